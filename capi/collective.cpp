@@ -11,7 +11,7 @@ SYMM_OPTIONS(symm_collective_options, options, SYMM_COLLECTIVE_OPTIONS_INIT, sca
 namespace {
 // What the caller asks for: nothing is added to it later, and nothing changed.
 CollectiveCall make_call(const Group& group, Collective collective, const void* send, void* recv, size_t count,
-                         symm_dtype_t dtype, symm_op_t op, int32_t root, const symm_collective_options_t* options, void* stream) {
+    symm_dtype_t dtype, symm_op_t op, int32_t root, const symm_collective_options_t* options, void* stream) {
   CollectiveCall call;
   call.collective = collective;
   call.send = send;
@@ -30,8 +30,8 @@ CollectiveCall make_call(const Group& group, Collective collective, const void* 
   const bool is_wider = given.result_dtype != 0 && given.result_dtype != dtype;
   if (given.scale_position != SYMM_SCALE_NONE || is_wider || given.scale != 0 || given.scale_pointer != nullptr) {
     call.scaling = {call.dtype, is_wider ? static_cast<DType>(given.result_dtype) : call.dtype,
-                    static_cast<ScalePosition>(given.scale_position),
-                    given.scale_pointer != nullptr ? Factor::pointer : Factor::value, given.scale};
+        static_cast<ScalePosition>(given.scale_position), given.scale_pointer != nullptr ? Factor::pointer : Factor::value,
+        given.scale};
     call.scale_pointer = given.scale_pointer;
   }
   return call;
@@ -40,8 +40,7 @@ CollectiveCall make_call(const Group& group, Collective collective, const void* 
 constexpr PieceCounts kNoPieces;
 
 void run(symm_group_t* handle, Collective collective, const void* send, void* recv, size_t count, symm_dtype_t dtype,
-         symm_op_t op, int32_t root, const symm_collective_options_t* options, void* stream,
-         const PieceCounts& counts = kNoPieces) {
+    symm_op_t op, int32_t root, const symm_collective_options_t* options, void* stream, const PieceCounts& counts = kNoPieces) {
   Group& group = *group_of(handle);
   run_collective(group, make_call(group, collective, send, recv, count, dtype, op, root, options, stream), counts);
 }
@@ -52,39 +51,38 @@ symm_status_t symm_collective_options_init(symm_collective_options_t* options, s
 }
 
 symm_status_t symm_allreduce(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, symm_op_t op,
-                             const symm_collective_options_t* options, void* stream) {
+    const symm_collective_options_t* options, void* stream) {
   return quick(options, [&] { run(group, Collective::allreduce, send, recv, count, dtype, op, 0, options, stream); });
 }
 
 symm_status_t symm_reduce_scatter(symm_group_t* group, const void* send, void* recv, size_t recv_count, symm_dtype_t dtype,
-                                  symm_op_t op, const symm_collective_options_t* options, void* stream) {
+    symm_op_t op, const symm_collective_options_t* options, void* stream) {
   return quick(options, [&] { run(group, Collective::reduce_scatter, send, recv, recv_count, dtype, op, 0, options, stream); });
 }
 
 symm_status_t symm_allgather(symm_group_t* group, const void* send, void* recv, size_t send_count, symm_dtype_t dtype,
-                             const symm_collective_options_t* options, void* stream) {
-  return quick(options,
-               [&] { run(group, Collective::allgather, send, recv, send_count, dtype, SYMM_OP_SUM, 0, options, stream); });
+    const symm_collective_options_t* options, void* stream) {
+  return quick(
+      options, [&] { run(group, Collective::allgather, send, recv, send_count, dtype, SYMM_OP_SUM, 0, options, stream); });
 }
 
 symm_status_t symm_broadcast(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, int32_t root,
-                             const symm_collective_options_t* options, void* stream) {
+    const symm_collective_options_t* options, void* stream) {
   return quick(options, [&] { run(group, Collective::broadcast, send, recv, count, dtype, SYMM_OP_SUM, root, options, stream); });
 }
 
 symm_status_t symm_reduce(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, symm_op_t op,
-                          int32_t root, const symm_collective_options_t* options, void* stream) {
+    int32_t root, const symm_collective_options_t* options, void* stream) {
   return quick(options, [&] { run(group, Collective::reduce, send, recv, count, dtype, op, root, options, stream); });
 }
 
 symm_status_t symm_alltoall(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype,
-                            const symm_collective_options_t* options, void* stream) {
+    const symm_collective_options_t* options, void* stream) {
   return quick(options, [&] { run(group, Collective::alltoall, send, recv, count, dtype, SYMM_OP_SUM, 0, options, stream); });
 }
 
 symm_status_t symm_allgatherv(symm_group_t* group, const void* send, void* recv, const size_t* recv_counts,
-                              const size_t* recv_displacements, symm_dtype_t dtype, const symm_collective_options_t* options,
-                              void* stream) {
+    const size_t* recv_displacements, symm_dtype_t dtype, const symm_collective_options_t* options, void* stream) {
   return quick(options, [&] {
     run(group, Collective::allgatherv, send, recv, 0, dtype, SYMM_OP_SUM, 0, options, stream,
         {.recv_counts = recv_counts, .recv_displacements = recv_displacements});
@@ -92,8 +90,8 @@ symm_status_t symm_allgatherv(symm_group_t* group, const void* send, void* recv,
 }
 
 symm_status_t symm_reduce_scatterv(symm_group_t* group, const void* send, const size_t* send_counts,
-                                   const size_t* send_displacements, void* recv, symm_dtype_t dtype, symm_op_t op,
-                                   const symm_collective_options_t* options, void* stream) {
+    const size_t* send_displacements, void* recv, symm_dtype_t dtype, symm_op_t op, const symm_collective_options_t* options,
+    void* stream) {
   return quick(options, [&] {
     run(group, Collective::reduce_scatterv, send, recv, 0, dtype, op, 0, options, stream,
         {.send_counts = send_counts, .send_displacements = send_displacements});
@@ -101,8 +99,8 @@ symm_status_t symm_reduce_scatterv(symm_group_t* group, const void* send, const 
 }
 
 symm_status_t symm_alltoallv(symm_group_t* group, const void* send, const size_t* send_counts, const size_t* send_displacements,
-                             void* recv, const size_t* recv_counts, const size_t* recv_displacements, symm_dtype_t dtype,
-                             const symm_collective_options_t* options, void* stream) {
+    void* recv, const size_t* recv_counts, const size_t* recv_displacements, symm_dtype_t dtype,
+    const symm_collective_options_t* options, void* stream) {
   return quick(options, [&] {
     run(group, Collective::alltoallv, send, recv, 0, dtype, SYMM_OP_SUM, 0, options, stream,
         {send_counts, send_displacements, recv_counts, recv_displacements});
@@ -110,49 +108,47 @@ symm_status_t symm_alltoallv(symm_group_t* group, const void* send, const size_t
 }
 
 symm_status_t symm_alltoallv_device(symm_group_t* group, const void* send, size_t send_capacity, const uint64_t* send_counts,
-                                    const uint64_t* send_displacements, void* recv, size_t recv_capacity,
-                                    const uint64_t* recv_counts, const uint64_t* recv_displacements, symm_dtype_t dtype,
-                                    const symm_collective_options_t* options, void* stream) {
+    const uint64_t* send_displacements, void* recv, size_t recv_capacity, const uint64_t* recv_counts,
+    const uint64_t* recv_displacements, symm_dtype_t dtype, const symm_collective_options_t* options, void* stream) {
   return quick(options, [&] {
     run(group, Collective::alltoallv, send, recv, 0, dtype, SYMM_OP_SUM, 0, options, stream,
         {.send_counts = send_counts,
-         .send_displacements = send_displacements,
-         .recv_counts = recv_counts,
-         .recv_displacements = recv_displacements,
-         .capacities = Capacities{send_capacity, recv_capacity}});
+            .send_displacements = send_displacements,
+            .recv_counts = recv_counts,
+            .recv_displacements = recv_displacements,
+            .capacities = Capacities{send_capacity, recv_capacity}});
   });
 }
 
 symm_status_t symm_gather(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, int32_t root,
-                          const symm_collective_options_t* options, void* stream) {
+    const symm_collective_options_t* options, void* stream) {
   return quick(options, [&] { run(group, Collective::gather, send, recv, count, dtype, SYMM_OP_SUM, root, options, stream); });
 }
 
 symm_status_t symm_scatter(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, int32_t root,
-                           const symm_collective_options_t* options, void* stream) {
+    const symm_collective_options_t* options, void* stream) {
   return quick(options, [&] { run(group, Collective::scatter, send, recv, count, dtype, SYMM_OP_SUM, root, options, stream); });
 }
 
 symm_status_t symm_allgather_rows(symm_group_t* group, const void* send, void* recv, size_t rows, size_t row_count,
-                                  size_t recv_stride, symm_dtype_t dtype, const symm_collective_options_t* options,
-                                  void* stream) {
+    size_t recv_stride, symm_dtype_t dtype, const symm_collective_options_t* options, void* stream) {
   return quick(options, [&] {
     run(group, Collective::allgather_rows, send, recv, row_count, dtype, SYMM_OP_SUM, 0, options, stream,
         {.rows = rows, .recv_stride = recv_stride});
   });
 }
 
-symm_status_t symm_collective_plan(symm_group_t* group, const symm_collective_call_t* call,
-                                   const symm_collective_options_t* options, symm_plan_info_t* out) {
+symm_status_t symm_collective_plan(
+    symm_group_t* group, const symm_collective_call_t* call, const symm_collective_options_t* options, symm_plan_info_t* out) {
   return fill_struct(options, out, SYMM_FIRST_SIZE(symm_plan_info_t, reason), [&] {
     Group& owner = *group_of(group);
     const symm_collective_call_t asked =
         read_struct(&require(call, "call"), {}, SYMM_FIRST_SIZE(symm_collective_call_t, recv_stride), "call");
     const PlanReport report = plan_collective(owner,
-                                              make_call(owner, static_cast<Collective>(asked.collective), asked.send, asked.recv,
-                                                        asked.count, asked.dtype, asked.op, asked.root, options, nullptr),
-                                              {asked.send_counts, asked.send_displacements, asked.recv_counts,
-                                               asked.recv_displacements, asked.rows, asked.recv_stride});
+        make_call(owner, static_cast<Collective>(asked.collective), asked.send, asked.recv, asked.count, asked.dtype, asked.op,
+            asked.root, options, nullptr),
+        {asked.send_counts, asked.send_displacements, asked.recv_counts, asked.recv_displacements, asked.rows,
+            asked.recv_stride});
     symm_plan_info_t filled{};
     filled.algorithm = static_cast<int32_t>(report.algorithm);
     filled.slices = report.slices;

@@ -218,7 +218,7 @@ symm_status_t symm_group_abort(symm_group_t* group, const char* reason) {
     Group& of = *group_of(group);
     const char* separator = reason != nullptr && *reason != '\0' ? ": " : "";
     of.fail({Status::aborted, of.rank(), of.identity(of.rank()).pid,
-             format("rank %d aborted the group%s%s", of.rank(), separator, reason == nullptr ? "" : reason)});
+        format("rank %d aborted the group%s%s", of.rank(), separator, reason == nullptr ? "" : reason)});
   });
 }
 

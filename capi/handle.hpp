@@ -93,7 +93,7 @@ template <class Object> Slot<Object>& slot_of(const void* handle, const char* ar
   Slot<Object>* slot = Arena<Object>::instance().find(handle);
   if (slot == nullptr) {
     throw Error(Status::invalid_handle,
-                format("%s: %p is no handle of this kind; it was released, or made before a fork()", argument, handle));
+        format("%s: %p is no handle of this kind; it was released, or made before a fork()", argument, handle));
   }
   return *slot;
 }

@@ -25,7 +25,7 @@ symm_status_t symm_ipc_import_options_init(symm_ipc_import_options_t* options, s
 }
 
 symm_status_t symm_ipc_export(const void* pointer, size_t size, const symm_ipc_export_options_t* options, void* out_token,
-                              size_t capacity, size_t* out_size, void* stream) {
+    size_t capacity, size_t* out_size, void* stream) {
   return produce(options, out_size, "out_size", [&] {
     if (out_token == nullptr) throw Error(Status::invalid_argument, "out_token: is NULL");
     const symm_ipc_export_options_t given = read_options(options);
@@ -33,15 +33,15 @@ symm_status_t symm_ipc_export(const void* pointer, size_t size, const symm_ipc_e
     if (const auto buffer = Buffer::find(pointer).buffer) buffer->require_no_stragglers(kPatienceMs);
     const std::vector<std::byte> token = ipc::export_memory(pointer, size, {given.hold_ms, given.hold_imports}, stream);
     if (token.size() > capacity)
-      throw Error(Status::invalid_argument,
-                  format("capacity: %zu is less than the %zu bytes of the token", capacity, token.size()));
+      throw Error(
+          Status::invalid_argument, format("capacity: %zu is less than the %zu bytes of the token", capacity, token.size()));
     std::memcpy(out_token, token.data(), token.size());
     return token.size();
   });
 }
 
-symm_status_t symm_ipc_import(const void* token, size_t token_size, const symm_ipc_import_options_t* options, symm_ipc_t** out,
-                              void* stream) {
+symm_status_t symm_ipc_import(
+    const void* token, size_t token_size, const symm_ipc_import_options_t* options, symm_ipc_t** out, void* stream) {
   return produce(options, out, "out", [&] {
     if (token == nullptr) throw Error(Status::invalid_argument, "token: is NULL");
     const symm_ipc_import_options_t given = read_options(options);

@@ -28,8 +28,8 @@ symm_status_t symm_alloc(symm_group_t* group, size_t size, const symm_alloc_opti
   });
 }
 
-symm_status_t symm_buffer_adopt(symm_group_t* group, const void* pointer, size_t size, const symm_adopt_options_t* options,
-                                symm_buffer_t** out) {
+symm_status_t symm_buffer_adopt(
+    symm_group_t* group, const void* pointer, size_t size, const symm_adopt_options_t* options, symm_buffer_t** out) {
   return produce(options, out, "out", [&] {
     Group& of = *group_of(group);
     const symm_adopt_options_t given = read_options(options);
@@ -103,8 +103,8 @@ symm_status_t symm_buffer_memory(symm_buffer_t* buffer, symm_group_t* group, sym
   });
 }
 
-symm_status_t symm_rendezvous(symm_group_t* group, symm_buffer_t* buffer, const symm_rendezvous_options_t* options,
-                              symm_memory_t** out) {
+symm_status_t symm_rendezvous(
+    symm_group_t* group, symm_buffer_t* buffer, const symm_rendezvous_options_t* options, symm_memory_t** out) {
   return produce(options, out, "out", [&] {
     const auto& of = group_of(group);
     const auto& block = buffer_of(buffer);
@@ -168,8 +168,8 @@ symm_status_t symm_memory_multicast_pointer(symm_memory_t* memory, void** out_po
   return produce(out_pointer, "out_pointer", [&] { return memory_of(memory)->multicast(); });
 }
 
-symm_status_t symm_memory_find(symm_group_t* group, const void* address, symm_memory_t** out, int32_t* out_rank,
-                               size_t* out_offset) {
+symm_status_t symm_memory_find(
+    symm_group_t* group, const void* address, symm_memory_t** out, int32_t* out_rank, size_t* out_offset) {
   return guard([&] {
     AddressMap::Found found = group_of(group)->addresses().find(address);
     if (!found.memory) return false;
@@ -192,8 +192,8 @@ void symm_memory_release(symm_memory_t* memory) { release<Memory>(memory); }
 
 // ---- signals and data
 
-symm_status_t symm_barrier(symm_group_t* group, const int32_t* ranks, size_t count, int32_t channel,
-                           const symm_wait_options_t* options, void* stream) {
+symm_status_t symm_barrier(
+    symm_group_t* group, const int32_t* ranks, size_t count, int32_t channel, const symm_wait_options_t* options, void* stream) {
   return quick(options, [&] {
     Group& of = *group_of(group);
     if (ranks == nullptr && count != 0) throw Error(Status::invalid_argument, "ranks: is NULL, but count is not 0");
@@ -206,18 +206,18 @@ symm_status_t symm_signal(symm_memory_t* memory, int32_t rank, int32_t channel, 
   return quick([&] { memory_of(memory)->send_signal(rank, channel, symm::SignalOp::add, 1, stream); });
 }
 
-symm_status_t symm_wait_signal(symm_memory_t* memory, int32_t rank, int32_t channel, const symm_wait_options_t* options,
-                               void* stream) {
+symm_status_t symm_wait_signal(
+    symm_memory_t* memory, int32_t rank, int32_t channel, const symm_wait_options_t* options, void* stream) {
   return quick(options, [&] { memory_of(memory)->wait_signal(rank, channel, read_wait(options).timeout_ms, stream); });
 }
 
-symm_status_t symm_signal_value(symm_memory_t* memory, int32_t rank, int32_t channel, symm_signal_op_t op, uint64_t value,
-                                void* stream) {
+symm_status_t symm_signal_value(
+    symm_memory_t* memory, int32_t rank, int32_t channel, symm_signal_op_t op, uint64_t value, void* stream) {
   return quick([&] { memory_of(memory)->send_signal(rank, channel, static_cast<symm::SignalOp>(op), value, stream); });
 }
 
 symm_status_t symm_wait_signal_value(symm_memory_t* memory, int32_t rank, int32_t channel, symm_compare_t compare, uint64_t value,
-                                     const symm_wait_options_t* options, uint64_t* out_seen, void* stream) {
+    const symm_wait_options_t* options, uint64_t* out_seen, void* stream) {
   return quick(options, [&] {
     const symm::SignalWait wait{rank, channel, static_cast<symm::Compare>(compare), value};
     memory_of(memory)->wait_signal_value(wait, read_wait(options).timeout_ms, out_seen, stream);
@@ -225,7 +225,7 @@ symm_status_t symm_wait_signal_value(symm_memory_t* memory, int32_t rank, int32_
 }
 
 symm_status_t symm_wait_signals(symm_memory_t* memory, const symm_signal_wait_t* waits, size_t count, int32_t any,
-                                const symm_wait_options_t* options, size_t* out_index, void* stream) {
+    const symm_wait_options_t* options, size_t* out_index, void* stream) {
   return quick(options, [&] {
     Memory& of = *memory_of(memory);
     const size_t step = require(waits, "waits").struct_size;
@@ -263,8 +263,8 @@ symm_status_t symm_get(symm_memory_t* memory, int32_t rank, size_t offset, void*
   return quick([&] { memory_of(memory)->get(rank, offset, destination, size, stream); });
 }
 
-symm_status_t symm_put_signal(symm_memory_t* memory, int32_t rank, size_t offset, const void* source, size_t size,
-                              int32_t channel, void* stream) {
+symm_status_t symm_put_signal(
+    symm_memory_t* memory, int32_t rank, size_t offset, const void* source, size_t size, int32_t channel, void* stream) {
   return quick([&] {
     Memory& of = *memory_of(memory);
     of.require_channel(channel);  // before anything is written
@@ -287,17 +287,17 @@ symm_status_t symm_write_value64(symm_memory_t* memory, int32_t rank, size_t off
 
 namespace {
 void wait_value(symm_memory_t* memory, size_t offset, size_t bytes, symm_compare_t compare, uint64_t value,
-                const symm_wait_options_t* options, void* stream) {
+    const symm_wait_options_t* options, void* stream) {
   memory_of(memory)->wait_value(offset, bytes, static_cast<symm::Compare>(compare), value, read_wait(options).timeout_ms, stream);
 }
 }  // namespace
 
 symm_status_t symm_wait_value32(symm_memory_t* memory, size_t offset, symm_compare_t compare, uint32_t value,
-                                const symm_wait_options_t* options, void* stream) {
+    const symm_wait_options_t* options, void* stream) {
   return quick(options, [&] { wait_value(memory, offset, sizeof value, compare, value, options, stream); });
 }
 
 symm_status_t symm_wait_value64(symm_memory_t* memory, size_t offset, symm_compare_t compare, uint64_t value,
-                                const symm_wait_options_t* options, void* stream) {
+    const symm_wait_options_t* options, void* stream) {
   return quick(options, [&] { wait_value(memory, offset, sizeof value, compare, value, options, stream); });
 }

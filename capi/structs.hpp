@@ -29,7 +29,7 @@ template <class T> T read_struct(const T* from, const T& defaults, size_t first,
   for (size_t i = sizeof(T); i < from->struct_size; ++i) {
     if (bytes[i] != 0) {
       throw Error(Status::unsupported, format("%s: byte %zu is set, but symm %d.%d knows only %zu bytes of this struct", argument,
-                                              i, SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR, sizeof(T)));
+                                           i, SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR, sizeof(T)));
     }
   }
   into.struct_size = sizeof(T);
@@ -81,6 +81,6 @@ template <class T, class Fill> symm_status_t fill_struct(T* out, size_t first, F
 inline void require_known_bits(uint64_t flags, uint64_t known, const char* argument) {
   if ((flags & ~known) == 0) return;
   throw Error(Status::unsupported, format("%s: symm %d.%d does not know 0x%llx", argument, SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR,
-                                          static_cast<unsigned long long>(flags & ~known)));
+                                       static_cast<unsigned long long>(flags & ~known)));
 }
 }  // namespace symm::capi

@@ -52,7 +52,7 @@ void write_to_neighbours(const symm::Group& group, const symm::Memory& memory) {
   memory.wait_signal(right);
   const uint64_t number = memory.span<volatile uint64_t>()[kDirect / 8];
   std::printf("rank %d stored %d through a pointer into rank %d's block, and found %llu in its own\n", rank, 1000 + rank, left,
-              static_cast<unsigned long long>(number));
+      static_cast<unsigned long long>(number));
   expect(number == 1000 + static_cast<uint64_t>(right), "the right neighbour's store");
   group.barrier();
 }
@@ -187,9 +187,8 @@ void same_bits(const symm::Group& group, const symm::Memory& memory) {
   for (size_t i = 0; i < kCount; ++i) input[i] = 1.0f / static_cast<float>(3 * i + static_cast<size_t>(group.rank()) * 7 + 1);
   group.barrier();
   uint64_t first = 0;
-  for (const auto& [name, algorithm] :
-       {std::pair("one-shot", SYMM_ALGORITHM_ONE_SHOT), std::pair("two-shot", SYMM_ALGORITHM_TWO_SHOT),
-        std::pair("staged", SYMM_ALGORITHM_TWO_SHOT_STAGED)}) {
+  for (const auto& [name, algorithm] : {std::pair("one-shot", SYMM_ALGORITHM_ONE_SHOT),
+           std::pair("two-shot", SYMM_ALGORITHM_TWO_SHOT), std::pair("staged", SYMM_ALGORITHM_TWO_SHOT_STAGED)}) {
     group.allreduce(input, output, SYMM_OP_SUM, {.algorithm = algorithm});
     const uint64_t hash = fnv1a(output);
     if (first == 0) first = hash;
@@ -244,13 +243,13 @@ void demo() {
   const int rank = group.rank();
 
   step(group, "The group");
-  std::printf("rank %d of %d is process %d, found by %s\n", rank, group.size(), static_cast<int>(getpid()),
-              group.info().bootstrap);
+  std::printf(
+      "rank %d of %d is process %d, found by %s\n", rank, group.size(), static_cast<int>(getpid()), group.info().bootstrap);
 
   step(group, "The symmetric heap");
   const auto memory = group.rendezvous(group.allocate(kLargest));
   std::printf("rank %d brought %zu MiB at %p and sees the blocks of all %d ranks\n", rank, kLargest >> 20,
-              static_cast<void*>(memory.span().data()), group.size());
+      static_cast<void*>(memory.span().data()), group.size());
 
   step(group, "Writing into each other's memory, with signals");
   write_to_neighbours(group, memory);

@@ -48,8 +48,8 @@ bool is_sum(const std::vector<float>& sum, int32_t size) {
 }
 
 // Returns the length of the token that came.
-uint32_t pass_on_by_token(const symm::Memory& memory, symm::Span<float> mine, const symm::Piece<std::byte>& mail, int32_t right,
-                          int32_t left) {
+uint32_t pass_on_by_token(
+    const symm::Memory& memory, symm::Span<float> mine, const symm::Piece<std::byte>& mail, int32_t right, int32_t left) {
   const symm::Token token = symm::ipc_export(mine);
   const auto length = static_cast<uint32_t>(token.size());
   memory.put(right, mail.offset(), symm::Span(&length, 1));

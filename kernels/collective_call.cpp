@@ -26,8 +26,8 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
   if (const uint64_t scaled = packed >> 44 & 0xF; scaled != 0) {
     const bool is_wider = (scaled >> 3 & 1) != 0;
     signature.scaling = {signature.dtype, is_wider ? DType::f32 : signature.dtype, static_cast<ScalePosition>(scaled & 3),
-                         (scaled >> 2 & 1) != 0 ? Factor::pointer : Factor::mixed,
-                         static_cast<double>((packed >> 24 & 0xFF) | (packed >> 4 & 0xF) << 8)};
+        (scaled >> 2 & 1) != 0 ? Factor::pointer : Factor::mixed,
+        static_cast<double>((packed >> 24 & 0xFF) | (packed >> 4 & 0xF) << 8)};
   }
   signature.root = static_cast<int32_t>(packed >> 16 & 0xFF);
   signature.collective = static_cast<Collective>(packed >> 12 & 0xF);

@@ -33,6 +33,6 @@ struct Pieces {
 // What is wrong with a block that reaches out of its operand, "send" or "recv"; in elements.
 inline std::string beyond_capacity(const char* operand, size_t rank, uint64_t count, uint64_t at, uint64_t capacity) {
   return text(operand, "_counts[", rank, "]: ", count, " elements from element ", at, " on do not lie within ", operand,
-              "_capacity ", capacity);
+      "_capacity ", capacity);
 }
 }  // namespace symm

@@ -65,7 +65,7 @@ class ScaledCall {
       if (in_recv_ || in_scratch_) {
         const size_t element = size_of(call_.dtype);
         convert(Conversion{send + at * element, const_cast<std::byte*>(wide_send), call_.dtype, wide(), plain.count, blocks_,
-                           call_.count * element, before});
+            call_.count * element, before});
       }
       run(plain);
       if (gets_result_ && (in_scratch_ || after))

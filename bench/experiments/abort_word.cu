@@ -31,7 +31,7 @@ __global__ void leave_on(const unsigned* word, const unsigned* polled, unsigned 
 
 enum class Way { mapped, copied, written };
 constexpr const char* kWays[] = {"mapped host memory", "device memory, by a copy on a stream of its own (symm's way)",
-                                 "device memory, by cuStreamWriteValue32"};
+    "device memory, by cuStreamWriteValue32"};
 
 // One of two sides: waits for the other's number in `mine` and stores it to `theirs`. Every `period` looks it polls `abort`, if
 // `period` is not 0. The first side says how many nanoseconds all rounds took.

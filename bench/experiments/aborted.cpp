@@ -25,7 +25,7 @@ std::unique_ptr<gpu::Graph> capture(const Rank& rank, const ::symm::Group& group
     float* const data = reinterpret_cast<float*>(rank.ordinary);
     for (const size_t count : kCounts)
       group.allreduce(::symm::Span(reinterpret_cast<const float*>(rank.block), count), ::symm::Span(data, count), SYMM_OP_SUM,
-                      {SYMM_ALGORITHM_AUTO, 0, rank.stream});
+          {SYMM_ALGORITHM_AUTO, 0, rank.stream});
     group.barrier({}, 0, 0, rank.stream);
   });
   rank.settle(together);
@@ -77,9 +77,9 @@ void trial(Rank& rank, std::barrier<>& together, Shared& shared, const std::stri
   gpu::cuda(cudaMemsetAsync(rank.ordinary, 7, sizeof word, rank.stream), "memset after an abort");
   gpu::cuda(cudaMemcpyAsync(&word, rank.ordinary, sizeof word, cudaMemcpyDeviceToHost, rank.stream), "copy after an abort");
   gpu::expect(cudaStreamSynchronize(rank.stream) == cudaSuccess && word == 0x07070707U,
-              gpu::who(rank, "the context is usable after an abort"));
-  gpu::expect(symm_barrier(rank.group, nullptr, 0, 0, nullptr, rank.stream) == SYMM_ERR_ABORTED,
-              gpu::who(rank, "later calls say so"));
+      gpu::who(rank, "the context is usable after an abort"));
+  gpu::expect(
+      symm_barrier(rank.group, nullptr, 0, 0, nullptr, rank.stream) == SYMM_ERR_ABORTED, gpu::who(rank, "later calls say so"));
 
   // The graph does not ask the library. Once on all ranks, once on one alone.
   for (const bool alone : {false, true}) {
@@ -105,8 +105,8 @@ void trial(Rank& rank, std::barrier<>& together, Shared& shared, const std::stri
 
   int devices = 0;
   gpu::cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-  const ::symm::Group next = gpu::form(rank.rank, rank.size, rank.rank % devices, bootstrap, 10000,
-                                       rank.size > devices ? SYMM_GROUP_OVERLAPPING_DEVICES : 0);
+  const ::symm::Group next = gpu::form(
+      rank.rank, rank.size, rank.rank % devices, bootstrap, 10000, rank.size > devices ? SYMM_GROUP_OVERLAPPING_DEVICES : 0);
   graph = capture(rank, next, together);
   graph->replay();
   gpu::expect(is_sum(rank), gpu::who(rank, "a graph captured anew with a new group is right"));
@@ -125,6 +125,6 @@ void aborted_group(const Setup&) {
   shared.idle.print("symm_group_abort() on one rank to idle stream on another");
   shared.replay.print("replay after an abort: until its kernels have left");
   answer("replay after an abort: results that happen to be right",
-         std::to_string(shared.right) + " of " + std::to_string(shared.replays));
+      std::to_string(shared.right) + " of " + std::to_string(shared.replays));
 }
 }  // namespace experiments

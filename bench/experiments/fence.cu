@@ -153,10 +153,10 @@ void series(const std::string& where, int device, int count) {
   trials.from_pidfd.print(name + "last change seen, after pidfd");
   const auto count_of = [](int trials_so) { return std::to_string(trials_so); };
   answer(name + "trials with changes after end of file",
-         count_of(trials.copied_at_eof) + " by a copy started then, " + count_of(trials.after_eof) + " surely by samples," + of);
+      count_of(trials.copied_at_eof) + " by a copy started then, " + count_of(trials.after_eof) + " surely by samples," + of);
   answer(name + "trials with changes after pidfd",
-         count_of(trials.copied_at_pidfd) + " by a copy started then, " + count_of(trials.after_pidfd) + " surely and " +
-             count_of(trials.maybe_after_pidfd) + " perhaps by samples, " + count_of(trials.later) + " later than 50 ms," + of);
+      count_of(trials.copied_at_pidfd) + " by a copy started then, " + count_of(trials.after_pidfd) + " surely and " +
+          count_of(trials.maybe_after_pidfd) + " perhaps by samples, " + count_of(trials.later) + " later than 50 ms," + of);
 }
 }  // namespace
 

@@ -14,8 +14,8 @@ constexpr unsigned kPattern = 0xC0FFEE00U;
 constexpr int kKills = 24;  // each takes a second or two, most of it for a context to come and go
 constexpr int kThreads = 8;
 
-constexpr const char* kSteps[] = {"cuMemImportFromShareableHandle", "cuMemMap with its reservation", "cuMemSetAccess",
-                                  "unmapping", "cuMemRelease"};
+constexpr const char* kSteps[] = {
+    "cuMemImportFromShareableHandle", "cuMemMap with its reservation", "cuMemSetAccess", "unmapping", "cuMemRelease"};
 struct Progress {  // in memory of both processes
   std::atomic<unsigned> step;
   std::atomic<unsigned> cycles;
@@ -95,21 +95,21 @@ void killed_imports(const Setup& setup) {
     gpu::expect(killed.all == kKills, "as many importers were killed as should be");
     const size_t after = support::open_descriptors();
     gpu::expect(after == descriptors,
-                "descriptors: " + std::to_string(descriptors) + " before the kills, " + std::to_string(after) + " after");
+        "descriptors: " + std::to_string(descriptors) + " before the kills, " + std::to_string(after) + " after");
     gpu::expect(memory_comes_back(before), "memory is free again after importers were killed");
     const size_t now = settled_free_memory();
     std::vector<unsigned> words(kCount);
     gpu::cuda(cudaMemcpy(words.data(), memory.words(), kBytes, cudaMemcpyDeviceToHost), "download");
     gpu::expect(std::all_of(words.begin(), words.end(), [](unsigned word) { return word == kPattern; }),
-                "the exporter's data is intact after its importers were killed");
+        "the exporter's data is intact after its importers were killed");
     std::string where;
     for (size_t i = 0; i < std::size(kSteps); ++i)
       where += (i == 0 ? "" : ", ") + std::to_string(killed.in[i]) + " in " + kSteps[i];
     answer("importers killed: within", where + " (" + std::to_string(killed.cycles) + " cycles)");
     answer("importers killed: free memory, after minus before",
-           text_of((static_cast<double>(now) - static_cast<double>(before)) / 1048576) + " MiB");
+        text_of((static_cast<double>(now) - static_cast<double>(before)) / 1048576) + " MiB");
     answer("importers killed: descriptors, after minus before",
-           std::to_string(static_cast<long>(after) - static_cast<long>(descriptors)));
+        std::to_string(static_cast<long>(after) - static_cast<long>(descriptors)));
   }
   gpu::expect(memory_comes_back(free_at_first), "the memory that dead importers had mapped is given back by its owner");
 }

@@ -83,7 +83,7 @@ void exporter_killed(const Setup&) {
       put(reading->stop, 1);
       gpu::expect(cudaStreamSynchronize(stream) == cudaSuccess, "imported memory: no error when its maker is killed");
       gpu::expect(went_on && reading->ended == Ended::told && reading->wrong == 0,
-                  "imported memory: a kernel that reads while its maker is killed finds what was there");
+          "imported memory: a kernel that reads while its maker is killed finds what was there");
       rounds += reading->rounds;
       held = is_held(before) && held;
       gpu::expect(holds(memory, value), "imported memory outlives its maker, data intact");
@@ -124,9 +124,9 @@ void unread_descriptor(const Setup&) {
     if (trial % 2 == 1) back.add(microseconds(start, Clock::now()) * 1e-3);
   }
   answer("descriptor unread in a dead sender's socket: holds the memory",
-         std::to_string(held) + " of " + std::to_string(2 * kTrials) + " trials");
+      std::to_string(held) + " of " + std::to_string(2 * kTrials) + " trials");
   answer("descriptor read after the sender's death: memory there, data intact",
-         std::to_string(readable) + " of " + std::to_string(kTrials) + " trials");
+      std::to_string(readable) + " of " + std::to_string(kTrials) + " trials");
   back.print("descriptor unread: closing the socket to memory free");
 }
 }  // namespace experiments

@@ -12,9 +12,8 @@ using namespace experiments;
 constexpr struct {
   const char* name;
   void (*ask)(const Setup&);
-} kQuestions[] = {{"fence", fence},          {"exporter", exporter_killed}, {"unread", unread_descriptor},
-                  {"abort", abort_latency},  {"polling", abort_polling},    {"graph", aborted_group},
-                  {"kills", killed_imports}, {"override", override_of_wait}};
+} kQuestions[] = {{"fence", fence}, {"exporter", exporter_killed}, {"unread", unread_descriptor}, {"abort", abort_latency},
+    {"polling", abort_polling}, {"graph", aborted_group}, {"kills", killed_imports}, {"override", override_of_wait}};
 
 constexpr struct {
   const char* name;

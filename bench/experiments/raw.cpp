@@ -43,7 +43,7 @@ symm::Fd SharedMemory::exported() const {
 CUmemGenericAllocationHandle SharedMemory::import_handle(int fd) {
   CUmemGenericAllocationHandle handle = 0;
   ANSWERS_CALL(cuMemImportFromShareableHandle, &handle, reinterpret_cast<void*>(static_cast<intptr_t>(fd)),
-               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   return handle;
 }
 

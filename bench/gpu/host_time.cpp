@@ -61,8 +61,8 @@ Times measure(const symm::Group& group, const symm::tool::Stream& stream, void* 
     const Clock::time_point start = Clock::now();
     for (int i = 0; i < kBurst; ++i) {
       const Clock::time_point before = Clock::now();
-      symm::check(symm_allreduce(group.get(), data, data, count, SYMM_DTYPE_BF16, SYMM_OP_SUM, nullptr, stream.get()),
-                  "symm_allreduce");
+      symm::check(
+          symm_allreduce(group.get(), data, data, count, SYMM_DTYPE_BF16, SYMM_OP_SUM, nullptr, stream.get()), "symm_allreduce");
       if (burst >= 0) calls.push_back(microseconds(before, Clock::now()));
     }
     const Clock::time_point issued = Clock::now();
@@ -116,16 +116,16 @@ void print(const Times* all, int size, const char* json) {
     for (int rank = 0; rank < size; ++rank) {
       const Times& times = all[static_cast<size_t>(rank) * kCases + i];
       slowest = {std::max(slowest.median, times.median), std::max(slowest.high, times.high), std::max(slowest.burst, times.burst),
-                 std::max(slowest.done, times.done)};
+          std::max(slowest.done, times.done)};
     }
     const char* memory = kMemories[i / kSizes.size()];
     const size_t bytes = kSizes[i % kSizes.size()];
-    std::printf("| %s | %zu | %.2f | %.2f | %.2f | %.2f |\n", memory, bytes, slowest.median, slowest.high, slowest.burst,
-                slowest.done);
+    std::printf(
+        "| %s | %zu | %.2f | %.2f | %.2f | %.2f |\n", memory, bytes, slowest.median, slowest.high, slowest.burst, slowest.done);
     char row[256];
     std::snprintf(row, sizeof row,
-                  R"(%s{"memory": "%s", "bytes": %zu, "median_us": %.4f, "p99_us": %.4f, "burst_us": %.4f, "done_us": %.4f})",
-                  i == 0 ? "" : ",\n  ", memory, bytes, slowest.median, slowest.high, slowest.burst, slowest.done);
+        R"(%s{"memory": "%s", "bytes": %zu, "median_us": %.4f, "p99_us": %.4f, "burst_us": %.4f, "done_us": %.4f})",
+        i == 0 ? "" : ",\n  ", memory, bytes, slowest.median, slowest.high, slowest.burst, slowest.done);
     rows += row;
   }
   if (json != nullptr) std::ofstream(json) << "{\"world\": " << size << ", \"rows\": [\n  " << rows << "]}\n";

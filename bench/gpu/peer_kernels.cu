@@ -60,8 +60,8 @@ int reduce(vllm::RankData* operands, const vllm::RankSignals& signals, int rank,
 }
 
 template <class T>
-int reduce_for(int ranks, vllm::RankData* operands, const vllm::RankSignals& signals, int rank, void* out, int count,
-               cudaStream_t stream) {
+int reduce_for(
+    int ranks, vllm::RankData* operands, const vllm::RankSignals& signals, int rank, void* out, int count, cudaStream_t stream) {
   if (ranks == 2) return reduce<T, 2>(operands, signals, rank, static_cast<T*>(out), count, stream);
   if (ranks == 4) return reduce<T, 4>(operands, signals, rank, static_cast<T*>(out), count, stream);
   return ranks == 8 ? reduce<T, 8>(operands, signals, rank, static_cast<T*>(out), count, stream) : cudaErrorInvalidValue;

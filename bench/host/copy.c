@@ -104,8 +104,8 @@ int main(int argc, char** argv) {
     }
     qsort(slowest, (size_t)iterations, sizeof slowest[0], by_value);
     printf("{\"stores\": \"%s\", \"bytes\": %zu, \"threads\": %d, \"p50\": %.1f, \"gigabytes_per_second\": %.2f}\n",
-           way ? "past the cache" : "ordinary", bytes, threads, slowest[iterations / 2] * 1e6,
-           2e-9 * (double)bytes * threads / slowest[iterations / 2]);
+        way ? "past the cache" : "ordinary", bytes, threads, slowest[iterations / 2] * 1e6,
+        2e-9 * (double)bytes * threads / slowest[iterations / 2]);
   }
   return 0;
 }

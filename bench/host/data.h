@@ -15,8 +15,8 @@ static inline void data_fill(float* data, size_t count, int rank, uint32_t itera
 }
 
 /* Elements that differ from rank `rank`'s operand from element `first` on; every `stride`-th is looked at. */
-static inline uint64_t data_wrong_copies(const float* data, size_t count, int rank, size_t first, uint32_t iteration,
-                                         size_t stride) {
+static inline uint64_t data_wrong_copies(
+    const float* data, size_t count, int rank, size_t first, uint32_t iteration, size_t stride) {
   uint64_t wrong = 0;
   size_t i;
   for (i = 0; i < count; i += stride) wrong += data[i] != data_value((uint32_t)rank, (uint32_t)(first + i), iteration);
@@ -24,8 +24,8 @@ static inline uint64_t data_wrong_copies(const float* data, size_t count, int ra
 }
 
 /* The same for the sum over `size` ranks. */
-static inline uint64_t data_wrong_sums(const float* data, size_t count, int size, size_t first, uint32_t iteration,
-                                       size_t stride) {
+static inline uint64_t data_wrong_sums(
+    const float* data, size_t count, int size, size_t first, uint32_t iteration, size_t stride) {
   uint64_t wrong = 0;
   size_t i;
   int r;

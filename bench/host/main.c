@@ -23,8 +23,8 @@
 enum { MAX_ITERATIONS = 100000, CHECK_ALL_BYTES = 1 << 20, STRIDE = 1021 };
 
 enum operation { ALLREDUCE, REDUCE_SCATTER, ALLGATHER, BROADCAST, ALLTOALL, BARRIER, PING, HEAP, NOTHING, OPERATIONS };
-static const char* const names[OPERATIONS] = {"allreduce", "reduce_scatter", "allgather", "broadcast", "alltoall",
-                                              "barrier",   "ping",           "heap",      "nothing"};
+static const char* const names[OPERATIONS] = {
+    "allreduce", "reduce_scatter", "allgather", "broadcast", "alltoall", "barrier", "ping", "heap", "nothing"};
 
 struct test {
   enum operation operation;

@@ -97,8 +97,8 @@ struct Owned {
   }
   Token token(size_t offset, size_t bytes) const {
     Token made;
-    symm::check(symm_ipc_export(data + offset, bytes, nullptr, made.bytes, sizeof made.bytes, &made.size, nullptr),
-                "symm_ipc_export");
+    symm::check(
+        symm_ipc_export(data + offset, bytes, nullptr, made.bytes, sizeof made.bytes, &made.size, nullptr), "symm_ipc_export");
     return made;
   }
   symm::Buffer buffer;
@@ -178,9 +178,8 @@ nlohmann::json messages(int rounds) {
     buffer.push_back(microseconds_since(start));
   }
   const auto row = [&](const std::vector<double>& values) {
-    return nlohmann::json{{"p50_us", quantile(values, 0.5)},
-                          {"p99_us", quantile(values, 0.99)},
-                          {"over_pipe_us", quantile(values, 0.5) - quantile(nothing, 0.5)}};
+    return nlohmann::json{{"p50_us", quantile(values, 0.5)}, {"p99_us", quantile(values, 0.99)},
+        {"over_pipe_us", quantile(values, 0.5) - quantile(nothing, 0.5)}};
   };
   return {
       {"pipe_alone", row(nothing)}, {"piece_of_a_buffer", row(piece)}, {"buffer_of_its_own", row(buffer)}, {"rounds", rounds}};

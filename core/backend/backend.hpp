@@ -264,11 +264,11 @@ class Transport {
   virtual SignalState look_at_signal(const MemoryView& memory, int rank, int channel) = 0;
   // Where the outputs are not null: the one that holds, the first of all; its value when that was seen.
   virtual void wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any, uint64_t timeout_ms,
-                            size_t* out_index, uint64_t* out_seen, void* stream) = 0;
+      size_t* out_index, uint64_t* out_seen, void* stream) = 0;
   // Words of 4 or 8 bytes in blocks: rank `rank`'s, or one of this rank's own.
   virtual void write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) = 0;
   virtual void wait_value(const MemoryView& memory, const void* word, size_t bytes, Compare compare, uint64_t value,
-                          uint64_t timeout_ms, void* stream) = 0;
+      uint64_t timeout_ms, void* stream) = 0;
   // Within `rank`'s block, which may be mapped here or not.
   virtual void put(const MemoryView& memory, int rank, size_t offset, const void* from, size_t bytes, void* stream) {
     copy(memory.blocks[static_cast<size_t>(rank)] + offset, from, bytes, stream);

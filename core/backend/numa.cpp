@@ -37,11 +37,11 @@ size_t available_on_node(int node) {
 void bind_to_node(int fd, size_t bytes, int node) {
   if (node >= kMaxNodes)
     throw Error(Status::invalid_argument,
-                format("options.numa_node: NUMA node %d is beyond %d, the last that can be", node, kMaxNodes - 1));
+        format("options.numa_node: NUMA node %d is beyond %d, the last that can be", node, kMaxNodes - 1));
   // A node that runs out makes the kernel kill somebody, as bound memory cannot come from elsewhere.
   if (const size_t available = available_on_node(node); bytes > available) {
-    throw Error(Status::out_of_memory,
-                format("%zu bytes were asked for, %zu of NUMA node %d are available", bytes, available, node));
+    throw Error(
+        Status::out_of_memory, format("%zu bytes were asked for, %zu of NUMA node %d are available", bytes, available, node));
   }
   // The policy of a shared mapping is that of the file, so it stays when the mapping goes.
   void* whole = mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, fd, 0);
@@ -54,11 +54,10 @@ void bind_to_node(int fd, size_t bytes, int node) {
   if (error == 0) return;
   const std::string reason = system_error(error, "mbind").what();
   if (error == EINVAL) {
-    throw Error(
-        Status::invalid_argument,
+    throw Error(Status::invalid_argument,
         format("options.numa_node: there is no NUMA node %d with memory that this process may use (%s)", node, reason.c_str()));
   }
   throw Error(Status::unavailable, format("options.numa_node: memory cannot be bound to NUMA node %d here: %s%s", node,
-                                          reason.c_str(), error == EPERM ? ", as in containers without CAP_SYS_NICE" : ""));
+                                       reason.c_str(), error == EPERM ? ", as in containers without CAP_SYS_NICE" : ""));
 }
 }  // namespace symm::host

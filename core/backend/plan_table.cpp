@@ -23,13 +23,20 @@ constexpr PlanKey kHostKeys[] = {
     {"step", 64, 16 * kMi, 64},
 };
 constexpr PlanKey kCudaKeys[] = {
-    {"ll", 0, 256 * kMi, 1},       {"one_shot", 0, 256 * kMi, 1},
-    {"scatter", 0, 256 * kMi, 1},  {"marked", 0, 256 * kMi, 1},
-    {"two_shot", 0, 256 * kMi, 1}, {"chunk", 64 * kKi, 256 * kMi, 1},
-    {"flat", 0, 256 * kMi, 1},     {"threads", 32, 256, 32},
-    {"early", 0, kMi, 1},          {"stripes", 1, cuda::kMaxWorkGroups, 1},
-    {"width", 128, 1024, 32},      {"tile", cuda::kPack, kMi, cuda::kPack},
-    {"groups", 1, 64, 1},          {"multiprocessors", 1, 4096, 1},
+    {"ll", 0, 256 * kMi, 1},
+    {"one_shot", 0, 256 * kMi, 1},
+    {"scatter", 0, 256 * kMi, 1},
+    {"marked", 0, 256 * kMi, 1},
+    {"two_shot", 0, 256 * kMi, 1},
+    {"chunk", 64 * kKi, 256 * kMi, 1},
+    {"flat", 0, 256 * kMi, 1},
+    {"threads", 32, 256, 32},
+    {"early", 0, kMi, 1},
+    {"stripes", 1, cuda::kMaxWorkGroups, 1},
+    {"width", 128, 1024, 32},
+    {"tile", cuda::kPack, kMi, cuda::kPack},
+    {"groups", 1, 64, 1},
+    {"multiprocessors", 1, 4096, 1},
     {"blocks", 0, 256, 1},
 };
 static_assert(std::size(kHostKeys) <= kMaxPlanKeys && std::size(kCudaKeys) <= kMaxPlanKeys);
@@ -104,7 +111,7 @@ const char* text_of(BackendKind backend, PlanOrigin origin) {
 
 std::string describe(BackendKind backend, const PlanValues& values, size_t key) {
   return format("%s = %llu (%s)", plan_keys(backend)[key].name, static_cast<unsigned long long>(values.value[key]),
-                text_of(backend, values.origin[key]));
+      text_of(backend, values.origin[key]));
 }
 
 std::string read_file(const std::string& path, const std::string& name) {
@@ -143,7 +150,7 @@ std::string plan_difference(BackendKind backend, int rank, const PlanValues& min
   for (size_t key = 0; key < plan_keys(backend).size(); ++key) {
     if (mine.value[key] == theirs.value[key]) continue;
     return format("the plan must be the same on all ranks, but rank %d has %s and rank %d has %s", rank,
-                  describe(backend, mine, key).c_str(), peer, describe(backend, theirs, key).c_str());
+        describe(backend, mine, key).c_str(), peer, describe(backend, theirs, key).c_str());
   }
   return "";
 }
@@ -259,7 +266,7 @@ PlanValues PlanTable::values(BackendKind backend, int size, const std::function<
       const uint64_t value = entry.divided ? entry.value / static_cast<uint64_t>(size) : entry.value;
       if (!is_allowed(key, value)) {
         refuse(entry.where,
-               format("%s: %llu, of %d ranks, %s", key.name, static_cast<unsigned long long>(value), size, allowed(key).c_str()));
+            format("%s: %llu, of %d ranks, %s", key.name, static_cast<unsigned long long>(value), size, allowed(key).c_str()));
       }
       values.value[entry.key] = value;
       values.origin[entry.key] = section.origin;

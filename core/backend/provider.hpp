@@ -54,8 +54,8 @@ class Provider {
   // Let go of `held` when all that the device has to do now is over.
   virtual void keep_until_done(std::shared_ptr<void> held, int device) const noexcept = 0;
   // `page` stays mapped for as long as the object lives. Null where there are no streams.
-  virtual std::unique_ptr<StreamWords> stream_words(std::shared_ptr<host::Segment> page,
-                                                    std::span<std::atomic<uint64_t>> words) const = 0;
+  virtual std::unique_ptr<StreamWords> stream_words(
+      std::shared_ptr<host::Segment> page, std::span<std::atomic<uint64_t>> words) const = 0;
   // Can work of a process go on in this memory when the process is dead?
   virtual bool outlives_its_writer() const noexcept = 0;
 };

@@ -70,8 +70,8 @@ std::byte* map_shared(int fd, const Piece& piece, size_t page, size_t alignment)
   alignment = std::max({alignment, page, bytes >= kHugePage ? kHugePage : 1});
   const size_t slack = alignment > page_size() ? alignment : 0;
   if (bytes > SIZE_MAX - slack)
-    throw Error(Status::out_of_memory,
-                format("options.alignment: there are no %zu bytes at a multiple of %zu", bytes, alignment));
+    throw Error(
+        Status::out_of_memory, format("options.alignment: there are no %zu bytes at a multiple of %zu", bytes, alignment));
   void* reserved = mmap(nullptr, bytes + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED)
     throw system_error(errno, "mmap", format("reserving %zu bytes, for a multiple of %zu", bytes + slack, alignment));
@@ -101,8 +101,8 @@ std::byte* map_shared(int fd, const Piece& piece, size_t page, size_t alignment)
 void require_file_size(size_t bytes) {
   if (const uint64_t limit = file_size_limit(); bytes > limit) {
     throw Error(Status::out_of_memory,
-                format("%zu bytes of shared memory are more than the limit on file sizes (RLIMIT_FSIZE, %llu bytes)", bytes,
-                       static_cast<unsigned long long>(limit)));
+        format("%zu bytes of shared memory are more than the limit on file sizes (RLIMIT_FSIZE, %llu bytes)", bytes,
+            static_cast<unsigned long long>(limit)));
   }
 }
 
@@ -174,8 +174,8 @@ std::shared_ptr<Segment> Segment::create(size_t bytes, const char* name, const P
     allocate_pages(fd.get(), 0, mapped, 0);
   } catch (const Error& error) {
     if (!is_huge) throw;
-    throw Error(Status::out_of_memory, format("options.page_bytes: %zu pages of %zu bytes are not free: %s", mapped / pages.bytes,
-                                              pages.bytes, error.what()));
+    throw Error(Status::out_of_memory,
+        format("options.page_bytes: %zu pages of %zu bytes are not free: %s", mapped / pages.bytes, pages.bytes, error.what()));
   }
   SYMM_POINT("segment.seal");
   if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) throw system_error(errno, "fcntl(F_ADD_SEALS)", name);
@@ -199,10 +199,10 @@ std::shared_ptr<Segment> Segment::adopt(int fd, uint64_t offset, size_t bytes) {
   const Pages pages = pages_of(fd, status);
   if (offset % ShareableMemory::kAdoptedAlignment != 0)
     throw Error(Status::invalid_argument, format("options.offset: %llu is no multiple of %zu",
-                                                 static_cast<unsigned long long>(offset), ShareableMemory::kAdoptedAlignment));
+                                              static_cast<unsigned long long>(offset), ShareableMemory::kAdoptedAlignment));
   if (offset > pages.all_bytes || bytes > pages.all_bytes - offset) {
     throw Error(Status::invalid_argument, format("options.offset, size: %zu bytes at %llu go beyond the %zu of the descriptor",
-                                                 bytes, static_cast<unsigned long long>(offset), pages.all_bytes));
+                                              bytes, static_cast<unsigned long long>(offset), pages.all_bytes));
   }
   const Piece piece = piece_of(status, pages, offset, bytes);
   const size_t within = std::min(piece.mapped, pages.all_bytes - piece.start);
@@ -226,8 +226,8 @@ std::shared_ptr<Segment> Segment::import(Fd fd, const BlockExtent& extent, Descr
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   const bool is_exact = pages.all_bytes == extent.mapped || (pages.all_bytes > extent.mapped && (seals & F_SEAL_GROW) == 0);
   if (!S_ISREG(status.st_mode) || !is_exact || !extent.is_possible()) {
-    throw Error(Status::peer_failed, format("a peer sent a descriptor that is no segment of %llu bytes",
-                                            static_cast<unsigned long long>(extent.mapped)));
+    throw Error(Status::peer_failed,
+        format("a peer sent a descriptor that is no segment of %llu bytes", static_cast<unsigned long long>(extent.mapped)));
   }
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
     throw Error(Status::peer_failed, "a peer sent a segment that could still shrink");

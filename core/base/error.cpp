@@ -42,8 +42,8 @@ std::string format(const char* pattern, ...) {
 }
 
 Error not_known(const char* argument, int value) {
-  return {value < 0 ? Status::invalid_argument : Status::unsupported,
-          format("%s: %d is not known to this library", argument, value)};
+  return {
+      value < 0 ? Status::invalid_argument : Status::unsupported, format("%s: %d is not known to this library", argument, value)};
 }
 
 Error system_error(int error_number, const char* call, const std::string& what) {

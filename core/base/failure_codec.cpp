@@ -13,7 +13,7 @@ void encode(Writer& out, const Failure& failure, size_t most_text) {
   std::string text = failure.message.substr(0, length);
   std::replace_if(text.begin(), text.end(), is_control, ' ');
   out.numbers(failure.status, failure.rank, std::max<int64_t>(failure.pid, 0), std::max(failure.os_error, 0),
-              std::max(failure.cuda_result, 0));
+      std::max(failure.cuda_result, 0));
   out.text(text);
 }
 

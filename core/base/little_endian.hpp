@@ -26,7 +26,7 @@ class Reader {
   std::string text(size_t size) {
     std::string value(size, '\0');
     std::transform(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(size), value.begin(),
-                   [](std::byte b) { return static_cast<char>(b); });
+        [](std::byte b) { return static_cast<char>(b); });
     bytes_ = bytes_.subspan(size);
     return value;
   }

@@ -43,9 +43,8 @@ using Everybody = PerProcess<Listeners>;
 
 int level_of_environment() {
   static const int level = [] {
-    const auto* found = std::find_if(std::begin(kNames), std::end(kNames), [name = environment("SYMM_LOG")](const char* known) {
-      return std::strcmp(name, known) == 0;
-    });
+    const auto* found = std::find_if(std::begin(kNames), std::end(kNames),
+        [name = environment("SYMM_LOG")](const char* known) { return std::strcmp(name, known) == 0; });
     return found == std::end(kNames) ? 0 : static_cast<int>(found - kNames) + 1;
   }();
   return level;

@@ -99,7 +99,7 @@ std::optional<Stat> stat_of(int64_t pid) {
   unsigned long long start = 0;
   if (after_name == nullptr ||
       std::sscanf(after_name + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-                  &found.state, &start) != 2)
+          &found.state, &start) != 2)
     return std::nullopt;
   found.start = start;
   return found;

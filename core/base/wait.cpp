@@ -221,7 +221,7 @@ namespace {
 // Until there(), which changes only after one of `words` has, if the writers are `told` of a waiter; in vain if in_vain().
 template <class There, class InVain>
 WaitEnd wait_until(const There& there, const InVain& in_vain, std::span<const Word* const> words, Waiter& waiter,
-                   const Revocation& revocation, SpinPolicy spin, LazyDeadline& deadline, Fencing fencing, bool told) {
+    const Revocation& revocation, SpinPolicy spin, LazyDeadline& deadline, Fencing fencing, bool told) {
   if (deadline.timeout_ms() == Deadline::kNow) spin = {};
   for (uint32_t i = 0; i < spin.spins; ++i) {
     if (there()) return WaitEnd::reached;
@@ -276,16 +276,16 @@ WaitEnd wait_until(const There& there, const InVain& in_vain, std::span<const Wo
 }  // namespace
 
 WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer, const Revocation& revocation, SpinPolicy spin,
-                  LazyDeadline& deadline, Fencing fencing) {
+    LazyDeadline& deadline, Fencing fencing) {
   const Word* const words[] = {&word};
   return wait_until([&] { return reached(word, target); }, [&] { return revocation.departed(peer); }, words, waiter, revocation,
-                    spin, deadline, fencing, true);
+      spin, deadline, fencing, true);
 }
 
-WaitEnd wait_condition(const Condition& condition, Waiter& waiter, const Revocation& revocation, SpinPolicy spin,
-                       LazyDeadline& deadline) {
+WaitEnd wait_condition(
+    const Condition& condition, Waiter& waiter, const Revocation& revocation, SpinPolicy spin, LazyDeadline& deadline) {
   return wait_until(condition.holds, condition.in_vain, condition.bells, waiter, revocation, spin, deadline, Fencing::symmetric,
-                    condition.all_ring);
+      condition.all_ring);
 }
 
 void ring(Word& bell, const Waiter& waiter) noexcept {

@@ -153,7 +153,7 @@ bool register_for_asymmetric_fences() noexcept;
 // Wait until word - target >= 0 (signed). `peer` is whose word it is. On `revoked` and `peer_departed` the word was looked at
 // once more after the event, so data that was there in time is never lost.
 WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer, const Revocation& revocation, SpinPolicy spin,
-                  LazyDeadline& deadline, Fencing fencing = Fencing::symmetric);
+    LazyDeadline& deadline, Fencing fencing = Fencing::symmetric);
 
 // What is waited for when it is no such counter: words of 64 bits, on which the kernel cannot let anybody sleep, or one of
 // several. Who writes them rings: adds to a bell of its own, if the waiter byte says that somebody sleeps. The words are stored
@@ -175,8 +175,8 @@ struct Condition {
   std::span<const Word* const> bells;  // of all of them
   bool all_ring = true;                // false: others write who do not ring, so it is looked at every millisecond
 };
-WaitEnd wait_condition(const Condition& condition, Waiter& waiter, const Revocation& revocation, SpinPolicy spin,
-                       LazyDeadline& deadline);
+WaitEnd wait_condition(
+    const Condition& condition, Waiter& waiter, const Revocation& revocation, SpinPolicy spin, LazyDeadline& deadline);
 void ring(Word& bell, const Waiter& waiter) noexcept;
 
 inline bool reached(const Word& word, uint32_t target) noexcept {

@@ -48,8 +48,8 @@ std::unique_ptr<Store> open_alone() {
   return open_thread_store(format(kPattern, static_cast<unsigned long long>(process::random64())), 0, 1, Deadline::never());
 }
 
-std::unique_ptr<Store> open_directory(std::string path, bool remove, const std::string& name, std::string job,
-                                      const BootstrapResult& result, Deadline deadline) {
+std::unique_ptr<Store> open_directory(
+    std::string path, bool remove, const std::string& name, std::string job, const BootstrapResult& result, Deadline deadline) {
   DirectoryRendezvousConfig rendezvous;
   rendezvous.base = std::move(path);
   rendezvous.name = name;
@@ -61,10 +61,10 @@ std::unique_ptr<Store> open_directory(std::string path, bool remove, const std::
   return std::make_unique<DirStore>(std::move(rendezvous), deadline);
 }
 
-std::unique_ptr<Store> open_by_tcp(const std::string& place, const std::string& name, const std::string& job,
-                                   const BootstrapResult& result, Deadline deadline) {
-  return open_tcp_store(parse_tcp_place(place), mix(fnv1a(name), fnv1a(job)), result.rank, result.size, result.description,
-                        deadline);
+std::unique_ptr<Store> open_by_tcp(
+    const std::string& place, const std::string& name, const std::string& job, const BootstrapResult& result, Deadline deadline) {
+  return open_tcp_store(
+      parse_tcp_place(place), mix(fnv1a(name), fnv1a(job)), result.rank, result.size, result.description, deadline);
 }
 
 // Asked for once: MPI_Finalize() closes PMI_FD.
@@ -117,9 +117,9 @@ void bootstrap_by_environment(const BootstrapConfig& config, BootstrapResult& re
   if (launch.several) {
     if (launch.place.empty()) {
       throw Error(Status::unavailable,
-                  "env:// (" + launch.source +
-                      ") has ranks on several machines and does not say where rank 0 is: set SYMM_BOOTSTRAP to tcp://host:port "
-                      "or MASTER_ADDR and SYMM_PORT, the same for all ranks");
+          "env:// (" + launch.source +
+              ") has ranks on several machines and does not say where rank 0 is: set SYMM_BOOTSTRAP to tcp://host:port "
+              "or MASTER_ADDR and SYMM_PORT, the same for all ranks");
     }
     result.store = open_by_tcp(launch.place, config.name, launch.job, result, deadline);
     return;
@@ -177,7 +177,7 @@ BootstrapResult bootstrap(const BootstrapConfig& config, Deadline deadline) {
     result.store = open_thread_store(place, result.rank, result.size, deadline);
   } else {
     throw Error(Status::invalid_argument,
-                "bootstrap is '" + config.url + "'; known are env://, tcp://host:port, dir:///path and thread://name");
+        "bootstrap is '" + config.url + "'; known are env://, tcp://host:port, dir:///path and thread://name");
   }
   return result;
 }

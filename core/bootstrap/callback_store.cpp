@@ -15,7 +15,7 @@ void check(int32_t returned, const char* function, const std::string& key) {
   const auto status = static_cast<Status>(returned);
   if (returned > 0 || status < Status::internal) {
     throw Error(Status::invalid_argument,
-                format("the user's store returned %d from %s(\"%s\"), which is not a status", returned, function, key.c_str()));
+        format("the user's store returned %d from %s(\"%s\"), which is not a status", returned, function, key.c_str()));
   }
   throw Error(status, format("the user's store failed in %s(\"%s\"): %s (%d)", function, key.c_str(), name_of(status), returned));
 }
@@ -28,7 +28,7 @@ class CallbackStore final : public Store {
     const std::string full = prefix_ + key;
     if (value.size() > kLargestValue) {
       throw Error(Status::invalid_argument,
-                  format("the value of \"%s\" has %zu bytes, more than %zu", full.c_str(), value.size(), kLargestValue));
+          format("the value of \"%s\" has %zu bytes, more than %zu", full.c_str(), value.size(), kLargestValue));
     }
     check(callbacks_.set(callbacks_.user, full.c_str(), value.data(), value.size(), milliseconds_left(deadline)), "set", full);
   }
@@ -38,11 +38,11 @@ class CallbackStore final : public Store {
     Bytes value(kLargestValue);
     size_t size = SIZE_MAX;  // a get() that forgets to say is noticed
     check(callbacks_.get(callbacks_.user, full.c_str(), value.data(), value.size(), &size, milliseconds_left(deadline)), "get",
-          full);
+        full);
     if (size > value.size()) {
       throw Error(Status::invalid_argument,
-                  format("the user's store returned %zu bytes from get(\"%s\"), more than the %zu it was given room for", size,
-                         full.c_str(), value.size()));
+          format("the user's store returned %zu bytes from get(\"%s\"), more than the %zu it was given room for", size,
+              full.c_str(), value.size()));
     }
     value.resize(size);
     return value;
@@ -57,8 +57,8 @@ class CallbackStore final : public Store {
 
 std::unique_ptr<Store> open_callback_store(const StoreCallbacks& callbacks, const std::string& name) {
   if (callbacks.set == nullptr || callbacks.get == nullptr) {
-    throw Error(Status::invalid_argument,
-                format("the user's store has no %s function", callbacks.set == nullptr ? "set" : "get"));
+    throw Error(
+        Status::invalid_argument, format("the user's store has no %s function", callbacks.set == nullptr ? "set" : "get"));
   }
   return std::make_unique<CallbackStore>(callbacks, format("symm/%s/", escape_key(name).c_str()));
 }

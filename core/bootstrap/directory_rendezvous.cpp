@@ -94,8 +94,8 @@ void DirectoryRendezvous::lead(Deadline deadline) {
   await_departure_of_rival(deadline);
   place_ = SharedDirectory::make(config_.base, prefix_);
   declare(fd(),
-          {Status::system, -1, 0, "a rank came to " + config_.description + " and had no descriptors or no room to take part"},
-          kSpareFailure);
+      {Status::system, -1, 0, "a rank came to " + config_.description + " and had no descriptors or no room to take part"},
+      kSpareFailure);
   rank_lock_ = RankLock::take(fd(), 0, config_.size);
   if (!rank_lock_) throw Error(Status::internal, "rank 0 is taken in the directory that it has just made: " + path());
   GracePeriod grace_period;
@@ -191,9 +191,9 @@ bool DirectoryRendezvous::follow(GracePeriod& grace_period) {
 void DirectoryRendezvous::contest(GracePeriod& grace_period, const RankLockInfo& leader) {
   if (leader.size != config_.size) {
     grace_period.raise({Status::mismatch, config_.rank, getpid(),
-                        format("rank %d of %s (pid %lld) was told that there are %d ranks, rank 0 (pid %lld) that there are %d",
-                               config_.rank, config_.description.c_str(), static_cast<long long>(getpid()), config_.size,
-                               static_cast<long long>(leader.pid), leader.size)});
+        format("rank %d of %s (pid %lld) was told that there are %d ranks, rank 0 (pid %lld) that there are %d", config_.rank,
+            config_.description.c_str(), static_cast<long long>(getpid()), config_.size, static_cast<long long>(leader.pid),
+            leader.size)});
   } else if ((rank_lock_ = RankLock::take(fd(), config_.rank, config_.size))) {
     grace_period.failure.reset();
   } else {
@@ -251,14 +251,14 @@ void DirectoryRendezvous::look_at_next_rank() {
 
 Failure DirectoryRendezvous::taken(int rank, int64_t pid) const {
   return {Status::mismatch, rank, pid,
-          format("rank %d of %s is claimed by two processes: pid %lld, and pid %lld of this one", rank,
-                 config_.description.c_str(), static_cast<long long>(pid), static_cast<long long>(getpid()))};
+      format("rank %d of %s is claimed by two processes: pid %lld, and pid %lld of this one", rank, config_.description.c_str(),
+          static_cast<long long>(pid), static_cast<long long>(getpid()))};
 }
 
 Failure DirectoryRendezvous::died(int rank, int64_t pid) const {
   return {Status::peer_failed, rank, pid,
-          format("rank %d of %s (pid %lld) died or gave up while the group was being formed", rank, config_.description.c_str(),
-                 static_cast<long long>(pid))};
+      format("rank %d of %s (pid %lld) died or gave up while the group was being formed", rank, config_.description.c_str(),
+          static_cast<long long>(pid))};
 }
 
 Failure DirectoryRendezvous::missing() const {
@@ -278,8 +278,8 @@ Failure DirectoryRendezvous::missing() const {
     return {Status::timeout, -1, 0, format("the ranks came to %s, but not all at once before the deadline", place.c_str())};
   if (count > kNamed) list += format(" and %d more", count - kNamed);
   return {Status::timeout, first, 0,
-          format("%s %s of %d did not come to %s before the deadline", count == 1 ? "rank" : "ranks", list.c_str(), config_.size,
-                 place.c_str())};
+      format("%s %s of %d did not come to %s before the deadline", count == 1 ? "rank" : "ranks", list.c_str(), config_.size,
+          place.c_str())};
 }
 
 // Let everybody in an attempt fail with the same words.

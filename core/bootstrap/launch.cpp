@@ -35,9 +35,8 @@ class Parser {
     int64_t parsed = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
     if (error != std::errc() || end != value.data() + value.size() || value.empty() || parsed < lowest || parsed > highest) {
-      throw Error(Status::invalid_argument,
-                  format("%s is '%s'; it must be a whole number from %lld to %lld", name.name(), value.c_str(),
-                         static_cast<long long>(lowest), static_cast<long long>(highest)));
+      throw Error(Status::invalid_argument, format("%s is '%s'; it must be a whole number from %lld to %lld", name.name(),
+                                                value.c_str(), static_cast<long long>(lowest), static_cast<long long>(highest)));
     }
     return parsed;
   }
@@ -50,8 +49,8 @@ class Parser {
     found.launch.size = static_cast<int>(number(size, 1, kMost));
     found.launch.rank = static_cast<int>(number(rank, 0, kMost));
     if (found.launch.rank >= found.launch.size) {
-      throw Error(Status::invalid_argument, format("%s is %d, but there are only %s = %d ranks", rank.name(), found.launch.rank,
-                                                   size.name(), found.launch.size));
+      throw Error(Status::invalid_argument,
+          format("%s is %d, but there are only %s = %d ranks", rank.name(), found.launch.rank, size.name(), found.launch.size));
     }
     return found;
   }
@@ -100,8 +99,8 @@ std::optional<Source> from_torchrun(const Parser& parser) {
   found.launch.local_size = parser.local("LOCAL_WORLD_SIZE", 1);
   found.launch.job = "torchrun";
   // A restart is a new job: workers of the former attempt may still be about.
-  for (const Variable name : {Variable("TORCHELASTIC_RUN_ID"), Variable("MASTER_ADDR"), Variable("MASTER_PORT"),
-                              Variable("TORCHELASTIC_RESTART_COUNT")})
+  for (const Variable name :
+      {Variable("TORCHELASTIC_RUN_ID"), Variable("MASTER_ADDR"), Variable("MASTER_PORT"), Variable("TORCHELASTIC_RESTART_COUNT")})
     found.launch.job += "-" + parser.text(name);
   return found;
 }
@@ -138,10 +137,9 @@ void compare(const Source& used, const Source& other) {
   const std::string& name = same_rank ? used.size_name : used.rank_name;
   const std::string& other_name = same_rank ? other.size_name : other.rank_name;
   throw Error(Status::mismatch,
-              format("%s and %s disagree: %s is %d, but %s is %d; unset the variables of the one that did not start this process",
-                     used.launch.source.c_str(), other.launch.source.c_str(), name.c_str(),
-                     same_rank ? used.launch.size : used.launch.rank, other_name.c_str(),
-                     same_rank ? other.launch.size : other.launch.rank));
+      format("%s and %s disagree: %s is %d, but %s is %d; unset the variables of the one that did not start this process",
+          used.launch.source.c_str(), other.launch.source.c_str(), name.c_str(), same_rank ? used.launch.size : used.launch.rank,
+          other_name.c_str(), same_rank ? other.launch.size : other.launch.rank));
 }
 }  // namespace
 
@@ -184,13 +182,12 @@ std::string pmi_job(int fd) {
   const int error = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &manager, &size) == 0 ? 0 : errno;
   if (error != 0 || manager.pid <= 0) {
     const std::string why = error != 0 ? system_error(error, "getsockopt").what() : "its process cannot be seen from here";
-    throw Error(
-        Status::unavailable,
+    throw Error(Status::unavailable,
         format("PMI_FD is %d, which does not lead to a process manager on this machine (%s; MPI_Finalize() closes it): make the "
                "first group earlier, or set SYMM_JOB to a name or SYMM_DIR to a directory, the same for all ranks",
-               fd, why.c_str()));
+            fd, why.c_str()));
   }
-  return format("pmi-%lld-%llu", static_cast<long long>(manager.pid),
-                static_cast<unsigned long long>(process::start_time_of(manager.pid)));
+  return format(
+      "pmi-%lld-%llu", static_cast<long long>(manager.pid), static_cast<unsigned long long>(process::start_time_of(manager.pid)));
 }
 }  // namespace symm

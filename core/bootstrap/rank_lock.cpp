@@ -43,7 +43,7 @@ Fd prepare(int directory, const std::string& temporary, int size) {
   Fd file(openat(directory, temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) throw system_error(errno, "open", temporary);
   const std::string text = format("pid %lld start %llu size %d\n", static_cast<long long>(getpid()),
-                                  static_cast<unsigned long long>(process::start_time_of(getpid())), size);
+      static_cast<unsigned long long>(process::start_time_of(getpid())), size);
   ssize_t written = -1;
   do { written = write(file.get(), text.data(), text.size()); } while (written < 0 && errno == EINTR);
   const int error = written < 0 ? errno : ENOSPC;

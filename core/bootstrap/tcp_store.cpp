@@ -111,10 +111,9 @@ Failure Hub::missing(const Meeting& meeting) const {
   }
   if (count > 8) list += format(" and %d more", count - 8);
   const uint64_t strangers = listener->refused();
-  return {
-      Status::timeout, first, 0,
+  return {Status::timeout, first, 0,
       format("%s %s of %zu did not come to %s before the deadline", count == 1 ? "rank" : "ranks", list.c_str(),
-             meeting.came.size(), description.c_str()) +
+          meeting.came.size(), description.c_str()) +
           (strangers == 0 ? "" : format(" (%llu strangers were turned away: has a machine another secret?)", 0ULL + strangers))};
 }
 
@@ -136,12 +135,12 @@ std::shared_ptr<Guest> Hub::admit(const std::shared_ptr<SecureConnection>& conne
   const int rank = static_cast<int>(guest->rank);
   if (guest->size != meeting->guests.size()) {
     guest->refuse({Status::mismatch, rank, guest->pid,
-                   format("%s of %s was told that there are %u ranks, others that there are %zu", guest->name().c_str(),
-                          description.c_str(), guest->size, meeting->guests.size())});
+        format("%s of %s was told that there are %u ranks, others that there are %zu", guest->name().c_str(), description.c_str(),
+            guest->size, meeting->guests.size())});
   } else if (const Guest* other = meeting->guests[guest->rank]) {
     guest->refuse({Status::mismatch, rank, guest->pid,
-                   format("rank %d of %s is claimed by two: %s, %s", rank, description.c_str(), other->name().c_str(),
-                          guest->name().c_str())});
+        format(
+            "rank %d of %s is claimed by two: %s, %s", rank, description.c_str(), other->name().c_str(), guest->name().c_str())});
   } else {
     meeting->guests[guest->rank] = guest.get();
     meeting->came[guest->rank] = true;
@@ -165,7 +164,7 @@ void Guest::leave(bool in_good_order) {
   meeting->guests[rank] = nullptr;
   if (in_good_order) return;
   meeting->fail({Status::peer_failed, static_cast<int>(rank), pid,
-                 format("%s of %s died or gave up while the group was being formed", name().c_str(), at->description.c_str())});
+      format("%s of %s died or gave up while the group was being formed", name().c_str(), at->description.c_str())});
   if (!meeting->complete) at->open.erase(creation);
 }
 
@@ -289,7 +288,7 @@ class TcpStore final : public Store {
     body.bytes(value);
     if (body.bytes_.size() > kLargest) {
       throw Error(Status::invalid_argument,
-                  format("a key and its value have %zu bytes: a store by TCP takes %zu", body.bytes_.size(), kLargest));
+          format("a key and its value have %zu bytes: a store by TCP takes %zu", body.bytes_.size(), kLargest));
     }
     if (heard_->await(Deadline::after_ms(0), [&] { return has(key); }))
       throw Error(Status::mismatch, "the key \"" + key + "\" was set twice in " + description_);
@@ -320,8 +319,8 @@ class TcpStore final : public Store {
     refusal_.reset();
     try {
       if (rank_ == 0) hub_ = hub_at(place_, description_);
-      connection_ = std::make_shared<SecureConnection>(dial_tcp(place_.host, place_.port, attempt), true, secret_,
-                                                       milliseconds("SYMM_PEER_TIMEOUT_MS"));
+      connection_ = std::make_shared<SecureConnection>(
+          dial_tcp(place_.host, place_.port, attempt), true, secret_, milliseconds("SYMM_PEER_TIMEOUT_MS"));
     } catch (const Error& error) {
       if (error.failure().os_error == EADDRINUSE) refusal_ = error.failure();  // a hub may just be closing, another has its turn
       if (error.status() != Status::unavailable && !refusal_) throw;
@@ -346,8 +345,8 @@ class TcpStore final : public Store {
       why_ = "it " + heard_->end;
       if (!connection_->known() && heard_->end.starts_with("died")) {
         refusal_ = {Status::unavailable, 0, 0,
-                    format("rank 0 of %s turned rank %d on %s away: the two machines have different secrets; make %s the same",
-                           description_.c_str(), rank_, host_name().c_str(), secret_file().c_str())};
+            format("rank 0 of %s turned rank %d on %s away: the two machines have different secrets; make %s the same",
+                description_.c_str(), rank_, host_name().c_str(), secret_file().c_str())};
       }
     }
     return heard_->welcome;
@@ -378,11 +377,11 @@ TcpPlace parse_tcp_place(const std::string& text) {
   }
   if (place.port != 0 && !place.host.empty()) return place;
   throw Error(Status::invalid_argument,
-              "tcp://" + text + " is no place: it needs the host of rank 0 and a port, as in tcp://node7:29600");
+      "tcp://" + text + " is no place: it needs the host of rank 0 and a port, as in tcp://node7:29600");
 }
 
-std::unique_ptr<Store> open_tcp_store(const TcpPlace& place, uint64_t creation, int rank, int size,
-                                      const std::string& description, Deadline deadline) {
+std::unique_ptr<Store> open_tcp_store(
+    const TcpPlace& place, uint64_t creation, int rank, int size, const std::string& description, Deadline deadline) {
   return std::make_unique<TcpStore>(place, creation, rank, size, description, deadline);
 }
 }  // namespace symm

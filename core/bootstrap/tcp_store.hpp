@@ -15,6 +15,6 @@ TcpPlace parse_tcp_place(const std::string& text);  // "host:port", "[address]:p
 
 // Waits until all ranks have come for `creation`. Throws Error: timeout naming the missing ranks; mismatch if a rank came twice
 // or the sizes differ; peer_failed if one dies; unavailable if the secrets differ, or without libsodium.
-std::unique_ptr<Store> open_tcp_store(const TcpPlace& place, uint64_t creation, int rank, int size,
-                                      const std::string& description, Deadline deadline);
+std::unique_ptr<Store> open_tcp_store(
+    const TcpPlace& place, uint64_t creation, int rank, int size, const std::string& description, Deadline deadline);
 }  // namespace symm

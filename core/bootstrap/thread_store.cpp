@@ -56,9 +56,8 @@ class ThreadStore final : public Store {
         return true;
       }
       if (room_->failed_rank >= 0)
-        throw Error(
-            Failure{Status::peer_failed, room_->failed_rank, getpid(),
-                    format("rank %d of %s gave up while the group was being formed", room_->failed_rank, description_.c_str())});
+        throw Error(Failure{Status::peer_failed, room_->failed_rank, getpid(),
+            format("rank %d of %s gave up while the group was being formed", room_->failed_rank, description_.c_str())});
       return false;
     };
     if (!retry_until(look, deadline))
@@ -90,13 +89,13 @@ std::shared_ptr<Room> come_in(const std::string& name, const std::string& descri
   const std::lock_guard room_lock(room->mutex);
   if (room->here.size() != static_cast<size_t>(size)) {
     fail(name, *room,
-         {Status::mismatch, rank, getpid(),
-          format("rank %d of %s was told that there are %d ranks, others that there are %zu", rank, description.c_str(), size,
-                 room->here.size())});
+        {Status::mismatch, rank, getpid(),
+            format("rank %d of %s was told that there are %d ranks, others that there are %zu", rank, description.c_str(), size,
+                room->here.size())});
   }
   if (room->here[static_cast<size_t>(rank)]) {
     fail(name, *room,
-         {Status::mismatch, rank, getpid(), format("rank %d of %s is claimed by two threads", rank, description.c_str())});
+        {Status::mismatch, rank, getpid(), format("rank %d of %s is claimed by two threads", rank, description.c_str())});
   }
   room->here[static_cast<size_t>(rank)] = true;
   room->complete = std::find(room->here.begin(), room->here.end(), false) == room->here.end();
@@ -119,9 +118,9 @@ void give_up(const std::string& name, const std::string& description, const std:
     list += (list.empty() ? "" : ", ") + std::to_string(other);
   }
   fail(name, *room,
-       {Status::timeout, first, 0,
-        format("%s %s of %zu did not come to %s before the deadline", count == 1 ? "rank" : "ranks", list.c_str(),
-               room->here.size(), description.c_str())});
+      {Status::timeout, first, 0,
+          format("%s %s of %zu did not come to %s before the deadline", count == 1 ? "rank" : "ranks", list.c_str(),
+              room->here.size(), description.c_str())});
 }
 }  // namespace
 

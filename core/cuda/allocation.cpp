@@ -60,7 +60,7 @@ FabricKnowledge& fabric_knowledge() { return PerProcess<FabricKnowledge>::curren
 std::string learn_fabric(const Device& device, const std::string& reason) {
   if (!reason.empty()) {
     log::write(log::Level::info, "device %d: memory is shared by descriptors, not by fabric handles: %s", device.ordinal(),
-               reason.c_str());
+        reason.c_str());
   }
   FabricKnowledge& known = fabric_knowledge();
   const std::lock_guard lock(known.mutex);
@@ -85,16 +85,16 @@ std::string Allocation::fabric_reason(const Device& device) {
 void Allocation::map(size_t alignment) {
   const Driver& driver = device_->driver();
   driver.require(driver.cuMemAddressReserve(&address_, mapped_, alignment, 0, 0), "cuMemAddressReserve",
-                 format("%zu bytes%s", mapped_, alignment == 0 ? "" : format(" at a multiple of %zu", alignment).c_str()));
+      format("%zu bytes%s", mapped_, alignment == 0 ? "" : format(" at a multiple of %zu", alignment).c_str()));
   is_reserved_ = true;
   SYMM_POINT("cuda.map");
   driver.require(driver.cuMemMap(address_, mapped_, 0, handle_, 0), "cuMemMap", format("%zu bytes", mapped_));
   is_mapped_ = true;
   // The driver overlooks which node is named: the host is one.
   const CUmemAccessDesc access[] = {{{CU_MEM_LOCATION_TYPE_DEVICE, device_->handle()}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
-                                    {{CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
+      {{CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
   driver.require(driver.cuMemSetAccess(address_, mapped_, access, on_host_ ? 2 : 1), "cuMemSetAccess",
-                 format("%zu bytes for device %d%s", mapped_, device_->ordinal(), on_host_ ? " and the host" : ""));
+      format("%zu bytes for device %d%s", mapped_, device_->ordinal(), on_host_ ? " and the host" : ""));
 }
 
 std::shared_ptr<Allocation> Allocation::create(const std::shared_ptr<Device>& device, size_t bytes, const Placement& placement) {
@@ -106,8 +106,8 @@ std::shared_ptr<Allocation> Allocation::create(const std::shared_ptr<Device>& de
   return make(device, bytes, {CU_MEM_LOCATION_TYPE_HOST_NUMA, node}, placement);
 }
 
-std::shared_ptr<Allocation> Allocation::make(const std::shared_ptr<Device>& device, size_t bytes, CUmemLocation location,
-                                             const Placement& placement) {
+std::shared_ptr<Allocation> Allocation::make(
+    const std::shared_ptr<Device>& device, size_t bytes, CUmemLocation location, const Placement& placement) {
   const Driver& driver = device->driver();
   Device::reclaim();
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
@@ -117,11 +117,11 @@ std::shared_ptr<Allocation> Allocation::make(const std::shared_ptr<Device>& devi
   made->has_fabric_ = !made->on_host_ && fabric_reason(*device).empty();
   const CUmemAllocationProp prop = properties(*device, location, made->has_fabric_);
   size_t unit = 0;
-  driver.require(driver.cuMemGetAllocationGranularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
-                 "cuMemGetAllocationGranularity");
+  driver.require(
+      driver.cuMemGetAllocationGranularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED), "cuMemGetAllocationGranularity");
   if (placement.page_bytes > unit) {
     throw Error(Status::unavailable, format("options.page_bytes: the driver has pages of %zu bytes on %s, not of %zu", unit,
-                                            place.c_str(), placement.page_bytes));
+                                         place.c_str(), placement.page_bytes));
   }
   made->page_bytes_ = unit;
   if (unit != 0 && !made->on_host_) unit = std::lcm(unit, placement.unit);  // granularities are powers of two
@@ -129,7 +129,7 @@ std::shared_ptr<Allocation> Allocation::make(const std::shared_ptr<Device>& devi
     throw Error(Status::out_of_memory, format("%zu bytes are more than a device holds", bytes));
   made->mapped_ = (bytes + unit - 1) / unit * unit;
   driver.require(driver.cuMemCreate(&made->handle_, made->mapped_, &prop, 0), "cuMemCreate",
-                 format("%zu bytes on %s", made->mapped_, place.c_str()));
+      format("%zu bytes on %s", made->mapped_, place.c_str()));
   made->has_handle_ = true;
   made->map(placement.alignment > made->page_bytes_ ? placement.alignment : 0);
   driver.require(driver.cuMemsetD32Async(made->address_, 0, made->mapped_ / 4, device->stream()), "cuMemsetD32Async");
@@ -154,8 +154,8 @@ std::shared_ptr<Allocation> Allocation::import(const std::shared_ptr<Device>& de
     made->fd_ = std::move(fd);  // should it be handed on: the driver may export no other of what came by a fabric handle
   } else {
     driver.require(driver.cuMemImportFromShareableHandle(&made->handle_, reinterpret_cast<void*>(static_cast<intptr_t>(fd.get())),
-                                                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-                   "cuMemImportFromShareableHandle", format("%zu bytes into device %d", made->mapped_, device->ordinal()));
+                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+        "cuMemImportFromShareableHandle", format("%zu bytes into device %d", made->mapped_, device->ordinal()));
   }
   made->has_handle_ = true;
   made->map();
@@ -221,7 +221,7 @@ Fd Allocation::export_dmabuf(size_t offset, size_t bytes) const {
   const std::string what = format("%zu bytes at %zu", bytes, offset);
   if (result == CUDA_ERROR_NOT_SUPPORTED) {
     throw Error(Status::unavailable, format("buffer: cannot be exported as DMA-BUF: cuMemGetHandleForAddressRange: %s: %s",
-                                            driver.text(result).c_str(), what.c_str()));
+                                         driver.text(result).c_str(), what.c_str()));
   }
   driver.require(result, "cuMemGetHandleForAddressRange", what);
   Fd fd(raw);
@@ -235,7 +235,7 @@ int Allocation::fd() const {
     const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
     int raw = -1;
     driver.require(driver.cuMemExportToShareableHandle(&raw, handle_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-                   "cuMemExportToShareableHandle");
+        "cuMemExportToShareableHandle");
     fd_.reset(raw);
   }
   return fd_.get();
@@ -256,7 +256,7 @@ ShareableHandle Allocation::share() const {
 Allocation::~Allocation() {
   device_->defer(
       [&driver = device_->driver(), address = address_, mapped = mapped_, is_reserved = is_reserved_, is_mapped = is_mapped_,
-       handle = handle_, has_handle = has_handle_] {
+          handle = handle_, has_handle = has_handle_] {
         if (is_mapped) driver.cuMemUnmap(address, mapped);
         if (is_reserved) driver.cuMemAddressFree(address, mapped);
         if (has_handle) driver.cuMemRelease(handle);
@@ -272,8 +272,8 @@ std::shared_ptr<Block> DeviceMemory::adopt(const void* pointer, size_t bytes) {
   std::optional<ExternalAllocation> foreign = ExternalAllocation::at(pointer);
   if (!foreign) refuse_to_adopt(pointer);
   if (const int on = foreign->require_shareable(); on != device_->handle()) {
-    throw Error(Status::invalid_argument,
-                format("pointer: lies on device %d, the group works on device %d", on, device_->ordinal()));
+    throw Error(
+        Status::invalid_argument, format("pointer: lies on device %d, the group works on device %d", on, device_->ordinal()));
   }
   if (bytes == kWhole) return Allocation::refer_to(device_, *foreign);
   if (reinterpret_cast<uintptr_t>(pointer) % kAdoptedAlignment != 0)
@@ -288,8 +288,8 @@ void DeviceMemory::refuse_to_adopt(const void* pointer) const {
   size_t bytes = 0;
   const bool is_known =
       device_->driver().cuMemGetAddressRange(&base, &bytes, reinterpret_cast<CUdeviceptr>(pointer)) == CUDA_SUCCESS;
-  throw Error(Status::invalid_argument,
-              format("pointer: %p %s, and only memory of cuMemCreate can be adopted", pointer,
-                     is_known ? "was allocated by cudaMalloc or the like" : "is no mapped memory of a device"));
+  throw Error(
+      Status::invalid_argument, format("pointer: %p %s, and only memory of cuMemCreate can be adopted", pointer,
+                                    is_known ? "was allocated by cudaMalloc or the like" : "is no mapped memory of a device"));
 }
 }  // namespace symm::cuda

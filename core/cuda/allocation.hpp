@@ -43,8 +43,8 @@ class Allocation final : public Block {
   static int node_of(const Device& device);  // the nearest; -1 if the driver knows none
  private:
   Allocation(std::shared_ptr<Device> device, size_t bytes) : device_(std::move(device)), bytes_(bytes) {}
-  static std::shared_ptr<Allocation> make(const std::shared_ptr<Device>& device, size_t bytes, CUmemLocation location,
-                                          const Placement& placement);
+  static std::shared_ptr<Allocation> make(
+      const std::shared_ptr<Device>& device, size_t bytes, CUmemLocation location, const Placement& placement);
   void map(size_t alignment = 0);
   bool is_mapped_at(const std::byte* address) const noexcept;
 

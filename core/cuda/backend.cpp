@@ -49,8 +49,8 @@ std::shared_ptr<Backend> open(int device, int local_rank) {
   auto opened = Device::open(device < 0 ? local_rank % device_count() : device);
   if (opened->attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) == 0 ||
       opened->attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) == 0) {
-    throw Error(Status::unavailable,
-                format("device %d has no virtual memory management with file descriptors", opened->ordinal()));
+    throw Error(
+        Status::unavailable, format("device %d has no virtual memory management with file descriptors", opened->ordinal()));
   }
   return std::make_shared<CudaBackend>(std::move(opened));
 }

@@ -40,8 +40,8 @@ std::shared_ptr<Allocation> create_control(const std::shared_ptr<Device>& device
   const auto n = static_cast<uint64_t>(size);
   const auto fill = [&](uint64_t at, uint64_t bytes) {
     if (bytes == 0) return;
-    driver.require(driver.cuMemsetD32Async(control->address() + at, 0xFFFFFFFFU, bytes / 4, device->stream()),
-                   "cuMemsetD32Async");
+    driver.require(
+        driver.cuMemsetD32Async(control->address() + at, 0xFFFFFFFFU, bytes / 4, device->stream()), "cuMemsetD32Async");
   };
   fill(layout.two_shot, 4 * n * layout.two_shot_slot);
   driver.require(driver.cuStreamSynchronize(device->stream()), "cuStreamSynchronize");
@@ -64,20 +64,20 @@ Failure failure_of(const ErrorRecord& record, const TransportContext& context, i
   const bool is_value = operation == Operation::wait_value;
   const std::string what = is_value
                                ? format("%s on device %d, word at 0x%llx", known(record.operation), device,
-                                        static_cast<unsigned long long>(record.peer_detail))
+                                     static_cast<unsigned long long>(record.peer_detail))
                                : format("%s on device %d, channel or block %u", known(record.operation), device, record.channel);
   if (record.trouble == static_cast<uint32_t>(WaitError::timeout) && (is_value || operation == Operation::wait_signal)) {
     return {Status::timeout, peer, pid,
-            format("%s: %s before the deadline (the word was %llu, not %s %llu)", what.c_str(),
-                   valid ? format("rank %d (pid %lld) did not come", peer, pid).c_str() : "nobody wrote it",
-                   static_cast<unsigned long long>(record.peer_count), sign_of(static_cast<Compare>(record.my_detail)),
-                   static_cast<unsigned long long>(record.my_count))};
+        format("%s: %s before the deadline (the word was %llu, not %s %llu)", what.c_str(),
+            valid ? format("rank %d (pid %lld) did not come", peer, pid).c_str() : "nobody wrote it",
+            static_cast<unsigned long long>(record.peer_count), sign_of(static_cast<Compare>(record.my_detail)),
+            static_cast<unsigned long long>(record.my_count))};
   }
   switch (static_cast<WaitError>(record.trouble)) {
     case WaitError::timeout:
       return {Status::timeout, peer, pid,
-              format("%s: rank %d (pid %lld) did not come before the deadline (expected %u, seen %u)", what.c_str(), peer, pid,
-                     record.expected, record.seen)};
+          format("%s: rank %d (pid %lld) did not come before the deadline (expected %u, seen %u)", what.c_str(), peer, pid,
+              record.expected, record.seen)};
     case WaitError::departed:
       return {Status::peer_failed, peer, pid, format("%s: rank %d (pid %lld) has left the group", what.c_str(), peer, pid)};
     case WaitError::mismatch: {
@@ -87,33 +87,31 @@ Failure failure_of(const ErrorRecord& record, const TransportContext& context, i
       // Both may find it: they say the same, as on the host.
       const int wrong = std::max(peer, context.rank);
       return {Status::mismatch, wrong, valid ? context.pids[static_cast<size_t>(wrong)] : 0,
-              format("rank %d makes %s, rank %d makes %s", std::min(peer, context.rank),
-                     (peer < context.rank ? theirs : mine).c_str(), wrong, (peer < context.rank ? mine : theirs).c_str())};
+          format("rank %d makes %s, rank %d makes %s", std::min(peer, context.rank),
+              (peer < context.rank ? theirs : mine).c_str(), wrong, (peer < context.rank ? mine : theirs).c_str())};
     }
     case WaitError::unknown_memory:
       return {Status::mismatch, context.rank, context.pids[static_cast<size_t>(context.rank)],
-              format("%s: an operand of rank %d lies in a memory that rank %d has released", what.c_str(), peer, context.rank)};
+          format("%s: an operand of rank %d lies in a memory that rank %d has released", what.c_str(), peer, context.rank)};
     case WaitError::other_length: {
       const char* rows = record.expected == 1 ? "rows of " : "";
-      return {
-          Status::mismatch, context.rank, context.pids[static_cast<size_t>(context.rank)],
+      return {Status::mismatch, context.rank, context.pids[static_cast<size_t>(context.rank)],
           format("%s: rank %d sends %s%llu elements to rank %d, which expects %llu", known(record.operation), context.rank, rows,
-                 static_cast<unsigned long long>(record.my_detail), peer, static_cast<unsigned long long>(record.peer_detail))};
+              static_cast<unsigned long long>(record.my_detail), peer, static_cast<unsigned long long>(record.peer_detail))};
     }
     case WaitError::beyond_capacity:
       return {Status::invalid_argument, context.rank, context.pids[static_cast<size_t>(context.rank)],
-              format("%s: %s", known(record.operation),
-                     beyond_capacity(record.expected == 1 ? "recv" : "send", static_cast<size_t>(peer), record.my_detail,
-                                     record.peer_detail, record.my_count)
-                         .c_str())};
+          format("%s: %s", known(record.operation),
+              beyond_capacity(record.expected == 1 ? "recv" : "send", static_cast<size_t>(peer), record.my_detail,
+                  record.peer_detail, record.my_count)
+                  .c_str())};
     case WaitError::spoilt:
       return {Status::aborted, peer, pid, format("%s: a group that shares its scratch has failed", what.c_str())};
     case WaitError::other_place:
-      return {
-          Status::mismatch, peer, pid,
+      return {Status::mismatch, peer, pid,
           format("%s by multicast: rank %d's operands do not lie where rank %d's do; it needs one memory and one offset on all "
                  "ranks",
-                 known(record.operation), peer, context.rank)};
+              known(record.operation), peer, context.rank)};
     case WaitError::aborted:
     case WaitError::none: break;
   }
@@ -125,7 +123,7 @@ ErrorMailbox::ErrorMailbox(std::shared_ptr<Device> device) : device_(std::move(d
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   void* host = nullptr;
   driver.require(driver.cuMemHostAlloc(&host, kPage, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP), "cuMemHostAlloc",
-                 "an error record");
+      "an error record");
   std::memset(host, 0, kPage);
   host_ = static_cast<std::byte*>(host);
   CUresult result = driver.cuMemHostGetDevicePointer(&address_, host, 0);
@@ -163,7 +161,7 @@ uint64_t ErrorMailbox::read(CUdeviceptr word) {
 }
 
 void ErrorMailbox::tell(const std::shared_ptr<Allocation>& control, const std::shared_ptr<Allocation>& stages, bool abort,
-                        uint32_t departed) noexcept {
+    uint32_t departed) noexcept {
   // Both words only grow, so it does not matter which of two copies comes first.
   auto* words = reinterpret_cast<std::atomic<uint32_t>*>(host_ + kWords);
   if (abort) words[0].store(1, std::memory_order_release);
@@ -204,7 +202,7 @@ void MemoryTable::write(size_t index, const MemoryEntry& entry) {
   const Driver& driver = device_->driver();
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   driver.require(driver.cuMemcpyAsync(address_ + index * sizeof entry, address_of(&entry), sizeof entry, device_->stream()),
-                 "cuMemcpyAsync");
+      "cuMemcpyAsync");
   driver.require(driver.cuStreamSynchronize(device_->stream()), "cuStreamSynchronize");
   entries_[index] = entry;
 }

@@ -35,7 +35,7 @@ class ErrorMailbox : public std::enable_shared_from_this<ErrorMailbox> {
   // a stream of our own, past whatever the user's streams do. Any thread; waits for nobody, as the driver may: another thread
   // calls it, which keeps the blocks until then.
   void tell(const std::shared_ptr<Allocation>& control, const std::shared_ptr<Allocation>& stages, bool abort,
-            uint32_t departed) noexcept;
+      uint32_t departed) noexcept;
  private:
   void store(CUdeviceptr control, CUdeviceptr stages, bool abort) noexcept;
   std::shared_ptr<Device> device_;

@@ -166,14 +166,14 @@ inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUP
   X(cuLaunchKernelEx, 11060, (const CUlaunchConfig*, CUfunction, void**, void**))
 
 // What a driver may lack and be of use all the same: null then.
-#define SYMM_OPTIONAL_DRIVER_CALLS(X)                                                                         \
-  X(cuCtxRecordEvent, 12050, (CUcontext, CUevent))                                                            \
-  X(cuMulticastCreate, 12010, (CUmemGenericAllocationHandle*, const CUmulticastObjectProp*))                  \
-  X(cuMulticastAddDevice, 12010, (CUmemGenericAllocationHandle, CUdevice))                                    \
-  X(cuMulticastBindMem, 12010,                                                                                \
-    (CUmemGenericAllocationHandle, size_t, CUmemGenericAllocationHandle, size_t, size_t, unsigned long long)) \
-  X(cuMulticastUnbind, 12010, (CUmemGenericAllocationHandle, CUdevice, size_t, size_t))                       \
-  X(cuMulticastGetGranularity, 12010, (size_t*, const CUmulticastObjectProp*, int))                           \
+#define SYMM_OPTIONAL_DRIVER_CALLS(X)                                                                           \
+  X(cuCtxRecordEvent, 12050, (CUcontext, CUevent))                                                              \
+  X(cuMulticastCreate, 12010, (CUmemGenericAllocationHandle*, const CUmulticastObjectProp*))                    \
+  X(cuMulticastAddDevice, 12010, (CUmemGenericAllocationHandle, CUdevice))                                      \
+  X(cuMulticastBindMem, 12010,                                                                                  \
+      (CUmemGenericAllocationHandle, size_t, CUmemGenericAllocationHandle, size_t, size_t, unsigned long long)) \
+  X(cuMulticastUnbind, 12010, (CUmemGenericAllocationHandle, CUdevice, size_t, size_t))                         \
+  X(cuMulticastGetGranularity, 12010, (size_t*, const CUmulticastObjectProp*, int))                             \
   X(cuMemGetHandleForAddressRange, 11070, (void*, CUdeviceptr, size_t, int, unsigned long long))
 
 struct Driver {

@@ -28,12 +28,12 @@ int ExternalAllocation::require_shareable() const {
   driver_.require(driver_.cuMemGetAllocationPropertiesFromHandle(&prop, handle_), "cuMemGetAllocationPropertiesFromHandle");
   if (prop.type != CU_MEM_ALLOCATION_TYPE_PINNED || prop.location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
     throw Error(Status::invalid_argument,
-                format("pointer: its allocation does not lie on a device (location type %d)", prop.location.type));
+        format("pointer: its allocation does not lie on a device (location type %d)", prop.location.type));
   }
   if ((prop.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0) {
     throw Error(Status::invalid_argument,
-                "pointer: its allocation was not made for a POSIX file descriptor (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), so "
-                "it cannot be shared");
+        "pointer: its allocation was not made for a POSIX file descriptor (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), so "
+        "it cannot be shared");
   }
   return prop.location.id;
 }
@@ -55,14 +55,14 @@ void ExternalAllocation::require_within(const Range& range, size_t bytes) const 
   };
   if (!is_same(range.base) || !is_same(range.base + range.bytes - 1)) {
     throw Error(Status::invalid_argument,
-                "pointer: lies in a range of several allocations, and the driver does not say where this "
-                "one begins");
+        "pointer: lies in a range of several allocations, and the driver does not say where this "
+        "one begins");
   }
   if (bytes > range.bytes - range.offset) {
     throw Error(Status::invalid_argument,
-                format("size: %zu bytes at this pointer go beyond its allocation, which has %zu more; what was mapped piece by "
-                       "piece can be adopted piece by piece",
-                       bytes, range.bytes - range.offset));
+        format("size: %zu bytes at this pointer go beyond its allocation, which has %zu more; what was mapped piece by "
+               "piece can be adopted piece by piece",
+            bytes, range.bytes - range.offset));
   }
 }
 }  // namespace symm::cuda

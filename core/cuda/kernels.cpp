@@ -14,7 +14,7 @@ struct Libraries {
     CUlibrary& library = loaded[index];
     if (library == nullptr) {
       driver.require(driver.cuLibraryLoadData(&library, images()[index].data, nullptr, nullptr, 0, nullptr, nullptr, 0),
-                     "cuLibraryLoadData", images()[index].name);
+          "cuLibraryLoadData", images()[index].name);
     }
     return library;
   }

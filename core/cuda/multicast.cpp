@@ -15,8 +15,8 @@ size_t Multicast::granularity(const Device& device, int ranks) {
   const ContextGuard current(device, ContextGuard::Capture::relaxed);
   const CUmulticastObjectProp prop = properties(ranks, size_t{2} << 20);
   size_t unit = 0;
-  device.driver().require(device.driver().cuMulticastGetGranularity(&unit, &prop, CU_MULTICAST_GRANULARITY_MINIMUM),
-                          "cuMulticastGetGranularity");
+  device.driver().require(
+      device.driver().cuMulticastGetGranularity(&unit, &prop, CU_MULTICAST_GRANULARITY_MINIMUM), "cuMulticastGetGranularity");
   if (unit == 0) throw Error(Status::cuda, "cuMulticastGetGranularity: says 0");
   return unit;
 }
@@ -27,12 +27,12 @@ Multicast::Multicast(std::shared_ptr<Device> device, int ranks, size_t bytes)
 Fd Multicast::create() {
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   const CUmulticastObjectProp prop = properties(ranks_, bytes_);
-  driver().require(driver().cuMulticastCreate(&created_, &prop), "cuMulticastCreate",
-                   format("%zu bytes for %d devices", bytes_, ranks_));
+  driver().require(
+      driver().cuMulticastCreate(&created_, &prop), "cuMulticastCreate", format("%zu bytes for %d devices", bytes_, ranks_));
   has_created_ = true;
   int raw = -1;
   driver().require(driver().cuMemExportToShareableHandle(&raw, created_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-                   "cuMemExportToShareableHandle", "a multicast object");
+      "cuMemExportToShareableHandle", "a multicast object");
   return Fd(raw);
 }
 
@@ -40,19 +40,19 @@ Fd Multicast::create() {
 void Multicast::join(const Fd& object) {
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   driver().require(driver().cuMemImportFromShareableHandle(&object_, reinterpret_cast<void*>(static_cast<intptr_t>(object.get())),
-                                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-                   "cuMemImportFromShareableHandle", "a multicast object");
+                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+      "cuMemImportFromShareableHandle", "a multicast object");
   has_object_ = true;
-  driver().require(driver().cuMulticastAddDevice(object_, device_->handle()), "cuMulticastAddDevice",
-                   format("device %d", device_->ordinal()));
+  driver().require(
+      driver().cuMulticastAddDevice(object_, device_->handle()), "cuMulticastAddDevice", format("device %d", device_->ordinal()));
 }
 
 void Multicast::bind(const Allocation& block) {
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   driver().require(driver().cuMemRetainAllocationHandle(&memory_, block.data()), "cuMemRetainAllocationHandle");
   has_memory_ = true;
-  driver().require(driver().cuMulticastBindMem(object_, 0, memory_, 0, bytes_, 0), "cuMulticastBindMem",
-                   format("%zu bytes", bytes_));
+  driver().require(
+      driver().cuMulticastBindMem(object_, 0, memory_, 0, bytes_, 0), "cuMulticastBindMem", format("%zu bytes", bytes_));
   is_bound_ = true;
 }
 
@@ -78,8 +78,8 @@ void Multicast::complete() {
 Multicast::~Multicast() {
   device_->defer(
       [&driver = device_->driver(), device = device_->handle(), bytes = bytes_, has_created = has_created_,
-       has_object = has_object_, has_memory = has_memory_, is_bound = is_bound_, is_reserved = is_reserved_,
-       is_mapped = is_mapped_, created = created_, object = object_, memory = memory_, address = address_] {
+          has_object = has_object_, has_memory = has_memory_, is_bound = is_bound_, is_reserved = is_reserved_,
+          is_mapped = is_mapped_, created = created_, object = object_, memory = memory_, address = address_] {
         if (is_mapped) driver.cuMemUnmap(address, bytes);
         if (is_reserved) driver.cuMemAddressFree(address, bytes);
         if (is_bound) driver.cuMulticastUnbind(object, device, 0, bytes);
@@ -91,7 +91,7 @@ Multicast::~Multicast() {
 }
 
 std::shared_ptr<Multicast> make_multicast(const std::shared_ptr<Device>& device, int rank, int ranks, const Allocation& block,
-                                          size_t bytes, const std::string& trouble, OutOfBand& out_of_band, std::string* reason) {
+    size_t bytes, const std::string& trouble, OutOfBand& out_of_band, std::string* reason) {
   const auto made = std::make_shared<Multicast>(device, ranks, bytes);
   Fd object;
   const auto all_do = [&](auto&& step) {

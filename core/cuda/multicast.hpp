@@ -41,5 +41,5 @@ class Multicast final : public Block {
 // [collective] All the steps and votes, for blocks of which `bytes` are mapped on every rank. Null, on all ranks, if `trouble` is
 // not empty on one of them or a step fails there: then *reason says why, and nothing is left.
 std::shared_ptr<Multicast> make_multicast(const std::shared_ptr<Device>& device, int rank, int ranks, const Allocation& block,
-                                          size_t bytes, const std::string& trouble, OutOfBand& out_of_band, std::string* reason);
+    size_t bytes, const std::string& trouble, OutOfBand& out_of_band, std::string* reason);
 }  // namespace symm::cuda

@@ -94,8 +94,8 @@ std::vector<NvLinks> nvlinks_of(const std::vector<std::string>& buses) {
   for (size_t i = 0; i < buses.size(); ++i) {
     nvmlDevice device = nullptr;
     if (const nvmlReturn result = nvml->by_bus(buses[i].c_str(), &device); result != 0) {
-      throw Error(Status::unavailable,
-                  format("NVML does not see device %zu (%s): %s", i, buses[i].c_str(), nvml->text(result).c_str()));
+      throw Error(
+          Status::unavailable, format("NVML does not see device %zu (%s): %s", i, buses[i].c_str(), nvml->text(result).c_str()));
     }
     all.push_back(links_of(*nvml, device));
   }
@@ -108,7 +108,7 @@ Links links_between(const std::vector<std::string>& buses, const std::vector<NvL
     for (size_t b = 0; b < buses.size(); ++b) {
       if (a == b) continue;
       const auto direct = std::count_if(ends[a].to_gpus.begin(), ends[a].to_gpus.end(),
-                                        [&](const std::string& bus) { return normal(bus) == normal(buses[b]); });
+          [&](const std::string& bus) { return normal(bus) == normal(buses[b]); });
       links.count[a * buses.size() + b] = static_cast<int32_t>(direct) + std::min(ends[a].to_switches, ends[b].to_switches);
     }
   }

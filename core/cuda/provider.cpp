@@ -45,7 +45,7 @@ class CudaProvider final : public ipc::Provider {
       if (visible[i] == gpu) return static_cast<int>(i);
     throw Error(Status::unavailable, format("token: the GPU that has this memory, %s, is not visible to this process; "
                                             "options.device can name another from which to reach it",
-                                            text_of(gpu).c_str()));
+                                         text_of(gpu).c_str()));
   }
 
   std::shared_ptr<ShareableMemory> memory(int device) const override {
@@ -58,19 +58,19 @@ class CudaProvider final : public ipc::Provider {
     int status = 0;
     unsigned long long id = 0;
     const Driver& loaded = device->driver();
-    loaded.require(loaded.cuStreamGetCaptureInfo(static_cast<CUstream>(stream), &status, &id), "cuStreamGetCaptureInfo",
-                   "stream");
+    loaded.require(
+        loaded.cuStreamGetCaptureInfo(static_cast<CUstream>(stream), &status, &id), "cuStreamGetCaptureInfo", "stream");
     if (status != 0) {
       throw Error(Status::invalid_argument,
-                  "stream: is being captured; a token stands for one point in time, not for one of each replay");
+          "stream: is being captured; a token stands for one point in time, not for one of each replay");
     }
   }
 
   void finish(void* stream, int ordinal) const override {
     const std::shared_ptr<Device> device = ipc_device(ordinal);
     const ContextGuard current(*device, ContextGuard::Capture::relaxed);
-    device->driver().require(device->driver().cuStreamSynchronize(static_cast<CUstream>(stream)), "cuStreamSynchronize",
-                             "stream");
+    device->driver().require(
+        device->driver().cuStreamSynchronize(static_cast<CUstream>(stream)), "cuStreamSynchronize", "stream");
   }
 
   bool record_use(void* stream, int ordinal) const override { return ipc_device(ordinal)->record_use(stream); }
@@ -85,8 +85,8 @@ class CudaProvider final : public ipc::Provider {
     ipc_device(ordinal)->defer([held = std::move(held)] {});
   }
 
-  std::unique_ptr<ipc::StreamWords> stream_words(std::shared_ptr<host::Segment> page,
-                                                 std::span<std::atomic<uint64_t>> words) const override {
+  std::unique_ptr<ipc::StreamWords> stream_words(
+      std::shared_ptr<host::Segment> page, std::span<std::atomic<uint64_t>> words) const override {
     return std::make_unique<CudaStreamWords>(std::move(page), words);
   }
   bool outlives_its_writer() const noexcept override { return true; }

@@ -101,7 +101,7 @@ void CudaStreamWords::wait(void* stream, int ordinal, ipc::Position position) {
     address = address_of(position.word, device);
   }
   driver.require(driver.cuStreamWaitValue64(static_cast<CUstream>(stream), address, position.value, CU_STREAM_WAIT_VALUE_GEQ),
-                 "cuStreamWaitValue64", "stream");
+      "cuStreamWaitValue64", "stream");
   device->uses().record(static_cast<CUstream>(stream));
 }
 }  // namespace symm::cuda

@@ -48,9 +48,9 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
   if (context_.size > kMaxRanks)
     throw Error(Status::unsupported, format("the CUDA back end has at most %d ranks a group, not %d", kMaxRanks, context_.size));
   if (const uint64_t least = cuda::scratch_bytes(layout_); context_.scratch_bytes != 0 && least > context_.scratch_bytes) {
-    throw Error(Status::invalid_argument, format("config.scratch_bytes: %llu, and %d ranks need at least %llu",
-                                                 static_cast<unsigned long long>(context_.scratch_bytes), context_.size,
-                                                 static_cast<unsigned long long>(least)));
+    throw Error(Status::invalid_argument,
+        format("config.scratch_bytes: %llu, and %d ranks need at least %llu",
+            static_cast<unsigned long long>(context_.scratch_bytes), context_.size, static_cast<unsigned long long>(least)));
   }
   if (context_.channels + 1 > kBarrierChannels) throw Error(Status::internal, "too many channels");
   const auto me = static_cast<size_t>(context_.rank);
@@ -95,13 +95,8 @@ Tuning CudaTransport::choose_tuning() const {
 OutgoingMessage CudaTransport::share() const {
   const auto& control = controls_[static_cast<size_t>(context_.rank)];
   TransportShare body{};
-  body = {device_->uuid(),
-          control->size(),
-          control->mapped(),
-          values_,
-          device_->multiprocessors(),
-          multicast_.facts(context_.rank),
-          link_facts_[static_cast<size_t>(context_.rank)]};
+  body = {device_->uuid(), control->size(), control->mapped(), values_, device_->multiprocessors(),
+      multicast_.facts(context_.rank), link_facts_[static_cast<size_t>(context_.rank)]};
   OutgoingMessage share;
   share.body.resize(sizeof body);
   std::memcpy(share.body.data(), &body, sizeof body);
@@ -117,8 +112,8 @@ void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
   const auto& mine = controls_[static_cast<size_t>(context_.rank)];
   if (body.bytes != mine->size() || body.mapped < body.bytes) {
     throw Error({Status::mismatch, peer, 0,
-                 format("rank %d has a control block of %llu bytes, this rank of %zu: different versions of the library?", peer,
-                        static_cast<unsigned long long>(body.bytes), mine->size())});
+        format("rank %d has a control block of %llu bytes, this rank of %zu: different versions of the library?", peer,
+            static_cast<unsigned long long>(body.bytes), mine->size())});
   }
   controls_[static_cast<size_t>(peer)] = Allocation::import(device_, std::move(message.fds.at(0)), {body.bytes, body.mapped});
   uuids_[static_cast<size_t>(peer)] = body.uuid;
@@ -135,8 +130,8 @@ void CudaTransport::ready() {
     most_on_one = std::max(most_on_one, static_cast<int>(ranks));
     if (ranks > 1 && !context_.overlapping_devices) {
       throw Error({Status::invalid_argument, a, 0,
-                   format("%d ranks, rank %d among them, use device %s; that needs SYMM_GROUP_OVERLAPPING_DEVICES",
-                          static_cast<int>(ranks), a, text_of(uuids_[static_cast<size_t>(a)]).c_str())});
+          format("%d ranks, rank %d among them, use device %s; that needs SYMM_GROUP_OVERLAPPING_DEVICES",
+              static_cast<int>(ranks), a, text_of(uuids_[static_cast<size_t>(a)]).c_str())});
     }
   }
   facts_.max_blocks = max_blocks_of(facts_.max_blocks, most_on_one, tuning_);
@@ -213,12 +208,12 @@ void CudaTransport::write_word(CUdeviceptr word, uint64_t value, WriteKind kind,
 
 void CudaTransport::send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) {
   write_word(signal_word(memory, rank, channel, context_.rank), value, op == SignalOp::add ? WriteKind::add : WriteKind::store64,
-             stream);
+      stream);
 }
 
 void CudaTransport::write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
   write_word(address_of(memory.blocks[static_cast<size_t>(rank)] + offset), value,
-             bytes == sizeof(uint32_t) ? WriteKind::store32 : WriteKind::store64, stream);
+      bytes == sizeof(uint32_t) ? WriteKind::store32 : WriteKind::store64, stream);
 }
 
 void CudaTransport::wait_word(uint64_t timeout_ms, Operation operation, CUdeviceptr taken, const WordWait& wait, void* stream) {
@@ -232,7 +227,7 @@ void CudaTransport::wait_word(uint64_t timeout_ms, Operation operation, CUdevice
 void CudaTransport::take_signal(const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) {
   const CUdeviceptr word = signal_word(memory, context_.rank, channel, rank);
   wait_word(timeout_ms, Operation::wait_signal, word + taken_offset(memory),
-            {word, 0, rank, static_cast<uint32_t>(channel), Compare::ge, sizeof(uint64_t)}, stream);
+      {word, 0, rank, static_cast<uint32_t>(channel), Compare::ge, sizeof(uint64_t)}, stream);
 }
 
 SignalState CudaTransport::look_at_signal(const MemoryView& memory, int rank, int channel) {
@@ -243,17 +238,13 @@ SignalState CudaTransport::look_at_signal(const MemoryView& memory, int rank, in
 }
 
 void CudaTransport::wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any, uint64_t timeout_ms,
-                                 size_t* out_index, uint64_t* out_seen, void* stream) {
+    size_t* out_index, uint64_t* out_seen, void* stream) {
   for (const auto& [is_given, name] : {std::pair(out_index != nullptr, "out_index"), std::pair(out_seen != nullptr, "out_seen")})
     if (is_given)
       throw Error(Status::invalid_argument, format("%s: must be NULL with the CUDA back end, which waits later", name));
   const auto word_of = [&](const SignalWait& wait) -> WordWait {
-    return {signal_word(memory, context_.rank, wait.channel, wait.rank),
-            wait.value,
-            wait.rank,
-            static_cast<uint32_t>(wait.channel),
-            wait.compare,
-            sizeof(uint64_t)};
+    return {signal_word(memory, context_.rank, wait.channel, wait.rank), wait.value, wait.rank,
+        static_cast<uint32_t>(wait.channel), wait.compare, sizeof(uint64_t)};
   };
   if (waits.size() == 1) return wait_word(timeout_ms, Operation::wait_signal, 0, word_of(waits[0]), stream);
   const ContextGuard current(*device_);
@@ -266,10 +257,10 @@ void CudaTransport::wait_signals(const MemoryView& memory, std::span<const Signa
   order_.record_use(stream_of(stream));
 }
 
-void CudaTransport::wait_value(const MemoryView&, const void* word, size_t bytes, Compare compare, uint64_t value,
-                               uint64_t timeout_ms, void* stream) {
-  wait_word(timeout_ms, Operation::wait_value, 0, {address_of(word), value, -1, 0, compare, static_cast<uint32_t>(bytes)},
-            stream);
+void CudaTransport::wait_value(
+    const MemoryView&, const void* word, size_t bytes, Compare compare, uint64_t value, uint64_t timeout_ms, void* stream) {
+  wait_word(
+      timeout_ms, Operation::wait_value, 0, {address_of(word), value, -1, 0, compare, static_cast<uint32_t>(bytes)}, stream);
 }
 
 // ---- data
@@ -277,16 +268,16 @@ void CudaTransport::wait_value(const MemoryView&, const void* word, size_t bytes
 void CudaTransport::copy(void* to, const void* from, size_t bytes, void* stream) {
   if (to == from || bytes == 0) return;
   const ContextGuard current(*device_);
-  device_->driver().require(device_->driver().cuMemcpyAsync(address_of(to), address_of(from), bytes, stream_of(stream)),
-                            "cuMemcpyAsync");
+  device_->driver().require(
+      device_->driver().cuMemcpyAsync(address_of(to), address_of(from), bytes, stream_of(stream)), "cuMemcpyAsync");
   order_.record_use(stream_of(stream));
 }
 
 void CudaTransport::fill32(void* to, uint32_t value, size_t count, void* stream) {
   if (count == 0) return;
   const ContextGuard current(*device_);
-  device_->driver().require(device_->driver().cuMemsetD32Async(address_of(to), value, count, stream_of(stream)),
-                            "cuMemsetD32Async");
+  device_->driver().require(
+      device_->driver().cuMemsetD32Async(address_of(to), value, count, stream_of(stream)), "cuMemsetD32Async");
   order_.record_use(stream_of(stream));
 }
 
@@ -387,29 +378,22 @@ ScaledCall CudaTransport::scaled(const CollectiveCall& call) const {
 
 void CudaTransport::issue_scaled(const CollectiveCall& call, const ScaledCall& scaled) {
   scaled.run([&](const Conversion& conversion) { launch_conversion(call, conversion); },
-             [&](const CollectiveCall& plain) {
-               const PlanInput input = plan_input(plain);
-               issue(plain, input, possible_plan(input));
-             });
+      [&](const CollectiveCall& plain) {
+        const PlanInput input = plan_input(plain);
+        issue(plain, input, possible_plan(input));
+      });
 }
 
 void CudaTransport::launch_conversion(const CollectiveCall& call, const Conversion& c) {
   if (c.count == 0) return;
-  ConvertArgs args{address_of(c.from),
-                   address_of(c.to),
-                   c.count,
-                   c.blocks,
-                   c.stride,
-                   0,
-                   1,
-                   static_cast<int32_t>(c.from_dtype),
-                   static_cast<int32_t>(c.to_dtype)};
+  ConvertArgs args{address_of(c.from), address_of(c.to), c.count, c.blocks, c.stride, 0, 1, static_cast<int32_t>(c.from_dtype),
+      static_cast<int32_t>(c.to_dtype)};
   if (c.scaled && call.scaling.kind == Factor::pointer) args.pointer = address_of(call.scale_pointer);
   else if (c.scaled) args.factor = call.scaling.factor;
   constexpr size_t kThreads = 256, kMost = 1024;
   const size_t blocks = (c.count * c.blocks * std::min(size_of(c.from_dtype), size_of(c.to_dtype)) / kPack + kThreads) / kThreads;
-  kernels_.launch(kernels_.find("symm_convert"),
-                  {static_cast<unsigned>(std::min(blocks, kMost)), kThreads, stream_of(call.stream)}, args);
+  kernels_.launch(
+      kernels_.find("symm_convert"), {static_cast<unsigned>(std::min(blocks, kMost)), kThreads, stream_of(call.stream)}, args);
 }
 
 // Names are put together once: that takes longer than all else that is done here for a small message.
@@ -495,8 +479,8 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
       args.recv_offset = recv.offset;
     }
   }
-  kernels_.launch(kernel_of(input, chosen), {blocks, static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream)},
-                  args);
+  kernels_.launch(
+      kernel_of(input, chosen), {blocks, static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream)}, args);
 }
 
 void CudaTransport::launch_pieces(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
@@ -533,8 +517,7 @@ void CudaTransport::launch_pieces(const CollectiveCall& call, const PlanInput& i
       args.call.recv_offset = offset;
     }
   }
-  kernels_.launch(
-      kernel_of(input, chosen),
+  kernels_.launch(kernel_of(input, chosen),
       {static_cast<unsigned>(chosen.blocks), static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream)}, args);
 }
 
@@ -542,6 +525,6 @@ PlanReport CudaTransport::plan(const CollectiveCall& call) {
   const PlanInput input = plan_input(call.scaling ? scaled(call).plain_call() : call);
   const Plan chosen = possible_plan(input);
   return {chosen.algorithm, chosen.slices, chosen.tile, false,
-          (call.scaling ? scaled(call).why() : std::string()) + explain(input, chosen, tuning_)};
+      (call.scaling ? scaled(call).why() : std::string()) + explain(input, chosen, tuning_)};
 }
 }  // namespace symm::cuda

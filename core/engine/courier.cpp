@@ -336,8 +336,8 @@ class OfficePost final : public Post {
   Group group_;
 };
 
-std::unique_ptr<Post> Office::open_post(uint64_t group, int rank, int size, Receiver& to,
-                                        std::shared_ptr<Revocation> revocation) {
+std::unique_ptr<Post> Office::open_post(
+    uint64_t group, int rank, int size, Receiver& to, std::shared_ptr<Revocation> revocation) {
   return std::make_unique<OfficePost>(*this, group, rank, size, to, std::move(revocation));
 }
 

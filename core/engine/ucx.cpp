@@ -19,10 +19,10 @@ constexpr unsigned kMessage = 21;  // the number of our active messages
 constexpr const char* kSoname = "libucp.so.0";
 
 [[noreturn]] void unavailable(const std::string& what) {
-  throw Error(Status::unavailable,
-              what +
-                  "; groups across machines need UCX 1.13 or newer: install libucx0 (Debian), ucx (RPM, conda) "
-                  "or libucx-cu13 (pip), or name its libucp.so.0 in SYMM_UCX");
+  throw Error(
+      Status::unavailable, what +
+                               "; groups across machines need UCX 1.13 or newer: install libucx0 (Debian), ucx (RPM, conda) "
+                               "or libucx-cu13 (pip), or name its libucp.so.0 in SYMM_UCX");
 }
 
 // Before 1.20, a library of UCX handles signals as soon as it is loaded.
@@ -145,8 +145,8 @@ class UcxLink final : public Link {
       ended.sink->sent(ended, code == kOk ? Transfer::whole : Transfer::broken);
     };
     const RequestParams params{.callback = reinterpret_cast<void*>(sent), .argument = &parcel};
-    const Request request = ucx_.ucp_am_send_nbx(line.endpoint, kMessage, parcel.bytes.data(), parcel.bytes.size(),
-                                                 parcel.payload.data(), parcel.payload.size(), &params);
+    const Request request = ucx_.ucp_am_send_nbx(
+        line.endpoint, kMessage, parcel.bytes.data(), parcel.bytes.size(), parcel.payload.data(), parcel.payload.size(), &params);
     if (request == nullptr) return Transfer::whole;
     if (!is_error(request)) return Transfer::under_way;
     sink_.lost(line.number, ucx_.ucs_status_string(code_of(request)));

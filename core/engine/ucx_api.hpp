@@ -57,32 +57,32 @@ inline constexpr uint32_t kForce = 1;  // flag of ucp_ep_close_nbx
 using OnSent = void (*)(void* request, Code code, void* argument);
 using OnReceived = void (*)(void* request, Code code, size_t bytes, void* argument);
 
-static_assert(sizeof(Params) == 80 && sizeof(WorkerParams) == 200 && sizeof(HandlerParams) == 32 &&
-              sizeof(EndpointParams) == 104);
-static_assert(offsetof(EndpointParams, on_error) == 24 && sizeof(RequestParams) == 72 &&
-              offsetof(RequestParams, memory_type) == 48);
+static_assert(
+    sizeof(Params) == 80 && sizeof(WorkerParams) == 200 && sizeof(HandlerParams) == 32 && sizeof(EndpointParams) == 104);
+static_assert(
+    offsetof(EndpointParams, on_error) == 24 && sizeof(RequestParams) == 72 && offsetof(RequestParams, memory_type) == 48);
 
 // X(name, result, parameters)
-#define SYMM_UCX_CALLS(X)                                                                                                \
-  X(ucp_get_version, void, (unsigned* major, unsigned* minor, unsigned* release))                                        \
-  X(ucp_config_read, Code, (const char* prefix, const char* file, Config* config))                                       \
-  X(ucp_config_modify, Code, (Config config, const char* name, const char* value))                                       \
-  X(ucp_config_release, void, (Config config))                                                                           \
-  X(ucp_init_version, Code, (unsigned, unsigned, const Params* params, Config config, Context*))                         \
-  X(ucp_cleanup, void, (Context context))                                                                                \
-  X(ucp_worker_create, Code, (Context context, const WorkerParams* params, Worker* worker))                              \
-  X(ucp_worker_destroy, void, (Worker worker))                                                                           \
-  X(ucp_worker_get_address, Code, (Worker worker, void** address, size_t* bytes))                                        \
-  X(ucp_worker_release_address, void, (Worker worker, void* address))                                                    \
-  X(ucp_worker_progress, unsigned, (Worker worker))                                                                      \
-  X(ucp_worker_get_efd, Code, (Worker worker, int* descriptor))                                                          \
-  X(ucp_worker_arm, Code, (Worker worker))                                                                               \
-  X(ucp_worker_set_am_recv_handler, Code, (Worker worker, const HandlerParams* params))                                  \
-  X(ucp_ep_create, Code, (Worker worker, const EndpointParams* params, Endpoint* endpoint))                              \
-  X(ucp_ep_close_nbx, Request, (Endpoint endpoint, const RequestParams* params))                                         \
-  X(ucp_am_send_nbx, Request,                                                                                            \
-    (Endpoint endpoint, unsigned id, const void* header, size_t, const void* data, size_t, const RequestParams* params)) \
-  X(ucp_am_recv_data_nbx, Request, (Worker worker, void* data, void* to, size_t, const RequestParams* params))           \
-  X(ucp_request_free, void, (void* request))                                                                             \
+#define SYMM_UCX_CALLS(X)                                                                                                  \
+  X(ucp_get_version, void, (unsigned* major, unsigned* minor, unsigned* release))                                          \
+  X(ucp_config_read, Code, (const char* prefix, const char* file, Config* config))                                         \
+  X(ucp_config_modify, Code, (Config config, const char* name, const char* value))                                         \
+  X(ucp_config_release, void, (Config config))                                                                             \
+  X(ucp_init_version, Code, (unsigned, unsigned, const Params* params, Config config, Context*))                           \
+  X(ucp_cleanup, void, (Context context))                                                                                  \
+  X(ucp_worker_create, Code, (Context context, const WorkerParams* params, Worker* worker))                                \
+  X(ucp_worker_destroy, void, (Worker worker))                                                                             \
+  X(ucp_worker_get_address, Code, (Worker worker, void** address, size_t* bytes))                                          \
+  X(ucp_worker_release_address, void, (Worker worker, void* address))                                                      \
+  X(ucp_worker_progress, unsigned, (Worker worker))                                                                        \
+  X(ucp_worker_get_efd, Code, (Worker worker, int* descriptor))                                                            \
+  X(ucp_worker_arm, Code, (Worker worker))                                                                                 \
+  X(ucp_worker_set_am_recv_handler, Code, (Worker worker, const HandlerParams* params))                                    \
+  X(ucp_ep_create, Code, (Worker worker, const EndpointParams* params, Endpoint* endpoint))                                \
+  X(ucp_ep_close_nbx, Request, (Endpoint endpoint, const RequestParams* params))                                           \
+  X(ucp_am_send_nbx, Request,                                                                                              \
+      (Endpoint endpoint, unsigned id, const void* header, size_t, const void* data, size_t, const RequestParams* params)) \
+  X(ucp_am_recv_data_nbx, Request, (Worker worker, void* data, void* to, size_t, const RequestParams* params))             \
+  X(ucp_request_free, void, (void* request))                                                                               \
   X(ucs_status_string, const char*, (Code code))
 }  // namespace symm::engine::ucx

@@ -84,7 +84,7 @@ class Agreement {
     const int rank = static_cast<int>(late - mine_.late.begin());
     const int64_t pid = group_.identity(rank).pid;
     throw Error({Status::timeout, rank, pid,
-                 format("rank %d (pid %lld) lives, and did not come before the deadline", rank, static_cast<long long>(pid))});
+        format("rank %d (pid %lld) lives, and did not come before the deadline", rank, static_cast<long long>(pid))});
   }
  private:
   bool left_in(size_t rank) const { return !mine_.gone[rank] && !mine_.late[rank]; }
@@ -132,9 +132,8 @@ class Agreement {
     View theirs = decode(static_cast<int>(rank), message->body, group_.size(), decided_);
     const auto me = static_cast<size_t>(group_.rank());
     if (theirs.gone[me]) {
-      throw Error(
-          {Status::peer_failed, group_.rank(), group_.identity(group_.rank()).pid,
-           format("rank %zu takes rank %d, which lives, for dead: a connection between ranks broke", rank, group_.rank())});
+      throw Error({Status::peer_failed, group_.rank(), group_.identity(group_.rank()).pid,
+          format("rank %zu takes rank %d, which lives, for dead: a connection between ranks broke", rank, group_.rank())});
     }
     given_up_ = theirs.late[me];
     if (decided_ || given_up_) {

@@ -43,7 +43,7 @@ void check_scaling(const CollectiveCall& call) {
     refuse(Status::invalid_argument, format("scale_position, result_dtype: %s has neither", name_of(call.collective)));
   if (scaling.result != call.dtype && !(scaling.result == DType::f32 && is_small_float(call.dtype))) {
     refuse(Status::invalid_argument,
-           format("result_dtype: %s of %s; there is only f32 of narrower floats", name_of(scaling.result), name_of(call.dtype)));
+        format("result_dtype: %s of %s; there is only f32 of narrower floats", name_of(scaling.result), name_of(call.dtype)));
   }
   if (scaling.position == ScalePosition::none) {
     if (scaling.factor != 0 || call.scale_pointer != nullptr)
@@ -56,8 +56,8 @@ void check_scaling(const CollectiveCall& call) {
   const bool is_finite =
       call.dtype == DType::f64 ? std::isfinite(scaling.factor) : std::isfinite(static_cast<float>(scaling.factor));
   if (!is_finite)
-    refuse(Status::invalid_argument,
-           format("scale: %g is no finite %s", scaling.factor, call.dtype == DType::f64 ? "f64" : "f32"));
+    refuse(
+        Status::invalid_argument, format("scale: %g is no finite %s", scaling.factor, call.dtype == DType::f64 ? "f64" : "f32"));
 }
 
 void check(const Group& group, const CollectiveCall& call, const CollectiveTraits& its) {
@@ -91,8 +91,8 @@ void require_apart(const Operand& in, const Operand& out, bool in_place, Collect
   require_operand(in);
   require_operand(out);
   if (overlap(in, out) && !in_place) {
-    throw Error(Status::invalid_argument,
-                format("recv: overlaps send without being the in-place form of %s", name_of(collective)));
+    throw Error(
+        Status::invalid_argument, format("recv: overlaps send without being the in-place form of %s", name_of(collective)));
   }
 }
 
@@ -115,9 +115,8 @@ void check_blocks(const Group& group, const CollectiveCall& call, const Collecti
     return reinterpret_cast<uintptr_t>(operand) + (per_rank ? static_cast<size_t>(group.rank()) * unit : 0);
   };
   require_apart({"send", static_cast<const std::byte*>(call.send), its.from_root && !am_root ? 0 : in_bytes},
-                {"recv", static_cast<const std::byte*>(call.recv), its.to_root && !am_root ? 0 : out_bytes},
-                result == call.dtype && block_of(call.send, its.send_per_rank) == block_of(call.recv, its.recv_per_rank),
-                call.collective);
+      {"recv", static_cast<const std::byte*>(call.recv), its.to_root && !am_root ? 0 : out_bytes},
+      result == call.dtype && block_of(call.send, its.send_per_rank) == block_of(call.recv, its.recv_per_rank), call.collective);
 }
 
 // ---- in pieces
@@ -125,8 +124,8 @@ void check_blocks(const Group& group, const CollectiveCall& call, const Collecti
 std::string of_rank(const std::string& name, size_t rank) { return name + "[" + std::to_string(rank) + "]"; }
 
 // Pieces of `counts` elements; without displacements one behind the other. Returns where the last of them ends.
-size_t lay(std::vector<Piece>& pieces, const std::string& operand, const size_t* counts, const size_t* displacements,
-           size_t element) {
+size_t lay(
+    std::vector<Piece>& pieces, const std::string& operand, const size_t* counts, const size_t* displacements, size_t element) {
   if (counts == nullptr) throw Error(Status::invalid_argument, operand + "_counts: is NULL");
   size_t end = 0;
   size_t next = 0;
@@ -151,8 +150,8 @@ void require_distinct(const std::vector<Piece>& pieces, const char* displacement
   for (size_t i = 1; i < order.size(); ++i) {
     const Piece& before = pieces[order[i - 1]];
     if (before.at + before.bytes > pieces[order[i]].at) {
-      throw Error(Status::invalid_argument, format("%s[%zu]: the block of rank %zu overlaps that of rank %zu", displacements,
-                                                   order[i], order[i], order[i - 1]));
+      throw Error(Status::invalid_argument,
+          format("%s[%zu]: the block of rank %zu overlaps that of rank %zu", displacements, order[i], order[i], order[i - 1]));
     }
   }
 }
@@ -171,7 +170,7 @@ Pieces pieces_on_device(const CollectiveCall& call, const PieceCounts& counts) {
   pieces.send_bytes = bytes("send", counts.send_counts, counts.capacities->send);
   pieces.recv_bytes = bytes("recv", counts.recv_counts, counts.capacities->recv);
   require_apart({"send", static_cast<const std::byte*>(call.send), pieces.send_bytes},
-                {"recv", static_cast<const std::byte*>(call.recv), pieces.recv_bytes}, false, call.collective);
+      {"recv", static_cast<const std::byte*>(call.recv), pieces.recv_bytes}, false, call.collective);
   return pieces;
 }
 
@@ -234,11 +233,11 @@ Pieces pieces_of(const Group& group, const CollectiveCall& call, const PieceCoun
       size_t end = 0;
       if (__builtin_mul_overflow(unit, counts.rows, &piece)) too_many("rows", counts.rows);
       if (counts.rows > 1 && counts.recv_stride < call.count * size) {
-        throw Error(Status::invalid_argument, format("recv_stride: %zu is less than the %zu elements of all ranks' rows",
-                                                     counts.recv_stride, call.count * size));
+        throw Error(Status::invalid_argument,
+            format("recv_stride: %zu is less than the %zu elements of all ranks' rows", counts.recv_stride, call.count * size));
       }
       if (counts.rows > 1 && (__builtin_mul_overflow(counts.recv_stride, element, &stride) ||
-                              __builtin_mul_overflow(stride, counts.rows - 1, &end) || end > SIZE_MAX - whole))
+                                 __builtin_mul_overflow(stride, counts.rows - 1, &end) || end > SIZE_MAX - whole))
         too_many("recv_stride", counts.recv_stride);
       pieces.send_bytes = equal(pieces.send, piece, 0);
       equal(pieces.recv, piece, unit);
@@ -285,13 +284,13 @@ auto with_checked(const Group& group, const CollectiveCall& call, const PieceCou
 
 Error unknown_dtype(int value) {
   return {(value & 0xFF) == 0 || value < 0 ? Status::invalid_argument : Status::unsupported,
-          format("dtype: 0x%x is not known to this library", static_cast<unsigned>(value))};
+      format("dtype: 0x%x is not known to this library", static_cast<unsigned>(value))};
 }
 
 void run_collective(Group& group, const CollectiveCall& call, const PieceCounts& counts) {
   group.transport().stats().counted([&] {
     with_checked(group, call, counts,
-                 [&](const CollectiveCall& checked) { group.in_turn([&] { group.transport().collective(checked); }); });
+        [&](const CollectiveCall& checked) { group.in_turn([&] { group.transport().collective(checked); }); });
   });
 }
 

@@ -55,8 +55,8 @@ Message receive_vote(Group& group, int peer, const Topic& topic, Deadline deadli
     const auto [first, second] = is_first ? std::pair(topic.tag, other->tag) : std::pair(other->tag, topic.tag);
     const int blamed = std::max(peer, group.rank());
     throw Error({Status::mismatch, blamed, group.identity(blamed).pid,
-                 format("options.tag: rank %d waits with %llu, rank %d with %llu", std::min(peer, group.rank()),
-                        static_cast<unsigned long long>(first), blamed, static_cast<unsigned long long>(second))});
+        format("options.tag: rank %d waits with %llu, rank %d with %llu", std::min(peer, group.rank()),
+            static_cast<unsigned long long>(first), blamed, static_cast<unsigned long long>(second))});
   }
 }
 }  // namespace
@@ -79,7 +79,7 @@ std::vector<Vote> commit_vote(Group& group, const Topic& topic, const Vote& mine
   }
   if (!missing.empty()) {
     throw Error({Status::timeout, missing.front(), group.identity(missing.front()).pid,
-                 list(group, missing) + " did not come before the deadline"});
+        list(group, missing) + " did not come before the deadline"});
   }
   for (int rank = 0; rank < group.size(); ++rank) {
     Failure failure = votes[static_cast<size_t>(rank)].failure;

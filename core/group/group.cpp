@@ -86,8 +86,8 @@ std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
 }
 
 std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vector<int> members, uint64_t id,
-                                   const GroupConfig& config, std::shared_ptr<Backend> inherited, const std::string& bootstrap,
-                                   Deadline deadline, std::shared_ptr<Group> lender, const Group* whole) {
+    const GroupConfig& config, std::shared_ptr<Backend> inherited, const std::string& bootstrap, Deadline deadline,
+    std::shared_ptr<Group> lender, const Group* whole) {
   std::shared_ptr<Group> group;
   std::shared_ptr<void> heard;
   try {
@@ -115,7 +115,7 @@ std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vecto
   }
   Stragglers::met(*group);
   log::write(log::Level::info, "group %016llx '%s': rank %d of %d, %s", static_cast<unsigned long long>(id), group->name_.c_str(),
-             group->rank_, group->size_, group->bootstrap_.c_str());
+      group->rank_, group->size_, group->bootstrap_.c_str());
   return group;
 }
 
@@ -135,7 +135,7 @@ void Group::connect_transport(Deadline deadline) {
     if (!backend_) backend_ = open_backend(config_.backend, config_.device, rank_);
     if (config_.shared_scratch && backend_->kind() == BackendKind::host) {
       throw Error(Status::unsupported,
-                  "config.flags: SYMM_GROUP_SHARED_SCRATCH, but on the host ranks read each other's scratch after a call");
+          "config.flags: SYMM_GROUP_SHARED_SCRATCH, but on the host ranks read each other's scratch after a call");
     }
     TransportContext context;
     context.rank = rank_;
@@ -162,8 +162,8 @@ void Group::connect_transport(Deadline deadline) {
     const auto facts = std::as_bytes(std::span(&facts_[static_cast<size_t>(rank_)], 1));
     share.body.insert(share.body.end(), facts.begin(), facts.end());
     return Offer{{static_cast<uint64_t>(backend_->kind()), machine_key(), fnv1a(std::as_bytes(std::span(members_))),
-                  static_cast<uint64_t>(config_.channels), config_.scratch_bytes, config_.shared_scratch ? 1U : 0U},
-                 std::move(share)};
+                     static_cast<uint64_t>(config_.channels), config_.scratch_bytes, config_.shared_scratch ? 1U : 0U},
+        std::move(share)};
   };
   phases.agree = [&](std::span<const Vote> votes) {
     machines_.count = 0;  // nothing is allocated here, which would fail on this rank alone
@@ -177,18 +177,17 @@ void Group::connect_transport(Deadline deadline) {
       if (votes[peer].value[2] != votes[0].value[2])
         throw Error({Status::mismatch, rank, 0, "ranks: not all name them in the same order"});
       for (const auto& [name, value] :
-           {std::pair("channels", 3), std::pair("scratch_bytes", 4), std::pair("flags & SYMM_GROUP_SHARED_SCRATCH", 5)}) {
+          {std::pair("channels", 3), std::pair("scratch_bytes", 4), std::pair("flags & SYMM_GROUP_SHARED_SCRATCH", 5)}) {
         if (votes[peer].value[value] == votes[0].value[value]) continue;
-        throw Error(
-            {Status::mismatch, rank, 0,
-             format("config.%s: rank 0 has %llu, rank %d has %llu", name, static_cast<unsigned long long>(votes[0].value[value]),
-                    rank, static_cast<unsigned long long>(votes[peer].value[value]))});
+        throw Error({Status::mismatch, rank, 0,
+            format("config.%s: rank 0 has %llu, rank %d has %llu", name, static_cast<unsigned long long>(votes[0].value[value]),
+                rank, static_cast<unsigned long long>(votes[peer].value[value]))});
       }
     }
     if (machines_.count > 1 && votes[0].value[0] != static_cast<uint64_t>(BackendKind::host)) {
       const int other = static_cast<int>(std::find(machines_.of.begin(), machines_.of.end(), 1) - machines_.of.begin());
       throw Error({Status::unsupported, other, 0,
-                   format("rank %d is on another machine than rank 0, and there is no engine for GPUs yet (NCCL)", other)});
+          format("rank %d is on another machine than rank 0, and there is no engine for GPUs yet (NCCL)", other)});
     }
     if (machines_.count > 1 && !knows_machines) throw SeveralMachines();
   };
@@ -221,8 +220,8 @@ void Group::end_with(const Group& whole) noexcept {
 }
 
 template <class Choose>
-std::shared_ptr<Group> Group::form_part(uint64_t id, Deadline deadline, const Choose& choose, std::shared_ptr<Group> lender,
-                                        const Group* whole) {
+std::shared_ptr<Group> Group::form_part(
+    uint64_t id, Deadline deadline, const Choose& choose, std::shared_ptr<Group> lender, const Group* whole) {
   std::vector<int> members;
   GroupConfig config;
   try {
@@ -490,7 +489,7 @@ void Group::fail(const Failure& failure) noexcept {
   if (!effect.counts) return;
   // After the others were told: its listeners may hold this thread up.
   log::write(log::Level::warning, "group %016llx '%s': revoked: %s", static_cast<unsigned long long>(id_), name_.c_str(),
-             failure.message.c_str());
+      failure.message.c_str());
 }
 
 void Group::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
@@ -540,8 +539,8 @@ void Group::send_if_there(int peer, const Topic& topic, std::span<const std::byt
   }
 }
 
-std::optional<Mesh::News> Group::receive_any(std::span<const int> peers, const Topic& topic, size_t body_size,
-                                             Deadline deadline) {
+std::optional<Mesh::News> Group::receive_any(
+    std::span<const int> peers, const Topic& topic, size_t body_size, Deadline deadline) {
   std::vector<int> members;
   for (const int peer : peers) members.push_back(members_[static_cast<size_t>(peer)]);
   auto news = mesh_->receive_any(members, topic, body_size, deadline);

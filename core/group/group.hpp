@@ -139,8 +139,8 @@ class Group : public std::enable_shared_from_this<Group> {
  private:
   Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id);
   static std::shared_ptr<Group> form(const std::shared_ptr<Mesh>& mesh, std::vector<int> members, uint64_t id,
-                                     const GroupConfig& config, std::shared_ptr<Backend> inherited, const std::string& bootstrap,
-                                     Deadline deadline, std::shared_ptr<Group> lender = nullptr, const Group* whole = nullptr);
+      const GroupConfig& config, std::shared_ptr<Backend> inherited, const std::string& bootstrap, Deadline deadline,
+      std::shared_ptr<Group> lender = nullptr, const Group* whole = nullptr);
   // Ranks of this group that are to form another one.
   struct Part {
     std::vector<int> ranks;
@@ -148,7 +148,7 @@ class Group : public std::enable_shared_from_this<Group> {
   };
   template <class Choose>  // Part()
   std::shared_ptr<Group> form_part(uint64_t id, Deadline deadline, const Choose& choose, std::shared_ptr<Group> lender = nullptr,
-                                   const Group* whole = nullptr);
+      const Group* whole = nullptr);
   // The same; its failures are of this group.
   template <class Choose> std::shared_ptr<Group> part(uint64_t id, Deadline deadline, const Choose& choose);
   uint64_t machine_key() const;

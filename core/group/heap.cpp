@@ -43,14 +43,14 @@ Heap::Piece Heap::take(size_t bytes, size_t alignment) {
   if (alignment == 0) alignment = Suballocator::kUnit;
   if (const size_t most = std::max(kPage, options_.placement.alignment); !std::has_single_bit(alignment) || alignment > most) {
     throw Error(Status::invalid_argument,
-                format("alignment: %zu is no power of two up to %zu, that of the heap's block", alignment, most));
+        format("alignment: %zu is no power of two up to %zu, that of the heap's block", alignment, most));
   }
   const std::lock_guard lock(mutex_);
   const size_t offset = pieces_.take(bytes, alignment);
   if (offset == Suballocator::kNone) {
-    throw error(Status::out_of_memory,
-                format("%zu bytes asked for, aligned to %zu; %zu of %zu are free, the largest free piece has %zu", bytes,
-                       alignment, pieces_.bytes() - pieces_.used(), pieces_.bytes(), pieces_.largest_free()));
+    throw error(
+        Status::out_of_memory, format("%zu bytes asked for, aligned to %zu; %zu of %zu are free, the largest free piece has %zu",
+                                   bytes, alignment, pieces_.bytes() - pieces_.used(), pieces_.bytes(), pieces_.largest_free()));
   }
   called(bytes, alignment);
   return {start_ + offset, offset, bytes};
@@ -65,17 +65,17 @@ void Heap::give(const void* pointer) {
   const size_t offset = offset_of(pointer);
   if (offset == Suballocator::kNone) {
     throw Error(Status::invalid_argument, format("pointer: %p is not in this rank's block of the heap, %zu bytes at %p", pointer,
-                                                 pieces_.bytes(), static_cast<const void*>(start_)));
+                                              pieces_.bytes(), static_cast<const void*>(start_)));
   }
   const std::lock_guard lock(mutex_);
   const Suballocator::Piece piece = pieces_.at(offset);
   if (!piece.used) {
     throw Error(Status::invalid_argument,
-                format("pointer: %p, which is at offset %zu, was freed already or never given out", pointer, offset));
+        format("pointer: %p, which is at offset %zu, was freed already or never given out", pointer, offset));
   }
   if (piece.offset != offset) {
     throw Error(Status::invalid_argument, format("pointer: %p lies %zu bytes inside a piece, which starts at offset %zu", pointer,
-                                                 offset - piece.offset, piece.offset));
+                                              offset - piece.offset, piece.offset));
   }
   pieces_.give(piece);
   called(0, offset);
@@ -93,7 +93,7 @@ Heap::Piece Heap::find(const void* address) const {
 
 Heap::Usage Heap::usage() const {
   const std::lock_guard lock(mutex_);
-  return {pieces_.bytes(),  pieces_.used(),        pieces_.peak(), pieces_.largest_free(),
-          pieces_.pieces(), pieces_.free_pieces(), calls_};
+  return {
+      pieces_.bytes(), pieces_.used(), pieces_.peak(), pieces_.largest_free(), pieces_.pieces(), pieces_.free_pieces(), calls_};
 }
 }  // namespace symm

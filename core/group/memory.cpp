@@ -81,15 +81,15 @@ std::shared_ptr<Buffer> Buffer::allocate(Group& group, size_t bytes, Placement p
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
   if (placement.node != Placement::kNearest && (placement.node < 0 || !placement.on_host)) {
     throw Error(Status::invalid_argument, format("options.numa_node: %d %s", placement.node,
-                                                 placement.node < 0 ? "is negative" : "goes with SYMM_ALLOC_HOST only"));
+                                              placement.node < 0 ? "is negative" : "goes with SYMM_ALLOC_HOST only"));
   }
   for (const auto& [field, value] : {std::pair("alignment", placement.alignment), std::pair("page_bytes", placement.page_bytes)})
     if (value != 0 && !std::has_single_bit(value))
       throw Error(Status::invalid_argument, format("options.%s: %zu is no power of two", field, value));
   placement.unit = group.transport().device().block_unit();
   Backend& backend = group.backend();
-  auto buffer = std::make_shared<Buffer>(allocate_block(backend.memory(), bytes, placement), bytes, backend.kind(),
-                                         backend.device(), std::move(name));
+  auto buffer = std::make_shared<Buffer>(
+      allocate_block(backend.memory(), bytes, placement), bytes, backend.kind(), backend.device(), std::move(name));
   buffer->numa_node_ = placement.node;
   buffer->on_host_ = placement.on_host || backend.kind() == BackendKind::host;
   ipc::buffer_made(buffer->block(), bytes, buffer->kind(), buffer->device());
@@ -155,11 +155,10 @@ void Buffer::require_no_stragglers(uint64_t patience_ms) const {
   const auto over = [&] { return none() || (silent.expired() && !std::all_of(left.begin(), left.end(), is_dying)); };
   retry_until(over, Deadline::after_ms(patience_ms));
   if (left.empty()) return;
-  throw Error(
-      Status::unavailable,
+  throw Error(Status::unavailable,
       format("buffer: rank %d (pid %lld) of a group that failed has it mapped, and may still write to it: that process is not "
              "dead, and has not left that group; allocate another buffer, or end that process",
-             left.front().rank, static_cast<long long>(left.front().identity.pid)));
+          left.front().rank, static_cast<long long>(left.front().identity.pid)));
 }
 
 std::vector<std::shared_ptr<Memory>> Buffer::memories() const {
@@ -187,11 +186,11 @@ Fd Buffer::export_dmabuf(size_t offset, size_t bytes) const {
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
   if (offset > bytes_ || bytes > bytes_ - offset) {
     throw Error(Status::invalid_argument,
-                format("offset, size: %zu bytes at %zu go beyond the buffer of %zu bytes", bytes, offset, bytes_));
+        format("offset, size: %zu bytes at %zu go beyond the buffer of %zu bytes", bytes, offset, bytes_));
   }
   if (reinterpret_cast<uintptr_t>(data() + offset) % page != 0) {
     throw Error(Status::invalid_argument, format("offset: %p, which is at %zu, is no multiple of the page size, %zu",
-                                                 static_cast<const void*>(data() + offset), offset, page));
+                                              static_cast<const void*>(data() + offset), offset, page));
   }
   return block_->export_dmabuf(offset, (bytes + page - 1) / page * page);
 }
@@ -221,8 +220,8 @@ std::byte* Memory::mapped(const std::vector<std::byte*>& of, int rank) const {
   group_->require_rank("rank", rank);
   if (std::byte* at = of[static_cast<size_t>(rank)]; at != nullptr) return at;
   throw Error(Status::unavailable,
-              format("rank: %d is on another machine (%s): its memory is not mapped here; use symm_put(), symm_get()", rank,
-                     group_->facts(rank).host));
+      format("rank: %d is on another machine (%s): its memory is not mapped here; use symm_put(), symm_get()", rank,
+          group_->facts(rank).host));
 }
 
 std::byte* Memory::pointer(int rank) const { return mapped(view_->blocks, rank); }
@@ -240,7 +239,7 @@ void Memory::require_range(int rank, size_t offset, size_t bytes) const {
   group_->require_rank("rank", rank);
   if (offset > view_->bytes || bytes > view_->bytes - offset) {
     throw Error(Status::invalid_argument,
-                format("offset, size: %zu bytes at %zu go beyond the block of %zu bytes", bytes, offset, view_->bytes));
+        format("offset, size: %zu bytes at %zu go beyond the block of %zu bytes", bytes, offset, view_->bytes));
   }
 }
 
@@ -331,7 +330,7 @@ void Memory::fill32(int rank, size_t offset, uint32_t value, size_t count, void*
   if (count > SIZE_MAX / sizeof value) throw Error(Status::invalid_argument, format("count: %zu is too large", count));
   if (offset <= view_->bytes && count > (view_->bytes - offset) / sizeof value) {
     throw Error(Status::invalid_argument,
-                format("offset, count: %zu words at byte %zu go beyond the block of %zu bytes", count, offset, view_->bytes));
+        format("offset, count: %zu words at byte %zu go beyond the block of %zu bytes", count, offset, view_->bytes));
   }
   require_range(rank, offset, count * sizeof value);
   group_->transport().fill(*view_, rank, offset, value, count, stream);

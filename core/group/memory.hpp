@@ -69,11 +69,11 @@ class Memory {
   // [collective] Exchange the blocks of `buffer` among the ranks of `group`; timeout_ms 0: the group's for creation; channels 0:
   // as many as the group has. [local] where the buffer has a memory on the group.
   static std::shared_ptr<Memory> rendezvous(const std::shared_ptr<Group>& group, const std::shared_ptr<Buffer>& buffer,
-                                            uint64_t tag, uint64_t timeout_ms = 0, int channels = 0);
+      uint64_t tag, uint64_t timeout_ms = 0, int channels = 0);
   // The same with a buffer that is made on the way: if that fails on one rank, it fails on all.
   using MakeBuffer = std::function<std::shared_ptr<Buffer>()>;
-  static std::shared_ptr<Memory> rendezvous(const std::shared_ptr<Group>& group, const MakeBuffer& make, uint64_t tag,
-                                            uint64_t timeout_ms = 0, int channels = 0);
+  static std::shared_ptr<Memory> rendezvous(
+      const std::shared_ptr<Group>& group, const MakeBuffer& make, uint64_t tag, uint64_t timeout_ms = 0, int channels = 0);
   Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, std::shared_ptr<MemoryView> view);
   ~Memory();
   Memory(const Memory&) = delete;

@@ -13,14 +13,13 @@ void require_agreement(const Buffer& mine, std::span<const Vote> votes) {
   for (size_t rank = 1; rank < votes.size(); ++rank) {
     if (votes[rank].value[1] != votes[0].value[1]) {
       throw Error({Status::mismatch, static_cast<int>(rank), 0,
-                   format("options.channels: rank 0 asks for %d, rank %zu for %d", static_cast<int>(votes[0].value[1]), rank,
-                          static_cast<int>(votes[rank].value[1]))});
+          format("options.channels: rank 0 asks for %d, rank %zu for %d", static_cast<int>(votes[0].value[1]), rank,
+              static_cast<int>(votes[rank].value[1]))});
     }
     if (votes[rank].value[0] == votes[0].value[0]) continue;
     throw Error({Status::mismatch, static_cast<int>(rank), 0,
-                 format("buffer%s: rank 0 brings %llu bytes, rank %zu brings %llu", name.c_str(),
-                        static_cast<unsigned long long>(votes[0].value[0]), rank,
-                        static_cast<unsigned long long>(votes[rank].value[0]))});
+        format("buffer%s: rank 0 brings %llu bytes, rank %zu brings %llu", name.c_str(),
+            static_cast<unsigned long long>(votes[0].value[0]), rank, static_cast<unsigned long long>(votes[rank].value[0]))});
   }
 }
 
@@ -70,8 +69,8 @@ class GroupOutOfBand final : public OutOfBand {
   Deadline deadline_;
 };
 
-std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::MakeBuffer& make, uint64_t tag, int channels,
-                             Deadline deadline) {
+std::shared_ptr<Memory> meet(
+    const std::shared_ptr<Group>& group, const Memory::MakeBuffer& make, uint64_t tag, int channels, Deadline deadline) {
   Backend& backend = group->backend();
   const uint64_t sequence = group->next_sequence(tag);
   const auto size = static_cast<size_t>(group->size());
@@ -129,8 +128,8 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
 }
 }  // namespace
 
-std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group, const std::shared_ptr<Buffer>& buffer,
-                                           uint64_t tag, uint64_t timeout_ms, int channels) {
+std::shared_ptr<Memory> Memory::rendezvous(
+    const std::shared_ptr<Group>& group, const std::shared_ptr<Buffer>& buffer, uint64_t tag, uint64_t timeout_ms, int channels) {
   group->require_usable();
   if (buffer->kind() != group->backend().kind() || buffer->device() != group->backend().device())
     throw Error(Status::invalid_argument, "buffer: lies on another device than the group's");
@@ -146,8 +145,8 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group, 
   return rendezvous(group, make, tag, timeout_ms, channels);
 }
 
-std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group, const MakeBuffer& make, uint64_t tag,
-                                           uint64_t timeout_ms, int channels) {
+std::shared_ptr<Memory> Memory::rendezvous(
+    const std::shared_ptr<Group>& group, const MakeBuffer& make, uint64_t tag, uint64_t timeout_ms, int channels) {
   group->require_usable();
   require_waiting(timeout_ms, "options.timeout_ms");
   if (require_channels(channels, "options.channels") == 0) channels = group->channels();

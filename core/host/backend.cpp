@@ -14,9 +14,9 @@ class HostMemory final : public ShareableMemory {
   }
   std::shared_ptr<Block> adopt(const void* pointer, size_t) override {
     throw Error(Status::unsupported,
-                format("pointer: the host back end cannot adopt %p: Linux gives no descriptor for memory that is mapped already, "
-                       "so no other process could map it; options.fd names a memfd",
-                       pointer));
+        format("pointer: the host back end cannot adopt %p: Linux gives no descriptor for memory that is mapped already, "
+               "so no other process could map it; options.fd names a memfd",
+            pointer));
   }
   std::shared_ptr<Block> adopt(int fd, uint64_t offset, size_t bytes) override { return Segment::adopt(fd, offset, bytes); }
   std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) override {

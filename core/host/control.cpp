@@ -33,7 +33,7 @@ size_t Control::scratch_half(int size, uint64_t most) {
   const size_t least = align(minimum_scratch(size), kPage);
   if (most < 2 * least) {
     throw Error(Status::invalid_argument, format("config.scratch_bytes: %llu, and %d ranks need at least %zu",
-                                                 static_cast<unsigned long long>(most), size, 2 * least));
+                                              static_cast<unsigned long long>(most), size, 2 * least));
   }
   return most / 2 / kPage * kPage;
 }

@@ -19,7 +19,7 @@ Controls::Controls(TransportContext context, const PlanValues& values, Far* far)
       registered_(register_for_asymmetric_fences()), fencing_(fencing_of_group()), controls_(static_cast<size_t>(context_.size)),
       mine_(controls_[static_cast<size_t>(context_.rank)]) {
   mine_ = Control(Segment::create(Control::bytes(context_.size, context_.channels, half_), "symm-control"), context_.size,
-                  context_.channels, half_);
+      context_.channels, half_);
   mine_.header() = {kControlMagic, context_.group, context_.rank, context_.size, context_.channels, kControlLayout};
 }
 
@@ -39,8 +39,8 @@ void Controls::connect(int peer, Message message) {
   std::memcpy(&body, message.body.data(), sizeof body);
   if (body.bytes != expected) {
     throw Error({Status::mismatch, peer, 0,
-                 format("rank %d has a control segment of %llu bytes, this rank of %zu: different versions of the library?", peer,
-                        static_cast<unsigned long long>(body.bytes), expected)});
+        format("rank %d has a control segment of %llu bytes, this rank of %zu: different versions of the library?", peer,
+            static_cast<unsigned long long>(body.bytes), expected)});
   }
   if (const std::string differs = plan_difference(BackendKind::host, context_.rank, values_, peer, body.values); !differs.empty())
     throw Error({Status::mismatch, peer, 0, differs});
@@ -111,8 +111,8 @@ int Controls::culprit(int peer) const noexcept {
 
 // All ranks that find it shall say the same, so they look at what all make: what most make is right, of equals what the lowest
 // rank makes; the lowest rank that makes something else is to blame. Ranks that do not come soon are left out.
-void Controls::fail_mismatch(uint32_t call, const std::function<bool(int)>& entered,
-                             const std::function<CallSignature(int)>& said, Deadline deadline) {
+void Controls::fail_mismatch(
+    uint32_t call, const std::function<bool(int)>& entered, const std::function<CallSignature(int)>& said, Deadline deadline) {
   constexpr uint64_t kSoonMs = 200;
   const auto all_entered = [&] {
     for (int rank = 0; rank < context_.size; ++rank)
@@ -129,21 +129,21 @@ void Controls::fail_mismatch(uint32_t call, const std::function<bool(int)>& ente
   const int right = *std::max_element(ranks.begin(), ranks.end(), [&](int a, int b) { return like(a) < like(b); });
   const int wrong = *std::find_if(ranks.begin(), ranks.end(), [&](int rank) { return said(rank).hash() != said(right).hash(); });
   fail({Status::mismatch, wrong, context_.pids[static_cast<size_t>(wrong)],
-        format("call %u of the group: rank %d makes %s, rank %d makes %s", call, right, said(right).text().c_str(), wrong,
-               said(wrong).text().c_str())});
+      format("call %u of the group: rank %d makes %s, rank %d makes %s", call, right, said(right).text().c_str(), wrong,
+          said(wrong).text().c_str())});
 }
 
 void Controls::fail_piece(const CallSignature& call, int peer, size_t sent, size_t expected) {
   const size_t element = size_of(call.dtype);
   fail({Status::mismatch, peer, context_.pids[static_cast<size_t>(peer)],
-        format("%s: rank %d sends %zu elements to rank %d, which expects %zu", name_of(call.collective), peer, sent / element,
-               context_.rank, expected / element)});
+      format("%s: rank %d sends %zu elements to rank %d, which expects %zu", name_of(call.collective), peer, sent / element,
+          context_.rank, expected / element)});
 }
 
 WaitEnd Controls::await_condition(const Condition& condition, Waiter& waiter, LazyDeadline& deadline) const {
   const auto holds = [&] { return condition.holds() || (far_ != nullptr && far_->progress() && condition.holds()); };
-  return wait_condition({holds, condition.in_vain, condition.bells, condition.all_ring}, waiter, *context_.revocation, spin_,
-                        deadline);
+  return wait_condition(
+      {holds, condition.in_vain, condition.bells, condition.all_ring}, waiter, *context_.revocation, spin_, deadline);
 }
 
 void Controls::await(Word& word, uint32_t target, Waiter& waiter, int peer, LazyDeadline& deadline, const char* what) {
@@ -171,11 +171,11 @@ void Controls::await(Word& word, uint32_t target, Waiter& waiter, int peer, Lazy
     case WaitEnd::revoked: give_up(); throw Error(context_.revocation->failure());
     case WaitEnd::peer_departed:
       fail({Status::peer_failed, peer, pid,
-            format("%s: rank %d (pid %lld) has left the group", what, peer, static_cast<long long>(pid))});
+          format("%s: rank %d (pid %lld) has left the group", what, peer, static_cast<long long>(pid))});
     case WaitEnd::timed_out:
       fail({Status::timeout, peer, pid,
-            format("%s: rank %d (pid %lld) did not come within %llu ms", what, peer, static_cast<long long>(pid),
-                   static_cast<unsigned long long>(deadline.timeout_ms()))});
+          format("%s: rank %d (pid %lld) did not come within %llu ms", what, peer, static_cast<long long>(pid),
+              static_cast<unsigned long long>(deadline.timeout_ms()))});
   }
 }
 }  // namespace symm::host

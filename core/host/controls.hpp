@@ -43,8 +43,8 @@ class Controls {
   void require_nobody_gave_up(LazyDeadline& deadline, const char* what);
   [[noreturn]] void fail(Failure failure);
   // Ranks make different calls: what each of those that have entered it has `said`.
-  [[noreturn]] void fail_mismatch(uint32_t call, const std::function<bool(int)>& entered,
-                                  const std::function<CallSignature(int)>& said, Deadline deadline);
+  [[noreturn]] void fail_mismatch(
+      uint32_t call, const std::function<bool(int)>& entered, const std::function<CallSignature(int)>& said, Deadline deadline);
   // In bytes.
   [[noreturn]] void fail_piece(const CallSignature& call, int peer, size_t sent, size_t expected);
  private:

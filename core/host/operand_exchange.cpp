@@ -62,7 +62,7 @@ OperandExchange::Operands OperandExchange::operands_of(const CollectiveCall& cal
   Located send = locate(directory_, call.send, key.send_bytes);
   Located recv = locate(directory_, call.recv, key.recv_bytes);
   const Operands mine{send.memory ? send.memory->id : 0, send.offset, recv.memory ? recv.memory->id : 0, recv.offset,
-                      call.send == call.recv ? 1U : 0U};
+      call.send == call.recv ? 1U : 0U};
   held_.clear();
   if (send.memory != recv.memory && recv.memory) held_.push_back(std::move(recv.memory));
   if (send.memory) held_.push_back(std::move(send.memory));

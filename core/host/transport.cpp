@@ -115,8 +115,8 @@ void HostTransport::barrier_of_some(std::span<const int32_t> ranks, int channel,
     if (controls_.mine().pair_set(channel, peer, target).load(std::memory_order_relaxed) != set) {
       const int blamed = std::max(peer, context_.rank);
       controls_.fail({Status::mismatch, blamed, context_.pids[static_cast<size_t>(blamed)],
-                      format("barrier: ranks %d and %d come to barriers of different sets on channel %d, or not in one order",
-                             std::min(peer, context_.rank), blamed, channel)});
+          format("barrier: ranks %d and %d come to barriers of different sets on channel %d, or not in one order",
+              std::min(peer, context_.rank), blamed, channel)});
     }
   }
   controls_.require_nobody_gave_up(deadline, "barrier");
@@ -177,7 +177,7 @@ void HostTransport::note_value(const MemoryView& memory, int owner, int source, 
 
 // `ranks` bring it about; of a wait in vain for one of them, that one is to blame.
 void HostTransport::await(const MemoryView& memory, const Condition& condition, std::span<const int> ranks,
-                          LazyDeadline& deadline, const std::function<std::string()>& what) {
+    LazyDeadline& deadline, const std::function<std::string()>& what) {
   const WaitEnd end = controls_.await_condition(condition, pad_of(memory, context_.rank).waiter(), deadline);
   if (end == WaitEnd::reached) return;
   if (end == WaitEnd::revoked) throw Error(context_.revocation->failure());
@@ -207,7 +207,7 @@ void HostTransport::take_signal(const MemoryView& memory, int rank, int channel,
   const Word* const bells[] = {&pad.bell(rank)};
   await(memory, {takes, has_left, bells}, {&rank, 1}, deadline, [&] {
     return format("wait_signal: no signal from rank %d (pid %lld) on channel %d", rank,
-                  static_cast<long long>(context_.pids[static_cast<size_t>(rank)]), channel);
+        static_cast<long long>(context_.pids[static_cast<size_t>(rank)]), channel);
   });
 }
 
@@ -217,7 +217,7 @@ SignalState HostTransport::look_at_signal(const MemoryView& memory, int rank, in
 }
 
 void HostTransport::wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any, uint64_t timeout_ms,
-                                 size_t* out_index, uint64_t* out_seen, void* stream) {
+    size_t* out_index, uint64_t* out_seen, void* stream) {
   require_no_stream(stream);
   const Pad pad = pad_of(memory, context_.rank);
   size_t index = 0;
@@ -244,8 +244,8 @@ void HostTransport::wait_signals(const MemoryView& memory, std::span<const Signa
     await(memory, {is_there, have_left, bells_of(pad, ranks)}, ranks, deadline, [&]() -> std::string {
       if (some.size() > 1) return format("wait_signals: none of %zu signals was as awaited", some.size());
       return format("wait_signal_value: the signal of rank %d on channel %d was %llu, not %s %llu,", some[0].rank,
-                    some[0].channel, static_cast<unsigned long long>(seen), sign_of(some[0].compare),
-                    static_cast<unsigned long long>(some[0].value));
+          some[0].channel, static_cast<unsigned long long>(seen), sign_of(some[0].compare),
+          static_cast<unsigned long long>(some[0].value));
     });
   };
   for (size_t i = 0; i < (any ? 1 : waits.size()); ++i) await_one(any ? waits : waits.subspan(i, 1));
@@ -255,7 +255,7 @@ void HostTransport::wait_signals(const MemoryView& memory, std::span<const Signa
 
 // Whoever writes the word by plain stores, a copy or a collective does not ring.
 void HostTransport::wait_value(const MemoryView& memory, const void* word, size_t bytes, Compare compare, uint64_t value,
-                               uint64_t timeout_ms, void* stream) {
+    uint64_t timeout_ms, void* stream) {
   require_no_stream(stream);
   const auto is_there = [&] { return holds(load(word, bytes), compare, value); };
   if (is_there()) return;
@@ -265,7 +265,7 @@ void HostTransport::wait_value(const MemoryView& memory, const void* word, size_
   LazyDeadline deadline(timeout_ms);
   await(memory, {is_there, never, bells_of(pad_of(memory, context_.rank), ranks), false}, {}, deadline, [&] {
     return format("wait_value: the word was %llu, not %s %llu,", static_cast<unsigned long long>(load(word, bytes)),
-                  sign_of(compare), static_cast<unsigned long long>(value));
+        sign_of(compare), static_cast<unsigned long long>(value));
   });
 }
 
@@ -318,7 +318,7 @@ void HostTransport::scaled_collective(const CollectiveCall& call) {
     factor = double{read};
   }
   scaled.run([&](const Conversion& conversion) { convert(conversion, factor); },
-             [&](const CollectiveCall& plain) { plain_collective(plain); });
+      [&](const CollectiveCall& plain) { plain_collective(plain); });
   stats_.add_collective(static_cast<size_t>(call.collective), call.unit(), static_cast<size_t>(prepared_.plan.algorithm));
 }
 
@@ -329,15 +329,8 @@ void HostTransport::plain_collective(const CollectiveCall& call) {
   for (int peer = 0; peer < context_.size; ++peer) scratch_[static_cast<size_t>(peer)] = controls_[peer].scratch(sync.op());
   const OperandExchange::Hold hold(operands_);
   const auto execution = [&](const Plan& by) {
-    return Execution{call,
-                     by,
-                     context_.rank,
-                     context_.size,
-                     operands_.peer_send(),
-                     operands_.peer_recv(),
-                     operands_.peer_room(),
-                     scratch_.data(),
-                     sync};
+    return Execution{call, by, context_.rank, context_.size, operands_.peer_send(), operands_.peer_recv(), operands_.peer_room(),
+        scratch_.data(), sync};
   };
   const Plan* plan = &prepared.plan;
   Plan settled;
@@ -347,8 +340,8 @@ void HostTransport::plain_collective(const CollectiveCall& call) {
     });
     if (unknown >= 0) {
       controls_.fail({Status::mismatch, context_.rank, context_.pids[static_cast<size_t>(context_.rank)],
-                      format("%s: an operand of rank %d lies in a memory that rank %d has released", name_of(call.collective),
-                             unknown, context_.rank)});
+          format("%s: an operand of rank %d lies in a memory that rank %d has released", name_of(call.collective), unknown,
+              context_.rank)});
     }
     settled = settle(prepared.input, *plan, operands_.all_symmetric());
     plan = &settled;

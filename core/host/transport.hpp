@@ -21,10 +21,10 @@ class HostTransport : public Transport {
   void take_signal(const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) override;
   SignalState look_at_signal(const MemoryView& memory, int rank, int channel) override;
   void wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any, uint64_t timeout_ms, size_t* out_index,
-                    uint64_t* out_seen, void* stream) override;
+      uint64_t* out_seen, void* stream) override;
   void write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) override;
   void wait_value(const MemoryView& memory, const void* word, size_t bytes, Compare compare, uint64_t value, uint64_t timeout_ms,
-                  void* stream) override;
+      void* stream) override;
   void copy(void* to, const void* from, size_t bytes, void* stream) override;
   void fill32(void* to, uint32_t value, size_t count, void* stream) override;
   void collective(const CollectiveCall& call) override;
@@ -57,7 +57,7 @@ class HostTransport : public Transport {
   void barrier_of_all(int channel, uint64_t timeout_ms);
   void barrier_of_some(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms);
   void await(const MemoryView& memory, const Condition& condition, std::span<const int> ranks, LazyDeadline& deadline,
-             const std::function<std::string()>& what);
+      const std::function<std::string()>& what);
   void scaled_collective(const CollectiveCall& call);
   const PreparedCall& prepare(const CollectiveCall& call);
 

@@ -48,7 +48,7 @@ void Exporter::let_in() noexcept {
   turn([this] {
     uint64_t& rejected = statistics_.total.rejected_connections;
     const std::string why = listener_->accept([this](PeerFd socket) { importers_->admit(std::move(socket), board_->fd()); },
-                                              [this] { return importers_->drop_a_silent_one(); }, rejected);
+        [this] { return importers_->drop_a_silent_one(); }, rejected);
     if (!why.empty()) statistics_.notes.emplace_back(log::Level::warning, "an importer cannot be let in: " + why);
   });
 }
@@ -185,8 +185,8 @@ void Exporter::settle(DeferredWork& after) {
   importers_->retire(retired);
   const size_t limbo = exports_->in_limbo();
   if (limbo >= warn_at_) {
-    after.notes.emplace_back(log::Level::warning,
-                             format("%zu released buffers are still held by importers: %s", limbo, holders_in_limbo().c_str()));
+    after.notes.emplace_back(
+        log::Level::warning, format("%zu released buffers are still held by importers: %s", limbo, holders_in_limbo().c_str()));
     warn_at_ = limbo * 2;
   } else if (limbo < kWarnAt / 2) {
     warn_at_ = kWarnAt;
@@ -271,11 +271,10 @@ void Exporter::withdraw(const std::byte* data, uint64_t offset, uint64_t bytes, 
     const ImporterConnection* holder = importers_->find(awaited.front().importer);
     const std::string name = holder == nullptr ? "this process" : holder->name();
     throw Error(Status::timeout, format("withdraw: %zu leases on this memory are not over after %llu ms, one of them held by %s",
-                                        awaited.size(), static_cast<unsigned long long>(timeout_ms), name.c_str()));
+                                     awaited.size(), static_cast<unsigned long long>(timeout_ms), name.c_str()));
   }
   if (quarantined) {
-    throw Error(
-        Status::peer_failed,
+    throw Error(Status::peer_failed,
         "withdraw: a process that held this memory is gone, but what it had begun may still be writing: release the buffer "
         "instead of using it again");
   }

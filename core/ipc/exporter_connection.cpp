@@ -21,7 +21,7 @@ PeerFd dial_exporter(const Token& token, const std::string& directory, Deadline 
     if (errno == EACCES)
       throw error_of(token.pid, Status::unavailable, format("belongs to another user: %s may not be entered", directory.c_str()));
     throw error_of(token.pid, Status::peer_failed,
-                   format("is gone, or its directory %s is not shared with this process", directory.c_str()));
+        format("is gone, or its directory %s is not shared with this process", directory.c_str()));
   }
   PeerFd socket;
   const std::string name = hexadecimal(token.exporter);
@@ -60,8 +60,8 @@ std::vector<Fd> receive_welcome(const PeerFd& socket, int64_t pid, Deadline dead
 }
 }  // namespace
 
-std::shared_ptr<ExporterConnection> ExporterConnection::connect(const Token& token, const std::string& directory,
-                                                                Deadline deadline) {
+std::shared_ptr<ExporterConnection> ExporterConnection::connect(
+    const Token& token, const std::string& directory, Deadline deadline) {
   PeerFd socket = dial_exporter(token, directory, deadline);
   SYMM_POINT("ipc.dial");
   PeerProcess process = identify(socket.get());
@@ -77,7 +77,7 @@ std::shared_ptr<ExporterConnection> ExporterConnection::connect(const Token& tok
 }
 
 ExporterConnection::ExporterConnection(const Token& token, PeerFd socket, PeerProcess process,
-                                       std::shared_ptr<host::Segment> ring, std::shared_ptr<host::Segment> board)
+    std::shared_ptr<host::Segment> ring, std::shared_ptr<host::Segment> board)
     : pid_(token.pid), connection_(*this, std::move(socket), std::move(process), kMaxPacket), board_segment_(std::move(board)),
       board_(ValidityBoard::in(*board_segment_)), ring_(std::move(ring)) {}
 
@@ -111,11 +111,11 @@ LeasedMapping ExporterConnection::claim(const Token& token, int device) {
       token.offset + token.bytes > mapping->block->size() || !ring_.flush())
     return {};
   LeaseRing::Event event{.kind = LeaseRing::Kind::claim,
-                         .lease = last_lease_ + 1,
-                         .block = token.block,
-                         .number = token.number,
-                         .offset = token.offset,
-                         .bytes = token.bytes};
+      .lease = last_lease_ + 1,
+      .block = token.block,
+      .number = token.number,
+      .offset = token.offset,
+      .bytes = token.bytes};
   if (!ring_.write(event)) {
     nudge(true);
     return {};

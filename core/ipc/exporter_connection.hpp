@@ -14,7 +14,7 @@ class ExporterConnection final : public Receiver {
   // Connect to the process that made `token`. Throws what symm_ipc_import() shall say.
   static std::shared_ptr<ExporterConnection> connect(const Token& token, const std::string& directory, Deadline deadline);
   ExporterConnection(const Token& token, PeerFd socket, PeerProcess process, std::shared_ptr<host::Segment> ring,
-                     std::shared_ptr<host::Segment> board);
+      std::shared_ptr<host::Segment> board);
 
   // A lease taken without asking: none if the exporter must be asked.
   LeasedMapping claim(const Token& token, int device);

@@ -76,8 +76,8 @@ void ExporterListener::look_again(Deadline when) noexcept {
   timerfd_settime(timer_.get(), 0, &once, nullptr);
 }
 
-std::string ExporterListener::accept(const std::function<void(PeerFd)>& admit, const std::function<bool()>& make_room,
-                                     uint64_t& rejected) {
+std::string ExporterListener::accept(
+    const std::function<void(PeerFd)>& admit, const std::function<bool()>& make_room, uint64_t& rejected) {
   std::string why;
   for (int turn = 0; listener_ && turn < kMostAccepted; ++turn) {
     try {

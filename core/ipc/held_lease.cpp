@@ -64,7 +64,7 @@ void HeldLease::release_after(void* stream) noexcept {
     over_ = connection_ ? connection_->mark(memory, stream, device) : exporter_.mark(stream, device);
   } catch (const std::exception& error) {
     log::write(log::Level::warning, "symm_ipc_release: the lease ends with this process, because its stream cannot be asked: %s",
-               error.what());
+        error.what());
     over_ = {0, kPassed * 2 - 1};
     is_never_over_ = true;
   }

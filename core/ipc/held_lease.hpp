@@ -10,8 +10,8 @@ namespace symm::ipc {
 class HeldLease : public std::enable_shared_from_this<HeldLease> {
  public:
   // Of memory of another process; of this one without a connection.
-  HeldLease(const Token& token, Exporter& exporter, LeasedMapping leased,
-            std::shared_ptr<ExporterConnection> connection = nullptr)
+  HeldLease(
+      const Token& token, Exporter& exporter, LeasedMapping leased, std::shared_ptr<ExporterConnection> connection = nullptr)
       : token_(token), exporter_(exporter), leased_(std::move(leased)), connection_(std::move(connection)) {}
   ~HeldLease();
   HeldLease(const HeldLease&) = delete;

@@ -6,7 +6,7 @@ namespace {
 void require_same_machine(const Token& token) {
   if (token.machine == machine_id()) return;
   throw Error(Status::unavailable, format("token: it was made on another machine (boot id %s, here %s)",
-                                          hexadecimal(token.machine).c_str(), hexadecimal(machine_id()).c_str()));
+                                       hexadecimal(token.machine).c_str(), hexadecimal(machine_id()).c_str()));
 }
 
 std::string directory_of(const Token& token, const ImportOptions& options) {
@@ -22,8 +22,8 @@ std::shared_ptr<Importer::Peer> Importer::peer_of(const Id& exporter) {
 }
 
 // The connection, a new one if there is none that lives. The peer's `asking` is held.
-std::shared_ptr<ExporterConnection> Importer::reconnect(Peer& peer, const Token& token, const ImportOptions& options,
-                                                        Deadline deadline) {
+std::shared_ptr<ExporterConnection> Importer::reconnect(
+    Peer& peer, const Token& token, const ImportOptions& options, Deadline deadline) {
   std::shared_ptr<ExporterConnection> former;
   {
     const std::lock_guard lock(peer.mutex);

@@ -10,7 +10,7 @@ constexpr size_t kMostLeases = size_t{1} << 20;
 }  // namespace
 
 ImporterConnection::ImporterConnection(Exporter& exporter, Exports& exports, ExporterStatistics& statistics, uint64_t serial,
-                                       PeerFd socket, PeerProcess process, LeaseRingReader ring)
+    PeerFd socket, PeerProcess process, LeaseRingReader ring)
     : exporter_(exporter), exports_(exports), statistics_(statistics), serial_(serial),
       connection_(*this, std::move(socket), std::move(process), kMaxPacket),
       start_time_(process::start_time_of(connection_.peer().pid)), ring_(std::move(ring)) {}

@@ -14,7 +14,7 @@ class Exporter;
 class ImporterConnection final : public Receiver {
  public:
   ImporterConnection(Exporter& exporter, Exports& exports, ExporterStatistics& statistics, uint64_t serial, PeerFd socket,
-                     PeerProcess process, LeaseRingReader ring);
+      PeerProcess process, LeaseRingReader ring);
   // Sends the welcome, and hears the importer from now on. Throws.
   void start(const std::shared_ptr<ImporterConnection>& self, int board);
 

@@ -14,8 +14,8 @@ void ImporterConnections::admit(PeerFd socket, int board) {
     SYMM_POINT("ipc.admit");
     PeerProcess process = identify(raw);
     LeaseRingReader ring;
-    importer = std::make_shared<ImporterConnection>(exporter_, exports_, statistics_, ++last_serial_, std::move(socket),
-                                                    std::move(process), std::move(ring));
+    importer = std::make_shared<ImporterConnection>(
+        exporter_, exports_, statistics_, ++last_serial_, std::move(socket), std::move(process), std::move(ring));
     importer->start(importer, board);
     importer->want_to_hear(want_to_hear_);
     all_.emplace(last_serial_, importer);
@@ -100,8 +100,8 @@ void ImporterConnections::disconnected(BySerial::iterator at) {
 void ImporterConnections::write_off(BySerial::iterator at, bool surely) {
   const uint64_t leases = at->second->leases().write_off(exports_, surely);
   if (leases != 0) {
-    statistics_.notes.emplace_back(log::Level::info, format("importer %s is gone with %llu leases", at->second->name().c_str(),
-                                                            static_cast<unsigned long long>(leases)));
+    statistics_.notes.emplace_back(log::Level::info,
+        format("importer %s is gone with %llu leases", at->second->name().c_str(), static_cast<unsigned long long>(leases)));
   }
   statistics_.write_off(leases);
   at->second->connection().stop();

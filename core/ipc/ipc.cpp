@@ -32,7 +32,7 @@ uintptr_t number(const void* pointer) { return reinterpret_cast<uintptr_t>(point
 void require_range(uint64_t offset, uint64_t bytes, uint64_t whole) {
   if (bytes <= whole - offset) return;
   throw Error(Status::invalid_argument, format("size: %llu bytes at this pointer go beyond the memory of %llu bytes",
-                                               static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(whole)));
+                                            static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(whole)));
 }
 
 std::optional<Exporter::Source> buffer_at(const void* pointer, uint64_t bytes) {
@@ -86,7 +86,7 @@ std::optional<ImportedPiece> imported_at(const void* pointer, uint64_t bytes) {
 [[noreturn]] void unknown_pointer(const void* pointer) {
   if (pointer == nullptr) throw Error(Status::invalid_argument, "pointer: is NULL");
   throw Error(Status::invalid_argument,
-              format("pointer: %p lies in no buffer and no import of this process, and no driver can export it", pointer));
+      format("pointer: %p lies in no buffer and no import of this process, and no driver can export it", pointer));
 }
 
 // Where memory lies of which this process makes the tokens.
@@ -95,8 +95,8 @@ Exporter::Source own_source(const void* pointer, uint64_t bytes) {
   if (!source) {
     if (const auto imported = imported_at(pointer, bytes)) {
       if (imported->exporter_alive)
-        throw Error(Status::invalid_argument,
-                    "pointer: only the process that owns this memory can withdraw it, or see who holds it");
+        throw Error(
+            Status::invalid_argument, "pointer: only the process that owns this memory can withdraw it, or see who holds it");
       source = imported->source;
     }
   }

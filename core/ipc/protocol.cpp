@@ -73,7 +73,7 @@ std::vector<std::byte> encode(const Packet& packet) {
   }
   Writer out;
   out.numbers(kPacketMagic, kPacketVersion, packet.type, static_cast<uint32_t>(kPacketHeader + body.bytes_.size()),
-              packet.descriptors, packet.lease);
+      packet.descriptors, packet.lease);
   out.bytes(body.bytes_);
   return std::move(out.bytes_);
 }

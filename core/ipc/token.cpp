@@ -20,17 +20,17 @@ int digit(char c) {
 
 std::vector<std::byte> encode(const Token& token) {
   if (token.directory.size() > kMaxDirectory) {
-    throw Error(Status::unavailable,
-                format("the path of the directory for sockets is longer than the %zu bytes for which a token "
-                       "has room: %s",
-                       kMaxDirectory, token.directory.c_str()));
+    throw Error(
+        Status::unavailable, format("the path of the directory for sockets is longer than the %zu bytes for which a token "
+                                    "has room: %s",
+                                 kMaxDirectory, token.directory.c_str()));
   }
   Writer out;
   out.numbers(kTokenMagic, kTokenVersion, token.backend, static_cast<uint32_t>(kTokenFixed + token.directory.size() + kChecksum),
-              token.slot);
+      token.slot);
   for (const Id* id : {&token.machine, &token.gpu, &token.exporter, &token.secret}) out.bytes(*id);
   out.numbers(token.block, token.number, token.offset, token.bytes, token.pid, token.position.value, token.position.word,
-              static_cast<uint32_t>(token.directory.size()));
+      static_cast<uint32_t>(token.directory.size()));
   out.text(token.directory);
   out.number(fnv1a(out.bytes_));  // against damage on the way, not against malice, for which there is the secret
   return std::move(out.bytes_);

@@ -19,7 +19,7 @@ Mesh::~Mesh() {
   if (in_child()) return;
   say_bye();
   for (const auto& link :
-       events_->look([](Known& known) { return std::exchange(known.links, decltype(known.links)(known.links.size())); }))
+      events_->look([](Known& known) { return std::exchange(known.links, decltype(known.links)(known.links.size())); }))
     if (link) link->stop();
   if (cookie_ != 0) MeshProcess::current().leave(cookie_);
   // What ranks that were killed held when the others met there, they may have held still.
@@ -65,18 +65,18 @@ void Mesh::send(int peer, const Topic& topic, std::span<const std::byte> body, s
     throw Error(std::move(gone));
   }
   // Whether it died, or left and why, is known when the monitor has read its last words.
-  events_->await(nullptr, Deadline::after_ms(std::min<uint64_t>(kLastWordsMs, deadline.remaining_ns() / 1'000'000)),
-                 [&](Known& known) {
-                   failure = known.groups.failure(peer, topic.group);
-                   return failure.has_value();
-                 });
+  events_->await(
+      nullptr, Deadline::after_ms(std::min<uint64_t>(kLastWordsMs, deadline.remaining_ns() / 1'000'000)), [&](Known& known) {
+        failure = known.groups.failure(peer, topic.group);
+        return failure.has_value();
+      });
   if (failure) throw Error(std::move(*failure));
   gone.message += " is gone: its connection closed";
   throw Error(std::move(gone));
 }
 
-Message Mesh::receive(int peer, const Topic& topic, size_t body_size, size_t fd_count, const Revocation* revocation,
-                      Deadline deadline) {
+Message Mesh::receive(
+    int peer, const Topic& topic, size_t body_size, size_t fd_count, const Revocation* revocation, Deadline deadline) {
   require_process();
   require_peer(peer);
   std::optional<Arrival> arrival;
@@ -139,13 +139,12 @@ Message Mesh::checked(int peer, const Topic& topic, Arrival arrival, size_t body
   const std::string name = name_of_peer(as_rank, pid, this->peer(peer).host);
   if (arrival.fds_lost) {
     throw Error({Status::system, -1, 0,
-                 format("recvmsg: descriptors from %s were lost: this process may open no more (EMFILE)", name.c_str()), EMFILE,
-                 0});
+        format("recvmsg: descriptors from %s were lost: this process may open no more (EMFILE)", name.c_str()), EMFILE, 0});
   }
   Message& message = arrival.message;
   if (message.body.size() != body_size || message.fds.size() != fd_count) {
     const std::string how = format("broke the protocol: %zu bytes and %zu descriptors came where %zu and %zu belong",
-                                   message.body.size(), message.fds.size(), body_size, fd_count);
+        message.body.size(), message.fds.size(), body_size, fd_count);
     events_->on_gone(peer, how);
     throw Error({Status::peer_failed, as_rank, pid, name + " " + how});
   }

@@ -80,8 +80,8 @@ class Mesh {
   // Take the message on `topic` from `peer`, waiting for it. Exactly `body_size` bytes and `fd_count` descriptors are accepted,
   // anything else is a protocol error that fails the peer. Throws Error(timeout), Error(peer_failed), or the failure of
   // `revocation` (may be null).
-  Message receive(int peer, const Topic& topic, size_t body_size, size_t fd_count, const Revocation* revocation,
-                  Deadline deadline);
+  Message receive(
+      int peer, const Topic& topic, size_t body_size, size_t fd_count, const Revocation* revocation, Deadline deadline);
 
   // What `peer` has sent in another exchange with a tag of its own, and nobody has asked for, while nothing has come on `topic`.
   std::optional<Topic> other(int peer, const Topic& topic) const;

@@ -49,6 +49,6 @@ void PeerEvents::on_death(int peer, const std::string& manner) {
   // A copy of its socket may be open in a child of it, so that nothing was heard of its death.
   on_gone(peer, manner.empty() ? "died" : "died: " + manner);
   log::write(left ? log::Level::debug : log::Level::info, "%s is gone%s%s", name_of_peer(peer, identity(peer).pid).c_str(),
-             manner.empty() ? "" : ": ", manner.c_str());
+      manner.empty() ? "" : ": ", manner.c_str());
 }
 }  // namespace symm

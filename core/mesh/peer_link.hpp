@@ -31,9 +31,9 @@ class PeerLink {
 // From `rank` to the thread whose events those are.
 std::shared_ptr<PeerLink> link_to_thread(int rank, std::weak_ptr<PeerEvents> of_peer);
 // From `rank` to the process at the other end of the socket. What that says is told to `events`, which know it as joined already.
-std::shared_ptr<PeerLink> link_to_process(int rank, int peer, PeerFd socket, PeerProcess process,
-                                          std::weak_ptr<PeerEvents> events);
+std::shared_ptr<PeerLink> link_to_process(
+    int rank, int peer, PeerFd socket, PeerProcess process, std::weak_ptr<PeerEvents> events);
 // The same, on another machine. Who calls it in SecureListener::Admit returns it from there, else it is to be started.
-std::shared_ptr<PeerLink> link_to_machine(int rank, int peer, const std::shared_ptr<SecureConnection>& connection,
-                                          std::weak_ptr<PeerEvents> events);
+std::shared_ptr<PeerLink> link_to_machine(
+    int rank, int peer, const std::shared_ptr<SecureConnection>& connection, std::weak_ptr<PeerEvents> events);
 }  // namespace symm

@@ -68,8 +68,8 @@ class PacketLink : public PeerLink {
     arrival.message.body.assign(packet.body.begin(), packet.body.end());
     arrival.message.fds = std::move(received.fds);
     arrival.fds_lost = received.fds_cut;
-    events->on_message(peer_, {static_cast<MessageKind>(header.type), header.group, header.tag, header.sequence},
-                       std::move(arrival));
+    events->on_message(
+        peer_, {static_cast<MessageKind>(header.type), header.group, header.tag, header.sequence}, std::move(arrival));
     return nullptr;
   }
 
@@ -101,7 +101,7 @@ class SocketLink final : public PacketLink, public Receiver {
       connection_.send(wire::encode(header), {&fd, 1}, deadline);
     } catch (const std::exception& error) {
       log::write(log::Level::info, "%s: it hears of this rank's death by its socket alone: %s",
-                 name_of_peer(peer_, connection_.peer().pid).c_str(), error.what());
+          name_of_peer(peer_, connection_.peer().pid).c_str(), error.what());
     }
   }
  private:
@@ -150,15 +150,15 @@ class TcpLink final : public PacketLink, public SecureConnection::Receiver {
 };
 }  // namespace
 
-std::shared_ptr<PeerLink> link_to_process(int rank, int peer, PeerFd socket, PeerProcess process,
-                                          std::weak_ptr<PeerEvents> events) {
+std::shared_ptr<PeerLink> link_to_process(
+    int rank, int peer, PeerFd socket, PeerProcess process, std::weak_ptr<PeerEvents> events) {
   auto link = std::make_shared<SocketLink>(rank, peer, std::move(socket), std::move(process), std::move(events));
   link->start(link);
   return link;
 }
 
-std::shared_ptr<PeerLink> link_to_machine(int rank, int peer, const std::shared_ptr<SecureConnection>& connection,
-                                          std::weak_ptr<PeerEvents> events) {
+std::shared_ptr<PeerLink> link_to_machine(
+    int rank, int peer, const std::shared_ptr<SecureConnection>& connection, std::weak_ptr<PeerEvents> events) {
   auto link = std::make_shared<TcpLink>(rank, peer, connection, std::move(events));
   connection->start(link);
   return link;

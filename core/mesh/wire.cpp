@@ -8,8 +8,8 @@ constexpr size_t kIdentitySize = 78;  // then host and address
 constexpr size_t kAddressSize = 6;    // then name and directory
 
 bool is_name(const std::string& text) {
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-'; });
+  return std::all_of(
+      text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-'; });
 }
 
 const char* decode_hello(Reader in, const Header& header, Hello& out) {
@@ -118,7 +118,7 @@ Buffer encode(Header header, const Identity& identity) {
   Writer body;
   body.bytes(identity.process);
   body.numbers(identity.cookie, identity.nonce, identity.name_hash, identity.pid, identity.start_time, identity.pid_namespace,
-               identity.machine, identity.size);
+      identity.machine, identity.size);
   body.number(static_cast<uint16_t>(identity.host.size()));
   body.text(identity.host);
   body.text(identity.address);

@@ -112,7 +112,7 @@ wire::Identity Wireup::describe_self() const {
 void Wireup::check(int rank, const wire::Identity& theirs) const {
   if (theirs.size != static_cast<uint32_t>(size_)) {
     throw Error({Status::mismatch, rank, theirs.pid,
-                 format("rank %d has a group of %u ranks, rank %d one of %d", rank, theirs.size, rank_, size_)});
+        format("rank %d has a group of %u ranks, rank %d one of %d", rank, theirs.size, rank_, size_)});
   }
   if (theirs.name_hash != name_hash_)
     throw Error({Status::mismatch, rank, theirs.pid, format("ranks %d and %d use different names for the group", rank, rank_)});
@@ -154,8 +154,8 @@ void Wireup::enter_directory() {
   made_ = SharedDirectory::enter(directory_.substr(0, slash), directory_.substr(slash + 1));
   if (!made_) {
     throw Error(Status::unavailable,
-                format("%s, the directory that rank %d made for sockets, is not there: do the ranks share a file system?",
-                       directory_.c_str(), first));
+        format("%s, the directory that rank %d made for sockets, is not there: do the ranks share a file system?",
+            directory_.c_str(), first));
   }
 }
 
@@ -259,7 +259,7 @@ Bytes Wireup::hello() const {
 
 namespace {
 std::shared_ptr<PeerLink> enter_machine(PeerEvents& events, int rank, int peer, const wire::Identity& theirs,
-                                        const std::shared_ptr<SecureConnection>& connection, std::weak_ptr<PeerEvents> weak) {
+    const std::shared_ptr<SecureConnection>& connection, std::weak_ptr<PeerEvents> weak) {
   connection->host(theirs.host + " (" + theirs.address + ")");
   events.look([&](Known& known) { known.peers.join(peer, {theirs.pid, theirs.process, false, false, theirs.host}); });
   auto link = link_to_machine(rank, peer, connection, std::move(weak));
@@ -273,8 +273,7 @@ std::shared_ptr<PeerLink> enter_machine(PeerEvents& events, int rank, int peer, 
 
 void Wireup::listen_to_machines() {
   const auto admit = [this_rank = rank_, size = size_, nonce = mesh_->nonce_, name = name_hash_, identities = identities_,
-                      weak = std::weak_ptr(mesh_->events_)](
-                         const std::shared_ptr<SecureConnection>& connection,
+                         weak = std::weak_ptr(mesh_->events_)](const std::shared_ptr<SecureConnection>& connection,
                          std::span<const std::byte> first) -> std::shared_ptr<SecureConnection::Receiver> {
     wire::Packet packet;
     const auto events = weak.lock();
@@ -296,8 +295,8 @@ void Wireup::listen_to_machines() {
 
 void Wireup::join_machine(int rank, uint16_t port) {
   const wire::Identity& theirs = identity(rank);
-  const auto connection = std::make_shared<SecureConnection>(dial_tcp(theirs.address, port), true, read_secret(),
-                                                             milliseconds("SYMM_PEER_TIMEOUT_MS"));
+  const auto connection = std::make_shared<SecureConnection>(
+      dial_tcp(theirs.address, port), true, read_secret(), milliseconds("SYMM_PEER_TIMEOUT_MS"));
   connection->send(hello(), deadline_);
   enter_machine(events_, rank_, rank, theirs, connection, mesh_->events_);
 }

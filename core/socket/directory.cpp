@@ -91,10 +91,10 @@ void sweep_in(int parent, Sweep what) noexcept {
 }
 
 Error not_of_this_user(const std::string& path, uid_t owner) {
-  return {Status::unavailable,
-          format("%s belongs to user %u, not to user %u who runs this process: it is not used; XDG_RUNTIME_DIR, "
-                 "SYMM_DIR or SYMM_IPC_DIRECTORY can name another place",
-                 path.c_str(), owner, geteuid())};
+  return {
+      Status::unavailable, format("%s belongs to user %u, not to user %u who runs this process: it is not used; XDG_RUNTIME_DIR, "
+                                  "SYMM_DIR or SYMM_IPC_DIRECTORY can name another place",
+                               path.c_str(), owner, geteuid())};
 }
 }  // namespace
 
@@ -121,7 +121,7 @@ Fd open_private_directory(const std::string& path, bool create) {
   if (status.st_uid != geteuid()) throw not_of_this_user(path, status.st_uid);
   if ((status.st_mode & 077) != 0) {
     throw Error(Status::unavailable, format("%s has mode %04o and so is open to others: it is not used; it needs mode 0700",
-                                            path.c_str(), status.st_mode & 07777));
+                                         path.c_str(), status.st_mode & 07777));
   }
   return directory;
 }
@@ -158,7 +158,7 @@ SharedDirectory SharedDirectory::make(const std::string& parent, const std::stri
   for (int attempt = 0; attempt < 100; ++attempt) {
     const Fd above = open_private_directory(parent, true);
     std::string name = format("%s-%016llx-%016llx", prefix.c_str(), static_cast<unsigned long long>(boot_time_ns()),
-                              static_cast<unsigned long long>(process::random64()));
+        static_cast<unsigned long long>(process::random64()));
     if (mkdirat(above.get(), name.c_str(), 0700) != 0) {
       if (errno == ENOENT || errno == EEXIST) continue;
       throw system_error(errno, "mkdir", parent + "/" + name);

@@ -134,22 +134,22 @@ Bytes SecureStream::seal(Text text) {
   sealed.push_back(static_cast<std::byte>(length & 0xFFU));
   sealed.push_back(static_cast<std::byte>(length >> 8));
   sealed.resize(at + length);
-  crypto_secretstream_xchacha20poly1305_push(&state_->out, raw(sealed.data()) + at, nullptr, raw(text.data()), text.size(),
-                                             nullptr, 0, 0);
+  crypto_secretstream_xchacha20poly1305_push(
+      &state_->out, raw(sealed.data()) + at, nullptr, raw(text.data()), text.size(), nullptr, 0, 0);
   return sealed;
 }
 
 bool SecureStream::begin(Text header) {
-  return crypto_secretstream_xchacha20poly1305_init_pull(&state_->in, raw(header.data()),
-                                                         raw(state_->keys[!state_->accepts].data())) == 0;
+  return crypto_secretstream_xchacha20poly1305_init_pull(
+             &state_->in, raw(header.data()), raw(state_->keys[!state_->accepts].data())) == 0;
 }
 
 std::optional<Bytes> SecureStream::open(Text sealed) {
   if (sealed.size() < kSeal) return std::nullopt;
   Bytes text(sealed.size() - kSeal);
   unsigned char tag = 0;
-  if (crypto_secretstream_xchacha20poly1305_pull(&state_->in, raw(text.data()), nullptr, &tag, raw(sealed.data()), sealed.size(),
-                                                 nullptr, 0) != 0)
+  if (crypto_secretstream_xchacha20poly1305_pull(
+          &state_->in, raw(text.data()), nullptr, &tag, raw(sealed.data()), sealed.size(), nullptr, 0) != 0)
     return std::nullopt;
   return text;
 }
@@ -169,9 +169,9 @@ Secret read_secret() {
   if (fstat(file.get(), &status) != 0) throw system_error(errno, "fstat", path);
   if (status.st_uid != geteuid() || (status.st_mode & 077) != 0 || status.st_size != sizeof(Secret)) {
     throw Error(Status::unavailable,
-                format("%s, the secret of this user's jobs, has owner %u, mode %04o and %lld bytes; it needs "
-                       "owner %u, mode 0600 and 32 bytes: it is not used",
-                       path.c_str(), status.st_uid, status.st_mode & 07777, static_cast<long long>(status.st_size), geteuid()));
+        format("%s, the secret of this user's jobs, has owner %u, mode %04o and %lld bytes; it needs "
+               "owner %u, mode 0600 and 32 bytes: it is not used",
+            path.c_str(), status.st_uid, status.st_mode & 07777, static_cast<long long>(status.st_size), geteuid()));
   }
   Secret secret;
   if (read(file.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
@@ -191,8 +191,8 @@ SecureStream::Bytes SecureStream::seal(std::span<const std::byte>) { return {}; 
 bool SecureStream::begin(std::span<const std::byte>) { return false; }
 std::optional<SecureStream::Bytes> SecureStream::open(std::span<const std::byte>) { return std::nullopt; }
 Secret read_secret() {
-  throw Error(Status::unavailable,
-              "this library was built without libsodium, by which ranks on several machines know each other");
+  throw Error(
+      Status::unavailable, "this library was built without libsodium, by which ranks on several machines know each other");
 }
 
 #endif

@@ -129,7 +129,7 @@ std::string SecureConnection::reason(int error) const {
   if (stage_ == Stage::connecting) return "cannot be reached at " + host_ + ": " + strerror(error != 0 ? error : ETIMEDOUT);
   if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) {
     return format("is cut off: %s has not answered %s for %.1f s", host_.c_str(), host_name().c_str(),
-                  static_cast<double>(silence_ms_) / 1e3);
+        static_cast<double>(silence_ms_) / 1e3);
   }
   return "died: its connection closed";
 }

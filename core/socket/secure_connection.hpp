@@ -77,8 +77,8 @@ class SecureConnection final : public Watched, public std::enable_shared_from_th
 class SecureListener final : public Watched, public std::enable_shared_from_this<SecureListener> {
  public:
   // Hears the first frame of a connection; returns who hears the rest, null to turn it away. On the monitor thread.
-  using Admit = std::function<std::shared_ptr<SecureConnection::Receiver>(const std::shared_ptr<SecureConnection>& connection,
-                                                                          std::span<const std::byte> first)>;
+  using Admit = std::function<std::shared_ptr<SecureConnection::Receiver>(
+      const std::shared_ptr<SecureConnection>& connection, std::span<const std::byte> first)>;
   // On the loopback interface if that is what `host` names, else on all. Port 0: any. Throws Error(system).
   SecureListener(const std::string& host, uint16_t port, const Secret& secret, uint64_t silence_ms, Admit admit);
   ~SecureListener() override { stop(); }

@@ -245,8 +245,8 @@ PlanReport SpanTransport::plan_plain(const CollectiveCall& call) const {
   report.chunk_bytes = call.unit() / static_cast<size_t>(report.slices) > room() ? room() : 0;
   report.reason =
       text(call.algorithm != Algorithm::automatic ? "forced: " : "", context_.machines.count, " machines over ", engine_, ": ",
-           slices ? "each rank combines a slice of all operands and sends it to all"
-                  : "every rank sends the others what they need, and combines what it gets");
+          slices ? "each rank combines a slice of all operands and sends it to all"
+                 : "every rank sends the others what they need, and combines what it gets");
   return report;
 }
 }  // namespace symm::span

@@ -67,7 +67,7 @@ SpanTransport::SpanTransport(TransportContext context, const PlanValues& values)
   address_ = engine::engine_address();
   if (address_.size() > kMostAddress)
     throw Error(Status::unsupported,
-                format("%s: its address has %zu bytes, and %zu fit", engine_.c_str(), address_.size(), kMostAddress));
+        format("%s: its address has %zu bytes, and %zu fit", engine_.c_str(), address_.size(), kMostAddress));
 }
 
 // ---- creation
@@ -90,13 +90,13 @@ void SpanTransport::connect(int peer, Message message, const PeerIdentity& ident
   theirs.name[sizeof theirs.name - 1] = '\0';
   if (theirs.name != engine_ || theirs.address_bytes > kMostAddress) {
     throw Error({Status::mismatch, peer, 0,
-                 format("engine: rank %d has %s, rank %d has %s", context_.rank, engine_.c_str(), peer, theirs.name)});
+        format("engine: rank %d has %s, rank %d has %s", context_.rank, engine_.c_str(), peer, theirs.name)});
   }
   if (maps(peer)) return HostTransport::connect(peer, std::move(message), identity);
   const Bytes mine = HostTransport::share().body;
   if (std::memcmp(mine.data(), message.body.data(), sizeof(uint64_t)) != 0)
     throw Error({Status::mismatch, peer, 0,
-                 format("rank %d has a control segment of another size: different versions of the library?", peer)});
+        format("rank %d has a control segment of another size: different versions of the library?", peer)});
   post_->connect(peer, {theirs.address, theirs.address_bytes});
 }
 
@@ -233,8 +233,8 @@ void SpanTransport::arrived(int from, const Head& head) noexcept {
     case kRound: return arrived_of_round(from, head);
     case kArrival:
       if (head.channel >= context_.channels) return;
-      return note_arrival(controls_.mine(), head.channel, from, static_cast<uint32_t>(head.value),
-                          static_cast<uint32_t>(head.call));
+      return note_arrival(
+          controls_.mine(), head.channel, from, static_cast<uint32_t>(head.value), static_cast<uint32_t>(head.call));
     case kSignal: {
       const auto view = numbered(head.memory, 0, 0, &refused);
       if (!view || head.channel >= view->channels || !is_valid(static_cast<SignalOp>(head.call))) return;

@@ -17,8 +17,8 @@ int main() try {
   group.allreduce(mine, total, SYMM_OP_SUM);  // any memory will do
 
   const symm_plan_info_t plan = group.plan(SYMM_COLLECTIVE_ALLREDUCE, gradient, gradient, gradient.size(), SYMM_OP_AVG);
-  std::printf("rank %d: average %g, total %g (%s)\n", group.rank(), static_cast<double>(gradient[kCount - 1]), total[2],
-              plan.reason);
+  std::printf(
+      "rank %d: average %g, total %g (%s)\n", group.rank(), static_cast<double>(gradient[kCount - 1]), total[2], plan.reason);
   group.finalize();
 } catch (const symm::Error& error) {
   std::fprintf(stderr, "%s\n", error.what());

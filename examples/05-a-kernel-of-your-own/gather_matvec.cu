@@ -124,8 +124,8 @@ void finish(const symm::Group& group, cudaStream_t stream, volatile Words* words
   if (outcome) return;
   group.abort("a kernel waited in vain");
   const bool late = outcome.trouble() == symm::device::Trouble::timeout;
-  throw std::runtime_error("the kernel waited for rank " + std::to_string(outcome.peer()) +
-                           (late ? " and it did not come" : " and was stopped"));
+  throw std::runtime_error(
+      "the kernel waited for rank " + std::to_string(outcome.peer()) + (late ? " and it did not come" : " and was stopped"));
 }
 }  // namespace
 

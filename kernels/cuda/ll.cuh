@@ -38,8 +38,8 @@ struct FirstMissing {
 
 // `culprit` is asked as seldom as one looks around.
 template <int kRanks, class Culprit = FirstMissing>
-__device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRanks], uint32_t sources, uint64_t q, uint32_t epoch,
-                                        const Culprit& culprit = {}) {
+__device__ __forceinline__ bool receive(
+    const DeviceComm& comm, uint4 (&v)[kRanks], uint32_t sources, uint64_t q, uint32_t epoch, const Culprit& culprit = {}) {
   SpinState spin;
   const uint32_t flag = flag_of(epoch);
   constexpr int kAtOnce = kRanks < 8 ? kRanks : 8;  // sources, as many as the registers hold

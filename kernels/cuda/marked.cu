@@ -69,8 +69,8 @@ __device__ __forceinline__ void send(char* slot, uint32_t packs, uint32_t tile, 
 __device__ __forceinline__ void show(uint32_t& word, uint32_t mark, uint32_t bit) {
   if ((mark & bit) != 0) word = kFree;
 }
-__device__ __forceinline__ bool receive(const DeviceComm& comm, Share& share, char* slot, uint32_t packs, uint32_t tile,
-                                        int source, uint32_t epoch) {
+__device__ __forceinline__ bool receive(
+    const DeviceComm& comm, Share& share, char* slot, uint32_t packs, uint32_t tile, int source, uint32_t epoch) {
   if (pack_of(tile, 0) >= packs) return true;
   SpinState spin;
   while (true) {

@@ -27,7 +27,7 @@ __device__ __forceinline__ uint4 load_pairs(const uint4* from) {
   uint64_t low, high;
   asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];" : "=l"(low), "=l"(high) : "l"(from) : "memory");
   return {static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high),
-          static_cast<uint32_t>(high >> 32)};
+      static_cast<uint32_t>(high >> 32)};
 }
 __device__ __forceinline__ void store_pairs(uint4* to, uint4 v) {
   const uint64_t low = static_cast<uint64_t>(v.y) << 32 | v.x;

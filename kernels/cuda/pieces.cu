@@ -150,7 +150,7 @@ __device__ bool compare(const Block& s, int p, const FromPeers::Pieces::Entry& e
   if (bytes == sent && row == s.all.row_bytes) return true;
   const bool in_rows = bytes == sent;
   report(s.comm, WaitError::other_length, p, s.index, in_rows ? 1 : 0, 0, (in_rows ? row : bytes) / s.all.element, 0,
-         (in_rows ? s.all.row_bytes : sent) / s.all.element);
+      (in_rows ? s.all.row_bytes : sent) / s.all.element);
   return false;
 }
 
@@ -199,8 +199,8 @@ constexpr uint32_t kAtOnce = 4;
 
 // Four loads under way before the first store, as in push().
 template <class Load, class Store>
-__device__ __forceinline__ void each_pack(const Packs& packs, Load&& load, Store&& store, uint64_t thread = threadIdx.x,
-                                          uint64_t threads = blockDim.x) {
+__device__ __forceinline__ void each_pack(
+    const Packs& packs, Load&& load, Store&& store, uint64_t thread = threadIdx.x, uint64_t threads = blockDim.x) {
   for (uint64_t q = packs.begin + thread; q < packs.end; q += kAtOnce * threads) {
     uint4 v[kAtOnce];
 #pragma unroll
@@ -213,8 +213,8 @@ __device__ __forceinline__ void each_pack(const Packs& packs, Load&& load, Store
 }
 
 // As one of `blocks`. Nothing is done where it goes through slots, or is there already.
-__device__ void store_where_it_belongs(const Block& s, const PiecesArgs::Range& piece, char* to, uint64_t row_stride,
-                                       uint32_t block, uint32_t blocks) {
+__device__ void store_where_it_belongs(
+    const Block& s, const PiecesArgs::Range& piece, char* to, uint64_t row_stride, uint32_t block, uint32_t blocks) {
   const char* from = reinterpret_cast<const char*>(s.args.send) + piece.at;
   if (to == nullptr || to == from || piece.bytes == 0) return;
   // By turns of blocks, not a part each: what is under way at a time lies close together.
@@ -284,8 +284,8 @@ template <class What> __device__ __forceinline__ void exchange(const Block& s, u
   if constexpr (What::kMayStore) {
     for (int i = 0; i < s.n - 1; ++i) {
       const int r = s.another(i, s.first_of(0));
-      store_where_it_belongs(s, s.layout.send[r], s.layout.to[r], s.layout.stride[r], s.index,
-                             static_cast<uint32_t>(s.args.work_groups));
+      store_where_it_belongs(
+          s, s.layout.send[r], s.layout.to[r], s.layout.stride[r], s.index, static_cast<uint32_t>(s.args.work_groups));
     }
   }
   s.announce([&](FromPeers& words) -> uint32_t& { return words.pieces.finished[s.index][s.me]; }, call);
@@ -339,7 +339,7 @@ template <class What> __device__ __forceinline__ void run(const PiecesArgs& args
   const auto work_groups = static_cast<uint32_t>(args.call.work_groups);
   if (s.index >= work_groups) {
     return store_where_it_belongs(s, layout.send[s.me], reinterpret_cast<char*>(args.call.recv) + layout.recv[s.me].at,
-                                  args.row_stride, s.index - work_groups, gridDim.x - work_groups);
+        args.row_stride, s.index - work_groups, gridDim.x - work_groups);
   }
   const uint32_t call = s.mine.calls[s.index] + 1;  // there is no such word for the others
   post(s, call);

@@ -88,8 +88,8 @@ __device__ __forceinline__ void combine_packs(const WorkGroup& s, const Operands
 // the result to all that want it. As two blocks of a work group, both of which do this. Not inlined, so that it has the registers
 // to itself.
 template <class Arithmetic, int kRanks>
-__device__ __noinline__ bool combine_at_once(const CollectiveArgs& args, Operands& at, uint32_t index, uint32_t role,
-                                             uint32_t call) {
+__device__ __noinline__ bool combine_at_once(
+    const CollectiveArgs& args, Operands& at, uint32_t index, uint32_t role, uint32_t call) {
   const WorkGroup s(args, Arithmetic::template ranks<kRanks>(args.comm), index);
   const uint32_t block = 2 * index + role;
   const auto all = 2 * static_cast<uint32_t>(args.work_groups);

@@ -33,7 +33,7 @@ __device__ __forceinline__ void keep_tile(const WorkGroup& s, uint32_t j) {
   const uint64_t bytes = static_cast<uint64_t>(s.n - 1) * args.tile;
   const uint64_t at = (s.index + uint64_t{j} * static_cast<uint64_t>(args.work_groups)) * bytes;
   push_part(reinterpret_cast<const char*>(args.send) + at, reinterpret_cast<char*>(args.recv) + at,
-            static_cast<uint32_t>(args.unit - at < bytes ? args.unit - at : bytes));
+      static_cast<uint32_t>(args.unit - at < bytes ? args.unit - at : bytes));
 }
 
 // Of an all-gather my own part goes to everybody, as all of a direct broadcast's does; of another broadcast what the root has
@@ -60,8 +60,8 @@ __device__ __forceinline__ void pass_tile(const WorkGroup& s, const Operands& to
 }
 
 // What goes to everybody from one place, to recvs that are all memory of the group.
-__device__ __noinline__ bool send_at_once(const CollectiveArgs& args, const Operands& to, uint32_t index, uint32_t role,
-                                          uint32_t call) {
+__device__ __noinline__ bool send_at_once(
+    const CollectiveArgs& args, const Operands& to, uint32_t index, uint32_t role, uint32_t call) {
   const WorkGroup s(args, args.comm.size, index);
   const bool broadcast = s.collective == Collective::broadcast;
   if (broadcast && args.direct == 0) return false;
@@ -73,9 +73,9 @@ __device__ __noinline__ bool send_at_once(const CollectiveArgs& args, const Oper
   const int first = s.first_of(role);
   if (!broadcast || s.me == args.root) {
     push(from, args.unit, (2 * s.index + role) * blockDim.x + threadIdx.x,
-         2 * static_cast<uint64_t>(args.work_groups) * blockDim.x, s.n, [&](int d) {
-           return d != 0 ? to.recv[s.another(d - 1, first)] + place : own != from ? own : nullptr;
-         });
+        2 * static_cast<uint64_t>(args.work_groups) * blockDim.x, s.n, [&](int d) {
+          return d != 0 ? to.recv[s.another(d - 1, first)] + place : own != from ? own : nullptr;
+        });
   }
   finish_at_once(s, role, call);
   return true;

@@ -68,7 +68,7 @@ bool moves_blocks(const PlanInput& input, std::string* why) {
 // Where each rank sends something else to each, pieces are as good if all are as long.
 bool moves_in_pieces(const PlanInput& input, std::string* why) {
   return answer(traits(input.collective).in_pieces || input.collective == Collective::alltoall, why, "does not do ",
-                name_of(input.collective)) &&
+             name_of(input.collective)) &&
          !traits(input.collective).has_op;
 }
 
@@ -76,12 +76,12 @@ bool pushes_once(const PlanInput& input, std::string* why) {
   const bool does =
       can_be_pushed(input.dtype) && (input.collective == Collective::allreduce || input.collective == Collective::reduce_scatter);
   return answer(does, why, "does allreduce and reduce_scatter of floats up to 32 bits, not ", name_of(input.collective), " of ",
-                name_of(input.dtype));
+      name_of(input.dtype));
 }
 
 bool pushes_twice(const PlanInput& input, std::string* why) {
   return answer(can_be_pushed(input.dtype) && input.collective == Collective::allreduce, why,
-                "does allreduce of floats up to 32 bits, not ", name_of(input.collective), " of ", name_of(input.dtype));
+      "does allreduce of floats up to 32 bits, not ", name_of(input.collective), " of ", name_of(input.dtype));
 }
 
 bool reduces_on_8(const PlanInput& input, std::string* why) {
@@ -93,7 +93,7 @@ bool adds_in_the_switch(const PlanInput& input, std::string* why) {
   const bool does = input.collective == Collective::allreduce && input.op == Op::sum &&
                     (input.dtype == DType::f32 || input.dtype == DType::f16 || input.dtype == DType::bf16);
   return answer(does, why, "does the sum of f32, f16 and bf16 by allreduce, not ", name_of(input.op), " of ",
-                name_of(input.dtype), " by ", name_of(input.collective));
+      name_of(input.dtype), " by ", name_of(input.collective));
 }
 
 // ---- how much it carries
@@ -112,8 +112,8 @@ uint64_t one_shot_most(const PlanInput& input, const Tuning& tuning) {
 // The last pack of a slot is for tokens. Owners that pass a broadcast on take a hop more, and most of it off the root's link.
 uint64_t marked_most(const PlanInput& input, const Tuning& tuning) {
   const bool is_flat = traits(input.collective).from_root && input.size > 2;
-  return std::min(tuning.marked_max / (is_flat ? 2 : 1),
-                  (slot_of(std::max(2, input.size), tuning) - kPack) / kMarkedCells * kMarkedTile);
+  return std::min(
+      tuning.marked_max / (is_flat ? 2 : 1), (slot_of(std::max(2, input.size), tuning) - kPack) / kMarkedCells * kMarkedTile);
 }
 uint64_t two_shot_most(const PlanInput&, const Tuning& tuning) { return tuning.two_shot_max; }
 
@@ -163,7 +163,7 @@ void shape_two_shot(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.tiles = divide_up(input.unit(), plan.tile);
   const uint64_t packs_of_chunk = divide_up(std::min<uint64_t>(input.unit(), plan.tile), kPack);
   shape(plan, divide_up(packs_of_chunk, static_cast<uint64_t>(input.size)), input.max_blocks, tuning.threads,
-        input.size <= 4 ? Room{512, 512} : Room{256, 256});
+      input.size <= 4 ? Room{512, 512} : Room{256, 256});
 }
 
 void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
@@ -223,13 +223,13 @@ std::string launch_of(const Plan& chosen) { return text(" (", chosen.blocks, " b
 
 std::string why_flags(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
   return text("up to ", does_all<false, false>(input, nullptr) ? ll_move_most(input, tuning) : tuning.ll_max,
-              " bytes ride beside their flags", launch_of(chosen));
+      " bytes ride beside their flags", launch_of(chosen));
 }
 std::string why_links(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
   return text("up to ", tuning.ll_max, " bytes along the links of ",
-              input.is_cube_mesh ? "the hybrid cube mesh"
-                                 : "quads 0-3 and 4-7 and partners r and r + 4, which the topology does not show",
-              launch_of(chosen));
+      input.is_cube_mesh ? "the hybrid cube mesh"
+                         : "quads 0-3 and 4-7 and partners r and r + 4, which the topology does not show",
+      launch_of(chosen));
 }
 std::string why_one_hop(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
   return text("up to ", one_shot_most(input, tuning), " bytes one hop to everybody is fastest", launch_of(chosen));
@@ -242,8 +242,8 @@ std::string why_owners(const PlanInput&, const Plan& chosen, const Tuning&) {
 }
 std::string why_tiles(const PlanInput& input, const Plan& chosen, const Tuning&) {
   return text(traits(input.collective).has_op ? "combined where operands lie if all are symmetric memory, else " : "",
-              "pushed tile by tile through scratch of bounded size (", chosen.work_groups, " stripes, slices of ", chosen.tile,
-              " bytes)");
+      "pushed tile by tile through scratch of bounded size (", chosen.work_groups, " stripes, slices of ", chosen.tile,
+      " bytes)");
 }
 std::string why_pieces(const PlanInput& input, const Plan& chosen, const Tuning&) {
   const char* how = traits(input.collective).has_op ? "combined from scratch"
@@ -449,7 +449,7 @@ std::vector<std::string> kernel_names(int size, bool multicast) {
   PlanInput input;
   input.size = size;
   for (const Collective collective :
-       {Collective::allreduce, Collective::allgather, Collective::reduce_scatterv, Collective::allgatherv}) {
+      {Collective::allreduce, Collective::allgather, Collective::reduce_scatterv, Collective::allgatherv}) {
     for (const Op op : {Op::sum, Op::max}) {
       for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
         input.collective = collective;

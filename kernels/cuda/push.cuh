@@ -17,8 +17,8 @@ __device__ __forceinline__ void free_cell(uint4* cell) { store_relaxed(cell, {kF
 
 // The packs at `slots + r * slot + q * 16` of all sources r in the set, asked for together.
 template <int kRanks>
-__device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRanks], uint32_t sources, char* slots, uint64_t slot,
-                                        uint64_t q, uint32_t epoch) {
+__device__ __forceinline__ bool receive(
+    const DeviceComm& comm, uint4 (&v)[kRanks], uint32_t sources, char* slots, uint64_t slot, uint64_t q, uint32_t epoch) {
   SpinState spin;
   while (true) {
 #pragma unroll
@@ -43,8 +43,8 @@ template <int kRanks> __device__ __forceinline__ void free_cells(uint32_t source
 }
 
 // A token from this thread to that of every other rank, and from it. Not inlined, for its registers.
-static __device__ __noinline__ bool exchange_token(const CollectiveArgs& args, uint64_t slots, uint64_t slot, uint64_t q,
-                                                   uint32_t epoch) {
+static __device__ __noinline__ bool exchange_token(
+    const CollectiveArgs& args, uint64_t slots, uint64_t slot, uint64_t q, uint32_t epoch) {
   const DeviceComm& comm = args.comm;
   const uint4 token = sendable(token_of(args));
   const auto cell = [&](int owner, int source) {

@@ -42,8 +42,8 @@ __device__ __forceinline__ uint64_t load_word(const WordWait& wait) {
 }
 
 // To be asked in each turn of a loop that waits for `wait`, or for one of several: `peers` as in trouble_with().
-__device__ bool keep_waiting_for(const DeviceComm& comm, SpinState& spin, const WordWait& wait, uint32_t peers, uint64_t value,
-                                 uint64_t seen) {
+__device__ bool keep_waiting_for(
+    const DeviceComm& comm, SpinState& spin, const WordWait& wait, uint32_t peers, uint64_t value, uint64_t seen) {
   if ((++spin.looks & 1023U) != 0) return true;
   const WaitError trouble = trouble_with(comm, spin, peers);
   if (trouble == WaitError::none) return true;
@@ -119,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(32) symm_check(const __grid_constan
   __syncwarp();
   if (peer < comm.size && peer != comm.rank) {
     const uint32_t parts[4] = {static_cast<uint32_t>(args.detail), static_cast<uint32_t>(args.detail >> 32),
-                               static_cast<uint32_t>(args.count), static_cast<uint32_t>(args.count >> 32)};
+        static_cast<uint32_t>(args.count), static_cast<uint32_t>(args.count >> 32)};
     uint64_t* out = words_of(comm, peer).from_peers.check[call & 1U][comm.rank].word;
     for (int i = 0; i < 4; ++i) store_relaxed(out + i, static_cast<uint64_t>(call) << 32 | parts[i]);
     const uint64_t* in = mine.from_peers.check[call & 1U][peer].word;

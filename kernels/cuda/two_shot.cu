@@ -11,7 +11,7 @@ namespace {
 // `heard`: threads that have no pack of it exchange tokens, up to this one.
 template <class Arithmetic, int kRanks>
 __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char* send, char* recv, uint32_t bytes,
-                                          uint64_t first, uint64_t second, uint32_t epoch, uint32_t heard) {
+    uint64_t first, uint64_t second, uint32_t epoch, uint32_t heard) {
   const DeviceComm& comm = args.comm;
   const int n = Arithmetic::template ranks<kRanks>(comm);
   const int me = comm.rank;
@@ -97,8 +97,8 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
     const uint64_t first = comm.two_shot + static_cast<uint64_t>((epoch + step) & 1U) * 2 * stage;
     if (step != 0) fence_system();
     if (!run_chunk<Arithmetic, kRanks>(args, reinterpret_cast<const char*>(args.send) + at,
-                                       reinterpret_cast<char*>(args.recv) + at, bytes, first, first + stage, epoch + step,
-                                       step == 0 ? 0 : static_cast<uint32_t>(args.tile / kPack / n)))
+            reinterpret_cast<char*>(args.recv) + at, bytes, first, first + stage, epoch + step,
+            step == 0 ? 0 : static_cast<uint32_t>(args.tile / kPack / n)))
       break;
   }
   end_epoch(comm, epoch, static_cast<uint32_t>(args.tiles));

@@ -17,8 +17,8 @@ __device__ __forceinline__ ControlWords& stages_words(const DeviceComm& comm) {
 }
 
 static __device__ __noinline__ void report(const DeviceComm& comm, WaitError trouble, int peer, uint32_t channel,
-                                           uint32_t expected, uint32_t seen, uint64_t peer_detail = 0, uint64_t peer_count = 0,
-                                           uint64_t my_detail = 0, uint64_t my_count = 0) {
+    uint32_t expected, uint32_t seen, uint64_t peer_detail = 0, uint64_t peer_count = 0, uint64_t my_detail = 0,
+    uint64_t my_count = 0) {
   ControlWords& mine = words_of(comm, comm.rank);
   if (atomicCAS(&mine.failed, 0U, 1U) != 0) return;
   auto* record = reinterpret_cast<volatile ErrorRecord*>(comm.record);
@@ -48,7 +48,7 @@ static __device__ __noinline__ bool may_use_stages(const DeviceComm& comm, uint3
 // A token: that one has come, and what for.
 __device__ __forceinline__ uint4 token_of(const CollectiveArgs& args) {
   return {static_cast<uint32_t>(args.detail), static_cast<uint32_t>(args.detail >> 32), static_cast<uint32_t>(args.count),
-          static_cast<uint32_t>(args.count >> 32)};
+      static_cast<uint32_t>(args.count >> 32)};
 }
 static __device__ __noinline__ bool check_token(const DeviceComm& comm, int peer, uint4 theirs, uint4 mine) {
   const auto word = [](uint32_t low, uint32_t high) { return static_cast<uint64_t>(high) << 32 | low; };
@@ -61,8 +61,8 @@ static __device__ __noinline__ bool check_token(const DeviceComm& comm, int peer
 
 // None: go on waiting. `peers`: bit r, it would be in vain without rank r; one that is still there is enough. `deadlines`: so
 // many have to pass.
-__device__ __forceinline__ WaitError trouble_with(const DeviceComm& comm, SpinState& spin, uint32_t peers,
-                                                  uint64_t deadlines = 1) {
+__device__ __forceinline__ WaitError trouble_with(
+    const DeviceComm& comm, SpinState& spin, uint32_t peers, uint64_t deadlines = 1) {
   ControlWords& mine = words_of(comm, comm.rank);
   if (load_relaxed(&mine.abort) != 0) return WaitError::aborted;
   if (peers != 0 && (load_relaxed(&mine.departed) & peers) == peers) {
@@ -78,8 +78,8 @@ __device__ __forceinline__ WaitError trouble_with(const DeviceComm& comm, SpinSt
 // Takes and gives the deadline, of which bit 0 says that the peer had left; kLeave: leave. By value, so that the state of a wait
 // stays in registers.
 inline constexpr uint64_t kLeave = ~uint64_t{0};
-static __device__ __noinline__ uint64_t check_abort(const DeviceComm& comm, uint64_t deadline, int peer, uint32_t channel,
-                                                    uint32_t expected, uint32_t seen) {
+static __device__ __noinline__ uint64_t check_abort(
+    const DeviceComm& comm, uint64_t deadline, int peer, uint32_t channel, uint32_t expected, uint32_t seen) {
   SpinState spin{deadline & ~uint64_t{1}, 0, (deadline & 1U) != 0};
   // This rank itself is blamed last: what keeps it waiting is a block of its own that waits for another rank, and says for which.
   const uint64_t deadlines = peer == comm.rank ? 2 : 1;
@@ -90,8 +90,8 @@ static __device__ __noinline__ uint64_t check_abort(const DeviceComm& comm, uint
 }
 
 // To be asked in each turn of a polling loop.
-__device__ __forceinline__ bool keep_waiting(const DeviceComm& comm, SpinState& spin, int peer, uint32_t channel,
-                                             uint32_t expected, uint32_t seen) {
+__device__ __forceinline__ bool keep_waiting(
+    const DeviceComm& comm, SpinState& spin, int peer, uint32_t channel, uint32_t expected, uint32_t seen) {
   if ((++spin.looks & 1023U) != 0) return true;
   spin.deadline = check_abort(comm, spin.deadline, peer, channel, expected, seen);
   return spin.deadline != kLeave;
@@ -99,8 +99,8 @@ __device__ __forceinline__ bool keep_waiting(const DeviceComm& comm, SpinState& 
 
 // Wait until a counter has come to `target` (as a signed difference, so that it may wrap). What was released before the counter
 // is then in view of this thread, and behind a block barrier of its block.
-__device__ __forceinline__ bool await_count(const DeviceComm& comm, const uint32_t* word, uint32_t target, int peer,
-                                            uint32_t channel) {
+__device__ __forceinline__ bool await_count(
+    const DeviceComm& comm, const uint32_t* word, uint32_t target, int peer, uint32_t channel) {
   SpinState spin;
   uint32_t seen;
   while (static_cast<int32_t>((seen = load_relaxed(word)) - target) < 0)

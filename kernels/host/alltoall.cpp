@@ -8,7 +8,7 @@ void alltoall_ll(const Execution& x) {
   x.sync.enter(x.send(), block * static_cast<size_t>(x.size));
   for (int peer = 0; peer < x.size; ++peer)
     copy(x.recv() + block * static_cast<size_t>(peer), entered_operand(x, peer) + block * static_cast<size_t>(x.rank), block,
-         false);
+        false);
 }
 
 // In place, a chunk of recv is written after it went out as send.

@@ -18,9 +18,8 @@ void broadcast_ll(const Execution& x) {
 
 void broadcast_staged(const Execution& x) {
   const bool is_root = x.rank == x.call.root;
-  publish_operand(x, is_root ? Part{true, false, kEveryRank} : Part{false, true, x.call.root}, [&](Range chunk, size_t at) {
-    copy_planned(x, x.recv() + chunk.begin, scratch_of(x, x.call.root) + at, chunk.size());
-  });
+  publish_operand(x, is_root ? Part{true, false, kEveryRank} : Part{false, true, x.call.root},
+      [&](Range chunk, size_t at) { copy_planned(x, x.recv() + chunk.begin, scratch_of(x, x.call.root) + at, chunk.size()); });
   if (is_root) copy_planned(x, x.recv(), x.send(), bytes_of(x));
 }
 

@@ -63,13 +63,13 @@ std::string nothing(const PlanInput&, bool) { return ""; }
 std::string needs_little(const PlanInput& input, bool) {
   if (published_bytes(input) <= kEntryPayload) return "";
   return text("carries at most ", kEntryPayload, " bytes per rank, and this ", name_of(input.collective), " has ",
-              published_bytes(input));
+      published_bytes(input));
 }
 
 std::string needs_symmetric(const PlanInput& input, bool symmetric) {
   if (symmetric) return "";
   return text("is zero copy: the operands of ", name_of(input.collective), " that other ranks touch must be symmetric memory",
-              remote_operands(input.collective).out_of_place ? ", and not in place" : "");
+      remote_operands(input.collective).out_of_place ? ", and not in place" : "");
 }
 
 std::string needs_allreduce_on_8(const PlanInput& input, bool) {
@@ -147,15 +147,15 @@ std::string why_entry(const PlanInput& input, const Plan&) {
 std::string why_one_step(const PlanInput& input, const Plan& chosen) {
   if (input.algorithm == chosen.algorithm)
     return text("every rank publishes ", published_bytes(input), " bytes and takes what it needs in one step");
-  return text("up to ", input.tuning.one_shot_max, " bytes of each of ", input.size,
-              " ranks, one step is cheaper than sharing the work");
+  return text(
+      "up to ", input.tuning.one_shot_max, " bytes of each of ", input.size, " ranks, one step is cheaper than sharing the work");
 }
 std::string why_symmetric(const PlanInput&, const Plan&) {
   return "symmetric memory: every rank does its share in place, without a copy";
 }
 std::string why_private(const PlanInput& input, const Plan& chosen) {
   return text(input.algorithm == Algorithm::two_shot ? "some rank's memory is not symmetric: " : "",
-              "private memory goes through the library's in chunks of ", chosen.chunk_bytes, " bytes");
+      "private memory goes through the library's in chunks of ", chosen.chunk_bytes, " bytes");
 }
 std::string why_quads(const PlanInput&, const Plan&) {
   return "two quads of four ranks, each rank linked to its quad and one partner";
@@ -247,7 +247,7 @@ std::string explain(const PlanInput& input, const Plan& chosen) {
   if (input.count == 0 && !has_counts(input.collective)) return "nothing to do for count 0";
   if (input.size == 1 || chosen.form == nullptr) return "one rank: a copy";
   return text(input.algorithm == chosen.algorithm ? "forced: " : "", chosen.form->why(input, chosen),
-              chosen.nontemporal ? text("; results of ", result_bytes(input), " bytes bypass the cache") : "");
+      chosen.nontemporal ? text("; results of ", result_bytes(input), " bytes bypass the cache") : "");
 }
 
 void run(const Execution& x) {

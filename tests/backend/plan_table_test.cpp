@@ -125,22 +125,22 @@ TEST(PlanTable, WhatIsWrongIsSaidWithLineAndKey) {
     EXPECT_NE(said.find(one.expected), std::string::npos) << one.text << "\n" << said;
   }
   EXPECT_NE(complaint([] { with("[host]\nstep = 64 / ranks", BackendKind::host, 2); }).find("step: 32, of 2 ranks, must be 64"),
-            std::string::npos);
+      std::string::npos);
 }
 
 TEST(PlanTable, SingleValues) {
   PlanTable table = PlanTable::built_in();
   table.add_values(BackendKind::cuda,
-                   "one_shot=1024, stripes=7,tile=4K,threads=64,chunk=131072,ll=512,two_shot=9999,early=8,width=1024,flat=5K,"
-                   "marked=3K,scatter=6K",
-                   "VARIABLE");
+      "one_shot=1024, stripes=7,tile=4K,threads=64,chunk=131072,ll=512,two_shot=9999,early=8,width=1024,flat=5K,"
+      "marked=3K,scatter=6K",
+      "VARIABLE");
   const PlanValues values = table.values(BackendKind::cuda, 8, no_machine);
   const uint64_t expected[] = {512, 1024, 6144, 3072, 9999, 131072, 5120, 64, 8, 7, 1024, 4096};
   for (size_t key = 0; key < std::size(expected); ++key) EXPECT_EQ(values.value[key], expected[key]);
   EXPECT_EQ(values.origin[3], PlanOrigin::variable);
   EXPECT_EQ(table.values(BackendKind::host, 8, no_machine).origin[0], PlanOrigin::built_in);
   for (const char* text : {"one_shot", "one_shot=", "one_shot=x", "stripes=0", "stripes=1000", "tile=17", "fast=1", "threads=33",
-                           "width=2048", "chunk=1", "ll=1,,tile=16"}) {
+           "width=2048", "chunk=1", "ll=1,,tile=16"}) {
     const std::string said = complaint([&] { table.add_values(BackendKind::cuda, text, "VARIABLE"); });
     EXPECT_TRUE(said.starts_with("VARIABLE: ")) << said;
   }
@@ -154,8 +154,8 @@ TEST(PlanTable, ADifferenceNamesBothSides) {
   EXPECT_EQ(plan_difference(BackendKind::host, 0, mine, 3, theirs), "");
   theirs.value[1] = 77;
   EXPECT_EQ(plan_difference(BackendKind::host, 0, mine, 3, theirs),
-            "the plan must be the same on all ranks, but rank 0 has one_shot = 1024 (built in) and rank 3 has one_shot = 77 "
-            "(SYMM_PLAN_FILE)");
+      "the plan must be the same on all ranks, but rank 0 has one_shot = 1024 (built in) and rank 3 has one_shot = 77 "
+      "(SYMM_PLAN_FILE)");
 }
 
 // ---- groups

@@ -33,8 +33,8 @@ std::string exchange(const BootstrapConfig& config) {
 
 TEST(Meet, UnknownSchemesGetTheKnownOnes) {
   for (const char* url : {"tcp:host:1", "env", "env://x", "dir:/x", "thread:x", "://"}) {
-    expect_no_meeting({url, nullptr, 0, 2, ""}, Status::invalid_argument,
-                      {url, "env://", "tcp://host:port", "dir:///path", "thread://name"});
+    expect_no_meeting(
+        {url, nullptr, 0, 2, ""}, Status::invalid_argument, {url, "env://", "tcp://host:port", "dir:///path", "thread://name"});
   }
 }
 
@@ -108,8 +108,8 @@ TEST_F(MeetByVariables, OfSymm) {
 
 TEST_F(MeetByVariables, OfTorchrun) {
   const auto torchrun = [](const std::string& rank) {
-    return Variables{{"RANK", rank},         {"WORLD_SIZE", "3"},      {"LOCAL_RANK", rank},
-                     {"MASTER_ADDR", "::1"}, {"MASTER_PORT", "29500"}, {"TORCHELASTIC_RUN_ID", "a/b c"}};
+    return Variables{{"RANK", rank}, {"WORLD_SIZE", "3"}, {"LOCAL_RANK", rank}, {"MASTER_ADDR", "::1"}, {"MASTER_PORT", "29500"},
+        {"TORCHELASTIC_RUN_ID", "a/b c"}};
   };
   EXPECT_EQ(launch(torchrun), expected("env:// (torchrun)"));
 }
@@ -144,8 +144,8 @@ TEST_F(MeetByVariables, InADirectoryWhereAnotherJobMeetsToo) {
       if (i >= 4 && ranks_from_environment) variables = {{"SYMM_RANK", rank}, {"SYMM_SIZE", "2"}};
       if (ranks_from_environment) variables.emplace_back("SYMM_DIR", top_ / "shared");
       processes.push_back(with_environment(variables, [=, this] {
-        const BootstrapConfig config{ranks_from_environment ? "env://" : "dir://" + (top_ / "shared"), nullptr, i % 2,
-                                     ranks_from_environment ? 0 : 2, ""};
+        const BootstrapConfig config{
+            ranks_from_environment ? "env://" : "dir://" + (top_ / "shared"), nullptr, i % 2, ranks_from_environment ? 0 : 2, ""};
         const BootstrapResult meeting = bootstrap(config, soon());
         meeting.store->set(std::to_string(meeting.rank), bytes_of(job), soon());
         return text_of(meeting.store->get(std::to_string(1 - meeting.rank), soon()));

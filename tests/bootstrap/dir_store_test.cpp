@@ -13,10 +13,10 @@ using namespace support;
 
 class DirStoreTest : public ::testing::Test {
  protected:
-  std::unique_ptr<DirStore> open(int rank, int size, uint64_t milliseconds = 20'000, const std::string& name = "",
-                                 const std::string& job = "") const {
-    return std::make_unique<DirStore>(DirectoryRendezvousConfig{base_, name, job, "dir://" + base_, rank, size, false},
-                                      Deadline::after_ms(milliseconds));
+  std::unique_ptr<DirStore> open(
+      int rank, int size, uint64_t milliseconds = 20'000, const std::string& name = "", const std::string& job = "") const {
+    return std::make_unique<DirStore>(
+        DirectoryRendezvousConfig{base_, name, job, "dir://" + base_, rank, size, false}, Deadline::after_ms(milliseconds));
   }
 
   static Process process(const std::function<std::string()>& body) {

@@ -12,33 +12,22 @@ Environment both(Environment left, const Environment& right) {
 
 // Variables as the launchers set them, seen on Debian 12 for Open MPI and hydra; after the manuals for torchrun and Slurm.
 Environment open_mpi(int rank, int size) {
-  return {{"OMPI_COMM_WORLD_RANK", std::to_string(rank)},
-          {"OMPI_COMM_WORLD_SIZE", std::to_string(size)},
-          {"OMPI_COMM_WORLD_LOCAL_RANK", std::to_string(rank)},
-          {"OMPI_COMM_WORLD_LOCAL_SIZE", std::to_string(size)},
-          {"PMIX_NAMESPACE", "2071789569"},
-          {"PMIX_RANK", std::to_string(rank)}};
+  return {{"OMPI_COMM_WORLD_RANK", std::to_string(rank)}, {"OMPI_COMM_WORLD_SIZE", std::to_string(size)},
+      {"OMPI_COMM_WORLD_LOCAL_RANK", std::to_string(rank)}, {"OMPI_COMM_WORLD_LOCAL_SIZE", std::to_string(size)},
+      {"PMIX_NAMESPACE", "2071789569"}, {"PMIX_RANK", std::to_string(rank)}};
 }
 Environment hydra(int rank, int size) {
-  return {{"PMI_RANK", std::to_string(rank)},
-          {"PMI_SIZE", std::to_string(size)},
-          {"PMI_FD", "8"},
-          {"MPI_LOCALRANKID", std::to_string(rank)},
-          {"MPI_LOCALNRANKS", std::to_string(size)}};
+  return {{"PMI_RANK", std::to_string(rank)}, {"PMI_SIZE", std::to_string(size)}, {"PMI_FD", "8"},
+      {"MPI_LOCALRANKID", std::to_string(rank)}, {"MPI_LOCALNRANKS", std::to_string(size)}};
 }
 Environment torchrun(int rank, int size) {
-  return {{"RANK", std::to_string(rank)},       {"WORLD_SIZE", std::to_string(size)},
-          {"LOCAL_RANK", std::to_string(rank)}, {"LOCAL_WORLD_SIZE", std::to_string(size)},
-          {"MASTER_ADDR", "127.0.0.1"},         {"MASTER_PORT", "29500"},
-          {"TORCHELASTIC_RUN_ID", "none"},      {"TORCHELASTIC_RESTART_COUNT", "0"}};
+  return {{"RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(size)}, {"LOCAL_RANK", std::to_string(rank)},
+      {"LOCAL_WORLD_SIZE", std::to_string(size)}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29500"},
+      {"TORCHELASTIC_RUN_ID", "none"}, {"TORCHELASTIC_RESTART_COUNT", "0"}};
 }
 Environment slurm(int rank, int size) {
-  return {{"SLURM_JOB_ID", "77"},
-          {"SLURM_STEP_ID", "3"},
-          {"SLURM_PROCID", std::to_string(rank)},
-          {"SLURM_NTASKS", std::to_string(size)},
-          {"SLURM_LOCALID", std::to_string(rank)},
-          {"SLURM_NNODES", "1"}};
+  return {{"SLURM_JOB_ID", "77"}, {"SLURM_STEP_ID", "3"}, {"SLURM_PROCID", std::to_string(rank)},
+      {"SLURM_NTASKS", std::to_string(size)}, {"SLURM_LOCALID", std::to_string(rank)}, {"SLURM_NNODES", "1"}};
 }
 Environment batch_script(int size) {
   return {{"SLURM_JOB_ID", "77"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", std::to_string(size)}, {"SLURM_NNODES", "1"}};
@@ -146,14 +135,14 @@ TEST(Environment, HalfOfSymmIsAnError) {
 TEST(Environment, RanksOnSeveralMachinesMeetAtRankZero) {
   const Environment master{{"MASTER_ADDR", "node7"}, {"MASTER_PORT", "29500"}};
   for (const Environment& some :
-       {both(open_mpi(1, 4), {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}), both(hydra(1, 4), {{"MPI_LOCALNRANKS", "3"}}),
-        both(torchrun(1, 4), {{"LOCAL_WORLD_SIZE", "2"}}), both(slurm(1, 4), {{"SLURM_NNODES", "2"}})}) {
+      {both(open_mpi(1, 4), {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}), both(hydra(1, 4), {{"MPI_LOCALNRANKS", "3"}}),
+          both(torchrun(1, 4), {{"LOCAL_WORLD_SIZE", "2"}}), both(slurm(1, 4), {{"SLURM_NNODES", "2"}})}) {
     EXPECT_TRUE(parse_environment(some).several);
     EXPECT_EQ(parse_environment(both(some, master)).place, "node7:29501");
     EXPECT_EQ(parse_environment(both(both(some, {{"SYMM_PORT", "7"}}), master)).place, "node7:7");
   }
   EXPECT_FALSE(parse_environment(both(both(torchrun(1, 4), {{"LOCAL_WORLD_SIZE", "4"}}), master)).several);
   expect_refusal(both(both(torchrun(1, 4), {{"LOCAL_WORLD_SIZE", "2"}, {"SYMM_PORT", "x"}}), {{"MASTER_ADDR", "a"}}),
-                 Status::invalid_argument, {"SYMM_PORT", "'x'"});
+      Status::invalid_argument, {"SYMM_PORT", "'x'"});
 }
 }  // namespace

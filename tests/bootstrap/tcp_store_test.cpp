@@ -55,7 +55,7 @@ TEST_F(TcpStores, StrangersAreTurnedAwayUnheardAndKeepNobody) {
   EXPECT_EQ(say(noise), "");
   SecureStream stream(secret_);
   EXPECT_EQ(say(text_of(stream.greet()) + std::string(5'000, '\1')).size(),
-            SecureStream::kAnswer);  // replayed: an answer, and no further
+      SecureStream::kAnswer);  // replayed: an answer, and no further
   Secret other = secret_;
   other[31] ^= 1;
   EXPECT_EQ(say(text_of(SecureStream(other).greet())), "");
@@ -70,8 +70,8 @@ TEST_F(TcpStores, AnotherSecretIsNamedByBoth) {
   std::thread leader([&] { expect_failure(Status::timeout, {"rank 1 of 2", "another secret?"}, [&] { open(0, 2, 4'000); }); });
   EXPECT_EQ(say(std::string(88, 'x')), "");  // it has read its secret
   std::ofstream(top_ / "secret", std::ios::binary) << std::string(32, 's');
-  expect_failure(Status::unavailable, {"rank 0 of tcp://here", "rank 1", "different secrets", top_ / "secret"},
-                 [&] { open(1, 2); });
+  expect_failure(
+      Status::unavailable, {"rank 0 of tcp://here", "rank 1", "different secrets", top_ / "secret"}, [&] { open(1, 2); });
   leader.join();
 }
 
@@ -91,8 +91,8 @@ TEST_F(TcpStores, ADeadRankIsNamedWithItsHostAlsoIfItIsRankZero) {
       return std::string();
     });
     const auto store = open(1 - victim, 2);
-    const auto failure = expect_failure(Status::peer_failed, {format("rank %d", victim), "tcp://here", "died"},
-                                        [&] { store->get("missing", soon()); });
+    const auto failure = expect_failure(
+        Status::peer_failed, {format("rank %d", victim), "tcp://here", "died"}, [&] { store->get("missing", soon()); });
     EXPECT_EQ(failure.rank, victim);
   }
 }

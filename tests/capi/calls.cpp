@@ -1,10 +1,10 @@
 #include "tests/capi/refusal.hpp"
 
 // One row: the function with arguments that are right.
-#define SYMM_CALL(function, ...)                                                                              \
-  {                                                                                                           \
-#function, [](World & w, size_t changed,                                                                  \
-                  uint64_t bits) { return static_cast<void>(w), call(function, changed, bits, __VA_ARGS__); } \
+#define SYMM_CALL(function, ...)                                                                               \
+  {                                                                                                            \
+#function, [](World & w, size_t changed,                                                                   \
+                   uint64_t bits) { return static_cast<void>(w), call(function, changed, bits, __VA_ARGS__); } \
   }
 #define SYMM_CALL_INIT(kind) SYMM_CALL(symm_##kind##_init, w.out<symm_##kind##_t>(), sizeof(symm_##kind##_t))
 // Operands of a collective of so many elements.
@@ -118,9 +118,9 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_allgatherv, w.group, w.source.data(), w.destination(), &w.eight, nullptr, kF32, nullptr, nullptr),
       SYMM_CALL(symm_reduce_scatterv, w.group, w.source.data(), &w.eight, nullptr, w.destination(), kF32, kSum, nullptr, nullptr),
       SYMM_CALL(symm_alltoallv, w.group, w.source.data(), &w.eight, nullptr, w.destination(), &w.eight, nullptr, kF32, nullptr,
-                nullptr),
+          nullptr),
       SYMM_CALL(symm_alltoallv_device, w.group, w.source.data(), 8, &w.eight, nullptr, w.destination(), 8, &w.eight, nullptr,
-                kF32, nullptr, nullptr),
+          kF32, nullptr, nullptr),
       SYMM_CALL(symm_collective_plan, w.group, planned(w, SYMM_COLLECTIVE_ALLREDUCE), nullptr, w.out_struct<symm_plan_info_t>()),
 
       SYMM_CALL(symm_ipc_export, w.block + 1, 8, nullptr, w.out_token(), w.kToken, w.out<size_t>(), nullptr),

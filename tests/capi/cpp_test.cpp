@@ -121,7 +121,7 @@ TEST(Cpp, operands_that_do_not_fit_are_refused_before_anything_is_done) {
     EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
   };
   refused(failure_of([&] { group.allreduce(three, four, SYMM_OP_SUM); }),
-          "symm_allreduce: invalid argument: send: 3 elements, not 4");
+      "symm_allreduce: invalid argument: send: 3 elements, not 4");
   refused(failure_of([&] { group.reduce_scatter(three, four, SYMM_OP_SUM); }), "send: 3 elements, not 4");
   refused(failure_of([&] { group.allgather(three, four); }), "recv: 4 elements, not 3");
   refused(failure_of([&] { group.broadcast(three, four, 0); }), "send: 3 elements, not 4");

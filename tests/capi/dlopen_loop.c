@@ -18,8 +18,8 @@ static int count_entries(const char* path) {
 }
 
 typedef symm_status_t (*create_t)(const symm_group_config_t*, symm_group_t**);
-typedef symm_status_t (*allreduce_t)(symm_group_t*, const void*, void*, size_t, symm_dtype_t, symm_op_t,
-                                     const symm_collective_options_t*, void*);
+typedef symm_status_t (*allreduce_t)(
+    symm_group_t*, const void*, void*, size_t, symm_dtype_t, symm_op_t, const symm_collective_options_t*, void*);
 typedef void (*release_t)(symm_group_t*);
 typedef const char* (*last_error_t)(void);
 
@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
   }
   if (count_entries("/proc/self/fd") > descriptors || count_entries("/proc/self/task") > threads) {
     fprintf(stderr, "descriptors %d -> %d, threads %d -> %d\n", descriptors, count_entries("/proc/self/fd"), threads,
-            count_entries("/proc/self/task"));
+        count_entries("/proc/self/task"));
     return 1;
   }
   return 0;

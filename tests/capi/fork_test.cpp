@@ -28,8 +28,8 @@ const char* use_what_the_parent_made(symm_group_t* group, symm_buffer_t* buffer,
   CHECK_IN_CHILD(symm_buffer_pointer(buffer, &pointer) == SYMM_ERR_INVALID_HANDLE);
   CHECK_IN_CHILD(symm_memory_pointer(memory, 0, &pointer) == SYMM_ERR_INVALID_HANDLE);
   CHECK_IN_CHILD(symm_barrier(group, nullptr, 0, 0, nullptr, nullptr) == SYMM_ERR_INVALID_HANDLE);
-  CHECK_IN_CHILD(symm_allreduce(group, &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr) ==
-                 SYMM_ERR_INVALID_HANDLE);
+  CHECK_IN_CHILD(
+      symm_allreduce(group, &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr) == SYMM_ERR_INVALID_HANDLE);
   CHECK_IN_CHILD(symm_rendezvous(group, buffer, nullptr, &again) == SYMM_ERR_INVALID_HANDLE);
   CHECK_IN_CHILD(symm_group_abort(group, "from the child") == SYMM_ERR_INVALID_HANDLE);
   symm_memory_release(memory);  // as a garbage collector would

@@ -102,62 +102,62 @@ TEST(LastFailure, is_delivered_into_the_options_of_the_call) {
   const symm::Buffer buffer = group.allocate(64);
   const std::pair<const char*, std::function<symm_status_t(symm_failure_t*)>> calls[] = {
       {"algorithm",
-       [&](symm_failure_t* failure) {
-         symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-         options.algorithm = -7;
-         options.failure = failure;
-         float value = 0;
-         return symm_allreduce(group.get(), &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr);
-       }},
+          [&](symm_failure_t* failure) {
+            symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+            options.algorithm = -7;
+            options.failure = failure;
+            float value = 0;
+            return symm_allreduce(group.get(), &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr);
+          }},
       {"channel",
-       [&](symm_failure_t* failure) {
-         symm_wait_options_t options = SYMM_WAIT_OPTIONS_INIT;
-         options.failure = failure;
-         return symm_barrier(group.get(), nullptr, 0, -1, &options, nullptr);
-       }},
+          [&](symm_failure_t* failure) {
+            symm_wait_options_t options = SYMM_WAIT_OPTIONS_INIT;
+            options.failure = failure;
+            return symm_barrier(group.get(), nullptr, 0, -1, &options, nullptr);
+          }},
       {"size",
-       [&](symm_failure_t* failure) {
-         symm_alloc_options_t options = SYMM_ALLOC_OPTIONS_INIT;
-         options.failure = failure;
-         symm_buffer_t* made = nullptr;
-         return symm_alloc(group.get(), 0, &options, &made);
-       }},
+          [&](symm_failure_t* failure) {
+            symm_alloc_options_t options = SYMM_ALLOC_OPTIONS_INIT;
+            options.failure = failure;
+            symm_buffer_t* made = nullptr;
+            return symm_alloc(group.get(), 0, &options, &made);
+          }},
       {"pointer",
-       [&](symm_failure_t* failure) {
-         symm_adopt_options_t options = SYMM_ADOPT_OPTIONS_INIT;
-         options.failure = failure;
-         symm_buffer_t* made = nullptr;
-         return symm_buffer_adopt(group.get(), nullptr, 64, &options, &made);
-       }},
+          [&](symm_failure_t* failure) {
+            symm_adopt_options_t options = SYMM_ADOPT_OPTIONS_INIT;
+            options.failure = failure;
+            symm_buffer_t* made = nullptr;
+            return symm_buffer_adopt(group.get(), nullptr, 64, &options, &made);
+          }},
       {"buffer",
-       [&](symm_failure_t* failure) {
-         symm_rendezvous_options_t options = SYMM_RENDEZVOUS_OPTIONS_INIT;
-         options.failure = failure;
-         symm_memory_t* made = nullptr;
-         return symm_rendezvous(group.get(), nullptr, &options, &made);
-       }},
+          [&](symm_failure_t* failure) {
+            symm_rendezvous_options_t options = SYMM_RENDEZVOUS_OPTIONS_INIT;
+            options.failure = failure;
+            symm_memory_t* made = nullptr;
+            return symm_rendezvous(group.get(), nullptr, &options, &made);
+          }},
       {"group",
-       [&](symm_failure_t* failure) {
-         symm_group_shrink_options_t options = SYMM_GROUP_SHRINK_OPTIONS_INIT;
-         options.failure = failure;
-         symm_group_t* made = nullptr;
-         return symm_group_shrink(nullptr, &options, &made);
-       }},
+          [&](symm_failure_t* failure) {
+            symm_group_shrink_options_t options = SYMM_GROUP_SHRINK_OPTIONS_INIT;
+            options.failure = failure;
+            symm_group_t* made = nullptr;
+            return symm_group_shrink(nullptr, &options, &made);
+          }},
       {"size",
-       [&](symm_failure_t* failure) {
-         symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
-         options.failure = failure;
-         std::byte token[SYMM_IPC_TOKEN_MAX_SIZE];
-         size_t size = 0;
-         return symm_ipc_export(buffer.span().data(), 65, &options, token, sizeof token, &size, nullptr);
-       }},
+          [&](symm_failure_t* failure) {
+            symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
+            options.failure = failure;
+            std::byte token[SYMM_IPC_TOKEN_MAX_SIZE];
+            size_t size = 0;
+            return symm_ipc_export(buffer.span().data(), 65, &options, token, sizeof token, &size, nullptr);
+          }},
       {"token",
-       [&](symm_failure_t* failure) {
-         symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
-         options.failure = failure;
-         symm_ipc_t* made = nullptr;
-         return symm_ipc_import("nonsense", 8, &options, &made, nullptr);
-       }},
+          [&](symm_failure_t* failure) {
+            symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
+            options.failure = failure;
+            symm_ipc_t* made = nullptr;
+            return symm_ipc_import("nonsense", 8, &options, &made, nullptr);
+          }},
   };
   for (const auto& [word, call] : calls) {
     SCOPED_TRACE(word);

@@ -137,7 +137,7 @@ const std::vector<Exemption>& exemptions();
 
 // An all-reduce, say, for a plan.
 inline auto planned(const World& w, symm_collective_t collective, size_t count = 8, symm_dtype_t dtype = SYMM_DTYPE_F32,
-                    symm_op_t op = SYMM_OP_SUM, int32_t root = 0) {
+    symm_op_t op = SYMM_OP_SUM, int32_t root = 0) {
   return support::call_of(collective, w.source.data(), w.source.data(), count, dtype, op, root);
 }
 }  // namespace symm_test

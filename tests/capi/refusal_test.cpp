@@ -77,8 +77,8 @@ bool is_exempt(const Parameter& parameter) {
 
 bool is_handle(const Parameter& parameter) {
   static constexpr const char* kHandles[] = {"symm_group_t*", "symm_buffer_t*", "symm_memory_t*", "symm_heap_t*", "symm_ipc_t*"};
-  return std::any_of(std::begin(kHandles), std::end(kHandles),
-                     [&](const char* type) { return type == std::string(parameter.type); });
+  return std::any_of(
+      std::begin(kHandles), std::end(kHandles), [&](const char* type) { return type == std::string(parameter.type); });
 }
 
 // Every parameter of every call, and which of the call's it is.
@@ -107,16 +107,11 @@ void expect_refusal(symm_status_t got, symm_status_t expected, const char* param
 
 symm_status_t expected_of(const Call& call) {
   static const std::map<std::string, symm_status_t> otherwise = {{"symm_buffer_adopt", SYMM_ERR_UNSUPPORTED},
-                                                                 {"symm_buffer_export_dmabuf", SYMM_ERR_UNAVAILABLE},
-                                                                 {"symm_heap_alloc", SYMM_ERR_OUT_OF_MEMORY},
-                                                                 {"symm_ipc_withdraw", SYMM_ERR_TIMEOUT},
-                                                                 {"symm_memory_device_view", SYMM_ERR_UNSUPPORTED},
-                                                                 {"symm_memory_multicast_pointer", SYMM_ERR_UNAVAILABLE},
-                                                                 {"symm_wait_signal", SYMM_ERR_TIMEOUT},
-                                                                 {"symm_wait_signal_value", SYMM_ERR_TIMEOUT},
-                                                                 {"symm_wait_signals", SYMM_ERR_TIMEOUT},
-                                                                 {"symm_wait_value32", SYMM_ERR_TIMEOUT},
-                                                                 {"symm_wait_value64", SYMM_ERR_TIMEOUT}};
+      {"symm_buffer_export_dmabuf", SYMM_ERR_UNAVAILABLE}, {"symm_heap_alloc", SYMM_ERR_OUT_OF_MEMORY},
+      {"symm_ipc_withdraw", SYMM_ERR_TIMEOUT}, {"symm_memory_device_view", SYMM_ERR_UNSUPPORTED},
+      {"symm_memory_multicast_pointer", SYMM_ERR_UNAVAILABLE}, {"symm_wait_signal", SYMM_ERR_TIMEOUT},
+      {"symm_wait_signal_value", SYMM_ERR_TIMEOUT}, {"symm_wait_signals", SYMM_ERR_TIMEOUT},
+      {"symm_wait_value32", SYMM_ERR_TIMEOUT}, {"symm_wait_value64", SYMM_ERR_TIMEOUT}};
   const auto found = otherwise.find(call.function);
   return found != otherwise.end() ? found->second : SYMM_OK;
 }
@@ -184,7 +179,7 @@ TEST(Refusal, wrong_arguments) {
       if (!applies(row, parameter) || (row.function == nullptr && row.how == std::string("NULL") && is_exempt(parameter)))
         continue;
       check(call.function, row.named != nullptr ? row.named : parameter.name, row.how, row.status,
-            [&] { return call.call(world, index, row.value(world)); });
+          [&] { return call.call(world, index, row.value(world)); });
     }
   });
   for (const WrongCall& row : wrong_calls()) check(row.function, row.named, row.how, row.status, [&] { return row.call(world); });
@@ -253,11 +248,11 @@ TEST(Refusal, unavailable_back_end) {
   forget_last_error();
   expect_refusal(symm_device_count(SYMM_BACKEND_CUDA, world.out<int32_t>()), SYMM_ERR_UNAVAILABLE, "CUDA", world);
   forget_last_error();
-  expect_refusal(symm_device_info(SYMM_BACKEND_CUDA, 0, world.out_struct<symm_device_info_t>()), SYMM_ERR_UNAVAILABLE, "CUDA",
-                 world);
+  expect_refusal(
+      symm_device_info(SYMM_BACKEND_CUDA, 0, world.out_struct<symm_device_info_t>()), SYMM_ERR_UNAVAILABLE, "CUDA", world);
   forget_last_error();
-  expect_refusal(symm_topology(SYMM_BACKEND_CUDA, world.out<symm_topology_class_t>(), nullptr, 0), SYMM_ERR_UNAVAILABLE, "CUDA",
-                 world);
+  expect_refusal(
+      symm_topology(SYMM_BACKEND_CUDA, world.out<symm_topology_class_t>(), nullptr, 0), SYMM_ERR_UNAVAILABLE, "CUDA", world);
   forget_last_error();
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_CUDA;
@@ -268,13 +263,13 @@ TEST(Refusal, no_parameter_is_forgotten) {
   for (const Parameter& parameter : kParameters) {
     const auto is_here = [&](const auto& row) { return row.function == std::string(parameter.function); };
     const bool is_called = std::any_of(calls().begin(), calls().end(), is_here);
-    const bool is_refused =
-        is_handle(parameter) ||
-        std::any_of(structs().begin(), structs().end(),
-                    [&](const Struct& one) { return one.type == std::string(parameter.type); }) ||
-        std::any_of(refusals().begin(), refusals().end(), [&](const Refusal& row) { return applies(row, parameter); }) ||
-        std::any_of(wrong_calls().begin(), wrong_calls().end(),
-                    [&](const WrongCall& row) { return is_here(row) && row.named == std::string(parameter.name); });
+    const bool is_refused = is_handle(parameter) || std::any_of(structs().begin(), structs().end(), [&](const Struct& one) {
+      return one.type == std::string(parameter.type);
+    }) || std::any_of(refusals().begin(), refusals().end(), [&](const Refusal& row) {
+      return applies(row, parameter);
+    }) || std::any_of(wrong_calls().begin(), wrong_calls().end(), [&](const WrongCall& row) {
+      return is_here(row) && row.named == std::string(parameter.name);
+    });
     EXPECT_TRUE(is_exempt(parameter) || (is_called && is_refused))
         << parameter.function << " has no row for its parameter " << parameter.type << " " << parameter.name;
   }

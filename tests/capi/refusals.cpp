@@ -124,7 +124,7 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_ALL("symm_log_level_t", "0", UNSUPPORTED, 0),
       SYMM_REFUSE_ALL("symm_log_level_t", "one too many", UNSUPPORTED, SYMM_LOG_DEBUG + 1),
       {nullptr, "const symm_collective_options_t*", "algorithm unknown", SYMM_ERR_UNSUPPORTED,
-       [](World& w) { return w.bits(by(99)); }, "algorithm"},
+          [](World& w) { return w.bits(by(99)); }, "algorithm"},
 
       SYMM_REFUSE_INIT(group_config, config),
       SYMM_REFUSE_INIT(group_shrink_options, options),
@@ -154,8 +154,8 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_NAMED(symm_alloc, options, flags, "unknown bit", UNSUPPORTED, placed(2)),
       SYMM_REFUSE_NAMED(symm_alloc, options, flags, "unknown high bit", UNSUPPORTED, placed(SYMM_ALLOC_HOST | uint64_t{1} << 48)),
       SYMM_REFUSE_NAMED(symm_alloc, options, numa_node, "without SYMM_ALLOC_HOST", INVALID_ARGUMENT, placed(0, 0)),
-      SYMM_REFUSE_NAMED(symm_alloc, options, numa_node, "the last that can be named", INVALID_ARGUMENT,
-                        placed(SYMM_ALLOC_HOST, INT32_MAX)),
+      SYMM_REFUSE_NAMED(
+          symm_alloc, options, numa_node, "the last that can be named", INVALID_ARGUMENT, placed(SYMM_ALLOC_HOST, INT32_MAX)),
       SYMM_REFUSE_NAMED(symm_alloc, options, numa_node, "-2", INVALID_ARGUMENT, placed(SYMM_ALLOC_HOST, -2)),
       SYMM_REFUSE(symm_buffer_adopt, pointer, "memory of the host", UNSUPPORTED, w.source.data()),
       SYMM_REFUSE(symm_buffer_adopt, size, "0", INVALID_ARGUMENT, 0),
@@ -175,8 +175,8 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE(symm_heap_create, bytes, "0", INVALID_ARGUMENT, 0),
       SYMM_REFUSE(symm_heap_create, bytes, "SIZE_MAX", UNSUPPORTED, SIZE_MAX),
       SYMM_REFUSE(symm_heap_create, bytes, "more than there is", OUT_OF_MEMORY, size_t{1} << 39),
-      SYMM_REFUSE_NAMED(symm_heap_create, options, flags, "unknown bit", UNSUPPORTED,
-                        heap_with(uint64_t{1} << 60, SYMM_NODE_NEAREST, 0)),
+      SYMM_REFUSE_NAMED(
+          symm_heap_create, options, flags, "unknown bit", UNSUPPORTED, heap_with(uint64_t{1} << 60, SYMM_NODE_NEAREST, 0)),
       SYMM_REFUSE_NAMED(symm_heap_create, options, numa_node, "without SYMM_ALLOC_HOST", INVALID_ARGUMENT, heap_with(0, 0, 0)),
       SYMM_REFUSE_NAMED(symm_heap_create, options, alignment, "3", INVALID_ARGUMENT, heap_with(0, SYMM_NODE_NEAREST, 3)),
       SYMM_REFUSE(symm_heap_alloc, size, "0", INVALID_ARGUMENT, 0),
@@ -229,20 +229,20 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_NAMED(symm_collective_plan, call, dtype, "0", INVALID_ARGUMENT, planned(w, 0, 8, 0)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, op, "unknown", UNSUPPORTED, planned(w, 0, 8, SYMM_DTYPE_F32, 5)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, root, "= size", INVALID_ARGUMENT,
-                        planned(w, SYMM_COLLECTIVE_BROADCAST, 8, SYMM_DTYPE_F32, SYMM_OP_SUM, 1)),
+          planned(w, SYMM_COLLECTIVE_BROADCAST, 8, SYMM_DTYPE_F32, SYMM_OP_SUM, 1)),
 
       SYMM_REFUSE(symm_ipc_export, pointer, "of no buffer", INVALID_ARGUMENT, w.source.data()),
       SYMM_REFUSE(symm_ipc_export, size, "beyond the end", INVALID_ARGUMENT, kBytes),
       SYMM_REFUSE(symm_ipc_export, size, "SIZE_MAX", INVALID_ARGUMENT, SIZE_MAX),
       SYMM_REFUSE(symm_ipc_export, options, "imports without a time", INVALID_ARGUMENT,
-                  (support::Passed<symm_ipc_export_options_t>{{sizeof(symm_ipc_export_options_t), 0, 1, nullptr}})),
+          (support::Passed<symm_ipc_export_options_t>{{sizeof(symm_ipc_export_options_t), 0, 1, nullptr}})),
       SYMM_REFUSE(symm_ipc_export, capacity, "too small", INVALID_ARGUMENT, 100),
       SYMM_REFUSE(symm_ipc_import, token, "no token", INVALID_ARGUMENT, w.source.data()),
       SYMM_REFUSE(symm_ipc_import, token_size, "0", INVALID_ARGUMENT, 0),
       SYMM_REFUSE(symm_ipc_import, token_size, "one too few", INVALID_ARGUMENT, w.token_size - 1),
       SYMM_REFUSE(symm_ipc_import, token_size, "one too many", INVALID_ARGUMENT, w.token_size + 1),
       SYMM_REFUSE(symm_ipc_import, options, "device -2", INVALID_ARGUMENT,
-                  (support::Passed<symm_ipc_import_options_t>{{sizeof(symm_ipc_import_options_t), 0, nullptr, -2, nullptr}})),
+          (support::Passed<symm_ipc_import_options_t>{{sizeof(symm_ipc_import_options_t), 0, nullptr, -2, nullptr}})),
       SYMM_REFUSE(symm_ipc_withdraw, pointer, "of no buffer", INVALID_ARGUMENT, w.source.data()),
       SYMM_REFUSE(symm_ipc_withdraw, size, "beyond the end", INVALID_ARGUMENT, kBytes + 1),
       SYMM_REFUSE(symm_ipc_holders, size, "beyond the end", INVALID_ARGUMENT, kBytes + 1),
@@ -272,8 +272,8 @@ const std::vector<WrongCall>& wrong_calls() {
   static const int32_t kTwice[] = {0, 0};
   static const int32_t kStranger[] = {0, 1};
   static const std::vector<WrongCall> rows = {
-      SYMM_REFUSE_CALL(symm_group_create_from_ranks, ranks, "twice", INVALID_ARGUMENT, w.group, kTwice, 2,
-                       w.out<symm_group_t*>()),
+      SYMM_REFUSE_CALL(
+          symm_group_create_from_ranks, ranks, "twice", INVALID_ARGUMENT, w.group, kTwice, 2, w.out<symm_group_t*>()),
       SYMM_REFUSE_CALL(symm_barrier, ranks, "twice the same", INVALID_ARGUMENT, w.group, kTwice, 2, 0, nullptr, nullptr),
       SYMM_REFUSE_CALL(symm_barrier, ranks, "= size", INVALID_ARGUMENT, w.group, kStranger, 2, 0, nullptr, nullptr),
       // Of nothing, or of what ends where the block does.
@@ -283,10 +283,10 @@ const std::vector<WrongCall>& wrong_calls() {
       SYMM_REFUSE_CALL(symm_get, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 1, w.destination(), 0, nullptr),
       SYMM_REFUSE_CALL(symm_get, size, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4, w.destination(), 8, nullptr),
       SYMM_REFUSE_CALL(symm_get, size, "SIZE_MAX", INVALID_ARGUMENT, w.memory, 0, 8, w.destination(), SIZE_MAX, nullptr),
-      SYMM_REFUSE_CALL(symm_put_signal, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 1, w.source.data(), 0, 0,
-                       nullptr),
-      SYMM_REFUSE_CALL(symm_put_signal, size, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4, w.source.data(), 8, 0,
-                       nullptr),
+      SYMM_REFUSE_CALL(
+          symm_put_signal, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 1, w.source.data(), 0, 0, nullptr),
+      SYMM_REFUSE_CALL(
+          symm_put_signal, size, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4, w.source.data(), 8, 0, nullptr),
       SYMM_REFUSE_CALL(symm_fill32, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 4, 7, 0, nullptr),
       SYMM_REFUSE_CALL(symm_fill32, count, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4, 7, 2, nullptr),
 

@@ -36,8 +36,8 @@ TEST(Store, another_may_lie_in_its_place) {
 
 TEST(Store, its_failure_is_the_creations_failure) {
   const symm_store_t broken{sizeof broken, nullptr,
-                            [](void*, const char*, const void*, size_t, uint64_t) { return SYMM_ERR_SYSTEM + 0; },
-                            [](void*, const char*, void*, size_t, size_t*, uint64_t) { return SYMM_ERR_SYSTEM + 0; }};
+      [](void*, const char*, const void*, size_t, uint64_t) { return SYMM_ERR_SYSTEM + 0; },
+      [](void*, const char*, void*, size_t, size_t*, uint64_t) { return SYMM_ERR_SYSTEM + 0; }};
   const Outcome outcome = outcome_of([&] { create(broken, 0, 2); });
   EXPECT_EQ(outcome.status, SYMM_ERR_SYSTEM) << outcome.message;
   EXPECT_NE(outcome.message.find("store"), std::string::npos) << outcome.message;

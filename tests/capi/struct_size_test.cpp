@@ -28,7 +28,7 @@ template <class T> struct Newer {
 TEST_F(StructSize, newer_store_is_accepted_while_its_tail_is_zero) {
   Newer<symm_store_t> longer{
       {sizeof longer, nullptr, [](void*, const char*, const void*, size_t, uint64_t) { return SYMM_OK + 0; },
-       [](void*, const char*, void*, size_t, size_t*, uint64_t) { return SYMM_ERR_TIMEOUT + 0; }},
+          [](void*, const char*, void*, size_t, size_t*, uint64_t) { return SYMM_ERR_TIMEOUT + 0; }},
       0};
   symm_group_config_t config = host_config();
   config.bootstrap = nullptr;

@@ -9,8 +9,8 @@
 namespace symm {
 namespace {
 using Live = std::map<std::string, long>;
-const Live kNothing = {{"handle", 0}, {"reservation", 0}, {"mapping", 0}, {"stream", 0},
-                       {"event", 0},  {"host", 0},        {"context", 0}, {"pushed", 0}};
+const Live kNothing = {
+    {"handle", 0}, {"reservation", 0}, {"mapping", 0}, {"stream", 0}, {"event", 0}, {"host", 0}, {"context", 0}, {"pushed", 0}};
 
 // Scratch of a size that a test can do without.
 const bool small_scratch = setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1) == 0;
@@ -125,9 +125,8 @@ TEST(CudaControlPath, OneAlgorithmMayHaveSeveralKernels) {
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20), 0);
     if (rank != 0) return;
     std::byte own[4096];
-    for (const auto& [collective, kernel] :
-         {std::pair(Collective::allgather, "symm_pipeline_move"), std::pair(Collective::alltoall, "symm_pieces_move"),
-          std::pair(Collective::broadcast, "symm_pipeline_move")}) {
+    for (const auto& [collective, kernel] : {std::pair(Collective::allgather, "symm_pipeline_move"),
+             std::pair(Collective::alltoall, "symm_pieces_move"), std::pair(Collective::broadcast, "symm_pipeline_move")}) {
       fake_cuda::launches();
       CollectiveCall call = call_of(collective, memory->pointer(0), 100, DType::bf16);
       call.send = own;
@@ -291,8 +290,8 @@ TEST(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
     }
   }
   for (const char* call : {"cuDevicePrimaryCtxRetain", "cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess",
-                           "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle", "cuMemHostAlloc", "cuStreamCreate",
-                           "cuEventCreate", "cuLaunchKernelEx"})
+           "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle", "cuMemHostAlloc", "cuStreamCreate", "cuEventCreate",
+           "cuLaunchKernelEx"})
     EXPECT_TRUE(calls.contains(call)) << call << " was not made to fail";
 }
 }  // namespace

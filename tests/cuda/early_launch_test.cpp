@@ -38,7 +38,7 @@ Launches asked_for(const std::vector<int>& devices, size_t count = kSmall, bool 
   std::erase_if(launches, [](const auto& launch) { return launch.stream != nullptr; });
   EXPECT_EQ(launches.size(), 2 * devices.size());
   EXPECT_EQ(std::count_if(launches.begin(), launches.end(), [](const auto& launch) { return launch.kernel == "symm_barrier"; }),
-            static_cast<long>(devices.size()));
+      static_cast<long>(devices.size()));
   return launches;
 }
 

@@ -26,8 +26,8 @@ TEST(CudaHeap, PiecesAreDeviceMemory) {
     // It is given out again at once: what comes after on the stream comes after.
     heap->give(second.pointer);
     EXPECT_EQ(heap->take(1, 1 << 16).offset, second.offset);
-    support::expect_failure(Status::out_of_memory, {"pieces", "1048064 of 1048576", "largest free piece"},
-                            [&] { heap->take(1 << 20, 0); });
+    support::expect_failure(
+        Status::out_of_memory, {"pieces", "1048064 of 1048576", "largest free piece"}, [&] { heap->take(1 << 20, 0); });
     group->finalize(0);
   });
 }
@@ -66,7 +66,7 @@ TEST(CudaHeap, WhereRanksCheckEachOtherTheyCompareHeapCalls) {
   for (const auto& rank : said) expected.insert(rank.begin(), rank.end());
   EXPECT_EQ(compared, expected) << "what the kernel compares";
   EXPECT_NE(CallSignature::unpacked(said[1][2], 64).text().find("allreduce(f32, sum, count 64) after heap calls with hash "),
-            std::string::npos);
+      std::string::npos);
 }
 }  // namespace
 }  // namespace symm

@@ -348,8 +348,8 @@ TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
     ExternalAllocation grown(cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1, 2 * ExternalAllocation::kUnit, 2);
     fake_cuda::name_reservations(true);  // then nobody can say where the second piece begins
     REQUIRE(support::failure_of([&] {
-              export_memory(grown.words() + grown.size / 8, 4, {}, nullptr);
-            }).message.find("several allocations") != std::string::npos);
+      export_memory(grown.words() + grown.size / 8, 4, {}, nullptr);
+    }).message.find("several allocations") != std::string::npos);
     grown.free();
     uint32_t ordinary = 0;
     REQUIRE(support::failure_of([&] { export_memory(&ordinary, 4, {}, nullptr); }).status == Status::invalid_argument);
@@ -464,8 +464,8 @@ TEST_F(CudaIpc, CyclesGiveEverythingBack) {
 }
 
 // The driver calls of `body`, each of which is made to fail in turn.
-std::set<std::string> each_call_fails(const std::function<void()>& body,
-                                      const std::function<void(const std::string&)>& then = {}) {
+std::set<std::string> each_call_fails(
+    const std::function<void()>& body, const std::function<void(const std::string&)>& then = {}) {
   std::set<std::string> calls;
   for (int n = 1;; ++n) {
     fake_cuda::fail_call(n, 1);

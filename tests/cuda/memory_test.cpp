@@ -59,7 +59,7 @@ TEST(CudaOldDriver, LacksOnlyWhatIsOptional) {
   });
   const std::string reason = "the CUDA driver has no cuMemGetHandleForAddressRange of CUDA 11.7";
   EXPECT_EQ(process.result(),
-            std::string(name_of(Status::unavailable)) + ": buffer: cannot be exported as DMA-BUF: " + reason + ": " + reason);
+      std::string(name_of(Status::unavailable)) + ": buffer: cannot be exported as DMA-BUF: " + reason + ": " + reason);
 }
 
 // Likewise: what a process has tried it does not try again. Each row is one of two ranks.
@@ -72,10 +72,9 @@ TEST(CudaFabric, IsUsedWhereItCanBeHadAndDescriptorsElse) {
     const char* reason;
     bool logged;
   } constexpr kRows[] = {{"1", true, true, true, 4, "", false},
-                         {"1", true, false, true, 0, "cuMemCreate with a fabric handle", true},
-                         {"1", true, true, false, 0, "cuMemImportFromShareableHandle with a fabric handle", true},
-                         {"1", false, true, true, 0, kNoDevice, false},
-                         {"0", true, true, true, 0, "SYMM_FABRIC=0", false}};
+      {"1", true, false, true, 0, "cuMemCreate with a fabric handle", true},
+      {"1", true, true, false, 0, "cuMemImportFromShareableHandle with a fabric handle", true},
+      {"1", false, true, true, 0, kNoDevice, false}, {"0", true, true, true, 0, "SYMM_FABRIC=0", false}};
   for (const auto& row : kRows) {
     support::Process process([&]() -> std::string {
       setenv("SYMM_FABRIC", row.asked, 1);
@@ -218,17 +217,12 @@ TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
     const void* pointer;
     size_t bytes;
     const char* said;
-  } rows[] = {{nullptr, 16, "pointer: is NULL"},
-              {good.words(), 0, "size: must be at least 1 byte"},
-              {good.words() + 1, 16, "is no multiple of 16"},
-              {good.words() + 4, good.size, "go beyond its allocation"},
-              {good.words(), SIZE_MAX, "go beyond its allocation"},
-              {grown.words(), grown.size, "piece by piece"},
-              {other.words(), 16, "lies on device 1, the group works on device 0"},
-              {closed.words(), 16, "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR"},
-              {of_host.words(), 16, "does not lie on a device"},
-              {ordinary, 16, "allocated by cudaMalloc"},
-              {own, 16, "is no mapped memory of a device"}};
+  } rows[] = {{nullptr, 16, "pointer: is NULL"}, {good.words(), 0, "size: must be at least 1 byte"},
+      {good.words() + 1, 16, "is no multiple of 16"}, {good.words() + 4, good.size, "go beyond its allocation"},
+      {good.words(), SIZE_MAX, "go beyond its allocation"}, {grown.words(), grown.size, "piece by piece"},
+      {other.words(), 16, "lies on device 1, the group works on device 0"},
+      {closed.words(), 16, "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR"}, {of_host.words(), 16, "does not lie on a device"},
+      {ordinary, 16, "allocated by cudaMalloc"}, {own, 16, "is no mapped memory of a device"}};
   for (const auto& row : rows) {
     expect_failure(Status::invalid_argument, {row.said}, [&] { Buffer::adopt(*group, row.pointer, row.bytes); });
     EXPECT_EQ(fake_cuda::live(), with_memory) << row.said;
@@ -239,7 +233,7 @@ TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
   fake_cuda::name_reservations(true);
   for (const size_t piece : {size_t{0}, size_t{1}}) {
     expect_failure(Status::invalid_argument, {"several allocations"},
-                   [&] { Buffer::adopt(*group, grown.words() + piece * grown.size / 8, 4096); });
+        [&] { Buffer::adopt(*group, grown.words() + piece * grown.size / 8, 4096); });
   }
   EXPECT_EQ(failure_of([&] { Buffer::adopt(*group, good.words(), good.size); }).status, Status::ok);
   fake_cuda::name_reservations(false);
@@ -288,8 +282,8 @@ TEST_F(CudaHostMemory, ChannelsAndScratchAsConfigured) {
     group->barrier({}, 255, 0, nullptr);
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 64), 0, 0, 200);
     memory->send_signal(1 - rank, 199, SignalOp::add, 1, nullptr);
-    expect_failure(Status::invalid_argument, {"channel: 200"},
-                   [&] { memory->send_signal(1 - rank, 200, SignalOp::add, 1, nullptr); });
+    expect_failure(
+        Status::invalid_argument, {"channel: 200"}, [&] { memory->send_signal(1 - rank, 200, SignalOp::add, 1, nullptr); });
     static std::barrier<> sent(2);
     sent.arrive_and_wait();
     EXPECT_EQ(memory->look_at_signal(1 - rank, 199).value, 1U);
@@ -315,7 +309,7 @@ TEST_F(CudaHostMemory, IsForAllDevicesAndTheHost) {
     using Access = std::vector<std::pair<int, int>>;
     for (int peer = 0; peer < 4; ++peer)
       EXPECT_EQ(fake_cuda::access(memory->pointer(peer)),
-                (Access{{CU_MEM_LOCATION_TYPE_DEVICE, rank}, {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}}))
+          (Access{{CU_MEM_LOCATION_TYPE_DEVICE, rank}, {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}}))
           << peer;
     EXPECT_EQ(fake_cuda::access(memory->pad(rank)), (Access{{CU_MEM_LOCATION_TYPE_DEVICE, rank}})) << "pads stay on the device";
     auto* word = reinterpret_cast<uint32_t*>(memory->pointer((rank + 1) % 4));
@@ -368,9 +362,9 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
     const Buffer& of;
     size_t offset, bytes;
     const char* said;
-  } rows[] = {{*buffer, 0, 0, "size: must be"},   {*buffer, 0, 10'001, "go beyond"}, {*buffer, 4096, SIZE_MAX, "go beyond"},
-              {*buffer, 10'001, 1, "go beyond"},  {*buffer, 1, 1, "page size"},      {*adopted, 0, 4096, "page size"},
-              {*adopted, 3072, 4929, "go beyond"}};
+  } rows[] = {{*buffer, 0, 0, "size: must be"}, {*buffer, 0, 10'001, "go beyond"}, {*buffer, 4096, SIZE_MAX, "go beyond"},
+      {*buffer, 10'001, 1, "go beyond"}, {*buffer, 1, 1, "page size"}, {*adopted, 0, 4096, "page size"},
+      {*adopted, 3072, 4929, "go beyond"}};
   for (const auto& row : rows)
     expect_failure(Status::invalid_argument, {row.said}, [&] { row.of.export_dmabuf(row.offset, row.bytes); });
   // A driver that has the call, but not for this memory.
@@ -390,8 +384,8 @@ TEST_F(CudaDmabuf, SaysWhyItCannotBeHad) {
     return failure.message + ": " + device_info(BackendKind::cuda, 0).dmabuf_reason;
   });
   EXPECT_EQ(process.result(),
-            "buffer: cannot be exported as DMA-BUF: the device has no DMA-BUF export: the device has no "
-            "DMA-BUF export");
+      "buffer: cannot be exported as DMA-BUF: the device has no DMA-BUF export: the device has no "
+      "DMA-BUF export");
 }
 
 // ---- failures
@@ -447,16 +441,16 @@ void any_call_may_fail(Make make, bool with_dmabuf, std::initializer_list<const 
 
 TEST_F(CudaAdopt, AnyDriverCallMayFailOnOneRank) {
   any_call_may_fail([](Group& group, SomebodysMemory& foreign) { return Buffer::adopt(group, foreign.words() + 1024, 8192); },
-                    true,
-                    {"cuMemRetainAllocationHandle", "cuMemGetAllocationPropertiesFromHandle", "cuMemGetAddressRange",
-                     "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess", "cuMemExportToShareableHandle",
-                     "cuMemImportFromShareableHandle", "cuMemGetHandleForAddressRange"});
+      true,
+      {"cuMemRetainAllocationHandle", "cuMemGetAllocationPropertiesFromHandle", "cuMemGetAddressRange", "cuMemAddressReserve",
+          "cuMemMap", "cuMemSetAccess", "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle",
+          "cuMemGetHandleForAddressRange"});
 }
 
 TEST_F(CudaHostMemory, AnyDriverCallMayFailOnOneRank) {
   any_call_may_fail([](Group& group, SomebodysMemory&) { return Buffer::allocate(group, 5000, on_node(1)); }, false,
-                    {"cuMemGetAllocationGranularity", "cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess",
-                     "cuMemsetD32Async", "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle"});
+      {"cuMemGetAllocationGranularity", "cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess", "cuMemsetD32Async",
+          "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle"});
 }
 }  // namespace
 }  // namespace symm

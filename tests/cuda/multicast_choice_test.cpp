@@ -46,10 +46,8 @@ TEST(MulticastChoice, AllMustAsk) {
 }
 
 TEST(MulticastChoice, AnyVariableOfAnyRankForbidsIt) {
-  const Variables forbidding = {{"SYMM_MULTICAST", "0"},
-                                {"NCCL_NVLS_ENABLE", "0"},
-                                {"NVSHMEM_DISABLE_NVLS", "1"},
-                                {"TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"}};
+  const Variables forbidding = {{"SYMM_MULTICAST", "0"}, {"NCCL_NVLS_ENABLE", "0"}, {"NVSHMEM_DISABLE_NVLS", "1"},
+      {"TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"}};
   for (const auto& [name, value] : forbidding) {
     for (const char* also_asked : {"", "1"}) {
       Variables variables{{"SYMM_MULTICAST", also_asked}};

@@ -113,7 +113,7 @@ TEST_F(CudaMulticast, IsMadeWhereAllAskForIt) {
                    return group->transport().device().why_no_multicast();
                  },
                  false),
-             "");
+      "");
 }
 
 TEST_F(CudaMulticast, OperandsMustBeReachable) {
@@ -182,10 +182,8 @@ TEST_F(CudaMulticast, ByDefaultAndWhereItIsForbiddenNoCallIsMade) {
     return reason;
   };
   expect_all(on_ranks(2, body, false), "nobody asked for it (SYMM_GROUP_MULTICAST or SYMM_MULTICAST=1)");
-  for (const auto& variable : std::map<std::string, std::string>{{"SYMM_MULTICAST", "0"},
-                                                                 {"NCCL_NVLS_ENABLE", "0"},
-                                                                 {"NVSHMEM_DISABLE_NVLS", "1"},
-                                                                 {"TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"}}) {
+  for (const auto& variable : std::map<std::string, std::string>{{"SYMM_MULTICAST", "0"}, {"NCCL_NVLS_ENABLE", "0"},
+           {"NVSHMEM_DISABLE_NVLS", "1"}, {"TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"}}) {
     for (int where = 0; where < 2; ++where) {
       const auto results = on_ranks(2, [&](Rank& me) {
         if (me.rank == where) setenv(variable.first.c_str(), variable.second.c_str(), 1);
@@ -195,25 +193,25 @@ TEST_F(CudaMulticast, ByDefaultAndWhereItIsForbiddenNoCallIsMade) {
     }
   }
   expect_all(on_ranks(2,
-                      [&](Rank& me) {
-                        if (me.rank == 1) fake_cuda::set_multicast(false);
-                        return body(me);
-                      }),
-             "rank 1: the device has none (CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED)");
+                 [&](Rank& me) {
+                   if (me.rank == 1) fake_cuda::set_multicast(false);
+                   return body(me);
+                 }),
+      "rank 1: the device has none (CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED)");
   expect_all(on_ranks(2,
-                      [&](Rank& me) {
-                        if (me.rank == 0) fake_cuda::set_multicast(true, false);
-                        return body(me);
-                      }),
-             "rank 0: the CUDA driver has no multicast; that came with CUDA 12.1");
+                 [&](Rank& me) {
+                   if (me.rank == 0) fake_cuda::set_multicast(true, false);
+                   return body(me);
+                 }),
+      "rank 0: the CUDA driver has no multicast; that came with CUDA 12.1");
   for (const std::string& reason : on_ranks(2, [&](Rank& me) {
          me.config.device = 1;
          me.config.overlapping_devices = true;
          return body(me);
        }))
     EXPECT_EQ(reason.find("ranks 0 and 1 share device GPU-"), 0U) << reason;
-  expect_all(on_ranks(1, [](Rank& me) { return me.create()->transport().device().why_no_multicast(); }),
-             "the group has one rank");
+  expect_all(
+      on_ranks(1, [](Rank& me) { return me.create()->transport().device().why_no_multicast(); }), "the group has one rank");
 }
 
 TEST_F(CudaMulticast, DifferentMasksOfVisibleDevices) {
@@ -296,7 +294,7 @@ TEST_F(CudaMulticast, AnyCallMayFailOnOneRank) {
       }
     }
     for (const char* call : {"cuMemImportFromShareableHandle", "cuMulticastAddDevice", "cuMemRetainAllocationHandle",
-                             "cuMulticastBindMem", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"})
+             "cuMulticastBindMem", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"})
       EXPECT_TRUE(fell_back.contains(call)) << call << " on rank " << culprit;
     if (culprit == 0) {
       EXPECT_TRUE(fell_back.contains("cuMulticastCreate"));

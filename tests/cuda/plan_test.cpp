@@ -41,7 +41,7 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
     ASSERT_LE(scratch_bytes(layout), GetParam());
     for (const int max_blocks : {1, 2, 7, 33, 264}) {
       for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
-                                          Collective::broadcast, Collective::reduce, Collective::alltoall}) {
+               Collective::broadcast, Collective::reduce, Collective::alltoall}) {
         for (const DType dtype : {DType::bf16, DType::i8, DType::f64}) {
           for (size_t count = 1; count < size_t{1} << 32; count = count * 3 + 1) {
             PlanInput input = input_of(collective, dtype, count, size);
@@ -49,8 +49,8 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
             const Plan chosen = plan(input, tuning);
             const uint64_t unit = count * size_of(dtype);
             const uint64_t packs = (unit + kPack - 1) / kPack;
-            SCOPED_TRACE(std::string(name_of(collective)) + " " + std::to_string(unit) + " bytes, " + std::to_string(size) +
-                         " ranks");
+            SCOPED_TRACE(
+                std::string(name_of(collective)) + " " + std::to_string(unit) + " bytes, " + std::to_string(size) + " ranks");
             switch (chosen.algorithm) {
               case Algorithm::ll: ASSERT_LT(packs * 32, layout.ll_slot); break;  // the last cell is the token's
               case Algorithm::one_shot: ASSERT_LE(packs * kPack, layout.one_shot_slot); break;
@@ -98,7 +98,7 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
 TEST(CudaPlans, IntegersAndDoublesAreNeverPushed) {
   const Tuning tuning = default_tuning(4);
   for (const DType dtype : {DType::i8, DType::u8, DType::i16, DType::u16, DType::boolean, DType::i32, DType::u32, DType::i64,
-                            DType::u64, DType::f64}) {
+           DType::u64, DType::f64}) {
     for (size_t count = 1; count < 10'000'000; count *= 7) {
       const Algorithm chosen = plan(input_of(Collective::allreduce, dtype, count, 4), tuning).algorithm;
       EXPECT_TRUE(chosen == Algorithm::ll || chosen == Algorithm::two_shot_staged) << name_of(dtype) << " " << count;
@@ -209,7 +209,7 @@ TEST(CudaPlans, HybridCubeMesh) {
     }
   }
   for (const Collective collective :
-       {Collective::reduce_scatter, Collective::allgather, Collective::broadcast, Collective::reduce, Collective::alltoall}) {
+      {Collective::reduce_scatter, Collective::allgather, Collective::broadcast, Collective::reduce, Collective::alltoall}) {
     PlanInput input = input_of(collective, DType::f32, 100, 8);
     const Algorithm usual = plan(input, tuning).algorithm;
     input.is_cube_mesh = true;

@@ -31,8 +31,8 @@ class World {
   }
   Memory memory(int rank) {
     const auto r = static_cast<size_t>(rank);
-    return {sizeof(Memory),    kLayout,          rank,        size_, kChannels, block_table_.data(),
-            pad_table_.data(), taken_[r].data(), timeout_ns_, &stop};
+    return {sizeof(Memory), kLayout, rank, size_, kChannels, block_table_.data(), pad_table_.data(), taken_[r].data(),
+        timeout_ns_, &stop};
   }
   unsigned long long& put(int owner, int channel, int source) {
     return pads_[static_cast<size_t>(owner)][index(channel, source)];
@@ -137,8 +137,8 @@ TEST(Device, values_are_added_set_and_compared) {
   const struct {
     Compare compare;
     bool below, same, above;  // whether the word compares so with a value that is greater, equal, less
-  } rows[] = {{Compare::eq, false, true, false}, {Compare::ne, true, false, true},  {Compare::lt, true, false, false},
-              {Compare::le, true, true, false},  {Compare::gt, false, false, true}, {Compare::ge, false, true, true}};
+  } rows[] = {{Compare::eq, false, true, false}, {Compare::ne, true, false, true}, {Compare::lt, true, false, false},
+      {Compare::le, true, true, false}, {Compare::gt, false, false, true}, {Compare::ge, false, true, true}};
   for (const auto& row : rows) {
     const int number = static_cast<int>(row.compare);
     EXPECT_EQ(static_cast<bool>(wait_signal_value(b, 0, 0, row.compare, kHigh + 3)), row.below) << number;

@@ -4,8 +4,8 @@
 
 using namespace symm::device;
 
-extern "C" __global__ void every_call(const Memory memory, Grid* grid, int* codes, unsigned* words,
-                                      unsigned long long* long_words) {
+extern "C" __global__ void every_call(
+    const Memory memory, Grid* grid, int* codes, unsigned* words, unsigned long long* long_words) {
   const unsigned seen = load_relaxed(pointer<unsigned>(memory, 0, 16));
   store_relaxed(words, seen);
   add_release(long_words, 1);
@@ -33,8 +33,8 @@ extern "C" __global__ void every_call(const Memory memory, Grid* grid, int* code
 }
 
 #if SYMM_HAS_MULTIMEM
-extern "C" __global__ void every_multimem(float4* floats, uint4* packs, unsigned* words, int* signed_words,
-                                          unsigned long long* long_words) {
+extern "C" __global__ void every_multimem(
+    float4* floats, uint4* packs, unsigned* words, int* signed_words, unsigned long long* long_words) {
   namespace mm = symm::device::multimem;
   mm::store(floats, mm::load_add(floats));
   mm::add(floats, float4{1, 2, 3, 4});

@@ -127,7 +127,7 @@ TEST(DeviceMixed, values_and_tests_of_kernels_and_host_go_together) {
 
     // Values, one and several; words of the block.
     const symm_signal_wait_t waits[] = {{sizeof(symm_signal_wait_t), peer, 2, SYMM_COMPARE_GE, 7},
-                                        {sizeof(symm_signal_wait_t), peer, 3, SYMM_COMPARE_EQ, uint64_t{1} << 40}};
+        {sizeof(symm_signal_wait_t), peer, 3, SYMM_COMPARE_EQ, uint64_t{1} << 40}};
     ASSERT_EQ(symm_wait_signals(rank.memory.get(), waits, 2, 1, nullptr, nullptr, rank.stream), SYMM_OK) << symm_last_error();
     ASSERT_EQ(symm_wait_signals(rank.memory.get(), waits, 2, 0, nullptr, nullptr, other), SYMM_OK) << symm_last_error();
     together.arrive_and_wait();
@@ -144,7 +144,7 @@ TEST(DeviceMixed, values_and_tests_of_kernels_and_host_go_together) {
     EXPECT_EQ(symm_test_signal_value(rank.memory.get(), peer, 2, &value), SYMM_OK) << symm_last_error();
     EXPECT_EQ(value, 8U);
     EXPECT_EQ(symm_wait_signal_value(rank.memory.get(), peer, 2, SYMM_COMPARE_LT, 9, nullptr, &value, rank.stream),
-              SYMM_ERR_INVALID_ARGUMENT);
+        SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_NE(std::string(symm_last_error()).find("out_seen"), std::string::npos) << symm_last_error();
     EXPECT_EQ(symm_wait_value32(rank.memory.get(), 64, SYMM_COMPARE_EQ, 5, nullptr, rank.stream), SYMM_OK) << symm_last_error();
     EXPECT_EQ(symm_wait_value64(rank.memory.get(), 72, SYMM_COMPARE_NE, 0, nullptr, rank.stream), SYMM_OK) << symm_last_error();

@@ -38,9 +38,9 @@ TEST(Courier, WhatOvertakesIsHeldBackAndAllArrivesWhole) {
           end.send(to, {.kind = 1, .memory = i, .offset = place}, payload);
           if (i % 3 == 0)
             end.send(to, {.kind = 2,
-                          .offset = place,
-                          .value = (1U << 19) + (static_cast<size_t>(to) * kMessages + i) * kBytes / 2,
-                          .call = kBytes / 2});
+                             .offset = place,
+                             .value = (1U << 19) + (static_cast<size_t>(to) * kMessages + i) * kBytes / 2,
+                             .call = kBytes / 2});
         }
       }
       EXPECT_TRUE(end.await(kRanks * kMessages * 5 / 3)) << seed;
@@ -72,8 +72,8 @@ TEST(Courier, NothingIsTouchedAfterACutAndNobodyHangsWhenLinesBreak) {
         }
       } catch (const symm::Error& error) { EXPECT_EQ(error.status(), symm::Status::peer_failed) << error.what(); }
     });
-    EXPECT_EQ(std::count(three.ends[0]->memory.begin() + kBytes, three.ends[0]->memory.begin() + 2 * kBytes, std::byte{1}),
-              kBytes);
+    EXPECT_EQ(
+        std::count(three.ends[0]->memory.begin() + kBytes, three.ends[0]->memory.begin() + 2 * kBytes, std::byte{1}), kBytes);
     EXPECT_TRUE(three.ends[0]->losses.empty());
     EXPECT_TRUE(three.ends[2]->await(0, 1));
   }

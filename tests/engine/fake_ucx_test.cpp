@@ -31,9 +31,9 @@ TEST(FakeUcx, OneThatCannotBeUsedIsNamedWithWhatToInstall) {
     std::string library, script;
     std::vector<std::string> words;
   } cases[] = {{"/nowhere/libucp.so.0", "", {"/nowhere/libucp.so.0", "libucx0", "SYMM_UCX"}},
-               {FAKE_UCX, "old", {"ucx 1.12.9 (" FAKE_UCX ")", "1.13"}},
-               {FAKE_UCX_WITHOUT_ARM, "", {"ucx 1.13.9", FAKE_UCX_WITHOUT_ARM, "has no ucp_worker_arm"}},
-               {FAKE_UCX, "refuses", {"SYMM_UCX_TLS"}}};
+      {FAKE_UCX, "old", {"ucx 1.12.9 (" FAKE_UCX ")", "1.13"}},
+      {FAKE_UCX_WITHOUT_ARM, "", {"ucx 1.13.9", FAKE_UCX_WITHOUT_ARM, "has no ucp_worker_arm"}},
+      {FAKE_UCX, "refuses", {"SYMM_UCX_TLS"}}};
   for (const auto& one : cases)
     with_fake(one.library, one.script, [&] { expect_failure(Status::unavailable, one.words, [] { engine_name(); }); });
 }

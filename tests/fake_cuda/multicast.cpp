@@ -100,7 +100,7 @@ API cuMulticastAddDevice(CUmemGenericAllocationHandle handle, CUdevice device) {
   return CUDA_SUCCESS;
 }
 API cuMulticastBindMem(CUmemGenericAllocationHandle handle, size_t offset, CUmemGenericAllocationHandle memory, size_t from,
-                       size_t bytes, unsigned long long flags) {
+    size_t bytes, unsigned long long flags) {
   MULTICAST_CALL();
   const auto found = state().objects.find(handle);
   const auto part = state().memories.find(memory);

@@ -105,8 +105,8 @@ API cuStreamWriteValue64(CUstream stream, CUdeviceptr address, uint64_t value, u
 }
 API cuStreamWaitValue64(CUstream stream, CUdeviceptr address, uint64_t value, unsigned) {
   MAY_FAIL();
-  return run(stream,
-             [=] { return static_cast<int64_t>(reinterpret_cast<std::atomic<uint64_t>*>(address)->load() - value) >= 0; });
+  return run(
+      stream, [=] { return static_cast<int64_t>(reinterpret_cast<std::atomic<uint64_t>*>(address)->load() - value) >= 0; });
 }
 API cuStreamGetId(CUstream stream, unsigned long long* id) {
   MAY_FAIL();
@@ -171,7 +171,7 @@ API cuStreamGetCaptureInfo(CUstream stream, int* status, unsigned long long* id)
   if (const State::Capture* capture = capture_of(stream))
     return *status = capture->invalid ? 2 : 1, *id = capture->number, CUDA_SUCCESS;
   const bool blocked = identity_of(stream) == 1 && std::any_of(state().captures.begin(), state().captures.end(),
-                                                               [](const auto& one) { return one.second.blocking; });
+                                                       [](const auto& one) { return one.second.blocking; });
   return blocked ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : CUDA_SUCCESS;
 }
 API cuThreadExchangeStreamCaptureMode(int*) { return CUDA_SUCCESS; }

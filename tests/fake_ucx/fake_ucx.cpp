@@ -78,8 +78,8 @@ Request ucp_ep_close_nbx(Endpoint endpoint, const RequestParams*) {
   if (told("late")) tell(endpoint);
   return nullptr;
 }
-Request ucp_am_send_nbx(Endpoint endpoint, unsigned, const void* header, size_t, const void* data, size_t bytes,
-                        const RequestParams*) {
+Request ucp_am_send_nbx(
+    Endpoint endpoint, unsigned, const void* header, size_t, const void* data, size_t bytes, const RequestParams*) {
   if (endpoint->broken) return reinterpret_cast<Request>(-25L);
   if (told("silent")) return &nothing;
   std::vector<std::byte>& message = queue.emplace_back(kHead + bytes);

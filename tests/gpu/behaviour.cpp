@@ -40,8 +40,8 @@ symm_group_status_t health(const Rank& rank) {
   return status;
 }
 
-symm_status_t allreduce(const Rank& rank, const float* send, float* recv, size_t count, cudaStream_t stream,
-                        uint64_t timeout_ms = 0) {
+symm_status_t allreduce(
+    const Rank& rank, const float* send, float* recv, size_t count, cudaStream_t stream, uint64_t timeout_ms = 0) {
   symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
   options.timeout_ms = timeout_ms;
   return symm_allreduce(rank.group, send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, stream);
@@ -185,14 +185,14 @@ void values(Rank& rank, std::barrier<>& together) {
   symm(symm_signal_value(rank.memory, next, 10, SYMM_SIGNAL_SET, kHigh, rank.stream), "symm_signal_value");
   symm(symm_signal_value(rank.memory, next, 10, SYMM_SIGNAL_ADD, 3, rank.stream), "symm_signal_value");
   symm(symm_wait_signal_value(rank.memory, last, 10, SYMM_COMPARE_GE, kHigh + 3, nullptr, nullptr, rank.stream),
-       "symm_wait_signal_value");
+      "symm_wait_signal_value");
   symm(symm_signal(rank.memory, next, 11, rank.stream), "symm_signal");
   symm(symm_wait_signals(rank.memory, any, 2, 1, nullptr, nullptr, rank.stream), "symm_wait_signals, any");
   symm(symm_wait_signals(rank.memory, all, 2, 0, nullptr, nullptr, rank.stream), "symm_wait_signals, all");
   symm(symm_put(rank.memory, next, 1024, rank.ordinary, 4096, rank.stream), "symm_put");
   symm(symm_write_value64(rank.memory, next, 64, kHigh + static_cast<uint64_t>(rank.rank), rank.stream), "symm_write_value64");
   symm(symm_wait_value64(rank.memory, 64, SYMM_COMPARE_EQ, kHigh + static_cast<uint64_t>(last), nullptr, rank.stream),
-       "symm_wait_value64");
+      "symm_wait_value64");
   symm(symm_wait_value32(rank.memory, 68, SYMM_COMPARE_EQ, 256, nullptr, rank.stream), "symm_wait_value32");
   rank.wait();
   uint64_t value = 0;
@@ -276,7 +276,7 @@ void abort_word(Rank& rank, std::barrier<>& together) {
   auto* block = reinterpret_cast<float*>(rank.block);
   if (rank.rank != 0)
     symm(allreduce(rank, block, reinterpret_cast<float*>(rank.ordinary), kMiddle, rank.stream),
-         "an all-reduce that will be aborted");
+        "an all-reduce that will be aborted");
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   together.arrive_and_wait();
   const auto start = std::chrono::steady_clock::now();
@@ -316,7 +316,7 @@ class Behaviour : public testing::Test {
   static void TearDownTestSuite() {
     const size_t after = free_memory();
     expect(after + (size_t{8} << 20) >= before_,
-           "device memory comes back: " + std::to_string(before_) + " bytes free before, " + std::to_string(after) + " after");
+        "device memory comes back: " + std::to_string(before_) + " bytes free before, " + std::to_string(after) + " after");
   }
  private:
   static inline size_t before_ = 0;

@@ -12,8 +12,8 @@ using symm::DType;
 using symm::Op;
 
 enum class Place { symmetric, symmetric_in_place, ordinary, ordinary_in_place, ordinary_odd };
-constexpr Place kPlaces[] = {Place::symmetric, Place::symmetric_in_place, Place::ordinary, Place::ordinary_in_place,
-                             Place::ordinary_odd};
+constexpr Place kPlaces[] = {
+    Place::symmetric, Place::symmetric_in_place, Place::ordinary, Place::ordinary_in_place, Place::ordinary_odd};
 const char* const kPlaceNames[] = {"symmetric", "symmetric in place", "ordinary", "ordinary in place", "ordinary, odd address"};
 
 struct Case {
@@ -99,8 +99,8 @@ Expected expected_of(const Case& c, int n) {
         for (int s = 0; s < n; ++s) {
           const Bytes& from = e.send[static_cast<size_t>(s)];
           const size_t at = c.collective == SYMM_COLLECTIVE_ALLTOALL ? static_cast<size_t>(r) * unit : 0;
-          result.insert(result.end(), from.begin() + static_cast<ptrdiff_t>(at),
-                        from.begin() + static_cast<ptrdiff_t>(at + unit));
+          result.insert(
+              result.end(), from.begin() + static_cast<ptrdiff_t>(at), from.begin() + static_cast<ptrdiff_t>(at + unit));
         }
         e.recv.push_back(result);
       }
@@ -138,8 +138,8 @@ symm_status_t call(const gpu::Rank& rank, const Case& c, const void* send, void*
 // One call of one rank at one place with one algorithm. False: the algorithm does not do this. All ranks' operands are there
 // before anybody's kernel starts, and all kernels have ended before anybody's result is fetched: a copy can wait in the driver
 // behind another rank's that waits for its kernel, which waits for this rank's.
-bool check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const Expected& e, Place place,
-           symm_algorithm_t algorithm) {
+bool check(
+    const gpu::Rank& rank, std::barrier<>& together, const Case& c, const Expected& e, Place place, symm_algorithm_t algorithm) {
   const auto me = static_cast<size_t>(rank.rank);
   const Bytes& send = e.send[me];
   const Bytes& want = e.recv[me];
@@ -187,8 +187,7 @@ bool check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
                                     : std::memcmp(got.data(), want.data(), want.size()) == 0;
   for (size_t i = want.size(); i < got.size() && !want.empty(); ++i)
     same = same && got[i] == std::byte{0xA5};  // nothing beyond the end
-  gpu::expect(
-      same,
+  gpu::expect(same,
       what + (reduces(c.collective) ? ": " + symm::reference::difference(c.result(), got.data(), want.data(), elements) : ""));
   return true;
 }
@@ -202,7 +201,7 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
       add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 1027);
       add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 30011);
       for (const symm_collective_t c : {SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_ALLGATHER, SYMM_COLLECTIVE_BROADCAST,
-                                        SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_ALLTOALL})
+               SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_ALLTOALL})
         add(c, dtype, Op::sum, 1027);
     }
     return list;
@@ -278,7 +277,7 @@ TEST(Collectives, HaveTheBitsOfTheReference) {
       for (const Place place : kPlaces) {
         if (small && place != Place::symmetric && place != Place::ordinary_odd) continue;
         for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT,
-                                                 SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED, SYMM_ALGORITHM_MARKED})
+                 SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED, SYMM_ALGORITHM_MARKED})
           check(rank, together, list[i], expected[i], place, algorithm);
         if (n == 8 && list[i].collective == SYMM_COLLECTIVE_ALLREDUCE) {  // by force; any 8 ranks do
           const bool done = check(rank, together, list[i], expected[i], place, SYMM_ALGORITHM_HYBRID_CUBE_MESH);

@@ -149,12 +149,12 @@ TEST(DeviceHeader, MeetsTheHostsCalls) {
   gpu::run_ranks(gpu::machine().ranks, [](Rank& rank, std::barrier<>& together) {
     Words* words = nullptr;
     cuda(cudaHostAlloc(reinterpret_cast<void**>(&words), sizeof *words, cudaHostAllocMapped | cudaHostAllocPortable),
-         "cudaHostAlloc");
+        "cudaHostAlloc");
     std::memset(words, 0, sizeof *words);
     // Loaded now: loading waits for the device, on which another rank's kernel may be waiting for ours.
     cudaFuncAttributes attributes;
     for (const void* kernel : {reinterpret_cast<const void*>(pass_on), reinterpret_cast<const void*>(blocks_meet),
-                               reinterpret_cast<const void*>(grids_meet), reinterpret_cast<const void*>(wait_only)})
+             reinterpret_cast<const void*>(grids_meet), reinterpret_cast<const void*>(wait_only)})
       cuda(cudaFuncGetAttributes(&attributes, kernel), "load a kernel");
     rank.settle(together);
     signals(rank, together, words);

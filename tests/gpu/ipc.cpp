@@ -77,7 +77,7 @@ void delay(cudaStream_t stream, long milliseconds) {
   cuda(cudaLaunchHostFunc(
            stream, [](void* ms) { usleep(static_cast<useconds_t>(reinterpret_cast<long>(ms)) * 1000); },
            reinterpret_cast<void*>(milliseconds)),
-       "cudaLaunchHostFunc");
+      "cudaLaunchHostFunc");
 }
 
 constexpr size_t kBytes = size_t{8} << 20;
@@ -107,7 +107,7 @@ void order(bool exporter, cudaStream_t stream, int device) {
     fill(import.span().data(), 2, kBytes, stream);
     cuda(cudaLaunchHostFunc(
              stream, [](void*) { facts->over = 1; }, nullptr),
-         "cudaLaunchHostFunc");
+        "cudaLaunchHostFunc");
     import.reset();
     check(facts->over == 0, "release does not wait");
     reach(1);
@@ -130,10 +130,10 @@ void importer_killed(bool exporter, cudaStream_t stream, int device) {
       check(first_of(other.data, stream) == 0x03030303, "the exporter's context goes on");
     }
     check(eventually([&] {
-            symm_ipc_collect(nullptr);
-            return free_memory() >= before + kBytes * 8;
-          }),
-          "the memory came back");
+      symm_ipc_collect(nullptr);
+      return free_memory() >= before + kBytes * 8;
+    }),
+        "the memory came back");
     check(symm::ipc_stats().limbo_blocks == 0 && symm::ipc_stats().quarantined_blocks == 0, "nothing is left");
   } else {
     wait_for(0);
@@ -197,11 +197,11 @@ void cycles(bool exporter, cudaStream_t stream, int device) {
   }
   constexpr size_t kSlack = size_t{16} << 20;  // what is in flight in the other process
   check(eventually([&] {
-          symm_ipc_collect(nullptr);
-          const symm_ipc_stats_t now = symm::ipc_stats();
-          return now.limbo_blocks == 0 && now.leased == 0 && now.imported_blocks == 0 && free_memory() + kSlack >= before;
-        }),
-        "free memory is what it was: " + std::to_string(before) + ", now " + std::to_string(free_memory()));
+    symm_ipc_collect(nullptr);
+    const symm_ipc_stats_t now = symm::ipc_stats();
+    return now.limbo_blocks == 0 && now.leased == 0 && now.imported_blocks == 0 && free_memory() + kSlack >= before;
+  }),
+      "free memory is what it was: " + std::to_string(before) + ", now " + std::to_string(free_memory()));
   reach(exporter ? 2 : 3);
   wait_for(exporter ? 3 : 2);
 }
@@ -261,8 +261,7 @@ struct Test {
   void (*body)(bool exporter, cudaStream_t stream, int device);
   int dies;  // 0: exporter, 1: importer, 2: neither
 };
-constexpr Test kTests[] = {
-    {"order", order, 2},   {"importer killed", importer_killed, 1},           {"exporter killed", exporter_killed, 0},
+constexpr Test kTests[] = {{"order", order, 2}, {"importer killed", importer_killed, 1}, {"exporter killed", exporter_killed, 0},
     {"cycles", cycles, 2}, {"somebody else's allocation", somebody_elses, 2}, {"memory of the host", host_memory, 2}};
 
 // How two processes see the GPUs.
@@ -274,22 +273,22 @@ struct View {
   int gpus;
 };
 constexpr View kViews[] = {{"one GPU", "0", "0", SYMM_DEVICE_AUTO, 1},
-                           {"two GPUs, seen in another order", "0,1", "1,0", SYMM_DEVICE_AUTO, 2},
-                           {"two GPUs, the memory's not visible", "0", "1", 0, 2}};
+    {"two GPUs, seen in another order", "0,1", "1,0", SYMM_DEVICE_AUTO, 2},
+    {"two GPUs, the memory's not visible", "0", "1", 0, 2}};
 
 int role_main(size_t view, size_t test, bool exporter, const std::string& directory) {
   title = std::string(kViews[view].name) + ", " + kTests[test].name + (exporter ? ", exporter" : ", importer");
   const support::Shared<Facts> shared(directory + "/facts");
   facts = &*shared;
   cuda(cudaSetDevice(exporter || kViews[view].device == SYMM_DEVICE_AUTO ? (exporter || kViews[view].gpus == 1 ? 0 : 1) : 0),
-       "cudaSetDevice");
+      "cudaSetDevice");
   cudaStream_t stream = nullptr;
   cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
   if (!exporter && kViews[view].gpus == 2 && kViews[view].device != SYMM_DEVICE_AUTO && kTests[test].body == order) {
     wait_for(0);
     symm_ipc_t* ipc = nullptr;
     check(symm_ipc_import(facts->token, facts->size, nullptr, &ipc, stream) == SYMM_ERR_UNAVAILABLE,
-          "a GPU that is not visible is not chosen silently");
+        "a GPU that is not visible is not chosen silently");
   }
   kTests[test].body(exporter, stream, kViews[view].device);
   cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
@@ -298,8 +297,8 @@ int role_main(size_t view, size_t test, bool exporter, const std::string& direct
 
 const bool kRole = [] {
   gpu::role() = [](int, char** argv) {
-    return role_main(std::strtoul(argv[0], nullptr, 10), std::strtoul(argv[1], nullptr, 10),
-                     std::strcmp(argv[2], "exporter") == 0, argv[3]);
+    return role_main(
+        std::strtoul(argv[0], nullptr, 10), std::strtoul(argv[1], nullptr, 10), std::strcmp(argv[2], "exporter") == 0, argv[3]);
   };
   return true;
 }();
@@ -325,7 +324,6 @@ TEST_P(Ipc, BetweenTwoProcesses) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Views, Ipc,
-                         testing::Combine(testing::Range(size_t{0}, std::size(kViews)),
-                                          testing::Range(size_t{0}, std::size(kTests))));
+INSTANTIATE_TEST_SUITE_P(
+    Views, Ipc, testing::Combine(testing::Range(size_t{0}, std::size(kViews)), testing::Range(size_t{0}, std::size(kTests))));
 }  // namespace

@@ -77,9 +77,9 @@ void adopted(Rank& rank, std::barrier<>& together) {
     for (void* operand : {static_cast<void*>(theirs), ours}) {
       upload(operand, values, rank);
       allreduce(rank, operand, count);
-      expect(download(operand, count, rank) == right,
-             who(rank, std::string("all-reduce of ") + std::to_string(count) +
-                           (operand == ours ? ", symm's address" : ", owner's address")));
+      expect(
+          download(operand, count, rank) == right, who(rank, std::string("all-reduce of ") + std::to_string(count) +
+                                                                 (operand == ours ? ", symm's address" : ", owner's address")));
     }
   }
   {
@@ -91,13 +91,13 @@ void adopted(Rank& rank, std::barrier<>& together) {
   rank.settle(together);
   foreign.free();
   expect(symm_memory_find(rank.group, theirs + 100, nullptr, nullptr, nullptr) == SYMM_ERR_NOT_FOUND,
-         who(rank, "not found where the owner had it"));
+      who(rank, "not found where the owner had it"));
   upload(ours, mine, rank);
   allreduce(rank, ours, mine.size());
   upload(rank.block, mine, rank);
   allreduce(rank, rank.block, mine.size());
   expect(download(ours, mine.size(), rank) == download(rank.block, mine.size(), rank),
-         who(rank, "the owner is gone, the memory is not"));
+      who(rank, "the owner is gone, the memory is not"));
   rank.settle(together);
   memory.reset();
   buffer.reset();
@@ -115,7 +115,7 @@ void given_back(Rank& rank, std::barrier<>& together) {
   }
   constexpr size_t kSlack = size_t{32} << 20;
   expect(free_memory() + kSlack >= before,
-         who(rank, "free memory is what it was: " + std::to_string(before) + ", now " + std::to_string(free_memory())));
+      who(rank, "free memory is what it was: " + std::to_string(before) + ", now " + std::to_string(free_memory())));
   together.arrive_and_wait();
 }
 
@@ -124,7 +124,7 @@ void refused(Rank& rank, std::barrier<>&) {
     symm_buffer_t* buffer = nullptr;
     const symm_status_t status = symm_buffer_adopt(rank.group, pointer, bytes, nullptr, &buffer);
     expect(status == SYMM_ERR_INVALID_ARGUMENT && buffer == nullptr && std::strstr(symm_last_error(), said) != nullptr,
-           who(rank, with_error(std::string("refused: ") + said)));
+        who(rank, with_error(std::string("refused: ") + said)));
   };
   ExternalAllocation closed(device_of(rank), size_t{2} << 20, 0);
   ExternalAllocation good(device_of(rank), size_t{2} << 20);
@@ -147,11 +147,11 @@ void dmabuf(Rank& rank, std::barrier<>&) {
   const ::symm::Buffer buffer = rank.whole.allocate(100'000);
   int32_t fd = -1;
   expect(symm_buffer_export_dmabuf(buffer.get(), 8, 8, &fd) == SYMM_ERR_INVALID_ARGUMENT && fd == -1,
-         who(rank, "an offset inside a page"));
+      who(rank, "an offset inside a page"));
   const symm_status_t status = symm_buffer_export_dmabuf(buffer.get(), 8192, 50'000, &fd);
   if (info.dmabuf == 0) {
     expect(status == SYMM_ERR_UNAVAILABLE && std::strstr(symm_last_error(), info.dmabuf_reason) != nullptr,
-           who(rank, with_error("no DMA-BUF, with the reason")));
+        who(rank, with_error("no DMA-BUF, with the reason")));
   } else {
     expect(status == SYMM_OK, who(rank, with_error("export as DMA-BUF")));
     char name[256] = {};
@@ -173,7 +173,7 @@ void host_memory(Rank& rank, std::barrier<>& together) {
     std::printf("host memory: %s, NUMA node %d\n", status == SYMM_OK ? "yes" : symm_last_error(), info.numa_node);
   if (info.host_memory == 0) {
     expect(status == SYMM_ERR_UNAVAILABLE && std::strstr(symm_last_error(), info.host_memory_reason) != nullptr,
-           who(rank, with_error("no memory of the host, with the reason")));
+        who(rank, with_error("no memory of the host, with the reason")));
     return;
   }
   expect(status == SYMM_OK, who(rank, with_error("memory of the host")));

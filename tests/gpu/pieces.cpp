@@ -11,9 +11,9 @@ using gpu::Rank;
 using gpu::symm;
 using support::PiecesMemory;
 
-constexpr symm_dtype_t kDTypes[] = {SYMM_DTYPE_I8,  SYMM_DTYPE_U8,   SYMM_DTYPE_I16,  SYMM_DTYPE_U16,    SYMM_DTYPE_I32,
-                                    SYMM_DTYPE_U32, SYMM_DTYPE_I64,  SYMM_DTYPE_U64,  SYMM_DTYPE_F16,    SYMM_DTYPE_F32,
-                                    SYMM_DTYPE_F64, SYMM_DTYPE_BF16, SYMM_DTYPE_BOOL, SYMM_DTYPE_F8E4M3, SYMM_DTYPE_F8E5M2};
+constexpr symm_dtype_t kDTypes[] = {SYMM_DTYPE_I8, SYMM_DTYPE_U8, SYMM_DTYPE_I16, SYMM_DTYPE_U16, SYMM_DTYPE_I32, SYMM_DTYPE_U32,
+    SYMM_DTYPE_I64, SYMM_DTYPE_U64, SYMM_DTYPE_F16, SYMM_DTYPE_F32, SYMM_DTYPE_F64, SYMM_DTYPE_BF16, SYMM_DTYPE_BOOL,
+    SYMM_DTYPE_F8E4M3, SYMM_DTYPE_F8E5M2};
 
 void copy(const Rank& rank, void* to, const void* from, size_t bytes) {
   cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, rank.stream), "copy");
@@ -66,7 +66,7 @@ void same_bits(Rank& rank, std::barrier<>& together) {
         together.arrive_and_wait();
         symm(symm_reduce_scatter(rank.group, rank.block, results[0], count, dtype, op, nullptr, rank.stream), "reduce_scatter");
         symm(symm_reduce_scatterv(rank.group, rank.block, counts.data(), nullptr, results[1], dtype, op, nullptr, rank.stream),
-             "reduce_scatterv");
+            "reduce_scatterv");
         const bool same = read<char>(rank, results[0], bytes) == read<char>(rank, results[1], bytes);
         expect(same, who(rank, "reduce_scatterv of dtype " + std::to_string(dtype) + ", op " + std::to_string(op)));
       }
@@ -97,8 +97,8 @@ struct Counts {
     copy(rank, send, numbers.data(), numbers.size() * sizeof(uint64_t));
   }
   symm_status_t exchange(const Rank& rank, void* out) const {
-    return symm_alltoallv_device(rank.group, rank.block, kRoom, send, nullptr, out, kRoom, recv, nullptr, SYMM_DTYPE_I32, nullptr,
-                                 rank.stream);
+    return symm_alltoallv_device(
+        rank.group, rank.block, kRoom, send, nullptr, out, kRoom, recv, nullptr, SYMM_DTYPE_I32, nullptr, rank.stream);
   }
 };
 
@@ -130,8 +130,8 @@ void counts_on_device(Rank& rank, std::barrier<>& together, bool is_private) {
 }
 
 // The group fails, and says why: on the rank that noticed; `spoil` changes what one rank has on the device.
-void fails(Rank& rank, std::barrier<>& together, const std::function<void(uint64_t*)>& spoil, symm_status_t status,
-           const char* why) {
+void fails(
+    Rank& rank, std::barrier<>& together, const std::function<void(uint64_t*)>& spoil, symm_status_t status, const char* why) {
   const Counts counts(rank);
   counts.set(rank, 1);
   cuda(cudaMemsetAsync(rank.block + (32 << 20), 0x5A, kRoom * sizeof(int), rank.stream), "poison");
@@ -172,7 +172,7 @@ void factors_in_graphs(Rank& rank, std::barrier<>& together) {
   copy(rank, rank.block, ones.data(), kCount * sizeof(float));
   const Graph graph(rank, [&] {
     symm(symm_allreduce(rank.group, rank.block, rank.ordinary, kCount, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, rank.stream),
-         "scaled all-reduce in capture");
+        "scaled all-reduce in capture");
   });
   rank.settle(together);
   for (int round = 1; round < 6; ++round) {

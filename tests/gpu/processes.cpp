@@ -68,7 +68,7 @@ int rank_main(int rank, int size, int how, size_t count, const std::string& dire
     cudaFree(mine);
   } else {
     expect(cudaMemsetAsync(nullptr, 0, 0, stream) == cudaSuccess && cudaStreamSynchronize(stream) == cudaSuccess,
-           who + "the context stays usable");
+        who + "the context stays usable");
   }
   return gpu::role_result();
 }
@@ -94,11 +94,11 @@ TEST_P(Processes, HearOfARankThatIsGone) {
   });
   for (int rank = 0; rank + 1 < size; ++rank) {
     const int status = ranks[rank].wait(kLimit);
-    expect(WIFEXITED(status) && WEXITSTATUS(status) == 0,
-           "rank " + std::to_string(rank) + " ended with " + std::to_string(status));
+    expect(
+        WIFEXITED(status) && WEXITSTATUS(status) == 0, "rank " + std::to_string(rank) + " ended with " + std::to_string(status));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Signals, Processes,
-                         testing::Combine(testing::Values(SIGKILL, SIGSTOP), testing::Values("500", "100000", "8000000")));
+INSTANTIATE_TEST_SUITE_P(
+    Signals, Processes, testing::Combine(testing::Values(SIGKILL, SIGSTOP), testing::Values("500", "100000", "8000000")));
 }  // namespace

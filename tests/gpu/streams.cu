@@ -71,7 +71,7 @@ void threads_own_streams(Rank& rank, std::barrier<>& together) {
       // Issued one after the other, with nothing else between the streams.
       if (call % 2 == thread)
         symm(symm_allreduce(rank.group, mine, rank.ordinary, kCount, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, cudaStreamPerThread),
-             "all-reduce on a thread's own stream");
+            "all-reduce on a thread's own stream");
       turn.arrive_and_wait();
     }
     cuda(cudaStreamSynchronize(cudaStreamPerThread), "synchronize");
@@ -79,9 +79,9 @@ void threads_own_streams(Rank& rank, std::barrier<>& together) {
   });
   expect(rank.whole.status().status == SYMM_OK, who(rank, "streams of threads"));
   float got = 0;
-  cuda(cudaMemcpyAsync(&got, reinterpret_cast<float*>(rank.ordinary) + kCount - 1, sizeof got, cudaMemcpyDeviceToHost,
-                       rank.stream),
-       "download");
+  cuda(cudaMemcpyAsync(
+           &got, reinterpret_cast<float*>(rank.ordinary) + kCount - 1, sizeof got, cudaMemcpyDeviceToHost, rank.stream),
+      "download");
   rank.wait();
   expect(got == total(rank.size, 0), who(rank, "sum on streams of threads"));
   rank.settle(together);
@@ -119,7 +119,7 @@ void groups_at_once(Rank& rank, std::barrier<>& together) {
   for (size_t g = 0; g < kGroups; ++g) {
     const symm_status_t status = symm_group_synchronize(groups[g].get(), streams[g], nullptr);
     expect(status == SYMM_OK,
-           who(rank, "group " + std::to_string(g) + " of three: " + (status == SYMM_OK ? "" : symm_last_error())));
+        who(rank, "group " + std::to_string(g) + " of three: " + (status == SYMM_OK ? "" : symm_last_error())));
     float got = 0;
     cuda(cudaMemcpyAsync(&got, operands[g] + kCounts[3], sizeof got, cudaMemcpyDeviceToHost, streams[g]), "download");
     cuda(cudaStreamSynchronize(streams[g]), "download");
@@ -165,7 +165,7 @@ void captures(Rank& rank, std::barrier<>& together) {
       buffer.reset();
       rank.whole.stream_wait(rank.stream, ::symm::all_streams);
       expect(symm_stream_query(rank.group, rank.stream, std::make_unique<int32_t>().get()) == SYMM_ERR_INVALID_ARGUMENT,
-             who(rank, "a stream under capture is not asked"));
+          who(rank, "a stream under capture is not asked"));
       rank.whole.barrier({}, 1, 0, rank.stream);
     });
     rank.settle(together);
@@ -208,6 +208,6 @@ TEST_F(Streams, MemoryComesBack) {
   symm_ipc_collect(nullptr);
   const size_t after = gpu::free_memory();
   expect(after + (size_t{8} << 20) >= before,
-         "device memory comes back: " + std::to_string(before) + " bytes free before, " + std::to_string(after) + " after");
+      "device memory comes back: " + std::to_string(before) + " bytes free before, " + std::to_string(after) + " after");
 }
 }  // namespace

@@ -137,7 +137,7 @@ inline std::string unique_name() {
 }
 
 inline ::symm::Group form(int rank, int size, int device, const std::string& bootstrap, uint64_t timeout_ms, uint64_t flags = 0,
-                          const char* name = nullptr) {
+    const char* name = nullptr) {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.rank = rank;
   config.size = size;
@@ -152,8 +152,8 @@ inline ::symm::Group form(int rank, int size, int device, const std::string& boo
 }
 
 // Runs `body` on every rank of a new group; ends the process if a rank cannot be set up.
-inline void run_ranks(int size, const std::function<void(Rank&, std::barrier<>&)>& body, uint64_t timeout_ms = 20000,
-                      uint64_t flags = 0) {
+inline void run_ranks(
+    int size, const std::function<void(Rank&, std::barrier<>&)>& body, uint64_t timeout_ms = 20000, uint64_t flags = 0) {
   int devices = 0;
   cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
   if (size > devices) flags |= SYMM_GROUP_OVERLAPPING_DEVICES;

@@ -20,7 +20,7 @@ Packet some_packet(PacketType type) {
 }
 
 constexpr PacketType kAll[] = {PacketType::welcome, PacketType::request, PacketType::grant, PacketType::refusal,
-                               PacketType::retired, PacketType::nudge,   PacketType::bye,   PacketType::life};
+    PacketType::retired, PacketType::nudge, PacketType::bye, PacketType::life};
 
 TEST(IpcProtocol, RoundTrip) {
   for (const PacketType type : kAll) {

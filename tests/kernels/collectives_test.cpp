@@ -9,10 +9,9 @@
 namespace symm::testing {
 namespace {
 constexpr Collective kCollectives[] = {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
-                                       Collective::broadcast, Collective::reduce,         Collective::alltoall};
-constexpr Algorithm kAlgorithms[] = {Algorithm::automatic,       Algorithm::ll,
-                                     Algorithm::one_shot,        Algorithm::two_shot,
-                                     Algorithm::two_shot_staged, Algorithm::hybrid_cube_mesh};
+    Collective::broadcast, Collective::reduce, Collective::alltoall};
+constexpr Algorithm kAlgorithms[] = {Algorithm::automatic, Algorithm::ll, Algorithm::one_shot, Algorithm::two_shot,
+    Algorithm::two_shot_staged, Algorithm::hybrid_cube_mesh};
 
 bool reduces(Collective collective) {
   return collective == Collective::allreduce || collective == Collective::reduce_scatter || collective == Collective::reduce;
@@ -124,20 +123,19 @@ TEST_P(Collectives, LargerThanTheCacheBlocks) {
         // More than scratch, of which a reduce-scatter or an all-to-all needs a share per rank.
         const size_t count = has_block_per_rank(collective) ? 90011 / static_cast<size_t>(size) : 90011;
         portions.add({.collective = collective,
-                      .count = count,
-                      .root = size - 1,
-                      .algorithm = algorithm,
-                      .symmetric = symmetric,
-                      .misalignment = 4,
-                      .llc_bytes = llc});
+            .count = count,
+            .root = size - 1,
+            .algorithm = algorithm,
+            .symmetric = symmetric,
+            .misalignment = 4,
+            .llc_bytes = llc});
       }
   portions.flush();
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Collectives,
-                         ::testing::Combine(::testing::ValuesIn(kCollectives), ::testing::Values(1, 2, 3, 4, 5, 7, 8, 16, 64)),
-                         [](const auto& test) {
-                           return std::string(name_of(std::get<0>(test.param))) + "_" + std::to_string(std::get<1>(test.param));
-                         });
+    ::testing::Combine(::testing::ValuesIn(kCollectives), ::testing::Values(1, 2, 3, 4, 5, 7, 8, 16, 64)), [](const auto& test) {
+      return std::string(name_of(std::get<0>(test.param))) + "_" + std::to_string(std::get<1>(test.param));
+    });
 }  // namespace
 }  // namespace symm::testing

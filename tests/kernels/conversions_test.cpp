@@ -53,9 +53,8 @@ TEST_P(Conversions, EveryCodeHasItsExactValue) {
 }
 
 TEST_P(Conversions, RoundsToNearestEven) {
-  std::vector<float> values = {std::numeric_limits<float>::infinity(),   std::numeric_limits<float>::max(),
-                               std::numeric_limits<float>::denorm_min(), std::numeric_limits<float>::min(),
-                               std::numeric_limits<float>::quiet_NaN(),  0.0F};
+  std::vector<float> values = {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::max(),
+      std::numeric_limits<float>::denorm_min(), std::numeric_limits<float>::min(), std::numeric_limits<float>::quiet_NaN(), 0.0F};
   // Each value, the middle between it and the next, and the floats around both. Beyond the last, what would come next.
   for (size_t code = 0; code < codes() / 2; ++code) {
     const float value = reference::decode(dtype(), code);
@@ -97,10 +96,7 @@ TEST_P(Conversions, OverflowSaturatesOrBecomesInfinite) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Conversions,
-                         ::testing::Combine(::testing::ValuesIn(kSimds),
-                                            ::testing::Values(DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2)),
-                         [](const auto& test) {
-                           return std::string(name_of(std::get<0>(test.param))) + "_" + name_of(std::get<1>(test.param));
-                         });
+    ::testing::Combine(::testing::ValuesIn(kSimds), ::testing::Values(DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2)),
+    [](const auto& test) { return std::string(name_of(std::get<0>(test.param))) + "_" + name_of(std::get<1>(test.param)); });
 }  // namespace
 }  // namespace symm::host

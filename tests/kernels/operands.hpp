@@ -105,8 +105,8 @@ class Operands {
       for (size_t rank = 0; rank < inputs_.size(); ++rank)
         column[rank] = reference::load_bits(case_.dtype, inputs_[rank].data() + (first + i) * element_);
       // One rank alone copies, so f8 infinities do not saturate; but a bool is 0 or 1.
-      reference::store_bits(
-          case_.dtype, size_ == 1 && case_.dtype != DType::boolean ? column[0] : reference::reduce(case_.dtype, case_.op, column),
+      reference::store_bits(case_.dtype,
+          size_ == 1 && case_.dtype != DType::boolean ? column[0] : reference::reduce(case_.dtype, case_.op, column),
           &result[i * element_]);
     }
     return result;
@@ -126,7 +126,7 @@ class Operands {
       if (case_.collective == Collective::alltoall)
         for (const auto& input : inputs_)
           result.insert(result.end(), input.begin() + static_cast<ptrdiff_t>(rank * block),
-                        input.begin() + static_cast<ptrdiff_t>((rank + 1) * block));
+              input.begin() + static_cast<ptrdiff_t>((rank + 1) * block));
       results_.push_back(std::move(result));
     }
   }

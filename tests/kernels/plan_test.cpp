@@ -88,7 +88,7 @@ TEST(Plan, ChunksFitIntoScratch) {
   for (const int size : {2, 3, 8, 64, 1000})
     for (const size_t scratch : {minimum_scratch(size), minimum_scratch(size) + 72, size_t{1} << 20, size_t{64} << 20})
       for (const auto collective : {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
-                                    Collective::broadcast, Collective::reduce, Collective::alltoall})
+               Collective::broadcast, Collective::reduce, Collective::alltoall})
         for (const auto algorithm : {Algorithm::one_shot, Algorithm::two_shot_staged, Algorithm::hybrid_cube_mesh}) {
           PlanInput input = allreduce(1 << 24, size);
           input.collective = collective;

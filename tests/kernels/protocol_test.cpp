@@ -45,10 +45,10 @@ TEST_P(Protocol, OneDirectionOnly) {
       std::vector<Case> cases;
       for (int i = 0; i < 60; ++i) {
         cases.push_back({.collective = i / 10 % 2 == 0 ? Collective::broadcast : Collective::reduce,
-                         .dtype = DType::i32,
-                         .count = algorithm == Algorithm::ll ? 14 : static_cast<size_t>(20 + 37 * i),
-                         .root = rotating ? i % world.size : 0,
-                         .algorithm = algorithm});
+            .dtype = DType::i32,
+            .count = algorithm == Algorithm::ll ? 14 : static_cast<size_t>(20 + 37 * i),
+            .root = rotating ? i % world.size : 0,
+            .algorithm = algorithm});
       }
       world.run(cases);
     }

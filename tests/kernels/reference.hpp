@@ -8,9 +8,8 @@
 #include "tools/bench/reference.hpp"
 
 namespace symm::reference {
-inline constexpr DType kDTypes[] = {DType::i8,  DType::u8,  DType::i16,  DType::u16,    DType::boolean,
-                                    DType::i32, DType::u32, DType::i64,  DType::u64,    DType::f16,
-                                    DType::f32, DType::f64, DType::bf16, DType::f8e4m3, DType::f8e5m2};
+inline constexpr DType kDTypes[] = {DType::i8, DType::u8, DType::i16, DType::u16, DType::boolean, DType::i32, DType::u32,
+    DType::i64, DType::u64, DType::f16, DType::f32, DType::f64, DType::bf16, DType::f8e4m3, DType::f8e5m2};
 inline constexpr Op kOps[] = {Op::sum, Op::avg, Op::min, Op::max, Op::prod};
 
 bool is_nan(DType dtype, uint64_t bits);

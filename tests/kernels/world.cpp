@@ -63,8 +63,8 @@ class ThreadSync final : public host::Sync {
     delay();
   }
   void disagree(int peer, size_t sent, size_t expected) override {
-    throw std::runtime_error("rank " + std::to_string(peer) + " sends " + std::to_string(sent) + ", not " +
-                             std::to_string(expected));
+    throw std::runtime_error(
+        "rank " + std::to_string(peer) + " sends " + std::to_string(sent) + ", not " + std::to_string(expected));
   }
  private:
   void check(int peer) const {
@@ -114,9 +114,9 @@ std::string describe(const Case& c, int size) {
   std::ostringstream out;
   out << name_of(c.collective) << ' ' << name_of(c.dtype) << ' ' << name_of(c.op) << " count " << c.count << " ranks " << size
       << " root " << c.root << ' ' << name_of(c.algorithm) << (c.symmetric ? " symmetric" : " private")
-      << (c.place == Case::Place::out  ? ""
-          : c.place == Case::Place::in ? " in place"
-                                       : " mixed places")
+      << (c.place == Case::Place::out     ? ""
+             : c.place == Case::Place::in ? " in place"
+                                          : " mixed places")
       << " misaligned " << c.misalignment << (c.llc_bytes ? " nontemporal" : "");
   return out.str();
 }

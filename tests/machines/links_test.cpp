@@ -61,10 +61,9 @@ class Machines : public testing::Test {
   std::shared_ptr<Mesh> join(int rank) const {
     // Ranks 0 and 1 on m0, 2 and 3 on m1; those of a machine share its mounts, for their sockets.
     enter(rank / 2);
-    for (const auto& [name, value] :
-         {std::pair("RANK", std::to_string(rank)), std::pair("LOCAL_RANK", std::to_string(rank % 2)),
-          std::pair("WORLD_SIZE", std::string("4")), std::pair("LOCAL_WORLD_SIZE", std::string("2")),
-          std::pair("MASTER_ADDR", std::string("10.77.0.10")), std::pair("MASTER_PORT", std::string("29500"))})
+    for (const auto& [name, value] : {std::pair("RANK", std::to_string(rank)), std::pair("LOCAL_RANK", std::to_string(rank % 2)),
+             std::pair("WORLD_SIZE", std::string("4")), std::pair("LOCAL_WORLD_SIZE", std::string("2")),
+             std::pair("MASTER_ADDR", std::string("10.77.0.10")), std::pair("MASTER_PORT", std::string("29500"))})
       setenv(name, value.c_str(), 1);
     unsetenv("XDG_RUNTIME_DIR");
     const BootstrapResult result = bootstrap({"env://", nullptr, 0, 0, ""}, soon());
@@ -116,8 +115,8 @@ TEST_F(Machines, AMachineThatIsCutOffIsNamedByBothSides) {
   const auto results = tell_of([&](Processes&) { EXPECT_EQ(run("ip -n @s link set p1 down"), ""); });
   for (int rank = 0; rank < 4; ++rank) {
     const std::string& message = results[static_cast<size_t>(rank)];
-    EXPECT_NE(message.find(rank < 2 ? "on m1) is cut off: m1 (10.77.0.11)" : "on m0) is cut off: m0 (10.77.0.10)"),
-              std::string::npos)
+    EXPECT_NE(
+        message.find(rank < 2 ? "on m1) is cut off: m1 (10.77.0.11)" : "on m0) is cut off: m0 (10.77.0.10)"), std::string::npos)
         << message;
     EXPECT_NE(message.find(rank < 2 ? "has not answered m0 for 1.0 s" : "has not answered m1 for 1.0 s"), std::string::npos)
         << message;

@@ -29,8 +29,8 @@ Bytes FileStore::get(const std::string& key, Deadline deadline) {
   return bytes_of(std::string(std::istreambuf_iterator<char>(file), {}));
 }
 
-std::shared_ptr<Mesh> connect(const std::string& path, int rank, int size, uint64_t milliseconds, bool for_sockets,
-                              const std::string& name) {
+std::shared_ptr<Mesh> connect(
+    const std::string& path, int rank, int size, uint64_t milliseconds, bool for_sockets, const std::string& name) {
   FileStore store(path, for_sockets);
   return Mesh::connect(store, rank, size, name, Deadline::after_ms(milliseconds));
 }

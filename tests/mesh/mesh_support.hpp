@@ -44,13 +44,13 @@ void expect_of_ranks(int size, const std::string& result, const std::function<st
 inline constexpr symm::Topic kTopic{symm::MessageKind::control, 7, 1, 2};
 
 std::shared_ptr<symm::Mesh> connect(const std::string& path, int rank, int size, uint64_t milliseconds = 20'000,
-                                    bool for_sockets = true, const std::string& name = "test");
+    bool for_sockets = true, const std::string& name = "test");
 std::shared_ptr<symm::Revocation> attach_all(symm::Mesh& mesh, uint64_t group);
 // The failure that the revocation holds once it has one; status ok if none comes in time.
 symm::Failure await_failure(const symm::Revocation& revocation, uint64_t milliseconds = 10'000);
 void say(symm::Mesh& mesh, int peer, const symm::Topic& topic, const std::string& text, std::span<const int> fds = {});
 std::string hear(symm::Mesh& mesh, int peer, const symm::Topic& topic, size_t size, const symm::Revocation* revocation = nullptr,
-                 uint64_t milliseconds = 20'000);
+    uint64_t milliseconds = 20'000);
 // All to all: says to each peer who it is, and checks what each says.
 void greet(symm::Mesh& mesh, uint64_t tag);
 }  // namespace support

@@ -23,14 +23,10 @@ std::vector<Buffer> samples() {
   identity.pid = 4711;
   identity.host = "node7";
   identity.address = "10.77.0.2";
-  return {encode(header_of(Type::hello), Hello{1, 2, 3, 3, 8}),
-          encode(header_of(Type::leave)),
-          encode(header_of(Type::bye)),
-          encode(header_of(Type::failure), Failure{Status::aborted, 2, 99, "enough"}),
-          encode(header_of(Type::commit_vote), Failure{}),
-          encode(header_of(Type::identity), identity),
-          encode(header_of(Type::address), Address{"r1-0a", "/run/x"}),
-          encode(user, body)};
+  return {encode(header_of(Type::hello), Hello{1, 2, 3, 3, 8}), encode(header_of(Type::leave)), encode(header_of(Type::bye)),
+      encode(header_of(Type::failure), Failure{Status::aborted, 2, 99, "enough"}),
+      encode(header_of(Type::commit_vote), Failure{}), encode(header_of(Type::identity), identity),
+      encode(header_of(Type::address), Address{"r1-0a", "/run/x"}), encode(user, body)};
 }
 
 TEST(Wire, RoundTrip) {

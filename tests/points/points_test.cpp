@@ -27,8 +27,8 @@ struct Row {
 };
 constexpr Row kTable[] = {
     {Hurt::all, Hurt::all, 1,
-     "store.set store.linked store.get wireup.introduce wireup.listen wireup.dial wireup.admit wireup.join wireup.voted "
-     "monitor.watch mesh.send group.attached exchange.prepare exchange.voted exchange.commit rendezvous.commit part.form"},
+        "store.set store.linked store.get wireup.introduce wireup.listen wireup.dial wireup.admit wireup.join wireup.voted "
+        "monitor.watch mesh.send group.attached exchange.prepare exchange.voted exchange.commit rendezvous.commit part.form"},
     {Hurt::left, Hurt::left, 1, "agreement.tell"},
     {Hurt::all, Hurt::all, 0, "directory.seal"},
     {Hurt::lost, Hurt::lost, 1, "directory.sealed socket.read ipc.serve"},

@@ -170,7 +170,7 @@ TEST(Collective, EveryAlgorithmGivesTheSameBits) {
     for (size_t i = 0; i < count; ++i) send[i] = distribution(random);
     std::vector<float> first;
     for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT,
-                                             SYMM_ALGORITHM_TWO_SHOT_STAGED, SYMM_ALGORITHM_HYBRID_CUBE_MESH}) {
+             SYMM_ALGORITHM_TWO_SHOT_STAGED, SYMM_ALGORITHM_HYBRID_CUBE_MESH}) {
       std::fill_n(recv, count, 0.0F);
       group.barrier();
       check(allreduce(group, send, recv, count, algorithm));
@@ -272,10 +272,10 @@ TEST(Plan, KnowsTheRoot) {
     symm_plan_info_t info{};
     info.struct_size = sizeof info;
     const float* send = rank == 1 ? own.data() : nullptr;
-    EXPECT_EQ(symm_collective_plan(
-                  group.get(), support::call_of(SYMM_COLLECTIVE_BROADCAST, send, own.data(), 64, SYMM_DTYPE_F32, SYMM_OP_SUM, 1),
-                  nullptr, &info),
-              SYMM_OK)
+    EXPECT_EQ(
+        symm_collective_plan(group.get(),
+            support::call_of(SYMM_COLLECTIVE_BROADCAST, send, own.data(), 64, SYMM_DTYPE_F32, SYMM_OP_SUM, 1), nullptr, &info),
+        SYMM_OK)
         << symm_last_error();
     group.barrier();
   });
@@ -290,8 +290,7 @@ TEST(Plan, ExplainsTheChoice) {
       symm_plan_info_t info{};
       info.struct_size = sizeof info;
       check(symm_collective_plan(group.get(),
-                                 support::call_of(SYMM_COLLECTIVE_ALLREDUCE, data, data, count, SYMM_DTYPE_F32, SYMM_OP_SUM),
-                                 &options, &info));
+          support::call_of(SYMM_COLLECTIVE_ALLREDUCE, data, data, count, SYMM_DTYPE_F32, SYMM_OP_SUM), &options, &info));
       EXPECT_STRNE(info.reason, "");
       return info.algorithm;
     };
@@ -310,7 +309,7 @@ TEST(Collective, RefusesTheBlockOfAnotherRankInPlace) {
     float* data = own.data();
     symm_group_t* g = group.get();
     EXPECT_EQ(symm_allgather(g, data, data, 10, SYMM_DTYPE_F32, nullptr, nullptr),
-              group.rank() == 0 ? SYMM_OK : SYMM_ERR_INVALID_ARGUMENT);
+        group.rank() == 0 ? SYMM_OK : SYMM_ERR_INVALID_ARGUMENT);
     // Rank 0 made a legal call (its own part in place) and is now one ahead; this is the contract, and a matching call of
     // rank 1 goes on.
     if (group.rank() == 1) check(symm_allgather(g, data + 50, data, 10, SYMM_DTYPE_F32, nullptr, nullptr));

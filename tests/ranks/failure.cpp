@@ -51,8 +51,8 @@ std::vector<Operation> make_operations() {
       {"reduce_scatterv_two_shot", reduce_scatterv},
   };
   for (const auto& [name, what] : kCollectives) {
-    const auto add = [&, what = what, prefix = std::string(name)](const char* way, symm_algorithm_values algorithm, size_t count,
-                                                                  bool symmetric) {
+    const auto add = [&, what = what, prefix = std::string(name)](
+                         const char* way, symm_algorithm_values algorithm, size_t count, bool symmetric) {
       all.push_back({prefix + way, [=](Member& m) { collective(m, what, algorithm, count, symmetric); }});
     };
     add("_ll", SYMM_ALGORITHM_LL, 1, false);

@@ -36,8 +36,8 @@ TEST(Late, NoStaleResultOfTwoShot) { expect_no_stale_result(SYMM_ALGORITHM_TWO_S
 TEST(Late, NoStaleResultOfStaged) { expect_no_stale_result(SYMM_ALGORITHM_TWO_SHOT_STAGED, 4096); }
 
 TEST(Late, NoBarrierPassedAlone) {
-  expect_late_call_to_fail([](Member& m) { return symm_barrier(m.group.get(), nullptr, 0, 0, nullptr, nullptr); },
-                           [](Member&) {});
+  expect_late_call_to_fail(
+      [](Member& m) { return symm_barrier(m.group.get(), nullptr, 0, 0, nullptr, nullptr); }, [](Member&) {});
 }
 
 TEST(Late, NoBarrierOfSomePassedAlone) {

@@ -120,8 +120,8 @@ TEST_P(Mismatch, IsFoundByWhoWaitsWhenNotChecked) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, Mismatch, testing::ValuesIn(differences()),
-                         [](const auto& difference) { return difference.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Each, Mismatch, testing::ValuesIn(differences()), [](const auto& difference) { return difference.param.name; });
 
 TEST(MismatchOfGroups, SizesGivenDiffer) {
   const Bootstrap meeting;

@@ -64,8 +64,8 @@ void expect_sum(const Group& group) {
 
 // Rank 1 makes its rendezvous at step `step` under limit(step). Every step fails alike everywhere, with one of `allowed`, until
 // one succeeds.
-void expect_equal_failures(const std::function<std::unique_ptr<Limit>(int step)>& limit,
-                           const std::vector<symm_status_t>& allowed, int most) {
+void expect_equal_failures(
+    const std::function<std::unique_ptr<Limit>(int step)>& limit, const std::vector<symm_status_t>& allowed, int most) {
   const Shared<Outcomes> outcomes;
   as_processes(kRanks, [&](int rank, const Group& group) {
     {
@@ -125,7 +125,7 @@ TEST(Rendezvous, OneRankRunsOutOfDescriptors) {
 
 TEST(Rendezvous, OneRankMayNotMakeFilesOfThisSize) {
   expect_equal_failures([](int step) { return std::make_unique<Limit>(RLIMIT_FSIZE, step == 0 ? 0 : size_t{1} << 30); },
-                        {SYMM_ERR_OUT_OF_MEMORY}, 2);
+      {SYMM_ERR_OUT_OF_MEMORY}, 2);
 }
 
 TEST(Rendezvous, OneRankRunsOutOfAddressSpace) {

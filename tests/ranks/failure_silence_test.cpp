@@ -129,15 +129,15 @@ TEST(SilenceOfAWriter, KeepsItsMemoryFromNewGroupsUntilItIsDead) {
 TEST(SilenceOfAWriter, IsNotThatOfSurvivors) {
   constexpr int kVictim = 3;
   as_members(4,
-             [](Member& member) {
-               if (member.rank == kVictim) raise(SIGKILL);
-               until_failure([&] { member.group.barrier(); });
-               const Group survivors = member.group.shrink();
-               const Group part = survivors.split(survivors.rank() / 2);
-               part.rendezvous(member.block.buffer);
-               part.barrier();
-             },
-             {kVictim});
+      [](Member& member) {
+        if (member.rank == kVictim) raise(SIGKILL);
+        until_failure([&] { member.group.barrier(); });
+        const Group survivors = member.group.shrink();
+        const Group part = survivors.split(survivors.rank() / 2);
+        part.rendezvous(member.block.buffer);
+        part.barrier();
+      },
+      {kVictim});
 }
 }  // namespace
 }  // namespace support

@@ -56,7 +56,7 @@ TEST(Group, RanksThatAreConfiguredDifferently) {
     uint64_t scratch_bytes[2];
     const char* said;
   } const rows[] = {{{0, 32}, {0, 0}, "config.channels: rank 0 has 64, rank 1 has 32"},
-                    {{0, 0}, {0, 1 << 20}, "config.scratch_bytes: rank 0 has 0, rank 1 has 1048576"}};
+      {{0, 0}, {0, 1 << 20}, "config.scratch_bytes: rank 0 has 0, rank 1 has 1048576"}};
   for (const auto& row : rows) {
     const Bootstrap meeting;
     as_threads(2, [&](int rank) {

@@ -10,7 +10,7 @@ using Ranks = std::vector<std::vector<Event>>;
 constexpr uint32_t kStruck = 1U << 2;
 
 Event event(Event::Kind kind, int32_t epoch, int64_t number, int64_t begun, int64_t ended, symm_status_t status = SYMM_OK,
-            int32_t blamed = -1) {
+    int32_t blamed = -1) {
   const uint64_t stamp = kind == Event::call && status == SYMM_OK && ended != 0 ? stamp_of(epoch, number) : 0;
   return {kind, true, epoch, number, 7, begun, ended, status, blamed, stamp, stamp};
 }
@@ -51,14 +51,14 @@ TEST(History, EveryWrongOneIsRefused) {
       {"everybody blames the innocent", "blames rank 1", [](Ranks& r) { r[0][2].blamed = 1; }},
       {"nobody is blamed", "blames rank -1", [](Ranks& r) { r[0][2].blamed = -1; }},
       {"success without the dead one", "never began",
-       [](Ranks& r) { r[2].erase(r[2].begin() + 2), r[0][2] = event(Event::call, 1, 2, 20, 25); }},
+          [](Ranks& r) { r[2].erase(r[2].begin() + 2), r[0][2] = event(Event::call, 1, 2, 20, 25); }},
       {"success in a call that another never reached", "never began",
-       [](Ranks& r) {
-         r[0][2].status = SYMM_OK, r[0][2].blamed = -1, r[0].insert(r[0].begin() + 3, event(Event::call, 1, 3, 26, 27));
-       }},
+          [](Ranks& r) {
+            r[0][2].status = SYMM_OK, r[0][2].blamed = -1, r[0].insert(r[0].begin() + 3, event(Event::call, 1, 3, 26, 27));
+          }},
       {"through before another had begun", "was through before", [](Ranks& r) { r[1][0].begun_ns = 6; }},
       {"success after a failure", "after a failure",
-       [](Ranks& r) { r[1].insert(r[1].begin() + 3, event(Event::call, 1, 3, 26, 27)); }},
+          [](Ranks& r) { r[1].insert(r[1].begin() + 3, event(Event::call, 1, 3, 26, 27)); }},
       {"other arguments", "other arguments", [](Ranks& r) { r[1][1].arguments = 8; }},
       {"a byte of an older epoch", "received stamps", [](Ranks& r) { r[1][4].oldest = stamp_of(1, 0); }},
       {"a byte of a newer call", "received stamps", [](Ranks& r) { r[1][0].newest = stamp_of(1, 1); }},

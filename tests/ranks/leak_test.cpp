@@ -15,8 +15,8 @@ size_t private_kilobytes() {
 }
 
 // Run `cycle` many times on each of two ranks in one group. The first tenth warms up: allocators keep what they had once.
-void expect_cycles_to_leave_nothing(int cycles, size_t allowed_kilobytes,
-                                    const std::function<void(const Group&, int rank, int cycle)>& cycle) {
+void expect_cycles_to_leave_nothing(
+    int cycles, size_t allowed_kilobytes, const std::function<void(const Group&, int rank, int cycle)>& cycle) {
   const Bootstrap meeting;
   const Config config = meeting.processes();
   const size_t shm_before = entries("/dev/shm").size();
@@ -69,7 +69,7 @@ TEST(Leak, RendezvousOfOneBufferAgainAndAgain) {
 
 TEST(Leak, TagsThatNeverComeAgain) {
   expect_cycles_to_leave_nothing(2000 / kLess, kHeapKilobytes,
-                                 [](const Group& group, int, int cycle) { allocate(group, 64, static_cast<uint64_t>(cycle)); });
+      [](const Group& group, int, int cycle) { allocate(group, 64, static_cast<uint64_t>(cycle)); });
 }
 
 TEST(Leak, FailingRendezvous) {

@@ -194,11 +194,9 @@ TEST(Memory, WhatCannotBeAdoptedByDescriptor) {
       int fd;
       uint64_t offset, bytes;
       const char* said;
-    } const rows[] = {{good.fd, 8, 64, "multiple of 16"},  {good.fd, 16, 19'985, "go beyond"},
-                      {good.fd, 1 << 20, 16, "go beyond"}, {can_shrink.fd, 0, 64, "F_SEAL_SHRINK"},
-                      {read_only.fd, 0, 64, "be written"}, {reader, 0, 64, "be written"},
-                      {file, 0, 64, "no memfd"},           {12'345, 0, 64, "no open descriptor"},
-                      {good.fd, 0, 0, "at least 1 byte"}};
+    } const rows[] = {{good.fd, 8, 64, "multiple of 16"}, {good.fd, 16, 19'985, "go beyond"}, {good.fd, 1 << 20, 16, "go beyond"},
+        {can_shrink.fd, 0, 64, "F_SEAL_SHRINK"}, {read_only.fd, 0, 64, "be written"}, {reader, 0, 64, "be written"},
+        {file, 0, 64, "no memfd"}, {12'345, 0, 64, "no open descriptor"}, {good.fd, 0, 0, "at least 1 byte"}};
     for (const auto& row : rows) {
       const Outcome outcome = outcome_of([&] { group.adopt_fd(row.fd, row.offset, row.bytes); });
       EXPECT_EQ(outcome.status, SYMM_ERR_INVALID_ARGUMENT) << row.said;

@@ -49,8 +49,8 @@ TEST(Pieces, BackToBack) {
       }
       int32_t* send = (call + static_cast<size_t>(rank)) % 3 == 0 ? own.data() : block.at<int32_t>(rank);
       std::fill_n(send, std::accumulate(out.begin(), out.end(), size_t{0}), rank + static_cast<int32_t>(call));
-      check(symm_alltoallv(group.get(), send, out.data(), nullptr, got.data(), in.data(), nullptr, SYMM_DTYPE_I32, nullptr,
-                           nullptr));
+      check(symm_alltoallv(
+          group.get(), send, out.data(), nullptr, got.data(), in.data(), nullptr, SYMM_DTYPE_I32, nullptr, nullptr));
       size_t i = 0;
       for (size_t r = 0; r < 3; ++r)
         for (const size_t end = i + in[r]; i < end; ++i) ASSERT_EQ(got[i], static_cast<int32_t>(r + call)) << i;
@@ -63,8 +63,8 @@ TEST(Pieces, CountsThatDisagreeNameBothRanks) {
     std::vector<int32_t> data(64);
     const Counts out = {4, 4};
     const Counts in = {rank == 1 ? size_t{5} : size_t{4}, 4};  // rank 1 expects 5 of rank 0, which sends 4
-    symm_status_t status = symm_alltoallv(group.get(), data.data(), out.data(), nullptr, data.data() + 32, in.data(), nullptr,
-                                          SYMM_DTYPE_I32, nullptr, nullptr);
+    symm_status_t status = symm_alltoallv(
+        group.get(), data.data(), out.data(), nullptr, data.data() + 32, in.data(), nullptr, SYMM_DTYPE_I32, nullptr, nullptr);
     // Nothing else was wrong, so rank 0 may have been through before rank 1 looked.
     if (status == SYMM_OK) status = symm_barrier(group.get(), nullptr, 0, 0, within(10'000), nullptr);
     EXPECT_EQ(status, SYMM_ERR_MISMATCH) << symm_last_error();
@@ -95,13 +95,13 @@ TEST(Pieces, ArgumentsThatMakeNoSense) {
     refused(allgatherv(data.data() + 32, counts, nullptr, SYMM_ALGORITHM_TWO_SHOT), "symmetric memory");
     refused(allgatherv(data.data() + 32, counts, nullptr, SYMM_ALGORITHM_LL), "ll does not do allgatherv");
     refused(symm_alltoallv(g, data.data(), counts.data(), nullptr, data.data(), Counts{6, 4}.data(), nullptr, SYMM_DTYPE_I32,
-                           nullptr, nullptr),
-            "in-place form");
-    refused(symm_reduce_scatterv(g, data.data(), counts.data(), Counts{0, 0}.data(), data.data(), SYMM_DTYPE_I32, SYMM_OP_SUM,
-                                 nullptr, nullptr),
-            "send_displacements[1]: the block of rank 1");
+                nullptr, nullptr),
+        "in-place form");
+    refused(symm_reduce_scatterv(
+                g, data.data(), counts.data(), Counts{0, 0}.data(), data.data(), SYMM_DTYPE_I32, SYMM_OP_SUM, nullptr, nullptr),
+        "send_displacements[1]: the block of rank 1");
     refused(symm_allgather_rows(g, data.data() + 32, data.data(), 2, 4, 7, SYMM_DTYPE_I32, nullptr, nullptr),
-            "recv_stride: 7 is less than the 8");
+        "recv_stride: 7 is less than the 8");
     // Nothing was spoilt, nothing to move needs no memory, and a rank with nothing to send may say NULL.
     check(symm_allgatherv(g, nullptr, nullptr, Counts{0, 0}.data(), nullptr, SYMM_DTYPE_I32, nullptr, nullptr));
     check(allgatherv(rank == 0 ? nullptr : data.data() + 32, {0, 6}, nullptr, automatic));

@@ -70,8 +70,8 @@ uint64_t expected(const Scaled& c, int rank, int size, size_t i) {
   return c.dtype == SYMM_DTYPE_F64 ? expected_as<double>(c, rank, size, i) : expected_as<float>(c, rank, size, i);
 }
 
-symm_status_t reduce(const Group& group, const Scaled& c, const void* send, void* recv,
-                     const symm_collective_options_t* options) {
+symm_status_t reduce(
+    const Group& group, const Scaled& c, const void* send, void* recv, const symm_collective_options_t* options) {
   symm_group_t* g = group.get();
   if (c.what == SYMM_COLLECTIVE_ALLREDUCE) return symm_allreduce(g, send, recv, c.count, c.dtype, c.op, options, nullptr);
   if (c.what == SYMM_COLLECTIVE_REDUCE)
@@ -99,7 +99,7 @@ int compare(const Group& group, const Block& block, const Scaled& c) {
   int done = 0;
   const float factor = kFactors[rank];
   for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT,
-                                           SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED}) {
+           SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED}) {
     symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
     options.algorithm = algorithm;
     options.scale_position = c.position;
@@ -144,7 +144,7 @@ void run_scaled(int size) {
     unsigned turn = 0;
     for (const symm_collective_t what : {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE})
       for (const symm_dtype_t dtype :
-           {SYMM_DTYPE_F16, SYMM_DTYPE_BF16, SYMM_DTYPE_F8E4M3, SYMM_DTYPE_F8E5M2, SYMM_DTYPE_F32, SYMM_DTYPE_F64})
+          {SYMM_DTYPE_F16, SYMM_DTYPE_BF16, SYMM_DTYPE_F8E4M3, SYMM_DTYPE_F8E5M2, SYMM_DTYPE_F32, SYMM_DTYPE_F64})
         for (const symm_scale_t position : {SYMM_SCALE_NONE, SYMM_SCALE_BEFORE, SYMM_SCALE_AFTER})
           for (const bool to_f32 : {false, true})
             for (const size_t count : {0, 1, 7, 13, 1021}) {
@@ -213,25 +213,25 @@ TEST(ScaledReductions, what_makes_no_sense_is_refused) {
       options.result_dtype = wrong.result;
       options.scale = wrong.scale;
       options.scale_pointer = wrong.pointer;
-      EXPECT_EQ(symm_allreduce(group.get(), send.data(), recv.data(), 8, wrong.dtype, SYMM_OP_SUM, &options, nullptr),
-                wrong.status);
+      EXPECT_EQ(
+          symm_allreduce(group.get(), send.data(), recv.data(), 8, wrong.dtype, SYMM_OP_SUM, &options, nullptr), wrong.status);
       if (wrong.status == SYMM_OK) continue;
       EXPECT_NE(std::string(symm_last_error()).find(wrong.said), std::string::npos) << symm_last_error();
     }
     symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
     options.scale_position = SYMM_SCALE_AFTER;
     options.scale = 2;
-    EXPECT_EQ(symm_allgather(group.get(), send.data(), recv.data(), 1, SYMM_DTYPE_F32, &options, nullptr),
-              SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(
+        symm_allgather(group.get(), send.data(), recv.data(), 1, SYMM_DTYPE_F32, &options, nullptr), SYMM_ERR_INVALID_ARGUMENT);
     const size_t one = 1;
-    EXPECT_EQ(symm_reduce_scatterv(group.get(), send.data(), &one, nullptr, recv.data(), SYMM_DTYPE_F32, SYMM_OP_SUM, &options,
-                                   nullptr),
-              SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_reduce_scatterv(
+                  group.get(), send.data(), &one, nullptr, recv.data(), SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr),
+        SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_NE(std::string(symm_last_error()).find("reduce_scatterv has neither"), std::string::npos) << symm_last_error();
     options = SYMM_COLLECTIVE_OPTIONS_INIT;
     options.result_dtype = SYMM_DTYPE_F32;  // as far as the operand, which it would overwrite
     EXPECT_EQ(symm_allreduce(group.get(), send.data(), send.data(), 8, SYMM_DTYPE_BF16, SYMM_OP_SUM, &options, nullptr),
-              SYMM_ERR_INVALID_ARGUMENT);
+        SYMM_ERR_INVALID_ARGUMENT);
   });
 }
 }  // namespace

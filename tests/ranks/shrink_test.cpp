@@ -147,34 +147,34 @@ TEST(Shrink, RanksThatDieMeanwhileAreLeftOutByAllAlike) {
     int delays_us[kSize] = {};
     for (const int rank : {2, 4}) delays_us[rank] = static_cast<int>(random() % 6000);
     as_processes(kSize,
-                 [&](int rank) {
-                   const Group group = create(meeting.processes(), rank, kSize);
-                   all_there(*facts, kSize);
-                   if (rank == 3) die();
-                   std::thread([&, delay = delays_us[rank]] {
-                     if (delay == 0) return;
-                     std::this_thread::sleep_for(std::chrono::microseconds(delay));
-                     die();
-                   }).detach();
-                   until_failure([&] { group.barrier({}, 1); });
-                   Got& mine = (*got)[static_cast<size_t>(rank)];
-                   symm_group_t* made = nullptr;
-                   mine.status = symm_group_shrink(group.get(), nullptr, &made) + 1000;
-                   const Group rest(made);
-                   if (!rest) return;
-                   mine.size = rest.size();
-                   mine.id = rest.info().id;
-                   // All have it, dead or alive: a barrier ends well or names one of the two.
-                   const Outcome outcome = outcome_of([&] {
-                     rest.barrier();
-                     rest.finalize();
-                   });
-                   if (outcome.status == SYMM_OK) return;
-                   EXPECT_EQ(outcome.status, SYMM_ERR_PEER_FAILED) << outcome.message;
-                   const int32_t whom = outcome.rank < 0 ? -1 : group.translate_rank(rest, outcome.rank);
-                   EXPECT_TRUE(whom == 2 || whom == 4) << outcome.message;
-                 },
-                 {2, 3, 4});
+        [&](int rank) {
+          const Group group = create(meeting.processes(), rank, kSize);
+          all_there(*facts, kSize);
+          if (rank == 3) die();
+          std::thread([&, delay = delays_us[rank]] {
+            if (delay == 0) return;
+            std::this_thread::sleep_for(std::chrono::microseconds(delay));
+            die();
+          }).detach();
+          until_failure([&] { group.barrier({}, 1); });
+          Got& mine = (*got)[static_cast<size_t>(rank)];
+          symm_group_t* made = nullptr;
+          mine.status = symm_group_shrink(group.get(), nullptr, &made) + 1000;
+          const Group rest(made);
+          if (!rest) return;
+          mine.size = rest.size();
+          mine.id = rest.info().id;
+          // All have it, dead or alive: a barrier ends well or names one of the two.
+          const Outcome outcome = outcome_of([&] {
+            rest.barrier();
+            rest.finalize();
+          });
+          if (outcome.status == SYMM_OK) return;
+          EXPECT_EQ(outcome.status, SYMM_ERR_PEER_FAILED) << outcome.message;
+          const int32_t whom = outcome.rank < 0 ? -1 : group.translate_rank(rest, outcome.rank);
+          EXPECT_TRUE(whom == 2 || whom == 4) << outcome.message;
+        },
+        {2, 3, 4});
     for (const size_t rank : {1U, 5U}) {
       EXPECT_EQ((*got)[rank].status, (*got)[0].status) << "trial " << trial;
       EXPECT_EQ((*got)[rank].size, (*got)[0].size) << "trial " << trial;

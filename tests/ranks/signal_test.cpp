@@ -176,8 +176,8 @@ TEST(Now, SignalsAndBarriersAreLookedFor) {
         while (look(some) == SYMM_ERR_TIMEOUT) usleep(1000);
       else if (!some || rank == 1) group.barrier(some ? symm::Span<const int32_t>(pair) : symm::Span<const int32_t>(), 3);
     }
-    EXPECT_EQ(symm_wait_signal(block.memory.get(), (rank + 2) % 3, 1, support::within(SYMM_TIMEOUT_NOW), nullptr),
-              SYMM_ERR_TIMEOUT);
+    EXPECT_EQ(
+        symm_wait_signal(block.memory.get(), (rank + 2) % 3, 1, support::within(SYMM_TIMEOUT_NOW), nullptr), SYMM_ERR_TIMEOUT);
     group.barrier();
     signal(block, (rank + 1) % 3, 1);
     group.barrier();
@@ -187,8 +187,8 @@ TEST(Now, SignalsAndBarriersAreLookedFor) {
     symm_collective_options_t now = SYMM_COLLECTIVE_OPTIONS_INIT;
     now.timeout_ms = SYMM_TIMEOUT_NOW;
     float value = 1;
-    EXPECT_EQ(symm_allreduce(group.get(), &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, &now, nullptr),
-              SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(
+        symm_allreduce(group.get(), &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, &now, nullptr), SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_EQ(symm_group_finalize(group.get(), support::within(SYMM_TIMEOUT_NOW)), SYMM_ERR_INVALID_ARGUMENT);
     symm_rendezvous_options_t meeting = SYMM_RENDEZVOUS_OPTIONS_INIT;
     meeting.timeout_ms = SYMM_TIMEOUT_NOW;

@@ -19,8 +19,8 @@ TEST(SignalValue, IsAddedSetAndComparedInAllWays) {
       symm_compare_values compare;
       bool below, same, above;  // whether the word compares so with a value that is greater, equal, less
     } rows[] = {{SYMM_COMPARE_EQ, false, true, false}, {SYMM_COMPARE_NE, true, false, true},
-                {SYMM_COMPARE_LT, true, false, false}, {SYMM_COMPARE_LE, true, true, false},
-                {SYMM_COMPARE_GT, false, false, true}, {SYMM_COMPARE_GE, false, true, true}};
+        {SYMM_COMPARE_LT, true, false, false}, {SYMM_COMPARE_LE, true, true, false}, {SYMM_COMPARE_GT, false, false, true},
+        {SYMM_COMPARE_GE, false, true, true}};
     for (const auto& row : rows) {
       const auto holds = [&](uint64_t value) {
         uint64_t seen = 0;

@@ -11,8 +11,8 @@
 namespace support {
 namespace {
 // Ranks on machines by their letters; what each said.
-std::vector<std::string> on_machines(const std::string& layout,
-                                     const std::function<std::string(int rank, const Group& group)>& body) {
+std::vector<std::string> on_machines(
+    const std::string& layout, const std::function<std::string(int rank, const Group& group)>& body) {
   const Bootstrap meeting;
   const Config config = meeting.processes();
   Processes ranks(static_cast<int>(layout.size()), [&](int rank) {
@@ -114,9 +114,9 @@ std::string bits_of_all(int rank, const Group& group) {
     lines += " " + name + "=" + (status == SYMM_OK ? std::to_string(hash % 1'000'000) : symm_last_error());
   };
   symm_group_t* const g = group.get();
-  const symm_dtype_t types[] = {SYMM_DTYPE_F32,    SYMM_DTYPE_BF16, SYMM_DTYPE_F16, SYMM_DTYPE_F64, SYMM_DTYPE_F8E4M3,
-                                SYMM_DTYPE_F8E5M2, SYMM_DTYPE_I8,   SYMM_DTYPE_I16, SYMM_DTYPE_I32, SYMM_DTYPE_I64,
-                                SYMM_DTYPE_U8,     SYMM_DTYPE_U16,  SYMM_DTYPE_U32, SYMM_DTYPE_U64, SYMM_DTYPE_BOOL};
+  const symm_dtype_t types[] = {SYMM_DTYPE_F32, SYMM_DTYPE_BF16, SYMM_DTYPE_F16, SYMM_DTYPE_F64, SYMM_DTYPE_F8E4M3,
+      SYMM_DTYPE_F8E5M2, SYMM_DTYPE_I8, SYMM_DTYPE_I16, SYMM_DTYPE_I32, SYMM_DTYPE_I64, SYMM_DTYPE_U8, SYMM_DTYPE_U16,
+      SYMM_DTYPE_U32, SYMM_DTYPE_U64, SYMM_DTYPE_BOOL};
   const symm_op_t ops[] = {SYMM_OP_SUM, SYMM_OP_MAX, SYMM_OP_PROD, SYMM_OP_MIN, SYMM_OP_AVG};
   size_t turn = 0;
   for (const symm_dtype_t dtype : types) {
@@ -181,7 +181,7 @@ TEST_F(Span, GiveTheBitsOfOne) {
       const auto [at, other] = std::mismatch(said[rank].begin(), said[rank].end(), expected[rank].begin(), expected[rank].end());
       const size_t from = said[rank].rfind("type", static_cast<size_t>(at - said[rank].begin()));
       EXPECT_EQ(said[rank].substr(from == std::string::npos ? 0 : from, 400),
-                expected[rank].substr(from == std::string::npos ? 0 : from, 400))
+          expected[rank].substr(from == std::string::npos ? 0 : from, 400))
           << layout << ", rank " << rank;
     }
   }

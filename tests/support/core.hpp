@@ -32,8 +32,8 @@ inline symm::Failure failure_of(const std::function<void()>& body) {
 }
 
 // `body` fails with `status`, and its message has all of `words`; the failure.
-inline symm::Failure expect_failure(symm::Status status, const std::vector<std::string>& words,
-                                    const std::function<void()>& body) {
+inline symm::Failure expect_failure(
+    symm::Status status, const std::vector<std::string>& words, const std::function<void()>& body) {
   const symm::Failure failure = failure_of(body);
   EXPECT_EQ(failure.status, status) << failure.message;
   for (const std::string& word : words)

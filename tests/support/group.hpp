@@ -56,6 +56,6 @@ void as_threads(int size, const GroupBody& body, uint64_t flags = 0);
 void as_processes(int size, const GroupBody& body);
 
 // The sum over all ranks.
-symm_status_t allreduce(const Group& group, const float* send, float* recv, size_t count,
-                        symm_algorithm_t algorithm = SYMM_ALGORITHM_AUTO);
+symm_status_t allreduce(
+    const Group& group, const float* send, float* recv, size_t count, symm_algorithm_t algorithm = SYMM_ALGORITHM_AUTO);
 }  // namespace support

@@ -27,9 +27,9 @@ inline Passed<symm_alloc_options_t> placed(uint64_t flags, int32_t node = SYMM_N
 
 // For a plan, which writes nothing.
 inline Passed<symm_collective_call_t> call_of(symm_collective_t collective, const void* send, const void* recv, size_t count,
-                                              symm_dtype_t dtype, symm_op_t op = SYMM_OP_SUM, int32_t root = 0) {
+    symm_dtype_t dtype, symm_op_t op = SYMM_OP_SUM, int32_t root = 0) {
   return {{sizeof(symm_collective_call_t), collective, send, const_cast<void*>(recv), count, dtype, op, root, nullptr, nullptr,
-           nullptr, nullptr, 0, 0}};
+      nullptr, nullptr, 0, 0}};
 }
 
 inline Passed<symm_signal_wait_t> awaited(int32_t rank, int32_t channel, symm_compare_t compare, uint64_t value = 1) {

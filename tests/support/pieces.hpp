@@ -17,7 +17,7 @@ inline constexpr std::byte kUntouched{0xEE};
 
 enum class PiecesKind { alltoallv, allgatherv, reduce_scatterv, gather, scatter, rows };
 inline constexpr PiecesKind kPiecesKinds[] = {PiecesKind::alltoallv, PiecesKind::allgatherv, PiecesKind::reduce_scatterv,
-                                              PiecesKind::gather,    PiecesKind::scatter,    PiecesKind::rows};
+    PiecesKind::gather, PiecesKind::scatter, PiecesKind::rows};
 
 struct Range {
   size_t at = 0, bytes = 0;
@@ -42,7 +42,7 @@ struct Elements {
 class DrawnPieces {
  public:
   DrawnPieces(PiecesKind what, size_t ranks, size_t element_bytes, bool in_place, std::mt19937& random,
-              const Elements& elements = {}, size_t scale = 1, size_t of_interest = SIZE_MAX)
+      const Elements& elements = {}, size_t scale = 1, size_t of_interest = SIZE_MAX)
       : kind(what), element(element_bytes), is_in_place(in_place), n_(ranks), scale_(scale), random_(random), of(ranks) {
     root = random_() % n_;
     const size_t equal = length();

@@ -19,8 +19,8 @@ struct PiecesMemory {
 };
 
 // The same on all ranks: drawn from one seed.
-inline void run_drawn(const Group& group, const PiecesMemory& memory, unsigned seed, symm_algorithm_t algorithm,
-                      PiecesKind kind) {
+inline void run_drawn(
+    const Group& group, const PiecesMemory& memory, unsigned seed, symm_algorithm_t algorithm, PiecesKind kind) {
   std::mt19937 random(seed * 16 + static_cast<unsigned>(kind));
   const auto n = static_cast<size_t>(group.size()), me = static_cast<size_t>(group.rank());
   std::vector<bool> is_private;
@@ -78,8 +78,8 @@ inline void run_drawn(const Group& group, const PiecesMemory& memory, unsigned s
       case PiecesKind::scatter:
         return symm_scatter(g, me == drawn.root ? send : nullptr, recv, count, dtype, root, &options, memory.stream);
       case PiecesKind::rows:
-        return symm_allgather_rows(g, send, recv, drawn.rows, drawn.row / drawn.element, drawn.stride / drawn.element, dtype,
-                                   &options, memory.stream);
+        return symm_allgather_rows(
+            g, send, recv, drawn.rows, drawn.row / drawn.element, drawn.stride / drawn.element, dtype, &options, memory.stream);
       default: break;
     }
     if (in_place || !by_device)
@@ -87,8 +87,7 @@ inline void run_drawn(const Group& group, const PiecesMemory& memory, unsigned s
     uint64_t* there[4] = {};
     for (size_t i = 0; i < 4; ++i) there[i] = reinterpret_cast<uint64_t*>(base + PiecesMemory::kLists) + i * n;
     return symm_alltoallv_device(g, send, mine.send_bytes / drawn.element, there[0], send_at == nullptr ? nullptr : there[1],
-                                 recv, mine.recv_bytes / drawn.element, there[2], recv_at == nullptr ? nullptr : there[3], dtype,
-                                 &options, memory.stream);
+        recv, mine.recv_bytes / drawn.element, there[2], recv_at == nullptr ? nullptr : there[3], dtype, &options, memory.stream);
   };
   memory.copy(base, mine.before.data(), mine.before.size());
   for (size_t i = 0; i < 4; ++i)

@@ -13,8 +13,8 @@ constexpr std::chrono::seconds limit{120};
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 Captured bench(int ranks, std::vector<std::string> arguments) {
-  std::vector<std::string> command{SYMM_TOOL, "run",     "-n",   std::to_string(ranks), "--no-prefix", "--timeout", "100",
-                                   "--",      SYMM_TOOL, "bench"};
+  std::vector<std::string> command{
+      SYMM_TOOL, "run", "-n", std::to_string(ranks), "--no-prefix", "--timeout", "100", "--", SYMM_TOOL, "bench"};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return capture(command, limit);
 }
@@ -39,7 +39,7 @@ TEST(Info, JsonSaysWhatIsHere) {
 TEST(Version, IsTheLibrarys) {
   const Captured info = capture({SYMM_TOOL, "info", "--json"}, limit);
   EXPECT_EQ(capture({SYMM_TOOL, "--version"}, limit).out,
-            "symm " + json::parse(info.out)["library"]["version"].get<std::string>() + "\n");
+      "symm " + json::parse(info.out)["library"]["version"].get<std::string>() + "\n");
 }
 
 TEST(Info, TextHasAPicture) {
@@ -103,9 +103,8 @@ TEST_P(Collectives, EveryResultIsChecked) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Collectives,
-                         testing::Combine(testing::Values("allreduce", "reduce_scatter", "allgather", "broadcast", "reduce",
-                                                          "alltoall", "barrier"),
-                                          testing::Values("--symmetric", "--private")));
+    testing::Combine(testing::Values("allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "alltoall", "barrier"),
+        testing::Values("--symmetric", "--private")));
 
 TEST(Bench, EveryTypeAndOp) {
   const Captured result =
@@ -120,7 +119,7 @@ TEST(Bench, TableHasTheColumnsOfNcclTests) {
   const Captured result = bench(2, {"allreduce", "-b", "1K", "-e", "1K", "-n", "3", "-a", "two-shot"});
   ASSERT_EQ(result.status, 0) << result.err;
   for (const char* part : {"size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "out of place",
-                           "in place", "two-shot", "OK"})
+           "in place", "two-shot", "OK"})
     EXPECT_TRUE(contains(result.out, part)) << part << " is missing in\n" << result.out;
 }
 

@@ -28,8 +28,8 @@ TEST_P(SmallFloats, MiddlesGoToTheEvenNeighbour) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SmallFloats,
-                         testing::Values(SYMM_DTYPE_F16, SYMM_DTYPE_BF16, SYMM_DTYPE_F8E4M3, SYMM_DTYPE_F8E5M2));
+INSTANTIATE_TEST_SUITE_P(
+    All, SmallFloats, testing::Values(SYMM_DTYPE_F16, SYMM_DTYPE_BF16, SYMM_DTYPE_F8E4M3, SYMM_DTYPE_F8E5M2));
 
 TEST(SmallFloat, KnownNumbers) {
   EXPECT_EQ(encode(SYMM_DTYPE_F16, 1.0F), 0x3C00U);

@@ -68,7 +68,7 @@ TEST(InfoOnFakes, ThroughSwitches) {
 
 TEST(InfoOnFakes, ThroughSwitchesThatAVirtualMachineHides) {
   EXPECT_EQ(links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=hgx_h100_vm"}),
-            links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=hgx_h100"}));
+      links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=hgx_h100"}));
 }
 
 TEST(InfoOnFakes, APcieBox) {
@@ -91,7 +91,7 @@ TEST(InfoOnFakes, ADeviceThatNvmlDoesNotSee) {
   EXPECT_EQ(found["class"], "unknown");
   EXPECT_TRUE(contains(found["reason"], "NVML does not see device 1 (0000:2d:00.0): Not Found")) << found;
   EXPECT_EQ(links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "FAKE_NVML_BLIND=3", "CUDA_VISIBLE_DEVICES=1,2"})["class"],
-            "fully connected");
+      "fully connected");
 }
 
 TEST(InfoOnFakes, NvmlThatDoesNotStart) {
@@ -113,13 +113,12 @@ TEST(InfoOnFakes, TextHasTheMatrixOrTheReason) {
 
 // Kernels are only written down here, so that the times mean nothing; but everything around them runs.
 TEST(TuneOnFakes, OfTheCudaBackEnd) {
-  const Captured result =
-      on_fakes({"FAKE_CUDA_DEVICES=2"},
-               {SYMM_TOOL, "run", "-n", "2",  "--no-prefix", "--timeout", "90", "--", SYMM_TOOL, "bench", "--tune", "--backend",
-                "cuda",    "-b",  "4K", "-e", "16M",         "-f",        "16", "-n", "2",       "-w",    "1"});
+  const Captured result = on_fakes(
+      {"FAKE_CUDA_DEVICES=2"}, {SYMM_TOOL, "run", "-n", "2", "--no-prefix", "--timeout", "90", "--", SYMM_TOOL, "bench", "--tune",
+                                   "--backend", "cuda", "-b", "4K", "-e", "16M", "-f", "16", "-n", "2", "-w", "1"});
   ASSERT_EQ(result.status, 0) << result.out << result.err;
   for (const char* part : {"\n[cuda 2]\n", "\nll = ", "\none_shot = ", "\ntwo_shot = ", "allgather of bf16", "allreduce of bf16",
-                           " 2097152 ", " 4194304 "})
+           " 2097152 ", " 4194304 "})
     EXPECT_TRUE(contains(result.out, part)) << part << " is missing in\n" << result.out;
 }
 
@@ -127,7 +126,7 @@ TEST(TuneOnFakes, RanksThatDifferAreTold) {
   const std::string differ = std::string("if [ $SYMM_RANK = 1 ]; then export SYMM_CUDA_TUNE=tile=32K; fi; exec ") + SYMM_TOOL +
                              " bench --tune --backend cuda";
   const Captured result = on_fakes({"FAKE_CUDA_DEVICES=2", "SYMM_CUDA_TUNE=stripes=8"},
-                                   {SYMM_TOOL, "run", "-n", "2", "--timeout", "90", "--", "sh", "-c", differ});
+      {SYMM_TOOL, "run", "-n", "2", "--timeout", "90", "--", "sh", "-c", differ});
   EXPECT_EQ(result.status, 1);
   for (const char* side : {"rank 0 has stripes = 8 (SYMM_CUDA_TUNE)", "rank 1 has stripes = 44 (built in)"})
     EXPECT_TRUE(contains(result.err, side)) << side << " is not in\n" << result.err;

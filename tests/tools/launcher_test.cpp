@@ -173,9 +173,9 @@ TEST(Launcher, ProcessesLeftBehindAreEnded) {
   const JobDirectory scratch;
   const std::string pid_file = scratch.path() + "/pid";
   // A child in a session of its own, which no signal to the rank's group reaches.
-  const Captured result = symm_run({"-n", "1", "--grace", "0.1"},
-                                   "setsid sh -c 'echo $$ > " + pid_file + ".new; mv " + pid_file + ".new " + pid_file +
-                                       "; exec sleep 1000' & while ! test -e " + pid_file + "; do sleep 0.01; done");
+  const Captured result = symm_run(
+      {"-n", "1", "--grace", "0.1"}, "setsid sh -c 'echo $$ > " + pid_file + ".new; mv " + pid_file + ".new " + pid_file +
+                                         "; exec sleep 1000' & while ! test -e " + pid_file + "; do sleep 0.01; done");
   EXPECT_EQ(result.status, 0);
   EXPECT_TRUE(contains(result.err, "left processes behind")) << result.err;
   EXPECT_TRUE(gone(pid_file));
@@ -259,16 +259,15 @@ TEST_F(Running, KilledLauncherLeavesNothing) {
 }
 
 TEST(Launcher, HostsAreOneJobWhoseSecretIsInNoArgument) {
-  const Captured result =
-      symm_run({"--hosts", "127.0.0.1:2,me@localhost:1", "--launcher", "sh -c", "--port", "29000"},
-               "secret=$(od -An -v -tx1 $SYMM_SECRET_FILE | tr -d ' \\n');"
-               "echo $SYMM_RANK of $SYMM_SIZE, $SYMM_LOCAL_RANK of $SYMM_LOCAL_SIZE, $SYMM_BOOTSTRAP, ${#secret} \"it's\";"
-               "for of in /proc/[0-9]*; do case $(tr '\\0' ' ' 2>&1 <$of/cmdline) in *$secret*) echo $of;; esac; done");
+  const Captured result = symm_run({"--hosts", "127.0.0.1:2,me@localhost:1", "--launcher", "sh -c", "--port", "29000"},
+      "secret=$(od -An -v -tx1 $SYMM_SECRET_FILE | tr -d ' \\n');"
+      "echo $SYMM_RANK of $SYMM_SIZE, $SYMM_LOCAL_RANK of $SYMM_LOCAL_SIZE, $SYMM_BOOTSTRAP, ${#secret} \"it's\";"
+      "for of in /proc/[0-9]*; do case $(tr '\\0' ' ' 2>&1 <$of/cmdline) in *$secret*) echo $of;; esac; done");
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(sorted_lines(result.out),
-            "[0] 0 of 3, 0 of 2, tcp://127.0.0.1:29000, 64 it's\n"
-            "[1] 1 of 3, 1 of 2, tcp://127.0.0.1:29000, 64 it's\n"
-            "[2] 2 of 3, 0 of 1, tcp://127.0.0.1:29000, 64 it's\n");
+      "[0] 0 of 3, 0 of 2, tcp://127.0.0.1:29000, 64 it's\n"
+      "[1] 1 of 3, 1 of 2, tcp://127.0.0.1:29000, 64 it's\n"
+      "[2] 2 of 3, 0 of 1, tcp://127.0.0.1:29000, 64 it's\n");
 }
 
 TEST(Launcher, ARankThatFailsEndsTheJobOnAllHosts) {

@@ -28,8 +28,8 @@ TEST(Environment, SaysWhoTheRankIsAndNothingElseDoes) {
   ::unsetenv("SYMM_RANK");
   ::unsetenv("RANKING");
   const auto count = [&](const std::string& start) {
-    return std::count_if(environment.begin(), environment.end(),
-                         [&](const std::string& entry) { return entry.rfind(start, 0) == 0; });
+    return std::count_if(
+        environment.begin(), environment.end(), [&](const std::string& entry) { return entry.rfind(start, 0) == 0; });
   };
   EXPECT_EQ(count("SYMM_RANK=2"), 1);
   EXPECT_EQ(count("SYMM_RANK="), 1);
@@ -57,7 +57,7 @@ TEST(Outcome, FirstFailureGivesTheStatus) {
   EXPECT_FALSE(outcome.record(4, SIGTERM, true));
   EXPECT_EQ(outcome.status(), 7);
   EXPECT_EQ(outcome.later(),
-            (std::vector<std::string>{"rank 2 exited with status 9", "ranks 3, 4 were killed by SIGTERM (Terminated)"}));
+      (std::vector<std::string>{"rank 2 exited with status 9", "ranks 3, 4 were killed by SIGTERM (Terminated)"}));
 }
 
 TEST(Outcome, SignalsCountAs128AndMore) {

@@ -40,11 +40,11 @@ TEST(Picture, TreeOfAMachine) {
   const Part machine{
       "machine", "8 GiB", {{"package 0", "CPU", {{"L3 0", "32 MiB", {{"cores 0-3", "", {}}}}}}, {"package 1", "", {}}}};
   EXPECT_EQ(draw(machine),
-            "machine  8 GiB\n"
-            "├─ package 0  CPU\n"
-            "│  └─ L3 0  32 MiB\n"
-            "│     └─ cores 0-3\n"
-            "└─ package 1\n");
+      "machine  8 GiB\n"
+      "├─ package 0  CPU\n"
+      "│  └─ L3 0  32 MiB\n"
+      "│     └─ cores 0-3\n"
+      "└─ package 1\n");
   EXPECT_EQ(to_json(machine)["parts"][0]["parts"][0]["detail"], "32 MiB");
 }
 
@@ -56,9 +56,9 @@ TEST(Picture, ThisMachineHasCores) {
 
 TEST(Picture, LinkMatrix) {
   EXPECT_EQ(link_matrix({{0, 2}, {0, 0}}),
-            "     0  1\n"
-            "  0  -  2\n"
-            "  1  .  -\n");
+      "     0  1\n"
+      "  0  -  2\n"
+      "  1  .  -\n");
 }
 }  // namespace
 }  // namespace symm::tool

@@ -49,10 +49,10 @@ std::vector<symm_algorithm_t> plans(const std::vector<size_t>& sizes) {
       symm_plan_info_t plan{};
       plan.struct_size = sizeof plan;
       EXPECT_EQ(symm_collective_plan(group.get(),
-                                     support::call_of(SYMM_COLLECTIVE_ALLREDUCE, block.at<char>(rank), block.at<char>(rank),
-                                                      bytes, SYMM_DTYPE_U8, SYMM_OP_SUM),
-                                     nullptr, &plan),
-                SYMM_OK);
+                    support::call_of(
+                        SYMM_COLLECTIVE_ALLREDUCE, block.at<char>(rank), block.at<char>(rank), bytes, SYMM_DTYPE_U8, SYMM_OP_SUM),
+                    nullptr, &plan),
+          SYMM_OK);
       if (rank == 0) found.push_back(plan.algorithm);
     }
     EXPECT_EQ(symm_group_finalize(group.get(), nullptr), SYMM_OK);
@@ -62,8 +62,8 @@ std::vector<symm_algorithm_t> plans(const std::vector<size_t>& sizes) {
 
 TEST_F(Tune, WritesATableThatTheLibraryFollows) {
   const Captured result = capture(on_ranks(2, {SYMM_TOOL, "bench", "--tune", "--backend", "host", "--out", file(), "-b", "8",
-                                               "-e", "64K", "-f", "8", "-n", "5", "-w", "1"}),
-                                  limit);
+                                                  "-e", "64K", "-f", "8", "-n", "5", "-w", "1"}),
+      limit);
   ASSERT_EQ(result.status, 0) << result.out << result.err;
   EXPECT_TRUE(contains(result.out, "wrote " + file())) << result.out;
   EXPECT_TRUE(contains(text(), "[host 2]")) << text();
@@ -77,7 +77,7 @@ TEST_F(Tune, WritesATableThatTheLibraryFollows) {
   std::vector<size_t> sizes;
   std::vector<symm_algorithm_t> expected;
   for (const size_t bytes : {size_t{1}, static_cast<size_t>(ll), static_cast<size_t>(ll) + 1, static_cast<size_t>(one_shot),
-                             static_cast<size_t>(one_shot) + 1, size_t{4} << 20}) {
+           static_cast<size_t>(one_shot) + 1, size_t{4} << 20}) {
     if (bytes == 0) continue;
     sizes.push_back(bytes);
     expected.push_back(bytes <= ll ? SYMM_ALGORITHM_LL : bytes <= one_shot ? SYMM_ALGORITHM_ONE_SHOT : SYMM_ALGORITHM_TWO_SHOT);
@@ -87,11 +87,11 @@ TEST_F(Tune, WritesATableThatTheLibraryFollows) {
 
 TEST_F(Tune, AnotherTableGivesOtherPlans) {
   EXPECT_EQ(plans({56, 57, 1024, 1025}), (std::vector<symm_algorithm_t>{SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT,
-                                                                        SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT}));
+                                             SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT}));
   std::ofstream(file()) << "[host 2]\nll = 4\none_shot = 64K\n[host 3]\none_shot = 0\n";
   setenv("SYMM_PLAN_FILE", file().c_str(), 1);
   EXPECT_EQ(plans({4, 5, 65536, 65537}), (std::vector<symm_algorithm_t>{SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT,
-                                                                        SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT}));
+                                             SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT}));
 }
 
 TEST_F(Tune, StandardOutputIsTheTableAlone) {

@@ -50,8 +50,8 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
   rank_ = group_.rank();
   ranks_ = group_.size();
   if (options_.root >= ranks_)
-    throw std::runtime_error("--root is " + std::to_string(options_.root) + ", but there are only " + std::to_string(ranks_) +
-                             " ranks");
+    throw std::runtime_error(
+        "--root is " + std::to_string(options_.root) + ", but there are only " + std::to_string(ranks_) + " ranks");
   // At least one element for every rank, whatever was asked for.
   const size_t largest = std::max<size_t>(options_.end, static_cast<size_t>(ranks_) * sizeof(double));
   const size_t half = (largest + page - 1) / page * page;

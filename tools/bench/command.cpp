@@ -55,10 +55,10 @@ BenchOptions finish(const Arguments& arguments) {
     if (!arguments.collective.empty())
       throw CLI::ValidationError("--tune", "measures what the plan needs, so it takes no collective");
   } else if (options.traits == nullptr) {
-    throw CLI::ValidationError("collective",
-                               "'" + arguments.collective +
-                                   "' is not known; known are allreduce, reduce_scatter, allgather, broadcast, reduce, "
-                                   "alltoall, barrier");
+    throw CLI::ValidationError(
+        "collective", "'" + arguments.collective +
+                          "' is not known; known are allreduce, reduce_scatter, allgather, broadcast, reduce, "
+                          "alltoall, barrier");
   }
   options.begin = size_option("--begin", arguments.begin);
   options.end = size_option("--end", arguments.end);
@@ -82,8 +82,8 @@ void add_bench(CLI::App& app, Action& action) {
   BenchOptions& options = arguments->options;
   CLI::App* bench =
       app.add_subcommand("bench", "Measure a collective and check every result; start it by symm run or another launcher");
-  bench->add_option("collective", arguments->collective,
-                    "allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall, barrier");
+  bench->add_option(
+      "collective", arguments->collective, "allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall, barrier");
   bench->add_option("-b,--begin", arguments->begin, "Smallest size in bytes; K, M, G are powers of 1024")->capture_default_str();
   auto* end = bench->add_option("-e,--end", arguments->end, "Largest size")->capture_default_str();
   bench->add_option("-f,--factor", options.factor, "Factor between sizes")->check(CLI::Range(1.01, 1e6))->capture_default_str();
@@ -107,14 +107,13 @@ void add_bench(CLI::App& app, Action& action) {
   bench->add_flag("--in-place", arguments->in_place, "In place only");
   bench->add_flag("--out-of-place", arguments->out_of_place, "Out of place only");
   bench->add_flag("--json", options.json, "Write JSON (under symm run use its --no-prefix)");
-  auto* tune =
-      bench->add_flag("--tune", options.tune,
-                      "Instead of a collective: measure where one algorithm should give way to the next, for this number of "
-                      "ranks, and write a table for SYMM_PLAN_FILE; takes -b, -e, -f, -w, -n");
+  auto* tune = bench->add_flag("--tune", options.tune,
+      "Instead of a collective: measure where one algorithm should give way to the next, for this number of "
+      "ranks, and write a table for SYMM_PLAN_FILE; takes -b, -e, -f, -w, -n");
   bench->add_option("--out", options.out, "With --tune: the file to write; standard output if there is none")->needs(tune);
   bench->add_option("--backend", arguments->backend, "With --tune: auto, host or cuda")->capture_default_str()->needs(tune);
   for (const char* name :
-       {"--type", "--op", "--algorithm", "--root", "--check", "--private", "--in-place", "--out-of-place", "--json"})
+      {"--type", "--op", "--algorithm", "--root", "--check", "--private", "--in-place", "--out-of-place", "--json"})
     tune->excludes(bench->get_option(name));
   bench->callback([&action, arguments, end] {
     arguments->options.end_given = end->count() > 0;

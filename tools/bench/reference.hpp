@@ -83,7 +83,7 @@ inline float decode(Code dtype, uint64_t code) {
     const int one = 1 << format.mantissa_bits;
     const int fraction = static_cast<int>(magnitude) & (one - 1);
     value = std::ldexp(static_cast<float>(exponent == 0 ? fraction : fraction + one),
-                       std::max(exponent, 1) - format.bias - format.mantissa_bits);
+        std::max(exponent, 1) - format.bias - format.mantissa_bits);
   }
   return magnitude != code ? -value : value;
 }

@@ -35,7 +35,7 @@ double average_bus_bandwidth(const BenchOptions& options, const std::vector<Row>
 
 std::string table_header(const BenchOptions& options, int ranks, const std::string& bootstrap) {
   std::string out = print("# symm bench %s: %d ranks by %s, %s memory, times of the slowest rank (p50)\n#\n",
-                          options.traits->name, ranks, bootstrap.c_str(), options.symmetric ? "symmetric" : "private");
+      options.traits->name, ranks, bootstrap.c_str(), options.symmetric ? "symmetric" : "private");
   if (!has_size(options)) return out + print("# %10s %10s\n# %10s %10s\n", "ranks", "time", "", "(us)");
   std::string names = print("# %10s %12s %7s %6s %5s", "size", "count", "type", "redop", "root");
   std::string units = print("# %10s %12s %7s %6s %5s", "(B)", "(elements)", "", "", "");
@@ -54,7 +54,7 @@ std::string table_row(const BenchOptions& options, const Row& row, int ranks) {
   std::string out;
   if (has_size(options)) {
     out = print("  %10llu %12llu %7s %6s %5d", static_cast<unsigned long long>(row.bytes),
-                static_cast<unsigned long long>(row.count), row.type.c_str(), row.op.c_str(), row.root);
+        static_cast<unsigned long long>(row.count), row.type.c_str(), row.op.c_str(), row.root);
   } else {
     out = print("  %10d", ranks);
   }
@@ -69,7 +69,7 @@ std::string table_footer(const BenchOptions& options, const std::vector<Row>& ro
   if (!has_size(options)) return "";
   const uint64_t wrong = total_wrong(rows);
   std::string out = options.check ? print("# Wrong elements    : %llu %s\n", static_cast<unsigned long long>(wrong),
-                                          wrong == 0 ? "OK" : "FAILED")
+                                        wrong == 0 ? "OK" : "FAILED")
                                   : std::string("# Wrong elements    : not checked\n");
   return out + print("# Avg bus bandwidth : %.4g GB/s\n", average_bus_bandwidth(options, rows, ranks));
 }
@@ -81,29 +81,20 @@ uint64_t total_wrong(const std::vector<Row>& rows) {
 }
 
 nlohmann::json bench_json(const BenchOptions& options, const std::vector<Row>& rows, int ranks) {
-  nlohmann::json out{
-      {"collective", options.traits->name}, {"ranks", ranks},           {"memory", options.symmetric ? "symmetric" : "private"},
-      {"warmup", options.warmup},           {"checked", options.check}, {"wrong", total_wrong(rows)},
-      {"results", nlohmann::json::array()}};
+  nlohmann::json out{{"collective", options.traits->name}, {"ranks", ranks},
+      {"memory", options.symmetric ? "symmetric" : "private"}, {"warmup", options.warmup}, {"checked", options.check},
+      {"wrong", total_wrong(rows)}, {"results", nlohmann::json::array()}};
   for (const Row& row : rows) {
     for (const Result* result : {&row.out_of_place, &row.in_place}) {
       if (!result->measured) continue;
       nlohmann::json entry{
           {"time_us", {{"p50", result->p50_us}, {"min", result->min_us}, {"p99", result->p99_us}, {"max", result->max_us}}},
-          {"iterations", result->iterations},
-          {"slowest_rank", result->slowest_rank}};
+          {"iterations", result->iterations}, {"slowest_rank", result->slowest_rank}};
       if (has_size(options)) {
         const double bandwidth = result->algorithm_bandwidth(row.bytes);
-        entry.update({{"size", row.bytes},
-                      {"count", row.count},
-                      {"type", row.type},
-                      {"redop", row.op},
-                      {"root", row.root},
-                      {"in_place", result == &row.in_place},
-                      {"algorithm", result->algorithm},
-                      {"algbw", bandwidth},
-                      {"busbw", bandwidth * bus_factor(options.traits->operation, ranks)},
-                      {"wrong", result->wrong}});
+        entry.update({{"size", row.bytes}, {"count", row.count}, {"type", row.type}, {"redop", row.op}, {"root", row.root},
+            {"in_place", result == &row.in_place}, {"algorithm", result->algorithm}, {"algbw", bandwidth},
+            {"busbw", bandwidth * bus_factor(options.traits->operation, ranks)}, {"wrong", result->wrong}});
       }
       out["results"].push_back(entry);
     }

@@ -28,21 +28,17 @@ struct Question {
 std::vector<Question> questions(symm_backend_t backend) {
   constexpr uint64_t mega = uint64_t{1} << 20;
   if (backend == SYMM_BACKEND_HOST) {
-    return {{"allreduce",
-             SYMM_DTYPE_F32,
-             mega,
-             {{SYMM_ALGORITHM_LL, "ll"}, {SYMM_ALGORITHM_ONE_SHOT, "one_shot"}, {SYMM_ALGORITHM_TWO_SHOT, ""}}}};
+    return {{"allreduce", SYMM_DTYPE_F32, mega,
+        {{SYMM_ALGORITHM_LL, "ll"}, {SYMM_ALGORITHM_ONE_SHOT, "one_shot"}, {SYMM_ALGORITHM_TWO_SHOT, ""}}}};
   }
   const auto between = [](const char* collective, symm_dtype_t dtype, uint64_t end, symm_algorithm_t algorithm, const char* key) {
     return Question{collective, dtype, end, {{algorithm, key}, {SYMM_ALGORITHM_TWO_SHOT_STAGED, ""}}};
   };
   return {between("allreduce", SYMM_DTYPE_I32, 2 * mega, SYMM_ALGORITHM_LL, "ll"),
-          between("allgather", SYMM_DTYPE_BF16, 16 * mega, SYMM_ALGORITHM_MARKED, "marked"),
-          between("reduce_scatter", SYMM_DTYPE_BF16, 16 * mega, SYMM_ALGORITHM_ONE_SHOT, "scatter"),
-          {"allreduce",
-           SYMM_DTYPE_BF16,
-           64 * mega,
-           {{SYMM_ALGORITHM_ONE_SHOT, "one_shot"}, {SYMM_ALGORITHM_TWO_SHOT, "two_shot"}, {SYMM_ALGORITHM_TWO_SHOT_STAGED, ""}}}};
+      between("allgather", SYMM_DTYPE_BF16, 16 * mega, SYMM_ALGORITHM_MARKED, "marked"),
+      between("reduce_scatter", SYMM_DTYPE_BF16, 16 * mega, SYMM_ALGORITHM_ONE_SHOT, "scatter"),
+      {"allreduce", SYMM_DTYPE_BF16, 64 * mega,
+          {{SYMM_ALGORITHM_ONE_SHOT, "one_shot"}, {SYMM_ALGORITHM_TWO_SHOT, "two_shot"}, {SYMM_ALGORITHM_TWO_SHOT_STAGED, ""}}}};
 }
 
 class Tuner {

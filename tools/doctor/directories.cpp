@@ -59,20 +59,20 @@ Finding check_runtime_directory(const std::string& path) {
     const std::string parent = fs::path(path).parent_path().string();
     if (::access(parent.c_str(), W_OK | X_OK) == 0) return {check, Verdict::ok, path + " (not there yet; can be made)", ""};
     return {check, Verdict::failure, path + " cannot be made: " + parent + ": " + std::strerror(errno),
-            "Make " + parent + " writable" + elsewhere};
+        "Make " + parent + " writable" + elsewhere};
   }
   if (!S_ISDIR(info.st_mode)) {
     return {check, Verdict::failure, path + " is " + (S_ISLNK(info.st_mode) ? "a symbolic link" : "not a directory"),
-            "Remove it" + elsewhere};
+        "Remove it" + elsewhere};
   }
   if (info.st_uid != ::geteuid()) {
     return {check, Verdict::failure,
-            path + " belongs to user " + std::to_string(info.st_uid) + ", you are " + std::to_string(::geteuid()),
-            "Somebody may be trying to listen in. Have it removed" + elsewhere};
+        path + " belongs to user " + std::to_string(info.st_uid) + ", you are " + std::to_string(::geteuid()),
+        "Somebody may be trying to listen in. Have it removed" + elsewhere};
   }
   if ((info.st_mode & 077) != 0) {
     return {check, Verdict::failure, path + " has mode " + octal(info.st_mode) + " and so is open to others",
-            "chmod 0700 " + path + elsewhere};
+        "chmod 0700 " + path + elsewhere};
   }
   return {check, Verdict::ok, path, ""};
 }
@@ -85,7 +85,7 @@ Finding judge_socket_path(const std::string& directory, bool proc_mounted) {
   if (fits) return {check, Verdict::ok, directory + " is short enough", ""};
   if (proc_mounted) return {check, Verdict::ok, "those that exceed the limit of 107 bytes are reached through /proc/self/fd", ""};
   return {check, Verdict::failure, "below " + directory + " they may exceed the limit of 107 bytes, and /proc is not mounted",
-          "Mount /proc, or set XDG_RUNTIME_DIR to a shorter path."};
+      "Mount /proc, or set XDG_RUNTIME_DIR to a shorter path."};
 }
 
 Finding check_leftovers(const std::string& run_parent, const std::string& library) {
@@ -94,8 +94,8 @@ Finding check_leftovers(const std::string& run_parent, const std::string& librar
   left.insert(left.end(), groups.begin(), groups.end());
   if (left.empty()) return {"leftovers", Verdict::ok, "no directories of killed jobs", ""};
   return {"leftovers", Verdict::note,
-          std::to_string(left.size()) + (left.size() == 1 ? " directory" : " directories") + " of killed jobs",
-          "Harmless; to remove: rm -r " + join(left, " ")};
+      std::to_string(left.size()) + (left.size() == 1 ? " directory" : " directories") + " of killed jobs",
+      "Harmless; to remove: rm -r " + join(left, " ")};
 }
 
 Namespaces own_namespaces() {
@@ -126,8 +126,7 @@ Finding judge_namespaces(const Namespaces& namespaces, bool peer_pidfd) {
     return {"namespaces", Verdict::ok, "those of the machine; Yama's ptrace_scope does not matter (nothing is traced)", ""};
   const std::string detail = "own " + join(own, ", ") + (own.size() == 1 ? " namespace" : " namespaces") + " (a container)";
   if (namespaces.pid && !peer_pidfd) {
-    return {
-        "namespaces", Verdict::note, detail,
+    return {"namespaces", Verdict::note, detail,
         "Ranks in different containers need a shared directory (docker -v) and, on a kernel before 6.5, --pid=host to see each "
         "other die at once. Within one container nothing is needed."};
   }

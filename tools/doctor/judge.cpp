@@ -12,12 +12,11 @@ Finding judge_shared_memory_mount(const std::optional<Space>& mount) {
   constexpr uint64_t small = uint64_t{1} << 30;
   if (!mount) {
     return {check, Verdict::note, "not mounted",
-            "symm does not need it (it uses memfd). MPI, NCCL and PyTorch do: mount a tmpfs there."};
+        "symm does not need it (it uses memfd). MPI, NCCL and PyTorch do: mount a tmpfs there."};
   }
   const std::string detail = format_bytes(mount->free) + " free of " + format_bytes(mount->total);
   if (mount->total >= small) return {check, Verdict::ok, detail, ""};
-  return {
-      check, Verdict::note, detail,
+  return {check, Verdict::note, detail,
       "symm does not need it (it uses memfd, which this limit does not bind). MPI, NCCL and PyTorch do: start the container with "
       "--shm-size=8g or --ipc=host."};
 }
@@ -51,7 +50,7 @@ Finding judge_locked_memory(const Limit& limit, bool cuda) {
   if (!cuda || limit.soft >= usual)
     return {"locked memory", Verdict::ok, detail + (cuda ? "" : " (the host back end locks none)"), ""};
   return {"locked memory", Verdict::warning, detail,
-          "Drivers of networks and GPUs lock memory: ulimit -l unlimited, or docker --ulimit memlock=-1"};
+      "Drivers of networks and GPUs lock memory: ulimit -l unlimited, or docker --ulimit memlock=-1"};
 }
 
 Finding judge_processors(int usable, const std::optional<double>& quota) {
@@ -64,12 +63,12 @@ Finding judge_processors(int usable, const std::optional<double>& quota) {
   }
   if (quota && *quota + 0.01 < usable) {
     return {check, Verdict::warning, detail,
-            "Ranks that spin use up the quota and are then stopped for the rest of each period. Use no more ranks than the quota "
-            "grants, or raise it (docker --cpus), or allow fewer processors (docker --cpuset-cpus, taskset)."};
+        "Ranks that spin use up the quota and are then stopped for the rest of each period. Use no more ranks than the quota "
+        "grants, or raise it (docker --cpus), or allow fewer processors (docker --cpuset-cpus, taskset)."};
   }
   if (usable == 1) {
     return {check, Verdict::note, detail,
-            "Several ranks take turns on it: right, but slow. Allow more (taskset, docker --cpuset-cpus)."};
+        "Several ranks take turns on it: right, but slow. Allow more (taskset, docker --cpuset-cpus)."};
   }
   return {check, Verdict::ok, detail, ""};
 }
@@ -77,8 +76,8 @@ Finding judge_processors(int usable, const std::optional<double>& quota) {
 Finding judge_memfd(const Feature& memfd) {
   if (memfd.available) return {"shared memory", Verdict::ok, "memfd_create, fallocate and seals work", ""};
   return {"shared memory", Verdict::failure, memfd.reason,
-          "Ranks share memory by memfd_create with seals (Linux 3.17). Allow it in the container's seccomp profile, or raise the "
-          "memory limit if the message says that memory is short."};
+      "Ranks share memory by memfd_create with seals (Linux 3.17). Allow it in the container's seccomp profile, or raise the "
+      "memory limit if the message says that memory is short."};
 }
 
 Finding judge_pidfd(const Feature& pidfd, const Feature& peer_pidfd) {
@@ -86,11 +85,10 @@ Finding judge_pidfd(const Feature& pidfd, const Feature& peer_pidfd) {
     return {"death of a peer", Verdict::ok, "SO_PEERPIDFD: seen across pid namespaces, without a race", ""};
   if (pidfd.available) {
     return {"death of a peer", Verdict::note, "pidfd_open works, SO_PEERPIDFD does not (" + peer_pidfd.reason + ")",
-            "Ranks in one pid namespace lose nothing. Between namespaces the death of a rank is then seen by its closed socket, "
-            "which a forked child can hold open. Linux 6.5 or newer has SO_PEERPIDFD."};
+        "Ranks in one pid namespace lose nothing. Between namespaces the death of a rank is then seen by its closed socket, "
+        "which a forked child can hold open. Linux 6.5 or newer has SO_PEERPIDFD."};
   }
-  return {
-      "death of a peer", Verdict::warning, pidfd.reason,
+  return {"death of a peer", Verdict::warning, pidfd.reason,
       "The death of a rank is seen by its closed socket only, which a forked child can hold open. Use Linux 5.3 or newer, and "
       "allow pidfd_open in the container's seccomp profile."};
 }
@@ -105,7 +103,7 @@ Finding judge_huge_pages(const std::string& setting) {
   if (setting.empty()) return {check, Verdict::note, "the kernel does not say whether shared memory may use huge pages", ""};
   if (setting != "never" && setting != "deny") return {check, Verdict::ok, "shared memory: " + setting, ""};
   return {check, Verdict::note, "shared memory: " + setting,
-          "Large transfers gain from huge pages. As root: echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled"};
+      "Large transfers gain from huge pages. As root: echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled"};
 }
 
 Finding judge_cuda_driver(const CudaDriver& driver, bool library_can, const std::string& library_reason) {
@@ -113,8 +111,7 @@ Finding judge_cuda_driver(const CudaDriver& driver, bool library_can, const std:
   const std::string devices = std::to_string(driver.devices) + (driver.devices == 1 ? " device" : " devices");
   if (!driver.present) return {check, Verdict::ok, "none: the host back end is used (" + driver.reason + ")", ""};
   if (!driver.usable) {
-    return {
-        check, Verdict::warning, driver.reason,
+    return {check, Verdict::warning, driver.reason,
         "The driver is installed but does not work, so only the host back end can be used. See nvidia-smi; in a container start "
         "with --gpus all, and check CUDA_VISIBLE_DEVICES and the permissions of /dev/nvidia*."};
   }
@@ -122,7 +119,7 @@ Finding judge_cuda_driver(const CudaDriver& driver, bool library_can, const std:
   const std::string detail = devices + ", CUDA " + version;
   if (library_can) return {check, Verdict::ok, detail, ""};
   return {check, Verdict::note, detail + ", which this library does not use: " + library_reason,
-          "Ranks work on host memory. Use a build of libsymm with the CUDA back end (symm info shows what this one has)."};
+      "Ranks work on host memory. Use a build of libsymm with the CUDA back end (symm info shows what this one has)."};
 }
 
 Finding judge_peer_access(int devices) {

@@ -56,6 +56,6 @@ Finding self_test() {
     return {"self test", Verdict::ok, "two ranks formed a group, shared memory, signalled and all-reduced", ""};
   const std::string first_line = result.err.substr(0, result.err.find('\n'));
   return {"self test", Verdict::failure, first_line.empty() ? "ended with status " + std::to_string(result.status) : first_line,
-          "Mend what is reported above first. SYMM_LOG=debug symm run -n 2 -- symm self-test shows more."};
+      "Mend what is reported above first. SYMM_LOG=debug symm run -n 2 -- symm self-test shows more."};
 }
 }  // namespace symm::tool

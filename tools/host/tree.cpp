@@ -127,8 +127,7 @@ Part cores(Range range) {
   const std::string first = std::to_string(range.front().index[in_core]);
   const size_t threads = range.size() / static_cast<size_t>(count);
   return {count == 1 ? "core " + first : "cores " + first + "-" + std::to_string(range.back().index[in_core]),
-          "processors " + list(range) + (threads > 1 ? ", " + std::to_string(threads) + " per core" : ""),
-          {}};
+      "processors " + list(range) + (threads > 1 ? ", " + std::to_string(threads) + " per core" : ""), {}};
 }
 
 // The value of a line "key : value" or "key: value".

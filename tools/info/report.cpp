@@ -14,16 +14,10 @@ json feature(int32_t available, const char* reason) {
 
 json device_report(symm_backend_t backend, int32_t device) {
   const symm_device_info_t info = device_info(backend, device);
-  return {{"device", info.device},
-          {"name", info.name},
-          {"uuid", info.uuid},
-          {"memory_bytes", info.memory_bytes},
-          {"compute_units", info.compute_units},
-          {"multicast", feature(info.multicast, info.multicast_reason)},
-          {"fabric", feature(info.fabric, info.fabric_reason)},
-          {"dmabuf", feature(info.dmabuf, info.dmabuf_reason)},
-          {"host_memory", feature(info.host_memory, info.host_memory_reason)},
-          {"numa_node", info.numa_node}};
+  return {{"device", info.device}, {"name", info.name}, {"uuid", info.uuid}, {"memory_bytes", info.memory_bytes},
+      {"compute_units", info.compute_units}, {"multicast", feature(info.multicast, info.multicast_reason)},
+      {"fabric", feature(info.fabric, info.fabric_reason)}, {"dmabuf", feature(info.dmabuf, info.dmabuf_reason)},
+      {"host_memory", feature(info.host_memory, info.host_memory_reason)}, {"numa_node", info.numa_node}};
 }
 
 json links_report(symm_backend_t backend, int32_t devices) {
@@ -34,8 +28,8 @@ json links_report(symm_backend_t backend, int32_t devices) {
     return {{"class", "unknown"}, {"reason", symm_last_error()}};
   json rows = json::array();
   for (size_t row = 0; row < n; ++row) {
-    rows.push_back(std::vector<int32_t>(links.begin() + static_cast<std::ptrdiff_t>(row * n),
-                                        links.begin() + static_cast<std::ptrdiff_t>((row + 1) * n)));
+    rows.push_back(std::vector<int32_t>(
+        links.begin() + static_cast<std::ptrdiff_t>(row * n), links.begin() + static_cast<std::ptrdiff_t>((row + 1) * n)));
   }
   const char* name = kind == SYMM_TOPOLOGY_FULLY_CONNECTED    ? "fully connected"
                      : kind == SYMM_TOPOLOGY_HYBRID_CUBE_MESH ? "hybrid cube mesh"

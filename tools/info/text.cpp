@@ -64,7 +64,7 @@ std::string limits_text(const json& limits) {
   if (limits.contains("memory_control_group_bytes")) {
     const json& group = limits.at("memory_control_group_bytes");
     table.add({"memory control group",
-               format_bytes(group.at("free").get<uint64_t>()) + " left of " + format_bytes(group.at("limit").get<uint64_t>())});
+        format_bytes(group.at("free").get<uint64_t>()) + " left of " + format_bytes(group.at("limit").get<uint64_t>())});
   }
   return table.text();
 }

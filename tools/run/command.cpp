@@ -27,15 +27,14 @@ void add_run(CLI::App& app, Action& action, bool dashes, const std::vector<std::
   run->add_option("-n,--ranks", arguments->options.ranks, "Number of ranks, required without --hosts")
       ->check(CLI::Range(1, 4096));
   run->add_option("--hosts", arguments->hosts, "Machines, each with its number of ranks: a:4,b:4");
-  run->add_option("--launcher", arguments->options.launcher,
-                  "How a machine, %h, is given a line for a shell; its input is passed on")
+  run->add_option(
+         "--launcher", arguments->options.launcher, "How a machine, %h, is given a line for a shell; its input is passed on")
       ->capture_default_str();
   run->add_option("--port", arguments->options.port, "Where rank 0 listens, with --hosts; otherwise any")
       ->check(CLI::Range(1, 65535));
   run->add_option("--part", arguments->part)->group("");
   run->add_option("--timeout", arguments->timeout, "End the job after so many seconds (status 124)")->check(CLI::PositiveNumber);
-  run->add_option(
-         "--grace", arguments->grace,
+  run->add_option("--grace", arguments->grace,
          "Seconds that the other ranks have to end by themselves after a failure, and again after SIGTERM before SIGKILL")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
@@ -66,8 +65,8 @@ void add_run(CLI::App& app, Action& action, bool dashes, const std::vector<std::
       options.grace = from_seconds(arguments->grace);
       if (arguments->timeout > 0) options.timeout = from_seconds(arguments->timeout);
       if (!options.hosts.empty()) {  // each part does what is asked for but the time-out
-        std::vector<std::string> parts{"--grace", std::to_string(arguments->grace), "--bind",
-                                       options.bind == Bind::core ? "core" : "none"};
+        std::vector<std::string> parts{
+            "--grace", std::to_string(arguments->grace), "--bind", options.bind == Bind::core ? "core" : "none"};
         if (arguments->no_prefix) parts.emplace_back("--no-prefix");
         if (!options.tag.empty()) parts.insert(parts.end(), {"--tag", options.tag});
         parts.emplace_back("--");

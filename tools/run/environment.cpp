@@ -11,19 +11,17 @@
 
 namespace symm::tool {
 namespace {
-constexpr std::array<std::string_view, 18> foreign_names = {
-    "RANK",         "WORLD_SIZE",   "LOCAL_RANK",   "LOCAL_WORLD_SIZE", "GROUP_RANK",           "PMI_FD",
-    "PMI_RANK",     "PMI_SIZE",     "PMI_PORT",     "PMI_ID",           "MPI_LOCALRANKID",      "MPI_LOCALNRANKS",
-    "SLURM_PROCID", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_LOCALID",    "SLURM_STEP_NUM_TASKS", "SYMM_RUN_TERMINAL"};
-constexpr std::array<std::string_view, 9> foreign_prefixes = {"OMPI_COMM_WORLD_", "PMIX_",         "SYMM_RANK",
-                                                              "SYMM_SIZE",        "SYMM_LOCAL_",   "SYMM_JOB",
-                                                              "SYMM_BOOTSTRAP",   "TORCHELASTIC_", "SLURM_STEP_TASKS_PER_NODE"};
+constexpr std::array<std::string_view, 18> foreign_names = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
+    "PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "SLURM_PROCID", "SLURM_NTASKS",
+    "SLURM_NPROCS", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", "SYMM_RUN_TERMINAL"};
+constexpr std::array<std::string_view, 9> foreign_prefixes = {"OMPI_COMM_WORLD_", "PMIX_", "SYMM_RANK", "SYMM_SIZE",
+    "SYMM_LOCAL_", "SYMM_JOB", "SYMM_BOOTSTRAP", "TORCHELASTIC_", "SLURM_STEP_TASKS_PER_NODE"};
 
 bool foreign(std::string_view entry) {
   const std::string_view name = entry.substr(0, entry.find('='));
   return std::find(foreign_names.begin(), foreign_names.end(), name) != foreign_names.end() ||
          std::any_of(foreign_prefixes.begin(), foreign_prefixes.end(),
-                     [&](std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; });
+             [&](std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; });
 }
 }  // namespace
 

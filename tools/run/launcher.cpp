@@ -61,7 +61,7 @@ std::string Launcher::prefix(int rank, bool colour) const {
   static constexpr Colour colours[] = {Colour::cyan, Colour::green, Colour::yellow, Colour::magenta, Colour::blue, Colour::red};
   const std::string tag = options_.tag.empty() ? "" : options_.tag + " ";
   return paint("[" + tag + std::to_string(job_.first + rank) + "]", colours[static_cast<size_t>(rank) % std::size(colours)],
-               colour) +
+             colour) +
          " ";
 }
 
@@ -96,7 +96,7 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
   if (!options_.hosts.empty()) {
     const auto& [host, ranks] = options_.hosts[static_cast<size_t>(rank)];
     JobPart part{0, 0, job_.id,
-                 options_.hosts[0].first.substr(options_.hosts[0].first.find('@') + 1) + ":" + std::to_string(options_.port)};
+        options_.hosts[0].first.substr(options_.hosts[0].first.find('@') + 1) + ":" + std::to_string(options_.port)};
     for (int i = 0; i < options_.ranks; ++i) {
       const int here = options_.hosts[static_cast<size_t>(i)].second;
       part.size += here;
@@ -140,7 +140,7 @@ bool Launcher::turn() {
   want(options_.part && stage_ == Stage::running  ? STDIN_FILENO
        : options_.part || !options_.hosts.empty() ? -1
                                                   : input_.readable_fd(),
-       POLLIN);
+      POLLIN);
   want(input_.writable_fd(), POLLOUT);
   const size_t first_stream = polled.size();
   for (const auto& rank : ranks_) {

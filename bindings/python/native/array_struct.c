@@ -36,6 +36,6 @@ PyObject* array_struct_read(PyObject* capsule) {
   }
   for (i = 0; i < array->ndim; ++i) count *= array->shape[i];
   return Py_BuildValue("NLiOOO", PyLong_FromVoidPtr(array->data), count, dtype_of(array->kind, array->itemsize),
-                       array->flags & CONTIGUOUS ? Py_True : Py_False, array->flags & WRITABLE ? Py_True : Py_False,
-                       (array->flags & ALIGNED) && (array->flags & NATIVE_ORDER) ? Py_True : Py_False);
+      array->flags & CONTIGUOUS ? Py_True : Py_False, array->flags & WRITABLE ? Py_True : Py_False,
+      (array->flags & ALIGNED) && (array->flags & NATIVE_ORDER) ? Py_True : Py_False);
 }

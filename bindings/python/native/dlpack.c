@@ -66,8 +66,8 @@ static PyObject* describe(const tensor_t* tensor, int writable) {
   }
   if (shape != NULL) {
     result = Py_BuildValue("NLiiiOOO", PyLong_FromVoidPtr((char*)tensor->data + tensor->byte_offset), (long long)count,
-                           (int)tensor->code << 8 | tensor->bits, (int)tensor->device_type, (int)tensor->device_id,
-                           is_contiguous(tensor) ? Py_True : Py_False, writable ? Py_True : Py_False, shape);
+        (int)tensor->code << 8 | tensor->bits, (int)tensor->device_type, (int)tensor->device_id,
+        is_contiguous(tensor) ? Py_True : Py_False, writable ? Py_True : Py_False, shape);
     Py_DECREF(shape);
   }
   return result;
@@ -139,8 +139,8 @@ static int fill(tensor_t* tensor, int64_t* extents, PyObject* shape, Py_ssize_t 
   return 1;
 }
 
-PyObject* dlpack_make(PyObject* owner, PyObject* address, int dtype, PyObject* shape, int device_type, int device_id,
-                      int versioned) {
+PyObject* dlpack_make(
+    PyObject* owner, PyObject* address, int dtype, PyObject* shape, int device_type, int device_id, int versioned) {
   const Py_ssize_t ndim = PyTuple_Size(shape);
   PyObject* capsule;
   export_t* made;

@@ -9,7 +9,7 @@
 PyObject* dlpack_read(PyObject* capsule);
 
 /* A capsule of contiguous memory that keeps `owner` alive until its consumer lets go. */
-PyObject* dlpack_make(PyObject* owner, PyObject* address, int dtype, PyObject* shape, int device_type, int device_id,
-                      int versioned);
+PyObject* dlpack_make(
+    PyObject* owner, PyObject* address, int dtype, PyObject* shape, int device_type, int device_id, int versioned);
 
 #endif

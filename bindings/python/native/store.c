@@ -62,10 +62,10 @@ int symm_py_group_config(PyObject* from, symm_group_config_t* to, symm_py_store*
   memset(store, 0, sizeof *store);
   *to = defaults;
   if (!symm_py_fields(from,
-                      "rank:i size:i backend:i device:i flags:u address:z store:O create_timeout_ms:u timeout_ms:u name:z "
-                      "scratch_bytes:u channels:i",
-                      &to->rank, &to->size, &to->backend, &to->device, &to->flags, &to->bootstrap, &user, &to->create_timeout_ms,
-                      &to->timeout_ms, &to->name, &to->scratch_bytes, &to->channels))
+          "rank:i size:i backend:i device:i flags:u address:z store:O create_timeout_ms:u timeout_ms:u name:z "
+          "scratch_bytes:u channels:i",
+          &to->rank, &to->size, &to->backend, &to->device, &to->flags, &to->bootstrap, &user, &to->create_timeout_ms,
+          &to->timeout_ms, &to->name, &to->scratch_bytes, &to->channels))
     return 0;
   if (user == Py_None) return 1;
   Py_INCREF(user);

@@ -162,7 +162,7 @@ static int array_of(PyObject* from, const char* name, char kind, size_t size, vo
     } else {
       wait->struct_size = size;
       is_read = is_read && symm_py_fields(item, "rank:i channel:i compare:i value:u", &wait->rank, &wait->channel, &wait->compare,
-                                          &wait->value);
+                               &wait->value);
     }
     Py_XDECREF(item);
     if (!is_read) return 0;

@@ -108,7 +108,7 @@ template <int kWidth, int kMantissa, int kBias, uint32_t kTop, uint32_t kSpecial
     const VU placed = hn::ShiftLeft<kShift>(magnitude);
     const VU number = hn::BitCast(d, hn::Mul(hn::BitCast(DF(), placed), scale));
     const auto is_special = hn::Gt(hn::BitCast(hn::ScalableTag<int32_t>(), magnitude),
-                                   hn::Set(hn::ScalableTag<int32_t>(), static_cast<int32_t>(kSpecial) - 1));
+        hn::Set(hn::ScalableTag<int32_t>(), static_cast<int32_t>(kSpecial) - 1));
     const VU special = hn::Or(placed, hn::Set(d, 0x7F800000U));
     return hn::BitCast(DF(), hn::Or(sign, hn::IfThenElse(hn::RebindMask(d, is_special), special, number)));
   }

@@ -201,11 +201,8 @@ class Runner {
 
   void expect_heap(const Line& line) {
     const symm_heap_info_t info = heap(line).info();
-    require_fields(line, {{"used_bytes", info.used_bytes},
-                          {"free_bytes", info.free_bytes},
-                          {"largest_free", info.largest_free},
-                          {"pieces", info.pieces},
-                          {"fragmentation", info.fragmentation}});
+    require_fields(line, {{"used_bytes", info.used_bytes}, {"free_bytes", info.free_bytes}, {"largest_free", info.largest_free},
+                             {"pieces", info.pieces}, {"fragmentation", info.fragmentation}});
   }
 
   void find(const Line& line) {
@@ -234,7 +231,7 @@ class Runner {
     if (!is_far(line)) return;
     const auto [name, offset] = line.address("at");
     symm::check(symm_put(things_->memories.at(name).get(), rank(line), offset, begin, static_cast<size_t>(to - begin), nullptr),
-                "symm_put");
+        "symm_put");
   }
 
   void expect(const Line& line) {
@@ -293,8 +290,8 @@ class Runner {
   // What has no type in C++, or is no operation.
   void allreduce_untyped(const Line& line, symm_dtype_t dtype) {
     symm::check(symm_allreduce(group(line).get(), address(line, "send"), address(line, "recv"), line.size("count"), dtype,
-                               line.constant("op"), nullptr, nullptr),
-                "symm_allreduce");
+                    line.constant("op"), nullptr, nullptr),
+        "symm_allreduce");
   }
 
   template <class T> void collective_of(const Line& line) {
@@ -321,9 +318,9 @@ class Runner {
         return ranks.alltoallv(symm::Span(send, of_send.end()), of_send, symm::Span(recv, of_recv.end()), of_recv);
       if (verb == "alltoallv_device")
         return ranks.alltoallv_device(symm::Span(send, line.size("send_capacity")), {send_counts, send_at},
-                                      symm::Span(recv, line.size("recv_capacity")), {recv_counts, recv_at});
+            symm::Span(recv, line.size("recv_capacity")), {recv_counts, recv_at});
       return ranks.reduce_scatterv(symm::Span(send, of_send.end()), of_send, symm::Span(recv, send_counts.at(me)),
-                                   static_cast<symm_op_values>(line.constant("op")));
+          static_cast<symm_op_values>(line.constant("op")));
     }
     const size_t count = line.size("count");
     const size_t all = count * static_cast<size_t>(ranks.size());
@@ -362,17 +359,17 @@ class Runner {
       {"expect_status", [this](Row row) { expect_status(row, std::chrono::seconds(0)); }},
       {"await", [this](Row row) { expect_status(row, std::chrono::seconds(20)); }},
       {"create",
-       [this](Row row) {
-         create(row.text("as"), row.text("as"), row.size("timeout_ms"), row.integer("shared_scratch", 0) != 0);
-       }},
+          [this](Row row) {
+            create(row.text("as"), row.text("as"), row.size("timeout_ms"), row.integer("shared_scratch", 0) != 0);
+          }},
       {"split", [this](Row row) { split(row); }},
       {"create_from_ranks",
-       [this](Row row) { things_->groups[row.text("as")] = group(row).create_from_ranks(row.ranks("ranks")); }},
+          [this](Row row) { things_->groups[row.text("as")] = group(row).create_from_ranks(row.ranks("ranks")); }},
       {"shrink", [this](Row row) { things_->groups[row.text("as")] = group(row).shrink(); }},
       {"expect_failed",
-       [this](Row row) {
-         if (group(row).failed_ranks() != row.ranks("ranks")) throw std::runtime_error("other ranks have failed");
-       }},
+          [this](Row row) {
+            if (group(row).failed_ranks() != row.ranks("ranks")) throw std::runtime_error("other ranks have failed");
+          }},
       {"finalize", [this](Row row) { group(row).finalize(); }},
       {"abort", [this](Row row) { group(row).abort(row.text("reason").c_str()); }},
       {"synchronize", [this](Row row) { group(row).synchronize(nullptr, timeout(row)); }},
@@ -382,45 +379,45 @@ class Runner {
       {"die", [](Row) { raise(SIGKILL); }},
       {"private", [this](Row row) { things_->arrays[row.text("as")].resize(row.size("bytes")); }},
       {"alloc",
-       [this](Row row) {
-         symm_alloc_options_t options = SYMM_ALLOC_OPTIONS_INIT;
-         options.alignment = row.size("alignment", 0);
-         things_->buffers[row.text("as")] = group(row).allocate(row.size("bytes"), options);
-       }},
+          [this](Row row) {
+            symm_alloc_options_t options = SYMM_ALLOC_OPTIONS_INIT;
+            options.alignment = row.size("alignment", 0);
+            things_->buffers[row.text("as")] = group(row).allocate(row.size("bytes"), options);
+          }},
       {"rendezvous_again",
-       [this](Row row) {
-         symm::Memory again = group(row).rendezvous(things_->buffers.at(row.text("buffer")));
-         require(again.get() == memory(row).get() ? 1 : 0, 1, "whether it is the same memory");
-         things_->memories[row.text("as")] = std::move(again);
-       }},
+          [this](Row row) {
+            symm::Memory again = group(row).rendezvous(things_->buffers.at(row.text("buffer")));
+            require(again.get() == memory(row).get() ? 1 : 0, 1, "whether it is the same memory");
+            things_->memories[row.text("as")] = std::move(again);
+          }},
       {"rendezvous",
-       [this](Row row) {
-         symm_rendezvous_options_t options = SYMM_RENDEZVOUS_OPTIONS_INIT;
-         options.tag = row.size("tag", 0);
-         options.channels = row.integer32("channels", 0);
-         things_->memories[row.text("as")] = group(row).rendezvous(things_->buffers.at(row.text("buffer")), options);
-       }},
+          [this](Row row) {
+            symm_rendezvous_options_t options = SYMM_RENDEZVOUS_OPTIONS_INIT;
+            options.tag = row.size("tag", 0);
+            options.channels = row.integer32("channels", 0);
+            things_->memories[row.text("as")] = group(row).rendezvous(things_->buffers.at(row.text("buffer")), options);
+          }},
       {"heap",
-       [this](Row row) {
-         const symm::Heap made = things_->heaps[row.text("as")] = group(row).heap(row.size("bytes"));
-         things_->memories[row.text("as")] = made.memory();
-       }},
+          [this](Row row) {
+            const symm::Heap made = things_->heaps[row.text("as")] = group(row).heap(row.size("bytes"));
+            things_->memories[row.text("as")] = made.memory();
+          }},
       {"take",
-       [this](Row row) {
-         void* piece = nullptr;
-         size_t offset = 0;
-         symm::check(symm_heap_alloc(heap(row).get(), row.size("bytes"), row.size("alignment", 0), &piece, &offset),
-                     "symm_heap_alloc");
-         require(offset, row.integer("offset"), "offset");
-       }},
+          [this](Row row) {
+            void* piece = nullptr;
+            size_t offset = 0;
+            symm::check(symm_heap_alloc(heap(row).get(), row.size("bytes"), row.size("alignment", 0), &piece, &offset),
+                "symm_heap_alloc");
+            require(offset, row.integer("offset"), "offset");
+          }},
       {"give", [this](Row row) { symm::check(symm_heap_free(heap(row).get(), address(row, "at")), "symm_heap_free"); }},
       {"expect_piece",
-       [this](Row row) {
-         const symm::Span<std::byte> found = heap(row).find(address(row, "at"));
-         require(found.size(), row.integer("bytes"), "bytes");
-         const int64_t offset = found.empty() ? 0 : found.data() - heap(row).memory().span().data();
-         require(offset, row.integer("offset", offset), "offset");
-       }},
+          [this](Row row) {
+            const symm::Span<std::byte> found = heap(row).find(address(row, "at"));
+            require(found.size(), row.integer("bytes"), "bytes");
+            const int64_t offset = found.empty() ? 0 : found.data() - heap(row).memory().span().data();
+            require(offset, row.integer("offset", offset), "offset");
+          }},
       {"expect_heap", [this](Row row) { expect_heap(row); }},
       {"release", [this](Row row) { things_->release(row.text("name")); }},
       {"expect_memory", [this](Row row) { expect_memory(row); }},
@@ -428,11 +425,11 @@ class Runner {
       {"write", [this](Row row) { write(row); }},
       {"expect", [this](Row row) { expect(row); }},
       {"export",
-       [this](Row row) {
-         symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
-         options.hold_ms = row.size("hold_ms", 0);
-         things_->tokens[row.text("as")] = symm::ipc_export(piece(row), options);
-       }},
+          [this](Row row) {
+            symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
+            options.hold_ms = row.size("hold_ms", 0);
+            things_->tokens[row.text("as")] = symm::ipc_export(piece(row), options);
+          }},
       {"import", [this](Row row) { things_->imports[row.text("as")] = symm::Import(things_->tokens.at(row.text("token"))); }},
       {"expect_import", [this](Row row) { expect_import(row); }},
       {"expect_holders", [this](Row row) { expect_holders(row); }},
@@ -445,10 +442,10 @@ class Runner {
       {"write_value32", [this](Row row) { memory(row).write_value32(rank(row), offset(row), word(row)); }},
       {"signal", [this](Row row) { memory(row).signal(rank(row), channel(row)); }},
       {"signal_value",
-       [this](Row row) {
-         memory(row).signal_value(rank(row), channel(row), static_cast<symm_signal_op_values>(row.constant("signal")),
-                                  long_word(row));
-       }},
+          [this](Row row) {
+            memory(row).signal_value(
+                rank(row), channel(row), static_cast<symm_signal_op_values>(row.constant("signal")), long_word(row));
+          }},
       {"wait_signal_value", [this](Row row) { wait_signal_value(row); }},
       {"wait_signals", [this](Row row) { wait_signals(row); }},
       {"test_signal", [this](Row row) { expect_count(row, memory(row).test_signal(rank(row), channel(row))); }},

@@ -9,10 +9,9 @@ using Fork = Sharing;
 // Runs in a child, which ends without leaving the library; what went wrong there.
 std::string failure_in_child(const std::function<void()>& body) {
   return Process([&] {
-           body();
-           return testing::Test::HasFailure() ? "expectations failed" : "";
-         })
-      .result();
+    body();
+    return testing::Test::HasFailure() ? "expectations failed" : "";
+  }).result();
 }
 
 TEST_F(Fork, OfAnExporter) {
@@ -21,18 +20,18 @@ TEST_F(Fork, OfAnExporter) {
     *owned.at<int>() = 3;
     pass();
     EXPECT_EQ(failure_in_child([&] {
-                EXPECT_EQ(ipc_stats().tokens, 0U);
-                EXPECT_THROW(make_token(owned.data, 64), Error) << "the buffer is the parent's";
-                symm_buffer_release(owned.buffer.get());  // as a garbage collector would
-                {
-                  const Import from_parent = import(facts->token);  // it is a process like any other
-                  EXPECT_EQ(*from_parent.at<int>(), 3);
-                }
-                const Owned own(4096);
-                make_token(own.data, 64);
-                EXPECT_EQ(ipc_stats().tokens, 1U);
-              }),
-              "");
+      EXPECT_EQ(ipc_stats().tokens, 0U);
+      EXPECT_THROW(make_token(owned.data, 64), Error) << "the buffer is the parent's";
+      symm_buffer_release(owned.buffer.get());  // as a garbage collector would
+      {
+        const Import from_parent = import(facts->token);  // it is a process like any other
+        EXPECT_EQ(*from_parent.at<int>(), 3);
+      }
+      const Owned own(4096);
+      make_token(own.data, 64);
+      EXPECT_EQ(ipc_stats().tokens, 1U);
+    }),
+        "");
     expect_eventually("the child's lease is over", [] { return ipc_stats().leased == 1; });
     EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
     pass();
@@ -56,15 +55,15 @@ TEST_F(Fork, OfAnImporter) {
   importer([&] {
     Import mine = import(facts->token);
     EXPECT_EQ(failure_in_child([&] {
-                void* pointer = nullptr;
-                EXPECT_EQ(symm_ipc_pointer(mine.get(), &pointer), SYMM_ERR_INVALID_HANDLE);
-                EXPECT_EQ(ipc_stats().imported, 0U);
-                symm_ipc_release(mine.get(), nullptr);
-                check(symm_ipc_collect(nullptr));
-                const Import own = import(facts->token);
-                EXPECT_EQ(*own.at<int>(), 3);
-              }),
-              "");
+      void* pointer = nullptr;
+      EXPECT_EQ(symm_ipc_pointer(mine.get(), &pointer), SYMM_ERR_INVALID_HANDLE);
+      EXPECT_EQ(ipc_stats().imported, 0U);
+      symm_ipc_release(mine.get(), nullptr);
+      check(symm_ipc_collect(nullptr));
+      const Import own = import(facts->token);
+      EXPECT_EQ(*own.at<int>(), 3);
+    }),
+        "");
     pass();
     EXPECT_EQ(*mine.at<int>(), 3);
   });

@@ -26,15 +26,15 @@ int status_of_child(const std::function<int()>& body) {
 void in_new_namespaces(const std::function<void()>& body) {
   if (const int error = leave_namespaces(); error != 0) throw std::runtime_error(std::string("unshare: ") + std::strerror(error));
   EXPECT_EQ(status_of_child([&] {
-              try {
-                body();
-              } catch (const std::exception& error) {
-                std::fprintf(stderr, "in namespaces: %s\n", error.what());
-                return 2;
-              }
-              return testing::Test::HasFailure() ? 1 : 0;
-            }),
-            0);
+    try {
+      body();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "in namespaces: %s\n", error.what());
+      return 2;
+    }
+    return testing::Test::HasFailure() ? 1 : 0;
+  }),
+      0);
 }
 
 // With a user namespace, the ids of who is outside are not visible inside, and are refused: only root can make the others alone.

@@ -109,8 +109,8 @@ void run() {
 
   memory.put_signal(right, kHalf, mine.subspan(0, kPut), kData, stream);
   memory.wait_signal(left, kData, 0, stream);
-  expect(same_bits(download<float>(&mine[kHalf / sizeof(float)], kPut, stream), values(left, kPut)),
-         "the left neighbour's floats");
+  expect(
+      same_bits(download<float>(&mine[kHalf / sizeof(float)], kPut, stream), values(left, kPut)), "the left neighbour's floats");
 
   const symm::Span reduced(static_cast<float*>(device_memory(kReduced * sizeof(float))), kReduced);
   symm::Options options;

@@ -36,10 +36,8 @@ void gather_pieces(CollectiveArgs call) {
   symm_pieces_move(args);
 }
 constexpr Form kForms[] = {
-    {"ll", symm_ll_reduce_2, Collective::allreduce, 0},
-    {"ll moving", symm_ll_move_2, Collective::allgather, 0},
-    {"one shot", symm_one_shot_any_2, Collective::allreduce, 0},
-    {"two shots", symm_two_shot_any_2, Collective::allreduce, 0},
+    {"ll", symm_ll_reduce_2, Collective::allreduce, 0}, {"ll moving", symm_ll_move_2, Collective::allgather, 0},
+    {"one shot", symm_one_shot_any_2, Collective::allreduce, 0}, {"two shots", symm_two_shot_any_2, Collective::allreduce, 0},
     {"pipeline", symm_pipeline_any_2, Collective::allreduce, 3},
     {"pipeline moving", symm_pipeline_move, Collective::allgather, 3},
     {"pieces", gather_pieces, Collective::allgather, 1},  // and one block for the rank's own
@@ -75,7 +73,7 @@ class Calls {
           static_cast<int32_t>(form.roles == 0 ? 0 : std::max(1U, (form.roles == 1 ? blocks_ - 1 : blocks_) / form.roles));
       args.copies_out = 1;
       ranks_.launch((in_turn_ ? 0 : group * kRanks) + rank, form.kernel, args,
-                    form.roles <= 1 ? blocks_ : static_cast<unsigned>(args.work_groups) * form.roles);
+          form.roles <= 1 ? blocks_ : static_cast<unsigned>(args.work_groups) * form.roles);
     }
   }
 

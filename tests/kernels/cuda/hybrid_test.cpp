@@ -117,9 +117,9 @@ TEST(HybridCubeMeshKernel, AllRanksGetAllSums) {
     const size_t count = 1 + seed % 14;  // up to four packs, the last one not full
     const Result result = outcome(options, 5, count, false);
     ASSERT_TRUE(result.ended && result.right && !result.in_trouble) << "seed " << seed << ": "
-                                                                    << (!result.ended       ? "nothing goes on"
-                                                                        : result.in_trouble ? "trouble"
-                                                                                            : "wrong sums");
+                                                                    << (!result.ended          ? "nothing goes on"
+                                                                           : result.in_trouble ? "trouble"
+                                                                                               : "wrong sums");
   }
 }
 

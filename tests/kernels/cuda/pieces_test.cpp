@@ -41,8 +41,8 @@ class Calls {
   Ranks& ranks() { return ranks_; }
 
   void launch_any() {
-    constexpr PiecesKind kMoves[] = {PiecesKind::alltoallv, PiecesKind::allgatherv, PiecesKind::gather, PiecesKind::scatter,
-                                     PiecesKind::rows};
+    constexpr PiecesKind kMoves[] = {
+        PiecesKind::alltoallv, PiecesKind::allgatherv, PiecesKind::gather, PiecesKind::scatter, PiecesKind::rows};
     switch (random_() % 9) {
       case 0: return reduce(DType::f64, symm_pieces_reduce_any);
       case 1: return reduce(DType::bf16, symm_pieces_reduce_bf16);
@@ -146,10 +146,10 @@ class Calls {
   }
 
   // In the memory of this call, of which `bytes` are known, or in private memory.
-  void launch(Call& call, size_t rank, PiecesArgs args, void (*kernel)(PiecesArgs), bool is_symmetric,
-              uint64_t bytes = UINT64_MAX) {
+  void launch(
+      Call& call, size_t rank, PiecesArgs args, void (*kernel)(PiecesArgs), bool is_symmetric, uint64_t bytes = UINT64_MAX) {
     constexpr Collective kCollectives[] = {Collective::alltoallv, Collective::allgatherv, Collective::reduce_scatterv,
-                                           Collective::gather,    Collective::scatter,    Collective::allgather_rows};
+        Collective::gather, Collective::scatter, Collective::allgather_rows};
     const support::PiecesOfRank& mine = call.drawn.of[rank];
     args.call.comm = ranks_.comm(static_cast<int>(rank));
     args.call.comm.memories = address_of(memories_.data());
@@ -182,11 +182,11 @@ class Calls {
 
 Ranks::Options options_of(int ranks, unsigned seed) {
   return {.ranks = ranks,
-          .seed = seed,
-          .blocks = 1 + seed % 2,
-          .threads = static_cast<unsigned>(ranks) + seed / 2 % 2,
-          .slot = kTile,
-          .work_groups = 2};
+      .seed = seed,
+      .blocks = 1 + seed % 2,
+      .threads = static_cast<unsigned>(ranks) + seed / 2 % 2,
+      .slot = kTile,
+      .work_groups = 2};
 }
 
 TEST(Pieces, BelongWhereTheyAre) {
@@ -263,15 +263,8 @@ TEST(Convert, WidensAndNarrowsWhatIsScaled) {
             reference::store_bits(to, bits_of(to, read * factor), &expected[(b * count + i) * size_of(to)]);
           }
         }
-        const ConvertArgs args{address_of(in.data()),
-                               address_of(out.data()),
-                               count,
-                               blocks,
-                               stride,
-                               by_pointer ? address_of(&factor) : 0,
-                               by_pointer ? 99 : factor,
-                               static_cast<int32_t>(from),
-                               static_cast<int32_t>(to)};
+        const ConvertArgs args{address_of(in.data()), address_of(out.data()), count, blocks, stride,
+            by_pointer ? address_of(&factor) : 0, by_pointer ? 99 : factor, static_cast<int32_t>(from), static_cast<int32_t>(to)};
         Ranks ranks({.ranks = 1, .threads = 3});
         ranks.launch(
             0, [args](const CollectiveArgs&) { symm_convert(args); }, {}, 2);

@@ -18,8 +18,8 @@ class Call {
   Call(int ranks, uint64_t timeout_ns, unsigned seed, Collective collective, size_t count)
       : ranks_(options_of(ranks, timeout_ns, seed)), collective_(collective), count_(count) {
     for (int rank = 0; rank < ranks; ++rank) {
-      send_.emplace_back(count * (collective == Collective::reduce_scatter ? static_cast<size_t>(ranks) : 1),
-                         static_cast<float>(rank + 1));
+      send_.emplace_back(
+          count * (collective == Collective::reduce_scatter ? static_cast<size_t>(ranks) : 1), static_cast<float>(rank + 1));
       recv_.emplace_back(count * static_cast<size_t>(ranks), -1.0F);
     }
   }
@@ -59,11 +59,11 @@ class Call {
  private:
   static Ranks::Options options_of(int ranks, uint64_t timeout_ns, unsigned seed) {
     return {.ranks = ranks,
-            .seed = seed,
-            .threads = static_cast<unsigned>(ranks),
-            .slot = kTile,
-            .work_groups = 2,
-            .timeout_ns = timeout_ns};
+        .seed = seed,
+        .threads = static_cast<unsigned>(ranks),
+        .slot = kTile,
+        .work_groups = 2,
+        .timeout_ns = timeout_ns};
   }
   Ranks ranks_;
   Collective collective_;
@@ -113,7 +113,7 @@ TEST(PipelineKernels, NothingIsStoredBeyondAMemory) {
 TEST(PipelineKernels, MemoryOfTheGroupNeedsNoScratch) {
   constexpr size_t kCount = 50;
   for (const Collective collective :
-       {Collective::allreduce, Collective::reduce_scatter, Collective::reduce, Collective::allgather, Collective::broadcast}) {
+      {Collective::allreduce, Collective::reduce_scatter, Collective::reduce, Collective::allgather, Collective::broadcast}) {
     const bool moves = !traits(collective).has_op;
     for (const bool one_is_private : {false, true}) {
       for (unsigned seed = 0; seed < 10; ++seed) {

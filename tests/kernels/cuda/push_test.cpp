@@ -39,11 +39,11 @@ std::string outcome(const Form& form, unsigned seed) {
   const auto n = static_cast<size_t>(form.ranks);
   // A work group, for the scratch.
   Ranks ranks({.ranks = form.ranks,
-               .seed = seed,
-               .blocks = 1 + seed % 2,
-               .threads = 1 + seed / 2 % 3,
-               .slot = form.slot,
-               .work_groups = 1});
+      .seed = seed,
+      .blocks = 1 + seed % 2,
+      .threads = 1 + seed / 2 % 3,
+      .slot = form.slot,
+      .work_groups = 1});
   std::vector<std::vector<std::vector<float>>> send(kCalls), recv(kCalls);
   for (size_t call = 0; call < kCalls; ++call) {
     const bool once = form.one_shot != nullptr && random() % 2 == 0;
@@ -93,11 +93,11 @@ TEST(PushKernels, MarkedMovesAnyBits) {
     const size_t n = 2 + seed % 3;
     // Three tiles, and a token in two of them.
     Ranks ranks({.ranks = static_cast<int>(n),
-                 .seed = seed,
-                 .blocks = 1 + seed % 2,
-                 .threads = kWarp,
-                 .slot = 3 * kMarkedCells / 2 + kPack,
-                 .work_groups = 1});
+        .seed = seed,
+        .blocks = 1 + seed % 2,
+        .threads = kWarp,
+        .slot = 3 * kMarkedCells / 2 + kPack,
+        .work_groups = 1});
     using Bytes = std::vector<unsigned char>;
     std::vector<std::vector<Bytes>> send, recv;
     std::vector<Collective> calls;

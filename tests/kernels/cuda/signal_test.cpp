@@ -23,14 +23,14 @@ class Barriers {
     BarrierArgs args{ranks_.comm(rank), (1U << size) - 1U, kChannel};
     const int number = static_cast<int>(stream) * size + rank;
     ranks_.launch(number,
-                  [this, args, rank](const CollectiveArgs&) {
-                    const auto me = static_cast<size_t>(rank);
-                    const size_t peer = thread_index.x;
-                    ++begun_[me * 16 + peer];
-                    symm_barrier(args);
-                    too_early_ = too_early_ || ++ended_[me * 16 + peer] > begun_[peer * 16 + me];
-                  },
-                  {});
+        [this, args, rank](const CollectiveArgs&) {
+          const auto me = static_cast<size_t>(rank);
+          const size_t peer = thread_index.x;
+          ++begun_[me * 16 + peer];
+          symm_barrier(args);
+          too_early_ = too_early_ || ++ended_[me * 16 + peer] > begun_[peer * 16 + me];
+        },
+        {});
   }
   bool ended_too_early() const { return too_early_; }
  private:
@@ -45,10 +45,10 @@ TEST(BarrierKernel, CountsOnAnyNumberOfStreams) {
     const int size = 2 + static_cast<int>(seed % 2);
     const unsigned streams = 1 + seed % 3;
     Barriers barriers({.ranks = size,
-                       .groups = static_cast<int>(streams),
-                       .are_streams = true,
-                       .seed = seed,
-                       .threads = static_cast<unsigned>(size)});
+        .groups = static_cast<int>(streams),
+        .are_streams = true,
+        .seed = seed,
+        .threads = static_cast<unsigned>(size)});
     for (int round = 0; round < kRounds; ++round) {
       for (int rank = 0; rank < size; ++rank)
         for (unsigned stream = 0; stream < streams; ++stream) barriers.launch(rank, stream, size);
@@ -77,11 +77,11 @@ class Signals {
  public:
   explicit Signals(unsigned seed, unsigned streams, unsigned threads = 1, uint64_t timeout_ns = UINT64_MAX)
       : ranks_({.ranks = 2,
-                .groups = static_cast<int>(streams),
-                .are_streams = true,
-                .seed = seed,
-                .threads = threads,
-                .timeout_ns = timeout_ns}) {}
+            .groups = static_cast<int>(streams),
+            .are_streams = true,
+            .seed = seed,
+            .threads = threads,
+            .timeout_ns = timeout_ns}) {}
   Ranks& ranks() { return ranks_; }
 
   void write(uint64_t& word, uint64_t value, WriteKind kind, unsigned stream = 0) {

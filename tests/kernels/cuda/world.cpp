@@ -51,7 +51,7 @@ Ranks::Ranks(const Options& options)
     member.device = at % devices_.size();
     member.control.assign((staged + 2 * stage) / sizeof(uint32_t), 0);
     std::fill(member.control.begin() + static_cast<long>(pushed / sizeof(uint32_t)),
-              member.control.begin() + static_cast<long>(staged / sizeof(uint32_t)), 0xFFFFFFFFU);
+        member.control.begin() + static_cast<long>(staged / sizeof(uint32_t)), 0xFFFFFFFFU);
     DeviceComm& comm = member.comm;
     comm.rank = static_cast<int32_t>(member.device);
     comm.size = options.ranks;
@@ -110,8 +110,8 @@ uint32_t Ranks::load(const uint32_t* from, bool may_yield) {
   if (may_yield && random_() % 8 == 0) yield();
   const uint32_t* at = place(from);
   const auto& pending = member_->pending;
-  const auto own = std::find_if(pending.rbegin(), pending.rend(),
-                                [&](const Pending& p) { return p.by == thread_ && at >= p.to && at < p.to + p.words; });
+  const auto own = std::find_if(
+      pending.rbegin(), pending.rend(), [&](const Pending& p) { return p.by == thread_ && at >= p.to && at < p.to + p.words; });
   return own != pending.rend() ? own->value[at - own->to] : *at;
 }
 
@@ -129,10 +129,7 @@ void Ranks::store(uint32_t* to, uint32_t first, const uint32_t* second) {
 
 void Ranks::add(void* to, size_t words, uint64_t value) {
   member_->pending.push_back({place(static_cast<uint32_t*>(to)),
-                              {static_cast<uint32_t>(value), static_cast<uint32_t>(value >> 32)},
-                              words,
-                              thread_,
-                              true});
+      {static_cast<uint32_t>(value), static_cast<uint32_t>(value >> 32)}, words, thread_, true});
   if (random_() % 8 == 0) yield();
 }
 
