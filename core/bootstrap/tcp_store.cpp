@@ -377,7 +377,7 @@ TcpPlace parse_tcp_place(const std::string& text) {
   }
   if (place.port != 0 && !place.host.empty()) return place;
   throw Error(Status::invalid_argument,
-      "tcp://" + text + " is no place: it needs the host of rank 0 and a port, as in tcp://node7:29600");
+      "bootstrap is 'tcp://" + text + "'; tcp:// needs the host of rank 0 and a port, as in tcp://node7:29600");
 }
 
 std::unique_ptr<Store> open_tcp_store(

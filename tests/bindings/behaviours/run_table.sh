@@ -6,6 +6,7 @@ symm=$1
 shift
 status=0
 if [[ -n ${LAYOUT:-} ]]; then
+  # shellcheck disable=SC2016 # for the shells of the ranks
   set -- bash -c 'export SYMM_MACHINE=${LAYOUT:SYMM_RANK:1}; exec "$@"' ranks "$@"
 fi
 said=$("$symm" run -n 3 --timeout 100 --grace 60 -- "$@" 2>&1) || status=$?
