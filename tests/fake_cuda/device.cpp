@@ -108,7 +108,7 @@ API cuGetProcAddress_v2(const char* name, void** entry, int, unsigned long long,
   if (std::strcmp(name, #call) == 0) return *entry = reinterpret_cast<void*>(&fake_cuda::call), *status = 0, CUDA_SUCCESS;
   if (state().hidden.contains(name)) return *entry = nullptr, *status = 1, kNoEntry;
   SYMM_DRIVER_CALLS(FIND)
-  if (std::strncmp(name, "cuMulticast", 11) != 0 || state().multicast_calls_there) SYMM_OPTIONAL_DRIVER_CALLS(FIND)
+  if (std::strncmp(name, "cuMulticast", 11) != 0 || state().multicast_calls_there) { SYMM_OPTIONAL_DRIVER_CALLS(FIND) }
 #undef FIND
   return *entry = nullptr, *status = 1, kNoEntry;
 }
