@@ -30,6 +30,7 @@ bool told(const char* word) {
 
 HandlerParams handler;
 std::deque<std::vector<std::byte>> queue;  // head and payload of each message
+std::deque<ucp_ep> endpoints;              // for good: errors are told late
 std::vector<Endpoint> errors;
 int event = -1;
 char nothing;
@@ -73,7 +74,9 @@ unsigned ucp_worker_progress(Worker) {
   handler.handler(handler.argument, message.data(), kHead, message.data() + kHead, message.size() - kHead, &params);
   return 1;
 }
-Code ucp_ep_create(Worker, const EndpointParams* params, Endpoint* endpoint) { return *endpoint = new ucp_ep{*params}, kOk; }
+Code ucp_ep_create(Worker, const EndpointParams* params, Endpoint* endpoint) {
+  return *endpoint = &endpoints.emplace_back(ucp_ep{*params}), kOk;
+}
 Request ucp_ep_close_nbx(Endpoint endpoint, const RequestParams*) {
   if (told("late")) tell(endpoint);
   return nullptr;
