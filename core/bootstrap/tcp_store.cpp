@@ -1,6 +1,7 @@
 #include "core/bootstrap/tcp_store.hpp"
 #include <unistd.h>
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <exception>
@@ -254,7 +255,7 @@ struct Heard final : SecureConnection::Receiver {
   }
   std::mutex mutex;
   Word changes{0};
-  bool welcome = false, left = false;
+  std::atomic<bool> welcome = false, left = false;
   std::map<std::string, Bytes> values;
   std::optional<Failure> failure;
   std::string end;

@@ -162,15 +162,17 @@ uint64_t ErrorMailbox::read(CUdeviceptr word) {
 
 void ErrorMailbox::tell(const std::shared_ptr<Allocation>& control, const std::shared_ptr<Allocation>& stages, bool abort,
     uint32_t departed) noexcept {
-  // Both words only grow, so it does not matter which of two copies comes first.
-  auto* words = reinterpret_cast<std::atomic<uint32_t>*>(host_ + kWords);
-  if (abort) words[0].store(1, std::memory_order_release);
-  words[1].fetch_or(departed, std::memory_order_release);
+  if (abort) abort_.store(1, std::memory_order_release);
+  departed_.fetch_or(departed, std::memory_order_release);
   do_elsewhere([=, self = shared_from_this()] { self->store(control->address(), stages->address(), abort); });
 }
 
 void ErrorMailbox::store(CUdeviceptr control, CUdeviceptr stages, bool abort) noexcept {
   const Driver& driver = device_->driver();
+  // Both only grow, so it does not matter which of two copies comes first, nor that one may be under way.
+  auto* words = reinterpret_cast<std::atomic<uint32_t>*>(host_ + kWords);
+  words[0].store(abort_.load(std::memory_order_acquire), std::memory_order_relaxed);
+  words[1].store(departed_.load(std::memory_order_acquire), std::memory_order_release);
   try {
     const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
     // Before a kernel leaves, so that the next one finds it.

@@ -2,6 +2,7 @@
 // trouble.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -43,6 +44,7 @@ class ErrorMailbox : public std::enable_shared_from_this<ErrorMailbox> {
   CUdeviceptr address_ = 0;
   CUstream stream_ = nullptr;
   std::mutex reading_;
+  std::atomic<uint32_t> abort_{0}, departed_{0};  // what was told so far
 };
 
 // The memories of a group, in this rank's control block, where kernels look up those that peers name.
