@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 #include "core/base/fd.hpp"
+#include "tests/support/sanitizers.hpp"
 
 namespace symm {
 namespace {
@@ -231,6 +232,7 @@ bool all_come_to_say_the_same(uint64_t clocks, bool aborts, uint64_t told_by_the
 }
 
 TEST(Revocation, AllThatLiveComeToSayTheSame) {
+  SYMM_NOT_UNDER_TSAN("one thread, and half a minute");
   bool mutant = true;
   for (uint64_t clocks = 0; clocks < 16; ++clocks) {
     for (const uint64_t told : {0U, 1U, 2U, 6U}) {

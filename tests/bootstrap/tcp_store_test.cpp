@@ -85,9 +85,7 @@ TEST_F(TcpStores, ASecretThatOthersMayReadOrOfAnotherLengthIsRefused) {
 }
 
 TEST_F(TcpStores, ADeadRankIsNamedWithItsHostAlsoIfItIsRankZero) {
-#ifdef SYMM_UNDER_TSAN
-  GTEST_SKIP() << "it does not let a process with threads fork one that starts some";
-#endif
+  SYMM_NOT_UNDER_TSAN("it does not let a process with threads fork one that starts some");
   for (const int victim : {0, 1}) {
     Process rank([&] {
       const auto store = open(victim, 2);

@@ -1,6 +1,7 @@
 // Over the UCX of this machine, if it has one, on loopback.
 #include <signal.h>
 #include "tests/engine/engine_support.hpp"
+#include "tests/support/sanitizers.hpp"
 
 namespace {
 using namespace support;
@@ -20,6 +21,7 @@ struct Board {  // where two processes leave their addresses
 };
 
 struct Ucx : testing::Test {
+  void SetUp() override { SYMM_NOT_UNDER_TSAN("UCX ends in it"); }
   bool open(int rank) {
     try {
       served[rank].emplace(open_ucx);

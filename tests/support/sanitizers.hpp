@@ -12,3 +12,8 @@
 #if defined(__SANITIZE_THREAD__) || SYMM_HAS_FEATURE(thread_sanitizer)
 #define SYMM_UNDER_TSAN 1
 #endif
+#ifdef SYMM_UNDER_TSAN
+#define SYMM_NOT_UNDER_TSAN(why) GTEST_SKIP() << (why)
+#else
+#define SYMM_NOT_UNDER_TSAN(why) static_cast<void>(0)
+#endif
