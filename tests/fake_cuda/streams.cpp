@@ -1,6 +1,7 @@
 // Streams, events, and what is done in the order of a stream but by a kernel.
 #include <unistd.h>
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include "tests/fake_cuda/state.hpp"
 
@@ -92,7 +93,13 @@ std::vector<std::pair<void*, void*>> waits() {
 API cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   MAY_FAIL();
   wait_while_held();
-  return run(stream, [=] { return std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes), true; });
+  return run(stream, [=] {
+    auto *const target = reinterpret_cast<unsigned*>(to), *const source = reinterpret_cast<unsigned*>(from);
+    if (bytes > 8 || (to | from | bytes) % 4 != 0) return std::memmove(target, source, bytes), true;
+    for (size_t i = 0; i < bytes / 4; ++i)  // words that somebody polls are copied whole
+      std::atomic_ref(target[i]).store(std::atomic_ref(source[i]).load());
+    return true;
+  });
 }
 API cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
   MAY_FAIL();
