@@ -71,6 +71,11 @@ class Office final : public Courier, public Sink {
     eventfd_write(waker.get(), 1);
   }
   void serve() noexcept override;
+  void leave() noexcept {
+    const auto lock = hold();
+    stopped = true;
+    link.release();  // NOLINT(bugprone-unused-return-value): it is not taken down under those who are in a call
+  }
 
   std::unique_lock<std::mutex> hold() noexcept {
     wanted.fetch_add(1, std::memory_order_relaxed);  // serve() makes room
@@ -124,7 +129,7 @@ class Office final : public Courier, public Sink {
   void end(Peer& peer) noexcept {
     peer.gone = true;
     const auto ended = [&] {
-      for (int i = 0; i < 1'000 && peer.sending + peer.receiving != 0 && link->progress(); ++i) {}
+      for (int i = 0; i < 1'000 && link != nullptr && peer.sending + peer.receiving != 0 && link->progress(); ++i) {}
       return peer.sending + peer.receiving == 0;
     };
     const auto line = lines.find(peer.line);
@@ -348,7 +353,14 @@ struct OfProcess {
       log::write(log::Level::info, "engine: %s", office.where.c_str());
       office.serve();
     });
+    static const Leaving before_the_engine;
   }
+  // At the end of the process an engine takes down what its threads work with, and does not expect to be called any more.
+  struct Leaving {
+    ~Leaving() {
+      if (auto* const here = PerProcess<OfProcess>::existing()) here->office.leave();
+    }
+  };
   Office office{open_ucx};
 };
 Office& office() { return PerProcess<OfProcess>::current().office; }

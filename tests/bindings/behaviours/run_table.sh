@@ -12,6 +12,7 @@ fi
 said=$("$symm" run -n 3 --timeout 100 --grace 60 -- "$@" 2>&1) || status=$?
 printf '%s\n' "$said"
 if grep -q 'UNAVAILABLE: .*no engine' <<<"$said"; then exit 77; fi
+if grep -q 'Fatal:' <<<"$said"; then exit 1; fi # of UCX, as its process ends
 for rank in 0 1; do
   grep -Eq "^\[$rank\] rank $rank: [0-9]+ scenarios$" <<<"$said" || { echo "rank $rank did not get to the end" && exit 1; }
 done
