@@ -20,9 +20,8 @@ class TcpStores : public testing::Test {
  protected:
   void SetUp() override {
     setenv("SYMM_SECRET_FILE", (top_ / "secret").c_str(), 1);
-    try {
-      secret_ = read_secret();
-    } catch (const Error& error) { GTEST_SKIP() << error.what(); }
+    if (const std::string why = support::why_no_secret(); !why.empty()) GTEST_SKIP() << why;
+    secret_ = read_secret();
   }
   std::unique_ptr<Store> open(int rank, int size, uint64_t milliseconds = 20'000) const {
     return open_tcp_store({"127.0.0.1", port_}, 1, rank, size, "tcp://here", Deadline::after_ms(milliseconds));

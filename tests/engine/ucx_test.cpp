@@ -25,7 +25,10 @@ struct Ucx : testing::Test {
   bool open(int rank) {
     try {
       served[rank].emplace(open_ucx);
-    } catch (const symm::Error& error) { without = error.what(); }
+    } catch (const symm::Error& error) {
+      without = error.what();
+      if (without.find("no engine") == std::string::npos) throw;  // one that is there works
+    }
     return without.empty();
   }
   // Rank 1, in a process of its own, sends without end when it is told to. Both have groups 7 and 8, made in another order.

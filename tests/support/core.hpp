@@ -6,6 +6,7 @@
 #include <string>
 #include "core/base/error.hpp"
 #include "core/bootstrap/store.hpp"
+#include "core/socket/secure.hpp"
 #include "tests/support/footprint.hpp"
 #include "tests/support/process.hpp"
 
@@ -29,6 +30,14 @@ inline symm::Failure failure_of(const std::function<void()>& body) {
     body();
   } catch (const symm::Error& error) { return error.failure(); }
   return {};
+}
+
+// "", or why a build without libsodium has no secret. Whatever else fails, fails the test.
+inline std::string why_no_secret() {
+  const symm::Failure failure = failure_of([] { static_cast<void>(symm::read_secret()); });
+  const bool none = failure.message.find("built without libsodium") != std::string::npos;
+  EXPECT_TRUE(none || failure.status == symm::Status::ok) << failure.message;
+  return none ? failure.message : "";
 }
 
 // `body` fails with `status`, and its message has all of `words`; the failure.
