@@ -115,7 +115,7 @@ void trial(Rank& rank, std::barrier<>& together, Shared& shared, const std::stri
 }
 }  // namespace
 
-void aborted_group(const Setup&) {
+void aborted_group(int) {
   Shared shared;
   shared.replay = Figures("ms");
   for (int i = 0; i < 5; ++i) {

@@ -79,7 +79,7 @@ void kill_some(const SharedMemory& memory, int device, unsigned seed, int kills,
 }
 }  // namespace
 
-void killed_imports(const Setup& setup) {
+void killed_imports(int gpus) {
   use_device(0);
   const size_t free_at_first = settled_free_memory();
   {
@@ -91,7 +91,7 @@ void killed_imports(const Setup& setup) {
     const size_t descriptors = support::open_descriptors();
     Killed killed;
     support::as_threads(
-        kThreads, [&](int t) { kill_some(memory, t % setup.gpus, static_cast<unsigned>(t) + 1, kKills / kThreads, killed); });
+        kThreads, [&](int t) { kill_some(memory, t % gpus, static_cast<unsigned>(t) + 1, kKills / kThreads, killed); });
     gpu::expect(killed.all == kKills, "as many importers were killed as should be");
     const size_t after = support::open_descriptors();
     gpu::expect(after == descriptors,

@@ -1,13 +1,19 @@
 // What holds memory of a GPU: a mapping in another process when its maker is killed; a descriptor in a socket that nobody reads.
 #include <algorithm>
-#include "bench/experiments/kernels.cuh"
 #include "bench/experiments/raw.hpp"
+#include "kernels/cuda/memory.cuh"
 
 namespace experiments {
 namespace {
 constexpr size_t kBytes = size_t{256} << 20;
 constexpr size_t kCount = kBytes / sizeof(unsigned);
 constexpr int kTrials = 3;
+constexpr uint64_t kLimit = 10'000'000'000ULL;  // nanoseconds, after which a kernel leaves whatever happens
+
+using symm::cuda::load_relaxed;
+using symm::cuda::nanoseconds;
+
+enum class Ended : unsigned { not_yet, told, deadline };
 
 struct Reading {
   unsigned stop, rounds, wrong;
@@ -32,7 +38,7 @@ __global__ void read_on(const unsigned* words, unsigned expected, Reading* readi
     }
     __syncthreads();
   }
-  if (threadIdx.x == 0 && blockIdx.x == 0) end(&reading->ended, static_cast<Ended>(over));
+  if (threadIdx.x == 0 && blockIdx.x == 0) symm::cuda::store_relaxed(reinterpret_cast<unsigned*>(&reading->ended), over);
 }
 
 bool holds(const SharedMemory& memory, unsigned expected) {
@@ -56,7 +62,7 @@ void exporter_role(long value) {
   receive_message(kSocket);  // it is killed here
 }
 
-void exporter_killed(const Setup&) {
+void exporter_killed(int) {
   use_device(0);
   cudaStream_t stream = new_stream();
   Figures back("ms");
@@ -99,7 +105,7 @@ void exporter_killed(const Setup&) {
   back.print("exporter killed: the importer's unmapping to memory free");
 }
 
-void unread_descriptor(const Setup&) {
+void unread_descriptor(int) {
   use_device(0);
   Figures back("ms");
   int held = 0;

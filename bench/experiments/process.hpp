@@ -10,23 +10,14 @@
 #include "tests/support/process.hpp"
 
 namespace experiments {
-struct Setup {
-  int gpus;    // 1 or 2
-  int trials;  // of the fence
-};
-void fence(const Setup& setup);
-void exporter_killed(const Setup& setup);
-void unread_descriptor(const Setup& setup);
-void abort_latency(const Setup& setup);
-void abort_polling(const Setup& setup);
-void aborted_group(const Setup& setup);
-void killed_imports(const Setup& setup);
-void override_of_wait(const Setup& setup);
+// With 1 or 2 GPUs.
+void exporter_killed(int gpus);
+void unread_descriptor(int gpus);
+void aborted_group(int gpus);
+void killed_imports(int gpus);
 
-void counter_role(long device);   // counts words of another process up until it is killed
 void exporter_role(long value);   // makes memory filled with a value, hands out its descriptor, waits
 void importer_role(long device);  // imports, maps, allows, unmaps in a loop until it is killed
-void consumer_role(long);         // holds another process' memory, and does not write the word it should
 
 using Clock = std::chrono::steady_clock;
 inline double microseconds(Clock::time_point from, Clock::time_point to) {

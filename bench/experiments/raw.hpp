@@ -27,8 +27,7 @@ inline void use_device(int device) {
 // An allocation that goes by file descriptor, made here or imported, mapped for the current device.
 class SharedMemory {
  public:
-  static constexpr size_t kUnit = size_t{2} << 20;  // sizes are multiples of it
-  // On device 0.
+  // On device 0; of a multiple of 2 MiB.
   explicit SharedMemory(size_t bytes);
   // Leaves `fd` open.
   SharedMemory(int fd, size_t bytes);
@@ -77,14 +76,6 @@ inline cudaStream_t new_stream() {
   cudaStream_t stream = nullptr;
   gpu::cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
   return stream;
-}
-// A page of device memory, zero.
-inline unsigned* new_device_words() {
-  void* words = nullptr;
-  gpu::cuda(cudaMalloc(&words, 4096), "cudaMalloc");
-  gpu::cuda(cudaMemset(words, 0, 4096), "cudaMemset");
-  gpu::cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  return static_cast<unsigned*>(words);
 }
 
 // Free memory of the current device when it has stopped changing (contexts come and go).
