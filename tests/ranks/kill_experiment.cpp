@@ -342,7 +342,7 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
   if (attack == Attack::hang && phase != Phase::barrier) phase = Phase::collectives;
   const auto ranks = static_cast<uint64_t>(size);
   uint32_t struck = attack == Attack::stop ? 0 : attack == Attack::leases ? 2U << random() % (ranks - 1) : 1U << random() % ranks;
-  if (attack == Attack::kill && size > 2 && random() % 4 == 0) struck |= 1U << random() % ranks;
+  while (attack == Attack::kill && std::popcount(struck) < size - 1 && random() % 2 == 0) struck |= 1U << random() % ranks;
   const Shared<Stage> stage;
   const Trial trial{attack, random(), size, phase, struck, *stage};
   const bool kills = attack == Attack::kill || attack == Attack::leases;

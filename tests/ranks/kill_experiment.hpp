@@ -9,7 +9,7 @@
 
 namespace support {
 enum class Attack {
-  kill,   // one rank, or two at once
+  kill,   // one rank, or several at once, but not all
   stop,   // now and then, for less than a deadline: nobody may fail
   hang,   // for longer; goes on while the others have formed another group
   abort,  // by another thread, in the midst of calls
