@@ -27,7 +27,7 @@ from torch.futures import Future
 
 from symm.dtypes import ALL
 from symm.enums import Op
-from symm.errors import InvalidArgumentError, UnsupportedError
+from symm.errors import AbortedError, InvalidArgumentError, UnsupportedError
 from symm.group import Group
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ class _Work(dist.Work):  # type: ignore[misc]
         super().__init__()
         self._lane, self._future, self._parts = lane, future, parts
         self.over = threading.Event()
+        self.event: Any = None  # on the lane's stream
+        self.awaited = lane is None
         if lane is None:
             self.over.set()
 
@@ -108,13 +110,16 @@ class _Work(dist.Work):  # type: ignore[misc]
             seconds = timeout.total_seconds() if timeout else None
             if not self.over.wait(seconds):
                 raise TimeoutError(f"the collective is not over after {seconds} s")
-            self._future.wait()  # of Python's class, which raises what went wrong; the one that C++ sees does not
+            self._future.value()  # of Python's class, which raises what went wrong; the one that C++ sees does not
             if seconds and self._lane.side:
                 self._lane.group.synchronize(self._lane.side, timeout=seconds)
+            self._future.wait()  # from here on the current stream is behind it, so only when it came in time
+            self.awaited = True
         return True
 
     def is_completed(self) -> bool:
-        return self.over.is_set() and all(part.is_completed() for part in self._parts)
+        there = self.over.is_set() and (self.event is None or self.event.query())
+        return there and all(part.is_completed() for part in self._parts)
 
     def get_future(self) -> Any:
         return self._future
@@ -143,21 +148,24 @@ class _Lane:
         self._lock = threading.Lock()
         self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.thread: threading.Thread | None = None
-        self._last = _DONE.over
+        self._last = _DONE
         self._group: Group | None = None
+        self._closed = False
         self.side: Any = None
         _lanes.add(self)
 
     @property
     def group(self) -> Group:
         with self._lock:
+            if self._closed:
+                raise AbortedError("torch.distributed: the process group was destroyed")
             if self._group is None:
                 self._group = self._make()
             return self._group
 
     def now(self, body: Body) -> None:
         """On this thread or the current stream, behind what was begun before."""
-        self._last.wait()
+        self._last.over.wait()
         body(self.group, 0 if self.device.type == "cpu" else torch.cuda.current_stream(self.device).cuda_stream)
 
     def later(self, body: Body, tensors: Sequence[Tensor], result: Any) -> _Work:
@@ -173,11 +181,11 @@ class _Lane:
                 tensor.record_stream(self.side)
         work = _Work(self, Future(devices=arrived and [self.device]))
         task = (work, arrived, body, result)
+        self._last = work
         if self._threaded:
             if self.thread is None:
                 self.thread = threading.Thread(target=self._work, name="symm.torch", daemon=True)
                 self.thread.start()
-            self._last = work.over
             self._tasks.put(task)
         else:
             self._run(*task)
@@ -190,6 +198,8 @@ class _Lane:
                 if arrived:
                     self.side.wait_event(arrived)
                 body(self.group, self.side.cuda_stream if arrived else 0)
+                if arrived and not torch.cuda.is_current_stream_capturing():
+                    work.event = self.side.record_event()
                 future.set_result(result)  # of which it remembers the stream
             except Exception as error:
                 if not self._threaded:
@@ -210,8 +220,9 @@ class _Lane:
             group.close()
 
     def close(self, reason: str = "") -> None:
-        """End what is under way, and let go of the group. Never waits."""
-        if self._group is not None and (reason or not self._last.is_set()):
+        """End what is under way and was never waited for, and let go of the group. Never waits."""
+        self._closed = True
+        if self._group is not None and (reason or not (self._last.awaited or self._last.is_completed())):
             self._group.abort(reason or "torch.distributed: the process group was destroyed")
         if self.thread is None:
             self._release()

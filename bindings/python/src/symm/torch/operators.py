@@ -159,6 +159,15 @@ def broadcast(x: torch.Tensor, out: torch.Tensor, root: int = 0, group: str = ""
     group_of(group, x.device).broadcast(x, out, root)
 
 
+@operator('reduce(Tensor x, str op="sum", int root=0, str group="") -> Tensor', result=_alike)
+def reduce(x: torch.Tensor, out: torch.Tensor, op: str = "sum", root: int = 0, group: str = "") -> None:
+    """Op over all ranks of `x` on the root, zeros elsewhere."""
+    found = group_of(group, x.device)
+    found.reduce(x, out, op, root)
+    if found.rank != root:
+        out.zero_()
+
+
 @operator('barrier(Tensor(a!) x, str group="") -> ()')
 def barrier(x: torch.Tensor, out: torch.Tensor, group: str = "") -> None:  # noqa: ARG001
     """A barrier between what was done with `x` before and what is done with it after: so tracers keep its place. `x` stays."""
@@ -219,5 +228,13 @@ def _of_all_to_all(_: Any, given: torch.Tensor, group: str, send_rows: Any, recv
 
 @gradient("broadcast")
 def _of_broadcast(_: Any, given: torch.Tensor, root: int, group: str) -> torch.Tensor:
-    total = ops.all_reduce(given, "sum", group)
-    return total if group_of(group, given.device).rank == root else torch.zeros_like(total)
+    return ops.reduce(given, "sum", root, group)  # read by all ranks, or a compiler leaves the call out on those that do not
+
+
+@gradient("reduce")
+def _of_reduce(_: Any, given: torch.Tensor, op: str, root: int, group: str) -> torch.Tensor:
+    kind = member(Op, op)
+    if kind not in (Op.SUM, Op.AVG):
+        raise NotImplementedError(f"symm::reduce has no gradient for {op!r}")
+    spread = ops.broadcast(given, root, group)
+    return spread if kind == Op.SUM else spread / group_of(group, given.device).size
