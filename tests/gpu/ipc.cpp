@@ -1,7 +1,8 @@
 // Memory of GPUs shared by tokens between two processes, on one GPU and on two, under different masks of visible devices: the
-// order of streams, killed importers and exporters, allocations that symm did not make, and free memory that stays the same over
-// cycles.
+// order of streams, killed importers and exporters, lost connections, allocations that symm did not make, and free memory that
+// stays the same over cycles.
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cstring>
@@ -143,6 +144,32 @@ void importer_killed(bool exporter, cudaStream_t stream, int device) {
   }
 }
 
+// Of an exporter that lives: only its death lets streams go on that wait for it, those of all its importers.
+void connection_lost(bool exporter, cudaStream_t stream, int device) {
+  if (exporter) {
+    const Owned owned(kBytes);
+    fill(owned.data, 7, kBytes, stream);
+    delay(stream, 2'000);
+    fill(owned.data, 8, kBytes, stream);
+    export_it(owned.data, kBytes, stream);
+    reach(0);
+    wait_for(1);
+    return;
+  }
+  wait_for(0);
+  const symm::Import import = import_it(stream, device);
+  for (int fd = 0; fd < 1024; ++fd) {
+    int type = 0;
+    socklen_t size = sizeof type;
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET) shutdown(fd, SHUT_RDWR);
+  }
+  check(eventually([&] { return import.info().exporter_alive == 0; }), "it hears nothing of the exporter any more");
+  usleep(100'000);
+  check(cudaStreamQuery(stream) == cudaErrorNotReady, "the stream still waits for the producer");
+  check(first_of(import.span().data(), stream) == 0x08080808, "what the producer's stream wrote is there");
+  reach(1);
+}
+
 void exporter_killed(bool exporter, cudaStream_t stream, int device) {
   if (exporter) {
     static const Owned owned(kBytes);
@@ -262,7 +289,8 @@ struct Test {
   int dies;  // 0: exporter, 1: importer, 2: neither
 };
 constexpr Test kTests[] = {{"order", order, 2}, {"importer killed", importer_killed, 1}, {"exporter killed", exporter_killed, 0},
-    {"cycles", cycles, 2}, {"somebody else's allocation", somebody_elses, 2}, {"memory of the host", host_memory, 2}};
+    {"connection lost", connection_lost, 2}, {"cycles", cycles, 2}, {"somebody else's allocation", somebody_elses, 2},
+    {"memory of the host", host_memory, 2}};
 
 // How two processes see the GPUs.
 struct View {

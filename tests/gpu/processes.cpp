@@ -3,7 +3,9 @@
 // survivors.
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 #include <chrono>
+#include <thread>
 #include "tests/gpu/world.hpp"
 
 namespace {
@@ -73,24 +75,56 @@ int rank_main(int rank, int size, int how, size_t count, const std::string& dire
   return gpu::role_result();
 }
 
+// A rank dies while the driver of the others is held up: a stream takes only so much, and whoever adds to it waits there for
+// room.
+int held_up_main(int rank, int size, const std::string& directory) {
+  const Group whole = gpu::form(rank, size, 0, "dir://" + directory, 20'000, 0, "held up");
+  const Group part = whole.split(0);
+  if (rank == size - 1) {
+    usleep(1'000'000);
+    raise(SIGKILL);
+  }
+  cudaStream_t stream = nullptr;
+  void* word = nullptr;
+  cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  cuda(cudaMalloc(&word, 4), "cudaMalloc");
+  static std::atomic<bool> over{false};
+  const auto hold = [](void*) {
+    usleep(4'000'000);
+    over = true;
+  };
+  cuda(cudaLaunchHostFunc(stream, hold, nullptr), "cudaLaunchHostFunc");
+  std::atomic<int> added{0};
+  std::thread filler([&] {
+    for (; added < 1'000'000 && !over; ++added) cuda(cudaMemsetAsync(word, 0, 4, stream), "cudaMemsetAsync");
+  });
+  for (int before = -1; before != added; usleep(100'000)) before = added;
+  expect(added < 1'000'000 && !over, "the driver is held up");
+  const auto know = [&] { return whole.status().status == SYMM_ERR_PEER_FAILED && part.status().status == SYMM_ERR_PEER_FAILED; };
+  expect(support::eventually(know, 2000) && !over, "both groups of rank " + std::to_string(rank) + " hear of it meanwhile");
+  filler.join();
+  cuda(cudaStreamSynchronize(stream), "the stream goes on");
+  return gpu::role_result();
+}
+
 const bool kRole = [] {
-  gpu::role() = [](int, char** argv) {
+  gpu::role() = [](int argc, char** argv) {
+    if (argc == 3) return held_up_main(std::atoi(argv[0]), std::atoi(argv[1]), argv[2]);
     return rank_main(std::atoi(argv[0]), std::atoi(argv[1]), std::atoi(argv[2]), std::strtoul(argv[3], nullptr, 10), argv[4]);
   };
   return true;
 }();
 
-class Processes : public testing::TestWithParam<std::tuple<int, const char*>> {};
-
-TEST_P(Processes, HearOfARankThatIsGone) {
+void run_processes(std::vector<std::string> arguments) {
   const int size = gpu::machine().ranks;
-  const auto [how, count] = GetParam();
   if (size > gpu::machine().devices || size < 2)
     GTEST_SKIP() << size << " ranks of a GPU each on " << gpu::machine().devices << " GPUs";
   const support::TemporaryDirectory directory;
+  arguments.push_back(directory.path());
   support::Processes ranks(size, [&](int rank) {
     setenv("CUDA_VISIBLE_DEVICES", std::to_string(rank).c_str(), 1);
-    support::run_again({"role", std::to_string(rank), std::to_string(size), std::to_string(how), count, directory.path()});
+    arguments.insert(arguments.begin(), {"role", std::to_string(rank), std::to_string(size)});
+    support::run_again(arguments);
   });
   for (int rank = 0; rank + 1 < size; ++rank) {
     const int status = ranks[rank].wait(kLimit);
@@ -98,6 +132,15 @@ TEST_P(Processes, HearOfARankThatIsGone) {
         WIFEXITED(status) && WEXITSTATUS(status) == 0, "rank " + std::to_string(rank) + " ended with " + std::to_string(status));
   }
 }
+
+class Processes : public testing::TestWithParam<std::tuple<int, const char*>> {};
+
+TEST_P(Processes, HearOfARankThatIsGone) {
+  const auto [how, count] = GetParam();
+  run_processes({std::to_string(how), count});
+}
+
+TEST(HeldUp, ADriverThatWaitsHidesNoDeath) { run_processes({}); }
 
 INSTANTIATE_TEST_SUITE_P(
     Signals, Processes, testing::Combine(testing::Values(SIGKILL, SIGSTOP), testing::Values("500", "100000", "8000000")));
