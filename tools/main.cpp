@@ -23,6 +23,18 @@ int main(int argc, char** argv) {
   add_info(app, action);
   add_doctor(app, action);
   add_bench(app, action);
+  // As mpirun has it; CLI11 would read -n p. Words that are neither options nor their values belong to the program.
+  for (size_t i = 1; !words.empty() && words[0] == "run" && i < words.size() && words[i].starts_with('-');
+       i += words[i] == "--no-prefix" || words[i].find('=') != std::string::npos ? 1 : 2)
+    if (words[i] == "-np") words[i] = "-n";
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  const auto far = [&](const CLI::App* command) { return words.empty() ? 0 : distance(words[0], command->get_name()); };
+  const auto nearest = *std::ranges::min_element(commands, {}, far);
+  if (!words.empty() && !words[0].starts_with('-') && far(nearest) > 0) {
+    std::fprintf(stderr, "symm: there is no command '%s'; the nearest is '%s', and symm --help lists all\n", words[0].c_str(),
+        nearest->get_name().c_str());
+    return 2;
+  }
   try {
     std::reverse(words.begin(), words.end());  // as CLI11 wants it
     app.parse(words);

@@ -11,6 +11,7 @@ std::string format_bytes(uint64_t bytes);       // 8 B, 4 KiB, 1.5 GiB
 uint64_t parse_bytes(const std::string& text);  // 8, 4K, 4KiB, 1.5M, 2G (powers of 1024); throws std::invalid_argument
 std::string version_text(uint32_t version);     // 0.2.0, of what symm_version() says
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
+size_t distance(std::string_view a, std::string_view b);  // Levenshtein's: letters to add, take away or change
 std::string format_ranks(const std::vector<int>& ranks);  // "rank 3", "ranks 0, 2-5"
 std::string signal_name(int signal);                      // SIGSEGV (Segmentation fault)
 

@@ -28,6 +28,16 @@ json links(const std::vector<std::string>& variables, bool nvml = true) {
   return cuda.value("links", json());
 }
 
+TEST(RunOnFakes, ARankForEachGpu) {
+  const std::vector<std::string> command{SYMM_TOOL, "run", "-n", "gpu", "--no-prefix", "sh", "-c", "echo $SYMM_SIZE"};
+  EXPECT_EQ(on_fakes({"FAKE_CUDA_DEVICES=3"}, command).out, "3\n3\n3\n");
+  std::vector<std::string> without{"env", "LD_LIBRARY_PATH=" SYMM_ON_FAKES, "CUDA_VISIBLE_DEVICES=-1"};
+  without.insert(without.end(), command.begin(), command.end());
+  const Captured none = capture(without, limit);
+  EXPECT_EQ(none.status, 2);
+  EXPECT_TRUE(contains(none.err, "gpu: ")) << none.err;
+}
+
 TEST(InfoOnFakes, Dgx1VIsAHybridCubeMesh) {
   const json found = links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v"});
   EXPECT_EQ(found["class"], "hybrid cube mesh");

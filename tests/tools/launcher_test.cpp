@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 #include <sstream>
+#include "tests/support/footprint.hpp"
 #include "tests/support/process.hpp"
 #include "tools/doctor/capture.hpp"
 #include "tools/host/host.hpp"
@@ -68,6 +69,49 @@ TEST(Launcher, RanksKnowWhoTheyAre) {
   EXPECT_EQ(sorted_lines(result.out), "0/2 0/2\n1/2 1/2\n");
   const Captured jobs = symm_run({"-n", "2", "--no-prefix"}, "echo $SYMM_JOB $SYMM_BOOTSTRAP");
   EXPECT_EQ(jobs.out.substr(0, jobs.out.size() / 2), jobs.out.substr(jobs.out.size() / 2)) << "one job, one directory";
+}
+
+TEST(Launcher, SeveralProgramsAreOneJob) {
+  const std::string who = "echo $0 $SYMM_RANK/$SYMM_SIZE $SYMM_LOCAL_RANK";
+  for (const std::vector<std::string>& begin : {std::vector<std::string>{"-n", "1"}, {"-np", "1", "--tag", "x", "--"}}) {
+    std::vector<std::string> command{SYMM_TOOL, "run", "--no-prefix"};
+    command.insert(command.end(), begin.begin(), begin.end());
+    command.insert(command.end(), {"sh", "-c", who, "a", ":", "-np", "2", "--", "sh", "-c", who, "b:", ":"});
+    const Captured result = capture(command, limit);
+    EXPECT_EQ(sorted_lines(result.out), "a 0/3 0\nb: 1/3 1\nb: 2/3 2\n") << result.err;
+  }
+  const std::pair<std::vector<std::string>, const char*> wrong[] = {{{"-n", "1", "true", ":", "-n", "0", "true"}, "1 to 4096"},
+      {{"-n", "1", "true", ":", "-n", "1", "--"}, "which program?"}, {{"-n", "4x", "true"}, "'4x' ranks"}, {{"true"}, "how many"},
+      {{"-n", "4096", "true", ":", "-n", "1", "true"}, "4097 ranks"}, {{"-n", "1", "--hosts", "a:1", "true"}, "either"},
+      {{"--hosts", "a:1", "true", ":", "-n", "1", "true"}, "on one machine"}};
+  for (const auto& [arguments, part] : wrong) {
+    std::vector<std::string> command{SYMM_TOOL, "run"};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    const Captured result = capture(command, limit);
+    EXPECT_EQ(result.status, 2);
+    EXPECT_TRUE(contains(result.err, part)) << result.err;
+  }
+}
+
+TEST(Launcher, LogsOfEachRank) {
+  const support::TemporaryDirectory directory;
+  const std::string logs = directory.path() + "/a/b";
+  const Captured result = symm_run({"-n", "2", "--log-dir", logs}, "echo out; printf 'r\rerr' >&2");
+  EXPECT_EQ(sorted_lines(result.out), "[0] out\n[1] out\n");
+  for (const char* rank : {"/rank.0", "/rank.1"})
+    for (const auto& [stream, text] : {std::pair{".out", "out\n"}, {".err", "r\rerr"}}) {
+      std::ifstream file(logs + rank + stream);
+      EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), text);
+    }
+  const Captured full = symm_run({"-n", "1", "--log-dir", "/proc/nowhere"}, "true");
+  EXPECT_EQ(full.status, 2);
+  EXPECT_TRUE(contains(full.err, "--log-dir")) << full.err;
+}
+
+TEST(Command, MistypedIsAnsweredWithTheNearest) {
+  const Captured result = capture({SYMM_TOOL, "dcotor"}, limit);
+  EXPECT_EQ(result.status, 2);
+  EXPECT_TRUE(contains(result.err, "'dcotor'") && contains(result.err, "'doctor'")) << result.err;
 }
 
 TEST(Launcher, DirectoryIsPrivateAndRemoved) {

@@ -1,5 +1,9 @@
+#include <symm/symm.h>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
+#include <utility>
 #include "tools/commands.hpp"
 #include "tools/run/launcher.hpp"
 
@@ -7,6 +11,37 @@ namespace symm::tool {
 namespace {
 std::chrono::milliseconds from_seconds(double seconds) {
   return std::chrono::milliseconds(static_cast<long long>(std::ceil(seconds * 1000)));
+}
+
+int number_of_ranks(const std::string& text) {
+  int32_t devices = 0;
+  if (text == "gpu") {
+    if (symm_device_count(SYMM_BACKEND_CUDA, &devices) != SYMM_OK)
+      throw std::invalid_argument(std::string("gpu: ") + symm_last_error());
+    if (devices == 0) throw std::invalid_argument("gpu: there is none");
+    return devices;
+  }
+  char* end = nullptr;
+  const long ranks = std::strtol(text.c_str(), &end, 10);
+  if (*end != 0 || ranks < 1 || ranks > 4096) throw std::invalid_argument("'" + text + "' ranks: 1 to 4096, or gpu");
+  return static_cast<int>(ranks);
+}
+
+// ./a x : -n 3 python b.py - what stands behind a colon and a number of ranks is a program of its own.
+std::vector<std::pair<int, std::vector<std::string>>> several(int ranks, const std::vector<std::string>& words) {
+  std::vector<std::pair<int, std::vector<std::string>>> programs{{ranks, {}}};
+  for (size_t i = 0; i < words.size(); ++i) {
+    const bool counted = i + 2 < words.size() && (words[i + 1] == "-n" || words[i + 1] == "-np" || words[i + 1] == "--ranks");
+    if (words[i] == ":" && counted) {
+      programs.emplace_back(number_of_ranks(words[i + 2]), std::vector<std::string>{});
+      i += i + 3 < words.size() && words[i + 3] == "--" ? 3 : 2;
+    } else {
+      programs.back().second.push_back(words[i]);
+    }
+  }
+  for (const auto& program : programs)
+    if (program.second.empty()) throw std::invalid_argument("which program? symm run -n 4 -- program arguments");
+  return programs;
 }
 }  // namespace
 
@@ -16,16 +51,17 @@ void add_run(CLI::App& app, Action& action, bool dashes, const std::vector<std::
     double timeout = 0;
     double grace = 2;
     bool no_prefix = false;
+    std::string ranks;
     std::string hosts;
     std::string part;
   };
   auto arguments = std::make_shared<Arguments>();
   CLI::App* run = app.add_subcommand("run", "Start a program as the ranks of one group");
   run->footer(
-      "symm run -n RANKS [options] [--] program [arguments]\nsymm run --hosts a:4,b:4 [options] [--] program [arguments]");
+      "symm run -n RANKS [options] [--] program [arguments] [: -n RANKS program [arguments]] ...\nsymm run --hosts a:4,b:4 "
+      "[options] [--] program [arguments]");
   run->prefix_command();
-  run->add_option("-n,--ranks", arguments->options.ranks, "Number of ranks, required without --hosts")
-      ->check(CLI::Range(1, 4096));
+  run->add_option("-n,--ranks", arguments->ranks, "Number of ranks, required without --hosts; gpu: one for each GPU");
   run->add_option("--hosts", arguments->hosts, "Machines, each with its number of ranks: a:4,b:4");
   run->add_option(
          "--launcher", arguments->options.launcher, "How a machine, %h, is given a line for a shell; its input is passed on")
@@ -38,43 +74,56 @@ void add_run(CLI::App& app, Action& action, bool dashes, const std::vector<std::
          "Seconds that the other ranks have to end by themselves after a failure, and again after SIGTERM before SIGKILL")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
+  run->add_option("--log-dir", arguments->options.log_directory,
+      "Write what each rank writes to rank.N.out and rank.N.err there, too; the folder is made");
   run->add_flag("--no-prefix", arguments->no_prefix, "Do not write [rank] before each line");
   run->add_option("--tag", arguments->options.tag, "Write [TAG rank] before each line instead of [rank]");
   run->add_option("--bind", arguments->options.bind, "Bind each rank to a core of its own: none, core")
       ->transform(
           CLI::CheckedTransformer(std::map<std::string, Bind>{{"none", Bind::none}, {"core", Bind::core}}).description(""));
   run->callback([=, &action, &after_dashes] {
-    std::vector<std::string> command = run->remaining();
-    if (!command.empty() && !command.front().empty() && command.front().front() == '-') {
-      throw CLI::ValidationError("run", "unknown option " + command.front());
+    std::vector<std::string> words = run->remaining();
+    if (!words.empty() && !words.front().empty() && words.front().front() == '-') {
+      throw CLI::ValidationError("run", "unknown option " + words.front());
     }
+    if (!words.empty() && dashes) words.emplace_back("--");  // they stood behind the program, so they are its own
+    words.insert(words.end(), after_dashes.begin(), after_dashes.end());
+    RunOptions& options = arguments->options;
     try {
-      if (!arguments->hosts.empty() && arguments->options.ranks != 0) throw std::invalid_argument("either -n or --hosts");
-      if (!arguments->hosts.empty()) arguments->options.hosts = parse_hosts(arguments->hosts);
-      if (!arguments->hosts.empty()) arguments->options.ranks = static_cast<int>(arguments->options.hosts.size());
-      if (!arguments->part.empty()) arguments->options.part = parse_part(arguments->part);
+      if (arguments->hosts.empty() == arguments->ranks.empty())
+        throw std::invalid_argument("how many ranks? symm run -n 4 -- program arguments (either -n or --hosts)");
+      if (!arguments->ranks.empty()) options.ranks = number_of_ranks(arguments->ranks);
+      if (!arguments->hosts.empty()) options.hosts = parse_hosts(arguments->hosts);
+      if (!arguments->hosts.empty()) options.ranks = static_cast<int>(options.hosts.size());
+      if (!arguments->part.empty()) options.part = parse_part(arguments->part);
+      options.programs = several(options.ranks, words);
+      if (!arguments->hosts.empty() && options.programs.size() > 1)
+        throw std::invalid_argument("several programs go on one machine, not with --hosts");
+      options.ranks = 0;
+      for (const auto& program : options.programs) options.ranks += program.first;
+      if (options.ranks > 4096) throw std::invalid_argument(std::to_string(options.ranks) + " ranks: 1 to 4096");
+      if (!options.log_directory.empty()) std::filesystem::create_directories(options.log_directory);
+    } catch (const std::filesystem::filesystem_error& error) {
+      throw CLI::ValidationError("--log-dir", error.what());
     } catch (const std::invalid_argument& error) { throw CLI::ValidationError("run", error.what()); }
-    if (arguments->options.ranks == 0) throw CLI::ValidationError("run", "how many ranks? symm run -n 4 -- program arguments");
-    if (!command.empty() && dashes) command.emplace_back("--");  // they stood behind the program, so they are its own
-    command.insert(command.end(), after_dashes.begin(), after_dashes.end());
-    if (command.empty()) throw CLI::ValidationError("run", "which program? symm run -n 4 -- program arguments");
-    action = [arguments, command] {
-      RunOptions options = arguments->options;
-      options.command = command;
-      options.prefix = !arguments->no_prefix;
-      options.grace = from_seconds(arguments->grace);
-      if (arguments->timeout > 0) options.timeout = from_seconds(arguments->timeout);
-      if (!options.hosts.empty()) {  // each part does what is asked for but the time-out
+    action = [arguments] {
+      RunOptions job = arguments->options;
+      job.prefix = !arguments->no_prefix;
+      job.grace = from_seconds(arguments->grace);
+      if (arguments->timeout > 0) job.timeout = from_seconds(arguments->timeout);
+      if (!job.hosts.empty()) {  // each part does what is asked for but the time-out
         std::vector<std::string> parts{
-            "--grace", std::to_string(arguments->grace), "--bind", options.bind == Bind::core ? "core" : "none"};
+            "--grace", std::to_string(arguments->grace), "--bind", job.bind == Bind::core ? "core" : "none"};
         if (arguments->no_prefix) parts.emplace_back("--no-prefix");
-        if (!options.tag.empty()) parts.insert(parts.end(), {"--tag", options.tag});
+        if (!job.log_directory.empty()) parts.insert(parts.end(), {"--log-dir", std::exchange(job.log_directory, "")});
+        if (!job.tag.empty()) parts.insert(parts.end(), {"--tag", job.tag});
         parts.emplace_back("--");
-        options.command.insert(options.command.begin(), parts.begin(), parts.end());
-        options.prefix = false;
-        options.bind = Bind::none;
+        auto& command = job.programs.front().second;
+        command.insert(command.begin(), parts.begin(), parts.end());
+        job.prefix = false;
+        job.bind = Bind::none;
       }
-      return Launcher(options).run();
+      return Launcher(job).run();
     };
   });
 }

@@ -65,6 +65,12 @@ std::string Launcher::prefix(int rank, bool colour) const {
          " ";
 }
 
+const std::vector<std::string>& Launcher::command_of(int rank) const {
+  auto program = options_.programs.begin();
+  for (; rank >= program->first; ++program) rank -= program->first;
+  return program->second;
+}
+
 void Launcher::start_ranks() {
   std::vector<cpu_set_t> cores;
   if (options_.bind == Bind::core) {
@@ -89,7 +95,7 @@ void Launcher::start_ranks() {
 
 void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
   SpawnRequest request;
-  request.command = options_.command;
+  request.command = command_of(rank);
   request.environment = rank_environment(job_, rank);
   if (!cores.empty()) request.processors = cores[static_cast<size_t>(rank) % cores.size()];
   UniqueFd secret;
@@ -103,7 +109,7 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
       if (i < rank) part.first += here;
     }
     std::vector<std::string> arguments{"run", "--part", write_part(part), "-n", std::to_string(ranks)};
-    arguments.insert(arguments.end(), options_.command.begin(), options_.command.end());
+    arguments.insert(arguments.end(), request.command.begin(), request.command.end());
     request.command = command_on(host, options_.launcher, line_for_shell(arguments));
     request.environment.clear();
     for (char** entry = environ; *entry != nullptr; ++entry) request.environment.emplace_back(*entry);
@@ -116,7 +122,16 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
   request.announce = [this](pid_t self, bool runs) { runs ? warden_->watch(self) : warden_->forget(self); };
   Spawned process = spawn(request);
   const auto lines = [&](int fd) { return LineAssembler(prefix(rank, wants_colour(fd)), options_.prefix && ::isatty(fd) != 0); };
-  ranks_.push_back(std::make_unique<Rank>(Rank{rank, std::move(process), true, lines(STDOUT_FILENO), lines(STDERR_FILENO)}));
+  ranks_.push_back(std::make_unique<Rank>(Rank{
+      rank, std::move(process), true, lines(STDOUT_FILENO), lines(STDERR_FILENO), log_of(rank, "out"), log_of(rank, "err")}));
+}
+
+UniqueFd Launcher::log_of(int rank, const char* stream) const {
+  if (options_.log_directory.empty()) return {};
+  const std::string path = options_.log_directory + "/rank." + std::to_string(job_.first + rank) + "." + stream;
+  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file) throw std::system_error(errno, std::generic_category(), path);
+  return file;
 }
 
 int Launcher::poll_timeout() const {
@@ -164,7 +179,7 @@ bool Launcher::turn() {
   for (size_t i = 0; i < streams.size(); ++i) {
     if (polled[first_stream + i].revents == 0) continue;
     auto [rank, is_err] = streams[i];
-    read_stream(is_err ? rank->process.err : rank->process.out, is_err ? rank->err : rank->out, is_err ? err_ : out_);
+    read_stream(*rank, is_err);
   }
   close_streams_without_reader();
   for (const int signal : signals_.take()) on_signal(signal);
@@ -175,10 +190,18 @@ bool Launcher::turn() {
   return stage_ != Stage::leaving && (!nobody_left() || streams_open() || out_.pending() || err_.pending());
 }
 
-void Launcher::read_stream(UniqueFd& fd, LineAssembler& lines, Output& output) {
+void Launcher::read_stream(Rank& rank, bool is_err) {
+  UniqueFd& fd = is_err ? rank.process.err : rank.process.out;
+  UniqueFd& log = is_err ? rank.err_log : rank.out_log;
+  LineAssembler& lines = is_err ? rank.err : rank.out;
+  Output& output = is_err ? err_ : out_;
   char buffer[65536];
   const ssize_t size = ::read(fd.get(), buffer, sizeof buffer);
   if (size > 0) {
+    if (log && ::write(log.get(), buffer, static_cast<size_t>(size)) != size) {
+      say("the log of rank " + std::to_string(job_.first + rank.rank) + " ends here: " + std::generic_category().message(errno));
+      log.reset();
+    }
     lines.feed({buffer, static_cast<size_t>(size)}, output.queue());
     return;
   }
@@ -198,8 +221,8 @@ void Launcher::close_streams_without_reader() {
 
 void Launcher::drain() {
   for (const auto& rank : ranks_) {
-    while (rank->process.out && !out_.full()) read_stream(rank->process.out, rank->out, out_);
-    while (rank->process.err && !err_.full()) read_stream(rank->process.err, rank->err, err_);
+    while (rank->process.out && !out_.full()) read_stream(*rank, false);
+    while (rank->process.err && !err_.full()) read_stream(*rank, true);
   }
 }
 

@@ -30,8 +30,9 @@ struct RunOptions {
   bool prefix = true;
   std::string tag;
   Bind bind = Bind::none;
-  std::vector<std::string> command;
-  Hosts hosts;  // then `ranks` is their number, and `command` for a shell on each
+  std::vector<std::pair<int, std::vector<std::string>>> programs;  // each with its ranks, one behind the other
+  std::string log_directory;
+  Hosts hosts;  // then `ranks` is their number, and the program for a shell on each
   std::string launcher = "ssh %h";
   int port = 0;
   std::optional<JobPart> part;  // of a job that another launcher has started
@@ -55,16 +56,20 @@ class Launcher {
     bool alive = true;
     LineAssembler out;
     LineAssembler err;
+    UniqueFd out_log;
+    UniqueFd err_log;
   };
 
   void start_ranks();
   void start_rank(int rank, const std::vector<cpu_set_t>& cores);
+  const std::vector<std::string>& command_of(int rank) const;
   std::string prefix(int rank, bool colour) const;
   std::string name_of(int rank) const;  // or of the host
+  UniqueFd log_of(int rank, const char* stream) const;
 
   bool turn();  // one round of the loop; false when nothing is left to wait for
   int poll_timeout() const;
-  void read_stream(UniqueFd& fd, LineAssembler& lines, Output& output);
+  void read_stream(Rank& rank, bool is_err);
   void close_streams_without_reader();
   void drain();
 
