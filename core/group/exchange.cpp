@@ -1,5 +1,6 @@
 #include "core/group/exchange.hpp"
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include "core/base/failure_codec.hpp"
 
@@ -27,11 +28,32 @@ Vote decode(int rank, const Bytes& body) {
   return vote;
 }
 
+// The clock of Failure::when_ns.
+uint64_t now_ns() {
+  return static_cast<uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
 std::string list(const Group& group, const std::vector<int>& ranks) {
   std::string text;
   for (const int rank : ranks)
     text += format("%srank %d (pid %lld)", text.empty() ? "" : ", ", rank, static_cast<long long>(group.identity(rank).pid));
   return text;
+}
+
+// These have not come, and the deadline has passed, or another rank's that blames one. A failure counts from when the round that
+// failed began: whoever is a round ahead began it when all had come to this one, so that whom it blames knows better.
+[[noreturn]] void throw_late(const Group& group, const std::vector<int>& missing, uint64_t began_ns) {
+  const int first = missing.front();
+  Failure failure{Status::timeout, first, group.identity(first).pid, list(group, missing) + " did not come before the deadline"};
+  const Failure cause = group.revocation().failure();
+  const bool is_first = cause.status == Status::ok, is_late = cause.status == Status::timeout;
+  const bool blames_this = is_late && cause.rank == group.rank();
+  if (is_first) failure.when_ns = began_ns;
+  if (blames_this) failure.when_ns = std::min(began_ns, cause.when_ns - 1);  // clocks of machines differ
+  const int named = is_first ? first : cause.rank;
+  const bool is_clear = blames_this || (missing.size() == 1 && named == first);
+  if (is_clear || !(is_first || is_late)) throw Error(std::move(failure));
+  throw Unclear(std::move(failure), named);
 }
 
 // Ranks that each wait with a tag that the other has not come with wait in vain. Threads of a rank may rendezvous at once and
@@ -45,7 +67,7 @@ Message receive_vote(Group& group, int peer, const Topic& topic, Deadline deadli
     try {
       return group.receive(peer, topic, kVoteSize, 0, left_ms <= kLookMs ? deadline : Deadline::after_ms(kLookMs));
     } catch (const Error& error) {
-      if (error.status() != Status::timeout || deadline.expired()) throw;
+      if (error.status() != Status::timeout || deadline.expired() || group.revocation().revoked()) throw;
     }
     const std::optional<Topic> other = group.other_vote(peer, topic);
     looks = other && other == seen ? looks + 1 : 0;
@@ -63,6 +85,7 @@ Message receive_vote(Group& group, int peer, const Topic& topic, Deadline deadli
 
 std::vector<Vote> commit_vote(Group& group, const Topic& topic, const Vote& mine, Deadline deadline) {
   const Bytes body = encode(mine);
+  const uint64_t began_ns = now_ns();
   for (int peer = 0; peer < group.size(); ++peer)
     if (peer != group.rank()) group.send(peer, topic, body, {}, deadline);
   std::vector<Vote> votes(static_cast<size_t>(group.size()));
@@ -77,10 +100,7 @@ std::vector<Vote> commit_vote(Group& group, const Topic& topic, const Vote& mine
       missing.push_back(peer);  // go on: those that did vote shall not be called missing
     }
   }
-  if (!missing.empty()) {
-    throw Error({Status::timeout, missing.front(), group.identity(missing.front()).pid,
-        list(group, missing) + " did not come before the deadline"});
-  }
+  if (!missing.empty()) throw_late(group, missing, began_ns);
   for (int rank = 0; rank < group.size(); ++rank) {
     Failure failure = votes[static_cast<size_t>(rank)].failure;
     if (failure.status == Status::ok) continue;
@@ -117,6 +137,8 @@ void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, c
   } catch (const Error& error) { throw Agreed(error.failure()); }
 
   const Topic topic{kind, group.id(), tag, sequence};
+  const uint64_t began_ns = now_ns();
+  std::vector<int> missing;
   const auto fds_for = [&](int peer) {
     return std::span<const int>(offer.message.fds).first(group.maps(peer) ? offer.message.fds.size() : 0);
   };
@@ -128,11 +150,14 @@ void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, c
     try {
       message = group.receive(peer, topic, offer.message.body.size(), fds_for(peer).size(), deadline);
     } catch (...) {
-      if (vote.failure.status == Status::ok) vote.failure = current_failure();
+      const Failure failure = current_failure();
+      if (failure.status == Status::timeout) missing.push_back(peer);
+      else if (vote.failure.status == Status::ok) vote.failure = failure;
       continue;
     }
     attempt([&] { phases.accept(peer, std::move(message)); });
   }
+  if (!missing.empty()) throw_late(group, missing, began_ns);
   attempt([&] { phases.finish(); });
   SYMM_POINT("exchange.commit");
   commit(1);

@@ -108,10 +108,8 @@ std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vecto
   try {
     SYMM_POINT("group.attached");
     group->connect_transport(deadline);
-  } catch (...) {
-    group->fail(group->blamed(current_failure()));  // a rank that already succeeded learns that this one did not
-    group->revocation_->throw_if_revoked();         // the others may have failed first, and for another reason
-    throw;
+  } catch (const std::exception& error) {
+    group->give_up(error);  // a rank that already succeeded learns that this one did not
   }
   Stragglers::met(*group);
   log::write(log::Level::info, "group %016llx '%s': rank %d of %d, %s", static_cast<unsigned long long>(id), group->name_.c_str(),
@@ -261,11 +259,7 @@ std::shared_ptr<Group> Group::split(int color, int key) {
   std::vector<Vote> votes;
   try {
     votes = commit_vote(*this, {MessageKind::split, id_, 0, sequence}, vote, deadline);
-  } catch (...) {
-    fail(blamed(current_failure()));
-    revocation_->throw_if_revoked();
-    throw;
-  }
+  } catch (const std::exception& error) { give_up(error); }
   SYMM_POINT("split.voted");
   if (color < 0) return nullptr;
   const uint64_t id = mix(mix(id_, sequence + 1), static_cast<uint64_t>(color) + 1);
@@ -490,6 +484,16 @@ void Group::fail(const Failure& failure) noexcept {
   // After the others were told: its listeners may hold this thread up.
   log::write(log::Level::warning, "group %016llx '%s': revoked: %s", static_cast<unsigned long long>(id_), name_.c_str(),
       failure.message.c_str());
+}
+
+void Group::give_up(const std::exception& error, const char* what) {
+  constexpr uint64_t kAnswerMs = 500;
+  Failure failure = blamed(current_failure());
+  failure.message = what + failure.message;
+  fail(failure);
+  if (const auto* unclear = dynamic_cast<const Unclear*>(&error))
+    retry_until([&] { return revocation_->failure().rank != unclear->named; }, Deadline::after_ms(kAnswerMs));
+  throw Error(revocation_->failure());
 }
 
 void Group::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {

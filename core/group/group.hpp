@@ -106,6 +106,8 @@ class Group : public std::enable_shared_from_this<Group> {
   Failure blamed(Failure failure) const;
   // Revoke on all ranks. The first reason given anywhere wins.
   void fail(const Failure& failure) noexcept;
+  // The same for what an exchange threw. Throws the reason, once those that are blamed had time to say that it is another.
+  [[noreturn]] void give_up(const std::exception& error, const char* what = "");
   // A call of all ranks. Should this one not get its turn in time, the others are left waiting.
   template <class Call> void in_turn(Call&& call) {
     try {

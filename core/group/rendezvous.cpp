@@ -155,14 +155,10 @@ std::shared_ptr<Memory> Memory::rendezvous(
   } catch (const std::exception& error) {
     // A failure that all agreed on leaves them in step, unless it is that a rank was late or died. After any other the group is
     // of no more use.
-    Failure failure = group->blamed(current_failure());
-    const bool late =
-        failure.status == Status::timeout || failure.status == Status::peer_failed || failure.status == Status::aborted;
+    const Status status = current_failure().status;
+    const bool late = status == Status::timeout || status == Status::peer_failed || status == Status::aborted;
     if (dynamic_cast<const Agreed*>(&error) != nullptr && !late) throw;
-    failure.message = "rendezvous: " + failure.message;
-    group->fail(failure);
-    group->revocation().throw_if_revoked();
-    throw;
+    group->give_up(error, "rendezvous: ");
   }
 }
 }  // namespace symm

@@ -1,9 +1,11 @@
 // A failure on one rank is the same failure on all, whatever was thrown, and nobody waits for the deadline to learn it.
 #include "core/group/exchange.hpp"
+#include <barrier>
 #include <chrono>
 #include <cstdlib>
 #include <new>
 #include <stdexcept>
+#include "core/base/failure_codec.hpp"
 #include "core/group/memory.hpp"
 #include "core/host/transport.hpp"
 #include "tests/support/core.hpp"
@@ -107,6 +109,41 @@ TEST(Exchange, WhatTheRanksDisagreeOnIsTheSameOnAll) {
     phases.agree = [](std::span<const Vote>) { throw Error({Status::mismatch, 2, 0, "as it is"}); };
     EXPECT_THROW(exchange(*group, MessageKind::segment, 99, 0, phases, soon()), Agreed);
   });
+}
+
+// Rank 2 is stopped after its vote was sent to rank 0, which goes on to wait for rank 1, which waits for rank 2.
+TEST(Exchange, WhoIsLateIsNamedAlsoByThoseThatHaveItsVote) {
+  for (const uint64_t round : {0U, 1U}) {
+    std::barrier<> over(kRanks);
+    as_threads(kRanks, [&](int rank) {
+      const auto group = create(rank, kRanks);
+      const auto vote = [&](uint64_t number) { return Topic{MessageKind::vote, group->id(), 99, number}; };
+      if (rank == 2) {
+        if (round == 1) {
+          commit_vote(*group, vote(0), {}, soon());
+          for (const int peer : {0, 1}) group->send(peer, {MessageKind::segment, group->id(), 99, 0}, {}, {}, soon());
+        }
+        constexpr size_t kVoteSize = sizeof Vote::value + kFailureHeader + kMaxFailureText;
+        const Message yes = group->receive(0, vote(round), kVoteSize, 0, soon());
+        group->send(0, vote(round), yes.body, {}, soon());
+      } else {
+        const Phases phases{[] { return Offer{}; }, [](auto) {}, [](int, const Message&) {}, [] {}};
+        const auto meet = [&] {
+          const Deadline deadline = Deadline::after_ms(rank == 0 ? 200 : 20'000);
+          for (const uint64_t sequence : {0U, 1U}) exchange(*group, MessageKind::segment, 99, sequence, phases, deadline);
+        };
+        const Failure failure = failure_of([&] {
+          try {
+            meet();
+          } catch (const std::exception& error) { group->give_up(error); }
+        });
+        EXPECT_EQ(failure.status, Status::timeout) << failure.message;
+        EXPECT_EQ(failure.rank, 2) << "rank " << rank << ", round " << round << ": " << failure.message;
+      }
+      over.arrive_and_wait();
+      EXPECT_EQ(group->revocation().failure().rank, 2) << group->revocation().failure().message;
+    });
+  }
 }
 
 // From a point on, each allocation of rank 1 fails in turn, until all succeed. The other rank must hear of each.
