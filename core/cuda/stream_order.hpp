@@ -3,7 +3,9 @@
 // captured graph and anything else, the user does, by replaying on a stream that is ordered with it.
 #pragma once
 
+#include <algorithm>
 #include <memory>
+#include <vector>
 #include "core/base/timed_mutex.hpp"
 #include "core/cuda/device.hpp"
 
@@ -20,7 +22,7 @@ class StreamOrder {
   struct Place {
     CUstream stream;
     unsigned long long capture;  // that the stream is in; 0: none
-    StreamId id;                 // 0 in a capture
+    StreamId id;                 // in a capture, of which the driver tells none, the handle
   };
   // Held by a call from before() to after().
   TimedMutex& turn() noexcept { return last_->turn; }
@@ -32,29 +34,45 @@ class StreamOrder {
   // What is issued on `stream` next comes after all that was issued on any stream, or in the same capture.
   void gather(CUstream stream);
  private:
-  Event record(CUstream stream, StreamId id);
-  Place place_of(CUstream stream);
-  void await_captured(const Place& place);
+  // Something of each capture, since any number may be under way. Nobody says when one has ended, so the one that was silent
+  // longest is forgotten for a new one.
+  template <typename Kept> class Captures {
+   public:
+    Kept& operator[](unsigned long long capture) {
+      const auto found = std::find_if(kept_.begin(), kept_.end(), [=](const auto& one) { return one.first == capture; });
+      if (found != kept_.end()) {
+        std::rotate(found, found + 1, kept_.end());
+      } else {
+        if (kept_.size() == StreamUses::kMany) kept_.erase(kept_.begin());
+        kept_.emplace_back(capture, Kept());
+      }
+      return kept_.back().second;
+    }
+   private:
+    std::vector<std::pair<unsigned long long, Kept>> kept_;
+  };
 
-  // The last call of all groups that share scratch.
+  Event record(const Place& place);
+  void record_captured(const Place& place, Event& known);
+  Place place_of(CUstream stream);
+  void wait(const Place& place, const Event& event);
+
+  // The last call of all groups that share scratch, outside of captures and in each.
+  struct Call {
+    Event event;
+    StreamId stream = 0;
+  };
   struct Last {
     TimedMutex turn;
-    struct {
-      Event event;
-      StreamId stream = 0;
-    } eager;
-    std::mutex mutex;
-    // The driver tells no identity of a stream under capture; within one capture a handle is as good.
-    struct {
-      Event event;
-      CUstream stream = nullptr;
-      unsigned long long capture = 0;  // 0: none yet
-    } captured;
+    Call eager;
+    Captures<Call> captured;
+    Call& of(const Place& place) { return place.capture == 0 ? eager : captured[place.capture]; }
   };
 
   std::shared_ptr<Device> device_;
   std::shared_ptr<Last> last_;
   std::mutex mutex_;
   std::map<StreamId, Event> streams_;  // that calls of this group outside of captures were issued on
+  Captures<std::map<StreamId, Event>> captured_;
 };
 }  // namespace symm::cuda

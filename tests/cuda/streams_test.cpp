@@ -188,6 +188,26 @@ TEST_F(CudaStreams, GroupsThatShareScratchTakeTurns) {
   }
 }
 
+TEST_F(CudaStreams, CapturesThatAlternateEachKeepTheirOrder) {
+  using Waits = std::vector<std::pair<void*, void*>>;
+  OneRank one;
+  Transport& transport = one.group->transport();
+  for (const uintptr_t first : {70, 80}) {
+    fake_cuda::begin_capture(handle(first));
+    transport.stream_wait(handle(first + 1), handle(first));
+  }
+  fake_cuda::waits();
+  for (const uintptr_t stream : {70, 80, 71, 81, 70}) run_collective(*one.group, sum_of(one, handle(stream)));
+  EXPECT_EQ(fake_cuda::waits(), (Waits{{handle(71), handle(70)}, {handle(81), handle(80)}, {handle(70), handle(71)}}));
+  one.group->barrier({}, 0, 0, handle(71));
+  run_collective(*one.group, sum_of(one, handle(80)));
+  fake_cuda::waits();
+  transport.stream_wait(handle(70), kAllStreams);
+  EXPECT_EQ(fake_cuda::waits(), (Waits{{handle(70), handle(71)}}));
+  for (const uintptr_t first : {70, 80}) fake_cuda::end_capture(handle(first));
+  one.group->barrier({}, 0, 0, nullptr);
+}
+
 TEST_F(CudaStreams, OneHandleIsAnotherStreamInEachThread) {
   OneRank one;
   Kernel kernel(kPerThread);

@@ -69,8 +69,8 @@ std::pair<int, int> location(const void* address);
 void reuse_streams(bool reuse);
 // As long as it is held, the driver is in copies and unmaps for ever.
 void hold(bool held);
-// Put a stream under capture, and end it. A capture is invalidated, which violations() tells, by calls that speak of the whole
-// device, and by asking the stream how far it is.
+// Put a stream under capture, which others join that wait for it, and end it for all of them. A capture is invalidated, which
+// violations() tells, by calls that speak of the whole device, by asking a stream how far it is, and by an event of another one.
 void begin_capture(void* stream, bool blocking = false);
 void end_capture(void* stream);
 // (stream, stream) for each time that one had to wait for what was under way on another, and forget them.

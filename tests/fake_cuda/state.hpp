@@ -84,6 +84,7 @@ struct State {
   struct Recorded {
     std::shared_ptr<int> left;  // pieces of work that it comes after
     void* stream;               // null: all of the device
+    unsigned long long capture = 0;
   };
   std::map<void*, Recorded> recorded;                                      // events
   std::map<unsigned long long, std::deque<std::function<bool()>>> queues;  // of streams that wait for something, by identity

@@ -53,7 +53,7 @@ void record(void* event, void* stream) {
     ++*left;
     queue.push_back([left] { return --*left, true; });
   }
-  state().recorded[event] = {left, stream};
+  state().recorded[event] = {left, stream, 0};
 }
 }  // namespace
 
@@ -83,7 +83,9 @@ void begin_capture(void* stream, bool blocking) {
 }
 void end_capture(void* stream) {
   const std::lock_guard lock(state().mutex);
-  state().captures.erase(identity_of(stream));
+  const State::Capture* const ended = capture_of(stream);
+  if (ended == nullptr) return;
+  std::erase_if(state().captures, [number = ended->number](const auto& one) { return one.second.number == number; });
 }
 std::vector<std::pair<void*, void*>> waits() {
   const std::lock_guard lock(state().mutex);
@@ -165,8 +167,11 @@ API cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
     if (found == state().recorded.end()) return CUDA_SUCCESS;
     progress();
     left = found->second.left;
-    if (*left != 0 || capture_of(stream) != nullptr) state().waits.emplace_back(stream, found->second.stream);
-    if (capture_of(stream) != nullptr) return CUDA_SUCCESS;
+    State::Capture* const capture = capture_of(stream);
+    const unsigned long long other = found->second.capture;
+    if (capture != nullptr && capture->number != other) return invalidate(*capture, "an event from outside of it");
+    if (*left != 0 || other != 0) state().waits.emplace_back(stream, found->second.stream);
+    if (other != 0) return state().captures[identity_of(stream)].number = other, CUDA_SUCCESS;  // joins it
   }
   return run(stream, [left] { return *left == 0; });
 }
@@ -192,7 +197,8 @@ API cuEventCreate(CUevent* event, unsigned) {
 API cuEventRecord(CUevent event, CUstream stream) {
   MAY_FAIL();
   const std::lock_guard lock(state().mutex);
-  if (capture_of(stream) != nullptr) return state().recorded[event] = {std::make_shared<int>(0), stream}, CUDA_SUCCESS;
+  if (const State::Capture* capture = capture_of(stream))
+    return state().recorded[event] = {std::make_shared<int>(0), stream, capture->number}, CUDA_SUCCESS;
   return record(event, stream), CUDA_SUCCESS;
 }
 API cuCtxRecordEvent(CUcontext, CUevent event) {

@@ -39,7 +39,7 @@
  *               the driver.
  *   Capture     All [stream] calls but those of symm_ipc_* may be captured into CUDA graphs, as may look-ups, queries
  *               and a symm_rendezvous() of a buffer that has met already. Make each call once before: the first one
- *               loads its kernel.
+ *               loads its kernel. Up to 64 captures may take turns on a group; in each its calls keep their order.
  *   Deadlines   In milliseconds. 0 means the group's default, SYMM_TIMEOUT_INFINITE waits for ever, SYMM_TIMEOUT_NOW
  *               looks once. On a stream the time counts from when the work begins to wait, not from the call.
  *   Failures    When a rank dies, times out, aborts or calls something different from the others, the group is
