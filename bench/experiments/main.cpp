@@ -12,7 +12,8 @@ using namespace experiments;
 constexpr struct {
   const char* name;
   void (*ask)(int gpus);
-} kQuestions[] = {{"exporter", exporter_killed}, {"unread", unread_descriptor}, {"graph", aborted_group}, {"kills", killed_imports}};
+} kQuestions[] = {
+    {"exporter", exporter_killed}, {"unread", unread_descriptor}, {"graph", aborted_group}, {"kills", killed_imports}};
 
 constexpr struct {
   const char* name;

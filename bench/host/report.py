@@ -136,10 +136,11 @@ def sections(results):
     yield ("All-reduce, f32 sum, 2 ranks, out of place", "Microseconds, median. A ratio is the best MPI's time over symm's.", allreduce_head(table),
            allreduce_rows(table, "out"))
     yield "All-reduce, f32 sum, 2 ranks, in place", "", allreduce_head(table), allreduce_rows(table, "in")
-    for name, other in rare:
-        if other.sizes("allreduce"):
-            yield (f"All-reduce, f32 sum, 2 ranks, out of place, processors {name}", "Microseconds, median.", allreduce_head(other),
-                   allreduce_rows(other, "out"))
+    elsewhere = {name: {row[0]: row[1:4] for row in allreduce_rows(other, "out")} for name, other in rare if other.sizes("allreduce")}
+    if elsewhere:
+        yield ("All-reduce, out of place, by where the processors are", "Microseconds, median: symm, symmetric / symm, private / best MPI.",
+               ["size", *elsewhere], [[size, *(" / ".join(rows.get(size, "-")) for rows in elsewhere.values())]
+                                      for size in map(size_name, table.sizes("allreduce"))])
     yield "Every library, out of place", "Microseconds: median / 99th percentile.", *by_library(table, ("p50", "p99"))
     yield "Other operations, 2 ranks", "Microseconds, median; sizes are those of the larger operand.", *other_rows(table)
     yield "4 ranks on 2 processors, all-reduce", "Microseconds: median / 99th percentile / most.", *by_library(crowd, ("p50", "p99", "max"))
