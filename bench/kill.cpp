@@ -1,10 +1,8 @@
 // How soon the others know: ranks are killed, or attacked otherwise, at random moments of random calls, and every survivor
 // measures from just before kill() to its error. The experiment itself is that of tests/ranks/kill_test.cpp.
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <random>
 #include "tests/ranks/kill_experiment.hpp"
 #include "tests/support/footprint.hpp"
 #include "tools/bench/quantile.hpp"

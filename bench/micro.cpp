@@ -3,7 +3,6 @@
 #include <symm/symm.h>
 #include <cstdlib>
 #include <memory>
-#include <vector>
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/arithmetic/simd.hpp"
 

@@ -1,5 +1,4 @@
 #include <symm/symm.h>
-#include <algorithm>
 #include "capi/objects.hpp"
 #include "capi/placement.hpp"
 #include "capi/waits.hpp"

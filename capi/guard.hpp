@@ -2,7 +2,6 @@
 #pragma once
 
 #include <symm/symm.h>
-#include <cstddef>
 #include <type_traits>
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"

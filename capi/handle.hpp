@@ -3,10 +3,8 @@
 #pragma once
 
 #include <sys/mman.h>
-#include <atomic>
 #include <cerrno>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include "capi/guard.hpp"
 #include "core/base/per_process.hpp"

@@ -1,5 +1,4 @@
 #include <symm/symm.h>
-#include <algorithm>
 #include "build_info.hpp"
 #include "capi/structs.hpp"
 #include "core/base/log.hpp"

@@ -1,7 +1,6 @@
 // What the options of all calls that allocate have in common.
 #pragma once
 
-#include <string>
 #include "capi/structs.hpp"
 #include "core/backend/backend.hpp"
 

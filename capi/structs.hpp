@@ -2,7 +2,6 @@
 // release since then are served.
 #pragma once
 
-#include <algorithm>
 #include <cstring>
 #include "capi/guard.hpp"
 #include "core/base/little_endian.hpp"

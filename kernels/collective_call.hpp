@@ -1,7 +1,6 @@
 // One collective call: what its caller asked for, made once and referred to ever after.
 #pragma once
 
-#include <string>
 #include "kernels/collective.hpp"
 #include "kernels/pieces.hpp"
 

@@ -1,7 +1,5 @@
 // After symm_group_abort() in the middle of a collective: stream, context, the graph that was captured with the group, and a new
 // group.
-#include <algorithm>
-#include <memory>
 #include "bench/experiments/raw.hpp"
 
 namespace experiments {

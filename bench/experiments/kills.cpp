@@ -1,9 +1,4 @@
 // Importers killed at random times within the driver's calls: nothing of the exporter's is lost or stays taken.
-#include <sys/mman.h>
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <random>
 #include "bench/experiments/raw.hpp"
 
 namespace experiments {

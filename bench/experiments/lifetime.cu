@@ -1,5 +1,4 @@
 // What holds memory of a GPU: a mapping in another process when its maker is killed; a descriptor in a socket that nobody reads.
-#include <algorithm>
 #include "bench/experiments/raw.hpp"
 #include "kernels/cuda/memory.cuh"
 

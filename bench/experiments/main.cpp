@@ -2,7 +2,6 @@
 // group is aborted. What symm relies on is checked; figures are printed as "answer: ..." and never checked. docs/gpu-failures.md
 // has the questions.
 //   gpu_experiments [GPUs [question]]
-#include <unistd.h>
 #include "bench/experiments/process.hpp"
 #include "tests/gpu/world.hpp"
 

@@ -1,8 +1,5 @@
 #include "bench/experiments/process.hpp"
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
 #include "core/socket/fdpass.hpp"
 #include "tests/gpu/world.hpp"
 

@@ -2,10 +2,6 @@
 // context or a descriptor of the driver.
 #pragma once
 
-#include <chrono>
-#include <functional>
-#include <optional>
-#include <string>
 #include "core/base/fd.hpp"
 #include "tests/support/process.hpp"
 

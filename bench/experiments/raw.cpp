@@ -1,6 +1,5 @@
 #include "bench/experiments/raw.hpp"
 #include <dlfcn.h>
-#include <cmath>
 
 namespace experiments {
 void* driver_entry(const char* name) {

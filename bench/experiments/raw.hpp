@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cuda.h>
-#include <string>
-#include <vector>
 #include "bench/experiments/process.hpp"
 #include "tests/gpu/world.hpp"
 #include "tools/bench/quantile.hpp"

@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <functional>
@@ -13,7 +12,6 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <symm/symm.hpp>
-#include <vector>
 #include "tools/bench/quantile.hpp"
 
 namespace {

@@ -1,6 +1,4 @@
 #include "core/backend/address_map.hpp"
-#include <algorithm>
-#include <mutex>
 
 namespace symm {
 namespace {

@@ -2,10 +2,8 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <shared_mutex>
 #include <unordered_map>
-#include <vector>
 #include "core/backend/backend.hpp"
 
 namespace symm {

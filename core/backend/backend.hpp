@@ -2,16 +2,6 @@
 // buffer and memory are written against these interfaces and know nothing of memfds or drivers.
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
 #include "core/backend/stats.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
-#include <string>
 
 namespace symm::host {
 namespace {

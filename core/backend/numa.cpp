@@ -6,10 +6,8 @@
 #include <unistd.h>
 #include <array>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <fstream>
-#include <string>
 #include "core/base/error.hpp"
 
 namespace symm::host {

@@ -1,7 +1,6 @@
 #include "core/backend/plan_table.hpp"
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include "core/base/environment.hpp"

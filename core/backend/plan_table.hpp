@@ -2,13 +2,7 @@
 // compiled in, from a file of the user's, and from single values in the environment, in this order.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <functional>
-#include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 #include "core/backend/backend.hpp"
 
 namespace symm {

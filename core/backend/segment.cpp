@@ -1,15 +1,10 @@
 #include "core/backend/segment.hpp"
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <unistd.h>
-#include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <map>
-#include <mutex>
 #include "core/backend/hardware.hpp"
 #include "core/backend/numa.hpp"
 #include "core/base/memfd.hpp"

@@ -3,9 +3,7 @@
 // once, however many groups share it.
 #pragma once
 
-#include <atomic>
 #include <compare>
-#include <memory>
 #include "core/backend/backend.hpp"
 #include "core/base/fd.hpp"
 

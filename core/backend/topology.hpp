@@ -1,9 +1,6 @@
 // The links between devices and what shape they make.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <vector>
 #include "core/backend/backend.hpp"
 
 namespace symm {

@@ -2,14 +2,11 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
-#include <vector>
 #include "core/base/environment.hpp"
 #include "core/base/errands.hpp"
 #include "core/base/per_process.hpp"

@@ -1,5 +1,4 @@
 #include "core/base/peer_fd.hpp"
-#include <array>
 #include <atomic>
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 #include <new>
 #include "core/base/peer_fd.hpp"
 #include "core/base/process.hpp"

@@ -1,9 +1,7 @@
 #include "core/base/process.hpp"
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/random.h>
-#include <unistd.h>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>

@@ -6,7 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cerrno>
 #include <climits>

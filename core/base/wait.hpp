@@ -10,12 +10,10 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
-#include <string>
 #include <vector>
 #include "core/base/error.hpp"
 

@@ -1,8 +1,6 @@
 // From a bootstrap string to a store, a rank and a size.
 #pragma once
 
-#include <memory>
-#include <string>
 #include "core/bootstrap/store.hpp"
 
 namespace symm {

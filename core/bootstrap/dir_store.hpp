@@ -1,7 +1,6 @@
 // A store in a directory: one file a key, which appears complete or not at all.
 #pragma once
 
-#include <memory>
 #include "core/bootstrap/directory_rendezvous.hpp"
 #include "core/bootstrap/store.hpp"
 

@@ -1,10 +1,7 @@
 #include "core/bootstrap/directory_rendezvous.hpp"
 #include <fcntl.h>
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <exception>
-#include <vector>
 #include "core/base/failure_codec.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/process.hpp"

@@ -7,9 +7,6 @@
 // rank may come before rank 0, and successive creations need no numbers that could get out of step.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
 #include "core/base/wait.hpp"
 #include "core/bootstrap/rank_lock.hpp"
 #include "core/socket/directory.hpp"

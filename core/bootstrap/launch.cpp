@@ -2,7 +2,6 @@
 #include <sys/socket.h>
 #include <cerrno>
 #include <charconv>
-#include <optional>
 #include <vector>
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"

@@ -1,11 +1,6 @@
 // How bytes move before memory is shared: a key-value store with deadlines. A key is set once and never changes.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
 #include "core/base/wait.hpp"
 
 namespace symm {

@@ -1,13 +1,6 @@
 #include "core/bootstrap/tcp_store.hpp"
-#include <unistd.h>
-#include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <charconv>
-#include <exception>
-#include <list>
-#include <map>
-#include <optional>
 #include <set>
 #include "core/base/environment.hpp"
 #include "core/base/failure_codec.hpp"

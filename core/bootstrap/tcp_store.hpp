@@ -2,8 +2,6 @@
 // creation; who comes too early for one waits there, and dials again if rank 0 has gone.
 #pragma once
 
-#include <memory>
-#include <string>
 #include "core/bootstrap/store.hpp"
 
 namespace symm {

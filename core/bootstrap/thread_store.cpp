@@ -1,10 +1,5 @@
-#include <unistd.h>
 #include <algorithm>
-#include <exception>
 #include <map>
-#include <mutex>
-#include <optional>
-#include <vector>
 #include "core/base/error.hpp"
 #include "core/base/per_process.hpp"
 #include "core/bootstrap/store.hpp"

@@ -1,9 +1,7 @@
 #include "core/cuda/allocation.hpp"
 #include <fcntl.h>
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 #include <numeric>
 #include <unordered_map>
 #include "core/base/environment.hpp"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <symm/symm.h>
-#include <memory>
 #include "core/backend/provider.hpp"
 #include "core/backend/topology.hpp"
 

@@ -1,6 +1,4 @@
 #include "core/cuda/control.hpp"
-#include <algorithm>
-#include <atomic>
 #include <cstring>
 #include "core/base/errands.hpp"
 

@@ -2,10 +2,6 @@
 // trouble.
 #pragma once
 
-#include <atomic>
-#include <memory>
-#include <mutex>
-#include <vector>
 #include "core/backend/plan_table.hpp"
 #include "core/cuda/allocation.hpp"
 #include "kernels/cuda/plan.hpp"

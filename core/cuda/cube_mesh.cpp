@@ -1,5 +1,4 @@
 #include "core/cuda/cube_mesh.hpp"
-#include <algorithm>
 #include <cstring>
 
 namespace symm::cuda {

@@ -2,9 +2,6 @@
 // others when the group is formed, so all come to the same answer.
 #pragma once
 
-#include <array>
-#include <optional>
-#include <span>
 #include "core/cuda/device.hpp"
 #include "core/cuda/nvml.hpp"
 

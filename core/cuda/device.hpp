@@ -1,11 +1,8 @@
 // One GPU: its primary context, which symm shares with whatever else runs in the process, and what it can do.
 #pragma once
 
-#include <array>
 #include <atomic>
-#include <functional>
 #include <new>
-#include <string>
 #include <vector>
 #include "core/base/process.hpp"
 #include "core/cuda/stream_uses.hpp"

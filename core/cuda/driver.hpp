@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include "core/base/error.hpp"
 
 namespace symm::cuda {

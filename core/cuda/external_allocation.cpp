@@ -1,5 +1,4 @@
 #include "core/cuda/external_allocation.hpp"
-#include <utility>
 
 namespace symm::cuda {
 std::optional<ExternalAllocation> ExternalAllocation::at(const void* pointer) {

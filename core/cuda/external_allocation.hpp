@@ -1,7 +1,6 @@
 // Memory that another library made by cuMemCreate and mapped by cuMemMap, found by any address in it.
 #pragma once
 
-#include <optional>
 #include "core/cuda/device.hpp"
 
 namespace symm::cuda {

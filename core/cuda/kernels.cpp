@@ -1,5 +1,4 @@
 #include "core/cuda/kernels.hpp"
-#include <mutex>
 #include "core/base/per_process.hpp"
 
 namespace symm::cuda {

@@ -1,9 +1,6 @@
 // The kernels inside the library: images for several architectures, which the driver chooses from.
 #pragma once
 
-#include <map>
-#include <set>
-#include <string>
 #include "core/cuda/device.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/images.hpp"

@@ -1,7 +1,6 @@
 #include "core/cuda/multicast_choice.hpp"
 #include <algorithm>
 #include <charconv>
-#include <string_view>
 
 namespace symm::cuda {
 namespace {

@@ -2,9 +2,7 @@
 // one of them has. A pure function of what the ranks tell each other when the group is formed.
 #pragma once
 
-#include <functional>
 #include <span>
-#include <string>
 #include "core/base/environment.hpp"
 #include "core/cuda/device.hpp"
 

@@ -1,5 +1,4 @@
 #include "core/cuda/multicast_memories.hpp"
-#include <algorithm>
 #include "core/cuda/multicast.hpp"
 #include "kernels/cuda/plan.hpp"
 

@@ -1,9 +1,6 @@
 // Multicast in a group: whether, for which memories, and where the multimem kernels find their operands.
 #pragma once
 
-#include <memory>
-#include <string>
-#include <vector>
 #include "core/backend/backend.hpp"
 #include "core/cuda/kernels.hpp"
 #include "core/cuda/multicast_choice.hpp"

@@ -1,6 +1,5 @@
 #include "core/cuda/nvml.hpp"
 #include <dlfcn.h>
-#include <algorithm>
 #include <cctype>
 #include "core/base/error.hpp"
 

@@ -1,8 +1,6 @@
 // Which GPU is linked to which by NVLink, as NVML says.
 #pragma once
 
-#include <string>
-#include <vector>
 #include "core/backend/topology.hpp"
 
 namespace symm::cuda {

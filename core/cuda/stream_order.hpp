@@ -4,8 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <memory>
-#include <vector>
 #include "core/base/timed_mutex.hpp"
 #include "core/cuda/device.hpp"
 

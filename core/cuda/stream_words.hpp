@@ -5,10 +5,6 @@
 // who wait for it, from the host, which cannot be done for an event.
 #pragma once
 
-#include <map>
-#include <mutex>
-#include <span>
-#include <vector>
 #include "core/backend/provider.hpp"
 #include "core/cuda/device.hpp"
 

@@ -1,5 +1,4 @@
 #include "core/cuda/transport.hpp"
-#include <algorithm>
 #include <cstring>
 
 namespace symm::cuda {

@@ -1,8 +1,6 @@
 // The CUDA back end's half of a group: the control blocks of all ranks, and the launches that work on them.
 #pragma once
 
-#include <memory>
-#include <vector>
 #include "core/base/timed_mutex.hpp"
 #include "core/cuda/control.hpp"
 #include "core/cuda/cube_mesh.hpp"

@@ -1,5 +1,4 @@
 #include "core/host/call_sync.hpp"
-#include <algorithm>
 #include <cstring>
 
 namespace symm::host {

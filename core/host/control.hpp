@@ -5,8 +5,6 @@
 // Everything a peer reads here is treated as untrusted: indices and sizes never come from this memory without a check.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include "core/backend/segment.hpp"
 #include "core/base/wait.hpp"
 #include "kernels/host/execution.hpp"

@@ -1,5 +1,4 @@
 #include "core/host/controls.hpp"
-#include <algorithm>
 #include <cstring>
 
 namespace symm::host {

@@ -1,5 +1,4 @@
 #include "core/host/operand_exchange.hpp"
-#include <algorithm>
 #include <cstring>
 
 namespace symm::host {

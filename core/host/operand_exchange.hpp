@@ -8,8 +8,6 @@
 // without being held: a memory that its user releases is unmapped then.
 #pragma once
 
-#include <memory>
-#include <vector>
 #include "core/backend/backend.hpp"
 #include "kernels/host/execution.hpp"
 

@@ -1,6 +1,4 @@
 #include "core/host/transport.hpp"
-#include <unistd.h>
-#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include "core/backend/hardware.hpp"

@@ -1,5 +1,4 @@
 #include "core/mesh/commit_vote.hpp"
-#include <algorithm>
 
 namespace symm {
 namespace {

@@ -1,5 +1,4 @@
 #include "core/mesh/groups.hpp"
-#include <algorithm>
 #include <numeric>
 
 namespace symm {

@@ -4,9 +4,6 @@
 
 #include <deque>
 #include <map>
-#include <memory>
-#include <optional>
-#include <vector>
 #include "core/base/wait.hpp"
 #include "core/mesh/peers.hpp"
 

@@ -1,5 +1,4 @@
 #include "core/mesh/hello_listener.hpp"
-#include <array>
 
 namespace symm {
 namespace {

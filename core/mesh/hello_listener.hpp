@@ -2,9 +2,7 @@
 // whoever says nothing keeps nobody waiting.
 #pragma once
 
-#include <functional>
 #include <list>
-#include <string>
 #include "core/base/wait.hpp"
 #include "core/mesh/wire.hpp"
 #include "core/socket/socket.hpp"

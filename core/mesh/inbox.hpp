@@ -1,11 +1,8 @@
 // Messages that arrived and were not yet asked for, by source and topic. What one source may leave unread is bounded.
 #pragma once
 
-#include <cstdint>
 #include <deque>
 #include <map>
-#include <optional>
-#include <vector>
 #include "core/mesh/mesh.hpp"
 
 namespace symm {

@@ -1,5 +1,4 @@
 #include "core/mesh/mesh.hpp"
-#include <algorithm>
 #include <cerrno>
 #include "core/base/process.hpp"
 #include "core/mesh/mesh_process.hpp"

@@ -7,12 +7,7 @@
 // ranks. In a forked child a mesh is of no use: its calls throw Error(invalid_handle) or do nothing.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <memory>
 #include <optional>
-#include <span>
-#include <vector>
 #include "core/base/fd.hpp"
 #include "core/base/wait.hpp"
 #include "core/bootstrap/store.hpp"

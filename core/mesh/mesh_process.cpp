@@ -1,5 +1,4 @@
 #include "core/mesh/mesh_process.hpp"
-#include <unistd.h>
 #include "core/mesh/peer_events.hpp"
 
 namespace symm {

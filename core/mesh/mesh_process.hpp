@@ -1,12 +1,8 @@
 // What the meshes of one process share: its token, and the list of meshes by which threads find each other.
 #pragma once
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 #include "core/base/per_process.hpp"
 

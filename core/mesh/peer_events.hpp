@@ -3,8 +3,6 @@
 // called.
 #pragma once
 
-#include <mutex>
-#include <optional>
 #include "core/mesh/groups.hpp"
 #include "core/mesh/inbox.hpp"
 #include "core/mesh/peer_link.hpp"

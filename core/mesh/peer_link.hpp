@@ -2,8 +2,6 @@
 // the other way is told to PeerEvents.
 #pragma once
 
-#include <memory>
-#include <span>
 #include "core/mesh/mesh.hpp"
 #include "core/socket/secure_connection.hpp"
 #include "core/socket/socket.hpp"

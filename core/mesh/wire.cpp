@@ -1,5 +1,4 @@
 #include "core/mesh/wire.hpp"
-#include <algorithm>
 
 namespace symm::wire {
 namespace {

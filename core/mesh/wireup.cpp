@@ -1,8 +1,6 @@
 #include "core/mesh/wireup.hpp"
 #include <sys/eventfd.h>
 #include <sys/stat.h>
-#include <unistd.h>
-#include <algorithm>
 #include "core/base/environment.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/process.hpp"

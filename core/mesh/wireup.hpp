@@ -2,10 +2,6 @@
 // (threads by the process's list, processes by sockets), and the commit vote.
 #pragma once
 
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 #include "core/mesh/hello_listener.hpp"
 #include "core/mesh/peer_events.hpp"
 #include "core/mesh/wireup_records.hpp"

@@ -1,5 +1,4 @@
 #include "core/mesh/wireup_records.hpp"
-#include <algorithm>
 #include <cerrno>
 
 namespace symm {

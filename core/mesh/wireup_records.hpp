@@ -2,10 +2,7 @@
 // may be waiting for, so none of them waits for its deadline.
 #pragma once
 
-#include <functional>
 #include <optional>
-#include <string>
-#include <vector>
 #include "core/bootstrap/store.hpp"
 #include "core/mesh/wire.hpp"
 

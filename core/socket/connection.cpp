@@ -1,6 +1,5 @@
 #include "core/socket/connection.hpp"
 #include <sys/socket.h>
-#include <array>
 #include <climits>
 #include "core/base/process.hpp"
 

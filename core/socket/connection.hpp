@@ -8,10 +8,6 @@
 // The end may come after the death, when a child of the dead process holds a copy of the socket, or never.
 #pragma once
 
-#include <atomic>
-#include <memory>
-#include <span>
-#include <string>
 #include "core/base/wait.hpp"
 #include "core/socket/fdpass.hpp"
 #include "core/socket/life.hpp"

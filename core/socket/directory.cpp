@@ -6,7 +6,6 @@
 #include <time.h>
 #include <cerrno>
 #include <memory>
-#include <string_view>
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"

@@ -12,11 +12,6 @@
 #pragma once
 
 #include <linux/futex.h>
-#include <array>
-#include <atomic>
-#include <memory>
-#include <mutex>
-#include <vector>
 #include "core/base/per_process.hpp"
 #include "core/base/wait.hpp"
 #include "core/socket/monitor.hpp"

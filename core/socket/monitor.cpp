@@ -1,6 +1,5 @@
 #include "core/socket/monitor.hpp"
 #include <sys/epoll.h>
-#include <array>
 #include <cerrno>
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"

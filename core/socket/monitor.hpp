@@ -8,11 +8,8 @@
 // removals go to epoll directly and need no wake-up call.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include "core/base/peer_fd.hpp"
 #include "core/base/per_process.hpp"
 

@@ -4,9 +4,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
-#include <unistd.h>
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <climits>
 #include <cstring>

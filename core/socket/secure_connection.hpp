@@ -2,12 +2,7 @@
 // reads them, and writes what the network did not take at once.
 #pragma once
 
-#include <functional>
 #include <list>
-#include <memory>
-#include <mutex>
-#include <span>
-#include <string>
 #include "core/base/wait.hpp"
 #include "core/socket/fdpass.hpp"
 #include "core/socket/monitor.hpp"

@@ -1,7 +1,6 @@
 #include "core/socket/socket.hpp"
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 #include <cerrno>
 #include <cstring>
 #include "core/base/error.hpp"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <sys/types.h>
-#include <cstdint>
 #include <string>
 #include "core/base/peer_fd.hpp"
 

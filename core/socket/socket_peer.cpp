@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 #include <cerrno>
 #include "core/base/error.hpp"
 #include "core/base/hash.hpp"

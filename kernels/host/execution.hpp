@@ -16,8 +16,6 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include "kernels/host/plan.hpp"
 
 namespace symm::host {

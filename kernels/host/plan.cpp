@@ -1,5 +1,4 @@
 #include "kernels/host/plan.hpp"
-#include <algorithm>
 #include "kernels/host/execution.hpp"
 #include "kernels/host/operands.hpp"
 #include "kernels/host/slices.hpp"

@@ -1,9 +1,6 @@
 // Which algorithm a collective uses on the host: a pure function of values that are equal on all ranks.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <string>
 #include "kernels/collective_call.hpp"
 
 namespace symm::host {

@@ -1,6 +1,6 @@
 #include "core/backend/address_map.hpp"
-#include <gtest/gtest.h>
 #include "core/group/memory.hpp"
+#include "tests/support/test.hpp"
 
 namespace symm {
 namespace {

@@ -1,10 +1,8 @@
 // Segments on a NUMA node that is named. Where the machine or a sandbox does not allow to bind memory, that must be what is said.
 #include "core/backend/numa.hpp"
-#include <gtest/gtest.h>
 #include <linux/mempolicy.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #include "core/backend/segment.hpp"
+#include "tests/support/test.hpp"
 
 namespace symm::host {
 namespace {

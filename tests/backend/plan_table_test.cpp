@@ -1,10 +1,5 @@
 // The plan table: what is compiled in, what a file and the environment make of it, and what is said of a bad one.
 #include "core/backend/plan_table.hpp"
-#include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <cstdlib>
-#include <fstream>
 #include "core/group/collective.hpp"
 #include "tests/support/footprint.hpp"
 #include "tests/support/process.hpp"

@@ -1,11 +1,4 @@
 #include "core/backend/segment.hpp"
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include "core/backend/hardware.hpp"
 #include "tests/support/footprint.hpp"
 

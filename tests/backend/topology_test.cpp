@@ -1,10 +1,6 @@
 #include "core/backend/topology.hpp"
-#include <gtest/gtest.h>
-#include <algorithm>
-#include <bit>
-#include <numeric>
-#include <random>
 #include "tests/fake_cuda/machines.hpp"
+#include "tests/support/test.hpp"
 
 namespace symm {
 namespace {

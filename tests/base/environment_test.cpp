@@ -1,9 +1,6 @@
 #include "core/base/environment.hpp"
-#include <gtest/gtest.h>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include "core/base/error.hpp"
+#include "tests/support/test.hpp"
 
 namespace {
 using namespace symm;

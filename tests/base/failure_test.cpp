@@ -1,6 +1,5 @@
-#include <gtest/gtest.h>
-#include <stdexcept>
 #include "core/base/failure_codec.hpp"
+#include "tests/support/test.hpp"
 
 namespace {
 using namespace symm;

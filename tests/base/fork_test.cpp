@@ -1,9 +1,5 @@
-#include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <atomic>
 #include "core/base/process.hpp"
+#include "tests/support/test.hpp"
 
 namespace symm {
 namespace {

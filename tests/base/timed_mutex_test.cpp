@@ -1,7 +1,5 @@
 #include "core/base/timed_mutex.hpp"
-#include <gtest/gtest.h>
-#include <thread>
-#include <vector>
+#include "tests/support/test.hpp"
 
 namespace symm {
 namespace {

@@ -1,16 +1,7 @@
 #include "core/base/wait.hpp"
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <sched.h>
-#include <unistd.h>
-#include <algorithm>
-#include <chrono>
-#include <cstdlib>
-#include <deque>
-#include <set>
-#include <thread>
 #include "core/base/fd.hpp"
 #include "tests/support/sanitizers.hpp"
+#include "tests/support/test.hpp"
 
 namespace symm {
 namespace {

@@ -1,7 +1,4 @@
 #include "core/bootstrap/bootstrap.hpp"
-#include <sys/socket.h>
-#include <unistd.h>
-#include <cstdlib>
 #include "core/bootstrap/launch.hpp"
 #include "tests/support/core.hpp"
 

@@ -1,5 +1,3 @@
-#include <cstring>
-#include <map>
 #include "core/bootstrap/store.hpp"
 #include "tests/support/core.hpp"
 

@@ -1,10 +1,5 @@
 // How ranks assemble in a directory, whatever others do or did in it, and what they keep there.
 #include "core/bootstrap/dir_store.hpp"
-#include <signal.h>
-#include <sys/resource.h>
-#include <filesystem>
-#include <memory>
-#include <thread>
 #include "tests/support/core.hpp"
 
 namespace {

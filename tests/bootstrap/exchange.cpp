@@ -4,8 +4,6 @@
 //
 //   exchange [url [rounds [libmpi.so]]]
 #include <dlfcn.h>
-#include <cstdio>
-#include <cstdlib>
 #include "core/bootstrap/bootstrap.hpp"
 #include "tests/support/core.hpp"
 

@@ -1,6 +1,4 @@
 #include "core/bootstrap/rank_lock.hpp"
-#include <signal.h>
-#include <atomic>
 #include "core/socket/directory.hpp"
 #include "tests/support/core.hpp"
 

@@ -1,5 +1,4 @@
 // What ranks may expect of every store of the library's own, be it of threads, in a directory or at rank 0.
-#include <filesystem>
 #include "core/bootstrap/dir_store.hpp"
 #include "core/bootstrap/store.hpp"
 #include "core/bootstrap/tcp_store.hpp"

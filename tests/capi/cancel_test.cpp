@@ -1,7 +1,5 @@
 // A thread that is cancelled in a call ends after it: nothing stays locked, and the process goes on.
 #include <pthread.h>
-#include <atomic>
-#include <thread>
 #include "tests/support/group.hpp"
 
 namespace support {

@@ -1,11 +1,6 @@
 // symm.hpp: each thing works, and fails as documented. Ranks are threads. Compiled as C++17, the oldest that the header allows.
-#include <gtest/gtest.h>
-#include <unistd.h>
-#include <array>
-#include <functional>
-#include <numeric>
 #include <symm/symm.hpp>
-#include <thread>
+#include "tests/support/test.hpp"
 
 namespace {
 struct Half {

@@ -1,7 +1,4 @@
 // A forked child holds handles that belong to its parent. It is refused, and its parent does not notice.
-#include <atomic>
-#include <chrono>
-#include <thread>
 #include "tests/support/group.hpp"
 
 namespace support {

@@ -1,11 +1,4 @@
 // The error model: messages belong to a thread, success leaves them alone, every status has a name.
-#include <sys/resource.h>
-#include <unistd.h>
-#include <cerrno>
-#include <functional>
-#include <set>
-#include <string>
-#include <thread>
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 #include "tests/support/sanitizers.hpp"

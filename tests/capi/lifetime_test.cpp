@@ -1,7 +1,4 @@
 // Handles may be released in any order; what the caller still holds stays usable.
-#include <algorithm>
-#include <array>
-#include <cstring>
 #include "tests/support/group.hpp"
 
 namespace {

@@ -1,8 +1,4 @@
 // Log messages go to any number of functions and descriptors, and none of them holds up the library or another.
-#include <fcntl.h>
-#include <unistd.h>
-#include <atomic>
-#include <thread>
 #include "tests/support/group.hpp"
 
 namespace {

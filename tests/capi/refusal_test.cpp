@@ -1,11 +1,7 @@
 // Every function refuses every kind of wrong argument: with the right status, a message that names the argument, and untouched
 // outputs. That no parameter was forgotten is checked against the header itself.
 #include "tests/capi/refusal.hpp"
-#include <gtest/gtest.h>
-#include <algorithm>
-#include <functional>
-#include <map>
-#include <string>
+#include "tests/support/test.hpp"
 
 namespace symm_test {
 World::World() {

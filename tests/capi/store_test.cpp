@@ -1,5 +1,4 @@
 // A store of the caller's, as an MPI or torch program would supply one: two ranks, which are threads here, meet through it.
-#include <optional>
 #include "tests/support/board_store.hpp"
 #include "tests/support/options.hpp"
 

@@ -1,6 +1,4 @@
 // Structs of older and newer headers, where they are not arguments: for those see Call.longer_structs.
-#include <cstddef>
-#include <cstring>
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 

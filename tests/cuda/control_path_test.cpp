@@ -1,8 +1,5 @@
 // The control path of the CUDA back end on the fake driver: what is made is given back, and when any one driver call fails on one
 // rank, all ranks say the same and nothing is left.
-#include <gtest/gtest.h>
-#include <barrier>
-#include <set>
 #include "kernels/cuda/args.hpp"
 #include "tests/cuda/group.hpp"
 

@@ -1,8 +1,5 @@
 // Groups of ranks on a machine that is a hybrid cube mesh, on the fake driver: what is chosen, and where the kernel is told that
 // the ranks stand.
-#include <gtest/gtest.h>
-#include <cstdlib>
-#include <mutex>
 #include "core/backend/topology.hpp"
 #include "tests/cuda/group.hpp"
 

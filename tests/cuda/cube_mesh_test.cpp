@@ -1,9 +1,7 @@
 // What ranks tell each other of their links, and what all make of it.
 #include "core/cuda/cube_mesh.hpp"
-#include <gtest/gtest.h>
-#include <algorithm>
-#include <numeric>
 #include "tests/fake_cuda/machines.hpp"
+#include "tests/support/test.hpp"
 
 namespace symm::cuda {
 namespace {

@@ -1,10 +1,6 @@
 // Groups of ranks that are threads, on the fake driver.
 #pragma once
 
-#include <atomic>
-#include <functional>
-#include <string>
-#include <thread>
 #include "core/cuda/device.hpp"
 #include "core/group/collective.hpp"
 #include "core/group/memory.hpp"

@@ -1,7 +1,5 @@
 // Pieces of device memory, on the fake driver.
 #include "core/group/heap.hpp"
-#include <array>
-#include <set>
 #include "tests/cuda/group.hpp"
 
 namespace symm {

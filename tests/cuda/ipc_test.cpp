@@ -1,10 +1,6 @@
 // Memory of GPUs shared by tokens, on the fake driver: between processes, across masks of visible devices, in the order of
 // streams, and with everything given back.
 #include "core/ipc/ipc.hpp"
-#include <gtest/gtest.h>
-#include <unistd.h>
-#include <atomic>
-#include <cstring>
 #include "tests/cuda/group.hpp"
 #include "tests/cuda/somebody.hpp"
 

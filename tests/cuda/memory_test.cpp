@@ -1,12 +1,5 @@
 // Blocks that are not device memory of symm_alloc(): adopted from another library, on a NUMA node of the host; and their export
 // as DMA-BUF. On the fake driver.
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <unistd.h>
-#include <atomic>
-#include <barrier>
-#include <cstring>
-#include <set>
 #include "core/backends.hpp"
 #include "core/base/log.hpp"
 #include "tests/cuda/group.hpp"

@@ -1,6 +1,5 @@
 #include "core/cuda/multicast_choice.hpp"
-#include <gtest/gtest.h>
-#include <map>
+#include "tests/support/test.hpp"
 
 namespace symm::cuda {
 namespace {

@@ -1,9 +1,5 @@
 // Multicast on the fake driver, with a process for each rank: off unless asked for, in the right order when it is, and when any
 // call fails on one rank, all ranks go on without it, for the same reason, with nothing left behind.
-#include <gtest/gtest.h>
-#include <algorithm>
-#include <cstdlib>
-#include <set>
 #include "tests/cuda/group.hpp"
 
 namespace symm {

@@ -1,8 +1,7 @@
 // Link matrices of known machines, from what NVML says of them.
 #include "core/cuda/nvml.hpp"
-#include <gtest/gtest.h>
-#include <numeric>
 #include "tests/fake_cuda/machines.hpp"
+#include "tests/support/test.hpp"
 
 namespace symm::cuda {
 namespace {

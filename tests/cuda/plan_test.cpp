@@ -1,6 +1,6 @@
 #include "kernels/cuda/plan.hpp"
-#include <gtest/gtest.h>
 #include "core/cuda/control.hpp"
+#include "tests/support/test.hpp"
 
 namespace symm::cuda {
 namespace {

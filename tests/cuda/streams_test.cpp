@@ -1,6 +1,5 @@
 // Streams of the caller's on the fake driver: memory is not unmapped while anybody may use it, captures are not disturbed, and
 // streams are known by identity, not by handle.
-#include <gtest/gtest.h>
 #include "core/backends.hpp"
 #include "tests/cuda/group.hpp"
 

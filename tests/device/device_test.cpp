@@ -1,13 +1,7 @@
 // The logic of symm/device.cuh with ranks and blocks as threads of the host: counting, order, who waits for whom, deadlines, the
 // stop word. The instructions of a GPU are not in it; every_call.cu compiles them.
-#include <gtest/gtest.h>
-#include <array>
-#include <atomic>
-#include <barrier>
 #include <climits>
-#include <memory>
 #include <symm/device.cuh>
-#include <vector>
 #include "tests/support/process.hpp"
 
 namespace {

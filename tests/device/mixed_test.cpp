@@ -1,10 +1,5 @@
 // Kernels and host calls count signals on the same words. libsymm with its real kernels, on the fake driver, which carries out
 // the two kernels of host signals; the functions of symm/device.cuh stand for a kernel of the user's.
-#include <gtest/gtest.h>
-#include <barrier>
-#include <cstdlib>
-#include <cstring>
-#include <functional>
 #include <symm/device.cuh>
 #include <symm/symm.hpp>
 #include "tests/fake_cuda/fake_cuda.hpp"

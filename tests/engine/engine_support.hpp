@@ -1,8 +1,6 @@
 // Ends of a courier for tests.
 #pragma once
 
-#include <mutex>
-#include <thread>
 #include "core/engine/courier.hpp"
 #include "tests/support/core.hpp"
 

@@ -1,5 +1,4 @@
 // What UCX may do that the real one does not do when it is asked to: tests/fake_ucx.
-#include <fstream>
 #include "tests/engine/engine_support.hpp"
 
 namespace {

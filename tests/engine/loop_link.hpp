@@ -4,9 +4,7 @@
 #pragma once
 
 #include <sys/eventfd.h>
-#include <cstring>
 #include <list>
-#include <random>
 #include "core/base/fd.hpp"
 #include "tests/engine/engine_support.hpp"
 

@@ -1,5 +1,4 @@
 // Over the UCX of this machine, if it has one, on loopback.
-#include <signal.h>
 #include "tests/engine/engine_support.hpp"
 #include "tests/support/sanitizers.hpp"
 

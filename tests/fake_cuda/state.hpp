@@ -3,17 +3,11 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <deque>
-#include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
-#include <string>
-#include <utility>
-#include <vector>
 #include "core/cuda/driver.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
 

@@ -1,7 +1,6 @@
 // Streams, events, and what is done in the order of a stream but by a kernel.
 #include <unistd.h>
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include "tests/fake_cuda/state.hpp"
 

@@ -1,9 +1,7 @@
 // Throws bytes at the decoders of tokens and of what exporter and importer say to each other. Whatever they accept must survive a
 // round trip unchanged. The first byte chooses: a packet, a token, or a token whose checksum is put right, which no fuzzer
 // guesses.
-#include <algorithm>
 #include <cstdlib>
-#include <vector>
 #include "core/base/hash.hpp"
 #include "core/ipc/protocol.hpp"
 

@@ -1,5 +1,4 @@
 // Throws bytes at the one decoder. Whatever it accepts must survive a round trip unchanged.
-#include <algorithm>
 #include <cstdlib>
 #include "core/mesh/wire.hpp"
 

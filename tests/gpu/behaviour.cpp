@@ -1,6 +1,5 @@
 // What is not arithmetic: graphs, streams, signals, barriers, sub-groups, mismatches, deadlines, aborts, and that memory comes
 // back.
-#include <chrono>
 #include "tests/gpu/world.hpp"
 
 namespace {

@@ -1,7 +1,6 @@
 // Every collective with every type, operation and algorithm, on symmetric and ordinary memory, in place or not, at awkward sizes
 // and addresses: bit for bit what the scalar reference on the host says.
 // SYMM_GPU_AMOUNT=small or tiny: fewer cases, for many ranks on few GPUs and for slow tools.
-#include <cstring>
 #include "tests/gpu/world.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/values.hpp"

@@ -1,6 +1,5 @@
 // Kernels of a user's own with symm/device.cuh: signals mixed with host calls, eagerly and in a graph; barriers of blocks and of
 // grids; a deadline and a stop word, after which the stream still works.
-#include <cstring>
 #include <symm/device.cuh>
 #include "tests/gpu/world.hpp"
 

@@ -1,11 +1,6 @@
 // Memory of GPUs shared by tokens between two processes, on one GPU and on two, under different masks of visible devices: the
 // order of streams, killed importers and exporters, lost connections, allocations that symm did not make, and free memory that
 // stays the same over cycles.
-#include <signal.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <cstring>
 #include "tests/gpu/external_allocation.hpp"
 #include "tests/support/options.hpp"
 

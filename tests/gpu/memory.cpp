@@ -1,8 +1,5 @@
 // Blocks that are not device memory of symm_alloc(): adopted from another library, on a NUMA node of the host; and export as
 // DMA-BUF.
-#include <fcntl.h>
-#include <unistd.h>
-#include <cstring>
 #include "tests/gpu/external_allocation.hpp"
 #include "tests/support/options.hpp"
 

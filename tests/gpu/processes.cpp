@@ -1,11 +1,6 @@
 // Ranks that are processes, each of which sees one GPU as its only one (CUDA_VISIBLE_DEVICES), and what the others see when one
 // of them is killed or stopped in the middle of collectives: an error in time, a context that still works, and a new group of the
 // survivors.
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <chrono>
-#include <thread>
 #include "tests/gpu/world.hpp"
 
 namespace {

@@ -1,7 +1,5 @@
 // Streams and kernels of the user's own: memory outlives whoever reads it, streams are told apart by more than their handles,
 // several groups work at once, captures are left alone.
-#include <chrono>
-#include <thread>
 #include "tests/gpu/world.hpp"
 
 namespace {

@@ -3,15 +3,7 @@
 #pragma once
 
 #include <cuda_runtime.h>
-#include <gtest/gtest.h>
-#include <atomic>
-#include <barrier>
-#include <cstdio>
-#include <cstdlib>
-#include <functional>
-#include <string>
 #include <symm/symm.hpp>
-#include <vector>
 #include "tests/support/footprint.hpp"
 #include "tests/support/process.hpp"
 

@@ -1,10 +1,5 @@
 // A failure on one rank is the same failure on all, whatever was thrown, and nobody waits for the deadline to learn it.
 #include "core/group/exchange.hpp"
-#include <barrier>
-#include <chrono>
-#include <cstdlib>
-#include <new>
-#include <stdexcept>
 #include "core/base/failure_codec.hpp"
 #include "core/group/memory.hpp"
 #include "core/host/transport.hpp"

@@ -1,10 +1,9 @@
 // The exporter's book, and which tokens are void after which withdrawals.
-#include <gtest/gtest.h>
-#include <random>
 #include "core/backend/segment.hpp"
 #include "core/backends.hpp"
 #include "core/ipc/export.hpp"
 #include "core/ipc/lease.hpp"
+#include "tests/support/test.hpp"
 
 namespace symm::ipc {
 namespace {

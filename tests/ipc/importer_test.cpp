@@ -1,6 +1,4 @@
 // An importer that does not keep to the rules.
-#include <gtest/gtest.h>
-#include <array>
 #include "core/backends.hpp"
 #include "core/ipc/exporter.hpp"
 #include "tests/support/core.hpp"

@@ -1,5 +1,5 @@
 #include "core/ipc/protocol.hpp"
-#include <gtest/gtest.h>
+#include "tests/support/test.hpp"
 
 namespace symm::ipc {
 namespace {

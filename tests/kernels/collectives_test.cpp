@@ -1,10 +1,8 @@
 // Every collective, algorithm, type and operation against the reference, in many shapes.
-#include <gtest/gtest.h>
-#include <algorithm>
-#include <tuple>
 #include "kernels/host/plan.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/world.hpp"
+#include "tests/support/test.hpp"
 
 namespace symm::testing {
 namespace {

@@ -1,8 +1,4 @@
 // Small floats: every code, and every place where rounding changes its mind.
-#include <gtest/gtest.h>
-#include <bit>
-#include <cmath>
-#include <limits>
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/arithmetic/simd.hpp"
 #include "tests/kernels/reference.hpp"

@@ -1,14 +1,11 @@
 // The operands of one test case on all ranks, what the results must be, and whether anything else was written.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <cstring>
-#include <random>
-#include <vector>
 #include "kernels/host/plan.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/values.hpp"
 #include "tests/kernels/world.hpp"
+#include "tests/support/test.hpp"
 
 namespace symm::testing {
 class Operands {

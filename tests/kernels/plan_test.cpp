@@ -1,7 +1,7 @@
 #include "kernels/host/plan.hpp"
-#include <gtest/gtest.h>
 #include "kernels/host/execution.hpp"
 #include "tests/kernels/tuning.hpp"
+#include "tests/support/test.hpp"
 
 namespace symm::host {
 namespace {

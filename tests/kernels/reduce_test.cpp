@@ -1,6 +1,5 @@
 // The arithmetic on every instruction set that this processor has.
 #include "kernels/host/arithmetic/reduce.hpp"
-#include <gtest/gtest.h>
 #include "kernels/host/arithmetic/simd.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/simds.hpp"

@@ -1,6 +1,4 @@
 #include "tests/kernels/reference.hpp"
-#include <cmath>
-#include <cstring>
 #include <sstream>
 
 namespace symm::reference {

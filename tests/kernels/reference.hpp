@@ -1,8 +1,6 @@
 // What the kernels are compared with: one element at a time, with nothing in common with the code under test.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <string>
 #include "kernels/types.hpp"
 #include "tools/bench/reference.hpp"

@@ -1,10 +1,9 @@
 // The instruction sets that a processor of this architecture may have. A test of one that this very processor lacks is skipped.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <vector>
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/arithmetic/simd.hpp"
+#include "tests/support/test.hpp"
 
 namespace symm::host {
 #if defined(__aarch64__)

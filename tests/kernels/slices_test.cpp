@@ -1,5 +1,5 @@
 #include "kernels/host/slices.hpp"
-#include <gtest/gtest.h>
+#include "tests/support/test.hpp"
 
 namespace symm::host {
 namespace {

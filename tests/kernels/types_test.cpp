@@ -1,8 +1,6 @@
 #include "kernels/types.hpp"
-#include <gtest/gtest.h>
-#include <set>
-#include <string>
 #include "tests/kernels/reference.hpp"
+#include "tests/support/test.hpp"
 
 namespace symm {
 namespace {

@@ -1,11 +1,7 @@
 // Test data: ordinary values, among them the special ones of each type.
 #pragma once
 
-#include <cmath>
-#include <cstddef>
-#include <cstring>
 #include <random>
-#include <vector>
 #include "tests/kernels/reference.hpp"
 
 namespace symm::testing {

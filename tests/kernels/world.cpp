@@ -1,12 +1,4 @@
 #include "tests/kernels/world.hpp"
-#include <gtest/gtest.h>
-#include <atomic>
-#include <chrono>
-#include <cstring>
-#include <memory>
-#include <random>
-#include <sstream>
-#include <thread>
 #include "tests/kernels/operands.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/tuning.hpp"

@@ -2,9 +2,6 @@
 // beyond the contract is waited for. Runs collective calls back to back and compares everything that they may and may not write.
 #pragma once
 
-#include <cstddef>
-#include <string>
-#include <vector>
 #include "kernels/host/execution.hpp"
 
 namespace symm::testing {

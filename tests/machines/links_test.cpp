@@ -1,11 +1,6 @@
 // Ranks on two machines, each a network namespace with its own mounts and host name: two on m0, two on m1, started as by
 // torchrun.
-#include <fcntl.h>
-#include <sched.h>
 #include <sys/mount.h>
-#include <unistd.h>
-#include <csignal>
-#include <fstream>
 #include "core/bootstrap/bootstrap.hpp"
 #include "core/socket/secure_connection.hpp"
 #include "tests/mesh/mesh_support.hpp"

@@ -1,6 +1,6 @@
 // What a rank concludes from the votes of the others, and from their silence.
 #include "core/mesh/commit_vote.hpp"
-#include <gtest/gtest.h>
+#include "tests/support/test.hpp"
 
 namespace symm {
 namespace {

@@ -1,12 +1,5 @@
 // Ranks that are processes. They are forked while this process has one thread; a mesh is only made in children, or in the parent
 // afterwards.
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <fstream>
 #include "core/base/process.hpp"
 #include "core/socket/directory.hpp"
 #include "tests/mesh/mesh_support.hpp"

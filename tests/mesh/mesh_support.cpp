@@ -1,9 +1,4 @@
 #include "tests/mesh/mesh_support.hpp"
-#include <unistd.h>
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 
 namespace support {
 using namespace symm;

@@ -1,7 +1,4 @@
 // Ranks that are threads of one process: mailboxes, no sockets.
-#include <unistd.h>
-#include <chrono>
-#include <thread>
 #include "tests/mesh/mesh_support.hpp"
 
 namespace {

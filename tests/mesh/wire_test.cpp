@@ -1,6 +1,5 @@
 #include "core/mesh/wire.hpp"
-#include <gtest/gtest.h>
-#include <random>
+#include "tests/support/test.hpp"
 
 namespace {
 using namespace symm;

@@ -1,10 +1,6 @@
 // Every point of the library (core/base/error.hpp), once in a whole life of three ranks, on the host and on the fake driver: a
 // rank fails there, is killed, stopped or delayed. Nobody crashes or hangs, all learn the same cause at once, and go on; nothing
 // is left.
-#include <signal.h>
-#include <unistd.h>
-#include <cstring>
-#include <sstream>
 #include "tests/support/group.hpp"
 
 namespace support {

@@ -1,11 +1,6 @@
 // The collectives through the whole library. tests/kernels compares the arithmetic with a reference exhaustively; here it is
 // about what lies around it: symmetric and private operands in any mixture, offsets, in place, forced algorithms, plans,
 // disagreement.
-#include <algorithm>
-#include <cstring>
-#include <functional>
-#include <optional>
-#include <random>
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 

@@ -1,10 +1,5 @@
 #include "tests/ranks/failure.hpp"
-#include <signal.h>
-#include <unistd.h>
-#include <algorithm>
 #include <cctype>
-#include <stdexcept>
-#include <thread>
 
 namespace support {
 namespace {

@@ -1,8 +1,6 @@
 // For the tests of failures: every call that can wait for another rank, as a table, and what must be true when such a call fails.
 #pragma once
 
-#include <atomic>
-#include <chrono>
 #include "tests/support/group.hpp"
 
 namespace support {

@@ -1,8 +1,4 @@
 // symm_group_abort() ends every wait of every rank, and says why.
-#include <algorithm>
-#include <barrier>
-#include <mutex>
-#include <thread>
 #include "tests/ranks/failure.hpp"
 
 namespace support {

@@ -1,9 +1,4 @@
 // Two failures at once: once the news has gone round, all that live report the same one.
-#include <signal.h>
-#include <algorithm>
-#include <cstdlib>
-#include <random>
-#include <thread>
 #include "tests/ranks/failure.hpp"
 #include "tests/support/sanitizers.hpp"
 

@@ -1,9 +1,4 @@
 // Creation is all or nothing, whoever is missing, dies or is stopped on the way, and leaves nothing behind.
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <thread>
 #include "tests/ranks/failure.hpp"
 #include "tests/support/board_store.hpp"
 #include "tests/support/sanitizers.hpp"

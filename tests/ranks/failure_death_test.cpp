@@ -1,10 +1,4 @@
 // A rank dies: during each call, in each manner, alone or not. Every other rank is told which, long before its deadline.
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#include <filesystem>
-#include <thread>
 #include "tests/ranks/failure.hpp"
 
 namespace support {

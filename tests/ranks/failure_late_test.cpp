@@ -1,7 +1,5 @@
 // A rank that was stopped goes on after the others have given it up. It must neither succeed with what it finds nor harm what
 // they do since.
-#include <signal.h>
-#include <algorithm>
 #include "tests/ranks/failure.hpp"
 
 namespace support {

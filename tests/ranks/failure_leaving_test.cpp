@@ -1,11 +1,5 @@
 // Leaving: handles in any order, before and after a failure, at the end of a process with or without them, and while others still
 // wait.
-#include <signal.h>
-#include <unistd.h>
-#include <algorithm>
-#include <array>
-#include <cstdlib>
-#include <thread>
 #include "tests/ranks/failure.hpp"
 #include "tests/support/options.hpp"
 

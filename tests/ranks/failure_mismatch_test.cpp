@@ -1,7 +1,5 @@
 // Ranks that call different things are told so. Without SYMM_GROUP_CHECK those find out that wait for each other anyway; with it,
 // all.
-#include <stdlib.h>
-#include <unistd.h>
 #include "tests/ranks/failure.hpp"
 
 namespace support {

@@ -1,11 +1,4 @@
 // A rendezvous that cannot succeed on one rank fails alike on all, costs nothing, and leaves the group as useful as before.
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <unistd.h>
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <thread>
 #include "tests/ranks/failure.hpp"
 #include "tests/support/sanitizers.hpp"
 

@@ -1,7 +1,5 @@
 // A rank is stopped: the others time out at their deadline and name it. When it goes on, it learns that it is no longer part of
 // anything.
-#include <signal.h>
-#include <thread>
 #include "tests/ranks/failure.hpp"
 #include "tests/support/options.hpp"
 

@@ -1,6 +1,4 @@
 #include "tests/support/group.hpp"
-#include <algorithm>
-#include <vector>
 #include "tests/support/options.hpp"
 
 namespace support {

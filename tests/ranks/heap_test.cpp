@@ -2,14 +2,6 @@
 // them.
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#include <atomic>
-#include <barrier>
-#include <cstring>
-#include <numeric>
-#include <random>
-#include <thread>
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 #include "tests/support/sanitizers.hpp"

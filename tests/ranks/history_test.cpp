@@ -1,7 +1,5 @@
 // Histories that cannot be, each made of a right one by one change: the checker must refuse it, and for that reason.
 #include "tests/ranks/history.hpp"
-#include <gtest/gtest.h>
-#include <functional>
 #include "tests/support/group.hpp"
 
 namespace support {

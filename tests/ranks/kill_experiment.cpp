@@ -1,17 +1,4 @@
 #include "tests/ranks/kill_experiment.hpp"
-#include <sched.h>
-#include <signal.h>
-#include <unistd.h>
-#include <algorithm>
-#include <array>
-#include <bit>
-#include <cmath>
-#include <cstdio>
-#include <filesystem>
-#include <optional>
-#include <random>
-#include <sstream>
-#include <thread>
 #include "tests/ranks/failure.hpp"
 #include "tests/ranks/history.hpp"
 

@@ -1,6 +1,4 @@
-#include <cstdlib>
 #include <iostream>
-#include <random>
 #include "tests/ranks/kill_experiment.hpp"
 #include "tests/support/group.hpp"
 

@@ -1,6 +1,4 @@
 // What is made and released again and again leaves descriptors, mappings, threads and shared memory as they were.
-#include <cstdio>
-#include <map>
 #include "tests/ranks/failure.hpp"
 
 namespace support {

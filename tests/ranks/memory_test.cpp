@@ -1,7 +1,3 @@
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-#include <cstring>
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 

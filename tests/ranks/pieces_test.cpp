@@ -1,6 +1,4 @@
 // The collectives whose blocks have lengths of their own, through the whole library.
-#include <cstring>
-#include <numeric>
 #include "tests/support/options.hpp"
 #include "tests/support/pieces_calls.hpp"
 

@@ -1,8 +1,5 @@
 // Reductions with a factor, and of narrow floats into f32: every algorithm has the bits of a reference that takes one element at
 // a time.
-#include <cmath>
-#include <cstring>
-#include <map>
 #include "tests/support/group.hpp"
 #include "tools/bench/reference.hpp"
 

@@ -1,10 +1,5 @@
 // Those that survive a failure agree on who lives and go on, also when more ranks die while they do.
 #include <poll.h>
-#include <signal.h>
-#include <unistd.h>
-#include <cstdlib>
-#include <random>
-#include <thread>
 #include "tests/ranks/failure.hpp"
 
 namespace support {

@@ -1,6 +1,3 @@
-#include <unistd.h>
-#include <atomic>
-#include <thread>
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 

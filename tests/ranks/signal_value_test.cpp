@@ -1,6 +1,4 @@
 // Signals that carry values, words of blocks, and tests instead of waits.
-#include <atomic>
-#include <thread>
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 

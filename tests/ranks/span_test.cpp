@@ -1,10 +1,5 @@
 // Groups across machines, which SYMM_MACHINE makes of this host, over the engine that is found here. tests/bindings/behaviours
 // has what all calls mean; here the bits of collectives are compared with those of one machine.
-#include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <random>
-#include <string_view>
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 #include "tests/support/sanitizers.hpp"

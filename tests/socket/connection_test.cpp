@@ -1,18 +1,6 @@
 // The order in which a receiver hears of packets, the end and a death, whatever the kernel tells first.
 #include "core/socket/connection.hpp"
-#include <fcntl.h>
-#include <signal.h>
 #include <spawn.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <algorithm>
-#include <array>
-#include <cstring>
-#include <mutex>
-#include <thread>
 #include "core/base/memfd.hpp"
 #include "tests/support/core.hpp"
 

@@ -1,10 +1,4 @@
 #include "core/socket/directory.hpp"
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/stat.h>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include "tests/support/core.hpp"
 
 namespace {

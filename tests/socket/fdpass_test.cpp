@@ -1,8 +1,4 @@
 #include "core/socket/fdpass.hpp"
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <array>
-#include <cstring>
 #include "core/base/error.hpp"
 #include "tests/support/footprint.hpp"
 

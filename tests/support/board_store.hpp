@@ -1,10 +1,6 @@
 // A store of the caller's own in memory that ranks share, be they threads or processes.
 #pragma once
 
-#include <signal.h>
-#include <algorithm>
-#include <atomic>
-#include <cstring>
 #include "tests/support/group.hpp"
 
 namespace support {

@@ -1,9 +1,4 @@
 #include "tests/support/footprint.hpp"
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include "tests/support/process.hpp"
 
 namespace support {

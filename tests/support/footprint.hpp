@@ -1,11 +1,7 @@
 // What a process holds and what it leaves in directories.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <cstddef>
-#include <ostream>
-#include <string>
-#include <vector>
+#include "tests/support/test.hpp"
 
 namespace support {
 size_t open_descriptors();

@@ -1,5 +1,4 @@
 #include "tests/support/group.hpp"
-#include <atomic>
 
 namespace support {
 Outcome outcome_of(const std::function<void()>& call) {

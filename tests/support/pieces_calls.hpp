@@ -2,8 +2,6 @@
 // they run.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <cstring>
 #include "tests/support/group.hpp"
 #include "tests/support/pieces.hpp"
 

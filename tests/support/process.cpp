@@ -1,17 +1,6 @@
 #include "tests/support/process.hpp"
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <exception>
-#include <stdexcept>
-#include <thread>
 
 namespace support {
 namespace {

@@ -1,15 +1,7 @@
 // Threads and processes of a test, what they share, and waiting for them. Nothing of the library is used here.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <sys/types.h>
-#include <concepts>
-#include <functional>
-#include <new>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
+#include "tests/support/test.hpp"
 
 namespace support {
 // Ask again and again until it is so; false after `milliseconds`, which are generous everywhere: they bound a failing test only.

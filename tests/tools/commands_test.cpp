@@ -1,7 +1,6 @@
 // symm info, doctor, bench and the demo, as their users see them.
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <set>
+#include "tests/support/test.hpp"
 #include "tools/doctor/capture.hpp"
 
 namespace symm::tool {

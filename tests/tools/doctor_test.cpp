@@ -1,12 +1,7 @@
 // Every verdict of the doctor, on machines that this one is not.
-#include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include "tests/support/test.hpp"
 #include "tools/doctor/finding.hpp"
 #include "tools/run/job_directory.hpp"
 

@@ -1,7 +1,5 @@
 // The arithmetic against which results are checked must itself be right.
-#include <gtest/gtest.h>
-#include <cmath>
-#include <limits>
+#include "tests/support/test.hpp"
 #include "tools/bench/reference.hpp"
 
 namespace symm::reference {

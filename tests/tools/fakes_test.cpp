@@ -1,6 +1,6 @@
 // The program on a fake driver and a fake NVML: what it says of machines that are not here.
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include "tests/support/test.hpp"
 #include "tools/doctor/capture.hpp"
 
 namespace symm::tool {

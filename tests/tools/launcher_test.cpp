@@ -1,13 +1,4 @@
 // symm run, as its users see it. Where a test waits for a process, it polls with a limit and never measures.
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <algorithm>
-#include <csignal>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <sstream>
 #include "tests/support/footprint.hpp"
 #include "tests/support/process.hpp"
 #include "tools/doctor/capture.hpp"

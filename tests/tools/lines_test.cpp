@@ -1,4 +1,4 @@
-#include <gtest/gtest.h>
+#include "tests/support/test.hpp"
 #include "tools/run/output.hpp"
 
 namespace symm::tool {

@@ -1,12 +1,4 @@
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <algorithm>
-#include <csignal>
-#include <cstdlib>
-#include <filesystem>
+#include "tests/support/test.hpp"
 #include "tools/run/descendants.hpp"
 #include "tools/run/environment.hpp"
 #include "tools/run/job_directory.hpp"

@@ -1,6 +1,5 @@
 #include "tools/text.hpp"
-#include <gtest/gtest.h>
-#include <csignal>
+#include "tests/support/test.hpp"
 #include "tools/host/host.hpp"
 #include "tools/info/report.hpp"
 

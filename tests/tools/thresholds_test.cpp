@@ -1,5 +1,5 @@
 #include "tools/bench/thresholds.hpp"
-#include <gtest/gtest.h>
+#include "tests/support/test.hpp"
 
 namespace symm::tool {
 namespace {

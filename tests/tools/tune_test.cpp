@@ -1,10 +1,6 @@
 // symm bench --tune writes a table, and the library follows it: asked by symm_collective_plan(), here in two ranks that are
 // threads.
-#include <gtest/gtest.h>
-#include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 #include "tools/doctor/capture.hpp"

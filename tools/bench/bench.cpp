@@ -1,10 +1,8 @@
 // The measurement itself. Inputs are written anew before every call, so that they lie in the caches of their own rank only, as
 // they do in a program that has just computed them; only the call is timed; every result is checked.
 #include <unistd.h>
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <symm/symm.hpp>
 #include "tools/bench/dtype.hpp"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <symm/symm.h>
-#include <cstddef>
 #include <string>
 #include "tools/bench/pattern.hpp"
 

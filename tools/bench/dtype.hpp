@@ -3,7 +3,6 @@
 
 #include <symm/symm.h>
 #include <string>
-#include <vector>
 #include "tools/bench/reference.hpp"
 
 namespace symm::tool {

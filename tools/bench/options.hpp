@@ -1,10 +1,7 @@
 #pragma once
 
 #include <symm/symm.h>
-#include <cstddef>
 #include <cstdint>
-#include <string>
-#include <vector>
 #include "tools/bench/collective.hpp"
 
 namespace symm::tool {

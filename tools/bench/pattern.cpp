@@ -1,7 +1,4 @@
 #include "tools/bench/pattern.hpp"
-#include <algorithm>
-#include <cstdint>
-#include <cstring>
 #include "tools/bench/dtype.hpp"
 
 namespace symm::tool {

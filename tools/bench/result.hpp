@@ -1,9 +1,6 @@
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 #include "tools/bench/options.hpp"
 
 namespace symm::tool {

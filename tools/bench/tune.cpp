@@ -1,6 +1,5 @@
 // symm bench --tune: every algorithm that could do a size takes its turn, in the group in which it runs, and where one should
 // give way to the next becomes a plan table.
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

@@ -1,7 +1,6 @@
 #include "tools/doctor/capture.hpp"
 #include <poll.h>
 #include <sys/wait.h>
-#include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 #include <csignal>

@@ -2,7 +2,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>

@@ -1,5 +1,4 @@
 #include <symm/symm.h>
-#include <unistd.h>
 #include "tools/doctor/finding.hpp"
 #include "tools/run/job_directory.hpp"
 

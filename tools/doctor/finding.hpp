@@ -1,11 +1,6 @@
 // One check's result. Probing (tools/host) and judging are apart, so that every verdict can be tested on any machine.
 #pragma once
 
-#include <cstdint>
-#include <nlohmann/json_fwd.hpp>
-#include <optional>
-#include <string>
-#include <vector>
 #include "tools/host/host.hpp"
 
 namespace symm::tool {

@@ -3,7 +3,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 #include <cerrno>
 #include <cstring>
 #include "tools/host/host.hpp"

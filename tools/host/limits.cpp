@@ -1,11 +1,9 @@
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <vector>
 #include "tools/host/host.hpp"
 
 namespace symm::tool {

@@ -2,8 +2,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <memory>
-#include <utility>
 #include "tools/commands.hpp"
 #include "tools/run/launcher.hpp"
 

@@ -1,6 +1,5 @@
 #include "tools/run/hosts.hpp"
 #include <fcntl.h>
-#include <unistd.h>
 #include <cerrno>
 #include <charconv>
 #include <filesystem>

@@ -3,7 +3,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 #include "tools/environment.hpp"

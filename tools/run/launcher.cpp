@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>

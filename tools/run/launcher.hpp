@@ -3,13 +3,8 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <optional>
 #include <set>
-#include <string>
-#include <string_view>
-#include <vector>
 #include "tools/run/environment.hpp"
 #include "tools/run/hosts.hpp"
 #include "tools/run/job_directory.hpp"

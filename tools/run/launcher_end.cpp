@@ -1,7 +1,6 @@
 // How a job ends: a rank fails, a signal or a deadline comes, and nothing may stay behind.
 #include <poll.h>
 #include <sys/wait.h>
-#include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 #include "tools/run/descendants.hpp"

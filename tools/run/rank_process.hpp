@@ -6,7 +6,6 @@
 #include <functional>
 #include <optional>
 #include <stdexcept>
-#include <string>
 #include <vector>
 #include "tools/run/output.hpp"
 #include "tools/unique_fd.hpp"

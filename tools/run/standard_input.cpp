@@ -1,6 +1,5 @@
 #include "tools/run/standard_input.hpp"
 #include <fcntl.h>
-#include <unistd.h>
 #include <cerrno>
 #include <system_error>
 

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <csignal>
 #include <system_error>
-#include <vector>
 #include "tools/run/job_directory.hpp"
 
 namespace symm::tool {

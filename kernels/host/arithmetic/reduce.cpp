@@ -1,6 +1,4 @@
 #include "kernels/host/arithmetic/reduce.hpp"
-#include <algorithm>
-#include <cstdint>
 #include <cstring>
 #include "kernels/host/arithmetic/float_environment.hpp"
 #include "kernels/host/arithmetic/table.hpp"

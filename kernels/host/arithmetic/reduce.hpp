@@ -7,7 +7,6 @@
 // floating-point environment.
 #pragma once
 
-#include <cstddef>
 #include "kernels/scaled_call.hpp"
 
 namespace symm::host {

@@ -1,20 +1,14 @@
 // Runs table.txt as one of three ranks, through symm.hpp, and where its types make a wrong call impossible through symm.h: the
 // runner that those of the other languages are compared with.
 #include <signal.h>
-#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <functional>
 #include <iostream>
-#include <map>
 #include <memory>
-#include <set>
 #include <span>
-#include <stdexcept>
-#include <string>
 #include <symm/symm.hpp>
 #include <thread>
-#include <vector>
 #include "tests/bindings/behaviours/line.hpp"
 #include "tools/bench/reference.hpp"
 

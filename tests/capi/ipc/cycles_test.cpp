@@ -1,5 +1,4 @@
 // Again and again: what is made and given back leaves descriptors, mappings, threads and shared memory as they were.
-#include <unistd.h>
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support {

@@ -1,6 +1,4 @@
 // Whoever dies, whenever: nothing leaks, nothing underflows, and what others read stays.
-#include <signal.h>
-#include <unistd.h>
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support {

@@ -1,7 +1,4 @@
 // A process that runs out of descriptors in the middle of an import, on either side, gets an error and keeps nothing.
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <unistd.h>
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support {

@@ -1,17 +1,6 @@
 // Where an exporter or an importer has something against it: a logger that waits, a crowd at its door, no descriptors, an exit, a
 // system call or an allocation that fails.
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
-#include <unistd.h>
-#include <cerrno>
-#include <cstdlib>
-#include <filesystem>
-#include <mutex>
-#include <thread>
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support {

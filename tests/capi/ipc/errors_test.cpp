@@ -1,9 +1,4 @@
 // Each thing that can be wrong with a token says so by itself.
-#include <signal.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <filesystem>
-#include <random>
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support {

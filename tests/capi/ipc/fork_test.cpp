@@ -1,5 +1,4 @@
 // A child of an exporter, or of an importer, has nothing of its parent's and harms nothing of it.
-#include <unistd.h>
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support {

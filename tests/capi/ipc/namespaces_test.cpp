@@ -1,9 +1,4 @@
 // Containers that share nothing but the directory.
-#include <sched.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <cerrno>
-#include <cstring>
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support {

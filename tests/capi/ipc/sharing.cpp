@@ -1,8 +1,4 @@
 #include "tests/capi/ipc/sharing.hpp"
-#include <unistd.h>
-#include <cstdlib>
-#include <mutex>
-#include <stdexcept>
 
 namespace support {
 Directory::Directory() { setenv("SYMM_IPC_DIRECTORY", path().c_str(), 1); }

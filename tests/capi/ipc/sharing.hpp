@@ -1,8 +1,6 @@
 // Sharing by tokens for tests, and what processes of a test tell each other.
 #pragma once
 
-#include <atomic>
-#include <cstring>
 #include <list>
 #include "tests/support/group.hpp"
 

@@ -1,6 +1,5 @@
 // Memory goes from process to process, as often and in whatever order they like.
 #include "tests/capi/ipc/sharing.hpp"
-#include <unistd.h>
 
 namespace support {
 namespace {

@@ -1,6 +1,4 @@
 // Before memory is written anew, nobody may hold it any more.
-#include <signal.h>
-#include <unistd.h>
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support {

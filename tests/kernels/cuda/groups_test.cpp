@@ -1,9 +1,8 @@
 // Several groups at once on devices that have room for few blocks: whatever collectives they are in, and in whatever order each
 // device gets them, all end, if each kernel keeps to its part of the device. And one group where its kernels get less than that.
-#include <gtest/gtest.h>
-#include <array>
 #include "kernels/cuda/plan.hpp"
 #include "tests/kernels/cuda/world.hpp"
+#include "tests/support/test.hpp"
 
 extern "C" void symm_ll_reduce_2(symm::cuda::CollectiveArgs args);
 extern "C" void symm_ll_move_2(symm::cuda::CollectiveArgs args);

@@ -1,12 +1,8 @@
 // The hybrid cube mesh kernel as it is, and the LL kernel, which uses the same slots by turns: in every order of steps that is
 // drawn, all ranks get all sums, no store leaves the links, and no half of the scratch is used too early.
-#include <gtest/gtest.h>
-#include <array>
-#include <bit>
-#include <numeric>
-#include <set>
 #include "core/backend/topology.hpp"
 #include "tests/kernels/cuda/world.hpp"
+#include "tests/support/test.hpp"
 
 extern "C" void symm_hybrid_cube_mesh(symm::cuda::CollectiveArgs args);
 extern "C" void symm_ll_reduce_8(symm::cuda::CollectiveArgs args);

@@ -1,12 +1,9 @@
 // The kernels of collectives in pieces as they are: whatever the lengths, places and kinds of memory, and in every order of steps
 // that is drawn, all that belongs somewhere is there and nothing else is touched. And those that widen and narrow what is scaled.
 #include "tests/support/pieces.hpp"
-#include <gtest/gtest.h>
-#include <array>
-#include <bit>
-#include <cmath>
 #include "tests/kernels/cuda/world.hpp"
 #include "tests/kernels/reference.hpp"
+#include "tests/support/test.hpp"
 
 extern "C" void symm_pieces_move(symm::cuda::PiecesArgs args);
 extern "C" void symm_pieces_reduce_any(symm::cuda::PiecesArgs args);

@@ -1,8 +1,7 @@
 // What the pipeline's kernels do where ranks disagree, announce what cannot be, or take long.
-#include <gtest/gtest.h>
-#include <array>
 #include "kernels/collective.hpp"
 #include "tests/kernels/cuda/world.hpp"
+#include "tests/support/test.hpp"
 
 extern "C" void symm_pipeline_any_2(symm::cuda::CollectiveArgs args);
 extern "C" void symm_pipeline_any_4(symm::cuda::CollectiveArgs args);

@@ -1,8 +1,8 @@
 // The kernels that push as they are, messages of several chunks among them: whatever sizes follow each other, whoever is held up
 // where, all ranks get all sums. Packs are torn into words.
-#include <gtest/gtest.h>
 #include "kernels/collective.hpp"
 #include "tests/kernels/cuda/world.hpp"
+#include "tests/support/test.hpp"
 
 extern "C" void symm_marked(symm::cuda::CollectiveArgs args);
 extern "C" void symm_one_shot_any_4(symm::cuda::CollectiveArgs args);

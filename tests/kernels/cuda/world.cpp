@@ -1,6 +1,4 @@
 #include "tests/kernels/cuda/world.hpp"
-#include <algorithm>
-#include <cstring>
 #include "tests/kernels/cuda/model/kernels/cuda/memory.cuh"
 
 namespace symm::cuda::model {
