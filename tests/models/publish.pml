@@ -1,5 +1,5 @@
 /* wait_word() against publish() (core/base/wait.hpp), where each processor has a buffer of stores: whoever sleeps is woken. FENCE is
- * who has the barrier: 1 both, 2 the waiter, who has the kernel put one into the writer too; 0 is the mutant: each only its own. */
+ * who has the barrier: 1 both, 2 the waiter, who has the kernel put one into the writer too. MUTANT: each only its own. */
 byte word, waiter, wakes, buffered;
 #define EMPTIES if :: buffered != 0 -> word = buffered; buffered = 0 :: else fi
 
@@ -12,7 +12,7 @@ active proctype Writer() {
   for (value : 1 .. 2) {
     buffered == 0;
     buffered = value;
-    if :: FENCE == 1 -> buffered == 0 :: else fi;
+    if :: MUTANT == 0 && FENCE == 1 -> buffered == 0 :: else fi;
     if :: waiter != 0 -> buffered == 0; wakes++ :: else fi /* a system call is a barrier */
   }
 }
@@ -20,7 +20,7 @@ active proctype Writer() {
 active proctype Waiter() {
   byte seen, before;
   waiter = 1; /* a locked instruction: at once there for all */
-  if :: FENCE == 2 -> atomic { EMPTIES } :: else fi;
+  if :: MUTANT == 0 && FENCE == 2 -> atomic { EMPTIES } :: else fi;
   do
   :: seen = word;
      if :: word == 2 -> break :: else fi;
