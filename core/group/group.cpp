@@ -32,6 +32,7 @@ PeerFacts own_facts(const Backend& backend) {
   const std::string_view named = environment("SYMM_MACHINE");
   write_text(facts.machine, named.empty() ? process::boot_id() : std::string(named));
   write_text(facts.uuid, std::string(device_info(backend.kind(), backend.device()).uuid));
+  Stragglers::name_revoked(facts.revoked);
   return facts;
 }
 

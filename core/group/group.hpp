@@ -42,8 +42,9 @@ struct PeerFacts {
   int32_t backend = 0;
   int32_t device = 0;
   char host[64] = "";
-  char machine[64] = "";  // SYMM_MACHINE, or boot id of the kernel
-  char uuid[64] = "";     // of the device
+  char machine[64] = "";      // SYMM_MACHINE, or boot id of the kernel
+  char uuid[64] = "";         // of the device
+  uint64_t revoked[16] = {};  // groups, by Stragglers::name_revoked()
 };
 
 // Throws if there are not so many channels; returns them.

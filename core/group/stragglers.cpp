@@ -16,6 +16,7 @@ struct Everybody {
 std::shared_ptr<Stragglers> Stragglers::of(Group& group) {
   auto made = std::make_shared<Stragglers>();
   made->group_ = &group;
+  made->id_ = group.id();
   Everybody& everybody = PerProcess<Everybody>::current();
   const std::lock_guard lock(everybody.mutex);
   std::erase_if(everybody.of_groups, [](const auto& gone) { return gone.expired(); });
@@ -34,11 +35,30 @@ void Stragglers::met(const Group& group) noexcept {
     }
     for (const auto& other : others) {
       const std::lock_guard lock(other->mutex_);
-      if (other->group_ != nullptr ? !other->group_->revocation().revoked() : other->known_.empty()) continue;
-      for (int rank = 0; rank < group.size(); ++rank) other->met_.push_back(group.identity(rank).process);
+      for (int rank = 0; rank < group.size(); ++rank) {
+        const auto& revoked = group.facts(rank).revoked;
+        if (std::find(std::begin(revoked), std::end(revoked), other->id_) != std::end(revoked))
+          other->met_.push_back(group.identity(rank).process);
+      }
     }
   } catch (const std::bad_alloc&) {
     return;  // then they stay stragglers until they are dead
+  }
+}
+
+void Stragglers::name_revoked(std::span<uint64_t> ids) noexcept {
+  Everybody& everybody = PerProcess<Everybody>::current();
+  const std::lock_guard lock(everybody.mutex);
+  for (const bool is_revoked : {true, false}) {
+    size_t count = 0;
+    for (auto at = everybody.of_groups.rbegin(); at != everybody.of_groups.rend() && count < ids.size(); ++at) {
+      const auto one = at->lock();
+      if (!one) continue;
+      const std::lock_guard held(one->mutex_);
+      if (one->group_ == nullptr || one->group_->revocation().revoked() != is_revoked) continue;
+      if (is_revoked) ids[count++] = one->id_;
+      else std::replace(ids.begin(), ids.end(), one->id_, uint64_t{0});
+    }
   }
 }
 

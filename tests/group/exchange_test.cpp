@@ -35,12 +35,13 @@ using namespace support;
 
 constexpr int kRanks = 3;
 
-std::shared_ptr<Group> create(int rank, int size) {
+std::shared_ptr<Group> create(int rank, int size, const std::string& bootstrap = "thread://exchange", const char* name = "") {
   GroupConfig config;
+  config.name = name;
   config.rank = rank;
   config.size = size;
   config.backend = BackendKind::host;
-  config.bootstrap = "thread://exchange";
+  config.bootstrap = bootstrap;
   config.create_timeout_ms = 20'000;
   return Group::create(config);
 }
@@ -139,6 +140,25 @@ TEST(Exchange, WhoIsLateIsNamedAlsoByThoseThatHaveItsVote) {
       EXPECT_EQ(group->revocation().failure().rank, 2) << group->revocation().failure().message;
     });
   }
+}
+
+// Who took part in making another group is out of the calls of those that it knew to have failed, not of others.
+TEST(Stragglers, AreOutOfWhatTheyKnewToBeOver) {
+  const TemporaryDirectory directory;
+  Processes ranks(2, [&](int rank) {
+    const auto make = [&](const char* name) { return create(rank, 2, "dir://" + directory.path(), name); };
+    const auto first = make("first");
+    const auto buffer = Buffer::allocate(*first, 4096);
+    const auto memory = Memory::rendezvous(first, buffer, 0);
+    const Failure failure{Status::peer_failed, 0, 0, "a test"};
+    if (rank == 0) first->revocation().revoke(failure);  // rank 1 sees the same later
+    const auto second = make("second");
+    if (rank == 0) expect_failure(Status::unavailable, {"rank 1"}, [&] { buffer->require_no_stragglers(0); });
+    if (rank == 1) first->revocation().revoke(failure);
+    const auto third = make("third");
+    if (rank == 0) buffer->require_no_stragglers(0);
+  });
+  ranks.expect_success();
 }
 
 // From a point on, each allocation of rank 1 fails in turn, until all succeed. The other rank must hear of each.
