@@ -2,6 +2,7 @@
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include <map>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include "core/base/environment.hpp"
 
 namespace symm {
@@ -217,6 +219,26 @@ bool register_for_asymmetric_fences() noexcept {
 }
 
 namespace {
+// Others want this thread's processor, and took it while the thread waited: more spinning would use up the turns in which it
+// could answer, and who yields waits for all of theirs. Who sleeps is woken before them.
+class Contention {
+ public:
+  bool lasts() const noexcept { return until_ != 0 && now_ns() < until_; }
+  void begin() noexcept { until_ = now_ns() + 50 * kMillisecond; }
+  // Whether the processor was taken away since the last look, of which the `first` in a wait only counts.
+  bool look(bool first) noexcept {
+    rusage used{};
+    getrusage(RUSAGE_THREAD, &used);
+    const bool taken = std::exchange(taken_, used.ru_nivcsw) != used.ru_nivcsw && !first;
+    if (taken) begin();
+    return taken;
+  }
+ private:
+  long taken_ = 0;
+  uint64_t until_ = 0;
+};
+thread_local Contention contention;
+
 // Until there(), which changes only after one of `words` has, if the writers are `told` of a waiter; in vain if in_vain().
 template <class There, class InVain>
 WaitEnd wait_until(const There& there, const InVain& in_vain, std::span<const Word* const> words, Waiter& waiter,
@@ -227,10 +249,14 @@ WaitEnd wait_until(const There& there, const InVain& in_vain, std::span<const Wo
     pause();
     // A revoked group must be left soon even by a rank that would spin for long.
     if ((i & 63U) == 63U && revocation.revoked()) break;
+    if (i == 63 && contention.lasts()) break;
+    if ((i & 1023U) == 1023U && contention.look(i == 1023)) break;
   }
-  for (uint32_t i = 0; i < spin.yields && !revocation.revoked(); ++i) {
+  for (uint32_t i = 0; i < spin.yields && !revocation.revoked() && !contention.lasts(); ++i) {
     if (there()) return WaitEnd::reached;
+    const uint64_t before = now_ns();
     sched_yield();
+    if (now_ns() - before > kMillisecond) contention.begin();
   }
   // A byte counts this rank's sleeping threads. Should there ever be 255 of them, the next goes uncounted and looks every
   // millisecond.

@@ -113,17 +113,37 @@ TEST(WaitWord, NoWakeUpIsLostWithAsymmetricFences) {
 }
 
 TEST(WaitWord, YieldsBeforeItSleeps) {
-  Waiting w;
-  w.yields = UINT32_MAX;
   uint8_t sleeping = UINT8_MAX;
-  std::thread writer([&] {
+  for (int i = 0; i < 500 && sleeping != 0; ++i) {  // it sleeps where others take the processor for long
+    Waiting w;
+    w.yields = UINT32_MAX;
+    std::thread waiter([&] { EXPECT_EQ(w.wait(1), WaitEnd::reached); });
     std::this_thread::sleep_for(milliseconds(20));
     sleeping = w.waiter[0].load();
     w.set(1);
-  });
-  EXPECT_EQ(w.wait(1), WaitEnd::reached);
-  writer.join();
+    waiter.join();
+  }
   EXPECT_EQ(sleeping, 0);
+}
+
+TEST(WaitWord, SleepsWhereOthersWantItsProcessor) {
+  Waiting w;
+  std::atomic<bool> over{false};
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  CPU_SET(static_cast<size_t>(sched_getcpu()), &mask);
+  std::thread other([&] {
+    EXPECT_EQ(sched_setaffinity(0, sizeof mask, &mask), 0);
+    while (!over) {}
+  });
+  std::thread waiter([&] {
+    EXPECT_EQ(sched_setaffinity(0, sizeof mask, &mask), 0);
+    EXPECT_EQ(w.wait(1, 100, UINT32_MAX), WaitEnd::timed_out) << "who spins for minutes does not look at the clock";
+    EXPECT_EQ(w.wait(1, 1, UINT32_MAX), WaitEnd::timed_out) << "nor does the next";
+    over = true;
+  });
+  waiter.join();
+  other.join();
 }
 
 TEST(WaitWord, SleepersBeyondTheByteStillSeeTheWord) {
