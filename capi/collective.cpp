@@ -1,5 +1,4 @@
 #include "core/group/collective.hpp"
-#include <symm/symm.h>
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"
 

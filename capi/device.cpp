@@ -1,4 +1,3 @@
-#include <symm/symm.h>
 #include "capi/structs.hpp"
 #include "core/backends.hpp"
 

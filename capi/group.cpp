@@ -1,4 +1,3 @@
-#include <symm/symm.h>
 #include "capi/objects.hpp"
 #include "capi/placement.hpp"
 #include "capi/waits.hpp"

@@ -1,5 +1,3 @@
-#include "core/group/heap.hpp"
-#include <symm/symm.h>
 #include "capi/objects.hpp"
 #include "capi/placement.hpp"
 

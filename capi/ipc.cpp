@@ -1,5 +1,4 @@
 #include "core/ipc/ipc.hpp"
-#include <symm/symm.h>
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"
 

@@ -1,10 +1,7 @@
-#include <symm/symm.h>
 #include "build_info.hpp"
 #include "capi/structs.hpp"
 #include "core/base/log.hpp"
 #include "core/group/collective.hpp"
-#include "kernels/compare.hpp"
-#include "kernels/types.hpp"
 
 // The numbers of symm.h and of core and kernels are the same.
 #define SYMM_SAME(c_name, cpp_value) static_assert(static_cast<int32_t>(c_name) == static_cast<int32_t>(cpp_value))

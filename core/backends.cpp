@@ -2,7 +2,6 @@
 #include "core/backends.hpp"
 #include "core/backend/hardware.hpp"
 #include "core/base/environment.hpp"
-#include "core/base/little_endian.hpp"
 #include "core/base/process.hpp"
 #include "core/cuda/backend.hpp"
 #include "core/host/backend.hpp"

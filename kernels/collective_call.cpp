@@ -1,7 +1,6 @@
 #include "kernels/collective_call.hpp"
 #include <bit>
 #include <cstdio>
-#include "kernels/text.hpp"
 
 namespace symm {
 namespace {

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include "kernels/collective_call.hpp"
-#include "kernels/text.hpp"
 
 namespace symm {
 // `blocks` times `count` elements, one after the other in `to`; in `from` a block begins every `stride` bytes.

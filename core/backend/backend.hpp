@@ -3,10 +3,6 @@
 #pragma once
 
 #include "core/backend/stats.hpp"
-#include "core/base/error.hpp"
-#include "core/base/fd.hpp"
-#include "core/base/wait.hpp"
-#include "core/bootstrap/store.hpp"
 #include "core/mesh/mesh.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/compare.hpp"

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <charconv>
 #include "core/base/environment.hpp"
-#include "core/base/fd.hpp"
 #include "core/base/log.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/host/execution.hpp"

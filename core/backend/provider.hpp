@@ -1,7 +1,6 @@
 // What a back end must offer for its memory to be shared by tokens: memory of any device, and streams that wait for each other.
 #pragma once
 
-#include "core/backend/backend.hpp"
 #include "core/backend/segment.hpp"
 
 namespace symm::ipc {

@@ -5,7 +5,6 @@
 
 #include <compare>
 #include "core/backend/backend.hpp"
-#include "core/base/fd.hpp"
 
 namespace symm::host {
 class Segment final : public Block {

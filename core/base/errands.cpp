@@ -1,6 +1,5 @@
 #include "core/base/errands.hpp"
 #include "core/base/per_process.hpp"
-#include "core/base/process.hpp"
 
 namespace symm {
 bool Errands::run(std::function<void()>& errand, size_t most) {

@@ -10,7 +10,6 @@
 #include "core/base/environment.hpp"
 #include "core/base/errands.hpp"
 #include "core/base/per_process.hpp"
-#include "core/base/process.hpp"
 #include "core/base/wait.hpp"
 
 namespace symm::log {

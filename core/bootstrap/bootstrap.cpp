@@ -1,6 +1,5 @@
 #include "core/bootstrap/bootstrap.hpp"
 #include "core/base/environment.hpp"
-#include "core/base/error.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/log.hpp"
 #include "core/base/process.hpp"

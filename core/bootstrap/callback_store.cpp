@@ -1,4 +1,3 @@
-#include "core/base/error.hpp"
 #include "core/bootstrap/dir_store.hpp"
 
 namespace symm {

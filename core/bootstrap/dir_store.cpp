@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <cerrno>
-#include "core/base/error.hpp"
 #include "core/base/process.hpp"
 
 namespace symm {

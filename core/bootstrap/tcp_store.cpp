@@ -4,7 +4,6 @@
 #include <set>
 #include "core/base/environment.hpp"
 #include "core/base/failure_codec.hpp"
-#include "core/base/per_process.hpp"
 #include "core/socket/secure_connection.hpp"
 
 namespace symm {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <map>
-#include "core/base/error.hpp"
 #include "core/base/per_process.hpp"
 #include "core/bootstrap/store.hpp"
 

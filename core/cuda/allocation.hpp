@@ -4,7 +4,6 @@
 #pragma once
 
 #include "core/backend/backend.hpp"
-#include "core/cuda/device.hpp"
 #include "core/cuda/external_allocation.hpp"
 
 namespace symm::cuda {

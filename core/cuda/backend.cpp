@@ -1,6 +1,4 @@
 #include "core/cuda/backend.hpp"
-#include "core/base/little_endian.hpp"
-#include "core/cuda/nvml.hpp"
 #include "core/cuda/transport.hpp"
 
 namespace symm::cuda {

@@ -1,7 +1,6 @@
 #include "core/cuda/nvml.hpp"
 #include <dlfcn.h>
 #include <cctype>
-#include "core/base/error.hpp"
 
 namespace symm::cuda {
 namespace {

@@ -1,10 +1,8 @@
 // The CUDA back end's half of a group: the control blocks of all ranks, and the launches that work on them.
 #pragma once
 
-#include "core/base/timed_mutex.hpp"
 #include "core/cuda/control.hpp"
 #include "core/cuda/cube_mesh.hpp"
-#include "core/cuda/kernels.hpp"
 #include "core/cuda/multicast_memories.hpp"
 #include "core/cuda/stream_order.hpp"
 #include "kernels/scaled_call.hpp"

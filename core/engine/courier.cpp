@@ -1,13 +1,8 @@
 #include "core/engine/courier.hpp"
 #include <sys/eventfd.h>
-#include <unistd.h>
 #include <cerrno>
 #include <map>
-#include <mutex>
 #include <unordered_set>
-#include <utility>
-#include <vector>
-#include "core/base/fd.hpp"
 #include "core/base/log.hpp"
 #include "core/base/per_process.hpp"
 

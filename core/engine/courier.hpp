@@ -6,10 +6,6 @@
 // sequence numbers. So two payloads for one place are in order only if the later was sent when the earlier had arrived.
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <span>
-#include <string>
 #include "core/engine/link.hpp"
 
 namespace symm::engine {

@@ -1,11 +1,7 @@
 // What carries bytes between processes: one process's end of it. The courier implements Sink and calls a Link under its lock.
 #pragma once
 
-#include <array>
-#include <atomic>
-#include <memory>
 #include <optional>
-#include <string>
 #include "core/base/little_endian.hpp"
 #include "core/bootstrap/store.hpp"
 

@@ -1,11 +1,9 @@
 #include <dlfcn.h>
 #include <signal.h>
-#include <array>
 #include <cstring>
 #include <deque>
 #include <filesystem>
 #include <unordered_set>
-#include <utility>
 #include "core/base/environment.hpp"
 #include "core/base/process.hpp"
 #include "core/engine/link.hpp"

@@ -1,7 +1,5 @@
 #include "core/group/agreement.hpp"
-#include <algorithm>
 #include <new>
-#include "core/base/failure_codec.hpp"
 
 namespace symm {
 namespace {

@@ -16,7 +16,6 @@
 // given up, and fails as the others do, unless all others had decided before their deadline.
 #pragma once
 
-#include <vector>
 #include "core/group/group.hpp"
 
 namespace symm {

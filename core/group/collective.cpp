@@ -1,8 +1,5 @@
 #include "core/group/collective.hpp"
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <string>
 
 namespace symm {
 namespace {

@@ -1,7 +1,6 @@
 // The collectives' common front: arguments are checked here, once for all back ends, and then handed to the group's transport.
 #pragma once
 
-#include <optional>
 #include "core/group/group.hpp"
 
 namespace symm {

@@ -1,8 +1,5 @@
 #include "core/group/exchange.hpp"
-#include <algorithm>
 #include <chrono>
-#include <optional>
-#include "core/base/failure_codec.hpp"
 
 namespace symm {
 namespace {

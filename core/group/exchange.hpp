@@ -2,9 +2,6 @@
 // rank's vote and draws the same conclusion, so a failure on one rank is the same failure on all.
 #pragma once
 
-#include <functional>
-#include <span>
-#include <vector>
 #include "core/group/group.hpp"
 
 namespace symm {

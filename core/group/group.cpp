@@ -1,7 +1,5 @@
 #include "core/group/group.hpp"
 #include <sys/eventfd.h>
-#include <unistd.h>
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include "core/backends.hpp"

@@ -2,14 +2,7 @@
 // prepare, vote, exchange, vote.
 #pragma once
 
-#include <atomic>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <unordered_map>
 #include "core/backend/address_map.hpp"
-#include "core/backend/backend.hpp"
 #include "core/base/peer_fd.hpp"
 #include "core/base/timed_mutex.hpp"
 #include "core/bootstrap/bootstrap.hpp"

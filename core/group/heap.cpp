@@ -1,5 +1,4 @@
 #include "core/group/heap.hpp"
-#include <algorithm>
 #include <bit>
 #include "core/base/hash.hpp"
 

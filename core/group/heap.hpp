@@ -2,9 +2,6 @@
 // get the same offsets.
 #pragma once
 
-#include <memory>
-#include <mutex>
-#include <string>
 #include "core/group/memory.hpp"
 #include "core/group/suballocator.hpp"
 

@@ -1,10 +1,5 @@
 #include "core/group/memory.hpp"
-#include <unistd.h>
-#include <algorithm>
 #include <bit>
-#include <map>
-#include <shared_mutex>
-#include "core/base/per_process.hpp"
 #include "core/ipc/ipc.hpp"
 #include "core/mesh/peer_link.hpp"
 

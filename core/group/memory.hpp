@@ -2,10 +2,6 @@
 // here.
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
 #include "core/group/group.hpp"
 
 namespace symm {

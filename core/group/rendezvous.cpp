@@ -1,6 +1,5 @@
 // Rendezvous, top to bottom: prepare a signal pad, agree on the size, exchange the descriptors of block and pad, map them, agree
 // that all could. Nothing is visible before the last step, and a failure on one rank is the same failure on all.
-#include <algorithm>
 #include <cstring>
 #include "core/base/hash.hpp"
 #include "core/group/exchange.hpp"

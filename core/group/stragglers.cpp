@@ -1,7 +1,4 @@
 #include "core/group/stragglers.hpp"
-#include <algorithm>
-#include <new>
-#include "core/base/per_process.hpp"
 #include "core/group/group.hpp"
 #include "core/mesh/peer_link.hpp"
 

@@ -4,11 +4,6 @@
 // gets a buffer which it has mapped.
 #pragma once
 
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <span>
-#include <vector>
 #include "core/mesh/mesh.hpp"
 
 namespace symm {

@@ -1,5 +1,4 @@
 #include "core/host/control.hpp"
-#include "kernels/host/plan.hpp"
 
 namespace symm::host {
 namespace {

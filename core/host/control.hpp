@@ -6,7 +6,6 @@
 #pragma once
 
 #include "core/backend/segment.hpp"
-#include "core/base/wait.hpp"
 #include "kernels/host/execution.hpp"
 #include "kernels/host/slices.hpp"
 

@@ -2,7 +2,6 @@
 // has failed, and so that the one to blame is found.
 #pragma once
 
-#include "core/backend/backend.hpp"
 #include "core/backend/plan_table.hpp"
 #include "core/host/control.hpp"
 

@@ -1,7 +1,6 @@
 // The host back end's half of a group: control segments of all ranks, and what is done with them.
 #pragma once
 
-#include "core/backend/backend.hpp"
 #include "core/base/timed_mutex.hpp"
 #include "core/host/call_sync.hpp"
 #include "core/host/operand_exchange.hpp"

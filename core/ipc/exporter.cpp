@@ -1,8 +1,5 @@
 #include "core/ipc/exporter.hpp"
-#include <unistd.h>
 #include "core/base/errands.hpp"
-#include "core/base/log.hpp"
-#include "core/base/process.hpp"
 
 namespace symm::ipc {
 Exporter::DeferredWork::~DeferredWork() {

@@ -1,8 +1,6 @@
 // This process as the owner of memory that others import. One lock, which is never held while anything waits.
 #pragma once
 
-#include <mutex>
-#include <optional>
 #include "core/ipc/exporter_listener.hpp"
 #include "core/ipc/importer_connections.hpp"
 #include "core/ipc/mapping.hpp"

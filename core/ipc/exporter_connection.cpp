@@ -1,10 +1,8 @@
 #include "core/ipc/exporter_connection.hpp"
 #include <sys/stat.h>
-#include <array>
 #include <cerrno>
 #include "core/base/errands.hpp"
 #include "core/base/log.hpp"
-#include "core/base/process.hpp"
 
 namespace symm::ipc {
 namespace {

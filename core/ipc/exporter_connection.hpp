@@ -1,7 +1,6 @@
 // The importer's end of the connection to an exporter: what is mapped from there, and the leases on it.
 #pragma once
 
-#include <mutex>
 #include "core/ipc/lease_ring.hpp"
 #include "core/ipc/mapping.hpp"
 #include "core/ipc/protocol.hpp"

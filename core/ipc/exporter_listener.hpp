@@ -1,8 +1,6 @@
 // Where importers connect: a socket in a directory of its own, of which nothing stays on disk.
 #pragma once
 
-#include <functional>
-#include <optional>
 #include "core/ipc/token.hpp"
 #include "core/socket/directory.hpp"
 #include "core/socket/monitor.hpp"

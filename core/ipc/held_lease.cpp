@@ -1,6 +1,5 @@
 #include "core/ipc/held_lease.hpp"
 #include "core/backends.hpp"
-#include "core/base/log.hpp"
 
 namespace symm::ipc {
 HeldLease::~HeldLease() {

@@ -1,8 +1,6 @@
 // What a symm_ipc_t is: a lease of this process on memory of another or of its own. It ends with the object.
 #pragma once
 
-#include <atomic>
-#include <memory>
 #include "core/ipc/exporter.hpp"
 #include "core/ipc/exporter_connection.hpp"
 

@@ -1,6 +1,5 @@
 #include "core/ipc/importer_connection.hpp"
 #include "core/backends.hpp"
-#include "core/base/process.hpp"
 #include "core/ipc/exporter.hpp"
 
 namespace symm::ipc {

@@ -1,6 +1,4 @@
 #include "core/ipc/importer_connections.hpp"
-#include <algorithm>
-#include "core/socket/fdpass.hpp"
 
 namespace symm::ipc {
 namespace {

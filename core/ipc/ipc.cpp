@@ -1,8 +1,6 @@
 #include "core/ipc/ipc.hpp"
-#include <unistd.h>
 #include "core/backends.hpp"
 #include "core/base/environment.hpp"
-#include "core/base/per_process.hpp"
 
 namespace symm::ipc {
 namespace {

@@ -1,11 +1,8 @@
 // Leases as their exporter counts them.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <map>
-#include <span>
-#include <vector>
 #include "core/backend/provider.hpp"
 
 namespace symm::ipc {

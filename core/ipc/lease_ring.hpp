@@ -8,8 +8,6 @@
 // Every word has one writer. What the other side wrote is copied before it is looked at, and checked.
 #pragma once
 
-#include <atomic>
-#include <functional>
 #include "core/backend/provider.hpp"
 
 namespace symm::ipc {

@@ -3,7 +3,6 @@
 
 #include <symm/symm.h>
 #include <map>
-#include <vector>
 #include "core/ipc/token.hpp"
 
 namespace symm::ipc {

@@ -1,5 +1,4 @@
 #include "core/ipc/protocol.hpp"
-#include <unistd.h>
 #include <cerrno>
 
 namespace symm::ipc {

@@ -5,12 +5,6 @@
 //    0  u32 magic      4  u16 version    6  u16 type       8  u32 length of the whole    12  u32 descriptors    16  u64 lease
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-#include "core/base/failure_codec.hpp"
 #include "core/ipc/token.hpp"
 
 namespace symm::ipc {

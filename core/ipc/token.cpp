@@ -1,7 +1,5 @@
 #include "core/ipc/token.hpp"
 #include "core/base/hash.hpp"
-#include "core/base/little_endian.hpp"
-#include "core/base/process.hpp"
 
 namespace symm::ipc {
 namespace {

@@ -2,7 +2,6 @@
 // it is used together with the lease ring is written there.
 #pragma once
 
-#include <atomic>
 #include "core/ipc/token.hpp"
 
 namespace symm::ipc {

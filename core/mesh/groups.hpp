@@ -4,7 +4,6 @@
 
 #include <deque>
 #include <map>
-#include "core/base/wait.hpp"
 #include "core/mesh/peers.hpp"
 
 namespace symm {

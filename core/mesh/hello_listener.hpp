@@ -3,7 +3,6 @@
 #pragma once
 
 #include <list>
-#include "core/base/wait.hpp"
 #include "core/mesh/wire.hpp"
 #include "core/socket/socket.hpp"
 

@@ -1,6 +1,5 @@
 #include "core/mesh/mesh.hpp"
 #include <cerrno>
-#include "core/base/process.hpp"
 #include "core/mesh/mesh_process.hpp"
 #include "core/mesh/peer_events.hpp"
 #include "core/socket/directory.hpp"

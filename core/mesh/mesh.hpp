@@ -8,9 +8,6 @@
 #pragma once
 
 #include <optional>
-#include "core/base/fd.hpp"
-#include "core/base/wait.hpp"
-#include "core/bootstrap/store.hpp"
 #include "core/mesh/wire.hpp"
 
 namespace symm {

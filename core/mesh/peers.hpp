@@ -1,7 +1,6 @@
 // The other ranks of a mesh: who each is, and what became of it. Used with the lock of PeerEvents held.
 #pragma once
 
-#include "core/base/error.hpp"
 #include "core/mesh/mesh.hpp"
 
 namespace symm {

@@ -2,7 +2,6 @@
 // descriptors, to another machine TCP.
 #include "core/base/log.hpp"
 #include "core/mesh/peer_events.hpp"
-#include "core/mesh/peer_link.hpp"
 #include "core/socket/connection.hpp"
 
 namespace symm {

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <cerrno>
 #include "core/mesh/peer_events.hpp"
-#include "core/mesh/peer_link.hpp"
 
 namespace symm {
 namespace {

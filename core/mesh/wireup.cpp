@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 #include "core/base/environment.hpp"
 #include "core/base/hash.hpp"
-#include "core/base/process.hpp"
 #include "core/mesh/commit_vote.hpp"
 #include "core/mesh/mesh_process.hpp"
 

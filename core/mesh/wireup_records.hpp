@@ -3,7 +3,6 @@
 #pragma once
 
 #include <optional>
-#include "core/bootstrap/store.hpp"
 #include "core/mesh/wire.hpp"
 
 namespace symm {

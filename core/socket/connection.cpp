@@ -1,7 +1,6 @@
 #include "core/socket/connection.hpp"
 #include <sys/socket.h>
 #include <climits>
-#include "core/base/process.hpp"
 
 namespace symm {
 void Receiver::on_turn(Connection& connection, bool dead) noexcept { connection.hear(dead); }

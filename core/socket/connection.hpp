@@ -8,10 +8,8 @@
 // The end may come after the death, when a child of the dead process holds a copy of the socket, or never.
 #pragma once
 
-#include "core/base/wait.hpp"
 #include "core/socket/fdpass.hpp"
 #include "core/socket/life.hpp"
-#include "core/socket/monitor.hpp"
 #include "core/socket/socket.hpp"
 
 namespace symm {

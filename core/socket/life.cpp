@@ -4,9 +4,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <algorithm>
-#include "core/base/error.hpp"
 #include "core/base/memfd.hpp"
-#include "core/base/process.hpp"
 
 namespace symm {
 namespace {

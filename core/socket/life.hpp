@@ -12,7 +12,6 @@
 #pragma once
 
 #include <linux/futex.h>
-#include "core/base/per_process.hpp"
 #include "core/base/wait.hpp"
 #include "core/socket/monitor.hpp"
 

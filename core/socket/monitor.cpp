@@ -3,7 +3,6 @@
 #include <cerrno>
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
-#include "core/base/process.hpp"
 
 namespace symm {
 Monitor& Monitor::current() { return PerProcess<Monitor>::current(); }

@@ -10,7 +10,6 @@
 
 #include <map>
 #include <memory>
-#include "core/base/peer_fd.hpp"
 #include "core/base/per_process.hpp"
 
 namespace symm {

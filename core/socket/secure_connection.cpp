@@ -8,8 +8,6 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include "core/base/error.hpp"
-#include "core/base/process.hpp"
 
 namespace symm {
 namespace {

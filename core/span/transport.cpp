@@ -1,5 +1,4 @@
 #include "core/span/transport.hpp"
-#include <algorithm>
 #include <cstring>
 #include "core/backend/hardware.hpp"
 

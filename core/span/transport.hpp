@@ -6,7 +6,6 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <unordered_map>
 #include "core/engine/courier.hpp"
 #include "core/host/transport.hpp"

@@ -1,9 +1,6 @@
 // All-reduce, and reduce, which is the same with one taker. In the order of message size; what a hybrid cube mesh does instead is
 // in a file of its own.
-#include "kernels/host/execution.hpp"
-#include "kernels/host/operands.hpp"
 #include "kernels/host/publish.hpp"
-#include "kernels/host/slices.hpp"
 #include "kernels/host/two_shot_staged.hpp"
 
 namespace symm::host {

@@ -10,8 +10,6 @@
 //
 // A step reads only what was written in earlier steps, and between two steps a rank hears from all who read from it. What is
 // written in step s is read last in step s + 2, so it may be overwritten in step s + 3: three slots of each kind.
-#include "kernels/host/execution.hpp"
-#include "kernels/host/operands.hpp"
 #include "kernels/host/publish.hpp"
 
 namespace symm::host {

@@ -1,7 +1,5 @@
 // Data flows one way: the root waits for the others only before it overwrites what they may still read, and they for the root
 // only.
-#include "kernels/host/execution.hpp"
-#include "kernels/host/operands.hpp"
 #include "kernels/host/publish.hpp"
 
 namespace symm::host {

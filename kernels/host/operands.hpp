@@ -2,7 +2,6 @@
 #pragma once
 
 #include "kernels/host/arithmetic/reduce.hpp"
-#include "kernels/host/execution.hpp"
 #include "kernels/host/pointers.hpp"
 #include "kernels/host/steps.hpp"
 

@@ -2,8 +2,6 @@
 // rank leaves a table of where its pieces lie in its scratch before it enters. Who has a piece to take reads it from the sender's
 // operand, if that is symmetric memory, else from the sender's scratch, chunk by chunk, in as many rounds as the longest piece of
 // all ranks needs. So ranks with symmetric and with private memory mix as they like.
-#include "kernels/host/execution.hpp"
-#include "kernels/host/operands.hpp"
 #include "kernels/host/publish.hpp"
 
 namespace symm::host {

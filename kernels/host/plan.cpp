@@ -1,8 +1,6 @@
 #include "kernels/host/plan.hpp"
-#include "kernels/host/execution.hpp"
 #include "kernels/host/operands.hpp"
 #include "kernels/host/slices.hpp"
-#include "kernels/text.hpp"
 
 namespace symm::host {
 // The algorithms, in the .cpp files beside this one. count > 0 and size > 1 where they are called.

@@ -7,7 +7,6 @@
 
 #include "kernels/host/operands.hpp"
 #include "kernels/host/slices.hpp"
-#include "kernels/host/steps.hpp"
 
 namespace symm::host {
 inline constexpr size_t kSlots = 3;

@@ -1,5 +1,3 @@
-#include "kernels/host/execution.hpp"
-#include "kernels/host/operands.hpp"
 #include "kernels/host/publish.hpp"
 
 namespace symm::host {

@@ -6,7 +6,6 @@
 // in(t + 1) overwrites in(t - 2), which its readers left before announcement t - 1, seen here before. reduce(t) overwrites the
 // result t - 2, which its readers left before announcement t. So three slots in and two slots out.
 #include "kernels/host/two_shot_staged.hpp"
-#include "kernels/host/operands.hpp"
 #include "kernels/host/publish.hpp"
 
 namespace symm::host {

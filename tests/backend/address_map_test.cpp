@@ -1,4 +1,3 @@
-#include "core/backend/address_map.hpp"
 #include "core/group/memory.hpp"
 #include "tests/support/test.hpp"
 

@@ -1,4 +1,3 @@
-#include "core/bootstrap/store.hpp"
 #include "tests/support/core.hpp"
 
 namespace {

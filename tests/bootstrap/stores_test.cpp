@@ -1,6 +1,5 @@
 // What ranks may expect of every store of the library's own, be it of threads, in a directory or at rank 0.
 #include "core/bootstrap/dir_store.hpp"
-#include "core/bootstrap/store.hpp"
 #include "core/bootstrap/tcp_store.hpp"
 #include "core/socket/secure_connection.hpp"
 #include "tests/support/core.hpp"

@@ -1,7 +1,6 @@
 // Ranks that meet at rank 0 by TCP, among strangers.
 #include "core/bootstrap/tcp_store.hpp"
 #include <arpa/inet.h>
-#include "core/base/fd.hpp"
 #include "core/bootstrap/bootstrap.hpp"
 #include "core/socket/secure_connection.hpp"
 #include "tests/support/core.hpp"

@@ -10,7 +10,6 @@
 #include <tuple>
 #include <type_traits>
 #include <vector>
-#include "symm/symm.h"
 #include "tests/support/options.hpp"
 
 namespace symm_test {

@@ -1,6 +1,5 @@
 // Which kernels may begin while the one before them on the stream ends, on the fake driver: small ones, where device and driver
 // can do that and no two ranks share a device.
-#include "core/cuda/driver.hpp"
 #include "tests/cuda/group.hpp"
 
 namespace symm::cuda {

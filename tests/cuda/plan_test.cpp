@@ -1,4 +1,3 @@
-#include "kernels/cuda/plan.hpp"
 #include "core/cuda/control.hpp"
 #include "tests/support/test.hpp"
 

@@ -2,7 +2,6 @@
 // and addresses: bit for bit what the scalar reference on the host says.
 // SYMM_GPU_AMOUNT=small or tiny: fewer cases, for many ranks on few GPUs and for slow tools.
 #include "tests/gpu/world.hpp"
-#include "tests/kernels/reference.hpp"
 #include "tests/kernels/values.hpp"
 
 namespace {

@@ -1,10 +1,8 @@
 // A failure on one rank is the same failure on all, whatever was thrown, and nobody waits for the deadline to learn it.
 #include "core/group/exchange.hpp"
-#include "core/base/failure_codec.hpp"
 #include "core/group/memory.hpp"
 #include "core/host/transport.hpp"
 #include "tests/support/core.hpp"
-#include "tests/support/process.hpp"
 
 namespace {
 // Of the thread that sets them: so many allocations succeed, then one fails; negative: all succeed. They are counted from the

@@ -1,8 +1,6 @@
 // The exporter's book, and which tokens are void after which withdrawals.
-#include "core/backend/segment.hpp"
 #include "core/backends.hpp"
 #include "core/ipc/export.hpp"
-#include "core/ipc/lease.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm::ipc {

@@ -1,5 +1,4 @@
 // Every collective, algorithm, type and operation against the reference, in many shapes.
-#include "kernels/host/plan.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/world.hpp"
 #include "tests/support/test.hpp"

@@ -1,6 +1,4 @@
 // Small floats: every code, and every place where rounding changes its mind.
-#include "kernels/host/arithmetic/reduce.hpp"
-#include "kernels/host/arithmetic/simd.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/simds.hpp"
 

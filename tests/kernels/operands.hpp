@@ -1,8 +1,6 @@
 // The operands of one test case on all ranks, what the results must be, and whether anything else was written.
 #pragma once
 
-#include "kernels/host/plan.hpp"
-#include "tests/kernels/reference.hpp"
 #include "tests/kernels/values.hpp"
 #include "tests/kernels/world.hpp"
 #include "tests/support/test.hpp"

@@ -1,4 +1,3 @@
-#include "kernels/host/plan.hpp"
 #include "kernels/host/execution.hpp"
 #include "tests/kernels/tuning.hpp"
 #include "tests/support/test.hpp"

@@ -1,6 +1,5 @@
 // Ranks are delayed at random between any two steps, and calls of all kinds follow one another with no barrier between: what one
 // rank overwrites while another still needs it shows as a wrong result.
-#include "kernels/host/plan.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/world.hpp"
 #include "tests/support/test.hpp"

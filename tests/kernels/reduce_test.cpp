@@ -1,7 +1,4 @@
 // The arithmetic on every instruction set that this processor has.
-#include "kernels/host/arithmetic/reduce.hpp"
-#include "kernels/host/arithmetic/simd.hpp"
-#include "tests/kernels/reference.hpp"
 #include "tests/kernels/simds.hpp"
 #include "tests/kernels/values.hpp"
 

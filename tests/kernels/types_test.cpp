@@ -1,4 +1,3 @@
-#include "kernels/types.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/support/test.hpp"
 

@@ -1,6 +1,5 @@
 #include "tests/kernels/world.hpp"
 #include "tests/kernels/operands.hpp"
-#include "tests/kernels/reference.hpp"
 #include "tests/kernels/tuning.hpp"
 
 namespace symm::testing {

@@ -1,6 +1,5 @@
 // Strangers on the socket of a rank: other users, noise, floods, wrong nonces. They are counted and cannot change the outcome.
 #include <sys/un.h>
-#include "core/socket/fdpass.hpp"
 #include "core/socket/socket.hpp"
 #include "tests/mesh/mesh_support.hpp"
 

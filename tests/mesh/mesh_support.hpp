@@ -1,7 +1,6 @@
 // Stores and waits for the tests of the mesh.
 #pragma once
 
-#include "core/bootstrap/store.hpp"
 #include "core/mesh/mesh.hpp"
 #include "tests/support/core.hpp"
 

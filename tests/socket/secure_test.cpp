@@ -1,5 +1,4 @@
 // Two ends of an encrypted stream, and whoever is between them.
-#include "core/socket/secure.hpp"
 #include "tests/support/core.hpp"
 
 namespace {

@@ -1,7 +1,6 @@
 // For tests that are linked with the rooms of core/.
 #pragma once
 
-#include "core/base/error.hpp"
 #include "core/bootstrap/store.hpp"
 #include "core/socket/secure.hpp"
 #include "tests/support/footprint.hpp"

@@ -1,8 +1,6 @@
 // A check that cannot fail is none: these show that wrong results are counted.
-#include "tools/bench/pattern.hpp"
 #include "tests/support/test.hpp"
 #include "tools/bench/dtype.hpp"
-#include "tools/bench/options.hpp"
 #include "tools/bench/quantile.hpp"
 #include "tools/bench/result.hpp"
 

@@ -3,7 +3,6 @@
 #include "tools/run/environment.hpp"
 #include "tools/run/job_directory.hpp"
 #include "tools/run/outcome.hpp"
-#include "tools/run/output.hpp"
 #include "tools/run/rank_process.hpp"
 
 namespace symm::tool {

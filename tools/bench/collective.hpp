@@ -2,7 +2,6 @@
 // which factor nccl-tests turns algorithm bandwidth into bus bandwidth.
 #pragma once
 
-#include <symm/symm.h>
 #include <string>
 #include "tools/bench/pattern.hpp"
 

@@ -1,7 +1,6 @@
 // Names of the constants of symm.h.
 #pragma once
 
-#include <symm/symm.h>
 #include <string>
 #include "tools/bench/reference.hpp"
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <symm/symm.h>
 #include <cstdint>
 #include "tools/bench/collective.hpp"
 

@@ -7,7 +7,6 @@
 #include <fstream>
 #include <symm/symm.hpp>
 #include "tools/bench/dtype.hpp"
-#include "tools/bench/options.hpp"
 #include "tools/bench/quantile.hpp"
 #include "tools/bench/result.hpp"
 #include "tools/bench/stream.hpp"

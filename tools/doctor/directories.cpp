@@ -11,7 +11,6 @@
 #include "tools/environment.hpp"
 #include "tools/run/job_directory.hpp"
 #include "tools/text.hpp"
-#include "tools/unique_fd.hpp"
 
 namespace symm::tool {
 namespace {

@@ -9,7 +9,6 @@
 #include "tools/run/hosts.hpp"
 #include "tools/run/job_directory.hpp"
 #include "tools/run/outcome.hpp"
-#include "tools/run/output.hpp"
 #include "tools/run/rank_process.hpp"
 #include "tools/run/signals.hpp"
 #include "tools/run/standard_input.hpp"
