@@ -1,7 +1,6 @@
 // A rank is stopped: the others time out at their deadline and name it. When it goes on, it learns that it is no longer part of
 // anything.
 #include "tests/ranks/failure.hpp"
-#include "tests/support/options.hpp"
 
 namespace support {
 namespace {
@@ -52,39 +51,6 @@ TEST(SilenceOfAThird, IsNotBlamedOnWhoWaitsForItToo) {
     };
     member.expect_blame(outcome_of(call).status, SYMM_ERR_TIMEOUT, kVictim);
     ++member.facts.failed;
-  });
-}
-
-TEST(SilenceOfASignal, CostsNothing) {
-  as_members(2, [](Member& member) {
-    const int rank = member.rank;
-    const Memory& memory = member.block.memory;
-    if (rank == 0) {
-      memory.signal(1, 4);
-      member.group.barrier();
-    } else {
-      memory.wait_signal(0, 4);
-      const int64_t start = now_ns();
-      EXPECT_EQ(symm_wait_signal(memory.get(), 0, 4, support::within(50), nullptr), SYMM_ERR_TIMEOUT);
-      EXPECT_NE(std::string(symm_last_error()).find("rank 0"), std::string::npos) << symm_last_error();
-      EXPECT_GE(now_ns() - start, 50'000'000);
-      EXPECT_EQ(member.group.status().status, SYMM_OK);
-      member.group.barrier();
-      EXPECT_EQ(symm_wait_signal(memory.get(), 0, 4, support::within(10), nullptr), SYMM_ERR_TIMEOUT) << "a barrier is no signal";
-    }
-    member.group.barrier();
-    // Two more are sent; exactly two can be taken.
-    if (rank == 0) {
-      for (int i = 0; i < 2; ++i) memory.signal(1, 4);
-    } else {
-      for (int i = 0; i < 2; ++i) memory.wait_signal(0, 4);
-      EXPECT_EQ(symm_wait_signal(memory.get(), 0, 4, support::within(10), nullptr), SYMM_ERR_TIMEOUT);
-    }
-    member.group.barrier();
-    float one = 1;
-    float sum = 0;
-    check(allreduce(member.group, &one, &sum, 1));
-    EXPECT_EQ(sum, 2);
   });
 }
 

@@ -1,6 +1,5 @@
 // Signals that carry values, words of blocks, and tests instead of waits.
 #include "tests/support/group.hpp"
-#include "tests/support/options.hpp"
 
 namespace support {
 namespace {
@@ -33,33 +32,6 @@ TEST(SignalValue, IsAddedSetAndComparedInAllWays) {
       EXPECT_EQ(holds(2), row.above) << row.compare;
     }
     EXPECT_EQ(block.memory.test_signal_value(peer, 2), kHigh + 2);
-    group.barrier();
-  });
-}
-
-TEST(SignalValue, OfSeveralAnyOrAll) {
-  as_threads(3, [](int rank, const Group& group) {
-    const Block block = allocate(group, 64);
-    if (rank == 0) {
-      const symm_signal_wait_t waits[] = {awaited(1, 0, SYMM_COMPARE_GE, 3).value, awaited(2, 5, SYMM_COMPARE_EQ, kHigh).value};
-      size_t index = 9;
-      EXPECT_EQ(outcome_of([&] { block.memory.wait_signals(waits, true, 20, nullptr, &index); }).status, SYMM_ERR_TIMEOUT);
-      EXPECT_EQ(index, 9U) << "written by a failure";
-      group.barrier();
-      block.memory.wait_signals(waits, true, 0, nullptr, &index);
-      EXPECT_EQ(index, 1U);
-      const Outcome late = outcome_of([&] { block.memory.wait_signals(waits, false, 20); });
-      EXPECT_EQ(late.status, SYMM_ERR_TIMEOUT);
-      EXPECT_EQ(late.rank, 1);
-      group.barrier();
-      block.memory.wait_signals(waits, false);
-      EXPECT_EQ(block.memory.test_signal(1), 3U) << "a wait for values took a signal";
-    } else {
-      group.barrier();
-      if (rank == 2) block.memory.signal_value(0, 5, SYMM_SIGNAL_SET, kHigh);
-      group.barrier();
-      for (int i = 0; i < 3 && rank == 1; ++i) block.memory.signal(0);
-    }
     group.barrier();
   });
 }

@@ -88,32 +88,6 @@ fn a_view_has_an_end() {
 }
 
 #[test]
-fn put_get_and_signals() {
-    processes("memory::put_get_and_signals", 3, |group| {
-        let memory = group.memory::<u32>(4096).expect("a block each");
-        let mine: Vec<u32> = (0..100).map(|i| group.rank() as u32 * 1000 + i).collect();
-        memory.put(right(&group), 200, &mine).expect("it fits");
-        memory.signal(right(&group), 3).expect("a signal");
-        memory.wait_signal(left(&group), 3).expect("a signal");
-        let mut got = vec![0; 100];
-        memory.get(group.rank(), 200, &mut got).expect("it is there");
-        assert_eq!(got[99], left(&group) as u32 * 1000 + 99);
-        memory.put_signal(left(&group), 400, &mine[..10], 7).expect("it fits");
-        memory.wait_signal(right(&group), 7).expect("a signal");
-        assert_eq!(memory.view(group.rank()).expect("mapped").load(409), right(&group) as u32 * 1000 + 9);
-        memory.fill(right(&group), 1000, 77, 5).expect("it fits");
-        memory.write_value(right(&group), 1005, u32::MAX).expect("it fits");
-        group.barrier().expect("all come");
-        let here = memory.view(group.rank()).expect("mapped");
-        assert_eq!((999..1007).map(|i| here.load(i)).collect::<Vec<_>>(), [0, 77, 77, 77, 77, 77, u32::MAX, 0]);
-        // A part of one's own block is an operand, too.
-        memory.put(right(&group), 2000, &memory.span(200..300).expect("within")).expect("it fits");
-        group.barrier().expect("all come");
-        assert_eq!(here.load(2000), left(&group).checked_sub(1).unwrap_or(2) as u32 * 1000);
-    });
-}
-
-#[test]
 fn what_is_refused() {
     threads(2, |group| {
         let memory = group.memory::<u32>(16).expect("a block each");
