@@ -23,6 +23,8 @@
 
 #[macro_use]
 mod macros;
+#[cfg(feature = "allocator-api2")]
+mod allocator;
 mod buffer;
 mod collective;
 mod convert;
@@ -48,6 +50,8 @@ mod stream;
 mod timeout;
 mod view;
 
+#[cfg(feature = "allocator-api2")]
+pub use allocator::HeapAllocator;
 pub use buffer::{AllocConfig, Buffer, BufferInfo, find_buffer};
 pub use collective::{Blocks, Operand, Place, Plan, Raw, Source, Target};
 pub use convert::Feature;

@@ -53,6 +53,36 @@ fn what_is_free_and_what_is_not() {
     });
 }
 
+#[cfg(feature = "allocator-api2")]
+#[test]
+fn containers() {
+    use allocator_api2::{alloc::Allocator, boxed::Box, vec::Vec};
+    use std::alloc::Layout;
+    processes("heap::containers", 2, |group| {
+        let heap = group.heap(1 << 16).expect("a heap");
+        // SAFETY: ranks write to their own containers only.
+        let own = unsafe { heap.allocator() }.expect("on the host");
+        let mut sum = Vec::with_capacity_in(10, own.clone());
+        let boxed = Box::new_in(5_u64, own.clone());
+        sum.extend((0..100).map(|i| (i * (group.rank() + 1)) as f32));
+        assert_eq!(heap.find(&sum[99]).expect("a look"), Some((512, 4 * sum.capacity())), "behind the box");
+        group.allreduce_in_place(&mut sum[..], Op::Sum).expect("a sum");
+        assert_eq!((sum[99], *boxed), (297.0, 5));
+        assert!(sum.try_reserve(1 << 16).is_err() && own.allocate(Layout::from_size_align(8, 1 << 40).unwrap()).is_err());
+        let info = heap.info().expect("it is open");
+        drop(Vec::<f32, _>::new_in(own.clone()));
+        let nothing = own.allocate(Layout::from_size_align(0, 64).unwrap()).expect("nothing can always be had");
+        // SAFETY: as it was allocated.
+        unsafe { own.deallocate(nothing.cast(), Layout::from_size_align(0, 64).unwrap()) };
+        assert_eq!((info.pieces, heap.info().expect("it is open").calls), (2, info.calls));
+        drop((sum, boxed));
+        assert_eq!(heap.info().expect("it is open").pieces, 0);
+        let kept = Box::new_in(1_u8, own);
+        drop(heap);
+        assert_eq!(*kept, 1, "a container keeps its heap");
+    });
+}
+
 #[test]
 fn ranks_that_went_apart_are_told() {
     let place = format!("thread://apart-{}", std::process::id());

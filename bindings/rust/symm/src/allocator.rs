@@ -1,0 +1,65 @@
+//! A heap as the allocator of containers.
+
+use crate::buffer::on_host;
+use crate::convert::given;
+use crate::error::call;
+use crate::{Heap, Result};
+use allocator_api2::alloc::{AllocError, Allocator, Layout};
+use std::ptr::{self, NonNull};
+
+/// A [`Heap`] as the allocator of the containers of `allocator-api2` and of those that take its trait (hashbrown, bumpalo): made by
+/// [`Heap::allocator`]. What one holds is a piece, so slices of it are symmetric operands, and [`Heap::find`] tells its offset.
+///
+/// ```
+/// use allocator_api2::vec::Vec;
+/// let group = symm::Group::from_env()?;
+/// let heap = group.heap(1 << 20)?;
+/// // SAFETY: ranks put into nothing of this heap.
+/// let mut losses = Vec::new_in(unsafe { heap.allocator() }?);
+/// losses.extend([1.0_f32, 2.0]);
+/// group.allreduce_in_place(&mut losses[..], symm::Op::Sum)?;
+/// # Ok::<(), symm::Error>(())
+/// ```
+///
+/// Growing takes a new piece before it gives the old one back. An [`AllocError`] has no text; [`Heap::info`] tells what is free.
+#[derive(Clone, Debug)]
+pub struct HeapAllocator(Heap);
+
+impl Heap {
+    /// This heap for containers of the host. The offsets are the same on all ranks as long as their containers grow and go alike.
+    ///
+    /// # Errors
+    /// `Unsupported` if blocks are in device memory.
+    ///
+    /// # Safety
+    /// Containers lend plain references. So no rank may write to a piece that one of them holds while it is borrowed there, or
+    /// anything that is no value of its elements; and none may read one while it is written.
+    pub unsafe fn allocator(&self) -> Result<HeapAllocator> {
+        on_host(self.memory::<u8>().backend())?;
+        Ok(HeapAllocator(self.clone()))
+    }
+}
+
+// SAFETY: a piece is mapped as long as its heap lives, which every clone holds, and nobody else gets it before it is given back.
+unsafe impl Allocator for HeapAllocator {
+    fn allocate(&self, layout: Layout) -> std::result::Result<NonNull<[u8]>, AllocError> {
+        let start = match layout.size() {
+            0 => ptr::without_provenance_mut(layout.align()),
+            // SAFETY: the handle is alive.
+            size => given(ptr::null_mut(), |api, out| unsafe {
+                api.symm_heap_alloc(self.0.as_raw(), size, layout.align(), out, ptr::null_mut())
+            })
+            .map_err(|_| AllocError)?,
+        };
+        let start = NonNull::new(start.cast::<u8>()).ok_or(AllocError)?;
+        Ok(NonNull::slice_from_raw_parts(start, layout.size()))
+    }
+
+    unsafe fn deallocate(&self, piece: NonNull<u8>, layout: Layout) {
+        if layout.size() == 0 {
+            return;
+        }
+        // SAFETY: the handle is alive, and the caller's promise is that the piece is of this heap. So it cannot fail.
+        let _ = call(|api| unsafe { api.symm_heap_free(self.0.as_raw(), piece.as_ptr().cast()) });
+    }
+}
