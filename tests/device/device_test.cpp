@@ -142,6 +142,23 @@ TEST(Device, values_are_added_set_and_compared) {
   EXPECT_EQ(world.taken(1, 0, 0), 0U);
 }
 
+TEST(Device, of_several_signals_any_or_all) {
+  World world(3, 2'000'000);
+  const Memory memory = world.memory(0);
+  const SignalWait waits[] = {{1, 0, Compare::ge, 2}, {2, 3, Compare::eq, 7}};
+  int index = -1;
+  EXPECT_EQ(wait_signals(memory, waits, 2, true, &index).trouble(), Trouble::timeout);
+  EXPECT_EQ(index, -1);
+  signal_value(world.memory(2), 0, 3, SignalOp::set, 7);
+  EXPECT_TRUE(wait_signals(memory, waits, 2, true, &index));
+  EXPECT_EQ(index, 1);
+  const Outcome late = wait_signals(memory, waits, 2, false);
+  EXPECT_TRUE(late.trouble() == Trouble::timeout && late.peer() == 1) << late.code;
+  signal_value(world.memory(1), 0, 0, SignalOp::add, 2);
+  EXPECT_TRUE(wait_signals(memory, waits, 2, false));
+  EXPECT_EQ(world.taken(0, 0, 1), 0U);
+}
+
 // Of several that take, each gets another.
 TEST(Device, no_signal_is_taken_twice) {
   constexpr int kEach = 2000;

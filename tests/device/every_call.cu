@@ -25,6 +25,8 @@ extern "C" __global__ void every_call(
   long_words[6] = test_signal(memory, 1, 6) + test_signal_value(memory, 1, 6);
   signal_value(memory, 1, 7, SignalOp::set, 5);
   codes[8] = wait_signal_value(memory, 1, 7, Compare::ge, 5).code;
+  const SignalWait waits[] = {{0, 1, Compare::eq, 2}, {1, 7, Compare::ge, 5}};
+  codes[9] = wait_signals(memory, waits, 2, true, codes + 10).code;
   codes[4] = barrier_thread(memory, 7).code;
   codes[5] = barrier_block(memory, 8).code;
   codes[6] = barrier_grid(memory, 9, grid, 3U).code;

@@ -290,6 +290,38 @@ SYMM_DEVICE Outcome wait_signal_value(const Memory &memory, int rank, int channe
   return outcome;
 }
 
+/** One of the signals that wait_signals() waits for, as the arguments of wait_signal_value(). */
+struct SignalWait {
+  int rank;
+  int channel;
+  Compare compare;
+  unsigned long long value;
+};
+
+/** symm_wait_signals() from a kernel: wait until each of `count` signals, 1 or more, has been as awaited, at whatever moment, or
+ * with `any` until one of them is. Takes nothing. [thread]
+ *  @param index  with `any` receives the first that was as awaited; may be null. */
+SYMM_DEVICE Outcome wait_signals(const Memory &memory, const SignalWait *waits, int count, bool any, int *index = nullptr) {
+  Patience patience;
+  Outcome outcome = {0};
+  int at = 0;
+  const auto is_there = [&] {
+    const SignalWait &wait = waits[at];
+    return holds(load_relaxed(signal_word(memory, memory.rank, wait.channel, wait.rank)), wait.compare, wait.value);
+  };
+  const auto one_is_there = [&] {
+    for (at = 0; at < count; ++at)
+      if (is_there()) return true;
+    return false;
+  };
+  if (any) outcome = await(memory, waits[0].rank, patience, one_is_there);
+  else
+    for (; at < count && outcome; ++at) outcome = await(memory, waits[at].rank, patience, is_there);
+  fence_system();
+  if (any && outcome && index != nullptr) *index = at;
+  return outcome;
+}
+
 /** Wait until `ahead` signals from `rank` are there beyond those taken, and take none: any number of threads and blocks may wait
  * for the same signal. Nobody may take it before the last of them has seen it; take it after the kernel (symm_wait_signal()), or
  * by its last block (take_signals()). [thread] */
