@@ -1,5 +1,7 @@
 // Streams and kernels of the user's own: memory outlives whoever reads it, streams are told apart by more than their handles,
 // several groups work at once, captures are left alone.
+#include <algorithm>
+#include <cmath>
 #include "tests/gpu/world.hpp"
 
 namespace {
@@ -175,6 +177,45 @@ void captures(Rank& rank, std::barrier<>& together) {
   rank.settle(together);
 }
 
+// Two graphs of two streams each, captured by turns: what each call adds up is what the one before it left.
+void captures_by_turns(Rank& rank, std::barrier<>& together) {
+  constexpr size_t kCount = 4096;
+  constexpr int kCalls = 4;
+  auto* const data = reinterpret_cast<float*>(rank.ordinary);
+  const std::vector<float> ones(2 * kCount, 1.0F);
+  std::vector<float> sums(ones.size());
+  cuda(cudaMemcpy(data, ones.data(), ones.size() * sizeof(float), cudaMemcpyHostToDevice), "upload");
+  cudaStream_t streams[2][2] = {{rank.stream}, {rank.second}};
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t execs[2];
+  for (auto& [first, forked] : streams) {
+    cuda(cudaStreamCreateWithFlags(&forked, cudaStreamNonBlocking), "a stream");
+    cuda(cudaStreamBeginCapture(first, cudaStreamCaptureModeThreadLocal), "begin capture");
+    rank.whole.stream_wait(forked, first);
+  }
+  for (int i = 0; i < 2 * kCalls; ++i) {
+    float* const mine = data + static_cast<size_t>(i % 2) * kCount;
+    symm(symm_allreduce(rank.group, mine, mine, kCount, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, streams[i % 2][i / 2 % 2]), "sum");
+  }
+  for (int g = 0; g < 2; ++g) {
+    rank.whole.stream_wait(streams[g][0], ::symm::all_streams);
+    cuda(cudaStreamEndCapture(streams[g][0], &graph), "end capture");
+    cuda(cudaGraphInstantiate(&execs[g], graph, 0), "instantiate");
+    cuda(cudaGraphDestroy(graph), "destroy");
+  }
+  rank.settle(together);
+  for (cudaGraphExec_t exec : execs) cuda(cudaGraphLaunch(exec, rank.stream), "replay");
+  rank.whole.synchronize(rank.stream);
+  cuda(cudaMemcpy(sums.data(), data, sums.size() * sizeof(float), cudaMemcpyDeviceToHost), "download");
+  const float wanted = std::pow(static_cast<float>(rank.size), static_cast<float>(kCalls));
+  expect(std::count(sums.begin(), sums.end(), wanted) == std::ssize(sums), who(rank, "captures by turns"));
+  rank.settle(together);
+  for (int g = 0; g < 2; ++g) {
+    cudaGraphExecDestroy(execs[g]);
+    cudaStreamDestroy(streams[g][1]);
+  }
+}
+
 class Streams : public testing::Test {
  protected:
   static void run(const std::function<void(Rank&, std::barrier<>&)>& body) {
@@ -198,6 +239,7 @@ TEST_F(Streams, EachThreadHasItsOwn) { run(threads_own_streams); }
 TEST_F(Streams, GroupsAtOnce) { run(groups_at_once); }
 TEST_F(Streams, Helpers) { run(helpers); }
 TEST_F(Streams, CapturesAreLeftAlone) { run(captures); }
+TEST_F(Streams, CapturesMayTakeTurns) { run(captures_by_turns); }
 // Last: all of it has come back.
 TEST_F(Streams, MemoryComesBack) {
   symm_ipc_collect(nullptr);
