@@ -20,13 +20,19 @@ const Failure& worse(const Failure& a, const Failure& b) noexcept {
   return a.rank <= b.rank ? a : b;
 }
 
-Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, Deadline deadline) {
+Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, uint64_t group, Deadline deadline) {
   const bool joined = events.look([&](Known& known) { return known.joined(rank); });
   const auto is_gone = [&] { return events.look([&](Known& known) { return known.gone(rank); }); };
   std::optional<Failure> vote;
   const auto voted_or_gone = [&](Known& known) {
     vote = known.votes[static_cast<size_t>(rank)];
-    return vote || known.gone(rank);
+    // Who had all votes is in the group already, and has waited for this rank there.
+    bool is_over = false;
+    for (int peer = 0; peer < static_cast<int>(known.votes.size()); ++peer) {
+      const auto failure = known.gone(peer) ? std::nullopt : known.groups.failure(peer, group);
+      is_over = is_over || (failure && failure->status == Status::timeout);
+    }
+    return vote || known.gone(rank) || is_over;
   };
   // If it failed before it was connected, which a thread of this process can be after it has voted, its word is in the store.
   for (bool heard = !joined;;) {
@@ -55,7 +61,8 @@ Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, Deadline d
 }
 }  // namespace
 
-Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int size, const Failure& mine, Deadline deadline) {
+Failure commit_vote(
+    PeerEvents& events, WireupRecords& records, int rank, int size, uint64_t group, const Failure& mine, Deadline deadline) {
   const bool well = mine.status == Status::ok;
   if (!well) records.publish_failure(mine);
   for (const auto& link : events.look([](Known& known) { return known.links; }))
@@ -68,7 +75,7 @@ Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int si
     if (peer == rank) continue;
     Failure theirs;
     try {
-      theirs = vote_of(peer, events, records, patience);
+      theirs = vote_of(peer, events, records, group, patience);
     } catch (...) { theirs = current_failure(); }
     // Having failed, this rank takes only news from others, not their silence, nor that it cannot hear them.
     const bool silence = !well && (theirs.rank < 0 || (theirs.status == Status::timeout && theirs.rank == peer));
@@ -77,6 +84,10 @@ Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int si
   // Others may still be on the way to this rank, and find it gone.
   if (!well || worst.status == Status::ok) return worst;
   records.publish_failure(worst);
+  Failure told = worst;
+  told.when_ns = 1;  // before anything that may have happened in the group
+  for (const auto& link : events.look([](Known& known) { return known.links; }))
+    if (link) link->post(wire::Type::failure, group, &told);
   if (worst.status != Status::peer_failed) return worst;
   // One that turned this rank away for want of descriptors learns by that that it cannot do without, and says so.
   try {

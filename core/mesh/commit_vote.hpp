@@ -5,6 +5,8 @@
 #include "core/mesh/wireup_records.hpp"
 
 namespace symm {
-// Returns the worst of all, the same on all ranks; status ok if all are well. Never throws for what others did.
-Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int size, const Failure& mine, Deadline deadline);
+// Returns the worst of all, the same on all ranks; status ok if all are well. Never throws for what others did. Those that are in
+// `group`, which is to be made of all, are told of a failure as one that came first.
+Failure commit_vote(
+    PeerEvents& events, WireupRecords& records, int rank, int size, uint64_t group, const Failure& mine, Deadline deadline);
 }  // namespace symm

@@ -46,7 +46,7 @@ std::shared_ptr<Mesh> Wireup::run() {
   spare_.reset();
   Failure worst;
   try {
-    worst = commit_vote(events_, records_, rank_, size_, mine, deadline_);
+    worst = commit_vote(events_, records_, rank_, size_, mesh_->nonce_, mine, deadline_);
   } catch (...) {
     const Failure own = blamed(current_failure());
     mesh_->broadcast_failure(mesh_->nonce_, own);  // the others may be in the group already, which has that number

@@ -4,38 +4,67 @@
 
 namespace symm {
 namespace {
-// As that of a directory, when rank 1 has taken down its lock.
-class StoreThatRankOneLeft final : public Store {
- public:
+constexpr uint64_t kGroup = 9;
+
+struct BrokenStore final : Store {
+  explicit BrokenStore(Failure failure) : failure_(std::move(failure)) {}
   void set(const std::string&, const Bytes&, Deadline) override {}
-  Bytes get(const std::string&, Deadline) override { throw Error({Status::peer_failed, 1, 4711, "rank 1 died or gave up"}); }
+  Bytes get(const std::string&, Deadline) override { throw Error(failure_); }
   std::string describe() const override { return "a store"; }
+  Failure failure_;
 };
 
-struct Silent final : PeerLink {
+struct Link final : PeerLink {
   fdpass::Sent send(const Topic&, std::span<const std::byte>, std::span<const int>, Deadline) override {
     return fdpass::Sent::done;
   }
-  void post(wire::Type, uint64_t, const Failure*) noexcept override {}
+  void post(wire::Type type, uint64_t group, const Failure* failure) noexcept override {
+    if (type == wire::Type::failure && group == kGroup) told = *failure;
+  }
+  Failure told;
+};
+
+// Of three, where rank 1 has voted, this rank 0 and rank 2 have not; what it concludes, and tells rank 1.
+struct Votes {
+  Votes() {
+    events.look([this](PeerEvents::Known& known) {
+      for (const int peer : {1, 2}) {
+        known.peers.join(peer, {100 + peer, {}, false, true});
+        known.links[static_cast<size_t>(peer)] = links[peer] = std::make_shared<Link>();
+      }
+      known.votes[1] = Failure{};
+    });
+  }
+  Failure conclude(Failure of_store) {
+    BrokenStore store(std::move(of_store));
+    WireupRecords records(store, 0, 3, Deadline::after_ms(20'000));
+    return commit_vote(events, records, 0, 3, kGroup, {}, Deadline::after_ms(20'000));
+  }
+  PeerEvents events{0, 3};
+  std::shared_ptr<Link> links[3];
 };
 
 // Rank 2 died while it voted: rank 1 had its vote, went on, failed and left; this rank had not.
 TEST(CommitVote, ADeathIsTheCauseAndNotThoseThatLeftForIt) {
-  PeerEvents events(0, 3);
-  events.look([](PeerEvents::Known& known) {
-    for (const int peer : {1, 2}) {
-      known.peers.join(peer, {100 + peer, {}, false, true});
-      known.links[static_cast<size_t>(peer)] = std::make_shared<Silent>();
-    }
-    known.votes[1] = Failure{};
-  });
-  events.on_gone(2, "died: its connection closed");
-  StoreThatRankOneLeft store;
-  WireupRecords records(store, 0, 3, Deadline::after_ms(20'000));
-  const Failure worst = commit_vote(events, records, 0, 3, {}, Deadline::after_ms(20'000));
+  Votes votes;
+  votes.events.on_gone(2, "died: its connection closed");
+  const Failure worst = votes.conclude({Status::peer_failed, 1, 4711, "rank 1 died or gave up"});  // it took down its lock
   EXPECT_EQ(worst.status, Status::peer_failed);
   EXPECT_EQ(worst.rank, 2) << worst.message;
   EXPECT_EQ(worst.pid, 102);
+}
+
+// Rank 2 was stopped while it voted: rank 1 had its vote, and has waited in the group for this rank, which it blames.
+TEST(CommitVote, WhoIsBlamedByThoseInTheGroupNamesWhoHasNotVoted) {
+  Votes votes;
+  votes.events.on_post(1, wire::Type::failure, kGroup, {Status::timeout, 0, 100, "rank 0 did not come"});
+  const auto start = std::chrono::steady_clock::now();
+  const Failure worst = votes.conclude({Status::timeout, -1, 0, "nothing there"});
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_EQ(worst.status, Status::timeout);
+  EXPECT_EQ(worst.rank, 2) << worst.message;
+  EXPECT_EQ(votes.links[1]->told.rank, 2) << votes.links[1]->told.message;
+  EXPECT_EQ(votes.links[1]->told.when_ns, 1U) << "before what rank 1 said";
 }
 }  // namespace
 }  // namespace symm
