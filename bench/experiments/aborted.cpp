@@ -1,6 +1,6 @@
 // After symm_group_abort() in the middle of a collective: stream, context, the graph that was captured with the group, and a new
 // group.
-#include "bench/experiments/raw.hpp"
+#include "bench/experiments/experiment.hpp"
 
 namespace experiments {
 namespace {

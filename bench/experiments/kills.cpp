@@ -1,5 +1,5 @@
 // Importers killed at random times within the driver's calls: nothing of the exporter's is lost or stays taken.
-#include "bench/experiments/raw.hpp"
+#include "bench/experiments/experiment.hpp"
 
 namespace experiments {
 namespace {

@@ -1,5 +1,5 @@
 // What holds memory of a GPU: a mapping in another process when its maker is killed; a descriptor in a socket that nobody reads.
-#include "bench/experiments/raw.hpp"
+#include "bench/experiments/experiment.hpp"
 #include "kernels/cuda/memory.cuh"
 
 namespace experiments {

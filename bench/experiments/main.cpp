@@ -2,8 +2,7 @@
 // group is aborted. What symm relies on is checked; figures are printed as "answer: ..." and never checked. docs/gpu-failures.md
 // has the questions.
 //   gpu_experiments [GPUs [question]]
-#include "bench/experiments/process.hpp"
-#include "tests/gpu/world.hpp"
+#include "bench/experiments/experiment.hpp"
 
 namespace {
 using namespace experiments;
