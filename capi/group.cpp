@@ -78,6 +78,10 @@ symm_status_t symm_group_create_from_ranks(symm_group_t* group, const int32_t* r
   });
 }
 
+symm_status_t symm_group_local(symm_group_t* group, symm_group_t** out) {
+  return produce(out, "out", [&] { return make_handle<symm_group_t>(group_of(group)->local()); });
+}
+
 symm_status_t symm_group_shrink_options_init(symm_group_shrink_options_t* options, size_t struct_size) {
   return init(options, struct_size);
 }

@@ -294,6 +294,13 @@ std::shared_ptr<Group> Group::create_from_ranks(std::span<const int32_t> ranks) 
   });
 }
 
+std::shared_ptr<Group> Group::local() {
+  std::vector<int32_t> ranks;
+  for (int rank = 0; rank < size_; ++rank)
+    if (maps(rank)) ranks.push_back(rank);
+  return create_from_ranks(ranks);
+}
+
 // The living agree on who lives, form a group, and agree on how that went; until all have one and nobody has died meanwhile.
 std::shared_ptr<Group> Group::shrink(uint64_t timeout_ms, const char* name) {
   if (finalized_.load(std::memory_order_relaxed)) throw Error(Status::invalid_handle, "group: it was finalized");

@@ -53,6 +53,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::shared_ptr<Group> split(int color, int key);
   // [collective over `ranks`, in this order]
   std::shared_ptr<Group> create_from_ranks(std::span<const int32_t> ranks);
+  std::shared_ptr<Group> local();  // [collective over the ranks of this machine]
   // [collective over the living] Also of a revoked group. `name`: null for this group's.
   std::shared_ptr<Group> shrink(uint64_t timeout_ms, const char* name);
   ~Group();

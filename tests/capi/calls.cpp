@@ -42,6 +42,7 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_group_create, nullptr, w.out<symm_group_t*>()),
       SYMM_CALL(symm_group_split, w.group, 0, 0, w.out<symm_group_t*>()),
       SYMM_CALL(symm_group_create_from_ranks, w.group, kSelf, 1, w.out<symm_group_t*>()),
+      SYMM_CALL(symm_group_local, w.group, w.out<symm_group_t*>()),
       SYMM_CALL(symm_group_shrink, w.group, nullptr, w.out<symm_group_t*>()),
       SYMM_CALL(symm_group_translate_rank, w.group, w.group, 0, w.out<int32_t>()),
       SYMM_CALL(symm_group_failed_ranks, w.group, w.out<int32_t>(), 1, w.out<size_t>()),

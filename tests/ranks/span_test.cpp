@@ -16,7 +16,7 @@ std::vector<std::string> on_machines(
     try {
       const Group group = create(config, rank, static_cast<int>(layout.size()));
       std::string said = body(rank, group);
-      group.finalize();
+      if (group.status().status == SYMM_OK) group.finalize();
       return said;
     } catch (const Error& error) { return std::string("failed: ") + error.what(); }
   });
@@ -53,11 +53,25 @@ TEST_F(Span, AreToldByInfoAndPointers) {
            void* at = nullptr;
            EXPECT_EQ(symm_memory_pointer(block.memory.get(), peer, &at), mapped ? SYMM_OK : SYMM_ERR_UNAVAILABLE);
          }
-         // The ranks of one machine are a group as any, without an engine.
-         EXPECT_STREQ(group.split(info.machine).info().engine, "");
          return std::string(testing::Test::HasFailure() ? symm_last_error() : "well");
        }))
     EXPECT_EQ(said, "well");
+}
+
+// The ranks of one machine are a group as any, without an engine, whatever becomes of the others.
+TEST_F(Span, HaveLocalGroupsThatOutliveTheRest) {
+  const std::vector<std::string> said = on_machines("aba", [](int rank, const Group& group) {
+    const Group local = group.local();
+    if (rank == 1) raise(SIGKILL);
+    std::string end = "nobody died";
+    try {
+      group.barrier();
+    } catch (const Error& error) { end = error.status() == SYMM_ERR_PEER_FAILED ? "" : error.what(); }
+    const symm_group_info_t info = local.info();
+    local.barrier();
+    return end + std::to_string(info.rank) + " of " + std::to_string(info.size) + info.engine;
+  });
+  EXPECT_EQ(said, (std::vector<std::string>{"0 of 2", "", "1 of 2"}));
 }
 
 // Puts of several messages, signals that come behind them, and what is fetched.

@@ -308,6 +308,7 @@ def expect(found: object, expected: object) -> None:
 VERBS = {
     "expect_group": lambda r, line: r.compare(line, r.group(line).info(), "rank", "size", "channels"),
     "create": lambda r, line: create(line.text("as"), line.timeout(), line.integer("shared_scratch", 0) != 0),
+    "local": lambda r, line: r.group(line).local(),
     "create_from_ranks": lambda r, line: r.group(line).create_from_ranks(line.ranks("ranks")),
     "shrink": lambda r, line: r.group(line).shrink(),
     "expect_failed": lambda r, line: expect(r.group(line).failed_ranks(), line.ranks("ranks")),

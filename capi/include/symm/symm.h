@@ -442,6 +442,12 @@ SYMM_API symm_status_t symm_group_split(symm_group_t *group, int32_t color, int3
  *  @return as symm_group_create(); MISMATCH if the order differs. */
 SYMM_API symm_status_t symm_group_create_from_ranks(symm_group_t *group, const int32_t *ranks, size_t count, symm_group_t **out);
 
+/** Form a group of this rank's machine, in the order of its ranks: those whose memory is mapped here (machine of
+ *  symm_group_info()). [collective over the ranks of a machine] [blocking, create_timeout_ms] It needs no engine, and what fails
+ *  on other machines leaves it as it is. Since 0.2.
+ *  @return as symm_group_create_from_ranks(). */
+SYMM_API symm_status_t symm_group_local(symm_group_t *group, symm_group_t **out);
+
 /** How to shrink a group; NULL means the defaults. */
 typedef struct {
   size_t struct_size;

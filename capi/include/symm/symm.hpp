@@ -521,6 +521,8 @@ class Group : public Handle<symm_group_t> {
   Group create_from_ranks(Span<const int32_t> ranks) const {
     return Group(detail::given("symm_group_create_from_ranks", symm_group_create_from_ranks, get(), ranks.data(), ranks.size()));
   }
+  // Of this rank's machine. symm_group_local(). [collective over the ranks of a machine] [blocking]
+  Group local() const { return Group(detail::given("symm_group_local", symm_group_local, get())); }
   // Of those that live, also when this group is revoked. symm_group_shrink(). [collective over these] [blocking]
   Group shrink(const symm_group_shrink_options_t &options = SYMM_GROUP_SHRINK_OPTIONS_INIT) const {
     return Group(detail::given("symm_group_shrink", symm_group_shrink, get(), &options));

@@ -359,6 +359,7 @@ class Runner {
       {"split", [this](Row row) { split(row); }},
       {"create_from_ranks",
           [this](Row row) { things_->groups[row.text("as")] = group(row).create_from_ranks(row.ranks("ranks")); }},
+      {"local", [this](Row row) { things_->groups[row.text("as")] = group(row).local(); }},
       {"shrink", [this](Row row) { things_->groups[row.text("as")] = group(row).shrink(); }},
       {"expect_failed",
           [this](Row row) {

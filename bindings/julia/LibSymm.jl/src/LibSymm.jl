@@ -13,7 +13,7 @@ import FileWatching
 import Libdl
 
 export Group, Buffer, SymmMemory, SymmArray, Heap, SymmError, Store, Span, BFloat16, Float8E4M3, Float8E5M2
-export status, abort, shrink, create_from_ranks, translate_rank, failed_ranks, failure_fd, peer_info
+export status, abort, shrink, create_from_ranks, local_group, translate_rank, failed_ranks, failure_fd, peer_info
 export finalize_group, barrier, signal!, wait_signal, put_signal!, write_value!, wait_value, peer, avg
 export signal_value!, wait_signal_value, wait_signals, test_signal, test_signal_value
 export synchronize_group, stream_done, stream_wait, record_use

@@ -103,6 +103,9 @@ A group of some ranks of `group` (they count from 0), in this order; only they c
 create_from_ranks(group::Group, ranks) =
     Group(given(Ptr{symm_group_t}, symm_group_create_from_ranks, group, collect(Int32, ranks), length(ranks)))
 
+"A group of the ranks of this rank's machine; only they call it."
+local_group(group::Group) = Group(given(Ptr{symm_group_t}, symm_group_local, group))
+
 """
     shrink(group; name=nothing, timeout=nothing)
 

@@ -138,6 +138,7 @@ const VERBS = Dict{String,Function}(
         backend=:host, name=word(r, "as"), timeout=60, create_timeout=seconds(r), shared_scratch=number(r, "shared_scratch", 0) != 0
     )),
     "split" => r -> split_group(r),
+    "local" => r -> (r.things[word(r, "as")] = local_group(group(r))),
     "create_from_ranks" => r -> (r.things[word(r, "as")] = create_from_ranks(group(r), among(r, "ranks"))),
     "shrink" => r -> (r.things[word(r, "as")] = shrink(group(r))),
     "expect_failed" => r -> same("failed", failed_ranks(group(r)), among(r, "ranks")),

@@ -233,6 +233,10 @@ class Group(Collectives, Owned):
         """
         return Group(raw.symm_group_create_from_ranks(self._handle, list(ranks)))
 
+    def local(self) -> Group:
+        """Form a group of this rank's machine. [collective over the ranks of a machine] [blocking, create_timeout]"""
+        return Group(raw.symm_group_local(self._handle))
+
     def shrink(self, *, name: str | None = None, timeout: float | None = None) -> Group:
         """Form a group of the ranks that live and have not closed this one, in their old order. [collective] [blocking]
 

@@ -70,6 +70,7 @@ const VERBS: &[(&str, Verb)] = &[
         assert_eq!(part.is_some(), color.is_some(), "whether there is a group");
         part.map_or(Ok(()), |part| r.add(name, Thing::Group(part)))
     }),
+    ("local", |r, line| r.made(line, Thing::Group(r.group(line).local()?))),
     ("create_from_ranks", |r, line| r.made(line, Thing::Group(r.group(line).create_from_ranks(&line.ranks("ranks"))?))),
     ("shrink", |r, line| r.made(line, Thing::Group(r.group(line).shrink(None, Timeout::Group)?))),
     ("expect_failed", |r, line| {

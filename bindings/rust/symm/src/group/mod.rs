@@ -147,6 +147,17 @@ impl Group {
         Self::from_handle(unsafe { Handle::new(out) }?)
     }
 
+    /// A group of the ranks of this rank's machine; only they call it.
+    ///
+    /// # Errors
+    /// As [`GroupConfig::create`].
+    pub fn local(&self) -> Result<Self> {
+        // SAFETY: the handle is alive.
+        let out = given(ptr::null_mut(), |api, out| unsafe { api.symm_group_local(self.as_raw(), out) })?;
+        // SAFETY: a successful call gives one reference.
+        Self::from_handle(unsafe { Handle::new(out) }?)
+    }
+
     /// A group of the ranks that live and have not released this one, in their old order, also after a failure: this group may be
     /// revoked, and stays as it is. All that live call it, and get the same group or the same failure; who dies meanwhile is left out.
     ///
