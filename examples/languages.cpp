@@ -1,12 +1,15 @@
 // One rank of a group whose other ranks may be written in other languages: this is the C++ one, beside demo.py, demo.rs and
 // demo.jl of the bindings. They share one heap, of which each takes the same pieces. Each writes its part, puts some of it into
-// its neighbour's inbox and signals it, all-reduces, checks every bit, and hands its part to the next rank by a token.
-// languages.sh starts all four.
+// its neighbour's inbox and signals it, all-reduces, checks every bit, and hands its part to the next rank by a token, which is
+// of use on its machine only. With an argument, the sum goes into a file of that directory, named by the rank. languages.sh
+// starts all four.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <stdexcept>
+#include <string>
 #include <symm/symm.hpp>
 #include <vector>
 
@@ -23,7 +26,7 @@ void expect(bool right, const char* what) {
   if (!right) throw std::runtime_error(std::string("wrong result: ") + what);
 }
 
-float value(int32_t rank, size_t i) { return static_cast<float>(static_cast<size_t>(rank + 1) * (i % 1024)); }
+float value(int32_t rank, size_t i) { return 0.3F * static_cast<float>(static_cast<size_t>(rank + 1) * (i % 1024)); }
 
 bool came_from(int32_t rank, symm::Span<const float> data) {
   for (size_t i = 0; i < data.size(); ++i)
@@ -47,15 +50,16 @@ bool is_sum(const std::vector<float>& sum, int32_t size) {
   return true;
 }
 
-// Returns the length of the token that came.
-uint32_t pass_on_by_token(
-    const symm::Memory& memory, symm::Span<float> mine, const symm::Piece<std::byte>& mail, int32_t right, int32_t left) {
+// Returns the length of the token that came; 0: from another machine.
+uint32_t pass_on_by_token(const symm::Memory& memory, symm::Span<float> mine, const symm::Piece<std::byte>& mail, int32_t right,
+    int32_t left, bool mapped) {
   const symm::Token token = symm::ipc_export(mine);
   const auto length = static_cast<uint32_t>(token.size());
   memory.put(right, mail.offset(), symm::Span(&length, 1));
   memory.put_signal(right, mail.offset() + sizeof length, token, kToken);
 
   memory.wait_signal(left, kToken);
+  if (!mapped) return 0;
   uint32_t came = 0;
   std::memcpy(&came, mail.data(), sizeof came);
   const symm::Import import(mail.span().subspan(sizeof came, came));
@@ -63,7 +67,7 @@ uint32_t pass_on_by_token(
   return came;
 }
 
-void run() {
+void run(const char* directory) {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_HOST;
   const auto group = symm::Group::create(config);
@@ -90,7 +94,11 @@ void run() {
   const double reduce_us = microseconds([&] { group.allreduce(mine.subspan(0, kReduced), sum, SYMM_OP_SUM); });
   expect(is_sum(sum, size), "the all-reduce");
 
-  const uint32_t token = pass_on_by_token(memory, mine, mail, right, left);
+  if (directory != nullptr)
+    std::ofstream(directory + ("/" + std::to_string(rank)), std::ios::binary)
+        .write(reinterpret_cast<const char*>(sum.data()), static_cast<std::streamsize>(sum.size() * sizeof sum[0]));
+
+  const uint32_t token = pass_on_by_token(memory, mine, mail, right, left, group.peer_info(left).mapped != 0);
   std::printf(
       "rank %d (C++): put %zu B to rank %d in %.1f us; all-reduce %zu B in %.1f us; all bits right; imported rank %d's piece by "
       "token (%u bytes)\n",
@@ -99,9 +107,9 @@ void run() {
 }
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   try {
-    run();
+    run(argc > 1 ? argv[1] : nullptr);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Four ranks in four languages, one group, one symmetric heap: languages.sh <build directory>
+# Four ranks in four languages, one group, one symmetric heap: languages.sh <build directory> [<directory for the sums>]
+# SYMM_RUN: how `symm run` starts four ranks, instead of -n 4.
 # A language that is not to be had here is replaced by C++, and the reason is printed.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -8,10 +9,10 @@ library=$build/lib/libsymm.so
 # Found beside each other once; `symm run` starts this script again for every rank.
 if [[ -n ${SYMM_RANK:-} ]]; then
   IFS=$'\t' read -ra command <<<"$(sed -n "$((SYMM_RANK % 4 + 1))p" "$SYMM_LANGUAGES")"
-  exec "${command[@]}"
+  exec "${command[@]}" "${@:2}"
 fi
 
-commands=$(mktemp)
+commands=$(mktemp -p "$build") # on a machine of its own, /tmp may be another
 trap 'rm -f "$commands"' EXIT
 without() { echo "$1: a rank in C++ instead ($2)" && return 1; }
 line() { (IFS=$'\t' && echo "$*" >>"$commands"); }
@@ -43,4 +44,5 @@ cpp
 python_rank || cpp
 rust_rank || cpp
 julia_rank || cpp
-SYMM_LIB=$library SYMM_LANGUAGES=$commands "$build/bin/symm" run -n 4 --timeout 120 -- "${BASH_SOURCE[0]}" "$build"
+declare -a how="(${SYMM_RUN:--n 4})"
+SYMM_LIB=$library SYMM_LANGUAGES=$commands "$build/bin/symm" run "${how[@]}" --timeout 120 -- "$(realpath "${BASH_SOURCE[0]}")" "$build" "${@:2}"

@@ -12,16 +12,7 @@ using namespace support;
 class Machines : public testing::Test {
  protected:
   void SetUp() override {
-    std::string script =
-        "exec 2>&1; set -e; ip netns add @s; ip -n @s link add br0 type bridge; ip -n @s link set br0 up; mkdir -p " + shared_ +
-        "/m0 " + shared_ + "/m1;";
-    for (const char* i : {"0", "1"}) {
-      script += replaced(
-          "ip netns add @m#; ip link add v# netns @m# type veth peer name p# netns @s; ip -n @s link set p# master br0 up;"
-          "ip -n @m# addr add 10.77.0.1#/24 dev v#; ip -n @m# link set v# up; ip -n @m# link set lo up;",
-          i);
-    }
-    const std::string why = run(script);
+    const std::string why = run("exec 2>&1; mkdir -p " + shared_ + "/m0 " + shared_ + "/m1; " MACHINES " up @ 2");
     if (!why.empty() && std::string(getenv("CI") != nullptr ? getenv("CI") : "").empty())
       GTEST_SKIP() << "no network namespaces: " << why;
     ASSERT_EQ(why, "");
@@ -29,22 +20,18 @@ class Machines : public testing::Test {
     setenv("SYMM_PEER_TIMEOUT_MS", "1000", 1);
     if (const std::string none = support::why_no_secret(); !none.empty()) GTEST_SKIP() << none;
   }
-  ~Machines() override { run("for n in @m0 @m1 @s; do ip netns del $n; done; rm -rf " + shared_); }
-  std::string replaced(std::string text, const std::string& number = "") const {
-    for (size_t at = 0; (at = text.find_first_of("@#", at)) != std::string::npos;)
-      text.replace(at, 1, text[at] == '@' ? name_ : number);
-    return text;
-  }
+  ~Machines() override { run(MACHINES " down @; rm -rf " + shared_); }
   // What the shell says if it fails, "" if not.
-  std::string run(const std::string& script) const {
-    const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(replaced(script).c_str(), "r"), [](FILE*) { return 0; });
+  std::string run(std::string script) const {
+    for (size_t at = 0; (at = script.find('@', at)) != std::string::npos;) script.replace(at, 1, name_);
+    const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(script.c_str(), "r"), [](FILE*) { return 0; });
     std::string said;
     char buffer[256];
     while (fgets(buffer, sizeof buffer, pipe.get()) != nullptr) said += buffer;
     return pclose(pipe.get()) == 0 ? "" : said + ".";
   }
   void enter(int machine) const {
-    const Fd network(open(replaced("/run/netns/@m#", std::to_string(machine)).c_str(), O_RDONLY | O_CLOEXEC));
+    const Fd network(open(format("/run/netns/%sm%d", name_.c_str(), machine).c_str(), O_RDONLY | O_CLOEXEC));
     if (setns(network.get(), CLONE_NEWNET) != 0 || unshare(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC) != 0 ||
         mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         mount((shared_ + "/m" + std::to_string(machine)).c_str(), "/tmp", nullptr, MS_BIND, nullptr) != 0 ||
@@ -105,7 +92,7 @@ TEST_F(Machines, AKilledProcessIsNamedWithItsMachine) {
 }
 
 TEST_F(Machines, AMachineThatIsCutOffIsNamedByBothSides) {
-  const auto results = tell_of([&](Processes&) { EXPECT_EQ(run("ip -n @s link set p1 down"), ""); });
+  const auto results = tell_of([&](Processes&) { EXPECT_EQ(run(MACHINES " link @ 10.77.0.11 down"), ""); });
   for (int rank = 0; rank < 4; ++rank) {
     const std::string& message = results[static_cast<size_t>(rank)];
     EXPECT_NE(

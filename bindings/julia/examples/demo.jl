@@ -1,5 +1,6 @@
 # One rank of a group whose other ranks may be written in other languages. They share one heap, of which each takes the same pieces. Each writes
-# its own, puts some of it into its neighbour's inbox and signals it, all-reduces, checks every bit, and hands its piece to the next rank by a token. Started by: symm run -n 4 -- julia demo.jl
+# its own, puts some of it into its neighbour's inbox and signals it, all-reduces, checks every bit, and hands its piece to the next rank by a token, which is
+# of use on its machine only. With an argument, the sum goes into a file of that directory. Started by: symm run -n 4 -- julia demo.jl
 using LibSymm
 
 const HEAP = 1024 * 1024     # bytes
@@ -8,7 +9,7 @@ const PUT = 4096             # floats put into the neighbour's inbox
 const REDUCED = 65536        # floats all-reduced
 const MAIL = 1024            # bytes for a token: its length in 4 bytes, then its bytes
 
-value(rank, i) = Float32((rank + 1) * (i % 1024))
+value(rank, i) = Float32((rank + 1) * (i % 1024)) * 0.3f0
 values(rank, count) = [value(rank, i) for i in 0:(count - 1)]
 check(right, what) = right || error("wrong result: $what")
 
@@ -20,15 +21,17 @@ function all_reduce_and_check(group, mine)
         expected .+= values(rank, REDUCED)
     end
     check(reinterpret(UInt32, sum) == reinterpret(UInt32, expected), "the all-reduce")
+    isempty(ARGS) || write(joinpath(ARGS[1], string(group.rank)), sum)
     return seconds
 end
 
-"""Give this rank's piece to the next, and read the one that came. Returns the length of that token."""
-function pass_on_by_token(mine, mail, right, left)
+"""Give this rank's piece to the next, and read the one that came. Returns the length of that token; 0: from another machine."""
+function pass_on_by_token(mine, mail, right, left, mapped)
     token = export_token(mine)
     length_ = reinterpret(UInt8, [htol(UInt32(length(token)))])
     put_signal!(mail, right, [length_; token]; channel=2)
     wait_signal(mail, left; channel=2)
+    mapped || return 0
     size = ltoh(reinterpret(UInt32, mail[1:4])[1])
     piece = import_token(Float32, mail[5:(4 + size)])
     check(piece[1:16] == values(left, 16), "the imported piece")
@@ -50,7 +53,7 @@ function main()
     check(inbox == values(left, PUT), "what the neighbour put")
 
     reduce_seconds = all_reduce_and_check(group, view(mine, 1:REDUCED))
-    token = pass_on_by_token(mine, mail, right, left)
+    token = pass_on_by_token(mine, mail, right, left, peer_info(group, left).mapped != 0)
     microseconds(t) = round(1e6 * t; digits=1)
     println(
         "rank $rank (Julia): put $(4PUT) B to rank $right in $(microseconds(put_seconds)) us; all-reduce $(4REDUCED) B in ",

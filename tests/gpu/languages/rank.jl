@@ -10,7 +10,7 @@ const PUT = 4096             # floats put into the neighbour's block
 const REDUCED = 65536        # floats all-reduced
 const TOKEN = 768 * 1024     # where a token is put, in bytes
 
-values(rank, count) = [Float32((rank + 1) * (i % 1024)) for i in 0:(count - 1)]
+values(rank, count) = [Float32((rank + 1) * (i % 1024)) * 0.3f0 for i in 0:(count - 1)]
 same_bits(a, b) = reinterpret(UInt32, a) == reinterpret(UInt32, b)
 check(right, what) = right || error("wrong result: $what")
 

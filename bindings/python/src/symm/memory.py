@@ -125,7 +125,6 @@ class Memory:
         self.group = group
         info = self.info()
         self.rank, self.size, self.nbytes, self.id = info.rank, info.size, info.bytes, info.id
-        self._pointers = [raw.symm_memory_pointer(handle, rank) for rank in range(info.size)]
 
     @property
     def _handle(self) -> int:
@@ -202,11 +201,13 @@ class Memory:
 
         Raises:
             InvalidArgumentError: it goes beyond the block, or is not aligned.
+            UnavailableError: `rank` is on another machine.
         """
         rank = self.rank if rank is None else rank
         if not 0 <= rank < self.size:
             raise InvalidArgumentError(f"rank: {rank} is not in 0 .. {self.size - 1}")
-        return SymmArray(self, self._mapping, self._pointers[rank], rank, offset, extents_of(shape), dtype_of(dtype))
+        pointer = raw.symm_memory_pointer(self._handle, rank)
+        return SymmArray(self, self._mapping, pointer, rank, offset, extents_of(shape), dtype_of(dtype))
 
     def record_use(self, stream: Any = None) -> None:
         """Say that what was issued on `stream` so far uses this memory. [local] [stream] Nothing on the host.
