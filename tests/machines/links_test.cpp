@@ -1,51 +1,22 @@
-// Ranks on two machines, each a network namespace with its own mounts and host name: two on m0, two on m1, started as by
-// torchrun.
-#include <sys/mount.h>
+// The mesh between two machines.
 #include "core/bootstrap/bootstrap.hpp"
 #include "core/socket/secure_connection.hpp"
+#include "tests/machines/two_machines.hpp"
 #include "tests/mesh/mesh_support.hpp"
 
 namespace {
 using namespace symm;
 using namespace support;
 
-class Machines : public testing::Test {
+class Machines : public TwoMachines {
  protected:
   void SetUp() override {
-    const std::string why = run("exec 2>&1; mkdir -p " + shared_ + "/m0 " + shared_ + "/m1; " MACHINES " up @ 2");
-    if (!why.empty() && std::string(getenv("CI") != nullptr ? getenv("CI") : "").empty())
-      GTEST_SKIP() << "no network namespaces: " << why;
-    ASSERT_EQ(why, "");
-    setenv("SYMM_SECRET_FILE", (shared_ + "/secret").c_str(), 1);
-    setenv("SYMM_PEER_TIMEOUT_MS", "1000", 1);
+    TwoMachines::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
     if (const std::string none = support::why_no_secret(); !none.empty()) GTEST_SKIP() << none;
   }
-  ~Machines() override { run(MACHINES " down @; rm -rf " + shared_); }
-  // What the shell says if it fails, "" if not.
-  std::string run(std::string script) const {
-    for (size_t at = 0; (at = script.find('@', at)) != std::string::npos;) script.replace(at, 1, name_);
-    const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(script.c_str(), "r"), [](FILE*) { return 0; });
-    std::string said;
-    char buffer[256];
-    while (fgets(buffer, sizeof buffer, pipe.get()) != nullptr) said += buffer;
-    return pclose(pipe.get()) == 0 ? "" : said + ".";
-  }
-  void enter(int machine) const {
-    const Fd network(open(format("/run/netns/%sm%d", name_.c_str(), machine).c_str(), O_RDONLY | O_CLOEXEC));
-    if (setns(network.get(), CLONE_NEWNET) != 0 || unshare(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC) != 0 ||
-        mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-        mount((shared_ + "/m" + std::to_string(machine)).c_str(), "/tmp", nullptr, MS_BIND, nullptr) != 0 ||
-        sethostname(machine == 0 ? "m0" : "m1", 2) != 0)
-      throw system_error(errno, "unshare");
-  }
   std::shared_ptr<Mesh> join(int rank) const {
-    // Ranks 0 and 1 on m0, 2 and 3 on m1; those of a machine share its mounts, for their sockets.
-    enter(rank / 2);
-    for (const auto& [name, value] : {std::pair("RANK", std::to_string(rank)), std::pair("LOCAL_RANK", std::to_string(rank % 2)),
-             std::pair("WORLD_SIZE", std::string("4")), std::pair("LOCAL_WORLD_SIZE", std::string("2")),
-             std::pair("MASTER_ADDR", std::string("10.77.0.10")), std::pair("MASTER_PORT", std::string("29500"))})
-      setenv(name, value.c_str(), 1);
-    unsetenv("XDG_RUNTIME_DIR");
+    enter(rank);
     const BootstrapResult result = bootstrap({"env://", nullptr, 0, 0, ""}, soon());
     return Mesh::connect(*result.store, result.rank, result.size, "", soon());
   }
@@ -66,8 +37,6 @@ class Machines : public testing::Test {
     for (int rank = 0; rank < survivors; ++rank) results.push_back(ranks[rank].result());
     return results;
   }
-  const std::string name_ = format("symm%d", getpid());
-  const std::string shared_ = "/dev/shm/" + name_;  // every machine's: the secret, and each one's /tmp
 };
 
 TEST_F(Machines, AllTalkToAllAndKnowWhoIsElsewhere) {

@@ -62,6 +62,7 @@ TEST_F(Span, AreToldByInfoAndPointers) {
 TEST_F(Span, HaveLocalGroupsThatOutliveTheRest) {
   const std::vector<std::string> said = on_machines("aba", [](int rank, const Group& group) {
     const Group local = group.local();
+    group.barrier();
     if (rank == 1) raise(SIGKILL);
     std::string end = "nobody died";
     try {

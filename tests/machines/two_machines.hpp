@@ -1,0 +1,56 @@
+// Two pretended machines of two ranks each, m0 and m1, for tests whose ranks are started as by torchrun.
+#pragma once
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <unistd.h>
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <system_error>
+#include "tests/support/process.hpp"
+
+namespace support {
+class TwoMachines : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string why = run("exec 2>&1; mkdir -p " + shared_ + "/m0 " + shared_ + "/m1; " MACHINES " up @ 2");
+    if (!why.empty() && std::string(getenv("CI") != nullptr ? getenv("CI") : "").empty())
+      GTEST_SKIP() << "no network namespaces: " << why;
+    ASSERT_EQ(why, "");
+    setenv("SYMM_SECRET_FILE", (shared_ + "/secret").c_str(), 1);
+    setenv("SYMM_PEER_TIMEOUT_MS", "1000", 1);
+  }
+  ~TwoMachines() override { run(MACHINES " down @; rm -rf " + shared_); }
+  // What the shell says if it fails, "" if not.
+  std::string run(std::string script) const {
+    for (size_t at = 0; (at = script.find('@', at)) != std::string::npos;) script.replace(at, 1, name_);
+    const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(script.c_str(), "r"), [](FILE*) { return 0; });
+    std::string said;
+    char buffer[256];
+    while (fgets(buffer, sizeof buffer, pipe.get()) != nullptr) said += buffer;
+    return pclose(pipe.get()) == 0 ? "" : said + ".";
+  }
+  // This process becomes rank 0 or 1, on m0, or 2 or 3, on m1; those of a machine share its /tmp, for their sockets.
+  void enter(int rank) const {
+    const std::string machine = "m" + std::to_string(rank / 2);
+    const int network = open(("/run/netns/" + name_ + machine).c_str(), O_RDONLY | O_CLOEXEC);
+    if (setns(network, CLONE_NEWNET) != 0 || unshare(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC) != 0 ||
+        mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount((shared_ + "/" + machine).c_str(), "/tmp", nullptr, MS_BIND, nullptr) != 0 ||
+        mount("sysfs", "/sys", "sysfs", 0, nullptr) != 0 ||  // where UCX looks for interfaces
+        sethostname(machine.c_str(), machine.size()) != 0)
+      throw std::system_error(errno, std::generic_category(), "unshare");
+    close(network);
+    for (const auto& [name, value] : {std::pair("RANK", std::to_string(rank)), std::pair("LOCAL_RANK", std::to_string(rank % 2)),
+             std::pair("WORLD_SIZE", std::string("4")), std::pair("LOCAL_WORLD_SIZE", std::string("2")),
+             std::pair("MASTER_ADDR", std::string("10.77.0.10")), std::pair("MASTER_PORT", std::string("29500"))})
+      setenv(name, value.c_str(), 1);
+    unsetenv("XDG_RUNTIME_DIR");
+  }
+ private:
+  const std::string name_ = "symm" + std::to_string(getpid());
+  const std::string shared_ = "/dev/shm/" + name_;  // every machine's: the secret, and each one's /tmp
+};
+}  // namespace support
