@@ -78,6 +78,40 @@ TEST_F(Ucx, MessagesAndAnswersOfAllSizesArriveWholeAndInOrder) {
   EXPECT_TRUE(one.losses.empty() && two.losses.empty());
 }
 
+// Where they are not UCX's to change. In a process of its own, in which UCX is not loaded yet.
+TEST_F(Ucx, LeavesSignalsEnvironmentAndOutputAlone) {
+  Process alone([&]() -> std::string {
+    const auto variables = [] {
+      std::string all;
+      for (char** entry = environ; *entry != nullptr; ++entry) all += std::string(*entry) + "\n";
+      return all;
+    };
+    const auto handlers = [] {
+      std::vector<void*> all;
+      for (int number = 1; number < NSIG; ++number) {
+        struct sigaction action {};
+        sigaction(number, nullptr, &action);
+        all.push_back(reinterpret_cast<void*>(action.sa_handler));
+      }
+      return all;
+    };
+    const auto before = std::pair(variables(), handlers());
+    FILE* const written = tmpfile();
+    dup2(fileno(written), 1), dup2(fileno(written), 2);
+    if (!open(0) || !open(1)) return without;
+    End one(*served[0], 7, 0, 2), two(*served[1], 7, 1, 2);
+    one.post->connect(1, served[1]->courier->address());
+    one.send(1, {.kind = 1}, one.memory);
+    if (!two.await(1)) return "nothing came";
+    one.post->cut(1);
+    if (std::pair(variables(), handlers()) != before) return "other variables or handlers of signals";
+    return "wrote " + std::to_string(lseek(fileno(written), 0, SEEK_END));
+  });
+  const std::string said = alone.result();
+  if (said.find("no engine") != std::string::npos) GTEST_SKIP() << said;
+  EXPECT_EQ(said, "wrote 0");
+}
+
 TEST_F(Ucx, WhatWasSentBeforeAPostIsClosedArrives) {
   if (!open(0) || !open(1)) GTEST_SKIP() << without;
   for (uint64_t group = 1; group <= 5; ++group) {
