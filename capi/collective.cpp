@@ -11,17 +11,13 @@ namespace {
 // What the caller asks for: nothing is added to it later, and nothing changed.
 CollectiveCall make_call(const Group& group, Collective collective, const void* send, void* recv, size_t count,
     symm_dtype_t dtype, symm_op_t op, int32_t root, const symm_collective_options_t* options, void* stream) {
-  CollectiveCall call;
+  CollectiveCall call(send, recv, group.timeout_or_default(0), stream);
   call.collective = collective;
-  call.send = send;
-  call.recv = recv;
   call.count = count;
   call.dtype = static_cast<DType>(dtype);
   call.op = static_cast<Op>(op);
   call.root = root;
-  call.stream = stream;
   call.heaps = group.heap_history();
-  call.timeout_ms = group.timeout_or_default(0);
   if (options == nullptr) return call;
   const symm_collective_options_t given = read_options(options);
   call.algorithm = static_cast<Algorithm>(given.algorithm);

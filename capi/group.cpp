@@ -225,7 +225,7 @@ symm_status_t symm_group_abort(symm_group_t* group, const char* reason) {
 }
 
 symm_status_t symm_group_finalize(symm_group_t* group, const symm_wait_options_t* options) {
-  return guard(options, [&] { group_of(group)->finalize(read_wait(options).timeout_ms); });
+  return guard(options, [&] { group_of(group)->finalize(timeout_of(options)); });
 }
 
 symm_status_t symm_stream_wait(symm_group_t* group, void* stream, void* after_stream) {
@@ -237,7 +237,7 @@ symm_status_t symm_stream_query(symm_group_t* group, void* stream, int32_t* out_
 }
 
 symm_status_t symm_group_synchronize(symm_group_t* group, void* stream, const symm_wait_options_t* options) {
-  return guard(options, [&] { group_of(group)->synchronize(stream, read_wait(options).timeout_ms); });
+  return guard(options, [&] { group_of(group)->synchronize(stream, timeout_of(options)); });
 }
 
 symm_status_t symm_wait_options_init(symm_wait_options_t* options, size_t struct_size) { return init(options, struct_size); }

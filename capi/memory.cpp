@@ -197,7 +197,7 @@ symm_status_t symm_barrier(
     Group& of = *group_of(group);
     if (ranks == nullptr && count != 0) throw Error(Status::invalid_argument, "ranks: is NULL, but count is not 0");
     if (ranks != nullptr && count == 0) throw Error(Status::invalid_argument, "count: is 0, but ranks is not NULL");
-    of.barrier({ranks, count}, channel, read_wait(options).timeout_ms, stream);
+    of.barrier({ranks, count}, channel, timeout_of(options), stream);
   });
 }
 
@@ -207,7 +207,7 @@ symm_status_t symm_signal(symm_memory_t* memory, int32_t rank, int32_t channel, 
 
 symm_status_t symm_wait_signal(
     symm_memory_t* memory, int32_t rank, int32_t channel, const symm_wait_options_t* options, void* stream) {
-  return quick(options, [&] { memory_of(memory)->wait_signal(rank, channel, read_wait(options).timeout_ms, stream); });
+  return quick(options, [&] { memory_of(memory)->wait_signal(rank, channel, timeout_of(options), stream); });
 }
 
 symm_status_t symm_signal_value(
@@ -219,7 +219,7 @@ symm_status_t symm_wait_signal_value(symm_memory_t* memory, int32_t rank, int32_
     const symm_wait_options_t* options, uint64_t* out_seen, void* stream) {
   return quick(options, [&] {
     const symm::SignalWait wait{rank, channel, static_cast<symm::Compare>(compare), value};
-    memory_of(memory)->wait_signal_value(wait, read_wait(options).timeout_ms, out_seen, stream);
+    memory_of(memory)->wait_signal_value(wait, timeout_of(options), out_seen, stream);
   });
 }
 
@@ -238,7 +238,7 @@ symm_status_t symm_wait_signals(symm_memory_t* memory, const symm_signal_wait_t*
       all.push_back({wait.rank, wait.channel, static_cast<symm::Compare>(wait.compare), wait.value});
     }
     if (any != 0 && any != 1) throw Error(Status::invalid_argument, symm::format("any: %d is neither 0 nor 1", any));
-    of.wait_signals(all, any != 0, read_wait(options).timeout_ms, out_index, stream);
+    of.wait_signals(all, any != 0, timeout_of(options), out_index, stream);
   });
 }
 
@@ -287,7 +287,7 @@ symm_status_t symm_write_value64(symm_memory_t* memory, int32_t rank, size_t off
 namespace {
 void wait_value(symm_memory_t* memory, size_t offset, size_t bytes, symm_compare_t compare, uint64_t value,
     const symm_wait_options_t* options, void* stream) {
-  memory_of(memory)->wait_value(offset, bytes, static_cast<symm::Compare>(compare), value, read_wait(options).timeout_ms, stream);
+  memory_of(memory)->wait_value(offset, bytes, static_cast<symm::Compare>(compare), value, timeout_of(options), stream);
 }
 }  // namespace
 

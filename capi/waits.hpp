@@ -6,5 +6,7 @@
 SYMM_OPTIONS(symm_wait_options, options, SYMM_WAIT_OPTIONS_INIT, failure)
 
 namespace symm::capi {
-inline symm_wait_options_t read_wait(const symm_wait_options_t* options) { return read_options(options); }
+inline uint64_t timeout_of(const symm_wait_options_t* options) {
+  return options == nullptr ? 0 : read_options(options).timeout_ms;
+}
 }  // namespace symm::capi

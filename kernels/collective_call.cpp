@@ -62,7 +62,7 @@ std::string CallSignature::text() const {
   return all;
 }
 
-size_t CollectiveCall::bytes() const noexcept {
+size_t CollectiveCall::bytes_of_pieces() const noexcept {
   if (collective == Collective::allgatherv) return pieces->send_bytes;
   if (collective == Collective::reduce_scatterv) return pieces->recv_bytes;
   if (collective != Collective::alltoallv) return unit();

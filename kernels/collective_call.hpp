@@ -19,8 +19,11 @@ struct Scaling {
   Factor kind{};
   double factor = 0;
 
-  bool operator==(const Scaling&) const = default;
   explicit operator bool() const noexcept { return dtype != DType{}; }
+  // Where there is none, which is so in most calls, the rest is zero.
+  bool operator==(const Scaling& o) const noexcept {
+    return dtype == o.dtype && (!*this || (result == o.result && position == o.position && kind == o.kind && factor == o.factor));
+  }
 };
 
 // What must agree on all ranks. What a collective does not have (an operator, a root) is 0.
@@ -45,6 +48,12 @@ struct CallSignature {
 };
 
 struct CollectiveCall : CallSignature {
+  CollectiveCall() = default;
+  // Sets each field once. Of a struct of this size gcc would clear all first, by an instruction that takes as long as a call's
+  // checks.
+  CollectiveCall(const void* from, void* to, uint64_t timeout, void* on) noexcept
+      : send(from), recv(to), timeout_ms(timeout), stream(on) {}
+
   const void* send = nullptr;
   void* recv = nullptr;
   const void* scale_pointer = nullptr;  // an f32
@@ -52,6 +61,9 @@ struct CollectiveCall : CallSignature {
   void* stream = nullptr;
   const Pieces* pieces = nullptr;  // of a collective in pieces
 
-  size_t bytes() const noexcept;  // as symm_group_stats_t counts them
+  // As symm_group_stats_t counts them.
+  size_t bytes() const noexcept { return pieces == nullptr ? unit() : bytes_of_pieces(); }
+ private:
+  size_t bytes_of_pieces() const noexcept;
 };
 }  // namespace symm

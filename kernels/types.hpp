@@ -97,12 +97,30 @@ constexpr bool is_float(DType dtype) noexcept { return is_small_float(dtype) || 
 const char* name_of(DType dtype) noexcept;  // "f32"; "?" for an unknown value
 const char* name_of(Op op) noexcept;        // "sum"
 const char* name_of(ScalePosition position) noexcept;
-const char* name_of(Collective collective) noexcept;  // "allreduce"
-const char* name_of(Algorithm algorithm) noexcept;    // "two_shot"; "auto" for automatic
+const char* name_of(Algorithm algorithm) noexcept;  // "two_shot"; "auto" for automatic
 
-bool is_valid(DType dtype) noexcept;
-bool is_valid(Op op) noexcept;
-bool is_valid(ScalePosition position) noexcept;
-bool is_valid(Collective collective) noexcept;
-bool is_valid(Algorithm algorithm) noexcept;
+// What each call of a small collective asks is inline.
+#define SYMM_KNOWN(name, c_name, value) case value:
+#define SYMM_IS_VALID(Type, VALUES)            \
+  constexpr bool is_valid(Type one) noexcept { \
+    switch (static_cast<int32_t>(one)) {       \
+      VALUES(SYMM_KNOWN) return true;          \
+      default: return false;                   \
+    }                                          \
+  }
+SYMM_IS_VALID(DType, SYMM_DTYPES)
+SYMM_IS_VALID(Op, SYMM_OPS)
+SYMM_IS_VALID(ScalePosition, SYMM_SCALE_POSITIONS)
+SYMM_IS_VALID(Collective, SYMM_COLLECTIVES)
+SYMM_IS_VALID(Algorithm, SYMM_ALGORITHMS)
+#undef SYMM_IS_VALID
+#undef SYMM_KNOWN
+
+#define SYMM_NAME(name, c_name, value) \
+  case value: return #name;
+
+inline const char* name_of(Collective collective) noexcept {  // "allreduce"
+  switch (static_cast<int32_t>(collective)) { SYMM_COLLECTIVES(SYMM_NAME) }
+  return "?";
+}
 }  // namespace symm

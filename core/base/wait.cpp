@@ -239,13 +239,12 @@ class Contention {
 };
 thread_local Contention contention;
 
-// Until there(), which changes only after one of `words` has, if the writers are `told` of a waiter; in vain if in_vain().
-template <class There, class InVain>
-WaitEnd wait_until(const There& there, const InVain& in_vain, std::span<const Word* const> words, Waiter& waiter,
-    const Revocation& revocation, SpinPolicy spin, LazyDeadline& deadline, Fencing fencing, bool told) {
-  if (deadline.timeout_ms() == Deadline::kNow) spin = {};
+// The question is copied: so a look is a single load, and what is awaited is seen sooner.
+template <class There>
+bool is_there_soon(There there, const Revocation& revocation, SpinPolicy spin, const LazyDeadline& deadline) {
+  if (deadline.timeout_ms() == Deadline::kNow) return false;
   for (uint32_t i = 0; i < spin.spins; ++i) {
-    if (there()) return WaitEnd::reached;
+    if (there()) return true;
     pause();
     // A revoked group must be left soon even by a rank that would spin for long.
     if ((i & 63U) == 63U && revocation.revoked()) break;
@@ -253,11 +252,18 @@ WaitEnd wait_until(const There& there, const InVain& in_vain, std::span<const Wo
     if ((i & 1023U) == 1023U && contention.look(i == 1023)) break;
   }
   for (uint32_t i = 0; i < spin.yields && !revocation.revoked() && !contention.lasts(); ++i) {
-    if (there()) return WaitEnd::reached;
+    if (there()) return true;
     const uint64_t before = now_ns();
     sched_yield();
     if (now_ns() - before > kMillisecond) contention.begin();
   }
+  return false;
+}
+
+// Until there(), which changes only after one of `words` has, if the writers are `told` of a waiter; in vain if in_vain().
+template <class There, class InVain>
+[[gnu::noinline]] WaitEnd sleep_until(const There& there, const InVain& in_vain, std::span<const Word* const> words,
+    Waiter& waiter, const Revocation& revocation, LazyDeadline& deadline, Fencing fencing, bool told) {
   // A byte counts this rank's sleeping threads. Should there ever be 255 of them, the next goes uncounted and looks every
   // millisecond.
   uint8_t sleeping = waiter.load(std::memory_order_relaxed);
@@ -302,15 +308,18 @@ WaitEnd wait_until(const There& there, const InVain& in_vain, std::span<const Wo
 
 WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer, const Revocation& revocation, SpinPolicy spin,
     LazyDeadline& deadline, Fencing fencing) {
+  const auto there = [&word, target] { return reached(word, target); };
+  if (is_there_soon(there, revocation, spin, deadline)) return WaitEnd::reached;
   const Word* const words[] = {&word};
-  return wait_until([&] { return reached(word, target); }, [&] { return revocation.departed(peer); }, words, waiter, revocation,
-      spin, deadline, fencing, true);
+  return sleep_until(
+      there, [&] { return revocation.departed(peer); }, words, waiter, revocation, deadline, fencing, true);
 }
 
 WaitEnd wait_condition(
     const Condition& condition, Waiter& waiter, const Revocation& revocation, SpinPolicy spin, LazyDeadline& deadline) {
-  return wait_until(condition.holds, condition.in_vain, condition.bells, waiter, revocation, spin, deadline, Fencing::symmetric,
-      condition.all_ring);
+  if (is_there_soon(condition.holds, revocation, spin, deadline)) return WaitEnd::reached;
+  return sleep_until(
+      condition.holds, condition.in_vain, condition.bells, waiter, revocation, deadline, Fencing::symmetric, condition.all_ring);
 }
 
 void ring(Word& bell, const Waiter& waiter) noexcept {

@@ -94,26 +94,25 @@ void require_apart(const Operand& in, const Operand& out, bool in_place, Collect
 }
 
 void check_blocks(const Group& group, const CollectiveCall& call, const CollectiveTraits& its) {
-  const DType result = call.scaling ? call.scaling.result : call.dtype;
+  const bool widens = call.scaling && call.scaling.result != call.dtype;
   const size_t element = size_of(call.dtype);
-  const size_t wide = call.scaling ? size_of(result) : element;
-  size_t unit = 0;
+  const size_t wide = widens ? size_of(call.scaling.result) : element;
+  size_t out_unit = 0;
   size_t all = 0;
-  if (__builtin_mul_overflow(call.count, std::max(element, wide), &unit) ||
-      __builtin_mul_overflow(unit, static_cast<size_t>(group.size()), &all))
+  if (__builtin_mul_overflow(call.count, wide, &out_unit) ||
+      __builtin_mul_overflow(out_unit, static_cast<size_t>(group.size()), &all))
     too_many(name_of_count(call.collective), call.count);
-  unit = call.count * element;
-  const OperandBytes bytes = operand_bytes(its, unit, group.size());
+  const size_t unit = widens ? call.count * element : out_unit;
+  const size_t in_bytes = its.send_per_rank ? unit * static_cast<size_t>(group.size()) : unit;
+  const size_t out_bytes = its.recv_per_rank ? all : out_unit;
   const bool am_root = group.rank() == call.root;
-  const size_t in_bytes = bytes.send;
-  const size_t out_bytes = wide == element ? bytes.recv : bytes.recv / element * wide;
   // In place means that this rank's block of one operand is its block of the other.
   const auto block_of = [&](const void* operand, bool per_rank) {
     return reinterpret_cast<uintptr_t>(operand) + (per_rank ? static_cast<size_t>(group.rank()) * unit : 0);
   };
   require_apart({"send", static_cast<const std::byte*>(call.send), its.from_root && !am_root ? 0 : in_bytes},
       {"recv", static_cast<const std::byte*>(call.recv), its.to_root && !am_root ? 0 : out_bytes},
-      result == call.dtype && block_of(call.send, its.send_per_rank) == block_of(call.recv, its.recv_per_rank), call.collective);
+      !widens && block_of(call.send, its.send_per_rank) == block_of(call.recv, its.recv_per_rank), call.collective);
 }
 
 // ---- in pieces

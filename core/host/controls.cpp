@@ -47,6 +47,7 @@ void Controls::connect(int peer, Message message) {
   const ControlHeader& header = control.header();
   if (header.magic != kControlMagic || header.layout != kControlLayout || header.group != context_.group || header.rank != peer)
     throw Error({Status::peer_failed, peer, 0, format("the control segment of rank %d is not of this group or version", peer)});
+  connected_.push_back({&control.gave_up(), peer});
   controls_[static_cast<size_t>(peer)] = std::move(control);
   for (size_t i = 0; i < processors_.size(); ++i) processors_[i] |= body.processors[i];
   spin_ = SpinPolicy::for_ranks(context_.machines.local_size(context_.rank), processors_);
@@ -71,13 +72,11 @@ void Controls::give_up() noexcept {
 // written once, so the line stays in this processor's cache.
 void Controls::require_nobody_gave_up(LazyDeadline& deadline, const char* what) {
   fence();
-  for (int peer = 0; peer < context_.size; ++peer) {
-    if (!(*this)[peer].is_mapped()) continue;
-    Word& word = (*this)[peer].gave_up();
-    if (word.load(std::memory_order_relaxed) == 0 || peer == context_.rank) continue;
+  for (const Peer& peer : connected_) {
+    if (peer.gave_up->load(std::memory_order_relaxed) == 0) continue;
     // Why, the mesh is about to tell: wait for that.
     constexpr uint32_t kNever = 2;
-    await(word, kNever, (*this)[peer].waiters()[static_cast<size_t>(context_.rank)], peer, deadline, what);
+    await(*peer.gave_up, kNever, (*this)[peer.rank].waiters()[static_cast<size_t>(context_.rank)], peer.rank, deadline, what);
   }
 }
 

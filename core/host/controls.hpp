@@ -60,5 +60,10 @@ class Controls {
   Fencing fencing_;
   std::vector<Control> controls_;  // by group rank
   Control& mine_;
+  struct Peer {
+    Word* gave_up;
+    int rank;
+  };
+  std::vector<Peer> connected_;
 };
 }  // namespace symm::host

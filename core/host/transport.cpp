@@ -288,12 +288,9 @@ std::string HostTransport::why_impossible(const CollectiveCall& call) const {
   return refuse({call, facts_}, operands_.symmetric_here(call));
 }
 
-const PreparedCall& HostTransport::prepare(const CollectiveCall& call) {
-  const CallSignature& known = prepared_.input;
-  if (known == call) return prepared_;
+void HostTransport::prepare(const CollectiveCall& call) {
   const PlanInput input{call, facts_};
   prepared_ = {input, host::plan(input), call.hash()};
-  return prepared_;
 }
 
 void HostTransport::collective(const CollectiveCall& call) {
@@ -322,7 +319,8 @@ void HostTransport::scaled_collective(const CollectiveCall& call) {
 
 void HostTransport::plain_collective(const CollectiveCall& call) {
   context_.revocation->throw_if_revoked();
-  const PreparedCall& prepared = prepare(call);
+  const PreparedCall& prepared = prepared_;
+  if (const CallSignature& known = prepared.input; !(known == call)) prepare(call);
   CallSync sync(controls_, calls_, prepared, call.timeout_ms);
   for (int peer = 0; peer < context_.size; ++peer) scratch_[static_cast<size_t>(peer)] = controls_[peer].scratch(sync.op());
   const OperandExchange::Hold hold(operands_);
@@ -331,7 +329,6 @@ void HostTransport::plain_collective(const CollectiveCall& call) {
         scratch_.data(), sync};
   };
   const Plan* plan = &prepared.plan;
-  Plan settled;
   if (plan->entered) {
     const int unknown = operands_.exchange(call, sync, [&](bool readable) {
       if (call.pieces != nullptr) lay_out_pieces(execution(*plan), !plan->zero_copy || !readable);
@@ -341,8 +338,8 @@ void HostTransport::plain_collective(const CollectiveCall& call) {
           format("%s: an operand of rank %d lies in a memory that rank %d has released", name_of(call.collective), unknown,
               context_.rank)});
     }
-    settled = settle(prepared.input, *plan, operands_.all_symmetric());
-    plan = &settled;
+    settled_ = settle(prepared.input, *plan, operands_.all_symmetric());
+    plan = &settled_;
   }
   run(execution(*plan));
   sync.prefetch_next_for_write(call.unit());

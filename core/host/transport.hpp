@@ -57,7 +57,7 @@ class HostTransport : public Transport {
   void await(const MemoryView& memory, const Condition& condition, std::span<const int> ranks, LazyDeadline& deadline,
       const std::function<std::string()>& what);
   void scaled_collective(const CollectiveCall& call);
-  const PreparedCall& prepare(const CollectiveCall& call);
+  void prepare(const CollectiveCall& call);
 
   std::vector<int32_t> everybody_;  // where barriers of all are those of a set
   TimedMutex collective_mutex_;
@@ -65,6 +65,7 @@ class HostTransport : public Transport {
   std::vector<std::byte*> scratch_;
   std::vector<std::byte> wide_;  // of scaled calls: their operands, wide; empty before the first
   OperandExchange operands_;
+  Plan settled_;  // of a call that is entered first
 
   struct BarrierState {
     TimedMutex turn;

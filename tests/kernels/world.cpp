@@ -134,7 +134,8 @@ void World::run(const std::vector<Case>& cases) const {
       const Operands& o = *operands[i];
       host::PlanInput input = input_of(c, size);
       input.scratch_bytes = scratch_bytes;
-      const CollectiveCall call{input, o.send(rank), o.recv(rank)};
+      CollectiveCall call(o.send(rank), o.recv(rank), 0, nullptr);
+      static_cast<CallSignature&>(call) = input;
       host::Plan plan = host::plan(input);
 
       const bool cube = plan.algorithm == Algorithm::hybrid_cube_mesh && size == 8;
