@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include "tests/ranks/failure.hpp"
 #include "tests/ranks/kill_experiment.hpp"
 #include "tests/support/footprint.hpp"
 #include "tools/bench/quantile.hpp"
@@ -41,7 +42,7 @@ int main(int argc, char** argv) {
   app.add_flag("--apart", apart, "ranks are in namespaces of their own");
   app.add_option("--ranks", sizes, "numbers of ranks to form groups of")
       ->delimiter(',')
-      ->check(CLI::Range(2, 8))
+      ->check(CLI::Range(2, support::kMost))
       ->capture_default_str();
   app.add_option("--seed", seed, "seed of the first experiment; the others count up from it");
   CLI11_PARSE(app, argc, argv);

@@ -4,7 +4,7 @@
 #include "tests/support/group.hpp"
 
 namespace support {
-inline constexpr int kMost = 8;
+inline constexpr int kMost = 64;
 inline constexpr std::pair<const char*, symm_collective_values> kCollectives[] = {{"allreduce", SYMM_COLLECTIVE_ALLREDUCE},
     {"reduce_scatter", SYMM_COLLECTIVE_REDUCE_SCATTER}, {"allgather", SYMM_COLLECTIVE_ALLGATHER},
     {"broadcast", SYMM_COLLECTIVE_BROADCAST}, {"reduce", SYMM_COLLECTIVE_REDUCE}, {"alltoall", SYMM_COLLECTIVE_ALLTOALL}};

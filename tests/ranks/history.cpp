@@ -11,7 +11,7 @@ int64_t now() { return std::chrono::nanoseconds(std::chrono::steady_clock::now()
 
 class Checker {
  public:
-  explicit Checker(uint32_t struck) : struck_(struck) {}
+  explicit Checker(uint64_t struck) : struck_(struck) {}
 
   std::vector<std::string> problems(const std::vector<std::vector<Event>>& ranks) {
     for (size_t rank = 0; rank < ranks.size(); ++rank)
@@ -90,8 +90,8 @@ class Checker {
       complain(*end, "no moment of the withdrawal is after all imports and before all refusals");
   }
 
-  static constexpr size_t kMost = 32;
-  const uint32_t struck_;
+  static constexpr size_t kMost = 64;
+  const uint64_t struck_;
   std::map<std::pair<int32_t, int64_t>, List> calls_;
   std::map<std::pair<int32_t, size_t>, int64_t> last_;  // number of the last call of each rank
   std::set<std::pair<int32_t, size_t>> failed_;
@@ -123,7 +123,7 @@ std::vector<Event> History::events() const {
   return events;
 }
 
-std::vector<std::string> check_history(const std::vector<std::vector<Event>>& ranks, uint32_t struck) {
+std::vector<std::string> check_history(const std::vector<std::vector<Event>>& ranks, uint64_t struck) {
   return Checker(struck).problems(ranks);
 }
 }  // namespace support

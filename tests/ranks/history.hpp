@@ -45,5 +45,5 @@ class History {
 
 // Everything that cannot be, in words. `struck`: a bit for each rank that was killed, stopped or made to fail; the others blame
 // nobody else, and have the same verdict. Who takes part in an epoch has begun a call in it.
-std::vector<std::string> check_history(const std::vector<std::vector<Event>>& ranks, uint32_t struck);
+std::vector<std::string> check_history(const std::vector<std::vector<Event>>& ranks, uint64_t struck);
 }  // namespace support

@@ -8,8 +8,9 @@ constexpr int64_t kTimeoutMs = 10'000;
 constexpr uint64_t kMissingTimeoutMs = 1500;  // in the phase in which a rank may die before it has come
 constexpr uint64_t kHangTimeoutMs = 1000;     // of calls, where one rank is to miss it
 constexpr int kHangMs = 40'000;
-constexpr int kCalls = 150;      // where nobody fails
-constexpr int32_t kAgain = 500;  // the epoch of those that go on; that of shrink() is one less
+constexpr int kCalls = 150;  // where nobody fails
+// The epoch of those that go on, whose stamps 64 ranks can sum as floats; that of shrink() is one less.
+constexpr int32_t kAgain = 63;
 constexpr int kCallsOfAgain = 10;
 constexpr size_t kTokens = 1500, kPieces = 4, kPieceWords = 512;
 
@@ -35,14 +36,14 @@ struct Trial {
   uint64_t seed;
   int size;
   Phase phase;
-  uint32_t struck;
+  uint64_t struck;
   Stage& stage;
 
   bool is_struck(int rank) const { return (struck >> rank & 1) != 0; }
   // Those that were attacked are gone, or may still write.
   bool goes_on_without() const { return attack == Attack::kill || attack == Attack::hang; }
   int survivors() const { return goes_on_without() ? size - std::popcount(struck) : size; }
-  int rank_again(int rank) const { return goes_on_without() ? rank - std::popcount(struck & ((1U << rank) - 1)) : rank; }
+  int rank_again(int rank) const { return goes_on_without() ? rank - std::popcount(struck & ((uint64_t{1} << rank) - 1)) : rank; }
 };
 
 void complain(const Trial& trial, int rank, const std::string& text) {
@@ -328,8 +329,9 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
   // A wait for a signal that times out revokes nothing, and ranks of which some are in the next exchange already name each other.
   if (attack == Attack::hang && phase != Phase::barrier) phase = Phase::collectives;
   const auto ranks = static_cast<uint64_t>(size);
-  uint32_t struck = attack == Attack::stop ? 0 : attack == Attack::leases ? 2U << random() % (ranks - 1) : 1U << random() % ranks;
-  while (attack == Attack::kill && std::popcount(struck) < size - 1 && random() % 2 == 0) struck |= 1U << random() % ranks;
+  const auto any_but = [&](uint64_t spared) { return uint64_t{1} << (spared + random() % (ranks - spared)); };
+  uint64_t struck = attack == Attack::stop ? 0 : any_but(attack == Attack::leases ? 1 : 0);
+  while (attack == Attack::kill && std::popcount(struck) < size - 1 && random() % 2 == 0) struck |= any_but(0);
   const Shared<Stage> stage;
   const Trial trial{attack, random(), size, phase, struck, *stage};
   const bool kills = attack == Attack::kill || attack == Attack::leases;
