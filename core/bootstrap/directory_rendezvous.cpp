@@ -8,8 +8,9 @@
 
 namespace symm {
 namespace {
-// Long enough for a predecessor that was just killed to be gone, short enough for the report of a death or of a rank given twice.
+// Long enough for a predecessor that was just killed to be gone, short enough for the report of a rank given twice.
 constexpr uint64_t kGraceMs = 1000;
+constexpr uint64_t kMourningMs = 500;  // in which a dead rank may be started again: all know within a second
 constexpr char kSealed[] = "sealed";
 constexpr char kSpareFailure[] = "cannot";  // for a rank that can write none
 constexpr size_t kMaxDeclared = 2048;       // bytes of a declared failure's text: it names directories
@@ -24,7 +25,7 @@ std::string prefix_of(const std::string& name, const std::string& job) {
 void DirectoryRendezvous::GracePeriod::raise(Failure why) {
   if (failure && failure->message == why.message) return;
   failure = std::move(why);
-  grace = Deadline::after_ms(kGraceMs);
+  grace = Deadline::after_ms(failure->status == Status::peer_failed ? kMourningMs : kGraceMs);
 }
 
 DirectoryRendezvous::DirectoryRendezvous(DirectoryRendezvousConfig config, Deadline deadline)
