@@ -186,7 +186,7 @@ void captures_by_turns(Rank& rank, std::barrier<>& together) {
   std::vector<float> sums(ones.size());
   cuda(cudaMemcpy(data, ones.data(), ones.size() * sizeof(float), cudaMemcpyHostToDevice), "upload");
   cudaStream_t streams[2][2] = {{rank.stream}, {rank.second}};
-  cudaGraph_t graph = nullptr;
+  cudaGraph_t graphs[2];
   cudaGraphExec_t execs[2];
   for (auto& [first, forked] : streams) {
     cuda(cudaStreamCreateWithFlags(&forked, cudaStreamNonBlocking), "a stream");
@@ -199,9 +199,11 @@ void captures_by_turns(Rank& rank, std::barrier<>& together) {
   }
   for (int g = 0; g < 2; ++g) {
     rank.whole.stream_wait(streams[g][0], ::symm::all_streams);
-    cuda(cudaStreamEndCapture(streams[g][0], &graph), "end capture");
-    cuda(cudaGraphInstantiate(&execs[g], graph, 0), "instantiate");
-    cuda(cudaGraphDestroy(graph), "destroy");
+    cuda(cudaStreamEndCapture(streams[g][0], &graphs[g]), "end capture");
+  }
+  for (int g = 0; g < 2; ++g) {  // which is not allowed while the other is captured
+    cuda(cudaGraphInstantiate(&execs[g], graphs[g], 0), "instantiate");
+    cuda(cudaGraphDestroy(graphs[g]), "destroy");
   }
   rank.settle(together);
   for (cudaGraphExec_t exec : execs) cuda(cudaGraphLaunch(exec, rank.stream), "replay");

@@ -741,7 +741,7 @@ SYMM_API symm_status_t symm_rendezvous_options_init(symm_rendezvous_options_t *o
  *  A buffer meets once on a group: while the handles of both live, the memory is kept, and a second call is [local], looks at no
  *  option but its struct_size, and gives the same memory with one more reference. Since 0.2.
  *  A rank that was stopped in a call of a group that failed goes on with it when it is resumed. A buffer that it has mapped
- *  meets on no other group until its process is dead, has released that group, or has taken part in making another.
+ *  meets on no other group until its process is dead, has released that group, or made another when it knew of the failure.
  *  @param buffer   of the same size on all ranks. Threads that share one must agree on who calls first.
  *  @param options  NULL for the defaults.
  *  @return MISMATCH (sizes, channels or tags differ), UNSUPPORTED (more channels than there are), TIMEOUT, PEER_FAILED, ABORTED,
