@@ -11,7 +11,7 @@ MODES = ("graph", "eager")
 
 def some_of(known):
     def parse(text):
-        names = [] if text == "none" else text.split(",")
+        names = text.split(",")
         for name in names:
             if name not in known:
                 raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
@@ -44,7 +44,7 @@ def parse(arguments, world):
     parser.add_argument("--out", required=True, help="folder for NAME.json and NAME.md")
     parser.add_argument("--name", help="of the files; default: gpu-<ranks>-<date>")
     parser.add_argument("--date", default=date.today().isoformat(), help="written down as that of the run")
-    parser.add_argument("--collectives", type=some_of(COLLECTIVES), default=list(COLLECTIVES), help="comma between them; none: only --share")
+    parser.add_argument("--collectives", type=some_of(COLLECTIVES), default=list(COLLECTIVES), help="comma between them")
     parser.add_argument("--dtypes", type=some_of(DTYPES), default=list(DTYPES))
     parser.add_argument("--modes", type=some_of(MODES), default=list(MODES))
     parser.add_argument("--smallest", type=size, default=256)
@@ -56,17 +56,10 @@ def parse(arguments, world):
     parser.add_argument("--nccl", action="append", default=[], metavar="[PATH][,NAME=VALUE]...",
                         help="another libnccl.so too, or PyTorch's again, with these variables set for it alone")
     parser.add_argument("--kernels", metavar="PATH", help="what bench/gpu/peer_kernels built: FlashInfer's and vLLM's kernels")
-    parser.add_argument("--share", action="append", default=[], metavar="SPEC",
-                        help="then large all-reduces with this SYMM_CUDA_TUNE beside the default, with the blocks that they take")
     parser.add_argument("--budget", type=at_least(1), metavar="SECONDS", help="after these, stop and keep what there is")
     options = parser.parse_args(arguments)
     if options.smallest > options.largest:
         parser.error("--smallest is above --largest")
-    if options.share and options.largest < sizes.SHARE_SMALLEST:
-        parser.error(f"--share measures from {sizes.SHARE_SMALLEST} bytes; --largest is below")
-    for name in ("dtypes", "modes"):
-        if not getattr(options, name):
-            parser.error(f"--{name}: none")
     options.name = options.name or f"gpu-{world}-{options.date}"
     return options
 
@@ -79,9 +72,3 @@ def plan(options, world):
             for dtype in options.dtypes if collective != "barrier" else options.dtypes[:1]:
                 rows += [(collective, dtype, mode, size_) for size_ in sizes.sizes_of(collective, options, world)]
     return rows
-
-
-def share_plan(options):
-    """Sizes for --share."""
-    step = max(options.step, 4)
-    return sizes.sizes(sizes.SHARE_SMALLEST, options.largest, step) if options.share else []

@@ -75,22 +75,6 @@ def line(row, names, world):
     return cells(values)
 
 
-def share_header():
-    heads = ["bytes", "tuning", "microseconds", "/ best", "blocks x threads", "share of the multiprocessors", "plan"]
-    return cells(heads) + "\n" + "|---" * len(heads) + "|"
-
-
-def share_lines(row, multiprocessors):
-    """Each tuning beside the fastest. A block of these kernels has a multiprocessor to itself while there are enough."""
-    best = min(row["us"].values(), default=None)
-    for name, time in row["us"].items():
-        launched = row["launches"].get(name) or []
-        blocks = max((blocks for blocks, _ in launched), default=None)
-        shape = ", ".join(f"{blocks} x {threads}" for blocks, threads in launched) or "-"
-        share = min(blocks, multiprocessors) / multiprocessors if blocks else None
-        yield cells([str(row["bytes"]), name, number(time), number(time / best, 3), shape, number(share), row["plan"].get(name, "-")])
-
-
 def sections(found):
     """Rows by collective, type and mode, in the order in which they were measured."""
     grouped = {}
@@ -108,10 +92,6 @@ def markdown(found, best=False):
         rows = [by_library(row) for row in rows] if best else rows
         names = columns(rows)
         text += ["", title(rows[0], world), "", header(names, "host_us" in rows[0])] + [line(row, names, world) for row in rows]
-    if found["share"]:
-        text += ["", f"### All-reduce, {found['share'][0]['dtype']}, with fewer multiprocessors, {world} GPUs", "", share_header()]
-        for row in found["share"]:
-            text += share_lines(row, found["device"]["multiprocessors"])
     text += [f"\nWithout {name}: {reason}" for name, reason in found["unavailable"].items()]
     text += ["\nFAILED: " + error for error in found["errors"]]
     if not found["complete"]:

@@ -105,30 +105,6 @@ class Run:
             self.keep()
         return True
 
-    def share(self):
-        import torch
-
-        import report
-        from launches import launches
-
-        dtype = self.options.dtypes[0]
-        sizes = option_parser.share_plan(self.options)
-        if sizes:
-            self.show(f"\n### All-reduce, {dtype}, with fewer multiprocessors, {self.world} GPUs\n\n{report.share_header()}")
-        multiprocessors = torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
-        for size in sizes:
-            if not self.may_go_on():
-                return False
-            ways = self.ways.share(size, dtype)
-            row = self.measure(ways, "allreduce", dtype, "graph", size)
-            row["launches"] = {way.name: launches(way.call, torch.cuda.current_stream().cuda_stream) for way in ways}
-            row["plan"] = {way.name: way.plan() for way in ways}
-            for line in report.share_lines(row, multiprocessors):
-                self.show(line)
-            self.found["share"].append(row)
-            self.keep()
-        return True
-
     def finish(self, complete):
         import report
 
@@ -152,7 +128,7 @@ def main():
         faulthandler.dump_traceback_later(options.budget + GRACE, exit=True)
     gc.disable()  # not while a time is taken
     run = Run(options, rank, world)
-    status = run.finish(run.table() and run.share())
+    status = run.finish(run.table())
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)  # the communicators' own teardown is not what is measured

@@ -6,7 +6,6 @@ ONE_SHOT_LARGEST = 16 * MIB  # of PyTorch's: every rank reads everything, so abo
 TWO_SHOT_SMALLEST = 4 * KIB
 PEER_LARGEST = 32 * MIB  # of FlashInfer's two-shot kernel and of vLLM's, whose users take them for small ones
 OTHERS_SMALLEST = 4 * KIB
-SHARE_SMALLEST = 64 * MIB
 ROOT = 1  # of a broadcast and a reduction
 
 

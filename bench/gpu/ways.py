@@ -190,7 +190,6 @@ class Ways:
         self.symm = SymmPeer(self, "symm", "", self.block_size)
         self.peers.append(self.symm)
         self.peers += [SymmPeer(self, "symm " + tune, tune, self.block_size) for tune in options.tune]
-        self.sharing = [SymmPeer(self, tune, tune, options.largest) for tune in options.share]
         self.plain = ordinary(self.block_size)
         for spec in ["", *options.nccl]:
             self.add("nccl " + spec if spec else "nccl", lambda spec=spec: NcclPeer(self, spec))
@@ -238,7 +237,3 @@ class Ways:
         """The ways that there are for this size."""
         made = [peer.way(name, collective, size, dtype) for peer in self.peers for name in peer.columns(collective)]
         return [way for way in made if way]
-
-    def share(self, size, dtype):
-        """All-reduce as symm would, and with each of the tunings that --share names."""
-        return [peer.way(peer.name, "allreduce", size, dtype) for peer in [self.symm, *self.sharing]]

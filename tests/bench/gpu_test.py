@@ -11,7 +11,6 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "bench" / "gpu"
 sys.path.insert(0, str(FOLDER))
-import launches
 import options
 import report
 import results
@@ -97,41 +96,6 @@ class FakeWay:
         return self.is_right
 
 
-class FakeDriver:
-    """A graph of a copy and a kernel of 6 blocks of 64 threads."""
-
-    ended = destroyed = False
-
-    def cuStreamBeginCapture_v2(self, stream, mode):
-        return 0 if stream.value == 77 and mode.value == 1 else 1
-
-    def cuStreamEndCapture(self, _, graph):
-        self.ended = True
-        graph._obj.value = 5
-        return 0
-
-    def cuGraphGetNodes(self, graph, nodes, count):
-        if nodes is not None:
-            nodes[0], nodes[1] = 1, 2
-        count._obj.value = 2
-        return 0 if graph.value == 5 else 1
-
-    def cuGraphNodeGetType(self, node, kind):
-        kind._obj.value = 1 if node.value == 1 else 0
-        return 0
-
-    def cuGraphKernelNodeGetParams_v2(self, node, parameters):
-        if node.value != 2:
-            return 1
-        at = parameters._obj
-        at.grid_x, at.grid_y, at.grid_z, at.block_x, at.block_y, at.block_z = 3, 2, 1, 32, 2, 1
-        return 0
-
-    def cuGraphDestroy(self, graph):
-        self.destroyed = graph.value == 5
-        return 0
-
-
 def asked(*more, world=4):
     return options.parse(["--library", "l", "--out", "o", *more], world)
 
@@ -150,8 +114,6 @@ def a_run(world=4):
     found["rows"] = [row_of(256, {"symm": 3.0, "symm stripes=8": 2.9, "nccl": 21.0, "nccl window": 14.0, "torch one-shot": 6.6}),
                      row_of(1 << 30, {"symm": 4000.0, "symm stripes=8": 5000.0, "nccl": 4200.0, "nccl window": 6000.0})]
     found["rows"].append(row_of(256, {"symm": 5.0, "nccl": 25.0}, "eager", host_us={"symm": 4.0, "nccl": 20.0}))
-    found["share"] = [row_of(64 << 20, {"symm": 300.0, "stripes=20": 315.0}, launches={"symm": [(128, 512)], "stripes=20": [(40, 512)]},
-                             plan={"symm": "many", "stripes=20": "few"})]
     return found
 
 
@@ -178,20 +140,12 @@ class Asked(unittest.TestCase):
         self.assertIn("multiple of 16", self.refused("--smallest", "100"))
         self.assertIn("2", self.refused("--step", "1"))
         self.assertIn("is above", self.refused("--smallest", "1024", "--largest", "512"))
-        self.assertIn("--largest is below", self.refused("--share", "stripes=4", "--largest", "1048576"))
-        self.assertIn("--modes: none", self.refused("--modes", "none"))
         self.assertIn("unrecognized", self.refused("--small", "1024"))
 
     def test_program_ends_so_without_torch(self):
         run = subprocess.run([sys.executable, FOLDER / "run.py", "--out", "x"], capture_output=True, text=True, check=False)
         self.assertEqual(run.returncode, 2)
         self.assertIn("--library", run.stderr)
-
-    def test_share_begins_with_large_ones(self):
-        alone = asked("--share", "stripes=4", "--collectives", "none")
-        self.assertEqual((options.plan(alone, 4), len(options.share_plan(alone))), ([], 3))
-        self.assertEqual(options.share_plan(asked("--share", "stripes=4")), [64 << 20, 256 << 20, 1 << 30])
-        self.assertEqual(options.share_plan(asked()), [])
 
 
 class Sizes(unittest.TestCase):
@@ -246,25 +200,6 @@ class Measured(unittest.TestCase):
         self.assertEqual(wrong, {"nccl": "rank 0: wrong result", "torch": "rank 0: it broke"})
 
 
-class Launches(unittest.TestCase):
-    def test_kernels_of_a_graph(self):
-        driver, called = FakeDriver(), []
-        self.assertEqual(launches.launches(lambda: called.append(1), 77, driver), [(6, 64)])
-        self.assertTrue(driver.ended and driver.destroyed and called == [1])
-
-    def test_capture_ends_when_the_call_fails(self):
-        driver = FakeDriver()
-        with self.assertRaises(ZeroDivisionError):
-            launches.launches(lambda: 1 / 0, 77, driver)
-        self.assertTrue(driver.ended)
-        with self.assertRaisesRegex(RuntimeError, "cuStreamBeginCapture_v2: CUDA error 1"):
-            launches.launches(lambda: None, 78, driver)
-
-    def test_layout(self):
-        node = launches.KernelNode
-        self.assertEqual((node.grid_x.offset, node.block_z.offset, node.kernel_params.offset, ctypes.sizeof(node)), (8, 28, 40, 72))
-
-
 class Layouts(unittest.TestCase):
     def test_structs_are_those_of_the_header(self):
         golden = (FOLDER.parent.parent / "tests/abi/layout.txt").read_text(encoding="utf-8")
@@ -296,9 +231,8 @@ class Reported(unittest.TestCase):
         self.assertIn("| 256 | 3.00 | 2.90 | 21.00 | 14.00 | 6.60 | 2.20 | 0.1 |", lines)
         self.assertIn("| 1073741824 | 4000.00 | 5000.00 | 4200.00 | 6000.00 | - | 1.05 | 402.7 |", lines)
         self.assertIn("| 256 | 5.00 | 25.00 | 5.00 | 0.1 | 4.00 | 20.00 |", lines)
-        self.assertIn("| 67108864 | stripes=20 | 315.00 | 1.050 | 40 x 512 | 0.30 | few |", lines)
         tables = [line.count("|") for line in lines if line.startswith("|")]
-        self.assertEqual(tables, [9] * 4 + [8] * 3 + [8] * 4)
+        self.assertEqual(tables, [9] * 4 + [8] * 3)
         self.assertNotIn("stopped", lines[-1])
 
     def test_what_failed_is_said(self):
