@@ -273,18 +273,33 @@ void silence(Rank& rank, std::barrier<>& together, size_t count) {
 
 void abort_word(Rank& rank, std::barrier<>& together) {
   auto* block = reinterpret_cast<float*>(rank.block);
-  if (rank.rank != 0)
-    symm(allreduce(rank, block, reinterpret_cast<float*>(rank.ordinary), kMiddle, rank.stream),
-        "an all-reduce that will be aborted");
+  auto* other = reinterpret_cast<float*>(rank.ordinary);
+  const Graph graph(rank, [&] {
+    for (const size_t count : {kSmall, kMiddle, kLarge})
+      symm(allreduce(rank, block, other, count, rank.stream), "all-reduce in capture");
+  });
+  rank.settle(together);
+  if (rank.rank != 0) symm(allreduce(rank, block, other, kMiddle, rank.stream), "an all-reduce that will be aborted");
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   together.arrive_and_wait();
-  const auto start = std::chrono::steady_clock::now();
   if (rank.rank == 0) symm(symm_group_abort(rank.group, "a test"), "symm_group_abort");
-  expect(cudaStreamSynchronize(rank.stream) == cudaSuccess, who(rank, "the stream is usable after an abort"));
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  expect(seconds < 2, who(rank, "kernels leave when the group is aborted"));
-  if (rank.rank == 1) std::printf("abort to idle stream: %.3f ms\n", seconds * 1e3);
+  const auto expect_idle = [&](const std::string& when) {
+    const auto start = std::chrono::steady_clock::now();
+    expect(cudaStreamSynchronize(rank.stream) == cudaSuccess, who(rank, "the stream is usable " + when));
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    expect(seconds < 2, who(rank, "kernels leave " + when));
+    if (rank.rank == 1) std::printf("%s, to idle stream: %.3f ms\n", when.c_str(), seconds * 1e3);
+  };
+  expect_idle("when the group is aborted");
   expect(health(rank).status == SYMM_ERR_ABORTED, who(rank, "status after an abort"));
+  // A graph does not ask the library.
+  for (const int replaying : {rank.size, 1}) {
+    together.arrive_and_wait();
+    if (rank.rank < replaying) graph.replay();
+    expect_idle("at a replay after it by " + std::to_string(replaying));
+    expect(health(rank).status == SYMM_ERR_ABORTED, who(rank, "status after a replay"));
+  }
+  together.arrive_and_wait();
 }
 
 void mismatch(Rank& rank, std::barrier<>&) {
