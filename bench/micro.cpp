@@ -45,6 +45,28 @@ void reduce(benchmark::State& state, Simd simd, DType dtype, bool nontemporal) {
   state.SetBytesProcessed(state.iterations() * state.range(0));
 }
 
+// What the memory gives: every thread copies an array of its own to another. Bytes are those read and those written. Ordinary
+// stores are a reduction's, since memcpy() chooses by itself.
+void copy(benchmark::State& state, const char* stores, bool nontemporal) {
+  const auto bytes = static_cast<size_t>(state.range(0));
+  const Block from = make_block(bytes), to = make_block(bytes);
+  const std::byte* source = from.get();
+  std::byte* destination = to.get();
+  Reduction one;
+  one.dtype = DType::f32;
+  one.count = bytes / sizeof(float);
+  one.sources = &source;
+  one.source_count = 1;
+  one.destinations = &destination;
+  one.destination_count = 1;
+  for (auto _ : state) {
+    if (nontemporal) symm::host::copy(destination, source, bytes, true);
+    else symm::host::reduce(one);
+  }
+  state.SetBytesProcessed(2 * state.iterations() * state.range(0));
+  state.SetLabel(stores);
+}
+
 // A group of one, for what a call costs when there is nobody to wait for; null after a failure, which `state` tells.
 struct Alone {
   explicit Alone(benchmark::State& state) {
@@ -118,6 +140,10 @@ void register_all() {
   }
   benchmark::RegisterBenchmark("reduce/f32/past the cache", reduce, symm::host::current_simd(), DType::f32, true)->Arg(1 << 25);
   benchmark::RegisterBenchmark("reduce/f32/ordinary stores", reduce, symm::host::current_simd(), DType::f32, false)->Arg(1 << 25);
+  for (const bool nontemporal : {false, true}) {
+    const char* const stores = nontemporal ? "past the cache" : "ordinary";
+    benchmark::RegisterBenchmark("copy", copy, stores, nontemporal)->Arg(64 << 20)->Threads(2)->UseRealTime();
+  }
   benchmark::RegisterBenchmark("allreduce/8 bytes/one rank", one_rank);
   benchmark::RegisterBenchmark("heap/pieces of 4 KB", heap)->Arg(10'000);
   benchmark::RegisterBenchmark("rendezvous again", rendezvous_again);

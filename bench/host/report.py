@@ -92,7 +92,7 @@ def efficiency(results, table):
     if time is None:
         return None
     rate = 2 * 2 * size / time * 1e-3
-    return {"rate": rate, **{stores: line["gigabytes_per_second"] for stores, line in results["copy"].items()}}
+    return {"rate": rate, **results["copy"]}
 
 
 def ratios_of(table, memory, sizes):

@@ -119,6 +119,7 @@ def summary(results):
             "wrong": sum(result["wrong"] for result in results)}
 
 
-def copy_bandwidth(program: Path, threads, size, iterations):
-    output = subprocess.run([program, str(threads), str(size), str(iterations)], check=True, capture_output=True, text=True).stdout
-    return {line["stores"]: line for line in map(json.loads, output.splitlines())}
+def copy_bandwidth(program: Path):
+    """{stores: GB/s that two threads read and write}"""
+    output = subprocess.run([program, "--benchmark_filter=^copy/", "--benchmark_format=json"], check=True, capture_output=True, text=True).stdout
+    return {line["label"]: line["bytes_per_second"] * 1e-9 for line in json.loads(output)["benchmarks"]}
