@@ -1,14 +1,14 @@
 //! One rank's allocation.
 
-use crate::convert::{filled, given, to_c};
-use crate::error::{Called, Error, Result, call, looked_up};
+use crate::convert::to_c;
+use crate::error::{Error, Result, looked_up};
 use crate::group::Shared as GroupShared;
 use crate::handle::Handle;
 use crate::{Backend, Element, Group, Status, Stream};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use symm_sys::{self as sys, Api, symm_buffer};
+use symm_sys::{self as sys, symm_buffer};
 
 /// One rank's block, before others can see it: made by [`Group::alloc`], shared by [`Group::rendezvous`].
 ///
@@ -76,8 +76,7 @@ impl Group {
         let (bytes, name) = (bytes::<T>(len)?, to_c("name", &config.name)?);
         let options = sized!(symm_alloc_options_t: flags = config.flags(), numa_node = config.numa_node(),
             alignment = config.alignment as u64, page_bytes = config.page_bytes as u64, name = name.as_ptr());
-        // SAFETY: the handle is alive, and so are the options.
-        self.take_buffer(len, |api, out| unsafe { api.symm_alloc(self.as_raw(), bytes, &options, out) })
+        self.own_buffer(len, on!(self.symm_alloc(bytes, &options) => Handle)?)
     }
 
     /// A buffer of device memory that another library has made by `cuMemCreate`, on the group's device and for a POSIX file
@@ -93,8 +92,8 @@ impl Group {
     /// `InvalidArgument` says what is wrong with the memory (made by `cudaMalloc`, say); `Unsupported` in a host group.
     pub unsafe fn adopt<T: Element>(&self, pointer: *const T, len: usize) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
-        // SAFETY: the handle is alive; the library asks the driver about the pointer and does not follow it.
-        self.take_buffer(len, |api, out| unsafe { api.symm_buffer_adopt(self.as_raw(), pointer.cast(), bytes, ptr::null(), out) })
+        // The library asks the driver about the pointer and does not follow it.
+        self.own_buffer(len, on!(self.symm_buffer_adopt(pointer.cast(), bytes, ptr::null()) => Handle)?)
     }
 
     /// A buffer of a piece of a memfd that begins at byte `offset`, in a host group: open for reading and writing, and sealed
@@ -108,18 +107,11 @@ impl Group {
     pub unsafe fn adopt_fd<T: Element>(&self, fd: BorrowedFd<'_>, offset: u64, len: usize) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
         let options = sized!(symm_adopt_options_t: fd = fd.as_raw_fd(), offset = offset);
-        // SAFETY: the handle is alive.
-        self.take_buffer(len, |api, out| unsafe { api.symm_buffer_adopt(self.as_raw(), ptr::null(), bytes, &options, out) })
+        self.own_buffer(len, on!(self.symm_buffer_adopt(ptr::null(), bytes, &options) => Handle)?)
     }
 
-    /// Takes over the reference that `function` gives.
-    fn take_buffer<T: Element>(
-        &self, len: usize, function: impl FnOnce(&Api, &mut *mut symm_buffer) -> Called,
-    ) -> Result<Buffer<T>> {
-        // SAFETY: a successful call gives one reference.
-        let handle = unsafe { Handle::new(given(ptr::null_mut(), function)?) }?;
-        // SAFETY: the handle is alive.
-        let pointer = given(ptr::null_mut(), |api, out| unsafe { api.symm_buffer_pointer(handle.as_ptr(), out) })?;
+    fn own_buffer<T: Element>(&self, len: usize, handle: Handle<symm_buffer>) -> Result<Buffer<T>> {
+        let pointer = on!(handle.symm_buffer_pointer() -> ptr::null_mut())?;
         let pointer = NonNull::new(pointer.cast()).ok_or_else(|| Error::from_parts(Status::Internal, "the block is at NULL"))?;
         Ok(Buffer { handle, pointer, len, group: self.shared.clone(), stream: self.stream.clone() })
     }
@@ -188,16 +180,13 @@ pub fn find_buffer<T>(address: *const T) -> Result<Option<(BufferInfo, usize)>> 
     }
     // SAFETY: a successful call gives one reference.
     let handle: Handle<symm_buffer> = unsafe { Handle::new(out) }?;
-    // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
-    let info = unsafe { filled(|api, out| api.symm_buffer_info(handle.as_ptr(), out)) }?;
-    Ok(Some((BufferInfo::from(info), offset)))
+    Ok(Some((on!(handle.symm_buffer_info() => BufferInfo)?, offset)))
 }
 
 impl<T: Element> Buffer<T> {
     /// What is known of it.
     pub fn info(&self) -> Result<BufferInfo> {
-        // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
-        unsafe { filled(|api, out| api.symm_buffer_info(self.as_raw(), out)) }.map(BufferInfo::from)
+        on!(self.symm_buffer_info() => BufferInfo)
     }
 
     /// The elements.
@@ -232,8 +221,7 @@ impl<T: Element> Buffer<T> {
     /// # Errors
     /// `Unavailable` with the reason, as in [`DeviceInfo::dmabuf`](crate::DeviceInfo::dmabuf); `InvalidArgument`.
     pub fn export_dmabuf(&self, offset: usize, bytes: usize) -> Result<OwnedFd> {
-        // SAFETY: the handle is alive.
-        let fd = given(-1, |api, out| unsafe { api.symm_buffer_export_dmabuf(self.as_raw(), offset, bytes, out) })?;
+        let fd = on!(self.symm_buffer_export_dmabuf(offset, bytes) -> -1)?;
         // SAFETY: a successful call gives the descriptor to its caller.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
@@ -245,8 +233,7 @@ impl<T: Element> Buffer<T> {
     /// # Errors
     /// `Cuda`.
     pub fn record_use(&self) -> Result<()> {
-        // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_buffer_record_use(self.as_raw(), self.stream.as_raw()) })
+        on!(self.symm_buffer_record_use(self.stream.as_raw()))
     }
 
     /// The same block as elements of another type; a rest that is no whole element is out of reach.
@@ -258,7 +245,7 @@ impl<T: Element> Buffer<T> {
 
     /// The handle, for calls of [`symm_sys`]. It is valid while this value lives.
     pub fn as_raw(&self) -> *mut symm_buffer {
-        self.handle.as_ptr()
+        self.handle.as_raw()
     }
 }
 

@@ -46,7 +46,7 @@ impl<T: Object> Handle<T> {
     }
 
     #[inline]
-    pub(crate) fn as_ptr(&self) -> *mut T {
+    pub(crate) fn as_raw(&self) -> *mut T {
         self.0.as_ptr()
     }
 }

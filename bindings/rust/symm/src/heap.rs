@@ -1,7 +1,7 @@
 //! One memory, handed out in pieces.
 
 use crate::buffer::{AllocConfig, bytes, on_host};
-use crate::convert::{filled, given, to_c};
+use crate::convert::{given, to_c};
 use crate::error::{Result, call};
 use crate::handle::Handle;
 use crate::{Element, Error, Group, Memory, Source, Span, Status, Target, Timeout, View};
@@ -9,7 +9,7 @@ use std::ffi::CString;
 use std::ops::RangeBounds;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use symm_sys::{self as sys, symm_heap};
+use symm_sys::symm_heap;
 
 known! {
     /// What is known of a heap.
@@ -64,14 +64,8 @@ impl Group {
         let options = sized!(symm_heap_options_t: flags = config.flags(), numa_node = config.numa_node(),
             alignment = config.alignment as u64, page_bytes = config.page_bytes as u64, name = name.as_ptr(),
             timeout_ms = timeout.into().as_millis());
-        // SAFETY: the handle is alive, and so are the options.
-        let out = given(ptr::null_mut(), |api, out| unsafe { api.symm_heap_create(self.as_raw(), bytes, &options, out) })?;
-        // SAFETY: a successful call gives one reference.
-        let handle = unsafe { Handle::new(out) }?;
-        // SAFETY: the handle is alive.
-        let out = given(ptr::null_mut(), |api, out| unsafe { api.symm_heap_memory(handle.as_ptr(), out) })?;
-        // SAFETY: as above.
-        let memory = Memory::adopt(unsafe { Handle::new(out) }?, None, self)?;
+        let handle: Handle<symm_heap> = on!(self.symm_heap_create(bytes, &options) => Handle)?;
+        let memory = Memory::adopt(on!(handle.symm_heap_memory() => Handle)?, None, self)?;
         Ok(Heap { inner: Arc::new(Inner { handle, memory }) })
     }
 }
@@ -121,14 +115,12 @@ impl Heap {
 
     /// Describes it.
     pub fn info(&self) -> Result<HeapInfo> {
-        // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
-        let info: sys::symm_heap_info_t = unsafe { filled(|api, out| api.symm_heap_info(self.as_raw(), out)) }?;
-        Ok(info.into())
+        on!(self.symm_heap_info() => HeapInfo)
     }
 
     /// The handle, for calls of [`symm_sys`]. It is valid while this value, or a piece, lives.
     pub fn as_raw(&self) -> *mut symm_heap {
-        self.inner.handle.as_ptr()
+        self.inner.handle.as_raw()
     }
 }
 

@@ -83,3 +83,25 @@ macro_rules! sized {
         made
     }};
 }
+
+/// `on!(self.symm_x(...))`: a call of `symm_x(handle, ...)`, whose other arguments are numbers, streams that live, and references. With
+/// `-> start` it gives what the call writes where `start` stands; with `=> Handle`
+/// the reference, with `=> Type` that, made of the struct that it fills.
+macro_rules! on {
+    ($of:ident.$function:ident($($argument:expr),*)) => {
+        // SAFETY: the handle is alive, and so is what is referred to.
+        $crate::error::call(|api| unsafe { api.$function($of.as_raw(), $($argument),*) })
+    };
+    ($of:ident.$function:ident($($argument:expr),*) -> $start:expr) => {
+        // SAFETY: as above.
+        $crate::convert::given($start, |api, out| unsafe { api.$function($of.as_raw(), $($argument,)* out) })
+    };
+    ($of:ident.$function:ident($($argument:expr),*) => Handle) => {
+        // SAFETY: a successful call gives one reference.
+        on!($of.$function($($argument),*) -> std::ptr::null_mut()).and_then(|out| unsafe { $crate::handle::Handle::new(out) })
+    };
+    ($of:ident.$function:ident($($argument:expr),*) => $type:ident) => {
+        // SAFETY: as above; a struct of symm.h, and the function that fills it.
+        unsafe { $crate::convert::filled(|api, out| api.$function($of.as_raw(), $($argument,)* out)) }.map($type::from)
+    };
+}

@@ -1,6 +1,6 @@
 //! Collectives whose blocks have lengths of their own, and those to and from one rank.
 
-use super::{Operand, Source, Target};
+use super::{Operand, Source, Target, TargetOf};
 use crate::error::{Error, Result};
 use crate::{Collective, Element, Group, Op};
 use std::ptr;
@@ -78,11 +78,9 @@ fn own(name: &str, len: usize, expected: usize) -> Result<()> {
 /// As [the others](Group#collectives); what a rank sends to another must be as long as the other expects.
 impl Group {
     /// Block r of `recv` = `send` of rank r. The counts are the same on all ranks.
-    pub fn allgatherv<S, R>(&self, send: &S, recv: &mut R, of_recv: Blocks<'_>) -> Result<()>
-    where
-        S: Source + ?Sized,
-        R: Target<Element = S::Element> + ?Sized,
-    {
+    pub fn allgatherv<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
+        &self, send: &S, recv: &mut R, of_recv: Blocks<'_>,
+    ) -> Result<()> {
         let (send, recv) = self.both(send, recv)?;
         of_recv.require("recv", self.size(), recv.len())?;
         own("send", send.len(), of_recv.counts[self.rank()])?;
@@ -107,11 +105,9 @@ impl Group {
     }
 
     /// `recv[i] = op over all ranks of element i of their block for this rank`. The counts are the same on all ranks.
-    pub fn reduce_scatterv<S, R>(&self, send: &S, of_send: Blocks<'_>, recv: &mut R, op: Op) -> Result<()>
-    where
-        S: Source + ?Sized,
-        R: Target<Element = S::Element> + ?Sized,
-    {
+    pub fn reduce_scatterv<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
+        &self, send: &S, of_send: Blocks<'_>, recv: &mut R, op: Op,
+    ) -> Result<()> {
         let (send, recv) = self.both(send, recv)?;
         of_send.require("send", self.size(), send.len())?;
         own("recv", recv.len(), of_send.counts[self.rank()])?;
@@ -136,11 +132,9 @@ impl Group {
     }
 
     /// Block r of `recv` = rank r's block for this rank.
-    pub fn alltoallv<S, R>(&self, send: &S, of_send: Blocks<'_>, recv: &mut R, of_recv: Blocks<'_>) -> Result<()>
-    where
-        S: Source + ?Sized,
-        R: Target<Element = S::Element> + ?Sized,
-    {
+    pub fn alltoallv<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
+        &self, send: &S, of_send: Blocks<'_>, recv: &mut R, of_recv: Blocks<'_>,
+    ) -> Result<()> {
         let (send, recv) = self.both(send, recv)?;
         of_send.require("send", self.size(), send.len())?;
         of_recv.require("recv", self.size(), recv.len())?;
@@ -171,7 +165,7 @@ impl Group {
     pub fn alltoallv_device<S, R, N>(&self, send: &S, of_send: (&N, &N), recv: &mut R, of_recv: (&N, &N)) -> Result<()>
     where
         S: Source + ?Sized,
-        R: Target<Element = S::Element> + ?Sized,
+        R: TargetOf<S> + ?Sized,
         N: Source<Element = u64> + ?Sized,
     {
         let (send, recv) = self.both(send, recv)?;
@@ -197,11 +191,7 @@ impl Group {
     }
 
     /// `recv[r * send.len() + i] = send[i] of rank r`, on the root; other ranks' `recv` is not written and may be empty.
-    pub fn gather<S, R>(&self, send: &S, recv: &mut R, root: usize) -> Result<()>
-    where
-        S: Source + ?Sized,
-        R: Target<Element = S::Element> + ?Sized,
-    {
+    pub fn gather<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(&self, send: &S, recv: &mut R, root: usize) -> Result<()> {
         let (send, recv) = self.both(send, recv)?;
         if self.rank() == root {
             self.all_parts("recv", recv.len(), "send", send.len())?;
@@ -211,11 +201,7 @@ impl Group {
     }
 
     /// `recv[i] = send[rank * recv.len() + i] of the root`; other ranks' `send` is not read and may be empty.
-    pub fn scatter<S, R>(&self, send: &S, recv: &mut R, root: usize) -> Result<()>
-    where
-        S: Source + ?Sized,
-        R: Target<Element = S::Element> + ?Sized,
-    {
+    pub fn scatter<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(&self, send: &S, recv: &mut R, root: usize) -> Result<()> {
         let (send, recv) = self.both(send, recv)?;
         if self.rank() == root {
             self.all_parts("send", send.len(), "recv", recv.len())?;
@@ -226,11 +212,9 @@ impl Group {
 
     /// All-gather along the last dimension: row by row, `recv` = all ranks' rows of `send`, one behind the other. From one row of `recv`
     /// to the next are `recv_stride` elements.
-    pub fn allgather_rows<S, R>(&self, send: &S, recv: &mut R, rows: usize, recv_stride: usize) -> Result<()>
-    where
-        S: Source + ?Sized,
-        R: Target<Element = S::Element> + ?Sized,
-    {
+    pub fn allgather_rows<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
+        &self, send: &S, recv: &mut R, rows: usize, recv_stride: usize,
+    ) -> Result<()> {
         let (send, recv) = self.both(send, recv)?;
         let count = send.len().checked_div(rows).unwrap_or(0);
         own("send", send.len(), count * rows)?;

@@ -6,7 +6,7 @@ mod operand;
 mod plan;
 
 pub use blocks::Blocks;
-pub use operand::{Operand, Place, Raw, Source, Target};
+pub use operand::{Operand, Place, Raw, Source, Target, TargetOf};
 pub use plan::Plan;
 
 use crate::convert::index;
@@ -52,11 +52,7 @@ impl Group {
     }
 
     /// `recv[r * send.len() + i] = send[i] of rank r`; `recv` is [`size`](Self::size) times as long as `send`.
-    pub fn allgather<S, R>(&self, send: &S, recv: &mut R) -> Result<()>
-    where
-        S: Source + ?Sized,
-        R: Target<Element = S::Element> + ?Sized,
-    {
+    pub fn allgather<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(&self, send: &S, recv: &mut R) -> Result<()> {
         let (send, recv) = self.both(send, recv)?;
         self.all_parts("recv", recv.len(), "send", send.len())?;
         // SAFETY: the operands have `send.len()` and `size * send.len()` elements.
@@ -64,11 +60,7 @@ impl Group {
     }
 
     /// `recv[i] = send[i] of the root`; other ranks' `send` is not read and may be empty.
-    pub fn broadcast<S, R>(&self, send: &S, recv: &mut R, root: usize) -> Result<()>
-    where
-        S: Source + ?Sized,
-        R: Target<Element = S::Element> + ?Sized,
-    {
+    pub fn broadcast<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(&self, send: &S, recv: &mut R, root: usize) -> Result<()> {
         let (send, recv) = self.both(send, recv)?;
         if self.rank() == root || send.len() != 0 {
             same(send.len(), recv.len())?;
@@ -91,7 +83,7 @@ impl Group {
     }
 
     /// `recv[r * n + i] = send[rank * n + i] of rank r`, where both have `size * n` elements.
-    pub fn alltoall<S: Source + ?Sized, R: Target<Element = S::Element> + ?Sized>(&self, send: &S, recv: &mut R) -> Result<()> {
+    pub fn alltoall<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(&self, send: &S, recv: &mut R) -> Result<()> {
         let (send, recv) = self.both(send, recv)?;
         same(send.len(), recv.len())?;
         let count = self.part(recv.len())?;

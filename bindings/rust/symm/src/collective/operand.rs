@@ -100,6 +100,10 @@ pub unsafe trait Target: Source {
     fn operand_mut(&mut self) -> Operand<Self::Element>;
 }
 
+/// A [`Target`] of the same elements as `S`.
+pub trait TargetOf<S: Source + ?Sized>: Target<Element = S::Element> {}
+impl<S: Source + ?Sized, T: Target<Element = S::Element> + ?Sized> TargetOf<S> for T {}
+
 // SAFETY: a slice is valid for reads of its length while it is borrowed, and host calls are done when they return.
 unsafe impl<T: Element> Source for [T] {
     type Element = T;

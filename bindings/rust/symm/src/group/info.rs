@@ -1,6 +1,6 @@
 //! What is known of a group.
 
-use crate::convert::{Feature, filled};
+use crate::convert::Feature;
 use crate::error::Result;
 use crate::handle::Handle;
 use crate::{Backend, Status};
@@ -86,14 +86,12 @@ known! {
 
 impl GroupInfo {
     pub(super) fn of(handle: &Handle<symm_group>) -> Result<Self> {
-        // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
-        unsafe { filled(|api, out| api.symm_group_info(handle.as_ptr(), out)) }.map(Self::from)
+        on!(handle.symm_group_info() => GroupInfo)
     }
 }
 
 impl GroupStatus {
     pub(crate) fn of(handle: &Handle<symm_group>) -> Result<Self> {
-        // SAFETY: as in GroupInfo::of().
-        unsafe { filled(|api, out| api.symm_group_status(handle.as_ptr(), out)) }.map(Self::from)
+        on!(handle.symm_group_status() => GroupStatus)
     }
 }

@@ -10,7 +10,7 @@ pub use info::{GroupInfo, GroupStats, GroupStatus, PeerInfo};
 pub use shared::AbortHandle;
 pub(crate) use shared::Shared;
 
-use crate::convert::{count, filled, given, index, to_c};
+use crate::convert::{count, given, index, to_c};
 use crate::error::{Error, Result, call};
 use crate::handle::Handle;
 use crate::{Algorithm, Backend, Scale, Status, Stream, Timeout};
@@ -124,8 +124,7 @@ impl Group {
             None => -1,
             Some(color) => i32::try_from(color).map_err(|_| Error::argument(format!("color {color} is over 2^31 - 1")))?,
         };
-        // SAFETY: the handle is alive.
-        let out = given(ptr::null_mut(), |api, out| unsafe { api.symm_group_split(self.as_raw(), color, key, out) })?;
+        let out = on!(self.symm_group_split(color, key) -> ptr::null_mut())?;
         if out.is_null() {
             return Ok(None);
         }
@@ -152,10 +151,7 @@ impl Group {
     /// # Errors
     /// As [`GroupConfig::create`].
     pub fn local(&self) -> Result<Self> {
-        // SAFETY: the handle is alive.
-        let out = given(ptr::null_mut(), |api, out| unsafe { api.symm_group_local(self.as_raw(), out) })?;
-        // SAFETY: a successful call gives one reference.
-        Self::from_handle(unsafe { Handle::new(out) }?)
+        Self::from_handle(on!(self.symm_group_local() => Handle)?)
     }
 
     /// A group of the ranks that live and have not released this one, in their old order, also after a failure: this group may be
@@ -167,10 +163,7 @@ impl Group {
         let name = name.map(|text| to_c("name", text)).transpose()?;
         let options = sized!(symm_group_shrink_options_t: timeout_ms = timeout.into().as_millis(),
             name = name.as_ref().map_or(ptr::null(), |text| text.as_ptr()));
-        // SAFETY: the handle is alive, and so is the name.
-        let out = given(ptr::null_mut(), |api, out| unsafe { api.symm_group_shrink(self.as_raw(), &options, out) })?;
-        // SAFETY: a successful call gives one reference.
-        Self::from_handle(unsafe { Handle::new(out) }?)
+        Self::from_handle(on!(self.symm_group_shrink(&options) => Handle)?)
     }
 
     /// Which rank of this group is rank `rank` of `other`.
@@ -178,9 +171,7 @@ impl Group {
     /// # Errors
     /// `InvalidArgument` for a rank that is not in `other`.
     pub fn translate_rank(&self, other: &Self, rank: usize) -> Result<Option<usize>> {
-        // SAFETY: both handles are alive.
-        let found =
-            given(0, |api, out| unsafe { api.symm_group_translate_rank(self.as_raw(), other.as_raw(), index(rank), out) });
+        let found = on!(self.symm_group_translate_rank(other.as_raw(), index(rank)) -> 0);
         match found {
             Err(error) if error.status == Status::NotFound => Ok(None),
             found => found.map(|rank| Some(count(rank))),
@@ -201,8 +192,7 @@ impl Group {
     /// # Errors
     /// `System`, `InvalidHandle` in a forked child.
     pub fn failure_fd(&self) -> Result<BorrowedFd<'_>> {
-        // SAFETY: the handle is alive.
-        let fd = given(-1, |api, out| unsafe { api.symm_group_failure_fd(self.as_raw(), out) })?;
+        let fd = on!(self.symm_group_failure_fd() -> -1)?;
         // SAFETY: it is the group's, which this handle keeps.
         Ok(unsafe { BorrowedFd::borrow_raw(fd) })
     }
@@ -212,14 +202,12 @@ impl Group {
     /// # Errors
     /// `InvalidArgument` for a rank that is not in the group.
     pub fn peer_info(&self, rank: usize) -> Result<PeerInfo> {
-        // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
-        unsafe { filled(|api, out| api.symm_peer_info(self.as_raw(), index(rank), out)) }.map(PeerInfo::from)
+        on!(self.symm_peer_info(index(rank)) => PeerInfo)
     }
 
     /// What this rank has done on the group so far.
     pub fn stats(&self) -> Result<GroupStats> {
-        // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
-        unsafe { filled(|api, out| api.symm_group_stats(self.as_raw(), out)) }.map(GroupStats::from)
+        on!(self.symm_group_stats() => GroupStats)
     }
 
     /// Waits until all ranks are here. What they wrote before is visible after.
@@ -249,9 +237,7 @@ impl Group {
     /// `Timeout`: the stream is not there yet, and the group stays usable; what revoked the group; `InvalidArgument` for a stream
     /// under capture.
     pub fn synchronize(&self) -> Result<()> {
-        let options = self.timeout.options();
-        // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_group_synchronize(self.as_raw(), self.stream.as_raw(), &options) })
+        on!(self.symm_group_synchronize(self.stream.as_raw(), &self.timeout.options()))
     }
 
     /// Whether all that was issued on this handle's stream is over; always on the host. Never waits.
@@ -259,8 +245,7 @@ impl Group {
     /// # Errors
     /// `InvalidArgument` for a stream under capture, which stays as it is.
     pub fn is_done(&self) -> Result<bool> {
-        // SAFETY: the handle is alive.
-        given(0, |api, out| unsafe { api.symm_stream_query(self.as_raw(), self.stream.as_raw(), out) }).map(|done| done != 0)
+        on!(self.symm_stream_query(self.stream.as_raw()) -> 0).map(|done| done != 0)
     }
 
     /// What is issued on this handle's stream next runs after what was issued on another; none: on all on which calls on this group
@@ -270,8 +255,7 @@ impl Group {
     /// `Cuda`.
     pub fn wait_for(&self, other: Option<&Stream>) -> Result<()> {
         let after = other.map_or_else(Stream::all, Stream::as_raw);
-        // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_stream_wait(self.as_raw(), self.stream.as_raw(), after) })
+        on!(self.symm_stream_wait(self.stream.as_raw(), after))
     }
 
     /// Revokes the group on all ranks: pending and later calls return [`Status::Aborted`](crate::Status::Aborted). Never waits; any thread; idempotent.
@@ -293,15 +277,13 @@ impl Group {
     /// # Errors
     /// `Timeout`, `PeerFailed`, `Aborted`; the group is ended all the same.
     pub fn finalize(&self) -> Result<()> {
-        let options = self.timeout.options();
-        // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_group_finalize(self.as_raw(), &options) })
+        on!(self.symm_group_finalize(&self.timeout.options()))
     }
 
     /// The handle, for calls of [`symm_sys`]. It is valid while this value, or another handle to the group, lives.
     #[inline]
     pub fn as_raw(&self) -> *mut symm_group {
-        self.shared.handle.as_ptr()
+        self.shared.handle.as_raw()
     }
 }
 

@@ -19,7 +19,7 @@ impl Shared {
     pub(super) fn abort(&self, reason: &str) -> Result<()> {
         let reason = to_c("reason", reason)?;
         // SAFETY: the handle is alive, the string until the end of the call.
-        call(|api| unsafe { api.symm_group_abort(self.handle.as_ptr(), reason.as_ptr()) })
+        call(|api| unsafe { api.symm_group_abort(self.handle.as_raw(), reason.as_ptr()) })
     }
 }
 

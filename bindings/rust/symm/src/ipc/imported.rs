@@ -1,8 +1,7 @@
 //! Memory of another process.
 
 use crate::buffer::on_host;
-use crate::convert::{filled, given};
-use crate::error::{Error, Result, call};
+use crate::error::{Error, Result};
 use crate::{Backend, Element, Span, Stream, View};
 use std::ops::RangeBounds;
 use std::ptr::{self, NonNull};
@@ -65,9 +64,8 @@ known! {
 }
 
 impl Lease {
-    fn info(&self) -> Result<ImportInfo> {
-        // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
-        unsafe { filled(|api, out| api.symm_ipc_info(self.raw.as_ptr(), out)) }.map(ImportInfo::from)
+    fn as_raw(&self) -> *mut symm_ipc {
+        self.raw.as_ptr()
     }
 }
 
@@ -83,8 +81,7 @@ impl<T: Element> Import<T> {
     /// # Errors
     /// `InvalidArgument` for a stream under capture, `Cuda`.
     pub fn order(&self, stream: &Stream) -> Result<()> {
-        // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_ipc_stream_wait(self.lease.raw.as_ptr(), stream.as_raw()) })
+        on!(self.symm_ipc_stream_wait(stream.as_raw()))
     }
 
     /// Says that what was issued on `stream` so far uses the memory: the lease does not end before that is over.
@@ -92,14 +89,12 @@ impl<T: Element> Import<T> {
     /// # Errors
     /// `Cuda`.
     pub fn record_use(&self, stream: &Stream) -> Result<()> {
-        // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_ipc_record_use(self.lease.raw.as_ptr(), stream.as_raw()) })
+        on!(self.symm_ipc_record_use(stream.as_raw()))
     }
 
     pub(super) fn adopt(lease: Lease) -> Result<Self> {
-        let info = lease.info()?;
-        // SAFETY: the handle is alive.
-        let pointer = given(ptr::null_mut(), |api, out| unsafe { api.symm_ipc_pointer(lease.raw.as_ptr(), out) })?;
+        let info = on!(lease.symm_ipc_info() => ImportInfo)?;
+        let pointer = on!(lease.symm_ipc_pointer() -> ptr::null_mut())?;
         let pointer: *mut T = if pointer.is_null() { ptr::dangling_mut() } else { pointer.cast() }; // of nothing
         if !pointer.is_aligned() {
             let name = std::any::type_name::<T>();
@@ -114,7 +109,7 @@ impl<T: Element> Import<T> {
 
     /// What is known of it.
     pub fn info(&self) -> Result<ImportInfo> {
-        self.lease.info()
+        on!(self.symm_ipc_info() => ImportInfo)
     }
 
     /// Its address. Of device memory if it is [on a device](ImportInfo::backend).
@@ -124,7 +119,7 @@ impl<T: Element> Import<T> {
 
     /// The handle, for calls of [`symm_sys`]. It is valid while this value lives.
     pub fn as_raw(&self) -> *mut symm_ipc {
-        self.lease.raw.as_ptr()
+        self.lease.as_raw()
     }
 }
 

@@ -41,8 +41,7 @@ impl<T: Element> Memory<T> {
     /// # Errors
     /// `Cuda`.
     pub fn record_use(&self) -> Result<()> {
-        // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_memory_record_use(self.as_raw(), self.stream.as_raw()) })
+        on!(self.symm_memory_record_use(self.stream.as_raw()))
     }
 
     /// [`put`](Self::put), then [`signal`](Self::signal), in one call.
@@ -71,9 +70,7 @@ impl<T: Word> Memory<T> {
     /// As [`put`](Self::put).
     pub fn fill(&self, rank: usize, offset: usize, value: T, count: usize) -> Result<()> {
         let offset = bytes::<T>(offset)?;
-        let stream = self.stream.as_raw();
-        // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_fill32(self.as_raw(), index(rank), offset, value.bits(), count, stream) })
+        on!(self.symm_fill32(index(rank), offset, value.bits(), count, self.stream.as_raw()))
     }
 
     /// Stores one value at element `offset` of a rank's block, after everything that this rank wrote before. A local call.
@@ -82,9 +79,7 @@ impl<T: Word> Memory<T> {
     /// As [`put`](Self::put).
     pub fn write_value(&self, rank: usize, offset: usize, value: T) -> Result<()> {
         let offset = bytes::<T>(offset)?;
-        let stream = self.stream.as_raw();
-        // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_write_value32(self.as_raw(), index(rank), offset, value.bits(), stream) })
+        on!(self.symm_write_value32(index(rank), offset, value.bits(), self.stream.as_raw()))
     }
 }
 
@@ -98,8 +93,7 @@ impl Memory<u32> {
     pub fn wait_value(&self, offset: usize, compare: Compare, value: u32, timeout: impl Into<Timeout>) -> Result<()> {
         let (offset, options) = (bytes::<u32>(offset)?, timeout.into().options());
         let (compare, stream) = (compare.as_raw(), self.stream.as_raw());
-        // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_wait_value32(self.as_raw(), offset, compare, value, &options, stream) })
+        on!(self.symm_wait_value32(offset, compare, value, &options, stream))
     }
 }
 
@@ -111,8 +105,7 @@ impl Memory<u64> {
     /// As [`put`](Self::put).
     pub fn write_value(&self, rank: usize, offset: usize, value: u64) -> Result<()> {
         let (offset, stream) = (bytes::<u64>(offset)?, self.stream.as_raw());
-        // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_write_value64(self.as_raw(), index(rank), offset, value, stream) })
+        on!(self.symm_write_value64(index(rank), offset, value, stream))
     }
 
     /// Waits until element `offset` of this rank's own block compares so with `value`, as [`Memory::<u32>::wait_value`] does.
@@ -122,7 +115,6 @@ impl Memory<u64> {
     pub fn wait_value(&self, offset: usize, compare: Compare, value: u64, timeout: impl Into<Timeout>) -> Result<()> {
         let (offset, options) = (bytes::<u64>(offset)?, timeout.into().options());
         let (compare, stream) = (compare.as_raw(), self.stream.as_raw());
-        // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_wait_value64(self.as_raw(), offset, compare, value, &options, stream) })
+        on!(self.symm_wait_value64(offset, compare, value, &options, stream))
     }
 }

@@ -8,7 +8,7 @@ pub use rendezvous::Found;
 pub use signal::SignalWait;
 
 use crate::buffer::on_host;
-use crate::convert::{Feature, FromC, count, given, index};
+use crate::convert::{Feature, FromC, count, index};
 use crate::error::Result;
 use crate::group::Shared;
 use crate::handle::Handle;
@@ -132,9 +132,7 @@ impl<T: Element> Memory<T> {
     /// # Errors
     /// `InvalidArgument` for a rank out of range.
     pub fn pointer(&self, rank: usize) -> Result<*mut T> {
-        // SAFETY: the handle is alive.
-        given(ptr::null_mut(), |api, out| unsafe { api.symm_memory_pointer(self.as_raw(), index(rank), out) })
-            .map(|pointer| pointer.cast())
+        on!(self.symm_memory_pointer(index(rank)) -> ptr::null_mut()).map(|pointer| pointer.cast())
     }
 
     /// The address by which the multimem instructions of the device reach all ranks' blocks at once.
@@ -142,9 +140,7 @@ impl<T: Element> Memory<T> {
     /// # Errors
     /// `Unavailable` if there is none; the message says why.
     pub fn multicast_pointer(&self) -> Result<*mut T> {
-        // SAFETY: the handle is alive.
-        given(ptr::null_mut(), |api, out| unsafe { api.symm_memory_multicast_pointer(self.as_raw(), out) })
-            .map(|pointer| pointer.cast())
+        on!(self.symm_memory_multicast_pointer() -> ptr::null_mut()).map(|pointer| pointer.cast())
     }
 
     /// Whether it has a multicast address, then on all ranks, or why not.
@@ -202,7 +198,7 @@ impl<T: Element> Memory<T> {
     /// The handle, for calls of [`symm_sys`]. It is valid while this value, or another handle to the memory, lives.
     #[inline]
     pub fn as_raw(&self) -> *mut symm_memory {
-        self.inner.handle.as_ptr()
+        self.inner.handle.as_raw()
     }
 
     pub(crate) fn backend(&self) -> crate::Backend {

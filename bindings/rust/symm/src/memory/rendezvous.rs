@@ -2,7 +2,7 @@
 
 use super::{Inner, Memory};
 use crate::buffer::Buffer;
-use crate::convert::{count, filled, given};
+use crate::convert::{count, filled};
 use crate::error::{Error, Result, call, looked_up};
 use crate::group::number;
 use crate::handle::Handle;
@@ -67,11 +67,7 @@ impl Group {
 
     fn meet(&self, buffer: &Handle<symm_buffer>, tag: u64, channels: usize) -> Result<Handle<symm_memory>> {
         let options = sized!(symm_rendezvous_options_t: tag = tag, channels = number("channels", channels)?);
-        // SAFETY: both handles are alive.
-        let out =
-            given(ptr::null_mut(), |api, out| unsafe { api.symm_rendezvous(self.as_raw(), buffer.as_ptr(), &options, out) })?;
-        // SAFETY: a successful rendezvous gives one reference.
-        unsafe { Handle::new(out) }
+        on!(self.symm_rendezvous(buffer.as_raw(), &options) => Handle)
     }
 }
 
@@ -90,9 +86,8 @@ pub struct Found {
 impl<T: Element> Memory<T> {
     pub(crate) fn adopt(handle: Handle<symm_memory>, buffer: Option<Handle<symm_buffer>>, group: &Group) -> Result<Self> {
         // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
-        let info: sys::symm_memory_info_t = unsafe { filled(|api, out| api.symm_memory_info(handle.as_ptr(), out)) }?;
-        // SAFETY: the handle is alive.
-        let own = given(ptr::null_mut(), |api, out| unsafe { api.symm_memory_pointer(handle.as_ptr(), info.rank, out) })?;
+        let info: sys::symm_memory_info_t = unsafe { filled(|api, out| api.symm_memory_info(handle.as_raw(), out)) }?;
+        let own = on!(handle.symm_memory_pointer(info.rank) -> ptr::null_mut())?;
         let inner = Inner { handle, buffer, group: group.shared.clone(), info, own };
         Ok(Self { inner: Arc::new(inner), stream: group.stream.clone(), _type: PhantomData })
     }
@@ -108,8 +103,8 @@ impl<T: Element> Memory<T> {
         };
         let handle = group.meet(buffer, tag, 0)?;
         // SAFETY: the handle is alive; retain adds the reference that the second memory will own.
-        call(|api| unsafe { api.symm_buffer_retain(buffer.as_ptr()) })?;
+        call(|api| unsafe { api.symm_buffer_retain(buffer.as_raw()) })?;
         // SAFETY: the reference was added above.
-        Self::adopt(handle, Some(unsafe { Handle::new(buffer.as_ptr()) }?), group)
+        Self::adopt(handle, Some(unsafe { Handle::new(buffer.as_raw()) }?), group)
     }
 }

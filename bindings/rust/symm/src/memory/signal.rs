@@ -1,7 +1,7 @@
 //! Signals between ranks.
 
 use super::Memory;
-use crate::convert::{filled, given, index};
+use crate::convert::{filled, index};
 use crate::error::{Result, call};
 use crate::{Compare, Element, SignalOp, Timeout};
 use std::ffi::c_void;
@@ -40,9 +40,7 @@ impl<T: Element> Memory<T> {
     /// # Errors
     /// `InvalidArgument` for a rank or channel out of range; what revoked the group.
     pub fn signal(&self, rank: usize, channel: usize) -> Result<()> {
-        let stream = self.stream.as_raw();
-        // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_signal(self.as_raw(), index(rank), index(channel), stream) })
+        on!(self.symm_signal(index(rank), index(channel), self.stream.as_raw()))
     }
 
     /// Takes one signal from `rank` on `channel`, waiting for it if need be.
@@ -59,10 +57,7 @@ impl<T: Element> Memory<T> {
     /// # Errors
     /// As [`wait_signal`](Self::wait_signal).
     pub fn wait_signal_for(&self, rank: usize, channel: usize, timeout: impl Into<Timeout>) -> Result<()> {
-        let options = timeout.into().options();
-        let stream = self.stream.as_raw();
-        // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_wait_signal(self.as_raw(), index(rank), index(channel), &options, stream) })
+        on!(self.symm_wait_signal(index(rank), index(channel), &timeout.into().options(), self.stream.as_raw()))
     }
 
     /// Adds a value to the word of 64 bits that `rank` sees of this rank on `channel`, or sets it. Never waits.
@@ -71,8 +66,7 @@ impl<T: Element> Memory<T> {
     /// As [`signal`](Self::signal).
     pub fn signal_value(&self, rank: usize, channel: usize, op: SignalOp, value: u64) -> Result<()> {
         let (op, stream) = (op.as_raw(), self.stream.as_raw());
-        // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_signal_value(self.as_raw(), index(rank), index(channel), op, value, stream) })
+        on!(self.symm_signal_value(index(rank), index(channel), op, value, stream))
     }
 
     /// Waits until the word from `rank` on `channel` compares so with `value`, and takes nothing. On the host it returns the word as it
@@ -125,8 +119,7 @@ impl<T: Element> Memory<T> {
     /// # Errors
     /// As [`signal`](Self::signal).
     pub fn test_signal(&self, rank: usize, channel: usize) -> Result<u64> {
-        // SAFETY: the handle is alive.
-        given(0, |api, out| unsafe { api.symm_test_signal(self.as_raw(), index(rank), index(channel), out) })
+        on!(self.symm_test_signal(index(rank), index(channel)) -> 0)
     }
 
     /// The word from `rank` on `channel`. Never waits.
@@ -134,8 +127,7 @@ impl<T: Element> Memory<T> {
     /// # Errors
     /// As [`signal`](Self::signal).
     pub fn test_signal_value(&self, rank: usize, channel: usize) -> Result<u64> {
-        // SAFETY: the handle is alive.
-        given(0, |api, out| unsafe { api.symm_test_signal_value(self.as_raw(), index(rank), index(channel), out) })
+        on!(self.symm_test_signal_value(index(rank), index(channel)) -> 0)
     }
 
     /// The memory as kernels of your own see it: `symm::device::Memory` of `device.cuh`. `stop` is the device address of a word that ends
@@ -159,8 +151,6 @@ impl<T: Element> Memory<T> {
     /// # Errors
     /// `InvalidArgument` for a rank out of range.
     pub fn signal_pad(&self, rank: usize) -> Result<*mut u64> {
-        // SAFETY: the handle is alive.
-        given(ptr::null_mut(), |api, out| unsafe { api.symm_memory_signal_pad(self.as_raw(), index(rank), out) })
-            .map(|pad| pad.cast())
+        on!(self.symm_memory_signal_pad(index(rank)) -> ptr::null_mut()).map(|pad| pad.cast())
     }
 }
