@@ -1,6 +1,6 @@
 //! Sharing by tokens.
 
-use crate::ranks::{threads, unique};
+use crate::ranks::{refused, threads, unique};
 use std::time::Duration;
 use symm::ipc::{Import, ImportOptions, Token, collect, holders, import, stats};
 use symm::{Backend, Group, GroupConfig, Op, Status, Stream, Timeout};
@@ -45,12 +45,11 @@ fn what_was_shared_comes_back_when_nobody_holds_it() {
     assert!(stats().expect("a library").leased >= 1 && collect().expect("a library").blocks_in_limbo < 10);
     piece.order(&Stream::none()).expect("the host has no streams");
     piece.record_use(&Stream::none()).expect("the host has no streams");
-    let refused = shared.withdraw(Duration::from_millis(20)).expect_err("there is a lease");
-    assert_eq!(refused.error.status, Status::Timeout, "{refused}");
-    let error = import::<u32>(&token).expect_err("its tokens have ended all the same");
-    assert_eq!(error.status, Status::InvalidHandle, "{error}");
+    let held = shared.withdraw(Duration::from_millis(20)).expect_err("there is a lease");
+    assert_eq!(held.error.status, Status::Timeout, "{held}");
+    refused(import::<u32>(&token), Status::InvalidHandle, "");
     drop(piece);
-    let mut buffer = refused.shared.withdraw(Timeout::Group).expect("nobody holds it");
+    let mut buffer = held.shared.withdraw(Timeout::Group).expect("nobody holds it");
     buffer.as_mut_slice().expect("on the host")[0] = 1;
     let shared = buffer.share();
     let token = shared.span(1..2).expect("within").export().expect("a token");
@@ -62,19 +61,17 @@ fn what_was_shared_comes_back_when_nobody_holds_it() {
 fn what_is_no_token() {
     let shared = alone().alloc::<u64>(64).expect("a block").share();
     let token = shared.span(..).expect("all").export().expect("a token");
-    let error = import::<u64>(&Token::from(vec![7; 100])).expect_err("it is no token");
-    assert_eq!(error.status, Status::InvalidArgument, "{error}");
+    refused(import::<u64>(&Token::from(vec![7; 100])), Status::InvalidArgument, "");
     assert!(!format!("{token:?}").contains(", "), "its bytes do not go to logs: {token:?}");
     let nothing: Import<u64> = import(&shared.span(5..5).expect("within").export().expect("a token")).expect("of nothing");
     // SAFETY: there is nothing to write to.
     assert!(nothing.is_empty() && unsafe { nothing.local() }.expect("on the host").is_empty());
     let elsewhere = ImportOptions::new().directory("/nowhere\0");
-    assert_eq!(elsewhere.import::<u8>(&token).expect_err("a NUL").status, Status::InvalidArgument);
+    refused(elsewhere.import::<u8>(&token), Status::InvalidArgument, "NUL");
     // A piece that begins where no u64 can.
     let bytes = alone().alloc::<u8>(64).expect("a block").share();
     let odd = bytes.span(3..20).expect("within").export().expect("a token");
-    let error = import::<u64>(&odd).expect_err("it is not aligned");
-    assert!(error.status == Status::InvalidArgument && error.message.contains("byte 3"), "{error}");
+    refused(import::<u64>(&odd), Status::InvalidArgument, "byte 3");
     assert_eq!(import::<u8>(&odd).expect("bytes can be anywhere").len(), 17);
 }
 

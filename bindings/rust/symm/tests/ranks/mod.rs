@@ -52,6 +52,12 @@ pub fn processes(test: &str, size: usize, body: impl Fn(Group)) {
     processes_ending(test, size, body, |_, status| status.success());
 }
 
+/// It failed so, and said these words.
+pub fn refused<T: std::fmt::Debug>(result: symm::Result<T>, status: symm::Status, words: &str) {
+    let error = result.expect_err("it is refused");
+    assert!(error.status == status && error.message.contains(words), "{error}");
+}
+
 /// Waits for ranks, ends those that take too long, and panics with what they said unless all ended right.
 pub fn wait(mut ranks: Vec<Child>, right: impl Fn(usize, ExitStatus) -> bool) -> Vec<String> {
     let deadline = Instant::now() + 2 * PATIENCE;
