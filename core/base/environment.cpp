@@ -1,4 +1,5 @@
 #include "core/base/environment.hpp"
+#include <unistd.h>
 #include <charconv>
 #include <cstdlib>
 #include "core/base/error.hpp"
@@ -16,5 +17,17 @@ uint64_t milliseconds(Variable variable) {
   if (error != std::errc{} || stop != text.data() + text.size() || value == 0)
     throw Error(Status::invalid_argument, format("%s: '%s' is no number of milliseconds above 0", variable.name(), text.data()));
   return value;
+}
+
+VariablesKept::~VariablesKept() {
+  for (const std::string& name : names())
+    if (!before_.contains(name)) unsetenv(name.c_str());
+}
+
+std::set<std::string> VariablesKept::names() const {
+  std::set<std::string> found;
+  for (char** at = environ; at != nullptr && *at != nullptr; ++at)
+    if (const std::string_view entry = *at; entry.starts_with(prefix_)) found.emplace(entry.substr(0, entry.find('=')));
+  return found;
 }
 }  // namespace symm

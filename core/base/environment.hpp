@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <string>
 #include <string_view>
 
 namespace symm {
@@ -38,4 +40,17 @@ class Variable {
 const char* environment(Variable variable) noexcept;
 // Throws Error(invalid_argument) for what is no number above 0.
 uint64_t milliseconds(Variable variable);
+
+// Takes away variables whose names begin so that somebody else's library sets while this lives.
+class VariablesKept {
+ public:
+  explicit VariablesKept(std::string_view prefix) : prefix_(prefix), before_(names()) {}
+  ~VariablesKept();
+  VariablesKept(const VariablesKept&) = delete;
+  VariablesKept& operator=(const VariablesKept&) = delete;
+ private:
+  std::set<std::string> names() const;
+  const std::string_view prefix_;
+  const std::set<std::string> before_;
+};
 }  // namespace symm

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <signal.h>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -45,6 +46,24 @@ class Uncancelled {
   Uncancelled& operator=(const Uncancelled&) = delete;
  private:
   int before_ = 0;
+};
+
+// Puts back how signals are handled, which a library that is loaded meanwhile may change.
+class SignalsKept {
+ public:
+  SignalsKept() {
+    for (size_t number = 1; number < NSIG; ++number) sigaction(static_cast<int>(number), nullptr, &actions_[number]);
+    sigaltstack(nullptr, &stack_);
+  }
+  ~SignalsKept() {
+    for (size_t number = 1; number < NSIG; ++number) sigaction(static_cast<int>(number), &actions_[number], nullptr);
+    sigaltstack(&stack_, nullptr);
+  }
+  SignalsKept(const SignalsKept&) = delete;
+  SignalsKept& operator=(const SignalsKept&) = delete;
+ private:
+  std::array<struct sigaction, NSIG> actions_{};
+  stack_t stack_{};
 };
 
 // Runs `work`, which throws nothing, in a detached thread of that name (15 characters at most) that gets no signals but for what

@@ -5,6 +5,7 @@
 #include "core/base/process.hpp"
 #include "core/bootstrap/dir_store.hpp"
 #include "core/bootstrap/launch.hpp"
+#include "core/bootstrap/pmix.hpp"
 #include "core/bootstrap/tcp_store.hpp"
 
 namespace symm {
@@ -30,9 +31,22 @@ void take_ranks(const BootstrapConfig& config, const Launch& launch, BootstrapRe
     throw Error(Status::invalid_argument, format("%d ranks: at most %d are possible", result.size, kMostRanks));
 }
 
-void take_ranks_without_default(const BootstrapConfig& config, BootstrapResult& result) {
+// A PMIx server is asked where nothing else tells how many ranks there are, or, of ranks on several machines, where they meet.
+Launch launch_of_process(const BootstrapConfig& config, bool for_place, Deadline deadline) {
+  Launch launch = parse_environment(current_environment());
+  const bool whole = config.size == 0 || (config.size == launch.size && config.rank == launch.rank);
+  const bool homeless = for_place && whole && launch.several && launch.place.empty() && launch.directory.empty();
+  if (!launch.pmix || (launch.size != 0 && !homeless)) return launch;
+  const PmixJob job = pmix_job(launch.rank, launch.port, deadline);
+  launch.size = job.size;
+  launch.several = job.size != job.local_size;
+  if (launch.place.empty()) launch.place = job.place;
+  return launch;
+}
+
+void take_ranks_without_default(const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
   if (config.size > 0) return take_ranks(config, {}, result);
-  const Launch launch = parse_environment(current_environment());
+  const Launch launch = launch_of_process(config, false, deadline);
   if (launch.single()) {
     throw Error(Status::invalid_argument, config.url +
                                               " needs a rank and a size: give them in the configuration, or set SYMM_RANK and "
@@ -99,7 +113,7 @@ std::string job_of_group(int size) {
 }
 
 void bootstrap_by_environment(const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
-  const Launch launch = parse_environment(current_environment());
+  const Launch launch = launch_of_process(config, true, deadline);
   take_ranks(config, launch, result);
   result.description = "env:// (" + launch.source + ")";
   log::write(log::Level::info, "env://: rank %d of %d, by %s", result.rank, result.size, launch.source.c_str());
@@ -141,7 +155,7 @@ void bootstrap_by_environment(const BootstrapConfig& config, BootstrapResult& re
 void bootstrap_by_tcp(const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
   const std::string place = config.url.substr(kTcp.size());
   parse_tcp_place(place);
-  take_ranks_without_default(config, result);
+  take_ranks_without_default(config, result, deadline);
   const std::string job(environment("SYMM_JOB"));
   result.store = result.size == 1 ? open_alone() : open_by_tcp(place, config.name, job, result, deadline);
 }
@@ -150,7 +164,7 @@ void bootstrap_in_directory(const BootstrapConfig& config, BootstrapResult& resu
   const std::string path = config.url.substr(kDir.size());
   if (path.empty() || path[0] != '/')
     throw Error(Status::invalid_argument, "bootstrap is '" + config.url + "'; dir:// needs an absolute path, as in dir:///path");
-  take_ranks_without_default(config, result);
+  take_ranks_without_default(config, result, deadline);
   result.store =
       result.size == 1 ? open_alone() : open_directory(path, false, config.name, job_of_group(result.size), result, deadline);
 }
@@ -171,7 +185,7 @@ BootstrapResult bootstrap(const BootstrapConfig& config, Deadline deadline) {
   } else if (config.url.starts_with(kTcp)) {
     bootstrap_by_tcp(config, result, deadline);
   } else if (config.url.starts_with(kThread)) {
-    take_ranks_without_default(config, result);
+    take_ranks_without_default(config, result, deadline);
     const std::string place = config.url.substr(kThread.size()) + (config.name.empty() ? "" : "#" + config.name);
     result.store = open_thread_store(place, result.rank, result.size, deadline);
   } else {

@@ -1,11 +1,14 @@
 #include "core/bootstrap/launch.hpp"
 #include <sys/socket.h>
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <vector>
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"
+#include "core/bootstrap/store.hpp"
 
 namespace symm {
 namespace {
@@ -121,13 +124,43 @@ std::optional<Source> from_slurm(const Parser& parser) {
   return found;
 }
 
+// The first of "node[003-005,7]-ib,gpu1": of each pair of brackets, the digits that come first.
+std::string first_host(Variable name, const std::string& list) {
+  std::string host;
+  bool good = true;
+  size_t at = 0;
+  for (; good && at < list.size() && list[at] != ','; ++at) {
+    const bool ranges = list[at] == '[';
+    const size_t end = ranges ? list.find_first_of("-,]", at + 1) : at + 1;
+    const size_t close = ranges ? list.find(']', at) : at;
+    const std::string part = list.substr(at + ranges, end - at - ranges);
+    good = close != std::string::npos && !part.empty() && std::all_of(part.begin(), part.end(), [&](unsigned char letter) {
+      return std::isdigit(letter) != 0 ||
+             (!ranges && (std::isalpha(letter) != 0 || letter == '-' || letter == '.' || letter == '_'));
+    });
+    host += part;
+    at = close;
+  }
+  if (good && !host.empty()) return host;
+  throw Error(Status::invalid_argument,
+      format("%s is '%s'; it must be a list of hosts, as node[003-005,7],gpu1", name.name(), list.c_str()));
+}
+
 // Also where nobody starts ranks on several machines, these variables may be set.
-void look_for_several_machines(const Parser& parser, Launch& launch) {
-  launch.several = launch.local_size >= 0 && launch.local_size != launch.size;
-  if (!launch.several || !parser.has("MASTER_ADDR") || !(parser.has("SYMM_PORT") || parser.has("MASTER_PORT"))) return;
-  const int64_t port =
-      parser.has("SYMM_PORT") ? parser.number("SYMM_PORT", 1, UINT16_MAX) : parser.number("MASTER_PORT", 0, UINT16_MAX - 1) + 1;
-  launch.place = parser.text("MASTER_ADDR") + ":" + std::to_string(port);
+void look_for_several_machines(const Parser& parser, Launch& launch, bool by_slurm) {
+  launch.several = launch.size == 0 || (launch.local_size >= 0 && launch.local_size != launch.size);
+  if (!launch.several) return;
+  const bool chosen = parser.has("SYMM_PORT");
+  int64_t port = chosen ? parser.number("SYMM_PORT", 1, UINT16_MAX) : 0;
+  launch.port = static_cast<uint16_t>(port);
+  if (parser.has("MASTER_ADDR") && (chosen || parser.has("MASTER_PORT"))) {
+    if (!chosen) port = parser.number("MASTER_PORT", 0, UINT16_MAX - 1) + 1;
+    launch.place = parser.text("MASTER_ADDR") + ":" + std::to_string(port);
+  } else if (by_slurm && parser.has("SLURM_STEP_NODELIST")) {
+    const Variable step = parser.either("SLURM_STEP_ID", "SLURM_STEPID");
+    if (!chosen) port = 20'000 + (parser.number("SLURM_JOB_ID", 0, UINT32_MAX) + parser.number(step, 0, UINT32_MAX)) % 10'000;
+    launch.place = first_host("SLURM_STEP_NODELIST", parser.text("SLURM_STEP_NODELIST")) + ":" + std::to_string(port);
+  }
 }
 
 void compare(const Source& used, const Source& other) {
@@ -158,20 +191,27 @@ Launch parse_environment(const Environment& environment) {
   for (const Source& source : sources) several = several || source.launch.size > 1;
   if (several)
     std::erase_if(sources, [](const Source& source) { return source.launch.size == 1 && source.launch.source != "SYMM_*"; });
-  if (sources.empty()) {
-    Launch alone;
-    alone.source = "single process";
-    alone.directory = parser.text("SYMM_DIR");
-    return alone;
+  Launch launch;
+  launch.source = "single process";
+  const bool pmix = parser.has("PMIX_NAMESPACE") && parser.has("PMIX_RANK");
+  if (!sources.empty()) {
+    for (const Source& other : sources) compare(sources.front(), other);
+    launch = sources.front().launch;
+  } else if (pmix) {
+    launch.source = "PMIx";
+    launch.rank = static_cast<int>(parser.number("PMIX_RANK", 0, kMostRanks - 1));
+    launch.size = 0;
+    launch.job = "pmix-" + parser.text("PMIX_NAMESPACE");
   }
-  for (const Source& other : sources) compare(sources.front(), other);
-  Launch launch = sources.front().launch;
   launch.directory = parser.text("SYMM_DIR");
-  look_for_several_machines(parser, launch);
-  // srun may speak PMI-1 and says without being asked which step this is.
-  for (const Source& other : sources)
+  launch.pmix = pmix;
+  // srun may speak PMI-1 and says without being asked which step this is, and where.
+  for (const Source& other : sources) {
     if (launch.job.empty()) launch.job = other.launch.job;
-  if (parser.has("SYMM_JOB")) launch.job = "symm-" + parser.text("SYMM_JOB");
+    if (launch.local_size < 0) launch.local_size = other.launch.local_size;
+  }
+  look_for_several_machines(parser, launch, !sources.empty() && sources.back().launch.source == "Slurm");
+  if (parser.has("SYMM_JOB") && !launch.single()) launch.job = "symm-" + parser.text("SYMM_JOB");
   return launch;
 }
 

@@ -1,14 +1,16 @@
 // What the launcher says about this process, in the environment.
 //
 // Sources, the first that is present being used: SYMM_RANK and SYMM_SIZE; Open MPI; PMI (MPICH, Intel MPI, srun --mpi=pmi2);
-// torchrun; a task of a Slurm step; none, which means a single process. All that are present are parsed, and two that differ in
-// rank or size are refused, except where a launcher runs inside another one's job:
+// torchrun; a task of a Slurm step; a PMIx server (of PRRTE's prterun), which has to be asked for the size; none, which means a
+// single process. All that are present are parsed, and two that differ in rank or size are refused, except where a launcher runs
+// inside another one's job:
 //   - SLURM_* of a batch script or an allocation (salloc, sbatch) is not a step with tasks, and says nothing;
 //   - a source with one rank, other than SYMM_*, is the job around the launcher (srun -n 1 --pty, a torchrun with one worker) if
 //   another
 //     source has more ranks.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -19,14 +21,16 @@ Environment current_environment();
 
 struct Launch {
   int rank = 0;
-  int size = 1;
+  int size = 1;         // 0: PMIx knows
   int local_rank = -1;  // -1: not known
   int local_size = -1;
   std::string source;     // "Open MPI"; "single process"
   std::string job;        // of this launch on this machine, for one user; "" for a single process
   std::string directory;  // SYMM_DIR
-  bool several = false;   // machines
+  bool several = false;   // machines, as far as is known
+  uint16_t port = 0;      // SYMM_PORT, where there are several
   std::string place;      // "host:port" of rank 0, if they say; only where there are several
+  bool pmix = false;      // a server is there that may be asked
   int pmi_fd = -1;        // leads to the process manager
   bool single() const noexcept { return source == "single process"; }
 };

@@ -1,5 +1,4 @@
 #include <dlfcn.h>
-#include <signal.h>
 #include <cstring>
 #include <deque>
 #include <filesystem>
@@ -22,24 +21,6 @@ constexpr const char* kSoname = "libucp.so.0";
                                "; groups across machines need UCX 1.13 or newer: install libucx0 (Debian), ucx (RPM, conda) "
                                "or libucx-cu13 (pip), or name its libucp.so.0 in SYMM_UCX");
 }
-
-// Before 1.20, a library of UCX handles signals as soon as it is loaded.
-class SignalsKept {
- public:
-  SignalsKept() {
-    for (size_t number = 1; number < NSIG; ++number) sigaction(static_cast<int>(number), nullptr, &actions_[number]);
-    sigaltstack(nullptr, &stack_);
-  }
-  ~SignalsKept() {
-    for (size_t number = 1; number < NSIG; ++number) sigaction(static_cast<int>(number), &actions_[number], nullptr);
-    sigaltstack(&stack_, nullptr);
-  }
-  SignalsKept(const SignalsKept&) = delete;
-  SignalsKept& operator=(const SignalsKept&) = delete;
- private:
-  std::array<struct sigaction, NSIG> actions_{};
-  stack_t stack_{};
-};
 
 // UCX's wheel lies beside ours, in which this library is symm/lib/libsymm.so.0.
 std::string of_wheel() {
@@ -217,7 +198,7 @@ class UcxLink final : public Link {
 }  // namespace
 
 std::unique_ptr<Link> open_ucx(Sink& sink) {
-  const SignalsKept kept;
+  const process::SignalsKept kept;  // before 1.20, UCX handles some as soon as it is loaded
   return std::make_unique<UcxLink>(sink);
 }
 }  // namespace symm::engine

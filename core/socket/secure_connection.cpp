@@ -1,5 +1,7 @@
 #include "core/socket/secure_connection.hpp"
 #include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -41,6 +43,12 @@ PeerFd tcp_socket(int family) {
   return fd ? PeerFd(std::move(fd)) : PeerFd();
 }
 
+std::string in_numbers(const sockaddr* address) {
+  char text[NI_MAXHOST] = "";
+  const socklen_t size = address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  return getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0 ? text : "";
+}
+
 void set(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof value); }
 
 void forget(std::atomic<uint64_t>& watching) noexcept {
@@ -57,12 +65,44 @@ std::string host_name() {
 std::string own_address(int socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  char text[NI_MAXHOST];
-  if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-      getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0)
-    return {};
-  const std::string name = text;
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
+  const std::string name = in_numbers(reinterpret_cast<const sockaddr*>(&address));
   return name.starts_with("::ffff:") ? name.substr(7) : name;
+}
+
+std::string outside_address() {
+  try {
+    const Addresses named = addresses_of(host_name(), 0);
+    for (const addrinfo* at = named.get(); at != nullptr; at = at->ai_next)
+      if (!is_loopback(at->ai_addr)) return in_numbers(at->ai_addr);
+  } catch (const Error&) {}  // a name of its own
+  ifaddrs* found = nullptr;
+  getifaddrs(&found);
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> interfaces(found, freeifaddrs);
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const ifaddrs* at = interfaces.get(); at != nullptr; at = at->ifa_next) {
+      if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != family || (at->ifa_flags & IFF_UP) == 0) continue;
+      std::string address = in_numbers(at->ifa_addr);
+      if (!is_loopback(at->ifa_addr) && address.find('%') == std::string::npos) return address;  // that of a link has its name
+    }
+  }
+  throw Error(Status::unavailable, host_name() + " has no address but that of its loopback: set MASTER_ADDR and SYMM_PORT");
+}
+
+uint16_t hold_free_port() {
+  for (const int family : {AF_INET6, AF_INET}) {
+    PeerFd socket = tcp_socket(family);
+    set(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);  // for who listens there
+    sockaddr_in6 address{};                          // of either family, the port lies alike
+    address.sin6_family = static_cast<sa_family_t>(family);
+    socklen_t size = sizeof address;
+    if (bind(socket.get(), reinterpret_cast<sockaddr*>(&address), size) != 0) continue;
+    getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
+    static PeerFd& held = *new PeerFd;
+    held = std::move(socket);
+    return ntohs(address.sin6_port);
+  }
+  throw system_error(errno, "bind", "a free port");
 }
 
 PeerFd dial_tcp(const std::string& host, uint16_t port, unsigned attempt) {
@@ -323,7 +363,8 @@ class SecureListener::Stranger final : public SecureConnection::Receiver, public
 SecureListener::SecureListener(const std::string& host, uint16_t port, const Secret& secret, uint64_t silence_ms, Admit admit)
     : secret_(secret), silence_ms_(silence_ms), admit_(std::move(admit)), generation_(process::fork_generation()) {
   Addresses all = addresses_of(host, port);
-  if (!is_loopback(all->ai_addr)) all = addresses_of({}, port);
+  const bool own_name = host == host_name() && host != "localhost";
+  if (own_name || !is_loopback(all->ai_addr)) all = addresses_of({}, port);
   int error = EADDRNOTAVAIL;
   for (const int family : {AF_INET6, AF_INET}) {  // the first takes both, where there is one
     for (const addrinfo* at = all.get(); at != nullptr; at = at->ai_next) {

@@ -36,7 +36,10 @@ int main(int argc, char** argv) {
   const std::string url = argc > 1 ? argv[1] : "env://";
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 3;
   try {
+    const std::string before = support::variables_and_handlers();
     symm::BootstrapResult meeting = exchange(url, rounds);
+    if (support::variables_and_handlers() != before)
+      throw symm::Error(symm::Status::internal, "other variables or handlers of signals");
     if (argc > 3) {
       void* const mpi = dlopen(argv[3], RTLD_NOW | RTLD_GLOBAL);
       if (mpi == nullptr) throw symm::Error(symm::Status::unavailable, dlerror());

@@ -145,4 +145,22 @@ TEST(Environment, RanksOnSeveralMachinesMeetAtRankZero) {
   expect_refusal(both(both(torchrun(1, 4), {{"LOCAL_WORLD_SIZE", "2"}, {"SYMM_PORT", "x"}}), {{"MASTER_ADDR", "a"}}),
       Status::invalid_argument, {"SYMM_PORT", "'x'"});
 }
+
+TEST(Environment, ASlurmStepMeetsAtItsFirstMachine) {
+  const auto on = [](const std::string& nodes) {
+    return both(slurm(1, 4), {{"SLURM_NNODES", "2"}, {"SLURM_STEP_NODELIST", nodes}});
+  };
+  const std::pair<const char*, const char*> lists[] = {{"a", "a"}, {"node7,b", "node7"}, {"node[003-005,7],gpu1", "node003"},
+      {"n[7,1-2]", "n7"}, {"n[9]", "n9"}, {"r[0-1]n[12-13]-ib.x_y,z", "r0n12-ib.x_y"}};
+  for (const auto& [list, host] : lists) EXPECT_EQ(parse_environment(on(list)).place, host + std::string(":20080")) << list;
+  for (const char* bad : {",a", "n[", "n[]", "n[1", "n[a-b]", "n[-1]", "n]1", "a b", "n[[1]]", "a:1"})
+    expect_refusal(on(bad), Status::invalid_argument, {"SLURM_STEP_NODELIST is '" + std::string(bad) + "'", "list of hosts"});
+  EXPECT_EQ(parse_environment(both(on("a,b"), {{"SYMM_PORT", "7"}})).place, "a:7");
+  EXPECT_EQ(parse_environment(both(on("a,b"), {{"MASTER_ADDR", "c"}, {"MASTER_PORT", "7"}})).place, "c:8");
+  EXPECT_EQ(parse_environment(both(on("a,b"), {{"MASTER_ADDR", "c"}})).place, "a:20080");                  // has no port
+  EXPECT_EQ(parse_environment(both(on("a,b"), {{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}})).place, "a:20080");  // srun --mpi=pmi2
+  EXPECT_EQ(parse_environment(both(on("a"), {{"SLURM_NNODES", "1"}})).place, "");
+  expect_refusal(both(on("a,b"), {{"SLURM_JOB_ID", "x"}}), Status::invalid_argument, {"SLURM_JOB_ID", "'x'"});
+  expect_refusal(both(on("a,b"), {{"SYMM_PORT", "70000"}}), Status::invalid_argument, {"SYMM_PORT", "'70000'"});
+}
 }  // namespace

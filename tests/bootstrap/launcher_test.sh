@@ -1,6 +1,6 @@
 #!/bin/sh
-# Ranks of a real launcher find each other: launcher_test.sh openmpi|hydra path/to/exchange [sanitizer]
-# Exits with 77 and a reason if the launcher is not installed.
+# Ranks of a real launcher find each other: launcher_test.sh openmpi|hydra|pmix path/to/exchange [sanitizer]
+# Exits with 77 and a reason if the launcher is not installed. pmix: Open MPI on two pretended machines.
 set -eu
 launcher=$1 exchange=$2 sanitizer=${3-}
 
@@ -11,16 +11,34 @@ for name in $(env | sed -nE 's/^((SLURM|SYMM|PMI|PMIX|OMPI|TORCHELASTIC)_[A-Za-z
   unset "$name"
 done
 
-runtime=$(mktemp -d)
+runtime=$(mktemp -d -p "$(dirname "$exchange")")
 trap 'rm -rf "$runtime"' EXIT
 export XDG_RUNTIME_DIR="$runtime"
+machines=$(cd "$(dirname "$0")/../machines" && pwd)/machines
+job=symmp$$
+export SYMM_PMIX=
 
 case $launcher in
   openmpi)
     command -v mpirun.openmpi >/dev/null || skip "mpirun.openmpi is not installed"
     # As root Open MPI wants to be told twice.
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export SYMM_PMIX=/nowhere # which one machine does not ask
     start="mpirun.openmpi --oversubscribe -n" by="Open MPI" library=libmpi.so.40 ;;
+  pmix)
+    command -v mpirun.openmpi >/dev/null || skip "mpirun.openmpi is not installed"
+    ldconfig -p | grep -q libpmix.so.2 || skip "libpmix.so.2 is not installed"
+    [ -z "$sanitizer" ] || skip "PMIx was not built for the $sanitizer sanitizer"
+    trap '"$machines" down $job; rm -rf "$runtime"' EXIT
+    "$machines" up $job 2 || { [ -z "${CI-}" ] || exit 1; skip "no network namespaces"; }
+    # shellcheck disable=SC2016 # for the agent
+    printf '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nhost=$1; shift\nexec %s on %s "$host" sh -c "$*"\n' \
+      "$machines" $job >"$runtime/agent"
+    chmod +x "$runtime/agent"
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    start="$machines on $job 10.77.0.10 mpirun.openmpi --oversubscribe --host 10.77.0.10:2,10.77.0.11:2 -x SYMM_PMIX -x SYMM_SECRET_FILE=$runtime/secret
+      --mca plm_rsh_agent $runtime/agent --mca btl tcp,self --mca btl_tcp_if_include 10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24 -n"
+    by="Open MPI" library=libmpi.so.40 ;;
   hydra)
     command -v mpiexec.hydra >/dev/null || skip "mpiexec.hydra is not installed"
     start="mpiexec.hydra -n" by="PMI" library=libmpich.so.12 ;;
@@ -43,6 +61,12 @@ expect_ranks() {
   done
 }
 
+if [ "$launcher" = pmix ]; then
+  for library_of in "/nowhere no PMIx" "libm.so.6 has no PMIx_Get_version"; do
+    SYMM_PMIX=${library_of%% *} $start 4 "$exchange" >"$runtime/out" 2>&1 && exit 1
+    grep -Eq "unavailable: .*${library_of#* }.*MASTER_ADDR and SYMM_PORT" "$runtime/out" || { cat "$runtime/out"; exit 1; }
+  done
+fi
 expect_ranks 2 "$exchange" env://
 expect_ranks 4 "$exchange" env:// 10
 expect_ranks 8 "$exchange" env:// 1
@@ -61,4 +85,4 @@ else
   echo "without $library: the part with MPI in the same process was left out"
 fi
 
-[ -z "$(ls "$runtime/symm")" ] || { ls -R "$runtime/symm"; echo "left behind"; exit 1; }
+[ "$launcher" = pmix ] || [ -z "$(ls "$runtime/symm")" ] || { ls -R "$runtime/symm"; echo "left behind"; exit 1; }

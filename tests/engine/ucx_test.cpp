@@ -81,21 +81,7 @@ TEST_F(Ucx, MessagesAndAnswersOfAllSizesArriveWholeAndInOrder) {
 // Where they are not UCX's to change. In a process of its own, in which UCX is not loaded yet.
 TEST_F(Ucx, LeavesSignalsEnvironmentAndOutputAlone) {
   Process alone([&]() -> std::string {
-    const auto variables = [] {
-      std::string all;
-      for (char** entry = environ; *entry != nullptr; ++entry) all += std::string(*entry) + "\n";
-      return all;
-    };
-    const auto handlers = [] {
-      std::vector<void*> all;
-      for (int number = 1; number < NSIG; ++number) {
-        struct sigaction action {};
-        sigaction(number, nullptr, &action);
-        all.push_back(reinterpret_cast<void*>(action.sa_handler));
-      }
-      return all;
-    };
-    const auto before = std::pair(variables(), handlers());
+    const std::string before = variables_and_handlers();
     FILE* const written = tmpfile();
     dup2(fileno(written), 1), dup2(fileno(written), 2);
     if (!open(0) || !open(1)) return without;
@@ -104,7 +90,7 @@ TEST_F(Ucx, LeavesSignalsEnvironmentAndOutputAlone) {
     one.send(1, {.kind = 1}, one.memory);
     if (!two.await(1)) return "nothing came";
     one.post->cut(1);
-    if (std::pair(variables(), handlers()) != before) return "other variables or handlers of signals";
+    if (variables_and_handlers() != before) return "other variables or handlers of signals";
     return "wrote " + std::to_string(lseek(fileno(written), 0, SEEK_END));
   });
   const std::string said = alone.result();

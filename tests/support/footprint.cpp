@@ -70,4 +70,15 @@ void expect_empty(const std::string& directory) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
     ADD_FAILURE() << "left behind: " << entry.path();
 }
+
+std::string variables_and_handlers() {
+  std::string all;
+  for (char** entry = environ; *entry != nullptr; ++entry) all += std::string(*entry) + "\n";
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction action {};
+    sigaction(number, nullptr, &action);
+    all += std::to_string(reinterpret_cast<uintptr_t>(action.sa_handler)) + " ";
+  }
+  return all;
+}
 }  // namespace support

@@ -39,4 +39,6 @@ class TemporaryDirectory {
 std::vector<std::string> entries(const std::string& directory);  // sorted
 // Nothing is left of what ranks put there.
 void expect_empty(const std::string& directory);
+// What is not ours to change: the environment, and how signals are handled.
+std::string variables_and_handlers();
 }  // namespace support

@@ -1,0 +1,132 @@
+#include "core/bootstrap/pmix.hpp"
+#include <dlfcn.h>
+#include <cstdlib>
+#include <cstring>
+#include "core/base/environment.hpp"
+#include "core/base/per_process.hpp"
+#include "core/bootstrap/pmix_api.hpp"
+#include "core/socket/secure_connection.hpp"
+
+namespace symm {
+namespace {
+using namespace pmix;
+constexpr const char* kSoname = "libpmix.so.2";
+constexpr const char* kKey = "symm.place";
+
+[[noreturn]] void unavailable(const std::string& what) {
+  throw Error(Status::unavailable, what +
+                                       "; it would say where rank 0 is: install libpmix2 (Debian) or pmix (RPM), or name its "
+                                       "libpmix.so.2 in SYMM_PMIX, or set MASTER_ADDR and SYMM_PORT");
+}
+
+struct Library {
+#define SYMM_PMIX_POINTER(call, result, parameters) result(*call) parameters = nullptr;  // NOLINT(bugprone-macro-parentheses)
+  SYMM_PMIX_CALLS(SYMM_PMIX_POINTER)
+#undef SYMM_PMIX_POINTER
+  Library() {
+    void* found = dlopen(kSoname, RTLD_NOW | RTLD_NOLOAD);  // a process has one copy of it
+    const std::string named = environment("SYMM_PMIX");
+    if (found == nullptr) found = dlopen(named.empty() ? kSoname : named.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (found == nullptr) unavailable(std::string("no PMIx: ") + dlerror());
+    const auto version = reinterpret_cast<const char* (*)()>(dlsym(found, "PMIx_Get_version"));
+    if (version == nullptr) unavailable("libpmix.so.2 has no PMIx_Get_version");
+    const std::string text = version();
+    const size_t digit = text.find_first_of("0123456789");
+    if (digit == std::string::npos || std::atoi(text.c_str() + digit) < 3)
+      unavailable("libpmix.so.2 is older than version 3: " + text);
+#define SYMM_PMIX_FIND(call, result, parameters)                            \
+  this->call = reinterpret_cast<decltype(this->call)>(dlsym(found, #call)); \
+  if (this->call == nullptr) unavailable(text + " has no " #call);
+    SYMM_PMIX_CALLS(SYMM_PMIX_FIND)
+#undef SYMM_PMIX_FIND
+  }
+
+  void require(Code code, const char* call) const {
+    if (code != 0) unavailable(format("PMIx: %s: %s", call, PMIx_Error_string(code)));
+  }
+  std::unique_ptr<Value, void (*)(void*)> get(const Process& process, const char* key, uint16_t type) const {
+    Value* value = nullptr;
+    require(PMIx_Get(&process, key, nullptr, 0, &value), key);
+    std::unique_ptr<Value, void (*)(void*)> held(value, std::free);
+    if (value->type != type) unavailable(format("PMIx: %s has another type", key));
+    return held;
+  }
+};
+
+struct Farewell {
+  Code (*finalize)(const Info*, size_t);
+  uint32_t generation = process::fork_generation();
+  ~Farewell() {
+    if (generation == process::fork_generation()) finalize(nullptr, 0);
+  }
+};
+
+PmixJob talk(int rank, uint16_t port) {
+  const process::SignalsKept signals;
+  const VariablesKept variables("PMIX_");  // some are set for an MPI library, which does that itself
+  const Library& library = *new Library;   // for good
+  const bool by_another = library.PMIx_Initialized() != 0;
+  Process self;
+  library.require(library.PMIx_Init(&self, nullptr, 0), "PMIx_Init");
+  std::unique_ptr<Farewell> now;
+  if (by_another) now.reset(new Farewell{library.PMIx_Finalize});
+  else static const Farewell as_process_exits{library.PMIx_Finalize};
+  Process all = self;
+  all.rank = kAllRanks;
+  PmixJob job;
+  job.size = static_cast<int>(library.get(all, "pmix.job.size", kNumber)->number);
+  job.local_size = static_cast<int>(library.get(all, "pmix.local.size", kNumber)->number);
+  if (static_cast<int64_t>(self.rank) != rank)
+    throw Error(Status::mismatch,
+        format("this process is rank %d, but rank %u for PMIx: set MASTER_ADDR and SYMM_PORT", rank, self.rank));
+  if (job.local_size != job.size) {
+    if (rank == 0) {
+      const std::string place = outside_address() + ":" + std::to_string(port != 0 ? port : hold_free_port());
+      Value value{.type = kText, .text = place.c_str()};
+      library.require(library.PMIx_Put(kToAll, kKey, &value), "PMIx_Put");
+      library.require(library.PMIx_Commit(), "PMIx_Commit");
+    }
+    Info collect;
+    std::strcpy(collect.key, "pmix.collect");
+    collect.value = {.type = kBool, .flag = true};
+    library.require(library.PMIx_Fence(&all, 1, &collect, 1), "PMIx_Fence");
+    self.rank = 0;
+    job.place = library.get(self, kKey, kText)->text;  // which stays
+  }
+  return job;
+}
+
+struct Talk {  // by a thread of its own, since nothing that PMIx does has a deadline
+  bool started = false;
+  uint32_t generation = process::fork_generation();
+  Word ended{0};
+  PmixJob job;
+  std::optional<Failure> failure;
+};
+}  // namespace
+
+PmixJob pmix_job(int rank, uint16_t port, Deadline deadline) {
+  static Talk& here = *new Talk;  // never destroyed: its thread may outlive main()
+  if (const std::lock_guard lock(process::lock_against_fork()); !here.started) {
+    process::start_thread("symm-pmix", [rank, port] {
+      try {
+        here.job = talk(rank, port);
+      } catch (const Error& error) { here.failure = error.failure(); } catch (const std::exception& error) {
+        here.failure = Failure{Status::internal, -1, 0, error.what()};
+      }
+      here.ended = 1;
+      wake_all(here.ended);
+    });
+    here.started = true;
+  }
+  if (here.ended.load() == 0 && here.generation != process::fork_generation())
+    throw Error(Status::unavailable, "PMIx was asked before this process was forked, and does not answer in the child");
+  while (here.ended.load() == 0) {
+    if (deadline.expired())
+      throw Error(Status::timeout, "PMIx did not say where rank 0 is before the deadline: have all ranks of the job come?");
+    sleep_while(here.ended, 0, nullptr, 0, deadline);
+  }
+  if (here.failure) throw Error(*here.failure);
+  return here.job;
+}
+}  // namespace symm
