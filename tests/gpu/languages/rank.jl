@@ -2,7 +2,7 @@
 # writes its part, puts some of it into its neighbour's block and signals it, all-reduces, compares every bit with a computation on the host, and
 # hands its block to the next rank by a token. `run` starts it.
 using LibSymm
-include(joinpath(@__DIR__, "..", "..", "..", "bindings", "julia", "LibSymm.jl", "test", "driver.jl"))
+include("driver.jl")
 
 const FLOATS = 131072        # the first half of a block of 1 MiB
 const HALF = 4 * FLOATS      # where the second half begins, in bytes
@@ -40,6 +40,25 @@ function pass_on_by_token(memory, stream, right, left, device)
     return size
 end
 
+"""What no other rank needs to do as well."""
+function own_calls(memory, stream, left)
+    private = device_memory(4096)
+    get!(Span{UInt8}(private, 4096), memory, left; stream=UInt(stream))
+    check(same_bits(from_device(Float32, private, 1024, stream), values(left, 1024)), "what was got from the neighbour")
+    words = HALF + 4PUT
+    fill!(memory, 0x01020304, memory.rank; offset=words, count=1000, stream=stream)
+    write_value!(memory, 0x05060708, memory.rank; offset=words + 4000, stream=stream)
+    check(from_device(UInt32, pointer(memory) + words, 1001, stream) == [fill(0x01020304, 1000); 0x05060708], "words")
+    found = LibSymm.find(memory.group, pointer(memory) + 100)
+    check((found.rank, found.offset) == (memory.rank, 100), "the place of an address")
+    why = try
+        signal!(memory, 99; stream=stream)
+    catch e
+        e
+    end
+    check(why isa SymmError && why.status == LibSymm.SYMM_ERR_INVALID_ARGUMENT && occursin("99", why.message), "a signal to rank 99")
+end
+
 function main()
     group = Group(backend=:cuda, overlapping_devices=true)  # where there are fewer GPUs than ranks
     rank, right, left = group.rank, mod(group.rank + 1, group.size), mod(group.rank - 1, group.size)
@@ -58,6 +77,7 @@ function main()
     allreduce!(Span{Float32}(reduced, REDUCED), Span{Float32}(at, REDUCED), +, group; stream=stream)
     check(same_bits(from_device(Float32, reduced, REDUCED, stream), sums(group.size, REDUCED)), "the all-reduce")
 
+    own_calls(memory, stream, left)
     token = pass_on_by_token(memory, stream, right, left, device)
     finish(stream)
     finalize_group(group)
