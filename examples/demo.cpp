@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <chrono>
 #include <cstdio>
 #include <stdexcept>
 #include <string>
@@ -12,8 +11,7 @@
 #include <vector>
 
 namespace {
-constexpr size_t kLargest = size_t{4} << 20;  // bytes of heap
-constexpr int kChannel = 1;
+constexpr size_t kHeap = size_t{4} << 20;  // bytes of heap
 
 void expect(bool right, const char* what) {
   if (!right) throw std::runtime_error(std::string("wrong result: ") + what);
@@ -135,44 +133,6 @@ void fit(const symm::Group& group, const symm::Memory& memory) {
   expect(last_error < 0.01F * first_error, "the fit did not converge");
 }
 
-// ---- latencies; `symm bench` measures more thoroughly -------------------------------------------------
-
-// Microseconds of what `call` does, which gets the number of the iteration and returns when it began: each time of the slowest
-// rank, then the median.
-template <class Call> double median_of_slowest(const symm::Group& group, size_t iterations, const Call& call) {
-  using Clock = std::chrono::steady_clock;
-  std::vector<double> times(iterations);
-  for (size_t i = 0; i < iterations; ++i) {
-    const Clock::time_point start = call(i);
-    times[i] = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-  }
-  group.allreduce(times, times, SYMM_OP_MAX);
-  std::sort(times.begin(), times.end());
-  return times[iterations / 2];
-}
-
-double time_allreduce(const symm::Group& group, symm::Span<float> values) {
-  const auto ranks = static_cast<size_t>(group.size());
-  size_t done = 0;
-  const auto check = [&] {
-    if (done == 0) return;
-    const size_t sum = ranks * (ranks + 1) / 2 + ranks * (done - 1);
-    for (const float value : values) expect(value == static_cast<float>(sum), "an all-reduce of the latency table");
-  };
-  const double time = median_of_slowest(group, values.size_bytes() > size_t{1} << 18 ? 20 : 200, [&](size_t i) {
-    check();
-    // As a program does that has just computed its input.
-    for (float& value : values) value = static_cast<float>(static_cast<size_t>(group.rank()) + 1 + i);
-    group.barrier();
-    const auto start = std::chrono::steady_clock::now();
-    group.allreduce(values, values, SYMM_OP_SUM);
-    done = i + 1;
-    return start;
-  });
-  check();
-  return time;
-}
-
 uint64_t fnv1a(symm::Span<const float> values) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const float value : values) hash = (hash ^ std::bit_cast<uint32_t>(value)) * 0x100000001b3;
@@ -197,42 +157,6 @@ void same_bits(const symm::Group& group, const symm::Memory& memory) {
   }
 }
 
-// Rank 0 writes a word to rank 1 and signals, rank 1 answers in kind.
-double time_round_trip(const symm::Group& group, const symm::Memory& memory) {
-  const int rank = group.rank();
-  const volatile uint32_t& arrived = memory.span<volatile uint32_t>()[0];
-  return median_of_slowest(group, 200, [&](size_t i) {
-    const auto start = std::chrono::steady_clock::now();
-    if (rank > 1) return start;
-    const uint32_t word[] = {static_cast<uint32_t>(2 * i) + static_cast<uint32_t>(rank)};
-    if (rank == 0) memory.put_signal(1, 0, word, kChannel);
-    memory.wait_signal(1 - rank, kChannel);
-    expect(arrived == 2 * i + 1 - static_cast<size_t>(rank), "a word of the round trip");
-    if (rank == 1) memory.put_signal(0, 0, word, kChannel);
-    return rank == 0 ? start : std::chrono::steady_clock::now();
-  });
-}
-
-void latencies(const symm::Group& group, const symm::Memory& memory) {
-  const bool speaks = group.rank() == 0;
-  const double factor = 2.0 * (group.size() - 1) / group.size();  // bus bandwidth, as nccl-tests counts it
-  if (speaks) std::printf("all-reduce f32     time (us)   busbw (GB/s)\n");
-  for (size_t bytes = 8; bytes <= kLargest; bytes *= bytes < 1024 ? 8 : 4) {
-    const double time = time_allreduce(group, memory.span<float>().subspan(0, bytes / sizeof(float)));
-    if (speaks) std::printf("%10zu B %17.2f %14.3f\n", bytes, time, static_cast<double>(bytes) * factor / time / 1e3);
-  }
-  const double barrier = median_of_slowest(group, 200, [&](size_t) {
-    const auto start = std::chrono::steady_clock::now();
-    group.barrier();
-    return start;
-  });
-  if (speaks) std::printf("barrier      %16.2f\n", barrier);
-  if (group.size() < 2) return;
-  group.barrier();
-  const double trip = time_round_trip(group, memory);
-  if (speaks) std::printf("put with signal, %12.2f\n  there and back\n", trip);
-}
-
 void demo() {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_HOST;
@@ -247,8 +171,8 @@ void demo() {
       "rank %d of %d is process %d, found by %s\n", rank, group.size(), static_cast<int>(getpid()), group.info().bootstrap);
 
   step(group, "The symmetric heap");
-  const auto memory = group.rendezvous(group.allocate(kLargest));
-  std::printf("rank %d brought %zu MiB at %p and sees the blocks of all %d ranks\n", rank, kLargest >> 20,
+  const auto memory = group.rendezvous(group.allocate(kHeap));
+  std::printf("rank %d brought %zu MiB at %p and sees the blocks of all %d ranks\n", rank, kHeap >> 20,
       static_cast<void*>(memory.span().data()), group.size());
 
   step(group, "Writing into each other's memory, with signals");
@@ -259,9 +183,6 @@ void demo() {
 
   step(group, "The same bits from every algorithm (hash of the results)");
   same_bits(group, memory);
-
-  step(group, "Latencies (time of the slowest rank, median)");
-  latencies(group, memory);
   group.finalize();
 }
 }  // namespace
