@@ -1,17 +1,10 @@
-// What issuing an all-reduce takes on the host, from C: ranks are processes, one for each GPU, and bursts of calls are issued on
-// a stream without waiting for it. Microseconds: the median and the 99th percentile of single calls, the median of what a call of
-// a burst takes with all around it, and what a call takes until the stream has done the burst; the slowest rank of each.
-//   host_time <ranks> [<results.json>]
-#include <dlfcn.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <algorithm>
+// What issuing an all-reduce takes on the host, from C: one of the ranks that the script beside it starts, one for each GPU.
+// Bursts of calls are issued on a stream without waiting for it. Microseconds: the median and the 99th percentile of single
+// calls, the median of what a call of a burst takes with all around it, and what a call takes until the stream has done the
+// burst; the slowest rank of each. Rank 0 prints them, and writes them to a file of JSON if one is named.
 #include <array>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 #include <string>
@@ -38,18 +31,6 @@ double microseconds(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double, std::micro>(to - from).count();
 }
 
-// The stream's maker has made the context current.
-void* ordinary_memory(size_t bytes) {
-  void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) throw std::runtime_error("libcuda.so.1 cannot be loaded");
-  const auto allocate = reinterpret_cast<int (*)(unsigned long long*, size_t)>(::dlsym(library, "cuMemAlloc_v2"));
-  if (allocate == nullptr) throw std::runtime_error("libcuda.so.1 has no cuMemAlloc_v2");
-  unsigned long long address = 0;
-  if (const int result = allocate(&address, bytes); result != 0)
-    throw std::runtime_error("cuMemAlloc: CUDA error " + std::to_string(result));
-  return reinterpret_cast<void*>(address);
-}
-
 Times measure(const symm::Group& group, const symm::tool::Stream& stream, void* data, size_t bytes) {
   std::vector<double> calls;
   std::vector<double> bursts;
@@ -74,50 +55,22 @@ Times measure(const symm::Group& group, const symm::tool::Stream& stream, void* 
   return {quantile(calls, 0.5), quantile(calls, 0.99), quantile(bursts, 0.5), quantile(done, 0.5)};
 }
 
-void run_rank(int rank, int size, const std::string& directory, Times* results) {
-  const symm::tool::Stream stream(rank);
-  const std::string bootstrap = "dir://" + directory;
+symm::Group create(symm_backend_t backend, int device, const char* name) {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-  config.rank = rank;
-  config.size = size;
-  config.backend = SYMM_BACKEND_CUDA;
-  config.device = rank;
-  config.bootstrap = bootstrap.c_str();
+  config.backend = backend;
+  config.device = device;
   config.create_timeout_ms = 60000;
   config.timeout_ms = 10000;
-  config.name = "host_time";
-  const auto group = symm::Group::create(config);
-  const auto memory = group.rendezvous(group.allocate(kSizes.back()));
-  void* const symmetric = memory.span().data();
-  void* const ordinary = ordinary_memory(kSizes.back());
-  for (int i = 0; i < 10; ++i) measure(group, stream, ordinary, kSizes.front());  // processors wake up
-  for (void* data : {symmetric, ordinary})
-    for (const size_t bytes : kSizes) *results++ = measure(group, stream, data, bytes);
-  stream.synchronize();
-  group.finalize();
+  config.name = name;
+  return symm::Group::create(config);
 }
 
-int rank_main(int rank, int size, const std::string& directory, Times* results) {
-  try {
-    run_rank(rank, size, directory, results);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "host_time: rank %d: %s\n", rank, error.what());
-    return 1;
-  }
-  return 0;
-}
-
-void print(const Times* all, int size, const char* json) {
+void print(const std::array<Times, kCases>& all, int size, const char* json) {
   std::string rows;
   std::printf(
       "| memory | bytes | call, median | call, 99th percentile | call in a burst | until done |\n|---|---|---|---|---|---|\n");
   for (size_t i = 0; i < kCases; ++i) {
-    Times slowest{};
-    for (int rank = 0; rank < size; ++rank) {
-      const Times& times = all[static_cast<size_t>(rank) * kCases + i];
-      slowest = {std::max(slowest.median, times.median), std::max(slowest.high, times.high), std::max(slowest.burst, times.burst),
-          std::max(slowest.done, times.done)};
-    }
+    const Times& slowest = all[i];
     const char* memory = kMemories[i / kSizes.size()];
     const size_t bytes = kSizes[i % kSizes.size()];
     std::printf(
@@ -130,36 +83,34 @@ void print(const Times* all, int size, const char* json) {
   }
   if (json != nullptr) std::ofstream(json) << "{\"world\": " << size << ", \"rows\": [\n  " << rows << "]}\n";
 }
+
+void run(const char* json) {
+  const auto hosts = create(SYMM_BACKEND_HOST, 0, "host_time on the host");
+  const auto group = create(SYMM_BACKEND_CUDA, hosts.rank(), "host_time");
+  const symm::tool::Stream stream(hosts.rank());
+  const auto memory = group.rendezvous(group.allocate(kSizes.back()));
+  void* const symmetric = memory.span().data();
+  const auto not_shared = group.allocate(kSizes.back());
+  void* const ordinary = not_shared.span().data();
+  for (int i = 0; i < 10; ++i) measure(group, stream, ordinary, kSizes.front());  // processors wake up
+  std::array<Times, kCases> all{};
+  size_t done = 0;
+  for (void* data : {symmetric, ordinary})
+    for (const size_t bytes : kSizes) all[done++] = measure(group, stream, data, bytes);
+  stream.synchronize();
+  const symm::Span times(&all[0].median, sizeof all / sizeof(double));
+  hosts.allreduce(times, times, SYMM_OP_MAX);
+  if (group.rank() == 0) print(all, group.size(), json);
+  group.finalize();
+}
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int size = argc > 1 ? std::atoi(argv[1]) : 0;
-  if (size < 2 || size > 16) {
-    std::fprintf(stderr, "usage: host_time <ranks, 2 to 16> [<results.json>]\n");
-    return 2;
-  }
-  const size_t bytes = sizeof(Times) * kCases * static_cast<size_t>(size);
-  void* shared = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  char directory[] = "/tmp/symm-host-time-XXXXXX";
-  if (shared == MAP_FAILED || ::mkdtemp(directory) == nullptr) {
-    std::perror("host_time");
+  try {
+    run(argc > 1 ? argv[1] : nullptr);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "host_time: %s\n", error.what());
     return 1;
   }
-  auto* results = static_cast<Times*>(shared);
-  std::vector<pid_t> ranks;
-  for (int rank = 0; rank < size; ++rank) {
-    const pid_t pid = ::fork();  // before anything of CUDA
-    if (pid == 0) std::_Exit(rank_main(rank, size, directory, results + static_cast<size_t>(rank) * kCases));
-    if (pid > 0) ranks.push_back(pid);
-  }
-  bool right = ranks.size() == static_cast<size_t>(size);
-  for (const pid_t pid : ranks) {
-    int status = 0;
-    right = ::waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0 && right;
-  }
-  std::error_code ignored;
-  std::filesystem::remove_all(directory, ignored);
-  if (!right) return 1;
-  print(results, size, argc > 2 ? argv[2] : nullptr);
   return 0;
 }
