@@ -16,62 +16,35 @@ std::vector<std::string> split(const std::string& text, const std::string& separ
   return parts;
 }
 
-const std::map<std::string, int32_t>& constants() {
-  static const std::map<std::string, int32_t> all = {
-      {"DTYPE_I8", SYMM_DTYPE_I8},
-      {"DTYPE_I16", SYMM_DTYPE_I16},
-      {"DTYPE_I32", SYMM_DTYPE_I32},
-      {"DTYPE_I64", SYMM_DTYPE_I64},
-      {"DTYPE_U8", SYMM_DTYPE_U8},
-      {"DTYPE_U16", SYMM_DTYPE_U16},
-      {"DTYPE_U32", SYMM_DTYPE_U32},
-      {"DTYPE_U64", SYMM_DTYPE_U64},
-      {"DTYPE_F16", SYMM_DTYPE_F16},
-      {"DTYPE_F32", SYMM_DTYPE_F32},
-      {"DTYPE_F64", SYMM_DTYPE_F64},
-      {"DTYPE_BF16", SYMM_DTYPE_BF16},
-      {"DTYPE_BOOL", SYMM_DTYPE_BOOL},
-      {"DTYPE_F8E4M3", SYMM_DTYPE_F8E4M3},
-      {"DTYPE_F8E5M2", SYMM_DTYPE_F8E5M2},
-      {"OP_SUM", SYMM_OP_SUM},
-      {"OP_AVG", SYMM_OP_AVG},
-      {"OP_MIN", SYMM_OP_MIN},
-      {"OP_MAX", SYMM_OP_MAX},
-      {"OP_PROD", SYMM_OP_PROD},
-      {"POSITION_NONE", SYMM_SCALE_NONE},
-      {"POSITION_BEFORE", SYMM_SCALE_BEFORE},
-      {"POSITION_AFTER", SYMM_SCALE_AFTER},
-      {"ALGORITHM_AUTO", SYMM_ALGORITHM_AUTO},
-      {"ALGORITHM_LL", SYMM_ALGORITHM_LL},
-      {"ALGORITHM_ONE_SHOT", SYMM_ALGORITHM_ONE_SHOT},
-      {"ALGORITHM_TWO_SHOT", SYMM_ALGORITHM_TWO_SHOT},
-      {"ALGORITHM_TWO_SHOT_STAGED", SYMM_ALGORITHM_TWO_SHOT_STAGED},
-      {"SIGNAL_ADD", SYMM_SIGNAL_ADD},
-      {"SIGNAL_SET", SYMM_SIGNAL_SET},
-      {"COMPARE_EQ", SYMM_COMPARE_EQ},
-      {"COMPARE_NE", SYMM_COMPARE_NE},
-      {"COMPARE_LT", SYMM_COMPARE_LT},
-      {"COMPARE_LE", SYMM_COMPARE_LE},
-      {"COMPARE_GT", SYMM_COMPARE_GT},
-      {"COMPARE_GE", SYMM_COMPARE_GE},
-      {"STATUS_OK", SYMM_OK},
-      {"STATUS_INVALID_ARGUMENT", SYMM_ERR_INVALID_ARGUMENT},
-      {"STATUS_INVALID_HANDLE", SYMM_ERR_INVALID_HANDLE},
-      {"STATUS_TIMEOUT", SYMM_ERR_TIMEOUT},
-      {"STATUS_OUT_OF_MEMORY", SYMM_ERR_OUT_OF_MEMORY},
-      {"STATUS_ABORTED", SYMM_ERR_ABORTED},
-      {"STATUS_PEER_FAILED", SYMM_ERR_PEER_FAILED},
-      {"STATUS_MISMATCH", SYMM_ERR_MISMATCH},
-      {"STATUS_UNSUPPORTED", SYMM_ERR_UNSUPPORTED},
-  };
+#define NAMED(...) \
+  split(#__VA_ARGS__, ", "), { __VA_ARGS__ }
+std::map<std::string, int32_t> by_name(const std::vector<std::string>& names, const std::vector<int32_t>& values) {
+  std::map<std::string, int32_t> all;
+  for (size_t i = 0; i < names.size(); ++i) all[names[i]] = values[i];
   return all;
+}
+const std::map<std::string, int32_t>& constants() {
+  static const auto all = by_name(NAMED(SYMM_DTYPE_I8, SYMM_DTYPE_I16, SYMM_DTYPE_I32, SYMM_DTYPE_I64, SYMM_DTYPE_U8,
+      SYMM_DTYPE_U16, SYMM_DTYPE_U32, SYMM_DTYPE_U64, SYMM_DTYPE_F16, SYMM_DTYPE_F32, SYMM_DTYPE_F64, SYMM_DTYPE_BF16,
+      SYMM_DTYPE_BOOL, SYMM_DTYPE_F8E4M3, SYMM_DTYPE_F8E5M2, SYMM_OP_SUM, SYMM_OP_AVG, SYMM_OP_MIN, SYMM_OP_MAX, SYMM_OP_PROD,
+      SYMM_SCALE_NONE, SYMM_SCALE_BEFORE, SYMM_SCALE_AFTER, SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT,
+      SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED, SYMM_SIGNAL_ADD, SYMM_SIGNAL_SET, SYMM_COMPARE_EQ, SYMM_COMPARE_NE,
+      SYMM_COMPARE_LT, SYMM_COMPARE_LE, SYMM_COMPARE_GT, SYMM_COMPARE_GE, SYMM_OK, SYMM_ERR_INVALID_ARGUMENT,
+      SYMM_ERR_INVALID_HANDLE, SYMM_ERR_TIMEOUT, SYMM_ERR_OUT_OF_MEMORY, SYMM_ERR_ABORTED, SYMM_ERR_PEER_FAILED,
+      SYMM_ERR_MISMATCH, SYMM_ERR_UNSUPPORTED));
+  return all;
+}
+
+// Where keys of the table are not called as constants begin.
+std::string prefix_of(const std::string& kind) {
+  return "SYMM_" + (kind == "POSITION" ? "SCALE" : kind == "STATUS" ? "ERR" : kind) + "_";
 }
 }  // namespace
 
 int32_t constant(const std::string& kind, const std::string& name) {
   if (std::isdigit(static_cast<unsigned char>(name.at(0))) != 0) return static_cast<int32_t>(std::stoll(name, nullptr, 0));
-  const auto found = constants().find(kind + "_" + name);
-  if (found == constants().end()) throw std::runtime_error("no constant is called " + kind + "_" + name);
+  const auto found = constants().find(name == "OK" ? "SYMM_OK" : prefix_of(kind) + name);
+  if (found == constants().end()) throw std::runtime_error("no constant is called " + prefix_of(kind) + name);
   return found->second;
 }
 

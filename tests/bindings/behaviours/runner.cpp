@@ -85,6 +85,7 @@ class Runner {
   }
 
   void run(const Line& line) {
+    if (line.has("send")) return collective(line);
     const auto found = verbs_.find(line.verb);
     if (found == verbs_.end()) throw std::runtime_error("unknown verb " + line.verb);
     found->second(line);
@@ -260,25 +261,13 @@ class Runner {
   }
 
   void collective(const Line& line) {
+    collective_of_one<int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, bool, float, double,
+        Narrow<SYMM_DTYPE_F16>, Narrow<SYMM_DTYPE_BF16>, Narrow<SYMM_DTYPE_F8E4M3>, Narrow<SYMM_DTYPE_F8E5M2>>(line);
+  }
+  template <class... T> void collective_of_one(const Line& line) {
     const symm_dtype_t dtype = line.constant("dtype");
-    switch (dtype) {
-      case SYMM_DTYPE_I8: return collective_of<int8_t>(line);
-      case SYMM_DTYPE_I16: return collective_of<int16_t>(line);
-      case SYMM_DTYPE_I32: return collective_of<int32_t>(line);
-      case SYMM_DTYPE_I64: return collective_of<int64_t>(line);
-      case SYMM_DTYPE_U8: return collective_of<uint8_t>(line);
-      case SYMM_DTYPE_U16: return collective_of<uint16_t>(line);
-      case SYMM_DTYPE_U32: return collective_of<uint32_t>(line);
-      case SYMM_DTYPE_U64: return collective_of<uint64_t>(line);
-      case SYMM_DTYPE_F16: return collective_of<Narrow<SYMM_DTYPE_F16>>(line);
-      case SYMM_DTYPE_F32: return collective_of<float>(line);
-      case SYMM_DTYPE_F64: return collective_of<double>(line);
-      case SYMM_DTYPE_BF16: return collective_of<Narrow<SYMM_DTYPE_BF16>>(line);
-      case SYMM_DTYPE_BOOL: return collective_of<bool>(line);
-      case SYMM_DTYPE_F8E4M3: return collective_of<Narrow<SYMM_DTYPE_F8E4M3>>(line);
-      case SYMM_DTYPE_F8E5M2: return collective_of<Narrow<SYMM_DTYPE_F8E5M2>>(line);
-      default: return allreduce_untyped(line, dtype);
-    }
+    const bool known = ((dtype == symm::Dtype<T>::value && (collective_of<T>(line), true)) || ...);
+    if (!known) allreduce_untyped(line, dtype);
   }
 
   // What has no type in C++, or is no operation.
@@ -342,12 +331,12 @@ class Runner {
     if (verb == "broadcast") return ranks.broadcast(from, to, root, options);
     if (verb == "gather") return ranks.gather(from, to_all, root, options);
     if (verb == "scatter") return ranks.scatter(from_all, to, root, options);
-    ranks.alltoall(from_all, to_all, options);
+    if (verb == "alltoall") return ranks.alltoall(from_all, to_all, options);
+    throw std::runtime_error("unknown verb " + verb);
   }
 
   using Row = const Line&;
   using Verb = std::function<void(Row)>;
-  const Verb collective_ = [this](Row row) { collective(row); };
   const std::map<std::string, Verb> verbs_ = {
       {"expect_group", [this](Row row) { expect_group(row); }},
       {"expect_status", [this](Row row) { expect_status(row, std::chrono::seconds(0)); }},
@@ -449,19 +438,6 @@ class Runner {
       {"wait_value32", [this](Row row) { memory(row).wait_value32(offset(row), compare(row), word(row), timeout(row)); }},
       {"wait_value64", [this](Row row) { memory(row).wait_value64(offset(row), compare(row), long_word(row), timeout(row)); }},
       {"wait_signal", [this](Row row) { memory(row).wait_signal(rank(row), channel(row), timeout(row)); }},
-      {"allreduce", collective_},
-      {"reduce_scatter", collective_},
-      {"allgather", collective_},
-      {"broadcast", collective_},
-      {"reduce", collective_},
-      {"alltoall", collective_},
-      {"allgatherv", collective_},
-      {"reduce_scatterv", collective_},
-      {"alltoallv", collective_},
-      {"alltoallv_device", collective_},
-      {"gather", collective_},
-      {"scatter", collective_},
-      {"allgather_rows", collective_},
   };
 
   int rank_;
