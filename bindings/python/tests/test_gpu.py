@@ -293,25 +293,6 @@ def rank_dead_peer(group):
     assert caught.value.rank == 1
 
 
-@case
-def rank_ipc(group):
-    torch, _ = torch_on(group)
-    block, box = group.empty(1024, "f32"), group.empty(1024, "u8")
-    block.torch().fill_(group.rank + 1)
-    torch.cuda.synchronize()
-    token = block.export_token()
-    letter = torch.tensor(list(len(token).to_bytes(4, "little") + token), dtype=torch.uint8)
-    box.torch()[: len(letter)].copy_(letter)
-    torch.cuda.synchronize()
-    group.barrier()
-    torch.cuda.synchronize()
-    mail = bytes(box.peer(1 - group.rank).torch().cpu().tolist())
-    seen = symm.import_token(mail[4 : 4 + int.from_bytes(mail[:4], "little")], dtype="f32", device=group.device)
-    assert (seen.torch() == 2 - group.rank).all().item()
-    group.barrier()
-    torch.cuda.synchronize()
-
-
 # ---- starting them
 
 NEEDS = {"jax": "jax", "cupy": "cupy", "cupy_pool": "cupy"}
@@ -331,8 +312,6 @@ def test_on_gpus(name, launch_ranks):
 @pytest.fixture
 def launch_ranks(launch, monkeypatch, tmp_path):
     monkeypatch.setenv("SYMM_TEST_STORE", str(tmp_path / "store"))
-    monkeypatch.setenv("SYMM_IPC_DIRECTORY", str(tmp_path / "ipc"))
-    (tmp_path / "ipc").mkdir(mode=0o700)
     # Two ranks on one GPU: neither framework may take all of its memory, and waiting kernels need a queue each.
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32")
