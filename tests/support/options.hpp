@@ -12,12 +12,6 @@ template <class Struct> struct Passed {
 
 inline Passed<symm_wait_options_t> within(uint64_t timeout_ms) { return {{sizeof(symm_wait_options_t), timeout_ms, nullptr}}; }
 
-inline Passed<symm_rendezvous_options_t> tagged(uint64_t tag) {
-  Passed<symm_rendezvous_options_t> made{SYMM_RENDEZVOUS_OPTIONS_INIT};
-  made.value.tag = tag;
-  return made;
-}
-
 inline Passed<symm_alloc_options_t> placed(uint64_t flags, int32_t node = SYMM_NODE_NEAREST) {
   Passed<symm_alloc_options_t> made{SYMM_ALLOC_OPTIONS_INIT};
   made.value.flags = flags;
