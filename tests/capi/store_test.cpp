@@ -37,16 +37,12 @@ TEST(Store, its_failure_is_the_creations_failure) {
   const symm_store_t broken{sizeof broken, nullptr,
       [](void*, const char*, const void*, size_t, uint64_t) { return SYMM_ERR_SYSTEM + 0; },
       [](void*, const char*, void*, size_t, size_t*, uint64_t) { return SYMM_ERR_SYSTEM + 0; }};
-  const Outcome outcome = outcome_of([&] { create(broken, 0, 2); });
-  EXPECT_EQ(outcome.status, SYMM_ERR_SYSTEM) << outcome.message;
-  EXPECT_NE(outcome.message.find("store"), std::string::npos) << outcome.message;
+  expect_failure(SYMM_ERR_SYSTEM, {"store"}, [&] { create(broken, 0, 2); });
 }
 
 TEST(Store, a_rank_that_does_not_come_is_named) {
   const Shared<Board> board;
   BoardStore store{*board};
-  const Outcome outcome = outcome_of([&] { create(store.callbacks(), 0, 2, 200); });
-  EXPECT_EQ(outcome.status, SYMM_ERR_TIMEOUT);
-  EXPECT_NE(outcome.message.find("rank 1"), std::string::npos) << outcome.message;
+  expect_failure(SYMM_ERR_TIMEOUT, {"rank 1"}, [&] { create(store.callbacks(), 0, 2, 200); });
 }
 }  // namespace

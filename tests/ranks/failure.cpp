@@ -169,9 +169,7 @@ symm_failure_t last_failure() {
 
 void expect_named(symm_status_t got, symm_status_t expected, int culprit, int64_t pid) {
   const std::string message = symm_last_error();
-  EXPECT_EQ(got, expected) << message;
-  EXPECT_NE(message.find("rank " + std::to_string(culprit)), std::string::npos) << message;
-  EXPECT_NE(message.find("pid " + std::to_string(pid)), std::string::npos) << message;
+  expect_failed(got, expected, {"rank " + std::to_string(culprit), "pid " + std::to_string(pid)});
   EXPECT_EQ(last_failure().rank, culprit) << message;
   EXPECT_EQ(last_failure().pid, pid) << message;
 }

@@ -70,10 +70,9 @@ TEST(SilenceOfAWriter, KeepsItsMemoryFromNewGroupsUntilItIsDead) {
     Config next = config;
     next.name = "survivors";
     const Group survivors = create(next, rank, 2);
-    const Outcome refused = outcome_of([&] { survivors.rendezvous(kept); });
-    EXPECT_EQ(refused.status, SYMM_ERR_UNAVAILABLE) << refused.message;
-    EXPECT_NE(refused.message.find("pid " + std::to_string(facts.pids[kVictim])), std::string::npos) << refused.message;
-    EXPECT_EQ(outcome_of([&] { symm::ipc_export(kept.span<std::byte>()); }).status, SYMM_ERR_UNAVAILABLE);
+    const std::string victim = "pid " + std::to_string(facts.pids[kVictim]);
+    expect_failure(SYMM_ERR_UNAVAILABLE, {victim}, [&] { survivors.rendezvous(kept); });
+    expect_failure(SYMM_ERR_UNAVAILABLE, {}, [&] { symm::ipc_export(kept.span<std::byte>()); });
     survivors.rendezvous(survivors.allocate(4096));
     survivors.barrier();
     if (rank == 0) kill(static_cast<pid_t>(facts.pids[kVictim]), SIGKILL);

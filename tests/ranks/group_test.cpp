@@ -61,10 +61,7 @@ TEST(Group, RanksThatAreConfiguredDifferently) {
       Config config = meeting.threads();
       config.channels = row.channels[rank];
       config.scratch_bytes = row.scratch_bytes[rank];
-      const Outcome outcome = outcome_of([&] { create(config, rank, 2); });
-      EXPECT_EQ(outcome.status, SYMM_ERR_MISMATCH);
-      EXPECT_EQ(outcome.rank, 1);
-      EXPECT_NE(outcome.message.find(row.said), std::string::npos) << outcome.message;
+      EXPECT_EQ(expect_failure(SYMM_ERR_MISMATCH, {row.said}, [&] { create(config, rank, 2); }).rank, 1);
     });
   }
 }

@@ -73,7 +73,7 @@ TEST(Leak, TagsThatNeverComeAgain) {
 TEST(Leak, FailingRendezvous) {
   expect_cycles_to_leave_nothing(2000 / kLess, kHeapKilobytes, [](const Group& group, int rank, int) {
     const Buffer buffer = group.allocate(64 + static_cast<size_t>(rank));
-    EXPECT_EQ(outcome_of([&] { group.rendezvous(buffer); }).status, SYMM_ERR_MISMATCH);
+    expect_failure(SYMM_ERR_MISMATCH, {}, [&] { group.rendezvous(buffer); });
   });
 }
 
@@ -115,10 +115,8 @@ TEST(Leak, FailingCreations) {
   const Bootstrap meeting;
   Config config = meeting.processes();
   config.create_timeout_ms = 30;
-  expect_cycles_to_leave_nothing(50, kHeapKilobytes, [&](const Group&, int rank, int) {
-    const Outcome outcome = outcome_of([&] { create(config, 2 * rank, 4); });
-    EXPECT_EQ(outcome.status, SYMM_ERR_TIMEOUT) << outcome.message;
-  });
+  expect_cycles_to_leave_nothing(50, kHeapKilobytes,
+      [&](const Group&, int rank, int) { expect_failure(SYMM_ERR_TIMEOUT, {}, [&] { create(config, 2 * rank, 4); }); });
   expect_empty(meeting.path());
 }
 

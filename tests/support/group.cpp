@@ -8,6 +8,23 @@ Outcome outcome_of(const std::function<void()>& call) {
   } catch (const Error& error) { return {error.status(), error.what(), error.rank(), error.pid()}; }
 }
 
+namespace {
+void expect_ended(const Outcome& outcome, symm_status_t status, const std::vector<std::string>& words) {
+  EXPECT_EQ(outcome.status, status) << outcome.message;
+  for (const std::string& word : words)
+    EXPECT_NE(outcome.message.find(word), std::string::npos) << "'" << word << "' in: " << outcome.message;
+}
+}  // namespace
+
+Outcome expect_failure(symm_status_t status, const std::vector<std::string>& words, const std::function<void()>& call) {
+  Outcome outcome = outcome_of(call);
+  expect_ended(outcome, status, words);
+  return outcome;
+}
+void expect_failed(symm_status_t got, symm_status_t status, const std::vector<std::string>& words) {
+  expect_ended({got, symm_last_error()}, status, words);
+}
+
 Group create(const Config& config, int rank, int size) {
   symm_group_config_t c = SYMM_GROUP_CONFIG_INIT;
   c.rank = rank;

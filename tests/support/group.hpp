@@ -23,6 +23,11 @@ struct Outcome {
 };
 Outcome outcome_of(const std::function<void()>& call);
 
+// `call` fails with `status`, and its message has all of `words`; how it ended.
+Outcome expect_failure(symm_status_t status, const std::vector<std::string>& words, const std::function<void()>& call);
+// The same of a call of symm.h, the last of this thread.
+void expect_failed(symm_status_t got, symm_status_t status, const std::vector<std::string>& words);
+
 struct Config {
   std::string bootstrap;
   std::string name;

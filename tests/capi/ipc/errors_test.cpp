@@ -19,9 +19,8 @@ Token changed(Token token, size_t offset) {
 }
 
 void expect_error(const Token& token, symm_status_t status, const char* words, const char* what) {
-  const Outcome outcome = outcome_of_import(token);
-  EXPECT_EQ(outcome.status, status) << what << ": " << outcome.message;
-  EXPECT_NE(outcome.message.find(words), std::string::npos) << what << ": " << outcome.message;
+  SCOPED_TRACE(what);
+  expect_failure(status, {words}, [&] { import(token); });
 }
 
 TEST_F(Errors, EachHasItsOwnMessage) {
@@ -165,9 +164,7 @@ TEST_F(Errors, AStoppedExporterIsATimeOut) {
   wait_for(facts->step, 1);
   owner.kill(SIGSTOP);
   importer([&] {
-    const Outcome outcome = outcome_of_import(facts->token, 50);
-    EXPECT_EQ(outcome.status, SYMM_ERR_TIMEOUT) << outcome.message;
-    EXPECT_NE(outcome.message.find("pid " + std::to_string(owner.pid())), std::string::npos) << outcome.message;
+    expect_failure(SYMM_ERR_TIMEOUT, {"pid " + std::to_string(owner.pid())}, [&] { import(facts->token, 50); });
     owner.kill(SIGCONT);
     const Import late = import(facts->token);
     pass();
@@ -178,12 +175,10 @@ TEST_F(Errors, ADirectoryThatIsNotPrivate) {
   exporter([&] {
     check(chmod(directory.path().c_str(), 0755) == 0 ? SYMM_OK : SYMM_ERR_SYSTEM);
     const Owned owned(4096);
-    const Outcome outcome = outcome_of([&] { make_token(owned.data, 64); });
-    EXPECT_EQ(outcome.status, SYMM_ERR_UNAVAILABLE);
-    EXPECT_NE(outcome.message.find("0700"), std::string::npos) << outcome.message;
+    expect_failure(SYMM_ERR_UNAVAILABLE, {"0700"}, [&] { make_token(owned.data, 64); });
     check(chmod(directory.path().c_str(), 0700) == 0 ? SYMM_OK : SYMM_ERR_SYSTEM);
     setenv("SYMM_IPC_DIRECTORY", "relative", 1);
-    EXPECT_EQ(outcome_of([&] { make_token(owned.data, 64); }).status, SYMM_ERR_INVALID_ARGUMENT);
+    expect_failure(SYMM_ERR_INVALID_ARGUMENT, {}, [&] { make_token(owned.data, 64); });
     setenv("SYMM_IPC_DIRECTORY", directory.path().c_str(), 1);
     make_token(owned.data, 64);
   });

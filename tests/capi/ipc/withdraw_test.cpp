@@ -13,9 +13,8 @@ TEST_F(Withdraw, EndsTheTokensOfAPieceOnly) {
     check(symm_ipc_withdraw(owned.data + 1000, 100, 20'000));  // of the first and the second
     facts->tokens[4] = make_token(owned.data, 2048);
     pass();
-    EXPECT_EQ(symm_ipc_withdraw(owned.data, 4096, 30), SYMM_ERR_TIMEOUT);
-    EXPECT_NE(std::string(symm_last_error()).find("pid " + std::to_string(facts->tokens[0].size)), std::string::npos)
-        << symm_last_error();
+    const std::string holder = "pid " + std::to_string(facts->tokens[0].size);
+    expect_failed(symm_ipc_withdraw(owned.data, 4096, 30), SYMM_ERR_TIMEOUT, {holder});
     go_on();
     check(symm_ipc_withdraw(owned.data, 4096, 20'000));
     pass();
