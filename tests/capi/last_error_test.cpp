@@ -117,7 +117,7 @@ TEST(LastFailure, is_delivered_into_the_options_of_the_call) {
       {"channel",
           [&](symm_failure_t* to) { return symm_barrier(group.get(), nullptr, 0, -1, told<symm_wait_options_t>(to), nullptr); }},
       {"size", [&](symm_failure_t* to) { return symm_alloc(group.get(), 0, told<symm_alloc_options_t>(to), &made); }},
-      {"pointer",
+      {"options.fd",
           [&](symm_failure_t* to) { return symm_buffer_adopt(group.get(), nullptr, 64, told<symm_adopt_options_t>(to), &made); }},
       {"buffer",
           [&](symm_failure_t* to) {
