@@ -5,10 +5,6 @@
 
 namespace symm {
 namespace {
-using Live = std::map<std::string, long>;
-const Live kNothing = {
-    {"handle", 0}, {"reservation", 0}, {"mapping", 0}, {"stream", 0}, {"event", 0}, {"host", 0}, {"context", 0}, {"pushed", 0}};
-
 // Scratch of a size that a test can do without.
 const bool small_scratch = setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1) == 0;
 
@@ -247,49 +243,23 @@ TEST(CudaControlPath, MulticastOfRanksThatAreThreads) {
   EXPECT_EQ(fake_cuda::violations(), std::vector<std::string>());
 }
 
-Outcome attempt(int rank, const std::string& name, int failing_call) {
-  return outcome_of(rank == 1 ? failing_call : 0, [&](Outcome& outcome, Status*& step) {
-    const auto group = Group::create(config_of(rank, 2, name));
-    step = &outcome.make;
-    const auto buffer = Buffer::allocate(*group, 5000);
-    step = &outcome.rendezvous;
-    Memory::rendezvous(group, buffer, 0);
-  });
-}
-
 TEST(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
   ASSERT_TRUE(small_scratch);
   // What a process learns of its driver only once is learnt before: it would fail for both ranks, which are threads here.
   const std::string first = unique();
   support::as_threads(2, [&](int rank) { Group::create(config_of(rank, 2, first)); });
-  std::set<std::string> calls;
-  for (int n = 1;; ++n) {
-    ASSERT_LT(n, 1000);
-    const std::string name = unique();
-    Outcome outcomes[2];
-    support::as_threads(2, [&](int rank) { outcomes[rank] = attempt(rank, name, n); });
-    const std::string what =
-        "call " + std::to_string(n) + ", " + outcomes[1].failed + ": " + outcomes[0].message + " / " + outcomes[1].message;
-    EXPECT_EQ(left_in_the_end(), kNothing) << what;
-    if (outcomes[1].failed.empty()) break;  // there are fewer calls
-    calls.insert(outcomes[1].failed);
-    EXPECT_EQ(outcomes[0].create, outcomes[1].create) << what;
-    if (outcomes[1].make != Status::ok) {
-      // Allocation is local: the other rank hears that this one has left.
-      EXPECT_EQ(outcomes[0].rendezvous, Status::peer_failed) << what;
-      continue;
-    }
-    EXPECT_EQ(outcomes[0].rendezvous, outcomes[1].rendezvous) << what;
-    const bool tolerated = outcomes[1].create == Status::ok && outcomes[1].rendezvous == Status::ok;
-    if (!tolerated) {
-      EXPECT_NE(outcomes[0].message.find(outcomes[1].failed), std::string::npos) << what;
-      EXPECT_NE(outcomes[0].message.find("rank 1"), std::string::npos) << what;
-    }
-  }
-  for (const char* call : {"cuDevicePrimaryCtxRetain", "cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess",
-           "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle", "cuMemHostAlloc", "cuStreamCreate", "cuEventCreate",
-           "cuLaunchKernelEx"})
-    EXPECT_TRUE(calls.contains(call)) << call << " was not made to fail";
+  const auto attempt = [](int rank, const std::string& name, int failing_call) {
+    return outcome_of(failing_call, [&](Outcome& outcome, Status*& step) {
+      const auto group = Group::create(config_of(rank, 2, name));
+      step = &outcome.make;
+      const auto buffer = Buffer::allocate(*group, 5000);
+      step = &outcome.rendezvous;
+      Memory::rendezvous(group, buffer, 0);
+    });
+  };
+  any_call_may_fail(attempt, {"cuDevicePrimaryCtxRetain", "cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess",
+                                 "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle", "cuMemHostAlloc",
+                                 "cuStreamCreate", "cuEventCreate", "cuLaunchKernelEx"});
 }
 }  // namespace
 }  // namespace symm

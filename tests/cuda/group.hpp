@@ -34,15 +34,18 @@ inline CollectiveCall call_of(Collective collective, void* operand, size_t count
   return call;
 }
 
-// What is left on the fake driver where nothing should be. What could not be released at once is by a thread that waits for the
-// device.
+// What is left on the fake driver, by kind, where nothing should be. What could not be released at once is by a thread that waits
+// for the device.
 inline std::map<std::string, long> left_in_the_end() {
   for (int i = 0; i < 5000 && fake_cuda::live()["context"] != 0; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     cuda::Device::reclaim();
   }
-  return fake_cuda::live();
+  auto live = fake_cuda::live();
+  std::erase_if(live, [](const auto& kind) { return kind.second == 0; });
+  return live;
 }
+inline const std::map<std::string, long> kNothing;
 
 // How the steps of a rank ended, of which one may have failed by order.
 struct Outcome {
@@ -65,5 +68,35 @@ inline Outcome outcome_of(int n, const std::function<void(Outcome& outcome, Stat
   outcome.failed = fake_cuda::failed_call();
   fake_cuda::fail_call(0, 0);
   return outcome;
+}
+
+// Each driver call of rank 1 of 2 in `attempt` fails in turn, the `expected` ones among them: the ranks agree how it ended, the
+// call is named, and nothing is left.
+inline void any_call_may_fail(const std::function<Outcome(int rank, const std::string& name, int failing_call)>& attempt,
+    std::initializer_list<const char*> expected) {
+  std::set<std::string> calls;
+  for (int n = 1;; ++n) {
+    ASSERT_LT(n, 1000);
+    const std::string name = unique();
+    Outcome outcomes[2];
+    support::as_threads(2, [&](int rank) { outcomes[rank] = attempt(rank, name, rank == 1 ? n : 0); });
+    const auto& [other, failing] = outcomes;
+    SCOPED_TRACE("call " + std::to_string(n) + ", " + failing.failed + ": " + other.message + " / " + failing.message);
+    EXPECT_EQ(left_in_the_end(), kNothing);
+    if (failing.failed.empty()) break;  // there are fewer calls
+    calls.insert(failing.failed);
+    EXPECT_EQ(other.create, failing.create);
+    const bool shared = failing.create != Status::ok || failing.rendezvous != Status::ok;
+    const bool failed = shared || failing.make != Status::ok || failing.dmabuf != Status::ok;
+    EXPECT_EQ(failed, !failing.message.empty());
+    if (failed) { EXPECT_NE(failing.message.find(failing.failed), std::string::npos); }
+    // Making a buffer is local: the other rank hears that this one has left.
+    EXPECT_EQ(other.rendezvous, failing.make == Status::ok ? failing.rendezvous : Status::peer_failed);
+    if (shared) {
+      EXPECT_NE(other.message.find(failing.failed), std::string::npos);
+      EXPECT_NE(other.message.find("rank 1"), std::string::npos);
+    }
+  }
+  for (const char* call : expected) EXPECT_TRUE(calls.contains(call)) << call << " was not made to fail";
 }
 }  // namespace symm
