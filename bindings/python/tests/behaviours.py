@@ -12,6 +12,7 @@ import sys
 import time
 from array import array
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -112,6 +113,10 @@ class Runner:
         thing = self.thing(line, "memory")
         return thing.memory if isinstance(thing, symm.Heap) else thing
 
+    def far(self, line: Line) -> bool:
+        """On another machine: its memory is not mapped here, and a copy stands for it. Only in the group of the scenario."""
+        return not self.things["group"].peer_info(line.integer("rank", self.rank)).mapped
+
     def operand(self, line: Line, key: str, count: int, dtype: DType) -> object:
         """The array at name+offset: symmetric, or a NumPy view of a private one."""
         name, _, offset = line.text(key).partition("+")
@@ -119,6 +124,10 @@ class Runner:
         thing = thing.memory if isinstance(thing, symm.Heap) else thing
         if isinstance(thing, symm.Memory):
             rank = line.integer("rank", thing.rank) if key == "at" else thing.rank
+            if rank != thing.rank and self.far(line):
+                copy = np.zeros(count, f"u{dtype.itemsize}")
+                thing.get(rank, at, copy)
+                return copy
             return thing.array(count, dtype, rank=rank, offset=at)
         if dtype.format:
             return np.frombuffer(thing, dtype.long_name, count, at)
@@ -128,6 +137,10 @@ class Runner:
 
     def piece(self, line: Line, key: str = "at", count: int | None = None) -> object:
         return self.operand(line, key, count or line.integer("bytes"), dtype_of("u8"))
+
+    def address(self, line: Line) -> int:
+        where = self.piece(line, count=1)
+        return where.ctypes.data if isinstance(where, np.ndarray) else where.pointer
 
     def words_at(self, line: Line, dtype: DType) -> np.ndarray:
         """The elements at `at` as unsigned integers."""
@@ -163,13 +176,15 @@ class Runner:
 
     def do_expect_piece(self, line: Line) -> None:
         heap = self.thing(line, "heap")
-        address, nbytes = heap.find(self.piece(line, count=1).pointer) or (heap.memory.pointer(), 0)
+        address, nbytes = heap.find(self.address(line)) or (heap.memory.pointer(), 0)
         seen = {"offset": address - heap.memory.pointer(), "bytes": nbytes}
         assert all(line.integer(key) == seen[key] for key in seen if key in line.values), f"the piece is {seen}"
 
     def do_find(self, line: Line) -> None:
-        where = self.piece(line, count=1)
-        address = where.ctypes.data if isinstance(where, np.ndarray) else where.pointer
+        if self.far(line):
+            line.used.update(line.values)  # and found by no address
+            return
+        address = self.address(line)
         if not line.text("memory", ""):
             assert (self.group(line).find(address), symm.find_buffer(address)) == (None, None)
             return
@@ -188,8 +203,14 @@ class Runner:
         words = self.words_at(line, dtype)
         for i in range(len(words)):
             words[i] = encode(dtype, line.formula(self.rank, i))
+        if self.far(line):
+            name, _, offset = line.text("at").partition("+")
+            self.things[name].put(line.integer("rank"), line.parse(offset), words)
 
     def do_expect(self, line: Line) -> None:
+        if self.far(line) and not self.group(line).status().ok:
+            line.used.update(line.values)  # what a dead machine had is gone
+            return
         dtype = dtype_of(line.text("dtype").lower())
         words, shift = self.words_at(line, dtype), line.integer("shift", 0)
         op, rank = line.text("op", ""), line.integer("from", self.rank)
@@ -331,7 +352,7 @@ VERBS = {
     "take": lambda r, line: r.compare(
         line, r.thing(line, "heap").empty(line.integer("bytes"), "u8", alignment=line.integer("alignment", 0)), "offset"
     ),
-    "give": lambda r, line: r.thing(line, "heap").free(r.piece(line, count=1)),
+    "give": lambda r, line: r.thing(line, "heap").free(SimpleNamespace(pointer=r.address(line), nbytes=1)),
     "expect_heap": lambda r, line: r.compare(
         line, r.thing(line, "heap").info(), "used_bytes", "free_bytes", "largest_free", "pieces", "fragmentation"
     ),

@@ -61,9 +61,17 @@ end
 memory_of(x) = x
 memory_of(x::Heap) = x.memory
 
+# On another machine: its memory is not mapped here, and a copy stands for it. Only in the group of the scenario.
+far(r) = has(r, "rank") && LibSymm.peer_info(r.things["group"], number(r, "rank")).mapped == 0
+use_all(r) = union!(r.line.used, keys(r.line.keys))
+
 function address(r, key)
     name, offset = split(word(r, key), '+')
     at = memory_of(r.things[name])
+    if at isa SymmMemory && key == "at" && far(r)
+        r.things["copy"] = get!(zeros(UInt8, LibSymm.info(at).bytes), at, number(r, "rank"))
+        at = r.things["copy"]
+    end
     rank = at isa SymmMemory && key == "at" ? number(r, "rank", at.rank) : nothing
     start = at isa SymmMemory ? (rank === nothing ? pointer(at) : pointer(at, rank)) : Ptr{Cvoid}(pointer(at))
     return start + integer(r, offset)
@@ -109,9 +117,14 @@ function write_elements(r)
     for i in 0:(number(r, "count") - 1)
         unsafe_store!(at, encode(T, f(r.rank, i)), i + 1)
     end
+    far(r) || return
+    name, offset = split(word(r, "at"), '+')
+    piece = (1:(number(r, "count") * sizeof(storage(T)))) .+ integer(r, offset)
+    put!(memory_of(r.things[name]), number(r, "rank"), r.things["copy"][piece]; offset=integer(r, offset))
 end
 
 function expect_elements(r)
+    far(r) && status(group(r)).status != LibSymm.SYMM_OK && return use_all(r)  # what a dead machine had is gone
     T, f = TYPES[constant("DTYPE", word(r, "dtype"))], formula(r)
     at, shift, from = Ptr{storage(T)}(address(r, "at")), number(r, "shift", 0), number(r, "from", r.rank)
     op = word(r, "op", nothing)
@@ -265,6 +278,7 @@ function split_group(r)
 end
 
 function find(r)
+    far(r) && return use_all(r)  # and found by no address
     found, buffer = LibSymm.find(group(r), address(r, "at")), LibSymm.find_buffer(address(r, "at"))
     if !has(r, "memory")
         found === nothing && buffer === nothing || error("found where there is nothing")

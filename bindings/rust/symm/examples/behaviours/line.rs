@@ -87,6 +87,10 @@ impl Line {
     }
 
     /// A key that nobody asked for is a mistake in the table or here.
+    pub fn use_all(&self) {
+        self.used.borrow_mut().extend(self.values.keys().cloned());
+    }
+
     pub fn require_all_used(&self) {
         let used = self.used.borrow();
         let unused = self.values.keys().find(|key| !used.contains(*key));

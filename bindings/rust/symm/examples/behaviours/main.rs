@@ -153,6 +153,10 @@ const VERBS: &[(&str, Verb)] = &[
         same!(line, rank: m.rank(), size: m.size(), bytes: m.len(), channels: m.channels())
     }),
     ("find", |r, line| {
+        if r.far(line)? {
+            line.use_all();
+            return Ok(()); // and found by no address
+        }
         let address = r.address(line, "at").cast_const();
         let Some(found) = r.group(line).find(address)? else {
             assert!(!line.has("memory") && symm::find_buffer(address)?.is_none(), "found nothing");
@@ -163,20 +167,32 @@ const VERBS: &[(&str, Verb)] = &[
     }),
     ("write", |r, line| {
         let (dtype, f, (name, at)) = (dtype(line).0, line.formula(), line.address("at"));
+        let far = r.far(line)?;
         let bytes: Vec<u8> = (0..line.get("count")).flat_map(|i| encode(dtype, f(r.rank as i64, i))).collect();
         match r.things.get_mut(name) {
             Some(Thing::Array(array)) => array[at..at + bytes.len()].copy_from_slice(&bytes),
+            _ if far => r.memory(name).put(r.owner(line, name), at, &bytes)?,
             _ => r.memory(name).view(r.owner(line, name))?.write(at, &bytes),
         }
         Ok(())
     }),
     ("expect", |r, line| {
+        let far = r.far(line)?;
+        if far && r.group(line).status()?.status != Status::Ok {
+            line.use_all();
+            return Ok(()); // what a dead machine had is gone
+        }
         let (dtype, f, (name, at)) = (dtype(line).0, line.formula(), line.address("at"));
         let (count, from): (usize, i64) = (line.get("count"), line.get_or("from", r.rank as i64));
         let (shift, size) = (line.get_or("shift", 0), size(dtype));
         let op = line.has("op").then(|| line.named("op", Op::from_raw));
         let seen: Vec<u8> = match r.thing(name) {
             Thing::Array(array) => array[at..at + count * size].to_owned(),
+            _ if far => {
+                let mut copy = vec![0; count * size];
+                r.memory(name).get(r.owner(line, name), at, &mut copy)?;
+                copy
+            }
             _ => {
                 let (memory, rank) = (r.memory(name), r.owner(line, name));
                 let view = memory.view(rank)?;
@@ -347,15 +363,21 @@ impl Runner {
         same!(line, failed_rank: now.failed_rank.map_or(-1, |rank| rank as i64))
     }
 
+    /// On another machine: its memory is not mapped here, and is copied. Only in the group of the scenario.
+    fn far(&self, line: &Line) -> Result<bool> {
+        let Thing::Group(group) = self.thing("group") else { panic!("no group") };
+        Ok(!group.peer_info(line.get_or("rank", self.rank))?.mapped)
+    }
+
     /// Whose block `at` means: this rank's own, unless the line says otherwise. Its rank is that of the memory's group.
     fn owner(&self, line: &Line, name: &str) -> usize {
         line.get_or("rank", self.memory(name).rank())
     }
 
-    /// The address of a byte of an array or a block.
+    /// The address of a byte of an array or a block; one of no block for what is not mapped.
     fn address(&self, line: &Line, key: &str) -> *mut u8 {
         let (name, offset) = line.address(key);
-        let block = |rank| self.memory(name).pointer(rank).expect("a rank of the memory");
+        let block = |rank| self.memory(name).pointer(rank).unwrap_or(std::ptr::from_ref(line).cast_mut().cast());
         let start = match self.thing(name) {
             Thing::Array(array) => array.as_ptr().cast_mut(),
             _ if key == "at" => block(self.owner(line, name)),
