@@ -132,6 +132,7 @@ void SecureConnection::start(std::weak_ptr<Receiver> receiver) {
   Monitor& monitor = Monitor::current();
   if (silence_ms_ != 0) {
     const uint64_t ms = std::clamp<uint64_t>(silence_ms_ / 8, 20, 250);  // between what must be answered within silence_ms_
+    due_ = Deadline::after_ms(silence_ms_);
     timer_ = PeerFd(Fd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)));
     if (!timer_) throw system_error(errno, "timerfd_create");
     const timespec each{static_cast<time_t>(ms / 1000), static_cast<long>(ms % 1000) * 1'000'000};
@@ -226,6 +227,17 @@ void SecureConnection::post(std::span<const std::byte> frame) noexcept {
   }
 }
 
+// Whether the other machine has, of which the kernel suffices, since the process may be stopped; so may this one have been, for
+// `ticks`. TCP_USER_TIMEOUT alone begins to count when something is sent again, which is late where answers were slow before.
+bool SecureConnection::answered(uint64_t ticks) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &size);
+  const uint64_t waited_ms = silence_ms_ - std::min(silence_ms_, due_.remaining_ns() / 1'000'000);
+  if (ticks > 4 || info.tcpi_unacked == 0 || info.tcpi_last_ack_recv < waited_ms) due_ = Deadline::after_ms(silence_ms_);
+  return !due_.expired();
+}
+
 void SecureConnection::ready(int fd) noexcept {
   const std::shared_ptr<SecureConnection> self = weak_from_this().lock();
   if (!self || ended_) return;
@@ -233,6 +245,7 @@ void SecureConnection::ready(int fd) noexcept {
     if (timer_ && fd == timer_.get()) {
       uint64_t times = 0;
       if (::read(fd, &times, sizeof times) != sizeof times) return;
+      if (stage_ == Stage::frames && !answered(times)) return end(reason(ETIMEDOUT));
       const std::lock_guard lock(mutex_);
       if (known_ && out_.empty()) enqueue(stream_.seal({}));
       return write();

@@ -50,6 +50,7 @@ class SecureConnection final : public Watched, public std::enable_shared_from_th
   void write();                                                                                            // with the lock
   void end(const std::string& how);
   void changed() noexcept;
+  bool answered(uint64_t ticks);
   std::string reason(int error) const;
 
   PeerFd socket_;
@@ -59,6 +60,7 @@ class SecureConnection final : public Watched, public std::enable_shared_from_th
   const uint32_t generation_;
   std::string host_;
   std::weak_ptr<Receiver> receiver_;  // from here on the monitor thread's
+  Deadline due_ = Deadline::never();  // what the other machine is to answer next
   std::vector<std::byte> in_;
   Stage stage_;
   std::atomic<bool> known_{false}, ended_{false};

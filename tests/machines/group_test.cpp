@@ -1,4 +1,4 @@
-// Groups on two machines of which a rank is killed, or one machine is cut off, at any moment of any call.
+// Groups on two machines of which a rank or a machine is killed, or one machine is cut off, at any moment of any call.
 // SYMM_TRIALS=100: so many times each, and how soon the others got their error; one that hangs fails.
 #include "tests/support/group.hpp"
 #include <time.h>
@@ -17,7 +17,7 @@ double now_ms() {
   return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
 }
 
-// Calls of all kinds until one fails: when that was, whose fault, and how it was said.
+// Calls of all kinds until one fails: when that was, whose fault, who else had failed a second later, and how it was said.
 std::string work_until_failure(int rank, unsigned stay_us) {
   try {
     const Group group = Group::create();
@@ -39,8 +39,10 @@ std::string work_until_failure(int rank, unsigned stay_us) {
       }
     } catch (const Error& error) {
       std::ostringstream said;
-      said << std::fixed << now_ms() << ' ' << error.rank() << ' '
-           << (error.status() == SYMM_ERR_PEER_FAILED ? "" : "not peer failed: ") << error.what();
+      said << std::fixed << now_ms() << ' ' << error.rank() << ' ';
+      eventually([&] { return group.failed_ranks().size() > 1; }, 1'000);
+      for (const int32_t failed : group.failed_ranks()) said << failed << ',';
+      said << ' ' << (error.status() == SYMM_ERR_PEER_FAILED ? "" : "not peer failed: ") << error.what();
       usleep(stay_us);  // nobody shall hear of a departure first
       return said.str();
     }
@@ -49,19 +51,37 @@ std::string work_until_failure(int rank, unsigned stay_us) {
 
 class MachinesGroup : public TwoMachines {
  protected:
-  // `cause` is what happens to the ranks, and `blamed` whom a survivor may name. Says how soon, at p50, p99 and most.
-  void attack(
-      int trials, const char* what, const std::function<int(Processes&)>& cause,
-      const std::function<bool(int rank, int victim, int blamed)>& right, double most_ms,
-      const std::function<void()>& mend = [] {}) {
+  struct Attack {
+    const char* what;
+    // Something happens to the ranks or to the first process of m1; the ranks that it kills.
+    std::function<std::set<int>(std::vector<Process>& ranks, Process& first)> cause;
+    double most_ms = 5'000;
+    std::function<std::set<int>(int rank)> lost = {};                   // by a survivor; else those that are killed
+    std::function<std::string(int rank)> how = [](int) { return ""; };  // words of its message
+    std::function<void()> mend = [] {};
+  };
+  // All survivors must name one of whom they lost, and know of the others. Says how soon, at p50, p99 and most.
+  void run_attack(int trials, const Attack& attack) {
     if (const char* wanted = getenv("SYMM_TRIALS")) trials = atoi(wanted);
     std::vector<double> latencies;
     std::mt19937 random(std::random_device{}());
     for (int trial = 0; trial < trials; ++trial) {
-      Processes ranks(4, [&](int rank) {
-        enter(rank);
-        return work_until_failure(rank, most_ms < 10'000 ? 300'000 : 2'000'000);
-      });
+      std::optional<Process> first;  // gone when those that it takes with it are
+      std::vector<Process> ranks;
+      const int here = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
+      ranks.reserve(4);
+      for (int rank = 0; rank < 4; ++rank) {
+        if (rank == 2) {  // the first of m1, which has a pid namespace of its own
+          ASSERT_EQ(unshare(CLONE_NEWPID), 0);
+          first.emplace([] { sleep_for_ever(); });
+        }
+        ranks.emplace_back([&, rank] {
+          enter(rank);
+          return work_until_failure(rank, attack.lost ? 2'000'000 : 300'000);
+        });
+      }
+      ASSERT_EQ(setns(here, CLONE_NEWPID), 0);
+      close(here);
       for (auto& rank : ranks) {
         ASSERT_TRUE(rank.hear("\n"));
         const std::string said = rank.said();
@@ -70,55 +90,94 @@ class MachinesGroup : public TwoMachines {
       }
       usleep(static_cast<useconds_t>(random() % 50'000));
       const double before = now_ms();
-      const int victim = cause(ranks);
+      const std::set<int> killed = attack.cause(ranks, *first);
       for (int rank = 0; rank < 4; ++rank) {
-        if (rank == victim) continue;
-        const std::string said = ranks[rank].result();
+        if (killed.contains(rank)) continue;
+        const std::string said = ranks[static_cast<size_t>(rank)].result();
         std::istringstream words(said);
         double at = 0;
         int blamed = -1;
-        words >> at >> blamed;
-        EXPECT_TRUE(right(rank, victim, blamed) && said.find("not peer failed") == std::string::npos) << rank << ": " << said;
+        std::string failed, expected;
+        words >> at >> blamed >> failed;
+        const std::set<int> lost = attack.lost ? attack.lost(rank) : killed;
+        for (const int one : lost) expected += std::to_string(one) + ",";
+        EXPECT_TRUE(lost.contains(blamed) && failed == expected && said.find("not peer failed") == std::string::npos &&
+                    said.find(attack.how(rank)) != std::string::npos)
+            << rank << ": " << said;
         latencies.push_back(at - before);
       }
-      mend();
+      attack.mend();
     }
     std::sort(latencies.begin(), latencies.end());
     const auto part = [&](size_t percent) { return latencies[(latencies.size() - 1) * percent / 100]; };
-    std::printf("%s: %d times, p50 %.1f ms, p99 %.1f ms, most %.1f ms\n", what, trials, part(50), part(99), part(100));
-    EXPECT_LT(part(100), most_ms);
+    std::printf("%s: %d times, p50 %.1f ms, p99 %.1f ms, most %.1f ms\n", attack.what, trials, part(50), part(99), part(100));
+    EXPECT_LT(part(100), attack.most_ms);
   }
   void break_and_mend(const char* what, const std::string& how_to_break, const std::string& how_to_mend) {
-    attack(
-        1, what,
-        [&](Processes&) {
-          EXPECT_EQ(run(how_to_break), "");
-          return -1;
-        },
-        [](int rank, int, int blamed) { return blamed >= 0 && blamed / 2 != rank / 2; }, 10'000,
-        [&] { EXPECT_EQ(run(how_to_mend), ""); });
+    run_attack(1, {.what = what,
+                      .cause =
+                          [&](std::vector<Process>&, Process&) {
+                            EXPECT_EQ(run(how_to_break), "");
+                            return std::set<int>();
+                          },
+                      .most_ms = 10'000,
+                      .lost =
+                          [](int rank) {
+                            return rank < 2 ? std::set{2, 3} : std::set{0, 1};
+                          },
+                      .how =
+                          [](int rank) {
+                            return rank < 2 ? "on m1) is cut off: m1 (10.77.0.11) has not answered m0 for 1.0 s"
+                                            : "on m0) is cut off: m0 (10.77.0.10) has not answered m1 for 1.0 s";
+                          },
+                      .mend = [&] { EXPECT_EQ(run(how_to_mend), ""); }});
   }
 };
 
 TEST_F(MachinesGroup, AKilledRankIsNamed) {
-  attack(
-      3, "a rank killed",
-      [](Processes& ranks) {
-        const int victim = ranks[0].pid() % 4;
-        ranks[victim].kill(SIGKILL);
-        return victim;
-      },
-      [](int, int victim, int blamed) { return blamed == victim; }, 5'000);
+  run_attack(3, {"a rank killed", [](std::vector<Process>& ranks, Process&) {
+                   const int victim = ranks[0].pid() % 4;
+                   ranks[static_cast<size_t>(victim)].kill(SIGKILL);
+                   return std::set{victim};
+                 }});
 }
 
-// SYMM_PEER_TIMEOUT_MS is 1000: both sides are told in 2 s on an idle machine.
+// As a container ends: with its first process.
+TEST_F(MachinesGroup, AllRanksOfAKilledMachineAreNamed) {
+  run_attack(3, {"a machine killed", [](std::vector<Process>&, Process& first) {
+                   first.kill(SIGKILL);
+                   return std::set{2, 3};
+                 }});
+}
+
+// SYMM_PEER_TIMEOUT_MS is 1000: both sides are told in 2 s. The network has been slow, so TCP waits long before it sends again.
 TEST_F(MachinesGroup, AMachineThatIsCutOffIsNamedByBothSides) {
+  for (const char* machine : {"0", "1"}) {
+    const std::string route = std::string("ip -n @m") + machine + " route change 10.77.0.0/24 dev v" + machine;
+    ASSERT_EQ(run(route + " rto_min 15s"), "");
+  }
   break_and_mend("a machine cut off", MACHINES " link @ 10.77.0.11 down", MACHINES " link @ 10.77.0.11 up");
 }
 
 TEST_F(MachinesGroup, AMachineThatIsHeardByNobodyIsNamedByBothSides) {
   break_and_mend(
       "a machine heard by nobody", MACHINES " mute @ 10.77.0.11 10.77.0.10", MACHINES " unmute @ 10.77.0.11 10.77.0.10");
+}
+
+TEST_F(MachinesGroup, ALossyAndSlowLinkHarmsNothing) {
+  const std::string none = run("exec 2>&1; tc -n @m1 qdisc add dev v1 root netem loss 2% delay 20ms");
+  if (!none.empty()) GTEST_SKIP() << "no loss and delay here: " << none;
+  setenv("SYMM_PEER_TIMEOUT_MS", "10000", 1);
+  as_processes(4, [&](int rank) {
+    enter(rank);
+    const Group group = Group::create();
+    for (size_t call = 1; call < 30; ++call) {
+      std::vector<float> data(call * call * 100, static_cast<float>(rank + 1));
+      group.allreduce(symm::Span<float>(data), symm::Span<float>(data), SYMM_OP_SUM);
+      EXPECT_EQ(std::count(data.begin(), data.end(), 10.0F), static_cast<std::ptrdiff_t>(data.size()));
+    }
+    group.finalize();
+  });
 }
 }  // namespace
 }  // namespace support

@@ -20,23 +20,6 @@ class Machines : public TwoMachines {
     const BootstrapResult result = bootstrap({"env://", nullptr, 0, 0, ""}, soon());
     return Mesh::connect(*result.store, result.rank, result.size, "", soon());
   }
-  // What each rank tells of a failure that `cause` brings about when all are connected.
-  std::vector<std::string> tell_of(const std::function<void(Processes& ranks)>& cause, int survivors = 4) {
-    Processes ranks(4, [&](int rank) {
-      const auto mesh = join(rank);
-      const auto revocation = attach_all(*mesh, 7);
-      greet(*mesh, 1);
-      tell();
-      std::string message = await_failure(*revocation, 60'000).message;
-      sleep(1);  // nobody shall hear of a departure first
-      return message;
-    });
-    for (auto& rank : ranks) EXPECT_TRUE(rank.told());
-    cause(ranks);
-    std::vector<std::string> results;
-    for (int rank = 0; rank < survivors; ++rank) results.push_back(ranks[rank].result());
-    return results;
-  }
 };
 
 TEST_F(Machines, AllTalkToAllAndKnowWhoIsElsewhere) {
@@ -51,25 +34,6 @@ TEST_F(Machines, AllTalkToAllAndKnowWhoIsElsewhere) {
     }
     return format("%d rejected", static_cast<int>(mesh->rejected_connections()));
   });
-}
-
-TEST_F(Machines, AKilledProcessIsNamedWithItsMachine) {
-  for (const std::string& message : tell_of([](Processes& ranks) { ranks[3].kill(SIGKILL); }, 3)) {
-    EXPECT_TRUE(message.starts_with("rank 3 (pid ")) << message;
-    EXPECT_NE(message.find("died"), std::string::npos) << message;
-  }
-}
-
-TEST_F(Machines, AMachineThatIsCutOffIsNamedByBothSides) {
-  const auto results = tell_of([&](Processes&) { EXPECT_EQ(run(MACHINES " link @ 10.77.0.11 down"), ""); });
-  for (int rank = 0; rank < 4; ++rank) {
-    const std::string& message = results[static_cast<size_t>(rank)];
-    EXPECT_NE(
-        message.find(rank < 2 ? "on m1) is cut off: m1 (10.77.0.11)" : "on m0) is cut off: m0 (10.77.0.10)"), std::string::npos)
-        << message;
-    EXPECT_NE(message.find(rank < 2 ? "has not answered m0 for 1.0 s" : "has not answered m1 for 1.0 s"), std::string::npos)
-        << message;
-  }
 }
 
 TEST_F(Machines, AStoppedProcessIsNotDead) {

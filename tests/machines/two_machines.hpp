@@ -40,7 +40,7 @@ class TwoMachines : public testing::Test {
         mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         mount((shared_ + "/" + machine).c_str(), "/tmp", nullptr, MS_BIND, nullptr) != 0 ||
         mount("sysfs", "/sys", "sysfs", 0, nullptr) != 0 ||  // where UCX looks for interfaces
-        sethostname(machine.c_str(), machine.size()) != 0)
+        mount("proc", "/proc", "proc", 0, nullptr) != 0 || sethostname(machine.c_str(), machine.size()) != 0)
       throw std::system_error(errno, std::generic_category(), "unshare");
     close(network);
     for (const auto& [name, value] : {std::pair("RANK", std::to_string(rank)), std::pair("LOCAL_RANK", std::to_string(rank % 2)),
