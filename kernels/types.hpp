@@ -64,7 +64,9 @@
   X(hybrid_cube_mesh, HYBRID_CUBE_MESH, 5)   \
   X(multimem_one_shot, MULTIMEM_ONE_SHOT, 6) \
   X(multimem_two_shot, MULTIMEM_TWO_SHOT, 7) \
-  X(marked, MARKED, 8)
+  X(marked, MARKED, 8)                       \
+  X(chain, CHAIN, 9)                         \
+  X(bruck, BRUCK, 10)
 
 namespace symm {
 #define SYMM_ENUMERATOR(name, c_name, value) name = value,  // NOLINT(bugprone-macro-parentheses)

@@ -163,6 +163,11 @@ struct Machines {
   std::vector<int> of;  // by rank; counted in the order of their lowest ranks
   int local_size(int rank) const noexcept { return static_cast<int>(std::count(of.begin(), of.end(), of[at(rank)])); }
   int local_rank(int rank) const noexcept { return static_cast<int>(std::count(of.begin(), of.begin() + rank, of[at(rank)])); }
+  int most_together() const noexcept {
+    int most = 0;
+    for (size_t rank = 0; rank < of.size(); ++rank) most = std::max(most, local_size(static_cast<int>(rank)));
+    return most;
+  }
   bool together(int a, int b) const noexcept { return of[at(a)] == of[at(b)]; }
  private:
   static size_t at(int rank) noexcept { return static_cast<size_t>(rank); }

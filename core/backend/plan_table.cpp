@@ -19,6 +19,10 @@ constexpr PlanKey kHostKeys[] = {
     {"ll", 0, host::kEntryPayload, 1},
     {"one_shot", 0, 256 * kMi, 1},
     {"step", 64, 16 * kMi, 64},
+    {"gather", 0, 256 * kMi, 1},
+    {"slices", 0, 256 * kMi, 1},
+    {"direct", 0, kMostRanks, 1},
+    {"tell", 0, kMostRanks, 1},
 };
 constexpr PlanKey kCudaKeys[] = {
     {"ll", 0, 256 * kMi, 1},

@@ -318,6 +318,11 @@ class OfficePost final : public Post {
     office_.answers.emplace_back(&peer_of(rank), std::move(parcel));
   }
 
+  void dispatch(int rank, Head head, std::span<const std::byte> payload, std::shared_ptr<const void> keep) noexcept override {
+    const auto lock = office_.hold();
+    answer(rank, head, payload, std::move(keep));
+    office_.send_answers();
+  }
   bool progress() noexcept override { return office_.progress(); }
   void cut(int rank) noexcept override {
     const auto lock = office_.hold();

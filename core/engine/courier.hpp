@@ -35,6 +35,8 @@ class Post {
   virtual void send(int rank, Head head, std::span<const std::byte> payload, Deadline deadline) = 0;
   // From arrived(): queued, never waits; `keep` keeps the payload until it was sent.
   virtual void answer(int rank, Head head, std::span<const std::byte> payload, std::shared_ptr<const void> keep) noexcept = 0;
+  // As send(), but returns at once: `payload` stays as it is until it has arrived, of which the caller learns by himself.
+  virtual void dispatch(int rank, Head head, std::span<const std::byte> payload, std::shared_ptr<const void> keep) noexcept = 0;
   virtual bool progress() noexcept = 0;     // what has come is received; false: nothing had. To be polled
   virtual void cut(int rank) noexcept = 0;  // nothing to or from it touches memory of this process when this returns
 };

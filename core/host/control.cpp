@@ -23,12 +23,16 @@ Offsets offsets(int size, int channels, size_t barriers, size_t pair_words, size
 }
 }  // namespace
 
-// Enough for a few chunks in flight, while all ranks' halves together stay well inside a last-level cache.
-size_t Control::scratch_half(int size, uint64_t most) {
-  const size_t half =
-      align(std::clamp<size_t>((size_t{4} << 20) / static_cast<size_t>(size), size_t{32} << 10, size_t{512} << 10), kPage);
+// Enough for a few chunks in flight, while all ranks' halves together stay well inside a last-level cache. Between machines there
+// are more, and a slot for each rank.
+size_t Control::scratch_half(int size, int together, uint64_t most) {
+  const auto part_of = [](size_t all, int ranks, size_t few, size_t many) {
+    return align(std::clamp(all / static_cast<size_t>(ranks), few, many), kPage);
+  };
+  const size_t least = align(minimum_scratch(together == 0 ? size : 2 * size), kPage);
+  const size_t half = together == 0 ? part_of(size_t{4} << 20, size, size_t{32} << 10, size_t{512} << 10)
+                                    : std::max(least, part_of(size_t{16} << 20, together, size_t{256} << 10, size_t{2} << 20));
   if (most == 0 || most >= 2 * half) return half;
-  const size_t least = align(minimum_scratch(size), kPage);
   if (most < 2 * least) {
     throw Error(Status::invalid_argument, format("config.scratch_bytes: %llu, and %d ranks need at least %zu",
                                               static_cast<unsigned long long>(most), size, 2 * least));

@@ -58,8 +58,9 @@ inline constexpr uint32_t kControlLayout = 5;
 
 class Control {
  public:
-  // Half of the scratch: of at most `most` bytes in all, or as is fastest if that is 0.
-  static size_t scratch_half(int size, uint64_t most);
+  // Half of the scratch: of at most `most` bytes in all, or as is fastest if that is 0. `together`: ranks of the machine that has
+  // most of them, of several; 0: there is one.
+  static size_t scratch_half(int size, int together, uint64_t most);
   static size_t bytes(int size, int channels, size_t half);
 
   Control() = default;  // of a rank on another machine

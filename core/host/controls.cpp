@@ -13,7 +13,7 @@ struct TransportShare {
 
 Controls::Controls(TransportContext context, const PlanValues& values, Far* far)
     : context_(std::move(context)), far_(far), values_(values),
-      half_(Control::scratch_half(context_.size, context_.scratch_bytes)), processors_(usable_processors()),
+      half_(Control::scratch_half(context_.size, far == nullptr ? 0 : context_.machines.most_together(), context_.scratch_bytes)), processors_(usable_processors()),
       spin_(SpinPolicy::for_ranks(context_.machines.local_size(context_.rank), processors_)),
       registered_(register_for_asymmetric_fences()), fencing_(fencing_of_group()), controls_(static_cast<size_t>(context_.size)),
       mine_(controls_[static_cast<size_t>(context_.rank)]) {
@@ -88,20 +88,25 @@ void Controls::fail(Failure failure) {
   throw Error(std::move(failure));
 }
 
+int Controls::waits_for(int rank) const noexcept {
+  const WaitLine& its = (*this)[rank].waiting();
+  const uint32_t next = its.peer.load(std::memory_order_acquire);
+  if (next == 0 || next > static_cast<uint32_t>(context_.size)) return -1;
+  const int peer = static_cast<int>(next) - 1;
+  const Control& holder = (*this)[its.in_own_segment.load(std::memory_order_relaxed) != 0 ? rank : peer];
+  if (!holder.is_mapped()) return peer;
+  const Word* word = holder.word_at(its.offset.load(std::memory_order_relaxed));
+  return word == nullptr || reached(*word, its.target.load(std::memory_order_relaxed)) ? -1 : peer;
+}
+
 // Who is to blame when `peer` does not come in time: it may itself be waiting for somebody. A rank whose awaited word is there
 // could go on and does not, so it is stopped or busy elsewhere. In a circle everybody is as guilty as the next.
 int Controls::culprit(int peer) const noexcept {
   int suspect = peer;
   for (int hop = 0; hop < context_.size; ++hop) {
-    if (!(*this)[suspect].is_mapped()) return suspect;
-    const WaitLine& its = (*this)[suspect].waiting();
-    const uint32_t next = its.peer.load(std::memory_order_acquire);
-    if (next == 0 || next > static_cast<uint32_t>(context_.size)) return suspect;
-    const Control& holder =
-        controls_[its.in_own_segment.load(std::memory_order_relaxed) != 0 ? static_cast<size_t>(suspect) : next - 1];
-    const Word* word = !holder.is_mapped() ? nullptr : holder.word_at(its.offset.load(std::memory_order_relaxed));
-    if (word == nullptr || reached(*word, its.target.load(std::memory_order_relaxed))) return suspect;
-    suspect = static_cast<int>(next) - 1;
+    const int next = (*this)[suspect].is_mapped() ? waits_for(suspect) : far_->whom_it_waits_for(suspect);
+    if (next < 0) return suspect;
+    suspect = next;
     if (suspect == context_.rank) return peer;
   }
   return peer;

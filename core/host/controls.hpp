@@ -11,6 +11,8 @@ class Far : public DeviceTransport {
  public:
   virtual bool progress() noexcept = 0;          // what has come from them is taken in; false: nothing had
   virtual bool has_left(int rank) noexcept = 0;  // any rank; and what it sent before is here
+  // Controls::waits_for() of a rank on another machine; -1 also where it does not say.
+  virtual int whom_it_waits_for(int rank) noexcept = 0;
 };
 
 class Controls {
@@ -38,6 +40,8 @@ class Controls {
     if (!reached(word, target))
       await(word, target, (*this)[peer].waiters()[static_cast<size_t>(context_.rank)], peer, deadline, what);
   }
+  // Whom `rank`, whose segment is mapped, waits for in vain; -1: nobody.
+  int waits_for(int rank) const noexcept;
   void require_nobody_gave_up(LazyDeadline& deadline, const char* what);
   [[noreturn]] void fail(Failure failure);
   // Ranks make different calls: what each of those that have entered it has `said`.

@@ -1,30 +1,32 @@
-// Collectives across machines. All are exchanges of pieces: what each rank sends to each is moved in rounds, and what comes is
-// put where it belongs, or combined in the order of ranks as the host's algorithms do, so the bits are theirs.
+// Collectives across machines. Most are exchanges of pieces: what each rank sends to each is moved in rounds, and what comes is
+// put where it belongs, or combined in the order of ranks as the host's algorithms do, so the bits are theirs. Large all-reduces,
+// and those of many machines, have algorithms of their own (allreduce.cpp).
 //
 // A round. Every rank sends every other a message, of nothing where it has nothing for it, into the landing slot that it has
-// there, and awaits one from each. The first of a call says what call it is.
+// there, and awaits one from each. With the first message of a call it says what call it is; whoever awaits a message compares.
 //
-// Why no message overwrites another. Slots have two halves, which alternate.
-//   1. A rank sends round r+1 when it has had round r of all others.
-//   2. Who has sent round r has done with what came in round r-1.
-//   3. So when round r+1 is sent, its half, that of round r-1, is free everywhere.
+// Why no message overwrites another. Scratch has two halves, which alternate from call to call.
+//   1. In every call all wait for all: who has finished call k has heard, if by way of others, that all have entered it.
+//   2. Who has entered call k has finished call k-1.
+//   3. So when a message of call k+1 is sent, its half, that of call k-1, is free everywhere.
+// Within a call, slots have two places, which alternate from round to round, and the same holds of rounds.
 #include <cstring>
 #include "core/span/transport.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/pointers.hpp"
 
 namespace symm::span {
+// What call a rank makes: in its own scratch, and in that of those to whom it has sent something of it.
+struct alignas(host::kLine) SpanTransport::Said {
+  uint64_t call;
+  uint64_t signature;  // packed
+  uint64_t count;      // unless each rank has its own
+};
+
 struct alignas(host::kLine) SpanTransport::Slot {
-  uint64_t signature;  // of the call, packed
-  uint64_t count;      // the call's; where each rank has its own, bytes of the longest piece of the rank that sends this
-  uint64_t piece;      // bytes of the piece that this is part of
-  uint64_t bytes;      // behind this
-  void say(const engine::Head& head, size_t payload) noexcept {
-    signature = head.value;
-    count = head.memory;
-    piece = head.offset;
-    bytes = payload;
-  }
+  uint64_t longest;  // where each rank has counts of its own, bytes of the longest piece of the rank that sends this
+  uint64_t piece;    // bytes of the piece that this is part of
+  uint64_t bytes;    // behind this
   std::byte* data() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
 };
 
@@ -56,37 +58,109 @@ host::Range part_of(const Piece& piece, size_t index, size_t room) {
   return {std::min(piece.bytes, index * room), std::min(piece.bytes, (index + 1) * room)};
 }
 
-Algorithm algorithm_of(const CallSignature& call, bool slices) {
-  if (call.algorithm != Algorithm::automatic) return call.algorithm;
-  return slices ? Algorithm::two_shot : Algorithm::one_shot;
-}
+bool is_in_slices(Algorithm algorithm) { return algorithm == Algorithm::two_shot || algorithm == Algorithm::two_shot_staged; }
 }  // namespace
 
+size_t SpanTransport::step_area() const { return static_cast<size_t>(context_.size) * sizeof(Said); }
+
 size_t SpanTransport::room() const {
-  return host::round_down(controls_.scratch_half() / static_cast<size_t>(context_.size), host::kLine) - sizeof(Slot);
+  const size_t slots = 2 * static_cast<size_t>(context_.size);
+  return host::round_down((controls_.scratch_half() - step_area()) / slots, host::kLine) - sizeof(Slot);
 }
 
-SpanTransport::Slot* SpanTransport::slot_of(const host::Control& owner, uint32_t round, int source) const {
-  return reinterpret_cast<Slot*>(owner.scratch(round) + static_cast<size_t>(source) * (room() + sizeof(Slot)));
+SpanTransport::Said& SpanTransport::said_of(const host::Control& owner, uint32_t call, int source) const {
+  return reinterpret_cast<Said*>(owner.scratch(call))[source];
 }
 
-void SpanTransport::note_round(const host::Control& owner, int source, uint32_t round) const {
-  publish(owner.pair(rounds_channel(), source), round, owner.pair_waiter(), controls_.fencing());
+SpanTransport::Slot& SpanTransport::slot_of(const host::Control& owner, uint32_t call, uint32_t round, int source) const {
+  const size_t index = (round & 1U) * static_cast<size_t>(context_.size) + static_cast<size_t>(source);
+  return *reinterpret_cast<Slot*>(owner.scratch(call) + step_area() + index * (room() + sizeof(Slot)));
 }
 
-// ---- what comes from other machines
+// ---- messages
 
-std::byte* SpanTransport::place_of_round(int from, const engine::Head& head) noexcept {
-  const uint32_t ahead = static_cast<uint32_t>(head.call) - controls_.mine().pair(rounds_channel(), from).load();
-  if (ahead - 1 > 1 || head.bytes > room()) return nullptr;
-  return slot_of(controls_.mine(), static_cast<uint32_t>(head.call), from)->data();
+std::byte* SpanTransport::place_of(const host::Control& owner, int source, const engine::Head& head) const noexcept {
+  const auto call = static_cast<uint32_t>(head.call);
+  if (head.kind == kRound) return head.bytes > room() ? nullptr : slot_of(owner, call, head.channel, source).data();
+  const size_t half = controls_.scratch_half();
+  const bool fits = head.offset >= step_area() && head.offset <= half && head.bytes <= half - head.offset;
+  return fits ? owner.scratch(call) + head.offset : nullptr;
 }
 
-void SpanTransport::arrived_of_round(int from, const engine::Head& head) noexcept {
-  const auto round = static_cast<uint32_t>(head.call);
-  if (place_of_round(from, head) == nullptr) return;
-  slot_of(controls_.mine(), round, from)->say(head, head.bytes);
-  note_round(controls_.mine(), from, round);
+// `owner` sees that `source` has sent it one more message.
+void SpanTransport::note(const host::Control& owner, int source, const engine::Head& head) const noexcept {
+  const auto call = static_cast<uint32_t>(head.call);
+  if (Said& said = said_of(owner, call, source); said.call != head.call) said = {head.call, head.value, head.memory};
+  if (head.kind == kRound) {
+    Slot& slot = slot_of(owner, call, head.channel, source);
+    slot.longest = head.memory, slot.piece = head.offset, slot.bytes = head.bytes;
+  }
+  Word& word = owner.pair(rounds_channel(), source);
+  publish(word, word.load(std::memory_order_relaxed) + 1, owner.pair_waiter(), controls_.fencing());
+}
+
+// Others may ask what this rank makes.
+void SpanTransport::enter(const CollectiveCall& call) {
+  const std::lock_guard lock(mutex_);
+  said_of(controls_.mine(), ++calls_, context_.rank) = {calls_, call.packed(), call.count};
+  controls_.mine().pair(rounds_channel(), context_.rank).store(calls_, std::memory_order_release);
+}
+
+std::pair<uint64_t, uint64_t> SpanTransport::said_by_me(uint32_t call) const {
+  const Said& said = said_of(controls_.mine(), call, context_.rank);
+  return {said.signature, said.count};
+}
+
+// With a deadline, `payload` is the caller's; without, it lies in this rank's scratch and stays there until it has arrived.
+void SpanTransport::pass(
+    const CollectiveCall& call, int peer, engine::Head head, std::span<const std::byte> payload, LazyDeadline* deadline) {
+  head.value = call.packed();
+  head.call = calls_;
+  head.bytes = payload.size();
+  if (head.kind == kStep) head.memory = call.count;
+  if (maps(peer)) {
+    if (!payload.empty()) host::copy(place_of(controls_[peer], context_.rank, head), payload.data(), payload.size(), false);
+    return note(controls_[peer], context_.rank, head);
+  }
+  if (deadline == nullptr) return post_->dispatch(peer, head, payload, controls_.mine().segment());
+  const bool endless = deadline->timeout_ms() == Deadline::kInfinite;
+  send(peer, head, payload, endless ? Deadline::kInfinite : deadline->get().remaining_ns() / 1'000'000 + 1,
+      name_of(call.collective));
+}
+
+// The next message of `peer`.
+void SpanTransport::await(const CollectiveCall& call, int peer, LazyDeadline& deadline) {
+  const host::Control& mine = controls_.mine();
+  Word& word = mine.pair(rounds_channel(), peer);
+  const uint32_t target = ++taken_[static_cast<size_t>(peer)];
+  if (!reached(word, target)) controls_.await(word, target, mine.pair_waiter()[0], peer, deadline, name_of(call.collective));
+  const Said& said = said_of(mine, calls_, peer);
+  if (said.signature != call.packed() || (said.count != call.count && !has_counts(call.collective))) fail_mismatch(deadline);
+}
+
+void SpanTransport::fail_mismatch(LazyDeadline& deadline) {
+  const auto of = [](uint64_t signature, uint64_t count) {
+    const CallSignature said = CallSignature::unpacked(signature, 0);
+    return CallSignature::unpacked(signature, has_counts(said.collective) ? 0 : count);
+  };
+  const auto has_entered = [&](int rank) {
+    if (maps(rank)) return reached(controls_[rank].pair(rounds_channel(), rank), calls_);
+    ask(rank);
+    const std::lock_guard lock(mutex_);
+    return told_[static_cast<size_t>(rank)].last.call == calls_;
+  };
+  controls_.fail_mismatch(
+      calls_, has_entered,
+      [&](int rank) {
+        if (maps(rank)) {
+          const Said& said = said_of(controls_[rank], calls_, rank);
+          return of(said.signature, said.count);
+        }
+        const std::lock_guard lock(mutex_);
+        const engine::Head& last = told_[static_cast<size_t>(rank)].last;
+        return of(last.value, last.memory);
+      },
+      deadline.get());
 }
 
 // ---- a round
@@ -99,43 +173,11 @@ void SpanTransport::send_round(const CollectiveCall& call, const Leg& leg, size_
     const host::Range part = part_of(piece, index, room());
     engine::Head head;
     head.kind = kRound;
-    head.value = call.packed();
+    head.channel = round_ & 1U;
     head.memory = has_counts(call.collective) ? leg.longest : call.count;
     head.offset = piece.bytes;
-    head.call = round_;
     const std::byte* const from = part.size() == 0 ? nullptr : leg.from + piece.at + part.begin;
-    if (!maps(peer)) {
-      const uint64_t left_ms =
-          deadline.timeout_ms() == Deadline::kInfinite ? Deadline::kInfinite : deadline.get().remaining_ns() / 1'000'000 + 1;
-      send(peer, head, {from, part.size()}, left_ms, name_of(call.collective));
-      continue;
-    }
-    Slot& slot = *slot_of(controls_[peer], round_, context_.rank);
-    slot.say(head, part.size());
-    if (part.size() != 0) host::copy(slot.data(), from, part.size(), false);
-    note_round(controls_[peer], context_.rank, round_);
-  }
-}
-
-void SpanTransport::await_round(const CollectiveCall& call, LazyDeadline& deadline) {
-  const host::Control& mine = controls_.mine();
-  const auto word = [&](int peer) -> Word& { return mine.pair(rounds_channel(), peer); };
-  const bool counts = has_counts(call.collective);
-  for (int peer = 0; peer < context_.size; ++peer) {
-    if (peer == context_.rank) continue;
-    if (!reached(word(peer), round_))
-      controls_.await(word(peer), round_, mine.pair_waiter()[0], peer, deadline, name_of(call.collective));
-    const Slot& slot = *slot_of(mine, round_, peer);
-    if (slot.signature == call.packed() && (counts || slot.count == call.count)) continue;
-    controls_.fail_mismatch(
-        calls_, [&](int rank) { return rank == context_.rank || reached(word(rank), round_); },
-        [&](int rank) {
-          if (rank == context_.rank) return CallSignature::unpacked(call.packed(), call.count);
-          const Slot& its = *slot_of(mine, round_, rank);
-          const CallSignature said = CallSignature::unpacked(its.signature, 0);
-          return CallSignature::unpacked(its.signature, has_counts(said.collective) ? 0 : its.count);
-        },
-        deadline.get());
+    pass(call, peer, head, {from, part.size()}, &deadline);
   }
 }
 
@@ -148,15 +190,16 @@ void SpanTransport::run(const CollectiveCall& call, const Leg& leg, LazyDeadline
   std::vector<const std::byte*> sources(size);
   for (size_t index = 0; index == 0 || index * room() < longest; ++index) {
     send_round(call, leg, index, deadline);
-    await_round(call, deadline);
+    for (int peer = 0; peer < context_.size; ++peer)
+      if (peer != context_.rank) await(call, peer, deadline);
     for (size_t peer = 0; peer < size; ++peer) {
       const host::Range part = part_of(leg.recv[peer], index, room());
       sources[peer] = leg.from + mine.at + part.begin;
       if (peer == me) continue;
-      Slot& slot = *slot_of(controls_.mine(), round_, static_cast<int>(peer));
+      Slot& slot = slot_of(controls_.mine(), calls_, round_, static_cast<int>(peer));
       if (slot.piece != leg.recv[peer].bytes || slot.bytes != part.size())
         controls_.fail_piece(call, static_cast<int>(peer), slot.piece, leg.recv[peer].bytes);
-      if (has_counts(call.collective)) longest = std::max<size_t>(longest, slot.count);
+      if (has_counts(call.collective)) longest = std::max<size_t>(longest, slot.longest);
       sources[peer] = slot.data();
       if (!leg.reduces && part.size() != 0) leg.keep(static_cast<int>(peer), part.begin, slot.data(), part.size());
     }
@@ -177,24 +220,21 @@ void SpanTransport::run(const CollectiveCall& call, const Leg& leg, LazyDeadline
 
 // ---- a call
 
-// Where the operands are so small that one way more costs more than sending all of them to all.
-bool SpanTransport::in_slices(const CallSignature& call) const {
-  constexpr size_t kGathered = size_t{64} << 10;  // of all ranks
-  if (call.collective != Collective::allreduce) return false;
-  if (call.algorithm != Algorithm::automatic)
-    return call.algorithm == Algorithm::two_shot || call.algorithm == Algorithm::two_shot_staged;
-  return call.unit() > kGathered / static_cast<size_t>(context_.size);
-}
-
 void SpanTransport::plain_collective(const CollectiveCall& call) {
   context_.revocation->throw_if_revoked();
-  ++calls_;
+  enter(call);
   LazyDeadline deadline(call.timeout_ms);
+  const Algorithm algorithm = prepared_.plan.algorithm = algorithm_of(call);
+  if (algorithm == Algorithm::chain && call.count != 0) allreduce_chain(call, deadline);
+  else if (algorithm == Algorithm::bruck) allreduce_bruck(call, deadline);
+  else exchange(call, is_in_slices(algorithm) && call.collective == Collective::allreduce, deadline);
+  if (!call.scaling) stats_.add_collective(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(algorithm));
+}
+
+void SpanTransport::exchange(const CollectiveCall& call, bool slices, LazyDeadline& deadline) {
   const CollectiveTraits its = traits(call.collective);
   const int size = context_.size;
   const int rank = context_.rank;
-  const bool slices = in_slices(call);
-  prepared_.plan.algorithm = algorithm_of(call, slices);
   const size_t unit = call.unit();
   Leg leg(call.send, call.recv, size);
   leg.reduces = its.has_op;
@@ -220,17 +260,30 @@ void SpanTransport::plain_collective(const CollectiveCall& call) {
   for (int peer = 0; peer < size && has_counts(call.collective); ++peer)
     leg.longest = std::max(leg.longest, peer == rank ? 0 : leg.send[static_cast<size_t>(peer)].bytes);
   run(call, leg, deadline);
-  if (slices) {
-    std::swap(leg.send, leg.recv);
-    leg.from = leg.to;
-    leg.reduces = false;
-    run(call, leg, deadline);
-  }
-  if (!call.scaling)
-    stats_.add_collective(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(prepared_.plan.algorithm));
+  if (!slices) return;
+  std::swap(leg.send, leg.recv);
+  leg.from = leg.to;
+  leg.reduces = false;
+  run(call, leg, deadline);
+}
+
+// ---- which way
+
+// Where the operands are so small that one way more costs more than sending all of them to all, they are.
+Algorithm SpanTransport::algorithm_of(const CallSignature& call) const {
+  if (call.algorithm != Algorithm::automatic) return call.algorithm;
+  if (call.collective != Collective::allreduce || call.unit() <= between_.gather) return Algorithm::one_shot;
+  if (local_size_ > 1 && call.unit() > between_.slices && why_no_chain(call.dtype).empty()) return Algorithm::chain;
+  return context_.machines.count > between_.direct && bruck_block() != 0 ? Algorithm::bruck : Algorithm::two_shot;
 }
 
 std::string SpanTransport::why_impossible(const CollectiveCall& call) const {
+  const bool is_chain = call.algorithm == Algorithm::chain;
+  if (is_chain || call.algorithm == Algorithm::bruck) {
+    std::string why = is_chain ? why_no_chain(call.dtype) : bruck_block() == 0 ? "needs more scratch" : "";
+    if (call.collective != Collective::allreduce) why = text("does allreduce, not ", name_of(call.collective));
+    return why.empty() ? "" : text("algorithm ", name_of(call.algorithm), " ", why);
+  }
   if (call.algorithm == Algorithm::hybrid_cube_mesh)
     return text("algorithm hybrid_cube_mesh is of one machine, and this group is on ", context_.machines.count);
   return host::refuse({call, facts_}, true);
@@ -238,15 +291,27 @@ std::string SpanTransport::why_impossible(const CollectiveCall& call) const {
 
 PlanReport SpanTransport::plan_plain(const CollectiveCall& call) const {
   if (call.algorithm != Algorithm::automatic) require_possible(call);
-  const bool slices = in_slices(call);
   PlanReport report;
-  report.algorithm = algorithm_of(call, slices);
-  report.slices = slices ? context_.size : 1;
-  report.chunk_bytes = call.unit() / static_cast<size_t>(report.slices) > room() ? room() : 0;
-  report.reason =
-      text(call.algorithm != Algorithm::automatic ? "forced: " : "", context_.machines.count, " machines over ", engine_, ": ",
-          slices ? "each rank combines a slice of all operands and sends it to all"
-                 : "every rank sends the others what they need, and combines what it gets");
+  report.algorithm = algorithm_of(call);
+  report.slices = is_in_slices(report.algorithm) || report.algorithm == Algorithm::bruck ? context_.size : 1;
+  const size_t share = call.unit() / static_cast<size_t>(report.slices);
+  size_t most = room();
+  std::string how = is_in_slices(report.algorithm) ? "each rank combines a slice of all operands and sends it to all"
+                                                   : "every rank sends the others what they need, and combines what it gets";
+  if (report.algorithm == Algorithm::chain) {
+    report.slices = local_size_;
+    most = chain_chunk(call);
+    how = "sums go from machine to machine, unrounded, and results come back";
+  } else if (report.algorithm == Algorithm::bruck) {
+    most = bruck_block();
+    how = text("more than ", between_.direct, " machines: each rank combines a slice, which come and go in rounds");
+  } else if (call.algorithm == Algorithm::automatic && call.collective == Collective::allreduce && !in_line_ &&
+             call.unit() > between_.slices) {
+    how += text("; a chain ", why_no_chain(call.dtype));
+  }
+  report.chunk_bytes = share > most ? most : 0;
+  report.reason = text(
+      call.algorithm != Algorithm::automatic ? "forced: " : "", context_.machines.count, " machines over ", engine_, ": ", how);
   return report;
 }
 }  // namespace symm::span

@@ -1,5 +1,6 @@
 #include "core/span/transport.hpp"
 #include <cstring>
+#include <tuple>
 #include "core/backend/hardware.hpp"
 
 namespace symm::span {
@@ -7,12 +8,14 @@ namespace {
 using engine::Head;
 
 enum Kind : uint16_t {
-  kArrival = 2,  // at a barrier: `value` times on `channel`, last for the set `call`
+  kArrival = 3,  // at a barrier: `value` times on `channel`, last for the set `call`
   kSignal,       // `value` by the operation `call`
   kValue,        // `value` into a word of `channel` bytes
   kPut,
   kFetch,   // `value` bytes, for the answer `call`
   kAnswer,  // `value`: 1, or 0 if the memory is not there any more
+  kAsk,     // where the rank is
+  kTold,    // in `call`, which is `value` with `memory` elements, and waits for `offset` - 1
 };
 
 constexpr size_t kMessage = size_t{1} << 20;  // at most, of what is put or fetched
@@ -29,6 +32,11 @@ struct EngineShare {
 TransportContext with_rounds(TransportContext context) {
   ++context.channels;
   return context;
+}
+
+Between between_of(const PlanValues& values) {
+  const auto value = [&](const char* key) { return values.of(BackendKind::host, key); };
+  return {value("gather"), value("slices"), static_cast<int>(value("direct")), static_cast<int>(value("tell"))};
 }
 
 Deadline deadline_of(uint64_t timeout_ms) { return LazyDeadline(timeout_ms).get(); }
@@ -59,9 +67,13 @@ std::unique_ptr<Transport> open(TransportContext context) {
 }
 
 SpanTransport::SpanTransport(TransportContext context, const PlanValues& values)
-    : HostTransport(with_rounds(std::move(context)), values, this), losses_(static_cast<size_t>(context_.size)),
-      nowhere_(new std::byte[kMessage]),
+    : HostTransport(with_rounds(std::move(context)), values, this), between_(between_of(values)),
+      local_size_(context_.machines.local_size(context_.rank)), taken_(static_cast<size_t>(context_.size)),
+      losses_(static_cast<size_t>(context_.size)), told_(static_cast<size_t>(context_.size)), nowhere_(new std::byte[kMessage]),
       post_(engine::open_post(context_.group, context_.rank, context_.size, *this, context_.revocation)) {
+  in_line_ = context_.size == context_.machines.count * local_size_;
+  for (int rank = 0; rank < context_.size; ++rank)
+    in_line_ = in_line_ && context_.machines.of[static_cast<size_t>(rank)] == rank / local_size_;
   engine_ = engine::engine_name();
   address_ = engine::engine_address();
   if (address_.size() > kMostAddress)
@@ -208,7 +220,7 @@ std::shared_ptr<const MemoryView> SpanTransport::numbered(uint64_t id, uint64_t 
 }
 
 std::byte* SpanTransport::place(int from, const Head& head) noexcept {
-  if (head.kind == kRound) return place_of_round(from, head);
+  if (head.kind == kRound || head.kind == kStep) return place_of(controls_.mine(), from, head);
   if (head.kind == kAnswer) {
     const std::lock_guard lock(mutex_);
     const auto found = fetches_.find(head.call);
@@ -229,7 +241,8 @@ std::byte* SpanTransport::place(int from, const Head& head) noexcept {
 void SpanTransport::arrived(int from, const Head& head) noexcept {
   bool refused = false;
   switch (head.kind) {
-    case kRound: return arrived_of_round(from, head);
+    case kRound:
+    case kStep: return place_of(controls_.mine(), from, head) == nullptr ? void() : note(controls_.mine(), from, head);
     case kArrival:
       if (head.channel >= context_.channels) return;
       return note_arrival(
@@ -253,8 +266,46 @@ void SpanTransport::arrived(int from, const Head& head) noexcept {
       found->second->found = head.value != 0;
       return publish(found->second->done, 1, {&found->second->waiter, 1});
     }
+    case kAsk: return tell(from);
+    case kTold: {
+      Told& told = told_[static_cast<size_t>(from)];
+      const std::lock_guard lock(mutex_);
+      told.last = head;
+      return publish(told.times, told.times.load(std::memory_order_relaxed) + 1, {&told.waiter, 1});
+    }
     default: return;
   }
+}
+
+void SpanTransport::tell(int to) noexcept {
+  const host::Control& mine = controls_.mine();
+  Head head;
+  head.kind = kTold;
+  head.offset = static_cast<uint64_t>(controls_.waits_for(context_.rank) + 1);
+  {
+    const std::lock_guard lock(mutex_);
+    head.call = mine.pair(rounds_channel(), context_.rank).load(std::memory_order_acquire);
+    std::tie(head.value, head.memory) = said_by_me(static_cast<uint32_t>(head.call));
+  }
+  post_->answer(to, head, {}, nullptr);
+}
+
+// How often it has answered when it has answered this.
+uint32_t SpanTransport::ask(int rank) noexcept {
+  Told& told = told_[static_cast<size_t>(rank)];
+  Head head;
+  head.kind = kAsk;
+  post_->dispatch(rank, head, {}, nullptr);
+  const std::lock_guard lock(mutex_);
+  return ++told.asked;
+}
+
+int SpanTransport::whom_it_waits_for(int rank) noexcept {
+  Told& told = told_[static_cast<size_t>(rank)];
+  const uint32_t answer = ask(rank);
+  if (!retry_until([&] { return reached(told.times, answer); }, Deadline::after_ms(kReasonMs))) return -1;
+  const std::lock_guard lock(mutex_);
+  return told.last.offset > static_cast<uint64_t>(context_.size) ? -1 : static_cast<int>(told.last.offset) - 1;
 }
 
 void SpanTransport::answer(int from, const Head& head) noexcept {

@@ -14,6 +14,12 @@ namespace symm::span {
 // Throws Error(unavailable) if there is no engine.
 std::unique_ptr<Transport> open(TransportContext context);
 
+// Where one algorithm gives way to the next: values of the plan table.
+struct Between {
+  size_t gather, slices;  // bytes
+  int direct, tell;
+};
+
 class SpanTransport final : private host::Far, private engine::Receiver, public host::HostTransport {
  public:
   SpanTransport(TransportContext context, const PlanValues& values);
@@ -29,8 +35,9 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
   void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) override;
   void fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count, void* stream) override;
  private:
-  static constexpr uint16_t kRound = 1;  // among the kinds of messages that of a collective
-  // What the first bytes of a slot say of the message that lies behind them.
+  // Among the kinds of messages those of a collective: with its place in a round, or with a place of its own.
+  static constexpr uint16_t kRound = 1, kStep = 2;
+  struct Said;
   struct Slot;
   struct Leg;
   struct Fetch;
@@ -40,16 +47,29 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
   PlanReport plan_plain(const CollectiveCall& call) const override;
   std::string why_impossible(const CollectiveCall& call) const override;
 
-  bool in_slices(const CallSignature& call) const;
-  size_t room() const;  // of a slot
+  Algorithm algorithm_of(const CallSignature& call) const;
+  std::string why_no_chain(DType dtype) const;
+  size_t step_area() const;  // of half of the scratch, where what was said ends
+  size_t room() const;       // of a slot
   int rounds_channel() const { return context_.channels; }
-  Slot* slot_of(const host::Control& owner, uint32_t round, int source) const;
+  Said& said_of(const host::Control& owner, uint32_t call, int source) const;
+  Slot& slot_of(const host::Control& owner, uint32_t call, uint32_t round, int source) const;
+  std::byte* place_of(const host::Control& owner, int source, const engine::Head& head) const noexcept;  // null: refused
+  void note(const host::Control& owner, int source, const engine::Head& head) const noexcept;
+  void enter(const CollectiveCall& call);
+  std::pair<uint64_t, uint64_t> said_by_me(uint32_t call) const;  // signature and count
+  void pass(const CollectiveCall& call, int peer, engine::Head head, std::span<const std::byte> payload, LazyDeadline* deadline);
+  void await(const CollectiveCall& call, int peer, LazyDeadline& deadline);
+  [[noreturn]] void fail_mismatch(LazyDeadline& deadline);
   void run(const CollectiveCall& call, const Leg& leg, LazyDeadline& deadline);
   void send_round(const CollectiveCall& call, const Leg& leg, size_t index, LazyDeadline& deadline);
-  void await_round(const CollectiveCall& call, LazyDeadline& deadline);
-  std::byte* place_of_round(int from, const engine::Head& head) noexcept;  // null: refused
-  void arrived_of_round(int from, const engine::Head& head) noexcept;
-  void note_round(const host::Control& owner, int source, uint32_t round) const;
+  void exchange(const CollectiveCall& call, bool slices, LazyDeadline& deadline);
+  size_t chain_depth(int machine) const;
+  size_t chain_room(DType dtype) const;
+  size_t chain_chunk(const CallSignature& call) const;
+  void allreduce_chain(const CollectiveCall& call, LazyDeadline& deadline);
+  size_t bruck_block() const;
+  void allreduce_bruck(const CollectiveCall& call, LazyDeadline& deadline);
 
   bool maps(int rank) const { return context_.machines.together(rank, context_.rank); }
   void send(int rank, const engine::Head& head, std::span<const std::byte> payload, uint64_t timeout_ms, const char* what);
@@ -58,17 +78,25 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
 
   bool progress() noexcept override { return post_->progress(); }
   bool has_left(int rank) noexcept override;
+  int whom_it_waits_for(int rank) noexcept override;
   void memory_added(const std::shared_ptr<const MemoryView>& memory) override;
   void memory_removed(const MemoryView& memory) noexcept override;
   std::byte* place(int from, const engine::Head& head) noexcept override;
   void arrived(int from, const engine::Head& head) noexcept override;
   void lost(int peer, const std::string& how) noexcept override;
+  uint32_t ask(int rank) noexcept;
+  void tell(int to) noexcept;
 
   std::string engine_;
   Bytes address_;
+  const Between between_;
+  const int local_size_;
+  bool in_line_;  // each machine's ranks are consecutive, and equally many
   uint32_t calls_ = 0;
-  uint32_t round_ = 0;  // of all calls
-  std::mutex mutex_;    // never held while the courier is called
+  uint32_t round_ = 0;           // of all calls
+  uint32_t exchange_ = 0;        // in rounds of bruck
+  std::vector<uint32_t> taken_;  // messages of collectives, by source
+  std::mutex mutex_;             // never held while the courier is called
   std::unordered_map<uint64_t, std::weak_ptr<const MemoryView>> memories_;
   std::unordered_map<uint64_t, Fetch*> fetches_;
   uint64_t next_fetch_ = 0;
@@ -76,7 +104,14 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
     std::string how;
     std::optional<Deadline> until;  // when the mesh has had its time to say why
   };
-  std::vector<Loss> losses_;                                                       // by rank
+  std::vector<Loss> losses_;  // by rank
+  struct Told {
+    Word times{0};
+    Waiter waiter{0};
+    uint32_t asked = 0;
+    engine::Head last;  // with the mutex
+  };
+  std::vector<Told> told_;                                                         // by rank
   std::map<std::pair<int, uint64_t>, std::shared_ptr<const MemoryView>> landing_;  // under way into a block; the courier's
   std::unique_ptr<std::byte[]> nowhere_;  // where messages for memory that was released go
   std::unique_ptr<engine::Post> post_;    // first to go

@@ -411,6 +411,8 @@ Plan plan(const PlanInput& input, const Tuning& tuning) {
 std::string refuse(const PlanInput& input, const Tuning& tuning) {
   if (input.algorithm == Algorithm::automatic) return "";
   const KernelForm* form = find(input.algorithm, input);
+  if (form == nullptr && is_valid(input.algorithm))
+    return text("algorithm ", name_of(input.algorithm), " is of groups on several machines");
   if (form == nullptr) return text("unknown algorithm ", static_cast<int>(input.algorithm));
   if ((input.size == 1 || input.count == 0) && !form->kernel.strict && !traits(input.collective).in_pieces) return "";
   const std::string name = text("algorithm ", name_of(input.algorithm));

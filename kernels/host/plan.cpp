@@ -55,6 +55,7 @@ size_t result_bytes(const PlanInput& input) noexcept {
 
 std::string never(const PlanInput&, bool) { return "needs the multicast of GPUs"; }
 std::string is_of_gpus(const PlanInput&, bool) { return "is of the CUDA back end only"; }
+std::string is_of_machines(const PlanInput&, bool) { return "is of groups on several machines"; }
 std::string nothing(const PlanInput&, bool) { return ""; }
 
 std::string needs_little(const PlanInput& input, bool) {
@@ -175,6 +176,8 @@ constexpr AlgorithmForm kForms[] = {
     {Algorithm::multimem_one_shot, true, never, nullptr, in_one_step, nullptr, {}},
     {Algorithm::multimem_two_shot, true, never, nullptr, in_one_step, nullptr, {}},
     {Algorithm::marked, true, is_of_gpus, nullptr, in_one_step, nullptr, {}},
+    {Algorithm::chain, true, is_of_machines, nullptr, in_one_step, nullptr, {}},
+    {Algorithm::bruck, true, is_of_machines, nullptr, in_one_step, nullptr, {}},
 };
 // clang-format on
 

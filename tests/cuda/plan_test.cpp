@@ -78,6 +78,8 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
               case Algorithm::hybrid_cube_mesh:
               case Algorithm::multimem_one_shot:
               case Algorithm::multimem_two_shot:
+              case Algorithm::chain:
+              case Algorithm::bruck:
               case Algorithm::automatic: FAIL();
             }
             if (chosen.algorithm != Algorithm::two_shot_staged) {

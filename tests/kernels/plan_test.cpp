@@ -130,6 +130,8 @@ TEST(Refuse, SaysWhatIsInTheWay) {
   }
   input.algorithm = Algorithm::marked;
   EXPECT_NE(refuse(input, true).find("CUDA"), std::string::npos);
+  input.algorithm = Algorithm::chain;
+  EXPECT_NE(refuse(input, true).find("several machines"), std::string::npos);
   input.algorithm = static_cast<Algorithm>(77);
   EXPECT_NE(refuse(input, false).find("77"), std::string::npos);
 }

@@ -130,6 +130,11 @@ std::string bits_of_all(int rank, const Group& group) {
       SYMM_DTYPE_F8E5M2, SYMM_DTYPE_I8, SYMM_DTYPE_I16, SYMM_DTYPE_I32, SYMM_DTYPE_I64, SYMM_DTYPE_U8, SYMM_DTYPE_U16,
       SYMM_DTYPE_U32, SYMM_DTYPE_U64, SYMM_DTYPE_BOOL};
   const symm_op_t ops[] = {SYMM_OP_SUM, SYMM_OP_MAX, SYMM_OP_PROD, SYMM_OP_MIN, SYMM_OP_AVG};
+  const auto machine = [&](int of) { return group.peer_info(of).machine_index; };
+  const bool in_line = group.info().machines == 4 || (machine(1) == 0 && machine(2) == 1);
+  const auto can = [&](symm_algorithm_t algorithm) {
+    return algorithm < SYMM_ALGORITHM_CHAIN || (group.info().machines > 1 && (algorithm != SYMM_ALGORITHM_CHAIN || in_line));
+  };
   size_t turn = 0;
   for (const symm_dtype_t dtype : types) {
     const size_t element = static_cast<size_t>(dtype & 0xFF) / 8;
@@ -143,7 +148,16 @@ std::string bits_of_all(int rank, const Group& group) {
         lines += "\ntype " + std::to_string(dtype) + " op " + std::to_string(op) + " count " + std::to_string(count) +
                  (in_place ? " in place" : "");
         const size_t at = in_place ? me * count * element : 0;
-        run("allreduce", in_place, [&](auto* a, auto* b) { return symm_allreduce(g, a, b, count, dtype, op, nullptr, nullptr); });
+        for (const symm_op_t any : ops) {
+          if (in_place && any != op) continue;
+          for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED,
+                   SYMM_ALGORITHM_CHAIN, SYMM_ALGORITHM_BRUCK}) {
+            symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+            if (can(algorithm)) options.algorithm = algorithm;
+            run("allreduce_" + std::to_string(any) + "_" + std::to_string(algorithm), in_place,
+                [&](auto* a, auto* b) { return symm_allreduce(g, a, b, count, dtype, any, &options, nullptr); });
+          }
+        }
         run("reduce", in_place, [&](auto* a, auto* b) { return symm_reduce(g, a, b, count, dtype, op, root, nullptr, nullptr); });
         run("reduce_scatter", in_place, [&](auto* a, auto* b) {
           return symm_reduce_scatter(g, a, in_place ? a + at : b, count, dtype, op, nullptr, nullptr);
@@ -186,6 +200,7 @@ std::string bits_of_all(int rank, const Group& group) {
 
 TEST_F(Span, GiveTheBitsOfOne) {
   SYMM_NOT_UNDER_TSAN("a minute; Span.MoveLargeBlocks goes the same ways");
+  setenv("SYMM_HOST_TUNE", "gather=64,slices=64K", 1);
   const std::vector<std::string> expected = on_machines("aaaa", bits_of_all);
   EXPECT_NE(expected[0].find("allreduce"), std::string::npos) << expected[0];
   for (const std::string layout : {"aabb", "abcd", "aaab", "abab"}) {
@@ -198,6 +213,38 @@ TEST_F(Span, GiveTheBitsOfOne) {
           << layout << ", rank " << rank;
     }
   }
+  unsetenv("SYMM_HOST_TUNE");
+}
+
+// What the plan says, and what it refuses.
+TEST_F(Span, PlanByLayoutAndSize) {
+  const auto planned = [](const std::string& layout, size_t count, symm_algorithm_t algorithm) {
+    return on_machines(layout, [&](int, const Group& group) {
+      symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+      options.algorithm = algorithm;
+      std::vector<float> data(count);
+      symm_collective_call_t call = SYMM_COLLECTIVE_CALL_INIT;
+      call.send = call.recv = data.data();
+      call.count = count;
+      symm_plan_info_t plan{};
+      plan.struct_size = sizeof plan;
+      const symm_status_t status = symm_collective_plan(group.get(), &call, &options, &plan);
+      return status != SYMM_OK ? std::string(symm_last_error()) : std::to_string(plan.algorithm) + " " + plan.reason;
+    })[0];
+  };
+  EXPECT_EQ(planned("aabb", 1000, SYMM_ALGORITHM_AUTO).substr(0, 2), "2 ");
+  EXPECT_EQ(planned("aabb", 100'000, SYMM_ALGORITHM_AUTO).substr(0, 2), "3 ");
+  EXPECT_EQ(planned("aabb", 1'000'000, SYMM_ALGORITHM_AUTO).substr(0, 2), "9 ");
+  EXPECT_EQ(planned("abcd", 1'000'000, SYMM_ALGORITHM_AUTO).substr(0, 2), "3 ");
+  EXPECT_NE(planned("abab", 1'000'000, SYMM_ALGORITHM_AUTO).find("consecutive"), std::string::npos);
+  for (const std::string layout : {"abab", "aaab"}) {
+    const std::string refused = planned(layout, 1000, SYMM_ALGORITHM_CHAIN);
+    EXPECT_NE(refused.find("algorithm chain needs the ranks of each machine to be consecutive"), std::string::npos) << refused;
+  }
+  setenv("SYMM_HOST_TUNE", "direct=1", 1);
+  EXPECT_NE(planned("aabb", 100'000, SYMM_ALGORITHM_AUTO).find("10 2 machines"), std::string::npos);
+  unsetenv("SYMM_HOST_TUNE");
+  EXPECT_NE(planned("aabb", 1000, SYMM_ALGORITHM_BRUCK).find("forced: "), std::string::npos);
 }
 }  // namespace
 }  // namespace support

@@ -104,7 +104,8 @@ bool Process::told() {
 bool Process::reap(int milliseconds) {
   if (status_ != -1) return true;
   int ended = 0;
-  const bool in_time = eventually([&] { return waitpid(pid_, &ended, WNOHANG) == pid_; }, milliseconds);
+  const auto has_ended = [&] { return said(), waitpid(pid_, &ended, WNOHANG) == pid_; };  // a full pipe would hold it up
+  const bool in_time = eventually(has_ended, milliseconds);
   if (!in_time) {
     ::kill(pid_, SIGKILL);
     waitpid(pid_, &ended, 0);

@@ -23,9 +23,13 @@ struct Question {
   std::vector<std::pair<symm_algorithm_t, const char*>> candidates;
 };
 
-std::vector<Question> questions(symm_backend_t backend) {
+std::vector<Question> questions(const symm_group_info_t& info) {
   constexpr uint64_t mega = uint64_t{1} << 20;
-  if (backend == SYMM_BACKEND_HOST) {
+  if (info.machines > 1) {
+    return {{"allreduce", SYMM_DTYPE_F32, 16 * mega,
+        {{SYMM_ALGORITHM_ONE_SHOT, "gather"}, {SYMM_ALGORITHM_TWO_SHOT_STAGED, "slices"}, {SYMM_ALGORITHM_CHAIN, ""}}}};
+  }
+  if (info.backend == SYMM_BACKEND_HOST) {
     return {{"allreduce", SYMM_DTYPE_F32, mega,
         {{SYMM_ALGORITHM_LL, "ll"}, {SYMM_ALGORITHM_ONE_SHOT, "one_shot"}, {SYMM_ALGORITHM_TWO_SHOT, ""}}}};
   }
@@ -76,13 +80,18 @@ Tuner::Tuner(const BenchOptions& options) : options_(options) {
   group_ = Group::create(config);
   info_ = group_.info();
   if (info_.size < 2) throw std::runtime_error("--tune needs 2 ranks or more: start it by symm run -n 2, for instance");
-  questions_ = questions(info_.backend);
+  questions_ = questions(info_);
   size_t largest = 0;
   for (const Question& question : questions_) {
     const bool gathers = find_operation(question.collective)->divided;
     largest = std::max<size_t>(largest, end_of(question) * static_cast<uint64_t>(gathers ? info_.size : 1));
   }
   memory_ = group_.rendezvous(group_.allocate(std::max<size_t>(largest, 4096)));
+  for (Question& question : questions_) {
+    if (can(call_of(question, question.candidates.size() - 1, 64))) continue;
+    question.candidates.pop_back();
+    question.candidates.back().second = "";
+  }
   if (on_host()) return;
   stream_ = Stream(info_.device);
   memory_.fill32(info_.rank, 0, 0, largest / 4, stream_.get());

@@ -182,7 +182,9 @@ enum symm_algorithm_values {
   SYMM_ALGORITHM_HYBRID_CUBE_MESH = 5,  /**< 8 ranks, each touching 4 neighbours only */
   SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = 6, /**< every rank loads the sum from send's multicast address; not in place */
   SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = 7, /**< each rank loads the sum of its slice and stores it to all, by multicast */
-  SYMM_ALGORITHM_MARKED = 8             /**< CUDA: as LL, with a mark of 4 bytes for every 64; for what moves unchanged */
+  SYMM_ALGORITHM_MARKED = 8,            /**< CUDA: as LL, with a mark of 4 bytes for every 64; for what moves unchanged */
+  SYMM_ALGORITHM_CHAIN = 9, /**< several machines: sums that are not rounded yet go from each to the next, results come back */
+  SYMM_ALGORITHM_BRUCK = 10 /**< several machines: as TWO_SHOT, in as many rounds as the logarithm of the ranks */
 };
 
 /** What symm_signal_value() does to a word. */

@@ -35,6 +35,7 @@ const SYMM_ALGORITHM_AUTO = symm_algorithm_t(0); const SYMM_ALGORITHM_LL = symm_
 const SYMM_ALGORITHM_TWO_SHOT = symm_algorithm_t(3); const SYMM_ALGORITHM_TWO_SHOT_STAGED = symm_algorithm_t(4)
 const SYMM_ALGORITHM_HYBRID_CUBE_MESH = symm_algorithm_t(5); const SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = symm_algorithm_t(6)
 const SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = symm_algorithm_t(7); const SYMM_ALGORITHM_MARKED = symm_algorithm_t(8)
+const SYMM_ALGORITHM_CHAIN = symm_algorithm_t(9); const SYMM_ALGORITHM_BRUCK = symm_algorithm_t(10)
 """What symm_signal_value() does to a word.""" const symm_signal_op_t = Int32
 const SYMM_SIGNAL_ADD = symm_signal_op_t(0); const SYMM_SIGNAL_SET = symm_signal_op_t(1)
 """How a word that is waited for, to the left, compares with a value, to the right; both are unsigned.""" const symm_compare_t = Int32
