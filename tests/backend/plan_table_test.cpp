@@ -1,11 +1,12 @@
 // The plan table: what is compiled in, what a file and the environment make of it, and what is said of a bad one.
 #include "core/backend/plan_table.hpp"
 #include "core/group/collective.hpp"
-#include "tests/support/footprint.hpp"
-#include "tests/support/process.hpp"
+#include "tests/support/core.hpp"
 
 namespace symm {
 namespace {
+using support::expect_failure;
+
 std::string no_machine() { return ""; }
 
 PlanValues built_in(BackendKind backend, int size) { return PlanTable::built_in().values(backend, size, no_machine); }
@@ -15,16 +16,6 @@ PlanValues with(const std::string& text, BackendKind backend, int size, const st
   PlanTable table = PlanTable::built_in();
   table.add(text, "test", PlanOrigin::file);
   return table.values(backend, size, [&] { return machine; });
-}
-
-std::string complaint(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), Status::invalid_argument) << error.what();
-    return error.what();
-  }
-  return "nothing was wrong";
 }
 
 TEST(PlanTable, WhatIsCompiledIn) {
@@ -112,15 +103,12 @@ TEST(PlanTable, WhatIsWrongIsSaidWithLineAndKey) {
       {"[host]\nstep = 65", "test:2: step: 65 must be 64 .. 16777216 and a multiple of 64"},
       {"[host]\none_shot = 2K / size", "test:2: one_shot: only '/ ranks' may follow a number"},
       {"[host]\nll = 1\nll = 2", "test:3: ll: has a value already, test:2"},
+      {"[host]\nstep = 64 / ranks", "step: 32, of 2 ranks, must be 64"},
       // Not of this machine, and wrong all the same.
       {"[cuda 16 on something else]\nstripes = 1000", "test:2: stripes: 1000 must be 1 .. 88"},
   };
-  for (const auto& one : cases) {
-    const std::string said = complaint([&] { with(one.text, BackendKind::host, 2); });
-    EXPECT_NE(said.find(one.expected), std::string::npos) << one.text << "\n" << said;
-  }
-  EXPECT_NE(complaint([] { with("[host]\nstep = 64 / ranks", BackendKind::host, 2); }).find("step: 32, of 2 ranks, must be 64"),
-      std::string::npos);
+  for (const auto& one : cases)
+    expect_failure(Status::invalid_argument, {one.expected}, [&] { with(one.text, BackendKind::host, 2); });
 }
 
 TEST(PlanTable, SingleValues) {
@@ -135,10 +123,8 @@ TEST(PlanTable, SingleValues) {
   EXPECT_EQ(values.origin[3], PlanOrigin::variable);
   EXPECT_EQ(table.values(BackendKind::host, 8, no_machine).origin[0], PlanOrigin::built_in);
   for (const char* text : {"one_shot", "one_shot=", "one_shot=x", "stripes=0", "stripes=1000", "tile=17", "fast=1", "threads=33",
-           "width=2048", "chunk=1", "ll=1,,tile=16"}) {
-    const std::string said = complaint([&] { table.add_values(BackendKind::cuda, text, "VARIABLE"); });
-    EXPECT_TRUE(said.starts_with("VARIABLE: ")) << said;
-  }
+           "width=2048", "chunk=1", "ll=1,,tile=16"})
+    expect_failure(Status::invalid_argument, {"VARIABLE: "}, [&] { table.add_values(BackendKind::cuda, text, "VARIABLE"); });
 }
 
 TEST(PlanTable, ADifferenceNamesBothSides) {
@@ -170,7 +156,7 @@ class PlanFile : public testing::Test {
   support::TemporaryDirectory folder_;
 };
 
-void on_two_ranks(const std::function<void(Group&)>& body, Error* error = nullptr) {
+void on_two_ranks(const std::function<void(const GroupConfig&)>& body) {
   static int next = 0;
   const std::string name = "thread://plan-" + std::to_string(next++);
   support::as_threads(2, [&](int rank) {
@@ -180,22 +166,16 @@ void on_two_ranks(const std::function<void(Group&)>& body, Error* error = nullpt
     config.backend = BackendKind::host;
     config.bootstrap = name;
     config.create_timeout_ms = config.timeout_ms = 20'000;
-    try {
-      const auto group = Group::create(config);
-      EXPECT_EQ(error, nullptr) << "a group was made";
-      body(*group);
-    } catch (const Error& caught) {
-      EXPECT_NE(error, nullptr) << caught.what();
-      if (error != nullptr && rank == 0) *error = caught;
-    }
+    body(config);
   });
 }
 
-void expect_error(const std::string& words) {
-  Error error(Status::ok, "");
-  on_two_ranks([](Group&) {}, &error);
-  EXPECT_NE(error.status(), Status::ok);
-  EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+void with_group(const std::function<void(Group&)>& body) {
+  on_two_ranks([&](const GroupConfig& config) { body(*Group::create(config)); });
+}
+
+void expect_no_group(Status status, const std::vector<std::string>& words) {
+  on_two_ranks([&](const GroupConfig& config) { expect_failure(status, words, [&] { Group::create(config); }); });
 }
 
 CollectiveCall sum_in_place(void* data, size_t count, DType dtype) {
@@ -214,14 +194,14 @@ PlanReport plan_of(Group& group, size_t bytes) {
 
 TEST_F(PlanFile, AGroupFollowsIt) {
   setenv("SYMM_PLAN_FILE", write("[host 2]\nll = 8\none_shot = 100K\n").c_str(), 1);
-  on_two_ranks([](Group& group) {
+  with_group([](Group& group) {
     EXPECT_EQ(plan_of(group, 8).algorithm, Algorithm::ll);
     EXPECT_EQ(plan_of(group, 9).algorithm, Algorithm::one_shot);
     EXPECT_EQ(plan_of(group, 102400).algorithm, Algorithm::one_shot);
     EXPECT_EQ(plan_of(group, 102401).algorithm, Algorithm::two_shot_staged);
   });
   setenv("SYMM_HOST_TUNE", "one_shot=16", 1);
-  on_two_ranks([](Group& group) {
+  with_group([](Group& group) {
     EXPECT_EQ(plan_of(group, 8).algorithm, Algorithm::ll);
     EXPECT_EQ(plan_of(group, 17).algorithm, Algorithm::two_shot_staged);
   });
@@ -229,7 +209,7 @@ TEST_F(PlanFile, AGroupFollowsIt) {
 
 TEST_F(PlanFile, ResultsAreRightWhateverItSays) {
   setenv("SYMM_PLAN_FILE", write("[host 2]\nll = 0\none_shot = 200K\nstep = 64\n").c_str(), 1);
-  on_two_ranks([](Group& group) {
+  with_group([](Group& group) {
     // A step is 64 bytes, in each of which ranks wait for each other: no more than a sanitizer on a busy machine can do.
     for (const size_t count : {1UL, 14UL, 1000UL, 50'000UL, 80'000UL}) {
       std::vector<float> data(count);
@@ -246,7 +226,7 @@ TEST_F(PlanFile, ResultsAreRightWhateverItSays) {
 
 TEST_F(PlanFile, IsReadWhenTheGroupIsMade) {
   setenv("SYMM_PLAN_FILE", write("[host]\none_shot = 5000\n").c_str(), 1);
-  on_two_ranks([this](Group& group) {
+  with_group([this](Group& group) {
     group.barrier({}, 0, 0, nullptr);
     if (group.rank() == 0) write("[nonsense]\n");
     group.barrier({}, 0, 0, nullptr);
@@ -256,35 +236,28 @@ TEST_F(PlanFile, IsReadWhenTheGroupIsMade) {
 }
 
 TEST_F(PlanFile, ABadOneIsAnErrorOfEveryRank) {
-  Error error(Status::ok, "");
   setenv("SYMM_PLAN_FILE", path().c_str(), 1);
-  on_two_ranks([](Group&) {}, &error);  // there is none
-  EXPECT_EQ(error.status(), Status::system);
-  EXPECT_NE(std::string(error.what()).find("No such file"), std::string::npos) << error.what();
-  EXPECT_NE(std::string(error.what()).find(path()), std::string::npos) << error.what();
+  expect_no_group(Status::system, {"No such file", path()});
 
   write("[host 2]\none_shot = 1000\nquick = 1\n");
-  on_two_ranks([](Group&) {}, &error);
-  EXPECT_EQ(error.status(), Status::invalid_argument);
-  EXPECT_NE(std::string(error.what()).find("SYMM_PLAN_FILE " + path() + ":3: 'quick' is not a key of host"), std::string::npos)
-      << error.what();
+  expect_no_group(Status::invalid_argument, {"SYMM_PLAN_FILE " + path() + ":3: 'quick' is not a key of host"});
 
   setenv("SYMM_PLAN_FILE", folder_.path().c_str(), 1);
-  expect_error("is not an ordinary file");
+  expect_no_group(Status::invalid_argument, {"is not an ordinary file"});
 
   const std::string pipe = folder_ / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   setenv("SYMM_PLAN_FILE", pipe.c_str(), 1);
-  expect_error("is not an ordinary file");
+  expect_no_group(Status::invalid_argument, {"is not an ordinary file"});
 
   unsetenv("SYMM_PLAN_FILE");
   setenv("SYMM_HOST_TUNE", "one_shot=lots", 1);
-  expect_error("SYMM_HOST_TUNE: one_shot: 'lots' is not a number");
+  expect_no_group(Status::invalid_argument, {"SYMM_HOST_TUNE: one_shot: 'lots' is not a number"});
 }
 
 TEST_F(PlanFile, AnEmptyNameIsNone) {
   setenv("SYMM_PLAN_FILE", "", 1);
-  on_two_ranks([](Group& group) { EXPECT_EQ(plan_of(group, 1024).algorithm, Algorithm::one_shot); });
+  with_group([](Group& group) { EXPECT_EQ(plan_of(group, 1024).algorithm, Algorithm::one_shot); });
 }
 }  // namespace
 }  // namespace symm
