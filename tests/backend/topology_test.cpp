@@ -38,17 +38,6 @@ TEST(Topology, EightThroughSwitches) { EXPECT_EQ(classify(machine("hgx_h100")), 
 TEST(Topology, NoLinksAtAll) { EXPECT_EQ(classify(machine("pcie")), TopologyClass::unknown); }
 TEST(Topology, HybridCubeMesh) { EXPECT_EQ(classify(machine("dgx1v")), TopologyClass::hybrid_cube_mesh); }
 
-TEST(Topology, HybridCubeMeshWithAnyNumbering) {
-  const Links straight = machine("dgx1v");
-  std::vector<int> order(8);
-  std::iota(order.begin(), order.end(), 0);
-  std::mt19937 random(3);
-  for (int i = 0; i < 20; ++i) {
-    std::shuffle(order.begin(), order.end(), random);
-    EXPECT_EQ(classify(chosen(straight, order)), TopologyClass::hybrid_cube_mesh);
-  }
-}
-
 TEST(CubeMeshOf, Dgx1V) {
   const auto cube = find_cube_mesh(machine("dgx1v"));
   ASSERT_TRUE(cube);
@@ -66,6 +55,7 @@ TEST(CubeMeshOf, AnyNumbering) {
   for (int i = 0; i < 100; ++i) {
     std::shuffle(order.begin(), order.end(), random);
     const Links links = chosen(straight, order);
+    EXPECT_EQ(classify(links), TopologyClass::hybrid_cube_mesh);
     const auto cube = find_cube_mesh(links);
     ASSERT_TRUE(cube);
     EXPECT_EQ(std::popcount(cube->quad), 4);
@@ -97,6 +87,7 @@ TEST(CubeMeshOf, NothingElse) {
       Links links = whole;
       connect(links, a, b, whole.between(a, b) > 0 ? 0 : 1);
       EXPECT_FALSE(find_cube_mesh(links)) << a << " " << b;
+      EXPECT_EQ(classify(links), TopologyClass::unknown) << a << " " << b;
     }
   }
 }
@@ -110,18 +101,6 @@ TEST(Topology, EveryPublishedRowHasSixLinks) {
       EXPECT_EQ(links.between(a, b), links.between(b, a));
     }
     EXPECT_EQ(sum, 6) << a;
-  }
-}
-
-TEST(Topology, AnyMissingLinkBreaksTheMesh) {
-  const Links whole = machine("dgx1v");
-  for (int a = 0; a < 8; ++a) {
-    for (int b = 0; b < a; ++b) {
-      if (whole.between(a, b) == 0) continue;
-      Links links = whole;
-      connect(links, a, b, 0);
-      EXPECT_EQ(classify(links), TopologyClass::unknown) << a << " " << b;
-    }
   }
 }
 
