@@ -125,15 +125,9 @@ std::string read_file(const std::string& path, const std::string& name) {
   if (!S_ISREG(status.st_mode)) refuse(name, "is not an ordinary file");
   if (static_cast<size_t>(status.st_size) > kLargestFile) refuse(name, "is larger than a plan table can be");
   std::string text(static_cast<size_t>(status.st_size), '\0');
-  size_t at = 0;
-  while (at < text.size()) {
-    const ssize_t got = read(fd.get(), text.data() + at, text.size() - at);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw system_error(errno, "read", name);
-    if (got == 0) break;
-    at += static_cast<size_t>(got);
-  }
-  text.resize(at);
+  const ssize_t got = read_whole(fd.get(), text.data(), text.size());
+  if (got < 0) throw system_error(errno, "read", name);
+  text.resize(static_cast<size_t>(got));
   return text;
 }
 }  // namespace

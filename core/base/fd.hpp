@@ -2,6 +2,8 @@
 #pragma once
 
 #include <unistd.h>
+#include <cerrno>
+#include <cstddef>
 #include <utility>
 
 namespace symm {
@@ -28,4 +30,27 @@ class Fd {
  private:
   int fd_ = -1;
 };
+
+// The first `size` bytes of a file, or as many as it has, whatever interrupts or shortens a call. -1: errno says why.
+inline ssize_t read_whole(int fd, void* to, size_t size) noexcept {
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t got = ::pread(fd, static_cast<char*>(to) + done, size - done, static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return -1;
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return static_cast<ssize_t>(done);
+}
+inline bool write_whole(int fd, const void* from, size_t size) noexcept {
+  for (size_t done = 0; done < size;) {
+    const ssize_t written = ::write(fd, static_cast<const char*>(from) + done, size - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written == 0) errno = ENOSPC;
+    if (written <= 0) return false;
+    done += static_cast<size_t>(written);
+  }
+  return true;
+}
 }  // namespace symm

@@ -48,8 +48,7 @@ const std::string& boot_id() {
   static const auto* const value = [] {
     const Fd file(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
     char text[64];
-    ssize_t got = -1;
-    while (file && (got = read(file.get(), text, sizeof text)) < 0 && errno == EINTR) {}
+    const ssize_t got = file ? read_whole(file.get(), text, sizeof text) : -1;
     // Not for ever: the next call may have what this one lacks. Where there is no such file there never is.
     if (got < 0 && errno != ENOENT && errno != EACCES) throw system_error(errno, "read", "boot_id");
     auto* id = new std::string(text, got > 0 ? static_cast<size_t>(got) : 0);
@@ -89,7 +88,7 @@ std::optional<Stat> stat_of(int64_t pid) {
   const Fd file(open(path, O_RDONLY | O_CLOEXEC));
   if (!file) return std::nullopt;
   char text[1024];
-  const ssize_t size = read(file.get(), text, sizeof text - 1);
+  const ssize_t size = read_whole(file.get(), text, sizeof text - 1);
   if (size <= 0) return std::nullopt;
   text[size] = '\0';
   const char* const after_name = std::strrchr(text, ')');  // the name may contain anything

@@ -13,26 +13,13 @@ std::string file_name(const std::string& key) {
   return name;
 }
 
-void write_all(int file, const Bytes& value, const std::string& name) {
-  for (size_t done = 0; done < value.size();) {
-    const ssize_t written = write(file, value.data() + done, value.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) throw system_error(written < 0 ? errno : ENOSPC, "write", name);
-    done += static_cast<size_t>(written);
-  }
-}
-
 Bytes read_all(int file, const std::string& name) {
   struct stat status {};
   if (fstat(file, &status) != 0) throw system_error(errno, "fstat", name);
   Bytes value(static_cast<size_t>(status.st_size));
-  for (size_t done = 0; done < value.size();) {
-    const ssize_t got = read(file, value.data() + done, value.size() - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw system_error(errno, "read", name);
-    if (got == 0) throw Error(Status::system, name + " was cut short while it was read");
-    done += static_cast<size_t>(got);
-  }
+  const ssize_t got = read_whole(file, value.data(), value.size());
+  if (got < 0) throw system_error(errno, "read", name);
+  if (static_cast<size_t>(got) != value.size()) throw Error(Status::system, name + " was cut short while it was read");
   return value;
 }
 }  // namespace
@@ -53,19 +40,15 @@ void DirStore::set(const std::string& key, const Bytes& value, Deadline) {
   const Fd file(openat(rendezvous_.fd(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) throw system_error(errno, "open", rendezvous_.path() + "/" + temporary);
   SYMM_POINT("store.set");
-  int error = 0;
-  try {
-    write_all(file.get(), value, rendezvous_.path() + "/" + temporary);
-    // Unlike rename(), link() refuses if the key is there.
-    if (linkat(rendezvous_.fd(), temporary.c_str(), rendezvous_.fd(), name.c_str(), 0) != 0) error = errno;
-  } catch (...) {
-    unlinkat(rendezvous_.fd(), temporary.c_str(), 0);
-    throw;
-  }
+  const std::string path = rendezvous_.path() + "/";
+  const bool written = write_whole(file.get(), value.data(), value.size());
+  // Unlike rename(), link() refuses if the key is there.
+  const int error = written && linkat(rendezvous_.fd(), temporary.c_str(), rendezvous_.fd(), name.c_str(), 0) == 0 ? 0 : errno;
   SYMM_POINT("store.linked");
   unlinkat(rendezvous_.fd(), temporary.c_str(), 0);
+  if (!written) throw system_error(error, "write", path + temporary);
   if (error == EEXIST) throw Error(Status::mismatch, "the key \"" + key + "\" was set twice in " + describe());
-  if (error != 0) throw system_error(error, "link", rendezvous_.path() + "/" + name);
+  if (error != 0) throw system_error(error, "link", path + name);
 }
 
 Bytes DirStore::get(const std::string& key, Deadline deadline) {

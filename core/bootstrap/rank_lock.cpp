@@ -17,7 +17,7 @@ std::string name_when_left(int rank) { return "left." + std::to_string(rank); }
 RankLockInfo read_rank_lock(int file) {
   RankLockInfo info;
   char text[128];
-  const ssize_t size = pread(file, text, sizeof text - 1, 0);
+  const ssize_t size = read_whole(file, text, sizeof text - 1);
   if (size <= 0) return info;
   text[size] = '\0';
   long long pid = 0;
@@ -44,13 +44,10 @@ Fd prepare(int directory, const std::string& temporary, int size) {
   if (!file) throw system_error(errno, "open", temporary);
   const std::string text = format("pid %lld start %llu size %d\n", static_cast<long long>(getpid()),
       static_cast<unsigned long long>(process::start_time_of(getpid())), size);
-  ssize_t written = -1;
-  do { written = write(file.get(), text.data(), text.size()); } while (written < 0 && errno == EINTR);
-  const int error = written < 0 ? errno : ENOSPC;
-  if (written != static_cast<ssize_t>(text.size()) || flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    const int reported = written == static_cast<ssize_t>(text.size()) ? errno : error;
+  if (!write_whole(file.get(), text.data(), text.size()) || flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    const int error = errno;
     unlinkat(directory, temporary.c_str(), 0);
-    throw system_error(reported, "write", temporary);
+    throw system_error(error, "write", temporary);
   }
   return file;
 }

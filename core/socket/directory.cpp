@@ -32,7 +32,7 @@ bool is_of_ours(std::string_view name) noexcept {
 // Empty in the moment before it is written.
 bool is_lock_of_ours(int lock) noexcept {
   char text[8];
-  const ssize_t size = pread(lock, text, sizeof text, 0);
+  const ssize_t size = read_whole(lock, text, sizeof text);
   return size == 0 || (size > 0 && std::string_view(text, static_cast<size_t>(size)) == kLockText);
 }
 
@@ -178,7 +178,7 @@ SharedDirectory SharedDirectory::make(const std::string& parent, const std::stri
       remove_held(above.get(), name.c_str(), directory.get());
       throw system_error(error, "flock", parent + "/" + name + "/" + kLock);
     }
-    if (::write(lock.get(), kLockText.data(), kLockText.size()) < 0) {
+    if (!write_whole(lock.get(), kLockText.data(), kLockText.size())) {
       const int error = errno;
       remove_held(above.get(), name.c_str(), directory.get());
       throw system_error(error, "write", parent + "/" + name + "/" + kLock);

@@ -54,7 +54,7 @@ void make_secret(const std::string& path) {
   if (!file) throw system_error(errno, "open", fresh);
   Secret secret;
   randombytes_buf(secret.data(), secret.size());
-  const bool whole = ::write(file.get(), secret.data(), secret.size()) == static_cast<ssize_t>(secret.size());
+  const bool whole = write_whole(file.get(), secret.data(), secret.size());
   const int error = whole && (::link(fresh.c_str(), path.c_str()) == 0 || errno == EEXIST) ? 0 : errno;
   unlink(fresh.c_str());
   if (error != 0) throw system_error(error, "write", path);
@@ -174,7 +174,7 @@ Secret read_secret() {
             path.c_str(), status.st_uid, status.st_mode & 07777, static_cast<long long>(status.st_size), geteuid()));
   }
   Secret secret;
-  if (read(file.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
+  if (read_whole(file.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
     throw system_error(errno, "read", path);
   return secret;
 }

@@ -1,11 +1,10 @@
 // Every point of the library (core/base/error.hpp), once in a whole life of three ranks, on the host and on the fake driver: a
 // rank fails there, is killed, stopped or delayed. Nobody crashes or hangs, all learn the same cause at once, and go on; nothing
 // is left.
-#include "tests/support/group.hpp"
+#include "tests/points/life.hpp"
 
 namespace support {
 namespace {
-enum class Action { fail, kill, stop, delay };
 enum class Hurt {  // whose call fails when the victim does at a point
   all,             // everybody's, for the same reason
   left,            // the same, of those that the last one leaves behind
@@ -37,32 +36,6 @@ constexpr Row kTable[] = {
     {Hurt::absent, Hurt::all, 1, "cuda.control cuda.map cuda.ready"},
 };
 
-constexpr int kSize = 3;
-int64_t now_ms() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1); }
-
-struct Facts {
-  std::atomic<int64_t> fired_ms;
-  std::atomic<int> buried;
-  struct {
-    int64_t ms;  // of its first failure
-    symm_status_t status;
-    int blamed, failures;
-    char message[512];
-  } learnt[kSize];
-  struct {
-    size_t size;
-    std::byte bytes[SYMM_IPC_TOKEN_MAX_SIZE];
-  } token[kSize];
-};
-
-// What is to happen in this process, once.
-struct {
-  std::atomic<const char*> point{nullptr};
-  Action action{};
-  int victim = 0;
-  Facts* facts = nullptr;
-} plan;
-
 int met(const char* name) {
   const char* planned = plan.point.load();
   if (planned == nullptr || std::strcmp(name, planned) != 0 || !plan.point.compare_exchange_strong(planned, nullptr)) return 0;
@@ -72,106 +45,6 @@ int met(const char* name) {
   if (plan.action != Action::delay) raise(plan.action == Action::kill ? SIGKILL : SIGSTOP);
   return 0;
 }
-
-class Life {
- public:
-  Life(int rank, bool on_cuda, std::string bootstrap) : me_(rank), on_cuda_(on_cuda), bootstrap_(std::move(bootstrap)) {}
-
-  void live() {
-    if (!attempt([&] { create("first", me_, kSize); })) {
-      const int gone = plan.action == Action::kill ? 1 : 0;
-      create("again", me_ - (me_ > plan.victim ? gone : 0), kSize - gone);
-    }
-    while (!go_through()) shrink();
-    // The last one dies, the others shrink, and all is given back.
-    if (me_ == kSize - 1) raise(SIGKILL);
-    EXPECT_TRUE(eventually([&] { return group_.status().status != SYMM_OK; }));
-    EXPECT_EQ(group_.status().failed_rank, group_.size() - 1) << group_.status().message;
-    shrink();
-    attempt([&] { group_.split(0); });
-    EXPECT_TRUE(eventually([] { return plan.facts->buried != 0; }));  // what it held is free
-  }
- private:
-  void create(const char* name, int rank, int size) {
-    symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-    config.rank = rank;
-    config.size = size;
-    config.backend = on_cuda_ ? SYMM_BACKEND_CUDA : SYMM_BACKEND_HOST;
-    config.device = me_;
-    config.bootstrap = bootstrap_.c_str();
-    config.name = name;
-    config.create_timeout_ms = config.timeout_ms = 15'000;
-    group_ = Group::create(config);
-  }
-  void shrink() {
-    while (!attempt([&] { group_ = group_.shrink(); })) {}
-  }
-  bool has_failed() const { return group_ && group_.status().status != SYMM_OK; }
-
-  // False if it failed, which is written down the first time.
-  bool attempt(const std::function<void()>& step) {
-    Outcome got = outcome_of(step);
-    if (got.status == SYMM_OK) return true;
-    if (has_failed() && got.message.find("point:") == std::string::npos)
-      got = {group_.status().status, group_.status().message, group_.status().failed_rank, 0};
-    auto& learnt = plan.facts->learnt[me_];
-    if (++learnt.failures > 6) throw std::runtime_error("it does not end: " + got.message);
-    if (learnt.failures > 1) return false;
-    learnt.ms = now_ms();
-    learnt.status = got.status;
-    learnt.blamed = got.rank;
-    std::strncpy(learnt.message, got.message.c_str(), sizeof learnt.message - 1);
-    return false;
-  }
-
-  // False if the group has failed. What failed of itself is done again.
-  bool go_through() {
-    Buffer buffer;
-    Memory memory;
-    std::vector<float> many(60'000, 1.0F);
-    const symm::Span<float> all(many), few(many.data(), 4);
-    const int size = group_.size();
-    const int next = (group_.rank() + 1) % size;
-    auto& token = plan.facts->token[group_.rank()];
-    const auto meet = [&] { group_.split(0); };
-    const auto take = [&] {
-      const auto& theirs = plan.facts->token[next];
-      const symm::Import import(symm::Span<const std::byte>(theirs.bytes, theirs.size));
-    };
-    const std::function<void()> steps[] = {
-        [&] { buffer = group_.allocate(1 << 20); },
-        [&] { memory = group_.rendezvous(buffer); },
-        [&] { memory.put(next, 64, many); },
-        [&] { memory.signal(next); },
-        [&] { on_cuda_ ? void() : memory.wait_signal((next + size - 2) % size); },
-        [&] { group_.allreduce(few, few, SYMM_OP_SUM); },
-        [&] { EXPECT_TRUE(on_cuda_ || many[3] == static_cast<float>(size)) << many[3]; },
-        [&] { group_.allreduce(all, all, SYMM_OP_MAX); },
-        [&] { group_.barrier(); },
-        [&] {
-          check(symm_ipc_export(buffer.span().data(), 4096, nullptr, token.bytes, sizeof token.bytes, &token.size, nullptr));
-        },
-        meet,
-        take,
-        take,
-        meet,
-        [&] { symm::ipc_withdraw(buffer.span(), 10'000); },
-        meet,
-    };
-    for (const auto& step : steps) {
-      while (!attempt(step)) {
-        // What comes of a death may come before it is told.
-        if (eventually([&] { return has_failed(); }, plan.action == Action::kill ? 2'000 : 0)) return false;
-      }
-    }
-    return true;
-  }
-
-  const int me_;
-  const bool on_cuda_;
-  const std::string bootstrap_;
-  Group group_;
-};
 
 void walk(const Row& row, const std::string& point, Action action, bool on_cuda) {
   const Hurt hurt = on_cuda ? row.on_cuda : row.on_host;

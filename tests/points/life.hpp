@@ -1,0 +1,150 @@
+// A whole life of three ranks, one of whom something happens to, and what each learns of it.
+#pragma once
+
+#include <signal.h>
+#include <unistd.h>
+#include <cstring>
+#include "tests/support/group.hpp"
+
+namespace support {
+inline constexpr int kSize = 3;
+inline int64_t now_ms() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1); }
+
+struct Facts {
+  std::atomic<int64_t> fired_ms;
+  std::atomic<int> through, buried;
+  struct Learnt {
+    int64_t ms;  // of its first failure
+    symm_status_t status;
+    int blamed, failures;
+    char message[512];
+  } learnt[kSize];
+  struct {
+    size_t size;
+    std::byte bytes[SYMM_IPC_TOKEN_MAX_SIZE];
+  } token[kSize];
+};
+
+enum class Action { fail, kill, stop, delay };
+
+// What is to happen in this process, once.
+struct Plan {
+  std::atomic<const char*> point{nullptr};
+  Action action{};
+  const char* again = "again";  // name of the group that is made if the first could not be
+  int victim = 0;
+  Facts* facts = nullptr;
+};
+inline Plan plan;
+inline thread_local bool in_test = false;  // and not in a call of the library
+
+class Life {
+ public:
+  Life(int rank, bool on_cuda, std::string bootstrap) : me_(rank), on_cuda_(on_cuda), bootstrap_(std::move(bootstrap)) {}
+
+  void live() {
+    const int gone = plan.action == Action::kill ? 1 : 0;
+    const auto make = [&] {
+      while (!attempt([&] { create(plan.again, me_ - (me_ > plan.victim ? gone : 0), kSize - gone); })) {}
+    };
+    if (!attempt([&] { create("first", me_, kSize); })) make();
+    while (!go_through()) {
+      shrink();
+      if (group_.size() < kSize - gone) make();  // some that live have lost each other
+    }
+    // The last one dies, the others shrink, and all is given back.
+    ++plan.facts->through;
+    if (me_ == kSize - 1 && eventually([&] { return plan.facts->through >= kSize - gone; })) raise(SIGKILL);
+    EXPECT_TRUE(eventually([&] { return group_.status().status != SYMM_OK; }));
+    EXPECT_EQ(group_.status().failed_rank, group_.size() - 1) << group_.status().message;
+    shrink();
+    attempt([&] { group_.split(0); });
+    EXPECT_TRUE(eventually([] { return plan.facts->buried != 0; }));  // what it held is free
+  }
+ private:
+  void create(const char* name, int rank, int size) {
+    symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+    config.rank = rank;
+    config.size = size;
+    config.backend = on_cuda_ ? SYMM_BACKEND_CUDA : SYMM_BACKEND_HOST;
+    config.device = me_;
+    config.bootstrap = bootstrap_.c_str();
+    config.name = name;
+    config.create_timeout_ms = config.timeout_ms = 15'000;
+    group_ = Group::create(config);
+  }
+  void shrink() {
+    while (!attempt([&] { group_ = group_.shrink(); })) {}
+  }
+  bool has_failed() const { return group_ && group_.status().status != SYMM_OK; }
+
+  // False if it failed, which is written down the first time.
+  bool attempt(const std::function<void()>& step) {
+    Outcome got;
+    try {
+      in_test = false;
+      got = outcome_of(step);
+    } catch (const std::bad_alloc&) { got = {SYMM_ERR_OUT_OF_MEMORY, "in symm.hpp"}; }
+    in_test = true;
+    if (got.status == SYMM_OK) return true;
+    if (has_failed() && got.message.find("point:") == std::string::npos)
+      got = {group_.status().status, group_.status().message, group_.status().failed_rank, 0};
+    auto& learnt = plan.facts->learnt[me_];
+    if (++learnt.failures > 6) throw std::runtime_error("it does not end: " + got.message);
+    if (learnt.failures > 1) return false;
+    learnt.ms = now_ms();
+    learnt.status = got.status;
+    learnt.blamed = got.rank;
+    std::strncpy(learnt.message, got.message.c_str(), sizeof learnt.message - 1);
+    return false;
+  }
+
+  // False if the group has failed. What failed of itself is done again.
+  bool go_through() {
+    Buffer buffer;
+    Memory memory;
+    std::vector<float> many(60'000, 1.0F);
+    const symm::Span<float> all(many), few(many.data(), 4);
+    const int size = group_.size();
+    const int next = (group_.rank() + 1) % size;
+    auto& token = plan.facts->token[group_.rank()];
+    const auto meet = [&] { group_.split(0); };
+    const auto take = [&] {
+      const auto& theirs = plan.facts->token[next];
+      const symm::Import import(symm::Span<const std::byte>(theirs.bytes, theirs.size));
+    };
+    const std::function<void()> steps[] = {
+        [&] { buffer = group_.allocate(1 << 20); },
+        [&] { memory = group_.rendezvous(buffer); },
+        [&] { memory.put(next, 64, many); },
+        [&] { memory.signal(next); },
+        [&] { on_cuda_ ? void() : memory.wait_signal((next + size - 2) % size); },
+        [&] { group_.allreduce(few, few, SYMM_OP_SUM); },
+        [&] { EXPECT_TRUE(on_cuda_ || many[3] == static_cast<float>(size)) << many[3]; },
+        [&] { group_.allreduce(all, all, SYMM_OP_MAX); },
+        [&] { group_.barrier(); },
+        [&] {
+          check(symm_ipc_export(buffer.span().data(), 4096, nullptr, token.bytes, sizeof token.bytes, &token.size, nullptr));
+        },
+        meet,
+        take,
+        take,
+        meet,
+        [&] { symm::ipc_withdraw(buffer.span(), 10'000); },
+        meet,
+    };
+    for (const auto& step : steps) {
+      while (!attempt(step)) {
+        // What comes of a death may come before it is told.
+        if (eventually([&] { return has_failed(); }, plan.action == Action::kill ? 2'000 : 0)) return false;
+      }
+    }
+    return true;
+  }
+
+  const int me_;
+  const bool on_cuda_;
+  const std::string bootstrap_;
+  Group group_;
+};
+}  // namespace support

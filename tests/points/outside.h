@@ -1,0 +1,12 @@
+// Faults from outside the library: what a call of libc that it makes may meet.
+#pragma once
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+enum { SYMM_FAILS, SYMM_INTERRUPTED, SYMM_SHORTENED };
+// Of the test: whether this call of `name` meets the fault.
+int symm_strikes(int fault, const char* name);
+#ifdef __cplusplus
+}
+#endif
