@@ -97,17 +97,15 @@ void DirectoryRendezvous::lead(Deadline deadline) {
   rank_lock_ = RankLock::take(fd(), 0, config_.size);
   if (!rank_lock_) throw Error(Status::internal, "rank 0 is taken in the directory that it has just made: " + path());
   GracePeriod grace_period;
-  bool all_came = false;
   try {
     replace_older();
     if (!retry_until([&] { return all_have_come(grace_period); }, deadline)) throw Error(missing());
-    all_came = true;
     SYMM_POINT("directory.seal");
     const Fd sealed(openat(fd(), kSealed, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (!sealed) throw system_error(errno, "open", path() + "/" + kSealed);
   } catch (...) {
     Failure failure = current_failure();
-    if (failure.rank < 0 && all_came) {  // else another's, who came without saying which rank it is
+    if (failure.rank < 0 && !exists(fd(), kFailedFile)) {  // else another's, who came without saying which rank it is
       failure.rank = 0;
       failure.pid = getpid();
       failure.message = format("rank 0 (pid %lld): ", static_cast<long long>(failure.pid)) + failure.message;
@@ -241,8 +239,9 @@ void DirectoryRendezvous::look_at_next_rank() {
   next_rank_ = (next_rank_ + 1) % config_.size;
   if (next_rank_ == config_.rank) return;
   const RankLockInfo rank_lock = look_at_rank_lock(fd(), next_rank_);
-  if (rank_lock.state == RankLockState::dead || rank_lock.state == RankLockState::absent)
-    throw Error(died(next_rank_, rank_lock.pid));
+  if (rank_lock.state != RankLockState::dead && rank_lock.state != RankLockState::absent) return;
+  throw_if_declared();  // by one that failed as the attempt was sealed
+  throw Error(died(next_rank_, rank_lock.pid));
 }
 
 // ---- what goes wrong, in words, and how the ranks tell each other
@@ -287,7 +286,7 @@ void DirectoryRendezvous::declare(int directory, const Failure& failure, const c
     const Fd made(openat(directory, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     Writer text;
     encode(text, failure, kMaxDeclared);
-    if (made && write(made.get(), text.bytes_.data(), text.bytes_.size()) == static_cast<ssize_t>(text.bytes_.size())) {
+    if (made && write_whole(made.get(), text.bytes_.data(), text.bytes_.size())) {
       // The first one counts; that this is not it is no error.
       [[maybe_unused]] const int linked = linkat(directory, temporary.c_str(), directory, file, 0);
     }
@@ -301,7 +300,7 @@ void DirectoryRendezvous::throw_if_declared() const {
   const Fd file(openat(fd(), kFailedFile, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (!file) return;
   std::byte text[kFailureHeader + kMaxDeclared];
-  const ssize_t size = read(file.get(), text, sizeof text);
+  const ssize_t size = read_whole(file.get(), text, sizeof text);
   if (size < 0) throw system_error(errno, "read", path() + "/" + kFailedFile);
   Failure failure;
   if (decode(Reader({text, static_cast<size_t>(size)}), failure, kMaxDeclared) != nullptr)

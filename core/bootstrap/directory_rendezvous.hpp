@@ -39,6 +39,8 @@ class DirectoryRendezvous {
 
   // Look whether one of the other ranks is dead, a different one in each call; throws Error(peer_failed).
   void look_at_next_rank();
+  // Why this rank goes; the first to say so counts.
+  void tell(Failure failure) const noexcept;
  private:
   struct Attempt {
     std::string name;
@@ -62,7 +64,6 @@ class DirectoryRendezvous {
   std::optional<Attempt> newest_attempt() const;
   void replace_older() const;
   static void declare(int directory, const Failure& failure, const char* file = kFailedFile) noexcept;
-  void tell(Failure failure) const noexcept;
   void throw_if_declared() const;
   Failure taken(int rank, int64_t pid) const;
   Failure died(int rank, int64_t pid) const;

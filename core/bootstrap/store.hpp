@@ -19,6 +19,8 @@ class Store {
   virtual std::string directory() const { return {}; }
   // By which ranks of other machines reach this one; "" if this store does not know.
   virtual std::string address() const { return {}; }
+  // Why this rank goes, for those who still wait for it here, where the store can say so.
+  virtual void tell(const Failure& /*why*/) const noexcept {}
   virtual std::string describe() const = 0;  // for messages and symm_group_info: "dir:///run/user/1000/job"
 };
 

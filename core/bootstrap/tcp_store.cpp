@@ -18,7 +18,7 @@ enum class What : uint8_t {
   missing,  // who has not come? Of rank 0: nobody waits for them any longer
   bye,      // leaves in good order; when rank 0 does, all are told
   done,     // all ranks are here
-  failed    // Failure
+  failed    // Failure: of a rank, then told to all
 };
 
 Bytes frame(What what, const Writer& body = {}) {
@@ -174,6 +174,7 @@ const char* Guest::on_frame(std::span<const std::byte> bytes) {
     meeting->fail(at->missing(*meeting));
     return at->open.erase(creation), nullptr;
   }
+  if (Failure why; what == What::failed && meeting->complete && decode(in, why) == nullptr) return meeting->fail(why), nullptr;
   const auto key = key_in(in);
   if (what != What::value || !key || !meeting->complete) return "a request that it may not make";
   if (meeting->keys.insert(*key).second) return meeting->tell(bytes), nullptr;
@@ -296,6 +297,13 @@ class TcpStore final : public Store {
     const auto look = [&] { return has(key) && (value = heard_->values[key], true); };
     if (heard_->await(deadline, look)) return value;
     throw Error(Status::timeout, "the key \"" + key + "\" did not appear in " + description_ + " before the deadline");
+  }
+  void tell(const Failure& why) const noexcept override {
+    try {
+      connection_->post(frame(why));
+    } catch (const std::bad_alloc&) {
+      return;  // that this rank gave up is what they hear
+    }
   }
   std::string describe() const override { return description_; }
   std::string address() const override { return rank_ == 0 ? place_.host : own_address(connection_->socket()); }

@@ -77,7 +77,13 @@ std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
   const Deadline deadline = Deadline::after_ms(config.create_timeout_ms);
   const BootstrapResult result =
       symm::bootstrap({config.bootstrap, config.callbacks, config.rank, config.size, config.name}, deadline);
-  std::shared_ptr<Mesh> mesh = Mesh::connect(*result.store, result.rank, result.size, config.name, deadline);
+  std::shared_ptr<Mesh> mesh;
+  try {
+    mesh = Mesh::connect(*result.store, result.rank, result.size, config.name, deadline);
+  } catch (...) {
+    result.store->tell(current_failure());
+    throw;
+  }
   std::vector<int> members(static_cast<size_t>(result.size));
   for (int rank = 0; rank < result.size; ++rank) members[static_cast<size_t>(rank)] = rank;
   const uint64_t id = mesh->nonce();
