@@ -70,7 +70,7 @@ Received receive(int socket, std::span<std::byte> buffer) {
     // ECONNRESET: the peer closed with something of ours unread. It is told once; what the peer sent before comes after.
   } while (size < 0 && (errno == EINTR || errno == ECONNRESET));
   if (size < 0) {
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return result;
+    if (is_momentary(errno)) return result;
     if (errno == ENOTCONN || errno == EPIPE) {
       result.what = Received::What::closed;
       return result;

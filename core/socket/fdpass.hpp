@@ -2,10 +2,18 @@
 // or control part that was cut short loses all its descriptors.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <span>
 #include <vector>
 #include "core/base/fd.hpp"
+
+namespace symm {
+// Of a socket that does not wait: nothing is lost, and it can be tried again.
+inline bool is_momentary(int error) noexcept {
+  return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM;
+}
+}  // namespace symm
 
 namespace symm::fdpass {
 inline constexpr size_t kMaxFds = 4;  // of one packet

@@ -189,7 +189,7 @@ void SecureConnection::write() {
   if (ended_ || out_.empty()) return;
   ssize_t sent = 0;
   do { sent = ::send(socket_.get(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT); } while (sent < 0 && errno == EINTR);
-  if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
+  if (sent < 0 && !is_momentary(errno)) {
     if (error_ == 0) error_ = errno;  // the monitor is told by a socket that can be read
     out_.clear();
   }
@@ -278,7 +278,7 @@ void SecureConnection::read() {
   for (int turn = 0; turn < kReadsPerTurn; ++turn) {
     const ssize_t size = recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (size < 0 && errno == EINTR) continue;
-    if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (size < 0 && is_momentary(errno)) return;
     if (size <= 0) return end(reason(error_ != 0 ? error_.load() : size < 0 ? errno : 0));
     in_.insert(in_.end(), buffer.begin(), buffer.begin() + size);
     if (!parse()) return;
