@@ -57,15 +57,14 @@ symm_status_t symm_group_create(const symm_group_config_t* config, symm_group_t*
   return produce(config, out, "out", [&] {
     StoreCallbacks callbacks;
     const GroupConfig asked = config_of(read_options(config), callbacks);
-    return make_handle<symm_group_t>(Group::create(asked));
+    return make_handle<symm_group_t>([&] { return Group::create(asked); });
   });
 }
 
 symm_status_t symm_group_split(symm_group_t* group, int32_t color, int32_t key, symm_group_t** out) {
   return produce(out, "out", [&] {
     const std::shared_ptr<Group> parent = group_of(group);
-    std::shared_ptr<Group> part = parent->split(color, key);
-    return part ? make_handle<symm_group_t>(std::move(part)) : nullptr;
+    return make_handle<symm_group_t>([&] { return parent->split(color, key); });
   });
 }
 
@@ -74,12 +73,12 @@ symm_status_t symm_group_create_from_ranks(symm_group_t* group, const int32_t* r
     const std::shared_ptr<Group> parent = group_of(group);
     require(ranks, "ranks");
     if (count == 0) throw Error(Status::invalid_argument, "count: is 0");
-    return make_handle<symm_group_t>(parent->create_from_ranks({ranks, count}));
+    return make_handle<symm_group_t>([&] { return parent->create_from_ranks({ranks, count}); });
   });
 }
 
 symm_status_t symm_group_local(symm_group_t* group, symm_group_t** out) {
-  return produce(out, "out", [&] { return make_handle<symm_group_t>(group_of(group)->local()); });
+  return produce(out, "out", [&] { return make_handle<symm_group_t>([&] { return group_of(group)->local(); }); });
 }
 
 symm_status_t symm_group_shrink_options_init(symm_group_shrink_options_t* options, size_t struct_size) {
@@ -90,7 +89,7 @@ symm_status_t symm_group_shrink(symm_group_t* group, const symm_group_shrink_opt
   return produce(options, out, "out", [&] {
     const std::shared_ptr<Group> parent = group_of(group);
     const symm_group_shrink_options_t given = read_options(options);
-    return make_handle<symm_group_t>(parent->shrink(given.timeout_ms, given.name));
+    return make_handle<symm_group_t>([&] { return parent->shrink(given.timeout_ms, given.name); });
   });
 }
 

@@ -4,8 +4,8 @@
 
 #include <sys/mman.h>
 #include <cerrno>
+#include <map>
 #include <memory>
-#include <unordered_map>
 #include "capi/guard.hpp"
 #include "core/base/per_process.hpp"
 
@@ -24,29 +24,46 @@ template <class Object> class Arena {
   // A forked child has an arena elsewhere, so it knows none of its parent's handles.
   static Arena& instance() { return PerProcess<Arena>::current(); }
 
-  // The object's handle with one more reference, or a new one.
-  Entry* take(std::shared_ptr<Object> object) {
-    const std::lock_guard lock(mutex_);
-    Entry*& its = of_object_[object.get()];
-    if (its != nullptr) {
-      uint32_t references = its->references.load(std::memory_order_relaxed);
-      while (references != 0)
-        if (its->references.compare_exchange_weak(references, references + 1, std::memory_order_relaxed)) return its;
+  // What a new handle needs, before there is what it is of: once all ranks have agreed on that, none may lack a handle for it.
+  class Room {
+   public:
+    explicit Room(Arena& arena) : arena_(arena) {
+      std::map<const Object*, Entry*> alone;
+      alone.emplace(nullptr, nullptr);
+      known_ = alone.extract(alone.begin());
+      const std::lock_guard lock(arena.mutex_);
+      known_.mapped() = arena.unused();
     }
-    Entry* entry = free_;
-    if (entry != nullptr) {
-      free_ = entry->next_free;
-    } else {
-      const size_t used = used_.load(std::memory_order_relaxed);
-      if (used == kSlots) throw Error(Status::out_of_memory, format("all %zu handles of one kind are in use", kSlots));
-      entry = new (slots_ + used) Entry;
-      used_.store(used + 1, std::memory_order_release);
+    Room(const Room&) = delete;
+    Room& operator=(const Room&) = delete;
+    ~Room() {
+      if (known_.empty()) return;
+      const std::lock_guard lock(arena_.mutex_);
+      known_.mapped()->next_free = std::exchange(arena_.free_, known_.mapped());
     }
-    entry->object = std::move(object);
-    entry->references.store(1, std::memory_order_release);
-    its = entry;
-    return entry;
-  }
+
+    // The object's handle with one more reference, or a new one.
+    Entry* take(std::shared_ptr<Object> object) noexcept {
+      const std::lock_guard lock(arena_.mutex_);
+      const auto its = arena_.of_object_.find(object.get());
+      if (its != arena_.of_object_.end()) {
+        uint32_t references = its->second->references.load(std::memory_order_relaxed);
+        while (references != 0)
+          if (its->second->references.compare_exchange_weak(references, references + 1, std::memory_order_relaxed))
+            return its->second;
+        arena_.of_object_.erase(its);
+      }
+      Entry* const entry = known_.mapped();
+      known_.key() = object.get();
+      arena_.of_object_.insert(std::move(known_));
+      entry->object = std::move(object);
+      entry->references.store(1, std::memory_order_release);
+      return entry;
+    }
+   private:
+    Arena& arena_;
+    typename std::map<const Object*, Entry*>::node_type known_;
+  };
 
   void give(Entry* entry) noexcept {
     // The object goes outside the lock: its destructor may give other handles' objects.
@@ -74,16 +91,28 @@ template <class Object> class Arena {
     slots_ = static_cast<Entry*>(memory);
   }
 
+  Entry* unused() {
+    if (free_ != nullptr) return std::exchange(free_, free_->next_free);
+    const size_t used = used_.load(std::memory_order_relaxed);
+    if (used == kSlots) throw Error(Status::out_of_memory, format("all %zu handles of one kind are in use", kSlots));
+    Entry* const entry = new (slots_ + used) Entry;
+    used_.store(used + 1, std::memory_order_release);
+    return entry;
+  }
+
   std::mutex mutex_;
   Entry* slots_ = nullptr;
   std::atomic<size_t> used_{0};
   Entry* free_ = nullptr;
-  std::unordered_map<const Object*, Entry*> of_object_;
+  std::map<const Object*, Entry*> of_object_;
 };
 
-// Make a handle with one reference.
-template <class Handle, class Object> Handle* make_handle(std::shared_ptr<Object> object) {
-  return reinterpret_cast<Handle*>(Arena<Object>::instance().take(std::move(object)));
+// A handle with one reference of what make() makes; null if that is null.
+template <class Handle, class Make> Handle* make_handle(const Make& make) {
+  using Object = typename decltype(make())::element_type;
+  typename Arena<Object>::Room room(Arena<Object>::instance());
+  std::shared_ptr<Object> object = make();
+  return object ? reinterpret_cast<Handle*>(room.take(std::move(object))) : nullptr;
 }
 
 template <class Object> Slot<Object>& slot_of(const void* handle, const char* argument) {

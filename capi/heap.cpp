@@ -12,7 +12,8 @@ symm_status_t symm_heap_create(symm_group_t* group, size_t bytes, const symm_hea
   return produce(options, out, "out", [&] {
     const auto& of = group_of(group);
     const symm_heap_options_t given = read_options(options);
-    return make_handle<symm_heap_t>(Heap::create(of, bytes, {placement_of(given), name_of(given.name), given.timeout_ms}));
+    const Heap::Options asked{placement_of(given), name_of(given.name), given.timeout_ms};
+    return make_handle<symm_heap_t>([&] { return Heap::create(of, bytes, asked); });
   });
 }
 
@@ -43,7 +44,7 @@ symm_status_t symm_heap_find(symm_heap_t* heap, const void* address, void** out_
 }
 
 symm_status_t symm_heap_memory(symm_heap_t* heap, symm_memory_t** out) {
-  return produce(out, "out", [&] { return make_handle<symm_memory_t>(heap_of(heap)->memory()); });
+  return produce(out, "out", [&] { return make_handle<symm_memory_t>([&] { return heap_of(heap)->memory(); }); });
 }
 
 symm_status_t symm_heap_info(symm_heap_t* heap, symm_heap_info_t* out) {

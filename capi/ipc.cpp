@@ -50,7 +50,9 @@ symm_status_t symm_ipc_import(
     asked.timeout_ms = given.timeout_ms;
     asked.directory = given.directory == nullptr ? "" : given.directory;
     asked.device = given.device;
-    return make_handle<symm_ipc_t>(ipc::import_memory({static_cast<const std::byte*>(token), token_size}, asked, stream));
+    return make_handle<symm_ipc_t>([&] {
+      return ipc::import_memory({static_cast<const std::byte*>(token), token_size}, asked, stream);
+    });
   });
 }
 

@@ -23,7 +23,7 @@ symm_status_t symm_alloc(symm_group_t* group, size_t size, const symm_alloc_opti
   return produce(options, out, "out", [&] {
     Group& of = *group_of(group);
     const symm_alloc_options_t given = read_options(options);
-    return make_handle<symm_buffer_t>(Buffer::allocate(of, size, placement_of(given), name_of(given.name)));
+    return make_handle<symm_buffer_t>([&] { return Buffer::allocate(of, size, placement_of(given), name_of(given.name)); });
   });
 }
 
@@ -33,10 +33,11 @@ symm_status_t symm_buffer_adopt(
     Group& of = *group_of(group);
     const symm_adopt_options_t given = read_options(options);
     const std::string name = name_of(given.name);
-    if (given.fd < 0 && given.offset == 0) return make_handle<symm_buffer_t>(Buffer::adopt(of, pointer, size, name));
+    if (given.fd < 0 && given.offset == 0)
+      return make_handle<symm_buffer_t>([&] { return Buffer::adopt(of, pointer, size, name); });
     if (given.fd < 0) throw Error(Status::invalid_argument, "options.offset: goes with options.fd only");
     if (pointer != nullptr) throw Error(Status::invalid_argument, "pointer: is not NULL, though options.fd is given");
-    return make_handle<symm_buffer_t>(Buffer::adopt(of, given.fd, given.offset, size, name));
+    return make_handle<symm_buffer_t>([&] { return Buffer::adopt(of, given.fd, given.offset, size, name); });
   });
 }
 
@@ -86,7 +87,7 @@ symm_status_t symm_buffer_find(const void* address, symm_buffer_t** out, size_t*
   return guard([&] {
     Buffer::Found found = Buffer::find(address);
     if (!found.buffer) return false;
-    if (out != nullptr) *out = make_handle<symm_buffer_t>(std::move(found.buffer));
+    if (out != nullptr) *out = make_handle<symm_buffer_t>([&] { return found.buffer; });
     if (out_offset != nullptr) *out_offset = found.offset;
     return true;
   });
@@ -97,7 +98,7 @@ symm_status_t symm_buffer_memory(symm_buffer_t* buffer, symm_group_t* group, sym
     require(out, "out");
     const Buffer& of = *buffer_of(buffer);
     std::shared_ptr<Memory> memory = of.memory_on(*group_of(group));
-    if (memory) *out = make_handle<symm_memory_t>(memory);
+    if (memory) *out = make_handle<symm_memory_t>([&] { return memory; });
     return memory != nullptr;
   });
 }
@@ -108,9 +109,12 @@ symm_status_t symm_rendezvous(
     const auto& of = group_of(group);
     const auto& block = buffer_of(buffer);
     const symm_rendezvous_options_t given = read_options(options);
-    std::shared_ptr<Memory> memory = Memory::rendezvous(of, block, given.tag, given.timeout_ms, given.channels);
-    of->keep(memory);
-    return make_handle<symm_memory_t>(std::move(memory));
+    return make_handle<symm_memory_t>([&] {
+      std::list<std::shared_ptr<Memory>> kept(1);
+      const auto memory = kept.front() = Memory::rendezvous(of, block, given.tag, given.timeout_ms, given.channels);
+      of->keep(std::move(kept));
+      return memory;
+    });
   });
 }
 
@@ -172,7 +176,7 @@ symm_status_t symm_memory_find(
   return guard([&] {
     AddressMap::Found found = group_of(group)->addresses().find(address);
     if (!found.memory) return false;
-    if (out != nullptr) *out = make_handle<symm_memory_t>(std::move(found.memory));
+    if (out != nullptr) *out = make_handle<symm_memory_t>([&] { return found.memory; });
     if (out_rank != nullptr) *out_rank = found.rank;
     if (out_offset != nullptr) *out_offset = found.offset;
     return true;

@@ -431,9 +431,9 @@ uint64_t Group::timeout_or_look(uint64_t timeout_ms) const {
   return timeout_or_default(timeout_ms);
 }
 
-void Group::keep(std::shared_ptr<Memory> memory) {
+void Group::keep(std::list<std::shared_ptr<Memory>> one) noexcept {
   const std::lock_guard lock(kept_mutex_);
-  if (std::find(kept_.begin(), kept_.end(), memory) == kept_.end()) kept_.push_back(std::move(memory));
+  if (std::find(kept_.begin(), kept_.end(), one.front()) == kept_.end()) kept_.splice(kept_.end(), one);
 }
 
 void Group::forget(const Memory& memory) noexcept {
@@ -446,7 +446,7 @@ void Group::forget(const Memory& memory) noexcept {
 }
 
 void Group::forget_memories() noexcept {
-  std::vector<std::shared_ptr<Memory>> gone;
+  std::list<std::shared_ptr<Memory>> gone;
   const std::lock_guard lock(kept_mutex_);
   gone.swap(kept_);
 }

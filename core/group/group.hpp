@@ -2,6 +2,7 @@
 // prepare, vote, exchange, vote.
 #pragma once
 
+#include <list>
 #include "core/backend/address_map.hpp"
 #include "core/base/peer_fd.hpp"
 #include "core/base/timed_mutex.hpp"
@@ -119,7 +120,7 @@ class Group : public std::enable_shared_from_this<Group> {
 
   // Memories stay for as long as the handles of the group and of their buffer, so that the next rendezvous finds them on all
   // ranks or on none, whenever a garbage collector comes by. Until then group and memory keep each other.
-  void keep(std::shared_ptr<Memory> memory);
+  void keep(std::list<std::shared_ptr<Memory>> one) noexcept;
   void forget(const Memory& memory) noexcept;
   void forget_memories() noexcept;
 
@@ -169,7 +170,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::unique_ptr<Transport> transport_;
   AddressMap addresses_;
   std::mutex kept_mutex_;
-  std::vector<std::shared_ptr<Memory>> kept_;
+  std::list<std::shared_ptr<Memory>> kept_;
   std::atomic<bool> finalized_{false};
   std::atomic<uint64_t> heap_history_{
       0};  // a sum, so that the order of heaps, which threads may have to themselves, is no matter
