@@ -169,7 +169,10 @@ LeasedMapping ExporterConnection::request(const Token& token, int device, const 
   bool may_be_granted = false;
   try {
     const fdpass::Sent sent = connection_.send(encode(request), {}, deadline);
-    if (sent == fdpass::Sent::closed) throw error_of(pid_, Status::peer_failed, "is gone");
+    if (sent == fdpass::Sent::closed) {
+      lost("is gone");  // whoever tries again connects anew
+      throw error_of(pid_, Status::peer_failed, "is gone");
+    }
     if (sent != fdpass::Sent::done) throw error_of(pid_, Status::timeout, "does not read what it is sent");
     may_be_granted = true;
     SYMM_POINT("ipc.requested");

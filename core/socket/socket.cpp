@@ -5,6 +5,7 @@
 #include <cstring>
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"
+#include "core/base/wait.hpp"
 #include "core/socket/directory.hpp"
 
 namespace symm {
@@ -53,7 +54,10 @@ PeerFd Listener::accept(uint64_t& refused) {
     if (!fd) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return {};
       if (errno == EINTR || errno == ECONNABORTED || errno == EPROTO) continue;
-      throw system_error(errno, "accept4");
+      const int error = errno;
+      pollfd queue{socket_.get(), POLLIN, 0};  // a descriptor is wanted before anybody is looked for
+      if (!poll_until({&queue, 1}, Deadline::after_ms(0))) return {};
+      throw system_error(error, "accept4");
     }
     ucred credentials{};
     socklen_t size = sizeof credentials;
