@@ -49,8 +49,13 @@ Life::Life() : fd_(make_memfd("symm-life")), bell_(Fd(eventfd(0, EFD_CLOEXEC | E
     fcntl(fd_.get(), F_ADD_SEALS, seals | F_SEAL_SEAL);
   list_.list.next = &list_.list;
   list_.futex_offset = reinterpret_cast<char*>(slots_) - reinterpret_cast<char*>(links_.data());
-  Monitor::current().watch(bell_.get(), self_);
-  process::start_thread("symm-life", [this] { run(); });
+  try {
+    Monitor::current().watch(bell_.get(), self_);
+    process::start_thread("symm-life", [this] { run(); });
+  } catch (...) {
+    munmap(start, kBytes);
+    throw;
+  }
 }
 
 // Never returns: the end of this thread would be taken for that of the process.
