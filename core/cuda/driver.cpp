@@ -17,10 +17,9 @@ std::string version_text(int version) { return format("%d.%d", version / 1000, v
 Loaded load_driver() {
   Loaded loaded;
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
+  if (library == nullptr) {  // not for ever: the next call may have the memory or the descriptors that this one lacks
     const char* why = dlerror();
-    loaded.reason = format("no CUDA driver: %s", why != nullptr ? why : "libcuda.so.1 cannot be loaded");
-    return loaded;
+    throw Error(Status::unavailable, format("no CUDA driver: %s", why != nullptr ? why : "libcuda.so.1 cannot be loaded"));
   }
   const auto find = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
   if (find == nullptr) {
