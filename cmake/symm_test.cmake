@@ -1,15 +1,16 @@
 # symm_gtest(name SOURCES a.cpp ... [LIBRARIES ...] [LABELS ...] [PROCESSORS n] [TIMEOUT seconds] [SERIAL] [COMPUTES]
-#            [SANITIZED filter])
+#            [SANITIZED filter] [NEWER_UCX filter])
 #
 # A GoogleTest program, each of whose cases is a test of its own. What takes several processors at once (ranks that spin for
 # each other) says so by PROCESSORS; what is upset by any neighbour, by SERIAL; what computes more than it calls, and is to be
 # optimised also where tests are not, by COMPUTES. SANITIZED is a gtest filter: the cases that also run under sanitizers, where
-# they take many times as long; all, if it is not given. The room is a label by itself. Labels that ./dev knows:
+# they take many times as long; all, if it is not given. Those of NEWER_UCX also run with the one that ./dev setup has fetched,
+# beside the system's. The room is a label by itself. Labels that ./dev knows:
 #   slow     not run under sanitizers
 #   no_asan  not run under AddressSanitizer
 #   no_tsan  not run under ThreadSanitizer (programs that fork ranks, whose threads it cannot follow)
 function(symm_gtest name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL;COMPUTES" "PROCESSORS;TIMEOUT;SANITIZED" "SOURCES;LIBRARIES;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL;COMPUTES" "PROCESSORS;TIMEOUT;SANITIZED;NEWER_UCX" "SOURCES;LIBRARIES;LABELS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "symm_gtest(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -48,4 +49,9 @@ function(symm_gtest name)
   # Long, since a build beside tests gets little of the processors.
   gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 900 ${filter}
                        PROPERTIES ${properties} LABELS "${labels}")
+  set(newer ${PROJECT_SOURCE_DIR}/.deps/ucx/libucx/lib/libucp.so.0)
+  if(arg_NEWER_UCX AND EXISTS ${newer} AND NOT SYMM_SANITIZE)
+    gtest_discover_tests(${name} TEST_PREFIX newer. TEST_FILTER "${arg_NEWER_UCX}" DISCOVERY_TIMEOUT 900
+                         PROPERTIES ${properties} LABELS "${labels}" ENVIRONMENT SYMM_UCX=${newer})
+  endif()
 endfunction()

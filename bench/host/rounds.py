@@ -9,6 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 
 LAUNCH_TIMEOUT_S = 300
+ARENAS = "/dev/shm"  # where what all ranks map lies
 
 
 class Failed(Exception):
@@ -26,11 +27,11 @@ def launch(peer, ranks, pinned, cases, processors):
     """The lines that rank 0 prints, decoded."""
     words = [",".join(str(word) for word in case) for case in cases]
     with tempfile.TemporaryDirectory(prefix="symm-bench-") as directory, \
-            tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="symm-bench-") as arena:
+            tempfile.NamedTemporaryFile(dir=ARENAS, prefix="symm-bench-") as arena:
         environment = {**os.environ, **peer.environment, "BENCH_ARENA": arena.name, "BENCH_PIN": "1" if pinned else "0"}
         program = [str(peer.program), *words]
         if peer.launcher:
-            commands = [([str(word).format(n=ranks) for word in peer.launcher] + program, environment)]
+            commands = [([str(word).format(n=ranks, arena=arena.name) for word in peer.launcher] + program, environment)]
         else:
             here = {**environment, "SYMM_BOOTSTRAP": f"dir://{directory}/ranks", "SYMM_SIZE": str(ranks)}
             commands = [(program, {**here, "SYMM_RANK": str(rank)}) for rank in range(ranks)]
