@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Does a row of an all-reduce, and a sequence of a tensor-parallel transformer, have the same bits whatever it is batched with? And what
-does that cost? Writes determinism.json and .md, and prints the table.
+does that cost? Writes determinism.json, .md and .svg, and prints the table.
 
     python3 bench/determinism/run.py --gpus 2 --out build/determinism
 
@@ -10,6 +10,7 @@ orders differ shows on 4.
 """
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -22,6 +23,7 @@ PINNED = {"NCCL_LAUNCH_MODE": "GROUP", "NCCL_COLLNET_ENABLE": "0", "NCCL_P2P_NET
           "NCCL_MAX_NCHANNELS": "1", "NCCL_PROTO": "Simple", "NCCL_ALGO": "allreduce:tree", "NCCL_NTHREADS": "1",
           "NCCL_SOCKET_NTHREADS": "1"}
 TITLES = {"symm": "symm", "nccl": "NCCL", "pinned": "NCCL pinned", "torch": "PyTorch symm_mem"}
+COLOURS = {"symm": "#c0392b", "nccl": "#1f4e79", "pinned": "#5d9bd3", "torch": "#2e7d32"}
 
 
 def size_label(size):
@@ -63,6 +65,35 @@ def table(found):
     return "\n".join(lines) + "\n"
 
 
+def picture(found):
+    """Microseconds by size, both in powers, as SVG; a dashed line where bits depend on the batch."""
+    there = {way: {int(size): row for size, row in of["sizes"].items()} for way, of in found["ways"].items() if "error" not in of}
+    sizes = list(next(iter(there.values())))
+    times = [row["us"] for rows in there.values() for row in rows.values()]
+    low, high = math.floor(math.log10(min(times))), math.ceil(math.log10(max(times)))
+    left, top, width, height = 70, 50, 620, 340
+
+    def x(size):
+        return left + width * math.log2(size / sizes[0]) / math.log2(sizes[-1] / sizes[0])
+
+    def y(us):
+        return top + height * (1 - (math.log10(us) - low) / (high - low))
+
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 30}" height="{top + height + 60}" font-family="sans-serif" font-size="12">',
+             '<rect width="100%" height="100%" fill="white"/>',
+             f'<text x="{left}" y="24" font-size="15">All-reduce, bf16, {found["gpus"]} x {found["device"]}; dashed: bits depend on the batch</text>']
+    for us in (10**power for power in range(low, high + 1)):
+        parts.append(f'<path d="M{left} {y(us):.1f}H{left + width}" stroke="#dddddd"/><text x="{left - 8}" y="{y(us) + 4:.1f}" text-anchor="end">{us:g} us</text>')
+    for size in sizes[::2]:
+        parts.append(f'<text x="{x(size):.1f}" y="{top + height + 20}" text-anchor="middle">{size_label(size)}</text>')
+    for number, (way, rows) in enumerate(there.items()):
+        line = " ".join(f"{x(size):.1f},{y(row['us']):.1f}" for size, row in rows.items())
+        dashes = ' stroke-dasharray="6 4"' if any(row["wrong"] for row in rows.values()) else ""
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{COLOURS[way]}" stroke-width="2"{dashes}/>')
+        parts.append(f'<text x="{left + 12}" y="{top + 18 + 18 * number}" fill="{COLOURS[way]}">{TITLES[way]}</text>')
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gpus", type=int, default=2, help="ranks, one for each")
@@ -79,7 +110,7 @@ def main():
         found.update(found["ways"][way].pop("machine", {}))
     if all("error" in of for of in found["ways"].values()):
         sys.exit("\n".join(f"{TITLES[way]}: {of['error']}" for way, of in found["ways"].items()))
-    for ending, text in (("json", json.dumps(found, indent=1) + "\n"), ("md", table(found))):
+    for ending, text in (("json", json.dumps(found, indent=1) + "\n"), ("md", table(found)), ("svg", picture(found))):
         (options.out / f"determinism.{ending}").write_text(text)
     print(table(found))
 
