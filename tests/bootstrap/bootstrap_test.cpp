@@ -103,21 +103,6 @@ TEST_F(MeetByVariables, OfSymm) {
   EXPECT_EQ(entries(top_ / "symm"), std::vector<std::string>{});  // nothing stays behind
 }
 
-TEST_F(MeetByVariables, OfTorchrun) {
-  const auto torchrun = [](const std::string& rank) {
-    return Variables{{"RANK", rank}, {"WORLD_SIZE", "3"}, {"LOCAL_RANK", rank}, {"MASTER_ADDR", "::1"}, {"MASTER_PORT", "29500"},
-        {"TORCHELASTIC_RUN_ID", "a/b c"}};
-  };
-  EXPECT_EQ(launch(torchrun), expected("env:// (torchrun)"));
-}
-
-TEST_F(MeetByVariables, OfSlurm) {
-  const auto slurm = [](const std::string& rank) {
-    return Variables{{"SLURM_PROCID", rank}, {"SLURM_NTASKS", "3"}, {"SLURM_JOB_ID", "9"}, {"SLURM_STEP_ID", "0"}};
-  };
-  EXPECT_EQ(launch(slurm), expected("env:// (Slurm)"));
-}
-
 TEST_F(MeetByVariables, InADirectoryThatIsNamed) {
   const auto in_directory = [&](const std::string& rank) {
     Variables variables = by_hand(rank);
