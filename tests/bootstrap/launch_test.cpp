@@ -59,6 +59,10 @@ TEST(Environment, EachLauncherIsUnderstood) {
   expect_ranks(hydra(2, 4), 2, 4, "PMI");
   expect_ranks(torchrun(2, 4), 2, 4, "torchrun");
   expect_ranks(slurm(2, 4), 2, 4, "Slurm");
+  const Environment pmix{{"PMIX_NAMESPACE", "x"}, {"PMIX_RANK", "2"}};  // whose server knows the size, and is asked only for that
+  expect_ranks(pmix, 2, 0, "PMIx");
+  expect_ranks(both(pmix, slurm(2, 4)), 2, 4, "Slurm");
+  expect_refusal(both(pmix, {{"PMIX_RANK", "x"}}), Status::invalid_argument, {"PMIX_RANK", "'x'"});
   EXPECT_EQ(parse_environment(torchrun(2, 4)).local_rank, 2);
   EXPECT_EQ(parse_environment(hydra(2, 4)).pmi_fd, 8);
 }

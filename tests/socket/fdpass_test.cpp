@@ -42,40 +42,25 @@ void send_raw(int socket, size_t bytes, int fds_per_part, int parts) {
   ASSERT_EQ(sendmsg(socket, &message, 0), static_cast<ssize_t>(bytes));
 }
 
-TEST_F(FdPass, CountsAndNothingLeaks) {
-  for (const int count : {1, 3, 4}) {
-    send_raw(a.get(), 10, count, 1);
-    const Received received = receive();
-    EXPECT_EQ(received.size, 10U);
-    EXPECT_EQ(received.fds.size(), static_cast<size_t>(count));
-    EXPECT_FALSE(received.fds_cut);
-  }
-  EXPECT_EQ(support::open_descriptors(), before);
-}
-
-TEST_F(FdPass, TooManyDescriptorsAreAllClosed) {
-  for (const int count : {5, 6, 200}) {
-    send_raw(a.get(), 10, count, 1);
-    const Received received = receive();
-    EXPECT_TRUE(received.fds_cut);
-    EXPECT_TRUE(received.fds.empty());
-    EXPECT_EQ(received.fds_arrived, 4U);
+TEST_F(FdPass, ManyOrWithTooLongAPacketTheyAreAllClosedAndNothingLeaks) {
+  const struct {
+    size_t bytes;
+    int per_part, parts;
+    size_t kept, arrived;
+  } cases[] = {{10, 1, 1, 1, 1}, {10, 3, 1, 3, 3}, {10, 4, 1, 4, 4}, {10, 5, 1, 0, 4}, {10, 6, 1, 0, 4}, {10, 200, 1, 0, 4},
+      {10, 1, 3, 3, 3}, {100, 2, 1, 0, 2}};
+  for (const auto& sent : cases) {
+    send_raw(a.get(), sent.bytes, sent.per_part, sent.parts);
+    {
+      const Received received = receive();
+      EXPECT_EQ(received.too_long, sent.bytes == 100);
+      EXPECT_EQ(received.fds_cut, sent.per_part > 4);
+      EXPECT_EQ(received.fds.size(), sent.kept) << sent.per_part << " x " << sent.parts;
+      EXPECT_EQ(received.fds_arrived, sent.arrived) << sent.per_part << " x " << sent.parts;
+      EXPECT_EQ(received.too_long ? sent.bytes : received.size, sent.bytes);
+    }
     EXPECT_EQ(support::open_descriptors(), before);
   }
-}
-
-TEST_F(FdPass, SeveralPartsAreAllSeen) {
-  send_raw(a.get(), 10, 1, 3);
-  EXPECT_EQ(receive().fds_arrived, 3U);
-  EXPECT_EQ(support::open_descriptors(), before);
-}
-
-TEST_F(FdPass, ALongPacketLosesItsDescriptors) {
-  send_raw(a.get(), 100, 2, 1);
-  const Received received = receive();
-  EXPECT_TRUE(received.too_long);
-  EXPECT_TRUE(received.fds.empty());
-  EXPECT_EQ(support::open_descriptors(), before);
 }
 
 TEST_F(FdPass, WithoutRoomForDescriptorsThePacketComesWithoutThem) {
