@@ -38,53 +38,32 @@ TEST(RunOnFakes, ARankForEachGpu) {
   EXPECT_TRUE(contains(none.err, "gpu: ")) << none.err;
 }
 
-TEST(InfoOnFakes, Dgx1VIsAHybridCubeMesh) {
-  const json found = links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v"});
-  EXPECT_EQ(found["class"], "hybrid cube mesh");
-  EXPECT_EQ(found["matrix"][0], (std::vector<int>{0, 1, 1, 2, 2, 0, 0, 0}));
-  EXPECT_EQ(found["matrix"][6], (std::vector<int>{0, 0, 1, 0, 1, 2, 0, 2}));
-}
-
-TEST(InfoOnFakes, AnotherOrderOfDevices) {
-  const json found = links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "CUDA_VISIBLE_DEVICES=7,0,5,2,4,1,6,3"});
-  EXPECT_EQ(found["class"], "hybrid cube mesh");
-  EXPECT_EQ(found["matrix"][0], (std::vector<int>{0, 0, 1, 0, 2, 0, 2, 1}));
-}
-
-TEST(InfoOnFakes, SomeOfTheDevices) {
-  const json quad = links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "CUDA_VISIBLE_DEVICES=3,1,0,2"});
-  EXPECT_EQ(quad["class"], "fully connected");
-  EXPECT_EQ(quad["matrix"], (std::vector<std::vector<int>>{{0, 1, 2, 2}, {1, 0, 1, 2}, {2, 1, 0, 1}, {2, 2, 1, 0}}));
-  const json across = links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "CUDA_VISIBLE_DEVICES=0,1,4,5"});
-  EXPECT_EQ(across["class"], "unknown");
-  EXPECT_EQ(across["matrix"][1], (std::vector<int>{1, 0, 0, 2}));
-}
-
-TEST(InfoOnFakes, ALinkThatIsDown) {
-  const json found = links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "FAKE_NVML_CUT=2,6"});
-  EXPECT_EQ(found["class"], "unknown");
-  EXPECT_EQ(found["matrix"][2][6], 0);
-  EXPECT_EQ(found["matrix"][2][1], 2);
-}
-
-TEST(InfoOnFakes, ThroughSwitches) {
-  const json two = links({"FAKE_CUDA_DEVICES=16", "FAKE_NVML_MACHINE=dgx2"});
-  EXPECT_EQ(two["class"], "fully connected");
-  EXPECT_EQ(two["matrix"][15][0], 6);
-  const json hgx = links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=hgx_h100"});
-  EXPECT_EQ(hgx["class"], "fully connected");
-  EXPECT_EQ(hgx["matrix"][3], (std::vector<int>{18, 18, 18, 0, 18, 18, 18, 18}));
+TEST(InfoOnFakes, LinksOfMachines) {
+  const struct {
+    std::vector<std::string> variables;
+    const char* kind;
+    size_t device;
+    std::vector<int> links;
+  } rows[] = {{{"8", "dgx1v"}, "hybrid cube mesh", 0, {0, 1, 1, 2, 2, 0, 0, 0}},
+      {{"8", "dgx1v"}, "hybrid cube mesh", 6, {0, 0, 1, 0, 1, 2, 0, 2}},
+      {{"8", "dgx1v", "CUDA_VISIBLE_DEVICES=7,0,5,2,4,1,6,3"}, "hybrid cube mesh", 0, {0, 0, 1, 0, 2, 0, 2, 1}},
+      {{"8", "dgx1v", "CUDA_VISIBLE_DEVICES=3,1,0,2"}, "fully connected", 2, {2, 1, 0, 1}},
+      {{"8", "dgx1v", "CUDA_VISIBLE_DEVICES=0,1,4,5"}, "unknown", 1, {1, 0, 0, 2}},
+      {{"8", "dgx1v", "FAKE_NVML_CUT=2,6"}, "unknown", 2, {1, 2, 0, 2, 0, 0, 0, 0}},
+      {{"16", "dgx2"}, "fully connected", 15, {6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 0}},
+      {{"8", "hgx_h100"}, "fully connected", 3, {18, 18, 18, 0, 18, 18, 18, 18}}, {{"4", "pcie"}, "unknown", 1, {0, 0, 0, 0}}};
+  for (auto [variables, kind, device, expected] : rows) {
+    variables[0].insert(0, "FAKE_CUDA_DEVICES=");
+    variables[1].insert(0, "FAKE_NVML_MACHINE=");
+    const json found = links(variables);
+    EXPECT_EQ(found["class"], kind) << found;
+    EXPECT_EQ(found["matrix"][device], expected) << found;
+  }
 }
 
 TEST(InfoOnFakes, ThroughSwitchesThatAVirtualMachineHides) {
   EXPECT_EQ(links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=hgx_h100_vm"}),
       links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=hgx_h100"}));
-}
-
-TEST(InfoOnFakes, APcieBox) {
-  const json found = links({"FAKE_CUDA_DEVICES=4", "FAKE_NVML_MACHINE=pcie"});
-  EXPECT_EQ(found["class"], "unknown");
-  EXPECT_EQ(found["matrix"][1], (std::vector<int>{0, 0, 0, 0}));
 }
 
 TEST(InfoOnFakes, WithoutNvmlItSaysWhy) {

@@ -81,15 +81,6 @@ TEST_F(Tune, WritesATableThatTheLibraryFollows) {
   EXPECT_EQ(plans(sizes), expected) << text();
 }
 
-TEST_F(Tune, AnotherTableGivesOtherPlans) {
-  EXPECT_EQ(plans({56, 57, 1024, 1025}), (std::vector<symm_algorithm_t>{SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT,
-                                             SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT}));
-  std::ofstream(file()) << "[host 2]\nll = 4\none_shot = 64K\n[host 3]\none_shot = 0\n";
-  setenv("SYMM_PLAN_FILE", file().c_str(), 1);
-  EXPECT_EQ(plans({4, 5, 65536, 65537}), (std::vector<symm_algorithm_t>{SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT,
-                                             SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT}));
-}
-
 TEST_F(Tune, StandardOutputIsTheTableAlone) {
   const Captured result = capture(
       on_ranks(3, {SYMM_TOOL, "bench", "--tune", "--backend", "host", "-e", "4K", "-f", "32", "-n", "3", "-w", "0"}), limit);
@@ -98,16 +89,6 @@ TEST_F(Tune, StandardOutputIsTheTableAlone) {
   EXPECT_TRUE(contains(result.out, "\n[host 3]\n")) << result.out;
   const std::string use = "SYMM_PLAN_FILE=" + file() + " exec " + SYMM_TOOL + " bench allreduce -b 2K -e 2K -n 1";
   EXPECT_EQ(capture(on_ranks(3, {"sh", "-c", use}), limit).status, 0);
-}
-
-TEST_F(Tune, RanksThatDifferAreTold) {
-  std::ofstream(file()) << "[host]\none_shot = 4096\n";
-  const std::string differ = "if [ $SYMM_RANK = 1 ]; then export SYMM_PLAN_FILE=" + file() + "; fi; exec " + SYMM_TOOL +
-                             " bench allreduce -b 8 -e 8 -n 1";
-  const Captured result = capture(on_ranks(2, {"sh", "-c", differ}), limit);
-  EXPECT_EQ(result.status, 1);
-  for (const char* side : {"one_shot = 4096 (SYMM_PLAN_FILE)", "one_shot = 1024 (built in)", "rank 0 has", "rank 1 has"})
-    EXPECT_TRUE(contains(result.err, side)) << side << " is not in\n" << result.err;
 }
 
 TEST_F(Tune, WrongUseIsRefused) {
