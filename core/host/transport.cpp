@@ -60,8 +60,11 @@ void HostTransport::barrier(std::span<const int32_t> ranks, int channel, uint64_
     throw Error(
         {Status::timeout, peer, pid, format("barrier: rank %d (pid %lld) is not here", peer, static_cast<long long>(pid))});
   }
-  if (all) barrier_of_all(channel, timeout_ms);
-  else barrier_of_some(ranks, channel, timeout_ms);
+  // All are here; but between machines that is told by way of others.
+  LazyDeadline deadline(timeout_ms == Deadline::kNow && controls_.far() != nullptr ? context_.timeout_ms : timeout_ms);
+  if (all) barrier_of_all(channel, deadline);
+  else meet(channel, set_of(ranks), ranks, ranks, deadline);
+  controls_.require_nobody_gave_up(deadline, "barrier");
   stats_.barriers[static_cast<size_t>(channel)].add(1);
 }
 
@@ -73,21 +76,23 @@ int HostTransport::missing(std::span<const int32_t> ranks, int channel, bool all
     const int peer = all ? i : ranks[static_cast<size_t>(i)];
     if (peer == context_.rank) continue;
     const uint32_t taken = state.taken.empty() ? 0 : state.taken[static_cast<size_t>(peer)];
-    const bool here = all ? reached(controls_[peer].barrier(channel, state.count + 1), state.count + 1)
-                          : reached(controls_.mine().pair(channel, peer), taken + 1);
+    const bool here = all ? has_come(peer, channel, state.count + 1) : reached(controls_.mine().pair(channel, peer), taken + 1);
     if (!here) return peer;
   }
   return -1;
 }
 
-void HostTransport::barrier_of_all(int channel, uint64_t timeout_ms) {
+void HostTransport::barrier_of_all(int channel, LazyDeadline& deadline) {
+  settle_puts(channel, deadline);
   const uint32_t target = ++barriers_[static_cast<size_t>(channel)].count;
   publish(controls_.mine().barrier(channel, target), target, controls_.mine().waiters(), controls_.fencing());
-  LazyDeadline deadline(timeout_ms);
-  for (int peer = 0; peer < context_.size; ++peer)
-    controls_.await(controls_[peer].barrier(channel, target), target, peer, deadline, "barrier");
+  await_everybody(channel, target, deadline);
   prefetch_for_write(&controls_.mine().barrier(channel, target + 1));
-  controls_.require_nobody_gave_up(deadline, "barrier");
+}
+
+void HostTransport::await_everybody(int channel, uint32_t count, LazyDeadline& deadline) {
+  for (int peer = 0; peer < context_.size; ++peer)
+    controls_.await(controls_[peer].barrier(channel, count), count, peer, deadline, "barrier");
 }
 
 void HostTransport::note_arrival(const Control& owner, int channel, int source, uint32_t count, uint32_t set) const {
@@ -95,29 +100,37 @@ void HostTransport::note_arrival(const Control& owner, int channel, int source, 
   publish(owner.pair(channel, source), count, owner.pair_waiter(), controls_.fencing());
 }
 
-void HostTransport::barrier_of_some(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms) {
+void HostTransport::meet(
+    int channel, uint32_t set, std::span<const int32_t> to, std::span<const int32_t> from, LazyDeadline& deadline) {
   BarrierState& state = barriers_[static_cast<size_t>(channel)];
   state.sent.resize(static_cast<size_t>(context_.size));
   state.taken.resize(static_cast<size_t>(context_.size));
-  const uint32_t set = set_of(ranks);
-  for (const int peer : ranks) {
+  for (const int peer : to) {
     if (peer == context_.rank) continue;
-    arrive(peer, channel, ++state.sent[static_cast<size_t>(peer)], set, timeout_ms);
+    arrive(peer, channel, ++state.sent[static_cast<size_t>(peer)], set, deadline.timeout_ms());
   }
-  LazyDeadline deadline(timeout_ms);
-  for (const int peer : ranks) {
+  for (const int peer : from) {
     if (peer == context_.rank) continue;
     Word& word = controls_.mine().pair(channel, peer);
     const uint32_t target = ++state.taken[static_cast<size_t>(peer)];
     if (!reached(word, target)) controls_.await(word, target, controls_.mine().pair_waiter()[0], peer, deadline, "barrier");
-    if (controls_.mine().pair_set(channel, peer, target).load(std::memory_order_relaxed) != set) {
-      const int blamed = std::max(peer, context_.rank);
-      controls_.fail({Status::mismatch, blamed, context_.pids[static_cast<size_t>(blamed)],
-          format("barrier: ranks %d and %d come to barriers of different sets on channel %d, or not in one order",
-              std::min(peer, context_.rank), blamed, channel)});
-    }
+    if (controls_.mine().pair_set(channel, peer, target).load(std::memory_order_relaxed) != set) fail_sets(channel, peer);
   }
-  controls_.require_nobody_gave_up(deadline, "barrier");
+}
+
+void HostTransport::fail_sets(int channel, int peer) {
+  const int blamed = std::max(peer, context_.rank);
+  controls_.fail({Status::mismatch, blamed, context_.pids[static_cast<size_t>(blamed)],
+      format("barrier: ranks %d and %d come to barriers of different sets on channel %d, or not in one order",
+          std::min(peer, context_.rank), blamed, channel)});
+}
+
+uint32_t HostTransport::untaken_set(int channel, int source) {
+  const BarrierState& state = barriers_[static_cast<size_t>(channel)];
+  const uint32_t next = state.taken.empty() ? 1 : state.taken[static_cast<size_t>(source)] + 1;
+  return reached(controls_.mine().pair(channel, source), next)
+             ? controls_.mine().pair_set(channel, source, next).load(std::memory_order_relaxed)
+             : 0;
 }
 
 namespace {

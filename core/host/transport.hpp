@@ -40,6 +40,16 @@ class HostTransport : public Transport {
   virtual void arrive(int peer, int channel, uint32_t count, uint32_t set, uint64_t) {
     note_arrival(controls_[peer], channel, context_.rank, count, set);
   }
+  // As many barriers of all as `count`. What `everybody_` has is a barrier of a set also where it is all.
+  virtual bool has_come(int peer, int channel, uint32_t count) { return reached(controls_[peer].barrier(channel, count), count); }
+  virtual void await_everybody(int channel, uint32_t count, LazyDeadline& deadline);
+  // Before this rank comes: what it has sent has arrived.
+  virtual void settle_puts(int, LazyDeadline&) {}
+  // In a barrier of `set`: this rank comes for those of `to`, and those of `from` for it.
+  void meet(int channel, uint32_t set, std::span<const int32_t> to, std::span<const int32_t> from, LazyDeadline& deadline);
+  [[noreturn]] void fail_sets(int channel, int peer);
+  uint32_t untaken_set(int channel, int source);  // of who has come for this rank and was not awaited; 0: nobody
+  std::vector<int32_t> everybody_;                // of a group whose ranks tell each other; else empty
   // The turn is this call's, and prepared_ is to say by which algorithm.
   virtual void plain_collective(const CollectiveCall& call);
   virtual PlanReport plan_plain(const CollectiveCall& call) const;
@@ -52,14 +62,12 @@ class HostTransport : public Transport {
   PreparedCall prepared_;  // the last one
  private:
   int missing(std::span<const int32_t> ranks, int channel, bool all);
-  void barrier_of_all(int channel, uint64_t timeout_ms);
-  void barrier_of_some(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms);
+  void barrier_of_all(int channel, LazyDeadline& deadline);
   void await(const MemoryView& memory, const Condition& condition, std::span<const int> ranks, LazyDeadline& deadline,
       const std::function<std::string()>& what);
   void scaled_collective(const CollectiveCall& call);
   void prepare(const CollectiveCall& call);
 
-  std::vector<int32_t> everybody_;  // where barriers of all are those of a set
   TimedMutex collective_mutex_;
   CallCounters calls_;
   std::vector<std::byte*> scratch_;

@@ -14,8 +14,8 @@ enum Kind : uint16_t {
   kPut,
   kFetch,   // `value` bytes, for the answer `call`
   kAnswer,  // `value`: 1, or 0 if the memory is not there any more
-  kAsk,     // where the rank is
-  kTold,    // in `call`, which is `value` with `memory` elements, and waits for `offset` - 1
+  kAsk,     // where the rank is, and whether it has come to the barrier `value` of all on `channel`
+  kTold,    // in `call`, which is `value` with `memory` elements, waits for `offset` - 1, and has come if `channel`
 };
 
 constexpr size_t kMessage = size_t{1} << 20;  // at most, of what is put or fetched
@@ -74,6 +74,9 @@ SpanTransport::SpanTransport(TransportContext context, const PlanValues& values)
   in_line_ = context_.size == context_.machines.count * local_size_;
   for (int rank = 0; rank < context_.size; ++rank)
     in_line_ = in_line_ && context_.machines.of[static_cast<size_t>(rank)] == rank / local_size_;
+  for (int rank = 0; rank < context_.size; ++rank)
+    if (context_.machines.local_rank(rank) == 0) firsts_.push_back(rank);
+  if (context_.size > between_.tell) everybody_.clear();
   engine_ = engine::engine_name();
   address_ = engine::engine_address();
   if (address_.size() > kMostAddress)
@@ -123,6 +126,7 @@ void SpanTransport::send(int rank, const Head& head, std::span<const std::byte> 
   if (revocation.departed(rank)) return;  // as into memory that nobody looks at
   try {
     post_->send(rank, head, payload, deadline_of(timeout_ms));
+    if (head.kind >= kSignal && head.kind <= kPut) told_[static_cast<size_t>(rank)].sent.fetch_add(1, std::memory_order_acq_rel);
   } catch (const Error& error) {
     retry_until([&] { return revocation.revoked() || revocation.departed(rank); }, Deadline::after_ms(kReasonMs));
     revocation.throw_if_revoked();
@@ -140,7 +144,7 @@ void SpanTransport::arrive(int peer, int channel, uint32_t count, uint32_t set, 
   head.channel = static_cast<uint16_t>(channel);
   head.value = count;
   head.call = set;
-  send(peer, head, {}, timeout_ms == Deadline::kNow ? context_.timeout_ms : timeout_ms, "barrier");
+  send(peer, head, {}, timeout_ms, "barrier");
 }
 
 void SpanTransport::send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) {
@@ -266,7 +270,7 @@ void SpanTransport::arrived(int from, const Head& head) noexcept {
       found->second->found = head.value != 0;
       return publish(found->second->done, 1, {&found->second->waiter, 1});
     }
-    case kAsk: return tell(from);
+    case kAsk: return tell(from, head);
     case kTold: {
       Told& told = told_[static_cast<size_t>(from)];
       const std::lock_guard lock(mutex_);
@@ -277,10 +281,12 @@ void SpanTransport::arrived(int from, const Head& head) noexcept {
   }
 }
 
-void SpanTransport::tell(int to) noexcept {
+void SpanTransport::tell(int to, const Head& question) noexcept {
   const host::Control& mine = controls_.mine();
+  const auto count = static_cast<uint32_t>(question.value);
   Head head;
   head.kind = kTold;
+  head.channel = question.channel < context_.channels && reached(mine.barrier(question.channel, count), count);
   head.offset = static_cast<uint64_t>(controls_.waits_for(context_.rank) + 1);
   {
     const std::lock_guard lock(mutex_);
@@ -290,22 +296,70 @@ void SpanTransport::tell(int to) noexcept {
   post_->answer(to, head, {}, nullptr);
 }
 
-// How often it has answered when it has answered this.
-uint32_t SpanTransport::ask(int rank) noexcept {
+// How often it has answered when it has answered this, and all that was sent to it before has arrived.
+uint32_t SpanTransport::ask(int rank, int channel, uint32_t count) noexcept {
   Told& told = told_[static_cast<size_t>(rank)];
   Head head;
   head.kind = kAsk;
+  head.channel = static_cast<uint16_t>(channel);
+  head.value = count;
+  const std::lock_guard turn(asking_);
   post_->dispatch(rank, head, {}, nullptr);
-  const std::lock_guard lock(mutex_);
   return ++told.asked;
 }
 
-int SpanTransport::whom_it_waits_for(int rank) noexcept {
+std::optional<Head> SpanTransport::where_is(int rank, int channel, uint32_t count) noexcept {
   Told& told = told_[static_cast<size_t>(rank)];
-  const uint32_t answer = ask(rank);
-  if (!retry_until([&] { return reached(told.times, answer); }, Deadline::after_ms(kReasonMs))) return -1;
+  const uint32_t answer = ask(rank, channel, count);
+  const bool in_time = retry_until([&] { return reached(told.times, answer); }, Deadline::after_ms(kReasonMs));
   const std::lock_guard lock(mutex_);
-  return told.last.offset > static_cast<uint64_t>(context_.size) ? -1 : static_cast<int>(told.last.offset) - 1;
+  return in_time ? std::optional(told.last) : std::nullopt;
+}
+
+int SpanTransport::whom_it_waits_for(int rank) noexcept {
+  const std::optional<Head> told = where_is(rank);
+  return !told || told->offset > static_cast<uint64_t>(context_.size) ? -1 : static_cast<int>(told->offset) - 1;
+}
+
+// ---- a barrier of many: those of a machine come to their first, the firsts meet in rounds, and let theirs go
+
+constexpr uint32_t kAll = 0;  // no set's hash, or one in 2^32
+
+void SpanTransport::settle_puts(int channel, LazyDeadline& deadline) {
+  std::vector<std::tuple<int, uint32_t, uint32_t>> asked;
+  for (int rank = 0; rank < context_.size; ++rank) {
+    Told& told = told_[static_cast<size_t>(rank)];
+    const uint32_t sent = told.sent.load(std::memory_order_acquire);
+    if (told.settled.load(std::memory_order_acquire) != sent) asked.emplace_back(rank, ask(rank), sent);
+    if (untaken_set(channel, rank) != 0) fail_sets(channel, rank);
+  }
+  for (const auto& [rank, answer, sent] : asked) {
+    Told& told = told_[static_cast<size_t>(rank)];
+    controls_.await(told.times, answer, told.waiter, rank, deadline, "barrier");
+    told.settled.store(sent, std::memory_order_release);
+  }
+}
+
+bool SpanTransport::has_come(int peer, int channel, uint32_t count) {
+  if (maps(peer)) return HostTransport::has_come(peer, channel, count);
+  const std::optional<Head> told = where_is(peer, channel, count);
+  return told && told->channel != 0;
+}
+
+void SpanTransport::await_everybody(int channel, uint32_t count, LazyDeadline& deadline) {
+  const int machines = context_.machines.count;
+  const int mine = context_.machines.of[static_cast<size_t>(context_.rank)];
+  const int32_t first = firsts_[static_cast<size_t>(mine)];
+  if (first != context_.rank) return meet(channel, kAll, {}, {&first, 1}, deadline);
+  std::vector<int32_t> others;
+  for (int rank = first + 1; rank < context_.size; ++rank)
+    if (maps(rank)) others.push_back(rank);
+  for (const int rank : others) controls_.await(controls_[rank].barrier(channel, count), count, rank, deadline, "barrier");
+  for (int way = 1; way < machines; way *= 2) {
+    const auto at = [&](int machine) { return &firsts_[static_cast<size_t>(machine % machines)]; };
+    meet(channel, kAll, {at(mine + way), 1}, {at(mine + machines - way), 1}, deadline);
+  }
+  meet(channel, kAll, others, {}, deadline);
 }
 
 void SpanTransport::answer(int from, const Head& head) noexcept {

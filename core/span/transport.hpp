@@ -43,6 +43,9 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
   struct Fetch;
 
   void arrive(int peer, int channel, uint32_t count, uint32_t set, uint64_t timeout_ms) override;
+  bool has_come(int peer, int channel, uint32_t count) override;
+  void await_everybody(int channel, uint32_t count, LazyDeadline& deadline) override;
+  void settle_puts(int channel, LazyDeadline& deadline) override;
   void plain_collective(const CollectiveCall& call) override;
   PlanReport plan_plain(const CollectiveCall& call) const override;
   std::string why_impossible(const CollectiveCall& call) const override;
@@ -84,19 +87,22 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
   std::byte* place(int from, const engine::Head& head) noexcept override;
   void arrived(int from, const engine::Head& head) noexcept override;
   void lost(int peer, const std::string& how) noexcept override;
-  uint32_t ask(int rank) noexcept;
-  void tell(int to) noexcept;
+  uint32_t ask(int rank, int channel = 0, uint32_t count = 0) noexcept;
+  std::optional<engine::Head> where_is(int rank, int channel = 0, uint32_t count = 0) noexcept;
+  void tell(int to, const engine::Head& question) noexcept;
 
   std::string engine_;
   Bytes address_;
   const Between between_;
   const int local_size_;
-  bool in_line_;  // each machine's ranks are consecutive, and equally many
+  std::vector<int32_t> firsts_;  // ranks of the machines
+  bool in_line_;                 // each machine's ranks are consecutive, and equally many
   uint32_t calls_ = 0;
   uint32_t round_ = 0;           // of all calls
   uint32_t exchange_ = 0;        // in rounds of bruck
   std::vector<uint32_t> taken_;  // messages of collectives, by source
-  std::mutex mutex_;             // never held while the courier is called
+  std::mutex asking_;
+  std::mutex mutex_;  // never held while the courier is called
   std::unordered_map<uint64_t, std::weak_ptr<const MemoryView>> memories_;
   std::unordered_map<uint64_t, Fetch*> fetches_;
   uint64_t next_fetch_ = 0;
@@ -109,7 +115,8 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
     Word times{0};
     Waiter waiter{0};
     uint32_t asked = 0;
-    engine::Head last;  // with the mutex
+    engine::Head last;                      // with the mutex
+    std::atomic<uint32_t> sent, settled{};  // what barriers of all are to come after, and so much of it has arrived
   };
   std::vector<Told> told_;                                                         // by rank
   std::map<std::pair<int, uint64_t>, std::shared_ptr<const MemoryView>> landing_;  // under way into a block; the courier's

@@ -78,6 +78,7 @@ TEST_F(Span, HaveLocalGroupsThatOutliveTheRest) {
 // Puts of several messages, signals that come behind them, and what is fetched.
 TEST_F(Span, MoveLargeBlocks) {
   constexpr size_t kWords = 700'001;
+  setenv("SYMM_HOST_TUNE", "tell=0", 1);  // nobody hears of a barrier from those who put
   for (const std::string& said : on_machines("aba", [](int rank, const Group&group) {
          const Block block = allocate(group, 3 * kWords * sizeof(uint32_t));
          std::vector<uint32_t> words(kWords), back(kWords);
@@ -100,9 +101,47 @@ TEST_F(Span, MoveLargeBlocks) {
          group.barrier({}, 2);
          EXPECT_EQ(block.at<uint32_t>(rank)[1], 7U);
          EXPECT_EQ(block.at<uint32_t>(rank)[kWords], 7U);
+         for (uint32_t round = 0; round < 1000; ++round) {  // the barrier comes to rank 2 by way of rank 0
+           group.barrier();
+           if (rank == 1) check(symm_put(block.memory.get(), 2, 0, &round, sizeof round, nullptr));
+           group.barrier();
+           EXPECT_TRUE(rank != 2 || block.at<uint32_t>(2)[0] == round);
+         }
          return std::string(testing::Test::HasFailure() ? "wrong" : "well");
        }))
     EXPECT_EQ(said, "well");
+  unsetenv("SYMM_HOST_TUNE");
+}
+
+// In a chain of three machines and in a barrier of many, whatever the rank's part is, and though most ranks wait for others.
+TEST_F(Span, NameWhoDiesAndWhoStops) {
+  for (const int victim : {1, 2, 5}) {
+    for (const int signal : {SIGKILL, SIGSTOP}) {
+      for (const bool reduces : {true, false}) {
+        setenv("SYMM_HOST_TUNE", "tell=0", 1);
+        const std::vector<std::string> said = on_machines("aabbcc", [&](int rank, const Group& group) {
+          std::vector<float> data(100'000);
+          symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+          options.algorithm = SYMM_ALGORITHM_CHAIN;
+          symm_wait_options_t wait = SYMM_WAIT_OPTIONS_INIT;
+          options.timeout_ms = wait.timeout_ms = signal == SIGSTOP ? 1000 : 20'000;
+          symm_status_t status = SYMM_OK;
+          for (int call = 0; status == SYMM_OK && call < 1'000'000; ++call) {
+            if (rank == victim && call == 5) raise(signal);
+            status = reduces ? symm_allreduce(group.get(), data.data(), data.data(), data.size(), SYMM_DTYPE_F32, SYMM_OP_SUM,
+                                   &options, nullptr)
+                             : symm_barrier(group.get(), nullptr, 0, 0, &wait, nullptr);
+          }
+          kill(static_cast<pid_t>(group.peer_info(victim).pid), SIGKILL);
+          return std::to_string(group.status().failed_rank) + (signal == SIGSTOP || status == SYMM_ERR_PEER_FAILED ? "" : "?");
+        });
+        for (int rank = 0; rank < 6; ++rank) {
+          EXPECT_EQ(said[static_cast<size_t>(rank)], rank == victim ? "" : std::to_string(victim)) << rank << reduces << signal;
+        }
+      }
+    }
+  }
+  unsetenv("SYMM_HOST_TUNE");
 }
 
 // What was called, and a hash of what this rank got.
