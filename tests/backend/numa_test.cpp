@@ -2,7 +2,7 @@
 #include "core/backend/numa.hpp"
 #include <linux/mempolicy.h>
 #include "core/backend/segment.hpp"
-#include "tests/support/test.hpp"
+#include "tests/support/core.hpp"
 
 namespace symm::host {
 namespace {
@@ -13,10 +13,7 @@ int node_of(const std::byte* page) {
 }
 
 Failure failure_on(int node, size_t bytes) {
-  try {
-    Segment::create(bytes, "symm-test", {true, node});
-  } catch (const Error& error) { return error.failure(); }
-  return {};
+  return support::failure_of([&] { Segment::create(bytes, "symm-test", {true, node}); });
 }
 
 TEST(Numa, AllPagesLieOnTheNode) {

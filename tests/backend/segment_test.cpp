@@ -1,16 +1,13 @@
 #include "core/backend/segment.hpp"
 #include "core/backend/hardware.hpp"
-#include "tests/support/footprint.hpp"
+#include "tests/support/core.hpp"
 
 namespace symm::host {
 namespace {
 Fd duplicate(const Segment& segment) { return Fd(fcntl(segment.fd(), F_DUPFD_CLOEXEC, 0)); }
 
 Status status_of_import(Fd fd, size_t bytes) {
-  try {
-    Segment::import(std::move(fd), bytes);
-    return Status::ok;
-  } catch (const Error& error) { return error.status(); }
+  return support::failure_of([&] { Segment::import(std::move(fd), bytes); }).status;
 }
 
 TEST(Segment, IsZeroedAndAligned) {
@@ -71,12 +68,8 @@ TEST(Segment, CannotBeResizedByAnybody) {
 
 TEST(Segment, TooMuchIsAnErrorThatNamesTheLimit) {
   // A terabyte more than there is: without the check the kernel would fill the machine's memory first.
-  for (const size_t bytes : {available_memory_bytes() + (size_t{1} << 40), size_t{1} << 60, SIZE_MAX}) {
-    try {
-      Segment::create(bytes, "symm-test");
-      FAIL();
-    } catch (const Error& error) { EXPECT_EQ(error.status(), Status::out_of_memory) << error.what(); }
-  }
+  for (const size_t bytes : {available_memory_bytes() + (size_t{1} << 40), size_t{1} << 60, SIZE_MAX})
+    support::expect_failure(Status::out_of_memory, {}, [&] { Segment::create(bytes, "symm-test"); });
 }
 
 TEST(Hardware, SomeMemoryIsAvailable) {

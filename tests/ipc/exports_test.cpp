@@ -1,7 +1,7 @@
 // The exporter's book, and which tokens are void after which withdrawals.
 #include "core/backends.hpp"
 #include "core/ipc/export.hpp"
-#include "tests/support/test.hpp"
+#include "tests/support/core.hpp"
 
 namespace symm::ipc {
 namespace {
@@ -45,10 +45,7 @@ struct Book {
     return token;
   }
   Status status_of(const Token& token) {
-    try {
-      exports.require_valid(token);
-      return Status::ok;
-    } catch (const Error& error) { return error.status(); }
+    return support::failure_of([&] { exports.require_valid(token); }).status;
   }
 };
 
