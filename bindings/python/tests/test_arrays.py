@@ -200,12 +200,6 @@ def test_no_multicast_on_the_host(alone):
         group.barrier()
 
 
-def test_find(alone):
-    array = alone.empty(16)
-    assert alone.find(array.pointer + 5) == (array.memory.id, 0, 5)
-    assert alone.find(id(array)) is None
-
-
 # ---- who keeps whose memory alive
 
 

@@ -14,29 +14,6 @@ from conftest import OPTIONS, on_threads
 import symm
 
 
-def test_properties(ranks):
-    def body(group):
-        info = group.info()
-        assert (info.rank, info.size, info.backend) == (group.rank, group.size, symm.Backend.HOST)
-        assert info.channels == 64
-        assert group.status() == symm.GroupStatus(symm.Status.OK, -1, 0, "")
-        return group.rank, info.id, info.name
-
-    results = ranks(3, body, name="a name")
-    assert [rank for rank, _, _ in results] == [0, 1, 2]
-    assert len({identity for _, identity, _ in results}) == 1
-    assert {name for _, _, name in results} == {"a name"}
-
-
-def test_a_context_ends_politely_or_tells_the_others(ranks):
-    def polite(group):
-        with group:
-            group.barrier()
-        assert group.closed
-
-    ranks(2, polite)
-
-
 def test_an_exception_in_a_context_aborts_the_group(ranks):
     def body(group):
         if group.rank == 1:

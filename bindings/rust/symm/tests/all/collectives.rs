@@ -1,4 +1,4 @@
-//! All six, on slices and on symmetric memory, in place and not. Every type is in the table of behaviours.
+//! On slices and on symmetric memory, in place. Every type, and what is not in place, is in the table of behaviours.
 
 use crate::ranks::{processes, threads};
 use symm::{Algorithm, Blocks, Collective, Element, Group, Op, Scale, Status};
@@ -24,7 +24,7 @@ fn all_six<T: Element + PartialEq>(group: &Group, n: usize, make: impl Fn(i64) -
     let own = me * n..(me + 1) * n;
     let blank = vec![make(0); RANKS * n];
 
-    // From slices to slices, each also in place.
+    // Slices, in place, and to others where an operand may be empty; all else from one to another is in the table.
     let mut recv = blank.clone();
     group.allreduce(&whole, &mut recv, Op::Sum).expect("allreduce");
     assert_eq!(recv, sum(0..RANKS * n));
@@ -32,15 +32,11 @@ fn all_six<T: Element + PartialEq>(group: &Group, n: usize, make: impl Fn(i64) -
     group.allreduce_in_place(&mut data, Op::Sum).expect("allreduce in place");
     assert_eq!(data, recv);
 
-    group.reduce_scatter(&whole, &mut recv[..n], Op::Sum).expect("reduce_scatter");
-    assert_eq!(recv[..n], sum(own.clone()));
     data.clone_from(&whole);
     group.reduce_scatter_in_place(&mut data, Op::Sum).expect("reduce_scatter in place");
     assert_eq!(data[own.clone()], sum(own.clone()));
 
     let gathered: Vec<T> = (0..RANKS).flat_map(|r| values(r, 0..n, &make)).collect();
-    group.allgather(&whole[..n], &mut recv).expect("allgather");
-    assert_eq!(recv, gathered);
     data.clone_from(&blank);
     data[own].copy_from_slice(&whole[..n]);
     group.allgather_in_place(&mut data).expect("allgather in place");
@@ -72,8 +68,6 @@ fn all_six<T: Element + PartialEq>(group: &Group, n: usize, make: impl Fn(i64) -
     assert_eq!(if me == 1 { &part[n..2 * n] } else { &part[..] }, &whole[..n], "each has its own again");
 
     let exchanged: Vec<T> = (0..RANKS).flat_map(|r| values(r, me * n..(me + 1) * n, &make)).collect();
-    group.alltoall(&whole, &mut recv).expect("alltoall");
-    assert_eq!(recv, exchanged);
     data.clone_from(&whole);
     group.alltoall_in_place(&mut data).expect("alltoall in place");
     assert_eq!(data, exchanged);

@@ -91,4 +91,6 @@ fn everything_may_cross_threads() {
     crosses::<symm::Span<'_, f32>>();
     crosses::<symm::View<'_, f32>>();
     crosses::<symm::Error>();
+    crosses::<symm::ipc::Import<f32>>();
+    crosses::<symm::ipc::Shared<f32>>();
 }

@@ -1,6 +1,6 @@
 //! Sharing by tokens.
 
-use crate::ranks::{refused, threads, unique};
+use crate::ranks::{refused, unique};
 use std::time::Duration;
 use symm::ipc::{Import, ImportOptions, Token, collect, holders, import, stats};
 use symm::{Backend, Group, GroupConfig, Op, Status, Stream, Timeout};
@@ -73,20 +73,4 @@ fn what_is_no_token() {
     let odd = bytes.span(3..20).expect("within").export().expect("a token");
     refused(import::<u64>(&odd), Status::InvalidArgument, "byte 3");
     assert_eq!(import::<u8>(&odd).expect("bytes can be anywhere").len(), 17);
-}
-
-#[test]
-fn imports_may_cross_threads() {
-    fn crosses<T: Send + Sync>() {}
-    crosses::<Import<f32>>();
-    crosses::<symm::ipc::Shared<f32>>();
-    threads(2, |group| {
-        let memory = group.memory::<i64>(8).expect("a block each");
-        memory.view(group.rank()).expect("mapped").store(2, group.rank() as i64);
-        let token = memory.span(2..3).expect("within").export().expect("a token");
-        let piece: Import<i64> = import(&token).expect("it is there");
-        std::thread::scope(|scope| {
-            scope.spawn(move || assert_eq!(piece.view().expect("mapped").load(0), group.rank() as i64));
-        });
-    });
 }
