@@ -77,11 +77,6 @@ TEST_F(ClaimTest, WithdrawnIsFreeAndLeftIsNot) {
   EXPECT_FALSE(take(1));
 }
 
-TEST_F(ClaimTest, DroppedWithoutAWordIsDead) {
-  { const std::optional<RankLock> rank_lock = take(1); }
-  EXPECT_EQ(state(1), RankLockState::dead);
-}
-
 TEST_F(ClaimTest, OfADeadOwnerGoesToOneOfManyWhoWantIt) {
   for (int round = 0; round < 10; ++round) {
     { const std::optional<RankLock> dead = take(1); }
