@@ -204,15 +204,7 @@ void SpanTransport::allreduce_bruck(const CollectiveCall& call, LazyDeadline& de
     }
     for (int i = 0; i < size; ++i) sources[static_cast<size_t>(wrap(me - i))] = piece(i);
     std::byte* const to = recv + part(me).begin;
-    host::Reduction reduction;
-    reduction.dtype = call.dtype;
-    reduction.op = call.op;
-    reduction.count = part(me).size() / size_of(call.dtype);
-    reduction.sources = sources.data();
-    reduction.source_count = reduction.ranks = size;
-    reduction.destinations = &to;
-    reduction.destination_count = 1;
-    host::reduce(reduction);
+    combine(call, sources.data(), to, part(me).size());
 
     ++exchange_;
     piece(0) = to;

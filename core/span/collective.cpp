@@ -204,18 +204,20 @@ void SpanTransport::run(const CollectiveCall& call, const Leg& leg, LazyDeadline
       if (!leg.reduces && part.size() != 0) leg.keep(static_cast<int>(peer), part.begin, slot.data(), part.size());
     }
     const host::Range part = part_of(leg.recv[me], index, room());
-    if (!leg.reduces || part.size() == 0) continue;
-    std::byte* const to = leg.to + leg.recv[me].at + part.begin;
-    host::Reduction reduction;
-    reduction.dtype = call.dtype;
-    reduction.op = call.op;
-    reduction.count = part.size() / size_of(call.dtype);
-    reduction.sources = sources.data();
-    reduction.source_count = reduction.ranks = context_.size;
-    reduction.destinations = &to;
-    reduction.destination_count = 1;
-    host::reduce(reduction);
+    if (leg.reduces) combine(call, sources.data(), leg.to + leg.recv[me].at + part.begin, part.size());
   }
+}
+
+void SpanTransport::combine(const CollectiveCall& call, const std::byte* const* sources, std::byte* to, size_t bytes) const {
+  host::Reduction reduction;
+  reduction.dtype = call.dtype;
+  reduction.op = call.op;
+  reduction.count = bytes / size_of(call.dtype);
+  reduction.sources = sources;
+  reduction.source_count = reduction.ranks = context_.size;
+  reduction.destinations = &to;
+  reduction.destination_count = 1;
+  host::reduce(reduction);
 }
 
 // ---- a call

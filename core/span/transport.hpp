@@ -65,6 +65,8 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
   void await(const CollectiveCall& call, int peer, LazyDeadline& deadline);
   [[noreturn]] void fail_mismatch(LazyDeadline& deadline);
   void run(const CollectiveCall& call, const Leg& leg, LazyDeadline& deadline);
+  // All ranks' operands, in their order.
+  void combine(const CollectiveCall& call, const std::byte* const* sources, std::byte* to, size_t bytes) const;
   void send_round(const CollectiveCall& call, const Leg& leg, size_t index, LazyDeadline& deadline);
   void exchange(const CollectiveCall& call, bool slices, LazyDeadline& deadline);
   size_t chain_depth(int machine) const;

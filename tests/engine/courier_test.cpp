@@ -32,10 +32,12 @@ TEST(Courier, WhatOvertakesIsHeldBackAndAllArrivesWhole) {
       End& end = *three.ends[static_cast<size_t>(rank)];
       for (size_t i = 0; i < kMessages; ++i) {
         for (int to = 0; to < kRanks; ++to) {
-          std::vector<std::byte> payload((i * 997 + seed) % kBytes);
-          for (size_t at = 0; at < payload.size(); ++at) payload[at] = byte_of(i, at);
+          const auto payload = std::make_shared<std::vector<std::byte>>((i * 997 + seed) % kBytes);
+          for (size_t at = 0; at < payload->size(); ++at) (*payload)[at] = byte_of(i, at);
           const size_t place = (static_cast<size_t>(rank) * kMessages + i) * kBytes;
-          end.send(to, {.kind = 1, .memory = i, .offset = place}, payload);
+          const Head head{.kind = 1, .memory = i, .offset = place};
+          if (i % 2 == 0) end.send(to, head, *payload);
+          else end.post->dispatch(to, head, *payload, payload);
           if (i % 3 == 0)
             end.send(to, {.kind = 2,
                              .offset = place,
