@@ -7,25 +7,18 @@ namespace {
 using namespace symm;
 using namespace support;
 
-// The name of rank 0's socket, once it is published.
-std::string socket_of_rank_0(const std::string& path) {
-  const Bytes record = FileStore(path, true).get("mesh/address/0", soon());
+// What rank 0 has published of itself, once it has.
+wire::Packet published(const std::string& path, const std::string& key) {
+  const Bytes record = FileStore(path, true).get("mesh/" + key + "/0", soon());
   wire::Packet packet;
   EXPECT_EQ(wire::decode(record, packet), nullptr);
-  return packet.address.name;
-}
-
-wire::Identity identity_of_rank_0(const std::string& path) {
-  const Bytes record = FileStore(path, true).get("mesh/identity/0", soon());
-  wire::Packet packet;
-  EXPECT_EQ(wire::decode(record, packet), nullptr);
-  return packet.identity;
+  return packet;
 }
 
 using MeshHostile = MeshTest;
 
 std::vector<PeerFd> disturb(const std::string& path) {
-  const std::string name = socket_of_rank_0(path);
+  const std::string name = published(path, "address").address.name;
   std::vector<PeerFd> open;
   for (int i = 0; i < 200; ++i) {
     PeerFd fd = dial(path, name);
@@ -42,7 +35,8 @@ std::vector<PeerFd> disturb(const std::string& path) {
       header.type = wire::Type::hello;
       header.source = 1;
       wire::Hello hello;
-      hello.nonce = identity_of_rank_0(path).nonce + (i % 8 == 3 ? 1U : 0U);  // wrong nonce, or right with a wrong cookie
+      hello.nonce =
+          published(path, "identity").identity.nonce + (i % 8 == 3 ? 1U : 0U);  // wrong nonce, or right with a wrong cookie
       hello.rank = 1;
       hello.size = 2;
       packet = wire::encode(header, hello);
