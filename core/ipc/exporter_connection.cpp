@@ -1,5 +1,4 @@
 #include "core/ipc/exporter_connection.hpp"
-#include <sys/stat.h>
 #include <cerrno>
 #include "core/base/errands.hpp"
 #include "core/base/log.hpp"
@@ -14,13 +13,6 @@ Error error_of(int64_t pid, Status status, const std::string& what) {
 }
 
 PeerFd dial_exporter(const Token& token, const std::string& directory, Deadline deadline) {
-  struct stat status {};
-  if (stat(directory.c_str(), &status) != 0) {
-    if (errno == EACCES)
-      throw error_of(token.pid, Status::unavailable, format("belongs to another user: %s may not be entered", directory.c_str()));
-    throw error_of(token.pid, Status::peer_failed,
-        format("is gone, or its directory %s is not shared with this process", directory.c_str()));
-  }
   PeerFd socket;
   const std::string name = hexadecimal(token.exporter);
   try {
@@ -29,6 +21,13 @@ PeerFd dial_exporter(const Token& token, const std::string& directory, Deadline 
       throw error_of(token.pid, Status::timeout, "lets nobody in");
   } catch (const Error& error) {
     if (error.status() == Status::peer_failed) throw error_of(token.pid, Status::peer_failed, "is gone");
+    const int code = error.failure().os_error;
+    if (code == EACCES)
+      throw error_of(token.pid, Status::unavailable, format("belongs to another user: %s may not be entered", directory.c_str()));
+    if (code == ENOENT) {
+      throw error_of(token.pid, Status::peer_failed,
+          format("is gone, or its directory %s is not shared with this process", directory.c_str()));
+    }
     throw;
   }
   return socket;
