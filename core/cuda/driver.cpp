@@ -1,6 +1,8 @@
 #include "core/cuda/driver.hpp"
 #include <dlfcn.h>
+#include <atomic>
 #include <cstring>
+#include <mutex>
 
 namespace symm::cuda {
 namespace {
@@ -88,8 +90,16 @@ void Driver::require(CUresult result, const char* call, const std::string& what)
 }
 
 const Driver& driver() {
-  // Leaked, because handles may be released while static objects are destroyed.
-  static const Loaded* loaded = new Loaded(load_driver());
+  // Leaked, because handles may be released while static objects are destroyed; of its own making, because ThreadSanitizer takes
+  // a static object whose constructor throws for one that is being made.
+  static std::atomic<const Loaded*> known{nullptr};
+  static constinit std::mutex making;
+  const Loaded* loaded = known.load(std::memory_order_acquire);
+  if (loaded == nullptr) {
+    const std::lock_guard lock(making);
+    loaded = known.load(std::memory_order_relaxed);
+    if (loaded == nullptr) known.store(loaded = new Loaded(load_driver()), std::memory_order_release);
+  }
   if (!loaded->reason.empty()) throw Error(Status::unavailable, loaded->reason);
   return loaded->driver;
 }
