@@ -1,6 +1,7 @@
 #include "core/mesh/wireup.hpp"
 #include <sys/eventfd.h>
 #include <sys/stat.h>
+#include <cerrno>
 #include "core/base/environment.hpp"
 #include "core/base/hash.hpp"
 #include "core/mesh/commit_vote.hpp"
@@ -14,6 +15,7 @@ using Known = PeerEvents::Known;
 uint64_t machine_of(const Store& store) {
   struct stat place {};
   const bool known = store.directory().empty() && stat("/tmp", &place) == 0;
+  if (!known && store.directory().empty() && errno != ENOENT && errno != EACCES) throw system_error(errno, "stat", "/tmp");
   return mix(fnv1a(process::boot_id()), known ? mix(place.st_dev, place.st_ino) : 0);
 }
 }  // namespace

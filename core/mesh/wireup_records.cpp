@@ -9,8 +9,9 @@ Failure failure_in(const wire::Packet& packet, int rank) {
   return failure;
 }
 
-// What peers send takes the last descriptor for a moment.
+// What peers send takes the last descriptor for a moment. Not what another rank has failed for.
 bool for_want_of_descriptors(const Error& error) {
+  if (error.failure().rank >= 0) return false;
   return error.failure().os_error == EMFILE || error.failure().os_error == ENFILE;
 }
 }  // namespace

@@ -434,7 +434,12 @@ void SecureListener::ready(int) noexcept {
         return forget(watching_);  // or it would ask for ever
       }
       lock.unlock();
-      if (connection) connection->start(stranger);
+      try {
+        if (connection) connection->start(stranger);
+      } catch (...) {
+        stranger->go(true);  // who waits for no answer tries again
+        throw;
+      }
     }
   } catch (const std::exception&) {
     return;  // out of memory: who connected is turned away
