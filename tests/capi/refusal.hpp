@@ -13,19 +13,32 @@
 #include "tests/support/options.hpp"
 
 namespace symm_test {
-// A group of one rank with a buffer, a memory, an import of the buffer and a heap, and poisoned places for outputs.
+inline constexpr const char* kHandles[] = {"symm_group_t*", "symm_buffer_t*", "symm_memory_t*", "symm_heap_t*", "symm_ipc_t*"};
+
+// A rank of a group, by itself unless told otherwise, with a buffer, a memory, an import of the buffer and a heap, and poisoned
+// places for outputs.
 class World {
  public:
   static constexpr size_t kBytes = 4096;  // of the block
   static constexpr size_t kToken = SYMM_IPC_TOKEN_MAX_SIZE;
 
-  World();
+  explicit World(const char* bootstrap = "thread://refusals", int rank = 0, int size = 1);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
   // A poisoned place for a T.
-  template <class T> T* out() { return static_cast<T*>(poisoned(sizeof(T))); }
+  template <class T> T* out() {
+    T* const place = static_cast<T*>(poisoned(sizeof(T)));
+    if constexpr (std::is_pointer_v<T>) made_.push_back(place);
+    return place;
+  }
+  // Of a pointer, which may be a handle; null if there was none.
+  void* made() const {
+    void* handle = nullptr;
+    if (!made_.empty()) std::memcpy(&handle, made_.front(), sizeof handle);
+    return handle;
+  }
   // A poisoned struct but for its struct_size, which says `size`.
   template <class T> T* out_struct(size_t size = sizeof(T)) {
     void* place = poisoned(sizeof(T));
@@ -40,7 +53,7 @@ class World {
   size_t given_size() const { return word_of(places_.back().before, 0); }
   uint64_t first_word(size_t at) const { return word_of(places_.front().bytes, at); }
   bool outputs_untouched() const;
-  void forget_outputs() { places_.clear(), kept_.clear(); }
+  void forget_outputs() { places_.clear(), kept_.clear(), made_.clear(); }
 
   // What stands for an argument; options are kept as long as outputs.
   template <class T> uint64_t bits(const T& value) {
@@ -76,6 +89,7 @@ class World {
   }
   std::deque<Place> places_;
   std::deque<std::shared_ptr<void>> kept_;
+  std::vector<const void*> made_;
 };
 
 // A function with arguments that are right, of which number `changed` is replaced.
@@ -126,6 +140,16 @@ struct Exemption {
   const char* function;  // nullptr: of every function
   const char* parameter;
   const char* reason;
+};
+
+// Of every function of the header, in order.
+struct Parameter {
+  const char* function;
+  const char* name;
+  const char* type;
+};
+inline constexpr Parameter kParameters[] = {
+#include "parameters.inc"
 };
 
 const std::vector<Call>& calls();

@@ -4,12 +4,14 @@
 #include "tests/support/test.hpp"
 
 namespace symm_test {
-World::World() {
+World::World(const char* bootstrap, int rank, int size) {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_HOST;
-  config.bootstrap = "thread://refusals";
-  config.size = 1;
+  config.bootstrap = bootstrap;
+  config.rank = rank;
+  config.size = size;
   config.timeout_ms = 50;
+  config.create_timeout_ms = 5'000;
   void* pointer = nullptr;
   if (symm_group_create(&config, &group) != SYMM_OK || symm_alloc(group, kBytes, nullptr, &buffer) != SYMM_OK ||
       symm_rendezvous(group, buffer, nullptr, &memory) != SYMM_OK || symm_buffer_pointer(buffer, &pointer) != SYMM_OK ||
@@ -42,15 +44,6 @@ bool World::outputs_untouched() const {
 }
 
 namespace {
-struct Parameter {
-  const char* function;
-  const char* name;
-  const char* type;
-};
-constexpr Parameter kParameters[] = {
-#include "parameters.inc"
-};
-
 bool is_output_struct(const Parameter& parameter) {
   return parameter.name == std::string("out") && std::strstr(parameter.type, "**") == nullptr;
 }
@@ -72,7 +65,6 @@ bool is_exempt(const Parameter& parameter) {
 }
 
 bool is_handle(const Parameter& parameter) {
-  static constexpr const char* kHandles[] = {"symm_group_t*", "symm_buffer_t*", "symm_memory_t*", "symm_heap_t*", "symm_ipc_t*"};
   return std::any_of(
       std::begin(kHandles), std::end(kHandles), [&](const char* type) { return type == std::string(parameter.type); });
 }
