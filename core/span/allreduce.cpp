@@ -21,7 +21,6 @@
 // results it has to rank r - 2^j. An exchange ends when a rank has heard, if by way of others, that all have begun it; so two
 // places for what comes, which alternate from exchange to exchange, do as they do in rounds.
 #include <bit>
-#include <cmath>
 #include <numeric>
 #include "core/span/transport.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
@@ -31,7 +30,7 @@ namespace symm::span {
 namespace {
 constexpr size_t kSlack = 2;                                          // steps for the way to the next machine and back
 constexpr size_t kLeast = size_t{16} << 10, kMost = size_t{4} << 20;  // of a chunk, where it fits
-constexpr double kOnTheWay = 16'384;                                  // bytes that could be sent while a message takes its time
+constexpr size_t kOnTheWay = 16'384;                                  // bytes that could be sent while a message takes its time
 
 size_t round_up(size_t bytes) { return (bytes + host::kLine - 1) / host::kLine * host::kLine; }
 
@@ -62,8 +61,10 @@ size_t SpanTransport::chain_room(DType dtype) const {
 // Small chunks fill the chain sooner, large ones cost fewer messages.
 size_t SpanTransport::chain_chunk(const CallSignature& call) const {
   const size_t slice = host::slice(call.unit(), 0, local_size_).size();
-  const double best = std::sqrt(static_cast<double>(slice) * kOnTheWay / std::max(1, 2 * context_.machines.count - 3));
-  return std::min({std::clamp(round_up(static_cast<size_t>(best)), kLeast, kMost), chain_room(call.dtype), round_up(slice)});
+  const size_t ways = 2 * static_cast<size_t>(context_.machines.count) - 3;
+  size_t best = kLeast;
+  while (best < kMost && best * best < slice / ways * kOnTheWay) best *= 2;
+  return std::min({best, chain_room(call.dtype), round_up(slice)});
 }
 
 void SpanTransport::allreduce_chain(const CollectiveCall& call, LazyDeadline& deadline) {
