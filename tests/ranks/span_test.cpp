@@ -63,9 +63,10 @@ TEST_F(Span, HaveLocalGroupsThatOutliveTheRest) {
   const std::vector<std::string> said = on_machines("aba", [](int rank, const Group& group) {
     const Group local = group.local();
     group.barrier();
-    if (rank == 1) usleep(100'000), raise(SIGKILL);  // when the engine has sent what it took
     std::string end = "nobody died";
     try {
+      group.barrier();
+      if (rank == 1) raise(SIGKILL);  // all have come out of the first
       group.barrier();
     } catch (const Error& error) { end = error.status() == SYMM_ERR_PEER_FAILED ? "" : error.what(); }
     const symm_group_info_t info = local.info();
