@@ -145,6 +145,20 @@ TEST_F(Span, NameWhoDiesAndWhoStops) {
   unsetenv("SYMM_HOST_TUNE");
 }
 
+// Rank 3 has come to a barrier with rank 1, which comes to one of all.
+TEST_F(Span, FindBarriersOfDifferentSets) {
+  setenv("SYMM_HOST_TUNE", "tell=0", 1);
+  for (const std::string& said : on_machines("aabb", [](int rank, const Group&group) {
+         const int32_t both[] = {1, 3};
+         if (rank != 3) usleep(200'000);
+         const symm_status_t status =
+             symm_barrier(group.get(), rank == 3 ? both : nullptr, rank == 3 ? 2 : 0, 0, nullptr, nullptr);
+         return std::to_string(status) + symm_last_error();
+       }))
+    EXPECT_NE(said.find("different sets on channel 0"), std::string::npos) << said;
+  unsetenv("SYMM_HOST_TUNE");
+}
+
 // What was called, and a hash of what this rank got.
 std::string bits_of_all(int rank, const Group& group) {
   std::string lines;
