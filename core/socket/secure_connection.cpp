@@ -1,5 +1,6 @@
 #include "core/socket/secure_connection.hpp"
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -50,6 +51,8 @@ std::string in_numbers(const sockaddr* address) {
 }
 
 void set(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof value); }
+
+Fd spare() { return Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 void forget(std::atomic<uint64_t>& watching) noexcept {
   if (const uint64_t number = watching.exchange(0)) Monitor::current().forget(number);
@@ -393,7 +396,10 @@ SecureListener::SecureListener(const std::string& host, uint16_t port, const Sec
   if (!socket_) throw system_error(error, "bind", format("port %u of %s", port, host.c_str()));
 }
 
-void SecureListener::start() { watching_ = Monitor::current().watch(socket_.get(), weak_from_this()); }
+void SecureListener::start() {
+  spare_ = spare();
+  watching_ = Monitor::current().watch(socket_.get(), weak_from_this());
+}
 
 void SecureListener::stop() noexcept {
   if (generation_ != process::fork_generation()) return;
@@ -431,7 +437,11 @@ void SecureListener::ready(int) noexcept {
         strangers_.pop_front();
         ++refused_;
       } else if (error == EMFILE || error == ENFILE) {
-        return forget(watching_);  // or it would ask for ever
+        if (!spare_) return forget(watching_);  // or it would ask for ever
+        spare_.reset();
+        { const Fd turned_away(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC)); }  // and comes again
+        spare_ = spare();
+        return;
       }
       lock.unlock();
       try {

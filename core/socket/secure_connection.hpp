@@ -95,6 +95,7 @@ class SecureListener final : public Watched, public std::enable_shared_from_this
   const Admit admit_;
   const uint32_t generation_;
   PeerFd socket_;
+  Fd spare_;  // the monitor's: by which somebody is turned away where there is no other descriptor
   std::atomic<uint64_t> watching_{0}, refused_{0};
   std::mutex mutex_;
   std::list<std::shared_ptr<Stranger>> strangers_;  // the oldest first
