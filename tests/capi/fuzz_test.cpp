@@ -1,14 +1,6 @@
 // Calls at random, of every function of the header: with right arguments, with any of them replaced, on handles of several
 // ranks, some of them released, from several threads at once. No call crashes, hangs or answers what it should not; no refusal
 // writes an output; and a new group can be made at any time. SYMM_TEST_FUZZ_SECONDS makes it longer, with seeds of its own.
-#include <gtest/gtest.h>
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <cstdlib>
-#include <deque>
-#include <map>
-#include <random>
 #include "tests/capi/refusal.hpp"
 #include "tests/support/group.hpp"
 #include "tests/support/sanitizers.hpp"

@@ -3,11 +3,7 @@
 // same cause within a second, and all go on; nothing is left, in no rank. CI takes a sample of the k;
 // SYMM_TEST_FAULTS=<so many of each kind> takes more, and 0 all.
 #include <arpa/inet.h>
-#include <link.h>
-#include <cstdlib>
 #include <new>
-#include <random>
-#include <sstream>
 #include "tests/points/life.hpp"
 #include "tests/points/outside.h"
 

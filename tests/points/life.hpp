@@ -1,9 +1,6 @@
 // A whole life of three ranks, one of whom something happens to, and what each learns of it.
 #pragma once
 
-#include <signal.h>
-#include <unistd.h>
-#include <cstring>
 #include "tests/support/group.hpp"
 
 namespace support {
