@@ -2,6 +2,9 @@
 #include <poll.h>
 #include <sys/prctl.h>
 
+// Writes down what ran, in the build of ./dev coverage.
+extern "C" [[gnu::weak]] void __gcov_exit();  // NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
+
 namespace support {
 namespace {
 int pipe_to_parent = -1;
@@ -61,6 +64,7 @@ Process::Process(const std::function<std::string()>& body, bool exits) {
   }
   if (testing::Test::HasFailure()) status = 1;
   std::fflush(stdout);
+  if (!exits && __gcov_exit != nullptr) __gcov_exit();
   exits ? std::exit(status) : _exit(status);
 }
 
