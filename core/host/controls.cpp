@@ -13,8 +13,8 @@ struct TransportShare {
 
 Controls::Controls(TransportContext context, const PlanValues& values, Far* far)
     : context_(std::move(context)), far_(far), values_(values),
-      half_(Control::scratch_half(context_.size, far == nullptr ? 0 : context_.machines.most_together(), context_.scratch_bytes)), processors_(usable_processors()),
-      spin_(SpinPolicy::for_ranks(context_.machines.local_size(context_.rank), processors_)),
+      half_(Control::scratch_half(context_.size, far == nullptr ? 0 : context_.machines.most_together(), context_.scratch_bytes)),
+      processors_(usable_processors()), spin_(SpinPolicy::for_ranks(context_.machines.local_size(context_.rank), processors_)),
       registered_(register_for_asymmetric_fences()), fencing_(fencing_of_group()), controls_(static_cast<size_t>(context_.size)),
       mine_(controls_[static_cast<size_t>(context_.rank)]) {
   mine_ = Control(Segment::create(Control::bytes(context_.size, context_.channels, half_), "symm-control"), context_.size,
