@@ -287,7 +287,7 @@ void SpanTransport::tell(int to, const Head& question) noexcept {
   Head head;
   head.kind = kTold;
   head.channel = question.channel < context_.channels && reached(mine.barrier(question.channel, count), count);
-  head.offset = static_cast<uint64_t>(controls_.waits_for(context_.rank) + 1);
+  head.offset = static_cast<uint64_t>(int64_t{controls_.waits_for(context_.rank)} + 1);
   {
     const std::lock_guard lock(mutex_);
     head.call = mine.pair(rounds_channel(), context_.rank).load(std::memory_order_acquire);
