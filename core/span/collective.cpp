@@ -135,15 +135,19 @@ void SpanTransport::await(const CollectiveCall& call, int peer, LazyDeadline& de
   const uint32_t target = ++taken_[static_cast<size_t>(peer)];
   if (!reached(word, target)) controls_.await(word, target, mine.pair_waiter()[0], peer, deadline, name_of(call.collective));
   const Said& said = said_of(mine, calls_, peer);
-  if (said.signature != call.packed() || (said.count != call.count && !has_counts(call.collective))) fail_mismatch(deadline);
+  if (said.signature != call.packed() || (said.count != call.count && !has_counts(call.collective)))
+    fail_mismatch(peer, deadline);
 }
 
-void SpanTransport::fail_mismatch(LazyDeadline& deadline) {
+// The others are asked what they make; `peer` has said so, and may be unable to answer.
+void SpanTransport::fail_mismatch(int peer, LazyDeadline& deadline) {
+  const Said heard = said_of(controls_.mine(), calls_, peer);
   const auto of = [](uint64_t signature, uint64_t count) {
     const CallSignature said = CallSignature::unpacked(signature, 0);
     return CallSignature::unpacked(signature, has_counts(said.collective) ? 0 : count);
   };
   const auto has_entered = [&](int rank) {
+    if (rank == peer) return true;
     if (maps(rank)) return reached(controls_[rank].pair(rounds_channel(), rank), calls_);
     ask(rank);
     const std::lock_guard lock(mutex_);
@@ -152,6 +156,7 @@ void SpanTransport::fail_mismatch(LazyDeadline& deadline) {
   controls_.fail_mismatch(
       calls_, has_entered,
       [&](int rank) {
+        if (rank == peer) return of(heard.signature, heard.count);
         if (maps(rank)) {
           const Said& said = said_of(controls_[rank], calls_, rank);
           return of(said.signature, said.count);

@@ -63,7 +63,7 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
   std::pair<uint64_t, uint64_t> said_by_me(uint32_t call) const;  // signature and count
   void pass(const CollectiveCall& call, int peer, engine::Head head, std::span<const std::byte> payload, LazyDeadline* deadline);
   void await(const CollectiveCall& call, int peer, LazyDeadline& deadline);
-  [[noreturn]] void fail_mismatch(LazyDeadline& deadline);
+  [[noreturn]] void fail_mismatch(int peer, LazyDeadline& deadline);
   void run(const CollectiveCall& call, const Leg& leg, LazyDeadline& deadline);
   // All ranks' operands, in their order.
   void combine(const CollectiveCall& call, const std::byte* const* sources, std::byte* to, size_t bytes) const;

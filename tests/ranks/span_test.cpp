@@ -1,5 +1,6 @@
 // Groups across machines, which SYMM_MACHINE makes of this host, over the engine that is found here. tests/bindings/behaviours
 // has what all calls mean; here the bits of collectives are compared with those of one machine.
+#include <thread>
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 #include "tests/support/sanitizers.hpp"
@@ -112,6 +113,20 @@ TEST_F(Span, MoveLargeBlocks) {
        }))
     EXPECT_EQ(said, "well");
   unsetenv("SYMM_HOST_TUNE");
+}
+
+TEST_F(Span, NameWhoCallsOtherwiseAndAnswersNoMore) {
+  const std::vector<std::string> said = on_machines("ab", [](int rank, const Group& group) {
+    const auto stop = [] { usleep(100'000), kill(getpid(), SIGSTOP); };
+    if (rank == 1) std::thread(stop).detach();
+    if (rank == 0) usleep(300'000);
+    std::vector<float> data(16);
+    const symm_status_t status = symm_allreduce(
+        group.get(), data.data(), data.data(), data.size() / (rank + 1U), SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr);
+    kill(static_cast<pid_t>(group.peer_info(1).pid), SIGKILL);
+    return std::to_string(status) + " " + std::to_string(group.status().failed_rank);
+  });
+  EXPECT_EQ(said, (std::vector<std::string>{std::to_string(SYMM_ERR_MISMATCH) + " 1", ""}));
 }
 
 // In a chain of three machines and in a barrier of many, whatever the rank's part is, and though most ranks wait for others.
