@@ -50,7 +50,9 @@ std::vector<Operation> make_operations() {
                          const char* way, symm_algorithm_values algorithm, size_t count, bool symmetric) {
       all.push_back({prefix + way, [=](Member& m) { collective(m, what, algorithm, count, symmetric); }});
     };
-    add("_ll", SYMM_ALGORITHM_LL, 1, false);
+    all.push_back({std::string(name) + "_ll", [what = what](Member& m) {  // which carries less the more ranks there are
+                     collective(m, what, m.size > 8 ? SYMM_ALGORITHM_AUTO : SYMM_ALGORITHM_LL, 1, false);
+                   }});
     add("_one_shot", SYMM_ALGORITHM_ONE_SHOT, kShort, false);
     add("_two_shot", SYMM_ALGORITHM_TWO_SHOT, kZeroCopy, true);
     add("_staged", SYMM_ALGORITHM_TWO_SHOT_STAGED, kStaged, false);
