@@ -32,8 +32,6 @@ constexpr size_t kSlack = 2;                                          // steps f
 constexpr size_t kLeast = size_t{16} << 10, kMost = size_t{4} << 20;  // of a chunk, where it fits
 constexpr size_t kOnTheWay = 16'384;                                  // bytes that could be sent while a message takes its time
 
-size_t round_up(size_t bytes) { return (bytes + host::kLine - 1) / host::kLine * host::kLine; }
-
 host::Range part_of(const host::Range& slice, size_t index, size_t bytes) {
   return {std::min(slice.begin + index * bytes, slice.end), std::min(slice.begin + (index + 1) * bytes, slice.end)};
 }
@@ -64,7 +62,7 @@ size_t SpanTransport::chain_chunk(const CallSignature& call) const {
   const size_t ways = 2 * static_cast<size_t>(context_.machines.count) - 3;
   size_t best = kLeast;
   while (best < kMost && best * best < slice / ways * kOnTheWay) best *= 2;
-  return std::min({best, chain_room(call.dtype), round_up(slice)});
+  return std::min({best, chain_room(call.dtype), host::round_up(slice, host::kLine)});
 }
 
 void SpanTransport::allreduce_chain(const CollectiveCall& call, LazyDeadline& deadline) {
@@ -173,7 +171,7 @@ void SpanTransport::allreduce_bruck(const CollectiveCall& call, LazyDeadline& de
   const auto* const send = static_cast<const std::byte*>(call.send);
   auto* const recv = static_cast<std::byte*>(call.recv);
   std::vector<const std::byte*> at(static_cast<size_t>(size)), sources(static_cast<size_t>(size));
-  std::vector<std::byte> packed(message);
+  const auto packed = std::make_unique_for_overwrite<std::byte[]>(message);
   std::vector<int> moved;
   for (size_t index = 0; index == 0 || index * most < longest; ++index) {
     const auto part = [&](int rank) { return part_of(host::slice(call.unit(), wrap(rank), size), index, most); };
@@ -187,8 +185,8 @@ void SpanTransport::allreduce_bruck(const CollectiveCall& call, LazyDeadline& de
                     (exchange_ & 1U) * (message * static_cast<size_t>(std::bit_width(static_cast<unsigned>(size - 1)))) +
                     static_cast<size_t>(round) * message;
       for (size_t i = 0; i < moved.size(); ++i)
-        host::copy(packed.data() + i * stride, piece(moved[i]), part(whose(moved[i])).size(), false);
-      pass(call, wrap(to), head, {packed.data(), moved.size() * stride}, &deadline);
+        host::copy(packed.get() + i * stride, piece(moved[i]), part(whose(moved[i])).size(), false);
+      pass(call, wrap(to), head, {packed.get(), moved.size() * stride}, &deadline);
       await(call, wrap(from), deadline);
       for (size_t i = 0; i < moved.size(); ++i)
         piece(into(moved[i])) = controls_.mine().scratch(calls_) + head.offset + i * stride;

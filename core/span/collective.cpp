@@ -146,12 +146,15 @@ void SpanTransport::fail_mismatch(int peer, LazyDeadline& deadline) {
     const CallSignature said = CallSignature::unpacked(signature, 0);
     return CallSignature::unpacked(signature, has_counts(said.collective) ? 0 : count);
   };
+  std::vector<std::optional<uint32_t>> asked(static_cast<size_t>(context_.size));
   const auto has_entered = [&](int rank) {
     if (rank == peer) return true;
     if (maps(rank)) return reached(controls_[rank].pair(rounds_channel(), rank), calls_);
-    ask(rank);
+    const Told& told = told_[static_cast<size_t>(rank)];
+    std::optional<uint32_t>& answer = asked[static_cast<size_t>(rank)];
+    if (!answer || reached(told.times, *answer)) answer = ask(rank);
     const std::lock_guard lock(mutex_);
-    return told_[static_cast<size_t>(rank)].last.call == calls_;
+    return told.last.call == calls_;
   };
   controls_.fail_mismatch(
       calls_, has_entered,

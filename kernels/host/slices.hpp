@@ -9,6 +9,7 @@ namespace symm::host {
 inline constexpr size_t kLine = 64;
 
 constexpr size_t round_down(size_t value, size_t unit) noexcept { return value / unit * unit; }
+constexpr size_t round_up(size_t value, size_t unit) noexcept { return round_down(value + unit - 1, unit); }
 
 struct Range {
   size_t begin = 0;

@@ -14,7 +14,7 @@ class Staged {
  public:
   Staged(const Execution& x, bool wanted)
       : x_(x), wanted_(wanted), chunks_(planned_chunks(x, bytes_of(x))),
-        chunk_bytes_(chunks_[0].size() == bytes_of(x) ? round_up(bytes_of(x)) : x.plan.chunk_bytes),
+        chunk_bytes_(chunks_[0].size() == bytes_of(x) ? round_up(bytes_of(x), kLine) : x.plan.chunk_bytes),
         result_bytes_(slice(chunk_bytes_, 0, x.size).size()), sources_(x.size) {}
 
   void run() {
@@ -34,8 +34,6 @@ class Staged {
     copy_out(count - 1);
   }
  private:
-  static constexpr size_t round_up(size_t bytes) noexcept { return (bytes + kLine - 1) / kLine * kLine; }
-
   Range slice_of(size_t t, int rank) const noexcept { return slice(chunks_[t].size(), rank, x_.size); }
   size_t in(size_t t) const noexcept { return slot_of(t, chunk_bytes_); }
   size_t result(size_t t) const noexcept { return kSlots * chunk_bytes_ + t % 2 * result_bytes_; }

@@ -31,9 +31,7 @@ case $launcher in
     [ -z "$sanitizer" ] || skip "PMIx was not built for the $sanitizer sanitizer"
     trap '"$machines" down $job; rm -rf "$runtime"' EXIT
     "$machines" up $job 2 || { [ -z "${CI-}" ] || exit 1; skip "no network namespaces"; }
-    # shellcheck disable=SC2016 # for the agent
-    printf '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nhost=$1; shift\nexec %s on %s "$host" sh -c "$*"\n' \
-      "$machines" $job >"$runtime/agent"
+    "$machines" agent $job >"$runtime/agent"
     chmod +x "$runtime/agent"
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     start="$machines on $job 10.77.0.10 mpirun.openmpi --oversubscribe --host 10.77.0.10:2,10.77.0.11:2 -x SYMM_PMIX -x SYMM_SECRET_FILE=$runtime/secret
