@@ -74,6 +74,7 @@ inline constexpr CUresult CUDA_ERROR_NOT_FOUND = 500;
 inline constexpr CUresult CUDA_ERROR_NOT_READY = 600;
 inline constexpr CUresult CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900;
 inline constexpr CUresult CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906;
+inline constexpr CUresult CUDA_ERROR_CAPTURED_EVENT = 907;
 inline constexpr int CU_MEM_ALLOCATION_TYPE_PINNED = 1;
 inline constexpr int CU_MEM_LOCATION_TYPE_DEVICE = 1;
 inline constexpr int CU_MEM_LOCATION_TYPE_HOST_NUMA = 3;
@@ -167,6 +168,7 @@ inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUP
 // What a driver may lack and be of use all the same: null then.
 #define SYMM_OPTIONAL_DRIVER_CALLS(X)                                                                           \
   X(cuCtxRecordEvent, 12050, (CUcontext, CUevent))                                                              \
+  X(cuEventElapsedTime, 12080, (float*, CUevent, CUevent))                                                      \
   X(cuMulticastCreate, 12010, (CUmemGenericAllocationHandle*, const CUmulticastObjectProp*))                    \
   X(cuMulticastAddDevice, 12010, (CUmemGenericAllocationHandle, CUdevice))                                      \
   X(cuMulticastBindMem, 12010,                                                                                  \

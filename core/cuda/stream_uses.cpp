@@ -18,17 +18,32 @@ unsigned long long StreamUses::capture_of(CUstream stream) {
   unsigned long long capture = 0;
   driver_.require(driver_.cuStreamGetCaptureInfo(stream, &status, &capture), "cuStreamGetCaptureInfo", "stream");
   if (status == 2) throw Error(Status::invalid_argument, "stream: its capture has been invalidated");
+  const std::thread::id caller = std::this_thread::get_id();
   const std::lock_guard lock(mutex_);
   if (status == 1) {
-    captured_.emplace(stream, std::this_thread::get_id());
+    Captured& seen = captured_.try_emplace(capture, Captured{stream, caller, nullptr}).first->second;
+    if (!seen.event) {
+      std::erase_if(captured_, [&](const auto& one) { return one.second.event && has_ended(one.second); });
+      Event event = make_event();
+      driver_.require(driver_.cuEventRecord(event.get(), stream), "cuEventRecord", "stream");
+      seen.event = std::move(event);
+    }
     return capture;
   }
-  // A thread that works outside of a capture again has ended its own; so has whoever captured this stream, if it has a handle of
-  // its own.
-  std::erase_if(captured_, [&](const auto& one) {
-    return one.second == std::this_thread::get_id() || (one.first == stream && stream != CU_STREAM_PER_THREAD);
-  });
+  // Of an older driver it is a guess: a thread that works outside of a capture again has ended its own, and so has whoever
+  // captured this stream, if it has a handle of its own.
+  if (driver_.cuEventElapsedTime == nullptr)
+    std::erase_if(captured_, [&](const auto& one) {
+      return one.second.thread == caller || (one.second.stream == stream && stream != CU_STREAM_PER_THREAD);
+    });
   return 0;
+}
+
+// Of the questions about an event in a capture, the one that leaves the capture valid (H200, driver 580: cuEventQuery does not).
+bool StreamUses::has_ended(const Captured& one) const noexcept {
+  float none = 0;
+  return driver_.cuEventElapsedTime != nullptr &&
+         driver_.cuEventElapsedTime(&none, one.event.get(), one.event.get()) != CUDA_ERROR_CAPTURED_EVENT;
 }
 
 Event StreamUses::record(CUstream stream, StreamId id) {
@@ -51,6 +66,7 @@ void StreamUses::gather(CUstream stream) {
 bool StreamUses::may_be_captured() {
   {
     const std::lock_guard lock(mutex_);
+    std::erase_if(captured_, [this](const auto& one) { return has_ended(one.second); });
     if (!captured_.empty()) return true;
   }
   int status = 0;

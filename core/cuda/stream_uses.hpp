@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <thread>
 #include "core/cuda/driver.hpp"
 
@@ -39,6 +38,12 @@ class StreamUses {
   const Driver& driver_;
   std::mutex mutex_;
   std::map<StreamId, Event> events_;
-  std::set<std::pair<CUstream, std::thread::id>> captured_;  // as last seen, and by whom
+  struct Captured {
+    CUstream stream;  // on which it was seen first, and by whom
+    std::thread::id thread;
+    Event event;  // in it
+  };
+  bool has_ended(const Captured& one) const noexcept;
+  std::map<unsigned long long, Captured> captured_;  // by their numbers
 };
 }  // namespace symm::cuda

@@ -32,6 +32,13 @@ State::Capture* capture_of(void* stream) {
   const auto found = state().captures.find(identity_of(stream));
   return found == state().captures.end() ? nullptr : &found->second;
 }
+// The capture under way in which the event was recorded last.
+State::Capture* capture_with(void* event) {
+  const auto found = state().recorded.find(event);
+  for (auto& [stream, capture] : state().captures)
+    if (found != state().recorded.end() && capture.number == found->second.capture && !capture.invalid) return &capture;
+  return nullptr;
+}
 CUresult invalidate(State::Capture& capture, const char* by) {
   capture.invalid = true;
   violation(std::string("a capture was invalidated by ") + by);
@@ -223,7 +230,12 @@ API cuEventQuery(CUevent event) {
   const std::lock_guard lock(state().mutex);
   progress();
   const auto found = state().recorded.find(event);
+  if (State::Capture* capture = capture_with(event)) return invalidate(*capture, "cuEventQuery");
   return found != state().recorded.end() && *found->second.left != 0 ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+API cuEventElapsedTime(float*, CUevent, CUevent event) {
+  const std::lock_guard lock(state().mutex);
+  return capture_with(event) != nullptr ? CUDA_ERROR_CAPTURED_EVENT : CUDA_ERROR_INVALID_VALUE;
 }
 API cuEventDestroy(CUevent event) {
   const std::lock_guard lock(state().mutex);
