@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # gate.sh <gate> <libsymm.so> <repository root> [C compiler]
-# Compares the built library with what is promised. SYMM_UPDATE_GOLDEN=1 rewrites exports.txt, for a change of the ABI that is meant; the
-# difference then shows in the same commit as the change. layout.txt is written by bindings/generator.
+# Compares the built library with what is promised: layout.txt, which bindings/generator writes for a change of the ABI that is meant (the
+# difference then shows in the same commit as the change), and symm.map.
 set -euo pipefail
 gate=$1 library=$2 root=$3 compiler=${4:-cc}
 here=$root/tests/abi
@@ -10,10 +10,9 @@ case $gate in
   exports)
     exports=$(nm -D --defined-only --with-symbol-versions "$library" | awk '{ print $2, $3 }' | LC_ALL=C sort)
     if grep -qE 'symm_at_point|point:[a-z]' "$library"; then echo "points for tests are in it" && exit 1; fi
-    if [[ -n ${SYMM_UPDATE_GOLDEN:-} ]]; then echo "$exports" >"$here/exports.txt"; fi
-    diff -u --label tests/abi/exports.txt --label actual "$here/exports.txt" - <<<"$exports"
+    diff -u --label promised --label actual <(python3 "$here/layout.py" "$root/capi/symm.map" | LC_ALL=C sort) - <<<"$exports"
     ;;
-  layout) python3 "$here/layout.py" "$here/layout.txt" "$here/exports.txt" "$root/capi/include" "$library" "$compiler" ;;
+  layout) python3 "$here/layout.py" "$here/layout.txt" "$root/capi/include" "$library" "$compiler" ;;
   needed)
     # The loader is libc's own; everything else would be a dependency.
     needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')

@@ -1,6 +1,7 @@
-"""layout.py <layout.txt> <exports.txt> <folder of symm/symm.h> <libsymm.so> <C compiler>: is layout.txt what a C compiler sees?
+"""layout.py <layout.txt> <folder of symm/symm.h> <libsymm.so> <C compiler>: is layout.txt what a C compiler sees? Compiles a program that
+asserts every size, offset and value, declares every function once more and links with the library.
 
-Compiles a program that asserts every size, offset and value, declares every function once more and links with the library."""
+layout.py <symm.map>: what the library exports by layout.txt and the map, as nm has it."""
 import re
 import subprocess
 import sys
@@ -45,14 +46,19 @@ def program(path):
     return "\n".join([*lines, f"void (*const volatile all[])(void) = {{{addresses}}};", "int main(void) { return !all[0]; }", ""])
 
 
-def main(layout, exports, include, library, compiler):
-    exported = set(re.findall(r"^T (symm_\w+)@", Path(exports).read_text(encoding="utf-8"), flags=re.M))
-    if exported != set(functions(layout)):
-        sys.exit(f"only in one of {layout} and {exports}: {', '.join(sorted(exported ^ set(functions(layout))))}")
+def exports(symbol_map):
+    """A function belongs to the node that names it, or to the first, which has a pattern for all."""
+    nodes = re.findall(r"^(SYMM_\S+) \{(.*?)^\}", text_of(symbol_map), flags=re.M | re.S)
+    named = {name: node for node, inside in nodes for name in re.findall(r"\b(symm_\w+);", inside)}
+    yield from (f"A {node}" for node, _ in nodes)
+    yield from (f"T {name}@@{named.get(name, nodes[0][0])}" for name in functions())
+
+
+def main(layout, include, library, compiler):
     with tempfile.TemporaryDirectory() as scratch:
         command = [*compiler.split(), "-std=c11", "-Werror", "-I", include, "-x", "c", "-", "-x", "none", library, "-o", f"{scratch}/layout"]
         sys.exit(subprocess.run(command, input=program(layout), text=True).returncode)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:]) if len(sys.argv) > 2 else print(*exports(sys.argv[1]), sep="\n")
