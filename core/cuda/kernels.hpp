@@ -1,6 +1,7 @@
 // The kernels inside the library: images for several architectures, which the driver chooses from.
 #pragma once
 
+#include <set>
 #include "core/cuda/device.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/images.hpp"
