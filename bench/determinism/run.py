@@ -10,12 +10,14 @@ orders differ shows on 4.
 """
 import argparse
 import json
-import math
 import os
 import subprocess
 import sys
 from datetime import date
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import chart
 
 NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "SYMM_MULTICAST": "0"}
 # What serving engines set for answers that do not depend on the batch.
@@ -24,10 +26,6 @@ PINNED = {"NCCL_LAUNCH_MODE": "GROUP", "NCCL_COLLNET_ENABLE": "0", "NCCL_P2P_NET
           "NCCL_SOCKET_NTHREADS": "1"}
 TITLES = {"symm": "symm", "nccl": "NCCL", "pinned": "NCCL pinned", "torch": "PyTorch symm_mem"}
 COLOURS = {"symm": "#c0392b", "nccl": "#1f4e79", "pinned": "#5d9bd3", "torch": "#2e7d32"}
-
-
-def size_label(size):
-    return f"{size >> 20} MB" if size >= 1 << 20 else f"{size >> 10} KB"
 
 
 def measure(way, options):
@@ -58,7 +56,7 @@ def table(found):
     lines = [f"{found['gpus']} x {found['device']}, PyTorch {found['torch']}, NCCL {found['nccl']}, {found['date']}", "",
              "| | " + " | ".join(TITLES[way] for way in there) + " |", "|---|" + "---:|" * len(there),
              line("a row's bits are independent of the batch", verdict),
-             *(line(f"{size_label(int(size))}, us", lambda of, size=size: f"{of['sizes'][size]['us']:.1f}") for size in sizes),
+             *(line(f"{chart.size_label(int(size))}, us", lambda of, size=size: f"{of['sizes'][size]['us']:.1f}") for size in sizes),
              line("transformer: log-probabilities alike for batch 1 and 64", lambda of: "yes" if of["model"]["same"] else "no"),
              *(line(f"tokens/s, batch {batch}", lambda of, batch=batch: f"{of['model'][batch]:,.0f}") for batch in ("1", "64")),
              *(f"\n{TITLES[way]}: {of['error'].strip().splitlines()[-1]}" for way, of in found["ways"].items() if "error" in of)]
@@ -66,32 +64,14 @@ def table(found):
 
 
 def picture(found):
-    """Microseconds by size, both in powers, as SVG; a dashed line where bits depend on the batch."""
-    there = {way: {int(size): row for size, row in of["sizes"].items()} for way, of in found["ways"].items() if "error" not in of}
-    sizes = list(next(iter(there.values())))
-    times = [row["us"] for rows in there.values() for row in rows.values()]
-    low, high = math.floor(math.log10(min(times))), math.ceil(math.log10(max(times)))
-    left, top, width, height = 70, 50, 620, 340
-
-    def x(size):
-        return left + width * math.log2(size / sizes[0]) / math.log2(sizes[-1] / sizes[0])
-
-    def y(us):
-        return top + height * (1 - (math.log10(us) - low) / (high - low))
-
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 30}" height="{top + height + 60}" font-family="sans-serif" font-size="12">',
-             '<rect width="100%" height="100%" fill="white"/>',
-             f'<text x="{left}" y="24" font-size="15">All-reduce, bf16, {found["gpus"]} x {found["device"]}; dashed: bits depend on the batch</text>']
-    for us in (10**power for power in range(low, high + 1)):
-        parts.append(f'<path d="M{left} {y(us):.1f}H{left + width}" stroke="#dddddd"/><text x="{left - 8}" y="{y(us) + 4:.1f}" text-anchor="end">{us:g} us</text>')
-    for size in sizes[::2]:
-        parts.append(f'<text x="{x(size):.1f}" y="{top + height + 20}" text-anchor="middle">{size_label(size)}</text>')
-    for number, (way, rows) in enumerate(there.items()):
-        line = " ".join(f"{x(size):.1f},{y(row['us']):.1f}" for size, row in rows.items())
-        dashes = ' stroke-dasharray="6 4"' if any(row["wrong"] for row in rows.values()) else ""
-        parts.append(f'<polyline points="{line}" fill="none" stroke="{COLOURS[way]}" stroke-width="2"{dashes}/>')
-        parts.append(f'<text x="{left + 12}" y="{top + 18 + 18 * number}" fill="{COLOURS[way]}">{TITLES[way]}</text>')
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    """Microseconds by size; a dashed line where bits depend on the batch."""
+    lines = {}
+    for way, of in found["ways"].items():
+        if "error" not in of:
+            dashes = ' stroke-dasharray="6 4"' * any(row["wrong"] for row in of["sizes"].values())
+            lines[TITLES[way]] = COLOURS[way], f'stroke-width="2"{dashes}', {int(size): row["us"] for size, row in of["sizes"].items()}
+    title = f"All-reduce, bf16, {found['gpus']} x {found['device']}; dashed: bits depend on the batch"
+    return chart.picture(title, 720, 450, [chart.chart("microseconds", (70, 60, 620, 340), lines, [10**power for power in range(6)])])
 
 
 def main():
