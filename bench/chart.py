@@ -2,13 +2,14 @@
 import math
 
 UNITS = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"), (1, "B"))
+TICKS = [digit * 10**power for power in range(6) for digit in (1, 2, 5)]
 
 
 def size_label(size):
     return next(f"{size / unit:g} {name}" for unit, name in UNITS if size >= unit)
 
 
-def chart(title, box, lines, ticks):
+def chart(title, box, lines, ticks=TICKS):
     """One chart, of which `box` is left, top, width and height. lines: {name: (colour, other attributes, {size: value})}; a line without
     values is left out. ticks: values that are marked if they are in sight."""
     left, top, width, height = box

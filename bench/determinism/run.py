@@ -71,7 +71,7 @@ def picture(found):
             dashes = ' stroke-dasharray="6 4"' * any(row["wrong"] for row in of["sizes"].values())
             lines[TITLES[way]] = COLOURS[way], f'stroke-width="2"{dashes}', {int(size): row["us"] for size, row in of["sizes"].items()}
     title = f"All-reduce, bf16, {found['gpus']} x {found['device']}; dashed: bits depend on the batch"
-    return chart.picture(title, 720, 450, [chart.chart("microseconds", (70, 60, 620, 340), lines, [10**power for power in range(6)])])
+    return chart.picture(title, 720, 450, [chart.chart("microseconds", (70, 60, 620, 340), lines)])
 
 
 def main():

@@ -14,7 +14,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import chart
 
 COLOURS = {"symm": "#c0392b", "nccl": "#1f4e79", "torch": "#2e7d32", "flashinfer": "#8e44ad", "vllm": "#e67e22"}
-TIMES = [digit * 10**power for power in range(6) for digit in (1, 2, 5)]
 RATIOS = (0.5, 0.7, 0.8, 0.9, 1, 1.2, 1.5, 2, 3, 4, 6, 10)
 
 
@@ -38,7 +37,7 @@ def charts(column, world, rows):
     ratios = {"": (COLOURS["symm"], 'stroke-width="2"', {row["bytes"]: report.ratio(row) for row in rows if report.ratio(row)}),
               " ": ("#555555", 'stroke-dasharray="6 4"', {row["bytes"]: 1 for row in rows})}
     left = 60 + 580 * column
-    return (chart.chart(f"{world} GPUs, microseconds", (left, 60, 520, 320), times, TIMES),
+    return (chart.chart(f"{world} GPUs, microseconds", (left, 60, 520, 320), times),
             chart.chart("best peer / symm", (left, 440, 520, 180), ratios, RATIOS))
 
 
