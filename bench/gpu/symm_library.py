@@ -1,16 +1,19 @@
-"""libsymm.so by ctypes. Arguments are made once for each call that is measured, so that what Python adds to it is small."""
+"""libsymm.so by ctypes, and not by the Python package, which is not on every machine that is measured, and whose own cost would be.
+Arguments are made once for each call, so that what Python adds to it is small."""
 import ctypes
 import os
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from symm_abi import Config, Library
 
 DTYPES = {"bf16": 0x0410, "f32": 0x0220}
 COLLECTIVES = {"allreduce": 0, "reduce_scatter": 1, "allgather": 2, "broadcast": 3, "reduce": 4, "alltoall": 5}
 CUDA = 2
 SUM = 0
+
+
+class Config(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("rank", ctypes.c_int32), ("size", ctypes.c_int32), ("backend", ctypes.c_int32),
+                ("device", ctypes.c_int32), ("flags", ctypes.c_uint64), ("bootstrap", ctypes.c_char_p), ("store", ctypes.c_void_p),
+                ("create_timeout_ms", ctypes.c_uint64), ("timeout_ms", ctypes.c_uint64), ("name", ctypes.c_char_p),
+                ("scratch_bytes", ctypes.c_uint64), ("channels", ctypes.c_uint32), ("failure", ctypes.c_void_p)]
 
 
 class Call(ctypes.Structure):
@@ -24,11 +27,12 @@ class PlanInfo(ctypes.Structure):
                 ("chunk_bytes", ctypes.c_uint64), ("nontemporal", ctypes.c_int32), ("reason", ctypes.c_char * 192)]
 
 
-class Symm(Library):
+class Symm:
     """A group of all ranks with one block of symmetric memory, tuned as `tune` says (SYMM_CUDA_TUNE)."""
 
     def __init__(self, path, size, tune, name, device, stream):
-        super().__init__(path)
+        self.library = ctypes.CDLL(path)
+        self.library.symm_last_error.restype = ctypes.c_char_p
         self.library.symm_build_info.restype = ctypes.c_char_p
         self.stream = ctypes.c_void_p(stream)
         before = os.environ.pop("SYMM_CUDA_TUNE", None)
@@ -47,6 +51,10 @@ class Symm(Library):
         self.check(self.library.symm_rendezvous(self.group, buffer, None, ctypes.byref(self.memory)))
         self.check(self.library.symm_buffer_pointer(buffer, ctypes.byref(pointer)))
         self.pointer, self.size = pointer.value, size
+
+    def check(self, status):
+        if status:
+            raise RuntimeError(self.library.symm_last_error().decode())
 
     def build_info(self):
         return self.library.symm_build_info().decode()

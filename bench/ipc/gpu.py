@@ -1,16 +1,11 @@
 """A tensor from one process to another on one GPU: by tokens of symm, and by torch.multiprocessing, which uses CUDA IPC. Each
-message is received, its first element read on the host, and answered; the ways take turns. gpu.py <libsymm.so> [rounds]
+message is received, its first element read on the host, and answered; the ways take turns. gpu.py [rounds]
 Exit status 77 with a reason where torch or a GPU is missing."""
 import sys
 
-from symm_ctypes import Symm, by_turns, main
+from ways import by_turns, main, raw, skip, symm
 
 SIZES = (4096, 1 << 20, 64 << 20)
-
-
-def skip(reason):
-    print(f"skipped: {reason}", file=sys.stderr)
-    sys.exit(77)
 
 
 try:
@@ -36,35 +31,34 @@ def stream():
     return torch.cuda.current_stream().cuda_stream
 
 
-def consumer(library, to, back):
+def consumer(to, back):
     torch.cuda.set_device(0)
-    symm = Symm(library, Symm.CUDA)
     while True:
         message = to.get()
         if message is None:
             return
         what, size, rest = message
         if what == "symm":
-            ipc, pointer = symm.import_(rest, stream())
-            seen = tensor_at(pointer, size)[0].item()
-            symm.release(ipc, stream())
+            handle = raw.symm_ipc_import(rest, None, stream())
+            seen = tensor_at(raw.symm_ipc_pointer(handle), size)[0].item()
+            raw.symm_ipc_release(handle, stream())
         else:
             seen = rest[0].item()
             del rest, message
         back.put(seen)
 
 
-def measure(library, rounds):
+def measure(rounds):
     context = multiprocessing.get_context("spawn")
     to, back = context.SimpleQueue(), context.SimpleQueue()
-    process = context.Process(target=consumer, args=(library, to, back))
+    process = context.Process(target=consumer, args=(to, back))
     process.start()
     torch.cuda.set_device(0)
-    symm = Symm(library, Symm.CUDA)
+    group = symm.Group.join(0, 1, "thread://bench", backend="cuda")
     result = {}
     for size in SIZES:
-        standing, pointer = symm.alloc(size)
-        view = tensor_at(pointer, size)
+        standing = group.alloc(size)
+        view = tensor_at(standing.pointer, size)
         kept = torch.empty(size // 4, device="cuda:0")
 
         def exchange(what, rest, value):
@@ -73,9 +67,9 @@ def measure(library, rounds):
                 raise RuntimeError("wrong data")
 
         def by_piece(value):
-            symm.withdraw(pointer, size)
+            raw.symm_ipc_withdraw(standing.pointer, size, 0)
             view.fill_(value)
-            exchange("symm", symm.export(pointer, size, stream()), value)
+            exchange("symm", raw.symm_ipc_export(standing.pointer, size, (0, 0), stream()), value)
 
         def by_standing_tensor(value):
             kept.fill_(value)
@@ -86,8 +80,6 @@ def measure(library, rounds):
 
         ways = {"symm, standing buffer": by_piece, "torch, standing tensor": by_standing_tensor, "torch, new tensor": by_new_tensor}
         row = by_turns(ways, rounds, float)
-        del view
-        symm.free(standing)
         row["ratio, standing"] = row["torch, standing tensor"] / row["symm, standing buffer"]
         row["ratio, new"] = row["torch, new tensor"] / row["symm, standing buffer"]
         result[str(size)] = row

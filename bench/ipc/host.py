@@ -1,13 +1,13 @@
 """A message of some size from one Python process to another and an answer back: by tokens of symm, and by
 multiprocessing.shared_memory. All of the message is written and read. Names and tokens go through the same pipes; the ways take
-turns, in another order each round. host.py <libsymm.so> [rounds]"""
+turns, in another order each round. host.py [rounds]"""
 import ctypes
 import os
 import struct
 import sys
 from multiprocessing import resource_tracker, shared_memory
 
-from symm_ctypes import Symm, by_turns, main
+from ways import by_turns, main, raw, symm
 
 SIZES = (4096, 1 << 20, 16 << 20)
 
@@ -26,15 +26,14 @@ class Pipe:
         return os.read(self.read_end, struct.unpack("<I", header)[0])
 
 
-def consumer(library, to, back):
-    symm = Symm(library, Symm.HOST)
+def consumer(to, back):
     read = ctypes.create_string_buffer(max(SIZES))
     while True:
         what, size, rest = (message := to.receive())[:1], struct.unpack("<Q", message[1:9])[0], message[9:]
         if what == b"s":
-            ipc, pointer = symm.import_(rest)
-            ctypes.memmove(read, pointer, size)
-            symm.release(ipc)
+            handle = raw.symm_ipc_import(rest, None, 0)
+            ctypes.memmove(read, raw.symm_ipc_pointer(handle), size)
+            raw.symm_ipc_release(handle, 0)
         else:
             memory = shared_memory.SharedMemory(rest.decode())
             view = (ctypes.c_char * size).from_buffer(memory.buf)
@@ -44,17 +43,17 @@ def consumer(library, to, back):
         back.send(read[0] + read[size - 1])
 
 
-def measure(library, rounds):
+def measure(rounds):
     to, back = Pipe(), Pipe()
     resource_tracker.ensure_running()
     pid = os.fork()
     if pid == 0:
         os.close(to.write_end)
-        consumer(library, to, back)
-    symm = Symm(library, Symm.HOST)
+        consumer(to, back)
+    group = symm.Group.join(0, 1, "thread://bench", backend="host")
     result = {}
     for size in SIZES:
-        standing, pointer = symm.alloc(size)
+        standing = group.alloc(size)
         old = shared_memory.SharedMemory(create=True, size=size)
 
         def exchange(kind, rest, value):
@@ -62,16 +61,16 @@ def measure(library, rounds):
             if back.receive() != value * 2:
                 raise RuntimeError("wrong data")
 
+        def write(buffer, value):
+            ctypes.memset(buffer.pointer, value[0], size)
+            exchange(b"s", raw.symm_ipc_export(buffer.pointer, size, (0, 0), 0), value)
+
         def by_piece(value):
-            symm.withdraw(pointer, size)
-            ctypes.memset(pointer, value[0], size)
-            exchange(b"s", symm.export(pointer, size), value)
+            raw.symm_ipc_withdraw(standing.pointer, size, 0)
+            write(standing, value)
 
         def by_buffer(value):
-            buffer, start = symm.alloc(size)
-            ctypes.memset(start, value[0], size)
-            exchange(b"s", symm.export(start, size), value)
-            symm.free(buffer)
+            write(group.alloc(size), value)
 
         def fill(memory, value):
             view = (ctypes.c_char * size).from_buffer(memory.buf)
@@ -93,7 +92,6 @@ def measure(library, rounds):
         row = by_turns(ways, rounds, lambda round_: bytes([round_ % 250 + 1]))
         old.close()
         old.unlink()
-        symm.free(standing)
         row["ratio, standing"] = row["shared_memory, standing"] / row["symm, standing buffer"]
         row["ratio, of its own"] = row["shared_memory, of its own"] / row["symm, buffer of its own"]
         result[str(size)] = row
