@@ -327,7 +327,7 @@ std::string name_of_kernel(const KernelForm& form, const CallSignature& call, in
 int max_blocks_of(int multiprocessors, int ranks, const Tuning& tuning) {
   multiprocessors = std::min(multiprocessors, tuning.multiprocessors);
   const int at_once = std::max(1, ranks * tuning.groups - 1);
-  return std::max(1, 2 * (multiprocessors - (multiprocessors + 15) / 16) / at_once);
+  return std::max(1, 2 * (multiprocessors - std::max(2, multiprocessors / 32)) / at_once);
 }
 
 Layout layout_of(int size, const Tuning& tuning, const Layout* lender) {

@@ -51,8 +51,8 @@ constexpr bool is_multimem(Algorithm algorithm) noexcept {
 // Blocks of 512 threads, two for each multiprocessor, that a launch may have on a device on which so many ranks work. Blocks wait
 // for those of other ranks, and keep their place meanwhile. So some of every group's kernel must have room at a time: were one in
 // the way of another here, and the other in its way on another rank, both would wait for ever. Some is enough, since what has
-// come in ends and lets more in; so all groups but one share the device, and one part in 16 is left for the last, and for
-// barriers.
+// come in ends and lets more in; so all groups but one share the device, and one part in 32 is left for the last, and for
+// barriers. Of 132 multiprocessors two groups then have 128 blocks each: a pack a thread, in one round, of 1 MB.
 int max_blocks_of(int multiprocessors, int ranks, const Tuning& tuning);
 
 // What is known of a group.

@@ -194,7 +194,7 @@ TEST(Plans, OfThreeGroupsFitOntoADevice) {
         const int blocks = max_blocks_of(multiprocessors, ranks, tuning);
         EXPECT_GE(blocks, 1);
         if (multiprocessors >= 16) {
-          EXPECT_LT(blocks * std::max(1, ranks * groups - 1), 2 * multiprocessors) << "none is left for the last";
+          EXPECT_LE(blocks * std::max(1, ranks * groups - 1) + 3, 2 * multiprocessors) << "no work group of the last has room";
         }
         tuning.multiprocessors = 16;
         EXPECT_EQ(max_blocks_of(multiprocessors, ranks, tuning), max_blocks_of(std::min(multiprocessors, 16), ranks, tuning));
