@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import select
-import signal
 import subprocess
 import threading
 import time
@@ -73,9 +72,6 @@ class Process:
             os._exit(0)
         os.close(write_end)
 
-    def kill(self, number=signal.SIGKILL):
-        os.kill(self.pid, number)
-
     def result(self):
         """What the body returned. A failure of the body, an early death and too long a wait fail the test."""
         deadline = time.monotonic() + PATIENCE
@@ -112,9 +108,9 @@ def address(tmp_path):
 
 
 @pytest.fixture
-def fork(address, tmp_path):
-    """fork(size, body): processes that run body(group)."""
-    started, over = [], tmp_path / "over"
+def ranks(address, tmp_path):
+    """ranks(size, body): the results of body(group) of all ranks, which are processes."""
+    started, kept, over = [], [], tmp_path / "over"
 
     def start(size, body, **options):
         def run(rank):
@@ -124,23 +120,12 @@ def fork(address, tmp_path):
 
         processes = [Process(rank, run, over) for rank in range(size)]
         started.extend(processes)
-        return processes
+        return [process.result() for process in processes]
 
-    kept = []
     yield start
     over.touch()
     for process in started:
         process.reap()
-
-
-@pytest.fixture
-def ranks(fork):
-    """ranks(size, body): the results of body(group) of all ranks."""
-
-    def run(size, body, **options):
-        return [process.result() for process in fork(size, body, **options)]
-
-    return run
 
 
 @pytest.fixture

@@ -10,32 +10,6 @@ import symm
 from symm import _raw as raw
 
 
-def test_pieces_of_all_ranks(ranks):
-    def body(group):
-        with group.heap(1 << 20, name="pieces") as heap:
-            arrays = [heap.empty(size, "i32", alignment=4096) for size in (10, 5000, 1000)]
-            heap.free(arrays[1])
-            array = heap.empty((3, 4), "i32")
-            array.numpy()[:] = group.rank
-            group.barrier()
-            right = (group.rank + 1) % group.size
-            assert (array.peer(right).numpy() == right).all()
-            group.barrier()
-            array[1].put(np.full(4, 7 + group.rank, np.int32), right, signal=2)
-            array.wait_signal((group.rank - 1) % group.size, 2)
-            assert (array.numpy()[1] == 7 + (group.rank - 1) % group.size).all()
-            group.barrier()
-            group.allreduce(array)
-            with symm.import_token(array.export_token(), (3, 4), "i32") as shared:
-                assert (shared.numpy()[0] == 3).all()
-            group.barrier()
-            return [each.offset for each in (*arrays, array)]
-
-    seen = ranks(3, body)
-    assert seen[0] == seen[1] == seen[2]
-    assert seen[0] == [0, 4096, 24576, 256]
-
-
 def test_what_is_free_and_what_is_not(alone):
     heap = alone.heap(10_000, name="small")
     first, second = heap.empty(1000, "u8"), heap.empty((5, 100), "f64")
