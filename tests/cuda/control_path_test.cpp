@@ -194,20 +194,6 @@ TEST(CudaControlPath, ADriverThatIsHeldUpHoldsUpNoNews) {
   EXPECT_EQ(left_in_the_end(), kNothing);
 }
 
-TEST(CudaControlPath, MemoryIsShared) {
-  const std::string name = unique();
-  std::barrier<> written(2);
-  support::as_threads(2, [&](int rank) {
-    const auto group = Group::create(config_of(rank, 2, name));
-    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096), 0);
-    memory->fill32(1 - rank, 64, 7 + static_cast<uint32_t>(rank), 2, nullptr);
-    written.arrive_and_wait();
-    EXPECT_EQ(*reinterpret_cast<uint32_t*>(memory->pointer(rank) + 68), 8U - static_cast<uint32_t>(rank));
-    written.arrive_and_wait();
-  });
-  EXPECT_EQ(left_in_the_end(), kNothing);
-}
-
 TEST(CudaControlPath, RanksOnOneDeviceNeedTheFlag) {
   for (const bool allowed : {false, true}) {
     const std::string name = unique();

@@ -81,18 +81,6 @@ function own_tests(group)
         @test allreduce!([rank], +, other) == [3]
         finalize_group(other)
     end
-
-    @testset "the collector" begin
-        # Whatever order it takes, the group goes on.
-        for _ in 1:3
-            B = SymmArray{Float32}(group, 100)
-            B .= 1
-            allreduce!(B, +)
-            B = nothing
-            GC.gc()
-        end
-        barrier(group)
-    end
 end
 
 messages = []

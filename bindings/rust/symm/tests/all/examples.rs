@@ -27,12 +27,3 @@ fn tensor_parallel() {
         assert!(said.contains(&format!("rank {rank} of 3")) && said.contains("as the unsplit product"), "{said}");
     }
 }
-
-#[test]
-fn demo() {
-    for (rank, said) in run("demo", 4).iter().enumerate() {
-        let next = (rank + 1) % 4;
-        assert!(said.starts_with(&format!("rank {rank} (Rust): put 16384 B to rank {next} in ")), "{said}");
-        assert!(said.contains("; all-reduce 262144 B in ") && said.contains("; all bits right; imported rank "), "{said}");
-    }
-}

@@ -7,17 +7,6 @@ use std::time::Duration;
 use symm::{Backend, Group, GroupConfig, Status, Store, StoreError};
 
 #[test]
-fn a_group_of_one_needs_nothing() {
-    let group = GroupConfig::new().ranks(0, 1).backend(Backend::Host).bootstrap(format!("thread://{}", unique("one"))).create();
-    let group = group.expect("it is alone");
-    assert_eq!(group.backend(), Backend::Host);
-    assert!(group.info().expect("it is alive").bootstrap.contains("thread://one"));
-    let mut data = [3.5f32, -1.0];
-    group.allreduce_in_place(&mut data, symm::Op::Sum).expect("a sum of one");
-    assert_eq!(data, [3.5, -1.0]);
-}
-
-#[test]
 fn what_cannot_be_a_group() {
     refused(GroupConfig::new().name("a\0b").create(), Status::InvalidArgument, "name");
     refused(GroupConfig::new().ranks(0, 0).create(), Status::InvalidArgument, "size");
