@@ -1,26 +1,18 @@
 // The program on a fake driver and a fake NVML: what it says of machines that are not here.
 #include <nlohmann/json.hpp>
-#include "tests/support/test.hpp"
-#include "tools/doctor/capture.hpp"
+#include "tests/tools/captured.hpp"
 
 namespace symm::tool {
 namespace {
 using nlohmann::json;
 
-constexpr std::chrono::seconds limit{100};
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-Captured on_fakes(std::vector<std::string> variables, const std::vector<std::string>& command, bool nvml = true) {
-  std::vector<std::string> all{"env", "-u", "CUDA_VISIBLE_DEVICES", "-u", "SYMM_CUDA_TUNE"};
-  variables.push_back(std::string("LD_LIBRARY_PATH=" SYMM_ON_FAKES ":" FAKE_DRIVER) + (nvml ? ":" FAKE_NVML : ""));
-  all.insert(all.end(), variables.begin(), variables.end());
-  all.insert(all.end(), command.begin(), command.end());
-  return capture(all, limit);
+Captured on_fakes(const Words& variables, const Words& command, bool nvml = true) {
+  const std::string libraries = std::string("LD_LIBRARY_PATH=" SYMM_ON_FAKES ":" FAKE_DRIVER) + (nvml ? ":" FAKE_NVML : "");
+  return capture(Words{"env", "-u", "CUDA_VISIBLE_DEVICES", "-u", "SYMM_CUDA_TUNE", libraries} + variables + command);
 }
 
 // What `symm info --json` says of the links between GPUs.
-json links(const std::vector<std::string>& variables, bool nvml = true) {
+json links(const Words& variables, bool nvml = true) {
   const Captured result = on_fakes(variables, {SYMM_TOOL, "info", "--json"}, nvml);
   EXPECT_EQ(result.status, 0) << result.err;
   const json cuda = json::parse(result.out).at("back_ends").at(1);
@@ -29,18 +21,14 @@ json links(const std::vector<std::string>& variables, bool nvml = true) {
 }
 
 TEST(RunOnFakes, ARankForEachGpu) {
-  const std::vector<std::string> command{SYMM_TOOL, "run", "-n", "gpu", "--no-prefix", "sh", "-c", "echo $SYMM_SIZE"};
+  const Words command{SYMM_TOOL, "run", "-n", "gpu", "--no-prefix", "sh", "-c", "echo $SYMM_SIZE"};
   EXPECT_EQ(on_fakes({"FAKE_CUDA_DEVICES=3"}, command).out, "3\n3\n3\n");
-  std::vector<std::string> without{"env", "LD_LIBRARY_PATH=" SYMM_ON_FAKES, "CUDA_VISIBLE_DEVICES=-1"};
-  without.insert(without.end(), command.begin(), command.end());
-  const Captured none = capture(without, limit);
-  EXPECT_EQ(none.status, 2);
-  EXPECT_TRUE(contains(none.err, "gpu: ")) << none.err;
+  expect_end(capture(Words{"env", "LD_LIBRARY_PATH=" SYMM_ON_FAKES, "CUDA_VISIBLE_DEVICES=-1"} + command), 2, {"gpu: "});
 }
 
 TEST(InfoOnFakes, LinksOfMachines) {
   const struct {
-    std::vector<std::string> variables;
+    Words variables;
     const char* kind;
     size_t device;
     std::vector<int> links;
@@ -89,7 +77,7 @@ TEST(InfoOnFakes, NvmlThatDoesNotStart) {
 }
 
 TEST(InfoOnFakes, TextHasTheMatrixOrTheReason) {
-  const std::vector<std::string> machine{"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "CUDA_VISIBLE_DEVICES=0,1,4"};
+  const Words machine{"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "CUDA_VISIBLE_DEVICES=0,1,4"};
   const Captured result = on_fakes(machine, {SYMM_TOOL, "info"});
   EXPECT_TRUE(
       contains(result.out, "Links between cuda devices: unknown\n     0  1  2\n  0  -  1  2\n  1  1  -  .\n  2  2  .  -\n"))
@@ -106,9 +94,8 @@ TEST(TuneOnFakes, OfTheCudaBackEnd) {
       {"FAKE_CUDA_DEVICES=2"}, {SYMM_TOOL, "run", "-n", "2", "--no-prefix", "--timeout", "90", "--", SYMM_TOOL, "bench", "--tune",
                                    "--backend", "cuda", "-b", "4K", "-e", "16M", "-f", "16", "-n", "2", "-w", "1"});
   ASSERT_EQ(result.status, 0) << result.out << result.err;
-  for (const char* part : {"\n[cuda 2]\n", "\nll = ", "\none_shot = ", "\ntwo_shot = ", "allgather of bf16", "allreduce of bf16",
-           " 2097152 ", " 4194304 "})
-    EXPECT_TRUE(contains(result.out, part)) << part << " is missing in\n" << result.out;
+  expect_said(result.out, {"\n[cuda 2]\n", "\nll = ", "\none_shot = ", "\ntwo_shot = ", "allgather of bf16", "allreduce of bf16",
+                              " 2097152 ", " 4194304 "});
 }
 
 TEST(TuneOnFakes, RanksThatDifferAreTold) {
@@ -117,8 +104,7 @@ TEST(TuneOnFakes, RanksThatDifferAreTold) {
   const Captured result = on_fakes({"FAKE_CUDA_DEVICES=2", "SYMM_CUDA_TUNE=stripes=8"},
       {SYMM_TOOL, "run", "-n", "2", "--timeout", "90", "--", "sh", "-c", differ});
   EXPECT_EQ(result.status, 1);
-  for (const char* side : {"rank 0 has stripes = 8 (SYMM_CUDA_TUNE)", "rank 1 has stripes = 44 (built in)"})
-    EXPECT_TRUE(contains(result.err, side)) << side << " is not in\n" << result.err;
+  expect_said(result.err, {"rank 0 has stripes = 8 (SYMM_CUDA_TUNE)", "rank 1 has stripes = 44 (built in)"});
 }
 }  // namespace
 }  // namespace symm::tool

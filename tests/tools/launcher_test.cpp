@@ -1,25 +1,18 @@
 // symm run, as its users see it. Where a test waits for a process, it polls with a limit and never measures.
 #include "tests/support/footprint.hpp"
 #include "tests/support/process.hpp"
-#include "tools/doctor/capture.hpp"
+#include "tests/tools/captured.hpp"
 #include "tools/host/host.hpp"
 #include "tools/run/job_directory.hpp"
 #include "tools/run/rank_process.hpp"
 
 namespace symm::tool {
 namespace {
-constexpr std::chrono::seconds limit{60};
-
-Captured symm_run(std::vector<std::string> options, const std::string& script) {
-  std::vector<std::string> command{SYMM_TOOL, "run"};
-  command.insert(command.end(), options.begin(), options.end());
-  command.insert(command.end(), {"--", "sh", "-c", script});
-  return capture(command, limit);
+Captured symm_run(const Words& options, const std::string& script) {
+  return capture(Words{SYMM_TOOL, "run"} + options + Words{"--", "sh", "-c", script});
 }
 
 bool eventually(const std::function<bool()>& condition) { return support::eventually(condition, 60'000, 5000); }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::string sorted_lines(const std::string& text) {
   std::vector<std::string> lines;
@@ -64,23 +57,10 @@ TEST(Launcher, RanksKnowWhoTheyAre) {
 
 TEST(Launcher, SeveralProgramsAreOneJob) {
   const std::string who = "echo $0 $SYMM_RANK/$SYMM_SIZE $SYMM_LOCAL_RANK";
-  for (const std::vector<std::string>& begin : {std::vector<std::string>{"-n", "1"}, {"-np", "1", "--tag", "x", "--"}}) {
-    std::vector<std::string> command{SYMM_TOOL, "run", "--no-prefix"};
-    command.insert(command.end(), begin.begin(), begin.end());
-    command.insert(command.end(), {"sh", "-c", who, "a", ":", "-np", "2", "--", "sh", "-c", who, "b:", ":"});
-    const Captured result = capture(command, limit);
+  for (const Words& begin : {Words{"-n", "1"}, {"-np", "1", "--tag", "x", "--"}}) {
+    const Captured result = capture(Words{SYMM_TOOL, "run", "--no-prefix"} + begin +
+                                    Words{"sh", "-c", who, "a", ":", "-np", "2", "--", "sh", "-c", who, "b:", ":"});
     EXPECT_EQ(sorted_lines(result.out), "a 0/3 0\nb: 1/3 1\nb: 2/3 2\n") << result.err;
-  }
-  const std::pair<std::vector<std::string>, const char*> wrong[] = {{{"-n", "1", "true", ":", "-n", "0", "true"}, "1 to 4096"},
-      {{"-n", "1", "true", ":", "-n", "1", "--"}, "which program?"}, {{"-n", "4x", "true"}, "'4x' ranks"}, {{"true"}, "how many"},
-      {{"-n", "4096", "true", ":", "-n", "1", "true"}, "4097 ranks"}, {{"-n", "1", "--hosts", "a:1", "true"}, "either"},
-      {{"--hosts", "a:1", "true", ":", "-n", "1", "true"}, "on one machine"}};
-  for (const auto& [arguments, part] : wrong) {
-    std::vector<std::string> command{SYMM_TOOL, "run"};
-    command.insert(command.end(), arguments.begin(), arguments.end());
-    const Captured result = capture(command, limit);
-    EXPECT_EQ(result.status, 2);
-    EXPECT_TRUE(contains(result.err, part)) << result.err;
   }
 }
 
@@ -94,15 +74,7 @@ TEST(Launcher, LogsOfEachRank) {
       std::ifstream file(logs + rank + stream);
       EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), text);
     }
-  const Captured full = symm_run({"-n", "1", "--log-dir", "/proc/nowhere"}, "true");
-  EXPECT_EQ(full.status, 2);
-  EXPECT_TRUE(contains(full.err, "--log-dir")) << full.err;
-}
-
-TEST(Command, MistypedIsAnsweredWithTheNearest) {
-  const Captured result = capture({SYMM_TOOL, "dcotor"}, limit);
-  EXPECT_EQ(result.status, 2);
-  EXPECT_TRUE(contains(result.err, "'dcotor'") && contains(result.err, "'doctor'")) << result.err;
+  expect_end(symm_run({"-n", "1", "--log-dir", "/proc/nowhere"}, "true"), 2, {"--log-dir"});
 }
 
 TEST(Launcher, DirectoryIsPrivateAndRemoved) {
@@ -111,73 +83,55 @@ TEST(Launcher, DirectoryIsPrivateAndRemoved) {
   EXPECT_FALSE(std::filesystem::exists(result.out.substr(4, result.out.size() - 5)));
 }
 
-TEST(Launcher, FirstFailureIsNamedAndGivesTheStatus) {
-  const Captured result = symm_run({"-n", "3", "--grace", "0.1"}, "test $SYMM_RANK = 1 && exit 7; exec sleep 100");
-  EXPECT_EQ(result.status, 7);
-  EXPECT_TRUE(contains(result.err, "rank 1 (pid ")) << result.err;
-  EXPECT_TRUE(contains(result.err, "exited with status 7")) << result.err;
-  EXPECT_TRUE(contains(result.err, "ranks 0, 2 were killed by SIGTERM")) << result.err;
+TEST(Launcher, TheFirstFailureIsNamedAndGivesTheStatus) {
+  const struct {
+    Words options;
+    const char* script;
+    int status;
+    Words said;
+  } rows[] = {{{"-n", "3", "--grace", "0.1"}, "test $SYMM_RANK = 1 && exit 7; exec sleep 100", 7,
+                  {"rank 1 (pid ", "exited with status 7", "ranks 0, 2 were killed by SIGTERM"}},
+      // Others may end by themselves.
+      {{"-n", "2", "--grace", "30"}, "test $SYMM_RANK = 0 && exit 3; sleep 0.2; echo peer failed >&2; exit 1", 3,
+          {"[1] peer failed", "then rank 1 exited with status 1"}},
+      {{"-n", "2", "--grace", "0.1"}, "test $SYMM_RANK = 1 && kill -KILL $$; exec sleep 100", 128 + SIGKILL,
+          {"was killed by SIGKILL (Killed)"}},
+      {{"-n", "2", "--grace", "0.1"}, "trap '' TERM; test $SYMM_RANK = 0 && exit 5; while :; do sleep 0.05; done", 5,
+          {"rank 1 was killed by SIGKILL"}},
+      {{"-n", "2", "--grace", "0.1"}, "test $SYMM_RANK = 0 && exit 5; kill -STOP $$", 5, {}},
+      {{"-n", "2", "--timeout", "0.2", "--grace", "0.1"}, "exec sleep 100", 124, {"time-out"}},
+      {{"--hosts", "a:2,b:1", "--launcher", "sh -c", "--grace", "0.1"}, "[ $SYMM_RANK = 2 ] && exit 3; sleep 60", 3,
+          {"rank 2 (pid ", "host b (pid "}}};
+  for (const auto& row : rows) expect_end(symm_run(row.options, row.script), row.status, row.said);
 }
 
-TEST(Launcher, OtherRanksMayEndByThemselves) {
-  const Captured result =
-      symm_run({"-n", "2", "--grace", "30"}, "test $SYMM_RANK = 0 && exit 3; sleep 0.2; echo peer failed >&2; exit 1");
-  EXPECT_EQ(result.status, 3);
-  EXPECT_TRUE(contains(result.err, "[1] peer failed")) << result.err;
-  EXPECT_TRUE(contains(result.err, "then rank 1 exited with status 1")) << result.err;
-}
-
-TEST(Launcher, DeathBySignal) {
-  const Captured result = symm_run({"-n", "2", "--grace", "0.1"}, "test $SYMM_RANK = 1 && kill -KILL $$; exec sleep 100");
-  EXPECT_EQ(result.status, 128 + SIGKILL);
-  EXPECT_TRUE(contains(result.err, "was killed by SIGKILL (Killed)")) << result.err;
-}
-
-TEST(Launcher, RankThatIgnoresTermIsKilled) {
-  const Captured result =
-      symm_run({"-n", "2", "--grace", "0.1"}, "trap '' TERM; test $SYMM_RANK = 0 && exit 5; while :; do sleep 0.05; done");
-  EXPECT_EQ(result.status, 5);
-  EXPECT_TRUE(contains(result.err, "rank 1 was killed by SIGKILL")) << result.err;
-}
-
-TEST(Launcher, StoppedRankIsEndedToo) {
-  const Captured result = symm_run({"-n", "2", "--grace", "0.1"}, "test $SYMM_RANK = 0 && exit 5; kill -STOP $$");
-  EXPECT_EQ(result.status, 5);
-}
-
-TEST(Launcher, JobDeadline) {
-  const Captured result = symm_run({"-n", "2", "--timeout", "0.2", "--grace", "0.1"}, "exec sleep 100");
-  EXPECT_EQ(result.status, 124);
-  EXPECT_TRUE(contains(result.err, "time-out")) << result.err;
+TEST(Launcher, WhatCannotBeStartedIsSaid) {
+  const struct {
+    Words arguments;
+    int status;
+    Words said;
+  } rows[] = {{{"dcotor"}, 2, {"'dcotor'", "'doctor'"}},
+      {{"run", "-n", "2", "no-such-program"}, 127, {"cannot run 'no-such-program': No such file or directory"}},
+      {{"run", "-n", "2", "/"}, 126, {"Permission denied"}}, {{"run", "-n", "2"}, 2, {}}, {{"run", "--", "true"}, 2, {}},
+      {{"run", "-n", "0", "true"}, 2, {}}, {{"run", "--tmeout", "3", "-n", "2", "true"}, 2, {"--tmeout"}},
+      {{"run", "-n", "1", "--bind", "socket", "true"}, 2, {}},
+      {{"run", "-n", "1", "true", ":", "-n", "0", "true"}, 2, {"1 to 4096"}},
+      {{"run", "-n", "1", "true", ":", "-n", "1", "--"}, 2, {"which program?"}}, {{"run", "-n", "4x", "true"}, 2, {"'4x' ranks"}},
+      {{"run", "true"}, 2, {"how many"}}, {{"run", "-n", "4096", "true", ":", "-n", "1", "true"}, 2, {"4097 ranks"}},
+      {{"run", "-n", "1", "--hosts", "a:1", "true"}, 2, {"either"}},
+      {{"run", "--hosts", "a:1", "true", ":", "-n", "1", "true"}, 2, {"on one machine"}}};
+  for (const auto& row : rows) expect_end(capture(Words{SYMM_TOOL} + row.arguments), row.status, row.said);
 }
 
 TEST(Launcher, InputGoesToRankZeroOnly) {
   const Captured result =
-      capture({"sh", "-c", std::string("printf 'a\\nb\\n' | ") + SYMM_TOOL + " run -n 3 -- sh -c 'cat; echo end'"}, limit);
+      capture({"sh", "-c", std::string("printf 'a\\nb\\n' | ") + SYMM_TOOL + " run -n 3 -- sh -c 'cat; echo end'"});
   EXPECT_EQ(sorted_lines(result.out), "[0] a\n[0] b\n[0] end\n[1] end\n[2] end\n");
 }
 
-TEST(Launcher, ProgramThatCannotBeStarted) {
-  const Captured missing = capture({SYMM_TOOL, "run", "-n", "2", "no-such-program"}, limit);
-  EXPECT_EQ(missing.status, 127);
-  EXPECT_TRUE(contains(missing.err, "cannot run 'no-such-program': No such file or directory")) << missing.err;
-  const Captured directory = capture({SYMM_TOOL, "run", "-n", "2", "/"}, limit);
-  EXPECT_EQ(directory.status, 126);
-  EXPECT_TRUE(contains(directory.err, "Permission denied")) << directory.err;
-}
-
-TEST(Launcher, WrongUseIsRefused) {
-  EXPECT_EQ(capture({SYMM_TOOL, "run", "-n", "2"}, limit).status, 2);
-  EXPECT_EQ(capture({SYMM_TOOL, "run", "--", "true"}, limit).status, 2);
-  EXPECT_EQ(capture({SYMM_TOOL, "run", "-n", "0", "true"}, limit).status, 2);
-  const Captured typo = capture({SYMM_TOOL, "run", "--tmeout", "3", "-n", "2", "true"}, limit);
-  EXPECT_EQ(typo.status, 2);
-  EXPECT_TRUE(contains(typo.err, "--tmeout")) << typo.err;
-}
-
 TEST(Launcher, OptionsOfTheProgramAreItsOwn) {
-  EXPECT_EQ(capture({SYMM_TOOL, "run", "-n", "1", "--no-prefix", "printf", "%s|", "-n", "--", "x"}, limit).out, "-n|--|x|\n");
-  EXPECT_EQ(capture({SYMM_TOOL, "run", "-n", "1", "--no-prefix", "--", "echo", "--timeout", "x"}, limit).out, "--timeout x\n");
+  EXPECT_EQ(capture({SYMM_TOOL, "run", "-n", "1", "--no-prefix", "printf", "%s|", "-n", "--", "x"}).out, "-n|--|x|\n");
+  EXPECT_EQ(capture({SYMM_TOOL, "run", "-n", "1", "--no-prefix", "--", "echo", "--timeout", "x"}).out, "--timeout x\n");
 }
 
 TEST(Launcher, RankMayCloseItsOutput) {
@@ -187,7 +141,7 @@ TEST(Launcher, RankMayCloseItsOutput) {
 }
 
 TEST(Launcher, ReaderThatLeavesEndsTheJob) {
-  const Captured result = capture({"sh", "-c", std::string(SYMM_TOOL) + " run -n 2 --no-prefix -- yes | head -n 2"}, limit);
+  const Captured result = capture({"sh", "-c", std::string(SYMM_TOOL) + " run -n 2 --no-prefix -- yes | head -n 2"});
   EXPECT_EQ(result.out, "y\ny\n");
 }
 
@@ -211,8 +165,7 @@ TEST(Launcher, ProcessesLeftBehindAreEnded) {
   const Captured result = symm_run(
       {"-n", "1", "--grace", "0.1"}, "setsid sh -c 'echo $$ > " + pid_file + ".new; mv " + pid_file + ".new " + pid_file +
                                          "; exec sleep 1000' & while ! test -e " + pid_file + "; do sleep 0.01; done");
-  EXPECT_EQ(result.status, 0);
-  EXPECT_TRUE(contains(result.err, "left processes behind")) << result.err;
+  expect_end(result, 0, {"left processes behind"});
   EXPECT_TRUE(gone(pid_file));
 }
 
@@ -223,7 +176,6 @@ TEST(Launcher, BindsToCores) {
   const bool same = result.out.substr(0, end) == result.out.substr(end + 1, result.out.size() - end - 2);
   EXPECT_EQ(same, usable_cores().size() < 2) << result.out;
   EXPECT_EQ(contains(result.err, "some share one"), same) << result.err;
-  EXPECT_EQ(capture({SYMM_TOOL, "run", "-n", "1", "--bind", "socket", "true"}, limit).status, 2);
 }
 
 // A launcher that runs beside the test, whose ranks say when they are ready.
@@ -305,16 +257,9 @@ TEST(Launcher, HostsAreOneJobWhoseSecretIsInNoArgument) {
       "[2] 2 of 3, 0 of 1, tcp://127.0.0.1:29000, 64 it's\n");
 }
 
-TEST(Launcher, ARankThatFailsEndsTheJobOnAllHosts) {
-  const Captured result =
-      symm_run({"--hosts", "a:2,b:1", "--launcher", "sh -c", "--grace", "0.1"}, "[ $SYMM_RANK = 2 ] && exit 3; sleep 60");
-  EXPECT_EQ(result.status, 3);
-  EXPECT_TRUE(contains(result.err, "rank 2 (pid ") && contains(result.err, "host b (pid ")) << result.err;
-}
-
 TEST(Launcher, APartEndsWithWhoeverStartedIt) {
   const std::string part = std::string(SYMM_TOOL) + " run --part 0:1:0123456789abcdef:localhost:1 -n 1 -- sleep 60";
-  const Captured result = capture({"sh", "-c", "head -c 32 /dev/zero | tr '\\0' a | " + part}, limit);
+  const Captured result = capture({"sh", "-c", "head -c 32 /dev/zero | tr '\\0' a | " + part});
   EXPECT_TRUE(contains(result.err, "the launcher of the job is gone")) << result.err;
   EXPECT_EQ(result.status, 128 + SIGTERM);
   for (const char* bad : {"a", "a:", "a:0", ":2", "a:2,,b:1", "-o:1", "a:x"}) {

@@ -3,14 +3,10 @@
 #include <nlohmann/json.hpp>
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
-#include "tools/doctor/capture.hpp"
+#include "tests/tools/captured.hpp"
 
 namespace symm::tool {
 namespace {
-constexpr std::chrono::seconds limit{100};
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 class Tune : public testing::Test {
  protected:
   ~Tune() override { unsetenv("SYMM_PLAN_FILE"); }
@@ -23,10 +19,8 @@ class Tune : public testing::Test {
   support::TemporaryDirectory folder_;
 };
 
-std::vector<std::string> on_ranks(int ranks, const std::vector<std::string>& command) {
-  std::vector<std::string> all{SYMM_TOOL, "run", "-n", std::to_string(ranks), "--no-prefix", "--timeout", "90", "--"};
-  all.insert(all.end(), command.begin(), command.end());
-  return all;
+Captured on_ranks(int ranks, const Words& command) {
+  return capture(Words{SYMM_TOOL, "run", "-n", std::to_string(ranks), "--no-prefix", "--timeout", "90", "--"} + command);
 }
 
 // "key = value" of the last line that has it.
@@ -57,13 +51,12 @@ std::vector<symm_algorithm_t> plans(const std::vector<size_t>& sizes) {
 }
 
 TEST_F(Tune, WritesATableThatTheLibraryFollows) {
-  const Captured result = capture(on_ranks(2, {SYMM_TOOL, "bench", "--tune", "--backend", "host", "--out", file(), "-b", "8",
-                                                  "-e", "64K", "-f", "8", "-n", "5", "-w", "1"}),
-      limit);
+  const Captured result = on_ranks(2, {SYMM_TOOL, "bench", "--tune", "--backend", "host", "--out", file(), "-b", "8", "-e", "64K",
+                                          "-f", "8", "-n", "5", "-w", "1"});
   ASSERT_EQ(result.status, 0) << result.out << result.err;
   EXPECT_TRUE(contains(result.out, "wrote " + file())) << result.out;
   EXPECT_TRUE(contains(text(), "[host 2]")) << text();
-  for (const char* size : {"# ", " 8 ", " 56 ", " 64 ", " 32768 "}) EXPECT_TRUE(contains(text(), size)) << size << text();
+  expect_said(text(), {"# ", " 8 ", " 56 ", " 64 ", " 32768 "});
   const uint64_t ll = value_of(text(), "ll");
   const uint64_t one_shot = value_of(text(), "one_shot");
   EXPECT_LE(ll, 56U);
@@ -82,28 +75,24 @@ TEST_F(Tune, WritesATableThatTheLibraryFollows) {
 }
 
 TEST_F(Tune, StandardOutputIsTheTableAlone) {
-  const Captured result = capture(
-      on_ranks(3, {SYMM_TOOL, "bench", "--tune", "--backend", "host", "-e", "4K", "-f", "32", "-n", "3", "-w", "0"}), limit);
+  const Captured result =
+      on_ranks(3, {SYMM_TOOL, "bench", "--tune", "--backend", "host", "-e", "4K", "-f", "32", "-n", "3", "-w", "0"});
   ASSERT_EQ(result.status, 0) << result.out << result.err;
   std::ofstream(file()) << result.out;
   EXPECT_TRUE(contains(result.out, "\n[host 3]\n")) << result.out;
   const std::string use = "SYMM_PLAN_FILE=" + file() + " exec " + SYMM_TOOL + " bench allreduce -b 2K -e 2K -n 1";
-  EXPECT_EQ(capture(on_ranks(3, {"sh", "-c", use}), limit).status, 0);
+  EXPECT_EQ(on_ranks(3, {"sh", "-c", use}).status, 0);
 }
 
 TEST_F(Tune, WrongUseIsRefused) {
-  EXPECT_EQ(capture({SYMM_TOOL, "bench", "allreduce", "--tune"}, limit).status, 2);
-  EXPECT_EQ(capture({SYMM_TOOL, "bench", "--tune", "--json"}, limit).status, 2);
-  EXPECT_EQ(capture({SYMM_TOOL, "bench", "allreduce", "--out", file()}, limit).status, 2);
-  EXPECT_EQ(capture({SYMM_TOOL, "bench", "--tune", "--backend", "tpu"}, limit).status, 2);
-  EXPECT_EQ(capture({SYMM_TOOL, "bench"}, limit).status, 2);
-  const Captured alone = capture({SYMM_TOOL, "bench", "--tune", "--backend", "host"}, limit);
-  EXPECT_EQ(alone.status, 1);
-  EXPECT_TRUE(contains(alone.err, "--tune needs 2 ranks or more")) << alone.err;
-  const Captured nowhere = capture(
-      on_ranks(2, {SYMM_TOOL, "bench", "--tune", "--backend", "host", "-e", "8", "-n", "1", "--out", "/nowhere/plan"}), limit);
-  EXPECT_EQ(nowhere.status, 1);
-  EXPECT_TRUE(contains(nowhere.err, "cannot write /nowhere/plan")) << nowhere.err;
+  EXPECT_EQ(capture({SYMM_TOOL, "bench", "allreduce", "--tune"}).status, 2);
+  EXPECT_EQ(capture({SYMM_TOOL, "bench", "--tune", "--json"}).status, 2);
+  EXPECT_EQ(capture({SYMM_TOOL, "bench", "allreduce", "--out", file()}).status, 2);
+  EXPECT_EQ(capture({SYMM_TOOL, "bench", "--tune", "--backend", "tpu"}).status, 2);
+  EXPECT_EQ(capture({SYMM_TOOL, "bench"}).status, 2);
+  expect_end(capture({SYMM_TOOL, "bench", "--tune", "--backend", "host"}), 1, {"--tune needs 2 ranks or more"});
+  expect_end(on_ranks(2, {SYMM_TOOL, "bench", "--tune", "--backend", "host", "-e", "8", "-n", "1", "--out", "/nowhere/plan"}), 1,
+      {"cannot write /nowhere/plan"});
 }
 }  // namespace
 }  // namespace symm::tool
