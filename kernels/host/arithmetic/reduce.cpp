@@ -13,13 +13,7 @@ namespace {
 constexpr size_t kStreamAtLeast = 1024;  // below, the fence costs more than the cache pollution
 constexpr size_t kBlock = 4096;          // results of one block wait in L1 until they are streamed out
 
-Kernel find(DType dtype, Op op) noexcept {
-  const auto simd = static_cast<size_t>(current_simd());
-  const KernelTable& table = !is_float(dtype)                             ? integer_table()
-                             : dtype == DType::f32 || dtype == DType::f64 ? float_table()
-                                                                          : small_float_table();
-  return table.kernels[simd](dtype, op);
-}
+Kernel find(DType dtype, Op op) noexcept { return kernel_table().kernels[static_cast<size_t>(current_simd())](dtype, op); }
 
 void fence() noexcept {
 #if defined(__x86_64__)

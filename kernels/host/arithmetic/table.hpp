@@ -18,8 +18,6 @@ struct StreamTable {
   std::array<StreamCopy, kSimdCount> copies{};
 };
 
-const KernelTable& float_table() noexcept;        // f32, f64
-const KernelTable& small_float_table() noexcept;  // f16, bf16, f8e4m3, f8e5m2
-const KernelTable& integer_table() noexcept;
+const KernelTable& kernel_table() noexcept;
 const StreamTable& stream_table() noexcept;
 }  // namespace symm::host

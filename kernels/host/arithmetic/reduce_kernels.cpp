@@ -1,13 +1,13 @@
 #include "kernels/host/arithmetic/highway.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/host/arithmetic/reduce_integer.cpp"
+#define HWY_TARGET_INCLUDE "kernels/host/arithmetic/reduce_kernels.cpp"
 #include <hwy/foreach_target.h>
 #include "kernels/host/arithmetic/kernel-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace symm::host::HWY_NAMESPACE {
-Kernel find_integer(DType dtype, Op op) {
+Kernel find_kernel(DType dtype, Op op) {
   switch (dtype) {
     case DType::i8: return find_operation<Whole<int8_t>>(op);
     case DType::u8: return find_operation<Whole<uint8_t>>(op);
@@ -18,6 +18,12 @@ Kernel find_integer(DType dtype, Op op) {
     case DType::i64: return find_operation<Whole<int64_t>>(op);
     case DType::u64: return find_operation<Whole<uint64_t>>(op);
     case DType::boolean: return op == Op::min || op == Op::prod ? &Reducer<Bool, Min>::run : &Reducer<Bool, Max>::run;
+    case DType::f32: return find_operation<Whole<float>>(op);
+    case DType::f64: return find_operation<Whole<double>>(op);
+    case DType::f16: return find_operation<F16>(op);
+    case DType::bf16: return find_operation<Bf16>(op);
+    case DType::f8e4m3: return find_operation<F8e4m3>(op);
+    case DType::f8e5m2: return find_operation<F8e5m2>(op);
     default: return nullptr;
   }
 }
@@ -28,5 +34,5 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "kernels/host/arithmetic/targets.hpp"
-SYMM_TABLE(KernelTable, integer_table, find_integer)
+SYMM_TABLE(KernelTable, kernel_table, find_kernel)
 #endif
