@@ -38,6 +38,12 @@ void plug_descriptors() {
   close(number);
 }
 
+uint64_t address_space() {
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * 4096;
+}
+
 struct Outcomes {
   std::atomic<int> status[kRanks];
 };
@@ -113,6 +119,15 @@ TEST(Rendezvous, OneRankRunsOutOfDescriptors) {
 TEST(Rendezvous, OneRankMayNotMakeFilesOfThisSize) {
   expect_equal_failures([](int step) { return std::make_unique<Limit>(RLIMIT_FSIZE, step == 0 ? 0 : size_t{1} << 30); },
       {SYMM_ERR_OUT_OF_MEMORY}, 2);
+}
+
+TEST(Rendezvous, OneRankRunsOutOfAddressSpace) {
+#if defined(SYMM_UNDER_ASAN)
+  GTEST_SKIP() << "AddressSanitizer needs the address space";
+#endif
+  expect_equal_failures(
+      [](int step) { return std::make_unique<Limit>(RLIMIT_AS, address_space() + static_cast<uint64_t>(step) * kBytes / 2); },
+      {SYMM_ERR_OUT_OF_MEMORY}, 300);
 }
 
 // Threads of a rank may meet at once with tags of their own, in any order, but ranks that wait past each other are told.

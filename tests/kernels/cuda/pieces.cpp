@@ -1,3 +1,0 @@
-// The kernels, compiled for the host, with the arithmetic that they have on a GPU.
-#define SYMM_REAL_ARITHMETIC
-#include "kernels/cuda/pieces.cu"  // NOLINT(bugprone-suspicious-include)
