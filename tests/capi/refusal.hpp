@@ -2,14 +2,6 @@
 // checks the status, that the message names the parameter, and that no output was touched.
 #pragma once
 
-#include <array>
-#include <cstddef>
-#include <cstring>
-#include <deque>
-#include <memory>
-#include <tuple>
-#include <type_traits>
-#include <vector>
 #include "tests/support/options.hpp"
 
 namespace symm_test {

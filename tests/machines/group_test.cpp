@@ -1,12 +1,6 @@
 // Groups on two machines of which a rank or a machine is killed, or one machine is cut off, at any moment of any call.
 // SYMM_TRIALS=100: so many times each, and how soon the others got their error; one that hangs fails.
 #include "tests/support/group.hpp"
-#include <time.h>
-#include <algorithm>
-#include <csignal>
-#include <cstdio>
-#include <random>
-#include <sstream>
 #include "tests/machines/two_machines.hpp"
 
 namespace support {

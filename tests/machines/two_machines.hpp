@@ -1,14 +1,7 @@
 // Two pretended machines of two ranks each, m0 and m1, for tests whose ranks are started as by torchrun.
 #pragma once
 
-#include <fcntl.h>
-#include <sched.h>
 #include <sys/mount.h>
-#include <unistd.h>
-#include <cerrno>
-#include <cstdlib>
-#include <memory>
-#include <system_error>
 #include "tests/support/process.hpp"
 
 namespace support {

@@ -2,13 +2,7 @@
 // every byte of its operands before and after. For tests of kernels, and in pieces_calls.hpp of the library.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <numeric>
-#include <random>
-#include <vector>
+#include "tests/support/test.hpp"
 
 namespace support {
 using Counts = std::vector<size_t>;

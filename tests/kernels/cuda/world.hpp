@@ -9,13 +9,8 @@
 #pragma once
 
 #include <ucontext.h>
-#include <functional>
-#include <map>
-#include <memory>
-#include <random>
-#include <string>
-#include <vector>
 #include "kernels/cuda/args.hpp"
+#include "tests/support/test.hpp"
 
 namespace symm::cuda::model {
 class Ranks {
