@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tests/support/options.hpp"
+#include "tests/support/test.hpp"
 
 namespace symm_test {
 inline constexpr const char* kHandles[] = {"symm_group_t*", "symm_buffer_t*", "symm_memory_t*", "symm_heap_t*", "symm_ipc_t*"};
