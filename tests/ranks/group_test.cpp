@@ -91,16 +91,5 @@ TEST(Group, SplitOfASplitOutlivesItsParents) {
     EXPECT_EQ(alone.size(), 1);
   });
 }
-
-TEST(Group, WorksFromTheEnvironmentOfASingleProcess) {
-  symm_group_t* made = nullptr;
-  check(symm_group_create(nullptr, &made));
-  const Group group(made);
-  EXPECT_EQ(group.size(), 1);
-  group.barrier();
-  float value = 3;
-  group.allreduce(symm::Span(&value, 1), symm::Span(&value, 1), SYMM_OP_SUM);
-  EXPECT_EQ(value, 3.0F);
-}
 }  // namespace
 }  // namespace support

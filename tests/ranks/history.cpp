@@ -1,9 +1,4 @@
 #include "tests/ranks/history.hpp"
-#include <algorithm>
-#include <chrono>
-#include <map>
-#include <set>
-#include <tuple>
 
 namespace support {
 namespace {

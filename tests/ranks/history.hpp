@@ -2,10 +2,7 @@
 // it, and check_history() looks at all of them afterwards.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-#include <string>
-#include <vector>
+#include "tests/support/test.hpp"
 
 namespace support {
 struct Event {

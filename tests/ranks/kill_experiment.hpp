@@ -2,10 +2,7 @@
 // whether the history of all calls can have been right. The test asks whether it is, bench/soak for an hour.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
-#include <vector>
+#include "tests/support/test.hpp"
 
 namespace support {
 enum class Attack {

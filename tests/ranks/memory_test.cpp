@@ -263,22 +263,6 @@ TEST(Memory, OnANodeThatIsNamed) {
   });
 }
 
-TEST(Memory, ManyThreadsRendezvousAtOnceOnOneGroup) {
-  as_processes(3, [](int rank, const Group& group) {
-    as_threads(8, [&](int thread) {
-      const auto tag = static_cast<uint64_t>(thread + 1);
-      for (int round = 0; round < 20; ++round) {
-        const Block block = allocate(group, 64 * tag, tag);
-        block.at<uint64_t>((rank + 1) % 3)[0] = tag * 1000 + static_cast<uint64_t>(round);
-        block.memory.signal((rank + 1) % 3);
-        block.memory.wait_signal((rank + 2) % 3);
-        EXPECT_EQ(block.at<uint64_t>(rank)[0], tag * 1000 + static_cast<uint64_t>(round));
-      }
-    });
-    group.barrier();
-  });
-}
-
 TEST(Data, PutGetFillWrite) {
   as_processes(2, [](int rank, const Group& group) {
     const size_t bytes = size_t{1} << 20;
