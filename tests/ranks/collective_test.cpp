@@ -276,28 +276,6 @@ TEST(Plan, KnowsTheRoot) {
   });
 }
 
-TEST(Plan, ExplainsTheChoice) {
-  as_threads(2, [](int rank, const Group& group) {
-    const Block block = allocate(group, size_t{1} << 20);
-    std::vector<float> own(size_t{1} << 18);
-    const auto plan = [&](const void* data, size_t count, symm_algorithm_t algorithm) {
-      const symm_collective_options_t options = with(algorithm);
-      symm_plan_info_t info{};
-      info.struct_size = sizeof info;
-      check(symm_collective_plan(group.get(),
-          support::call_of(SYMM_COLLECTIVE_ALLREDUCE, data, data, count, SYMM_DTYPE_F32, SYMM_OP_SUM), &options, &info));
-      EXPECT_STRNE(info.reason, "");
-      return info.algorithm;
-    };
-    EXPECT_EQ(plan(own.data(), 2, SYMM_ALGORITHM_AUTO), SYMM_ALGORITHM_LL);
-    EXPECT_EQ(plan(own.data(), 256, SYMM_ALGORITHM_AUTO), SYMM_ALGORITHM_ONE_SHOT);
-    EXPECT_EQ(plan(own.data(), own.size(), SYMM_ALGORITHM_AUTO), SYMM_ALGORITHM_TWO_SHOT_STAGED);
-    EXPECT_EQ(plan(block.at<float>(rank), own.size(), SYMM_ALGORITHM_AUTO), SYMM_ALGORITHM_TWO_SHOT);
-    EXPECT_EQ(plan(block.at<float>(rank), own.size(), SYMM_ALGORITHM_ONE_SHOT), SYMM_ALGORITHM_ONE_SHOT);
-    group.barrier();
-  });
-}
-
 TEST(Collective, RefusesTheBlockOfAnotherRankInPlace) {
   as_threads(2, [](int, const Group& group) {
     std::vector<float> own(100);
