@@ -37,23 +37,18 @@ class Values {
       const uint64_t list[] = {0, 1, ones, top, top - 1, top + 1, ones - 1};
       return list[random_() % std::size(list)];
     }
-    const uint64_t sign = random_() % 2 ? uint64_t{1} << (8 * size_of(dtype_) - 1) : 0;
+    const uint64_t sign = random_() % 2 ? reference::sign_bit(dtype_) : 0;
     const int mantissa = reference::format_of(dtype_).mantissa_bits;
-    const uint64_t magnitudes = (uint64_t{1} << (8 * size_of(dtype_) - 1)) - 1;
+    const uint64_t magnitudes = reference::sign_bit(dtype_) - 1;
     const uint64_t infinity = magnitudes >> mantissa << mantissa;  // f8e4m3: 256
     // zero, smallest and largest subnormal, smallest normal, largest finite, infinity, NaN
     const uint64_t list[] = {0, 1, (uint64_t{1} << mantissa) - 1, uint64_t{1} << mantissa, infinity - 1, infinity, magnitudes};
     return sign | list[random_() % std::size(list)];
   }
   uint64_t from_double(double value) const {
-    if (dtype_ == DType::f64) return bits_of(value);
+    if (dtype_ == DType::f64) return reference::to_bits(value);
     const auto single = static_cast<float>(value);
-    return dtype_ == DType::f32 ? bits_of(single) : reference::encode(dtype_, single);
-  }
-  template <class T> static uint64_t bits_of(T value) {
-    uint64_t bits = 0;
-    std::memcpy(&bits, &value, sizeof value);
-    return bits;
+    return dtype_ == DType::f32 ? reference::to_bits(single) : reference::encode(dtype_, single);
   }
 
   const DType dtype_;
