@@ -1,5 +1,6 @@
 #include "core/base/errands.hpp"
 #include "core/base/per_process.hpp"
+#include "core/base/reserve.hpp"
 
 namespace symm {
 bool Errands::run(std::function<void()>& errand, size_t most) {
@@ -27,7 +28,9 @@ void Errands::work() noexcept {
       next.swap(waiting_.front());
       waiting_.pop_front();
     }
-    next();
+    try {
+      with_reserve(next);
+    } catch (const std::exception&) { continue; }  // it is lost, and not the process
   }
 }
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <functional>
+#include <list>
 #include <mutex>
 
 namespace symm {
@@ -19,7 +19,7 @@ class Errands {
 
   const char* const thread_;
   std::mutex mutex_;
-  std::deque<std::function<void()>> waiting_;
+  std::list<std::function<void()>> waiting_;
   bool started_ = false;
 };
 

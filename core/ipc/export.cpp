@@ -40,15 +40,20 @@ Export& Exports::add(std::shared_ptr<Block> memory, const Provider& provider, in
   made.on_host = extent.on_host != 0;
   made.memory = std::move(memory);
   made.valid_from = next_number();
+  const uint64_t id = made.id;
+  const std::byte* const data = made.memory->data();
+  decltype(exports_) one;  // so that both know it, or neither
+  Export& added = one.emplace(id, std::move(made)).first->second;
+  exports_.reserve(exports_.size() + 1);
+  by_address_[data] = id;
+  exports_.merge(one);
   if (!free_slots_.empty()) {
-    made.slot = free_slots_.back();
+    added.slot = free_slots_.back();
     free_slots_.pop_back();
   } else if (used_slots_ < kSlots) {
-    made.slot = used_slots_++;
+    added.slot = used_slots_++;
   }
-  Export& added = exports_.emplace(made.id, std::move(made)).first->second;
   ++last_id_;
-  by_address_[added.memory->data()] = added.id;
   board_.publish(added.slot, kWhole, added.valid_from);
   return added;
 }

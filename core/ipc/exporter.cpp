@@ -1,5 +1,6 @@
 #include "core/ipc/exporter.hpp"
 #include "core/base/errands.hpp"
+#include "core/base/reserve.hpp"
 
 namespace symm::ipc {
 Exporter::DeferredWork::~DeferredWork() {
@@ -173,13 +174,13 @@ void Exporter::announce() noexcept {
 
 void Exporter::settle(DeferredWork& after) {
   std::vector<uint64_t> retired;
-  const Exports::Freed freed = exports_->settle(after.garbage, retired);
+  const Exports::Freed freed = with_reserve([&] { return exports_->settle(after.garbage, retired); });
+  importers_->retire(retired);
   after.notes.insert(after.notes.end(), statistics_.notes.begin(), statistics_.notes.end());
   statistics_.notes.clear();
   listener_->look_again(freed.next);
   statistics_.done.blocks_freed += freed.blocks;
   statistics_.done.bytes_freed += freed.bytes;
-  importers_->retire(retired);
   const size_t limbo = exports_->in_limbo();
   if (limbo >= warn_at_) {
     after.notes.emplace_back(

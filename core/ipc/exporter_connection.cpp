@@ -2,6 +2,7 @@
 #include <cerrno>
 #include "core/base/errands.hpp"
 #include "core/base/log.hpp"
+#include "core/base/reserve.hpp"
 
 namespace symm::ipc {
 namespace {
@@ -216,7 +217,7 @@ LeasedMapping ExporterConnection::request(const Token& token, int device, const 
 
 const char* ExporterConnection::on_packet(std::span<const std::byte> bytes, fdpass::Received& received) {
   Packet packet;
-  if (const char* fault = decode(bytes, packet)) return fault;
+  if (const char* fault = with_reserve([&] { return decode(bytes, packet); })) return fault;
   answer(packet, received.fds);
   return nullptr;
 }
@@ -225,10 +226,10 @@ void ExporterConnection::answer(Packet& packet, std::vector<Fd>& fds) {
   DroppedElsewhere<Mappings::Garbage> garbage;
   const std::lock_guard lock(mutex_);
   if (packet.type == PacketType::nudge) {  // there is room
-    const bool all = ring_.flush();
+    const bool all = with_reserve([&] { return ring_.flush(); });
     return nudge(!all || ring_.exporter_waits());
   }
-  if (packet.type == PacketType::retired) return mappings_.retire(packet.block, garbage);
+  if (packet.type == PacketType::retired) return with_reserve([&] { mappings_.retire(packet.block, garbage); });
   if (!awaited_ || awaited_->lease != packet.lease) return;  // whoever asked has given up
   awaited_->packet = std::move(packet);
   if (!fds.empty()) awaited_->fd = std::move(fds.front());
@@ -253,7 +254,7 @@ void ExporterConnection::lost(const std::string& how) noexcept {
   const std::lock_guard lock(mutex_);
   alive_.store(false, std::memory_order_release);
   ring_.drop_deferred();
-  mappings_.orphan(garbage);
+  with_reserve([&] { mappings_.orphan(garbage); });
   if (!awaited_ || awaited_->done.load() != 0) return;
   awaited_->fault = how;
   awaited_->done.store(1, std::memory_order_release);

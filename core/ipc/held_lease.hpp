@@ -7,10 +7,12 @@
 namespace symm::ipc {
 class HeldLease : public std::enable_shared_from_this<HeldLease> {
  public:
+  HeldLease(const Token& token, Exporter& exporter) : token_(token), exporter_(exporter) {}
   // Of memory of another process; of this one without a connection.
-  HeldLease(
-      const Token& token, Exporter& exporter, LeasedMapping leased, std::shared_ptr<ExporterConnection> connection = nullptr)
-      : token_(token), exporter_(exporter), leased_(std::move(leased)), connection_(std::move(connection)) {}
+  void hold(LeasedMapping leased, std::shared_ptr<ExporterConnection> connection = nullptr) noexcept {
+    leased_ = std::move(leased);
+    connection_ = std::move(connection);
+  }
   ~HeldLease();
   HeldLease(const HeldLease&) = delete;
   HeldLease& operator=(const HeldLease&) = delete;
@@ -29,12 +31,12 @@ class HeldLease : public std::enable_shared_from_this<HeldLease> {
   void release_after(void* stream) noexcept;
  private:
   BackendKind kind() const noexcept { return static_cast<BackendKind>(token_.backend); }
-  bool is_of_nothing() const noexcept { return token_.bytes == 0; }  // no lease, and no block in the mapping
+  bool is_of_nothing() const noexcept { return leased_.lease == 0; }  // nor a block in the mapping
 
   const Token token_;
   Exporter& exporter_;
   LeasedMapping leased_;
-  const std::shared_ptr<ExporterConnection> connection_;
+  std::shared_ptr<ExporterConnection> connection_;
   Position over_;
   std::atomic<bool> has_uses_{false};          // that were recorded
   std::atomic<bool> has_unknown_uses_{false};  // what replays of a graph do nobody sees

@@ -49,13 +49,18 @@ std::shared_ptr<HeldLease> Importer::import(const Token& token, const ImportOpti
   require_same_machine(token);
   const Provider& memory = ipc_provider(static_cast<BackendKind>(token.backend));
   const int device = memory.device_for(token.gpu, options.device);
+  auto held = std::make_shared<HeldLease>(token, exporter_);  // before there is a lease that could be forgotten
   if (token.bytes == 0) {
     LeasedMapping nothing{std::make_shared<Mapping>()};
     nothing.mapping->device = device;
-    return std::make_shared<HeldLease>(token, exporter_, std::move(nothing));
+    held->hold(std::move(nothing));
+    return held;
   }
   memory.check_stream(stream, device);
-  if (exporter_.made(token)) return std::make_shared<HeldLease>(token, exporter_, exporter_.claim(token, stream));
+  if (exporter_.made(token)) {
+    held->hold(exporter_.claim(token, stream));
+    return held;
+  }
   const std::shared_ptr<Peer> peer = peer_of(token.exporter);
   std::shared_ptr<ExporterConnection> connection;
   {
@@ -78,7 +83,7 @@ std::shared_ptr<HeldLease> Importer::import(const Token& token, const ImportOpti
     };
     if (!retry_until(ask, deadline)) throw Error(crowded());
   }
-  auto held = std::make_shared<HeldLease>(token, exporter_, std::move(leased), connection);
+  held->hold(std::move(leased), connection);
   connection->wait_for_exporter(token, memory, stream, device);
   return held;
 }

@@ -1,5 +1,6 @@
 #include "core/ipc/importer_connection.hpp"
 #include "core/backends.hpp"
+#include "core/base/reserve.hpp"
 #include "core/ipc/exporter.hpp"
 
 namespace symm::ipc {
@@ -29,7 +30,7 @@ std::string ImporterConnection::name() const {
 }
 
 fdpass::Sent ImporterConnection::send(const Packet& packet, std::span<const int> fds) {
-  return connection_.send_now(encode(packet), fds);
+  return connection_.send_now(with_reserve([&] { return encode(packet); }), fds);
 }
 
 // ---- what it sends
@@ -48,7 +49,7 @@ void ImporterConnection::on_end(End end, const std::string& why) {
 
 const char* ImporterConnection::on_packet(std::span<const std::byte> bytes, fdpass::Received& received) {
   Packet packet;
-  if (const char* fault = decode(bytes, packet)) return fault;
+  if (const char* fault = with_reserve([&] { return decode(bytes, packet); })) return fault;
   if (received.fds_arrived != packet.descriptors) return "descriptors that nobody asked for";
   if (packet.type == PacketType::life) {
     if (!life_ && !received.fds.empty()) life_ = map_life_word(received.fds[0], packet.block);
@@ -82,14 +83,14 @@ void ImporterConnection::serve(const Packet& request) {
       reply.extent.fabric = handle.extent.fabric;
     }
     reply.descriptors = fd >= 0 ? 1 : 0;
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     ++statistics_.total.refused;
-    reply = refusal_of(request.lease);
+    reply = with_reserve([&] { return refusal_of(request.lease); });
   }
   // Before it is told, so that nobody can see the grant without the lease.
   if (reply.type == PacketType::grant) {
-    leases_.grant(exports_, request.lease, {token.block, token.offset, token.bytes}, token.number);
-    if (fd >= 0) mapped_.insert(token.block);
+    if (fd >= 0) with_reserve([&] { mapped_.insert(token.block); });
+    with_reserve([&] { leases_.grant(exports_, request.lease, {token.block, token.offset, token.bytes}, token.number); });
     ++statistics_.total.grants;
   }
   fdpass::Sent sent = send(reply, {&fd, reply.descriptors});
@@ -137,7 +138,8 @@ void ImporterConnection::apply(const LeaseRing::Event& event) {
 
 void ImporterConnection::drain() {
   if (!is_trusted_) return;
-  if (ring_.drain([this](const LeaseRing::Event& event) { apply(event); }) && connection_.open() && ring_.is_crowded())
+  if (ring_.drain([this](const LeaseRing::Event& event) { with_reserve([&] { apply(event); }); }) && connection_.open() &&
+      ring_.is_crowded())
     connection_.post(encode({.type = PacketType::nudge}));  // a queue without room for it holds an earlier one
   if (leases_.on_streams()) statistics_.done.leases_ended += leases_.drain(exports_, ring_.words());
 }
@@ -145,7 +147,7 @@ void ImporterConnection::drain() {
 // ---- what it is told
 
 void ImporterConnection::retire(uint64_t block) {
-  if (mapped_.erase(block) != 0) untold_.push_back(block);
+  if (mapped_.erase(block) != 0) with_reserve([&] { untold_.push_back(block); });
 }
 
 void ImporterConnection::tell_retired() noexcept {

@@ -1,4 +1,5 @@
 #include "core/ipc/importer_connections.hpp"
+#include "core/base/reserve.hpp"
 
 namespace symm::ipc {
 namespace {
@@ -14,13 +15,15 @@ void ImporterConnections::admit(PeerFd socket, int board) {
     LeaseRingReader ring;
     importer = std::make_shared<ImporterConnection>(
         exporter_, exports_, statistics_, ++last_serial_, std::move(socket), std::move(process), std::move(ring));
+    BySerial one;  // before it is welcome, after which it cannot be refused
+    one.emplace(last_serial_, importer);
+    silent_.push_back(last_serial_);
     importer->start(importer, board);
     importer->want_to_hear(want_to_hear_);
-    all_.emplace(last_serial_, importer);
-    silent_.push_back(last_serial_);
+    all_.merge(one);
     if (silent_.size() > kMostSilent) drop_a_silent_one(kMostSilent);
-  } catch (const Error&) {
-    fdpass::send(raw, encode(refusal_of(1)), {});
+  } catch (const std::exception&) {
+    fdpass::send(raw, with_reserve([] { return encode(refusal_of(1)); }), {});
     ++statistics_.total.rejected_connections;
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <list>
 #include "core/ipc/importer_connection.hpp"
 
 namespace symm::ipc {
@@ -32,7 +33,7 @@ class ImporterConnections {
   Exports& exports_;
   ExporterStatistics& statistics_;
   BySerial all_;
-  std::deque<uint64_t> silent_;  // who had said nothing when it was looked at
+  std::list<uint64_t> silent_;  // who had said nothing when it was looked at
   uint64_t last_serial_ = 0;
   bool want_to_hear_ = false;
 };

@@ -44,8 +44,8 @@ bool LeaseRingReader::drain(const std::function<void(const LeaseRing::Event&)>& 
   while (taken_ != written) {
     LeaseRing::Event event;  // a copy, which it cannot change while we look
     std::memcpy(&event, &ring().ring[taken_ % LeaseRing::kEvents], sizeof event);
-    ++taken_;
     take(event);
+    ++taken_;
   }
   ring().taken.store(taken_, std::memory_order_seq_cst);
   return true;
