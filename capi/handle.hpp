@@ -8,6 +8,7 @@
 #include <memory>
 #include "capi/guard.hpp"
 #include "core/base/per_process.hpp"
+#include "core/base/reserve.hpp"
 
 namespace symm::capi {
 template <class Object> struct Slot {
@@ -28,11 +29,13 @@ template <class Object> class Arena {
   class Room {
    public:
     explicit Room(Arena& arena) : arena_(arena) {
-      std::map<const Object*, Entry*> alone;
-      alone.emplace(nullptr, nullptr);
-      known_ = alone.extract(alone.begin());
+      known_ = with_reserve([] {
+        std::map<const Object*, Entry*> alone;
+        alone.emplace(nullptr, nullptr);
+        return alone.extract(alone.begin());
+      });
       const std::lock_guard lock(arena.mutex_);
-      known_.mapped() = arena.unused();
+      known_.mapped() = with_reserve([&] { return arena.unused(); });
     }
     Room(const Room&) = delete;
     Room& operator=(const Room&) = delete;

@@ -347,7 +347,8 @@ bool poll_until(std::span<pollfd> fds, Deadline deadline) {
   for (;;) {
     const int ready = poll(fds.data(), static_cast<nfds_t>(fds.size()), deadline.remaining_ms());
     if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR && errno != EAGAIN) throw system_error(errno, "poll");
+    if (ready < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM) throw system_error(errno, "poll");
+    if (ready < 0 && errno == ENOMEM) nap(std::min(deadline.remaining_ns(), kMillisecond));
     if (deadline.expired()) return false;
   }
 }

@@ -65,9 +65,9 @@ class LazyDeadline {
 // Of several failures the one that was noticed first counts, of two at one moment that of the lower rank. Why all ranks that live
 // come to report the same, whatever they hear in which order, and whether or not their clocks agree:
 //   1. A rank adopts only what comes before its cause in that order, so what it reports falls, and comes to rest.
-//   2. Who decides on a failure tells all others. Who sees a death tells nobody, for all see it, until it hears of another
-//   failure
-//      too; then it tells all others its cause, unless it has that from a rank, which told all.
+//   2. Who decides on a failure tells all others, as does who alone sees that it can hear a peer no more. Who sees a death tells
+//      nobody, for all see it, until it hears of another failure too; then it tells all others its cause, unless it has that
+//      from a rank, which told all.
 //   3. Should that rank die, it may not have told all: then who has its cause from it tells them.
 //   4. Let A and B live, have come to rest with X before Y, and X be another failure than Y. Nobody who lives told X to all, for
 //      B would have adopted it; so A saw X itself, a death, and heard of nothing else since (2, 3). But B saw that death, too,

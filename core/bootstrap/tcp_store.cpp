@@ -4,6 +4,7 @@
 #include <set>
 #include "core/base/environment.hpp"
 #include "core/base/failure_codec.hpp"
+#include "core/base/reserve.hpp"
 #include "core/socket/secure_connection.hpp"
 
 namespace symm {
@@ -22,16 +23,20 @@ enum class What : uint8_t {
 };
 
 Bytes frame(What what, const Writer& body = {}) {
-  Writer out;
-  out.number(static_cast<uint8_t>(what));
-  out.bytes(body.bytes_);
-  return std::move(out.bytes_);
+  return with_reserve([&] {
+    Writer out;
+    out.number(static_cast<uint8_t>(what));
+    out.bytes(body.bytes_);
+    return std::move(out.bytes_);
+  });
 }
 
 Bytes frame(const Failure& failure) {
-  Writer body;
-  encode(body, failure);
-  return frame(What::failed, body);
+  return with_reserve([&] {
+    Writer body;
+    encode(body, failure);
+    return frame(What::failed, body);
+  });
 }
 
 // The key of a value, whose rest is the value. Null if it is none.
@@ -120,11 +125,11 @@ std::shared_ptr<Guest> Hub::admit(const std::shared_ptr<SecureConnection>& conne
   if (guest->rank >= guest->size || guest->size > kMostRanks || !is_clean(guest->host)) return nullptr;
   guest->hub = weak_from_this();
   guest->connection = connection;
-  guests.push_back(guest);
   auto& here = open[guest->creation];
   if (!here)
     here = std::make_shared<Meeting>(Meeting{std::vector<Guest*>(guest->size), std::vector<bool>(guest->size), {}, {}, false});
   const auto meeting = guest->meeting = here;
+  guests.push_back(guest);  // the last that may fail for want of memory
   const int rank = static_cast<int>(guest->rank);
   if (guest->size != meeting->guests.size()) {
     guest->refuse({Status::mismatch, rank, guest->pid,
@@ -209,6 +214,9 @@ std::shared_ptr<Hub> hub_at(const TcpPlace& place, const std::string& descriptio
 
 struct Heard final : SecureConnection::Receiver {
   const char* on_frame(std::span<const std::byte> bytes) override {
+    return with_reserve([&] { return take(bytes); });
+  }
+  const char* take(std::span<const std::byte> bytes) {
     Reader in(bytes);
     What what{};
     in.numbers(what);
@@ -227,7 +235,7 @@ struct Heard final : SecureConnection::Receiver {
   }
   void on_end(const std::string& how) override {
     const std::lock_guard lock(mutex);
-    end = how;
+    with_reserve([&] { end = how; });
     changed();
   }
   const char* changed() {
@@ -272,7 +280,12 @@ class TcpStore final : public Store {
     }
   }
   ~TcpStore() override {
-    if (std::uncaught_exceptions() <= exceptions_) connection_->post(frame(What::bye));
+    if (std::uncaught_exceptions() > exceptions_) return;
+    try {
+      connection_->post(frame(What::bye));
+    } catch (const std::bad_alloc&) {
+      return;  // that it is gone is what they hear
+    }
   }
 
   void set(const std::string& key, const Bytes& value, Deadline deadline) override {
@@ -300,7 +313,13 @@ class TcpStore final : public Store {
   }
   void tell(const Failure& why) const noexcept override {
     try {
-      connection_->post(frame(why));
+      with_reserve([&] {
+        Failure own = why;
+        own.message = format("rank %d of %s (pid %d): ", rank_, description_.c_str(), getpid()) + why.message;
+        own.rank = rank_;
+        own.pid = getpid();
+        connection_->post(frame(why.rank < 0 ? own : why));
+      });
     } catch (const std::bad_alloc&) {
       return;  // that this rank gave up is what they hear
     }

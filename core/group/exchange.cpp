@@ -1,5 +1,6 @@
 #include "core/group/exchange.hpp"
 #include <chrono>
+#include "core/base/reserve.hpp"
 
 namespace symm {
 namespace {
@@ -83,15 +84,17 @@ Message receive_vote(Group& group, int peer, const Topic& topic, Deadline deadli
 std::vector<Vote> commit_vote(Group& group, const Topic& topic, const Vote& mine, Deadline deadline) {
   const Bytes body = encode(mine);
   const uint64_t began_ns = now_ns();
-  for (int peer = 0; peer < group.size(); ++peer)
-    if (peer != group.rank()) group.send(peer, topic, body, {}, deadline);
   std::vector<Vote> votes(static_cast<size_t>(group.size()));
   votes[static_cast<size_t>(group.rank())] = mine;
   std::vector<int> missing;
+  // From here on a rank that has no memory would be the only one that fails.
+  for (int peer = 0; peer < group.size(); ++peer)
+    if (peer != group.rank()) with_reserve([&] { group.send(peer, topic, body, {}, deadline); });
   for (int peer = 0; peer < group.size(); ++peer) {
     if (peer == group.rank()) continue;
     try {
-      votes[static_cast<size_t>(peer)] = decode(peer, receive_vote(group, peer, topic, deadline).body);
+      const Message theirs = receive_vote(group, peer, topic, deadline);
+      votes[static_cast<size_t>(peer)] = with_reserve([&] { return decode(peer, theirs.body); });
     } catch (const Error& error) {
       if (error.status() != Status::timeout) throw;
       missing.push_back(peer);  // go on: those that did vote shall not be called missing

@@ -7,6 +7,7 @@
 #include "core/base/hash.hpp"
 #include "core/base/log.hpp"
 #include "core/base/process.hpp"
+#include "core/base/reserve.hpp"
 #include "core/group/agreement.hpp"
 #include "core/group/exchange.hpp"
 #include "core/group/memory.hpp"
@@ -78,13 +79,14 @@ std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
   const BootstrapResult result =
       symm::bootstrap({config.bootstrap, config.callbacks, config.rank, config.size, config.name}, deadline);
   std::shared_ptr<Mesh> mesh;
+  std::vector<int> members;
   try {
+    members.resize(static_cast<size_t>(result.size));
     mesh = Mesh::connect(*result.store, result.rank, result.size, config.name, deadline);
   } catch (...) {
     result.store->tell(current_failure());
     throw;
   }
-  std::vector<int> members(static_cast<size_t>(result.size));
   for (int rank = 0; rank < result.size; ++rank) members[static_cast<size_t>(rank)] = rank;
   const uint64_t id = mesh->nonce();
   return form(mesh, std::move(members), id, config, nullptr, result.description, deadline);
@@ -213,7 +215,7 @@ void Group::connect_transport(Deadline deadline) {
 // While a part is formed, a rank that has heard what ended the whole may never come to it.
 void Group::end_with(const Group& whole) noexcept {
   try {
-    Failure failure = whole.revocation_->failure();
+    Failure failure = with_reserve([&] { return whole.revocation_->failure(); });
     if (failure.status == Status::ok) return;
     failure.rank = rank_of(whole, failure.rank);
     revocation_->revoke(blamed(std::move(failure)));
@@ -484,7 +486,7 @@ Failure Group::blamed(Failure failure) const {
   if (failure.rank >= 0) return failure;
   failure.rank = rank_;
   failure.pid = identity(rank_).pid;
-  failure.message = format("rank %d: %s", rank_, failure.message.c_str());
+  failure.message = with_reserve([&] { return format("rank %d: %s", rank_, failure.message.c_str()); });
   return failure;
 }
 

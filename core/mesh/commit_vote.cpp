@@ -26,6 +26,9 @@ Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, uint64_t g
   std::optional<Failure> vote;
   const auto voted_or_gone = [&](Known& known) {
     vote = known.votes[static_cast<size_t>(rank)];
+    // Who could not vote tells the group that it failed.
+    const auto said = known.gone(rank) ? std::nullopt : known.groups.failure(rank, group);
+    if (!vote && said && said->rank == rank) vote = said;
     // Who had all votes is in the group already, and has waited for this rank there.
     bool is_over = false;
     for (int peer = 0; peer < static_cast<int>(known.votes.size()); ++peer) {
@@ -64,8 +67,9 @@ Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, uint64_t g
 Failure commit_vote(
     PeerEvents& events, WireupRecords& records, int rank, int size, uint64_t group, const Failure& mine, Deadline deadline) {
   const bool well = mine.status == Status::ok;
+  const auto links = [&] { return with_reserve([&] { return events.look([](Known& known) { return known.links; }); }); };
   if (!well) records.publish_failure(mine);
-  for (const auto& link : events.look([](Known& known) { return known.links; }))
+  for (const auto& link : links())
     if (link) link->post(wire::Type::commit_vote, 0, &mine);
   SYMM_POINT("wireup.voted");
   Failure worst = mine;
@@ -86,7 +90,7 @@ Failure commit_vote(
   records.publish_failure(worst);
   Failure told = worst;
   told.when_ns = 1;  // before anything that may have happened in the group
-  for (const auto& link : events.look([](Known& known) { return known.links; }))
+  for (const auto& link : links())
     if (link) link->post(wire::Type::failure, group, &told);
   if (worst.status != Status::peer_failed) return worst;
   // One that turned this rank away for want of descriptors learns by that that it cannot do without, and says so.

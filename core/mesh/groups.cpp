@@ -29,18 +29,11 @@ Notices Groups::attach(uint64_t group, std::vector<int> members, std::shared_ptr
     const int as_rank = static_cast<int>(i);
     const int64_t pid = peers_.identity(member).pid;
     bool left = peers_.left(member);
-    for (auto news = early(member).begin(); news != early(member).end();) {
-      if (news->group != group) {
-        ++news;
-        continue;
-      }
-      if (news->failure) {
-        notices.push_back(
-            {group, member, attached.revocation, of_member(std::move(*news->failure), as_rank, member), as_rank, pid});
-      } else {
-        left = true;
-      }
-      news = early(member).erase(news);
+    for (const Early& news : early(member)) {
+      if (news.group != group) continue;
+      if (news.failure)
+        notices.push_back({group, member, attached.revocation, of_member(*news.failure, as_rank, member), as_rank, pid});
+      else left = true;
     }
     if (left) {
       attached.left[i] = true;
@@ -50,13 +43,15 @@ Notices Groups::attach(uint64_t group, std::vector<int> members, std::shared_ptr
     }
   }
   if (!groups_.emplace(group, std::move(attached)).second) throw Error(Status::internal, "group attached twice");
+  for (auto& news : early_) std::erase_if(news, [=](const Early& one) { return one.group == group; });
   return notices;
 }
 
 std::vector<int> Groups::detach(uint64_t group) {
   std::vector<int> members = others(group);
-  if (groups_.erase(group) == 0) return {};
+  if (groups_.count(group) == 0) return {};
   detached_.push_back(group);
+  groups_.erase(group);
   if (detached_.size() > kMaxDetached) detached_.pop_front();
   return members;
 }
@@ -144,8 +139,9 @@ Notices Groups::leave(int peer, uint64_t group) {
   }
   const int index = found->second.index_if_in(peer);
   if (index < 0) return {};
+  Notices notices{{group, peer, found->second.revocation, std::nullopt, index, peers_.identity(peer).pid}};
   found->second.left[static_cast<size_t>(index)] = true;
-  return {{group, peer, found->second.revocation, std::nullopt, index, peers_.identity(peer).pid}};
+  return notices;
 }
 
 Notices Groups::revoke(int peer, uint64_t group, Failure failure) {
@@ -162,17 +158,29 @@ Notices Groups::revoke(int peer, uint64_t group, Failure failure) {
 
 Notices Groups::leave_all(int peer) {
   Notices notices;
-  for (const uint64_t group : attached())
-    for (Notice& notice : leave(peer, group)) notices.push_back(std::move(notice));
+  notices.reserve(groups_.size());
+  for (auto& [id, group] : groups_) {
+    const int index = group.index_if_in(peer);
+    if (index < 0) continue;
+    group.left[static_cast<size_t>(index)] = true;
+    notices.push_back({id, peer, group.revocation, std::nullopt, index, peers_.identity(peer).pid});
+  }
   return notices;
 }
 
-Notices Groups::fail_all(int peer) {
+Notices Groups::fail_all(int peer, bool alone, const Failure* here) {
   Notices notices;
   for (const auto& [id, group] : groups_) {
     const int index = group.index_if_in(peer);
     if (index < 0) continue;
-    notices.push_back({id, peer, group.revocation, peers_.failure(peer, index), index, peers_.identity(peer).pid, true});
+    Failure failure = peers_.failure(peer, index);
+    if (here != nullptr) {
+      const int own = group.index_of(rank_);
+      const int64_t pid = peers_.identity(rank_).pid;
+      failure = {here->status, own, pid, peers_.name(rank_, own) + ": " + failure.message, here->os_error};
+    }
+    const int from = alone ? -1 : peer;
+    notices.push_back({id, from, group.revocation, std::move(failure), index, peers_.identity(peer).pid, !alone});
   }
   return notices;
 }

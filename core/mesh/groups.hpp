@@ -9,12 +9,13 @@
 namespace symm {
 struct Notice {
   uint64_t group;
-  int peer;  // whom it is from or of
+  int peer;  // whom it is from or of; -1: this rank's own
   std::shared_ptr<Revocation> revocation;
   std::optional<Failure> failure;  // else `rank` departed
   int rank;                        // in the group
   int64_t pid;
   bool seen = false;  // the failure is that peer's death
+  bool told = false;
 };
 using Notices = std::vector<Notice>;
 
@@ -37,7 +38,8 @@ class Groups {
   Notices leave(int peer, uint64_t group);
   Notices revoke(int peer, uint64_t group, Failure failure);
   Notices leave_all(int peer);
-  Notices fail_all(int peer);  // after Peers::fail()
+  // After Peers::fail(). `alone`: nobody else sees it, for which what happened `here` may be to blame.
+  Notices fail_all(int peer, bool alone, const Failure* here);
  private:
   struct Attached {
     std::vector<int> members;

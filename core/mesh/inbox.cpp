@@ -1,12 +1,13 @@
 #include "core/mesh/inbox.hpp"
 
 namespace symm {
-bool Inbox::put(int source, const Topic& topic, Arrival arrival) {
+bool Inbox::put(int source, const Topic& topic, Arrival&& arrival) {
   Unread& unread = unread_[static_cast<size_t>(source)];
   if (unread.messages + 1 > kMaxMessages || unread.fds + arrival.message.fds.size() > kMaxFds) return false;
-  ++unread.messages;
-  unread.fds += arrival.message.fds.size();
+  const size_t fds = arrival.message.fds.size();
   messages_[{topic.group, source, topic.kind, topic.tag, topic.sequence}].push_back(std::move(arrival));
+  ++unread.messages;
+  unread.fds += fds;
   return true;
 }
 

@@ -19,8 +19,8 @@ class Inbox {
 
   explicit Inbox(int sources) : unread_(static_cast<size_t>(sources)) {}
 
-  // False if the source has too much unread already; then nothing is kept.
-  bool put(int source, const Topic& topic, Arrival arrival);
+  // False if the source has too much unread already; then nothing is kept, nor is anything when it throws.
+  bool put(int source, const Topic& topic, Arrival&& arrival);
   // The oldest on that topic, if any.
   std::optional<Arrival> take(int source, const Topic& topic);
   // One that came from the source with another tag, is of an even sequence, and was not asked for yet, where none came on

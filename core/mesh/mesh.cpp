@@ -16,9 +16,8 @@ Mesh::Mesh(int rank, int size)
 Mesh::~Mesh() {
   if (in_child()) return;
   say_bye();
-  for (const auto& link :
-      events_->look([](Known& known) { return std::exchange(known.links, decltype(known.links)(known.links.size())); }))
-    if (link) link->stop();
+  for (size_t peer = 0; peer < static_cast<size_t>(size_); ++peer)
+    if (const auto link = events_->look([=](Known& known) { return std::exchange(known.links[peer], nullptr); })) link->stop();
   if (cookie_ != 0) MeshProcess::current().leave(cookie_);
   // What ranks that were killed held when the others met there, they may have held still.
   if (!met_in_.empty()) sweep(met_in_);
@@ -132,6 +131,9 @@ std::shared_ptr<PeerLink> Mesh::link_if_in(int peer, uint64_t group) const {
 }
 
 Message Mesh::checked(int peer, const Topic& topic, Arrival arrival, size_t body_size, size_t fd_count) {
+  Message& message = arrival.message;
+  const bool fits = message.body.size() == body_size && message.fds.size() == fd_count;
+  if (fits && !arrival.fds_lost) return std::move(message);
   const int64_t pid = this->peer(peer).pid;
   const int as_rank = events_->look([&](Known& known) { return known.groups.rank_in(topic.group, peer); });
   const std::string name = name_of_peer(as_rank, pid, this->peer(peer).host);
@@ -139,29 +141,26 @@ Message Mesh::checked(int peer, const Topic& topic, Arrival arrival, size_t body
     throw Error({Status::system, -1, 0,
         format("recvmsg: descriptors from %s were lost: this process may open no more (EMFILE)", name.c_str()), EMFILE, 0});
   }
-  Message& message = arrival.message;
-  if (message.body.size() != body_size || message.fds.size() != fd_count) {
-    const std::string how = format("broke the protocol: %zu bytes and %zu descriptors came where %zu and %zu belong",
-        message.body.size(), message.fds.size(), body_size, fd_count);
-    events_->on_gone(peer, how);
-    throw Error({Status::peer_failed, as_rank, pid, name + " " + how});
-  }
-  return std::move(message);
+  const std::string how = format("broke the protocol: %zu bytes and %zu descriptors came where %zu and %zu belong",
+      message.body.size(), message.fds.size(), body_size, fd_count);
+  events_->on_lost(peer, how);
+  throw Error({Status::peer_failed, as_rank, pid, name + " " + how});
 }
 
-void Mesh::attach(uint64_t group, std::vector<int> members, std::shared_ptr<Revocation> revocation) {
+void Mesh::attach(uint64_t group, const std::vector<int>& members, const std::shared_ptr<Revocation>& revocation) {
   require_process();
-  events_->change([&](Known& known) { return known.groups.attach(group, std::move(members), std::move(revocation)); });
+  events_->change([&](Known& known) { return known.groups.attach(group, members, revocation); });
 }
 
 void Mesh::detach(uint64_t group) noexcept {
   if (in_child()) return;
   pass_on_failure(group);
   try {
-    const std::vector<int> others = events_->look([&](Known& known) {
-      if (!known.groups.revocation(group)) return std::vector<int>{};
-      known.inbox.drop_group(group);
-      return known.groups.detach(group);
+    const auto others = with_reserve([&] {
+      return events_->look([&](Known& known) {
+        known.inbox.drop_group(group);
+        return known.groups.detach(group);
+      });
     });
     for (const int member : others) post(member, wire::Type::leave, group, nullptr);
   } catch (const std::bad_alloc&) {
@@ -172,7 +171,8 @@ void Mesh::detach(uint64_t group) noexcept {
 void Mesh::broadcast_failure(uint64_t group, const Failure& failure) noexcept {
   if (in_child()) return;
   try {
-    for (const int member : events_->look([&](Known& known) { return known.groups.concerned(group); }))
+    const auto concerned = [&](Known& known) { return known.groups.concerned(group); };
+    for (const int member : with_reserve([&] { return events_->look(concerned); }))
       post(member, wire::Type::failure, group, &failure);
   } catch (const std::bad_alloc&) {
     return;  // their deadlines remain
@@ -184,7 +184,7 @@ void Mesh::broadcast_failure(uint64_t group, const Failure& failure) noexcept {
 void Mesh::pass_on_failure(uint64_t group) noexcept {
   const std::shared_ptr<Revocation> revocation = events_->look([&](Known& known) { return known.groups.revocation(group); });
   try {
-    if (revocation && revocation->revoked()) broadcast_failure(group, revocation->failure());
+    if (revocation && revocation->revoked()) broadcast_failure(group, with_reserve([&] { return revocation->failure(); }));
   } catch (const std::bad_alloc&) { return; }
 }
 
@@ -196,7 +196,8 @@ void Mesh::post(int peer, wire::Type type, uint64_t group, const Failure* failur
 void Mesh::say_bye() noexcept {
   if (said_bye_.exchange(true)) return;
   try {
-    for (const uint64_t group : events_->look([](Known& known) { return known.groups.attached(); })) pass_on_failure(group);
+    const auto attached = [](Known& known) { return known.groups.attached(); };
+    for (const uint64_t group : with_reserve([&] { return events_->look(attached); })) pass_on_failure(group);
   } catch (const std::bad_alloc&) {
     // Without the reasons, then.
   }

@@ -94,7 +94,7 @@ class Mesh {
 
   // Let `group`, whose ranks are `members` (mesh ranks, in group order), hear of deaths, departures and aborts: from now on the
   // mesh calls revocation->revoke()/depart() with *group* ranks. Events that came before are replayed.
-  void attach(uint64_t group, std::vector<int> members, std::shared_ptr<Revocation> revocation);
+  void attach(uint64_t group, const std::vector<int>& members, const std::shared_ptr<Revocation>& revocation);
   // Tell the other members that this rank left `group`, drop its unread messages, forget its revocation. Never waits.
   void detach(uint64_t group) noexcept;
   // Tell the other members why the group is revoked; their revocation takes over status, rank, pid and message. Never waits. All

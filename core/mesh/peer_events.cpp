@@ -3,17 +3,26 @@
 
 namespace symm {
 void PeerEvents::tell(Notices notices) {
-  std::vector<const Notice*> disputed;
   for (Notice& notice : notices) {
-    if (!notice.failure) notice.revocation->depart(notice.rank, notice.pid);
-    else if (notice.revocation->revoke(std::move(*notice.failure), notice.peer, notice.seen).tell) disputed.push_back(&notice);
+    const bool own = notice.peer < 0;
+    if (!notice.failure) {
+      notice.revocation->depart(notice.rank, notice.pid);
+      notice.told = true;
+    } else {
+      const auto effect = notice.revocation->revoke(std::move(*notice.failure), notice.peer, notice.seen);
+      notice.told = !effect.tell && !(own && effect.counts);
+    }
   }
   changes_.fetch_add(1);
   wake_all(changes_);
-  for (const Notice* notice : disputed) {
-    const Failure cause = notice->revocation->failure();
-    for (const auto& link : look([&](Known& known) { return known.links_of(known.groups.others(notice->group)); }))
-      link->post(wire::Type::failure, notice->group, &cause);
+  for (const Notice& notice : notices) {
+    if (notice.told) continue;
+    with_reserve([&] {
+      const Failure cause = notice.revocation->failure();
+      for (const int member : look([&](Known& known) { return known.groups.others(notice.group); }))
+        if (const auto link = look([&](Known& known) { return known.links[static_cast<size_t>(member)]; }))
+          link->post(wire::Type::failure, notice.group, &cause);
+    });
   }
 }
 
@@ -23,25 +32,32 @@ void PeerEvents::on_message(int peer, const Topic& topic, Arrival arrival) {
     if (!known.peers.failed(peer) && !known.groups.detached(topic.group)) kept = known.inbox.put(peer, topic, std::move(arrival));
     return {};
   });
-  if (!kept) on_gone(peer, "broke the protocol: it sent more than anybody reads");
+  if (!kept) on_lost(peer, "broke the protocol: it sent more than anybody reads");
 }
 
 void PeerEvents::on_post(int peer, wire::Type type, uint64_t group, Failure failure) {
+  bool first = false;
   change([&](Known& known) -> Notices {
     auto& vote = known.votes[static_cast<size_t>(peer)];
     switch (type) {
       case wire::Type::leave: return known.groups.leave(peer, group);
-      case wire::Type::bye: return known.peers.leave(peer) ? known.groups.leave_all(peer) : Notices{};
-      case wire::Type::failure: return known.groups.revoke(peer, group, std::move(failure));
+      case wire::Type::bye: return (first = first || known.peers.leave(peer)) ? known.groups.leave_all(peer) : Notices{};
+      case wire::Type::failure: return known.groups.revoke(peer, group, failure);
       default: break;
     }
-    if (!vote) vote = std::move(failure);
+    if (!vote) vote = failure;
     return {};
   });
 }
 
-void PeerEvents::on_gone(int peer, const std::string& how) {
-  change([&](Known& known) { return known.peers.fail(peer, how) ? known.groups.fail_all(peer) : Notices{}; });
+void PeerEvents::on_gone(int peer, const std::string& how) { lose(peer, how, false, nullptr); }
+void PeerEvents::on_lost(int peer, const std::string& how, const Failure* here) { lose(peer, how, true, here); }
+
+void PeerEvents::lose(int peer, const std::string& how, bool alone, const Failure* here) {
+  bool first = false;
+  change([&](Known& known) {
+    return (first = first || known.peers.fail(peer, how)) ? known.groups.fail_all(peer, alone, here) : Notices{};
+  });
 }
 
 void PeerEvents::on_death(int peer, const std::string& manner) {

@@ -3,6 +3,7 @@
 // called.
 #pragma once
 
+#include "core/base/reserve.hpp"
 #include "core/mesh/groups.hpp"
 #include "core/mesh/inbox.hpp"
 #include "core/mesh/peer_link.hpp"
@@ -15,12 +16,6 @@ class PeerEvents {
         : peers(size), groups(rank, size, peers), inbox(size), votes(static_cast<size_t>(size)),
           links(static_cast<size_t>(size)) {}
     bool joined(int peer) const { return links[static_cast<size_t>(peer)] != nullptr; }
-    std::vector<std::shared_ptr<PeerLink>> links_of(const std::vector<int>& some) const {
-      std::vector<std::shared_ptr<PeerLink>> found;
-      for (const int peer : some)
-        if (joined(peer) && !gone(peer)) found.push_back(links[static_cast<size_t>(peer)]);
-      return found;
-    }
     bool gone(int peer) const { return peers.left(peer) || peers.failed(peer); }
     Peers peers;
     Groups groups;
@@ -34,6 +29,8 @@ class PeerEvents {
   void on_message(int peer, const Topic& topic, Arrival arrival);
   void on_post(int peer, wire::Type type, uint64_t group, Failure failure);  // as PeerLink::post()
   void on_gone(int peer, const std::string& how);                            // unless it said bye, it failed
+  // This rank alone sees that, and tells: the peer is to blame, or what happened here, so that it cannot be heard.
+  void on_lost(int peer, const std::string& how, const Failure* here = nullptr);
   void on_death(int peer, const std::string& manner);
 
   // look(Known&) with the lock held.
@@ -41,8 +38,11 @@ class PeerEvents {
     const std::lock_guard lock(mutex_);
     return look(known_);
   }
-  // change(Known&) with the lock held, which returns what revocations are to be told; then whoever waits looks again.
-  template <class Change> void change(Change change) { tell(look(change)); }
+  // change(Known&) with the lock held, which returns what revocations are to be told; then whoever waits looks again. It may be
+  // called a second time, if it throws.
+  template <class Change> void change(Change change) {
+    tell(with_reserve([&] { return look(std::ref(change)); }));
+  }
   // Until look(Known&) is true; false when the deadline passes first. Throws the failure of `revocation` (may be null).
   template <class Look> bool await(const Revocation* revocation, Deadline deadline, Look until) {
     for (;;) {
@@ -57,6 +57,7 @@ class PeerEvents {
   // Written while the mesh is made, and not any more.
   const PeerIdentity& identity(int peer) const { return known_.peers.identity(peer); }
  private:
+  void lose(int peer, const std::string& how, bool alone, const Failure* here);
   void tell(Notices notices);
 
   Word changes_{0};  // grows with every event; receivers sleep on it

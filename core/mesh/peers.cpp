@@ -18,8 +18,9 @@ bool Peers::go(int peer, State state) {
 }
 
 bool Peers::fail(int peer, const std::string& how) {
+  std::string copy = how;
   if (!go(peer, State::failed)) return false;
-  at(peer).how = how;
+  at(peer).how = std::move(copy);
   return true;
 }
 

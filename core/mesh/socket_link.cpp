@@ -21,7 +21,7 @@ class PacketLink : public PeerLink {
     try {
       wire::Header header = header_of(type, group);
       if (failure != nullptr) header.tag = failure->when_ns;
-      carry_now(failure == nullptr ? wire::encode(header) : wire::encode(header, *failure));
+      carry_now(with_reserve([&] { return failure == nullptr ? wire::encode(header) : wire::encode(header, *failure); }));
     } catch (const std::exception&) {
       return;  // out of memory
     }
@@ -40,7 +40,7 @@ class PacketLink : public PeerLink {
 
   const char* hear(std::span<const std::byte> bytes, fdpass::Received&& received) {
     wire::Packet packet;
-    if (const char* fault = wire::decode(bytes, packet)) return fault;
+    if (const char* fault = with_reserve([&] { return wire::decode(bytes, packet); })) return fault;
     const wire::Header& header = packet.header;
     if (header.source != peer_) return "a packet in another rank's name";
     if (received.fds_cut && received.fds_arrived >= header.nfds) return "more descriptors than allowed";
@@ -64,7 +64,7 @@ class PacketLink : public PeerLink {
       default: break;
     }
     Arrival arrival;
-    arrival.message.body.assign(packet.body.begin(), packet.body.end());
+    with_reserve([&] { arrival.message.body.assign(packet.body.begin(), packet.body.end()); });
     arrival.message.fds = std::move(received.fds);
     arrival.fds_lost = received.fds_cut;
     events->on_message(
@@ -74,6 +74,10 @@ class PacketLink : public PeerLink {
 
   void gone(const std::string& how) {
     if (const std::shared_ptr<PeerEvents> events = events_.lock()) events->on_gone(peer_, how);
+  }
+  void lost(const std::string& how) {  // by what is being handled here, if anything is
+    const Failure here = std::current_exception() ? current_failure() : Failure{};
+    if (const auto events = events_.lock()) events->on_lost(peer_, how, here.status == Status::ok ? nullptr : &here);
   }
 
   const int rank_;
@@ -116,8 +120,8 @@ class SocketLink final : public PacketLink, public Receiver {
     switch (end) {
       case End::closed: return gone("died: its connection closed");
       case End::dying: return gone("died");
-      case End::broken: return gone("broke the protocol: " + why);
-      case End::failed: return gone("can no longer be listened to: " + why);
+      case End::broken: return lost("broke the protocol: " + why);
+      case End::failed: return lost("can no longer be listened to: " + why);
     }
   }
   void on_death(const std::string& manner) override {
@@ -143,7 +147,7 @@ class TcpLink final : public PacketLink, public SecureConnection::Receiver {
   }
   void carry_now(std::span<const std::byte> packet) noexcept override { connection_->post(packet); }
   const char* on_frame(std::span<const std::byte> frame) override { return hear(frame, {}); }
-  void on_end(const std::string& how) override { gone(how); }
+  void on_end(const std::string& how) override { how.starts_with("died") ? gone(how) : lost(how); }
 
   const std::shared_ptr<SecureConnection> connection_;
 };

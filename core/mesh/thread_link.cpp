@@ -27,7 +27,7 @@ class ThreadLink final : public PeerLink {
     const std::shared_ptr<PeerEvents> peer = peer_.lock();
     if (!peer) return;
     try {
-      peer->on_post(rank_, type, group, failure != nullptr ? *failure : Failure{});
+      peer->on_post(rank_, type, group, with_reserve([&] { return failure != nullptr ? *failure : Failure{}; }));
     } catch (const std::exception&) {
       return;  // out of memory
     }

@@ -62,7 +62,7 @@ Failure Wireup::blamed(Failure failure) const {
   if (failure.rank >= 0) return failure;
   failure.rank = rank_;
   failure.pid = getpid();
-  failure.message = name_of_peer(rank_, failure.pid) + ": " + failure.message;
+  failure.message = with_reserve([&] { return name_of_peer(rank_, failure.pid) + ": " + failure.message; });
   return failure;
 }
 

@@ -1,5 +1,6 @@
 #include "core/mesh/wireup_records.hpp"
 #include <cerrno>
+#include "core/base/reserve.hpp"
 
 namespace symm {
 namespace {
@@ -33,12 +34,12 @@ wire::Header WireupRecords::header(wire::Type type) const {
 }
 
 void WireupRecords::publish_failure(const Failure& failure) {
-  const wire::Buffer packet = wire::encode(header(wire::Type::failure), failure);
+  const wire::Buffer packet = with_reserve([&] { return wire::encode(header(wire::Type::failure), failure); });
   for (const Kind kind : {Kind::commit_vote, Kind::identity, Kind::address}) {
     if (kind != Kind::commit_vote && published_[static_cast<int>(kind)]) continue;
     const auto set = [&] {
       try {
-        store_.set(key(kind, rank_), packet, Deadline::after_ms(kPatienceMs));
+        with_reserve([&] { store_.set(key(kind, rank_), packet, Deadline::after_ms(kPatienceMs)); });
         return true;
       } catch (const Error& error) {
         if (!for_want_of_descriptors(error)) throw;

@@ -1,6 +1,7 @@
 #include "core/socket/connection.hpp"
 #include <sys/socket.h>
 #include <climits>
+#include "core/base/reserve.hpp"
 
 namespace symm {
 void Receiver::on_turn(Connection& connection, bool dead) noexcept { connection.hear(dead); }
@@ -96,14 +97,14 @@ void Connection::hear(bool dead) noexcept {
 void Connection::end(Receiver::End end, const std::string& why) {
   if (watching_socket_ == 0) return;
   forget(watching_socket_);
+  receiver_.on_end(end, why);  // which may have a last word
   shutdown(socket_.get(), SHUT_RDWR);
-  receiver_.on_end(end, why);
 }
 
 void Connection::read(int packets) {
   std::array<std::byte, kLongestPacket> buffer;
   for (int turn = 0; turn < packets && watching_socket_ != 0; ++turn) {
-    fdpass::Received received = fdpass::receive(socket_.get(), {buffer.data(), longest_});
+    fdpass::Received received = with_reserve([&] { return fdpass::receive(socket_.get(), {buffer.data(), longest_}); });
     if (received.what == fdpass::Received::What::nothing) return;
     SYMM_POINT("socket.read");
     if (received.what == fdpass::Received::What::closed) return end(Receiver::End::closed, "");

@@ -14,8 +14,7 @@ union Control {
 
 // All control messages are walked: the buffer's padding has room for one more descriptor than was meant, and an unseen one would
 // leak.
-std::vector<Fd> take_fds(msghdr& message) {
-  std::vector<Fd> fds;
+void take_fds(msghdr& message, std::vector<Fd>& fds) {
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
     const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -25,7 +24,6 @@ std::vector<Fd> take_fds(msghdr& message) {
       fds.emplace_back(fd);
     }
   }
-  return fds;
 }
 }  // namespace
 
@@ -57,6 +55,7 @@ Sent send(int socket, std::span<const std::byte> packet, std::span<const int> fd
 
 Received receive(int socket, std::span<std::byte> buffer) {
   Received result;
+  result.fds.reserve(kMaxFds + 1);  // while nothing has come that could be lost
   Control control;
   iovec part{buffer.data(), buffer.size()};
   msghdr message{};
@@ -77,7 +76,7 @@ Received receive(int socket, std::span<std::byte> buffer) {
     }
     throw system_error(errno, "recvmsg");
   }
-  result.fds = take_fds(message);
+  take_fds(message, result.fds);
   result.fds_arrived = result.fds.size();
   result.too_long = (message.msg_flags & MSG_TRUNC) != 0;
   result.fds_cut = (message.msg_flags & MSG_CTRUNC) != 0;

@@ -125,7 +125,9 @@ bool SecureStream::finish(Text theirs) {
 }
 
 Bytes SecureStream::seal(Text text) {
-  Bytes sealed(state_->began ? 0 : kHeader);
+  Bytes sealed;
+  sealed.reserve(kHeader + kLength + text.size() + kSeal);  // nothing is counted that is not sent
+  sealed.resize(state_->began ? 0 : kHeader);
   if (!state_->began)
     crypto_secretstream_xchacha20poly1305_init_push(&state_->out, raw(sealed.data()), raw(state_->keys[state_->accepts].data()));
   state_->began = true;

@@ -11,12 +11,14 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include "core/base/reserve.hpp"
 
 namespace symm {
 namespace {
 constexpr size_t kMostWaiting = 16U << 20;  // bytes
 constexpr size_t kMostEarly = 4096;         // frames
 constexpr int kReadsPerTurn = 8;
+constexpr size_t kMostAround = 64;  // bytes, of what is sealed
 constexpr size_t kMostStrangers = 256;
 constexpr int kMostQueued = 1024;
 
@@ -177,10 +179,11 @@ std::string SecureConnection::reason(int error) const {
 void SecureConnection::end(const std::string& how) {
   forget(ticking_);
   forget(watching_);
+  if (ended_) return;
+  if (const auto receiver = receiver_.lock()) receiver->on_end(how);  // which may have a last word
   if (ended_.exchange(true)) return;
   shutdown(socket_.get(), SHUT_RDWR);
   changed();
-  if (const auto receiver = receiver_.lock()) receiver->on_end(how);
 }
 
 void SecureConnection::changed() noexcept {
@@ -208,11 +211,11 @@ fdpass::Sent SecureConnection::send(std::span<const std::byte> frame, Deadline d
       const std::lock_guard lock(mutex_);
       if (ended_) return fdpass::Sent::closed;
       if (!known_ && dialled_ && early_.size() < kMostEarly) {
-        early_.emplace_back(frame.begin(), frame.end());
+        with_reserve([&] { early_.emplace_back(frame.begin(), frame.end()); });
         return fdpass::Sent::done;
       }
       if (known_ && out_.size() < kMostWaiting) {
-        enqueue(stream_.seal(frame));
+        enqueue_sealed(frame);
         write();
         return fdpass::Sent::done;
       }
@@ -228,6 +231,15 @@ void SecureConnection::post(std::span<const std::byte> frame) noexcept {
   } catch (const std::exception&) {
     return;  // out of memory; the peer's deadline remains
   }
+}
+
+// What is sealed must also be sent.
+void SecureConnection::enqueue_sealed(std::span<const std::byte> frame) {
+  with_reserve([&] {
+    const size_t most = out_.size() + frame.size() + kMostAround;
+    if (out_.capacity() < most) out_.reserve(2 * most);
+    enqueue(stream_.seal(frame));
+  });
 }
 
 // Whether the other machine has, of which the kernel suffices, since the process may be stopped; so may this one have been, for
@@ -250,7 +262,7 @@ void SecureConnection::ready(int fd) noexcept {
       if (::read(fd, &times, sizeof times) != sizeof times) return;
       if (stage_ == Stage::frames && !answered(times)) return end(reason(ETIMEDOUT));
       const std::lock_guard lock(mutex_);
-      if (known_ && out_.empty()) enqueue(stream_.seal({}));
+      if (known_ && out_.empty()) enqueue_sealed({});
       return write();
     }
     {
@@ -283,7 +295,7 @@ void SecureConnection::read() {
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && is_momentary(errno)) return;
     if (size <= 0) return end(reason(error_ != 0 ? error_.load() : size < 0 ? errno : 0));
-    in_.insert(in_.end(), buffer.begin(), buffer.begin() + size);
+    with_reserve([&] { in_.insert(in_.end(), buffer.begin(), buffer.begin() + size); });
     if (!parse()) return;
   }
 }
@@ -293,7 +305,7 @@ bool SecureConnection::meet(std::span<const std::byte> theirs) {
   if (dialled_) {
     if (!stream_.finish(theirs)) return false;
     known_ = true;
-    for (const auto& frame : early_) enqueue(stream_.seal(frame));
+    for (const auto& frame : early_) enqueue_sealed(frame);
     early_.clear();
   } else {
     const auto answer = stream_.answer(theirs);
@@ -331,7 +343,8 @@ bool SecureConnection::parse() {
       const size_t length = std::to_integer<size_t>(in_[at]) | std::to_integer<size_t>(in_[at + 1]) << 8;
       if (left() < SecureStream::kLength + length) break;
       next(SecureStream::kLength);
-      const auto text = stream_.open(next(length));
+      const auto sealed = next(length);
+      const auto text = with_reserve([&] { return stream_.open(sealed); });
       if (!text) {
         end("broke the protocol: a frame that it did not seal");
         return false;

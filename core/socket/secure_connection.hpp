@@ -47,6 +47,7 @@ class SecureConnection final : public Watched, public std::enable_shared_from_th
   bool parse();  // false: it has ended
   bool meet(std::span<const std::byte> theirs);
   void enqueue(std::span<const std::byte> bytes) { out_.insert(out_.end(), bytes.begin(), bytes.end()); }  // with the lock
+  void enqueue_sealed(std::span<const std::byte> frame);                                                   // with the lock
   void write();                                                                                            // with the lock
   void end(const std::string& how);
   void changed() noexcept;
