@@ -38,4 +38,4 @@ def chart(title, box, lines, ticks=TICKS):
 
 def picture(title, width, height, charts):
     return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="12">',
-                      '<rect width="100%" height="100%" fill="white"/>', f'<text x="20" y="24" font-size="15">{title}</text>', *charts, "</svg>"]) + "\n"
+                      '<rect width="100%" height="100%" fill="white"/>', f'<text x="20" y="24" font-size="13">{title}</text>', *charts, "</svg>"]) + "\n"
