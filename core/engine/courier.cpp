@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include "core/base/log.hpp"
 #include "core/base/per_process.hpp"
+#include "core/base/reserve.hpp"
 
 namespace symm::engine {
 constexpr uint64_t kLooks = 16;          // fewer of them are none who spins
@@ -103,7 +104,7 @@ class Office final : public Courier, public Sink {
     parcel.line = peer.line;
     parcel.peer = &peer;
     const Transfer state = link->send(parcel);
-    if (state == Transfer::under_way && under_way.insert(&parcel).second) ++peer.sending;
+    if (state == Transfer::under_way && with_reserve([&] { return under_way.insert(&parcel).second; })) ++peer.sending;
     return state;
   }
 
@@ -111,7 +112,7 @@ class Office final : public Courier, public Sink {
     auto queued = std::exchange(answers, {});
     for (auto& [peer, parcel] : queued) {
       if (!peer->gone && peer->line < 0) {
-        peer->unconnected.push_back(std::move(parcel));
+        with_reserve([&] { peer->unconnected.push_back(std::move(parcel)); });
       } else if (send(*peer, *parcel) == Transfer::under_way) {
         parcel.release();  // NOLINT(bugprone-unused-return-value): sent() has it
         wake();            // nobody else may be there to see it off
@@ -151,7 +152,7 @@ class Office final : public Courier, public Sink {
 
   void lose(Peer& peer, const std::string& how) noexcept {
     if (std::exchange(peer.gone, true)) return;
-    peer.how = format("%s lost rank %d: %s", own_name.c_str(), peer.rank, how.c_str());
+    peer.how = with_reserve([&] { return format("%s lost rank %d: %s", own_name.c_str(), peer.rank, how.c_str()); });
     peer.group->receiver.lost(peer.rank, how);
   }
 
@@ -178,7 +179,8 @@ class Office final : public Courier, public Sink {
     if (peer != nullptr && head.bytes != 0) --peer->receiving;
     if (peer == nullptr || peer->gone) return;
     if (ended != Transfer::whole) return lose(*peer, "a message of its broke off");
-    if (head.sequence < peer->next_in || peer->early.size() == kMostEarly || !peer->early.emplace(head.sequence, head).second)
+    const auto keep = [&] { return peer->early.emplace(head.sequence, head).second; };
+    if (head.sequence < peer->next_in || peer->early.size() == kMostEarly || !with_reserve(keep))
       return lose(*peer, "it has broken the protocol: a message of its is out of order");
     for (auto next = peer->early.begin(); next != peer->early.end() && next->first == peer->next_in; ++peer->next_in) {
       peer->group->receiver.arrived(peer->rank, next->second);
@@ -195,7 +197,9 @@ class Office final : public Courier, public Sink {
     ring(group.bell, group.waiter);
   }
 
-  void lost(int line, const std::string& how) noexcept override { doomed.emplace_back(line, how); }
+  void lost(int line, const std::string& how) noexcept override {
+    with_reserve([&] { doomed.emplace_back(line, how); });
+  }
 
   std::mutex mutex;
   std::atomic<uint64_t> polls = 0;
@@ -310,12 +314,12 @@ class OfficePost final : public Post {
   }
 
   void answer(int rank, Head head, std::span<const std::byte> payload, std::shared_ptr<const void> keep) noexcept override {
-    auto parcel = std::make_unique<Parcel>();
+    auto parcel = with_reserve([] { return std::make_unique<Parcel>(); });
     parcel->head = head;
     parcel->payload = payload;
     parcel->keep = std::move(keep);
     parcel->owned = true;
-    office_.answers.emplace_back(&peer_of(rank), std::move(parcel));
+    with_reserve([&] { office_.answers.emplace_back(&peer_of(rank), std::move(parcel)); });
   }
 
   void dispatch(int rank, Head head, std::span<const std::byte> payload, std::shared_ptr<const void> keep) noexcept override {

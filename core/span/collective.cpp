@@ -11,6 +11,7 @@
 //   3. So when a message of call k+1 is sent, its half, that of call k-1, is free everywhere.
 // Within a call, slots have two places, which alternate from round to round, and the same holds of rounds.
 #include <cstring>
+#include "core/base/reserve.hpp"
 #include "core/span/transport.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/pointers.hpp"
@@ -235,9 +236,17 @@ void SpanTransport::plain_collective(const CollectiveCall& call) {
   enter(call);
   LazyDeadline deadline(call.timeout_ms);
   const Algorithm algorithm = prepared_.plan.algorithm = algorithm_of(call);
-  if (algorithm == Algorithm::chain && call.count != 0) allreduce_chain(call, deadline);
-  else if (algorithm == Algorithm::bruck) allreduce_bruck(call, deadline);
-  else exchange(call, is_in_slices(algorithm) && call.collective == Collective::allreduce, deadline);
+  try {
+    if (algorithm == Algorithm::chain && call.count != 0) allreduce_chain(call, deadline);
+    else if (algorithm == Algorithm::bruck) allreduce_bruck(call, deadline);
+    else exchange(call, is_in_slices(algorithm) && call.collective == Collective::allreduce, deadline);
+  } catch (const std::bad_alloc&) {  // the others know that it has entered
+    context_.fail(with_reserve([&] {
+      return Failure{Status::out_of_memory, context_.rank, context_.pids[static_cast<size_t>(context_.rank)],
+          format("rank %d: %s: out of host memory", context_.rank, name_of(call.collective))};
+    }));
+    context_.revocation->throw_if_revoked();
+  }
   if (!call.scaling) stats_.add_collective(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(algorithm));
 }
 

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <tuple>
 #include "core/backend/hardware.hpp"
+#include "core/base/reserve.hpp"
 
 namespace symm::span {
 namespace {
@@ -237,7 +238,7 @@ std::byte* SpanTransport::place(int from, const Head& head) noexcept {
   if (!view) return nowhere_.get();
   std::byte* const to = view->blocks[static_cast<size_t>(context_.rank)] + head.offset;
   try {
-    landing_[{from, head.sequence}] = std::move(view);
+    with_reserve([&] { landing_[{from, head.sequence}] = std::move(view); });
   } catch (const std::bad_alloc&) { return nullptr; }
   return to;
 }
@@ -389,7 +390,7 @@ void SpanTransport::memory_removed(const MemoryView& memory) noexcept {
 void SpanTransport::lost(int peer, const std::string& how) noexcept {
   const std::lock_guard lock(mutex_);
   Loss& loss = losses_[static_cast<size_t>(peer)];
-  loss.how = how;
+  with_reserve([&] { loss.how = how; });
   loss.until = Deadline::after_ms(kReasonMs);
 }
 
@@ -406,7 +407,7 @@ bool SpanTransport::has_left(int rank) noexcept {
     if (departed && !loss.until) loss.until = Deadline::after_ms(kOnTheWayMs);
     if (departed) return !loss.how.empty() || loss.until->expired();
     if (!loss.until || !loss.until->expired()) return false;
-    failure.message = format("%s lost rank %d: %s", engine_.c_str(), rank, loss.how.c_str());
+    failure.message = with_reserve([&] { return format("%s lost rank %d: %s", engine_.c_str(), rank, loss.how.c_str()); });
   }
   context_.fail(failure);
   return false;
