@@ -126,12 +126,14 @@ using Processors = std::array<uint64_t, 16>;
 Processors usable_processors();  // by the calling thread
 int count_of(const Processors& processors) noexcept;
 
+enum class Polling { begins, ends, sleeps };  // of a thread that asks for progress; it may go to sleep after the end
+
 // How long to look before sleeping. SYMM_SPIN, a number of spins, overrides.
 struct SpinPolicy {
   uint32_t spins = 0;   // looks in a row
   uint32_t yields = 0;  // then looks with the processor offered to others in between
   // `processors`: those that any of the ranks may use. A launcher often binds each rank to its own.
-  static SpinPolicy for_ranks(int ranks, const Processors& processors);
+  static SpinPolicy for_ranks(int ranks, const Processors& processors, bool far = false);
 };
 
 // How a wait ended when it did not succeed.

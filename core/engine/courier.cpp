@@ -8,7 +8,7 @@
 #include "core/base/reserve.hpp"
 
 namespace symm::engine {
-constexpr uint64_t kLooks = 16;          // fewer of them are none who spins
+constexpr uint64_t kRestMs = 1;          // and less where who polled goes to sleep
 constexpr size_t kMostEarly = 1U << 16;  // messages of one peer that overtook another
 constexpr uint64_t kOwnEndMs = 100;      // for what is under way to end by itself on a line that other groups use
 constexpr uint64_t kEndMs = 2'000;       // for what is under way to end on a line that was closed at once (measured: 0.06)
@@ -57,7 +57,6 @@ class Office final : public Courier, public Sink {
     return there().address();
   }
   bool progress() noexcept {
-    polls.fetch_add(1, std::memory_order_relaxed);
     const std::unique_lock lock(mutex, std::try_to_lock);
     return lock && turn();  // else somebody makes it already
   }
@@ -159,6 +158,12 @@ class Office final : public Courier, public Sink {
   void wake() noexcept {
     if (asleep.exchange(false)) eventfd_write(waker.get(), 1);
   }
+  void polls(Polling what) noexcept {
+    if (what == Polling::ends) --pollers;
+    else polled = what == Polling::begins;
+    if (what == Polling::begins) ++pollers;
+    if (what == Polling::sleeps && pollers == 0 && resting.exchange(false)) eventfd_write(waker.get(), 1);
+  }
 
   Peer* peer_of(const Head& head) noexcept {
     const auto group = groups.find({head.group, head.target});
@@ -202,9 +207,10 @@ class Office final : public Courier, public Sink {
   }
 
   std::mutex mutex;
-  std::atomic<uint64_t> polls = 0;
+  std::atomic<int> pollers = 0;
   std::atomic<uint32_t> wanted = 0;  // threads that are about to take it
-  std::atomic<bool> asleep = false, stopped = false;
+  std::atomic<bool> asleep = false, resting = false, stopped = false;
+  std::atomic<bool> polled = false;  // since the courier's own thread asked
   Fd waker;
   std::unique_ptr<Link> link;  // null: it was given up
   const std::string own_name, where;
@@ -215,30 +221,32 @@ class Office final : public Courier, public Sink {
   std::vector<std::pair<int, std::string>> doomed;  // lines that were lost, and how
 };
 
+// While others poll, or have just done so, it rests: what comes would wake it to take their processor.
 void Office::serve() noexcept {
-  uint64_t seen = 0;
-  const auto quiet = [&] {
-    const uint64_t now = polls.load(std::memory_order_relaxed);
-    return wanted.load(std::memory_order_relaxed) == 0 && now - std::exchange(seen, now) < kLooks;
-  };
   while (!stopped) {
+    retry_until([&] { return wanted.load(std::memory_order_relaxed) == 0; }, Deadline::after_ms(1));
     int ready = -1;
-    if (const std::lock_guard lock(mutex); !turn() && quiet()) {
-      ready = link != nullptr ? link->arm() : waker.get();
-      asleep = ready >= 0;
+    bool others = false;
+    {
+      const std::lock_guard lock(mutex);
+      resting = true;  // before it asks, as polls() tells before it looks
+      others = polled.exchange(false) || pollers != 0;
+      if (!others) {
+        resting = false;
+        if (turn()) continue;
+        ready = link != nullptr ? link->arm() : waker.get();
+        if (ready < 0) continue;
+        asleep = true;
+      }
     }
-    if (ready < 0) {  // there is something to do: for those who spin, as long as they do
-      retry_until(quiet, Deadline::after_ms(1));
-      continue;
-    }
-    pollfd descriptors[] = {{ready, POLLIN, 0}, {waker.get(), POLLIN, 0}};
+    pollfd descriptors[] = {{waker.get(), POLLIN, 0}, {ready, POLLIN, 0}};
     try {
-      poll_until(descriptors, Deadline::after_ms(1'000));
+      poll_until(descriptors, Deadline::after_ms(others ? kRestMs : 1'000));
     } catch (const Error& error) {
       const auto lock = hold();
       return give_up(std::string(error.what()) + "; has the program closed descriptors that it did not open?");
     }
-    asleep = false;
+    asleep = resting = false;
     eventfd_t count = 0;
     eventfd_read(waker.get(), &count);
   }
@@ -328,6 +336,7 @@ class OfficePost final : public Post {
     office_.send_answers();
   }
   bool progress() noexcept override { return office_.progress(); }
+  void polls(Polling what) noexcept override { office_.polls(what); }
   void cut(int rank) noexcept override {
     const auto lock = office_.hold();
     office_.end(peer_of(rank));
@@ -337,7 +346,8 @@ class OfficePost final : public Post {
   template <class Ask> WaitEnd wait(const Ask& ask, uint64_t ns) {
     const Word* const bells[] = {&group_.bell};
     LazyDeadline until(ns == Deadline::kInfinite ? ns : ns == 0 ? Deadline::kNow : ns / 1'000'000 + 1);
-    return wait_condition({ask, [] { return false; }, bells}, group_.waiter, *revocation_, {50, 200}, until);
+    const auto before_sleep = [&] { return office_.polls(Polling::sleeps), false; };
+    return wait_condition({ask, before_sleep, bells}, group_.waiter, *revocation_, {50, 200}, until);
   }
 
   Office& office_;

@@ -37,8 +37,9 @@ class Post {
   virtual void answer(int rank, Head head, std::span<const std::byte> payload, std::shared_ptr<const void> keep) noexcept = 0;
   // As send(), but returns at once: `payload` stays as it is until it has arrived, of which the caller learns by himself.
   virtual void dispatch(int rank, Head head, std::span<const std::byte> payload, std::shared_ptr<const void> keep) noexcept = 0;
-  virtual bool progress() noexcept = 0;     // what has come is received; false: nothing had. To be polled
-  virtual void cut(int rank) noexcept = 0;  // nothing to or from it touches memory of this process when this returns
+  virtual bool progress() noexcept = 0;      // what has come is received; false: nothing had. To be polled
+  virtual void polls(Polling) noexcept = 0;  // of a thread that polls; the courier's own rests meanwhile
+  virtual void cut(int rank) noexcept = 0;   // nothing to or from it touches memory of this process when this returns
 };
 
 class Courier {

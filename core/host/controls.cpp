@@ -14,7 +14,8 @@ struct TransportShare {
 Controls::Controls(TransportContext context, const PlanValues& values, Far* far)
     : context_(std::move(context)), far_(far), values_(values),
       half_(Control::scratch_half(context_.size, far == nullptr ? 0 : context_.machines.most_together(), context_.scratch_bytes)),
-      processors_(usable_processors()), spin_(SpinPolicy::for_ranks(context_.machines.local_size(context_.rank), processors_)),
+      processors_(usable_processors()),
+      spin_(SpinPolicy::for_ranks(context_.machines.local_size(context_.rank), processors_, far != nullptr)),
       registered_(register_for_asymmetric_fences()), fencing_(fencing_of_group()), controls_(static_cast<size_t>(context_.size)),
       mine_(controls_[static_cast<size_t>(context_.rank)]) {
   mine_ = Control(Segment::create(Control::bytes(context_.size, context_.channels, half_), "symm-control"), context_.size,
@@ -50,7 +51,7 @@ void Controls::connect(int peer, Message message) {
   connected_.push_back({&control.gave_up(), peer});
   controls_[static_cast<size_t>(peer)] = std::move(control);
   for (size_t i = 0; i < processors_.size(); ++i) processors_[i] |= body.processors[i];
-  spin_ = SpinPolicy::for_ranks(context_.machines.local_size(context_.rank), processors_);
+  spin_ = SpinPolicy::for_ranks(context_.machines.local_size(context_.rank), processors_, far_ != nullptr);
   registered_ = registered_ && body.registered != 0;
   fencing_ = fencing_of_group();
 }
@@ -145,8 +146,17 @@ void Controls::fail_piece(const CallSignature& call, int peer, size_t sent, size
 
 WaitEnd Controls::await_condition(const Condition& condition, Waiter& waiter, LazyDeadline& deadline) const {
   const auto holds = [&] { return condition.holds() || (far_ != nullptr && far_->progress() && condition.holds()); };
-  return wait_condition(
-      {holds, condition.in_vain, condition.bells, condition.all_ring}, waiter, *context_.revocation, spin_, deadline);
+  bool polling = far_ != nullptr;
+  const auto in_vain = [&] {  // asked before it sleeps
+    if (std::exchange(polling, false)) far_->polls(Polling::ends);
+    if (far_ != nullptr) far_->polls(Polling::sleeps);
+    return condition.in_vain();
+  };
+  if (polling) far_->polls(Polling::begins);
+  const WaitEnd end =
+      wait_condition({holds, in_vain, condition.bells, condition.all_ring}, waiter, *context_.revocation, spin_, deadline);
+  if (polling) far_->polls(Polling::ends);
+  return end;
 }
 
 void Controls::await(Word& word, uint32_t target, Waiter& waiter, int peer, LazyDeadline& deadline, const char* what) {

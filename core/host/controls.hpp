@@ -9,7 +9,8 @@ namespace symm::host {
 // The ranks on other machines, of a group that has such. There every wait asks them for progress while it looks.
 class Far : public DeviceTransport {
  public:
-  virtual bool progress() noexcept = 0;          // what has come from them is taken in; false: nothing had
+  virtual bool progress() noexcept = 0;  // what has come from them is taken in; false: nothing had
+  virtual void polls(Polling what) noexcept = 0;
   virtual bool has_left(int rank) noexcept = 0;  // any rank; and what it sent before is here
   // Controls::waits_for() of a rank on another machine; -1 also where it does not say.
   virtual int whom_it_waits_for(int rank) noexcept = 0;

@@ -82,6 +82,7 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
   void answer(int from, const engine::Head& head) noexcept;
 
   bool progress() noexcept override { return post_->progress(); }
+  void polls(Polling what) noexcept override { post_->polls(what); }
   bool has_left(int rank) noexcept override;
   int whom_it_waits_for(int rank) noexcept override;
   void memory_added(const std::shared_ptr<const MemoryView>& memory) override;

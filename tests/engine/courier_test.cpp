@@ -59,6 +59,23 @@ TEST(Courier, WhatOvertakesIsHeldBackAndAllArrivesWhole) {
   }
 }
 
+TEST(Courier, LeavesWhatComesToThoseWhoPollUntilTheySleep) {
+  Three three(1);
+  End& end = *three.ends[1];
+  const auto count = [&] {
+    const std::lock_guard lock(end.mutex);
+    return end.heads.size();
+  };
+  end.post->polls(symm::Polling::begins);
+  three.served[1]->courier->address();  // what it began before is over
+  three.ends[0]->send(1, {.kind = 1});
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(count(), 0U);
+  end.post->polls(symm::Polling::ends);
+  end.post->polls(symm::Polling::sleeps);
+  EXPECT_TRUE(eventually([&] { return count() == 1; }));
+}
+
 TEST(Courier, NothingIsTouchedAfterACutAndNobodyHangsWhenLinesBreak) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     Three three(seed);
