@@ -21,6 +21,7 @@ constexpr PlanKey kHostKeys[] = {
     {"step", 64, 16 * kMi, 64},
     {"gather", 0, 256 * kMi, 1},
     {"slices", 0, 256 * kMi, 1},
+    {"round", kKi, 256 * kMi, 64},
     {"direct", 0, kMostRanks, 1},
     {"tell", 0, kMostRanks, 1},
 };

@@ -37,6 +37,7 @@ struct Library {
   SYMM_UCX_CALLS(SYMM_UCX_POINTER)
 #undef SYMM_UCX_POINTER
   std::string name, where;
+  unsigned minor = 0;
   uint32_t forks = process::fork_generation();
 
   Library() {
@@ -44,7 +45,7 @@ struct Library {
     const std::string named = environment("SYMM_UCX");
     if (found == nullptr) found = dlopen(named.empty() ? of_wheel().c_str() : named.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (found == nullptr) unavailable(std::string("no engine: ") + dlerror());
-    unsigned major = 0, minor = 0, release = 0;
+    unsigned major = 0, release = 0;
     Dl_info place{};
     ucp_get_version = reinterpret_cast<decltype(ucp_get_version)>(dlsym(found, "ucp_get_version"));
     if (ucp_get_version == nullptr || dladdr(reinterpret_cast<void*>(ucp_get_version), &place) == 0)
@@ -75,6 +76,8 @@ class UcxLink final : public Link {
     require(ucx_.ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
     const std::unique_ptr<ucp_config, void (*)(Config)> held(config, ucx_.ucp_config_release);
     ucx_.ucp_config_modify(config, "LOG_LEVEL", "fatal");  // or it writes to stderr; what does not know it still works
+    // Before 1.16, by its own measure, TCP asks for the memory of messages that it could have sent meanwhile.
+    if (ucx_.minor < 16) ucx_.ucp_config_modify(config, "RNDV_THRESH", "256k");
     require(ucx_.ucp_config_modify(config, "TLS", environment("SYMM_UCX_TLS")), "SYMM_UCX_TLS");
     const Params params;
     Context context = nullptr;

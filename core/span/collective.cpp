@@ -66,7 +66,7 @@ size_t SpanTransport::step_area() const { return static_cast<size_t>(context_.si
 
 size_t SpanTransport::room() const {
   const size_t slots = 2 * static_cast<size_t>(context_.size);
-  return host::round_down((controls_.scratch_half() - step_area()) / slots, host::kLine) - sizeof(Slot);
+  return std::min(between_.round, host::round_down((controls_.scratch_half() - step_area()) / slots, host::kLine) - sizeof(Slot));
 }
 
 SpanTransport::Said& SpanTransport::said_of(const host::Control& owner, uint32_t call, int source) const {

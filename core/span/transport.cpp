@@ -37,7 +37,7 @@ TransportContext with_rounds(TransportContext context) {
 
 Between between_of(const PlanValues& values) {
   const auto value = [&](const char* key) { return values.of(BackendKind::host, key); };
-  return {value("gather"), value("slices"), static_cast<int>(value("direct")), static_cast<int>(value("tell"))};
+  return {value("gather"), value("slices"), value("round"), static_cast<int>(value("direct")), static_cast<int>(value("tell"))};
 }
 
 Deadline deadline_of(uint64_t timeout_ms) { return LazyDeadline(timeout_ms).get(); }

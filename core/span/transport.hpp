@@ -16,7 +16,7 @@ std::unique_ptr<Transport> open(TransportContext context);
 
 // Where one algorithm gives way to the next: values of the plan table.
 struct Between {
-  size_t gather, slices;  // bytes
+  size_t gather, slices, round;  // bytes
   int direct, tell;
 };
 
