@@ -156,7 +156,8 @@ void aborted(Rank& rank, std::barrier<>& together) {
   counts.set(rank, 1);
   rank.settle(together);
   if (rank.rank != 0) symm(counts.exchange(rank, rank.block + (32 << 20)), "alltoallv_device");
-  else symm(symm_group_abort(rank.group, "enough"), "abort");
+  together.arrive_and_wait();  // or the call is refused
+  if (rank.rank == 0) symm(symm_group_abort(rank.group, "enough"), "abort");
   rank.wait();
   together.arrive_and_wait();
   expect(health(rank).status == SYMM_ERR_ABORTED, who(rank, "all-to-all ends when the group is aborted"));
