@@ -111,7 +111,7 @@ class Office final : public Courier, public Sink {
     auto queued = std::exchange(answers, {});
     for (auto& [peer, parcel] : queued) {
       if (!peer->gone && peer->line < 0) {
-        with_reserve([&] { peer->unconnected.push_back(std::move(parcel)); });
+        with_reserve([&peer = peer, &parcel = parcel] { peer->unconnected.push_back(std::move(parcel)); });
       } else if (send(*peer, *parcel) == Transfer::under_way) {
         parcel.release();  // NOLINT(bugprone-unused-return-value): sent() has it
         wake();            // nobody else may be there to see it off

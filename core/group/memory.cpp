@@ -144,7 +144,7 @@ void Buffer::require_no_stragglers(uint64_t patience_ms) const {
     return left.empty();
   };
   // A death is told before it is certain, by as long as the kernel takes to free the memory of the dead.
-  constexpr uint64_t kSilentMs = 1'000;
+  constexpr uint64_t kSilentMs = 800;  // all of a group are to know within a second
   const Deadline silent = Deadline::after_ms(std::min(kSilentMs, patience_ms));
   const auto is_dying = [](const Straggler& straggler) { return straggler.link->is_dying(); };
   const auto over = [&] { return none() || (silent.expired() && !std::all_of(left.begin(), left.end(), is_dying)); };

@@ -31,6 +31,12 @@ fn this() -> std::path::PathBuf {
     std::env::current_exe().expect("the path of this test")
 }
 
+/// By another process: a file that this one writes goes into whatever is started beside it, and cannot be started meanwhile.
+fn copy_of_this(to: &Path) {
+    let done = Command::new("cp").arg(this()).arg(to).status().expect("cp");
+    assert!(done.success(), "no copy of this program");
+}
+
 #[test]
 fn symm_lib_is_the_only_place_when_it_is_set() {
     let answer = asked(&this(), Some(Path::new("/nowhere/libsymm.so")));
@@ -46,7 +52,7 @@ fn then_beside_the_executable_and_in_lib() {
     let scratch = Scratch::new("beside");
     let executable = scratch.path().join("bin/program");
     std::fs::create_dir(scratch.path().join("bin")).expect("a directory");
-    std::fs::copy(this(), &executable).expect("a copy of this program");
+    copy_of_this(&executable);
     scratch.versioned("lib/libsymm.so.0", 7 << 16);
     let answer = asked(&executable, None);
     assert!(answer.contains("lib/libsymm.so.0 is libsymm 7.0.0"), "{answer}");
@@ -58,7 +64,8 @@ fn then_beside_the_executable_and_in_lib() {
 #[test]
 fn then_the_system() {
     let scratch = Scratch::new("system");
-    std::fs::copy(this(), scratch.path().join("program")).expect("a copy of this program");
-    let answer = asked(&scratch.path().join("program"), None);
+    let executable = scratch.path().join("program");
+    copy_of_this(&executable);
+    let answer = asked(&executable, None);
     assert!(answer.contains("loaded") || answer.contains("cannot load libsymm from libsymm.so.0"), "{answer}");
 }
