@@ -40,8 +40,9 @@ def spdx():
 
 
 def machine_paths():
-    """No committed file names a directory of the machine on which it was written."""
-    private = re.compile(r"(?<![\w.$}{/-])/(?:home|root|Users|work|build|mnt)/\w")
+    """No committed file names a directory of the machine on which it was written, or a device as what a tool writes: gcovr, as many,
+    takes away what is in the place of its output, and then other programs read there what they have written."""
+    private = re.compile(r"(?<![\w.$}{/-])/(?:home|root|Users|work|build|mnt)/\w|\s(?:-o|--output|--out)[ =]/dev/")
     here = str(root.resolve()) + "/"
     for name in files():
         for number, line in enumerate(lines(name), 1):
