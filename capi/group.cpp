@@ -10,7 +10,7 @@ SYMM_OPTIONS(symm_group_shrink_options, options, SYMM_GROUP_SHRINK_OPTIONS_INIT,
 
 namespace {
 constexpr uint64_t kKnownFlags =
-    SYMM_GROUP_OVERLAPPING_DEVICES | SYMM_GROUP_CHECK | SYMM_GROUP_MULTICAST | SYMM_GROUP_SHARED_SCRATCH;
+    SYMM_GROUP_OVERLAPPING_DEVICES | SYMM_GROUP_CHECK | SYMM_GROUP_MULTICAST | SYMM_GROUP_SHARED_SCRATCH | SYMM_GROUP_ANY_ORDER;
 
 StoreCallbacks callbacks_of(const symm_store_t& given) {
   symm_store_t none{};
@@ -41,6 +41,7 @@ GroupConfig config_of(const symm_group_config_t& given, StoreCallbacks& callback
   asked.check = (given.flags & SYMM_GROUP_CHECK) != 0;
   asked.multicast = (given.flags & SYMM_GROUP_MULTICAST) != 0;
   asked.shared_scratch = (given.flags & SYMM_GROUP_SHARED_SCRATCH) != 0;
+  asked.any_order = (given.flags & SYMM_GROUP_ANY_ORDER) != 0;
   asked.bootstrap = given.bootstrap == nullptr ? "" : given.bootstrap;
   asked.create_timeout_ms = given.create_timeout_ms;
   asked.timeout_ms = given.timeout_ms;

@@ -66,7 +66,8 @@
   X(multimem_two_shot, MULTIMEM_TWO_SHOT, 7) \
   X(marked, MARKED, 8)                       \
   X(chain, CHAIN, 9)                         \
-  X(bruck, BRUCK, 10)
+  X(bruck, BRUCK, 10)                        \
+  X(hierarchical, HIERARCHICAL, 11)
 
 namespace symm {
 #define SYMM_ENUMERATOR(name, c_name, value) name = value,  // NOLINT(bugprone-macro-parentheses)

@@ -182,6 +182,7 @@ struct TransportContext {
   bool check = false;
   bool overlapping_devices = false;  // several ranks may use one device
   bool multicast = false;            // asked for by the group's configuration
+  bool any_order = false;            // floats may be combined so
   uint64_t scratch_bytes = 0;        // at most; 0: as is fastest
   Transport* lender = nullptr;       // whose scratch this one works in; it lives longer
   std::vector<int> lender_ranks;     // of this group's ranks, there

@@ -74,6 +74,8 @@ std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
   if (config.channels == 0) config.channels = kDefaultChannels;
   require_channels(config.channels, "config.channels");
   if (std::strcmp(environment("SYMM_CHECK"), "0") != 0) config.check = true;
+  if (const std::string_view order = environment("SYMM_ORDER"); order == "any") config.any_order = true;
+  else if (order != "ranks") throw Error(Status::invalid_argument, "SYMM_ORDER: is neither 'ranks' nor 'any'");
   if (config.bootstrap.empty()) config.bootstrap = environment("SYMM_BOOTSTRAP");
   const Deadline deadline = Deadline::after_ms(config.create_timeout_ms);
   const BootstrapResult result =
@@ -152,6 +154,7 @@ void Group::connect_transport(Deadline deadline) {
     context.check = config_.check;
     context.overlapping_devices = config_.overlapping_devices;
     context.multicast = config_.multicast;
+    context.any_order = config_.any_order;
     context.scratch_bytes = config_.scratch_bytes;
     if (lender_) {
       context.lender = lender_->transport_.get();
@@ -167,7 +170,8 @@ void Group::connect_transport(Deadline deadline) {
     const auto facts = std::as_bytes(std::span(&facts_[static_cast<size_t>(rank_)], 1));
     share.body.insert(share.body.end(), facts.begin(), facts.end());
     return Offer{{static_cast<uint64_t>(backend_->kind()), machine_key(), fnv1a(std::as_bytes(std::span(members_))),
-                     static_cast<uint64_t>(config_.channels), config_.scratch_bytes, config_.shared_scratch ? 1U : 0U},
+                     static_cast<uint64_t>(config_.channels), config_.scratch_bytes, config_.shared_scratch ? 1U : 0U,
+                     config_.any_order ? 1U : 0U},
         std::move(share)};
   };
   phases.agree = [&](std::span<const Vote> votes) {
@@ -181,8 +185,8 @@ void Group::connect_transport(Deadline deadline) {
         throw Error({Status::mismatch, rank, 0, format("config.backend: rank %d has another back end than rank 0", rank)});
       if (votes[peer].value[2] != votes[0].value[2])
         throw Error({Status::mismatch, rank, 0, "ranks: not all name them in the same order"});
-      for (const auto& [name, value] :
-          {std::pair("channels", 3), std::pair("scratch_bytes", 4), std::pair("flags & SYMM_GROUP_SHARED_SCRATCH", 5)}) {
+      for (const auto& [name, value] : {std::pair("channels", 3), std::pair("scratch_bytes", 4),
+               std::pair("flags & SYMM_GROUP_SHARED_SCRATCH", 5), std::pair("flags & SYMM_GROUP_ANY_ORDER", 6)}) {
         if (votes[peer].value[value] == votes[0].value[value]) continue;
         throw Error({Status::mismatch, rank, 0,
             format("config.%s: rank 0 has %llu, rank %d has %llu", name, static_cast<unsigned long long>(votes[0].value[value]),

@@ -19,6 +19,7 @@ struct GroupConfig {
   bool check = false;
   bool multicast = false;
   bool shared_scratch = false;
+  bool any_order = false;
   uint64_t scratch_bytes = 0;  // at most; 0: as is fastest
   int channels = 0;            // 0: kDefaultChannels
   std::string bootstrap;

@@ -20,6 +20,10 @@
 // Bruck. As slices, but rank r sends to rank r + 2^j in round j, all pieces whose way has this bit, and in the second half the
 // results it has to rank r - 2^j. An exchange ends when a rank has heard, if by way of others, that all have begun it; so two
 // places for what comes, which alternate from exchange to exchange, do as they do in rounds.
+//
+// Hierarchical. Ranks of a machine combine a slice each, unrounded; those with one slice send each other what they have, combine
+// it in the order of machines, round, and send it to their neighbours. So all get the same result, but not that of the order of
+// ranks. Who has ended a chunk has heard, by way of others, that all have begun it: two places do.
 #include <bit>
 #include <numeric>
 #include "core/span/transport.hpp"
@@ -31,6 +35,8 @@ namespace {
 constexpr size_t kSlack = 2;                                          // steps for the way to the next machine and back
 constexpr size_t kLeast = size_t{16} << 10, kMost = size_t{4} << 20;  // of a chunk, where it fits
 constexpr size_t kOnTheWay = 16'384;                                  // bytes that could be sent while a message takes its time
+constexpr const char* kNeedsLine = "needs the ranks of each machine to be consecutive, and equally many";
+constexpr const char* kNeedsScratch = "needs more scratch";
 
 host::Range part_of(const host::Range& slice, size_t index, size_t bytes) {
   return {std::min(slice.begin + index * bytes, slice.end), std::min(slice.begin + (index + 1) * bytes, slice.end)};
@@ -42,8 +48,8 @@ size_t wider(DType dtype) { return host::size_of_partial(dtype) / size_of(dtype)
 // ---- chain
 
 std::string SpanTransport::why_no_chain(DType dtype) const {
-  if (!in_line_) return "needs the ranks of each machine to be consecutive, and equally many";
-  return chain_room(dtype) == 0 ? "needs more scratch" : "";
+  if (!in_line_) return kNeedsLine;
+  return chain_room(dtype) == 0 ? kNeedsScratch : "";
 }
 
 size_t SpanTransport::chain_depth(int machine) const {
@@ -78,6 +84,7 @@ void SpanTransport::allreduce_chain(const CollectiveCall& call, LazyDeadline& de
   const size_t sums = results + chain_depth(0) * chunk;
   const auto* const send = static_cast<const std::byte*>(call.send);
   auto* const recv = static_cast<std::byte*>(call.recv);
+  const bool gets_result = call.collective == Collective::allreduce || call.root == context_.rank;
 
   const auto range = [&](int local, size_t step) { return part_of(host::slice(call.unit(), local, local_size_), step, chunk); };
   const auto scratch = [&](int local, size_t at) { return controls_[first + local].scratch(calls_) + at; };
@@ -113,6 +120,7 @@ void SpanTransport::allreduce_chain(const CollectiveCall& call, LazyDeadline& de
     if (step >= lag) {
       const size_t done = step - lag;
       const auto take = [&](int local) {
+        if (!gets_result) return;
         const host::Range part = range(local, done);
         host::copy(recv + part.begin, scratch(local, result_at(done)), part.size(), false);
       };
@@ -139,16 +147,100 @@ void SpanTransport::allreduce_chain(const CollectiveCall& call, LazyDeadline& de
     });
     sources[me] = send + mine.begin;
     if (before >= 0) await(call, before, deadline);
-    std::byte* const targets[] = {recv + mine.begin, scratch(me, result_at(step))};
+    std::byte* const targets[] = {scratch(me, result_at(step)), gets_result ? recv + mine.begin : nullptr};
     std::byte* const unrounded = scratch(me, sums_at(step));
     reduction.count = mine.size() / size_of(call.dtype);
     reduction.partial_in = before >= 0 ? unrounded : nullptr;
     reduction.partial_out = behind >= 0 ? unrounded : nullptr;
     reduction.destinations = targets;
-    reduction.destination_count = 2;
+    reduction.destination_count = gets_result ? 2 : 1;
     host::reduce(reduction);
     if (behind >= 0) pass_to(behind, sums_at(step), mine.size() * wider(call.dtype));
     else hand_back(step);
+  }
+}
+
+// ---- hierarchical
+
+std::string SpanTransport::why_not_hierarchical(DType dtype) const {
+  if (!in_line_) return kNeedsLine;
+  return hierarchical_chunk(dtype, between_.round) == 0 ? kNeedsScratch : "";
+}
+
+// A place holds operands and results of all of a machine, and what each machine has, and the sum of that, unrounded.
+size_t SpanTransport::hierarchical_chunk(DType dtype, size_t bytes) const {
+  const size_t parts = 2 * static_cast<size_t>(local_size_) + static_cast<size_t>(context_.machines.count + 1) * wider(dtype);
+  const size_t room = host::round_down((controls_.scratch_half() - step_area()) / 2 / parts, host::kLine);
+  return std::min({room, between_.round, host::round_up(bytes, host::kLine)});
+}
+
+void SpanTransport::allreduce_hierarchical(const CollectiveCall& call, LazyDeadline& deadline) {
+  const int machines = context_.machines.count;
+  const int machine = context_.machines.of[static_cast<size_t>(context_.rank)];
+  const int first = machine * local_size_;  // rank
+  const int me = context_.rank - first;
+  const size_t longest = host::slice(call.unit(), 0, local_size_).size();
+  const size_t chunk = hierarchical_chunk(call.dtype, longest);
+  const size_t wide = chunk * wider(call.dtype);
+  const auto* const send = static_cast<const std::byte*>(call.send);
+  auto* const recv = static_cast<std::byte*>(call.recv);
+  std::byte* const scratch = controls_.mine().scratch(calls_);
+  const auto pass_to = [&](int peer, size_t at, const std::byte* from, size_t bytes) {
+    engine::Head head;
+    head.kind = kStep;
+    head.offset = at;
+    pass(call, peer, head, {from, bytes}, nullptr);
+  };
+  const auto others = [](int count, int own, const auto& each) {
+    for (int one = 0; one < count; ++one)
+      if (one != own) each(one);
+  };
+  host::Sources sources(std::max(local_size_, machines));
+  for (size_t step = 0; step * chunk < longest; ++step) {
+    const auto part = [&](int local) { return part_of(host::slice(call.unit(), local, local_size_), step, chunk); };
+    const auto locals = static_cast<size_t>(local_size_);
+    const size_t operands = step_area() + (step & 1U) * (2 * locals * chunk + static_cast<size_t>(machines + 1) * wide);
+    const size_t results = operands + locals * chunk;
+    const auto sum_at = [&](int of) { return results + locals * chunk + static_cast<size_t>(of) * wide; };
+    const auto at = [&](size_t area, int local) { return area + static_cast<size_t>(local) * chunk; };
+    const host::Range mine = part(me);
+    others(local_size_, me,
+        [&](int local) { pass_to(first + local, at(operands, me), send + part(local).begin, part(local).size()); });
+    others(local_size_, me, [&](int local) {
+      await(call, first + local, deadline);
+      sources[local] = scratch + at(operands, local);
+    });
+    sources[me] = send + mine.begin;
+    host::Reduction reduction;
+    reduction.dtype = call.dtype;
+    reduction.op = call.op;
+    reduction.count = mine.size() / size_of(call.dtype);
+    reduction.sources = sources.data();
+    reduction.source_count = local_size_;
+    reduction.ranks = context_.size;
+    reduction.partial_out = scratch + sum_at(machine);
+    host::reduce(reduction);
+    const auto of = [&](int other) { return other * local_size_ + me; };
+    others(machines, machine,
+        [&](int other) { pass_to(of(other), sum_at(machine), scratch + sum_at(machine), mine.size() * wider(call.dtype)); });
+    others(machines, machine, [&](int other) { await(call, of(other), deadline); });
+    for (int one = 0; one < machines; ++one) sources[one] = scratch + sum_at(one);
+    if (is_small_float(call.dtype)) reduction.dtype = DType::f32;
+    reduction.source_count = machines;
+    reduction.partial_out = scratch + sum_at(machines);
+    host::reduce(reduction);
+    std::byte* const to = recv + mine.begin;
+    reduction.dtype = call.dtype;
+    reduction.source_count = 0;
+    reduction.partial_in = std::exchange(reduction.partial_out, nullptr);
+    reduction.destinations = &to;
+    reduction.destination_count = 1;
+    host::reduce(reduction);
+    others(local_size_, me, [&](int local) { pass_to(first + local, at(results, me), to, mine.size()); });
+    others(local_size_, me, [&](int local) {
+      await(call, first + local, deadline);
+      host::copy(recv + part(local).begin, scratch + at(results, local), part(local).size(), false);
+    });
   }
 }
 

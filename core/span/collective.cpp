@@ -238,6 +238,7 @@ void SpanTransport::plain_collective(const CollectiveCall& call) {
   const Algorithm algorithm = prepared_.plan.algorithm = algorithm_of(call);
   try {
     if (algorithm == Algorithm::chain && call.count != 0) allreduce_chain(call, deadline);
+    else if (algorithm == Algorithm::hierarchical && call.count != 0) allreduce_hierarchical(call, deadline);
     else if (algorithm == Algorithm::bruck) allreduce_bruck(call, deadline);
     else exchange(call, is_in_slices(algorithm) && call.collective == Collective::allreduce, deadline);
   } catch (const std::bad_alloc&) {  // the others know that it has entered
@@ -291,16 +292,24 @@ void SpanTransport::exchange(const CollectiveCall& call, bool slices, LazyDeadli
 // Where the operands are so small that one way more costs more than sending all of them to all, they are.
 Algorithm SpanTransport::algorithm_of(const CallSignature& call) const {
   if (call.algorithm != Algorithm::automatic) return call.algorithm;
-  if (call.collective != Collective::allreduce || call.unit() <= between_.gather) return Algorithm::one_shot;
-  if (local_size_ > 1 && call.unit() > between_.slices && why_no_chain(call.dtype).empty()) return Algorithm::chain;
+  const bool to_all = call.collective == Collective::allreduce;
+  const bool in_any_order = context_.any_order || !is_float(call.dtype) || call.op == Op::min || call.op == Op::max;
+  const bool is_large = local_size_ > 1 && call.unit() > between_.slices;
+  if (is_large && (to_all || call.collective == Collective::reduce) && why_no_chain(call.dtype).empty()) return Algorithm::chain;
+  if (!to_all || call.unit() <= between_.gather) return Algorithm::one_shot;
+  if (in_any_order && local_size_ > 1 && !is_large && why_not_hierarchical(call.dtype).empty()) return Algorithm::hierarchical;
   return context_.machines.count > between_.direct && bruck_block() != 0 ? Algorithm::bruck : Algorithm::two_shot;
 }
 
 std::string SpanTransport::why_impossible(const CollectiveCall& call) const {
   const bool is_chain = call.algorithm == Algorithm::chain;
-  if (is_chain || call.algorithm == Algorithm::bruck) {
-    std::string why = is_chain ? why_no_chain(call.dtype) : bruck_block() == 0 ? "needs more scratch" : "";
-    if (call.collective != Collective::allreduce) why = text("does allreduce, not ", name_of(call.collective));
+  if (is_chain || call.algorithm == Algorithm::bruck || call.algorithm == Algorithm::hierarchical) {
+    std::string why = is_chain                                    ? why_no_chain(call.dtype)
+                      : call.algorithm == Algorithm::hierarchical ? why_not_hierarchical(call.dtype)
+                      : bruck_block() == 0                        ? "needs more scratch"
+                                                                  : "";
+    if (call.collective != Collective::allreduce && !(is_chain && call.collective == Collective::reduce))
+      why = text("does allreduce, not ", name_of(call.collective));
     return why.empty() ? "" : text("algorithm ", name_of(call.algorithm), " ", why);
   }
   if (call.algorithm == Algorithm::hybrid_cube_mesh)
@@ -321,6 +330,10 @@ PlanReport SpanTransport::plan_plain(const CollectiveCall& call) const {
     report.slices = local_size_;
     most = chain_chunk(call);
     how = "sums go from machine to machine, unrounded, and results come back";
+  } else if (report.algorithm == Algorithm::hierarchical) {
+    report.slices = local_size_;
+    most = hierarchical_chunk(call.dtype, call.unit());
+    how = "ranks of each machine combine what they have, then machines do, in an order of its own";
   } else if (report.algorithm == Algorithm::bruck) {
     most = bruck_block();
     how = text("more than ", between_.direct, " machines: each rank combines a slice, which come and go in rounds");

@@ -73,6 +73,9 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
   size_t chain_room(DType dtype) const;
   size_t chain_chunk(const CallSignature& call) const;
   void allreduce_chain(const CollectiveCall& call, LazyDeadline& deadline);
+  std::string why_not_hierarchical(DType dtype) const;
+  size_t hierarchical_chunk(DType dtype, size_t bytes) const;  // of what has so many
+  void allreduce_hierarchical(const CollectiveCall& call, LazyDeadline& deadline);
   size_t bruck_block() const;
   void allreduce_bruck(const CollectiveCall& call, LazyDeadline& deadline);
 

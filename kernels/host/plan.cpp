@@ -178,6 +178,7 @@ constexpr AlgorithmForm kForms[] = {
     {Algorithm::marked, true, is_of_gpus, nullptr, in_one_step, nullptr, {}},
     {Algorithm::chain, true, is_of_machines, nullptr, in_one_step, nullptr, {}},
     {Algorithm::bruck, true, is_of_machines, nullptr, in_one_step, nullptr, {}},
+    {Algorithm::hierarchical, true, is_of_machines, nullptr, in_one_step, nullptr, {}},
 };
 // clang-format on
 

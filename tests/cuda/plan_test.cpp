@@ -80,6 +80,7 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
               case Algorithm::multimem_two_shot:
               case Algorithm::chain:
               case Algorithm::bruck:
+              case Algorithm::hierarchical:
               case Algorithm::automatic: FAIL();
             }
             if (chosen.algorithm != Algorithm::two_shot_staged) {

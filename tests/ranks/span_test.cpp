@@ -129,7 +129,7 @@ TEST_F(Span, NameWhoCallsOtherwiseAndAnswersNoMore) {
   EXPECT_EQ(said, (std::vector<std::string>{std::to_string(SYMM_ERR_MISMATCH) + " 1", ""}));
 }
 
-// In a chain of three machines and in a barrier of many, whatever the rank's part is, and though most ranks wait for others.
+// In all-reduces of three machines and in a barrier of many, whatever the rank's part is, and though most ranks wait for others.
 TEST_F(Span, NameWhoDiesAndWhoStops) {
   for (const int victim : {1, 2, 5}) {
     for (const int signal : {SIGKILL, SIGSTOP}) {
@@ -138,12 +138,12 @@ TEST_F(Span, NameWhoDiesAndWhoStops) {
         const std::vector<std::string> said = on_machines("aabbcc", [&](int rank, const Group& group) {
           std::vector<float> data(100'000);
           symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-          options.algorithm = SYMM_ALGORITHM_CHAIN;
           symm_wait_options_t wait = SYMM_WAIT_OPTIONS_INIT;
           options.timeout_ms = wait.timeout_ms = signal == SIGSTOP ? 1000 : 20'000;
           symm_status_t status = SYMM_OK;
           for (int call = 0; status == SYMM_OK && call < 1'000'000; ++call) {
-            if (rank == victim && call == 5) raise(signal);
+            if (rank == victim && call == 4 + victim % 2) raise(signal);
+            options.algorithm = call % 2 == 0 ? SYMM_ALGORITHM_HIERARCHICAL : SYMM_ALGORITHM_CHAIN;
             status = reduces ? symm_allreduce(group.get(), data.data(), data.data(), data.size(), SYMM_DTYPE_F32, SYMM_OP_SUM,
                                    &options, nullptr)
                              : symm_barrier(group.get(), nullptr, 0, 0, &wait, nullptr);
@@ -202,7 +202,7 @@ std::string bits_of_all(int rank, const Group& group) {
   const auto machine = [&](int of) { return group.peer_info(of).machine_index; };
   const bool in_line = group.info().machines == 4 || (machine(1) == 0 && machine(2) == 1);
   const auto can = [&](symm_algorithm_t algorithm) {
-    return algorithm < SYMM_ALGORITHM_CHAIN || (group.info().machines > 1 && (algorithm != SYMM_ALGORITHM_CHAIN || in_line));
+    return algorithm < SYMM_ALGORITHM_CHAIN || (group.info().machines > 1 && (algorithm == SYMM_ALGORITHM_BRUCK || in_line));
   };
   size_t turn = 0;
   for (const symm_dtype_t dtype : types) {
@@ -219,15 +219,23 @@ std::string bits_of_all(int rank, const Group& group) {
         const size_t at = in_place ? me * count * element : 0;
         for (const symm_op_t any : ops) {
           if (in_place && any != op) continue;
+          const bool is_float =
+              (dtype & 0x200) != 0 || dtype == SYMM_DTYPE_BF16 || dtype == SYMM_DTYPE_F8E4M3 || dtype == SYMM_DTYPE_F8E5M2;
+          const bool any_order = !is_float || any == SYMM_OP_MAX || any == SYMM_OP_MIN;
           for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED,
-                   SYMM_ALGORITHM_CHAIN, SYMM_ALGORITHM_BRUCK}) {
+                   SYMM_ALGORITHM_CHAIN, SYMM_ALGORITHM_BRUCK, SYMM_ALGORITHM_HIERARCHICAL}) {
             symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-            if (can(algorithm)) options.algorithm = algorithm;
+            if (can(algorithm) && (any_order || algorithm != SYMM_ALGORITHM_HIERARCHICAL)) options.algorithm = algorithm;
             run("allreduce_" + std::to_string(any) + "_" + std::to_string(algorithm), in_place,
                 [&](auto* a, auto* b) { return symm_allreduce(g, a, b, count, dtype, any, &options, nullptr); });
           }
         }
-        run("reduce", in_place, [&](auto* a, auto* b) { return symm_reduce(g, a, b, count, dtype, op, root, nullptr, nullptr); });
+        for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_CHAIN}) {
+          symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+          if (can(algorithm)) options.algorithm = algorithm;
+          run("reduce", in_place,
+              [&](auto* a, auto* b) { return symm_reduce(g, a, b, count, dtype, op, root, &options, nullptr); });
+        }
         run("reduce_scatter", in_place, [&](auto* a, auto* b) {
           return symm_reduce_scatter(g, a, in_place ? a + at : b, count, dtype, op, nullptr, nullptr);
         });
@@ -283,6 +291,43 @@ TEST_F(Span, GiveTheBitsOfOne) {
     }
   }
   unsetenv("SYMM_HOST_TUNE");
+}
+
+// Sums of few small numbers are exact in any order, and of thirds all ranks get the same still.
+TEST_F(Span, AddFloatsInAnyOrderWhereThatIsAllowed) {
+  setenv("SYMM_ORDER", "any", 1);
+  const std::vector<std::string> said = on_machines("aabbcc", [](int rank, const Group& group) {
+    constexpr size_t kCount = 200'000;
+    std::string hashes;
+    for (const symm_dtype_t dtype : {SYMM_DTYPE_F32, SYMM_DTYPE_BF16}) {
+      std::vector<float> data(kCount), in_order(kCount), any(kCount);
+      for (size_t i = 0; i < kCount; ++i) {
+        const auto number = static_cast<float>((i + 7 * static_cast<size_t>(rank)) % 40);
+        if (dtype == SYMM_DTYPE_F32) data[i] = number / 3;
+        else reinterpret_cast<uint16_t*>(data.data())[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(number) >> 16);
+      }
+      symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+      const auto add = [&](std::vector<float>& to) {
+        check(symm_allreduce(group.get(), data.data(), to.data(), kCount, dtype, SYMM_OP_SUM, &options, nullptr));
+      };
+      add(any);
+      options.algorithm = SYMM_ALGORITHM_TWO_SHOT_STAGED;
+      add(in_order);
+      for (size_t i = 0; i < kCount; ++i) EXPECT_NEAR(any[i], in_order[i], dtype == SYMM_DTYPE_F32 ? 1e-4 : 0);
+      EXPECT_EQ(any == in_order, dtype == SYMM_DTYPE_BF16);
+      hashes += std::to_string(std::hash<std::string_view>()({reinterpret_cast<const char*>(any.data()), kCount * 4})) + " ";
+    }
+    return (testing::Test::HasFailure() ? "wrong " : "") + hashes;
+  });
+  for (const std::string& one : said) EXPECT_EQ(one, said[0]);
+  EXPECT_EQ(said[0].find("wrong"), std::string::npos);
+  for (const std::string& one : on_machines("aabb", [](int rank, const Group&group) {
+         if (rank == 1) setenv("SYMM_ORDER", "ranks", 1);
+         const Config config = {.bootstrap = group.info().bootstrap, .name = "b"};
+         return outcome_of([&] { create(config, rank, 4); }).message;
+       }))
+    EXPECT_NE(one.find("config.flags & SYMM_GROUP_ANY_ORDER: rank 0 has 1, rank 1 has 0"), std::string::npos) << one;
+  unsetenv("SYMM_ORDER");
 }
 
 // What the plan says, and what it refuses.

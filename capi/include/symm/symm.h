@@ -170,8 +170,8 @@ enum symm_collective_values {
   SYMM_COLLECTIVE_ALLGATHER_ROWS = 11
 };
 
-/** Algorithms. All give the same bits, but for the two of multicast (MULTIMEM), in which the switch adds, in an order of its own:
- *  they are used only where they are asked for. */
+/** Algorithms. All give the same bits, but for the two of multicast (MULTIMEM), in which the switch adds, and HIERARCHICAL, for
+ *  sums, averages and products of floats: these have orders of their own, and are used only where they are asked for. */
 typedef int32_t symm_algorithm_t;
 enum symm_algorithm_values {
   SYMM_ALGORITHM_AUTO = 0,
@@ -183,8 +183,9 @@ enum symm_algorithm_values {
   SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = 6, /**< every rank loads the sum from send's multicast address; not in place */
   SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = 7, /**< each rank loads the sum of its slice and stores it to all, by multicast */
   SYMM_ALGORITHM_MARKED = 8,            /**< CUDA: as LL, with a mark of 4 bytes for every 64; for what moves unchanged */
-  SYMM_ALGORITHM_CHAIN = 9, /**< several machines: sums that are not rounded yet go from each to the next, results come back */
-  SYMM_ALGORITHM_BRUCK = 10 /**< several machines: as TWO_SHOT, in as many rounds as the logarithm of the ranks */
+  SYMM_ALGORITHM_CHAIN = 9,  /**< several machines: sums that are not rounded yet go from each to the next, results come back */
+  SYMM_ALGORITHM_BRUCK = 10, /**< several machines: as TWO_SHOT, in as many rounds as the logarithm of the ranks */
+  SYMM_ALGORITHM_HIERARCHICAL = 11 /**< several machines: each combines its ranks, then ranks combine what machines have */
 };
 
 /** What symm_signal_value() does to a word. */
@@ -233,7 +234,11 @@ enum symm_group_flag_values {
    *    that is ordered with all else that these groups do, or results are undefined.
    *  - When one of these groups fails, the others' calls that use the scratch end by ABORTED, as what fails on a stream. The
    * group of symm_group_shrink() begins anew. Since 0.2. */
-  SYMM_GROUP_SHARED_SCRATCH = 8
+  SYMM_GROUP_SHARED_SCRATCH = 8,
+  /** All-reduces may combine floats in an order of their own: between machines HIERARCHICAL is chosen where it is faster. All
+   * ranks get the same result still, and a group of the same layout gets it again. As SYMM_ORDER=any. All ranks must ask. Since
+   * 0.2. */
+  SYMM_GROUP_ANY_ORDER = 16
 };
 
 /** No deadline. */

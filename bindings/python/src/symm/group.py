@@ -118,6 +118,7 @@ class Group(Collectives, Owned):
         overlapping_devices: bool = False,
         multicast: bool = False,
         shared_scratch: bool = False,
+        any_order: bool = False,
         channels: int = 0,
         scratch_bytes: int = 0,
         _store: stores.Callbacks | None = None,
@@ -139,6 +140,7 @@ class Group(Collectives, Owned):
             multicast: multicast addresses for the group's memories, where they can be had; all ranks must ask.
             shared_scratch: groups made of this one, but by `shrink()`, work in its scratch: CUDA only. Collectives of all of them
                 have one order, also in graphs, and a failure of one is a failure of all; symm.h says it exactly.
+            any_order: all-reduces between machines may combine floats in an order of their own, which takes less time; all must ask.
             channels: barrier channels, and signal channels of memories that ask for no other number, up to 256; 0: 64.
             scratch_bytes: at most for the scratch of this group, and of each one made of it; 0: what is fastest.
 
@@ -154,6 +156,7 @@ class Group(Collectives, Owned):
             GroupFlag.OVERLAPPING_DEVICES: overlapping_devices,
             GroupFlag.MULTICAST: multicast,
             GroupFlag.SHARED_SCRATCH: shared_scratch,
+            GroupFlag.ANY_ORDER: any_order,
         }
         flags = sum(int(flag) for flag, wanted in asked.items() if wanted)
         kind, ordinal = _where(member(Backend, backend), device)

@@ -69,6 +69,11 @@ impl GroupConfig {
         self.flag(sys::SYMM_GROUP_SHARED_SCRATCH, wanted)
     }
 
+    /// Whether all-reduces between machines may combine floats in an order of their own, which takes less time. All ranks must ask.
+    pub fn any_order(self, allowed: bool) -> Self {
+        self.flag(sys::SYMM_GROUP_ANY_ORDER, allowed)
+    }
+
     /// Whether several ranks may use one CUDA device.
     pub fn overlapping_devices(self, allowed: bool) -> Self {
         self.flag(sys::SYMM_GROUP_OVERLAPPING_DEVICES, allowed)
