@@ -77,7 +77,7 @@ class UcxLink final : public Link {
     const std::unique_ptr<ucp_config, void (*)(Config)> held(config, ucx_.ucp_config_release);
     ucx_.ucp_config_modify(config, "LOG_LEVEL", "fatal");  // or it writes to stderr; what does not know it still works
     // Before 1.16, by its own measure, TCP asks for the memory of messages that it could have sent meanwhile.
-    if (ucx_.minor < 16) ucx_.ucp_config_modify(config, "RNDV_THRESH", "256k");
+    if (ucx_.minor < 16 && *environment("UCX_RNDV_THRESH") == '\0') ucx_.ucp_config_modify(config, "RNDV_THRESH", "256k");
     require(ucx_.ucp_config_modify(config, "TLS", environment("SYMM_UCX_TLS")), "SYMM_UCX_TLS");
     const Params params;
     Context context = nullptr;

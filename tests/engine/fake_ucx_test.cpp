@@ -37,6 +37,16 @@ TEST(FakeUcx, OneThatCannotBeUsedIsNamedWithWhatToInstall) {
     with_fake(one.library, one.script, [&] { expect_failure(Status::unavailable, one.words, [] { engine_name(); }); });
 }
 
+TEST(FakeUcx, WhatTheUserAsksOfItIsNotChanged) {
+  for (const char* asked : {"", "64k"}) {
+    with_fake(FAKE_UCX, "", [&] {
+      setenv("UCX_RNDV_THRESH", asked, 1);
+      const Two both;
+      EXPECT_EQ(getenv("FAKE_RNDV_THRESH") == nullptr, *asked != '\0');
+    });
+  }
+}
+
 TEST(FakeUcx, ALineThatBreaksIsToldOnceHoweverOftenAndLate) {
   for (const char* script : {"breaks", "breaks twice", "breaks twice late"}) {
     with_fake(FAKE_UCX, script, [] {

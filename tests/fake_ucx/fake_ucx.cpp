@@ -1,6 +1,6 @@
 // A libucp.so.0 whose one worker sends to itself, and does what the file $FAKE_UCX says, in words: "old"; "refuses"; "silent",
 // what is sent does not end, not even when its endpoint is closed; "breaks", endpoints break after the first message, whose error
-// is told "twice", or "late", when they are closed.
+// is told "twice", or "late", when they are closed. What an option was set to, $FAKE_<OPTION> says.
 #include <sys/eventfd.h>
 #include <cstdlib>
 #include <cstring>
@@ -44,7 +44,10 @@ void ucp_get_version(unsigned* major, unsigned* minor, unsigned* release) {
   *major = 1, *minor = told("old") ? 12 : 13, *release = 9;
 }
 Code ucp_config_read(const char*, const char*, Config* config) { return *config = reinterpret_cast<Config>(&nothing), kOk; }
-Code ucp_config_modify(Config, const char*, const char*) { return told("refuses") ? -5 : kOk; }
+Code ucp_config_modify(Config, const char* name, const char* value) {
+  setenv((std::string("FAKE_") + name).c_str(), value, 1);
+  return told("refuses") ? -5 : kOk;
+}
 void ucp_config_release(Config) {}
 Code ucp_init_version(unsigned, unsigned, const Params*, Config, Context* context) {
   return *context = reinterpret_cast<Context>(&nothing), kOk;
