@@ -113,9 +113,25 @@ void HostTransport::meet(
     if (peer == context_.rank) continue;
     Word& word = controls_.mine().pair(channel, peer);
     const uint32_t target = ++state.taken[static_cast<size_t>(peer)];
-    if (!reached(word, target)) controls_.await(word, target, controls_.mine().pair_waiter()[0], peer, deadline, "barrier");
+    if (!reached(word, target)) {
+      if (set != 0 && controls_.far() != nullptr && everybody_.empty())
+        require_no_barrier_of_all(channel, peer, word, target, deadline);
+      controls_.await(word, target, controls_.mine().pair_waiter()[0], peer, deadline, "barrier");
+    }
     if (controls_.mine().pair_set(channel, peer, target).load(std::memory_order_relaxed) != set) fail_sets(channel, peer);
   }
+}
+
+// A rank in a barrier of all, which waits for the first of its machine, does not hear who comes to another set.
+void HostTransport::require_no_barrier_of_all(int channel, int peer, const Word& word, uint32_t target, LazyDeadline& deadline) {
+  constexpr uint64_t kSoonMs = 100;
+  LazyDeadline soon(std::min(kSoonMs, deadline.get().remaining_ns() / 1'000'000 + 1));
+  const auto is_there = [&] { return reached(word, target); };
+  const auto has_left = [&] { return controls_.has_left(peer); };
+  const Word* const words[] = {&word};
+  const WaitEnd end = controls_.await_condition({is_there, has_left, words}, controls_.mine().pair_waiter()[0], soon);
+  const uint32_t next = barriers_[static_cast<size_t>(channel)].count + 1;
+  if (end == WaitEnd::timed_out && has_come(peer, channel, next) && !is_there()) fail_sets(channel, peer);
 }
 
 void HostTransport::fail_sets(int channel, int peer) {

@@ -47,6 +47,7 @@ class HostTransport : public Transport {
   virtual void settle_puts(int, LazyDeadline&) {}
   // In a barrier of `set`: this rank comes for those of `to`, and those of `from` for it.
   void meet(int channel, uint32_t set, std::span<const int32_t> to, std::span<const int32_t> from, LazyDeadline& deadline);
+  void require_no_barrier_of_all(int channel, int peer, const Word& word, uint32_t target, LazyDeadline& deadline);
   [[noreturn]] void fail_sets(int channel, int peer);
   uint32_t untaken_set(int channel, int source);  // of who has come for this rank and was not awaited; 0: nobody
   std::vector<int32_t> everybody_;                // of a group whose ranks tell each other; else empty

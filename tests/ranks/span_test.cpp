@@ -160,17 +160,21 @@ TEST_F(Span, NameWhoDiesAndWhoStops) {
   unsetenv("SYMM_HOST_TUNE");
 }
 
-// Rank 3 has come to a barrier with rank 1, which comes to one of all.
+// Rank 3 comes to a barrier with another, which comes to one of all, before it or after, on its machine or not.
 TEST_F(Span, FindBarriersOfDifferentSets) {
   setenv("SYMM_HOST_TUNE", "tell=0", 1);
-  for (const std::string& said : on_machines("aabb", [](int rank, const Group&group) {
-         const int32_t both[] = {1, 3};
-         if (rank != 3) usleep(200'000);
-         const symm_status_t status =
-             symm_barrier(group.get(), rank == 3 ? both : nullptr, rank == 3 ? 2 : 0, 0, nullptr, nullptr);
-         return std::to_string(status) + symm_last_error();
-       }))
-    EXPECT_NE(said.find("different sets on channel 0"), std::string::npos) << said;
+  for (const int32_t other : {1, 2}) {
+    for (const bool first : {true, false}) {
+      for (const std::string& said : on_machines("aabb", [&](int rank, const Group&group) {
+             const int32_t both[] = {other, 3};
+             if ((rank == 3) != first) usleep(200'000);
+             const symm_status_t status =
+                 symm_barrier(group.get(), rank == 3 ? both : nullptr, rank == 3 ? 2 : 0, 0, nullptr, nullptr);
+             return std::to_string(status) + symm_last_error();
+           }))
+        EXPECT_NE(said.find("different sets on channel 0"), std::string::npos) << other << first << said;
+    }
+  }
   unsetenv("SYMM_HOST_TUNE");
 }
 
