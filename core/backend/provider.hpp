@@ -47,7 +47,7 @@ class Provider {
   // null where that cannot be said. For mark() only.
   virtual void* stream_after(void* stream, int device) const = 0;
   // Let go of `held` when all that the device has to do now is over.
-  virtual void keep_until_done(std::shared_ptr<void> held, int device) const noexcept = 0;
+  virtual void keep_until_done(std::shared_ptr<void> held, int device) const = 0;
   // `page` stays mapped for as long as the object lives. Null where there are no streams.
   virtual std::unique_ptr<StreamWords> stream_words(
       std::shared_ptr<host::Segment> page, std::span<std::atomic<uint64_t>> words) const = 0;

@@ -3,7 +3,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <new>
+#include "core/base/reserve.hpp"
 
 namespace symm {
 Failure current_failure() noexcept {
@@ -18,6 +18,17 @@ Failure current_failure() noexcept {
   } catch (...) {
     return {Status::out_of_memory, -1, 0, "out of memory"};  // short enough to need none
   }
+}
+
+Failure blamed(Failure failure, int rank, int64_t pid, const char* place) {
+  if (failure.rank >= 0) return failure;
+  failure.message = with_reserve([&] {
+    return format("rank %d%s%s (pid %lld): %s", rank, place != nullptr ? " of " : "", place != nullptr ? place : "",
+        static_cast<long long>(pid), failure.message.c_str());
+  });
+  failure.rank = rank;
+  failure.pid = pid;
+  return failure;
 }
 
 const char* name_of(Status status) noexcept {

@@ -53,6 +53,9 @@ class Error : public std::exception {
 // What the exception being handled says; call it in a catch block. Every border at which an exception becomes a value uses it.
 Failure current_failure() noexcept;
 
+// Where `failure` names no rank, it is this one's: "rank 3 (pid 4711): ...", or "rank 3 of <place> (pid 4711): ...".
+Failure blamed(Failure failure, int rank, int64_t pid, const char* place = nullptr);
+
 const char* name_of(Status status) noexcept;  // "timed out"; "unknown status" for a value of a newer library
 
 // printf-style, so that messages are written where the facts are.

@@ -74,7 +74,7 @@ struct Hub final : std::enable_shared_from_this<Hub> {
 
 struct Guest final : SecureConnection::Receiver, std::enable_shared_from_this<Guest> {
   const char* on_frame(std::span<const std::byte> bytes) override;
-  void on_end(const std::string&) override { leave(false); }
+  void on_end(End, const std::string&) override { leave(false); }
   void leave(bool in_good_order);
   void refuse(Failure why) { meeting->fail(std::move(why)), connection->post(frame(*meeting->failure)); }
   std::string name() const { return format("rank %u (pid %lld on %s)", rank, static_cast<long long>(pid), host.c_str()); }
@@ -233,9 +233,10 @@ struct Heard final : SecureConnection::Receiver {
     left = left || what == What::bye;
     return changed();
   }
-  void on_end(const std::string& how) override {
+  void on_end(End ended, const std::string& how) override {
     const std::lock_guard lock(mutex);
     with_reserve([&] { end = how; });
+    closed = ended == End::closed;
     changed();
   }
   const char* changed() {
@@ -260,6 +261,7 @@ struct Heard final : SecureConnection::Receiver {
   std::map<std::string, Bytes> values;
   std::optional<Failure> failure;
   std::string end;
+  bool closed = false;  // by the other side
 };
 
 class TcpStore final : public Store {
@@ -313,13 +315,7 @@ class TcpStore final : public Store {
   }
   void tell(const Failure& why) const noexcept override {
     try {
-      with_reserve([&] {
-        Failure own = why;
-        own.message = format("rank %d of %s (pid %d): ", rank_, description_.c_str(), getpid()) + why.message;
-        own.rank = rank_;
-        own.pid = getpid();
-        connection_->post(frame(why.rank < 0 ? own : why));
-      });
+      with_reserve([&] { connection_->post(frame(blamed(why, rank_, getpid(), description_.c_str()))); });
     } catch (const std::bad_alloc&) {
       return;  // that this rank gave up is what they hear
     }
@@ -363,7 +359,7 @@ class TcpStore final : public Store {
       if (connection_->known()) heard_->await(Deadline::after_ms(kLastWordsMs), decided);
     } else if (!heard_->welcome) {
       why_ = "it " + heard_->end;
-      if (!connection_->known() && heard_->end.starts_with("died")) {
+      if (!connection_->known() && heard_->closed) {
         refusal_ = {Status::unavailable, 0, 0,
             format("rank 0 of %s turned rank %d on %s away: the two machines have different secrets; make %s the same",
                 description_.c_str(), rank_, host_name().c_str(), secret_file().c_str())};

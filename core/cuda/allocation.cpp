@@ -83,16 +83,16 @@ std::string Allocation::fabric_reason(const Device& device) {
 void Allocation::map(size_t alignment) {
   const Driver& driver = device_->driver();
   driver.require(driver.cuMemAddressReserve(&address_, mapped_, alignment, 0, 0), "cuMemAddressReserve",
-      format("%zu bytes%s", mapped_, alignment == 0 ? "" : format(" at a multiple of %zu", alignment).c_str()));
+      [&] { return format("%zu bytes%s", mapped_, alignment == 0 ? "" : format(" at a multiple of %zu", alignment).c_str()); });
   is_reserved_ = true;
   SYMM_POINT("cuda.map");
-  driver.require(driver.cuMemMap(address_, mapped_, 0, handle_, 0), "cuMemMap", format("%zu bytes", mapped_));
+  driver.require(driver.cuMemMap(address_, mapped_, 0, handle_, 0), "cuMemMap", [&] { return format("%zu bytes", mapped_); });
   is_mapped_ = true;
   // The driver overlooks which node is named: the host is one.
   const CUmemAccessDesc access[] = {{{CU_MEM_LOCATION_TYPE_DEVICE, device_->handle()}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
       {{CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
   driver.require(driver.cuMemSetAccess(address_, mapped_, access, on_host_ ? 2 : 1), "cuMemSetAccess",
-      format("%zu bytes for device %d%s", mapped_, device_->ordinal(), on_host_ ? " and the host" : ""));
+      [&] { return format("%zu bytes for device %d%s", mapped_, device_->ordinal(), on_host_ ? " and the host" : ""); });
 }
 
 std::shared_ptr<Allocation> Allocation::create(const std::shared_ptr<Device>& device, size_t bytes, const Placement& placement) {
@@ -127,7 +127,7 @@ std::shared_ptr<Allocation> Allocation::make(
     throw Error(Status::out_of_memory, format("%zu bytes are more than a device holds", bytes));
   made->mapped_ = (bytes + unit - 1) / unit * unit;
   driver.require(driver.cuMemCreate(&made->handle_, made->mapped_, &prop, 0), "cuMemCreate",
-      format("%zu bytes on %s", made->mapped_, place.c_str()));
+      [&] { return format("%zu bytes on %s", made->mapped_, place.c_str()); });
   made->has_handle_ = true;
   made->map(placement.alignment > made->page_bytes_ ? placement.alignment : 0);
   driver.require(driver.cuMemsetD32Async(made->address_, 0, made->mapped_ / 4, device->stream()), "cuMemsetD32Async");
@@ -153,7 +153,7 @@ std::shared_ptr<Allocation> Allocation::import(const std::shared_ptr<Device>& de
   } else {
     driver.require(driver.cuMemImportFromShareableHandle(&made->handle_, reinterpret_cast<void*>(static_cast<intptr_t>(fd.get())),
                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-        "cuMemImportFromShareableHandle", format("%zu bytes into device %d", made->mapped_, device->ordinal()));
+        "cuMemImportFromShareableHandle", [&] { return format("%zu bytes into device %d", made->mapped_, device->ordinal()); });
   }
   made->has_handle_ = true;
   made->map();
@@ -216,10 +216,10 @@ Fd Allocation::export_dmabuf(size_t offset, size_t bytes) const {
   int raw = -1;
   const CUresult result =
       driver.cuMemGetHandleForAddressRange(&raw, address() + offset, bytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
-  const std::string what = format("%zu bytes at %zu", bytes, offset);
+  const auto what = [&] { return format("%zu bytes at %zu", bytes, offset); };
   if (result == CUDA_ERROR_NOT_SUPPORTED) {
     throw Error(Status::unavailable, format("buffer: cannot be exported as DMA-BUF: cuMemGetHandleForAddressRange: %s: %s",
-                                         driver.text(result).c_str(), what.c_str()));
+                                         driver.text(result).c_str(), what().c_str()));
   }
   driver.require(result, "cuMemGetHandleForAddressRange", what);
   Fd fd(raw);

@@ -171,13 +171,10 @@ void ErrorMailbox::store(CUdeviceptr control, CUdeviceptr stages, bool abort) no
   auto* words = reinterpret_cast<std::atomic<uint32_t>*>(host_ + kWords);
   words[0].store(abort_.load(std::memory_order_acquire), std::memory_order_relaxed);
   words[1].store(departed_.load(std::memory_order_acquire), std::memory_order_release);
-  try {
-    const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-    // Before a kernel leaves, so that the next one finds it.
-    if (abort) driver.cuMemcpyAsync(stages + offsetof(ControlWords, spoilt), address_ + kWords, sizeof(uint32_t), stream_);
-    driver.cuMemcpyAsync(control + offsetof(ControlWords, abort), address_ + kWords, 2 * sizeof(uint32_t), stream_);
-  } catch (const Error&) {  // no context any more, so no kernel either
-  }
+  const ContextGuard current(*device_, std::nothrow);  // where there is no context any more, there is no kernel either
+  // Before a kernel leaves, so that the next one finds it.
+  if (abort) driver.cuMemcpyAsync(stages + offsetof(ControlWords, spoilt), address_ + kWords, sizeof(uint32_t), stream_);
+  driver.cuMemcpyAsync(control + offsetof(ControlWords, abort), address_ + kWords, 2 * sizeof(uint32_t), stream_);
 }
 
 void MemoryTable::add(const MemoryEntry& entry) {
@@ -194,7 +191,7 @@ void MemoryTable::erase(uint64_t id) noexcept {
   if (found == entries_.end()) return;
   try {
     write(static_cast<size_t>(found - entries_.begin()), {});
-  } catch (const Error&) {  // then the device is in error, and nobody looks there any more
+  } catch (const std::exception&) {  // then the device is in error, and nobody looks there any more
   }
 }
 

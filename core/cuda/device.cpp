@@ -42,7 +42,7 @@ std::shared_ptr<Device> Device::open(int ordinal) {
     try {
       Devices& all = AllDevices::current();
       const std::lock_guard lock(all.mutex);
-      all.lingering.push_back(last);
+      with_reserve([&] { all.lingering.push_back(last); });
     } catch (const std::bad_alloc&) {
       return;  // leaked rather than pulled away under a kernel
     }
@@ -118,7 +118,7 @@ bool Device::begin(Releases& releases) noexcept {
   if (&releases == &recorded_) {
     try {
       uses_->gather(gate_);
-    } catch (const Error&) {  // the device is in error: nothing runs any more
+    } catch (const std::exception&) {  // the device is in error: nothing runs any more
     }
     driver_.cuEventRecord(releases.event.get(), gate_);
     return true;
@@ -183,14 +183,9 @@ bool Device::settle() noexcept {
   return settle(everybodys_) && recorded;
 }
 
-void Device::defer(std::function<void()> work, bool recorded) noexcept {
-  try {
-    const std::lock_guard lock(mutex_);
-    (recorded ? recorded_ : everybodys_).next.push_back(std::move(work));
-  } catch (const std::bad_alloc&) {  // leaked rather than pulled away under a kernel
-    return;
-  }
-  settle();
+void Device::put_off(std::function<void()> work, bool recorded) {
+  const std::lock_guard lock(mutex_);
+  (recorded ? recorded_ : everybodys_).next.push_back(std::move(work));
 }
 
 void Device::reclaim() noexcept {
@@ -212,7 +207,7 @@ void Device::reclaim() noexcept {
       return over;
     });
     const std::lock_guard lock(all->mutex);
-    all->lingering.insert(all->lingering.end(), lingering.begin(), lingering.end());
+    with_reserve([&] { all->lingering.insert(all->lingering.end(), lingering.begin(), lingering.end()); });
   } catch (const std::bad_alloc&) {
     return;  // what was put off stays so, or is leaked
   }

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <atomic>
-#include <new>
+#include <functional>
 #include <vector>
 #include "core/base/process.hpp"
+#include "core/base/reserve.hpp"
 #include "core/cuda/stream_uses.hpp"
 
 namespace symm::cuda {
@@ -33,7 +34,14 @@ class Device {
   // Release never waits, but kernels may still use what is released: symm's, the caller's, a graph's. Runs `work` now if the
   // device has nothing to do, else when an allocation or release finds that all it had to do at this time is over. `recorded`:
   // that all recorded uses are.
-  void defer(std::function<void()> work, bool recorded = false) noexcept;
+  template <class Work> void defer(const Work& work, bool recorded = false) noexcept {
+    try {
+      with_reserve([&] { put_off(work, recorded); });
+    } catch (const std::bad_alloc&) {  // leaked rather than pulled away under a kernel
+      return;
+    }
+    settle();
+  }
   // As Block::record_use().
   bool record_use(void* stream);
   // A stream of our own that comes after all that the device has to do now; null where the driver does not say that, or a capture
@@ -53,6 +61,7 @@ class Device {
   enum Finishing { under_way, done, refused };
 
   explicit Device(const Driver& driver) : driver_(driver) {}
+  void put_off(std::function<void()> work, bool recorded);
   void prepare_recorded();
   // The mutex is held, the context current.
   bool begin(Releases& releases) noexcept;

@@ -83,10 +83,9 @@ std::string Driver::without(const char* call) const {
   throw Error(Status::internal, format("%s is not one of the optional driver calls", call));
 }
 
-void Driver::require(CUresult result, const char* call, const std::string& what) const {
-  if (result == CUDA_SUCCESS) return;
+void Driver::fail(CUresult result, const char* call, std::string_view what) const {
   throw Error({result == CUDA_ERROR_OUT_OF_MEMORY ? Status::out_of_memory : Status::cuda, -1, 0,
-      format("%s: %s%s%s", call, text(result).c_str(), what.empty() ? "" : ": ", what.c_str()), 0, result});
+      format("%s: %s%s", call, text(result).c_str(), what.empty() ? "" : ": ").append(what), 0, result});
 }
 
 const Driver& driver() {

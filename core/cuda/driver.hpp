@@ -2,7 +2,9 @@
 // toolkit. They follow the driver's ABI, which does not change.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
+#include <string_view>
 #include "core/base/error.hpp"
 
 namespace symm::cuda {
@@ -187,9 +189,17 @@ struct Driver {
   // Why an optional call cannot be made, "" if it can: "the CUDA driver has no cuMemGetHandleForAddressRange of CUDA 11.7".
   std::string without(const char* call) const;
 
-  // Throws Error(out_of_memory) or Error(cuda): "cuMemCreate: CUDA_ERROR_INVALID_VALUE (invalid argument): 2097152 bytes".
-  void require(CUresult result, const char* call, const std::string& what = {}) const;
+  // Throws Error(out_of_memory) or Error(cuda): "cuMemCreate: CUDA_ERROR_INVALID_VALUE (invalid argument): 2097152 bytes". Of a
+  // call that has succeeded it allocates nothing, so that what was made is not lost: `what` may be a function that words it.
+  void require(CUresult result, const char* call, std::string_view what = {}) const {
+    if (result != CUDA_SUCCESS) fail(result, call, what);
+  }
+  template <std::invocable What> void require(CUresult result, const char* call, const What& what) const {
+    if (result != CUDA_SUCCESS) fail(result, call, what());
+  }
   std::string text(CUresult result) const;
+ private:
+  [[noreturn]] void fail(CUresult result, const char* call, std::string_view what) const;
 };
 
 // The loaded driver, initialised. Throws Error(unavailable) with the reason: no driver, one that is too old, no device.

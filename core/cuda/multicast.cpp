@@ -27,8 +27,8 @@ Multicast::Multicast(std::shared_ptr<Device> device, int ranks, size_t bytes)
 Fd Multicast::create() {
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   const CUmulticastObjectProp prop = properties(ranks_, bytes_);
-  driver().require(
-      driver().cuMulticastCreate(&created_, &prop), "cuMulticastCreate", format("%zu bytes for %d devices", bytes_, ranks_));
+  driver().require(driver().cuMulticastCreate(&created_, &prop), "cuMulticastCreate",
+      [&] { return format("%zu bytes for %d devices", bytes_, ranks_); });
   has_created_ = true;
   int raw = -1;
   driver().require(driver().cuMemExportToShareableHandle(&raw, created_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
@@ -43,16 +43,16 @@ void Multicast::join(const Fd& object) {
                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
       "cuMemImportFromShareableHandle", "a multicast object");
   has_object_ = true;
-  driver().require(
-      driver().cuMulticastAddDevice(object_, device_->handle()), "cuMulticastAddDevice", format("device %d", device_->ordinal()));
+  driver().require(driver().cuMulticastAddDevice(object_, device_->handle()), "cuMulticastAddDevice",
+      [&] { return format("device %d", device_->ordinal()); });
 }
 
 void Multicast::bind(const Allocation& block) {
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   driver().require(driver().cuMemRetainAllocationHandle(&memory_, block.data()), "cuMemRetainAllocationHandle");
   has_memory_ = true;
-  driver().require(
-      driver().cuMulticastBindMem(object_, 0, memory_, 0, bytes_, 0), "cuMulticastBindMem", format("%zu bytes", bytes_));
+  driver().require(driver().cuMulticastBindMem(object_, 0, memory_, 0, bytes_, 0), "cuMulticastBindMem",
+      [&] { return format("%zu bytes", bytes_); });
   is_bound_ = true;
 }
 

@@ -81,7 +81,7 @@ class CudaProvider final : public ipc::Provider {
     return stream == kAllStreams ? device->after_everything() : device->after_recorded(static_cast<CUstream>(stream));
   }
 
-  void keep_until_done(std::shared_ptr<void> held, int ordinal) const noexcept override {
+  void keep_until_done(std::shared_ptr<void> held, int ordinal) const override {
     ipc_device(ordinal)->defer([held = std::move(held)] {});
   }
 

@@ -18,6 +18,7 @@ unsigned long long StreamUses::capture_of(CUstream stream) {
   unsigned long long capture = 0;
   driver_.require(driver_.cuStreamGetCaptureInfo(stream, &status, &capture), "cuStreamGetCaptureInfo", "stream");
   if (status == 2) throw Error(Status::invalid_argument, "stream: its capture has been invalidated");
+  if (status == 0 && driver_.cuEventElapsedTime != nullptr) return 0;  // without a lock: has_ended() asks the driver
   const std::thread::id caller = std::this_thread::get_id();
   const std::lock_guard lock(mutex_);
   if (status == 1) {
@@ -32,10 +33,9 @@ unsigned long long StreamUses::capture_of(CUstream stream) {
   }
   // Of an older driver it is a guess: a thread that works outside of a capture again has ended its own, and so has whoever
   // captured this stream, if it has a handle of its own.
-  if (driver_.cuEventElapsedTime == nullptr)
-    std::erase_if(captured_, [&](const auto& one) {
-      return one.second.thread == caller || (one.second.stream == stream && stream != CU_STREAM_PER_THREAD);
-    });
+  std::erase_if(captured_, [&](const auto& one) {
+    return one.second.thread == caller || (one.second.stream == stream && stream != CU_STREAM_PER_THREAD);
+  });
   return 0;
 }
 

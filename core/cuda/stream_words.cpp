@@ -23,7 +23,9 @@ std::shared_ptr<Device> ipc_device(int ordinal) {
 void ipc_reclaim() noexcept { Device::reclaim(); }
 
 CudaStreamWords::CudaStreamWords(std::shared_ptr<host::Segment> page, std::span<std::atomic<uint64_t>> words)
-    : page_(std::move(page)), words_(words) {}
+    : page_(std::move(page)), words_(words) {
+  last_.reserve(words.size());
+}
 
 CudaStreamWords::~CudaStreamWords() {
   if (devices_.empty()) return;
@@ -37,6 +39,7 @@ CUdeviceptr CudaStreamWords::address_of(uint32_t word, const std::shared_ptr<Dev
   auto found = devices_.find(device->ordinal());
   if (found == devices_.end()) {
     const Driver& driver = device->driver();
+    decltype(devices_) made{{device->ordinal(), {device, 0}}};  // before what would have to be undone
     if (devices_.empty()) {
       driver.require(
           driver.cuMemHostRegister(words_.data(), words_.size_bytes(), CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
@@ -46,7 +49,9 @@ CUdeviceptr CudaStreamWords::address_of(uint32_t word, const std::shared_ptr<Dev
     const CUresult result = driver.cuMemHostGetDevicePointer(&address, words_.data(), 0);
     if (result != CUDA_SUCCESS && devices_.empty()) driver.cuMemHostUnregister(words_.data());
     driver.require(result, "cuMemHostGetDevicePointer");
-    found = devices_.emplace(device->ordinal(), std::pair(device, address)).first;
+    found = made.begin();
+    found->second.second = address;
+    devices_.merge(made);
   }
   return found->second.second + word * sizeof(uint64_t);
 }
@@ -55,17 +60,18 @@ uint32_t CudaStreamWords::word_of(const Key& key) {
   const auto known = streams_.find(key);
   if (known != streams_.end()) return known->second;
   if (last_.size() < words_.size()) {
-    last_.push_back(0);
-    const auto word = static_cast<uint32_t>(last_.size() - 1);
+    const auto word = static_cast<uint32_t>(last_.size());
     streams_.emplace(key, word);
+    last_.push_back(0);
     return word;
   }
   // One whose stream has written all that it was to write; it goes on counting for the new one.
   for (auto at = streams_.begin(); at != streams_.end(); ++at) {
     const uint32_t word = at->second;
     if (words_[word].load(std::memory_order_acquire) < last_[word]) continue;
-    streams_.erase(at);
-    streams_.emplace(key, word);
+    auto node = streams_.extract(at);
+    node.key() = key;
+    streams_.insert(std::move(node));
     return word;
   }
   return ipc::kNoWord;

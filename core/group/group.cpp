@@ -486,13 +486,7 @@ void Group::require_channel(int channel, int channels) {
   }
 }
 
-Failure Group::blamed(Failure failure) const {
-  if (failure.rank >= 0) return failure;
-  failure.rank = rank_;
-  failure.pid = identity(rank_).pid;
-  failure.message = with_reserve([&] { return format("rank %d: %s", rank_, failure.message.c_str()); });
-  return failure;
-}
+Failure Group::blamed(Failure failure) const { return symm::blamed(std::move(failure), rank_, identity(rank_).pid); }
 
 void Group::fail(const Failure& failure) noexcept {
   const process::Uncancelled whole;

@@ -57,7 +57,7 @@ class HostProvider final : public ipc::Provider {
   void finish(void*, int) const override {}
   bool record_use(void* stream, int device) const override { return check_stream(stream, device), true; }
   void* stream_after(void*, int) const override { return nullptr; }
-  void keep_until_done(std::shared_ptr<void>, int) const noexcept override {}
+  void keep_until_done(std::shared_ptr<void>, int) const override {}
   std::unique_ptr<ipc::StreamWords> stream_words(std::shared_ptr<Segment>, std::span<std::atomic<uint64_t>>) const override {
     return nullptr;
   }

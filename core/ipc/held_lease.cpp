@@ -1,5 +1,6 @@
 #include "core/ipc/held_lease.hpp"
 #include "core/backends.hpp"
+#include "core/base/reserve.hpp"
 
 namespace symm::ipc {
 HeldLease::~HeldLease() {
@@ -53,14 +54,14 @@ void HeldLease::release_after(void* stream) noexcept {
   const int device = leased_.mapping->device;
   try {
     const Provider& memory = ipc_provider(kind());
-    if (has_unknown_uses_) stream = kAllStreams;
-    const bool everything = stream == kAllStreams;
-    if (everything || has_uses_) stream = memory.stream_after(stream, device);
-    if (everything && stream == nullptr) {
-      memory.keep_until_done(shared_from_this(), device);
-      return;
-    }
-    over_ = connection_ ? connection_->mark(memory, stream, device) : exporter_.mark(stream, device);
+    const bool everything = has_unknown_uses_ || stream == kAllStreams;
+    with_reserve([&] {
+      void* const last = everything  ? memory.stream_after(kAllStreams, device)
+                         : has_uses_ ? memory.stream_after(stream, device)
+                                     : stream;
+      if (everything && last == nullptr) return memory.keep_until_done(shared_from_this(), device);
+      over_ = connection_ ? connection_->mark(memory, last, device) : exporter_.mark(last, device);
+    });
   } catch (const std::exception& error) {
     log::write(log::Level::warning, "symm_ipc_release: the lease ends with this process, because its stream cannot be asked: %s",
         error.what());

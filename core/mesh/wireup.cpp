@@ -35,7 +35,7 @@ std::shared_ptr<Mesh> Wireup::run() {
   // The others take a rank for dead that turned them away.
   const bool said_dead = mine.status == Status::peer_failed && mine.rank == rank_;
   if (said_dead && listener_ && listener_->trouble().status != Status::ok) mine = listener_->trouble();
-  if (mine.status != Status::ok) mine = blamed(std::move(mine));
+  if (mine.status != Status::ok) mine = blamed(std::move(mine), rank_, getpid());
   if (listener_) {
     listener_->close_pending();
     mesh_->rejected_ = listener_->refused();
@@ -50,20 +50,12 @@ std::shared_ptr<Mesh> Wireup::run() {
   try {
     worst = commit_vote(events_, records_, rank_, size_, mesh_->nonce_, mine, deadline_);
   } catch (...) {
-    const Failure own = blamed(current_failure());
+    const Failure own = blamed(current_failure(), rank_, getpid());
     mesh_->broadcast_failure(mesh_->nonce_, own);  // the others may be in the group already, which has that number
     throw Error(own);
   }
   if (worst.status != Status::ok) throw Error(worst);
   return mesh_;
-}
-
-Failure Wireup::blamed(Failure failure) const {
-  if (failure.rank >= 0) return failure;
-  failure.rank = rank_;
-  failure.pid = getpid();
-  failure.message = with_reserve([&] { return name_of_peer(rank_, failure.pid) + ": " + failure.message; });
-  return failure;
 }
 
 bool Wireup::joined(int rank) const {

@@ -35,7 +35,6 @@ class Wireup {
   const wire::Identity& identity(int rank) const { return identities_[static_cast<size_t>(rank)]; }
   bool same_process(int rank) const { return identity(rank).process == identity(rank_).process; }
   bool near(int rank) const { return identity(rank).machine == identity(rank_).machine; }  // can meet by a socket
-  Failure blamed(Failure failure) const;                                                   // on this rank, unless it says whom
   bool joined(int rank) const;
   // Throws if some rank is known to have failed: by its vote, by its record in the store, or because its process is gone.
   void look_for_failures();

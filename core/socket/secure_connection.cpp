@@ -167,20 +167,21 @@ void SecureConnection::stop() noexcept {
   while (recv(socket_.get(), rest.data(), rest.size(), MSG_DONTWAIT) > 0) {}
 }
 
-std::string SecureConnection::reason(int error) const {
-  if (stage_ == Stage::connecting) return "cannot be reached at " + host_ + ": " + strerror(error != 0 ? error : ETIMEDOUT);
-  if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) {
-    return format("is cut off: %s has not answered %s for %.1f s", host_.c_str(), host_name().c_str(),
-        static_cast<double>(silence_ms_) / 1e3);
-  }
-  return "died: its connection closed";
+void SecureConnection::end(int error) {
+  using End = Receiver::End;
+  if (stage_ == Stage::connecting)
+    return end(End::cut_off, "cannot be reached at " + host_ + ": " + strerror(error != 0 ? error : ETIMEDOUT));
+  if (error != ETIMEDOUT && error != EHOSTUNREACH && error != ENETUNREACH) return end(End::closed, "died: its connection closed");
+  end(End::cut_off, format("is cut off: %s has not answered %s for %.1f s", host_.c_str(), host_name().c_str(),
+                        static_cast<double>(silence_ms_) / 1e3));
 }
 
-void SecureConnection::end(const std::string& how) {
+void SecureConnection::end(Receiver::End end, const std::string& how) {
   forget(ticking_);
   forget(watching_);
   if (ended_) return;
-  if (const auto receiver = receiver_.lock()) receiver->on_end(how);  // which may have a last word
+  // Before it has ended: a last word may be sent, and should this throw, ready() ends it again.
+  if (const auto receiver = receiver_.lock()) receiver->on_end(end, how);
   if (ended_.exchange(true)) return;
   shutdown(socket_.get(), SHUT_RDWR);
   changed();
@@ -260,7 +261,7 @@ void SecureConnection::ready(int fd) noexcept {
     if (timer_ && fd == timer_.get()) {
       uint64_t times = 0;
       if (::read(fd, &times, sizeof times) != sizeof times) return;
-      if (stage_ == Stage::frames && !answered(times)) return end(reason(ETIMEDOUT));
+      if (stage_ == Stage::frames && !answered(times)) return end(ETIMEDOUT);
       const std::lock_guard lock(mutex_);
       if (known_ && out_.empty()) enqueue_sealed({});
       return write();
@@ -283,9 +284,11 @@ void SecureConnection::ready(int fd) noexcept {
       }
       write();
     }
-    if (stage_ == Stage::connecting) return end(reason(error_));
+    if (stage_ == Stage::connecting) return end(error_);
     read();
-  } catch (const std::exception& error) { end(std::string("can no longer be listened to: ") + error.what()); }
+  } catch (const std::exception& error) {
+    end(Receiver::End::failed, with_reserve([&] { return std::string("can no longer be listened to: ") + error.what(); }));
+  }
 }
 
 void SecureConnection::read() {
@@ -294,7 +297,7 @@ void SecureConnection::read() {
     const ssize_t size = recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && is_momentary(errno)) return;
-    if (size <= 0) return end(reason(error_ != 0 ? error_.load() : size < 0 ? errno : 0));
+    if (size <= 0) return end(error_ != 0 ? error_.load() : size < 0 ? errno : 0);
     with_reserve([&] { in_.insert(in_.end(), buffer.begin(), buffer.begin() + size); });
     if (!parse()) return;
   }
@@ -326,7 +329,7 @@ bool SecureConnection::parse() {
   };
   const auto left = [&] { return in_.size() - at; };
   const auto stranger = [&] {
-    end("broke the protocol: it does not know the secret");
+    end(Receiver::End::broken, "broke the protocol: it does not know the secret");
     return false;
   };
   for (;;) {
@@ -346,14 +349,14 @@ bool SecureConnection::parse() {
       const auto sealed = next(length);
       const auto text = with_reserve([&] { return stream_.open(sealed); });
       if (!text) {
-        end("broke the protocol: a frame that it did not seal");
+        end(Receiver::End::broken, "broke the protocol: a frame that it did not seal");
         return false;
       }
       known_ = true;  // a greeting may have been replayed, this was not
       if (text->empty()) continue;
       const auto receiver = receiver_.lock();
       const char* fault = receiver ? receiver->on_frame(*text) : nullptr;
-      if (fault != nullptr) end(std::string("broke the protocol: ") + fault);
+      if (fault != nullptr) end(Receiver::End::broken, std::string("broke the protocol: ") + fault);
       if (ended_) return false;
     }
   }
@@ -383,7 +386,7 @@ class SecureListener::Stranger final : public SecureConnection::Receiver, public
     go(false);
     return nullptr;
   }
-  void on_end(const std::string&) override { go(true); }
+  void on_end(End, const std::string&) override { go(true); }
 
   const std::weak_ptr<SecureListener> listener_;
   const std::shared_ptr<SecureConnection> connection_;

@@ -21,10 +21,17 @@ class SecureConnection final : public Watched, public std::enable_shared_from_th
  public:
   class Receiver {  // on the monitor thread
    public:
+    enum class End {
+      closed,   // by the other side, on purpose or by its death
+      cut_off,  // it was not reached, or not any more
+      broken,   // it broke the protocol
+      failed    // this process cannot read it any more, or the receiver threw
+    };
     virtual ~Receiver() = default;
     // Returns nullptr, or in what way the frame breaks the protocol: then the connection ends.
     virtual const char* on_frame(std::span<const std::byte> frame) = 0;
-    virtual void on_end(const std::string& how) = 0;  // "died: its connection closed"; once, and nothing comes after it
+    // `how`, in words: "died: its connection closed". Once, and nothing comes after it; a last word may be sent from here.
+    virtual void on_end(End end, const std::string& how) = 0;
   };
   // What is sent before the other end has shown that it knows the secret waits until it has. With `silence_ms`, both ends are to
   // use the same, the connection ends when the other machine has been silent for so long.
@@ -35,8 +42,8 @@ class SecureConnection final : public Watched, public std::enable_shared_from_th
 
   fdpass::Sent send(std::span<const std::byte> frame, Deadline deadline);  // any thread; never `crowded`
   void post(std::span<const std::byte> frame) noexcept;                    // dropped if much is waiting already
-  bool ended() const noexcept { return ended_; }
-  bool known() const noexcept { return known_; }  // the other end knows the secret
+  bool ended() const noexcept { return ended_; }                           // and the receiver was told
+  bool known() const noexcept { return known_; }                           // the other end knows the secret
   int socket() const noexcept { return socket_.get(); }
   void host(std::string name) { host_ = std::move(name); }  // of the other machine, for messages; before start()
 
@@ -49,10 +56,10 @@ class SecureConnection final : public Watched, public std::enable_shared_from_th
   void enqueue(std::span<const std::byte> bytes) { out_.insert(out_.end(), bytes.begin(), bytes.end()); }  // with the lock
   void enqueue_sealed(std::span<const std::byte> frame);                                                   // with the lock
   void write();                                                                                            // with the lock
-  void end(const std::string& how);
+  void end(Receiver::End end, const std::string& how);
+  void end(int error);  // errno of what was sent or received last, 0: the other side closed
   void changed() noexcept;
   bool answered(uint64_t ticks);
-  std::string reason(int error) const;
 
   PeerFd socket_;
   PeerFd timer_;

@@ -103,9 +103,24 @@ API cuCtxPopCurrent(CUcontext* context) {
   return context_stack.pop_back(), CUDA_SUCCESS;
 }
 
+namespace {
+thread_local int depth = 0;
+
+template <auto Call> struct Entry;
+template <class... Arguments, CUresult (*Call)(Arguments...)> struct Entry<Call> {
+  static CUresult enter(Arguments... arguments) {
+    ++depth;
+    const CUresult result = Call(arguments...);
+    return --depth, result;
+  }
+};
+}  // namespace
+bool is_inside() { return depth != 0; }
+
 API cuGetProcAddress_v2(const char* name, void** entry, int, unsigned long long, int* status) {
 #define FIND(call, version, parameters) \
-  if (std::strcmp(name, #call) == 0) return *entry = reinterpret_cast<void*>(&fake_cuda::call), *status = 0, CUDA_SUCCESS;
+  if (std::strcmp(name, #call) == 0)    \
+    return *entry = reinterpret_cast<void*>(&Entry<&fake_cuda::call>::enter), *status = 0, CUDA_SUCCESS;
   if (state().hidden.contains(name)) return *entry = nullptr, *status = 1, kNoEntry;
   SYMM_DRIVER_CALLS(FIND)
   if (std::strncmp(name, "cuMulticast", 11) != 0 || state().multicast_calls_there) { SYMM_OPTIONAL_DRIVER_CALLS(FIND) }

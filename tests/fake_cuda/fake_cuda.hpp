@@ -18,6 +18,8 @@ std::map<std::string, long> live();
 // The n-th call from now on this thread that may fail does, with `result`; 0: none will. Calls that give something back never
 // fail.
 void fail_call(int n, int result);
+// Is this thread in a call of the driver? What it allocates there is none of the library's.
+bool is_inside();
 // The name of the call that failed by order on this thread since fail_call(), or "".
 std::string failed_call();
 
