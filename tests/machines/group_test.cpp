@@ -23,7 +23,8 @@ std::string work_until_failure(int rank, unsigned stay_us) {
     try {
       for (;;) {
         const symm::Span<float> part(data.data(), size_t{1} << random() % 18);
-        const int32_t peer = static_cast<int32_t>(static_cast<unsigned>(rank) + random() % 3 + 1) % 4;
+        const int32_t peer =
+            static_cast<int32_t>((static_cast<unsigned>(rank) + random() % 3 + 1) % static_cast<unsigned>(group.size()));
         switch (random() % 4) {
           case 0: group.barrier(); break;
           case 1: group.allreduce(part, part, SYMM_OP_MAX); break;
@@ -156,6 +157,31 @@ TEST_F(MachinesGroup, AMachineThatIsCutOffIsNamedByBothSides) {
 TEST_F(MachinesGroup, AMachineThatIsHeardByNobodyIsNamedByBothSides) {
   break_and_mend(
       "a machine heard by nobody", MACHINES " mute @ 10.77.0.11 10.77.0.10", MACHINES " unmute @ 10.77.0.11 10.77.0.10");
+}
+
+// m0 hears both m1 and m2, which do not hear each other: all have the error of one of these.
+TEST_F(MachinesGroup, APartitionThatAThirdMachineSeesIsToldToAll) {
+  std::vector<Process> ranks;
+  for (int rank = 0; rank < 6; ++rank) {
+    ranks.emplace_back([&, rank] {
+      enter(rank, 6);
+      return work_until_failure(rank, 2'000'000);
+    });
+  }
+  for (Process& rank : ranks) {
+    ASSERT_TRUE(rank.hear("\n"));
+    const std::string said = rank.said();
+    if (said.find("no engine") != std::string::npos || said.find("libsodium") != std::string::npos) GTEST_SKIP() << said;
+  }
+  const double before = now_ms();
+  EXPECT_EQ(run(MACHINES " mute @ 10.77.0.11 10.77.0.12; " MACHINES " mute @ 10.77.0.12 10.77.0.11"), "");
+  for (Process& rank : ranks) {
+    const std::string said = rank.result();
+    const bool by_m1 = said.find("m2 (10.77.0.12) has not answered m1 for 1.0 s") != std::string::npos;
+    const bool by_m2 = said.find("m1 (10.77.0.11) has not answered m2 for 1.0 s") != std::string::npos;
+    EXPECT_TRUE((by_m1 || by_m2) && said.find("not peer failed") == std::string::npos) << said;
+    EXPECT_LT(std::stod(said) - before, 10'000);
+  }
 }
 
 TEST_F(MachinesGroup, ALossyAndSlowLinkHarmsNothing) {

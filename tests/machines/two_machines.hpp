@@ -1,4 +1,5 @@
-// Two pretended machines of two ranks each, m0 and m1, for tests whose ranks are started as by torchrun.
+// Two pretended machines of two ranks each, m0 and m1, and m2, where a test has 6 ranks, for tests whose ranks are started as by
+// torchrun.
 #pragma once
 
 #include <sys/mount.h>
@@ -8,7 +9,8 @@ namespace support {
 class TwoMachines : public testing::Test {
  protected:
   void SetUp() override {
-    const std::string why = run("exec 2>&1; mkdir -p " + shared_ + "/m0 " + shared_ + "/m1; " MACHINES " up @ 2");
+    const std::string why =
+        run("exec 2>&1; mkdir -p " + shared_ + "/m0 " + shared_ + "/m1 " + shared_ + "/m2; " MACHINES " up @ 3");
     if (!why.empty() && std::string(getenv("CI") != nullptr ? getenv("CI") : "").empty())
       GTEST_SKIP() << "no network namespaces: " << why;
     ASSERT_EQ(why, "");
@@ -25,8 +27,8 @@ class TwoMachines : public testing::Test {
     while (fgets(buffer, sizeof buffer, pipe.get()) != nullptr) said += buffer;
     return pclose(pipe.get()) == 0 ? "" : said + ".";
   }
-  // This process becomes rank 0 or 1, on m0, or 2 or 3, on m1; those of a machine share its /tmp, for their sockets.
-  void enter(int rank) const {
+  // This process becomes rank 0 or 1, on m0, or 2 or 3, on m1, and so on; those of a machine share its /tmp, for their sockets.
+  void enter(int rank, int size = 4) const {
     const std::string machine = "m" + std::to_string(rank / 2);
     const int network = open(("/run/netns/" + name_ + machine).c_str(), O_RDONLY | O_CLOEXEC);
     if (setns(network, CLONE_NEWNET) != 0 || unshare(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC) != 0 ||
@@ -37,7 +39,7 @@ class TwoMachines : public testing::Test {
       throw std::system_error(errno, std::generic_category(), "unshare");
     close(network);
     for (const auto& [name, value] : {std::pair("RANK", std::to_string(rank)), std::pair("LOCAL_RANK", std::to_string(rank % 2)),
-             std::pair("WORLD_SIZE", std::string("4")), std::pair("LOCAL_WORLD_SIZE", std::string("2")),
+             std::pair("WORLD_SIZE", std::to_string(size)), std::pair("LOCAL_WORLD_SIZE", std::string("2")),
              std::pair("MASTER_ADDR", std::string("10.77.0.10")), std::pair("MASTER_PORT", std::string("29500"))})
       setenv(name, value.c_str(), 1);
     unsetenv("XDG_RUNTIME_DIR");
