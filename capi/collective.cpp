@@ -5,7 +5,7 @@
 using namespace symm;
 using namespace symm::capi;
 
-SYMM_OPTIONS(symm_collective_options, options, SYMM_COLLECTIVE_OPTIONS_INIT, scale_pointer)
+SYMM_OPTIONS_WITH_INIT(symm_collective_options, options, scale_pointer, SYMM_COLLECTIVE_OPTIONS_INIT)
 
 namespace {
 // What the caller asks for: nothing is added to it later, and nothing changed.
@@ -40,10 +40,6 @@ void run(symm_group_t* handle, Collective collective, const void* send, void* re
   run_collective(group, make_call(group, collective, send, recv, count, dtype, op, root, options, stream), counts);
 }
 }  // namespace
-
-symm_status_t symm_collective_options_init(symm_collective_options_t* options, size_t struct_size) {
-  return init(options, struct_size);
-}
 
 symm_status_t symm_allreduce(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, symm_op_t op,
     const symm_collective_options_t* options, void* stream) {

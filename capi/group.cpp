@@ -5,8 +5,8 @@
 using namespace symm;
 using namespace symm::capi;
 
-SYMM_OPTIONS(symm_group_config, config, SYMM_GROUP_CONFIG_INIT, failure)
-SYMM_OPTIONS(symm_group_shrink_options, options, SYMM_GROUP_SHRINK_OPTIONS_INIT, failure)
+SYMM_OPTIONS_WITH_INIT(symm_group_config, config, failure, SYMM_GROUP_CONFIG_INIT)
+SYMM_OPTIONS_WITH_INIT(symm_group_shrink_options, options, failure, SYMM_GROUP_SHRINK_OPTIONS_INIT)
 
 namespace {
 constexpr uint64_t kKnownFlags =
@@ -52,8 +52,6 @@ GroupConfig config_of(const symm_group_config_t& given, StoreCallbacks& callback
 }
 }  // namespace
 
-symm_status_t symm_group_config_init(symm_group_config_t* config, size_t struct_size) { return init(config, struct_size); }
-
 symm_status_t symm_group_create(const symm_group_config_t* config, symm_group_t** out) {
   return produce(config, out, "out", [&] {
     StoreCallbacks callbacks;
@@ -80,10 +78,6 @@ symm_status_t symm_group_create_from_ranks(symm_group_t* group, const int32_t* r
 
 symm_status_t symm_group_local(symm_group_t* group, symm_group_t** out) {
   return produce(out, "out", [&] { return make_handle<symm_group_t>([&] { return group_of(group)->local(); }); });
-}
-
-symm_status_t symm_group_shrink_options_init(symm_group_shrink_options_t* options, size_t struct_size) {
-  return init(options, struct_size);
 }
 
 symm_status_t symm_group_shrink(symm_group_t* group, const symm_group_shrink_options_t* options, symm_group_t** out) {

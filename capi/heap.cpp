@@ -4,9 +4,7 @@
 using namespace symm;
 using namespace symm::capi;
 
-SYMM_OPTIONS(symm_heap_options, options, SYMM_HEAP_OPTIONS_INIT, failure)
-
-symm_status_t symm_heap_options_init(symm_heap_options_t* options, size_t struct_size) { return init(options, struct_size); }
+SYMM_OPTIONS_WITH_INIT(symm_heap_options, options, failure, SYMM_HEAP_OPTIONS_INIT)
 
 symm_status_t symm_heap_create(symm_group_t* group, size_t bytes, const symm_heap_options_t* options, symm_heap_t** out) {
   return produce(options, out, "out", [&] {

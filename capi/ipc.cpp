@@ -5,8 +5,8 @@
 using namespace symm;
 using namespace symm::capi;
 
-SYMM_OPTIONS(symm_ipc_export_options, options, SYMM_IPC_EXPORT_OPTIONS_INIT, failure)
-SYMM_OPTIONS(symm_ipc_import_options, options, SYMM_IPC_IMPORT_OPTIONS_INIT, failure)
+SYMM_OPTIONS_WITH_INIT(symm_ipc_export_options, options, failure, SYMM_IPC_EXPORT_OPTIONS_INIT)
+SYMM_OPTIONS_WITH_INIT(symm_ipc_import_options, options, failure, SYMM_IPC_IMPORT_OPTIONS_INIT)
 using symm::ipc::HeldLease;
 
 static_assert(SYMM_IPC_TOKEN_MAX_SIZE == ipc::kMaxToken);
@@ -14,14 +14,6 @@ static_assert(SYMM_IPC_TOKEN_MAX_SIZE == ipc::kMaxToken);
 namespace {
 HeldLease& ipc_of(symm_ipc_t* handle) { return *slot_of<HeldLease>(handle, "ipc").object; }
 }  // namespace
-
-symm_status_t symm_ipc_export_options_init(symm_ipc_export_options_t* options, size_t struct_size) {
-  return init(options, struct_size);
-}
-
-symm_status_t symm_ipc_import_options_init(symm_ipc_import_options_t* options, size_t struct_size) {
-  return init(options, struct_size);
-}
 
 symm_status_t symm_ipc_export(const void* pointer, size_t size, const symm_ipc_export_options_t* options, void* out_token,
     size_t capacity, size_t* out_size, void* stream) {

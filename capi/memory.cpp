@@ -5,19 +5,11 @@
 using namespace symm;
 using namespace symm::capi;
 
-SYMM_OPTIONS(symm_alloc_options, options, SYMM_ALLOC_OPTIONS_INIT, failure)
-SYMM_OPTIONS(symm_adopt_options, options, SYMM_ADOPT_OPTIONS_INIT, failure)
-SYMM_OPTIONS(symm_rendezvous_options, options, SYMM_RENDEZVOUS_OPTIONS_INIT, failure)
+SYMM_OPTIONS_WITH_INIT(symm_alloc_options, options, failure, SYMM_ALLOC_OPTIONS_INIT)
+SYMM_OPTIONS_WITH_INIT(symm_adopt_options, options, failure, SYMM_ADOPT_OPTIONS_INIT)
+SYMM_OPTIONS_WITH_INIT(symm_rendezvous_options, options, failure, SYMM_RENDEZVOUS_OPTIONS_INIT)
 
 static_assert(SYMM_NODE_NEAREST == Placement::kNearest);
-
-symm_status_t symm_alloc_options_init(symm_alloc_options_t* options, size_t struct_size) { return init(options, struct_size); }
-
-symm_status_t symm_adopt_options_init(symm_adopt_options_t* options, size_t struct_size) { return init(options, struct_size); }
-
-symm_status_t symm_rendezvous_options_init(symm_rendezvous_options_t* options, size_t struct_size) {
-  return init(options, struct_size);
-}
 
 symm_status_t symm_alloc(symm_group_t* group, size_t size, const symm_alloc_options_t* options, symm_buffer_t** out) {
   return produce(options, out, "out", [&] {

@@ -57,12 +57,15 @@ template <class T> symm_status_t init(T* to, size_t struct_size) noexcept {
     write_struct(OptionsOf<T>::kDefaults, to);
   });
 }
-#define SYMM_OPTIONS(name, argument, defaults, last_field)                  \
+#define SYMM_OPTIONS(name, argument, last_field, ...)                       \
   template <> struct symm::capi::OptionsOf<name##_t> {                      \
-    static constexpr name##_t kDefaults = defaults;                         \
+    static constexpr name##_t kDefaults = __VA_ARGS__;                      \
     static constexpr size_t kFirst = SYMM_FIRST_SIZE(name##_t, last_field); \
     static constexpr const char* kArgument = #argument;                     \
   };
+#define SYMM_OPTIONS_WITH_INIT(name, argument, last_field, ...) \
+  SYMM_OPTIONS(name, argument, last_field, __VA_ARGS__)         \
+  symm_status_t name##_init(name##_t* to, size_t struct_size) { return symm::capi::init(to, struct_size); }
 
 // Write what `fill` returns to a caller's struct, which is checked before anything is done.
 template <class Options, class T, class Fill>

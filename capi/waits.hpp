@@ -3,7 +3,7 @@
 
 #include "capi/structs.hpp"
 
-SYMM_OPTIONS(symm_wait_options, options, SYMM_WAIT_OPTIONS_INIT, failure)
+SYMM_OPTIONS(symm_wait_options, options, failure, SYMM_WAIT_OPTIONS_INIT)
 
 namespace symm::capi {
 inline uint64_t timeout_of(const symm_wait_options_t* options) {
