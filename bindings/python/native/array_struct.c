@@ -1,5 +1,5 @@
-#include "array_struct.h"
 #include <stdint.h>
+#include "native.h"
 
 /* As NumPy's array interface protocol, version 3, lays it out. */
 typedef struct {

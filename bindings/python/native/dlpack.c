@@ -1,6 +1,6 @@
-#include "dlpack.h"
 #include <stdint.h>
 #include <stdlib.h>
+#include "native.h"
 
 /* As the DLPack specification, version 1, lays them out. */
 typedef struct {

@@ -1,6 +1,6 @@
-#include "exporter.h"
 #include <stdlib.h>
 #include <string.h>
+#include "native.h"
 
 /* CPython accepts the buffer slots in PyType_FromSpec() since 3.9 and promises Py_buffer as part of the stable ABI since 3.11,
  * with the layout that it has had since 3.3. So one extension for 3.10 and later may use them, but its headers do not say so. */

@@ -1,5 +1,5 @@
-#include "pool.h"
 #include <symm/symm.h>
+#include "native.h"
 #include "support.h"
 
 enum {

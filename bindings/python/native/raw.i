@@ -5,10 +5,7 @@
 %{
 #include <symm/symm.h>
 
-#include "array_struct.h"
-#include "dlpack.h"
-#include "exporter.h"
-#include "pool.h"
+#include "native.h"
 #include "support.h"
 %}
 
@@ -53,8 +50,4 @@ KEEPS_THE_LOCK(symm_ipc_size)
 %include <symm/symm.h>
 
 %exception;
-%include "array_struct.h"
-%include "dlpack.h"
-%include "exporter.h"
-%include "pool.h"
-PyObject *set_error_factory(PyObject *factory);
+%include "native.h"

@@ -1,4 +1,5 @@
 #include "support.h"
+#include "native.h"
 
 static PyObject* error_factory = NULL;
 
@@ -10,15 +11,13 @@ PyObject* set_error_factory(PyObject* factory) {
   return symm_py_none();
 }
 
-void symm_py_raise(PyObject* cause) {
-  symm_failure_t failure = {sizeof failure, SYMM_OK, -1, 0, 0, 0, ""};
+static void raise_of(const symm_failure_t* failure, PyObject* cause) {
   PyObject* exception;
-  symm_last_failure(&failure);
   if (error_factory == NULL) {
-    PyErr_Format(PyExc_RuntimeError, "%s: %s", symm_status_string(failure.status), failure.message);
+    PyErr_Format(PyExc_RuntimeError, "%s: %s", symm_status_string(failure->status), failure->message);
     return;
   }
-  exception = PyObject_CallFunction(error_factory, "N", PyBytes_FromStringAndSize((const char*)&failure, sizeof failure));
+  exception = PyObject_CallFunction(error_factory, "N", PyBytes_FromStringAndSize((const char*)failure, sizeof *failure));
   if (exception == NULL) return;
   if (cause != NULL) {
     Py_INCREF(cause);
@@ -26,6 +25,12 @@ void symm_py_raise(PyObject* cause) {
   }
   PyErr_SetObject((PyObject*)Py_TYPE(exception), exception);
   Py_DECREF(exception);
+}
+
+void symm_py_raise(PyObject* cause) {
+  symm_failure_t failure = {sizeof failure, SYMM_OK, -1, 0, 0, 0, ""};
+  symm_last_failure(&failure);
+  raise_of(&failure, cause);
 }
 
 PyObject* symm_py_none(void) {
@@ -60,13 +65,10 @@ PyObject* symm_py_append(PyObject* result, PyObject* next) {
 static int refuse(PyObject* message) {
   symm_failure_t failure = {sizeof failure, SYMM_ERR_INVALID_ARGUMENT, -1, 0, 0, 0, ""};
   const char* text = message == NULL ? NULL : PyUnicode_AsUTF8AndSize(message, NULL);
-  PyObject* exception = NULL;
   if (text != NULL) {
     strncpy(failure.message, text, sizeof failure.message - 1);
-    exception = PyObject_CallFunction(error_factory, "N", PyBytes_FromStringAndSize((const char*)&failure, sizeof failure));
+    raise_of(&failure, NULL);
   }
-  if (exception != NULL) PyErr_SetObject((PyObject*)Py_TYPE(exception), exception);
-  Py_XDECREF(exception);
   Py_XDECREF(message);
   return 0;
 }

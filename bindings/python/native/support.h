@@ -8,9 +8,7 @@
 #include <string.h>
 #include <symm/symm.h>
 
-/* What makes an exception of the bytes of a symm_failure_t: symm/errors.py. */
-PyObject* set_error_factory(PyObject* factory);
-/* Raise it for symm_last_failure(); `cause` may be NULL. */
+/* Raise the exception for symm_last_failure(); `cause` may be NULL. */
 void symm_py_raise(PyObject* cause);
 
 PyObject* symm_py_none(void);
