@@ -6,6 +6,7 @@ op, a count without the elements): those lines call the extension.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -15,27 +16,19 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+from conftest import numpy_type
 
 import symm
 from symm import _raw as raw
 from symm.dtypes import DType, dtype_of
 
 RANKS = 3
-FLOATS = {"f16": (10, 15), "f32": (23, 127), "f64": (52, 1023), "bf16": (7, 127), "f8e4m3": (3, 7), "f8e5m2": (2, 15)}
+COMBINE = {"SUM": sum, "AVG": lambda values: int(sum(values) / RANKS), "MIN": min, "MAX": max, "PROD": math.prod}
 
 
-def encode(dtype: DType, value: int) -> int:
-    bits = 8 * dtype.itemsize
-    if dtype.name not in FLOATS:
-        return value & ((1 << bits) - 1)
-    if value == 0:
-        return 0
-    mantissa, bias = FLOATS[dtype.name]
-    k = abs(value).bit_length() - 1
-    rest = abs(value) - (1 << k)
-    shift = mantissa - k
-    fraction = rest << shift if shift >= 0 else rest >> -shift
-    return (value < 0) << (bits - 1) | (k + bias) << mantissa | fraction
+def encode(dtype: DType, values: list[int]) -> np.ndarray:
+    """The elements' bits, as unsigned integers."""
+    return np.array(values).astype(numpy_type(dtype)).view(f"u{dtype.itemsize}")
 
 
 class Line:
@@ -129,11 +122,7 @@ class Runner:
                 thing.get(rank, at, copy)
                 return copy
             return thing.array(count, dtype, rank=rank, offset=at)
-        if dtype.format:
-            return np.frombuffer(thing, dtype.long_name, count, at)
-        import ml_dtypes
-
-        return np.frombuffer(thing, getattr(ml_dtypes, dtype.long_name), count, at)
+        return np.frombuffer(thing, numpy_type(dtype), count, at)
 
     def piece(self, line: Line, key: str = "at", count: int | None = None) -> object:
         return self.operand(line, key, count or line.integer("bytes"), dtype_of("u8"))
@@ -201,8 +190,7 @@ class Runner:
     def do_write(self, line: Line) -> None:
         dtype = dtype_of(line.text("dtype").lower())
         words = self.words_at(line, dtype)
-        for i in range(len(words)):
-            words[i] = encode(dtype, line.formula(self.rank, i))
+        words[:] = encode(dtype, [line.formula(self.rank, i) for i in range(len(words))])
         if self.far(line):
             name, _, offset = line.text("at").partition("+")
             self.things[name].put(line.integer("rank"), line.parse(offset), words)
@@ -214,19 +202,11 @@ class Runner:
         dtype = dtype_of(line.text("dtype").lower())
         words, shift = self.words_at(line, dtype), line.integer("shift", 0)
         op, rank = line.text("op", ""), line.integer("from", self.rank)
-        for i, seen in enumerate(words.tolist()):
-            value = self.combine(line, op, i + shift) if op else line.formula(rank, i + shift)
-            value *= line.integer("times", 1)
-            assert seen == encode(dtype, value), f"element {i} has the bits {seen:#x}, not those of {value}"
-
-    def combine(self, line: Line, op: str, i: int) -> int:
-        values = [line.formula(rank, i) for rank in range(RANKS)]
-        if op == "PROD":
-            return values[0] * values[1] * values[2]
-        if op == "AVG":
-            total = sum(values)
-            return total // RANKS if total >= 0 else -(-total // RANKS)
-        return {"SUM": sum, "MIN": min, "MAX": max}[op](values)
+        ranks, times = range(RANKS) if op else [rank], line.integer("times", 1)
+        operands = ([line.formula(r, i + shift) for r in ranks] for i in range(len(words)))
+        values = [COMBINE[op or "SUM"](of_all) * times for of_all in operands]
+        for i, (seen, right) in enumerate(zip(words.tolist(), encode(dtype, values).tolist(), strict=True)):
+            assert seen == right, f"element {i} has the bits {seen:#x}, not {right:#x}, those of {values[i]}"
 
     def expect_count(self, line: Line, seen: int | None) -> None:
         if "expected" in line.values:
@@ -306,6 +286,8 @@ class Runner:
             options["scale_position"] = line.text("position")
             at = "scale_at" in line.values
             options["scale"] = self.operand(line, "scale_at", 1, symm.f32) if at else line.integer("scale")
+        if line.integer("in_place", 0) and (line.verb not in ("gather", "scatter") or options["root"] == group.rank):
+            send, recv = (None, recv) if line.verb in ("allgather", "gather") else (send, None)
         getattr(group, line.verb)(send, recv, **options)
 
     do_allreduce = do_reduce_scatter = do_allgather = do_broadcast = do_reduce = do_alltoall = do_collective

@@ -1,5 +1,4 @@
 #include "tests/bindings/behaviours/line.hpp"
-#include <symm/symm.h>
 #include <algorithm>
 #include <cctype>
 #include <sstream>
@@ -16,24 +15,9 @@ std::vector<std::string> split(const std::string& text, const std::string& separ
   return parts;
 }
 
-#define NAMED(...) \
-  split(#__VA_ARGS__, ", "), { __VA_ARGS__ }
-std::map<std::string, int32_t> by_name(const std::vector<std::string>& names, const std::vector<int32_t>& values) {
-  std::map<std::string, int32_t> all;
-  for (size_t i = 0; i < names.size(); ++i) all[names[i]] = values[i];
-  return all;
-}
-const std::map<std::string, int32_t>& constants() {
-  static const auto all = by_name(NAMED(SYMM_DTYPE_I8, SYMM_DTYPE_I16, SYMM_DTYPE_I32, SYMM_DTYPE_I64, SYMM_DTYPE_U8,
-      SYMM_DTYPE_U16, SYMM_DTYPE_U32, SYMM_DTYPE_U64, SYMM_DTYPE_F16, SYMM_DTYPE_F32, SYMM_DTYPE_F64, SYMM_DTYPE_BF16,
-      SYMM_DTYPE_BOOL, SYMM_DTYPE_F8E4M3, SYMM_DTYPE_F8E5M2, SYMM_OP_SUM, SYMM_OP_AVG, SYMM_OP_MIN, SYMM_OP_MAX, SYMM_OP_PROD,
-      SYMM_SCALE_NONE, SYMM_SCALE_BEFORE, SYMM_SCALE_AFTER, SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT,
-      SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED, SYMM_SIGNAL_ADD, SYMM_SIGNAL_SET, SYMM_COMPARE_EQ, SYMM_COMPARE_NE,
-      SYMM_COMPARE_LT, SYMM_COMPARE_LE, SYMM_COMPARE_GT, SYMM_COMPARE_GE, SYMM_OK, SYMM_ERR_INVALID_ARGUMENT,
-      SYMM_ERR_INVALID_HANDLE, SYMM_ERR_TIMEOUT, SYMM_ERR_OUT_OF_MEMORY, SYMM_ERR_ABORTED, SYMM_ERR_PEER_FAILED,
-      SYMM_ERR_MISMATCH, SYMM_ERR_UNSUPPORTED));
-  return all;
-}
+const std::map<std::string, int32_t> kConstants = {
+#include "constants.inc"
+};
 
 // Where keys of the table are not called as constants begin.
 std::string prefix_of(const std::string& kind) {
@@ -43,8 +27,8 @@ std::string prefix_of(const std::string& kind) {
 
 int32_t constant(const std::string& kind, const std::string& name) {
   if (std::isdigit(static_cast<unsigned char>(name.at(0))) != 0) return static_cast<int32_t>(std::stoll(name, nullptr, 0));
-  const auto found = constants().find(name == "OK" ? "SYMM_OK" : prefix_of(kind) + name);
-  if (found == constants().end()) throw std::runtime_error("no constant is called " + prefix_of(kind) + name);
+  const auto found = kConstants.find(name == "OK" ? "SYMM_OK" : prefix_of(kind) + name);
+  if (found == kConstants.end()) throw std::runtime_error("no constant is called " + prefix_of(kind) + name);
   return found->second;
 }
 

@@ -305,6 +305,7 @@ class Runner {
       return ranks.reduce_scatterv(symm::Span(send, of_send.end()), of_send, symm::Span(recv, send_counts.at(me)),
           static_cast<symm_op_values>(line.constant("op")));
     }
+    line.integer("in_place", 0);  // which says nothing new
     const size_t count = line.size("count");
     const size_t all = count * static_cast<size_t>(ranks.size());
     const int32_t op_number = line.constant("op", "SUM");

@@ -85,24 +85,11 @@ const TYPES = Dict(
     LibSymm.dtype(T) => T for
     T in (Bool, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float16, Float32, Float64, BFloat16, Float8E4M3, Float8E5M2)
 )
-const FORMATS = Dict(
-    Float16 => (10, 15), Float32 => (23, 127), Float64 => (52, 1023), BFloat16 => (7, 127), Float8E4M3 => (3, 7), Float8E5M2 => (2, 15)
-)
 const WORDS = Dict(1 => UInt8, 2 => UInt16, 4 => UInt32, 8 => UInt64)
 storage(T) = WORDS[sizeof(T)]
 
 encode(::Type{T}, value) where {T<:Integer} = value % storage(T)
-function encode(::Type{T}, value) where {T}
-    value == 0 && return zero(storage(T))
-    mantissa, bias = FORMATS[T]
-    magnitude = unsigned(abs(value))
-    k = 63 - leading_zeros(magnitude)
-    rest = magnitude - UInt64(1) << k
-    (rest << max(mantissa - k, 0)) >> max(k - mantissa, 0) << max(k - mantissa, 0) == rest << max(mantissa - k, 0) ||
-        error("the table expects an inexact value")
-    coded = UInt64(k + bias) << mantissa | (mantissa >= k ? rest << (mantissa - k) : rest >> (k - mantissa))
-    return (coded | UInt64(value < 0) << (8 * sizeof(T) - 1)) % storage(T)
-end
+encode(::Type{T}, value) where {T} = reinterpret(storage(T), T(value))
 
 function formula(r)
     a, b, m, c = parse.(Int64, split(word(r, "f"), ':'))
@@ -211,13 +198,13 @@ const VERBS = Dict{String,Function}(
     "wait_value32" => r -> wait_value(thing(r, "memory"), compare(r), UInt32(number(r, "value")); offset=number(r, "offset"), timeout=seconds(r)),
     "wait_value64" => r -> wait_value(thing(r, "memory"), compare(r), UInt64(number(r, "value")); offset=number(r, "offset"), timeout=seconds(r)),
     "barrier" => r -> barrier(group(r); ranks=among(r), channel=number(r, "channel", 0), timeout=seconds(r)),
-    "allreduce" => r -> reducing(r, (to, from, op; o...) -> allreduce!(to, from, op, group(r); o...)),
-    "reduce" => r -> reducing(r, (to, from, op; o...) -> reduce!(to, from, op, group(r); root=number(r, "root"), o...)),
-    "reduce_scatter" => r -> reducing(r, (to, from, op; o...) -> reduce_scatter!(to, from, op, group(r); o...); from=3),
-    "allgather" => r -> moving(r, (to, from; o...) -> allgather!(to, from, group(r); o...); to=3),
-    "broadcast" => r -> moving(r, (to, from; o...) -> broadcast!(to, from, group(r); root=number(r, "root"), o...)),
-    "gather" => r -> moving(r, (to, from; o...) -> gather!(to, from, group(r); root=number(r, "root"), o...); to=3),
-    "scatter" => r -> moving(r, (to, from; o...) -> scatter!(to, from, group(r); root=number(r, "root"), o...); from=3),
+    "allreduce" => r -> reducing(r, (a, op; o...) -> allreduce!(a..., op, group(r); o...)),
+    "reduce" => r -> reducing(r, (a, op; o...) -> reduce!(a..., op, group(r); root=number(r, "root"), o...)),
+    "reduce_scatter" => r -> reducing(r, (a, op; o...) -> reduce_scatter!(a..., op, group(r); o...); from=3),
+    "allgather" => r -> moving(r, (a; o...) -> allgather!(a..., group(r); o...); to=3),
+    "broadcast" => r -> moving(r, (a; o...) -> broadcast!(a..., group(r); root=number(r, "root"), o...)),
+    "gather" => r -> moving(r, (a; o...) -> gather!(a..., group(r); root=number(r, "root"), o...); to=3),
+    "scatter" => r -> moving(r, (a; o...) -> scatter!(a..., group(r); root=number(r, "root"), o...); from=3),
     "allgather_rows" => r -> begin
         T, rows, count, stride = TYPES[constant("DTYPE", word(r, "dtype"))], number(r, "rows"), number(r, "count"), number(r, "recv_stride")
         to, from = Span{T}(address(r, "recv"), rows * stride), Span{T}(address(r, "send"), rows * count)
@@ -239,7 +226,7 @@ const VERBS = Dict{String,Function}(
             to_displacements=list("recv_displacements"), from_displacements=list("send_displacements"),
         )
     end,
-    "alltoall" => r -> moving(r, (to, from; o...) -> alltoall!(to, from, group(r); o...); to=3, from=3),
+    "alltoall" => r -> moving(r, (a; o...) -> alltoall!(a..., group(r); o...); to=3, from=3),
 )
 
 piece(r, key) = Span{UInt8}(address(r, key), number(r, "bytes"))
@@ -301,6 +288,7 @@ function operands(r, to, from)
     return Span{T}(address(r, "recv"), to * count), Span{T}(address(r, "send"), from * count), code
 end
 
+in_place(r) = number(r, "in_place", 0) != 0
 options(r) = has(r, "algorithm") ? (algorithm=Symbol(lowercase(word(r, "algorithm"))),) : NamedTuple()
 
 const OPS = Dict(
@@ -323,12 +311,13 @@ function reducing(r, call; to=1, from=1)
             LibSymm.symm_allreduce(group(r), address(r, "send"), address(r, "recv"), number(r, "count"), code, op, C_NULL, C_NULL)
         )
     end
-    return call(receive, send, OPS[op]; options(r)..., scaling(r)...)
+    return call(in_place(r) ? (send,) : (receive, send), OPS[op]; options(r)..., scaling(r)...)
 end
 
 function moving(r, call; to=1, from=1)
     receive, send, _ = operands(r, to, from)
-    return call(receive, send; options(r)...)
+    alone = in_place(r) && !(r.line.verb in ("gather", "scatter"))  # which have no form for that
+    return call(alone ? (to > 1 ? receive : send,) : (receive, send); options(r)...)
 end
 
 # ---- the table -----------------------------------------------------------------------------------------------

@@ -45,19 +45,11 @@ function own_tests(group)
         sum_ = reduce!(rank == 2 ? zeros(Int64, 6) : nothing, A, +, group; root=2)
         @test rank == 2 ? sum_ == 3 .* (1:6) .+ 30 : sum_ === nothing
         barrier(group)
-        # In place.
-        @test alltoall!(A) === A && A == vcat((2rank .+ (1:2) .+ 10r for r in 0:2)...)
-        A .= (1:6) .+ 10 * rank
+        # In place: views of parts, and the group of the array.
         @test reduce_scatter!(A, +) == 3 .* (2rank + 1:2rank + 2) .+ 30
         A .= rank
         @test allgather!(A) == [0, 0, 1, 1, 2, 2]
-        A .= rank
-        @test broadcast!(A; root=2) == fill(2, 6)
-        B = fill(Float32(rank), 3)
-        @test broadcast!(B, group; root=1) == fill(1, 3) && allreduce!(B, avg, group) == fill(1, 3)
-        A .= rank
-        reduce!(A, max; root=1)
-        @test A == fill(rank == 1 ? 2 : rank, 6)
+        @test broadcast!(A .+= 10rank; root=2) == [20, 20, 21, 21, 22, 22]
     end
 
     @testset "a store of our own" begin

@@ -423,6 +423,9 @@ fn collective<T: Element>(r: &mut Runner, line: &Line) -> Result<()> {
         return group.allgather_rows(&r.operand::<T>(line, "send", rows * count), &mut recv, rows, stride);
     }
     let all = count.saturating_mul(group.size());
+    if line.get_or("in_place", 0) != 0 {
+        return in_place::<T>(r, line, &group, (count, all));
+    }
     let (of_send, of_recv) = match line.verb.as_str() {
         "reduce_scatter" | "scatter" => (all, count),
         "allgather" | "gather" => (count, all),
@@ -441,6 +444,25 @@ fn collective<T: Element>(r: &mut Runner, line: &Line) -> Result<()> {
         "gather" => group.gather(&send, &mut recv, line.get("root")),
         "scatter" => group.scatter(&send, &mut recv, line.get("root")),
         verb => panic!("unknown verb {verb}"),
+    }
+}
+
+/// On the whole, or on the part of a rank that has no more.
+fn in_place<T: Element>(r: &Runner, line: &Line, group: &Group, (count, all): (usize, usize)) -> Result<()> {
+    let (op, root) = (|| line.named("op", Op::from_raw), line.get_or("root", 0));
+    let _ = (line.text("send"), line.text("recv")); // one of them is asked for
+    let one = |key, len| r.operand::<T>(line, key, len);
+    let of_root = if group.rank() == root { all } else { count };
+    match line.verb.as_str() {
+        "allreduce" => group.allreduce_in_place(&mut one("send", count), op()),
+        "reduce_scatter" => group.reduce_scatter_in_place(&mut one("send", all), op()),
+        "allgather" => group.allgather_in_place(&mut one("recv", all)),
+        "broadcast" => group.broadcast_in_place(&mut one("send", count), root),
+        "reduce" => group.reduce_in_place(&mut one("send", count), op(), root),
+        "alltoall" => group.alltoall_in_place(&mut one("send", all)),
+        "gather" => group.gather_in_place(&mut one("recv", of_root), root),
+        "scatter" => group.scatter_in_place(&mut one("send", of_root), root),
+        verb => panic!("{verb} has no form in place"),
     }
 }
 
