@@ -6,7 +6,7 @@
 #function, [](World & w, size_t changed,                                                                   \
                    uint64_t bits) { return static_cast<void>(w), call(function, changed, bits, __VA_ARGS__); } \
   }
-#define SYMM_CALL_INIT(kind) SYMM_CALL(symm_##kind##_init, w.out<symm_##kind##_t>(), sizeof(symm_##kind##_t))
+#define SYMM_CALL_INIT(kind, macro) SYMM_CALL(symm_##kind##_init, w.out<symm_##kind##_t>(), sizeof(symm_##kind##_t))
 // Operands of a collective of so many elements.
 #define SYMM_OPERANDS w.group, w.source.data(), w.destination(), 8
 
@@ -28,16 +28,7 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_device_count, SYMM_BACKEND_HOST, w.out<int32_t>()),
       SYMM_CALL(symm_device_info, SYMM_BACKEND_HOST, 0, w.out_struct<symm_device_info_t>()),
       SYMM_CALL(symm_topology, SYMM_BACKEND_HOST, w.out<symm_topology_class_t>(), w.out<int32_t>(), 1),
-      SYMM_CALL_INIT(group_config),
-      SYMM_CALL_INIT(group_shrink_options),
-      SYMM_CALL_INIT(alloc_options),
-      SYMM_CALL_INIT(adopt_options),
-      SYMM_CALL_INIT(rendezvous_options),
-      SYMM_CALL_INIT(wait_options),
-      SYMM_CALL_INIT(heap_options),
-      SYMM_CALL_INIT(collective_options),
-      SYMM_CALL_INIT(ipc_export_options),
-      SYMM_CALL_INIT(ipc_import_options),
+      SYMM_EACH_INIT(SYMM_CALL_INIT),
 
       SYMM_CALL(symm_group_create, nullptr, w.out<symm_group_t*>()),
       SYMM_CALL(symm_group_split, w.group, 0, 0, w.out<symm_group_t*>()),

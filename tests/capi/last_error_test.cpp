@@ -49,12 +49,7 @@ TEST(LastError, is_one_line_and_cut_not_overrun) {
   EXPECT_LT(message.size(), 1024u);
 }
 
-symm_failure_t last_failure() {
-  symm_failure_t failure{};
-  failure.struct_size = sizeof failure;
-  EXPECT_EQ(symm_last_failure(&failure), SYMM_OK);
-  return failure;
-}
+using support::last_failure;
 
 TEST(LastFailure, is_nothing_before_the_first_failure) {
   symm_failure_t failure{};
@@ -79,10 +74,9 @@ TEST(LastFailure, says_what_symm_last_error_says_and_nobody_is_to_blame_for_an_a
 TEST(LastFailure, names_the_rank_that_did_not_come_and_its_process) {
   symm::Group groups[2];
   support::as_threads(2, [&](int rank) { groups[rank] = support::create({"thread://last-failure", ""}, rank, 2); });
-  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-  options.timeout_ms = 1;
+  const auto soon = support::forced(SYMM_ALGORITHM_AUTO, 1);
   float value = 1;
-  EXPECT_EQ(symm_allreduce(groups[0].get(), &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr), SYMM_ERR_TIMEOUT);
+  EXPECT_EQ(symm_allreduce(groups[0].get(), &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, soon, nullptr), SYMM_ERR_TIMEOUT);
   const symm_failure_t failure = last_failure();
   EXPECT_EQ(failure.status, SYMM_ERR_TIMEOUT);
   EXPECT_EQ(failure.rank, 1);

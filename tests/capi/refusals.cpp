@@ -14,10 +14,11 @@
   }
 #define SYMM_REFUSE_NULL(parameter) SYMM_REFUSE_ALL(parameter, "NULL", INVALID_ARGUMENT, nullptr)
 #define SYMM_STRUCT(type, ...) struct_of<type>("const " #type "*", type __VA_ARGS__)
+#define SYMM_INITIALISED(kind, macro) SYMM_STRUCT(symm_##kind##_t, SYMM_##macro##_INIT)
 // Every struct ends with a field of less than 9 bytes.
-#define SYMM_REFUSE_INIT(kind, parameter)                                        \
-  SYMM_REFUSE(symm_##kind##_init, parameter, "NULL", INVALID_ARGUMENT, nullptr), \
-      SYMM_REFUSE(symm_##kind##_init, struct_size, "0", INVALID_ARGUMENT, 0),    \
+#define SYMM_REFUSE_INIT(kind, macro)                                         \
+  SYMM_REFUSE_ALL("symm_" #kind "_t*", "NULL", INVALID_ARGUMENT, nullptr),    \
+      SYMM_REFUSE(symm_##kind##_init, struct_size, "0", INVALID_ARGUMENT, 0), \
       SYMM_REFUSE(symm_##kind##_init, struct_size, "short", INVALID_ARGUMENT, sizeof(symm_##kind##_t) - 8)
 #define SYMM_REFUSE_COUNT(function, count) SYMM_REFUSE(function, count, "more than memory", INVALID_ARGUMENT, w.too_many)
 // A call that is not right but for one argument.
@@ -57,9 +58,6 @@ template <class T> Struct struct_of(const char* type, T known) {
 
 support::Passed<symm_heap_options_t> heap_with(uint64_t flags, int32_t node, uint64_t alignment) {
   return {{sizeof(symm_heap_options_t), flags, node, alignment, 0, nullptr, 0, nullptr}};
-}
-support::Passed<symm_collective_options_t> by(symm_algorithm_t algorithm) {
-  return {{sizeof(symm_collective_options_t), algorithm, 0, nullptr, 0, 0, 0, nullptr}};
 }
 
 // symm_group_create() with something changed.
@@ -124,18 +122,9 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_ALL("symm_log_level_t", "0", UNSUPPORTED, 0),
       SYMM_REFUSE_ALL("symm_log_level_t", "one too many", UNSUPPORTED, SYMM_LOG_DEBUG + 1),
       {nullptr, "const symm_collective_options_t*", "algorithm unknown", SYMM_ERR_UNSUPPORTED,
-          [](World& w) { return w.bits(by(99)); }, "algorithm"},
+          [](World& w) { return w.bits(support::forced(99)); }, "algorithm"},
 
-      SYMM_REFUSE_INIT(group_config, config),
-      SYMM_REFUSE_INIT(group_shrink_options, options),
-      SYMM_REFUSE_INIT(alloc_options, options),
-      SYMM_REFUSE_INIT(adopt_options, options),
-      SYMM_REFUSE_INIT(rendezvous_options, options),
-      SYMM_REFUSE_INIT(wait_options, options),
-      SYMM_REFUSE_INIT(heap_options, options),
-      SYMM_REFUSE_INIT(collective_options, options),
-      SYMM_REFUSE_INIT(ipc_export_options, options),
-      SYMM_REFUSE_INIT(ipc_import_options, options),
+      SYMM_EACH_INIT(SYMM_REFUSE_INIT),
       SYMM_REFUSE(symm_group_config_init, struct_size, "1 too few", INVALID_ARGUMENT, sizeof(symm_group_config_t) - 1),
 
       SYMM_REFUSE(symm_log_to_fd, fd, "-1", INVALID_ARGUMENT, -1),
@@ -222,7 +211,8 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE(symm_allgather_rows, recv_stride, "less than a row", INVALID_ARGUMENT, 3),
       SYMM_REFUSE(symm_alltoallv_device, send_capacity, "less than a block", INVALID_ARGUMENT, 7),
       SYMM_REFUSE(symm_alltoallv_device, recv_capacity, "less than a block", INVALID_ARGUMENT, 7),
-      SYMM_REFUSE_NAMED(symm_allreduce, options, algorithm, "cube of one", INVALID_ARGUMENT, by(SYMM_ALGORITHM_HYBRID_CUBE_MESH)),
+      SYMM_REFUSE_NAMED(
+          symm_allreduce, options, algorithm, "cube of one", INVALID_ARGUMENT, support::forced(SYMM_ALGORITHM_HYBRID_CUBE_MESH)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, collective, "unknown", UNSUPPORTED, planned(w, 12)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, collective, "-1", INVALID_ARGUMENT, planned(w, -1)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, count, "more than memory", INVALID_ARGUMENT, planned(w, 0, w.too_many)),
@@ -252,18 +242,9 @@ const std::vector<Refusal>& refusals() {
 
 const std::vector<Struct>& structs() {
   static const std::vector<Struct> rows = {
-      SYMM_STRUCT(symm_group_config_t, SYMM_GROUP_CONFIG_INIT),
-      SYMM_STRUCT(symm_group_shrink_options_t, SYMM_GROUP_SHRINK_OPTIONS_INIT),
-      SYMM_STRUCT(symm_alloc_options_t, SYMM_ALLOC_OPTIONS_INIT),
-      SYMM_STRUCT(symm_adopt_options_t, SYMM_ADOPT_OPTIONS_INIT),
-      SYMM_STRUCT(symm_rendezvous_options_t, SYMM_RENDEZVOUS_OPTIONS_INIT),
-      SYMM_STRUCT(symm_wait_options_t, SYMM_WAIT_OPTIONS_INIT),
-      SYMM_STRUCT(symm_heap_options_t, SYMM_HEAP_OPTIONS_INIT),
+      SYMM_EACH_INIT(SYMM_INITIALISED),
       SYMM_STRUCT(symm_signal_wait_t, {sizeof(symm_signal_wait_t), 0, 0, SYMM_COMPARE_EQ, 0}),
-      SYMM_STRUCT(symm_collective_options_t, SYMM_COLLECTIVE_OPTIONS_INIT),
       SYMM_STRUCT(symm_collective_call_t, SYMM_COLLECTIVE_CALL_INIT),
-      SYMM_STRUCT(symm_ipc_export_options_t, SYMM_IPC_EXPORT_OPTIONS_INIT),
-      SYMM_STRUCT(symm_ipc_import_options_t, SYMM_IPC_IMPORT_OPTIONS_INIT),
   };
   return rows;
 }

@@ -5,20 +5,6 @@
 namespace {
 using namespace support;
 
-TEST(Store, two_ranks_meet_through_the_callers_store) {
-  const Shared<Board> board;
-  as_threads(2, [&](int rank) {
-    BoardStore store{*board};
-    const Group group = create(store.callbacks(), rank, 2);
-    const float mine = static_cast<float>(rank + 1);
-    float result = 0;
-    EXPECT_EQ(allreduce(group, &mine, &result, 1), SYMM_OK) << symm_last_error();
-    EXPECT_EQ(symm_group_finalize(group.get(), support::within(20000)), SYMM_OK) << symm_last_error();
-    EXPECT_EQ(result, 3);
-  });
-  EXPECT_FALSE(board->set_twice);
-}
-
 // Which store is meant is not seen by where it lies: here the second of one rank lies where its first lay, the other's does not.
 TEST(Store, another_may_lie_in_its_place) {
   const Shared<Board> boards[2];
@@ -28,9 +14,10 @@ TEST(Store, another_may_lie_in_its_place) {
       auto& store = stores[rank == 0 ? 0 : i];
       store.reset();
       store.emplace(*boards[i]);
-      create(store->callbacks(), rank, 2);
+      create(store->callbacks(), rank, 2).barrier();
     }
   });
+  for (const auto& board : boards) EXPECT_FALSE(board->set_twice);
 }
 
 TEST(Store, its_failure_is_the_creations_failure) {

@@ -61,23 +61,14 @@ TEST_F(StructSize, init_functions_agree_with_the_macros) {
   EXPECT_EQ(config.appended, 0u) << "zero is the default of what we do not know";
 
   // Static, so that what lies between fields is zero.
-#define SYMM_EXPECT_SAME(type, init, macro)                          \
-  {                                                                  \
-    static const type kMacro = macro;                                \
-    type made;                                                       \
+#define SYMM_EXPECT_SAME(kind, macro)                                \
+  [] {                                                               \
+    static const symm_##kind##_t kMacro = SYMM_##macro##_INIT;       \
+    symm_##kind##_t made;                                            \
     std::memset(&made, 0xA5, sizeof made);                           \
-    EXPECT_EQ(init(&made, sizeof made), SYMM_OK);                    \
-    EXPECT_EQ(std::memcmp(&made, &kMacro, sizeof made), 0) << #type; \
-  }
-  SYMM_EXPECT_SAME(symm_group_config_t, symm_group_config_init, SYMM_GROUP_CONFIG_INIT)
-  SYMM_EXPECT_SAME(symm_group_shrink_options_t, symm_group_shrink_options_init, SYMM_GROUP_SHRINK_OPTIONS_INIT)
-  SYMM_EXPECT_SAME(symm_alloc_options_t, symm_alloc_options_init, SYMM_ALLOC_OPTIONS_INIT)
-  SYMM_EXPECT_SAME(symm_adopt_options_t, symm_adopt_options_init, SYMM_ADOPT_OPTIONS_INIT)
-  SYMM_EXPECT_SAME(symm_rendezvous_options_t, symm_rendezvous_options_init, SYMM_RENDEZVOUS_OPTIONS_INIT)
-  SYMM_EXPECT_SAME(symm_heap_options_t, symm_heap_options_init, SYMM_HEAP_OPTIONS_INIT)
-  SYMM_EXPECT_SAME(symm_wait_options_t, symm_wait_options_init, SYMM_WAIT_OPTIONS_INIT)
-  SYMM_EXPECT_SAME(symm_collective_options_t, symm_collective_options_init, SYMM_COLLECTIVE_OPTIONS_INIT)
-  SYMM_EXPECT_SAME(symm_ipc_export_options_t, symm_ipc_export_options_init, SYMM_IPC_EXPORT_OPTIONS_INIT)
-  SYMM_EXPECT_SAME(symm_ipc_import_options_t, symm_ipc_import_options_init, SYMM_IPC_IMPORT_OPTIONS_INIT)
+    EXPECT_EQ(symm_##kind##_init(&made, sizeof made), SYMM_OK);      \
+    EXPECT_EQ(std::memcmp(&made, &kMacro, sizeof made), 0) << #kind; \
+  }()
+  SYMM_EACH_INIT(SYMM_EXPECT_SAME);
 }
 }  // namespace

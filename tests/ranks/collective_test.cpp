@@ -6,12 +6,6 @@
 
 namespace support {
 namespace {
-symm_collective_options_t with(symm_algorithm_t algorithm) {
-  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-  options.algorithm = algorithm;
-  return options;
-}
-
 // Small integers, so that f32 sums are exact whatever is tested.
 float value(int rank, size_t i) { return static_cast<float>((static_cast<size_t>(rank) * 31 + i * 7) % 101); }
 
@@ -42,7 +36,7 @@ void run_all(const Group& group, const Block& block, const Case& c, symm_algorit
   const auto n = static_cast<size_t>(size);
   const auto r = static_cast<size_t>(rank);
   const size_t all = c.count * n;
-  const symm_collective_options_t options = with(algorithm);
+  const auto options = forced(algorithm);
   SCOPED_TRACE("rank " + std::to_string(rank) + " of " + std::to_string(size) + ", count " + std::to_string(c.count) +
                ", algorithm " + std::to_string(algorithm) + (c.in_place ? ", in place" : ""));
   const size_t half = 400'000;
@@ -73,28 +67,28 @@ void run_all(const Group& group, const Block& block, const Case& c, symm_algorit
 
   expect(
       "allreduce", false, false,
-      [&](float* in, float* out) { return symm_allreduce(g, in, out, c.count, type, SYMM_OP_SUM, &options, nullptr); },
+      [&](float* in, float* out) { return symm_allreduce(g, in, out, c.count, type, SYMM_OP_SUM, options, nullptr); },
       [&](size_t, size_t i) { return of_all(i, std::plus<>()); });
   expect(
       "reduce_scatter", true, false,
-      [&](float* in, float* out) { return symm_reduce_scatter(g, in, out, c.count, type, SYMM_OP_MAX, &options, nullptr); },
+      [&](float* in, float* out) { return symm_reduce_scatter(g, in, out, c.count, type, SYMM_OP_MAX, options, nullptr); },
       [&](size_t, size_t i) { return of_all(r * c.count + i, larger); });
   expect(
       "allgather", false, true,
-      [&](float* in, float* out) { return symm_allgather(g, in, out, c.count, type, &options, nullptr); },
+      [&](float* in, float* out) { return symm_allgather(g, in, out, c.count, type, options, nullptr); },
       [&](size_t b, size_t i) { return value(static_cast<int>(b), i); });
   for (int root = 0; root < size; ++root) {
     expect(
         "broadcast", false, false,
-        [&](float* in, float* out) { return symm_broadcast(g, in, out, c.count, type, root, &options, nullptr); },
+        [&](float* in, float* out) { return symm_broadcast(g, in, out, c.count, type, root, options, nullptr); },
         [&](size_t, size_t i) { return value(root, i); });
     expect(
         "reduce", false, false,
-        [&](float* in, float* out) { return symm_reduce(g, in, out, c.count, type, SYMM_OP_MIN, root, &options, nullptr); },
+        [&](float* in, float* out) { return symm_reduce(g, in, out, c.count, type, SYMM_OP_MIN, root, options, nullptr); },
         [&](size_t, size_t i) { return rank == root ? std::optional(of_all(i, smaller)) : std::nullopt; });
   }
   expect(
-      "alltoall", true, true, [&](float* in, float* out) { return symm_alltoall(g, in, out, c.count, type, &options, nullptr); },
+      "alltoall", true, true, [&](float* in, float* out) { return symm_alltoall(g, in, out, c.count, type, options, nullptr); },
       [&](size_t b, size_t i) { return value(static_cast<int>(b), r * c.count + i); });
 }
 
@@ -264,14 +258,10 @@ TEST(Collective, OperandsThatChangeBetweenCallsLikeEachOther) {
 TEST(Plan, KnowsTheRoot) {
   as_threads(2, [](int rank, const Group& group) {
     std::vector<float> own(64);
-    symm_plan_info_t info{};
-    info.struct_size = sizeof info;
-    const float* send = rank == 1 ? own.data() : nullptr;
-    EXPECT_EQ(
-        symm_collective_plan(group.get(),
-            support::call_of(SYMM_COLLECTIVE_BROADCAST, send, own.data(), 64, SYMM_DTYPE_F32, SYMM_OP_SUM, 1), nullptr, &info),
-        SYMM_OK)
-        << symm_last_error();
+    symm_plan_info_t plan;
+    const auto call =
+        call_of(SYMM_COLLECTIVE_BROADCAST, rank == 1 ? own.data() : nullptr, own.data(), 64, SYMM_DTYPE_F32, SYMM_OP_SUM, 1);
+    check(plan_of(group.get(), call, nullptr, plan));
     group.barrier();
   });
 }

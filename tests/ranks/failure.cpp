@@ -162,13 +162,6 @@ symm_status_t until_failure(Member& member, const Operation& operation) {
   return until_failure([&] { operation.call(member); });
 }
 
-symm_failure_t last_failure() {
-  symm_failure_t failure{};
-  failure.struct_size = sizeof failure;
-  check(symm_last_failure(&failure));
-  return failure;
-}
-
 void expect_named(symm_status_t got, symm_status_t expected, int culprit, int64_t pid) {
   const std::string message = symm_last_error();
   expect_failed(got, expected, {"rank " + std::to_string(culprit), "pid " + std::to_string(pid)});

@@ -76,8 +76,6 @@ void collective(
 symm_status_t until_failure(const std::function<void()>& call);
 symm_status_t until_failure(Member& member, const Operation& operation);
 
-symm_failure_t last_failure();  // of this thread
-
 // The last call of this thread failed with `expected`, and its message names `culprit`.
 void expect_named(symm_status_t got, symm_status_t expected, int culprit, int64_t pid);
 // And the group says so too.

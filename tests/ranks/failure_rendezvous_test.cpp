@@ -7,37 +7,6 @@ namespace {
 constexpr int kRanks = 3;
 constexpr size_t kBytes = 1 << 20;
 
-// Lowers a limit of this process for a scope.
-class Limit {
- public:
-  Limit(int resource, uint64_t value) : resource_(resource) {
-    getrlimit(static_cast<__rlimit_resource_t>(resource_), &former_);
-    const rlimit lower{value, former_.rlim_max};
-    setrlimit(static_cast<__rlimit_resource_t>(resource_), &lower);
-  }
-  ~Limit() { setrlimit(static_cast<__rlimit_resource_t>(resource_), &former_); }
-  Limit(const Limit&) = delete;
-  Limit& operator=(const Limit&) = delete;
- private:
-  int resource_;
-  rlimit former_{};
-};
-
-int highest_descriptor() {
-  int highest = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
-    highest = std::max(highest, std::stoi(entry.path().filename()));
-  return highest;
-}
-
-// Takes all numbers below the highest, so that a limit above it counts what is opened.
-void plug_descriptors() {
-  const int highest = highest_descriptor();
-  int number = 0;
-  while (number < highest) number = fcntl(0, F_DUPFD_CLOEXEC, 0);
-  close(number);
-}
-
 uint64_t address_space() {
   uint64_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
@@ -48,17 +17,10 @@ struct Outcomes {
   std::atomic<int> status[kRanks];
 };
 
-void expect_sum(const Group& group) {
-  const float one = 1;
-  float sum = 0;
-  check(allreduce(group, &one, &sum, 1));
-  EXPECT_EQ(sum, group.size());
-}
-
-// Rank 1 makes its rendezvous at step `step` under limit(step). Every step fails alike everywhere, with one of `allowed`, until
-// one succeeds.
-void expect_equal_failures(
-    const std::function<std::unique_ptr<Limit>(int step)>& limit, const std::vector<symm_status_t>& allowed, int most) {
+// Rank 1 makes its rendezvous at step `step` after lower(limit, step). Every step fails alike everywhere, with one of `allowed`,
+// until one succeeds.
+void expect_equal_failures(decltype(RLIMIT_NOFILE) resource, const std::function<void(const Limit& limit, int step)>& lower,
+    symm_status_t expected, int most) {
   const Shared<Outcomes> outcomes;
   as_processes(kRanks, [&](int rank, const Group& group) {
     {
@@ -67,7 +29,6 @@ void expect_equal_failures(
       group.barrier();
     }
     expect_sum(group);
-    plug_descriptors();
     bool succeeded = false;
     int failures = 0;
     for (int step = 0; step < most && !succeeded; ++step) {
@@ -75,10 +36,11 @@ void expect_equal_failures(
       const Footprint before = Footprint::settled();
       {
         const Buffer buffer = group.allocate(kBytes);  // another: what was rendezvoused is remembered
-        std::unique_ptr<Limit> lowered = rank == 1 ? limit(step) : nullptr;
+        std::optional<Limit> limit(resource);
+        if (rank == 1) lower(*limit, step);
         symm_memory_t* made = nullptr;  // an exception might need what the limit denies
         const symm_status_t status = symm_rendezvous(group.get(), buffer.get(), nullptr, &made);
-        lowered.reset();
+        limit.reset();
         const Memory memory(made);
         const std::string message = status == SYMM_OK ? "" : symm_last_error();
         outcomes->status[rank] = status;
@@ -88,7 +50,7 @@ void expect_equal_failures(
         succeeded = status == SYMM_OK;
         failures += !succeeded;
         if (!succeeded) {
-          EXPECT_NE(std::find(allowed.begin(), allowed.end(), status), allowed.end()) << message;
+          EXPECT_EQ(status, expected) << message;
           EXPECT_NE(message.find("rank 1"), std::string::npos) << message;
           EXPECT_EQ(last_failure().rank, 1) << message;
         }
@@ -112,13 +74,13 @@ TEST(Rendezvous, OneRankRunsOutOfDescriptors) {
   GTEST_SKIP() << "UndefinedBehaviorSanitizer opens a pipe to look at an object's type, and takes a failure for a bad object";
 #endif
   expect_equal_failures(
-      [](int step) { return std::make_unique<Limit>(RLIMIT_NOFILE, static_cast<uint64_t>(highest_descriptor() + step)); },
-      {SYMM_ERR_SYSTEM}, 16);
+      RLIMIT_NOFILE, [](const Limit&, int step) { leave_descriptors(step); }, SYMM_ERR_SYSTEM, 16);
 }
 
 TEST(Rendezvous, OneRankMayNotMakeFilesOfThisSize) {
-  expect_equal_failures([](int step) { return std::make_unique<Limit>(RLIMIT_FSIZE, step == 0 ? 0 : size_t{1} << 30); },
-      {SYMM_ERR_OUT_OF_MEMORY}, 2);
+  expect_equal_failures(
+      RLIMIT_FSIZE, [](const Limit& limit, int step) { limit.lower(step == 0 ? 0 : size_t{1} << 30); }, SYMM_ERR_OUT_OF_MEMORY,
+      2);
 }
 
 TEST(Rendezvous, OneRankRunsOutOfAddressSpace) {
@@ -126,8 +88,8 @@ TEST(Rendezvous, OneRankRunsOutOfAddressSpace) {
   GTEST_SKIP() << "AddressSanitizer needs the address space";
 #endif
   expect_equal_failures(
-      [](int step) { return std::make_unique<Limit>(RLIMIT_AS, address_space() + static_cast<uint64_t>(step) * kBytes / 2); },
-      {SYMM_ERR_OUT_OF_MEMORY}, 300);
+      RLIMIT_AS, [](const Limit& limit, int step) { limit.lower(address_space() + static_cast<uint64_t>(step) * kBytes / 2); },
+      SYMM_ERR_OUT_OF_MEMORY, 300);
 }
 
 // Threads of a rank may meet at once with tags of their own, in any order, but ranks that wait past each other are told.

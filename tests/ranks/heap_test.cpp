@@ -65,9 +65,8 @@ TEST(Heap, PiecesAreSymmetricMemory) {
     // Collectives use it without a copy.
     const auto call =
         support::call_of(SYMM_COLLECTIVE_ALLREDUCE, piece.data(), result.data(), 20000, SYMM_DTYPE_U32, SYMM_OP_SUM, 0);
-    symm_plan_info_t plan{};
-    plan.struct_size = sizeof plan;
-    check(symm_collective_plan(group.get(), call, nullptr, &plan));
+    symm_plan_info_t plan;
+    check(plan_of(group.get(), call, nullptr, plan));
     EXPECT_EQ(plan.algorithm, SYMM_ALGORITHM_TWO_SHOT) << plan.reason;
     group.allreduce(piece, result, SYMM_OP_SUM);
     for (uint32_t i = 0; i < 20000; ++i) ASSERT_EQ(result.span()[i], 3000 + 3 * i);

@@ -76,15 +76,10 @@ TEST(Pieces, ArgumentsThatMakeNoSense) {
     const Counts counts = {4, 6};
     const auto refused = [](symm_status_t status, const char* why) { expect_failed(status, SYMM_ERR_INVALID_ARGUMENT, {why}); };
     const auto allgatherv = [&](const int32_t* send, const Counts& lengths, const size_t* at, symm_algorithm_t algorithm) {
-      symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-      options.algorithm = algorithm;
-      return symm_allgatherv(g, send, data.data(), lengths.data(), at, SYMM_DTYPE_I32, &options, nullptr);
+      return symm_allgatherv(g, send, data.data(), lengths.data(), at, SYMM_DTYPE_I32, forced(algorithm), nullptr);
     };
     const auto automatic = SYMM_ALGORITHM_AUTO;
     refused(allgatherv(data.data() + 32, counts, Counts{0, 3}.data(), automatic), "recv_displacements[1]: the block of rank 1");
-    refused(allgatherv(data.data() + 32, {SIZE_MAX / 2, 1}, nullptr, automatic), "recv_counts[0]: 9223372036854775807 elements");
-    refused(allgatherv(data.data() + 2, counts, nullptr, automatic), "recv: overlaps send");
-    refused(allgatherv(nullptr, counts, nullptr, automatic), "send: is NULL");
     refused(allgatherv(data.data() + 32, counts, nullptr, SYMM_ALGORITHM_TWO_SHOT), "symmetric memory");
     refused(allgatherv(data.data() + 32, counts, nullptr, SYMM_ALGORITHM_LL), "ll does not do allgatherv");
     refused(symm_alltoallv(g, data.data(), counts.data(), nullptr, data.data(), Counts{6, 4}.data(), nullptr, SYMM_DTYPE_I32,
@@ -93,8 +88,6 @@ TEST(Pieces, ArgumentsThatMakeNoSense) {
     refused(symm_reduce_scatterv(
                 g, data.data(), counts.data(), Counts{0, 0}.data(), data.data(), SYMM_DTYPE_I32, SYMM_OP_SUM, nullptr, nullptr),
         "send_displacements[1]: the block of rank 1");
-    refused(symm_allgather_rows(g, data.data() + 32, data.data(), 2, 4, 7, SYMM_DTYPE_I32, nullptr, nullptr),
-        "recv_stride: 7 is less than the 8");
     // Nothing was spoilt, nothing to move needs no memory, and a rank with nothing to send may say NULL.
     check(symm_allgatherv(g, nullptr, nullptr, Counts{0, 0}.data(), nullptr, SYMM_DTYPE_I32, nullptr, nullptr));
     check(allgatherv(rank == 0 ? nullptr : data.data() + 32, {0, 6}, nullptr, automatic));
@@ -107,16 +100,10 @@ TEST(Pieces, ThePlanSaysHow) {
     std::vector<int32_t> own(64);
     const Counts counts = {4, 6};
     const auto plan = [&](const void* send) {
-      symm_collective_call_t call{};
-      call.struct_size = sizeof call;
-      call.collective = SYMM_COLLECTIVE_ALLGATHERV;
-      call.send = send;
-      call.recv = own.data() + 32;
-      call.dtype = SYMM_DTYPE_I32;
-      call.recv_counts = counts.data();
-      symm_plan_info_t info{};
-      info.struct_size = sizeof info;
-      check(symm_collective_plan(group.get(), &call, nullptr, &info));
+      auto call = call_of(SYMM_COLLECTIVE_ALLGATHERV, send, own.data() + 32, 0, SYMM_DTYPE_I32);
+      call.value.recv_counts = counts.data();
+      symm_plan_info_t info;
+      check(plan_of(group.get(), call, nullptr, info));
       return info;
     };
     EXPECT_EQ(plan(block.at<int32_t>(rank)).algorithm, SYMM_ALGORITHM_TWO_SHOT);

@@ -1,6 +1,7 @@
 // Reductions with a factor, and of narrow floats into f32: every algorithm has the bits of a reference that takes one element at
 // a time.
 #include "tests/support/group.hpp"
+#include "tests/support/options.hpp"
 #include "tools/bench/reference.hpp"
 
 namespace support {
@@ -97,26 +98,15 @@ int compare(const Group& group, const Block& block, const Scaled& c) {
   const float factor = kFactors[rank];
   for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT,
            SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED}) {
-    symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-    options.algorithm = algorithm;
-    options.scale_position = c.position;
-    if (c.position != SYMM_SCALE_NONE && c.by_pointer) options.scale_pointer = &factor;
-    if (c.position != SYMM_SCALE_NONE && !c.by_pointer) options.scale = kOneFactor;
-    if (c.to_f32) options.result_dtype = SYMM_DTYPE_F32;
+    auto options = forced(algorithm);
+    options.value.scale_position = c.position;
+    if (c.position != SYMM_SCALE_NONE && c.by_pointer) options.value.scale_pointer = &factor;
+    if (c.position != SYMM_SCALE_NONE && !c.by_pointer) options.value.scale = kOneFactor;
+    if (c.to_f32) options.value.result_dtype = SYMM_DTYPE_F32;
     std::memset(recv, 0x5A, right.size());
-    const symm_status_t status = reduce(group, c, send, recv, &options);
-    symm_collective_call_t asked = {};
-    asked.struct_size = sizeof asked;
-    asked.collective = c.what;
-    asked.send = send;
-    asked.recv = recv;
-    asked.count = c.count;
-    asked.dtype = c.dtype;
-    asked.op = c.op;
-    asked.root = 1 % size;
-    symm_plan_info_t plan = {};
-    plan.struct_size = sizeof plan;
-    EXPECT_EQ(symm_collective_plan(group.get(), &asked, &options, &plan), status);
+    const symm_status_t status = reduce(group, c, send, recv, options);
+    symm_plan_info_t plan;
+    EXPECT_EQ(plan_of(group.get(), call_of(c.what, send, recv, c.count, c.dtype, c.op, 1 % size), options, plan), status);
     if (status != SYMM_OK) {
       EXPECT_NE(algorithm, SYMM_ALGORITHM_AUTO) << symm_last_error();
       EXPECT_EQ(status, SYMM_ERR_INVALID_ARGUMENT) << symm_last_error();

@@ -4,20 +4,9 @@
 
 namespace support {
 namespace {
-void expect_sum(const Group& group) {
-  float value = 1;
-  group.allreduce(symm::Span<const float>(&value, 1), symm::Span<float>(&value, 1), SYMM_OP_SUM);
-  EXPECT_EQ(value, static_cast<float>(group.size()));
-}
-
 bool readable(int fd) {
   pollfd look{fd, POLLIN, 0};
   return poll(&look, 1, 0) == 1 && look.revents == POLLIN;
-}
-
-[[noreturn]] void die() {
-  ::kill(getpid(), SIGKILL);
-  std::abort();
 }
 
 std::vector<int32_t> ranks_in(const Group& whole, const Group& part) {
@@ -53,7 +42,7 @@ TEST(Shrink, TheSurvivorsOfDeathsKeepTheirOrder) {
         EXPECT_EQ(group.failure_fd(), fd);
         EXPECT_FALSE(readable(fd));
         all_there(*facts, 5);
-        if (rank == 1 || rank == 3) die();
+        if (rank == 1 || rank == 3) raise(SIGKILL);
         EXPECT_EQ(until_failure([&] { group.barrier({}, 1); }), SYMM_ERR_PEER_FAILED);
         EXPECT_TRUE(eventually([&] { return readable(fd); }));
         symm_group_shrink_options_t options = SYMM_GROUP_SHRINK_OPTIONS_INIT;
@@ -144,11 +133,11 @@ TEST(Shrink, RanksThatDieMeanwhileAreLeftOutByAllAlike) {
         [&](int rank) {
           const Group group = create(meeting.processes(), rank, kSize);
           all_there(*facts, kSize);
-          if (rank == 3) die();
+          if (rank == 3) raise(SIGKILL);
           std::thread([&, delay = delays_us[rank]] {
             if (delay == 0) return;
             std::this_thread::sleep_for(std::chrono::microseconds(delay));
-            die();
+            raise(SIGKILL);
           }).detach();
           until_failure([&] { group.barrier({}, 1); });
           Got& mine = (*got)[static_cast<size_t>(rank)];

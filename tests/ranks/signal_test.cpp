@@ -162,11 +162,10 @@ TEST(Now, SignalsAndBarriersAreLookedFor) {
     EXPECT_EQ(symm_wait_signal(block.memory.get(), (rank + 2) % 3, 1, support::within(SYMM_TIMEOUT_NOW), nullptr), SYMM_OK);
     EXPECT_EQ(group.status().status, SYMM_OK);
     // What needs the others to act cannot be looked at.
-    symm_collective_options_t now = SYMM_COLLECTIVE_OPTIONS_INIT;
-    now.timeout_ms = SYMM_TIMEOUT_NOW;
+    const auto now = forced(SYMM_ALGORITHM_AUTO, SYMM_TIMEOUT_NOW);
     float value = 1;
     EXPECT_EQ(
-        symm_allreduce(group.get(), &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, &now, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+        symm_allreduce(group.get(), &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, now, nullptr), SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_EQ(symm_group_finalize(group.get(), support::within(SYMM_TIMEOUT_NOW)), SYMM_ERR_INVALID_ARGUMENT);
     symm_rendezvous_options_t meeting = SYMM_RENDEZVOUS_OPTIONS_INIT;
     meeting.timeout_ms = SYMM_TIMEOUT_NOW;

@@ -137,16 +137,14 @@ TEST_F(Span, NameWhoDiesAndWhoStops) {
         setenv("SYMM_HOST_TUNE", "tell=0", 1);
         const std::vector<std::string> said = on_machines("aabbcc", [&](int rank, const Group& group) {
           std::vector<float> data(100'000);
-          symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-          symm_wait_options_t wait = SYMM_WAIT_OPTIONS_INIT;
-          options.timeout_ms = wait.timeout_ms = signal == SIGSTOP ? 1000 : 20'000;
+          const uint64_t timeout_ms = signal == SIGSTOP ? 1000 : 20'000;
           symm_status_t status = SYMM_OK;
           for (int call = 0; status == SYMM_OK && call < 1'000'000; ++call) {
             if (rank == victim && call == 4 + victim % 2) raise(signal);
-            options.algorithm = call % 2 == 0 ? SYMM_ALGORITHM_HIERARCHICAL : SYMM_ALGORITHM_CHAIN;
+            const auto options = forced(call % 2 == 0 ? SYMM_ALGORITHM_HIERARCHICAL : SYMM_ALGORITHM_CHAIN, timeout_ms);
             status = reduces ? symm_allreduce(group.get(), data.data(), data.data(), data.size(), SYMM_DTYPE_F32, SYMM_OP_SUM,
-                                   &options, nullptr)
-                             : symm_barrier(group.get(), nullptr, 0, 0, &wait, nullptr);
+                                   options, nullptr)
+                             : symm_barrier(group.get(), nullptr, 0, 0, within(timeout_ms), nullptr);
           }
           kill(static_cast<pid_t>(group.peer_info(victim).pid), SIGKILL);
           return std::to_string(group.status().failed_rank) + (signal == SIGSTOP || status == SYMM_ERR_PEER_FAILED ? "" : "?");
@@ -228,17 +226,16 @@ std::string bits_of_all(int rank, const Group& group) {
           const bool any_order = !is_float || any == SYMM_OP_MAX || any == SYMM_OP_MIN;
           for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED,
                    SYMM_ALGORITHM_CHAIN, SYMM_ALGORITHM_BRUCK, SYMM_ALGORITHM_HIERARCHICAL}) {
-            symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-            if (can(algorithm) && (any_order || algorithm != SYMM_ALGORITHM_HIERARCHICAL)) options.algorithm = algorithm;
+            const bool takes = can(algorithm) && (any_order || algorithm != SYMM_ALGORITHM_HIERARCHICAL);
+            const auto options = forced(takes ? algorithm : SYMM_ALGORITHM_AUTO);
             run("allreduce_" + std::to_string(any) + "_" + std::to_string(algorithm), in_place,
-                [&](auto* a, auto* b) { return symm_allreduce(g, a, b, count, dtype, any, &options, nullptr); });
+                [&](auto* a, auto* b) { return symm_allreduce(g, a, b, count, dtype, any, options, nullptr); });
           }
         }
         for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_CHAIN}) {
-          symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-          if (can(algorithm)) options.algorithm = algorithm;
+          const auto options = forced(can(algorithm) ? algorithm : SYMM_ALGORITHM_AUTO);
           run("reduce", in_place,
-              [&](auto* a, auto* b) { return symm_reduce(g, a, b, count, dtype, op, root, &options, nullptr); });
+              [&](auto* a, auto* b) { return symm_reduce(g, a, b, count, dtype, op, root, options, nullptr); });
         }
         run("reduce_scatter", in_place, [&](auto* a, auto* b) {
           return symm_reduce_scatter(g, a, in_place ? a + at : b, count, dtype, op, nullptr, nullptr);
@@ -268,11 +265,11 @@ std::string bits_of_all(int rank, const Group& group) {
         run("rows", false, [&](auto* a, auto* b) {
           return symm_allgather_rows(g, a, b, 3, count / 3, count / 3 * size + 1, dtype, nullptr, nullptr);
         });
-        symm_collective_options_t scaled = SYMM_COLLECTIVE_OPTIONS_INIT;
-        scaled.scale_position = SYMM_SCALE_BEFORE;
-        scaled.scale = 0.3;
+        auto scaled = forced(SYMM_ALGORITHM_AUTO);
+        scaled.value.scale_position = SYMM_SCALE_BEFORE;
+        scaled.value.scale = 0.3;
         run("scaled", false,
-            [&](auto* a, auto* b) { return symm_allreduce(g, a, b, count, dtype, SYMM_OP_SUM, &scaled, nullptr); });
+            [&](auto* a, auto* b) { return symm_allreduce(g, a, b, count, dtype, SYMM_OP_SUM, scaled, nullptr); });
       }
     }
   }
@@ -338,15 +335,10 @@ TEST_F(Span, AddFloatsInAnyOrderWhereThatIsAllowed) {
 TEST_F(Span, PlanByLayoutAndSize) {
   const auto planned = [](const std::string& layout, size_t count, symm_algorithm_t algorithm) {
     return on_machines(layout, [&](int, const Group& group) {
-      symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-      options.algorithm = algorithm;
       std::vector<float> data(count);
-      symm_collective_call_t call = SYMM_COLLECTIVE_CALL_INIT;
-      call.send = call.recv = data.data();
-      call.count = count;
-      symm_plan_info_t plan{};
-      plan.struct_size = sizeof plan;
-      const symm_status_t status = symm_collective_plan(group.get(), &call, &options, &plan);
+      symm_plan_info_t plan;
+      const auto call = call_of(SYMM_COLLECTIVE_ALLREDUCE, data.data(), data.data(), count, SYMM_DTYPE_F32);
+      const symm_status_t status = plan_of(group.get(), call, forced(algorithm), plan);
       return status != SYMM_OK ? std::string(symm_last_error()) : std::to_string(plan.algorithm) + " " + plan.reason;
     })[0];
   };

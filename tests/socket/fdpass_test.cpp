@@ -65,13 +65,9 @@ TEST_F(FdPass, ManyOrWithTooLongAPacketTheyAreAllClosedAndNothingLeaks) {
 
 TEST_F(FdPass, WithoutRoomForDescriptorsThePacketComesWithoutThem) {
   send_raw(a.get(), 10, 2, 1);
-  rlimit usual{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &usual), 0);
-  rlimit none = usual;
-  none.rlim_cur = 1;
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const support::Limit descriptors(RLIMIT_NOFILE);
+  descriptors.lower(1);
   const Received received = receive();
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &usual), 0);
   EXPECT_EQ(received.what, Received::What::packet);
   EXPECT_EQ(received.size, 10U);
   EXPECT_TRUE(received.fds_cut);

@@ -7,10 +7,15 @@ size_t open_descriptors() { return entries("/proc/self/fd").size(); }
 void leave_descriptors(int more) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
+  // The number that one too many would get: poll() takes no more entries than the limit.
   limit.rlim_cur = 0;
-  while (more > 0)
-    if (fcntl(static_cast<int>(limit.rlim_cur++), F_GETFD) < 0) --more;
+  while (fcntl(static_cast<int>(limit.rlim_cur), F_GETFD) >= 0 || more-- > 0) ++limit.rlim_cur;
   setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void Limit::lower(uint64_t value) const {
+  const rlimit lower{value, former_.rlim_max};
+  if (setrlimit(resource_, &lower) != 0) throw std::runtime_error("setrlimit");
 }
 
 Footprint Footprint::now() {

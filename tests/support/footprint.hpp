@@ -8,6 +8,19 @@ size_t open_descriptors();
 // Lets this process open so many more descriptors, whatever holes its starter left between those it has.
 void leave_descriptors(int more);
 
+// A limit of this process, which is at the end of a scope again what it was.
+class Limit {
+ public:
+  explicit Limit(decltype(RLIMIT_NOFILE) resource) : resource_(resource) { getrlimit(resource, &former_); }
+  ~Limit() { setrlimit(resource_, &former_); }
+  Limit(const Limit&) = delete;
+  Limit& operator=(const Limit&) = delete;
+  void lower(uint64_t value) const;
+ private:
+  const decltype(RLIMIT_NOFILE) resource_;
+  rlimit former_{};
+};
+
 // What must be the same before and after: open descriptors, mappings of shared memory, threads.
 struct Footprint {
   size_t descriptors = 0;

@@ -1,4 +1,5 @@
 #include "tests/support/group.hpp"
+#include "tests/support/options.hpp"
 
 namespace support {
 Outcome outcome_of(const std::function<void()>& call) {
@@ -23,6 +24,13 @@ Outcome expect_failure(symm_status_t status, const std::vector<std::string>& wor
 }
 void expect_failed(symm_status_t got, symm_status_t status, const std::vector<std::string>& words) {
   expect_ended({got, symm_last_error()}, status, words);
+}
+
+symm_failure_t last_failure() {
+  symm_failure_t failure{};
+  failure.struct_size = sizeof failure;
+  check(symm_last_failure(&failure));
+  return failure;
 }
 
 Group create(const Config& config, int rank, int size) {
@@ -80,9 +88,13 @@ void as_threads(int size, const GroupBody& body, uint64_t flags) {
   });
 }
 
+void expect_sum(const Group& group) {
+  float value = 1;
+  group.allreduce(symm::Span<const float>(&value, 1), symm::Span<float>(&value, 1), SYMM_OP_SUM);
+  EXPECT_EQ(value, static_cast<float>(group.size()));
+}
+
 symm_status_t allreduce(const Group& group, const float* send, float* recv, size_t count, symm_algorithm_t algorithm) {
-  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-  options.algorithm = algorithm;
-  return symm_allreduce(group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr);
+  return symm_allreduce(group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, forced(algorithm), nullptr);
 }
 }  // namespace support

@@ -27,6 +27,7 @@ Outcome outcome_of(const std::function<void()>& call);
 Outcome expect_failure(symm_status_t status, const std::vector<std::string>& words, const std::function<void()>& call);
 // The same of a call of symm.h, the last of this thread.
 void expect_failed(symm_status_t got, symm_status_t status, const std::vector<std::string>& words);
+symm_failure_t last_failure();  // of this thread
 
 struct Config {
   std::string bootstrap;
@@ -60,6 +61,8 @@ using GroupBody = std::function<void(int rank, const Group& group)>;
 void as_threads(int size, const GroupBody& body, uint64_t flags = 0);
 void as_processes(int size, const GroupBody& body);
 
+// All ranks of the group sum, rightly.
+void expect_sum(const Group& group);
 // The sum over all ranks.
 symm_status_t allreduce(
     const Group& group, const float* send, float* recv, size_t count, symm_algorithm_t algorithm = SYMM_ALGORITHM_AUTO);

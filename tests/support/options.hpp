@@ -3,6 +3,13 @@
 
 #include <symm/symm.h>
 
+// The structs of arguments that have an initialiser, by the names of function and macro: a list with commas.
+#define SYMM_EACH_INIT(ROW)                                                                                                      \
+  ROW(group_config, GROUP_CONFIG), ROW(group_shrink_options, GROUP_SHRINK_OPTIONS), ROW(alloc_options, ALLOC_OPTIONS),           \
+      ROW(adopt_options, ADOPT_OPTIONS), ROW(rendezvous_options, RENDEZVOUS_OPTIONS), ROW(wait_options, WAIT_OPTIONS),           \
+      ROW(heap_options, HEAP_OPTIONS), ROW(collective_options, COLLECTIVE_OPTIONS), ROW(ipc_export_options, IPC_EXPORT_OPTIONS), \
+      ROW(ipc_import_options, IPC_IMPORT_OPTIONS)
+
 namespace support {
 // Lives as long as the call that it is an argument of.
 template <class Struct> struct Passed {
@@ -19,11 +26,26 @@ inline Passed<symm_alloc_options_t> placed(uint64_t flags, int32_t node = SYMM_N
   return made;
 }
 
+inline Passed<symm_collective_options_t> forced(symm_algorithm_t algorithm, uint64_t timeout_ms = 0) {
+  Passed<symm_collective_options_t> made{SYMM_COLLECTIVE_OPTIONS_INIT};
+  made.value.algorithm = algorithm;
+  made.value.timeout_ms = timeout_ms;
+  return made;
+}
+
 // For a plan, which writes nothing.
 inline Passed<symm_collective_call_t> call_of(symm_collective_t collective, const void* send, const void* recv, size_t count,
     symm_dtype_t dtype, symm_op_t op = SYMM_OP_SUM, int32_t root = 0) {
   return {{sizeof(symm_collective_call_t), collective, send, const_cast<void*>(recv), count, dtype, op, root, nullptr, nullptr,
       nullptr, nullptr, 0, 0}};
+}
+
+// What it would be; the status is that of the question.
+inline symm_status_t plan_of(
+    symm_group_t* group, const symm_collective_call_t* call, const symm_collective_options_t* options, symm_plan_info_t& plan) {
+  plan = {};
+  plan.struct_size = sizeof plan;
+  return symm_collective_plan(group, call, options, &plan);
 }
 
 inline Passed<symm_signal_wait_t> awaited(int32_t rank, int32_t channel, symm_compare_t compare, uint64_t value = 1) {

@@ -25,12 +25,8 @@ class Pipe {
   }
   Token receive() const {
     Token token;
-    auto* bytes = reinterpret_cast<char*>(&token);
-    for (size_t got = 0; got < sizeof token;) {
-      const ssize_t more = read(ends_[0], bytes + got, sizeof token - got);
-      if (more <= 0) throw std::runtime_error("read");
-      got += static_cast<size_t>(more);
-    }
+    // All of it: what is no longer than PIPE_BUF is written at once.
+    if (read(ends_[0], &token, sizeof token) != sizeof token) throw std::runtime_error("read");
     return token;
   }
  private:

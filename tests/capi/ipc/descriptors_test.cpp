@@ -5,22 +5,6 @@ namespace support {
 namespace {
 using Descriptors = Sharing;
 
-// Leaves room for `room` more descriptors.
-class Scarce {
- public:
-  explicit Scarce(int room) {
-    getrlimit(RLIMIT_NOFILE, &before_);
-    const int lowest_free = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    close(lowest_free);
-    // Holes below are filled, so that the limit counts.
-    const rlimit tight{static_cast<rlim_t>(lowest_free + room), before_.rlim_max};
-    setrlimit(RLIMIT_NOFILE, &tight);
-  }
-  ~Scarce() { setrlimit(RLIMIT_NOFILE, &before_); }
- private:
-  rlimit before_{};
-};
-
 TEST_F(Descriptors, TheImporterHasNone) {
   exporter([&] {
     const Owned owned(4096);
@@ -37,7 +21,8 @@ TEST_F(Descriptors, TheImporterHasNone) {
       for (int room = 0;; ++room) {
         const Footprint before = Footprint::settled();
         {
-          const Scarce scarce(room);
+          const Limit former(RLIMIT_NOFILE);
+          leave_descriptors(room);
           const Outcome outcome = outcome_of_import(token);
           if (outcome.status == SYMM_OK) break;
           EXPECT_NE(outcome.message.find("Too many open files"), std::string::npos) << room << ": " << outcome.message;
@@ -65,7 +50,8 @@ TEST_F(Descriptors, TheExporterHasNone) {
   exporter([&] {
     const Owned owned = offer(4096);
     for (int room = 0; room < 3; ++room) {
-      const Scarce scarce(room);
+      const Limit former(RLIMIT_NOFILE);
+      leave_descriptors(room);
       pass();
     }
     EXPECT_GE(ipc_stats().rejected_connections, 3U);

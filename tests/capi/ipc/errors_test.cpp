@@ -81,9 +81,7 @@ TEST_F(Errors, AFailedImportNamesTheExporter) {
     int64_t exporter = 0;
     std::memcpy(&exporter, facts->token.bytes + 112, sizeof exporter);
     EXPECT_EQ(outcome_of_import(facts->token).status, SYMM_ERR_INVALID_HANDLE);
-    symm_failure_t failure{};
-    failure.struct_size = sizeof failure;
-    check(symm_last_failure(&failure));
+    const symm_failure_t failure = last_failure();
     EXPECT_EQ(failure.status, SYMM_ERR_INVALID_HANDLE);
     EXPECT_EQ(failure.pid, exporter);
     EXPECT_EQ(failure.rank, -1);
