@@ -92,6 +92,7 @@ def guards():
         if not (name.startswith("capi/") and name.endswith(".cpp")):
             continue
         text = "\n".join(line for _, line in code_lines(name))
+        found.update(f"{struct}_init" for struct in re.findall(r"^SYMM_OPTIONS_WITH_INIT\((\w+),", text, flags=re.M))  # by init(), which is guarded
         for match in re.finditer(r"^(?:SYMM_API\s+)?[\w ]+?[ *&]+(symm_\w+)\(([^;{}]*)\)\s*(?:noexcept\s*)?\{", text, flags=re.M):
             function, line = match[1], text.count("\n", 0, match.start()) + 1
             found.add(function)
