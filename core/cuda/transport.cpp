@@ -437,7 +437,7 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
   args.quad = cube_mesh_.quad;
   args.partners = cube_mesh_.partners;
   auto blocks = static_cast<unsigned>(chosen.blocks);
-  if (chosen.algorithm == Algorithm::two_shot_staged) {
+  if (chosen.work_groups != 0) {
     args.work_groups = chosen.work_groups;
     args.direct = chosen.direct ? 1 : 0;
     args.direct_blocks = chosen.direct_blocks;

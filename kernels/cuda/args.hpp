@@ -9,7 +9,7 @@
 namespace symm::cuda {
 inline constexpr int kMaxRanks = 16;
 inline constexpr int kMaxBlocks = 256;        // of a push or LL kernel; each has an epoch of its own
-inline constexpr int kMaxWorkGroups = 88;     // of the pipeline: groups of blocks that keep step with each other
+inline constexpr int kMaxWorkGroups = 128;    // of the pipeline: groups of blocks that keep step with each other
 inline constexpr int kPiecesBlocks = 64;      // of a kernel of pieces that wait for those of other ranks
 inline constexpr int kMultimemBlocks = 32;    // of a multimem kernel
 inline constexpr int kBarrierChannels = 258;  // at least one more than groups have channels
@@ -37,6 +37,7 @@ struct ControlWords {
   uint32_t reduce_base[kMaxWorkGroups];
   uint32_t copy_out_base[kMaxWorkGroups];
   uint32_t pipeline_calls[kMaxWorkGroups];              // so far
+  uint32_t pair_steps[kMaxWorkGroups];                  // of pair.cu, likewise
   uint32_t barrier_taken[kBarrierChannels][kMaxRanks];  // arrivals of each rank that a barrier waits for or has waited for
   // Of kernels of pieces: calls so far; chunks that went through slots so far, to each rank and from it.
   uint32_t calls[kPiecesBlocks];
@@ -63,6 +64,7 @@ struct ControlWords {
     } told[kMaxWorkGroups][kMaxRanks];
     // The call in which the source's block of each role is done with all operands.
     uint32_t finished[kMaxWorkGroups][2][kMaxRanks];
+    uint32_t steps[kMaxWorkGroups][kMaxRanks];  // of pair.cu, that the source's block has done
     // Kernels of pieces, by block and source.
     struct Pieces {
       uint32_t posted[kPiecesBlocks][kMaxRanks];    // the call whose entry is here

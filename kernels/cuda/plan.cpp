@@ -27,6 +27,7 @@ struct KernelForm {
 namespace {
 constexpr uint64_t kKi = 1024;
 constexpr uint64_t kPage = 4096;
+constexpr uint64_t kLine = 512;  // what a warp moves at a time
 
 uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 uint64_t divide_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit; }
@@ -89,6 +90,11 @@ bool reduces_on_8(const PlanInput& input, std::string* why) {
          answer(input.size == kCubeMeshRanks, why, "needs 8 ranks, not ", input.size);
 }
 
+bool reduces_on_2(const PlanInput& input, std::string* why) {
+  return answer(input.collective == Collective::allreduce, why, "does allreduce, not ", name_of(input.collective)) &&
+         answer(input.size == 2, why, "needs 2 ranks, not ", input.size);
+}
+
 bool adds_in_the_switch(const PlanInput& input, std::string* why) {
   const bool does = input.collective == Collective::allreduce && input.op == Op::sum &&
                     (input.dtype == DType::f32 || input.dtype == DType::f16 || input.dtype == DType::bf16);
@@ -121,6 +127,8 @@ uint64_t two_shot_most(const PlanInput&, const Tuning& tuning) { return tuning.t
 
 bool always(const PlanInput&) { return true; }
 bool on_cube_mesh(const PlanInput& input) { return input.is_cube_mesh; }
+// Below, a pipeline that loads operands where they lie is as fast.
+bool is_long(const PlanInput& input) { return input.unit() > 6 * kKi * kKi; }
 bool not_pushed(const PlanInput& input) { return !pushes_once(input, nullptr); }
 
 // ---- how large a launch it is
@@ -190,6 +198,18 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.direct_blocks = traits(input.collective).cut_into_slices ? tuning.direct_blocks : 2 * kMaxWorkGroups;
 }
 
+// Pieces of equal length; two at least, so that one is under way while another is combined. Longer ones were not faster.
+void shape_pair(Plan& plan, const PlanInput& input, const Tuning& tuning) {
+  plan.slices = input.size;
+  plan.threads = tuning.width;
+  plan.blocks = std::clamp(input.max_blocks * 512 / tuning.width, 1, kMaxWorkGroups);
+  const uint64_t room = stage_bytes(input.size, tuning) / kSlots / static_cast<uint64_t>(plan.blocks) / kLine * kLine;
+  const uint64_t most = std::min<uint64_t>(room, 44 * kKi);
+  const uint64_t parts = 2 * static_cast<uint64_t>(plan.blocks);
+  plan.tiles = std::max<uint64_t>(2, divide_up(input.unit(), parts * most));
+  plan.tile = round_up(divide_up(input.unit(), parts * plan.tiles), kLine);
+}
+
 // Nobody knows all lengths, so they are of no account. So few blocks nearly fill the links; each fills a multiprocessor.
 void shape_pieces(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.in_pieces = true;
@@ -245,6 +265,9 @@ std::string why_tiles(const PlanInput& input, const Plan& chosen, const Tuning&)
       "pushed tile by tile through scratch of bounded size (", chosen.work_groups, " stripes, slices of ", chosen.tile,
       " bytes)");
 }
+std::string why_pair(const PlanInput&, const Plan& chosen, const Tuning&) {
+  return text("each of two ranks stores the other's half to it, ", chosen.tile, " bytes at a time", launch_of(chosen));
+}
 std::string why_pieces(const PlanInput& input, const Plan& chosen, const Tuning&) {
   const char* how = traits(input.collective).has_op ? "combined from scratch"
                                                     : "stored where it belongs, or if that is private brought there from scratch";
@@ -272,6 +295,8 @@ constexpr KernelForm kForms[] = {
      does_all<false, false>, ll_move_most, not_pushed, shape_beside_flags, why_flags},
     {Algorithm::marked, {.name = "marked"},
      moves_blocks, marked_most, always, shape_marked, why_marks},
+    {Algorithm::two_shot_staged, {.name = "pair", .per_arithmetic = true},
+     reduces_on_2, nullptr, is_long, shape_pair, why_pair},
     {Algorithm::two_shot_staged, {.name = "pipeline", .per_arithmetic = true, .per_ranks = true},
      does_all<true, false>, nullptr, always, shape_pipeline, why_tiles},
     {Algorithm::two_shot_staged, {.name = "pieces_move"},

@@ -61,6 +61,14 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
                 ASSERT_EQ(chosen.tiles, (unit + chosen.tile - 1) / chosen.tile);
                 break;
               case Algorithm::two_shot_staged: {
+                if (const auto blocks = static_cast<uint64_t>(chosen.blocks);
+                    chosen.work_groups == 0 && !chosen.in_pieces) {  // a pair
+                  ASSERT_LE(blocks * kSlots * chosen.tile, layout.stage[1] - layout.stage[0]);
+                  ASSERT_GE(2 * blocks * chosen.tiles * chosen.tile, unit);
+                  ASSERT_LE(chosen.blocks, std::min(max_blocks, kMaxWorkGroups));
+                  ASSERT_EQ(chosen.tile % kPack, 0U);
+                  break;
+                }
                 ASSERT_LE(chosen.tile, layout.stage_slot);
                 ASSERT_EQ(chosen.in_pieces, collective == Collective::alltoall);
                 if (chosen.in_pieces) break;  // which needs no tiles that fit the message
@@ -239,6 +247,8 @@ TEST(CudaPlans, NamesOfKernels) {
   input.op = Op::avg;
   EXPECT_EQ(kernel_name(input, Algorithm::two_shot_staged), "symm_pipeline_bf16_5");
   EXPECT_EQ(kernel_name(input, Algorithm::ll), "symm_ll_reduce_8");
+  input.size = 2;
+  EXPECT_EQ(kernel_name(input, Algorithm::two_shot_staged), "symm_pair_bf16");
   input.size = 9;
   EXPECT_EQ(kernel_name(input, Algorithm::two_shot_staged), "symm_pipeline_any_16");
   input.collective = Collective::alltoall;

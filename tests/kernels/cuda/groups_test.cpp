@@ -8,6 +8,7 @@ extern "C" void symm_ll_reduce_2(symm::cuda::CollectiveArgs args);
 extern "C" void symm_ll_move_2(symm::cuda::CollectiveArgs args);
 extern "C" void symm_one_shot_any_2(symm::cuda::CollectiveArgs args);
 extern "C" void symm_two_shot_any_2(symm::cuda::CollectiveArgs args);
+extern "C" void symm_pair_any(symm::cuda::CollectiveArgs args);
 extern "C" void symm_pipeline_any_2(symm::cuda::CollectiveArgs args);
 extern "C" void symm_pipeline_move(symm::cuda::CollectiveArgs args);
 extern "C" void symm_pieces_move(symm::cuda::PiecesArgs args);
@@ -22,7 +23,7 @@ struct Form {
   const char* name;
   void (*kernel)(CollectiveArgs);
   Collective collective;
-  unsigned roles;  // 0: not in work groups
+  unsigned roles;  // 0: not in work groups; 1: blocks are in step with one of each rank
 };
 void gather_pieces(CollectiveArgs call) {
   PiecesArgs args{};
@@ -38,7 +39,7 @@ constexpr Form kForms[] = {
     {"ll", symm_ll_reduce_2, Collective::allreduce, 0}, {"ll moving", symm_ll_move_2, Collective::allgather, 0},
     {"one shot", symm_one_shot_any_2, Collective::allreduce, 0}, {"two shots", symm_two_shot_any_2, Collective::allreduce, 0},
     {"pipeline", symm_pipeline_any_2, Collective::allreduce, 3},
-    {"pipeline moving", symm_pipeline_move, Collective::allgather, 3},
+    {"pipeline moving", symm_pipeline_move, Collective::allgather, 3}, {"pair", symm_pair_any, Collective::allreduce, 1},
     {"pieces", gather_pieces, Collective::allgather, 1},  // and one block for the rank's own
 };
 
@@ -67,7 +68,8 @@ class Calls {
       args.collective = static_cast<int32_t>(form.collective);
       args.dtype = static_cast<int32_t>(DType::f32);
       args.tile = form.roles == 0 ? args.unit : kTile;
-      args.tiles = form.roles == 0 ? 1 : args.unit / (form.collective == Collective::allreduce ? kRanks * kTile : kTile) + 1;
+      const uint64_t parts = (form.collective == Collective::allreduce ? kRanks : 1) * (form.roles == 1 ? blocks_ : 1);
+      args.tiles = form.roles == 0 ? 1 : args.unit / (parts * kTile) + 1;
       args.work_groups =
           static_cast<int32_t>(form.roles == 0 ? 0 : std::max(1U, (form.roles == 1 ? blocks_ - 1 : blocks_) / form.roles));
       args.copies_out = 1;

@@ -3,6 +3,7 @@
 #include "tests/kernels/cuda/world.hpp"
 #include "tests/support/test.hpp"
 
+extern "C" void symm_pair_any(symm::cuda::CollectiveArgs args);
 extern "C" void symm_pipeline_any_2(symm::cuda::CollectiveArgs args);
 extern "C" void symm_pipeline_any_4(symm::cuda::CollectiveArgs args);
 extern "C" void symm_pipeline_move(symm::cuda::CollectiveArgs args);
@@ -23,6 +24,7 @@ class Call {
     }
   }
   Ranks& ranks() { return ranks_; }
+  const std::vector<float>& send(int rank) const { return send_[static_cast<size_t>(rank)]; }
   const std::vector<float>& recv(int rank) const { return recv_[static_cast<size_t>(rank)]; }
   // All operands as memories 1 and 2 of the group.
   void share(MemoryEntry (&table)[2]) const {
@@ -43,6 +45,7 @@ class Call {
       args.send = reinterpret_cast<uintptr_t>(send_[static_cast<size_t>(rank)].data());
       args.recv = reinterpret_cast<uintptr_t>(recv_[static_cast<size_t>(rank)].data());
       args.collective = static_cast<int32_t>(collective_);
+      args.dtype = static_cast<int32_t>(DType::f32);
       args.tile = kTile;
       const uint64_t parts = traits(collective_).cut_into_slices && collective_ != Collective::broadcast ? send_.size()
                              : collective_ == Collective::broadcast                                      ? send_.size() - 1
@@ -51,7 +54,8 @@ class Call {
       args.work_groups = 1;
       args.copies_out = 1;
       if (change) change(rank, args);
-      ranks_.launch(rank, kernel, args, static_cast<unsigned>(args.work_groups) * (args.copies_out != 0 ? 3 : 2));
+      const unsigned roles = kernel == symm_pair_any ? 1 : args.copies_out != 0 ? 3 : 2;
+      ranks_.launch(rank, kernel, args, static_cast<unsigned>(args.work_groups) * roles);
     }
     return ranks_.run();
   }
@@ -147,6 +151,41 @@ TEST(PipelineKernels, MemoryOfTheGroupNeedsNoScratch) {
         }
       }
     }
+  }
+}
+
+// Operands that end within a piece or before the last, and more pieces than slots; in place, and behind each other.
+TEST(PairKernel, CombinesInAnyOrderOfSteps) {
+  for (const size_t count : {size_t{1}, size_t{9}, size_t{64}, size_t{190}}) {
+    for (unsigned seed = 0; seed < 20; ++seed) {
+      Call call(2, 300'000, seed, Collective::allreduce, count);
+      for (int round = 0; round < 4; ++round) {
+        const bool pipeline = round == 2;
+        ASSERT_TRUE(call.run(pipeline ? symm_pipeline_any_2 : symm_pair_any, [&](int, CollectiveArgs& args) {
+          if (pipeline) return;
+          args.work_groups = 2;
+          args.tiles = args.unit / (4 * kTile) + 1;
+          if (round != 1) args.recv = args.send;
+        }));
+        for (int rank = 0; rank < 2; ++rank) {
+          EXPECT_EQ(call.ranks().record(rank).state, 0U);
+          const auto& found = pipeline || round == 1 ? call.recv(rank) : call.send(rank);
+          for (size_t i = 0; i < count; ++i) ASSERT_EQ(found[i], round == 0 ? 3.0F : 6.0F) << round << " " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(PairKernel, TellsOfAnotherCallAndOfWhoDoesNotCome) {
+  for (const bool comes : {false, true}) {
+    Call call(2, 100'000, 1, Collective::allreduce, 64);
+    if (!comes) call.ranks().hold(1, 0, 400'000);
+    ASSERT_TRUE(call.run(symm_pair_any, [&](int rank, CollectiveArgs& args) {
+      args.tiles = 6;
+      args.count = static_cast<uint64_t>(64 + (comes ? rank : 0));
+    }));
+    EXPECT_EQ(call.ranks().record(0).trouble, static_cast<uint32_t>(comes ? WaitError::mismatch : WaitError::timeout));
   }
 }
 

@@ -78,7 +78,9 @@ Ranks::~Ranks() { current = nullptr; }
 ControlWords& Ranks::words(int rank) { return words_of(comm(rank), comm(rank).rank); }
 
 void Ranks::launch(int rank, Kernel kernel, const CollectiveArgs& args, unsigned blocks) {
-  members_[static_cast<size_t>(rank)].queue.push_back({std::move(kernel), args, blocks == 0 ? options_.blocks : blocks});
+  Member& member = members_[static_cast<size_t>(rank)];
+  member.queue.push_back({std::move(kernel), args, blocks == 0 ? options_.blocks : blocks});
+  member.ended = false;
 }
 
 void Ranks::hold(int rank, long stores, long steps) {
