@@ -1,8 +1,9 @@
-// A large all-reduce of two ranks, by stores alone, of which links carry more than of loads and stores together. Each rank owns
-// half of the message, and each block a part of that, in pieces of the size of a slot at most. In step i a block
-//   1. stores piece i of the peer's half into the peer's first stage,
+// A large all-reduce or reduce of two ranks, by stores alone, of which links carry more than of loads and stores together. Each
+// owns half of the message, or the root all of it, and each block a part of that, in pieces of the size of a slot at most. In
+// step i a block
+//   1. stores piece i of what the peer owns into the peer's first stage,
 //   2. waits for the peer's step i - 1,
-//   3. combines piece i - 1 of its own half, which came in that, and stores the result into the peer's second stage,
+//   3. combines piece i - 1 of its own, which came in that, and stores the result into the peer's second stage,
 //   4. tells the peer of both,
 //   5. and brings result i - 2, which came with it too, to recv.
 // So links have work while a block waits. Slots are used again after four steps: who stores in step i has heard of the peer's
@@ -36,7 +37,7 @@ __device__ __forceinline__ void combine(
       const uint64_t at = q + u * blockDim.x;
       if (at >= packs) continue;
       const uint4 result = Arithmetic::run(v[u], 2, args);
-      reinterpret_cast<uint4*>(there)[at] = result;
+      if (there != nullptr) reinterpret_cast<uint4*>(there)[at] = result;
       store_pack(recv, bytes, at, result);
     }
   }
@@ -55,12 +56,15 @@ template <class Arithmetic> __device__ __forceinline__ void run(const Collective
   const auto* send = reinterpret_cast<const char*>(args.send);
   auto* recv = reinterpret_cast<char*>(args.recv);
   const auto pieces = static_cast<uint32_t>(args.tiles);
-  // Piece i of a half; beyond the end of the message it is empty.
+  const bool halved = s.collective == Collective::allreduce;
+  // Piece i of what a rank owns; beyond the end of the message it is empty.
   struct Piece {
     uint64_t at, bytes;
   };
-  const auto piece_of = [&](int half, uint32_t i) -> Piece {
-    const uint64_t at = ((static_cast<uint64_t>(half) * gridDim.x + s.index) * pieces + i) * args.tile;
+  const auto piece_of = [&](int owner, uint32_t i) -> Piece {
+    if (!halved && owner != args.root) return {0, 0};
+    const auto half = static_cast<uint64_t>(halved ? owner : 0);
+    const uint64_t at = ((half * gridDim.x + s.index) * pieces + i) * args.tile;
     return {at, at < args.unit ? (args.unit - at < args.tile ? args.unit - at : args.tile) : 0};
   };
   const auto slot_of = [&](int rank, int stage, uint32_t i) {
@@ -75,11 +79,12 @@ template <class Arithmetic> __device__ __forceinline__ void run(const Collective
     if (i > 0 && !s.await(s.mine.from_peers.steps[s.index], base + i, s.everybody())) return;
     if (i > 0 && i <= pieces) {
       const Piece its = piece_of(s.me, i - 1);
-      combine<Arithmetic>(args, send + its.at, recv + its.at, slot_of(s.me, 0, i - 1), slot_of(peer, 1, i - 1), its.bytes, s.me);
+      combine<Arithmetic>(args, send + its.at, recv + its.at, slot_of(s.me, 0, i - 1), halved ? slot_of(peer, 1, i - 1) : nullptr,
+          its.bytes, s.me);
     }
     if (i <= pieces)
       s.announce([&](ControlWords::FromPeers& words) -> uint32_t& { return words.steps[s.index][s.me]; }, base + i + 1);
-    if (i > 1) {
+    if (halved && i > 1) {
       const Piece its = piece_of(peer, i - 2);
       push_part(slot_of(s.me, 1, i - 2), recv + its.at, static_cast<uint32_t>(its.bytes));
     }

@@ -91,7 +91,8 @@ bool reduces_on_8(const PlanInput& input, std::string* why) {
 }
 
 bool reduces_on_2(const PlanInput& input, std::string* why) {
-  return answer(input.collective == Collective::allreduce, why, "does allreduce, not ", name_of(input.collective)) &&
+  return answer(
+             traits(input.collective).reduced_in_slices(), why, "does allreduce and reduce, not ", name_of(input.collective)) &&
          answer(input.size == 2, why, "needs 2 ranks, not ", input.size);
 }
 
@@ -205,7 +206,7 @@ void shape_pair(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.blocks = std::clamp(input.max_blocks * 512 / tuning.width, 1, kMaxWorkGroups);
   const uint64_t room = stage_bytes(input.size, tuning) / kSlots / static_cast<uint64_t>(plan.blocks) / kLine * kLine;
   const uint64_t most = std::min<uint64_t>(room, 44 * kKi);
-  const uint64_t parts = 2 * static_cast<uint64_t>(plan.blocks);
+  const uint64_t parts = static_cast<uint64_t>(traits(input.collective).to_root ? plan.blocks : 2 * plan.blocks);
   plan.tiles = std::max<uint64_t>(2, divide_up(input.unit(), parts * most));
   plan.tile = round_up(divide_up(input.unit(), parts * plan.tiles), kLine);
 }
@@ -266,7 +267,7 @@ std::string why_tiles(const PlanInput& input, const Plan& chosen, const Tuning&)
       " bytes)");
 }
 std::string why_pair(const PlanInput&, const Plan& chosen, const Tuning&) {
-  return text("each of two ranks stores the other's half to it, ", chosen.tile, " bytes at a time", launch_of(chosen));
+  return text("each of two ranks stores to the other what that combines, ", chosen.tile, " bytes at a time", launch_of(chosen));
 }
 std::string why_pieces(const PlanInput& input, const Plan& chosen, const Tuning&) {
   const char* how = traits(input.collective).has_op ? "combined from scratch"

@@ -64,7 +64,7 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
                 if (const auto blocks = static_cast<uint64_t>(chosen.blocks);
                     chosen.work_groups == 0 && !chosen.in_pieces) {  // a pair
                   ASSERT_LE(blocks * kSlots * chosen.tile, layout.stage[1] - layout.stage[0]);
-                  ASSERT_GE(2 * blocks * chosen.tiles * chosen.tile, unit);
+                  ASSERT_GE((collective == Collective::reduce ? 1 : 2) * blocks * chosen.tiles * chosen.tile, unit);
                   ASSERT_LE(chosen.blocks, std::min(max_blocks, kMaxWorkGroups));
                   ASSERT_EQ(chosen.tile % kPack, 0U);
                   break;

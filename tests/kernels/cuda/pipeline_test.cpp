@@ -177,6 +177,22 @@ TEST(PairKernel, CombinesInAnyOrderOfSteps) {
   }
 }
 
+TEST(PairKernel, ReducesToARoot) {
+  for (const int root : {0, 1}) {
+    for (unsigned seed = 0; seed < 20; ++seed) {
+      Call call(2, 300'000, seed, Collective::reduce, 190);
+      ASSERT_TRUE(call.run(symm_pair_any, [&](int rank, CollectiveArgs& args) {
+        args.root = root;
+        args.work_groups = 2;
+        args.tiles = args.unit / (2 * kTile) + 1;
+        if (rank != root) args.recv = 0;
+      }));
+      EXPECT_EQ(std::count(call.recv(root).begin(), call.recv(root).begin() + 190, 3.0F), 190);
+      EXPECT_EQ(call.ranks().record(root).state, 0U);
+    }
+  }
+}
+
 TEST(PairKernel, TellsOfAnotherCallAndOfWhoDoesNotCome) {
   for (const bool comes : {false, true}) {
     Call call(2, 100'000, 1, Collective::allreduce, 64);
