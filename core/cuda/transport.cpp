@@ -458,7 +458,7 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
                               !place(call.recv, bytes.recv, args.recv_memory, args.recv_offset, args.recv_bytes, args.recv_block)
                           ? 1
                           : 0;
-    blocks = static_cast<unsigned>(chosen.work_groups) * (args.copies_out != 0 ? 3U : 2U);
+    blocks = static_cast<unsigned>(chosen.work_groups) * 3;
   }
   if (is_multimem(chosen.algorithm)) {
     // Again, for the addresses; meanwhile another thread may have let go of the memory.

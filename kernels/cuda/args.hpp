@@ -36,7 +36,10 @@ struct ControlWords {
   uint32_t scatter_base[kMaxWorkGroups];  // tiles that each role of each work group has seen so far
   uint32_t reduce_base[kMaxWorkGroups];
   uint32_t copy_out_base[kMaxWorkGroups];
-  uint32_t pipeline_calls[kMaxWorkGroups];              // so far
+  uint32_t pipeline_calls[kMaxWorkGroups];  // so far
+  // What the second block of a work group has told the third: twice the call, and one more if the third is to help. And of that
+  // what the third has heard.
+  uint64_t help[kMaxWorkGroups], help_heard[kMaxWorkGroups];
   uint32_t pair_steps[kMaxWorkGroups];                  // of pair.cu, likewise
   uint32_t barrier_taken[kBarrierChannels][kMaxRanks];  // arrivals of each rank that a barrier waits for or has waited for
   // Of kernels of pieces: calls so far; chunks that went through slots so far, to each rank and from it.
@@ -63,7 +66,7 @@ struct ControlWords {
       uint32_t cell[sizeof(Place) / 8][4];
     } told[kMaxWorkGroups][kMaxRanks];
     // The call in which the source's block of each role is done with all operands.
-    uint32_t finished[kMaxWorkGroups][2][kMaxRanks];
+    uint32_t finished[kMaxWorkGroups][3][kMaxRanks];
     uint32_t steps[kMaxWorkGroups][kMaxRanks];  // of pair.cu, that the source's block has done
     // Kernels of pieces, by block and source.
     struct Pieces {
@@ -217,7 +220,7 @@ struct CollectiveArgs {
   int32_t work_groups;
   int32_t direct;         // 1: the root of a broadcast sends everything to everybody itself
   int32_t direct_blocks;  // that combine operands where they lie
-  int32_t copies_out;     // 1: recv is private memory, and blocks of the third role bring the results there
+  int32_t copies_out;     // 1: recv is private memory, and the third blocks of work groups bring the results there
   // The multimem kernels': addresses through which all ranks' operands are reached; recv's of two shots only.
   uint64_t send_multicast, recv_multicast;
   // The hybrid cube mesh's: the ranks of one quad, as bits; the partner of rank r in bits 4r to 4r + 3.

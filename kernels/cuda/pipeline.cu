@@ -91,12 +91,11 @@ template <class Arithmetic, int kRanks>
 __device__ __noinline__ bool combine_at_once(
     const CollectiveArgs& args, Operands& at, uint32_t index, uint32_t role, uint32_t call) {
   const WorkGroup s(args, Arithmetic::template ranks<kRanks>(args.comm), index);
-  const uint32_t block = 2 * index + role;
-  const auto all = 2 * static_cast<uint32_t>(args.work_groups);
-  const uint32_t blocks = all < static_cast<uint32_t>(args.direct_blocks) ? all : static_cast<uint32_t>(args.direct_blocks);
-  if (blocks == 0) return false;
-  for (int p = 0; p < s.n; ++p)
-    if (at.send[p] == nullptr || (s.collects(p) && at.recv[p] == nullptr)) return false;
+  const auto most = static_cast<uint32_t>(args.direct_blocks);
+  const uint32_t blocks = gridDim.x < most ? gridDim.x : most;
+  bool can = blocks != 0;
+  for (int p = 0; p < s.n; ++p) can = can && at.send[p] != nullptr && (!s.collects(p) || at.recv[p] != nullptr);
+  if (!is_at_once(s, can, role, call)) return false;
   __syncthreads();
   const bool local = s.collective == Collective::reduce_scatter;  // the result is for me alone, at the start of recv
   const auto n = static_cast<uint64_t>(s.n);
@@ -117,8 +116,8 @@ __device__ __noinline__ bool combine_at_once(
   for (int r = 0; r < s.n; ++r) aligned = aligned && is_aligned(at.send[r]) && is_aligned(at.recv[r]);
   const uint64_t complete = args.unit / kPack;
   const uint64_t whole = !aligned || complete < begin ? begin : complete < end ? complete : end;
-  if (block < blocks) {
-    const uint64_t mine = block * blockDim.x + threadIdx.x;
+  if (blockIdx.x < blocks) {
+    const uint64_t mine = blockIdx.x * blockDim.x + threadIdx.x;
     const uint64_t stride = uint64_t{blocks} * blockDim.x;
     combine_packs<Arithmetic, kRanks, true>(s, at, begin + mine, whole, stride);
     combine_packs<Arithmetic, kRanks, false>(s, at, whole + mine, end, stride);
@@ -130,10 +129,9 @@ __device__ __noinline__ bool combine_at_once(
 template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
-  const uint32_t roles = roles_of(args);
-  const WorkGroup s(args, Arithmetic::template ranks<kRanks>(args.comm), blockIdx.x / roles);
+  const WorkGroup s(args, Arithmetic::template ranks<kRanks>(args.comm), blockIdx.x / kRoles);
   symm::cuda::run(
-      s, blockIdx.x % roles,
+      s, blockIdx.x % kRoles,
       [&](Operands& at, uint32_t role, uint32_t call) {
         return combine_at_once<Arithmetic, kRanks>(args, at, s.index, role, call);
       },

@@ -4,7 +4,7 @@
 // all-to-all, which goes by pieces.cu, are cases of this: those that combine are in pipeline.cu, those that move in
 // pipeline_move.cu.
 //
-// The message is dealt out to work groups, which know nothing of each other. Up to three blocks work on a work group at the same
+// The message is dealt out to work groups, which know nothing of each other. Three blocks work on a work group at the same
 // time, one for each role, so that one pushes while another waits for its fence. Who does what when is said by counters of tiles,
 // one word for each pair of ranks (args.hpp); slots are used again when their reader has said that it is done.
 #pragma once
@@ -274,7 +274,27 @@ __device__ __forceinline__ void own(const WorkGroup& s, const Operands& to, bool
   if (threadIdx.x == 0) s.mine.reduce_base[s.index] = end;
 }
 
-// ---- without scratch, by both blocks of a work group
+// ---- without scratch, by all blocks of a work group
+
+// What all ranks see alike: whether it is done so. Said to the third block, which may come when what ranks were told is another
+// call's.
+__device__ __forceinline__ bool is_at_once(const WorkGroup& s, bool can, uint32_t role, uint32_t call) {
+  if (role == 1 && threadIdx.x == 0) store_relaxed(&s.mine.help[s.index], uint64_t{call} << 1 | (can ? 1U : 0U));
+  return can;
+}
+
+// What the third block has heard now.
+__device__ __forceinline__ uint64_t hear_of_help(const WorkGroup& s) {
+  SYMM_SHARED(uint64_t, heard);
+  if (threadIdx.x == 0) {
+    SpinState spin;
+    const uint64_t before = s.mine.help_heard[s.index];
+    while ((heard = load_relaxed(&s.mine.help[s.index])) == before && keep_waiting(s.comm, spin, s.me, s.index, 0, 0)) {}
+    s.mine.help_heard[s.index] = heard;
+  }
+  __syncthreads();
+  return heard;
+}
 
 // Nobody reads my send any more, and my recv is complete; and all blocks have read what they were told.
 __device__ __forceinline__ void finish_at_once(const WorkGroup& s, uint32_t role, uint32_t call) {
@@ -309,18 +329,23 @@ __device__ __forceinline__ void copy_out(const WorkGroup& s) {
 
 // Blocks come onto the device in the order of their numbers, and those of a work group wait for each other only, on all ranks. So
 // where not all of them have room at a time, those that have come in still end, and let others in.
-__device__ __forceinline__ uint32_t roles_of(const CollectiveArgs& args) { return args.copies_out != 0 ? 3 : 2; }
+constexpr uint32_t kRoles = 3;
 
 // `first` and `second` are those roles, with the operands that are memory of the group; `at_once(operands, role, call)` does all
-// of it by itself, as one of two blocks of the work group, and returns true, where it can.
+// of it by itself, as one of the blocks of the work group, and returns true, where it can.
 template <class AtOnce, class First, class Second>
 __device__ __forceinline__ void run(const WorkGroup& s, uint32_t role, AtOnce&& at_once, First&& first, Second&& second) {
   SYMM_SHARED(Operands, operands);
-  const uint32_t call = s.mine.pipeline_calls[s.index] + 1;
+  uint32_t call = s.mine.pipeline_calls[s.index] + 1;
   const uint32_t base = s.mine.scatter_base[s.index];
   if (role == 0) tell_entries(s, call);
   if (__syncthreads_and(may_use_stages(s.comm, s.index)) == 0) return;
-  if (role == 2) return copy_out(s);
+  if (role == 2) {
+    if (s.args.copies_out != 0) copy_out(s);
+    const uint64_t heard = hear_of_help(s);
+    if ((heard & 1U) == 0) return;
+    call = static_cast<uint32_t>(heard >> 1);
+  }
   if (!read_entries(s, operands, call)) return;
   const bool done = at_once(operands, role, call);
   if (role == 0) {
@@ -333,8 +358,8 @@ __device__ __forceinline__ void run(const WorkGroup& s, uint32_t role, AtOnce&& 
     if (threadIdx.x == 0 && !done) s.mine.scatter_base[s.index] = base + s.tiles;
     return;
   }
-  if (!done) second(operands);
-  if (threadIdx.x != 0) return;
+  if (role == 1 && !done) second(operands);
+  if (role != 1 || threadIdx.x != 0) return;
   s.mine.pipeline_calls[s.index] = call;
   if (!done && s.args.copies_out == 0) s.mine.copy_out_base[s.index] += s.tiles;
 }

@@ -64,18 +64,17 @@ __device__ __noinline__ bool send_at_once(
     const CollectiveArgs& args, const Operands& to, uint32_t index, uint32_t role, uint32_t call) {
   const WorkGroup s(args, args.comm.size, index);
   const bool broadcast = s.collective == Collective::broadcast;
-  if (broadcast && args.direct == 0) return false;
-  for (int p = 0; p < s.n; ++p)
-    if (to.recv[p] == nullptr) return false;
+  bool can = !broadcast || args.direct != 0;
+  for (int p = 0; p < s.n; ++p) can = can && to.recv[p] != nullptr;
+  if (!is_at_once(s, can, role, call)) return false;
   const uint64_t place = broadcast ? 0 : static_cast<uint64_t>(s.me) * args.unit;
   const auto* from = reinterpret_cast<const char*>(args.send);
   char* own = reinterpret_cast<char*>(args.recv) + place;
   const int first = s.first_of(role);
   if (!broadcast || s.me == args.root) {
-    push(from, args.unit, (2 * s.index + role) * blockDim.x + threadIdx.x,
-        2 * static_cast<uint64_t>(args.work_groups) * blockDim.x, s.n, [&](int d) {
-          return d != 0 ? to.recv[s.another(d - 1, first)] + place : own != from ? own : nullptr;
-        });
+    push(from, args.unit, blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x, s.n, [&](int d) {
+      return d != 0 ? to.recv[s.another(d - 1, first)] + place : own != from ? own : nullptr;
+    });
   }
   finish_at_once(s, role, call);
   return true;
@@ -84,11 +83,10 @@ __device__ __noinline__ bool send_at_once(
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
-  const uint32_t roles = roles_of(args);
-  const WorkGroup s(args, args.comm.size, blockIdx.x / roles);
+  const WorkGroup s(args, args.comm.size, blockIdx.x / kRoles);
   const bool scatters = s.collective == Collective::broadcast && args.direct == 0;
   symm::cuda::run(
-      s, blockIdx.x % roles,
+      s, blockIdx.x % kRoles,
       [&](const Operands& to, uint32_t role, uint32_t call) { return send_at_once(args, to, s.index, role, call); },
       [&](const Operands& to, uint32_t base) {
         if (s.scatters()) scatter_to_recvs(s, base, to);

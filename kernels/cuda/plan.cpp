@@ -185,7 +185,7 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   // As WorkGroup::slice() cuts.
   const uint64_t parts = plan.direct || !traits(input.collective).cut_into_slices ? 1 : broadcast ? n - 1 : n;
   plan.threads = tuning.width;
-  // Three roles where recv is private.
+  // Three blocks each.
   plan.work_groups = std::max(1, std::min({tuning.work_groups, kMaxWorkGroups, input.max_blocks * 512 / tuning.width / 3}));
   // Two tiles a work group or more, so that the roles overlap; but not so small that waiting, some microseconds a tile, outweighs
   // moving.
@@ -196,7 +196,7 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.tiles = divide_up(unit, parts * plan.tile);
   plan.work_groups = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan.work_groups), plan.tiles));
   // Where links carry loads and stores, more blocks are slower.
-  plan.direct_blocks = traits(input.collective).cut_into_slices ? tuning.direct_blocks : 2 * kMaxWorkGroups;
+  plan.direct_blocks = traits(input.collective).cut_into_slices ? tuning.direct_blocks : 3 * kMaxWorkGroups;
 }
 
 // Pieces of equal length; two at least, so that one is under way while another is combined. Longer ones were not faster.

@@ -54,7 +54,7 @@ class Call {
       args.work_groups = 1;
       args.copies_out = 1;
       if (change) change(rank, args);
-      const unsigned roles = kernel == symm_pair_any ? 1 : args.copies_out != 0 ? 3 : 2;
+      const unsigned roles = kernel == symm_pair_any ? 1 : 3;
       ranks_.launch(rank, kernel, args, static_cast<unsigned>(args.work_groups) * roles);
     }
     return ranks_.run();
