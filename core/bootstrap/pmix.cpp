@@ -27,7 +27,8 @@ struct Library {
     void* found = dlopen(kSoname, RTLD_NOW | RTLD_NOLOAD);  // a process has one copy of it
     const std::string named = environment("SYMM_PMIX");
     if (found == nullptr) found = dlopen(named.empty() ? kSoname : named.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (found == nullptr) unavailable(std::string("no PMIx: ") + dlerror());
+    const char* const why = found == nullptr ? dlerror() : nullptr;  // null, too, for want of memory
+    if (found == nullptr) unavailable(std::string("no PMIx: ") + (why != nullptr ? why : "libpmix.so.2 cannot be loaded"));
     const auto version = reinterpret_cast<const char* (*)()>(dlsym(found, "PMIx_Get_version"));
     if (version == nullptr) unavailable("libpmix.so.2 has no PMIx_Get_version");
     const std::string text = version();

@@ -44,7 +44,8 @@ struct Library {
     void* found = dlopen(kSoname, RTLD_NOW | RTLD_NOLOAD);  // a process has one copy of UCX
     const std::string named = environment("SYMM_UCX");
     if (found == nullptr) found = dlopen(named.empty() ? of_wheel().c_str() : named.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (found == nullptr) unavailable(std::string("no engine: ") + dlerror());
+    const char* const why = found == nullptr ? dlerror() : nullptr;  // null, too, for want of memory
+    if (found == nullptr) unavailable(std::string("no engine: ") + (why != nullptr ? why : "libucp.so.0 cannot be loaded"));
     unsigned major = 0, release = 0;
     Dl_info place{};
     ucp_get_version = reinterpret_cast<decltype(ucp_get_version)>(dlsym(found, "ucp_get_version"));

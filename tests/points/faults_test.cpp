@@ -15,6 +15,8 @@ constexpr const char* kFaults[] = {"fails", "interrupted", "shortened", "allocat
 enum Way { host, cuda, tcp, machines };
 constexpr const char* kWays[] = {"host", "cuda", "tcp", "machines"};
 
+bool uses_ucx = false;
+
 struct Outside {
   Facts facts;
   std::atomic<int64_t> count;  // of such calls
@@ -63,7 +65,8 @@ std::string live_once(Way way, Fault fault, int victim, int64_t number, const Ou
   Processes ranks(kSize, [&](int rank) {
     in_test = true;
     setenv("SYMM_IPC_DIRECTORY", directory.path().c_str(), 1);
-    if (way == machines) setenv("SYMM_MACHINE", rank == 0 ? "a" : "b", 1);
+    uses_ucx = way == machines;
+    if (uses_ucx) setenv("SYMM_MACHINE", rank == 0 ? "a" : "b", 1);
     plan.victim = victim;
     plan.again = "first";  // a rank may fail alone, before others have come
     plan.facts = &facts;
@@ -122,13 +125,13 @@ TEST_P(Faults, AreSurvivedByAll) {
   setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1);
   const auto [way, fault, victim] = GetParam();
   const char* asked = std::getenv("SYMM_TEST_FAULTS");
-  if (asked == nullptr && way == machines)
-    GTEST_SKIP() << "LeakSanitizer does not survive UCX 1.13: only where SYMM_TEST_FAULTS asks";
   const Shared<Outside> usual;
-  ASSERT_EQ(live_once(way, fault, victim, INT64_MAX, nullptr, *usual), "");
+  const std::string without = live_once(way, fault, victim, INT64_MAX, nullptr, *usual);
+  if (way == machines && without.find("no engine") != std::string::npos) GTEST_SKIP() << without;
+  ASSERT_EQ(without, "");
   const auto calls = static_cast<double>(usual->count);
   const bool once = fault == fails || fault == allocation;
-  const double lives = asked != nullptr ? std::atoi(asked) : fault == allocation ? 40 : 20;
+  const double lives = asked != nullptr ? std::atoi(asked) : way == cuda && fault == allocation ? 40 : 20;
   std::mt19937_64 random(16);  // NOLINT(bugprone-random-generator-seed,cert-msc32-c,cert-msc51-cpp)
   const double step = lives == 0 || !once ? 1 : std::max(1.0, calls / std::abs(lives));
   std::string wrong;
@@ -153,6 +156,12 @@ void* new_or_null(size_t size) {
 }
 }  // namespace
 }  // namespace support
+
+// LeakSanitizer's own thread crashes at the end of a process that has loaded UCX (1.13 and 1.22). What is left is counted all the
+// same.
+extern "C" [[gnu::visibility("default")]] int __lsan_is_turned_off() {
+  return support::uses_ucx ? 1 : 0;
+}  // NOLINT(bugprone-reserved-identifier)
 
 int symm_strikes(int fault, const char* name) { return support::strikes(static_cast<support::Fault>(fault), name) ? 1 : 0; }
 
