@@ -278,7 +278,7 @@ std::string bits_of_all(int rank, const Group& group) {
 
 TEST_F(Span, GiveTheBitsOfOne) {
   SYMM_NOT_UNDER_TSAN("a minute; Span.MoveLargeBlocks goes the same ways");
-  setenv("SYMM_HOST_TUNE", "gather=64,slices=64K", 1);
+  setenv("SYMM_HOST_TUNE", "gather=64,slices=64K,round=32K", 1);
   const std::vector<std::string> expected = on_machines("aaaa", bits_of_all);
   EXPECT_NE(expected[0].find("allreduce"), std::string::npos) << expected[0];
   for (const std::string layout : {"aabb", "abcd", "aaab", "abab"}) {
