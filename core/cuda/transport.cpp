@@ -397,9 +397,8 @@ void CudaTransport::launch_conversion(const CollectiveCall& call, const Conversi
 
 // Names are put together once: that takes longer than all else that is done here for a small message.
 CUfunction CudaTransport::kernel_of(const PlanInput& input, const Plan& chosen) {
-  CUfunction& known =
-      collectives_[chosen.in_pieces ? 1 : 0][static_cast<size_t>(chosen.algorithm)][static_cast<size_t>(arithmetic_of(input))];
-  if (known == nullptr) known = kernels_.find(kernel_name(input, chosen.algorithm));
+  CUfunction& known = collectives_[row_of(chosen)][static_cast<size_t>(arithmetic_of(input))];
+  if (known == nullptr) known = kernels_.find(kernel_name(input, chosen));
   return known;
 }
 

@@ -82,9 +82,8 @@ class CudaTransport final : public Transport, public DeviceTransport {
   std::shared_ptr<Allocation> stages_;  // the block with this rank's: its own or the lender's
   std::shared_ptr<ErrorMailbox> mailbox_;
   Kernels kernels_;
-  CUfunction collectives_[2][kAlgorithms][kArithmetics] =
-      {};              // of kernels_, as they were asked for; in pieces; guarded by order_'s turn
-  DeviceComm comm_{};  // without what differs from call to call
+  CUfunction collectives_[kKernelForms][kArithmetics] = {};  // of kernels_, as they were asked for; guarded by order_'s turn
+  DeviceComm comm_{};                                        // without what differs from call to call
   StreamOrder order_;
   std::shared_ptr<void> listener_;
 

@@ -203,9 +203,10 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
 void shape_pair(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.slices = input.size;
   plan.threads = tuning.width;
-  plan.blocks = std::clamp(input.max_blocks * 512 / tuning.width, 1, kMaxWorkGroups);
-  const uint64_t room = stage_bytes(input.size, tuning) / kSlots / static_cast<uint64_t>(plan.blocks) / kLine * kLine;
-  const uint64_t most = std::min<uint64_t>(room, 44 * kKi);
+  const uint64_t slots = stage_bytes(input.size, tuning) / kSlots;
+  const auto wanted = static_cast<uint64_t>(std::clamp(input.max_blocks * 512 / tuning.width, 1, kMaxWorkGroups));
+  plan.blocks = static_cast<int>(std::min(wanted, slots / kLine));
+  const uint64_t most = std::min(slots / static_cast<uint64_t>(plan.blocks) / kLine * kLine, 44 * kKi);
   const uint64_t parts = static_cast<uint64_t>(traits(input.collective).to_root ? plan.blocks : 2 * plan.blocks);
   plan.tiles = std::max<uint64_t>(2, divide_up(input.unit(), parts * most));
   plan.tile = round_up(divide_up(input.unit(), parts * plan.tiles), kLine);
@@ -467,9 +468,11 @@ Arithmetic arithmetic_of(const CallSignature& call) {
   }
 }
 
-std::string kernel_name(const PlanInput& input, Algorithm algorithm) {
-  const KernelForm* form = find(algorithm, input);
-  return form == nullptr ? "" : name_of_kernel(*form, input, input.size);
+std::string kernel_name(const PlanInput& input, const Plan& chosen) { return name_of_kernel(*chosen.form, input, input.size); }
+
+size_t row_of(const Plan& chosen) {
+  static_assert(std::size(kForms) == kKernelForms);
+  return static_cast<size_t>(chosen.form - kForms);
 }
 
 std::vector<std::string> kernel_names(int size, bool multicast) {

@@ -92,8 +92,10 @@ Plan plan(const PlanInput& input, const Tuning& tuning);
 std::string refuse(const PlanInput& input, const Tuning& tuning);
 std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tuning);
 
-// The kernel by which `algorithm` does a call: "symm_one_shot_bf16_8".
-std::string kernel_name(const PlanInput& input, Algorithm algorithm);
+// The kernel of a plan that has a row, "symm_one_shot_bf16_8", and the number of the row. Algorithms have several rows.
+std::string kernel_name(const PlanInput& input, const Plan& chosen);
+inline constexpr size_t kKernelForms = 13;
+size_t row_of(const Plan& chosen);
 // All that a group of `size` may launch: those that need multicast, or the others.
 std::vector<std::string> kernel_names(int size, bool multicast);
 }  // namespace symm::cuda

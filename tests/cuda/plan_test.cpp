@@ -145,7 +145,7 @@ TEST(CudaPlans, MultimemOnlyWhereForcedAndPossible) {
     }
     PlanInput input = input_of(Collective::allreduce, DType::f16, 100, 4);
     input.algorithm = algorithm;
-    EXPECT_EQ(kernel_name(input, algorithm), std::string("symm_") + name_of(algorithm) + "_f16");
+    EXPECT_EQ(kernel_name(input, plan(input, tuning)), std::string("symm_") + name_of(algorithm) + "_f16");
     input.why_no_multimem = "send is elsewhere";
     EXPECT_NE(refuse(input, tuning).find("send is elsewhere"), std::string::npos);
     input.why_no_multimem = "";
@@ -239,20 +239,29 @@ TEST(CudaPlans, HybridCubeMesh) {
 
 TEST(CudaPlans, NamesOfKernels) {
   PlanInput input = input_of(Collective::allreduce, DType::bf16, 1, 8);
-  EXPECT_EQ(kernel_name(input, Algorithm::one_shot), "symm_one_shot_bf16_8");
-  EXPECT_EQ(kernel_name(input, Algorithm::hybrid_cube_mesh), "symm_hybrid_cube_mesh");
+  const auto kernel_by = [&](Algorithm algorithm) {
+    input.algorithm = algorithm;
+    return kernel_name(input, plan(input, default_tuning(input.size)));
+  };
+  EXPECT_EQ(kernel_by(Algorithm::one_shot), "symm_one_shot_bf16_8");
+  EXPECT_EQ(kernel_by(Algorithm::hybrid_cube_mesh), "symm_hybrid_cube_mesh");
   input.op = Op::max;
-  EXPECT_EQ(kernel_name(input, Algorithm::two_shot), "symm_two_shot_any_8");
+  EXPECT_EQ(kernel_by(Algorithm::two_shot), "symm_two_shot_any_8");
   input.size = 5;
   input.op = Op::avg;
-  EXPECT_EQ(kernel_name(input, Algorithm::two_shot_staged), "symm_pipeline_bf16_5");
-  EXPECT_EQ(kernel_name(input, Algorithm::ll), "symm_ll_reduce_8");
+  EXPECT_EQ(kernel_by(Algorithm::two_shot_staged), "symm_pipeline_bf16_5");
+  EXPECT_EQ(kernel_by(Algorithm::ll), "symm_ll_reduce_8");
   input.size = 2;
-  EXPECT_EQ(kernel_name(input, Algorithm::two_shot_staged), "symm_pair_bf16");
+  EXPECT_EQ(kernel_by(Algorithm::two_shot_staged), "symm_pair_bf16");
+  input.dtype = DType::i32;  // which is never pushed
+  input.count = size_t{1} << 20;
+  EXPECT_EQ(kernel_by(Algorithm::automatic), "symm_pipeline_any_2");
+  input.count *= 2;
+  EXPECT_EQ(kernel_by(Algorithm::automatic), "symm_pair_any");
   input.size = 9;
-  EXPECT_EQ(kernel_name(input, Algorithm::two_shot_staged), "symm_pipeline_any_16");
+  EXPECT_EQ(kernel_by(Algorithm::two_shot_staged), "symm_pipeline_any_16");
   input.collective = Collective::alltoall;
-  EXPECT_EQ(kernel_name(input, Algorithm::two_shot_staged), "symm_pieces_move");
+  EXPECT_EQ(kernel_by(Algorithm::two_shot_staged), "symm_pieces_move");
 }
 }  // namespace
 }  // namespace symm::cuda
