@@ -18,12 +18,9 @@ import torch
 import torch.distributed as dist
 
 import symm.torch  # noqa: F401 - registers the back end
+from chart import size_label
 
 PEERS = {"cpu": "gloo", "cuda": "nccl"}
-
-
-def label(size):
-    return f"{size} B" if size < 1 << 10 else f"{size >> 10} KB" if size < 1 << 20 else f"{size >> 20} MB"
 
 
 def timed(group, tensor, calls):
@@ -73,7 +70,7 @@ def main():
         print(f"{dist.get_world_size()} ranks, {where}, PyTorch {torch.__version__}, {options.dtype}, {date.today()}; us\n")
         print(f"| size | symm | {peer} | {peer} / symm |\n|---|---:|---:|---:|")
         for size, of in medians.items():
-            print(f"| {label(size)} | {of['symm']:.1f} | {of[peer]:.1f} | {of[peer] / of['symm']:.2f} |")
+            print(f"| {size_label(size)} | {of['symm']:.1f} | {of[peer]:.1f} | {of[peer] / of['symm']:.2f} |")
         if options.json:
             options.json.write_text(json.dumps({"device": where, "date": str(date.today()), "us": medians}, indent=1))
     dist.destroy_process_group()

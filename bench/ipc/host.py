@@ -5,31 +5,17 @@ import ctypes
 import os
 import struct
 import sys
-from multiprocessing import resource_tracker, shared_memory
+from multiprocessing import Pipe, resource_tracker, shared_memory
 
 from ways import by_turns, main, raw, symm
 
 SIZES = (4096, 1 << 20, 16 << 20)
 
 
-class Pipe:
-    def __init__(self):
-        self.read_end, self.write_end = os.pipe()
-
-    def send(self, data):
-        os.write(self.write_end, struct.pack("<I", len(data)) + data)
-
-    def receive(self):
-        header = os.read(self.read_end, 4)
-        if not header:
-            sys.exit(0)
-        return os.read(self.read_end, struct.unpack("<I", header)[0])
-
-
-def consumer(to, back):
+def consumer(messages, answers):
     read = ctypes.create_string_buffer(max(SIZES))
-    while True:
-        what, size, rest = (message := to.receive())[:1], struct.unpack("<Q", message[1:9])[0], message[9:]
+    while message := messages.recv_bytes():
+        what, size, rest = message[:1], struct.unpack("<Q", message[1:9])[0], message[9:]
         if what == b"s":
             handle = raw.symm_ipc_import(rest, None, 0)
             ctypes.memmove(read, raw.symm_ipc_pointer(handle), size)
@@ -40,16 +26,17 @@ def consumer(to, back):
             ctypes.memmove(read, view, size)
             del view
             memory.close()
-        back.send(read[0] + read[size - 1])
+        answers.send_bytes(read[0] + read[size - 1])
 
 
 def measure(rounds):
-    to, back = Pipe(), Pipe()
+    (messages, to), (back, answers) = Pipe(duplex=False), Pipe(duplex=False)
     resource_tracker.ensure_running()
     pid = os.fork()
     if pid == 0:
-        os.close(to.write_end)
-        consumer(to, back)
+        to.close()  # the end comes when its maker is gone
+        consumer(messages, answers)
+        sys.exit(0)
     group = symm.Group.join(0, 1, "thread://bench", backend="host")
     result = {}
     for size in SIZES:
@@ -57,8 +44,8 @@ def measure(rounds):
         old = shared_memory.SharedMemory(create=True, size=size)
 
         def exchange(kind, rest, value):
-            to.send(kind + struct.pack("<Q", size) + rest)
-            if back.receive() != value * 2:
+            to.send_bytes(kind + struct.pack("<Q", size) + rest)
+            if back.recv_bytes() != value * 2:
                 raise RuntimeError("wrong data")
 
         def write(buffer, value):
@@ -95,7 +82,7 @@ def measure(rounds):
         row["ratio, standing"] = row["shared_memory, standing"] / row["symm, standing buffer"]
         row["ratio, of its own"] = row["shared_memory, of its own"] / row["symm, buffer of its own"]
         result[str(size)] = row
-    os.close(to.write_end)
+    to.send_bytes(b"")
     os.waitpid(pid, 0)
     return result
 
