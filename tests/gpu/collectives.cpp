@@ -3,6 +3,7 @@
 // SYMM_GPU_AMOUNT=small or tiny: fewer cases, for many ranks on few GPUs and for slow tools.
 #include "tests/gpu/world.hpp"
 #include "tests/kernels/values.hpp"
+#include "tests/support/options.hpp"
 
 namespace {
 using Bytes = std::vector<std::byte>;
@@ -120,17 +121,9 @@ symm_status_t call(const gpu::Rank& rank, const Case& c, const void* send, void*
   } else if (c.position != SYMM_SCALE_NONE) {
     options.scale = c.factor(rank.rank);
   }
-  const auto dtype = static_cast<symm_dtype_t>(c.dtype);
-  const auto op = static_cast<symm_op_t>(c.op);
-  switch (c.collective) {
-    case SYMM_COLLECTIVE_ALLREDUCE: return symm_allreduce(rank.group, send, recv, c.count, dtype, op, &options, rank.stream);
-    case SYMM_COLLECTIVE_REDUCE_SCATTER:
-      return symm_reduce_scatter(rank.group, send, recv, c.count, dtype, op, &options, rank.stream);
-    case SYMM_COLLECTIVE_ALLGATHER: return symm_allgather(rank.group, send, recv, c.count, dtype, &options, rank.stream);
-    case SYMM_COLLECTIVE_BROADCAST: return symm_broadcast(rank.group, send, recv, c.count, dtype, c.root, &options, rank.stream);
-    case SYMM_COLLECTIVE_REDUCE: return symm_reduce(rank.group, send, recv, c.count, dtype, op, c.root, &options, rank.stream);
-    default: return symm_alltoall(rank.group, send, recv, c.count, dtype, &options, rank.stream);
-  }
+  const auto made = support::call_of(
+      c.collective, send, recv, c.count, static_cast<symm_dtype_t>(c.dtype), static_cast<symm_op_t>(c.op), c.root);
+  return support::run(rank.group, made, &options, rank.stream);
 }
 
 // One call of one rank at one place with one algorithm. False: the algorithm does not do this. All ranks' operands are there

@@ -41,7 +41,7 @@ void run_all(const Group& group, const Block& block, const Case& c, symm_algorit
                ", algorithm " + std::to_string(algorithm) + (c.in_place ? ", in place" : ""));
   const size_t half = 400'000;
   // Each operand of `call` is one block of elements, or one for each rank; `expected` is element i of block b of the result.
-  const auto expect = [&](const char* name, bool all_in, bool all_out, const auto& call, const auto& expected) {
+  const auto expect = [&](symm_collective_t what, symm_op_t op, int root, bool all_in, bool all_out, const auto& expected) {
     Operand send(block, c.send[r], rank, c.send_offset, all_in ? all : c.count);
     Operand recv(block, c.recv[r], rank, half + c.recv_offset, all_out ? all : c.count);
     float* in = send.data();
@@ -49,10 +49,10 @@ void run_all(const Group& group, const Block& block, const Case& c, symm_algorit
     if (c.in_place && all_in && !all_out) out = in + r * c.count;
     else if (c.in_place) in = out + (all_out && !all_in ? r * c.count : 0);
     for (size_t i = 0; i < (all_in ? all : c.count); ++i) in[i] = value(rank, i);
-    check(call(in, out));
+    check(run(group.get(), call_of(what, in, out, c.count, SYMM_DTYPE_F32, op, root), options));
     for (size_t i = 0; i < (all_out ? all : c.count); ++i)
       if (const std::optional<float> right = expected(i / c.count, i % c.count)) {
-        ASSERT_EQ(out[i], *right) << name << " at " << i;
+        ASSERT_EQ(out[i], *right) << "collective " << what << " at " << i;
       }
   };
   const auto of_all = [&](size_t i, const auto& op) {
@@ -62,34 +62,21 @@ void run_all(const Group& group, const Block& block, const Case& c, symm_algorit
   };
   const auto larger = [](float a, float b) { return std::max(a, b); };
   const auto smaller = [](float a, float b) { return std::min(a, b); };
-  symm_group_t* g = group.get();
-  const auto type = SYMM_DTYPE_F32;
 
-  expect(
-      "allreduce", false, false,
-      [&](float* in, float* out) { return symm_allreduce(g, in, out, c.count, type, SYMM_OP_SUM, options, nullptr); },
-      [&](size_t, size_t i) { return of_all(i, std::plus<>()); });
-  expect(
-      "reduce_scatter", true, false,
-      [&](float* in, float* out) { return symm_reduce_scatter(g, in, out, c.count, type, SYMM_OP_MAX, options, nullptr); },
-      [&](size_t, size_t i) { return of_all(r * c.count + i, larger); });
-  expect(
-      "allgather", false, true,
-      [&](float* in, float* out) { return symm_allgather(g, in, out, c.count, type, options, nullptr); },
-      [&](size_t b, size_t i) { return value(static_cast<int>(b), i); });
+  const auto all_sums = [&](size_t, size_t i) { return of_all(i, std::plus<>()); };
+  expect(SYMM_COLLECTIVE_ALLREDUCE, SYMM_OP_SUM, 0, false, false, all_sums);
+  const auto own_maxima = [&](size_t, size_t i) { return of_all(r * c.count + i, larger); };
+  expect(SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_OP_MAX, 0, true, false, own_maxima);
+  const auto of_block = [&](size_t b, size_t i) { return value(static_cast<int>(b), i); };
+  expect(SYMM_COLLECTIVE_ALLGATHER, SYMM_OP_SUM, 0, false, true, of_block);
   for (int root = 0; root < size; ++root) {
-    expect(
-        "broadcast", false, false,
-        [&](float* in, float* out) { return symm_broadcast(g, in, out, c.count, type, root, options, nullptr); },
-        [&](size_t, size_t i) { return value(root, i); });
-    expect(
-        "reduce", false, false,
-        [&](float* in, float* out) { return symm_reduce(g, in, out, c.count, type, SYMM_OP_MIN, root, options, nullptr); },
-        [&](size_t, size_t i) { return rank == root ? std::optional(of_all(i, smaller)) : std::nullopt; });
+    const auto of_root = [&](size_t, size_t i) { return value(root, i); };
+    expect(SYMM_COLLECTIVE_BROADCAST, SYMM_OP_SUM, root, false, false, of_root);
+    const auto minima = [&](size_t, size_t i) { return rank == root ? std::optional(of_all(i, smaller)) : std::nullopt; };
+    expect(SYMM_COLLECTIVE_REDUCE, SYMM_OP_MIN, root, false, false, minima);
   }
-  expect(
-      "alltoall", true, true, [&](float* in, float* out) { return symm_alltoall(g, in, out, c.count, type, options, nullptr); },
-      [&](size_t b, size_t i) { return value(static_cast<int>(b), r * c.count + i); });
+  const auto for_own = [&](size_t b, size_t i) { return value(static_cast<int>(b), r * c.count + i); };
+  expect(SYMM_COLLECTIVE_ALLTOALL, SYMM_OP_SUM, 0, true, true, for_own);
 }
 
 void run_many(const Group& group, const std::vector<size_t>& counts, symm_algorithm_t algorithm, bool mixed) {

@@ -1,5 +1,6 @@
 #include "tests/ranks/failure.hpp"
 #include <cctype>
+#include "tests/support/options.hpp"
 
 namespace support {
 namespace {
@@ -62,19 +63,9 @@ std::vector<Operation> make_operations() {
 }  // namespace
 
 void collective(Member& m, symm_collective_values what, symm_algorithm_values algorithm, size_t count, bool symmetric, int root) {
-  const size_t all = count * static_cast<size_t>(m.size);
-  const symm::Options options{algorithm};
-  const auto send = [&](size_t n) { return symm::Span<const float>(symmetric ? m.symmetric_send() : m.send.data(), n); };
-  const auto recv = [&](size_t n) { return symm::Span<float>(symmetric ? m.symmetric_recv() : m.recv.data(), n); };
-  switch (what) {
-    case SYMM_COLLECTIVE_ALLREDUCE: return m.group.allreduce(send(count), recv(count), SYMM_OP_SUM, options);
-    case SYMM_COLLECTIVE_REDUCE_SCATTER: return m.group.reduce_scatter(send(all), recv(count), SYMM_OP_SUM, options);
-    case SYMM_COLLECTIVE_ALLGATHER: return m.group.allgather(send(count), recv(all), options);
-    case SYMM_COLLECTIVE_BROADCAST: return m.group.broadcast(send(count), recv(count), root, options);
-    case SYMM_COLLECTIVE_REDUCE: return m.group.reduce(send(count), recv(count), SYMM_OP_SUM, root, options);
-    case SYMM_COLLECTIVE_ALLTOALL: return m.group.alltoall(send(all), recv(all), options);
-    default: throw std::logic_error("the tables of failures do not have this collective");
-  }
+  const auto call = call_of(what, symmetric ? m.symmetric_send() : m.send.data(), symmetric ? m.symmetric_recv() : m.recv.data(),
+      count, SYMM_DTYPE_F32, SYMM_OP_SUM, root);
+  check(run(m.group.get(), call, forced(algorithm)));
 }
 
 Member::Member(const Config& config, int own_rank, int ranks, Facts& of_all) : rank(own_rank), size(ranks), facts(of_all) {

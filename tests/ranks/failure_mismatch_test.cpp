@@ -1,6 +1,7 @@
 // Ranks that call different things are told so. Without SYMM_GROUP_CHECK those find out that wait for each other anyway; with it,
 // all.
 #include "tests/ranks/failure.hpp"
+#include "tests/support/options.hpp"
 
 namespace support {
 namespace {
@@ -16,24 +17,12 @@ struct Arguments {
 };
 
 symm_status_t call(const Group& group, const Arguments& a) {
-  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-  options.algorithm = a.algorithm;
+  symm_collective_options_t options = forced(a.algorithm).value;
   options.scale_position = a.scale != 0 ? SYMM_SCALE_BEFORE : SYMM_SCALE_NONE;
   options.scale = a.scale;
   options.result_dtype = a.result;
   static thread_local std::vector<double> send(1 << 17), recv(1 << 17);
-  symm_group_t* g = group.get();
-  switch (a.what) {
-    case SYMM_COLLECTIVE_ALLREDUCE: return symm_allreduce(g, send.data(), recv.data(), a.count, a.dtype, a.op, &options, nullptr);
-    case SYMM_COLLECTIVE_REDUCE_SCATTER:
-      return symm_reduce_scatter(g, send.data(), recv.data(), a.count, a.dtype, a.op, &options, nullptr);
-    case SYMM_COLLECTIVE_ALLGATHER: return symm_allgather(g, send.data(), recv.data(), a.count, a.dtype, &options, nullptr);
-    case SYMM_COLLECTIVE_BROADCAST:
-      return symm_broadcast(g, send.data(), recv.data(), a.count, a.dtype, a.root, &options, nullptr);
-    case SYMM_COLLECTIVE_REDUCE:
-      return symm_reduce(g, send.data(), recv.data(), a.count, a.dtype, a.op, a.root, &options, nullptr);
-    default: return symm_alltoall(g, send.data(), recv.data(), a.count, a.dtype, &options, nullptr);
-  }
+  return run(group.get(), call_of(a.what, send.data(), recv.data(), a.count, a.dtype, a.op, a.root), &options);
 }
 
 struct Difference {

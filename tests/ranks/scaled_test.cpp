@@ -68,15 +68,6 @@ uint64_t expected(const Scaled& c, int rank, int size, size_t i) {
   return c.dtype == SYMM_DTYPE_F64 ? expected_as<double>(c, rank, size, i) : expected_as<float>(c, rank, size, i);
 }
 
-symm_status_t reduce(
-    const Group& group, const Scaled& c, const void* send, void* recv, const symm_collective_options_t* options) {
-  symm_group_t* g = group.get();
-  if (c.what == SYMM_COLLECTIVE_ALLREDUCE) return symm_allreduce(g, send, recv, c.count, c.dtype, c.op, options, nullptr);
-  if (c.what == SYMM_COLLECTIVE_REDUCE)
-    return symm_reduce(g, send, recv, c.count, c.dtype, c.op, 1 % group.size(), options, nullptr);
-  return symm_reduce_scatter(g, send, recv, c.count, c.dtype, c.op, options, nullptr);
-}
-
 // By every algorithm that takes it; how many those were.
 int compare(const Group& group, const Block& block, const Scaled& c) {
   SCOPED_TRACE(testing::Message() << c << ", rank " << group.rank());
@@ -104,9 +95,10 @@ int compare(const Group& group, const Block& block, const Scaled& c) {
     if (c.position != SYMM_SCALE_NONE && !c.by_pointer) options.value.scale = kOneFactor;
     if (c.to_f32) options.value.result_dtype = SYMM_DTYPE_F32;
     std::memset(recv, 0x5A, right.size());
-    const symm_status_t status = reduce(group, c, send, recv, options);
+    const auto call = call_of(c.what, send, recv, c.count, c.dtype, c.op, 1 % size);
+    const symm_status_t status = run(group.get(), call, options);
     symm_plan_info_t plan;
-    EXPECT_EQ(plan_of(group.get(), call_of(c.what, send, recv, c.count, c.dtype, c.op, 1 % size), options, plan), status);
+    EXPECT_EQ(plan_of(group.get(), call, options, plan), status);
     if (status != SYMM_OK) {
       EXPECT_NE(algorithm, SYMM_ALGORITHM_AUTO) << symm_last_error();
       EXPECT_EQ(status, SYMM_ERR_INVALID_ARGUMENT) << symm_last_error();

@@ -33,7 +33,7 @@ inline Passed<symm_collective_options_t> forced(symm_algorithm_t algorithm, uint
   return made;
 }
 
-// For a plan, which writes nothing.
+// For a plan, which writes nothing, and for run().
 inline Passed<symm_collective_call_t> call_of(symm_collective_t collective, const void* send, const void* recv, size_t count,
     symm_dtype_t dtype, symm_op_t op = SYMM_OP_SUM, int32_t root = 0) {
   return {{sizeof(symm_collective_call_t), collective, send, const_cast<void*>(recv), count, dtype, op, root, nullptr, nullptr,
@@ -46,6 +46,21 @@ inline symm_status_t plan_of(
   plan = {};
   plan.struct_size = sizeof plan;
   return symm_collective_plan(group, call, options, &plan);
+}
+
+// Makes a call of a collective that passes no lengths of its own.
+inline symm_status_t run(
+    symm_group_t* group, const symm_collective_call_t* call, const symm_collective_options_t* options, void* stream = nullptr) {
+  const symm_collective_call_t& c = *call;
+  switch (c.collective) {
+    case SYMM_COLLECTIVE_ALLREDUCE: return symm_allreduce(group, c.send, c.recv, c.count, c.dtype, c.op, options, stream);
+    case SYMM_COLLECTIVE_REDUCE_SCATTER:
+      return symm_reduce_scatter(group, c.send, c.recv, c.count, c.dtype, c.op, options, stream);
+    case SYMM_COLLECTIVE_ALLGATHER: return symm_allgather(group, c.send, c.recv, c.count, c.dtype, options, stream);
+    case SYMM_COLLECTIVE_BROADCAST: return symm_broadcast(group, c.send, c.recv, c.count, c.dtype, c.root, options, stream);
+    case SYMM_COLLECTIVE_REDUCE: return symm_reduce(group, c.send, c.recv, c.count, c.dtype, c.op, c.root, options, stream);
+    default: return symm_alltoall(group, c.send, c.recv, c.count, c.dtype, options, stream);
+  }
 }
 
 inline Passed<symm_signal_wait_t> awaited(int32_t rank, int32_t channel, symm_compare_t compare, uint64_t value = 1) {
