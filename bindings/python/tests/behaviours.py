@@ -75,8 +75,8 @@ class Line:
         return 0 if self.text("timeout_ms", "") == "now" else self.integer("timeout_ms", 0) / 1000 or None
 
 
-def create(name: str, timeout: float | None, shared: bool = False) -> symm.Group:
-    return symm.Group.from_env(backend="host", name=name, timeout=60, create_timeout=timeout, shared_scratch=shared)
+def create(name: str, timeout: float | None, **flags: bool) -> symm.Group:
+    return symm.Group.from_env(backend="host", name=name, timeout=60, create_timeout=timeout, **flags)
 
 
 class Runner:
@@ -310,7 +310,9 @@ def expect(found: object, expected: object) -> None:
 # What the verb makes is called as the line says.
 VERBS = {
     "expect_group": lambda r, line: r.compare(line, r.group(line).info(), "rank", "size", "channels"),
-    "create": lambda r, line: create(line.text("as"), line.timeout(), line.integer("shared_scratch", 0) != 0),
+    "create": lambda r, line: create(
+        line.text("as"), line.timeout(), **{flag: line.integer(flag, 0) != 0 for flag in ("shared_scratch", "check")}
+    ),
     "local": lambda r, line: r.group(line).local(),
     "create_from_ranks": lambda r, line: r.group(line).create_from_ranks(line.ranks("ranks")),
     "shrink": lambda r, line: r.group(line).shrink(),

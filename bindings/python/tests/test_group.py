@@ -197,14 +197,6 @@ def test_from_mpi(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [], "the directory is gone"
 
 
-def test_from_env(launch):
-    import sys
-
-    program = "import symm\nwith symm.Group.from_env(backend='host') as group:\n    print(group.rank, group.size)\n"
-    for rank, (status, output) in enumerate(launch(2, sys.executable, "-c", program)):
-        assert (status, output) == (0, f"{rank} 2\n")
-
-
 def test_waiting_gives_up_the_interpreter_lock(threads):
     ticks = []
 

@@ -150,13 +150,13 @@ class Runner {
     expect_count(line, index);
   }
 
-  void create(const std::string& as, const std::string& name, uint64_t create_timeout_ms, bool shared_scratch = false) {
+  void create(const std::string& as, const std::string& name, uint64_t create_timeout_ms, uint64_t flags = 0) {
     symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
     config.backend = SYMM_BACKEND_HOST;
     config.name = name.c_str();
     config.create_timeout_ms = create_timeout_ms;
     config.timeout_ms = 60'000;
-    config.flags = shared_scratch ? SYMM_GROUP_SHARED_SCRATCH : 0;
+    config.flags = flags;
     things_->groups[as] = symm::Group::create(config);
   }
 
@@ -344,7 +344,9 @@ class Runner {
       {"await", [this](Row row) { expect_status(row, std::chrono::seconds(20)); }},
       {"create",
           [this](Row row) {
-            create(row.text("as"), row.text("as"), row.size("timeout_ms"), row.integer("shared_scratch", 0) != 0);
+            const uint64_t shared = row.integer("shared_scratch", 0) != 0 ? SYMM_GROUP_SHARED_SCRATCH : 0;
+            const uint64_t check = row.integer("check", 0) != 0 ? SYMM_GROUP_CHECK : 0;
+            create(row.text("as"), row.text("as"), row.size("timeout_ms"), shared | check);
           }},
       {"split", [this](Row row) { split(row); }},
       {"create_from_ranks",

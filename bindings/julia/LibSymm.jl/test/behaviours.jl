@@ -135,7 +135,8 @@ const VERBS = Dict{String,Function}(
     "expect_status" => r -> expect_status(r),
     "await" => r -> (timedwait(() -> status(group(r)).status != LibSymm.SYMM_OK, 20.0; pollint=0.001); expect_status(r)),
     "create" => r -> (r.things[word(r, "as")] = Group(;
-        backend=:host, name=word(r, "as"), timeout=60, create_timeout=seconds(r), shared_scratch=number(r, "shared_scratch", 0) != 0
+        backend=:host, name=word(r, "as"), timeout=60, create_timeout=seconds(r), shared_scratch=number(r, "shared_scratch", 0) != 0,
+        check=number(r, "check", 0) != 0
     )),
     "split" => r -> split_group(r),
     "local" => r -> (r.things[word(r, "as")] = local_group(group(r))),

@@ -61,7 +61,8 @@ const VERBS: &[(&str, Verb)] = &[
     ("await", |r, line| r.expect_status(line, Duration::from_secs(20))),
     ("create", |r, line| {
         let name = line.text("as");
-        let config = GroupConfig::new().shared_scratch(line.get_or("shared_scratch", 0) != 0);
+        let [shared, check] = ["shared_scratch", "check"].map(|flag| line.get_or(flag, 0) != 0);
+        let config = GroupConfig::new().shared_scratch(shared).check(check);
         r.create(name, config.name(name), Duration::from_millis(line.get("timeout_ms")))
     }),
     ("split", |r, line| {

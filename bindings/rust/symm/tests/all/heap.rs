@@ -1,7 +1,7 @@
 //! Pieces at the same offsets on all ranks.
 
 use crate::ranks::{processes, refused, threads};
-use symm::{AllocConfig, GroupConfig, Op, Status, Timeout};
+use symm::{AllocConfig, Op, Status, Timeout};
 
 #[test]
 fn pieces_of_all_ranks() {
@@ -77,27 +77,5 @@ fn containers() {
         let kept = Box::new_in(1_u8, own);
         drop(heap);
         assert_eq!(*kept, 1, "a container keeps its heap");
-    });
-}
-
-#[test]
-fn ranks_that_went_apart_are_told() {
-    let place = format!("thread://apart-{}", std::process::id());
-    // Or a quick rank's failure meets a slow one in the call before.
-    let together = std::sync::Barrier::new(2);
-    std::thread::scope(|scope| {
-        let together = &together;
-        for rank in 0..2 {
-            let place = place.clone();
-            scope.spawn(move || {
-                let config = GroupConfig::new().ranks(rank, 2).bootstrap(place).backend(symm::Backend::Host);
-                let group = config.check(true).create().expect("a group");
-                let heap = group.heap(1 << 16).expect("a heap");
-                group.allreduce_in_place(&mut [1_u32], Op::Sum).expect("a sum");
-                together.wait();
-                let _piece = heap.alloc::<u8>(10 + rank).expect("room");
-                refused(group.allreduce_in_place(&mut [1_u32], Op::Sum), Status::Mismatch, "heap calls");
-            });
-        }
     });
 }
