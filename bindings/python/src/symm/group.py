@@ -140,7 +140,7 @@ class Group(Collectives, Owned):
             multicast: multicast addresses for the group's memories, where they can be had; all ranks must ask.
             shared_scratch: groups made of this one, but by `shrink()`, work in its scratch: CUDA only. Collectives of all of them
                 have one order, also in graphs, and a failure of one is a failure of all; symm.h says it exactly.
-            any_order: all-reduces between machines may combine floats in an order of their own, which takes less time; all must ask.
+            any_order: all-reduces between machines may combine floats in an order of their own, which is faster; all must ask.
             channels: barrier channels, and signal channels of memories that ask for no other number, up to 256; 0: 64.
             scratch_bytes: at most for the scratch of this group, and of each one made of it; 0: what is fastest.
 
