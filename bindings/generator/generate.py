@@ -8,14 +8,12 @@ import golden
 import header
 import julia
 import python
-import rust
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = "capi/include/symm/symm.h"
 TARGETS = {
     "tests/abi/layout.txt": golden.render,
     "bindings/julia/LibSymm.jl/src/generated.jl": julia.render,
-    "bindings/rust/symm-sys/src/generated.rs": rust.render,
 }
 PYTHON = {"_generated.py": python.classes, "_raw.pyi": python.stub}
 

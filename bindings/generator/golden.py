@@ -12,5 +12,5 @@ def render(header):
         fields = [f"{f.name} offset {f.offset} size {f.bytes}" for f in struct.fields]
         lines.append(packed([f"struct {struct.name} size {struct.bytes} align {struct.alignment}", *fields], rest="  "))
     lines += [f"handle {name}" for name in header.handles]
-    lines += [*(form for form, *_ in header.callbacks.values()), *(function.prototype for function in header.functions)]
+    lines += [*(form for form, _ in header.callbacks.values()), *(function.prototype for function in header.functions)]
     return "\n".join(lines) + "\n"

@@ -32,10 +32,8 @@ class Type:
     name: str = ""        # the spelling in C, for integers and structs: size_t, symm_status_t, symm_plan_info_t
     bytes: int = 0
     signed: bool = False
-    of: "Type" = None     # of a pointer or array; of a callback, what it returns
+    of: "Type" = None     # of a pointer or array
     count: int = 0        # of an array
-    const: bool = False   # what a pointer points to
-    parameters: tuple = ()  # of a callback: of (name, Type)
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,6 @@ class Macro:
     value: int
     bytes: int
     signed: bool
-    comment: str
 
 
 @dataclass(frozen=True)
@@ -92,7 +89,7 @@ class Function:
 class Header:
     integers: dict = field(default_factory=dict)   # typedef -> (Type, comment)
     handles: dict = field(default_factory=dict)    # typedef -> comment
-    callbacks: dict = field(default_factory=dict)  # typedef -> (declaration in C, comment, Type)
+    callbacks: dict = field(default_factory=dict)  # typedef -> (declaration in C, comment)
     enums: list = field(default_factory=list)
     structs: list = field(default_factory=list)
     macros: list = field(default_factory=list)
@@ -149,10 +146,10 @@ def typedef(header, cursor):
     elif underlying.kind == TypeKind.POINTER and underlying.get_pointee().kind == TypeKind.FUNCTIONPROTO:
         parameters = [c for c in cursor.get_children() if c.kind == CursorKind.PARM_DECL]
         form = "typedef " + declaration(underlying.get_pointee().get_result(), f"(*{name})", parameters)
-        header.callbacks[name] = (form, text(cursor), type_of(cursor.underlying_typedef_type, cursor))
+        header.callbacks[name] = (form, text(cursor))
     elif underlying.kind == TypeKind.RECORD:
         fields = tuple(
-            Field(f.spelling, type_of(f.type, f), offset(underlying, f), f.type.get_size(), text(f)) for f in underlying.get_fields())
+            Field(f.spelling, type_of(f.type), offset(underlying, f), f.type.get_size(), text(f)) for f in underlying.get_fields())
         if fields:
             header.structs.append(Struct(name, underlying.get_size(), underlying.get_align(), fields, text(cursor)))
         else:
@@ -175,8 +172,7 @@ def offset(record, cursor):
     return bits // 8
 
 
-def type_of(type_, declared=None):
-    """`declared`: what has it; of a pointer to a function this knows the parameters."""
+def type_of(type_):
     canonical = type_.get_canonical()
     if canonical.kind == TypeKind.VOID:
         return Type("void")
@@ -188,13 +184,10 @@ def type_of(type_, declared=None):
     if canonical.kind == TypeKind.POINTER:
         pointee = canonical.get_pointee()
         if pointee.kind == TypeKind.FUNCTIONPROTO:
-            parameters = tuple((p.spelling, type_of(p.type)) for p in declared.get_children() if p.kind == CursorKind.PARM_DECL) if declared else ()
-            name = type_.spelling if type_.spelling.isidentifier() else ""
-            result = type_of((type_ if type_.kind == TypeKind.POINTER else canonical).get_pointee().get_result())
-            return Type("callback", name, canonical.get_size(), of=result, parameters=parameters)
+            return Type("callback", bytes=canonical.get_size())
         # The typedef names what is pointed to where there is one: const char *, symm_group_t **.
         named = type_.get_pointee() if type_.kind == TypeKind.POINTER else pointee
-        return Type("pointer", bytes=canonical.get_size(), of=type_of(named), const=named.is_const_qualified())
+        return Type("pointer", bytes=canonical.get_size(), of=type_of(named))
     if canonical.kind == TypeKind.CONSTANTARRAY:
         return Type("array", bytes=canonical.get_size(), of=type_of(type_.element_type), count=canonical.element_count)
     if canonical.kind == TypeKind.RECORD:
@@ -212,14 +205,13 @@ def evaluate(path, names):
     for cursor in parse(path, f"enum evaluated {{ {enumerators} }};").cursor.get_children():
         if cursor.kind == CursorKind.ENUM_DECL and cursor.spelling == "evaluated":
             found = {c.spelling: c.enum_value for c in cursor.get_children()}
-    macros, source = [], path.read_text(encoding="utf-8")
+    macros = []
     for name in names:
         value = (found[f"HIGH_{name}"] & 0xFFFFFFFF) << 32 | found[f"LOW_{name}"] & 0xFFFFFFFF
         signed, width = bool(found[f"SIGNED_{name}"]), found[f"BYTES_{name}"]
         if signed and value >> 63:
             value -= 1 << 64
-        comment = re.search(rf"/\*\*((?:(?!\*/).)*)\*/\n#define {name} ", source, re.S)
-        macros.append(Macro(name, value, width, signed, re.sub(r"\n \*", " ", comment[1]) if comment else ""))
+        macros.append(Macro(name, value, width, signed))
     return macros
 
 
@@ -227,15 +219,6 @@ def text(cursor):
     """A comment without its ornaments, its line breaks kept."""
     lines = (cursor.raw_comment or "").splitlines()
     return "\n".join(re.sub(r"^(/\*\*?<?|\*(?!/)) ?| *\*/$", "", line.strip()) for line in lines).strip()
-
-
-def one_line(comment):
-    return " ".join(comment.split())
-
-
-def first_sentence(comment):
-    """And what follows of [local], [collective], [blocking]: the rest is the header's and the safe layer's to say."""
-    return re.match(r"(.*?\.(?=\s|$)(\s\[[^]]*\])*)?", one_line(comment))[0]
 
 
 def packed(statements, first="", rest=""):

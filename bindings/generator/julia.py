@@ -1,7 +1,7 @@
 """Julia's ccall layer as text: constants, struct mirrors, and one function for each function of the header."""
 import re
 
-from header import first_sentence, one_line, packed
+from header import packed
 
 TITLE = """# Generated from symm.h by bindings/generator. Do not edit: `bindings/generator/generate.py write` writes it, a test compares.
 #
@@ -22,7 +22,7 @@ def render(header):
             lead = f"# {one_line(enum.comment)}\n" if enum.comment else ""
             parts.append(lead + constants(enum, "Int32"))
     parts.append("\n".join(documented(comment) + f"mutable struct {name} end" for name, comment in header.handles.items()))
-    parts += [documented(comment) + f"const {name} = Ptr{{Cvoid}}" for name, (_, comment, _) in header.callbacks.items()]
+    parts += [documented(comment) + f"const {name} = Ptr{{Cvoid}}" for name, (_, comment) in header.callbacks.items()]
     parts += [mirror(struct) for struct in header.structs]
     parts.append("const STRUCTS = (" + ", ".join(known) + ")")
     parts.append("\n".join(wrapper(function, known) for function in header.functions))
@@ -101,6 +101,15 @@ def wrapper(function, known):
         comment = f"`{function.name}()` for arguments that hold no function of the caller's: other threads may collect garbage meanwhile."
         text += f"\n{documented(comment)}@waiting {function.name}_without_callbacks {signature}"
     return text
+
+
+def one_line(comment):
+    return " ".join(comment.split())
+
+
+def first_sentence(comment):
+    """And what follows of [local], [collective], [blocking]: the rest is the header's and the safe layer's to say."""
+    return re.match(r".*?\.(?=\s|$)(\s\[[^]]*\])*", one_line(comment))[0]
 
 
 def documented(comment):

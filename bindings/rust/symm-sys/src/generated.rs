@@ -1,32 +1,13 @@
 // Types, constants and functions of `symm.h`, which says of the functions what is here in a sentence, for the macros of header.rs.
-// Generated from symm.h by bindings/generator. Do not edit: `bindings/generator/generate.py write` writes it, a test compares.
+// Generated from symm.h by bindings/rust/generate. Do not edit.
 
 use crate::MissingSymbol;
 use core::ffi::{c_char, c_void};
 
+pub type symm_group_t = symm_group; pub type symm_buffer_t = symm_buffer; pub type symm_memory_t = symm_memory; pub type symm_heap_t = symm_heap;
+pub type symm_ipc_t = symm_ipc;
 /// Receives log messages, possibly from a thread of the library's, and from several threads at once. Must not call into the library, but for symm_log_remove_listener().
 pub type symm_log_callback_t = Option<unsafe extern "C" fn(user: *mut c_void, level: symm_log_level_t, message: *const c_char)>;
-
-#[doc = "Version of this header, major \\<\\< 16 | minor \\<\\< 8 | patch."] pub const SYMM_VERSION_MAJOR: u32 = 0; pub const SYMM_VERSION_MINOR: u32 = 2;
-pub const SYMM_VERSION_PATCH: u32 = 0; pub const SYMM_VERSION: u32 = 512; #[doc = "No deadline."] pub const SYMM_TIMEOUT_INFINITE: u64 = 18446744073709551615;
-#[doc = "Look once instead of waiting: the call succeeds if nothing is missing, else it is TIMEOUT, has taken nothing and has revoked nothing."] pub const SYMM_TIMEOUT_NOW: u64 = 18446744073709551614;
-#[doc = "How pads and counts lie in a symm_memory_view_t: as uint64_t\\[channel\\]\\[source\\]."] pub const SYMM_MEMORY_VIEW_LAYOUT: u32 = 1;
-#[doc = "Where a parameter says so, cast to void \\* by way of uintptr_t: all streams."] pub const SYMM_ALL_STREAMS: u64 = 18446744073709551615;
-#[doc = "Longest token in bytes."] pub const SYMM_IPC_TOKEN_MAX_SIZE: u32 = 512;
-#[doc = "the local rank's share: device (local rank modulo device count)"] pub const SYMM_DEVICE_AUTO: i32 = -1;
-#[doc = "no NUMA node in particular"] pub const SYMM_NODE_NEAREST: i32 = -1;
-#[doc = "several ranks may use one CUDA device"] pub const SYMM_GROUP_OVERLAPPING_DEVICES: u64 = 1;
-#[doc = "compare the arguments of every collective on all ranks; as SYMM_CHECK=1"] pub const SYMM_GROUP_CHECK: u64 = 2;
-#[doc = "multicast addresses for the group's memories, where they can be had; as SYMM_MULTICAST=1. All ranks must ask; see symm_memory_multicast_pointer()"] pub const SYMM_GROUP_MULTICAST: u64 = 4;
-#[doc = "Groups made of this one by symm_group_split() and symm_group_create_from_ranks(), and of those, work in its scratch and keep it; each has a part of its own still, which symm_group_info() shows. All ranks must ask. UNSUPPORTED on the host, where ranks read each other's scratch after a call. Collectives of these groups count as those of one group: - There is one order of them, in which every rank makes those of its groups. Another one ends by TIMEOUT. - The library orders them between streams, outside of captures and within one capture. A graph must be replayed on a stream that is ordered with all else that these groups do, or results are undefined. - When one of these groups fails, the others' calls that use the scratch end by ABORTED, as what fails on a stream. The group of symm_group_shrink() begins anew. Since 0.2."] pub const SYMM_GROUP_SHARED_SCRATCH: u64 = 8;
-#[doc = "All-reduces may combine floats in an order of their own: between machines HIERARCHICAL is chosen where it is faster. All ranks get the same result still, and a group of the same layout gets it again. As SYMM_ORDER=any. All ranks must ask. Since 0.2."] pub const SYMM_GROUP_ANY_ORDER: u64 = 16;
-#[doc = "memory of the host, pinned, which devices and the host reach alike"] pub const SYMM_ALLOC_HOST: u64 = 1;
-#[doc = "allocated by SYMM_ALLOC_HOST, or for a host group"] pub const SYMM_BUFFER_HOST: u64 = 1;
-#[doc = "made by symm_buffer_adopt()"] pub const SYMM_BUFFER_ADOPTED: u64 = 2;
-
-handles! {
-symm_group = symm_group_t, symm_buffer = symm_buffer_t, symm_memory = symm_memory_t, symm_heap = symm_heap_t, symm_ipc = symm_ipc_t,
-}
 
 enums! {
 /// Result of a call. Values are fixed for ever; new ones may be added.
@@ -89,7 +70,29 @@ HybridCubeMesh = SYMM_TOPOLOGY_HYBRID_CUBE_MESH = 2, }
 pub enum LogLevel: symm_log_level_t { Error = SYMM_LOG_ERROR = 1, Warning = SYMM_LOG_WARNING = 2, Info = SYMM_LOG_INFO = 3, Debug = SYMM_LOG_DEBUG = 4, }
 }
 
+constants! {
+#[doc = "No deadline."] pub const SYMM_TIMEOUT_INFINITE: u64 = u64::MAX;
+#[doc = "Where a parameter says so, cast to a pointer: all streams."] pub const SYMM_ALL_STREAMS: u64 = u64::MAX;
+#[doc = "Look once instead of waiting."] pub const SYMM_TIMEOUT_NOW: u64 = u64::MAX - 1; pub const SYMM_VERSION_MAJOR: u32 = 0;
+pub const SYMM_VERSION_MINOR: u32 = 2; pub const SYMM_VERSION_PATCH: u32 = 0; pub const SYMM_VERSION: u32 = 512; pub const SYMM_MEMORY_VIEW_LAYOUT: u32 = 1;
+pub const SYMM_IPC_TOKEN_MAX_SIZE: u32 = 512; #[doc = "the local rank's share: device (local rank modulo device count)"] pub const SYMM_DEVICE_AUTO: i32 = -1;
+#[doc = "no NUMA node in particular"] pub const SYMM_NODE_NEAREST: i32 = -1;
+#[doc = "several ranks may use one CUDA device"] pub const SYMM_GROUP_OVERLAPPING_DEVICES: u64 = 1;
+#[doc = "compare the arguments of every collective on all ranks; as SYMM_CHECK=1"] pub const SYMM_GROUP_CHECK: u64 = 2;
+#[doc = "multicast addresses for the group's memories, where they can be had; as SYMM_MULTICAST=1. All ranks must ask; see symm_memory_multicast_pointer()"] pub const SYMM_GROUP_MULTICAST: u64 = 4;
+#[doc = "Groups made of this one by symm_group_split() and symm_group_create_from_ranks(), and of those, work in its scratch and keep it; each has a part of its own still, which symm_group_info() shows. All ranks must ask. UNSUPPORTED on the host, where ranks read each other's scratch after a call. Collectives of these groups count as those of one group: - There is one order of them, in which every rank makes those of its groups. Another one ends by TIMEOUT. - The library orders them between streams, outside of captures and within one capture. A graph must be replayed on a stream that is ordered with all else that these groups do, or results are undefined. - When one of these groups fails, the others' calls that use the scratch end by ABORTED, as what fails on a stream. The group of symm_group_shrink() begins anew. Since 0.2."] pub const SYMM_GROUP_SHARED_SCRATCH: u64 = 8;
+#[doc = "All-reduces may combine floats in an order of their own: between machines HIERARCHICAL is chosen where it is faster. All ranks get the same result still, and a group of the same layout gets it again. As SYMM_ORDER=any. All ranks must ask. Since 0.2."] pub const SYMM_GROUP_ANY_ORDER: u64 = 16;
+#[doc = "memory of the host, pinned, which devices and the host reach alike"] pub const SYMM_ALLOC_HOST: u64 = 1;
+#[doc = "allocated by SYMM_ALLOC_HOST, or for a host group"] pub const SYMM_BUFFER_HOST: u64 = 1;
+#[doc = "made by symm_buffer_adopt()"] pub const SYMM_BUFFER_ADOPTED: u64 = 2;
+}
+
 structs! {
+pub struct symm_group { _unused: [u8; 0], }
+pub struct symm_buffer { _unused: [u8; 0], }
+pub struct symm_memory { _unused: [u8; 0], }
+pub struct symm_heap { _unused: [u8; 0], }
+pub struct symm_ipc { _unused: [u8; 0], }
 /// A failure, whole. Filled by symm_last_failure() with the last one of the thread; by any call that takes options with the failure of that very call, if options.failure points to one, whose struct_size the caller has set: written on failure only.
 pub struct symm_failure_t { pub struct_size: usize, pub status: symm_status_t, pub rank: i32, pub pid: i64, pub os_error: i32, pub cuda_result: i32,
 pub message: [c_char; 1024], }
@@ -100,10 +103,9 @@ pub struct symm_device_info_t { pub struct_size: usize, pub backend: symm_backen
 pub multicast: i32, pub fabric: i32, pub dmabuf: i32, pub name: [c_char; 128], pub uuid: [c_char; 64], pub multicast_reason: [c_char; 128],
 pub fabric_reason: [c_char; 128], pub dmabuf_reason: [c_char; 128], pub host_memory: i32, pub numa_node: i32, pub host_memory_reason: [c_char; 128], }
 /// Key-value store by which ranks find each other, supplied by the caller. The functions are called only on the thread that is inside symm_group_create(), and must not unwind (no exception, panic or longjmp). They return SYMM_OK or a negative status, which then fails the creation. A key is set once; it begins with symm/ and the name of the group, so a store that serves several creations of one name must keep them apart itself.
-pub struct symm_store_t { pub struct_size: usize, pub user: *mut c_void,
-pub set: Option<unsafe extern "C" fn(user: *mut c_void, key: *const c_char, value: *const c_void, size: usize, timeout_ms: u64) -> symm_status_t>,
-pub get: Option<unsafe extern "C" fn(user: *mut c_void, key: *const c_char, value: *mut c_void, capacity: usize, out_size: *mut usize, timeout_ms: u64) -> symm_status_t>,
-}
+pub struct symm_store_t { pub struct_size: usize, pub user: *mut c_void, pub set: Option<unsafe extern "C" fn(user: *mut c_void, key: *const c_char,
+value: *const c_void, size: usize, timeout_ms: u64) -> symm_status_t>, pub get: Option<unsafe extern "C" fn(user: *mut c_void, key: *const c_char,
+value: *mut c_void, capacity: usize, out_size: *mut usize, timeout_ms: u64) -> symm_status_t>, }
 /// How to make a group. Start from SYMM_GROUP_CONFIG_INIT or symm_group_config_init().
 pub struct symm_group_config_t { pub struct_size: usize, pub rank: i32, pub size: i32, pub backend: symm_backend_t, pub device: i32, pub flags: u64,
 pub bootstrap: *const c_char, pub store: *const symm_store_t, pub create_timeout_ms: u64, pub timeout_ms: u64, pub name: *const c_char, pub scratch_bytes: u64,
@@ -134,8 +136,8 @@ pub numa_node: i32, pub memories: i32, pub pointer: *mut c_void, pub page_bytes:
 /// How to meet; NULL means the defaults.
 pub struct symm_rendezvous_options_t { pub struct_size: usize, pub tag: u64, pub timeout_ms: u64, pub channels: i32, pub failure: *mut symm_failure_t, }
 /// What is known of a memory. Filled by symm_memory_info().
-pub struct symm_memory_info_t { pub struct_size: usize, pub rank: i32, pub size: i32, pub bytes: u64, pub id: u64, pub channels: i32, pub signal_pad_bytes: i32,
-pub multicast: i32, pub multicast_reason: [c_char; 192], }
+pub struct symm_memory_info_t { pub struct_size: usize, pub rank: i32, pub size: i32, pub bytes: u64, pub id: u64, pub channels: i32,
+pub signal_pad_bytes: i32, pub multicast: i32, pub multicast_reason: [c_char; 192], }
 /// A memory as kernels see it; symm::device::Memory of symm/device.cuh is this struct. All pointers are device addresses. symm_memory_device_view() fills it.
 pub struct symm_memory_view_t { pub struct_size: usize, pub layout: u32, pub rank: i32, pub size: i32, pub channels: i32, pub blocks: *const *mut c_void,
 pub pads: *const *mut u64, pub taken: *mut u64, pub timeout_ns: u64, pub stop: *const u32, }
@@ -147,16 +149,16 @@ pub struct symm_heap_info_t { pub struct_size: usize, pub bytes: u64, pub used_b
 pub pieces: u64, pub free_pieces: u64, pub calls: u64, pub fragmentation: u64, pub name: [c_char; 64], }
 /// One of the signals that symm_wait_signals() waits for, as the arguments of symm_wait_signal_value().
 pub struct symm_signal_wait_t { pub struct_size: usize, pub rank: i32, pub channel: i32, pub compare: symm_compare_t, pub value: u64, }
-/// Options of one collective call; NULL means the defaults. symm_allreduce(), symm_reduce_scatter() and symm_reduce() of floats can multiply by a factor, and leave the sum of narrow ones unrounded. Operands are then converted to f32 (F64: f64), multiplied (BEFORE), combined in rank order, divided (AVG), multiplied (AFTER), and rounded once to the type of the result; the factor is rounded to f32 (F64: f64) first. Every algorithm but those of multicast gives the same bits; its limits on bytes count f32 (F64: f64). With a position one of scale and scale_pointer, and not both, is other than 0; without, both are 0. All of it must agree on all ranks, but for what scale_pointer points to: each rank's factor is for its own operand (BEFORE) or result (AFTER). INVALID_ARGUMENT: a factor with integers, another result_dtype than F32 of F16, BF16 and F8, either of them without a reduction. With a result_dtype other than dtype no form is in place.
+/// Options of one collective call; NULL means the defaults.  symm_allreduce(), symm_reduce_scatter() and symm_reduce() of floats can multiply by a factor, and leave the sum of narrow ones unrounded. Operands are then converted to f32 (F64: f64), multiplied (BEFORE), combined in rank order, divided (AVG), multiplied (AFTER), and rounded once to the type of the result; the factor is rounded to f32 (F64: f64) first. Every algorithm but those of multicast gives the same bits; its limits on bytes count f32 (F64: f64). With a position one of scale and scale_pointer, and not both, is other than 0; without, both are 0. All of it must agree on all ranks, but for what scale_pointer points to: each rank's factor is for its own operand (BEFORE) or result (AFTER). INVALID_ARGUMENT: a factor with integers, another result_dtype than F32 of F16, BF16 and F8, either of them without a reduction. With a result_dtype other than dtype no form is in place.
 pub struct symm_collective_options_t { pub struct_size: usize, pub algorithm: symm_algorithm_t, pub timeout_ms: u64, pub failure: *mut symm_failure_t,
 pub scale_position: symm_scale_t, pub result_dtype: symm_dtype_t, pub scale: f64, pub scale_pointer: *const c_void, }
 /// The algorithm chosen for a call, and why. Filled by symm_collective_plan().
 pub struct symm_plan_info_t { pub struct_size: usize, pub algorithm: symm_algorithm_t, pub slices: i32, pub chunk_bytes: u64, pub nontemporal: i32,
 pub reason: [c_char; 192], }
 /// One call of a collective.
-pub struct symm_collective_call_t { pub struct_size: usize, pub collective: symm_collective_t, pub send: *const c_void, pub recv: *mut c_void, pub count: usize,
-pub dtype: symm_dtype_t, pub op: symm_op_t, pub root: i32, pub send_counts: *const usize, pub send_displacements: *const usize, pub recv_counts: *const usize,
-pub recv_displacements: *const usize, pub rows: usize, pub recv_stride: usize, }
+pub struct symm_collective_call_t { pub struct_size: usize, pub collective: symm_collective_t, pub send: *const c_void, pub recv: *mut c_void,
+pub count: usize, pub dtype: symm_dtype_t, pub op: symm_op_t, pub root: i32, pub send_counts: *const usize, pub send_displacements: *const usize,
+pub recv_counts: *const usize, pub recv_displacements: *const usize, pub rows: usize, pub recv_stride: usize, }
 /// How to export; NULL means the defaults.
 pub struct symm_ipc_export_options_t { pub struct_size: usize, pub hold_ms: u64, pub hold_imports: u64, pub failure: *mut symm_failure_t, }
 /// How to import; NULL means the defaults.

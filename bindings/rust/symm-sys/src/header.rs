@@ -42,41 +42,51 @@ macro_rules! enums {
                 }
             }
         )*
+
+        #[cfg(test)]
+        pub fn lines_of_enums() -> Vec<String> {
+            let types = [$((stringify!($type), size_of::<$type>(), $type::MIN < 0)),*];
+            let types = types.map(|(name, size, signed)| format!("typedef {name} size {size} signed {}", signed as u8));
+            let values = [$($((stringify!($constant), $constant)),*),*].map(|(name, value)| format!("  {name} {value}"));
+            types.into_iter().chain(values).collect()
+        }
     };
 }
 
-/// Objects of the library, which are seen behind pointers only.
-macro_rules! handles {
-    ($($name:ident = $type:ident,)*) => {
-        $(
-            #[repr(C)]
-            #[derive(Debug, Copy, Clone)]
-            pub struct $name {
-                _unused: [u8; 0],
-            }
-            pub type $type = $name;
-        )*
+/// Constants that are no values of an integer type: flags and macros.
+macro_rules! constants {
+    ($($(#[$doc:meta])* pub const $name:ident: $type:ty = $value:expr;)*) => {
+        $($(#[$doc])* pub const $name: $type = $value;)*
+
+        #[cfg(test)]
+        pub fn constants() -> Vec<(&'static str, i128)> {
+            vec![$((stringify!($name), i128::from($name))),*]
+        }
     };
 }
 
 /// Structs as they are.
 macro_rules! structs {
-    ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$doc:meta])* pub $field:ident: $type:ty,)* })*) => {
+    ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$doc:meta])* $vis:vis $field:ident: $type:ty,)* })*) => {
         $(
             $(#[$meta])*
             #[repr(C)]
             #[derive(Debug, Copy, Clone)]
-            pub struct $name { $($(#[$doc])* pub $field: $type,)* }
+            pub struct $name { $($(#[$doc])* $vis $field: $type,)* }
         )*
 
-        /// As in tests/abi/layout.txt.
         #[cfg(test)]
-        pub fn layouts() -> Vec<String> {
-            vec![$({
-                let fields = [$((stringify!($field), core::mem::offset_of!($name, $field), size_of::<$type>())),*];
-                let fields = fields.map(|(field, offset, size)| format!("; {field} offset {offset} size {size}")).concat();
-                format!("struct {} size {} align {}{fields}", stringify!($name), size_of::<$name>(), align_of::<$name>())
-            }),*]
+        pub fn lines_of_structs() -> Vec<String> {
+            let mut out = Vec::new();
+            $(
+                let (name, size, align) = (stringify!($name), size_of::<$name>(), align_of::<$name>());
+                out.push(if size == 0 { format!("handle {name}_t") } else { format!("struct {name} size {size} align {align}") });
+                $(
+                    let (offset, size) = (core::mem::offset_of!($name, $field), size_of::<$type>());
+                    out.push(format!("{name}.{} offset {offset} size {size}", stringify!($field)));
+                )*
+            )*
+            out
         }
     };
 }
@@ -142,12 +152,54 @@ macro_rules! functions {
                 )*
             }
         }
+
+        #[cfg(test)]
+        pub fn lines_of_functions() -> Vec<String> {
+            let in_c = crate::header::tests::in_c;
+            vec![$({
+                let arguments: &[String] = &[$(in_c(stringify!($type), stringify!($argument), false)),*];
+                let arguments = if arguments.is_empty() { "void".to_owned() } else { arguments.join(", ") };
+                in_c(concat!($(stringify!($result),)? ""), &format!("{}({arguments})", stringify!($name)), false)
+            }),*]
+        }
     };
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use crate::generated;
+    use std::collections::BTreeSet;
+
+    /// A declaration of C: `name` as something of a type of Rust, which is const or not.
+    pub fn in_c(ty: &str, name: &str, is_const: bool) -> String {
+        let pointer = ty.strip_prefix("*mut ").map(|to| (to, false)).or(ty.strip_prefix("*const ").map(|to| (to, true)));
+        if let Some((to, const_target)) = pointer {
+            return in_c(to, &format!("*{}{name}", if is_const { "const " } else { "" }), const_target);
+        }
+        let plain = match ty.rsplit("::").next().unwrap_or(ty).trim() {
+            "" | "c_void" => "void".to_owned(),
+            "c_char" => "char".to_owned(),
+            "usize" => "size_t".to_owned(),
+            integer @ ("i32" | "i64") => format!("int{}_t", &integer[1..]),
+            integer @ ("u32" | "u64") => format!("uint{}_t", &integer[1..]),
+            named => named.to_owned(),
+        };
+        format!("{}{plain} {name}", if is_const { "const " } else { "" })
+    }
+
+    /// tests/abi/layout.txt, which a program of C has printed. Fields get the name of their struct.
+    fn golden(text: &str) -> BTreeSet<String> {
+        let mut of = "";
+        let relevant = text.lines().filter(|line| !line.is_empty() && !line.starts_with("enum ") && !line.contains("(*"));
+        let full = relevant.map(|line| {
+            of = line.strip_prefix("struct ").map_or(of, |rest| rest.split(' ').next().unwrap_or(rest));
+            match line.strip_prefix("  ") {
+                Some(field) if line.contains(" offset ") => format!("{of}.{field}"),
+                _ => line.to_owned(),
+            }
+        });
+        full.collect()
+    }
 
     #[test]
     fn a_value_of_a_newer_library_stays_a_value() {
@@ -157,12 +209,22 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_offsets_are_those_of_c() {
+    fn sizes_offsets_values_and_prototypes_are_those_of_c() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/abi/layout.txt");
         let Ok(text) = std::fs::read_to_string(path) else {
             return eprintln!("skipped: {path} is in the repository only");
         };
-        let text = text.replace("\n  ", "; ");
-        assert_eq!(generated::layouts(), text.lines().filter(|line| line.starts_with("struct ")).collect::<Vec<_>>());
+        let constants = generated::constants().into_iter().filter(|(name, _)| !name.starts_with("SYMM_VERSION"));
+        let golden = golden(&text.replace("; ", "\n  "));
+        // A macro of C has no type, so it is written down in another way than a value of an enum.
+        let constants = constants.map(|(name, value)| {
+            let as_macro = format!("macro {name} {value:#x}");
+            if golden.contains(&as_macro) { as_macro } else { format!("  {name} {value}") }
+        });
+        let lists = [generated::lines_of_enums(), generated::lines_of_structs(), generated::lines_of_functions()];
+        let here: BTreeSet<String> =
+            lists.concat().into_iter().chain(constants).filter(|line| !line.contains("._unused ")).collect();
+        let (missing, more) = (golden.difference(&here), here.difference(&golden));
+        assert!(here == golden, "only in C: {:#?}\nonly here: {:#?}", missing.collect::<Vec<_>>(), more.collect::<Vec<_>>());
     }
 }

@@ -6,7 +6,7 @@ mod header;
 mod error;
 mod load;
 
-/// What `bindings/generator` wrote.
+/// What bindgen and `bindings/rust/generate` wrote.
 #[rustfmt::skip]
 #[allow(missing_docs, reason = "fields and constants that explain themselves in the header")]
 #[allow(non_camel_case_types, reason = "called as in C")]
