@@ -42,10 +42,10 @@ inline Passed<symm_collective_call_t> call_of(symm_collective_t collective, cons
 
 // What it would be; the status is that of the question.
 inline symm_status_t plan_of(
-    symm_group_t* group, const symm_collective_call_t* call, const symm_collective_options_t* options, symm_plan_info_t& plan) {
-  plan = {};
-  plan.struct_size = sizeof plan;
-  return symm_collective_plan(group, call, options, &plan);
+    symm_group_t* group, const symm_collective_call_t* call, const symm_collective_options_t* options, symm_plan_info_t& out) {
+  out = {};
+  out.struct_size = sizeof out;
+  return symm_collective_plan(group, call, options, &out);
 }
 
 // Makes a call of a collective that passes no lengths of its own.
