@@ -85,19 +85,22 @@ __device__ __forceinline__ void combine_packs(const WorkGroup& s, const Operands
 }
 
 // Where all operands are memory of the group, no scratch is in the way: the owner of a slice loads it from all ranks and stores
-// the result to all that want it. As two blocks of a work group, both of which do this. Not inlined, so that it has the registers
+// the result to all that want it. By two or three blocks of a work group. Not inlined, so that it has the registers
 // to itself.
 template <class Arithmetic, int kRanks>
 __device__ __noinline__ bool combine_at_once(
     const CollectiveArgs& args, Operands& at, uint32_t index, uint32_t role, uint32_t call) {
   const WorkGroup s(args, Arithmetic::template ranks<kRanks>(args.comm), index);
-  const auto most = static_cast<uint32_t>(args.direct_blocks);
-  const uint32_t blocks = gridDim.x < most ? gridDim.x : most;
+  const bool local = s.collective == Collective::reduce_scatter;  // the result is for me alone, at the start of recv
+  // Of slices, which are loaded and stored over links, two blocks are more than enough.
+  const uint32_t helpers = local ? 3 : 2;
+  const uint32_t block = helpers * index + role;
+  const uint32_t all = helpers * static_cast<uint32_t>(args.work_groups);
+  const uint32_t blocks = all < static_cast<uint32_t>(args.direct_blocks) ? all : static_cast<uint32_t>(args.direct_blocks);
   bool can = blocks != 0;
   for (int p = 0; p < s.n; ++p) can = can && at.send[p] != nullptr && (!s.collects(p) || at.recv[p] != nullptr);
-  if (!is_at_once(s, can, role, call)) return false;
+  if (!is_at_once(s, can, local, role, call)) return false;
   __syncthreads();
-  const bool local = s.collective == Collective::reduce_scatter;  // the result is for me alone, at the start of recv
   const auto n = static_cast<uint64_t>(s.n);
   const auto me = static_cast<uint64_t>(s.me);
   const int p = static_cast<int>(threadIdx.x);
@@ -116,8 +119,8 @@ __device__ __noinline__ bool combine_at_once(
   for (int r = 0; r < s.n; ++r) aligned = aligned && is_aligned(at.send[r]) && is_aligned(at.recv[r]);
   const uint64_t complete = args.unit / kPack;
   const uint64_t whole = !aligned || complete < begin ? begin : complete < end ? complete : end;
-  if (blockIdx.x < blocks) {
-    const uint64_t mine = blockIdx.x * blockDim.x + threadIdx.x;
+  if (block < blocks) {
+    const uint64_t mine = block * blockDim.x + threadIdx.x;
     const uint64_t stride = uint64_t{blocks} * blockDim.x;
     combine_packs<Arithmetic, kRanks, true>(s, at, begin + mine, whole, stride);
     combine_packs<Arithmetic, kRanks, false>(s, at, whole + mine, end, stride);

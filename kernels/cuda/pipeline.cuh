@@ -276,10 +276,10 @@ __device__ __forceinline__ void own(const WorkGroup& s, const Operands& to, bool
 
 // ---- without scratch, by all blocks of a work group
 
-// What all ranks see alike: whether it is done so. Said to the third block, which may come when what ranks were told is another
-// call's.
-__device__ __forceinline__ bool is_at_once(const WorkGroup& s, bool can, uint32_t role, uint32_t call) {
-  if (role == 1 && threadIdx.x == 0) store_relaxed(&s.mine.help[s.index], uint64_t{call} << 1 | (can ? 1U : 0U));
+// What all ranks see alike: whether it is done so. The third block is told if it is to help, since it may come when what ranks
+// were told is another call's.
+__device__ __forceinline__ bool is_at_once(const WorkGroup& s, bool can, bool helped, uint32_t role, uint32_t call) {
+  if (role == 1 && threadIdx.x == 0) store_relaxed(&s.mine.help[s.index], uint64_t{call} << 1 | (can && helped ? 1U : 0U));
   return can;
 }
 

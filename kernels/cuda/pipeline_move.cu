@@ -66,7 +66,7 @@ __device__ __noinline__ bool send_at_once(
   const bool broadcast = s.collective == Collective::broadcast;
   bool can = !broadcast || args.direct != 0;
   for (int p = 0; p < s.n; ++p) can = can && to.recv[p] != nullptr;
-  if (!is_at_once(s, can, role, call)) return false;
+  if (!is_at_once(s, can, true, role, call)) return false;
   const uint64_t place = broadcast ? 0 : static_cast<uint64_t>(s.me) * args.unit;
   const auto* from = reinterpret_cast<const char*>(args.send);
   char* own = reinterpret_cast<char*>(args.recv) + place;
