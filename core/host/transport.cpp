@@ -232,10 +232,11 @@ void HostTransport::take_signal(const MemoryView& memory, int rank, int channel,
   LazyDeadline deadline(timeout_ms);
   const auto has_left = [&] { return controls_.has_left(rank); };
   const Word* const bells[] = {&pad.bell(rank)};
-  await(memory, {takes, has_left, bells}, {&rank, 1}, deadline, [&] {
+  const auto what = [&] {
     return format("wait_signal: no signal from rank %d (pid %lld) on channel %d", rank,
         static_cast<long long>(context_.pids[static_cast<size_t>(rank)]), channel);
-  });
+  };
+  await(memory, {takes, has_left, bells}, {&rank, 1}, deadline, std::ref(what));  // by reference: nothing is allocated
 }
 
 SignalState HostTransport::look_at_signal(const MemoryView& memory, int rank, int channel) {
