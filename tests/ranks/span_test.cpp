@@ -1,6 +1,10 @@
 // Groups across machines, which SYMM_MACHINE makes of this host, over the engine that is found here. tests/bindings/behaviours
 // has what all calls mean; here the bits of collectives are compared with those of one machine.
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <thread>
+#include "tests/support/footprint.hpp"
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 #include "tests/support/sanitizers.hpp"
@@ -9,11 +13,13 @@ namespace support {
 namespace {
 // Ranks on machines by their letters; what each said.
 std::vector<std::string> on_machines(
-    const std::string& layout, const std::function<std::string(int rank, const Group& group)>& body) {
+    const std::string& layout, const std::function<std::string(int rank, const Group& group)>& body,
+    const std::function<void(int rank)>& before = [](int) {}) {
   const Bootstrap meeting;
   const Config config = meeting.processes();
   Processes ranks(static_cast<int>(layout.size()), [&](int rank) {
     setenv("SYMM_MACHINE", layout.substr(static_cast<size_t>(rank), 1).c_str(), 1);
+    before(rank);
     try {
       const Group group = create(config, rank, static_cast<int>(layout.size()));
       std::string said = body(rank, group);
@@ -57,6 +63,77 @@ TEST_F(Span, AreToldByInfoAndPointers) {
          return std::string(testing::Test::HasFailure() ? symm_last_error() : "well");
        }))
     EXPECT_EQ(said, "well");
+}
+
+TEST_F(Span, OfDifferentEnginesAreRefused) {
+  const TemporaryDirectory script;
+  std::ofstream(script.path() + "/script");
+  setenv("FAKE_UCX", (script.path() + "/script").c_str(), 1);
+  const auto before = [](int rank) {
+    if (rank == 1) setenv("SYMM_UCX", FAKE_UCX, 1);
+  };
+  for (const std::string& said : on_machines(
+           "ab", [](int, const Group&) { return "well"; }, before)) {
+    EXPECT_NE(said.find("engine: rank"), std::string::npos) << said;
+    EXPECT_NE(said.find("ucx 1.13.9"), std::string::npos) << said;
+  }
+}
+
+// Neither is an engine looked for nor a port opened where all ranks are on one machine.
+TEST_F(Span, OfOneMachineNeedNothing) {
+  for (const std::string& said : on_machines("aa", [](int, const Group& group) -> std::string {
+         group.barrier();
+         const auto text = [](const char* path) {
+           std::ostringstream all;
+           all << std::ifstream(path).rdbuf();
+           return all.str();
+         };
+         if (text("/proc/self/maps").find("libucp") != std::string::npos) return "an engine is loaded";
+         const std::string ports = text("/proc/self/net/tcp") + text("/proc/self/net/tcp6") + text("/proc/self/net/udp");
+         for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+           std::error_code gone;
+           const std::string what = std::filesystem::read_symlink(entry.path(), gone);
+           if (what.starts_with("socket:[") && ports.find(" " + what.substr(8, what.size() - 9) + " ") != std::string::npos)
+             return what;
+         }
+         return group.info().engine;
+       }))
+    EXPECT_EQ(said, "");
+}
+
+// A rank meets one that dies, again and again. SYMM_TRIALS: how often.
+TEST_F(Span, KeepNothingOfGroupsWhosePeersDied) {
+  const char* wanted = getenv("SYMM_TRIALS");
+  const int cycles = (wanted != nullptr ? atoi(wanted) : 20) + 5;  // of which five warm up
+  const Bootstrap meeting;
+  Config config = meeting.processes();
+  const auto join = [&config](int rank, int cycle) {
+    setenv("SYMM_MACHINE", rank == 0 ? "a" : "b", 1);
+    config.name = "cycle " + std::to_string(cycle);
+    return create(config, rank, 2);
+  };
+  Process survivor([&] {
+    Footprint before;
+    for (int cycle = 0; cycle < cycles; ++cycle) {
+      if (cycle == 5) before = Footprint::settled();
+      const Group group = join(0, cycle);
+      expect_failure(SYMM_ERR_PEER_FAILED, {"rank 1"}, [&] {
+        while (true) group.barrier();
+      });
+    }
+    EXPECT_TRUE(eventually([&] { return Footprint::now() == before; })) << Footprint::now() << ", before: " << before;
+  });
+  Process others([&] {
+    for (int cycle = 0; cycle < cycles; ++cycle) {
+      Process dying([&] {
+        const Group group = join(1, cycle);
+        group.barrier();
+        raise(SIGKILL);
+      });
+      dying.wait();
+    }
+  });
+  for (Process* process : {&survivor, &others}) process->expect_success("");
 }
 
 // The ranks of one machine are a group as any, without an engine, whatever becomes of the others.
