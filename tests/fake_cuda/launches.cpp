@@ -85,6 +85,7 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
       launch.quad = args.quad;
       launch.partners = args.partners;
     }
+    if (name.starts_with("symm_pipeline_")) launch.memory = static_cast<const CollectiveArgs*>(parameters[0])->recv_memory;
     if (name == "symm_check") launch.detail = static_cast<const CheckArgs*>(parameters[0])->detail;
     if (name.starts_with("symm_pieces_")) {
       const CollectiveArgs& args = static_cast<const PiecesArgs*>(parameters[0])->call;
