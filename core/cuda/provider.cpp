@@ -8,7 +8,7 @@ namespace {
 // The GPUs that this process sees, by ordinal. They do not change while it runs.
 const std::vector<Uuid>& visible_gpus() {
   static const auto* all = [] {
-    auto* found = new std::vector<Uuid>;
+    std::vector<Uuid> found;
     const Driver& loaded = driver();
     int count = 0;
     loaded.require(loaded.cuDeviceGetCount(&count), "cuDeviceGetCount");
@@ -17,9 +17,9 @@ const std::vector<Uuid>& visible_gpus() {
       CUuuid uuid{};
       loaded.require(loaded.cuDeviceGet(&device, ordinal), "cuDeviceGet");
       loaded.require(loaded.cuDeviceGetUuid(&uuid, device), "cuDeviceGetUuid");
-      std::memcpy(found->emplace_back().data(), uuid.bytes, sizeof uuid.bytes);
+      std::memcpy(found.emplace_back().data(), uuid.bytes, sizeof uuid.bytes);
     }
-    return found;
+    return new std::vector<Uuid>(std::move(found));
   }();
   return *all;
 }
