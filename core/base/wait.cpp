@@ -30,14 +30,6 @@ uint64_t now_ns() noexcept {
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000U + static_cast<uint64_t>(t.tv_nsec);
 }
 
-inline void pause() noexcept {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("isb" ::: "memory");
-#endif
-}
-
 timespec to_timespec(uint64_t ns) noexcept {
   return {static_cast<time_t>(ns / 1'000'000'000U), static_cast<long>(ns % 1'000'000'000U)};
 }
@@ -241,17 +233,16 @@ class Contention {
 };
 thread_local Contention contention;
 
-// The question is copied: so a look is a single load, and what is awaited is seen sooner.
-template <class There>
-bool is_there_soon(There there, const Revocation& revocation, SpinPolicy spin, const LazyDeadline& deadline) {
+bool is_there_soon(const Question& there, const Revocation& revocation, SpinPolicy spin, const LazyDeadline& deadline) {
   if (deadline.timeout_ms() == Deadline::kNow) return false;
-  for (uint32_t i = 0; i < spin.spins; ++i) {
-    if (there()) return true;
-    pause();
+  constexpr uint32_t kInARow = 64;
+  for (uint32_t looks = 0; looks < spin.spins;) {
+    if (there.look(std::min(kInARow, spin.spins - looks))) return true;
+    looks += kInARow;
     // A revoked group must be left soon even by a rank that would spin for long.
-    if ((i & 63U) == 63U && revocation.revoked()) break;
-    if (i == 63 && contention.lasts()) break;
-    if ((i & 1023U) == 1023U && contention.look(i == 1023)) break;
+    if (revocation.revoked()) break;
+    if (looks == kInARow && contention.lasts()) break;
+    if (looks % 1024 == 0 && contention.look(looks == 1024)) break;
   }
   for (uint32_t i = 0; i < spin.yields && !revocation.revoked() && !contention.lasts(); ++i) {
     if (there()) return true;

@@ -155,19 +155,35 @@ bool register_for_asymmetric_fences() noexcept;
 WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer, const Revocation& revocation, SpinPolicy spin,
     LazyDeadline& deadline, Fencing fencing = Fencing::symmetric);
 
+// Between two looks.
+inline void pause() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#endif
+}
+
 // What is waited for when it is no such counter: words of 64 bits, on which the kernel cannot let anybody sleep, or one of
 // several. Who writes them rings: adds to a bell of its own, if the waiter byte says that somebody sleeps. The words are stored
 // before the byte is read, and here the byte is stored before the words are read, all in one order (seq_cst), so no bell is
 // missed.
 class Question {  // something to call, which the caller keeps
  public:
-  template <class Ask>
-  Question(const Ask& ask)
-      : of_(&ask), ask_([](const void* of) { return static_cast<bool>((*static_cast<const Ask*>(of))()); }) {}
-  bool operator()() const { return ask_(of_); }
+  template <class Ask> Question(const Ask& ask) : of_(&ask), look_(in_a_row<Ask>) {}
+  bool operator()() const { return look(1); }
+  // So many times in a row, inlined: a call for each would see later what is awaited.
+  bool look(uint32_t times) const { return look_(of_, times); }
  private:
+  template <class Ask> static bool in_a_row(const void* of, uint32_t times) {
+    const Ask ask = *static_cast<const Ask*>(of);  // copied: where it asks for a word, a look is a single load
+    for (uint32_t i = 1;; ++i, pause()) {
+      if (ask()) return true;
+      if (i >= times) return false;
+    }
+  }
   const void* of_;
-  bool (*ask_)(const void*);
+  bool (*look_)(const void*, uint32_t);
 };
 struct Condition {
   Question holds;

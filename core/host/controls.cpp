@@ -145,14 +145,15 @@ void Controls::fail_piece(const CallSignature& call, int peer, size_t sent, size
 }
 
 WaitEnd Controls::await_condition(const Condition& condition, Waiter& waiter, LazyDeadline& deadline) const {
-  const auto holds = [&] { return condition.holds() || (far_ != nullptr && far_->progress() && condition.holds()); };
-  bool polling = far_ != nullptr;
+  if (far_ == nullptr) return wait_condition(condition, waiter, *context_.revocation, spin_, deadline);
+  const auto holds = [&] { return condition.holds() || (far_->progress() && condition.holds()); };
+  bool polling = true;
   const auto in_vain = [&] {  // asked before it sleeps
     if (std::exchange(polling, false)) far_->polls(Polling::ends);
-    if (far_ != nullptr) far_->polls(Polling::sleeps);
+    far_->polls(Polling::sleeps);
     return condition.in_vain();
   };
-  if (polling) far_->polls(Polling::begins);
+  far_->polls(Polling::begins);
   const WaitEnd end =
       wait_condition({holds, in_vain, condition.bells, condition.all_ring}, waiter, *context_.revocation, spin_, deadline);
   if (polling) far_->polls(Polling::ends);
