@@ -156,7 +156,7 @@ WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer, c
     LazyDeadline& deadline, Fencing fencing = Fencing::symmetric);
 
 // Between two looks.
-inline void pause() noexcept {
+inline void cpu_relax() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -177,7 +177,7 @@ class Question {  // something to call, which the caller keeps
  private:
   template <class Ask> static bool in_a_row(const void* of, uint32_t times) {
     const Ask ask = *static_cast<const Ask*>(of);  // copied: where it asks for a word, a look is a single load
-    for (uint32_t i = 1;; ++i, pause()) {
+    for (uint32_t i = 1;; ++i, cpu_relax()) {
       if (ask()) return true;
       if (i >= times) return false;
     }
