@@ -104,7 +104,7 @@ TEST_F(Span, OfOneMachineNeedNothing) {
 // A rank meets one that dies, again and again. SYMM_TRIALS: how often.
 TEST_F(Span, KeepNothingOfGroupsWhosePeersDied) {
   const char* wanted = getenv("SYMM_TRIALS");
-  const int cycles = (wanted != nullptr ? atoi(wanted) : 20) + 5;  // of which five warm up
+  const int cycles = (wanted != nullptr ? atoi(wanted) : 5) + 5;  // of which five warm up
   const Bootstrap meeting;
   Config config = meeting.processes();
   const auto join = [&config](int rank, int cycle) {
@@ -112,7 +112,7 @@ TEST_F(Span, KeepNothingOfGroupsWhosePeersDied) {
     config.name = "cycle " + std::to_string(cycle);
     return create(config, rank, 2);
   };
-  Process survivor([&] {
+  Process survivor([&]() -> std::string {  // says how it went: no leaks are looked for at the exit of a process with UCX
     Footprint before;
     for (int cycle = 0; cycle < cycles; ++cycle) {
       if (cycle == 5) before = Footprint::settled();
@@ -121,7 +121,10 @@ TEST_F(Span, KeepNothingOfGroupsWhosePeersDied) {
         while (true) group.barrier();
       });
     }
-    EXPECT_TRUE(eventually([&] { return Footprint::now() == before; })) << Footprint::now() << ", before: " << before;
+    if (eventually([&] { return Footprint::now() == before; })) return testing::Test::HasFailure() ? "failed" : "well";
+    std::ostringstream more;
+    more << Footprint::now() << ", before: " << before;
+    return more.str();
   });
   Process others([&] {
     for (int cycle = 0; cycle < cycles; ++cycle) {
@@ -133,7 +136,8 @@ TEST_F(Span, KeepNothingOfGroupsWhosePeersDied) {
       dying.wait();
     }
   });
-  for (Process* process : {&survivor, &others}) process->expect_success("");
+  EXPECT_EQ(survivor.result(), "well");
+  others.expect_success("");
 }
 
 // The ranks of one machine are a group as any, without an engine, whatever becomes of the others.
