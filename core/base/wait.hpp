@@ -172,7 +172,7 @@ class Question {  // something to call, which the caller keeps
  public:
   template <class Ask> Question(const Ask& ask) : of_(&ask), look_(in_a_row<Ask>) {}
   bool operator()() const { return look(1); }
-  // So many times in a row, inlined: a call for each would see later what is awaited.
+  // So many times in a row, by one call.
   bool look(uint32_t times) const { return look_(of_, times); }
  private:
   template <class Ask> static bool in_a_row(const void* of, uint32_t times) {

@@ -40,7 +40,7 @@ struct ControlWords {
   // What the second block of a work group has told the third: twice the call, and one more if the third is to help. And of that
   // what the third has heard.
   uint64_t help[kMaxWorkGroups], help_heard[kMaxWorkGroups];
-  uint32_t pair_steps[kMaxWorkGroups];                  // of pair.cu, likewise
+  uint32_t pair_steps[kMaxWorkGroups];                  // that each block of pair.cu has done so far
   uint32_t barrier_taken[kBarrierChannels][kMaxRanks];  // arrivals of each rank that a barrier waits for or has waited for
   // Of kernels of pieces: calls so far; chunks that went through slots so far, to each rank and from it.
   uint32_t calls[kPiecesBlocks];
