@@ -1,6 +1,7 @@
 #include "tools/info/report.hpp"
 #include <symm/symm.hpp>
 #include "tools/host/host.hpp"
+#include "tools/text.hpp"
 
 namespace symm::tool {
 namespace {
