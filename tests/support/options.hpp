@@ -2,6 +2,7 @@
 #pragma once
 
 #include <symm/symm.h>
+#include "tools/bench/call.hpp"
 
 // The structs of arguments that have an initialiser, by the names of function and macro: a list with commas.
 #define SYMM_EACH_INIT(ROW)                                                                                                      \
@@ -48,19 +49,9 @@ inline symm_status_t plan_of(
   return symm_collective_plan(group, call, options, &out);
 }
 
-// Makes a call of a collective that passes no lengths of its own.
 inline symm_status_t run(
     symm_group_t* group, const symm_collective_call_t* call, const symm_collective_options_t* options, void* stream = nullptr) {
-  const symm_collective_call_t& c = *call;
-  switch (c.collective) {
-    case SYMM_COLLECTIVE_ALLREDUCE: return symm_allreduce(group, c.send, c.recv, c.count, c.dtype, c.op, options, stream);
-    case SYMM_COLLECTIVE_REDUCE_SCATTER:
-      return symm_reduce_scatter(group, c.send, c.recv, c.count, c.dtype, c.op, options, stream);
-    case SYMM_COLLECTIVE_ALLGATHER: return symm_allgather(group, c.send, c.recv, c.count, c.dtype, options, stream);
-    case SYMM_COLLECTIVE_BROADCAST: return symm_broadcast(group, c.send, c.recv, c.count, c.dtype, c.root, options, stream);
-    case SYMM_COLLECTIVE_REDUCE: return symm_reduce(group, c.send, c.recv, c.count, c.dtype, c.op, c.root, options, stream);
-    default: return symm_alltoall(group, c.send, c.recv, c.count, c.dtype, options, stream);
-  }
+  return symm::tool::run(group, *call, options, stream);
 }
 
 inline Passed<symm_signal_wait_t> awaited(int32_t rank, int32_t channel, symm_compare_t compare, uint64_t value = 1) {

@@ -67,12 +67,12 @@ TEST(BenchOptions, Sizes) {
 }
 
 TEST(BenchResult, BusFactorsOfNcclTests) {
-  EXPECT_DOUBLE_EQ(bus_factor(Operation::allreduce, 4), 1.5);
-  EXPECT_DOUBLE_EQ(bus_factor(Operation::reduce_scatter, 4), 0.75);
-  EXPECT_DOUBLE_EQ(bus_factor(Operation::allgather, 8), 0.875);
-  EXPECT_DOUBLE_EQ(bus_factor(Operation::alltoall, 2), 0.5);
-  EXPECT_DOUBLE_EQ(bus_factor(Operation::broadcast, 8), 1);
-  EXPECT_DOUBLE_EQ(bus_factor(Operation::reduce, 8), 1);
+  EXPECT_DOUBLE_EQ(bus_factor(SYMM_COLLECTIVE_ALLREDUCE, 4), 1.5);
+  EXPECT_DOUBLE_EQ(bus_factor(SYMM_COLLECTIVE_REDUCE_SCATTER, 4), 0.75);
+  EXPECT_DOUBLE_EQ(bus_factor(SYMM_COLLECTIVE_ALLGATHER, 8), 0.875);
+  EXPECT_DOUBLE_EQ(bus_factor(SYMM_COLLECTIVE_ALLTOALL, 2), 0.5);
+  EXPECT_DOUBLE_EQ(bus_factor(SYMM_COLLECTIVE_BROADCAST, 8), 1);
+  EXPECT_DOUBLE_EQ(bus_factor(SYMM_COLLECTIVE_REDUCE, 8), 1);
 }
 
 TEST(BenchResult, Quantiles) {

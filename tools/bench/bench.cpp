@@ -146,7 +146,7 @@ int Bench::run() {
     if (speaks && !options_.json) std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
   };
-  if (options_.traits->operation == Operation::barrier) {
+  if (options_.traits->collective == kBarrier) {
     options_.in_place = false;
     options_.out_of_place = true;
     options_.begin = options_.end = 8;

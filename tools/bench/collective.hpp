@@ -6,18 +6,18 @@
 #include "tools/bench/pattern.hpp"
 
 namespace symm::tool {
-enum class Operation { allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall, barrier };
+constexpr symm_collective_t kBarrier = -1;  // which symm.h does not count among them
 
 struct OperationTraits {
   const char* name;
-  Operation operation;
+  symm_collective_t collective;
   bool reduces;  // has an op
   bool rooted;
   bool divided;  // `count` is per rank; the size is of all ranks together
 };
 const OperationTraits* find_operation(const std::string& name);  // nullptr if unknown
 
-double bus_factor(Operation operation, int ranks);
+double bus_factor(symm_collective_t collective, int ranks);
 
 // One call: its arguments on this rank.
 struct Call {
@@ -43,6 +43,7 @@ struct Call {
   void write_inputs(const Pattern& pattern, size_t shift) const;
   symm_status_t run() const;
   size_t count_wrong(const Pattern& pattern, size_t shift) const;
+  symm_collective_call_t record() const;
   std::string algorithm() const;  // what the library would do; throws Error where it would refuse
 };
 }  // namespace symm::tool

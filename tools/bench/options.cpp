@@ -5,13 +5,13 @@
 namespace symm::tool {
 namespace {
 constexpr std::array<OperationTraits, 7> operations = {{
-    {"allreduce", Operation::allreduce, true, false, false},
-    {"reduce_scatter", Operation::reduce_scatter, true, false, true},
-    {"allgather", Operation::allgather, false, false, true},
-    {"broadcast", Operation::broadcast, false, true, false},
-    {"reduce", Operation::reduce, true, true, false},
-    {"alltoall", Operation::alltoall, false, false, true},
-    {"barrier", Operation::barrier, false, false, false},
+    {"allreduce", SYMM_COLLECTIVE_ALLREDUCE, true, false, false},
+    {"reduce_scatter", SYMM_COLLECTIVE_REDUCE_SCATTER, true, false, true},
+    {"allgather", SYMM_COLLECTIVE_ALLGATHER, false, false, true},
+    {"broadcast", SYMM_COLLECTIVE_BROADCAST, false, true, false},
+    {"reduce", SYMM_COLLECTIVE_REDUCE, true, true, false},
+    {"alltoall", SYMM_COLLECTIVE_ALLTOALL, false, false, true},
+    {"barrier", kBarrier, false, false, false},
 }};
 }  // namespace
 
@@ -21,13 +21,13 @@ const OperationTraits* find_operation(const std::string& name) {
   return nullptr;
 }
 
-double bus_factor(Operation operation, int ranks) {
+double bus_factor(symm_collective_t collective, int ranks) {
   const double n = ranks;
-  switch (operation) {
-    case Operation::allreduce: return 2 * (n - 1) / n;
-    case Operation::reduce_scatter:
-    case Operation::allgather:
-    case Operation::alltoall: return (n - 1) / n;
+  switch (collective) {
+    case SYMM_COLLECTIVE_ALLREDUCE: return 2 * (n - 1) / n;
+    case SYMM_COLLECTIVE_REDUCE_SCATTER:
+    case SYMM_COLLECTIVE_ALLGATHER:
+    case SYMM_COLLECTIVE_ALLTOALL: return (n - 1) / n;
     default: return 1;
   }
 }

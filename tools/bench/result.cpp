@@ -9,13 +9,13 @@ template <typename... Values> std::string print(const char* format, Values... va
   return buffer;
 }
 
-bool has_size(const BenchOptions& options) { return options.traits->operation != Operation::barrier; }
+bool has_size(const BenchOptions& options) { return options.traits->collective != kBarrier; }
 
 std::string cells(const BenchOptions& options, const Row& row, const Result& result, int ranks) {
   if (!has_size(options)) return print(" %10.2f", result.p50_us);
   const double bandwidth = result.algorithm_bandwidth(row.bytes);
   const std::string times =
-      print(" %10.2f %8.2f %8.2f", result.p50_us, bandwidth, bandwidth * bus_factor(options.traits->operation, ranks));
+      print(" %10.2f %8.2f %8.2f", result.p50_us, bandwidth, bandwidth * bus_factor(options.traits->collective, ranks));
   return times + (options.check ? print(" %7llu", static_cast<unsigned long long>(result.wrong)) : print(" %7s", "N/A"));
 }
 
@@ -25,7 +25,7 @@ double average_bus_bandwidth(const BenchOptions& options, const std::vector<Row>
   for (const Row& row : rows) {
     for (const Result* result : {&row.out_of_place, &row.in_place}) {
       if (!result->measured) continue;
-      sum += result->algorithm_bandwidth(row.bytes) * bus_factor(options.traits->operation, ranks);
+      sum += result->algorithm_bandwidth(row.bytes) * bus_factor(options.traits->collective, ranks);
       ++measured;
     }
   }
@@ -94,7 +94,7 @@ nlohmann::json bench_json(const BenchOptions& options, const std::vector<Row>& r
         const double bandwidth = result->algorithm_bandwidth(row.bytes);
         entry.update({{"size", row.bytes}, {"count", row.count}, {"type", row.type}, {"redop", row.op}, {"root", row.root},
             {"in_place", result == &row.in_place}, {"algorithm", result->algorithm}, {"algbw", bandwidth},
-            {"busbw", bandwidth * bus_factor(options.traits->operation, ranks)}, {"wrong", result->wrong}});
+            {"busbw", bandwidth * bus_factor(options.traits->collective, ranks)}, {"wrong", result->wrong}});
       }
       out["results"].push_back(entry);
     }

@@ -236,9 +236,7 @@ void Tuner::deliver(const std::string& text) const {
 
 int Tuner::run() {
   TuneReport report;
-  const uint32_t version = symm_version();
-  report.version =
-      std::to_string(version >> 16) + "." + std::to_string(version >> 8 & 0xFF) + "." + std::to_string(version & 0xFF);
+  report.version = version_text(symm_version());
   report.date = today();
   report.backend = on_host() ? "host" : "cuda";
   report.device = device_info(info_.backend, info_.device).name;

@@ -64,17 +64,10 @@ struct Ucx {
 };
 Ucx find_ucx();  // where libsymm looks for it, unless the program has it already
 
-// The machine as a tree of named parts, and its picture in text.
-struct Part {
-  std::string name;    // "package 0", "L3", "cores 0-3"
-  std::string detail;  // "AMD EPYC ...", "32 MiB"
-  std::vector<Part> parts;
-};
-
-std::string draw(const Part& root);
-nlohmann::json to_json(const Part& part);
-
-Part host_tree();  // of what this process may use; throws std::runtime_error
+// The machine as a tree of parts, each with its "name" ("L3 0", "cores 0-3"), "detail" ("32 MiB") and "parts", and its picture in
+// text.
+nlohmann::json host_tree();  // of what this process may use; throws std::runtime_error
+std::string draw(const nlohmann::json& root);
 
 // The cores that this process may use, as the sets of their processors, in an order in which neighbours share caches.
 std::vector<cpu_set_t> usable_cores();  // throws std::runtime_error

@@ -14,13 +14,23 @@
 
 namespace symm::tool {
 namespace {
-void draw_parts(const Part& part, const std::string& indent, std::string& out) {
-  for (size_t i = 0; i < part.parts.size(); ++i) {
-    const Part& child = part.parts[i];
-    const bool last = i + 1 == part.parts.size();
-    out += indent + (last ? "└─ " : "├─ ") + child.name + (child.detail.empty() ? "" : "  " + child.detail) + "\n";
-    draw_parts(child, indent + (last ? "   " : "│  "), out);
+using nlohmann::json;
+
+json part(const std::string& name, const std::string& detail) {
+  json out{{"name", name}};
+  if (!detail.empty()) out["detail"] = detail;
+  return out;
+}
+
+std::string draw_below(const json& part, const std::string& indent) {
+  const std::string detail = part.value("detail", "");
+  std::string out = part.at("name").get<std::string>() + (detail.empty() ? "" : "  " + detail) + "\n";
+  const json parts = part.value("parts", json::array());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const bool last = i + 1 == parts.size();
+    out += indent + (last ? "└─ " : "├─ ") + draw_below(parts[i], indent + (last ? "   " : "│  "));
   }
+  return out;
 }
 
 // Where a processor stands, outermost first; each by the kernel's name for it, and by how many there are before it.
@@ -121,13 +131,13 @@ std::string list(Range range) {
 }
 
 // All cores below one cache are one line: there may be many.
-Part cores(Range range) {
+json cores(Range range) {
   int count = 0;
   for (Range rest = range; !rest.empty(); rest = rest.subspan(together(rest, in_core))) ++count;
   const std::string first = std::to_string(range.front().index[in_core]);
   const size_t threads = range.size() / static_cast<size_t>(count);
-  return {count == 1 ? "core " + first : "cores " + first + "-" + std::to_string(range.back().index[in_core]),
-      "processors " + list(range) + (threads > 1 ? ", " + std::to_string(threads) + " per core" : ""), {}};
+  return part(count == 1 ? "core " + first : "cores " + first + "-" + std::to_string(range.back().index[in_core]),
+      "processors " + list(range) + (threads > 1 ? ", " + std::to_string(threads) + " per core" : ""));
 }
 
 // The value of a line "key : value" or "key: value".
@@ -148,50 +158,36 @@ std::string kilobytes(const std::string& text) {
   return text.empty() ? "" : format_bytes(std::strtoull(text.c_str(), nullptr, 10) << 10);
 }
 
-Part describe(const Processor& one, Level level) {
+json describe(const Processor& one, Level level) {
   const std::string number = " " + std::to_string(one.index[level]);
   switch (level) {
-    case in_package: return {"package" + number, value_of("/proc/cpuinfo", "model name"), {}};
-    case in_die: return {"die" + number, "", {}};
-    case in_cache: return {"L3" + number, kilobytes(line_of(one.cache + "/size")), {}};
+    case in_package: return part("package" + number, value_of("/proc/cpuinfo", "model name"));
+    case in_die: return part("die" + number, "");
+    case in_cache: return part("L3" + number, kilobytes(line_of(one.cache + "/size")));
     default: {
       const std::string& node = one.name[in_node];
-      return {"NUMA node " + node, kilobytes(value_of("/sys/devices/system/node/node" + node + "/meminfo", "MemTotal")), {}};
+      return part("NUMA node " + node, kilobytes(value_of("/sys/devices/system/node/node" + node + "/meminfo", "MemTotal")));
     }
   }
 }
 
-void add_parts(Part& part, Range range, std::span<const Level> levels) {
-  if (levels.empty()) {
-    part.parts.push_back(cores(range));
-    return;
-  }
+void add_parts(json& whole, Range range, std::span<const Level> levels) {
+  if (levels.empty()) return whole["parts"].push_back(cores(range));
   while (!range.empty()) {
     const size_t count = together(range, levels[0]);
-    part.parts.push_back(describe(range[0], levels[0]));
-    add_parts(part.parts.back(), range.first(count), levels.subspan(1));
+    json& one = whole["parts"].emplace_back(describe(range[0], levels[0]));
+    add_parts(one, range.first(count), levels.subspan(1));
     range = range.subspan(count);
   }
 }
 }  // namespace
 
-std::string draw(const Part& root) {
-  std::string out = root.name + (root.detail.empty() ? "" : "  " + root.detail) + "\n";
-  draw_parts(root, "", out);
-  return out;
-}
+std::string draw(const json& root) { return draw_below(root, ""); }
 
-nlohmann::json to_json(const Part& part) {
-  nlohmann::json out{{"name", part.name}};
-  if (!part.detail.empty()) out["detail"] = part.detail;
-  for (const Part& child : part.parts) out["parts"].push_back(to_json(child));
-  return out;
-}
-
-Part host_tree() {
+json host_tree() {
   const Machine machine = this_machine();
-  Part root{
-      "machine", format_bytes(static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE))), {}};
+  json root = part(
+      "machine", format_bytes(static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE))));
   add_parts(root, machine.processors, machine.levels);
   return root;
 }

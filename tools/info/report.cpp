@@ -77,7 +77,7 @@ json info_report() {
   out["library"]["build"] = json::parse(symm_build_info());
   out["back_ends"] = {back_end_report("host", SYMM_BACKEND_HOST), back_end_report("cuda", SYMM_BACKEND_CUDA)};
   try {
-    out["host"] = to_json(host_tree());
+    out["host"] = host_tree();
   } catch (const std::runtime_error& error) { out["host"] = {{"name", "machine"}, {"detail", error.what()}}; }
   out["kernel"]["release"] = kernel_release();
   for (const Feature& found : kernel_features()) {

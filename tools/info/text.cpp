@@ -8,12 +8,6 @@ namespace symm::tool {
 namespace {
 using nlohmann::json;
 
-Part part_from(const json& value) {
-  Part part{value.at("name"), value.value("detail", ""), {}};
-  for (const json& child : value.value("parts", json::array())) part.parts.push_back(part_from(child));
-  return part;
-}
-
 std::string words(const json& list) {
   std::vector<std::string> parts;
   for (const json& item : list) parts.push_back(item.get<std::string>());
@@ -135,7 +129,7 @@ std::string info_text(const json& report, bool colour) {
     if (links.contains("matrix")) out += link_matrix(links.at("matrix").get<std::vector<std::vector<int>>>());
     else out += "  " + links.at("reason").get<std::string>() + "\n";
   }
-  out += heading("Host") + draw(part_from(report.at("host")));
+  out += heading("Host") + draw(report.at("host"));
   out += heading("Kernel: " + report.at("kernel").at("release").get<std::string>());
   Table features({false, false});
   for (const auto& [name, feature] : report.at("kernel").at("features").items()) features.add({name, yes_or_why_not(feature)});
