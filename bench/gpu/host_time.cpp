@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
-#include <stdexcept>
 #include <string>
 #include <symm/symm.hpp>
 #include <vector>

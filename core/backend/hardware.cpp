@@ -2,7 +2,6 @@
 #include <sched.h>
 #include <unistd.h>
 #include <algorithm>
-#include <cstdint>
 #include <fstream>
 
 namespace symm::host {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include "core/base/fd.hpp"
 
 namespace symm {

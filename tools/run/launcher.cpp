@@ -5,7 +5,6 @@
 #include <sys/prctl.h>
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <system_error>
 #include "tools/host/host.hpp"
 #include "tools/run/descendants.hpp"
