@@ -45,23 +45,6 @@ struct Expected {
   std::vector<Bytes> send, recv;
 };
 
-template <class Wide> uint64_t scaled_reference(const Case& c, const std::vector<uint64_t>& operands, int rank) {
-  const auto widened = [&](uint64_t bits) {
-    if (symm::size_of(c.dtype) < 4) return static_cast<Wide>(symm::reference::decode(c.dtype, bits));
-    return symm::reference::from_bits<Wide>(bits);
-  };
-  Wide sum = 0;
-  for (size_t r = 0; r < operands.size(); ++r) {
-    const Wide factor = c.position == SYMM_SCALE_BEFORE ? static_cast<Wide>(c.factor(static_cast<int>(r))) : 1;
-    const Wide x = widened(operands[r]) * factor;
-    sum = r == 0 ? x : sum + x;
-  }
-  if (c.op == Op::avg) sum /= static_cast<Wide>(operands.size());
-  if (c.position == SYMM_SCALE_AFTER) sum *= static_cast<Wide>(c.factor(rank));
-  if (symm::size_of(c.result()) < 4) return symm::reference::encode(c.dtype, static_cast<float>(sum));
-  return symm::reference::to_bits(sum);
-}
-
 Expected expected_of(const Case& c, int n) {
   Expected e;
   const size_t element = symm::size_of(c.dtype);
@@ -77,9 +60,10 @@ Expected expected_of(const Case& c, int n) {
       for (int r = 0; r < n; ++r)
         operands[static_cast<size_t>(r)] =
             symm::reference::load_bits(c.dtype, &e.send[static_cast<size_t>(r)][offset + i * element]);
-      const uint64_t right = !c.is_scaled()          ? symm::reference::reduce(c.dtype, c.op, operands)
-                             : c.dtype == DType::f64 ? scaled_reference<double>(c, operands, rank)
-                                                     : scaled_reference<float>(c, operands, rank);
+      const auto factor = [&](int r) { return c.factor(r); };
+      const uint64_t right = c.is_scaled()
+                                 ? symm::reference::reduce_scaled(c.dtype, c.op, operands, c.result(), c.position, factor, rank)
+                                 : symm::reference::reduce(c.dtype, c.op, operands);
       symm::reference::store_bits(c.result(), right, &result[i * symm::size_of(c.result())]);
     }
     return result;

@@ -46,26 +46,12 @@ uint64_t operand(const Scaled& c, int rank, size_t i) {
   return known[i % kPeriod];
 }
 
-template <class Wide> Wide wide(const Scaled& c, uint64_t bits) {
-  return size_of(c.dtype) < 4 ? static_cast<Wide>(decode(c.dtype, bits)) : from_bits<Wide>(bits);
-}
-
-template <class Wide> uint64_t expected_as(const Scaled& c, int rank, int size, size_t i) {
-  const auto factor_of = [&](int r) { return c.by_pointer ? static_cast<Wide>(kFactors[r]) : static_cast<Wide>(kOneFactor); };
-  Wide result = 0;
-  for (int r = 0; r < size; ++r) {
-    Wide x = wide<Wide>(c, operand(c, r, i));
-    if (c.position == SYMM_SCALE_BEFORE) x *= factor_of(r);
-    result = r == 0 ? x : c.op == SYMM_OP_MAX ? std::max(result, x) : c.op == SYMM_OP_PROD ? result * x : result + x;
-  }
-  if (c.op == SYMM_OP_AVG) result /= static_cast<Wide>(size);
-  if (c.position == SYMM_SCALE_AFTER) result *= factor_of(rank);
-  return size_of(c.result()) < 4 ? encode(c.dtype, static_cast<float>(result)) : to_bits(result);
-}
-
 // Element i of what `rank` gets is that of element `i` of all operands.
 uint64_t expected(const Scaled& c, int rank, int size, size_t i) {
-  return c.dtype == SYMM_DTYPE_F64 ? expected_as<double>(c, rank, size, i) : expected_as<float>(c, rank, size, i);
+  std::vector<uint64_t> operands;
+  for (int r = 0; r < size; ++r) operands.push_back(operand(c, r, i));
+  const auto factor = [&](int r) { return c.by_pointer ? static_cast<double>(kFactors[r]) : kOneFactor; };
+  return reduce_scaled(c.dtype, c.op, operands, c.result(), c.position, factor, rank);
 }
 
 // By every algorithm that takes it; how many those were.

@@ -196,4 +196,23 @@ inline uint64_t reduce(Code dtype, Code op, const std::vector<uint64_t>& operand
     default: return encode(dtype, reduce_floats<float>(op, operands, [&](uint64_t bits) { return decode(dtype, bits); }));
   }
 }
+
+// The same of floats by a factor, of each rank's operand before or of `rank`'s result after, into elements of type `result`.
+template <class Factor>
+uint64_t reduce_scaled(Code dtype, Code op, const std::vector<uint64_t>& operands, Code result, symm_scale_t position,
+    const Factor& factor, int rank) {
+  const auto in = [&](auto zero) {
+    using Wide = decltype(zero);
+    std::vector<uint64_t> wide;
+    for (const uint64_t bits : operands) {
+      Wide x = size_of(dtype) < 4 ? static_cast<Wide>(decode(dtype, bits)) : from_bits<Wide>(bits);
+      if (position == SYMM_SCALE_BEFORE) x *= static_cast<Wide>(factor(static_cast<int>(wide.size())));
+      wide.push_back(to_bits(x));
+    }
+    auto value = reduce_floats<Wide>(op, wide, from_bits<Wide>);
+    if (position == SYMM_SCALE_AFTER) value *= static_cast<Wide>(factor(rank));
+    return size_of(result) < 4 ? encode(dtype, static_cast<float>(value)) : to_bits(value);
+  };
+  return dtype == SYMM_DTYPE_F64 ? in(0.0) : in(0.0F);
+}
 }  // namespace symm::reference
