@@ -2,6 +2,7 @@
 #include <sched.h>
 #include <unistd.h>
 #include <algorithm>
+#include <cstdint>
 #include <fstream>
 
 namespace symm::host {

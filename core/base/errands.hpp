@@ -1,6 +1,7 @@
 // What a thread may not wait for itself, done by another, which is there as long as there is something to do.
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <list>

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include "core/base/fd.hpp"
 
 namespace symm {

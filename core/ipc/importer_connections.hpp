@@ -1,6 +1,7 @@
 // All who import from this process: who connects, asks and dies. Nothing here waits. Used with the exporter's lock held.
 #pragma once
 
+#include <deque>
 #include <list>
 #include "core/ipc/importer_connection.hpp"
 

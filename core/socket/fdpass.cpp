@@ -1,6 +1,7 @@
 #include "core/socket/fdpass.hpp"
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <cerrno>
 #include <cstring>
 #include "core/base/error.hpp"
 

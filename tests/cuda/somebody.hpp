@@ -1,6 +1,7 @@
 // Memory as another library allocates it, on the fake driver: one reservation, filled with one allocation or with several.
 #pragma once
 
+#include <vector>
 #include "core/cuda/driver.hpp"
 
 namespace symm::cuda {

@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <system_error>
 #include "tools/host/host.hpp"
 #include "tools/run/descendants.hpp"

@@ -2,6 +2,7 @@
 #include <poll.h>
 #include <sys/wait.h>
 #include <algorithm>
+#include <cerrno>
 #include "tools/run/descendants.hpp"
 #include "tools/run/launcher.hpp"
 #include "tools/text.hpp"
