@@ -4,9 +4,8 @@ use crate::buffer::{AllocConfig, bytes, on_host};
 use crate::convert::{given, to_c};
 use crate::error::{Result, call};
 use crate::handle::Handle;
-use crate::{Element, Error, Group, Memory, Source, Span, Status, Target, Timeout, View};
+use crate::{Backend, Element, Error, Group, Memory, Source, Status, Target, Timeout, View};
 use std::ffi::CString;
-use std::ops::RangeBounds;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use symm_sys::symm_heap;
@@ -152,14 +151,6 @@ impl<T: Element> Piece<T> {
         self.heap.memory()
     }
 
-    /// A part of it, as an operand or to be exported.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if the range is not within it.
-    pub fn span(&self, range: impl RangeBounds<usize>) -> Result<Span<'_, T>> {
-        Span::within(self.pointer.as_ptr(), self.len, self.heap.inner.memory.backend(), range)
-    }
-
     /// The piece at the same place of a rank's block, this one's or another's.
     ///
     /// # Errors
@@ -196,32 +187,17 @@ impl<T: Element> Piece<T> {
         Err(Error::argument(format!("{len} elements are more than the {} of the piece", self.len)))
     }
 
-    /// The elements.
-    ///
-    /// # Errors
-    /// `Unsupported` if they are in device memory.
-    ///
-    /// # Safety
-    /// As [`Memory::local`], of this piece; and they hold what was there before, until somebody writes.
-    pub unsafe fn local(&self) -> Result<&[T]> {
-        on_host(self.heap.inner.memory.backend())?;
-        // SAFETY: mapped, initialised and aligned as long as the heap lives; that it does not change is the caller's promise.
-        Ok(unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len) })
-    }
-
-    /// The elements, to be written.
-    ///
-    /// # Errors
-    /// As [`local`](Self::local).
-    ///
-    /// # Safety
-    /// As [`Memory::local_mut`], of this piece.
-    pub unsafe fn local_mut(&mut self) -> Result<&mut [T]> {
-        on_host(self.heap.inner.memory.backend())?;
-        // SAFETY: as in local(); that nobody else touches it is the caller's promise.
-        Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) })
+    fn parts(&self) -> (*mut T, usize, Backend) {
+        (self.pointer.as_ptr(), self.len, self.heap.inner.memory.backend())
     }
 }
+
+slices!(
+    Piece,
+    "A part of it, as an operand or to be exported.",
+    "As [`Memory::local`], of this piece; and the elements hold what was there before, until somebody writes.",
+    "As [`Memory::local_mut`], of this piece."
+);
 
 impl<T: Element> Drop for Piece<T> {
     fn drop(&mut self) {

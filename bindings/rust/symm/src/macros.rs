@@ -19,6 +19,51 @@ macro_rules! elements_at {
     };
 }
 
+/// The operand and the slices of elements that others may touch, at `parts()`: address, length and back end. What is said of each: the
+/// operand, and what the caller of `local()` and of `local_mut()` promises.
+macro_rules! slices {
+    ($name:ident, $span:literal, $read:literal, $written:literal) => {
+        impl<T: $crate::Element> $name<T> {
+            #[doc = $span]
+            ///
+            /// # Errors
+            /// `InvalidArgument` if the range is not within the elements.
+            pub fn span(&self, range: impl std::ops::RangeBounds<usize>) -> $crate::Result<$crate::Span<'_, T>> {
+                let (pointer, len, backend) = self.parts();
+                $crate::Span::within(pointer, len, backend, range)
+            }
+
+            /// This rank's or process's elements.
+            ///
+            /// # Errors
+            /// `Unsupported` if they are in device memory.
+            ///
+            /// # Safety
+            #[doc = $read]
+            pub unsafe fn local(&self) -> $crate::Result<&[T]> {
+                let (pointer, len, backend) = self.parts();
+                $crate::buffer::on_host(backend)?;
+                // SAFETY: mapped as long as this value lives, initialised and aligned; that it does not change is the caller's promise.
+                Ok(unsafe { std::slice::from_raw_parts(pointer, len) })
+            }
+
+            /// The same, to be written.
+            ///
+            /// # Errors
+            /// As [`local`](Self::local).
+            ///
+            /// # Safety
+            #[doc = $written]
+            pub unsafe fn local_mut(&mut self) -> $crate::Result<&mut [T]> {
+                let (pointer, len, backend) = self.parts();
+                $crate::buffer::on_host(backend)?;
+                // SAFETY: as in local(); that nobody else touches it is the caller's promise.
+                Ok(unsafe { std::slice::from_raw_parts_mut(pointer, len) })
+            }
+        }
+    };
+}
+
 /// `Debug` of a type with `len` and `pointer`.
 macro_rules! described {
     ($name:ident $(<$life:lifetime>)?) => {

@@ -2,8 +2,7 @@
 
 use crate::buffer::on_host;
 use crate::error::{Error, Result};
-use crate::{Backend, Element, Span, Stream, View};
-use std::ops::RangeBounds;
+use crate::{Backend, Element, Stream, View};
 use std::ptr::{self, NonNull};
 use symm_sys::{self as sys, symm_ipc};
 
@@ -69,7 +68,11 @@ impl Lease {
     }
 }
 
-elements_in_other_hands!(Import, "the exporter, nor anybody else who has the memory");
+elements_in_other_hands!(
+    Import,
+    "During the borrow nobody writes to them: not the exporter, nor anybody else who has the memory.",
+    "During the borrow nobody touches them: not the exporter, nor anybody else who has the memory."
+);
 
 impl<T: Element> Import<T> {
     fn parts(&self) -> (*mut T, usize, Backend) {

@@ -20,9 +20,9 @@
 //! What other processes can map cannot be borrowed in safe code, as with [`Memory`](crate::Memory): [`Buffer::share`](crate::Buffer::share)
 //! gives the buffer up, and [`Shared::withdraw`] gives it back when it is certain that nobody else holds it.
 
-/// What an import and a shared block have in common: elements that `$others` may touch. `parts()` gives address, length and back end.
+/// What an import and a shared block have in common: elements that others may touch. `parts()` gives address, length and back end.
 macro_rules! elements_in_other_hands {
-    ($type:ident, $others:literal) => {
+    ($type:ident, $read:literal, $written:literal) => {
         impl<T: Element> $type<T> {
             /// Number of elements.
             pub fn len(&self) -> usize {
@@ -44,44 +44,14 @@ macro_rules! elements_in_other_hands {
                 // SAFETY: the memory is mapped as long as this value lives, aligned, and as long.
                 Ok(unsafe { View::new(pointer, len) })
             }
-
-            /// A part of them, as an operand or to be [exported](Span::export). On a device, use that of an import on its stream.
-            ///
-            /// # Errors
-            /// `InvalidArgument` if the range is not within them.
-            pub fn span(&self, range: impl RangeBounds<usize>) -> Result<Span<'_, T>> {
-                let (pointer, len, backend) = self.parts();
-                Span::within(pointer, len, backend, range)
-            }
-
-            /// The elements.
-            ///
-            /// # Errors
-            /// `Unsupported` if they are in device memory.
-            ///
-            /// # Safety
-            #[doc = concat!("During the borrow nobody writes to them: not ", $others, ".")]
-            pub unsafe fn local(&self) -> Result<&[T]> {
-                let (pointer, len, backend) = self.parts();
-                on_host(backend)?;
-                // SAFETY: mapped, aligned and as long; that it does not change is the caller's promise.
-                Ok(unsafe { std::slice::from_raw_parts(pointer, len) })
-            }
-
-            /// The elements, to be written.
-            ///
-            /// # Errors
-            /// `Unsupported` if they are in device memory.
-            ///
-            /// # Safety
-            #[doc = concat!("During the borrow nobody touches them: not ", $others, ".")]
-            pub unsafe fn local_mut(&mut self) -> Result<&mut [T]> {
-                let (pointer, len, backend) = self.parts();
-                on_host(backend)?;
-                // SAFETY: mapped, aligned and as long; that nobody else touches it is the caller's promise.
-                Ok(unsafe { std::slice::from_raw_parts_mut(pointer, len) })
-            }
         }
+
+        slices!(
+            $type,
+            "A part of them, as an operand or to be [exported](crate::Span::export). On a device, use that of an import on its stream.",
+            $read,
+            $written
+        );
     };
 }
 

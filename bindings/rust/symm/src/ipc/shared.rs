@@ -3,9 +3,8 @@
 use super::export::withdraw_bytes;
 use crate::buffer::on_host;
 use crate::error::{Error, Result};
-use crate::{Backend, Buffer, Element, Span, Timeout, View};
+use crate::{Backend, Buffer, Element, Timeout, View};
 use std::fmt;
-use std::ops::RangeBounds;
 
 /// A block of this process of which tokens may be made: [`Buffer::share`].
 ///
@@ -28,7 +27,11 @@ impl<T: Element> Buffer<T> {
     }
 }
 
-elements_in_other_hands!(Shared, "a process that imported a piece of the block");
+elements_in_other_hands!(
+    Shared,
+    "During the borrow nobody writes to them: not a process that imported a piece of the block.",
+    "During the borrow nobody touches them: not a process that imported a piece of the block."
+);
 
 impl<T: Element> Shared<T> {
     fn parts(&self) -> (*mut T, usize, Backend) {

@@ -12,11 +12,10 @@ use crate::convert::{Feature, FromC, count, index};
 use crate::error::Result;
 use crate::group::Shared;
 use crate::handle::Handle;
-use crate::{Element, Span, Stream, View};
+use crate::{Element, Stream, View};
 use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::RangeBounds;
 use std::ptr;
 use std::sync::Arc;
 use symm_sys::{self as sys, symm_buffer, symm_memory};
@@ -148,43 +147,6 @@ impl<T: Element> Memory<T> {
         FromC::from_c((self.inner.info.multicast, self.inner.info.multicast_reason))
     }
 
-    /// This rank's own block.
-    ///
-    /// # Errors
-    /// `Unsupported` if it is in device memory.
-    ///
-    /// # Safety
-    /// During the borrow, nobody writes to the block: no rank by `put`, `fill`, a [`View`], a pointer or a collective into it, and
-    /// this rank not by another handle or a collective. A barrier or signal before the borrow, and one after it, is the usual
-    /// way to know. The compiler assumes that what it has read does not change; if it does, anything can happen.
-    pub unsafe fn local(&self) -> Result<&[T]> {
-        on_host(self.inner.group.backend)?;
-        // SAFETY: the block is mapped, initialised and aligned, and lives as long as the memory; that it does not change is the
-        // caller's promise.
-        Ok(unsafe { std::slice::from_raw_parts(self.own(), self.len()) })
-    }
-
-    /// This rank's own block, to be written.
-    ///
-    /// # Errors
-    /// `Unsupported` if it is in device memory.
-    ///
-    /// # Safety
-    /// As [`local`](Self::local), and nobody reads the block either.
-    pub unsafe fn local_mut(&mut self) -> Result<&mut [T]> {
-        on_host(self.inner.group.backend)?;
-        // SAFETY: as in local(); that nobody else touches it is the caller's promise.
-        Ok(unsafe { std::slice::from_raw_parts_mut(self.own(), self.len()) })
-    }
-
-    /// A part of this rank's own block, as an operand or to be exported.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if the range is not within the block.
-    pub fn span(&self, range: impl RangeBounds<usize>) -> Result<Span<'_, T>> {
-        Span::within(self.own(), self.len(), self.inner.group.backend, range)
-    }
-
     /// A rank's block, this one's or another's.
     ///
     /// # Errors
@@ -205,11 +167,24 @@ impl<T: Element> Memory<T> {
         self.inner.group.backend
     }
 
+    fn parts(&self) -> (*mut T, usize, crate::Backend) {
+        (self.own(), self.len(), self.backend())
+    }
+
     #[inline]
     pub(crate) fn own(&self) -> *mut T {
         self.inner.own.cast()
     }
 }
+
+slices!(
+    Memory,
+    "A part of this rank's own block, as an operand or to be exported.",
+    "During the borrow, nobody writes to this rank's own block: no rank by `put`, `fill`, a [`View`], a pointer or a collective into it, and
+this rank not by another handle or a collective. A barrier or signal before the borrow, and one after it, is the usual way to
+know. The compiler assumes that what it has read does not change; if it does, anything can happen.",
+    "As [`local`](Self::local), and nobody reads the block either."
+);
 
 impl<T: Element> Clone for Memory<T> {
     fn clone(&self) -> Self {
