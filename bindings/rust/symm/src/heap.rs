@@ -2,7 +2,7 @@
 
 use crate::buffer::{AllocConfig, bytes, on_host};
 use crate::convert::{given, to_c};
-use crate::error::{Result, call};
+use crate::error::{Result, call, looked_up};
 use crate::handle::Handle;
 use crate::{Backend, Element, Error, Group, Memory, Source, Status, Target, Timeout, View};
 use std::ffi::CString;
@@ -95,15 +95,10 @@ impl Heap {
 
     /// Offset and length in bytes of the piece that contains an address of this rank's block, if there is one.
     pub fn find<T>(&self, address: *const T) -> Result<Option<(usize, usize)>> {
-        let mut size = 0;
+        let (mut pointer, mut size) = (ptr::null_mut(), 0);
         // SAFETY: the handle is alive; the address is only looked up.
-        let found =
-            given(ptr::null_mut(), |api, out| unsafe { api.symm_heap_find(self.as_raw(), address.cast(), out, &mut size) });
-        match found {
-            Ok(pointer) => Ok(Some((pointer as usize - self.inner.memory.own() as usize, size))),
-            Err(error) if error.status == Status::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let found = looked_up(|api| unsafe { api.symm_heap_find(self.as_raw(), address.cast(), &mut pointer, &mut size) })?;
+        Ok(found.then(|| (pointer as usize - self.inner.memory.own() as usize, size)))
     }
 
     /// What the pieces lie in.

@@ -11,9 +11,9 @@ pub use shared::AbortHandle;
 pub(crate) use shared::Shared;
 
 use crate::convert::{count, given, index, to_c};
-use crate::error::{Error, Result, call};
+use crate::error::{Error, Result, call, looked_up};
 use crate::handle::Handle;
-use crate::{Algorithm, Backend, Scale, Status, Stream, Timeout};
+use crate::{Algorithm, Backend, Scale, Stream, Timeout};
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::ptr;
@@ -171,11 +171,11 @@ impl Group {
     /// # Errors
     /// `InvalidArgument` for a rank that is not in `other`.
     pub fn translate_rank(&self, other: &Self, rank: usize) -> Result<Option<usize>> {
-        let found = on!(self.symm_group_translate_rank(other.as_raw(), index(rank)) -> 0);
-        match found {
-            Err(error) if error.status == Status::NotFound => Ok(None),
-            found => found.map(|rank| Some(count(rank))),
-        }
+        let mut here = 0;
+        // SAFETY: both handles are alive.
+        let found =
+            looked_up(|api| unsafe { api.symm_group_translate_rank(self.as_raw(), other.as_raw(), index(rank), &mut here) })?;
+        Ok(found.then(|| count(here)))
     }
 
     /// The ranks that this rank knows to be dead, or to have released the group, ascending. Never waits.
