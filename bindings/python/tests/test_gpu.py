@@ -7,6 +7,7 @@ Every test starts two ranks as programs, `test_gpu.py <case>` each: on two GPUs 
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from pathlib import Path
@@ -275,6 +276,65 @@ def rank_cupy(group):
 
 
 @case
+def rank_triton(group):
+    torch, device = torch_on(group)
+    import triton_kernels as kernels
+
+    import symm.triton as st
+
+    memory, peer = group.empty(64 * 1024).memory, 1 - group.rank
+    view, trouble, got = st.view(memory), torch.zeros(8, dtype=torch.int32, device=device), torch.zeros(1024, device=device)
+    stream, start = torch.cuda.Stream(device), torch.zeros(1, dtype=torch.int64, device=device)
+    with torch.cuda.stream(stream):
+        kernels.hand_on[(1,)](view, start, got, trouble)  # compiled here, not within the capture
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            for _ in range(10):
+                kernels.hand_on[(1,)](view, start, got, trouble)
+        for _ in range(10):
+            graph.replay()
+        stream.synchronize()
+    assert (start.item(), trouble.tolist()) == (101, [0] * 8)
+    assert torch.equal(got, torch.arange(1024, device=device) + 100.0 + peer)
+
+    memory.signal(peer, 5)  # what the host signals a kernel takes, and the other way round
+    memory.signal(peer, 5)
+    kernels.take[(2,)](view, 5, trouble)  # two programs: each gets one
+    kernels.send[(1,)](view, 6)
+    memory.wait_signal(peer, 6)
+    torch.cuda.synchronize()
+    assert (trouble.tolist(), memory.test_signal(peer, 5), memory.test_signal(peer, 6)) == ([0] * 8, 0, 0)
+
+    sums = torch.zeros(4, device=device)
+    for _ in range(50):
+        kernels.meet[(4,)](view, sums, trouble)  # each program meets its like, on a channel of its own
+    kernels.compare[(1,)](view, trouble)
+    torch.cuda.synchronize()
+    assert (trouble.tolist(), sums.tolist()) == ([0] * 8, [50.0 * (10 * peer + at) for at in range(4)])
+
+    kernels.take[(1,)](st.view(memory, timeout=0.05), 7, trouble)
+    torch.cuda.synchronize()
+    assert trouble[0].item() == peer << 8 | 1
+    stop = torch.zeros(1, dtype=torch.int32).pin_memory()
+    kernels.take[(1,)](st.view(memory, timeout=math.inf, stop=stop.data_ptr()), 7, trouble)
+    stop[0] = 1
+    torch.cuda.synchronize()
+    assert trouble[0].item() == peer << 8 | 2
+    memory.signal(peer, 7)  # and what failed took nothing
+    memory.wait_signal(peer, 7)
+    torch.cuda.synchronize()
+
+
+@case
+def rank_triton_example(group):
+    torch_on(group)
+    sys.path.append(str(Path(__file__).parents[1] / "examples"))
+    import all_gather_matmul
+
+    all_gather_matmul.run(group, 512, 256, 384)
+
+
+@case
 def rank_dead_peer(group):
     torch, _ = torch_on(group)
     block = group.empty(1024)
@@ -295,7 +355,7 @@ def rank_dead_peer(group):
 
 # ---- starting them
 
-NEEDS = {"jax": "jax", "cupy": "cupy", "cupy_pool": "cupy"}
+NEEDS = {"jax": "jax", "cupy": "cupy", "cupy_pool": "cupy", "triton": "triton", "triton_example": "triton"}
 
 
 @pytest.mark.parametrize("name", CASES)

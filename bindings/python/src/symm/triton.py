@@ -1,0 +1,195 @@
+"""Peers' blocks, signals and barriers in kernels of Triton, as ``symm/device.cuh`` has them for CUDA C++. ::
+
+    import symm.triton as st
+
+    @triton.jit
+    def hand_on(view, trouble):
+        next, last = (st.rank(view) + 1) % st.size(view), (st.rank(view) + st.size(view) - 1) % st.size(view)
+        st.put(view, next, tl.arange(0, 1024), tl.full((1024,), 1.0, tl.float32))
+        st.signal(view, next, 0)
+        code = st.wait_signal(view, last, 0)
+        if code != 0:  # a deadline passed: the data is not there
+            tl.store(trouble, code)
+
+    hand_on[(1,)](st.view(memory), trouble)
+
+All functions but `view` are for kernels, and for a whole program: what it stored before a signal is visible to the program that
+awaited the signal. Signals, their channels and their order are those of host calls and of ``device.cuh``, in any mixture.
+
+Waits never last for ever. They return 0, or ``awaited rank << 8 | trouble``, trouble 1: the deadline passed, 2: the stop word was
+set. All threads of a program wait, so kernels that specialise warps cannot; peers must be resident, or come to be, meanwhile.
+"""
+
+import struct
+
+import torch
+import triton
+import triton.language as tl
+
+from symm.errors import UnsupportedError
+from symm.memory import Memory
+
+_ADD, _GE = tl.constexpr("add"), tl.constexpr("ge")
+
+
+def view(memory: Memory, *, timeout: float | None = None, stop: int | None = None) -> torch.Tensor:
+    """What kernels are given of a memory: 8 words on its device. [local] Copied there; valid while the memory lives.
+
+    Args:
+        memory: of a group on CUDA.
+        timeout: seconds, of each wait in a kernel; None: the group's, ``math.inf``: for ever.
+        stop: device address of a 32-bit word that ends all waits when it becomes other than 0.
+
+    Raises:
+        UnsupportedError: the group is on the host, or the library has another layout.
+    """
+    words = struct.unpack("<8q", memory.device_view(timeout=timeout, stop=stop))
+    if words[1] & 0xFFFFFFFF != 1:
+        raise UnsupportedError(f"memory: its layout is {words[1] & 0xFFFFFFFF}, and symm.triton knows 1")
+    return torch.tensor(words, dtype=torch.int64, device=torch.device("cuda", memory.group.device))
+
+
+@triton.jit
+def rank(view):
+    """This rank."""
+    return (tl.load(view + 1) >> 32).to(tl.int32)
+
+
+@triton.jit
+def size(view):
+    """Ranks."""
+    return (tl.load(view + 2) & 0x7FFFFFFF).to(tl.int32)
+
+
+@triton.jit
+def pointer(view, peer, dtype: tl.constexpr):
+    """Where `peer`'s block lies: a pointer to elements of `dtype`, aligned to 16 bytes."""
+    blocks = tl.load(view + 3).to(tl.pointer_type(tl.int64))
+    return tl.multiple_of(tl.load(blocks + peer).to(tl.pointer_type(dtype)), 16)
+
+
+@triton.jit
+def put(view, peer, offsets, value, mask=None):
+    """Store `value` at elements `offsets` of `peer`'s block. Visible there after a signal or barrier."""
+    tl.store(pointer(view, peer, value.dtype) + offsets, value, mask)
+
+
+@triton.jit
+def _signal_word(view, owner, channel, source):
+    pads = tl.load(view + 4).to(tl.pointer_type(tl.int64))
+    return tl.load(pads + owner).to(tl.pointer_type(tl.int64)) + channel * size(view) + source
+
+
+@triton.jit
+def _taken_word(view, channel, source):
+    return tl.load(view + 5).to(tl.pointer_type(tl.int64)) + channel * size(view) + source
+
+
+@triton.jit
+def signal(view, peer, channel, value=1, op: tl.constexpr = _ADD):
+    """Add to the word that `peer` sees of this rank, or set it (`op` "set"), after all that this program stored. Never waits."""
+    word = _signal_word(view, peer, channel, rank(view))
+    tl.debug_barrier()
+    if op == "set":
+        tl.atomic_xchg(word, value, sem="release", scope="sys")
+    else:
+        tl.static_assert(op == "add", "op: add or set")
+        tl.atomic_add(word, value, sem="release", scope="sys")
+
+
+# Atomics of one element are done by one thread and told to all, so that all leave a loop together; plain loads are not.
+@triton.jit
+def _holds(word, value, compare: tl.constexpr):
+    now = word.to(tl.uint64)
+    than = value.to(tl.uint64)
+    if compare == "eq":
+        return now == than
+    elif compare == "ne":
+        return now != than
+    elif compare == "lt":
+        return now < than
+    elif compare == "le":
+        return now <= than
+    elif compare == "gt":
+        return now > than
+    else:
+        tl.static_assert(compare == "ge", "compare: eq, ne, lt, le, gt or ge")
+        return now >= than
+
+
+# So are reductions of what each thread has read.
+@triton.jit
+def _nanoseconds():
+    of_threads = tl.zeros((tl.extra.cuda.num_threads(),), tl.int64)
+    clock: tl.constexpr = "mov.u64 $0, %globaltimer; // $1"
+    return tl.max(tl.inline_asm_elementwise(clock, "=l,l", [of_threads], dtype=tl.int64, is_pure=False, pack=1), 0)
+
+
+@triton.jit
+def _trouble(view, waited):
+    code = (waited.to(tl.uint64) >= tl.load(view + 6).to(tl.uint64)).to(tl.int32)
+    stop = tl.load(view + 7)
+    if stop != 0:
+        of_threads = tl.zeros((tl.extra.cuda.num_threads(),), tl.int32)
+        if tl.max(tl.load(stop.to(tl.pointer_type(tl.int32)) + of_threads, volatile=True) != 0, 0) != 0:
+            code = tl.full((), 2, tl.int32)
+    return code
+
+
+# With "take", `value` is how many were taken when last seen: too few makes the exchange fail, which says how many there are.
+@triton.jit
+def _await(view, peer, word, value, compare: tl.constexpr, taken):
+    since = tl.full((), 0, tl.int64)
+    code = tl.full((), 0, tl.int32)
+    looks = tl.full((), 0, tl.int32)
+    there = tl.full((), 0, tl.int1)
+    while (there == 0) & (code == 0):
+        now = tl.atomic_add(word, 0, sem="acquire", scope="sys")
+        if compare == "take":
+            there = now - value > 0
+            if there:
+                seen = value
+                value = tl.atomic_cas(taken, seen, seen + 1, sem="relaxed", scope="gpu")
+                there = value == seen
+        else:
+            there = _holds(now, value, compare)
+        looks += 1
+        if looks % 1024 == 0:
+            clock = _nanoseconds()
+            since = tl.where(since == 0, clock, since)
+            code = _trouble(view, clock - since)
+    return tl.where(there, 0, peer << 8 | code)
+
+
+@triton.jit
+def wait_signal(view, peer, channel):
+    """Wait for one signal from `peer` and take it: no other wait gets it. If it fails, nothing was taken."""
+    word = _signal_word(view, rank(view), channel, peer)
+    return _await(view, peer, word, tl.full((), 0, tl.int64), "take", _taken_word(view, channel, peer))
+
+
+@triton.jit
+def wait_signal_value(view, peer, channel, value, compare: tl.constexpr = _GE):
+    """Wait until the word from `peer` is "eq", "ne", "lt", "le", "gt" or "ge" to `value`, unsigned. Takes nothing."""
+    word = _signal_word(view, rank(view), channel, peer)
+    return _await(view, peer, word, tl.full((), 0, tl.int64) + value, compare, word)
+
+
+@triton.jit
+def barrier(view, channel):
+    """Wait until one program of every rank is here; what they stored before is visible after.
+
+    For several programs at a time, give each a channel of its own. After a failure do not use the channel again.
+    """
+    me = rank(view)
+    for peer in range(size(view)):
+        if peer != me:
+            signal(view, peer, channel)
+    outcome = tl.full((), 0, tl.int32)
+    for peer in range(size(view)):
+        if peer != me:
+            taken = _taken_word(view, channel, peer)
+            target = tl.atomic_add(taken, 1, sem="relaxed", scope="gpu") + 1
+            code = _await(view, peer, _signal_word(view, me, channel, peer), target, "ge", taken)
+            outcome = tl.where(outcome == 0, code, outcome)
+    return outcome
