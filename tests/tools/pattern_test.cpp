@@ -47,6 +47,27 @@ TEST_P(Reductions, MatchElementByElement) {
   }
 }
 
+// As SYMM_ALGORITHM_HIERARCHICAL combines: (r0 op r1) op (r2 op r3), in the precision of sums, rounded once.
+TEST(Pattern, HasElementsForAnyOrder) {
+  for (const symm_op_t op : {SYMM_OP_SUM, SYMM_OP_PROD, SYMM_OP_AVG}) {
+    const auto wrong = [op](bool any_order) {
+      const Pattern pattern(SYMM_DTYPE_F32, op, 4, any_order);
+      std::vector<float> of[4], out;
+      for (int rank = 0; rank < 4; ++rank) {
+        of[rank].resize(Pattern::period);
+        pattern.write(reinterpret_cast<std::byte*>(of[rank].data()), rank, 0, Pattern::period);
+      }
+      for (size_t i = 0; i < Pattern::period; ++i) {
+        if (op == SYMM_OP_PROD) out.push_back((of[0][i] * of[1][i]) * (of[2][i] * of[3][i]));
+        else out.push_back(((of[0][i] + of[1][i]) + (of[2][i] + of[3][i])) / (op == SYMM_OP_AVG ? 4 : 1));
+      }
+      return pattern.count_wrong_reduced(reinterpret_cast<std::byte*>(out.data()), 0, Pattern::period);
+    };
+    EXPECT_EQ(wrong(true), 0U) << op;
+    EXPECT_GT(wrong(false), Pattern::period / 16) << op << ": another order must show";
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Reductions,
     testing::Values(SYMM_DTYPE_I8, SYMM_DTYPE_I16, SYMM_DTYPE_U16, SYMM_DTYPE_BOOL, SYMM_DTYPE_I32, SYMM_DTYPE_I64, SYMM_DTYPE_U8,
         SYMM_DTYPE_U32, SYMM_DTYPE_U64, SYMM_DTYPE_F16, SYMM_DTYPE_F32, SYMM_DTYPE_F64, SYMM_DTYPE_BF16, SYMM_DTYPE_F8E4M3,

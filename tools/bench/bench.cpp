@@ -128,7 +128,8 @@ Row Bench::measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op) {
   row.type = name_of(dtypes(), dtype);
   row.op = traits.reduces ? name_of(ops(), op) : "none";
   row.root = traits.rooted ? options_.root : -1;
-  const Pattern pattern(dtype, op, ranks_);
+  const Pattern pattern(
+      dtype, op, ranks_, call.algorithm() == name_of(algorithms(), symm_algorithm_t{SYMM_ALGORITHM_HIERARCHICAL}));
   for (const bool in_place : {false, true}) {
     if (!(in_place ? options_.in_place : options_.out_of_place)) continue;
     progress(std::string(traits.name) + " " + row.type + " " + row.op + ", " + format_bytes(row.bytes) +

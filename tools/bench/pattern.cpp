@@ -10,8 +10,15 @@ uint64_t mix(uint64_t value) {  // the finaliser of SplitMix64
   return value ^ value >> 31;
 }
 
-// Products stay near one; everything else is spread over [-2, 2). Never zero, so that no sign of a zero is in question.
-double real(uint64_t random, symm_op_t op) {
+// Products stay near one; everything else is spread over [-2, 2). Never zero, so that no sign of a zero is in question. With
+// `any_order` nothing is ever rounded, whichever elements are combined first: numbers of 18 bits, and factors that are powers
+// of 2.
+double real(uint64_t random, symm_op_t op, bool any_order) {
+  if (any_order) {
+    const double sign = (random & 1U) != 0 ? -1 : 1;
+    if (op == SYMM_OP_PROD) return std::ldexp(sign, static_cast<int>(random % 3) - 1);
+    return sign * (static_cast<double>(random >> 47) + 1) * 0x1p-16;
+  }
   const double unit = (static_cast<double>(random >> 11) + 0.5) * 0x1p-53;
   const double sign = (random & 1U) != 0 ? -1 : 1;
   return op == SYMM_OP_PROD ? sign * (0.75 + unit / 2) : sign * (2 * unit + 0x1p-6);
@@ -27,25 +34,26 @@ uint64_t integer(uint64_t random, symm_dtype_t dtype, symm_op_t op, int ranks) {
   return is_signed && (random & 1U) != 0 ? ~value + 1 : value;
 }
 
-uint64_t element(symm_dtype_t dtype, symm_op_t op, int ranks, uint64_t random) {
+uint64_t element(symm_dtype_t dtype, symm_op_t op, int ranks, bool any_order, uint64_t random) {
   switch (dtype) {
-    case SYMM_DTYPE_F64: return reference::to_bits(real(random, op));
-    case SYMM_DTYPE_F32: return reference::to_bits(static_cast<float>(real(random, op)));
+    case SYMM_DTYPE_F64: return reference::to_bits(real(random, op, any_order));
+    case SYMM_DTYPE_F32: return reference::to_bits(static_cast<float>(real(random, op, any_order)));
     case SYMM_DTYPE_F16:
     case SYMM_DTYPE_BF16:
     case SYMM_DTYPE_F8E4M3:
-    case SYMM_DTYPE_F8E5M2: return reference::encode(dtype, static_cast<float>(real(random, op)));
+    case SYMM_DTYPE_F8E5M2: return reference::encode(dtype, static_cast<float>(real(random, op, any_order)));
     case SYMM_DTYPE_BOOL: return random & 1U;
     default: return integer(random, dtype, op, ranks);
   }
 }
 }  // namespace
 
-Pattern::Pattern(symm_dtype_t dtype, symm_op_t op, int ranks) : element_(size_of(dtype)), reduced_(period * element_) {
+Pattern::Pattern(symm_dtype_t dtype, symm_op_t op, int ranks, bool any_order)
+    : element_(size_of(dtype)), reduced_(period * element_) {
   for (int rank = 0; rank < ranks; ++rank) {
     Bytes table(period * element_);
     for (size_t i = 0; i < period; ++i) {
-      const uint64_t bits = element(dtype, op, ranks, mix(mix(static_cast<uint64_t>(rank)) + i));
+      const uint64_t bits = element(dtype, op, ranks, any_order, mix(mix(static_cast<uint64_t>(rank)) + i));
       reference::store_bits(dtype, bits, &table[i * element_]);
     }
     tables_.push_back(std::move(table));

@@ -11,7 +11,8 @@ namespace symm::tool {
 // writing the inputs costs little and long enough that every lane of every vector sees different values.
 class Pattern {
  public:
-  Pattern(symm_dtype_t dtype, symm_op_t op, int ranks);
+  // any_order: with elements whose reduction has the same bits in any order; without, an order other than that of ranks shows.
+  Pattern(symm_dtype_t dtype, symm_op_t op, int ranks, bool any_order = false);
 
   static constexpr size_t period = 4093;
 
