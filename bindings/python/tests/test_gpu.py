@@ -320,6 +320,7 @@ def rank_triton(group):
     stop[0] = 1
     torch.cuda.synchronize()
     assert trouble[0].item() == peer << 8 | 2
+    group.barrier()
     memory.signal(peer, 7)  # and what failed took nothing
     memory.wait_signal(peer, 7)
     torch.cuda.synchronize()
