@@ -21,13 +21,11 @@ float sum(int size, size_t i, int round) {
 void upload(const Rank& rank, float* to, size_t count, int round, cudaStream_t stream) {
   std::vector<float> host(count);
   for (size_t i = 0; i < count; ++i) host[i] = operand(rank.rank, i, round);
-  cuda(cudaMemcpyAsync(to, host.data(), count * sizeof(float), cudaMemcpyHostToDevice, stream), "upload");
-  cuda(cudaStreamSynchronize(stream), "upload");
+  rank.upload(to, host.data(), count * sizeof(float), stream);
 }
 bool right(const Rank& rank, const float* from, size_t count, int round, cudaStream_t stream) {
   std::vector<float> host(count);
-  cuda(cudaMemcpyAsync(host.data(), from, count * sizeof(float), cudaMemcpyDeviceToHost, stream), "download");
-  cuda(cudaStreamSynchronize(stream), "download");
+  rank.download(host.data(), from, count * sizeof(float), stream);
   for (size_t i = 0; i < count; ++i)
     if (host[i] != sum(rank.size, i, round)) return false;
   return true;
@@ -39,10 +37,11 @@ symm_group_status_t health(const Rank& rank) {
   return status;
 }
 
-symm_status_t allreduce(
-    const Rank& rank, const float* send, float* recv, size_t count, cudaStream_t stream, uint64_t timeout_ms = 0) {
+symm_status_t allreduce(const Rank& rank, const float* send, float* recv, size_t count, cudaStream_t stream,
+    uint64_t timeout_ms = 0, int32_t algorithm = 0) {
   symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
   options.timeout_ms = timeout_ms;
+  options.algorithm = algorithm;
   return symm_allreduce(rank.group, send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, stream);
 }
 
@@ -87,7 +86,7 @@ void signals(Rank& rank, std::barrier<>& together) {
   };
   const auto check = [&](const char* what) {
     std::vector<uint32_t> got(3 * 1024);
-    cuda(cudaMemcpyAsync(got.data(), words, got.size() * 4, cudaMemcpyDeviceToHost, rank.stream), "download");
+    rank.download(got.data(), words, got.size() * 4, rank.stream);
     cuda(cudaMemsetAsync(words, 0, got.size() * 4, rank.stream), "clear");
     symm(symm_barrier(rank.group, nullptr, 0, 1, nullptr, rank.stream), "symm_barrier");
     rank.wait();
@@ -113,7 +112,7 @@ void signals(Rank& rank, std::barrier<>& together) {
 
   // put, get, write_value32, and the device's own table of addresses.
   std::vector<uint32_t> pattern(777, 7U + static_cast<uint32_t>(rank.rank));
-  cuda(cudaMemcpyAsync(rank.ordinary, pattern.data(), pattern.size() * 4, cudaMemcpyHostToDevice, rank.stream), "upload");
+  rank.upload(rank.ordinary, pattern.data(), pattern.size() * 4, rank.stream);
   symm(symm_put_signal(rank.memory, next, 4, rank.ordinary, pattern.size() * 4, 9, rank.stream), "symm_put_signal");
   symm(symm_wait_signal(rank.memory, last, 9, nullptr, rank.stream), "symm_wait_signal");
   symm(symm_write_value32(rank.memory, rank.rank, 0, 99, rank.stream), "symm_write_value32");
@@ -124,10 +123,9 @@ void signals(Rank& rank, std::barrier<>& together) {
   void* const* table = nullptr;
   void* first = nullptr;
   symm(symm_memory_pointer_table(rank.memory, &table), "symm_memory_pointer_table");
-  cuda(cudaMemcpyAsync(mine, rank.block, sizeof mine, cudaMemcpyDeviceToHost, rank.stream), "download");
-  cuda(cudaMemcpyAsync(theirs, rank.ordinary + 65536, sizeof theirs, cudaMemcpyDeviceToHost, rank.stream), "download");
-  cuda(cudaMemcpyAsync(&first, table, sizeof first, cudaMemcpyDefault, rank.stream), "download");
-  rank.wait();
+  rank.download(mine, rank.block, sizeof mine, rank.stream);
+  rank.download(theirs, rank.ordinary + 65536, sizeof theirs, rank.stream);
+  rank.download(&first, table, sizeof first, rank.stream);
   const int before_last = (last + rank.size - 1) % rank.size;
   expect(mine[0] == 99 && mine[1] == 7U + static_cast<uint32_t>(last), who(rank, "put with signal, write value"));
   expect(theirs[0] == 99 && theirs[777] == 7U + static_cast<uint32_t>(before_last), who(rank, "get"));
@@ -208,9 +206,11 @@ void groups(Rank& rank, std::barrier<>& together, bool shared) {
   Rank part;
   part.rank = rank.rank;
   part.size = std::max(2, rank.size - 1);
+  part.pinned = rank.pinned;
   std::vector<int32_t> backwards;
   for (int r = part.size; r-- > 0;) backwards.push_back(r);
   if (rank.rank < part.size) part.whole = rank.whole.create_from_ranks(backwards);
+  together.arrive_and_wait();  // as what has the driver load kernels must not meet one that waits
   part.group = part.whole.get();
   float* operands[] = {reinterpret_cast<float*>(rank.block), reinterpret_cast<float*>(rank.ordinary)};
   constexpr size_t kSecond = kLarge + 64;
@@ -243,10 +243,11 @@ void groups(Rank& rank, std::barrier<>& together, bool shared) {
     rank.settle(together);
   }
   if (!shared) return;
-  // Rank 0 does not come to the part, whose scratch is then no good for the others of the whole.
+  // Rank 0 does not come to the part, whose scratch is then no good for the others of the whole. Other algorithms do not use it.
   if (part.group == nullptr || rank.rank == 0) return together.arrive_and_wait();
-  symm(allreduce(part, operands[0], operands[1], kLarge, rank.stream, 300), "an all-reduce that will fail");
-  symm(allreduce(rank, operands[0], operands[1], kLarge, rank.stream), "and one behind it");
+  symm(allreduce(part, operands[0], operands[1], kLarge, rank.stream, 300, SYMM_ALGORITHM_TWO_SHOT_STAGED),
+      "an all-reduce that will fail");
+  symm(allreduce(rank, operands[0], operands[1], kLarge, rank.stream, 0, SYMM_ALGORITHM_TWO_SHOT_STAGED), "and one behind it");
   rank.wait();
   expect(health(rank).status == SYMM_ERR_ABORTED, who(rank, "the whole after a deadline of a part: ") + health(rank).message);
   together.arrive_and_wait();

@@ -22,13 +22,11 @@ int device_of(const Rank&) {
 symm_device_info_t info_of(const Rank& rank) { return ::symm::device_info(SYMM_BACKEND_CUDA, device_of(rank)); }
 
 void upload(void* to, const std::vector<float>& values, const Rank& rank) {
-  cuda(cudaMemcpyAsync(to, values.data(), values.size() * sizeof(float), cudaMemcpyHostToDevice, rank.stream), "upload");
-  rank.wait();
+  rank.upload(to, values.data(), values.size() * sizeof(float), rank.stream);
 }
 std::vector<float> download(const void* from, size_t count, const Rank& rank) {
   std::vector<float> values(count);
-  cuda(cudaMemcpyAsync(values.data(), from, count * sizeof(float), cudaMemcpyDeviceToHost, rank.stream), "download");
-  rank.wait();
+  rank.download(values.data(), from, count * sizeof(float), rank.stream);
   return values;
 }
 

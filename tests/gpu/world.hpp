@@ -79,9 +79,22 @@ struct Rank {
   symm_memory_t* memory = nullptr;
   char* block = nullptr;     // this rank's symmetric block, of kBlock bytes
   char* ordinary = nullptr;  // ordinary device memory, as large
+  char* pinned = nullptr;    // of the host, as large
 
   static constexpr size_t kBlock = size_t{64} << 20;
   void wait() const { cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
+  // By pinned memory: a copy of any other waits inside the driver, and there it holds up the ranks that share its context and
+  // that its stream may be waiting for.
+  void upload(void* to, const void* from, size_t bytes, cudaStream_t on) const {
+    std::memcpy(pinned, from, bytes);
+    cuda(cudaMemcpyAsync(to, pinned, bytes, cudaMemcpyHostToDevice, on), "upload");
+    cuda(cudaStreamSynchronize(on), "upload");
+  }
+  void download(void* to, const void* from, size_t bytes, cudaStream_t on) const {
+    cuda(cudaMemcpyAsync(pinned, from, bytes, cudaMemcpyDefault, on), "download");
+    cuda(cudaStreamSynchronize(on), "download");
+    std::memcpy(to, pinned, bytes);
+  }
   // What the driver does with the whole device (making a graph ready, say) must not meet a kernel that waits for this rank, where
   // ranks share a device.
   void settle(std::barrier<>& together) const {
@@ -159,6 +172,7 @@ inline void run_ranks(
     cuda(cudaStreamCreateWithFlags(&rank.stream, cudaStreamNonBlocking), "cudaStreamCreate");
     cuda(cudaStreamCreateWithFlags(&rank.second, cudaStreamNonBlocking), "cudaStreamCreate");
     cuda(cudaMalloc(reinterpret_cast<void**>(&rank.ordinary), Rank::kBlock), "cudaMalloc");
+    cuda(cudaMallocHost(reinterpret_cast<void**>(&rank.pinned), Rank::kBlock), "cudaMallocHost");
     or_give_up([&] {
       rank.whole = form(r, size, r % devices, bootstrap, timeout_ms, flags);
       const ::symm::Memory memory = rank.whole.rendezvous(rank.whole.allocate(Rank::kBlock));
@@ -172,6 +186,7 @@ inline void run_ranks(
     rank.whole.reset();
     together.arrive_and_wait();
     cudaFree(rank.ordinary);
+    cudaFreeHost(rank.pinned);
     cudaStreamDestroy(rank.stream);
     cudaStreamDestroy(rank.second);
   });
