@@ -155,7 +155,10 @@ void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, c
       else if (vote.failure.status == Status::ok) vote.failure = failure;
       continue;
     }
-    attempt([&] { phases.accept(peer, std::move(message)); });
+    attempt([&] {
+      group.revocation().throw_if_revoked();  // to map the memory of the others takes milliseconds
+      phases.accept(peer, std::move(message));
+    });
   }
   if (!missing.empty()) throw_late(group, missing, began_ns);
   attempt([&] { phases.finish(); });

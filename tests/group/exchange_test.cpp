@@ -1,5 +1,6 @@
 // A failure on one rank is the same failure on all, whatever was thrown, and nobody waits for the deadline to learn it.
 #include "core/group/exchange.hpp"
+#include <latch>
 #include "core/group/memory.hpp"
 #include "core/host/transport.hpp"
 #include "tests/support/core.hpp"
@@ -102,6 +103,31 @@ TEST(Exchange, WhatTheRanksDisagreeOnIsTheSameOnAll) {
     phases.prepare = [] { return Offer{}; };
     phases.agree = [](std::span<const Vote>) { throw Error({Status::mismatch, 2, 0, "as it is"}); };
     EXPECT_THROW(exchange(*group, MessageKind::segment, 99, 0, phases, soon()), Agreed);
+  });
+}
+
+// A rank whose group has failed returns, though what the others sent is there.
+TEST(Exchange, AcceptsNothingMoreOnceTheGroupHasFailed) {
+  std::latch sent(1);  // by rank 2, to all
+  as_threads(kRanks, [&](int rank) {
+    const auto group = create(rank, kRanks);
+    int accepted = 0;
+    const auto accept = [&](int, const Message&) {
+      if (rank == 2 && accepted == 0) sent.count_down();
+      if (rank == 0) {
+        sent.wait();
+        group->fail({Status::aborted, 0, 0, "a test"});
+      }
+      ++accepted;
+    };
+    const Phases phases{[] { return Offer{}; }, [](auto) {}, accept, [] {}};
+    const Failure failure = failure_of([&] {
+      try {
+        exchange(*group, MessageKind::segment, 99, 0, phases, soon());
+      } catch (const std::exception& error) { group->give_up(error); }
+    });
+    EXPECT_EQ(failure.status, Status::aborted) << failure.message;
+    EXPECT_TRUE(rank != 0 || accepted == 1) << accepted;
   });
 }
 
