@@ -117,13 +117,13 @@ int Controls::culprit(int peer) const noexcept {
 // rank makes; the lowest rank that makes something else is to blame. Ranks that do not come soon are left out.
 void Controls::fail_mismatch(
     uint32_t call, const std::function<bool(int)>& entered, const std::function<CallSignature(int)>& said, Deadline deadline) {
-  constexpr uint64_t kSoonMs = 200;
+  const uint64_t soon_ms = context_.check ? 2'000 : 200;  // who checks waits for all in any case
   const auto all_entered = [&] {
     for (int rank = 0; rank < context_.size; ++rank)
       if (!entered(rank) && !context_.revocation->departed(rank)) return context_.revocation->revoked();
     return true;
   };
-  retry_until(all_entered, Deadline::after_ms(std::min(kSoonMs, deadline.remaining_ns() / 1'000'000)));
+  retry_until(all_entered, Deadline::after_ms(std::min(soon_ms, deadline.remaining_ns() / 1'000'000)));
   std::vector<int> ranks;
   for (int rank = 0; rank < context_.size; ++rank)
     if (entered(rank)) ranks.push_back(rank);

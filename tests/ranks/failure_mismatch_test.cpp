@@ -89,6 +89,18 @@ TEST_P(Mismatch, IsReportedByEveryRankWhenChecked) {
   }
 }
 
+TEST(CheckedMismatch, IsThatOfTheOddOneThoughAnotherIsLate) {
+  const Difference difference = differences().front();
+  as_threads(
+      3,
+      [&](int rank, const Group& group) {
+        if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(400));
+        expect_failed(call(group, rank == 0 ? difference.odd : difference.common), SYMM_ERR_MISMATCH, {});
+        EXPECT_EQ(last_failure().rank, 0) << symm_last_error();
+      },
+      SYMM_GROUP_CHECK);
+}
+
 // Unchecked it is found by ranks that wait for each other, and then told to all; nobody hangs or crashes.
 TEST_P(Mismatch, IsFoundByWhoWaitsWhenNotChecked) {
   if (GetParam().name == "broadcast_root") GTEST_SKIP() << "two roots wait for nobody, and each other rank for one of them only";
