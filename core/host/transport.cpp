@@ -7,7 +7,6 @@
 
 namespace symm::host {
 namespace {
-constexpr size_t kWideBytes = size_t{1} << 20;  // stays in a cache of the second level
 
 Tuning tuning_of(const PlanValues& values) {
   const auto value = [&](const char* key) { return static_cast<size_t>(values.of(BackendKind::host, key)); };
@@ -334,8 +333,8 @@ void HostTransport::collective(const CollectiveCall& call) {
 
 void HostTransport::scaled_collective(const CollectiveCall& call) {
   const TimedLock turn(collective_mutex_, call.timeout_ms, name_of(call.collective));
-  wide_.resize(kWideBytes);
-  const ScaledCall scaled(call, context_.rank, context_.size, wide_.data(), kWideBytes);
+  wide_.resize(wide_bytes());
+  const ScaledCall scaled(call, context_.rank, context_.size, wide_.data(), wide_.size());
   if (call.algorithm != Algorithm::automatic) require_possible(scaled.plain_call());
   double factor = call.scaling.factor;
   if (call.scaling.kind == Factor::pointer) {
@@ -390,7 +389,7 @@ PlanReport HostTransport::plan_plain(const CollectiveCall& call) const {
 PlanReport HostTransport::plan(const CollectiveCall& call) {
   if (!call.scaling) return plan_plain(call);
   std::byte elsewhere{};  // as scratch is: not symmetric
-  const ScaledCall scaled(call, context_.rank, context_.size, &elsewhere, kWideBytes);
+  const ScaledCall scaled(call, context_.rank, context_.size, &elsewhere, wide_bytes());
   PlanReport report = plan_plain(scaled.plain_call());
   report.reason = scaled.why() + report.reason;
   return report;

@@ -54,6 +54,8 @@ class HostTransport : public Transport {
   // The turn is this call's, and prepared_ is to say by which algorithm.
   virtual void plain_collective(const CollectiveCall& call);
   virtual PlanReport plan_plain(const CollectiveCall& call) const;
+  // What scaled calls are made wide in; equal on all ranks. This stays in a cache of the second level.
+  virtual size_t wide_bytes() const { return size_t{1} << 20; }
   virtual std::string why_impossible(const CollectiveCall& call) const;
   void require_possible(const CollectiveCall& call) const;
 

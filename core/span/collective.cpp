@@ -301,6 +301,12 @@ Algorithm SpanTransport::algorithm_of(const CallSignature& call) const {
   return context_.machines.count > between_.direct && bruck_block() != 0 ? Algorithm::bruck : Algorithm::two_shot;
 }
 
+// Large scaled calls go by the chain, too, in as few messages as pays.
+size_t SpanTransport::wide_bytes() const {
+  const bool by_chain = local_size_ > 1 && why_no_chain(DType::f32).empty();
+  return std::max(HostTransport::wide_bytes(), by_chain ? 4 * std::min(between_.slices, size_t{8} << 20) : 0);
+}
+
 std::string SpanTransport::why_impossible(const CollectiveCall& call) const {
   const bool is_chain = call.algorithm == Algorithm::chain;
   if (is_chain || call.algorithm == Algorithm::bruck || call.algorithm == Algorithm::hierarchical) {

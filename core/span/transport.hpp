@@ -48,6 +48,7 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
   void settle_puts(int channel, LazyDeadline& deadline) override;
   void plain_collective(const CollectiveCall& call) override;
   PlanReport plan_plain(const CollectiveCall& call) const override;
+  size_t wide_bytes() const override;
   std::string why_impossible(const CollectiveCall& call) const override;
 
   Algorithm algorithm_of(const CallSignature& call) const;
