@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -11,7 +12,7 @@
 #include <vector>
 
 namespace behaviours {
-constexpr int kRanks = 3;
+const int kRanks = std::atoi(std::getenv("SYMM_SIZE"));
 
 // The value of SYMM_<KIND>_<name>, KIND one of DTYPE, OP, ALGORITHM and STATUS (where OK and ERR_<name> are meant); a number
 // stands for itself.
