@@ -31,6 +31,8 @@ TEST_F(Map, FindsOwnRangesOnly) {
   EXPECT_EQ(map.containing(address(0x9064), 0, &offset), nullptr) << "one past the end";
   EXPECT_EQ(map.find(address(0x1063)).rank, 0);
   EXPECT_EQ(map.find(address(0x1063)).offset, 0x63U);
+  EXPECT_EQ(map.find(address(0x9063)).rank, 1);
+  EXPECT_EQ(map.find(address(0x9064)).rank, 0) << "nothing is there";
 }
 
 TEST_F(Map, TheNewestMemoryOfABufferIsFoundUntilItGoes) {

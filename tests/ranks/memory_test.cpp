@@ -25,27 +25,6 @@ TEST(Memory, InfoTablesAndPads) {
   });
 }
 
-TEST(Memory, FindsAnyInteriorPointer) {
-  as_threads(3, [](int rank, const Group& group) {
-    const Block first = allocate(group, 5000);
-    const Block second = allocate(group, 7000);
-    for (const Block* block : {&first, &second}) {
-      const size_t bytes = block == &first ? 5000 : 7000;
-      for (int peer = 0; peer < 3; ++peer) {
-        for (const size_t offset : {size_t{0}, size_t{1}, size_t{4097}, bytes - 1}) {
-          const symm::Place place = group.find(block->at<char>(peer) + offset).value();
-          EXPECT_EQ(place.rank, peer);
-          EXPECT_EQ(place.offset, offset);
-          EXPECT_EQ(place.memory.span<char>(peer).data(), block->at<char>(peer));
-        }
-        EXPECT_EQ(symm_memory_find(group.get(), block->at<char>(peer) + bytes, nullptr, nullptr, nullptr), SYMM_ERR_NOT_FOUND);
-      }
-    }
-    EXPECT_EQ(symm_memory_find(group.get(), &rank, nullptr, nullptr, nullptr), SYMM_ERR_NOT_FOUND);
-    group.barrier();
-  });
-}
-
 // Whatever was released in between, the second rendezvous is local on all ranks alike, for as long as somebody can make it.
 TEST(Memory, ABufferMeetsOnceOnAGroup) {
   as_threads(2, [](int rank, const Group& group) {
@@ -259,35 +238,6 @@ TEST(Memory, OnANodeThatIsNamed) {
     block.at<int>(1 - rank)[2000] = 5 + rank;
     group.barrier();
     EXPECT_EQ(block.at<int>(rank)[2000], 6 - rank);
-    group.barrier();
-  });
-}
-
-TEST(Data, PutGetFillWrite) {
-  as_processes(2, [](int rank, const Group& group) {
-    const size_t bytes = size_t{1} << 20;
-    const Block block = allocate(group, bytes);
-    const int peer = 1 - rank;
-    std::vector<unsigned char> pattern(bytes);
-    for (size_t i = 0; i < bytes; ++i) pattern[i] = static_cast<unsigned char>(i * 7 + static_cast<size_t>(rank));
-    for (const size_t size : {size_t{0}, size_t{1}, size_t{3}, size_t{64}, size_t{1001}, bytes - 5}) {
-      block.memory.put_signal(peer, 5, symm::Span(pattern.data(), size), 3);
-      block.memory.wait_signal(peer, 3);
-      for (size_t i = 0; i < size; ++i)
-        ASSERT_EQ(block.at<unsigned char>(rank)[5 + i], static_cast<unsigned char>(i * 7 + static_cast<size_t>(peer)))
-            << size << " at " << i;
-      std::vector<unsigned char> back(size + 1, 0xEE);
-      block.memory.get(peer, 5, symm::Span(back.data(), size));
-      group.barrier();
-      EXPECT_EQ(std::memcmp(back.data(), pattern.data(), size), 0);
-      EXPECT_EQ(back[size], 0xEE);
-    }
-    block.memory.fill32(peer, 8, 0xDEADBEEF, 1000);
-    block.memory.write_value32(peer, 4, 17);
-    group.barrier();
-    EXPECT_EQ(block.at<uint32_t>(rank)[1], 17U);
-    for (int i = 0; i < 1000; ++i) EXPECT_EQ(block.at<uint32_t>(rank)[2 + i], 0xDEADBEEFU);
-    EXPECT_NE(block.at<uint32_t>(rank)[1002], 0xDEADBEEFU);
     group.barrier();
   });
 }
