@@ -26,10 +26,4 @@ TEST(Store, its_failure_is_the_creations_failure) {
       [](void*, const char*, void*, size_t, size_t*, uint64_t) { return SYMM_ERR_SYSTEM + 0; }};
   expect_failure(SYMM_ERR_SYSTEM, {"store"}, [&] { create(broken, 0, 2); });
 }
-
-TEST(Store, a_rank_that_does_not_come_is_named) {
-  const Shared<Board> board;
-  BoardStore store{*board};
-  expect_failure(SYMM_ERR_TIMEOUT, {"rank 1"}, [&] { create(store.callbacks(), 0, 2, 200); });
-}
 }  // namespace

@@ -66,19 +66,6 @@ TEST(Group, RanksThatAreConfiguredDifferently) {
   }
 }
 
-TEST(Group, TheFailureOfACreationIsDelivered) {
-  symm_failure_t failure{sizeof failure, SYMM_OK, -1, 0, 0, 0, ""};
-  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-  config.failure = &failure;
-  config.scratch_bytes = 1;
-  config.size = 1;
-  config.bootstrap = "thread://least-scratch";
-  symm_group_t* none = nullptr;
-  EXPECT_EQ(symm_group_create(&config, &none), SYMM_ERR_INVALID_ARGUMENT);
-  EXPECT_EQ(failure.status, SYMM_ERR_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(failure.message).find("config.scratch_bytes: 1"), std::string::npos) << failure.message;
-}
-
 TEST(Group, SplitOfASplitOutlivesItsParents) {
   const Bootstrap meeting;
   as_processes(4, [&](int rank) {
