@@ -18,13 +18,13 @@ Token changed(Token token, size_t offset) {
   return token;
 }
 
-void expect_error(const Token& token, symm_status_t status, const char* words, const char* what) {
+Outcome expect_error(const Token& token, symm_status_t status, const char* words, const char* what) {
   SCOPED_TRACE(what);
-  expect_failure(status, {words}, [&] { import(token); });
+  return expect_failure(status, {words}, [&] { import(token); });
 }
 
 TEST_F(Errors, EachHasItsOwnMessage) {
-  exporter([&] {
+  const Process& owner = exporter([&] {
     const Owned owned = offer(4096);
     {
       const Owned released(4096);
@@ -61,30 +61,11 @@ TEST_F(Errors, EachHasItsOwnMessage) {
       expect_error(changed(good, 88 + 6), SYMM_ERR_INVALID_ARGUMENT, "forged", "a number of the future");
       expect_error(changed(good, 104 + 2), SYMM_ERR_INVALID_ARGUMENT, "forged", "a larger piece");
       expect_error(changed(good, 48), SYMM_ERR_PEER_FAILED, "is gone", "another exporter");
-      expect_error(facts->tokens[1], SYMM_ERR_INVALID_HANDLE, "released", "stale");
+      const Outcome stale = expect_error(facts->tokens[1], SYMM_ERR_INVALID_HANDLE, "released", "stale");
+      EXPECT_EQ(std::pair(stale.rank, stale.pid), std::pair(-1, int64_t{owner.pid()})) << "a process, of no group";
       expect_error(facts->tokens[2], SYMM_ERR_INVALID_HANDLE, "withdrawn", "withdrawn");
       EXPECT_EQ(outcome_of_import(good).status, SYMM_OK);
     }
-  });
-}
-
-// Who refuses an import is told as a process, and not as a rank of some group.
-TEST_F(Errors, AFailedImportNamesTheExporter) {
-  exporter([&] {
-    {
-      const Owned released(4096);
-      facts->token = make_token(released.data, 64);
-    }
-    pass();
-  });
-  importer([&] {
-    int64_t exporter = 0;
-    std::memcpy(&exporter, facts->token.bytes + 112, sizeof exporter);
-    EXPECT_EQ(outcome_of_import(facts->token).status, SYMM_ERR_INVALID_HANDLE);
-    const symm_failure_t failure = last_failure();
-    EXPECT_EQ(failure.status, SYMM_ERR_INVALID_HANDLE);
-    EXPECT_EQ(failure.pid, exporter);
-    EXPECT_EQ(failure.rank, -1);
   });
 }
 

@@ -35,23 +35,6 @@ TEST_F(Withdraw, EndsTheTokensOfAPieceOnly) {
   });
 }
 
-TEST_F(Withdraw, ADeadHolderIsWrittenOff) {
-  exporter([&] {
-    const Owned owned = offer(4096);
-    pass();
-    check(symm_ipc_withdraw(owned.data, 4096, 20'000));  // ends when the holder is killed
-    EXPECT_EQ(ipc_stats().written_off, 1U);
-    EXPECT_EQ(ipc_stats().quarantined_blocks, 0U) << "a dead process writes no more to memory of the host";
-    facts->token = make_token(owned.data, 64);
-  });
-  gone(importer([&] {
-    const Import held = import(facts->token);
-    go_on();
-    usleep(20'000);
-    raise(SIGKILL);
-  }));
-}
-
 // A release never waits, so more of them than the ring holds must be told later, though their process does nothing more.
 TEST_F(Withdraw, HearsOfReleasesThatFoundNoRoom) {
   constexpr size_t kLeases = 2000;
