@@ -36,6 +36,7 @@ TEST(Topology, NoDevicesAreNothing) { EXPECT_EQ(classify(uniform(0, 0)), Topolog
 TEST(Topology, SixteenThroughSwitches) { EXPECT_EQ(classify(machine("dgx2")), TopologyClass::fully_connected); }
 TEST(Topology, EightThroughSwitches) { EXPECT_EQ(classify(machine("hgx_h100")), TopologyClass::fully_connected); }
 TEST(Topology, NoLinksAtAll) { EXPECT_EQ(classify(machine("pcie")), TopologyClass::unknown); }
+TEST(Topology, PairsByBridge) { EXPECT_EQ(classify(machine("pcie_bridges")), TopologyClass::unknown); }
 TEST(Topology, HybridCubeMesh) { EXPECT_EQ(classify(machine("dgx1v")), TopologyClass::hybrid_cube_mesh); }
 
 TEST(CubeMeshOf, Dgx1V) {

@@ -43,26 +43,17 @@ std::vector<int> straight(int count) {
 
 Links all_of(const std::string& name) { return seen(name, straight(fake_machine::find(name)->gpus)); }
 
-TEST(NvLink, HgxH100IsFullyConnectedThroughSwitches) {
-  const Links links = all_of("hgx_h100");
-  EXPECT_EQ(links.between(0, 7), 18);
-  EXPECT_EQ(links.between(3, 3), 0);
-  EXPECT_EQ(classify(links), TopologyClass::fully_connected);
-}
-
-TEST(NvLink, Dgx2IsFullyConnectedThroughSwitches) {
-  const Links links = all_of("dgx2");
-  EXPECT_EQ(links.between(2, 15), 6);
-  EXPECT_EQ(classify(links), TopologyClass::fully_connected);
-}
-
-TEST(NvLink, Dgx1VIsAHybridCubeMesh) {
-  const Links links = all_of("dgx1v");
-  EXPECT_EQ(links.between(0, 3), 2);
-  EXPECT_EQ(links.between(0, 4), 2);
-  EXPECT_EQ(links.between(2, 6), 1);
-  EXPECT_EQ(links.between(0, 5), 0);
-  EXPECT_EQ(classify(links), TopologyClass::hybrid_cube_mesh);
+TEST(NvLink, AreThoseOfTheMachine) {
+  for (const char* name : {"hgx_h100", "dgx2", "dgx1v", "pcie", "pcie_bridges"}) {
+    const fake_machine::Machine& machine = *fake_machine::find(name);
+    const Links links = all_of(name);
+    for (int a = 0; a < machine.gpus; ++a)
+      for (int b = 0; b < machine.gpus; ++b)
+        EXPECT_EQ(links.between(a, b), a == b                  ? 0
+                                       : machine.links.empty() ? machine.switch_links
+                                                               : machine.links[static_cast<size_t>(a)][static_cast<size_t>(b)])
+            << name << " " << a << " " << b;
+  }
 }
 
 TEST(NvLink, DevicesComeInTheOrderOfCuda) {
@@ -79,14 +70,6 @@ TEST(NvLink, NeighboursThatAreNotThereDoNotCount) {
   EXPECT_EQ(quad.between(0, 2), 2);
   EXPECT_EQ(classify(quad), TopologyClass::fully_connected);
   EXPECT_EQ(classify(seen("dgx1v", {0, 1, 4, 5})), TopologyClass::unknown);
-}
-
-TEST(NvLink, APcieBoxIsUnknown) { EXPECT_EQ(classify(all_of("pcie")), TopologyClass::unknown); }
-
-TEST(NvLink, PairsByBridgeAreUnknown) {
-  const Links links = all_of("pcie_bridges");
-  EXPECT_EQ(links.between(1, 0), 12);
-  EXPECT_EQ(classify(links), TopologyClass::unknown);
 }
 
 TEST(CubeMeshOfRanks, Dgx1V) {

@@ -92,17 +92,6 @@ TEST(Wire, NamesCannotLeaveTheDirectory) {
   EXPECT_THROW(encode(header_of(Type::address), Address{"a", "relative"}), Error);
 }
 
-TEST(Wire, TextIsCutAndCleaned) {
-  Packet packet;
-  const Buffer cut =
-      encode(header_of(Type::failure), Failure{Status::system, -1, 0, std::string(511, 'a') + "\xC3\xA4" + "tail"});
-  ASSERT_EQ(decode(cut, packet), nullptr);
-  EXPECT_EQ(packet.failure.message, std::string(511, 'a'));
-  const Buffer lines = encode(header_of(Type::failure), Failure{Status::system, -1, 0, "two\nlines"});
-  ASSERT_EQ(decode(lines, packet), nullptr);
-  EXPECT_EQ(packet.failure.message, "two lines");
-}
-
 TEST(Wire, MutatedPacketsAreRefusedOrMeanWhatTheySay) {
   std::mt19937 random(1);
   const auto all = samples();
