@@ -32,4 +32,8 @@ PyObject* pool_open(void* heap, void* group);
 /* Nothing more will be taken by this pair. */
 void pool_close(int number);
 
+/* What XLA calls for a collective: a capsule, as jax.ffi.register_ffi_target() takes it, for the host or a device. It never takes
+ * the interpreter lock. */
+PyObject* xla_handler(int device);
+
 #endif

@@ -253,6 +253,9 @@ def rank_jax(group):
         assert float(jnp.sum(jnp.from_dlpack(array).astype(jnp.float32))) == 128 * 3
         group.barrier()
         jax.block_until_ready(seen)
+    import test_jax
+
+    test_jax.check(group)
 
 
 @case

@@ -7,6 +7,8 @@ import sys
 import numpy as np
 import pytest
 
+import symm
+
 TYPES = ["f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8", "u8", "i16", "u16", "bool", "i32"]
 
 
@@ -19,6 +21,8 @@ def test_jax(alone, dtype):
     given = jnp.ones((8, 16), array.dtype.long_name)
     alone.allreduce(given, array)
     assert (array.numpy().astype(np.float32) == 1).all()
+    with pytest.raises(symm.InvalidArgumentError, match="read-only"):
+        alone.allreduce(given)
 
 
 @pytest.mark.parametrize("dtype", TYPES)

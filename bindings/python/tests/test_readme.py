@@ -31,7 +31,8 @@ def test_the_tutorial(launch, number):
     program = programs(TUTORIAL)[number]
     if "# CUDA" in program:
         pytest.skip("needs a GPU")
-    if "import torch" in program:
-        pytest.importorskip("torch")
+    for package in ("torch", "jax"):
+        if f"import {package}" in program:
+            pytest.importorskip(package)
     for status, output in launch(2, sys.executable, "-c", program):
         assert status == 0, output
