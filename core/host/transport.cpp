@@ -7,7 +7,6 @@
 
 namespace symm::host {
 namespace {
-
 Tuning tuning_of(const PlanValues& values) {
   const auto value = [&](const char* key) { return static_cast<size_t>(values.of(BackendKind::host, key)); };
   return {value("ll"), value("one_shot"), value("step")};

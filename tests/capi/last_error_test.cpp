@@ -131,7 +131,7 @@ TEST(LastFailure, is_delivered_into_the_options_of_the_call) {
     EXPECT_EQ(failure.status, status);
     EXPECT_NE(std::string(failure.message).find(word), std::string::npos) << failure.message;
     symm_failure_t too_short{};
-    support::expect_failed(call(&too_short), SYMM_ERR_INVALID_ARGUMENT, {".failure"});
+    support::expect_failed(call(&too_short), SYMM_ERR_INVALID_ARGUMENT, {"options.failure"});
     EXPECT_STREQ(too_short.message, "");
   }
   symm_failure_t untouched{};

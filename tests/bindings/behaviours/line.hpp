@@ -12,7 +12,8 @@
 #include <vector>
 
 namespace behaviours {
-const int kRanks = std::atoi(std::getenv("SYMM_SIZE"));
+// 0: nobody has said.
+inline const int kRanks = std::getenv("SYMM_SIZE") != nullptr ? std::atoi(std::getenv("SYMM_SIZE")) : 0;
 
 // The value of SYMM_<KIND>_<name>, KIND one of DTYPE, OP, ALGORITHM and STATUS (where OK and ERR_<name> are meant); a number
 // stands for itself.

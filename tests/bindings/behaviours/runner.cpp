@@ -496,7 +496,7 @@ int run_table(const char* path, int rank) {
 
 int main(int argc, char** argv) {
   const char* rank = std::getenv("SYMM_RANK");
-  if (argc != 2 || rank == nullptr) {
+  if (argc != 2 || rank == nullptr || behaviours::kRanks == 0) {
     std::cerr << "usage: symm run -n 3 -- " << argv[0] << " table.txt\n";
     return 2;
   }
