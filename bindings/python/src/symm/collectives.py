@@ -67,6 +67,15 @@ def _require(recv: AnyOperand, send: AnyOperand, *, factor: int = 1, divisor: in
         raise InvalidArgumentError(f"recv: has {recv.size} elements; {expected} are needed for a send of {send.size}")
 
 
+def first_dimension(shape: Sequence[int], ranks: int = 1) -> int:
+    """Length of the first dimension of `x`, which is to be divided among so many."""
+    if not shape:
+        raise InvalidArgumentError("x: has no dimension to divide or to gather along")
+    if shape[0] % ranks:
+        raise InvalidArgumentError(f"x: {shape[0]} rows cannot be divided among {ranks} ranks")
+    return shape[0]
+
+
 class Collectives:
     """Part of `Group`."""
 

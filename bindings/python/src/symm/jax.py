@@ -20,6 +20,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
 from symm._library import raw
+from symm.collectives import first_dimension
 from symm.dtypes import dtype_of
 from symm.enums import Collective, Op, member
 from symm.errors import InvalidArgumentError
@@ -49,6 +50,7 @@ for _device, _platform in enumerate(("cpu", "CUDA")):
     jax.ffi.register_ffi_target("symm_collective", raw.xla_handler(_device), platform=_platform)
 
 _call = Primitive("symm_collective")
+_DIVIDES = (Collective.REDUCE_SCATTER, Collective.ALLTOALL)
 _call.def_impl(lambda x, **how: dispatch.apply_primitive(_call, x, **how))
 
 
@@ -67,8 +69,8 @@ def _lower(ctx: Any, x: Any, *, group: Group, collective: Collective, op: Op, ro
     if group._on_host != (list(ctx.module_context.platforms) == ["cpu"]):
         kind = "host" if group._on_host else "CUDA"
         raise InvalidArgumentError(f"x: is for {', '.join(ctx.module_context.platforms)}, the group is one of {kind}")
-    blocks = {Collective.REDUCE_SCATTER: group.size, Collective.ALLTOALL: group.size}.get(collective, 1)
-    fields = [group._handle, collective, given.size // blocks, dtype_of(given.dtype).value, op, root]
+    count = given.size // (group.size if collective in _DIVIDES else 1)
+    fields = [group._handle, collective, count, dtype_of(given.dtype).value, op, root]
     token = ctx.tokens_in.get(_order)
     layouts = [list(reversed(range(given.ndim))), []]
     done = mlir.custom_call(
@@ -131,11 +133,8 @@ def _bind(x: Any, group: Group, collective: Collective, op: Op | str = Op.SUM, r
         dtype_of(x.dtype)
     except ValueError as error:
         raise InvalidArgumentError(f"x: {error}") from None
-    if collective in (Collective.ALLGATHER, Collective.REDUCE_SCATTER, Collective.ALLTOALL):
-        if x.ndim == 0:
-            raise InvalidArgumentError("x: has no dimension to divide or to gather along")
-        if collective != Collective.ALLGATHER and x.shape[0] % group.size:
-            raise InvalidArgumentError(f"x: {x.shape[0]} rows cannot be divided among {group.size} ranks")
+    if collective in (Collective.ALLGATHER, *_DIVIDES):
+        first_dimension(x.shape, group.size if collective in _DIVIDES else 1)
     return _call.bind(x, group=group, collective=collective, op=member(Op, op), root=root)
 
 

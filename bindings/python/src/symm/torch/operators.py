@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from symm.collectives import first_dimension
 from symm.enums import Op, member
 from symm.errors import InvalidArgumentError
 
@@ -99,28 +100,21 @@ def _alike(x: torch.Tensor, *_: Any) -> torch.Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-def _size(x: torch.Tensor, group: str) -> int:
-    if x.dim() == 0:
-        raise InvalidArgumentError("x: has no dimension to divide or to gather along")
-    return group_of(group, x.device).size
-
-
 def _gathered(x: torch.Tensor, group: str = "") -> torch.Tensor:
-    return x.new_empty((x.shape[0] * _size(x, group), *x.shape[1:]))
+    return x.new_empty((first_dimension(x.shape) * group_of(group, x.device).size, *x.shape[1:]))
 
 
 def _scattered(x: torch.Tensor, op: str = "sum", group: str = "") -> torch.Tensor:  # noqa: ARG001
-    size = _size(x, group)
-    if x.shape[0] % size:
-        raise InvalidArgumentError(f"x: {x.shape[0]} rows cannot be divided among {size} ranks")
-    return x.new_empty((x.shape[0] // size, *x.shape[1:]))
+    size = group_of(group, x.device).size
+    return x.new_empty((first_dimension(x.shape, size) // size, *x.shape[1:]))
 
 
 def _exchanged(x: torch.Tensor, group: str = "", send_rows: Rows = None, recv_rows: Rows = None) -> torch.Tensor:
-    _size(x, group)
+    group_of(group, x.device)
+    rows = first_dimension(x.shape)
     if (send_rows is None) != (recv_rows is None):
         raise InvalidArgumentError("send_rows, recv_rows: both, or neither")
-    return x.new_empty((x.shape[0] if recv_rows is None else sum(recv_rows), *x.shape[1:]))
+    return x.new_empty((rows if recv_rows is None else sum(recv_rows), *x.shape[1:]))
 
 
 @operator('all_reduce_(Tensor(a!) x, str op="sum", str group="") -> ()')
