@@ -115,13 +115,9 @@ A group of the ranks that live and have not closed `group`, in their old order, 
 is. All that live call it, and get the same group or the same failure; who dies meanwhile is left out. A rank that lives and does not
 come is `SYMM_ERR_TIMEOUT`; once it is gone the call can be made again.
 """
-function shrink(group::Group; name=nothing, timeout=nothing)
-    text = name === nothing ? "" : Base.cconvert(Cstring, String(name))
-    GC.@preserve text begin
-        address = name === nothing ? Cstring(C_NULL) : Base.unsafe_convert(Cstring, text)
-        options = options_with(symm_group_shrink_options_t, milliseconds(timeout), address)
-        return Group(given(Ptr{symm_group_t}, symm_group_shrink, group, options))
-    end
+shrink(group::Group; name=nothing, timeout=nothing) = with_text(name) do text
+    options = options_with(symm_group_shrink_options_t, milliseconds(timeout), text)
+    Group(given(Ptr{symm_group_t}, symm_group_shrink, group, options))
 end
 
 """
@@ -131,10 +127,7 @@ Which rank of `group` is rank `rank` of `other`; `nothing` if it is not in `grou
 """
 function translate_rank(group::Group, other::Group, rank::Integer)
     found = Ref{Int32}(-1)
-    status = symm_group_translate_rank(group, other, rank, found)
-    status == SYMM_ERR_NOT_FOUND && return nothing
-    check(status)
-    return Int(found[])
+    return looked_up(symm_group_translate_rank(group, other, rank, found)) ? Int(found[]) : nothing
 end
 
 """

@@ -67,9 +67,7 @@ Offset and length in bytes of the piece that contains an address of this rank's 
 """
 function find(heap::Heap, address)
     found, size = Ref{Ptr{Cvoid}}(C_NULL), Ref{Csize_t}(0)
-    status = symm_heap_find(heap, operand(address), found, size)
-    status == SYMM_ERR_NOT_FOUND && return nothing
-    check(status)
+    looked_up(symm_heap_find(heap, operand(address), found, size)) || return nothing
     return (offset=Int(found[] - pointer(heap.memory)), bytes=Int(size[]))
 end
 

@@ -37,16 +37,9 @@ The same as an array of host memory with elements of type `T`; without dims a ve
 import_token(token::AbstractVector{UInt8}; options...) = finalizer(release, open_token(token; options...))
 
 function open_token(token; timeout=nothing, directory=nothing, device=nothing, stream=nothing)
-    bytes_ = convert(Vector{UInt8}, token)
-    path = directory === nothing ? "" : Base.cconvert(Cstring, String(directory))
-    out = Ref{Ptr{symm_ipc_t}}(C_NULL)
-    GC.@preserve path begin
-        how = options_with(
-            symm_ipc_import_options_t,
-            milliseconds(timeout),
-            directory === nothing ? Cstring(C_NULL) : Base.unsafe_convert(Cstring, path),
-            device === nothing ? SYMM_DEVICE_AUTO : device,
-        )
+    bytes_, out = convert(Vector{UInt8}, token), Ref{Ptr{symm_ipc_t}}(C_NULL)
+    with_text(directory) do path
+        how = options_with(symm_ipc_import_options_t, milliseconds(timeout), path, something(device, SYMM_DEVICE_AUTO))
         check(symm_ipc_import(bytes_, length(bytes_), how, out, ipc_stream(stream)))
     end
     return Import(out[])

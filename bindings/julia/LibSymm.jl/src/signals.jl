@@ -100,11 +100,7 @@ synchronize_group(group::Group; timeout=nothing, stream=nothing) =
 
 Whether all that was issued on `stream` is over; always on the host.
 """
-function stream_done(group::Group; stream=nothing)
-    done = Ref{Int32}(0)
-    check(symm_stream_query(group, stream_for(stream, group), done))
-    return done[] != 0
-end
+stream_done(group::Group; stream=nothing) = given(Int32, symm_stream_query, group, stream_for(stream, group)) != 0
 
 """
     stream_wait(group; stream=nothing, after=nothing)

@@ -17,11 +17,12 @@ sized_with(::Type{T}, values...) where {T} = Ref(T(sizeof(T), values...))
 """Options with these fields. Their last, where a failure could be written, is left out: a failing call throws it."""
 options_with(::Type{T}, values...) where {T} = sized_with(T, values..., C_NULL)
 
-"""`f(address)` of a text as C has it."""
+"""`f(address)` of a text as C has it, NULL for nothing."""
 function with_text(f, text::AbstractString)
     kept = Base.cconvert(Cstring, String(text))
     return GC.@preserve kept f(Base.unsafe_convert(Cstring, kept))
 end
+with_text(f, ::Nothing) = f(Cstring(C_NULL))
 
 """The `T` that `f(arguments..., out)` writes."""
 function given(::Type{T}, f::F, arguments...) where {T,F}
