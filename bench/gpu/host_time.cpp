@@ -31,23 +31,23 @@ double microseconds(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double, std::micro>(to - from).count();
 }
 
-Times measure(const symm::Group& group, const symm::tool::Stream& stream, void* data, size_t bytes) {
+Times measure(const symm::Group& group, void* stream, void* data, size_t bytes) {
   std::vector<double> calls;
   std::vector<double> bursts;
   std::vector<double> done;
   const size_t count = bytes / 2;
   for (int burst = -1; burst < kBursts; ++burst) {  // the first loads kernels
-    group.barrier({}, 0, 0, stream.get());
-    stream.synchronize();
+    group.barrier({}, 0, 0, stream);
+    while (!group.stream_done(stream)) {}
     const Clock::time_point start = Clock::now();
     for (int i = 0; i < kBurst; ++i) {
       const Clock::time_point before = Clock::now();
       symm::check(
-          symm_allreduce(group.get(), data, data, count, SYMM_DTYPE_BF16, SYMM_OP_SUM, nullptr, stream.get()), "symm_allreduce");
+          symm_allreduce(group.get(), data, data, count, SYMM_DTYPE_BF16, SYMM_OP_SUM, nullptr, stream), "symm_allreduce");
       if (burst >= 0) calls.push_back(microseconds(before, Clock::now()));
     }
     const Clock::time_point issued = Clock::now();
-    stream.synchronize();
+    while (!group.stream_done(stream)) {}
     if (burst < 0) continue;
     bursts.push_back(microseconds(start, issued) / kBurst);
     done.push_back(microseconds(start, Clock::now()) / kBurst);
@@ -87,7 +87,7 @@ void print(const std::array<Times, kCases>& all, int size, const char* json) {
 void run(const char* json) {
   const auto hosts = create(SYMM_BACKEND_HOST, 0, "host_time on the host");
   const auto group = create(SYMM_BACKEND_CUDA, hosts.rank(), "host_time");
-  const symm::tool::Stream stream(hosts.rank());
+  void* const stream = symm::tool::stream_on(hosts.rank());
   const auto memory = group.rendezvous(group.allocate(kSizes.back()));
   void* const symmetric = memory.span().data();
   const auto not_shared = group.allocate(kSizes.back());
@@ -97,7 +97,6 @@ void run(const char* json) {
   size_t done = 0;
   for (void* data : {symmetric, ordinary})
     for (const size_t bytes : kSizes) all[done++] = measure(group, stream, data, bytes);
-  stream.synchronize();
   const symm::Span times(&all[0].median, sizeof all / sizeof(double));
   hosts.allreduce(times, times, SYMM_OP_MAX);
   if (group.rank() == 0) print(all, group.size(), json);

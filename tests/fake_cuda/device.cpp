@@ -93,6 +93,7 @@ API cuDevicePrimaryCtxRelease(CUdevice) {
 API cuCtxGetCurrent(CUcontext* context) {
   return *context = context_stack.empty() ? nullptr : context_stack.back(), CUDA_SUCCESS;
 }
+API cuCtxSetCurrent(CUcontext context) { return context_stack.assign(1, context), CUDA_SUCCESS; }
 API cuCtxPushCurrent(CUcontext context) {
   MAY_FAIL();
   return context_stack.push_back(context), CUDA_SUCCESS;

@@ -64,7 +64,7 @@ class Tuner {
   Group group_;    // that is measured
   symm_group_info_t info_{};
   std::vector<Question> questions_;
-  Stream stream_;
+  void* stream_ = nullptr;
   Memory memory_;
 };
 
@@ -93,9 +93,9 @@ Tuner::Tuner(const BenchOptions& options) : options_(options) {
     question.candidates.back().second = "";
   }
   if (on_host()) return;
-  stream_ = Stream(info_.device);
-  memory_.fill32(info_.rank, 0, 0, largest / 4, stream_.get());
-  stream_.synchronize();
+  stream_ = stream_on(info_.device);
+  memory_.fill32(info_.rank, 0, 0, largest / 4, stream_);
+  while (!group_.stream_done(stream_)) {}
 }
 
 Call Tuner::call_of(const Question& question, size_t candidate, uint64_t bytes) const {
@@ -111,7 +111,7 @@ Call Tuner::call_of(const Question& question, size_t candidate, uint64_t bytes) 
   call.first = call.second = memory_.span().data();
   call.options = SYMM_COLLECTIVE_OPTIONS_INIT;
   call.options.algorithm = question.candidates[candidate].first;
-  call.stream = stream_.get();
+  call.stream = stream_;
   return call;
 }
 
@@ -160,7 +160,7 @@ double Tuner::sample(const Call& call, const Pattern& pattern, size_t shift, uin
   control_.barrier();
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < calls; ++i) check(call.run(), call.traits->name);
-  stream_.synchronize();
+  while (!group_.stream_done(stream_)) {}
   const auto end = std::chrono::steady_clock::now();
   if (on_host()) *wrong += call.count_wrong(pattern, shift);
   return std::chrono::duration<double, std::micro>(end - start).count() / calls;
