@@ -59,7 +59,7 @@ OPERANDS = {
 
 
 @pytest.mark.parametrize("make", OPERANDS.values(), ids=OPERANDS)
-def test_operands_of_all_kinds(ranks, make):
+def test_operands_of_all_kinds(threads, make):
     def body(group):
         data = np.arange(8, dtype=np.float32) + group.rank
         given = make(data)
@@ -70,7 +70,7 @@ def test_operands_of_all_kinds(ranks, make):
         seen = given.inner if hasattr(given, "inner") else np.asarray(given)
         assert np.array_equal(seen.ravel(), 2 * np.arange(8) + 1)
 
-    ranks(2, body)
+    threads(2, body)
 
 
 def test_what_cannot_be_an_operand(alone):
@@ -121,7 +121,7 @@ def test_an_operand_on_another_device_is_refused(alone):
         alone.allreduce(OnGpu(np.ones(4, np.float32)), np.ones(4, np.float32))
 
 
-def test_sizes_that_do_not_divide(ranks):
+def test_sizes_that_do_not_divide(threads):
     def body(group):
         for call in (group.reduce_scatter, group.alltoall, lambda a: group.allgather(None, a)):
             with pytest.raises(symm.InvalidArgumentError, match="divided"):
@@ -130,10 +130,10 @@ def test_sizes_that_do_not_divide(ranks):
             group.allgather(np.ones(3, np.float32), np.ones(5, np.float32))
         group.barrier()
 
-    ranks(2, body)
+    threads(2, body)
 
 
-def test_options_and_plans(ranks):
+def test_options_and_plans(threads):
     def body(group):
         a = group.empty(1000)
         for algorithm in ("one_shot", "two-shot", symm.Algorithm.TWO_SHOT_STAGED):
@@ -160,7 +160,7 @@ def test_options_and_plans(ranks):
             group.allreduce(a, op="mean")
         group.allreduce(np.empty(0, np.float32))
 
-    ranks(2, body)
+    threads(2, body)
 
 
 def test_a_stream_is_refused_on_the_host(alone):

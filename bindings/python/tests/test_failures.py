@@ -33,7 +33,7 @@ def test_many_threads_on_one_group(alone):
     on_threads(8, work)
 
 
-def test_survivors_go_on(ranks):
+def test_survivors_go_on(threads):
     def body(group):
         readable = lambda: select.select([group.failure_fd()], [], [], 0)[0]  # noqa: E731
         assert not readable()
@@ -60,6 +60,7 @@ def test_survivors_go_on(ranks):
             peer = rest.peer_info(1)
             assert peer.alive
             assert peer.backend is symm.Backend.HOST
+        group.close()
         return peer.machine
 
-    assert len(set(ranks(3, body))) == 1
+    assert len(set(threads(3, body))) == 1

@@ -14,7 +14,7 @@ from conftest import OPTIONS, on_threads
 import symm
 
 
-def test_an_exception_in_a_context_aborts_the_group(ranks):
+def test_an_exception_in_a_context_aborts_the_group(threads):
     def body(group):
         if group.rank == 1:
             with pytest.raises(KeyError), group:
@@ -23,8 +23,9 @@ def test_an_exception_in_a_context_aborts_the_group(ranks):
             with pytest.raises(symm.AbortedError, match="KeyError: 'lost'") as caught:
                 group.barrier()
             assert caught.value.rank == 1
+            group.close()
 
-    ranks(2, body)
+    threads(2, body)
 
 
 def test_a_closed_group_refuses(alone):
