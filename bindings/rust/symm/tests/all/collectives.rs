@@ -1,6 +1,6 @@
 //! Operands, plans and lengths.
 
-use crate::ranks::{processes, threads};
+use crate::ranks::threads;
 use symm::{Algorithm, Blocks, Collective, Op, Scale, Status};
 
 const RANKS: usize = 3;
@@ -8,7 +8,7 @@ const RANKS: usize = 3;
 /// Every collective, in place and not, is in the table of behaviours, on addresses.
 #[test]
 fn slices_and_spans_are_operands() {
-    processes("collectives::slices_and_spans_are_operands", RANKS, |group| {
+    threads(RANKS, |group| {
         let (me, n) = (group.rank(), 1001);
         let values = |rank: usize| -> Vec<f64> { (0..n).map(|i| (rank * 31 + i * 7) as f64).collect() };
         let sum: Vec<f64> = (0..n).map(|i| (0..RANKS).map(|rank| values(rank)[i]).sum()).collect();

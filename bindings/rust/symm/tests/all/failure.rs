@@ -1,24 +1,22 @@
-//! Dead, late and disagreeing ranks are errors that say who and why.
+//! Ranks that fail or leave are errors that say who and why.
 
-use crate::ranks::{die, died, processes_ending, threads};
+use crate::ranks::threads;
 use std::io::Read;
 use std::time::Duration;
 use symm::{Op, Status, Timeout};
 
+/// One that is killed is in the table of behaviours.
 #[test]
-fn a_killed_peer_is_named() {
-    let body = |group: symm::Group| {
+fn a_peer_that_leaves_is_named() {
+    threads(3, |group| {
         let memory = group.memory::<u8>(4096).expect("a block each");
         group.barrier().expect("all come");
         if group.rank() == 2 {
             // Not before the others have left the barrier, which would fail too.
-            for rank in [0, 1] {
-                memory.wait_signal(rank, 1).expect("it comes");
-            }
-            die();
+            return [0, 1].iter().for_each(|rank| memory.wait_signal(*rank, 1).expect("it comes"));
         }
         memory.signal(2, 1).expect("it is there");
-        let error = group.allreduce_in_place(&mut [1.0f32; 100], Op::Sum).expect_err("rank 2 is dead");
+        let error = group.allreduce_in_place(&mut [1.0f32; 100], Op::Sum).expect_err("rank 2 is gone");
         assert_eq!((error.status, error.rank), (Status::PeerFailed, Some(2)), "{error}");
         let status = group.status().expect("it can still be asked");
         assert_eq!((status.status, status.failed_rank), (Status::PeerFailed, Some(2)));
@@ -28,22 +26,14 @@ fn a_killed_peer_is_named() {
         rest.allreduce_in_place(&mut [1], Op::Sum).expect("both live");
         assert_eq!(rest.translate_rank(&group, 2).expect("a rank of the whole"), None);
         assert_eq!(rest.translate_rank(&group, 1).expect("a rank of the whole"), Some(1));
-        let (dead, mine) = (group.peer_info(2).expect("known"), group.peer_info(group.rank()).expect("known"));
-        assert!(!dead.alive && mine.alive && mine.pid == Some(std::process::id().into()), "{dead:?} {mine:?}");
+        let (gone, mine) = (group.peer_info(2).expect("known"), group.peer_info(group.rank()).expect("known"));
+        assert!(!gone.alive && mine.alive && mine.pid == Some(std::process::id().into()), "{gone:?} {mine:?}");
         assert!(group.stats().expect("it can still be asked").failures >= 1);
         assert_eq!(rest.stats().expect("it lives").collective_calls[symm::Collective::Allreduce.as_raw() as usize], 1);
         let mut failed = std::fs::File::from(group.failure_fd().expect("a descriptor").try_clone_to_owned().expect("another"));
         assert_eq!(failed.read(&mut [0; 8]).expect("readable, since the group is revoked"), 8);
         rest.finalize().expect("both come");
-    };
-    processes_ending(
-        "failure::a_killed_peer_is_named",
-        3,
-        body,
-        |rank, status| {
-            if rank == 2 { died(status) } else { status.success() }
-        },
-    );
+    });
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Pieces at the same offsets on all ranks.
 
-use crate::ranks::{processes, refused, threads};
+use crate::ranks::{refused, threads};
 use symm::{AllocConfig, Op, Status, Timeout};
 
 #[test]
 fn pieces_of_all_ranks() {
-    processes("heap::pieces_of_all_ranks", 3, |group| {
+    threads(3, |group| {
         let heap = group.heap_with(1 << 20, &AllocConfig::new().name("pieces"), Timeout::default()).expect("a heap");
         let (right, left) = ((group.rank() + 1) % 3, (group.rank() + 2) % 3);
         let first = heap.alloc::<u8>(100).expect("room");
@@ -55,7 +55,7 @@ fn what_is_free_and_what_is_not() {
 fn containers() {
     use allocator_api2::{alloc::Allocator, boxed::Box, vec::Vec};
     use std::alloc::Layout;
-    processes("heap::containers", 2, |group| {
+    threads(2, |group| {
         let heap = group.heap(1 << 16).expect("a heap");
         // SAFETY: ranks write to their own containers only.
         let own = unsafe { heap.allocator() }.expect("on the host");

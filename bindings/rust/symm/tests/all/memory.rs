@@ -1,6 +1,6 @@
 //! Blocks, and what can be done with them.
 
-use crate::ranks::{processes, refused, threads};
+use crate::ranks::{refused, threads};
 use symm::{Group, Status};
 
 fn left(group: &Group) -> usize {
@@ -49,7 +49,7 @@ fn other_kinds_of_memory() {
 
 #[test]
 fn every_block_is_seen_everywhere() {
-    processes("memory::every_block_is_seen_everywhere", 3, |group| {
+    threads(3, |group| {
         let mut buffer = group.alloc::<f32>(100).expect("a block");
         buffer.as_mut_slice().expect("on the host").fill(group.rank() as f32 + 0.5);
         let memory = group.rendezvous(buffer).expect("all come");

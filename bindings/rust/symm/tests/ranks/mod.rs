@@ -1,4 +1,4 @@
-//! Ranks for tests: threads of this process, or processes that are this test program once more.
+//! Ranks for tests: threads of this process, or programs.
 #![allow(dead_code)] // each test program uses its part
 
 use std::path::{Path, PathBuf};
@@ -7,8 +7,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use symm::{Backend, Group, GroupConfig};
 
-const RANK: &str = "SYMM_RUST_TEST_RANK";
-const PLACE: &str = "SYMM_RUST_TEST_PLACE";
 /// Long enough for a busy machine, short enough to see what hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -31,25 +29,6 @@ pub fn threads(size: usize, body: impl Fn(Group) + Sync) {
             scope.spawn(move || body(config(rank, size).bootstrap(place.as_str()).create().expect("a group")));
         }
     });
-}
-
-/// Runs `body` as `size` ranks that are processes. `test` is the name of the calling test, which the processes run. Each must end as
-/// `right` says.
-pub fn processes_ending(test: &str, size: usize, body: impl Fn(Group), right: impl Fn(usize, ExitStatus) -> bool) {
-    if let Ok(rank) = std::env::var(RANK) {
-        let rank = rank.parse().expect("a rank");
-        let place = std::env::var(PLACE).expect("a place to meet");
-        return body(config(rank, size).bootstrap(place).create().expect("a group"));
-    }
-    let this = std::env::current_exe().expect("this program");
-    let arguments = [test, "--exact", "--nocapture", "--test-threads=1"];
-    let directory = Directory::new(test);
-    wait(start(&this, size, &directory, &arguments, [RANK, PLACE]), right);
-}
-
-/// As [`processes_ending`], and all must succeed.
-pub fn processes(test: &str, size: usize, body: impl Fn(Group)) {
-    processes_ending(test, size, body, |_, status| status.success());
 }
 
 /// It failed so, and said these words.
@@ -102,7 +81,7 @@ pub struct Directory(pub PathBuf);
 impl Directory {
     pub fn new(name: &str) -> Self {
         use std::os::unix::fs::DirBuilderExt;
-        let path = std::env::temp_dir().join(unique(&format!("symm-rust-{}", name.replace("::", "-"))));
+        let path = std::env::temp_dir().join(unique(&format!("symm-rust-{name}")));
         std::fs::DirBuilder::new().mode(0o700).create(&path).expect("a directory");
         Self(path)
     }
@@ -124,15 +103,10 @@ pub fn example(name: &str) -> PathBuf {
 
 /// Starts `size` ranks of a program as the launcher would.
 pub fn launch(program: &Path, size: usize, directory: &Directory, arguments: &[&str]) -> Vec<Child> {
-    start(program, size, directory, arguments, ["SYMM_RANK", "SYMM_BOOTSTRAP"])
-}
-
-/// Starts `size` ranks of a program; the variables of these names say which rank it is and where the ranks meet.
-fn start(program: &Path, size: usize, directory: &Directory, arguments: &[&str], names: [&str; 2]) -> Vec<Child> {
     let one = |rank: usize| {
         let mut command = Command::new(program);
-        command.args(arguments).env("SYMM_SIZE", size.to_string());
-        command.env(names[0], rank.to_string()).env(names[1], format!("dir://{}", directory.0.display()));
+        command.args(arguments).env("SYMM_RANK", rank.to_string()).env("SYMM_SIZE", size.to_string());
+        command.env("SYMM_BOOTSTRAP", format!("dir://{}", directory.0.display()));
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a process")
     };
     (0..size).map(one).collect()
