@@ -14,12 +14,8 @@ def test_what_is_free_and_what_is_not(alone):
     assert (heap.nbytes, heap.memory.nbytes) == (10_240, 10_240)
     info = heap.info()
     assert (info.used_bytes, info.pieces, info.free_pieces, info.name) == (1024 + 4096, 2, 1, "small")
-    assert heap.find(second.pointer + 3999) == (second.pointer, 4000)
-    assert heap.find(second.pointer + 4000) is None
     assert heap.find(id(heap)) is None
     assert alone.find(second.pointer + 1) == (heap.memory.id, 0, second.offset + 1)
-    with pytest.raises(symm.OutOfMemoryError, match=r"small: 5121 bytes"):
-        heap.empty(5121, "u8")
     heap.free(first)
     with pytest.raises(symm.InvalidArgumentError, match="not in this rank's block"):
         heap.free(alone.empty(4))

@@ -55,8 +55,6 @@
         A .= 3
         @test sum(A) == 1500 && A.offset == 0 && LibSymm.info(heap).name == "small" && LibSymm.info(heap).pieces == 1
         @test LibSymm.find(heap, pointer(A, 500)) == (offset=0, bytes=4000) && LibSymm.find(heap, pointer(heap.memory) + 4000) === nothing
-        full = error_of(() -> SymmArray{UInt8}(heap, 6145))
-        @test full.status == LibSymm.SYMM_ERR_OUT_OF_MEMORY && occursin("6144 of 10240 are free", full.message)
         LibSymm.free(heap, A)
         @test error_of(() -> LibSymm.free(heap, A)).status == LibSymm.SYMM_ERR_INVALID_ARGUMENT
         @test isempty(SymmArray{Int}(heap, 0)) && LibSymm.alloc(heap, 1) == 0
@@ -94,14 +92,9 @@
     end
 
     @testset "errors" begin
-        A = SymmArray{Float32}(group, 4)
-        @test error_of(() -> wait_signal(A, 0; timeout=0.01)).status == LibSymm.SYMM_ERR_TIMEOUT
-        @test status(group).status == LibSymm.SYMM_OK
         @test error_of(() -> Group(0, 2, "dir://relative")).status == LibSymm.SYMM_ERR_INVALID_ARGUMENT
         @test_throws ArgumentError Group(backend=:quantum)
         other = Group(backend=:host)
-        abort(other, "enough")
-        @test status(other).status == LibSymm.SYMM_ERR_ABORTED && occursin("enough", error_of(() -> barrier(other)).message)
         close(other)
         close(other)
         @test !isopen(other) && error_of(() -> barrier(other)).status == LibSymm.SYMM_ERR_INVALID_HANDLE
