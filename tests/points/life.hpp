@@ -9,7 +9,7 @@ inline int64_t now_ms() { return std::chrono::steady_clock::now().time_since_epo
 
 struct Facts {
   std::atomic<int64_t> fired_ms;
-  std::atomic<int> through, buried;
+  std::atomic<int> heard, through, buried;
   struct Learnt {
     int64_t ms;  // of its first failure
     symm_status_t status;
@@ -53,6 +53,8 @@ class Life {
     ++plan.facts->through;
     if (me_ == kSize - 1 && eventually([&] { return plan.facts->through >= kSize - gone; })) raise(SIGKILL);
     EXPECT_TRUE(eventually([&] { return group_.status().status != SYMM_OK; }));
+    ++plan.facts->heard;  // before another dies, whose death could be seen first
+    EXPECT_TRUE(eventually([&] { return plan.facts->heard >= group_.size() - 1; }));
     EXPECT_EQ(group_.status().failed_rank, group_.size() - 1) << group_.status().message;
     shrink();
     attempt([&] { group_.split(0); });
