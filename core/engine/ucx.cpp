@@ -79,6 +79,9 @@ class UcxLink final : public Link {
     ucx_.ucp_config_modify(config, "LOG_LEVEL", "fatal");  // or it writes to stderr; what does not know it still works
     // Before 1.16, by its own measure, TCP asks for the memory of messages that it could have sent meanwhile.
     if (ucx_.minor < 16 && *environment("UCX_RNDV_THRESH") == '\0') ucx_.ucp_config_modify(config, "RNDV_THRESH", "256k");
+    // TCP sends as much at once: 64k, its own choice, are a large packet and a tiny one.
+    for (const char* key : {"TCP_RX_SEG_SIZE", "RX_SEG_SIZE"})  // the latter of UCX 1.13
+      ucx_.ucp_config_modify(config, key, environment("UCX_TCP_RX_SEG_SIZE"));
     require(ucx_.ucp_config_modify(config, "TLS", environment("SYMM_UCX_TLS")), "SYMM_UCX_TLS");
     const Params params;
     Context context = nullptr;

@@ -41,8 +41,10 @@ TEST(FakeUcx, WhatTheUserAsksOfItIsNotChanged) {
   for (const char* asked : {"", "64k"}) {
     with_fake(FAKE_UCX, "", [&] {
       setenv("UCX_RNDV_THRESH", asked, 1);
+      setenv("UCX_TCP_RX_SEG_SIZE", asked, 1);
       const Two both;
       EXPECT_EQ(getenv("FAKE_RNDV_THRESH") == nullptr, *asked != '\0');
+      EXPECT_STREQ(getenv("FAKE_TCP_RX_SEG_SIZE"), *asked != '\0' ? asked : "256k");
     });
   }
 }
