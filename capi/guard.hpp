@@ -10,7 +10,7 @@ namespace symm::capi {
 // Remember the failure for symm_last_error() and symm_last_failure(), write it to *sink too, and return its status. Newlines
 // become spaces: a message is one line.
 symm_status_t fail(const Failure& failure, symm_failure_t* sink) noexcept;
-void require_sink(const symm_failure_t& sink);
+void require_sink(const symm_failure_t& sink, const char* argument);
 
 // Where the options of a call want its failure; null: nowhere. They are not checked yet.
 template <class Options> symm_failure_t* sink_of(const Options* options) noexcept {
@@ -23,7 +23,7 @@ template <class Options> symm_failure_t* sink_of(const Options* options) noexcep
 template <class Options, class Function> symm_status_t quick(const Options* options, Function&& function) noexcept {
   symm_failure_t* const sink = sink_of(options);
   try {
-    if (sink != nullptr) require_sink(*sink);
+    if (sink != nullptr) require_sink(*sink, std::is_same_v<Options, symm_group_config_t> ? "config.failure" : "options.failure");
     if constexpr (std::is_same_v<decltype(function()), bool>) {
       if (!function()) return fail({Status::not_found, -1, 0, "not found"}, sink);
     } else {

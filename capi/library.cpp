@@ -49,7 +49,9 @@ symm_status_t fail(const Failure& failure, symm_failure_t* sink) noexcept {
   return last_failure.status;
 }
 
-void require_sink(const symm_failure_t& sink) { require_struct_size(sink.struct_size, kFailureSize, "options.failure"); }
+void require_sink(const symm_failure_t& sink, const char* argument) {
+  require_struct_size(sink.struct_size, kFailureSize, argument);
+}
 }  // namespace symm::capi
 
 using namespace symm;
