@@ -134,13 +134,15 @@ std::shared_ptr<Segment> map_segment(int fd, const Piece& piece, const Pages& pa
   return other ? other : segment;
 }
 
-// In pieces: a kernel that is interrupted by a signal may undo the whole of a call, and with a fast timer would never end.
+// A kernel that is interrupted by a signal may undo the whole of a call: under a timer it goes in pieces that take less than a
+// period.
 void allocate_pages(int fd, size_t start, size_t bytes, int mode) {
-  constexpr size_t kPiece = size_t{64} << 20;
+  size_t most = size_t{64} << 20;
   for (size_t done = 0; done < bytes;) {
-    const size_t piece = std::min(bytes - done, kPiece);
+    const size_t piece = std::min(bytes - done, most);
     if (fallocate(fd, mode, static_cast<off_t>(start + done), static_cast<off_t>(piece)) == 0) done += piece;
-    else if (errno != EINTR) throw system_error(errno, "fallocate", format("%zu bytes of shared memory", bytes));
+    else if (errno == EINTR) most = std::max(piece / 2, page_size());
+    else throw system_error(errno, "fallocate", format("%zu bytes of shared memory", bytes));
   }
 }
 

@@ -2,6 +2,15 @@
 #include "core/backend/hardware.hpp"
 #include "tests/support/core.hpp"
 
+static size_t interrupted_above = SIZE_MAX;
+static int interruptions = 0;
+
+// As under a timer, on a kernel that undoes what an interrupted call has allocated: a call for more never ends.
+extern "C" int fallocate(int fd, int mode, off_t offset, off_t bytes) {
+  if (static_cast<size_t>(bytes) > interrupted_above && ++interruptions < 100) return errno = EINTR, -1;
+  return static_cast<int>(syscall(SYS_fallocate, fd, mode, offset, bytes));
+}
+
 namespace symm::host {
 namespace {
 Fd duplicate(const Segment& segment) { return Fd(fcntl(segment.fd(), F_DUPFD_CLOEXEC, 0)); }
@@ -20,6 +29,13 @@ TEST(Segment, IsZeroedAndAligned) {
   }
 }
 
+TEST(Segment, IsAllocatedUnderATimerThatLongCallsDoNotOutrun) {
+  interrupted_above = 1 << 20;
+  EXPECT_EQ(Segment::create(size_t{5} << 20, "symm-test")->size(), size_t{5} << 20);
+  interrupted_above = SIZE_MAX;
+  EXPECT_LT(interruptions, 10);
+}
+
 TEST(Segment, IsMappedOnceInAProcess) {
   const auto segment = Segment::create(100, "symm-test");
   const auto again = Segment::import(duplicate(*segment), 100);
@@ -28,12 +44,18 @@ TEST(Segment, IsMappedOnceInAProcess) {
 
 TEST(Segment, IsForgottenWithItsLastReference) {
   auto segment = Segment::create(100, "symm-test");
-  Fd copy = duplicate(*segment);
+  const Fd copy = duplicate(*segment);
   segment->data()[5] = std::byte{9};
   segment.reset();
-  const auto other = Segment::import(std::move(copy), 100);  // another mapping of what the descriptor kept alive
+  const auto other = Segment::import(Fd(dup(copy.get())), 100);  // another mapping of what the descriptor kept alive
   EXPECT_EQ(other->data()[5], std::byte{9});
   EXPECT_EQ(other->fd(), -1) << "a peer's segment needs no descriptor once it is mapped";
+  // Unless it is to be kept: the first that comes, while others look whether there is one.
+  support::as_threads(4, [&](int) {
+    const int before = other->fd();
+    Segment::import(Fd(dup(copy.get())), {100, 4096}, Segment::Descriptor::keep);
+    EXPECT_TRUE(before == -1 || before == other->fd());
+  });
 }
 
 TEST(Segment, RefusesWrongSizes) {
