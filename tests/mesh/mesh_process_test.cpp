@@ -142,6 +142,32 @@ TEST_F(MeshProcess, ARankThatBecomesAnotherProgramHasDied) {
   ranks[1].kill(SIGKILL);
 }
 
+// There it began at another time than others see.
+TEST_F(MeshProcess, ASlowRankOfAnotherTimeNamespaceIsNotTakenForDead) {
+  struct Slow : OtherStore {
+    using OtherStore::OtherStore;
+    Bytes get(const std::string& key, Deadline deadline) override {
+      if (key == "mesh/address/0") usleep(500'000);
+      return OtherStore::get(key, deadline);
+    }
+  };
+  const auto leave = [] {
+    constexpr int clone_newtime = 0x80;  // Linux 5.6
+    const bool left = unshare(clone_newtime) == 0 && (std::ofstream("/proc/self/timens_offsets") << "boottime 1000 0\n").flush();
+    return left ? std::string() : std::string("no time namespaces: ") + std::strerror(errno);
+  };
+  if (const std::string why = Process(leave).result(); !why.empty()) GTEST_SKIP() << why;
+  expect_of_ranks(2, "ok", [&](int rank) {
+    Slow store(directory.path());
+    const auto body = [&] {
+      const auto mesh = rank == 1 ? Mesh::connect(store, 1, 2, "test", soon()) : connect(directory.path(), 0, 2);
+      greet(*mesh, 1);
+      return std::string("ok");
+    };
+    return rank == 1 && leave().empty() ? Process(body).result() : body();  // children are in the new one
+  });
+}
+
 TEST_F(MeshProcess, AForkedChildMayMakeMeshesOfItsOwn) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "ThreadSanitizer cannot start threads in the child of a process with threads";
