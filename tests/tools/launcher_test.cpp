@@ -1,10 +1,13 @@
 // symm run, as its users see it. Where a test waits for a process, it polls with a limit and never measures.
+#include <linux/sched.h>
 #include "tests/support/footprint.hpp"
 #include "tests/support/process.hpp"
 #include "tests/tools/captured.hpp"
 #include "tools/host/host.hpp"
+#include "tools/run/descendants.hpp"
 #include "tools/run/job_directory.hpp"
 #include "tools/run/rank_process.hpp"
+#include "tools/run/warden.hpp"
 
 namespace symm::tool {
 namespace {
@@ -178,12 +181,16 @@ TEST(Launcher, BindsToCores) {
   EXPECT_EQ(contains(result.err, "some share one"), same) << result.err;
 }
 
+constexpr const char* say_ready =
+    "echo $$ > $SCRATCH/pid$SYMM_RANK; echo $SYMM_BOOTSTRAP > $SCRATCH/dir; touch $SCRATCH/ready$SYMM_RANK; ";
+
 // A launcher that runs beside the test, whose ranks say when they are ready.
 class Running : public testing::Test {
  protected:
-  void start(const std::string& script) {
+  void start(const std::string& script, const Words& options = {}) {
     SpawnRequest request;
-    request.command = {SYMM_TOOL, "run", "-n", "2", "--grace", "0.2", "--no-prefix", "--", "sh", "-c", script};
+    request.command = Words{"sh", "-c", "exec \"$0\" \"$@\" 2>&1", SYMM_TOOL, "run", "-n", "2", "--grace", "0.2", "--no-prefix"} +
+                      options + Words{"--", "sh", "-c", script};
     for (char** entry = environ; *entry != nullptr; ++entry) request.environment.emplace_back(*entry);
     request.environment.push_back("SCRATCH=" + scratch_.path());
     launcher_ = spawn(request);
@@ -192,16 +199,26 @@ class Running : public testing::Test {
   bool exists(const std::string& name) const { return std::filesystem::exists(scratch_.path() + "/" + name); }
   int wait() {
     int status = -1;
-    ::waitpid(launcher_.pid, &status, 0);
+    const auto ended = [&] { return ::waitpid(launcher_.pid, &status, WNOHANG) != 0; };
+    if (!eventually(ended)) ::kill(launcher_.pid, SIGKILL);
     return shell_status(status);
+  }
+  // Has a page of each stream for the launcher to write at once, to one pipe with room for one, which nobody reads.
+  void fill_the_pipe(const Words& options) {
+    start(std::string(say_ready) +
+              "while ! test -e $SCRATCH/go; do sleep 0.01; done; "
+              "yes | head -c 8192; yes | head -c 8192 >&2; touch $SCRATCH/wrote$SYMM_RANK; exec sleep 1000",
+        options);
+    ::fcntl(launcher_.out.get(), F_SETPIPE_SZ, 4096);
+    ::kill(launcher_.pid, SIGSTOP);
+    std::ofstream(scratch_.path() + "/go").put('y');
+    ASSERT_TRUE(eventually([&] { return exists("wrote0") && exists("wrote1"); }));
+    ::kill(launcher_.pid, SIGCONT);
   }
 
   JobDirectory scratch_;
   Spawned launcher_;
 };
-
-constexpr const char* say_ready =
-    "echo $$ > $SCRATCH/pid$SYMM_RANK; echo $SYMM_BOOTSTRAP > $SCRATCH/dir; touch $SCRATCH/ready$SYMM_RANK; ";
 
 TEST_F(Running, InterruptReachesAllRanks) {
   start(std::string("trap 'touch $SCRATCH/caught$SYMM_RANK; exit 0' INT; ") + say_ready + "while :; do sleep 0.05; done");
@@ -209,12 +226,6 @@ TEST_F(Running, InterruptReachesAllRanks) {
   EXPECT_EQ(wait(), 0) << "ranks that handle the signal and end well make a job that ends well";
   EXPECT_TRUE(exists("caught0"));
   EXPECT_TRUE(exists("caught1"));
-}
-
-TEST_F(Running, TerminationGivesItsStatus) {
-  start(std::string(say_ready) + "exec sleep 1000");
-  ::kill(launcher_.pid, SIGTERM);
-  EXPECT_EQ(wait(), 128 + SIGTERM);
 }
 
 TEST_F(Running, InterruptThatIsIgnoredEndsInKill) {
@@ -243,6 +254,58 @@ TEST_F(Running, KilledLauncherLeavesNothing) {
   for (const char* name : {"pid0", "pid1", "child0", "child1"})
     EXPECT_TRUE(eventually([&] { return gone(scratch_.path() + "/" + name); })) << name;
   EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(directory); }));
+}
+
+TEST_F(Running, TerminationGivesItsStatusAlsoIfNobodyReads) {
+  fill_the_pipe({});
+  ::kill(launcher_.pid, SIGTERM);
+  EXPECT_EQ(wait(), 128 + SIGTERM);
+}
+
+TEST_F(Running, TimeOutGivesItsStatusAlsoIfNobodyReads) {
+  fill_the_pipe({"--timeout", "2"});
+  EXPECT_EQ(wait(), 124);
+}
+
+// By the time that the launcher is gone, the number of a dead rank may be somebody else's.
+TEST(Warden, KillsNobodyElse) {
+  const auto start = [](pid_t wanted) {
+    clone_args how{};
+    how.exit_signal = SIGCHLD;
+    how.set_tid = reinterpret_cast<uintptr_t>(&wanted);
+    how.set_tid_size = 1;
+    const auto pid = wanted == 0 ? ::fork() : static_cast<pid_t>(::syscall(SYS_clone3, &how, sizeof how));
+    while (pid == 0) ::pause();
+    ::setpgid(pid, pid);
+    return pid;
+  };
+  const auto end_of = [](pid_t pid, int signal) {
+    int status = 0;
+    ::kill(pid, signal);
+    ::waitpid(pid, &status, 0);
+    return status;
+  };
+  const support::TemporaryDirectory directory;
+  const pid_t rank = start(0);
+  ASSERT_GT(rank, 0);
+  support::Process launcher([&] {
+    Warden warden(directory.path());
+    warden.watch(rank);
+    const auto knows = [](const Descendant& one) {
+      std::error_code none;
+      return contains(std::filesystem::read_symlink("/proc/" + std::to_string(one.pid) + "/fd/4", none).string(), "pidfd");
+    };
+    EXPECT_TRUE(eventually([&] { return knows(living_descendants({}).at(0)); }));
+    support::tell();
+    support::sleep_for_ever();
+  });
+  ASSERT_TRUE(launcher.told());
+  end_of(rank, SIGKILL);
+  const pid_t other = start(rank);
+  if (other < 0) GTEST_SKIP() << "nobody can have a number of one's choice: " << std::strerror(errno);
+  launcher.kill(SIGKILL);
+  EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(directory.path()); }));
+  EXPECT_EQ(end_of(other, SIGTERM), SIGTERM);
 }
 
 TEST(Launcher, HostsAreOneJobWhoseSecretIsInNoArgument) {

@@ -62,26 +62,6 @@ TEST(Outcome, SignalsCountAs128AndMore) {
   EXPECT_EQ(Outcome().status(), 0);
 }
 
-// `symm run ... 2>&1 | reader`: both find the last page of the pipe free, and one of them takes it.
-TEST(Output, NeverWaitsForAReaderThatDoesNotRead) {
-  int ends[2];
-  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-  const int pages = ::fcntl(ends[1], F_GETPIPE_SZ) / 4096;
-  const std::string page(4096, 'x');
-  for (int i = 1; i < pages; ++i) ASSERT_EQ(::write(ends[1], page.data(), page.size()), 4096);
-  Output out(ends[1]);
-  Output err(ends[1]);
-  for (Output* output : {&out, &err}) {
-    output->queue() = page;
-    output->write_some();
-  }
-  EXPECT_FALSE(out.pending());
-  EXPECT_TRUE(err.pending());
-  EXPECT_FALSE(err.broken());
-  ::close(ends[0]);
-  ::close(ends[1]);
-}
-
 TEST(JobDirectory, IsPrivateAndGoesWithItsOwner) {
   std::string path;
   {

@@ -170,6 +170,7 @@ bool Launcher::turn() {
   if (polled[2].revents != 0) err_.write_some();
   if (polled[3].revents != 0 && options_.part) {
     say("the launcher of the job is gone; ending the ranks here");
+    signalled_ = true;
     enter(Stage::terminating);
   } else if (polled[3].revents != 0) {
     input_.read_some();

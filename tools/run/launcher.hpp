@@ -98,6 +98,7 @@ class Launcher {
   Clock::time_point job_end_ = Clock::time_point::max();
   std::optional<int> forced_status_;  // of a time-out or a program that could not be started
   bool told_to_end_ = false;
+  bool signalled_ = false;  // to end
   bool orphans_reported_ = false;
   bool processes_left_ = true;
 };

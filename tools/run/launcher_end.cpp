@@ -64,7 +64,7 @@ void Launcher::on_signal(int signal) {
   say("passing " + signal_name(signal) + " to the ranks; they have " + seconds(options_.grace) + " to end");
   signal_all(signal);
   signal_all(SIGCONT);
-  told_to_end_ = true;
+  told_to_end_ = signalled_ = true;
   stage_ = Stage::terminating;
   stage_end_ = Clock::now() + options_.grace;
 }
@@ -78,7 +78,7 @@ void Launcher::on_time() {
   }
   if (now < stage_end_) return;
   if (nobody_left()) {
-    if (forced_status_) stage_ = Stage::leaving;  // what nobody has read in this time nobody will
+    if (forced_status_ || signalled_) stage_ = Stage::leaving;  // what nobody has read in this time nobody will
     return;
   }
   if (stage_ == Stage::waiting && any_alive()) {

@@ -1,6 +1,7 @@
 #include "tools/run/warden.hpp"
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <algorithm>
 #include <array>
@@ -13,6 +14,17 @@ namespace symm::tool {
 namespace {
 enum Message : int { watch_group, forget_group, leave };
 using Frame = std::array<int, 2>;  // a write of this size to a pipe is never divided
+
+// When the launcher is gone, the number may become somebody else's: then no process of the group is left.
+struct Group {
+  explicit Group(pid_t leader) : id(leader), fd(static_cast<int>(::syscall(SYS_pidfd_open, leader, 0))) {}
+  void kill() const {
+    const bool reaped = fd && ::syscall(SYS_pidfd_send_signal, fd.get(), 0, nullptr, 0) != 0 && errno == ESRCH;
+    if (!reaped || ::kill(id, 0) != 0) ::kill(-id, SIGKILL);
+  }
+  pid_t id;
+  UniqueFd fd;
+};
 
 // Another session: what the terminal sends to the launcher does not reach it. Nothing but the pipe stays open.
 void detach(int pipe) {
@@ -29,17 +41,19 @@ void detach(int pipe) {
 
 [[noreturn]] void watch_over(int pipe, const std::string& directory) {
   detach(pipe);
-  std::vector<pid_t> groups;
+  std::vector<Group> groups;
   Frame frame{};
   ssize_t size = 0;
   while ((size = ::read(3, &frame, sizeof frame)) != 0) {
     if (size < 0 && errno == EINTR) continue;
     if (size != static_cast<ssize_t>(sizeof frame)) break;
     if (frame[0] == leave) ::_exit(0);
-    if (frame[0] == watch_group) groups.push_back(frame[1]);
-    if (frame[0] == forget_group) groups.erase(std::remove(groups.begin(), groups.end(), frame[1]), groups.end());
+    if (frame[0] == watch_group) groups.emplace_back(frame[1]);
+    if (frame[0] == forget_group)
+      groups.erase(
+          std::remove_if(groups.begin(), groups.end(), [&](const Group& one) { return one.id == frame[1]; }), groups.end());
   }
-  for (const pid_t group : groups) ::kill(-group, SIGKILL);
+  for (const Group& group : groups) group.kill();
   remove_tree(directory);
   ::_exit(0);
 }
