@@ -10,8 +10,8 @@
 #include <string>
 #include <symm/symm.hpp>
 #include <vector>
+#include "tools/bench/device.hpp"
 #include "tools/bench/quantile.hpp"
-#include "tools/bench/stream.hpp"
 
 namespace {
 using symm::tool::quantile;
@@ -87,7 +87,8 @@ void print(const std::array<Times, kCases>& all, int size, const char* json) {
 void run(const char* json) {
   const auto hosts = create(SYMM_BACKEND_HOST, 0, "host_time on the host");
   const auto group = create(SYMM_BACKEND_CUDA, hosts.rank(), "host_time");
-  void* const stream = symm::tool::stream_on(hosts.rank());
+  const symm::tool::Device device(hosts.rank());
+  void* const stream = device.stream();
   const auto memory = group.rendezvous(group.allocate(kSizes.back()));
   void* const symmetric = memory.span().data();
   const auto not_shared = group.allocate(kSizes.back());

@@ -98,6 +98,25 @@ TEST(TuneOnFakes, OfTheCudaBackEnd) {
                               " 2097152 ", " 4194304 "});
 }
 
+TEST(BenchOnFakes, RowsAndGraphs) {
+  const auto bench = [](const Words& options) {
+    return on_fakes({"FAKE_CUDA_DEVICES=2"}, Words{SYMM_TOOL, "run", "-n", "2", "--no-prefix", "--timeout", "90", "--", SYMM_TOOL,
+                                                 "bench", "allreduce", "--backend", "cuda", "-b", "64", "-e", "64", "-n", "3"} +
+                                                 options);
+  };
+  const Captured row = bench({"-c", "0"});
+  EXPECT_EQ(row.status, 0) << row.err;
+  expect_said(row.out, {"symmetric memory, CUDA, times", " 64 ", "50.00", "not checked"});  // a row of 20 takes a millisecond
+  const Captured graph = bench({"-c", "0", "-G", "100", "--private", "--json", "-d", "bf16"});
+  EXPECT_EQ(graph.status, 0) << graph.err;
+  const json said = json::parse(graph.out);
+  EXPECT_EQ(said["backend"], "cuda");
+  EXPECT_EQ(said["results"][0]["time_us"]["p50"], 10);
+  expect_end(bench({}), 1, {});
+  expect_said(bench({}).out, {"FAILED"});
+  expect_end(capture({SYMM_TOOL, "bench", "allreduce", "-G", "10"}), 1, {"--graph", "--backend cuda"});
+}
+
 TEST(TuneOnFakes, RanksThatDifferAreTold) {
   const std::string differ = std::string("if [ $SYMM_RANK = 1 ]; then export SYMM_CUDA_TUNE=tile=32K; fi; exec ") + SYMM_TOOL +
                              " bench --tune --backend cuda";

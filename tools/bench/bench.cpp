@@ -1,10 +1,13 @@
 // The measurement itself. Inputs are written anew before every call, so that they lie in the caches of their own rank only, as
-// they do in a program that has just computed them; only the call is timed; every result is checked.
+// they do in a program that has just computed them; only the call is timed; every result is checked. On GPUs calls come in rows
+// or in graphs, whose first and last result is checked, and are timed by the device.
 #include <unistd.h>
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <symm/symm.hpp>
+#include "tools/bench/device.hpp"
 #include "tools/bench/dtype.hpp"
 #include "tools/bench/quantile.hpp"
 #include "tools/bench/result.hpp"
@@ -24,11 +27,17 @@ class Bench {
  private:
   Row measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op);
   Result measure(const Call& call, const Pattern& pattern);
+  Result measure_on_gpu(const Call& call, const Pattern& pattern);
+  void finish(Result& result, std::vector<double>& times, uint64_t wrong);
   void reduce_times(std::vector<double>& own, Result& result);
   void progress(const std::string& text) const;
+  Group& control() { return device_ ? control_ : group_; }
 
   BenchOptions options_;
-  Group group_;
+  Group group_;    // that is measured
+  Group control_;  // where that is one of GPUs: of the host back end, by which times are compared
+  std::optional<Device> device_;
+  std::vector<std::byte> staging_;  // what lies in first_ and second_ on the device
   int32_t rank_ = 0;
   int32_t ranks_ = 0;
   Memory memory_;
@@ -42,9 +51,19 @@ constexpr size_t page = 4096;
 
 Bench::Bench(const BenchOptions& options) : options_(options) {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-  config.backend = SYMM_BACKEND_HOST;
+  config.backend = options_.backend;
   config.name = "bench";
   group_ = Group::create(config);
+  const symm_group_info_t info = group_.info();
+  options_.backend = info.backend;
+  if (info.backend == SYMM_BACKEND_CUDA) {
+    config.backend = SYMM_BACKEND_HOST;
+    config.name = "bench control";
+    control_ = Group::create(config);
+    device_.emplace(info.device);
+  } else if (options_.graph != 0) {
+    throw std::runtime_error("--graph is for GPUs: --backend cuda");
+  }
   rank_ = group_.rank();
   ranks_ = group_.size();
   if (options_.root >= ranks_)
@@ -56,6 +75,8 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
   if (options_.symmetric) {
     memory_ = group_.rendezvous(group_.allocate(2 * half));
     first_ = memory_.span().data();
+  } else if (device_) {
+    device_->call("cuMemAlloc_v2", &first_, 2 * half);
   } else {
     private_.reset(static_cast<std::byte*>(std::aligned_alloc(page, 2 * half)));
     if (!private_) throw std::bad_alloc();
@@ -63,6 +84,7 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
     std::fill_n(first_, 2 * half, std::byte{0});
   }
   second_ = first_ + half;
+  if (device_) staging_.resize(2 * half);
   show_progress_ = rank_ == 0 && (::isatty(STDERR_FILENO) != 0 || *environment("SYMM_RUN_TERMINAL") != '\0');
 }
 
@@ -89,18 +111,71 @@ Result Bench::measure(const Call& call, const Pattern& pattern) {
     if (options_.check) wrong += call.count_wrong(pattern, shift);
     if (i >= 0) times.push_back(std::chrono::duration<double, std::micro>(end - start).count());
   }
-  group_.allreduce(Span(&wrong, 1), Span(&wrong, 1), SYMM_OP_SUM);
+  finish(result, times, wrong);
+  return result;
+}
+
+// Of a row or a graph two are issued, and the second is timed: when it begins, no rank is late.
+Result Bench::measure_on_gpu(const Call& call, const Pattern& pattern) {
+  constexpr int calls_in_a_row = 20, samples = 20;
+  Result result;
+  result.measured = true;
+  result.iterations = options_.iterations > 0 ? options_.iterations : samples;
+  result.algorithm = call.algorithm();
+  const int calls = options_.graph > 0 ? options_.graph : calls_in_a_row;
+  const auto in_a_row = [&](int count) {
+    for (int i = 0; i < count; ++i) check(call.run(), call.traits->name);
+  };
+  const auto done = [&] {
+    while (!group_.stream_done(call.stream)) {}
+  };
+  uint64_t wrong = 0;
+  const auto checked = [&](size_t shift, const auto& issue) {
+    Call here = call;
+    here.first = staging_.data();
+    here.second = here.first + (second_ - first_);
+    std::byte* const result_there = call.in_place ? first_ : second_;
+    std::byte* const result_here = call.in_place ? here.first : here.second;
+    here.write_inputs(pattern, shift);
+    device_->call("cuMemcpyAsync", first_, here.first, call.bytes(), call.stream);
+    done();
+    control_.barrier();
+    issue();
+    device_->call("cuMemcpyAsync", result_here, result_there, call.bytes(), call.stream);
+    done();
+    wrong += here.count_wrong(pattern, shift);
+  };
+  if (options_.check) checked(0, [&] { in_a_row(1); });
+  void* const graph = options_.graph > 0 ? device_->capture([&] { in_a_row(calls); }) : nullptr;
+  const auto issue = [&] {
+    if (graph != nullptr) device_->call("cuGraphLaunch", graph, call.stream);
+    else in_a_row(calls);
+  };
+  std::vector<double> times;
+  for (int i = -options_.warmup; i < result.iterations; ++i) {
+    control_.barrier();
+    issue();
+    const double us = device_->microseconds(issue, done) / calls;
+    if (i >= 0) times.push_back(us);
+  }
+  if (options_.check && !call.in_place) checked(37, issue);  // in place, calls change their own inputs
+  if (graph != nullptr) device_->call("cuGraphExecDestroy", graph);
+  finish(result, times, wrong);
+  return result;
+}
+
+void Bench::finish(Result& result, std::vector<double>& times, uint64_t wrong) {
+  control().allreduce(Span(&wrong, 1), Span(&wrong, 1), SYMM_OP_SUM);
   result.wrong = wrong;
   reduce_times(times, result);
-  return result;
 }
 
 void Bench::reduce_times(std::vector<double>& own, Result& result) {
   const double median = quantile(own, 0.5);
   std::vector<double> medians(static_cast<size_t>(ranks_));
-  group_.allgather(Span(&median, 1), medians);
+  control().allgather(Span(&median, 1), medians);
   result.slowest_rank = static_cast<int>(std::max_element(medians.begin(), medians.end()) - medians.begin());
-  group_.allreduce(own, own, SYMM_OP_MAX);
+  control().allreduce(own, own, SYMM_OP_MAX);
   result.p50_us = quantile(own, 0.5);
   result.min_us = quantile(own, 0);
   result.p99_us = quantile(own, 0.99);
@@ -122,6 +197,7 @@ Row Bench::measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op) {
   call.second = second_;
   call.options = SYMM_COLLECTIVE_OPTIONS_INIT;
   call.options.algorithm = options_.algorithm;
+  if (device_) call.stream = Device::stream();
   Row row;
   row.bytes = call.bytes();
   row.count = call.count;
@@ -135,7 +211,7 @@ Row Bench::measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op) {
     progress(std::string(traits.name) + " " + row.type + " " + row.op + ", " + format_bytes(row.bytes) +
              (in_place ? ", in place" : ", out of place"));
     call.in_place = in_place;
-    (in_place ? row.in_place : row.out_of_place) = measure(call, pattern);
+    (in_place ? row.in_place : row.out_of_place) = device_ ? measure_on_gpu(call, pattern) : measure(call, pattern);
   }
   progress("");
   return row;
@@ -167,6 +243,7 @@ int Bench::run() {
   print(table_footer(options_, rows, ranks_));
   if (speaks && options_.json) std::printf("%s\n", bench_json(options_, rows, ranks_).dump(2).c_str());
   group_.finalize();
+  if (device_) control_.finalize();
   return total_wrong(rows) == 0 ? 0 : 1;
 }
 }  // namespace

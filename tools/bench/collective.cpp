@@ -38,7 +38,7 @@ symm_collective_call_t Call::record() const {
 }
 
 symm_status_t Call::run() const {
-  if (traits->collective == kBarrier) return symm_barrier(group, nullptr, 0, 0, nullptr, nullptr);
+  if (traits->collective == kBarrier) return symm_barrier(group, nullptr, 0, 0, nullptr, stream);
   return tool::run(group, record(), &options, stream);
 }
 

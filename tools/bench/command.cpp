@@ -111,9 +111,12 @@ void add_bench(CLI::App& app, Action& action) {
       "Instead of a collective: measure where one algorithm should give way to the next, for this number of "
       "ranks, and write a table for SYMM_PLAN_FILE; takes -b, -e, -f, -w, -n");
   bench->add_option("--out", options.out, "With --tune: the file to write; standard output if there is none")->needs(tune);
-  bench->add_option("--backend", arguments->backend, "With --tune: auto, host or cuda")->capture_default_str()->needs(tune);
+  bench->add_option("--backend", arguments->backend, "auto, host or cuda")->capture_default_str();
+  bench->add_option("-G,--graph", options.graph, "On GPUs: replay a graph of so many calls; 0: 20 calls in a row without one")
+      ->check(CLI::Range(0, 10'000))
+      ->capture_default_str();
   for (const char* name :
-      {"--type", "--op", "--algorithm", "--root", "--check", "--private", "--in-place", "--out-of-place", "--json"})
+      {"--type", "--op", "--algorithm", "--root", "--check", "--private", "--in-place", "--out-of-place", "--json", "--graph"})
     tune->excludes(bench->get_option(name));
   bench->callback([&action, arguments, end] {
     arguments->options.end_given = end->count() > 0;

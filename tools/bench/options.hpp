@@ -20,10 +20,11 @@ struct BenchOptions {
   bool out_of_place = true;
   bool check = true;
   bool json = false;
+  symm_backend_t backend = SYMM_BACKEND_AUTO;
+  int graph = 0;  // calls in a graph of CUDA; 0: none
 
   bool tune = false;  // then traits is nullptr, and these count
   bool end_given = false;
-  symm_backend_t backend = SYMM_BACKEND_AUTO;
   std::string out;  // "": standard output
 };
 

@@ -34,8 +34,11 @@ double average_bus_bandwidth(const BenchOptions& options, const std::vector<Row>
 }  // namespace
 
 std::string table_header(const BenchOptions& options, int ranks, const std::string& bootstrap) {
-  std::string out = print("# symm bench %s: %d ranks by %s, %s memory, times of the slowest rank (p50)\n#\n",
-      options.traits->name, ranks, bootstrap.c_str(), options.symmetric ? "symmetric" : "private");
+  const std::string how = options.backend != SYMM_BACKEND_CUDA ? ""
+                          : options.graph == 0                 ? ", CUDA"
+                                                               : print(", CUDA graphs of %d", options.graph);
+  std::string out = print("# symm bench %s: %d ranks by %s, %s memory%s, times of the slowest rank (p50)\n#\n",
+      options.traits->name, ranks, bootstrap.c_str(), options.symmetric ? "symmetric" : "private", how.c_str());
   if (!has_size(options)) return out + print("# %10s %10s\n# %10s %10s\n", "ranks", "time", "", "(us)");
   std::string names = print("# %10s %12s %7s %6s %5s", "size", "count", "type", "redop", "root");
   std::string units = print("# %10s %12s %7s %6s %5s", "(B)", "(elements)", "", "", "");
@@ -82,6 +85,7 @@ uint64_t total_wrong(const std::vector<Row>& rows) {
 
 nlohmann::json bench_json(const BenchOptions& options, const std::vector<Row>& rows, int ranks) {
   nlohmann::json out{{"collective", options.traits->name}, {"ranks", ranks},
+      {"backend", options.backend == SYMM_BACKEND_CUDA ? "cuda" : "host"}, {"graph", options.graph},
       {"memory", options.symmetric ? "symmetric" : "private"}, {"warmup", options.warmup}, {"checked", options.check},
       {"wrong", total_wrong(rows)}, {"results", nlohmann::json::array()}};
   for (const Row& row : rows) {

@@ -6,10 +6,10 @@
 #include <ctime>
 #include <fstream>
 #include <symm/symm.hpp>
+#include "tools/bench/device.hpp"
 #include "tools/bench/dtype.hpp"
 #include "tools/bench/quantile.hpp"
 #include "tools/bench/result.hpp"
-#include "tools/bench/stream.hpp"
 #include "tools/bench/thresholds.hpp"
 #include "tools/text.hpp"
 
@@ -93,7 +93,8 @@ Tuner::Tuner(const BenchOptions& options) : options_(options) {
     question.candidates.back().second = "";
   }
   if (on_host()) return;
-  stream_ = stream_on(info_.device);
+  const Device device(info_.device);
+  stream_ = Device::stream();
   memory_.fill32(info_.rank, 0, 0, largest / 4, stream_);
   while (!group_.stream_done(stream_)) {}
 }
