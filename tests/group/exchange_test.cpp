@@ -263,4 +263,29 @@ TEST(OutOfMemory, WhileTheLivingAgreeIsTheSameOnAll) {
     return group->shrink(0, nullptr);
   });
 }
+
+TEST(Controls, FenceAlikeOnAllRanksAlsoIfTheirProcessorsChangeMeanwhile) {
+  std::thread([] {
+    const auto of_rank = [](int rank) {
+      TransportContext context;
+      context.rank = rank;
+      context.machines.of.resize(static_cast<size_t>(context.size = 2));
+      return host::Controls(std::move(context), {}, nullptr);
+    };
+    const auto connect = [](host::Controls& to, int rank, const OutgoingMessage& shared) {
+      Message message{shared.body, {}};
+      message.fds.emplace_back(dup(shared.fds.at(0)));
+      to.connect(rank, std::move(message));
+    };
+    host::Controls first = of_rank(0);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<size_t>(sched_getcpu()), &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    host::Controls second = of_rank(1);
+    connect(first, 1, second.share());
+    connect(second, 0, first.share());
+    EXPECT_EQ(first.fencing(), second.fencing());
+  }).join();
+}
 }  // namespace

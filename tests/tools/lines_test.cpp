@@ -16,26 +16,16 @@ TEST(Lines, OnlyWholeLinesLeave) {
   EXPECT_EQ(out, "[1] hello\n[1] wor\n");
 }
 
-std::string assembled(const std::string& prefix, bool terminal, const std::string& text) {
-  std::string out;
-  LineAssembler(prefix, terminal).feed(text, out);
-  return out;
-}
-
-TEST(Lines, EmptyLinesKeepTheirPrefix) { EXPECT_EQ(assembled("[0] ", false, "\n\na\n"), "[0] \n[0] \n[0] a\n"); }
-
-TEST(Lines, CarriageReturnsPassUnchangedIntoFiles) {
-  EXPECT_EQ(assembled("", false, "10%\r20%\rdone\r\n"), "10%\r20%\rdone\r\n");
-}
-
-TEST(Lines, ProgressIsShownInPassingOnATerminal) {
-  LineAssembler lines("[0] ", true);
-  std::string out;
-  lines.feed("10%\rdone\n", out);
-  EXPECT_EQ(out, "\033[2K[0] 10%\r\033[2K[0] done\n");
-  out.clear();
-  lines.feed("windows\r\n", out);
-  EXPECT_EQ(out, "\033[2K[0] windows\n");
+TEST(Lines, CarriageReturnsAreProgressOnATerminalOnly) {
+  const auto assembled = [](bool terminal, const std::string& text) {
+    std::string out;
+    LineAssembler("[0] ", terminal).feed(text, out);
+    return out;
+  };
+  EXPECT_EQ(assembled(false, "\n\na\n"), "[0] \n[0] \n[0] a\n");
+  EXPECT_EQ(assembled(false, "10%\r20%\rdone\r\n"), "[0] 10%\r20%\rdone\r\n");
+  EXPECT_EQ(assembled(true, "10%\rdone\n"), "\033[2K[0] 10%\r\033[2K[0] done\n");
+  EXPECT_EQ(assembled(true, "windows\r\n"), "\033[2K[0] windows\n");
 }
 
 TEST(Lines, EndlessLineIsBroken) {
