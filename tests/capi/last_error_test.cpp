@@ -153,8 +153,10 @@ TEST(LastFailure, has_the_error_number_of_the_system_call) {
     const symm::Buffer buffer = group.allocate(64);
     group.barrier();
     if (rank == 1) {
-      const rlimit none{3, 3};  // no descriptor for the pad
+      const rlimit none{0, 0};  // no descriptor for the pad
       ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+      symm_buffer_t* another = nullptr;
+      support::expect_failed(symm_alloc(group.get(), 64, nullptr, &another), SYMM_ERR_SYSTEM, {"memfd_create", "errno 24"});
     }
     symm_memory_t* memory = nullptr;
     EXPECT_EQ(symm_rendezvous(group.get(), buffer.get(), nullptr, &memory), SYMM_ERR_SYSTEM);
