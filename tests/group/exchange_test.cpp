@@ -272,10 +272,10 @@ TEST(Controls, FenceAlikeOnAllRanksAlsoIfTheirProcessorsChangeMeanwhile) {
       context.machines.of.resize(static_cast<size_t>(context.size = 2));
       return host::Controls(std::move(context), {}, nullptr);
     };
-    const auto connect = [](host::Controls& to, int rank, const OutgoingMessage& shared) {
+    const auto received = [](const OutgoingMessage& shared) {
       Message message{shared.body, {}};
       message.fds.emplace_back(dup(shared.fds.at(0)));
-      to.connect(rank, std::move(message));
+      return message;
     };
     host::Controls first = of_rank(0);
     cpu_set_t one;
@@ -283,8 +283,8 @@ TEST(Controls, FenceAlikeOnAllRanksAlsoIfTheirProcessorsChangeMeanwhile) {
     CPU_SET(static_cast<size_t>(sched_getcpu()), &one);
     ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
     host::Controls second = of_rank(1);
-    connect(first, 1, second.share());
-    connect(second, 0, first.share());
+    first.connect(1, received(second.share()));
+    second.connect(0, received(first.share()));
     EXPECT_EQ(first.fencing(), second.fencing());
   }).join();
 }

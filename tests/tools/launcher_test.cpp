@@ -267,12 +267,9 @@ TEST(Warden, KillsNobodyElse) {
   support::Process launcher([&] {
     Warden warden(directory.path());
     warden.watch(rank.pid());
-    const auto knows = [] {
-      std::error_code none;
-      const std::string fd = "/proc/" + std::to_string(living_descendants({}).at(0).pid) + "/fd/4";
-      return contains(std::filesystem::read_symlink(fd, none).string(), "pidfd");
-    };
-    EXPECT_TRUE(eventually(knows));
+    const std::string fd = "/proc/" + std::to_string(living_descendants({}).at(0).pid) + "/fd/4";
+    std::error_code none;
+    EXPECT_TRUE(eventually([&] { return contains(std::filesystem::read_symlink(fd, none).string(), "pidfd"); }));
     support::tell();
     support::sleep_for_ever();
   });

@@ -102,11 +102,5 @@ TEST(BenchResult, Quantiles) {
   EXPECT_DOUBLE_EQ(quantile({3, 1, 2}, 1), 3);
   EXPECT_DOUBLE_EQ(quantile({5}, 0.99), 5);
 }
-
-TEST(BenchResult, BandwidthIsBytesOverTime) {
-  Result result;
-  result.p50_us = 2;
-  EXPECT_DOUBLE_EQ(result.algorithm_bandwidth(4000), 2.0);
-}
 }  // namespace
 }  // namespace symm::tool
