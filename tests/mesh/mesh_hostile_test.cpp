@@ -1,5 +1,6 @@
 // Strangers on the socket of a rank: other users, noise, floods, wrong nonces. They are counted and cannot change the outcome.
 #include <sys/un.h>
+#include "core/mesh/hello_listener.hpp"
 #include "core/socket/socket.hpp"
 #include "tests/mesh/mesh_support.hpp"
 
@@ -74,6 +75,16 @@ TEST_F(MeshHostile, NoiseDuringConnectIsCountedAndHarmless) {
   EXPECT_EQ(rank1.result(), "ok");
   const std::string rejected = rank0.result();
   EXPECT_GE(std::atoi(rejected.c_str()), 150) << rejected;  // the 50 that stay silent are closed uncounted at the end
+}
+
+TEST_F(MeshHostile, ALookEndsWhileOthersStillCome) {
+  HelloListener listener(directory.path(), "r0");
+  std::vector<PeerFd> crowd;
+  for (int i = 0; i < 100; ++i) fdpass::send(crowd.emplace_back(dial(directory.path(), "r0")).get(), bytes_of("?"), {});
+  for (const uint64_t refused : {64, 100}) {
+    listener.admit(soon(), [](const wire::Hello&, PeerFd&) { return false; });
+    EXPECT_EQ(listener.refused(), refused);
+  }
 }
 
 TEST_F(MeshHostile, AnotherUserIsRefusedUnread) {

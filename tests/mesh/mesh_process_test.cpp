@@ -42,25 +42,6 @@ TEST_F(MeshProcess, LongDirectoryNames) {
   });
 }
 
-TEST_F(MeshProcess, MemoryTravels) {
-  expect_of_ranks(2, "data", [&](int rank) {
-    const auto mesh = connect(directory.path(), rank, 2);
-    if (rank == 0) {
-      const int fds[] = {memfd_create("test", MFD_CLOEXEC), dup(0), dup(0), dup(0)};
-      if (write(fds[0], "data", 4) != 4) return std::string("no write");
-      say(*mesh, 1, kTopic, "", fds);
-      return hear(*mesh, 1, kTopic, 4);
-    }
-    const Message message = mesh->receive(0, kTopic, 0, 4, nullptr, soon());
-    char text[4];
-    if (pread(message.fds[0].get(), text, 4, 0) != 4) return std::string("no read");
-    for (const Fd& fd : message.fds)
-      if ((fcntl(fd.get(), F_GETFD) & FD_CLOEXEC) == 0) return std::string("survives exec");
-    say(*mesh, 0, kTopic, std::string(text, 4));
-    return std::string("data");
-  });
-}
-
 TEST_F(MeshProcess, ThreadsAndProcessesMix) {
   expect_of_ranks(2, "ok", [&](int process) {
     as_threads(3, [&](int thread) {

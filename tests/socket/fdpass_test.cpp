@@ -55,6 +55,7 @@ TEST_F(FdPass, ManyOrWithTooLongAPacketTheyAreAllClosedAndNothingLeaks) {
       const Received received = receive();
       EXPECT_EQ(received.too_long, sent.bytes == 100);
       EXPECT_EQ(received.fds_cut, sent.per_part > 4);
+      for (const Fd& fd : received.fds) EXPECT_NE(fcntl(fd.get(), F_GETFD) & FD_CLOEXEC, 0);
       EXPECT_EQ(received.fds.size(), sent.kept) << sent.per_part << " x " << sent.parts;
       EXPECT_EQ(received.fds_arrived, sent.arrived) << sent.per_part << " x " << sent.parts;
       EXPECT_EQ(received.too_long ? sent.bytes : received.size, sent.bytes);
