@@ -1,6 +1,7 @@
 // An importer that does not keep to the rules.
 #include "core/backends.hpp"
 #include "core/ipc/exporter.hpp"
+#include "core/ipc/exporter_connection.hpp"
 #include "tests/support/core.hpp"
 
 namespace symm::ipc {
@@ -26,6 +27,19 @@ TEST(Importer, WhoClaimsWithoutATokenIsTurnedOut) {
   EXPECT_EQ(stats.leased, 0U);
   EXPECT_EQ(stats.rejected_connections, 1U);
   exporter.leave();
+}
+
+// While it may live, others that import from it wait for what its streams have yet to write.
+TEST(ExporterConnection, LetsStreamsPassOnlyOnceTheExporterIsDead) {
+  const auto board = host::Segment::create(sizeof(ValidityBoard), "test");
+  PeerProcess exporter;
+  exporter.pidfd = PeerFd(Fd(open("/dev/null", O_RDONLY | O_CLOEXEC)));
+  ExporterConnection connection({}, {}, std::move(exporter), host::Segment::create(sizeof(LeaseRing), "test"), board);
+  Receiver& heard = connection;
+  heard.on_end(Receiver::End::closed, "");
+  EXPECT_FALSE(is_passed({0, 1}, ValidityBoard::in(*board).words));
+  heard.on_death("");
+  EXPECT_TRUE(is_passed({0, 1}, ValidityBoard::in(*board).words));
 }
 }  // namespace
 }  // namespace symm::ipc
