@@ -60,14 +60,11 @@ TEST_F(MeshHostile, NoiseDuringConnectIsCountedAndHarmless) {
   });
   // Rank 1 introduces itself so that rank 0 opens its socket, and comes when the strangers have been.
   Process rank1([&] {
-    struct Slow final : OtherStore {
-      using OtherStore::OtherStore;
-      Bytes get(const std::string& key, Deadline deadline) override {
-        if (key == "mesh/address/0" && strangers.empty()) strangers = disturb(files.directory());
-        return files.get(key, deadline);
-      }
-      std::vector<PeerFd> strangers;
-    } store(directory.path());
+    std::vector<PeerFd> strangers;
+    OtherStore store(directory.path());
+    store.before_dialling = [&] {
+      if (strangers.empty()) strangers = disturb(directory.path());
+    };
     const auto mesh = Mesh::connect(store, 1, 2, "test", soon());
     greet(*mesh, 1);
     return std::string("ok");

@@ -125,15 +125,9 @@ TEST_F(MeshProcess, ARankThatBecomesAnotherProgramHasDied) {
 
 // There it began at another time than others see.
 TEST_F(MeshProcess, ASlowRankOfAnotherTimeNamespaceIsNotTakenForDead) {
-  struct Slow : OtherStore {
-    using OtherStore::OtherStore;
-    Bytes get(const std::string& key, Deadline deadline) override {
-      if (key == "mesh/address/0") usleep(500'000);
-      return OtherStore::get(key, deadline);
-    }
-  };
   const auto body_of = [&](int rank) {
-    Slow slow(directory.path());
+    OtherStore slow(directory.path());
+    slow.before_dialling = [] { usleep(500'000); };
     greet(rank == 1 ? *Mesh::connect(slow, 1, 2, "test", soon()) : *connect(directory.path(), 0, 2), 1);
     return std::string("ok");
   };
