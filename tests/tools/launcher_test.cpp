@@ -39,14 +39,11 @@ bool gone(const std::string& pid_file) {
   return !(stat >> number >> name >> state) || state == "Z" || state == "X";
 }
 
-TEST(Launcher, EachLineCarriesItsRank) {
+TEST(Launcher, EachLineCarriesItsRankAndATagOrNothing) {
   const Captured result = symm_run({"-n", "3"}, "echo out; echo err >&2; printf partial");
   EXPECT_EQ(result.status, 0);
   EXPECT_EQ(sorted_lines(result.out), "[0] out\n[0] partial\n[1] out\n[1] partial\n[2] out\n[2] partial\n");
   EXPECT_EQ(sorted_lines(result.err), "[0] err\n[1] err\n[2] err\n");
-}
-
-TEST(Launcher, PrefixCanBeTaggedOrLeftOut) {
   EXPECT_EQ(symm_run({"-n", "1", "--tag", "train"}, "echo x").out, "[train 0] x\n");
   EXPECT_EQ(symm_run({"-n", "1", "--no-prefix"}, "echo x").out, "x\n");
 }

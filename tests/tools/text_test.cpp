@@ -17,13 +17,10 @@ TEST(Text, BytesBothWays) {
     EXPECT_THROW(parse_bytes(wrong), std::invalid_argument) << wrong;
 }
 
-TEST(Text, Ranks) {
+TEST(Text, RanksAndSignals) {
   EXPECT_EQ(format_ranks({3}), "rank 3");
   EXPECT_EQ(format_ranks({0, 1}), "ranks 0, 1");
   EXPECT_EQ(format_ranks({0, 2, 3, 4, 9}), "ranks 0, 2-4, 9");
-}
-
-TEST(Text, Signals) {
   EXPECT_EQ(signal_name(SIGSEGV), "SIGSEGV (Segmentation fault)");
   EXPECT_EQ(signal_name(200), "signal 200");
 }
