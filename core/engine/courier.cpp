@@ -108,6 +108,7 @@ class Office final : public Courier, public Sink {
   }
 
   bool send_answers() noexcept {
+    if (answers.empty()) return false;
     auto queued = std::exchange(answers, {});
     for (auto& [peer, parcel] : queued) {
       if (!peer->gone && peer->line < 0) {
@@ -185,6 +186,10 @@ class Office final : public Courier, public Sink {
     if (peer == nullptr || peer->gone) return;
     if (ended != Transfer::whole) return lose(*peer, "a message of its broke off");
     const auto keep = [&] { return peer->early.emplace(head.sequence, head).second; };
+    if (head.sequence == peer->next_in && peer->early.empty()) {
+      ++peer->next_in;
+      return peer->group->receiver.arrived(peer->rank, head);
+    }
     if (head.sequence < peer->next_in || peer->early.size() == kMostEarly || !with_reserve(keep))
       return lose(*peer, "it has broken the protocol: a message of its is out of order");
     for (auto next = peer->early.begin(); next != peer->early.end() && next->first == peer->next_in; ++peer->next_in) {
@@ -294,7 +299,7 @@ class OfficePost final : public Post {
     office_.wake();
   }
 
-  void send(int rank, Head head, std::span<const std::byte> payload, Deadline deadline) override {
+  void send(int rank, Head head, std::span<const std::byte> payload, LazyDeadline& deadline) override {
     Peer& peer = peer_of(rank);
     Parcel parcel;  // here, since nobody leaves before it has ended
     parcel.head = head;
@@ -306,7 +311,7 @@ class OfficePost final : public Post {
     }
     if (parcel.state == Transfer::under_way) {
       const auto ended = [&] { return office_.progress(), parcel.state.load(std::memory_order_acquire) != Transfer::under_way; };
-      const WaitEnd end = wait(ended, deadline.remaining_ns());
+      const WaitEnd end = wait(ended, deadline.get().remaining_ns());
       if (end != WaitEnd::reached) {
         const auto lock = office_.hold();
         office_.end(peer);
@@ -315,7 +320,7 @@ class OfficePost final : public Post {
       if (end == WaitEnd::timed_out && parcel.state != Transfer::whole) throw Error({Status::timeout, rank, 0, peer.how, 0, 0});
     }
     if (parcel.state == Transfer::whole) return;
-    wait([] { return false; }, std::min(deadline.remaining_ns(), nanoseconds_of(kReasonMs)));
+    wait([] { return false; }, std::min(deadline.get().remaining_ns(), nanoseconds_of(kReasonMs)));
     revocation_->throw_if_revoked();
     const auto lock = office_.hold();
     throw Error({Status::peer_failed, rank, 0, peer.how.empty() ? format("rank %d was cut off", rank) : peer.how, 0, 0});

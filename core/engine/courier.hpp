@@ -32,7 +32,7 @@ class Post {
   virtual void connect(int rank, std::span<const std::byte> address) = 0;  // local
   // Returns when `payload` may be written again, which is not when it has arrived. Throws Error: timeout, or why the group was
   // revoked; after either, nothing goes to `rank` or comes from it any more.
-  virtual void send(int rank, Head head, std::span<const std::byte> payload, Deadline deadline) = 0;
+  virtual void send(int rank, Head head, std::span<const std::byte> payload, LazyDeadline& deadline) = 0;
   // From arrived(): queued, never waits; `keep` keeps the payload until it was sent.
   virtual void answer(int rank, Head head, std::span<const std::byte> payload, std::shared_ptr<const void> keep) noexcept = 0;
   // As send(), but returns at once: `payload` stays as it is until it has arrived, of which the caller learns by himself.

@@ -124,9 +124,7 @@ void SpanTransport::pass(
     return note(controls_[peer], context_.rank, head);
   }
   if (deadline == nullptr) return post_->dispatch(peer, head, payload, controls_.mine().segment());
-  const bool endless = deadline->timeout_ms() == Deadline::kInfinite;
-  send(peer, head, payload, endless ? Deadline::kInfinite : deadline->get().remaining_ns() / 1'000'000 + 1,
-      name_of(call.collective));
+  send(peer, head, payload, *deadline, name_of(call.collective));
 }
 
 // The next message of `peer`.
@@ -196,20 +194,20 @@ void SpanTransport::run(const CollectiveCall& call, const Leg& leg, LazyDeadline
   const Piece& mine = leg.send[me];
   if (!leg.reduces && mine.bytes != 0) leg.keep(context_.rank, 0, leg.from + mine.at, mine.bytes);
   size_t longest = leg.longest;
-  std::vector<const std::byte*> sources(size);
+  host::Sources sources(context_.size);
   for (size_t index = 0; index == 0 || index * room() < longest; ++index) {
     send_round(call, leg, index, deadline);
     for (int peer = 0; peer < context_.size; ++peer)
       if (peer != context_.rank) await(call, peer, deadline);
     for (size_t peer = 0; peer < size; ++peer) {
       const host::Range part = part_of(leg.recv[peer], index, room());
-      sources[peer] = leg.from + mine.at + part.begin;
+      sources.data()[peer] = leg.from + mine.at + part.begin;
       if (peer == me) continue;
       Slot& slot = slot_of(controls_.mine(), calls_, round_, static_cast<int>(peer));
       if (slot.piece != leg.recv[peer].bytes || slot.bytes != part.size())
         controls_.fail_piece(call, static_cast<int>(peer), slot.piece, leg.recv[peer].bytes);
       if (has_counts(call.collective)) longest = std::max<size_t>(longest, slot.longest);
-      sources[peer] = slot.data();
+      sources.data()[peer] = slot.data();
       if (!leg.reduces && part.size() != 0) leg.keep(static_cast<int>(peer), part.begin, slot.data(), part.size());
     }
     const host::Range part = part_of(leg.recv[me], index, room());

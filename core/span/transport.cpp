@@ -40,8 +40,6 @@ Between between_of(const PlanValues& values) {
   return {value("gather"), value("slices"), value("round"), static_cast<int>(value("direct")), static_cast<int>(value("tell"))};
 }
 
-Deadline deadline_of(uint64_t timeout_ms) { return LazyDeadline(timeout_ms).get(); }
-
 Head head_of(Kind kind, const MemoryView& memory, size_t offset) {
   Head head;
   head.kind = kind;
@@ -122,11 +120,12 @@ void SpanTransport::let_go() noexcept {
 
 // ---- to ranks of other machines
 
-void SpanTransport::send(int rank, const Head& head, std::span<const std::byte> payload, uint64_t timeout_ms, const char* what) {
+void SpanTransport::send(
+    int rank, const Head& head, std::span<const std::byte> payload, LazyDeadline& deadline, const char* what) {
   const Revocation& revocation = *context_.revocation;
   if (revocation.departed(rank)) return;  // as into memory that nobody looks at
   try {
-    post_->send(rank, head, payload, deadline_of(timeout_ms));
+    post_->send(rank, head, payload, deadline);
     if (head.kind >= kSignal && head.kind <= kPut) told_[static_cast<size_t>(rank)].sent.fetch_add(1, std::memory_order_acq_rel);
   } catch (const Error& error) {
     retry_until([&] { return revocation.revoked() || revocation.departed(rank); }, Deadline::after_ms(kReasonMs));

@@ -81,7 +81,11 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
   void allreduce_bruck(const CollectiveCall& call, LazyDeadline& deadline);
 
   bool maps(int rank) const { return context_.machines.together(rank, context_.rank); }
-  void send(int rank, const engine::Head& head, std::span<const std::byte> payload, uint64_t timeout_ms, const char* what);
+  void send(int rank, const engine::Head& head, std::span<const std::byte> payload, LazyDeadline& deadline, const char* what);
+  void send(int rank, const engine::Head& head, std::span<const std::byte> payload, uint64_t timeout_ms, const char* what) {
+    LazyDeadline deadline(timeout_ms);
+    send(rank, head, payload, deadline, what);
+  }
   std::shared_ptr<const MemoryView> numbered(uint64_t id, uint64_t offset, uint64_t bytes, bool* refused) noexcept;
   void answer(int from, const engine::Head& head) noexcept;
 

@@ -38,7 +38,8 @@ struct End final : Receiver {
     losses.push_back(std::to_string(peer) + ": " + how);
   }
   void send(int rank, const Head& head, std::span<const std::byte> payload = {}, uint64_t milliseconds = 20'000) {
-    post->send(rank, head, payload, symm::Deadline::after_ms(milliseconds));
+    symm::LazyDeadline deadline(milliseconds);
+    post->send(rank, head, payload, deadline);
   }
   // Until so much has come, of messages or losses.
   bool await(size_t messages, size_t lost_peers = 0) {
