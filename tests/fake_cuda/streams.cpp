@@ -109,8 +109,9 @@ API cuStreamEndCapture(CUstream stream, void** graph) {
 }
 API cuGraphInstantiateWithFlags(void** ready, void* graph, unsigned long long) { return *ready = graph, CUDA_SUCCESS; }
 API cuMemAlloc_v2(CUdeviceptr* at, size_t bytes) {
-  return *at = reinterpret_cast<CUdeviceptr>(std::calloc(1, bytes)), CUDA_SUCCESS;  // for good
+  return *at = reinterpret_cast<CUdeviceptr>(std::calloc(1, bytes)), CUDA_SUCCESS;
 }
+API cuMemFree_v2(void* at) { return std::free(at), CUDA_SUCCESS; }
 API cuGraphLaunch(void*, CUstream) { return CUDA_SUCCESS; }
 API cuGraphDestroy(void*) { return CUDA_SUCCESS; }
 API cuGraphExecDestroy(void*) { return CUDA_SUCCESS; }

@@ -243,6 +243,7 @@ int Bench::run() {
   print(table_footer(options_, rows, ranks_));
   if (speaks && options_.json) std::printf("%s\n", bench_json(options_, rows, ranks_).dump(2).c_str());
   group_.finalize();
+  if (device_ && !options_.symmetric) device_->call("cuMemFree_v2", first_);
   if (device_) control_.finalize();
   return total_wrong(rows) == 0 ? 0 : 1;
 }
