@@ -24,16 +24,18 @@ NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1"
 PINNED = {"NCCL_LAUNCH_MODE": "GROUP", "NCCL_COLLNET_ENABLE": "0", "NCCL_P2P_NET_DISABLE": "1", "NCCL_MIN_NCHANNELS": "1",
           "NCCL_MAX_NCHANNELS": "1", "NCCL_PROTO": "Simple", "NCCL_ALGO": "allreduce:tree", "NCCL_NTHREADS": "1",
           "NCCL_SOCKET_NTHREADS": "1"}
-TITLES = {"symm": "symm", "nccl": "NCCL", "pinned": "NCCL pinned", "torch": "PyTorch symm_mem"}
-COLOURS = {"symm": "#c0392b", "nccl": "#1f4e79", "pinned": "#5d9bd3", "torch": "#2e7d32"}
+TITLES = {"symm": "symm", "nccl": "NCCL", "pinned": "NCCL pinned", "torch": "PyTorch symm_mem", "flashinfer": "FlashInfer"}
+COLOURS = {"symm": "#c0392b", "nccl": "#1f4e79", "pinned": "#5d9bd3", "torch": "#2e7d32", "flashinfer": "#e08e0b"}
 
 
 def measure(way, options):
     """What the ranks of one way have found, or why there is nothing."""
+    if way == "flashinfer" and not options.kernels:
+        return {"error": "not measured: --kernels names what bench/gpu/peer_kernels has built"}
     answer = options.out / f"{way}.json"
     answer.unlink(missing_ok=True)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={options.gpus}",
-               str(Path(__file__).with_name("worker.py")), way, str(answer), *["--quick"] * options.quick]
+               str(Path(__file__).with_name("worker.py")), way, str(answer), options.kernels, *["--quick"] * options.quick]
     environment = os.environ | NO_MULTICAST | (PINNED if way == "pinned" else {})
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=options.patience)
@@ -79,6 +81,7 @@ def main():
     parser.add_argument("--gpus", type=int, default=2, help="ranks, one for each")
     parser.add_argument("--out", type=Path, default=Path("build/determinism"), help="folder")
     parser.add_argument("--ways", default=",".join(TITLES), help="which of %(default)s")
+    parser.add_argument("--kernels", default="", help="library of FlashInfer's kernels, as bench/gpu/peer_kernels builds it")
     parser.add_argument("--patience", type=int, default=240, help="seconds for each way")
     parser.add_argument("--quick", action="store_true", help="few sizes, a small model: to see whether it works")
     options = parser.parse_args()

@@ -1,13 +1,17 @@
-"""A rank of run.py: `worker.py <way> <file of the answer> [--quick]`, started by torch.distributed.run."""
+"""A rank of run.py: `worker.py <way> <file of the answer> <kernels of peers> [--quick]`, started by torch.distributed.run."""
 import json
 import os
-import statistics
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import model
 import torch
 import torch.distributed as dist
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "gpu"))
+from kernel_library import Kernels
+from measuring import Clock, slowest
 
 ROW = 512  # elements of bf16: 1 KB
 LARGEST = 26  # 64 MB, as a power of two
@@ -56,54 +60,49 @@ class TorchSymmetric(Nccl):
         return call(tensor, "sum", dist.group.WORLD.group_name)
 
 
-def captured(body):
-    """A graph of `body`, which runs once before on the same stream."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        body()
-        stream.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
-            body()
-    torch.cuda.synchronize()
-    return graph
+class FlashInfer(Nccl):
+    """One shot or two as its own users get it, which goes by the bytes of all ranks."""
+
+    ONE_SHOT_MB = {2: 512, 4: 64, 8: 42}
+
+    def __init__(self, device):
+        super().__init__(device)
+        rank, world = dist.get_rank(), dist.get_world_size()
+        self.most = self.ONE_SHOT_MB[world] << 20
+        stream = torch.cuda.current_stream().cuda_stream
+        self.kernels = Kernels(sys.argv[3], rank, world, stream, ["bf16"], min(self.most // world // 2, 1 << LARGEST), 1 << LARGEST)
+
+    def all_reduce(self, tensor):
+        one_shot = 2 * tensor.nbytes * self.kernels.world <= self.most or len(tensor) <= self.kernels.world
+        self.kernels.flashinfer(tensor.numel(), "bf16", one_shot, tensor.shape[1], tensor)()
+        return self.kernels.out[: tensor.nbytes].view(tensor.dtype).view_as(tensor)
 
 
-def milliseconds(graph, control):
-    """Of a replay: the median of turns, on the slowest rank."""
-    times = []
-    for _ in range(TURNS):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        dist.barrier(control)
-        graph.replay()  # lines the ranks up
-        begin.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end))
-    slowest = torch.tensor([statistics.median(times)], dtype=torch.float64)
-    dist.all_reduce(slowest, dist.ReduceOp.MAX, group=control)
-    return slowest.item()
+def milliseconds(clock, body, calls=1):
+    """Of a call in a graph of some: the median of turns, on the slowest rank."""
+    times, _ = clock.in_graphs([SimpleNamespace(name="way", call=body)], calls, TURNS)
+    return slowest(clock.everyone(times["way"])) / 1000
 
 
-def rows(way, device, control, sizes):
+def rows(way, device, clock, sizes):
     """By size: microseconds, and how many rows differ from those of the largest batch."""
     torch.manual_seed(dist.get_rank())
     given = torch.randn(sizes[-1] // (2 * ROW), ROW, dtype=torch.bfloat16, device=device)
     room = way.empty(*given.shape)
     largest = way.all_reduce(room.copy_(given)).clone()
+    dist.all_reduce(right := given.float())
+    torch.testing.assert_close(largest.float(), right, rtol=0.01, atol=0.01)
     found = {}
     for size in sizes:
         part = room[: size // (2 * ROW)]
         wrong = (way.all_reduce(part.copy_(given[: len(part)])) != largest[: len(part)]).any(dim=1).sum().item()
         part.zero_()  # sums of sums stay finite
-        time = milliseconds(captured(lambda part=part: [way.all_reduce(part) for _ in range(CALLS)]), control)
-        found[size] = {"us": time / CALLS * 1000, "rows": len(part), "wrong": wrong}
+        time = milliseconds(clock, lambda part=part: way.all_reduce(part), CALLS)
+        found[size] = {"us": time * 1000, "rows": len(part), "wrong": wrong}
     return found
 
 
-def transformer(way, device, control, layers):
+def transformer(way, device, clock, layers):
     """Tokens each second for batches of 1 and 64, and whether the first sequence's log-probabilities are the same bits in both."""
     tokens = torch.randint(model.WORDS, (64, model.LENGTH), device=device, generator=torch.Generator(device).manual_seed(7))
     found, answers = {}, []
@@ -112,7 +111,7 @@ def transformer(way, device, control, layers):
         given = tokens[:batch].contiguous()
         answers.append(net.log_probabilities(given)[0].clone())
         torch.cuda.synchronize()
-        time = milliseconds(captured(lambda net=net, given=given: net.log_probabilities(given)), control)
+        time = milliseconds(clock, lambda net=net, given=given: net.log_probabilities(given))
         found[str(batch)] = batch * model.LENGTH / time * 1000
     return found | {"same": torch.equal(*answers), "finite": bool(answers[0].isfinite().all())}
 
@@ -122,15 +121,16 @@ def main():
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=device)
-    control = dist.new_group(backend="gloo")
-    way = {"symm": Symm, "torch": TorchSymmetric}.get(name, Nccl)(device)
+    torch.cuda.set_stream(torch.cuda.Stream())  # which graphs are captured on
+    clock = Clock(dist.new_group(backend="gloo"))
+    way = {"symm": Symm, "torch": TorchSymmetric, "flashinfer": FlashInfer}.get(name, Nccl)(device)
     sizes = [1 << power for power in range(10, LARGEST + 1, 4 if quick else 1)]
-    found = {"sizes": rows(way, device, control, sizes), "model": transformer(way, device, control, 2 if quick else model.LAYERS)}
+    found = {"sizes": rows(way, device, clock, sizes), "model": transformer(way, device, clock, 2 if quick else model.LAYERS)}
     nccl = ".".join(str(part) for part in torch.cuda.nccl.version())
     found["machine"] = {"device": torch.cuda.get_device_name(device), "torch": torch.__version__, "nccl": nccl}
     if dist.get_rank() == 0:
         Path(answer).write_text(json.dumps(found))
-    dist.barrier(control)
+    clock.line_up()
     os._exit(0)  # NCCL's end with captured graphs around is slow, and nothing is left to lose
 
 

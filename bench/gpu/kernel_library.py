@@ -26,13 +26,12 @@ def symmetric(size):
 
 
 class Kernels:
-    def __init__(self, path, rank, world, stream, dtypes):
+    def __init__(self, path, rank, world, stream, dtypes, one=sizes.ONE_SHOT_LARGEST, two=sizes.PEER_LARGEST):
         if world not in WORLDS:
             raise RuntimeError(f"made for {WORLDS} ranks")
         self.library = ctypes.CDLL(path)
         self.library.peer_vllm_signal_bytes.restype = ctypes.c_size_t
         self.rank, self.world, self.stream = rank, world, ctypes.c_void_p(stream)
-        one, two = sizes.ONE_SHOT_LARGEST, sizes.PEER_LARGEST
         self.send, self.operands, self.kept_send = symmetric(two)
         signals = symmetric(self.library.peer_vllm_signal_bytes() + two)
         self.signals, self.kept_signals = (ctypes.c_void_p * world)(*signals[1]), signals
@@ -49,9 +48,10 @@ class Kernels:
         pointers = [pointer for part in parts for pointer in part[1]] + [flags.data_ptr()]
         return torch.tensor(pointers, dtype=torch.int64, device="cuda"), parts, flags
 
-    def flashinfer(self, count, dtype, one_shot):
-        """A message of up to 16 KB is one token, a longer one has as many of 8192 elements."""
-        what = Fused(self.world, self.rank, count, min(count, 8192), self.workspaces[dtype][0].data_ptr(), self.send.data_ptr(),
+    def flashinfer(self, count, dtype, one_shot, hidden=8192, operand=None):
+        """A message of up to `hidden` elements is one token, a longer one has as many of these."""
+        operand = self.send if operand is None else operand
+        what = Fused(self.world, self.rank, count, min(count, hidden), self.workspaces[dtype][0].data_ptr(), operand.data_ptr(),
                      self.out.data_ptr(), one_shot=one_shot)
         function, how, stream = self.library.peer_flashinfer, ctypes.c_int(dtype == "f32"), self.stream
         return self.call(lambda: function(ctypes.byref(what), how, stream))

@@ -95,34 +95,6 @@ def efficiency(results, table):
     return {"rate": rate, **results["copy"]}
 
 
-def ratios_of(table, memory, sizes):
-    found = {}
-    for size in sizes:
-        best, mine = table.best("allreduce", "out", size)[0], table.of("symm", "allreduce", memory, "out", size)
-        if best is not None and mine is not None:
-            found[size] = best / mine
-    return found
-
-
-def short_rows(results, table, crowd):
-    rows = []
-    for memory in ("symmetric", "private"):
-        ratios = ratios_of(table, memory, table.sizes("allreduce")).values()
-        if ratios:
-            rows.append([f"all-reduce from {memory} memory: time of the best of Open MPI and MPICH / symm's, by size",
-                         f"{min(ratios):.2f} to {max(ratios):.2f}"])
-    p99 = max(crowd.of("symm", "allreduce", memory, "out", K, "p99") for memory in ("symmetric", "private"))
-    rows.append(["4 ranks on 2 cores: p99 of a 1 KB all-reduce", f"{p99 / 1000:.3f} ms"])
-    if "all" in results["kill"]:
-        every, calls = results["kill"]["all"], results["kill"]["calls"]
-        # Creation waits a second for a dead rank to be restarted; that is shown below, and is not what this says.
-        ranks = [(name, row["p99_ms"]) for name, row in results["kill"]["by_size"].items()]
-        rows.append(["a rank killed during calls: p99 until the others' error",
-                     f"{calls['p99_ms']:.2f} ms ({', '.join(f'{name} {p99:.2f}' for name, p99 in ranks)})"])
-        rows.append(["hangs", f"{every['hangs']} in {every['kills']:,} kills"])
-    return ["what", "measured"], rows
-
-
 def by_launches(results):
     """[(distance of the processors, its table)], those with most launches first."""
     return sorted(((name, Results(results, name)) for name in DISTANCES), key=lambda pair: -pair[1].launches())
@@ -132,8 +104,7 @@ def sections(results):
     crowd = Results(results, "crowd")
     # What most launches met comes first.
     (name, table), *rare = by_launches(results)
-    yield f"In short, processors {name}", "", *short_rows(results, table, crowd)
-    yield ("All-reduce, f32 sum, 2 ranks, out of place", "Microseconds, median. A ratio is the best MPI's time over symm's.", allreduce_head(table),
+    yield (f"All-reduce, f32 sum, 2 ranks, out of place, processors {name}", "Microseconds, median. A ratio is the best MPI's time over symm's.", allreduce_head(table),
            allreduce_rows(table, "out"))
     yield "All-reduce, f32 sum, 2 ranks, in place", "", allreduce_head(table), allreduce_rows(table, "in")
     elsewhere = {name: {row[0]: row[1:4] for row in allreduce_rows(other, "out")} for name, other in rare if other.sizes("allreduce")}

@@ -89,6 +89,6 @@ Links links() {
     loaded.require(loaded.cuDeviceGetPCIBusId(bus, sizeof bus, device), "cuDeviceGetPCIBusId");
     buses.emplace_back(bus);
   }
-  return links_between(buses, nvlinks_of(buses));
+  return links_between(links_of(buses));
 }
 }  // namespace symm::cuda

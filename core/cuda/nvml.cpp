@@ -1,6 +1,7 @@
 #include "core/cuda/nvml.hpp"
 #include <dlfcn.h>
 #include <cctype>
+#include <cstring>
 
 namespace symm::cuda {
 namespace {
@@ -54,8 +55,8 @@ Nvml load_nvml() {
   return nvml;
 }
 
-NvLinks links_of(const Nvml& nvml, nvmlDevice device) {
-  NvLinks links;
+LinkFacts links_of(const Nvml& nvml, nvmlDevice device, const std::string& bus) {
+  LinkFacts links{.are_known = 1, .bus = pack_bus(bus.c_str())};
   for (unsigned link = 0; link < kMaxLinks; ++link) {
     int active = 0;
     if (nvml.state(device, link, &active) != 0 || active == 0) continue;
@@ -69,15 +70,18 @@ NvLinks links_of(const Nvml& nvml, nvmlDevice device) {
       type = located && nvml.by_bus(remote.busId, &neighbour) == 0 ? kRemoteGpu : kRemoteSwitch;
     }
     if (type == kRemoteSwitch) ++links.to_switches;
-    if (type == kRemoteGpu && located) links.to_gpus.emplace_back(remote.busId);
+    if (type == kRemoteGpu && located) links.to_gpus[static_cast<size_t>(links.direct++)] = pack_bus(remote.busId);
   }
   return links;
 }
 
 // "00000000:1B:00.0" and "0000:1b:00.0" are one device.
-std::string normal(const std::string& bus) {
+std::string normal(const LinkFacts::Bus& bus) {
   std::string text;
-  for (const char c : bus) text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const char c : bus) {
+    if (c == '\0') break;
+    text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
   const size_t colon = text.find(':');
   if (colon == std::string::npos) return text;
   const size_t start = std::min(text.find_first_not_of('0'), colon);
@@ -85,29 +89,38 @@ std::string normal(const std::string& bus) {
 }
 }  // namespace
 
-std::vector<NvLinks> nvlinks_of(const std::vector<std::string>& buses) {
+LinkFacts::Bus pack_bus(const char* bus) {
+  LinkFacts::Bus packed{};
+  std::copy_n(bus, strnlen(bus, packed.size() - 1), packed.begin());
+  return packed;
+}
+
+std::vector<LinkFacts> links_of(const std::vector<std::string>& buses) {
   static const Nvml* nvml = new Nvml(load_nvml());
   if (!nvml->reason.empty()) throw Error(Status::unavailable, nvml->reason);
-  std::vector<NvLinks> all;
+  std::vector<LinkFacts> all;
   for (size_t i = 0; i < buses.size(); ++i) {
     nvmlDevice device = nullptr;
     if (const nvmlReturn result = nvml->by_bus(buses[i].c_str(), &device); result != 0) {
       throw Error(
           Status::unavailable, format("NVML does not see device %zu (%s): %s", i, buses[i].c_str(), nvml->text(result).c_str()));
     }
-    all.push_back(links_of(*nvml, device));
+    all.push_back(links_of(*nvml, device, buses[i]));
   }
   return all;
 }
 
-Links links_between(const std::vector<std::string>& buses, const std::vector<NvLinks>& ends) {
-  Links links{static_cast<int>(buses.size()), std::vector<int32_t>(buses.size() * buses.size())};
-  for (size_t a = 0; a < buses.size(); ++a) {
-    for (size_t b = 0; b < buses.size(); ++b) {
+Links links_between(std::span<const LinkFacts> devices) {
+  const size_t count = devices.size();
+  Links links{static_cast<int>(count), std::vector<int32_t>(count * count)};
+  for (size_t a = 0; a < count; ++a) {
+    const auto ends =
+        std::span(devices[a].to_gpus).first(static_cast<size_t>(std::clamp(devices[a].direct, 0, int32_t{kMaxLinks})));
+    for (size_t b = 0; b < count; ++b) {
       if (a == b) continue;
-      const auto direct = std::count_if(ends[a].to_gpus.begin(), ends[a].to_gpus.end(),
-          [&](const std::string& bus) { return normal(bus) == normal(buses[b]); });
-      links.count[a * buses.size() + b] = static_cast<int32_t>(direct) + std::min(ends[a].to_switches, ends[b].to_switches);
+      const auto direct = std::count_if(
+          ends.begin(), ends.end(), [&](const LinkFacts::Bus& bus) { return normal(bus) == normal(devices[b].bus); });
+      links.count[a * count + b] = static_cast<int32_t>(direct) + std::min(devices[a].to_switches, devices[b].to_switches);
     }
   }
   return links;

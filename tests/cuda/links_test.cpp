@@ -6,34 +6,23 @@
 
 namespace symm::cuda {
 namespace {
-// The ends of one device's links.
-NvLinks ends_of(const fake_machine::Machine& machine, int device) {
-  NvLinks links;
-  links.to_switches = machine.switch_links;
-  for (int peer = 0; peer < machine.gpus && !machine.links.empty(); ++peer)
-    for (int i = 0; i < machine.links[static_cast<size_t>(device)][static_cast<size_t>(peer)]; ++i)
-      links.to_gpus.push_back("0000" + fake_machine::bus_of(peer));  // the long form, which NVML uses
-  return links;
+// Rank r has device order[r] of the machine.
+std::vector<LinkFacts> told(const std::string& name, const std::vector<int>& order) {
+  const fake_machine::Machine& machine = *fake_machine::find(name);
+  std::vector<LinkFacts> facts;
+  for (const int device : order) {
+    LinkFacts& links =
+        facts.emplace_back(LinkFacts{1, machine.switch_links, 0, pack_bus(fake_machine::bus_of(device).c_str()), {}});
+    for (int peer = 0; peer < machine.gpus && !machine.links.empty(); ++peer)
+      for (int i = 0; i < machine.links[static_cast<size_t>(device)][static_cast<size_t>(peer)]; ++i)
+        // The long form, which NVML uses.
+        links.to_gpus[static_cast<size_t>(links.direct++)] = pack_bus(("0000" + fake_machine::bus_of(peer)).c_str());
+  }
+  return facts;
 }
 
 // Of a machine, the devices that are there, in the order of CUDA.
-Links seen(const std::string& name, const std::vector<int>& devices) {
-  std::vector<std::string> buses;
-  std::vector<NvLinks> ends;
-  for (const int device : devices) {
-    buses.push_back(fake_machine::bus_of(device));
-    ends.push_back(ends_of(*fake_machine::find(name), device));
-  }
-  return links_between(buses, ends);
-}
-
-// Rank r has device order[r] of the machine.
-std::vector<LinkFacts> told(const std::string& name, const std::vector<int>& order) {
-  std::vector<LinkFacts> facts;
-  for (const int device : order)
-    facts.push_back(pack_links(fake_machine::bus_of(device), ends_of(*fake_machine::find(name), device)));
-  return facts;
-}
+Links seen(const std::string& name, const std::vector<int>& devices) { return links_between(told(name, devices)); }
 
 std::vector<int> straight(int count) {
   std::vector<int> order(static_cast<size_t>(count));
@@ -125,13 +114,6 @@ TEST(CubeMeshOfRanks, NonsenseFromAPeer) {
   EXPECT_FALSE(cube_mesh_of(facts));
 }
 
-TEST(CubeMeshOfRanks, MoreLinksThanFit) {
-  NvLinks links;
-  for (int i = 0; i < 40; ++i) links.to_gpus.push_back(std::string(40, 'a'));
-  const LinkFacts facts = pack_links(std::string(40, 'b'), links);
-  EXPECT_EQ(facts.direct, static_cast<int32_t>(kMaxLinks));
-  EXPECT_EQ(facts.bus.back(), '\0');
-  EXPECT_EQ(facts.to_gpus.back().back(), '\0');
-}
+TEST(CubeMeshOfRanks, ABusThatDoesNotFit) { EXPECT_EQ(pack_bus(std::string(40, 'b').c_str()).back(), '\0'); }
 }  // namespace
 }  // namespace symm::cuda

@@ -12,6 +12,7 @@ using Test
     include("threads.jl")
     include("failures.jl")
     include("cuda.jl")
+    include("mpi.jl")
     include("documents.jl")
     include("several_ranks.jl")
 end
