@@ -104,8 +104,8 @@ def sections(results):
     crowd = Results(results, "crowd")
     # What most launches met comes first.
     (name, table), *rare = by_launches(results)
-    yield (f"All-reduce, f32 sum, 2 ranks, out of place, processors {name}", "Microseconds, median. A ratio is the best MPI's time over symm's.", allreduce_head(table),
-           allreduce_rows(table, "out"))
+    yield (f"All-reduce, f32 sum, 2 ranks, out of place, processors {name}",
+           "Microseconds, median. A ratio is the best MPI's time over symm's.", allreduce_head(table), allreduce_rows(table, "out"))
     yield "All-reduce, f32 sum, 2 ranks, in place", "", allreduce_head(table), allreduce_rows(table, "in")
     elsewhere = {name: {row[0]: row[1:4] for row in allreduce_rows(other, "out")} for name, other in rare if other.sizes("allreduce")}
     if elsewhere:
