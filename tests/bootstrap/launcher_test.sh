@@ -1,6 +1,6 @@
 #!/bin/sh
-# Ranks of a real launcher find each other: launcher_test.sh openmpi|hydra|pmix path/to/exchange [sanitizer]
-# Exits with 77 and a reason if the launcher is not installed. pmix: Open MPI on two pretended machines.
+# Ranks of a real launcher find each other: launcher_test.sh openmpi|hydra|pmix|hydra2|torchrun2 path/to/exchange [sanitizer]
+# Exits with 77 and a reason if it is not installed. From the third on half of the ranks are on each of two pretended machines.
 set -eu
 launcher=$1 exchange=$2 sanitizer=${3-}
 
@@ -16,30 +16,50 @@ trap 'rm -rf "$runtime"' EXIT
 export XDG_RUNTIME_DIR="$runtime"
 machines=$(cd "$(dirname "$0")/../machines" && pwd)/machines
 job=symmp$$
-export SYMM_PMIX=
+first=10.77.0.10 second=10.77.0.11
+export SYMM_PMIX= SYMM_SECRET_FILE="$runtime/secret"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # which Open MPI wants to be told twice
+
+need() { command -v "$1" >/dev/null || skip "$1 is not installed"; }
+two_machines() {
+  trap '"$machines" down $job; rm -rf "$runtime"' EXIT
+  "$machines" up $job 2 || { [ -z "${CI-}" ] || exit 1; skip "no network namespaces"; }
+  "$machines" agent $job >"$runtime/agent"
+  chmod +x "$runtime/agent"
+}
+torchrun_on_both() { # is started once on each
+  half=$(($1 / 2)); shift
+  set -- --nnodes 2 --nproc-per-node $half --master-addr $first --master-port 29500 --no-python "$@"
+  "$machines" on $job $second torchrun --node-rank 1 "$@" & there=$!
+  "$machines" on $job $first torchrun --node-rank 0 "$@" && wait $there
+}
 
 case $launcher in
   openmpi)
-    command -v mpirun.openmpi >/dev/null || skip "mpirun.openmpi is not installed"
-    # As root Open MPI wants to be told twice.
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    need mpirun.openmpi
     export SYMM_PMIX=/nowhere # which one machine does not ask
     start="mpirun.openmpi --oversubscribe -n" by="Open MPI" library=libmpi.so.40 ;;
   pmix)
-    command -v mpirun.openmpi >/dev/null || skip "mpirun.openmpi is not installed"
+    need mpirun.openmpi # which has a PMIx
     ldconfig -p | grep -q libpmix.so.2 || skip "libpmix.so.2 is not installed"
     [ -z "$sanitizer" ] || skip "PMIx was not built for the $sanitizer sanitizer"
-    trap '"$machines" down $job; rm -rf "$runtime"' EXIT
-    "$machines" up $job 2 || { [ -z "${CI-}" ] || exit 1; skip "no network namespaces"; }
-    "$machines" agent $job >"$runtime/agent"
-    chmod +x "$runtime/agent"
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    start="$machines on $job 10.77.0.10 mpirun.openmpi --oversubscribe --host 10.77.0.10:2,10.77.0.11:2 -x SYMM_PMIX -x SYMM_SECRET_FILE=$runtime/secret
+    two_machines
+    start="$machines on $job $first mpirun.openmpi --oversubscribe --host $first:2,$second:2 -x SYMM_PMIX -x SYMM_SECRET_FILE
       --mca plm_rsh_agent $runtime/agent --mca btl tcp,self --mca btl_tcp_if_include 10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24 -n"
     by="Open MPI" library=libmpi.so.40 ;;
   hydra)
-    command -v mpiexec.hydra >/dev/null || skip "mpiexec.hydra is not installed"
+    need mpiexec.hydra
     start="mpiexec.hydra -n" by="PMI" library=libmpich.so.12 ;;
+  hydra2)
+    need mpiexec.hydra
+    two_machines
+    export MASTER_ADDR=$first SYMM_PORT=29511 # PMI-1 does not say where rank 0 is
+    start="$machines on $job $first mpiexec.hydra -launcher ssh -launcher-exec $runtime/agent -iface v0 -hosts $first,$second -n"
+    by="PMI" library=libmpich.so.12 ;;
+  torchrun2)
+    need torchrun
+    two_machines
+    start=torchrun_on_both by="torchrun" library="a library of it" ;;
   *) echo "no such launcher: $launcher"; exit 2 ;;
 esac
 
@@ -69,11 +89,13 @@ expect_ranks 2 "$exchange" env://
 expect_ranks 4 "$exchange" env:// 10
 expect_ranks 8 "$exchange" env:// 1
 
-# Two jobs at once keep apart.
-(expect_ranks 3 "$exchange" env:// 20) & other=$!
-[ "$launcher" != openmpi ] || export TMPDIR="$runtime" # one of two fails where both make its directory at once
-$start 3 "$exchange" env:// 20 >"$runtime/second" 2>&1 || { cat "$runtime/second"; exit 1; }
-wait "$other"
+# Two jobs at once keep apart, where their user gives them no port.
+if [ "${launcher%2}" = "$launcher" ]; then
+  (expect_ranks 3 "$exchange" env:// 20) & other=$!
+  [ "$launcher" != openmpi ] || export TMPDIR="$runtime" # one of two fails where both make its directory at once
+  $start 3 "$exchange" env:// 20 >"$runtime/second" 2>&1 || { cat "$runtime/second"; exit 1; }
+  wait "$other"
+fi
 
 # An MPI library in the same processes.
 if [ -n "$sanitizer" ]; then
@@ -84,4 +106,4 @@ else
   echo "without $library: the part with MPI in the same process was left out"
 fi
 
-[ "$launcher" = pmix ] || [ -z "$(ls "$runtime/symm")" ] || { ls -R "$runtime/symm"; echo "left behind"; exit 1; }
+[ -e "$runtime/agent" ] || [ -z "$(ls "$runtime/symm")" ] || { ls -R "$runtime/symm"; echo "left behind"; exit 1; }

@@ -5,9 +5,6 @@
 
 namespace symm {
 namespace {
-// Scratch of a size that a test can do without.
-const bool small_scratch = setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1) == 0;
-
 TEST(CudaControlPath, GroupsMemoriesAndCollectivesGiveEverythingBack) {
   fake_cuda::launches();
   const std::string name = unique();
@@ -226,7 +223,6 @@ TEST(CudaControlPath, MulticastOfRanksThatAreThreads) {
 }
 
 TEST(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
-  ASSERT_TRUE(small_scratch);
   // What a process learns of its driver only once is learnt before: it would fail for both ranks, which are threads here.
   const std::string first = unique();
   support::as_threads(2, [&](int rank) { Group::create(config_of(rank, 2, first)); });

@@ -8,8 +8,6 @@ namespace symm::ipc {
 namespace {
 using support::Process;
 
-const bool small_scratch = setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1) == 0;
-
 // What the two processes of a test share beside the library.
 struct Facts {
   std::atomic<int> step[8];

@@ -7,16 +7,8 @@
 
 namespace symm {
 namespace {
-using cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-using cuda::CU_MEM_LOCATION_TYPE_DEVICE;
-using cuda::CU_MEM_LOCATION_TYPE_HOST_NUMA;
-using cuda::SomebodysMemory;
-using support::as_threads;
-using support::expect_failure;
-using support::failure_of;
-
-const bool small_scratch =
-    setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,two_shot=16384,tile=1024,stripes=2", 1) == 0;
+using namespace cuda;
+using namespace support;
 
 std::shared_ptr<Group> group_of(int rank, int size, const std::string& name, int device = -1) {
   return Group::create(config_of(rank, size, name, device));
@@ -157,7 +149,6 @@ TEST_F(CudaAdopt, WhatElseIsPutAtTheOwnersAddressIsNotSymmetric) {
 
 // Results of other ranks come straight into recv if it is symmetric.
 TEST_F(CudaAdopt, CollectivesNeedNoCopyAtTheOwnersAddress) {
-  ASSERT_TRUE(small_scratch);
   const std::string name = unique();
   as_threads(2, [&](int rank) {
     const auto group = group_of(rank, 2, name);
@@ -377,7 +368,6 @@ TEST_F(CudaDmabuf, SaysWhyItCannotBeHad) {
 using Make = std::shared_ptr<Buffer> (*)(Group& group, SomebodysMemory& foreign);
 
 void any_call_of_it_may_fail(Make make, bool with_dmabuf, std::initializer_list<const char*> expected) {
-  ASSERT_TRUE(small_scratch);
   const auto attempt = [&](int rank, const std::string& name, int failing_call) {
     const auto group = group_of(rank, 2, name);
     SomebodysMemory foreign(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, rank);

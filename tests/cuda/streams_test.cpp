@@ -5,8 +5,6 @@
 
 namespace symm {
 namespace {
-const bool small_scratch = setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1) == 0;
-
 void* handle(uintptr_t number) { return reinterpret_cast<void*>(number); }
 void* const kPerThread = handle(2);
 

@@ -2,13 +2,8 @@
 // back.
 #include "tests/gpu/world.hpp"
 
+namespace gpu {
 namespace {
-using gpu::cuda;
-using gpu::expect;
-using gpu::free_memory;
-using gpu::Graph;
-using gpu::Rank;
-using gpu::symm;
 
 // floats: every rank puts rank + 1 + i % 7 + round, so the sum is known exactly.
 float operand(int rank, size_t i, int round) {
@@ -29,12 +24,6 @@ bool right(const Rank& rank, const float* from, size_t count, int round, cudaStr
   for (size_t i = 0; i < count; ++i)
     if (host[i] != sum(rank.size, i, round)) return false;
   return true;
-}
-symm_group_status_t health(const Rank& rank) {
-  symm_group_status_t status{};
-  status.struct_size = sizeof status;
-  symm(symm_group_status(rank.group, &status), "symm_group_status");
-  return status;
 }
 
 symm_status_t allreduce(const Rank& rank, const float* send, float* recv, size_t count, cudaStream_t stream,
@@ -249,7 +238,8 @@ void groups(Rank& rank, std::barrier<>& together, bool shared) {
       "an all-reduce that will fail");
   symm(allreduce(rank, operands[0], operands[1], kLarge, rank.stream, 0, SYMM_ALGORITHM_TWO_SHOT_STAGED), "and one behind it");
   rank.wait();
-  expect(health(rank).status == SYMM_ERR_ABORTED, who(rank, "the whole after a deadline of a part: ") + health(rank).message);
+  expect(rank.whole.status().status == SYMM_ERR_ABORTED,
+      who(rank, "the whole after a deadline of a part: ") + rank.whole.status().message);
   together.arrive_and_wait();
 }
 void groups_beside(Rank& rank, std::barrier<>& together) { groups(rank, together, false); }
@@ -265,7 +255,7 @@ void silence(Rank& rank, std::barrier<>& together, size_t count) {
     expect(cudaStreamSynchronize(rank.stream) == cudaSuccess, who(rank, "the stream is usable after a deadline"));
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     expect(seconds < 10, who(rank, "the kernel leaves at its deadline"));
-    const symm_group_status_t status = health(rank);
+    const symm_group_status_t status = rank.whole.status();
     expect(status.status == SYMM_ERR_TIMEOUT, who(rank, "status after a deadline: ") + status.message);
     expect(allreduce(rank, block, other, count, rank.stream) == SYMM_ERR_TIMEOUT, who(rank, "calls after a deadline"));
   }
@@ -292,13 +282,13 @@ void abort_word(Rank& rank, std::barrier<>& together) {
     if (rank.rank == 1) std::printf("%s, to idle stream: %.3f ms\n", when.c_str(), seconds * 1e3);
   };
   expect_idle("when the group is aborted");
-  expect(health(rank).status == SYMM_ERR_ABORTED, who(rank, "status after an abort"));
+  expect(rank.whole.status().status == SYMM_ERR_ABORTED, who(rank, "status after an abort"));
   // A graph does not ask the library.
   for (const int replaying : {rank.size, 1}) {
     together.arrive_and_wait();
     if (rank.rank < replaying) graph.replay();
     expect_idle("at a replay after it by " + std::to_string(replaying));
-    expect(health(rank).status == SYMM_ERR_ABORTED, who(rank, "status after a replay"));
+    expect(rank.whole.status().status == SYMM_ERR_ABORTED, who(rank, "status after a replay"));
   }
   together.arrive_and_wait();
 }
@@ -308,10 +298,10 @@ void mismatch(Rank& rank, std::barrier<>&) {
   const size_t count = rank.rank == 0 ? 64 : 65;
   symm(allreduce(rank, block, reinterpret_cast<float*>(rank.ordinary), count, rank.stream), "a mismatched all-reduce");
   rank.wait();
-  symm_group_status_t status = health(rank);
+  symm_group_status_t status = rank.whole.status();
   for (int i = 0; i < 100 && status.status == SYMM_OK; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    status = health(rank);
+    status = rank.whole.status();
   }
   expect(status.status == SYMM_ERR_MISMATCH, who(rank, "status after a mismatch: ") + status.message);
   if (rank.rank == 0) std::printf("mismatch: %s\n", status.message);
@@ -320,7 +310,7 @@ void mismatch(Rank& rank, std::barrier<>&) {
 class Behaviour : public testing::Test {
  protected:
   static void run(const std::function<void(Rank&, std::barrier<>&)>& body, uint64_t flags = 0) {
-    gpu::run_ranks(gpu::machine().ranks, body, 20000, flags);
+    run_ranks(machine().ranks, body, 20000, flags);
   }
   static void SetUpTestSuite() {
     // First what the driver keeps for good: for graphs, and for kernels (those of the sub-groups' size among them).
@@ -351,3 +341,4 @@ TEST_F(Behaviour, AbortWord) { run(abort_word); }
 TEST_F(Behaviour, Mismatch) { run(mismatch, SYMM_GROUP_CHECK); }
 TEST_F(Behaviour, GraphsAfterFailures) { run(graphs); }
 }  // namespace
+}  // namespace gpu

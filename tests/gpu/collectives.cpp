@@ -15,6 +15,9 @@ constexpr Place kPlaces[] = {
     Place::symmetric, Place::symmetric_in_place, Place::ordinary, Place::ordinary_in_place, Place::ordinary_odd};
 const char* const kPlaceNames[] = {"symmetric", "symmetric in place", "ordinary", "ordinary in place", "ordinary, odd address"};
 
+constexpr symm_collective_t kOthers[] = {SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_ALLGATHER, SYMM_COLLECTIVE_BROADCAST,
+    SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_ALLTOALL};  // than all-reduce
+
 struct Case {
   symm_collective_t collective;
   DType dtype;
@@ -153,9 +156,7 @@ bool check(
   Bytes got(want.size() + (in_place ? 0 : 16));
   gpu::cuda(cudaMemcpyAsync(got.data(), out, got.size(), cudaMemcpyDeviceToHost, rank.stream), "result");
   rank.wait();
-  symm_group_status_t health{};
-  health.struct_size = sizeof health;
-  gpu::symm(symm_group_status(rank.group, &health), "symm_group_status");
+  const symm_group_status_t health = rank.whole.status();
   if (health.status != SYMM_OK) gpu::give_up(what + ": " + health.message);
   const size_t elements = want.size() / symm::size_of(c.result());
   bool same = reduces(c.collective) ? symm::reference::same(c.result(), got.data(), want.data(), elements)
@@ -175,9 +176,7 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
     for (const DType dtype : {DType::bf16, DType::i32}) {
       add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 1027);
       add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 30011);
-      for (const symm_collective_t c : {SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_ALLGATHER, SYMM_COLLECTIVE_BROADCAST,
-               SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_ALLTOALL})
-        add(c, dtype, Op::sum, 1027);
+      for (const auto c : kOthers) add(c, dtype, Op::sum, 1027);
     }
     return list;
   }
@@ -189,11 +188,7 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
   }
   for (const DType dtype : {DType::bf16, DType::f32, DType::u8, DType::f64}) {
     for (const size_t count : {size_t{1}, size_t{1023}, size_t{20011}}) {
-      add(SYMM_COLLECTIVE_REDUCE_SCATTER, dtype, Op::sum, count);
-      add(SYMM_COLLECTIVE_REDUCE, dtype, Op::max, count);
-      add(SYMM_COLLECTIVE_ALLGATHER, dtype, Op::sum, count);
-      add(SYMM_COLLECTIVE_BROADCAST, dtype, Op::sum, count);
-      add(SYMM_COLLECTIVE_ALLTOALL, dtype, Op::sum, count);
+      for (const auto c : kOthers) add(c, dtype, c == SYMM_COLLECTIVE_REDUCE ? Op::max : Op::sum, count);
     }
   }
   int turn = 0;
@@ -221,11 +216,8 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
   add(SYMM_COLLECTIVE_ALLREDUCE, DType::bf16, Op::sum, 3000001);
   add(SYMM_COLLECTIVE_ALLREDUCE, DType::f32, Op::sum, 4194304);
   for (const size_t count : {size_t{300007}, size_t{1} << 18}) {
-    add(SYMM_COLLECTIVE_REDUCE_SCATTER, DType::bf16, Op::sum, count);
-    add(SYMM_COLLECTIVE_REDUCE, DType::f32, Op::sum, count);
-    add(SYMM_COLLECTIVE_ALLGATHER, DType::f32, Op::sum, count);
-    add(SYMM_COLLECTIVE_BROADCAST, DType::bf16, Op::sum, count);
-    add(SYMM_COLLECTIVE_ALLTOALL, DType::u8, Op::sum, count);
+    for (const auto c : kOthers)
+      for (const DType dtype : {DType::bf16, DType::f32}) add(c, dtype, Op::sum, count);
   }
   return list;
 }

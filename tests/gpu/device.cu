@@ -3,15 +3,9 @@
 #include <symm/device.cuh>
 #include "tests/gpu/world.hpp"
 
+namespace gpu {
 namespace {
-using gpu::cuda;
-using gpu::expect;
-using gpu::Rank;
-using gpu::symm;
-using symm::device::Grid;
-using symm::device::Memory;
-using symm::device::Outcome;
-using symm::device::Trouble;
+using namespace symm::device;
 
 constexpr int kRounds = 50;
 constexpr size_t kGridOffset = size_t{1} << 20;  // of the Grid in the block
@@ -98,7 +92,7 @@ void signals(Rank& rank, std::barrier<>& together, Words* words) {
     symm(symm_barrier(rank.group, nullptr, 0, 1, nullptr, rank.stream), "symm_barrier");
   };
   rank.settle(together);
-  const gpu::Graph graph(rank, round);
+  const Graph graph(rank, round);
   rank.settle(together);
   for (int i = 0; i < kRounds; ++i)
     if (i % 2 == 0) round();
@@ -145,7 +139,7 @@ void troubles(Rank& rank, std::barrier<>& together, Words* words) {
 }
 
 TEST(DeviceHeader, MeetsTheHostsCalls) {
-  gpu::run_ranks(gpu::machine().ranks, [](Rank& rank, std::barrier<>& together) {
+  run_ranks(machine().ranks, [](Rank& rank, std::barrier<>& together) {
     Words* words = nullptr;
     cuda(cudaHostAlloc(reinterpret_cast<void**>(&words), sizeof *words, cudaHostAllocMapped | cudaHostAllocPortable),
         "cudaHostAlloc");
@@ -164,3 +158,4 @@ TEST(DeviceHeader, MeetsTheHostsCalls) {
   });
 }
 }  // namespace
+}  // namespace gpu

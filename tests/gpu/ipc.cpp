@@ -4,15 +4,11 @@
 #include "tests/gpu/external_allocation.hpp"
 #include "tests/support/options.hpp"
 
+namespace gpu {
 namespace {
 using support::eventually;
 
 constexpr int kLimit = 240'000;  // milliseconds
-
-using gpu::cuda;
-using gpu::expect;
-using gpu::free_memory;
-using gpu::symm;
 
 // A file that both processes of a test map.
 struct Facts {
@@ -27,7 +23,7 @@ std::string title;
 void reach(int step) { facts->step[step] = 1; }
 
 void wait_for(int step) {
-  if (!eventually([&] { return facts->step[step] != 0; })) gpu::give_up(title + ": nobody came to step " + std::to_string(step));
+  if (!eventually([&] { return facts->step[step] != 0; })) give_up(title + ": nobody came to step " + std::to_string(step));
 }
 
 void check(bool ok, const std::string& what) {
@@ -38,7 +34,7 @@ void check(bool ok, const std::string& what) {
 struct Owned {
   explicit Owned(size_t bytes) : buffer(group().allocate(bytes)), data(buffer.span().data()) {}
   static const symm::Group& group() {
-    static const auto* made = new symm::Group(gpu::form(0, 1, 0, "thread://ipc", 20'000));
+    static const auto* made = new symm::Group(form(0, 1, 0, "thread://ipc", 20'000));
     return *made;
   }
   symm::Buffer buffer;
@@ -206,12 +202,12 @@ void cycles(bool exporter, cudaStream_t stream, int device) {
       fill(owned.data, static_cast<unsigned char>(i % 100), kBytes, stream);
       export_it(owned.data, kBytes, stream);
       facts->step[0] = i;
-      if (!eventually([&] { return facts->step[1] == i; })) gpu::give_up(title + ": the importer does not come");
+      if (!eventually([&] { return facts->step[1] == i; })) give_up(title + ": the importer does not come");
     } else {
-      if (!eventually([&] { return facts->step[0] == i; })) gpu::give_up(title + ": the exporter does not come");
+      if (!eventually([&] { return facts->step[0] == i; })) give_up(title + ": the exporter does not come");
       symm::Import import = import_it(stream, device);
       const int value = first_of(import.span().data(), stream);
-      if (value != i % 100 * 0x01010101) gpu::give_up(title + ": wrong data");
+      if (value != i % 100 * 0x01010101) give_up(title + ": wrong data");
       import.reset();
       facts->step[1] = i;
     }
@@ -239,7 +235,7 @@ void somebody_elses(bool exporter, cudaStream_t stream, int device) {
     wait_for(2);
     return;
   }
-  const gpu::ExternalAllocation foreign(0, kBytes);
+  const ExternalAllocation foreign(0, kBytes);
   char* const data = foreign.data();
   fill(data + 4096, 5, 4096, stream);
   export_it(data + 4096, 4096, stream);
@@ -315,11 +311,11 @@ int role_main(size_t view, size_t test, bool exporter, const std::string& direct
   }
   kTests[test].body(exporter, stream, kViews[view].device);
   cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  return gpu::role_result();
+  return role_result();
 }
 
 const bool kRole = [] {
-  gpu::role() = [](int, char** argv) {
+  role() = [](int, char** argv) {
     return role_main(
         std::strtoul(argv[0], nullptr, 10), std::strtoul(argv[1], nullptr, 10), std::strcmp(argv[2], "exporter") == 0, argv[3]);
   };
@@ -330,7 +326,7 @@ class Ipc : public testing::TestWithParam<std::tuple<size_t, size_t>> {};
 
 TEST_P(Ipc, BetweenTwoProcesses) {
   const auto [view, test] = GetParam();
-  if (kViews[view].gpus > gpu::machine().devices) GTEST_SKIP() << kViews[view].name << " needs " << kViews[view].gpus << " GPUs";
+  if (kViews[view].gpus > machine().devices) GTEST_SKIP() << kViews[view].name << " needs " << kViews[view].gpus << " GPUs";
   SCOPED_TRACE(std::string(kViews[view].name) + ", " + kTests[test].name);
   const support::TemporaryDirectory directory;
   const char* const roles[] = {"exporter", "importer"};
@@ -350,3 +346,4 @@ TEST_P(Ipc, BetweenTwoProcesses) {
 INSTANTIATE_TEST_SUITE_P(
     Views, Ipc, testing::Combine(testing::Range(size_t{0}, std::size(kViews)), testing::Range(size_t{0}, std::size(kTests))));
 }  // namespace
+}  // namespace gpu

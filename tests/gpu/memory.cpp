@@ -3,13 +3,8 @@
 #include "tests/gpu/external_allocation.hpp"
 #include "tests/support/options.hpp"
 
+namespace gpu {
 namespace {
-using gpu::cuda;
-using gpu::expect;
-using gpu::ExternalAllocation;
-using gpu::free_memory;
-using gpu::Rank;
-using gpu::symm;
 
 std::string with_error(const std::string& what) { return what + " (" + symm_last_error() + ")"; }
 
@@ -230,9 +225,10 @@ void heap(Rank& rank, std::barrier<>& together) {
   rank.settle(together);
 }
 
-TEST(Memory, IsGivenBack) { gpu::run_ranks(gpu::machine().ranks, given_back); }
-TEST(Memory, ThatCannotBeAdoptedIsRefused) { gpu::run_ranks(gpu::machine().ranks, refused); }
-TEST(Memory, IsExportedAsDmabuf) { gpu::run_ranks(gpu::machine().ranks, dmabuf); }
-TEST(Memory, InPieces) { gpu::run_ranks(gpu::machine().ranks, heap); }
-TEST(Memory, OfTheHost) { gpu::run_ranks(gpu::machine().ranks, host_memory); }
+TEST(Memory, IsGivenBack) { run_ranks(machine().ranks, given_back); }
+TEST(Memory, ThatCannotBeAdoptedIsRefused) { run_ranks(machine().ranks, refused); }
+TEST(Memory, IsExportedAsDmabuf) { run_ranks(machine().ranks, dmabuf); }
+TEST(Memory, InPieces) { run_ranks(machine().ranks, heap); }
+TEST(Memory, OfTheHost) { run_ranks(machine().ranks, host_memory); }
 }  // namespace
+}  // namespace gpu

@@ -3,12 +3,8 @@
 #include "tests/gpu/world.hpp"
 #include "tests/support/pieces_calls.hpp"
 
+namespace gpu {
 namespace {
-using gpu::cuda;
-using gpu::expect;
-using gpu::Graph;
-using gpu::Rank;
-using gpu::symm;
 using support::PiecesMemory;
 
 constexpr symm_dtype_t kDTypes[] = {SYMM_DTYPE_I8, SYMM_DTYPE_U8, SYMM_DTYPE_I16, SYMM_DTYPE_U16, SYMM_DTYPE_I32, SYMM_DTYPE_U32,
@@ -187,21 +183,22 @@ void factors_in_graphs(Rank& rank, std::barrier<>& together) {
   rank.settle(together);
 }
 
-TEST(Pieces, AnyLayoutInAnyMemory) { gpu::run_ranks(gpu::machine().ranks, any_layout); }
-TEST(Pieces, HaveTheBitsOfReduceScatter) { gpu::run_ranks(gpu::machine().ranks, same_bits); }
+TEST(Pieces, AnyLayoutInAnyMemory) { run_ranks(machine().ranks, any_layout); }
+TEST(Pieces, HaveTheBitsOfReduceScatter) { run_ranks(machine().ranks, same_bits); }
 TEST(Pieces, OfCountsThatChangeFromReplayToReplay) {
   for (const bool is_private : {false, true})
-    gpu::run_ranks(gpu::machine().ranks, [&](Rank& rank, auto& together) { counts_on_device(rank, together, is_private); });
+    run_ranks(machine().ranks, [&](Rank& rank, auto& together) { counts_on_device(rank, together, is_private); });
 }
 TEST(Pieces, ThatDoNotFitAreAnErrorOfTheGroup) {
   const auto run = [](const std::function<void(uint64_t*)>& spoil, symm_status_t status, const char* why) {
-    gpu::run_ranks(
-        gpu::machine().ranks, [&](Rank& rank, auto& together) { fails(rank, together, spoil, status, why); }, 3000);
+    run_ranks(
+        machine().ranks, [&](Rank& rank, auto& together) { fails(rank, together, spoil, status, why); }, 3000);
   };
   run([](uint64_t* counts) { counts[0] = kRoom + 1; }, SYMM_ERR_INVALID_ARGUMENT, "send_counts[0]: 100001 elements");
   run([](uint64_t* counts) { counts[17] = kRoom; }, SYMM_ERR_INVALID_ARGUMENT, "recv_counts[1]: 100000 elements");
   run([](uint64_t* counts) { ++counts[1]; }, SYMM_ERR_MISMATCH, "rank 0 sends");
 }
-TEST(Pieces, EndWhenTheGroupIsAborted) { gpu::run_ranks(gpu::machine().ranks, aborted); }
-TEST(Scaling, TakesTheFactorOfTheReplay) { gpu::run_ranks(gpu::machine().ranks, factors_in_graphs); }
+TEST(Pieces, EndWhenTheGroupIsAborted) { run_ranks(machine().ranks, aborted); }
+TEST(Scaling, TakesTheFactorOfTheReplay) { run_ranks(machine().ranks, factors_in_graphs); }
 }  // namespace
+}  // namespace gpu

@@ -4,11 +4,8 @@
 #include <cmath>
 #include "tests/gpu/world.hpp"
 
+namespace gpu {
 namespace {
-using gpu::cuda;
-using gpu::expect;
-using gpu::Rank;
-using gpu::symm;
 
 // Reads memory again and again for so long.
 __global__ void read_for(const volatile unsigned* from, size_t words, unsigned long long ns, unsigned* sum) {
@@ -47,7 +44,7 @@ void outlives_kernels(Rank& rank, std::barrier<>& together, bool recorded) {
     if (rank.rank == 0 && round == 0) std::printf("release took %lld ms\n", static_cast<long long>(took.count()));
     const cudaError_t result = cudaStreamSynchronize(rank.second);
     expect(result == cudaSuccess, who(rank, std::string("memory outlives its kernels: ") + cudaGetErrorString(result)));
-    if (result != cudaSuccess) gpu::give_up("the context is lost");
+    if (result != cudaSuccess) give_up("the context is lost");
     rank.settle(together);
   }
 }
@@ -159,7 +156,7 @@ void captures(Rank& rank, std::barrier<>& together) {
   ::symm::Memory memory = rank.whole.rendezvous(buffer);
   rank.settle(together);
   {
-    const gpu::Graph graph(rank, [&] {
+    const Graph graph(rank, [&] {
       rank.whole.barrier({}, 1, 0, rank.stream);
       memory.reset();
       buffer.reset();
@@ -221,7 +218,7 @@ void captures_by_turns(Rank& rank, std::barrier<>& together) {
 class Streams : public testing::Test {
  protected:
   static void run(const std::function<void(Rank&, std::barrier<>&)>& body) {
-    gpu::run_ranks(gpu::machine().ranks, [&](Rank& rank, std::barrier<>& together) {
+    run_ranks(machine().ranks, [&](Rank& rank, std::barrier<>& together) {
       // Loaded now: loading waits for the device, on which another rank's kernel may be waiting for ours.
       cudaFuncAttributes attributes;
       cuda(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(read_for)), "load a kernel");
@@ -245,11 +242,12 @@ TEST_F(Streams, CapturesMayTakeTurns) { run(captures_by_turns); }
 // Last: all of it has come back.
 TEST_F(Streams, MemoryComesBack) {
   symm_ipc_collect(nullptr);
-  const size_t before = gpu::free_memory();
+  const size_t before = free_memory();
   run([](Rank& rank, std::barrier<>& together) { outlives_kernels(rank, together, false); });
   symm_ipc_collect(nullptr);
-  const size_t after = gpu::free_memory();
+  const size_t after = free_memory();
   expect(after + (size_t{8} << 20) >= before,
       "device memory comes back: " + std::to_string(before) + " bytes free before, " + std::to_string(after) + " after");
 }
 }  // namespace
+}  // namespace gpu

@@ -72,7 +72,7 @@ inline void or_give_up(const std::function<void()>& body) {
 struct Rank {
   int rank = 0;
   int size = 0;
-  ::symm::Group whole;
+  ::symm::Group whole{};
   symm_group_t* group = nullptr;  // the same
   cudaStream_t stream = nullptr;
   cudaStream_t second = nullptr;
@@ -166,9 +166,7 @@ inline void run_ranks(
   std::barrier<> together(size);
   support::as_threads(size, [&](int r) {
     cuda(cudaSetDevice(r % devices), "cudaSetDevice");
-    Rank rank;
-    rank.rank = r;
-    rank.size = size;
+    Rank rank{r, size};
     cuda(cudaStreamCreateWithFlags(&rank.stream, cudaStreamNonBlocking), "cudaStreamCreate");
     cuda(cudaStreamCreateWithFlags(&rank.second, cudaStreamNonBlocking), "cudaStreamCreate");
     cuda(cudaMalloc(reinterpret_cast<void**>(&rank.ordinary), Rank::kBlock), "cudaMalloc");

@@ -8,6 +8,23 @@ namespace {
 using namespace symm;
 using namespace support;
 
+// Who hears here where rank 0 listens comes there a thousand times first, and says nothing.
+struct Flooding final : Store {
+  explicit Flooding(Store& of) : store(of) {}
+  void set(const std::string& key, const Bytes& value, Deadline deadline) override { store.set(key, value, deadline); }
+  Bytes get(const std::string& key, Deadline deadline) override {
+    const Bytes value = store.get(key, deadline);
+    wire::Packet packet;
+    if (key == "mesh/address/0" && wire::decode(value, packet) == nullptr)
+      while (silent.size() < 1'000) silent.push_back(dial_tcp("10.77.0.10", packet.address.port));
+    return value;
+  }
+  std::string address() const override { return store.address(); }
+  std::string describe() const override { return store.describe(); }
+  Store& store;
+  std::vector<PeerFd> silent;
+};
+
 class Machines : public TwoMachines {
  protected:
   void SetUp() override {
@@ -33,6 +50,18 @@ TEST_F(Machines, AllTalkToAllAndKnowWhoIsElsewhere) {
       if (mesh->peer(peer).host != (here ? "" : format("m%d", peer / 2))) return "host " + mesh->peer(peer).host;
     }
     return format("%d rejected", static_cast<int>(mesh->rejected_connections()));
+  });
+}
+
+TEST_F(Machines, AThousandSilentConnectionsKeepNobodyOutAndAreCounted) {
+  leave_descriptors(2'500);
+  expect_of_ranks(4, "", [&](int rank) {
+    enter(rank);
+    const BootstrapResult result = bootstrap({"env://", nullptr, 0, 0, ""}, soon());
+    Flooding flooding(*result.store);
+    const auto mesh = Mesh::connect(rank == 2 ? flooding : *result.store, rank, 4, "", soon());
+    for (uint64_t tag = 1; tag < 50; ++tag) greet(*mesh, tag);
+    return std::string(rank != 0 || mesh->rejected_connections() > 500 ? "" : "not counted");
   });
 }
 
