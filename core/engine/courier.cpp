@@ -226,23 +226,21 @@ class Office final : public Courier, public Sink {
   std::vector<std::pair<int, std::string>> doomed;  // lines that were lost, and how
 };
 
-// While others poll, or have just done so, it rests: what comes would wake it to take their processor.
+// While others poll, or have just done so, it rests: what comes would wake it to take their processor. It asks without the lock,
+// which they have most of the time.
 void Office::serve() noexcept {
   while (!stopped) {
-    retry_until([&] { return wanted.load(std::memory_order_relaxed) == 0; }, Deadline::after_ms(1));
     int ready = -1;
-    bool others = false;
-    {
+    resting = true;  // before it asks, as polls() tells before it looks
+    const bool others = polled.exchange(false) || pollers != 0;
+    if (!others) {
+      retry_until([&] { return wanted.load(std::memory_order_relaxed) == 0; }, Deadline::after_ms(1));
       const std::lock_guard lock(mutex);
-      resting = true;  // before it asks, as polls() tells before it looks
-      others = polled.exchange(false) || pollers != 0;
-      if (!others) {
-        resting = false;
-        if (turn()) continue;
-        ready = link != nullptr ? link->arm() : waker.get();
-        if (ready < 0) continue;
-        asleep = true;
-      }
+      resting = false;
+      if (turn()) continue;
+      ready = link != nullptr ? link->arm() : waker.get();
+      if (ready < 0) continue;
+      asleep = true;
     }
     pollfd descriptors[] = {{waker.get(), POLLIN, 0}, {ready, POLLIN, 0}};
     try {
