@@ -17,7 +17,7 @@ export XDG_RUNTIME_DIR="$runtime"
 machines=$(cd "$(dirname "$0")/../machines" && pwd)/machines
 job=symmp$$
 first=10.77.0.10 second=10.77.0.11
-export SYMM_PMIX= SYMM_SECRET_FILE="$runtime/secret"
+export SYMM_PMIX="" SYMM_SECRET_FILE="$runtime/secret"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # which Open MPI wants to be told twice
 
 need() { command -v "$1" >/dev/null || skip "$1 is not installed"; }
