@@ -169,7 +169,6 @@ inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUP
 
 // What a driver may lack and be of use all the same: null then.
 #define SYMM_OPTIONAL_DRIVER_CALLS(X)                                                                           \
-  X(cuFuncLoad, 12040, (CUfunction))                                                                            \
   X(cuCtxRecordEvent, 12050, (CUcontext, CUevent))                                                              \
   X(cuEventElapsedTime, 12080, (float*, CUevent, CUevent))                                                      \
   X(cuMulticastCreate, 12010, (CUmemGenericAllocationHandle*, const CUmulticastObjectProp*))                    \

@@ -53,17 +53,12 @@ void Kernels::load(const std::string& name) {
 }
 
 void Kernels::make_ready() {
-  const Driver& driver = device_.driver();
   // Arguments of zeros, which every kernel takes as nothing to do.
   alignas(16) std::byte nothing[4096] = {};
   static_assert(sizeof(PiecesArgs) <= sizeof nothing && sizeof(WaitWordsArgs) <= sizeof nothing);
-  for (const CUfunction function : unready_) {
-    // After a few launches on streams of ours, each kernel in any graph of the process starts 0.17 us later (measured on H200).
-    if (driver.cuFuncLoad == nullptr) launch(function, {1, 32, device_.stream()}, nothing);
-    else driver.require(driver.cuFuncLoad(function), "cuFuncLoad");
-  }
+  for (const CUfunction function : unready_) launch(function, {1, 32, device_.stream()}, nothing);
   unready_.clear();
-  driver.require(driver.cuStreamSynchronize(device_.stream()), "cuStreamSynchronize");
+  device_.driver().require(device_.driver().cuStreamSynchronize(device_.stream()), "cuStreamSynchronize");
 }
 
 CUfunction Kernels::find(const std::string& name) const {

@@ -29,7 +29,6 @@ using CudaDmabuf = TheFakeDriver;
 TEST(CudaOldDriver, LacksOnlyWhatIsOptional) {
   support::Process process([]() -> std::string {
     fake_cuda::hide("cuMemGetHandleForAddressRange");
-    fake_cuda::hide("cuFuncLoad");
     const auto group = group_of(0, 1, unique());
     const auto buffer = Buffer::allocate(*group, 4096);
     const Failure failure = failure_of([&] { buffer->export_dmabuf(0, 4096); });

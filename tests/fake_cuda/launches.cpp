@@ -71,7 +71,6 @@ API cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   MAY_FAIL();
   return *function = reinterpret_cast<CUfunction>(kernel), CUDA_SUCCESS;
 }
-API cuFuncLoad(CUfunction) { return fails("cuFuncLoad").value_or(CUDA_SUCCESS); }
 API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void**) {
   MAY_FAIL();
   std::string name;
