@@ -223,6 +223,7 @@ TEST(CudaControlPath, MulticastOfRanksThatAreThreads) {
 }
 
 TEST(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
+  ASSERT_TRUE(small_scratch);
   // What a process learns of its driver only once is learnt before: it would fail for both ranks, which are threads here.
   const std::string first = unique();
   support::as_threads(2, [&](int rank) { Group::create(config_of(rank, 2, first)); });

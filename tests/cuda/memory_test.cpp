@@ -149,6 +149,7 @@ TEST_F(CudaAdopt, WhatElseIsPutAtTheOwnersAddressIsNotSymmetric) {
 
 // Results of other ranks come straight into recv if it is symmetric.
 TEST_F(CudaAdopt, CollectivesNeedNoCopyAtTheOwnersAddress) {
+  ASSERT_TRUE(small_scratch);
   const std::string name = unique();
   as_threads(2, [&](int rank) {
     const auto group = group_of(rank, 2, name);
@@ -368,6 +369,7 @@ TEST_F(CudaDmabuf, SaysWhyItCannotBeHad) {
 using Make = std::shared_ptr<Buffer> (*)(Group& group, SomebodysMemory& foreign);
 
 void any_call_of_it_may_fail(Make make, bool with_dmabuf, std::initializer_list<const char*> expected) {
+  ASSERT_TRUE(small_scratch);
   const auto attempt = [&](int rank, const std::string& name, int failing_call) {
     const auto group = group_of(rank, 2, name);
     SomebodysMemory foreign(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, rank);

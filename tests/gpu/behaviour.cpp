@@ -4,7 +4,6 @@
 
 namespace gpu {
 namespace {
-
 // floats: every rank puts rank + 1 + i % 7 + round, so the sum is known exactly.
 float operand(int rank, size_t i, int round) {
   return static_cast<float>(rank + 1) + static_cast<float>(i % 7) + static_cast<float>(round);

@@ -5,7 +5,6 @@
 
 namespace gpu {
 namespace {
-
 std::string with_error(const std::string& what) { return what + " (" + symm_last_error() + ")"; }
 
 int device_of(const Rank&) {

@@ -6,7 +6,6 @@
 
 namespace gpu {
 namespace {
-
 // Reads memory again and again for so long.
 __global__ void read_for(const volatile unsigned* from, size_t words, unsigned long long ns, unsigned* sum) {
   unsigned long long start = 0;
