@@ -18,6 +18,9 @@ using CUevent = struct CUevent_st*;
 using CUlibrary = struct CUlib_st*;
 using CUkernel = struct CUkern_st*;
 using CUfunction = struct CUfunc_st*;
+using CUgraph = struct CUgraph_st*;
+using CUgraphNode = struct CUgraphNode_st*;
+using CUgraphExec = struct CUgraphExec_st*;
 
 inline CUdeviceptr address_of(const void* pointer) noexcept { return reinterpret_cast<uintptr_t>(pointer); }
 
@@ -60,6 +63,17 @@ struct CUlaunchConfig {
   CUstream hStream;
   CUlaunchAttribute* attrs;
   unsigned int numAttrs;
+};
+
+struct CUDA_KERNEL_NODE_PARAMS {  // version 2
+  CUfunction func;
+  unsigned int gridDimX, gridDimY, gridDimZ;
+  unsigned int blockDimX, blockDimY, blockDimZ;
+  unsigned int sharedMemBytes;
+  void** kernelParams;
+  void** extra;
+  CUkernel kern;
+  CUcontext ctx;
 };
 
 struct CUmulticastObjectProp {
@@ -108,64 +122,70 @@ inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID = 134;
 inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 141;
 
 // name, version that introduced the form we use, parameters
-#define SYMM_DRIVER_CALLS(X)                                                                                     \
-  X(cuInit, 2000, (unsigned))                                                                                    \
-  X(cuDriverGetVersion, 2020, (int*))                                                                            \
-  X(cuGetErrorName, 6000, (CUresult, const char**))                                                              \
-  X(cuGetErrorString, 6000, (CUresult, const char**))                                                            \
-  X(cuDeviceGetCount, 2000, (int*))                                                                              \
-  X(cuDeviceGet, 2000, (CUdevice*, int))                                                                         \
-  X(cuDeviceGetName, 2000, (char*, int, CUdevice))                                                               \
-  X(cuDeviceGetUuid, 11040, (CUuuid*, CUdevice))                                                                 \
-  X(cuDeviceTotalMem, 3020, (size_t*, CUdevice))                                                                 \
-  X(cuDeviceGetAttribute, 2000, (int*, int, CUdevice))                                                           \
-  X(cuDeviceCanAccessPeer, 4000, (int*, CUdevice, CUdevice))                                                     \
-  X(cuDeviceGetPCIBusId, 4010, (char*, int, CUdevice))                                                           \
-  X(cuDevicePrimaryCtxRetain, 7000, (CUcontext*, CUdevice))                                                      \
-  X(cuDevicePrimaryCtxRelease, 11000, (CUdevice))                                                                \
-  X(cuCtxGetCurrent, 4000, (CUcontext*))                                                                         \
-  X(cuCtxPushCurrent, 4000, (CUcontext))                                                                         \
-  X(cuCtxPopCurrent, 4000, (CUcontext*))                                                                         \
-  X(cuCtxSynchronize, 2000, ())                                                                                  \
-  X(cuMemGetAllocationGranularity, 10020, (size_t*, const CUmemAllocationProp*, int))                            \
-  X(cuMemCreate, 10020, (CUmemGenericAllocationHandle*, size_t, const CUmemAllocationProp*, unsigned long long)) \
-  X(cuMemRelease, 10020, (CUmemGenericAllocationHandle))                                                         \
-  X(cuMemExportToShareableHandle, 10020, (void*, CUmemGenericAllocationHandle, int, unsigned long long))         \
-  X(cuMemImportFromShareableHandle, 10020, (CUmemGenericAllocationHandle*, void*, int))                          \
-  X(cuMemAddressReserve, 10020, (CUdeviceptr*, size_t, size_t, CUdeviceptr, unsigned long long))                 \
-  X(cuMemAddressFree, 10020, (CUdeviceptr, size_t))                                                              \
-  X(cuMemMap, 10020, (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long))            \
-  X(cuMemUnmap, 10020, (CUdeviceptr, size_t))                                                                    \
-  X(cuMemRetainAllocationHandle, 11000, (CUmemGenericAllocationHandle*, void*))                                  \
-  X(cuMemGetAllocationPropertiesFromHandle, 10020, (CUmemAllocationProp*, CUmemGenericAllocationHandle))         \
-  X(cuMemGetAddressRange, 3020, (CUdeviceptr*, size_t*, CUdeviceptr))                                            \
-  X(cuMemSetAccess, 10020, (CUdeviceptr, size_t, const CUmemAccessDesc*, size_t))                                \
-  X(cuMemHostAlloc, 2020, (void**, size_t, unsigned))                                                            \
-  X(cuMemHostGetDevicePointer, 3020, (CUdeviceptr*, void*, unsigned))                                            \
-  X(cuMemFreeHost, 2000, (void*))                                                                                \
-  X(cuMemHostRegister, 6050, (void*, size_t, unsigned))                                                          \
-  X(cuMemHostUnregister, 4000, (void*))                                                                          \
-  X(cuMemcpyAsync, 4000, (CUdeviceptr, CUdeviceptr, size_t, CUstream))                                           \
-  X(cuMemsetD32Async, 3020, (CUdeviceptr, unsigned, size_t, CUstream))                                           \
-  X(cuStreamCreate, 2000, (CUstream*, unsigned))                                                                 \
-  X(cuStreamDestroy, 4000, (CUstream))                                                                           \
-  X(cuStreamSynchronize, 2000, (CUstream))                                                                       \
-  X(cuStreamQuery, 2000, (CUstream))                                                                             \
-  X(cuStreamWaitEvent, 3020, (CUstream, CUevent, unsigned))                                                      \
-  X(cuStreamWriteValue64, 11070, (CUstream, CUdeviceptr, uint64_t, unsigned))                                    \
-  X(cuStreamWaitValue64, 11070, (CUstream, CUdeviceptr, uint64_t, unsigned))                                     \
-  X(cuStreamGetId, 12000, (CUstream, unsigned long long*))                                                       \
-  X(cuStreamGetCaptureInfo, 10010, (CUstream, int*, unsigned long long*))                                        \
-  X(cuThreadExchangeStreamCaptureMode, 10010, (int*))                                                            \
-  X(cuEventCreate, 2000, (CUevent*, unsigned))                                                                   \
-  X(cuEventRecord, 2000, (CUevent, CUstream))                                                                    \
-  X(cuEventQuery, 2000, (CUevent))                                                                               \
-  X(cuEventDestroy, 4000, (CUevent))                                                                             \
-  X(cuLibraryLoadData, 12000, (CUlibrary*, const void*, int*, void**, unsigned, int*, void**, unsigned))         \
-  X(cuLibraryUnload, 12000, (CUlibrary))                                                                         \
-  X(cuLibraryGetKernel, 12000, (CUkernel*, CUlibrary, const char*))                                              \
-  X(cuKernelGetFunction, 12000, (CUfunction*, CUkernel))                                                         \
-  X(cuLaunchKernelEx, 11060, (const CUlaunchConfig*, CUfunction, void**, void**))
+#define SYMM_DRIVER_CALLS(X)                                                                                          \
+  X(cuInit, 2000, (unsigned))                                                                                         \
+  X(cuDriverGetVersion, 2020, (int*))                                                                                 \
+  X(cuGetErrorName, 6000, (CUresult, const char**))                                                                   \
+  X(cuGetErrorString, 6000, (CUresult, const char**))                                                                 \
+  X(cuDeviceGetCount, 2000, (int*))                                                                                   \
+  X(cuDeviceGet, 2000, (CUdevice*, int))                                                                              \
+  X(cuDeviceGetName, 2000, (char*, int, CUdevice))                                                                    \
+  X(cuDeviceGetUuid, 11040, (CUuuid*, CUdevice))                                                                      \
+  X(cuDeviceTotalMem, 3020, (size_t*, CUdevice))                                                                      \
+  X(cuDeviceGetAttribute, 2000, (int*, int, CUdevice))                                                                \
+  X(cuDeviceCanAccessPeer, 4000, (int*, CUdevice, CUdevice))                                                          \
+  X(cuDeviceGetPCIBusId, 4010, (char*, int, CUdevice))                                                                \
+  X(cuDevicePrimaryCtxRetain, 7000, (CUcontext*, CUdevice))                                                           \
+  X(cuDevicePrimaryCtxRelease, 11000, (CUdevice))                                                                     \
+  X(cuCtxGetCurrent, 4000, (CUcontext*))                                                                              \
+  X(cuCtxPushCurrent, 4000, (CUcontext))                                                                              \
+  X(cuCtxPopCurrent, 4000, (CUcontext*))                                                                              \
+  X(cuCtxSynchronize, 2000, ())                                                                                       \
+  X(cuMemGetAllocationGranularity, 10020, (size_t*, const CUmemAllocationProp*, int))                                 \
+  X(cuMemCreate, 10020, (CUmemGenericAllocationHandle*, size_t, const CUmemAllocationProp*, unsigned long long))      \
+  X(cuMemRelease, 10020, (CUmemGenericAllocationHandle))                                                              \
+  X(cuMemExportToShareableHandle, 10020, (void*, CUmemGenericAllocationHandle, int, unsigned long long))              \
+  X(cuMemImportFromShareableHandle, 10020, (CUmemGenericAllocationHandle*, void*, int))                               \
+  X(cuMemAddressReserve, 10020, (CUdeviceptr*, size_t, size_t, CUdeviceptr, unsigned long long))                      \
+  X(cuMemAddressFree, 10020, (CUdeviceptr, size_t))                                                                   \
+  X(cuMemMap, 10020, (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long))                 \
+  X(cuMemUnmap, 10020, (CUdeviceptr, size_t))                                                                         \
+  X(cuMemRetainAllocationHandle, 11000, (CUmemGenericAllocationHandle*, void*))                                       \
+  X(cuMemGetAllocationPropertiesFromHandle, 10020, (CUmemAllocationProp*, CUmemGenericAllocationHandle))              \
+  X(cuMemGetAddressRange, 3020, (CUdeviceptr*, size_t*, CUdeviceptr))                                                 \
+  X(cuMemSetAccess, 10020, (CUdeviceptr, size_t, const CUmemAccessDesc*, size_t))                                     \
+  X(cuMemHostAlloc, 2020, (void**, size_t, unsigned))                                                                 \
+  X(cuMemHostGetDevicePointer, 3020, (CUdeviceptr*, void*, unsigned))                                                 \
+  X(cuMemFreeHost, 2000, (void*))                                                                                     \
+  X(cuMemHostRegister, 6050, (void*, size_t, unsigned))                                                               \
+  X(cuMemHostUnregister, 4000, (void*))                                                                               \
+  X(cuMemcpyAsync, 4000, (CUdeviceptr, CUdeviceptr, size_t, CUstream))                                                \
+  X(cuMemsetD32Async, 3020, (CUdeviceptr, unsigned, size_t, CUstream))                                                \
+  X(cuStreamCreate, 2000, (CUstream*, unsigned))                                                                      \
+  X(cuStreamDestroy, 4000, (CUstream))                                                                                \
+  X(cuStreamSynchronize, 2000, (CUstream))                                                                            \
+  X(cuStreamQuery, 2000, (CUstream))                                                                                  \
+  X(cuStreamWaitEvent, 3020, (CUstream, CUevent, unsigned))                                                           \
+  X(cuStreamWriteValue64, 11070, (CUstream, CUdeviceptr, uint64_t, unsigned))                                         \
+  X(cuStreamWaitValue64, 11070, (CUstream, CUdeviceptr, uint64_t, unsigned))                                          \
+  X(cuStreamGetId, 12000, (CUstream, unsigned long long*))                                                            \
+  X(cuStreamGetCaptureInfo, 10010, (CUstream, int*, unsigned long long*))                                             \
+  X(cuThreadExchangeStreamCaptureMode, 10010, (int*))                                                                 \
+  X(cuEventCreate, 2000, (CUevent*, unsigned))                                                                        \
+  X(cuEventRecord, 2000, (CUevent, CUstream))                                                                         \
+  X(cuEventQuery, 2000, (CUevent))                                                                                    \
+  X(cuEventDestroy, 4000, (CUevent))                                                                                  \
+  X(cuLibraryLoadData, 12000, (CUlibrary*, const void*, int*, void**, unsigned, int*, void**, unsigned))              \
+  X(cuLibraryUnload, 12000, (CUlibrary))                                                                              \
+  X(cuLibraryGetKernel, 12000, (CUkernel*, CUlibrary, const char*))                                                   \
+  X(cuKernelGetFunction, 12000, (CUfunction*, CUkernel))                                                              \
+  X(cuLaunchKernelEx, 11060, (const CUlaunchConfig*, CUfunction, void**, void**))                                     \
+  X(cuGraphCreate, 10000, (CUgraph*, unsigned))                                                                       \
+  X(cuGraphAddKernelNode, 12000, (CUgraphNode*, CUgraph, const CUgraphNode*, size_t, const CUDA_KERNEL_NODE_PARAMS*)) \
+  X(cuGraphInstantiateWithFlags, 11040, (CUgraphExec*, CUgraph, unsigned long long))                                  \
+  X(cuGraphLaunch, 10000, (CUgraphExec, CUstream))                                                                    \
+  X(cuGraphExecDestroy, 10000, (CUgraphExec))                                                                         \
+  X(cuGraphDestroy, 10000, (CUgraph))
 
 // What a driver may lack and be of use all the same: null then.
 #define SYMM_OPTIONAL_DRIVER_CALLS(X)                                                                           \

@@ -33,8 +33,8 @@ std::map<std::string, long> live() {
     return m.second.references != 0;
   }) + count(s.objects);
   std::map<std::string, long> all = {{"handle", handles}, {"reservation", count(s.reservations)}, {"mapping", count(s.mappings)},
-      {"stream", count(s.streams)}, {"event", count(s.events)}, {"host", count(s.host) + count(s.registered)},
-      {"context", s.contexts}, {"pushed", static_cast<long>(contexts_pushed())}};
+      {"stream", count(s.streams)}, {"event", count(s.events)}, {"graph", count(s.graphs)},
+      {"host", count(s.host) + count(s.registered)}, {"context", s.contexts}, {"pushed", static_cast<long>(contexts_pushed())}};
   for (const auto& [handle, object] : s.objects)
     if (!object.bound.empty()) all["binding"] += count(object.bound);
   return all;

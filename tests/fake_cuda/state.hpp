@@ -93,7 +93,7 @@ struct State {
   };
   std::map<unsigned long long, Capture> captures;
   std::vector<std::pair<void*, void*>> waits;
-  std::set<void*> streams, events, host;
+  std::set<void*> streams, events, graphs, host;
   std::map<void*, std::string> kernels;
   std::map<std::string, void*> kernel_of;
   std::vector<Launch> launches;

@@ -50,6 +50,16 @@ CUresult invalidate_all(const char* by) {
   return result;
 }
 
+CUresult new_graph(auto** made) {
+  const std::lock_guard lock(state().mutex);
+  *made = reinterpret_cast<std::remove_pointer_t<decltype(made)>>(fresh());
+  return state().graphs.insert(*made), CUDA_SUCCESS;
+}
+CUresult forget_graph(void* graph) {
+  const std::lock_guard lock(state().mutex);
+  return state().graphs.erase(graph) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 // The event comes after what these streams have to do. The mutex is held.
 void record(void* event, void* stream) {
   progress();
@@ -103,18 +113,32 @@ API cuStreamBeginCapture_v2(CUstream stream, int) {
   return begin_capture(stream, true), CUDA_SUCCESS;
 }
 // Graphs remember nothing, and their launches do nothing.
-API cuStreamEndCapture(CUstream stream, void** graph) {
+API cuStreamEndCapture(CUstream stream, CUgraph* graph) {
   MAY_FAIL();
-  return end_capture(stream), *graph = fresh(), CUDA_SUCCESS;
+  end_capture(stream);
+  return new_graph(graph);
 }
-API cuGraphInstantiateWithFlags(void** ready, void* graph, unsigned long long) { return *ready = graph, CUDA_SUCCESS; }
+API cuGraphCreate(CUgraph* graph, unsigned) {
+  MAY_FAIL();
+  return new_graph(graph);
+}
+API cuGraphAddKernelNode(CUgraphNode* node, CUgraph, const CUgraphNode*, size_t, const CUDA_KERNEL_NODE_PARAMS* kernel) {
+  MAY_FAIL();
+  const std::lock_guard lock(state().mutex);
+  *node = reinterpret_cast<CUgraphNode>(fresh());
+  return state().kernels.contains(kernel->func) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+API cuGraphInstantiateWithFlags(CUgraphExec* ready, CUgraph, unsigned long long) {
+  MAY_FAIL();
+  return new_graph(ready);
+}
 API cuMemAlloc_v2(CUdeviceptr* at, size_t bytes) {
   return *at = reinterpret_cast<CUdeviceptr>(std::calloc(1, bytes)), CUDA_SUCCESS;
 }
 API cuMemFree_v2(void* at) { return std::free(at), CUDA_SUCCESS; }
-API cuGraphLaunch(void*, CUstream) { return CUDA_SUCCESS; }
-API cuGraphDestroy(void*) { return CUDA_SUCCESS; }
-API cuGraphExecDestroy(void*) { return CUDA_SUCCESS; }
+API cuGraphLaunch(CUgraphExec, CUstream) { return fails(__func__).value_or(CUDA_SUCCESS); }
+API cuGraphDestroy(CUgraph graph) { return forget_graph(graph); }
+API cuGraphExecDestroy(CUgraphExec ready) { return forget_graph(ready); }
 
 API cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   MAY_FAIL();
