@@ -93,19 +93,11 @@ void Kernels::launch_early(int threads) {
 }
 
 void Kernels::run(CUfunction function, const Launch& launch, void** parameters) const {
-  CUlaunchConfig config{};
-  config.gridDimX = launch.blocks;
-  config.gridDimY = config.gridDimZ = 1;
-  config.blockDimX = launch.threads;
-  config.blockDimY = config.blockDimZ = 1;
-  config.hStream = launch.stream;
   CUlaunchAttribute early{};
   early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
   early.value.allowed = 1;
-  if (launch.blocks * launch.threads <= early_) {
-    config.attrs = &early;
-    config.numAttrs = 1;
-  }
+  const unsigned attributes = launch.blocks * launch.threads <= early_ ? 1 : 0;
+  const CUlaunchConfig config{launch.blocks, 1, 1, launch.threads, 1, 1, 0, launch.stream, &early, attributes};
   device_.driver().require(device_.driver().cuLaunchKernelEx(&config, function, parameters, nullptr), "cuLaunchKernelEx");
 }
 }  // namespace symm::cuda

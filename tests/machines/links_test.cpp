@@ -8,23 +8,6 @@ namespace {
 using namespace symm;
 using namespace support;
 
-// Who hears here where rank 0 listens comes there a thousand times first, and says nothing.
-struct Flooding final : Store {
-  explicit Flooding(Store& of) : store(of) {}
-  void set(const std::string& key, const Bytes& value, Deadline deadline) override { store.set(key, value, deadline); }
-  Bytes get(const std::string& key, Deadline deadline) override {
-    const Bytes value = store.get(key, deadline);
-    wire::Packet packet;
-    if (key == "mesh/address/0" && wire::decode(value, packet) == nullptr)
-      while (silent.size() < 1'000) silent.push_back(dial_tcp("10.77.0.10", packet.address.port));
-    return value;
-  }
-  std::string address() const override { return store.address(); }
-  std::string describe() const override { return store.describe(); }
-  Store& store;
-  std::vector<PeerFd> silent;
-};
-
 class Machines : public TwoMachines {
  protected:
   void SetUp() override {
@@ -58,7 +41,12 @@ TEST_F(Machines, AThousandSilentConnectionsKeepNobodyOutAndAreCounted) {
   expect_of_ranks(4, "", [&](int rank) {
     enter(rank);
     const BootstrapResult result = bootstrap({"env://", nullptr, 0, 0, ""}, soon());
-    Flooding flooding(*result.store);
+    std::vector<PeerFd> silent;
+    WatchedStore flooding(*result.store, [&](const std::string& key, const Bytes& value) {
+      wire::Packet packet;
+      if (key != "mesh/address/0" || wire::decode(value, packet) != nullptr) return;
+      while (silent.size() < 1'000) silent.push_back(dial_tcp("10.77.0.10", packet.address.port));
+    });
     const auto mesh = Mesh::connect(rank == 2 ? flooding : *result.store, rank, 4, "", soon());
     for (uint64_t tag = 1; tag < 50; ++tag) greet(*mesh, tag);
     return std::string(rank != 0 || mesh->rejected_connections() > 500 ? "" : "not counted");

@@ -61,10 +61,10 @@ TEST_F(MeshHostile, NoiseDuringConnectIsCountedAndHarmless) {
   // Rank 1 introduces itself so that rank 0 opens its socket, and comes when the strangers have been.
   Process rank1([&] {
     std::vector<PeerFd> strangers;
-    OtherStore store(directory.path());
-    store.before_dialling = [&] {
-      if (strangers.empty()) strangers = disturb(directory.path());
-    };
+    FileStore files(directory.path(), true);
+    WatchedStore store(files, [&](const std::string& key, const Bytes&) {
+      if (key == "mesh/address/0" && strangers.empty()) strangers = disturb(directory.path());
+    });
     const auto mesh = Mesh::connect(store, 1, 2, "test", soon());
     greet(*mesh, 1);
     return std::string("ok");

@@ -126,8 +126,8 @@ TEST_F(MeshProcess, ARankThatBecomesAnotherProgramHasDied) {
 // There it began at another time than others see.
 TEST_F(MeshProcess, ASlowRankOfAnotherTimeNamespaceIsNotTakenForDead) {
   const auto body_of = [&](int rank) {
-    OtherStore slow(directory.path());
-    slow.before_dialling = [] { usleep(500'000); };
+    FileStore files(directory.path(), true);
+    WatchedStore slow(files, [](const std::string& key, const Bytes&) { usleep(key == "mesh/address/0" ? 500'000 : 0); });
     greet(rank == 1 ? *Mesh::connect(slow, 1, 2, "test", soon()) : *connect(directory.path(), 0, 2), 1);
     return std::string("ok");
   };

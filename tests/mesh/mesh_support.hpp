@@ -20,20 +20,23 @@ class FileStore final : public symm::Store {
   bool for_sockets_;
 };
 
-// As those files, but for what a test overrides.
-struct OtherStore : symm::Store {
-  explicit OtherStore(const std::string& path) : files(path, true) {}
+// As another, but that a test sees what is about to be set, and what was got before it is used.
+struct WatchedStore final : symm::Store {
+  using Watch = std::function<void(const std::string& key, const symm::Bytes& value)>;
+  WatchedStore(symm::Store& its, Watch its_watch) : store(its), watch(std::move(its_watch)) {}
   void set(const std::string& key, const symm::Bytes& value, symm::Deadline deadline) override {
-    files.set(key, value, deadline);
+    watch(key, value);
+    store.set(key, value, deadline);
   }
   symm::Bytes get(const std::string& key, symm::Deadline deadline) override {
-    if (before_dialling && key == "mesh/address/0") before_dialling();
-    return files.get(key, deadline);
+    const symm::Bytes value = store.get(key, deadline);
+    return watch(key, value), value;
   }
-  std::string directory() const override { return files.directory(); }
-  std::string describe() const override { return "other"; }
-  std::function<void()> before_dialling;
-  FileStore files;
+  std::string directory() const override { return store.directory(); }
+  std::string address() const override { return store.address(); }
+  std::string describe() const override { return store.describe(); }
+  symm::Store& store;
+  Watch watch;
 };
 
 struct MeshTest : testing::Test {

@@ -32,33 +32,16 @@ TEST_P(MeshThreadsOf, AllTalkToAllWithoutDescriptors) {
 }
 
 // The first write or reading of a key fails, and not by an Error.
-class OddStore final : public OtherStore {
- public:
-  OddStore(const std::string& path, std::string key) : OtherStore(path), key_(std::move(key)) {}
-  void set(const std::string& key, const Bytes& value, Deadline deadline) override {
-    fail_once(key);
-    OtherStore::set(key, value, deadline);
-  }
-  Bytes get(const std::string& key, Deadline deadline) override {
-    fail_once(key);
-    return OtherStore::get(key, deadline);
-  }
- private:
-  void fail_once(const std::string& key) {
-    if (key != key_) return;
-    key_.clear();
-    throw std::runtime_error("odd");
-  }
-  std::string key_;
-};
-
 void expect_internal_on_all_ranks(const std::string& key) {
   TemporaryDirectory directory;
   as_threads(2, [&](int rank) {
     const auto start = std::chrono::steady_clock::now();
     const Failure failure = expect_failure(Status::internal, {"odd"}, [&] {
       if (rank == 0) return void(connect(directory.path(), 0, 2));
-      OddStore store(directory.path(), key);
+      FileStore files(directory.path(), true);
+      WatchedStore store(files, [&, odd = false](const std::string& used, const Bytes&) mutable {
+        if (used == key && !std::exchange(odd, true)) throw std::runtime_error("odd");
+      });
       Mesh::connect(store, 1, 2, "test", soon());
     });
     EXPECT_EQ(failure.rank, 1);
