@@ -76,6 +76,19 @@ TEST(Courier, LeavesWhatComesToThoseWhoPollUntilTheySleep) {
   EXPECT_TRUE(eventually([&] { return count() == 1; }));
 }
 
+TEST(Courier, ACutLetsWhatIsUnderWayEndIfItTakesNotLong) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {  // every other message is fetched
+    Three three(seed);
+    const auto payload = std::make_shared<std::vector<std::byte>>(kBytes);
+    three.net.stalled = true;
+    three.ends[1]->post->dispatch(0, {.kind = 1}, *payload, payload);
+    std::thread soon([&] { three.net.stalled = usleep(5'000) != 0; });
+    three.ends[1]->post->cut(0);
+    soon.join();
+    ASSERT_TRUE(three.ends[0]->await(1)) << seed;
+  }
+}
+
 TEST(Courier, NothingIsTouchedAfterACutAndNobodyHangsWhenLinesBreak) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     Three three(seed);

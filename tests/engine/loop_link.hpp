@@ -16,6 +16,7 @@ struct LoopNet {
   std::mutex mutex;
   std::mt19937_64 random;
   std::vector<LoopLink*> links;
+  std::atomic<bool> stalled = false;
 };
 
 class LoopLink final : public Link {
@@ -43,6 +44,7 @@ class LoopLink final : public Link {
   }
 
   bool progress() noexcept override {
+    if (net_.stalled) return false;
     const std::lock_guard lock(net_.mutex);
     for (auto& [parcel, ended] : std::exchange(sent_, {})) sink_.sent(*parcel, ended);
     for (const size_t other : std::exchange(broken_, {})) {
