@@ -24,9 +24,7 @@ constexpr uint64_t kShrunk = 0x73687275'6e6b656e;
 struct SeveralMachines {};  // found by all ranks alike, which begin anew
 
 PeerFacts own_facts(const Backend& backend) {
-  PeerFacts facts;
-  facts.backend = static_cast<int32_t>(backend.kind());
-  facts.device = backend.device();
+  PeerFacts facts{.backend = static_cast<int32_t>(backend.kind()), .device = backend.device()};
   gethostname(facts.host, sizeof facts.host - 1);
   const std::string_view named = environment("SYMM_MACHINE");
   write_text(facts.machine, named.empty() ? process::boot_id() : std::string(named));

@@ -31,10 +31,7 @@ class PacketLink : public PeerLink {
   virtual void carry_now(std::span<const std::byte> packet) noexcept = 0;  // dropped if it cannot be sent at once
   virtual void watch_life(const Fd&, uint64_t) {}
   wire::Header header_of(wire::Type type, uint64_t group) const {
-    wire::Header header;
-    header.type = type;
-    header.source = static_cast<uint16_t>(rank_);
-    header.group = group;
+    wire::Header header{.type = type, .source = static_cast<uint16_t>(rank_), .group = group};
     return header;
   }
 

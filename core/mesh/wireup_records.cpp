@@ -27,9 +27,7 @@ std::string WireupRecords::key(Kind kind, int rank) const {
 }
 
 wire::Header WireupRecords::header(wire::Type type) const {
-  wire::Header header;
-  header.type = type;
-  header.source = static_cast<uint16_t>(rank_);
+  wire::Header header{.type = type, .source = static_cast<uint16_t>(rank_)};
   return header;
 }
 

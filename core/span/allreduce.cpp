@@ -94,9 +94,7 @@ void SpanTransport::allreduce_chain(const CollectiveCall& call, LazyDeadline& de
   const auto result_at = [&](size_t step) { return results + step % chain_depth(0) * chunk; };
   const auto sums_at = [&](size_t step) { return sums + step % chain_depth(0) * chunk * wider(call.dtype); };
   const auto pass_to = [&](int peer, size_t at, size_t bytes) {
-    engine::Head head;
-    head.kind = kStep;
-    head.offset = at;
+    engine::Head head{.kind = kStep, .offset = at};
     pass(call, peer, head, {scratch(me, at), bytes}, nullptr);
   };
   const auto neighbours = [&](const auto& each) {
@@ -186,9 +184,7 @@ void SpanTransport::allreduce_hierarchical(const CollectiveCall& call, LazyDeadl
   auto* const recv = static_cast<std::byte*>(call.recv);
   std::byte* const scratch = controls_.mine().scratch(calls_);
   const auto pass_to = [&](int peer, size_t at, const std::byte* from, size_t bytes) {
-    engine::Head head;
-    head.kind = kStep;
-    head.offset = at;
+    engine::Head head{.kind = kStep, .offset = at};
     pass(call, peer, head, {from, bytes}, nullptr);
   };
   const auto others = [](int count, int own, const auto& each) {

@@ -216,11 +216,7 @@ void SpanTransport::run(const CollectiveCall& call, const Leg& leg, LazyDeadline
 }
 
 void SpanTransport::combine(const CollectiveCall& call, const std::byte* const* sources, std::byte* to, size_t bytes) const {
-  host::Reduction reduction;
-  reduction.dtype = call.dtype;
-  reduction.op = call.op;
-  reduction.count = bytes / size_of(call.dtype);
-  reduction.sources = sources;
+  host::Reduction reduction{.dtype = call.dtype, .op = call.op, .count = bytes / size_of(call.dtype), .sources = sources};
   reduction.source_count = reduction.ranks = context_.size;
   reduction.destinations = &to;
   reduction.destination_count = 1;

@@ -41,10 +41,7 @@ Between between_of(const PlanValues& values) {
 }
 
 Head head_of(Kind kind, const MemoryView& memory, size_t offset) {
-  Head head;
-  head.kind = kind;
-  head.memory = memory.id;
-  head.offset = offset;
+  Head head{.kind = kind, .memory = memory.id, .offset = offset};
   return head;
 }
 }  // namespace
@@ -139,11 +136,7 @@ void SpanTransport::send(
 
 void SpanTransport::arrive(int peer, int channel, uint32_t count, uint32_t set, uint64_t timeout_ms) {
   if (maps(peer)) return HostTransport::arrive(peer, channel, count, set, timeout_ms);
-  Head head;
-  head.kind = kArrival;
-  head.channel = static_cast<uint16_t>(channel);
-  head.value = count;
-  head.call = set;
+  Head head{.kind = kArrival, .channel = static_cast<uint16_t>(channel), .value = count, .call = set};
   send(peer, head, {}, timeout_ms, "barrier");
 }
 
@@ -299,10 +292,7 @@ void SpanTransport::tell(int to, const Head& question) noexcept {
 // How often it has answered when it has answered this, and all that was sent to it before has arrived.
 uint32_t SpanTransport::ask(int rank, int channel, uint32_t count) noexcept {
   Told& told = told_[static_cast<size_t>(rank)];
-  Head head;
-  head.kind = kAsk;
-  head.channel = static_cast<uint16_t>(channel);
-  head.value = count;
+  Head head{.kind = kAsk, .channel = static_cast<uint16_t>(channel), .value = count};
   const std::lock_guard turn(asking_);
   post_->dispatch(rank, head, {}, nullptr);
   return ++told.asked;
@@ -365,9 +355,7 @@ void SpanTransport::await_everybody(int channel, uint32_t count, LazyDeadline& d
 void SpanTransport::answer(int from, const Head& head) noexcept {
   bool refused = false;
   const auto view = numbered(head.memory, head.offset, head.value, &refused);
-  Head reply;
-  reply.kind = kAnswer;
-  reply.call = head.call;
+  Head reply{.kind = kAnswer, .call = head.call};
   if (!view) return post_->answer(from, reply, {}, nullptr);
   reply.value = 1;
   const std::byte* const at = view->blocks[static_cast<size_t>(context_.rank)] + head.offset;

@@ -191,10 +191,7 @@ void values(Rank& rank, std::barrier<>& together) {
 // A group of all ranks, and one of all but the last, backwards, by turns on two streams, eagerly and in a graph; beside each
 // other, or in one scratch. The library orders the calls of each, or all of them.
 void groups(Rank& rank, std::barrier<>& together, bool shared) {
-  Rank part;
-  part.rank = rank.rank;
-  part.size = std::max(2, rank.size - 1);
-  part.pinned = rank.pinned;
+  Rank part{.rank = rank.rank, .size = std::max(2, rank.size - 1), .pinned = rank.pinned};
   std::vector<int32_t> backwards;
   for (int r = part.size; r-- > 0;) backwards.push_back(r);
   if (rank.rank < part.size) part.whole = rank.whole.create_from_ranks(backwards);

@@ -25,12 +25,7 @@ class SimdTest : public ::testing::Test {
 
 // Of as many ranks as there are sources, to one destination if any.
 inline Reduction reduction(DType dtype, Op op, size_t count, const std::vector<const std::byte*>& from, std::byte** to) {
-  Reduction r;
-  r.dtype = dtype;
-  r.op = op;
-  r.count = count;
-  r.sources = from.data();
-  r.source_count = static_cast<int>(from.size());
+  Reduction r{.dtype = dtype, .op = op, .count = count, .sources = from.data(), .source_count = static_cast<int>(from.size())};
   r.ranks = from.empty() ? 1 : r.source_count;
   r.destinations = to;
   r.destination_count = to == nullptr ? 0 : 1;

@@ -32,9 +32,7 @@ std::vector<PeerFd> disturb(const std::string& path) {
     if (i % 4 == 1) packet.assign(static_cast<size_t>(1 + i), std::byte{static_cast<unsigned char>(i * 37)});
     if (i % 4 == 2) packet.assign(60'000, std::byte{1});
     if (i % 4 == 3) {
-      wire::Header header;
-      header.type = wire::Type::hello;
-      header.source = 1;
+      wire::Header header{.type = wire::Type::hello, .source = 1};
       wire::Hello hello;
       hello.nonce =
           published(path, "identity").identity.nonce + (i % 8 == 3 ? 1U : 0U);  // wrong nonce, or right with a wrong cookie

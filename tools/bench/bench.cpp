@@ -94,10 +94,7 @@ void Bench::progress(const std::string& text) const {
 }
 
 Result Bench::measure(const Call& call, const Pattern& pattern) {
-  Result result;
-  result.measured = true;
-  result.iterations = iterations_for(options_, call.bytes());
-  result.algorithm = call.algorithm();
+  Result result{.measured = true, .iterations = iterations_for(options_, call.bytes()), .algorithm = call.algorithm()};
   std::vector<double> times;
   uint64_t wrong = 0;
   for (int i = -options_.warmup; i < result.iterations; ++i) {

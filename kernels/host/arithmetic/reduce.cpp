@@ -84,11 +84,7 @@ template <class T> void multiply(DType dtype, const std::byte* from, std::byte* 
   constexpr size_t kAtOnce = 256;
   T factors[kAtOnce];
   std::fill_n(factors, std::min(count, kAtOnce), static_cast<T>(factor));
-  Reduction product;
-  product.dtype = dtype;
-  product.op = Op::prod;
-  product.source_count = 2;
-  product.destination_count = 1;
+  Reduction product{.dtype = dtype, .op = Op::prod, .source_count = 2, .destination_count = 1};
   for (size_t at = 0; at < count; at += kAtOnce) {
     const std::byte* const sources[] = {from + at * sizeof(T), reinterpret_cast<const std::byte*>(factors)};
     std::byte* const into = to + at * sizeof(T);

@@ -3,7 +3,6 @@
 // the order of their thread. What a kernel has stored is in view when it has ended; only then does its rank start the next one.
 // Threads are contexts of one thread of the host, so a seed tells everything.
 //   A rank may be in several groups at once, with a kernel of each under way. Then it has a number in each: ranks of the first
-//   group
 // come first, then those of the second, of which number n has the device of number n - ranks. Blocks come onto a device in the
 // order of the launches and of their numbers, when there is room, and keep their place until they end.
 #pragma once
