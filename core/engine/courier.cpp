@@ -10,10 +10,9 @@
 namespace symm::engine {
 constexpr uint64_t kRestMs = 1;          // and less where who polled goes to sleep
 constexpr size_t kMostEarly = 1U << 16;  // messages of one peer that overtook another
-constexpr uint64_t kOwnEndMs = 20;       // for what is under way to end by itself (see end()), ...
-constexpr uint64_t kSharedEndMs = 100;   // ... and on a line that other groups use
 constexpr uint64_t kEndMs = 2'000;       // for what is under way to end on a line that was closed at once (measured: 0.06)
-constexpr uint64_t kReasonMs = 100;      // for the group to say why a peer was lost
+constexpr uint64_t kOwnEndMs = 20, kSharedEndMs = 100;  // for it to end by itself, on lines of one group and of several
+constexpr uint64_t kReasonMs = 100;                     // for the group to say why a peer was lost
 
 struct Peer {
   struct Group* group = nullptr;
@@ -34,6 +33,7 @@ struct Group {
   std::vector<Peer> peers;
   Word bell{0};  // rung when a message was sent
   Waiter waiter{0};
+  std::optional<std::array<Deadline, 2>> ends = std::nullopt;  // by when all that is under way is to, once a peer was left
 };
 
 namespace {
@@ -133,7 +133,9 @@ class Office final : public Courier, public Sink {
     };
     const auto line = lines.find(peer.line);
     const bool shared = line != lines.end() && line->second.users.size() > 1;
-    if (retry_until(ended, Deadline::after_ms(shared ? kSharedEndMs : kOwnEndMs))) return;
+    auto& ends = peer.group->ends;
+    if (!ends) ends = {Deadline::after_ms(kOwnEndMs), Deadline::after_ms(kSharedEndMs)};
+    if (retry_until(ended, (*ends)[shared ? 1 : 0])) return;
     break_off(peer.line, format("another group had to end what it did for rank %d", peer.rank));
     if (!retry_until(ended, Deadline::after_ms(kEndMs))) give_up(format("it did not end what it did for rank %d", peer.rank));
   }
