@@ -70,8 +70,7 @@ struct CUDA_KERNEL_NODE_PARAMS {  // version 2
   unsigned int gridDimX, gridDimY, gridDimZ;
   unsigned int blockDimX, blockDimY, blockDimZ;
   unsigned int sharedMemBytes;
-  void** kernelParams;
-  void** extra;
+  void **kernelParams, **extra;
   CUkernel kern;
   CUcontext ctx;
 };

@@ -33,6 +33,7 @@ void expect_all_early(const Launches& launches) {
   for (const auto& launch : launches) EXPECT_TRUE(launch.early) << launch.kernel;
 }
 void expect_none_early(const Launches& launches) {
+  EXPECT_FALSE(launches.empty());
   for (const auto& launch : launches) EXPECT_FALSE(launch.early) << launch.kernel;
 }
 
