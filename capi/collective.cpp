@@ -6,6 +6,7 @@ using namespace symm;
 using namespace symm::capi;
 
 SYMM_OPTIONS_WITH_INIT(symm_collective_options, options, scale_pointer, SYMM_COLLECTIVE_OPTIONS_INIT)
+SYMM_OPTIONS_WITH_INIT(symm_rmsnorm, norm, scale_out, SYMM_RMSNORM_INIT)
 
 namespace {
 // What the caller asks for: nothing is added to it later, and nothing changed.
@@ -30,6 +31,12 @@ CollectiveCall make_call(const Group& group, Collective collective, const void* 
     call.scale_pointer = given.scale_pointer;
   }
   return call;
+}
+
+// Of an all-reduce with RMSNorm: what cannot be told is refused with the rest of the arguments.
+void set_rows(CollectiveCall& call, size_t tokens, size_t hidden) {
+  call.root = static_cast<int32_t>(std::min<size_t>(hidden, kMostNormBytes));
+  if (__builtin_mul_overflow(tokens, hidden, &call.count)) call.count = SIZE_MAX;
 }
 
 constexpr PieceCounts kNoPieces;
@@ -129,15 +136,37 @@ symm_status_t symm_allgather_rows(symm_group_t* group, const void* send, void* r
   });
 }
 
+symm_status_t symm_allreduce_rmsnorm(symm_group_t* group, const void* send, size_t tokens, size_t hidden, symm_dtype_t dtype,
+    const symm_rmsnorm_t* norm, const symm_collective_options_t* options, void* stream) {
+  return quick(options, [&] {
+    const symm_rmsnorm_t given = read_options(&require(norm, "norm"));
+    const auto of = [](const void* matrix) { return static_cast<const std::byte*>(matrix); };
+    const auto to = [](void* matrix) { return static_cast<std::byte*>(matrix); };
+    const RmsNorm wanted{of(given.residual_in), to(given.residual_out), to(given.norm_out), of(given.weight),
+        static_cast<DType>(given.weight_dtype != 0 ? given.weight_dtype : dtype), given.epsilon, given.weight_offset,
+        static_cast<QuantScale>(given.scale_kind), to(given.quant_out), given.scale_in, given.scale_out, hidden};
+    Group& owner = *group_of(group);
+    CollectiveCall call =
+        make_call(owner, Collective::allreduce_rmsnorm, send, nullptr, 0, dtype, SYMM_OP_SUM, 0, options, stream);
+    set_rows(call, tokens, hidden);
+    call.norm = &wanted;
+    run_collective(owner, call);
+  });
+}
+
 symm_status_t symm_collective_plan(
     symm_group_t* group, const symm_collective_call_t* call, const symm_collective_options_t* options, symm_plan_info_t* out) {
   return fill_struct(options, out, SYMM_FIRST_SIZE(symm_plan_info_t, reason), [&] {
     Group& owner = *group_of(group);
     const symm_collective_call_t asked =
         read_struct(&require(call, "call"), {}, SYMM_FIRST_SIZE(symm_collective_call_t, recv_stride), "call");
-    const PlanReport report = plan_collective(owner,
-        make_call(owner, static_cast<Collective>(asked.collective), asked.send, asked.recv, asked.count, asked.dtype, asked.op,
-            asked.root, options, nullptr),
+    CollectiveCall wanted = make_call(owner, static_cast<Collective>(asked.collective), asked.send, asked.recv, asked.count,
+        asked.dtype, asked.op, asked.root, options, nullptr);
+    if (wanted.collective == Collective::allreduce_rmsnorm) {
+      wanted.op = Op::sum;
+      set_rows(wanted, asked.rows, asked.count);
+    }
+    const PlanReport report = plan_collective(owner, wanted,
         {asked.send_counts, asked.send_displacements, asked.recv_counts, asked.recv_displacements, asked.rows,
             asked.recv_stride});
     symm_plan_info_t filled{};

@@ -21,13 +21,13 @@ struct CollectiveTraits {
 SYMM_HOST_DEVICE constexpr CollectiveTraits traits(Collective c) {
   using enum Collective;
   return {
-      .has_op = c == allreduce || c == reduce_scatter || c == reduce || c == reduce_scatterv,
+      .has_op = c == allreduce || c == reduce_scatter || c == reduce || c == reduce_scatterv || c == allreduce_rmsnorm,
       .from_root = c == broadcast || c == scatter,
       .to_root = c == reduce || c == gather,
       .send_per_rank = c == reduce_scatter || c == alltoall || c == reduce_scatterv || c == alltoallv || c == scatter,
       .recv_per_rank = c == allgather || c == alltoall || c == allgatherv || c == alltoallv || c == gather || c == allgather_rows,
       .cut_into_slices = c == allreduce || c == reduce || c == broadcast,
-      .in_pieces = c >= allgatherv,
+      .in_pieces = c >= allgatherv && c <= allgather_rows,
   };
 }
 

@@ -28,7 +28,7 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
         (scaled >> 2 & 1) != 0 ? Factor::pointer : Factor::mixed,
         static_cast<double>((packed >> 24 & 0xFF) | (packed >> 4 & 0xF) << 8)};
   }
-  signature.root = static_cast<int32_t>(packed >> 16 & 0xFF);
+  signature.root = static_cast<int32_t>(packed >> 16 & (signature.scaling ? 0xFF : 0xFFFF));
   signature.collective = static_cast<Collective>(packed >> 12 & 0xF);
   signature.op = static_cast<Op>(packed >> 8 & 0xF);
   signature.algorithm = static_cast<Algorithm>(packed & 0xF);
@@ -45,8 +45,10 @@ uint32_t CallSignature::hash() const noexcept {
 }
 
 std::string CallSignature::text() const {
-  std::string all = symm::text(name_of(collective), "(", name_of(scaling ? scaling.dtype : dtype));
-  if (traits(collective).has_op) all += symm::text(", ", name_of(op));
+  const bool has_norm = !traits(collective).has_root() && root != 0;  // or is an all-reduce of which one is made
+  std::string all =
+      symm::text(name_of(has_norm ? Collective::allreduce_rmsnorm : collective), "(", name_of(scaling ? scaling.dtype : dtype));
+  if (traits(collective).has_op && !has_norm) all += symm::text(", ", name_of(op));
   if (scaling.position != ScalePosition::none) {
     char factor[40] = "a pointer";
     if (scaling.kind != Factor::pointer)
@@ -55,6 +57,7 @@ std::string CallSignature::text() const {
   }
   if (scaling.result != scaling.dtype) all += symm::text(", result ", name_of(scaling.result));
   if (!has_counts(collective)) all += symm::text(", count ", count);
+  if (has_norm) all += symm::text(", hidden ", root);
   if (traits(collective).has_root()) all += symm::text(", root ", root);
   if (algorithm != Algorithm::automatic) all += symm::text(", algorithm ", name_of(algorithm));
   all += ")";

@@ -1,8 +1,10 @@
 // One collective call: what its caller asked for, made once and referred to ever after.
 #pragma once
 
+#include <algorithm>
 #include "kernels/collective.hpp"
 #include "kernels/pieces.hpp"
+#include "kernels/rmsnorm.hpp"
 
 namespace symm {
 enum class Factor : int32_t {
@@ -31,7 +33,7 @@ struct CallSignature {
   Collective collective{};
   DType dtype{};
   Op op = Op::sum;
-  int32_t root = 0;
+  int32_t root = 0;  // of an all-reduce with RMSNorm, hidden
   Algorithm algorithm = Algorithm::automatic;
   uint16_t heaps = 0;  // what the group's heaps were asked before, where ranks check each other
   size_t count = 0;    // as in symm.h: per rank for all but allreduce, broadcast and reduce; 0 where each piece has its own
@@ -60,10 +62,46 @@ struct CollectiveCall : CallSignature {
   uint64_t timeout_ms = 0;              // already resolved: never 0
   void* stream = nullptr;
   const Pieces* pieces = nullptr;  // of a collective in pieces
+  const RmsNorm* norm = nullptr;   // of an all-reduce with RMSNorm; its plan needs none
 
   // As symm_group_stats_t counts them.
   size_t bytes() const noexcept { return pieces == nullptr ? unit() : bytes_of_pieces(); }
  private:
   size_t bytes_of_pieces() const noexcept;
+};
+
+// An all-reduce with RMSNorm that is made of two: as many rows at a time as scratch holds, which is the same on all ranks.
+class RowsOfNorm {
+ public:
+  RowsOfNorm(const CollectiveCall& call, std::byte* scratch, size_t scratch_bytes)
+      : call_(call), scratch_(scratch), hidden_(static_cast<size_t>(call.root)),
+        most_(std::max<size_t>(1, scratch_bytes / (hidden_ * size_of(call.dtype)))) {}
+
+  // The all-reduce of rows from `first` on, which keeps root and `norm`, to be told from others. The first is as large as any.
+  CollectiveCall plain_call(size_t first = 0) const {
+    CollectiveCall plain = call_;
+    plain.collective = Collective::allreduce;
+    plain.count = std::min(call_.count - first * hidden_, most_ * hidden_);
+    plain.send = static_cast<const std::byte*>(call_.send) + first * hidden_ * size_of(call_.dtype);
+    plain.recv = scratch_;
+    return plain;
+  }
+
+  // reduce(CollectiveCall) and normalise(RmsNorm, sums, rows) by turns. A call of nothing is made too: ranks may have to agree on
+  // it.
+  template <class Reduce, class Normalise> void run(Reduce reduce, Normalise normalise) const {
+    size_t first = 0;
+    do {
+      const CollectiveCall plain = plain_call(first);
+      reduce(plain);
+      if (plain.count != 0) normalise(call_.norm->from_row(first, call_.dtype), scratch_, plain.count / hidden_);
+      first += most_;
+    } while (first * hidden_ < call_.count);
+  }
+ private:
+  const CollectiveCall& call_;
+  std::byte* const scratch_;
+  const size_t hidden_;
+  const size_t most_;
 };
 }  // namespace symm

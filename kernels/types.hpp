@@ -53,7 +53,13 @@
   X(alltoallv, ALLTOALLV, 8)             \
   X(gather, GATHER, 9)                   \
   X(scatter, SCATTER, 10)                \
-  X(allgather_rows, ALLGATHER_ROWS, 11)
+  X(allgather_rows, ALLGATHER_ROWS, 11)  \
+  X(allreduce_rmsnorm, ALLREDUCE_RMSNORM, 12)
+
+#define SYMM_QUANT_SCALES(X) \
+  X(tensor, TENSOR, 0)       \
+  X(token, TOKEN, 1)         \
+  X(group, GROUP, 2)
 
 #define SYMM_ALGORITHMS(X)                   \
   X(automatic, AUTO, 0)                      \
@@ -76,6 +82,7 @@ namespace symm {
 enum class DType : int32_t { SYMM_DTYPES(SYMM_ENUMERATOR) };
 enum class Op : int32_t { SYMM_OPS(SYMM_ENUMERATOR) };
 enum class ScalePosition : int32_t { SYMM_SCALE_POSITIONS(SYMM_ENUMERATOR) };
+enum class QuantScale : int32_t { SYMM_QUANT_SCALES(SYMM_ENUMERATOR) };
 enum class Collective : int32_t { SYMM_COLLECTIVES(SYMM_ENUMERATOR) };
 enum class Algorithm : int32_t { SYMM_ALGORITHMS(SYMM_ENUMERATOR) };
 
@@ -97,6 +104,9 @@ constexpr bool is_small_float(DType dtype) noexcept {
 }
 constexpr bool is_float(DType dtype) noexcept { return is_small_float(dtype) || dtype == DType::f32 || dtype == DType::f64; }
 
+// Of what RMSNorm works on.
+constexpr bool is_norm_type(DType dtype) noexcept { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
+
 const char* name_of(DType dtype) noexcept;  // "f32"; "?" for an unknown value
 const char* name_of(Op op) noexcept;        // "sum"
 const char* name_of(ScalePosition position) noexcept;
@@ -114,6 +124,7 @@ const char* name_of(Algorithm algorithm) noexcept;  // "two_shot"; "auto" for au
 SYMM_IS_VALID(DType, SYMM_DTYPES)
 SYMM_IS_VALID(Op, SYMM_OPS)
 SYMM_IS_VALID(ScalePosition, SYMM_SCALE_POSITIONS)
+SYMM_IS_VALID(QuantScale, SYMM_QUANT_SCALES)
 SYMM_IS_VALID(Collective, SYMM_COLLECTIVES)
 SYMM_IS_VALID(Algorithm, SYMM_ALGORITHMS)
 #undef SYMM_IS_VALID

@@ -15,7 +15,7 @@ FLAGS = 256  # words a rank, more than either has
 class Fused(ctypes.Structure):
     _fields_ = [("ranks", ctypes.c_int), ("rank", ctypes.c_int), ("count", ctypes.c_int), ("hidden", ctypes.c_int),
                 *((name, ctypes.c_void_p) for name in ("workspace", "in_", "out")),
-                ("one_shot", ctypes.c_int)]
+                ("one_shot", ctypes.c_int), ("residual", ctypes.c_void_p), ("weight", ctypes.c_void_p)]
 
 
 def symmetric(size):
@@ -23,6 +23,10 @@ def symmetric(size):
     tensor = torch_symm.empty(size, dtype=torch.uint8, device="cuda").zero_()
     handle = torch_symm.rendezvous(tensor, dist.group.WORLD.group_name)
     return tensor, list(handle.buffer_ptrs), handle
+
+
+def pointer_of(tensor):
+    return None if tensor is None else tensor.data_ptr()
 
 
 class Kernels:
@@ -48,11 +52,11 @@ class Kernels:
         pointers = [pointer for part in parts for pointer in part[1]] + [flags.data_ptr()]
         return torch.tensor(pointers, dtype=torch.int64, device="cuda"), parts, flags
 
-    def flashinfer(self, count, dtype, one_shot, hidden=8192, operand=None):
-        """A message of up to `hidden` elements is one token, a longer one has as many of these."""
+    def flashinfer(self, count, dtype, one_shot, hidden=8192, operand=None, residual=None, weight=None):
+        """A message of up to `hidden` elements is one token, a longer one has as many of these. With RMSNorm if there is a residual."""
         operand = self.send if operand is None else operand
         what = Fused(self.world, self.rank, count, min(count, hidden), self.workspaces[dtype][0].data_ptr(), operand.data_ptr(),
-                     self.out.data_ptr(), one_shot=one_shot)
+                     self.out.data_ptr(), one_shot=one_shot, residual=pointer_of(residual), weight=pointer_of(weight))
         function, how, stream = self.library.peer_flashinfer, ctypes.c_int(dtype == "f32"), self.stream
         return self.call(lambda: function(ctypes.byref(what), how, stream))
 

@@ -4,7 +4,7 @@ from datetime import date
 
 import sizes
 
-COLLECTIVES = ("allreduce", "allgather", "reduce_scatter", "broadcast", "alltoall", "reduce", "barrier")
+COLLECTIVES = ("allreduce", "allgather", "reduce_scatter", "broadcast", "alltoall", "reduce", "rmsnorm", "barrier")
 DTYPES = ("bf16", "f32")
 MODES = ("graph", "eager")
 

@@ -14,12 +14,14 @@ struct Fused {
   void** workspace;
   void *in, *out;
   int one_shot;
+  void *residual, *weight;  // with residual and RMSNorm, if not null: `out` is normalised, and the sum is where the residual was
 };
 
 namespace {
 namespace fused = flashinfer::trtllm_allreduce_fusion;
 
-template <class T, int kRanks> cudaError_t launch(const Fused& what, cudaStream_t stream) {
+template <class T, int kRanks, fused::AllReduceFusionPattern kPattern>
+cudaError_t launch(const Fused& what, cudaStream_t stream) {
   fused::AllReduceFusionParams<T> params{};
   params.nranks = what.ranks;
   params.rank = what.rank;
@@ -27,13 +29,22 @@ template <class T, int kRanks> cudaError_t launch(const Fused& what, cudaStream_
   params.hidden_dim = what.hidden;
   params.workspace = what.workspace;
   params.allreduce_in = what.in;
-  params.allreduce_out = what.out;
+  params.allreduce_out = what.residual == nullptr ? what.out : nullptr;
+  params.residual_in = params.residual_out = what.residual;
+  params.rms_gamma = what.weight;
+  params.rms_eps = 1e-5f;
+  params.norm_out = what.out;
   params.use_oneshot = what.one_shot != 0;
   params.trigger_completion_at_end = false;
   params.stream = stream;
-  constexpr auto kPattern = fused::AllReduceFusionPattern::kAllReduce;
   params.pattern = kPattern;
   return fused::allreduce_fusion_kernel_launcher<kPattern, T, kRanks, false>(params, true);
+}
+
+template <class T, int kRanks> cudaError_t launch(const Fused& what, cudaStream_t stream) {
+  using enum fused::AllReduceFusionPattern;
+  return what.residual == nullptr ? launch<T, kRanks, kAllReduce>(what, stream)
+                                  : launch<T, kRanks, kARResidualRMSNorm>(what, stream);
 }
 
 template <class T> int launch_for(const Fused& what, cudaStream_t stream) {

@@ -9,7 +9,7 @@ TITLES = {"symm": "symm", "nccl": "NCCL", "nccl window": "NCCL, registered windo
           "torch two-shot": "PyTorch two-shot", "torch": "PyTorch", "flashinfer one-shot": "FlashInfer one-shot",
           "flashinfer two-shot": "FlashInfer two-shot", "flashinfer": "FlashInfer", "vllm": "vLLM"}
 COLLECTIVES = {"allreduce": "All-reduce", "allgather": "All-gather", "reduce_scatter": "Reduce-scatter", "broadcast": "Broadcast",
-               "alltoall": "All-to-all", "reduce": "Reduce", "barrier": "Barrier"}
+               "alltoall": "All-to-all", "reduce": "Reduce", "rmsnorm": "All-reduce with RMSNorm", "barrier": "Barrier"}
 
 
 def columns(rows):

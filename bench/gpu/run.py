@@ -94,7 +94,7 @@ class Run:
             names = self.ways.columns(collective)
             ways = self.ways.of(collective, size, dtype)
             row = self.measure(ways, collective, dtype, mode, size)
-            if collective != "barrier":
+            if ways[0].plan:
                 row["plan"] = ways[0].plan()
             if section != (collective, dtype, mode):
                 section = collective, dtype, mode

@@ -5,6 +5,8 @@ KIB, MIB = 1 << 10, 1 << 20
 ONE_SHOT_LARGEST = 16 * MIB  # of PyTorch's: every rank reads everything, so above this it only takes time
 TWO_SHOT_SMALLEST = 4 * KIB
 PEER_LARGEST = 32 * MIB  # of FlashInfer's two-shot kernel and of vLLM's, whose users take them for small ones
+ROW = 16 * KIB  # of a token; a shorter message is one of its own length
+RMSNORM_LARGEST = 16 * MIB
 OTHERS_SMALLEST = 4 * KIB
 ROOT = 1  # of a broadcast and a reduction
 
@@ -24,6 +26,8 @@ def sizes_of(collective, options, world):
     """An all-gather moves whole elements of every rank, so its sizes start where there are some."""
     if collective == "barrier":
         return [0]
+    if collective == "rmsnorm":
+        return [row for row in sizes(ROW // 8, RMSNORM_LARGEST, options.step) if options.smallest <= row <= options.largest]
     if collective == "allreduce":
         return sizes(options.smallest, options.largest, options.step)
     return [share_of(size, world) * world for size in sizes(max(options.smallest, OTHERS_SMALLEST), options.largest, options.step_others)]
@@ -48,6 +52,6 @@ def repeats_of(size, most):
 
 def bus_factor(collective, world):
     """What passes over one rank's link, for each byte of the larger operand."""
-    if collective == "allreduce":
+    if collective in ("allreduce", "rmsnorm"):
         return 2 * (world - 1) / world
     return 1 if collective in ("broadcast", "reduce") else (world - 1) / world

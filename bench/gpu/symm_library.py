@@ -22,6 +22,12 @@ class Call(ctypes.Structure):
                 ("counts", ctypes.c_void_p * 4), ("rows", ctypes.c_size_t), ("recv_stride", ctypes.c_size_t)]
 
 
+class RmsNorm(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), *((name, ctypes.c_void_p) for name in ("residual_in", "residual_out", "norm_out", "weight")),
+                ("weight_dtype", ctypes.c_int32), ("epsilon", ctypes.c_float), ("weight_offset", ctypes.c_float),
+                ("scale_kind", ctypes.c_int32), *((name, ctypes.c_void_p) for name in ("quant_out", "scale_in", "scale_out"))]
+
+
 class PlanInfo(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("algorithm", ctypes.c_int32), ("slices", ctypes.c_int32),
                 ("chunk_bytes", ctypes.c_uint64), ("nontemporal", ctypes.c_int32), ("reason", ctypes.c_char * 192)]
@@ -77,6 +83,12 @@ class Symm:
         if collective in ("broadcast", "reduce"):
             what.append(ctypes.c_int32(root))
         return self.prepared("symm_" + collective, *what, None)
+
+    def rmsnorm(self, send, tokens, hidden, dtype, residual, weight, out):
+        """The sum of send and residual takes the residual's place; `out` is that normalised."""
+        norm = RmsNorm(ctypes.sizeof(RmsNorm), residual, residual, out, weight, 0, 1e-5)
+        return self.prepared("symm_allreduce_rmsnorm", ctypes.c_void_p(send), ctypes.c_size_t(tokens), ctypes.c_size_t(hidden),
+                             ctypes.c_int32(DTYPES[dtype]), ctypes.byref(norm), None)
 
     def barrier(self):
         return self.prepared("symm_barrier", None, ctypes.c_size_t(0), ctypes.c_int32(0), None)

@@ -81,6 +81,41 @@ class Way:
             self.send.zero_()
 
 
+class Norm:
+    """Beside the operand of an all-reduce with residual and RMSNorm: tokens of 16 KB, or one."""
+
+    def __init__(self, pattern, send, out):
+        self.send, self.out, self.pattern = send, out, pattern
+        self.hidden = min(send.numel(), sizes.ROW // send.element_size())
+        self.tokens = send.numel() // self.hidden
+        self.residual = torch.zeros_like(send)
+        self.weight = torch.rand(self.hidden, device="cuda").to(send.dtype)
+
+    def way(self, name, call):
+        return NormWay(name, call, self)
+
+
+class NormWay(Way):
+    def __init__(self, name, call, norm):
+        super().__init__(name, call, "rmsnorm", norm.pattern, norm.send, norm.out)
+        self.norm = norm
+
+    def write(self):
+        self.norm.residual.fill_(3)
+        self.pattern.write(self.send)
+
+    def right(self):
+        norm, rank_sum = self.norm, self.pattern.world * (self.pattern.world - 1) // 2
+        h = (self.pattern.values[:self.send.numel()] * self.pattern.world + rank_sum + 3).view(norm.tokens, norm.hidden)
+        wide = h.float()
+        wanted = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-5) * norm.weight.float()
+        close = torch.allclose(norm.out.view_as(wanted).float(), wanted, rtol=2e-2, atol=1e-2)
+        return close and torch.equal(norm.residual.view_as(h), h)
+
+    def clear(self):
+        self.send.zero_()
+
+
 class SymmPeer:
     """symm itself, with the tuning of its name."""
 
@@ -96,6 +131,10 @@ class SymmPeer:
         if collective == "barrier":
             return Way(name, self.library.barrier(), collective, None, None, None)
         send, recv = self.ways.operands(self.block, collective, size, dtype)
+        if collective == "rmsnorm":
+            norm = Norm(self.ways.pattern_of(dtype), send, torch.empty_like(send))
+            pointers = norm.residual.data_ptr(), norm.weight.data_ptr(), norm.out.data_ptr()
+            return norm.way(name, self.library.rmsnorm(send.data_ptr(), norm.tokens, norm.hidden, dtype, *pointers))
         arguments = collective, send.data_ptr(), recv.data_ptr(), self.ways.count(collective, send, recv), dtype
         call = self.library.collective(*arguments, sizes.ROOT % self.ways.world)
         return Way(name, call, collective, self.ways.pattern_of(dtype), send, recv, partial(self.library.plan, *arguments))
@@ -112,7 +151,7 @@ class NcclPeer:
                        self.library.name + " window": torch.as_tensor(Raw(self.library.pointer.value, size), device="cuda")}
 
     def columns(self, collective):
-        return [] if collective == "barrier" else list(self.blocks)
+        return [] if collective in ("barrier", "rmsnorm") else list(self.blocks)
 
     def way(self, name, collective, size, dtype):
         send, recv = self.ways.operands(self.blocks[name], collective, size, dtype)
@@ -157,7 +196,8 @@ class KernelPeer:
         self.kernels = Kernels(ways.options.kernels, ways.rank, ways.world, ways.stream, ways.options.dtypes)
 
     def columns(self, collective):
-        return ["flashinfer one-shot", "flashinfer two-shot", "vllm"] if collective == "allreduce" else []
+        flashinfer = ["flashinfer one-shot", "flashinfer two-shot"]
+        return {"allreduce": [*flashinfer, "vllm"], "rmsnorm": flashinfer}.get(collective, [])
 
     def way(self, name, collective, size, dtype):
         smallest, largest = {"flashinfer one-shot": (0, sizes.ONE_SHOT_LARGEST),
@@ -165,6 +205,10 @@ class KernelPeer:
         if not smallest <= size <= largest:
             return None
         send, recv = (block[:size].view(DTYPES[dtype]) for block in (self.kernels.send, self.kernels.out))
+        if collective == "rmsnorm":
+            norm = Norm(self.ways.pattern_of(dtype), send, recv)
+            return norm.way(name, self.kernels.flashinfer(send.numel(), dtype, name == "flashinfer one-shot", norm.hidden,
+                                                          residual=norm.residual, weight=norm.weight))
         if name == "vllm":
             call = self.kernels.vllm(send.numel(), dtype)
         else:
@@ -184,7 +228,7 @@ class Ways:
         self.stream = torch.cuda.current_stream().cuda_stream
         self.unavailable, self.peers = {}, []
         self.pattern = None, None
-        others = [name for name in options.collectives if name not in ("allreduce", "barrier")]
+        others = [name for name in options.collectives if name not in ("allreduce", "rmsnorm", "barrier")]
         beside = 0 if not others else options.largest if "alltoall" in others else sizes.share_of(options.largest, world)
         self.block_size = options.largest + max(beside, 16384)
         self.symm = SymmPeer(self, "symm", "", self.block_size)
@@ -195,7 +239,7 @@ class Ways:
             self.add("nccl " + spec if spec else "nccl", lambda spec=spec: NcclPeer(self, spec))
         if "allreduce" in options.collectives or "barrier" in options.collectives:
             self.add("torch", lambda: TorchPeer(self))
-        if "allreduce" in options.collectives and options.kernels:
+        if {"allreduce", "rmsnorm"} & set(options.collectives) and options.kernels:
             self.add("kernels", lambda: KernelPeer(self))
 
     def add(self, name, make):
@@ -223,7 +267,7 @@ class Ways:
     def operands(self, block, collective, size, dtype):
         """send and recv in a block: the whole lies first, what else there is after it. Sums and broadcasts are in place."""
         whole = block[:size].view(DTYPES[dtype])
-        if collective in ("allreduce", "broadcast", "reduce"):
+        if collective in ("allreduce", "broadcast", "reduce", "rmsnorm"):
             return whole, whole
         beside = size if collective == "alltoall" else size // self.world
         part = block[self.options.largest:self.options.largest + beside].view(DTYPES[dtype])

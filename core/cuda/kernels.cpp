@@ -88,16 +88,26 @@ void Kernels::launch_early(int threads) {
   int version = 0;
   device_.driver().require(device_.driver().cuDriverGetVersion(&version), "cuDriverGetVersion");
   // Graphs know such edges since 12.3.
-  if (device_.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) >= 9 && version >= 12030)
-    early_ = static_cast<unsigned>(threads);
+  if (is_for_9() && version >= 12030) early_ = static_cast<unsigned>(threads);
+}
+
+// The device, and the code that it runs: what was compiled for older ones neither waits for the kernel ahead nor knows clusters.
+bool Kernels::is_for_9() const {
+  return device_.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) >= 9 && newest_architecture() >= 90;
 }
 
 void Kernels::run(CUfunction function, const Launch& launch, void** parameters) const {
-  CUlaunchAttribute early{};
-  early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-  early.value.allowed = 1;
-  const unsigned attributes = launch.blocks * launch.threads <= early_ ? 1 : 0;
-  const CUlaunchConfig config{launch.blocks, 1, 1, launch.threads, 1, 1, 0, launch.stream, &early, attributes};
+  CUlaunchAttribute attributes[2] = {};
+  unsigned count = 0;
+  if (launch.blocks * launch.threads <= early_) {
+    attributes[count].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    attributes[count++].value.allowed = 1;
+  }
+  if (launch.cluster > 1) {
+    attributes[count].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    std::copy_n(std::array{launch.cluster, 1U, 1U}.begin(), 3, attributes[count++].value.cluster);
+  }
+  const CUlaunchConfig config{launch.blocks, 1, 1, launch.threads, 1, 1, 0, launch.stream, attributes, count};
   device_.driver().require(device_.driver().cuLaunchKernelEx(&config, function, parameters, nullptr), "cuLaunchKernelEx");
 }
 }  // namespace symm::cuda

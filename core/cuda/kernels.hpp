@@ -20,12 +20,14 @@ class Kernels {
   // Kernels of at most `threads` may be launched before the one ahead of them on the stream has ended (kernels/cuda/begin.cuh),
   // where device and driver can do that.
   void launch_early(int threads);
+  bool is_for_9() const;  // does it run what was compiled for compute capability 9.0 or later?
   // Throws Error(internal) for a kernel that was not loaded.
   CUfunction find(const std::string& name) const;
 
   struct Launch {
     unsigned blocks, threads;
     CUstream stream;
+    unsigned cluster = 1;  // blocks that work together, where is_for_9()
   };
   template <class Args> void launch(CUfunction function, const Launch& launch, Args& args) const {
     void* parameters[] = {&args};

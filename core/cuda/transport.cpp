@@ -9,6 +9,7 @@ struct TransportShare {
   uint64_t mapped;
   PlanValues values;  // must be equal: the layout of the control block follows from them
   int32_t multiprocessors;
+  int32_t has_clusters;
   MulticastFacts multicast;
   LinkFacts links;
 };
@@ -25,6 +26,8 @@ CUdeviceptr signal_word(const MemoryView& memory, int owner, int channel, int so
   const size_t index = static_cast<size_t>(channel) * memory.pads.size() + static_cast<size_t>(source);
   return address_of(memory.pads[static_cast<size_t>(owner)]) + index * sizeof(uint64_t);
 }
+
+std::string rmsnorm_kernel(DType dtype) { return format("symm_rmsnorm_%s_1", name_of(dtype)); }  // of what is summed
 
 CUstream stream_of(void* stream) {
   if (stream == kAllStreams) throw Error(Status::invalid_argument, "stream: SYMM_ALL_STREAMS is no stream to issue work on");
@@ -64,7 +67,9 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
   for (const char* name : {"symm_barrier", "symm_write_word", "symm_wait_word", "symm_wait_words", "symm_check", "symm_convert"})
     kernels_.load(name);
   for (const std::string& name : kernel_names(context_.size, false)) kernels_.load(name);
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) kernels_.load(rmsnorm_kernel(dtype));
   kernels_.make_ready();
+  facts_.has_clusters = kernels_.is_for_9();
   stats_.barriers = std::vector<Counter>(1);
   comm_.rank = context_.rank;
   comm_.size = context_.size;
@@ -94,7 +99,7 @@ Tuning CudaTransport::choose_tuning() const {
 OutgoingMessage CudaTransport::share() const {
   const auto& control = controls_[static_cast<size_t>(context_.rank)];
   TransportShare body{};
-  body = {device_->uuid(), control->size(), control->mapped(), values_, device_->multiprocessors(),
+  body = {device_->uuid(), control->size(), control->mapped(), values_, device_->multiprocessors(), kernels_.is_for_9() ? 1 : 0,
       multicast_.facts(context_.rank), link_facts_[static_cast<size_t>(context_.rank)]};
   OutgoingMessage share;
   share.body.resize(sizeof body);
@@ -119,6 +124,7 @@ void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
   multicast_.facts(peer) = body.multicast;
   link_facts_[static_cast<size_t>(peer)] = body.links;
   facts_.max_blocks = std::min(facts_.max_blocks, body.multiprocessors);
+  facts_.has_clusters = facts_.has_clusters && body.has_clusters != 0;
 }
 
 void CudaTransport::ready() {
@@ -349,7 +355,8 @@ Plan CudaTransport::possible_plan(const PlanInput& input) const {
 }
 
 void CudaTransport::collective(const CollectiveCall& call) {
-  const PlanInput input = plan_input(call.scaling ? scaled(call).plain_call() : call);
+  const bool has_norm = call.collective == Collective::allreduce_rmsnorm;
+  const PlanInput input = plan_input(call.scaling ? scaled(call).plain_call() : has_norm ? whole_or_plain(call) : call);
   const Plan chosen = possible_plan(input);
   const CUstream stream = stream_of(call.stream);
   const ContextGuard current(*device_);
@@ -357,6 +364,7 @@ void CudaTransport::collective(const CollectiveCall& call) {
   context_.revocation->throw_if_revoked();
   const StreamOrder::Place place = order_.before(stream);
   if (call.scaling) issue_scaled(call, scaled(call));
+  else if (has_norm && input.collective != call.collective) issue_rows(call);
   else issue(call, input, chosen);
   stats_.add_collective(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(chosen.algorithm));
   order_.after(place);
@@ -381,6 +389,58 @@ void CudaTransport::issue_scaled(const CollectiveCall& call, const ScaledCall& s
         const PlanInput input = plan_input(plain);
         issue(plain, input, possible_plan(input));
       });
+}
+
+RowsOfNorm CudaTransport::rows_of(const CollectiveCall& call) const {
+  return {call, reinterpret_cast<std::byte*>(comm_.stages[context_.rank] + layout_.wide), tuning_.wide};
+}
+
+// One kernel where that is faster, or forced; else the first of the all-reduces.
+CollectiveCall CudaTransport::whole_or_plain(const CollectiveCall& call) const {
+  if (call.algorithm == Algorithm::automatic || call.algorithm == Algorithm::one_shot) {
+    PlanInput input = plan_input(call);
+    input.algorithm = Algorithm::automatic;
+    if (call.count == 0 || cuda::plan(input, tuning_).form != nullptr) return call;
+  }
+  return rows_of(call).plain_call();
+}
+
+void CudaTransport::issue_rows(const CollectiveCall& call) {
+  rows_of(call).run(
+      [&](const CollectiveCall& plain) {
+        const PlanInput input = plan_input(plain);
+        issue(plain, input, possible_plan(input));
+      },
+      [&](const RmsNorm& norm, const std::byte* sums, size_t rows) {
+        CollectiveCall summed = call;
+        summed.send = sums;
+        summed.count = rows * norm.hidden;
+        constexpr int kMostThreads = 1 << 17;  // none of them waits
+        launch_rmsnorm(kernels_.find(rmsnorm_kernel(call.dtype)),
+            row_shape(norm.hidden, rows, {kRowThreads, kMostThreads}, facts_.has_clusters), summed, norm);
+      });
+}
+
+void CudaTransport::launch_rmsnorm(CUfunction kernel, const RowShape& shape, const CollectiveCall& call, const RmsNorm& norm) {
+  RmsNormArgs args{};
+  args.call = arguments_of(call);
+  args.residual_in = address_of(norm.residual_in);
+  args.residual_out = address_of(norm.residual_out);
+  args.norm_out = address_of(norm.norm_out);
+  args.weight = address_of(norm.weight);
+  args.quant_out = address_of(norm.quant_out);
+  args.scale_in = address_of(norm.scale_in);
+  args.scale_out = address_of(norm.scale_out);
+  args.rows = static_cast<uint32_t>(call.count / norm.hidden);
+  args.hidden = static_cast<uint32_t>(norm.hidden);
+  args.epsilon = norm.epsilon;
+  args.weight_offset = norm.weight_offset;
+  args.weight_dtype = static_cast<int32_t>(norm.weight_dtype);
+  args.scale_kind = static_cast<int32_t>(norm.scale_kind);
+  kernels_.launch(kernel,
+      {static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.threads), static_cast<CUstream>(call.stream),
+          static_cast<unsigned>(shape.cluster)},
+      args);
 }
 
 void CudaTransport::launch_conversion(const CollectiveCall& call, const Conversion& c) {
@@ -420,6 +480,11 @@ CollectiveArgs CudaTransport::arguments_of(const CollectiveCall& call) const {
 void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
   if (chosen.in_pieces) return launch_pieces(call, input, chosen);
   if (call.pieces != nullptr) return;
+  if (call.collective == Collective::allreduce_rmsnorm) {
+    if (chosen.form != nullptr)
+      launch_rmsnorm(kernel_of(input, chosen), {chosen.cluster, chosen.blocks, chosen.threads}, call, *call.norm);
+    return;
+  }
   const uint64_t unit = call.unit();
   if (chosen.form == nullptr && traits(call.collective).has_op && call.dtype == DType::boolean) {  // results are 0 or 1
     launch_conversion(
@@ -520,7 +585,8 @@ void CudaTransport::launch_pieces(const CollectiveCall& call, const PlanInput& i
 }
 
 PlanReport CudaTransport::plan(const CollectiveCall& call) {
-  const PlanInput input = plan_input(call.scaling ? scaled(call).plain_call() : call);
+  const bool has_norm = call.collective == Collective::allreduce_rmsnorm;
+  const PlanInput input = plan_input(call.scaling ? scaled(call).plain_call() : has_norm ? whole_or_plain(call) : call);
   const Plan chosen = possible_plan(input);
   return {chosen.algorithm, chosen.slices, chosen.tile, false,
       (call.scaling ? scaled(call).why() : std::string()) + explain(input, chosen, tuning_)};

@@ -60,6 +60,10 @@ class CudaTransport final : public Transport, public DeviceTransport {
   void issue_scaled(const CollectiveCall& call, const ScaledCall& scaled);
   void launch_conversion(const CollectiveCall& call, const Conversion& conversion);
   ScaledCall scaled(const CollectiveCall& call) const;
+  RowsOfNorm rows_of(const CollectiveCall& call) const;
+  CollectiveCall whole_or_plain(const CollectiveCall& call) const;
+  void issue_rows(const CollectiveCall& call);
+  void launch_rmsnorm(CUfunction kernel, const RowShape& shape, const CollectiveCall& call, const RmsNorm& norm);
   CollectiveArgs arguments_of(const CollectiveCall& call) const;
   void launch_pieces(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);

@@ -36,7 +36,8 @@ void check_scaling(const CollectiveCall& call) {
     refuse(Status::unsupported, format("scale_position: %d is not known", static_cast<int>(scaling.position)));
   if (!is_valid(scaling.result))
     refuse(Status::unsupported, format("result_dtype: 0x%x is not known", static_cast<unsigned>(scaling.result)));
-  if (const CollectiveTraits its = traits(call.collective); !its.has_op || its.in_pieces)
+  if (const CollectiveTraits its = traits(call.collective);
+      !its.has_op || its.in_pieces || call.collective == Collective::allreduce_rmsnorm)
     refuse(Status::invalid_argument, format("scale_position, result_dtype: %s has neither", name_of(call.collective)));
   if (scaling.result != call.dtype && !(scaling.result == DType::f32 && is_small_float(call.dtype))) {
     refuse(Status::invalid_argument,
@@ -113,6 +114,74 @@ void check_blocks(const Group& group, const CollectiveCall& call, const Collecti
   require_apart({"send", static_cast<const std::byte*>(call.send), its.from_root && !am_root ? 0 : in_bytes},
       {"recv", static_cast<const std::byte*>(call.recv), its.to_root && !am_root ? 0 : out_bytes},
       !widens && block_of(call.send, its.send_per_rank) == block_of(call.recv, its.recv_per_rank), call.collective);
+}
+
+// ---- with RMSNorm
+
+// Rows of dtype may be those of another matrix of them; nothing else that is written lies where anything else does.
+struct NormOperand : Operand {
+  bool is_written = false;
+  bool has_rows = false;
+  size_t alignment = 16;
+};
+
+void check_norm(const CollectiveCall& call, const RmsNorm& norm) {
+  const auto require = [](bool is_so, const std::string& argument, const std::string& why) {
+    if (!is_so) throw Error(Status::invalid_argument, argument + ": " + why);
+  };
+  if (!is_valid(norm.weight_dtype)) throw not_known("norm.weight_dtype", static_cast<int>(norm.weight_dtype));
+  require(is_norm_type(norm.weight_dtype), "norm.weight_dtype", text(name_of(norm.weight_dtype), " is not f32, f16 or bf16"));
+  require(
+      std::isfinite(norm.epsilon) && norm.epsilon >= 0, "norm.epsilon", format("%g is not finite, or negative", norm.epsilon));
+  require(std::isfinite(norm.weight_offset), "norm.weight_offset", format("%g is not finite", norm.weight_offset));
+  if (!is_valid(norm.scale_kind)) throw not_known("norm.scale_kind", static_cast<int>(norm.scale_kind));
+  const bool quantises = norm.quant_out != nullptr;
+  const bool is_given = norm.scale_kind == QuantScale::tensor;
+  require(quantises || norm.norm_out != nullptr || norm.residual_out != nullptr, "norm", "there is no output");
+  require(!quantises || norm.scale_kind != QuantScale::group || norm.hidden % kNormGroup == 0, "hidden",
+      text(norm.hidden, " is not a multiple of ", kNormGroup));
+  const auto require_scale = [&](const char* argument, const void* scale, bool wanted) {
+    require((scale != nullptr) == wanted, argument,
+        wanted ? "is NULL" : "is not NULL, but quant_out and scale_kind do not ask for it");
+  };
+  require_scale("norm.scale_in", norm.scale_in, quantises && is_given);
+  require_scale("norm.scale_out", norm.scale_out, quantises && !is_given);
+  require(call.send != nullptr, "send", "is NULL");
+  require(norm.weight != nullptr, "norm.weight", "is NULL");
+
+  const size_t rows = call.unit();
+  const auto bytes_of = [](const void* begin) { return static_cast<const std::byte*>(begin); };
+  const size_t scales = call.count / norm.hidden * norm.scales() * sizeof(float);
+  const NormOperand all[] = {{{"send", bytes_of(call.send), rows}, false, true},
+      {{"norm.residual_in", norm.residual_in, rows}, false, true},
+      {{"norm.weight", norm.weight, norm.hidden * size_of(norm.weight_dtype)}},
+      {{"norm.scale_in", bytes_of(norm.scale_in), sizeof(float)}, false, false, sizeof(float)},
+      {{"norm.residual_out", norm.residual_out, rows}, true, true}, {{"norm.norm_out", norm.norm_out, rows}, true, true},
+      {{"norm.quant_out", norm.quant_out, call.count}, true},
+      {{"norm.scale_out", bytes_of(norm.scale_out), scales}, true, false, sizeof(float)}};
+  for (const NormOperand& one : all) {
+    if (one.begin == nullptr) continue;
+    require_operand(one);
+    require(reinterpret_cast<uintptr_t>(one.begin) % one.alignment == 0, one.name,
+        format("%p is not a multiple of %zu", static_cast<const void*>(one.begin), one.alignment));
+    for (const NormOperand& other : all) {
+      if (&other == &one || other.begin == nullptr || !one.is_written || !overlap(one, other)) continue;
+      const bool in_place = one.has_rows && other.has_rows && !other.is_written && one.begin == other.begin;
+      require(in_place, one.name, text("overlaps ", other.name));
+    }
+  }
+}
+
+void check_rows(const CollectiveCall& call) {
+  const auto hidden = static_cast<size_t>(call.root);
+  if (!is_norm_type(call.dtype)) {
+    throw Error(Status::invalid_argument, format("dtype: %s is not f32, f16 or bf16", name_of(call.dtype)));
+  }
+  if (hidden == 0 || hidden % kNormUnit != 0 || hidden > kMostNormBytes / size_of(call.dtype)) {
+    throw Error(Status::invalid_argument, format("hidden: %zu is not a multiple of %zu from %zu to %zu", hidden, kNormUnit,
+                                              kNormUnit, kMostNormBytes / size_of(call.dtype)));
+  }
+  if (call.count > SIZE_MAX / 2 / size_of(call.dtype)) too_many("tokens", call.count / hidden);
 }
 
 // ---- in pieces
@@ -264,6 +333,11 @@ template <class Then>
 auto with_checked(const Group& group, const CollectiveCall& call, const PieceCounts& counts, const Then& then) {
   const CollectiveTraits& its = known_traits(call.collective);
   check(group, call, its);
+  if (call.collective == Collective::allreduce_rmsnorm) {
+    check_rows(call);
+    if (call.norm != nullptr && call.count != 0) check_norm(call, *call.norm);
+    return then(call);
+  }
   if (!its.in_pieces) {
     check_blocks(group, call, its);
     return then(call);

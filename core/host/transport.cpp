@@ -325,6 +325,7 @@ void HostTransport::prepare(const CollectiveCall& call) {
 void HostTransport::collective(const CollectiveCall& call) {
   require_no_stream(call.stream);
   if (call.scaling) return scaled_collective(call);
+  if (call.norm != nullptr) return normalised_collective(call);
   if (call.algorithm != Algorithm::automatic) require_possible(call);
   const TimedLock turn(collective_mutex_, call.timeout_ms, name_of(call.collective));
   plain_collective(call);
@@ -343,6 +344,17 @@ void HostTransport::scaled_collective(const CollectiveCall& call) {
   }
   scaled.run([&](const Conversion& conversion) { convert(conversion, factor); },
       [&](const CollectiveCall& plain) { plain_collective(plain); });
+  stats_.add_collective(static_cast<size_t>(call.collective), call.unit(), static_cast<size_t>(prepared_.plan.algorithm));
+}
+
+void HostTransport::normalised_collective(const CollectiveCall& call) {
+  const TimedLock turn(collective_mutex_, call.timeout_ms, name_of(call.collective));
+  wide_.resize(wide_bytes());
+  if (norm_ == nullptr) norm_ = std::make_unique<NormScratch>();
+  const RowsOfNorm rows(call, wide_.data(), wide_.size());
+  if (call.algorithm != Algorithm::automatic) require_possible(rows.plain_call());
+  rows.run([&](const CollectiveCall& plain) { plain_collective(plain); },
+      [&](const RmsNorm& norm, const std::byte* sums, size_t count) { rmsnorm(norm, sums, count, call.dtype, *norm_); });
   stats_.add_collective(static_cast<size_t>(call.collective), call.unit(), static_cast<size_t>(prepared_.plan.algorithm));
 }
 
@@ -373,7 +385,7 @@ void HostTransport::plain_collective(const CollectiveCall& call) {
   run(execution(*plan));
   sync.prefetch_next_for_write(call.unit());
   controls_.require_nobody_gave_up(sync.deadline(), name_of(call.collective));
-  if (!call.scaling)
+  if (!call.scaling && call.norm == nullptr)
     stats_.add_collective(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(plan->algorithm));
 }
 
@@ -386,8 +398,10 @@ PlanReport HostTransport::plan_plain(const CollectiveCall& call) const {
 }
 
 PlanReport HostTransport::plan(const CollectiveCall& call) {
-  if (!call.scaling) return plan_plain(call);
   std::byte elsewhere{};  // as scratch is: not symmetric
+  if (call.collective == Collective::allreduce_rmsnorm)
+    return plan_plain(RowsOfNorm(call, &elsewhere, wide_bytes()).plain_call());
+  if (!call.scaling) return plan_plain(call);
   const ScaledCall scaled(call, context_.rank, context_.size, &elsewhere, wide_bytes());
   PlanReport report = plan_plain(scaled.plain_call());
   report.reason = scaled.why() + report.reason;

@@ -69,12 +69,14 @@ class HostTransport : public Transport {
   void await(const MemoryView& memory, const Condition& condition, std::span<const int> ranks, LazyDeadline& deadline,
       const std::function<std::string()>& what);
   void scaled_collective(const CollectiveCall& call);
+  void normalised_collective(const CollectiveCall& call);
   void prepare(const CollectiveCall& call);
 
   TimedMutex collective_mutex_;
   CallCounters calls_;
   std::vector<std::byte*> scratch_;
-  std::vector<std::byte> wide_;  // of scaled calls: their operands, wide; empty before the first
+  std::vector<std::byte> wide_;  // of scaled calls: their operands, wide; of those with RMSNorm: sums. Empty before the first
+  std::unique_ptr<NormScratch> norm_;
   OperandExchange operands_;
   Plan settled_;  // of a call that is entered first
 

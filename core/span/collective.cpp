@@ -242,7 +242,8 @@ void SpanTransport::plain_collective(const CollectiveCall& call) {
     }));
     context_.revocation->throw_if_revoked();
   }
-  if (!call.scaling) stats_.add_collective(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(algorithm));
+  if (!call.scaling && call.norm == nullptr)
+    stats_.add_collective(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(algorithm));
 }
 
 void SpanTransport::exchange(const CollectiveCall& call, bool slices, LazyDeadline& deadline) {

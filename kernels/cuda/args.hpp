@@ -227,6 +227,20 @@ struct CollectiveArgs {
   uint32_t quad, partners;
 };
 
+// An all-reduce of rows with RMSNorm (kernels/rmsnorm.hpp), or RMSNorm alone of `call.send`, which is summed already. Addresses,
+// 0: none. The kernel keeps a row in registers.
+inline constexpr uint32_t kRowPacks = 2;  // of a thread
+inline constexpr int kRowThreads = 1024;  // at most, of all blocks that have a row
+struct RmsNormArgs {
+  CollectiveArgs call;  // `unit` is that of all rows
+  uint64_t residual_in, residual_out, norm_out, weight, quant_out, scale_in, scale_out;
+  uint32_t rows, hidden;
+  float epsilon, weight_offset;
+  int32_t weight_dtype;
+  int32_t scale_kind;
+};
+static_assert(sizeof(RmsNormArgs) <= 4096, "what a kernel's arguments may be");
+
 // A collective in pieces (kernels/pieces.hpp), of which `call` has no `unit` and nothing of tiles; its recv_memory is 0, too,
 // where nobody may store into recv.
 struct PiecesArgs {

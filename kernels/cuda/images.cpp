@@ -13,6 +13,14 @@ SYMM_IMAGES(SYMM_INCLUDE)
 #endif
 
 namespace symm::cuda {
+int newest_architecture() {
+#ifdef SYMM_FATBIN_DIR
+  return SYMM_NEWEST_ARCHITECTURE;
+#else
+  return 0;
+#endif
+}
+
 std::span<const Image> images() {
 #ifdef SYMM_FATBIN_DIR
   // Only groups with multicast load its kernels.

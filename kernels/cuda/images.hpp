@@ -12,4 +12,5 @@ struct Image {
 
 // One for each .cu file; none in a build without nvcc.
 std::span<const Image> images();
+int newest_architecture();  // that they have code for: 90 is compute capability 9.0
 }  // namespace symm::cuda

@@ -57,7 +57,8 @@ template <class... Words> bool answer(bool does, std::string* why, const Words&.
 // What needs nothing else is done by kernels that reduce, and kernels that move; of pieces by others.
 template <bool kReduces, bool kInPieces> bool does_all(const PlanInput& input, std::string* why) {
   const CollectiveTraits its = traits(input.collective);
-  return answer(its.in_pieces == kInPieces, why, "does not do ", name_of(input.collective)) && its.has_op == kReduces;
+  const bool is_plain = input.collective != Collective::allreduce_rmsnorm;
+  return answer(is_plain && its.in_pieces == kInPieces, why, "does not do ", name_of(input.collective)) && its.has_op == kReduces;
 }
 
 bool moves_blocks(const PlanInput& input, std::string* why) {
@@ -71,6 +72,13 @@ bool moves_in_pieces(const PlanInput& input, std::string* why) {
   return answer(traits(input.collective).in_pieces || input.collective == Collective::alltoall, why, "does not do ",
              name_of(input.collective)) &&
          !traits(input.collective).has_op;
+}
+
+RowShape shape_of_rows(const PlanInput& input);
+bool normalises(const PlanInput& input, std::string* why) {
+  return answer(input.collective == Collective::allreduce_rmsnorm && input.op == Op::sum && input.size <= 8, why,
+             "normalises with up to 8 ranks, not ", input.size) &&
+         answer(input.count == 0 || shape_of_rows(input).blocks != 0, why, "has no clusters of blocks for rows of ", input.root);
 }
 
 bool pushes_once(const PlanInput& input, std::string* why) {
@@ -116,6 +124,10 @@ uint64_t one_shot_most(const PlanInput& input, const Tuning& tuning) {
   const uint64_t most = input.collective == Collective::reduce_scatter ? tuning.scatter_max : tuning.one_shot_max;
   return std::min(most, slot_of(input.size, tuning));
 }
+// Otherwise there is a kernel more, and every result is read again.
+uint64_t rmsnorm_most(const PlanInput& input, const Tuning& tuning) {
+  return std::min(input.size == 2 ? UINT64_MAX : 4 * tuning.one_shot_max, slot_of(input.size, tuning));
+}
 // The last pack of a slot is for tokens. Owners that pass a broadcast on take a hop more, and most of it off the root's link.
 uint64_t marked_most(const PlanInput& input, const Tuning& tuning) {
   const bool is_flat = traits(input.collective).from_root && input.size > 2;
@@ -136,16 +148,12 @@ bool not_pushed(const PlanInput& input) { return !pushes_once(input, nullptr); }
 
 uint64_t packs_of(const PlanInput& input) { return divide_up(input.unit(), kPack); }
 
-// Threads of a kernel: of the largest block, and of all that a multiprocessor has the registers for.
-struct Room {
-  int block, multiprocessor;
-};
-
-// One pack a thread while blocks are to be had; small blocks spread the work over more multiprocessors.
+// `room`: where there is one multiprocessor. One pack a thread while blocks are to be had; small blocks spread the work over more
+// multiprocessors.
 void shape(Plan& plan, uint64_t packs, int max_blocks, int threads, Room room) {
   const auto blocks_of = [&](int width) { return divide_up(packs, static_cast<uint64_t>(width)); };
   const auto limit_of = [&](int width) {
-    return static_cast<uint64_t>(std::clamp(std::max(1, max_blocks / 2) * room.multiprocessor / width, 1, kMaxBlocks));
+    return static_cast<uint64_t>(std::clamp(std::max(1, max_blocks / 2) * room.all / width, 1, kMaxBlocks));
   };
   threads = std::min(threads, room.block);
   plan.threads = blocks_of(threads) > limit_of(threads) ? room.block : threads;
@@ -157,6 +165,18 @@ void shape_beside_flags(Plan& plan, const PlanInput& input, const Tuning& tuning
 }
 void shape_one_shot(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   shape(plan, packs_of(input), input.max_blocks, tuning.threads, {512, input.size <= 4 ? 1024 : 512});
+}
+
+RowShape shape_of_rows(const PlanInput& input) {
+  const auto hidden = static_cast<uint64_t>(input.root);
+  const int most = input.size <= 2 ? 1024 : 512;  // of a multiprocessor
+  return row_shape(hidden, input.count / hidden, {most, std::max(1, input.max_blocks / 2) * most}, input.has_clusters);
+}
+void shape_rmsnorm(Plan& plan, const PlanInput& input, const Tuning&) {
+  const RowShape rows = shape_of_rows(input);
+  plan.blocks = rows.blocks;
+  plan.threads = rows.threads;
+  plan.cluster = rows.cluster;
 }
 
 // As many warps as there are tiles for the others, whole tiles a block.
@@ -256,6 +276,9 @@ std::string why_links(const PlanInput& input, const Plan& chosen, const Tuning& 
 std::string why_one_hop(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
   return text("up to ", one_shot_most(input, tuning), " bytes one hop to everybody is fastest", launch_of(chosen));
 }
+std::string why_rows(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
+  return text("up to ", rmsnorm_most(input, tuning), " bytes are normalised where they arrive", launch_of(chosen));
+}
 std::string why_marks(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
   return text("up to ", marked_most(input, tuning), " bytes are their own flags, with a mark for every 64", launch_of(chosen));
 }
@@ -287,6 +310,8 @@ std::string why_switch_in_slices(const PlanInput&, const Plan& chosen, const Tun
 constexpr KernelForm kForms[] = {
     {Algorithm::hybrid_cube_mesh, {.name = "hybrid_cube_mesh", .strict = true},
      reduces_on_8, ll_most, on_cube_mesh, shape_beside_flags, why_links},
+    {Algorithm::one_shot, {.name = "rmsnorm", .per_arithmetic = true, .per_ranks = true},
+     normalises, rmsnorm_most, always, shape_rmsnorm, why_rows},
     {Algorithm::one_shot, {.name = "one_shot", .per_arithmetic = true, .per_ranks = true},
      pushes_once, one_shot_most, always, shape_one_shot, why_one_hop},
     {Algorithm::two_shot, {.name = "two_shot", .per_arithmetic = true, .per_ranks = true},
@@ -350,6 +375,23 @@ std::string name_of_kernel(const KernelForm& form, const CallSignature& call, in
   return name;
 }
 }  // namespace
+
+// As many blocks a row as there is room for, since a row's way is from a multiprocessor over the link and back; but four warps a
+// block or more, since all of them meet twice a row.
+RowShape row_shape(uint64_t hidden, uint64_t rows, Room room, bool has_clusters) {
+  const uint64_t units = divide_up(hidden, kNormUnit);
+  const auto of_row = static_cast<int>(std::min<uint64_t>(kRowThreads, round_up(units, units > 512 ? 2 * kWarp : kWarp)));
+  RowShape shape;
+  for (const int cluster : {8, 4, 2, 1}) {
+    const int threads = of_row / cluster;
+    const bool is_possible = of_row % (cluster * static_cast<int>(kWarp)) == 0 && threads <= room.block;
+    if (!is_possible || (cluster > 1 && (!has_clusters || threads < 128))) continue;
+    const auto limit = static_cast<uint64_t>(std::max(1, std::min(kMaxBlocks, room.all / threads) / cluster));
+    shape = {cluster, static_cast<int>(std::min(rows, limit)) * cluster, threads};
+    if (rows <= limit) break;
+  }
+  return shape;
+}
 
 int max_blocks_of(int multiprocessors, int ranks, const Tuning& tuning) {
   multiprocessors = std::min(multiprocessors, tuning.multiprocessors);
@@ -479,8 +521,8 @@ std::vector<std::string> kernel_names(int size, bool multicast) {
   std::set<std::string> names;
   PlanInput input;
   input.size = size;
-  for (const Collective collective :
-      {Collective::allreduce, Collective::allgather, Collective::reduce_scatterv, Collective::allgatherv}) {
+  for (const Collective collective : {Collective::allreduce, Collective::allreduce_rmsnorm, Collective::allgather,
+           Collective::reduce_scatterv, Collective::allgatherv}) {
     for (const Op op : {Op::sum, Op::max}) {
       for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
         input.collective = collective;

@@ -59,6 +59,7 @@ int max_blocks_of(int multiprocessors, int ranks, const Tuning& tuning);
 struct Facts {
   int size = 1;
   int max_blocks = 0;         // of 512 threads, that surely fit onto the device beside those of other groups
+  bool has_clusters = false;  // blocks can work in clusters, as all ranks know
   bool is_cube_mesh = false;  // the ranks' devices make a hybrid cube mesh, as all ranks know
 };
 
@@ -71,6 +72,17 @@ enum class Arithmetic { none, any, bf16, f16, f32 };
 inline constexpr size_t kArithmetics = static_cast<size_t>(Arithmetic::f32) + 1;
 Arithmetic arithmetic_of(const CallSignature& call);
 
+// Threads of a kernel: of the largest block, and at a time.
+struct Room {
+  int block, all;
+};
+
+// How rows are normalised: each by a cluster of blocks, or by one; 0 blocks: not at all.
+struct RowShape {
+  int cluster = 1, blocks = 0, threads = 0;
+};
+RowShape row_shape(uint64_t hidden, uint64_t rows, Room room, bool has_clusters);
+
 struct KernelForm;  // a row of the table in plan.cpp
 
 struct Plan {
@@ -79,6 +91,7 @@ struct Plan {
   int slices = 1;  // parts into which the work is divided among the ranks
   int blocks = 0;
   int threads = 0;
+  int cluster = 1;  // blocks that work together
   int work_groups = 0;
   int direct_blocks = 0;   // of them that work where no scratch is needed
   bool in_pieces = false;  // by a kernel of pieces
@@ -94,7 +107,7 @@ std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tu
 
 // The kernel of a plan that has a row, "symm_one_shot_bf16_8", and the number of the row. Algorithms have several rows.
 std::string kernel_name(const PlanInput& input, const Plan& chosen);
-inline constexpr size_t kKernelForms = 13;
+inline constexpr size_t kKernelForms = 14;
 size_t row_of(const Plan& chosen);
 // All that a group of `size` may launch: those that need multicast, or the others.
 std::vector<std::string> kernel_names(int size, bool multicast);

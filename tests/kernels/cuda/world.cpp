@@ -14,6 +14,7 @@ struct Ranks::Thread {
   const Launch* launch = nullptr;
   unsigned meetings = 0;
   bool says[2] = {};  // at meetings, by turns
+  float number = 0;   // for a neighbour
   bool ended = false;
   ucontext_t context{};
   std::vector<char> stack;
@@ -32,6 +33,7 @@ uint32_t claim(uint32_t* word) { return static_cast<uint32_t>(current->claim(wor
 uint64_t claim(uint64_t* word) { return current->claim(word, 2); }
 void fence() { current->fence(); }
 bool meet(bool yes) { return current->meet(yes); }
+float exchange(float mine, unsigned with) { return current->exchange(mine, with); }
 uint64_t now() { return current->now(); }
 void* shared(size_t bytes) { return current->shared(bytes); }
 
@@ -195,6 +197,19 @@ bool Ranks::meet(bool yes) {
   return std::all_of(all.begin(), all.end(), [&](const std::unique_ptr<Thread>& other) {
     return other->block.x != block || other->meetings < target || other->says[target % 2];  // < : had ended before
   });
+}
+
+float Ranks::exchange(float mine, unsigned with) {
+  thread_->number = mine;
+  last_change_ = steps_;
+  meet(true);
+  const auto& all = member_->running;
+  const auto neighbour = std::find_if(all.begin(), all.end(), [&](const std::unique_ptr<Thread>& other) {
+    return other->block.x == thread_->block.x && other->thread.x == (thread_->thread.x ^ with);
+  });
+  const float theirs = (*neighbour)->number;
+  meet(true);  // before it has another one
+  return theirs;
 }
 
 void Ranks::enter() {

@@ -56,6 +56,7 @@ class Ranks {
   uint64_t claim(void* word, size_t words);          // adds one, at once
   void fence();
   bool meet(bool yes);
+  float exchange(float mine, unsigned with);
   void* shared(size_t bytes);
   uint64_t now() const { return static_cast<uint64_t>(steps_); }
  private:
@@ -117,6 +118,6 @@ class Ranks {
   Member* member_ = nullptr;
   Thread* thread_ = nullptr;
   long steps_ = 0;
-  long last_change_ = 0;  // the step in which memory last changed or a thread ended
+  long last_change_ = 0;  // the step in which memory, or a thread's number, last changed or a thread ended
 };
 }  // namespace symm::cuda::model

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include "tests/kernels/reference.hpp"
 
 inline float __uint_as_float(unsigned v) { return std::bit_cast<float>(v); }
@@ -10,6 +11,7 @@ inline unsigned __float_as_uint(float v) { return std::bit_cast<unsigned>(v); }
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __fsqrt_rn(float a) { return std::sqrt(a); }
 inline double __dadd_rn(double a, double b) { return a + b; }
 inline double __dmul_rn(double a, double b) { return a * b; }
 inline double __ddiv_rn(double a, double b) { return a / b; }

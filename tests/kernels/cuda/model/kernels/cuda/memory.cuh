@@ -19,6 +19,9 @@
 struct uint4 {
   uint32_t x, y, z, w;
 };
+struct uint2 {
+  uint32_t x, y;
+};
 struct Index {
   unsigned x;
 };
@@ -38,7 +41,8 @@ void add(uint64_t* to, uint64_t value);
 uint32_t claim(uint32_t* word);
 uint64_t claim(uint64_t* word);
 void fence();
-bool meet(bool yes);  // of a block's threads: do all say so?
+bool meet(bool yes);                        // of a block's threads: do all say so?
+float exchange(float mine, unsigned with);  // a number of this thread for that of a neighbour, whose number differs in these bits
 uint64_t now();
 void* shared(size_t bytes);  // of the block that is running; there is one such thing in a kernel
 }  // namespace symm::cuda::model
@@ -52,6 +56,9 @@ inline void __syncthreads() { symm::cuda::model::meet(true); }
 inline int __syncthreads_and(bool yes) { return symm::cuda::model::meet(yes) ? 1 : 0; }
 inline void __syncwarp() { symm::cuda::model::meet(true); }  // blocks of one warp
 inline int __any_sync(unsigned, bool mine) { return symm::cuda::model::meet(!mine) ? 0 : 1; }
+inline float __shfl_xor_sync(unsigned, float mine, int with) {
+  return symm::cuda::model::exchange(mine, static_cast<unsigned>(with));
+}
 inline int __ffs(int word) { return word == 0 ? 0 : std::countr_zero(static_cast<unsigned>(word)) + 1; }
 inline uint32_t atomicCAS(uint32_t* word, uint32_t expected, uint32_t wanted) {  // nobody goes on in between
   const uint32_t seen = *word;

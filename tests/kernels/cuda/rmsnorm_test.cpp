@@ -1,0 +1,82 @@
+// All-reduce with RMSNorm in one kernel, as it is: several calls of any shape, whoever is held up where, have the bits of the
+// definition on all ranks, and so has RMSNorm alone.
+#include "tests/kernels/cuda/world.hpp"
+#include "tests/kernels/rmsnorm_case.hpp"
+
+#define SYMM_FORMS(X) X(bf16_1) X(bf16_2) X(bf16_3) X(f32_1) X(f32_2) X(f32_3)
+#define SYMM_DECLARE(form) extern "C" void symm_rmsnorm_##form(symm::cuda::RmsNormArgs args);
+SYMM_FORMS(SYMM_DECLARE)
+
+namespace symm::cuda::model {
+namespace {
+using testing::NormCase;
+using testing::NormData;
+using NormKernel = void (*)(RmsNormArgs);
+constexpr NormKernel kKernels[2][3] = {{symm_rmsnorm_bf16_1, symm_rmsnorm_bf16_2, symm_rmsnorm_bf16_3},
+    {symm_rmsnorm_f32_1, symm_rmsnorm_f32_2, symm_rmsnorm_f32_3}};
+
+struct Results {
+  NormData::Bytes residuals, norms, quants;
+  std::vector<float> scales;
+};
+
+template <class T> uint64_t address(std::vector<T>& of) { return reinterpret_cast<uintptr_t>(of.data()); }
+
+// In place, as inference has it: sums where the residual was.
+RmsNormArgs arguments(NormData& data, int rank, Results& results) {
+  const NormCase& c = data.its;
+  results = {data.residual, data.norm_out, data.quant_out, data.scales};
+  RmsNormArgs args{};
+  args.call.send = address(data.send[static_cast<size_t>(rank)]);
+  args.residual_in = c.has_residual ? address(results.residuals) : 0;
+  args.residual_out = address(results.residuals);
+  args.norm_out = address(results.norms);
+  args.weight = address(data.weight);
+  args.quant_out = address(results.quants);
+  (c.kind == QuantScale::tensor ? args.scale_in : args.scale_out) = address(results.scales);
+  args.rows = static_cast<uint32_t>(c.tokens);
+  args.hidden = static_cast<uint32_t>(c.hidden);
+  args.epsilon = c.epsilon;
+  args.weight_offset = c.weight_offset;
+  args.weight_dtype = static_cast<int32_t>(c.weight_dtype);
+  args.scale_kind = static_cast<int32_t>(c.kind);
+  return args;
+}
+
+TEST(RmsNormKernels, HaveTheBitsOfTheDefinition) {
+  constexpr DType kWeights[] = {DType::bf16, DType::f32, DType::f16};
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    std::mt19937 random(seed);
+    const int n = 1 + static_cast<int>(seed % 3);
+    const bool is_f32 = seed % 2 == 1;
+    const size_t hidden = seed % 4 == 0 && seed % 3 == 1 ? 512 : 256;  // of bf16 in two warps, or in one
+    const unsigned threads = hidden == 512 && !is_f32 ? 64 : 32;
+    Ranks ranks({.ranks = n, .seed = seed, .blocks = 1 + seed / 3 % 2, .threads = threads, .slot = 4096, .work_groups = 1});
+    std::vector<NormData> calls;
+    std::vector<std::vector<Results>> results(3);
+    for (unsigned call = 0; call < 3; ++call) {
+      calls.emplace_back(
+          NormCase{is_f32 ? DType::f32 : DType::bf16, kWeights[random() % 3], hidden, 2 + random() % 3,
+              static_cast<QuantScale>(random() % 3), random() % 2 == 0, 1e-5F, static_cast<float>(random() % 2), n},
+          seed * 3 + call);
+      results[call].resize(static_cast<size_t>(n));
+    }
+    for (unsigned call = 0; call < 3; ++call) {
+      for (int rank = 0; rank < n; ++rank) {
+        RmsNormArgs args = arguments(calls[call], rank, results[call][static_cast<size_t>(rank)]);
+        args.call.comm = ranks.comm(rank);
+        const NormKernel kernel = kKernels[is_f32 ? 1 : 0][n - 1];
+        ranks.launch(
+            rank, [=](const CollectiveArgs&) { kernel(args); }, args.call);
+      }
+    }
+    ranks.hold(static_cast<int>(random() % static_cast<unsigned>(n)), static_cast<long>(random() % 500), 3000);
+    ASSERT_TRUE(ranks.run()) << "nothing goes on, seed " << seed;
+    for (unsigned call = 0; call < 3; ++call)
+      for (const Results& got : results[call])
+        ASSERT_EQ(calls[call].difference(got.residuals, got.norms, got.quants, got.scales), "")
+            << "seed " << seed << ", call " << call << ", " << n << " ranks";
+  }
+}
+}  // namespace
+}  // namespace symm::cuda::model

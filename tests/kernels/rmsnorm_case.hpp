@@ -1,0 +1,115 @@
+// Operands of symm_allreduce_rmsnorm() on all ranks, and the results that its comment in symm.h defines, one element at a time.
+#pragma once
+
+#include <random>
+#include "kernels/rmsnorm.hpp"
+#include "tests/kernels/reference.hpp"
+
+namespace symm::testing {
+struct NormCase {
+  DType dtype = DType::bf16;
+  DType weight_dtype = DType::bf16;
+  size_t hidden = 0, tokens = 0;
+  QuantScale kind = QuantScale::tensor;
+  bool has_residual = true;
+  float epsilon = 1e-5F, weight_offset = 0;
+  int ranks = 1;
+  bool specials = true;  // rows with NaN, infinities and zeros
+};
+
+class NormData {
+ public:
+  using Bytes = std::vector<std::byte>;
+  NormCase its;
+  std::vector<Bytes> send;  // by rank
+  Bytes residual, weight, residual_out, norm_out, quant_out;
+  std::vector<float> scales;  // of TENSOR one, the caller's
+
+  NormData(const NormCase& c, unsigned seed) : its(c), random_(seed) {
+    for (int rank = 0; rank < c.ranks; ++rank) send.push_back(matrix(c.dtype, c.tokens));
+    residual = matrix(c.dtype, c.tokens);
+    weight = matrix(c.weight_dtype, 1);
+    if (c.kind == QuantScale::tensor) scales = {0.37F};
+    for (size_t row = 0; row < c.tokens; ++row) normalise(row);
+  }
+
+  // "" or what differs from the results; of f8 and of dtype NaN are all alike.
+  std::string difference(const Bytes& residuals, const Bytes& norms, const Bytes& quants, const std::vector<float>& got) const {
+    const auto compare = [&](const char* name, DType dtype, const Bytes& a, const Bytes& b) -> std::string {
+      const size_t count = b.size() / size_of(dtype);
+      if (a.size() != b.size()) return std::string(name) + ": another size";
+      return reference::same(dtype, a.data(), b.data(), count)
+                 ? ""
+                 : std::string(name) + ": " + reference::difference(dtype, a.data(), b.data(), count);
+    };
+    if (got != scales) return "scales differ";
+    std::string all = compare("residual_out", its.dtype, residuals, residual_out);
+    if (all.empty()) all = compare("norm_out", its.dtype, norms, norm_out);
+    if (all.empty()) all = compare("quant_out", DType::f8e4m3, quants, quant_out);
+    return all;
+  }
+ private:
+  static float value(DType dtype, uint64_t bits) {
+    return dtype == DType::f32 ? std::bit_cast<float>(static_cast<uint32_t>(bits)) : reference::decode(dtype, bits);
+  }
+  static uint64_t bits(DType dtype, float value) {
+    return dtype == DType::f32 ? std::bit_cast<uint32_t>(value) : reference::encode(dtype, value);
+  }
+  static void append(Bytes& to, DType dtype, uint64_t word) {
+    to.resize(to.size() + size_of(dtype));
+    reference::store_bits(dtype, word, to.data() + to.size() - size_of(dtype));
+  }
+
+  Bytes matrix(DType dtype, size_t rows) {
+    std::uniform_real_distribution<float> range(-3, 3);
+    Bytes made;
+    for (size_t row = 0; row < rows; ++row) {
+      for (size_t i = 0; i < its.hidden; ++i) {
+        float x = range(random_);
+        if (its.specials && row % 5 == 1) x = 0;
+        if (its.specials && row % 5 == 2 && i == row % its.hidden) x = row % 2 == 0 ? std::nanf("") : INFINITY;
+        append(made, dtype, bits(dtype, x));
+      }
+    }
+    return made;
+  }
+
+  void normalise(size_t row) {
+    const size_t first = row * its.hidden;
+    const auto at = [&](const Bytes& from, size_t i) { return reference::load_bits(its.dtype, &from[i * size_of(its.dtype)]); };
+    std::vector<float> x, y, chains(1024);
+    for (size_t i = 0; i < its.hidden; ++i) {
+      std::vector<uint64_t> column;
+      for (const Bytes& operand : send) column.push_back(at(operand, first + i));
+      uint64_t h = column.size() == 1 ? column[0] : reference::reduce(its.dtype, Op::sum, column);
+      if (its.has_residual) h = reference::reduce(its.dtype, Op::sum, {h, at(residual, first + i)});
+      append(residual_out, its.dtype, h);
+      x.push_back(value(its.dtype, h));
+      chains[i / 8 % 1024] += x[i] * x[i];
+    }
+    while (chains.size() > 1) {
+      std::vector<float> pairs;
+      for (size_t k = 0; k < chains.size(); k += 2) pairs.push_back(chains[k] + chains[k + 1]);
+      chains = pairs;
+    }
+    const float inverse = 1.0F / std::sqrt(chains[0] / static_cast<float>(its.hidden) + its.epsilon);
+    for (size_t i = 0; i < its.hidden; ++i) {
+      const float g = value(its.weight_dtype, reference::load_bits(its.weight_dtype, &weight[i * size_of(its.weight_dtype)]));
+      const uint64_t word = bits(its.dtype, x[i] * inverse * (its.weight_offset + g));
+      append(norm_out, its.dtype, word);
+      y.push_back(value(its.dtype, word));
+    }
+    const size_t length = its.kind == QuantScale::group ? 128 : its.hidden;
+    for (size_t i = 0; i < its.hidden; ++i) {
+      if (its.kind != QuantScale::tensor && i % length == 0) {
+        float most = 0;
+        for (size_t k = i; k < i + length; ++k) most = std::fmax(most, std::fabs(y[k]));
+        scales.push_back(std::fmax(most / 448.0F, 1.0F / (448.0F * 512.0F)));
+      }
+      append(quant_out, DType::f8e4m3, reference::encode(DType::f8e4m3, y[i] / scales.back()));
+    }
+  }
+
+  std::mt19937 random_;
+};
+}  // namespace symm::testing
