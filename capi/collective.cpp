@@ -143,8 +143,9 @@ symm_status_t symm_allreduce_rmsnorm(symm_group_t* group, const void* send, size
     const auto of = [](const void* matrix) { return static_cast<const std::byte*>(matrix); };
     const auto to = [](void* matrix) { return static_cast<std::byte*>(matrix); };
     const RmsNorm wanted{of(given.residual_in), to(given.residual_out), to(given.norm_out), of(given.weight),
-        static_cast<DType>(given.weight_dtype != 0 ? given.weight_dtype : dtype), given.epsilon, given.weight_offset,
-        static_cast<QuantScale>(given.scale_kind), to(given.quant_out), given.scale_in, given.scale_out, hidden};
+        static_cast<DType>(given.weight_dtype != 0 ? given.weight_dtype : dtype), static_cast<float>(given.epsilon),
+        static_cast<float>(given.weight_offset), static_cast<QuantScale>(given.scale_kind), to(given.quant_out),
+        static_cast<const float*>(given.scale_in), static_cast<float*>(given.scale_out), hidden};
     Group& owner = *group_of(group);
     CollectiveCall call =
         make_call(owner, Collective::allreduce_rmsnorm, send, nullptr, 0, dtype, SYMM_OP_SUM, 0, options, stream);

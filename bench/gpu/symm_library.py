@@ -24,7 +24,7 @@ class Call(ctypes.Structure):
 
 class RmsNorm(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), *((name, ctypes.c_void_p) for name in ("residual_in", "residual_out", "norm_out", "weight")),
-                ("weight_dtype", ctypes.c_int32), ("epsilon", ctypes.c_float), ("weight_offset", ctypes.c_float),
+                ("weight_dtype", ctypes.c_int32), ("epsilon", ctypes.c_double), ("weight_offset", ctypes.c_double),
                 ("scale_kind", ctypes.c_int32), *((name, ctypes.c_void_p) for name in ("quant_out", "scale_in", "scale_out"))]
 
 

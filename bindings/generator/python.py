@@ -94,6 +94,7 @@ TRAVEL = [
     ("out_seen", "wants_seen: bool", "int | None"), ("out_index", "wants_index: bool", "int | None"),
     ("token token_size", "token: bytes", None), ("config", "config: tuple[Any, ...]", None),
     ("options", "options: tuple[Any, ...] | None", None), ("call", "call: tuple[Any, ...]", None),
+    ("norm", "norm: tuple[Any, ...]", None),
     *((f"{one}_{what}", f"{one}_{what}: Sequence[int] | None", None) for one in ("send", "recv") for what in ("counts", "displacements")),
 ]
 

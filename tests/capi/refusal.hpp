@@ -67,7 +67,7 @@ class World {
   std::byte* block = nullptr;
   std::array<std::byte, kToken + 1> token{};
   size_t token_size = 0;
-  std::array<float, 64> source{};
+  alignas(64) std::array<float, 64> source{};
   const size_t eight = 8, too_many = SIZE_MAX / 2;  // counts of a group of one rank
  private:
   struct Place {

@@ -78,6 +78,7 @@ const symm_store_t kShortStore{8, nullptr, unused_set, unused_get};
 }  // namespace
 
 const std::vector<Refusal>& refusals() {
+  using support::normed;
   using support::placed;
   static const std::vector<Refusal> rows = {
       SYMM_REFUSE_NULL(kAnyOutput),
@@ -91,6 +92,7 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_NULL("source"),
       SYMM_REFUSE_NULL("destination"),
       SYMM_REFUSE_NULL("call"),
+      SYMM_REFUSE_NULL("norm"),
       SYMM_REFUSE_NULL("send"),
       SYMM_REFUSE_NULL("send_counts"),
       SYMM_REFUSE_ALL("send_counts", "more than memory", INVALID_ARGUMENT, &w.too_many),
@@ -209,11 +211,28 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_COUNT(symm_allgather_rows, row_count),
       SYMM_REFUSE_COUNT(symm_allgather_rows, recv_stride),
       SYMM_REFUSE(symm_allgather_rows, recv_stride, "less than a row", INVALID_ARGUMENT, 3),
+      SYMM_REFUSE_COUNT(symm_allreduce_rmsnorm, tokens),
+      SYMM_REFUSE(symm_allreduce_rmsnorm, hidden, "0", INVALID_ARGUMENT, 0),
+      SYMM_REFUSE(symm_allreduce_rmsnorm, hidden, "12", INVALID_ARGUMENT, 12),
+      SYMM_REFUSE(symm_allreduce_rmsnorm, hidden, "too many", INVALID_ARGUMENT, 8200),
+      SYMM_REFUSE(symm_allreduce_rmsnorm, dtype, "f64", INVALID_ARGUMENT, SYMM_DTYPE_F64),
+      SYMM_REFUSE(symm_allreduce_rmsnorm, send, "odd", INVALID_ARGUMENT, w.source.data() + 1),
+      SYMM_REFUSE_NAMED(symm_allreduce_rmsnorm, norm, weight, "NULL", INVALID_ARGUMENT, normed(nullptr, w.block)),
+      SYMM_REFUSE(symm_allreduce_rmsnorm, norm, "no output", INVALID_ARGUMENT, normed(w.source.data(), nullptr)),
+      SYMM_REFUSE_NAMED(symm_allreduce_rmsnorm, norm, norm_out, "odd", INVALID_ARGUMENT, normed(w.source.data(), w.block + 8)),
+      SYMM_REFUSE_NAMED(symm_allreduce_rmsnorm, norm, norm_out, "overlaps", INVALID_ARGUMENT, normed(w.block + 16, w.block)),
+      SYMM_REFUSE_NAMED(symm_allreduce_rmsnorm, norm, epsilon, "-1", INVALID_ARGUMENT, normed(w.source.data(), w.block, -1)),
+      SYMM_REFUSE_NAMED(symm_allreduce_rmsnorm, norm, weight_dtype, "f64", INVALID_ARGUMENT,
+          normed(w.source.data(), w.block, 0, SYMM_DTYPE_F64)),
+      SYMM_REFUSE_NAMED(
+          symm_allreduce_rmsnorm, norm, weight_dtype, "unknown", UNSUPPORTED, normed(w.source.data(), w.block, 0, 0x999)),
+      SYMM_REFUSE_NAMED(
+          symm_allreduce_rmsnorm, norm, scale_kind, "unknown", UNSUPPORTED, normed(w.source.data(), w.block, 0, 0, 3)),
       SYMM_REFUSE(symm_alltoallv_device, send_capacity, "less than a block", INVALID_ARGUMENT, 7),
       SYMM_REFUSE(symm_alltoallv_device, recv_capacity, "less than a block", INVALID_ARGUMENT, 7),
       SYMM_REFUSE_NAMED(
           symm_allreduce, options, algorithm, "cube of one", INVALID_ARGUMENT, support::forced(SYMM_ALGORITHM_HYBRID_CUBE_MESH)),
-      SYMM_REFUSE_NAMED(symm_collective_plan, call, collective, "unknown", UNSUPPORTED, planned(w, 12)),
+      SYMM_REFUSE_NAMED(symm_collective_plan, call, collective, "unknown", UNSUPPORTED, planned(w, 13)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, collective, "-1", INVALID_ARGUMENT, planned(w, -1)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, count, "more than memory", INVALID_ARGUMENT, planned(w, 0, w.too_many)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, dtype, "0", INVALID_ARGUMENT, planned(w, 0, 8, 0)),

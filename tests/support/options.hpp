@@ -9,7 +9,7 @@
   ROW(group_config, GROUP_CONFIG), ROW(group_shrink_options, GROUP_SHRINK_OPTIONS), ROW(alloc_options, ALLOC_OPTIONS),           \
       ROW(adopt_options, ADOPT_OPTIONS), ROW(rendezvous_options, RENDEZVOUS_OPTIONS), ROW(wait_options, WAIT_OPTIONS),           \
       ROW(heap_options, HEAP_OPTIONS), ROW(collective_options, COLLECTIVE_OPTIONS), ROW(ipc_export_options, IPC_EXPORT_OPTIONS), \
-      ROW(ipc_import_options, IPC_IMPORT_OPTIONS)
+      ROW(ipc_import_options, IPC_IMPORT_OPTIONS), ROW(rmsnorm, RMSNORM)
 
 namespace support {
 // Lives as long as the call that it is an argument of.
@@ -19,6 +19,17 @@ template <class Struct> struct Passed {
 };
 
 inline Passed<symm_wait_options_t> within(uint64_t timeout_ms) { return {{sizeof(symm_wait_options_t), timeout_ms, nullptr}}; }
+
+inline Passed<symm_rmsnorm_t> normed(
+    const void* weight, void* norm_out, double epsilon = 0, symm_dtype_t weight_dtype = 0, symm_quant_scale_t scale_kind = 0) {
+  Passed<symm_rmsnorm_t> made{SYMM_RMSNORM_INIT};
+  made.value.weight = weight;
+  made.value.norm_out = norm_out;
+  made.value.epsilon = epsilon;
+  made.value.weight_dtype = weight_dtype;
+  made.value.scale_kind = scale_kind;
+  return made;
+}
 
 inline Passed<symm_alloc_options_t> placed(uint64_t flags, int32_t node = SYMM_NODE_NEAREST) {
   Passed<symm_alloc_options_t> made{SYMM_ALLOC_OPTIONS_INIT};

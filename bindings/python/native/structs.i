@@ -90,6 +90,16 @@ OPTIONS(symm_ipc_import_options_t, SYMM_IPC_IMPORT_OPTIONS_INIT, "timeout_ms:u d
 }
 %ignore symm_collective_call_t;
 
+// As in the header, after struct_size.
+%typemap(in) const symm_rmsnorm_t *norm (symm_rmsnorm_t given = SYMM_RMSNORM_INIT) {
+  if (!symm_py_fields($input, "residual_in:p residual_out:p norm_out:p weight:p weight_dtype:i epsilon:d weight_offset:d scale_kind:i "
+                      "quant_out:p scale_in:p scale_out:p", &given.residual_in, &given.residual_out, &given.norm_out, &given.weight,
+                      &given.weight_dtype, &given.epsilon, &given.weight_offset, &given.scale_kind, &given.quant_out,
+                      &given.scale_in, &given.scale_out)) SWIG_fail;
+  $1 = &given;
+}
+%ignore symm_rmsnorm_t;
+
 // A sequence of (rank, channel, compare, value)
 %typemap(in) (const symm_signal_wait_t *waits, size_t count) (symm_signal_wait_t *waits = NULL) {
   if (!symm_py_waits($input, &waits, &$2)) SWIG_fail;

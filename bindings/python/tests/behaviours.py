@@ -266,6 +266,19 @@ class Runner:
         send, recv = self.operand(line, "send", rows * count, dtype), self.operand(line, "recv", rows * stride, dtype)
         self.group(line).allgather_rows(send, recv, rows, stride)
 
+    def do_allreduce_rmsnorm(self, line: Line) -> None:
+        dtype, tokens, hidden = dtype_of(line.text("dtype").lower()), line.integer("tokens"), line.integer("hidden")
+        of_group = line.text("quant_scale", "TENSOR") == "GROUP"
+        kinds = {"weight": (hidden, dtype), "quant_out": (tokens * hidden, symm.f8e4m3), "scale_in": (1, symm.f32)}
+        kinds["scale_out"] = tokens * hidden // 128 if of_group else tokens, symm.f32
+        names = ("weight", "residual_in", "residual_out", "norm_out", "quant_out", "scale_in", "scale_out")
+        operands = {
+            name: self.operand(line, name, *kinds.get(name, (tokens * hidden, dtype))) for name in names if name in line.values
+        }
+        offset = line.integer("weight_offset", 0)
+        send = self.operand(line, "send", tokens * hidden, dtype)
+        self.group(line).allreduce_rmsnorm(send, epsilon=0, weight_offset=offset, **operands)
+
     def do_collective(self, line: Line) -> None:
         count = line.integer("count")
         if line.text("dtype").startswith("0x") or line.text("op", "SUM").isdigit() or count > 2**40:

@@ -1228,38 +1228,37 @@ SYMM_API symm_status_t symm_allgather_rows(symm_group_t *group, const void *send
                                            size_t recv_stride, symm_dtype_t dtype, const symm_collective_options_t *options,
                                            void *stream);
 
-/** What symm_allreduce_rmsnorm() adds to the sum, how it normalises, and where results go. Matrices are [tokens][hidden], rows one
- *  behind the other; weight, matrices and send begin at multiples of 16 bytes. NULL: there is none, or it is not wanted. */
+/** What symm_allreduce_rmsnorm() adds to the sum, how it normalises, and where results go. Matrices are [tokens][hidden], rows
+ * one behind the other; weight, matrices and send begin at multiples of 16 bytes. NULL: there is none, or it is not wanted. */
 typedef struct {
   size_t struct_size;
-  const void *residual_in;    /**< added to the sum; of dtype */
-  void *residual_out;         /**< sum + residual, of dtype */
-  void *norm_out;             /**< the normalised rows, of dtype */
-  const void *weight;         /**< [hidden]; not NULL */
-  symm_dtype_t weight_dtype;  /**< F32, F16 or BF16; 0: dtype */
-  float epsilon;              /**< finite and not negative */
-  float weight_offset;        /**< added to each weight: 1 for Gemma's, else 0 */
+  const void *residual_in;   /**< added to the sum; of dtype */
+  void *residual_out;        /**< sum + residual, of dtype */
+  void *norm_out;            /**< the normalised rows, of dtype */
+  const void *weight;        /**< [hidden]; not NULL */
+  symm_dtype_t weight_dtype; /**< F32, F16 or BF16; 0: dtype */
+  double epsilon;            /**< rounded to f32, as the offset; finite and not negative */
+  double weight_offset;      /**< added to each weight: 1 for Gemma's, else 0 */
   symm_quant_scale_t scale_kind;
-  void *quant_out;            /**< the normalised rows divided by their scale, of F8E4M3 */
-  const float *scale_in;      /**< TENSOR: the scale, read when the call runs */
-  float *scale_out;           /**< TOKEN: [tokens]; GROUP: [tokens][hidden / 128] */
+  void *quant_out;      /**< the normalised rows divided by their scale, of F8E4M3 */
+  const void *scale_in; /**< TENSOR: the scale as one aligned f32, read when the call runs */
+  void *scale_out;      /**< of f32. TOKEN: [tokens]; GROUP: [tokens][hidden / 128] */
 } symm_rmsnorm_t;
 
 #define SYMM_RMSNORM_INIT \
-  { sizeof(symm_rmsnorm_t), NULL, NULL, NULL, NULL, 0, 1e-6F, 0, SYMM_QUANT_SCALE_TENSOR, NULL, NULL, NULL }
+  { sizeof(symm_rmsnorm_t), NULL, NULL, NULL, NULL, 0, 1e-6, 0, SYMM_QUANT_SCALE_TENSOR, NULL, NULL, NULL }
 
-/** All-reduce, residual and RMSNorm in one: what a transformer does behind each row-parallel product. With s the sum over ranks of
- *  send, combined as by symm_allreduce() and rounded to dtype, and all else in f32, each operation rounded once, none fused:
- *    h = round(s + residual_in)                    -> residual_out
- *    y = round((h * (1 / sqrt(mean(h^2) + epsilon))) * (weight_offset + weight))   -> norm_out
- *    q = f8e4m3(y / scale), saturating             -> quant_out
- *  where round() is to dtype; scale is max(largest |y| / 448, 1 / (448 * 512)) of TOKEN and GROUP, for which NaN do not count.
- *  The squares are added in one order: element i belongs to chain (i / 8) mod 1024, in which elements follow each other; then
- *  chains 2k and 2k + 1 are added, then pairs of those, and so on. So the bits are those of this text on every back end, for any
- *  number of tokens, by any algorithm; residual_in, weight and all outputs may be any memory of this process, and each rank's own.
- *  An output may be residual_in, norm_out or residual_out may be send; otherwise nothing that is written overlaps anything. dtype
- *  is F32, F16 or BF16; hidden a multiple of 8 (GROUP: of 128), at most 32 KB of dtype. options have no factor and no
- *  result_dtype; with CUDA ONE_SHOT is one kernel, others are the all-reduce and a kernel behind it. Since 0.2.
+/** All-reduce, residual and RMSNorm in one: what a transformer does behind each row-parallel product. With s the sum over ranks
+ * of send, combined as by symm_allreduce() and rounded to dtype, and all else in f32, each operation rounded once, none fused: h
+ * = round(s + residual_in)                    -> residual_out y = round((h * (1 / sqrt(mean(h^2) + epsilon))) * (weight_offset +
+ * weight))   -> norm_out q = f8e4m3(y / scale), saturating             -> quant_out where round() is to dtype; scale is
+ * max(largest |y| / 448, 1 / (448 * 512)) of TOKEN and GROUP, for which NaN do not count. The squares are added in one order:
+ * element i belongs to chain (i / 8) mod 1024, in which elements follow each other; then chains 2k and 2k + 1 are added, then
+ * pairs of those, and so on. So the bits are those of this text on every back end, for any number of tokens, by any algorithm;
+ * residual_in, weight and all outputs may be any memory of this process, and each rank's own. An output may be residual_in,
+ * norm_out or residual_out may be send; otherwise nothing that is written overlaps anything. dtype is F32, F16 or BF16; hidden a
+ * multiple of 8 (GROUP: of 128), at most 32 KB of dtype. options have no factor and no result_dtype; with CUDA ONE_SHOT is one
+ * kernel, others are the all-reduce and a kernel behind it. Since 0.2.
  *  @param tokens  rows, 0 also with NULL pointers; must agree on all ranks, as hidden and dtype must. */
 SYMM_API symm_status_t symm_allreduce_rmsnorm(symm_group_t *group, const void *send, size_t tokens, size_t hidden,
                                               symm_dtype_t dtype, const symm_rmsnorm_t *norm,

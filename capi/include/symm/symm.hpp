@@ -733,6 +733,16 @@ class Group : public Handle<symm_group_t> {
     run("symm_allgather_rows", symm_allgather_rows, options, 0, data.send.data(), data.recv.data(), rows, row, recv_stride,
         data.dtype);
   }
+  // The sum of all ranks' send, rows of `hidden` elements, with a residual and RMSNorm, as `norm` says, whose operands are as long as
+  // symm.h has it. symm_allreduce_rmsnorm().
+  template <class Send>
+  void allreduce_rmsnorm(const Send &send, size_t hidden, const symm_rmsnorm_t &norm, const Options &options = {}) const {
+    using Element = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(send))>>;
+    const Span<const Element> data(send);
+    const size_t tokens = hidden == 0 ? 0 : data.size() / hidden;
+    detail::require_elements("symm_allreduce_rmsnorm", "send", data.size(), tokens * hidden);
+    run("symm_allreduce_rmsnorm", symm_allreduce_rmsnorm, options, 0, data.data(), tokens, hidden, Dtype<Element>::value, &norm);
+  }
   // The algorithm that a collective would use, and why; `count` as in the C call. symm_collective_plan(). [local]
   template <class Send, class Recv>
   symm_plan_info_t plan(symm_collective_values collective, const Send &send, Recv &&recv, size_t count,

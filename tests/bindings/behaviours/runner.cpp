@@ -281,6 +281,21 @@ class Runner {
     const std::string& verb = line.verb;
     const symm::Group& ranks = group(line);
     const auto* send = reinterpret_cast<const T*>(address(line, "send"));
+    if (verb == "allreduce_rmsnorm") {
+      const auto at = [&](const char* key) -> void* { return line.has(key) ? address(line, key) : nullptr; };
+      symm_rmsnorm_t norm = SYMM_RMSNORM_INIT;
+      norm.residual_in = at("residual_in");
+      norm.residual_out = at("residual_out");
+      norm.norm_out = at("norm_out");
+      norm.weight = at("weight");
+      norm.epsilon = 0;
+      norm.weight_offset = static_cast<double>(line.integer("weight_offset", 0));
+      norm.scale_kind = line.constant("quant_scale", "TENSOR");
+      norm.quant_out = at("quant_out");
+      norm.scale_in = at("scale_in");
+      norm.scale_out = at("scale_out");
+      return ranks.allreduce_rmsnorm(symm::Span(send, line.size("tokens") * line.size("hidden")), line.size("hidden"), norm);
+    }
     auto* recv = reinterpret_cast<T*>(address(line, "recv"));
     if (verb == "allgather_rows") {
       const size_t rows = line.size("rows"), row = line.size("count"), stride = line.size("recv_stride");

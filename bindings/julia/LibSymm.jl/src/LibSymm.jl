@@ -18,7 +18,7 @@ export finalize_group, barrier, signal!, wait_signal, put_signal!, write_value!,
 export signal_value!, wait_signal_value, wait_signals, test_signal, test_signal_value
 export synchronize_group, stream_done, stream_wait, record_use
 export allreduce, allreduce!, reduce_scatter!, allgather!, reduce!, alltoall!, plan, devices, topology, on_log
-export allgatherv!, reduce_scatterv!, alltoallv!, alltoallv_device!, gather!, scatter!, allgather_rows!
+export allgatherv!, reduce_scatterv!, alltoallv!, alltoallv_device!, gather!, scatter!, allgather_rows!, allreduce_rmsnorm!
 export export_token, import_token, ipc_collect, ipc_holders, ipc_stats, ipc_withdraw
 
 include("call.jl")

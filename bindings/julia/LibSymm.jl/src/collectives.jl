@@ -277,3 +277,40 @@ function allgather_rows!(to, from, rows::Integer, group::Group=group_of(to, from
     finish_collective(symm_allgather_rows, group, operand(from), operand(to), rows, count, step, dtype(eltype(to)); keywords...)
     return to
 end
+
+"""
+    allreduce_rmsnorm!(destination, source, weight, group; residual=nothing, residual_out=residual, epsilon=1e-6, weight_offset=0,
+                       quantised=nothing, scale=nothing, scales=nothing)
+
+The sum of all ranks' `source`, columns as long as `weight`, plus `residual`, goes to `residual_out`, and normalised to `destination`; either may be
+`nothing`. `quantised` receives `destination` as Float8 bytes of the kind e4m3, divided by `scale`, an array of one Float32, or by scales of its own, which go
+to `scales`: one a column, or one for 128 elements of it. The arithmetic is that of `symm.h`.
+"""
+function allreduce_rmsnorm!(
+    to, from, weight, group::Group=group_of(from); residual=nothing, residual_out=residual, epsilon=1e-6, weight_offset=0, quantised=nothing,
+    scale=nothing, scales=nothing, algorithm=nothing, timeout=nothing, stream=nothing,
+)
+    hidden = length(weight)
+    columns, rest = hidden == 0 ? (0, 1) : divrem(length(from), hidden)
+    rest == 0 || differ("$(length(from)) elements are not columns of $hidden")
+    for matrix in (to, residual, residual_out)
+        matrix === nothing || (same_type(matrix, from); length(matrix) == length(from) || differ("a result has $(length(matrix)) elements, source $(length(from))"))
+    end
+    quantised === nothing || length(quantised) * sizeof(eltype(quantised)) == length(from) || differ("quantised needs $(length(from)) bytes")
+    by_group = scales !== nothing && length(scales) != columns
+    for (numbers, count) in ((scale, 1), (scales, by_group ? columns * hidden ÷ 128 : columns))
+        numbers === nothing || (eltype(numbers) === Float32 && length(numbers) == count) || differ("$count scales of Float32 are needed")
+    end
+    kind = scales === nothing ? SYMM_QUANT_SCALE_TENSOR : by_group ? SYMM_QUANT_SCALE_GROUP : SYMM_QUANT_SCALE_TOKEN
+    operands = map(operand, (residual, residual_out, to, weight, quantised, scale, scales, from))
+    GC.@preserve operands begin
+        addresses = map(one -> Base.unsafe_convert(Ptr{Cvoid}, Base.cconvert(Ptr{Cvoid}, one)), operands)
+        norm = sized_with(
+            symm_rmsnorm_t, addresses[1:4]..., dtype(eltype(weight)), epsilon, weight_offset, kind, addresses[5:7]...,
+        )
+        check(symm_allreduce_rmsnorm(
+            group, addresses[8], columns, hidden, dtype(eltype(from)), norm, options(algorithm, timeout), stream_for(stream, group)
+        ))
+    end
+    return to
+end

@@ -211,6 +211,17 @@ const VERBS = Dict{String,Function}(
         to, from = Span{T}(address(r, "recv"), rows * stride), Span{T}(address(r, "send"), rows * count)
         allgather_rows!(to, from, rows, group(r); stride)
     end,
+    "allreduce_rmsnorm" => r -> begin
+        T, tokens, hidden = TYPES[constant("DTYPE", word(r, "dtype"))], number(r, "tokens"), number(r, "hidden")
+        array(key, E, count) = has(r, key) ? Span{E}(address(r, key), count) : nothing
+        scales = has(r, "quant_scale") && word(r, "quant_scale") == "GROUP" ? tokens * hidden ÷ 128 : tokens
+        rows(key) = array(key, T, tokens * hidden)
+        allreduce_rmsnorm!(
+            rows("norm_out"), rows("send"), array("weight", T, hidden), group(r); residual=rows("residual_in"), residual_out=rows("residual_out"),
+            epsilon=0, weight_offset=number(r, "weight_offset", 0), quantised=array("quant_out", UInt8, tokens * hidden),
+            scale=array("scale_in", Float32, 1), scales=array("scale_out", Float32, scales),
+        )
+    end,
     "allgatherv" => r -> in_blocks(r, (to, tc, td, from, fc, fd) -> allgatherv!(to, tc, from, group(r); displacements=td)),
     "reduce_scatterv" => r -> in_blocks(
         r, (to, tc, td, from, fc, fd) -> reduce_scatterv!(to, from, fc, OPS[constant("OP", word(r, "op"))], group(r); displacements=fd)

@@ -462,6 +462,63 @@ class Collectives:
             raise InvalidArgumentError(f"recv: has {target.size} {target.dtype!r}; {needed} {source.dtype!r} are needed")
         raw.symm_allgather_rows(self._handle, source.pointer, target.pointer, rows, count, stride, source.code, how, number)
 
+    def allreduce_rmsnorm(
+        self,
+        send: Any,
+        weight: Any,
+        norm_out: Any = None,
+        *,
+        residual_in: Any = None,
+        residual_out: Any = None,
+        epsilon: float = 1e-6,
+        weight_offset: float = 0.0,
+        quant_out: Any = None,
+        scale_in: Any = None,
+        scale_out: Any = None,
+        **options: Unpack[CallOptions],
+    ) -> None:
+        """The sum of all ranks' `send` with a residual and RMSNorm, in one kernel; the arithmetic is that of `symm.h`.
+
+        Args:
+            send: rows of hidden elements, of f32, f16 or bf16; so are `norm_out` and both residuals.
+            weight: hidden elements, of any of these types.
+            norm_out: the normalised rows; None: not wanted, as all outputs.
+            residual_in: added to the sum.
+            residual_out: sum + residual; may be `residual_in`.
+            epsilon: added to the mean of squares.
+            weight_offset: added to each weight.
+            quant_out: the normalised rows divided by their scale, of f8e4m3.
+            scale_in: one f32, the scale of all; or
+            scale_out: receives scales, f32: one a row, or one for 128 elements of a row.
+            **options: algorithm, timeout, stream; see `allreduce()`.
+        """
+        given = {"weight": weight, "residual_in": residual_in, "scale_in": scale_in}
+        wanted = {"residual_out": residual_out, "norm_out": norm_out, "quant_out": quant_out, "scale_out": scale_out}
+        source, how, number = self._begin_with(send, "send", **options)
+        operands = {
+            name: None if array is None else self._operand(array, name, number, written=name in wanted)
+            for name, array in (given | wanted).items()
+        }
+        hidden = operands["weight"].size if operands["weight"] else 0
+        rows = source.size // hidden if hidden else 0
+        if rows * hidden != source.size or not hidden:
+            raise InvalidArgumentError(f"send: {source.size} elements are not rows of as many as weight has, {hidden}")
+        groups, scales = rows * hidden // 128, operands["scale_out"]
+        needed = {"scale_in": (1, f32), "scale_out": (groups if scales and scales.size != rows else rows, f32)}
+        needed |= {"weight": (hidden, None), "quant_out": (source.size, f8e4m3)}
+        for name, operand in operands.items():
+            size, dtype = needed.get(name, (source.size, source.dtype))
+            if operand and (operand.size != size or (dtype and operand.dtype is not dtype)):
+                raise InvalidArgumentError(f"{name}: has {operand.size} {operand.dtype!r}; {size} {dtype!r} are needed")
+        kind = raw.SYMM_QUANT_SCALE_TENSOR
+        if scales:
+            kind = raw.SYMM_QUANT_SCALE_TOKEN if scales.size == rows else raw.SYMM_QUANT_SCALE_GROUP
+        pointers = {name: operand.pointer if operand else 0 for name, operand in operands.items()}
+        order = ("residual_in", "residual_out", "norm_out", "weight")
+        norm = *(pointers[name] for name in order), operands["weight"].code, float(epsilon), float(weight_offset), kind
+        norm += tuple(pointers[name] for name in ("quant_out", "scale_in", "scale_out"))
+        raw.symm_allreduce_rmsnorm(self._handle, source.pointer, rows, hidden, source.code, norm, how, number)
+
     def plan(
         self,
         collective: Collective | str,

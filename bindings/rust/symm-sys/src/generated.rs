@@ -44,7 +44,11 @@ pub enum Collective: symm_collective_t { Allreduce = SYMM_COLLECTIVE_ALLREDUCE =
 Allgather = SYMM_COLLECTIVE_ALLGATHER = 2, Broadcast = SYMM_COLLECTIVE_BROADCAST = 3, Reduce = SYMM_COLLECTIVE_REDUCE = 4,
 Alltoall = SYMM_COLLECTIVE_ALLTOALL = 5, #[doc = "since 0.2, as all below"] Allgatherv = SYMM_COLLECTIVE_ALLGATHERV = 6,
 ReduceScatterv = SYMM_COLLECTIVE_REDUCE_SCATTERV = 7, Alltoallv = SYMM_COLLECTIVE_ALLTOALLV = 8, Gather = SYMM_COLLECTIVE_GATHER = 9,
-Scatter = SYMM_COLLECTIVE_SCATTER = 10, AllgatherRows = SYMM_COLLECTIVE_ALLGATHER_ROWS = 11, }
+Scatter = SYMM_COLLECTIVE_SCATTER = 10, AllgatherRows = SYMM_COLLECTIVE_ALLGATHER_ROWS = 11, AllreduceRmsnorm = SYMM_COLLECTIVE_ALLREDUCE_RMSNORM = 12, }
+/// What a scale of symm_rmsnorm_t is for. Since 0.2.
+pub enum QuantScale: symm_quant_scale_t { #[doc = "all elements; the caller's"] ScaleTensor = SYMM_QUANT_SCALE_TENSOR = 0,
+#[doc = "a row, from its largest element"] ScaleToken = SYMM_QUANT_SCALE_TOKEN = 1,
+#[doc = "128 elements of a row, from their largest"] ScaleGroup = SYMM_QUANT_SCALE_GROUP = 2, }
 /// Algorithms. All give the same bits, but for the two of multicast (MULTIMEM), in which the switch adds, and HIERARCHICAL, for sums, averages and products of floats: these have orders of their own, and are used only where they are asked for.
 pub enum Algorithm: symm_algorithm_t { Auto = SYMM_ALGORITHM_AUTO = 0,
 #[doc = "flag in data: the message rides in the line that signals it"] Ll = SYMM_ALGORITHM_LL = 1,
@@ -152,6 +156,10 @@ pub struct symm_signal_wait_t { pub struct_size: usize, pub rank: i32, pub chann
 /// Options of one collective call; NULL means the defaults.  symm_allreduce(), symm_reduce_scatter() and symm_reduce() of floats can multiply by a factor, and leave the sum of narrow ones unrounded. Operands are then converted to f32 (F64: f64), multiplied (BEFORE), combined in rank order, divided (AVG), multiplied (AFTER), and rounded once to the type of the result; the factor is rounded to f32 (F64: f64) first. Every algorithm but those of multicast gives the same bits; its limits on bytes count f32 (F64: f64). With a position one of scale and scale_pointer, and not both, is other than 0; without, both are 0. All of it must agree on all ranks, but for what scale_pointer points to: each rank's factor is for its own operand (BEFORE) or result (AFTER). INVALID_ARGUMENT: a factor with integers, another result_dtype than F32 of F16, BF16 and F8, either of them without a reduction. With a result_dtype other than dtype no form is in place.
 pub struct symm_collective_options_t { pub struct_size: usize, pub algorithm: symm_algorithm_t, pub timeout_ms: u64, pub failure: *mut symm_failure_t,
 pub scale_position: symm_scale_t, pub result_dtype: symm_dtype_t, pub scale: f64, pub scale_pointer: *const c_void, }
+/// What symm_allreduce_rmsnorm() adds to the sum, how it normalises, and where results go. Matrices are \[tokens\]\[hidden\], rows one behind the other; weight, matrices and send begin at multiples of 16 bytes. NULL: there is none, or it is not wanted.
+pub struct symm_rmsnorm_t { pub struct_size: usize, pub residual_in: *const c_void, pub residual_out: *mut c_void, pub norm_out: *mut c_void,
+pub weight: *const c_void, pub weight_dtype: symm_dtype_t, pub epsilon: f64, pub weight_offset: f64, pub scale_kind: symm_quant_scale_t,
+pub quant_out: *mut c_void, pub scale_in: *const c_void, pub scale_out: *mut c_void, }
 /// The algorithm chosen for a call, and why. Filled by symm_collective_plan().
 pub struct symm_plan_info_t { pub struct_size: usize, pub algorithm: symm_algorithm_t, pub slices: i32, pub chunk_bytes: u64, pub nontemporal: i32,
 pub reason: [c_char; 192], }
@@ -294,6 +302,8 @@ functions! {
 #[doc = "recv\\[r \\* count + i\\] = send_r\\[i\\], i \\< count, on the root; recv is written on the root only."] pub fn symm_gather(group: *mut symm_group_t, send: *const c_void, recv: *mut c_void, count: usize, dtype: symm_dtype_t, root: i32, options: *const symm_collective_options_t, stream: *mut c_void) -> symm_status_t;
 #[doc = "recv\\[i\\] = send_root\\[rank \\* count + i\\], i \\< count; send is read on the root only."] pub fn symm_scatter(group: *mut symm_group_t, send: *const c_void, recv: *mut c_void, count: usize, dtype: symm_dtype_t, root: i32, options: *const symm_collective_options_t, stream: *mut c_void) -> symm_status_t;
 #[doc = "All-gather along the last dimension: recv\\[row \\* recv_stride + r \\* row_count + i\\] = send_r\\[row \\* row_count + i\\], row \\< rows, i \\< row_count."] pub fn symm_allgather_rows(group: *mut symm_group_t, send: *const c_void, recv: *mut c_void, rows: usize, row_count: usize, recv_stride: usize, dtype: symm_dtype_t, options: *const symm_collective_options_t, stream: *mut c_void) -> symm_status_t;
+#[doc = "All-reduce, residual and RMSNorm in one: what a transformer does behind each row-parallel product."] pub fn symm_allreduce_rmsnorm(group: *mut symm_group_t, send: *const c_void, tokens: usize, hidden: usize, dtype: symm_dtype_t, norm: *const symm_rmsnorm_t, options: *const symm_collective_options_t, stream: *mut c_void) -> symm_status_t;
+#[doc = "Set the first `struct_size` bytes of `norm` to the defaults. \\[local\\]"] pub fn symm_rmsnorm_init(norm: *mut symm_rmsnorm_t, struct_size: usize) -> symm_status_t;
 #[doc = "Which algorithm a collective would use if every rank passed memory like this rank's. \\[local\\]"] pub fn symm_collective_plan(group: *mut symm_group_t, call: *const symm_collective_call_t, options: *const symm_collective_options_t, out: *mut symm_plan_info_t) -> symm_status_t;
 #[doc = "Set the first `struct_size` bytes of `options` to the defaults. \\[local\\]"] pub fn symm_ipc_export_options_init(options: *mut symm_ipc_export_options_t, struct_size: usize) -> symm_status_t;
 #[doc = "Make a token for `size` bytes at `pointer`. \\[local\\] \\[stream\\]"] pub fn symm_ipc_export(pointer: *const c_void, size: usize, options: *const symm_ipc_export_options_t, out_token: *mut c_void, capacity: usize, out_size: *mut usize, stream: *mut c_void) -> symm_status_t;

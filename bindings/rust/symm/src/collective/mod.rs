@@ -4,10 +4,12 @@ mod blocks;
 mod in_place;
 mod operand;
 mod plan;
+mod rmsnorm;
 
 pub use blocks::Blocks;
 pub use operand::{Operand, Place, Raw, Source, Target, TargetOf};
 pub use plan::Plan;
+pub use rmsnorm::{QuantScale, Residual, RmsNorm};
 
 use crate::convert::index;
 use crate::error::{Called, Error, Result, call};
