@@ -223,8 +223,6 @@ struct CollectiveArgs {
   int32_t copies_out;     // 1: recv is private memory, and the third blocks of work groups bring the results there
   // The multimem kernels': addresses through which all ranks' operands are reached; recv's of two shots only.
   uint64_t send_multicast, recv_multicast;
-  // The hybrid cube mesh's: the ranks of one quad, as bits; the partner of rank r in bits 4r to 4r + 3.
-  uint32_t quad, partners;
 };
 
 // A collective in pieces (kernels/pieces.hpp), of which `call` has no `unit` and nothing of tiles; its recv_memory is 0, too,
