@@ -67,7 +67,6 @@
   X(one_shot, ONE_SHOT, 2)                   \
   X(two_shot, TWO_SHOT, 3)                   \
   X(two_shot_staged, TWO_SHOT_STAGED, 4)     \
-  X(hybrid_cube_mesh, HYBRID_CUBE_MESH, 5)   \
   X(multimem_one_shot, MULTIMEM_ONE_SHOT, 6) \
   X(multimem_two_shot, MULTIMEM_TWO_SHOT, 7) \
   X(marked, MARKED, 8)                       \
@@ -87,13 +86,9 @@ enum class Collective : int32_t { SYMM_COLLECTIVES(SYMM_ENUMERATOR) };
 enum class Algorithm : int32_t { SYMM_ALGORITHMS(SYMM_ENUMERATOR) };
 
 inline constexpr size_t kCollectives = SYMM_COLLECTIVES(SYMM_COUNT);
-inline constexpr size_t kAlgorithms = SYMM_ALGORITHMS(SYMM_COUNT);
 
 #undef SYMM_ENUMERATOR
 #undef SYMM_COUNT
-
-// Ranks of a hybrid cube mesh.
-inline constexpr int kCubeMeshRanks = 8;
 
 // The low byte of a DLPack-style code is the width in bits.
 constexpr size_t size_of(DType dtype) noexcept { return (static_cast<uint32_t>(dtype) & 0xFFU) / 8; }

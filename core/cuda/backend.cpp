@@ -1,4 +1,5 @@
 #include "core/cuda/backend.hpp"
+#include "core/cuda/nvml.hpp"
 #include "core/cuda/transport.hpp"
 
 namespace symm::cuda {

@@ -1,7 +1,6 @@
 #include "core/cuda/nvml.hpp"
 #include <dlfcn.h>
 #include <cctype>
-#include <cstring>
 
 namespace symm::cuda {
 namespace {
@@ -13,6 +12,7 @@ struct nvmlPciInfo {
   unsigned domain, bus, device, pciDeviceId, pciSubSystemId;
   char busId[32];
 };
+constexpr unsigned kMaxLinks = 18;  // of a GPU
 constexpr int kRemoteGpu = 0;
 constexpr int kRemoteSwitch = 2;
 constexpr int kRemoteUnknown = 255;
@@ -56,7 +56,7 @@ Nvml load_nvml() {
 }
 
 LinkFacts links_of(const Nvml& nvml, nvmlDevice device, const std::string& bus) {
-  LinkFacts links{.are_known = 1, .bus = pack_bus(bus.c_str())};
+  LinkFacts links{bus, 0, {}};
   for (unsigned link = 0; link < kMaxLinks; ++link) {
     int active = 0;
     if (nvml.state(device, link, &active) != 0 || active == 0) continue;
@@ -70,30 +70,20 @@ LinkFacts links_of(const Nvml& nvml, nvmlDevice device, const std::string& bus) 
       type = located && nvml.by_bus(remote.busId, &neighbour) == 0 ? kRemoteGpu : kRemoteSwitch;
     }
     if (type == kRemoteSwitch) ++links.to_switches;
-    if (type == kRemoteGpu && located) links.to_gpus[static_cast<size_t>(links.direct++)] = pack_bus(remote.busId);
+    if (type == kRemoteGpu && located) links.to_gpus.emplace_back(remote.busId);
   }
   return links;
 }
 
 // "00000000:1B:00.0" and "0000:1b:00.0" are one device.
-std::string normal(const LinkFacts::Bus& bus) {
-  std::string text;
-  for (const char c : bus) {
-    if (c == '\0') break;
-    text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
+std::string normal(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   const size_t colon = text.find(':');
   if (colon == std::string::npos) return text;
   const size_t start = std::min(text.find_first_not_of('0'), colon);
   return text.substr(start);
 }
 }  // namespace
-
-LinkFacts::Bus pack_bus(const char* bus) {
-  LinkFacts::Bus packed{};
-  std::copy_n(bus, strnlen(bus, packed.size() - 1), packed.begin());
-  return packed;
-}
 
 std::vector<LinkFacts> links_of(const std::vector<std::string>& buses) {
   static const Nvml* nvml = new Nvml(load_nvml());
@@ -114,12 +104,11 @@ Links links_between(std::span<const LinkFacts> devices) {
   const size_t count = devices.size();
   Links links{static_cast<int>(count), std::vector<int32_t>(count * count)};
   for (size_t a = 0; a < count; ++a) {
-    const auto ends =
-        std::span(devices[a].to_gpus).first(static_cast<size_t>(std::clamp(devices[a].direct, 0, int32_t{kMaxLinks})));
+    const auto& ends = devices[a].to_gpus;
     for (size_t b = 0; b < count; ++b) {
       if (a == b) continue;
-      const auto direct = std::count_if(
-          ends.begin(), ends.end(), [&](const LinkFacts::Bus& bus) { return normal(bus) == normal(devices[b].bus); });
+      const auto direct =
+          std::count_if(ends.begin(), ends.end(), [&](const std::string& bus) { return normal(bus) == normal(devices[b].bus); });
       links.count[a * count + b] = static_cast<int32_t>(direct) + std::min(devices[a].to_switches, devices[b].to_switches);
     }
   }

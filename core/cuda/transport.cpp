@@ -11,7 +11,6 @@ struct TransportShare {
   int32_t multiprocessors;
   int32_t has_clusters;
   MulticastFacts multicast;
-  LinkFacts links;
 };
 
 // A pad: words of signals, [channel][source]. Behind them, in this rank's own block: signals taken so far, likewise, and the
@@ -45,7 +44,7 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
       tuning_(choose_tuning()), facts_{.size = context_.size, .max_blocks = device_->multiprocessors()},
       layout_(layout_of(context_.size, tuning_, lender_ != nullptr ? &lender_->layout_ : nullptr)),
       controls_(static_cast<size_t>(context_.size)), uuids_(controls_.size()), multicast_(context_, device_),
-      link_facts_(controls_.size()), mailbox_(std::make_shared<ErrorMailbox>(device_)), kernels_(*device_),
+      mailbox_(std::make_shared<ErrorMailbox>(device_)), kernels_(*device_),
       order_(device_, lender_ != nullptr ? &lender_->order_ : nullptr) {
   if (context_.size > kMaxRanks)
     throw Error(Status::unsupported, format("the CUDA back end has at most %d ranks a group, not %d", kMaxRanks, context_.size));
@@ -61,7 +60,6 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
   controls_[me]->fd();  // exported now, where a failure is one of all ranks
   uuids_[me] = device_->uuid();
   multicast_.facts(context_.rank) = multicast_facts(*device_, context_.multicast, environment);
-  link_facts_[me] = link_facts(*device_, context_.size);
 
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   for (const char* name : {"symm_barrier", "symm_write_word", "symm_wait_word", "symm_wait_words", "symm_check", "symm_convert"})
@@ -100,7 +98,7 @@ OutgoingMessage CudaTransport::share() const {
   const auto& control = controls_[static_cast<size_t>(context_.rank)];
   TransportShare body{};
   body = {device_->uuid(), control->size(), control->mapped(), values_, device_->multiprocessors(), kernels_.is_for_9() ? 1 : 0,
-      multicast_.facts(context_.rank), link_facts_[static_cast<size_t>(context_.rank)]};
+      multicast_.facts(context_.rank)};
   OutgoingMessage share;
   share.body.resize(sizeof body);
   std::memcpy(share.body.data(), &body, sizeof body);
@@ -122,7 +120,6 @@ void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
   controls_[static_cast<size_t>(peer)] = Allocation::import(device_, std::move(message.fds.at(0)), {body.bytes, body.mapped});
   uuids_[static_cast<size_t>(peer)] = body.uuid;
   multicast_.facts(peer) = body.multicast;
-  link_facts_[static_cast<size_t>(peer)] = body.links;
   facts_.max_blocks = std::min(facts_.max_blocks, body.multiprocessors);
   facts_.has_clusters = facts_.has_clusters && body.has_clusters != 0;
 }
@@ -149,10 +146,6 @@ void CudaTransport::ready() {
   }
   controls_[static_cast<size_t>(context_.rank)]->will_not_be_shared();
   multicast_.choose(kernels_);
-  if (const auto found = cube_mesh_of(link_facts_)) {
-    facts_.is_cube_mesh = true;
-    cube_mesh_ = *found;
-  }
   listener_ = context_.revocation->listen([this] { tell_kernels(); });
 }
 
@@ -498,8 +491,6 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
   CollectiveArgs args = arguments_of(call);
   args.tile = chosen.tile;
   args.tiles = chosen.tiles;
-  args.quad = cube_mesh_.quad;
-  args.partners = cube_mesh_.partners;
   auto blocks = static_cast<unsigned>(chosen.blocks);
   if (chosen.work_groups != 0) {
     args.work_groups = chosen.work_groups;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "core/cuda/control.hpp"
-#include "core/cuda/cube_mesh.hpp"
 #include "core/cuda/multicast_memories.hpp"
 #include "core/cuda/stream_order.hpp"
 #include "kernels/scaled_call.hpp"
@@ -81,8 +80,6 @@ class CudaTransport final : public Transport, public DeviceTransport {
   std::vector<std::shared_ptr<Allocation>> controls_;  // by group rank
   std::vector<Uuid> uuids_;
   MulticastMemories multicast_;
-  std::vector<LinkFacts> link_facts_;
-  CubeMesh cube_mesh_;                  // what is used where that is forced
   std::shared_ptr<Allocation> stages_;  // the block with this rank's: its own or the lender's
   std::shared_ptr<ErrorMailbox> mailbox_;
   Kernels kernels_;

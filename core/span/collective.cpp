@@ -313,8 +313,6 @@ std::string SpanTransport::why_impossible(const CollectiveCall& call) const {
       why = text("does allreduce, not ", name_of(call.collective));
     return why.empty() ? "" : text("algorithm ", name_of(call.algorithm), " ", why);
   }
-  if (call.algorithm == Algorithm::hybrid_cube_mesh)
-    return text("algorithm hybrid_cube_mesh is of one machine, and this group is on ", context_.machines.count);
   return host::refuse({call, facts_}, true);
 }
 

@@ -223,8 +223,6 @@ struct CollectiveArgs {
   int32_t copies_out;     // 1: recv is private memory, and the third blocks of work groups bring the results there
   // The multimem kernels': addresses through which all ranks' operands are reached; recv's of two shots only.
   uint64_t send_multicast, recv_multicast;
-  // The hybrid cube mesh's: the ranks of one quad, as bits; the partner of rank r in bits 4r to 4r + 3.
-  uint32_t quad, partners;
 };
 
 // An all-reduce of rows with RMSNorm (kernels/rmsnorm.hpp), or RMSNorm alone of `call.send`, which is summed already. Addresses,

@@ -31,15 +31,10 @@ __device__ __forceinline__ uint64_t token_pack(const DeviceComm& comm) { return 
 
 __device__ __forceinline__ int lowest(uint32_t ranks) { return __ffs(static_cast<int>(ranks)) - 1; }
 
-// Whom a wait that ends in trouble names: of those whose cells are missing, the first.
-struct FirstMissing {
-  __device__ __forceinline__ int operator()(uint32_t missing) const { return lowest(missing); }
-};
-
-// `culprit` is asked as seldom as one looks around.
-template <int kRanks, class Culprit = FirstMissing>
+// A wait that ends in trouble names the first of those whose cells are missing.
+template <int kRanks>
 __device__ __forceinline__ bool receive(
-    const DeviceComm& comm, uint4 (&v)[kRanks], uint32_t sources, uint64_t q, uint32_t epoch, const Culprit& culprit = {}) {
+    const DeviceComm& comm, uint4 (&v)[kRanks], uint32_t sources, uint64_t q, uint32_t epoch) {
   SpinState spin;
   const uint32_t flag = flag_of(epoch);
   constexpr int kAtOnce = kRanks < 8 ? kRanks : 8;  // sources, as many as the registers hold
@@ -64,7 +59,7 @@ __device__ __forceinline__ bool receive(
       }
       if (missing == 0) break;
       if ((++spin.looks & 1023U) != 0) continue;
-      spin.deadline = check_abort(comm, spin.deadline, culprit(missing), blockIdx.x, epoch, 0);
+      spin.deadline = check_abort(comm, spin.deadline, lowest(missing), blockIdx.x, epoch, 0);
       if (spin.deadline == kLeave) return false;
     }
   }

@@ -12,7 +12,6 @@ struct KernelForm {
     bool per_arithmetic = false;  // compiled for each, ...
     bool per_ranks = false;       // ... and for each number of ranks
     bool multicast = false;       // needs it
-    bool strict = false;          // refused also where there is nothing to do
   };
   Algorithm algorithm;
   Kernel kernel;
@@ -93,11 +92,6 @@ bool pushes_twice(const PlanInput& input, std::string* why) {
       "does allreduce of floats up to 32 bits, not ", name_of(input.collective), " of ", name_of(input.dtype));
 }
 
-bool reduces_on_8(const PlanInput& input, std::string* why) {
-  return answer(input.collective == Collective::allreduce, why, "does allreduce, not ", name_of(input.collective)) &&
-         answer(input.size == kCubeMeshRanks, why, "needs 8 ranks, not ", input.size);
-}
-
 bool reduces_on_2(const PlanInput& input, std::string* why) {
   return answer(
              traits(input.collective).reduced_in_slices(), why, "does allreduce and reduce, not ", name_of(input.collective)) &&
@@ -139,7 +133,6 @@ uint64_t two_shot_most(const PlanInput&, const Tuning& tuning) { return tuning.t
 // ---- where it is preferred to what comes after it
 
 bool always(const PlanInput&) { return true; }
-bool on_cube_mesh(const PlanInput& input) { return input.is_cube_mesh; }
 // Below, a pipeline that loads operands where they lie is as fast.
 bool is_long(const PlanInput& input) { return input.unit() > 6 * kKi * kKi; }
 bool not_pushed(const PlanInput& input) { return !pushes_once(input, nullptr); }
@@ -267,12 +260,6 @@ std::string why_flags(const PlanInput& input, const Plan& chosen, const Tuning& 
   return text("up to ", does_all<false, false>(input, nullptr) ? ll_move_most(input, tuning) : tuning.ll_max,
       " bytes ride beside their flags", launch_of(chosen));
 }
-std::string why_links(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
-  return text("up to ", tuning.ll_max, " bytes along the links of ",
-      input.is_cube_mesh ? "the hybrid cube mesh"
-                         : "quads 0-3 and 4-7 and partners r and r + 4, which the topology does not show",
-      launch_of(chosen));
-}
 std::string why_one_hop(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
   return text("up to ", one_shot_most(input, tuning), " bytes one hop to everybody is fastest", launch_of(chosen));
 }
@@ -308,8 +295,6 @@ std::string why_switch_in_slices(const PlanInput&, const Plan& chosen, const Tun
 // In the order in which they are tried.
 // clang-format off
 constexpr KernelForm kForms[] = {
-    {Algorithm::hybrid_cube_mesh, {.name = "hybrid_cube_mesh", .strict = true},
-     reduces_on_8, ll_most, on_cube_mesh, shape_beside_flags, why_links},
     {Algorithm::one_shot, {.name = "rmsnorm", .per_arithmetic = true, .per_ranks = true},
      normalises, rmsnorm_most, always, shape_rmsnorm, why_rows},
     {Algorithm::one_shot, {.name = "one_shot", .per_arithmetic = true, .per_ranks = true},
@@ -483,7 +468,7 @@ std::string refuse(const PlanInput& input, const Tuning& tuning) {
   if (form == nullptr && is_valid(input.algorithm))
     return text("algorithm ", name_of(input.algorithm), " is of groups on several machines");
   if (form == nullptr) return text("unknown algorithm ", static_cast<int>(input.algorithm));
-  if ((input.size == 1 || input.count == 0) && !form->kernel.strict && !traits(input.collective).in_pieces) return "";
+  if ((input.size == 1 || input.count == 0) && !traits(input.collective).in_pieces) return "";
   const std::string name = text("algorithm ", name_of(input.algorithm));
   std::string why;
   if (!form->does(input, &why)) return text(name, " ", why);

@@ -60,7 +60,6 @@ struct Facts {
   int size = 1;
   int max_blocks = 0;         // of 512 threads, that surely fit onto the device beside those of other groups
   bool has_clusters = false;  // blocks can work in clusters, as all ranks know
-  bool is_cube_mesh = false;  // the ranks' devices make a hybrid cube mesh, as all ranks know
 };
 
 struct PlanInput : CallSignature, Facts {
@@ -107,7 +106,7 @@ std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tu
 
 // The kernel of a plan that has a row, "symm_one_shot_bf16_8", and the number of the row. Algorithms have several rows.
 std::string kernel_name(const PlanInput& input, const Plan& chosen);
-inline constexpr size_t kKernelForms = 14;
+inline constexpr size_t kKernelForms = 13;
 size_t row_of(const Plan& chosen);
 // All that a group of `size` may launch: those that need multicast, or the others.
 std::vector<std::string> kernel_names(int size, bool multicast);

@@ -1,5 +1,4 @@
-// All-reduce, and reduce, which is the same with one taker. In the order of message size; what a hybrid cube mesh does instead is
-// in a file of its own.
+// All-reduce, and reduce, which is the same with one taker. In the order of message size.
 #include "kernels/host/publish.hpp"
 #include "kernels/host/two_shot_staged.hpp"
 

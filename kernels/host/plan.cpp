@@ -8,7 +8,6 @@ void allreduce_ll(const Execution& x);
 void allreduce_one_shot(const Execution& x);
 void allreduce_two_shot(const Execution& x);
 void allreduce_two_shot_staged(const Execution& x);
-void allreduce_hybrid_cube_mesh(const Execution& x);
 void reduce_scatter_ll(const Execution& x);
 void reduce_scatter_staged(const Execution& x);
 void reduce_scatter_zero_copy(const Execution& x);
@@ -70,11 +69,6 @@ std::string needs_symmetric(const PlanInput& input, bool symmetric) {
       remote_operands(input.collective).out_of_place ? ", and not in place" : "");
 }
 
-std::string needs_allreduce_on_8(const PlanInput& input, bool) {
-  if (input.collective != Collective::allreduce) return text("does allreduce, not ", name_of(input.collective));
-  return input.size == kCubeMeshRanks ? "" : text("needs 8 ranks, not ", input.size);
-}
-
 // ---- where it is preferred to what comes after it
 
 bool fits_the_entry(const PlanInput& input) { return published_bytes(input) <= std::min(input.tuning.ll_max, kEntryPayload); }
@@ -132,11 +126,6 @@ void staged(Plan& plan, const PlanInput& input) {
                          : published_chunk(input);
 }
 
-void in_quads(Plan& plan, const PlanInput& input) {  // three of: the chunk, a quarter, and a quarter in f32
-  plan.slices = 4;
-  plan.chunk_bytes = chunk_of(input, input.tuning.step_bytes * 4, kLine * 4, input.scratch_bytes / 7);
-}
-
 // ---- why, for people
 
 std::string why_entry(const PlanInput& input, const Plan&) {
@@ -155,9 +144,6 @@ std::string why_private(const PlanInput& input, const Plan& chosen) {
   return text(input.algorithm == Algorithm::two_shot ? "some rank's memory is not symmetric: " : "",
       "private memory goes through the library's in chunks of ", chosen.chunk_bytes, " bytes");
 }
-std::string why_quads(const PlanInput&, const Plan&) {
-  return "two quads of four ranks, each rank linked to its quad and one partner";
-}
 
 // In the order in which they are tried.
 // clang-format off
@@ -172,7 +158,6 @@ constexpr AlgorithmForm kForms[] = {
     {Algorithm::two_shot_staged, false, nothing, nullptr, staged, why_private,
      {allreduce_two_shot_staged, reduce_scatter_staged, allgather_staged, broadcast_staged, reduce_two_shot_staged, alltoall_staged,
       exchange_pieces, reduce_pieces, exchange_pieces, exchange_pieces, exchange_pieces, exchange_pieces}},
-    {Algorithm::hybrid_cube_mesh, true, needs_allreduce_on_8, nullptr, in_quads, why_quads, {allreduce_hybrid_cube_mesh}},
     {Algorithm::multimem_one_shot, true, never, nullptr, in_one_step, nullptr, {}},
     {Algorithm::multimem_two_shot, true, never, nullptr, in_one_step, nullptr, {}},
     {Algorithm::marked, true, is_of_gpus, nullptr, in_one_step, nullptr, {}},

@@ -231,7 +231,7 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE(symm_alltoallv_device, send_capacity, "less than a block", INVALID_ARGUMENT, 7),
       SYMM_REFUSE(symm_alltoallv_device, recv_capacity, "less than a block", INVALID_ARGUMENT, 7),
       SYMM_REFUSE_NAMED(
-          symm_allreduce, options, algorithm, "cube of one", INVALID_ARGUMENT, support::forced(SYMM_ALGORITHM_HYBRID_CUBE_MESH)),
+          symm_allreduce, options, algorithm, "on no host", INVALID_ARGUMENT, support::forced(SYMM_ALGORITHM_MARKED)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, collective, "unknown", UNSUPPORTED, planned(w, 13)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, collective, "-1", INVALID_ARGUMENT, planned(w, -1)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, count, "more than memory", INVALID_ARGUMENT, planned(w, 0, w.too_many)),

@@ -83,7 +83,6 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
                 ASSERT_LE(3 * chosen.work_groups, std::max(max_blocks, 3));
                 break;
               }
-              case Algorithm::hybrid_cube_mesh:
               case Algorithm::multimem_one_shot:
               case Algorithm::multimem_two_shot:
               case Algorithm::chain:
@@ -180,63 +179,6 @@ TEST(CudaPlans, ShortBroadcastsAreFlat) {
   EXPECT_FALSE(is_flat(Collective::allgather, 2, 1));
 }
 
-// By itself where the devices are one, for what fits into LL's slots; by force on any 8 ranks.
-TEST(CudaPlans, HybridCubeMesh) {
-  const Tuning tuning = default_tuning(8);
-  const Layout layout = layout_of(8, tuning);
-  for (const DType dtype : {DType::bf16, DType::i8, DType::f64}) {
-    for (size_t count = 1; count < size_t{1} << 32; count = count * 3 + 1) {
-      for (const int max_blocks : {1, 2, 7, 33, 264}) {
-        const uint64_t unit = count * size_of(dtype);
-        PlanInput input = input_of(Collective::allreduce, dtype, count, 8);
-        input.max_blocks = max_blocks;
-        input.is_cube_mesh = true;
-        const Plan chosen = plan(input, tuning);
-        ASSERT_EQ(chosen.algorithm == Algorithm::hybrid_cube_mesh, unit <= tuning.ll_max) << unit;
-        PlanInput forced = input;
-        forced.algorithm = Algorithm::hybrid_cube_mesh;
-        ASSERT_EQ(refuse(forced, tuning) == "", unit <= tuning.ll_max) << unit;
-        forced.is_cube_mesh = false;
-        ASSERT_EQ(refuse(forced, tuning) == "", unit <= tuning.ll_max) << unit;
-        if (unit > tuning.ll_max) continue;
-        const Plan by_force = plan(forced, tuning);
-        for (const Plan& one : {chosen, by_force}) {
-          ASSERT_EQ(one.algorithm, Algorithm::hybrid_cube_mesh);
-          ASSERT_LE(one.threads, 256);  // the kernel's launch bound
-          ASSERT_GE(one.blocks, 1);
-          ASSERT_LE(one.blocks * one.threads, std::max(max_blocks / 2, 1) * 512);
-          ASSERT_LE(one.blocks, kMaxBlocks);
-        }
-        ASSERT_LT((unit + kPack - 1) / kPack * 32, layout.ll_slot);
-        const std::string known = explain(input, chosen, tuning);
-        const std::string unknown = explain(forced, by_force, tuning);
-        ASSERT_NE(known.find("along the links of the hybrid cube mesh"), std::string::npos) << known;
-        ASSERT_EQ(unknown.find("forced: "), 0U) << unknown;
-        ASSERT_NE(unknown.find("quads 0-3 and 4-7"), std::string::npos) << unknown;
-        ASSERT_NE(unknown.find("the topology does not show"), std::string::npos) << unknown;
-        ASSERT_LT(unknown.size(), 192U);  // symm_plan_t::reason
-      }
-    }
-  }
-  for (const Collective collective :
-      {Collective::reduce_scatter, Collective::allgather, Collective::broadcast, Collective::reduce, Collective::alltoall}) {
-    PlanInput input = input_of(collective, DType::f32, 100, 8);
-    const Algorithm usual = plan(input, tuning).algorithm;
-    input.is_cube_mesh = true;
-    EXPECT_EQ(plan(input, tuning).algorithm, usual);
-    input.algorithm = Algorithm::hybrid_cube_mesh;
-    EXPECT_NE(refuse(input, tuning).find(name_of(collective)), std::string::npos) << refuse(input, tuning);
-  }
-  for (const int size : {1, 2, 4, 7, 9, 16}) {
-    PlanInput input = input_of(Collective::allreduce, DType::f32, 100, size);
-    input.algorithm = Algorithm::hybrid_cube_mesh;
-    EXPECT_NE(refuse(input, tuning).find("8 ranks, not " + std::to_string(size)), std::string::npos) << refuse(input, tuning);
-  }
-  PlanInput large = input_of(Collective::allreduce, DType::u8, tuning.ll_max + 1, 8);
-  large.algorithm = Algorithm::hybrid_cube_mesh;
-  EXPECT_NE(refuse(large, tuning).find(std::to_string(tuning.ll_max)), std::string::npos) << refuse(large, tuning);
-}
-
 TEST(CudaPlans, NamesOfKernels) {
   PlanInput input = input_of(Collective::allreduce, DType::bf16, 1, 8);
   const auto kernel_by = [&](Algorithm algorithm) {
@@ -244,7 +186,6 @@ TEST(CudaPlans, NamesOfKernels) {
     return kernel_name(input, plan(input, default_tuning(input.size)));
   };
   EXPECT_EQ(kernel_by(Algorithm::one_shot), "symm_one_shot_bf16_8");
-  EXPECT_EQ(kernel_by(Algorithm::hybrid_cube_mesh), "symm_hybrid_cube_mesh");
   input.op = Op::max;
   EXPECT_EQ(kernel_by(Algorithm::two_shot), "symm_two_shot_any_8");
   input.size = 5;

@@ -27,11 +27,10 @@ struct Launch {
   std::string kernel;
   unsigned blocks, threads;
   void* stream;
-  bool early = false;               // may begin while the one before it on the stream ends
-  unsigned quad = 0, partners = 0;  // of a hybrid cube mesh: where the ranks stand
-  uint64_t detail = 0;              // of a check: what ranks compare
-  uint64_t memory = 0;              // of pieces and the pipeline: into which peers may store, ...
-  uint64_t stages[3] = {};          // ... and in which blocks the first ranks' stages are
+  bool early = false;       // may begin while the one before it on the stream ends
+  uint64_t detail = 0;      // of a check: what ranks compare
+  uint64_t memory = 0;      // of pieces and the pipeline: into which peers may store, ...
+  uint64_t stages[3] = {};  // ... and in which blocks the first ranks' stages are
 };
 std::vector<Launch> launches();  // and forget them
 

@@ -80,11 +80,6 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
     if (found == state().kernels.end()) return CUDA_ERROR_INVALID_VALUE;
     name = found->second;
     Launch launch{name, config->gridDimX, config->blockDimX, config->hStream, is_early(*config)};
-    if (name == "symm_hybrid_cube_mesh") {
-      const auto& args = *static_cast<const CollectiveArgs*>(parameters[0]);
-      launch.quad = args.quad;
-      launch.partners = args.partners;
-    }
     if (name.starts_with("symm_pipeline_")) launch.memory = static_cast<const CollectiveArgs*>(parameters[0])->recv_memory;
     if (name == "symm_check") launch.detail = static_cast<const CheckArgs*>(parameters[0])->detail;
     if (name.starts_with("symm_pieces_")) {

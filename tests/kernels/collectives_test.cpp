@@ -7,8 +7,8 @@ namespace symm::testing {
 namespace {
 constexpr Collective kCollectives[] = {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
     Collective::broadcast, Collective::reduce, Collective::alltoall};
-constexpr Algorithm kAlgorithms[] = {Algorithm::automatic, Algorithm::ll, Algorithm::one_shot, Algorithm::two_shot,
-    Algorithm::two_shot_staged, Algorithm::hybrid_cube_mesh};
+constexpr Algorithm kAlgorithms[] = {
+    Algorithm::automatic, Algorithm::ll, Algorithm::one_shot, Algorithm::two_shot, Algorithm::two_shot_staged};
 
 bool reduces(Collective collective) {
   return collective == Collective::allreduce || collective == Collective::reduce_scatter || collective == Collective::reduce;

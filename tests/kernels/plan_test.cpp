@@ -88,7 +88,7 @@ TEST(Plan, ChunksFitIntoScratch) {
     for (const size_t scratch : {minimum_scratch(size), minimum_scratch(size) + 72, size_t{1} << 20, size_t{64} << 20})
       for (const auto collective : {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
                Collective::broadcast, Collective::reduce, Collective::alltoall})
-        for (const auto algorithm : {Algorithm::one_shot, Algorithm::two_shot_staged, Algorithm::hybrid_cube_mesh}) {
+        for (const auto algorithm : {Algorithm::one_shot, Algorithm::two_shot_staged}) {
           PlanInput input = allreduce(1 << 24, size);
           input.collective = collective;
           input.algorithm = algorithm;
@@ -115,12 +115,6 @@ TEST(Refuse, SaysWhatIsInTheWay) {
   input.algorithm = Algorithm::two_shot;
   EXPECT_EQ(refuse(input, true), "");
   EXPECT_NE(refuse(input, false).find("symmetric"), std::string::npos);
-  input.algorithm = Algorithm::hybrid_cube_mesh;
-  EXPECT_NE(refuse(input, true).find("8 ranks, not 2"), std::string::npos);
-  input.size = 8;
-  EXPECT_EQ(refuse(input, false), "");
-  input.collective = Collective::broadcast;
-  EXPECT_NE(refuse(input, false).find("broadcast"), std::string::npos);
   for (const auto multimem : {Algorithm::multimem_one_shot, Algorithm::multimem_two_shot}) {
     for (const int size : {1, 8}) {
       input.size = size;

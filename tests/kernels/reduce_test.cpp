@@ -102,7 +102,7 @@ TEST_P(Arithmetic, LongVectors) {
       }
 }
 
-// One rank begins, others go on, the last rounds: as in the hybrid cube mesh.
+// One rank begins, others go on, the last rounds: as between machines.
 TEST_P(Arithmetic, ChainOfPartialResults) {
   for (const DType dtype : reference::kDTypes)
     for (const Op op : reference::kOps)

@@ -23,7 +23,8 @@ TEST(Types, UnknownValuesAreInvalid) {
   EXPECT_FALSE(is_valid(static_cast<Op>(5)));
   EXPECT_FALSE(is_valid(static_cast<Op>(-1)));
   EXPECT_FALSE(is_valid(static_cast<Collective>(kCollectives)));
-  EXPECT_FALSE(is_valid(static_cast<Algorithm>(kAlgorithms)));
+  EXPECT_FALSE(is_valid(static_cast<Algorithm>(5)));
+  EXPECT_FALSE(is_valid(static_cast<Algorithm>(12)));
 }
 }  // namespace
 }  // namespace symm

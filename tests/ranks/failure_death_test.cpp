@@ -42,12 +42,6 @@ INSTANTIATE_TEST_SUITE_P(Each, Death, testing::ValuesIn(operations()), name_of);
 
 const Operation& any_operation() { return operations().front(); }
 
-TEST(Manner, HybridCubeMesh) {
-  const Operation mesh{"hybrid_cube_mesh",
-      [](Member& m) { collective(m, SYMM_COLLECTIVE_ALLREDUCE, SYMM_ALGORITHM_HYBRID_CUBE_MESH, 50'000, false); }};
-  expect_death_to_be_noticed(mesh, 8, 5, [](Member&) { raise(SIGKILL); });
-}
-
 TEST(Manner, Exit) {
   expect_death_to_be_noticed(any_operation(), 2, 1, [](Member&) { _exit(7); });
 }

@@ -32,9 +32,8 @@ TEST(InfoOnFakes, LinksOfMachines) {
     const char* kind;
     size_t device;
     std::vector<int> links;
-  } rows[] = {{{"8", "dgx1v"}, "hybrid cube mesh", 0, {0, 1, 1, 2, 2, 0, 0, 0}},
-      {{"8", "dgx1v"}, "hybrid cube mesh", 6, {0, 0, 1, 0, 1, 2, 0, 2}},
-      {{"8", "dgx1v", "CUDA_VISIBLE_DEVICES=7,0,5,2,4,1,6,3"}, "hybrid cube mesh", 0, {0, 0, 1, 0, 2, 0, 2, 1}},
+  } rows[] = {{{"8", "dgx1v"}, "unknown", 0, {0, 1, 1, 2, 2, 0, 0, 0}}, {{"8", "dgx1v"}, "unknown", 6, {0, 0, 1, 0, 1, 2, 0, 2}},
+      {{"8", "dgx1v", "CUDA_VISIBLE_DEVICES=7,0,5,2,4,1,6,3"}, "unknown", 0, {0, 0, 1, 0, 2, 0, 2, 1}},
       {{"8", "dgx1v", "CUDA_VISIBLE_DEVICES=3,1,0,2"}, "fully connected", 2, {2, 1, 0, 1}},
       {{"8", "dgx1v", "CUDA_VISIBLE_DEVICES=0,1,4,5"}, "unknown", 1, {1, 0, 0, 2}},
       {{"8", "dgx1v", "FAKE_NVML_CUT=2,6"}, "unknown", 2, {1, 2, 0, 2, 0, 0, 0, 0}},

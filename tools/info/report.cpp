@@ -32,9 +32,7 @@ json links_report(symm_backend_t backend, int32_t devices) {
     rows.push_back(std::vector<int32_t>(
         links.begin() + static_cast<std::ptrdiff_t>(row * n), links.begin() + static_cast<std::ptrdiff_t>((row + 1) * n)));
   }
-  const char* name = kind == SYMM_TOPOLOGY_FULLY_CONNECTED    ? "fully connected"
-                     : kind == SYMM_TOPOLOGY_HYBRID_CUBE_MESH ? "hybrid cube mesh"
-                                                              : "unknown";
+  const char* name = kind == SYMM_TOPOLOGY_FULLY_CONNECTED ? "fully connected" : "unknown";
   return {{"class", name}, {"matrix", rows}};
 }
 

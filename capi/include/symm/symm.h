@@ -188,7 +188,6 @@ enum symm_algorithm_values {
   SYMM_ALGORITHM_ONE_SHOT = 2,          /**< every rank publishes its input, every rank combines all */
   SYMM_ALGORITHM_TWO_SHOT = 3,          /**< each rank combines its slice and stores it to all; on the host without a copy */
   SYMM_ALGORITHM_TWO_SHOT_STAGED = 4,   /**< the same in chunks through library memory; any buffer */
-  SYMM_ALGORITHM_HYBRID_CUBE_MESH = 5,  /**< 8 ranks, each touching 4 neighbours only */
   SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = 6, /**< every rank loads the sum from send's multicast address; not in place */
   SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = 7, /**< each rank loads the sum of its slice and stores it to all, by multicast */
   SYMM_ALGORITHM_MARKED = 8,            /**< CUDA: as LL, with a mark of 4 bytes for every 64; for what moves unchanged */
@@ -214,11 +213,7 @@ enum symm_compare_values {
 
 /** Class of the links between devices. */
 typedef int32_t symm_topology_class_t;
-enum symm_topology_class_values {
-  SYMM_TOPOLOGY_UNKNOWN = 0,
-  SYMM_TOPOLOGY_FULLY_CONNECTED = 1,
-  SYMM_TOPOLOGY_HYBRID_CUBE_MESH = 2
-};
+enum symm_topology_class_values { SYMM_TOPOLOGY_UNKNOWN = 0, SYMM_TOPOLOGY_FULLY_CONNECTED = 1 };
 
 /** Severity of a log message. */
 typedef int32_t symm_log_level_t;

@@ -187,6 +187,22 @@ TEST(OneGroup, EndsWhereNotAllOfItsBlocksHaveRoom) {
   }
 }
 
+// The two promises on which it rests that a half of LL's slots may be used again. Without either the model must notice.
+TEST(OneGroup, TheModelSeesAHalfThatIsUsedTooEarly) {
+  const auto is_noticed = [](bool has_one_half) {
+    for (unsigned seed = 0; seed < 200; ++seed) {
+      Ranks::Options options = options_of(1, 1000, seed);
+      (has_one_half ? options.has_one_half : options.ends_early) = true;
+      Calls calls(options, 1);
+      for (int call = 0; call < 5; ++call) calls.launch(0, kForms[0]);
+      if (!calls.run().empty()) return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(is_noticed(true)) << "the same half in every call";
+  EXPECT_TRUE(is_noticed(false)) << "a kernel that starts before what the last one stored is in view";
+}
+
 TEST(Plans, OfThreeGroupsFitOntoADevice) {
   Tuning tuning;
   for (const int groups : {1, 2, 3}) {

@@ -120,12 +120,6 @@ uint32_t Ranks::load(const uint32_t* from, bool may_yield) {
 void Ranks::store(uint32_t* to, uint32_t first, const uint32_t* second) {
   member_->pending.push_back({place(to), {first, second != nullptr ? *second : 0}, second != nullptr ? 2U : 1U, thread_});
   ++member_->stored;
-  for (const Member& owner : members_) {
-    const uint32_t* slots = owner.control.data() + owner.comm.ll / sizeof(uint32_t);
-    if (!at_store || to < slots || to >= owner.control.data() + owner.control.size()) continue;
-    const uint64_t slot = static_cast<uint64_t>(to - slots) * sizeof(uint32_t) / options_.slot;
-    at_store(member_->comm.rank, owner.comm.rank, static_cast<int>(slot) % options_.ranks);
-  }
   if (is_held(*member_) || random_() % 8 == 0) yield();
 }
 
@@ -282,7 +276,6 @@ bool Ranks::step(Member& member) {
   if (!is_under_way) {
     if (member.next < member.queue.size()) return start(member), true;
     deliver_all(member);
-    if (!member.ended && at_end) at_end(static_cast<int>(&member - members_.data()));
     member.ended = true;
     return false;
   }

@@ -42,10 +42,6 @@ class Ranks {
   void launch(int rank, Kernel kernel, const CollectiveArgs& args, unsigned blocks = 0);  // 0: as options say
   // When it has stored `stores` times, a rank does nothing more until all together have taken `steps` steps.
   void hold(int rank, long stores, long steps);
-  // Called when all that was launched on a rank has ended.
-  std::function<void(int rank)> at_end;
-  // Called when a rank stores into a slot: whose it is, and for which source.
-  std::function<void(int by, int owner, int source)> at_store;
   // Until all kernels have ended. False: nothing goes on any more.
   bool run();
 

@@ -15,7 +15,7 @@ end
 """
     topology(backend=:auto)
 
-The links between the devices of a back end: `class` (`:fully_connected`, `:hybrid_cube_mesh`, `:unknown`) and `links`, a symmetric matrix of the numbers
+The links between the devices of a back end: `class` (`:fully_connected`, `:unknown`) and `links`, a symmetric matrix of the numbers
 of direct links.
 """
 function topology(backend::Symbol=:auto)

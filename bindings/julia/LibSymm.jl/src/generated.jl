@@ -37,9 +37,9 @@ const SYMM_QUANT_SCALE_GROUP = symm_quant_scale_t(2)
 """Algorithms. All give the same bits, but for the two of multicast (MULTIMEM), in which the switch adds, and HIERARCHICAL, for sums, averages and products of floats: these have orders of their own, and are used only where they are asked for.""" const symm_algorithm_t = Int32
 const SYMM_ALGORITHM_AUTO = symm_algorithm_t(0); const SYMM_ALGORITHM_LL = symm_algorithm_t(1); const SYMM_ALGORITHM_ONE_SHOT = symm_algorithm_t(2)
 const SYMM_ALGORITHM_TWO_SHOT = symm_algorithm_t(3); const SYMM_ALGORITHM_TWO_SHOT_STAGED = symm_algorithm_t(4)
-const SYMM_ALGORITHM_HYBRID_CUBE_MESH = symm_algorithm_t(5); const SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = symm_algorithm_t(6)
-const SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = symm_algorithm_t(7); const SYMM_ALGORITHM_MARKED = symm_algorithm_t(8)
-const SYMM_ALGORITHM_CHAIN = symm_algorithm_t(9); const SYMM_ALGORITHM_BRUCK = symm_algorithm_t(10); const SYMM_ALGORITHM_HIERARCHICAL = symm_algorithm_t(11)
+const SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = symm_algorithm_t(6); const SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = symm_algorithm_t(7)
+const SYMM_ALGORITHM_MARKED = symm_algorithm_t(8); const SYMM_ALGORITHM_CHAIN = symm_algorithm_t(9); const SYMM_ALGORITHM_BRUCK = symm_algorithm_t(10)
+const SYMM_ALGORITHM_HIERARCHICAL = symm_algorithm_t(11)
 """What symm_signal_value() does to a word.""" const symm_signal_op_t = Int32
 const SYMM_SIGNAL_ADD = symm_signal_op_t(0); const SYMM_SIGNAL_SET = symm_signal_op_t(1)
 """How a word that is waited for, to the left, compares with a value, to the right; both are unsigned.""" const symm_compare_t = Int32
@@ -47,7 +47,6 @@ const SYMM_COMPARE_EQ = symm_compare_t(0); const SYMM_COMPARE_NE = symm_compare_
 const SYMM_COMPARE_LE = symm_compare_t(3); const SYMM_COMPARE_GT = symm_compare_t(4); const SYMM_COMPARE_GE = symm_compare_t(5)
 """Class of the links between devices.""" const symm_topology_class_t = Int32
 const SYMM_TOPOLOGY_UNKNOWN = symm_topology_class_t(0); const SYMM_TOPOLOGY_FULLY_CONNECTED = symm_topology_class_t(1)
-const SYMM_TOPOLOGY_HYBRID_CUBE_MESH = symm_topology_class_t(2)
 """Severity of a log message.""" const symm_log_level_t = Int32
 const SYMM_LOG_ERROR = symm_log_level_t(1); const SYMM_LOG_WARNING = symm_log_level_t(2); const SYMM_LOG_INFO = symm_log_level_t(3)
 const SYMM_LOG_DEBUG = symm_log_level_t(4)

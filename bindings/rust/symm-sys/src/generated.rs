@@ -55,7 +55,6 @@ pub enum Algorithm: symm_algorithm_t { Auto = SYMM_ALGORITHM_AUTO = 0,
 #[doc = "every rank publishes its input, every rank combines all"] OneShot = SYMM_ALGORITHM_ONE_SHOT = 2,
 #[doc = "each rank combines its slice and stores it to all; on the host without a copy"] TwoShot = SYMM_ALGORITHM_TWO_SHOT = 3,
 #[doc = "the same in chunks through library memory; any buffer"] TwoShotStaged = SYMM_ALGORITHM_TWO_SHOT_STAGED = 4,
-#[doc = "8 ranks, each touching 4 neighbours only"] HybridCubeMesh = SYMM_ALGORITHM_HYBRID_CUBE_MESH = 5,
 #[doc = "every rank loads the sum from send's multicast address; not in place"] MultimemOneShot = SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = 6,
 #[doc = "each rank loads the sum of its slice and stores it to all, by multicast"] MultimemTwoShot = SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = 7,
 #[doc = "CUDA: as LL, with a mark of 4 bytes for every 64; for what moves unchanged"] Marked = SYMM_ALGORITHM_MARKED = 8,
@@ -68,8 +67,7 @@ pub enum SignalOp: symm_signal_op_t { Add = SYMM_SIGNAL_ADD = 0, Set = SYMM_SIGN
 pub enum Compare: symm_compare_t { Eq = SYMM_COMPARE_EQ = 0, Ne = SYMM_COMPARE_NE = 1, Lt = SYMM_COMPARE_LT = 2, Le = SYMM_COMPARE_LE = 3,
 Gt = SYMM_COMPARE_GT = 4, Ge = SYMM_COMPARE_GE = 5, }
 /// Class of the links between devices.
-pub enum TopologyClass: symm_topology_class_t { Other = SYMM_TOPOLOGY_UNKNOWN = 0, FullyConnected = SYMM_TOPOLOGY_FULLY_CONNECTED = 1,
-HybridCubeMesh = SYMM_TOPOLOGY_HYBRID_CUBE_MESH = 2, }
+pub enum TopologyClass: symm_topology_class_t { Other = SYMM_TOPOLOGY_UNKNOWN = 0, FullyConnected = SYMM_TOPOLOGY_FULLY_CONNECTED = 1, }
 /// Severity of a log message.
 pub enum LogLevel: symm_log_level_t { Error = SYMM_LOG_ERROR = 1, Warning = SYMM_LOG_WARNING = 2, Info = SYMM_LOG_INFO = 3, Debug = SYMM_LOG_DEBUG = 4, }
 }
