@@ -49,9 +49,6 @@ macro_rules! slices {
 
             /// The same, to be written.
             ///
-            /// # Errors
-            /// As [`local`](Self::local).
-            ///
             /// # Safety
             #[doc = $written]
             pub unsafe fn local_mut(&mut self) -> $crate::Result<&mut [T]> {
