@@ -5,11 +5,11 @@
 
 namespace symm {
 namespace {
-TEST(CudaControlPath, GroupsMemoriesAndCollectivesGiveEverythingBack) {
+using CudaControlPath = OnFakeDriver;
+
+TEST_F(CudaControlPath, GroupsMemoriesAndCollectivesGiveEverythingBack) {
   fake_cuda::launches();
-  const std::string name = unique();
-  support::as_threads(3, [&](int rank) {
-    const auto group = Group::create(config_of(rank, 3, name));
+  as_groups(3, [&](int rank, const auto& group) {
     EXPECT_EQ(group->backend().kind(), BackendKind::cuda);
     EXPECT_EQ(group->backend().device(), rank);  // of four devices
     const auto buffer = Buffer::allocate(*group, 1'000'000);
@@ -19,17 +19,14 @@ TEST(CudaControlPath, GroupsMemoriesAndCollectivesGiveEverythingBack) {
     for (int peer = 0; peer < 3; ++peer) EXPECT_EQ(memory->pointer_table()[peer], memory->pointer(peer));
     run_collective(*group, call_of(Collective::allreduce, memory->pointer(rank), 1000, DType::bf16));
   });
-  EXPECT_EQ(left_in_the_end(), kNothing);
   std::map<std::string, int> launched;  // nothing to make kernels ready
   for (const auto& launch : fake_cuda::launches()) ++launched[launch.kernel];
   EXPECT_EQ(launched, (std::map<std::string, int>{{"symm_barrier", 3}, {"symm_one_shot_bf16_3", 3}}));
 }
 
 // Operands are made wide, combined, and made narrow again, as much at a time as there is scratch for; in recv where they fit.
-TEST(CudaControlPath, ScaledCallsAreMadeOfPlainOnes) {
-  const std::string name = unique();
-  support::as_threads(1, [&](int rank) {
-    const auto group = Group::create(config_of(rank, 1, name));
+TEST_F(CudaControlPath, ScaledCallsAreMadeOfPlainOnes) {
+  as_groups(1, [&](int, const auto& group) {
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 32 << 20), 0);
     fake_cuda::launches();
     const auto run = [&](size_t count, DType dtype, const Scaling& scaling, size_t recv_at) {
@@ -52,13 +49,11 @@ TEST(CudaControlPath, ScaledCallsAreMadeOfPlainOnes) {
     run_collective(*group, yes);
     EXPECT_EQ(fake_cuda::launches().size(), 1U);  // one rank's bools are made 0 or 1
   });
-  EXPECT_EQ(left_in_the_end(), kNothing);
 }
 
 // What peers may store into is told by the launch, and that it is the kernel which reads counts on the device.
-TEST(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
-  support::as_threads(1, [](int) {
-    const auto group = Group::create(config_of(0, 1, unique()));
+TEST_F(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
+  as_groups(1, [](int, const auto& group) {
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20), 0);
     auto* const block = memory->pointer(0);
     std::byte own[4096];
@@ -98,14 +93,11 @@ TEST(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
     wrong.algorithm = Algorithm::two_shot;
     EXPECT_NE(why().find("options.algorithm: algorithm two_shot does"), std::string::npos) << why();
   });
-  EXPECT_EQ(left_in_the_end(), kNothing);
 }
 
 // A kernel is known by its row of the table: two of one algorithm are two.
-TEST(CudaControlPath, OneAlgorithmMayHaveSeveralKernels) {
-  const std::string name = unique();
-  support::as_threads(2, [&](int rank) {
-    const auto group = Group::create(config_of(rank, 2, name));
+TEST_F(CudaControlPath, OneAlgorithmMayHaveSeveralKernels) {
+  as_groups(2, [&](int rank, const auto& group) {
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20), 0);
     if (rank != 0) return;
     std::byte own[4096];
@@ -122,10 +114,9 @@ TEST(CudaControlPath, OneAlgorithmMayHaveSeveralKernels) {
       EXPECT_EQ(fake_cuda::launches().at(0).kernel, kernel);
     }
   });
-  EXPECT_EQ(left_in_the_end(), kNothing);
 }
 
-TEST(CudaControlPath, APartWorksInTheScratchOfTheWhole) {
+TEST_F(CudaControlPath, APartWorksInTheScratchOfTheWhole) {
   const auto launch_of = [](Group& group) {
     std::byte own[2][4096];
     fake_cuda::launches();
@@ -162,15 +153,12 @@ TEST(CudaControlPath, APartWorksInTheScratchOfTheWhole) {
     }
     together.arrive_and_wait();
   });
-  EXPECT_EQ(left_in_the_end(), kNothing);
 }
 
 // Who tells of a failure, which may be the thread that detects deaths, does not wait for the driver.
-TEST(CudaControlPath, ADriverThatIsHeldUpHoldsUpNoNews) {
-  const std::string name = unique();
+TEST_F(CudaControlPath, ADriverThatIsHeldUpHoldsUpNoNews) {
   std::barrier<> together(2);
-  support::as_threads(2, [&](int rank) {
-    const auto group = Group::create(config_of(rank, 2, name));
+  as_groups(2, [&](int rank, const auto& group) {
     together.arrive_and_wait();
     fake_cuda::hold(true);
     together.arrive_and_wait();
@@ -184,10 +172,9 @@ TEST(CudaControlPath, ADriverThatIsHeldUpHoldsUpNoNews) {
     fake_cuda::hold(false);
     aborting.join();
   });
-  EXPECT_EQ(left_in_the_end(), kNothing);
 }
 
-TEST(CudaControlPath, RanksOnOneDeviceNeedTheFlag) {
+TEST_F(CudaControlPath, RanksOnOneDeviceNeedTheFlag) {
   for (const bool allowed : {false, true}) {
     const std::string name = unique();
     support::as_threads(2, [&](int rank) {
@@ -202,21 +189,17 @@ TEST(CudaControlPath, RanksOnOneDeviceNeedTheFlag) {
 }
 
 // multicast_test.cpp has it with a process for each rank.
-TEST(CudaControlPath, MulticastOfRanksThatAreThreads) {
-  const std::string name = unique();
-  support::as_threads(3, [&](int rank) {
-    GroupConfig config = config_of(rank, 3, name);
-    config.multicast = true;
-    const auto group = Group::create(config);
+TEST_F(CudaControlPath, MulticastOfRanksThatAreThreads) {
+  const auto body = [](int, const std::shared_ptr<Group>& group) {
     EXPECT_EQ(group->transport().device().why_no_multicast(), "");
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096), 0);
     EXPECT_NE(memory->multicast(), nullptr);
-  });
-  EXPECT_EQ(left_in_the_end(), kNothing);
+  };
+  as_groups(3, body, [](GroupConfig& config) { config.multicast = true; });
   EXPECT_EQ(fake_cuda::violations(), std::vector<std::string>());
 }
 
-TEST(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
+TEST_F(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
   ASSERT_TRUE(small_scratch);
   // What a process learns of its driver only once is learnt before: it would fail for both ranks, which are threads here.
   const std::string first = unique();

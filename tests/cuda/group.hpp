@@ -29,6 +29,17 @@ inline GroupConfig config_of(int rank, int size, const std::string& name, int de
   return config;
 }
 
+// Ranks that are threads, each with its group.
+inline void as_groups(int size, const std::function<void(int rank, const std::shared_ptr<Group>& group)>& body,
+    const std::function<void(GroupConfig& config)>& configure = {}) {
+  const std::string name = unique();
+  support::as_threads(size, [&](int rank) {
+    GroupConfig config = config_of(rank, size, name);
+    if (configure) configure(config);
+    body(rank, Group::create(config));
+  });
+}
+
 inline CollectiveCall call_of(Collective collective, void* operand, size_t count, DType dtype) {
   CollectiveCall call;
   call.collective = collective;
@@ -50,6 +61,10 @@ inline std::map<std::string, long> left_in_the_end() {
   return live;
 }
 inline const std::map<std::string, long> kNothing;
+
+struct OnFakeDriver : testing::Test {
+  void TearDown() override { EXPECT_EQ(left_in_the_end(), kNothing); }
+};
 
 // How the steps of a rank ended, of which one may have failed by order.
 struct Outcome {

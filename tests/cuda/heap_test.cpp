@@ -5,9 +5,7 @@
 namespace symm {
 namespace {
 TEST(CudaHeap, PiecesAreDeviceMemory) {
-  const std::string name = unique();
-  support::as_threads(2, [&](int rank) {
-    const auto group = Group::create(config_of(rank, 2, name));
+  as_groups(2, [](int rank, const auto& group) {
     const auto heap = Heap::create(group, 1 << 20, {.placement = {.alignment = 1 << 16}, .name = "pieces", .timeout_ms = 0});
     const Heap::Piece first = heap->take(100, 0), second = heap->take(8192, 1 << 16);
     EXPECT_EQ(first.offset, 0U);
@@ -31,12 +29,8 @@ TEST(CudaHeap, PiecesAreDeviceMemory) {
 }
 
 TEST(CudaHeap, WhereRanksCheckEachOtherTheyCompareHeapCalls) {
-  const std::string name = unique();
   std::array<std::vector<uint64_t>, 2> said;
-  support::as_threads(2, [&](int rank) {
-    GroupConfig config = config_of(rank, 2, name);
-    config.check = true;
-    const auto group = Group::create(config);
+  const auto body = [&](int rank, const std::shared_ptr<Group>& group) {
     const auto heap = Heap::create(group, 1 << 20, {});
     const auto ask = [&] {
       CollectiveCall call = call_of(Collective::allreduce, heap->memory()->pointer(rank), 64, DType::f32);
@@ -53,7 +47,8 @@ TEST(CudaHeap, WhereRanksCheckEachOtherTheyCompareHeapCalls) {
     heap->give((rank == 0 ? second : first).pointer);
     ask();
     group->finalize(0);
-  });
+  };
+  as_groups(2, body, [](GroupConfig& config) { config.check = true; });
   EXPECT_EQ(said[0][0], said[1][0]);
   EXPECT_EQ(said[0][1], said[1][1]);
   EXPECT_NE(said[0][0], said[0][1]);

@@ -17,13 +17,9 @@ std::shared_ptr<Group> group_of(int rank, int size, const std::string& name, int
 constexpr Placement kOnHost{true};
 Placement on_node(int node) { return {true, node}; }
 
-class TheFakeDriver : public testing::Test {
- protected:
-  void TearDown() override { EXPECT_EQ(left_in_the_end(), kNothing); }
-};
-using CudaAdopt = TheFakeDriver;
-using CudaHostMemory = TheFakeDriver;
-using CudaDmabuf = TheFakeDriver;
+using CudaAdopt = OnFakeDriver;
+using CudaHostMemory = OnFakeDriver;
+using CudaDmabuf = OnFakeDriver;
 
 // First, because a process asks the driver for its calls once.
 TEST(CudaOldDriver, LacksOnlyWhatIsOptional) {
@@ -84,9 +80,7 @@ TEST(CudaFabric, IsUsedWhereItCanBeHadAndDescriptorsElse) {
 // ---- adopted memory
 
 TEST_F(CudaAdopt, APieceIsLikeAnyBuffer) {
-  const std::string name = unique();
-  as_threads(2, [&](int rank) {
-    const auto group = group_of(rank, 2, name);
+  as_groups(2, [](int rank, const auto& group) {
     SomebodysMemory foreign(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, rank);
     // Another place on each rank, with something in it.
     uint32_t* const theirs = foreign.words() + 1024 * (rank + 1);
@@ -150,9 +144,7 @@ TEST_F(CudaAdopt, WhatElseIsPutAtTheOwnersAddressIsNotSymmetric) {
 // Results of other ranks come straight into recv if it is symmetric.
 TEST_F(CudaAdopt, CollectivesNeedNoCopyAtTheOwnersAddress) {
   ASSERT_TRUE(small_scratch);
-  const std::string name = unique();
-  as_threads(2, [&](int rank) {
-    const auto group = group_of(rank, 2, name);
+  as_groups(2, [](int rank, const auto& group) {
     SomebodysMemory foreign(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, rank);
     const auto memory = Memory::rendezvous(group, Buffer::adopt(*group, foreign.words(), foreign.size), 0);
     CollectiveCall call = call_of(Collective::allreduce, nullptr, 200'000, DType::bf16);
@@ -248,13 +240,8 @@ TEST_F(CudaHostMemory, LiesAsAskedForOrNotAtAll) {
 }
 
 TEST_F(CudaHostMemory, ChannelsAndScratchAsConfigured) {
-  const std::string name = unique();
-  as_threads(2, [&](int rank) {
-    GroupConfig config = config_of(rank, 2, name);
-    config.channels = 256;
-    config.scratch_bytes = 300'000;
-    const auto group = Group::create(config);
-    EXPECT_LE(group->transport().scratch_bytes(), config.scratch_bytes);
+  const auto body = [](int rank, const std::shared_ptr<Group>& group) {
+    EXPECT_LE(group->transport().scratch_bytes(), 300'000U);
     group->barrier({}, 255, 0, nullptr);
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 64), 0, 0, 200);
     memory->send_signal(1 - rank, 199, SignalOp::add, 1, nullptr);
@@ -264,7 +251,8 @@ TEST_F(CudaHostMemory, ChannelsAndScratchAsConfigured) {
     sent.arrive_and_wait();
     EXPECT_EQ(memory->look_at_signal(1 - rank, 199).value, 1U);
     sent.arrive_and_wait();
-  });
+  };
+  as_groups(2, body, [](GroupConfig& config) { config.channels = 256, config.scratch_bytes = 300'000; });
   GroupConfig config = config_of(0, 1, unique());
   config.scratch_bytes = 100;
   expect_failure(Status::invalid_argument, {"config.scratch_bytes: 100", "at least"}, [&] { Group::create(config); });
@@ -273,9 +261,7 @@ TEST_F(CudaHostMemory, ChannelsAndScratchAsConfigured) {
 // ---- memory of the host
 
 TEST_F(CudaHostMemory, IsForAllDevicesAndTheHost) {
-  const std::string name = unique();
-  as_threads(4, [&](int rank) {
-    const auto group = group_of(rank, 4, name);
+  as_groups(4, [](int rank, const auto& group) {
     // The node nearest to the device, or one that is named.
     const bool named = rank % 2 == 0;
     const int node = named ? 1 - rank / 2 : rank / 2;

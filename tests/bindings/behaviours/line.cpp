@@ -57,14 +57,13 @@ Line::Line(const std::string& text, int rank) : rank_(rank) {
   }
 }
 
-std::string Line::text(const std::string& key) const {
+std::string Line::text(const std::string& key, const Text& otherwise) const {
   const auto found = values_.find(key);
+  if (found == values_.end() && otherwise) return *otherwise;
   if (found == values_.end()) throw std::runtime_error(verb + " without " + key + "=");
   used_.insert(key);
   return found->second;
 }
-
-std::string Line::text(const std::string& key, const std::string& otherwise) const { return has(key) ? text(key) : otherwise; }
 
 int64_t Line::parse(const std::string& value) const {
   const std::vector<std::string> by_rank = split(value, ",");
@@ -75,18 +74,14 @@ int64_t Line::parse(const std::string& value) const {
   return std::stoll(one, nullptr, 0);
 }
 
-int64_t Line::integer(const std::string& key) const { return parse(text(key)); }
-int64_t Line::integer(const std::string& key, int64_t otherwise) const { return has(key) ? integer(key) : otherwise; }
-
-static std::string kind_of(std::string key) {
-  std::transform(key.begin(), key.end(), key.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return key;
+int64_t Line::integer(const std::string& key, Integer otherwise) const {
+  return otherwise && !has(key) ? *otherwise : parse(text(key));
 }
 
-int32_t Line::constant(const std::string& key) const { return behaviours::constant(kind_of(key), text(key)); }
-
-int32_t Line::constant(const std::string& key, const std::string& otherwise) const {
-  return behaviours::constant(kind_of(key), text(key, otherwise));
+int32_t Line::constant(const std::string& key, const Text& otherwise) const {
+  std::string kind = key;
+  std::transform(kind.begin(), kind.end(), kind.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return behaviours::constant(kind, text(key, otherwise));
 }
 
 std::pair<std::string, int64_t> Line::address(const std::string& key) const {

@@ -30,17 +30,16 @@ class Line {
   std::vector<std::string> words;  // that the message must contain
 
   bool has(const std::string& key) const { return values_.contains(key); }
-  std::string text(const std::string& key) const;
-  std::string text(const std::string& key, const std::string& otherwise) const;
-  int64_t integer(const std::string& key) const;
-  int64_t integer(const std::string& key, int64_t otherwise) const;
-  int32_t integer32(const std::string& key) const { return static_cast<int32_t>(integer(key)); }
-  int32_t integer32(const std::string& key, int otherwise) const { return static_cast<int32_t>(integer(key, otherwise)); }
-  size_t size(const std::string& key) const { return static_cast<size_t>(integer(key)); }
-  size_t size(const std::string& key, int64_t otherwise) const { return static_cast<size_t>(integer(key, otherwise)); }
-  // The kind of constant is the key's.
-  int32_t constant(const std::string& key) const;
-  int32_t constant(const std::string& key, const std::string& otherwise) const;
+  // `otherwise` is the value where the key is absent; without one the key must be there.
+  using Integer = std::optional<int64_t>;
+  using Text = std::optional<std::string>;
+  std::string text(const std::string& key, const Text& otherwise = {}) const;
+  int64_t integer(const std::string& key, Integer otherwise = {}) const;
+  int32_t integer32(const std::string& key, Integer otherwise = {}) const {
+    return static_cast<int32_t>(integer(key, otherwise));
+  }
+  size_t size(const std::string& key, Integer otherwise = {}) const { return static_cast<size_t>(integer(key, otherwise)); }
+  int32_t constant(const std::string& key, const Text& otherwise = {}) const;  // the kind is the key's
   std::pair<std::string, int64_t> address(const std::string& key) const;
   std::vector<int32_t> ranks(const std::string& key) const;
   int64_t formula(int64_t rank, int64_t i) const;

@@ -66,11 +66,7 @@ function SymmArray(group::Group, array::AbstractArray{T}; tag::Integer=0) where 
     return copyto!(made, array)
 end
 
-"""
-    peer(A, rank)
-
-The same array in the block of another rank: what it holds, and what is stored there, is that rank's.
-"""
+"`peer(A, rank)`: the same array in the block of another rank: what it holds, and what is stored there, is that rank's."
 peer(A::SymmArray{T}, rank::Integer) where {T} = SymmArray{T}(A.memory, size(A); rank=rank, offset=A.offset)
 
 """The symmetric array that an array is part of, or `nothing`."""
@@ -78,11 +74,7 @@ owner(A::SymmArray) = A
 owner(A::Union{SubArray,Base.ReshapedArray,Base.ReinterpretArray}) = owner(parent(A))
 owner(A) = nothing
 
-"""
-    LibSymm.group_of(A, ...)
-
-The group of the first that is symmetric memory, or a part of such an array.
-"""
+"`LibSymm.group_of(A, ...)`: the group of the first that is symmetric memory, or a part of such an array."
 group_of(A, others...) = group_of_owner(owner(A), others...)
 group_of(memory::SymmMemory) = memory.group
 group_of() = throw(ArgumentError("nothing here is in symmetric memory, so the group must be given"))

@@ -44,11 +44,7 @@ in the order 0, 1, ..., so the result has the same bits everywhere.
     return collective(symm_allreduce, group, from, to, length(from), eltype(from), reduction(op); keywords...)
 end
 
-"""
-    allreduce(A, op, group=LibSymm.group_of(A))
-
-As [`allreduce!`](@ref), into a new array.
-"""
+"`allreduce(A, op, group=LibSymm.group_of(A))`: as [`allreduce!`](@ref), into a new array."
 allreduce(A::AbstractArray, op, group::Group=group_of(A); keywords...) = allreduce!(similar(A), A, op, group; keywords...)
 
 """

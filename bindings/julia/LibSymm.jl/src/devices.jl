@@ -26,16 +26,8 @@ function topology(backend::Symbol=:auto)
     return (class=name_of(TOPOLOGIES, class[]), links=permutedims(links))  # the library's matrix has its rows together
 end
 
-"""
-    LibSymm.version()
-
-Version of the loaded library.
-"""
+"`LibSymm.version()`: version of the loaded library."
 version() = VersionNumber(dotted(symm_version()))
 
-"""
-    LibSymm.build_info()
-
-How the library was built: a JSON object.
-"""
+"`LibSymm.build_info()`: how the library was built: a JSON object."
 build_info() = unsafe_string(symm_build_info())

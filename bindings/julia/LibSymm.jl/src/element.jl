@@ -24,11 +24,7 @@ dtype(::Type{Float8E5M2}) = SYMM_DTYPE_F8E5M2
 end
 dtype(::Type{T}) where {T} = throw(ArgumentError("symm has no data type for elements of type $T"))
 
-"""
-    avg
-
-Names the average to a collective, as `+`, `*`, `min` and `max` name themselves: `allreduce!(A, avg)`.
-"""
+"`avg`: names the average to a collective, as `+`, `*`, `min` and `max` name themselves: `allreduce!(A, avg)`."
 function avg end
 
 """The library's reduction for a Julia function."""

@@ -97,11 +97,7 @@ function Base.split(group::Group, color::Integer, key::Integer=group.rank)
     return part == C_NULL ? nothing : Group(part)
 end
 
-"""
-    create_from_ranks(group, ranks)
-
-A group of some ranks of `group` (they count from 0), in this order; only they call it, with the same list.
-"""
+"`create_from_ranks(group, ranks)`: a group of some ranks of `group` (they count from 0), in this order; only they call it, with the same list."
 create_from_ranks(group::Group, ranks) =
     Group(given(Ptr{symm_group_t}, symm_group_create_from_ranks, group, collect(Int32, ranks), length(ranks)))
 
@@ -120,39 +116,23 @@ shrink(group::Group; name=nothing, timeout=nothing) = with_text(name) do text
     Group(given(Ptr{symm_group_t}, symm_group_shrink, group, options))
 end
 
-"""
-    translate_rank(group, other, rank)
-
-Which rank of `group` is rank `rank` of `other`; `nothing` if it is not in `group`.
-"""
+"`translate_rank(group, other, rank)`: which rank of `group` is rank `rank` of `other`; `nothing` if it is not in `group`."
 function translate_rank(group::Group, other::Group, rank::Integer)
     found = Ref{Int32}(-1)
     return looked_up(symm_group_translate_rank(group, other, rank, found)) ? Int(found[]) : nothing
 end
 
-"""
-    failed_ranks(group)
-
-The ranks that this rank knows to be dead, or to have closed the group, ascending. Never waits.
-"""
+"`failed_ranks(group)`: the ranks that this rank knows to be dead, or to have closed the group, ascending. Never waits."
 function failed_ranks(group::Group)
     ranks = zeros(Int32, group.size)
     count = given(Csize_t, symm_group_failed_ranks, group, ranks, length(ranks))
     return Int.(ranks[1:count])
 end
 
-"""
-    failure_fd(group)
-
-A descriptor that becomes readable when the group is revoked, for event loops; the group's, not to be closed.
-"""
+"`failure_fd(group)`: a descriptor that becomes readable when the group is revoked, for event loops; the group's, not to be closed."
 failure_fd(group::Group) = RawFD(given(Int32, symm_group_failure_fd, group))
 
-"""
-    peer_info(group, rank)
-
-What is known of one rank, as a named tuple: `pid`, `host`, `machine`, `device`, `uuid`, `alive`, ...
-"""
+"`peer_info(group, rank)`: what is known of one rank, as a named tuple: `pid`, `host`, `machine`, `device`, `uuid`, `alive`, ..."
 peer_info(group::Group, rank::Integer) = filled(symm_peer_info_t, symm_peer_info, group, rank)
 
 """
@@ -163,11 +143,7 @@ What this rank has done on the group so far, as a named tuple; element `value + 
 """
 stats(group::Group) = filled(symm_group_stats_t, symm_group_stats, group)
 
-"""
-    LibSymm.info(group)
-
-What is known of a group, as a named tuple: `channels`, `bootstrap`, `id`, ...
-"""
+"`LibSymm.info(group)`: what is known of a group, as a named tuple: `channels`, `bootstrap`, `id`, ..."
 info(group::Group) = filled(symm_group_info_t, symm_group_info, group)
 
 """

@@ -60,11 +60,7 @@ function SymmArray{T}(heap::Heap, dims::Dims; alignment::Integer=0) where {T}
     return SymmArray{T}(heap.memory, dims; offset=bytes == 0 ? 0 : alloc(heap, bytes; alignment=alignment))
 end
 
-"""
-    LibSymm.find(heap, address)
-
-Offset and length in bytes of the piece that contains an address of this rank's block; `nothing` if there is none.
-"""
+"`LibSymm.find(heap, address)`: offset and length in bytes of the piece that contains an address of this rank's block; `nothing` if there is none."
 function find(heap::Heap, address)
     found, size = Ref{Ptr{Cvoid}}(C_NULL), Ref{Csize_t}(0)
     looked_up(symm_heap_find(heap, operand(address), found, size)) || return nothing

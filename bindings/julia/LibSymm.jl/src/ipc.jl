@@ -84,18 +84,10 @@ End the lease, on the device when what was issued on `stream` before is over; wi
 Base.close(made::Import; stream=nothing) = release(made, stream === nothing ? ALL_STREAMS : stream_handle(stream))
 Base.close(A::ImportedArray) = close(A.import_)
 
-"""
-    stream_wait(import; stream=C_NULL)
-
-What is issued on `stream` next runs after what the exporter had issued before the export.
-"""
+"`stream_wait(import; stream=C_NULL)`: what is issued on `stream` next runs after what the exporter had issued before the export."
 stream_wait(made::Import; stream=C_NULL) = check(symm_ipc_stream_wait(made, stream_handle(stream)))
 
-"""
-    record_use(import; stream=C_NULL)
-
-Say that what was issued on `stream` so far uses the import: its lease does not end before that is over.
-"""
+"`record_use(import; stream=C_NULL)`: say that what was issued on `stream` so far uses the import: its lease does not end before that is over."
 record_use(made::Import; stream=C_NULL) = check(symm_ipc_record_use(made, stream_handle(stream)))
 
 Base.pointer(made::Import) = given(Ptr{Cvoid}, symm_ipc_pointer, made)
@@ -130,9 +122,5 @@ Free what is provably free, without waiting. What all collections of the process
 """
 ipc_collect() = filled(symm_ipc_report_t, symm_ipc_collect)
 
-"""
-    ipc_stats()
-
-The state of sharing in this process, as a named tuple: `tokens`, `leased`, `limbo_blocks`, `imported`, ...
-"""
+"`ipc_stats()`: the state of sharing in this process, as a named tuple: `tokens`, `leased`, `limbo_blocks`, `imported`, ..."
 ipc_stats() = filled(symm_ipc_stats_t, symm_ipc_stats)

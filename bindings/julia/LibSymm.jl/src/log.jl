@@ -38,11 +38,7 @@ function on_log(::Nothing)
     return nothing
 end
 
-"""
-    LibSymm.flush_log()
-
-Deliver the messages that the library has written so far, now and on this task.
-"""
+"`LibSymm.flush_log()`: deliver the messages that the library has written so far, now and on this task."
 flush_log() = LOG_PIPE[] === nothing ? nothing : (drain(LOG_PIPE[]); nothing)
 
 function open_log_pipe(f, finest)

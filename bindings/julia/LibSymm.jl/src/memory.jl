@@ -121,11 +121,7 @@ Address of a block. Valid while the buffer or a memory of it is open.
 Base.pointer(buffer::Buffer) = given(Ptr{Cvoid}, symm_buffer_pointer, buffer)
 Base.pointer(memory::SymmMemory, rank::Integer=memory.rank) = given(Ptr{Cvoid}, symm_memory_pointer, memory, rank)
 
-"""
-    LibSymm.signal_pad(memory, rank)
-
-Address of a rank's signal pad, `UInt64[size, channels]` in Julia's order, indexed by source rank and channel.
-"""
+"`LibSymm.signal_pad(memory, rank)`: address of a rank's signal pad, `UInt64[size, channels]` in Julia's order, indexed by source rank and channel."
 signal_pad(memory::SymmMemory, rank::Integer) = Ptr{UInt64}(given(Ptr{Cvoid}, symm_memory_signal_pad, memory, rank))
 
 """
@@ -159,11 +155,7 @@ multicast_pointer(memory::SymmMemory) = given(Ptr{Cvoid}, symm_memory_multicast_
 
 info(memory::SymmMemory) = filled(symm_memory_info_t, symm_memory_info, memory)
 
-"""
-    LibSymm.info(buffer)
-
-What is known of a buffer, as a named tuple: `bytes`, `mapped_bytes`, `flags`, `memories`, `name`, ...
-"""
+"`LibSymm.info(buffer)`: what is known of a buffer, as a named tuple: `bytes`, `mapped_bytes`, `flags`, `memories`, `name`, ..."
 info(buffer::Buffer) = filled(symm_buffer_info_t, symm_buffer_info, buffer)
 
 """
@@ -177,11 +169,7 @@ function find_buffer(address)
     return (buffer=Buffer(out[], given(Csize_t, symm_buffer_size, out[])), offset=Int(offset[]))
 end
 
-"""
-    LibSymm.memory_of(group, buffer)
-
-The memory that a buffer has become on a group; `nothing` before there is one.
-"""
+"`LibSymm.memory_of(group, buffer)`: the memory that a buffer has become on a group; `nothing` before there is one."
 function memory_of(group::Group, buffer::Buffer)
     out = Ref{Ptr{symm_memory_t}}(C_NULL)
     return looked_up(symm_buffer_memory(buffer, group, out)) ? SymmMemory(out[], group) : nothing

@@ -95,11 +95,7 @@ Wait until what was issued on `stream` is over, and throw what went wrong with t
 synchronize_group(group::Group; timeout=nothing, stream=nothing) =
     check(symm_group_synchronize(group, stream_for(stream, group), within(timeout)))
 
-"""
-    stream_done(group; stream=nothing)
-
-Whether all that was issued on `stream` is over; always on the host.
-"""
+"`stream_done(group; stream=nothing)`: whether all that was issued on `stream` is over; always on the host."
 stream_done(group::Group; stream=nothing) = given(Int32, symm_stream_query, group, stream_for(stream, group)) != 0
 
 """

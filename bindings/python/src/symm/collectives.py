@@ -77,7 +77,7 @@ def first_dimension(shape: Sequence[int], ranks: int = 1) -> int:
 
 
 class Collectives:
-    """Part of `Group`."""
+    """Part of `Group`. ``**options`` are algorithm, timeout and stream, of reductions also scale, as of `allreduce()`."""
 
     _handle: int
     _on_host: bool
@@ -160,8 +160,6 @@ class Collectives:
             recv: n elements; None: in place. Of f32 where `send` is of a narrower float: the result is not rounded.
             op: "sum", "avg", "min", "max" or "prod".
             algorithm: force one; the same on all ranks.
-            timeout: seconds; None: the group's.
-            stream: see above.
             scale: a factor: a number, the same on all ranks, or an array of one f32, which is read when the call runs.
             scale_position: "before": of every operand, or "after": of the result.
         """
@@ -196,8 +194,6 @@ class Collectives:
         Args:
             send: size * n elements.
             recv: n elements, also of f32; None: in place, into this rank's part of `send`.
-            op: see `allreduce()`.
-            **options: algorithm, timeout, stream, scale, scale_position; see `allreduce()`.
         """
         source, target, how, number = self._begin_reduction(send, recv, **options)
         count = self._part(source.size)
@@ -214,7 +210,6 @@ class Collectives:
         Args:
             send: n elements; None: in place, this rank's part of `recv`.
             recv: size * n elements.
-            **options: algorithm, timeout, stream; see `allreduce()`.
         """
         source, target, how, number = self._begin(recv if send is None else send, recv, **options)
         pointer, count = self._part_at(source, target, self.rank)
@@ -229,7 +224,6 @@ class Collectives:
             send: n elements, read on the root only.
             recv: n elements; None: in place.
             root: whose elements.
-            **options: algorithm, timeout, stream; see `allreduce()`.
         """
         source, target, how, number = self._begin(send, recv, **options)
         _require(target, source)
@@ -243,9 +237,7 @@ class Collectives:
         Args:
             send: n elements.
             recv: n elements, also of f32, written on the root only; None: in place.
-            op: see `allreduce()`.
             root: who receives.
-            **options: algorithm, timeout, stream, scale, scale_position; see `allreduce()`.
         """
         source, target, how, number = self._begin_reduction(send, recv, **options)
         _require(target, source, wider=True)
@@ -257,7 +249,6 @@ class Collectives:
         Args:
             send: size * n elements.
             recv: size * n elements; None: in place.
-            **options: algorithm, timeout, stream; see `allreduce()`.
         """
         source, target, how, number = self._begin(send, recv, **options)
         _require(target, source)
@@ -300,7 +291,6 @@ class Collectives:
             recv: elements for all blocks, which do not overlap.
             recv_counts: elements of each rank's block; the same on all ranks.
             recv_displacements: where each block begins, in elements; None: one behind the other.
-            **options: algorithm, timeout, stream; see `allreduce()`.
         """
         source, target, how, number = self._begin(recv if send is None else send, recv, **options)
         self._require_blocks("recv", target, recv_counts, recv_displacements)
@@ -322,9 +312,7 @@ class Collectives:
             send: elements for all blocks.
             send_counts: elements of each rank's block; the same on all ranks.
             recv: ``send_counts[rank]`` elements; None: in place, into this rank's block of `send`.
-            op: see `allreduce()`.
             send_displacements: where each block begins, in elements; None: one behind the other.
-            **options: algorithm, timeout, stream; see `allreduce()`.
         """
         source, target, how, number = self._begin(send, recv, **options)
         self._require_blocks("send", source, send_counts, send_displacements)
@@ -352,7 +340,6 @@ class Collectives:
             recv_counts: elements of each.
             send_displacements: where each block of `send` begins, in elements; None: one behind the other.
             recv_displacements: the same of `recv`.
-            **options: algorithm, timeout, stream; see `allreduce()`.
         """
         source, target, how, number = self._begin(send, recv, **options)
         self._require_blocks("send", source, send_counts, send_displacements)
@@ -409,7 +396,6 @@ class Collectives:
             send: n elements; None, on the root: in place, its part of `recv`.
             recv: size * n elements on the root; not looked at elsewhere.
             root: who receives.
-            **options: algorithm, timeout, stream; see `allreduce()`.
         """
         if self.rank != root:
             source, how, number = self._begin_with(send, "send", **options)
@@ -428,7 +414,6 @@ class Collectives:
             send: size * n elements on the root; not looked at elsewhere.
             recv: n elements; None, on the root: in place, its part of `send`.
             root: who sends.
-            **options: algorithm, timeout, stream; see `allreduce()`.
         """
         if self.rank != root:
             target, how, number = self._begin_with(recv, "recv", **options)
@@ -448,9 +433,7 @@ class Collectives:
         Args:
             send: rows * n elements.
             recv: rows of size * n elements.
-            rows: of both.
             recv_stride: elements from one row of `recv` to the next; None: size * n.
-            **options: algorithm, timeout, stream; see `allreduce()`.
         """
         source, target, how, number = self._begin(send, recv, **options)
         count = source.size // rows if rows else 0
@@ -537,19 +520,7 @@ class Collectives:
     ) -> Plan:
         """Which algorithm a collective would use if every rank passed memory like this rank's. [local]
 
-        Args:
-            collective: "allreduce", "reduce_scatter", ...
-            send: as for the collective itself.
-            recv: as for the collective itself.
-            op: ignored where the collective has none; what follows likewise.
-            root: who sends or receives.
-            send_counts: as for the collective itself; what follows likewise.
-            send_displacements: where they begin.
-            recv_counts: elements of each rank's block.
-            recv_displacements: where they begin.
-            rows: of both.
-            recv_stride: elements from one row of `recv` to the next; None: no gap.
-            **options: algorithm, scale, scale_position; see `allreduce()`.
+        `collective` is "allreduce", "reduce_scatter", ... Of what follows, each has what the call itself has.
         """
         kind = member(Collective, collective)
         source, target, how, _ = self._begin_reduction(recv if send is None else send, recv, **options)

@@ -67,6 +67,11 @@ class Group(Collectives, Owned):
     wait give up the interpreter lock; a signal such as Ctrl-C is handled when they return (``abort()`` from another thread ends
     them).
 
+    What one method says of a parameter goes for the others. Everywhere `timeout` is in seconds, and None is the group's; a
+    `stream` of None is the current one of PyTorch or CuPy, else the legacy default stream; a `name` is shown in messages.
+    Methods that form groups take the options of `join()`. `DeadlineError`, `PeerFailedError` and `AbortedError` come from
+    whatever waits.
+
     Attributes:
         rank: this rank.
         size: number of ranks.
@@ -94,7 +99,6 @@ class Group(Collectives, Owned):
         Args:
             address: where the ranks meet; None: $SYMM_BOOTSTRAP, else rank and size from the launcher (symm run, Open MPI,
                 MPICH, torchrun, Slurm, or a single process).
-            **options: see `join()`.
 
         Raises:
             UnavailableError: no launcher, or the back end cannot be used here.
@@ -127,7 +131,6 @@ class Group(Collectives, Owned):
 
         Args:
             rank: this rank, 0 .. size-1.
-            size: number of ranks.
             address: ``"dir:///path"``, a directory of mode 0700 of this user; ``"thread://name"``, ranks are threads of this
                 process; ``"env://"``; None: $SYMM_BOOTSTRAP, else ``"env://"``.
             backend: must be the same on all ranks; `Backend.AUTO`: CUDA where `device` says so, else $SYMM_BACKEND or the host.
@@ -170,12 +173,6 @@ class Group(Collectives, Owned):
 
         The store is used during creation only, on this thread. If it raises, the creation fails on all ranks, and here with that
         exception as the cause.
-
-        Args:
-            store: see `symm.stores.Store`.
-            rank: this rank.
-            size: number of ranks.
-            **options: see `join()`.
         """
         return cls.join(rank, size, _store=stores.Callbacks(store), **options)
 
@@ -187,7 +184,6 @@ class Group(Collectives, Owned):
             store: a ``torch.distributed.Store``; None: that of the default process group.
             rank: None: that of the default process group.
             size: None: that of the default process group.
-            **options: see `join()`.
         """
         if store is None or rank is None or size is None:
             import torch.distributed as dist
@@ -206,7 +202,6 @@ class Group(Collectives, Owned):
 
         Args:
             communicator: an ``mpi4py.MPI.Intracomm``; None: ``MPI.COMM_WORLD``.
-            **options: see `join()`.
         """
         if communicator is None:
             from mpi4py import MPI
@@ -327,7 +322,6 @@ class Group(Collectives, Owned):
             node: the NUMA node of that; None: the one nearest to the device, in a host group to the calling thread.
             alignment: of its address, a power of two; 0: 4096.
             page_bytes: least size of its pages, a power of two, huge pages for instance; 0: the system's.
-            name: shown in messages.
 
         Raises:
             OutOfMemoryError: the message names the limit.
@@ -351,7 +345,6 @@ class Group(Collectives, Owned):
             nbytes: > 0, not beyond that allocation.
             fd: the memfd, where `address` is None.
             offset: of the piece in it, a multiple of 16.
-            name: shown in messages.
 
         Raises:
             InvalidArgumentError: the message says what is wrong with the memory (made by cudaMalloc, say).
@@ -372,7 +365,6 @@ class Group(Collectives, Owned):
 
         Raises:
             MismatchError: sizes, channels or tags differ.
-            DeadlineError, PeerFailedError, AbortedError: as everywhere.
         """
         options = (tag, milliseconds(timeout), channels)
         return Memory(raw.symm_rendezvous(self._handle, buffer._handle, options), self)
@@ -390,7 +382,6 @@ class Group(Collectives, Owned):
         Args:
             shape: extents; the same number of bytes on all ranks.
             dtype: element type, for instance ``"bf16"``, ``numpy.float32``, ``torch.float8_e4m3fn``.
-            tag: see `rendezvous()`.
 
         Returns:
             This rank's array; ``peer(rank)`` of it is another rank's.
@@ -414,17 +405,12 @@ class Group(Collectives, Owned):
 
         Args:
             nbytes: > 0, the same on all ranks; rounded up to a multiple of 256.
-            host: see `alloc()`.
-            node: see `alloc()`.
             alignment: of the block, a power of two, and so the most that a piece can have; 0: 4096.
-            page_bytes: see `alloc()`.
-            name: shown in messages.
             timeout: seconds; None: the group's `create_timeout`.
 
         Raises:
             MismatchError: sizes differ.
             OutOfMemoryError, UnavailableError: as `alloc()` says, on whichever rank.
-            DeadlineError, PeerFailedError, AbortedError: as everywhere.
         """
         options = (*_placement(host, node, alignment, page_bytes), name, milliseconds(timeout))
         return Heap(raw.symm_heap_create(self._handle, nbytes, options), self)
@@ -443,9 +429,7 @@ class Group(Collectives, Owned):
         Args:
             buffer: of this group, or of another one on the same device.
             shape: None: one axis with all that fits behind `offset`.
-            dtype: element type.
             offset: bytes from the start of the block.
-            tag: see `rendezvous()`.
         """
         kind = dtype_of(dtype)
         if shape is None:
@@ -480,8 +464,6 @@ class Group(Collectives, Owned):
         Args:
             ranks: distinct ranks, this one among them; None: the whole group.
             channel: 0 .. channels-1.
-            timeout: seconds; None: the group's.
-            stream: None: the current stream of PyTorch or CuPy, else the legacy default stream.
 
         Raises:
             DeadlineError: names the first missing rank.
@@ -496,10 +478,6 @@ class Group(Collectives, Owned):
 
     def synchronize(self, stream: Any = None, *, timeout: float | None = None) -> None:
         """Wait until all that was issued on `stream` is over, and say what went wrong there. [local] [blocking, timeout]
-
-        Args:
-            stream: None: the current stream of PyTorch or CuPy, else the legacy default stream.
-            timeout: seconds; None: the group's.
 
         Raises:
             DeadlineError: the stream is not there yet; the group stays usable.
@@ -520,7 +498,6 @@ class Group(Collectives, Owned):
         """What is issued on `stream` next runs after what was issued on another. [local] [stream] Nothing on the host.
 
         Args:
-            stream: None: the current stream of PyTorch or CuPy, else the legacy default stream.
             after: None: all streams that calls on this group were issued on.
         """
         other = ALL_STREAMS if after is None else handle_of(after)

@@ -59,7 +59,6 @@ class Heap(Owned):
 
         Args:
             shape: extents; an array of nothing takes nothing.
-            dtype: element type.
             alignment: of its offset, a power of two up to the heap's; 0: 256 bytes, and never less.
 
         Raises:

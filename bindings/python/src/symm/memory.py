@@ -195,7 +195,6 @@ class Memory:
 
         Args:
             shape: extents, contiguous in C order.
-            dtype: element type.
             rank: whose block; None: this rank's.
             offset: bytes from the start of the block; must be aligned to the element size.
 
@@ -215,9 +214,6 @@ class Memory:
         Needed by nobody: memory is never given back under a kernel. Without it that is when all that the device had to do at the
         release is over. Where uses were recorded it is when those and this package's own calls are, which is earlier; then all of
         the caller's must have been recorded, each behind its last work.
-
-        Args:
-            stream: None: the current stream of PyTorch or CuPy, else the legacy default stream.
         """
         raw.symm_memory_record_use(self._handle, self.group._stream(stream))
 
@@ -297,7 +293,6 @@ class Memory:
             rank: who sends it.
             channel: 0 .. channels-1.
             timeout: seconds; None: the group's, ``math.inf``: for ever, 0: only look (on the host).
-            stream: None: the current stream of PyTorch or CuPy, else the legacy default stream.
 
         Raises:
             DeadlineError: on the host nothing was taken then, and the group stays usable.

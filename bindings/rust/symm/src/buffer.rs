@@ -16,24 +16,22 @@ use symm_sys::{self as sys, symm_buffer};
 /// that possibility:
 ///
 /// ```compile_fail,E0382
-/// # fn main() -> symm::Result<()> {
 /// # let group = symm::Group::from_env()?;
 /// let mut buffer = group.alloc::<f32>(1024)?;
 /// let memory = group.rendezvous(buffer)?;
 /// buffer.as_mut_slice()?[0] = 1.0; // other ranks may write there now
-/// # Ok(()) }
+/// # Ok::<(), symm::Error>(())
 /// ```
 ///
 /// A borrow of the elements cannot outlive the block:
 ///
 /// ```compile_fail,E0505
-/// # fn main() -> symm::Result<()> {
 /// # let group = symm::Group::from_env()?;
 /// let buffer = group.alloc::<f32>(1024)?;
 /// let elements = buffer.as_slice()?;
 /// drop(buffer);
 /// println!("{}", elements[0]);
-/// # Ok(()) }
+/// # Ok::<(), symm::Error>(())
 /// ```
 pub struct Buffer<T: Element> {
     pub(crate) handle: Handle<symm_buffer>,
@@ -169,9 +167,6 @@ known! {
 }
 
 /// Describes the buffer of this process that an address lies in, and how many bytes from its start. A local call.
-///
-/// # Errors
-/// None but of the library itself.
 pub fn find_buffer<T>(address: *const T) -> Result<Option<(BufferInfo, usize)>> {
     let (mut out, mut offset) = (ptr::null_mut(), 0);
     // SAFETY: the address is only looked up.
@@ -200,9 +195,6 @@ impl<T: Element> Buffer<T> {
     }
 
     /// The elements, to be written.
-    ///
-    /// # Errors
-    /// `Unsupported` if the block is in device memory.
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
         on_host(self.group.backend)?;
         // SAFETY: as in as_slice(); the borrow is exclusive.
@@ -229,9 +221,6 @@ impl<T: Element> Buffer<T> {
     /// Says that what was issued on this handle's stream so far uses the memory. Needed by nobody: memory is never given back under
     /// a kernel. Without it that is when all that the device had to do at the drop is over; where uses were recorded, when those and
     /// this crate's own calls are, so then all must have been recorded, each behind its last work.
-    ///
-    /// # Errors
-    /// `Cuda`.
     pub fn record_use(&self) -> Result<()> {
         on!(self.symm_buffer_record_use(self.stream.as_raw()))
     }

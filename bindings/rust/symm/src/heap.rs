@@ -167,9 +167,6 @@ impl<T: Element> Piece<T> {
     }
 
     /// Fills `target` from where the piece begins in a rank's block, as [`Memory::get`].
-    ///
-    /// # Errors
-    /// As [`put`](Self::put).
     pub fn get<D: Target<Element = T> + ?Sized>(&self, rank: usize, target: &mut D) -> Result<()> {
         self.require_room(target.operand_mut().len())?;
         self.memory().get(rank, self.offset(), target)

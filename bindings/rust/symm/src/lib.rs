@@ -19,6 +19,9 @@
 //! that is to blame, with its process id. Every wait has a deadline. When a rank dies, hangs, aborts or calls something different from the others, the group is
 //! *revoked*: pending and later calls fail with the same status on all ranks, and [`Group::status`] says why.
 //! In a forked child every call on what its parent made is `InvalidHandle`. Nothing in this crate panics on what the library or another rank does.
+//!
+//! A call without a section of errors fails as the one that it is said to be like, or as any: `InvalidArgument` for a rank, channel, length or
+//! name that cannot be, `Unavailable` without a library, `Cuda` with what the driver said, and whatever revoked the group.
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
 #[macro_use]

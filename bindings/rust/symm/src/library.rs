@@ -32,9 +32,6 @@ pub fn version() -> Result<Version> {
 }
 
 /// A JSON object: version, git revision, compiler, back ends, CUDA architectures, SIMD targets.
-///
-/// # Errors
-/// As [`version`].
 pub fn build_info() -> Result<&'static str> {
     // SAFETY: the function has no preconditions, and its string is static.
     Ok(unsafe { from_static(symm_sys::api()?.symm_build_info()?) })

@@ -46,9 +46,6 @@ pub fn log_to_fd(level: LogLevel, fd: impl AsFd) -> Result<LogListener> {
 }
 
 /// Sends log messages up to `level` to [`tracing`] as events with the target `symm`.
-///
-/// # Errors
-/// As [`log_to`].
 #[cfg(feature = "tracing")]
 pub fn log_to_tracing(level: LogLevel) -> Result<LogListener> {
     log_to(level, |level, message| match level {

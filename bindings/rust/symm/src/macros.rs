@@ -19,6 +19,29 @@ macro_rules! elements_at {
     };
 }
 
+/// A [`Source`](crate::Source) that is a [`Target`](crate::Target) as well, at the operand that a function of it gives. Why that is valid is
+/// said where this is used.
+macro_rules! operand {
+    ($type:ty, $at:expr) => {
+        // SAFETY: as said there.
+        unsafe impl<T: $crate::Element> $crate::Source for $type {
+            type Element = T;
+            #[inline]
+            fn operand(&self) -> $crate::Operand<T> {
+                let at: fn(&Self) -> $crate::Operand<T> = $at;
+                at(self)
+            }
+        }
+        // SAFETY: as said there; the borrow is exclusive.
+        unsafe impl<T: $crate::Element> $crate::Target for $type {
+            #[inline]
+            fn operand_mut(&mut self) -> $crate::Operand<T> {
+                $crate::Source::operand(self)
+            }
+        }
+    };
+}
+
 /// The operand and the slices of elements that others may touch, at `parts()`: address, length and back end. What is said of each: the
 /// operand, and what the caller of `local()` and of `local_mut()` promises.
 macro_rules! slices {
@@ -48,9 +71,6 @@ macro_rules! slices {
             }
 
             /// The same, to be written.
-            ///
-            /// # Errors
-            /// As [`local`](Self::local).
             ///
             /// # Safety
             #[doc = $written]

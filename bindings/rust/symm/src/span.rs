@@ -1,6 +1,6 @@
 //! A part of a block, as an operand.
 
-use crate::collective::{Operand, Place, Source, Target};
+use crate::collective::{Operand, Place};
 use crate::error::{Error, Result};
 use crate::{Backend, Element};
 use std::marker::PhantomData;
@@ -52,20 +52,7 @@ impl<T: Element> Span<'_, T> {
     }
 }
 
-// SAFETY: the elements lie in a block that lives as long as the span's borrow of the memory, and whose contents nobody borrows
-// in safe code.
-unsafe impl<T: Element> Source for Span<'_, T> {
-    type Element = T;
-    fn operand(&self) -> Operand<T> {
-        Operand::new(self.pointer, self.len, self.place)
-    }
-}
-
-// SAFETY: as above.
-unsafe impl<T: Element> Target for Span<'_, T> {
-    fn operand_mut(&mut self) -> Operand<T> {
-        self.operand()
-    }
-}
+// The elements lie in a block that lives as long as the span's borrow of the memory, and whose contents nobody borrows in safe code.
+operand!(Span<'_, T>, |span| Operand::new(span.pointer, span.len, span.place));
 
 elements_at!(Span<'_>);

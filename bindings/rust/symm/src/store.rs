@@ -21,9 +21,6 @@ pub trait Store {
     fn set(&self, key: &str, value: &[u8], timeout: Duration) -> Result<(), StoreError>;
 
     /// Waits until `key` is there, at most `timeout`. `None`: it did not come in time.
-    ///
-    /// # Errors
-    /// Whatever went wrong; its text becomes part of the message of the failed creation.
     fn get(&self, key: &str, timeout: Duration) -> Result<Option<Vec<u8>>, StoreError>;
 }
 

@@ -144,22 +144,8 @@ like_a_slice!([] Vec<T>);
 like_a_slice!([] Box<[T]>);
 like_a_slice!([const N: usize] [T; N]);
 
-// SAFETY: a buffer owns its block. On a device, the library gives it back only when the work that it issued has ended.
-unsafe impl<T: Element> Source for Buffer<T> {
-    type Element = T;
-    #[inline]
-    fn operand(&self) -> Operand<T> {
-        Operand::new(self.as_ptr(), self.len(), Place::of(self.group.backend))
-    }
-}
-
-// SAFETY: as above; the borrow is exclusive.
-unsafe impl<T: Element> Target for Buffer<T> {
-    #[inline]
-    fn operand_mut(&mut self) -> Operand<T> {
-        self.operand()
-    }
-}
+// A buffer owns its block. On a device, the library gives it back only when the work that it issued has ended.
+operand!(Buffer<T>, |buffer| Operand::new(buffer.as_ptr(), buffer.len(), Place::of(buffer.group.backend)));
 
 /// An operand by its address: device memory of another library, or host memory that no slice describes.
 #[derive(Debug, Clone, Copy)]
@@ -184,19 +170,5 @@ impl<'a, T: Element> Raw<'a, T> {
     }
 }
 
-// SAFETY: as promised to Raw::new().
-unsafe impl<T: Element> Source for Raw<'_, T> {
-    type Element = T;
-    #[inline]
-    fn operand(&self) -> Operand<T> {
-        self.operand
-    }
-}
-
-// SAFETY: as promised to Raw::new().
-unsafe impl<T: Element> Target for Raw<'_, T> {
-    #[inline]
-    fn operand_mut(&mut self) -> Operand<T> {
-        self.operand
-    }
-}
+// As promised to Raw::new().
+operand!(Raw<'_, T>, |raw| raw.operand);

@@ -125,9 +125,6 @@ impl GroupConfig {
 
 impl Group {
     /// Forms the group of which the environment speaks: the launcher's job, or a group of one. As `GroupConfig::new().create()`.
-    ///
-    /// # Errors
-    /// As [`GroupConfig::create`].
     pub fn from_env() -> Result<Self> {
         GroupConfig::new().create()
     }

@@ -116,9 +116,6 @@ impl Group {
 
     /// Divides the group. Ranks that pass the same color form a new group, ordered by key, then by rank. `None` takes part in
     /// the division and is in no new group. All ranks of the group call it.
-    ///
-    /// # Errors
-    /// As [`GroupConfig::create`].
     pub fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Self>> {
         let color = match color {
             None => -1,
@@ -147,9 +144,6 @@ impl Group {
     }
 
     /// A group of the ranks of this rank's machine; only they call it.
-    ///
-    /// # Errors
-    /// As [`GroupConfig::create`].
     pub fn local(&self) -> Result<Self> {
         Self::from_handle(on!(self.symm_group_local() => Handle)?)
     }
@@ -198,9 +192,6 @@ impl Group {
     }
 
     /// Describes a rank: process, host, device, whether it lives.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a rank that is not in the group.
     pub fn peer_info(&self, rank: usize) -> Result<PeerInfo> {
         on!(self.symm_peer_info(index(rank)) => PeerInfo)
     }
@@ -220,9 +211,6 @@ impl Group {
 
     /// Waits until the given ranks are here, this one among them; none are all. Barriers on different channels, and of different
     /// sets, are independent.
-    ///
-    /// # Errors
-    /// As [`barrier`](Self::barrier), and `InvalidArgument`.
     pub fn barrier_among(&self, ranks: &[usize], channel: usize) -> Result<()> {
         let ranks: Vec<i32> = ranks.iter().map(|rank| index(*rank)).collect();
         let pointer = if ranks.is_empty() { ptr::null() } else { ranks.as_ptr() };
@@ -250,9 +238,6 @@ impl Group {
 
     /// What is issued on this handle's stream next runs after what was issued on another; none: on all on which calls on this group
     /// were issued. Does nothing on the host.
-    ///
-    /// # Errors
-    /// `Cuda`.
     pub fn wait_for(&self, other: Option<&Stream>) -> Result<()> {
         let after = other.map_or_else(Stream::all, Stream::as_raw);
         on!(self.symm_stream_wait(self.stream.as_raw(), after))

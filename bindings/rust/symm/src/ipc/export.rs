@@ -11,11 +11,10 @@ use symm_sys as sys;
 ///
 /// ```no_run
 /// # use std::time::Duration;
-/// # fn main() -> symm::Result<()> {
 /// # let shared = symm::Group::from_env()?.alloc::<f32>(1024)?.share();
 /// // One consumer may still come within five seconds after this process has released the block.
 /// let token = symm::ipc::ExportOptions::new().hold(Duration::from_secs(5)).hold_imports(1).export(&shared.span(..512)?)?;
-/// # Ok(()) }
+/// # Ok::<(), symm::Error>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 #[must_use = "options do nothing until export() is called"]
@@ -56,9 +55,6 @@ impl ExportOptions {
 
 impl<T: Element> Span<'_, T> {
     /// Makes a token for these elements, by which any process of this user maps them. A local call.
-    ///
-    /// # Errors
-    /// As [`ExportOptions::export`].
     pub fn export(&self) -> Result<Token> {
         ExportOptions::new().export(self)
     }

@@ -58,9 +58,6 @@ impl ImportOptions {
 }
 
 /// Maps the memory that a token names. As `ImportOptions::new().import(token)`.
-///
-/// # Errors
-/// As [`ImportOptions::import`].
 pub fn import<T: Element>(token: &Token) -> Result<Import<T>> {
     ImportOptions::new().import(token)
 }

@@ -10,13 +10,12 @@ use symm_sys::{self as sys, symm_ipc};
 /// exporter dies.
 ///
 /// ```compile_fail,E0505
-/// # fn main() -> symm::Result<()> {
 /// # let token = symm::ipc::Token::from(vec![]);
 /// let import = symm::ipc::import::<f32>(&token)?;
 /// let view = import.view()?;
 /// drop(import);
 /// println!("{}", view.load(0));
-/// # Ok(()) }
+/// # Ok::<(), symm::Error>(())
 /// ```
 pub struct Import<T: Element> {
     lease: Lease,
@@ -88,9 +87,6 @@ impl<T: Element> Import<T> {
     }
 
     /// Says that what was issued on `stream` so far uses the memory: the lease does not end before that is over.
-    ///
-    /// # Errors
-    /// `Cuda`.
     pub fn record_use(&self, stream: &Stream) -> Result<()> {
         on!(self.symm_ipc_record_use(stream.as_raw()))
     }

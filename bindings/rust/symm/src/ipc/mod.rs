@@ -4,7 +4,6 @@
 //! memory. Memory lives as long as anybody maps it: releasing a block ends its tokens, but not what was imported before.
 //!
 //! ```no_run
-//! # fn main() -> symm::Result<()> {
 //! # let group = symm::Group::from_env()?;
 //! let mut buffer = group.alloc::<f32>(1024)?;
 //! buffer.as_mut_slice()?[0] = 1.5;
@@ -14,7 +13,7 @@
 //! // In another process:
 //! let import = symm::ipc::import::<f32>(&token)?;
 //! assert_eq!(import.view()?.load(0), 1.5);
-//! # Ok(()) }
+//! # Ok::<(), symm::Error>(())
 //! ```
 //!
 //! What other processes can map cannot be borrowed in safe code, as with [`Memory`](crate::Memory): [`Buffer::share`](crate::Buffer::share)

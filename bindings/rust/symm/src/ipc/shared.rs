@@ -9,13 +9,12 @@ use std::fmt;
 /// A block of this process of which tokens may be made: [`Buffer::share`].
 ///
 /// ```compile_fail,E0505
-/// # fn main() -> symm::Result<()> {
 /// # let group = symm::Group::from_env()?;
 /// let shared = group.alloc::<f32>(1024)?.share();
 /// let view = shared.view()?;
 /// let buffer = shared.withdraw(symm::Timeout::Never); // takes what `view` looks at
 /// println!("{}", view.load(0));
-/// # Ok(()) }
+/// # Ok::<(), symm::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Shared<T: Element>(Buffer<T>);

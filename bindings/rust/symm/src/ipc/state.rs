@@ -6,18 +6,12 @@ pub use symm_sys::{symm_ipc_holders_t as Holders, symm_ipc_report_t as Report, s
 
 /// Frees what is provably free. Never waits. Exports and allocations do as much of it as they need. Says what all collections of
 /// the process have done.
-///
-/// # Errors
-/// `Unavailable` without a library.
 pub fn collect() -> Result<Report> {
     // SAFETY: a struct of symm.h, and the function that fills it.
     unsafe { filled(|api, out| api.symm_ipc_collect(out)) }
 }
 
 /// The state of sharing in this process.
-///
-/// # Errors
-/// `Unavailable` without a library.
 pub fn stats() -> Result<Stats> {
     // SAFETY: a struct of symm.h, and the function that fills it.
     unsafe { filled(|api, out| api.symm_ipc_stats(out)) }

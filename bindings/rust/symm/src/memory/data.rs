@@ -23,9 +23,6 @@ impl<T: Element> Memory<T> {
     }
 
     /// Copies from element `offset` of a rank's block to `target`, as many elements as it has. A local call.
-    ///
-    /// # Errors
-    /// As [`put`](Self::put).
     pub fn get<D: Target<Element = T> + ?Sized>(&self, rank: usize, offset: usize, target: &mut D) -> Result<()> {
         let to = target.operand_mut().on(&self.inner.group, &self.stream)?;
         let (offset, size) = (bytes::<T>(offset)?, bytes::<T>(to.len())?);
@@ -37,17 +34,11 @@ impl<T: Element> Memory<T> {
     /// Says that what was issued on this handle's stream so far uses the memory. Needed by nobody: memory is never given back under
     /// a kernel. Without it that is when all that the device had to do at the drop is over; where uses were recorded, when those and
     /// this crate's own calls are, so then all must have been recorded, each behind its last work.
-    ///
-    /// # Errors
-    /// `Cuda`.
     pub fn record_use(&self) -> Result<()> {
         on!(self.symm_memory_record_use(self.stream.as_raw()))
     }
 
     /// [`put`](Self::put), then [`signal`](Self::signal), in one call.
-    ///
-    /// # Errors
-    /// As both.
     pub fn put_signal<S>(&self, rank: usize, offset: usize, source: &S, channel: usize) -> Result<()>
     where
         S: Source<Element = T> + ?Sized,
@@ -65,18 +56,12 @@ impl<T: Element> Memory<T> {
 /// Elements of 32 bits.
 impl<T: Word> Memory<T> {
     /// Stores `count` copies of a value from element `offset` of a rank's block on. A local call.
-    ///
-    /// # Errors
-    /// As [`put`](Self::put).
     pub fn fill(&self, rank: usize, offset: usize, value: T, count: usize) -> Result<()> {
         let offset = bytes::<T>(offset)?;
         on!(self.symm_fill32(index(rank), offset, value.bits(), count, self.stream.as_raw()))
     }
 
     /// Stores one value at element `offset` of a rank's block, after everything that this rank wrote before. A local call.
-    ///
-    /// # Errors
-    /// As [`put`](Self::put).
     pub fn write_value(&self, rank: usize, offset: usize, value: T) -> Result<()> {
         let offset = bytes::<T>(offset)?;
         on!(self.symm_write_value32(index(rank), offset, value.bits(), self.stream.as_raw()))
@@ -100,18 +85,12 @@ impl Memory<u32> {
 /// Words that one rank writes and another waits for.
 impl Memory<u64> {
     /// Stores one value at element `offset` of a rank's block, after everything that this rank wrote before. A local call.
-    ///
-    /// # Errors
-    /// As [`put`](Self::put).
     pub fn write_value(&self, rank: usize, offset: usize, value: u64) -> Result<()> {
         let (offset, stream) = (bytes::<u64>(offset)?, self.stream.as_raw());
         on!(self.symm_write_value64(index(rank), offset, value, stream))
     }
 
     /// Waits until element `offset` of this rank's own block compares so with `value`, as [`Memory::<u32>::wait_value`] does.
-    ///
-    /// # Errors
-    /// As there.
     pub fn wait_value(&self, offset: usize, compare: Compare, value: u64, timeout: impl Into<Timeout>) -> Result<()> {
         let (offset, options) = (bytes::<u64>(offset)?, timeout.into().options());
         let (compare, stream) = (compare.as_raw(), self.stream.as_raw());

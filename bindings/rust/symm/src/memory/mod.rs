@@ -42,23 +42,21 @@ use symm_sys::{self as sys, symm_buffer, symm_memory};
 /// is borrowed from it cannot outlive it:
 ///
 /// ```compile_fail,E0505
-/// # fn main() -> symm::Result<()> {
 /// # let group = symm::Group::from_env()?;
 /// let memory = group.memory::<f32>(1024)?;
 /// let view = memory.view(0)?;
 /// drop(memory);
 /// println!("{}", view.load(0));
-/// # Ok(()) }
+/// # Ok::<(), symm::Error>(())
 /// ```
 ///
 /// ```compile_fail,E0505
-/// # fn main() -> symm::Result<()> {
 /// # let group = symm::Group::from_env()?;
 /// let memory = group.memory::<f32>(1024)?;
 /// let mut span = memory.span(0..16)?;
 /// drop(memory);
 /// group.allreduce_in_place(&mut span, symm::Op::Sum)?;
-/// # Ok(()) }
+/// # Ok::<(), symm::Error>(())
 /// ```
 ///
 /// A clone is another handle to the same memory.
@@ -127,9 +125,6 @@ impl<T: Element> Memory<T> {
     }
 
     /// The address at which a rank's block is mapped here, for code of your own. Of device memory in a CUDA group.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a rank out of range.
     pub fn pointer(&self, rank: usize) -> Result<*mut T> {
         on!(self.symm_memory_pointer(index(rank)) -> ptr::null_mut()).map(|pointer| pointer.cast())
     }

@@ -26,9 +26,6 @@ impl Group {
 
     /// As [`rendezvous`](Self::rendezvous); calls with equal tags meet, so that several threads of a rank can share blocks of one
     /// group at once.
-    ///
-    /// # Errors
-    /// As [`rendezvous`](Self::rendezvous).
     pub fn rendezvous_tagged<T: Element>(&self, buffer: Buffer<T>, tag: u64) -> Result<Memory<T>> {
         self.rendezvous_with(buffer, tag, 0)
     }
@@ -44,9 +41,6 @@ impl Group {
     }
 
     /// A block of `len` elements on every rank: [`alloc`](Self::alloc) and [`rendezvous`](Self::rendezvous).
-    ///
-    /// # Errors
-    /// Those of both.
     pub fn memory<T: Element>(&self, len: usize) -> Result<Memory<T>> {
         self.rendezvous(self.alloc(len)?)
     }

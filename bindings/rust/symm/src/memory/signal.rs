@@ -53,17 +53,11 @@ impl<T: Element> Memory<T> {
     }
 
     /// As [`wait_signal`](Self::wait_signal), with a deadline of its own.
-    ///
-    /// # Errors
-    /// As [`wait_signal`](Self::wait_signal).
     pub fn wait_signal_for(&self, rank: usize, channel: usize, timeout: impl Into<Timeout>) -> Result<()> {
         on!(self.symm_wait_signal(index(rank), index(channel), &timeout.into().options(), self.stream.as_raw()))
     }
 
     /// Adds a value to the word of 64 bits that `rank` sees of this rank on `channel`, or sets it. Never waits.
-    ///
-    /// # Errors
-    /// As [`signal`](Self::signal).
     pub fn signal_value(&self, rank: usize, channel: usize, op: SignalOp, value: u64) -> Result<()> {
         let (op, stream) = (op.as_raw(), self.stream.as_raw());
         on!(self.symm_signal_value(index(rank), index(channel), op, value, stream))
@@ -71,9 +65,6 @@ impl<T: Element> Memory<T> {
 
     /// Waits until the word from `rank` on `channel` compares so with `value`, and takes nothing. On the host it returns the word as it
     /// was then; on a CUDA stream it returns `None`, before.
-    ///
-    /// # Errors
-    /// As [`wait_signal`](Self::wait_signal).
     pub fn wait_signal_value(
         &self, rank: usize, channel: usize, compare: Compare, value: u64, timeout: impl Into<Timeout>,
     ) -> Result<Option<u64>> {
@@ -96,9 +87,6 @@ impl<T: Element> Memory<T> {
 
     /// Waits until one of `waits` is as awaited, and takes nothing. On the host it returns the index of the first that is; on a CUDA
     /// stream it returns `None`, before.
-    ///
-    /// # Errors
-    /// As [`wait_all_signals`](Self::wait_all_signals).
     pub fn wait_any_signal(&self, waits: &[SignalWait], timeout: impl Into<Timeout>) -> Result<Option<usize>> {
         self.wait_signals(waits, true, timeout.into())
     }
@@ -115,17 +103,11 @@ impl<T: Element> Memory<T> {
     }
 
     /// How many signals from `rank` on `channel` are there and not taken. Never waits.
-    ///
-    /// # Errors
-    /// As [`signal`](Self::signal).
     pub fn test_signal(&self, rank: usize, channel: usize) -> Result<u64> {
         on!(self.symm_test_signal(index(rank), index(channel)) -> 0)
     }
 
     /// The word from `rank` on `channel`. Never waits.
-    ///
-    /// # Errors
-    /// As [`signal`](Self::signal).
     pub fn test_signal_value(&self, rank: usize, channel: usize) -> Result<u64> {
         on!(self.symm_test_signal_value(index(rank), index(channel)) -> 0)
     }
@@ -147,9 +129,6 @@ impl<T: Element> Memory<T> {
 
     /// Address of a rank's signal pad, `u64 pad[channel][source rank]`, for code of your own. Use a channel either by the calls above
     /// or by such code.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a rank out of range.
     pub fn signal_pad(&self, rank: usize) -> Result<*mut u64> {
         on!(self.symm_memory_signal_pad(index(rank)) -> ptr::null_mut()).map(|pad| pad.cast())
     }
