@@ -1,7 +1,7 @@
 // All-reduce, residual and RMSNorm of rows (kernels/rmsnorm.hpp): one shot (one_shot.cu), after which each rank has all of a row
-// in the registers of one block. Of one rank: rows that are summed already. A thread carries the same packs through everything,
-// so results may lie where operands do. Blocks store all that they send before they wait: those that have come onto the devices
-// end without the others.
+// in the registers of a cluster of blocks, or of one block. Of one rank: rows that are summed already. A thread carries the same
+// packs through everything, so results may lie where operands do. Blocks store all that they send before they wait: those that
+// have come onto the devices end without the others.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/push.cuh"
 #include "kernels/rmsnorm.hpp"

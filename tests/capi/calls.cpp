@@ -29,6 +29,7 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_device_info, SYMM_BACKEND_HOST, 0, w.out_struct<symm_device_info_t>()),
       SYMM_CALL(symm_topology, SYMM_BACKEND_HOST, w.out<symm_topology_class_t>(), w.out<int32_t>(), 1),
       SYMM_EACH_INIT(SYMM_CALL_INIT),
+      SYMM_CALL_INIT(rmsnorm, RMSNORM),
 
       SYMM_CALL(symm_group_create, nullptr, w.out<symm_group_t*>()),
       SYMM_CALL(symm_group_split, w.group, 0, 0, w.out<symm_group_t*>()),

@@ -112,7 +112,7 @@ class Caller {
   bool value_for(const Parameter& parameter, uint64_t& bits) {
     const std::string type = parameter.type, name = parameter.name;
     static const std::string kOfMemory =
-        " count capacity rows row_count recv_stride send_count recv_count send_capacity "
+        " count capacity rows row_count tokens hidden recv_stride send_count recv_count send_capacity "
         "recv_capacity token_size bytes size struct_size fd ";
     std::vector<const Refusal*> wrong;
     for (const Refusal& row : refusals())

@@ -127,6 +127,7 @@ const std::vector<Refusal>& refusals() {
           [](World& w) { return w.bits(support::forced(99)); }, "algorithm"},
 
       SYMM_EACH_INIT(SYMM_REFUSE_INIT),
+      SYMM_REFUSE_INIT(rmsnorm, RMSNORM),
       SYMM_REFUSE(symm_group_config_init, struct_size, "1 too few", INVALID_ARGUMENT, sizeof(symm_group_config_t) - 1),
 
       SYMM_REFUSE(symm_log_to_fd, fd, "-1", INVALID_ARGUMENT, -1),
@@ -260,10 +261,12 @@ const std::vector<Refusal>& refusals() {
 }
 
 const std::vector<Struct>& structs() {
+  alignas(64) static float weight[64], norm_out[64];
   static const std::vector<Struct> rows = {
       SYMM_EACH_INIT(SYMM_INITIALISED),
       SYMM_STRUCT(symm_signal_wait_t, {sizeof(symm_signal_wait_t), 0, 0, SYMM_COMPARE_EQ, 0}),
       SYMM_STRUCT(symm_collective_call_t, SYMM_COLLECTIVE_CALL_INIT),
+      struct_of("const symm_rmsnorm_t*", support::normed(weight, norm_out).value),
   };
   return rows;
 }

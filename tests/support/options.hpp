@@ -9,7 +9,7 @@
   ROW(group_config, GROUP_CONFIG), ROW(group_shrink_options, GROUP_SHRINK_OPTIONS), ROW(alloc_options, ALLOC_OPTIONS),           \
       ROW(adopt_options, ADOPT_OPTIONS), ROW(rendezvous_options, RENDEZVOUS_OPTIONS), ROW(wait_options, WAIT_OPTIONS),           \
       ROW(heap_options, HEAP_OPTIONS), ROW(collective_options, COLLECTIVE_OPTIONS), ROW(ipc_export_options, IPC_EXPORT_OPTIONS), \
-      ROW(ipc_import_options, IPC_IMPORT_OPTIONS), ROW(rmsnorm, RMSNORM)
+      ROW(ipc_import_options, IPC_IMPORT_OPTIONS)
 
 namespace support {
 // Lives as long as the call that it is an argument of.

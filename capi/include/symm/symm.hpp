@@ -733,8 +733,8 @@ class Group : public Handle<symm_group_t> {
     run("symm_allgather_rows", symm_allgather_rows, options, 0, data.send.data(), data.recv.data(), rows, row, recv_stride,
         data.dtype);
   }
-  // The sum of all ranks' send, rows of `hidden` elements, with a residual and RMSNorm, as `norm` says, whose operands are as long as
-  // symm.h has it. symm_allreduce_rmsnorm().
+  // The sum of all ranks' send, rows of `hidden` elements, with a residual and RMSNorm, as `norm` says, whose operands are as
+  // long as symm.h has it. symm_allreduce_rmsnorm().
   template <class Send>
   void allreduce_rmsnorm(const Send &send, size_t hidden, const symm_rmsnorm_t &norm, const Options &options = {}) const {
     using Element = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(send))>>;

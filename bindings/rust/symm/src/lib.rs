@@ -56,7 +56,7 @@ mod view;
 #[cfg(feature = "allocator-api2")]
 pub use allocator::HeapAllocator;
 pub use buffer::{AllocConfig, Buffer, BufferInfo, find_buffer};
-pub use collective::{Blocks, Operand, Place, Plan, QuantScale, Raw, Residual, RmsNorm, Source, Target, TargetOf};
+pub use collective::{Blocks, Operand, Place, Plan, Raw, RmsNorm, Source, Target, TargetOf};
 pub use convert::Feature;
 pub use device::{DeviceInfo, Topology, device_count, device_info, topology};
 pub use element::{Bool, Element, Reduces, Word};

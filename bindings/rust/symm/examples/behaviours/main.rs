@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use symm::ipc::{self, ExportOptions, Import, Token};
 use symm::{
     Algorithm, AllocConfig, Blocks, Bool, Buffer, Compare, Element, F8E4M3, F8E5M2, Group, GroupConfig, Heap, Memory, Op, Piece,
-    Place, QuantScale, Raw, Reduces, Residual, Result, RmsNorm, Scale, SignalOp, SignalWait, Span, Status, Target, Timeout,
+    Place, Raw, Reduces, Result, RmsNorm, Scale, SignalOp, SignalWait, Span, Status, Timeout,
 };
 
 /// A handle, an array of this process, the memory that has taken a buffer, or a handle that was released.
@@ -393,35 +393,23 @@ impl Runner {
 fn rmsnorm<T: Element>(r: &Runner, line: &Line, group: &Group) -> Result<()> {
     let (tokens, hidden): (usize, usize) = (line.get("tokens"), line.get("hidden"));
     let all = tokens * hidden;
-    let rows = |key: &str| r.operand::<T>(line, key, all);
+    let rows = |key: &str| line.has(key).then(|| r.operand::<T>(line, key, all));
+    let of_group = line.has("quant_scale") && line.text("quant_scale") == "GROUP";
+    let numbers = |key: &str, len| line.has(key).then(|| r.operand::<f32>(line, key, len));
     let weight = r.operand::<T>(line, "weight", hidden);
-    let (mut to, mut sums, mut codes) = (Vec::new(), Vec::new(), Vec::new());
+    let (residual, mut sums, mut results) = (rows("residual_in"), rows("residual_out"), rows("norm_out"));
+    let mut codes = line.has("quant_out").then(|| r.operand::<F8E4M3>(line, "quant_out", all));
+    let (scale, mut scales) = (numbers("scale_in", 1), numbers("scale_out", if of_group { all / 128 } else { tokens }));
     let mut norm = RmsNorm::new(&weight);
     norm.epsilon = 0.0;
     norm.weight_offset = f32::from(line.get_or::<i16>("weight_offset", 0));
-    let residual = line.has("residual_in").then(|| rows("residual_in"));
-    to.extend(line.has("norm_out").then(|| rows("norm_out")));
-    sums.extend(line.has("residual_out").then(|| rows("residual_out")));
-    norm.normalised = to.first_mut().map(|one| one as &mut dyn Target<Element = T>);
-    norm.residual = match (&residual, sums.first_mut()) {
-        (Some(from), Some(to)) => Residual::Apart(from, to),
-        (Some(from), None) => Residual::Read(from),
-        _ => Residual::None,
-    };
-    codes.extend(line.has("quant_out").then(|| r.operand::<F8E4M3>(line, "quant_out", all)));
-    let mut scales = line.has("scale_out").then(|| r.operand::<f32>(line, "scale_out", all / 128));
-    let scale = line.has("scale_in").then(|| r.operand::<f32>(line, "scale_in", 1));
-    norm.quantised = codes.first_mut().map(|out| {
-        let scale = match (&scale, &mut scales) {
-            (Some(one), _) => QuantScale::Tensor(one),
-            (None, to) => QuantScale::Group(to.as_mut().expect("scale_out")),
-        };
-        (out as &mut dyn Target<Element = F8E4M3>, scale)
-    });
-    if line.has("quant_scale") {
-        assert_eq!(line.text("quant_scale"), "GROUP");
-    }
-    group.allreduce_rmsnorm(&rows("send"), norm)
+    norm.residual_in = residual.as_ref().map(|one| one as _);
+    norm.residual_out = sums.as_mut().map(|one| one as _);
+    norm.norm_out = results.as_mut().map(|one| one as _);
+    norm.quant_out = codes.as_mut().map(|one| one as _);
+    norm.scale_in = scale.as_ref().map(|one| one as _);
+    norm.scale_out = scales.as_mut().map(|one| one as _);
+    group.allreduce_rmsnorm(&r.operand::<T>(line, "send", all), norm)
 }
 
 fn collective<T: Element>(r: &mut Runner, line: &Line) -> Result<()> {

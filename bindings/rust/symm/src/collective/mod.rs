@@ -9,7 +9,7 @@ mod rmsnorm;
 pub use blocks::Blocks;
 pub use operand::{Operand, Place, Raw, Source, Target, TargetOf};
 pub use plan::Plan;
-pub use rmsnorm::{QuantScale, Residual, RmsNorm};
+pub use rmsnorm::RmsNorm;
 
 use crate::convert::index;
 use crate::error::{Called, Error, Result, call};
