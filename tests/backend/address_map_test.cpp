@@ -1,8 +1,7 @@
 #include "core/group/memory.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm {
-namespace {
+namespace symm { namespace {
 std::byte* address(uintptr_t value) { return reinterpret_cast<std::byte*>(value); }
 
 std::shared_ptr<MemoryView> view(uint64_t id, size_t bytes, std::vector<uintptr_t> blocks) {
@@ -95,5 +94,4 @@ TEST_F(Map, EraseOfTheUnknownIsHarmless) {
   map.erase(*view(1, 1, {0x10, 0x20}));
   EXPECT_EQ(map.numbered(1), nullptr);
 }
-}  // namespace
-}  // namespace symm
+}}  // namespace symm

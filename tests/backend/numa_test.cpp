@@ -4,8 +4,7 @@
 #include "core/backend/segment.hpp"
 #include "tests/support/core.hpp"
 
-namespace symm::host {
-namespace {
+namespace symm::host { namespace {
 int node_of(const std::byte* page) {
   int node = -1;
   const unsigned long flags = MPOL_F_NODE | MPOL_F_ADDR;
@@ -44,5 +43,4 @@ TEST(Numa, MoreThanTheNodeHasIsRefusedUpFront) {
   const Failure failure = failure_on(0, size_t{1} << 50);
   EXPECT_EQ(failure.status, Status::out_of_memory) << failure.message;
 }
-}  // namespace
-}  // namespace symm::host
+}}  // namespace symm::host

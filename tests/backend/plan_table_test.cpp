@@ -3,8 +3,7 @@
 #include "core/group/collective.hpp"
 #include "tests/support/core.hpp"
 
-namespace symm {
-namespace {
+namespace symm { namespace {
 using support::expect_failure;
 
 std::string no_machine() { return ""; }
@@ -259,5 +258,4 @@ TEST_F(PlanFile, AnEmptyNameIsNone) {
   setenv("SYMM_PLAN_FILE", "", 1);
   with_group([](Group& group) { EXPECT_EQ(plan_of(group, 1024).algorithm, Algorithm::one_shot); });
 }
-}  // namespace
-}  // namespace symm
+}}  // namespace symm

@@ -11,8 +11,7 @@ extern "C" int fallocate(int fd, int mode, off_t offset, off_t bytes) {
   return static_cast<int>(syscall(SYS_fallocate, fd, mode, offset, bytes));
 }
 
-namespace symm::host {
-namespace {
+namespace symm::host { namespace {
 Fd duplicate(const Segment& segment) { return Fd(fcntl(segment.fd(), F_DUPFD_CLOEXEC, 0)); }
 
 Status status_of_import(Fd fd, size_t bytes) {
@@ -108,5 +107,4 @@ TEST(Hardware, LimitsOfControlGroupsAreSeen) {
   EXPECT_EQ(available("3:cpu:/job\n4:cpuset,memory:/job/inner\n0::/\n"), 700U);
   EXPECT_EQ(available("0::/job/part\n"), 400U);
 }
-}  // namespace
-}  // namespace symm::host
+}}  // namespace symm::host

@@ -2,8 +2,7 @@
 #include "tests/fake_cuda/machines.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm {
-namespace {
+namespace symm { namespace {
 Links uniform(int devices, int32_t count) {
   Links links{devices, std::vector<int32_t>(static_cast<size_t>(devices) * static_cast<size_t>(devices), count)};
   for (int d = 0; d < devices; ++d) links.count[static_cast<size_t>(d * devices + d)] = 0;
@@ -36,5 +35,4 @@ TEST(Topology, OneWayLinksDoNotCount) {
   links.count[1] = 3;
   EXPECT_EQ(classify(links), TopologyClass::unknown);
 }
-}  // namespace
-}  // namespace symm
+}}  // namespace symm

@@ -1,8 +1,7 @@
 #include "core/base/process.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm {
-namespace {
+namespace symm { namespace {
 std::atomic<int> handled{0};
 
 TEST(Process, AForkIsCountedInTheChildOnly) {
@@ -35,5 +34,4 @@ TEST(Process, AThreadOfTheLibraryGetsNoSignalsButThoseOfItsFaults) {
   EXPECT_EQ(sigismember(&mask, SIGSEGV), 0);
   EXPECT_EQ(sigismember(&mask, SIGTERM), 1);
 }
-}  // namespace
-}  // namespace symm
+}}  // namespace symm

@@ -1,8 +1,7 @@
 #include "core/base/timed_mutex.hpp"
 #include "tests/support/core.hpp"
 
-namespace symm {
-namespace {
+namespace symm { namespace {
 TEST(Turn, ExcludesAndHandsOn) {
   TimedMutex turn;
   int count = 0;  // not atomic on purpose
@@ -25,5 +24,4 @@ TEST(Turn, GivesUpAtTheDeadline) {
   const auto enter = [&] { const TimedLock guard(turn, 20, "barrier"); };
   std::thread([&] { support::expect_failure(Status::timeout, {"barrier"}, enter); }).join();
 }
-}  // namespace
-}  // namespace symm
+}}  // namespace symm

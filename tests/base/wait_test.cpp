@@ -3,8 +3,7 @@
 #include "tests/support/sanitizers.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm {
-namespace {
+namespace symm { namespace {
 using std::chrono::milliseconds;
 
 struct Waiting {
@@ -281,5 +280,4 @@ TEST(RetryUntil, AsksUntilTrueOrTheDeadline) {
   EXPECT_EQ(asked, 4);
   EXPECT_FALSE(retry_until([] { return false; }, Deadline::after_ms(10)));
 }
-}  // namespace
-}  // namespace symm
+}}  // namespace symm

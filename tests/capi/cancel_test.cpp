@@ -2,8 +2,7 @@
 #include <pthread.h>
 #include "tests/support/group.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 // Cancels a thread in `call`, which nobody answers, and says how the call ended.
 std::string status_when_cancelled(const std::function<symm_status_t()>& call) {
   struct Thread {
@@ -43,5 +42,4 @@ TEST(Cancelled, AThreadEndsWhenItsCallHasReturned) {
   EXPECT_EQ(ranks[0].result(), timeout + timeout);
   EXPECT_EQ(ranks[1].result(), timeout);
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

@@ -13,8 +13,7 @@ const char* __tsan_default_suppressions() {
 }
 #endif
 
-namespace symm_test {
-namespace {
+namespace symm_test { namespace {
 constexpr int kCallsOfAWorld = 60;
 
 void release(size_t kind, void* handle) {
@@ -197,5 +196,4 @@ TEST(Fuzz, RanksThatAreProcesses) {
   SYMM_NOT_UNDER_TSAN("it does not follow the threads of a forked process");
   fuzz(true);
 }
-}  // namespace
-}  // namespace symm_test
+}}  // namespace symm_test

@@ -3,8 +3,7 @@
 #include "kernels/cuda/args.hpp"
 #include "tests/cuda/group.hpp"
 
-namespace symm {
-namespace {
+namespace symm { namespace {
 using CudaControlPath = OnFakeDriver;
 
 TEST_F(CudaControlPath, GroupsMemoriesAndCollectivesGiveEverythingBack) {
@@ -217,5 +216,4 @@ TEST_F(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
                                  "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle", "cuMemHostAlloc",
                                  "cuStreamCreate", "cuEventCreate", "cuGraphAddKernelNode", "cuGraphLaunch"});
 }
-}  // namespace
-}  // namespace symm
+}}  // namespace symm

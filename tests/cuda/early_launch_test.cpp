@@ -2,8 +2,7 @@
 // can do that and no two ranks share a device.
 #include "tests/cuda/group.hpp"
 
-namespace symm::cuda {
-namespace {
+namespace symm::cuda { namespace {
 using Launches = std::vector<fake_cuda::Launch>;
 
 constexpr size_t kSmall = 1000;
@@ -119,5 +118,4 @@ TEST_F(EarlyLaunch, NotWhereRanksShareADevice) {
   expect_none_early(launches_on({0, 1, 1}, kSmall, true));
   expect_all_early(launches_on({0, 1, 2}, kSmall, true));
 }
-}  // namespace
-}  // namespace symm::cuda
+}}  // namespace symm::cuda

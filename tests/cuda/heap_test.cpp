@@ -2,8 +2,7 @@
 #include "core/group/heap.hpp"
 #include "tests/cuda/group.hpp"
 
-namespace symm {
-namespace {
+namespace symm { namespace {
 TEST(CudaHeap, PiecesAreDeviceMemory) {
   as_groups(2, [](int rank, const auto& group) {
     const auto heap = Heap::create(group, 1 << 20, {.placement = {.alignment = 1 << 16}, .name = "pieces", .timeout_ms = 0});
@@ -61,5 +60,4 @@ TEST(CudaHeap, WhereRanksCheckEachOtherTheyCompareHeapCalls) {
   EXPECT_NE(CallSignature::unpacked(said[1][2], 64).text().find("allreduce(f32, sum, count 64) after heap calls with hash "),
       std::string::npos);
 }
-}  // namespace
-}  // namespace symm
+}}  // namespace symm

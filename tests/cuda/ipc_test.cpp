@@ -4,8 +4,7 @@
 #include "tests/cuda/group.hpp"
 #include "tests/cuda/somebody.hpp"
 
-namespace symm::ipc {
-namespace {
+namespace symm::ipc { namespace {
 using support::Process;
 
 // What the two processes of a test share beside the library.
@@ -502,5 +501,4 @@ TEST_F(CudaIpc, AnyDriverCallMayFail) {
   };
   both(exporting, importing);
 }
-}  // namespace
-}  // namespace symm::ipc
+}}  // namespace symm::ipc

@@ -3,8 +3,7 @@
 #include "tests/fake_cuda/machines.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm::cuda {
-namespace {
+namespace symm::cuda { namespace {
 // Rank r has device order[r] of the machine.
 std::vector<LinkFacts> told(const std::string& name, const std::vector<int>& order) {
   const fake_machine::Machine& machine = *fake_machine::find(name);
@@ -58,5 +57,4 @@ TEST(NvLink, NeighboursThatAreNotThereDoNotCount) {
   EXPECT_EQ(classify(seen("dgx1v", {0, 1, 4, 5})), TopologyClass::unknown);
 }
 
-}  // namespace
-}  // namespace symm::cuda
+}}  // namespace symm::cuda

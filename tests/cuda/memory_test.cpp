@@ -5,8 +5,7 @@
 #include "tests/cuda/group.hpp"
 #include "tests/cuda/somebody.hpp"
 
-namespace symm {
-namespace {
+namespace symm { namespace {
 using namespace cuda;
 using namespace support;
 
@@ -389,5 +388,4 @@ TEST_F(CudaHostMemory, AnyDriverCallMayFailOnOneRank) {
       {"cuMemGetAllocationGranularity", "cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess", "cuMemsetD32Async",
           "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle"});
 }
-}  // namespace
-}  // namespace symm
+}}  // namespace symm

@@ -1,8 +1,7 @@
 #include "core/cuda/multicast_choice.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm::cuda {
-namespace {
+namespace symm::cuda { namespace {
 using Variables = std::map<std::string, std::string>;
 
 MulticastFacts read(bool config, const Variables& variables) {
@@ -91,5 +90,4 @@ TEST(MulticastChoice, NonsenseFromAPeerIsNoVariable) {
   ranks[1].forbidden = 99;
   EXPECT_EQ(why_no_multicast(ranks), "");
 }
-}  // namespace
-}  // namespace symm::cuda
+}}  // namespace symm::cuda

@@ -2,8 +2,7 @@
 // call fails on one rank, all ranks go on without it, for the same reason, with nothing left behind.
 #include "tests/cuda/group.hpp"
 
-namespace symm {
-namespace {
+namespace symm { namespace {
 const bool no_variables = unsetenv("SYMM_MULTICAST") + unsetenv("NCCL_NVLS_ENABLE") + unsetenv("NVSHMEM_DISABLE_NVLS") +
                               unsetenv("TORCH_SYMM_MEM_DISABLE_MULTICAST") ==
                           0;
@@ -323,5 +322,4 @@ TEST_F(CudaMulticast, TheGranularityAndTheKernelsMayFailToo) {
     if (failed == "cuMulticastGetGranularity" || failed == "cuGraphLaunch") seen.insert(failed);
   }
 }
-}  // namespace
-}  // namespace symm
+}}  // namespace symm

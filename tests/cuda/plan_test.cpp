@@ -1,8 +1,7 @@
 #include "core/cuda/control.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm::cuda {
-namespace {
+namespace symm::cuda { namespace {
 Tuning default_tuning(int size) {
   return tuning_of(PlanTable::built_in().values(BackendKind::cuda, size, [] { return std::string(); }));
 }
@@ -204,5 +203,4 @@ TEST(CudaPlans, NamesOfKernels) {
   input.collective = Collective::alltoall;
   EXPECT_EQ(kernel_by(Algorithm::two_shot_staged), "symm_pieces_move");
 }
-}  // namespace
-}  // namespace symm::cuda
+}}  // namespace symm::cuda

@@ -3,8 +3,7 @@
 #include "core/backends.hpp"
 #include "tests/cuda/group.hpp"
 
-namespace symm {
-namespace {
+namespace symm { namespace {
 void* handle(uintptr_t number) { return reinterpret_cast<void*>(number); }
 void* const kPerThread = handle(2);
 
@@ -276,5 +275,4 @@ TEST_F(CudaStreams, OneWaitsForAnother) {
   EXPECT_TRUE(transport.stream_done(handle(76)));
   EXPECT_EQ(support::failure_of([&] { one.group->barrier({}, 0, 0, kAllStreams); }).status, Status::invalid_argument);
 }
-}  // namespace
-}  // namespace symm
+}}  // namespace symm

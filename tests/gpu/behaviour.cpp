@@ -2,8 +2,7 @@
 // back.
 #include "tests/gpu/world.hpp"
 
-namespace gpu {
-namespace {
+namespace gpu { namespace {
 // floats: every rank puts rank + 1 + i % 7 + round, so the sum is known exactly.
 float operand(int rank, size_t i, int round) {
   return static_cast<float>(rank + 1) + static_cast<float>(i % 7) + static_cast<float>(round);
@@ -336,5 +335,4 @@ TEST_F(Behaviour, Silence) {
 TEST_F(Behaviour, AbortWord) { run(abort_word); }
 TEST_F(Behaviour, Mismatch) { run(mismatch, SYMM_GROUP_CHECK); }
 TEST_F(Behaviour, GraphsAfterFailures) { run(graphs); }
-}  // namespace
-}  // namespace gpu
+}}  // namespace gpu

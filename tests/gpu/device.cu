@@ -3,8 +3,7 @@
 #include <symm/device.cuh>
 #include "tests/gpu/world.hpp"
 
-namespace gpu {
-namespace {
+namespace gpu { namespace {
 using namespace symm::device;
 
 constexpr int kRounds = 50;
@@ -157,5 +156,4 @@ TEST(DeviceHeader, MeetsTheHostsCalls) {
     cudaFreeHost(words);
   });
 }
-}  // namespace
-}  // namespace gpu
+}}  // namespace gpu

@@ -4,8 +4,7 @@
 #include "tests/gpu/external_allocation.hpp"
 #include "tests/support/options.hpp"
 
-namespace gpu {
-namespace {
+namespace gpu { namespace {
 using support::eventually;
 
 constexpr int kLimit = 240'000;  // milliseconds
@@ -345,5 +344,4 @@ TEST_P(Ipc, BetweenTwoProcesses) {
 
 INSTANTIATE_TEST_SUITE_P(
     Views, Ipc, testing::Combine(testing::Range(size_t{0}, std::size(kViews)), testing::Range(size_t{0}, std::size(kTests))));
-}  // namespace
-}  // namespace gpu
+}}  // namespace gpu

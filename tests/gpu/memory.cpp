@@ -3,8 +3,7 @@
 #include "tests/gpu/external_allocation.hpp"
 #include "tests/support/options.hpp"
 
-namespace gpu {
-namespace {
+namespace gpu { namespace {
 std::string with_error(const std::string& what) { return what + " (" + symm_last_error() + ")"; }
 
 int device_of(const Rank&) {
@@ -229,5 +228,4 @@ TEST(Memory, ThatCannotBeAdoptedIsRefused) { run_ranks(machine().ranks, refused)
 TEST(Memory, IsExportedAsDmabuf) { run_ranks(machine().ranks, dmabuf); }
 TEST(Memory, InPieces) { run_ranks(machine().ranks, heap); }
 TEST(Memory, OfTheHost) { run_ranks(machine().ranks, host_memory); }
-}  // namespace
-}  // namespace gpu
+}}  // namespace gpu

@@ -3,8 +3,7 @@
 #include "tests/gpu/world.hpp"
 #include "tests/support/pieces_calls.hpp"
 
-namespace gpu {
-namespace {
+namespace gpu { namespace {
 using support::PiecesMemory;
 
 constexpr symm_dtype_t kDTypes[] = {SYMM_DTYPE_I8, SYMM_DTYPE_U8, SYMM_DTYPE_I16, SYMM_DTYPE_U16, SYMM_DTYPE_I32, SYMM_DTYPE_U32,
@@ -200,5 +199,4 @@ TEST(Pieces, ThatDoNotFitAreAnErrorOfTheGroup) {
 }
 TEST(Pieces, EndWhenTheGroupIsAborted) { run_ranks(machine().ranks, aborted); }
 TEST(Scaling, TakesTheFactorOfTheReplay) { run_ranks(machine().ranks, factors_in_graphs); }
-}  // namespace
-}  // namespace gpu
+}}  // namespace gpu

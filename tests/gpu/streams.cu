@@ -4,8 +4,7 @@
 #include <cmath>
 #include "tests/gpu/world.hpp"
 
-namespace gpu {
-namespace {
+namespace gpu { namespace {
 // Reads memory again and again for so long.
 __global__ void read_for(const volatile unsigned* from, size_t words, unsigned long long ns, unsigned* sum) {
   unsigned long long start = 0;
@@ -248,5 +247,4 @@ TEST_F(Streams, MemoryComesBack) {
   expect(after + (size_t{8} << 20) >= before,
       "device memory comes back: " + std::to_string(before) + " bytes free before, " + std::to_string(after) + " after");
 }
-}  // namespace
-}  // namespace gpu
+}}  // namespace gpu

@@ -3,8 +3,7 @@
 #include "core/group/suballocator.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm {
-namespace {
+namespace symm { namespace {
 constexpr size_t round_up(size_t number, size_t unit) { return (number + unit - 1) / unit * unit; }
 
 // The pieces in use, by offset, and what lies between them.
@@ -97,5 +96,4 @@ TEST(Suballocator, OfATerabyte) {
   EXPECT_EQ(pieces.free_pieces(), 2U);
   EXPECT_EQ(pieces.peak(), size_t{1} << 36);
 }
-}  // namespace
-}  // namespace symm
+}}  // namespace symm

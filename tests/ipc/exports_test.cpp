@@ -3,8 +3,7 @@
 #include "core/ipc/export.hpp"
 #include "tests/support/core.hpp"
 
-namespace symm::ipc {
-namespace {
+namespace symm::ipc { namespace {
 TEST(Withdrawn, AgreesWithAMapOfBytes) {
   constexpr uint64_t kBytes = 64;
   std::mt19937 random(7);
@@ -152,5 +151,4 @@ TEST(Holder, OneThatIsGoneWithoutProofPutsItsBlocksInQuarantine) {
   EXPECT_FALSE(other.quarantined);
   EXPECT_EQ(held.leases, 0U);
 }
-}  // namespace
-}  // namespace symm::ipc
+}}  // namespace symm::ipc

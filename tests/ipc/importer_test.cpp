@@ -4,8 +4,7 @@
 #include "core/ipc/exporter_connection.hpp"
 #include "tests/support/core.hpp"
 
-namespace symm::ipc {
-namespace {
+namespace symm::ipc { namespace {
 TEST(Importer, WhoClaimsWithoutATokenIsTurnedOut) {
   const support::TemporaryDirectory directory;
   setenv("SYMM_IPC_DIRECTORY", directory.path().c_str(), 1);
@@ -41,5 +40,4 @@ TEST(ExporterConnection, LetsStreamsPassOnlyOnceTheExporterIsDead) {
   heard.on_death("");
   EXPECT_TRUE(is_passed({0, 1}, ValidityBoard::in(*board).words));
 }
-}  // namespace
-}  // namespace symm::ipc
+}}  // namespace symm::ipc

@@ -1,8 +1,7 @@
 #include "core/ipc/protocol.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm::ipc {
-namespace {
+namespace symm::ipc { namespace {
 Packet some_packet(PacketType type) {
   Packet packet;
   packet.type = type;
@@ -59,5 +58,4 @@ TEST(IpcProtocol, ImpossibleContentsAreRefused) {
   EXPECT_TRUE(refused(PacketType::refusal, [](Packet& p) { p.failure.status = Status::ok; }));
   EXPECT_FALSE(refused(PacketType::refusal, [](Packet& p) { p.failure.message = "a\nb"; })) << "is cleaned by whoever sends it";
 }
-}  // namespace
-}  // namespace symm::ipc
+}}  // namespace symm::ipc

@@ -1,8 +1,7 @@
 #include "core/ipc/token.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm::ipc {
-namespace {
+namespace symm::ipc { namespace {
 Token some_token() {
   Token token;
   token.backend = 2;
@@ -95,5 +94,4 @@ TEST(IpcToken, SecretsAreComparedWhole) {
     EXPECT_FALSE(same_secret(a, b)) << i;
   }
 }
-}  // namespace
-}  // namespace symm::ipc
+}}  // namespace symm::ipc

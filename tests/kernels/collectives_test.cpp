@@ -3,8 +3,7 @@
 #include "tests/kernels/world.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm::testing {
-namespace {
+namespace symm::testing { namespace {
 constexpr Collective kCollectives[] = {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
     Collective::broadcast, Collective::reduce, Collective::alltoall};
 constexpr Algorithm kAlgorithms[] = {
@@ -134,5 +133,4 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Collectives,
     ::testing::Combine(::testing::ValuesIn(kCollectives), ::testing::Values(1, 2, 3, 4, 5, 7, 8, 16, 64)), [](const auto& test) {
       return std::string(name_of(std::get<0>(test.param))) + "_" + std::to_string(std::get<1>(test.param));
     });
-}  // namespace
-}  // namespace symm::testing
+}}  // namespace symm::testing

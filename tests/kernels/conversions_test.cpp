@@ -2,8 +2,7 @@
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/simds.hpp"
 
-namespace symm::host {
-namespace {
+namespace symm::host { namespace {
 class Conversions : public SimdTest, public ::testing::WithParamInterface<std::tuple<Simd, DType>> {
  protected:
   void SetUp() override { require(std::get<0>(GetParam())); }
@@ -92,5 +91,4 @@ TEST_P(Conversions, OverflowSaturatesOrBecomesInfinite) {
 INSTANTIATE_TEST_SUITE_P(Types, Conversions,
     ::testing::Combine(::testing::ValuesIn(kSimds), ::testing::Values(DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2)),
     [](const auto& test) { return std::string(name_of(std::get<0>(test.param))) + "_" + name_of(std::get<1>(test.param)); });
-}  // namespace
-}  // namespace symm::host
+}}  // namespace symm::host

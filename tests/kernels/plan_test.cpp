@@ -2,8 +2,7 @@
 #include "tests/kernels/tuning.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm::host {
-namespace {
+namespace symm::host { namespace {
 PlanInput allreduce(size_t count, int size = 2) {
   PlanInput input;
   input.collective = Collective::allreduce;
@@ -153,5 +152,4 @@ TEST(RemoteOperands, AllToAllInPlaceCannotBeZeroCopy) {
   EXPECT_FALSE(remote_operands(Collective::allgather).recv);
   EXPECT_TRUE(remote_operands(Collective::broadcast).root_only);
 }
-}  // namespace
-}  // namespace symm::host
+}}  // namespace symm::host

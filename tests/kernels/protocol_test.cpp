@@ -4,8 +4,7 @@
 #include "tests/kernels/world.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm::testing {
-namespace {
+namespace symm::testing { namespace {
 Case any_case(std::minstd_rand& random, int size) {
   const auto pick = [&](unsigned below) { return static_cast<int32_t>(random() / 7 % below); };
   for (;;) {
@@ -53,5 +52,4 @@ TEST_P(Protocol, OneDirectionOnly) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Protocol, ::testing::Values(2, 3, 5, 8), ::testing::PrintToStringParamName());
-}  // namespace
-}  // namespace symm::testing
+}}  // namespace symm::testing

@@ -6,8 +6,7 @@
 #include <xmmintrin.h>
 #endif
 
-namespace symm::host {
-namespace {
+namespace symm::host { namespace {
 using testing::Values;
 
 class Arithmetic : public SimdTest, public ::testing::WithParamInterface<Simd> {
@@ -193,5 +192,4 @@ TEST(Simd, TheBestIsUsedAndTheScalarAlwaysThere) {
   if (is_supported(Simd::avx2)) { EXPECT_GE(current_simd(), Simd::avx2); }
 #endif
 }
-}  // namespace
-}  // namespace symm::host
+}}  // namespace symm::host

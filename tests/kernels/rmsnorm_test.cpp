@@ -2,8 +2,7 @@
 #include "tests/kernels/rmsnorm_case.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm::host {
-namespace {
+namespace symm::host { namespace {
 using testing::NormCase;
 using testing::NormData;
 
@@ -59,5 +58,4 @@ TEST(RmsNorm, GivesWhatIsWantedOnly) {
       data.send[0].data(), 3, DType::bf16, *scratch);
   EXPECT_TRUE(reference::same(DType::bf16, norms.data(), data.norm_out.data(), norms.size() / 2));
 }
-}  // namespace
-}  // namespace symm::host
+}}  // namespace symm::host

@@ -1,8 +1,7 @@
 #include "kernels/host/slices.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm::host {
-namespace {
+namespace symm::host { namespace {
 TEST(Slices, CoverEverythingOnceAndCutAtLines) {
   for (const int parts : {1, 2, 3, 4, 7, 8, 64, 1000})
     for (const size_t bytes : {0U, 1U, 63U, 64U, 65U, 511U, 512U, 513U, 4096U, 100003U}) {
@@ -36,5 +35,4 @@ TEST(Chunks, CoverEverythingOnce) {
       EXPECT_EQ(end, bytes);
     }
 }
-}  // namespace
-}  // namespace symm::host
+}}  // namespace symm::host

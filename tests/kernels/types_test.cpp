@@ -1,8 +1,7 @@
 #include "tests/kernels/reference.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm {
-namespace {
+namespace symm { namespace {
 TEST(Types, EveryTypeHasANameOfItsOwnAndASize) {
   std::set<std::string> names;
   for (const DType dtype : reference::kDTypes) {
@@ -26,5 +25,4 @@ TEST(Types, UnknownValuesAreInvalid) {
   EXPECT_FALSE(is_valid(static_cast<Algorithm>(5)));
   EXPECT_FALSE(is_valid(static_cast<Algorithm>(12)));
 }
-}  // namespace
-}  // namespace symm
+}}  // namespace symm

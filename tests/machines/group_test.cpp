@@ -3,8 +3,7 @@
 #include "tests/support/group.hpp"
 #include "tests/machines/two_machines.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 double now_ms() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -199,5 +198,4 @@ TEST_F(MachinesGroup, ALossyAndSlowLinkHarmsNothing) {
     group.finalize();
   });
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

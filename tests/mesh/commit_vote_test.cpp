@@ -2,8 +2,7 @@
 #include "core/mesh/commit_vote.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm {
-namespace {
+namespace symm { namespace {
 constexpr uint64_t kGroup = 9;
 
 struct BrokenStore final : Store {
@@ -66,5 +65,4 @@ TEST(CommitVote, WhoIsBlamedByThoseInTheGroupNamesWhoHasNotVoted) {
   EXPECT_EQ(votes.links[1]->told.rank, 2) << votes.links[1]->told.message;
   EXPECT_EQ(votes.links[1]->told.when_ns, 1U) << "before what rank 1 said";
 }
-}  // namespace
-}  // namespace symm
+}}  // namespace symm

@@ -110,8 +110,7 @@ using namespace symm::ipc;
 #include "core/ipc/validity_board.hpp"
 #undef atomic
 
-namespace symm::ipc {
-namespace {
+namespace symm::ipc { namespace {
 using Kind = LeaseRing::Kind;
 
 void expect_always(const std::function<decltype(model::bodies)()>& prepare, const std::function<bool()>& holds) {
@@ -187,5 +186,4 @@ TEST(LeaseRingModel, NothingIsLeftBehind) {
     return taken == LeaseRing::kEvents + 2;
   });
 }
-}  // namespace
-}  // namespace symm::ipc
+}}  // namespace symm::ipc

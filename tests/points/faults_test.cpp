@@ -8,8 +8,7 @@
 #include "tests/points/life.hpp"
 #include "tests/points/outside.h"
 
-namespace support {
-namespace {
+namespace support { namespace {
 enum Fault { fails = SYMM_FAILS, interrupted = SYMM_INTERRUPTED, shortened = SYMM_SHORTENED, allocation };
 constexpr const char* kFaults[] = {"fails", "interrupted", "shortened", "allocation"};
 enum Way { host, cuda, tcp, machines };
@@ -154,8 +153,7 @@ void* new_or_null(size_t size) {
   if (!fake_cuda::is_inside() && strikes(allocation, "new")) return nullptr;
   return std::malloc(size == 0 ? 1 : size);
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support
 
 // LeakSanitizer's own thread crashes at the end of a process that has loaded UCX (1.13 and 1.22). What is left is counted all the
 // same.

@@ -3,8 +3,7 @@
 // is left.
 #include "tests/points/life.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 enum class Hurt {  // whose call fails when the victim does at a point
   all,             // everybody's, for the same reason
   left,            // the same, of those that the last one leaves behind
@@ -115,8 +114,7 @@ INSTANTIATE_TEST_SUITE_P(All, Points, testing::ValuesIn(all_points()), [](const 
   std::replace(name.begin(), name.end(), '.', '_');
   return name;
 });
-}  // namespace
-}  // namespace support
+}}  // namespace support
 
 extern "C" int symm_at_point(const char* name);
 int symm_at_point(const char* name) { return support::met(name); }

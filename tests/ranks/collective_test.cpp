@@ -4,8 +4,7 @@
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 // Small integers, so that f32 sums are exact whatever is tested.
 float value(int rank, size_t i) { return static_cast<float>((static_cast<size_t>(rank) * 31 + i * 7) % 101); }
 
@@ -264,5 +263,4 @@ TEST(Collective, RefusesTheBlockOfAnotherRankInPlace) {
     if (group.rank() == 1) check(symm_allgather(g, data + 50, data, 10, SYMM_DTYPE_F32, nullptr, nullptr));
   });
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

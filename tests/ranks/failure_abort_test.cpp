@@ -1,8 +1,7 @@
 // symm_group_abort() ends every wait of every rank, and says why.
 #include "tests/ranks/failure.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 constexpr int kRanks = 3;
 constexpr char kReason[] = "the solver diverged";
 
@@ -100,5 +99,4 @@ TEST(AbortAlone, ByAllAtOnce) {
     })) << reasons[rank];
   });
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

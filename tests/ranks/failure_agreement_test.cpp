@@ -2,8 +2,7 @@
 #include "tests/ranks/failure.hpp"
 #include "tests/support/sanitizers.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 constexpr int kSize = 5;
 
 struct Reports {
@@ -60,5 +59,4 @@ TEST(Several, AllThatLiveComeToReportTheSame) {
   for (int trial = 0; trial < trials && !HasFailure(); ++trial)
     fail_twice(dying[trial % 3], {static_cast<int>(random() % 300), static_cast<int>(random() % 300)});
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

@@ -3,8 +3,7 @@
 #include "tests/support/board_store.hpp"
 #include "tests/support/sanitizers.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 Outcome attempt(const Config& config, int rank, int size) {
   return outcome_of([&] { create(config, rank, size); });
 }
@@ -134,5 +133,4 @@ TEST(Creation, ARankHasFewDescriptors) {
   }
   EXPECT_GT(failures, 5);
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

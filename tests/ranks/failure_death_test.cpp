@@ -1,8 +1,7 @@
 // A rank dies: during each call, in each manner, alone or not. Every other rank is told which, long before its deadline.
 #include "tests/ranks/failure.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 constexpr int kRanks = 3;
 
 // `perish` runs on the victim when all have made a few rounds of the operation.
@@ -149,5 +148,4 @@ TEST(Several, DeathOfTheParent) {
   EXPECT_TRUE(processes[0].hear("right 0") && processes[0].hear("right 1")) << processes[0].said();
   EXPECT_TRUE(eventually([&] { return std::filesystem::is_empty(meeting.path()); }));
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

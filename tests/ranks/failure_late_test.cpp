@@ -2,8 +2,7 @@
 // they do since.
 #include "tests/ranks/failure.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 // Rank 1 is stopped before a call in which rank 0 gives up; `after` is what rank 0 does then, before rank 1 goes on.
 void expect_late_call_to_fail(const std::function<symm_status_t(Member&)>& call, const std::function<void(Member&)>& after) {
   as_members_with_one_stopped(2, 1, [&](Member& member) {
@@ -85,5 +84,4 @@ void expect_zombie_to_do_no_harm(const std::string& second_name) {
 
 TEST(Zombie, CannotHarmANewGroupOfTheSameName) { expect_zombie_to_do_no_harm(""); }
 TEST(Zombie, CannotHarmANewGroupOfAnotherName) { expect_zombie_to_do_no_harm("second"); }
-}  // namespace
-}  // namespace support
+}}  // namespace support

@@ -5,8 +5,7 @@
 
 extern "C" void __lsan_disable() __attribute__((weak));  // there with AddressSanitizer only
 
-namespace support {
-namespace {
+namespace support { namespace {
 Footprint footprint_after_first_use(const Config& config, int rank, int size) {
   { expect_working(config, rank, size); }  // the monitor thread and what the C++ library keeps are there from now on
   return Footprint::settled();
@@ -166,5 +165,4 @@ TEST(Finalize, TimesOutAndEndsTheGroupAllTheSame) {
     }
   });
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

@@ -3,8 +3,7 @@
 #include "tests/ranks/failure.hpp"
 #include "tests/support/options.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 struct Arguments {
   symm_collective_t what = SYMM_COLLECTIVE_ALLREDUCE;
   size_t count = 4;
@@ -135,5 +134,4 @@ TEST(MismatchOfGroups, PlanTablesDiffer) {
     EXPECT_EQ(outcome.pid, facts.pids[2]) << outcome.message;
   });
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

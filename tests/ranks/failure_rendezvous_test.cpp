@@ -2,8 +2,7 @@
 #include "tests/ranks/failure.hpp"
 #include "tests/support/sanitizers.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 constexpr int kRanks = 3;
 constexpr size_t kBytes = 1 << 20;
 
@@ -108,5 +107,4 @@ TEST(Rendezvous, TagsDiffer) {
     EXPECT_EQ(group.status().status, SYMM_ERR_MISMATCH);
   });
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

@@ -2,8 +2,7 @@
 // anything.
 #include "tests/ranks/failure.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 constexpr int kRanks = 3;
 
 class Silence : public testing::TestWithParam<Operation> {};
@@ -102,5 +101,4 @@ TEST(SilenceOfAWriter, IsNotThatOfSurvivors) {
       },
       {kVictim});
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

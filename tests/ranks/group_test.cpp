@@ -1,8 +1,7 @@
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 TEST(Group, IsOnOneMachineHere) {
   as_processes(2, [](int rank, const Group& group) {
     const symm_group_info_t info = group.info();
@@ -78,5 +77,4 @@ TEST(Group, SplitOfASplitOutlivesItsParents) {
     EXPECT_EQ(alone.size(), 1);
   });
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

@@ -6,8 +6,7 @@
 #include "tests/support/options.hpp"
 #include "tests/support/sanitizers.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 using symm::Heap;
 using symm::Piece;
 using symm::Span;
@@ -138,5 +137,4 @@ TEST(Heap, NoCallAfterTheFirstAsksTheKernel) {
     EXPECT_EQ(heap.info().pieces, 10'000U - 9'999 / 7);
   });
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

@@ -2,8 +2,7 @@
 #include "tests/ranks/history.hpp"
 #include "tests/support/group.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 using Ranks = std::vector<std::vector<Event>>;
 constexpr uint32_t kStruck = 1U << 2;
 
@@ -76,5 +75,4 @@ TEST(History, EveryWrongOneIsRefused) {
     EXPECT_NE(all.find(one.complaint), std::string::npos) << one.name << ": " << all;
   }
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

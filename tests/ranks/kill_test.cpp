@@ -2,8 +2,7 @@
 #include "tests/ranks/kill_experiment.hpp"
 #include "tests/support/group.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 constexpr int kSizes[] = {2, 3, 4, 8};
 
 uint64_t first_seed() {
@@ -40,5 +39,4 @@ TEST(Kill, AttacksOfOtherKinds) {
   for (const auto& [name, what] : kAttacks)
     if (what != Attack::kill) attack(what, 8);
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

@@ -1,8 +1,7 @@
 // What is made and released again and again leaves descriptors, mappings, threads and shared memory as they were.
 #include "tests/ranks/failure.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 // Resident and virtual memory of this process in kilobytes, by /proc/self/statm.
 size_t private_kilobytes() {
   size_t total = 0, resident = 0, shared = 0;
@@ -168,5 +167,4 @@ TEST(ManyAtOnce, RanksAndTheirThreadsInOneProcess) {
     as_threads(3, [&](int tag) { rendezvous_on(group, rank, static_cast<uint64_t>(tag), 20); });
   });
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

@@ -1,8 +1,7 @@
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 TEST(Memory, InfoTablesAndPads) {
   as_threads(3, [](int rank, const Group& group) {
     const Block block = allocate(group, 12345);
@@ -241,5 +240,4 @@ TEST(Memory, OnANodeThatIsNamed) {
     group.barrier();
   });
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

@@ -2,8 +2,7 @@
 #include "tests/support/options.hpp"
 #include "tests/support/pieces_calls.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 void run_all(const Group& group, const Block& block, unsigned seed, symm_algorithm_t algorithm) {
   std::vector<std::byte> own(PiecesMemory::kBytes);
   const PiecesMemory memory{block.at<std::byte>(group.rank()), own.data(), std::memcpy, [&](const auto& call) {
@@ -112,5 +111,4 @@ TEST(Pieces, ThePlanSaysHow) {
     group.barrier();
   });
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

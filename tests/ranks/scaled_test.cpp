@@ -4,8 +4,7 @@
 #include "tests/support/options.hpp"
 #include "tools/bench/reference.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 using namespace symm::reference;
 
 struct Scaled {
@@ -196,5 +195,4 @@ TEST(ScaledReductions, what_makes_no_sense_is_refused) {
         SYMM_ERR_INVALID_ARGUMENT);
   });
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

@@ -2,8 +2,7 @@
 #include <poll.h>
 #include "tests/ranks/failure.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 bool readable(int fd) {
   pollfd look{fd, POLLIN, 0};
   return poll(&look, 1, 0) == 1 && look.revents == POLLIN;
@@ -252,5 +251,4 @@ TEST(Stats, CountWhatWasDone) {
     group.barrier();
   });
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

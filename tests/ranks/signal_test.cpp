@@ -1,8 +1,7 @@
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 void signal(const Block& block, int rank, int channel = 0) { block.memory.signal(rank, channel); }
 symm_status_t wait_signal(const Block& block, int rank, int channel = 0, uint64_t timeout_ms = 20'000) {
   return symm_wait_signal(block.memory.get(), rank, channel, support::within(timeout_ms), nullptr);
@@ -232,5 +231,4 @@ TEST(Barrier, OutOfTurnRevokesTheGroup) {
     }
   });
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

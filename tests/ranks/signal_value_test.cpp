@@ -1,8 +1,7 @@
 // Signals that carry values, words of blocks, and tests instead of waits.
 #include "tests/support/group.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 constexpr uint64_t kHigh = uint64_t{1} << 40;
 
 TEST(SignalValue, IsAddedSetAndComparedInAllWays) {
@@ -89,5 +88,4 @@ TEST(Signal, ALongWaitLocksNobodyOut) {
     group.barrier();
   });
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

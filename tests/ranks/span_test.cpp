@@ -9,8 +9,7 @@
 #include "tests/support/options.hpp"
 #include "tests/support/sanitizers.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 // Ranks on machines by their letters; what each said.
 std::vector<std::string> on_machines(
     const std::string& layout, const std::function<std::string(int rank, const Group& group)>& body,
@@ -444,5 +443,4 @@ TEST_F(Span, PlanByLayoutAndSize) {
   unsetenv("SYMM_HOST_TUNE");
   EXPECT_NE(planned("aabb", 1000, SYMM_ALGORITHM_BRUCK).find("forced: "), std::string::npos);
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

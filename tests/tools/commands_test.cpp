@@ -2,8 +2,7 @@
 #include <nlohmann/json.hpp>
 #include "tests/tools/captured.hpp"
 
-namespace symm::tool {
-namespace {
+namespace symm::tool { namespace {
 using nlohmann::json;
 
 Captured bench(int ranks, const Words& arguments) {
@@ -126,5 +125,4 @@ TEST(Demo, ShowsWhoDidWhat) {
   }
   EXPECT_TRUE(contains(result.out, "all sums equal the serial ones, bit for bit")) << result.out;
 }
-}  // namespace
-}  // namespace symm::tool
+}}  // namespace symm::tool

@@ -5,8 +5,7 @@
 #include "tools/doctor/finding.hpp"
 #include "tools/run/job_directory.hpp"
 
-namespace symm::tool {
-namespace {
+namespace symm::tool { namespace {
 constexpr uint64_t mib = uint64_t{1} << 20;
 const Feature there{"x", true, ""};
 const Feature absent{"x", false, "x: Function not implemented"};
@@ -125,5 +124,4 @@ TEST(Doctor, ReportSaysWhetherItFails) {
   EXPECT_EQ(doctor_json(broken)["checks"][0]["remedy"], "do that");
   EXPECT_NE(doctor_text(broken, false).find("FAIL  a  d\n"), std::string::npos);
 }
-}  // namespace
-}  // namespace symm::tool
+}}  // namespace symm::tool

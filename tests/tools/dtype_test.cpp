@@ -2,8 +2,7 @@
 #include "tests/support/test.hpp"
 #include "tools/bench/reference.hpp"
 
-namespace symm::reference {
-namespace {
+namespace symm::reference { namespace {
 class SmallFloats : public testing::TestWithParam<symm_dtype_t> {};
 
 TEST_P(SmallFloats, EveryNumberComesBack) {
@@ -66,5 +65,4 @@ TEST(Reduce, SmallFloatsRoundOnce) {
   const auto half = [](float value) { return static_cast<uint16_t>(encode(SYMM_DTYPE_F16, value)); };
   EXPECT_EQ(reduced<uint16_t>(SYMM_DTYPE_F16, SYMM_OP_SUM, {half(1), half(0x1p-11F), half(0x1p-11F)}), half(1 + 0x1p-10F));
 }
-}  // namespace
-}  // namespace symm::reference
+}}  // namespace symm::reference

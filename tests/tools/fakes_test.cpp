@@ -2,8 +2,7 @@
 #include <nlohmann/json.hpp>
 #include "tests/tools/captured.hpp"
 
-namespace symm::tool {
-namespace {
+namespace symm::tool { namespace {
 using nlohmann::json;
 
 Captured on_fakes(const Words& variables, const Words& command, bool nvml = true) {
@@ -124,5 +123,4 @@ TEST(TuneOnFakes, RanksThatDifferAreTold) {
   EXPECT_EQ(result.status, 1);
   expect_said(result.err, {"rank 0 has stripes = 8 (SYMM_CUDA_TUNE)", "rank 1 has stripes = 44 (built in)"});
 }
-}  // namespace
-}  // namespace symm::tool
+}}  // namespace symm::tool

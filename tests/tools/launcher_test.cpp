@@ -9,8 +9,7 @@
 #include "tools/run/rank_process.hpp"
 #include "tools/run/warden.hpp"
 
-namespace symm::tool {
-namespace {
+namespace symm::tool { namespace {
 Captured symm_run(const Words& options, const std::string& script) {
   return capture(Words{SYMM_TOOL, "run"} + options + Words{"--", "sh", "-c", script});
 }
@@ -312,5 +311,4 @@ TEST(Launcher, APartEndsWithWhoeverStartedIt) {
     EXPECT_EQ(refused.status, 2) << bad;
   }
 }
-}  // namespace
-}  // namespace symm::tool
+}}  // namespace symm::tool

@@ -1,8 +1,7 @@
 #include "tests/support/test.hpp"
 #include "tools/run/output.hpp"
 
-namespace symm::tool {
-namespace {
+namespace symm::tool { namespace {
 TEST(Lines, OnlyWholeLinesLeave) {
   LineAssembler lines("[1] ", false);
   std::string out;
@@ -41,5 +40,4 @@ TEST(Lines, EndlessLineIsBroken) {
   lines.finish(out);
   EXPECT_EQ(out, "xx\n");
 }
-}  // namespace
-}  // namespace symm::tool
+}}  // namespace symm::tool

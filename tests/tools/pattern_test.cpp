@@ -4,8 +4,7 @@
 #include "tools/bench/quantile.hpp"
 #include "tools/bench/result.hpp"
 
-namespace symm::tool {
-namespace {
+namespace symm::tool { namespace {
 std::vector<std::byte> data(const Pattern& pattern, symm_dtype_t dtype, int rank, size_t first, size_t count) {
   std::vector<std::byte> out(count * size_of(dtype));
   pattern.write(out.data(), rank, first, count);
@@ -102,5 +101,4 @@ TEST(BenchResult, Quantiles) {
   EXPECT_DOUBLE_EQ(quantile({3, 1, 2}, 1), 3);
   EXPECT_DOUBLE_EQ(quantile({5}, 0.99), 5);
 }
-}  // namespace
-}  // namespace symm::tool
+}}  // namespace symm::tool

@@ -5,8 +5,7 @@
 #include "tools/run/outcome.hpp"
 #include "tools/run/rank_process.hpp"
 
-namespace symm::tool {
-namespace {
+namespace symm::tool { namespace {
 TEST(Environment, SaysWhoTheRankIsAndNothingElseDoes) {
   ::setenv("OMPI_COMM_WORLD_RANK", "7", 1);
   ::setenv("RANK", "7", 1);
@@ -119,5 +118,4 @@ TEST(Descendants, ChildrenAreSeenUnlessExcepted) {
   EXPECT_FALSE(seen({})) << "a zombie is not alive";
   ::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED);
 }
-}  // namespace
-}  // namespace symm::tool
+}}  // namespace symm::tool

@@ -3,8 +3,7 @@
 #include "tools/host/host.hpp"
 #include "tools/info/report.hpp"
 
-namespace symm::tool {
-namespace {
+namespace symm::tool { namespace {
 TEST(Text, BytesBothWays) {
   EXPECT_EQ(format_bytes(8), "8 B");
   EXPECT_EQ(format_bytes(4096), "4 KiB");
@@ -50,5 +49,4 @@ TEST(Picture, LinkMatrix) {
       "  0  -  2\n"
       "  1  .  -\n");
 }
-}  // namespace
-}  // namespace symm::tool
+}}  // namespace symm::tool

@@ -1,8 +1,7 @@
 #include "tools/bench/thresholds.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm::tool {
-namespace {
+namespace symm::tool { namespace {
 Ladder ladder(std::vector<Measured> sizes) {
   return {"allreduce", {{"ll", "ll"}, {"one-shot", "one_shot"}, {"two-shot", ""}}, std::move(sizes)};
 }
@@ -63,5 +62,4 @@ TEST(Thresholds, TextIsATableWithFigures) {
   report.ladders[0].sizes[1].steady = false;
   EXPECT_NE(plan_text(report).find("# Not steady: at 1 of 3 sizes"), std::string::npos) << plan_text(report);
 }
-}  // namespace
-}  // namespace symm::tool
+}}  // namespace symm::tool

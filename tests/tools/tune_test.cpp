@@ -5,8 +5,7 @@
 #include "tests/support/options.hpp"
 #include "tests/tools/captured.hpp"
 
-namespace symm::tool {
-namespace {
+namespace symm::tool { namespace {
 class Tune : public testing::Test {
  protected:
   ~Tune() override { unsetenv("SYMM_PLAN_FILE"); }
@@ -94,5 +93,4 @@ TEST_F(Tune, WrongUseIsRefused) {
   expect_end(on_ranks(2, {SYMM_TOOL, "bench", "--tune", "--backend", "host", "-e", "8", "-n", "1", "--out", "/nowhere/plan"}), 1,
       {"cannot write /nowhere/plan"});
 }
-}  // namespace
-}  // namespace symm::tool
+}}  // namespace symm::tool

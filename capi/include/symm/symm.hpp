@@ -31,8 +31,7 @@
 #include <utility>
 #include <vector>
 
-namespace symm {
-inline namespace v0 {
+namespace symm { inline namespace v0 {
 
 // ---- errors -----------------------------------------------------------------------------------------
 
@@ -865,7 +864,6 @@ inline symm_ipc_report_t ipc_collect() { return detail::given("symm_ipc_collect"
 // symm_ipc_stats(). [local]
 inline symm_ipc_stats_t ipc_stats() { return detail::given("symm_ipc_stats", symm_ipc_stats); }
 
-}  // namespace v0
-}  // namespace symm
+}}  // namespace symm::v0
 
 #endif  // SYMM_SYMM_HPP

@@ -12,19 +12,16 @@
 #include "tests/bindings/behaviours/line.hpp"
 #include "tools/bench/reference.hpp"
 
-namespace behaviours {
-namespace {
+namespace behaviours { namespace {
 // A type for each data type that C++ does not have.
 template <symm_dtype_values dtype> struct Narrow { std::byte bytes[(dtype & 0xff) / 8]; };
-}  // namespace
-}  // namespace behaviours
+}}  // namespace behaviours
 
 template <symm_dtype_values dtype> struct symm::Dtype<behaviours::Narrow<dtype>> {
   static constexpr symm_dtype_values value = dtype;
 };
 
-namespace behaviours {
-namespace {
+namespace behaviours { namespace {
 template <class Seen> void require(Seen seen, int64_t expected, const std::string& what) {
   if (static_cast<int64_t>(seen) == expected) return;
   throw std::runtime_error(what + " is " + std::to_string(seen) + ", not " + std::to_string(expected));
@@ -506,8 +503,7 @@ int run_table(const char* path, int rank) {
   std::cout << "rank " << rank << ": " << scenarios << " scenarios\n";
   return scenarios > 0 ? 0 : 1;
 }
-}  // namespace
-}  // namespace behaviours
+}}  // namespace behaviours
 
 int main(int argc, char** argv) {
   const char* rank = std::getenv("SYMM_RANK");

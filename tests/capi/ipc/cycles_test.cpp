@@ -1,8 +1,7 @@
 // Again and again: what is made and given back leaves descriptors, mappings, threads and shared memory as they were.
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 #if defined(__SANITIZE_ADDRESS__)
 constexpr int kLess = 10;
 #else
@@ -118,5 +117,4 @@ TEST(Cycles, TenThousandBuffers) {
   EXPECT_LT(entries("/dev/shm").size(), shm_before + 20) << "other programs put files there too, but not one for each cycle";
   EXPECT_TRUE(eventually([&] { return machine_shared_memory() < shared_before + (size_t{64} << 20); }));
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

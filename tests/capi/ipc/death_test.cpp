@@ -1,8 +1,7 @@
 // Whoever dies, whenever: nothing leaks, nothing underflows, and what others read stays.
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 class Death : public Sharing {
  protected:
   // A consumer imports so often, releases all but `leases` and is killed; the exporter must then hold nothing of it.
@@ -127,5 +126,4 @@ TEST_F(Death, TheExportersDataStays) {
   reach(*facts, 2);
   processes.expect_success({0});
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

@@ -1,8 +1,7 @@
 // A process that runs out of descriptors in the middle of an import, on either side, gets an error and keeps nothing.
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 using Descriptors = Sharing;
 
 TEST_F(Descriptors, TheImporterHasNone) {
@@ -68,5 +67,4 @@ TEST_F(Descriptors, TheExporterHasNone) {
     EXPECT_EQ(outcome_of_import(facts->token).message, "");
   });
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

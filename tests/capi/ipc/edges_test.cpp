@@ -3,12 +3,10 @@
 #include <sys/un.h>
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 std::atomic<int> sendmsg_errno{0};   // of the next call
 std::atomic<long> mallocs_left{-1};  // until one fails; negative: none does
-}  // namespace
-}  // namespace support
+}}                                   // namespace support
 
 // The library's calls come here, too.
 extern "C" [[gnu::visibility("default")]] ssize_t sendmsg(int fd, const msghdr* message, int flags) {
@@ -23,8 +21,7 @@ extern "C" [[gnu::visibility("default")]] void* malloc(size_t bytes) {
 }
 #endif
 
-namespace support {
-namespace {
+namespace support { namespace {
 class Edges : public Sharing {
  protected:
   std::string socket_path() const {
@@ -261,5 +258,4 @@ TEST_F(Edges, AnyAllocationMayFail) {
   });
 }
 #endif
-}  // namespace
-}  // namespace support
+}}  // namespace support

@@ -1,8 +1,7 @@
 // Each thing that can be wrong with a token says so by itself.
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 using Errors = Sharing;
 
 // FNV-1a, as in core/base/hash.hpp: the tests see the library from outside.
@@ -176,5 +175,4 @@ TEST_F(Errors, AnotherUser) {
     expect_error(facts->token, SYMM_ERR_UNAVAILABLE, "another user", "of another user");
   });
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

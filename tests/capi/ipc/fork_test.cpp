@@ -1,8 +1,7 @@
 // A child of an exporter, or of an importer, has nothing of its parent's and harms nothing of it.
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 using Fork = Sharing;
 
 // Runs in a child, which ends without leaving the library; what went wrong there.
@@ -86,5 +85,4 @@ TEST_F(Fork, AChildDoesNotHideItsParentsDeath) {
     EXPECT_EQ(outcome_of_import(facts->token).status, SYMM_ERR_PEER_FAILED);
   });
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

@@ -1,8 +1,7 @@
 // Containers that share nothing but the directory.
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 // Into new PID, network and IPC namespaces; 0, or the error. A PID namespace is for children.
 int leave_namespaces() {
   const int flags = CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | (geteuid() != 0 ? CLONE_NEWUSER : 0);
@@ -71,5 +70,4 @@ TEST_F(Namespaces, TheExporterIsInside) { share(true, false, false); }
 TEST_F(Namespaces, TheImporterIsInside) { share(false, true, false); }
 TEST_F(Namespaces, BothInDifferentOnes) { share(true, true, false); }
 TEST_F(Namespaces, TheImporterDiesInside) { share(false, true, true); }
-}  // namespace
-}  // namespace support
+}}  // namespace support

@@ -1,8 +1,7 @@
 // Memory goes from process to process, as often and in whatever order they like.
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 TEST_F(Sharing, BothSidesSeeOneMemory) {
   exporter([&] {
     const Owned owned(1'000'000);
@@ -278,5 +277,4 @@ TEST_F(Sharing, ManyBlocksInLimboAreWarnedOf) {
     pass();
   });
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

@@ -1,8 +1,7 @@
 // Threads of one process export, import, withdraw and release at once.
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 TEST(Threads, OfTheExportingProcess) {
   const Bootstrap meeting;  // no Directory: it forks, and this process has threads
   setenv("SYMM_IPC_DIRECTORY", meeting.path().c_str(), 1);
@@ -29,5 +28,4 @@ TEST(Threads, OfTheExportingProcess) {
   EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
   EXPECT_EQ(ipc_stats().grants, 4U * 300 * 3);
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

@@ -1,8 +1,7 @@
 // Before memory is written anew, nobody may hold it any more.
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace support {
-namespace {
+namespace support { namespace {
 using Withdraw = Sharing;
 
 TEST_F(Withdraw, EndsTheTokensOfAPieceOnly) {
@@ -69,5 +68,4 @@ TEST_F(Withdraw, WhatWasNeverExportedIsFree) {
     EXPECT_EQ(ipc_stats().tokens, 0U);
   });
 }
-}  // namespace
-}  // namespace support
+}}  // namespace support

@@ -13,8 +13,7 @@ extern "C" void symm_pipeline_any_2(symm::cuda::CollectiveArgs args);
 extern "C" void symm_pipeline_move(symm::cuda::CollectiveArgs args);
 extern "C" void symm_pieces_move(symm::cuda::PiecesArgs args);
 
-namespace symm::cuda::model {
-namespace {
+namespace symm::cuda::model { namespace {
 constexpr int kRanks = 2;
 constexpr size_t kCount = 160;  // f32 of each rank: more tiles than there are slots of both stages
 constexpr uint64_t kTile = 16;
@@ -221,5 +220,4 @@ TEST(Plans, OfThreeGroupsFitOntoADevice) {
     }
   }
 }
-}  // namespace
-}  // namespace symm::cuda::model
+}}  // namespace symm::cuda::model

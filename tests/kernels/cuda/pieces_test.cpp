@@ -11,8 +11,7 @@ extern "C" void symm_pieces_reduce_bf16(symm::cuda::PiecesArgs args);
 extern "C" void symm_pieces_reduce_f32(symm::cuda::PiecesArgs args);
 extern "C" void symm_convert(symm::cuda::ConvertArgs args);
 
-namespace symm::cuda::model {
-namespace {
+namespace symm::cuda::model { namespace {
 using support::Bytes;
 using support::DrawnPieces;
 using support::PiecesKind;
@@ -271,5 +270,4 @@ TEST(Convert, WidensAndNarrowsWhatIsScaled) {
     }
   }
 }
-}  // namespace
-}  // namespace symm::cuda::model
+}}  // namespace symm::cuda::model

@@ -8,8 +8,7 @@ extern "C" void symm_pipeline_any_2(symm::cuda::CollectiveArgs args);
 extern "C" void symm_pipeline_any_4(symm::cuda::CollectiveArgs args);
 extern "C" void symm_pipeline_move(symm::cuda::CollectiveArgs args);
 
-namespace symm::cuda::model {
-namespace {
+namespace symm::cuda::model { namespace {
 constexpr uint64_t kTile = 16;
 
 // One call, of floats, in private memory; `change` has the last word on a rank's arguments.
@@ -216,5 +215,4 @@ TEST(PipelineKernels, ALongCallIsNoLongWait) {
     EXPECT_EQ(call.recv(rank)[11'999], 3.0F);
   }
 }
-}  // namespace
-}  // namespace symm::cuda::model
+}}  // namespace symm::cuda::model

@@ -9,8 +9,7 @@ extern "C" void symm_one_shot_any_4(symm::cuda::CollectiveArgs args);
 extern "C" void symm_two_shot_any_4(symm::cuda::CollectiveArgs args);
 extern "C" void symm_two_shot_without_tokens_4(symm::cuda::CollectiveArgs args);
 
-namespace symm::cuda::model {
-namespace {
+namespace symm::cuda::model { namespace {
 using Kernel = void (*)(CollectiveArgs);
 constexpr size_t kCalls = 4;
 
@@ -151,5 +150,4 @@ TEST(PushKernels, TheModelSeesAThreadThatHearsNothing) {
   while (seed < 500 && outcome(form, seed) != "nothing goes on") ++seed;
   EXPECT_LT(seed, 500U);
 }
-}  // namespace
-}  // namespace symm::cuda::model
+}}  // namespace symm::cuda::model

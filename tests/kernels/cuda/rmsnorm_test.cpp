@@ -7,8 +7,7 @@
 #define SYMM_DECLARE(form) extern "C" void symm_rmsnorm_##form(symm::cuda::RmsNormArgs args);
 SYMM_FORMS(SYMM_DECLARE)
 
-namespace symm::cuda::model {
-namespace {
+namespace symm::cuda::model { namespace {
 using testing::NormCase;
 using testing::NormData;
 using NormKernel = void (*)(RmsNormArgs);
@@ -78,5 +77,4 @@ TEST(RmsNormKernels, HaveTheBitsOfTheDefinition) {
             << "seed " << seed << ", call " << call << ", " << n << " ranks";
   }
 }
-}  // namespace
-}  // namespace symm::cuda::model
+}}  // namespace symm::cuda::model

@@ -9,8 +9,7 @@ extern "C" void symm_write_word(symm::cuda::WriteArgs args);
 extern "C" void symm_wait_word(symm::cuda::WaitWordArgs args);
 extern "C" void symm_wait_words(symm::cuda::WaitWordsArgs args);
 
-namespace symm::cuda::model {
-namespace {
+namespace symm::cuda::model { namespace {
 constexpr uint32_t kChannel = 3;
 
 // A thread of a barrier's kernel deals with one peer. For each pair: barriers begun, and ended, by the former for the latter.
@@ -199,5 +198,4 @@ TEST(SignalKernels, WhoHasLeftIsNamed) {
   EXPECT_EQ(signals.ranks().record(1).trouble, static_cast<uint32_t>(WaitError::departed));
   EXPECT_EQ(signals.ranks().record(1).peer, 0);
 }
-}  // namespace
-}  // namespace symm::cuda::model
+}}  // namespace symm::cuda::model
