@@ -1,6 +1,7 @@
 // Groups of ranks that are threads, on the fake driver.
 #pragma once
 
+#include <algorithm>
 #include "core/cuda/device.hpp"
 #include "core/group/collective.hpp"
 #include "core/group/memory.hpp"
@@ -94,6 +95,9 @@ inline Outcome outcome_of(int n, const std::function<void(Outcome& outcome, Stat
 inline void any_call_may_fail(const std::function<Outcome(int rank, const std::string& name, int failing_call)>& attempt,
     std::initializer_list<const char*> expected) {
   std::set<std::string> calls;
+  // Which call is the n-th varies a little from one attempt to the next: a round can step over a call, which another meets.
+  const auto met = [&](const char* call) { return calls.contains(call); };
+  int rounds = 1;
   for (int n = 1;; ++n) {
     ASSERT_LT(n, 1000);
     const std::string name = unique();
@@ -102,7 +106,11 @@ inline void any_call_may_fail(const std::function<Outcome(int rank, const std::s
     const auto& [other, failing] = outcomes;
     SCOPED_TRACE("call " + std::to_string(n) + ", " + failing.failed + ": " + other.message + " / " + failing.message);
     EXPECT_EQ(left_in_the_end(), kNothing);
-    if (failing.failed.empty()) break;  // there are fewer calls
+    if (failing.failed.empty()) {  // there are fewer calls
+      if (std::ranges::all_of(expected, met) || rounds++ == 5) break;
+      n = 0;
+      continue;
+    }
     calls.insert(failing.failed);
     EXPECT_EQ(other.create, failing.create);
     const bool shared = failing.create != Status::ok || failing.rendezvous != Status::ok;
@@ -116,6 +124,6 @@ inline void any_call_may_fail(const std::function<Outcome(int rank, const std::s
       EXPECT_NE(other.message.find("rank 1"), std::string::npos);
     }
   }
-  for (const char* call : expected) EXPECT_TRUE(calls.contains(call)) << call << " was not made to fail";
+  for (const char* call : expected) EXPECT_TRUE(met(call)) << call << " was not made to fail";
 }
 }  // namespace symm
