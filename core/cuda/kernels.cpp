@@ -104,8 +104,10 @@ void Kernels::run(CUfunction function, const Launch& launch, void** parameters) 
     attributes[count++].value.allowed = 1;
   }
   if (launch.cluster > 1) {
-    attributes[count].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    std::copy_n(std::array{launch.cluster, 1U, 1U}.begin(), 3, attributes[count++].value.cluster);
+    CUlaunchAttribute& clusters = attributes[count++];
+    clusters.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    for (unsigned& blocks : clusters.value.cluster) blocks = 1;
+    clusters.value.cluster[0] = launch.cluster;
   }
   const CUlaunchConfig config{launch.blocks, 1, 1, launch.threads, 1, 1, 0, launch.stream, attributes, count};
   device_.driver().require(device_.driver().cuLaunchKernelEx(&config, function, parameters, nullptr), "cuLaunchKernelEx");

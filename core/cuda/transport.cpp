@@ -348,8 +348,7 @@ Plan CudaTransport::possible_plan(const PlanInput& input) const {
 }
 
 void CudaTransport::collective(const CollectiveCall& call) {
-  const bool has_norm = call.collective == Collective::allreduce_rmsnorm;
-  const PlanInput input = plan_input(call.scaling ? scaled(call).plain_call() : has_norm ? whole_or_plain(call) : call);
+  const PlanInput input = plan_input(planned_call(call));
   const Plan chosen = possible_plan(input);
   const CUstream stream = stream_of(call.stream);
   const ContextGuard current(*device_);
@@ -357,7 +356,7 @@ void CudaTransport::collective(const CollectiveCall& call) {
   context_.revocation->throw_if_revoked();
   const StreamOrder::Place place = order_.before(stream);
   if (call.scaling) issue_scaled(call, scaled(call));
-  else if (has_norm && input.collective != call.collective) issue_rows(call);
+  else if (input.collective != call.collective) issue_rows(call);
   else issue(call, input, chosen);
   stats_.add_collective(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(chosen.algorithm));
   order_.after(place);
@@ -378,18 +377,23 @@ ScaledCall CudaTransport::scaled(const CollectiveCall& call) const {
 
 void CudaTransport::issue_scaled(const CollectiveCall& call, const ScaledCall& scaled) {
   scaled.run([&](const Conversion& conversion) { launch_conversion(call, conversion); },
-      [&](const CollectiveCall& plain) {
-        const PlanInput input = plan_input(plain);
-        issue(plain, input, possible_plan(input));
-      });
+      [&](const CollectiveCall& plain) { issue_part(plain); });
+}
+
+void CudaTransport::issue_part(const CollectiveCall& plain) {
+  const PlanInput input = plan_input(plain);
+  issue(plain, input, possible_plan(input));
 }
 
 RowsOfNorm CudaTransport::rows_of(const CollectiveCall& call) const {
   return {call, reinterpret_cast<std::byte*>(comm_.stages[context_.rank] + layout_.wide), tuning_.wide};
 }
 
-// One kernel where that is faster, or forced; else the first of the all-reduces.
-CollectiveCall CudaTransport::whole_or_plain(const CollectiveCall& call) const {
+// What a plan is for: the call, or the first plain one that it is made of. RMSNorm is in the kernel of the all-reduce where that
+// is faster, unless another algorithm is asked for.
+CollectiveCall CudaTransport::planned_call(const CollectiveCall& call) const {
+  if (call.scaling) return scaled(call).plain_call();
+  if (call.collective != Collective::allreduce_rmsnorm) return call;
   if (call.algorithm == Algorithm::automatic || call.algorithm == Algorithm::one_shot) {
     PlanInput input = plan_input(call);
     input.algorithm = Algorithm::automatic;
@@ -399,11 +403,7 @@ CollectiveCall CudaTransport::whole_or_plain(const CollectiveCall& call) const {
 }
 
 void CudaTransport::issue_rows(const CollectiveCall& call) {
-  rows_of(call).run(
-      [&](const CollectiveCall& plain) {
-        const PlanInput input = plan_input(plain);
-        issue(plain, input, possible_plan(input));
-      },
+  rows_of(call).run([&](const CollectiveCall& plain) { issue_part(plain); },
       [&](const RmsNorm& norm, const std::byte* sums, size_t rows) {
         CollectiveCall summed = call;
         summed.send = sums;
@@ -576,8 +576,7 @@ void CudaTransport::launch_pieces(const CollectiveCall& call, const PlanInput& i
 }
 
 PlanReport CudaTransport::plan(const CollectiveCall& call) {
-  const bool has_norm = call.collective == Collective::allreduce_rmsnorm;
-  const PlanInput input = plan_input(call.scaling ? scaled(call).plain_call() : has_norm ? whole_or_plain(call) : call);
+  const PlanInput input = plan_input(planned_call(call));
   const Plan chosen = possible_plan(input);
   return {chosen.algorithm, chosen.slices, chosen.tile, false,
       (call.scaling ? scaled(call).why() : std::string()) + explain(input, chosen, tuning_)};

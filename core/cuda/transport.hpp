@@ -60,7 +60,8 @@ class CudaTransport final : public Transport, public DeviceTransport {
   void launch_conversion(const CollectiveCall& call, const Conversion& conversion);
   ScaledCall scaled(const CollectiveCall& call) const;
   RowsOfNorm rows_of(const CollectiveCall& call) const;
-  CollectiveCall whole_or_plain(const CollectiveCall& call) const;
+  CollectiveCall planned_call(const CollectiveCall& call) const;
+  void issue_part(const CollectiveCall& plain);
   void issue_rows(const CollectiveCall& call);
   void launch_rmsnorm(CUfunction kernel, const RowShape& shape, const CollectiveCall& call, const RmsNorm& norm);
   CollectiveArgs arguments_of(const CollectiveCall& call) const;
