@@ -188,7 +188,8 @@ struct TransportContext {
   std::vector<int> lender_ranks;     // of this group's ranks, there
   std::vector<int64_t> pids;         // by group rank, for messages
   Machines machines;
-  uint64_t timeout_ms = 0;  // of calls that have none of their own
+  uint64_t timeout_ms = 0;             // of calls that have none of their own
+  Deadline until = Deadline::never();  // of creation
   std::shared_ptr<Revocation> revocation;
   std::function<void(const Failure&)> fail;  // revoke the group on all ranks
   const MemoryDirectory* directory = nullptr;

@@ -25,12 +25,12 @@ CUdeviceptr signal_word(const MemoryView& memory, int owner, int channel, int so
   const size_t index = static_cast<size_t>(channel) * memory.pads.size() + static_cast<size_t>(source);
   return address_of(memory.pads[static_cast<size_t>(owner)]) + index * sizeof(uint64_t);
 }
+}  // namespace
 
 CUstream stream_of(void* stream) {
   if (stream == kAllStreams) throw Error(Status::invalid_argument, "stream: SYMM_ALL_STREAMS is no stream to issue work on");
   return static_cast<CUstream>(stream);
 }
-}  // namespace
 
 size_t pad_bytes(int size, int channels) {
   return 2 * pad_words(size, channels) * sizeof(uint64_t) + 2 * kMaxRanks * sizeof(void*);
@@ -63,6 +63,7 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   for (const char* name : {"symm_barrier", "symm_write_word", "symm_wait_word", "symm_wait_words", "symm_check", "symm_convert"})
     kernels_.load(name);
+  if (context_.machines.count > 1) kernels_.load("symm_combine");
   for (const std::string& name : kernel_names(context_.size, false)) kernels_.load(name);
   kernels_.make_ready();
   stats_.barriers = std::vector<Counter>(1);
@@ -114,6 +115,7 @@ void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
         format("rank %d has a control block of %llu bytes, this rank of %zu: different versions of the library?", peer,
             static_cast<unsigned long long>(body.bytes), mine->size())});
   }
+  if (!maps(peer)) return;
   controls_[static_cast<size_t>(peer)] = Allocation::import(device_, std::move(message.fds.at(0)), {body.bytes, body.mapped});
   uuids_[static_cast<size_t>(peer)] = body.uuid;
   multicast_.facts(peer) = body.multicast;
@@ -137,6 +139,7 @@ void CudaTransport::ready() {
   // Where ranks share a device, one's early kernel could take the room that another's needs.
   if (most_on_one == 1) kernels_.launch_early(tuning_.early);
   for (size_t rank = 0; rank < controls_.size(); ++rank) {
+    if (!controls_[rank]) continue;
     comm_.control[rank] = controls_[rank]->address();
     comm_.stages[rank] =
         lender_ == nullptr ? comm_.control[rank] : lender_->comm_.stages[static_cast<size_t>(context_.lender_ranks[rank])];
@@ -148,6 +151,11 @@ void CudaTransport::ready() {
     cube_mesh_ = *found;
   }
   listener_ = context_.revocation->listen([this] { tell_kernels(); });
+}
+
+std::span<std::byte> CudaTransport::stages() const noexcept {
+  const CUdeviceptr at = comm_.stages[context_.rank] + layout_.stage[0];
+  return {reinterpret_cast<std::byte*>(at), layout_.wide - layout_.stage[0]};  // NOLINT(performance-no-int-to-ptr)
 }
 
 // ---- trouble
