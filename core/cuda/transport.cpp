@@ -115,8 +115,8 @@ void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
         format("rank %d has a control block of %llu bytes, this rank of %zu: different versions of the library?", peer,
             static_cast<unsigned long long>(body.bytes), mine->size())});
   }
-  if (!maps(peer)) return;
-  controls_[static_cast<size_t>(peer)] = Allocation::import(device_, std::move(message.fds.at(0)), {body.bytes, body.mapped});
+  if (maps(peer))
+    controls_[static_cast<size_t>(peer)] = Allocation::import(device_, std::move(message.fds.at(0)), {body.bytes, body.mapped});
   uuids_[static_cast<size_t>(peer)] = body.uuid;
   multicast_.facts(peer) = body.multicast;
   link_facts_[static_cast<size_t>(peer)] = body.links;
