@@ -19,18 +19,9 @@ class DeviceSpanTransport final : public cuda::CudaTransport {
   // Of ranks on several machines those on all channels are one sequence.
   void barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) override;
   void finish(int channel, uint64_t timeout_ms) override;
-  void send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) override;
-  void take_signal(const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) override;
-  void wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any, uint64_t timeout_ms, size_t* out_index,
-      uint64_t* out_seen, void* stream) override;
-  void write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) override;
-  void put(const MemoryView& memory, int rank, size_t offset, const void* from, size_t bytes, void* stream) override;
-  void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) override;
-  void fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count, void* stream) override;
   void collective(const CollectiveCall& call) override;
   PlanReport plan(const CollectiveCall& call) override;
  private:
-  void require_mapped(int rank, const char* what) const;
   void require_possible(const CollectiveCall& call) const;
   void in_order(const char* what, uint64_t timeout_ms, void* stream, const std::function<void()>& issue);
   Algorithm algorithm_of(const CollectiveCall& call) const;

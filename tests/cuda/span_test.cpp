@@ -285,7 +285,7 @@ TEST(CudaSpanGroup, NcclAddsWhereAnyOrderWillDo) {
           run_collective(*group, call);
           group->synchronize(nullptr, 20'000);
           EXPECT_EQ(data, any ? 1.0F + 0x1p-23F : 1.0F);
-          for (const DType dtype : {DType::i8, DType::u8, DType::i32, DType::u32, DType::i64, DType::u64})
+          for (const DType dtype : {DType::i8, DType::u32, DType::i64})
             for (const Op op : {Op::sum, Op::min, Op::max, Op::prod})
               for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter})
                 compare(*group, {collective, dtype, op, 99});
