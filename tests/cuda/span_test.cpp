@@ -316,6 +316,21 @@ TEST(CudaSpanGroup, CallsOnTwoStreamsKeepTheirOrder) {
   }));
 }
 
+// With its thread and what NCCL has opened, nobody waiting for that.
+TEST(CudaSpanGroup, IsGivenBackInOrder) {
+  expect_well(on_machines("ab", [](const std::shared_ptr<Group>& group) {
+    std::optional<support::Footprint> before;
+    for (int cycle = 0; cycle < 3; ++cycle) {
+      if (cycle == 1) before = support::Footprint::settled();
+      const auto part = group->split(0, 0);
+      compare(*part, {Collective::allreduce, DType::f32, Op::sum, 100});
+      part->finalize(20'000);
+    }
+    EXPECT_TRUE(support::eventually([&] { return support::Footprint::now() == *before; }));
+    return "";
+  }));
+}
+
 // ---- failures
 
 TEST(CudaSpanFailure, OfCreationIsOneSentence) {
