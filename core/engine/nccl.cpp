@@ -71,6 +71,7 @@ struct StreamEngine::State {
   struct Flight {
     const char* what;
     uint64_t timeout_ms;
+    std::vector<int32_t> whom;
     std::function<Progress()> progress;
     std::optional<Deadline> until, grace;  // since it began, and since a rank left
   };
@@ -94,7 +95,7 @@ struct StreamEngine::State {
 
   void keep() noexcept;
   void look();
-  void look_at(Flight& flight, int gone);
+  void look_at(Flight& flight);
   bool finish() const;
   void give_back(bool in_order) noexcept;
 
@@ -113,12 +114,13 @@ struct StreamEngine::State {
   std::list<Flight> flights;
 };
 
-void StreamEngine::State::look_at(Flight& flight, int gone) {
+void StreamEngine::State::look_at(Flight& flight) {
   const auto begin = [](std::optional<Deadline>& deadline, uint64_t milliseconds) {
     if (!deadline) deadline = milliseconds == Deadline::kInfinite ? Deadline::never() : Deadline::after_ms(milliseconds);
     return deadline->expired();
   };
-  if (gone >= 0 && begin(flight.grace, kReasonMs)) {
+  for (const int32_t gone : flight.whom) {
+    if (!revocation->departed(gone) || !begin(flight.grace, kReasonMs)) continue;
     const int64_t pid = pids[static_cast<size_t>(gone)];
     return tell({Status::peer_failed, gone, pid,
         format("%s: rank %d (pid %lld) has left the group", flight.what, gone, static_cast<long long>(pid))});
@@ -138,9 +140,6 @@ void StreamEngine::State::look() {
     if (!explained()) tell(failure_of(error, "ncclCommGetAsyncError"));
     return;
   }
-  int gone = -1;
-  for (int peer = 0; peer < size; ++peer)
-    if (revocation->departed(peer)) gone = peer;
   std::list<Flight> under_way, over;  // which go without the lock
   {
     const std::lock_guard lock(mutex);
@@ -149,7 +148,7 @@ void StreamEngine::State::look() {
   for (auto at = under_way.begin(); at != under_way.end() && !trouble;) {
     const Progress progress = at->progress();
     const auto next = std::next(at);
-    if (progress == Progress::runs) look_at(*at, gone);
+    if (progress == Progress::runs) look_at(*at);
     if (progress == Progress::over) over.splice(over.end(), under_way, at);
     at = next;
   }
@@ -312,9 +311,9 @@ void StreamEngine::reduce_scatter(const void* from, void* to, size_t count, int 
   require(state_->nccl.ncclReduceScatter(from, to, count, type, op, state_->comm, stream), "ncclReduceScatter");
 }
 
-void StreamEngine::watch(const char* what, uint64_t timeout_ms, std::function<Progress()> progress) {
+void StreamEngine::watch(const char* what, uint64_t timeout_ms, std::vector<int32_t> whom, std::function<Progress()> progress) {
   const std::lock_guard lock(state_->mutex);
-  state_->flights.push_back({what, timeout_ms, std::move(progress), {}, {}});
+  state_->flights.push_back({what, timeout_ms, std::move(whom), std::move(progress), {}, {}});
 }
 
 void StreamEngine::await_end() const noexcept {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <span>
+#include <vector>
 #include "core/base/timed_mutex.hpp"
 
 namespace symm::engine {
@@ -40,8 +41,8 @@ class StreamEngine {
   void allreduce(const void* from, void* to, size_t count, int type, int op, void* stream);
   void reduce_scatter(const void* from, void* to, size_t count, int type, int op, void* stream);
 
-  // Fail the group if what `progress` asks about does not end so long after it began.
-  void watch(const char* what, uint64_t timeout_ms, std::function<Progress()> progress);
+  // Fail the group if what `progress` asks about, of these ranks, does not end so long after it began, or soon after one left.
+  void watch(const char* what, uint64_t timeout_ms, std::vector<int32_t> whom, std::function<Progress()> progress);
   // The group has failed: when this returns, NCCL has let go, or has been given up.
   void await_end() const noexcept;
  private:

@@ -80,7 +80,7 @@ void DeviceSpanTransport::require_possible(const CollectiveCall& call) const {
 void DeviceSpanTransport::collective(const CollectiveCall& call) {
   const CollectiveCall plain = call.scaling ? scaled(call).plain_call() : call;
   require_possible(plain);
-  in_order(name_of(call.collective), call.timeout_ms, call.stream, [&] {
+  in_order(name_of(call.collective), call.timeout_ms, call.stream, everybody(), [&] {
     if (!call.scaling) return issue(call);
     scaled(call).run([&](const Conversion& conversion) { launch_conversion(call, conversion); },
         [&](const CollectiveCall& one) { issue(one); });

@@ -1,5 +1,6 @@
 #include "core/span/device_transport.hpp"
 #include <cstring>
+#include <numeric>
 
 namespace symm::span {
 namespace {
@@ -72,12 +73,19 @@ void DeviceSpanTransport::ready() {
 
 // ---- in the order of streams
 
-void DeviceSpanTransport::in_order(const char* what, uint64_t timeout_ms, void* stream, const std::function<void()>& issue) {
+std::vector<int32_t> DeviceSpanTransport::everybody() const {
+  std::vector<int32_t> all(size_);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+void DeviceSpanTransport::in_order(
+    const char* what, uint64_t timeout_ms, void* stream, std::vector<int32_t> whom, const std::function<void()>& issue) {
   const cuda::CUstream on = cuda::stream_of(stream);
   const cuda::ContextGuard current(*gpu());
   const TimedLock turn(order().turn(), timeout_ms, what);
   context().revocation->throw_if_revoked();
-  for (int rank = 0; rank < context().size; ++rank) {
+  for (const int32_t rank : whom) {
     if (!context().revocation->departed(rank)) continue;
     const int64_t pid = context().pids[static_cast<size_t>(rank)];
     context().fail({Status::peer_failed, rank, pid,
@@ -97,15 +105,14 @@ void DeviceSpanTransport::in_order(const char* what, uint64_t timeout_ms, void* 
   order().after(place);
   if (captured) return;
   flight->after = mark();
-  engine_.watch(what, timeout_ms, [flight] { return flight->progress(); });
+  engine_.watch(what, timeout_ms, std::move(whom), [flight] { return flight->progress(); });
 }
 
 void DeviceSpanTransport::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
   if (!ranks.empty() && std::all_of(ranks.begin(), ranks.end(), [&](int32_t rank) { return maps(rank); }))
     return CudaTransport::barrier(ranks, channel, timeout_ms, stream);
-  std::vector<int32_t> all(ranks.begin(), ranks.end());
-  for (int32_t rank = 0; ranks.empty() && rank < context().size; ++rank) all.push_back(rank);
-  in_order("barrier", timeout_ms, stream, [&] {
+  const std::vector<int32_t> all = ranks.empty() ? everybody() : std::vector<int32_t>(ranks.begin(), ranks.end());
+  in_order("barrier", timeout_ms, stream, all, [&] {
     engine_.together(timeout_ms, [&] {
       for (const int32_t rank : all) {
         if (rank == context().rank) continue;

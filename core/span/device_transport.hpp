@@ -23,7 +23,9 @@ class DeviceSpanTransport final : public cuda::CudaTransport {
   PlanReport plan(const CollectiveCall& call) override;
  private:
   void require_possible(const CollectiveCall& call) const;
-  void in_order(const char* what, uint64_t timeout_ms, void* stream, const std::function<void()>& issue);
+  void in_order(
+      const char* what, uint64_t timeout_ms, void* stream, std::vector<int32_t> whom, const std::function<void()>& issue);
+  std::vector<int32_t> everybody() const;
   Algorithm algorithm_of(const CollectiveCall& call) const;
 
   // What a collective is made of. In its slots a rank gathers what it needs of each rank; the last is for a result.
