@@ -20,8 +20,11 @@ class CudaBackend final : public Backend {
   size_t pad_bytes(int size, int channels) const noexcept override { return cuda::pad_bytes(size, channels); }
 
   std::unique_ptr<Transport> make_transport(TransportContext context) override {
-    const PlanValues values = table_.values(BackendKind::cuda, context.size, [this] { return name_of(*device_); });
-    return std::make_unique<CudaTransport>(std::move(context), device_, values);
+    auto [device, values] = parts(context.size);
+    return std::make_unique<CudaTransport>(std::move(context), std::move(device), values);
+  }
+  Parts parts(int size) const {
+    return {device_, table_.values(BackendKind::cuda, size, [this] { return name_of(*device_); })};
   }
  private:
   std::shared_ptr<Device> device_;
@@ -37,6 +40,8 @@ std::string unavailable_reason() {
   } catch (const Error& error) { return error.what(); }
   return "";
 }
+
+Parts parts_of(Backend& backend, int size) { return static_cast<CudaBackend&>(backend).parts(size); }
 
 int device_count() {
   int devices = 0;

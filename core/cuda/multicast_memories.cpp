@@ -5,7 +5,7 @@
 namespace symm::cuda {
 // All ranks' facts are here. What fails on this rank alone must wait for a vote, and a rendezvous has one.
 void MulticastMemories::choose(Kernels& kernels) {
-  why_ = why_no_multicast(facts_);
+  why_ = context_.machines.count > 1 ? "the group is on several machines" : why_no_multicast(facts_);
   if (!why_.empty()) return;
   try {
     unit_ = Multicast::granularity(*device_, context_.size);

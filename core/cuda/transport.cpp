@@ -25,6 +25,7 @@ CUdeviceptr signal_word(const MemoryView& memory, int owner, int channel, int so
   const size_t index = static_cast<size_t>(channel) * memory.pads.size() + static_cast<size_t>(source);
   return address_of(memory.pads[static_cast<size_t>(owner)]) + index * sizeof(uint64_t);
 }
+}  // namespace
 
 std::string rmsnorm_kernel(DType dtype) { return format("symm_rmsnorm_%s_1", name_of(dtype)); }  // of what is summed
 
@@ -32,7 +33,6 @@ CUstream stream_of(void* stream) {
   if (stream == kAllStreams) throw Error(Status::invalid_argument, "stream: SYMM_ALL_STREAMS is no stream to issue work on");
   return static_cast<CUstream>(stream);
 }
-}  // namespace
 
 size_t pad_bytes(int size, int channels) {
   return 2 * pad_words(size, channels) * sizeof(uint64_t) + 2 * kMaxRanks * sizeof(void*);
@@ -64,6 +64,7 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   for (const char* name : {"symm_barrier", "symm_write_word", "symm_wait_word", "symm_wait_words", "symm_check", "symm_convert"})
     kernels_.load(name);
+  if (context_.machines.count > 1) kernels_.load("symm_combine");
   for (const std::string& name : kernel_names(context_.size, false)) kernels_.load(name);
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) kernels_.load(rmsnorm_kernel(dtype));
   kernels_.make_ready();
@@ -117,7 +118,8 @@ void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
         format("rank %d has a control block of %llu bytes, this rank of %zu: different versions of the library?", peer,
             static_cast<unsigned long long>(body.bytes), mine->size())});
   }
-  controls_[static_cast<size_t>(peer)] = Allocation::import(device_, std::move(message.fds.at(0)), {body.bytes, body.mapped});
+  if (maps(peer))
+    controls_[static_cast<size_t>(peer)] = Allocation::import(device_, std::move(message.fds.at(0)), {body.bytes, body.mapped});
   uuids_[static_cast<size_t>(peer)] = body.uuid;
   multicast_.facts(peer) = body.multicast;
   facts_.max_blocks = std::min(facts_.max_blocks, body.multiprocessors);
@@ -140,6 +142,7 @@ void CudaTransport::ready() {
   // Where ranks share a device, one's early kernel could take the room that another's needs.
   if (most_on_one == 1) kernels_.launch_early(tuning_.early);
   for (size_t rank = 0; rank < controls_.size(); ++rank) {
+    if (!controls_[rank]) continue;
     comm_.control[rank] = controls_[rank]->address();
     comm_.stages[rank] =
         lender_ == nullptr ? comm_.control[rank] : lender_->comm_.stages[static_cast<size_t>(context_.lender_ranks[rank])];
@@ -147,6 +150,11 @@ void CudaTransport::ready() {
   controls_[static_cast<size_t>(context_.rank)]->will_not_be_shared();
   multicast_.choose(kernels_);
   listener_ = context_.revocation->listen([this] { tell_kernels(); });
+}
+
+std::span<std::byte> CudaTransport::stages() const noexcept {
+  const CUdeviceptr at = comm_.stages[context_.rank] + layout_.stage[0];
+  return {reinterpret_cast<std::byte*>(at), layout_.wide - layout_.stage[0]};  // NOLINT(performance-no-int-to-ptr)
 }
 
 // ---- trouble
@@ -205,11 +213,13 @@ void CudaTransport::write_word(CUdeviceptr word, uint64_t value, WriteKind kind,
 }
 
 void CudaTransport::send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) {
+  require_mapped(memory, rank, "signal");
   write_word(signal_word(memory, rank, channel, context_.rank), value, op == SignalOp::add ? WriteKind::add : WriteKind::store64,
       stream);
 }
 
 void CudaTransport::write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
+  require_mapped(memory, rank, "write_value");
   write_word(address_of(memory.blocks[static_cast<size_t>(rank)] + offset), value,
       bytes == sizeof(uint32_t) ? WriteKind::store32 : WriteKind::store64, stream);
 }
@@ -223,6 +233,7 @@ void CudaTransport::wait_word(uint64_t timeout_ms, Operation operation, CUdevice
 
 // How many signals were taken is counted on the device, where it is right also when a captured graph is replayed.
 void CudaTransport::take_signal(const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) {
+  require_mapped(memory, rank, "wait_signal");
   const CUdeviceptr word = signal_word(memory, context_.rank, channel, rank);
   wait_word(timeout_ms, Operation::wait_signal, word + taken_offset(memory),
       {word, 0, rank, static_cast<uint32_t>(channel), Compare::ge, sizeof(uint64_t)}, stream);
@@ -240,6 +251,7 @@ void CudaTransport::wait_signals(const MemoryView& memory, std::span<const Signa
   for (const auto& [is_given, name] : {std::pair(out_index != nullptr, "out_index"), std::pair(out_seen != nullptr, "out_seen")})
     if (is_given)
       throw Error(Status::invalid_argument, format("%s: must be NULL with the CUDA back end, which waits later", name));
+  for (const SignalWait& wait : waits) require_mapped(memory, wait.rank, "wait_signals");
   const auto word_of = [&](const SignalWait& wait) -> WordWait {
     return {signal_word(memory, context_.rank, wait.channel, wait.rank), wait.value, wait.rank,
         static_cast<uint32_t>(wait.channel), wait.compare, sizeof(uint64_t)};

@@ -8,8 +8,9 @@
 
 namespace symm::cuda {
 size_t pad_bytes(int size, int channels);
+CUstream stream_of(void* stream);  // checked
 
-class CudaTransport final : public Transport, public DeviceTransport {
+class CudaTransport : public Transport, public DeviceTransport {
  public:
   CudaTransport(TransportContext context, std::shared_ptr<Device> device, const PlanValues& values);
   ~CudaTransport() override;
@@ -49,6 +50,19 @@ class CudaTransport final : public Transport, public DeviceTransport {
     multicast_.add(memory, blocks, out_of_band);
   }
   size_t block_unit() const noexcept override { return multicast_.unit(); }
+ protected:
+  // What goes on a stream between ranks of several machines takes turns by this, and works in these bytes of this rank's scratch.
+  StreamOrder& order() noexcept { return order_; }
+  std::span<std::byte> stages() const noexcept;
+  const std::shared_ptr<Device>& gpu() const noexcept { return device_; }
+  const TransportContext& context() const noexcept { return context_; }
+  const Kernels& kernels() const noexcept { return kernels_; }
+  ScaledCall scaled(const CollectiveCall& call) const;
+  void launch_conversion(const CollectiveCall& call, const Conversion& conversion);
+  RowsOfNorm rows_of(const CollectiveCall& call) const;
+  void launch_rmsnorm(CUfunction kernel, const RowShape& shape, const CollectiveCall& call, const RmsNorm& norm);
+  CollectiveArgs arguments_of(const CollectiveCall& call) const;
+  bool maps(int rank) const noexcept { return context_.machines.together(rank, context_.rank); }
  private:
   Tuning choose_tuning() const;
   DeviceComm comm(uint64_t timeout_ms, uint32_t operation) const;
@@ -57,14 +71,9 @@ class CudaTransport final : public Transport, public DeviceTransport {
   CUfunction kernel_of(const PlanInput& input, const Plan& chosen);
   void issue(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void issue_scaled(const CollectiveCall& call, const ScaledCall& scaled);
-  void launch_conversion(const CollectiveCall& call, const Conversion& conversion);
-  ScaledCall scaled(const CollectiveCall& call) const;
-  RowsOfNorm rows_of(const CollectiveCall& call) const;
   CollectiveCall planned_call(const CollectiveCall& call) const;
   void issue_part(const CollectiveCall& plain);
   void issue_rows(const CollectiveCall& call);
-  void launch_rmsnorm(CUfunction kernel, const RowShape& shape, const CollectiveCall& call, const RmsNorm& norm);
-  CollectiveArgs arguments_of(const CollectiveCall& call) const;
   void launch_pieces(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void write_word(CUdeviceptr word, uint64_t value, WriteKind kind, void* stream);

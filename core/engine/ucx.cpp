@@ -1,10 +1,10 @@
 #include <dlfcn.h>
 #include <cstring>
 #include <deque>
-#include <filesystem>
 #include <unordered_set>
 #include "core/base/environment.hpp"
 #include "core/base/process.hpp"
+#include "core/engine/library.hpp"
 #include "core/engine/link.hpp"
 #include "core/engine/ucx_api.hpp"
 
@@ -13,23 +13,12 @@ namespace {
 using namespace ucx;
 
 constexpr unsigned kMessage = 21;  // the number of our active messages
-constexpr const char* kSoname = "libucp.so.0";
 
 [[noreturn]] void unavailable(const std::string& what) {
   throw Error(
       Status::unavailable, what +
                                "; groups across machines need UCX 1.13 or newer: install libucx0 (Debian), ucx (RPM, conda) "
                                "or libucx-cu13 (pip), or name its libucp.so.0 in SYMM_UCX");
-}
-
-// UCX's wheel lies beside ours, in which this library is symm/lib/libsymm.so.0.
-std::string of_wheel() {
-  Dl_info us{};
-  dladdr(reinterpret_cast<void*>(&of_wheel), &us);
-  std::error_code ignored;
-  const auto packages = std::filesystem::absolute(us.dli_fname, ignored).parent_path().parent_path().parent_path();
-  const auto path = packages / "libucx" / "lib" / kSoname;
-  return std::filesystem::exists(path, ignored) ? path.string() : kSoname;
 }
 
 struct Library {
@@ -41,11 +30,9 @@ struct Library {
   uint32_t forks = process::fork_generation();
 
   Library() {
-    void* found = dlopen(kSoname, RTLD_NOW | RTLD_NOLOAD);  // a process has one copy of UCX
-    const std::string named = environment("SYMM_UCX");
-    if (found == nullptr) found = dlopen(named.empty() ? of_wheel().c_str() : named.c_str(), RTLD_NOW | RTLD_LOCAL);
-    const char* const why = found == nullptr ? dlerror() : nullptr;  // null, too, for want of memory
-    if (found == nullptr) unavailable(std::string("no engine: ") + (why != nullptr ? why : "libucp.so.0 cannot be loaded"));
+    std::string why;
+    void* const found = find_library("libucp.so.0", environment("SYMM_UCX"), "libucx/lib", why);
+    if (found == nullptr) unavailable("no engine: " + why);
     unsigned major = 0, release = 0;
     Dl_info place{};
     ucp_get_version = reinterpret_cast<decltype(ucp_get_version)>(dlsym(found, "ucp_get_version"));

@@ -149,6 +149,7 @@ void Group::connect_transport(Deadline deadline) {
     context.channels = config_.channels;
     context.machines = machines_;
     context.timeout_ms = timeout_ms_;
+    context.until = deadline;
     context.check = config_.check;
     context.overlapping_devices = config_.overlapping_devices;
     context.multicast = config_.multicast;
@@ -162,7 +163,7 @@ void Group::connect_transport(Deadline deadline) {
     context.revocation = revocation_;
     context.fail = [this](const Failure& failure) { fail(failure); };
     context.directory = &addresses_;
-    transport_ = machines_.count > 1 ? span::open(std::move(context)) : backend_->make_transport(std::move(context));
+    transport_ = machines_.count > 1 ? span::open(*backend_, std::move(context)) : backend_->make_transport(std::move(context));
     facts_[static_cast<size_t>(rank_)] = own_facts(*backend_);
     OutgoingMessage share = transport_->share();
     const auto facts = std::as_bytes(std::span(&facts_[static_cast<size_t>(rank_)], 1));
@@ -190,11 +191,6 @@ void Group::connect_transport(Deadline deadline) {
             format("config.%s: rank 0 has %llu, rank %d has %llu", name, static_cast<unsigned long long>(votes[0].value[value]),
                 rank, static_cast<unsigned long long>(votes[peer].value[value]))});
       }
-    }
-    if (machines_.count > 1 && votes[0].value[0] != static_cast<uint64_t>(BackendKind::host)) {
-      const int other = static_cast<int>(std::find(machines_.of.begin(), machines_.of.end(), 1) - machines_.of.begin());
-      throw Error({Status::unsupported, other, 0,
-          format("rank %d is on another machine than rank 0, and there is no engine for GPUs yet (NCCL)", other)});
     }
     if (machines_.count > 1 && !knows_machines) throw SeveralMachines();
   };

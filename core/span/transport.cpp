@@ -3,6 +3,8 @@
 #include <tuple>
 #include "core/backend/hardware.hpp"
 #include "core/base/reserve.hpp"
+#include "core/cuda/backend.hpp"
+#include "core/span/device_transport.hpp"
 
 namespace symm::span {
 namespace {
@@ -56,7 +58,11 @@ struct SpanTransport::Fetch {
   Waiter waiter{0};
 };
 
-std::unique_ptr<Transport> open(TransportContext context) {
+std::unique_ptr<Transport> open(Backend& backend, TransportContext context) {
+  if (backend.kind() == BackendKind::cuda) {
+    auto [device, values] = cuda::parts_of(backend, context.size);
+    return std::make_unique<DeviceSpanTransport>(std::move(context), std::move(device), values);
+  }
   const PlanTable table = PlanTable::from_environment(BackendKind::host);
   const PlanValues values = table.values(BackendKind::host, context.size, host::processor_name);
   return std::make_unique<SpanTransport>(std::move(context), values);

@@ -12,7 +12,7 @@
 
 namespace symm::span {
 // Throws Error(unavailable) if there is no engine.
-std::unique_ptr<Transport> open(TransportContext context);
+std::unique_ptr<Transport> open(Backend& backend, TransportContext context);
 
 // Where one algorithm gives way to the next: values of the plan table.
 struct Between {

@@ -33,6 +33,8 @@ struct Launch {
   uint64_t stages[3] = {};  // ... and in which blocks the first ranks' stages are
 };
 std::vector<Launch> launches();  // and forget them
+// Have launches of `kernel` carried out: `make` reads their arguments, and returns what is done when the stream comes to it.
+void carry_out(const std::string& kernel, std::function<std::function<bool()>(const void* arguments)> make);
 
 // Multicast. A device has it and the driver its calls unless told otherwise.
 void set_multicast(bool device, bool calls = true);

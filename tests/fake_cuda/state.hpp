@@ -97,6 +97,7 @@ struct State {
   std::map<void*, std::string> kernels;
   std::map<std::string, void*> kernel_of;
   std::vector<Launch> launches;
+  std::map<std::string, std::function<std::function<bool()>(const void* arguments)>> carried_out;
   long contexts = 0;
   int version = 13000;
   int devices = 4;

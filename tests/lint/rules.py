@@ -106,8 +106,8 @@ def guards():
 
 
 # Lowest first: a room includes only itself and rooms that stand before it.
-ROOMS = ("capi/include", "kernels", "core/base", "core/socket", "core/bootstrap", "core/engine", "core/mesh", "core/backend", "core/host", "core/span",
-         "core/cuda", "core/backends", "core/ipc", "core/group", "capi", "tools", "examples", "bench")
+ROOMS = ("capi/include", "kernels", "core/base", "core/socket", "core/bootstrap", "core/engine", "core/mesh", "core/backend", "core/host", "core/cuda",
+         "core/span", "core/backends", "core/ipc", "core/group", "capi", "tools", "examples", "bench")
 # Rooms that do not know each other, though one stands before the other.
 STRANGERS = {("core/cuda", "core/host"), ("core/ipc", "core/host"), ("core/ipc", "core/cuda"), ("core/group", "core/host"),
              ("core/group", "core/cuda"), ("capi", "core/host"), ("capi", "core/cuda")}

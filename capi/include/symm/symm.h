@@ -193,7 +193,7 @@ enum symm_algorithm_values {
   SYMM_ALGORITHM_MARKED = 8,            /**< CUDA: as LL, with a mark of 4 bytes for every 64; for what moves unchanged */
   SYMM_ALGORITHM_CHAIN = 9,  /**< several machines: sums that are not rounded yet go from each to the next, results come back */
   SYMM_ALGORITHM_BRUCK = 10, /**< several machines: as TWO_SHOT, in as many rounds as the logarithm of the ranks */
-  SYMM_ALGORITHM_HIERARCHICAL = 11 /**< several machines: each combines its ranks, then ranks combine what machines have */
+  SYMM_ALGORITHM_HIERARCHICAL = 11 /**< several machines: each combines its ranks, then ranks what machines have; GPUs: NCCL */
 };
 
 /** What symm_signal_value() does to a word. */

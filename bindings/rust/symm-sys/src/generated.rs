@@ -60,7 +60,7 @@ pub enum Algorithm: symm_algorithm_t { Auto = SYMM_ALGORITHM_AUTO = 0,
 #[doc = "CUDA: as LL, with a mark of 4 bytes for every 64; for what moves unchanged"] Marked = SYMM_ALGORITHM_MARKED = 8,
 #[doc = "several machines: sums that are not rounded yet go from each to the next, results come back"] Chain = SYMM_ALGORITHM_CHAIN = 9,
 #[doc = "several machines: as TWO_SHOT, in as many rounds as the logarithm of the ranks"] Bruck = SYMM_ALGORITHM_BRUCK = 10,
-#[doc = "several machines: each combines its ranks, then ranks combine what machines have"] Hierarchical = SYMM_ALGORITHM_HIERARCHICAL = 11, }
+#[doc = "several machines: each combines its ranks, then ranks what machines have; GPUs: NCCL"] Hierarchical = SYMM_ALGORITHM_HIERARCHICAL = 11, }
 /// What symm_signal_value() does to a word.
 pub enum SignalOp: symm_signal_op_t { Add = SYMM_SIGNAL_ADD = 0, Set = SYMM_SIGNAL_SET = 1, }
 /// How a word that is waited for, to the left, compares with a value, to the right; both are unsigned.

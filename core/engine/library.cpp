@@ -1,0 +1,26 @@
+#include "core/engine/library.hpp"
+#include <dlfcn.h>
+#include <filesystem>
+
+namespace symm::engine {
+namespace {
+// A wheel's library lies beside ours, in which this one is symm/lib/libsymm.so.0.
+std::string of_wheel(const std::string& soname, const char* folder) {
+  Dl_info us{};
+  dladdr(reinterpret_cast<void*>(&of_wheel), &us);
+  std::error_code ignored;
+  const auto packages = std::filesystem::absolute(us.dli_fname, ignored).parent_path().parent_path().parent_path();
+  const auto path = packages / folder / soname;
+  return std::filesystem::exists(path, ignored) ? path.string() : soname;
+}
+}  // namespace
+
+void* find_library(const std::string& soname, const std::string& named, const char* folder, std::string& why) {
+  if (void* const here = dlopen(soname.c_str(), RTLD_NOW | RTLD_NOLOAD)) return here;  // a process has one copy
+  const std::string path = named.empty() ? of_wheel(soname, folder) : named;
+  void* const found = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const char* const said = found == nullptr ? dlerror() : nullptr;  // null, too, for want of memory
+  if (found == nullptr) why = said != nullptr ? said : soname + " cannot be loaded";
+  return found;
+}
+}  // namespace symm::engine

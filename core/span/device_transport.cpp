@@ -1,0 +1,137 @@
+#include "core/span/device_transport.hpp"
+#include <cstring>
+#include <numeric>
+
+namespace symm::span {
+namespace {
+// Behind what the CUDA back end shares.
+struct EngineShare {
+  char name[64] = "";
+  engine::StreamEngine::Id id{};
+};
+
+// What goes on a stream between two events.
+struct Flight {
+  std::shared_ptr<cuda::Device> device;
+  cuda::Event before, after;
+  ~Flight() {
+    const cuda::ContextGuard current(*device, std::nothrow);
+    before.reset();
+    after.reset();
+  }
+  engine::Progress progress() const {
+    try {
+      const cuda::ContextGuard current(*device, cuda::ContextGuard::Capture::relaxed);
+      if (device->uses().is_over(after)) return engine::Progress::over;
+      return device->uses().is_over(before) ? engine::Progress::runs : engine::Progress::waits;
+    } catch (const Error&) { return engine::Progress::over; }  // no context, no work
+  }
+};
+}  // namespace
+
+DeviceSpanTransport::DeviceSpanTransport(TransportContext context, std::shared_ptr<cuda::Device> device, const PlanValues& values)
+    : CudaTransport(std::move(context), std::move(device), values), size_(static_cast<size_t>(this->context().size)),
+      me_(static_cast<size_t>(this->context().rank)), engine_({this->context().rank, this->context().size, this->context().pids,
+                                                          this->context().revocation, this->context().fail}) {
+  if (this->context().check) {
+    throw Error(Status::unsupported,
+        "config.flags: SYMM_GROUP_CHECK (or SYMM_CHECK), but ranks on GPUs of several machines do not compare their calls");
+  }
+  if (me_ == 0) id_ = engine_.draw_id();
+}
+
+// ---- creation
+
+OutgoingMessage DeviceSpanTransport::share() const {
+  OutgoingMessage share = CudaTransport::share();
+  EngineShare mine{{}, id_};
+  write_text(mine.name, engine_.name());
+  const auto bytes = std::as_bytes(std::span(&mine, 1));
+  share.body.insert(share.body.end(), bytes.begin(), bytes.end());
+  return share;
+}
+
+void DeviceSpanTransport::connect(int peer, Message message, const PeerIdentity& identity) {
+  EngineShare theirs;
+  std::memcpy(&theirs, message.body.data() + message.body.size() - sizeof theirs, sizeof theirs);
+  message.body.resize(message.body.size() - sizeof theirs);
+  theirs.name[sizeof theirs.name - 1] = '\0';
+  if (theirs.name != engine_.name()) {
+    throw Error({Status::mismatch, peer, 0,
+        format("engine: rank %d has %s, rank %d has %s", context().rank, engine_.name().c_str(), peer, theirs.name)});
+  }
+  if (peer == 0) id_ = theirs.id;
+  CudaTransport::connect(peer, std::move(message), identity);
+}
+
+void DeviceSpanTransport::ready() {
+  CudaTransport::ready();
+  slot_bytes_ = stages().size() / (size_ + 1) / cuda::kPack * cuda::kPack;
+  const cuda::ContextGuard current(*gpu(), cuda::ContextGuard::Capture::relaxed);
+  engine_.connect(id_, context().until);
+}
+
+// ---- in the order of streams
+
+std::vector<int32_t> DeviceSpanTransport::everybody() const {
+  std::vector<int32_t> all(size_);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+void DeviceSpanTransport::in_order(
+    const char* what, uint64_t timeout_ms, void* stream, std::vector<int32_t> whom, const std::function<void()>& issue) {
+  const cuda::CUstream on = cuda::stream_of(stream);
+  const cuda::ContextGuard current(*gpu());
+  const TimedLock turn(order().turn(), timeout_ms, what);
+  context().revocation->throw_if_revoked();
+  for (const int32_t rank : whom) {
+    if (!context().revocation->departed(rank)) continue;
+    const int64_t pid = context().pids[static_cast<size_t>(rank)];
+    context().fail({Status::peer_failed, rank, pid,
+        format("%s: rank %d (pid %lld) has left the group", what, rank, static_cast<long long>(pid))});
+    context().revocation->throw_if_revoked();
+  }
+  const cuda::Driver& driver = gpu()->driver();
+  const cuda::StreamOrder::Place place = order().before(on);
+  const auto mark = [&] {
+    cuda::Event event = gpu()->uses().make_event();
+    driver.require(driver.cuEventRecord(event.get(), on), "cuEventRecord");
+    return event;
+  };
+  const bool captured = place.capture != 0;  // of its replays nobody knows
+  const auto flight = std::make_shared<Flight>(Flight{gpu(), captured ? nullptr : mark(), nullptr});
+  issue();
+  order().after(place);
+  if (captured) return;
+  flight->after = mark();
+  engine_.watch(what, timeout_ms, std::move(whom), [flight] { return flight->progress(); });
+}
+
+void DeviceSpanTransport::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
+  if (!ranks.empty() && std::all_of(ranks.begin(), ranks.end(), [&](int32_t rank) { return maps(rank); }))
+    return CudaTransport::barrier(ranks, channel, timeout_ms, stream);
+  const std::vector<int32_t> all = ranks.empty() ? everybody() : std::vector<int32_t>(ranks.begin(), ranks.end());
+  in_order("barrier", timeout_ms, stream, all, [&] {
+    engine_.together(timeout_ms, [&] {
+      for (const int32_t rank : all) {
+        if (rank == context().rank) continue;
+        engine_.send(slot(size_), 1, rank, stream);
+        engine_.recv(slot(static_cast<size_t>(rank)), 1, rank, stream);
+      }
+    });
+  });
+  stats_.barriers[0].add_shared(1);
+}
+
+void DeviceSpanTransport::finish(int channel, uint64_t timeout_ms) {
+  constexpr uint64_t kReasonMs = 2'000;  // for the engine to say why not
+  void* const stream = gpu()->stream();
+  barrier({}, channel, timeout_ms, stream);
+  const bool endless = timeout_ms == Deadline::kInfinite;
+  const Deadline deadline = endless ? Deadline::never() : Deadline::after_ms(timeout_ms + kReasonMs);
+  const bool over = retry_until([&] { return context().revocation->revoked() || stream_done(stream); }, deadline);
+  context().revocation->throw_if_revoked();
+  if (!over) throw Error(Status::timeout, "finalize: not all ranks came before the deadline");
+}
+}  // namespace symm::span

@@ -1,0 +1,45 @@
+// The transport of a group of GPUs that spans machines: on each of them the CUDA back end's, and between them NCCL, on the
+// caller's stream. Sums keep the promise of the same bits: operands travel, and a kernel of symm's combines them in rank order.
+#pragma once
+
+#include "core/cuda/transport.hpp"
+#include "core/engine/nccl.hpp"
+
+namespace symm::span {
+class DeviceSpanTransport final : public cuda::CudaTransport {
+ public:
+  DeviceSpanTransport(TransportContext context, std::shared_ptr<cuda::Device> device, const PlanValues& values);
+
+  OutgoingMessage share() const override;
+  void connect(int peer, Message message, const PeerIdentity& identity) override;
+  void ready() override;
+  std::string engine() const override { return engine_.name(); }
+  void let_go() noexcept override { engine_.await_end(); }
+
+  // Of ranks on several machines those on all channels are one sequence.
+  void barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) override;
+  void finish(int channel, uint64_t timeout_ms) override;
+  void collective(const CollectiveCall& call) override;
+  PlanReport plan(const CollectiveCall& call) override;
+ private:
+  void require_possible(const CollectiveCall& call) const;
+  void in_order(
+      const char* what, uint64_t timeout_ms, void* stream, std::vector<int32_t> whom, const std::function<void()>& issue);
+  std::vector<int32_t> everybody() const;
+  Algorithm algorithm_of(const CollectiveCall& call) const;
+
+  // What a collective is made of. In its slots a rank gathers what it needs of each rank; the last is for a result.
+  std::byte* slot(size_t rank) const { return stages().data() + rank * slot_bytes_; }
+  void issue(const CollectiveCall& call);
+  void reduce(const CollectiveCall& call);
+  void reduce_slices(const CollectiveCall& call, size_t at, size_t slice);
+  void reduce_scatter(const CollectiveCall& call, std::span<const Piece> pieces);
+  void move(const CollectiveCall& call, std::span<const Piece> send, std::span<const Piece> recv);
+  void combine(const CollectiveCall& call, const std::vector<const std::byte*>& operands, void* to, size_t bytes);
+
+  const size_t size_, me_;
+  size_t slot_bytes_ = 0;
+  engine::StreamEngine::Id id_{};  // rank 0's
+  engine::StreamEngine engine_;    // first to go
+};
+}  // namespace symm::span

@@ -1,0 +1,451 @@
+// Groups of GPUs on several machines, which SYMM_MACHINE makes of this host, over a NCCL and a driver that are fakes; symm's
+// kernels are carried out as they are. Every collective is compared with the scalar reference, as that of one machine is
+// elsewhere.
+#include "core/base/log.hpp"
+#include "tests/cuda/group.hpp"
+#include "tests/kernels/cuda/model/kernels/cuda/memory.cuh"
+#include "tests/kernels/values.hpp"
+
+extern "C" void symm_combine(symm::cuda::CollectiveArgs args);
+extern "C" void symm_convert(symm::cuda::ConvertArgs args);
+
+namespace symm {
+namespace {
+using Bytes = std::vector<std::byte>;
+
+template <class Args> void carry_out(const char* name, void (*kernel)(Args)) {
+  fake_cuda::carry_out(name, [kernel](const void* arguments) {
+    return [kernel, args = *static_cast<const Args*>(arguments)] {
+      cuda::model::grid_size = cuda::model::block_size = {1};
+      return kernel(args), true;
+    };
+  });
+}
+
+using Body = std::function<std::string(const std::shared_ptr<Group>& group)>;
+struct Setting {
+  std::function<void(int rank)> before = [](int) {};
+  std::function<void(GroupConfig& config)> change = [](GroupConfig&) {};
+  bool ends_in_order = true;
+};
+
+// Ranks on machines by their letters.
+std::unique_ptr<support::Processes> start(
+    const std::string& layout, const Body& body, const Setting& with, const std::string& where) {
+  const int size = static_cast<int>(layout.size());
+  return std::make_unique<support::Processes>(size, [&, size](int rank) {
+    setenv("SYMM_MACHINE", layout.substr(static_cast<size_t>(rank), 1).c_str(), 1);
+    setenv("SYMM_NCCL", FAKE_NCCL, 1);
+    with.before(rank);
+    carry_out("symm_combine", symm_combine);
+    carry_out("symm_convert", symm_convert);
+    return support::outcome_of([&] {
+      GroupConfig config = config_of(rank, size, "", rank);
+      config.bootstrap = "dir://" + where;
+      with.change(config);
+      const auto group = Group::create(config);
+      std::string said = body(group);
+      if (with.ends_in_order) group->finalize(20'000);
+      return ::testing::Test::HasFailure() ? "an expectation failed; " + said : said;
+    });
+  });
+}
+std::vector<std::string> on_machines(const std::string& layout, const Body& body, const Setting& with = {}) {
+  const support::TemporaryDirectory where;
+  std::vector<std::string> said;
+  const auto ranks = start(layout, body, with, where.path());
+  for (support::Process& rank : *ranks) said.push_back(rank.result());
+  return said;
+}
+void expect_well(const std::vector<std::string>& said) {
+  for (size_t rank = 0; rank < said.size(); ++rank) EXPECT_EQ(said[rank], "") << "rank " << rank;
+}
+void expect_all(const std::vector<std::string>& said, const std::vector<std::string>& words) {
+  for (const std::string& one : said)
+    for (const std::string& word : words) EXPECT_NE(one.find(word), std::string::npos) << word << " in: " << one;
+}
+
+// ---- bits
+
+struct Case {
+  Collective collective;
+  DType dtype;
+  Op op;
+  size_t count;
+  Algorithm algorithm = Algorithm::automatic;
+  bool in_place = false;
+  bool scaled = false;
+};
+
+Bytes operand_of(const Case& c, size_t rank, size_t n) {
+  const bool per_rank = traits(c.collective).send_per_rank;
+  return testing::Values(c.dtype, c.op, static_cast<unsigned>(rank + 31 * (c.count % 1000))).make(c.count * (per_rank ? n : 1));
+}
+
+// What rank `me` must get; the root is 1.
+Bytes expected_of(const Case& c, size_t me, size_t n) {
+  std::vector<Bytes> send;
+  for (size_t rank = 0; rank < n; ++rank) send.push_back(operand_of(c, rank, n));
+  const size_t element = size_of(c.dtype), unit = c.count * element;
+  const DType result = c.scaled ? DType::f32 : c.dtype;
+  const auto block = [&](size_t rank, size_t index) {
+    return Bytes(
+        send[rank].begin() + static_cast<long>(index * unit), send[rank].begin() + static_cast<long>((index + 1) * unit));
+  };
+  Bytes all;
+  if (c.collective == Collective::broadcast) return send[1];
+  if (traits(c.collective).has_op) {
+    if (c.collective == Collective::reduce && me != 1) return {};
+    const size_t at = c.collective == Collective::reduce_scatter ? me * unit : 0;
+    all.resize(c.count * size_of(result));
+    for (size_t i = 0; i < c.count; ++i) {
+      std::vector<uint64_t> operands;
+      for (const Bytes& one : send) operands.push_back(reference::load_bits(c.dtype, &one[at + i * element]));
+      const auto factor = [](int) { return 0.5; };
+      const uint64_t right = c.scaled ? reference::reduce_scaled(c.dtype, c.op, operands, result, SYMM_SCALE_AFTER, factor, 0)
+                                      : reference::reduce(c.dtype, c.op, operands);
+      reference::store_bits(result, right, &all[i * size_of(result)]);
+    }
+    return all;
+  }
+  for (size_t rank = 0; rank < n; ++rank) {
+    const Bytes part = c.collective == Collective::alltoall ? block(rank, me) : send[rank];
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+void compare(Group& group, const Case& c) {
+  const auto n = static_cast<size_t>(group.size()), me = static_cast<size_t>(group.rank());
+  Bytes send = operand_of(c, me, n);
+  const Bytes expected = expected_of(c, me, n);
+  const DType result = c.scaled ? DType::f32 : c.dtype;
+  Bytes recv(std::max(expected.size(), c.count * size_of(result)), std::byte{0x5A});
+  CollectiveCall call = call_of(c.collective, recv.data(), c.count, c.dtype);
+  call.send = send.data();
+  if (c.in_place) recv = send;
+  if (c.in_place) call.send = call.recv = recv.data();
+  call.op = c.op;
+  call.root = traits(c.collective).has_root() ? 1 : 0;
+  call.algorithm = c.algorithm;
+  call.timeout_ms = 20'000;
+  if (c.scaled) call.scaling = {c.dtype, result, ScalePosition::after, Factor::value, 0.5};
+  run_collective(group, call);
+  group.synchronize(nullptr, 20'000);
+  recv.resize(expected.size());
+  EXPECT_TRUE(reference::same(result, recv.data(), expected.data(), expected.size() / size_of(result)))
+      << name_of(c.collective) << ' ' << name_of(c.dtype) << ' ' << name_of(c.op) << ' ' << c.count << ' ' << name_of(c.algorithm)
+      << ": " << reference::difference(result, recv.data(), expected.data(), expected.size() / size_of(result));
+}
+
+class CudaSpan : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(CudaSpan, SumsAreThoseOfOneMachine) {
+  expect_well(on_machines(GetParam(), [](const std::shared_ptr<Group>& group) {
+    for (const DType dtype : reference::kDTypes) {
+      for (const Op op : reference::kOps) {
+        if (dtype == DType::boolean && op == Op::avg) continue;
+        for (const size_t count : {size_t{1}, size_t{333}}) {
+          for (const Algorithm algorithm : {Algorithm::one_shot, Algorithm::two_shot})
+            for (const Collective collective : {Collective::allreduce, Collective::reduce})
+              compare(*group, {collective, dtype, op, count, algorithm});
+          compare(*group, {Collective::reduce_scatter, dtype, op, count, Algorithm::two_shot});
+        }
+        compare(*group, {Collective::allreduce, dtype, op, 50, Algorithm::automatic, true});
+      }
+    }
+    // More than the scratch holds.
+    for (const Algorithm algorithm : {Algorithm::one_shot, Algorithm::two_shot})
+      compare(*group, {Collective::allreduce, DType::bf16, Op::sum, 70'001, algorithm, true});
+    compare(*group, {Collective::reduce, DType::f32, Op::sum, 70'001});
+    compare(*group, {Collective::reduce_scatter, DType::f16, Op::avg, 20'001});
+    for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter})
+      compare(*group, {collective, DType::bf16, Op::sum, 301, Algorithm::automatic, false, true});
+    return "";
+  }));
+}
+
+TEST_P(CudaSpan, MovesAreThoseOfOneMachine) {
+  expect_well(on_machines(GetParam(), [](const std::shared_ptr<Group>& group) {
+    for (const Collective collective : {Collective::allgather, Collective::broadcast, Collective::alltoall})
+      for (const size_t count : {size_t{0}, size_t{1}, size_t{777}, size_t{30'001}})
+        for (const bool in_place : {false, true})
+          if (!in_place || collective != Collective::allgather)
+            compare(*group, {collective, DType::i32, Op::sum, count, Algorithm::automatic, in_place});
+    const auto n = static_cast<size_t>(group->size()), me = static_cast<size_t>(group->rank());
+    // Rank r sends r + 1 numbers to rank 0, r + 2 to rank 1, and so on: 100 r + that rank.
+    std::vector<size_t> gives(n), takes(n);
+    std::vector<int32_t> send, recv, expected;
+    for (size_t rank = 0; rank < n; ++rank) {
+      send.insert(send.end(), gives[rank] = me + rank + 1, static_cast<int32_t>(100 * me + rank));
+      expected.insert(expected.end(), takes[rank] = me + rank + 1, static_cast<int32_t>(100 * rank + me));
+    }
+    recv.resize(expected.size());
+    CollectiveCall call = call_of(Collective::alltoallv, recv.data(), 0, DType::i32);
+    call.send = send.data();
+    call.timeout_ms = 20'000;
+    run_collective(*group, call, {.send_counts = gives.data(), .recv_counts = takes.data()});
+    group->synchronize(nullptr, 20'000);
+    EXPECT_EQ(recv, expected);
+    call.collective = Collective::allgatherv;  // rank r has r + 1 numbers
+    expected.clear();
+    for (size_t rank = 0; rank < n; ++rank) {
+      expected.insert(expected.end(), takes[rank] = rank + 1, static_cast<int32_t>(100 * rank));
+      gives[rank] = 5 - rank;
+    }
+    recv.assign(expected.size(), -1);
+    run_collective(*group, call, {.recv_counts = takes.data()});
+    group->synchronize(nullptr, 20'000);
+    EXPECT_EQ(recv, expected);
+    call.collective = Collective::reduce_scatterv;
+    std::vector<int32_t> ones(n * 5, static_cast<int32_t>(me + 1));
+    recv.assign(gives[me], 0);
+    call.send = ones.data();
+    call.recv = recv.data();
+    run_collective(*group, call, {.send_counts = gives.data()});
+    for (const Collective to_or_from : {Collective::gather, Collective::scatter}) {
+      std::vector<int32_t> whole(n * 3, static_cast<int32_t>(me)), part(3, static_cast<int32_t>(me));
+      const bool gathers = to_or_from == Collective::gather;
+      CollectiveCall one = call_of(to_or_from, gathers ? whole.data() : part.data(), 3, DType::i32);
+      one.send = gathers ? part.data() : whole.data();
+      one.root = 1;
+      one.timeout_ms = 20'000;
+      run_collective(*group, one);
+      group->synchronize(nullptr, 20'000);
+      for (size_t i = 0; gathers && me == 1 && i < whole.size(); ++i) { EXPECT_EQ(whole[i], static_cast<int32_t>(i / 3)); }
+      if (!gathers) { EXPECT_EQ(part, std::vector<int32_t>(3, 1)); }
+    }
+    EXPECT_EQ(recv, std::vector<int32_t>(gives[me], static_cast<int32_t>(n * (n + 1) / 2)));
+    return "";
+  }));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, CudaSpan, ::testing::Values("ab", "aabb", "abba"), [](const auto& one) { return std::string(one.param); });
+
+// ---- what a group is and says
+
+TEST(CudaSpanGroup, TellsWhoCarriesAndHowItIsAdded) {
+  expect_well(on_machines("aab", [](const std::shared_ptr<Group>& group) {
+    EXPECT_EQ(group->transport().engine(), "nccl 2.27.3");
+    const auto reason = [&](DType dtype, size_t count, Algorithm algorithm = Algorithm::automatic) {
+      float data = 0;
+      CollectiveCall call = call_of(Collective::allreduce, &data, count, dtype);
+      call.algorithm = algorithm;
+      return plan_collective(*group, call).reason;
+    };
+    EXPECT_EQ(
+        reason(DType::f32, 8), "2 machines over nccl 2.27.3: all operands go to all ranks, which combine them in rank order");
+    EXPECT_NE(reason(DType::f32, 1 << 20).find("each rank combines a slice"), std::string::npos);
+    EXPECT_NE(reason(DType::i32, 8).find("of integers the order does not matter"), std::string::npos);
+    EXPECT_NE(reason(DType::f32, 8, Algorithm::hierarchical).find("forced: "), std::string::npos);
+    support::expect_failure(
+        Status::invalid_argument, {"options.algorithm", "chain"}, [&] { reason(DType::f32, 8, Algorithm::chain); });
+    support::expect_failure(
+        Status::invalid_argument, {"hierarchical", "NCCL adds"}, [&] { reason(DType::f8e4m3, 8, Algorithm::hierarchical); });
+    // Within a machine memory is mapped; beyond, nothing reaches it.
+    const auto buffer = Buffer::allocate(*group, 4096);
+    const auto memory = Memory::rendezvous(group, buffer, 0);
+    for (int rank = 0; rank < group->size(); ++rank) {
+      EXPECT_EQ(memory->view().blocks[static_cast<size_t>(rank)] != nullptr, group->maps(rank));
+      const auto put = [&] { group->transport().put(memory->view(), rank, 0, buffer->data(), 16, nullptr); };
+      const auto signal = [&] { group->transport().send_signal(memory->view(), rank, 0, SignalOp::add, 1, nullptr); };
+      if (group->maps(rank)) put();
+      else
+        for (const std::function<void()>& call : {std::function<void()>(put), std::function<void()>(signal)})
+          support::expect_failure(Status::unsupported, {"is on another machine", "no one-sided engine"}, call);
+    }
+    size_t counts[3] = {1, 1, 1};
+    std::vector<float> data(3);
+    CollectiveCall call = call_of(Collective::alltoallv, data.data(), 0, DType::f32);
+    std::vector<float> other(3);
+    call.send = other.data();
+    support::expect_failure(Status::unsupported, {"on the device"}, [&] {
+      run_collective(*group, call, {.send_counts = counts, .recv_counts = counts, .capacities = Capacities{3, 3}});
+    });
+    // Subsets meet within a machine and across.
+    const int32_t pair[] = {1, 2};
+    for (int i = 0; i < 3; ++i) {
+      group->barrier({}, i % 2, 20'000, nullptr);
+      if (group->rank() != 0) group->barrier(pair, 0, 20'000, nullptr);
+    }
+    group->synchronize(nullptr, 20'000);
+    return "";
+  }));
+}
+
+// 1 + 2^-24 is 1, but 2^-24 + 2^-24 + 1 is not: NCCL's order, which is the fake's, gives other bits.
+TEST(CudaSpanGroup, NcclAddsWhereAnyOrderWillDo) {
+  for (const bool any : {false, true}) {
+    expect_well(on_machines("aab",
+        [any](const std::shared_ptr<Group>& group) {
+          float data = group->rank() == 0 ? 1.0F : 0x1p-24F;
+          CollectiveCall call = call_of(Collective::allreduce, &data, 1, DType::f32);
+          call.timeout_ms = 20'000;
+          run_collective(*group, call);
+          group->synchronize(nullptr, 20'000);
+          EXPECT_EQ(data, any ? 1.0F + 0x1p-23F : 1.0F);
+          for (const DType dtype : {DType::i8, DType::u32, DType::i64})
+            for (const Op op : {Op::sum, Op::min, Op::max, Op::prod})
+              for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter})
+                compare(*group, {collective, dtype, op, 99});
+          return "";
+        },
+        {.change = [any](GroupConfig& config) { config.any_order = any; }}));
+  }
+}
+
+// Two streams: calls of one group come one after the other.
+TEST(CudaSpanGroup, CallsOnTwoStreamsKeepTheirOrder) {
+  expect_well(on_machines("ab", [](const std::shared_ptr<Group>& group) {
+    auto* const second = reinterpret_cast<void*>(uintptr_t{1} << 20);
+    float data = static_cast<float>(group->rank() + 1);
+    CollectiveCall call = call_of(Collective::allreduce, &data, 1, DType::f32);
+    call.timeout_ms = 20'000;
+    for (int i = 0; i < 6; ++i) {
+      call.stream = i % 2 == 0 ? nullptr : second;
+      run_collective(*group, call);
+    }
+    group->synchronize(second, 20'000);
+    EXPECT_EQ(data, 3.0F * 32);
+    fake_cuda::begin_capture(second);
+    run_collective(*group, call);  // of a capture nothing is asked
+    EXPECT_TRUE(fake_cuda::violations().empty());
+    fake_cuda::end_capture(second);
+    return "";
+  }));
+}
+
+// With its thread and what NCCL has opened, nobody waiting for that.
+TEST(CudaSpanGroup, IsGivenBackInOrder) {
+  expect_well(on_machines("ab", [](const std::shared_ptr<Group>& group) {
+    std::optional<support::Footprint> before;
+    for (int cycle = 0; cycle < 3; ++cycle) {
+      if (cycle == 1) before = support::Footprint::settled();
+      const auto part = group->split(0, 0);
+      compare(*part, {Collective::allreduce, DType::f32, Op::sum, 100});
+      part->finalize(20'000);
+    }
+    EXPECT_TRUE(support::eventually([&] { return support::Footprint::now() == *before; }));
+    return "";
+  }));
+}
+
+// ---- failures
+
+TEST(CudaSpanFailure, OfCreationIsOneSentence) {
+  const auto all_say = [](const char* script, const std::vector<std::string>& words, const char* library = FAKE_NCCL) {
+    SCOPED_TRACE(script);
+    expect_all(on_machines("ab", [](const std::shared_ptr<Group>&) { return "created"; },
+                   {.before =
+                           [&](int rank) {
+                             if (rank == 1 || script[0] == '*') setenv("FAKE_NCCL", script, 1);
+                             if (rank == 1) setenv("SYMM_NCCL", library, 1);
+                           },
+                       .change = [](GroupConfig& config) { config.create_timeout_ms = 3'000; }}),
+        words);
+  };
+  all_say("", {"unavailable", "rank 1", "/nowhere/libnccl.so.2", "SYMM_NCCL"}, "/nowhere/libnccl.so.2");
+  all_say("old", {"unavailable", "rank 1", "nccl 2.17.3", "NCCL 2.18"});
+  all_say("odd", {"ranks disagree", "engine: rank", "nccl 2.29.1", "nccl 2.27.3"});
+  all_say("*refuses", {"ncclGetUniqueId", "internal error", "rank 0"});
+  all_say("*absent", {"timed out"});
+  expect_all(on_machines("ab", [](const std::shared_ptr<Group>&) { return ""; },
+                 {.change = [](GroupConfig& config) { config.check = true; }}),
+      {"unsupported", "SYMM_GROUP_CHECK"});
+}
+
+// Repeats a call until the group has failed; how.
+std::string work_until_failure(Group& group, uint64_t timeout_ms) {
+  float data = 1;
+  CollectiveCall call = call_of(Collective::allreduce, &data, 1, DType::f32);
+  call.timeout_ms = timeout_ms;
+  return support::outcome_of([&]() -> std::string {
+    for (;;) {
+      run_collective(group, call);
+      group.synchronize(nullptr, 60'000);
+    }
+  });
+}
+
+TEST(CudaSpanFailure, AKilledRankIsNamedAndNcclLetsGo) {
+  const support::TemporaryDirectory where;
+  const auto ranks = start(
+      "aabb",
+      [](const std::shared_ptr<Group>& group) {
+        support::tell();
+        const std::string said = work_until_failure(*group, 20'000);
+        group->transport().let_go();
+        EXPECT_TRUE(support::eventually([] { return fake_cuda::idle(nullptr); }));  // the context is usable
+        return said;
+      },
+      {.ends_in_order = false}, where.path());
+  for (support::Process& rank : *ranks) ASSERT_TRUE(rank.told()) << rank.said();
+  (*ranks)[2].kill(SIGKILL);
+  for (const int rank : {0, 1, 3}) expect_all({(*ranks)[rank].result()}, {"peer failed: ", "rank 2"});
+}
+
+TEST(CudaSpanFailure, ARankThatDoesNotComeIsWaitedForUntilTheDeadline) {
+  for (const std::string& said : on_machines("ab",
+           [](const std::shared_ptr<Group>& group) {
+             if (group->rank() == 0) return work_until_failure(*group, 300);
+             support::eventually([&] { return group->revocation().revoked(); });
+             return support::outcome_of([&] { return group->require_usable(), ""; });
+           },
+           {.ends_in_order = false}))
+    expect_all({said}, {"timed out: ", "allreduce: over nccl 2.27.3, not all ranks came within 300 ms"});
+}
+
+TEST(CudaSpanFailure, ARankThatHasLeftIsNamed) {
+  expect_all({on_machines("ab",
+                 [](const std::shared_ptr<Group>& group) {
+                   return group->rank() == 0 ? work_until_failure(*group, 20'000) : std::string();
+                 },
+                 {.ends_in_order = false})[0]},
+      {"peer failed: allreduce: rank 1 (pid", "has left the group"});
+}
+
+TEST(CudaSpanFailure, NcclsErrorsAreTold) {
+  const Setting breaking{.before =
+                             [](int rank) {
+                               if (rank == 1) setenv("FAKE_NCCL", "breaks", 1);
+                             },
+      .ends_in_order = false};
+  expect_all(on_machines(
+                 "ab", [](const std::shared_ptr<Group>& group) { return work_until_failure(*group, 20'000); }, breaking),
+      {"peer failed: ", "nccl 2.27.3: ncclGroupEnd: remote process exited: fake"});
+}
+
+// The group is aborted; NCCL is not heard of again, and nobody waits for that.
+TEST(CudaSpanFailure, AnAbortThatDoesNotReturnIsGivenUp) {
+  static std::atomic<bool> given_up;
+  given_up = false;
+  const Setting stuck{.before =
+                          [](int) {
+                            setenv("FAKE_NCCL", "lame stuck", 1);
+                            log::add_listener(
+                                [](void*, int32_t, const char* message) {
+                                  if (std::string_view(message).find("ncclCommAbort has not returned") != std::string_view::npos)
+                                    given_up = true;
+                                },
+                                nullptr, log::Level::warning);
+                          },
+      .ends_in_order = false};
+  expect_all(on_machines(
+                 "ab",
+                 [](const std::shared_ptr<Group>& group) {
+                   float data = 1;
+                   CollectiveCall call = call_of(Collective::allreduce, &data, 1, DType::f32);
+                   call.timeout_ms = 20'000;
+                   run_collective(*group, call);
+                   if (group->rank() == 0) group->fail({Status::aborted, 0, 0, "enough"});
+                   EXPECT_TRUE(support::eventually([&] { return group->revocation().revoked(); }));
+                   group->transport().let_go();
+                   EXPECT_TRUE(support::eventually([&] { return given_up.load(); }));
+                   return support::outcome_of([&] { return group->require_usable(), ""; });
+                 },
+                 stuck),
+      {"aborted: enough"});
+}
+}  // namespace
+}  // namespace symm

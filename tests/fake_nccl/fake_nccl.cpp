@@ -1,0 +1,248 @@
+// A libnccl.so.2 over the fake driver: what is issued on a stream goes between processes by datagrams, and NCCL's own sums are in
+// the order n-1 .. 0, unlike symm's. It does what $FAKE_NCCL says, in words: "old"; "odd", another version; "refuses"; "absent",
+// the communicator is never made; "breaks", an error is met when something has been issued; "stuck", an abort does not return;
+// "lame", what was issued does not go. Each call is in progress for three looks.
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+#include "core/engine/nccl_api.hpp"
+#include "tests/fake_cuda/fake_cuda.hpp"
+
+using namespace symm::engine::nccl;
+
+struct symm::engine::nccl::ncclComm {
+  int rank = 0, size = 0, socket = -1, looks = 3;
+  std::string id;
+  std::atomic<Result> error{kSuccess};
+  std::atomic<bool> gone{false};
+  std::vector<std::deque<std::byte>> inbox;  // by source
+};
+
+extern "C" int cuStreamGetCaptureInfo(void* stream, int* status, unsigned long long* id);  // the fake driver's
+
+namespace {
+bool told(const char* word) {
+  const char* const script = std::getenv("FAKE_NCCL");
+  return script != nullptr && std::strstr(script, word) != nullptr;
+}
+
+struct Operation {
+  bool is_send;
+  std::byte* at;
+  size_t left;
+  int peer;
+};
+struct Call {
+  std::vector<Operation> operations;
+  std::vector<std::function<void()>> in_the_end;
+};
+struct Group {
+  int depth = 0;
+  Comm comm = nullptr;
+  void* stream = nullptr;
+  Call call;
+};
+thread_local Group group;
+
+constexpr size_t kFragment = 16384;
+
+sockaddr_un address_of(const ncclComm& comm, int rank, socklen_t* length) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const int bytes = std::snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "fake_nccl.%s.%d", comm.id.c_str(), rank);
+  *length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(bytes));
+  return address;
+}
+
+// As far as it goes at once; what two ranks send each other keeps its order.
+bool advance(ncclComm& comm, Call& call) {
+  std::byte packet[sizeof(int) + kFragment];
+  for (ssize_t got = 0; (got = ::recv(comm.socket, packet, sizeof packet, MSG_DONTWAIT)) > 0;) {
+    int source = 0;
+    std::memcpy(&source, packet, sizeof source);
+    auto& from = comm.inbox[static_cast<size_t>(source)];
+    from.insert(from.end(), packet + sizeof source, packet + got);
+  }
+  std::set<std::pair<bool, int>> waits;
+  for (Operation& one : call.operations) {
+    if (waits.contains({one.is_send, one.peer})) continue;
+    while (one.left != 0) {
+      size_t moved = std::min(one.left, kFragment);
+      if (one.is_send) {
+        std::memcpy(packet, &comm.rank, sizeof comm.rank);
+        std::memcpy(packet + sizeof comm.rank, one.at, moved);
+        socklen_t length = 0;
+        const sockaddr_un to = address_of(comm, one.peer, &length);
+        if (sendto(comm.socket, packet, sizeof comm.rank + moved, MSG_DONTWAIT, reinterpret_cast<const sockaddr*>(&to), length) <
+            0)
+          break;
+      } else {
+        auto& from = comm.inbox[static_cast<size_t>(one.peer)];
+        moved = std::min(moved, from.size());
+        if (moved == 0) break;
+        std::copy_n(from.begin(), moved, one.at);
+        from.erase(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(moved));
+      }
+      one.at += moved;
+      one.left -= moved;
+    }
+    if (one.left != 0) waits.insert({one.is_send, one.peer});
+  }
+  if (!waits.empty()) return false;
+  for (const auto& last : call.in_the_end) last();
+  return true;
+}
+
+Result issued(Comm comm) {
+  comm->looks = 3;
+  if (told("breaks")) comm->error = kRemoteError;
+  return kInProgress;
+}
+
+Result add(Comm comm, void* stream, const std::function<void(Call& call)>& to) {
+  const bool alone = group.depth == 0;
+  group.comm = comm;
+  group.stream = stream;
+  to(group.call);
+  return alone ? 4 : kSuccess;  // symm issues all in groups
+}
+std::byte* writable(const void* at) { return const_cast<std::byte*>(static_cast<const std::byte*>(at)); }
+
+constexpr size_t kSizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
+
+template <class T> void combine(const std::vector<std::vector<std::byte>>& operands, void* to, size_t count, int op) {
+  for (size_t i = 0; i < count; ++i) {
+    T sum{};
+    for (size_t rank = operands.size(); rank-- > 0;) {
+      T x;
+      std::memcpy(&x, &operands[rank][i * sizeof(T)], sizeof x);
+      if (rank + 1 == operands.size()) sum = x;
+      else if (op == 1) sum = static_cast<T>(sum * x);
+      else if (op == 2) sum = std::max(sum, x);
+      else if (op == 3) sum = std::min(sum, x);
+      else sum = static_cast<T>(sum + x);
+    }
+    if (op == 4) sum = static_cast<T>(sum / static_cast<T>(operands.size()));
+    std::memcpy(static_cast<std::byte*>(to) + i * sizeof(T), &sum, sizeof sum);
+  }
+}
+
+// Each rank's part of `from`, or all of it, combined.
+Result reduce(const void* from, void* to, size_t count, int type, int op, Comm comm, void* stream, bool in_parts) {
+  using Combine = void (*)(const std::vector<std::vector<std::byte>>&, void*, size_t, int);
+  constexpr Combine kCombine[] = {combine<signed char>, combine<unsigned char>, combine<int>, combine<unsigned>, combine<long>,
+      combine<unsigned long>, nullptr, combine<float>, combine<double>, nullptr};
+  const Combine with = kCombine[type];
+  if (with == nullptr) return 4;
+  return add(comm, stream, [=](Call& call) {
+    const size_t bytes = count * kSizes[type];
+    const auto operands = std::make_shared<std::vector<std::vector<std::byte>>>(static_cast<size_t>(comm->size));
+    for (int rank = 0; rank < comm->size; ++rank) {
+      auto& operand = (*operands)[static_cast<size_t>(rank)];
+      operand.resize(bytes);
+      std::byte* const part = writable(from) + (in_parts ? static_cast<size_t>(rank) * bytes : 0);
+      if (rank == comm->rank) {
+        call.in_the_end.emplace_back([=, &operand] { std::memcpy(operand.data(), part, bytes); });
+        continue;
+      }
+      call.operations.push_back({true, part, bytes, rank});
+      call.operations.push_back({false, operand.data(), bytes, rank});
+    }
+    call.in_the_end.emplace_back([=] { with(*operands, to, count, op); });
+  });
+}
+}  // namespace
+
+extern "C" {
+Result ncclGetVersion(int* version) { return *version = told("old") ? 21703 : told("odd") ? 22901 : 22703, kSuccess; }
+Result ncclGetUniqueId(Id* id) {
+  std::snprintf(id->bytes, sizeof id->bytes, "%x%x", std::random_device()(), std::random_device()());
+  return told("refuses") ? 3 : kSuccess;
+}
+Result ncclCommInitRankConfig(Comm* comm, int size, Id id, int rank, Config* config) {
+  if (config->size != 48 || config->magic != 0xcafebeef || config->version > 22703 || config->blocking != 0) return 4;
+  Comm const made = *comm = new ncclComm;
+  made->rank = rank;
+  made->size = size;
+  made->id = id.bytes;
+  made->inbox.resize(static_cast<size_t>(size));
+  made->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  socklen_t length = 0;
+  const sockaddr_un address = address_of(*made, rank, &length);
+  return bind(made->socket, reinterpret_cast<const sockaddr*>(&address), length) == 0 ? kInProgress : kSystemError;
+}
+Result ncclCommGetAsyncError(Comm comm, Result* error) {
+  *error = comm->error;
+  if (*error == kSuccess && (told("absent") || comm->looks > 0)) {
+    --comm->looks;
+    *error = kInProgress;
+  }
+  return kSuccess;
+}
+Result ncclCommFinalize(Comm comm) { return comm->looks = 3, kInProgress; }
+Result ncclCommAbort(Comm comm) {  // what was issued on streams still asks for it
+  while (told("stuck")) sleep(1);
+  close(comm->socket);
+  return comm->gone = true, kSuccess;
+}
+Result ncclCommDestroy(Comm comm) { return ncclCommAbort(comm); }
+Result ncclGroupStart() { return ++group.depth, kSuccess; }
+Result ncclGroupEnd() {
+  if (--group.depth != 0) return kSuccess;
+  Call call = std::exchange(group.call, {});
+  if (call.operations.empty() && call.in_the_end.empty()) return kSuccess;
+  Comm const comm = group.comm;
+  int captured = 0;
+  unsigned long long capture = 0;
+  cuStreamGetCaptureInfo(group.stream, &captured, &capture);
+  if (captured != 0) return issued(comm);  // graphs of the fake driver remember nothing
+  fake_cuda::enqueue(group.stream, [comm, lame = told("lame"), call = std::make_shared<Call>(std::move(call))] {
+    return comm->gone || (!lame && advance(*comm, *call));
+  });
+  return issued(comm);
+}
+Result ncclSend(const void* from, size_t count, int, int peer, Comm comm, void* stream) {
+  return add(comm, stream, [=](Call& call) { call.operations.push_back({true, writable(from), count, peer}); });
+}
+Result ncclRecv(void* to, size_t count, int, int peer, Comm comm, void* stream) {
+  return add(comm, stream, [=](Call& call) { call.operations.push_back({false, writable(to), count, peer}); });
+}
+Result ncclAllGather(const void* from, void* to, size_t count, int, Comm comm, void* stream) {
+  return add(comm, stream, [=](Call& call) {
+    for (int rank = 0; rank < comm->size; ++rank) {
+      std::byte* const part = writable(to) + static_cast<size_t>(rank) * count;
+      if (rank == comm->rank && part != from) call.in_the_end.emplace_back([=] { std::memcpy(part, from, count); });
+      if (rank == comm->rank) continue;
+      call.operations.push_back({true, writable(from), count, rank});
+      call.operations.push_back({false, part, count, rank});
+    }
+  });
+}
+Result ncclBroadcast(const void* from, void* to, size_t count, int, int root, Comm comm, void* stream) {
+  return add(comm, stream, [=](Call& call) {
+    if (root != comm->rank) return call.operations.push_back({false, writable(to), count, root});
+    for (int rank = 0; rank < comm->size; ++rank)
+      if (rank != root) call.operations.push_back({true, writable(from), count, rank});
+    call.in_the_end.emplace_back([=] { std::memmove(to, from, count); });
+  });
+}
+Result ncclAllReduce(const void* from, void* to, size_t count, int type, int op, Comm comm, void* stream) {
+  return reduce(from, to, count, type, op, comm, stream, false);
+}
+Result ncclReduceScatter(const void* from, void* to, size_t count, int type, int op, Comm comm, void* stream) {
+  return reduce(from, to, count, type, op, comm, stream, true);
+}
+const char* ncclGetErrorString(Result result) { return result == kRemoteError ? "remote process exited" : "internal error"; }
+const char* ncclGetLastError(Comm) { return "fake"; }
+}

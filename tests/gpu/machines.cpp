@@ -1,0 +1,188 @@
+// Two pretended machines, on GPUs of one: ranks are processes, each of which sees one GPU as its only one, and NCCL carries all
+// between them over sockets. Needs libnccl.so.2 ($SYMM_NCCL, or where the loader finds it). Bits are those of a group on one
+// machine of the same processes; then a rank is killed or stopped, or aborts, and the others' contexts still work.
+#include <dlfcn.h>
+#include "tests/gpu/world.hpp"
+#include "tests/kernels/values.hpp"
+
+namespace {
+constexpr int kLimit = 240'000;  // milliseconds
+
+using gpu::cuda;
+using gpu::expect;
+using Bytes = std::vector<std::byte>;
+
+struct Device {
+  static constexpr size_t kBytes = size_t{32} << 20;
+  Device() {
+    cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+    cuda(cudaMalloc(&send, kBytes), "cudaMalloc");
+    cuda(cudaMalloc(&recv, kBytes), "cudaMalloc");
+  }
+  void upload(const void* from, size_t bytes) const {
+    cuda(cudaMemcpyAsync(send, from, bytes, cudaMemcpyHostToDevice, stream), "upload");
+    cuda(cudaStreamSynchronize(stream), "upload");
+  }
+  Bytes download(const void* from, size_t bytes) const {
+    Bytes got(bytes);
+    cuda(cudaMemcpyAsync(got.data(), from, bytes, cudaMemcpyDeviceToHost, stream), "download");
+    cuda(cudaStreamSynchronize(stream), "download");
+    return got;
+  }
+  cudaStream_t stream = nullptr;
+  void *send = nullptr, *recv = nullptr;
+};
+
+// What a collective of so many elements leaves in recv.
+Bytes result_of(
+    const symm::Group& group, const Device& device, symm_collective_t collective, symm::DType dtype, symm::Op op, size_t count) {
+  const auto n = static_cast<size_t>(group.size());
+  const auto type = static_cast<symm_dtype_t>(dtype);
+  const auto operation = static_cast<symm_op_t>(op);
+  const bool all_in = collective == SYMM_COLLECTIVE_REDUCE_SCATTER || collective == SYMM_COLLECTIVE_ALLTOALL;
+  const bool all_out = collective == SYMM_COLLECTIVE_ALLGATHER || collective == SYMM_COLLECTIVE_ALLTOALL;
+  const Bytes operand = symm::testing::Values(dtype, op, static_cast<unsigned>(group.rank())).make(count * (all_in ? n : 1));
+  device.upload(operand.data(), operand.size());
+  cuda(cudaMemsetAsync(device.recv, 0x5A, Device::kBytes, device.stream), "cudaMemset");
+  symm_group_t* const g = group.get();
+  const auto call = [&] {
+    switch (collective) {
+      case SYMM_COLLECTIVE_ALLREDUCE:
+        return symm_allreduce(g, device.send, device.recv, count, type, operation, nullptr, device.stream);
+      case SYMM_COLLECTIVE_REDUCE_SCATTER:
+        return symm_reduce_scatter(g, device.send, device.recv, count, type, operation, nullptr, device.stream);
+      case SYMM_COLLECTIVE_ALLGATHER: return symm_allgather(g, device.send, device.recv, count, type, nullptr, device.stream);
+      case SYMM_COLLECTIVE_REDUCE:
+        return symm_reduce(g, device.send, device.recv, count, type, operation, 1, nullptr, device.stream);
+      case SYMM_COLLECTIVE_BROADCAST: return symm_broadcast(g, device.send, device.recv, count, type, 1, nullptr, device.stream);
+      default: return symm_alltoall(g, device.send, device.recv, count, type, nullptr, device.stream);
+    }
+  };
+  gpu::symm(call(), "collective");
+  return device.download(device.recv, count * symm::size_of(dtype) * (all_out ? n : 1));
+}
+
+void compare(const symm::Group& span, const symm::Group& one, const Device& device) {
+  for (const symm::DType dtype : symm::reference::kDTypes) {
+    for (const symm::Op op : symm::reference::kOps) {
+      if (dtype == symm::DType::boolean && op == symm::Op::avg) continue;
+      for (const symm_collective_t collective : {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER,
+               SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_ALLGATHER, SYMM_COLLECTIVE_BROADCAST, SYMM_COLLECTIVE_ALLTOALL}) {
+        for (const size_t count : {size_t{1}, size_t{333}, size_t{100'001}}) {
+          const Bytes got = result_of(span, device, collective, dtype, op, count);
+          const Bytes right = result_of(one, device, collective, dtype, op, count);
+          expect(symm::reference::same(dtype, got.data(), right.data(), got.size() / symm::size_of(dtype)),
+              "bits of collective " + std::to_string(collective) + " of " + std::to_string(count) + " " + symm::name_of(dtype) +
+                  ", " + symm::name_of(op) + ": " +
+                  symm::reference::difference(dtype, got.data(), right.data(), got.size() / symm::size_of(dtype)));
+        }
+      }
+    }
+  }
+  // More than the scratch holds at once.
+  const Bytes got = result_of(span, device, SYMM_COLLECTIVE_ALLREDUCE, symm::DType::bf16, symm::Op::sum, size_t{16} << 20);
+  const Bytes right = result_of(one, device, SYMM_COLLECTIVE_ALLREDUCE, symm::DType::bf16, symm::Op::sum, size_t{16} << 20);
+  expect(symm::reference::same(symm::DType::bf16, got.data(), right.data(), got.size() / 2), "bits of 32 MB");
+}
+
+symm_status_t sum(const symm::Group& group, const Device& device, size_t count) {
+  return symm_allreduce(group.get(), device.send, device.send, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, device.stream);
+}
+
+// Each replay multiplies by the number of ranks.
+void replay(const symm::Group& span, const Device& device) {
+  const std::vector<float> ones(70'001, 1.0F);
+  device.upload(ones.data(), ones.size() * 4);
+  gpu::Rank rank;
+  rank.stream = device.stream;
+  const gpu::Graph graph(rank, [&] {
+    gpu::symm(sum(span, device, ones.size()), "all-reduce in a capture");
+    span.barrier({}, 0, 0, device.stream);
+  });
+  float expected = 1;
+  for (int i = 0; i < 5; ++i, expected *= static_cast<float>(span.size())) graph.replay();
+  const Bytes got = device.download(device.send, ones.size() * 4);
+  const auto* values = reinterpret_cast<const float*>(got.data());
+  expect(std::all_of(values, values + ones.size(), [&](float value) { return value == expected; }), "sums of a graph's replays");
+}
+
+int role_main(int rank, int size, const std::string& how, const std::string& bootstrap) {
+  const Device device;
+  const std::string machine = std::to_string(rank * 2 / size);
+  setenv("SYMM_MACHINE", machine.c_str(), 1);
+  symm::Group span = gpu::form(rank, size, 0, bootstrap, how == "stop" ? 3'000 : 20'000, 0, "span");
+  expect(span.info().machines == 2 && std::string(span.info().engine).rfind("nccl ", 0) == 0, span.info().engine);
+  if (how == "bits") {
+    setenv("SYMM_MACHINE", "one", 1);
+    const symm::Group one = gpu::form(rank, size, 0, bootstrap, 20'000, 0, "one");
+    expect(one.info().machines == 1, "one machine");
+    compare(span, one, device);
+    replay(span, device);
+    span.finalize();
+    return gpu::role_result();
+  }
+  for (int i = 0; i < 3; ++i) gpu::symm(sum(span, device, 1000), "all-reduce");
+  cuda(cudaStreamSynchronize(device.stream), "synchronise");
+  if (rank == size - 1) {
+    std::fflush(stdout);
+    if (how == "kill") raise(SIGKILL);
+    if (how == "stop") raise(SIGSTOP);
+    if (how == "abort") gpu::symm(symm_group_abort(span.get(), "enough"), "abort");
+    std::_Exit(how == "abort" ? gpu::role_result() : 0);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  while (span.status().status == SYMM_OK && seconds() < 60) {
+    static_cast<void>(sum(span, device, 100'000));
+    cudaStreamSynchronize(device.stream);  // NCCL's kernel is gone when NCCL has let go
+  }
+  const symm_group_status_t health = span.status();
+  const symm_status_t wanted = how == "kill" ? SYMM_ERR_PEER_FAILED : how == "stop" ? SYMM_ERR_TIMEOUT : SYMM_ERR_ABORTED;
+  expect(health.status == wanted, how + ": " + symm_status_string(health.status) + ": " + health.message);
+  if (how == "kill") expect(health.failed_rank == size - 1, "names the rank: " + std::string(health.message));
+  if (rank == 0) std::printf("%s: evident after %.2f ms: %s\n", how.c_str(), seconds() * 1e3, health.message);
+  span.reset();
+  const std::vector<float> data(1000, 3.0F);
+  device.upload(data.data(), 4000);
+  const Bytes got = device.download(device.send, 4000);
+  expect(std::memcmp(got.data(), data.data(), 4000) == 0, how + ": the context and its stream stay usable");
+  return gpu::role_result();
+}
+
+const bool kRole = [] {
+  gpu::role() = [](int, char** argv) { return role_main(std::atoi(argv[0]), std::atoi(argv[1]), argv[2], argv[3]); };
+  return true;
+}();
+
+class Machines : public testing::TestWithParam<const char*> {};
+
+TEST_P(Machines, AreCarriedByNccl) {
+  const int size = gpu::machine().ranks;
+  if (size > gpu::machine().devices || size < 2 || size % 2 != 0)
+    GTEST_SKIP() << size << " ranks of a GPU each on " << gpu::machine().devices << " GPUs";
+  const char* const named = getenv("SYMM_NCCL");
+  void* const library = dlopen(named != nullptr ? named : "libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
+  if (library == nullptr) GTEST_SKIP() << dlerror();
+  dlclose(library);
+  const support::TemporaryDirectory directory;
+  const std::string how = GetParam();
+  support::Processes ranks(size, [&](int rank) {
+    const std::string machine = std::to_string(rank * 2 / size);
+    for (const auto& [name, value] : {std::pair("CUDA_VISIBLE_DEVICES", std::to_string(rank)),
+             std::pair("NCCL_HOSTID", "m" + machine), std::pair("NCCL_SOCKET_IFNAME", std::string("lo")),
+             std::pair("NCCL_P2P_DISABLE", std::string("1")), std::pair("NCCL_SHM_DISABLE", std::string("1")),
+             std::pair("NCCL_IB_DISABLE", std::string("1")), std::pair("NCCL_NVLS_ENABLE", std::string("0"))})
+      setenv(name, value.c_str(), 1);
+    support::run_again({"role", std::to_string(rank), std::to_string(size), how, "dir://" + directory.path()});
+  });
+  for (int rank = 0; rank < size; ++rank) {
+    if (rank == size - 1 && (how == "kill" || how == "stop")) continue;
+    const int status = ranks[rank].wait(kLimit);
+    expect(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+        how + ": rank " + std::to_string(rank) + " ended with " + std::to_string(status) + ": " + ranks[rank].said());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, Machines, testing::Values("bits", "kill", "stop", "abort"), [](const auto& one) { return std::string(one.param); });
+}  // namespace
