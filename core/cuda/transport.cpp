@@ -368,7 +368,7 @@ void CudaTransport::collective(const CollectiveCall& call) {
   context_.revocation->throw_if_revoked();
   const StreamOrder::Place place = order_.before(stream);
   if (call.scaling) issue_scaled(call, scaled(call));
-  else if (input.collective != call.collective) issue_rows(call);
+  else if (input.collective != call.collective) issue_rows(call, [&](const CollectiveCall& sums) { issue_part(sums); });
   else issue(call, input, chosen);
   stats_.add_collective(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(chosen.algorithm));
   order_.after(place);
@@ -414,16 +414,15 @@ CollectiveCall CudaTransport::planned_call(const CollectiveCall& call) const {
   return rows_of(call).plain_call();
 }
 
-void CudaTransport::issue_rows(const CollectiveCall& call) {
-  rows_of(call).run([&](const CollectiveCall& plain) { issue_part(plain); },
-      [&](const RmsNorm& norm, const std::byte* sums, size_t rows) {
-        CollectiveCall summed = call;
-        summed.send = sums;
-        summed.count = rows * norm.hidden;
-        constexpr int kMostThreads = 1 << 17;  // none of them waits
-        launch_rmsnorm(kernels_.find(rmsnorm_kernel(call.dtype)),
-            row_shape(norm.hidden, rows, {kRowThreads, kMostThreads}, facts_.has_clusters), summed, norm);
-      });
+void CudaTransport::issue_rows(const CollectiveCall& call, const std::function<void(const CollectiveCall&)>& issue_sums) {
+  rows_of(call).run(issue_sums, [&](const RmsNorm& norm, const std::byte* sums, size_t rows) {
+    CollectiveCall summed = call;
+    summed.send = sums;
+    summed.count = rows * norm.hidden;
+    constexpr int kMostThreads = 1 << 17;  // none of them waits
+    launch_rmsnorm(kernels_.find(rmsnorm_kernel(call.dtype)),
+        row_shape(norm.hidden, rows, {kRowThreads, kMostThreads}, facts_.has_clusters), summed, norm);
+  });
 }
 
 void CudaTransport::launch_rmsnorm(CUfunction kernel, const RowShape& shape, const CollectiveCall& call, const RmsNorm& norm) {

@@ -60,7 +60,7 @@ class CudaTransport : public Transport, public DeviceTransport {
   ScaledCall scaled(const CollectiveCall& call) const;
   void launch_conversion(const CollectiveCall& call, const Conversion& conversion);
   RowsOfNorm rows_of(const CollectiveCall& call) const;
-  void launch_rmsnorm(CUfunction kernel, const RowShape& shape, const CollectiveCall& call, const RmsNorm& norm);
+  void issue_rows(const CollectiveCall& call, const std::function<void(const CollectiveCall&)>& issue_sums);
   CollectiveArgs arguments_of(const CollectiveCall& call) const;
   bool maps(int rank) const noexcept { return context_.machines.together(rank, context_.rank); }
  private:
@@ -73,7 +73,7 @@ class CudaTransport : public Transport, public DeviceTransport {
   void issue_scaled(const CollectiveCall& call, const ScaledCall& scaled);
   CollectiveCall planned_call(const CollectiveCall& call) const;
   void issue_part(const CollectiveCall& plain);
-  void issue_rows(const CollectiveCall& call);
+  void launch_rmsnorm(CUfunction kernel, const RowShape& shape, const CollectiveCall& call, const RmsNorm& norm);
   void launch_pieces(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void write_word(CUdeviceptr word, uint64_t value, WriteKind kind, void* stream);

@@ -77,10 +77,17 @@ void DeviceSpanTransport::require_possible(const CollectiveCall& call) const {
   }
 }
 
+// The call, or the first plain one that it is made of.
+CollectiveCall DeviceSpanTransport::plain_call(const CollectiveCall& call) const {
+  if (call.scaling) return scaled(call).plain_call();
+  return call.norm != nullptr ? rows_of(call).plain_call() : call;
+}
+
 void DeviceSpanTransport::collective(const CollectiveCall& call) {
-  const CollectiveCall plain = call.scaling ? scaled(call).plain_call() : call;
+  const CollectiveCall plain = plain_call(call);
   require_possible(plain);
   in_order(name_of(call.collective), call.timeout_ms, call.stream, everybody(), [&] {
+    if (call.norm != nullptr) return issue_rows(call, [&](const CollectiveCall& sums) { issue(sums); });
     if (!call.scaling) return issue(call);
     scaled(call).run([&](const Conversion& conversion) { launch_conversion(call, conversion); },
         [&](const CollectiveCall& one) { issue(one); });
@@ -89,7 +96,7 @@ void DeviceSpanTransport::collective(const CollectiveCall& call) {
 }
 
 PlanReport DeviceSpanTransport::plan(const CollectiveCall& call) {
-  const CollectiveCall plain = call.scaling ? scaled(call).plain_call() : call;
+  const CollectiveCall plain = plain_call(call);
   require_possible(plain);
   PlanReport report;
   report.algorithm = algorithm_of(plain);

@@ -26,6 +26,7 @@ class DeviceSpanTransport final : public cuda::CudaTransport {
   void in_order(
       const char* what, uint64_t timeout_ms, void* stream, std::vector<int32_t> whom, const std::function<void()>& issue);
   std::vector<int32_t> everybody() const;
+  CollectiveCall plain_call(const CollectiveCall& call) const;
   Algorithm algorithm_of(const CollectiveCall& call) const;
 
   // What a collective is made of. In its slots a rank gathers what it needs of each rank; the last is for a result.

@@ -9,8 +9,7 @@
 extern "C" void symm_combine(symm::cuda::CollectiveArgs args);
 extern "C" void symm_convert(symm::cuda::ConvertArgs args);
 
-namespace symm {
-namespace {
+namespace symm { namespace {
 using Bytes = std::vector<std::byte>;
 
 template <class Args> void carry_out(const char* name, void (*kernel)(Args)) {
@@ -447,5 +446,4 @@ TEST(CudaSpanFailure, AnAbortThatDoesNotReturnIsGivenUp) {
                  stuck),
       {"aborted: enough"});
 }
-}  // namespace
-}  // namespace symm
+}}  // namespace symm
