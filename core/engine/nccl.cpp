@@ -60,6 +60,17 @@ const Library& library() {
     throw Error(Status::unavailable, loaded->name + " was loaded before this process was forked, and does not work in the child");
   return *loaded;
 }
+std::atomic<int> ending{0};  // communicators whose engine has gone
+
+// A process that ends waits for those: the destructors of NCCL's CUDA runtime, met by a thread that is in ncclCommDestroy(),
+// crash it. NCCL has them called since it has made a communicator, so this, which is made afterwards, is called first.
+struct Farewell {
+  const uint32_t forks = process::fork_generation();
+  ~Farewell() {
+    if (forks != process::fork_generation()) return;  // a child has none of the threads
+    retry_until([] { return ending == 0; }, Deadline::after_ms(2 * kReasonMs + kPatienceMs));
+  }
+};
 }  // namespace
 
 // What a thread of its own keeps beyond the engine, until NCCL has let go of the communicator.
@@ -110,6 +121,7 @@ struct StreamEngine::State {
   Comm comm = nullptr;
   Word woken{0};
   std::atomic<bool> kept = false, ended = false;
+  bool counted = false;  // among those who are ending; guarded by calling
   std::mutex mutex;
   std::list<Flight> flights;
 };
@@ -172,8 +184,10 @@ void StreamEngine::State::keep() noexcept {
   // A call that is being made sees that it is over, too; one that is stuck in NCCL is cut off.
   const bool alone = busy.take(Deadline::after_ms(kReasonMs));
   if (comm != nullptr) give_back(finish());
-  ended = true;
   if (alone) busy.give();
+  const std::lock_guard lock(calling);
+  ended = true;
+  if (counted) --ending;
 }
 
 // Whether all that was sent from here has gone, so that no rank misses what this one has ended with.
@@ -213,6 +227,8 @@ StreamEngine::~StreamEngine() {
   {
     const std::lock_guard lock(s.calling);
     s.fail = nullptr;
+    s.counted = s.kept && !s.ended;
+    if (s.counted) ++ending;
   }
   s.closing = true;
   s.woken.fetch_add(1);
@@ -247,6 +263,7 @@ void StreamEngine::connect(const Id& id, Deadline deadline) {
     throw;
   }
   s.ready = true;
+  static const Farewell farewell;
 }
 
 void StreamEngine::require(int result, const char* call) const {

@@ -26,6 +26,7 @@ struct Setting {
   std::function<void(int rank)> before = [](int) {};
   std::function<void(GroupConfig& config)> change = [](GroupConfig&) {};
   bool ends_in_order = true;
+  bool exits = false;
 };
 
 // Ranks on machines by their letters.
@@ -38,7 +39,7 @@ std::unique_ptr<support::Processes> start(
     with.before(rank);
     carry_out("symm_combine", symm_combine);
     carry_out("symm_convert", symm_convert);
-    return support::outcome_of([&] {
+    const std::string outcome = support::outcome_of([&] {
       GroupConfig config = config_of(rank, size, "", rank);
       config.bootstrap = "dir://" + where;
       with.change(config);
@@ -47,6 +48,8 @@ std::unique_ptr<support::Processes> start(
       if (with.ends_in_order) group->finalize(20'000);
       return ::testing::Test::HasFailure() ? "an expectation failed; " + said : said;
     });
+    if (with.exits) std::exit(outcome.empty() ? 0 : 1);
+    return outcome;
   });
 }
 std::vector<std::string> on_machines(const std::string& layout, const Body& body, const Setting& with = {}) {
@@ -328,6 +331,17 @@ TEST(CudaSpanGroup, IsGivenBackInOrder) {
     EXPECT_TRUE(support::eventually([&] { return support::Footprint::now() == *before; }));
     return "";
   }));
+}
+
+// The fake ends a process with 86 that goes while a thread is in NCCL.
+TEST(CudaSpanGroup, AProcessThatEndsWaitsForNccl) {
+  const support::TemporaryDirectory where;
+  const Body body = [](const std::shared_ptr<Group>& group) {
+    compare(*group, {Collective::allreduce, DType::f32, Op::sum, 100});
+    return "";
+  };
+  const auto ranks = start("ab", body, {.before = [](int) { setenv("FAKE_NCCL", "slow", 1); }, .exits = true}, where.path());
+  for (support::Process& rank : *ranks) EXPECT_EQ(rank.wait(60'000), 0);
 }
 
 // ---- failures

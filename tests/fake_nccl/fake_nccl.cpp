@@ -1,7 +1,7 @@
 // A libnccl.so.2 over the fake driver: what is issued on a stream goes between processes by datagrams, and NCCL's own sums are in
 // the order n-1 .. 0, unlike symm's. It does what $FAKE_NCCL says, in words: "old"; "odd", another version; "refuses"; "absent",
 // the communicator is never made; "breaks", an error is met when something has been issued; "stuck", an abort does not return;
-// "lame", what was issued does not go. Each call is in progress for three looks.
+// "lame", what was issued does not go; "slow", an end takes 0.3 s. Each call is in progress for three looks.
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -54,6 +54,14 @@ struct Group {
   Call call;
 };
 thread_local Group group;
+
+// NCCL's CUDA runtime has its destructors called when a process ends, and then no thread may be in NCCL.
+std::atomic<int> ends{0};
+struct Runtime {
+  ~Runtime() {
+    if (ends != 0) _exit(86);
+  }
+};
 
 constexpr size_t kFragment = 16384;
 
@@ -172,6 +180,7 @@ Result ncclGetUniqueId(Id* id) {
 }
 Result ncclCommInitRankConfig(Comm* comm, int size, Id id, int rank, Config* config) {
   if (config->size != 48 || config->magic != 0xcafebeef || config->version > 22703 || config->blocking != 0) return 4;
+  static const Runtime runtime;
   Comm const made = *comm = new ncclComm;
   made->rank = rank;
   made->size = size;
@@ -192,9 +201,12 @@ Result ncclCommGetAsyncError(Comm comm, Result* error) {
 }
 Result ncclCommFinalize(Comm comm) { return comm->looks = 3, kInProgress; }
 Result ncclCommAbort(Comm comm) {  // what was issued on streams still asks for it
+  ++ends;
   while (told("stuck")) sleep(1);
+  if (told("slow")) usleep(300'000);
   close(comm->socket);
-  return comm->gone = true, kSuccess;
+  comm->gone = true;
+  return --ends, kSuccess;
 }
 Result ncclCommDestroy(Comm comm) { return ncclCommAbort(comm); }
 Result ncclGroupStart() { return ++group.depth, kSuccess; }
