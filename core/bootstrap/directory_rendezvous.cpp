@@ -2,7 +2,7 @@
 #include <fcntl.h>
 #include <cerrno>
 #include <cstdio>
-#include "core/base/failure_codec.hpp"
+#include "core/base/error.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/process.hpp"
 

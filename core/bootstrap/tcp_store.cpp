@@ -3,7 +3,7 @@
 #include <charconv>
 #include <set>
 #include "core/base/environment.hpp"
-#include "core/base/failure_codec.hpp"
+#include "core/base/error.hpp"
 #include "core/base/reserve.hpp"
 #include "core/socket/secure_connection.hpp"
 

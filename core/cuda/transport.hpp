@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/cuda/control.hpp"
-#include "core/cuda/multicast_memories.hpp"
+#include "core/cuda/multicast.hpp"
 #include "core/cuda/stream_order.hpp"
 #include "kernels/scaled_call.hpp"
 

@@ -1,7 +1,167 @@
 #include "core/ipc/importer_connections.hpp"
+#include "core/backends.hpp"
 #include "core/base/reserve.hpp"
+#include "core/ipc/exporter.hpp"
 
 namespace symm::ipc {
+namespace {
+constexpr size_t kMaxCancelled = 1024;  // an importer has one request a thread under way
+constexpr size_t kMostLeases = size_t{1} << 20;
+}  // namespace
+
+ImporterConnection::ImporterConnection(Exporter& exporter, Exports& exports, ExporterStatistics& statistics, uint64_t serial,
+    PeerFd socket, PeerProcess process, LeaseRingReader ring)
+    : exporter_(exporter), exports_(exports), statistics_(statistics), serial_(serial),
+      connection_(*this, std::move(socket), std::move(process), kMaxPacket),
+      start_time_(process::start_time_of(connection_.peer().pid)), ring_(std::move(ring)) {}
+
+void ImporterConnection::start(const std::shared_ptr<ImporterConnection>& self, int board) {
+  const int fds[] = {ring_.fd(), board};
+  const fdpass::Sent sent = send({.type = PacketType::welcome, .descriptors = 2}, fds);
+  if (sent == fdpass::Sent::crowded) throw Error(crowded());
+  if (sent != fdpass::Sent::done) throw Error(Status::peer_failed, "it went at once");
+  ring_.will_not_be_shared();
+  connection_.start(self);
+}
+
+std::string ImporterConnection::name() const {
+  const int64_t pid = connection_.peer().pid;
+  return pid != 0 ? format("pid %lld", static_cast<long long>(pid)) : "a process of another pid namespace";
+}
+
+fdpass::Sent ImporterConnection::send(const Packet& packet, std::span<const int> fds) {
+  return connection_.send_now(with_reserve([&] { return encode(packet); }), fds);
+}
+
+// ---- what it sends
+
+void ImporterConnection::on_turn(Connection&, bool dead) noexcept { exporter_.take_turn(serial_, dead); }
+
+ImporterConnection::State ImporterConnection::hear() {
+  connection_.hear(false);
+  return state_;
+}
+
+void ImporterConnection::on_end(End end, const std::string& why) {
+  state_ = end == End::closed ? State::closed : State::broken;
+  why_ = why;
+}
+
+const char* ImporterConnection::on_packet(std::span<const std::byte> bytes, fdpass::Received& received) {
+  Packet packet;
+  if (const char* fault = with_reserve([&] { return decode(bytes, packet); })) return fault;
+  if (received.fds_arrived != packet.descriptors) return "descriptors that nobody asked for";
+  if (packet.type == PacketType::life) {
+    if (!life_ && !received.fds.empty()) life_ = map_life_word(received.fds[0], packet.block);
+    return nullptr;
+  }
+  has_spoken_ = true;
+  switch (packet.type) {
+    case PacketType::request: serve(packet); return nullptr;
+    case PacketType::nudge:
+    case PacketType::bye: return nullptr;  // the ring is looked at in any case
+    default: return "a packet that only an exporter sends";
+  }
+}
+
+void ImporterConnection::serve(const Packet& request) {
+  SYMM_POINT("ipc.serve");
+  drain();
+  if (cancelled_.erase(request.lease) != 0) return;
+  if (leases_.has(request.lease)) throw Error(Status::peer_failed, "it asked for a lease that it has");
+  const Token& token = request.token;
+  Packet reply;
+  reply.lease = request.lease;
+  int fd = -1;
+  try {
+    const Export& of = exports_.require_valid(token);
+    reply.type = PacketType::grant;
+    reply.extent = {of.bytes, of.mapped_bytes, 0, of.on_host ? 1U : 0U};
+    if (request.wants_memory) {
+      const ShareableHandle handle = of.memory->share();
+      fd = handle.fd;
+      reply.extent.fabric = handle.extent.fabric;
+    }
+    reply.descriptors = fd >= 0 ? 1 : 0;
+  } catch (const std::exception&) {
+    ++statistics_.total.refused;
+    reply = with_reserve([&] { return refusal_of(request.lease); });
+  }
+  // Before it is told, so that nobody can see the grant without the lease.
+  if (reply.type == PacketType::grant) {
+    if (fd >= 0) with_reserve([&] { mapped_.insert(token.block); });
+    with_reserve([&] { leases_.grant(exports_, request.lease, {token.block, token.offset, token.bytes}, token.number); });
+    ++statistics_.total.grants;
+  }
+  fdpass::Sent sent = send(reply, {&fd, reply.descriptors});
+  if (sent == fdpass::Sent::crowded && reply.type == PacketType::grant) {  // it asks again
+    leases_.release(exports_, request.lease, {}, ring_.words());
+    --statistics_.total.grants;
+    Packet refusal;
+    refusal.type = PacketType::refusal;
+    refusal.lease = request.lease;
+    refusal.failure = crowded();
+    sent = send(refusal, {});
+  }
+  if (sent != fdpass::Sent::done) throw Error(Status::peer_failed, "it does not read what it is sent");
+}
+
+// ---- what it writes
+
+void ImporterConnection::apply(const LeaseRing::Event& event) {
+  using Kind = LeaseRing::Kind;
+  switch (event.kind) {
+    case Kind::claim: {
+      const Export* of = exports_.find(event.block);
+      if (of == nullptr) return;  // it has seen that too, and gives the claim up
+      // Whose token it has not shown, it does not know either.
+      if (!of->released && !mapped_.contains(event.block)) throw Error(Status::peer_failed, "it claimed what it does not map");
+      if (leases_.all().size() >= kMostLeases) throw Error(Status::peer_failed, "it claimed more than anybody can use");
+      if (event.bytes == 0 || event.offset > of->bytes || event.bytes > of->bytes - event.offset || leases_.has(event.lease))
+        throw Error(Status::peer_failed, "it claimed what there is not");
+      leases_.grant(exports_, event.lease, {event.block, event.offset, event.bytes}, event.number);
+      ++statistics_.total.grants;
+      return;
+    }
+    case Kind::release:
+      if (leases_.release(exports_, event.lease, {event.word, event.value}, ring_.words()) == Leases::End::now)
+        ++statistics_.done.leases_ended;
+      return;
+    case Kind::cancel:
+      if (leases_.release(exports_, event.lease, {}, ring_.words()) == Leases::End::now) --statistics_.total.grants;
+      else if (cancelled_.insert(event.lease).second && cancelled_.size() > kMaxCancelled)
+        throw Error(Status::peer_failed, "it cancelled what it never asked for");
+      return;
+  }
+  throw Error(Status::peer_failed, "it wrote an unknown event");
+}
+
+void ImporterConnection::drain() {
+  if (!is_trusted_) return;
+  if (ring_.drain([this](const LeaseRing::Event& event) { with_reserve([&] { apply(event); }); }) && connection_.open() &&
+      ring_.is_crowded())
+    connection_.post(encode({.type = PacketType::nudge}));  // a queue without room for it holds an earlier one
+  if (leases_.on_streams()) statistics_.done.leases_ended += leases_.drain(exports_, ring_.words());
+}
+
+// ---- what it is told
+
+void ImporterConnection::retire(uint64_t block) {
+  if (mapped_.erase(block) != 0) with_reserve([&] { untold_.push_back(block); });
+}
+
+void ImporterConnection::tell_retired() noexcept {
+  if (!connection_.open()) untold_.clear();
+  try {
+    while (!untold_.empty()) {
+      if (send({.type = PacketType::retired, .block = untold_.back()}, {}) != fdpass::Sent::done) return;
+      untold_.pop_back();
+    }
+  } catch (const std::exception&) {
+    return;  // the connection has failed; it will be noticed
+  }
+}
+
 namespace {
 constexpr size_t kMostSilent = 256;  // an importer asks as soon as it is connected
 }  // namespace

@@ -3,9 +3,77 @@
 
 #include <deque>
 #include <list>
-#include "core/ipc/importer_connection.hpp"
+#include <set>
+#include "core/ipc/export.hpp"
+#include "core/ipc/lease_ring.hpp"
+#include "core/ipc/protocol.hpp"
+#include "core/socket/connection.hpp"
 
 namespace symm::ipc {
+// The exporter's end of the connection to an importer: the leases that it has, and what it asks for. Used with the exporter's
+// lock held.
+class Exporter;
+
+class ImporterConnection final : public Receiver {
+ public:
+  ImporterConnection(Exporter& exporter, Exports& exports, ExporterStatistics& statistics, uint64_t serial, PeerFd socket,
+      PeerProcess process, LeaseRingReader ring);
+  // Sends the welcome, and hears the importer from now on. Throws.
+  void start(const std::shared_ptr<ImporterConnection>& self, int board);
+
+  Connection& connection() noexcept { return connection_; }
+  const Connection& connection() const noexcept { return connection_; }
+  Leases& leases() noexcept { return leases_; }
+  const Leases& leases() const noexcept { return leases_; }
+  std::string name() const;
+  bool has_spoken() const noexcept { return has_spoken_; }
+  uint64_t start_time() const noexcept { return start_time_; }
+  // Of a process whose connection is closed: what was mapped there is not any more, though it may be another program now.
+  bool has_no_memory() const noexcept { return has_ended(life_); }
+
+  // A turn of the monitor's. What became of the importer, and why it is disconnected.
+  enum class State {
+    connected,
+    closed,
+    broken  // it does not keep to the protocol
+  };
+  State hear();
+  const std::string& why() const noexcept { return why_; }
+  // What it writes is not looked at any more.
+  void distrust() noexcept { is_trusted_ = false; }
+
+  void drain();  // what it wrote in its ring. Throws Error(peer_failed) for nonsense
+  void want_to_hear(bool each_release) noexcept { ring_.want_to_hear(each_release); }
+  // Tell it that a block is retired, if it maps it. What cannot be told now is told later.
+  void retire(uint64_t block);
+  void tell_retired() noexcept;
+ private:
+  void on_turn(Connection&, bool dead) noexcept override;
+  const char* on_packet(std::span<const std::byte> bytes, fdpass::Received& received) override;
+  void on_end(End end, const std::string& why) override;
+  void on_death(const std::string&) override {}
+  void serve(const Packet& request);
+  void apply(const LeaseRing::Event& event);
+  fdpass::Sent send(const Packet& packet, std::span<const int> fds);  // what can be sent now. Throws
+
+  Exporter& exporter_;
+  Exports& exports_;
+  ExporterStatistics& statistics_;
+  const uint64_t serial_;
+  Connection connection_;
+  const uint64_t start_time_;
+  LeaseRingReader ring_;
+  LifeWord life_;
+  Leases leases_;
+  std::set<uint64_t> cancelled_;  // requests that it gave up before we read them
+  std::set<uint64_t> mapped_;     // blocks
+  std::vector<uint64_t> untold_;  // blocks that are retired
+  State state_ = State::connected;
+  std::string why_;
+  bool is_trusted_ = true;
+  bool has_spoken_ = false;
+};
+
 class ImporterConnections {
  public:
   using BySerial = std::map<uint64_t, std::shared_ptr<ImporterConnection>>;

@@ -8,7 +8,7 @@
 //   16  u64 group     24  u64 tag       32  u64 sequence
 #pragma once
 
-#include "core/base/failure_codec.hpp"
+#include "core/base/error.hpp"
 #include "core/bootstrap/store.hpp"
 #include "core/socket/fdpass.hpp"
 

@@ -55,4 +55,10 @@ class Wireup {
   std::shared_ptr<SecureListener> of_machines_;
   PeerFd spare_;  // a descriptor for the vote, in which a rank that has run out of them says so
 };
+
+// The last step of making a mesh: each rank tells all others how connecting went, so that it went well on all or on none.
+// Returns the worst of all, the same on all ranks; status ok if all are well. Never throws for what others did. Those that are in
+// `group`, which is to be made of all, are told of a failure as one that came first.
+Failure commit_vote(
+    PeerEvents& events, WireupRecords& records, int rank, int size, uint64_t group, const Failure& mine, Deadline deadline);
 }  // namespace symm

@@ -1,4 +1,4 @@
-#include "core/base/failure_codec.hpp"
+#include "core/base/error.hpp"
 #include "tests/support/test.hpp"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "core/cuda/multicast_choice.hpp"
+#include "core/cuda/multicast.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm::cuda { namespace {

@@ -1,5 +1,5 @@
 // What a rank concludes from the votes of the others, and from their silence.
-#include "core/mesh/commit_vote.hpp"
+#include "core/mesh/wireup.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm { namespace {
