@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/base/timed_mutex.hpp"
-#include "core/ipc/lease.hpp"
+#include "core/ipc/held_lease.hpp"
 
 namespace symm::ipc {
 struct ImportOptions {
