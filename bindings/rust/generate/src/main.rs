@@ -1,8 +1,7 @@
 //! `bindings/rust/dev generate` writes the raw Rust layer from `symm.h`: bindgen reads the header, and what it says is sorted
 //! into lists, which the macros of `symm-sys/src/header.rs` expand.
 
-mod comments;
-
+use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
 use std::error::Error;
 use syn::{ForeignItem, Item, ItemConst, ItemType, Type, parse_quote};
 
@@ -44,7 +43,7 @@ fn generate() -> Result<String, Box<dyn Error>> {
         .layout_tests(false)
         .disable_header_comment()
         .formatter(bindgen::Formatter::None)
-        .parse_callbacks(Box::new(comments::ToMarkdown))
+        .parse_callbacks(Box::new(ToMarkdown))
         .generate()?;
     let (mut types, mut constants, mut structs) = (Vec::new(), Vec::new(), Vec::new());
     let (mut enums, mut functions) = (Vec::<Enum>::new(), String::new());
@@ -83,7 +82,7 @@ fn generate() -> Result<String, Box<dyn Error>> {
             },
             Item::Struct(mut one) => {
                 // Its fields are the header's to document, but where the safe layer hands it out as it is.
-                if !comments::is_plain(&one.ident.to_string()) {
+                if !is_plain(&one.ident.to_string()) {
                     one.fields.iter_mut().for_each(|field| field.attrs.clear());
                 }
                 structs.push(Item::Struct(one));
@@ -205,4 +204,34 @@ fn first_sentence(text: &str) -> &str {
         end += " \\[".len() + tag + 1;
     }
     &text[..end]
+}
+
+/// Rewrites comments so that rustdoc shows them as they were meant.
+#[derive(Debug)]
+struct ToMarkdown;
+
+impl ParseCallbacks for ToMarkdown {
+    fn process_comment(&self, comment: &str) -> Option<String> {
+        Some(format!(" {}", markdown(comment).replace('\n', " ")))
+    }
+
+    fn add_derives(&self, info: &DeriveInfo<'_>) -> Vec<String> {
+        if is_plain(info.name) { ["Default", "PartialEq", "Eq"].map(str::to_owned).to_vec() } else { Vec::new() }
+    }
+}
+
+/// The structs of numbers that the safe layer hands out as they are.
+fn is_plain(name: &str) -> bool {
+    matches!(name, "symm_ipc_report_t" | "symm_ipc_stats_t")
+}
+
+/// Square brackets would be links, angle brackets tags, and an indented line would be code.
+fn markdown(comment: &str) -> String {
+    let text = comment.trim_start_matches('<').trim().lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    text.replace('[', "\\[").replace(']', "\\]").replace('<', "\\<").replace('*', "\\*")
+}
+
+#[test]
+fn nothing_becomes_a_link_or_code() {
+    assert_eq!(markdown("[local] pad[a]\n      indented"), "\\[local\\] pad\\[a\\]\nindented");
 }

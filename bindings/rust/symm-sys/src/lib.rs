@@ -3,7 +3,6 @@
 
 #[macro_use]
 mod header;
-mod error;
 mod load;
 
 /// What bindgen and `bindings/rust/generate` wrote.
@@ -13,6 +12,5 @@ mod load;
 #[allow(clippy::too_many_arguments, clippy::doc_lazy_continuation, unused_parens, reason = "generated")]
 mod generated;
 
-pub use error::{LoadError, MissingSymbol};
 pub use generated::*;
-pub use load::api;
+pub use load::{LoadError, MissingSymbol, api};

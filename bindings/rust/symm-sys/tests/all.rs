@@ -1,0 +1,167 @@
+//! Where the library is sought, what it must have, and what is missing as an error value.
+
+use std::ffi::CStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use symm_sys::{Api, LoadError, MissingSymbol, SYMM_VERSION};
+
+/// The library at hand has every function of the header that these bindings were made from.
+#[test]
+fn the_library_has_every_function() {
+    let api = symm_sys::api().unwrap_or_else(|error| panic!("{error}"));
+    assert!(Api::NAMES.len() > 40, "the table is not empty");
+    assert_eq!(api.missing().collect::<Vec<_>>(), Vec::<&str>::new());
+    // SAFETY: the string is static and never NULL.
+    let info = unsafe { CStr::from_ptr(api.symm_build_info().expect("it is there")) };
+    assert!(info.to_str().expect("UTF-8").contains("\"version\""));
+}
+
+fn open(path: &Path) -> Result<Api, LoadError> {
+    // SAFETY: the libraries of these tests have no initialisers, and the signatures of symm.h.
+    unsafe { Api::open(path) }
+}
+
+#[test]
+fn a_missing_library_is_an_error_that_names_it() {
+    let error = open(Path::new("/nowhere/libsymm.so")).err().expect("there is no such file");
+    assert!(matches!(error, LoadError::Open { .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains("/nowhere/libsymm.so") && text.contains("No such file"), "{text}");
+}
+
+#[test]
+fn another_library_is_refused() {
+    let scratch = Scratch::new("another");
+    let path = scratch.library("libother.so", "pub extern \"C\" fn something() {}");
+    let error = open(&path).err().expect("it has no symm_version()");
+    assert!(matches!(error, LoadError::NotSymm { missing: MissingSymbol { name: "symm_version" }, .. }), "{error:?}");
+    assert!(error.to_string().contains("is not libsymm"), "{error}");
+}
+
+#[test]
+fn another_major_version_is_refused() {
+    let scratch = Scratch::new("major");
+    let error = open(&scratch.versioned("libsymm.so.9", 9 << 16 | 2 << 8 | 1)).err().expect("it is version 9");
+    assert!(matches!(error, LoadError::Version { found: 0x0009_0201, .. }), "{error:?}");
+    assert!(error.to_string().contains("is libsymm 9.2.1"), "{error}");
+}
+
+#[test]
+fn a_missing_function_is_an_error_when_it_is_called() {
+    let scratch = Scratch::new("symbol");
+    let api = open(&scratch.versioned("libsymm.so.0", SYMM_VERSION)).expect("it is new enough");
+    // SAFETY: neither function has preconditions.
+    unsafe {
+        assert_eq!(api.symm_version(), Ok(SYMM_VERSION));
+        let missing = api.symm_build_info().expect_err("the library has no such function");
+        assert_eq!(missing.name, "symm_build_info");
+        assert!(missing.to_string().contains("no function symm_build_info"), "{missing}");
+        // A release has nothing to say, but must not end the process either.
+        assert!(api.symm_group_release(std::ptr::null_mut()).is_err());
+    }
+}
+
+/// Where the library is sought. Each case is a process of its own, since a process searches once.
+#[cfg(not(feature = "link"))]
+mod search {
+    use super::*;
+
+    /// What `api()` says in a process started as `executable`, with `SYMM_LIB` as given.
+    fn asked(executable: &Path, symm_lib: Option<&Path>) -> String {
+        let mut command = Command::new(executable);
+        command.args(["--exact", "search::answer", "--nocapture", "--ignored"]);
+        command.env_remove("SYMM_LIB").env_remove("LD_LIBRARY_PATH");
+        command.envs(symm_lib.map(|path| ("SYMM_LIB", path)));
+        let output = command.output().expect("the test can start itself");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    }
+
+    /// Not a test: what the processes above run.
+    #[test]
+    #[ignore = "started by the tests beside it"]
+    fn answer() {
+        match symm_sys::api() {
+            Ok(_) => println!("loaded"),
+            Err(error) => println!("{error}"),
+        }
+    }
+
+    fn this() -> PathBuf {
+        std::env::current_exe().expect("the path of this test")
+    }
+
+    /// By another process: a file that this one writes goes into whatever is started beside it, and cannot be started meanwhile.
+    fn copy_of_this(to: &Path) {
+        let done = Command::new("cp").arg(this()).arg(to).status().expect("cp");
+        assert!(done.success(), "no copy of this program");
+    }
+
+    #[test]
+    fn symm_lib_is_the_only_place_when_it_is_set() {
+        let answer = asked(&this(), Some(Path::new("/nowhere/libsymm.so")));
+        assert!(answer.contains("cannot load libsymm from /nowhere/libsymm.so"), "{answer}");
+        let scratch = Scratch::new("set");
+        let library = scratch.versioned("any.so", SYMM_VERSION);
+        let answer = asked(&this(), Some(&library));
+        assert!(answer.contains("loaded"), "{answer}");
+    }
+
+    #[test]
+    fn then_beside_the_executable_and_in_lib() {
+        let scratch = Scratch::new("beside");
+        let executable = scratch.0.join("bin/program");
+        std::fs::create_dir(scratch.0.join("bin")).expect("a directory");
+        copy_of_this(&executable);
+        scratch.versioned("lib/libsymm.so.0", 7 << 16);
+        let answer = asked(&executable, None);
+        assert!(answer.contains("lib/libsymm.so.0 is libsymm 7.0.0"), "{answer}");
+        scratch.versioned("bin/libsymm.so", 8 << 16);
+        let answer = asked(&executable, Some(Path::new("")));
+        assert!(answer.contains("bin/libsymm.so is libsymm 8.0.0"), "{answer}");
+    }
+
+    #[test]
+    fn then_the_system() {
+        let scratch = Scratch::new("system");
+        let executable = scratch.0.join("program");
+        copy_of_this(&executable);
+        let answer = asked(&executable, None);
+        assert!(answer.contains("loaded") || answer.contains("cannot load libsymm from libsymm.so.0"), "{answer}");
+    }
+}
+
+// Tiny libraries, built on the spot.
+
+/// A directory that goes away.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("symm-sys-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a scratch directory");
+        Self(path)
+    }
+
+    /// A shared library of this Rust source, whose `extern "C"` functions are exported.
+    fn library(&self, name: &str, source: &str) -> PathBuf {
+        let (file, library) = (self.0.join("source.rs"), self.0.join(name));
+        std::fs::create_dir_all(library.parent().expect("a name below the directory")).expect("a directory");
+        std::fs::write(&file, source.replace("pub extern", "#[unsafe(no_mangle)] pub extern")).expect("the source");
+        let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
+        let mut command = Command::new(rustc);
+        command.args(["--edition=2024", "--crate-type=cdylib", "--crate-name=tiny", "-o"]).args([&library, &file]);
+        assert!(command.status().expect("rustc").success());
+        library
+    }
+
+    /// A library with nothing but `symm_version()`.
+    fn versioned(&self, name: &str, version: u32) -> PathBuf {
+        self.library(name, &format!("pub extern \"C\" fn symm_version() -> u32 {{ {version} }}"))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
