@@ -1,9 +1,8 @@
 //! One rank's allocation.
 
-use crate::convert::to_c;
+use crate::convert::{Handle, to_c};
 use crate::error::{Error, Result, looked_up};
 use crate::group::Shared as GroupShared;
-use crate::handle::Handle;
 use crate::{Backend, Element, Group, Status, Stream};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
@@ -48,9 +47,7 @@ unsafe impl<T: Element> Sync for Buffer<T> {}
 
 impl Group {
     /// Allocates this rank's block of `len` elements, zeroed, on the group's device. A local call.
-    ///
-    /// # Errors
-    /// `OutOfMemory` (the limit that was hit is named), `InvalidArgument` for no elements.
+    /// Errors: `OutOfMemory` (the limit that was hit is named), `InvalidArgument` for no elements.
     pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         self.alloc_with(len, &AllocConfig::new())
     }
@@ -58,18 +55,14 @@ impl Group {
     /// Allocates this rank's block in memory of the host, also where the group works on devices: pinned, and reached by the
     /// devices of all ranks and the host alike. On NUMA node `node`, or else on the one nearest to the device (in a host group,
     /// to the calling thread). A local call.
-    ///
-    /// # Errors
-    /// As [`Group::alloc`], and `Unavailable` with the reason where that cannot be had; `InvalidArgument` for a node that there
-    /// is not.
+    /// Errors: as [`Group::alloc`], and `Unavailable` with the reason where that cannot be had; `InvalidArgument` for a node
+    /// that there is not.
     pub fn alloc_on_host<T: Element>(&self, len: usize, node: Option<u16>) -> Result<Buffer<T>> {
         self.alloc_with(len, &AllocConfig { host: true, node, ..AllocConfig::new() })
     }
 
     /// As [`alloc`](Self::alloc), of another kind. A local call.
-    ///
-    /// # Errors
-    /// As [`Group::alloc_on_host`]; `InvalidArgument` for what is no power of two, `Unavailable` for pages that there are not.
+    /// Errors: as [`Group::alloc_on_host`]; `InvalidArgument` for what is no power of two, `Unavailable` for pages that there are not.
     pub fn alloc_with<T: Element>(&self, len: usize, config: &AllocConfig) -> Result<Buffer<T>> {
         let (bytes, name) = (bytes::<T>(len)?, to_c("name", &config.name)?);
         let options = sized!(symm_alloc_options_t: flags = config.flags(), numa_node = config.numa_node(),
@@ -85,9 +78,7 @@ impl Group {
     /// # Safety
     /// Whoever owns the memory must not take it for exclusively its own any more: work on streams, and other ranks after a
     /// rendezvous, write there.
-    ///
-    /// # Errors
-    /// `InvalidArgument` says what is wrong with the memory (made by `cudaMalloc`, say); `Unsupported` in a host group.
+    /// Errors: `InvalidArgument` says what is wrong with the memory (made by `cudaMalloc`, say); `Unsupported` in a host group.
     pub unsafe fn adopt<T: Element>(&self, pointer: *const T, len: usize) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
         // The library asks the driver about the pointer and does not follow it.
@@ -99,9 +90,7 @@ impl Group {
     ///
     /// # Safety
     /// As for [`adopt`](Self::adopt).
-    ///
-    /// # Errors
-    /// `InvalidArgument` says what is wrong with the descriptor; `Unsupported` in a CUDA group.
+    /// Errors: `InvalidArgument` says what is wrong with the descriptor; `Unsupported` in a CUDA group.
     pub unsafe fn adopt_fd<T: Element>(&self, fd: BorrowedFd<'_>, offset: u64, len: usize) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
         let options = sized!(symm_adopt_options_t: fd = fd.as_raw_fd(), offset = offset);
@@ -185,9 +174,7 @@ impl<T: Element> Buffer<T> {
     }
 
     /// The elements.
-    ///
-    /// # Errors
-    /// `Unsupported` if the block is in device memory.
+    /// Errors: `Unsupported` if the block is in device memory.
     pub fn as_slice(&self) -> Result<&[T]> {
         on_host(self.group.backend)?;
         // SAFETY: the block has `len` initialised, aligned elements, lives as long as the buffer, and is mapped nowhere else.
@@ -209,9 +196,7 @@ impl<T: Element> Buffer<T> {
     /// A descriptor of `bytes` bytes at byte `offset` as DMA-BUF, for a device of another kind to map. The address there must be
     /// a multiple of the page size; the size is rounded up to whole pages. Use it no longer than the buffer or a memory of it
     /// lives.
-    ///
-    /// # Errors
-    /// `Unavailable` with the reason, as in [`DeviceInfo::dmabuf`](crate::DeviceInfo::dmabuf); `InvalidArgument`.
+    /// Errors: `Unavailable` with the reason, as in [`DeviceInfo::dmabuf`](crate::DeviceInfo::dmabuf); `InvalidArgument`.
     pub fn export_dmabuf(&self, offset: usize, bytes: usize) -> Result<OwnedFd> {
         let fd = on!(self.symm_buffer_export_dmabuf(offset, bytes) -> -1)?;
         // SAFETY: a successful call gives the descriptor to its caller.

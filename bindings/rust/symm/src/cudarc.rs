@@ -17,7 +17,7 @@
 //! A [`Read`] or [`Write`] makes its stream wait for what cudarc knows to be pending on the slice, and tells cudarc of the call when it
 //! is dropped, so that slices are not freed or used elsewhere too early. It works on that stream only: a call on another is refused.
 
-use crate::collective::{Operand, Place, Source, Target};
+use crate::operand::{Operand, Place, Source};
 use crate::{Element, Stream};
 use ::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, SyncOnDrop};
 use std::sync::Arc;
@@ -82,17 +82,5 @@ unsafe impl<T: Element> Source for Read<'_, T> {
     }
 }
 
-// SAFETY: as above.
-unsafe impl<T: Element> Source for Write<'_, T> {
-    type Element = T;
-    fn operand(&self) -> Operand<T> {
-        self.0.operand
-    }
-}
-
-// SAFETY: as above; the slice is borrowed exclusively.
-unsafe impl<T: Element> Target for Write<'_, T> {
-    fn operand_mut(&mut self) -> Operand<T> {
-        self.0.operand
-    }
-}
+// As above; the slice is borrowed exclusively.
+operand!(Write<'_, T>, |slice| slice.0.operand);

@@ -1,8 +1,41 @@
-//! The devices of this machine.
+//! The library, and the devices of this machine.
 
 use crate::convert::{Feature, count, filled, given, index};
 use crate::error::{Error, Result, call};
 use crate::{Backend, Status, TopologyClass};
+use std::ffi::CStr;
+use std::fmt;
+
+/// Version of a library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// Changes when the interface breaks.
+    pub major: u32,
+    /// Changes when something is added.
+    pub minor: u32,
+    /// Changes when something is mended.
+    pub patch: u32,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+/// Version of the loaded library.
+/// Errors: `Unavailable` if there is no library; the message says where it was sought. See [`symm_sys`] for the places.
+pub fn version() -> Result<Version> {
+    // SAFETY: the function has no preconditions.
+    let encoded = unsafe { symm_sys::api()?.symm_version() }?;
+    Ok(Version { major: encoded >> 16, minor: encoded >> 8 & 0xff, patch: encoded & 0xff })
+}
+
+/// A JSON object: version, git revision, compiler, back ends, CUDA architectures, SIMD targets.
+pub fn build_info() -> Result<&'static str> {
+    // SAFETY: the function has no preconditions, and its string is static and never NULL.
+    Ok(unsafe { CStr::from_ptr(symm_sys::api()?.symm_build_info()?) }.to_str().unwrap_or_default())
+}
 
 known! {
     /// What is known of one device.
@@ -25,18 +58,14 @@ known! {
 }
 
 /// Number of devices of a back end. The host back end has one.
-///
-/// # Errors
-/// `Unavailable` when the back end cannot be used here; the message says why.
+/// Errors: `Unavailable` when the back end cannot be used here; the message says why.
 pub fn device_count(backend: Backend) -> Result<usize> {
     // SAFETY: the function has no preconditions.
     given(0, |api, out| unsafe { api.symm_device_count(backend.as_raw(), out) }).map(count)
 }
 
 /// Describes a device.
-///
-/// # Errors
-/// `Unavailable` when the back end cannot be used, `InvalidArgument` for a device out of range.
+/// Errors: `Unavailable` when the back end cannot be used, `InvalidArgument` for a device out of range.
 pub fn device_info(backend: Backend, device: usize) -> Result<DeviceInfo> {
     // SAFETY: a struct of symm.h, and the function that fills it.
     unsafe { filled(|api, out| api.symm_device_info(backend.as_raw(), index(device), out)) }.map(DeviceInfo::from)
@@ -53,9 +82,7 @@ pub struct Topology {
 }
 
 /// How the devices of a back end are linked.
-///
-/// # Errors
-/// `Unavailable` when the back end cannot be used.
+/// Errors: `Unavailable` when the back end cannot be used.
 pub fn topology(backend: Backend) -> Result<Topology> {
     let devices = device_count(backend)?;
     if devices == 0 {

@@ -1,9 +1,8 @@
 //! One memory, handed out in pieces.
 
 use crate::buffer::{AllocConfig, bytes, on_host};
-use crate::convert::{given, to_c};
+use crate::convert::{Handle, given, to_c};
 use crate::error::{Result, call, looked_up};
-use crate::handle::Handle;
 use crate::{Backend, Element, Error, Group, Memory, Source, Status, Target, Timeout, View};
 use std::ffi::CString;
 use std::ptr::{self, NonNull};
@@ -47,17 +46,13 @@ struct Inner {
 impl Group {
     /// A heap of `bytes` on every rank, rounded up to a multiple of 256. All ranks call it, with the same number, and all succeed or
     /// all fail.
-    ///
-    /// # Errors
-    /// Those of [`Group::alloc`] and [`Group::rendezvous`], on whichever rank.
+    /// Errors: those of [`Group::alloc`] and [`Group::rendezvous`], on whichever rank.
     pub fn heap(&self, bytes: usize) -> Result<Heap> {
         self.heap_with(bytes, &AllocConfig::new(), Timeout::default())
     }
 
     /// As [`heap`](Self::heap), of another kind, with a deadline that is otherwise that of creating the group.
-    ///
-    /// # Errors
-    /// As [`heap`](Self::heap), and `InvalidArgument` for an alignment or a node that there is not.
+    /// Errors: as [`heap`](Self::heap), and `InvalidArgument` for an alignment or a node that there is not.
     pub fn heap_with(&self, bytes: usize, config: &AllocConfig, timeout: impl Into<Timeout>) -> Result<Heap> {
         let name: CString = to_c("name", &config.name)?;
         let options = sized!(symm_heap_options_t: flags = config.flags(), numa_node = config.numa_node(),
@@ -71,18 +66,14 @@ impl Group {
 
 impl Heap {
     /// A piece of `len` elements of this rank's block, which hold whatever was there before. A local call.
-    ///
-    /// # Errors
-    /// `OutOfMemory` says what was asked for, what is free, and the largest free piece; `InvalidArgument` for no elements.
+    /// Errors: `OutOfMemory` says what was asked for, what is free, and the largest free piece; `InvalidArgument` for no elements.
     pub fn alloc<T: Element>(&self, len: usize) -> Result<Piece<T>> {
         self.alloc_aligned(len, 0)
     }
 
     /// As [`alloc`](Self::alloc), at a multiple of `alignment` bytes: a power of two, at most that of the heap; 0 is 256, and less is not
     /// had.
-    ///
-    /// # Errors
-    /// As [`alloc`](Self::alloc), and `InvalidArgument` for an alignment.
+    /// Errors: as [`alloc`](Self::alloc), and `InvalidArgument` for an alignment.
     pub fn alloc_aligned<T: Element>(&self, len: usize, alignment: usize) -> Result<Piece<T>> {
         let size = bytes::<T>(len)?;
         let mut offset = 0;
@@ -147,9 +138,7 @@ impl<T: Element> Piece<T> {
     }
 
     /// The piece at the same place of a rank's block, this one's or another's.
-    ///
-    /// # Errors
-    /// `Unsupported` if blocks are in device memory, `InvalidArgument` for a rank out of range.
+    /// Errors: `Unsupported` if blocks are in device memory, `InvalidArgument` for a rank out of range.
     pub fn view(&self, rank: usize) -> Result<View<'_, T>> {
         let memory = &self.heap.inner.memory;
         on_host(memory.backend())?;
@@ -158,9 +147,6 @@ impl<T: Element> Piece<T> {
     }
 
     /// Copies `source` to where the piece begins in a rank's block, as [`Memory::put`].
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a rank out of range or more elements than the piece has; what revoked the group.
     pub fn put<S: Source<Element = T> + ?Sized>(&self, rank: usize, source: &S) -> Result<()> {
         self.require_room(source.operand().len())?;
         self.memory().put(rank, self.offset(), source)

@@ -20,7 +20,7 @@
 //! *revoked*: pending and later calls fail with the same status on all ranks, and [`Group::status`] says why.
 //! In a forked child every call on what its parent made is `InvalidHandle`. Nothing in this crate panics on what the library or another rank does.
 //!
-//! A call without a section of errors fails as the one that it is said to be like, or as any: `InvalidArgument` for a rank, channel, length or
+//! A call that says nothing of errors fails as the one that it is said to be like, or as any: `InvalidArgument` for a rank, channel, length or
 //! name that cannot be, `Unavailable` without a library, `Cuda` with what the driver said, and whatever revoked the group.
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
@@ -36,43 +36,36 @@ pub mod cudarc;
 mod device;
 mod element;
 mod error;
-mod fp8;
 mod group;
-mod handle;
 mod heap;
 pub mod ipc;
 #[cfg(doctest)]
 #[doc = include_str!("../../../../docs/rust.md")]
 struct Walk;
-mod library;
 mod log;
 mod memory;
-mod span;
+mod operand;
 mod store;
 mod stream;
-mod timeout;
 mod view;
 
 #[cfg(feature = "allocator-api2")]
 pub use allocator::HeapAllocator;
 pub use buffer::{AllocConfig, Buffer, BufferInfo, find_buffer};
-pub use collective::{Blocks, Operand, Place, Plan, Raw, RmsNorm, Source, Target, TargetOf};
+pub use collective::{Blocks, Plan, RmsNorm};
 pub use convert::Feature;
-pub use device::{DeviceInfo, Topology, device_count, device_info, topology};
-pub use element::{Bool, Element, Reduces, Word};
+pub use device::{DeviceInfo, Topology, Version, build_info, device_count, device_info, topology, version};
+pub use element::{Bool, Element, F8E4M3, F8E5M2, Reduces, Word};
 pub use error::{Error, Result};
-pub use fp8::{F8E4M3, F8E5M2};
 pub use group::{AbortHandle, Group, GroupConfig, GroupInfo, GroupStats, GroupStatus, PeerInfo};
 pub use heap::{Heap, HeapInfo, Piece};
-pub use library::{Version, build_info, version};
 #[cfg(feature = "tracing")]
 pub use log::log_to_tracing;
 pub use log::{LogListener, log_to, log_to_fd};
 pub use memory::{Found, Memory, SignalWait};
-pub use span::Span;
+pub use operand::{Operand, Place, Raw, Source, Span, Target, TargetOf};
 pub use store::{Store, StoreError};
-pub use stream::Stream;
-pub use timeout::Timeout;
+pub use stream::{Stream, Timeout};
 pub use view::View;
 
 #[doc(no_inline)]

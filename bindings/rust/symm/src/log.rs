@@ -23,9 +23,7 @@ pub struct LogListener {
 ///
 /// It may be called from the library's own threads, from several at once, and must not call into the library. A panic in it ends
 /// there. The library prints nothing, unless the environment variable `SYMM_LOG` names a level.
-///
-/// # Errors
-/// `Unavailable` if there is no library, `Unsupported` for an unknown level.
+/// Errors: `Unavailable` if there is no library, `Unsupported` for an unknown level.
 pub fn log_to(level: LogLevel, callback: impl Fn(LogLevel, &str) + Send + Sync + 'static) -> Result<LogListener> {
     let callback: Arc<Callback> = Arc::new(Box::new(callback));
     let user = Arc::as_ptr(&callback).cast_mut().cast();
@@ -36,9 +34,7 @@ pub fn log_to(level: LogLevel, callback: impl Fn(LogLevel, &str) + Send + Sync +
 
 /// The same, a line each (`warning: ...`), to a descriptor, which is duplicated. One that is full, because nobody reads it, loses
 /// lines and holds up nobody.
-///
-/// # Errors
-/// As [`log_to`], and `System`.
+/// Errors: as [`log_to`], and `System`.
 pub fn log_to_fd(level: LogLevel, fd: impl AsFd) -> Result<LogListener> {
     // SAFETY: the descriptor is open during the call.
     let id = given(0, |api, out| unsafe { api.symm_log_to_fd(fd.as_fd().as_raw_fd(), level.as_raw(), out) })?;

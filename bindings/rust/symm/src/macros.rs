@@ -48,18 +48,14 @@ macro_rules! slices {
     ($name:ident, $span:literal, $read:literal, $written:literal) => {
         impl<T: $crate::Element> $name<T> {
             #[doc = $span]
-            ///
-            /// # Errors
-            /// `InvalidArgument` if the range is not within the elements.
+            /// Errors: `InvalidArgument` if the range is not within the elements.
             pub fn span(&self, range: impl std::ops::RangeBounds<usize>) -> $crate::Result<$crate::Span<'_, T>> {
                 let (pointer, len, backend) = self.parts();
                 $crate::Span::within(pointer, len, backend, range)
             }
 
             /// This rank's or process's elements.
-            ///
-            /// # Errors
-            /// `Unsupported` if they are in device memory.
+            /// Errors: `Unsupported` if they are in device memory.
             ///
             /// # Safety
             #[doc = $read]
@@ -163,7 +159,7 @@ macro_rules! on {
     };
     ($of:ident.$function:ident($($argument:expr),*) => Handle) => {
         // SAFETY: a successful call gives one reference.
-        on!($of.$function($($argument),*) -> std::ptr::null_mut()).and_then(|out| unsafe { $crate::handle::Handle::new(out) })
+        on!($of.$function($($argument),*) -> std::ptr::null_mut()).and_then(|out| unsafe { $crate::convert::Handle::new(out) })
     };
     ($of:ident.$function:ident($($argument:expr),*) => $type:ident) => {
         // SAFETY: as above; a struct of symm.h, and the function that fills it.

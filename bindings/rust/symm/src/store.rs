@@ -15,9 +15,7 @@ pub type StoreError = Box<dyn Error + Send + Sync>;
 /// inside [`GroupConfig::create`](crate::GroupConfig::create). An error, or a panic, fails the creation on all ranks.
 pub trait Store {
     /// Stores `value` under `key`. A key is set once.
-    ///
-    /// # Errors
-    /// Whatever went wrong; its text becomes part of the message of the failed creation.
+    /// Errors: whatever went wrong; its text becomes part of the message of the failed creation.
     fn set(&self, key: &str, value: &[u8], timeout: Duration) -> Result<(), StoreError>;
 
     /// Waits until `key` is there, at most `timeout`. `None`: it did not come in time.

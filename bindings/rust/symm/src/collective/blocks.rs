@@ -1,7 +1,7 @@
 //! Collectives whose blocks have lengths of their own, and those to and from one rank.
 
-use super::{Operand, Source, Target, TargetOf};
 use crate::error::{Error, Result};
+use crate::operand::{Operand, Source, Target, TargetOf};
 use crate::{Collective, Element, Group, Op};
 use std::ptr;
 
@@ -159,9 +159,7 @@ impl Group {
 
     /// As [`alltoallv`](Self::alltoallv), with counts and displacements that are read when it runs: for each rank one number, in memory of
     /// the kind that the group works on. A captured call takes new ones at each replay. Empty displacements: one behind the other.
-    ///
-    /// # Errors
-    /// A block that does not lie within its operand is `InvalidArgument`: on the host of the call, on CUDA of the group.
+    /// Errors: a block that does not lie within its operand is `InvalidArgument`: on the host of the call, on CUDA of the group.
     pub fn alltoallv_device<S, R, N>(&self, send: &S, of_send: (&N, &N), recv: &mut R, of_recv: (&N, &N)) -> Result<()>
     where
         S: Source + ?Sized,

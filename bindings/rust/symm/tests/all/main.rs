@@ -2,9 +2,7 @@
 
 mod collectives;
 mod examples;
-mod failure;
 mod group;
-mod heap;
 mod ipc;
 mod memory;
 #[path = "../ranks/mod.rs"]

@@ -1,0 +1,484 @@
+//! Ranks that share memory: how to make a group of them, and what is known of it.
+
+use crate::convert::{Feature, Handle, count, given, index, to_c};
+use crate::error::{Error, Result, call, looked_up};
+use crate::store::{Adapter, Store};
+use crate::{Algorithm, Backend, Scale, Status, Stream, Timeout};
+use std::ffi::CString;
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::ptr;
+use std::sync::{Arc, Weak};
+use symm_sys::{self as sys, symm_group};
+
+/// How to make a group. What is not said is left to the environment and the library's defaults.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// let group = symm::GroupConfig::new().name("workers").timeout(Duration::from_secs(5)).create()?;
+/// # Ok::<(), symm::Error>(())
+/// ```
+#[derive(Default)]
+#[must_use = "a configuration does nothing until create() is called"]
+pub struct GroupConfig {
+    ranks: Option<(usize, usize)>,
+    backend: Option<Backend>,
+    device: Option<usize>,
+    flags: u64,
+    bootstrap: Option<String>,
+    store: Option<Box<dyn Store>>,
+    create_timeout: Timeout,
+    timeout: Timeout,
+    name: Option<String>,
+    channels: usize,
+    scratch_bytes: u64,
+}
+
+setters! { GroupConfig:
+    /// This rank and the number of ranks. Otherwise both come from the bootstrap.
+    ranks(rank: usize, size: usize) = Some((rank, size));
+    /// The back end; the same on all ranks. Otherwise CUDA where a [`device`](Self::device) is named, else `$SYMM_BACKEND`, else the
+    /// host.
+    backend(backend: Backend) = Some(backend);
+    /// The CUDA device. Otherwise the local rank's share.
+    device(device: usize) = Some(device);
+    /// Where the ranks meet: `env://` (the launcher says), `dir:///path` (a directory of mode 0700) or `thread://name` (ranks
+    /// are threads of this process). Otherwise `$SYMM_BOOTSTRAP`, else `env://`.
+    bootstrap(place: impl Into<String>) = Some(place.into());
+    /// A store of your own by which the ranks find each other. Needs [`ranks`](Self::ranks).
+    store(store: impl Store + 'static) = Some(Box::new(store));
+    /// Deadline of create, split and rendezvous. Otherwise `$SYMM_CREATE_TIMEOUT_MS`, else 300 seconds.
+    create_timeout(timeout: impl Into<Timeout>) = timeout.into();
+    /// Deadline of every other wait. Otherwise `$SYMM_TIMEOUT_MS`, else 60 seconds.
+    timeout(timeout: impl Into<Timeout>) = timeout.into();
+    /// Tells apart concurrent groups with the same bootstrap, and is shown in messages.
+    name(name: impl Into<String>) = Some(name.into());
+    /// Barrier channels, and signal channels of memories that ask for no other number; the same on all ranks. Otherwise 64.
+    channels(number: usize) = number;
+    /// The most that the scratch of this group, and of each made of it, may take on each rank. Otherwise what is fastest.
+    scratch_bytes(bytes: u64) = bytes;
+}
+
+impl GroupConfig {
+    /// Whether the group's memories are given multicast addresses, where they can be had. All ranks must ask.
+    pub fn multicast(self, wanted: bool) -> Self {
+        self.flag(sys::SYMM_GROUP_MULTICAST, wanted)
+    }
+
+    /// Whether groups made of this one, but by [`shrink`](crate::Group::shrink), work in its scratch: CUDA only. Collectives of all of
+    /// them have one order, also in graphs, and a failure of one is a failure of all; `symm.h` says it exactly.
+    pub fn shared_scratch(self, wanted: bool) -> Self {
+        self.flag(sys::SYMM_GROUP_SHARED_SCRATCH, wanted)
+    }
+
+    /// Whether all-reduces between machines may combine floats in an order of their own, which takes less time. All ranks must ask.
+    pub fn any_order(self, allowed: bool) -> Self {
+        self.flag(sys::SYMM_GROUP_ANY_ORDER, allowed)
+    }
+
+    /// Whether several ranks may use one CUDA device.
+    pub fn overlapping_devices(self, allowed: bool) -> Self {
+        self.flag(sys::SYMM_GROUP_OVERLAPPING_DEVICES, allowed)
+    }
+
+    /// Whether every rank compares the arguments of every collective with every other.
+    pub fn check(self, compare: bool) -> Self {
+        self.flag(sys::SYMM_GROUP_CHECK, compare)
+    }
+
+    fn flag(mut self, bit: u64, on: bool) -> Self {
+        self.flags = if on { self.flags | bit } else { self.flags & !bit };
+        self
+    }
+
+    /// Forms the group. All ranks of it do this, and all succeed or all fail.
+    /// Errors: `InvalidArgument`, `Unavailable` (library, back end, launcher), `Timeout` (names the missing ranks),
+    /// `PeerFailed`, `Mismatch`, `System`, `OutOfMemory`.
+    pub fn create(self) -> Result<Group> {
+        let (rank, size) = self.ranks.unwrap_or_default();
+        let bootstrap = self.bootstrap.map(|text| to_c("bootstrap", &text)).transpose()?;
+        let name = self.name.map(|text| to_c("name", &text)).transpose()?;
+        let store = self.store.map(Adapter::new);
+        let table = store.as_ref().map(Adapter::table);
+        let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
+        let config = sized!(symm_group_config_t: rank = number("rank", rank)?, size = number("size", size)?,
+            backend = self.backend.unwrap_or(if self.device.is_some() { Backend::Cuda } else { Backend::Auto }).as_raw(),
+            device = self.device.map_or(Ok(sys::SYMM_DEVICE_AUTO), |device| number("device", device))?,
+            flags = self.flags, bootstrap = pointer(&bootstrap),
+            store = table.as_ref().map_or(ptr::null(), ptr::from_ref),
+            create_timeout_ms = self.create_timeout.as_millis(), timeout_ms = self.timeout.as_millis(),
+            name = pointer(&name), scratch_bytes = self.scratch_bytes, channels = number("channels", self.channels)?);
+        if self.ranks.is_some() && size == 0 {
+            return Err(Error::argument("size is 0: a group has at least one rank"));
+        }
+        let mut out = ptr::null_mut();
+        // SAFETY: the struct says its size, its strings and its store live until the end of this function.
+        let made = call(|api| unsafe { api.symm_group_create(&config, &mut out) });
+        made.map_err(|mut error| {
+            error.message.push_str(&store.as_ref().and_then(Adapter::complaint).unwrap_or_default());
+            error
+        })?;
+        // SAFETY: a successful create gives one reference.
+        Group::from_handle(unsafe { Handle::new(out) }?)
+    }
+}
+
+impl Group {
+    /// Forms the group of which the environment speaks: the launcher's job, or a group of one. As `GroupConfig::new().create()`.
+    pub fn from_env() -> Result<Self> {
+        GroupConfig::new().create()
+    }
+}
+
+pub(crate) fn number(what: &str, value: usize) -> Result<i32> {
+    i32::try_from(value).map_err(|_| Error::argument(format!("{what} {value} is too large")))
+}
+
+/// Ranks that share memory.
+///
+/// A clone is another handle to the same group. The group is released when the last of its handles, buffers and memories is
+/// dropped; peers that still wait for this rank then get [`Status::PeerFailed`](crate::Status::PeerFailed). To part politely, [`finalize`](Self::finalize)
+/// first.
+///
+/// Collective calls must be made in the same order on all ranks. Calls from several threads of one rank are put one after the
+/// other by the library.
+#[derive(Clone)]
+pub struct Group {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) stream: Stream,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) timeout: Timeout,
+    pub(crate) factor: Factor,
+}
+
+/// Position, value, and address of an f32.
+pub(crate) type Factor = (Scale, f64, usize);
+pub(crate) const NO_FACTOR: Factor = (Scale::None, 0.0, 0);
+
+impl Group {
+    pub(crate) fn from_handle(handle: Handle<symm_group>) -> Result<Self> {
+        let info = on!(handle.symm_group_info() => GroupInfo)?;
+        let shared = Shared { handle, rank: info.rank, size: info.size, backend: info.backend };
+        Ok(Self {
+            shared: Arc::new(shared),
+            stream: Stream::none(),
+            algorithm: Algorithm::Auto,
+            timeout: Timeout::Group,
+            factor: NO_FACTOR,
+        })
+    }
+
+    /// This process's or thread's rank.
+    pub fn rank(&self) -> usize {
+        self.shared.rank
+    }
+
+    /// Number of ranks.
+    pub fn size(&self) -> usize {
+        self.shared.size
+    }
+
+    /// What memory the group works on: [`Backend::Host`] or [`Backend::Cuda`].
+    pub fn backend(&self) -> Backend {
+        self.shared.backend
+    }
+
+    /// What is known of the group.
+    pub fn info(&self) -> Result<GroupInfo> {
+        on!(self.symm_group_info() => GroupInfo)
+    }
+
+    /// Whether the group was revoked, and why. Never waits.
+    pub fn status(&self) -> Result<GroupStatus> {
+        on!(self.symm_group_status() => GroupStatus)
+    }
+
+    /// The same group; calls by this handle, and buffers and memories made by it, are ordered on `stream`.
+    #[must_use]
+    pub fn with_stream(&self, stream: Stream) -> Self {
+        Self { stream, ..self.clone() }
+    }
+
+    /// The same group; collectives by this handle use `algorithm`, which must be the same on all ranks.
+    #[must_use]
+    pub fn with_algorithm(&self, algorithm: Algorithm) -> Self {
+        Self { algorithm, ..self.clone() }
+    }
+
+    /// The same group; reductions of floats by this handle multiply by `factor`, before they combine or after. It must be the same on
+    /// all ranks. Other collectives by this handle are `InvalidArgument`.
+    #[must_use]
+    pub fn with_scale(&self, position: Scale, factor: f64) -> Self {
+        Self { factor: (position, factor, 0), ..self.clone() }
+    }
+
+    /// As [`with_scale`](Self::with_scale), by a factor that is read when a call runs, and may differ from rank to rank: a captured
+    /// call takes a new one at each replay.
+    ///
+    /// # Safety
+    /// `factor` is valid for reads, by the device with the CUDA back end, while calls by this handle run.
+    #[must_use]
+    pub unsafe fn with_scale_at(&self, position: Scale, factor: *const f32) -> Self {
+        Self { factor: (position, 0.0, factor as usize), ..self.clone() }
+    }
+
+    /// The same group; barriers and collectives by this handle have this deadline.
+    #[must_use]
+    pub fn with_timeout(&self, timeout: impl Into<Timeout>) -> Self {
+        Self { timeout: timeout.into(), ..self.clone() }
+    }
+
+    /// Divides the group. Ranks that pass the same color form a new group, ordered by key, then by rank. `None` takes part in
+    /// the division and is in no new group. All ranks of the group call it.
+    pub fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Self>> {
+        let color = match color {
+            None => -1,
+            Some(color) => i32::try_from(color).map_err(|_| Error::argument(format!("color {color} is over 2^31 - 1")))?,
+        };
+        let out = on!(self.symm_group_split(color, key) -> ptr::null_mut())?;
+        if out.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: a successful split gives one reference, or NULL for no group.
+        Self::from_handle(unsafe { Handle::new(out) }?).map(Some)
+    }
+
+    /// A group of some ranks of this one, in this order; only they call it, with the same list.
+    /// Errors: as [`GroupConfig::create`]; `Mismatch` if the order differs.
+    pub fn create_from_ranks(&self, ranks: &[usize]) -> Result<Self> {
+        let ranks: Vec<i32> = ranks.iter().map(|rank| index(*rank)).collect();
+        // SAFETY: the handle is alive, and the list has that many elements.
+        let out = given(ptr::null_mut(), |api, out| unsafe {
+            api.symm_group_create_from_ranks(self.as_raw(), ranks.as_ptr(), ranks.len(), out)
+        })?;
+        // SAFETY: a successful call gives one reference.
+        Self::from_handle(unsafe { Handle::new(out) }?)
+    }
+
+    /// A group of the ranks of this rank's machine; only they call it.
+    pub fn local(&self) -> Result<Self> {
+        Self::from_handle(on!(self.symm_group_local() => Handle)?)
+    }
+
+    /// A group of the ranks that live and have not released this one, in their old order, also after a failure: this group may be
+    /// revoked, and stays as it is. All that live call it, and get the same group or the same failure; who dies meanwhile is left out.
+    /// Errors: `Timeout` (a rank lives and did not come; once it is gone the call can be made again), otherwise as [`GroupConfig::create`].
+    pub fn shrink(&self, name: Option<&str>, timeout: impl Into<Timeout>) -> Result<Self> {
+        let name = name.map(|text| to_c("name", text)).transpose()?;
+        let options = sized!(symm_group_shrink_options_t: timeout_ms = timeout.into().as_millis(),
+            name = name.as_ref().map_or(ptr::null(), |text| text.as_ptr()));
+        Self::from_handle(on!(self.symm_group_shrink(&options) => Handle)?)
+    }
+
+    /// Which rank of this group is rank `rank` of `other`.
+    /// Errors: `InvalidArgument` for a rank that is not in `other`.
+    pub fn translate_rank(&self, other: &Self, rank: usize) -> Result<Option<usize>> {
+        let mut here = 0;
+        // SAFETY: both handles are alive.
+        let found =
+            looked_up(|api| unsafe { api.symm_group_translate_rank(self.as_raw(), other.as_raw(), index(rank), &mut here) })?;
+        Ok(found.then(|| count(here)))
+    }
+
+    /// The ranks that this rank knows to be dead, or to have released the group, ascending. Never waits.
+    pub fn failed_ranks(&self) -> Result<Vec<usize>> {
+        let mut ranks = vec![0; self.size()];
+        // SAFETY: the handle is alive, and the list has that many elements.
+        let failed =
+            given(0, |api, out| unsafe { api.symm_group_failed_ranks(self.as_raw(), ranks.as_mut_ptr(), ranks.len(), out) })?;
+        Ok(ranks.into_iter().take(failed).map(count).collect())
+    }
+
+    /// A descriptor that becomes readable when the group is revoked, for event loops.
+    /// Errors: `System`, `InvalidHandle` in a forked child.
+    pub fn failure_fd(&self) -> Result<BorrowedFd<'_>> {
+        let fd = on!(self.symm_group_failure_fd() -> -1)?;
+        // SAFETY: it is the group's, which this handle keeps.
+        Ok(unsafe { BorrowedFd::borrow_raw(fd) })
+    }
+
+    /// Describes a rank: process, host, device, whether it lives.
+    pub fn peer_info(&self, rank: usize) -> Result<PeerInfo> {
+        on!(self.symm_peer_info(index(rank)) => PeerInfo)
+    }
+
+    /// What this rank has done on the group so far.
+    pub fn stats(&self) -> Result<GroupStats> {
+        on!(self.symm_group_stats() => GroupStats)
+    }
+
+    /// Waits until all ranks are here. What they wrote before is visible after.
+    /// Errors: `Timeout` (names the first missing rank), `PeerFailed`, `Aborted`.
+    pub fn barrier(&self) -> Result<()> {
+        self.barrier_among(&[], 0)
+    }
+
+    /// Waits until the given ranks are here, this one among them; none are all. Barriers on different channels, and of different
+    /// sets, are independent.
+    pub fn barrier_among(&self, ranks: &[usize], channel: usize) -> Result<()> {
+        let ranks: Vec<i32> = ranks.iter().map(|rank| index(*rank)).collect();
+        let pointer = if ranks.is_empty() { ptr::null() } else { ranks.as_ptr() };
+        let (channel, options) = (index(channel), self.timeout.options());
+        // SAFETY: the handle is alive, and the list has that many elements.
+        call(|api| unsafe { api.symm_barrier(self.as_raw(), pointer, ranks.len(), channel, &options, self.stream.as_raw()) })
+    }
+
+    /// Waits until all that was issued on this handle's stream is over, and says what went wrong there.
+    /// Errors: `Timeout`: the stream is not there yet, and the group stays usable; what revoked the group; `InvalidArgument`
+    /// for a stream under capture.
+    pub fn synchronize(&self) -> Result<()> {
+        on!(self.symm_group_synchronize(self.stream.as_raw(), &self.timeout.options()))
+    }
+
+    /// Whether all that was issued on this handle's stream is over; always on the host. Never waits.
+    /// Errors: `InvalidArgument` for a stream under capture, which stays as it is.
+    pub fn is_done(&self) -> Result<bool> {
+        on!(self.symm_stream_query(self.stream.as_raw()) -> 0).map(|done| done != 0)
+    }
+
+    /// What is issued on this handle's stream next runs after what was issued on another; none: on all on which calls on this group
+    /// were issued. Does nothing on the host.
+    pub fn wait_for(&self, other: Option<&Stream>) -> Result<()> {
+        let after = other.map_or_else(Stream::all, Stream::as_raw);
+        on!(self.symm_stream_wait(self.stream.as_raw(), after))
+    }
+
+    /// Revokes the group on all ranks: pending and later calls return [`Status::Aborted`](crate::Status::Aborted). Never waits; any thread; idempotent.
+    /// Errors: `InvalidArgument` for a reason with a NUL character, `InvalidHandle` in a forked child.
+    pub fn abort(&self, reason: &str) -> Result<()> {
+        self.shared.abort(reason)
+    }
+
+    /// Something by which another thread can abort the group, and which does not keep it alive.
+    pub fn abort_handle(&self) -> AbortHandle {
+        AbortHandle(Arc::downgrade(&self.shared))
+    }
+
+    /// Politely ends the group: waits until all ranks are here, so that none sees another leave early. Afterwards only queries
+    /// are of use. All ranks call it.
+    /// Errors: `Timeout`, `PeerFailed`, `Aborted`; the group is ended all the same.
+    pub fn finalize(&self) -> Result<()> {
+        on!(self.symm_group_finalize(&self.timeout.options()))
+    }
+
+    /// The handle, for calls of [`symm_sys`]. It is valid while this value, or another handle to the group, lives.
+    #[inline]
+    pub fn as_raw(&self) -> *mut symm_group {
+        self.shared.handle.as_raw()
+    }
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Group(rank {} of {}, {:?})", self.rank(), self.size(), self.backend())
+    }
+}
+
+/// One for all handles to a group.
+pub(crate) struct Shared {
+    pub(crate) handle: Handle<symm_group>,
+    pub(crate) rank: usize,
+    pub(crate) size: usize,
+    pub(crate) backend: Backend,
+}
+
+impl Shared {
+    fn abort(&self, reason: &str) -> Result<()> {
+        let reason = to_c("reason", reason)?;
+        // SAFETY: the handle is alive, the string until the end of the call.
+        call(|api| unsafe { api.symm_group_abort(self.handle.as_raw(), reason.as_ptr()) })
+    }
+}
+
+/// Aborts a group from any thread, while another is in a call on it. Does not keep the group alive.
+#[derive(Clone)]
+pub struct AbortHandle(Weak<Shared>);
+
+impl AbortHandle {
+    /// As [`Group::abort`](crate::Group::abort).
+    /// Errors: `InvalidHandle` if the group is no more; `InvalidArgument` for a reason with a NUL character.
+    pub fn abort(&self, reason: &str) -> Result<()> {
+        match self.0.upgrade() {
+            Some(shared) => shared.abort(reason),
+            None => Err(Error::from_parts(Status::InvalidHandle, "the group was released, so there is nothing to abort")),
+        }
+    }
+}
+
+known! {
+    /// What is known of a group.
+    #[derive(Debug, Clone)]
+    pub struct GroupInfo of symm_group_info_t {
+        pub rank: usize = "This rank.";
+        pub size: usize = "Number of ranks.";
+        pub backend: Backend = "Host or CUDA.";
+        pub device: usize = "The device; 0 on the host.";
+        pub id: u64 = "The same on all ranks, different for every group.";
+        pub channels: usize = "Barrier channels, and signal channels of a memory by default: `0 .. channels`.";
+        pub unwatched_peers: usize = "Peers whose death is noticed by their closed socket only.";
+        pub rejected_connections: u64 = "Connection attempts refused during creation: wrong user or wrong group.";
+        pub bootstrap: String = "What the ranks were found by, for instance `env:// (Open MPI)`.";
+        pub name: String = "The name of its configuration.";
+        pub multicast: Feature, or multicast_reason =
+            "Whether its memories are given multicast addresses, or why not; the same on all ranks.";
+        pub scratch_bytes: u64 = "What its scratch takes on this rank.";
+        pub max_ranks: usize = "Of a group of this back end.";
+        pub max_memories: usize = "Of a group; 0 for no limit.";
+        pub max_channels: usize = "Of a group or memory.";
+        pub max_handles: usize = "Of each kind, in a process.";
+        pub max_name: usize = "Bytes of a name that are kept.";
+        pub shared_scratch_bytes: u64 = "And of that of the group that it was made of; 0 if it has all of its own.";
+        pub machines: usize = "That its ranks are on; those of one map each other's memory.";
+        pub machine: usize = "This rank's, counted in the order of their lowest ranks.";
+        pub local_rank: usize = "Among the ranks of this machine.";
+        pub local_size: usize = "How many those are.";
+        pub engine: String = "What carries bytes between machines; empty on one.";
+    }
+}
+
+known! {
+    /// Health of a group.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct GroupStatus of symm_group_status_t {
+        pub status: Status = "[`Status::Ok`], or why the group was revoked.";
+        pub failed_rank: Option<usize> = "The rank that caused it.";
+        pub failed_pid: Option<i64> = "Its process id, where known.";
+        pub message: String = "Empty while the status is [`Status::Ok`].";
+    }
+}
+
+known! {
+    /// What is known of one rank of a group.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct PeerInfo of symm_peer_info_t {
+        pub rank: usize = "The rank.";
+        pub backend: Backend = "Host or CUDA.";
+        pub device: usize = "The device, as that rank's process numbers it.";
+        pub alive: bool = "Whether neither its death nor its departure was noticed.";
+        pub pid: Option<i64> = "Its process as seen from here.";
+        pub host: String = "Its host name.";
+        pub machine: String = "`$SYMM_MACHINE` there, or the boot id of its kernel.";
+        pub uuid: String = "Of its GPU; for the host back end, the boot id.";
+        pub machine_index: usize = "As [`GroupInfo::machine`].";
+        pub mapped: bool = "Whether its memory is mapped here.";
+    }
+}
+
+known! {
+    /// What this rank has done on a group so far, calls that succeeded unless it says otherwise.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct GroupStats of symm_group_stats_t {
+        pub collective_calls: [u64; 32] = "By the number of the [`Collective`](crate::Collective).";
+        pub collective_bytes: [u64; 32] =
+            "By the number of the collective: count times the size of an element, of each call.";
+        pub algorithm_calls: [u64; 32] =
+            "By the number of the [`Algorithm`](crate::Algorithm); calls that needed none are under `Auto`.";
+        pub barriers: u64 = "Barriers.";
+        pub signals_sent: u64 = "Signals sent.";
+        pub signals_taken: u64 = "Signals taken.";
+        pub failures: u64 = "Collectives, barriers and waits that failed.";
+        pub sleeps: u64 = "Waits on the host that did not end while they spun.";
+        pub slept_ns: u64 = "How long those took, in sum, in nanoseconds.";
+        pub waits: u64 = "Waits for values of signals, and for words.";
+    }
+}

@@ -1,0 +1,472 @@
+//! A buffer after rendezvous, and how it gets there; moving elements between blocks, and signals between ranks.
+
+use crate::buffer::{Buffer, bytes, on_host};
+use crate::convert::{Feature, FromC, Handle, count, filled, index};
+use crate::element::Word;
+use crate::error::{Error, Result, call, looked_up};
+use crate::group::{Shared, number};
+use crate::operand::{Source, Target};
+use crate::{Compare, Element, Group, SignalOp, Status, Stream, Timeout, View};
+use std::ffi::c_void;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::Arc;
+use symm_sys::{self as sys, symm_buffer, symm_memory};
+
+/// Blocks of all ranks, mapped here: made by [`Group::rendezvous`](crate::Group::rendezvous).
+///
+/// # Who may touch what
+///
+/// Any rank may write to any block at any time: that is what symmetric memory is for. So there is no safe `&[T]` to a block. There
+/// are, from the safest to the fastest:
+///
+/// * [`put`](Self::put), [`get`](Self::get) and the collectives copy between blocks and memory of your own. They are done by the
+///   library, outside of what the compiler reasons about; if ranks race, elements are old, new or mixed, and every
+///   bit pattern is a value.
+/// * [`view`](Self::view) loads and stores single elements of any rank's block atomically.
+/// * [`local`](Self::local) and [`local_mut`](Self::local_mut) borrow this rank's own block as a slice. They are `unsafe`: you
+///   promise that no rank writes to it, or touches it at all, during the borrow, which you know if barriers or signals say so.
+///
+/// What one rank wrote is visible to another after a barrier, or after a signal that was sent after the write.
+///
+/// # Life
+///
+/// A memory keeps its group and its own block alive, and the mappings of the others, even after their ranks died. What
+/// is borrowed from it cannot outlive it:
+///
+/// ```compile_fail,E0505
+/// # let group = symm::Group::from_env()?;
+/// let memory = group.memory::<f32>(1024)?;
+/// let view = memory.view(0)?;
+/// drop(memory);
+/// println!("{}", view.load(0));
+/// # Ok::<(), symm::Error>(())
+/// ```
+///
+/// ```compile_fail,E0505
+/// # let group = symm::Group::from_env()?;
+/// let memory = group.memory::<f32>(1024)?;
+/// let mut span = memory.span(0..16)?;
+/// drop(memory);
+/// group.allreduce_in_place(&mut span, symm::Op::Sum)?;
+/// # Ok::<(), symm::Error>(())
+/// ```
+///
+/// A clone is another handle to the same memory.
+pub struct Memory<T: Element> {
+    pub(crate) inner: Arc<Inner>,
+    stream: Stream,
+    _type: PhantomData<fn() -> T>,
+}
+
+/// What the handles to a memory have in common. The order of the fields is that of their release.
+pub(crate) struct Inner {
+    handle: Handle<symm_memory>,
+    /// To meet on another group. A memory that was found by an address has none.
+    buffer: Option<Handle<symm_buffer>>,
+    pub(crate) group: Arc<Shared>,
+    info: sys::symm_memory_info_t,
+    own: *mut c_void,
+}
+
+// SAFETY: the handles are Send and Sync; `own` is an address, and what is done with it is decided by Span, View and local().
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+impl<T: Element> Memory<T> {
+    /// The same memory; calls by this handle are ordered on `stream`.
+    #[must_use]
+    pub fn with_stream(&self, stream: Stream) -> Self {
+        Self { inner: self.inner.clone(), stream, _type: PhantomData }
+    }
+
+    /// The same memory as elements of another type; a rest of a block that is no whole element is out of reach.
+    #[must_use]
+    pub fn cast<U: Element>(&self) -> Memory<U> {
+        Memory { inner: self.inner.clone(), stream: self.stream.clone(), _type: PhantomData }
+    }
+
+    /// Elements of each block.
+    pub fn len(&self) -> usize {
+        usize::try_from(self.inner.info.bytes).unwrap_or(usize::MAX) / size_of::<T>()
+    }
+
+    /// Whether a block has none, which can only be after a [`cast`](Self::cast).
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// This rank, in the memory's group.
+    pub fn rank(&self) -> usize {
+        count(self.inner.info.rank)
+    }
+
+    /// Number of ranks.
+    pub fn size(&self) -> usize {
+        count(self.inner.info.size)
+    }
+
+    /// The same on all ranks, different for every memory.
+    pub fn id(&self) -> u64 {
+        self.inner.info.id
+    }
+
+    /// Signal channels: `0 .. channels`.
+    pub fn channels(&self) -> usize {
+        count(self.inner.info.channels)
+    }
+
+    /// The address at which a rank's block is mapped here, for code of your own. Of device memory in a CUDA group.
+    pub fn pointer(&self, rank: usize) -> Result<*mut T> {
+        on!(self.symm_memory_pointer(index(rank)) -> ptr::null_mut()).map(|pointer| pointer.cast())
+    }
+
+    /// The address by which the multimem instructions of the device reach all ranks' blocks at once.
+    /// Errors: `Unavailable` if there is none; the message says why.
+    pub fn multicast_pointer(&self) -> Result<*mut T> {
+        on!(self.symm_memory_multicast_pointer() -> ptr::null_mut()).map(|pointer| pointer.cast())
+    }
+
+    /// Whether it has a multicast address, then on all ranks, or why not.
+    pub fn multicast(&self) -> Feature {
+        FromC::from_c((self.inner.info.multicast, self.inner.info.multicast_reason))
+    }
+
+    /// A rank's block, this one's or another's.
+    /// Errors: `Unsupported` if blocks are in device memory, `InvalidArgument` for a rank out of range.
+    pub fn view(&self, rank: usize) -> Result<View<'_, T>> {
+        on_host(self.inner.group.backend)?;
+        // SAFETY: the block is mapped while the memory lives, and is as long.
+        Ok(unsafe { View::new(self.pointer(rank)?, self.len()) })
+    }
+
+    /// The handle, for calls of [`symm_sys`]. It is valid while this value, or another handle to the memory, lives.
+    #[inline]
+    pub fn as_raw(&self) -> *mut symm_memory {
+        self.inner.handle.as_raw()
+    }
+
+    pub(crate) fn backend(&self) -> crate::Backend {
+        self.inner.group.backend
+    }
+
+    fn parts(&self) -> (*mut T, usize, crate::Backend) {
+        (self.own(), self.len(), self.backend())
+    }
+
+    #[inline]
+    pub(crate) fn own(&self) -> *mut T {
+        self.inner.own.cast()
+    }
+}
+
+slices!(
+    Memory,
+    "A part of this rank's own block, as an operand or to be exported.",
+    "During the borrow, nobody writes to this rank's own block: no rank by `put`, `fill`, a [`View`], a pointer or a collective into it, and
+this rank not by another handle or a collective. A barrier or signal before the borrow, and one after it, is the usual way to
+know. The compiler assumes that what it has read does not change; if it does, anything can happen.",
+    "As [`local`](Self::local), and nobody reads the block either."
+);
+
+impl<T: Element> Clone for Memory<T> {
+    fn clone(&self) -> Self {
+        self.cast()
+    }
+}
+
+impl<T: Element> fmt::Debug for Memory<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = std::any::type_name::<T>();
+        write!(f, "Memory<{name}>({} elements, rank {} of {})", self.len(), self.rank(), self.size())
+    }
+}
+
+impl Group {
+    /// Shares a block: afterwards every rank's is mapped here. All ranks call it, with buffers of the same size, and all succeed
+    /// or all fail.
+    ///
+    /// The buffer is taken even if the call fails, since then it cannot always be known that no peer has mapped it.
+    /// Errors: `Mismatch` (sizes differ), `Timeout`, `PeerFailed`, `Aborted`, `System`, `OutOfMemory`.
+    pub fn rendezvous<T: Element>(&self, buffer: Buffer<T>) -> Result<Memory<T>> {
+        self.rendezvous_tagged(buffer, 0)
+    }
+
+    /// As [`rendezvous`](Self::rendezvous); calls with equal tags meet, so that several threads of a rank can share blocks of one
+    /// group at once.
+    pub fn rendezvous_tagged<T: Element>(&self, buffer: Buffer<T>, tag: u64) -> Result<Memory<T>> {
+        self.rendezvous_with(buffer, tag, 0)
+    }
+
+    /// As [`rendezvous_tagged`](Self::rendezvous_tagged), with so many signal channels, the same on all ranks; 0 for as many as the
+    /// group has.
+    /// Errors: as [`rendezvous`](Self::rendezvous); `Unsupported` for more channels than there can be.
+    pub fn rendezvous_with<T: Element>(&self, buffer: Buffer<T>, tag: u64, channels: usize) -> Result<Memory<T>> {
+        let handle = self.meet(&buffer.handle, tag, channels)?;
+        Memory::adopt(handle, Some(buffer.handle), self)
+    }
+
+    /// A block of `len` elements on every rank: [`alloc`](Self::alloc) and [`rendezvous`](Self::rendezvous).
+    pub fn memory<T: Element>(&self, len: usize) -> Result<Memory<T>> {
+        self.rendezvous(self.alloc(len)?)
+    }
+
+    /// Finds the memory of this group that maps an address, which may lie anywhere inside any rank's block.
+    pub fn find<T: Element>(&self, address: *const T) -> Result<Option<Found>> {
+        let (mut out, mut rank, mut offset) = (ptr::null_mut(), 0, 0);
+        // SAFETY: the handle is alive; the address is only looked up.
+        let found =
+            looked_up(|api| unsafe { api.symm_memory_find(self.as_raw(), address.cast(), &mut out, &mut rank, &mut offset) })?;
+        if !found {
+            return Ok(None);
+        }
+        // SAFETY: a successful call gives one reference.
+        let memory = Memory::adopt(unsafe { Handle::new(out) }?, None, self)?;
+        Ok(Some(Found { memory, rank: count(rank), offset }))
+    }
+
+    fn meet(&self, buffer: &Handle<symm_buffer>, tag: u64, channels: usize) -> Result<Handle<symm_memory>> {
+        let options = sized!(symm_rendezvous_options_t: tag = tag, channels = number("channels", channels)?);
+        on!(self.symm_rendezvous(buffer.as_raw(), &options) => Handle)
+    }
+}
+
+/// What [`Group::find`] found.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Found {
+    /// The memory, as bytes; [`Memory::cast`] it as needed.
+    pub memory: Memory<u8>,
+    /// Whose block it is.
+    pub rank: usize,
+    /// Bytes from the start of the block.
+    pub offset: usize,
+}
+
+impl<T: Element> Memory<T> {
+    pub(crate) fn adopt(handle: Handle<symm_memory>, buffer: Option<Handle<symm_buffer>>, group: &Group) -> Result<Self> {
+        // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
+        let info: sys::symm_memory_info_t = unsafe { filled(|api, out| api.symm_memory_info(handle.as_raw(), out)) }?;
+        let own = on!(handle.symm_memory_pointer(info.rank) -> ptr::null_mut())?;
+        let inner = Inner { handle, buffer, group: group.shared.clone(), info, own };
+        Ok(Self { inner: Arc::new(inner), stream: group.stream.clone(), _type: PhantomData })
+    }
+
+    /// The same block, shared with the ranks of another group of the same device. All ranks of that group call it. The second time it
+    /// is a local call, which gives the same memory.
+    /// Errors: as [`Group::rendezvous`]; `Unsupported` for a memory that was [found](Group::find).
+    pub fn rendezvous_on(&self, group: &Group, tag: u64) -> Result<Self> {
+        let Some(buffer) = &self.inner.buffer else {
+            return Err(Error::from_parts(Status::Unsupported, "a memory that was found by an address has no buffer to share"));
+        };
+        let handle = group.meet(buffer, tag, 0)?;
+        // SAFETY: the handle is alive; retain adds the reference that the second memory will own.
+        call(|api| unsafe { api.symm_buffer_retain(buffer.as_raw()) })?;
+        // SAFETY: the reference was added above.
+        Self::adopt(handle, Some(unsafe { Handle::new(buffer.as_raw()) }?), group)
+    }
+}
+
+/// Offsets and counts are in elements.
+impl<T: Element> Memory<T> {
+    /// Copies `source` to element `offset` of a rank's block. Visible to that rank after a signal or barrier. A local call.
+    pub fn put<S: Source<Element = T> + ?Sized>(&self, rank: usize, offset: usize, source: &S) -> Result<()> {
+        let from = source.operand().on(&self.inner.group, &self.stream)?;
+        let (offset, size) = (bytes::<T>(offset)?, bytes::<T>(from.len())?);
+        let stream = self.stream.as_raw();
+        // SAFETY: the handle is alive, and `source` is valid for that many elements.
+        call(|api| unsafe { api.symm_put(self.as_raw(), index(rank), offset, from.pointer(), size, stream) })
+    }
+
+    /// Copies from element `offset` of a rank's block to `target`, as many elements as it has. A local call.
+    pub fn get<D: Target<Element = T> + ?Sized>(&self, rank: usize, offset: usize, target: &mut D) -> Result<()> {
+        let to = target.operand_mut().on(&self.inner.group, &self.stream)?;
+        let (offset, size) = (bytes::<T>(offset)?, bytes::<T>(to.len())?);
+        let stream = self.stream.as_raw();
+        // SAFETY: the handle is alive, and `target` is valid for that many elements.
+        call(|api| unsafe { api.symm_get(self.as_raw(), index(rank), offset, to.pointer(), size, stream) })
+    }
+
+    /// Says that what was issued on this handle's stream so far uses the memory. Needed by nobody: memory is never given back under
+    /// a kernel. Without it that is when all that the device had to do at the drop is over; where uses were recorded, when those and
+    /// this crate's own calls are, so then all must have been recorded, each behind its last work.
+    pub fn record_use(&self) -> Result<()> {
+        on!(self.symm_memory_record_use(self.stream.as_raw()))
+    }
+
+    /// [`put`](Self::put), then [`signal`](Self::signal), in one call.
+    pub fn put_signal<S>(&self, rank: usize, offset: usize, source: &S, channel: usize) -> Result<()>
+    where
+        S: Source<Element = T> + ?Sized,
+    {
+        let from = source.operand().on(&self.inner.group, &self.stream)?;
+        let (offset, size) = (bytes::<T>(offset)?, bytes::<T>(from.len())?);
+        let stream = self.stream.as_raw();
+        // SAFETY: the handle is alive, and `source` is valid for that many elements.
+        call(|api| unsafe {
+            api.symm_put_signal(self.as_raw(), index(rank), offset, from.pointer(), size, index(channel), stream)
+        })
+    }
+}
+
+/// Elements of 32 bits.
+impl<T: Word> Memory<T> {
+    /// Stores `count` copies of a value from element `offset` of a rank's block on. A local call.
+    pub fn fill(&self, rank: usize, offset: usize, value: T, count: usize) -> Result<()> {
+        let offset = bytes::<T>(offset)?;
+        on!(self.symm_fill32(index(rank), offset, value.bits(), count, self.stream.as_raw()))
+    }
+
+    /// Stores one value at element `offset` of a rank's block, after everything that this rank wrote before. A local call.
+    pub fn write_value(&self, rank: usize, offset: usize, value: T) -> Result<()> {
+        let offset = bytes::<T>(offset)?;
+        on!(self.symm_write_value32(index(rank), offset, value.bits(), self.stream.as_raw()))
+    }
+}
+
+/// Words that one rank writes and another waits for.
+impl Memory<u32> {
+    /// Waits until element `offset` of this rank's own block compares so with `value`, whoever writes it. What was written before it in
+    /// release order is visible after.
+    /// Errors: `Timeout`: on the host the group stays usable; on a CUDA stream the deadline revokes it. `Aborted`, `InvalidArgument`.
+    pub fn wait_value(&self, offset: usize, compare: Compare, value: u32, timeout: impl Into<Timeout>) -> Result<()> {
+        let (offset, options) = (bytes::<u32>(offset)?, timeout.into().options());
+        let (compare, stream) = (compare.as_raw(), self.stream.as_raw());
+        on!(self.symm_wait_value32(offset, compare, value, &options, stream))
+    }
+}
+
+/// Words that one rank writes and another waits for.
+impl Memory<u64> {
+    /// Stores one value at element `offset` of a rank's block, after everything that this rank wrote before. A local call.
+    pub fn write_value(&self, rank: usize, offset: usize, value: u64) -> Result<()> {
+        let (offset, stream) = (bytes::<u64>(offset)?, self.stream.as_raw());
+        on!(self.symm_write_value64(index(rank), offset, value, stream))
+    }
+
+    /// Waits until element `offset` of this rank's own block compares so with `value`, as [`Memory::<u32>::wait_value`] does.
+    pub fn wait_value(&self, offset: usize, compare: Compare, value: u64, timeout: impl Into<Timeout>) -> Result<()> {
+        let (offset, options) = (bytes::<u64>(offset)?, timeout.into().options());
+        let (compare, stream) = (compare.as_raw(), self.stream.as_raw());
+        on!(self.symm_wait_value64(offset, compare, value, &options, stream))
+    }
+}
+
+/// One of the signals that [`Memory::wait_any_signal`] and its kin wait for: until its word compares so with `value`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SignalWait {
+    /// Whose signal.
+    pub rank: usize,
+    /// On which channel.
+    pub channel: usize,
+    /// How the word is to compare,
+    pub compare: Compare,
+    /// with what.
+    pub value: u64,
+}
+
+impl SignalWait {
+    fn to_c(self) -> sys::symm_signal_wait_t {
+        sys::symm_signal_wait_t {
+            struct_size: size_of::<sys::symm_signal_wait_t>(),
+            rank: index(self.rank),
+            channel: index(self.channel),
+            compare: self.compare.as_raw(),
+            value: self.value,
+        }
+    }
+}
+
+impl<T: Element> Memory<T> {
+    /// Adds one to the signals that this rank has sent to `rank` on `channel`. Never waits; any number may be outstanding. What this
+    /// rank wrote before is visible to whoever waited for the signal.
+    pub fn signal(&self, rank: usize, channel: usize) -> Result<()> {
+        on!(self.symm_signal(index(rank), index(channel), self.stream.as_raw()))
+    }
+
+    /// Takes one signal from `rank` on `channel`, waiting for it if need be.
+    /// Errors: `Timeout`: on the host nothing was taken and the group stays usable; on a CUDA stream the deadline revokes the
+    /// group. `PeerFailed`, `Aborted`, `InvalidArgument`.
+    pub fn wait_signal(&self, rank: usize, channel: usize) -> Result<()> {
+        self.wait_signal_for(rank, channel, Timeout::Group)
+    }
+
+    /// As [`wait_signal`](Self::wait_signal), with a deadline of its own.
+    pub fn wait_signal_for(&self, rank: usize, channel: usize, timeout: impl Into<Timeout>) -> Result<()> {
+        on!(self.symm_wait_signal(index(rank), index(channel), &timeout.into().options(), self.stream.as_raw()))
+    }
+
+    /// Adds a value to the word of 64 bits that `rank` sees of this rank on `channel`, or sets it. Never waits.
+    pub fn signal_value(&self, rank: usize, channel: usize, op: SignalOp, value: u64) -> Result<()> {
+        let (op, stream) = (op.as_raw(), self.stream.as_raw());
+        on!(self.symm_signal_value(index(rank), index(channel), op, value, stream))
+    }
+
+    /// Waits until the word from `rank` on `channel` compares so with `value`, and takes nothing. On the host it returns the word as it
+    /// was then; on a CUDA stream it returns `None`, before.
+    pub fn wait_signal_value(
+        &self, rank: usize, channel: usize, compare: Compare, value: u64, timeout: impl Into<Timeout>,
+    ) -> Result<Option<u64>> {
+        let (options, stream) = (timeout.into().options(), self.stream.as_raw());
+        let (rank, channel, compare) = (index(rank), index(channel), compare.as_raw());
+        let mut seen = self.is_on_host().then_some(0);
+        let out = seen.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
+        // SAFETY: the handle is alive, and `out` is null or lives as long as the call.
+        call(|api| unsafe { api.symm_wait_signal_value(self.as_raw(), rank, channel, compare, value, &options, out, stream) })?;
+        Ok(seen)
+    }
+
+    /// Waits until each of `waits` has been as awaited, at whatever moment, and takes nothing.
+    /// Errors: as [`wait_signal`](Self::wait_signal); `InvalidArgument` for none, or more than 64.
+    pub fn wait_all_signals(&self, waits: &[SignalWait], timeout: impl Into<Timeout>) -> Result<()> {
+        self.wait_signals(waits, false, timeout.into()).map(|_| ())
+    }
+
+    /// Waits until one of `waits` is as awaited, and takes nothing. On the host it returns the index of the first that is; on a CUDA
+    /// stream it returns `None`, before.
+    pub fn wait_any_signal(&self, waits: &[SignalWait], timeout: impl Into<Timeout>) -> Result<Option<usize>> {
+        self.wait_signals(waits, true, timeout.into())
+    }
+
+    fn wait_signals(&self, waits: &[SignalWait], any: bool, timeout: Timeout) -> Result<Option<usize>> {
+        let (options, stream) = (timeout.options(), self.stream.as_raw());
+        let waits: Vec<_> = waits.iter().copied().map(SignalWait::to_c).collect();
+        let (at, count) = (waits.as_ptr(), waits.len());
+        let mut first = self.is_on_host().then_some(0);
+        let out = first.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
+        // SAFETY: the handle is alive, and so are `waits` and what `out` points to.
+        call(|api| unsafe { api.symm_wait_signals(self.as_raw(), at, count, any.into(), &options, out, stream) })?;
+        Ok(first)
+    }
+
+    /// How many signals from `rank` on `channel` are there and not taken. Never waits.
+    pub fn test_signal(&self, rank: usize, channel: usize) -> Result<u64> {
+        on!(self.symm_test_signal(index(rank), index(channel)) -> 0)
+    }
+
+    /// The word from `rank` on `channel`. Never waits.
+    pub fn test_signal_value(&self, rank: usize, channel: usize) -> Result<u64> {
+        on!(self.symm_test_signal_value(index(rank), index(channel)) -> 0)
+    }
+
+    /// The memory as kernels of your own see it: `symm::device::Memory` of `device.cuh`. `stop` is the device address of a word that ends
+    /// all waits when it becomes other than 0, or null.
+    /// Errors: `Unsupported` on the host.
+    pub fn device_view(&self, timeout: impl Into<Timeout>, stop: *const u32) -> Result<sys::symm_memory_view_t> {
+        let (timeout, stop) = (timeout.into().as_millis(), stop.cast::<c_void>());
+        // SAFETY: the handle is alive, and the function fills that struct.
+        unsafe { filled(|api, out| api.symm_memory_device_view(self.as_raw(), timeout, stop, out)) }
+    }
+
+    fn is_on_host(&self) -> bool {
+        self.inner.group.backend == sys::Backend::Host
+    }
+
+    /// Address of a rank's signal pad, `u64 pad[channel][source rank]`, for code of your own. Use a channel either by the calls above
+    /// or by such code.
+    pub fn signal_pad(&self, rank: usize) -> Result<*mut u64> {
+        on!(self.symm_memory_signal_pad(index(rank)) -> ptr::null_mut()).map(|pad| pad.cast())
+    }
+}
