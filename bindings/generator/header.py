@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from collections import namedtuple
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,53 +37,13 @@ class Type:
     count: int = 0        # of an array
 
 
-@dataclass(frozen=True)
-class Field:
-    name: str
-    type: Type
-    offset: int
-    bytes: int
-    comment: str
-
-
-@dataclass(frozen=True)
-class Struct:
-    name: str
-    bytes: int
-    alignment: int
-    fields: tuple
-    comment: str
-
-
-@dataclass(frozen=True)
-class Constant:
-    name: str
-    value: int
-    comment: str
-
-
-@dataclass(frozen=True)
-class Enum:
-    name: str
-    constants: tuple
-    comment: str
-
-
-@dataclass(frozen=True)
-class Macro:
-    name: str
-    value: int
-    bytes: int
-    signed: bool
-
-
-@dataclass(frozen=True)
-class Function:
-    name: str
-    result: Type
-    parameters: tuple  # of (name, Type)
-    comment: str
-    prototype: str     # in C
+Field = namedtuple("Field", "name type offset bytes comment")
+Struct = namedtuple("Struct", "name bytes alignment fields comment")
+Constant = namedtuple("Constant", "name value comment")
+Enum = namedtuple("Enum", "name constants comment")
+Macro = namedtuple("Macro", "name value bytes signed")
+# parameters: of (name, Type); prototype: in C.
+Function = namedtuple("Function", "name result parameters comment prototype")
 
 
 @dataclass
