@@ -72,13 +72,10 @@ function write_value!(A::SymmArray{T}, value, rank::Integer; at::Integer=1, stre
     return A
 end
 
-function write_value!(memory::SymmMemory, value::UInt32, rank::Integer; offset::Integer=0, stream=nothing)
-    check(symm_write_value32(memory, rank, offset, value, stream_for(stream, memory.group)))
-    return memory
-end
-
-function write_value!(memory::SymmMemory, value::UInt64, rank::Integer; offset::Integer=0, stream=nothing)
-    check(symm_write_value64(memory, rank, offset, value, stream_for(stream, memory.group)))
+write_word(value::UInt32) = symm_write_value32
+write_word(value::UInt64) = symm_write_value64
+function write_value!(memory::SymmMemory, value::Union{UInt32,UInt64}, rank::Integer; offset::Integer=0, stream=nothing)
+    check(write_word(value)(memory, rank, offset, value, stream_for(stream, memory.group)))
     return memory
 end
 

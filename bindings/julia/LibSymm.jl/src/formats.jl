@@ -72,3 +72,31 @@ Base.isnan(x::Narrow) = isnan(Float32(x))
 Base.:(==)(x::T, y::T) where {T<:Narrow} = Float32(x) == Float32(y)
 Base.zero(::Type{T}) where {T<:Narrow} = T(0.0f0)
 Base.show(io::IO, x::Narrow) = print(io, typeof(x), "(", Float32(x), ")")
+
+# ---- what the library calls elements and reductions
+
+for T in (:Bool, :Int8, :Int16, :Int32, :Int64, :UInt8, :UInt16, :UInt32, :UInt64, :Float16, :Float32, :Float64, :BFloat16, :Float8E4M3, :Float8E5M2)
+    name = replace(uppercase(String(T)), r"UINT|INT|FLOAT" => word -> word[1:1])
+    @eval dtype(::Type{$T}) = $(Symbol("SYMM_DTYPE_", name))
+end
+@static if isdefined(Core, :BFloat16)
+    dtype(::Type{Core.BFloat16}) = SYMM_DTYPE_BF16
+end
+"""
+    LibSymm.dtype(T)
+
+The data type of the library (`LibSymm.SYMM_DTYPE_*`) that a Julia type is stored as. A package with a narrow float of its own may add a
+method: `LibSymm.dtype(::Type{MyBFloat16}) = LibSymm.SYMM_DTYPE_BF16`.
+"""
+dtype(::Type{T}) where {T} = throw(ArgumentError("symm has no data type for elements of type $T"))
+
+"`avg`: names the average to a collective, as `+`, `*`, `min` and `max` name themselves: `allreduce!(A, avg)`."
+function avg end
+
+"""The library's reduction for a Julia function."""
+reduction(::typeof(+)) = SYMM_OP_SUM
+reduction(::typeof(avg)) = SYMM_OP_AVG
+reduction(::typeof(min)) = SYMM_OP_MIN
+reduction(::typeof(max)) = SYMM_OP_MAX
+reduction(::typeof(*)) = SYMM_OP_PROD
+reduction(op) = throw(ArgumentError("a reduction is +, *, min, max or avg; not $op"))

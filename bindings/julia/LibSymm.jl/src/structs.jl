@@ -1,4 +1,4 @@
-# The structs of the header, which say their own size in their first field.
+# The header's structs, which say their own size in their first field, its constants by name, and its handles.
 
 """A reference to a `T` that is zero but for its size."""
 function sized(::Type{T}) where {T}
@@ -74,3 +74,57 @@ end
 """The options of a call that waits so long."""
 within(::Nothing) = C_NULL
 within(seconds) = options_with(symm_wait_options_t, milliseconds(seconds))
+
+"""The header's constants of one kind by their names without the prefix, in small letters."""
+struct Names
+    one::String  # as a message says it: "an algorithm"
+    prefix::String
+    values::Vector{Pair{Int32,Symbol}}
+end
+
+function Names(one, prefix)
+    found = filter(name -> startswith(String(name), prefix), names(@__MODULE__; all=true))
+    short(name) = Symbol(lowercase(String(name)[(length(prefix) + 1):end]))
+    return Names(one, prefix, sort([Int32(getfield(@__MODULE__, name)) => short(name) for name in found]))
+end
+
+"""The name of a value; of one that only a newer library knows, what it is and its number: `:algorithm_9`."""
+function name_of(names::Names, value)
+    index = findfirst(pair -> pair.first == value, names.values)
+    return index === nothing ? Symbol(lowercase(names.prefix[6:end]), value) : names.values[index].second
+end
+
+function value_of(names::Names, name::Symbol)
+    index = findfirst(pair -> pair.second === name, names.values)
+    index === nothing && throw(ArgumentError("$(names.one) is one of $(join(last.(names.values), ", ")); not $name"))
+    return names.values[index].first
+end
+
+const BACKENDS = Names("a back end", "SYMM_BACKEND_")
+const COLLECTIVES = Names("a collective", "SYMM_COLLECTIVE_")
+const SCALES = Names("a position", "SYMM_SCALE_")
+const ALGORITHMS = Names("an algorithm", "SYMM_ALGORITHM_")
+const TOPOLOGIES = Names("a topology", "SYMM_TOPOLOGY_")
+const LOG_LEVELS = Names("a level", "SYMM_LOG_")
+
+"""What owns a reference to an object of the library: its field `handle`, which is NULL once it is released."""
+abstract type Handle{T} end
+
+# Also the finalizer: local, and neither waits nor fails, whatever was released before.
+function release(x::Handle, stream...)
+    handle, x.handle = x.handle, C_NULL
+    handle == C_NULL || release_reference(handle, stream...)
+    return nothing
+end
+release_reference(handle::Ptr{symm_group_t}) = symm_group_release(handle)
+release_reference(handle::Ptr{symm_buffer_t}) = symm_buffer_release(handle)
+release_reference(handle::Ptr{symm_memory_t}) = symm_memory_release(handle)
+release_reference(handle::Ptr{symm_heap_t}) = symm_heap_release(handle)
+const ALL_STREAMS = Ptr{Cvoid}(typemax(UInt))
+# Where an import was used nobody knows.
+release_reference(handle::Ptr{symm_ipc_t}, stream=ALL_STREAMS) = symm_ipc_release(handle, stream)
+
+Base.close(x::Handle) = release(x)
+Base.isopen(x::Handle) = x.handle != C_NULL
+Base.cconvert(::Type{Ptr{T}}, x::Handle{T}) where {T} = x
+Base.unsafe_convert(::Type{Ptr{T}}, x::Handle{T}) where {T} = x.handle
