@@ -1,11 +1,37 @@
-"""The collectives with operands of all kinds. Every type and call, also in place, is in the table of behaviours."""
+"""The table of behaviours, which has every type and call, also in place; and the collectives with operands of all kinds."""
 
 import array as arrays
+import signal
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import REPOSITORY
 
 import symm
+
+TABLE = REPOSITORY / "tests" / "bindings" / "behaviours" / "table.txt"
+RUNNER = Path(__file__).parent / "behaviours.py"
+needs_table = pytest.mark.skipif(not TABLE.exists(), reason="the table is in the repository only")
+
+
+@needs_table
+def test_table(launch):
+    scenarios = TABLE.read_text().count("\nscenario ")
+    first, second, third = launch(3, sys.executable, str(RUNNER), str(TABLE))
+    assert first == (0, f"rank 0: {scenarios} scenarios\n")
+    assert second == (0, f"rank 1: {scenarios} scenarios\n")
+    assert third == (-signal.SIGKILL, ""), "rank 2 kills itself in the last scenario"
+
+
+@needs_table
+def test_a_wrong_table_fails(launch, tmp_path):
+    wrong = tmp_path / "table.txt"
+    wrong.write_text("scenario s\nall expect_group size=3\nall barrier channel=99\n")
+    for status, output in launch(3, sys.executable, str(RUNNER), str(wrong)):
+        assert status == 1
+        assert "table.txt:3" in output
 
 
 class Foreign:

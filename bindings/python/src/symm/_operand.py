@@ -5,9 +5,8 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from symm._device import CPU, CUDA, CUDA_HOST, CUDA_MANAGED
 from symm._library import raw
-from symm._view import View
+from symm._view import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, View
 from symm.dtypes import DType, by_value, dtype_of, dtype_of_format
 from symm.errors import InvalidArgumentError
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from symm._device import CPU, CUDA
 from symm._generated import IpcHolders
 from symm._library import raw
 from symm._streams import handle_of, milliseconds
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 else:
     _Exporter = raw.make_exporter_type()
 
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # DLPack's device types, as far as symm's memory may lie on them
 _LEGACY_STREAM = 1  # in DLPack's and the driver's numbering
 
 

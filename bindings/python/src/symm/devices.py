@@ -1,4 +1,7 @@
-"""What is known of the library and of the devices of this machine. All calls are local."""
+"""What is known of the library and of the devices of this machine. All calls are local.
+
+Those that are given a back end raise `UnavailableError` where it cannot be used here; the message says why.
+"""
 
 from __future__ import annotations
 
@@ -30,30 +33,17 @@ def build_info() -> dict[str, Any]:
 
 
 def device_count(backend: Backend | str = Backend.AUTO) -> int:
-    """Number of devices of a back end.
-
-    Raises:
-        UnavailableError: the back end cannot be used here; the message says why.
-    """
+    """Number of devices of a back end."""
     return raw.symm_device_count(member(Backend, backend))
 
 
 def device_info(device: int = 0, backend: Backend | str = Backend.AUTO) -> DeviceInfo:
-    """Describe device `device` of a back end.
-
-    Raises:
-        UnavailableError: the back end cannot be used here.
-        InvalidArgumentError: there is no such device.
-    """
+    """Describe device `device` of a back end; `InvalidArgumentError` if there is none."""
     return DeviceInfo.read(raw.symm_device_info(member(Backend, backend), device))
 
 
 def topology(backend: Backend | str = Backend.AUTO) -> Topology:
-    """Links between the devices of a back end.
-
-    Raises:
-        UnavailableError: the back end cannot be used here.
-    """
+    """Links between the devices of a back end."""
     count = device_count(backend)
     kind, links = raw.symm_topology(member(Backend, backend), count * count)
     rows = tuple(tuple(links[row * count : (row + 1) * count]) for row in range(count))

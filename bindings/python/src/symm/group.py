@@ -6,13 +6,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from symm import _generated, stores
-from symm._device import CPU, CUDA
 from symm._generated import GroupInfo, GroupStats, MemoryInfo, PeerInfo
-from symm._library import raw
+from symm._library import Owned, raw
 from symm._operand import Operand, operand
-from symm._owned import Owned
 from symm._streams import ALL_STREAMS, current_of, current_on, handle_of, milliseconds, within
-from symm._view import extents_of
+from symm._view import CPU, CUDA, extents_of
 from symm.collectives import Collectives
 from symm.dtypes import DTypeLike, dtype_of
 from symm.enums import Backend, GroupFlag, Status, member
@@ -467,8 +465,6 @@ class Group(Collectives, Owned):
 
         Raises:
             DeadlineError: names the first missing rank.
-            PeerFailedError: names the rank that died or left.
-            AbortedError: somebody called `abort()`.
             InvalidArgumentError: ranks, channel.
         """
         chosen = None if ranks is None else list(ranks)
@@ -489,8 +485,7 @@ class Group(Collectives, Owned):
     def stream_done(self, stream: Any = None) -> bool:
         """Whether all that was issued on `stream` is over; always on the host. [local] Never waits.
 
-        Raises:
-            InvalidArgumentError: the stream is being captured, which this call leaves as it is.
+        `InvalidArgumentError` if the stream is being captured, which this call leaves as it is.
         """
         return bool(raw.symm_stream_query(self._handle, self._stream(stream)))
 

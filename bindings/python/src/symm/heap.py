@@ -8,8 +8,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from symm._generated import HeapInfo
-from symm._library import raw
-from symm._owned import Owned
+from symm._library import Closing, Owned, raw
 from symm._view import extents_of
 from symm.dtypes import DTypeLike, dtype_of
 from symm.enums import Backend
@@ -17,10 +16,7 @@ from symm.errors import NotFoundError, UnsupportedError
 from symm.memory import Memory
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     import torch
-    from typing_extensions import Self
 
     from symm.array import SymmArray
     from symm.group import Group
@@ -34,7 +30,7 @@ def _torch_allocator(number: int) -> Any:
     return CUDAPluggableAllocator(raw.__file__, f"symm_pool_alloc_{number}", f"symm_pool_free_{number}")
 
 
-class Heap(Owned):
+class Heap(Owned, Closing):
     """Symmetric memory that is handed out in pieces without a word to the other ranks. Made by ``Group.heap()``.
 
     Ranks that make the same calls in the same order get the same offsets. So pieces are freed by `free()` and not by the garbage
@@ -137,12 +133,6 @@ class Heap(Owned):
         super().close()
         if "memory" in self.__dict__:
             self.memory.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<symm.Heap of {self.nbytes} bytes on each of {self.group.size} ranks{', closed' if self.closed else ''}>"

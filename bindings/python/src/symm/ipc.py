@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from symm._device import CPU, CUDA
 from symm._generated import ImportInfo, IpcReport, IpcStats
-from symm._library import raw
-from symm._owned import Owned
+from symm._library import Closing, Owned, raw
 from symm._streams import ALL_STREAMS, handle_of, milliseconds
-from symm._view import View, extents_of
+from symm._view import CPU, CUDA, View, extents_of
 from symm.dtypes import DType, DTypeLike, dtype_of
 from symm.enums import Backend
 from symm.errors import InvalidArgumentError, InvalidHandleError
@@ -26,7 +24,7 @@ class _Lease(Owned):
         super().__init__(handle, lambda of: raw.symm_ipc_release(of, ALL_STREAMS))
 
 
-class ImportedArray(View):
+class ImportedArray(View, Closing):
     """Memory of another process, or of this one, imported by a token. See `View` for how NumPy and others see it.
 
     The lease ends when this array, its parts and all views of them are gone, so ``with import_token(...) as a:`` is enough if no
@@ -65,12 +63,6 @@ class ImportedArray(View):
         self.pointer = 0
         self.size = self.nbytes = 0
         self.shape = (0,)
-
-    def __enter__(self) -> ImportedArray:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<symm.ImportedArray {self.shape} of {self.dtype.name}{'' if self._lease else ', closed'}>"

@@ -7,8 +7,7 @@ import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symm._generated import BufferInfo, MemoryInfo
-from symm._library import raw
-from symm._owned import Owned
+from symm._library import Closing, Owned, raw
 from symm._streams import current_on, handle_of, milliseconds, within
 from symm._view import extents_of
 from symm.array import SymmArray
@@ -107,7 +106,7 @@ def _end(group: int, device: int | None, memory: int) -> None:
     raw.symm_group_release(group)
 
 
-class Memory:
+class Memory(Closing):
     """A buffer after rendezvous: every rank's block is mapped here. Made by ``Group.rendezvous()``.
 
     Attributes:
@@ -138,12 +137,6 @@ class Memory:
     def closed(self) -> bool:
         """Whether it was closed."""
         return self._mapping is Memory._closed
-
-    def __enter__(self) -> Memory:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def info(self) -> MemoryInfo:
         """Describe it. [local]"""
@@ -267,9 +260,6 @@ class Memory:
         """Wait until the 32-bit word at `offset` of this rank's own block compares so. [local] [stream; blocking on the host]
 
         Whoever writes it, by whatever means. What was written before it in release order is visible after.
-
-        Raises:
-            DeadlineError, AbortedError.
         """
         raw.symm_wait_value32(self._handle, offset, compare, value, within(timeout), self.group._stream(stream))
 
@@ -296,8 +286,6 @@ class Memory:
 
         Raises:
             DeadlineError: on the host nothing was taken then, and the group stays usable.
-            PeerFailedError: that rank died or left.
-            AbortedError: somebody called ``Group.abort()``.
         """
         raw.symm_wait_signal(self._handle, rank, channel, within(timeout), self.group._stream(stream))
 
