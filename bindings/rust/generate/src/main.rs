@@ -16,6 +16,16 @@ use core::ffi::{c_char, c_void};
 
 ";
 
+/// The C preprocessor's UINT64_MAX is no literal, so bindgen does not see it.
+const OF_UINT64_MAX: &str = "
+/// No deadline.
+pub const SYMM_TIMEOUT_INFINITE: u64 = u64::MAX;
+/// Where a parameter says so, cast to a pointer: all streams.
+pub const SYMM_ALL_STREAMS: u64 = u64::MAX;
+/// Look once instead of waiting.
+pub const SYMM_TIMEOUT_NOW: u64 = u64::MAX - 1;
+";
+
 /// Columns of its packed lines.
 const WIDTH: usize = 160;
 
@@ -47,19 +57,7 @@ fn generate() -> Result<String, Box<dyn Error>> {
         .generate()?;
     let (mut types, mut constants, mut structs) = (Vec::new(), Vec::new(), Vec::new());
     let (mut enums, mut functions) = (Vec::<Enum>::new(), String::new());
-    // The C preprocessor's UINT64_MAX is no literal, so bindgen does not see it.
-    constants.push(parse_quote!(
-        /// No deadline.
-        pub const SYMM_TIMEOUT_INFINITE: u64 = u64::MAX;
-    ));
-    constants.push(parse_quote!(
-        /// Where a parameter says so, cast to a pointer: all streams.
-        pub const SYMM_ALL_STREAMS: u64 = u64::MAX;
-    ));
-    constants.push(parse_quote!(
-        /// Look once instead of waiting.
-        pub const SYMM_TIMEOUT_NOW: u64 = u64::MAX - 1;
-    ));
+    constants.extend(syn::parse_file(OF_UINT64_MAX)?.items);
     for item in syn::parse_file(&bindings.to_string())?.items {
         match item {
             // `symm_x_values` is the enum, and `symm_x_t` the integer in structs and parameters.

@@ -109,12 +109,8 @@ pub enum LoadError {
 }
 
 /// `major.minor.patch` of an encoded version.
-struct Version(u32);
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.0 >> 16, (self.0 >> 8) & 0xff, self.0 & 0xff)
-    }
+fn dotted(version: u32) -> String {
+    format!("{}.{}.{}", version >> 16, (version >> 8) & 0xff, version & 0xff)
 }
 
 impl fmt::Display for Status {
@@ -142,36 +138,25 @@ impl fmt::Display for Status {
 
 impl fmt::Display for MissingSymbol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, own) = (self.name, Version(crate::SYMM_VERSION));
+        let (name, own) = (self.name, dotted(crate::SYMM_VERSION));
         write!(f, "the loaded libsymm has no function {name}: it is older than these bindings ({own})")
     }
 }
 
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let own = Version(crate::SYMM_VERSION);
+        let own = dotted(crate::SYMM_VERSION);
         let (Self::Open { path, .. } | Self::NotSymm { path, .. } | Self::Version { path, .. }) = self;
         let path = path.display();
         match self {
             Self::Open { cause, .. } => {
-                write!(f, "cannot load libsymm from {path}: {} (SYMM_LIB names the file to load)", Reason(cause))
+                let reason = cause.source().map_or_else(|| cause.to_string(), ToString::to_string); // the loader's words
+                write!(f, "cannot load libsymm from {path}: {reason} (SYMM_LIB names the file to load)")
             }
             Self::NotSymm { missing, .. } => write!(f, "{path} is not libsymm: it has no function {}", missing.name),
             Self::Version { found, .. } => {
-                write!(f, "{path} is libsymm {}, which these bindings ({own}) do not fit", Version(*found))
+                write!(f, "{path} is libsymm {}, which these bindings ({own}) do not fit", dotted(*found))
             }
-        }
-    }
-}
-
-/// The loader's words, where there are some.
-struct Reason<'a>(&'a libloading::Error);
-
-impl fmt::Display for Reason<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.source() {
-            Some(source) => write!(f, "{source}"),
-            None => write!(f, "{}", self.0),
         }
     }
 }

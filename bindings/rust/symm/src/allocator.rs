@@ -27,7 +27,6 @@ pub struct HeapAllocator(Heap);
 
 impl Heap {
     /// This heap for containers of the host. The offsets are the same on all ranks as long as their containers grow and go alike.
-    /// Errors: `Unsupported` if blocks are in device memory.
     ///
     /// # Safety
     /// Containers lend plain references. So no rank may write to a piece that one of them holds while it is borrowed there, or

@@ -174,7 +174,6 @@ impl<T: Element> Buffer<T> {
     }
 
     /// The elements.
-    /// Errors: `Unsupported` if the block is in device memory.
     pub fn as_slice(&self) -> Result<&[T]> {
         on_host(self.group.backend)?;
         // SAFETY: the block has `len` initialised, aligned elements, lives as long as the buffer, and is mapped nowhere else.

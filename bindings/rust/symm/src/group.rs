@@ -24,7 +24,11 @@ pub struct GroupConfig {
     ranks: Option<(usize, usize)>,
     backend: Option<Backend>,
     device: Option<usize>,
-    flags: u64,
+    multicast: bool,
+    shared_scratch: bool,
+    any_order: bool,
+    overlapping_devices: bool,
+    check: bool,
     bootstrap: Option<String>,
     store: Option<Box<dyn Store>>,
     create_timeout: Timeout,
@@ -57,40 +61,20 @@ setters! { GroupConfig:
     channels(number: usize) = number;
     /// The most that the scratch of this group, and of each made of it, may take on each rank. Otherwise what is fastest.
     scratch_bytes(bytes: u64) = bytes;
+    /// Whether the group's memories are given multicast addresses, where they can be had. All ranks must ask.
+    multicast(wanted: bool) = wanted;
+    /// Whether groups made of this one, but by [`shrink`](crate::Group::shrink), work in its scratch: CUDA only. Collectives of all of
+    /// them have one order, also in graphs, and a failure of one is a failure of all; `symm.h` says it exactly.
+    shared_scratch(wanted: bool) = wanted;
+    /// Whether all-reduces between machines may combine floats in an order of their own, which takes less time. All ranks must ask.
+    any_order(allowed: bool) = allowed;
+    /// Whether several ranks may use one CUDA device.
+    overlapping_devices(allowed: bool) = allowed;
+    /// Whether every rank compares the arguments of every collective with every other.
+    check(compare: bool) = compare;
 }
 
 impl GroupConfig {
-    /// Whether the group's memories are given multicast addresses, where they can be had. All ranks must ask.
-    pub fn multicast(self, wanted: bool) -> Self {
-        self.flag(sys::SYMM_GROUP_MULTICAST, wanted)
-    }
-
-    /// Whether groups made of this one, but by [`shrink`](crate::Group::shrink), work in its scratch: CUDA only. Collectives of all of
-    /// them have one order, also in graphs, and a failure of one is a failure of all; `symm.h` says it exactly.
-    pub fn shared_scratch(self, wanted: bool) -> Self {
-        self.flag(sys::SYMM_GROUP_SHARED_SCRATCH, wanted)
-    }
-
-    /// Whether all-reduces between machines may combine floats in an order of their own, which takes less time. All ranks must ask.
-    pub fn any_order(self, allowed: bool) -> Self {
-        self.flag(sys::SYMM_GROUP_ANY_ORDER, allowed)
-    }
-
-    /// Whether several ranks may use one CUDA device.
-    pub fn overlapping_devices(self, allowed: bool) -> Self {
-        self.flag(sys::SYMM_GROUP_OVERLAPPING_DEVICES, allowed)
-    }
-
-    /// Whether every rank compares the arguments of every collective with every other.
-    pub fn check(self, compare: bool) -> Self {
-        self.flag(sys::SYMM_GROUP_CHECK, compare)
-    }
-
-    fn flag(mut self, bit: u64, on: bool) -> Self {
-        self.flags = if on { self.flags | bit } else { self.flags & !bit };
-        self
-    }
-
     /// Forms the group. All ranks of it do this, and all succeed or all fail.
     /// Errors: `InvalidArgument`, `Unavailable` (library, back end, launcher), `Timeout` (names the missing ranks),
     /// `PeerFailed`, `Mismatch`, `System`, `OutOfMemory`.
@@ -100,11 +84,16 @@ impl GroupConfig {
         let name = self.name.map(|text| to_c("name", &text)).transpose()?;
         let store = self.store.map(Adapter::new);
         let table = store.as_ref().map(Adapter::table);
+        let flags = u64::from(self.multicast) * sys::SYMM_GROUP_MULTICAST
+            + u64::from(self.shared_scratch) * sys::SYMM_GROUP_SHARED_SCRATCH
+            + u64::from(self.any_order) * sys::SYMM_GROUP_ANY_ORDER
+            + u64::from(self.overlapping_devices) * sys::SYMM_GROUP_OVERLAPPING_DEVICES
+            + u64::from(self.check) * sys::SYMM_GROUP_CHECK;
         let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
         let config = sized!(symm_group_config_t: rank = number("rank", rank)?, size = number("size", size)?,
             backend = self.backend.unwrap_or(if self.device.is_some() { Backend::Cuda } else { Backend::Auto }).as_raw(),
             device = self.device.map_or(Ok(sys::SYMM_DEVICE_AUTO), |device| number("device", device))?,
-            flags = self.flags, bootstrap = pointer(&bootstrap),
+            flags = flags, bootstrap = pointer(&bootstrap),
             store = table.as_ref().map_or(ptr::null(), ptr::from_ref),
             create_timeout_ms = self.create_timeout.as_millis(), timeout_ms = self.timeout.as_millis(),
             name = pointer(&name), scratch_bytes = self.scratch_bytes, channels = number("channels", self.channels)?);
@@ -271,7 +260,6 @@ impl Group {
     }
 
     /// Which rank of this group is rank `rank` of `other`.
-    /// Errors: `InvalidArgument` for a rank that is not in `other`.
     pub fn translate_rank(&self, other: &Self, rank: usize) -> Result<Option<usize>> {
         let mut here = 0;
         // SAFETY: both handles are alive.
@@ -344,7 +332,6 @@ impl Group {
     }
 
     /// Revokes the group on all ranks: pending and later calls return [`Status::Aborted`](crate::Status::Aborted). Never waits; any thread; idempotent.
-    /// Errors: `InvalidArgument` for a reason with a NUL character, `InvalidHandle` in a forked child.
     pub fn abort(&self, reason: &str) -> Result<()> {
         self.shared.abort(reason)
     }

@@ -138,7 +138,6 @@ impl<T: Element> Piece<T> {
     }
 
     /// The piece at the same place of a rank's block, this one's or another's.
-    /// Errors: `Unsupported` if blocks are in device memory, `InvalidArgument` for a rank out of range.
     pub fn view(&self, rank: usize) -> Result<View<'_, T>> {
         let memory = &self.heap.inner.memory;
         on_host(memory.backend())?;

@@ -45,7 +45,6 @@ macro_rules! elements_in_other_hands {
             }
 
             /// The elements, one by one.
-            /// Errors: `Unsupported` if they are in device memory.
             pub fn view(&self) -> Result<View<'_, T>> {
                 let (pointer, len, backend) = self.parts();
                 on_host(backend)?;
@@ -136,7 +135,7 @@ impl<T: Element> Shared<T> {
     /// Errors: `Timeout` (names a holder; the tokens have ended all the same), `PeerFailed` (a holder is gone, but may still
     /// write: release the block). The error holds the block.
     pub fn withdraw(self, timeout: impl Into<Timeout>) -> std::result::Result<Buffer<T>, WithdrawError<T>> {
-        match withdraw_bytes(self.0.as_ptr(), self.len(), timeout.into()) {
+        match self.span(..).and_then(|all| withdraw(&all, timeout)) {
             Ok(()) => Ok(self.0),
             Err(error) => Err(WithdrawError { error: Box::new(error), shared: self }),
         }
@@ -223,7 +222,9 @@ impl<T: Element> Span<'_, T> {
 /// Errors: `Timeout` (names a holder; the tokens have ended all the same), `PeerFailed` (a holder is gone, but may still
 /// write), `InvalidArgument`.
 pub fn withdraw<T: Element>(piece: &Span<'_, T>, timeout: impl Into<Timeout>) -> Result<()> {
-    withdraw_bytes(piece.as_ptr(), piece.len(), timeout.into())
+    let (at, size) = (piece.as_ptr().cast_const().cast(), size_of::<T>() * piece.len());
+    // SAFETY: the address is only looked up.
+    call(|api| unsafe { api.symm_ipc_withdraw(at, size, timeout.into().as_millis()) })
 }
 
 /// Who holds leases on any part of a piece of memory, without ending its tokens. Never waits; looks at all leases.
@@ -232,12 +233,6 @@ pub fn holders<T: Element>(piece: &Span<'_, T>) -> Result<Holders> {
     let (at, size) = (piece.as_ptr().cast_const().cast(), size_of::<T>() * piece.len());
     // SAFETY: the address is only looked up; a struct of symm.h, and the function that fills it.
     unsafe { filled(|api, out| api.symm_ipc_holders(at, size, out)) }
-}
-
-fn withdraw_bytes<T>(at: *mut T, len: usize, timeout: Timeout) -> Result<()> {
-    let size = len.checked_mul(size_of::<T>()).ok_or_else(|| Error::argument("the piece is too large"))?;
-    // SAFETY: the address is only looked up.
-    call(|api| unsafe { api.symm_ipc_withdraw(at.cast_const().cast(), size, timeout.as_millis()) })
 }
 
 /// How to import.
@@ -270,13 +265,8 @@ impl ImportOptions {
     /// (made by a newer library), `Unavailable` (another machine or user; GPU or directory not visible), `InvalidHandle` (the memory
     /// was released or withdrawn), `PeerFailed` (the exporter is gone), `Timeout`, `OutOfMemory`, `System`, `Cuda`.
     pub fn import<T: Element>(&self, token: &Token) -> Result<Import<T>> {
-        let directory = match &self.directory {
-            Some(path) => {
-                let text = path.to_str().ok_or_else(|| Error::argument("directory is not UTF-8"))?;
-                Some(to_c("directory", text)?)
-            }
-            None => None,
-        };
+        let text = |path: &PathBuf| to_c("directory", path.to_str().ok_or_else(|| Error::argument("directory is not UTF-8"))?);
+        let directory = self.directory.as_ref().map(text).transpose()?;
         let options = sized!(symm_ipc_import_options_t: timeout_ms = self.timeout.as_millis(),
             directory = directory.as_ref().map_or(ptr::null(), |text| text.as_ptr()),
             device = self.device.map_or(sys::SYMM_DEVICE_AUTO, index));

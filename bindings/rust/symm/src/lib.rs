@@ -21,7 +21,8 @@
 //! In a forked child every call on what its parent made is `InvalidHandle`. Nothing in this crate panics on what the library or another rank does.
 //!
 //! A call that says nothing of errors fails as the one that it is said to be like, or as any: `InvalidArgument` for a rank, channel, length or
-//! name that cannot be, `Unavailable` without a library, `Cuda` with what the driver said, and whatever revoked the group.
+//! text that cannot be (one with a NUL character), `Unsupported` for a slice or view of memory of a device, `Unavailable` without a library,
+//! `Cuda` with what the driver said, and whatever revoked the group.
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
 #[macro_use]
@@ -47,7 +48,6 @@ mod memory;
 mod operand;
 mod store;
 mod stream;
-mod view;
 
 #[cfg(feature = "allocator-api2")]
 pub use allocator::HeapAllocator;
@@ -62,11 +62,10 @@ pub use heap::{Heap, HeapInfo, Piece};
 #[cfg(feature = "tracing")]
 pub use log::log_to_tracing;
 pub use log::{LogListener, log_to, log_to_fd};
-pub use memory::{Found, Memory, SignalWait};
+pub use memory::{Found, Memory, SignalWait, View};
 pub use operand::{Operand, Place, Raw, Source, Span, Target, TargetOf};
 pub use store::{Store, StoreError};
 pub use stream::{Stream, Timeout};
-pub use view::View;
 
 #[doc(no_inline)]
 pub use symm_sys;

@@ -55,7 +55,6 @@ macro_rules! slices {
             }
 
             /// This rank's or process's elements.
-            /// Errors: `Unsupported` if they are in device memory.
             ///
             /// # Safety
             #[doc = $read]

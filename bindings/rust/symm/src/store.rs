@@ -69,7 +69,9 @@ unsafe extern "C" fn set(
     user: *mut c_void, key: *const c_char, value: *const c_void, size: usize, timeout_ms: u64,
 ) -> symm_status_t {
     // SAFETY: `user` is the adapter's state, which outlives the creation; the library passes a C string and `size` bytes.
-    let (state, key, value) = unsafe { (&*user.cast::<State>(), CStr::from_ptr(key), bytes(value, size)) };
+    let (state, key) = unsafe { (&*user.cast::<State>(), CStr::from_ptr(key)) };
+    // SAFETY: as above.
+    let value = if size == 0 { &[] } else { unsafe { std::slice::from_raw_parts(value.cast(), size) } };
     state.guarded(|| state.store.set(&key.to_string_lossy(), value, Duration::from_millis(timeout_ms)).map(|()| Status::Ok))
 }
 
@@ -94,14 +96,4 @@ unsafe extern "C" fn get(
         }
         Ok(Status::Ok)
     })
-}
-
-/// # Safety
-/// `value` is NULL or valid for `size` bytes.
-unsafe fn bytes<'a>(value: *const c_void, size: usize) -> &'a [u8] {
-    if value.is_null() || size == 0 {
-        return &[];
-    }
-    // SAFETY: by contract.
-    unsafe { std::slice::from_raw_parts(value.cast(), size) }
 }

@@ -43,22 +43,24 @@ impl<'a> Blocks<'a> {
         ends.map(|(at, count)| at.saturating_add(*count)).max().unwrap_or(0)
     }
 
-    fn require(&self, name: &str, size: usize, len: usize) -> Result<()> {
+    /// Where this rank's begins, if they lie within `len` elements.
+    fn require(&self, name: &str, group: &Group, len: usize) -> Result<usize> {
+        let size = group.size();
         if self.counts.len() != size || self.displacements.is_some_and(|all| all.len() != size) {
             return Err(Error::argument(format!("the blocks of {name} are not those of {size} ranks")));
         }
         if self.end() > len {
             return Err(Error::argument(format!("{name} has {len} elements; its blocks need {}", self.end())));
         }
-        Ok(())
+        Ok(self.places().nth(group.rank()).unwrap_or(0))
     }
 
     /// As a plan takes them, where none is none at all.
-    pub(super) fn for_plan(&self, name: &str, size: usize) -> Result<(*const usize, *const usize)> {
+    pub(super) fn for_plan(&self, name: &str, group: &Group) -> Result<(*const usize, *const usize)> {
         if self.counts.is_empty() {
             return Ok((ptr::null(), ptr::null()));
         }
-        self.require(name, size, usize::MAX).map(|()| self.raw())
+        self.require(name, group, usize::MAX).map(|_| self.raw())
     }
 
     fn raw(&self) -> (*const usize, *const usize) {
@@ -82,7 +84,7 @@ impl Group {
         &self, send: &S, recv: &mut R, of_recv: Blocks<'_>,
     ) -> Result<()> {
         let (send, recv) = self.both(send, recv)?;
-        of_recv.require("recv", self.size(), recv.len())?;
+        of_recv.require("recv", self, recv.len())?;
         own("send", send.len(), of_recv.counts[self.rank()])?;
         self.gather_blocks(send, recv, of_recv)
     }
@@ -90,8 +92,7 @@ impl Group {
     /// The same in place: this rank's own block of `data` is there before the call.
     pub fn allgatherv_in_place<D: Target + ?Sized>(&self, data: &mut D, blocks: Blocks<'_>) -> Result<()> {
         let data = data.operand_mut().on(&self.shared, &self.stream)?;
-        blocks.require("data", self.size(), data.len())?;
-        let at = blocks.places().nth(self.rank()).unwrap_or(0);
+        let at = blocks.require("data", self, data.len())?;
         self.gather_blocks(data.from(at), data, blocks)
     }
 
@@ -109,7 +110,7 @@ impl Group {
         &self, send: &S, of_send: Blocks<'_>, recv: &mut R, op: Op,
     ) -> Result<()> {
         let (send, recv) = self.both(send, recv)?;
-        of_send.require("send", self.size(), send.len())?;
+        of_send.require("send", self, send.len())?;
         own("recv", recv.len(), of_send.counts[self.rank()])?;
         self.scatter_blocks(send, of_send, recv, op)
     }
@@ -117,8 +118,7 @@ impl Group {
     /// The same in place: this rank's own block of `data` is replaced, and the rest is undefined afterwards.
     pub fn reduce_scatterv_in_place<D: Target + ?Sized>(&self, data: &mut D, blocks: Blocks<'_>, op: Op) -> Result<()> {
         let data = data.operand_mut().on(&self.shared, &self.stream)?;
-        blocks.require("data", self.size(), data.len())?;
-        let at = blocks.places().nth(self.rank()).unwrap_or(0);
+        let at = blocks.require("data", self, data.len())?;
         self.scatter_blocks(data, blocks, data.from(at), op)
     }
 
@@ -136,15 +136,15 @@ impl Group {
         &self, send: &S, of_send: Blocks<'_>, recv: &mut R, of_recv: Blocks<'_>,
     ) -> Result<()> {
         let (send, recv) = self.both(send, recv)?;
-        of_send.require("send", self.size(), send.len())?;
-        of_recv.require("recv", self.size(), recv.len())?;
+        of_send.require("send", self, send.len())?;
+        of_recv.require("recv", self, recv.len())?;
         self.exchange_blocks((send, of_send), (recv, of_recv))
     }
 
     /// The same in place: what goes to a rank and what comes from it have one length and one place.
     pub fn alltoallv_in_place<D: Target + ?Sized>(&self, data: &mut D, blocks: Blocks<'_>) -> Result<()> {
         let data = data.operand_mut().on(&self.shared, &self.stream)?;
-        blocks.require("data", self.size(), data.len())?;
+        blocks.require("data", self, data.len())?;
         self.exchange_blocks((data, blocks), (data, blocks))
     }
 

@@ -354,8 +354,8 @@ impl Group {
         &self, collective: Collective, send: &S, of_send: Blocks<'_>, recv: &R, of_recv: Blocks<'_>, op: Op,
     ) -> Result<Plan> {
         let (mut asked, result) = self.asked(collective, send, recv, (0, op, 0))?;
-        (asked.send_counts, asked.send_displacements) = of_send.for_plan("send", self.size())?;
-        (asked.recv_counts, asked.recv_displacements) = of_recv.for_plan("recv", self.size())?;
+        (asked.send_counts, asked.send_displacements) = of_send.for_plan("send", self)?;
+        (asked.recv_counts, asked.recv_displacements) = of_recv.for_plan("recv", self)?;
         self.ask(&asked, result)
     }
 

@@ -1,13 +1,14 @@
 //! Runs tests/bindings/behaviours/table.txt as one of three ranks, through this crate; that directory's README says how; what is not as the
 //! table says is a panic. Wrong calls that the types of Rust make impossible are left out: [`Runner::cannot_be_said`].
 
-mod line;
-#[path = "../../tests/ranks/mod.rs"]
+#[path = "../tests/ranks/mod.rs"]
 mod ranks;
 
 use half::{bf16, f16};
-use line::{Line, RANKS, named, number};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::num::ParseIntError;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -16,6 +17,124 @@ use symm::{
     Algorithm, AllocConfig, Blocks, Bool, Buffer, Compare, Element, F8E4M3, F8E5M2, Group, GroupConfig, Heap, Memory, Op, Piece,
     Place, Raw, Reduces, Result, RmsNorm, Scale, SignalOp, SignalWait, Span, Status, Timeout,
 };
+
+const RANKS: usize = 3;
+
+/// One line of the table, and the values in it as one rank reads them. A mistake in the table is a panic.
+struct Line {
+    /// Whether this rank runs it.
+    mine: bool,
+    verb: String,
+    /// The status with which it must fail, the rank that is to be blamed (-1: none), and words of the message.
+    failure: Option<(String, Option<i64>, Vec<String>)>,
+    rank: usize,
+    values: BTreeMap<String, String>,
+    used: RefCell<BTreeSet<String>>,
+}
+
+impl Line {
+    fn new(text: &str, rank: usize) -> Self {
+        let (call, failure) = text.split_once(" -> ").map_or((text, None), |(call, failure)| (call, Some(failure)));
+        let mut words = call.split_whitespace();
+        let (ranks, verb) = (words.next().expect("ranks"), words.next().expect("a verb").to_owned());
+        let mine = ranks == "all" || ranks.split(',').any(|one| one == rank.to_string());
+        let pairs = words.map(|word| word.split_once('=').expect("key=value"));
+        let values = pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let mut line = Self { mine, verb, failure: None, rank, values, used: RefCell::default() };
+        line.failure = failure.map(|failure| {
+            let (status, words) = failure.split_once(": ").expect("a failure with words");
+            let blamed = status.split_once(" rank=").map(|(_, rank)| line.parse(rank));
+            let status = status.split(' ').next().unwrap_or_default().to_owned();
+            (status, blamed, words.split(" & ").map(str::to_owned).collect())
+        });
+        line
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.values.contains_key(key)
+    }
+
+    fn text(&self, key: &str) -> &str {
+        self.used.borrow_mut().insert(key.to_owned());
+        self.values.get(key).unwrap_or_else(|| panic!("{} without {key}=", self.verb))
+    }
+
+    fn text_or<'a>(&'a self, key: &str, otherwise: &'a str) -> &'a str {
+        if self.has(key) { self.text(key) } else { otherwise }
+    }
+
+    /// An integer, in the type in which it is needed.
+    fn get<T: TryFrom<i64>>(&self, key: &str) -> T {
+        T::try_from(self.parse(self.text(key))).unwrap_or_else(|_| panic!("{key} is out of range"))
+    }
+
+    fn get_or<T: TryFrom<i64>>(&self, key: &str, otherwise: T) -> T {
+        if self.has(key) { self.get(key) } else { otherwise }
+    }
+
+    /// A constant, without the prefix of its enum; a number stands for itself.
+    fn named<T: Debug>(&self, key: &str, from_raw: fn(i32) -> T) -> T {
+        named(self.text(key), from_raw)
+    }
+
+    /// Name and bytes of `m+128`.
+    fn address(&self, key: &str) -> (&str, usize) {
+        let (name, offset) = self.text(key).split_once('+').expect("an address");
+        (name, self.parse(offset).try_into().expect("an offset"))
+    }
+
+    fn ranks(&self, key: &str) -> Vec<usize> {
+        let all = self.text_or(key, "").split(':').filter(|one| !one.is_empty());
+        all.map(|one| one.parse().expect("a rank")).collect()
+    }
+
+    /// `f=a:b:m:c` of a rank and an index.
+    fn formula(&self) -> impl Fn(i64, i64) -> i64 + use<> {
+        let numbers: Vec<i64> = self.text("f").split(':').map(|text| number(text).expect("a number")).collect();
+        let [a, b, m, c] = numbers[..] else { panic!("f is not a:b:m:c") };
+        move |rank, i| (a * rank + b * i) % m + c
+    }
+
+    /// The key, if it is given, is as seen.
+    fn same(&self, key: &str, seen: i64) {
+        assert_eq!(seen, self.get_or(key, seen), "{key}");
+    }
+
+    /// A key that nobody asked for is a mistake in the table or here.
+    fn use_all(&self) {
+        self.used.borrow_mut().extend(self.values.keys().cloned());
+    }
+
+    fn require_all_used(&self) {
+        let used = self.used.borrow();
+        let unused = self.values.keys().find(|key| !used.contains(*key));
+        assert!(unused.is_none(), "{} has no key {unused:?}", self.verb);
+    }
+
+    fn parse(&self, value: &str) -> i64 {
+        let by_rank: Vec<&str> = value.split(',').collect();
+        match if by_rank.len() == 1 { by_rank[0] } else { by_rank[self.rank] } {
+            "self" => self.rank as i64,
+            "left" => ((self.rank + RANKS - 1) % RANKS) as i64,
+            "right" => ((self.rank + 1) % RANKS) as i64,
+            one => number(one).unwrap_or_else(|error| panic!("{one}: {error}")),
+        }
+    }
+}
+
+fn number(text: &str) -> std::result::Result<i64, ParseIntError> {
+    text.strip_prefix("0x").map_or_else(|| text.parse(), |hex| i64::from_str_radix(hex, 16))
+}
+
+/// `INVALID_ARGUMENT` is the value that calls itself `InvalidArgument`.
+fn named<T: Debug>(name: &str, from_raw: fn(i32) -> T) -> T {
+    if let Ok(value) = number(name) {
+        return from_raw(value as i32);
+    }
+    let plain = name.replace('_', "");
+    let found = (-16..16).map(from_raw).find(|value| format!("{value:?}").to_uppercase() == plain);
+    found.unwrap_or_else(|| panic!("no constant is called {name}"))
+}
 
 /// A handle, an array of this process, the memory that has taken a buffer, or a handle that was released.
 enum Thing {
@@ -303,10 +422,8 @@ impl Runner {
     }
 
     fn group(&self, line: &Line) -> Group {
-        match self.thing(line.text_or("group", "group")) {
-            Thing::Group(group) => group.clone(),
-            _ => panic!("that is no group"),
-        }
+        let Thing::Group(group) = self.thing(line.text_or("group", "group")) else { panic!("that is no group") };
+        group.clone()
     }
 
     fn memory(&self, name: &str) -> Memory<u8> {
@@ -318,17 +435,13 @@ impl Runner {
     }
 
     fn heap(&self, line: &Line) -> Heap {
-        match self.thing(line.text("heap")) {
-            Thing::Heap(heap, _) => heap.clone(),
-            _ => panic!("that is no heap"),
-        }
+        let Thing::Heap(heap, _) = self.thing(line.text("heap")) else { panic!("that is no heap") };
+        heap.clone()
     }
 
     fn pieces(&mut self, line: &Line) -> &mut Vec<Piece<u8>> {
-        match self.things.get_mut(line.text("heap")) {
-            Some(Thing::Heap(_, pieces)) => pieces,
-            _ => panic!("that is no heap"),
-        }
+        let Some(Thing::Heap(_, pieces)) = self.things.get_mut(line.text("heap")) else { panic!("that is no heap") };
+        pieces
     }
 
     fn block(&self, line: &Line) -> Memory<u8> {
