@@ -5,7 +5,6 @@ import subprocess
 import sys
 import textwrap
 from collections import namedtuple
-from dataclasses import dataclass, field
 from pathlib import Path
 
 # Debian's package is plain Python: it serves another Python, first in PATH, as well.
@@ -26,17 +25,9 @@ INTEGERS = {
 UNSIGNED = {TypeKind.UCHAR, TypeKind.USHORT, TypeKind.UINT, TypeKind.ULONG, TypeKind.ULONGLONG}
 
 
-@dataclass(frozen=True)
-class Type:
-    """kind: void, integer, double, pointer, callback (pointer to a function), array, struct or handle (a struct without fields)."""
-    kind: str
-    name: str = ""        # the spelling in C, for integers and structs: size_t, symm_status_t, symm_plan_info_t
-    bytes: int = 0
-    signed: bool = False
-    of: "Type" = None     # of a pointer or array
-    count: int = 0        # of an array
-
-
+# kind: void, integer, double, pointer, callback (pointer to a function), array, struct or handle (a struct without fields);
+# name: the spelling in C, for integers and structs: size_t, symm_status_t; of: of a pointer or array; count: of an array.
+Type = namedtuple("Type", "kind name bytes signed of count", defaults=("", 0, False, None, 0))
 Field = namedtuple("Field", "name type offset bytes comment")
 Struct = namedtuple("Struct", "name bytes alignment fields comment")
 Constant = namedtuple("Constant", "name value comment")
@@ -46,15 +37,12 @@ Macro = namedtuple("Macro", "name value bytes signed")
 Function = namedtuple("Function", "name result parameters comment prototype")
 
 
-@dataclass
 class Header:
-    integers: dict = field(default_factory=dict)   # typedef -> (Type, comment)
-    handles: dict = field(default_factory=dict)    # typedef -> comment
-    callbacks: dict = field(default_factory=dict)  # typedef -> (declaration in C, comment)
-    enums: list = field(default_factory=list)
-    structs: list = field(default_factory=list)
-    macros: list = field(default_factory=list)
-    functions: list = field(default_factory=list)
+    def __init__(self):
+        self.integers = {}   # typedef -> (Type, comment)
+        self.handles = {}    # typedef -> comment
+        self.callbacks = {}  # typedef -> (declaration in C, comment)
+        self.enums, self.structs, self.macros, self.functions = [], [], [], []
 
 
 def read(path):
