@@ -129,19 +129,20 @@ end
 same(what, seen, expected) = seen == expected || error("$what is $seen, not $expected")
 same_fields(r, info, names) = foreach(name -> same(name, getfield(info, Symbol(name)), number(r, name, getfield(info, Symbol(name)))), names)
 
+# What the verb makes is called as the line says.
 const VERBS = Dict{String,Function}(
     "expect_group" => r -> same_fields(r, LibSymm.info(group(r)), ("rank", "size", "channels")),
     "expect_memory" => r -> same_fields(r, LibSymm.info(memory_of(thing(r, "memory"))), ("rank", "size", "bytes", "channels")),
     "expect_status" => r -> expect_status(r),
     "await" => r -> (timedwait(() -> status(group(r)).status != LibSymm.SYMM_OK, 20.0; pollint=0.001); expect_status(r)),
-    "create" => r -> (r.things[word(r, "as")] = Group(;
+    "create" => r -> Group(;
         backend=:host, name=word(r, "as"), timeout=60, create_timeout=seconds(r), shared_scratch=number(r, "shared_scratch", 0) != 0,
         check=number(r, "check", 0) != 0
-    )),
+    ),
     "split" => r -> split_group(r),
-    "local" => r -> (r.things[word(r, "as")] = local_group(group(r))),
-    "create_from_ranks" => r -> (r.things[word(r, "as")] = create_from_ranks(group(r), among(r, "ranks"))),
-    "shrink" => r -> (r.things[word(r, "as")] = shrink(group(r))),
+    "local" => r -> local_group(group(r)),
+    "create_from_ranks" => r -> create_from_ranks(group(r), among(r, "ranks")),
+    "shrink" => r -> shrink(group(r)),
     "expect_failed" => r -> same("failed", failed_ranks(group(r)), among(r, "ranks")),
     "finalize" => r -> finalize_group(group(r)),
     "abort" => r -> abort(group(r), word(r, "reason")),
@@ -150,26 +151,23 @@ const VERBS = Dict{String,Function}(
     "expect_stream_done" => r -> same("done", stream_done(group(r)), true),
     "record_use" => r -> record_use(thing(r, "name")),
     "die" => r -> ccall(:kill, Cint, (Cint, Cint), getpid(), 9),
-    "private" => r -> (r.things[word(r, "as")] = zeros(UInt8, number(r, "bytes"))),
-    "alloc" => r -> (r.things[word(r, "as")] = Buffer(group(r), number(r, "bytes"); alignment=number(r, "alignment", 0))),
-    "rendezvous" => r -> begin
-        tag, channels = number(r, "tag", 0), number(r, "channels", 0)
-        r.things[word(r, "as")] = SymmMemory(group(r), thing(r, "buffer"); tag=tag, channels=channels)
-    end,
-    "heap" => r -> (r.things[word(r, "as")] = Heap(group(r), number(r, "bytes"))),
+    "private" => r -> zeros(UInt8, number(r, "bytes")),
+    "alloc" => r -> Buffer(group(r), number(r, "bytes"); alignment=number(r, "alignment", 0)),
+    "rendezvous" => r -> SymmMemory(group(r), thing(r, "buffer"); tag=number(r, "tag", 0), channels=number(r, "channels", 0)),
+    "heap" => r -> Heap(group(r), number(r, "bytes")),
     "take" => r -> (at = LibSymm.alloc(thing(r, "heap"), number(r, "bytes"); alignment=number(r, "alignment", 0)); same("offset", at, number(r, "offset"))),
     "give" => r -> (heap = thing(r, "heap"); LibSymm.free(heap, address(r, "at") - pointer(heap.memory))),
     "expect_piece" => r -> same_fields(r, something(LibSymm.find(thing(r, "heap"), address(r, "at")), (offset=0, bytes=0)), ("offset", "bytes")),
     "expect_heap" => r -> same_fields(r, LibSymm.info(thing(r, "heap")), ("used_bytes", "free_bytes", "largest_free", "pieces", "fragmentation")),
-    "export" => r -> (ms = number(r, "hold_ms", 0); r.things[word(r, "as")] = export_token(piece(r); hold=ms == 0 ? nothing : ms / 1000)),
-    "import" => r -> (r.things[word(r, "as")] = import_token(thing(r, "token"))),
+    "export" => r -> (ms = number(r, "hold_ms", 0); export_token(piece(r); hold=ms == 0 ? nothing : ms / 1000)),
+    "import" => r -> import_token(thing(r, "token")),
     "expect_import" => r -> same_fields(r, LibSymm.info(thing(r, "import")), ("bytes", "offset", "host_memory")),
     "expect_holders" => r -> same_fields(r, ipc_holders(piece(r)), ("leases", "processes", "quarantined")),
     "withdraw" => r -> ipc_withdraw(piece(r); timeout=seconds(r)),
     "rendezvous_again" => r -> begin
         again = SymmMemory(group(r), thing(r, "buffer"))
         same("handle", again.handle, thing(r, "memory").handle)
-        r.things[word(r, "as")] = again
+        again
     end,
     "release" => r -> close(thing(r, "name")),
     "find" => r -> find(r),
@@ -273,7 +271,7 @@ function split_group(r)
     color = number(r, "color")
     part = split(group(r), color, number(r, "key"))
     (part === nothing) == (color < 0) || error("a group although color < 0, or none")
-    part === nothing ? word(r, "as") : (r.things[word(r, "as")] = part)
+    return part
 end
 
 function find(r)
@@ -336,7 +334,8 @@ end
 
 function run_line(r)
     try
-        VERBS[r.line.verb](r)
+        made = VERBS[r.line.verb](r)
+        has(r, "as") && (r.things[word(r, "as")] = made)
     catch why
         why isa SymmError || rethrow()
         r.line.failure === nothing && rethrow()
@@ -352,7 +351,7 @@ function run_line(r)
 end
 
 function begin_scenario(r, name)
-    foreach(x -> x isa Vector || close(x), values(r.things))
+    foreach(x -> x isa Union{Vector,Nothing} || close(x), values(r.things))
     empty!(r.things)
     r.things["group"] = Group(backend=:host, name=name, timeout=60, create_timeout=60)
 end

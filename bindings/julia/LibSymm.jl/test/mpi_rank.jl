@@ -1,4 +1,4 @@
-# A rank of mpi.jl. Julia before 1.9 loads no extensions, so it is included here.
+# A rank of extensions.jl. Julia before 1.9 loads no extensions, so it is included here.
 using LibSymm
 
 pushfirst!(LOAD_PATH, joinpath(@__DIR__, "standin"))

@@ -1,4 +1,4 @@
-# The package extension, with a stand-in for CUDA.jl: see standin/CUDA. Julia before 1.9 loads no extensions, so it is included here.
+# The package's extensions, with stand-ins for CUDA.jl and MPI.jl: see standin. Julia before 1.9 loads no extensions, so one is included here.
 
 pushfirst!(LOAD_PATH, joinpath(@__DIR__, "standin"))
 import CUDA
@@ -40,4 +40,18 @@ popfirst!(LOAD_PATH)
     @test_throws ArgumentError SymmArray{Float32}(memory, 1)
     CUDA.CURRENT[] = CUDA.CuStream(C_NULL)
     close(group)
+end
+
+# The stand-in for MPI.jl calls Open MPI: a program of two ranks, started by its mpirun.
+@testset "MPI.jl's communicators" begin
+    mpirun = Sys.which("mpirun.openmpi")
+    mpirun === nothing && @info "skipped: MPI.jl's communicators (mpirun.openmpi is not installed)"
+    mpirun === nothing || mktempdir() do folder
+        program = joinpath(@__DIR__, "mpi_rank.jl")
+        command = `$mpirun --oversubscribe -n 2 $(Base.julia_cmd()) --startup-file=no --project=$(Base.active_project()) $program`
+        as_root = ("OMPI_ALLOW_RUN_AS_ROOT" => "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM" => "1")
+        command = setenv(command, merge(Dict(ENV), Dict("TMPDIR" => folder, as_root...)))
+        @test success(pipeline(command; stdout=stdout, stderr=stderr))
+        @test !any(startswith("symm-mpi-"), readdir(folder))
+    end
 end
