@@ -25,7 +25,7 @@ int symm_py_waits(PyObject* from, symm_signal_wait_t** to, size_t* count); /* fr
 int symm_py_sizes(PyObject* from, size_t** to);                            /* NULL for None; free(*to) */
 PyObject* symm_py_list(const int32_t* from, size_t count);
 
-/* A store written in Python: an object with set(key, value, timeout_ms) and get(key, timeout_ms) -> bytes. */
+/* A store written in Python: an object with set(key, value, seconds) and get(key, seconds) -> bytes: symm/stores.py. */
 typedef struct {
   symm_store_t callbacks;
   PyObject* store;

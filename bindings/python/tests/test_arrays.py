@@ -236,6 +236,38 @@ def test_what_does_not_fit_is_refused(alone):
         array.get(0, bytes(4))
 
 
+# ---- packages, where they are installed; tests/test_gpu.py has them on GPUs
+
+TYPES = ["f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8", "u8", "i16", "u16", "bool", "i32"]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_jax(alone, dtype):
+    jnp = pytest.importorskip("jax.numpy")
+    array = alone.empty((8, 16), dtype)
+    seen = jnp.from_dlpack(array)
+    assert (seen.unsafe_buffer_pointer(), seen.shape, seen.dtype) == (array.pointer, (8, 16), array.dtype.long_name)
+    given = jnp.ones((8, 16), array.dtype.long_name)
+    alone.allreduce(given, array)
+    assert (array.numpy().astype(np.float32) == 1).all()
+    with pytest.raises(symm.InvalidArgumentError, match="read-only"):
+        alone.allreduce(given)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_torch(alone, dtype):
+    torch = pytest.importorskip("torch")
+    array = alone.empty((8, 16), dtype)
+    seen = array.torch()
+    kind = getattr(torch, array.dtype.long_name)
+    assert (seen.data_ptr(), tuple(seen.shape), seen.dtype) == (array.pointer, (8, 16), kind)
+    given = torch.ones(8, 16).to(kind)
+    alone.allreduce(given, array)
+    assert (seen.float() == 1).all().item()
+    alone.allreduce(array, given)
+    assert (given.float() == 1).all().item()
+
+
 # ---- who keeps whose memory alive
 
 

@@ -6,6 +6,9 @@ import math
 import os
 import pickle
 import select
+import shutil
+import subprocess
+import sys
 import threading
 import time
 import types
@@ -200,6 +203,26 @@ def test_from_mpi(tmp_path, monkeypatch):
     answers = on_threads(2, lambda rank: met(symm.Group.from_mpi(LikeMpi(rank, 2, shared), **OPTIONS)))
     assert answers == [(0, 2), (1, 2)]
     assert list(tmp_path.iterdir()) == [], "the directory is gone"
+
+
+MPI_PROGRAM = """
+import symm
+with symm.Group.from_mpi(backend="host", create_timeout=20) as group:
+    array = group.empty(4)
+    array.fill(1)
+    group.allreduce(array)
+    assert (memoryview(array).tolist(), group.size) == ([2.0] * 4, 2)
+"""
+
+
+def test_mpi4py():
+    pytest.importorskip("mpi4py")
+    mpirun = shutil.which("mpirun") or pytest.skip("no mpirun")
+    version = subprocess.run([mpirun, "--version"], capture_output=True, text=True, check=False).stdout
+    options = ["--allow-run-as-root", "--oversubscribe"] if "Open MPI" in version or "OpenRTE" in version else []
+    command = [mpirun, *options, "-n", "2", sys.executable, "-c", MPI_PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_waiting_gives_up_the_interpreter_lock(threads):

@@ -50,11 +50,7 @@ def _field(kind: Any, letter: str, values: Iterator[Any]) -> Any:
 
 
 def member(kind: type[E], value: E | str | int) -> E:
-    """The constant that `value` is or names, ``"sum"`` and ``"SUM"`` alike.
-
-    Raises:
-        ValueError: there is no such constant.
-    """
+    """The constant that `value` is or names, ``"sum"`` and ``"SUM"`` alike; ValueError if there is none."""
     if isinstance(value, kind):
         return value
     if isinstance(value, str):

@@ -252,8 +252,5 @@ class View(_Exporter):
             "torch.Tensor", torch.from_dlpack(self.view("u8")).view(getattr(torch, self.dtype.long_name)).reshape(self.shape)
         )
 
-    def __copy__(self) -> NoReturn:
-        raise TypeError("an array of symm's is not copied by copy(); copy one of its views")
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
-        raise TypeError("an array of symm's is not copied by deepcopy(); copy one of its views")
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an array of symm's cannot be copied by copy() and deepcopy(), or pickled; copy one of its views")

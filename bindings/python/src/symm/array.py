@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 
 def element_bytes(value: float, dtype: DType) -> bytes:
-    """One element as it lies in memory.
-
-    Raises:
-        UnsupportedError: fp8 other than 0.
-    """
+    """One element as it lies in memory; `UnsupportedError` for fp8 other than 0."""
     if value == 0:
         return bytes(dtype.itemsize)
     if dtype.format:

@@ -196,11 +196,8 @@ class Collectives:
             recv: n elements, also of f32; None: in place, into this rank's part of `send`.
         """
         source, target, how, number = self._begin_reduction(send, recv, **options)
-        count = self._part(source.size)
-        pointer = target.pointer
-        if target is source:
-            pointer += self.rank * count * source.dtype.itemsize
-        else:
+        pointer, count = self._part_at(target, source, self.rank)
+        if target is not source:
             _require(target, source, divisor=self.size, wider=True)
         raw.symm_reduce_scatter(self._handle, source.pointer, pointer, count, source.code, member(Op, op), how, number)
 

@@ -70,11 +70,7 @@ _by_format: dict[str, DType] = {dtype.format: dtype for dtype in ALL if dtype.fo
 
 
 def dtype_of(given: DTypeLike) -> DType:
-    """The `DType` that is meant by `given`.
-
-    Raises:
-        ValueError: symm has no such element type.
-    """
+    """The `DType` that is meant by `given`; ValueError if symm has no such element type."""
     if isinstance(given, DType):
         return given
     if isinstance(given, str):

@@ -99,8 +99,7 @@ class Group(Collectives, Owned):
                 MPICH, torchrun, Slurm, or a single process).
 
         Raises:
-            UnavailableError: no launcher, or the back end cannot be used here.
-            DeadlineError: not all ranks came; the message names the missing.
+            UnavailableError: no launcher; and what `join()` raises.
         """
         return cls.join(0, 0, address, **options)
 
@@ -123,7 +122,7 @@ class Group(Collectives, Owned):
         any_order: bool = False,
         channels: int = 0,
         scratch_bytes: int = 0,
-        _store: stores.Callbacks | None = None,
+        _store: stores.Store | None = None,
     ) -> Group:
         """Form a group as rank `rank` of `size`. [collective] [blocking, create_timeout] All ranks succeed, or all fail alike.
 
@@ -172,7 +171,7 @@ class Group(Collectives, Owned):
         The store is used during creation only, on this thread. If it raises, the creation fails on all ranks, and here with that
         exception as the cause.
         """
-        return cls.join(rank, size, _store=stores.Callbacks(store), **options)
+        return cls.join(rank, size, _store=store, **options)
 
     @classmethod
     def from_torch(cls, store: Any = None, rank: int | None = None, size: int | None = None, **options: Any) -> Group:
@@ -237,14 +236,12 @@ class Group(Collectives, Owned):
         """Form a group of the ranks that live and have not closed this one, in their old order. [collective] [blocking]
 
         Also and above all after a failure: this group may be revoked, and stays as it is. Ranks that die meanwhile are left
-        out; all others get the same group, or the same failure.
+        out; all others get the same group, or the same failure. `DeadlineError` if a rank lives and did not come; once it is gone
+        the call can be made again.
 
         Args:
             name: of the new group; None: that of this one.
             timeout: seconds; None: the group's create_timeout.
-
-        Raises:
-            DeadlineError: a rank lives and did not come; once it is gone the call can be made again.
         """
         return Group(raw.symm_group_shrink(self._handle, (milliseconds(timeout), name)))
 
@@ -354,15 +351,13 @@ class Group(Collectives, Owned):
         """Exchange blocks: afterwards every rank's is mapped here. [collective] [blocking, timeout] All or nothing.
 
         A buffer meets once on a group: a second call is [local] and gives the same memory, for as long as neither was closed.
+        `MismatchError` if sizes, channels or tags differ.
 
         Args:
             buffer: of the same size on all ranks. It may be closed afterwards, the memory keeps the block.
             tag: calls with equal tags meet, in the order in which they are made.
             timeout: seconds; None: the group's `create_timeout`.
             channels: signal channels of the memory, the same on all ranks; 0: as many as the group has.
-
-        Raises:
-            MismatchError: sizes, channels or tags differ.
         """
         options = (tag, milliseconds(timeout), channels)
         return Memory(raw.symm_rendezvous(self._handle, buffer._handle, options), self)

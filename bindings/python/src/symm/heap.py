@@ -70,10 +70,8 @@ class Heap(Owned, Closing):
         """Give the piece of an array of `empty()` back. [local] Never waits; the next `empty()` may hand it out again.
 
         So it must not be in use any more on any rank (a barrier says so), nor any view of it; on CUDA, what was issued with it
-        must be ahead of what uses the next one, as it is on one stream.
-
-        Raises:
-            InvalidArgumentError: freed already, a part of a piece, or not of this heap; nothing has changed.
+        must be ahead of what uses the next one, as it is on one stream. What was freed already, is a part of a piece, or not of
+        this heap is an `InvalidArgumentError`; nothing has changed.
         """
         if array.nbytes:
             raw.symm_heap_free(self._handle, array.pointer)

@@ -176,8 +176,7 @@ class Memory(Closing):
     def multicast_pointer(self) -> int:
         """Address by which the multimem instructions of the device reach all ranks' blocks at once. [local]
 
-        Raises:
-            UnavailableError: there is none; the message says why, as ``info().multicast_reason`` does.
+        `UnavailableError` if there is none; the message says why, as ``info().multicast_reason`` does.
         """
         return raw.symm_memory_multicast_pointer(self._handle)
 
@@ -213,7 +212,8 @@ class Memory(Closing):
     def put(self, rank: int, offset: int, source: Any, *, signal: int | None = None, stream: Any = None) -> None:
         """Copy all of `source` to byte `offset` of `rank`'s block. [local] [stream]
 
-        The copy is visible to that rank after a signal or barrier.
+        The copy is visible to that rank after a signal or barrier. A rank or channel that is not there, or bytes that go beyond
+        the block, are an `InvalidArgumentError`.
 
         Args:
             rank: whose block.
@@ -221,9 +221,6 @@ class Memory(Closing):
             source: a contiguous array of any package that speaks DLPack, or with the buffer protocol; on the group's device.
             signal: a channel on which to signal `rank` when the bytes are there.
             stream: None: the current stream of `source`'s framework, else of PyTorch or CuPy.
-
-        Raises:
-            InvalidArgumentError: rank, channel, or bytes that go beyond the block.
         """
         number = self.group._stream(stream, source)
         of = self.group._operand(source, "source", number)

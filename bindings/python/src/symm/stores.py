@@ -27,21 +27,6 @@ class Store(Protocol):
         """The value of `key`; wait for it for at most `timeout` seconds, then raise TimeoutError."""
 
 
-class Callbacks:
-    """What the extension calls: a store with time-outs in milliseconds and bytes for sure."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def set(self, key: str, value: bytes, timeout_ms: int) -> None:
-        """See `Store`."""
-        self._store.set(key, value, timeout_ms / 1000)
-
-    def get(self, key: str, timeout_ms: int) -> bytes:
-        """See `Store`."""
-        return bytes(self._store.get(key, timeout_ms / 1000))
-
-
 class TorchStore:
     """A ``torch.distributed.Store`` as a `Store`. Its keys are ``symm/<name>/<number of the creation>/...``."""
 
