@@ -74,11 +74,11 @@ impl Group {
     /// descriptor. It keeps the physical memory, so the owner may free its own at any time, and is never touched. A local call.
     ///
     /// `pointer` is anywhere inside a mapped allocation, a multiple of 16; [`Buffer::as_ptr`] is a new address of the same bytes.
+    /// Errors: `InvalidArgument` says what is wrong with the memory (made by `cudaMalloc`, say); `Unsupported` in a host group.
     ///
     /// # Safety
     /// Whoever owns the memory must not take it for exclusively its own any more: work on streams, and other ranks after a
     /// rendezvous, write there.
-    /// Errors: `InvalidArgument` says what is wrong with the memory (made by `cudaMalloc`, say); `Unsupported` in a host group.
     pub unsafe fn adopt<T: Element>(&self, pointer: *const T, len: usize) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
         // The library asks the driver about the pointer and does not follow it.
@@ -87,10 +87,10 @@ impl Group {
 
     /// A buffer of a piece of a memfd that begins at byte `offset`, in a host group: open for reading and writing, and sealed
     /// against shrinking (`F_SEAL_SHRINK`). The descriptor stays its owner's. A local call.
+    /// Errors: `InvalidArgument` says what is wrong with the descriptor; `Unsupported` in a CUDA group.
     ///
     /// # Safety
     /// As for [`adopt`](Self::adopt).
-    /// Errors: `InvalidArgument` says what is wrong with the descriptor; `Unsupported` in a CUDA group.
     pub unsafe fn adopt_fd<T: Element>(&self, fd: BorrowedFd<'_>, offset: u64, len: usize) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
         let options = sized!(symm_adopt_options_t: fd = fd.as_raw_fd(), offset = offset);
