@@ -6,7 +6,7 @@
 #include "tests/ranks/failure.hpp"
 #include "tests/ranks/kill_experiment.hpp"
 #include "tests/support/footprint.hpp"
-#include "tools/bench/quantile.hpp"
+#include "tools/bench/thresholds.hpp"
 
 namespace {
 struct Row {

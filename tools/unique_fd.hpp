@@ -1,7 +1,10 @@
 // A descriptor with one owner.
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
+#include <cerrno>
+#include <system_error>
 #include <utility>
 
 namespace symm::tool {
@@ -28,4 +31,15 @@ class UniqueFd {
  private:
   int fd_ = -1;
 };
+
+struct Pipe {
+  UniqueFd read_end;
+  UniqueFd write_end;
+};
+
+inline Pipe make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe2");
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
 }  // namespace symm::tool

@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <symm/symm.hpp>
-#include "tools/bench/quantile.hpp"
+#include "tools/bench/thresholds.hpp"
 
 namespace {
 using symm::tool::quantile;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "tests/support/test.hpp"
-#include "tools/doctor/capture.hpp"
+#include "tools/run/processes.hpp"
 
 namespace symm::tool {
 using Words = std::vector<std::string>;

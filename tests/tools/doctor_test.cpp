@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include "tests/support/test.hpp"
 #include "tools/doctor/finding.hpp"
-#include "tools/run/job_directory.hpp"
+#include "tools/run/job.hpp"
 
 namespace symm::tool { namespace {
 constexpr uint64_t mib = uint64_t{1} << 20;

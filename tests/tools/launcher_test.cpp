@@ -4,10 +4,8 @@
 #include "tests/support/process.hpp"
 #include "tests/tools/captured.hpp"
 #include "tools/host/host.hpp"
-#include "tools/run/descendants.hpp"
-#include "tools/run/job_directory.hpp"
-#include "tools/run/rank_process.hpp"
-#include "tools/run/warden.hpp"
+#include "tools/run/job.hpp"
+#include "tools/run/processes.hpp"
 
 namespace symm::tool { namespace {
 Captured symm_run(const Words& options, const std::string& script) {

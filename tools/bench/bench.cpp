@@ -8,9 +8,9 @@
 #include <optional>
 #include <symm/symm.hpp>
 #include "tools/bench/device.hpp"
-#include "tools/bench/dtype.hpp"
-#include "tools/bench/quantile.hpp"
+#include "tools/bench/pattern.hpp"
 #include "tools/bench/result.hpp"
+#include "tools/bench/thresholds.hpp"
 #include "tools/environment.hpp"
 #include "tools/text.hpp"
 
@@ -47,7 +47,7 @@ class Bench {
   bool show_progress_ = false;
 };
 
-constexpr size_t page = 4096;
+constexpr size_t kPage = 4096;
 
 Bench::Bench(const BenchOptions& options) : options_(options) {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
@@ -71,14 +71,14 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
         "--root is " + std::to_string(options_.root) + ", but there are only " + std::to_string(ranks_) + " ranks");
   // At least one element for every rank, whatever was asked for.
   const size_t largest = std::max<size_t>(options_.end, static_cast<size_t>(ranks_) * sizeof(double));
-  const size_t half = (largest + page - 1) / page * page;
+  const size_t half = (largest + kPage - 1) / kPage * kPage;
   if (options_.symmetric) {
     memory_ = group_.rendezvous(group_.allocate(2 * half));
     first_ = memory_.span().data();
   } else if (device_) {
     device_->call("cuMemAlloc_v2", &first_, 2 * half);
   } else {
-    private_.reset(static_cast<std::byte*>(std::aligned_alloc(page, 2 * half)));
+    private_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, 2 * half)));
     if (!private_) throw std::bad_alloc();
     first_ = private_.get();
     std::fill_n(first_, 2 * half, std::byte{0});

@@ -1,7 +1,7 @@
-#include "tools/bench/collective.hpp"
 #include <symm/symm.hpp>
 #include "tools/bench/call.hpp"
-#include "tools/bench/dtype.hpp"
+#include "tools/bench/options.hpp"
+#include "tools/bench/pattern.hpp"
 
 namespace symm::tool {
 size_t Call::element() const { return size_of(dtype); }

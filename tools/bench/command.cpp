@@ -1,6 +1,6 @@
 #include <memory>
-#include "tools/bench/dtype.hpp"
 #include "tools/bench/options.hpp"
+#include "tools/bench/pattern.hpp"
 #include "tools/commands.hpp"
 #include "tools/text.hpp"
 

@@ -1,11 +1,31 @@
-// What the ranks send and what must come out, for any length, from small tables.
 #pragma once
 
 #include <symm/symm.h>
 #include <cstddef>
+#include <string>
 #include <vector>
+#include "tools/bench/reference.hpp"
 
 namespace symm::tool {
+// Names of the constants of symm.h.
+template <typename Value> struct Named {
+  const char* name;
+  Value value;
+};
+
+const std::vector<Named<symm_dtype_t>>& dtypes();
+const std::vector<Named<symm_op_t>>& ops();
+const std::vector<Named<symm_algorithm_t>>& algorithms();
+
+template <typename Value> std::string name_of(const std::vector<Named<Value>>& list, Value value) {
+  for (const auto& entry : list)
+    if (entry.value == value) return entry.name;
+  return "unknown";
+}
+
+using reference::size_of;
+
+// What the ranks send and what must come out, for any length, from small tables.
 // Element i of rank r's data is table[r][(i + shift) mod period], with another shift in every iteration, so that what an earlier
 // call left behind is never right. The period is prime: data that lands in a wrong slice or chunk shows. It is short enough that
 // writing the inputs costs little and long enough that every lane of every vector sees different values.

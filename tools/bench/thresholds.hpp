@@ -1,6 +1,9 @@
 // From times to thresholds: at which size one algorithm should give way to the next, and the plan table that says so.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -49,4 +52,13 @@ struct TuneReport {
 };
 // A plan table for SYMM_PLAN_FILE, with the times as comments.
 std::string plan_text(const TuneReport& report);
+
+// The smallest value that at least this part of all does not exceed; NaN without values.
+inline double quantile(std::vector<double> values, double part) {
+  if (values.empty()) return std::nan("");
+  const auto rank = static_cast<size_t>(std::ceil(part * static_cast<double>(values.size())));
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(std::max<size_t>(rank, 1) - 1);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
 }  // namespace symm::tool

@@ -7,8 +7,7 @@
 #include <fstream>
 #include <symm/symm.hpp>
 #include "tools/bench/device.hpp"
-#include "tools/bench/dtype.hpp"
-#include "tools/bench/quantile.hpp"
+#include "tools/bench/pattern.hpp"
 #include "tools/bench/result.hpp"
 #include "tools/bench/thresholds.hpp"
 #include "tools/text.hpp"

@@ -2,11 +2,95 @@
 #include <unistd.h>
 #include <cstdio>
 #include <memory>
+#include <symm/symm.hpp>
 #include "tools/commands.hpp"
+#include "tools/host/host.hpp"
 #include "tools/info/report.hpp"
 #include "tools/text.hpp"
 
 namespace symm::tool {
+namespace {
+using nlohmann::json;
+
+json feature(int32_t available, const char* reason) {
+  json out{{"available", available != 0}};
+  if (available == 0) out["reason"] = reason;
+  return out;
+}
+
+json device_report(symm_backend_t backend, int32_t device) {
+  const symm_device_info_t info = device_info(backend, device);
+  return {{"device", info.device}, {"name", info.name}, {"uuid", info.uuid}, {"memory_bytes", info.memory_bytes},
+      {"compute_units", info.compute_units}, {"multicast", feature(info.multicast, info.multicast_reason)},
+      {"fabric", feature(info.fabric, info.fabric_reason)}, {"dmabuf", feature(info.dmabuf, info.dmabuf_reason)},
+      {"host_memory", feature(info.host_memory, info.host_memory_reason)}, {"numa_node", info.numa_node}};
+}
+
+json links_report(symm_backend_t backend, int32_t devices) {
+  const auto n = static_cast<size_t>(devices);
+  std::vector<int32_t> links(n * n);
+  symm_topology_class_t kind = SYMM_TOPOLOGY_UNKNOWN;
+  if (symm_topology(backend, &kind, links.data(), links.size()) != SYMM_OK)
+    return {{"class", "unknown"}, {"reason", symm_last_error()}};
+  json rows = json::array();
+  for (size_t row = 0; row < n; ++row) {
+    rows.push_back(std::vector<int32_t>(
+        links.begin() + static_cast<std::ptrdiff_t>(row * n), links.begin() + static_cast<std::ptrdiff_t>((row + 1) * n)));
+  }
+  const char* name = kind == SYMM_TOPOLOGY_FULLY_CONNECTED ? "fully connected" : "unknown";
+  return {{"class", name}, {"matrix", rows}};
+}
+
+json back_end_report(const char* name, symm_backend_t backend) {
+  json out{{"name", name}};
+  int32_t count = 0;
+  const symm_status_t status = symm_device_count(backend, &count);
+  out["available"] = status == SYMM_OK;
+  if (status != SYMM_OK) {
+    out["status"] = symm_status_string(status);
+    out["reason"] = symm_last_error();
+    return out;
+  }
+  out["devices"] = json::array();
+  for (int32_t device = 0; device < count; ++device) out["devices"].push_back(device_report(backend, device));
+  out["links"] = links_report(backend, count);
+  return out;
+}
+
+json bounded(uint64_t value) { return value == unlimited ? json(nullptr) : json(value); }
+
+json limits_report() {
+  json out;
+  const Limit files = open_files();
+  const Limit locked = locked_memory();
+  out["open_files"] = {{"soft", bounded(files.soft)}, {"hard", bounded(files.hard)}};
+  out["locked_memory_bytes"] = {{"soft", bounded(locked.soft)}, {"hard", bounded(locked.hard)}};
+  out["processors"] = usable_processors();
+  if (const auto quota = processor_quota()) out["processor_quota"] = *quota;
+  if (const auto space = shared_memory_mount()) out["dev_shm_bytes"] = {{"total", space->total}, {"free", space->free}};
+  if (const auto group = memory_control_group())
+    out["memory_control_group_bytes"] = {{"limit", group->total}, {"free", group->free}};
+  return out;
+}
+}  // namespace
+
+json info_report() {
+  json out;
+  out["library"] = {{"version", version_text(symm_version())}, {"header_version", version_text(SYMM_VERSION)}};
+  out["library"]["build"] = json::parse(symm_build_info());
+  out["back_ends"] = {back_end_report("host", SYMM_BACKEND_HOST), back_end_report("cuda", SYMM_BACKEND_CUDA)};
+  try {
+    out["host"] = host_tree();
+  } catch (const std::runtime_error& error) { out["host"] = {{"name", "machine"}, {"detail", error.what()}}; }
+  out["kernel"]["release"] = kernel_release();
+  for (const Feature& found : kernel_features()) {
+    json& entry = out["kernel"]["features"][found.name];
+    entry = feature(found.available, found.reason.c_str());
+  }
+  out["limits"] = limits_report();
+  return out;
+}
+
 void add_info(CLI::App& app, Action& action) {
   auto as_json = std::make_shared<bool>(false);
   CLI::App* info = app.add_subcommand("info", "Show the library, its back ends, the devices and this machine");

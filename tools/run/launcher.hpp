@@ -3,18 +3,33 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
-#include "tools/run/environment.hpp"
-#include "tools/run/hosts.hpp"
-#include "tools/run/job_directory.hpp"
-#include "tools/run/outcome.hpp"
-#include "tools/run/rank_process.hpp"
-#include "tools/run/signals.hpp"
-#include "tools/run/standard_input.hpp"
-#include "tools/run/warden.hpp"
+#include <string>
+#include <vector>
+#include "tools/run/job.hpp"
+#include "tools/run/processes.hpp"
+#include "tools/run/streams.hpp"
 
 namespace symm::tool {
+// How a job ended: which rank failed first, what became of the others, and the exit status that says so.
+class Outcome {
+ public:
+  // A rank ended. `expected`: it was told to end, so how it did so is no news.
+  // Returns true if this is the first failure.
+  bool record(int rank, int wait_status, bool expected);
+
+  bool failed() const { return first_failure_.has_value(); }
+  int status() const;                      // 0, or the first failure's; a rank that was told to end counts if no other failed
+  std::vector<std::string> later() const;  // "rank 1 exited with status 1", for failures after the first
+ private:
+  std::optional<int> first_failure_;
+  std::optional<int> first_ended_;  // non-zero end of a rank that was told to end
+  std::map<std::string, std::vector<int>> later_;
+};
+
 enum class Bind : uint8_t { none, core };
 
 struct RunOptions {

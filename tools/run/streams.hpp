@@ -1,9 +1,10 @@
-// What the ranks write, on its way to a descriptor that is not ours to make non-blocking (others share it).
+// What the ranks write, on its way to a descriptor that is not ours to make non-blocking (others share it), and what they read.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include "tools/unique_fd.hpp"
 
 namespace symm::tool {
 // What one rank writes, cut into lines that belong to it. Only whole lines leave, so that ranks never mix within a line. A last
@@ -45,5 +46,27 @@ class Output {
   int fd_;
   bool broken_ = false;
   std::string queue_;
+};
+
+// Standard input goes to rank 0.
+// A file or pipe is handed over as it is. A terminal is not readable for rank 0, which is in a background process group, so its
+// lines are copied through a pipe.
+class StandardInput {
+ public:
+  StandardInput();
+
+  int for_rank_0() const { return pipe_.read_end ? pipe_.read_end.get() : 0; }
+  void rank_0_started() { pipe_.read_end.reset(); }
+
+  // What to poll; -1: nothing. We read only while in the foreground of the terminal and while rank 0 keeps up.
+  int readable_fd() const;
+  int writable_fd() const { return queue_.empty() ? -1 : pipe_.write_end.get(); }
+  void read_some();
+  void write_some();
+  void close() { pipe_.write_end.reset(); }
+ private:
+  Pipe pipe_;
+  std::string queue_;
+  bool ended_ = false;
 };
 }  // namespace symm::tool

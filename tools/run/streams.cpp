@@ -1,10 +1,12 @@
-#include "tools/run/output.hpp"
+#include "tools/run/streams.hpp"
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
 
 namespace symm::tool {
 void LineAssembler::emit(std::string_view line, char end, std::string& out) const {
@@ -63,6 +65,35 @@ void Output::write_some() {
   } else if (errno != EAGAIN && errno != EINTR) {
     broken_ = true;
     queue_.clear();
+  }
+}
+
+StandardInput::StandardInput() {
+  if (::isatty(STDIN_FILENO) == 0) return;
+  pipe_ = make_pipe();
+  ::fcntl(pipe_.write_end.get(), F_SETFL, O_NONBLOCK);
+}
+
+int StandardInput::readable_fd() const {
+  const bool wanted = pipe_.write_end && !ended_ && queue_.empty();
+  return wanted && ::tcgetpgrp(STDIN_FILENO) == ::getpgrp() ? STDIN_FILENO : -1;
+}
+
+void StandardInput::read_some() {
+  char buffer[4096];
+  const ssize_t size = ::read(STDIN_FILENO, buffer, sizeof buffer);
+  if (size > 0) queue_.assign(buffer, static_cast<size_t>(size));
+  if (size == 0) ended_ = true;
+  if (size < 0 && errno != EINTR && errno != EAGAIN && errno != EIO) ended_ = true;  // EIO: moved to the background meanwhile
+  if (ended_) close();
+}
+
+void StandardInput::write_some() {
+  const ssize_t size = ::write(pipe_.write_end.get(), queue_.data(), queue_.size());
+  if (size > 0) queue_.erase(0, static_cast<size_t>(size));
+  if (size < 0 && errno != EAGAIN && errno != EINTR) {  // rank 0 closed its input
+    queue_.clear();
+    close();
   }
 }
 }  // namespace symm::tool

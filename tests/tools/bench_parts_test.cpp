@@ -1,0 +1,232 @@
+// The arithmetic against which results are checked must itself be right; and a check that cannot fail is none: wrong results are
+// counted.
+#include "tests/support/test.hpp"
+#include "tools/bench/pattern.hpp"
+#include "tools/bench/reference.hpp"
+#include "tools/bench/result.hpp"
+#include "tools/bench/thresholds.hpp"
+
+namespace symm::reference { namespace {
+class SmallFloats : public testing::TestWithParam<symm_dtype_t> {};
+
+TEST_P(SmallFloats, EveryNumberComesBack) {
+  const uint32_t codes = 1U << (8 * size_of(GetParam()));
+  for (uint32_t code = 0; code < codes; ++code) {
+    const float value = decode(GetParam(), code);
+    if (std::isnan(value) || (std::isinf(value) && size_of(GetParam()) == 1)) continue;
+    ASSERT_EQ(encode(GetParam(), value), code) << value;
+  }
+}
+
+TEST_P(SmallFloats, MiddlesGoToTheEvenNeighbour) {
+  for (uint32_t code = 1; code < 100; ++code) {
+    const float low = decode(GetParam(), code);
+    const float high = decode(GetParam(), code + 1);
+    const float middle = low + (high - low) / 2;
+    ASSERT_EQ(encode(GetParam(), middle), code % 2 == 0 ? code : code + 1) << middle;
+    ASSERT_EQ(encode(GetParam(), std::nextafter(middle, low)), code);
+    ASSERT_EQ(encode(GetParam(), std::nextafter(middle, high)), code + 1);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SmallFloats, testing::Values(SYMM_DTYPE_F16, SYMM_DTYPE_BF16, SYMM_DTYPE_F8E4M3, SYMM_DTYPE_F8E5M2));
+
+TEST(SmallFloat, KnownNumbers) {
+  EXPECT_EQ(encode(SYMM_DTYPE_F16, 1.0F), 0x3C00U);
+  EXPECT_EQ(encode(SYMM_DTYPE_F16, -2.0F), 0xC000U);
+  EXPECT_EQ(encode(SYMM_DTYPE_F16, 65519.0F), 0x7BFFU);
+  EXPECT_EQ(encode(SYMM_DTYPE_F16, 65520.0F), 0x7C00U);
+  EXPECT_EQ(encode(SYMM_DTYPE_BF16, 1.0F), 0x3F80U);
+  EXPECT_EQ(encode(SYMM_DTYPE_BF16, std::numeric_limits<float>::max()), 0x7F80U);
+  EXPECT_EQ(encode(SYMM_DTYPE_F8E4M3, 448.0F), 0x7EU);
+  EXPECT_EQ(encode(SYMM_DTYPE_F8E4M3, 1e9F), 0x7EU);
+  EXPECT_EQ(encode(SYMM_DTYPE_F8E5M2, -1e9F), 0xFBU);
+  EXPECT_EQ(decode(SYMM_DTYPE_F8E5M2, 0x7B), 57344.0F);
+}
+
+template <typename T> T reduced(symm_dtype_t dtype, symm_op_t op, const std::vector<T>& values) {
+  std::vector<uint64_t> operands;
+  for (const T value : values) operands.push_back(to_bits(value));
+  return from_bits<T>(reference::reduce(dtype, op, operands));
+}
+
+TEST(Reduce, InTheOrderOfTheRanks) {
+  EXPECT_EQ(reduced<float>(SYMM_DTYPE_F32, SYMM_OP_SUM, {1e8F, 1.0F, -1e8F}), 0.0F);
+  EXPECT_EQ(reduced<float>(SYMM_DTYPE_F32, SYMM_OP_SUM, {1e8F, -1e8F, 1.0F}), 1.0F);
+}
+
+TEST(Reduce, Integers) {
+  EXPECT_EQ(reduced<int8_t>(SYMM_DTYPE_I8, SYMM_OP_SUM, {100, 100}), -56);
+  EXPECT_EQ(reduced<int8_t>(SYMM_DTYPE_I8, SYMM_OP_AVG, {-5, 2}), -1);
+  EXPECT_EQ(reduced<int64_t>(SYMM_DTYPE_I64, SYMM_OP_MIN, {3, -9, 4}), -9);
+  EXPECT_EQ(reduced<uint32_t>(SYMM_DTYPE_U32, SYMM_OP_PROD, {0x10001, 0x10001}), 0x20001U);
+  EXPECT_EQ(reduced<uint8_t>(SYMM_DTYPE_U8, SYMM_OP_MAX, {3, 200}), 200);
+}
+
+TEST(Reduce, SmallFloatsRoundOnce) {
+  // 1 + 2^-11 + 2^-11 is 1 + 2^-10 in f32; rounding after each addition would lose both.
+  const auto half = [](float value) { return static_cast<uint16_t>(encode(SYMM_DTYPE_F16, value)); };
+  EXPECT_EQ(reduced<uint16_t>(SYMM_DTYPE_F16, SYMM_OP_SUM, {half(1), half(0x1p-11F), half(0x1p-11F)}), half(1 + 0x1p-10F));
+}
+}}  // namespace symm::reference
+
+namespace symm::tool { namespace {
+std::vector<std::byte> data(const Pattern& pattern, symm_dtype_t dtype, int rank, size_t first, size_t count) {
+  std::vector<std::byte> out(count * size_of(dtype));
+  pattern.write(out.data(), rank, first, count);
+  return out;
+}
+
+TEST(Pattern, KnowsItsOwnDataAndNoOther) {
+  const Pattern pattern(SYMM_DTYPE_F32, SYMM_OP_SUM, 3);
+  const size_t count = 3 * Pattern::period + 17;
+  auto seen = data(pattern, SYMM_DTYPE_F32, 1, 5, count);
+  EXPECT_EQ(pattern.count_wrong(seen.data(), 1, 5, count), 0U);
+  EXPECT_GT(pattern.count_wrong(seen.data(), 2, 5, count), count / 2);
+  EXPECT_GT(pattern.count_wrong(seen.data(), 1, 6, count), count / 2);
+  EXPECT_GT(pattern.count_wrong(seen.data(), 1, 5 + 4096, count), count / 2) << "data from another slice must show";
+  seen[4 * 100] ^= std::byte{1};
+  seen[4 * (count - 1) + 3] ^= std::byte{1};
+  EXPECT_EQ(pattern.count_wrong(seen.data(), 1, 5, count), 2U);
+}
+
+class Reductions : public testing::TestWithParam<symm_dtype_t> {};
+
+TEST_P(Reductions, MatchElementByElement) {
+  const symm_dtype_t dtype = GetParam();
+  const size_t element = size_of(dtype);
+  for (const auto& op : ops()) {
+    const Pattern pattern(dtype, op.value, 4);
+    constexpr size_t count = 5000;
+    std::vector<std::vector<std::byte>> inputs;
+    for (int rank = 0; rank < 4; ++rank) inputs.push_back(data(pattern, dtype, rank, 9, count));
+    std::vector<std::byte> out(count * element);
+    for (size_t i = 0; i < count; ++i) {
+      std::vector<uint64_t> one;
+      for (const auto& input : inputs) one.push_back(reference::load_bits(dtype, &input[i * element]));
+      reference::store_bits(dtype, reference::reduce(dtype, op.value, one), &out[i * element]);
+    }
+    EXPECT_EQ(pattern.count_wrong_reduced(out.data(), 9, count), 0U) << op.name;
+    out[0] ^= std::byte{1};
+    EXPECT_EQ(pattern.count_wrong_reduced(out.data(), 9, count), 1U) << op.name;
+  }
+}
+
+// As SYMM_ALGORITHM_HIERARCHICAL combines: (r0 op r1) op (r2 op r3), in the precision of sums, rounded once.
+TEST(Pattern, HasElementsForAnyOrder) {
+  for (const symm_op_t op : {SYMM_OP_SUM, SYMM_OP_PROD, SYMM_OP_AVG}) {
+    const auto wrong = [op](bool any_order) {
+      const Pattern pattern(SYMM_DTYPE_F32, op, 4, any_order);
+      std::vector<float> of[4], out;
+      for (int rank = 0; rank < 4; ++rank) {
+        of[rank].resize(Pattern::period);
+        pattern.write(reinterpret_cast<std::byte*>(of[rank].data()), rank, 0, Pattern::period);
+      }
+      for (size_t i = 0; i < Pattern::period; ++i) {
+        if (op == SYMM_OP_PROD) out.push_back((of[0][i] * of[1][i]) * (of[2][i] * of[3][i]));
+        else out.push_back(((of[0][i] + of[1][i]) + (of[2][i] + of[3][i])) / (op == SYMM_OP_AVG ? 4 : 1));
+      }
+      return pattern.count_wrong_reduced(reinterpret_cast<std::byte*>(out.data()), 0, Pattern::period);
+    };
+    EXPECT_EQ(wrong(true), 0U) << op;
+    EXPECT_GT(wrong(false), Pattern::period / 16) << op << ": another order must show";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Reductions,
+    testing::Values(SYMM_DTYPE_I8, SYMM_DTYPE_I16, SYMM_DTYPE_U16, SYMM_DTYPE_BOOL, SYMM_DTYPE_I32, SYMM_DTYPE_I64, SYMM_DTYPE_U8,
+        SYMM_DTYPE_U32, SYMM_DTYPE_U64, SYMM_DTYPE_F16, SYMM_DTYPE_F32, SYMM_DTYPE_F64, SYMM_DTYPE_BF16, SYMM_DTYPE_F8E4M3,
+        SYMM_DTYPE_F8E5M2));
+
+TEST(BenchOptions, Sizes) {
+  BenchOptions options;
+  options.begin = 8;
+  options.end = 100;
+  EXPECT_EQ(sizes(options), (std::vector<uint64_t>{8, 16, 32, 64}));
+  options.factor = 1.1;
+  options.end = 10;
+  EXPECT_EQ(sizes(options), (std::vector<uint64_t>{8, 9}));
+  options.iterations = 3;
+  EXPECT_EQ(iterations_for(options, 8), 3);
+  options.iterations = 0;
+  EXPECT_GT(iterations_for(options, 8), iterations_for(options, uint64_t{1} << 30));
+}
+
+TEST(BenchResult, BusFactorsOfNcclTests) {
+  EXPECT_DOUBLE_EQ(bus_factor(SYMM_COLLECTIVE_ALLREDUCE, 4), 1.5);
+  EXPECT_DOUBLE_EQ(bus_factor(SYMM_COLLECTIVE_REDUCE_SCATTER, 4), 0.75);
+  EXPECT_DOUBLE_EQ(bus_factor(SYMM_COLLECTIVE_ALLGATHER, 8), 0.875);
+  EXPECT_DOUBLE_EQ(bus_factor(SYMM_COLLECTIVE_ALLTOALL, 2), 0.5);
+  EXPECT_DOUBLE_EQ(bus_factor(SYMM_COLLECTIVE_BROADCAST, 8), 1);
+  EXPECT_DOUBLE_EQ(bus_factor(SYMM_COLLECTIVE_REDUCE, 8), 1);
+}
+
+TEST(BenchResult, Quantiles) {
+  EXPECT_DOUBLE_EQ(quantile({3, 1, 2}, 0.5), 2);
+  EXPECT_DOUBLE_EQ(quantile({3, 1, 2}, 0), 1);
+  EXPECT_DOUBLE_EQ(quantile({3, 1, 2}, 1), 3);
+  EXPECT_DOUBLE_EQ(quantile({5}, 0.99), 5);
+}
+
+Ladder ladder(std::vector<Measured> sizes) {
+  return {"allreduce", {{"ll", "ll"}, {"one-shot", "one_shot"}, {"two-shot", ""}}, std::move(sizes)};
+}
+
+std::vector<uint64_t> bytes_of(const Ladder& of) {
+  std::vector<uint64_t> out;
+  for (const Threshold& threshold : thresholds(of)) out.push_back(threshold.bytes);
+  return out;
+}
+
+TEST(Thresholds, TheFastestAtEachSize) {
+  const Ladder of = ladder({{8, {1, 2, 3}}, {64, {0, 2, 3}}, {512, {0, 3, 3.5}}, {4096, {0, 9, 5}}, {32768, {0, 80, 20}}});
+  EXPECT_EQ(divide(of), (std::vector<size_t>{0, 1, 1, 2, 2}));
+  EXPECT_EQ(bytes_of(of), (std::vector<uint64_t>{8, 512}));
+}
+
+TEST(Thresholds, OneStrayFigureDecidesNothing) {
+  // Two-shot seems faster at 64 bytes, and one-shot at 32 KB, by a little; both are out of line.
+  const Ladder of = ladder({{8, {1, 2, 3}}, {64, {0, 2, 1.8}}, {512, {0, 2, 3}}, {4096, {0, 9, 5}}, {32768, {0, 19, 20}}});
+  EXPECT_EQ(divide(of), (std::vector<size_t>{0, 1, 1, 2, 2}));
+}
+
+TEST(Thresholds, AFactorCountsNotADifference) {
+  // Loses 30 % at 64 bytes to gain 10 % at 1 MB, which is far more microseconds.
+  const Ladder of = ladder({{64, {0, 1.3, 1}}, {1 << 20, {0, 90, 100}}});
+  EXPECT_EQ(divide(of), (std::vector<size_t>{2, 2}));
+}
+
+TEST(Thresholds, ACandidateMayNeverBeUsed) {
+  const Ladder of = ladder({{8, {3, 2, 1}}, {64, {0, 2, 1}}});
+  EXPECT_EQ(bytes_of(of), (std::vector<uint64_t>{0, 0}));
+  const Ladder middle = ladder({{8, {1, 2, 3}}, {64, {0, 3, 2}}});
+  EXPECT_EQ(bytes_of(middle), (std::vector<uint64_t>{8, 8}));
+}
+
+TEST(Thresholds, SaysWhereNothingLargerWasMeasured) {
+  const auto found = thresholds(ladder({{8, {1, 2, 3}}, {64, {0, 1, 2}}}));
+  EXPECT_FALSE(found[0].is_end);
+  EXPECT_EQ(found[1].bytes, 64U);
+  EXPECT_TRUE(found[1].is_end);
+}
+
+TEST(Thresholds, NoSizesAtAll) { EXPECT_EQ(bytes_of(ladder({})), (std::vector<uint64_t>{0, 0})); }
+
+TEST(Thresholds, TextIsATableWithFigures) {
+  TuneReport report{"0.1.0", "2026-01-02", "host", "A Processor", 3, {}};
+  report.ladders.push_back(ladder({{8, {1, 2, 3}}, {64, {0, 2, 3}}, {4096, {0, 9.125, 5}}}));
+  const std::string text = plan_text(report);
+  EXPECT_NE(text.find("\n[host 3]\nll = 8\none_shot = 64\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("symm 0.1.0, 2026-01-02: 3 ranks, host back end, A Processor"), std::string::npos) << text;
+  EXPECT_NE(text.find("1.00*"), std::string::npos) << text;
+  EXPECT_NE(text.find("9.1"), std::string::npos) << text;
+  // All but the section are comments.
+  size_t lines = 0;
+  for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) lines += text[at] == '#' || text[at] == '\n' ? 0 : 1;
+  EXPECT_EQ(lines, 3U) << text;
+  EXPECT_EQ(text.find("Not steady"), std::string::npos);
+  report.ladders[0].sizes[1].steady = false;
+  EXPECT_NE(plan_text(report).find("# Not steady: at 1 of 3 sizes"), std::string::npos) << plan_text(report);
+}
+}}  // namespace symm::tool

@@ -1,0 +1,337 @@
+#include "tools/doctor/finding.hpp"
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include "tools/environment.hpp"
+#include "tools/run/job.hpp"
+#include "tools/text.hpp"
+
+namespace symm::tool {
+namespace {
+std::string or_unlimited(uint64_t value) { return value == unlimited ? "unlimited" : std::to_string(value); }
+
+namespace fs = std::filesystem;
+
+// The directory of a group holds a file "lock", locked by every rank that lives.
+bool abandoned(const fs::path& directory) {
+  const UniqueFd lock(::open((directory / "lock").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  return lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+std::vector<std::string> abandoned_below(const fs::path& parent, int depth) {
+  std::vector<std::string> out;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(parent, ignored)) {
+    if (!entry.is_directory(ignored) || entry.is_symlink(ignored)) continue;
+    if (abandoned(entry.path())) out.push_back(entry.path().string());
+    if (depth == 0) continue;
+    const auto below = abandoned_below(entry.path(), depth - 1);
+    out.insert(out.end(), below.begin(), below.end());
+  }
+  return out;
+}
+
+std::string octal(unsigned mode) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%04o", mode & 07777U);
+  return text;
+}
+
+struct Style {
+  const char* word;
+  Colour colour;
+};
+
+Style style_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::ok: return {"OK", Colour::green};
+    case Verdict::note: return {"note", Colour::cyan};
+    case Verdict::warning: return {"warn", Colour::yellow};
+    case Verdict::failure: break;
+  }
+  return {"FAIL", Colour::red};
+}
+
+// Words into lines of about `width` characters, each after `indent`.
+std::string wrap(const std::string& text, const std::string& indent, size_t width) {
+  std::string out;
+  size_t column = 0;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    if (column > 0 && column + 1 + end - at > width) {
+      out += "\n";
+      column = 0;
+    }
+    out += column == 0 ? indent : " ";
+    out += text.substr(at, end - at);
+    column += 1 + end - at;
+    at = end + 1;
+  }
+  return out + "\n";
+}
+
+long count(const std::vector<Finding>& findings, Verdict verdict) {
+  return std::count_if(findings.begin(), findings.end(), [&](const Finding& finding) { return finding.verdict == verdict; });
+}
+}  // namespace
+
+Finding judge_shared_memory_mount(const std::optional<Space>& mount) {
+  const std::string check = "/dev/shm";
+  constexpr uint64_t small = uint64_t{1} << 30;
+  if (!mount) {
+    return {check, Verdict::note, "not mounted",
+        "symm does not need it (it uses memfd). MPI, NCCL and PyTorch do: mount a tmpfs there."};
+  }
+  const std::string detail = format_bytes(mount->free) + " free of " + format_bytes(mount->total);
+  if (mount->total >= small) return {check, Verdict::ok, detail, ""};
+  return {check, Verdict::note, detail,
+      "symm does not need it (it uses memfd, which this limit does not bind). MPI, NCCL and PyTorch do: start the container with "
+      "--shm-size=8g or --ipc=host."};
+}
+
+Finding judge_memory_control_group(const std::optional<Space>& group) {
+  const std::string check = "memory limit";
+  if (!group) return {check, Verdict::ok, "no limit by a control group", ""};
+  const std::string detail = format_bytes(group->free) + " left of " + format_bytes(group->total) + " in the control group";
+  const std::string remedy =
+      "Shared blocks count against this limit, and beyond it the kernel kills a rank. Raise it (docker --memory, Slurm --mem, "
+      "systemd MemoryMax).";
+  constexpr uint64_t hopeless = uint64_t{32} << 20;
+  constexpr uint64_t scarce = uint64_t{512} << 20;
+  if (group->free < hopeless) return {check, Verdict::failure, detail, remedy};
+  if (group->free < scarce) return {check, Verdict::warning, detail, remedy};
+  return {check, Verdict::ok, detail, ""};
+}
+
+Finding judge_open_files(const Limit& limit) {
+  const std::string detail = or_unlimited(limit.soft) + ", at most " + or_unlimited(limit.hard);
+  // A rank holds a socket, a pidfd and a segment for each peer.
+  if (limit.soft < 64)
+    return {"open files", Verdict::failure, detail, "Too few for a group of more than a few ranks: ulimit -n 4096"};
+  if (limit.soft < 1024) return {"open files", Verdict::warning, detail, "Large groups need more: ulimit -n 4096"};
+  return {"open files", Verdict::ok, detail, ""};
+}
+
+Finding judge_locked_memory(const Limit& limit, bool cuda) {
+  const std::string detail = limit.soft == unlimited ? "unlimited" : format_bytes(limit.soft);
+  constexpr uint64_t usual = uint64_t{64} << 20;
+  if (!cuda || limit.soft >= usual)
+    return {"locked memory", Verdict::ok, detail + (cuda ? "" : " (the host back end locks none)"), ""};
+  return {"locked memory", Verdict::warning, detail,
+      "Drivers of networks and GPUs lock memory: ulimit -l unlimited, or docker --ulimit memlock=-1"};
+}
+
+Finding judge_processors(int usable, const std::optional<double>& quota) {
+  const std::string check = "processors";
+  std::string detail = std::to_string(usable) + " usable";
+  if (quota) {
+    char text[64];
+    std::snprintf(text, sizeof text, ", time of %.2f granted by the control group", *quota);
+    detail += text;
+  }
+  if (quota && *quota + 0.01 < usable) {
+    return {check, Verdict::warning, detail,
+        "Ranks that spin use up the quota and are then stopped for the rest of each period. Use no more ranks than the quota "
+        "grants, or raise it (docker --cpus), or allow fewer processors (docker --cpuset-cpus, taskset)."};
+  }
+  if (usable == 1) {
+    return {check, Verdict::note, detail,
+        "Several ranks take turns on it: right, but slow. Allow more (taskset, docker --cpuset-cpus)."};
+  }
+  return {check, Verdict::ok, detail, ""};
+}
+
+Finding judge_memfd(const Feature& memfd) {
+  if (memfd.available) return {"shared memory", Verdict::ok, "memfd_create, fallocate and seals work", ""};
+  return {"shared memory", Verdict::failure, memfd.reason,
+      "Ranks share memory by memfd_create with seals (Linux 3.17). Allow it in the container's seccomp profile, or raise the "
+      "memory limit if the message says that memory is short."};
+}
+
+Finding judge_pidfd(const Feature& pidfd, const Feature& peer_pidfd) {
+  if (peer_pidfd.available)
+    return {"death of a peer", Verdict::ok, "SO_PEERPIDFD: seen across pid namespaces, without a race", ""};
+  if (pidfd.available) {
+    return {"death of a peer", Verdict::note, "pidfd_open works, SO_PEERPIDFD does not (" + peer_pidfd.reason + ")",
+        "Ranks in one pid namespace lose nothing. Between namespaces the death of a rank is then seen by its closed socket, "
+        "which a forked child can hold open. Linux 6.5 or newer has SO_PEERPIDFD."};
+  }
+  return {"death of a peer", Verdict::warning, pidfd.reason,
+      "The death of a rank is seen by its closed socket only, which a forked child can hold open. Use Linux 5.3 or newer, and "
+      "allow pidfd_open in the container's seccomp profile."};
+}
+
+Finding judge_futex_waitv(const Feature& futex_waitv) {
+  if (futex_waitv.available) return {"futex_waitv", Verdict::ok, "available", ""};
+  return {"futex_waitv", Verdict::note, futex_waitv.reason, "Nothing depends on it; Linux 5.16 or newer has it."};
+}
+
+Finding judge_huge_pages(const std::string& setting) {
+  const std::string check = "huge pages";
+  if (setting.empty()) return {check, Verdict::note, "the kernel does not say whether shared memory may use huge pages", ""};
+  if (setting != "never" && setting != "deny") return {check, Verdict::ok, "shared memory: " + setting, ""};
+  return {check, Verdict::note, "shared memory: " + setting,
+      "Large transfers gain from huge pages. As root: echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled"};
+}
+
+Finding judge_cuda_driver(const CudaDriver& driver, bool library_can, const std::string& library_reason) {
+  const std::string check = "CUDA driver";
+  const std::string devices = std::to_string(driver.devices) + (driver.devices == 1 ? " device" : " devices");
+  if (!driver.present) return {check, Verdict::ok, "none: the host back end is used (" + driver.reason + ")", ""};
+  if (!driver.usable) {
+    return {check, Verdict::warning, driver.reason,
+        "The driver is installed but does not work, so only the host back end can be used. See nvidia-smi; in a container start "
+        "with --gpus all, and check CUDA_VISIBLE_DEVICES and the permissions of /dev/nvidia*."};
+  }
+  const std::string version = std::to_string(driver.version / 1000) + "." + std::to_string(driver.version % 1000 / 10);
+  const std::string detail = devices + ", CUDA " + version;
+  if (library_can) return {check, Verdict::ok, detail, ""};
+  return {check, Verdict::note, detail + ", which this library does not use: " + library_reason,
+      "Ranks work on host memory. Use a build of libsymm with the CUDA back end (symm info shows what this one has)."};
+}
+
+Finding judge_peer_access(int devices) {
+  if (devices < 2) return {"peer access", Verdict::ok, "not applicable: fewer than two devices that libsymm can use", ""};
+  return {"peer access", Verdict::note, "not examined", "symm info shows the links between the devices."};
+}
+
+Finding judge_ucx(const Ucx& ucx) {
+  const std::string install =
+      "install libucx0 (Debian), ucx (RPM, conda) or libucx-cu13 (pip), or name its libucp.so.0 in SYMM_UCX.";
+  if (ucx.path.empty()) return {"UCX", Verdict::note, "none: " + ucx.reason, "Groups across machines need it: " + install};
+  const std::string detail =
+      std::to_string(ucx.major) + "." + std::to_string(ucx.minor) + "." + std::to_string(ucx.release) + " (" + ucx.path + ")";
+  if (ucx.major != 1 || ucx.minor < 13)
+    return {"UCX", Verdict::warning, detail, "Groups across machines need 1.13 or newer: " + install};
+  if (ucx.minor >= 20) return {"UCX", Verdict::ok, detail, ""};
+  return {"UCX", Verdict::note, detail, "Before 1.20, whoever reaches the port of a rank can end it: trusted networks only."};
+}
+
+std::string library_parent() {
+  const std::string parent = runtime_parent();
+  if (parent == environment("XDG_RUNTIME_DIR")) return parent + "/symm";
+  return "/tmp/symm-" + std::to_string(::geteuid());
+}
+
+Finding check_runtime_directory(const std::string& path) {
+  const std::string check = "runtime directory";
+  const std::string elsewhere = ", or set SYMM_DIR to a directory of mode 0700 of your own.";
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0) {
+    if (errno != ENOENT) return {check, Verdict::failure, path + ": " + std::strerror(errno), "Make it accessible" + elsewhere};
+    const std::string parent = fs::path(path).parent_path().string();
+    if (::access(parent.c_str(), W_OK | X_OK) == 0) return {check, Verdict::ok, path + " (not there yet; can be made)", ""};
+    return {check, Verdict::failure, path + " cannot be made: " + parent + ": " + std::strerror(errno),
+        "Make " + parent + " writable" + elsewhere};
+  }
+  if (!S_ISDIR(info.st_mode)) {
+    return {check, Verdict::failure, path + " is " + (S_ISLNK(info.st_mode) ? "a symbolic link" : "not a directory"),
+        "Remove it" + elsewhere};
+  }
+  if (info.st_uid != ::geteuid()) {
+    return {check, Verdict::failure,
+        path + " belongs to user " + std::to_string(info.st_uid) + ", you are " + std::to_string(::geteuid()),
+        "Somebody may be trying to listen in. Have it removed" + elsewhere};
+  }
+  if ((info.st_mode & 077) != 0) {
+    return {check, Verdict::failure, path + " has mode " + octal(info.st_mode) + " and so is open to others",
+        "chmod 0700 " + path + elsewhere};
+  }
+  return {check, Verdict::ok, path, ""};
+}
+
+Finding judge_socket_path(const std::string& directory, bool proc_mounted) {
+  const std::string check = "socket paths";
+  // Below the directory: "/j-<job>/g-<name>-<time>-<random>/<socket>".
+  constexpr size_t longest_below = 90;
+  const bool fits = directory.size() + longest_below < sizeof(sockaddr_un::sun_path);
+  if (fits) return {check, Verdict::ok, directory + " is short enough", ""};
+  if (proc_mounted) return {check, Verdict::ok, "those that exceed the limit of 107 bytes are reached through /proc/self/fd", ""};
+  return {check, Verdict::failure, "below " + directory + " they may exceed the limit of 107 bytes, and /proc is not mounted",
+      "Mount /proc, or set XDG_RUNTIME_DIR to a shorter path."};
+}
+
+Finding check_leftovers(const std::string& run_parent, const std::string& library) {
+  std::vector<std::string> left = stale_job_directories(run_parent);
+  const std::vector<std::string> groups = abandoned_below(library, 1);
+  left.insert(left.end(), groups.begin(), groups.end());
+  if (left.empty()) return {"leftovers", Verdict::ok, "no directories of killed jobs", ""};
+  return {"leftovers", Verdict::note,
+      std::to_string(left.size()) + (left.size() == 1 ? " directory" : " directories") + " of killed jobs",
+      "Harmless; to remove: rm -r " + join(left, " ")};
+}
+
+Namespaces own_namespaces() {
+  // The numbers of a machine's first namespaces are fixed (include/linux/proc_ns.h), but for the network.
+  const auto inode = [](const std::string& path) {
+    struct stat info {};
+    return ::stat(path.c_str(), &info) == 0 ? static_cast<unsigned long long>(info.st_ino) : 0ULL;
+  };
+  const auto differs = [&](const std::string& name, unsigned long long first) {
+    const unsigned long long own = inode("/proc/self/ns/" + name);
+    return own != 0 && first != 0 && own != first;
+  };
+  Namespaces out;
+  out.pid = differs("pid", 0xEFFFFFFCULL);
+  out.ipc = differs("ipc", 0xEFFFFFFFULL);
+  out.user = differs("user", 0xEFFFFFFDULL);
+  out.network = differs("net", inode("/proc/1/ns/net"));
+  return out;
+}
+
+Finding judge_namespaces(const Namespaces& namespaces, bool peer_pidfd) {
+  std::vector<std::string> own;
+  if (namespaces.pid) own.emplace_back("pid");
+  if (namespaces.network) own.emplace_back("network");
+  if (namespaces.ipc) own.emplace_back("ipc");
+  if (namespaces.user) own.emplace_back("user");
+  if (own.empty())
+    return {"namespaces", Verdict::ok, "those of the machine; Yama's ptrace_scope does not matter (nothing is traced)", ""};
+  const std::string detail = "own " + join(own, ", ") + (own.size() == 1 ? " namespace" : " namespaces") + " (a container)";
+  if (namespaces.pid && !peer_pidfd) {
+    return {"namespaces", Verdict::note, detail,
+        "Ranks in different containers need a shared directory (docker -v) and, on a kernel before 6.5, --pid=host to see each "
+        "other die at once. Within one container nothing is needed."};
+  }
+  return {"namespaces", Verdict::ok, detail + "; ranks in several need a shared directory, but no --ipc=host and no ptrace", ""};
+}
+
+bool any_failure(const std::vector<Finding>& findings) { return count(findings, Verdict::failure) > 0; }
+
+nlohmann::json doctor_json(const std::vector<Finding>& findings) {
+  nlohmann::json out{{"healthy", !any_failure(findings)}, {"checks", nlohmann::json::array()}};
+  for (const Finding& finding : findings) {
+    nlohmann::json check{{"check", finding.check}, {"verdict", style_of(finding.verdict).word}, {"detail", finding.detail}};
+    if (!finding.remedy.empty()) check["remedy"] = finding.remedy;
+    out["checks"].push_back(check);
+  }
+  return out;
+}
+
+std::string doctor_text(const std::vector<Finding>& findings, bool colour) {
+  size_t widest = 0;
+  for (const Finding& finding : findings) widest = std::max(widest, finding.check.size());
+  std::string out;
+  for (const Finding& finding : findings) {
+    const Style style = style_of(finding.verdict);
+    const std::string word = std::string(4 - std::string(style.word).size(), ' ') + style.word;
+    out += paint(word, style.colour, colour) + "  " + finding.check + std::string(widest - finding.check.size() + 2, ' ') +
+           finding.detail + "\n";
+    if (!finding.remedy.empty()) out += wrap(finding.remedy, std::string(widest + 8, ' '), 92);
+  }
+  const long failures = count(findings, Verdict::failure);
+  const long warnings = count(findings, Verdict::warning);
+  const std::string verdict = failures > 0   ? paint("symm does not work here", Colour::red, colour)
+                              : warnings > 0 ? paint("symm works here, with warnings", Colour::yellow, colour)
+                                             : paint("symm works here", Colour::green, colour);
+  return out + "\n" + verdict + ": " + std::to_string(failures) + " failures, " + std::to_string(warnings) + " warnings.\n";
+}
+}  // namespace symm::tool

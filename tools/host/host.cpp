@@ -1,0 +1,240 @@
+#include "tools/host/host.hpp"
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include "tools/environment.hpp"
+#include "tools/unique_fd.hpp"
+
+namespace symm::tool {
+namespace {
+// Younger than the C library's headers may be.
+constexpr int so_peerpidfd = 77;
+constexpr long nr_pidfd_open = 434;
+constexpr long nr_futex_waitv = 449;
+
+Feature missing(std::string name, const char* call) {
+  return {std::move(name), false, std::string(call) + ": " + std::strerror(errno)};
+}
+
+namespace fs = std::filesystem;
+
+uint64_t value_of(rlim_t value) { return value == RLIM_INFINITY ? unlimited : static_cast<uint64_t>(value); }
+
+template <typename Resource> Limit resource_limit(Resource resource) {
+  rlimit limit{};
+  if (::getrlimit(resource, &limit) != 0) return {};
+  return {value_of(limit.rlim_cur), value_of(limit.rlim_max)};
+}
+
+std::optional<std::string> first_line(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  if (!std::getline(file, line)) return std::nullopt;
+  return line;
+}
+
+std::optional<uint64_t> number(const fs::path& path) {
+  const auto line = first_line(path);
+  if (!line || line->empty() || line->find_first_not_of("0123456789") != std::string::npos) return std::nullopt;  // "max"
+  return std::stoull(*line);
+}
+
+// Directories of this process's control group and of those that contain it, as far as they are visible. Version 2: one hierarchy;
+// version 1: one for each controller.
+std::vector<fs::path> control_groups(const std::string& controller) {
+  std::ifstream file("/proc/self/cgroup");
+  fs::path root;
+  fs::path below;
+  for (std::string line; std::getline(file, line);) {  // "id:controllers:/path"
+    const size_t first = line.find(':');
+    const size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const bool unified = controllers == ",,";
+    if (!unified && controllers.find("," + controller + ",") == std::string::npos) continue;
+    if (unified && !root.empty()) continue;  // version 1 has the controller
+    root = unified ? fs::path("/sys/fs/cgroup") : fs::path("/sys/fs/cgroup") / controller;
+    below = fs::path(line.substr(second + 1)).relative_path();
+  }
+  std::vector<fs::path> out;
+  for (fs::path path = below; !root.empty(); path = path.parent_path()) {
+    out.push_back(path.empty() ? root : root / path);
+    if (path.empty()) break;
+  }
+  return out;
+}
+
+template <typename Function> Function find(void* library, const char* name) {
+  return reinterpret_cast<Function>(::dlsym(library, name));
+}
+
+std::string error_name(void* library, int result) {
+  const char* name = nullptr;
+  const auto get = find<int (*)(int, const char**)>(library, "cuGetErrorName");
+  if (get != nullptr && get(result, &name) == 0 && name != nullptr) return name;
+  return "result " + std::to_string(result);
+}
+}  // namespace
+
+std::string kernel_release() {
+  utsname name{};
+  return ::uname(&name) == 0 ? std::string(name.sysname) + " " + name.release + " " + name.machine : "unknown";
+}
+
+Feature memfd_with_seals() {
+  const std::string title = "memfd with seals";
+  const UniqueFd fd(::memfd_create("symm-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return missing(title, "memfd_create");
+  if (::ftruncate(fd.get(), 1 << 20) != 0) return missing(title, "ftruncate");
+  if (::fallocate(fd.get(), 0, 0, 1 << 20) != 0) return missing(title, "fallocate");
+  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return missing(title, "fcntl(F_ADD_SEALS)");
+  if (::ftruncate(fd.get(), 0) == 0) return {title, false, "a sealed file could be truncated"};
+  void* mapped = ::mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (mapped == MAP_FAILED) return missing(title, "mmap");
+  ::munmap(mapped, 1 << 20);
+  return {title, true, ""};
+}
+
+Feature pidfd() {
+  const UniqueFd fd(static_cast<int>(::syscall(nr_pidfd_open, ::getpid(), 0)));
+  return fd ? Feature{"pidfd_open", true, ""} : missing("pidfd_open", "pidfd_open");
+}
+
+Feature peer_pidfd() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return missing("SO_PEERPIDFD", "socketpair");
+  const UniqueFd first(ends[0]);
+  const UniqueFd second(ends[1]);
+  int fd = -1;
+  socklen_t size = sizeof fd;
+  if (::getsockopt(first.get(), SOL_SOCKET, so_peerpidfd, &fd, &size) != 0) return missing("SO_PEERPIDFD", "getsockopt");
+  const UniqueFd owner(fd);
+  return {"SO_PEERPIDFD", true, ""};
+}
+
+Feature futex_waitv() {
+  // With no word to wait for it fails at once: EINVAL where it exists, ENOSYS where it does not, EPERM where a filter forbids it.
+  ::syscall(nr_futex_waitv, nullptr, 0, 0, nullptr, 0);
+  return errno == EINVAL ? Feature{"futex_waitv", true, ""} : missing("futex_waitv", "futex_waitv");
+}
+
+std::vector<Feature> kernel_features() { return {memfd_with_seals(), pidfd(), peer_pidfd(), futex_waitv()}; }
+
+Limit open_files() { return resource_limit(RLIMIT_NOFILE); }
+Limit locked_memory() { return resource_limit(RLIMIT_MEMLOCK); }
+
+std::optional<Space> shared_memory_mount() {
+  struct statvfs info {};
+  if (::statvfs("/dev/shm", &info) != 0) return std::nullopt;
+  return Space{info.f_blocks * info.f_frsize, info.f_bavail * info.f_frsize};
+}
+
+int usable_processors() {
+  cpu_set_t set;
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+std::optional<double> processor_quota() {
+  std::optional<double> tightest;
+  const auto consider = [&](double quota, double period) {
+    if (quota > 0 && period > 0) tightest = std::min(tightest.value_or(quota / period), quota / period);
+  };
+  for (const fs::path& group : control_groups("cpu")) {
+    if (const auto line = first_line(group / "cpu.max")) {
+      std::istringstream words(*line);
+      double quota = 0;
+      double period = 0;
+      if (words >> quota >> period) consider(quota, period);  // "max 100000" is no number
+    }
+    const auto quota = number(group / "cpu.cfs_quota_us");
+    const auto period = number(group / "cpu.cfs_period_us");
+    if (quota && period) consider(static_cast<double>(*quota), static_cast<double>(*period));
+  }
+  return tightest;
+}
+
+std::optional<Space> memory_control_group() {
+  std::optional<Space> tightest;
+  const auto consider = [&](const fs::path& group, const char* limit_name, const char* usage_name) {
+    const auto limit = number(group / limit_name);
+    const auto used = number(group / usage_name);
+    if (!limit || !used || *limit > (uint64_t{1} << 60)) return;  // version 1 writes "no limit" as a huge number
+    const Space space{*limit, *limit > *used ? *limit - *used : 0};
+    if (!tightest || space.free < tightest->free) tightest = space;
+  };
+  for (const fs::path& group : control_groups("memory")) {
+    consider(group, "memory.max", "memory.current");
+    consider(group, "memory.limit_in_bytes", "memory.usage_in_bytes");
+  }
+  return tightest;
+}
+
+std::string shmem_huge_pages() {
+  const auto line = first_line("/sys/kernel/mm/transparent_hugepage/shmem_enabled");  // "always within_size [never]"
+  if (!line) return "";
+  const size_t open = line->find('[');
+  const size_t close = line->find(']');
+  return open == std::string::npos || close == std::string::npos ? "" : line->substr(open + 1, close - open - 1);
+}
+
+CudaDriver find_cuda_driver() {
+  CudaDriver driver;
+  void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);  // never closed: the driver does not like it
+  if (library == nullptr) {
+    const char* error = ::dlerror();
+    driver.reason = error == nullptr ? "dlopen(libcuda.so.1) failed" : error;
+    return driver;
+  }
+  driver.present = true;
+  const auto init = find<int (*)(unsigned)>(library, "cuInit");
+  const auto count = find<int (*)(int*)>(library, "cuDeviceGetCount");
+  const auto version = find<int (*)(int*)>(library, "cuDriverGetVersion");
+  if (init == nullptr || count == nullptr || version == nullptr) {
+    driver.reason = "libcuda.so.1 lacks cuInit, cuDeviceGetCount or cuDriverGetVersion";
+    return driver;
+  }
+  if (const int result = init(0); result != 0) {
+    driver.reason = "cuInit: " + error_name(library, result);
+    return driver;
+  }
+  version(&driver.version);
+  if (const int result = count(&driver.devices); result != 0) driver.reason = "cuDeviceGetCount: " + error_name(library, result);
+  if (driver.reason.empty() && driver.devices == 0) driver.reason = "the driver sees no device";
+  driver.usable = driver.reason.empty();
+  return driver;
+}
+
+Ucx find_ucx() {
+  Ucx ucx;
+  const std::string named = environment("SYMM_UCX");
+  Dl_info place{};
+  std::error_code ignored;
+  std::string path = named.empty() ? "libucp.so.0" : named;
+  if (void* const us = ::dlsym(RTLD_DEFAULT, "symm_version"); named.empty() && us != nullptr && ::dladdr(us, &place) != 0) {
+    const auto packages = std::filesystem::absolute(place.dli_fname, ignored).parent_path().parent_path().parent_path();
+    const auto wheel = packages / "libucx" / "lib" / path;
+    if (std::filesystem::exists(wheel, ignored)) path = wheel.string();
+  }
+  void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const char* const error = library == nullptr ? ::dlerror() : nullptr;
+  if (error != nullptr) ucx.reason = error;
+  if (library == nullptr) return ucx;
+  const auto version = reinterpret_cast<void (*)(unsigned*, unsigned*, unsigned*)>(::dlsym(library, "ucp_get_version"));
+  if (version == nullptr) return ucx.reason = path + " has no ucp_get_version", ucx;
+  version(&ucx.major, &ucx.minor, &ucx.release);
+  if (::dladdr(reinterpret_cast<void*>(version), &place) != 0) path = place.dli_fname;
+  ucx.path = path;
+  return ucx;
+}
+}  // namespace symm::tool

@@ -1,0 +1,295 @@
+#include "tools/run/processes.hpp"
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <system_error>
+#include "tools/run/job.hpp"
+#include "tools/text.hpp"
+
+namespace symm::tool {
+namespace {
+std::vector<char*> pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> out;
+  for (const std::string& text : strings) out.push_back(const_cast<char*>(text.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+// In the child. Reports the error of exec through `report` and never returns.
+[[noreturn]] void become(const SpawnRequest& request, pid_t launcher, int out, int err, int report) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != launcher) ::_exit(128 + SIGKILL);  // it died before the line above
+  const int input = request.standard_input >= 0 ? request.standard_input : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  ::dup2(input, STDIN_FILENO);
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(err, STDERR_FILENO);
+  if (request.processors) ::sched_setaffinity(0, sizeof(cpu_set_t), &*request.processors);
+  ::signal(SIGPIPE, SIG_DFL);
+  ::signal(SIGTTIN, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  const auto arguments = pointers(request.command);
+  const auto environment = pointers(request.environment);
+  if (request.announce) request.announce(::getpid(), true);
+  ::execvpe(arguments[0], arguments.data(), environment.data());
+  const int error = errno;
+  if (request.announce) request.announce(::getpid(), false);
+  [[maybe_unused]] const ssize_t sent = ::write(report, &error, sizeof error);
+  ::_exit(127);
+}
+
+void raise_exec_error(const std::string& program, int error) {
+  const bool missing = error == ENOENT || error == ENOTDIR;
+  std::string message = "cannot run '" + program + "': " + std::strerror(error);
+  if (missing && program.find('/') == std::string::npos)
+    message += " (not in PATH; a program in this directory is written ./" + program + ")";
+  if (error == ENOEXEC) message += " (neither a binary for this machine nor a script with a #! line)";
+  throw ExecError(message, missing ? 127 : 126);
+}
+
+struct Process {
+  pid_t parent = 0;
+  char state = '?';
+  std::string name;
+};
+
+// /proc/<pid>/stat: "pid (name) state ppid ...", where the name may itself hold spaces and parentheses.
+using ProcessTable = std::map<pid_t, Process>;
+
+bool read_stat(const std::filesystem::path& directory, Process& out) {
+  std::ifstream file(directory / "stat");
+  std::string line;
+  if (!std::getline(file, line)) return false;
+  const size_t open = line.find('(');
+  const size_t close = line.rfind(')');
+  if (open == std::string::npos || close == std::string::npos) return false;
+  out.name = line.substr(open + 1, close - open - 1);
+  std::istringstream rest(line.substr(close + 1));
+  rest >> out.state >> out.parent;
+  return !rest.fail();
+}
+
+ProcessTable read_processes() {
+  ProcessTable processes;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    const pid_t pid = std::atoi(entry.path().filename().c_str());
+    Process process;
+    if (pid > 0 && read_stat(entry.path(), process)) processes[pid] = process;
+  }
+  return processes;
+}
+
+bool ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+enum Message : int { watch_group, forget_group, leave };
+using Frame = std::array<int, 2>;  // a write of this size to a pipe is never divided
+
+constexpr long nr_pidfd_send_signal = 424;  // Linux 5.1
+constexpr long nr_pidfd_open = 434;         // Linux 5.3
+
+// When the launcher is gone, the number may become somebody else's: then no process of the group is left.
+struct Group {
+  explicit Group(pid_t leader) : id(leader), fd(static_cast<int>(::syscall(nr_pidfd_open, leader, 0))) {}
+  void kill() const {
+    const bool reaped = fd && ::syscall(nr_pidfd_send_signal, fd.get(), 0, nullptr, 0) != 0 && errno == ESRCH;
+    if (!reaped || ::kill(id, 0) != 0) ::kill(-id, SIGKILL);
+  }
+  pid_t id;
+  UniqueFd fd;
+};
+
+// Another session: what the terminal sends to the launcher does not reach it. Nothing but the pipe stays open.
+void detach(int pipe) {
+  ::setsid();
+  ::prctl(PR_SET_NAME, "symm-warden");
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::signal(signal, SIG_IGN);
+  const int null = ::open("/dev/null", O_RDWR);
+  for (int fd = 0; fd < 3; ++fd) ::dup2(null, fd);
+  ::dup2(pipe, 3);
+  constexpr long close_range = 436;  // Linux 5.9
+  if (::syscall(close_range, 4, ~0U, 0) != 0)
+    for (long fd = ::sysconf(_SC_OPEN_MAX); fd >= 4; --fd) ::close(static_cast<int>(fd));
+}
+
+[[noreturn]] void watch_over(int pipe, const std::string& directory) {
+  detach(pipe);
+  std::vector<Group> groups;
+  Frame frame{};
+  ssize_t size = 0;
+  while ((size = ::read(3, &frame, sizeof frame)) != 0) {
+    if (size < 0 && errno == EINTR) continue;
+    if (size != static_cast<ssize_t>(sizeof frame)) break;
+    if (frame[0] == leave) ::_exit(0);
+    if (frame[0] == watch_group) groups.emplace_back(frame[1]);
+    if (frame[0] == forget_group)
+      groups.erase(
+          std::remove_if(groups.begin(), groups.end(), [&](const Group& one) { return one.id == frame[1]; }), groups.end());
+  }
+  for (const Group& group : groups) group.kill();
+  remove_tree(directory);
+  ::_exit(0);
+}
+
+// False at the end of the stream.
+bool read_into(const UniqueFd& fd, std::string& text) {
+  char buffer[4096];
+  const ssize_t size = ::read(fd.get(), buffer, sizeof buffer);
+  if (size > 0) text.append(buffer, static_cast<size_t>(size));
+  return size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+int wait_for(pid_t pid) {
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+  return status;
+}
+}  // namespace
+
+Spawned spawn(const SpawnRequest& request) {
+  Pipe out = make_pipe();
+  Pipe err = make_pipe();
+  Pipe report = make_pipe();
+  const pid_t launcher = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
+  if (pid == 0) become(request, launcher, out.write_end.get(), err.write_end.get(), report.write_end.get());
+  ::setpgid(pid, pid);  // in both, so that a signal sent from now on finds the group
+  report.write_end.reset();
+  int error = 0;
+  ssize_t size = 0;
+  while ((size = ::read(report.read_end.get(), &error, sizeof error)) < 0 && errno == EINTR) {}
+  if (size == static_cast<ssize_t>(sizeof error)) {
+    while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {}
+    raise_exec_error(request.command[0], error);
+  }
+  for (const UniqueFd* fd : {&out.read_end, &err.read_end}) ::fcntl(fd->get(), F_SETFL, O_NONBLOCK);
+  return {pid, std::move(out.read_end), std::move(err.read_end)};
+}
+
+int shell_status(int wait_status) { return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status); }
+
+std::string describe_end(int wait_status) {
+  if (!WIFSIGNALED(wait_status)) return "exited with status " + std::to_string(WEXITSTATUS(wait_status));
+  std::string text = "was killed by " + signal_name(WTERMSIG(wait_status));
+  if (WCOREDUMP(wait_status)) text += ", core dumped";
+  return text;
+}
+
+std::vector<Descendant> living_descendants(const std::set<pid_t>& except) {
+  const ProcessTable processes = read_processes();
+  const pid_t self = ::getpid();
+  std::vector<Descendant> out;
+  for (const auto& [pid, process] : processes) {
+    if (pid == self || except.count(pid) != 0 || process.state == 'Z' || process.state == 'X') continue;
+    pid_t ancestor = process.parent;
+    // Bounded: the table was not read at one instant, so parents may seem to go round in a circle.
+    for (size_t steps = 0; ancestor != self && except.count(ancestor) == 0 && steps < processes.size(); ++steps) {
+      const auto found = processes.find(ancestor);
+      if (found == processes.end()) break;
+      ancestor = found->second.parent;
+    }
+    if (ancestor == self) out.push_back({pid, process.name});
+  }
+  return out;
+}
+
+std::set<pid_t> inherited_children() {
+  std::set<pid_t> out;
+  for (const auto& [pid, process] : read_processes())
+    if (process.parent == ::getpid()) out.insert(pid);
+  return out;
+}
+
+SignalQueue::SignalQueue() {
+  sigset_t wanted;
+  sigemptyset(&wanted);
+  // A parent may have left SIGCHLD ignored; then the kernel would reap our ranks and we could not tell how they ended.
+  ::signal(SIGCHLD, SIG_DFL);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD})
+    if (!ignored(signal)) sigaddset(&wanted, signal);  // what nohup and the like had ignored stays so, here and in the ranks
+  ::sigprocmask(SIG_BLOCK, &wanted, &former_);
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGTTIN, SIG_IGN);  // a read from the terminal while in the background fails instead of stopping us
+  fd_ = UniqueFd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd_) throw std::system_error(errno, std::generic_category(), "signalfd");
+}
+
+SignalQueue::~SignalQueue() { ::sigprocmask(SIG_SETMASK, &former_, nullptr); }
+
+std::vector<int> SignalQueue::take() const {
+  std::vector<int> out;
+  signalfd_siginfo info{};
+  while (::read(fd_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info))
+    out.push_back(static_cast<int>(info.ssi_signo));
+  return out;
+}
+
+bool asks_to_end(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT; }
+
+Warden::Warden(const std::string& directory) {
+  Pipe pipe = make_pipe();
+  pipe_ = std::move(pipe.write_end);
+  pid_ = ::fork();
+  if (pid_ < 0) throw std::system_error(errno, std::generic_category(), "fork");
+  if (pid_ == 0) {
+    pipe_.reset();
+    watch_over(pipe.read_end.get(), directory);
+  }
+}
+
+Warden::~Warden() {
+  tell(leave, 0);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {}
+}
+
+void Warden::tell(int what, pid_t process_group) const {
+  const Frame frame{what, process_group};
+  // A warden that somebody killed is a loss of the second safety net only; the launcher ends its ranks itself.
+  [[maybe_unused]] const ssize_t sent = ::write(pipe_.get(), &frame, sizeof frame);
+}
+
+void Warden::watch(pid_t process_group) { tell(watch_group, process_group); }
+void Warden::forget(pid_t process_group) { tell(forget_group, process_group); }
+
+Captured capture(const std::vector<std::string>& command, std::chrono::milliseconds limit) {
+  SpawnRequest request;
+  request.command = command;
+  for (char** entry = environ; *entry != nullptr; ++entry) request.environment.emplace_back(*entry);
+  Spawned process = spawn(request);
+  Captured out;
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (process.out || process.err) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+    pollfd streams[2] = {{process.out.get(), POLLIN, 0}, {process.err.get(), POLLIN, 0}};
+    if (::poll(streams, 2, static_cast<int>(std::max<long long>(left, 0))) == 0) {
+      ::kill(-process.pid, SIGKILL);
+      wait_for(process.pid);
+      out.status = -1;
+      return out;
+    }
+    if (streams[0].revents != 0 && !read_into(process.out, out.out)) process.out.reset();
+    if (streams[1].revents != 0 && !read_into(process.err, out.err)) process.err.reset();
+  }
+  out.status = shell_status(wait_for(process.pid));
+  return out;
+}
+}  // namespace symm::tool

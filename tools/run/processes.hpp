@@ -1,0 +1,102 @@
+// Processes and signals: a rank as a process, who is there below this one, and who ends them if this one is killed.
+#pragma once
+
+#include <sched.h>
+#include <sys/types.h>
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+#include "tools/unique_fd.hpp"
+
+namespace symm::tool {
+// The program could not be started; status as shells have it: 127 not found, 126 found but not to be run.
+struct ExecError : std::runtime_error {
+  ExecError(const std::string& message, int shell_status) : std::runtime_error(message), status(shell_status) {}
+  int status;
+};
+
+struct SpawnRequest {
+  std::vector<std::string> command;
+  std::vector<std::string> environment;
+  std::optional<cpu_set_t> processors;
+  int standard_input = -1;                              // descriptor to become the rank's, -1: /dev/null
+  std::function<void(pid_t self, bool runs)> announce;  // in the rank: before the program runs; false if it could not
+};
+
+struct Spawned {
+  pid_t pid = -1;  // and process group
+  UniqueFd out;    // what it writes to stdout and stderr, non-blocking
+  UniqueFd err;
+};
+
+// The rank leads a process group of its own and is killed when this process dies. Signals are blocked in the launcher, so the
+// mask and the dispositions are set back.
+Spawned spawn(const SpawnRequest& request);  // throws ExecError, std::system_error
+
+// From a wait status.
+int shell_status(int wait_status);          // 0..255, 128 + signal if killed
+std::string describe_end(int wait_status);  // "exited with status 3", "was killed by SIGSEGV (Segmentation fault), core dumped"
+
+// Who is still there below this process.
+struct Descendant {
+  pid_t pid = 0;
+  std::string name;
+};
+
+// Living descendants of this process, zombies left out. Complete if this process is a subreaper: then none can get away by
+// losing its parent. `except` and what descends from them is left out.
+std::vector<Descendant> living_descendants(const std::set<pid_t>& except);
+
+// Children that this process had before it did anything: a shell that replaces itself by us (`exec`, or the last command of
+// a script) leaves us its own.
+std::set<pid_t> inherited_children();
+
+// Signals as something to read, so that one loop sees everything in order.
+class SignalQueue {
+ public:
+  SignalQueue();   // blocks the signals; throws std::system_error
+  ~SignalQueue();  // gives back the former mask
+  SignalQueue(const SignalQueue&) = delete;
+  SignalQueue& operator=(const SignalQueue&) = delete;
+
+  int fd() const { return fd_.get(); }
+  std::vector<int> take() const;  // never waits
+ private:
+  sigset_t former_{};
+  UniqueFd fd_;
+};
+
+bool asks_to_end(int signal);  // SIGINT, SIGTERM, SIGHUP, SIGQUIT
+
+// A small process that outlives a launcher that is killed, and then ends its ranks and removes its directory.
+// Ranks also die with the launcher by PR_SET_PDEATHSIG, but that reaches neither their children nor the directory.
+class Warden {
+ public:
+  explicit Warden(const std::string& directory);  // throws std::system_error
+  ~Warden();                                      // all is well: the warden leaves without doing anything
+  Warden(const Warden&) = delete;
+  Warden& operator=(const Warden&) = delete;
+
+  void watch(pid_t process_group);
+  void forget(pid_t process_group);  // before its leader is reaped, so that the number cannot have passed to somebody else
+ private:
+  void tell(int what, pid_t process_group) const;
+
+  UniqueFd pipe_;
+  pid_t pid_ = -1;
+};
+
+struct Captured {
+  int status = 0;  // as a shell has it; -1: it did not end in time and was killed
+  std::string out;
+  std::string err;
+};
+
+// Run a program to its end and keep what it writes. Throws ExecError, std::system_error.
+Captured capture(const std::vector<std::string>& command, std::chrono::milliseconds limit);
+}  // namespace symm::tool
