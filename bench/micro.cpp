@@ -1,15 +1,13 @@
-// The parts by themselves: the arithmetic without ranks, and what a call costs when there is nobody to wait for.
+// The parts by themselves: what the memory gives, and what a call costs when there is nobody to wait for.
 #include <benchmark/benchmark.h>
 #include <symm/symm.h>
 #include <cstdlib>
 #include <memory>
 #include "kernels/host/arithmetic/reduce.hpp"
-#include "kernels/host/arithmetic/simd.hpp"
 
 namespace {
 using symm::DType;
 using symm::host::Reduction;
-using symm::host::Simd;
 
 struct Free {
   void operator()(std::byte* block) const { std::free(block); }
@@ -20,29 +18,6 @@ Block make_block(size_t bytes) {
   Block block(static_cast<std::byte*>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096)));
   std::fill_n(block.get(), bytes, std::byte{0});
   return block;
-}
-
-// Two sources and two destinations: what a rank of two does in a two-shot all-reduce. Bytes per second are those of one source.
-void reduce(benchmark::State& state, Simd simd, DType dtype, bool nontemporal) {
-  const auto bytes = static_cast<size_t>(state.range(0));
-  if (!symm::host::use_simd(simd)) {
-    state.SkipWithError("this processor has no such instructions");
-    return;
-  }
-  const Block blocks[4] = {make_block(bytes), make_block(bytes), make_block(bytes), make_block(bytes)};
-  const std::byte* sources[2] = {blocks[0].get(), blocks[1].get()};
-  std::byte* destinations[2] = {blocks[2].get(), blocks[3].get()};
-  Reduction reduction;
-  reduction.dtype = dtype;
-  reduction.op = symm::Op::sum;
-  reduction.count = bytes / symm::size_of(dtype);
-  reduction.sources = sources;
-  reduction.source_count = 2;
-  reduction.destinations = destinations;
-  reduction.destination_count = 2;
-  reduction.nontemporal = nontemporal;
-  for (auto _ : state) symm::host::reduce(reduction);
-  state.SetBytesProcessed(state.iterations() * state.range(0));
 }
 
 // What the memory gives: every thread copies an array of its own to another. Bytes are those read and those written. Ordinary
@@ -130,16 +105,6 @@ void rendezvous_again(benchmark::State& state) {
 }
 
 void register_all() {
-  for (int simd = 0; simd < symm::host::kSimdCount; ++simd) {
-    const auto set = static_cast<Simd>(simd);
-    if (!symm::host::is_supported(set)) continue;
-    for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::f8e4m3, DType::i32, DType::i8}) {
-      const std::string name = std::string("reduce/") + name_of(dtype) + "/" + name_of(set);
-      benchmark::RegisterBenchmark(name.c_str(), reduce, set, dtype, false)->Arg(1 << 10)->Arg(1 << 16);
-    }
-  }
-  benchmark::RegisterBenchmark("reduce/f32/past the cache", reduce, symm::host::current_simd(), DType::f32, true)->Arg(1 << 25);
-  benchmark::RegisterBenchmark("reduce/f32/ordinary stores", reduce, symm::host::current_simd(), DType::f32, false)->Arg(1 << 25);
   for (const bool nontemporal : {false, true}) {
     const char* const stores = nontemporal ? "past the cache" : "ordinary";
     benchmark::RegisterBenchmark("copy", copy, stores, nontemporal)->Arg(64 << 20)->Threads(2)->UseRealTime();

@@ -1,5 +1,5 @@
 /* Measures one peer. usage: program <case>..., each operation,memory,place,bytes,iterations:
- *   operation  allreduce reduce_scatter allgather broadcast alltoall barrier ping heap nothing
+ *   operation  allreduce reduce_scatter allgather broadcast alltoall barrier ping nothing
  *   memory     private symmetric
  *   place      out in (of all-reduce)
  *   bytes      of the larger operand
@@ -10,21 +10,139 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
-#include "data.h"
-#include "loop.h"
 #include "peer.h"
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+/* Operands differ by rank, place and iteration, and their sums are exact. */
+static float data_value(uint32_t rank, uint32_t index, uint32_t iteration) {
+  return (float)((index + 3 * iteration + 7 * rank) & 63U);
+}
+
+static void data_fill(float* data, size_t count, int rank, uint32_t iteration) {
+  size_t i;
+  for (i = 0; i < count; ++i) data[i] = data_value((uint32_t)rank, (uint32_t)i, iteration);
+}
+
+/* Elements that differ from rank `rank`'s operand from element `first` on; every `stride`-th is looked at. */
+static uint64_t data_wrong_copies(const float* data, size_t count, int rank, size_t first, uint32_t iteration, size_t stride) {
+  uint64_t wrong = 0;
+  size_t i;
+  for (i = 0; i < count; i += stride) wrong += data[i] != data_value((uint32_t)rank, (uint32_t)(first + i), iteration);
+  return wrong;
+}
+
+/* The same for the sum over `size` ranks. */
+static uint64_t data_wrong_sums(const float* data, size_t count, int size, size_t first, uint32_t iteration, size_t stride) {
+  uint64_t wrong = 0;
+  size_t i;
+  int r;
+  for (i = 0; i < count; i += stride) {
+    float sum = 0;
+    for (r = 0; r < size; ++r) sum += data_value((uint32_t)r, (uint32_t)(first + i), iteration);
+    wrong += data[i] != sum;
+  }
+  return wrong;
+}
+
+/* A clock, memory that the ranks' measuring loops share, a common start.
+ *
+ * With a common start every rank waits for the same moment before each call, as SKaMPI and ReproMPI do; so a rank's time does not
+ * contain the lateness of another, and the slowest rank's time is that of the operation. */
+enum { LOOP_MAX_RANKS = 64 };
+
+/* In a file that all ranks map. Each word has one writer; neighbours are two lines apart, since processors fetch lines in pairs.
+ */
+struct loop_line {
+  uint64_t word;
+  char padding[120];
+};
+struct loop_arena {
+  struct loop_line ready[LOOP_MAX_RANKS];
+  struct loop_line ping, pong;
+  uint64_t start;   /* by rank 0: the moment, */
+  uint64_t started; /* and for which round it is */
+  char padding[112];
+  uint64_t wrong[LOOP_MAX_RANKS];
+  uint64_t ticks[]; /* [rank][iteration] */
+};
+
+static void loop_pause(void) {
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+/* After everything before it. */
+static uint64_t loop_ticks(void) {
+#if defined(__x86_64__)
+  _mm_lfence();
+  return __rdtsc();
+#else
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
+#endif
+}
+
+/* A barrier, then a moment that is the same for all; returns the time at which this rank leaves. */
+static uint64_t loop_start_together(struct loop_arena* arena, int rank, int size, uint64_t round, uint64_t ahead) {
+  uint64_t now;
+  int r;
+  if (rank == 0) {
+    for (r = 1; r < size; ++r)
+      while (__atomic_load_n(&arena->ready[r].word, __ATOMIC_ACQUIRE) < round) loop_pause();
+    arena->start = loop_ticks() + ahead;
+    __atomic_store_n(&arena->started, round, __ATOMIC_RELEASE);
+  } else {
+    __atomic_store_n(&arena->ready[rank].word, round, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&arena->started, __ATOMIC_ACQUIRE) < round) loop_pause();
+  }
+  do now = loop_ticks();
+  while (now < arena->start);
+  return now;
+}
+
+/* Ticks for a line to go from rank 0 to rank 1 and another to come back: how close their processors are. On a virtual machine
+ * this changes from one moment to the next. Called by both; 0 on rank 1. */
+static double loop_round_trip(struct loop_arena* arena, int rank) {
+  enum { BATCHES = 20, TRIPS = 100 };
+  uint64_t trip = arena->pong.word;
+  double best = 0;
+  int batch, i;
+  for (batch = 0; batch < BATCHES; ++batch) {
+    const uint64_t begin = loop_ticks();
+    double ticks;
+    for (i = 0; i < TRIPS; ++i) {
+      ++trip;
+      if (rank == 0) {
+        __atomic_store_n(&arena->ping.word, trip, __ATOMIC_RELEASE);
+        while (__atomic_load_n(&arena->pong.word, __ATOMIC_ACQUIRE) < trip) loop_pause();
+      } else {
+        while (__atomic_load_n(&arena->ping.word, __ATOMIC_ACQUIRE) < trip) loop_pause();
+        __atomic_store_n(&arena->pong.word, trip, __ATOMIC_RELEASE);
+      }
+    }
+    ticks = (double)(loop_ticks() - begin) / TRIPS;
+    if (batch == 0 || ticks < best) best = ticks;
+  }
+  return rank == 0 ? best : 0;
+}
 
 enum { MAX_ITERATIONS = 100000, CHECK_ALL_BYTES = 1 << 20, STRIDE = 1021 };
 
-enum operation { ALLREDUCE, REDUCE_SCATTER, ALLGATHER, BROADCAST, ALLTOALL, BARRIER, PING, HEAP, NOTHING, OPERATIONS };
+enum operation { ALLREDUCE, REDUCE_SCATTER, ALLGATHER, BROADCAST, ALLTOALL, BARRIER, PING, NOTHING, OPERATIONS };
 static const char* const names[OPERATIONS] = {
-    "allreduce", "reduce_scatter", "allgather", "broadcast", "alltoall", "barrier", "ping", "heap", "nothing"};
+    "allreduce", "reduce_scatter", "allgather", "broadcast", "alltoall", "barrier", "ping", "nothing"};
 
 struct test {
   enum operation operation;
@@ -138,7 +256,6 @@ static void run(const struct test* test) {
       peer_receive(test->recv, test->block, 1 - self.rank);
       if (self.rank == 1) peer_send(test->send, test->recv, test->block, 0);
       return;
-    case HEAP: peer_give(peer_take(test->bytes)); return;
     case NOTHING:
     case OPERATIONS: return;
   }
@@ -162,7 +279,6 @@ static uint64_t wrong(const struct test* test, uint32_t iteration) {
       }
       return count;
     case BARRIER:
-    case HEAP:
     case NOTHING:
     case OPERATIONS: return 0;
   }

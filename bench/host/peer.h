@@ -20,10 +20,6 @@ void peer_fail(const char* what);
 void* peer_allocate(size_t bytes, enum memory memory);
 void peer_free(void* pointer, enum memory memory);
 
-/* A piece of memory that others can be given access to, at once: a heap's, or what the peer has for that. */
-void* peer_take(size_t bytes);
-void peer_give(void* pointer);
-
 /* Elements are f32, reductions are sums; counts as in symm.h, per rank for all but all-reduce and broadcast. send == recv is in
  * place. */
 void peer_allreduce(const float* send, float* recv, size_t count);

@@ -36,14 +36,6 @@ void peer_free(void* pointer, enum memory memory) {
   free(pointer);
 }
 
-void* peer_take(size_t bytes) {
-  void* pointer = NULL;
-  check(MPI_Alloc_mem((MPI_Aint)bytes, MPI_INFO_NULL, &pointer), "MPI_Alloc_mem");
-  return pointer;
-}
-
-void peer_give(void* pointer) { check(MPI_Free_mem(pointer), "MPI_Free_mem"); }
-
 static const void* source(const float* send, const float* recv) { return send == recv ? MPI_IN_PLACE : (const void*)send; }
 
 void peer_allreduce(const float* send, float* recv, size_t count) {

@@ -7,7 +7,6 @@
 
 static struct peer self;
 static symm_group_t* group;
-static symm_heap_t* heap;
 
 static void check(symm_status_t status, const char* what) {
   if (status != SYMM_OK) peer_fail(what);
@@ -27,7 +26,6 @@ struct peer peer_start(int* argc, char*** argv) {
 }
 
 void peer_finish(void) {
-  symm_heap_release(heap);
   check(symm_group_finalize(group, NULL), "symm_group_finalize");
   symm_group_release(group);
 }
@@ -73,15 +71,6 @@ void peer_free(void* pointer, enum memory memory) {
   symm_memory_release(block->memory);
   block->pointer = NULL;
 }
-
-void* peer_take(size_t bytes) {
-  void* pointer = NULL;
-  if (heap == NULL) check(symm_heap_create(group, 64 << 20, NULL, &heap), "symm_heap_create");
-  check(symm_heap_alloc(heap, bytes, 0, &pointer, NULL), "symm_heap_alloc");
-  return pointer;
-}
-
-void peer_give(void* pointer) { check(symm_heap_free(heap, pointer), "symm_heap_free"); }
 
 void peer_allreduce(const float* send, float* recv, size_t count) {
   check(symm_allreduce(group, send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, NULL, NULL), "symm_allreduce");

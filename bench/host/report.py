@@ -1,4 +1,4 @@
-"""Tables from results: text for a terminal, Markdown for docs/performance.md."""
+"""Tables from results, as docs/performance.md has them."""
 import textwrap
 
 from rounds import DISTANCES
@@ -71,13 +71,13 @@ def by_library(table, fields):
 
 def other_rows(table):
     rows = []
-    for operation in ("barrier", "ping", "heap", "allgather", "reduce_scatter", "broadcast", "alltoall"):
+    for operation in ("barrier", "ping", "allgather", "reduce_scatter", "broadcast", "alltoall"):
         for size in table.sizes(operation):
             symmetric = table.of("symm", operation, "symmetric", "out", size)
             private = table.of("symm", operation, "private", "out", size)
             best, name = table.best(operation, "out", size)
             other, _ = table.best(operation, "out", size, names=table.others)
-            title = {"ping": "put with signal, round trip", "heap": "take and give back a piece"}.get(operation, operation.replace("_", "-"))
+            title = "put with signal, round trip" if operation == "ping" else operation.replace("_", "-")
             rows.append([title, size_name(size) if size else "", us(symmetric), us(private), us(best), name, ratio(best, symmetric),
                          ratio(best, private), us(other)])
     head = ["operation", "size", "symm, symmetric", "symm, private", "best MPI", "which", "ratio symmetric", "ratio private",
@@ -143,17 +143,6 @@ def head_lines(results):
         yield f"Skipped: {title}: {reason}"
     if "skipped" in results["kill"]:
         yield f"Skipped: kills: {results['kill']['skipped']}"
-
-
-def text(results):
-    out = list(head_lines(results))
-    for title, note, head, rows in sections(results):
-        widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
-        out += ["", title + (f" ({note.rstrip('.')})" if note else "")]
-        for row in [head, *rows]:
-            cells = [cell.ljust(width) if not cell[:1].isdigit() else cell.rjust(width) for cell, width in zip(row, widths)]
-            out.append("  ".join(cells).rstrip())
-    return "\n".join(out) + "\n"
 
 
 def markdown(results):
