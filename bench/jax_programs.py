@@ -17,7 +17,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import symm
 import symm.jax
-from chart import size_label
+from common import size_label, table, turned
 
 CALLS, ROUNDS, WARM = 16, 20, 3
 
@@ -47,7 +47,7 @@ def compare(group, largest):
         given = {"symm": own, "psum": jax.make_array_from_single_device_arrays((group.size, size // 4), devices, [own])}
         took, results = {name: [] for name in programs}, {}
         for round_ in range(ROUNDS + WARM):
-            for name in list(programs)[:: 1 if round_ % 2 else -1]:
+            for name in turned(programs, round_):
                 slowest(own).block_until_ready()
                 begin = time.perf_counter()
                 results[name] = jax.block_until_ready(programs[name](given[name]))
@@ -71,9 +71,8 @@ def main():
         rows = list(compare(group, options.largest))
         if group.rank == 0:
             print(f"{group.size} ranks, {jax.local_devices()[0].device_kind}, JAX {jax.__version__}, f32, {date.today()}; us\n")
-            print("| size | symm.jax | psum | psum / symm.jax |\n|---|---:|---:|---:|")
-            for size, ours, theirs in rows:
-                print(f"| {size_label(size)} | {ours:.1f} | {theirs:.1f} | {theirs / ours:.2f} |")
+            cells = [[size_label(size), f"{ours:.1f}", f"{theirs:.1f}", f"{theirs / ours:.2f}"] for size, ours, theirs in rows]
+            print(table(["size", "symm.jax", "psum", "psum / symm.jax"], cells, right=True))
 
 
 if __name__ == "__main__":

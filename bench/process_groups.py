@@ -1,24 +1,22 @@
 #!/usr/bin/env python3
 """torch.distributed with symm beside gloo (on the CPU) or NCCL (on GPUs): all-reduces in place, one table.
 
-    python3 -m torch.distributed.run --standalone --nproc-per-node 2 bench/process_groups.py [--device cuda] [--json out.json]
+    python3 -m torch.distributed.run --standalone --nproc-per-node 2 bench/process_groups.py [--device cuda]
 
 The package symm must be importable. All back ends are process groups of the same ranks and take turns in every round; of each
 call the slowest rank counts, of calls and rounds the median. Blocking calls, with the wait for the device in them.
 """
 import argparse
-import json
 import os
 import statistics
 import time
 from datetime import date
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
 import symm.torch  # noqa: F401 - registers the back end
-from chart import size_label
+from common import size_label, table, turned
 
 PEERS = {"cpu": "gloo", "cuda": "nccl"}
 
@@ -42,7 +40,6 @@ def main():
     parser.add_argument("--dtype", default="float32", help="of torch")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--largest", type=int, default=16 << 20, help="bytes")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
     device = torch.device(options.device, int(os.environ["LOCAL_RANK"]) if options.device == "cuda" else None)
@@ -59,7 +56,7 @@ def main():
         calls = max(20, min(500, (8 << 20) // size))
         found = {name: [] for name in groups}
         for round_ in range(options.rounds):
-            for name in list(groups)[:: 1 if round_ % 2 else -1]:
+            for name in turned(groups, round_):
                 timed(groups[name], tensor, calls // 10)
                 times = timed(groups[name], tensor, calls)
                 dist.all_reduce(times, dist.ReduceOp.MAX)
@@ -68,11 +65,8 @@ def main():
     if dist.get_rank() == 0:
         where = torch.cuda.get_device_name() if device.type == "cuda" else f"{os.cpu_count()} processors"
         print(f"{dist.get_world_size()} ranks, {where}, PyTorch {torch.__version__}, {options.dtype}, {date.today()}; us\n")
-        print(f"| size | symm | {peer} | {peer} / symm |\n|---|---:|---:|---:|")
-        for size, of in medians.items():
-            print(f"| {size_label(size)} | {of['symm']:.1f} | {of[peer]:.1f} | {of[peer] / of['symm']:.2f} |")
-        if options.json:
-            options.json.write_text(json.dumps({"device": where, "date": str(date.today()), "us": medians}, indent=1))
+        rows = [[size_label(size), f"{of['symm']:.1f}", f"{of[peer]:.1f}", f"{of[peer] / of['symm']:.2f}"] for size, of in medians.items()]
+        print(table(["size", "symm", peer, f"{peer} / symm"], rows, right=True))
     dist.destroy_process_group()
 
 

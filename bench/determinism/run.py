@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Does a row of an all-reduce, and a sequence of a tensor-parallel transformer, have the same bits whatever it is batched with? And what
-does that cost? Writes determinism.json, .md and .svg, and prints the table.
+does that cost? Writes determinism.json and .md, and prints the table.
 
     python3 bench/determinism/run.py --gpus 2 --out build/determinism
 
@@ -17,7 +17,7 @@ from datetime import date
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import chart
+import common
 
 NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "SYMM_MULTICAST": "0"}
 # What serving engines set for answers that do not depend on the batch.
@@ -25,7 +25,6 @@ PINNED = {"NCCL_LAUNCH_MODE": "GROUP", "NCCL_COLLNET_ENABLE": "0", "NCCL_P2P_NET
           "NCCL_MAX_NCHANNELS": "1", "NCCL_PROTO": "Simple", "NCCL_ALGO": "allreduce:tree", "NCCL_NTHREADS": "1",
           "NCCL_SOCKET_NTHREADS": "1"}
 TITLES = {"symm": "symm", "nccl": "NCCL", "pinned": "NCCL pinned", "torch": "PyTorch symm_mem", "flashinfer": "FlashInfer"}
-COLOURS = {"symm": "#c0392b", "nccl": "#1f4e79", "pinned": "#5d9bd3", "torch": "#2e7d32", "flashinfer": "#e08e0b"}
 
 
 def measure(way, options):
@@ -47,33 +46,22 @@ def measure(way, options):
 def table(found):
     there = {way: of for way, of in found["ways"].items() if "error" not in of}
 
-    def line(text, cell):
-        return f"| {text} | " + " | ".join(cell(of) for of in there.values()) + " |"
-
     def verdict(of):
         wrong, rows = (sum(row[key] for row in of["sizes"].values()) for key in ("wrong", "rows"))
         return f"no: {wrong} of {rows} rows differ" if wrong else "yes"
 
+    def row(text, cell):
+        return [text, *(cell(of) for of in there.values())]
+
     sizes = next(iter(there.values()))["sizes"]
+    rows = [row("a row's bits are independent of the batch", verdict),
+            *(row(f"{common.size_label(int(size))}, us", lambda of, size=size: f"{of['sizes'][size]['us']:.1f}") for size in sizes),
+            row("transformer: log-probabilities alike for batch 1 and 64", lambda of: "yes" if of["model"]["same"] else "no"),
+            *(row(f"tokens/s, batch {batch}", lambda of, batch=batch: f"{of['model'][batch]:,.0f}") for batch in ("1", "64"))]
     lines = [f"{found['gpus']} x {found['device']}, PyTorch {found['torch']}, NCCL {found['nccl']}, {found['date']}", "",
-             "| | " + " | ".join(TITLES[way] for way in there) + " |", "|---|" + "---:|" * len(there),
-             line("a row's bits are independent of the batch", verdict),
-             *(line(f"{chart.size_label(int(size))}, us", lambda of, size=size: f"{of['sizes'][size]['us']:.1f}") for size in sizes),
-             line("transformer: log-probabilities alike for batch 1 and 64", lambda of: "yes" if of["model"]["same"] else "no"),
-             *(line(f"tokens/s, batch {batch}", lambda of, batch=batch: f"{of['model'][batch]:,.0f}") for batch in ("1", "64")),
+             common.table(["", *(TITLES[way] for way in there)], rows, right=True),
              *(f"\n{TITLES[way]}: {of['error'].strip().splitlines()[-1]}" for way, of in found["ways"].items() if "error" in of)]
     return "\n".join(lines) + "\n"
-
-
-def picture(found):
-    """Microseconds by size; a dashed line where bits depend on the batch."""
-    lines = {}
-    for way, of in found["ways"].items():
-        if "error" not in of:
-            dashes = ' stroke-dasharray="6 4"' * any(row["wrong"] for row in of["sizes"].values())
-            lines[TITLES[way]] = COLOURS[way], f'stroke-width="2"{dashes}', {int(size): row["us"] for size, row in of["sizes"].items()}
-    title = f"All-reduce, bf16, {found['gpus']} x {found['device']}; dashed: bits depend on the batch"
-    return chart.picture(title, 720, 450, [chart.chart("microseconds", (70, 60, 620, 340), lines)])
 
 
 def main():
@@ -93,7 +81,7 @@ def main():
         found.update(found["ways"][way].pop("machine", {}))
     if all("error" in of for of in found["ways"].values()):
         sys.exit("\n".join(f"{TITLES[way]}: {of['error']}" for way, of in found["ways"].items()))
-    for ending, text in (("json", json.dumps(found, indent=1) + "\n"), ("md", table(found)), ("svg", picture(found))):
+    for ending, text in (("json", json.dumps(found, indent=1) + "\n"), ("md", table(found))):
         (options.out / f"determinism.{ending}").write_text(text)
     print(table(found))
 

@@ -1,11 +1,14 @@
 """The file of a run."""
 import json
 import os
+import platform
+import subprocess
 
 FORMAT = 1
 METHOD = ("Ways take turns in one process a rank. In graphs: a graph of `calls` calls is replayed; eager: `calls` calls are issued in a "
           "row; either between two events, after one more that lines the ranks up. A time is the median of the turns on the slowest rank, "
           "of one call, in microseconds; host times are what issuing took, from Python. Results are checked.")
+PREFIXES = ("NCCL_", "SYMM_", "TORCH_SYMM", "TORCH_NCCL", "NVSHMEM_", "CUDA_")
 
 
 def new(world, date, settings):
@@ -34,3 +37,25 @@ def read(name):
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ValueError(f"{name}: not results of format {FORMAT}")
     return found
+
+
+def driver():
+    try:
+        done = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True,
+                              timeout=30, check=True)
+        return done.stdout.split("\n")[0].strip()
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"unknown ({error})"
+
+
+def describe(found, build_info):
+    """On what the run was made."""
+    import torch
+
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    found["device"] = {"name": properties.name, "multiprocessors": properties.multi_processor_count, "memory": properties.total_memory,
+                       "count": torch.cuda.device_count()}
+    found["driver"] = driver()
+    found["versions"] = {"CUDA": torch.version.cuda, "NCCL": ".".join(str(part) for part in torch.cuda.nccl.version()),
+                         "PyTorch": torch.__version__, "Python": platform.python_version(), "symm": build_info}
+    found["environment"] = {name: value for name, value in sorted(os.environ.items()) if name.startswith(PREFIXES)}

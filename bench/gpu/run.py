@@ -13,8 +13,9 @@ import os
 import sys
 import time
 
-import options as option_parser
+import report
 import results
+import sizes
 
 STARTED = time.monotonic()
 GRACE = 90  # seconds after the budget before a run that hangs is ended
@@ -41,9 +42,7 @@ class Run:
         self.ways = ways.Ways(options, local, rank, world, self.clock, self.say)
         self.found["unavailable"] = self.ways.unavailable
         if rank == 0:
-            import machine
-
-            machine.describe(self.found, self.ways.symm.library.build_info())
+            results.describe(self.found, self.ways.symm.library.build_info())
         self.say(f"{world} ranks are ready after {self.seconds():.1f} s")
 
     @staticmethod
@@ -76,8 +75,6 @@ class Run:
         return [way for way in ways if way.name not in wrong]
 
     def measure(self, ways, collective, dtype, mode, size):
-        import sizes
-
         row = {"collective": collective, "dtype": dtype, "mode": mode, "bytes": size}
         right = self.checked(ways, f"{collective} {dtype} {mode} {size}")
         row.update(self.clock.measure(right, mode, sizes.calls_of(size, mode), sizes.repeats_of(size, self.options.repeats)))
@@ -85,10 +82,8 @@ class Run:
 
     def table(self):
         """All rows; False if the time is over."""
-        import report
-
         section = None
-        for collective, dtype, mode, size in option_parser.plan(self.options, self.world):
+        for collective, dtype, mode, size in sizes.plan(self.options, self.world):
             if not self.may_go_on():
                 return False
             names = self.ways.columns(collective)
@@ -106,8 +101,6 @@ class Run:
         return True
 
     def finish(self, complete):
-        import report
-
         self.found["complete"] = complete
         self.keep()
         if self.rank == 0:
@@ -121,7 +114,7 @@ class Run:
 
 def main():
     rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    options = option_parser.parse(sys.argv[1:], world)
+    options = sizes.parse(sys.argv[1:], world)
     if world < 2:
         raise SystemExit("run.py: two ranks or more, started by torchrun")
     if options.budget is not None:

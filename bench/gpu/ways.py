@@ -7,8 +7,7 @@ import torch.distributed._symmetric_memory as torch_symm
 
 import sizes
 from kernel_library import Kernels
-from nccl_library import Nccl
-from symm_library import Symm
+from libraries import Nccl, Symm
 
 DTYPES = {"bf16": torch.bfloat16, "f32": torch.float32}
 PERIOD = (1 << 20) - 3

@@ -1,14 +1,10 @@
 """Tables from results, as docs/performance.md has them."""
 import textwrap
 
+from common import size_label, table as table_of
 from rounds import DISTANCES
 
-K, M = 1 << 10, 1 << 20
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
-
-
-def size_name(size):
-    return f"{size // M} MB" if size >= M else f"{size // K} KB" if size >= K else f"{size} B"
 
 
 def us(value):
@@ -50,7 +46,7 @@ def allreduce_rows(table, place):
         private = table.of("symm", "allreduce", "private", place, size)
         best, name = table.best("allreduce", place, size)
         other, _ = table.best("allreduce", place, size, names=table.others)
-        rows.append([size_name(size), us(symmetric), us(private), us(best), name, f"{ratio(best, symmetric)}", ratio(best, private), us(other),
+        rows.append([size_label(size), us(symmetric), us(private), us(best), name, f"{ratio(best, symmetric)}", ratio(best, private), us(other),
                      ratio(other, symmetric)])
     return rows
 
@@ -66,7 +62,7 @@ def by_library(table, fields):
     ways = [(f"symm, {memory}", "symm", memory) for memory in ("symmetric", "private")] + [(name, name, "private") for name in table.mpi + table.others]
     rows = [[title] + [" / ".join(us(table.of(name, "allreduce", memory, "out", size, field)) for field in fields) for size in sizes]
             for title, name, memory in ways]
-    return ["library", *map(size_name, sizes)], rows
+    return ["library", *map(size_label, sizes)], rows
 
 
 def other_rows(table):
@@ -78,7 +74,7 @@ def other_rows(table):
             best, name = table.best(operation, "out", size)
             other, _ = table.best(operation, "out", size, names=table.others)
             title = "put with signal, round trip" if operation == "ping" else operation.replace("_", "-")
-            rows.append([title, size_name(size) if size else "", us(symmetric), us(private), us(best), name, ratio(best, symmetric),
+            rows.append([title, size_label(size) if size else "", us(symmetric), us(private), us(best), name, ratio(best, symmetric),
                          ratio(best, private), us(other)])
     head = ["operation", "size", "symm, symmetric", "symm, private", "best MPI", "which", "ratio symmetric", "ratio private",
             table.others[0] if table.others else "others"]
@@ -87,7 +83,7 @@ def other_rows(table):
 
 def efficiency(results, table):
     """2 * N * S bytes must move, whatever the algorithm: every operand is read, every result written."""
-    size = 64 * M
+    size = 64 << 20
     time = table.of("symm", "allreduce", "symmetric", "out", size)
     if time is None:
         return None
@@ -111,7 +107,7 @@ def sections(results):
     if elsewhere:
         yield ("All-reduce, out of place, by where the processors are", "Microseconds, median: symm, symmetric / symm, private / best MPI.",
                ["size", *elsewhere], [[size, *(" / ".join(rows.get(size, "-")) for rows in elsewhere.values())]
-                                      for size in map(size_name, table.sizes("allreduce"))])
+                                      for size in map(size_label, table.sizes("allreduce"))])
     yield "Every library, out of place", "Microseconds: median / 99th percentile.", *by_library(table, ("p50", "p99"))
     yield "Other operations, 2 ranks", "Microseconds, median; sizes are those of the larger operand.", *other_rows(table)
     yield "4 ranks on 2 processors, all-reduce", "Microseconds: median / 99th percentile / most.", *by_library(crowd, ("p50", "p99", "max"))
@@ -151,8 +147,7 @@ def markdown(results):
         out += ["", f"### {title}", ""]
         if note:
             out += [note, ""]
-        out += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-        out += ["| " + " | ".join(row) + " |" for row in rows]
+        out.append(table_of(head, rows))
     return "\n".join(out) + "\n"
 
 

@@ -8,6 +8,8 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
+from common import turned
+
 LAUNCH_TIMEOUT_S = 300
 ARENAS = "/dev/shm"  # where what all ranks map lies
 
@@ -67,8 +69,7 @@ def alternate(peers, rounds, ranks, pinned, cases_of, processors, say):
     samples = defaultdict(lambda: defaultdict(list))
     failed = {}
     for number in range(rounds):
-        # Another order in every round: nobody always runs after the same neighbour.
-        for peer in peers[number % len(peers):] + peers[:number % len(peers)]:
+        for peer in turned(peers, number):
             if peer.name in failed:
                 continue
             say(f"{ranks} ranks, round {number + 1} of {rounds}: {peer.name}")

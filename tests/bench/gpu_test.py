@@ -11,11 +11,10 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "bench" / "gpu"
 sys.path.insert(0, str(FOLDER))
-import options
+import libraries
 import report
 import results
 import sizes
-import symm_library
 
 
 class FakeEvent:
@@ -97,7 +96,7 @@ class FakeWay:
 
 
 def asked(*more, world=4):
-    return options.parse(["--library", "l", "--out", "o", *more], world)
+    return sizes.parse(["--library", "l", "--out", "o", *more], world)
 
 
 def row_of(size, us, mode="graph", **more):
@@ -126,7 +125,7 @@ class Asked(unittest.TestCase):
         return said.getvalue()
 
     def test_everything_is_the_default(self):
-        plan = options.plan(asked(), 4)
+        plan = sizes.plan(asked(), 4)
         self.assertEqual({row[:3] for row in plan if row[0] == "allreduce"},
                          {("allreduce", dtype, mode) for dtype in ("bf16", "f32") for mode in ("graph", "eager")})
         self.assertEqual([row[3] for row in plan if row[:3] == ("allreduce", "f32", "graph")], [256 << i for i in range(23)])
@@ -203,8 +202,8 @@ class Measured(unittest.TestCase):
 class Layouts(unittest.TestCase):
     def test_structs_are_those_of_the_header(self):
         golden = (FOLDER.parent.parent / "tests/abi/layout.txt").read_text(encoding="utf-8")
-        for name, ours in (("group_config", symm_library.Config), ("collective_call", symm_library.Call), ("plan_info", symm_library.PlanInfo),
-                           ("rmsnorm", symm_library.RmsNorm)):
+        for name, ours in (("group_config", libraries.Config), ("collective_call", libraries.Call), ("plan_info", libraries.PlanInfo),
+                           ("rmsnorm", libraries.RmsNorm)):
             self.assertIn(f"struct symm_{name}_t size {ctypes.sizeof(ours)} ", golden)
 
 
