@@ -122,7 +122,7 @@ def sections(results):
     if "all" in kill:
         rows = [[name, f"{row['kills']:,}", f"{row['p50_ms']:.2f}", f"{row['p99_ms']:.2f}", f"{row['max_ms']:.2f}", str(row["hangs"])]
                 for name, row in [*((f"calls, {name}", row) for name, row in kill["by_size"].items()), ("calls, all", kill["calls"]),
-                                  *((f"during {name}", row) for name, row in kill["by_phase"].items()), ("all", kill["all"])]]
+                                  *((f"during {name}", row) for name, row in kill["by_phase"].items() if name == "create"), ("all", kill["all"])]]
         yield "From SIGKILL to the others' error", "Milliseconds.", ["when", "kills", "p50", "p99", "max", "hangs"], rows
 
 
