@@ -80,7 +80,7 @@ class FlashInfer(Nccl):
 
 def microseconds(clock, body, calls=1):
     """Of a call in a graph of some: the median of turns, on the slowest rank."""
-    return clock.measure([SimpleNamespace(name="way", call=body)], "graph", calls, TURNS)["us"]["way"]
+    return clock.measure([SimpleNamespace(name="way", call=body)], calls, TURNS)["us"]["way"]
 
 
 def rows(way, device, clock, sizes):

@@ -7,7 +7,6 @@ import shutil
 import tempfile
 
 DTYPES = {"bf16": 0x0410, "f32": 0x0220}
-COLLECTIVES = {"allreduce": 0, "reduce_scatter": 1, "allgather": 2, "broadcast": 3, "reduce": 4, "alltoall": 5}
 CUDA = 2
 TYPES = {"bf16": 9, "f32": 7}  # NCCL's
 SYMMETRIC = 1  # of its windows
@@ -54,21 +53,10 @@ class Config(ctypes.Structure):
                 ("scratch_bytes", ctypes.c_uint64), ("channels", ctypes.c_uint32), ("failure", ctypes.c_void_p)]
 
 
-class Call(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_size_t), ("collective", ctypes.c_int32), ("send", ctypes.c_void_p), ("recv", ctypes.c_void_p),
-                ("count", ctypes.c_size_t), ("dtype", ctypes.c_int32), ("op", ctypes.c_int32), ("root", ctypes.c_int32),
-                ("counts", ctypes.c_void_p * 4), ("rows", ctypes.c_size_t), ("recv_stride", ctypes.c_size_t)]
-
-
 class RmsNorm(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), *((name, ctypes.c_void_p) for name in ("residual_in", "residual_out", "norm_out", "weight")),
                 ("weight_dtype", ctypes.c_int32), ("epsilon", ctypes.c_double), ("weight_offset", ctypes.c_double),
                 ("scale_kind", ctypes.c_int32), *((name, ctypes.c_void_p) for name in ("quant_out", "scale_in", "scale_out"))]
-
-
-class PlanInfo(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_size_t), ("algorithm", ctypes.c_int32), ("slices", ctypes.c_int32),
-                ("chunk_bytes", ctypes.c_uint64), ("nontemporal", ctypes.c_int32), ("reason", ctypes.c_char * 192)]
 
 
 class Symm:
@@ -111,12 +99,6 @@ class Symm:
 
     def barrier(self):
         return self.prepared("symm_barrier", None, ctypes.c_size_t(0), ctypes.c_int32(0), None)
-
-    def plan(self, collective, send, recv, count, dtype):
-        info = PlanInfo(ctypes.sizeof(PlanInfo))
-        call = Call(ctypes.sizeof(Call), COLLECTIVES[collective], send, recv, count, DTYPES[dtype], SUM, 0)
-        self.check(self.library.symm_collective_plan(self.group, ctypes.byref(call), None, ctypes.byref(info)))
-        return info.reason.decode()
 
 
 class UniqueId(ctypes.Structure):

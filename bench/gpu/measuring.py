@@ -1,9 +1,7 @@
 """How a time is taken. Ways take turns, each turn begins with the ranks lined up, and what is kept are the times of every turn.
 
-In graphs: a graph of several calls is replayed. Eagerly: as many calls are issued one after the other. Two events around them tell
-what the device took, and for eager calls the clock of the host what issuing took."""
+A graph of several calls is replayed; two events around it tell what the device took."""
 import statistics
-import time
 
 import torch
 import torch.distributed as dist
@@ -66,7 +64,8 @@ class Clock:
             graph.capture_end()
         return graph
 
-    def in_graphs(self, ways, calls, repeats):
+    def measure(self, ways, calls, repeats):
+        """A part of a row of results: medians of the turns on the slowest rank, and the times themselves by way and rank."""
         graphs = {way.name: self.capture(way, calls) for way in ways}
         times = {way.name: [] for way in ways}
         for name in turns([way.name for way in ways], repeats):
@@ -79,36 +78,9 @@ class Clock:
             self.end.synchronize()
             times[name].append(self.begin.elapsed_time(self.end) * 1e3 / calls)
         self.line_up()
-        return times, {}
-
-    def eager(self, ways, calls, repeats):
-        times, host = {way.name: [] for way in ways}, {way.name: [] for way in ways}
-        for way in ways:
-            way.call()
-        for way in turns(ways, repeats):
-            call = way.call
-            self.line_up()
-            call()
-            self.begin.record()
-            start = time.perf_counter()
-            for _ in range(calls):
-                call()
-            issued = time.perf_counter() - start
-            self.end.record()
-            self.end.synchronize()
-            times[way.name].append(self.begin.elapsed_time(self.end) * 1e3 / calls)
-            host[way.name].append(issued * 1e6 / calls)
-        self.line_up()
-        return times, host
-
-    def measure(self, ways, mode, calls, repeats):
-        """A part of a row of results: medians of the turns on the slowest rank, and the times themselves by way and rank."""
-        times, host = (self.in_graphs if mode == "graph" else self.eager)(ways, calls, repeats)
-        everyone = self.everyone((times, host))
-        row = {"calls": calls, "repeats": repeats, "times": {name: [rounded(rank[0][name]) for rank in everyone] for name in times}}
+        everyone = self.everyone(times)
+        row = {"calls": calls, "repeats": repeats, "times": {name: [rounded(rank[name]) for rank in everyone] for name in times}}
         row["us"] = {name: slowest(ranks) for name, ranks in row["times"].items()}
-        if host:
-            row["host_us"] = {name: slowest([rounded(rank[1][name]) for rank in everyone]) for name in host}
         return row
 
 

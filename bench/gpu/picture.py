@@ -55,7 +55,7 @@ def by_world(runs, what):
     """{ranks: rows} in the order of ranks; each number once."""
     panels = {}
     for found in runs:
-        rows = [report.by_library(row) for row in found["rows"] if (row["collective"], row["dtype"], row["mode"]) == what]
+        rows = [report.by_library(row) for row in found["rows"] if (row["collective"], row["dtype"]) == what]
         if rows and found["world"] in panels:
             raise ValueError(f"two runs with {found['world']} GPUs have such rows")
         if rows:
@@ -75,9 +75,9 @@ def charts(column, world, rows):
             chart("best peer / symm", (left, 440, 520, 180), ratios, RATIOS))
 
 
-def caption(found, collective, dtype, mode):
+def caption(found, collective, dtype):
     versions = found["versions"]
-    return (f"{report.COLLECTIVES[collective]}, {dtype}, {'in graphs' if mode == 'graph' else 'eager'}, {found['device']['name']}, "
+    return (f"{report.COLLECTIVES[collective]}, {dtype}, in graphs, {found['device']['name']}, "
             f"NCCL {versions['NCCL']}, PyTorch {versions['PyTorch'].split('+')[0]}, {found['date']}")
 
 
@@ -87,9 +87,8 @@ def main():
     parser.add_argument("--out", required=True, type=Path, help="picture (.svg)")
     parser.add_argument("--collective", default="allreduce", choices=[name for name in report.COLLECTIVES if name != "barrier"])
     parser.add_argument("--dtype", default="bf16", choices=["bf16", "f32"])
-    parser.add_argument("--mode", default="graph", choices=["graph", "eager"])
     options = parser.parse_args()
-    what = options.collective, options.dtype, options.mode
+    what = options.collective, options.dtype
     try:
         runs = [results.read(name) for name in options.runs]
         panels = by_world(runs, what)

@@ -52,34 +52,24 @@ def number(value, digits=2):
 
 
 def title(row, world):
-    mode = "in graphs" if row["mode"] == "graph" else "eager"
     dtype = "" if row["collective"] == "barrier" else f", {row['dtype']}"
-    return f"### {COLLECTIVES[row['collective']]}{dtype}, {mode}, {world} GPUs"
+    return f"### {COLLECTIVES[row['collective']]}{dtype}, in graphs, {world} GPUs"
 
 
-def header(names, host):
-    """Of a table; eager ones have what issuing a call took on the host behind each time."""
-    heads = ["bytes"]
-    for name in names:
-        heads.append(TITLES.get(name, name))
-    heads += ["best peer / symm", "symm, GB/s on the bus"]
-    if host:
-        heads += [f"host: {TITLES.get(name, name)}" for name in names]
+def header(names):
+    heads = ["bytes", *(TITLES.get(name, name) for name in names), "best peer / symm", "symm, GB/s on the bus"]
     return cells(heads) + "\n" + "|---" * len(heads) + "|"
 
 
 def line(row, names, world):
-    values = [str(row["bytes"])] + [number(row["us"].get(name)) for name in names] + [number(ratio(row)), number(bus(row, world), 1)]
-    if "host_us" in row:
-        values += [number(row["host_us"].get(name)) for name in names]
-    return cells(values)
+    return cells([str(row["bytes"]), *(number(row["us"].get(name)) for name in names), number(ratio(row)), number(bus(row, world), 1)])
 
 
 def sections(found):
-    """Rows by collective, type and mode, in the order in which they were measured."""
+    """Rows by collective and type, in the order in which they were measured."""
     grouped = {}
     for row in found["rows"]:
-        grouped.setdefault((row["collective"], row["dtype"], row["mode"]), []).append(row)
+        grouped.setdefault((row["collective"], row["dtype"]), []).append(row)
     return grouped.values()
 
 
@@ -91,7 +81,7 @@ def markdown(found, best=False):
     for rows in sections(found):
         rows = [by_library(row) for row in rows] if best else rows
         names = columns(rows)
-        text += ["", title(rows[0], world), "", header(names, "host_us" in rows[0])] + [line(row, names, world) for row in rows]
+        text += ["", title(rows[0], world), "", header(names)] + [line(row, names, world) for row in rows]
     text += [f"\nWithout {name}: {reason}" for name, reason in found["unavailable"].items()]
     text += ["\nFAILED: " + error for error in found["errors"]]
     if not found["complete"]:

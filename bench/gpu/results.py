@@ -4,10 +4,9 @@ import os
 import platform
 import subprocess
 
-FORMAT = 1
-METHOD = ("Ways take turns in one process a rank. In graphs: a graph of `calls` calls is replayed; eager: `calls` calls are issued in a "
-          "row; either between two events, after one more that lines the ranks up. A time is the median of the turns on the slowest rank, "
-          "of one call, in microseconds; host times are what issuing took, from Python. Results are checked.")
+FORMAT = 2
+METHOD = ("Ways take turns in one process a rank. A graph of `calls` calls is replayed between two events, after one more that lines the "
+          "ranks up. A time is the median of the turns on the slowest rank, of one call, in microseconds. Results are checked.")
 PREFIXES = ("NCCL_", "SYMM_", "TORCH_SYMM", "TORCH_NCCL", "NVSHMEM_", "CUDA_")
 
 

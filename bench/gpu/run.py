@@ -1,5 +1,5 @@
 """symm beside NCCL, NCCL on a registered window, PyTorch's symmetric memory and the kernels of FlashInfer and vLLM, in one run and by
-turns, in graphs and eagerly. Prints tables; writes NAME.json and NAME.md.
+turns, in graphs. Prints tables; writes NAME.json and NAME.md.
 
     bench/gpu/peer_kernels <unpacked wheel of flashinfer> build/libpeers.so
     torchrun --standalone --nproc-per-node 4 bench/gpu/run.py --library build/gpu/lib/libsymm.so --out build/figures \\
@@ -74,26 +74,23 @@ class Run:
             self.say(self.found["errors"][-1])
         return [way for way in ways if way.name not in wrong]
 
-    def measure(self, ways, collective, dtype, mode, size):
-        row = {"collective": collective, "dtype": dtype, "mode": mode, "bytes": size}
-        right = self.checked(ways, f"{collective} {dtype} {mode} {size}")
-        row.update(self.clock.measure(right, mode, sizes.calls_of(size, mode), sizes.repeats_of(size, self.options.repeats)))
-        return row
+    def measure(self, ways, collective, dtype, size):
+        row = {"collective": collective, "dtype": dtype, "bytes": size}
+        right = self.checked(ways, f"{collective} {dtype} {size}")
+        return row | self.clock.measure(right, sizes.calls_of(size), sizes.repeats_of(size, self.options.repeats))
 
     def table(self):
         """All rows; False if the time is over."""
         section = None
-        for collective, dtype, mode, size in sizes.plan(self.options, self.world):
+        for collective, dtype, size in sizes.plan(self.options, self.world):
             if not self.may_go_on():
                 return False
             names = self.ways.columns(collective)
             ways = self.ways.of(collective, size, dtype)
-            row = self.measure(ways, collective, dtype, mode, size)
-            if ways[0].plan:
-                row["plan"] = ways[0].plan()
-            if section != (collective, dtype, mode):
-                section = collective, dtype, mode
-                self.show(f"\n{report.title(row, self.world)}\n\n{report.header(names, mode == 'eager')}")
+            row = self.measure(ways, collective, dtype, size)
+            if section != (collective, dtype):
+                section = collective, dtype
+                self.show(f"\n{report.title(row, self.world)}\n\n{report.header(names)}")
                 gc.collect()
             self.show(report.line(row, names, self.world))
             self.found["rows"].append(row)

@@ -13,7 +13,6 @@ OTHERS_SMALLEST = 4 * KIB
 ROOT = 1  # of a broadcast and a reduction
 COLLECTIVES = ("allreduce", "allgather", "reduce_scatter", "broadcast", "alltoall", "reduce", "rmsnorm", "barrier")
 DTYPES = ("bf16", "f32")
-MODES = ("graph", "eager")
 
 
 def sizes(smallest, largest, step):
@@ -43,10 +42,8 @@ def share_of(size, world):
     return size // world // 16 * 16
 
 
-def calls_of(size, mode):
-    """Calls between two events. An eager burst never fills the queue of launches, so that issuing it does not wait."""
-    if mode == "eager" and size <= 64 * KIB:
-        return 100
+def calls_of(size):
+    """Calls in a graph."""
     return 50 if size <= 64 * KIB else 20 if size <= MIB else 5 if size <= 16 * MIB else 2
 
 
@@ -99,7 +96,6 @@ def parse(arguments, world):
     parser.add_argument("--date", default=date.today().isoformat(), help="written down as that of the run")
     parser.add_argument("--collectives", type=some_of(COLLECTIVES), default=list(COLLECTIVES), help="comma between them")
     parser.add_argument("--dtypes", type=some_of(DTYPES), default=list(DTYPES))
-    parser.add_argument("--modes", type=some_of(MODES), default=list(MODES))
     parser.add_argument("--smallest", type=size, default=256)
     parser.add_argument("--largest", type=size, default=1 << 30)
     parser.add_argument("--step", type=at_least(2), default=2, help="factor between the sizes of all-reduce")
@@ -118,10 +114,7 @@ def parse(arguments, world):
 
 
 def plan(options, world):
-    """(collective, dtype, mode, size) of every row, in order. A barrier has no type."""
-    rows = []
-    for collective in options.collectives:
-        for mode in options.modes:
-            for dtype in options.dtypes if collective != "barrier" else options.dtypes[:1]:
-                rows += [(collective, dtype, mode, size_) for size_ in sizes_of(collective, options, world)]
-    return rows
+    """(collective, dtype, size) of every row, in order. A barrier has no type."""
+    return [(collective, dtype, size_) for collective in options.collectives
+            for dtype in (options.dtypes if collective != "barrier" else options.dtypes[:1])
+            for size_ in sizes_of(collective, options, world)]

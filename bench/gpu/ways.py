@@ -1,6 +1,4 @@
 """The ways of doing a collective: symm's and its peers', each on the memory that suits it best."""
-from functools import partial
-
 import torch
 import torch.distributed as dist
 import torch.distributed._symmetric_memory as torch_symm
@@ -46,11 +44,10 @@ class Pattern:
 
 
 class Way:
-    """`call` issues one call; `write` and `right` give it input and look at its result; symm's can say how it is done, by `plan`."""
+    """`call` issues one call; `write` and `right` give it input and look at its result."""
 
-    def __init__(self, name, call, collective, pattern, send, recv, plan=None):
+    def __init__(self, name, call, collective, pattern, send, recv):
         self.name, self.call, self.collective, self.pattern, self.send, self.recv = name, call, collective, pattern, send, recv
-        self.plan = plan
 
     def write(self):
         if self.collective != "barrier":
@@ -134,9 +131,7 @@ class SymmPeer:
             norm = Norm(self.ways.pattern_of(dtype), send, torch.empty_like(send))
             pointers = norm.residual.data_ptr(), norm.weight.data_ptr(), norm.out.data_ptr()
             return norm.way(name, self.library.rmsnorm(send.data_ptr(), norm.tokens, norm.hidden, dtype, *pointers))
-        arguments = collective, send.data_ptr(), recv.data_ptr(), self.ways.count(collective, send, recv), dtype
-        call = self.library.collective(*arguments, sizes.ROOT % self.ways.world)
-        return Way(name, call, collective, self.ways.pattern_of(dtype), send, recv, partial(self.library.plan, *arguments))
+        return self.ways.way(self.library, name, collective, send, recv, dtype)
 
 
 class NcclPeer:
@@ -153,10 +148,7 @@ class NcclPeer:
         return [] if collective in ("barrier", "rmsnorm") else list(self.blocks)
 
     def way(self, name, collective, size, dtype):
-        send, recv = self.ways.operands(self.blocks[name], collective, size, dtype)
-        call = self.library.collective(collective, send.data_ptr(), recv.data_ptr(), self.ways.count(collective, send, recv), dtype,
-                                       sizes.ROOT % self.ways.world)
-        return Way(name, call, collective, self.ways.pattern_of(dtype), send, recv)
+        return self.ways.way(self.library, name, collective, *self.ways.operands(self.blocks[name], collective, size, dtype), dtype)
 
 
 class TorchPeer:
@@ -272,9 +264,11 @@ class Ways:
         part = block[self.options.largest:self.options.largest + beside].view(DTYPES[dtype])
         return (part, whole) if collective == "allgather" else (whole, part)
 
-    def count(self, collective, send, recv):
-        """Elements, as calls count them."""
-        return send.numel() // self.world if collective == "alltoall" else min(send.numel(), recv.numel())
+    def way(self, library, name, collective, send, recv, dtype):
+        """By a call of a library, which counts elements as all of them do."""
+        count = send.numel() // self.world if collective == "alltoall" else min(send.numel(), recv.numel())
+        call = library.collective(collective, send.data_ptr(), recv.data_ptr(), count, dtype, sizes.ROOT % self.world)
+        return Way(name, call, collective, self.pattern_of(dtype), send, recv)
 
     def of(self, collective, size, dtype):
         """The ways that there are for this size."""

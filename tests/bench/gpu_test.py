@@ -99,11 +99,9 @@ def asked(*more, world=4):
     return sizes.parse(["--library", "l", "--out", "o", *more], world)
 
 
-def row_of(size, us, mode="graph", **more):
-    row = {"collective": "allreduce", "dtype": "bf16", "mode": mode, "bytes": size, "calls": 2, "repeats": 3, "us": us,
-           "times": {name: [[time] * 3] * 4 for name, time in us.items()}}
-    row.update(more)
-    return row
+def row_of(size, us):
+    return {"collective": "allreduce", "dtype": "bf16", "bytes": size, "calls": 2, "repeats": 3, "us": us,
+            "times": {name: [[time] * 3] * 4 for name, time in us.items()}}
 
 
 def a_run(world=4):
@@ -112,7 +110,6 @@ def a_run(world=4):
                  versions={"CUDA": "13.0", "NCCL": "2.28", "PyTorch": "2.11.0+x", "symm": "{}"})
     found["rows"] = [row_of(256, {"symm": 3.0, "symm stripes=8": 2.9, "nccl": 21.0, "nccl window": 14.0, "torch one-shot": 6.6}),
                      row_of(1 << 30, {"symm": 4000.0, "symm stripes=8": 5000.0, "nccl": 4200.0, "nccl window": 6000.0})]
-    found["rows"].append(row_of(256, {"symm": 5.0, "nccl": 25.0}, "eager", host_us={"symm": 4.0, "nccl": 20.0}))
     return found
 
 
@@ -126,16 +123,15 @@ class Asked(unittest.TestCase):
 
     def test_everything_is_the_default(self):
         plan = sizes.plan(asked(), 4)
-        self.assertEqual({row[:3] for row in plan if row[0] == "allreduce"},
-                         {("allreduce", dtype, mode) for dtype in ("bf16", "f32") for mode in ("graph", "eager")})
-        self.assertEqual([row[3] for row in plan if row[:3] == ("allreduce", "f32", "graph")], [256 << i for i in range(23)])
-        self.assertEqual([row[1:] for row in plan if row[0] == "barrier"], [("bf16", "graph", 0), ("bf16", "eager", 0)])
+        self.assertEqual({row[:2] for row in plan if row[0] == "allreduce"}, {("allreduce", "bf16"), ("allreduce", "f32")})
+        self.assertEqual([row[2] for row in plan if row[:2] == ("allreduce", "f32")], [256 << i for i in range(23)])
+        self.assertEqual([row[1:] for row in plan if row[0] == "barrier"], [("bf16", 0)])
         self.assertEqual(asked().name, f"gpu-4-{asked().date}")
 
     def test_names_and_numbers_are_checked(self):
         self.assertIn("'gather' is none of allreduce", self.refused("--collectives", "allreduce,gather"))
         self.assertIn("'f64' is none of", self.refused("--dtypes", "f64"))
-        self.assertIn("'' is none of", self.refused("--modes", "graph,"))
+        self.assertIn("'' is none of", self.refused("--dtypes", "bf16,"))
         self.assertIn("multiple of 16", self.refused("--smallest", "100"))
         self.assertIn("2", self.refused("--step", "1"))
         self.assertIn("is above", self.refused("--smallest", "1024", "--largest", "512"))
@@ -160,10 +156,9 @@ class Sizes(unittest.TestCase):
                 self.assertGreater(size, 4096 - 16 * world)
 
     def test_large_ones_take_fewer_calls_and_turns(self):
-        for mode in ("graph", "eager"):
-            calls = [sizes.calls_of(256 << i, mode) for i in range(23)]
-            self.assertEqual(calls, sorted(calls, reverse=True))
-            self.assertLessEqual(calls[0], 100)
+        calls = [sizes.calls_of(256 << i) for i in range(23)]
+        self.assertEqual(calls, sorted(calls, reverse=True))
+        self.assertLessEqual(calls[0], 100)
         repeats = [sizes.repeats_of(256 << i, 9) for i in range(23)]
         self.assertEqual((repeats, repeats[0], repeats[-1]), (sorted(repeats, reverse=True), 9, 5))
 
@@ -185,14 +180,12 @@ class Measured(unittest.TestCase):
         self.assertEqual(self.measuring.slowest([[1, 2, 9], [3, 3, 3], [1, 1, 50]]), 3)
 
     def test_times_are_of_one_call(self):
-        for mode in ("graph", "eager"):
-            ways = [FakeWay("symm", 3), FakeWay("nccl", 20)]
-            row = self.clock.measure(ways, mode, 5, 4)
-            self.assertAlmostEqual(row["us"]["symm"], 3, places=3)
-            self.assertAlmostEqual(row["us"]["nccl"], 20, places=3)
-            self.assertEqual([len(rank) for rank in row["times"]["nccl"]], [4, 4])
-            self.assertEqual("host_us" in row, mode == "eager")
-            self.assertEqual(ways[0].made, 6 if mode == "graph" else 1 + 4 * 6)
+        ways = [FakeWay("symm", 3), FakeWay("nccl", 20)]
+        row = self.clock.measure(ways, 5, 4)
+        self.assertAlmostEqual(row["us"]["symm"], 3, places=3)
+        self.assertAlmostEqual(row["us"]["nccl"], 20, places=3)
+        self.assertEqual([len(rank) for rank in row["times"]["nccl"]], [4, 4])
+        self.assertEqual(ways[0].made, 6)
 
     def test_what_is_wrong_is_named(self):
         wrong = self.clock.check([FakeWay("symm", 1), FakeWay("nccl", 1, False), FakeWay("torch", 1, None)])
@@ -202,8 +195,7 @@ class Measured(unittest.TestCase):
 class Layouts(unittest.TestCase):
     def test_structs_are_those_of_the_header(self):
         golden = (FOLDER.parent.parent / "tests/abi/layout.txt").read_text(encoding="utf-8")
-        for name, ours in (("group_config", libraries.Config), ("collective_call", libraries.Call), ("plan_info", libraries.PlanInfo),
-                           ("rmsnorm", libraries.RmsNorm)):
+        for name, ours in (("group_config", libraries.Config), ("rmsnorm", libraries.RmsNorm)):
             self.assertIn(f"struct symm_{name}_t size {ctypes.sizeof(ours)} ", golden)
 
 
@@ -230,9 +222,8 @@ class Reported(unittest.TestCase):
         self.assertIn("4 x a GPU, driver 1.2, CUDA 13.0, NCCL 2.28", lines[0])
         self.assertIn("| 256 | 3.00 | 2.90 | 21.00 | 14.00 | 6.60 | 2.20 | 0.1 |", lines)
         self.assertIn("| 1073741824 | 4000.00 | 5000.00 | 4200.00 | 6000.00 | - | 1.05 | 402.7 |", lines)
-        self.assertIn("| 256 | 5.00 | 25.00 | 5.00 | 0.1 | 4.00 | 20.00 |", lines)
         tables = [line.count("|") for line in lines if line.startswith("|")]
-        self.assertEqual(tables, [9] * 4 + [8] * 3)
+        self.assertEqual(tables, [9] * 4)
         self.assertNotIn("stopped", lines[-1])
 
     def test_what_failed_is_said(self):
@@ -257,7 +248,7 @@ class Drawn(unittest.TestCase):
             for text in (">NCCL<", ">best peer / symm<", ">All-reduce, bf16, in graphs, a GPU", ">256 B<", ">1 GB<"):
                 self.assertIn(text, svg)
             self.assertIn("two runs with 4 GPUs", draw(names[0]).stderr)
-            self.assertIn("no rows of allreduce, f32, graph", draw("--dtype", "f32").stderr)
+            self.assertIn("no rows of allreduce, f32", draw("--dtype", "f32").stderr)
 
 
 class Kept(unittest.TestCase):
