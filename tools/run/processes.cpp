@@ -62,35 +62,14 @@ void raise_exec_error(const std::string& program, int error) {
   throw ExecError(message, missing ? 127 : 126);
 }
 
-struct Process {
-  pid_t parent = 0;
-  char state = '?';
-  std::string name;
-};
-
-// /proc/<pid>/stat: "pid (name) state ppid ...", where the name may itself hold spaces and parentheses.
 using ProcessTable = std::map<pid_t, Process>;
-
-bool read_stat(const std::filesystem::path& directory, Process& out) {
-  std::ifstream file(directory / "stat");
-  std::string line;
-  if (!std::getline(file, line)) return false;
-  const size_t open = line.find('(');
-  const size_t close = line.rfind(')');
-  if (open == std::string::npos || close == std::string::npos) return false;
-  out.name = line.substr(open + 1, close - open - 1);
-  std::istringstream rest(line.substr(close + 1));
-  rest >> out.state >> out.parent;
-  return !rest.fail();
-}
 
 ProcessTable read_processes() {
   ProcessTable processes;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
     const pid_t pid = std::atoi(entry.path().filename().c_str());
-    Process process;
-    if (pid > 0 && read_stat(entry.path(), process)) processes[pid] = process;
+    if (auto process = find_process(pid)) processes[pid] = *process;
   }
   return processes;
 }
@@ -192,6 +171,19 @@ std::string describe_end(int wait_status) {
   std::string text = "was killed by " + signal_name(WTERMSIG(wait_status));
   if (WCOREDUMP(wait_status)) text += ", core dumped";
   return text;
+}
+
+std::optional<Process> find_process(int64_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");  // "pid (name) state ppid ..."
+  std::string line;
+  if (!std::getline(file, line)) return std::nullopt;
+  const size_t open = line.find('(');
+  const size_t close = line.rfind(')');  // the name may itself hold spaces and parentheses
+  if (open == std::string::npos || close == std::string::npos) return std::nullopt;
+  Process process{0, '?', line.substr(open + 1, close - open - 1)};
+  std::istringstream rest(line.substr(close + 1));
+  rest >> process.state >> process.parent;
+  return rest.fail() ? std::nullopt : std::optional(process);
 }
 
 std::vector<Descendant> living_descendants(const std::set<pid_t>& except) {

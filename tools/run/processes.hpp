@@ -42,6 +42,13 @@ Spawned spawn(const SpawnRequest& request);  // throws ExecError, std::system_er
 int shell_status(int wait_status);          // 0..255, 128 + signal if killed
 std::string describe_end(int wait_status);  // "exited with status 3", "was killed by SIGSEGV (Segmentation fault), core dumped"
 
+struct Process {
+  pid_t parent = 0;
+  char state = '?';  // its letter
+  std::string name;
+};
+std::optional<Process> find_process(int64_t pid);  // none of that number: nothing
+
 // Who is still there below this process.
 struct Descendant {
   pid_t pid = 0;
