@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import report
-import results
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from common import size_label
@@ -90,7 +89,7 @@ def main():
     options = parser.parse_args()
     what = options.collective, options.dtype
     try:
-        runs = [results.read(name) for name in options.runs]
+        runs = [report.read(name) for name in options.runs]
         panels = by_world(runs, what)
     except (OSError, ValueError) as error:
         parser.error(str(error))

@@ -14,7 +14,6 @@ import sys
 import time
 
 import report
-import results
 import sizes
 
 STARTED = time.monotonic()
@@ -38,11 +37,11 @@ class Run:
         torch.cuda.set_stream(torch.cuda.Stream())
         dist.all_reduce(torch.ones(1, device="cuda"))
         self.clock = measuring.Clock(dist.new_group(backend="gloo"))
-        self.found = results.new(world, options.date, vars(options))
+        self.found = report.new_run(world, options.date, vars(options))
         self.ways = ways.Ways(options, local, rank, world, self.clock, self.say)
         self.found["unavailable"] = self.ways.unavailable
         if rank == 0:
-            results.describe(self.found, self.ways.symm.library.build_info())
+            report.describe(self.found, self.ways.symm.library.build_info())
         self.say(f"{world} ranks are ready after {self.seconds():.1f} s")
 
     @staticmethod
@@ -64,7 +63,7 @@ class Run:
     def keep(self):
         self.found["seconds"] = round(self.seconds(), 1)
         if self.rank == 0:
-            results.write(self.options.out, self.found)
+            report.write(self.options.out, self.found)
 
     def checked(self, ways, what):
         """Those whose result is right."""

@@ -1,10 +1,53 @@
-"""Tables from results, as docs/performance.md has them."""
+"""Tables from results, as docs/performance.md has them, and what was measured on, in words that name no machine in particular."""
+import os
+import platform
+import re
 import textwrap
+from pathlib import Path
 
 from common import size_label, table as table_of
 from rounds import DISTANCES
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+
+
+def text_of(path):
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def processor():
+    cpuinfo = text_of("/proc/cpuinfo")
+    name = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.M)
+    flags = re.search(r"^flags\s*:\s*(.+)$", cpuinfo, re.M)
+    sets = [label for flag, label in (("avx512f", "AVX-512"), ("avx2", "AVX2"), ("asimd", "NEON")) if flags and flag in flags[1].split()]
+    virtual = " (virtual machine)" if flags and "hypervisor" in flags[1].split() else ""
+    return f"{os.cpu_count()} x {name[1] if name else platform.machine()}{', ' + sets[0] if sets else ''}{virtual}"
+
+
+def caches():
+    found = []
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        if text_of(index / "type") != "Instruction":
+            found.append(f"L{text_of(index / 'level')} {text_of(index / 'size')}")
+    return ", ".join(found)
+
+
+def machine(build):
+    cache = text_of(build / "CMakeCache.txt")
+    compiler = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.+)$", cache, re.M)
+    version = ""
+    for file in sorted(build.glob("CMakeFiles/*/CMakeCXXCompiler.cmake")):
+        found = re.search(r'set\(CMAKE_CXX_COMPILER_VERSION "([^"]+)"\)', text_of(file))
+        name = re.search(r'set\(CMAKE_CXX_COMPILER_ID "([^"]+)"\)', text_of(file))
+        version = f"{name[1]} {found[1]}" if found and name else ""
+    pages = re.search(r"\[(\w+)\]", text_of("/sys/kernel/mm/transparent_hugepage/enabled"))
+    shared = re.search(r"\[(\w+)\]", text_of("/sys/kernel/mm/transparent_hugepage/shmem_enabled"))
+    return {"processor": processor(), "caches": caches(), "kernel": platform.release().split("-")[0],
+            "compiler": version or (Path(compiler[1]).name if compiler else ""),
+            "huge pages": f"{pages[1] if pages else 'unknown'}, shared memory {shared[1] if shared else 'unknown'}"}
 
 
 def us(value):
@@ -127,12 +170,12 @@ def sections(results):
 
 
 def head_lines(results):
-    machine = results["machine"]
+    on = results["machine"]
     mine = {name: results[name].get("symm", {}) for name in DISTANCES}
     clock = next((value["p50"] for cases in mine.values() for case, value in cases.items() if case[0] == "nothing"), None)
     trips = [f"{name} {us(min(case['round_trip'] for case in cases.values()))}" for name, cases in mine.items() if cases]
-    yield f"{results['date']}. {machine['processor']}; {machine['caches']}; Linux {machine['kernel']}; {machine['compiler']}."
-    yield f"Huge pages: {machine['huge pages']}."
+    yield f"{results['date']}. {on['processor']}; {on['caches']}; Linux {on['kernel']}; {on['compiler']}."
+    yield f"Huge pages: {on['huge pages']}."
     yield (f"Reading the clock is {us(clock)} us of every time. Round trip of a cache line between the two processors, in us: "
            f"{', '.join(trips)}; {results['moved']} measurements left out because they moved.{' Quick run.' if results['quick'] else ''}")
     for title, reason in results["skipped"].items():

@@ -13,7 +13,6 @@ FOLDER = Path(__file__).resolve().parent.parent.parent / "bench" / "gpu"
 sys.path.insert(0, str(FOLDER))
 import libraries
 import report
-import results
 import sizes
 
 
@@ -105,7 +104,7 @@ def row_of(size, us):
 
 
 def a_run(world=4):
-    found = results.new(world, "2026-01-02", vars(asked("--tune", "stripes=8", world=world)))
+    found = report.new_run(world, "2026-01-02", vars(asked("--tune", "stripes=8", world=world)))
     found.update(driver="1.2", device={"name": "a GPU", "multiprocessors": 132}, complete=True,
                  versions={"CUDA": "13.0", "NCCL": "2.28", "PyTorch": "2.11.0+x", "symm": "{}"})
     found["rows"] = [row_of(256, {"symm": 3.0, "symm stripes=8": 2.9, "nccl": 21.0, "nccl window": 14.0, "torch one-shot": 6.6}),
@@ -237,7 +236,7 @@ class Reported(unittest.TestCase):
 class Drawn(unittest.TestCase):
     def test_a_column_for_each_number_of_ranks(self):
         with tempfile.TemporaryDirectory() as folder:
-            out, names = Path(folder, "x.svg"), [results.write(f"{folder}/{world}", a_run(world)) for world in (4, 2)]
+            out, names = Path(folder, "x.svg"), [report.write(f"{folder}/{world}", a_run(world)) for world in (4, 2)]
 
             def draw(*arguments):
                 return subprocess.run([FOLDER / "picture.py", *names, *arguments, "--out", out], capture_output=True, text=True, check=False)
@@ -255,16 +254,16 @@ class Kept(unittest.TestCase):
     def test_what_is_written_is_read_again(self):
         with tempfile.TemporaryDirectory() as folder:
             run = a_run()
-            name = results.write(folder + "/new", run)
+            name = report.write(folder + "/new", run)
             self.assertEqual(Path(name).name, run["settings"]["name"] + ".json")
-            self.assertEqual(results.read(name)["rows"], run["rows"])
+            self.assertEqual(report.read(name)["rows"], run["rows"])
             self.assertEqual([path.name for path in Path(name).parent.iterdir()], [Path(name).name])
 
     def test_other_files_are_refused(self):
         with tempfile.TemporaryDirectory() as folder:
-            name = results.write(folder, a_run() | {"format": 0})
+            name = report.write(folder, a_run() | {"format": 0})
             with self.assertRaisesRegex(ValueError, "not results of format"):
-                results.read(name)
+                report.read(name)
 
 
 if __name__ == "__main__":
