@@ -1,9 +1,9 @@
 // The arithmetic against which results are checked must itself be right; and a check that cannot fail is none: wrong results are
 // counted.
 #include "tests/support/test.hpp"
+#include "tools/bench/options.hpp"
 #include "tools/bench/pattern.hpp"
 #include "tools/bench/reference.hpp"
-#include "tools/bench/result.hpp"
 #include "tools/bench/thresholds.hpp"
 
 namespace symm::reference { namespace {

@@ -1,6 +1,7 @@
 #include "tools/bench/options.hpp"
 #include <algorithm>
 #include <array>
+#include <cstdio>
 
 namespace symm::tool {
 namespace {
@@ -13,6 +14,35 @@ constexpr std::array<OperationTraits, 7> operations = {{
     {"alltoall", SYMM_COLLECTIVE_ALLTOALL, false, false, true},
     {"barrier", kBarrier, false, false, false},
 }};
+
+template <typename... Values> std::string print(const char* format, Values... values) {
+  char buffer[256];
+  std::snprintf(buffer, sizeof buffer, format, values...);
+  return buffer;
+}
+
+bool has_size(const BenchOptions& options) { return options.traits->collective != kBarrier; }
+
+std::string cells(const BenchOptions& options, const Row& row, const Result& result, int ranks) {
+  if (!has_size(options)) return print(" %10.2f", result.p50_us);
+  const double bandwidth = result.algorithm_bandwidth(row.bytes);
+  const std::string times =
+      print(" %10.2f %8.2f %8.2f", result.p50_us, bandwidth, bandwidth * bus_factor(options.traits->collective, ranks));
+  return times + (options.check ? print(" %7llu", static_cast<unsigned long long>(result.wrong)) : print(" %7s", "N/A"));
+}
+
+double average_bus_bandwidth(const BenchOptions& options, const std::vector<Row>& rows, int ranks) {
+  double sum = 0;
+  int measured = 0;
+  for (const Row& row : rows) {
+    for (const Result* result : {&row.out_of_place, &row.in_place}) {
+      if (!result->measured) continue;
+      sum += result->algorithm_bandwidth(row.bytes) * bus_factor(options.traits->collective, ranks);
+      ++measured;
+    }
+  }
+  return measured == 0 ? 0 : sum / measured;
+}
 }  // namespace
 
 const OperationTraits* find_operation(const std::string& name) {
@@ -46,5 +76,79 @@ int iterations_for(const BenchOptions& options, uint64_t bytes) {
   if (options.iterations > 0) return options.iterations;
   constexpr uint64_t volume = uint64_t{64} << 20;
   return static_cast<int>(std::clamp<uint64_t>(volume / std::max<uint64_t>(bytes, 1), 20, 500));
+}
+
+std::string table_header(const BenchOptions& options, int ranks, const std::string& bootstrap) {
+  const std::string how = options.backend != SYMM_BACKEND_CUDA ? ""
+                          : options.graph == 0                 ? ", CUDA"
+                                                               : print(", CUDA graphs of %d", options.graph);
+  std::string out = print("# symm bench %s: %d ranks by %s, %s memory%s, times of the slowest rank (p50)\n#\n",
+      options.traits->name, ranks, bootstrap.c_str(), options.symmetric ? "symmetric" : "private", how.c_str());
+  if (!has_size(options)) return out + print("# %10s %10s\n# %10s %10s\n", "ranks", "time", "", "(us)");
+  std::string names = print("# %10s %12s %7s %6s %5s", "size", "count", "type", "redop", "root");
+  std::string units = print("# %10s %12s %7s %6s %5s", "(B)", "(elements)", "", "", "");
+  std::string groups(names.size(), ' ');
+  groups[0] = '#';
+  for (const auto& [wanted, title] : {std::pair{options.out_of_place, "out of place"}, std::pair{options.in_place, "in place"}}) {
+    if (!wanted) continue;
+    groups += print(" %36s", title);
+    names += print(" %10s %8s %8s %7s", "time", "algbw", "busbw", "#wrong");
+    units += print(" %10s %8s %8s %7s", "(us)", "(GB/s)", "(GB/s)", "");
+  }
+  return out + groups + "\n" + names + "  algorithm\n" + units + "\n";
+}
+
+std::string table_row(const BenchOptions& options, const Row& row, int ranks) {
+  std::string out;
+  if (has_size(options)) {
+    out = print("  %10llu %12llu %7s %6s %5d", static_cast<unsigned long long>(row.bytes),
+        static_cast<unsigned long long>(row.count), row.type.c_str(), row.op.c_str(), row.root);
+  } else {
+    out = print("  %10d", ranks);
+  }
+  for (const Result* result : {&row.out_of_place, &row.in_place})
+    if (result->measured) out += cells(options, row, *result, ranks);
+  std::string algorithm = row.out_of_place.algorithm;
+  if (row.in_place.algorithm != algorithm) algorithm += (algorithm.empty() ? "" : ", ") + row.in_place.algorithm;
+  return out + (algorithm.empty() ? "" : "  " + algorithm) + "\n";
+}
+
+std::string table_footer(const BenchOptions& options, const std::vector<Row>& rows, int ranks) {
+  if (!has_size(options)) return "";
+  const uint64_t wrong = total_wrong(rows);
+  std::string out = options.check ? print("# Wrong elements    : %llu %s\n", static_cast<unsigned long long>(wrong),
+                                        wrong == 0 ? "OK" : "FAILED")
+                                  : std::string("# Wrong elements    : not checked\n");
+  return out + print("# Avg bus bandwidth : %.4g GB/s\n", average_bus_bandwidth(options, rows, ranks));
+}
+
+uint64_t total_wrong(const std::vector<Row>& rows) {
+  uint64_t wrong = 0;
+  for (const Row& row : rows) wrong += row.out_of_place.wrong + row.in_place.wrong;
+  return wrong;
+}
+
+nlohmann::json bench_json(const BenchOptions& options, const std::vector<Row>& rows, int ranks) {
+  nlohmann::json out{{"collective", options.traits->name}, {"ranks", ranks},
+      {"backend", options.backend == SYMM_BACKEND_CUDA ? "cuda" : "host"}, {"graph", options.graph},
+      {"memory", options.symmetric ? "symmetric" : "private"}, {"warmup", options.warmup}, {"checked", options.check},
+      {"wrong", total_wrong(rows)}, {"results", nlohmann::json::array()}};
+  for (const Row& row : rows) {
+    for (const Result* result : {&row.out_of_place, &row.in_place}) {
+      if (!result->measured) continue;
+      nlohmann::json entry{
+          {"time_us", {{"p50", result->p50_us}, {"min", result->min_us}, {"p99", result->p99_us}, {"max", result->max_us}}},
+          {"iterations", result->iterations}, {"slowest_rank", result->slowest_rank}};
+      if (has_size(options)) {
+        const double bandwidth = result->algorithm_bandwidth(row.bytes);
+        entry.update({{"size", row.bytes}, {"count", row.count}, {"type", row.type}, {"redop", row.op}, {"root", row.root},
+            {"in_place", result == &row.in_place}, {"algorithm", result->algorithm}, {"algbw", bandwidth},
+            {"busbw", bandwidth * bus_factor(options.traits->collective, ranks)}, {"wrong", result->wrong}});
+      }
+      out["results"].push_back(entry);
+    }
+  }
+  if (has_size(options)) out["average_busbw"] = average_bus_bandwidth(options, rows, ranks);
+  return out;
 }
 }  // namespace symm::tool

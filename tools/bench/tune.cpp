@@ -7,8 +7,8 @@
 #include <fstream>
 #include <symm/symm.hpp>
 #include "tools/bench/device.hpp"
+#include "tools/bench/options.hpp"
 #include "tools/bench/pattern.hpp"
-#include "tools/bench/result.hpp"
 #include "tools/bench/thresholds.hpp"
 #include "tools/text.hpp"
 
