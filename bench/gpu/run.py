@@ -5,7 +5,7 @@ turns, in graphs. Prints tables; writes NAME.json and NAME.md.
     torchrun --standalone --nproc-per-node 4 bench/gpu/run.py --library build/gpu/lib/libsymm.so --out build/figures \\
         --kernels build/libpeers.so --nccl ,NCCL_SYM_CTAS=32 --nccl <another libnccl.so>
 
-NVLink multicast is off for all of them unless the environment says otherwise. picture.py draws from the JSON.
+NVLink multicast is off for all of them unless the environment says otherwise.
 """
 import faulthandler
 import gc

@@ -233,23 +233,6 @@ class Reported(unittest.TestCase):
             self.assertIn(said, text)
 
 
-class Drawn(unittest.TestCase):
-    def test_a_column_for_each_number_of_ranks(self):
-        with tempfile.TemporaryDirectory() as folder:
-            out, names = Path(folder, "x.svg"), [report.write(f"{folder}/{world}", a_run(world)) for world in (4, 2)]
-
-            def draw(*arguments):
-                return subprocess.run([FOLDER / "picture.py", *names, *arguments, "--out", out], capture_output=True, text=True, check=False)
-
-            self.assertEqual((draw().returncode, draw().stderr), (0, ""))
-            svg = out.read_text(encoding="utf-8")
-            self.assertLess(svg.index(">2 GPUs, "), svg.index(">4 GPUs, "))
-            for text in (">NCCL<", ">best peer / symm<", ">All-reduce, bf16, in graphs, a GPU", ">256 B<", ">1 GB<"):
-                self.assertIn(text, svg)
-            self.assertIn("two runs with 4 GPUs", draw(names[0]).stderr)
-            self.assertIn("no rows of allreduce, f32", draw("--dtype", "f32").stderr)
-
-
 class Kept(unittest.TestCase):
     def test_what_is_written_is_read_again(self):
         with tempfile.TemporaryDirectory() as folder:
