@@ -7,7 +7,6 @@ turns, in graphs. Prints tables; writes NAME.json and NAME.md.
 
 NVLink multicast is off for all of them unless the environment says otherwise.
 """
-import faulthandler
 import gc
 import os
 import sys
@@ -17,7 +16,6 @@ import report
 import sizes
 
 STARTED = time.monotonic()
-GRACE = 90  # seconds after the budget before a run that hangs is ended
 for variable, value in (("NCCL_NVLS_ENABLE", "0"), ("NVSHMEM_DISABLE_NVLS", "1"), ("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")):
     os.environ.setdefault(variable, value)
 
@@ -57,9 +55,6 @@ class Run:
         if self.rank == 0:
             print(text, flush=True)
 
-    def may_go_on(self):
-        return self.options.budget is None or self.clock.decided(self.seconds() < self.options.budget)
-
     def keep(self):
         self.found["seconds"] = round(self.seconds(), 1)
         if self.rank == 0:
@@ -73,20 +68,13 @@ class Run:
             self.say(self.found["errors"][-1])
         return [way for way in ways if way.name not in wrong]
 
-    def measure(self, ways, collective, dtype, size):
-        row = {"collective": collective, "dtype": dtype, "bytes": size}
-        right = self.checked(ways, f"{collective} {dtype} {size}")
-        return row | self.clock.measure(right, sizes.calls_of(size), sizes.repeats_of(size, self.options.repeats))
-
     def table(self):
-        """All rows; False if the time is over."""
         section = None
         for collective, dtype, size in sizes.plan(self.options, self.world):
-            if not self.may_go_on():
-                return False
             names = self.ways.columns(collective)
-            ways = self.ways.of(collective, size, dtype)
-            row = self.measure(ways, collective, dtype, size)
+            right = self.checked(self.ways.of(collective, size, dtype), f"{collective} {dtype} {size}")
+            row = {"collective": collective, "dtype": dtype, "bytes": size,
+                   **self.clock.measure(right, sizes.calls_of(size), sizes.repeats_of(size, self.options.repeats))}
             if section != (collective, dtype):
                 section = collective, dtype
                 self.show(f"\n{report.title(row, self.world)}\n\n{report.header(names)}")
@@ -94,16 +82,14 @@ class Run:
             self.show(report.line(row, names, self.world))
             self.found["rows"].append(row)
             self.keep()
-        return True
 
-    def finish(self, complete):
-        self.found["complete"] = complete
+    def finish(self):
+        self.found["complete"] = True
         self.keep()
         if self.rank == 0:
             with open(os.path.join(self.options.out, self.options.name + ".md"), "w", encoding="utf-8") as file:
                 file.write(report.markdown(self.found))
-        self.show(f"\n{self.world} ranks, {len(self.found['rows'])} rows, {self.found['seconds']} s"
-                  f"{'' if complete else ', STOPPED before the end'}: {len(self.found['errors'])} errors")
+        self.show(f"\n{self.world} ranks, {len(self.found['rows'])} rows, {self.found['seconds']} s: {len(self.found['errors'])} errors")
         self.clock.line_up()
         return 1 if self.found["errors"] else 0
 
@@ -113,11 +99,10 @@ def main():
     options = sizes.parse(sys.argv[1:], world)
     if world < 2:
         raise SystemExit("run.py: two ranks or more, started by torchrun")
-    if options.budget is not None:
-        faulthandler.dump_traceback_later(options.budget + GRACE, exit=True)
     gc.disable()  # not while a time is taken
     run = Run(options, rank, world)
-    status = run.finish(run.table())
+    run.table()
+    status = run.finish()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)  # the communicators' own teardown is not what is measured

@@ -105,7 +105,6 @@ def parse(arguments, world):
     parser.add_argument("--nccl", action="append", default=[], metavar="[PATH][,NAME=VALUE]...",
                         help="another libnccl.so too, or PyTorch's again, with these variables set for it alone")
     parser.add_argument("--kernels", metavar="PATH", help="what bench/gpu/peer_kernels built: FlashInfer's and vLLM's kernels")
-    parser.add_argument("--budget", type=at_least(1), metavar="SECONDS", help="after these, stop and keep what there is")
     options = parser.parse_args(arguments)
     if options.smallest > options.largest:
         parser.error("--smallest is above --largest")

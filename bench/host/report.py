@@ -124,25 +124,11 @@ def other_rows(table):
     return head, rows
 
 
-def efficiency(results, table):
-    """2 * N * S bytes must move, whatever the algorithm: every operand is read, every result written."""
-    size = 64 << 20
-    time = table.of("symm", "allreduce", "symmetric", "out", size)
-    if time is None:
-        return None
-    rate = 2 * 2 * size / time * 1e-3
-    return {"rate": rate, **results["copy"]}
-
-
-def by_launches(results):
-    """[(distance of the processors, its table)], those with most launches first."""
-    return sorted(((name, Results(results, name)) for name in DISTANCES), key=lambda pair: -pair[1].launches())
-
-
 def sections(results):
     crowd = Results(results, "crowd")
     # What most launches met comes first.
-    (name, table), *rare = by_launches(results)
+    tables = ((name, Results(results, name)) for name in DISTANCES)
+    (name, table), *rare = sorted(tables, key=lambda pair: -pair[1].launches())
     yield (f"All-reduce, f32 sum, 2 ranks, out of place, processors {name}",
            "Microseconds, median. A ratio is the best MPI's time over symm's.", allreduce_head(table), allreduce_rows(table, "out"))
     yield "All-reduce, f32 sum, 2 ranks, in place", "", allreduce_head(table), allreduce_rows(table, "in")
@@ -154,11 +140,13 @@ def sections(results):
     yield "Every library, out of place", "Microseconds: median / 99th percentile.", *by_library(table, ("p50", "p99"))
     yield "Other operations, 2 ranks", "Microseconds, median; sizes are those of the larger operand.", *other_rows(table)
     yield "4 ranks on 2 processors, all-reduce", "Microseconds: median / 99th percentile / most.", *by_library(crowd, ("p50", "p99", "max"))
-    found = efficiency(results, table)
-    if found:
-        rows = [["all-reduce of 64 MB, symmetric, out of place", f"{found['rate']:.1f}", ""]]
-        rows += [[f"copy of 64 MB by each of 2 threads, {stores} stores", f"{found[stores]:.1f}", f"{100 * found['rate'] / found[stores]:.0f} %"]
-                 for stores in ("past the cache", "ordinary")]
+    time = table.of("symm", "allreduce", "symmetric", "out", 64 << 20)
+    if time is not None:
+        # So much must move, whatever the algorithm: every operand is read, every result written.
+        rate = 2 * 2 * (64 << 20) / time * 1e-3
+        rows = [["all-reduce of 64 MB, symmetric, out of place", f"{rate:.1f}", ""]]
+        rows += [[f"copy of 64 MB by each of 2 threads, {stores} stores", f"{copied:.1f}", f"{100 * rate / copied:.0f} %"]
+                 for stores in ("past the cache", "ordinary") for copied in [results["copy"][stores]]]
         yield ("Memory bandwidth", "Gigabytes per second that must be read and written: 2 x ranks x size for both.",
                ["what", "GB/s", "all-reduce reaches"], rows)
     kill = results["kill"]

@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <symm/symm.hpp>
 #include "tools/bench/thresholds.hpp"
+#include "tools/unique_fd.hpp"
 
 namespace {
 using symm::tool::quantile;
@@ -32,14 +33,12 @@ struct Token {
 class Child {
  public:
   explicit Child(const std::function<void(Child&)>& body) {
-    int down[2];
-    int up[2];
-    if (pipe(down) != 0 || pipe(up) != 0) throw std::runtime_error("pipe");
-    pid_ = fork();
-    in_ = pid_ == 0 ? down[0] : up[0];
-    out_ = pid_ == 0 ? up[1] : down[1];
-    close(pid_ == 0 ? down[1] : down[0]);
-    close(pid_ == 0 ? up[0] : up[1]);
+    {
+      symm::tool::Pipe down = symm::tool::make_pipe(), up = symm::tool::make_pipe();
+      pid_ = fork();
+      in_ = std::move(pid_ == 0 ? down.read_end : up.read_end);
+      out_ = std::move(pid_ == 0 ? up.write_end : down.write_end);
+    }
     if (pid_ != 0) return;
     try {
       body(*this);
@@ -49,21 +48,15 @@ class Child {
     }
     _exit(0);
   }
-  ~Child() {
-    end(SIGKILL);
-    close(in_);
-    close(out_);
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
+  ~Child() { end(SIGKILL); }
   template <class T> void send(const T& value) {
-    if (write(out_, &value, sizeof value) != sizeof value) throw std::runtime_error("write");
+    if (write(out_.get(), &value, sizeof value) != sizeof value) throw std::runtime_error("write");
   }
   template <class T> T receive() {
     T value;
     auto* bytes = reinterpret_cast<char*>(&value);
     for (size_t got = 0; got < sizeof value;) {
-      const ssize_t more = read(in_, bytes + got, sizeof value - got);
+      const ssize_t more = read(in_.get(), bytes + got, sizeof value - got);
       if (more <= 0) throw std::runtime_error("the other process is gone");
       got += static_cast<size_t>(more);
     }
@@ -77,8 +70,8 @@ class Child {
   }
  private:
   pid_t pid_ = -1;
-  int in_ = -1;
-  int out_ = -1;
+  symm::tool::UniqueFd in_;
+  symm::tool::UniqueFd out_;
 };
 
 struct Owned {
