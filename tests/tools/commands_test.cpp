@@ -1,4 +1,4 @@
-// symm info, doctor, bench, top and the demo, as their users see them.
+// symm info, doctor, bench and the demo, as their users see them.
 #include <signal.h>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -129,64 +129,6 @@ TEST(Demo, ShowsWhoDidWhat) {
     EXPECT_TRUE(contains(result.out, "and found " + std::to_string(1000 + (rank + 1) % 4) + " in its own")) << result.out;
   }
   EXPECT_TRUE(contains(result.out, "all sums equal the serial ones, bit for bit")) << result.out;
-}
-
-json look(const Words& choice) {
-  const Captured result = capture(Words{SYMM_TOOL, "top", "--json"} + choice);
-  return result.status == 0 ? json::parse(result.out)["jobs"] : json::array();
-}
-
-TEST(Top, SaysWhoWaitsForWhomAndWhoIsStoppedOrDead) {
-  const std::string job = "top-test-" + std::to_string(getpid());
-  std::vector<std::thread> ranks;
-  for (int rank = 0; rank < 3; ++rank) {
-    ranks.emplace_back([&, rank] {
-      capture({"env", "SYMM_RANK=" + std::to_string(rank), "SYMM_SIZE=3", "SYMM_JOB=" + job, SYMM_TOOL, "bench", "allreduce",
-          "-b", "1M", "-e", "1M", "-n", "1000000", "-c", "0", "--out-of-place", "--symmetric"});
-    });
-  }
-  json group;
-  const auto eventually_group = [&](const std::function<bool()>& holds) {
-    return support::eventually(
-        [&] {
-          const json jobs = look({"--job", job});
-          if (jobs.size() != 1 || jobs[0]["groups"].size() != 1) return false;
-          group = jobs[0]["groups"][0];
-          return group["ranks"].size() == 3 && holds();
-        },
-        60'000);
-  };
-  const auto rank = [&](size_t i) -> json& { return group["ranks"][i]; };
-  ASSERT_TRUE(eventually_group([&] { return rank(0).value("gb_per_s", 0.0) > 0 && rank(2)["calls"] > 10; })) << group;
-  EXPECT_EQ(group["backend"], "host");
-  EXPECT_EQ(group["name"], "bench");
-  EXPECT_EQ(rank(1)["call"]["bytes"], 1 << 20);
-  EXPECT_FALSE(group.contains("failure"));
-  const pid_t first = rank(0)["pid"];
-  const pid_t second = rank(1)["pid"];
-  const pid_t third = rank(2)["pid"];
-  EXPECT_EQ(look({"--pid", std::to_string(second)})[0]["job"], job);
-
-  kill(second, SIGSTOP);
-  EXPECT_TRUE(eventually_group([&] { return group["waited_for"] == json::array({1}); })) << group;
-  EXPECT_EQ(rank(1)["state"], "stopped");
-  EXPECT_EQ(rank(0)["state"], "waiting");
-  EXPECT_EQ(rank(0)["waits"][0]["for"], 1);
-  EXPECT_GT(rank(0)["waits"][0]["seconds"], 0);
-  expect_said(capture({SYMM_TOOL, "top", "--job", job}).out, {"job " + job, "group 'bench' of 3, host", "all wait for rank 1"});
-
-  kill(third, SIGSTOP);  // so that it, and its page, stay when the first dies
-  kill(first, SIGKILL);
-  EXPECT_TRUE(eventually_group([&] { return rank(0)["state"] == "dead" && rank(2)["state"] == "stopped"; })) << group;
-  kill(second, SIGKILL);
-  kill(third, SIGKILL);
-  for (std::thread& one : ranks) one.join();
-  EXPECT_EQ(look({"--job", job}), json::array()) << "nothing is left behind";
-}
-
-TEST(Top, RefusesWhatIsNotThere) {
-  expect_end(capture({SYMM_TOOL, "top", "--job", "no such job"}), 1, {"no such job of this user"});
-  EXPECT_EQ(capture({SYMM_TOOL, "top", "--pid", "-3"}).status, 2);
 }
 
 // symm bench --tune writes a table, and the library follows it: asked by symm_collective_plan(), here in two ranks that are
