@@ -72,20 +72,15 @@ def line(row, names, world):
     return cells([str(row["bytes"]), *(number(row["us"].get(name)) for name in names), number(ratio(row)), number(bus(row, world), 1)])
 
 
-def sections(found):
-    """Rows by collective and type, in the order in which they were measured."""
-    grouped = {}
-    for row in found["rows"]:
-        grouped.setdefault((row["collective"], row["dtype"]), []).append(row)
-    return grouped.values()
-
-
 def markdown(found, best=False):
     """`best`: of each library."""
     world = found["world"]
     versions = ", ".join(f"{name} {value}" for name, value in found["versions"].items() if name != "symm")
     text = [f"{found['date']}, {world} x {found['device']['name']}, driver {found['driver']}, {versions}. {found['method']}"]
-    for rows in sections(found):
+    grouped = {}
+    for row in found["rows"]:
+        grouped.setdefault((row["collective"], row["dtype"]), []).append(row)
+    for rows in grouped.values():
         rows = [by_library(row) for row in rows] if best else rows
         names = columns(rows)
         text += ["", title(rows[0], world), "", header(names)] + [line(row, names, world) for row in rows]

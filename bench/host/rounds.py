@@ -1,4 +1,5 @@
 """Launches every peer once per round, in turn, so that what the machine does meanwhile meets all of them alike."""
+import contextlib
 import json
 import os
 import signal
@@ -16,13 +17,6 @@ ARENAS = "/dev/shm"  # where what all ranks map lies
 
 class Failed(Exception):
     pass
-
-
-def kill_group(process):
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def launch(peer, ranks, pinned, cases, processors):
@@ -48,7 +42,8 @@ def launch(peer, ranks, pinned, cases, processors):
             raise Failed(f"no end after {error.timeout:.0f} s") from error
         finally:
             for process in processes:
-                kill_group(process)
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         log.seek(0)
         problem = " ".join(log.read().split())[-300:]
@@ -58,10 +53,6 @@ def launch(peer, ranks, pinned, cases, processors):
     if len(results) != len(cases):
         raise Failed(f"{len(results)} results for {len(cases)} cases: {problem}")
     return results
-
-
-def key_of(result):
-    return result["operation"], result["memory"], result["place"], result["bytes"]
 
 
 def alternate(peers, rounds, ranks, pinned, cases_of, processors, say):
@@ -75,7 +66,8 @@ def alternate(peers, rounds, ranks, pinned, cases_of, processors, say):
             say(f"{ranks} ranks, round {number + 1} of {rounds}: {peer.name}")
             try:
                 for result in launch(peer, ranks, pinned, cases_of(peer), processors):
-                    samples[peer.name][key_of(result)].append(result)
+                    case = result["operation"], result["memory"], result["place"], result["bytes"]
+                    samples[peer.name][case].append(result)
             except Failed as error:
                 failed[peer.name] = str(error)
                 samples.pop(peer.name, None)

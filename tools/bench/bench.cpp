@@ -30,7 +30,6 @@ class Bench {
   Result measure(const Call& call, const Pattern& pattern);
   Result measure_on_gpu(const Call& call, const Pattern& pattern);
   void finish(Result& result, std::vector<double>& times, uint64_t wrong);
-  void reduce_times(std::vector<double>& own, Result& result);
   void progress(const std::string& text) const;
   Group& control() { return device_ ? control_ : group_; }
 
@@ -116,10 +115,8 @@ Result Bench::measure(const Call& call, const Pattern& pattern) {
 // Of a row or a graph two are issued, and the second is timed: when it begins, no rank is late.
 Result Bench::measure_on_gpu(const Call& call, const Pattern& pattern) {
   constexpr int calls_in_a_row = 20, samples = 20;
-  Result result;
-  result.measured = true;
-  result.iterations = options_.iterations > 0 ? options_.iterations : samples;
-  result.algorithm = call.algorithm();
+  const int iterations = options_.iterations > 0 ? options_.iterations : samples;
+  Result result{.measured = true, .iterations = iterations, .algorithm = call.algorithm()};
   const int calls = options_.graph > 0 ? options_.graph : calls_in_a_row;
   const auto in_a_row = [&](int count) {
     for (int i = 0; i < count; ++i) check(call.run(), call.traits->name);
@@ -165,19 +162,15 @@ Result Bench::measure_on_gpu(const Call& call, const Pattern& pattern) {
 void Bench::finish(Result& result, std::vector<double>& times, uint64_t wrong) {
   control().allreduce(Span(&wrong, 1), Span(&wrong, 1), SYMM_OP_SUM);
   result.wrong = wrong;
-  reduce_times(times, result);
-}
-
-void Bench::reduce_times(std::vector<double>& own, Result& result) {
-  const double median = quantile(own, 0.5);
+  const double median = quantile(times, 0.5);
   std::vector<double> medians(static_cast<size_t>(ranks_));
   control().allgather(Span(&median, 1), medians);
   result.slowest_rank = static_cast<int>(std::max_element(medians.begin(), medians.end()) - medians.begin());
-  control().allreduce(own, own, SYMM_OP_MAX);
-  result.p50_us = quantile(own, 0.5);
-  result.min_us = quantile(own, 0);
-  result.p99_us = quantile(own, 0.99);
-  result.max_us = quantile(own, 1);
+  control().allreduce(times, times, SYMM_OP_MAX);
+  result.p50_us = quantile(times, 0.5);
+  result.min_us = quantile(times, 0);
+  result.p99_us = quantile(times, 0.99);
+  result.max_us = quantile(times, 1);
 }
 
 Row Bench::measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op) {

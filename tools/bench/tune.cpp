@@ -235,12 +235,8 @@ void Tuner::deliver(const std::string& text) const {
 }
 
 int Tuner::run() {
-  TuneReport report;
-  report.version = version_text(symm_version());
-  report.date = today();
-  report.backend = on_host() ? "host" : "cuda";
-  report.device = device_info(info_.backend, info_.device).name;
-  report.ranks = info_.size;
+  TuneReport report{version_text(symm_version()), today(), on_host() ? "host" : "cuda",
+      device_info(info_.backend, info_.device).name, info_.size, {}};
   for (const Question& question : questions_) report.ladders.push_back(measure(question));
   deliver(plan_text(report));
   std::fflush(stdout);
