@@ -5,7 +5,7 @@
 namespace symm::span {
 namespace {
 // Behind what the CUDA back end shares.
-struct EngineShare {
+struct StreamEngineShare {
   char name[64] = "";
   engine::StreamEngine::Id id{};
 };
@@ -44,7 +44,7 @@ DeviceSpanTransport::DeviceSpanTransport(TransportContext context, std::shared_p
 
 OutgoingMessage DeviceSpanTransport::share() const {
   OutgoingMessage share = CudaTransport::share();
-  EngineShare mine{{}, id_};
+  StreamEngineShare mine{{}, id_};
   write_text(mine.name, engine_.name());
   const auto bytes = std::as_bytes(std::span(&mine, 1));
   share.body.insert(share.body.end(), bytes.begin(), bytes.end());
@@ -52,7 +52,7 @@ OutgoingMessage DeviceSpanTransport::share() const {
 }
 
 void DeviceSpanTransport::connect(int peer, Message message, const PeerIdentity& identity) {
-  EngineShare theirs;
+  StreamEngineShare theirs;
   std::memcpy(&theirs, message.body.data() + message.body.size() - sizeof theirs, sizeof theirs);
   message.body.resize(message.body.size() - sizeof theirs);
   theirs.name[sizeof theirs.name - 1] = '\0';
