@@ -370,7 +370,7 @@ TEST(CudaSpanFailure, OfCreationIsOneSentence) {
 
 // Repeats a call until the group has failed; how.
 std::string work_until_failure(Group& group, uint64_t timeout_ms) {
-  float data = 1;
+  static float data = 1;  // of what was issued some may still run when this has returned
   CollectiveCall call = call_of(Collective::allreduce, &data, 1, DType::f32);
   call.timeout_ms = timeout_ms;
   return support::outcome_of([&]() -> std::string {
