@@ -1,8 +1,8 @@
 #include "core/bootstrap/pmix.hpp"
-#include <dlfcn.h>
 #include <cstdlib>
 #include <cstring>
 #include "core/base/environment.hpp"
+#include "core/base/library.hpp"
 #include "core/base/per_process.hpp"
 #include "core/bootstrap/pmix_api.hpp"
 #include "core/socket/secure_connection.hpp"
@@ -10,7 +10,6 @@
 namespace symm {
 namespace {
 using namespace pmix;
-constexpr const char* kSoname = "libpmix.so.2";
 constexpr const char* kKey = "symm.place";
 
 [[noreturn]] void unavailable(const std::string& what) {
@@ -20,26 +19,18 @@ constexpr const char* kKey = "symm.place";
 }
 
 struct Library {
-#define SYMM_PMIX_POINTER(call, result, parameters) result(*call) parameters = nullptr;  // NOLINT(bugprone-macro-parentheses)
-  SYMM_PMIX_CALLS(SYMM_PMIX_POINTER)
-#undef SYMM_PMIX_POINTER
+  SYMM_PMIX_CALLS(SYMM_LIBRARY_CALL)
   Library() {
-    void* found = dlopen(kSoname, RTLD_NOW | RTLD_NOLOAD);  // a process has one copy of it
-    const std::string named = environment("SYMM_PMIX");
-    if (found == nullptr) found = dlopen(named.empty() ? kSoname : named.c_str(), RTLD_NOW | RTLD_LOCAL);
-    const char* const why = found == nullptr ? dlerror() : nullptr;  // null, too, for want of memory
-    if (found == nullptr) unavailable(std::string("no PMIx: ") + (why != nullptr ? why : "libpmix.so.2 cannot be loaded"));
+    std::string why;
+    void* const found = find_library("libpmix.so.2", environment("SYMM_PMIX"), nullptr, why);
+    if (found == nullptr) unavailable("no PMIx: " + why);
     const auto version = reinterpret_cast<const char* (*)()>(dlsym(found, "PMIx_Get_version"));
     if (version == nullptr) unavailable("libpmix.so.2 has no PMIx_Get_version");
-    const std::string text = version();
-    const size_t digit = text.find_first_of("0123456789");
-    if (digit == std::string::npos || std::atoi(text.c_str() + digit) < 3)
-      unavailable("libpmix.so.2 is older than version 3: " + text);
-#define SYMM_PMIX_FIND(call, result, parameters)                            \
-  this->call = reinterpret_cast<decltype(this->call)>(dlsym(found, #call)); \
-  if (this->call == nullptr) unavailable(text + " has no " #call);
-    SYMM_PMIX_CALLS(SYMM_PMIX_FIND)
-#undef SYMM_PMIX_FIND
+    const std::string where = version();
+    const size_t digit = where.find_first_of("0123456789");
+    if (digit == std::string::npos || std::atoi(where.c_str() + digit) < 3)
+      unavailable("libpmix.so.2 is older than version 3: " + where);
+    SYMM_PMIX_CALLS(SYMM_LIBRARY_FIND)
   }
 
   void require(Code code, const char* call) const {

@@ -25,9 +25,9 @@ CUdeviceptr signal_word(const MemoryView& memory, int owner, int channel, int so
   const size_t index = static_cast<size_t>(channel) * memory.pads.size() + static_cast<size_t>(source);
   return address_of(memory.pads[static_cast<size_t>(owner)]) + index * sizeof(uint64_t);
 }
-}  // namespace
 
 std::string rmsnorm_kernel(DType dtype) { return format("symm_rmsnorm_%s_1", name_of(dtype)); }  // of what is summed
+}  // namespace
 
 CUstream stream_of(void* stream) {
   if (stream == kAllStreams) throw Error(Status::invalid_argument, "stream: SYMM_ALL_STREAMS is no stream to issue work on");

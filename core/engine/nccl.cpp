@@ -1,12 +1,10 @@
 #include "core/engine/nccl.hpp"
-#include <dlfcn.h>
 #include <cstring>
 #include <list>
 #include "core/base/environment.hpp"
+#include "core/base/library.hpp"
 #include "core/base/log.hpp"
-#include "core/base/process.hpp"
 #include "core/base/reserve.hpp"
-#include "core/engine/library.hpp"
 #include "core/engine/nccl_api.hpp"
 
 namespace symm::engine {
@@ -14,9 +12,10 @@ namespace {
 using namespace nccl;
 
 constexpr uint64_t kLookMs = 20;  // between two looks at what is under way
-constexpr uint64_t kReasonMs =
-    1'000;  // that the mesh takes at most to say why NCCL failed, and who left before his last message came
-constexpr uint64_t kPatienceMs = 5'000;  // with NCCL, to let go of a communicator
+// That the mesh takes at most to say why NCCL failed, and who left before his last message came.
+constexpr uint64_t kReasonMs = 1'000;
+constexpr uint64_t kPatienceMs = 5'000;                   // with NCCL, to let go of a communicator
+constexpr uint64_t kEndMs = 2 * kReasonMs + kPatienceMs;  // that an engine's end takes at most
 
 [[noreturn]] void unavailable(const std::string& what) {
   throw Error(Status::unavailable, what +
@@ -26,11 +25,8 @@ constexpr uint64_t kPatienceMs = 5'000;  // with NCCL, to let go of a communicat
 }
 
 struct Library {
-#define SYMM_NCCL_POINTER(call, result, parameters) result(*call) parameters = nullptr;  // NOLINT(bugprone-macro-parentheses)
-  SYMM_NCCL_CALLS(SYMM_NCCL_POINTER)
-#undef SYMM_NCCL_POINTER
+  SYMM_NCCL_CALLS(SYMM_LIBRARY_CALL)
   std::string name;
-  uint32_t forks = process::fork_generation();
 
   Library() {
     std::string why;
@@ -45,21 +41,11 @@ struct Library {
     name = format("nccl %d.%d.%d", version / 10'000, version / 100 % 100, version % 100);
     const std::string where = name + " (" + place.dli_fname + ")";
     if (version < kLeast || version >= 30'000) unavailable(where + " is none that symm can use");
-#define SYMM_NCCL_FIND(call, result, parameters)                            \
-  this->call = reinterpret_cast<decltype(this->call)>(dlsym(found, #call)); \
-  if (this->call == nullptr) unavailable(where + " has no " #call);
-    SYMM_NCCL_CALLS(SYMM_NCCL_FIND)
-#undef SYMM_NCCL_FIND
+    SYMM_NCCL_CALLS(SYMM_LIBRARY_FIND)
     log::write(log::Level::info, "engine: %s", where.c_str());
   }
 };
 
-const Library& library() {
-  static const auto* const loaded = new Library;  // for good: its threads do not survive an unload
-  if (loaded->forks != process::fork_generation())
-    throw Error(Status::unavailable, loaded->name + " was loaded before this process was forked, and does not work in the child");
-  return *loaded;
-}
 std::atomic<int> ending{0};  // communicators whose engine has gone
 
 // A process that ends waits for those: the destructors of NCCL's CUDA runtime, met by a thread that is in ncclCommDestroy(),
@@ -68,7 +54,7 @@ struct Farewell {
   const uint32_t forks = process::fork_generation();
   ~Farewell() {
     if (forks != process::fork_generation()) return;  // a child has none of the threads
-    retry_until([] { return ending == 0; }, Deadline::after_ms(2 * kReasonMs + kPatienceMs));
+    retry_until([] { return ending == 0; }, Deadline::after_ms(kEndMs));
   }
 };
 }  // namespace
@@ -76,7 +62,7 @@ struct Farewell {
 // What a thread of its own keeps beyond the engine, until NCCL has let go of the communicator.
 struct StreamEngine::State {
   explicit State(const Owner& owner)
-      : nccl(library()), rank(owner.rank), size(owner.size), pids(owner.pids.begin(), owner.pids.end()),
+      : nccl(only_library<Library>()), rank(owner.rank), size(owner.size), pids(owner.pids.begin(), owner.pids.end()),
         revocation(owner.revocation), fail(owner.fail) {}
 
   struct Flight {
@@ -335,6 +321,6 @@ void StreamEngine::watch(const char* what, uint64_t timeout_ms, std::vector<int3
 
 void StreamEngine::await_end() const noexcept {
   State& s = *state_;
-  if (s.kept) retry_until([&] { return s.ended.load(); }, Deadline::after_ms(2 * kReasonMs + kPatienceMs));
+  if (s.kept) retry_until([&] { return s.ended.load(); }, Deadline::after_ms(kEndMs));
 }
 }  // namespace symm::engine

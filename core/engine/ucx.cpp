@@ -1,10 +1,8 @@
-#include <dlfcn.h>
 #include <cstring>
 #include <deque>
 #include <unordered_set>
 #include "core/base/environment.hpp"
-#include "core/base/process.hpp"
-#include "core/engine/library.hpp"
+#include "core/base/library.hpp"
 #include "core/engine/link.hpp"
 #include "core/engine/ucx_api.hpp"
 
@@ -22,12 +20,9 @@ constexpr unsigned kMessage = 21;  // the number of our active messages
 }
 
 struct Library {
-#define SYMM_UCX_POINTER(call, result, parameters) result(*call) parameters = nullptr;  // NOLINT(bugprone-macro-parentheses)
-  SYMM_UCX_CALLS(SYMM_UCX_POINTER)
-#undef SYMM_UCX_POINTER
+  SYMM_UCX_CALLS(SYMM_LIBRARY_CALL)
   std::string name, where;
   unsigned minor = 0;
-  uint32_t forks = process::fork_generation();
 
   Library() {
     std::string why;
@@ -42,24 +37,13 @@ struct Library {
     name = format("ucx %u.%u.%u", major, minor, release);
     where = name + " (" + place.dli_fname + ")";
     if (major != 1 || minor < 13) unavailable(where + " is none that symm can use");
-#define SYMM_UCX_FIND(call, result, parameters)                             \
-  this->call = reinterpret_cast<decltype(this->call)>(dlsym(found, #call)); \
-  if (this->call == nullptr) unavailable(where + " has no " #call);
-    SYMM_UCX_CALLS(SYMM_UCX_FIND)
-#undef SYMM_UCX_FIND
+    SYMM_UCX_CALLS(SYMM_LIBRARY_FIND)
   }
 };
 
-const Library& library() {
-  static const auto* const loaded = new Library;  // for good: its threads do not survive an unload
-  if (loaded->forks != process::fork_generation())
-    throw Error(Status::unavailable, loaded->name + " was loaded before this process was forked, and does not work in the child");
-  return *loaded;
-}
-
 class UcxLink final : public Link {
  public:
-  explicit UcxLink(Sink& sink) : sink_(sink), ucx_(library()) {
+  explicit UcxLink(Sink& sink) : sink_(sink), ucx_(only_library<Library>()) {
     Config config = nullptr;
     require(ucx_.ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
     const std::unique_ptr<ucp_config, void (*)(Config)> held(config, ucx_.ucp_config_release);
@@ -113,7 +97,7 @@ class UcxLink final : public Link {
   Transfer send(Parcel& parcel) noexcept override {
     const Line& line = lines_[static_cast<size_t>(parcel.line)];
     const OnSent sent = [](void* request, Code code, void* of) {
-      library().ucp_request_free(request);
+      only_library<Library>().ucp_request_free(request);
       Parcel& ended = *static_cast<Parcel*>(of);
       ended.sink->sent(ended, code == kOk ? Transfer::whole : Transfer::broken);
     };
@@ -132,7 +116,7 @@ class UcxLink final : public Link {
   void close(int number) noexcept override {
     Line& line = lines_[static_cast<size_t>(number)];
     if (line.endpoint == nullptr) return;
-    const OnSent closed = [](void* request, Code, void*) { library().ucp_request_free(request); };
+    const OnSent closed = [](void* request, Code, void*) { only_library<Library>().ucp_request_free(request); };
     const RequestParams params{.flags = kForce, .callback = reinterpret_cast<void*>(closed)};
     ucx_.ucp_ep_close_nbx(std::exchange(line.endpoint, nullptr), &params);
   }
@@ -162,7 +146,7 @@ class UcxLink final : public Link {
     auto* const landing = new Landing{link, *head};
     link.landings_.insert(landing);
     const OnReceived received = [](void* request, Code code, size_t, void* there) {
-      library().ucp_request_free(request);
+      only_library<Library>().ucp_request_free(request);
       landed(static_cast<Landing*>(there), code);
     };
     const RequestParams params{.callback = reinterpret_cast<void*>(received), .argument = landing};

@@ -14,6 +14,10 @@
 #include "core/base/wait.hpp"
 #include "core/socket/directory.hpp"
 
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77  // since Linux 6.5
+#endif
+
 namespace symm {
 namespace {
 constexpr int kBacklog = 128;
@@ -86,14 +90,9 @@ PeerFd dial(const std::string& directory, const std::string& name) {
   if (identify(fd.get()).uid != geteuid()) throw Error(Status::unavailable, "its socket belongs to another user");
   return fd;
 }
-}  // namespace symm
 
-// Who is at the other end of a socket, and what became of them.
-#ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77  // since Linux 6.5
-#endif
+// ---- who is at the other end of a socket, and what became of them
 
-namespace symm {
 namespace {
 // struct pidfd_info of <linux/pidfd.h>, first version (64 bytes); the system's header may be older than the running kernel.
 struct PidfdInfo {

@@ -1,8 +1,7 @@
-#include "core/engine/library.hpp"
-#include <dlfcn.h>
+#include "core/base/library.hpp"
 #include <filesystem>
 
-namespace symm::engine {
+namespace symm {
 namespace {
 // A wheel's library lies beside ours, in which this one is symm/lib/libsymm.so.0.
 std::string of_wheel(const std::string& soname, const char* folder) {
@@ -17,10 +16,10 @@ std::string of_wheel(const std::string& soname, const char* folder) {
 
 void* find_library(const std::string& soname, const std::string& named, const char* folder, std::string& why) {
   if (void* const here = dlopen(soname.c_str(), RTLD_NOW | RTLD_NOLOAD)) return here;  // a process has one copy
-  const std::string path = named.empty() ? of_wheel(soname, folder) : named;
+  const std::string path = !named.empty() ? named : folder != nullptr ? of_wheel(soname, folder) : soname;
   void* const found = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   const char* const said = found == nullptr ? dlerror() : nullptr;  // null, too, for want of memory
   if (found == nullptr) why = said != nullptr ? said : soname + " cannot be loaded";
   return found;
 }
-}  // namespace symm::engine
+}  // namespace symm
