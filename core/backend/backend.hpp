@@ -169,6 +169,13 @@ struct Machines {
     return most;
   }
   bool together(int a, int b) const noexcept { return of[at(a)] == of[at(b)]; }
+  // Each has equally many ranks, which are consecutive.
+  bool in_line() const noexcept {
+    const size_t each = of.size() / static_cast<size_t>(count);
+    bool is = of.size() == each * static_cast<size_t>(count);
+    for (size_t rank = 0; is && rank < of.size(); ++rank) is = of[rank] == static_cast<int>(rank / each);
+    return is;
+  }
  private:
   static size_t at(int rank) noexcept { return static_cast<size_t>(rank); }
 };

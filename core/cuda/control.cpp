@@ -27,6 +27,7 @@ Tuning tuning_of(const PlanValues& values) {
   tuning.multiprocessors = static_cast<int>(value("multiprocessors"));
   tuning.direct_blocks = static_cast<int>(value("blocks"));
   tuning.groups = static_cast<int>(value("groups"));
+  tuning.hop = value("hop");
   return tuning;
 }
 

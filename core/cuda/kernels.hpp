@@ -1,6 +1,7 @@
 // The kernels inside the library: images for several architectures, which the driver chooses from.
 #pragma once
 
+#include <algorithm>
 #include <set>
 #include "core/cuda/device.hpp"
 #include "kernels/cuda/args.hpp"
@@ -32,6 +33,11 @@ class Kernels {
   template <class Args> void launch(CUfunction function, const Launch& launch, Args& args) const {
     void* parameters[] = {&args};
     run(function, launch, parameters);
+  }
+  // One that has a thread for each pack of so many bytes, and waits for nobody.
+  template <class Args> void launch_over(size_t bytes, CUfunction function, CUstream stream, Args& args) const {
+    constexpr size_t kThreads = 256, kMost = 1024;
+    launch(function, {static_cast<unsigned>(std::min((bytes / kPack + kThreads) / kThreads, kMost)), kThreads, stream}, args);
   }
  private:
   void run(CUfunction function, const Launch& launch, void** parameters) const;

@@ -64,7 +64,8 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   for (const char* name : {"symm_barrier", "symm_write_word", "symm_wait_word", "symm_wait_words", "symm_check", "symm_convert"})
     kernels_.load(name);
-  if (context_.machines.count > 1) kernels_.load("symm_combine");
+  for (const char* name : {"symm_combine", "symm_compare"})
+    if (context_.machines.count > 1) kernels_.load(name);
   for (const std::string& name : kernel_names(context_.size, false)) kernels_.load(name);
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) kernels_.load(rmsnorm_kernel(dtype));
   kernels_.make_ready();
@@ -152,8 +153,8 @@ void CudaTransport::ready() {
   listener_ = context_.revocation->listen([this] { tell_kernels(); });
 }
 
-std::span<std::byte> CudaTransport::stages() const noexcept {
-  const CUdeviceptr at = comm_.stages[context_.rank] + layout_.stage[0];
+std::span<std::byte> CudaTransport::stages_of(int rank) const noexcept {
+  const CUdeviceptr at = comm_.stages[rank] + layout_.stage[0];
   return {reinterpret_cast<std::byte*>(at), layout_.wide - layout_.stage[0]};  // NOLINT(performance-no-int-to-ptr)
 }
 
@@ -183,12 +184,16 @@ DeviceComm CudaTransport::comm(uint64_t timeout_ms, uint32_t operation) const {
 
 void CudaTransport::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
   const ContextGuard current(*device_);
+  launch_barrier(ranks, channel, timeout_ms, stream);
+  stats_.barriers[0].add_shared(1);
+  order_.record_use(stream_of(stream));
+}
+
+void CudaTransport::launch_barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
   BarrierArgs args{comm(timeout_ms, static_cast<uint32_t>(Operation::barrier)), 0, static_cast<uint32_t>(channel)};
   for (const int32_t rank : ranks) args.ranks |= 1U << rank;
   if (ranks.empty()) args.ranks = (1U << context_.size) - 1U;
   kernels_.launch(kernels_.find("symm_barrier"), {1, 32, stream_of(stream)}, args);
-  stats_.barriers[0].add_shared(1);
-  order_.record_use(stream_of(stream));
 }
 
 void CudaTransport::finish(int channel, uint64_t timeout_ms) {
@@ -453,10 +458,8 @@ void CudaTransport::launch_conversion(const CollectiveCall& call, const Conversi
       static_cast<int32_t>(c.to_dtype)};
   if (c.scaled && call.scaling.kind == Factor::pointer) args.pointer = address_of(call.scale_pointer);
   else if (c.scaled) args.factor = call.scaling.factor;
-  constexpr size_t kThreads = 256, kMost = 1024;
-  const size_t blocks = (c.count * c.blocks * std::min(size_of(c.from_dtype), size_of(c.to_dtype)) / kPack + kThreads) / kThreads;
-  kernels_.launch(
-      kernels_.find("symm_convert"), {static_cast<unsigned>(std::min(blocks, kMost)), kThreads, stream_of(call.stream)}, args);
+  const size_t bytes = c.count * c.blocks * std::min(size_of(c.from_dtype), size_of(c.to_dtype));
+  kernels_.launch_over(bytes, kernels_.find("symm_convert"), stream_of(call.stream), args);
 }
 
 // Names are put together once: that takes longer than all else that is done here for a small message.

@@ -53,7 +53,8 @@ class CudaTransport : public Transport, public DeviceTransport {
  protected:
   // What goes on a stream between ranks of several machines takes turns by this, and works in these bytes of this rank's scratch.
   StreamOrder& order() noexcept { return order_; }
-  std::span<std::byte> stages() const noexcept;
+  std::span<std::byte> stages() const noexcept { return stages_of(context_.rank); }
+  std::span<std::byte> stages_of(int rank) const noexcept;  // of one on this machine
   const std::shared_ptr<Device>& gpu() const noexcept { return device_; }
   const TransportContext& context() const noexcept { return context_; }
   const Kernels& kernels() const noexcept { return kernels_; }
@@ -62,6 +63,8 @@ class CudaTransport : public Transport, public DeviceTransport {
   RowsOfNorm rows_of(const CollectiveCall& call) const;
   void issue_rows(const CollectiveCall& call, const std::function<void(const CollectiveCall&)>& issue_sums);
   CollectiveArgs arguments_of(const CollectiveCall& call) const;
+  void launch_barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream);
+  const Tuning& tuning() const noexcept { return tuning_; }
   bool maps(int rank) const noexcept { return context_.machines.together(rank, context_.rank); }
  private:
   Tuning choose_tuning() const;

@@ -1,14 +1,20 @@
-// Collectives of GPUs on several machines. What is moved, NCCL moves. Sums in rank order go one of two ways:
-//   one shot: all ranks' operands come to every rank, which combines them; little, and what is left of two shots;
-//   two shots: each rank gets a slice of every rank's operand, combines these, and the results go to whom they belong.
+// Collectives of GPUs on several machines. What is moved, NCCL moves, who knows the ways between them and within. Sums in rank
+// order go one of three ways:
+//   one shot: all ranks' operands come to every rank, which combines them; little, and what is left of the others;
+//   two shots: each rank gets a slice of every rank's operand, combines these, and the results go to whom they belong;
+//   chain: each rank combines a slice of its machine's operands, where they lie, on top of the sums, not yet rounded, that come
+//     from the machine before, and sends them on; from the last one results come back. Where machines have several ranks.
+// In any order, or where it does not matter, each rank combines slices of its machine's operands, where they lie, and ranks with
+// the same place exchange these; where machines are not alike, or for little, NCCL adds.
 // All that is staged lies in this rank's own scratch, which one call uses at a time (StreamOrder); NCCL's calls of one call
 // follow each other on one stream, so a slot is written when what was read from it before has gone.
+#include <cmath>
 #include <optional>
 #include "core/span/device_transport.hpp"
 
 namespace symm::span {
 namespace {
-constexpr size_t kGathered = size_t{256} << 10;  // bytes that come to a rank in one shot, at most
+constexpr int kLocalChannel = cuda::kBarrierChannels - 1;  // of a machine's ranks; groups have no barriers of their own on it
 
 // As NCCL counts types; none for those that it does not add.
 std::optional<int> type_of(DType dtype) {
@@ -29,9 +35,15 @@ int op_of(Op op) {
   return 4;
 }
 
-bool nccl_adds(const CollectiveCall& call) {
-  if (call.collective != Collective::allreduce && call.collective != Collective::reduce_scatter) return false;
-  return type_of(call.dtype) && (is_float(call.dtype) || call.op != Op::avg);
+bool nccl_adds(const CollectiveCall& call) { return type_of(call.dtype) && (is_float(call.dtype) || call.op != Op::avg); }
+
+// Of the bits of results; not so of rounded sums, and means of integers.
+bool order_matters(const CollectiveCall& call) {
+  return (is_float(call.dtype) && call.op != Op::min && call.op != Op::max) || call.op == Op::avg;
+}
+
+bool is_reduced_for_all(const CollectiveCall& call) {
+  return call.collective == Collective::allreduce || call.collective == Collective::reduce_scatter;
 }
 
 std::vector<Piece> equal_pieces(size_t ranks, size_t bytes) {
@@ -40,15 +52,47 @@ std::vector<Piece> equal_pieces(size_t ranks, size_t bytes) {
   return pieces;
 }
 
+size_t wider(DType dtype) { return is_small_float(dtype) ? sizeof(float) / size_of(dtype) : 1; }  // sums, before they are rounded
+size_t whole_packs(size_t bytes) { return (bytes + cuda::kPack - 1) / cuda::kPack * cuda::kPack; }
 size_t left_of(const Piece& piece, size_t at, size_t most) { return piece.bytes > at ? std::min(most, piece.bytes - at) : 0; }
 }  // namespace
 
 Algorithm DeviceSpanTransport::algorithm_of(const CollectiveCall& call) const {
   if (call.algorithm != Algorithm::automatic) return call.algorithm;
   if (!traits(call.collective).has_op) return Algorithm::one_shot;
-  // The order of integers does not matter.
-  if (nccl_adds(call) && (context().any_order || !is_float(call.dtype))) return Algorithm::hierarchical;
-  return traits(call.collective).cut_into_slices && call.unit() * size_ <= kGathered ? Algorithm::one_shot : Algorithm::two_shot;
+  const bool any_order = context().any_order || !order_matters(call);
+  if (is_reduced_for_all(call) && any_order && (nccl_may_add(call) || goes_by_machines(call))) return Algorithm::hierarchical;
+  // Of two ranks each sends the other as much as in two shots.
+  const bool is_little = size_ == 2 || call.unit() <= 2 * tuning().hop / (size_ - 2);
+  if (traits(call.collective).cut_into_slices && is_little) return Algorithm::one_shot;
+  return why_no_chain(call).empty() && chain_is_shorter(call) ? Algorithm::chain : Algorithm::two_shot;
+}
+
+// Of floats it need not take the first of two zeros, or a NaN, for the less.
+bool DeviceSpanTransport::nccl_may_add(const CollectiveCall& call) const {
+  return nccl_adds(call) && (context().any_order || !is_float(call.dtype));
+}
+
+// What is hierarchical: by kernels of symm on each machine. What NCCL may add it adds sooner, from 1 MB on (bench/scale).
+bool DeviceSpanTransport::goes_by_machines(const CollectiveCall& call) const {
+  const bool can = in_line_ && local_.size() > 1 && (is_float(call.dtype) || call.op != Op::avg);
+  return can && (call.algorithm == Algorithm::hierarchical || !nccl_may_add(call));
+}
+
+std::string DeviceSpanTransport::why_no_chain(const CollectiveCall& call) const {
+  if (call.collective != Collective::allreduce || !is_float(call.dtype) || !order_matters(call))
+    return "between GPUs does sums, means and products of floats by all-reduce";
+  return in_line_ && local_.size() > 1 ? "" : "needs machines of equally many ranks, two or more, that are consecutive";
+}
+
+// By what a network card takes in: slices of all ranks of other machines, and results; or sums of a slice, and results, which
+// between two machines go the other way, in as many chunks as take the least time (bench/scale).
+bool DeviceSpanTransport::chain_is_shorter(const CollectiveCall& call) const {
+  const auto bytes = static_cast<double>(call.unit()), machines = static_cast<double>(rail_.size());
+  const auto each = static_cast<double>(local_.size()), hop = static_cast<double>(tuning().hop);
+  const double slices = bytes * (machines - 1) / machines * (each + 1) / each;
+  const double sums = bytes / each * static_cast<double>(wider(call.dtype) + (machines > 2 ? 1 : 0));
+  return std::sqrt(slices) > std::sqrt(sums) + std::sqrt((2 * machines - 3) * hop);
 }
 
 void DeviceSpanTransport::require_possible(const CollectiveCall& call) const {
@@ -70,8 +114,12 @@ void DeviceSpanTransport::require_possible(const CollectiveCall& call) const {
       if (!its.has_op) refuse("is of reductions");
       return;
     case Algorithm::hierarchical:
-      if (!nccl_adds(call))
-        refuse("between GPUs is what NCCL adds: all-reduce and reduce-scatter, of no 8-bit floats, i16, u16 or bool");
+      if (!is_reduced_for_all(call)) refuse("between GPUs does all-reduce and reduce-scatter");
+      if (!goes_by_machines(call) && !nccl_adds(call))
+        refuse("here is what NCCL adds: no 8-bit floats, i16, u16, bool or means of integers");
+      return;
+    case Algorithm::chain:
+      if (const std::string why = why_no_chain(call); !why.empty()) refuse(why.c_str());
       return;
     default: refuse("is not of GPUs on several machines");
   }
@@ -102,11 +150,15 @@ PlanReport DeviceSpanTransport::plan(const CollectiveCall& call) {
   report.algorithm = algorithm_of(plain);
   report.slices = report.algorithm == Algorithm::two_shot ? context().size : 1;
   const size_t share = plain.unit() / static_cast<size_t>(report.slices);
-  const bool adds = traits(call.collective).has_op && report.algorithm != Algorithm::hierarchical;
+  const bool by_machines = report.algorithm == Algorithm::hierarchical && goes_by_machines(plain);
+  const bool adds = traits(call.collective).has_op && (report.algorithm != Algorithm::hierarchical || by_machines);
   report.chunk_bytes = adds && share > slot_bytes_ ? slot_bytes_ : 0;
   const char* how = "NCCL moves what each rank needs";
-  if (report.algorithm == Algorithm::hierarchical)
+  if (by_machines) how = "each machine combines its ranks' operands, and sends what it has once";
+  else if (report.algorithm == Algorithm::hierarchical)
     how = is_float(plain.dtype) ? "NCCL adds, in an order of its own" : "NCCL adds; of integers the order does not matter";
+  else if (report.algorithm == Algorithm::chain)
+    how = "sums that are not rounded go from machine to machine in rank order, and results back";
   else if (adds && report.algorithm == Algorithm::one_shot)
     how = "all operands go to all ranks, which combine them in rank order";
   else if (adds) how = "each rank combines a slice of all operands in rank order, and sends the result";
@@ -116,7 +168,19 @@ PlanReport DeviceSpanTransport::plan(const CollectiveCall& call) {
   return report;
 }
 
+// All ranks know what all others are about to do.
+void DeviceSpanTransport::compare(const CollectiveCall& call) {
+  constexpr size_t kSaid = 2 * sizeof(uint64_t);
+  cuda::ComparisonArgs args{arguments_of(call).comm, call.packed(), call.count, cuda::address_of(slot(0)), 1};
+  const auto launch = [&] { kernels().launch(kernels().find("symm_compare"), {1, 32, cuda::stream_of(call.stream)}, args); };
+  launch();
+  engine_.together(call.timeout_ms, [&] { engine_.allgather(slot(0) + me_ * kSaid, slot(0), kSaid, call.stream); });
+  args.tells = 0;
+  launch();
+}
+
 void DeviceSpanTransport::issue(const CollectiveCall& call) {
+  if (context().check) compare(call);
   const Algorithm algorithm = algorithm_of(call);
   const size_t unit = call.unit();
   if (call.pieces != nullptr) {
@@ -124,7 +188,7 @@ void DeviceSpanTransport::issue(const CollectiveCall& call) {
     return move(call, call.pieces->send, call.pieces->recv);
   }
   if (call.count == 0) return;
-  if (algorithm == Algorithm::hierarchical) {
+  if (algorithm == Algorithm::hierarchical && !goes_by_machines(call)) {
     const int type = *type_of(call.dtype), op = op_of(call.op);
     return engine_.together(call.timeout_ms, [&] {
       if (call.collective == Collective::allreduce) engine_.allreduce(call.send, call.recv, call.count, type, op, call.stream);
@@ -134,7 +198,11 @@ void DeviceSpanTransport::issue(const CollectiveCall& call) {
   switch (call.collective) {
     case Collective::allreduce:
     case Collective::reduce: return reduce(call);
-    case Collective::reduce_scatter: return reduce_scatter(call, equal_pieces(size_, unit));
+    case Collective::reduce_scatter:
+      for (size_t at = 0; algorithm == Algorithm::hierarchical && at < unit; at += slot_bytes_) {
+        reduce_by_machines(call, at, std::min(slot_bytes_, unit - at), unit, static_cast<std::byte*>(call.recv) + at);
+      }
+      return algorithm == Algorithm::hierarchical ? void() : reduce_scatter(call, equal_pieces(size_, unit));
     case Collective::allgather:
       return engine_.together(call.timeout_ms, [&] { engine_.allgather(call.send, call.recv, unit, call.stream); });
     case Collective::broadcast: {
@@ -150,15 +218,14 @@ void DeviceSpanTransport::issue(const CollectiveCall& call) {
 }
 
 void DeviceSpanTransport::combine(
-    const CollectiveCall& call, const std::vector<const std::byte*>& operands, void* to, size_t bytes) {
-  cuda::CollectiveArgs args = arguments_of(call);
-  std::transform(operands.begin(), operands.end(), args.send_block, cuda::address_of);
-  args.recv = cuda::address_of(to);
-  args.unit = bytes;
-  constexpr size_t kThreads = 256, kMost = 1024;
-  const size_t blocks = (bytes / cuda::kPack + kThreads) / kThreads;
-  kernels().launch(kernels().find("symm_combine"),
-      {static_cast<unsigned>(std::min(blocks, kMost)), kThreads, static_cast<cuda::CUstream>(call.stream)}, args);
+    const CollectiveCall& call, const std::vector<const std::byte*>& operands, void* to, size_t bytes, const Part& part) {
+  cuda::CombineArgs args{
+      arguments_of(call), static_cast<int32_t>(operands.size()), part.unrounded ? 1 : 0, cuda::address_of(part.before)};
+  std::transform(operands.begin(), operands.end(), args.call.send_block, cuda::address_of);
+  args.call.op = static_cast<int32_t>(part.op);
+  args.call.recv = cuda::address_of(to);
+  args.call.unit = bytes;
+  kernels().launch_over(bytes, kernels().find("symm_combine"), static_cast<cuda::CUstream>(call.stream), args);
 }
 
 // To all ranks or to the root.
@@ -168,10 +235,18 @@ void DeviceSpanTransport::reduce(const CollectiveCall& call) {
   const auto* send = static_cast<const std::byte*>(call.send);
   auto* recv = static_cast<std::byte*>(call.recv);
   size_t at = 0;
-  for (const size_t whole = algorithm_of(call) == Algorithm::two_shot ? bytes / row * row : 0; at < whole;) {
-    const size_t slice = std::min(slot_bytes_, (whole - at) / size_);
-    reduce_slices(call, at, slice);
-    at += size_ * slice;
+  const Algorithm algorithm = algorithm_of(call);
+  for (const size_t whole = algorithm == Algorithm::one_shot ? 0 : bytes / row * row; at < whole;) {
+    const size_t ranks = algorithm == Algorithm::chain ? local_.size() : size_;  // that have a slice of their own
+    const size_t slice = std::min(slot_bytes_, (whole - at) / ranks);
+    if (algorithm == Algorithm::two_shot) reduce_slices(call, at, slice);
+    else if (algorithm == Algorithm::chain) reduce_in_chain(call, at, slice);
+    else {
+      std::byte* const result = recv + at + me_ * slice;
+      reduce_by_machines(call, at, slice, slice, result);
+      engine_.together(call.timeout_ms, [&] { engine_.allgather(result, recv + at, slice, call.stream); });
+    }
+    at += ranks * slice;
   }
   for (size_t part = 0; at < bytes; at += part) {
     part = std::min(slot_bytes_, bytes - at);
@@ -204,6 +279,82 @@ void DeviceSpanTransport::reduce_slices(const CollectiveCall& call, size_t at, s
     if (!is_root) return engine_.send(result, slice, call.root, call.stream);
     for (size_t rank = 0; rank < size_; ++rank)
       if (rank != me_) engine_.recv(recv + rank * slice, slice, static_cast<int>(rank), call.stream);
+  });
+}
+
+// So many parts of this rank's operand lie where the others of its machine read them, and theirs where this one does.
+void DeviceSpanTransport::publish(const CollectiveCall& call, size_t at, size_t part, size_t parts, size_t stride) {
+  const auto* from = static_cast<const std::byte*>(call.send) + at;
+  const bool is_one = stride == part && part == whole_packs(part);
+  for (size_t i = 0; i < (is_one ? 1 : parts); ++i)
+    copy(stages().data() + i * whole_packs(part), from + i * stride, is_one ? parts * part : part, call.stream);
+  launch_barrier(local_, kLocalChannel, call.timeout_ms, call.stream);
+}
+
+// Operands have a part for each rank.
+void DeviceSpanTransport::reduce_by_machines(
+    const CollectiveCall& call, size_t at, size_t part, size_t stride, std::byte* result) {
+  const size_t machines = rail_.size();
+  publish(call, at, part, size_, stride);
+  std::vector<const std::byte*> sums;
+  for (size_t machine = 0; machine < machines; ++machine) {
+    std::vector<const std::byte*> operands;
+    for (const int32_t rank : local_)
+      operands.push_back(stages_of(rank).data() + static_cast<size_t>(rail_[machine]) * whole_packs(part));
+    combine(call, operands, slot(size_ + machine), part, {call.op == Op::avg ? Op::sum : call.op});
+  }
+  launch_barrier(local_, kLocalChannel, call.timeout_ms, call.stream);  // all have read them
+  engine_.together(call.timeout_ms, [&] {
+    for (size_t machine = 0; machine < machines; ++machine) {
+      sums.push_back(slot(size_ + (machine == machine_ ? 0 : machines) + machine));
+      if (machine == machine_) continue;
+      engine_.send(slot(size_ + machine), part, rail_[machine], call.stream);
+      engine_.recv(slot(size_ + machines + machine), part, rail_[machine], call.stream);
+    }
+  });
+  combine(call, sums, result, part);
+}
+
+// A slice for each rank of this machine. At any time one chunk of sums comes from the machine before, another goes to the next,
+// and results of others come back from that and go to the former: chunk k is combined on machine m at time k + m, and its results
+// are there at time k + 2 last - m. Who has all results of its machine knows that the others have read its operand.
+void DeviceSpanTransport::reduce_in_chain(const CollectiveCall& call, size_t at, size_t slice) {
+  const size_t last = rail_.size() - 1, wide = wider(call.dtype), ranks = local_.size();
+  publish(call, at, slice, ranks, slice);
+  const auto place = static_cast<size_t>(context().machines.local_rank(context().rank));
+  std::byte *const to = static_cast<std::byte*>(call.recv) + at, *const results = to + place * slice;
+  // More chunks fill the chain sooner, and cost more beginnings.
+  const auto ideal = std::sqrt(static_cast<double>((2 * last - 1) * slice * wide) / static_cast<double>(tuning().hop));
+  const size_t room = (size_ - ranks) * slot_bytes_ / 2 / wide;  // 2 and more slots for sums that come, and for those that go
+  const size_t chunk =
+      std::min(whole_packs(slice / static_cast<size_t>(std::max(1.0, ideal)) + 1), room / cuda::kPack * cuda::kPack);
+  const size_t chunks = (slice + chunk - 1) / chunk;
+  const auto of = [&](size_t k) { return k < chunks ? Piece{k * chunk, std::min(chunk, slice - k * chunk)} : Piece{}; };
+  std::byte *const before = slot(ranks), *const sums = before + chunk * wide;
+  for (size_t time = 0; time < chunks + 2 * last; ++time) {
+    const Piece mine = of(time - machine_);  // before time 0 it is none either
+    engine_.together(call.timeout_ms, [&] {
+      const auto pass = [&](size_t machine, const Piece& sent, const std::byte* from, const Piece& got, std::byte* into) {
+        if (sent.bytes != 0) engine_.send(from, sent.bytes, rail_[machine], call.stream);
+        if (got.bytes != 0) engine_.recv(into, got.bytes, rail_[machine], call.stream);
+      };
+      const auto widened = [&](const Piece& piece) { return Piece{0, piece.bytes * wide}; };
+      const Piece got = of(time - (2 * last - machine_)), sent = of(time - (2 * last - machine_) - 1);
+      if (machine_ != 0) pass(machine_ - 1, sent, results + sent.at, widened(mine), before);
+      if (machine_ != last) pass(machine_ + 1, widened(of(time - machine_ - 1)), sums, got, results + got.at);
+    });
+    if (mine.bytes == 0) continue;
+    std::vector<const std::byte*> operands;
+    for (const int32_t rank : local_) operands.push_back(stages_of(rank).data() + place * slice + mine.at);
+    combine(call, operands, machine_ == last ? results + mine.at : sums, mine.bytes,
+        {call.op, machine_ == 0 ? nullptr : before, machine_ != last});
+  }
+  engine_.together(call.timeout_ms, [&] {
+    for (size_t peer = 0; peer < ranks; ++peer) {
+      if (peer == place) continue;
+      engine_.send(results, slice, local_[peer], call.stream);
+      engine_.recv(to + peer * slice, slice, local_[peer], call.stream);
+    }
   });
 }
 

@@ -31,13 +31,16 @@ struct Flight {
 
 DeviceSpanTransport::DeviceSpanTransport(TransportContext context, std::shared_ptr<cuda::Device> device, const PlanValues& values)
     : CudaTransport(std::move(context), std::move(device), values), size_(static_cast<size_t>(this->context().size)),
-      me_(static_cast<size_t>(this->context().rank)), engine_({this->context().rank, this->context().size, this->context().pids,
-                                                          this->context().revocation, this->context().fail}) {
-  if (this->context().check) {
-    throw Error(Status::unsupported,
-        "config.flags: SYMM_GROUP_CHECK (or SYMM_CHECK), but ranks on GPUs of several machines do not compare their calls");
-  }
+      me_(static_cast<size_t>(this->context().rank)), in_line_(this->context().machines.in_line()),
+      engine_(
+          {this->context().rank, this->context().size, this->context().pids, this->context().revocation, this->context().fail}) {
   if (me_ == 0) id_ = engine_.draw_id();
+  const Machines& machines = this->context().machines;
+  machine_ = static_cast<size_t>(machines.of[me_]);
+  for (int rank = 0; rank < this->context().size; ++rank) {
+    if (maps(rank)) local_.push_back(rank);
+    if (machines.local_rank(rank) == machines.local_rank(this->context().rank)) rail_.push_back(rank);
+  }
 }
 
 // ---- creation
@@ -66,7 +69,7 @@ void DeviceSpanTransport::connect(int peer, Message message, const PeerIdentity&
 
 void DeviceSpanTransport::ready() {
   CudaTransport::ready();
-  slot_bytes_ = stages().size() / (size_ + 1) / cuda::kPack * cuda::kPack;
+  slot_bytes_ = stages().size() / (size_ + 2 * rail_.size()) / cuda::kPack * cuda::kPack;
   const cuda::ContextGuard current(*gpu(), cuda::ContextGuard::Capture::relaxed);
   engine_.connect(id_, context().until);
 }

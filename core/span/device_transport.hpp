@@ -1,5 +1,6 @@
 // The transport of a group of GPUs that spans machines: on each of them the CUDA back end's, and between them NCCL, on the
-// caller's stream. Sums keep the promise of the same bits: operands travel, and a kernel of symm's combines them in rank order.
+// caller's stream. Sums keep the promise of the same bits: operands travel, or sums that are not rounded yet, and a kernel of
+// symm's combines them in rank order.
 #pragma once
 
 #include "core/cuda/transport.hpp"
@@ -28,17 +29,41 @@ class DeviceSpanTransport final : public cuda::CudaTransport {
   std::vector<int32_t> everybody() const;
   CollectiveCall plain_call(const CollectiveCall& call) const;
   Algorithm algorithm_of(const CollectiveCall& call) const;
+  bool nccl_may_add(const CollectiveCall& call) const;
+  bool goes_by_machines(const CollectiveCall& call) const;
+  std::string why_no_chain(const CollectiveCall& call) const;
+  bool chain_is_shorter(const CollectiveCall& call) const;
 
-  // What a collective is made of. In its slots a rank gathers what it needs of each rank; the last is for a result.
+  // What a collective is made of. In its slots a rank gathers what it needs of each rank; then a result; or its machine's sums
+  // for each machine, and those of others.
   std::byte* slot(size_t rank) const { return stages().data() + rank * slot_bytes_; }
+  void compare(const CollectiveCall& call);
   void issue(const CollectiveCall& call);
   void reduce(const CollectiveCall& call);
   void reduce_slices(const CollectiveCall& call, size_t at, size_t slice);
+  void publish(const CollectiveCall& call, size_t at, size_t part, size_t parts, size_t stride);
+  void reduce_by_machines(const CollectiveCall& call, size_t at, size_t part, size_t stride, std::byte* result);
+  void reduce_in_chain(const CollectiveCall& call, size_t at, size_t slice);
   void reduce_scatter(const CollectiveCall& call, std::span<const Piece> pieces);
   void move(const CollectiveCall& call, std::span<const Piece> send, std::span<const Piece> recv);
-  void combine(const CollectiveCall& call, const std::vector<const std::byte*>& operands, void* to, size_t bytes);
+  // As CombineArgs says.
+  struct Part {
+    Op op;
+    const std::byte* before = nullptr;
+    bool unrounded = false;
+  };
+  void combine(const CollectiveCall& call, const std::vector<const std::byte*>& operands, void* to, size_t bytes) {
+    combine(call, operands, to, bytes, {call.op});
+  }
+  void combine(
+      const CollectiveCall& call, const std::vector<const std::byte*>& operands, void* to, size_t bytes, const Part& part);
 
   const size_t size_, me_;
+  const bool in_line_;  // the machines' ranks
+  // Of this rank's machine, and those who have its place on each of the machines. Where these are in line, `machine_` is among
+  // the latter.
+  std::vector<int32_t> local_, rail_;
+  size_t machine_ = 0;
   size_t slot_bytes_ = 0;
   engine::StreamEngine::Id id_{};  // rank 0's
   engine::StreamEngine engine_;    // first to go

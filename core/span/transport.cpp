@@ -73,9 +73,7 @@ SpanTransport::SpanTransport(TransportContext context, const PlanValues& values)
       local_size_(context_.machines.local_size(context_.rank)), taken_(static_cast<size_t>(context_.size)),
       losses_(static_cast<size_t>(context_.size)), told_(static_cast<size_t>(context_.size)), nowhere_(new std::byte[kMessage]),
       post_(engine::open_post(context_.group, context_.rank, context_.size, *this, context_.revocation)) {
-  in_line_ = context_.size == context_.machines.count * local_size_;
-  for (int rank = 0; rank < context_.size; ++rank)
-    in_line_ = in_line_ && context_.machines.of[static_cast<size_t>(rank)] == rank / local_size_;
+  in_line_ = context_.machines.in_line();
   for (int rank = 0; rank < context_.size; ++rank)
     if (context_.machines.local_rank(rank) == 0) firsts_.push_back(rank);
   if (context_.size > between_.tell) everybody_.clear();

@@ -191,6 +191,13 @@ struct CheckArgs {
   uint64_t detail, count;
 };
 
+// Calls of all ranks, {detail, count} by rank, at `said`: tell this rank's there, or compare all with it.
+struct ComparisonArgs {
+  DeviceComm comm;
+  uint64_t detail, count, said;
+  uint32_t tells;
+};
+
 // As Conversion of kernels/scaled_call.hpp. The factor is at `pointer`, an f32, unless that is 0.
 struct ConvertArgs {
   uint64_t from, to;
@@ -238,6 +245,15 @@ struct RmsNormArgs {
   int32_t scale_kind;
 };
 static_assert(sizeof(RmsNormArgs) <= 4096, "what a kernel's arguments may be");
+
+// Operands that lie at call.send_block, by rank, combined; floats from the sums of ranks before them on, or of so many that
+// others go on from there.
+struct CombineArgs {
+  CollectiveArgs call;  // an average is that of call.comm.size ranks
+  int32_t operands;     // 0: a launch to make it ready
+  int32_t unrounded;    // 1: what is stored is as wide as it is added
+  uint64_t before;      // such sums, or 0
+};
 
 // A collective in pieces (kernels/pieces.hpp), of which `call` has no `unit` and nothing of tiles; its recv_memory is 0, too,
 // where nobody may store into recv.

@@ -28,6 +28,7 @@ struct Tuning {
   int direct_blocks = 256;            // of it that reduce in slices without scratch
   int multiprocessors = 4096;         // that kernels get, at most
   int groups = 1;                     // whose kernels work on a device at a time
+  uint64_t hop = 1;                   // bytes between machines that take as long as it takes to begin
 };
 
 // Sizes of the parts of a control block; equal on all ranks because size and tuning are. Stages and what is wide, which nobody

@@ -6,8 +6,14 @@
 #include "tests/kernels/cuda/model/kernels/cuda/memory.cuh"
 #include "tests/kernels/values.hpp"
 
-extern "C" void symm_combine(symm::cuda::CollectiveArgs args);
+extern "C" void symm_combine(symm::cuda::CombineArgs args);
+extern "C" void symm_compare(symm::cuda::ComparisonArgs args);
 extern "C" void symm_convert(symm::cuda::ConvertArgs args);
+
+namespace symm::cuda::model {  // one thread at a time
+void store(uint32_t* to, uint32_t value) { *to = value; }
+void fence() {}
+}  // namespace symm::cuda::model
 
 namespace symm { namespace {
 using Bytes = std::vector<std::byte>;
@@ -20,6 +26,30 @@ template <class Args> void carry_out(const char* name, void (*kernel)(Args)) {
     };
   });
 }
+
+// As kernels/cuda/signal.cu says.
+std::function<bool()> barrier(const void* arguments) {
+  const auto args = *static_cast<const cuda::BarrierArgs*>(arguments);
+  const auto control = [args](int rank) { return reinterpret_cast<cuda::ControlWords*>(args.comm.control[rank]); };
+  return [args, control, claimed = std::vector<uint32_t>()]() mutable {
+    const auto word = [](uint32_t& at) -> std::atomic_ref<uint32_t> { return std::atomic_ref(at); };
+    cuda::ControlWords& mine = *control(args.comm.rank);
+    bool over = true;
+    for (int rank = 0; rank < args.comm.size; ++rank) {
+      if ((args.ranks >> rank & 1U) == 0) continue;
+      const auto at = static_cast<size_t>(rank);
+      if (claimed.size() <= at) {
+        claimed.resize(at + 1);
+        claimed[at] = ++word(mine.barrier_taken[args.channel][rank]);
+        ++word(control(rank)->from_peers.barrier[args.channel][args.comm.rank]);
+      }
+      over = over && word(mine.from_peers.barrier[args.channel][rank]) >= claimed[at];
+    }
+    return over || word(mine.abort) != 0;
+  };
+}
+
+void tune(const std::string& more) { setenv("SYMM_CUDA_TUNE", (std::string(getenv("SYMM_CUDA_TUNE")) + "," + more).c_str(), 1); }
 
 using Body = std::function<std::string(const std::shared_ptr<Group>& group)>;
 struct Setting {
@@ -39,8 +69,11 @@ std::unique_ptr<support::Processes> start(
     with.before(rank);
     carry_out("symm_combine", symm_combine);
     carry_out("symm_convert", symm_convert);
+    carry_out("symm_compare", symm_compare);
+    fake_cuda::carry_out("symm_barrier", barrier);
     const std::string outcome = support::outcome_of([&] {
-      GroupConfig config = config_of(rank, size, "", rank);
+      GroupConfig config = config_of(rank, size, "", rank % 4);  // which the driver has
+      config.overlapping_devices = size > 4;
       config.bootstrap = "dir://" + where;
       with.change(config);
       const auto group = Group::create(config);
@@ -167,6 +200,54 @@ TEST_P(CudaSpan, SumsAreThoseOfOneMachine) {
   }));
 }
 
+// Operands combined where they lie, on machines of several ranks.
+TEST(CudaSpanMachines, CombineTheirOwnRanksOperands) {
+  expect_well(on_machines("aabbcc",
+      [](const std::shared_ptr<Group>& group) {
+        for (const size_t count : {size_t{1}, size_t{96}, size_t{2'000}}) {
+          for (const DType dtype : reference::kDTypes) {
+            for (const Op op : reference::kOps) {
+              const bool is_sum = is_float(dtype) && op != Op::min && op != Op::max;
+              if (is_sum) compare(*group, {Collective::allreduce, dtype, op, count, Algorithm::chain, count == 96});
+              if (is_sum || op == Op::avg) continue;
+              for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter})
+                compare(*group, {collective, dtype, op, count, Algorithm::hierarchical});
+            }
+          }
+        }
+        for (const DType dtype : {DType::f8e5m2, DType::bf16, DType::f64}) {  // more than the scratch holds
+          compare(*group, {Collective::allreduce, dtype, Op::avg, 100'001, Algorithm::chain, true});
+          compare(*group, {Collective::allreduce, dtype, Op::max, 100'001, Algorithm::hierarchical, true});
+          compare(*group, {Collective::reduce_scatter, dtype, Op::min, 30'001, Algorithm::hierarchical});
+        }
+        return "";
+      },
+      {.before = [](int) { tune("hop=512"); }}));
+}
+
+// A machine's sums are rounded: 1, and then 2^-23.
+TEST(CudaSpanMachines, AddOneByOneWhereTheyAreAskedTo) {
+  expect_well(on_machines("aabb",
+      [](const std::shared_ptr<Group>& group) {
+        for (const Algorithm algorithm : {Algorithm::automatic, Algorithm::hierarchical}) {
+          for (const Op op : {Op::sum, Op::avg}) {
+            std::vector<float> data(1'000, group->rank() == 0 ? 1.0F : 0x1p-24F);
+            CollectiveCall call = call_of(Collective::allreduce, data.data(), data.size(), DType::f32);
+            call.op = op;
+            call.algorithm = algorithm;
+            call.timeout_ms = 20'000;
+            const bool in_order = algorithm == Algorithm::automatic;
+            EXPECT_EQ(plan_collective(*group, call).algorithm, in_order ? Algorithm::chain : Algorithm::hierarchical);
+            run_collective(*group, call);
+            group->synchronize(nullptr, 20'000);
+            EXPECT_EQ(data[0] * (op == Op::avg ? 4.0F : 1.0F), in_order ? 1.0F : 1.0F + 0x1p-23F);
+          }
+        }
+        return "";
+      },
+      {.before = [](int) { tune("hop=1"); }}));
+}
+
 TEST_P(CudaSpan, MovesAreThoseOfOneMachine) {
   expect_well(on_machines(GetParam(), [](const std::shared_ptr<Group>& group) {
     for (const Collective collective : {Collective::allgather, Collective::broadcast, Collective::alltoall})
@@ -242,7 +323,7 @@ TEST(CudaSpanGroup, TellsWhoCarriesAndHowItIsAdded) {
     EXPECT_NE(reason(DType::i32, 8).find("of integers the order does not matter"), std::string::npos);
     EXPECT_NE(reason(DType::f32, 8, Algorithm::hierarchical).find("forced: "), std::string::npos);
     support::expect_failure(
-        Status::invalid_argument, {"options.algorithm", "chain"}, [&] { reason(DType::f32, 8, Algorithm::chain); });
+        Status::invalid_argument, {"options.algorithm", "equally many"}, [&] { reason(DType::f32, 8, Algorithm::chain); });
     support::expect_failure(
         Status::invalid_argument, {"hierarchical", "NCCL adds"}, [&] { reason(DType::f8e4m3, 8, Algorithm::hierarchical); });
     // Within a machine memory is mapped; beyond, nothing reaches it.
@@ -363,9 +444,21 @@ TEST(CudaSpanFailure, OfCreationIsOneSentence) {
   all_say("odd", {"ranks disagree", "engine: rank", "nccl 2.29.1", "nccl 2.27.3"});
   all_say("*refuses", {"ncclGetUniqueId", "internal error", "rank 0"});
   all_say("*absent", {"timed out"});
-  expect_all(on_machines("ab", [](const std::shared_ptr<Group>&) { return ""; },
-                 {.change = [](GroupConfig& config) { config.check = true; }}),
-      {"unsupported", "SYMM_GROUP_CHECK"});
+}
+
+TEST(CudaSpanFailure, OfRanksThatDifferNamesBothCalls) {
+  const Body body = [](const std::shared_ptr<Group>& group) {
+    for (const size_t count : {size_t{5}, size_t{6}}) {
+      std::vector<float> data(6);
+      CollectiveCall call = call_of(Collective::allreduce, data.data(), group->rank() == 2 ? count : 5, DType::f32);
+      call.timeout_ms = 20'000;
+      run_collective(*group, call);
+      group->synchronize(nullptr, 20'000);
+    }
+    return "";
+  };
+  const Setting checks{.change = [](GroupConfig& config) { config.check = true; }, .ends_in_order = false};
+  expect_all(on_machines("aab", body, checks), {"makes allreduce(f32, sum, count 5), rank 2 makes allreduce(f32, sum, count 6)"});
 }
 
 // Repeats a call until the group has failed; how.

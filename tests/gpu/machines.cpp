@@ -1,6 +1,7 @@
 // Two pretended machines, on GPUs of one: ranks are processes, each of which sees one GPU as its only one, and NCCL carries all
-// between them over sockets. Needs libnccl.so.2 ($SYMM_NCCL, or where the loader finds it). Bits are those of a group on one
-// machine of the same processes; then a rank is killed or stopped, or aborts, and the others' contexts still work.
+// between them over sockets; once with two ranks or more on each, which share the GPUs with those of the other. Needs
+// libnccl.so.2 ($SYMM_NCCL, or where the loader finds it). Bits are those of a group on one machine of the same processes; then a
+// rank is killed or stopped, or aborts, and the others' contexts still work.
 #include <dlfcn.h>
 #include "tests/gpu/world.hpp"
 #include "tests/kernels/values.hpp"
@@ -34,8 +35,8 @@ struct Device {
 };
 
 // What a collective of so many elements leaves in recv.
-Bytes result_of(
-    const symm::Group& group, const Device& device, symm_collective_t collective, symm::DType dtype, symm::Op op, size_t count) {
+Bytes result_of(const symm::Group& group, const Device& device, symm_collective_t collective, symm::DType dtype, symm::Op op,
+    size_t count, int32_t algorithm = SYMM_ALGORITHM_AUTO) {
   const auto n = static_cast<size_t>(group.size());
   const auto type = static_cast<symm_dtype_t>(dtype);
   const auto operation = static_cast<symm_op_t>(op);
@@ -45,45 +46,65 @@ Bytes result_of(
   device.upload(operand.data(), operand.size());
   cuda(cudaMemsetAsync(device.recv, 0x5A, Device::kBytes, device.stream), "cudaMemset");
   symm_group_t* const g = group.get();
+  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+  options.algorithm = algorithm;
   const auto call = [&] {
     switch (collective) {
       case SYMM_COLLECTIVE_ALLREDUCE:
-        return symm_allreduce(g, device.send, device.recv, count, type, operation, nullptr, device.stream);
+        return symm_allreduce(g, device.send, device.recv, count, type, operation, &options, device.stream);
       case SYMM_COLLECTIVE_REDUCE_SCATTER:
-        return symm_reduce_scatter(g, device.send, device.recv, count, type, operation, nullptr, device.stream);
-      case SYMM_COLLECTIVE_ALLGATHER: return symm_allgather(g, device.send, device.recv, count, type, nullptr, device.stream);
+        return symm_reduce_scatter(g, device.send, device.recv, count, type, operation, &options, device.stream);
+      case SYMM_COLLECTIVE_ALLGATHER: return symm_allgather(g, device.send, device.recv, count, type, &options, device.stream);
       case SYMM_COLLECTIVE_REDUCE:
-        return symm_reduce(g, device.send, device.recv, count, type, operation, 1, nullptr, device.stream);
-      case SYMM_COLLECTIVE_BROADCAST: return symm_broadcast(g, device.send, device.recv, count, type, 1, nullptr, device.stream);
-      default: return symm_alltoall(g, device.send, device.recv, count, type, nullptr, device.stream);
+        return symm_reduce(g, device.send, device.recv, count, type, operation, 1, &options, device.stream);
+      case SYMM_COLLECTIVE_BROADCAST: return symm_broadcast(g, device.send, device.recv, count, type, 1, &options, device.stream);
+      default: return symm_alltoall(g, device.send, device.recv, count, type, &options, device.stream);
     }
   };
   gpu::symm(call(), "collective");
   return device.download(device.recv, count * symm::size_of(dtype) * (all_out ? n : 1));
 }
 
-void compare(const symm::Group& span, const symm::Group& one, const Device& device) {
-  for (const symm::DType dtype : symm::reference::kDTypes) {
-    for (const symm::Op op : symm::reference::kOps) {
-      if (dtype == symm::DType::boolean && op == symm::Op::avg) continue;
-      for (const symm_collective_t collective : {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER,
-               SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_ALLGATHER, SYMM_COLLECTIVE_BROADCAST, SYMM_COLLECTIVE_ALLTOALL}) {
-        for (const size_t count : {size_t{1}, size_t{333}, size_t{100'001}}) {
-          const Bytes got = result_of(span, device, collective, dtype, op, count);
-          const Bytes right = result_of(one, device, collective, dtype, op, count);
-          expect(symm::reference::same(dtype, got.data(), right.data(), got.size() / symm::size_of(dtype)),
-              "bits of collective " + std::to_string(collective) + " of " + std::to_string(count) + " " + symm::name_of(dtype) +
-                  ", " + symm::name_of(op) + ": " +
-                  symm::reference::difference(dtype, got.data(), right.data(), got.size() / symm::size_of(dtype)));
-        }
+struct Both {
+  const symm::Group &span, &one;
+  const Device& device;
+  void compare(
+      symm_collective_t collective, symm::DType dtype, symm::Op op, size_t count, int32_t algorithm = SYMM_ALGORITHM_AUTO) const {
+    const Bytes got = result_of(span, device, collective, dtype, op, count, algorithm);
+    const Bytes right = result_of(one, device, collective, dtype, op, count);
+    expect(symm::reference::same(dtype, got.data(), right.data(), got.size() / symm::size_of(dtype)),
+        "bits of collective " + std::to_string(collective) + " of " + std::to_string(count) + " " + symm::name_of(dtype) + ", " +
+            symm::name_of(op) + " by algorithm " + std::to_string(algorithm) + ": " +
+            symm::reference::difference(dtype, got.data(), right.data(), got.size() / symm::size_of(dtype)));
+  }
+  void everything() const {
+    for (const symm::DType dtype : symm::reference::kDTypes) {
+      for (const symm::Op op : symm::reference::kOps) {
+        if (dtype == symm::DType::boolean && op == symm::Op::avg) continue;
+        for (const symm_collective_t collective : {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER,
+                 SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_ALLGATHER, SYMM_COLLECTIVE_BROADCAST, SYMM_COLLECTIVE_ALLTOALL})
+          for (const size_t count : {size_t{1}, size_t{333}, size_t{100'001}}) compare(collective, dtype, op, count);
       }
     }
+    compare(
+        SYMM_COLLECTIVE_ALLREDUCE, symm::DType::bf16, symm::Op::sum, size_t{16} << 20);  // more than the scratch holds at once
   }
-  // More than the scratch holds at once.
-  const Bytes got = result_of(span, device, SYMM_COLLECTIVE_ALLREDUCE, symm::DType::bf16, symm::Op::sum, size_t{16} << 20);
-  const Bytes right = result_of(one, device, SYMM_COLLECTIVE_ALLREDUCE, symm::DType::bf16, symm::Op::sum, size_t{16} << 20);
-  expect(symm::reference::same(symm::DType::bf16, got.data(), right.data(), got.size() / 2), "bits of 32 MB");
-}
+  // By ways that are of machines with several ranks; where the order does not matter, not one after the other.
+  void by_machines() const {
+    for (const size_t count : {size_t{333}, size_t{100'001}, size_t{4} << 20}) {
+      for (const symm::DType dtype : {symm::DType::f8e4m3, symm::DType::bf16, symm::DType::f32, symm::DType::f64})
+        for (const symm::Op op : {symm::Op::sum, symm::Op::avg})
+          if (count * symm::size_of(dtype) <= Device::kBytes)
+            compare(SYMM_COLLECTIVE_ALLREDUCE, dtype, op, count, SYMM_ALGORITHM_CHAIN);
+      for (const symm::DType dtype : {symm::DType::i16, symm::DType::bf16, symm::DType::f32}) {
+        compare(SYMM_COLLECTIVE_ALLREDUCE, dtype, symm::Op::max, count, SYMM_ALGORITHM_HIERARCHICAL);
+        if (count < 1'000'000) compare(SYMM_COLLECTIVE_REDUCE_SCATTER, dtype, symm::Op::min, count, SYMM_ALGORITHM_HIERARCHICAL);
+      }
+      compare(SYMM_COLLECTIVE_ALLREDUCE, symm::DType::bf16, symm::Op::sum, count);
+      compare(SYMM_COLLECTIVE_ALLGATHER, symm::DType::i32, symm::Op::sum, std::min(count, size_t{1'000'000}));
+    }
+  }
+};
 
 symm_status_t sum(const symm::Group& group, const Device& device, size_t count) {
   return symm_allreduce(group.get(), device.send, device.send, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, device.stream);
@@ -110,13 +131,16 @@ int role_main(int rank, int size, const std::string& how, const std::string& boo
   const Device device;
   const std::string machine = std::to_string(rank * 2 / size);
   setenv("SYMM_MACHINE", machine.c_str(), 1);
-  symm::Group span = gpu::form(rank, size, 0, bootstrap, how == "stop" ? 3'000 : 20'000, 0, "span");
+  const uint64_t flags = how == "two_by_two" ? SYMM_GROUP_OVERLAPPING_DEVICES : 0;
+  symm::Group span = gpu::form(rank, size, 0, bootstrap, how == "stop" ? 3'000 : 60'000, flags, "span");
   expect(span.info().machines == 2 && std::string(span.info().engine).rfind("nccl ", 0) == 0, span.info().engine);
-  if (how == "bits") {
+  if (how == "bits" || how == "two_by_two") {
     setenv("SYMM_MACHINE", "one", 1);
-    const symm::Group one = gpu::form(rank, size, 0, bootstrap, 20'000, 0, "one");
+    const symm::Group one = gpu::form(rank, size, 0, bootstrap, 60'000, flags, "one");
     expect(one.info().machines == 1, "one machine");
-    compare(span, one, device);
+    const Both both{span, one, device};
+    if (how == "bits") both.everything();
+    else both.by_machines();
     replay(span, device);
     span.finalize();
     return gpu::role_result();
@@ -157,18 +181,19 @@ const bool kRole = [] {
 class Machines : public testing::TestWithParam<const char*> {};
 
 TEST_P(Machines, AreCarriedByNccl) {
-  const int size = gpu::machine().ranks;
-  if (size > gpu::machine().devices || size < 2 || size % 2 != 0)
-    GTEST_SKIP() << size << " ranks of a GPU each on " << gpu::machine().devices << " GPUs";
+  const int devices = gpu::machine().ranks;
+  if (devices > gpu::machine().devices || devices < 2 || devices % 2 != 0)
+    GTEST_SKIP() << devices << " ranks of a GPU each on " << gpu::machine().devices << " GPUs";
   const char* const named = getenv("SYMM_NCCL");
   void* const library = dlopen(named != nullptr ? named : "libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) GTEST_SKIP() << dlerror();
   dlclose(library);
   const support::TemporaryDirectory directory;
   const std::string how = GetParam();
+  const int size = how == "two_by_two" ? 2 * devices : devices;  // each GPU is in both machines
   support::Processes ranks(size, [&](int rank) {
     const std::string machine = std::to_string(rank * 2 / size);
-    for (const auto& [name, value] : {std::pair("CUDA_VISIBLE_DEVICES", std::to_string(rank)),
+    for (const auto& [name, value] : {std::pair("CUDA_VISIBLE_DEVICES", std::to_string(rank % devices)),
              std::pair("NCCL_HOSTID", "m" + machine), std::pair("NCCL_SOCKET_IFNAME", std::string("lo")),
              std::pair("NCCL_P2P_DISABLE", std::string("1")), std::pair("NCCL_SHM_DISABLE", std::string("1")),
              std::pair("NCCL_IB_DISABLE", std::string("1")), std::pair("NCCL_NVLS_ENABLE", std::string("0"))})
@@ -183,6 +208,6 @@ TEST_P(Machines, AreCarriedByNccl) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Ways, Machines, testing::Values("bits", "kill", "stop", "abort"), [](const auto& one) { return std::string(one.param); });
+INSTANTIATE_TEST_SUITE_P(Ways, Machines, testing::Values("bits", "two_by_two", "kill", "stop", "abort"),
+    [](const auto& one) { return std::string(one.param); });
 }  // namespace
