@@ -6,11 +6,15 @@ Every chapter runs on two ranks as programs, `test_torch.py <chapter> <device>`.
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
 import sys
+from ctypes.util import find_library
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from conftest import REPOSITORY
 
 import symm
 
@@ -325,6 +329,44 @@ def test_torch(name, kind, launch, monkeypatch, tmp_path):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     for status, output in launch(SIZE, sys.executable, str(Path(__file__)), name, kind, patience=300):
         assert status == 0, output
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return str(server.getsockname()[1])
+
+
+@pytest.mark.parametrize("kind", ["host", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_two_machines(kind, tmp_path):
+    """The program of the tutorial's part 7, on machines that are pretended; with one GPU all ranks are on it."""
+    torch = pytest.importorskip("torch")
+    ranks = 2 if kind == "host" else min(2, torch.cuda.device_count())
+    if ranks == 0 or (kind == "host" and not find_library("ucp")):
+        pytest.skip("PyTorch sees no GPU" if ranks == 0 else "no libucp.so.0")
+    own = {"SYMM_BACKEND": kind, "SYMM_SECRET_FILE": str(tmp_path / "secret"), "SYMM_PORT": free_port(), "OMP_NUM_THREADS": "1"}
+    nccl = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"}
+    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", f"--nproc-per-node={ranks}"]
+    command += ["--master-addr=127.0.0.1", f"--master-port={free_port()}"]
+    machines = [
+        subprocess.Popen(
+            [*command, f"--node-rank={machine}", str(REPOSITORY / "examples" / "07-several-machines" / "train.py")],
+            env=os.environ | own | nccl | {"SYMM_MACHINE": machine, "NCCL_HOSTID": machine},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for machine in "01"
+    ]
+    try:
+        outputs = [machine.communicate(timeout=300)[0] for machine in machines]
+    finally:
+        for machine in machines:
+            machine.terminate()
+    said = "".join(outputs)
+    if "libsodium" in said:
+        pytest.skip("the library was built without libsodium")
+    assert all(machine.returncode == 0 for machine in machines), said
+    assert said.count(f"2 machines of {ranks} ranks") == 2 * ranks, said
 
 
 if __name__ == "__main__":
