@@ -156,8 +156,11 @@ def chain(cluster, operand, widening=1):
 
 
 def hierarchical(cluster, operand):
-    between = dataclasses.replace(cluster, ranks=1)
-    return 2 * cluster.local(operand) + min(way(between, operand / cluster.ranks) for way in (nccl_ring, nccl_tree))
+    """Slices of each machine's sums go along the rails, and NCCL gathers the results."""
+    machines, rail = cluster.machines, Rail(cluster)
+    part = operand / cluster.ranks / machines
+    rail.calls([(m, (m + d) % machines, part) for d in range(1, machines) for m in range(machines)])
+    return cluster.local(operand) + rail.time() + cluster.combining(operand / cluster.ranks) + nccl_ring(cluster, operand, 1)
 
 
 if __name__ == "__main__":
