@@ -45,9 +45,11 @@ TEST(Launcher, EachLineCarriesItsRankAndATagOrNothing) {
   EXPECT_EQ(symm_run({"-n", "1", "--no-prefix"}, "echo x").out, "x\n");
 }
 
-TEST(Launcher, RanksKnowWhoTheyAre) {
-  const Captured result = symm_run({"-n", "2", "--no-prefix"}, "echo $SYMM_RANK/$SYMM_SIZE $SYMM_LOCAL_RANK/$SYMM_LOCAL_SIZE");
-  EXPECT_EQ(sorted_lines(result.out), "0/2 0/2\n1/2 1/2\n");
+TEST(Launcher, RanksKnowWhoTheyAreAndNothingOfAnotherLauncher) {
+  const Captured result = capture(
+      {"env", "OMPI_COMM_WORLD_RANK=7", "RANK=7", "SYMM_RANK=7", "RANKING=kept", SYMM_TOOL, "run", "-n", "2", "--no-prefix", "sh",
+          "-c", "echo $SYMM_RANK/$SYMM_SIZE $SYMM_LOCAL_RANK/$SYMM_LOCAL_SIZE $OMPI_COMM_WORLD_RANK $RANK $RANKING"});
+  EXPECT_EQ(sorted_lines(result.out), "0/2 0/2 kept\n1/2 1/2 kept\n");
   const Captured jobs = symm_run({"-n", "2", "--no-prefix"}, "echo $SYMM_JOB $SYMM_BOOTSTRAP");
   EXPECT_EQ(jobs.out.substr(0, jobs.out.size() / 2), jobs.out.substr(jobs.out.size() / 2)) << "one job, one directory";
 }
@@ -75,7 +77,7 @@ TEST(Launcher, LogsOfEachRank) {
 }
 
 TEST(Launcher, DirectoryIsPrivateAndRemoved) {
-  const Captured result = symm_run({"-n", "1", "--no-prefix"}, "d=${SYMM_BOOTSTRAP#dir://}; touch $d/file; stat -c '%a %n' $d");
+  const Captured result = symm_run({"-n", "1", "--no-prefix"}, "d=${SYMM_BOOTSTRAP#dir://}; mkdir -p $d/a/b; stat -c '%a %n' $d");
   ASSERT_EQ(result.out.substr(0, 4), "700 ") << result.out << result.err;
   EXPECT_FALSE(std::filesystem::exists(result.out.substr(4, result.out.size() - 5)));
 }

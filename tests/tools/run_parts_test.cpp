@@ -5,19 +5,6 @@
 #include "tools/run/streams.hpp"
 
 namespace symm::tool { namespace {
-TEST(Lines, OnlyWholeLinesLeave) {
-  LineAssembler lines("[1] ", false);
-  std::string out;
-  lines.feed("hel", out);
-  EXPECT_EQ(out, "");
-  lines.feed("lo\nwor", out);
-  EXPECT_EQ(out, "[1] hello\n");
-  lines.finish(out);
-  EXPECT_EQ(out, "[1] hello\n[1] wor\n");
-  lines.finish(out);
-  EXPECT_EQ(out, "[1] hello\n[1] wor\n");
-}
-
 TEST(Lines, CarriageReturnsAreProgressOnATerminalOnly) {
   const auto assembled = [](bool terminal, const std::string& text) {
     std::string out;
@@ -44,75 +31,6 @@ TEST(Lines, EndlessLineIsBroken) {
   EXPECT_EQ(out, "xx\n");
 }
 
-TEST(Environment, SaysWhoTheRankIsAndNothingElseDoes) {
-  ::setenv("OMPI_COMM_WORLD_RANK", "7", 1);
-  ::setenv("RANK", "7", 1);
-  ::setenv("SYMM_RANK", "7", 1);
-  ::setenv("RANKING", "kept", 1);
-  const Job job{"abc", "/run/x", 4, false};
-  const std::vector<std::string> environment = rank_environment(job, 2);
-  ::unsetenv("OMPI_COMM_WORLD_RANK");
-  ::unsetenv("RANK");
-  ::unsetenv("SYMM_RANK");
-  ::unsetenv("RANKING");
-  const auto count = [&](const std::string& start) {
-    return std::count_if(
-        environment.begin(), environment.end(), [&](const std::string& entry) { return entry.rfind(start, 0) == 0; });
-  };
-  EXPECT_EQ(count("SYMM_RANK=2"), 1);
-  EXPECT_EQ(count("SYMM_RANK="), 1);
-  EXPECT_EQ(count("SYMM_SIZE=4"), 1);
-  EXPECT_EQ(count("SYMM_LOCAL_RANK=2"), 1);
-  EXPECT_EQ(count("SYMM_LOCAL_SIZE=4"), 1);
-  EXPECT_EQ(count("SYMM_JOB=abc"), 1);
-  EXPECT_EQ(count("SYMM_BOOTSTRAP=dir:///run/x"), 1);
-  EXPECT_EQ(count("OMPI_COMM_WORLD_RANK="), 0);
-  EXPECT_EQ(count("RANK="), 0);
-  EXPECT_EQ(count("RANKING=kept"), 1);
-  EXPECT_EQ(count("PATH="), 1);
-  EXPECT_NE(random_job_id(), random_job_id());
-}
-
-constexpr int exited(int status) { return status << 8; }
-
-TEST(Outcome, FirstFailureGivesTheStatus) {
-  Outcome outcome;
-  EXPECT_FALSE(outcome.record(0, 0, false));
-  EXPECT_TRUE(outcome.record(1, exited(7), false));
-  EXPECT_FALSE(outcome.record(2, exited(9), false));
-  EXPECT_FALSE(outcome.record(3, SIGTERM, true));
-  EXPECT_FALSE(outcome.record(4, SIGTERM, true));
-  EXPECT_EQ(outcome.status(), 7);
-  EXPECT_EQ(outcome.later(),
-      (std::vector<std::string>{"rank 2 exited with status 9", "ranks 3, 4 were killed by SIGTERM (Terminated)"}));
-}
-
-TEST(Outcome, SignalsCountAs128AndMore) {
-  Outcome outcome;
-  outcome.record(0, SIGSEGV, false);
-  EXPECT_EQ(outcome.status(), 128 + SIGSEGV);
-  Outcome told;
-  told.record(0, SIGINT, true);
-  EXPECT_FALSE(told.failed());
-  EXPECT_EQ(told.status(), 128 + SIGINT);
-  EXPECT_EQ(Outcome().status(), 0);
-}
-
-TEST(JobDirectory, IsPrivateAndGoesWithItsOwner) {
-  std::string path;
-  {
-    const JobDirectory directory;
-    path = directory.path();
-    struct stat info {};
-    ASSERT_EQ(::stat(path.c_str(), &info), 0);
-    EXPECT_EQ(info.st_mode & 07777U, 0700U);
-    std::filesystem::create_directories(path + "/a/b");
-    const auto stale = stale_job_directories(runtime_parent());
-    EXPECT_EQ(std::find(stale.begin(), stale.end(), path), stale.end()) << "in use, but called stale";
-  }
-  EXPECT_FALSE(std::filesystem::exists(path));
-}
-
 TEST(JobDirectory, ItsWardenIsThereFirst) {
   std::string seen;
   const JobDirectory directory([&](const std::string& path) {
@@ -125,8 +43,10 @@ TEST(JobDirectory, ItsWardenIsThereFirst) {
 TEST(JobDirectory, WhatNobodyHoldsIsStale) {
   std::string path = runtime_parent() + "/symm-run-XXXXXX";
   ASSERT_NE(::mkdtemp(path.data()), nullptr);
+  const JobDirectory held;
   const auto stale = stale_job_directories(runtime_parent());
   EXPECT_NE(std::find(stale.begin(), stale.end(), path), stale.end());
+  EXPECT_EQ(std::find(stale.begin(), stale.end(), held.path()), stale.end());
   const auto still_there = [&] {
     const JobDirectory another;
     return ::access(path.c_str(), F_OK) == 0;
@@ -136,6 +56,8 @@ TEST(JobDirectory, WhatNobodyHoldsIsStale) {
   ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), long_ago, 0), 0);
   EXPECT_FALSE(still_there());
 }
+
+TEST(Job, HasAnIdOfItsOwn) { EXPECT_NE(random_job_id(), random_job_id()); }
 
 TEST(Descendants, ChildrenAreSeenUnlessExcepted) {
   const pid_t child = ::fork();
