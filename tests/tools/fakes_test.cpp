@@ -37,7 +37,8 @@ TEST(InfoOnFakes, LinksOfMachines) {
       {{"8", "dgx1v", "CUDA_VISIBLE_DEVICES=0,1,4,5"}, "unknown", 1, {1, 0, 0, 2}},
       {{"8", "dgx1v", "FAKE_NVML_CUT=2,6"}, "unknown", 2, {1, 2, 0, 2, 0, 0, 0, 0}},
       {{"16", "dgx2"}, "fully connected", 15, {6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 0}},
-      {{"8", "hgx_h100"}, "fully connected", 3, {18, 18, 18, 0, 18, 18, 18, 18}}, {{"4", "pcie"}, "unknown", 1, {0, 0, 0, 0}}};
+      {{"8", "hgx_h100"}, "fully connected", 3, {18, 18, 18, 0, 18, 18, 18, 18}}, {{"4", "pcie"}, "unknown", 1, {0, 0, 0, 0}},
+      {{"4", "pcie_bridges"}, "unknown", 1, {12, 0, 0, 0}}};
   for (auto [variables, kind, device, expected] : rows) {
     variables[0].insert(0, "FAKE_CUDA_DEVICES=");
     variables[1].insert(0, "FAKE_NVML_MACHINE=");
