@@ -7,31 +7,6 @@
 #include "tools/bench/thresholds.hpp"
 
 namespace symm::reference { namespace {
-class SmallFloats : public testing::TestWithParam<symm_dtype_t> {};
-
-TEST_P(SmallFloats, EveryNumberComesBack) {
-  const uint32_t codes = 1U << (8 * size_of(GetParam()));
-  for (uint32_t code = 0; code < codes; ++code) {
-    const float value = decode(GetParam(), code);
-    if (std::isnan(value) || (std::isinf(value) && size_of(GetParam()) == 1)) continue;
-    ASSERT_EQ(encode(GetParam(), value), code) << value;
-  }
-}
-
-TEST_P(SmallFloats, MiddlesGoToTheEvenNeighbour) {
-  for (uint32_t code = 1; code < 100; ++code) {
-    const float low = decode(GetParam(), code);
-    const float high = decode(GetParam(), code + 1);
-    const float middle = low + (high - low) / 2;
-    ASSERT_EQ(encode(GetParam(), middle), code % 2 == 0 ? code : code + 1) << middle;
-    ASSERT_EQ(encode(GetParam(), std::nextafter(middle, low)), code);
-    ASSERT_EQ(encode(GetParam(), std::nextafter(middle, high)), code + 1);
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    All, SmallFloats, testing::Values(SYMM_DTYPE_F16, SYMM_DTYPE_BF16, SYMM_DTYPE_F8E4M3, SYMM_DTYPE_F8E5M2));
-
 TEST(SmallFloat, KnownNumbers) {
   EXPECT_EQ(encode(SYMM_DTYPE_F16, 1.0F), 0x3C00U);
   EXPECT_EQ(encode(SYMM_DTYPE_F16, -2.0F), 0xC000U);
