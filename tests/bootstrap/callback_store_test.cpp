@@ -73,13 +73,4 @@ TEST(CallbackStore, SizesThatCannotBeAreRefused) {
   EXPECT_EQ(failure_of([&] { store->get("k", soon()); }).status, Status::invalid_argument);
   EXPECT_EQ(failure_of([&] { store->set("large", Bytes(1 << 20), soon()); }).status, Status::invalid_argument);
 }
-
-TEST(CallbackStore, MissingFunctionsAreNamed) {
-  UserStore user;
-  StoreCallbacks callbacks = user.callbacks();
-  callbacks.get = nullptr;
-  EXPECT_NE(failure_of([&] { open_callback_store(callbacks, ""); }).message.find("get"), std::string::npos);
-  callbacks.set = nullptr;
-  EXPECT_NE(failure_of([&] { open_callback_store(callbacks, ""); }).message.find("set"), std::string::npos);
-}
 }  // namespace

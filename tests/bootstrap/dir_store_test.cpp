@@ -72,10 +72,6 @@ TEST_F(DirStoreTest, DifferentNamesAndJobsDoNotMeet) {
   });
 }
 
-TEST_F(DirStoreTest, WithoutRankZeroItIsNamed) {
-  EXPECT_EQ(expect_failure(Status::timeout, {"rank 0 did not come"}, [&] { open(1, 2, 100); }).rank, 0);
-}
-
 TEST_F(DirStoreTest, TheRankTakenTwiceIsNamed) {
   Process first = waiting_process(1, 3);
   Process zero = waiting_process(0, 3);

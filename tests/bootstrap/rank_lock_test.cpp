@@ -16,53 +16,9 @@ class ClaimTest : public ::testing::Test {
   }
   RankLockState state(int rank) { return look_at_rank_lock(directory_.get(), rank).state; }
 
-  Process hold(int rank) {
-    return Process([this, rank] {
-      const std::optional<RankLock> rank_lock = take(rank);
-      if (rank_lock) tell();
-      pause();
-      return std::string();
-    });
-  }
-
   TemporaryDirectory top_;
   Fd directory_ = open_private_directory(top_.path(), false);
 };
-
-TEST_F(ClaimTest, IsHeldByOneAndTellsWho) {
-  EXPECT_EQ(state(2), RankLockState::absent);
-  const std::optional<RankLock> rank_lock = take(2);
-  ASSERT_TRUE(rank_lock);
-  const RankLockInfo info = look_at_rank_lock(directory_.get(), 2);
-  EXPECT_EQ(info.state, RankLockState::held);
-  EXPECT_EQ(info.pid, getpid());
-  EXPECT_EQ(info.size, 4);
-  EXPECT_FALSE(take(2));
-  EXPECT_TRUE(take(3));
-}
-
-TEST_F(ClaimTest, OfAKilledProcessIsDeadAndCanBeTakenOver) {
-  Process owner = hold(1);
-  ASSERT_TRUE(owner.told());
-  EXPECT_EQ(state(1), RankLockState::held);
-  EXPECT_FALSE(take(1));
-  const int pid = owner.pid();
-  owner.kill(SIGKILL);
-  owner.result();
-  EXPECT_EQ(state(1), RankLockState::dead);
-  EXPECT_EQ(look_at_rank_lock(directory_.get(), 1).pid, pid);
-  const std::optional<RankLock> mine = take(1);
-  ASSERT_TRUE(mine);
-  EXPECT_EQ(look_at_rank_lock(directory_.get(), 1).pid, getpid());
-}
-
-TEST_F(ClaimTest, OfAStoppedProcessIsSeenAsStopped) {
-  Process owner = hold(1);
-  ASSERT_TRUE(owner.told());
-  owner.kill(SIGSTOP);
-  EXPECT_EQ(state(1), RankLockState::stopped);
-  EXPECT_FALSE(take(1));
-}
 
 TEST_F(ClaimTest, WithdrawnIsFreeAndLeftIsNot) {
   std::optional<RankLock> rank_lock = take(1);
