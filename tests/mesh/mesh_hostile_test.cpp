@@ -101,9 +101,4 @@ TEST_F(MeshHostile, AnotherUserIsRefusedUnread) {
   EXPECT_EQ(refused, 1U);
   EXPECT_EQ(chmod(directory.path().c_str(), 0700), 0);
 }
-
-TEST_F(MeshHostile, ADirectoryOpenToOthersIsRefused) {
-  ASSERT_EQ(chmod(directory.path().c_str(), 0755), 0);
-  EXPECT_NE(failure_of([&] { Listener(directory.path(), "s"); }).status, Status::ok);
-}
 }  // namespace

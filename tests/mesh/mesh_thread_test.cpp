@@ -7,13 +7,6 @@ using namespace support;
 
 using MeshThreads = MeshTest;
 
-TEST_F(MeshThreads, OneRankNeedsNobody) {
-  const auto mesh = connect(directory.path(), 0, 1);
-  EXPECT_EQ(mesh->size(), 1);
-  EXPECT_NE(mesh->nonce(), 0U);
-  EXPECT_EQ(mesh->peer(0).pid, getpid());
-}
-
 class MeshThreadsOf : public MeshTest, public testing::WithParamInterface<int> {};
 INSTANTIATE_TEST_SUITE_P(Sizes, MeshThreadsOf, testing::Values(2, 3, 8, 64));
 
@@ -53,19 +46,6 @@ TEST_F(MeshThreads, AnUnexpectedExceptionIsInternalOnAllRanks) { expect_internal
 
 // The other is joined when it has voted already.
 TEST_F(MeshThreads, AThreadThatFailedAfterItsIntroductionIsHeard) { expect_internal_on_all_ranks("mesh/identity/0"); }
-
-TEST_F(MeshThreads, ManyThreadsReceiveDifferentTopicsAtOnce) {
-  std::shared_ptr<Mesh> meshes[2];
-  as_threads(2, [&](int rank) { meshes[rank] = connect(directory.path(), rank, 2); });
-  constexpr int kTopics = 16;
-  as_threads(2 * kTopics, [&](int index) {
-    const Topic topic{MessageKind::vote, 9, static_cast<uint64_t>(index / 2), 0};
-    if (index % 2 == 0)
-      for (int i = 0; i < 50; ++i) EXPECT_EQ(hear(*meshes[1], 0, topic, 4), format("%04d", i));
-    else
-      for (int i = 0; i < 50; ++i) say(*meshes[0], 1, topic, format("%04d", i));
-  });
-}
 
 TEST_F(MeshThreads, EventsBeforeAttachAreReplayed) {
   as_threads(3, [&](int rank) {

@@ -281,21 +281,6 @@ TEST(Connection, AFullQueueIsToldAtTheDeadline) {
   EXPECT_EQ(listening.connection.send(packet_of(0), {}, soon()), fdpass::Sent::closed);
 }
 
-TEST(Connection, AForkedChildHasNoPartInIt) {
-  Ends ends;
-  Journal journal;
-  const auto listening = std::make_shared<Listening>(journal, std::move(ends.mine));
-  listening->connection.start(listening);
-  const pid_t child = fork();
-  if (child == 0) {
-    listening->connection.stop();
-    _exit(0);
-  }
-  ASSERT_EQ(waitpid(child, nullptr, 0), child);
-  say(ends.theirs.get(), 0, 1);
-  EXPECT_TRUE(journal.await("0"));
-}
-
 // The kernel bounds the descriptors of an ordinary user that are in flight, whoever sent them.
 TEST(SendingDescriptors, WaitsUntilThoseInFlightHaveArrived) {
   support::Process user([] {
