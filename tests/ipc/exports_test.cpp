@@ -34,18 +34,6 @@ struct Book {
   std::vector<std::shared_ptr<Block>> garbage;
   std::vector<uint64_t> retired;
   Export& add(size_t bytes) { return exports.add(host::Segment::create(bytes, "symm-test"), ipc_provider(BackendKind::host), 0); }
-  static Token token_of(const Export& block, uint64_t number, uint64_t offset, uint64_t bytes) {
-    Token token;
-    token.secret = block.secret;
-    token.block = block.id;
-    token.number = number;
-    token.offset = offset;
-    token.bytes = bytes;
-    return token;
-  }
-  Status status_of(const Token& token) {
-    return support::failure_of([&] { exports.require_valid(token); }).status;
-  }
 };
 
 TEST(Exports, ASlotThatIsUsedAgainTrustsNoOldToken) {
@@ -70,36 +58,6 @@ TEST(Exports, MoreBlocksThanSlots) {
   }
 }
 
-TEST(Exports, AHoldEndsByImportsOrTime) {
-  Book book;
-  Export& block = book.add(4096);
-  const uint64_t twice = book.exports.number(block, 60'000, 2);
-  const uint64_t brief = book.exports.number(block, 1, 0);
-  const uint64_t plain = book.exports.number(block, 0, 0);
-  const uint64_t id = block.id;
-  const Token token = Book::token_of(block, twice, 0, 64);
-  const Token plain_token = Book::token_of(block, plain, 0, 64);
-  const Token brief_token = Book::token_of(block, brief, 0, 64);
-  book.exports.release(block);
-  retry_until([] { return false; }, Deadline::after_ms(3));
-  EXPECT_EQ(book.status_of(brief_token), Status::invalid_handle);
-  EXPECT_EQ(book.exports.settle(book.garbage, book.retired).blocks, 0U);
-  EXPECT_TRUE(book.garbage.empty());
-  EXPECT_EQ(book.status_of(plain_token), Status::invalid_handle);
-  EXPECT_EQ(book.status_of(token), Status::ok);
-  book.exports.leased({id, 0, 64}, twice);
-  EXPECT_EQ(book.status_of(token), Status::ok);
-  book.exports.leased({id, 0, 64}, twice);
-  EXPECT_EQ(book.status_of(token), Status::invalid_handle);
-  EXPECT_EQ(book.exports.settle(book.garbage, book.retired).blocks, 0U) << "two leases";
-  EXPECT_EQ(book.garbage.size(), 1U) << "but our own reference is given up";
-  EXPECT_EQ(book.retired, std::vector<uint64_t>{id});
-  book.exports.ended({id, 0, 64});
-  book.exports.ended({id, 0, 64});
-  EXPECT_EQ(book.exports.settle(book.garbage, book.retired).bytes, 4096U);
-  EXPECT_EQ(book.retired.size(), 1U) << "is told once";
-}
-
 // A block that lives for long is exported again and again.
 TEST(Exports, HoldsThatHaveRunOutAreForgotten) {
   Book book;
@@ -121,23 +79,6 @@ TEST(Exports, EndingMoreThanThereIsDoesNotUnderflow) {
   EXPECT_EQ(block.leases, 0U);
   book.exports.ended({block.id, 0, 64});
   EXPECT_EQ(block.leases, 0U);
-}
-
-TEST(Holder, AReleaseOnAStreamEndsWhenTheWordSaysSo) {
-  Book book;
-  Export& block = book.add(4096);
-  std::atomic<uint64_t> words[2] = {};
-  Leases leases;
-  leases.grant(book.exports, 1, {block.id, 0, 64}, 0);
-  EXPECT_EQ(leases.release(book.exports, 1, {1, 5}, words), Leases::End::later);
-  EXPECT_TRUE(leases.on_streams());
-  words[1] = 4;
-  EXPECT_EQ(leases.drain(book.exports, words), 0U);
-  EXPECT_EQ(block.leases, 1U);
-  words[1] = 6;
-  EXPECT_EQ(leases.drain(book.exports, words), 1U);
-  EXPECT_EQ(block.leases, 0U);
-  EXPECT_FALSE(leases.on_streams());
 }
 
 TEST(Holder, OneThatIsGoneWithoutProofPutsItsBlocksInQuarantine) {
