@@ -3,17 +3,11 @@
 #include "core/base/process.hpp"
 #include "core/socket/directory.hpp"
 #include "tests/mesh/mesh_support.hpp"
+#include "tests/support/sanitizers.hpp"
 
 namespace {
 using namespace symm;
 using namespace support;
-
-// UndefinedBehaviorSanitizer opens a pipe to look at an object's type, and takes a failure for a bad object.
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool kCanLackDescriptors = false;
-#else
-constexpr bool kCanLackDescriptors = true;
-#endif
 
 using MeshProcess = MeshTest;
 class MeshProcesses : public MeshTest, public testing::WithParamInterface<bool> {};
@@ -57,7 +51,7 @@ TEST_F(MeshProcess, ThreadsAndProcessesMix) {
 }
 
 TEST_F(MeshProcess, DescriptorsLostForWantOfRoomAreAnErrorOfTheReceiver) {
-  if (!kCanLackDescriptors) GTEST_SKIP() << "the sanitizer itself fails without descriptors";
+  SYMM_NOT_UNDER_ASAN("the sanitizer itself fails without descriptors");
   expect_of_ranks(2, "ok", [&](int rank) {
     const auto mesh = connect(directory.path(), rank, 2);
     const auto revocation = attach_all(*mesh, kTopic.group);
@@ -145,9 +139,7 @@ TEST_F(MeshProcess, ASlowRankOfAnotherTimeNamespaceIsNotTakenForDead) {
 }
 
 TEST_F(MeshProcess, AForkedChildMayMakeMeshesOfItsOwn) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "ThreadSanitizer cannot start threads in the child of a process with threads";
-#endif
+  SYMM_NOT_UNDER_TSAN("it cannot start threads in the child of a process with threads");
   TemporaryDirectory second;
   expect_of_ranks(2, "ok", [&](int rank) {
     const auto mesh = connect(directory.path(), rank, 2);

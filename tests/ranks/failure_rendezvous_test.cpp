@@ -69,9 +69,8 @@ void expect_equal_failures(decltype(RLIMIT_NOFILE) resource, const std::function
 }
 
 TEST(Rendezvous, OneRankRunsOutOfDescriptors) {
-#if defined(SYMM_UNDER_ASAN)
-  GTEST_SKIP() << "UndefinedBehaviorSanitizer opens a pipe to look at an object's type, and takes a failure for a bad object";
-#endif
+  SYMM_NOT_UNDER_ASAN(
+      "UndefinedBehaviorSanitizer opens a pipe to look at an object's type, and takes a failure for a bad object");
   expect_equal_failures(
       RLIMIT_NOFILE, [](const Limit&, int step) { leave_descriptors(step); }, SYMM_ERR_SYSTEM, 16);
 }
@@ -83,9 +82,7 @@ TEST(Rendezvous, OneRankMayNotMakeFilesOfThisSize) {
 }
 
 TEST(Rendezvous, OneRankRunsOutOfAddressSpace) {
-#if defined(SYMM_UNDER_ASAN)
-  GTEST_SKIP() << "AddressSanitizer needs the address space";
-#endif
+  SYMM_NOT_UNDER_ASAN("AddressSanitizer needs the address space");
   expect_equal_failures(
       RLIMIT_AS, [](const Limit& limit, int step) { limit.lower(address_space() + static_cast<uint64_t>(step) * kBytes / 2); },
       SYMM_ERR_OUT_OF_MEMORY, 300);

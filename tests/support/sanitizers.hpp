@@ -12,6 +12,11 @@
 #if defined(__SANITIZE_THREAD__) || SYMM_HAS_FEATURE(thread_sanitizer)
 #define SYMM_UNDER_TSAN 1
 #endif
+#ifdef SYMM_UNDER_ASAN
+#define SYMM_NOT_UNDER_ASAN(why) GTEST_SKIP() << (why)
+#else
+#define SYMM_NOT_UNDER_ASAN(why) static_cast<void>(0)
+#endif
 #ifdef SYMM_UNDER_TSAN
 #define SYMM_NOT_UNDER_TSAN(why) GTEST_SKIP() << (why)
 #else
