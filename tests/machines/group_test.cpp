@@ -4,11 +4,7 @@
 #include "tests/machines/two_machines.hpp"
 
 namespace support { namespace {
-double now_ms() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
-}
+double now_ms() { return static_cast<double>(now_ns()) * 1e-6; }
 
 // Calls of all kinds until one fails: when that was, whose fault, who else had failed a second later, and how it was said.
 std::string work_until_failure(int rank, unsigned stay_us) {

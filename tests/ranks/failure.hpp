@@ -26,9 +26,6 @@ void all_there(Facts& facts, int ranks);
 // End this process so, some time after the call returns: a deadly call of another thread finds this one anywhere.
 void die_soon(std::chrono::microseconds delay);
 
-// By a clock that is the same in all processes.
-inline int64_t now_ns() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
 // A rank with everything that a call may need. All have theirs when the constructor returns.
 struct Member {
   Member(const Config& config, int own_rank, int ranks, Facts& of_all);

@@ -1,9 +1,8 @@
 #include "tests/ranks/history.hpp"
+#include "tests/support/process.hpp"
 
 namespace support {
 namespace {
-int64_t now() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
 class Checker {
  public:
   explicit Checker(uint64_t struck) : struck_(struck) {}
@@ -98,7 +97,7 @@ class Checker {
 
 Event& History::begin(Event event) {
   Event& place = last_[begun_ % kRoom];
-  event.begun_ns = now();
+  event.begun_ns = now_ns();
   place = event;
   ++begun_;  // a rank that is killed before this line has not begun
   return place;
@@ -108,7 +107,7 @@ void History::end(Event& event, int32_t status, int32_t blamed) {
   event.status = status;
   event.blamed = blamed;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  event.ended_ns = now();
+  event.ended_ns = now_ns();
 }
 
 std::vector<Event> History::events() const {

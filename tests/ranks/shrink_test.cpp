@@ -15,9 +15,7 @@ std::vector<int32_t> ranks_in(const Group& whole, const Group& part) {
 }
 
 TEST(Shrink, AGroupInWhichNobodyFailedIsMadeAgain) {
-  const Bootstrap meeting;
-  as_threads(3, [&](int rank) {
-    const Group group = create(meeting.threads(), rank, 3);
+  as_threads(3, [](int rank, const Group& group) {
     for (int round = 0; round < 3; ++round) {
       const Group again = group.shrink();
       EXPECT_EQ(again.rank(), rank);
@@ -30,39 +28,34 @@ TEST(Shrink, AGroupInWhichNobodyFailedIsMadeAgain) {
 }
 
 TEST(Shrink, TheSurvivorsOfDeathsKeepTheirOrder) {
-  const Bootstrap meeting;
-  const std::vector<int> dead = {1, 3};
-  const Shared<Facts> facts;
-  as_processes(
-      5,
-      [&](int rank) {
-        const Group group = create(meeting.processes(), rank, 5);
-        const int fd = group.failure_fd();
-        EXPECT_EQ(group.failure_fd(), fd);
-        EXPECT_FALSE(readable(fd));
-        all_there(*facts, 5);
-        if (rank == 1 || rank == 3) raise(SIGKILL);
-        EXPECT_EQ(until_failure([&] { group.barrier({}, 1); }), SYMM_ERR_PEER_FAILED);
-        EXPECT_TRUE(eventually([&] { return readable(fd); }));
-        symm_group_shrink_options_t options = SYMM_GROUP_SHRINK_OPTIONS_INIT;
-        options.name = "survivors";
-        const Group rest = group.shrink(options);
-        EXPECT_EQ(ranks_in(group, rest), (std::vector<int32_t>{0, 2, 4}));
-        EXPECT_EQ(rest.rank(), rank / 2);
-        EXPECT_STREQ(rest.info().name, "survivors");
-        EXPECT_EQ(group.failed_ranks(), (std::vector<int32_t>{1, 3}));
-        EXPECT_EQ(rest.translate_rank(group, 3), -1);
-        EXPECT_EQ(group.peer_info(3).alive, 0);
-        EXPECT_EQ(group.peer_info(4).alive, 1);
-        EXPECT_EQ(group.status().status, SYMM_ERR_PEER_FAILED) << "the old one stays as it is";
-        expect_sum(rest);
-        const Block block = allocate(rest, 4096);
-        block.at<int>((rest.rank() + 1) % 3)[0] = rank;
-        rest.barrier();
-        EXPECT_EQ(block.at<int>(rest.rank())[0], (rest.rank() + 2) % 3 * 2);
-        rest.finalize();
-      },
-      dead);
+  const auto body = [](int rank, const Config& config, Facts& facts) {
+    const Group group = create(config, rank, 5);
+    const int fd = group.failure_fd();
+    EXPECT_EQ(group.failure_fd(), fd);
+    EXPECT_FALSE(readable(fd));
+    all_there(facts, 5);
+    if (rank == 1 || rank == 3) raise(SIGKILL);
+    EXPECT_EQ(until_failure([&] { group.barrier({}, 1); }), SYMM_ERR_PEER_FAILED);
+    EXPECT_TRUE(eventually([&] { return readable(fd); }));
+    symm_group_shrink_options_t options = SYMM_GROUP_SHRINK_OPTIONS_INIT;
+    options.name = "survivors";
+    const Group rest = group.shrink(options);
+    EXPECT_EQ(ranks_in(group, rest), (std::vector<int32_t>{0, 2, 4}));
+    EXPECT_EQ(rest.rank(), rank / 2);
+    EXPECT_STREQ(rest.info().name, "survivors");
+    EXPECT_EQ(group.failed_ranks(), (std::vector<int32_t>{1, 3}));
+    EXPECT_EQ(rest.translate_rank(group, 3), -1);
+    EXPECT_EQ(group.peer_info(3).alive, 0);
+    EXPECT_EQ(group.peer_info(4).alive, 1);
+    EXPECT_EQ(group.status().status, SYMM_ERR_PEER_FAILED) << "the old one stays as it is";
+    expect_sum(rest);
+    const Block block = allocate(rest, 4096);
+    block.at<int>((rest.rank() + 1) % 3)[0] = rank;
+    rest.barrier();
+    EXPECT_EQ(block.at<int>(rest.rank())[0], (rest.rank() + 2) % 3 * 2);
+    rest.finalize();
+  };
+  as_ranks(5, body, {1, 3});
 }
 
 TEST(Shrink, WhoLeftIsLeftOutAndAnAbortedGroupGoesOn) {
@@ -123,40 +116,33 @@ TEST(Shrink, RanksThatDieMeanwhileAreLeftOutByAllAlike) {
   std::mt19937 random(4711);  // NOLINT(bugprone-random-generator-seed,cert-msc32-c,cert-msc51-cpp)
   constexpr int kSize = 6;
   for (int trial = 0; trial < trials; ++trial) {
-    const Bootstrap meeting;
     const Shared<std::array<Got, kSize>> got;
-    const Shared<Facts> facts;
     int delays_us[kSize] = {};
     for (const int rank : {2, 4}) delays_us[rank] = static_cast<int>(random() % 6000);
-    as_processes(kSize,
-        [&](int rank) {
-          const Group group = create(meeting.processes(), rank, kSize);
-          all_there(*facts, kSize);
-          if (rank == 3) raise(SIGKILL);
-          std::thread([&, delay = delays_us[rank]] {
-            if (delay == 0) return;
-            std::this_thread::sleep_for(std::chrono::microseconds(delay));
-            raise(SIGKILL);
-          }).detach();
-          until_failure([&] { group.barrier({}, 1); });
-          Got& mine = (*got)[static_cast<size_t>(rank)];
-          symm_group_t* made = nullptr;
-          mine.status = symm_group_shrink(group.get(), nullptr, &made) + 1000;
-          const Group rest(made);
-          if (!rest) return;
-          mine.size = rest.size();
-          mine.id = rest.info().id;
-          // All have it, dead or alive: a barrier ends well or names one of the two.
-          const Outcome outcome = outcome_of([&] {
-            rest.barrier();
-            rest.finalize();
-          });
-          if (outcome.status == SYMM_OK) return;
-          EXPECT_EQ(outcome.status, SYMM_ERR_PEER_FAILED) << outcome.message;
-          const int32_t whom = outcome.rank < 0 ? -1 : group.translate_rank(rest, outcome.rank);
-          EXPECT_TRUE(whom == 2 || whom == 4) << outcome.message;
-        },
-        {2, 3, 4});
+    const auto body = [&](int rank, const Config& config, Facts& facts) {
+      const Group group = create(config, rank, kSize);
+      all_there(facts, kSize);
+      if (rank == 3) raise(SIGKILL);
+      if (delays_us[rank] != 0) die_soon(std::chrono::microseconds(delays_us[rank]));
+      until_failure([&] { group.barrier({}, 1); });
+      Got& mine = (*got)[static_cast<size_t>(rank)];
+      symm_group_t* made = nullptr;
+      mine.status = symm_group_shrink(group.get(), nullptr, &made) + 1000;
+      const Group rest(made);
+      if (!rest) return;
+      mine.size = rest.size();
+      mine.id = rest.info().id;
+      // All have it, dead or alive: a barrier ends well or names one of the two.
+      const Outcome outcome = outcome_of([&] {
+        rest.barrier();
+        rest.finalize();
+      });
+      if (outcome.status == SYMM_OK) return;
+      EXPECT_EQ(outcome.status, SYMM_ERR_PEER_FAILED) << outcome.message;
+      const int32_t whom = outcome.rank < 0 ? -1 : group.translate_rank(rest, outcome.rank);
+      EXPECT_TRUE(whom == 2 || whom == 4) << outcome.message;
+    };
+    as_ranks(kSize, body, {2, 3, 4});
     for (const size_t rank : {1U, 5U}) {
       EXPECT_EQ((*got)[rank].status, (*got)[0].status) << "trial " << trial;
       EXPECT_EQ((*got)[rank].size, (*got)[0].size) << "trial " << trial;
@@ -168,9 +154,7 @@ TEST(Shrink, RanksThatDieMeanwhileAreLeftOutByAllAlike) {
 }
 
 TEST(FromRanks, OnlyThoseNamedTakePartInTheirOrder) {
-  const Bootstrap meeting;
-  as_threads(4, [&](int rank) {
-    const Group group = create(meeting.threads(), rank, 4);
+  as_threads(4, [](int rank, const Group& group) {
     const int32_t chosen[] = {3, 0, 1};
     for (int round = 0; round < 2 && rank != 2; ++round) {
       const Group part = group.create_from_ranks(chosen);
@@ -188,9 +172,8 @@ TEST(FromRanks, OnlyThoseNamedTakePartInTheirOrder) {
 }
 
 TEST(Peers, AreDescribedAndFoundInOtherGroups) {
-  const Bootstrap meeting, elsewhere;
-  as_processes(3, [&](int rank) {
-    const Group group = create(meeting.processes(), rank, 3);
+  const Bootstrap elsewhere;
+  as_processes(3, [&](int rank, const Group& group) {
     const Group reversed = create(elsewhere.processes(), 2 - rank, 3);
     const Group part = group.split(rank == 1 ? 1 : 0);
     for (int32_t peer = 0; peer < 3; ++peer) {
@@ -213,10 +196,7 @@ TEST(Peers, AreDescribedAndFoundInOtherGroups) {
 }
 
 TEST(Stats, CountWhatWasDone) {
-  const Bootstrap meeting;
-  as_threads(2, [&](int rank) {
-    Config config = meeting.threads();
-    const Group group = create(config, rank, 2);
+  as_threads(2, [](int rank, const Group& group) {
     const Block block = allocate(group, 4096);
     const symm_group_stats_t before = group.stats();
     EXPECT_EQ(before.collective_calls[SYMM_COLLECTIVE_ALLREDUCE], 0U);

@@ -37,9 +37,7 @@ TEST(SignalValue, IsAddedSetAndComparedInAllWays) {
 
 // More ranks than processors: they sleep. Values that differ in their upper halves only wake a sleeper too.
 TEST(SignalValue, WakesASleeperWithoutLosingAny) {
-  const Bootstrap meeting;
-  as_processes(4, [&](int rank) {
-    const Group group = create(meeting.processes(), rank, 4);
+  as_processes(4, [](int rank, const Group& group) {
     const Block block = allocate(group, 64);
     for (uint64_t round = 1; round <= 300; ++round) {
       block.memory.signal_value((rank + 1) % 4, 1, SYMM_SIGNAL_SET, round << 32);

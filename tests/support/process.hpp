@@ -4,6 +4,9 @@
 #include "tests/support/test.hpp"
 
 namespace support {
+// By a clock that is the same in all processes.
+inline int64_t now_ns() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
 // Ask again and again until it is so; false after `milliseconds`, which are generous everywhere: they bound a failing test only.
 bool eventually(const std::function<bool()>& so, int milliseconds = 30'000, int pause_us = 200);
 
