@@ -1,5 +1,5 @@
 #include "tests/ranks/failure.hpp"
-#include <cctype>
+#include <regex>
 #include "tests/support/options.hpp"
 
 namespace support {
@@ -174,18 +174,7 @@ void expect_blame(const Group& group, symm_status_t got, symm_status_t expected,
 }
 
 bool names_rank(const std::string& message, int rank) {
-  for (size_t at = message.find("rank"); at != std::string::npos; at = message.find("rank", at + 1)) {
-    // "rank 3" or "ranks 1, 3": numbers with commas between them.
-    size_t i = at + 4;
-    if (message[i] == 's') ++i;
-    while (i + 1 < message.size() && message[i] == ' ' && std::isdigit(static_cast<unsigned char>(message[i + 1]))) {
-      size_t digits = 0;
-      if (std::stoi(message.substr(i + 1), &digits) == rank) return true;
-      i += 1 + digits;
-      if (message[i] == ',') ++i;
-    }
-  }
-  return false;
+  return std::regex_search(message, std::regex("\\branks? (\\d+, )*" + std::to_string(rank) + "\\b"));
 }
 
 void expect_working(const Config& config, int rank, int size, int rounds) {
