@@ -88,19 +88,6 @@ TEST(Manner, AChildTheLibraryDoesNotKnowOfLivesOn) {
   expect_child_not_to_delay([] { return static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr)); });
 }
 
-TEST(Several, OneAfterTheOtherUntilOneIsLeft) {
-  constexpr int kSize = 4;
-  const auto body = [](int rank, const Config& config, Facts& facts) {
-    for (int size = kSize; size > 1; --size) {
-      Member member(config, rank, size, facts);
-      if (rank == size - 1) raise(SIGKILL);
-      member.expect_blame(until_failure(member, any_operation()), SYMM_ERR_PEER_FAILED, size - 1);
-    }
-    expect_working(config, 0, 1);
-  };
-  as_ranks(kSize, body, {1, 2, 3});
-}
-
 // Ranks of a part have other numbers than in the whole; each group is told in its own.
 TEST(Several, EveryGroupNamesTheDeadByItsOwnNumbers) {
   const auto body = [](Member& member) {

@@ -145,15 +145,6 @@ TEST(Exit, WhileThreadsAreInsideTheLibrary) {
   });
 }
 
-TEST(Finalize, LetsAllLeaveTogether) {
-  as_members(4, [](Member& member) {
-    if (member.rank == 3) std::this_thread::sleep_for(std::chrono::milliseconds(30));
-    member.group.finalize(0);
-    EXPECT_EQ(symm_barrier(member.group.get(), nullptr, 0, 0, nullptr, nullptr), SYMM_ERR_INVALID_HANDLE);
-    EXPECT_EQ(member.group.info().size, 4);
-  });
-}
-
 TEST(Finalize, TimesOutAndEndsTheGroupAllTheSame) {
   as_members(2, [](Member& member) {
     if (member.rank == 0) {

@@ -44,37 +44,20 @@ TEST(Heap, TheSameCallsGiveTheSameOffsets) {
   });
 }
 
+// As memory of a block they are used without a copy, and passed on by a token; what else can be done with them has the table of
+// behaviours.
 TEST(Heap, PiecesAreSymmetricMemory) {
-  as_processes(3, [](int rank, const Group& group) {
-    const int right = (rank + 1) % 3;
+  as_threads(2, [](int, const Group& group) {
     const Heap heap = group.heap(kBytes);
-    const auto before = heap.allocate<uint32_t>(1000);
-    const auto piece = heap.allocate<uint32_t>(20000, 4096);
-    const auto result = heap.allocate<uint32_t>(20000);
-    EXPECT_EQ(piece.offset() % 4096, 0U);
-    std::iota(piece.span().begin(), piece.span().end(), 1000 * static_cast<uint32_t>(rank));
-
-    // Any interior pointer, of the heap and of the group.
-    EXPECT_EQ(heap.find(piece.data() + 5).data(), static_cast<void*>(piece.data()));
-    EXPECT_EQ(heap.find(piece.data() + 19999).size(), 80000U);
-    EXPECT_EQ(heap.find(piece.data() + 20000).data(), nullptr) << "behind what was asked for";
-    EXPECT_EQ(heap.find(&rank).data(), nullptr);
-    EXPECT_EQ(group.find(piece.span(right).data() + 5).value().offset, piece.offset() + 20);
-
-    // Collectives use it without a copy.
-    const auto call =
-        support::call_of(SYMM_COLLECTIVE_ALLREDUCE, piece.data(), result.data(), 20000, SYMM_DTYPE_U32, SYMM_OP_SUM, 0);
+    const auto before = heap.allocate<uint32_t>(1000), piece = heap.allocate<uint32_t>(20000, 4096);
+    const auto call = support::call_of(SYMM_COLLECTIVE_ALLREDUCE, piece.data(), piece.data(), 20000, SYMM_DTYPE_U32);
     symm_plan_info_t plan;
     check(plan_of(group.get(), call, nullptr, plan));
     EXPECT_EQ(plan.algorithm, SYMM_ALGORITHM_TWO_SHOT) << plan.reason;
-    group.allreduce(piece, result, SYMM_OP_SUM);
-    for (uint32_t i = 0; i < 20000; ++i) ASSERT_EQ(result.span()[i], 3000 + 3 * i);
-
-    // A token names the piece.
-    const symm::Token token = symm::ipc_export(piece.span());
-    const symm::Import import(token);
+    piece.span()[5] = 77;
+    const symm::Import import(symm::ipc_export(piece.span()));
     EXPECT_EQ(import.span<uint32_t>().size(), 20000U);
-    EXPECT_EQ(import.span<uint32_t>()[5], piece.span()[5]);
+    EXPECT_EQ(import.span<uint32_t>()[5], 77U);
     group.barrier();
   });
 }
@@ -112,9 +95,7 @@ TEST(Heap, RanksThatWentApartAreNamed) {
 
 // On a thread that the kernel kills at its first system call.
 TEST(Heap, NoCallAfterTheFirstAsksTheKernel) {
-#if defined(SYMM_UNDER_TSAN)
-  GTEST_SKIP() << "ThreadSanitizer itself asks the kernel";
-#endif
+  SYMM_NOT_UNDER_TSAN("ThreadSanitizer itself asks the kernel");
   as_threads(1, [](int, const Group& group) {
     const Heap heap = group.heap(64 << 20);
     std::atomic<int> made{0};

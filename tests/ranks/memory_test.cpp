@@ -181,6 +181,7 @@ TEST(Memory, WhatCannotBeAdoptedByDescriptor) {
 TEST(Memory, NoneOfAGroupThatHasEnded) {
   as_threads(1, [](int, const Group& group) {
     group.finalize();
+    EXPECT_EQ(group.info().size, 1);
     symm_buffer_t* none = nullptr;
     EXPECT_EQ(symm_alloc(group.get(), 64, nullptr, &none), SYMM_ERR_INVALID_HANDLE);
     EXPECT_EQ(symm_buffer_adopt(group.get(), &none, 64, nullptr, &none), SYMM_ERR_INVALID_HANDLE);
