@@ -59,9 +59,9 @@ def old_container(bin_dir, _):
     return run_tests(bin_dir, preexec_fn=refuse_newer_calls)
 
 
-def start_job(bin_dir, directory, name):
+def start_job(bin_dir, directory, name, timeout="20000"):
     common = {**os.environ, "SYMM_BOOTSTRAP": f"dir://{directory}", "SYMM_SIZE": "3", "SYMM_JOB": name,
-              "SYMM_CREATE_TIMEOUT_MS": "5000", "SYMM_TIMEOUT_MS": "5000"}
+              "SYMM_CREATE_TIMEOUT_MS": timeout, "SYMM_TIMEOUT_MS": timeout}
     command = [bin_dir / "symm", "bench", "allreduce", "-b", "8", "-e", "64K", "-n", "20"]
     return [subprocess.Popen(command, env={**common, "SYMM_RANK": str(rank)}, stdout=subprocess.DEVNULL) for rank in range(3)]
 
@@ -78,7 +78,7 @@ def full_disk(bin_dir, scratch):
         if subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode=0700,{option}", "tmpfs", scratch], capture_output=True).returncode:
             skip("this user may not mount a file system that can be full")
         try:
-            ends = [rank.wait(60) for rank in start_job(bin_dir, scratch, option)]
+            ends = [rank.wait(60) for rank in start_job(bin_dir, scratch, option, "3000")]
             if len(set(ends)) > 1 or ends[0] not in (0, 1) or any(scratch.iterdir()):
                 bad.append(f"{option}: statuses {ends}, left {list(scratch.rglob('*'))}")
         finally:

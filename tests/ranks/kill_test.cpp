@@ -24,12 +24,12 @@ int attack(Attack attack, int times) {
   return told;
 }
 
-TEST(Kill, TwoHundredAtRandomMoments) {
-  constexpr int kKills = 200;
+TEST(Kill, AHundredAtRandomMoments) {
+  constexpr int kKills = 100;
   const size_t shared_before = machine_shared_memory();
   // Almost every trial has size - 1 survivors; only in the creation phase may some of them see a rank missing rather than dead.
   EXPECT_GT(attack(Attack::kill, kKills), kKills);
-  // The machine does other things too, but two hundred forgotten groups would hold more than a gigabyte.
+  // The machine does other things too, but a hundred forgotten groups would hold more than half a gigabyte.
   constexpr size_t kSlack = size_t{64} << 20;
   EXPECT_TRUE(eventually([&] { return machine_shared_memory() < shared_before + kSlack; }))
       << machine_shared_memory() << " bytes, before " << shared_before;
