@@ -163,15 +163,20 @@ TEST(Cpp, an_error_names_the_call_the_status_and_who_is_to_blame) {
 TEST(Cpp, handles_copy_by_a_reference_and_an_empty_one_is_refused) {
   symm::Group group = join(0, 1);
   symm::Buffer buffer = group.allocate(4096);
-  const symm::Memory memory = group.rendezvous(buffer);
+  symm::Memory memory = group.rendezvous(buffer);
+  const symm::Memory found = group.find(memory.span().data() + 4095).value().memory;
   const symm::Group copy = group;
   EXPECT_EQ(copy.get(), group.get());
   const symm::Group moved = std::move(group);
   EXPECT_FALSE(group);  // NOLINT(bugprone-use-after-move): what is left is promised
   EXPECT_EQ(failure_of([&] { group.barrier(); }).status(), SYMM_ERR_INVALID_HANDLE);
+  symm::Buffer kept = buffer;
   buffer.reset();
   EXPECT_EQ(failure_of([&] { buffer.span(); }).status(), SYMM_ERR_INVALID_HANDLE);
-  memory.span<int>()[0] = 1;  // the memory keeps its block
+  kept.span<int>()[0] = 1;
+  kept.reset();
+  memory.reset();
+  found.span<int>()[0] = 1;  // what was found is a reference, too, and the memory keeps its block
   EXPECT_EQ(failure_of([] { symm::Memory().info(); }).status(), SYMM_ERR_INVALID_HANDLE);
   symm::Group last = copy;
   last = moved;
