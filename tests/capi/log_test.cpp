@@ -73,11 +73,12 @@ TEST(Log, a_descriptor_takes_whole_lines_with_their_level) {
 TEST(Log, a_reader_that_does_not_read_holds_nobody_up) {
   for (const bool blocking : {true, false}) {
     Pipe full, broken;
+    fcntl(full.ends[1], F_SETPIPE_SZ, 8192);
     if (blocking) fcntl(full.ends[1], F_SETFL, fcntl(full.ends[1], F_GETFL) & ~O_NONBLOCK);
     close(std::exchange(broken.ends[0], -1));
     const symm::LogListener to_full(full.ends[1], SYMM_LOG_DEBUG), to_broken(broken.ends[1], SYMM_LOG_DEBUG);
-    for (int i = 0; i < 1000; ++i) make_group("flood");
-    EXPECT_GT(full.read_all().size(), 10'000U);
+    for (int i = 0; i < 200; ++i) make_group("flood");
+    EXPECT_GT(full.read_all().size(), 3000U);
     broken.ends[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
   }
 }
