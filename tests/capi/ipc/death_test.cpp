@@ -57,32 +57,6 @@ TEST_F(Death, OrBecomingAnotherProgram) {
   gone(other);
 }
 
-// Killed anywhere in importing and releasing, over and over.
-TEST_F(Death, InTheMiddle) {
-  constexpr int kVictims = 40;
-  exporter([&] {
-    const Owned owned(1 << 16);
-    for (size_t i = 0; i < 64; ++i) facts->tokens[i] = make_token(owned.data + 64 * i, 64);
-    pass();
-    expect_eventually("all leases are over", [] { return ipc_stats().leased == 0; });
-    expect_eventually("all consumers are gone", [] { return ipc_stats().consumers == 0; });
-    EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
-    EXPECT_EQ(ipc_stats().quarantined_blocks, 0U);
-    check(symm_ipc_withdraw(owned.data, 1 << 16, 1000));
-  });
-  wait_for(facts->step, 1);
-  for (int i = 0; i < kVictims; ++i) {
-    Process victim([&] {
-      std::vector<Import> held(5);
-      for (size_t n = 0;; ++n) held[n % 5] = import(facts->tokens[n % 64]);
-    });
-    usleep(static_cast<useconds_t>(500 + i * 97));  // some in the middle of connecting, most of churning
-    victim.kill(SIGKILL);
-    victim.reap(20'000);
-  }
-  facts->done = 1;
-}
-
 TEST_F(Death, TheExportersDataStays) {
   constexpr size_t kInts = 1 << 18;
   Processes processes(4, [&](int rank) {

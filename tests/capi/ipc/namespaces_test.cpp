@@ -2,40 +2,21 @@
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support { namespace {
-// Into new PID, network and IPC namespaces; 0, or the error. A PID namespace is for children.
-int leave_namespaces() {
+// Into new PID, network and IPC namespaces; why not. A PID namespace is for children.
+std::string why_not_into_namespaces() {
   const int flags = CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | (geteuid() != 0 ? CLONE_NEWUSER : 0);
-  return unshare(flags) == 0 ? 0 : errno;
-}
-
-// What waitpid() says of a child that runs `body` for its exit status.
-int status_of_child(const std::function<int()>& body) {
-  const pid_t child = fork();
-  if (child == 0) _exit(body());
-  int status = -1;
-  waitpid(child, &status, 0);
-  return status;
+  return unshare(flags) == 0 ? "" : std::string("no namespaces can be made here: ") + std::strerror(errno);
 }
 
 void in_new_namespaces(const std::function<void()>& body) {
-  if (const int error = leave_namespaces(); error != 0) throw std::runtime_error(std::string("unshare: ") + std::strerror(error));
-  EXPECT_EQ(status_of_child([&] {
-    try {
-      body();
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "in namespaces: %s\n", error.what());
-      return 2;
-    }
-    return testing::Test::HasFailure() ? 1 : 0;
-  }),
-      0);
+  if (const std::string why = why_not_into_namespaces(); !why.empty()) throw std::runtime_error(why);
+  Process(body).expect_success("who is in namespaces");
 }
 
 // With a user namespace, the ids of who is outside are not visible inside, and are refused: only root can make the others alone.
 std::string why_not_as_ourselves() {
   if (geteuid() != 0) return "only root can make PID namespaces that keep the user";
-  const int status = status_of_child(leave_namespaces);
-  return status == 0 ? "" : std::string("no namespaces can be made here: ") + std::strerror(WEXITSTATUS(status));
+  return Process(why_not_into_namespaces).result();
 }
 
 class Namespaces : public Sharing {
