@@ -6,65 +6,50 @@ import unittest
 from pathlib import Path
 
 RULES = Path(__file__).with_name("rules.py")
+PROMISE = "| it works | `tests/it_test.cpp {}` |\n"
+IT = {"tests/it_test.cpp": "TEST(It, Works) {\n"}
+TABLE = {"core/base/environment.inc": 'SYMM_VARIABLE("SYMM_LOG", "", "Level.")\n', "core/base/log.cpp": 'environment("SYMM_LOG");\n',
+         "core/base/environment.cpp": "std::getenv(name);\n", "tools/run.cpp": "for (char** e = environ; *e; ++e) {}\n"}
+
+# What is tried, the rule, the files, and the offences.
+CASES = [
+    ("down and sideways within a room is fine", "layers", {
+        "core/mesh/wire.cpp": '#include "core/mesh/wire.hpp"\n#include "core/socket/fdpass.hpp"\n#include <vector>\n',
+        "core/backends.cpp": '#include "core/cuda/backend.hpp"\n',
+        "tools/info.cpp": '#include <symm/symm.h>\n'}, []),
+    ("up is an offence with its place", "layers", {"core/base/log.hpp": '#pragma once\n#include "core/group/group.hpp"\n'},
+     ["core/base/log.hpp:2: core/base lies below core/group"]),
+    ("kernels know nobody", "layers", {"kernels/cuda/ll.cuh": '#include "core/base/error.hpp"\n'},
+     ["kernels/cuda/ll.cuh:1: kernels lies below core/base"]),
+    ("strangers", "layers", {"core/cuda/plan.cpp": '#include "core/host/control.hpp"\n', "tools/main.cpp": '#include "core/base/log.hpp"\n'},
+     ["core/cuda/plan.cpp:1: core/cuda and core/host do not know each other", "tools/main.cpp:1: tools and core/base do not know each other"]),
+    ("a file outside every room", "layers", {"core/stray.cpp": ""}, ["core/stray.cpp:1: lies in no room of tests/lint/rules.py"]),
+    ("the product knows nothing of tests", "layers", {"core/base/wait.cpp": '#include "tests/support/group.hpp"\n'},
+     ["core/base/wait.cpp:1: core/base knows nothing of tests"]),
+    ("a promise has a test", "promises", {"docs/promises.md": PROMISE.format("It.Works"), **IT}, []),
+    ("that is there", "promises", {"docs/promises.md": PROMISE.format("It.Flies") + "| it flies | |\n", **IT},
+     ["docs/promises.md:1: there is no tests/it_test.cpp It Flies", "docs/promises.md:2: no test"]),
+    ("the environment is read in one place", "environment", TABLE, []),
+    ("and nowhere else", "environment", TABLE | {"core/host/a.cpp": '// getenv()\nstd::getenv("SYMM_LOG");\n'},
+     ["core/host/a.cpp:2: std::getenv(          );"]),
+    ("by the names of its table", "environment", TABLE | {"tools/run.cpp": 'environment("SYMM_LGO");\n'},
+     ["tools/run.cpp:1: SYMM_LGO is not in core/base/environment.inc"]),
+    ("each of which is read", "environment", TABLE | {"core/base/log.cpp": ""}, ["core/base/environment.inc:1: nobody reads SYMM_LOG"]),
+]
 
 
 class Rules(unittest.TestCase):
-    def offences(self, files, rule="layers"):
-        with tempfile.TemporaryDirectory() as root:
-            subprocess.run(["git", "init", "-q", root], check=True)
-            for name, text in files.items():
-                path = Path(root, name)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text)
-            done = subprocess.run([sys.executable, RULES, root, rule], capture_output=True, text=True)
-            self.assertEqual(done.returncode, int("nothing to complain about" not in done.stdout), done.stderr)
-            return [] if done.returncode == 0 else done.stdout.splitlines()
-
-    def test_down_and_sideways_within_a_room_is_fine(self):
-        self.assertEqual(self.offences({
-            "core/mesh/wire.cpp": '#include "core/mesh/wire.hpp"\n#include "core/socket/fdpass.hpp"\n#include <vector>\n',
-            "core/backends.cpp": '#include "core/cuda/backend.hpp"\n',
-            "tools/info.cpp": '#include <symm/symm.h>\n',
-        }), [])
-
-    def test_up_is_an_offence_with_its_place(self):
-        self.assertEqual(self.offences({"core/base/log.hpp": '#pragma once\n#include "core/group/group.hpp"\n'}),
-                         ["core/base/log.hpp:2: core/base lies below core/group"])
-
-    def test_kernels_know_nobody(self):
-        self.assertEqual(self.offences({"kernels/cuda/ll.cuh": '#include "core/base/error.hpp"\n'}),
-                         ["kernels/cuda/ll.cuh:1: kernels lies below core/base"])
-
-    def test_strangers(self):
-        self.assertEqual(self.offences({"core/cuda/plan.cpp": '#include "core/host/control.hpp"\n',
-                                        "tools/main.cpp": '#include "core/base/log.hpp"\n'}),
-                         ["core/cuda/plan.cpp:1: core/cuda and core/host do not know each other",
-                          "tools/main.cpp:1: tools and core/base do not know each other"])
-
-    def test_a_file_outside_every_room(self):
-        self.assertEqual(self.offences({"core/stray.cpp": ""}), ["core/stray.cpp:1: lies in no room of tests/lint/rules.py"])
-
-    def test_the_product_knows_nothing_of_tests(self):
-        self.assertEqual(self.offences({"core/base/wait.cpp": '#include "tests/support/group.hpp"\n'}),
-                         ["core/base/wait.cpp:1: core/base knows nothing of tests"])
-
-    def test_a_promise_has_a_test_that_is_there(self):
-        row = "| it works | `tests/it_test.cpp {}` |\n"
-        test = {"tests/it_test.cpp": "TEST(It, Works) {\n"}
-        self.assertEqual(self.offences({"docs/promises.md": row.format("It.Works"), **test}, "promises"), [])
-        self.assertEqual(self.offences({"docs/promises.md": row.format("It.Flies") + "| it flies | |\n", **test}, "promises"),
-                         ["docs/promises.md:1: there is no tests/it_test.cpp It Flies", "docs/promises.md:2: no test"])
-
-    def test_the_environment_is_read_in_one_place_by_the_names_of_its_table(self):
-        table = {"core/base/environment.inc": 'SYMM_VARIABLE("SYMM_LOG", "", "Level.")\n', "core/base/log.cpp": 'environment("SYMM_LOG");\n',
-                 "core/base/environment.cpp": "std::getenv(name);\n", "tools/run.cpp": "for (char** e = environ; *e; ++e) {}\n"}
-        self.assertEqual(self.offences(table, "environment"), [])
-        self.assertEqual(self.offences(table | {"core/host/a.cpp": '// getenv()\nstd::getenv("SYMM_LOG");\n'}, "environment"),
-                         ['core/host/a.cpp:2: std::getenv(          );'])
-        self.assertEqual(self.offences(table | {"tools/run.cpp": 'environment("SYMM_LGO");\n'}, "environment"),
-                         ["tools/run.cpp:1: SYMM_LGO is not in core/base/environment.inc"])
-        self.assertEqual(self.offences(table | {"core/base/log.cpp": ""}, "environment"),
-                         ["core/base/environment.inc:1: nobody reads SYMM_LOG"])
+    def test_cases(self):
+        for what, rule, files, offences in CASES:
+            with self.subTest(what), tempfile.TemporaryDirectory() as root:
+                subprocess.run(["git", "init", "-q", root], check=True)
+                for name, text in files.items():
+                    path = Path(root, name)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text(text)
+                done = subprocess.run([sys.executable, RULES, root, rule], capture_output=True, text=True)
+                said = offences or [f"{rule}: nothing to complain about"]
+                self.assertEqual((done.stdout.splitlines(), done.returncode), (said, int(bool(offences))), done.stderr)
 
 
 if __name__ == "__main__":

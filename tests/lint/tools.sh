@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools.sh format|shellcheck|alone <repository root>: what is installed checks, what is not is skipped.
+# tools.sh format|shellcheck <repository root>: what is installed checks, what is not is skipped.
 set -euo pipefail
 cd "$2"
 have() { command -v "$1" >/dev/null || { echo "SKIPPED: $1 is not installed" && exit 77; }; }
@@ -17,8 +17,5 @@ case $1 in
     done)
     ((${#scripts[@]} > 0))
     shellcheck -x "${scripts[@]}"
-    ;;
-  alone) # CI compiles the tool's files together, users one by one: each includes what it uses
-    listed 'tools/*.cpp' | xargs -P 2 -n 1 "${CXX:-c++}" -std=c++20 -fsyntax-only -I. -Icapi/include
     ;;
 esac
