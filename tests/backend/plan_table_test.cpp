@@ -253,9 +253,4 @@ TEST_F(PlanFile, ABadOneIsAnErrorOfEveryRank) {
   setenv("SYMM_HOST_TUNE", "one_shot=lots", 1);
   expect_no_group(Status::invalid_argument, {"SYMM_HOST_TUNE: one_shot: 'lots' is not a number"});
 }
-
-TEST_F(PlanFile, AnEmptyNameIsNone) {
-  setenv("SYMM_PLAN_FILE", "", 1);
-  with_group([](Group& group) { EXPECT_EQ(plan_of(group, 1024).algorithm, Algorithm::one_shot); });
-}
 }}  // namespace symm

@@ -158,13 +158,10 @@ std::vector<symm_algorithm_t> plans(const std::vector<size_t>& sizes) {
   support::as_threads(2, [&](int rank, const symm::Group& group) {
     const support::Block block = support::allocate(group, size_t{4} << 20);
     for (const size_t bytes : sizes) {
-      symm_plan_info_t plan{};
-      plan.struct_size = sizeof plan;
-      EXPECT_EQ(symm_collective_plan(group.get(),
-                    support::call_of(
-                        SYMM_COLLECTIVE_ALLREDUCE, block.at<char>(rank), block.at<char>(rank), bytes, SYMM_DTYPE_U8, SYMM_OP_SUM),
-                    nullptr, &plan),
-          SYMM_OK);
+      char* const at = block.at<char>(rank);
+      symm_plan_info_t plan;
+      support::check(support::plan_of(
+          group.get(), support::call_of(SYMM_COLLECTIVE_ALLREDUCE, at, at, bytes, SYMM_DTYPE_U8), nullptr, plan));
       if (rank == 0) found.push_back(plan.algorithm);
     }
     EXPECT_EQ(symm_group_finalize(group.get(), nullptr), SYMM_OK);
