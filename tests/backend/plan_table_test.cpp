@@ -17,22 +17,6 @@ PlanValues with(const std::string& text, BackendKind backend, int size, const st
   return table.values(backend, size, [&] { return machine; });
 }
 
-TEST(PlanTable, WhatIsCompiledIn) {
-  const PlanValues two = built_in(BackendKind::host, 2);
-  EXPECT_EQ(two.of(BackendKind::host, "ll"), 56U);
-  EXPECT_EQ(two.of(BackendKind::host, "one_shot"), 1024U);
-  EXPECT_EQ(two.of(BackendKind::host, "step"), 32768U);
-  EXPECT_EQ(built_in(BackendKind::host, 3).of(BackendKind::host, "one_shot"), 682U);
-  EXPECT_EQ(built_in(BackendKind::host, 1000).of(BackendKind::host, "one_shot"), 2U);
-  const PlanValues four = built_in(BackendKind::cuda, 4);
-  EXPECT_EQ(four.of(BackendKind::cuda, "ll"), 262144U);
-  EXPECT_EQ(four.of(BackendKind::cuda, "one_shot"), 196608U);
-  EXPECT_EQ(four.of(BackendKind::cuda, "two_shot"), 33554432U);
-  EXPECT_EQ(four.of(BackendKind::cuda, "threads"), 128U);
-  EXPECT_EQ(four.of(BackendKind::cuda, "tile"), 65536U);
-  EXPECT_EQ(four.origin[0], PlanOrigin::built_in);
-}
-
 TEST(PlanTable, EveryKeyHasAnAllowedValueForEverySize) {
   for (const BackendKind backend : {BackendKind::host, BackendKind::cuda}) {
     for (int size = 1; size <= 64; ++size) {

@@ -1,5 +1,4 @@
 #include "core/base/wait.hpp"
-#include "core/base/fd.hpp"
 #include "tests/support/sanitizers.hpp"
 #include "tests/support/test.hpp"
 
@@ -236,31 +235,5 @@ TEST(Revocation, AllThatLiveComeToSayTheSame) {
     }
   }
   EXPECT_FALSE(mutant) << "the model finds nothing";
-}
-
-TEST(SleepWhile, ReturnsWhenEitherWordDiffers) {
-  Word a{1};
-  Word b{2};
-  sleep_while(a, 0, nullptr, 0, Deadline::never());
-  sleep_while(a, 1, &b, 3, Deadline::never());
-  sleep_while(a, 1, &b, 2, Deadline::after_ms(5));
-}
-
-TEST(PollUntil, ReportsReadinessAndDeadline) {
-  int ends[2];
-  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
-  const Fd reader(ends[0]);
-  const Fd writer(ends[1]);
-  pollfd waiting[1] = {{reader.get(), POLLIN, 0}};
-  EXPECT_FALSE(poll_until(waiting, Deadline::after_ms(10)));
-  ASSERT_EQ(write(writer.get(), "x", 1), 1);
-  EXPECT_TRUE(poll_until(waiting, Deadline::after_ms(10'000)));
-}
-
-TEST(RetryUntil, AsksUntilTrueOrTheDeadline) {
-  int asked = 0;
-  EXPECT_TRUE(retry_until([&] { return ++asked == 4; }, Deadline::never()));
-  EXPECT_EQ(asked, 4);
-  EXPECT_FALSE(retry_until([] { return false; }, Deadline::after_ms(10)));
 }
 }}  // namespace symm

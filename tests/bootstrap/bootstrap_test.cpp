@@ -35,12 +35,6 @@ TEST(Meet, UnknownSchemesGetTheKnownOnes) {
   }
 }
 
-TEST(Meet, RanksOutOfRangeAreNamed) {
-  expect_no_meeting({"thread://x", nullptr, 2, 2, ""}, Status::invalid_argument, {"config.rank: 2"});
-  expect_no_meeting({"thread://x", nullptr, -1, 2, ""}, Status::invalid_argument, {"config.rank: -1"});
-  expect_no_meeting({"thread://x", nullptr, 0, -1, ""}, Status::invalid_argument, {"config.size: -1"});
-}
-
 TEST(Meet, DirectoriesAreAbsolute) {
   expect_no_meeting({"dir://relative", nullptr, 0, 2, ""}, Status::invalid_argument, {"dir://relative", "absolute"});
   expect_no_meeting({"dir://", nullptr, 0, 2, ""}, Status::invalid_argument, {"absolute"});

@@ -163,6 +163,4 @@ void* map_shared(size_t bytes, const std::string& path) {
   if (memory == MAP_FAILED) throw std::bad_alloc();
   return memory;
 }
-
-void unmap_shared(void* memory, size_t bytes) { munmap(memory, bytes); }
 }  // namespace support

@@ -91,14 +91,13 @@ void tell();
 
 // Zeroed memory that processes share; with the path of a file, also with a program that maps it later.
 void* map_shared(size_t bytes, const std::string& path = "");
-void unmap_shared(void* memory, size_t bytes);
 
 // A T in such memory, for what a test must know besides the library; not a class with a destructor.
 template <class T> class Shared {
  public:
   Shared() : value_(new (map_shared(sizeof(T))) T()) {}
   explicit Shared(const std::string& path) : value_(static_cast<T*>(map_shared(sizeof(T), path))) {}
-  ~Shared() { unmap_shared(value_, sizeof(T)); }
+  ~Shared() { munmap(value_, sizeof(T)); }
   Shared(const Shared&) = delete;
   Shared& operator=(const Shared&) = delete;
   T* operator->() const { return value_; }

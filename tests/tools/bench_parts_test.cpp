@@ -31,14 +31,6 @@ TEST(Reduce, InTheOrderOfTheRanks) {
   EXPECT_EQ(reduced<float>(SYMM_DTYPE_F32, SYMM_OP_SUM, {1e8F, -1e8F, 1.0F}), 1.0F);
 }
 
-TEST(Reduce, Integers) {
-  EXPECT_EQ(reduced<int8_t>(SYMM_DTYPE_I8, SYMM_OP_SUM, {100, 100}), -56);
-  EXPECT_EQ(reduced<int8_t>(SYMM_DTYPE_I8, SYMM_OP_AVG, {-5, 2}), -1);
-  EXPECT_EQ(reduced<int64_t>(SYMM_DTYPE_I64, SYMM_OP_MIN, {3, -9, 4}), -9);
-  EXPECT_EQ(reduced<uint32_t>(SYMM_DTYPE_U32, SYMM_OP_PROD, {0x10001, 0x10001}), 0x20001U);
-  EXPECT_EQ(reduced<uint8_t>(SYMM_DTYPE_U8, SYMM_OP_MAX, {3, 200}), 200);
-}
-
 TEST(Reduce, SmallFloatsRoundOnce) {
   // 1 + 2^-11 + 2^-11 is 1 + 2^-10 in f32; rounding after each addition would lose both.
   const auto half = [](float value) { return static_cast<uint16_t>(encode(SYMM_DTYPE_F16, value)); };

@@ -115,13 +115,4 @@ TEST(BenchOnFakes, RowsAndGraphs) {
   expect_said(bench({}).out, {"FAILED"});
   expect_end(capture({SYMM_TOOL, "bench", "allreduce", "-G", "10"}), 1, {"--graph", "--backend cuda"});
 }
-
-TEST(TuneOnFakes, RanksThatDifferAreTold) {
-  const std::string differ = std::string("if [ $SYMM_RANK = 1 ]; then export SYMM_CUDA_TUNE=tile=32K; fi; exec ") + SYMM_TOOL +
-                             " bench --tune --backend cuda";
-  const Captured result = on_fakes({"FAKE_CUDA_DEVICES=2", "SYMM_CUDA_TUNE=stripes=8"},
-      {SYMM_TOOL, "run", "-n", "2", "--timeout", "90", "--", "sh", "-c", differ});
-  EXPECT_EQ(result.status, 1);
-  expect_said(result.err, {"rank 0 has stripes = 8 (SYMM_CUDA_TUNE)", "rank 1 has stripes = 44 (built in)"});
-}
 }}  // namespace symm::tool
