@@ -30,7 +30,7 @@ TARGETS = {
     "tests/abi/layout.txt": layout,
     "bindings/julia/LibSymm.jl/src/generated.jl": julia.render,
 }
-PYTHON = {"_generated.py": python.classes, "_raw.pyi": python.stub}
+PYTHON = {"_generated.py": python.classes, "_raw.pyi": python.stub, "generated.i": python.interface}
 
 
 def write(path, folder, targets):

@@ -1,4 +1,4 @@
-"""Python's enums and dataclasses, and the types of the extension's functions, as text."""
+"""Python's enums and dataclasses, how structs travel into the extension, and the types of its functions, as text."""
 import os
 import re
 import textwrap
@@ -84,6 +84,44 @@ def letter(type_):
     return letters[type_.bytes, type_.signed]
 
 
+# ---- what native/structs.i and values.i say once, of each ----------------------------------------------------------
+
+# Which values.i has by hand: lists, and what is written only if the caller wants it.
+BY_HAND = {"out_links", "out_ranks", "out_seen", "out_index"}
+TO_PYTHON = {"int32_t": "PyLong_FromLong", "size_t": "PyLong_FromSize_t", "uint64_t": "PyLong_FromUnsignedLong"}
+
+
+def interface(header):
+    structs = {struct.name: struct for struct in header.structs}
+    lines = {f"HANDLE({name})": None for name in header.handles}  # each once
+    for name, type_ in (parameter for function in header.functions for parameter in function.parameters):
+        of = type_.of or type_
+        if of.kind == "struct" and name == "out":
+            lines[f"OUT_STRUCT({of.name})"] = None
+        elif of.kind == "struct" and type_.const and name != "waits":
+            lines[taken(structs[of.name], name)] = None
+        elif of.kind == "integer" and name.startswith("out_") and name not in BY_HAND:
+            lines[f"OUT_INTEGER({of.name}, {name}, {TO_PYTHON.get(of.name, 'PyLong_FromLong')})"] = None
+    return "\n".join(lines) + "\n"
+
+
+def taken(struct, name):
+    """What the caller fills: a tuple of what comes after struct_size. Of options all have defaults, and a failure is an exception."""
+    fields = [field for field in struct.fields if field.name not in ("struct_size", "failure")]
+    how = " ".join(f"{field.name}:{read_as(field.type)}" for field in fields)
+    kind, first = ("OPTIONS", "|") if name == "options" else ("STRUCT", "")
+    defaults = struct.name.removesuffix("_t").upper() + "_INIT"
+    places = ", ".join(f"&given.{field.name}" for field in fields)
+    return f'{kind}({struct.name}, {name}, {defaults}, "{first}{how}", {places})'
+
+
+def read_as(type_):
+    """As symm_py_fields() names it."""
+    if type_.kind == "pointer":
+        return {"char": "z", "size_t": "s"}.get(type_.of.name, "O" if type_.of.kind == "struct" else "p")
+    return "d" if type_.kind == "double" else {4: "i", 8: "u"}[type_.bytes]
+
+
 # ---- the stub of the extension -----------------------------------------------------------------------------
 
 # How native/*.i let parameters travel: parameters of C in a row, what stands for them in Python, and what they add to the result.
@@ -92,9 +130,7 @@ TRAVEL = [
     ("out_ranks capacity out_count", "capacity: int", "list[int]"), ("out_token capacity out_size", None, "bytes"),
     ("waits count", "waits: Sequence[tuple[int, int, int, int]]", None),
     ("out_seen", "wants_seen: bool", "int | None"), ("out_index", "wants_index: bool", "int | None"),
-    ("token token_size", "token: bytes", None), ("config", "config: tuple[Any, ...]", None),
-    ("options", "options: tuple[Any, ...] | None", None), ("call", "call: tuple[Any, ...]", None),
-    ("norm", "norm: tuple[Any, ...]", None),
+    ("token token_size", "token: bytes", None),
     *((f"{one}_{what}", f"{one}_{what}: Sequence[int] | None", None) for one in ("send", "recv") for what in ("counts", "displacements")),
 ]
 
@@ -149,6 +185,8 @@ def travels(name, type_):
         return f"{name}: int", None
     if name.startswith("out"):
         return None, "bytes" if type_.of.kind == "struct" else "int"
+    if type_.of.kind == "struct":
+        return f"{name}: tuple[Any, ...]{' | None' if name == 'options' else ''}", None
     if type_.of.name == "char":
         return f"{name}: str | None", None
     return f"{name}: _Address", None

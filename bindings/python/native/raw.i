@@ -22,22 +22,9 @@
 %define KEEPS_THE_LOCK(function)
 %exception function { $action }
 %enddef
-KEEPS_THE_LOCK(symm_version)
-KEEPS_THE_LOCK(symm_build_info)
-KEEPS_THE_LOCK(symm_status_string)
-KEEPS_THE_LOCK(symm_last_error)
-KEEPS_THE_LOCK(symm_dtype_size)
-KEEPS_THE_LOCK(symm_group_rank)
-KEEPS_THE_LOCK(symm_group_size)
-KEEPS_THE_LOCK(symm_buffer_pointer)
-KEEPS_THE_LOCK(symm_buffer_size)
-KEEPS_THE_LOCK(symm_memory_pointer)
-KEEPS_THE_LOCK(symm_memory_signal_pad)
-KEEPS_THE_LOCK(symm_heap_alloc)
-KEEPS_THE_LOCK(symm_heap_free)
-KEEPS_THE_LOCK(symm_heap_find)
-KEEPS_THE_LOCK(symm_ipc_pointer)
-KEEPS_THE_LOCK(symm_ipc_size)
+%formacro(KEEPS_THE_LOCK, symm_version, symm_build_info, symm_status_string, symm_last_error, symm_dtype_size, symm_group_rank,
+          symm_group_size, symm_buffer_pointer, symm_buffer_size, symm_memory_pointer, symm_memory_signal_pad, symm_heap_alloc,
+          symm_heap_free, symm_heap_find, symm_ipc_pointer, symm_ipc_size)
 
 // Defaults are set in C, where the structs are filled.
 %rename("$ignore", regextarget=1) "^symm_.*_init$";

@@ -58,26 +58,16 @@ static symm_status_t get(void* user, const char* key, void* value, size_t capaci
   return status;
 }
 
-int symm_py_group_config(PyObject* from, symm_group_config_t* to, symm_py_store* store) {
-  const symm_group_config_t defaults = SYMM_GROUP_CONFIG_INIT;
-  PyObject* user = NULL;
-  memset(store, 0, sizeof *store);
-  *to = defaults;
-  if (!symm_py_fields(from,
-          "rank:i size:i backend:i device:i flags:u address:z store:O create_timeout_ms:u timeout_ms:u name:z "
-          "scratch_bytes:u channels:i",
-          &to->rank, &to->size, &to->backend, &to->device, &to->flags, &to->bootstrap, &user, &to->create_timeout_ms,
-          &to->timeout_ms, &to->name, &to->scratch_bytes, &to->channels))
-    return 0;
-  if (user == Py_None) return 1;
+void symm_py_store_begin(symm_group_config_t* config, symm_py_store* store) {
+  PyObject* user = (PyObject*)config->store;
+  config->store = NULL;
+  if (user == Py_None) return;
   Py_INCREF(user);
   store->store = user;
-  store->callbacks.struct_size = sizeof store->callbacks;
   store->callbacks.user = store;
   store->callbacks.set = set;
   store->callbacks.get = get;
-  to->store = &store->callbacks;
-  return 1;
+  config->store = &store->callbacks;
 }
 
 void symm_py_store_done(symm_py_store* store) {

@@ -18,7 +18,7 @@ PyObject* symm_py_append(PyObject* result, PyObject* next);
 int symm_py_number(PyObject* from, const char* name, int64_t least, uint64_t most, uint64_t* to);
 int symm_py_address(PyObject* from, const char* name, void** to); /* NULL for None */
 /* The items of a tuple, each by "name:kind" in `names` and a pointer: i int32_t, u uint64_t, d double, z text or None, p an
- * address, s sizes or NULL (to be freed), O the object, borrowed. Those after "|" may be missing. */
+ * address, s sizes or NULL (to be freed), O the object, borrowed. Those after "|" may be missing, and stay as they are. */
 int symm_py_fields(PyObject* from, const char* names, ...);
 int symm_py_integers(PyObject* from, int32_t** to, size_t* count);         /* free(*to) */
 int symm_py_waits(PyObject* from, symm_signal_wait_t** to, size_t* count); /* free(*to) */
@@ -31,7 +31,10 @@ typedef struct {
   PyObject* store;
   PyObject* exception; /* the last that it raised, time-outs excepted; owned */
 } symm_py_store;
-int symm_py_group_config(PyObject* from, symm_group_config_t* to, symm_py_store* store);
+#define SYMM_PY_STORE_INIT \
+  { {sizeof(symm_store_t), NULL, NULL, NULL}, NULL, NULL }
+/* In `config`, as read from a tuple, the object or None stands where its callbacks will. */
+void symm_py_store_begin(symm_group_config_t* config, symm_py_store* store);
 void symm_py_store_done(symm_py_store* store);
 
 #endif

@@ -61,11 +61,6 @@ NUMBER(size_t, 0, UINT64_MAX)
   $result = symm_py_append($result, PyLong_FromVoidPtr(*$1));
 }
 %enddef
-HANDLE(symm_group_t)
-HANDLE(symm_buffer_t)
-HANDLE(symm_memory_t)
-HANDLE(symm_heap_t)
-HANDLE(symm_ipc_t)
 
 %define OUT_INTEGER(type, name, convert)
 %typemap(in, numinputs=0) type *name (type value = 0) {
@@ -75,18 +70,6 @@ HANDLE(symm_ipc_t)
   $result = symm_py_append($result, convert(*$1));
 }
 %enddef
-OUT_INTEGER(int32_t, out_count, PyLong_FromLong)
-OUT_INTEGER(int32_t, out_rank, PyLong_FromLong)
-OUT_INTEGER(int32_t, out_size, PyLong_FromLong)
-OUT_INTEGER(int32_t, out_fd, PyLong_FromLong)
-OUT_INTEGER(int32_t, out_done, PyLong_FromLong)
-OUT_INTEGER(symm_topology_class_t, out_class, PyLong_FromLong)
-OUT_INTEGER(size_t, out_bytes, PyLong_FromSize_t)
-OUT_INTEGER(size_t, out_size, PyLong_FromSize_t)
-OUT_INTEGER(size_t, out_offset, PyLong_FromSize_t)
-OUT_INTEGER(uint64_t, out_id, PyLong_FromUnsignedLong)
-OUT_INTEGER(uint64_t, out_pending, PyLong_FromUnsignedLong)
-OUT_INTEGER(uint64_t, out_value, PyLong_FromUnsignedLong)
 
 // What can be had on the host only: whether it is wanted goes in, and the value or None comes out.
 %define WANTED_INTEGER(type, name, convert)
