@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import symm
@@ -43,10 +44,11 @@ def check(group):
     import jax
 
     jnp, rank, on = jax.numpy, group.rank, on_group(group)
-    all_x = (jnp.arange(group.size**2 * 2 * 4.0) % 11).reshape(group.size, -1, 4) * 6
-    x = all_x[rank]
+    # In NumPy what can be: JAX compiles each operation that it meets.
+    all_x = (np.arange(group.size**2 * 2 * 4, dtype=np.float32) % 11).reshape(group.size, -1, 4) * 6
+    x = jnp.asarray(all_x[rank])
     for name, (apply, expect) in COLLECTIVES.items():
-        weights = [1.0 + index + jnp.arange(one.size).reshape(one.shape) % 3 for index, one in enumerate(expect(all_x))]
+        weights = [np.float32(1 + index + np.arange(one.size).reshape(one.shape) % 3) for index, one in enumerate(expect(all_x))]
 
         def losses(a, expect=expect, weights=weights):
             return sum((one * weight).sum() for one, weight in zip(expect(a), weights, strict=True))
@@ -56,8 +58,8 @@ def check(group):
 
         for transform in (lambda f: f, jax.jit):
             assert (transform(lambda x, apply=apply: apply(x, on))(x) == expect(all_x)[rank]).all(), name
-        assert jnp.allclose(jax.jit(jax.grad(loss))(x), jax.grad(losses)(all_x)[rank], rtol=1e-6), name
-        batched = jax.vmap(lambda x, apply=apply: apply(x, on), in_axes=1, out_axes=1)(jnp.stack([x, 2 * x], 1))
+        assert jnp.allclose(jax.jit(jax.grad(loss))(x), jax.jit(jax.grad(losses))(all_x)[rank], rtol=1e-6), name
+        batched = jax.vmap(lambda x, apply=apply: apply(x, on), in_axes=1, out_axes=1)(np.stack([x, 2 * x], 1))
         assert (batched[:, 1] == 2 * expect(all_x)[rank]).all(), name
 
     # Nothing but the order of the program connects them: another on some rank would be a mismatch.
