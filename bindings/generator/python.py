@@ -131,7 +131,6 @@ TRAVEL = [
     ("waits count", "waits: Sequence[tuple[int, int, int, int]]", None),
     ("out_seen", "wants_seen: bool", "int | None"), ("out_index", "wants_index: bool", "int | None"),
     ("token token_size", "token: bytes", None),
-    *((f"{one}_{what}", f"{one}_{what}: Sequence[int] | None", None) for one in ("send", "recv") for what in ("counts", "displacements")),
 ]
 
 OWN = """
@@ -161,7 +160,7 @@ def signature(function):
     taken, results, rest = [], [], list(function.parameters)
     while rest:
         for row, parameter, result in TRAVEL:
-            if " ".join(name for name, _ in rest[:len(row.split())]) == row and not is_on_device(*rest[0]):
+            if " ".join(name for name, _ in rest[:len(row.split())]) == row:
                 break
         else:
             row, (parameter, result) = rest[0][0], travels(*rest[0])
@@ -174,11 +173,6 @@ def signature(function):
     return f"def {function.name}({', '.join(taken)}) -> {answer}: ..."
 
 
-def is_on_device(name, type_):
-    """Numbers by rank that the library itself does not read."""
-    return not name.startswith("out") and type_.kind == "pointer" and type_.of.name == "uint64_t"
-
-
 def travels(name, type_):
     """(the parameter in Python, what it adds to the result) of one parameter of C."""
     if type_.kind == "integer":
@@ -187,6 +181,6 @@ def travels(name, type_):
         return None, "bytes" if type_.of.kind == "struct" else "int"
     if type_.of.kind == "struct":
         return f"{name}: tuple[Any, ...]{' | None' if name == 'options' else ''}", None
-    if type_.of.name == "char":
-        return f"{name}: str | None", None
+    if type_.of.name in ("char", "size_t"):
+        return f"{name}: {'str' if type_.of.name == 'char' else 'Sequence[int]'} | None", None
     return f"{name}: _Address", None

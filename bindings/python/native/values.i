@@ -25,28 +25,24 @@ NUMBER(size_t, 0, UINT64_MAX)
 %typemap(in) void *, const void * {
   if (!symm_py_address($input, "$1_name", (void **)&$1)) SWIG_fail;
 }
-%typemap(in, numinputs=0) void **out_pointer (void *address = NULL), void **out_pad (void *address = NULL),
-                          void *const **out_table (void *address = NULL) {
+%typemap(in, numinputs=0) void ** (void *address = NULL), void *const ** (void *address = NULL) {
   $1 = ($1_ltype)&address;
 }
-%typemap(argout) void **out_pointer, void **out_pad, void *const **out_table {
+%typemap(argout) void **, void *const ** {
   $result = symm_py_append($result, PyLong_FromVoidPtr((void *)*$1));
 }
 
 // Elements by rank: a sequence, None for NULL.
-%typemap(in) const size_t *send_counts (size_t *numbers = NULL), const size_t *send_displacements (size_t *numbers = NULL),
-             const size_t *recv_counts (size_t *numbers = NULL), const size_t *recv_displacements (size_t *numbers = NULL) {
+%typemap(in) const size_t * (size_t *numbers = NULL) {
   if (!symm_py_sizes($input, &numbers)) SWIG_fail;
   $1 = numbers;
 }
-%typemap(freearg) const size_t *send_counts, const size_t *send_displacements, const size_t *recv_counts,
-                  const size_t *recv_displacements {
+%typemap(freearg) const size_t * {
   free(numbers$argnum);
 }
 
 // Those that the device reads: an address.
-%typemap(in) const uint64_t *send_counts, const uint64_t *send_displacements, const uint64_t *recv_counts,
-             const uint64_t *recv_displacements {
+%typemap(in) const uint64_t * {
   if (!symm_py_address($input, "$1_name", (void **)&$1)) SWIG_fail;
 }
 
