@@ -270,7 +270,7 @@ TEST_F(CudaIpc, MemoryOfAKilledHolderIsFreedButNotUsedAgain) {
   EXPECT_EQ(exporter.result(), "done");
 }
 
-using ExternalAllocation = cuda::SomebodysMemory;
+using cuda::SomebodysMemory;
 
 // A buffer that was adopted: the token is for the allocation that the piece lies in, and ends with the buffer.
 TEST_F(CudaIpc, ADriverThatIsHeldUpHidesNoDeath) {
@@ -293,7 +293,7 @@ TEST_F(CudaIpc, ADriverThatIsHeldUpHidesNoDeath) {
 TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
   const auto exporting = [&] {
     Owned owned(4096, 1);
-    ExternalAllocation foreign(cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    SomebodysMemory foreign;
     owned.buffer = Buffer::adopt(*owned.group, foreign.words() + 1024, 8192);
     owned.word(10) = 8;
     facts->put(0, export_memory(&owned.word(10), 4, {}, nullptr));
@@ -318,7 +318,7 @@ TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
 
 TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
   const auto exporting = [&] {
-    ExternalAllocation foreign(cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    SomebodysMemory foreign;
     foreign.words()[256] = 5;
     facts->put(0, export_memory(foreign.words() + 256, 4, {}, nullptr));
     facts->put(1, export_memory(foreign.words() + 256, 4, {}, nullptr));
@@ -327,18 +327,18 @@ TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
     await(1);
     foreign.free();  // without telling: symm still holds the memory
     REQUIRE(fake_cuda::live()["handle"] == 1);
-    ExternalAllocation next(cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);  // may lie at the same address
+    SomebodysMemory next;  // may lie at the same address
     const auto again = export_memory(next.words(), 4, {}, nullptr);
     withdraw(next.words(), next.size, 20'000);
     next.free();
     reach(2);
     REQUIRE(eventually([] { return collect().blocks_in_limbo == 0; }));
-    ExternalAllocation closed(0);
+    SomebodysMemory closed(1, SomebodysMemory::kUnit, 1, 0);
     const Failure failure = support::failure_of([&] { export_memory(closed.words(), 4, {}, nullptr); });
     REQUIRE(failure.status == Status::invalid_argument);
     REQUIRE(failure.message.find("POSIX_FILE_DESCRIPTOR") != std::string::npos);
     closed.free();
-    ExternalAllocation grown(cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1, 2 * ExternalAllocation::kUnit, 2);
+    SomebodysMemory grown(1, 2 * SomebodysMemory::kUnit, 2);
     fake_cuda::name_reservations(true);  // then nobody can say where the second piece begins
     REQUIRE(support::failure_of([&] {
       export_memory(grown.words() + grown.size / 8, 4, {}, nullptr);

@@ -80,7 +80,7 @@ TEST(CudaFabric, IsUsedWhereItCanBeHadAndDescriptorsElse) {
 
 TEST_F(CudaAdopt, APieceIsLikeAnyBuffer) {
   as_groups(2, [](int rank, const auto& group) {
-    SomebodysMemory foreign(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, rank);
+    SomebodysMemory foreign(rank);
     // Another place on each rank, with something in it.
     uint32_t* const theirs = foreign.words() + 1024 * (rank + 1);
     theirs[0] = 40 + static_cast<uint32_t>(rank);
@@ -115,7 +115,7 @@ TEST_F(CudaAdopt, APieceIsLikeAnyBuffer) {
 }
 
 TEST_F(CudaAdopt, TheOwnersMappingIsNeverTouched) {
-  SomebodysMemory foreign(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+  SomebodysMemory foreign(0);
   foreign.words()[0] = 5;
   const auto before = fake_cuda::live();
   {
@@ -129,7 +129,7 @@ TEST_F(CudaAdopt, TheOwnersMappingIsNeverTouched) {
 
 TEST_F(CudaAdopt, WhatElseIsPutAtTheOwnersAddressIsNotSymmetric) {
   const auto group = group_of(0, 1, unique(), 0);
-  SomebodysMemory foreign(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+  SomebodysMemory foreign(0);
   const auto memory = Memory::rendezvous(group, Buffer::adopt(*group, foreign.words(), 4096), 0);
   size_t offset = 0;
   EXPECT_NE(group->addresses().containing(foreign.words() + 4, 16, &offset), nullptr);
@@ -144,7 +144,7 @@ TEST_F(CudaAdopt, WhatElseIsPutAtTheOwnersAddressIsNotSymmetric) {
 TEST_F(CudaAdopt, CollectivesNeedNoCopyAtTheOwnersAddress) {
   ASSERT_TRUE(small_scratch);
   as_groups(2, [](int rank, const auto& group) {
-    SomebodysMemory foreign(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, rank);
+    SomebodysMemory foreign(rank);
     const auto memory = Memory::rendezvous(group, Buffer::adopt(*group, foreign.words(), foreign.size), 0);
     CollectiveCall call = call_of(Collective::allreduce, nullptr, 200'000, DType::bf16);
     static std::atomic<uint64_t> memories[2];
@@ -172,11 +172,9 @@ TEST_F(CudaAdopt, CollectivesNeedNoCopyAtTheOwnersAddress) {
 TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
   const auto group = group_of(0, 1, unique(), 0);
   const auto before = fake_cuda::live();
-  SomebodysMemory good(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-  SomebodysMemory other(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1);
-  SomebodysMemory closed(0, 0);
-  SomebodysMemory of_host(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, -1);
-  SomebodysMemory grown(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0, 2 * SomebodysMemory::kUnit, 2);
+  SomebodysMemory good(0), other(1), of_host(-1);
+  SomebodysMemory closed(0, SomebodysMemory::kUnit, 1, 0);
+  SomebodysMemory grown(0, 2 * SomebodysMemory::kUnit, 2);
   void* const ordinary = fake_cuda::ordinary_memory(4096);
   alignas(16) uint32_t own[4] = {};
   const auto with_memory = fake_cuda::live();
@@ -205,11 +203,7 @@ TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
   EXPECT_EQ(failure_of([&] { Buffer::adopt(*group, good.words(), good.size); }).status, Status::ok);
   fake_cuda::name_reservations(false);
   fake_cuda::free_ordinary(ordinary);
-  good.free();
-  other.free();
-  closed.free();
-  of_host.free();
-  grown.free();
+  for (SomebodysMemory* one : {&good, &other, &closed, &of_host, &grown}) one->free();
   EXPECT_EQ(fake_cuda::live(), before);
 }
 
@@ -305,7 +299,7 @@ TEST_F(CudaHostMemory, SaysWhyItCannotBeHad) {
 TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
   const auto group = group_of(0, 1, unique(), 0);
   const auto buffer = Buffer::allocate(*group, 10'000);
-  SomebodysMemory foreign(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+  SomebodysMemory foreign(0);
   const auto adopted = Buffer::adopt(*group, foreign.words() + 256, 8000);  // at byte 1024
   const size_t before = support::open_descriptors();
   {
@@ -357,7 +351,7 @@ void any_call_of_it_may_fail(Make make, bool with_dmabuf, std::initializer_list<
   ASSERT_TRUE(small_scratch);
   const auto attempt = [&](int rank, const std::string& name, int failing_call) {
     const auto group = group_of(rank, 2, name);
-    SomebodysMemory foreign(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, rank);
+    SomebodysMemory foreign(rank);
     return outcome_of(failing_call, [&](Outcome& outcome, Status*& step) {
       step = &outcome.make;
       const auto buffer = make(*group, foreign);

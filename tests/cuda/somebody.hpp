@@ -1,17 +1,21 @@
-// Memory as another library allocates it, on the fake driver: one reservation, filled with one allocation or with several.
+// Memory as another library allocates it, by the driver's calls and without symm: one reservation, filled with one allocation or
+// with several. On the fake driver, or on a real one where the thread has a context.
 #pragma once
 
-#include <vector>
-#include "core/cuda/driver.hpp"
+#include <dlfcn.h>
+#include "core/cuda/driver.hpp"  // types of the driver
+#include "tests/support/test.hpp"
 
 namespace symm::cuda {
 class SomebodysMemory {
  public:
   static constexpr size_t kUnit = size_t{2} << 20;
 
-  explicit SomebodysMemory(int handle_types, int device = 1, size_t bytes = kUnit, size_t pieces = 1)
-      : handle_types_(handle_types), device_(device), piece_(bytes / pieces), size(bytes) {
-    driver().require(driver().cuMemAddressReserve(&address, bytes, 0, 0, 0), "cuMemAddressReserve");
+  // On a node of the host if `device` is negative.
+  explicit SomebodysMemory(
+      int device = 1, size_t bytes = kUnit, size_t pieces = 1, int handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+      : size(bytes), handle_types_(handle_types), device_(device), piece_(bytes / pieces) {
+    call("cuMemAddressReserve", &address_, bytes, size_t{0}, CUdeviceptr{0}, 0ULL);
     map();
   }
   ~SomebodysMemory() { free(); }
@@ -25,33 +29,40 @@ class SomebodysMemory {
     prop.requestedHandleTypes = handle_types_;
     prop.location = {device_ < 0 ? CU_MEM_LOCATION_TYPE_HOST_NUMA : CU_MEM_LOCATION_TYPE_DEVICE, device_ < 0 ? 0 : device_};
     const CUmemAccessDesc access{prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    for (CUdeviceptr at = address; at < address + size; at += piece_) {
+    for (CUdeviceptr at = address_; at < address_ + size; at += piece_) {
       CUmemGenericAllocationHandle handle = 0;
-      driver().require(driver().cuMemCreate(&handle, piece_, &prop, 0), "cuMemCreate");
-      driver().require(driver().cuMemMap(at, piece_, 0, handle, 0), "cuMemMap");
-      driver().require(driver().cuMemSetAccess(at, piece_, &access, 1), "cuMemSetAccess");
-      driver().cuMemRelease(handle);
+      call("cuMemCreate", &handle, piece_, &prop, 0ULL);
+      call("cuMemMap", at, piece_, size_t{0}, handle, 0ULL);
+      call("cuMemSetAccess", at, piece_, &access, size_t{1});
+      call("cuMemRelease", handle);
     }
     is_mapped_ = true;
   }
   void unmap() {
     if (!is_mapped_) return;
-    for (CUdeviceptr at = address; at < address + size; at += piece_) driver().cuMemUnmap(at, piece_);
+    for (CUdeviceptr at = address_; at < address_ + size; at += piece_) call("cuMemUnmap", at, piece_);
     is_mapped_ = false;
   }
   void free() {
     unmap();
-    if (address != 0) driver().cuMemAddressFree(address, size);
-    address = 0;
+    if (address_ != 0) call("cuMemAddressFree", address_, size);
+    address_ = 0;
   }
-  uint32_t* words() const { return reinterpret_cast<uint32_t*>(address); }
+  char* data() const { return reinterpret_cast<char*>(address_); }
+  uint32_t* words() const { return reinterpret_cast<uint32_t*>(address_); }
+
+  const size_t size;
  private:
-  int handle_types_;
-  int device_;  // negative: a node of the host
-  size_t piece_;
+  template <class... Arguments> static void call(const char* name, Arguments... arguments) {
+    static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+    const auto entry = reinterpret_cast<int (*)(Arguments...)>(library != nullptr ? dlsym(library, name) : nullptr);
+    const int result = entry != nullptr ? entry(arguments...) : -1;
+    if (result != 0) throw std::runtime_error(std::string(name) + ": " + std::to_string(result));
+  }
+
+  const int handle_types_, device_;
+  const size_t piece_;
+  CUdeviceptr address_ = 0;
   bool is_mapped_ = false;
- public:
-  size_t size;
-  CUdeviceptr address = 0;
 };
 }  // namespace symm::cuda

@@ -1,7 +1,8 @@
 // Memory of GPUs shared by tokens between two processes, on one GPU and on two, under different masks of visible devices: the
 // order of streams, killed importers and exporters, lost connections, allocations that symm did not make, and free memory that
 // stays the same over cycles.
-#include "tests/gpu/external_allocation.hpp"
+#include "tests/cuda/somebody.hpp"
+#include "tests/gpu/world.hpp"
 #include "tests/support/options.hpp"
 
 namespace gpu { namespace {
@@ -234,7 +235,7 @@ void somebody_elses(bool exporter, cudaStream_t stream, int device) {
     wait_for(2);
     return;
   }
-  const ExternalAllocation foreign(0, kBytes);
+  const ::symm::cuda::SomebodysMemory foreign(0, kBytes);
   char* const data = foreign.data();
   fill(data + 4096, 5, 4096, stream);
   export_it(data + 4096, 4096, stream);

@@ -1,16 +1,15 @@
 // Blocks that are not device memory of symm_alloc(): adopted from another library, on a NUMA node of the host; and export as
 // DMA-BUF.
-#include "tests/gpu/external_allocation.hpp"
+#include "tests/cuda/somebody.hpp"
+#include "tests/gpu/world.hpp"
 #include "tests/support/options.hpp"
 
 namespace gpu { namespace {
+using ::symm::cuda::SomebodysMemory;
+
 std::string with_error(const std::string& what) { return what + " (" + symm_last_error() + ")"; }
 
-int device_of(const Rank&) {
-  int device = 0;
-  cuda(cudaGetDevice(&device), "cudaGetDevice");
-  return device;
-}
+int device_of(const Rank& rank) { return rank.whole.info().device; }
 
 symm_device_info_t info_of(const Rank& rank) { return ::symm::device_info(SYMM_BACKEND_CUDA, device_of(rank)); }
 
@@ -24,10 +23,9 @@ std::vector<float> download(const void* from, size_t count, const Rank& rank) {
 }
 
 // No sum is exact, so that another order would show.
-std::vector<float> values_of(const Rank& rank, size_t count) {
+std::vector<float> values_of(int rank, size_t count) {
   std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i)
-    values[i] = 1.0F / static_cast<float>(3 + (i * 7 + static_cast<size_t>(rank.rank) * 11) % 1021);
+  for (size_t i = 0; i < count; ++i) values[i] = 1.0F / static_cast<float>(3 + (i * 7 + static_cast<size_t>(rank) * 11) % 1021);
   return values;
 }
 
@@ -39,7 +37,7 @@ constexpr size_t kAllocation = size_t{80} << 20;
 constexpr size_t kPiece = size_t{64} << 20;  // as large as Rank::kBlock, and enough for results to come straight into recv
 
 void adopted(Rank& rank, std::barrier<>& together) {
-  ExternalAllocation foreign(device_of(rank), kAllocation);
+  SomebodysMemory foreign(device_of(rank), kAllocation);
   char* const theirs = foreign.data() + 4096 * static_cast<size_t>(rank.rank + 1);  // elsewhere on each rank
   ::symm::Buffer buffer = rank.whole.adopt(::symm::Span(theirs, kPiece));
   ::symm::Memory memory = rank.whole.rendezvous(buffer, 1);
@@ -48,17 +46,15 @@ void adopted(Rank& rank, std::barrier<>& together) {
 
   const int next = (rank.rank + 1) % rank.size;
   const int last = (rank.rank + rank.size - 1) % rank.size;
-  const std::vector<float> mine = values_of(rank, 1000);
+  const std::vector<float> mine = values_of(rank.rank, 1000);
   upload(rank.ordinary, mine, rank);
   memory.put_signal(next, 8192, ::symm::Span(rank.ordinary, 4000), 3, rank.stream);
   memory.wait_signal(last, 3, 0, rank.stream);
-  Rank neighbour = rank;
-  neighbour.rank = last;
-  expect(download(theirs + 8192, 1000, rank) == values_of(neighbour, 1000), who(rank, "a put lands where the owner has it"));
+  expect(download(theirs + 8192, 1000, rank) == values_of(last, 1000), who(rank, "a put lands where the owner has it"));
 
   // The same bits as with a block of symm's own, small and large, by the owner's addresses and by ours.
   for (const size_t count : {size_t{1000}, size_t{1} << 20, kPiece / sizeof(float)}) {
-    const std::vector<float> values = values_of(rank, count);
+    const std::vector<float> values = values_of(rank.rank, count);
     upload(rank.block, values, rank);
     allreduce(rank, rank.block, count);
     const std::vector<float> right = download(rank.block, count, rank);
@@ -114,8 +110,8 @@ void refused(Rank& rank, std::barrier<>&) {
     expect(status == SYMM_ERR_INVALID_ARGUMENT && buffer == nullptr && std::strstr(symm_last_error(), said) != nullptr,
         who(rank, with_error(std::string("refused: ") + said)));
   };
-  ExternalAllocation closed(device_of(rank), size_t{2} << 20, 0);
-  ExternalAllocation good(device_of(rank), size_t{2} << 20);
+  SomebodysMemory closed(device_of(rank), SomebodysMemory::kUnit, 1, 0);
+  SomebodysMemory good(device_of(rank));
   alignas(16) static char host[64];
   refuses(rank.ordinary, 4096, "cudaMalloc");
   refuses(host, 64, "no mapped memory of a device");
@@ -125,7 +121,7 @@ void refused(Rank& rank, std::barrier<>&) {
   int devices = 0;
   cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
   if (devices > 1) {
-    ExternalAllocation other((device_of(rank) + 1) % devices, size_t{2} << 20);
+    SomebodysMemory other((device_of(rank) + 1) % devices);
     refuses(other.data(), 4096, "the group works on device");
   }
 }
@@ -170,12 +166,11 @@ void host_memory(Rank& rank, std::barrier<>& together) {
   auto* mine = buffer.span<float>().data();
   expect(mine[0] == 0 && mine[kBytes / 4 - 1] == 0, who(rank, "zeroed, and the host can look"));
   const size_t count = 100'000;
-  const std::vector<float> values = values_of(rank, count);
+  const std::vector<float> values = values_of(rank.rank, count);
   std::copy(values.begin(), values.end(), mine);  // by the host
   together.arrive_and_wait();
-  Rank neighbour = rank;
-  neighbour.rank = (rank.rank + 1) % rank.size;
-  const auto* there = memory.span<float>(neighbour.rank).data();
+  const int neighbour = (rank.rank + 1) % rank.size;
+  const auto* there = memory.span<float>(neighbour).data();
   const std::vector<float> theirs = values_of(neighbour, count);
   expect(std::memcmp(there, theirs.data(), count * sizeof(float)) == 0, who(rank, "the host sees a peer's block"));
   together.arrive_and_wait();
@@ -203,19 +198,17 @@ void heap(Rank& rank, std::barrier<>& together) {
     const auto large = pieces.allocate<float>(kCount, 4096);
     const auto inbox = pieces.allocate<float>(1000);
     expect(large.offset() == 4096 && inbox.offset() == 4096 + kCount * sizeof(float), who(rank, "offsets"));
-    const std::vector<float> values = values_of(rank, kCount);
+    const std::vector<float> values = values_of(rank.rank, kCount);
     for (void* operand : {static_cast<void*>(large.data()), static_cast<void*>(rank.block)}) {
       upload(operand, values, rank);
       allreduce(rank, operand, kCount);
     }
     expect(download(large.data(), kCount, rank) == download(rank.block, kCount, rank), who(rank, "all-reduce in a piece"));
     expect(rank.whole.find(large.data() + kCount - 1).value().offset == 4096 + (kCount - 1) * sizeof(float), who(rank, "found"));
-    upload(first.data(), values_of(rank, 1000), rank);
+    upload(first.data(), values_of(rank.rank, 1000), rank);
     memory.put_signal(next, inbox.offset(), first.span(), 3, rank.stream);
     memory.wait_signal(last, 3, 0, rank.stream);
-    Rank neighbour = rank;
-    neighbour.rank = last;
-    expect(download(inbox.data(), 1000, rank) == values_of(neighbour, 1000), who(rank, "a put into a piece"));
+    expect(download(inbox.data(), 1000, rank) == values_of(last, 1000), who(rank, "a put into a piece"));
     rank.settle(together);
   }
   const symm_heap_info_t info = pieces.info();
