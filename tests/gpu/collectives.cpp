@@ -6,9 +6,9 @@
 #include "tests/support/options.hpp"
 
 namespace {
-using Bytes = std::vector<std::byte>;
 using symm::DType;
 using symm::Op;
+using symm::reference::Bytes;
 
 enum class Place { symmetric, symmetric_in_place, ordinary, ordinary_in_place, ordinary_odd };
 constexpr Place kPlaces[] = {
@@ -28,20 +28,11 @@ struct Case {
   bool by_pointer = false;  // a factor of each rank's own
   bool to_f32 = false;
 
+  symm::CollectiveTraits its() const { return symm::traits(static_cast<symm::Collective>(collective)); }
   DType result() const { return to_f32 ? DType::f32 : dtype; }
   bool is_scaled() const { return position != SYMM_SCALE_NONE || to_f32; }
   double factor(int rank) const { return by_pointer ? static_cast<double>(0.7F + static_cast<float>(rank)) : 0.1; }
 };
-
-bool reduces(symm_collective_t c) {
-  return c == SYMM_COLLECTIVE_ALLREDUCE || c == SYMM_COLLECTIVE_REDUCE_SCATTER || c == SYMM_COLLECTIVE_REDUCE;
-}
-size_t send_units(symm_collective_t c, int n) {
-  return c == SYMM_COLLECTIVE_REDUCE_SCATTER || c == SYMM_COLLECTIVE_ALLTOALL ? static_cast<size_t>(n) : 1;
-}
-size_t recv_units(symm_collective_t c, int n) {
-  return c == SYMM_COLLECTIVE_ALLGATHER || c == SYMM_COLLECTIVE_ALLTOALL ? static_cast<size_t>(n) : 1;
-}
 
 // Operands of all ranks and what each must get.
 struct Expected {
@@ -50,47 +41,24 @@ struct Expected {
 
 Expected expected_of(const Case& c, int n) {
   Expected e;
-  const size_t element = symm::size_of(c.dtype);
-  const size_t unit = c.count * element;
   for (int r = 0; r < n; ++r) {
     e.send.push_back(symm::testing::Values(c.dtype, c.op, static_cast<unsigned>(r + 31 * static_cast<int>(c.count % 1000)))
-                         .make(c.count * send_units(c.collective, n)));
+                         .make(c.count * (c.its().send_per_rank ? static_cast<size_t>(n) : 1)));
   }
-  const auto reduce_at = [&](size_t offset, int rank) {
-    Bytes result(c.count * symm::size_of(c.result()));
-    std::vector<uint64_t> operands(static_cast<size_t>(n));
-    for (size_t i = 0; i < c.count; ++i) {
-      for (int r = 0; r < n; ++r)
-        operands[static_cast<size_t>(r)] =
-            symm::reference::load_bits(c.dtype, &e.send[static_cast<size_t>(r)][offset + i * element]);
-      const auto factor = [&](int r) { return c.factor(r); };
-      const uint64_t right = c.is_scaled()
-                                 ? symm::reference::reduce_scaled(c.dtype, c.op, operands, c.result(), c.position, factor, rank)
-                                 : symm::reference::reduce(c.dtype, c.op, operands);
-      symm::reference::store_bits(c.result(), right, &result[i * symm::size_of(c.result())]);
-    }
-    return result;
-  };
-  Bytes all;
-  if (c.collective == SYMM_COLLECTIVE_ALLREDUCE || c.collective == SYMM_COLLECTIVE_REDUCE) all = reduce_at(0, c.root);
+  const bool alike = c.collective == SYMM_COLLECTIVE_ALLREDUCE && (c.position != SYMM_SCALE_AFTER || !c.by_pointer);
+  Bytes all;  // the same for every rank
   for (int r = 0; r < n; ++r) {
-    if (c.collective == SYMM_COLLECTIVE_ALLREDUCE && c.position == SYMM_SCALE_AFTER && c.by_pointer) all = reduce_at(0, r);
-    switch (c.collective) {
-      case SYMM_COLLECTIVE_ALLREDUCE: e.recv.push_back(all); break;
-      case SYMM_COLLECTIVE_REDUCE: e.recv.push_back(r == c.root ? all : Bytes()); break;
-      case SYMM_COLLECTIVE_REDUCE_SCATTER: e.recv.push_back(reduce_at(static_cast<size_t>(r) * unit, r)); break;
-      case SYMM_COLLECTIVE_BROADCAST: e.recv.push_back(e.send[static_cast<size_t>(c.root)]); break;
-      default: {
-        Bytes result;
-        for (int s = 0; s < n; ++s) {
-          const Bytes& from = e.send[static_cast<size_t>(s)];
-          const size_t at = c.collective == SYMM_COLLECTIVE_ALLTOALL ? static_cast<size_t>(r) * unit : 0;
-          result.insert(
-              result.end(), from.begin() + static_cast<ptrdiff_t>(at), from.begin() + static_cast<ptrdiff_t>(at + unit));
-        }
-        e.recv.push_back(result);
-      }
-    }
+    const auto combine = [&](const std::vector<uint64_t>& bits) {
+      const auto factor = [&](int rank) { return c.factor(rank); };
+      return c.is_scaled() ? symm::reference::reduce_scaled(c.dtype, c.op, bits, c.result(), c.position, factor, r)
+                           : symm::reference::reduce(c.dtype, c.op, bits);
+    };
+    const auto reduced = [&](size_t at) {
+      if (!alike || all.empty()) all = symm::reference::combined(c.dtype, e.send, at, c.count, c.result(), combine);
+      return all;
+    };
+    e.recv.push_back(symm::reference::result_of(
+        static_cast<symm::Collective>(c.collective), e.send, c.count * symm::size_of(c.dtype), r, c.root, reduced));
   }
   return e;
 }
@@ -128,7 +96,7 @@ void check(
   size_t offset = static_cast<size_t>(rank.rank) * 256;
   if (place == Place::ordinary_odd) offset += symm::size_of(c.dtype) * static_cast<size_t>(1 + rank.rank % 2);
   char* in = base + offset;
-  const size_t recv_bytes = c.count * symm::size_of(c.result()) * recv_units(c.collective, rank.size);
+  const size_t recv_bytes = c.count * symm::size_of(c.result()) * (c.its().recv_per_rank ? static_cast<size_t>(rank.size) : 1);
   if (in_place && c.to_f32) return;
   char* out = base + gpu::Rank::kBlock / 2 + offset;
   if (in_place) {
@@ -138,7 +106,7 @@ void check(
   } else {
     gpu::cuda(cudaMemsetAsync(out, 0xA5, recv_bytes + 16, rank.stream), "poison");
   }
-  const bool reads = c.collective != SYMM_COLLECTIVE_BROADCAST || rank.rank == c.root;
+  const bool reads = !c.its().from_root || rank.rank == c.root;
   if (reads) gpu::cuda(cudaMemcpyAsync(in, send.data(), send.size(), cudaMemcpyHostToDevice, rank.stream), "operand");
   rank.wait();
   together.arrive_and_wait();
@@ -159,12 +127,12 @@ void check(
   const symm_group_status_t health = rank.whole.status();
   if (health.status != SYMM_OK) gpu::give_up(what + ": " + health.message);
   const size_t elements = want.size() / symm::size_of(c.result());
-  bool same = reduces(c.collective) ? symm::reference::same(c.result(), got.data(), want.data(), elements)
-                                    : std::memcmp(got.data(), want.data(), want.size()) == 0;
+  bool same = c.its().has_op ? symm::reference::same(c.result(), got.data(), want.data(), elements)
+                             : std::memcmp(got.data(), want.data(), want.size()) == 0;
   for (size_t i = want.size(); i < got.size() && !want.empty(); ++i)
     same = same && got[i] == std::byte{0xA5};  // nothing beyond the end
-  gpu::expect(same,
-      what + (reduces(c.collective) ? ": " + symm::reference::difference(c.result(), got.data(), want.data(), elements) : ""));
+  gpu::expect(
+      same, what + (c.its().has_op ? ": " + symm::reference::difference(c.result(), got.data(), want.data(), elements) : ""));
 }
 
 std::vector<Case> cases(int n, bool small, bool tiny) {
@@ -228,16 +196,10 @@ TEST(Collectives, HaveTheBitsOfTheReference) {
   const bool small = amount == "small" || amount == "tiny";
   const std::vector<Case> list = cases(n, small, amount == "tiny");
   std::vector<Expected> expected(list.size());
-  {
-    std::atomic<size_t> next{0};
-    std::vector<std::thread> workers;
-    for (unsigned w = 0; w < std::max(1U, std::thread::hardware_concurrency()); ++w) {
-      workers.emplace_back([&] {
-        for (size_t i; (i = next++) < list.size();) expected[i] = expected_of(list[i], n);
-      });
-    }
-    for (std::thread& worker : workers) worker.join();
-  }
+  std::atomic<size_t> next{0};
+  support::as_threads(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())), [&](int) {
+    for (size_t i; (i = next++) < list.size();) expected[i] = expected_of(list[i], n);
+  });
   gpu::run_ranks(n, [&](gpu::Rank& rank, std::barrier<>& together) {
     for (size_t i = 0; i < list.size(); ++i) {
       for (const Place place : kPlaces) {

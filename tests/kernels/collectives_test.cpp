@@ -9,14 +9,6 @@ constexpr Collective kCollectives[] = {Collective::allreduce, Collective::reduce
 constexpr Algorithm kAlgorithms[] = {
     Algorithm::automatic, Algorithm::ll, Algorithm::one_shot, Algorithm::two_shot, Algorithm::two_shot_staged};
 
-bool reduces(Collective collective) {
-  return collective == Collective::allreduce || collective == Collective::reduce_scatter || collective == Collective::reduce;
-}
-
-bool has_block_per_rank(Collective collective) {
-  return collective == Collective::reduce_scatter || collective == Collective::alltoall;
-}
-
 // Cases are dealt with in portions, so that memory stays small.
 class Portions {
  public:
@@ -55,7 +47,7 @@ TEST_P(Collectives, AllTypesAndOperations) {
   unsigned turn = 0;
   for (const DType dtype : reference::kDTypes)
     for (const Op op : reference::kOps) {
-      if (!reduces(collective) && op != Op::sum) continue;
+      if (!traits(collective).has_op && op != Op::sum) continue;
       for (const Algorithm algorithm : kAlgorithms)
         for (const size_t count : {1U, 7U, 65U, 333U}) {
           if (size > 8 && count > 65) continue;
@@ -79,7 +71,7 @@ TEST_P(Collectives, AwkwardCountsPlacesAndAlignments) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
     // Around what fits into one line, and into one chunk of every kind.
     std::vector<size_t> counts = {0, 1, 2, 3, 7, 13, 63, 64, 65, 1000};
-    const bool in_blocks = has_block_per_rank(collective);
+    const bool in_blocks = traits(collective).send_per_rank;
     const std::vector<size_t> divisors =
         in_blocks ? std::vector<size_t>{3 * static_cast<size_t>(size)} : std::vector<size_t>{3, 5, 7};
     for (const size_t divisor : divisors) {
@@ -117,7 +109,7 @@ TEST_P(Collectives, LargerThanTheCacheBlocks) {
     for (const bool symmetric : {false, true})
       for (const size_t llc : {size_t{0}, size_t{1024}}) {
         // More than scratch, of which a reduce-scatter or an all-to-all needs a share per rank.
-        const size_t count = has_block_per_rank(collective) ? 90011 / static_cast<size_t>(size) : 90011;
+        const size_t count = traits(collective).send_per_rank ? 90011 / static_cast<size_t>(size) : 90011;
         portions.add({.collective = collective,
             .count = count,
             .root = size - 1,

@@ -11,8 +11,8 @@ class Operands {
   Operands(const Case& c, int size, unsigned seed) : case_(c), size_(size), element_(size_of(c.dtype)) {
     const auto n = static_cast<size_t>(size);
     Values values(c.dtype, c.op, seed);
-    const size_t send_count = has_blocks_in() ? c.count * n : c.count;
-    const size_t recv_count = has_blocks_out() ? c.count * n : c.count;
+    const size_t send_count = its_.send_per_rank ? c.count * n : c.count;
+    const size_t recv_count = its_.recv_per_rank ? c.count * n : c.count;
     for (size_t rank = 0; rank < n; ++rank) {
       inputs_.push_back(values.make(send_count));
       memory_.emplace_back(2 * (kGuard + 8 * n + 64) + (send_count + recv_count) * element_ + 256, kFill);
@@ -58,13 +58,9 @@ class Operands {
   static constexpr size_t kGuard = 64;
   static constexpr std::byte kFill{0xC3};
 
-  bool has_blocks_in() const {
-    return case_.collective == Collective::reduce_scatter || case_.collective == Collective::alltoall;
-  }
-  bool has_blocks_out() const { return case_.collective == Collective::allgather || case_.collective == Collective::alltoall; }
   bool is_root(size_t rank) const { return rank == static_cast<size_t>(case_.root); }
-  bool gives_operand(size_t rank) const { return case_.collective != Collective::broadcast || is_root(rank); }
-  bool gets_result(size_t rank) const { return case_.collective != Collective::reduce || is_root(rank); }
+  bool gives_operand(size_t rank) const { return !its_.from_root || is_root(rank); }
+  bool gets_result(size_t rank) const { return !its_.to_root || is_root(rank); }
   bool is_in_place(size_t rank) const {
     return case_.place == Case::Place::in || (case_.place == Case::Place::mixed && rank % 2 == 0);
   }
@@ -93,46 +89,29 @@ class Operands {
     before_.push_back(memory);
   }
 
-  std::vector<std::byte> reduced(size_t first, size_t count) const {
-    std::vector<std::byte> result(count * element_);
-    std::vector<uint64_t> column(inputs_.size());
-    for (size_t i = 0; i < count; ++i) {
-      for (size_t rank = 0; rank < inputs_.size(); ++rank)
-        column[rank] = reference::load_bits(case_.dtype, inputs_[rank].data() + (first + i) * element_);
-      // One rank alone copies, so f8 infinities do not saturate; but a bool is 0 or 1.
-      reference::store_bits(case_.dtype,
-          size_ == 1 && case_.dtype != DType::boolean ? column[0] : reference::reduce(case_.dtype, case_.op, column),
-          &result[i * element_]);
-    }
-    return result;
-  }
-
   void expect() {
-    const auto n = static_cast<size_t>(size_);
-    const size_t block = case_.count * element_;
-    std::vector<std::byte> common;
-    if (case_.collective == Collective::allreduce || case_.collective == Collective::reduce) common = reduced(0, case_.count);
-    if (case_.collective == Collective::broadcast) common = inputs_[static_cast<size_t>(case_.root)];
-    if (case_.collective == Collective::allgather)
-      for (const auto& input : inputs_) common.insert(common.end(), input.begin(), input.end());
-    for (size_t rank = 0; rank < n; ++rank) {
-      std::vector<std::byte> result = common;
-      if (case_.collective == Collective::reduce_scatter) result = reduced(rank * case_.count, case_.count);
-      if (case_.collective == Collective::alltoall)
-        for (const auto& input : inputs_)
-          result.insert(result.end(), input.begin() + static_cast<ptrdiff_t>(rank * block),
-              input.begin() + static_cast<ptrdiff_t>((rank + 1) * block));
-      results_.push_back(std::move(result));
-    }
+    // One rank alone copies, so f8 infinities do not saturate; but a bool is 0 or 1.
+    const bool copies = size_ == 1 && case_.dtype != DType::boolean;
+    const auto combine = [&](const std::vector<uint64_t>& bits) {
+      return copies ? bits[0] : reference::reduce(case_.dtype, case_.op, bits);
+    };
+    std::map<size_t, Bytes> made;  // by where they begin
+    const auto reduced = [&](size_t at) {
+      if (!made.contains(at)) made[at] = reference::combined(case_.dtype, inputs_, at, case_.count, case_.dtype, combine);
+      return made[at];
+    };
+    for (int rank = 0; rank < size_; ++rank)
+      results_.push_back(reference::result_of(case_.collective, inputs_, case_.count * element_, rank, case_.root, reduced));
   }
 
+  using Bytes = reference::Bytes;
   const Case case_;
+  const CollectiveTraits its_ = traits(case_.collective);
   const int size_;
   const size_t element_;
-  std::vector<std::vector<std::byte>> inputs_;
-  mutable std::vector<std::vector<std::byte>> memory_;
-  std::vector<std::vector<std::byte>> before_;
-  std::vector<std::vector<std::byte>> results_;
+  std::vector<Bytes> inputs_;
+  mutable std::vector<Bytes> memory_;
+  std::vector<Bytes> before_, results_;
   std::vector<const std::byte*> sends_;
   std::vector<std::byte*> recvs_;
 };

@@ -94,8 +94,7 @@ TEST(Plan, ChunksFitIntoScratch) {
           input.scratch_bytes = scratch;
           if (scratch < minimum_scratch(size) || !refuse(input, false).empty()) continue;
           const Plan chosen = plan(input);
-          const bool blocks = collective == Collective::reduce_scatter || collective == Collective::alltoall;
-          const size_t pieces = blocks ? static_cast<size_t>(size) : 1;
+          const size_t pieces = traits(collective).send_per_rank ? static_cast<size_t>(size) : 1;
           if (algorithm == Algorithm::one_shot && input.count * 4 * pieces <= scratch) {
             EXPECT_EQ(chosen.chunk_bytes, 0U) << "all at once";
             continue;

@@ -25,14 +25,8 @@ struct Inputs {
     return from;
   }
   std::vector<std::byte> expected() const {
-    const size_t element = size_of(dtype);
-    std::vector<std::byte> result(count * element);
-    std::vector<uint64_t> column(data.size());
-    for (size_t i = 0; i < count; ++i) {
-      for (size_t s = 0; s < data.size(); ++s) column[s] = reference::load_bits(dtype, &data[s][i * element]);
-      reference::store_bits(dtype, reference::reduce(dtype, op, column), &result[i * element]);
-    }
-    return result;
+    return reference::combined(
+        dtype, data, 0, count, dtype, [&](const auto& bits) { return reference::reduce(dtype, op, bits); });
   }
 
   DType dtype;

@@ -30,4 +30,31 @@ std::string difference(DType dtype, const std::byte* got, const std::byte* expec
   }
   return "no difference";
 }
+
+Bytes combined(DType dtype, const std::vector<Bytes>& send, size_t at, size_t count, DType result,
+    const std::function<uint64_t(const std::vector<uint64_t>& bits)>& combine) {
+  Bytes all(count * size_of(result));
+  std::vector<uint64_t> column(send.size());
+  for (size_t i = 0; i < count; ++i) {
+    for (size_t rank = 0; rank < send.size(); ++rank)
+      column[rank] = load_bits(dtype, send[rank].data() + at + i * size_of(dtype));
+    store_bits(result, combine(column), &all[i * size_of(result)]);
+  }
+  return all;
+}
+
+Bytes result_of(Collective collective, const std::vector<Bytes>& send, size_t unit, int rank, int root,
+    const std::function<Bytes(size_t at)>& reduced) {
+  const CollectiveTraits its = traits(collective);
+  const size_t at = its.send_per_rank ? static_cast<size_t>(rank) * unit : 0;
+  if (its.to_root && rank != root) return {};
+  if (its.has_op) return reduced(at);
+  if (its.from_root) return send[static_cast<size_t>(root)];
+  Bytes all;
+  for (const Bytes& one : send) {
+    const auto first = one.begin() + static_cast<ptrdiff_t>(at);
+    all.insert(all.end(), first, first + static_cast<ptrdiff_t>(unit));
+  }
+  return all;
+}
 }  // namespace symm::reference
