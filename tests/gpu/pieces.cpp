@@ -69,13 +69,6 @@ void same_bits(Rank& rank, std::barrier<>& together) {
   }
 }
 
-symm_group_status_t health(const Rank& rank) {
-  symm_group_status_t status{};
-  status.struct_size = sizeof status;
-  symm(symm_group_status(rank.group, &status), "symm_group_status");
-  return status;
-}
-
 // Rank r sends rank p so many ints in a round.
 uint64_t length(int r, int p, int round) { return static_cast<uint64_t>((r * 7 + p * 3 + round * 1001) % 5000); }
 constexpr size_t kRoom = 100'000;
@@ -139,11 +132,12 @@ void fails(
   symm(counts.exchange(rank, rank.block + (32 << 20)), "alltoallv_device");
   rank.wait();  // the kernel leaves
   if (rank.rank == 0) {
-    expect(health(rank).status == status, who(rank, std::string("the status of what is wrong: ") + health(rank).message));
-    expect(std::string(health(rank).message).find(why) != std::string::npos, health(rank).message);
+    const symm_group_status_t health = rank.whole.status();
+    expect(health.status == status, who(rank, std::string("the status of what is wrong: ") + health.message));
+    expect(std::string(health.message).find(why) != std::string::npos, health.message);
   }
   together.arrive_and_wait();
-  expect(health(rank).status != SYMM_OK, who(rank, "hears of it"));
+  expect(rank.whole.status().status != SYMM_OK, who(rank, "hears of it"));
 }
 
 void aborted(Rank& rank, std::barrier<>& together) {
@@ -155,7 +149,7 @@ void aborted(Rank& rank, std::barrier<>& together) {
   if (rank.rank == 0) symm(symm_group_abort(rank.group, "enough"), "abort");
   rank.wait();
   together.arrive_and_wait();
-  expect(health(rank).status == SYMM_ERR_ABORTED, who(rank, "all-to-all ends when the group is aborted"));
+  expect(rank.whole.status().status == SYMM_ERR_ABORTED, who(rank, "all-to-all ends when the group is aborted"));
 }
 
 void factors_in_graphs(Rank& rank, std::barrier<>& together) {

@@ -8,25 +8,8 @@
 #include "tests/support/process.hpp"
 
 namespace gpu {
-struct Counts {
-  std::atomic<int> passed{0}, failed{0};
-};
-inline Counts& counts() {
-  static Counts instance;
-  return instance;
-}
-
-// Counts, and fails the test that runs; in the process of a role, which has no test, it only counts and prints.
-inline void expect(bool ok, const std::string& what) {
-  if (ok) {
-    ++counts().passed;
-    return;
-  }
-  ++counts().failed;
-  std::printf("FAILED: %s\n", what.c_str());
-  std::fflush(stdout);
-  if (testing::UnitTest::GetInstance()->current_test_suite() != nullptr) ADD_FAILURE() << what;
-}
+// Also in the process of a role, which has no test: what failed there is told by role_result().
+inline void expect(bool ok, const std::string& what) { EXPECT_TRUE(ok) << what; }
 
 // Of the whole program, as main.cpp was told.
 struct Machine {
@@ -44,13 +27,10 @@ inline Role& role() {
   static Role instance = nullptr;
   return instance;
 }
-inline int role_result() {
-  std::printf("%d passed, %d failed\n", counts().passed.load(), counts().failed.load());
-  return counts().failed == 0 ? 0 : 1;
-}
+inline int role_result() { return testing::UnitTest::GetInstance()->Passed() ? 0 : 1; }
 
 [[noreturn]] inline void give_up(const std::string& what) {
-  std::printf("cannot go on: %s\n%d passed, %d failed\n", what.c_str(), counts().passed.load(), counts().failed.load() + 1);
+  std::printf("cannot go on: %s\n", what.c_str());
   std::fflush(stdout);
   std::_Exit(1);
 }
