@@ -33,22 +33,16 @@ static void data_fill(float* data, size_t count, int rank, uint32_t iteration) {
   for (i = 0; i < count; ++i) data[i] = data_value((uint32_t)rank, (uint32_t)i, iteration);
 }
 
-/* Elements that differ from rank `rank`'s operand from element `first` on; every `stride`-th is looked at. */
-static uint64_t data_wrong_copies(const float* data, size_t count, int rank, size_t first, uint32_t iteration, size_t stride) {
-  uint64_t wrong = 0;
-  size_t i;
-  for (i = 0; i < count; i += stride) wrong += data[i] != data_value((uint32_t)rank, (uint32_t)(first + i), iteration);
-  return wrong;
-}
-
-/* The same for the sum over `size` ranks. */
-static uint64_t data_wrong_sums(const float* data, size_t count, int size, size_t first, uint32_t iteration, size_t stride) {
+/* Elements that differ from the sum of the operands of `ranks` ranks, rank `rank` the first, from element `first` on; every
+ * `stride`-th is looked at. */
+static uint64_t data_wrong(
+    const float* data, size_t count, int rank, int ranks, size_t first, uint32_t iteration, size_t stride) {
   uint64_t wrong = 0;
   size_t i;
   int r;
   for (i = 0; i < count; i += stride) {
     float sum = 0;
-    for (r = 0; r < size; ++r) sum += data_value((uint32_t)r, (uint32_t)(first + i), iteration);
+    for (r = rank; r < rank + ranks; ++r) sum += data_value((uint32_t)r, (uint32_t)(first + i), iteration);
     wrong += data[i] != sum;
   }
   return wrong;
@@ -267,15 +261,15 @@ static uint64_t wrong(const struct test* test, uint32_t iteration) {
   uint64_t count = 0;
   int r;
   switch (test->operation) {
-    case ALLREDUCE: return data_wrong_sums(test->recv, test->block, self.size, 0, iteration, stride);
-    case REDUCE_SCATTER: return data_wrong_sums(test->recv, test->block, self.size, mine, iteration, stride);
-    case BROADCAST: return self.rank == 0 ? 0 : data_wrong_copies(test->recv, test->block, 0, 0, iteration, stride);
-    case PING: return data_wrong_copies(test->recv, test->block, 1 - self.rank, 0, iteration, stride);
+    case ALLREDUCE: return data_wrong(test->recv, test->block, 0, self.size, 0, iteration, stride);
+    case REDUCE_SCATTER: return data_wrong(test->recv, test->block, 0, self.size, mine, iteration, stride);
+    case BROADCAST: return self.rank == 0 ? 0 : data_wrong(test->recv, test->block, 0, 1, 0, iteration, stride);
+    case PING: return data_wrong(test->recv, test->block, 1 - self.rank, 1, 0, iteration, stride);
     case ALLGATHER:
     case ALLTOALL:
       for (r = 0; r < self.size; ++r) {
         const size_t first = test->operation == ALLTOALL ? mine : 0;
-        count += data_wrong_copies(test->recv + (size_t)r * test->block, test->block, r, first, iteration, stride);
+        count += data_wrong(test->recv + (size_t)r * test->block, test->block, r, 1, first, iteration, stride);
       }
       return count;
     case BARRIER:

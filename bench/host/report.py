@@ -82,21 +82,21 @@ class Results:
         return sum(case["rounds"] for cases in self.cases.values() for case in cases.values())
 
 
-def allreduce_rows(table, place):
-    rows = []
-    for size in table.sizes("allreduce"):
-        symmetric = table.of("symm", "allreduce", "symmetric", place, size)
-        private = table.of("symm", "allreduce", "private", place, size)
-        best, name = table.best("allreduce", place, size)
-        other, _ = table.best("allreduce", place, size, names=table.others)
-        rows.append([size_label(size), us(symmetric), us(private), us(best), name, f"{ratio(best, symmetric)}", ratio(best, private), us(other),
-                     ratio(other, symmetric)])
-    return rows
+def compared(table, operation, place, size):
+    """symm on both kinds of memory beside the best MPI and the first of the others, as columns() says."""
+    symmetric, private = (table.of("symm", operation, memory, place, size) for memory in ("symmetric", "private"))
+    best, name = table.best(operation, place, size)
+    other, _ = table.best(operation, place, size, names=table.others)
+    return [us(symmetric), us(private), us(best), name, ratio(best, symmetric), ratio(best, private), us(other), ratio(other, symmetric)]
 
 
-def allreduce_head(table):
+def columns(table):
     others = table.others[0] if table.others else "others"
-    return ["size", "symm, symmetric", "symm, private", "best MPI", "which", "ratio symmetric", "ratio private", others, "ratio symmetric"]
+    return ["symm, symmetric", "symm, private", "best MPI", "which", "ratio symmetric", "ratio private", others, "ratio symmetric"]
+
+
+def allreduce(table, place):
+    return ["size", *columns(table)], [[size_label(size), *compared(table, "allreduce", place, size)] for size in table.sizes("allreduce")]
 
 
 def by_library(table, fields):
@@ -108,20 +108,12 @@ def by_library(table, fields):
     return ["library", *map(size_label, sizes)], rows
 
 
-def other_rows(table):
+def other_operations(table):
     rows = []
     for operation in ("barrier", "ping", "allgather", "reduce_scatter", "broadcast", "alltoall"):
-        for size in table.sizes(operation):
-            symmetric = table.of("symm", operation, "symmetric", "out", size)
-            private = table.of("symm", operation, "private", "out", size)
-            best, name = table.best(operation, "out", size)
-            other, _ = table.best(operation, "out", size, names=table.others)
-            title = "put with signal, round trip" if operation == "ping" else operation.replace("_", "-")
-            rows.append([title, size_label(size) if size else "", us(symmetric), us(private), us(best), name, ratio(best, symmetric),
-                         ratio(best, private), us(other)])
-    head = ["operation", "size", "symm, symmetric", "symm, private", "best MPI", "which", "ratio symmetric", "ratio private",
-            table.others[0] if table.others else "others"]
-    return head, rows
+        title = "put with signal, round trip" if operation == "ping" else operation.replace("_", "-")
+        rows += [[title, size_label(size) if size else "", *compared(table, operation, "out", size)[:-1]] for size in table.sizes(operation)]
+    return ["operation", "size", *columns(table)[:-1]], rows
 
 
 def sections(results):
@@ -130,15 +122,15 @@ def sections(results):
     tables = ((name, Results(results, name)) for name in DISTANCES)
     (name, table), *rare = sorted(tables, key=lambda pair: -pair[1].launches())
     yield (f"All-reduce, f32 sum, 2 ranks, out of place, processors {name}",
-           "Microseconds, median. A ratio is the best MPI's time over symm's.", allreduce_head(table), allreduce_rows(table, "out"))
-    yield "All-reduce, f32 sum, 2 ranks, in place", "", allreduce_head(table), allreduce_rows(table, "in")
-    elsewhere = {name: {row[0]: row[1:4] for row in allreduce_rows(other, "out")} for name, other in rare if other.sizes("allreduce")}
+           "Microseconds, median. A ratio is the best MPI's time over symm's.", *allreduce(table, "out"))
+    yield "All-reduce, f32 sum, 2 ranks, in place", "", *allreduce(table, "in")
+    elsewhere = {name: {row[0]: row[1:4] for row in allreduce(other, "out")[1]} for name, other in rare if other.sizes("allreduce")}
     if elsewhere:
         yield ("All-reduce, out of place, by where the processors are", "Microseconds, median: symm, symmetric / symm, private / best MPI.",
                ["size", *elsewhere], [[size, *(" / ".join(rows.get(size, "-")) for rows in elsewhere.values())]
                                       for size in map(size_label, table.sizes("allreduce"))])
     yield "Every library, out of place", "Microseconds: median / 99th percentile.", *by_library(table, ("p50", "p99"))
-    yield "Other operations, 2 ranks", "Microseconds, median; sizes are those of the larger operand.", *other_rows(table)
+    yield "Other operations, 2 ranks", "Microseconds, median; sizes are those of the larger operand.", *other_operations(table)
     yield "4 ranks on 2 processors, all-reduce", "Microseconds: median / 99th percentile / most.", *by_library(crowd, ("p50", "p99", "max"))
     time = table.of("symm", "allreduce", "symmetric", "out", 64 << 20)
     if time is not None:
