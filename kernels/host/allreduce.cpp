@@ -1,6 +1,5 @@
-// All-reduce, and reduce, which is the same with one taker. In the order of message size.
+// All-reduce, and reduce, which is the same with one taker. In the order of message size; two_shot_staged.cpp has the last.
 #include "kernels/host/publish.hpp"
-#include "kernels/host/two_shot_staged.hpp"
 
 namespace symm::host {
 namespace {
@@ -43,12 +42,10 @@ void two_shot(const Execution& x, int first_taker, int takers) {
 void allreduce_ll(const Execution& x) { ll(x, true); }
 void allreduce_one_shot(const Execution& x) { one_shot(x, {}); }
 void allreduce_two_shot(const Execution& x) { two_shot(x, 0, x.size); }
-void allreduce_two_shot_staged(const Execution& x) { two_shot_staged(x, true); }
 
 void reduce_ll(const Execution& x) { ll(x, is_root(x)); }
 void reduce_one_shot(const Execution& x) {
   one_shot(x, is_root(x) ? Part{false, true, kEveryRank} : Part{true, false, x.call.root});
 }
 void reduce_two_shot(const Execution& x) { two_shot(x, x.call.root, 1); }
-void reduce_two_shot_staged(const Execution& x) { two_shot_staged(x, is_root(x)); }
 }  // namespace symm::host

@@ -1,17 +1,18 @@
-// Chunk by chunk: copy in what others reduce, reduce my slice, copy out what others reduced. One step a chunk does for all three,
-// because a rank's announcement t says: chunk t is copied in, chunk t - 1 is reduced, chunk t - 2 is copied out.
+// Two-shot for memory that others cannot reach, chunk by chunk through scratch: copy in what others reduce, reduce my slice, copy
+// out what others reduced. One step a chunk does for all three, because a rank's announcement t says: chunk t is copied in, chunk
+// t - 1 is reduced, chunk t - 2 is copied out.
 //
 //   in(0) announce | in(1) await reduce(0)        announce | in(2) await reduce(1) out(0) announce | ...
 //
 // in(t + 1) overwrites in(t - 2), which its readers left before announcement t - 1, seen here before. reduce(t) overwrites the
 // result t - 2, which its readers left before announcement t. So three slots in and two slots out.
-#include "kernels/host/two_shot_staged.hpp"
 #include "kernels/host/publish.hpp"
 
 namespace symm::host {
 namespace {
 class Staged {
  public:
+  // `wanted`: this rank's recv gets the result.
   Staged(const Execution& x, bool wanted)
       : x_(x), wanted_(wanted), chunks_(planned_chunks(x, bytes_of(x))),
         chunk_bytes_(chunks_[0].size() == bytes_of(x) ? round_up(bytes_of(x), kLine) : x.plan.chunk_bytes),
@@ -80,5 +81,6 @@ class Staged {
 };
 }  // namespace
 
-void two_shot_staged(const Execution& x, bool wanted) { Staged(x, wanted).run(); }
+void allreduce_two_shot_staged(const Execution& x) { Staged(x, true).run(); }
+void reduce_two_shot_staged(const Execution& x) { Staged(x, x.rank == x.call.root).run(); }
 }  // namespace symm::host
