@@ -33,6 +33,28 @@ Kernel find_kernel(DType dtype, Op op) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "kernels/host/arithmetic/targets.hpp"
-SYMM_TABLE(KernelTable, kernel_table, find_kernel)
+namespace symm::host {
+const KernelTable& kernel_table() noexcept {
+  static constexpr KernelTable table = [] {
+    KernelTable made{};
+#if HWY_TARGETS & HWY_SCALAR
+    made[static_cast<size_t>(Simd::scalar)] = N_SCALAR::find_kernel;
+#endif
+#if HWY_TARGETS & HWY_SSE4
+    made[static_cast<size_t>(Simd::sse4)] = N_SSE4::find_kernel;
+#endif
+#if HWY_TARGETS & HWY_AVX2
+    made[static_cast<size_t>(Simd::avx2)] = N_AVX2::find_kernel;
+#endif
+#if HWY_TARGETS & HWY_AVX3
+    made[static_cast<size_t>(Simd::avx512)] = N_AVX3::find_kernel;
+#endif
+#if HWY_TARGETS & HWY_NEON
+    made[static_cast<size_t>(Simd::neon)] = N_NEON::find_kernel;
+#endif
+    return made;
+  }();
+  return table;
+}
+}  // namespace symm::host
 #endif

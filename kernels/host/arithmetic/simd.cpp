@@ -61,7 +61,7 @@ const char* name_of(Simd simd) noexcept {
   return "?";
 }
 
-bool is_supported(Simd simd) noexcept { return kernel_table().kernels[static_cast<size_t>(simd)] && processor_has(simd); }
+bool is_supported(Simd simd) noexcept { return kernel_table()[static_cast<size_t>(simd)] && processor_has(simd); }
 
 Simd current_simd() noexcept { return static_cast<Simd>(chosen().load(std::memory_order_relaxed)); }
 

@@ -8,16 +8,8 @@
 namespace symm::host {
 using Kernel = void (*)(const Reduction& reduction);
 using FindKernel = Kernel (*)(DType dtype, Op op);
-using StreamCopy = void (*)(std::byte* to, const std::byte* from, size_t bytes);
 
 // One entry per Simd; null where the instruction set was not compiled.
-struct KernelTable {
-  std::array<FindKernel, kSimdCount> kernels{};
-};
-struct StreamTable {
-  std::array<StreamCopy, kSimdCount> copies{};
-};
-
+using KernelTable = std::array<FindKernel, kSimdCount>;
 const KernelTable& kernel_table() noexcept;
-const StreamTable& stream_table() noexcept;
 }  // namespace symm::host
