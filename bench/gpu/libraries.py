@@ -1,16 +1,13 @@
-"""libsymm.so and libnccl.so by ctypes. Not by symm's Python package, which is not on every machine that is measured, and whose own
-cost would be. Arguments are made once for each call, so that what Python adds to it is small."""
+"""libnccl.so by ctypes: another copy than PyTorch's, or with windows."""
 import contextlib
 import ctypes
 import os
 import shutil
 import tempfile
 
-DTYPES = {"bf16": 0x0410, "f32": 0x0220}
-CUDA = 2
-TYPES = {"bf16": 9, "f32": 7}  # NCCL's
+DTYPES = {"bf16": 9, "f32": 7}
 SYMMETRIC = 1  # of its windows
-SUM = 0  # of both
+SUM = 0
 
 
 @contextlib.contextmanager
@@ -24,81 +21,6 @@ def variables(settings):
         for name in settings:
             os.environ.pop(name)
         os.environ.update({name: value for name, value in before.items() if value is not None})
-
-
-def operands(collective, send, recv, count, dtype, root):
-    """Both libraries take them in this order."""
-    what = [ctypes.c_void_p(send), ctypes.c_void_p(recv), ctypes.c_size_t(count), ctypes.c_int32(dtype)]
-    if collective in ("allreduce", "reduce_scatter", "reduce"):
-        what.append(ctypes.c_int32(SUM))
-    if collective in ("broadcast", "reduce"):
-        what.append(ctypes.c_int32(root))
-    return what
-
-
-def issued(function, check, *what):
-    """A function without arguments that issues one call."""
-
-    def call():
-        if result := function(*what):
-            check(result)
-
-    return call
-
-
-class Config(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_size_t), ("rank", ctypes.c_int32), ("size", ctypes.c_int32), ("backend", ctypes.c_int32),
-                ("device", ctypes.c_int32), ("flags", ctypes.c_uint64), ("bootstrap", ctypes.c_char_p), ("store", ctypes.c_void_p),
-                ("create_timeout_ms", ctypes.c_uint64), ("timeout_ms", ctypes.c_uint64), ("name", ctypes.c_char_p),
-                ("scratch_bytes", ctypes.c_uint64), ("channels", ctypes.c_uint32), ("failure", ctypes.c_void_p)]
-
-
-class RmsNorm(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_size_t), *((name, ctypes.c_void_p) for name in ("residual_in", "residual_out", "norm_out", "weight")),
-                ("weight_dtype", ctypes.c_int32), ("epsilon", ctypes.c_double), ("weight_offset", ctypes.c_double),
-                ("scale_kind", ctypes.c_int32), *((name, ctypes.c_void_p) for name in ("quant_out", "scale_in", "scale_out"))]
-
-
-class Symm:
-    """A group of all ranks with one block of symmetric memory, tuned as `tune` says (SYMM_CUDA_TUNE)."""
-
-    def __init__(self, path, size, tune, name, device, stream):
-        self.library = ctypes.CDLL(path)
-        self.library.symm_last_error.restype = ctypes.c_char_p
-        self.library.symm_build_info.restype = ctypes.c_char_p
-        self.stream = ctypes.c_void_p(stream)
-        self.group = ctypes.c_void_p()
-        config = Config(ctypes.sizeof(Config), 0, 0, CUDA, device, 0, None, None, 60000, 10000, name.encode())
-        with variables({"SYMM_CUDA_TUNE": tune} if tune else {}):
-            self.check(self.library.symm_group_create(ctypes.byref(config), ctypes.byref(self.group)))
-        buffer, self.memory, pointer = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-        self.check(self.library.symm_alloc(self.group, ctypes.c_size_t(size), None, ctypes.byref(buffer)))
-        self.check(self.library.symm_rendezvous(self.group, buffer, None, ctypes.byref(self.memory)))
-        self.check(self.library.symm_buffer_pointer(buffer, ctypes.byref(pointer)))
-        self.pointer, self.size = pointer.value, size
-
-    def check(self, status):
-        if status:
-            raise RuntimeError(self.library.symm_last_error().decode())
-
-    def build_info(self):
-        return self.library.symm_build_info().decode()
-
-    def prepared(self, name, *arguments):
-        return issued(getattr(self.library, name), self.check, self.group, *arguments, self.stream)
-
-    def collective(self, collective, send, recv, count, dtype, root):
-        """A function without arguments that issues one call."""
-        return self.prepared("symm_" + collective, *operands(collective, send, recv, count, DTYPES[dtype], root), None)
-
-    def rmsnorm(self, send, tokens, hidden, dtype, residual, weight, out):
-        """The sum of send and residual takes the residual's place; `out` is that normalised."""
-        norm = RmsNorm(ctypes.sizeof(RmsNorm), residual, residual, out, weight, 0, 1e-5)
-        return self.prepared("symm_allreduce_rmsnorm", ctypes.c_void_p(send), ctypes.c_size_t(tokens), ctypes.c_size_t(hidden),
-                             ctypes.c_int32(DTYPES[dtype]), ctypes.byref(norm), None)
-
-    def barrier(self):
-        return self.prepared("symm_barrier", None, ctypes.c_size_t(0), ctypes.c_int32(0), None)
 
 
 class UniqueId(ctypes.Structure):
@@ -154,5 +76,10 @@ class Nccl:
         """A function without arguments that issues one call."""
         functions = {"allreduce": "ncclAllReduce", "allgather": "ncclAllGather", "reduce_scatter": "ncclReduceScatter",
                      "broadcast": "ncclBroadcast", "reduce": "ncclReduce", "alltoall": "ncclAlltoAll"}
-        what = operands(collective, send, recv, count, TYPES[dtype], root)
-        return issued(getattr(self.library, functions[collective]), self.check, *what, self.communicator, self.stream)
+        function = getattr(self.library, functions[collective])
+        what = [ctypes.c_void_p(send), ctypes.c_void_p(recv), ctypes.c_size_t(count), ctypes.c_int32(DTYPES[dtype])]
+        if collective in ("allreduce", "reduce_scatter", "reduce"):
+            what.append(ctypes.c_int32(SUM))
+        if collective in ("broadcast", "reduce"):
+            what.append(ctypes.c_int32(root))
+        return lambda: self.check(function(*what, self.communicator, self.stream))

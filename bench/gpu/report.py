@@ -128,8 +128,9 @@ def driver():
         return f"unknown ({error})"
 
 
-def describe(found, build_info):
+def describe(found):
     """On what the run was made."""
+    import symm
     import torch
 
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
@@ -137,7 +138,7 @@ def describe(found, build_info):
                        "count": torch.cuda.device_count()}
     found["driver"] = driver()
     found["versions"] = {"CUDA": torch.version.cuda, "NCCL": ".".join(str(part) for part in torch.cuda.nccl.version()),
-                         "PyTorch": torch.__version__, "Python": platform.python_version(), "symm": build_info}
+                         "PyTorch": torch.__version__, "Python": platform.python_version(), "symm": symm.build_info()}
     found["environment"] = {name: value for name, value in sorted(os.environ.items()) if name.startswith(PREFIXES)}
 
 

@@ -5,7 +5,7 @@ turns, in graphs. Prints tables; writes NAME.json and NAME.md.
     torchrun --standalone --nproc-per-node 4 bench/gpu/run.py --library build/gpu/lib/libsymm.so --out build/figures \\
         --kernels build/libpeers.so --nccl ,NCCL_SYM_CTAS=32 --nccl <another libnccl.so>
 
-NVLink multicast is off for all of them unless the environment says otherwise.
+The package symm must be importable. NVLink multicast is off for all of them unless the environment says otherwise.
 """
 import gc
 import os
@@ -25,6 +25,7 @@ class Run:
         import torch
         import torch.distributed as dist
 
+        os.environ["SYMM_LIB"] = options.library
         import measuring
         import ways
 
@@ -39,7 +40,7 @@ class Run:
         self.ways = ways.Ways(options, local, rank, world, self.clock, self.say)
         self.found["unavailable"] = self.ways.unavailable
         if rank == 0:
-            report.describe(self.found, self.ways.symm.library.build_info())
+            report.describe(self.found)
         self.say(f"{world} ranks are ready after {self.seconds():.1f} s")
 
     @staticmethod

@@ -4,8 +4,9 @@ import torch.distributed as dist
 import torch.distributed._symmetric_memory as torch_symm
 
 import sizes
+import symm
 from kernel_library import Kernels
-from libraries import Nccl, Symm
+from libraries import Nccl, variables
 
 DTYPES = {"bf16": torch.bfloat16, "f32": torch.float32}
 PERIOD = (1 << 20) - 3
@@ -113,25 +114,29 @@ class NormWay(Way):
 
 
 class SymmPeer:
-    """symm itself, with the tuning of its name."""
+    """symm itself, by its Python package, whose cost is not in a graph; with the tuning of its name (SYMM_CUDA_TUNE)."""
 
     def __init__(self, ways, name, tune, size):
         self.ways, self.name = ways, name
-        self.library = Symm(ways.options.library, size, tune, f"bench{len(ways.peers)}", ways.device, ways.stream)
-        self.block = torch.as_tensor(Raw(self.library.pointer, size), device="cuda")
+        with variables({"SYMM_CUDA_TUNE": tune} if tune else {}):
+            self.group = symm.Group.from_torch(backend="cuda", device=ways.device, create_timeout=60, timeout=10, name=f"bench{len(ways.peers)}")
+        self.block = self.group.empty(size, "u8").torch()
 
     def columns(self, collective):
         return [self.name] if collective != "barrier" or self.name == "symm" else []
 
     def way(self, name, collective, size, dtype):
         if collective == "barrier":
-            return Way(name, self.library.barrier(), collective, None, None, None)
+            return Way(name, self.group.barrier, collective, None, None, None)
         send, recv = self.ways.operands(self.block, collective, size, dtype)
+        pattern = self.ways.pattern_of(dtype)
         if collective == "rmsnorm":
-            norm = Norm(self.ways.pattern_of(dtype), send, torch.empty_like(send))
-            pointers = norm.residual.data_ptr(), norm.weight.data_ptr(), norm.out.data_ptr()
-            return norm.way(name, self.library.rmsnorm(send.data_ptr(), norm.tokens, norm.hidden, dtype, *pointers))
-        return self.ways.way(self.library, name, collective, send, recv, dtype)
+            norm = Norm(pattern, send, torch.empty_like(send))
+            # The sum of send and residual takes the residual's place.
+            return norm.way(name, lambda: self.group.allreduce_rmsnorm(
+                send, norm.weight, norm.out, residual_in=norm.residual, residual_out=norm.residual, epsilon=1e-5))
+        call, root = getattr(self.group, collective), {"root": sizes.ROOT % self.ways.world} if collective in ("broadcast", "reduce") else {}
+        return Way(name, lambda: call(send, recv, **root), collective, pattern, send, recv)
 
 
 class NcclPeer:
@@ -148,7 +153,11 @@ class NcclPeer:
         return [] if collective in ("barrier", "rmsnorm") else list(self.blocks)
 
     def way(self, name, collective, size, dtype):
-        return self.ways.way(self.library, name, collective, *self.ways.operands(self.blocks[name], collective, size, dtype), dtype)
+        send, recv = self.ways.operands(self.blocks[name], collective, size, dtype)
+        # As all libraries count elements.
+        count = send.numel() // self.ways.world if collective == "alltoall" else min(send.numel(), recv.numel())
+        call = self.library.collective(collective, send.data_ptr(), recv.data_ptr(), count, dtype, sizes.ROOT % self.ways.world)
+        return Way(name, call, collective, self.ways.pattern_of(dtype), send, recv)
 
 
 class TorchPeer:
@@ -222,9 +231,8 @@ class Ways:
         others = [name for name in options.collectives if name not in ("allreduce", "rmsnorm", "barrier")]
         beside = 0 if not others else options.largest if "alltoall" in others else sizes.share_of(options.largest, world)
         self.block_size = options.largest + max(beside, 16384)
-        self.symm = SymmPeer(self, "symm", "", self.block_size)
-        self.peers.append(self.symm)
-        self.peers += [SymmPeer(self, "symm " + tune, tune, self.block_size) for tune in options.tune]
+        for tune in ["", *options.tune]:
+            self.peers.append(SymmPeer(self, f"symm {tune}".strip(), tune, self.block_size))
         self.plain = ordinary(self.block_size)
         for spec in ["", *options.nccl]:
             self.add("nccl " + spec if spec else "nccl", lambda spec=spec: NcclPeer(self, spec))
@@ -263,12 +271,6 @@ class Ways:
         beside = size if collective == "alltoall" else size // self.world
         part = block[self.options.largest:self.options.largest + beside].view(DTYPES[dtype])
         return (part, whole) if collective == "allgather" else (whole, part)
-
-    def way(self, library, name, collective, send, recv, dtype):
-        """By a call of a library, which counts elements as all of them do."""
-        count = send.numel() // self.world if collective == "alltoall" else min(send.numel(), recv.numel())
-        call = library.collective(collective, send.data_ptr(), recv.data_ptr(), count, dtype, sizes.ROOT % self.world)
-        return Way(name, call, collective, self.pattern_of(dtype), send, recv)
 
     def of(self, collective, size, dtype):
         """The ways that there are for this size."""
