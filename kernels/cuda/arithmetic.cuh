@@ -108,9 +108,10 @@ template <class Type> struct Elements {
   };
 };
 
-// Combine as many operands as there are ranks. Unrolled, so that the operands stay in registers.
+// Combine the operands of all ranks: kRanks, unrolled, so that they stay in registers; or, if that is 0, `ranks` in memory, in a
+// loop.
 template <class Type, class Operation, int kRanks>
-__device__ __forceinline__ uint4 combine(const uint4 (&operands)[kRanks], int ranks, bool average) {
+__device__ __forceinline__ uint4 combine(const uint4* operands, int ranks, bool average) {
   using W = typename Type::Wide;
   constexpr int kCount = Elements<Type>::kCount;
   W sum[kCount];
@@ -118,41 +119,14 @@ __device__ __forceinline__ uint4 combine(const uint4 (&operands)[kRanks], int ra
   in.pack = operands[0];
 #pragma unroll
   for (int i = 0; i < kCount; ++i) sum[i] = Type::read(in.at[i]);
-#pragma unroll
-  for (int r = 1; r < kRanks; ++r) {
+#pragma unroll(kRanks == 0 ? 1 : kRanks)
+  for (int r = 1; r < (kRanks == 0 ? ranks : kRanks); ++r) {
     in.pack = operands[r];
 #pragma unroll
     for (int i = 0; i < kCount; ++i) sum[i] = Operation::combine(sum[i], Type::read(in.at[i]));
   }
   if (average) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) sum[i] = over(sum[i], ranks);
-  }
-  Elements<Type> out;
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) out.at[i] = Type::write(sum[i]);
-  return out.pack;
-}
-
-// ---- the general form: operands in memory, a loop over the ranks
-
-template <class Type, class Operation>
-__device__ __forceinline__ uint4 combine_in_memory(const uint4* operands, int ranks, bool average) {
-  using W = typename Type::Wide;
-  constexpr int kCount = Elements<Type>::kCount;
-  W sum[kCount];
-  Elements<Type> in;
-  in.pack = operands[0];
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) sum[i] = Type::read(in.at[i]);
-#pragma unroll 1
-  for (int r = 1; r < ranks; ++r) {
-    in.pack = operands[r];
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) sum[i] = Operation::combine(sum[i], Type::read(in.at[i]));
-  }
-  if (average) {
-#pragma unroll 1
+#pragma unroll(kRanks == 0 ? 1 : kCount)
     for (int i = 0; i < kCount; ++i) sum[i] = over(sum[i], ranks);
   }
   Elements<Type> out;
@@ -192,11 +166,11 @@ __device__ __forceinline__ uint4 combine_loaded(const Load& load, int ranks, boo
 
 template <class Type> __device__ uint4 combine_any_op(const uint4* operands, int ranks, Op op) {
   switch (op) {
-    case Op::sum: return combine_in_memory<Type, Sum>(operands, ranks, false);
-    case Op::avg: return combine_in_memory<Type, Sum>(operands, ranks, true);
-    case Op::min: return combine_in_memory<Type, Best<true>>(operands, ranks, false);
-    case Op::max: return combine_in_memory<Type, Best<false>>(operands, ranks, false);
-    case Op::prod: return combine_in_memory<Type, Product>(operands, ranks, false);
+    case Op::sum: return combine<Type, Sum, 0>(operands, ranks, false);
+    case Op::avg: return combine<Type, Sum, 0>(operands, ranks, true);
+    case Op::min: return combine<Type, Best<true>, 0>(operands, ranks, false);
+    case Op::max: return combine<Type, Best<false>, 0>(operands, ranks, false);
+    case Op::prod: return combine<Type, Product, 0>(operands, ranks, false);
   }
   return operands[0];
 }
@@ -212,8 +186,8 @@ static __device__ __noinline__ uint4 combine_any(const uint4* operands, int rank
     case DType::u32: return combine_any_op<Whole<uint32_t>>(operands, ranks, op);
     case DType::u64: return combine_any_op<Whole<uint64_t>>(operands, ranks, op);
     case DType::boolean:  // as 0 and 1 the larger is "or", the smaller "and"
-      return op == Op::min || op == Op::prod ? combine_in_memory<Bool, Best<true>>(operands, ranks, false)
-                                             : combine_in_memory<Bool, Best<false>>(operands, ranks, false);
+      return op == Op::min || op == Op::prod ? combine<Bool, Best<true>, 0>(operands, ranks, false)
+                                             : combine<Bool, Best<false>, 0>(operands, ranks, false);
     case DType::f16: return combine_any_op<F16>(operands, ranks, op);
     case DType::f32: return combine_any_op<Whole<float>>(operands, ranks, op);
     case DType::f64: return combine_any_op<Whole<double>>(operands, ranks, op);

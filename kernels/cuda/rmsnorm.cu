@@ -217,12 +217,7 @@ template <class Type, int kRanks> __device__ __forceinline__ void run(const RmsN
       symm_rmsnorm_##name##_##ranks(const __grid_constant__ RmsNormArgs a) { \
     run<type, ranks>(a);                                                     \
   }
-#define SYMM_RMSNORM_OF(name, type) \
-  SYMM_RMSNORM(name, type, 1)       \
-  SYMM_RMSNORM(name, type, 2)       \
-  SYMM_RMSNORM(name, type, 3)       \
-  SYMM_RMSNORM(name, type, 4)       \
-  SYMM_RMSNORM(name, type, 5) SYMM_RMSNORM(name, type, 6) SYMM_RMSNORM(name, type, 7) SYMM_RMSNORM(name, type, 8)
+#define SYMM_RMSNORM_OF(name, type) SYMM_RMSNORM(name, type, 1) SYMM_FOR_RANKS(SYMM_RMSNORM, name, type)
 SYMM_RMSNORM_OF(bf16, Bf16)
 SYMM_RMSNORM_OF(f16, F16)
 SYMM_RMSNORM_OF(f32, Whole<float>)
