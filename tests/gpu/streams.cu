@@ -227,10 +227,8 @@ class Streams : public testing::Test {
 };
 
 TEST_F(Streams, MemoryOutlivesKernels) {
-  run([](Rank& rank, std::barrier<>& together) { outlives_kernels(rank, together, false); });
-}
-TEST_F(Streams, MemoryOutlivesRecordedKernels) {
-  run([](Rank& rank, std::barrier<>& together) { outlives_kernels(rank, together, true); });
+  for (const bool recorded : {false, true})
+    run([recorded](Rank& rank, std::barrier<>& together) { outlives_kernels(rank, together, recorded); });
 }
 TEST_F(Streams, EachThreadHasItsOwn) { run(threads_own_streams); }
 TEST_F(Streams, GroupsAtOnce) { run(groups_at_once); }
