@@ -14,12 +14,11 @@ struct NormCase {
   bool has_residual = true;
   float epsilon = 1e-5F, weight_offset = 0;
   int ranks = 1;
-  bool specials = true;  // rows with NaN, infinities and zeros
 };
 
 class NormData {
  public:
-  using Bytes = std::vector<std::byte>;
+  using Bytes = reference::Bytes;
   NormCase its;
   std::vector<Bytes> send;  // by rank
   Bytes residual, weight, residual_out, norm_out, quant_out;
@@ -60,14 +59,15 @@ class NormData {
     reference::store_bits(dtype, word, to.data() + to.size() - size_of(dtype));
   }
 
+  // With rows of zeros, and with NaN or an infinity.
   Bytes matrix(DType dtype, size_t rows) {
     std::uniform_real_distribution<float> range(-3, 3);
     Bytes made;
     for (size_t row = 0; row < rows; ++row) {
       for (size_t i = 0; i < its.hidden; ++i) {
         float x = range(random_);
-        if (its.specials && row % 5 == 1) x = 0;
-        if (its.specials && row % 5 == 2 && i == row % its.hidden) x = row % 2 == 0 ? std::nanf("") : INFINITY;
+        if (row % 5 == 1) x = 0;
+        if (row % 5 == 2 && i == row % its.hidden) x = row % 2 == 0 ? std::nanf("") : INFINITY;
         append(made, dtype, bits(dtype, x));
       }
     }

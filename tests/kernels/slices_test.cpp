@@ -20,19 +20,4 @@ TEST(Slices, CoverEverythingOnceAndCutAtLines) {
       EXPECT_EQ(slice(bytes, 0, parts).size(), largest) << "scratch for results is as large as the first";
     }
 }
-
-TEST(Chunks, CoverEverythingOnce) {
-  for (const size_t bytes : {0U, 1U, 64U, 65U, 1000U})
-    for (const size_t chunk : {1U, 64U, 999U, 1000U, 1001U}) {
-      const Chunks chunks(bytes, chunk);
-      size_t end = 0;
-      for (size_t i = 0; i < chunks.count(); ++i) {
-        EXPECT_EQ(chunks[i].begin, end);
-        EXPECT_GT(chunks[i].size(), 0U);
-        EXPECT_LE(chunks[i].size(), chunk);
-        end = chunks[i].end;
-      }
-      EXPECT_EQ(end, bytes);
-    }
-}
 }}  // namespace symm::host
