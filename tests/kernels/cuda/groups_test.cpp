@@ -59,13 +59,8 @@ class Calls {
     for (int rank = 0; rank < kRanks; ++rank) {
       if (rank == absent) continue;
       const auto r = static_cast<size_t>(rank);
-      CollectiveArgs args{};
-      args.comm = ranks_.comm(group * kRanks + rank);
-      args.unit = kCount * sizeof(float);
-      args.send = reinterpret_cast<uintptr_t>(call.send[r].data());
-      args.recv = reinterpret_cast<uintptr_t>(call.recv[r].data());
-      args.collective = static_cast<int32_t>(form.collective);
-      args.dtype = static_cast<int32_t>(DType::f32);
+      const auto number = static_cast<size_t>(group * kRanks + rank);
+      CollectiveArgs args = args_of(ranks_, number, form.collective, call.send[r], call.recv[r], kCount);
       args.tile = form.roles == 0 ? args.unit : kTile;
       const uint64_t parts = (form.collective == Collective::allreduce ? kRanks : 1) * (form.roles == 1 ? blocks_ : 1);
       args.tiles = form.roles == 0 ? 1 : args.unit / (parts * kTile) + 1;

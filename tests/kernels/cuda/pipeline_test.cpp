@@ -1,5 +1,4 @@
 // What the pipeline's kernels do where ranks disagree, announce what cannot be, or take long.
-#include "kernels/collective.hpp"
 #include "tests/kernels/cuda/world.hpp"
 #include "tests/support/test.hpp"
 
@@ -38,13 +37,8 @@ class Call {
 
   bool run(void (*kernel)(CollectiveArgs), const std::function<void(int rank, CollectiveArgs&)>& change = nullptr) {
     for (int rank = 0; rank < static_cast<int>(send_.size()); ++rank) {
-      CollectiveArgs args{};
-      args.comm = ranks_.comm(rank);
-      args.unit = count_ * sizeof(float);
-      args.send = reinterpret_cast<uintptr_t>(send_[static_cast<size_t>(rank)].data());
-      args.recv = reinterpret_cast<uintptr_t>(recv_[static_cast<size_t>(rank)].data());
-      args.collective = static_cast<int32_t>(collective_);
-      args.dtype = static_cast<int32_t>(DType::f32);
+      const auto r = static_cast<size_t>(rank);
+      CollectiveArgs args = args_of(ranks_, r, collective_, send_[r], recv_[r], count_);
       args.tile = kTile;
       const uint64_t parts = traits(collective_).cut_into_slices && collective_ != Collective::broadcast ? send_.size()
                              : collective_ == Collective::broadcast                                      ? send_.size() - 1

@@ -1,6 +1,5 @@
 // The kernels that push as they are, messages of several chunks among them: whatever sizes follow each other, whoever is held up
 // where, all ranks get all sums. Packs are torn into words.
-#include "kernels/collective.hpp"
 #include "tests/kernels/cuda/world.hpp"
 #include "tests/support/test.hpp"
 
@@ -54,12 +53,7 @@ std::string outcome(const Form& form, unsigned seed) {
       recv[call].emplace_back(count, -1.0F);
     }
     for (size_t rank = 0; rank < n; ++rank) {
-      CollectiveArgs args{};
-      args.comm = ranks.comm(static_cast<int>(rank));
-      args.unit = count * sizeof(float);
-      args.send = reinterpret_cast<uintptr_t>(send[call][rank].data());
-      args.recv = reinterpret_cast<uintptr_t>(recv[call][rank].data());
-      args.collective = static_cast<int32_t>(Collective::allreduce);
+      CollectiveArgs args = args_of(ranks, rank, Collective::allreduce, send[call][rank], recv[call][rank], count);
       args.tile = form.slot * n;
       args.tiles = (args.unit + args.tile - 1) / args.tile;
       ranks.launch(static_cast<int>(rank), once ? form.one_shot : form.two_shot, args);
@@ -115,12 +109,7 @@ TEST(PushKernels, MarkedMovesAnyBits) {
         recv[call].push_back(in_place ? operand : Bytes(calls[call] == Collective::broadcast ? unit : n * unit, 0xA5));
       }
       for (size_t rank = 0; rank < n; ++rank) {
-        CollectiveArgs args{};
-        args.comm = ranks.comm(static_cast<int>(rank));
-        args.unit = unit;
-        args.recv = reinterpret_cast<uintptr_t>(recv[call][rank].data());
-        args.send = in_place ? args.recv : reinterpret_cast<uintptr_t>(send[call][rank].data());
-        args.collective = static_cast<int32_t>(calls[call]);
+        CollectiveArgs args = args_of(ranks, rank, calls[call], (in_place ? recv : send)[call][rank], recv[call][rank], unit);
         args.root = static_cast<int32_t>(call % n);
         ranks.launch(static_cast<int>(rank), symm_marked, args);
       }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <ucontext.h>
+#include "kernels/collective.hpp"
 #include "kernels/cuda/args.hpp"
 #include "tests/support/test.hpp"
 
@@ -116,4 +117,18 @@ class Ranks {
   long steps_ = 0;
   long last_change_ = 0;  // the step in which memory, or a thread's number, last changed or a thread ended
 };
+
+// A rank's arguments of a call on private memory, of which kernels that move do not ask the type.
+template <class T>
+CollectiveArgs args_of(const Ranks& ranks, size_t rank, Collective collective, const std::vector<T>& send,
+    const std::vector<T>& recv, size_t count) {
+  CollectiveArgs args{};
+  args.comm = ranks.comm(static_cast<int>(rank));
+  args.unit = count * sizeof(T);
+  args.send = reinterpret_cast<uintptr_t>(send.data());
+  args.recv = reinterpret_cast<uintptr_t>(recv.data());
+  args.collective = static_cast<int32_t>(collective);
+  args.dtype = static_cast<int32_t>(DType::f32);
+  return args;
+}
 }  // namespace symm::cuda::model
