@@ -17,22 +17,11 @@ namespace {
 namespace multimem = symm::device::multimem;
 
 // Bits are bits: how wide the parts of a pack are matters to the sum only.
-struct F32 {
-  static __device__ __forceinline__ uint4 load_sum(uint64_t from) {
-    const float4 v = multimem::load_add(reinterpret_cast<const float4*>(from));
-    return {__float_as_uint(v.x), __float_as_uint(v.y), __float_as_uint(v.z), __float_as_uint(v.w)};
-  }
-};
-struct Bf16 {
-  static __device__ __forceinline__ uint4 load_sum(uint64_t from) {
-    return multimem::load_add_bf16(reinterpret_cast<const uint4*>(from));
-  }
-};
-struct F16 {
-  static __device__ __forceinline__ uint4 load_sum(uint64_t from) {
-    return multimem::load_add_f16(reinterpret_cast<const uint4*>(from));
-  }
-};
+using LoadSum = uint4(const uint4* from);
+__device__ __forceinline__ uint4 load_add_f32(const uint4* from) {
+  const float4 v = multimem::load_add(reinterpret_cast<const float4*>(from));
+  return {__float_as_uint(v.x), __float_as_uint(v.y), __float_as_uint(v.z), __float_as_uint(v.w)};
+}
 
 // Multicast addresses are second names of memory that was written, and will be read, by its first.
 __device__ __forceinline__ void fence_names() { asm volatile("fence.proxy.alias;" ::: "memory"); }
@@ -96,7 +85,7 @@ __device__ __noinline__ void store_end_to_all(const CollectiveArgs& args, uint64
   report(args.comm, WaitError::unknown_memory, args.comm.rank, blockIdx.x, 0, 0);
 }
 
-template <class Type> __device__ __forceinline__ void one_shot(const CollectiveArgs& args) {
+template <LoadSum load_sum> __device__ __forceinline__ void one_shot(const CollectiveArgs& args) {
   auto* recv = reinterpret_cast<char*>(args.recv);
   const uint64_t packs = packs_of(args.unit);
   const uint64_t stride = gridDim.x * blockDim.x;
@@ -104,7 +93,7 @@ template <class Type> __device__ __forceinline__ void one_shot(const CollectiveA
     uint4 v[kAtOnce];
 #pragma unroll
     for (uint32_t u = 0; u < kAtOnce; ++u)
-      if (q + u * stride < packs) v[u] = Type::load_sum(args.send_multicast + (q + u * stride) * kPack);
+      if (q + u * stride < packs) v[u] = load_sum(reinterpret_cast<const uint4*>(args.send_multicast + (q + u * stride) * kPack));
 #pragma unroll
     for (uint32_t u = 0; u < kAtOnce; ++u)
       if (q + u * stride < packs) store_pack(recv, args.unit, q + u * stride, v[u]);
@@ -112,7 +101,7 @@ template <class Type> __device__ __forceinline__ void one_shot(const CollectiveA
 }
 
 // Each pack has one thread of one rank that loads and stores it, so recv may be send.
-template <class Type> __device__ __forceinline__ void two_shot(const CollectiveArgs& args) {
+template <LoadSum load_sum> __device__ __forceinline__ void two_shot(const CollectiveArgs& args) {
   const uint64_t packs = packs_of(args.unit);
   const uint64_t whole = args.unit / kPack;
   const auto n = static_cast<uint64_t>(args.comm.size);
@@ -124,7 +113,7 @@ template <class Type> __device__ __forceinline__ void two_shot(const CollectiveA
     uint4 v[kAtOnce];
 #pragma unroll
     for (uint32_t u = 0; u < kAtOnce; ++u)
-      if (q + u * stride < end) v[u] = Type::load_sum(args.send_multicast + (q + u * stride) * kPack);
+      if (q + u * stride < end) v[u] = load_sum(reinterpret_cast<const uint4*>(args.send_multicast + (q + u * stride) * kPack));
 #pragma unroll
     for (uint32_t u = 0; u < kAtOnce; ++u) {
       const uint64_t at = q + u * stride;
@@ -135,32 +124,32 @@ template <class Type> __device__ __forceinline__ void two_shot(const CollectiveA
   }
 }
 
-template <class Type, bool kTwoShots> __device__ __forceinline__ void run(const CollectiveArgs& args) {
+template <LoadSum load_sum, bool kTwoShots> __device__ __forceinline__ void run(const CollectiveArgs& args) {
   symm::cuda::begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   uint32_t& met = words_of(args.comm, args.comm.rank).multimem_met[blockIdx.x];
   const uint32_t before = load_relaxed(&met);
   if (meet(args, before + 1, true)) {
-    if constexpr (kTwoShots) two_shot<Type>(args);
-    else one_shot<Type>(args);
+    if constexpr (kTwoShots) two_shot<load_sum>(args);
+    else one_shot<load_sum>(args);
     meet(args, before + 2, false);
   }
   if (threadIdx.x == 0) met = before + 2;  // all threads have read it: they have met since
 }
 }  // namespace
-#define SYMM_RUN(type, two_shots, args) run<type, two_shots>(args)
+#define SYMM_RUN(load_sum, two_shots, args) run<load_sum, two_shots>(args)
 #else
-#define SYMM_RUN(type, two_shots, args) static_cast<void>(args)
+#define SYMM_RUN(load_sum, two_shots, args) static_cast<void>(args)
 #endif
 
 // 512 threads: the block that is launched.
-#define SYMM_MULTIMEM(name, type)                                                                                             \
+#define SYMM_MULTIMEM(name, load_sum)                                                                                         \
   extern "C" __global__ void __launch_bounds__(512) symm_multimem_one_shot_##name(const __grid_constant__ CollectiveArgs a) { \
-    SYMM_RUN(type, false, a);                                                                                                 \
+    SYMM_RUN(load_sum, false, a);                                                                                             \
   }                                                                                                                           \
   extern "C" __global__ void __launch_bounds__(512) symm_multimem_two_shot_##name(const __grid_constant__ CollectiveArgs a) { \
-    SYMM_RUN(type, true, a);                                                                                                  \
+    SYMM_RUN(load_sum, true, a);                                                                                              \
   }
-SYMM_MULTIMEM(bf16, Bf16)
-SYMM_MULTIMEM(f16, F16)
-SYMM_MULTIMEM(f32, F32)
+SYMM_MULTIMEM(bf16, multimem::load_add_bf16)
+SYMM_MULTIMEM(f16, multimem::load_add_f16)
+SYMM_MULTIMEM(f32, load_add_f32)
