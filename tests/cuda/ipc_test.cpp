@@ -272,7 +272,6 @@ TEST_F(CudaIpc, MemoryOfAKilledHolderIsFreedButNotUsedAgain) {
 
 using cuda::SomebodysMemory;
 
-// A buffer that was adopted: the token is for the allocation that the piece lies in, and ends with the buffer.
 TEST_F(CudaIpc, ADriverThatIsHeldUpHidesNoDeath) {
   const auto exporting = [&] {
     const Owned owned(4096);
@@ -290,6 +289,7 @@ TEST_F(CudaIpc, ADriverThatIsHeldUpHidesNoDeath) {
   both(exporting, importing);
 }
 
+// A buffer that was adopted: the token is for the allocation that the piece lies in, and ends with the buffer.
 TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
   const auto exporting = [&] {
     Owned owned(4096, 1);

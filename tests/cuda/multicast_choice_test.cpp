@@ -72,19 +72,6 @@ TEST(MulticastChoice, ValuesOfTheVariables) {
   }
 }
 
-TEST(MulticastChoice, DriverDevicesAndSize) {
-  EXPECT_TRUE(says(able(1), "one rank"));
-  auto ranks = able(3);
-  ranks[1].has_calls = 0;
-  EXPECT_TRUE(says(ranks, "rank 1: the CUDA driver has no multicast"));
-  ranks = able(3);
-  ranks[2].supported = 0;
-  EXPECT_TRUE(says(ranks, "rank 2: the device has none"));
-  ranks = able(3);
-  ranks[2].device = ranks[0].device;
-  EXPECT_TRUE(says(ranks, "ranks 0 and 2 share device GPU-"));
-}
-
 TEST(MulticastChoice, NonsenseFromAPeerIsNoVariable) {
   auto ranks = able(2);
   ranks[1].forbidden = 99;
