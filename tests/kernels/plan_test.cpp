@@ -1,5 +1,4 @@
-#include "kernels/host/execution.hpp"
-#include "tests/kernels/tuning.hpp"
+#include "tests/kernels/world.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm::host { namespace {
@@ -11,7 +10,7 @@ PlanInput allreduce(size_t count, int size = 2) {
   input.size = size;
   input.scratch_bytes = 1 << 20;
   input.llc_bytes = 32 << 20;
-  input.tuning = tuning_for(size);
+  input.tuning = testing::tuning_for(size);
   return input;
 }
 

@@ -1,6 +1,5 @@
 #include "tests/kernels/world.hpp"
 #include "tests/kernels/operands.hpp"
-#include "tests/kernels/tuning.hpp"
 
 namespace symm::testing {
 namespace {
@@ -86,7 +85,7 @@ host::PlanInput input_of(const Case& c, int size) {
   input.size = size;
   input.algorithm = c.algorithm;
   input.llc_bytes = c.llc_bytes;
-  input.tuning = host::tuning_for(size);
+  input.tuning = tuning_for(size);
   return input;
 }
 }  // namespace

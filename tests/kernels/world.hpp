@@ -5,6 +5,9 @@
 #include "kernels/host/execution.hpp"
 
 namespace symm::testing {
+// Thresholds that tests count on. Those of the library are in core/backend/plan_table.txt, which kernels know nothing of.
+inline host::Tuning tuning_for(int size) { return {56, 2048 / static_cast<size_t>(size), 32 * 1024}; }
+
 struct Case {
   Collective collective = Collective::allreduce;
   DType dtype = DType::f32;
