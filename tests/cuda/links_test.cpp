@@ -4,8 +4,8 @@
 #include "tests/support/test.hpp"
 
 namespace symm::cuda { namespace {
-// Rank r has device order[r] of the machine.
-std::vector<LinkFacts> told(const std::string& name, const std::vector<int>& order) {
+// Of a machine, the devices that are there, in the order of CUDA.
+Links seen(const std::string& name, const std::vector<int>& order) {
   const fake_machine::Machine& machine = *fake_machine::find(name);
   std::vector<LinkFacts> facts;
   for (const int device : order) {
@@ -15,24 +15,15 @@ std::vector<LinkFacts> told(const std::string& name, const std::vector<int>& ord
         // The long form, which NVML uses.
         links.to_gpus.push_back("0000" + fake_machine::bus_of(peer));
   }
-  return facts;
+  return links_between(facts);
 }
-
-// Of a machine, the devices that are there, in the order of CUDA.
-Links seen(const std::string& name, const std::vector<int>& devices) { return links_between(told(name, devices)); }
-
-std::vector<int> straight(int count) {
-  std::vector<int> order(static_cast<size_t>(count));
-  std::iota(order.begin(), order.end(), 0);
-  return order;
-}
-
-Links all_of(const std::string& name) { return seen(name, straight(fake_machine::find(name)->gpus)); }
 
 TEST(NvLink, AreThoseOfTheMachine) {
   for (const char* name : {"hgx_h100", "dgx2", "dgx1v", "pcie", "pcie_bridges"}) {
     const fake_machine::Machine& machine = *fake_machine::find(name);
-    const Links links = all_of(name);
+    std::vector<int> all(static_cast<size_t>(machine.gpus));
+    std::iota(all.begin(), all.end(), 0);
+    const Links links = seen(name, all);
     for (int a = 0; a < machine.gpus; ++a)
       for (int b = 0; b < machine.gpus; ++b)
         EXPECT_EQ(links.between(a, b), a == b                  ? 0
@@ -56,5 +47,4 @@ TEST(NvLink, NeighboursThatAreNotThereDoNotCount) {
   EXPECT_EQ(classify(quad), TopologyClass::fully_connected);
   EXPECT_EQ(classify(seen("dgx1v", {0, 1, 4, 5})), TopologyClass::unknown);
 }
-
 }}  // namespace symm::cuda

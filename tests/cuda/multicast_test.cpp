@@ -10,16 +10,10 @@ const bool no_variables = unsetenv("SYMM_MULTICAST") + unsetenv("NCCL_NVLS_ENABL
 #define REQUIRE(condition) \
   if (!(condition)) return std::string(#condition) + ", line " + std::to_string(__LINE__)
 
-// What must hold at the end of every process, once a thread has waited for the device where an event could not be had.
+// What must hold at the end of every process.
 std::string left_behind() {
   std::string text;
-  support::eventually([] {
-    cuda::Device::reclaim();
-    const auto live = fake_cuda::live();
-    return std::all_of(live.begin(), live.end(), [](const auto& entry) { return entry.second == 0; });
-  });
-  for (const auto& [kind, number] : fake_cuda::live())
-    if (number != 0) text += format("%ld of %s are left; ", number, kind.c_str());
+  for (const auto& [kind, number] : left_in_the_end()) text += format("%ld of %s are left; ", number, kind.c_str());
   for (const std::string& violation : fake_cuda::violations()) text += violation + "; ";
   return text;
 }
