@@ -36,17 +36,12 @@ def caches():
 
 
 def machine(build):
-    cache = text_of(build / "CMakeCache.txt")
-    compiler = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.+)$", cache, re.M)
-    version = ""
-    for file in sorted(build.glob("CMakeFiles/*/CMakeCXXCompiler.cmake")):
-        found = re.search(r'set\(CMAKE_CXX_COMPILER_VERSION "([^"]+)"\)', text_of(file))
-        name = re.search(r'set\(CMAKE_CXX_COMPILER_ID "([^"]+)"\)', text_of(file))
-        version = f"{name[1]} {found[1]}" if found and name else ""
+    about = "".join(map(text_of, sorted(build.glob("CMakeFiles/*/CMakeCXXCompiler.cmake"))))
+    compiler = [re.findall(rf'set\(CMAKE_CXX_COMPILER_{what} "([^"]+)"\)', about)[-1] for what in ("ID", "VERSION")]
     pages = re.search(r"\[(\w+)\]", text_of("/sys/kernel/mm/transparent_hugepage/enabled"))
     shared = re.search(r"\[(\w+)\]", text_of("/sys/kernel/mm/transparent_hugepage/shmem_enabled"))
     return {"processor": processor(), "caches": caches(), "kernel": platform.release().split("-")[0],
-            "compiler": version or (Path(compiler[1]).name if compiler else ""),
+            "compiler": " ".join(compiler),
             "huge pages": f"{pages[1] if pages else 'unknown'}, shared memory {shared[1] if shared else 'unknown'}"}
 
 
