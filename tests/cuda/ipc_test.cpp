@@ -5,6 +5,7 @@
 #include "tests/cuda/somebody.hpp"
 
 namespace symm::ipc { namespace {
+using support::eventually;
 using support::Process;
 
 // What the two processes of a test share beside the library.
@@ -34,8 +35,8 @@ class CudaIpc : public testing::Test {
     return import_memory(facts->get(0), options, stream);
   }
   void await(int step) const {
-    const bool came = retry_until([&] { return facts->step[step] >= 1; }, Deadline::after_ms(20'000));
-    if (!came) throw std::runtime_error("nobody came to step " + std::to_string(step));
+    if (!eventually([&] { return facts->step[step] >= 1; }))
+      throw std::runtime_error("nobody came to step " + std::to_string(step));
   }
   // Says "done", or what was not as required.
   static Process process(const std::function<void()>& body) {
@@ -77,8 +78,6 @@ cuda::CUstream make_stream() {
   cuda::driver().require(cuda::driver().cuStreamCreate(&stream, 1), "cuStreamCreate");
   return stream;
 }
-
-bool eventually(const std::function<bool()>& so) { return retry_until(so, Deadline::after_ms(20'000)); }
 
 TEST_F(CudaIpc, AcrossMasksOfVisibleDevices) {
   const auto exporting = [&] {
