@@ -57,7 +57,7 @@ void threads_own_streams(Rank& rank, std::barrier<>& together) {
   auto* const mine = reinterpret_cast<float*>(rank.block);
   constexpr size_t kCount = 100'000;
   const std::vector<float> operand(kCount, value(rank.rank, 0));
-  cuda(cudaMemcpyAsync(mine, operand.data(), kCount * sizeof(float), cudaMemcpyHostToDevice, rank.stream), "upload");
+  rank.upload(mine, operand.data(), kCount * sizeof(float), rank.stream);
   rank.settle(together);
   std::barrier<> turn(2);
   support::as_threads(2, [&](int thread) {
@@ -74,10 +74,7 @@ void threads_own_streams(Rank& rank, std::barrier<>& together) {
   });
   expect(rank.whole.status().status == SYMM_OK, who(rank, "streams of threads"));
   float got = 0;
-  cuda(cudaMemcpyAsync(
-           &got, reinterpret_cast<float*>(rank.ordinary) + kCount - 1, sizeof got, cudaMemcpyDeviceToHost, rank.stream),
-      "download");
-  rank.wait();
+  rank.download(&got, reinterpret_cast<float*>(rank.ordinary) + kCount - 1, sizeof got, rank.stream);
   expect(got == total(rank.size, 0), who(rank, "sum on streams of threads"));
   rank.settle(together);
 }
@@ -105,8 +102,7 @@ void groups_at_once(Rank& rank, std::barrier<>& together) {
   };
   for (size_t g = 0; g < kGroups; ++g) {
     const std::vector<float> host(kCounts[3], value(rank.rank, static_cast<int>(g)));
-    cuda(cudaMemcpyAsync(operands[g], host.data(), host.size() * 4, cudaMemcpyHostToDevice, streams[g]), "upload");
-    cuda(cudaStreamSynchronize(streams[g]), "upload");
+    rank.upload(operands[g], host.data(), host.size() * 4, streams[g]);
   }
   together.arrive_and_wait();
   for (int call = 0; call < kCalls; ++call)
@@ -116,8 +112,7 @@ void groups_at_once(Rank& rank, std::barrier<>& together) {
     expect(status == SYMM_OK,
         who(rank, "group " + std::to_string(g) + " of three: " + (status == SYMM_OK ? "" : symm_last_error())));
     float got = 0;
-    cuda(cudaMemcpyAsync(&got, operands[g] + kCounts[3], sizeof got, cudaMemcpyDeviceToHost, streams[g]), "download");
-    cuda(cudaStreamSynchronize(streams[g]), "download");
+    rank.download(&got, operands[g] + kCounts[3], sizeof got, streams[g]);
     expect(got == total(rank.size, static_cast<int>(g)), who(rank, "sum of group " + std::to_string(g)));
   }
   rank.settle(together);
