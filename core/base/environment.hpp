@@ -1,4 +1,4 @@
-// The environment is read here and nowhere else, by the names of one table.
+// The environment is read here and nowhere else, by the names of the tables in docs/environment.md.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct EnvironmentRow {
 inline constexpr EnvironmentRow kEnvironment[] = {
 #define SYMM_SECTION(title) {title, nullptr, nullptr},
 #define SYMM_VARIABLE(name, fallback, meaning) {name, fallback, meaning},
-#include "core/base/environment.inc"
+#include "environment.inc"
 };
 
 // A variable of the table; the compiler refuses any other.
@@ -31,7 +31,7 @@ class Variable {
   static consteval const EnvironmentRow* find(std::string_view name) {
     for (const EnvironmentRow& row : kEnvironment)
       if (row.fallback != nullptr && row.name == name) return &row;
-    throw "not in core/base/environment.inc";
+    throw "not in docs/environment.md";
   }
   const EnvironmentRow* row_;
 };

@@ -5,31 +5,6 @@
 namespace {
 using namespace symm;
 
-std::string page() {
-  std::string text =
-      "# Environment variables\n\n"
-      "All that the library and its tools read; `symm info --env` prints them with their values. An empty\n"
-      "variable counts as unset. This page is written by a test from `core/base/environment.inc`.\n";
-  for (const EnvironmentRow& row : kEnvironment) {
-    const std::string name = row.name;
-    if (row.fallback == nullptr) {
-      text += "\n## " + name + "\n\n| Variable | Default | Meaning |\n|---|---|---|\n";
-    } else {
-      text += "| `" + name + "` | " + (*row.fallback == '\0' ? "" : std::string("`") + row.fallback + "` ") + "| " + row.meaning +
-              " |\n";
-    }
-  }
-  return text;
-}
-
-// SYMM_UPDATE_GOLDEN=1 rewrites the page.
-TEST(Environment, ThePageSaysWhatTheTableSays) {
-  const std::string path = SYMM_SOURCE "/docs/environment.md";
-  if (std::getenv("SYMM_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << page();
-  std::ifstream file(path);
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), page());
-}
-
 TEST(Environment, EmptyIsUnset) {
   setenv("SYMM_CREATE_TIMEOUT_MS", "", 1);
   EXPECT_EQ(milliseconds("SYMM_CREATE_TIMEOUT_MS"), 300'000U);

@@ -143,11 +143,11 @@ def layers():
 
 def environment():
     """One place of the library and one of the tools read the environment, by names of the one table, and nobody lists what nobody reads."""
-    readers, table = ("core/base/environment.cpp", "tools/environment.hpp"), "core/base/environment.inc"
-    unread = {found[1]: number for number, line in enumerate(lines(table), 1) if (found := re.match(r'SYMM_VARIABLE\("(\w+)"', line))}
+    readers, table = ("core/base/environment.cpp", "tools/environment.hpp"), "docs/environment.md"
+    unread = {found[1]: number for number, line in enumerate(lines(table), 1) if (found := re.match(r"\| `(\w+)` \|", line))}
     listed = set(unread)
     for name in files():
-        if not name.startswith(LIBRARY + ("tools/", "bindings/")) or name == table:
+        if not name.startswith(LIBRARY + ("tools/", "bindings/")):
             continue
         for variable in re.findall(r'"(\w+)"', "\n".join(lines(name))):
             unread.pop(variable, None)

@@ -8,7 +8,7 @@ from pathlib import Path
 RULES = Path(__file__).with_name("rules.py")
 PROMISE = "| it works | `tests/it_test.cpp {}` |\n"
 IT = {"tests/it_test.cpp": "TEST(It, Works) {\n"}
-TABLE = {"core/base/environment.inc": 'SYMM_VARIABLE("SYMM_LOG", "", "Level.")\n', "core/base/log.cpp": 'environment("SYMM_LOG");\n',
+TABLE = {"docs/environment.md": "| `SYMM_LOG` | | Level. |\n", "core/base/log.cpp": 'environment("SYMM_LOG");\n',
          "core/base/environment.cpp": "std::getenv(name);\n", "tools/run.cpp": "for (char** e = environ; *e; ++e) {}\n"}
 
 # What is tried, the rule, the files, and the offences.
@@ -33,8 +33,8 @@ CASES = [
     ("and nowhere else", "environment", TABLE | {"core/host/a.cpp": '// getenv()\nstd::getenv("SYMM_LOG");\n'},
      ["core/host/a.cpp:2: std::getenv(          );"]),
     ("by the names of its table", "environment", TABLE | {"tools/run.cpp": 'environment("SYMM_LGO");\n'},
-     ["tools/run.cpp:1: SYMM_LGO is not in core/base/environment.inc"]),
-    ("each of which is read", "environment", TABLE | {"core/base/log.cpp": ""}, ["core/base/environment.inc:1: nobody reads SYMM_LOG"]),
+     ["tools/run.cpp:1: SYMM_LGO is not in docs/environment.md"]),
+    ("each of which is read", "environment", TABLE | {"core/base/log.cpp": ""}, ["docs/environment.md:1: nobody reads SYMM_LOG"]),
 ]
 
 
