@@ -63,14 +63,8 @@ std::unique_ptr<Store> open_alone() {
 
 std::unique_ptr<Store> open_directory(
     std::string path, bool remove, const std::string& name, std::string job, const BootstrapResult& result, Deadline deadline) {
-  DirectoryRendezvousConfig rendezvous;
-  rendezvous.base = std::move(path);
-  rendezvous.name = name;
-  rendezvous.job = std::move(job);
-  rendezvous.description = result.description;
-  rendezvous.rank = result.rank;
-  rendezvous.size = result.size;
-  rendezvous.remove_base = remove;
+  DirectoryRendezvousConfig rendezvous{
+      std::move(path), name, std::move(job), result.description, result.rank, result.size, remove};
   return std::make_unique<DirStore>(std::move(rendezvous), deadline);
 }
 

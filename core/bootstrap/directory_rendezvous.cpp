@@ -5,6 +5,7 @@
 #include "core/base/error.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/process.hpp"
+#include "core/bootstrap/store.hpp"
 
 namespace symm {
 namespace {
@@ -60,13 +61,7 @@ DirectoryRendezvous::~DirectoryRendezvous() {
 void DirectoryRendezvous::tell(Failure failure) const noexcept {
   if (!place_ || failure.status == Status::timeout) return;
   try {
-    if (failure.rank < 0) {
-      failure.rank = config_.rank;
-      failure.pid = getpid();
-      failure.message =
-          format("rank %d of %s (pid %lld): ", config_.rank, config_.description.c_str(), static_cast<long long>(getpid())) +
-          failure.message;
-    }
+    failure = blamed(failure, config_.rank, getpid(), config_.description.c_str());
   } catch (const std::bad_alloc&) {
     // Without the name, then.
   }
@@ -105,11 +100,7 @@ void DirectoryRendezvous::lead(Deadline deadline) {
     if (!sealed) throw system_error(errno, "open", path() + "/" + kSealed);
   } catch (...) {
     Failure failure = current_failure();
-    if (failure.rank < 0 && !exists(fd(), kFailedFile)) {  // else another's, who came without saying which rank it is
-      failure.rank = 0;
-      failure.pid = getpid();
-      failure.message = format("rank 0 (pid %lld): ", static_cast<long long>(failure.pid)) + failure.message;
-    }
+    if (!exists(fd(), kFailedFile)) failure = blamed(std::move(failure), 0, getpid());  // else it may be another's
     declare(fd(), failure);
     throw Error(std::move(failure));
   }
@@ -262,21 +253,11 @@ Failure DirectoryRendezvous::missing() const {
   const std::string place = config_.description + (config_.name.empty() ? "" : " (group \"" + config_.name + "\")") +
                             (config_.job.empty() ? "" : " (job \"" + config_.job + "\")");
   if (!place_) return {Status::timeout, 0, 0, format("rank 0 did not come to %s before the deadline", place.c_str())};
-  constexpr int kNamed = 8;
-  std::string list;
-  int first = -1;
-  int count = 0;
-  for (int rank = 0; rank < config_.size; ++rank) {
-    if (rank == config_.rank || was_locked(fd(), rank)) continue;
-    if (first < 0) first = rank;
-    if (++count <= kNamed) list += (list.empty() ? "" : ", ") + std::to_string(rank);
-  }
-  if (count == 0)
-    return {Status::timeout, -1, 0, format("the ranks came to %s, but not all at once before the deadline", place.c_str())};
-  if (count > kNamed) list += format(" and %d more", count - kNamed);
-  return {Status::timeout, first, 0,
-      format("%s %s of %d did not come to %s before the deadline", count == 1 ? "rank" : "ranks", list.c_str(), config_.size,
-          place.c_str())};
+  std::vector<bool> came(static_cast<size_t>(config_.size));
+  for (int rank = 0; rank < config_.size; ++rank)
+    came[static_cast<size_t>(rank)] = rank == config_.rank || was_locked(fd(), rank);
+  if (std::find(came.begin(), came.end(), false) != came.end()) return missing_ranks(came, place);
+  return {Status::timeout, -1, 0, format("the ranks came to %s, but not all at once before the deadline", place.c_str())};
 }
 
 // Let everybody in an attempt fail with the same words.

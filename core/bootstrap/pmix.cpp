@@ -103,9 +103,7 @@ PmixJob pmix_job(int rank, uint16_t port, Deadline deadline) {
     process::start_thread("symm-pmix", [rank, port] {
       try {
         here.job = talk(rank, port);
-      } catch (const Error& error) { here.failure = error.failure(); } catch (const std::exception& error) {
-        here.failure = Failure{Status::internal, -1, 0, error.what()};
-      }
+      } catch (...) { here.failure = current_failure(); }
       here.ended = 1;
       wake_all(here.ended);
     });

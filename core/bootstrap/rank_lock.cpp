@@ -103,16 +103,12 @@ std::optional<RankLock> RankLock::take(int directory, int rank, int size) {
   return RankLock(directory, rank, std::move(file));
 }
 
-void RankLock::withdraw() noexcept {
-  if (!file_) return;
-  renameat(directory_, name_of_rank_lock(rank_).c_str(), directory_, name_when_withdrawn(rank_).c_str());
-  flock(file_.get(), LOCK_UN);
-  file_.reset();
-}
+void RankLock::withdraw() noexcept { go(name_when_withdrawn(rank_)); }
+void RankLock::leave() noexcept { go(name_when_left(rank_)); }
 
-void RankLock::leave() noexcept {
+void RankLock::go(const std::string& name) noexcept {
   if (!file_) return;
-  renameat(directory_, name_of_rank_lock(rank_).c_str(), directory_, name_when_left(rank_).c_str());
+  renameat(directory_, name_of_rank_lock(rank_).c_str(), directory_, name.c_str());
   flock(file_.get(), LOCK_UN);
   file_.reset();
 }

@@ -40,6 +40,8 @@ class RankLock {
   void leave() noexcept;     // in good order
  private:
   RankLock(int directory, int rank, Fd file) : directory_(directory), rank_(rank), file_(std::move(file)) {}
+  void go(const std::string& name) noexcept;
+
   int directory_;
   int rank_;
   Fd file_;

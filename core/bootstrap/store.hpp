@@ -34,6 +34,9 @@ struct StoreCallbacks {
 // knows which of his stores is which, for one may lie where another of this rank's lay, and not on other ranks.
 std::unique_ptr<Store> open_callback_store(const StoreCallbacks& callbacks, const std::string& name);
 
+// After a deadline: who of the ranks did not come to `place`.
+Failure missing_ranks(const std::vector<bool>& came, const std::string& place);
+
 // A store for ranks that are threads of one process: a map that lives as long as the store of its last rank. Waits until all
 // `size` ranks have come to `name`; a later call with the same name meets in a new map. Throws Error: timeout naming the missing
 // ranks, mismatch if a rank came twice or the sizes differ.

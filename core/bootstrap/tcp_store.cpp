@@ -100,19 +100,10 @@ void Meeting::fail(Failure why) {
 }
 
 Failure Hub::missing(const Meeting& meeting) const {
-  std::string list;
-  int first = -1, count = 0;
-  for (size_t rank = 0; rank < meeting.came.size(); ++rank) {
-    if (meeting.came[rank]) continue;
-    if (++count == 1) first = static_cast<int>(rank);
-    if (count <= 8) list += (count == 1 ? "" : ", ") + std::to_string(rank);
-  }
-  if (count > 8) list += format(" and %d more", count - 8);
-  const uint64_t strangers = listener->refused();
-  return {Status::timeout, first, 0,
-      format("%s %s of %zu did not come to %s before the deadline", count == 1 ? "rank" : "ranks", list.c_str(),
-          meeting.came.size(), description.c_str()) +
-          (strangers == 0 ? "" : format(" (%llu strangers were turned away: has a machine another secret?)", 0ULL + strangers))};
+  Failure failure = missing_ranks(meeting.came, description);
+  if (const unsigned long long strangers = listener->refused(); strangers != 0)
+    failure.message += format(" (%llu strangers were turned away: has a machine another secret?)", strangers);
+  return failure;
 }
 
 std::shared_ptr<Guest> Hub::admit(const std::shared_ptr<SecureConnection>& connection, std::span<const std::byte> first) {

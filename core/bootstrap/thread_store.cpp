@@ -103,20 +103,25 @@ void give_up(const std::string& name, const std::string& description, const std:
   const std::lock_guard room_lock(room->mutex);
   if (room->complete) return;
   if (room->failure) throw Error(*room->failure);
+  fail(name, *room, missing_ranks(room->here, description));
+}
+}  // namespace
+
+Failure missing_ranks(const std::vector<bool>& came, const std::string& place) {
+  constexpr int kNamed = 8;
   std::string list;
   int first = -1;
   int count = 0;
-  for (size_t other = 0; other < room->here.size(); ++other) {
-    if (room->here[other]) continue;
-    if (++count == 1) first = static_cast<int>(other);
-    list += (list.empty() ? "" : ", ") + std::to_string(other);
+  for (size_t rank = 0; rank < came.size(); ++rank) {
+    if (came[rank]) continue;
+    if (++count == 1) first = static_cast<int>(rank);
+    if (count <= kNamed) list += (count == 1 ? "" : ", ") + std::to_string(rank);
   }
-  fail(name, *room,
-      {Status::timeout, first, 0,
-          format("%s %s of %zu did not come to %s before the deadline", count == 1 ? "rank" : "ranks", list.c_str(),
-              room->here.size(), description.c_str())});
+  if (count > kNamed) list += format(" and %d more", count - kNamed);
+  return {Status::timeout, first, 0,
+      format("%s %s of %zu did not come to %s before the deadline", count == 1 ? "rank" : "ranks", list.c_str(), came.size(),
+          place.c_str())};
 }
-}  // namespace
 
 std::unique_ptr<Store> open_thread_store(const std::string& name, int rank, int size, Deadline deadline) {
   const std::string description = "thread://" + name;
