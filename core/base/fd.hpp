@@ -1,6 +1,7 @@
 // A file descriptor that closes itself.
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 #include <cerrno>
 #include <cstddef>
@@ -30,6 +31,9 @@ class Fd {
  private:
   int fd_ = -1;
 };
+
+// To be given up where there is no other: then somebody can at least be turned away.
+inline Fd spare_descriptor() noexcept { return Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 // The first `size` bytes of a file, or as many as it has, whatever interrupts or shortens a call. -1: errno says why.
 inline ssize_t read_whole(int fd, void* to, size_t size) noexcept {

@@ -17,7 +17,6 @@ std::string directory_for_sockets() {
   return chosen;
 }
 
-Fd spare() { return Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 }  // namespace
 
 ExporterListener::ExporterListener(const Id& exporter, std::function<void()> on_connect, std::function<void()> on_time)
@@ -25,7 +24,7 @@ ExporterListener::ExporterListener(const Id& exporter, std::function<void()> on_
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
   if (!timer_) throw system_error(errno, "timerfd_create");
   open();
-  spare_ = spare();
+  spare_ = spare_descriptor();
 }
 
 void ExporterListener::open() {
@@ -42,7 +41,7 @@ void ExporterListener::start() {
   constexpr uint64_t kLookMs = 1'000;
   if (known_.expired()) {
     if (access((path_ + "/" + name_).c_str(), F_OK) != 0 && errno == ENOENT) {
-      if (watching_ != 0) Monitor::current().forget(std::exchange(watching_, 0));
+      Monitor::forget(watching_);
       open();
     }
     known_ = Deadline::after_ms(kLookMs);
@@ -52,8 +51,8 @@ void ExporterListener::start() {
 }
 
 void ExporterListener::close() noexcept {
-  for (uint64_t* watching : {&watching_, &watching_timer_})
-    if (*watching != 0) Monitor::current().forget(std::exchange(*watching, 0));
+  Monitor::forget(watching_);
+  Monitor::forget(watching_timer_);
   listener_.reset();
   directory_.reset();
 }
@@ -93,10 +92,10 @@ std::string ExporterListener::accept(
       try {
         const PeerFd refused = listener_->accept(rejected);
       } catch (const Error&) {  // another thread took it
-        Monitor::current().forget(std::exchange(watching_, 0));
+        Monitor::forget(watching_);
         look_again(Deadline::after_ms(kDeafForMs));
       }
-      spare_ = spare();
+      spare_ = spare_descriptor();
       break;
     }
   }

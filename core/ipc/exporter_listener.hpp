@@ -32,9 +32,9 @@ class ExporterListener final : public Watched, public std::enable_shared_from_th
   std::string path_;
   Deadline known_ = Deadline::after_ms(0);  // until when it is taken to be there
   Fd spare_;                                // given up to be able to refuse a connection when descriptors have run out
-  uint64_t watching_ = 0;
+  std::atomic<uint64_t> watching_{0};
   Fd timer_;
   Deadline asked_ = Deadline::never();
-  uint64_t watching_timer_ = 0;
+  std::atomic<uint64_t> watching_timer_{0};
 };
 }  // namespace symm::ipc

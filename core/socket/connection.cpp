@@ -29,19 +29,15 @@ void Connection::watch_life(LifeWord word) noexcept {
   }
 }
 
-void Connection::forget(std::atomic<uint64_t>& watching) noexcept {
-  if (const uint64_t number = watching.exchange(0)) Monitor::current().forget(number);
-}
-
 void Connection::stop() noexcept {
   if (generation_ != process::fork_generation()) return;  // the child of whoever started it has no part in it
-  forget(watching_socket_);
-  forget(watching_pidfd_);
+  Monitor::forget(watching_socket_);
+  Monitor::forget(watching_pidfd_);
   if (const uint64_t number = watching_life_.exchange(0)) Life::current().forget(number);
 }
 
 void Connection::close_socket() noexcept {
-  forget(watching_socket_);
+  Monitor::forget(watching_socket_);
   socket_.reset();
 }
 
@@ -87,7 +83,7 @@ void Connection::hear(bool dead) noexcept {
       if (dying && !dead) end(Receiver::End::dying, "");
     } catch (const std::exception& error) { end(Receiver::End::failed, error.what()); }
     if (!dead || watching_pidfd_ == 0) return;
-    forget(watching_pidfd_);
+    Monitor::forget(watching_pidfd_);
     receiver_.on_death(manner_of_death(peer_.pidfd.get()));
   } catch (const std::exception&) {
     return;  // out of memory: the deadline of whoever waits for this peer remains
@@ -96,7 +92,7 @@ void Connection::hear(bool dead) noexcept {
 
 void Connection::end(Receiver::End end, const std::string& why) {
   if (watching_socket_ == 0) return;
-  forget(watching_socket_);
+  Monitor::forget(watching_socket_);
   receiver_.on_end(end, why);  // which may have a last word
   shutdown(socket_.get(), SHUT_RDWR);
 }

@@ -75,7 +75,6 @@ class Connection final : public Watched {
  private:
   void read(int packets);
   void end(Receiver::End end, const std::string& why);
-  static void forget(std::atomic<uint64_t>& watching) noexcept;
 
   Receiver& receiver_;
   PeerFd socket_;  // open until nobody can be sending any more

@@ -166,23 +166,18 @@ SharedDirectory SharedDirectory::make(const std::string& parent, const std::stri
     if (!directory && errno == ENOENT) continue;
     if (!directory) throw system_error(errno, "open", parent + "/" + name);
     Fd lock(openat(directory.get(), kLock, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!lock && errno == ENOENT) continue;
-    if (!lock) {
+    const auto fail = [&](const char* call) {
       const int error = errno;
-      unlinkat(above.get(), name.c_str(), AT_REMOVEDIR);
-      throw system_error(error, "open", parent + "/" + name + "/" + kLock);
-    }
+      remove_held(above.get(), name.c_str(), directory.get());
+      throw system_error(error, call, parent + "/" + name + "/" + kLock);
+    };
+    if (!lock && errno == ENOENT) continue;
+    if (!lock) fail("open");
     if (flock(lock.get(), LOCK_SH | LOCK_NB) != 0) {
       if (errno == EWOULDBLOCK) continue;
-      const int error = errno;
-      remove_held(above.get(), name.c_str(), directory.get());
-      throw system_error(error, "flock", parent + "/" + name + "/" + kLock);
+      fail("flock");
     }
-    if (!write_whole(lock.get(), kLockText.data(), kLockText.size())) {
-      const int error = errno;
-      remove_held(above.get(), name.c_str(), directory.get());
-      throw system_error(error, "write", parent + "/" + name + "/" + kLock);
-    }
+    if (!write_whole(lock.get(), kLockText.data(), kLockText.size())) fail("write");
     if (still_linked(lock.get())) return SharedDirectory(parent, std::move(name), std::move(directory), std::move(lock));
   }
   throw Error(Status::system, "cannot make a directory in " + parent + ": something removes each one as soon as it is made");

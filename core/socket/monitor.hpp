@@ -31,6 +31,9 @@ class Monitor {
   void want_writable(uint64_t number, bool wanted) noexcept;
   // No call begins after this. One that is under way keeps `watched` alive.
   void forget(uint64_t number) noexcept;
+  static void forget(std::atomic<uint64_t>& watching) noexcept {  // once; 0: nothing is watched
+    if (const uint64_t number = watching.exchange(0)) current().forget(number);
+  }
  private:
   friend PerProcess<Monitor>;
   Monitor();

@@ -54,11 +54,6 @@ std::string in_numbers(const sockaddr* address) {
 
 void set(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof value); }
 
-Fd spare() { return Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
-
-void forget(std::atomic<uint64_t>& watching) noexcept {
-  if (const uint64_t number = watching.exchange(0)) Monitor::current().forget(number);
-}
 }  // namespace
 
 std::string host_name() {
@@ -156,8 +151,8 @@ void SecureConnection::start(std::weak_ptr<Receiver> receiver) {
 
 void SecureConnection::stop() noexcept {
   if (generation_ != process::fork_generation()) return;
-  forget(ticking_);
-  forget(watching_);
+  Monitor::forget(ticking_);
+  Monitor::forget(watching_);
   const std::lock_guard lock(mutex_);
   if (ended_.exchange(true)) return;
   changed();
@@ -177,8 +172,8 @@ void SecureConnection::end(int error) {
 }
 
 void SecureConnection::end(Receiver::End end, const std::string& how) {
-  forget(ticking_);
-  forget(watching_);
+  Monitor::forget(ticking_);
+  Monitor::forget(watching_);
   if (ended_) return;
   // Before it has ended: a last word may be sent, and should this throw, ready() ends it again.
   if (const auto receiver = receiver_.lock()) receiver->on_end(end, how);
@@ -413,13 +408,13 @@ SecureListener::SecureListener(const std::string& host, uint16_t port, const Sec
 }
 
 void SecureListener::start() {
-  spare_ = spare();
+  spare_ = spare_descriptor();
   watching_ = Monitor::current().watch(socket_.get(), weak_from_this());
 }
 
 void SecureListener::stop() noexcept {
   if (generation_ != process::fork_generation()) return;
-  forget(watching_);
+  Monitor::forget(watching_);
   std::unique_lock lock(mutex_);
   const auto going = std::exchange(strangers_, {});
   lock.unlock();
@@ -453,10 +448,10 @@ void SecureListener::ready(int) noexcept {
         strangers_.pop_front();
         ++refused_;
       } else if (error == EMFILE || error == ENFILE) {
-        if (!spare_) return forget(watching_);  // or it would ask for ever
+        if (!spare_) return Monitor::forget(watching_);  // or it would ask for ever
         spare_.reset();
         { const Fd turned_away(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC)); }  // and comes again
-        spare_ = spare();
+        spare_ = spare_descriptor();
         return;
       }
       lock.unlock();
