@@ -63,58 +63,56 @@ std::optional<Exporter::Source> adopted_at(const void* pointer, uint64_t bytes) 
   return Exporter::Source{std::move(block), cuda, *device, offset, true};
 }
 
-// Memory of another process.
-struct ImportedPiece {
+// Where memory lies that can be exported.
+struct Place {
   Exporter::Source source;
-  Token token;
-  bool exporter_alive = false;
+  std::optional<Token> token;  // by which it was imported, if its owner lives: that alone can hold it, and withdraw it
 };
 
-std::optional<ImportedPiece> imported_at(const void* pointer, uint64_t bytes) {
+std::optional<Place> imported_at(const void* pointer, uint64_t bytes) {
   Service* service = Services::existing();
   if (service == nullptr) return std::nullopt;
-  ImportedPiece found;
-  const auto mapping = service->importer.containing(pointer, bytes, found.token, found.exporter_alive);
+  Token token;
+  bool exporter_alive = false;
+  const auto mapping = service->importer.containing(pointer, bytes, token, exporter_alive);
   if (!mapping) return std::nullopt;
-  const Provider& memory = ipc_provider(static_cast<BackendKind>(found.token.backend));
-  found.source = {mapping->block, &memory, mapping->device, found.token.offset};
-  return found;
+  const Provider& memory = ipc_provider(static_cast<BackendKind>(token.backend));
+  Place place{{mapping->block, &memory, mapping->device, token.offset}, std::nullopt};
+  if (exporter_alive) place.token = std::move(token);
+  return place;
 }
 
-[[noreturn]] void unknown_pointer(const void* pointer) {
+std::optional<Place> place_of(const void* pointer, uint64_t bytes) {
+  if (auto source = buffer_at(pointer, bytes)) return Place{std::move(*source), std::nullopt};
+  if (auto place = imported_at(pointer, bytes)) return place;
+  if (pointer == nullptr) return std::nullopt;
+  if (auto source = adopted_at(pointer, bytes)) return Place{std::move(*source), std::nullopt};
+  return std::nullopt;
+}
+
+Place require_place(const void* pointer, uint64_t bytes) {
+  if (auto place = place_of(pointer, bytes)) return std::move(*place);
   if (pointer == nullptr) throw Error(Status::invalid_argument, "pointer: is NULL");
   throw Error(Status::invalid_argument,
       format("pointer: %p lies in no buffer and no import of this process, and no driver can export it", pointer));
 }
 
-// Where memory lies of which this process makes the tokens.
+// Of memory of which this process makes the tokens.
 Exporter::Source own_source(const void* pointer, uint64_t bytes) {
-  std::optional<Exporter::Source> source = buffer_at(pointer, bytes);
-  if (!source) {
-    if (const auto imported = imported_at(pointer, bytes)) {
-      if (imported->exporter_alive)
-        throw Error(
-            Status::invalid_argument, "pointer: only the process that owns this memory can withdraw it, or see who holds it");
-      source = imported->source;
-    }
-  }
-  if (!source) source = adopted_at(pointer, bytes);
-  if (!source) unknown_pointer(pointer);
-  return *source;
+  Place place = require_place(pointer, bytes);
+  if (place.token)
+    throw Error(Status::invalid_argument, "pointer: only the process that owns this memory can withdraw it, or see who holds it");
+  return std::move(place.source);
 }
 
 // Of no memory, and of no owner therefore; a device may have had it.
 Token token_of_nothing(const void* pointer) {
-  std::optional<Exporter::Source> source = buffer_at(pointer, 0);
-  if (!source) {
-    if (const auto imported = imported_at(pointer, 0)) source = imported->source;
-  }
-  if (!source && pointer != nullptr) source = adopted_at(pointer, 0);
-  const Provider& provider = source ? *source->provider : ipc_provider(BackendKind::host);
+  const std::optional<Place> place = place_of(pointer, 0);
+  const Provider& provider = place ? *place->source.provider : ipc_provider(BackendKind::host);
   Token token;
   token.backend = static_cast<uint16_t>(provider.kind());
   token.machine = machine_id();
-  token.gpu = provider.gpu(source ? source->device : 0);
+  token.gpu = provider.gpu(place ? place->source.device : 0);
   token.pid = getpid();
   token.slot = kNoSlot;
   token.directory = "/";
@@ -150,24 +148,14 @@ std::vector<std::byte> export_memory(const void* pointer, uint64_t bytes, Export
   if (options.hold_imports != 0 && options.hold_ms == 0)
     throw Error(Status::invalid_argument, "options.hold_imports: is set, but hold_ms, its limit, is 0");
   if (bytes == 0) return encode(token_of_nothing(pointer));
-  std::optional<Exporter::Source> source = buffer_at(pointer, bytes);
-  if (!source) {
-    if (const auto imported = imported_at(pointer, bytes)) {
-      imported->source.provider->check_stream(stream, imported->source.device);
-      if (imported->exporter_alive) {
-        if (is_hold_asked_for)
-          throw Error(Status::unsupported, "options.hold_ms: the memory is another process's, which alone can hold it");
-        // The token names the owner, whose stream knows nothing of ours.
-        imported->source.provider->finish(stream, imported->source.device);
-        return encode(imported->token);
-      }
-      source = imported->source;
-    }
-  }
-  if (!source) source = adopted_at(pointer, bytes);
-  if (!source) unknown_pointer(pointer);
-  source->provider->check_stream(stream, source->device);
-  return encode(Services::current().exporter.make_token(*source, bytes, options, stream));
+  const auto [source, token] = require_place(pointer, bytes);
+  source.provider->check_stream(stream, source.device);
+  if (!token) return encode(Services::current().exporter.make_token(source, bytes, options, stream));
+  if (is_hold_asked_for)
+    throw Error(Status::unsupported, "options.hold_ms: the memory is another process's, which alone can hold it");
+  // The token names the owner, whose stream knows nothing of ours.
+  source.provider->finish(stream, source.device);
+  return encode(*token);
 }
 
 std::shared_ptr<HeldLease> import_memory(std::span<const std::byte> bytes, ImportOptions options, void* stream) {
