@@ -100,10 +100,7 @@ std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vecto
   try {
     group.reset(new Group(mesh, std::move(members), id));
     group->config_ = config;
-    group->name_ = config.name;
     group->bootstrap_ = bootstrap;
-    group->create_timeout_ms_ = config.create_timeout_ms;
-    group->timeout_ms_ = config.timeout_ms;
     group->backend_ = std::move(inherited);
     group->lender_ = std::move(lender);
     mesh->attach(id, group->members_, group->revocation_);
@@ -119,8 +116,8 @@ std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vecto
     group->give_up(error);  // a rank that already succeeded learns that this one did not
   }
   Stragglers::met(*group);
-  log::write(log::Level::info, "group %016llx '%s': rank %d of %d, %s", static_cast<unsigned long long>(id), group->name_.c_str(),
-      group->rank_, group->size_, group->bootstrap_.c_str());
+  log::write(log::Level::info, "group %016llx '%s': rank %d of %d, %s", static_cast<unsigned long long>(id),
+      group->name().c_str(), group->rank_, group->size_, group->bootstrap_.c_str());
   return group;
 }
 
@@ -148,7 +145,7 @@ void Group::connect_transport(Deadline deadline) {
     context.group = id_;
     context.channels = config_.channels;
     context.machines = machines_;
-    context.timeout_ms = timeout_ms_;
+    context.timeout_ms = config_.timeout_ms;
     context.until = deadline;
     context.check = config_.check;
     context.overlapping_devices = config_.overlapping_devices;
@@ -277,7 +274,7 @@ std::shared_ptr<Group> Group::split(int color, int key) {
       return static_cast<int64_t>(votes[static_cast<size_t>(a)].value[1]) <
              static_cast<int64_t>(votes[static_cast<size_t>(b)].value[1]);
     });
-    return Part{std::move(chosen), name_ + "/" + std::to_string(color)};
+    return Part{std::move(chosen), name() + "/" + std::to_string(color)};
   });
 }
 
@@ -296,7 +293,7 @@ std::shared_ptr<Group> Group::create_from_ranks(std::span<const int32_t> ranks) 
     revocation_->throw_if_revoked();
   }
   return part(mix(mix(id_, set), sequence), create_deadline(), [&] {
-    return Part{{ranks.begin(), ranks.end()}, name_ + "/" + std::to_string(ranks[0]) + ".." + std::to_string(ranks.back())};
+    return Part{{ranks.begin(), ranks.end()}, name() + "/" + std::to_string(ranks[0]) + ".." + std::to_string(ranks.back())};
   });
 }
 
@@ -310,7 +307,7 @@ std::shared_ptr<Group> Group::local() {
 // The living agree on who lives, form a group, and agree on how that went; until all have one and nobody has died meanwhile.
 std::shared_ptr<Group> Group::shrink(uint64_t timeout_ms, const char* name) {
   if (finalized_.load(std::memory_order_relaxed)) throw Error(Status::invalid_handle, "group: it was finalized");
-  const Deadline deadline = Deadline::after_ms(timeout_ms != 0 ? timeout_ms : create_timeout_ms_);
+  const Deadline deadline = Deadline::after_ms(timeout_ms != 0 ? timeout_ms : config_.create_timeout_ms);
   uint64_t call = 0;
   {
     const std::lock_guard lock(sequence_mutex_);
@@ -323,7 +320,7 @@ std::shared_ptr<Group> Group::shrink(uint64_t timeout_ms, const char* name) {
   for (;;) {
     ++topic.sequence;
     const auto living = [&] {
-      Part part{{}, name != nullptr ? name : name_};
+      Part part{{}, name != nullptr ? name : config_.name};
       for (int rank = 0; rank < size_; ++rank) {
         if (!view.gone[static_cast<size_t>(rank)]) part.ranks.push_back(rank);
       }
@@ -488,7 +485,7 @@ void Group::fail(const Failure& failure) noexcept {
   if (effect.counts || effect.tell) mesh_->broadcast_failure(id_, revocation_->failure());
   if (!effect.counts) return;
   // After the others were told: its listeners may hold this thread up.
-  log::write(log::Level::warning, "group %016llx '%s': revoked: %s", static_cast<unsigned long long>(id_), name_.c_str(),
+  log::write(log::Level::warning, "group %016llx '%s': revoked: %s", static_cast<unsigned long long>(id_), name().c_str(),
       failure.message.c_str());
 }
 

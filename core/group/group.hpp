@@ -64,7 +64,7 @@ class Group : public std::enable_shared_from_this<Group> {
   int size() const noexcept { return size_; }
   int channels() const noexcept { return config_.channels; }
   uint64_t id() const noexcept { return id_; }
-  const std::string& name() const noexcept { return name_; }
+  const std::string& name() const noexcept { return config_.name; }
   const std::string& bootstrap() const noexcept { return bootstrap_; }
   Backend& backend() const noexcept { return *backend_; }
   Transport& transport() const noexcept { return *transport_; }
@@ -72,9 +72,9 @@ class Group : public std::enable_shared_from_this<Group> {
   Revocation& revocation() const noexcept { return *revocation_; }
   // Of a call that looks once where it is asked to; throws where it is ordered on a stream.
   uint64_t timeout_or_look(uint64_t timeout_ms) const;
-  uint64_t timeout_or_default(uint64_t timeout_ms) const noexcept { return timeout_ms != 0 ? timeout_ms : timeout_ms_; }
-  uint64_t create_timeout_ms() const noexcept { return create_timeout_ms_; }
-  Deadline create_deadline() const noexcept { return Deadline::after_ms(create_timeout_ms_); }
+  uint64_t timeout_or_default(uint64_t timeout_ms) const noexcept { return timeout_ms != 0 ? timeout_ms : config_.timeout_ms; }
+  uint64_t create_timeout_ms() const noexcept { return config_.create_timeout_ms; }
+  Deadline create_deadline() const noexcept { return Deadline::after_ms(config_.create_timeout_ms); }
   int unwatched_peers() const;
   std::vector<int> gone_ranks() const;  // known to be dead, or to have left
   const Machines& machines() const noexcept { return machines_; }
@@ -160,10 +160,7 @@ class Group : public std::enable_shared_from_this<Group> {
   int rank_ = 0;
   int size_ = 0;
   GroupConfig config_;
-  std::string name_;
   std::string bootstrap_;
-  uint64_t create_timeout_ms_ = 0;
-  uint64_t timeout_ms_ = 0;
   std::shared_ptr<Revocation> revocation_;
   std::shared_ptr<Stragglers> past_;
   std::shared_ptr<Backend> backend_;

@@ -6,22 +6,18 @@ constexpr size_t kPage = 4096;
 
 size_t align(size_t offset, size_t unit) { return (offset + unit - 1) / unit * unit; }
 
-struct Offsets {
-  size_t waiters, pair_waiter, pairs, scratch, end;
-};
+}  // namespace
 
-Offsets offsets(int size, int channels, size_t barriers, size_t pair_words, size_t half) {
+Control::Offsets Control::offsets(int size, int channels) {
   const auto n = static_cast<size_t>(size);
   const auto c = static_cast<size_t>(channels) + 1;
   Offsets o{};
-  o.waiters = barriers + 2 * c * kLine;
+  o.waiters = kBarriers + 2 * c * kLine;
   o.pair_waiter = align(o.waiters + n, kLine);
   o.pairs = o.pair_waiter + kLine;
-  o.scratch = align(o.pairs + c * n * pair_words * sizeof(Word), kPage);
-  o.end = o.scratch + 2 * half;
+  o.scratch = align(o.pairs + c * n * kPairWords * sizeof(Word), kPage);
   return o;
 }
-}  // namespace
 
 // Enough for a few chunks in flight, while all ranks' halves together stay well inside a last-level cache. Between machines there
 // are more, and a slot for each rank.
@@ -40,14 +36,8 @@ size_t Control::scratch_half(int size, int together, uint64_t most) {
   return most / 2 / kPage * kPage;
 }
 
-size_t Control::bytes(int size, int channels, size_t half) { return offsets(size, channels, kBarriers, kPairWords, half).end; }
+size_t Control::bytes(int size, int channels, size_t half) { return offsets(size, channels).scratch + 2 * half; }
 
 Control::Control(std::shared_ptr<Segment> segment, int size, int channels, size_t half)
-    : segment_(std::move(segment)), base_(segment_->data()), size_(size), half_(half) {
-  const Offsets o = offsets(size, channels, kBarriers, kPairWords, half);
-  waiters_ = o.waiters;
-  pair_waiter_ = o.pair_waiter;
-  pairs_ = o.pairs;
-  scratch_ = o.scratch;
-}
+    : segment_(std::move(segment)), base_(segment_->data()), size_(size), half_(half), at_(offsets(size, channels)) {}
 }  // namespace symm::host

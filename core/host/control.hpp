@@ -79,25 +79,25 @@ class Control {
   Word& barrier(int channel, uint32_t count) const {
     return at<WordLine>(kBarriers)[static_cast<uint32_t>(channel) * 2 + (count & 1U)].word;
   }
-  std::span<Waiter> waiters() const { return {at<Waiter>(waiters_), static_cast<size_t>(size_)}; }
+  std::span<Waiter> waiters() const { return {at<Waiter>(at_.waiters), static_cast<size_t>(size_)}; }
   // Barriers of subsets: word [channel][source] counts how often `source` has come for the owner.
   Word& pair(int channel, int source) const {
     return at<Word>(
-        pairs_)[(static_cast<size_t>(channel) * static_cast<size_t>(size_) + static_cast<size_t>(source)) * kPairWords];
+        at_.pairs)[(static_cast<size_t>(channel) * static_cast<size_t>(size_) + static_cast<size_t>(source)) * kPairWords];
   }
   // Beside it, for which set the last two of these were.
   Word& pair_set(int channel, int source, uint32_t count) const { return (&pair(channel, source))[1 + (count & 1U)]; }
-  std::span<Waiter> pair_waiter() const { return {at<Waiter>(pair_waiter_), 1}; }
-  std::byte* scratch(uint32_t op) const { return base_ + scratch_ + (op & 1U) * half_; }
+  std::span<Waiter> pair_waiter() const { return {at<Waiter>(at_.pair_waiter), 1}; }
+  std::byte* scratch(uint32_t op) const { return base_ + at_.scratch + (op & 1U) * half_; }
 
   bool contains(const Word& word) const {
     const auto* address = reinterpret_cast<const std::byte*>(&word);
-    return address >= base_ && address < base_ + scratch_;
+    return address >= base_ && address < base_ + at_.scratch;
   }
   uint32_t offset_of(const Word& word) const { return static_cast<uint32_t>(reinterpret_cast<const std::byte*>(&word) - base_); }
   // Null for what is no word before the scratch.
   const Word* word_at(uint32_t offset) const {
-    return offset < scratch_ && offset % sizeof(Word) == 0 ? at<Word>(offset) : nullptr;
+    return offset < at_.scratch && offset % sizeof(Word) == 0 ? at<Word>(offset) : nullptr;
   }
 
   const std::shared_ptr<Segment>& segment() const { return segment_; }
@@ -110,16 +110,17 @@ class Control {
   static constexpr size_t kWaiting = kGaveUp + kLine;
   static constexpr size_t kBarriers = kWaiting + kLine;
 
+  struct Offsets {
+    size_t waiters, pair_waiter, pairs, scratch;
+  };
+  static Offsets offsets(int size, int channels);
   template <class T> T* at(size_t offset) const { return reinterpret_cast<T*>(base_ + offset); }
 
   std::shared_ptr<Segment> segment_;
   std::byte* base_ = nullptr;
   int size_ = 0;
-  size_t waiters_ = 0;
-  size_t pair_waiter_ = 0;
-  size_t pairs_ = 0;
-  size_t scratch_ = 0;
   size_t half_ = 0;
+  Offsets at_{};
 };
 
 // A signal pad: a word for each channel and source, which the source writes; behind them, on lines of their own, the owner's
