@@ -107,9 +107,7 @@ const std::vector<Uuid>& visible_gpus() {
   static const auto* all = [] {
     std::vector<Uuid> found;
     const Driver& loaded = driver();
-    int count = 0;
-    loaded.require(loaded.cuDeviceGetCount(&count), "cuDeviceGetCount");
-    for (int ordinal = 0; ordinal < count; ++ordinal) {
+    for (int ordinal = 0; ordinal < device_count(); ++ordinal) {
       CUdevice device = 0;
       CUuuid uuid{};
       loaded.require(loaded.cuDeviceGet(&device, ordinal), "cuDeviceGet");

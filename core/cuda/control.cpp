@@ -36,13 +36,10 @@ std::shared_ptr<Allocation> create_control(const std::shared_ptr<Device>& device
   SYMM_POINT("cuda.control");
   const Driver& driver = device->driver();
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
-  const auto n = static_cast<uint64_t>(size);
-  const auto fill = [&](uint64_t at, uint64_t bytes) {
-    if (bytes == 0) return;
+  if (const uint64_t words = static_cast<uint64_t>(size) * layout.two_shot_slot; words != 0) {
     driver.require(
-        driver.cuMemsetD32Async(control->address() + at, 0xFFFFFFFFU, bytes / 4, device->stream()), "cuMemsetD32Async");
-  };
-  fill(layout.two_shot, 4 * n * layout.two_shot_slot);
+        driver.cuMemsetD32Async(control->address() + layout.two_shot, 0xFFFFFFFFU, words, device->stream()), "cuMemsetD32Async");
+  }
   driver.require(driver.cuStreamSynchronize(device->stream()), "cuStreamSynchronize");
   return control;
 }

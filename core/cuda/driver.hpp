@@ -112,7 +112,6 @@ inline constexpr int CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6;
 inline constexpr int CU_STREAM_CAPTURE_MODE_RELAXED = 2;
 inline constexpr int CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16;
 inline constexpr int CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75;
-inline constexpr int CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76;
 inline constexpr int CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102;
 inline constexpr int CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103;
 inline constexpr int CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED = 110;
@@ -134,7 +133,6 @@ inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUP
   X(cuDeviceGetUuid, 11040, (CUuuid*, CUdevice))                                                                      \
   X(cuDeviceTotalMem, 3020, (size_t*, CUdevice))                                                                      \
   X(cuDeviceGetAttribute, 2000, (int*, int, CUdevice))                                                                \
-  X(cuDeviceCanAccessPeer, 4000, (int*, CUdevice, CUdevice))                                                          \
   X(cuDeviceGetPCIBusId, 4010, (char*, int, CUdevice))                                                                \
   X(cuDevicePrimaryCtxRetain, 7000, (CUcontext*, CUdevice))                                                           \
   X(cuDevicePrimaryCtxRelease, 11000, (CUdevice))                                                                     \
@@ -177,7 +175,6 @@ inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUP
   X(cuEventQuery, 2000, (CUevent))                                                                                    \
   X(cuEventDestroy, 4000, (CUevent))                                                                                  \
   X(cuLibraryLoadData, 12000, (CUlibrary*, const void*, int*, void**, unsigned, int*, void**, unsigned))              \
-  X(cuLibraryUnload, 12000, (CUlibrary))                                                                              \
   X(cuLibraryGetKernel, 12000, (CUkernel*, CUlibrary, const char*))                                                   \
   X(cuKernelGetFunction, 12000, (CUfunction*, CUkernel))                                                              \
   X(cuLaunchKernelEx, 11060, (const CUlaunchConfig*, CUfunction, void**, void**))                                     \

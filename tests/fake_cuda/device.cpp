@@ -74,7 +74,6 @@ API cuDeviceGetAttribute(int* value, int which, CUdevice device) {
   if (which == CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED) return *value = state().multicast_device ? 1 : 0, CUDA_SUCCESS;
   return *value = which == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 16 : 1, CUDA_SUCCESS;
 }
-API cuDeviceCanAccessPeer(int* can, CUdevice, CUdevice) { return *can = 1, CUDA_SUCCESS; }
 API cuDeviceGetPCIBusId(char* id, int size, CUdevice device) {
   return std::strncpy(id, fake_machine::bus_of(number_of(device)).c_str(), static_cast<size_t>(size)), CUDA_SUCCESS;
 }

@@ -64,7 +64,6 @@ API cuLibraryLoadData(CUlibrary* library, const void* image, int*, void**, unsig
   MAY_FAIL();
   return *library = reinterpret_cast<CUlibrary>(const_cast<void*>(image)), CUDA_SUCCESS;
 }
-API cuLibraryUnload(CUlibrary) { return CUDA_SUCCESS; }
 API cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const char* name) {
   MAY_FAIL();
   const std::lock_guard lock(state().mutex);
