@@ -89,7 +89,6 @@ std::vector<Finding> examine() {
       judge_futex_waitv(futex_waitv()),
       judge_namespaces(own_namespaces(), peer.available),
       judge_cuda_driver(driver, library_can, library_reason),
-      judge_peer_access(library_can ? devices : 0),
       judge_ucx(find_ucx()),
       self_test(),
   };

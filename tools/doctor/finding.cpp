@@ -198,11 +198,6 @@ Finding judge_cuda_driver(const CudaDriver& driver, bool library_can, const std:
       "Ranks work on host memory. Use a build of libsymm with the CUDA back end (symm info shows what this one has)."};
 }
 
-Finding judge_peer_access(int devices) {
-  if (devices < 2) return {"peer access", Verdict::ok, "not applicable: fewer than two devices that libsymm can use", ""};
-  return {"peer access", Verdict::note, "not examined", "symm info shows the links between the devices."};
-}
-
 Finding judge_ucx(const Ucx& ucx) {
   const std::string install =
       "install libucx0 (Debian), ucx (RPM, conda) or libucx-cu13 (pip), or name its libucp.so.0 in SYMM_UCX.";

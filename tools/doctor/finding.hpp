@@ -42,7 +42,6 @@ Finding judge_namespaces(const Namespaces& namespaces, bool peer_pidfd);
 
 // Devices, and everything together.
 Finding judge_cuda_driver(const CudaDriver& driver, bool library_can, const std::string& library_reason);
-Finding judge_peer_access(int devices);
 Finding judge_ucx(const Ucx& ucx);
 Finding self_test();
 
