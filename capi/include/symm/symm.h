@@ -15,9 +15,10 @@
  *               library is too old for (an unknown flag, data type, operation, algorithm or struct field); NOT_FOUND is
  *               the answer "no" of a look-up, of which the message says nothing more.
  *   Outputs     Parameters named out or out_* come last before `stream` and are written only on success.
- *   Structs     The first field is struct_size, set by the caller to sizeof(the struct). Fields are only ever appended,
- *               and zero in an appended field means the default. A struct from a newer header is accepted while the part
- *               that this library does not know is zero.
+ *   Structs     The first field is struct_size, set by the caller to sizeof(the struct): no more of an output is written.
+ *               Fields are only ever appended, and zero in an appended field means the default. A struct from a newer header
+ *               is accepted while the part that this library does not know is zero. For a struct of options NULL means the
+ *               defaults.
  *   Handles     Opaque and reference counted. Creation gives the caller one reference. A memory keeps its buffer and its
  *               group alive, so handles may be released in any order. *_release accepts NULL, is local, never waits and
  *               never fails. A handle that was released or belongs to the parent of a fork is refused with
@@ -290,7 +291,6 @@ typedef struct {
 
 /** What the last failing call on this thread failed of, and who is to blame. [local] A failure of this call itself becomes the
  *  last one. Since 0.1.
- *  @param[in,out] out  struct_size set by the caller; at most that many bytes are written.
  *  @return INVALID_ARGUMENT for NULL or a struct_size smaller than that of 0.1. */
 SYMM_API symm_status_t symm_last_failure(symm_failure_t *out);
 
@@ -364,7 +364,6 @@ typedef struct {
 } symm_device_info_t;
 
 /** Describe device `device` of `backend`. [local] Since 0.1.
- *  @param[in,out] out  struct_size set by the caller; at most that many bytes are written.
  *  @return UNAVAILABLE when the back end cannot be used, INVALID_ARGUMENT for a device out of range. */
 SYMM_API symm_status_t symm_device_info(symm_backend_t backend, int32_t device, symm_device_info_t *out);
 
@@ -433,8 +432,6 @@ SYMM_API symm_status_t symm_group_config_init(symm_group_config_t *config, size_
  *  leaves nothing behind. What goes wrong once all have agreed is the group's trouble: a rank that has it finds it failed, one
  *  that has not returned yet may get that failure instead. The first group of a process starts the threads that notice deaths.
  *  Since 0.1.
- *  @param config   NULL for the defaults.
- *  @param[out] out one reference, for symm_group_release().
  *  @return INVALID_ARGUMENT, UNSUPPORTED (a flag, or more channels than there are), UNAVAILABLE (back end, launcher), TIMEOUT
  *          (names the missing ranks), PEER_FAILED, MISMATCH, SYSTEM, OUT_OF_MEMORY. */
 SYMM_API symm_status_t symm_group_create(const symm_group_config_t *config, symm_group_t **out);
@@ -477,7 +474,6 @@ SYMM_API symm_status_t symm_group_shrink_options_init(symm_group_shrink_options_
  *  [blocking, options.timeout_ms] Also and above all after a failure: `group` may be revoked, and stays as it is. Ranks that die
  *  meanwhile are left out; all others get the same group, or the same failure. symm_group_translate_rank() tells who became who.
  *  Since 0.2.
- *  @param options  NULL for the defaults.
  *  @return TIMEOUT (a rank lives and did not come; when it has been killed, or has released the group, the call can be made
  * again), PEER_FAILED (others take this rank for dead), otherwise as symm_group_create(). */
 SYMM_API symm_status_t symm_group_shrink(symm_group_t *group, const symm_group_shrink_options_t *options, symm_group_t **out);
@@ -598,7 +594,6 @@ SYMM_API symm_status_t symm_group_abort(symm_group_t *group, const char *reason)
 /** Politely end a group: wait until all ranks have arrived here, so that none sees another leave early.
  *  [collective] [blocking, options.timeout_ms] Optional. Afterwards only queries and release are allowed: all else on the group
  * and its memories is INVALID_HANDLE. Since 0.2.
- *  @param options  NULL for the defaults.
  *  @return TIMEOUT, PEER_FAILED, ABORTED; the group is ended all the same. */
 SYMM_API symm_status_t symm_group_finalize(symm_group_t *group, const symm_wait_options_t *options);
 
@@ -639,7 +634,6 @@ SYMM_API symm_status_t symm_alloc_options_init(symm_alloc_options_t *options, si
  * by a token. symm_device_info() says whether it can be had. On a host group, where all memory is the host's, the flag only
  *  allows to name a node. All pages are on that node, whoever touches them first, or the call fails.
  *  @param size     bytes, > 0.
- *  @param options  NULL for the defaults.
  *  @return OUT_OF_MEMORY (the limit that was hit is named; no room for the alignment; too few huge pages are free),
  *          INVALID_ARGUMENT (size, no such node, no power of two), UNSUPPORTED (a flag that this library does not know),
  *          UNAVAILABLE (SYMM_ALLOC_HOST, its node, pages of this size; the message says why), CUDA. */
@@ -675,7 +669,6 @@ SYMM_API symm_status_t symm_adopt_options_init(symm_adopt_options_t *options, si
  *  @param pointer  anywhere inside a mapped allocation, a multiple of 16; NULL for a descriptor.
  *  @param size     bytes, > 0; up to the end of the allocation that `pointer` lies in, or of the memfd. What was mapped piece by
  *                  piece (PyTorch's expandable segments) can be adopted piece by piece.
- *  @param options  NULL for the defaults.
  *  @return INVALID_ARGUMENT (the message says what is wrong with the memory), UNSUPPORTED (an address with the host back end, for
  *          which no other process could map it; a descriptor with CUDA), OUT_OF_MEMORY, SYSTEM, CUDA. Since 0.2. */
 SYMM_API symm_status_t symm_buffer_adopt(symm_group_t *group, const void *pointer, size_t size,
@@ -754,7 +747,6 @@ SYMM_API symm_status_t symm_rendezvous_options_init(symm_rendezvous_options_t *o
  *  A rank that was stopped in a call of a group that failed goes on with it when it is resumed. A buffer that it has mapped
  *  meets on no other group until its process is dead, has released that group, or made another when it knew of the failure.
  *  @param buffer   of the same size on all ranks. Threads that share one must agree on who calls first.
- *  @param options  NULL for the defaults.
  *  @return MISMATCH (sizes, channels or tags differ), UNSUPPORTED (more channels than there are), TIMEOUT, PEER_FAILED, ABORTED,
  *          SYSTEM, OUT_OF_MEMORY, UNAVAILABLE (a process may still write to the buffer; the message names it, and the group stays
  *          usable). */
@@ -762,7 +754,6 @@ SYMM_API symm_status_t symm_rendezvous(symm_group_t *group, symm_buffer_t *buffe
                                        symm_memory_t **out);
 
 /** The memory that a buffer has become on a group. [local] Since 0.2.
- *  @param[out] out  one reference, for symm_memory_release().
  *  @return NOT_FOUND before symm_rendezvous(). */
 SYMM_API symm_status_t symm_buffer_memory(symm_buffer_t *buffer, symm_group_t *group, symm_memory_t **out);
 
@@ -819,7 +810,6 @@ typedef struct {
 /** Describe a memory for kernels of your own, to which the struct is passed by value. [local] Valid while the memory lives.
  *  @param timeout_ms    of each wait in a kernel; 0: the group's, SYMM_TIMEOUT_INFINITE: none.
  *  @param stop          device address of an uint32_t that ends all waits (pinned host memory, say), or NULL.
- *  @param[in,out] out   struct_size set by the caller; at most that many bytes are written.
  *  @return UNSUPPORTED with the host back end, which has no kernels. Since 0.2. */
 SYMM_API symm_status_t symm_memory_device_view(symm_memory_t *memory, uint64_t timeout_ms, const void *stop,
                                                symm_memory_view_t *out);
@@ -849,11 +839,9 @@ SYMM_API void symm_memory_release(symm_memory_t *memory);
 
 /* ---- streams --------------------------------------------------------------------------------------- */
 
-/* A stream is a CUstream of the primary context of the group's device; NULL and CU_STREAM_LEGACY are the legacy default stream,
- * CU_STREAM_PER_THREAD the calling thread's own. A handle is used in the call that it is given to and not kept, so a stream may
- * be destroyed at any time after. Calls marked [stream] may be captured, unless they say otherwise; what went wrong in what they
- * issued is known when the stream is there: symm_group_synchronize() tells. Deadlines count on the device, from when the stream
- * comes to the work.
+/* A stream is a CUstream of the primary context of the group's device. A handle is used in the call that it is given to and not
+ * kept, so a stream may be destroyed at any time after. What went wrong in what calls have issued is known when the stream is
+ * there: symm_group_synchronize() tells.
  *   A release asks the driver about the whole device, which would invalidate captures. It is put off while symm knows of a
  * capture: one in which it was called, until a call outside of one from the same thread, or one on a blocking stream. Release
  * nothing of which uses were not recorded during others. Kernels of up to three groups may wait for other ranks on a device at a
@@ -874,7 +862,6 @@ SYMM_API symm_status_t symm_stream_query(symm_group_t *group, void *stream, int3
 
 /** Wait until all that was issued on `stream` is over, and say what went wrong with the group. [local] [blocking,
  *  options.timeout_ms] Since 0.2.
- *  @param options  NULL for the defaults.
  *  @return TIMEOUT: the stream is not there yet, the group stays usable; what revoked the group; INVALID_ARGUMENT (the stream is
  *          being captured); CUDA. */
 SYMM_API symm_status_t symm_group_synchronize(symm_group_t *group, void *stream, const symm_wait_options_t *options);
@@ -927,8 +914,6 @@ SYMM_API symm_status_t symm_heap_options_init(symm_heap_options_t *options, size
 /** Make a heap of `bytes` on every rank. [collective] [blocking, options.timeout_ms] All or nothing: what fails on one rank fails
  *  on all. Not to be called during stream capture. Since 0.2.
  *  @param bytes    > 0, the same on all ranks; rounded up to a multiple of 256.
- *  @param options  NULL for the defaults.
- *  @param[out] out one reference, for symm_heap_release().
  *  @return INVALID_ARGUMENT, UNSUPPORTED (a flag, or more than 1 TiB), OUT_OF_MEMORY, MISMATCH (sizes differ), TIMEOUT,
  *          PEER_FAILED, ABORTED, SYSTEM, CUDA. */
 SYMM_API symm_status_t symm_heap_create(symm_group_t *group, size_t bytes, const symm_heap_options_t *options, symm_heap_t **out);
@@ -988,9 +973,8 @@ SYMM_API void symm_heap_release(symm_heap_t *heap);
  * takes. Which of a rank's barriers meets which of another's, and who takes which signal, is as they happen to run where streams
  * are not ordered: give each a channel of its own where one is to meet its like.
  *
- * With the CUDA back end a call returns when it is enqueued, and may be captured; its deadline begins when its turn on the stream
- * comes, and a wait that fails revokes the group, because what follows on the stream would run without it. With the host back end
- * a wait for a signal or a word that fails has taken nothing, and the group stays usable.
+ * With the CUDA back end a wait that fails revokes the group, because what follows on the stream would run without it. With the
+ * host back end a wait for a signal or a word that fails has taken nothing, and the group stays usable.
  *
  * A signal is a word of 64 bits, one for each channel, source and destination of a memory, zero at first. Signals are counted
  * (symm_signal(), symm_wait_signal()) or carry values (symm_signal_value(), symm_wait_signal_value()): use a channel for one of
@@ -1003,7 +987,6 @@ SYMM_API void symm_heap_release(symm_heap_t *heap);
  *  a channel for each such set, or a barrier may end early. Since 0.2.
  *  @param ranks    distinct ranks, this one among them, in any order; NULL with count 0: the whole group.
  *  @param channel  0 .. channels-1.
- *  @param options  NULL for the defaults.
  *  @return TIMEOUT (names the first missing rank; the group is revoked), MISMATCH (likewise), PEER_FAILED, ABORTED,
  *          INVALID_ARGUMENT. */
 SYMM_API symm_status_t symm_barrier(symm_group_t *group, const int32_t *ranks, size_t count, int32_t channel,
@@ -1019,13 +1002,11 @@ SYMM_API symm_status_t symm_signal_value(symm_memory_t *memory, int32_t rank, in
                                          uint64_t value, void *stream);
 
 /** Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream] Since 0.2.
- *  @param options  NULL for the defaults.
  *  @return TIMEOUT (blames `rank`), PEER_FAILED, ABORTED. */
 SYMM_API symm_status_t symm_wait_signal(symm_memory_t *memory, int32_t rank, int32_t channel, const symm_wait_options_t *options,
                                         void *stream);
 
 /** Wait until the word from `rank` on `channel` compares so with `value`. [local] [stream] Takes nothing. Since 0.2.
- *  @param options        NULL for the defaults.
  *  @param[out] out_seen  the word when it did; may be NULL, and must be with the CUDA back end, where the call does not wait.
  *  @return TIMEOUT (blames `rank`), PEER_FAILED, ABORTED, UNSUPPORTED (compare). */
 SYMM_API symm_status_t symm_wait_signal_value(symm_memory_t *memory, int32_t rank, int32_t channel, symm_compare_t compare,
@@ -1045,7 +1026,6 @@ typedef struct {
  *  @param waits           `count` of them, with equal struct_size.
  *  @param count           1 .. 64.
  *  @param any             0: until each has been as awaited, at whatever moment; 1: until one of them is.
- *  @param options         NULL for the defaults.
  *  @param[out] out_index  with `any` the first that was as awaited, else 0; may be NULL, and must be with the CUDA back end.
  *  @return TIMEOUT, PEER_FAILED (with `any`: all of their ranks are gone), ABORTED, INVALID_ARGUMENT, UNSUPPORTED (compare). */
 SYMM_API symm_status_t symm_wait_signals(symm_memory_t *memory, const symm_signal_wait_t *waits, size_t count, int32_t any,
@@ -1085,7 +1065,6 @@ SYMM_API symm_status_t symm_write_value64(symm_memory_t *memory, int32_t rank, s
  *  whatever means. [local] [stream] What was written before it in release order is visible after. With the host back end a word
  * that is not written by symm_write_value32() or symm_write_value64() is looked at every millisecond once the wait sleeps. Since
  * 0.2.
- *  @param options  NULL for the defaults.
  *  @return TIMEOUT, ABORTED, INVALID_ARGUMENT, UNSUPPORTED (compare). */
 SYMM_API symm_status_t symm_wait_value32(symm_memory_t *memory, size_t offset, symm_compare_t compare, uint32_t value,
                                          const symm_wait_options_t *options, void *stream);
@@ -1298,7 +1277,6 @@ typedef struct {
 
 /** Which algorithm a collective would use if every rank passed memory like this rank's. [local] Since 0.2.
  *  @param call     its arguments, as the collective takes them on this rank.
- *  @param options  NULL for the defaults.
  *  @return INVALID_ARGUMENT, UNSUPPORTED, as the collective would answer. */
 SYMM_API symm_status_t symm_collective_plan(symm_group_t *group, const symm_collective_call_t *call,
                                             const symm_collective_options_t *options, symm_plan_info_t *out);
@@ -1346,7 +1324,6 @@ SYMM_API symm_status_t symm_ipc_export_options_init(symm_ipc_export_options_t *o
  *                    this one if that one is dead.
  *  @param size       bytes; the whole buffer is mapped by the importer, whatever the size. Of 0 bytes, `pointer` may be NULL or
  *                    anything: the token stays good, and its import has no memory and no owner, but the device of `pointer`.
- *  @param options    NULL for the defaults.
  *  @param out_token  receives the token.
  *  @param capacity   bytes that out_token holds; SYMM_IPC_TOKEN_MAX_SIZE is always enough.
  *  @param out_size   receives the length of the token.
@@ -1374,8 +1351,6 @@ SYMM_API symm_status_t symm_ipc_import_options_init(symm_ipc_import_options_t *o
 /** Map the memory that a token names. [local] [blocking, options.timeout_ms] [stream] Imports of one buffer in one process share
  *  one mapping; after the first, importing another piece of it is local.
  *  @param token       as made by symm_ipc_export(), exactly `token_size` bytes.
- *  @param options     NULL for the defaults.
- *  @param[out] out    one import, for symm_ipc_release().
  *  @return INVALID_ARGUMENT (not a token, cut short, damaged, forged), UNSUPPORTED (made by a newer library),
  *          UNAVAILABLE (made on another machine or by another user; its GPU or directory is not visible here),
  *          INVALID_HANDLE (the memory was released or withdrawn), PEER_FAILED (the exporter is gone), TIMEOUT (it does not

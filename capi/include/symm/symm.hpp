@@ -2,8 +2,8 @@
 //
 // symm for C++17 and later: handles that release themselves, failures as exceptions, and collectives that know their data type.
 //
-// Header only, on top of symm.h, which remains the reference: each function here makes the one C call that its comment names, and
-// what symm.h says of that call holds (who must call it, whether it blocks, what it returns). Constants are those of symm.h.
+// Header only, on top of symm.h, which remains the reference: each function here makes the one C call that it names, and what
+// symm.h says of that call holds (who must call it, whether it blocks, what it returns). Constants are those of symm.h.
 //
 //   Failures    A call that fails throws symm::Error, which names the status, and the rank and the process to blame.
 //   Handles     Group, Buffer, Memory, Heap: moving is free, copying adds a reference, the destructor drops one. An empty handle
@@ -93,7 +93,6 @@ class LogListener {
     std::swap(id_, other.id_);
     return *this;
   }
-  // symm_log_remove_listener().
   ~LogListener() {
     if (id_ != 0) symm_log_remove_listener(id_);
   }
@@ -267,7 +266,6 @@ class Buffer : public Handle<symm_buffer_t> {
     void *const pointer = detail::given("symm_buffer_pointer", symm_buffer_pointer, get());
     return {static_cast<T *>(pointer), detail::given("symm_buffer_size", symm_buffer_size, get()) / sizeof(T)};
   }
-  // symm_buffer_info(). [local]
   symm_buffer_info_t info() const { return detail::given("symm_buffer_info", symm_buffer_info, get()); }
   // A descriptor of `size` bytes from `offset` on; the caller's, to close. symm_buffer_export_dmabuf(). [local]
   int32_t export_dmabuf(size_t offset, size_t size) const {
@@ -297,7 +295,6 @@ class Memory : public Handle<symm_memory_t> {
  public:
   using Handle::Handle;
 
-  // symm_memory_info(). [local]
   symm_memory_info_t info() const { return detail::given("symm_memory_info", symm_memory_info, get()); }
   // Rank `rank`'s block as it is mapped here, even after that rank died. symm_memory_pointer(). [local]
   template <class T = std::byte> Span<T> span(int32_t rank) const {
@@ -356,7 +353,6 @@ class Memory : public Handle<symm_memory_t> {
     const auto options = detail::within(timeout_ms);
     check(symm_wait_value32(get(), offset, compare, value, &options, stream), "symm_wait_value32");
   }
-  // symm_wait_value64(). [local] [stream]
   void wait_value64(size_t offset, symm_compare_values compare, uint64_t value, uint64_t timeout_ms = 0,
                     void *stream = nullptr) const {
     const auto options = detail::within(timeout_ms);
@@ -435,7 +431,6 @@ class Heap : public Handle<symm_heap_t> {
   }
   // What the pieces lie in. symm_heap_memory(). [local]
   Memory memory() const { return Memory(detail::given("symm_heap_memory", symm_heap_memory, get())); }
-  // symm_heap_info(). [local]
   symm_heap_info_t info() const { return detail::given("symm_heap_info", symm_heap_info, get()); }
 };
 
@@ -536,7 +531,6 @@ class Group : public Handle<symm_group_t> {
     if (status != SYMM_ERR_NOT_FOUND) check(status, "symm_group_translate_rank");
     return found;
   }
-  // symm_group_info(). [local]
   symm_group_info_t info() const { return detail::given("symm_group_info", symm_group_info, get()); }
   // Whether the group was revoked, and why; does not throw for that. symm_group_status(). [local]
   symm_group_status_t status() const { return detail::given("symm_group_status", symm_group_status, get()); }
@@ -550,9 +544,7 @@ class Group : public Handle<symm_group_t> {
   }
   // Readable once the group is revoked; the group's own. symm_group_failure_fd(). [local]
   int32_t failure_fd() const { return detail::given("symm_group_failure_fd", symm_group_failure_fd, get()); }
-  // symm_peer_info(). [local]
   symm_peer_info_t peer_info(int32_t rank) const { return detail::given("symm_peer_info", symm_peer_info, get(), rank); }
-  // symm_group_stats(). [local]
   symm_group_stats_t stats() const { return detail::given("symm_group_stats", symm_group_stats, get()); }
   // Revoke the group on all ranks; never waits, any thread. symm_group_abort(). [local]
   void abort(const char *reason = nullptr) const { check(symm_group_abort(get(), reason), "symm_group_abort"); }
@@ -781,7 +773,6 @@ class Group : public Handle<symm_group_t> {
 inline int32_t device_count(symm_backend_values backend) {
   return detail::given("symm_device_count", symm_device_count, backend);
 }
-// symm_device_info(). [local]
 inline symm_device_info_t device_info(symm_backend_t backend, int32_t device) {
   return detail::given("symm_device_info", symm_device_info, backend, device);
 }
@@ -842,7 +833,6 @@ class Import {
     void *const pointer = detail::given("symm_ipc_pointer", symm_ipc_pointer, ipc_);
     return {static_cast<T *>(pointer), detail::given("symm_ipc_size", symm_ipc_size, ipc_) / sizeof(T)};
   }
-  // symm_ipc_info(). [local]
   symm_ipc_info_t info() const { return detail::given("symm_ipc_info", symm_ipc_info, ipc_); }
  private:
   symm_ipc_t *ipc_ = nullptr;
@@ -861,7 +851,6 @@ template <class Piece> symm_ipc_holders_t ipc_holders(const Piece &piece) {
 }
 // Free what is provably free; never waits. What all collections have done. symm_ipc_collect(). [local]
 inline symm_ipc_report_t ipc_collect() { return detail::given("symm_ipc_collect", symm_ipc_collect); }
-// symm_ipc_stats(). [local]
 inline symm_ipc_stats_t ipc_stats() { return detail::given("symm_ipc_stats", symm_ipc_stats); }
 
 }}  // namespace symm::v0
