@@ -92,8 +92,8 @@ TEST(Doctor, LeftoversAreWhatNobodyHolds) {
 
 TEST(Doctor, Namespaces) {
   expect(judge_namespaces({}, true), Verdict::ok);
-  expect(judge_namespaces({true, true, true, false}, true), Verdict::ok);
-  expect(judge_namespaces({true, true, true, false}, false), Verdict::note, "--pid=host");
+  expect(judge_namespaces({"pid", "net", "ipc"}, true), Verdict::ok);
+  expect(judge_namespaces({"pid", "net", "ipc"}, false), Verdict::note, "--pid=host");
 }
 
 TEST(Doctor, Cuda) {

@@ -51,13 +51,9 @@ struct Style {
 };
 
 Style style_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::ok: return {"OK", Colour::green};
-    case Verdict::note: return {"note", Colour::cyan};
-    case Verdict::warning: return {"warn", Colour::yellow};
-    case Verdict::failure: break;
-  }
-  return {"FAIL", Colour::red};
+  static constexpr Style styles[] = {
+      {"OK", Colour::green}, {"note", Colour::cyan}, {"warn", Colour::yellow}, {"FAIL", Colour::red}};
+  return styles[static_cast<size_t>(verdict)];
 }
 
 // Words into lines of about `width` characters, each after `indent`.
@@ -171,7 +167,7 @@ Finding judge_pidfd(const Feature& pidfd, const Feature& peer_pidfd) {
 
 Finding judge_futex_waitv(const Feature& futex_waitv) {
   if (futex_waitv.available) return {"futex_waitv", Verdict::ok, "available", ""};
-  return {"futex_waitv", Verdict::note, futex_waitv.reason, "Nothing depends on it; Linux 5.16 or newer has it."};
+  return {"futex_waitv", Verdict::note, futex_waitv.reason, "Some waits look once a millisecond; Linux 5.16 or newer has it."};
 }
 
 Finding judge_huge_pages(const std::string& setting) {
@@ -264,34 +260,26 @@ Finding check_leftovers(const std::string& run_parent, const std::string& librar
       "Harmless; to remove: rm -r " + join(left, " ")};
 }
 
-Namespaces own_namespaces() {
+std::vector<std::string> own_namespaces() {
   // The numbers of a machine's first namespaces are fixed (include/linux/proc_ns.h), but for the network.
   const auto inode = [](const std::string& path) {
     struct stat info {};
     return ::stat(path.c_str(), &info) == 0 ? static_cast<unsigned long long>(info.st_ino) : 0ULL;
   };
-  const auto differs = [&](const std::string& name, unsigned long long first) {
-    const unsigned long long own = inode("/proc/self/ns/" + name);
-    return own != 0 && first != 0 && own != first;
-  };
-  Namespaces out;
-  out.pid = differs("pid", 0xEFFFFFFCULL);
-  out.ipc = differs("ipc", 0xEFFFFFFFULL);
-  out.user = differs("user", 0xEFFFFFFDULL);
-  out.network = differs("net", inode("/proc/1/ns/net"));
+  std::vector<std::string> out;
+  for (const auto& [name, first] : {std::pair("pid", 0xEFFFFFFCULL), std::pair("net", inode("/proc/1/ns/net")),
+           std::pair("ipc", 0xEFFFFFFFULL), std::pair("user", 0xEFFFFFFDULL)}) {
+    const unsigned long long own = inode(std::string("/proc/self/ns/") + name);
+    if (own != 0 && first != 0 && own != first) out.emplace_back(name);
+  }
   return out;
 }
 
-Finding judge_namespaces(const Namespaces& namespaces, bool peer_pidfd) {
-  std::vector<std::string> own;
-  if (namespaces.pid) own.emplace_back("pid");
-  if (namespaces.network) own.emplace_back("network");
-  if (namespaces.ipc) own.emplace_back("ipc");
-  if (namespaces.user) own.emplace_back("user");
+Finding judge_namespaces(const std::vector<std::string>& own, bool peer_pidfd) {
   if (own.empty())
     return {"namespaces", Verdict::ok, "those of the machine; Yama's ptrace_scope does not matter (nothing is traced)", ""};
   const std::string detail = "own " + join(own, ", ") + (own.size() == 1 ? " namespace" : " namespaces") + " (a container)";
-  if (namespaces.pid && !peer_pidfd) {
+  if (own.front() == "pid" && !peer_pidfd) {
     return {"namespaces", Verdict::note, detail,
         "Ranks in different containers need a shared directory (docker -v) and, on a kernel before 6.5, --pid=host to see each "
         "other die at once. Within one container nothing is needed."};

@@ -31,14 +31,8 @@ std::string library_parent();                              // where libsymm make
 Finding check_runtime_directory(const std::string& path);  // which need not exist yet
 Finding judge_socket_path(const std::string& directory, bool proc_mounted);
 Finding check_leftovers(const std::string& run_parent, const std::string& library_parent);
-struct Namespaces {
-  bool pid = false;  // this process is in another one than the machine's first
-  bool network = false;
-  bool ipc = false;
-  bool user = false;
-};
-Namespaces own_namespaces();
-Finding judge_namespaces(const Namespaces& namespaces, bool peer_pidfd);
+std::vector<std::string> own_namespaces();  // "pid", "net" ..., that one first: of those that are not the machine's first
+Finding judge_namespaces(const std::vector<std::string>& own, bool peer_pidfd);
 
 // Devices, and everything together.
 Finding judge_cuda_driver(const CudaDriver& driver, bool library_can, const std::string& library_reason);

@@ -361,27 +361,21 @@ std::string shmem_huge_pages() {
 
 CudaDriver find_cuda_driver() {
   CudaDriver driver;
-  void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);  // never closed: the driver does not like it
-  if (library == nullptr) {
-    const char* error = ::dlerror();
-    driver.reason = error == nullptr ? "dlopen(libcuda.so.1) failed" : error;
-    return driver;
-  }
-  driver.present = true;
-  const auto init = find<int (*)(unsigned)>(library, "cuInit");
-  const auto count = find<int (*)(int*)>(library, "cuDeviceGetCount");
-  const auto version = find<int (*)(int*)>(library, "cuDriverGetVersion");
-  if (init == nullptr || count == nullptr || version == nullptr) {
-    driver.reason = "libcuda.so.1 lacks cuInit, cuDeviceGetCount or cuDriverGetVersion";
-    return driver;
-  }
-  if (const int result = init(0); result != 0) {
-    driver.reason = "cuInit: " + error_name(library, result);
-    return driver;
-  }
-  version(&driver.version);
-  if (const int result = count(&driver.devices); result != 0) driver.reason = "cuDeviceGetCount: " + error_name(library, result);
-  if (driver.reason.empty() && driver.devices == 0) driver.reason = "the driver sees no device";
+  const auto why_not = [&]() -> std::string {
+    void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);  // never closed: the driver does not like it
+    if (library == nullptr) return ::dlerror();
+    driver.present = true;
+    const auto init = find<int (*)(unsigned)>(library, "cuInit");
+    const auto count = find<int (*)(int*)>(library, "cuDeviceGetCount");
+    const auto version = find<int (*)(int*)>(library, "cuDriverGetVersion");
+    if (init == nullptr || count == nullptr || version == nullptr)
+      return "libcuda.so.1 lacks cuInit, cuDeviceGetCount or cuDriverGetVersion";
+    if (const int result = init(0); result != 0) return "cuInit: " + error_name(library, result);
+    version(&driver.version);
+    if (const int result = count(&driver.devices); result != 0) return "cuDeviceGetCount: " + error_name(library, result);
+    return driver.devices == 0 ? "the driver sees no device" : "";
+  };
+  driver.reason = why_not();
   driver.usable = driver.reason.empty();
   return driver;
 }
@@ -398,10 +392,8 @@ Ucx find_ucx() {
     if (fs::exists(wheel, ignored)) path = wheel.string();
   }
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  const char* const error = library == nullptr ? ::dlerror() : nullptr;
-  if (error != nullptr) ucx.reason = error;
-  if (library == nullptr) return ucx;
-  const auto version = reinterpret_cast<void (*)(unsigned*, unsigned*, unsigned*)>(::dlsym(library, "ucp_get_version"));
+  if (library == nullptr) return ucx.reason = ::dlerror(), ucx;
+  const auto version = find<void (*)(unsigned*, unsigned*, unsigned*)>(library, "ucp_get_version");
   if (version == nullptr) return ucx.reason = path + " has no ucp_get_version", ucx;
   version(&ucx.major, &ucx.minor, &ucx.release);
   if (::dladdr(reinterpret_cast<void*>(version), &place) != 0) path = place.dli_fname;
