@@ -26,8 +26,8 @@ UNSIGNED = {TypeKind.UCHAR, TypeKind.USHORT, TypeKind.UINT, TypeKind.ULONG, Type
 
 
 # kind: void, integer, double, pointer, callback (pointer to a function), array, struct or handle (a struct without fields);
-# name: the spelling in C, for integers and structs: size_t, symm_status_t; of: of a pointer or array; count: of an array.
-Type = namedtuple("Type", "kind name bytes signed of count", defaults=("", 0, False, None, 0))
+# name: the spelling in C, for integers and structs: size_t, symm_status_t; of: of a pointer or array; count: of an array; const: what a pointer points to.
+Type = namedtuple("Type", "kind name bytes signed of count const", defaults=("", 0, False, None, 0, False))
 Field = namedtuple("Field", "name type offset bytes comment")
 Struct = namedtuple("Struct", "name bytes alignment fields comment")
 Constant = namedtuple("Constant", "name value comment")
@@ -136,7 +136,7 @@ def type_of(type_):
             return Type("callback", bytes=canonical.get_size())
         # The typedef names what is pointed to where there is one: const char *, symm_group_t **.
         named = type_.get_pointee() if type_.kind == TypeKind.POINTER else pointee
-        return Type("pointer", bytes=canonical.get_size(), of=type_of(named))
+        return Type("pointer", bytes=canonical.get_size(), of=type_of(named), const=named.is_const_qualified())
     if canonical.kind == TypeKind.CONSTANTARRAY:
         return Type("array", bytes=canonical.get_size(), of=type_of(type_.element_type), count=canonical.element_count)
     if canonical.kind == TypeKind.RECORD:

@@ -132,9 +132,13 @@ uint64_t Group::machine_key() const {
 void Group::connect_transport(Deadline deadline) {
   facts_.resize(members_.size());
   bool knows_machines = false;
+  const bool inherits = backend_ != nullptr;
   Phases phases;
   phases.prepare = [&] {
-    if (!backend_) backend_ = open_backend(config_.backend, config_.device, rank_);
+    if (!inherits) {
+      transport_.reset();
+      backend_ = open_backend(config_.backend, config_.device, machines_.local_rank(rank_));
+    }
     if (config_.shared_scratch && backend_->kind() == BackendKind::host) {
       throw Error(Status::unsupported,
           "config.flags: SYMM_GROUP_SHARED_SCRATCH, but on the host ranks read each other's scratch after a call");

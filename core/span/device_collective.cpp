@@ -8,7 +8,6 @@
 // the same place exchange these; where machines are not alike, or for little, NCCL adds.
 // All that is staged lies in this rank's own scratch, which one call uses at a time (StreamOrder); NCCL's calls of one call
 // follow each other on one stream, so a slot is written when what was read from it before has gone.
-#include <cmath>
 #include <optional>
 #include "core/span/device_transport.hpp"
 
@@ -92,7 +91,9 @@ bool DeviceSpanTransport::chain_is_shorter(const CollectiveCall& call) const {
   const auto each = static_cast<double>(local_.size()), hop = static_cast<double>(tuning().hop);
   const double slices = bytes * (machines - 1) / machines * (each + 1) / each;
   const double sums = bytes / each * static_cast<double>(wider(call.dtype) + (machines > 2 ? 1 : 0));
-  return std::sqrt(slices) > std::sqrt(sums) + std::sqrt((2 * machines - 3) * hop);
+  // As sqrt(slices) > sqrt(sums) + sqrt(begins).
+  const double begins = (2 * machines - 3) * hop, more = slices - sums - begins;
+  return more > 0 && more * more > 4 * sums * begins;
 }
 
 void DeviceSpanTransport::require_possible(const CollectiveCall& call) const {
@@ -323,11 +324,11 @@ void DeviceSpanTransport::reduce_in_chain(const CollectiveCall& call, size_t at,
   publish(call, at, slice, ranks, slice);
   const auto place = static_cast<size_t>(context().machines.local_rank(context().rank));
   std::byte *const to = static_cast<std::byte*>(call.recv) + at, *const results = to + place * slice;
-  // More chunks fill the chain sooner, and cost more beginnings.
-  const auto ideal = std::sqrt(static_cast<double>((2 * last - 1) * slice * wide) / static_cast<double>(tuning().hop));
+  // More chunks fill the chain sooner, and cost more beginnings: the root of the bytes on the way, in hops, is best.
+  size_t wanted = 1;
+  while ((wanted + 1) * (wanted + 1) * tuning().hop <= (2 * last - 1) * slice * wide) ++wanted;
   const size_t room = (size_ - ranks) * slot_bytes_ / 2 / wide;  // 2 and more slots for sums that come, and for those that go
-  const size_t chunk =
-      std::min(whole_packs(slice / static_cast<size_t>(std::max(1.0, ideal)) + 1), room / cuda::kPack * cuda::kPack);
+  const size_t chunk = std::min(whole_packs(slice / wanted + 1), room / cuda::kPack * cuda::kPack);
   const size_t chunks = (slice + chunk - 1) / chunk;
   const auto of = [&](size_t k) { return k < chunks ? Piece{k * chunk, std::min(chunk, slice - k * chunk)} : Piece{}; };
   std::byte *const before = slot(ranks), *const sums = before + chunk * wide;
