@@ -10,27 +10,7 @@ namespace symm::span {
 namespace {
 using engine::Head;
 
-enum Kind : uint16_t {
-  kArrival = 3,  // at a barrier: `value` times on `channel`, last for the set `call`
-  kSignal,       // `value` by the operation `call`
-  kValue,        // `value` into a word of `channel` bytes
-  kPut,
-  kFetch,   // `value` bytes, for the answer `call`
-  kAnswer,  // `value`: 1, or 0 if the memory is not there any more
-  kAsk,     // where the rank is, and whether it has come to the barrier `value` of all on `channel`
-  kTold,    // in `call`, which is `value` with `memory` elements, waits for `offset` - 1, and has come if `channel`
-};
-
-constexpr size_t kMessage = size_t{1} << 20;  // at most, of what is put or fetched
-constexpr size_t kMostAddress = 2048;
 constexpr uint64_t kReasonMs = 100;  // that the mesh takes at most to say why a line broke
-
-// Behind what the host back end shares.
-struct EngineShare {
-  char name[64] = "";
-  uint32_t address_bytes = 0;
-  std::byte address[kMostAddress] = {};
-};
 
 TransportContext with_rounds(TransportContext context) {
   ++context.channels;
@@ -77,31 +57,20 @@ SpanTransport::SpanTransport(TransportContext context, const PlanValues& values)
   for (int rank = 0; rank < context_.size; ++rank)
     if (context_.machines.local_rank(rank) == 0) firsts_.push_back(rank);
   if (context_.size > between_.tell) everybody_.clear();
-  engine_ = engine::engine_name();
-  address_ = engine::engine_address();
-  if (address_.size() > kMostAddress)
-    throw Error(Status::unsupported,
-        format("%s: its address has %zu bytes, and %zu fit", engine_.c_str(), address_.size(), kMostAddress));
+  mine_ = EngineShare::of_process();
+  engine_ = mine_.name;
 }
 
 // ---- creation
 
 OutgoingMessage SpanTransport::share() const {
   OutgoingMessage share = HostTransport::share();
-  EngineShare mine;
-  write_text(mine.name, engine_);
-  mine.address_bytes = static_cast<uint32_t>(address_.size());
-  std::copy(address_.begin(), address_.end(), mine.address);
-  const auto bytes = std::as_bytes(std::span(&mine, 1));
-  share.body.insert(share.body.end(), bytes.begin(), bytes.end());
+  append(share, mine_);
   return share;
 }
 
 void SpanTransport::connect(int peer, Message message, const PeerIdentity& identity) {
-  EngineShare theirs;
-  std::memcpy(&theirs, message.body.data() + message.body.size() - sizeof theirs, sizeof theirs);
-  message.body.resize(message.body.size() - sizeof theirs);
-  theirs.name[sizeof theirs.name - 1] = '\0';
+  const auto theirs = take_last<EngineShare>(message);
   if (theirs.name != engine_ || theirs.address_bytes > kMostAddress) {
     throw Error({Status::mismatch, peer, 0,
         format("engine: rank %d has %s, rank %d has %s", context_.rank, engine_.c_str(), peer, theirs.name)});
@@ -111,7 +80,7 @@ void SpanTransport::connect(int peer, Message message, const PeerIdentity& ident
   if (std::memcmp(mine.data(), message.body.data(), sizeof(uint64_t)) != 0)
     throw Error({Status::mismatch, peer, 0,
         format("rank %d has a control segment of another size: different versions of the library?", peer)});
-  post_->connect(peer, {theirs.address, theirs.address_bytes});
+  post_->connect(peer, theirs.where());
 }
 
 void SpanTransport::let_go() noexcept {
@@ -121,20 +90,30 @@ void SpanTransport::let_go() noexcept {
 
 // ---- to ranks of other machines
 
-void SpanTransport::send(
-    int rank, const Head& head, std::span<const std::byte> payload, LazyDeadline& deadline, const char* what) {
-  const Revocation& revocation = *context_.revocation;
-  if (revocation.departed(rank)) return;  // as into memory that nobody looks at
+bool send(engine::Post& post, const TransportContext& context, int rank, const Head& head, std::span<const std::byte> payload,
+    LazyDeadline& deadline, const char* what) {
+  const Revocation& revocation = *context.revocation;
+  if (revocation.departed(rank)) return false;  // as into memory that nobody looks at
   try {
-    post_->send(rank, head, payload, deadline);
-    if (head.kind >= kSignal && head.kind <= kPut) told_[static_cast<size_t>(rank)].sent.fetch_add(1, std::memory_order_acq_rel);
+    return post.send(rank, head, payload, deadline), true;
   } catch (const Error& error) {
     retry_until([&] { return revocation.revoked() || revocation.departed(rank); }, Deadline::after_ms(kReasonMs));
     revocation.throw_if_revoked();
-    if (revocation.departed(rank)) return;
-    const int64_t pid = context_.pids[static_cast<size_t>(rank)];
-    controls_.fail(
+    if (revocation.departed(rank)) return false;
+    const int64_t pid = context.pids[static_cast<size_t>(rank)];
+    throw Error(
         {error.status(), rank, pid, format("%s: rank %d (pid %lld): %s", what, rank, static_cast<long long>(pid), error.what())});
+  }
+}
+
+void SpanTransport::send(
+    int rank, const Head& head, std::span<const std::byte> payload, LazyDeadline& deadline, const char* what) {
+  try {
+    if (span::send(*post_, context_, rank, head, payload, deadline, what) && head.kind >= kSignal && head.kind <= kPut)
+      told_[static_cast<size_t>(rank)].sent.fetch_add(1, std::memory_order_acq_rel);
+  } catch (const Error& error) {
+    context_.revocation->throw_if_revoked();
+    controls_.fail(error.failure());
   }
 }
 
@@ -211,15 +190,6 @@ void SpanTransport::get(const MemoryView& memory, int rank, size_t offset, void*
 
 // ---- from ranks of other machines
 
-// Null if it was released here, or, `refused`, if the range does not lie in it.
-std::shared_ptr<const MemoryView> SpanTransport::numbered(uint64_t id, uint64_t offset, uint64_t bytes, bool* refused) noexcept {
-  const std::lock_guard lock(mutex_);
-  const auto found = memories_.find(id);
-  std::shared_ptr<const MemoryView> view = found == memories_.end() ? nullptr : found->second.lock();
-  *refused = view && (offset > view->bytes || bytes > view->bytes - offset);
-  return *refused ? nullptr : view;
-}
-
 std::byte* SpanTransport::place(int from, const Head& head) noexcept {
   if (head.kind == kRound || head.kind == kStep) return place_of(controls_.mine(), from, head);
   if (head.kind == kAnswer) {
@@ -229,7 +199,7 @@ std::byte* SpanTransport::place(int from, const Head& head) noexcept {
                                                                                                         : nullptr;
   }
   bool refused = false;
-  std::shared_ptr<const MemoryView> view = numbered(head.memory, head.offset, head.bytes, &refused);
+  std::shared_ptr<const MemoryView> view = memories_.find(head.memory, head.offset, head.bytes, &refused);
   if (head.kind != kPut || refused || head.bytes > kMessage) return nullptr;
   if (!view) return nowhere_.get();
   std::byte* const to = view->blocks[static_cast<size_t>(context_.rank)] + head.offset;
@@ -249,12 +219,12 @@ void SpanTransport::arrived(int from, const Head& head) noexcept {
       return note_arrival(
           controls_.mine(), head.channel, from, static_cast<uint32_t>(head.value), static_cast<uint32_t>(head.call));
     case kSignal: {
-      const auto view = numbered(head.memory, 0, 0, &refused);
+      const auto view = memories_.find(head.memory, 0, 0, &refused);
       if (!view || head.channel >= view->channels || !is_valid(static_cast<SignalOp>(head.call))) return;
       return note_signal(*view, context_.rank, head.channel, from, static_cast<SignalOp>(head.call), head.value);
     }
     case kValue: {
-      const auto view = numbered(head.memory, head.offset, head.channel, &refused);
+      const auto view = memories_.find(head.memory, head.offset, head.channel, &refused);
       if (!view || (head.channel != 4 && head.channel != 8) || head.offset % head.channel != 0) return;
       return note_value(*view, context_.rank, from, head.offset, head.value, head.channel);
     }
@@ -358,22 +328,12 @@ void SpanTransport::await_everybody(int channel, uint32_t count, LazyDeadline& d
 
 void SpanTransport::answer(int from, const Head& head) noexcept {
   bool refused = false;
-  const auto view = numbered(head.memory, head.offset, head.value, &refused);
+  const auto view = memories_.find(head.memory, head.offset, head.value, &refused);
   Head reply{.kind = kAnswer, .call = head.call};
   if (!view) return post_->answer(from, reply, {}, nullptr);
   reply.value = 1;
   const std::byte* const at = view->blocks[static_cast<size_t>(context_.rank)] + head.offset;
   post_->answer(from, reply, {at, static_cast<size_t>(head.value)}, view);
-}
-
-void SpanTransport::memory_added(const std::shared_ptr<const MemoryView>& memory) {
-  const std::lock_guard lock(mutex_);
-  memories_[memory->id] = memory;
-}
-
-void SpanTransport::memory_removed(const MemoryView& memory) noexcept {
-  const std::lock_guard lock(mutex_);
-  memories_.erase(memory.id);
 }
 
 // ---- who is there

@@ -6,9 +6,8 @@
 #pragma once
 
 #include <map>
-#include <unordered_map>
-#include "core/engine/courier.hpp"
 #include "core/host/transport.hpp"
+#include "core/span/messages.hpp"
 
 namespace symm::span {
 // Throws Error(unavailable) if there is no engine.
@@ -35,8 +34,6 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
   void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) override;
   void fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count, void* stream) override;
  private:
-  // Among the kinds of messages those of a collective: with its place in a round, or with a place of its own.
-  static constexpr uint16_t kRound = 1, kStep = 2;
   struct Said;
   struct Slot;
   struct Leg;
@@ -86,15 +83,14 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
     LazyDeadline deadline(timeout_ms);
     send(rank, head, payload, deadline, what);
   }
-  std::shared_ptr<const MemoryView> numbered(uint64_t id, uint64_t offset, uint64_t bytes, bool* refused) noexcept;
   void answer(int from, const engine::Head& head) noexcept;
 
   bool progress() noexcept override { return post_->progress(); }
   void polls(Polling what) noexcept override { post_->polls(what); }
   bool has_left(int rank) noexcept override;
   int whom_it_waits_for(int rank) noexcept override;
-  void memory_added(const std::shared_ptr<const MemoryView>& memory) override;
-  void memory_removed(const MemoryView& memory) noexcept override;
+  void memory_added(const std::shared_ptr<const MemoryView>& memory) override { memories_.add(memory); }
+  void memory_removed(const MemoryView& memory) noexcept override { memories_.remove(memory.id); }
   std::byte* place(int from, const engine::Head& head) noexcept override;
   void arrived(int from, const engine::Head& head) noexcept override;
   void lost(int peer, const std::string& how) noexcept override;
@@ -103,7 +99,7 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
   void tell(int to, const engine::Head& question) noexcept;
 
   std::string engine_;
-  Bytes address_;
+  EngineShare mine_;
   const Between between_;
   const int local_size_;
   std::vector<int32_t> firsts_;  // ranks of the machines
@@ -114,7 +110,7 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
   std::vector<uint32_t> taken_;  // messages of collectives, by source
   std::mutex asking_;
   std::mutex mutex_;  // never held while the courier is called
-  std::unordered_map<uint64_t, std::weak_ptr<const MemoryView>> memories_;
+  Memories memories_;
   std::unordered_map<uint64_t, Fetch*> fetches_;
   uint64_t next_fetch_ = 0;
   struct Loss {
