@@ -271,15 +271,12 @@ class Transport {
       uint64_t timeout_ms, void* stream) = 0;
   // Within `rank`'s block, which may be mapped here or not.
   virtual void put(const MemoryView& memory, int rank, size_t offset, const void* from, size_t bytes, void* stream) {
-    require_mapped(memory, rank, "put");
     copy(memory.blocks[static_cast<size_t>(rank)] + offset, from, bytes, stream);
   }
   virtual void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) {
-    require_mapped(memory, rank, "get");
     copy(to, memory.blocks[static_cast<size_t>(rank)] + offset, bytes, stream);
   }
   virtual void fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count, void* stream) {
-    require_mapped(memory, rank, "fill32");
     fill32(memory.blocks[static_cast<size_t>(rank)] + offset, value, count, stream);
   }
   virtual void copy(void* to, const void* from, size_t bytes, void* stream) = 0;
@@ -302,15 +299,6 @@ class Transport {
   DeviceTransport& device() noexcept { return *device_; }
   GroupStats& stats() noexcept { return stats_; }
  protected:
-  // Of what goes to a rank's memory or comes from it by no engine.
-  static void require_mapped(const MemoryView& memory, int rank, const char* what) {
-    if (memory.blocks[static_cast<size_t>(rank)] != nullptr) return;
-    throw Error(Status::unsupported,
-        format(
-            "%s: rank %d is on another machine, and between GPUs of several there is no one-sided engine yet, only collectives "
-            "and barriers",
-            what, rank));
-  }
   GroupStats stats_;
   // `device`: null for none.
   explicit Transport(DeviceTransport* device) noexcept : device_(device != nullptr ? device : &no_device_) {}

@@ -218,13 +218,11 @@ void CudaTransport::write_word(CUdeviceptr word, uint64_t value, WriteKind kind,
 }
 
 void CudaTransport::send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) {
-  require_mapped(memory, rank, "signal");
   write_word(signal_word(memory, rank, channel, context_.rank), value, op == SignalOp::add ? WriteKind::add : WriteKind::store64,
       stream);
 }
 
 void CudaTransport::write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
-  require_mapped(memory, rank, "write_value");
   write_word(address_of(memory.blocks[static_cast<size_t>(rank)] + offset), value,
       bytes == sizeof(uint32_t) ? WriteKind::store32 : WriteKind::store64, stream);
 }
@@ -238,7 +236,7 @@ void CudaTransport::wait_word(uint64_t timeout_ms, Operation operation, CUdevice
 
 // How many signals were taken is counted on the device, where it is right also when a captured graph is replayed.
 void CudaTransport::take_signal(const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) {
-  require_mapped(memory, rank, "wait_signal");
+  require_reach(rank, "wait_signal");
   const CUdeviceptr word = signal_word(memory, context_.rank, channel, rank);
   wait_word(timeout_ms, Operation::wait_signal, word + taken_offset(memory),
       {word, 0, rank, static_cast<uint32_t>(channel), Compare::ge, sizeof(uint64_t)}, stream);
@@ -256,7 +254,7 @@ void CudaTransport::wait_signals(const MemoryView& memory, std::span<const Signa
   for (const auto& [is_given, name] : {std::pair(out_index != nullptr, "out_index"), std::pair(out_seen != nullptr, "out_seen")})
     if (is_given)
       throw Error(Status::invalid_argument, format("%s: must be NULL with the CUDA back end, which waits later", name));
-  for (const SignalWait& wait : waits) require_mapped(memory, wait.rank, "wait_signals");
+  for (const SignalWait& wait : waits) require_reach(wait.rank, "wait_signals");
   const auto word_of = [&](const SignalWait& wait) -> WordWait {
     return {signal_word(memory, context_.rank, wait.channel, wait.rank), wait.value, wait.rank,
         static_cast<uint32_t>(wait.channel), wait.compare, sizeof(uint64_t)};

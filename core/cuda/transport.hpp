@@ -65,6 +65,10 @@ class CudaTransport : public Transport, public DeviceTransport {
   CollectiveArgs arguments_of(const CollectiveCall& call) const;
   void launch_barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream);
   const Tuning& tuning() const noexcept { return tuning_; }
+  void write_word(CUdeviceptr word, uint64_t value, WriteKind kind, void* stream);
+  void wait_word(uint64_t timeout_ms, Operation operation, CUdeviceptr taken, const WordWait& wait, void* stream);
+  // Throws Error(unsupported) where nothing of `rank`'s comes to memory of this rank.
+  virtual void require_reach([[maybe_unused]] int rank, [[maybe_unused]] const char* what) const {}
   bool maps(int rank) const noexcept { return context_.machines.together(rank, context_.rank); }
  private:
   Tuning choose_tuning() const;
@@ -79,8 +83,6 @@ class CudaTransport : public Transport, public DeviceTransport {
   void launch_rmsnorm(CUfunction kernel, const RowShape& shape, const CollectiveCall& call, const RmsNorm& norm);
   void launch_pieces(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
-  void write_word(CUdeviceptr word, uint64_t value, WriteKind kind, void* stream);
-  void wait_word(uint64_t timeout_ms, Operation operation, CUdeviceptr taken, const WordWait& wait, void* stream);
   void tell_kernels() noexcept;
 
   TransportContext context_;

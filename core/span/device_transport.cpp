@@ -1,5 +1,4 @@
 #include "core/span/device_transport.hpp"
-#include <cstring>
 #include <numeric>
 
 namespace symm::span {
@@ -32,6 +31,7 @@ struct Flight {
 DeviceSpanTransport::DeviceSpanTransport(TransportContext context, std::shared_ptr<cuda::Device> device, const PlanValues& values)
     : CudaTransport(std::move(context), std::move(device), values), size_(static_cast<size_t>(this->context().size)),
       me_(static_cast<size_t>(this->context().rank)), in_line_(this->context().machines.in_line()),
+      courier_(DeviceCourier::open(this->context(), gpu())),
       engine_(
           {this->context().rank, this->context().size, this->context().pids, this->context().revocation, this->context().fail}) {
   if (me_ == 0) id_ = engine_.draw_id();
@@ -49,16 +49,14 @@ OutgoingMessage DeviceSpanTransport::share() const {
   OutgoingMessage share = CudaTransport::share();
   StreamEngineShare mine{{}, id_};
   write_text(mine.name, engine_.name());
-  const auto bytes = std::as_bytes(std::span(&mine, 1));
-  share.body.insert(share.body.end(), bytes.begin(), bytes.end());
+  append(share, mine);
+  append(share, courier_->share());
   return share;
 }
 
 void DeviceSpanTransport::connect(int peer, Message message, const PeerIdentity& identity) {
-  StreamEngineShare theirs;
-  std::memcpy(&theirs, message.body.data() + message.body.size() - sizeof theirs, sizeof theirs);
-  message.body.resize(message.body.size() - sizeof theirs);
-  theirs.name[sizeof theirs.name - 1] = '\0';
+  courier_->connect(peer, take_last<EngineShare>(message));
+  const auto theirs = take_last<StreamEngineShare>(message);
   if (theirs.name != engine_.name()) {
     throw Error({Status::mismatch, peer, 0,
         format("engine: rank %d has %s, rank %d has %s", context().rank, engine_.name().c_str(), peer, theirs.name)});
@@ -72,6 +70,7 @@ void DeviceSpanTransport::ready() {
   slot_bytes_ = stages().size() / (size_ + 2 * rail_.size()) / cuda::kPack * cuda::kPack;
   const cuda::ContextGuard current(*gpu(), cuda::ContextGuard::Capture::relaxed);
   engine_.connect(id_, context().until);
+  courier_->begin();
 }
 
 // ---- in the order of streams
@@ -114,6 +113,7 @@ void DeviceSpanTransport::in_order(
 void DeviceSpanTransport::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
   if (!ranks.empty() && std::all_of(ranks.begin(), ranks.end(), [&](int32_t rank) { return maps(rank); }))
     return CudaTransport::barrier(ranks, channel, timeout_ms, stream);
+  settle(stream);
   const std::vector<int32_t> all = ranks.empty() ? everybody() : std::vector<int32_t>(ranks.begin(), ranks.end());
   in_order("barrier", timeout_ms, stream, all, [&] {
     engine_.together(timeout_ms, [&] {

@@ -5,24 +5,44 @@
 
 #include "core/cuda/transport.hpp"
 #include "core/engine/nccl.hpp"
+#include "core/span/device_courier.hpp"
 
 namespace symm::span {
 class DeviceSpanTransport final : public cuda::CudaTransport {
  public:
   DeviceSpanTransport(TransportContext context, std::shared_ptr<cuda::Device> device, const PlanValues& values);
+  ~DeviceSpanTransport() override { courier_->close(); }
 
   OutgoingMessage share() const override;
   void connect(int peer, Message message, const PeerIdentity& identity) override;
   void ready() override;
   std::string engine() const override { return engine_.name(); }
-  void let_go() noexcept override { engine_.await_end(); }
+  void let_go() noexcept override {
+    courier_->let_go();
+    engine_.await_end();
+  }
 
   // Of ranks on several machines those on all channels are one sequence.
   void barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) override;
   void finish(int channel, uint64_t timeout_ms) override;
   void collective(const CollectiveCall& call) override;
   PlanReport plan(const CollectiveCall& call) override;
+
+  // To ranks of other machines by the courier.
+  void send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) override;
+  void write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) override;
+  void put(const MemoryView& memory, int rank, size_t offset, const void* from, size_t bytes, void* stream) override;
+  void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) override;
+  void fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count, void* stream) override;
+  void memory_added(const std::shared_ptr<const MemoryView>& memory) override;
+  void memory_removed(const MemoryView& memory) noexcept override;
  private:
+  void require_reach(int rank, const char* what) const override;
+  void one_sided(
+      const char* what, const MemoryView& memory, int rank, engine::Head head, const void* at, size_t bytes, void* stream);
+  void settle(void* stream);
+  DeviceCourier::Stream with_words(void* stream);
+
   void require_possible(const CollectiveCall& call) const;
   void in_order(
       const char* what, uint64_t timeout_ms, void* stream, std::vector<int32_t> whom, const std::function<void()>& issue);
@@ -66,6 +86,7 @@ class DeviceSpanTransport final : public cuda::CudaTransport {
   size_t machine_ = 0;
   size_t slot_bytes_ = 0;
   engine::StreamEngine::Id id_{};  // rank 0's
-  engine::StreamEngine engine_;    // first to go
+  const std::shared_ptr<DeviceCourier> courier_;
+  engine::StreamEngine engine_;  // first to go
 };
 }  // namespace symm::span

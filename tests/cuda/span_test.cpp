@@ -2,7 +2,7 @@
 // kernels are carried out as they are. Every collective is compared with the scalar reference, as that of one machine is
 // elsewhere.
 #include "core/base/log.hpp"
-#include "tests/cuda/group.hpp"
+#include "tests/cuda/span.hpp"
 #include "tests/kernels/cuda/model/kernels/cuda/memory.cuh"
 #include "tests/kernels/values.hpp"
 
@@ -51,54 +51,15 @@ std::function<bool()> barrier(const void* arguments) {
 
 void tune(const std::string& more) { setenv("SYMM_CUDA_TUNE", (std::string(getenv("SYMM_CUDA_TUNE")) + "," + more).c_str(), 1); }
 
-using Body = std::function<std::string(const std::shared_ptr<Group>& group)>;
-struct Setting {
-  std::function<void(int rank)> before = [](int) {};
-  std::function<void(GroupConfig& config)> change = [](GroupConfig&) {};
-  bool ends_in_order = true;
-  bool exits = false;
-};
-
-// Ranks on machines by their letters.
-std::unique_ptr<support::Processes> start(
-    const std::string& layout, const Body& body, const Setting& with, const std::string& where) {
-  const int size = static_cast<int>(layout.size());
-  return std::make_unique<support::Processes>(size, [&, size](int rank) {
-    setenv("SYMM_MACHINE", layout.substr(static_cast<size_t>(rank), 1).c_str(), 1);
-    setenv("SYMM_NCCL", FAKE_NCCL, 1);
-    with.before(rank);
+const bool carried_out = [] {
+  kernels() = [] {
     carry_out("symm_combine", symm_combine);
     carry_out("symm_convert", symm_convert);
     carry_out("symm_compare", symm_compare);
     fake_cuda::carry_out("symm_barrier", barrier);
-    const std::string outcome = support::outcome_of([&] {
-      GroupConfig config = config_of(rank, size, "", rank % 4);  // which the driver has
-      config.overlapping_devices = size > 4;
-      config.bootstrap = "dir://" + where;
-      with.change(config);
-      const auto group = Group::create(config);
-      std::string said = body(group);
-      if (with.ends_in_order) group->finalize(20'000);
-      return ::testing::Test::HasFailure() ? "an expectation failed; " + said : said;
-    });
-    if (with.exits) std::exit(outcome.empty() ? 0 : 1);
-    return outcome;
-  });
-}
-std::vector<std::string> on_machines(const std::string& layout, const Body& body, const Setting& with = {}) {
-  const support::TemporaryDirectory where;
-  std::vector<std::string> said;
-  const auto ranks = start(layout, body, with, where.path());
-  for (support::Process& rank : *ranks) said.push_back(rank.result());
-  return said;
-}
-void expect_well(const std::vector<std::string>& said) {
-  for (size_t rank = 0; rank < said.size(); ++rank) EXPECT_EQ(said[rank], "") << "rank " << rank;
-}
-void expect_all(const std::vector<std::string>& said, const std::vector<std::string>& words) {
-  for (const std::string& one : said)
-    for (const std::string& word : words) EXPECT_NE(one.find(word), std::string::npos) << word << " in: " << one;
-}
+  };
+  return true;
+}();
 
 // ---- bits
 
@@ -326,18 +287,6 @@ TEST(CudaSpanGroup, TellsWhoCarriesAndHowItIsAdded) {
         Status::invalid_argument, {"options.algorithm", "equally many"}, [&] { reason(DType::f32, 8, Algorithm::chain); });
     support::expect_failure(
         Status::invalid_argument, {"hierarchical", "NCCL adds"}, [&] { reason(DType::f8e4m3, 8, Algorithm::hierarchical); });
-    // Within a machine memory is mapped; beyond, nothing reaches it.
-    const auto buffer = Buffer::allocate(*group, 4096);
-    const auto memory = Memory::rendezvous(group, buffer, 0);
-    for (int rank = 0; rank < group->size(); ++rank) {
-      EXPECT_EQ(memory->view().blocks[static_cast<size_t>(rank)] != nullptr, group->maps(rank));
-      const auto put = [&] { group->transport().put(memory->view(), rank, 0, buffer->data(), 16, nullptr); };
-      const auto signal = [&] { group->transport().send_signal(memory->view(), rank, 0, SignalOp::add, 1, nullptr); };
-      if (group->maps(rank)) put();
-      else
-        for (const std::function<void()>& call : {std::function<void()>(put), std::function<void()>(signal)})
-          support::expect_failure(Status::unsupported, {"is on another machine", "no one-sided engine"}, call);
-    }
     size_t counts[3] = {1, 1, 1};
     std::vector<float> data(3);
     CollectiveCall call = call_of(Collective::alltoallv, data.data(), 0, DType::f32);

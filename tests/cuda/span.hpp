@@ -1,0 +1,58 @@
+// Groups of GPUs on several machines: ranks are processes on the fake driver, with a NCCL that is one, too.
+#pragma once
+
+#include "tests/cuda/group.hpp"
+
+namespace symm {
+// What has kernels carried out, in each rank.
+inline std::function<void()>& kernels() {
+  static std::function<void()> instance = [] {};
+  return instance;
+}
+
+using Body = std::function<std::string(const std::shared_ptr<Group>& group)>;
+struct Setting {
+  std::function<void(int rank)> before = [](int) {};
+  std::function<void(GroupConfig& config)> change = [](GroupConfig&) {};
+  bool ends_in_order = true;
+  bool exits = false;
+};
+
+// Ranks on machines by their letters.
+inline std::unique_ptr<support::Processes> start(
+    const std::string& layout, const Body& body, const Setting& with, const std::string& where) {
+  const int size = static_cast<int>(layout.size());
+  return std::make_unique<support::Processes>(size, [&, size](int rank) {
+    setenv("SYMM_MACHINE", layout.substr(static_cast<size_t>(rank), 1).c_str(), 1);
+    setenv("SYMM_NCCL", FAKE_NCCL, 1);
+    with.before(rank);
+    kernels()();
+    const std::string outcome = support::outcome_of([&] {
+      GroupConfig config = config_of(rank, size, "", rank % 4);  // which the driver has
+      config.overlapping_devices = size > 4;
+      config.bootstrap = "dir://" + where;
+      with.change(config);
+      const auto group = Group::create(config);
+      std::string said = body(group);
+      if (with.ends_in_order) group->finalize(20'000);
+      return ::testing::Test::HasFailure() ? "an expectation failed; " + said : said;
+    });
+    if (with.exits) std::exit(outcome.empty() ? 0 : 1);
+    return outcome;
+  });
+}
+inline std::vector<std::string> on_machines(const std::string& layout, const Body& body, const Setting& with = {}) {
+  const support::TemporaryDirectory where;
+  std::vector<std::string> said;
+  const auto ranks = start(layout, body, with, where.path());
+  for (support::Process& rank : *ranks) said.push_back(rank.result());
+  return said;
+}
+inline void expect_well(const std::vector<std::string>& said) {
+  for (size_t rank = 0; rank < said.size(); ++rank) EXPECT_EQ(said[rank], "") << "rank " << rank;
+}
+inline void expect_all(const std::vector<std::string>& said, const std::vector<std::string>& words) {
+  for (const std::string& one : said)
+    for (const std::string& word : words) EXPECT_NE(one.find(word), std::string::npos) << word << " in: " << one;
+}
+}  // namespace symm

@@ -1,0 +1,222 @@
+// Puts, gets, fills, values and signals between GPUs of machines that SYMM_MACHINE makes of this host: over a driver and a NCCL
+// that are fakes, and the UCX that is found here.
+#include "tests/cuda/span.hpp"
+
+namespace symm { namespace {
+constexpr size_t kBlock = size_t{20} << 20;  // more than may be under way
+
+struct Place {
+  std::shared_ptr<Group> group;
+  std::shared_ptr<Buffer> buffer = Buffer::allocate(*group, kBlock);
+  std::shared_ptr<Memory> memory = Memory::rendezvous(group, buffer, 0);
+  int me = group->rank(), next = (me + 1) % group->size(), last = (me + group->size() - 1) % group->size();
+
+  void barrier() const { group->barrier({}, 0, 20'000, nullptr); }
+  void synchronize(void* stream = nullptr) const { group->synchronize(stream, 20'000); }
+  void expect(size_t offset, uint32_t value, size_t words = 1) const {
+    const auto* const first = reinterpret_cast<const uint32_t*>(buffer->data() + offset);
+    EXPECT_EQ(std::count(first, first + words, value), static_cast<long>(words)) << "rank " << me << " at " << offset;
+  }
+};
+
+void* stream_of_number(uintptr_t number) { return reinterpret_cast<void*>(number << 20); }  // NOLINT(performance-no-int-to-ptr)
+
+const Setting kFails{.change = [](GroupConfig& config) { config.timeout_ms = 2'000; }, .ends_in_order = false};
+
+class CudaOneSided : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const Body write = [](const std::shared_ptr<Group>& group) {
+      const Place here{group};
+      return support::outcome_of([&] { return here.memory->write_value(here.next, 0, 1, 8, nullptr), ""; });
+    };
+    const std::string said = on_machines("ab", write)[0];
+    if (said.find("no engine") != std::string::npos) GTEST_SKIP() << said;
+  }
+};
+
+TEST_F(CudaOneSided, CallsMeanWhatTheyMeanOnOneMachine) {
+  const Body body = [](const std::shared_ptr<Group>& group) {
+    const Place here{group};
+    constexpr size_t kWords = (size_t{18} << 20) / 4;
+    std::vector<uint32_t> mine(kWords), got(kWords);
+    for (uint32_t round = 1; round <= 3; ++round) {
+      const auto from = [&](int rank) { return round * 100 + static_cast<uint32_t>(rank); };
+      mine.assign(kWords, from(here.me));
+      // With signals after it, on another stream.
+      here.memory->put(here.next, 4096, mine.data(), kWords * 4, nullptr);
+      group->transport().stream_wait(stream_of_number(1), nullptr);
+      here.memory->send_signal(here.next, 1, SignalOp::add, 1, stream_of_number(1));
+      here.memory->send_signal(here.next, 2, SignalOp::set, from(here.me), stream_of_number(1));
+      here.memory->wait_signal(here.last, 1, 20'000, nullptr);
+      here.memory->wait_signal_value({here.last, 2, Compare::eq, from(here.last)}, 20'000, nullptr, nullptr);
+      here.synchronize();
+      here.expect(4096, from(here.last), kWords);
+      EXPECT_EQ(here.memory->look_at_signal(here.last, 1).value, round);
+      // Of what is seen after a barrier.
+      here.memory->fill32(here.next, 0, from(here.me) + 7, 100, nullptr);
+      here.memory->write_value(here.next, 400, from(here.me) + 8, 4, nullptr);
+      here.memory->write_value(here.next, 408, (uint64_t{round} << 32) + 9, 8, nullptr);
+      here.barrier();
+      here.memory->get(here.next, 4096, got.data(), kWords * 4, nullptr);
+      here.synchronize();
+      here.expect(0, from(here.last) + 7, 100);
+      here.expect(400, from(here.last) + 8);
+      here.expect(408, 9);
+      here.expect(412, round);
+      EXPECT_EQ(got, mine);
+      here.barrier();
+      here.synchronize();
+    }
+    return "";
+  };
+  for (const char* layout : {"ab", "aab"}) expect_well(on_machines(layout, body));
+}
+
+// What a stream has not come to keeps nobody else waiting.
+TEST_F(CudaOneSided, OrderIsThatOfStreams) {
+  expect_well(on_machines("ab", [](const std::shared_ptr<Group>& group) {
+    const Place here{group};
+    const uint32_t value = 5;
+    here.memory->wait_value(8, 8, Compare::eq, 1, 20'000, stream_of_number(1));  // which the other writes in the end
+    for (uint32_t i = 1; i <= 500; ++i) here.memory->write_value(here.next, 16, i, 4, stream_of_number(1));
+    here.memory->put(here.next, 24, &value, 4, nullptr);
+    here.memory->send_signal(here.next, 0, SignalOp::add, 1, nullptr);
+    here.memory->wait_signal(here.last, 0, 20'000, nullptr);
+    here.synchronize();
+    here.expect(16, 0);
+    here.expect(24, value);
+    here.barrier();
+    here.memory->write_value(here.next, 8, 1, 8, nullptr);
+    here.barrier();
+    here.synchronize(stream_of_number(1));
+    here.barrier();
+    here.synchronize();
+    here.expect(16, 500);
+    fake_cuda::begin_capture(stream_of_number(2));
+    support::expect_failure(Status::unsupported, {"put: rank", "captured graph"},
+        [&] { here.memory->put(here.next, 0, &value, 4, stream_of_number(2)); });
+    here.memory->write_value(here.next, 0, 1, 8, nullptr);
+    group->barrier({}, 0, 20'000, stream_of_number(2));
+    EXPECT_TRUE(fake_cuda::violations().empty());
+    fake_cuda::end_capture(stream_of_number(2));
+    return "";
+  }));
+}
+
+// Who releases a group without finalising it has sent what its streams come to later.
+TEST_F(CudaOneSided, CallsGoOnBeyondTheGroup) {
+  expect_well(on_machines("ab",
+      [](const std::shared_ptr<Group>& of_all) {
+        std::shared_ptr<Group> group = of_all->split(0, of_all->rank());
+        std::atomic<bool> go = false;
+        {
+          const Place here{std::exchange(group, nullptr)};
+          fake_cuda::enqueue(nullptr, [&] { return go.load(); });
+          here.memory->write_value(here.next, 0, 9, 8, nullptr);
+          here.memory->wait_value(0, 8, Compare::eq, 9, 20'000, stream_of_number(1));
+          if (here.me == 1) here.synchronize(stream_of_number(1));
+        }
+        go = true;
+        EXPECT_TRUE(support::eventually([] { return fake_cuda::idle(nullptr); }));
+        return "";
+      },
+      {.ends_in_order = false}));
+}
+
+TEST_F(CudaOneSided, ARankThatDiesOrStopsIsNamed) {
+  const Body body = [](const std::shared_ptr<Group>& group) {
+    const Place here{group};
+    support::tell();
+    if (here.me == 1) support::sleep_for_ever();
+    const std::vector<std::byte> data(kBlock);
+    const std::string said = support::outcome_of([&]() -> std::string {
+      for (;; group->synchronize(nullptr, 60'000)) here.memory->put(1, 0, data.data(), data.size(), nullptr);
+    });
+    EXPECT_TRUE(support::eventually([] { return fake_cuda::idle(nullptr); }));  // streams go on
+    return said;
+  };
+  for (const auto& [signal, words] : {std::pair(SIGKILL, "peer failed: "), std::pair(SIGSTOP, "timed out: put: ")}) {
+    const support::TemporaryDirectory where;
+    const auto ranks = start("ab", body, kFails, where.path());
+    for (support::Process& rank : *ranks) ASSERT_TRUE(rank.told()) << rank.said();
+    (*ranks)[1].kill(signal);
+    expect_all({(*ranks)[0].result()}, {words, "rank 1"});
+  }
+}
+
+// What goes beyond a block is refused by its owner, whatever the sender thinks.
+TEST_F(CudaOneSided, NothingIsWrittenOutsideOfABlock) {
+  const Body body = [](const std::shared_ptr<Group>& group) {
+    const Place here{group};
+    uint64_t word = 7;
+    const MemoryView& view = here.memory->view();
+    Transport& transport = group->transport();
+    if (here.me == 0) {
+      transport.write_value(view, 1, kBlock, 1, 8, nullptr);  // dropped, as is what follows
+      transport.write_value(view, 1, 4, 1, 8, nullptr);
+      transport.fill(view, 1, 4, 1, kBlock / 4, nullptr);
+      transport.fill(view, 1, 4, 1, (size_t{1} << 62) + 1, nullptr);
+      transport.send_signal(view, 1, view.channels, SignalOp::set, 1, nullptr);
+      here.memory->send_signal(1, 0, SignalOp::set, 1, nullptr);
+      here.memory->wait_signal(1, 0, 20'000, nullptr);
+      transport.put(view, 1, kBlock - 4, &word, 8, nullptr);
+      here.synchronize();
+      support::eventually([&] { return group->revocation().revoked(); });
+      return std::string("protocol");
+    }
+    here.memory->wait_signal(0, 0, 20'000, nullptr);
+    here.synchronize();
+    here.expect(0, 0, kBlock / 4);
+    here.memory->send_signal(0, 0, SignalOp::set, 1, nullptr);
+    return support::outcome_of([&]() -> std::string {
+      for (;; here.synchronize()) here.memory->get(0, 0, &word, 8, nullptr);
+    });
+  };
+  expect_all(on_machines("ab", body, kFails), {"protocol"});
+}
+
+TEST_F(CudaOneSided, AGetFromAReleasedMemoryFails) {
+  const Body body = [](const std::shared_ptr<Group>& group) {
+    uint64_t got = 0;
+    Place here{group};
+    here.barrier();
+    here.synchronize();
+    if (here.me == 1) {
+      group->forget(*here.memory);
+      here.memory.reset();
+      group->barrier({}, 1, 20'000, nullptr);
+      here.synchronize();
+    } else {
+      group->barrier({}, 1, 20'000, nullptr);
+      here.memory->get(1, 0, &got, 8, nullptr);
+    }
+    EXPECT_TRUE(support::eventually([&] { return fake_cuda::idle(nullptr) && group->revocation().revoked(); }));
+    return support::outcome_of([&] { return group->require_usable(), ""; });
+  };
+  expect_all(on_machines("ab", body, kFails), {"unavailable: ", "get: rank 1 has released the memory"});
+}
+
+TEST(CudaOneSidedWithout, AnEngineCallsSayWhatIsMissing) {
+  for (const int without : {1, 2}) {  // so many ranks
+    const auto has_none = [without](int rank) { return rank == 1 || without == 2; };
+    const Body body = [&](const std::shared_ptr<Group>& group) {
+      const Place here{group};
+      const std::vector<std::string> none{"no engine", "/nowhere/libucp.so.0", "SYMM_UCX"}, other{"rank 1", "it has no UCX"};
+      uint64_t word = 0;
+      const std::function<void()> calls[] = {[&] { here.memory->put(here.next, 0, &word, 8, nullptr); },
+          [&] { here.memory->get(here.next, 0, &word, 8, nullptr); }, [&] { here.memory->fill32(here.next, 0, 1, 1, nullptr); },
+          [&] { here.memory->send_signal(here.next, 0, SignalOp::add, 1, nullptr); },
+          [&] { here.memory->wait_signal(here.next, 0, 20'000, nullptr); }};
+      for (const auto& call : calls) support::expect_failure(Status::unsupported, has_none(here.me) ? none : other, call);
+      here.memory->put(here.me, 0, &word, 8, nullptr);
+      here.barrier();
+      here.synchronize();
+      return "";
+    };
+    expect_well(on_machines("ab", body, {.before = [&](int rank) {
+      if (has_none(rank)) setenv("SYMM_UCX", "/nowhere/libucp.so.0", 1);
+    }}));
+  }
+}
+}}  // namespace symm
