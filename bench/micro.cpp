@@ -71,47 +71,12 @@ void one_rank(benchmark::State& state) {
   }
 }
 
-// Pieces of 4 KB until there are as many as the argument says; what gives them back is not timed.
-void heap(benchmark::State& state) {
-  const Alone alone(state);
-  std::vector<void*> pieces(static_cast<size_t>(state.range(0)));
-  symm_heap_t* made = nullptr;
-  Alone::check(state, symm_heap_create(alone.group, pieces.size() * 4096, nullptr, &made));
-  for (auto _ : state) {
-    for (void*& piece : pieces) Alone::check(state, symm_heap_alloc(made, 4096, 0, &piece, nullptr));
-    state.PauseTiming();
-    for (void* piece : pieces) symm_heap_free(made, piece);
-    state.ResumeTiming();
-  }
-  const double all = static_cast<double>(state.iterations()) * static_cast<double>(pieces.size());
-  state.counters["per piece"] = benchmark::Counter(all, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
-  symm_heap_release(made);
-}
-
-// Of a buffer that has met.
-void rendezvous_again(benchmark::State& state) {
-  const Alone alone(state);
-  symm_buffer_t* buffer = nullptr;
-  symm_memory_t* memory = nullptr;
-  Alone::check(state, symm_alloc(alone.group, 4096, nullptr, &buffer));
-  Alone::check(state, symm_rendezvous(alone.group, buffer, nullptr, &memory));
-  for (auto _ : state) {
-    symm_memory_t* again = nullptr;
-    Alone::check(state, symm_rendezvous(alone.group, buffer, nullptr, &again));
-    symm_memory_release(again);
-  }
-  symm_memory_release(memory);
-  symm_buffer_release(buffer);
-}
-
 void register_all() {
   for (const bool nontemporal : {false, true}) {
     const char* const stores = nontemporal ? "past the cache" : "ordinary";
     benchmark::RegisterBenchmark("copy", copy, stores, nontemporal)->Arg(64 << 20)->Threads(2)->UseRealTime();
   }
   benchmark::RegisterBenchmark("allreduce/8 bytes/one rank", one_rank);
-  benchmark::RegisterBenchmark("heap/pieces of 4 KB", heap)->Arg(10'000);
-  benchmark::RegisterBenchmark("rendezvous again", rendezvous_again);
 }
 }  // namespace
 

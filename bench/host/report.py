@@ -90,10 +90,6 @@ def columns(table):
     return ["symm, symmetric", "symm, private", "best MPI", "which", "ratio symmetric", "ratio private", others, "ratio symmetric"]
 
 
-def allreduce(table, place):
-    return ["size", *columns(table)], [[size_label(size), *compared(table, "allreduce", place, size)] for size in table.sizes("allreduce")]
-
-
 def by_library(table, fields):
     """A row a library, of all-reduce out of place: these fields in the cell of each size."""
     sizes = table.sizes("allreduce")
@@ -115,15 +111,10 @@ def sections(results):
     crowd = Results(results, "crowd")
     # What most launches met comes first.
     tables = ((name, Results(results, name)) for name in DISTANCES)
-    (name, table), *rare = sorted(tables, key=lambda pair: -pair[1].launches())
+    name, table = max(tables, key=lambda pair: pair[1].launches())
     yield (f"All-reduce, f32 sum, 2 ranks, out of place, processors {name}",
-           "Microseconds, median. A ratio is the best MPI's time over symm's.", *allreduce(table, "out"))
-    yield "All-reduce, f32 sum, 2 ranks, in place", "", *allreduce(table, "in")
-    elsewhere = {name: {row[0]: row[1:4] for row in allreduce(other, "out")[1]} for name, other in rare if other.sizes("allreduce")}
-    if elsewhere:
-        yield ("All-reduce, out of place, by where the processors are", "Microseconds, median: symm, symmetric / symm, private / best MPI.",
-               ["size", *elsewhere], [[size, *(" / ".join(rows.get(size, "-")) for rows in elsewhere.values())]
-                                      for size in map(size_label, table.sizes("allreduce"))])
+           "Microseconds, median. A ratio is the best MPI's time over symm's.", ["size", *columns(table)],
+           [[size_label(size), *compared(table, "allreduce", "out", size)] for size in table.sizes("allreduce")])
     yield "Every library, out of place", "Microseconds: median / 99th percentile.", *by_library(table, ("p50", "p99"))
     yield "Other operations, 2 ranks", "Microseconds, median; sizes are those of the larger operand.", *other_operations(table)
     yield "4 ranks on 2 processors, all-reduce", "Microseconds: median / 99th percentile / most.", *by_library(crowd, ("p50", "p99", "max"))

@@ -42,7 +42,6 @@ host::Range part_of(const host::Range& slice, size_t index, size_t bytes) {
   return {std::min(slice.begin + index * bytes, slice.end), std::min(slice.begin + (index + 1) * bytes, slice.end)};
 }
 
-size_t wider(DType dtype) { return host::size_of_partial(dtype) / size_of(dtype); }
 }  // namespace
 
 // ---- chain

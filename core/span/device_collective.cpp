@@ -51,7 +51,6 @@ std::vector<Piece> equal_pieces(size_t ranks, size_t bytes) {
   return pieces;
 }
 
-size_t wider(DType dtype) { return is_small_float(dtype) ? sizeof(float) / size_of(dtype) : 1; }  // sums, before they are rounded
 size_t whole_packs(size_t bytes) { return (bytes + cuda::kPack - 1) / cuda::kPack * cuda::kPack; }
 size_t left_of(const Piece& piece, size_t at, size_t most) { return piece.bytes > at ? std::min(most, piece.bytes - at) : 0; }
 }  // namespace

@@ -23,6 +23,9 @@ enum Kind : uint16_t {  // the first two of a collective: with its place in a ro
   kTaken,  // `value` bytes of what was put or fetched
 };
 
+// How many times as many bytes sums have before they are rounded.
+constexpr size_t wider(DType dtype) { return is_small_float(dtype) ? sizeof(float) / size_of(dtype) : 1; }
+
 constexpr size_t kMessage = size_t{1} << 20;  // at most, of what is put or fetched
 constexpr size_t kMostAddress = 2048;
 

@@ -1,8 +1,8 @@
 // Groups of GPUs on several machines, which SYMM_MACHINE makes of this host, over a NCCL and a driver that are fakes; symm's
 // kernels are carried out as they are. Every collective is compared with the scalar reference, as that of one machine is
 // elsewhere.
-#include "core/base/log.hpp"
 #include "tests/cuda/span.hpp"
+#include "core/base/log.hpp"
 #include "tests/kernels/cuda/model/kernels/cuda/memory.cuh"
 #include "tests/kernels/values.hpp"
 
@@ -82,33 +82,14 @@ Bytes operand_of(const Case& c, size_t rank, size_t n) {
 Bytes expected_of(const Case& c, size_t me, size_t n) {
   std::vector<Bytes> send;
   for (size_t rank = 0; rank < n; ++rank) send.push_back(operand_of(c, rank, n));
-  const size_t element = size_of(c.dtype), unit = c.count * element;
   const DType result = c.scaled ? DType::f32 : c.dtype;
-  const auto block = [&](size_t rank, size_t index) {
-    return Bytes(
-        send[rank].begin() + static_cast<long>(index * unit), send[rank].begin() + static_cast<long>((index + 1) * unit));
+  const auto combine = [&](const std::vector<uint64_t>& bits) {
+    const auto factor = [](int) { return 0.5; };
+    return c.scaled ? reference::reduce_scaled(c.dtype, c.op, bits, result, SYMM_SCALE_AFTER, factor, 0)
+                    : reference::reduce(c.dtype, c.op, bits);
   };
-  Bytes all;
-  if (c.collective == Collective::broadcast) return send[1];
-  if (traits(c.collective).has_op) {
-    if (c.collective == Collective::reduce && me != 1) return {};
-    const size_t at = c.collective == Collective::reduce_scatter ? me * unit : 0;
-    all.resize(c.count * size_of(result));
-    for (size_t i = 0; i < c.count; ++i) {
-      std::vector<uint64_t> operands;
-      for (const Bytes& one : send) operands.push_back(reference::load_bits(c.dtype, &one[at + i * element]));
-      const auto factor = [](int) { return 0.5; };
-      const uint64_t right = c.scaled ? reference::reduce_scaled(c.dtype, c.op, operands, result, SYMM_SCALE_AFTER, factor, 0)
-                                      : reference::reduce(c.dtype, c.op, operands);
-      reference::store_bits(result, right, &all[i * size_of(result)]);
-    }
-    return all;
-  }
-  for (size_t rank = 0; rank < n; ++rank) {
-    const Bytes part = c.collective == Collective::alltoall ? block(rank, me) : send[rank];
-    all.insert(all.end(), part.begin(), part.end());
-  }
-  return all;
+  return reference::result_of(c.collective, send, c.count * size_of(c.dtype), static_cast<int>(me), 1,
+      [&](size_t at) { return reference::combined(c.dtype, send, at, c.count, result, combine); });
 }
 
 void compare(Group& group, const Case& c) {
@@ -198,6 +179,7 @@ TEST(CudaSpanMachines, AddOneByOneWhereTheyAreAskedTo) {
             call.algorithm = algorithm;
             call.timeout_ms = 20'000;
             const bool in_order = algorithm == Algorithm::automatic;
+            EXPECT_EQ(group->backend().device(), group->rank() % 2);  // of its place on its machine
             EXPECT_EQ(plan_collective(*group, call).algorithm, in_order ? Algorithm::chain : Algorithm::hierarchical);
             run_collective(*group, call);
             group->synchronize(nullptr, 20'000);
@@ -206,7 +188,12 @@ TEST(CudaSpanMachines, AddOneByOneWhereTheyAreAskedTo) {
         }
         return "";
       },
-      {.before = [](int) { tune("hop=1"); }}));
+      {.before = [](int) { tune("hop=1"); },
+          .change =
+              [](GroupConfig& config) {
+                config.device = -1;
+                config.overlapping_devices = true;
+              }}));
 }
 
 TEST_P(CudaSpan, MovesAreThoseOfOneMachine) {

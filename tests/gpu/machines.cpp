@@ -145,11 +145,9 @@ void one_sided(const symm::Group& span, const Device& device) {
   for (int round = 0; round < 4; ++round) {
     span.barrier({}, 0, 0, device.stream);
     cuda(cudaStreamSynchronize(device.stream), "synchronise");
-    const auto start = std::chrono::steady_clock::now();
     memory.put_signal(next, 64, all, 1, device.stream);
     memory.wait_signal(last, 1, 0, device.stream);
     cuda(cudaStreamSynchronize(device.stream), "synchronise");
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     expect(device.download(block + 64, kBytes) == of(last, kBytes), "what was put");
     gpu::symm(symm_get(memory.get(), next, 64, device.recv, kBytes, device.stream), "symm_get");
     expect(device.download(device.recv, kBytes) == of(me, kBytes), "what was fetched");
@@ -162,25 +160,8 @@ void one_sided(const symm::Group& span, const Device& device) {
     uint64_t word = 0;
     std::memcpy(&word, words.data(), sizeof word);
     expect(word == static_cast<uint64_t>(round) << 40 && std::to_integer<int>(words[8]) == round, "words");
-    const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < 100; ++i) memory.signal(next, 2, device.stream), memory.wait_signal(last, 2, 0, device.stream);
     cuda(cudaStreamSynchronize(device.stream), "synchronise");
-    const std::chrono::duration<double, std::micro> each = std::chrono::steady_clock::now() - begin;
-    if (me == 0 && round != 0)
-      std::printf(
-          "put of 30 MB: %.2f GB/s; a signal there and one back: %.1f us\n", kBytes / took.count() / 1e9, each.count() / 100);
-  }
-  // On as many streams as the device has queues for beside the courier's, at the least.
-  std::vector<cudaStream_t> streams(6);
-  for (cudaStream_t& stream : streams) cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
-  for (int i = 0; i < 3; ++i)
-    for (size_t at = 0; at < streams.size(); ++at)
-      memory.put_signal(next, kBytes + at * kPart, symm::Span(mine, kPart), static_cast<int>(at % 3), streams[at]);
-  for (int i = 0; i < 3 * 6; ++i) memory.wait_signal(last, i % 3, 0, device.stream);
-  expect(device.download(block + kBytes, 6 * kPart) == of(last, 6 * kPart), "what was put on many streams");
-  for (cudaStream_t stream : streams) {
-    cuda(cudaStreamSynchronize(stream), "synchronise");
-    cudaStreamDestroy(stream);
   }
   span.barrier({}, 0, 0, device.stream);
   cuda(cudaStreamSynchronize(device.stream), "synchronise");
