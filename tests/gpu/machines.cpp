@@ -145,9 +145,12 @@ void one_sided(const symm::Group& span, const Device& device) {
   for (int round = 0; round < 4; ++round) {
     span.barrier({}, 0, 0, device.stream);
     cuda(cudaStreamSynchronize(device.stream), "synchronise");
+    const auto start = std::chrono::steady_clock::now();
     memory.put_signal(next, 64, all, 1, device.stream);
     memory.wait_signal(last, 1, 0, device.stream);
     cuda(cudaStreamSynchronize(device.stream), "synchronise");
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    if (me == 0) std::printf("put of 30 MB: %.2f GB/s\n", kBytes / took.count() / 1e9);
     expect(device.download(block + 64, kBytes) == of(last, kBytes), "what was put");
     gpu::symm(symm_get(memory.get(), next, 64, device.recv, kBytes, device.stream), "symm_get");
     expect(device.download(device.recv, kBytes) == of(me, kBytes), "what was fetched");
