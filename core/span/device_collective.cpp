@@ -4,8 +4,8 @@
 //   two shots: each rank gets a slice of every rank's operand, combines these, and the results go to whom they belong;
 //   chain: each rank combines a slice of its machine's operands, where they lie, on top of the sums, not yet rounded, that come
 //     from the machine before, and sends them on; from the last one results come back. Where machines have several ranks.
-// In any order, or where it does not matter, each rank combines slices of its machine's operands, where they lie, and ranks with
-// the same place exchange these; where machines are not alike, or for little, NCCL adds.
+// In any order NCCL adds what it knows. Where the order does not matter and it does not, each rank combines slices of its machine's
+// operands, where they lie, and ranks with the same place exchange these.
 // All that is staged lies in this rank's own scratch, which one call uses at a time (StreamOrder); NCCL's calls of one call
 // follow each other on one stream, so a slot is written when what was read from it before has gone.
 #include <optional>
