@@ -4,10 +4,10 @@
 //   two shots: each rank gets a slice of every rank's operand, combines these, and the results go to whom they belong;
 //   chain: each rank combines a slice of its machine's operands, where they lie, on top of the sums, not yet rounded, that come
 //     from the machine before, and sends them on; from the last one results come back. Where machines have several ranks.
-// In any order NCCL adds what it knows. Where the order does not matter and it does not, each rank combines slices of its machine's
-// operands, where they lie, and ranks with the same place exchange these.
-// All that is staged lies in this rank's own scratch, which one call uses at a time (StreamOrder); NCCL's calls of one call
-// follow each other on one stream, so a slot is written when what was read from it before has gone.
+// In any order NCCL adds what it knows. What it does not know, each rank combines slices of, where its machine's operands lie,
+// and ranks with the same place exchange these. All that is staged lies in this rank's own scratch, which one call uses at a time
+// (StreamOrder); NCCL's calls of one call follow each other on one stream, so a slot is written when what was read from it before
+// has gone.
 #include <optional>
 #include "core/span/device_transport.hpp"
 
