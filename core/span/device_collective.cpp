@@ -199,10 +199,10 @@ void DeviceSpanTransport::issue(const CollectiveCall& call) {
     case Collective::allreduce:
     case Collective::reduce: return reduce(call);
     case Collective::reduce_scatter:
-      for (size_t at = 0; algorithm == Algorithm::hierarchical && at < unit; at += slot_bytes_) {
+      if (algorithm != Algorithm::hierarchical) return reduce_scatter(call, equal_pieces(size_, unit));
+      for (size_t at = 0; at < unit; at += slot_bytes_)
         reduce_by_machines(call, at, std::min(slot_bytes_, unit - at), unit, static_cast<std::byte*>(call.recv) + at);
-      }
-      return algorithm == Algorithm::hierarchical ? void() : reduce_scatter(call, equal_pieces(size_, unit));
+      return;
     case Collective::allgather:
       return engine_.together(call.timeout_ms, [&] { engine_.allgather(call.send, call.recv, unit, call.stream); });
     case Collective::broadcast: {
