@@ -59,8 +59,13 @@ void DeviceCourier::connect(int rank, const EngineShare& theirs) {
 
 void DeviceCourier::begin() {
   if (!post_) return;
-  process::start_thread("symm-one-sided", [self = shared_from_this()] { self->run(); });
-  ended_ = false;
+  ended_ = false;  // before the thread is there, which may end at once
+  try {
+    process::start_thread("symm-one-sided", [self = shared_from_this()] { self->run(); });
+  } catch (...) {
+    ended_ = true;
+    throw;
+  }
 }
 
 void DeviceCourier::close() noexcept {
