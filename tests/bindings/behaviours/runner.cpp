@@ -110,14 +110,6 @@ class Runner {
   std::span<std::byte> bytes(const Line& line, const std::string& key) { return {address(line, key), line.size("bytes")}; }
 
   symm::Span<std::byte> piece(const Line& line) { return {address(line, "at"), line.size("bytes")}; }
-  void expect_import(const Line& line) {
-    const symm_ipc_info_t info = things_->imports.at(line.text("import")).info();
-    require_fields(line, {{"bytes", info.bytes}, {"offset", info.offset}, {"host_memory", info.host_memory}});
-  }
-  void expect_holders(const Line& line) {
-    const symm_ipc_holders_t held = symm::ipc_holders(piece(line));
-    require_fields(line, {{"leases", held.leases}, {"processes", held.processes}, {"quarantined", held.quarantined}});
-  }
 
   static int32_t rank(const Line& line) { return line.integer32("rank"); }
   static int32_t channel(const Line& line) { return line.integer32("channel", 0); }
@@ -133,19 +125,6 @@ class Runner {
   static void expect_count(const Line& line, uint64_t seen) {
     require(seen, line.integer("expected", static_cast<int64_t>(seen)), "what was seen");
   }
-  void wait_signal_value(const Line& line) {
-    uint64_t seen = 0;
-    memory(line).wait_signal_value(rank(line), channel(line), compare(line), long_word(line), timeout(line), nullptr, &seen);
-    expect_count(line, seen);
-  }
-  void wait_signals(const Line& line) {
-    std::vector<symm_signal_wait_t> waits;
-    for (const int32_t from : line.ranks("among"))
-      waits.push_back({sizeof(symm_signal_wait_t), from, channel(line), compare(line), long_word(line)});
-    size_t index = 0;
-    memory(line).wait_signals(waits, line.integer("any") != 0, timeout(line), nullptr, &index);
-    expect_count(line, index);
-  }
 
   void create(const std::string& as, const std::string& name, uint64_t create_timeout_ms, uint64_t flags = 0) {
     symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
@@ -157,11 +136,6 @@ class Runner {
     things_->groups[as] = symm::Group::create(config);
   }
 
-  void expect_group(const Line& line) {
-    const symm_group_info_t info = group(line).info();
-    require_fields(line, {{"rank", info.rank}, {"size", info.size}, {"channels", info.channels}});
-  }
-
   void expect_status(const Line& line, std::chrono::seconds patience) {
     const auto deadline = std::chrono::steady_clock::now() + patience;
     symm_group_status_t now = group(line).status();
@@ -171,30 +145,6 @@ class Runner {
     }
     require(now.status, line.constant("status"), std::string("status (") + now.message + ")");
     require(now.failed_rank, line.integer("failed_rank", now.failed_rank), "failed_rank");
-  }
-
-  void record_use(const std::string& name) {
-    if (const auto buffer = things_->buffers.find(name); buffer != things_->buffers.end())
-      return buffer->second.record_use(nullptr);
-    things_->memories.at(name).record_use(nullptr);
-  }
-
-  void split(const Line& line) {
-    symm::Group part = group(line).split(line.integer32("color"), line.integer32("key"));
-    if (!part != (line.integer("color") < 0)) throw std::runtime_error("a group although color < 0, or none");
-    const std::string name = line.text("as");
-    if (part) things_->groups[name] = std::move(part);
-  }
-
-  void expect_memory(const Line& line) {
-    const symm_memory_info_t info = memory(line).info();
-    require_fields(line, {{"rank", info.rank}, {"size", info.size}, {"bytes", info.bytes}, {"channels", info.channels}});
-  }
-
-  void expect_heap(const Line& line) {
-    const symm_heap_info_t info = heap(line).info();
-    require_fields(line, {{"used_bytes", info.used_bytes}, {"free_bytes", info.free_bytes}, {"largest_free", info.largest_free},
-                             {"pieces", info.pieces}, {"fragmentation", info.fragmentation}});
   }
 
   void find(const Line& line) {
@@ -232,8 +182,10 @@ class Runner {
     const std::byte* at = address(line, "at");
     const int64_t shift = line.integer("shift", 0);
     for (int64_t i = 0; i < line.integer("count"); ++i, at += symm::reference::size_of(dtype)) {
+      std::vector<uint64_t> of_ranks(static_cast<size_t>(kRanks));
+      for (int r = 0; r < kRanks; ++r) of_ranks[static_cast<size_t>(r)] = static_cast<uint64_t>(line.formula(r, i + shift));
       int64_t value = line.formula(line.integer("from", rank_), i + shift);
-      if (line.has("op")) value = combine(line, i + shift);
+      if (line.has("op")) value = static_cast<int64_t>(symm::reference::reduce(SYMM_DTYPE_I64, line.constant("op"), of_ranks));
       value *= line.integer("times", 1);
       const uint64_t expected = symm::reference::encode_integer(dtype, value);
       const uint64_t seen = symm::reference::load_bits(dtype, at);
@@ -242,19 +194,6 @@ class Runner {
                                  std::to_string(expected) + ", which is " + std::to_string(value));
       }
     }
-  }
-
-  static int64_t combine(const Line& line, int64_t i) {
-    int64_t value = line.formula(0, i);
-    const auto op = line.constant("op");
-    for (int r = 1; r < kRanks; ++r) {
-      const int64_t next = line.formula(r, i);
-      if (op == SYMM_OP_SUM || op == SYMM_OP_AVG) value += next;
-      if (op == SYMM_OP_MIN) value = std::min(value, next);
-      if (op == SYMM_OP_MAX) value = std::max(value, next);
-      if (op == SYMM_OP_PROD) value *= next;
-    }
-    return op == SYMM_OP_AVG ? value / kRanks : value;
   }
 
   void collective(const Line& line) {
@@ -299,12 +238,8 @@ class Runner {
       return ranks.allgather_rows(symm::Span(send, rows * row), symm::Span(recv, rows * stride), rows, stride);
     }
     if (verb == "allgatherv" || verb == "alltoallv" || verb == "alltoallv_device" || verb == "reduce_scatterv") {
-      const auto lengths = [&](const char* key) {
-        const std::vector<int32_t> given = line.ranks(key);
-        return std::vector<size_t>(given.begin(), given.end());
-      };
-      const auto send_counts = lengths("send_counts"), send_at = lengths("send_displacements");
-      const auto recv_counts = lengths("recv_counts"), recv_at = lengths("recv_displacements");
+      const auto send_counts = line.numbers<size_t>("send_counts"), send_at = line.numbers<size_t>("send_displacements");
+      const auto recv_counts = line.numbers<size_t>("recv_counts"), recv_at = line.numbers<size_t>("recv_displacements");
       const symm::Blocks of_send{send_counts, send_at}, of_recv{recv_counts, recv_at};
       const auto me = static_cast<size_t>(ranks.rank());
       if (verb == "allgatherv")
@@ -351,7 +286,11 @@ class Runner {
   using Row = const Line&;
   using Verb = std::function<void(Row)>;
   const std::map<std::string, Verb> verbs_ = {
-      {"expect_group", [this](Row row) { expect_group(row); }},
+      {"expect_group",
+          [this](Row row) {
+            const symm_group_info_t info = group(row).info();
+            require_fields(row, {{"rank", info.rank}, {"size", info.size}, {"channels", info.channels}});
+          }},
       {"expect_status", [this](Row row) { expect_status(row, std::chrono::seconds(0)); }},
       {"await", [this](Row row) { expect_status(row, std::chrono::seconds(20)); }},
       {"create",
@@ -360,21 +299,32 @@ class Runner {
             const uint64_t check = row.integer("check", 0) != 0 ? SYMM_GROUP_CHECK : 0;
             create(row.text("as"), row.text("as"), row.size("timeout_ms"), shared | check);
           }},
-      {"split", [this](Row row) { split(row); }},
+      {"split",
+          [this](Row row) {
+            symm::Group part = group(row).split(row.integer32("color"), row.integer32("key"));
+            if (!part != (row.integer("color") < 0)) throw std::runtime_error("a group although color < 0, or none");
+            const std::string name = row.text("as");
+            if (part) things_->groups[name] = std::move(part);
+          }},
       {"create_from_ranks",
-          [this](Row row) { things_->groups[row.text("as")] = group(row).create_from_ranks(row.ranks("ranks")); }},
+          [this](Row row) { things_->groups[row.text("as")] = group(row).create_from_ranks(row.numbers("ranks")); }},
       {"local", [this](Row row) { things_->groups[row.text("as")] = group(row).local(); }},
       {"shrink", [this](Row row) { things_->groups[row.text("as")] = group(row).shrink(); }},
       {"expect_failed",
           [this](Row row) {
-            if (group(row).failed_ranks() != row.ranks("ranks")) throw std::runtime_error("other ranks have failed");
+            if (group(row).failed_ranks() != row.numbers("ranks")) throw std::runtime_error("other ranks have failed");
           }},
       {"finalize", [this](Row row) { group(row).finalize(); }},
       {"abort", [this](Row row) { group(row).abort(row.text("reason").c_str()); }},
       {"synchronize", [this](Row row) { group(row).synchronize(nullptr, timeout(row)); }},
       {"stream_wait", [this](Row row) { group(row).stream_wait(nullptr, symm::all_streams); }},
       {"expect_stream_done", [this](Row row) { require(group(row).stream_done(nullptr) ? 1 : 0, 1, "done"); }},
-      {"record_use", [this](Row row) { record_use(row.text("name")); }},
+      {"record_use",
+          [this](Row row) {
+            const std::string name = row.text("name");
+            if (things_->memories.contains(name)) things_->memories[name].record_use(nullptr);
+            else things_->buffers.at(name).record_use(nullptr);
+          }},
       {"die", [](Row) { raise(SIGKILL); }},
       {"private", [this](Row row) { things_->arrays[row.text("as")].resize(row.size("bytes")); }},
       {"alloc",
@@ -417,9 +367,18 @@ class Runner {
             const int64_t offset = found.empty() ? 0 : found.data() - heap(row).memory().span().data();
             require(offset, row.integer("offset", offset), "offset");
           }},
-      {"expect_heap", [this](Row row) { expect_heap(row); }},
+      {"expect_heap",
+          [this](Row row) {
+            const symm_heap_info_t info = heap(row).info();
+            require_fields(row, {{"used_bytes", info.used_bytes}, {"free_bytes", info.free_bytes}, {"pieces", info.pieces},
+                                    {"largest_free", info.largest_free}, {"fragmentation", info.fragmentation}});
+          }},
       {"release", [this](Row row) { things_->release(row.text("name")); }},
-      {"expect_memory", [this](Row row) { expect_memory(row); }},
+      {"expect_memory",
+          [this](Row row) {
+            const symm_memory_info_t info = memory(row).info();
+            require_fields(row, {{"rank", info.rank}, {"size", info.size}, {"bytes", info.bytes}, {"channels", info.channels}});
+          }},
       {"find", [this](Row row) { find(row); }},
       {"write", [this](Row row) { write(row); }},
       {"expect", [this](Row row) { expect(row); }},
@@ -430,10 +389,18 @@ class Runner {
             things_->tokens[row.text("as")] = symm::ipc_export(piece(row), options);
           }},
       {"import", [this](Row row) { things_->imports[row.text("as")] = symm::Import(things_->tokens.at(row.text("token"))); }},
-      {"expect_import", [this](Row row) { expect_import(row); }},
-      {"expect_holders", [this](Row row) { expect_holders(row); }},
+      {"expect_import",
+          [this](Row row) {
+            const symm_ipc_info_t info = things_->imports.at(row.text("import")).info();
+            require_fields(row, {{"bytes", info.bytes}, {"offset", info.offset}, {"host_memory", info.host_memory}});
+          }},
+      {"expect_holders",
+          [this](Row row) {
+            const symm_ipc_holders_t held = symm::ipc_holders(piece(row));
+            require_fields(row, {{"leases", held.leases}, {"processes", held.processes}, {"quarantined", held.quarantined}});
+          }},
       {"withdraw", [this](Row row) { symm::ipc_withdraw(piece(row), timeout(row)); }},
-      {"barrier", [this](Row row) { group(row).barrier(row.ranks("among"), channel(row), timeout(row)); }},
+      {"barrier", [this](Row row) { group(row).barrier(row.numbers("among"), channel(row), timeout(row)); }},
       {"put", [this](Row row) { memory(row).put(rank(row), offset(row), bytes(row, "source")); }},
       {"put_signal", [this](Row row) { memory(row).put_signal(rank(row), offset(row), bytes(row, "source"), channel(row)); }},
       {"get", [this](Row row) { memory(row).get(rank(row), offset(row), bytes(row, "destination")); }},
@@ -445,8 +412,21 @@ class Runner {
             memory(row).signal_value(
                 rank(row), channel(row), static_cast<symm_signal_op_values>(row.constant("signal")), long_word(row));
           }},
-      {"wait_signal_value", [this](Row row) { wait_signal_value(row); }},
-      {"wait_signals", [this](Row row) { wait_signals(row); }},
+      {"wait_signal_value",
+          [this](Row row) {
+            uint64_t seen = 0;
+            memory(row).wait_signal_value(rank(row), channel(row), compare(row), long_word(row), timeout(row), nullptr, &seen);
+            expect_count(row, seen);
+          }},
+      {"wait_signals",
+          [this](Row row) {
+            std::vector<symm_signal_wait_t> waits;
+            for (const int32_t from : row.numbers("among"))
+              waits.push_back({sizeof(symm_signal_wait_t), from, channel(row), compare(row), long_word(row)});
+            size_t index = 0;
+            memory(row).wait_signals(waits, row.integer("any") != 0, timeout(row), nullptr, &index);
+            expect_count(row, index);
+          }},
       {"test_signal", [this](Row row) { expect_count(row, memory(row).test_signal(rank(row), channel(row))); }},
       {"test_signal_value", [this](Row row) { expect_count(row, memory(row).test_signal_value(rank(row), channel(row))); }},
       {"write_value64", [this](Row row) { memory(row).write_value64(rank(row), offset(row), long_word(row)); }},
