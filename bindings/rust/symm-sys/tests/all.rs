@@ -132,12 +132,13 @@ mod search {
 
 // Tiny libraries, built on the spot.
 
-/// A directory that goes away.
+/// A directory with nothing in it yet.
 struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("symm-sys-{name}-{}", std::process::id()));
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::remove_dir_all(&path).ok();
         std::fs::create_dir_all(&path).expect("a scratch directory");
         Self(path)
     }
@@ -157,11 +158,5 @@ impl Scratch {
     /// A library with nothing but `symm_version()`.
     fn versioned(&self, name: &str, version: u32) -> PathBuf {
         self.library(name, &format!("pub extern \"C\" fn symm_version() -> u32 {{ {version} }}"))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).ok();
     }
 }

@@ -80,8 +80,7 @@ fn without_the_library_calls_say_so() {
 #[cfg(not(feature = "link"))]
 #[test]
 fn an_older_library_says_what_it_lacks() {
-    let directory = ranks::Directory::new("older");
-    let (source, library) = (directory.0.join("old.rs"), directory.0.join("libsymm.so.0"));
+    let [source, library] = ["old.rs", "libsymm.so.0"].map(|name| Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
     std::fs::write(&source, "#[unsafe(no_mangle)] pub extern \"C\" fn symm_version() -> u32 { 0 }").expect("a file");
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
     let built = Command::new(rustc).args(["--edition=2024", "--crate-type=cdylib", "-o"]).args([&library, &source]).status();
