@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <chrono>
 #include <fstream>
-#include <functional>
 #include <iostream>
 #include <memory>
 #include <span>
@@ -82,10 +81,118 @@ class Runner {
   }
 
   void run(const Line& line) {
-    if (line.has("send")) return collective(line);
-    const auto found = verbs_.find(line.verb);
-    if (found == verbs_.end()) throw std::runtime_error("unknown verb " + line.verb);
-    found->second(line);
+    const std::string& verb = line.verb;
+    if (line.has("send")) collective(line);
+    else if (verb == "expect_group") {
+      const symm_group_info_t info = group(line).info();
+      require_fields(line, {{"rank", info.rank}, {"size", info.size}, {"channels", info.channels}});
+    } else if (verb == "expect_status") expect_status(line, std::chrono::seconds(0));
+    else if (verb == "await") expect_status(line, std::chrono::seconds(20));
+    else if (verb == "create") {
+      const uint64_t shared = line.integer("shared_scratch", 0) != 0 ? SYMM_GROUP_SHARED_SCRATCH : 0;
+      const uint64_t check = line.integer("check", 0) != 0 ? SYMM_GROUP_CHECK : 0;
+      create(line.text("as"), line.text("as"), line.size("timeout_ms"), shared | check);
+    } else if (verb == "split") {
+      symm::Group part = group(line).split(line.integer32("color"), line.integer32("key"));
+      if (!part != (line.integer("color") < 0)) throw std::runtime_error("a group although color < 0, or none");
+      const std::string name = line.text("as");
+      if (part) things_->groups[name] = std::move(part);
+    } else if (verb == "create_from_ranks")
+      things_->groups[line.text("as")] = group(line).create_from_ranks(line.numbers("ranks"));
+    else if (verb == "local") things_->groups[line.text("as")] = group(line).local();
+    else if (verb == "shrink") things_->groups[line.text("as")] = group(line).shrink();
+    else if (verb == "expect_failed") {
+      if (group(line).failed_ranks() != line.numbers("ranks")) throw std::runtime_error("other ranks have failed");
+    } else if (verb == "finalize") group(line).finalize();
+    else if (verb == "abort") group(line).abort(line.text("reason").c_str());
+    else if (verb == "synchronize") group(line).synchronize(nullptr, timeout(line));
+    else if (verb == "stream_wait") group(line).stream_wait(nullptr, symm::all_streams);
+    else if (verb == "expect_stream_done") require(group(line).stream_done(nullptr) ? 1 : 0, 1, "done");
+    else if (verb == "record_use") {
+      const std::string name = line.text("name");
+      if (things_->memories.contains(name)) things_->memories[name].record_use(nullptr);
+      else things_->buffers.at(name).record_use(nullptr);
+    } else if (verb == "die") raise(SIGKILL);
+    else if (verb == "private") things_->arrays[line.text("as")].resize(line.size("bytes"));
+    else if (verb == "alloc") {
+      symm_alloc_options_t options = SYMM_ALLOC_OPTIONS_INIT;
+      options.alignment = line.size("alignment", 0);
+      things_->buffers[line.text("as")] = group(line).allocate(line.size("bytes"), options);
+    } else if (verb == "rendezvous_again") {
+      symm::Memory again = group(line).rendezvous(things_->buffers.at(line.text("buffer")));
+      require(again.get() == memory(line).get() ? 1 : 0, 1, "whether it is the same memory");
+      things_->memories[line.text("as")] = std::move(again);
+    } else if (verb == "rendezvous") {
+      symm_rendezvous_options_t options = SYMM_RENDEZVOUS_OPTIONS_INIT;
+      options.tag = line.size("tag", 0);
+      options.channels = line.integer32("channels", 0);
+      things_->memories[line.text("as")] = group(line).rendezvous(things_->buffers.at(line.text("buffer")), options);
+    } else if (verb == "heap") {
+      const symm::Heap made = things_->heaps[line.text("as")] = group(line).heap(line.size("bytes"));
+      things_->memories[line.text("as")] = made.memory();
+    } else if (verb == "take") {
+      void* piece = nullptr;
+      size_t offset = 0;
+      symm::check(
+          symm_heap_alloc(heap(line).get(), line.size("bytes"), line.size("alignment", 0), &piece, &offset), "symm_heap_alloc");
+      require(offset, line.integer("offset"), "offset");
+    } else if (verb == "give") symm::check(symm_heap_free(heap(line).get(), address(line, "at")), "symm_heap_free");
+    else if (verb == "expect_piece") {
+      const symm::Span<std::byte> found = heap(line).find(address(line, "at"));
+      require(found.size(), line.integer("bytes"), "bytes");
+      const int64_t offset = found.empty() ? 0 : found.data() - heap(line).memory().span().data();
+      require(offset, line.integer("offset", offset), "offset");
+    } else if (verb == "expect_heap") {
+      const symm_heap_info_t info = heap(line).info();
+      require_fields(line, {{"used_bytes", info.used_bytes}, {"free_bytes", info.free_bytes}, {"pieces", info.pieces},
+                               {"largest_free", info.largest_free}, {"fragmentation", info.fragmentation}});
+    } else if (verb == "release") things_->release(line.text("name"));
+    else if (verb == "expect_memory") {
+      const symm_memory_info_t info = memory(line).info();
+      require_fields(line, {{"rank", info.rank}, {"size", info.size}, {"bytes", info.bytes}, {"channels", info.channels}});
+    } else if (verb == "find") find(line);
+    else if (verb == "write") write(line);
+    else if (verb == "expect") expect(line);
+    else if (verb == "export") {
+      symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
+      options.hold_ms = line.size("hold_ms", 0);
+      things_->tokens[line.text("as")] = symm::ipc_export(piece(line), options);
+    } else if (verb == "import") things_->imports[line.text("as")] = symm::Import(things_->tokens.at(line.text("token")));
+    else if (verb == "expect_import") {
+      const symm_ipc_info_t info = things_->imports.at(line.text("import")).info();
+      require_fields(line, {{"bytes", info.bytes}, {"offset", info.offset}, {"host_memory", info.host_memory}});
+    } else if (verb == "expect_holders") {
+      const symm_ipc_holders_t held = symm::ipc_holders(piece(line));
+      require_fields(line, {{"leases", held.leases}, {"processes", held.processes}, {"quarantined", held.quarantined}});
+    } else if (verb == "withdraw") symm::ipc_withdraw(piece(line), timeout(line));
+    else if (verb == "barrier") group(line).barrier(line.numbers("among"), channel(line), timeout(line));
+    else if (verb == "put") memory(line).put(rank(line), offset(line), bytes(line, "source"));
+    else if (verb == "put_signal") memory(line).put_signal(rank(line), offset(line), bytes(line, "source"), channel(line));
+    else if (verb == "get") memory(line).get(rank(line), offset(line), bytes(line, "destination"));
+    else if (verb == "fill32") memory(line).fill32(rank(line), offset(line), word(line), line.size("count"));
+    else if (verb == "write_value32") memory(line).write_value32(rank(line), offset(line), word(line));
+    else if (verb == "signal") memory(line).signal(rank(line), channel(line));
+    else if (verb == "signal_value")
+      memory(line).signal_value(
+          rank(line), channel(line), static_cast<symm_signal_op_values>(line.constant("signal")), long_word(line));
+    else if (verb == "wait_signal_value") {
+      uint64_t seen = 0;
+      memory(line).wait_signal_value(rank(line), channel(line), compare(line), long_word(line), timeout(line), nullptr, &seen);
+      expect_count(line, seen);
+    } else if (verb == "wait_signals") {
+      std::vector<symm_signal_wait_t> waits;
+      for (const int32_t from : line.numbers("among"))
+        waits.push_back({sizeof(symm_signal_wait_t), from, channel(line), compare(line), long_word(line)});
+      size_t index = 0;
+      memory(line).wait_signals(waits, line.integer("any") != 0, timeout(line), nullptr, &index);
+      expect_count(line, index);
+    } else if (verb == "test_signal") expect_count(line, memory(line).test_signal(rank(line), channel(line)));
+    else if (verb == "test_signal_value") expect_count(line, memory(line).test_signal_value(rank(line), channel(line)));
+    else if (verb == "write_value64") memory(line).write_value64(rank(line), offset(line), long_word(line));
+    else if (verb == "wait_value32") memory(line).wait_value32(offset(line), compare(line), word(line), timeout(line));
+    else if (verb == "wait_value64") memory(line).wait_value64(offset(line), compare(line), long_word(line), timeout(line));
+    else if (verb == "wait_signal") memory(line).wait_signal(rank(line), channel(line), timeout(line));
+    else throw std::runtime_error("unknown verb " + verb);
   }
  private:
   const symm::Group& group(const Line& line) { return things_->groups.at(line.text("group", "group")); }
@@ -282,158 +389,6 @@ class Runner {
     if (verb == "alltoall") return ranks.alltoall(from_all, to_all, options);
     throw std::runtime_error("unknown verb " + verb);
   }
-
-  using Row = const Line&;
-  using Verb = std::function<void(Row)>;
-  const std::map<std::string, Verb> verbs_ = {
-      {"expect_group",
-          [this](Row row) {
-            const symm_group_info_t info = group(row).info();
-            require_fields(row, {{"rank", info.rank}, {"size", info.size}, {"channels", info.channels}});
-          }},
-      {"expect_status", [this](Row row) { expect_status(row, std::chrono::seconds(0)); }},
-      {"await", [this](Row row) { expect_status(row, std::chrono::seconds(20)); }},
-      {"create",
-          [this](Row row) {
-            const uint64_t shared = row.integer("shared_scratch", 0) != 0 ? SYMM_GROUP_SHARED_SCRATCH : 0;
-            const uint64_t check = row.integer("check", 0) != 0 ? SYMM_GROUP_CHECK : 0;
-            create(row.text("as"), row.text("as"), row.size("timeout_ms"), shared | check);
-          }},
-      {"split",
-          [this](Row row) {
-            symm::Group part = group(row).split(row.integer32("color"), row.integer32("key"));
-            if (!part != (row.integer("color") < 0)) throw std::runtime_error("a group although color < 0, or none");
-            const std::string name = row.text("as");
-            if (part) things_->groups[name] = std::move(part);
-          }},
-      {"create_from_ranks",
-          [this](Row row) { things_->groups[row.text("as")] = group(row).create_from_ranks(row.numbers("ranks")); }},
-      {"local", [this](Row row) { things_->groups[row.text("as")] = group(row).local(); }},
-      {"shrink", [this](Row row) { things_->groups[row.text("as")] = group(row).shrink(); }},
-      {"expect_failed",
-          [this](Row row) {
-            if (group(row).failed_ranks() != row.numbers("ranks")) throw std::runtime_error("other ranks have failed");
-          }},
-      {"finalize", [this](Row row) { group(row).finalize(); }},
-      {"abort", [this](Row row) { group(row).abort(row.text("reason").c_str()); }},
-      {"synchronize", [this](Row row) { group(row).synchronize(nullptr, timeout(row)); }},
-      {"stream_wait", [this](Row row) { group(row).stream_wait(nullptr, symm::all_streams); }},
-      {"expect_stream_done", [this](Row row) { require(group(row).stream_done(nullptr) ? 1 : 0, 1, "done"); }},
-      {"record_use",
-          [this](Row row) {
-            const std::string name = row.text("name");
-            if (things_->memories.contains(name)) things_->memories[name].record_use(nullptr);
-            else things_->buffers.at(name).record_use(nullptr);
-          }},
-      {"die", [](Row) { raise(SIGKILL); }},
-      {"private", [this](Row row) { things_->arrays[row.text("as")].resize(row.size("bytes")); }},
-      {"alloc",
-          [this](Row row) {
-            symm_alloc_options_t options = SYMM_ALLOC_OPTIONS_INIT;
-            options.alignment = row.size("alignment", 0);
-            things_->buffers[row.text("as")] = group(row).allocate(row.size("bytes"), options);
-          }},
-      {"rendezvous_again",
-          [this](Row row) {
-            symm::Memory again = group(row).rendezvous(things_->buffers.at(row.text("buffer")));
-            require(again.get() == memory(row).get() ? 1 : 0, 1, "whether it is the same memory");
-            things_->memories[row.text("as")] = std::move(again);
-          }},
-      {"rendezvous",
-          [this](Row row) {
-            symm_rendezvous_options_t options = SYMM_RENDEZVOUS_OPTIONS_INIT;
-            options.tag = row.size("tag", 0);
-            options.channels = row.integer32("channels", 0);
-            things_->memories[row.text("as")] = group(row).rendezvous(things_->buffers.at(row.text("buffer")), options);
-          }},
-      {"heap",
-          [this](Row row) {
-            const symm::Heap made = things_->heaps[row.text("as")] = group(row).heap(row.size("bytes"));
-            things_->memories[row.text("as")] = made.memory();
-          }},
-      {"take",
-          [this](Row row) {
-            void* piece = nullptr;
-            size_t offset = 0;
-            symm::check(symm_heap_alloc(heap(row).get(), row.size("bytes"), row.size("alignment", 0), &piece, &offset),
-                "symm_heap_alloc");
-            require(offset, row.integer("offset"), "offset");
-          }},
-      {"give", [this](Row row) { symm::check(symm_heap_free(heap(row).get(), address(row, "at")), "symm_heap_free"); }},
-      {"expect_piece",
-          [this](Row row) {
-            const symm::Span<std::byte> found = heap(row).find(address(row, "at"));
-            require(found.size(), row.integer("bytes"), "bytes");
-            const int64_t offset = found.empty() ? 0 : found.data() - heap(row).memory().span().data();
-            require(offset, row.integer("offset", offset), "offset");
-          }},
-      {"expect_heap",
-          [this](Row row) {
-            const symm_heap_info_t info = heap(row).info();
-            require_fields(row, {{"used_bytes", info.used_bytes}, {"free_bytes", info.free_bytes}, {"pieces", info.pieces},
-                                    {"largest_free", info.largest_free}, {"fragmentation", info.fragmentation}});
-          }},
-      {"release", [this](Row row) { things_->release(row.text("name")); }},
-      {"expect_memory",
-          [this](Row row) {
-            const symm_memory_info_t info = memory(row).info();
-            require_fields(row, {{"rank", info.rank}, {"size", info.size}, {"bytes", info.bytes}, {"channels", info.channels}});
-          }},
-      {"find", [this](Row row) { find(row); }},
-      {"write", [this](Row row) { write(row); }},
-      {"expect", [this](Row row) { expect(row); }},
-      {"export",
-          [this](Row row) {
-            symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
-            options.hold_ms = row.size("hold_ms", 0);
-            things_->tokens[row.text("as")] = symm::ipc_export(piece(row), options);
-          }},
-      {"import", [this](Row row) { things_->imports[row.text("as")] = symm::Import(things_->tokens.at(row.text("token"))); }},
-      {"expect_import",
-          [this](Row row) {
-            const symm_ipc_info_t info = things_->imports.at(row.text("import")).info();
-            require_fields(row, {{"bytes", info.bytes}, {"offset", info.offset}, {"host_memory", info.host_memory}});
-          }},
-      {"expect_holders",
-          [this](Row row) {
-            const symm_ipc_holders_t held = symm::ipc_holders(piece(row));
-            require_fields(row, {{"leases", held.leases}, {"processes", held.processes}, {"quarantined", held.quarantined}});
-          }},
-      {"withdraw", [this](Row row) { symm::ipc_withdraw(piece(row), timeout(row)); }},
-      {"barrier", [this](Row row) { group(row).barrier(row.numbers("among"), channel(row), timeout(row)); }},
-      {"put", [this](Row row) { memory(row).put(rank(row), offset(row), bytes(row, "source")); }},
-      {"put_signal", [this](Row row) { memory(row).put_signal(rank(row), offset(row), bytes(row, "source"), channel(row)); }},
-      {"get", [this](Row row) { memory(row).get(rank(row), offset(row), bytes(row, "destination")); }},
-      {"fill32", [this](Row row) { memory(row).fill32(rank(row), offset(row), word(row), row.size("count")); }},
-      {"write_value32", [this](Row row) { memory(row).write_value32(rank(row), offset(row), word(row)); }},
-      {"signal", [this](Row row) { memory(row).signal(rank(row), channel(row)); }},
-      {"signal_value",
-          [this](Row row) {
-            memory(row).signal_value(
-                rank(row), channel(row), static_cast<symm_signal_op_values>(row.constant("signal")), long_word(row));
-          }},
-      {"wait_signal_value",
-          [this](Row row) {
-            uint64_t seen = 0;
-            memory(row).wait_signal_value(rank(row), channel(row), compare(row), long_word(row), timeout(row), nullptr, &seen);
-            expect_count(row, seen);
-          }},
-      {"wait_signals",
-          [this](Row row) {
-            std::vector<symm_signal_wait_t> waits;
-            for (const int32_t from : row.numbers("among"))
-              waits.push_back({sizeof(symm_signal_wait_t), from, channel(row), compare(row), long_word(row)});
-            size_t index = 0;
-            memory(row).wait_signals(waits, row.integer("any") != 0, timeout(row), nullptr, &index);
-            expect_count(row, index);
-          }},
-      {"test_signal", [this](Row row) { expect_count(row, memory(row).test_signal(rank(row), channel(row))); }},
-      {"test_signal_value", [this](Row row) { expect_count(row, memory(row).test_signal_value(rank(row), channel(row))); }},
-      {"write_value64", [this](Row row) { memory(row).write_value64(rank(row), offset(row), long_word(row)); }},
-      {"wait_value32", [this](Row row) { memory(row).wait_value32(offset(row), compare(row), word(row), timeout(row)); }},
-      {"wait_value64", [this](Row row) { memory(row).wait_value64(offset(row), compare(row), long_word(row), timeout(row)); }},
-      {"wait_signal", [this](Row row) { memory(row).wait_signal(rank(row), channel(row), timeout(row)); }},
-  };
 
   int rank_;
   std::vector<std::byte> copy_;
