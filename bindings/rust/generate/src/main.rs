@@ -209,8 +209,11 @@ fn first_sentence(text: &str) -> &str {
 struct ToMarkdown;
 
 impl ParseCallbacks for ToMarkdown {
+    /// Square brackets would be links, angle brackets tags, and an indented line would be code.
     fn process_comment(&self, comment: &str) -> Option<String> {
-        Some(format!(" {}", markdown(comment).replace('\n', " ")))
+        let words: Vec<_> = comment.trim_start_matches('<').split_whitespace().collect();
+        let text = words.join(" ").replace('[', "\\[").replace(']', "\\]").replace('<', "\\<").replace('*', "\\*");
+        Some(format!(" {text}"))
     }
 
     fn add_derives(&self, info: &DeriveInfo<'_>) -> Vec<String> {
@@ -221,15 +224,4 @@ impl ParseCallbacks for ToMarkdown {
 /// The structs of numbers that the safe layer hands out as they are.
 fn is_plain(name: &str) -> bool {
     matches!(name, "symm_ipc_report_t" | "symm_ipc_stats_t")
-}
-
-/// Square brackets would be links, angle brackets tags, and an indented line would be code.
-fn markdown(comment: &str) -> String {
-    let text = comment.trim_start_matches('<').trim().lines().map(str::trim).collect::<Vec<_>>().join("\n");
-    text.replace('[', "\\[").replace(']', "\\]").replace('<', "\\<").replace('*', "\\*")
-}
-
-#[test]
-fn nothing_becomes_a_link_or_code() {
-    assert_eq!(markdown("[local] pad[a]\n      indented"), "\\[local\\] pad\\[a\\]\nindented");
 }
