@@ -15,10 +15,9 @@
 //!
 //! # Failure
 //!
-//! Every call that can fail returns [`Error`]: a [`Status`], one line that names the argument, rank or process, and the rank
-//! that is to blame, with its process id. Every wait has a deadline. When a rank dies, hangs, aborts or calls something different from the others, the group is
-//! *revoked*: pending and later calls fail with the same status on all ranks, and [`Group::status`] says why.
-//! In a forked child every call on what its parent made is `InvalidHandle`. Nothing in this crate panics on what the library or another rank does.
+//! When a rank dies, hangs, aborts or calls something different from the others, the group is *revoked*: pending and later calls
+//! fail with the same status on all ranks, and [`Group::status`] says why. In a forked child every call on what its parent made is
+//! `InvalidHandle`.
 //!
 //! A call that says nothing of errors fails as the one that it is said to be like, or as any: `InvalidArgument` for a rank, channel, length or
 //! text that cannot be (one with a NUL character), `Unsupported` for a slice or view of memory of a device, `Unavailable` without a library,

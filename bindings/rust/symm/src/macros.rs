@@ -144,7 +144,7 @@ macro_rules! sized {
     }};
 }
 
-/// `on!(self.symm_x(...))`: a call of `symm_x(handle, ...)`, whose other arguments are numbers, streams that live, and references. With
+/// `on!(self.symm_x(...))`: a call of `symm_x(handle, ...)`, whose other arguments are numbers, streams and operands that live, and references. With
 /// `-> start` it gives what the call writes where `start` stands; with `=> Handle`
 /// the reference, with `=> Type` that, made of the struct that it fills.
 macro_rules! on {

@@ -5,7 +5,7 @@ use crate::convert::{Feature, FromC, Handle, count, filled, index};
 use crate::element::Word;
 use crate::error::{Error, Result, call, looked_up};
 use crate::group::{Shared, number};
-use crate::operand::{Source, Target};
+use crate::operand::{Operand, Source, Target};
 use crate::{Compare, Element, Group, SignalOp, Status, Stream, Timeout};
 use std::ffi::c_void;
 use std::fmt;
@@ -273,20 +273,14 @@ impl<T: Element> Memory<T> {
 impl<T: Element> Memory<T> {
     /// Copies `source` to element `offset` of a rank's block. Visible to that rank after a signal or barrier. A local call.
     pub fn put<S: Source<Element = T> + ?Sized>(&self, rank: usize, offset: usize, source: &S) -> Result<()> {
-        let from = source.operand().on(&self.inner.group, &self.stream)?;
-        let (offset, size) = (bytes::<T>(offset)?, bytes::<T>(from.len())?);
-        let stream = self.stream.as_raw();
-        // SAFETY: the handle is alive, and `source` is valid for that many elements.
-        call(|api| unsafe { api.symm_put(self.as_raw(), index(rank), offset, from.pointer(), size, stream) })
+        let (offset, from, size) = self.copied(offset, source.operand())?;
+        on!(self.symm_put(index(rank), offset, from, size, self.stream.as_raw()))
     }
 
     /// Copies from element `offset` of a rank's block to `target`, as many elements as it has. A local call.
     pub fn get<D: Target<Element = T> + ?Sized>(&self, rank: usize, offset: usize, target: &mut D) -> Result<()> {
-        let to = target.operand_mut().on(&self.inner.group, &self.stream)?;
-        let (offset, size) = (bytes::<T>(offset)?, bytes::<T>(to.len())?);
-        let stream = self.stream.as_raw();
-        // SAFETY: the handle is alive, and `target` is valid for that many elements.
-        call(|api| unsafe { api.symm_get(self.as_raw(), index(rank), offset, to.pointer(), size, stream) })
+        let (offset, to, size) = self.copied(offset, target.operand_mut())?;
+        on!(self.symm_get(index(rank), offset, to, size, self.stream.as_raw()))
     }
 
     /// As [`Buffer::record_use`], of all ranks' blocks.
@@ -299,13 +293,14 @@ impl<T: Element> Memory<T> {
     where
         S: Source<Element = T> + ?Sized,
     {
-        let from = source.operand().on(&self.inner.group, &self.stream)?;
-        let (offset, size) = (bytes::<T>(offset)?, bytes::<T>(from.len())?);
-        let stream = self.stream.as_raw();
-        // SAFETY: the handle is alive, and `source` is valid for that many elements.
-        call(|api| unsafe {
-            api.symm_put_signal(self.as_raw(), index(rank), offset, from.pointer(), size, index(channel), stream)
-        })
+        let (offset, from, size) = self.copied(offset, source.operand())?;
+        on!(self.symm_put_signal(index(rank), offset, from, size, index(channel), self.stream.as_raw()))
+    }
+
+    /// What a copy needs: where it begins in the block, the operand's address, and the size, in bytes.
+    fn copied(&self, offset: usize, operand: Operand<T>) -> Result<(usize, *mut c_void, usize)> {
+        let operand = operand.on(&self.inner.group, &self.stream)?;
+        Ok((bytes::<T>(offset)?, operand.pointer(), bytes::<T>(operand.len())?))
     }
 }
 
@@ -365,18 +360,6 @@ pub struct SignalWait {
     pub value: u64,
 }
 
-impl SignalWait {
-    fn to_c(self) -> sys::symm_signal_wait_t {
-        sys::symm_signal_wait_t {
-            struct_size: size_of::<sys::symm_signal_wait_t>(),
-            rank: index(self.rank),
-            channel: index(self.channel),
-            compare: self.compare.as_raw(),
-            value: self.value,
-        }
-    }
-}
-
 impl<T: Element> Memory<T> {
     /// Adds one to the signals that this rank has sent to `rank` on `channel`. Never waits; any number may be outstanding. What this
     /// rank wrote before is visible to whoever waited for the signal.
@@ -430,7 +413,11 @@ impl<T: Element> Memory<T> {
 
     fn wait_signals(&self, waits: &[SignalWait], any: bool, timeout: Timeout) -> Result<Option<usize>> {
         let (options, stream) = (timeout.options(), self.stream.as_raw());
-        let waits: Vec<_> = waits.iter().copied().map(SignalWait::to_c).collect();
+        let to_c = |wait: &SignalWait| {
+            sized!(symm_signal_wait_t: rank = index(wait.rank), channel = index(wait.channel), compare = wait.compare.as_raw(),
+                value = wait.value)
+        };
+        let waits: Vec<_> = waits.iter().map(to_c).collect();
         let (at, count) = (waits.as_ptr(), waits.len());
         let mut first = self.is_on_host().then_some(0);
         let out = first.as_mut().map_or(ptr::null_mut(), ptr::from_mut);

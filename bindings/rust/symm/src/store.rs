@@ -23,23 +23,21 @@ pub trait Store {
 }
 
 /// A store as the library wants it. What the store complained of is kept, since C carries a status only.
-pub(crate) struct Adapter(Box<State>);
-
-struct State {
+pub(crate) struct Adapter {
     store: Box<dyn Store>,
     complaint: RefCell<Option<String>>,
 }
 
 impl Adapter {
     pub(crate) fn new(store: Box<dyn Store>) -> Self {
-        Self(Box::new(State { store, complaint: RefCell::new(None) }))
+        Self { store, complaint: RefCell::new(None) }
     }
 
-    /// Valid while the adapter lives.
+    /// Valid while the adapter lives, and stays where it is.
     pub(crate) fn table(&self) -> symm_store_t {
         symm_store_t {
             struct_size: size_of::<symm_store_t>(),
-            user: std::ptr::from_ref::<State>(&self.0).cast_mut().cast(),
+            user: std::ptr::from_ref(self).cast_mut().cast(),
             set: Some(set),
             get: Some(get),
         }
@@ -47,11 +45,9 @@ impl Adapter {
 
     /// To be added to the message of a failed creation.
     pub(crate) fn complaint(&self) -> Option<String> {
-        self.0.complaint.borrow().as_ref().map(|text| format!(" (the store says: {text})"))
+        self.complaint.borrow().as_ref().map(|text| format!(" (the store says: {text})"))
     }
-}
 
-impl State {
     /// A panic must not unwind into C.
     fn guarded(&self, action: impl FnOnce() -> Result<Status, StoreError>) -> symm_status_t {
         let result = catch_unwind(AssertUnwindSafe(action)).unwrap_or_else(|_| Err("it panicked".into()));
@@ -68,11 +64,11 @@ impl State {
 unsafe extern "C" fn set(
     user: *mut c_void, key: *const c_char, value: *const c_void, size: usize, timeout_ms: u64,
 ) -> symm_status_t {
-    // SAFETY: `user` is the adapter's state, which outlives the creation; the library passes a C string and `size` bytes.
-    let (state, key) = unsafe { (&*user.cast::<State>(), CStr::from_ptr(key)) };
+    // SAFETY: `user` is the adapter, which outlives the creation; the library passes a C string and `size` bytes.
+    let (adapter, key) = unsafe { (&*user.cast::<Adapter>(), CStr::from_ptr(key)) };
     // SAFETY: as above.
     let value = if size == 0 { &[] } else { unsafe { std::slice::from_raw_parts(value.cast(), size) } };
-    state.guarded(|| state.store.set(&key.to_string_lossy(), value, Duration::from_millis(timeout_ms)).map(|()| Status::Ok))
+    adapter.guarded(|| adapter.store.set(&key.to_string_lossy(), value, Duration::from_millis(timeout_ms)).map(|()| Status::Ok))
 }
 
 /// # Safety
@@ -81,9 +77,9 @@ unsafe extern "C" fn get(
     user: *mut c_void, key: *const c_char, value: *mut c_void, capacity: usize, out_size: *mut usize, timeout_ms: u64,
 ) -> symm_status_t {
     // SAFETY: as in set().
-    let (state, key) = unsafe { (&*user.cast::<State>(), CStr::from_ptr(key)) };
-    state.guarded(|| {
-        let Some(found) = state.store.get(&key.to_string_lossy(), Duration::from_millis(timeout_ms))? else {
+    let (adapter, key) = unsafe { (&*user.cast::<Adapter>(), CStr::from_ptr(key)) };
+    adapter.guarded(|| {
+        let Some(found) = adapter.store.get(&key.to_string_lossy(), Duration::from_millis(timeout_ms))? else {
             return Ok(Status::Timeout);
         };
         if found.len() > capacity {
