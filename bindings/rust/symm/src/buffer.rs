@@ -104,28 +104,22 @@ impl Group {
     }
 }
 
-/// How to allocate.
-#[derive(Default, Debug, Clone)]
-#[must_use = "a configuration does nothing until memory is allocated with it"]
-pub struct AllocConfig {
-    host: bool,
-    node: Option<u16>,
-    pub(crate) alignment: usize,
-    pub(crate) page_bytes: usize,
-    pub(crate) name: String,
-}
-
-setters! { AllocConfig:
-    /// Whether it lies in memory of the host; see [`Group::alloc_on_host`].
-    host(host: bool) = host;
-    /// The NUMA node of that. Otherwise the nearest.
-    node(node: u16) = Some(node);
-    /// Alignment of its address, a power of two; of a heap so the most that a piece can have. Otherwise 4096.
-    alignment(bytes: usize) = bytes;
-    /// Least size of its pages, a power of two: huge pages, say. Otherwise the system's.
-    page_bytes(bytes: usize) = bytes;
-    /// Shown in messages.
-    name(name: impl Into<String>) = name.into();
+builder! {
+    /// How to allocate.
+    #[derive(Debug, Clone)]
+    #[must_use = "a configuration does nothing until memory is allocated with it"]
+    pub struct AllocConfig {
+        /// Whether it lies in memory of the host; see [`Group::alloc_on_host`].
+        host(host: bool): bool = host;
+        /// The NUMA node of that. Otherwise the nearest.
+        node(node: u16): Option<u16> = Some(node);
+        /// Alignment of its address, a power of two; of a heap so the most that a piece can have. Otherwise 4096.
+        alignment(bytes: usize): usize = bytes;
+        /// Least size of its pages, a power of two: huge pages, say. Otherwise the system's.
+        page_bytes(bytes: usize): usize = bytes;
+        /// Shown in messages.
+        name(name: impl Into<String>): String = name.into();
+    }
 }
 
 impl AllocConfig {

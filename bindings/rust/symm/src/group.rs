@@ -11,67 +11,50 @@ use std::ptr;
 use std::sync::{Arc, Weak};
 use symm_sys::{self as sys, symm_group};
 
-/// How to make a group. What is not said is left to the environment and the library's defaults.
-///
-/// ```no_run
-/// use std::time::Duration;
-/// let group = symm::GroupConfig::new().name("workers").timeout(Duration::from_secs(5)).create()?;
-/// # Ok::<(), symm::Error>(())
-/// ```
-#[derive(Default)]
-#[must_use = "a configuration does nothing until create() is called"]
-pub struct GroupConfig {
-    ranks: Option<(usize, usize)>,
-    backend: Option<Backend>,
-    device: Option<usize>,
-    multicast: bool,
-    shared_scratch: bool,
-    any_order: bool,
-    overlapping_devices: bool,
-    check: bool,
-    bootstrap: Option<String>,
-    store: Option<Box<dyn Store>>,
-    create_timeout: Timeout,
-    timeout: Timeout,
-    name: Option<String>,
-    channels: usize,
-    scratch_bytes: u64,
-}
-
-setters! { GroupConfig:
-    /// This rank and the number of ranks. Otherwise both come from the bootstrap.
-    ranks(rank: usize, size: usize) = Some((rank, size));
-    /// The back end; the same on all ranks. Otherwise CUDA where a [`device`](Self::device) is named, else `$SYMM_BACKEND`, else the
-    /// host.
-    backend(backend: Backend) = Some(backend);
-    /// The CUDA device. Otherwise the local rank's share.
-    device(device: usize) = Some(device);
-    /// Where the ranks meet: `env://` (the launcher says), `dir:///path` (a directory of mode 0700) or `thread://name` (ranks
-    /// are threads of this process). Otherwise `$SYMM_BOOTSTRAP`, else `env://`.
-    bootstrap(place: impl Into<String>) = Some(place.into());
-    /// A store of your own by which the ranks find each other. Needs [`ranks`](Self::ranks).
-    store(store: impl Store + 'static) = Some(Box::new(store));
-    /// Deadline of create, split and rendezvous. Otherwise `$SYMM_CREATE_TIMEOUT_MS`, else 300 seconds.
-    create_timeout(timeout: impl Into<Timeout>) = timeout.into();
-    /// Deadline of every other wait. Otherwise `$SYMM_TIMEOUT_MS`, else 60 seconds.
-    timeout(timeout: impl Into<Timeout>) = timeout.into();
-    /// Tells apart concurrent groups with the same bootstrap, and is shown in messages.
-    name(name: impl Into<String>) = Some(name.into());
-    /// Barrier channels, and signal channels of memories that ask for no other number; the same on all ranks. Otherwise 64.
-    channels(number: usize) = number;
-    /// The most that the scratch of this group, and of each made of it, may take on each rank. Otherwise what is fastest.
-    scratch_bytes(bytes: u64) = bytes;
-    /// Whether the group's memories are given multicast addresses, where they can be had. All ranks must ask.
-    multicast(wanted: bool) = wanted;
-    /// Whether groups made of this one, but by [`shrink`](crate::Group::shrink), work in its scratch: CUDA only. Collectives of all of
-    /// them have one order, also in graphs, and a failure of one is a failure of all; `symm.h` says it exactly.
-    shared_scratch(wanted: bool) = wanted;
-    /// Whether all-reduces between machines may combine floats in an order of their own, which takes less time. All ranks must ask.
-    any_order(allowed: bool) = allowed;
-    /// Whether several ranks may use one CUDA device.
-    overlapping_devices(allowed: bool) = allowed;
-    /// Whether every rank compares the arguments of every collective with every other.
-    check(compare: bool) = compare;
+builder! {
+    /// How to make a group. What is not said is left to the environment and the library's defaults.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// let group = symm::GroupConfig::new().name("workers").timeout(Duration::from_secs(5)).create()?;
+    /// # Ok::<(), symm::Error>(())
+    /// ```
+    #[must_use = "a configuration does nothing until create() is called"]
+    pub struct GroupConfig {
+        /// This rank and the number of ranks. Otherwise both come from the bootstrap.
+        ranks(rank: usize, size: usize): Option<(usize, usize)> = Some((rank, size));
+        /// The back end; the same on all ranks. Otherwise CUDA where a [`device`](Self::device) is named, else `$SYMM_BACKEND`, else the
+        /// host.
+        backend(backend: Backend): Option<Backend> = Some(backend);
+        /// The CUDA device. Otherwise the local rank's share.
+        device(device: usize): Option<usize> = Some(device);
+        /// Where the ranks meet: `env://` (the launcher says), `dir:///path` (a directory of mode 0700) or `thread://name` (ranks
+        /// are threads of this process). Otherwise `$SYMM_BOOTSTRAP`, else `env://`.
+        bootstrap(place: impl Into<String>): Option<String> = Some(place.into());
+        /// A store of your own by which the ranks find each other. Needs [`ranks`](Self::ranks).
+        store(store: impl Store + 'static): Option<Box<dyn Store>> = Some(Box::new(store));
+        /// Deadline of create, split and rendezvous. Otherwise `$SYMM_CREATE_TIMEOUT_MS`, else 300 seconds.
+        create_timeout(timeout: impl Into<Timeout>): Timeout = timeout.into();
+        /// Deadline of every other wait. Otherwise `$SYMM_TIMEOUT_MS`, else 60 seconds.
+        timeout(timeout: impl Into<Timeout>): Timeout = timeout.into();
+        /// Tells apart concurrent groups with the same bootstrap, and is shown in messages.
+        name(name: impl Into<String>): Option<String> = Some(name.into());
+        /// Barrier channels, and signal channels of memories that ask for no other number; the same on all ranks. Otherwise 64.
+        channels(number: usize): usize = number;
+        /// The most that the scratch of this group, and of each made of it, may take on each rank. Otherwise what is fastest.
+        scratch_bytes(bytes: u64): u64 = bytes;
+        /// Whether the group's memories are given multicast addresses, where they can be had. All ranks must ask.
+        multicast(wanted: bool): bool = wanted;
+        /// Whether groups made of this one, but by [`shrink`](crate::Group::shrink), work in its scratch: CUDA only. Collectives of all of
+        /// them have one order, also in graphs, and a failure of one is a failure of all; `symm.h` says it exactly.
+        shared_scratch(wanted: bool): bool = wanted;
+        /// Whether all-reduces between machines may combine floats in an order of their own, which takes less time. All ranks must ask.
+        any_order(allowed: bool): bool = allowed;
+        /// Whether several ranks may use one CUDA device.
+        overlapping_devices(allowed: bool): bool = allowed;
+        /// Whether every rank compares the arguments of every collective with every other.
+        check(compare: bool): bool = compare;
+    }
 }
 
 impl GroupConfig {

@@ -165,31 +165,27 @@ impl<T: Element> From<WithdrawError<T>> for Error {
     }
 }
 
-/// How to export.
-///
-/// ```no_run
-/// # use std::time::Duration;
-/// # let shared = symm::Group::from_env()?.alloc::<f32>(1024)?.share();
-/// // One consumer may still come within five seconds after this process has released the block.
-/// let token = symm::ipc::ExportOptions::new().hold(Duration::from_secs(5)).hold_imports(1).export(&shared.span(..512)?)?;
-/// # Ok::<(), symm::Error>(())
-/// ```
-#[derive(Debug, Clone, Default)]
-#[must_use = "options do nothing until export() is called"]
-pub struct ExportOptions {
-    hold: u64,
-    hold_imports: u64,
-    stream: Stream,
-}
-
-setters! { ExportOptions:
-    /// Keeps the memory for this token, though its owner releases it, for as long from now. Otherwise `$SYMM_IPC_HOLD_MS`, if that
-    /// is set.
-    hold(time: Duration) = Timeout::from(time).as_millis();
-    /// Or until so many imports of this token were made.
-    hold_imports(imports: u64) = imports;
-    /// On CUDA: what was issued on this stream before is there after an import.
-    stream(stream: Stream) = stream;
+builder! {
+    /// How to export.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # let shared = symm::Group::from_env()?.alloc::<f32>(1024)?.share();
+    /// // One consumer may still come within five seconds after this process has released the block.
+    /// let token = symm::ipc::ExportOptions::new().hold(Duration::from_secs(5)).hold_imports(1).export(&shared.span(..512)?)?;
+    /// # Ok::<(), symm::Error>(())
+    /// ```
+    #[derive(Debug, Clone)]
+    #[must_use = "options do nothing until export() is called"]
+    pub struct ExportOptions {
+        /// Keeps the memory for this token, though its owner releases it, for as long from now. Otherwise `$SYMM_IPC_HOLD_MS`, if that
+        /// is set.
+        hold(time: Duration): u64 = Timeout::from(time).as_millis();
+        /// Or until so many imports of this token were made.
+        hold_imports(imports: u64): u64 = imports;
+        /// On CUDA: what was issued on this stream before is there after an import.
+        stream(stream: Stream): Stream = stream;
+    }
 }
 
 impl ExportOptions {
@@ -235,26 +231,21 @@ pub fn holders<T: Element>(piece: &Span<'_, T>) -> Result<Holders> {
     unsafe { filled(|api, out| api.symm_ipc_holders(at, size, out)) }
 }
 
-/// How to import.
-#[derive(Debug, Clone, Default)]
-#[must_use = "options do nothing until import() is called"]
-pub struct ImportOptions {
-    timeout: Timeout,
-    directory: Option<PathBuf>,
-    device: Option<usize>,
-    stream: Stream,
-}
-
-setters! { ImportOptions:
-    /// Deadline of the exporter's answer. Otherwise `$SYMM_TIMEOUT_MS`, else 60 seconds.
-    timeout(timeout: impl Into<Timeout>) = timeout.into();
-    /// Where the exporter's `$SYMM_IPC_DIRECTORY` is seen here. Otherwise under the same path.
-    directory(directory: impl Into<PathBuf>) = Some(directory.into());
-    /// The CUDA device for which to map. Otherwise the one that has the memory.
-    device(device: usize) = Some(device);
-    /// On CUDA: the stream on which the memory is used. The lease ends when what was issued on it is over; where none was named,
-    /// when all that the device had to do is.
-    stream(stream: Stream) = stream;
+builder! {
+    /// How to import.
+    #[derive(Debug, Clone)]
+    #[must_use = "options do nothing until import() is called"]
+    pub struct ImportOptions {
+        /// Deadline of the exporter's answer. Otherwise `$SYMM_TIMEOUT_MS`, else 60 seconds.
+        timeout(timeout: impl Into<Timeout>): Timeout = timeout.into();
+        /// Where the exporter's `$SYMM_IPC_DIRECTORY` is seen here. Otherwise under the same path.
+        directory(directory: impl Into<PathBuf>): Option<PathBuf> = Some(directory.into());
+        /// The CUDA device for which to map. Otherwise the one that has the memory.
+        device(device: usize): Option<usize> = Some(device);
+        /// On CUDA: the stream on which the memory is used. The lease ends when what was issued on it is over; where none was named,
+        /// when all that the device had to do is.
+        stream(stream: Stream): Stream = stream;
+    }
 }
 
 impl ImportOptions {

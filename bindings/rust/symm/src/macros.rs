@@ -91,9 +91,17 @@ macro_rules! described {
     };
 }
 
-/// The beginning of a builder, whose fields have defaults: what each setter takes, and what becomes of the field of its name.
-macro_rules! setters {
-    ($builder:ident: $($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) = $value:expr;)*) => {
+/// A builder, whose fields have defaults: what each setter takes, and what the field of its name is and becomes.
+macro_rules! builder {
+    ($(#[$meta:meta])* pub struct $builder:ident {
+        $($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*): $field:ty = $value:expr;)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Default)]
+        pub struct $builder {
+            $(pub(crate) $name: $field,)*
+        }
+
         impl $builder {
             /// Nothing said: what a setter does not change is left to its default.
             pub fn new() -> Self {

@@ -190,22 +190,12 @@ impl Group {
 
     /// `recv[r * send.len() + i] = send[i] of rank r`, on the root; other ranks' `recv` is not written and may be empty.
     pub fn gather<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(&self, send: &S, recv: &mut R, root: usize) -> Result<()> {
-        let (send, recv) = self.both(send, recv)?;
-        if self.rank() == root {
-            self.all_parts("recv", recv.len(), "send", send.len())?;
-        }
-        // SAFETY: `recv` has `size * send.len()` elements where it is written.
-        unsafe { self.run(Collective::Gather, send, recv, send.len(), Op::Sum, root) }
+        self.apart(Collective::Gather, send, recv, Op::Sum, root)
     }
 
     /// `recv[i] = send[rank * recv.len() + i] of the root`; other ranks' `send` is not read and may be empty.
     pub fn scatter<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(&self, send: &S, recv: &mut R, root: usize) -> Result<()> {
-        let (send, recv) = self.both(send, recv)?;
-        if self.rank() == root {
-            self.all_parts("send", send.len(), "recv", recv.len())?;
-        }
-        // SAFETY: `send` has `size * recv.len()` elements where it is read.
-        unsafe { self.run(Collective::Scatter, send, recv, recv.len(), Op::Sum, root) }
+        self.apart(Collective::Scatter, send, recv, Op::Sum, root)
     }
 
     /// All-gather along the last dimension: row by row, `recv` = all ranks' rows of `send`, one behind the other. From one row of `recv`

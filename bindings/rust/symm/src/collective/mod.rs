@@ -31,10 +31,7 @@ impl Group {
     where
         S::Element: Reduces<R::Element>,
     {
-        let (send, recv) = self.both(send, recv)?;
-        same(send.len(), recv.len())?;
-        // SAFETY: both operands have `recv.len()` elements.
-        unsafe { self.run(Collective::Allreduce, send, recv, recv.len(), op, 0) }
+        self.apart(Collective::Allreduce, send, recv, op, 0)
     }
 
     /// `recv[i] = op over all ranks of send[rank * recv.len() + i]`; `send` is [`size`](Self::size) times as long as `recv`.
@@ -42,28 +39,17 @@ impl Group {
     where
         S::Element: Reduces<R::Element>,
     {
-        let (send, recv) = self.both(send, recv)?;
-        self.all_parts("send", send.len(), "recv", recv.len())?;
-        // SAFETY: the operands have `size * recv.len()` and `recv.len()` elements.
-        unsafe { self.run(Collective::ReduceScatter, send, recv, recv.len(), op, 0) }
+        self.apart(Collective::ReduceScatter, send, recv, op, 0)
     }
 
     /// `recv[r * send.len() + i] = send[i] of rank r`; `recv` is [`size`](Self::size) times as long as `send`.
     pub fn allgather<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(&self, send: &S, recv: &mut R) -> Result<()> {
-        let (send, recv) = self.both(send, recv)?;
-        self.all_parts("recv", recv.len(), "send", send.len())?;
-        // SAFETY: the operands have `send.len()` and `size * send.len()` elements.
-        unsafe { self.run(Collective::Allgather, send, recv, send.len(), Op::Sum, 0) }
+        self.apart(Collective::Allgather, send, recv, Op::Sum, 0)
     }
 
     /// `recv[i] = send[i] of the root`; other ranks' `send` is not read and may be empty.
     pub fn broadcast<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(&self, send: &S, recv: &mut R, root: usize) -> Result<()> {
-        let (send, recv) = self.both(send, recv)?;
-        if self.rank() == root || send.len() != 0 {
-            same(send.len(), recv.len())?;
-        }
-        // SAFETY: `recv` has `recv.len()` elements, and so has `send` where it is read.
-        unsafe { self.run(Collective::Broadcast, send, recv, recv.len(), Op::Sum, root) }
+        self.apart(Collective::Broadcast, send, recv, Op::Sum, root)
     }
 
     /// `recv[i] = op over all ranks of send[i]`, on the root; other ranks' `recv` is not written and may be empty.
@@ -71,21 +57,38 @@ impl Group {
     where
         S::Element: Reduces<R::Element>,
     {
-        let (send, recv) = self.both(send, recv)?;
-        if self.rank() == root || recv.len() != 0 {
-            same(send.len(), recv.len())?;
-        }
-        // SAFETY: `send` has `send.len()` elements, and so has `recv` where it is written.
-        unsafe { self.run(Collective::Reduce, send, recv, send.len(), op, root) }
+        self.apart(Collective::Reduce, send, recv, op, root)
     }
 
     /// `recv[r * n + i] = send[rank * n + i] of rank r`, where both have `size * n` elements.
     pub fn alltoall<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(&self, send: &S, recv: &mut R) -> Result<()> {
+        self.apart(Collective::Alltoall, send, recv, Op::Sum, 0)
+    }
+
+    /// On two operands, which have the lengths that go together; what is not read or written on this rank may be empty.
+    #[inline]
+    fn apart<S, R>(&self, what: Collective, send: &S, recv: &mut R, op: Op, root: usize) -> Result<()>
+    where
+        S: Source + ?Sized,
+        R: Target + ?Sized,
+    {
         let (send, recv) = self.both(send, recv)?;
-        same(send.len(), recv.len())?;
-        let count = self.part(recv.len())?;
-        // SAFETY: both operands have `size * count` elements.
-        unsafe { self.run(Collective::Alltoall, send, recv, count, Op::Sum, 0) }
+        let (sent, received, at_root) = (send.len(), recv.len(), self.rank() == root);
+        match what {
+            Collective::Gather | Collective::Scatter if !at_root => {}
+            Collective::Broadcast if !at_root && sent == 0 => {}
+            Collective::Reduce if !at_root && received == 0 => {}
+            Collective::ReduceScatter | Collective::Scatter => self.all_parts("send", sent, "recv", received)?,
+            Collective::Allgather | Collective::Gather => self.all_parts("recv", received, "send", sent)?,
+            _ => same(sent, received)?,
+        }
+        let count = match what {
+            Collective::Allgather | Collective::Gather | Collective::Reduce => sent,
+            Collective::Alltoall => self.part(received)?,
+            _ => received,
+        };
+        // SAFETY: the operands have as many elements as the collective reads and writes on this rank.
+        unsafe { self.run(what, send, recv, count, op, root) }
     }
 
     /// Both operands, if the group can reach them.
