@@ -101,9 +101,9 @@ fn generate() -> Result<String, Box<dyn Error>> {
         HEAD.to_owned(),
         pack(&plain(&print(types))),
         list("enums", enums.into_iter().map(Enum::print).collect()),
-        list("constants", rows(&print(constants), "pub const")),
-        list("structs", rows(&structs.replace("Debug, Copy, Clone, ", ""), "    pub")),
-        list("functions", rows(&functions, "pub fn")),
+        list("constants", print(constants)),
+        list("structs", structs.replace("Debug, Copy, Clone, ", "")),
+        list("functions", functions),
     ];
     Ok(text.concat())
 }
@@ -140,7 +140,7 @@ impl Enum {
             let text = print(vec![Item::Const(constant)]);
             let start = text.find("pub const").unwrap_or_default();
             let value = text[start..].split_once("= ").map_or("", |(_, value)| value.trim_end().trim_end_matches(';'));
-            out += &rows(&format!("{}{word} = {c_name} = {value},\n", &text[..start]), &word);
+            out += &format!("{}{word} = {c_name} = {value},\n", &text[..start]);
         }
         out + "}\n"
     }
@@ -154,22 +154,15 @@ fn print(items: Vec<Item>) -> String {
     prettyplease::unparse(&syn::File { shebang: None, attrs: Vec::new(), items })
 }
 
-/// One row each for what begins with `kind`: a line of documentation stands in the same line.
-fn rows(text: &str, kind: &str) -> String {
-    let (mut out, mut lines) = (String::new(), text.lines().peekable());
-    while let Some(line) = lines.next() {
-        match (line.split_once("/// "), lines.next_if(|next| next.starts_with(kind))) {
-            (Some((indent, doc)), Some(next)) => out += &format!("{indent}#[doc = {doc:?}] {}\n", next.trim_start()),
-            (_, next) => [line].into_iter().chain(next).for_each(|line| out += &format!("{line}\n")),
-        }
-    }
-    out
-}
-
-/// As much in a line as it takes: documentation stands alone, an item begins a line, and its end ends one.
+/// As much in a line as it takes: an item begins a line, its documentation stands alone, and its end ends one; what is no more than a line
+/// has its documentation there.
 fn pack(text: &str) -> String {
     let (mut out, mut room) = (String::new(), 0);
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
+    while let Some(line) = lines.next() {
+        let of_a_line = |next: &&str| !next.ends_with('{') && !next.starts_with("#[") && !next.starts_with("pub type");
+        let both = line.strip_prefix("/// ").and_then(|doc| Some(format!("#[doc = {doc:?}] {}", lines.next_if(of_a_line)?)));
+        let line = both.as_deref().unwrap_or(line);
         let (alone, begins) = (line.starts_with("///"), line.ends_with('{') && !out.is_empty());
         if alone || begins || line.len() >= room {
             out += if out.is_empty() { "" } else { "\n" };
