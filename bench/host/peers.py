@@ -6,8 +6,9 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-CFLAGS = ["-std=gnu99", "-O3", "-Wall", "-Wextra", "-Werror"]
+ROOT = Path(__file__).resolve().parent.parent.parent
+SOURCES = [ROOT / "bench/host/main.cpp", ROOT / "bench/host/peer_mpi.cpp", ROOT / "tools/bench/pattern.cpp"]
+FLAGS = ["-std=gnu++20", "-O3", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}", f"-I{ROOT / 'capi/include'}"]
 
 
 class Unavailable(Exception):
@@ -19,7 +20,7 @@ class Peer:
     name: str
     program: Path
     family: str  # the target is set against the family "mpi"; others are shown beside it
-    launcher: list = field(default_factory=list)  # with {n} for the number of ranks; none: the ranks are started directly
+    launcher: list  # with {n} for the number of ranks
     environment: dict = field(default_factory=dict)
     version: str = ""
 
@@ -34,7 +35,7 @@ def run(command, **options):
 
 def compile_mpi(name, compiler, build, link=()):
     program = build / name
-    run([*compiler, *CFLAGS, HERE / "main.c", HERE / "peer_mpi.c", "-o", program, *link])
+    run([*compiler, *FLAGS, *SOURCES, "-o", program, *link, "-lstdc++", "-lm"])
     return program
 
 
@@ -112,10 +113,10 @@ def intel_mpi_wheel(build):
 
 
 def symm(cmake_build):
-    program = cmake_build / "bin" / "symm_bench_host"
-    if not program.exists():
-        raise SystemExit(f"{program} is not there: ./dev build release")
-    return Peer("symm", program, "symm")
+    program, tool = cmake_build / "bin" / "symm_bench_host", cmake_build / "bin" / "symm"
+    if not program.exists() or not tool.exists():
+        raise SystemExit(f"{program} or {tool} is not there: ./dev build release")
+    return Peer("symm", program, "symm", [tool, "run", "-n", "{n}", "--no-prefix", "--"])
 
 
 def find_all(cmake_build, build):

@@ -22,33 +22,23 @@ class Failed(Exception):
 def launch(peer, ranks, pinned, cases, processors):
     """The lines that rank 0 prints, decoded."""
     words = [",".join(str(word) for word in case) for case in cases]
-    with tempfile.TemporaryDirectory(prefix="symm-bench-") as directory, \
-            tempfile.NamedTemporaryFile(dir=ARENAS, prefix="symm-bench-") as arena:
+    with tempfile.NamedTemporaryFile(dir=ARENAS, prefix="symm-bench-") as arena, tempfile.TemporaryFile("w+") as log:
         environment = {**os.environ, **peer.environment, "BENCH_ARENA": arena.name, "BENCH_PIN": "1" if pinned else "0"}
-        program = [str(peer.program), *words]
-        if peer.launcher:
-            commands = [([str(word).format(n=ranks, arena=arena.name) for word in peer.launcher] + program, environment)]
-        else:
-            here = {**environment, "SYMM_BOOTSTRAP": f"dir://{directory}/ranks", "SYMM_SIZE": str(ranks)}
-            commands = [(program, {**here, "SYMM_RANK": str(rank)}) for rank in range(ranks)]
-        log = tempfile.TemporaryFile("w+")
-        processes = [subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if index == 0 else log, stderr=log,
-                                      text=True, start_new_session=True, preexec_fn=lambda: os.sched_setaffinity(0, processors))
-                     for index, (command, env) in enumerate(commands)]
+        command = [*(str(word).format(n=ranks, arena=arena.name) for word in peer.launcher), str(peer.program), *words]
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True,
+                                   start_new_session=True, preexec_fn=lambda: os.sched_setaffinity(0, processors))
         try:
-            output, _ = processes[0].communicate(timeout=LAUNCH_TIMEOUT_S)
-            codes = [process.wait(timeout=30) for process in processes]
+            output, _ = process.communicate(timeout=LAUNCH_TIMEOUT_S)
         except subprocess.TimeoutExpired as error:
             raise Failed(f"no end after {error.timeout:.0f} s") from error
         finally:
-            for process in processes:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         log.seek(0)
         problem = " ".join(log.read().split())[-300:]
-    if any(codes):
-        raise Failed(f"exit status {next(filter(None, codes))}: {problem}")
+    if process.returncode:
+        raise Failed(f"exit status {process.returncode}: {problem}")
     results = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     if len(results) != len(cases):
         raise Failed(f"{len(results)} results for {len(cases)} cases: {problem}")

@@ -1,20 +1,9 @@
 #include "tools/bench/options.hpp"
 #include <algorithm>
-#include <array>
 #include <cstdio>
 
 namespace symm::tool {
 namespace {
-constexpr std::array<OperationTraits, 7> operations = {{
-    {"allreduce", SYMM_COLLECTIVE_ALLREDUCE, true, false, false},
-    {"reduce_scatter", SYMM_COLLECTIVE_REDUCE_SCATTER, true, false, true},
-    {"allgather", SYMM_COLLECTIVE_ALLGATHER, false, false, true},
-    {"broadcast", SYMM_COLLECTIVE_BROADCAST, false, true, false},
-    {"reduce", SYMM_COLLECTIVE_REDUCE, true, true, false},
-    {"alltoall", SYMM_COLLECTIVE_ALLTOALL, false, false, true},
-    {"barrier", kBarrier, false, false, false},
-}};
-
 template <typename... Values> std::string print(const char* format, Values... values) {
   char buffer[256];
   std::snprintf(buffer, sizeof buffer, format, values...);
@@ -44,12 +33,6 @@ double average_bus_bandwidth(const BenchOptions& options, const std::vector<Row>
   return measured == 0 ? 0 : sum / measured;
 }
 }  // namespace
-
-const OperationTraits* find_operation(const std::string& name) {
-  for (const OperationTraits& traits : operations)
-    if (name == traits.name) return &traits;
-  return nullptr;
-}
 
 double bus_factor(symm_collective_t collective, int ranks) {
   const double n = ranks;

@@ -1,4 +1,5 @@
 #include "tools/bench/pattern.hpp"
+#include <array>
 
 namespace symm::tool {
 namespace {
@@ -45,6 +46,16 @@ uint64_t element(symm_dtype_t dtype, symm_op_t op, int ranks, bool any_order, ui
     default: return integer(random, dtype, op, ranks);
   }
 }
+
+constexpr std::array<OperationTraits, 7> operations = {{
+    {"allreduce", SYMM_COLLECTIVE_ALLREDUCE, true, false, false},
+    {"reduce_scatter", SYMM_COLLECTIVE_REDUCE_SCATTER, true, false, true},
+    {"allgather", SYMM_COLLECTIVE_ALLGATHER, false, false, true},
+    {"broadcast", SYMM_COLLECTIVE_BROADCAST, false, true, false},
+    {"reduce", SYMM_COLLECTIVE_REDUCE, true, true, false},
+    {"alltoall", SYMM_COLLECTIVE_ALLTOALL, false, false, true},
+    {"barrier", kBarrier, false, false, false},
+}};
 }  // namespace
 
 const std::vector<Named<symm_dtype_t>>& dtypes() {
@@ -110,8 +121,13 @@ void Pattern::write_from(const Bytes& table, std::byte* out, size_t first, size_
   }
 }
 
-size_t Pattern::count_wrong_in(const Bytes& table, const std::byte* seen, size_t first, size_t count) const {
+size_t Pattern::count_wrong_in(const Bytes& table, const std::byte* seen, size_t first, size_t count, size_t every) const {
   size_t wrong = 0;
+  if (every > 1) {
+    for (size_t i = 0; i < count; i += every)
+      if (std::memcmp(seen + i * element_, &table[(first + i) % period * element_], element_) != 0) ++wrong;
+    return wrong;
+  }
   for (size_t at = first % period; count > 0; at = 0) {
     const size_t run = std::min(count, period - at);
     if (std::memcmp(seen, &table[at * element_], run * element_) != 0) {
@@ -122,5 +138,63 @@ size_t Pattern::count_wrong_in(const Bytes& table, const std::byte* seen, size_t
     count -= run;
   }
   return wrong;
+}
+
+const OperationTraits* find_operation(const std::string& name) {
+  for (const OperationTraits& traits : operations)
+    if (name == traits.name) return &traits;
+  return nullptr;
+}
+
+std::byte* Operands::send() const {
+  const bool own_slice = in_place && traits->collective == SYMM_COLLECTIVE_ALLGATHER;
+  return first + (own_slice ? static_cast<size_t>(rank) * count * element() : 0);
+}
+
+std::byte* Operands::recv() const {
+  if (!in_place) return second;
+  const bool own_slice = traits->collective == SYMM_COLLECTIVE_REDUCE_SCATTER;
+  return first + (own_slice ? static_cast<size_t>(rank) * count * element() : 0);
+}
+
+void Operands::write_inputs(const Pattern& pattern, size_t shift) const {
+  const size_t all = count * static_cast<size_t>(ranks);
+  switch (traits->collective) {
+    case SYMM_COLLECTIVE_ALLREDUCE:
+    case SYMM_COLLECTIVE_REDUCE:
+    case SYMM_COLLECTIVE_ALLGATHER: return pattern.write(send(), rank, shift, count);
+    case SYMM_COLLECTIVE_REDUCE_SCATTER:
+    case SYMM_COLLECTIVE_ALLTOALL: return pattern.write(send(), rank, shift, all);
+    case SYMM_COLLECTIVE_BROADCAST:
+      if (rank == root) pattern.write(send(), rank, shift, count);
+      return;
+    case kBarrier: return;
+  }
+}
+
+symm_collective_call_t Operands::record() const {
+  return {sizeof(symm_collective_call_t), traits->collective, send(), recv(), count, dtype, op, root, nullptr, nullptr, nullptr,
+      nullptr, 0, 0};
+}
+
+size_t Operands::count_wrong(const Pattern& pattern, size_t shift, size_t every) const {
+  const size_t own = static_cast<size_t>(rank) * count;
+  size_t wrong = 0;
+  switch (traits->collective) {
+    case SYMM_COLLECTIVE_ALLREDUCE: return pattern.count_wrong_reduced(recv(), shift, count, every);
+    case SYMM_COLLECTIVE_REDUCE: return rank == root ? pattern.count_wrong_reduced(recv(), shift, count, every) : 0;
+    case SYMM_COLLECTIVE_REDUCE_SCATTER: return pattern.count_wrong_reduced(recv(), shift + own, count, every);
+    case SYMM_COLLECTIVE_BROADCAST: return pattern.count_wrong(recv(), root, shift, count, every);
+    case SYMM_COLLECTIVE_ALLGATHER:
+    case SYMM_COLLECTIVE_ALLTOALL:
+      for (int from = 0; from < ranks; ++from) {
+        const std::byte* part = recv() + static_cast<size_t>(from) * count * element();
+        wrong +=
+            pattern.count_wrong(part, from, shift + (traits->collective == SYMM_COLLECTIVE_ALLTOALL ? own : 0), count, every);
+      }
+      return wrong;
+    case kBarrier: break;
+  }
+  return 0;
 }
 }  // namespace symm::tool

@@ -40,20 +40,57 @@ class Pattern {
   void write(std::byte* out, int rank, size_t first, size_t count) const {
     write_from(tables_[static_cast<size_t>(rank)], out, first, count);
   }
-  size_t count_wrong(const std::byte* seen, int rank, size_t first, size_t count) const {
-    return count_wrong_in(tables_[static_cast<size_t>(rank)], seen, first, count);
+  // Every so many of them are looked at.
+  size_t count_wrong(const std::byte* seen, int rank, size_t first, size_t count, size_t every = 1) const {
+    return count_wrong_in(tables_[static_cast<size_t>(rank)], seen, first, count, every);
   }
   // The same with the reduction over all ranks.
-  size_t count_wrong_reduced(const std::byte* seen, size_t first, size_t count) const {
-    return count_wrong_in(reduced_, seen, first, count);
+  size_t count_wrong_reduced(const std::byte* seen, size_t first, size_t count, size_t every = 1) const {
+    return count_wrong_in(reduced_, seen, first, count, every);
   }
  private:
   using Bytes = std::vector<std::byte>;
   void write_from(const Bytes& table, std::byte* out, size_t first, size_t count) const;
-  size_t count_wrong_in(const Bytes& table, const std::byte* seen, size_t first, size_t count) const;
+  size_t count_wrong_in(const Bytes& table, const std::byte* seen, size_t first, size_t count, size_t every) const;
 
   size_t element_;
   std::vector<Bytes> tables_;
   Bytes reduced_;
+};
+
+constexpr symm_collective_t kBarrier = -1;  // which symm.h does not count among them
+
+// What distinguishes the operations: how much is sent and received, where the result lies in place, what it must be, and by
+// which factor nccl-tests turns algorithm bandwidth into bus bandwidth.
+struct OperationTraits {
+  const char* name;
+  symm_collective_t collective;
+  bool reduces;  // has an op
+  bool rooted;
+  bool divided;  // `count` is per rank; the size is of all ranks together
+};
+const OperationTraits* find_operation(const std::string& name);  // nullptr if unknown
+
+// What one rank passes to a call, and what must come of it.
+struct Operands {
+  const OperationTraits* traits;
+  int rank;
+  int ranks;
+  symm_dtype_t dtype;
+  symm_op_t op;
+  int root;
+  size_t count;  // as the call's own argument
+  bool in_place;
+  std::byte* first;   // send; in place, the larger of the two buffers
+  std::byte* second;  // recv, out of place
+
+  size_t element() const { return size_of(dtype); }
+  size_t bytes() const { return count * element() * static_cast<size_t>(traits->divided ? ranks : 1); }  // as nccl-tests shows it
+  std::byte* send() const;
+  std::byte* recv() const;
+
+  void write_inputs(const Pattern& pattern, size_t shift) const;
+  size_t count_wrong(const Pattern& pattern, size_t shift, size_t every = 1) const;
+  symm_collective_call_t record() const;
 };
 }  // namespace symm::tool

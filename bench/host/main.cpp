@@ -1,0 +1,297 @@
+// Measures one peer. usage: program <case>..., each operation,memory,place,bytes,iterations:
+//   operation  one of symm bench, ping, nothing
+//   memory     private symmetric
+//   place      out in (of all-reduce)
+//   bytes      of the larger operand
+// BENCH_ARENA names an empty file that all ranks may map. With BENCH_PIN=1 rank r gets processor r, and every call has a common
+// start; without it ranks may outnumber processors, and a common start would be a matter of luck. Rank 0 prints one line of JSON
+// per case, of the slowest rank's times in microseconds, and with it the round trip of a cache line between the processors of
+// ranks 0 and 1 before and after.
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <stdexcept>
+#include "bench/host/peer.hpp"
+#include "tools/bench/pattern.hpp"
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+namespace {
+using symm::tool::OperationTraits;
+using symm::tool::Pattern;
+
+[[noreturn]] void refuse(const std::string& what, const std::string& text) { throw std::runtime_error(what + ": " + text); }
+
+// ---- a clock, memory that the ranks' measuring loops share, a common start
+//
+// With a common start every rank waits for the same moment before each call, as SKaMPI and ReproMPI do; so a rank's time does not
+// contain the lateness of another, and the slowest rank's time is that of the operation.
+
+constexpr int kMostRanks = 64;
+constexpr uint32_t kMostIterations = 100'000;
+
+// Each word has one writer; neighbours are two lines apart, since processors fetch lines in pairs.
+struct alignas(128) Line {
+  std::atomic<uint64_t> word;
+};
+// In a file of zeros that all ranks map.
+struct Arena {
+  Line ready[kMostRanks], ping, pong;
+  alignas(128) uint64_t start;    // by rank 0: the moment,
+  std::atomic<uint64_t> started;  // and for which round it is
+  alignas(128) uint64_t wrong[kMostRanks];
+  uint64_t ticks[kMostRanks][kMostIterations];
+};
+
+peer::Place self;
+Arena* arena;
+bool together;  // common starts
+double ticks_per_us;
+
+void await(const std::atomic<uint64_t>& word, uint64_t value) {
+  while (word.load(std::memory_order_acquire) < value) {
+#if defined(__x86_64__)
+    _mm_pause();
+#endif
+  }
+}
+
+// After everything before it.
+uint64_t ticks_now() {
+#if defined(__x86_64__)
+  _mm_lfence();
+  return __rdtsc();
+#else
+  return static_cast<uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+#endif
+}
+
+// A barrier, then a moment that is the same for all; returns the time at which this rank leaves.
+uint64_t start_together() {
+  static uint64_t round = 0;
+  ++round;
+  if (self.rank == 0) {
+    for (int r = 1; r < self.size; ++r) await(arena->ready[r].word, round);
+    arena->start = ticks_now() + static_cast<uint64_t>(ticks_per_us / 2);
+    arena->started.store(round, std::memory_order_release);
+  } else {
+    arena->ready[self.rank].word.store(round, std::memory_order_release);
+    await(arena->started, round);
+  }
+  uint64_t now = ticks_now();
+  while (now < arena->start) now = ticks_now();
+  return now;
+}
+
+// Ticks for a line to go from rank 0 to rank 1 and another to come back: how close their processors are. On a virtual machine
+// this changes from one moment to the next. Called by both; 0 elsewhere.
+double round_trip() {
+  constexpr int kBatches = 20, kTrips = 100;
+  if (!together || self.rank > 1) return 0;
+  uint64_t trip = arena->pong.word;
+  double best = 0;
+  for (int batch = 0; batch < kBatches; ++batch) {
+    const uint64_t begin = ticks_now();
+    for (int i = 0; i < kTrips; ++i) {
+      ++trip;
+      if (self.rank == 1) await(arena->ping.word, trip);
+      (self.rank == 0 ? arena->ping : arena->pong).word.store(trip, std::memory_order_release);
+      if (self.rank == 0) await(arena->pong.word, trip);
+    }
+    const double ticks = static_cast<double>(ticks_now() - begin) / kTrips;
+    if (batch == 0 || ticks < best) best = ticks;
+  }
+  return best;
+}
+
+void pin() {
+  for (const char* const variable : {"SYMM_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"}) {
+    const char* const rank = std::getenv(variable);
+    if (rank == nullptr) continue;
+    cpu_set_t mask;
+    CPU_ZERO(&mask);
+    CPU_SET(static_cast<size_t>(std::atoi(rank)), &mask);
+    if (sched_setaffinity(0, sizeof mask, &mask) != 0) refuse("cannot pin rank", rank);
+    return;
+  }
+  refuse("BENCH_PIN", "the launcher tells no rank");
+}
+
+void map_arena() {
+  const char* const path = std::getenv("BENCH_ARENA");
+  if (self.size > kMostRanks) refuse("ranks", "too many");
+  if (path == nullptr) refuse("BENCH_ARENA", "is not set");
+  const int fd = open(path, O_RDWR | O_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, sizeof *arena) != 0) refuse("BENCH_ARENA", path);
+  void* const mapped = mmap(nullptr, sizeof *arena, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (mapped == MAP_FAILED) refuse("BENCH_ARENA cannot be mapped", path);
+  arena = static_cast<Arena*>(mapped);
+  close(fd);
+}
+
+void calibrate() {
+  using Us = std::chrono::duration<double, std::micro>;
+  const uint64_t ticks = ticks_now();
+  const auto begin = std::chrono::steady_clock::now();
+  Us us{};
+  while (us.count() < 50'000) us = std::chrono::steady_clock::now() - begin;
+  ticks_per_us = static_cast<double>(ticks_now() - ticks) / us.count();
+}
+
+// ---- a case
+
+constexpr OperationTraits kPing{"ping", symm::tool::kBarrier, false, false, false};
+constexpr OperationTraits kNothing{"nothing", symm::tool::kBarrier, false, false, false};
+
+struct Case {
+  symm::tool::Operands operands{};
+  bool symmetric = false;
+  std::string place;
+  uint32_t iterations = 0;
+
+  bool is(const OperationTraits& traits) const { return operands.traits == &traits; }
+};
+
+Case parse(const std::string& text) {
+  char operation[32], memory[32], place[32];
+  size_t bytes = 0;
+  Case one;
+  if (std::sscanf(text.c_str(), "%31[^,],%31[^,],%31[^,],%zu,%u", operation, memory, place, &bytes, &one.iterations) != 5)
+    refuse("not a case", text);
+  if (one.iterations == 0 || one.iterations > kMostIterations) refuse("iterations", text);
+  one.symmetric = std::string(memory) == "symmetric";
+  one.place = place;
+  symm::tool::Operands& its = one.operands;
+  its.traits = operation == std::string(kPing.name)      ? &kPing
+               : operation == std::string(kNothing.name) ? &kNothing
+                                                         : symm::tool::find_operation(operation);
+  if (its.traits == nullptr) refuse("not an operation", text);
+  // The one that answers looks at what it got while the other waits for the next start.
+  if (one.is(kPing) && (self.size != 2 || !together)) refuse("ping", "needs 2 pinned ranks");
+  its.rank = self.rank;
+  its.ranks = self.size;
+  its.dtype = SYMM_DTYPE_F32;
+  its.op = SYMM_OP_SUM;
+  its.count = bytes / (sizeof(float) * static_cast<size_t>(its.traits->divided ? self.size : 1));
+  its.in_place = one.place == "in" || its.traits->rooted;  // MPI broadcasts in place only
+  return one;
+}
+
+// Zeros: symmetric memory if it is wanted and the peer has such, else private memory.
+class Block {
+ public:
+  Block(size_t bytes, bool symmetric) {
+    const size_t size = (bytes + 4096) / 4096 * 4096;
+    if (symmetric) at_ = peer::allocate_symmetric(size);
+    is_symmetric_ = at_ != nullptr;
+    if (!is_symmetric_) at_ = std::aligned_alloc(4096, size);
+    if (at_ == nullptr) refuse("memory", "not enough");
+    std::memset(at_, 0, size);
+  }
+  ~Block() { is_symmetric_ ? peer::release_symmetric(at_) : std::free(at_); }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  std::byte* data() const { return static_cast<std::byte*>(at_); }
+  bool is_symmetric() const { return is_symmetric_; }
+ private:
+  void* at_ = nullptr;
+  bool is_symmetric_ = false;
+};
+
+void run(const Case& one, const symm_collective_call_t& call) {
+  const symm::tool::Operands& its = one.operands;
+  if (one.is(kNothing)) return;
+  if (call.collective != symm::tool::kBarrier) return peer::collective(call);
+  if (!one.is(kPing)) return peer::barrier();
+  if (self.rank == 0) peer::send(its.first, its.second, its.bytes(), 1);
+  peer::receive(its.second, its.bytes(), 1 - self.rank);
+  if (self.rank == 1) peer::send(its.first, its.second, its.bytes(), 0);
+}
+
+void report(const Case& one, double before, double after) {
+  const uint32_t n = one.iterations;
+  std::vector<uint64_t> slowest(n);
+  uint64_t wrong = 0;
+  for (int r = 0; r < self.size; ++r) {
+    wrong += arena->wrong[r];
+    // Who answers a ping waits for it first: only the sender's time is the round trip.
+    for (uint32_t i = 0; i < n && (r == 0 || !one.is(kPing)); ++i) slowest[i] = std::max(slowest[i], arena->ticks[r][i]);
+  }
+  std::sort(slowest.begin(), slowest.end());
+  // The clock of some processors goes in steps of 10 ns, so the median is smoothed: the mean of the middle fifth.
+  const uint32_t from = n * 2 / 5, to = n * 3 / 5 + 1;
+  const double middle = std::accumulate(slowest.begin() + from, slowest.begin() + to, 0.0) / (to - from);
+  const auto us = [](auto ticks) { return static_cast<double>(ticks) / ticks_per_us; };
+  std::printf(
+      "{\"operation\": \"%s\", \"memory\": \"%s\", \"place\": \"%s\", \"bytes\": %zu, \"ranks\": %d, \"iterations\": %u, "
+      "\"min\": %.4f, \"p50\": %.4f, \"p99\": %.4f, \"max\": %.4f, \"wrong\": %llu, \"round_trips\": [%.4f, %.4f]}\n",
+      one.operands.traits->name, one.symmetric ? "symmetric" : "private", one.place.c_str(), one.operands.bytes(), self.size, n,
+      us(slowest[0]), us(middle), us(slowest[size_t{n} * 99 / 100]), us(slowest[n - 1]), static_cast<unsigned long long>(wrong),
+      us(before), us(after));
+  std::fflush(stdout);
+}
+
+void measure(Case& one, const Pattern& pattern) {
+  constexpr size_t kCheckAllBytes = 1 << 20, kStride = 1021;
+  symm::tool::Operands& its = one.operands;
+  // What arrives by a put must be symmetric where there is such memory, and what is sent need not be.
+  const Block first(its.bytes(), one.symmetric), second(its.bytes(), one.symmetric || one.is(kPing));
+  if (one.symmetric && !first.is_symmetric()) refuse("symmetric", "the peer has no such memory");
+  its.first = first.data();
+  its.second = second.data();
+  const symm_collective_call_t call = its.record();
+  const uint32_t warm_up = one.iterations / 10 + 2;
+  uint64_t wrong = 0;
+  uint64_t* const times = arena->ticks[self.rank];
+  std::fill_n(times, one.iterations, 0);
+  const double before = round_trip();
+  for (uint32_t i = 0; i < warm_up + one.iterations; ++i) {
+    const size_t shift = i % 3 * 37;  // another one each time, and few, so that the tables stay out of the way
+    const size_t every = its.bytes() <= kCheckAllBytes || i == 0 ? 1 : kStride;
+    if (one.is(kPing)) pattern.write(its.first, self.rank, shift, its.count);
+    else its.write_inputs(pattern, shift);
+    const uint64_t begin = together ? start_together() : ticks_now();
+    run(one, call);
+    const uint64_t end = ticks_now();
+    times[i < warm_up ? 0 : i - warm_up] = end - begin;
+    wrong += one.is(kPing) ? pattern.count_wrong(its.second, 1 - self.rank, shift, its.count, every)
+                           : its.count_wrong(pattern, shift, every);
+  }
+  arena->wrong[self.rank] = wrong;
+  peer::barrier();
+  const double after = round_trip();
+  if (self.rank == 0) report(one, before, after);
+  peer::barrier();
+}
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const char* const pinned = std::getenv("BENCH_PIN");
+    together = pinned != nullptr && std::string(pinned) == "1";
+    if (together) pin();
+    self = peer::start(&argc, &argv);
+    map_arena();
+    calibrate();
+    const Pattern pattern(SYMM_DTYPE_F32, SYMM_OP_SUM, self.size, true);
+    for (int i = 1; i < argc; ++i) {
+      Case one = parse(argv[i]);
+      measure(one, pattern);
+    }
+    peer::finish();
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "rank %d: %s\n", self.rank, error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,28 @@
+// What is measured: one library behind these calls. Each peer is one file, linked with main.cpp; the measuring code is the same.
+#pragma once
+
+#include <symm/symm.h>
+#include <cstddef>
+
+namespace peer {
+struct Place {
+  int rank = 0;
+  int size = 0;
+};
+
+// Any failure is thrown, or ends the process when it has said what failed.
+Place start(int* argc, char*** argv);
+void finish();
+
+// The same size on all ranks; null where the peer has no such memory.
+void* allocate_symmetric(size_t bytes);
+void release_symmetric(void* pointer);
+
+// Elements are f32, reductions are sums, rank 0 is the root. send == recv is in place.
+void collective(const symm_collective_call_t& call);
+void barrier();
+
+// Half a round trip each: data to the other of two ranks, and from it. `inbox` is symmetric memory where there is any.
+void send(const void* data, void* inbox, size_t bytes, int to);
+void receive(void* inbox, size_t bytes, int from);
+}  // namespace peer
