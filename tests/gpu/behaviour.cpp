@@ -1,6 +1,7 @@
 // What is not arithmetic: graphs, streams, signals, barriers, sub-groups, mismatches, deadlines, aborts, and that memory comes
 // back.
 #include "tests/gpu/world.hpp"
+#include "tests/support/options.hpp"
 
 namespace gpu { namespace {
 // floats: every rank puts rank + 1 + i % 7 + round, so the sum is known exactly.
@@ -26,10 +27,8 @@ bool right(const Rank& rank, const float* from, size_t count, int round, cudaStr
 
 symm_status_t allreduce(const Rank& rank, const float* send, float* recv, size_t count, cudaStream_t stream,
     uint64_t timeout_ms = 0, int32_t algorithm = 0) {
-  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-  options.timeout_ms = timeout_ms;
-  options.algorithm = algorithm;
-  return symm_allreduce(rank.group, send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, stream);
+  return symm_allreduce(
+      rank.group, send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, support::forced(algorithm, timeout_ms), stream);
 }
 
 constexpr size_t kSmall = 700;        // one shot
@@ -60,8 +59,7 @@ void graphs(Rank& rank, std::barrier<>& together) {
 
 // Everybody hands a number to the next rank, several signals ahead of the waits, eagerly and from a graph.
 void signals(Rank& rank, std::barrier<>& together) {
-  const int next = (rank.rank + 1) % rank.size;
-  const int last = (rank.rank + rank.size - 1) % rank.size;
+  const int next = rank.next(), last = rank.last();
   auto* words = reinterpret_cast<uint32_t*>(rank.block);
   const auto round = [&] {
     for (uint32_t i = 0; i < 3; ++i) {
@@ -125,8 +123,7 @@ void signals(Rank& rank, std::barrier<>& together) {
 void channels_on_two_streams(Rank& rank, std::barrier<>& together) {
   constexpr int kRounds = 1000;
   constexpr int kReplays = 200;
-  const int next = (rank.rank + 1) % rank.size;
-  const int last = (rank.rank + rank.size - 1) % rank.size;
+  const int next = rank.next(), last = rank.last();
   const auto round = [&](cudaStream_t stream) {
     symm(symm_barrier(rank.group, nullptr, 0, 3, nullptr, stream), "symm_barrier on two streams");
     symm(symm_signal(rank.memory, next, 6, stream), "symm_signal on two streams");
@@ -157,8 +154,7 @@ void channels_on_two_streams(Rank& rank, std::barrier<>& together) {
 // Words of 64 bits: signals that are set, added to and compared, one and several; words of the block.
 void values(Rank& rank, std::barrier<>& together) {
   constexpr uint64_t kHigh = uint64_t{1} << 40;
-  const int next = (rank.rank + 1) % rank.size;
-  const int last = (rank.rank + rank.size - 1) % rank.size;
+  const int next = rank.next(), last = rank.last();
   symm(symm_fill32(rank.memory, rank.rank, 0, 0, 1024, rank.stream), "symm_fill32");
   rank.settle(together);
   const auto awaited = [&](int channel, symm_compare_t compare, uint64_t value) -> symm_signal_wait_t {
@@ -248,8 +244,7 @@ void silence(Rank& rank, std::barrier<>& together, size_t count) {
     symm(allreduce(rank, block, other, count, rank.stream, 300), "an all-reduce that will fail");
     const auto start = std::chrono::steady_clock::now();
     expect(cudaStreamSynchronize(rank.stream) == cudaSuccess, who(rank, "the stream is usable after a deadline"));
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    expect(seconds < 10, who(rank, "the kernel leaves at its deadline"));
+    expect(seconds_since(start) < 10, who(rank, "the kernel leaves at its deadline"));
     const symm_group_status_t status = rank.whole.status();
     expect(status.status == SYMM_ERR_TIMEOUT, who(rank, "status after a deadline: ") + status.message);
     expect(allreduce(rank, block, other, count, rank.stream) == SYMM_ERR_TIMEOUT, who(rank, "calls after a deadline"));
@@ -272,7 +267,7 @@ void abort_word(Rank& rank, std::barrier<>& together) {
   const auto expect_idle = [&](const std::string& when) {
     const auto start = std::chrono::steady_clock::now();
     expect(cudaStreamSynchronize(rank.stream) == cudaSuccess, who(rank, "the stream is usable " + when));
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds = seconds_since(start);
     expect(seconds < 2, who(rank, "kernels leave " + when));
     if (rank.rank == 1) std::printf("%s, to idle stream: %.3f ms\n", when.c_str(), seconds * 1e3);
   };
@@ -313,11 +308,7 @@ class Behaviour : public testing::Test {
     run(groups_beside);
     before_ = free_memory();
   }
-  static void TearDownTestSuite() {
-    const size_t after = free_memory();
-    expect(after + (size_t{8} << 20) >= before_,
-        "device memory comes back: " + std::to_string(before_) + " bytes free before, " + std::to_string(after) + " after");
-  }
+  static void TearDownTestSuite() { expect_free(before_); }
  private:
   static inline size_t before_ = 0;
 };

@@ -80,8 +80,7 @@ __global__ void wait_only(const Memory memory, int rank, int channel, Words* wor
 }
 
 void signals(Rank& rank, std::barrier<>& together, Words* words) {
-  const int next = (rank.rank + 1) % rank.size;
-  const int last = (rank.rank + rank.size - 1) % rank.size;
+  const int next = rank.next(), last = rank.last();
   const Memory view = view_of(rank, 20000);
   const auto round = [&] {
     pass_on<<<1, 256, 0, rank.stream>>>(view, 7, words);
@@ -116,7 +115,7 @@ void barriers(Rank& rank, std::barrier<>& together, Words* words) {
 }
 
 void troubles(Rank& rank, std::barrier<>& together, Words* words) {
-  const int other = (rank.rank + 1) % rank.size;
+  const int other = rank.next();
   wait_only<<<1, 1, 0, rank.stream>>>(view_of(rank, 200), other, 40, words);
   rank.wait();
   Outcome outcome{words->code};

@@ -5,10 +5,9 @@
 #include "tests/gpu/world.hpp"
 #include "tests/support/options.hpp"
 
-namespace gpu { namespace {
+namespace gpu {
+namespace {
 using support::eventually;
-
-constexpr int kLimit = 240'000;  // milliseconds
 
 // A file that both processes of a test map.
 struct Facts {
@@ -277,11 +276,11 @@ void host_memory(bool exporter, cudaStream_t stream, int device) {
 struct Test {
   const char* name;
   void (*body)(bool exporter, cudaStream_t stream, int device);
-  int dies;  // 0: exporter, 1: importer, 2: neither
+  int dies = -1;  // 0: exporter, 1: importer
 };
-constexpr Test kTests[] = {{"order", order, 2}, {"importer killed", importer_killed, 1}, {"exporter killed", exporter_killed, 0},
-    {"connection lost", connection_lost, 2}, {"cycles", cycles, 2}, {"somebody else's allocation", somebody_elses, 2},
-    {"memory of the host", host_memory, 2}};
+constexpr Test kTests[] = {{"order", order}, {"importer killed", importer_killed, 1}, {"exporter killed", exporter_killed, 0},
+    {"connection lost", connection_lost}, {"cycles", cycles}, {"somebody else's allocation", somebody_elses},
+    {"memory of the host", host_memory}};
 
 // How two processes see the GPUs.
 struct View {
@@ -295,9 +294,30 @@ constexpr View kViews[] = {{"one GPU", "0", "0", SYMM_DEVICE_AUTO, 1},
     {"two GPUs, seen in another order", "0,1", "1,0", SYMM_DEVICE_AUTO, 2},
     {"two GPUs, the memory's not visible", "0", "1", 0, 2}};
 
-int role_main(size_t view, size_t test, bool exporter, const std::string& directory) {
+class Ipc : public testing::TestWithParam<std::tuple<size_t, size_t>> {};
+
+TEST_P(Ipc, BetweenTwoProcesses) {
+  const auto [view, test] = GetParam();
+  if (kViews[view].gpus > machine().devices) GTEST_SKIP() << kViews[view].name << " needs " << kViews[view].gpus << " GPUs";
+  SCOPED_TRACE(std::string(kViews[view].name) + ", " + kTests[test].name);
+  const support::TemporaryDirectory directory;
+  const auto prepare = [&](int i) {
+    setenv("CUDA_VISIBLE_DEVICES", i == 0 ? kViews[view].exporter : kViews[view].importer, 1);
+    setenv("SYMM_IPC_DIRECTORY", directory.path().c_str(), 1);
+    return std::vector<std::string>{std::to_string(view), std::to_string(test), std::to_string(i), directory.path()};
+  };
+  run_roles(2, prepare, kTests[test].dies);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Views, Ipc, testing::Combine(testing::Range(size_t{0}, std::size(kViews)), testing::Range(size_t{0}, std::size(kTests))));
+}  // namespace
+
+int role(const std::vector<std::string>& words) {
+  const size_t view = std::stoul(words[0]), test = std::stoul(words[1]);
+  const bool exporter = words[2] == "0";
   title = std::string(kViews[view].name) + ", " + kTests[test].name + (exporter ? ", exporter" : ", importer");
-  const support::Shared<Facts> shared(directory + "/facts");
+  const support::Shared<Facts> shared(words[3] + "/facts");
   facts = &*shared;
   cuda(cudaSetDevice(exporter || kViews[view].device == SYMM_DEVICE_AUTO ? (exporter || kViews[view].gpus == 1 ? 0 : 1) : 0),
       "cudaSetDevice");
@@ -313,36 +333,4 @@ int role_main(size_t view, size_t test, bool exporter, const std::string& direct
   cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   return role_result();
 }
-
-const bool kRole = [] {
-  role() = [](int, char** argv) {
-    return role_main(
-        std::strtoul(argv[0], nullptr, 10), std::strtoul(argv[1], nullptr, 10), std::strcmp(argv[2], "exporter") == 0, argv[3]);
-  };
-  return true;
-}();
-
-class Ipc : public testing::TestWithParam<std::tuple<size_t, size_t>> {};
-
-TEST_P(Ipc, BetweenTwoProcesses) {
-  const auto [view, test] = GetParam();
-  if (kViews[view].gpus > machine().devices) GTEST_SKIP() << kViews[view].name << " needs " << kViews[view].gpus << " GPUs";
-  SCOPED_TRACE(std::string(kViews[view].name) + ", " + kTests[test].name);
-  const support::TemporaryDirectory directory;
-  const char* const roles[] = {"exporter", "importer"};
-  support::Processes processes(2, [&](int i) {
-    setenv("CUDA_VISIBLE_DEVICES", i == 0 ? kViews[view].exporter : kViews[view].importer, 1);
-    setenv("SYMM_IPC_DIRECTORY", directory.path().c_str(), 1);
-    support::run_again({"role", std::to_string(view), std::to_string(test), roles[i], directory.path()});
-  });
-  for (int i = 0; i < 2; ++i) {
-    const int status = processes[i].wait(kLimit);
-    const bool right = kTests[test].dies == i ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
-                                              : WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    expect(right, std::string(roles[i]) + " ended with " + std::to_string(status));
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Views, Ipc, testing::Combine(testing::Range(size_t{0}, std::size(kViews)), testing::Range(size_t{0}, std::size(kTests))));
-}}  // namespace gpu
+}  // namespace gpu

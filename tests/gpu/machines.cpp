@@ -5,10 +5,9 @@
 #include <dlfcn.h>
 #include "tests/gpu/world.hpp"
 #include "tests/kernels/values.hpp"
+#include "tests/support/options.hpp"
 
 namespace {
-constexpr int kLimit = 240'000;  // milliseconds
-
 using gpu::cuda;
 using gpu::expect;
 using Bytes = std::vector<std::byte>;
@@ -38,31 +37,15 @@ struct Device {
 Bytes result_of(const symm::Group& group, const Device& device, symm_collective_t collective, symm::DType dtype, symm::Op op,
     size_t count, int32_t algorithm = SYMM_ALGORITHM_AUTO) {
   const auto n = static_cast<size_t>(group.size());
-  const auto type = static_cast<symm_dtype_t>(dtype);
-  const auto operation = static_cast<symm_op_t>(op);
-  const bool all_in = collective == SYMM_COLLECTIVE_REDUCE_SCATTER || collective == SYMM_COLLECTIVE_ALLTOALL;
-  const bool all_out = collective == SYMM_COLLECTIVE_ALLGATHER || collective == SYMM_COLLECTIVE_ALLTOALL;
-  const Bytes operand = symm::testing::Values(dtype, op, static_cast<unsigned>(group.rank())).make(count * (all_in ? n : 1));
+  const symm::CollectiveTraits its = symm::traits(static_cast<symm::Collective>(collective));
+  const Bytes operand =
+      symm::testing::Values(dtype, op, static_cast<unsigned>(group.rank())).make(count * (its.send_per_rank ? n : 1));
   device.upload(operand.data(), operand.size());
   cuda(cudaMemsetAsync(device.recv, 0x5A, Device::kBytes, device.stream), "cudaMemset");
-  symm_group_t* const g = group.get();
-  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-  options.algorithm = algorithm;
-  const auto call = [&] {
-    switch (collective) {
-      case SYMM_COLLECTIVE_ALLREDUCE:
-        return symm_allreduce(g, device.send, device.recv, count, type, operation, &options, device.stream);
-      case SYMM_COLLECTIVE_REDUCE_SCATTER:
-        return symm_reduce_scatter(g, device.send, device.recv, count, type, operation, &options, device.stream);
-      case SYMM_COLLECTIVE_ALLGATHER: return symm_allgather(g, device.send, device.recv, count, type, &options, device.stream);
-      case SYMM_COLLECTIVE_REDUCE:
-        return symm_reduce(g, device.send, device.recv, count, type, operation, 1, &options, device.stream);
-      case SYMM_COLLECTIVE_BROADCAST: return symm_broadcast(g, device.send, device.recv, count, type, 1, &options, device.stream);
-      default: return symm_alltoall(g, device.send, device.recv, count, type, &options, device.stream);
-    }
-  };
-  gpu::symm(call(), "collective");
-  return device.download(device.recv, count * symm::size_of(dtype) * (all_out ? n : 1));
+  const auto call = support::call_of(
+      collective, device.send, device.recv, count, static_cast<symm_dtype_t>(dtype), static_cast<symm_op_t>(op), 1);
+  gpu::symm(support::run(group.get(), call, support::forced(algorithm), device.stream), "collective");
+  return device.download(device.recv, count * symm::size_of(dtype) * (its.recv_per_rank ? n : 1));
 }
 
 struct Both {
@@ -199,7 +182,7 @@ int role_main(int rank, int size, const std::string& how, const std::string& boo
     std::_Exit(how == "abort" ? gpu::role_result() : 0);
   }
   const auto start = std::chrono::steady_clock::now();
-  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  const auto seconds = [&] { return gpu::seconds_since(start); };
   while (span.status().status == SYMM_OK && seconds() < 60) {
     static_cast<void>(sum(span, device, 100'000));
     cudaStreamSynchronize(device.stream);  // NCCL's kernel is gone when NCCL has let go
@@ -217,11 +200,6 @@ int role_main(int rank, int size, const std::string& how, const std::string& boo
   return gpu::role_result();
 }
 
-const bool kRole = [] {
-  gpu::role() = [](int, char** argv) { return role_main(std::atoi(argv[0]), std::atoi(argv[1]), argv[2], argv[3]); };
-  return true;
-}();
-
 class Machines : public testing::TestWithParam<const char*> {};
 
 TEST_P(Machines, AreCarriedByNccl) {
@@ -235,23 +213,22 @@ TEST_P(Machines, AreCarriedByNccl) {
   const support::TemporaryDirectory directory;
   const std::string how = GetParam();
   const int size = how == "two_by_two" ? 2 * devices : devices;  // each GPU is in both machines
-  support::Processes ranks(size, [&](int rank) {
+  const auto prepare = [&](int rank) {
     const std::string machine = std::to_string(rank * 2 / size);
     for (const auto& [name, value] : {std::pair("CUDA_VISIBLE_DEVICES", std::to_string(rank % devices)),
              std::pair("NCCL_HOSTID", "m" + machine), std::pair("NCCL_SOCKET_IFNAME", std::string("lo")),
              std::pair("NCCL_P2P_DISABLE", std::string("1")), std::pair("NCCL_SHM_DISABLE", std::string("1")),
              std::pair("NCCL_IB_DISABLE", std::string("1")), std::pair("NCCL_NVLS_ENABLE", std::string("0"))})
       setenv(name, value.c_str(), 1);
-    support::run_again({"role", std::to_string(rank), std::to_string(size), how, "dir://" + directory.path()});
-  });
-  for (int rank = 0; rank < size; ++rank) {
-    if (rank == size - 1 && (how == "kill" || how == "stop")) continue;
-    const int status = ranks[rank].wait(kLimit);
-    expect(WIFEXITED(status) && WEXITSTATUS(status) == 0,
-        how + ": rank " + std::to_string(rank) + " ended with " + std::to_string(status) + ": " + ranks[rank].said());
-  }
+    return std::vector<std::string>{std::to_string(rank), std::to_string(size), how, "dir://" + directory.path()};
+  };
+  gpu::run_roles(size, prepare, how == "kill" || how == "stop" ? size - 1 : -1, how == "stop" ? SIGSTOP : SIGKILL);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, Machines, testing::Values("bits", "two_by_two", "kill", "stop", "abort"),
     [](const auto& one) { return std::string(one.param); });
 }  // namespace
+
+int gpu::role(const std::vector<std::string>& words) {
+  return role_main(std::stoi(words[0]), std::stoi(words[1]), words[2], words[3]);
+}

@@ -4,9 +4,9 @@
 #include "tests/gpu/world.hpp"
 
 int main(int argc, char** argv) {
-  if (gpu::role() != nullptr && argc > 1 && std::string(argv[1]) == "role") {
+  if (gpu::role != nullptr && argc > 1 && std::string(argv[1]) == "role") {
     int result = 1;
-    gpu::or_give_up([&] { result = gpu::role()(argc - 2, argv + 2); });
+    gpu::or_give_up([&] { result = gpu::role({argv + 2, argv + argc}); });
     return result;
   }
   testing::InitGoogleTest(&argc, argv);

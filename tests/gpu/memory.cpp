@@ -44,8 +44,7 @@ void adopted(Rank& rank, std::barrier<>& together) {
   void* const ours = buffer.span().data();
   expect(ours != theirs, who(rank, "an address of its own"));
 
-  const int next = (rank.rank + 1) % rank.size;
-  const int last = (rank.rank + rank.size - 1) % rank.size;
+  const int next = rank.next(), last = rank.last();
   const std::vector<float> mine = values_of(rank.rank, 1000);
   upload(rank.ordinary, mine, rank);
   memory.put_signal(next, 8192, ::symm::Span(rank.ordinary, 4000), 3, rank.stream);
@@ -169,7 +168,7 @@ void host_memory(Rank& rank, std::barrier<>& together) {
   const std::vector<float> values = values_of(rank.rank, count);
   std::copy(values.begin(), values.end(), mine);  // by the host
   together.arrive_and_wait();
-  const int neighbour = (rank.rank + 1) % rank.size;
+  const int neighbour = rank.next();
   const auto* there = memory.span<float>(neighbour).data();
   const std::vector<float> theirs = values_of(neighbour, count);
   expect(std::memcmp(there, theirs.data(), count * sizeof(float)) == 0, who(rank, "the host sees a peer's block"));
@@ -188,8 +187,7 @@ void host_memory(Rank& rank, std::barrier<>& together) {
 
 void heap(Rank& rank, std::barrier<>& together) {
   constexpr size_t kCount = size_t{4} << 20;
-  const int next = (rank.rank + 1) % rank.size;
-  const int last = (rank.rank + rank.size - 1) % rank.size;
+  const int next = rank.next(), last = rank.last();
   const ::symm::Heap pieces = rank.whole.heap(size_t{64} << 20);
   const ::symm::Memory memory = pieces.memory();
   for (int round = 0; round < 20; ++round) {

@@ -1,14 +1,11 @@
 // Collectives with counts: any layout in any memory, eagerly and in graphs; the bits of those without counts; counts in device
 // memory that change from replay to replay; what goes wrong. And a factor that changes from replay to replay.
 #include "tests/gpu/world.hpp"
+#include "tests/kernels/reference.hpp"
 #include "tests/support/pieces_calls.hpp"
 
 namespace gpu { namespace {
 using support::PiecesMemory;
-
-constexpr symm_dtype_t kDTypes[] = {SYMM_DTYPE_I8, SYMM_DTYPE_U8, SYMM_DTYPE_I16, SYMM_DTYPE_U16, SYMM_DTYPE_I32, SYMM_DTYPE_U32,
-    SYMM_DTYPE_I64, SYMM_DTYPE_U64, SYMM_DTYPE_F16, SYMM_DTYPE_F32, SYMM_DTYPE_F64, SYMM_DTYPE_BF16, SYMM_DTYPE_BOOL,
-    SYMM_DTYPE_F8E4M3, SYMM_DTYPE_F8E5M2};
 
 void copy(const Rank& rank, void* to, const void* from, size_t bytes) {
   cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, rank.stream), "copy");
@@ -47,7 +44,8 @@ void any_layout(Rank& rank, std::barrier<>& together) {
 // Of blocks of one length, and as many bytes from each rank as there are patterns.
 void same_bits(Rank& rank, std::barrier<>& together) {
   const auto n = static_cast<size_t>(rank.size);
-  for (const symm_dtype_t dtype : kDTypes) {
+  for (const ::symm::DType type : ::symm::reference::kDTypes) {
+    const auto dtype = static_cast<symm_dtype_t>(type);
     for (const symm_op_t op : {SYMM_OP_SUM, SYMM_OP_AVG, SYMM_OP_MIN, SYMM_OP_MAX, SYMM_OP_PROD}) {
       if (dtype == SYMM_DTYPE_BOOL && op == SYMM_OP_AVG) continue;
       for (const size_t count : {size_t{37}, size_t{40'003}}) {

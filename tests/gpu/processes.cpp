@@ -4,15 +4,10 @@
 #include "tests/gpu/world.hpp"
 
 namespace {
-constexpr int kLimit = 240'000;  // milliseconds
-
 using gpu::cuda;
 using gpu::expect;
+using gpu::seconds_since;
 using symm::Group;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 // True if the sum of rank + 1 over all ranks comes out.
 bool sums(const Group& group, float* data, size_t count, cudaStream_t stream) {
@@ -102,41 +97,34 @@ int held_up_main(int rank, int size, const std::string& directory) {
   return gpu::role_result();
 }
 
-const bool kRole = [] {
-  gpu::role() = [](int argc, char** argv) {
-    if (argc == 3) return held_up_main(std::atoi(argv[0]), std::atoi(argv[1]), argv[2]);
-    return rank_main(std::atoi(argv[0]), std::atoi(argv[1]), std::atoi(argv[2]), std::strtoul(argv[3], nullptr, 10), argv[4]);
-  };
-  return true;
-}();
-
-void run_processes(std::vector<std::string> arguments) {
+void run_processes(std::vector<std::string> arguments, int signal) {
   const int size = gpu::machine().ranks;
   if (size > gpu::machine().devices || size < 2)
     GTEST_SKIP() << size << " ranks of a GPU each on " << gpu::machine().devices << " GPUs";
   const support::TemporaryDirectory directory;
   arguments.push_back(directory.path());
-  support::Processes ranks(size, [&](int rank) {
+  const auto prepare = [&](int rank) {
     setenv("CUDA_VISIBLE_DEVICES", std::to_string(rank).c_str(), 1);
-    arguments.insert(arguments.begin(), {"role", std::to_string(rank), std::to_string(size)});
-    support::run_again(arguments);
-  });
-  for (int rank = 0; rank + 1 < size; ++rank) {
-    const int status = ranks[rank].wait(kLimit);
-    expect(
-        WIFEXITED(status) && WEXITSTATUS(status) == 0, "rank " + std::to_string(rank) + " ended with " + std::to_string(status));
-  }
+    arguments.insert(arguments.begin(), {std::to_string(rank), std::to_string(size)});
+    return arguments;
+  };
+  gpu::run_roles(size, prepare, size - 1, signal);
 }
 
 class Processes : public testing::TestWithParam<std::tuple<int, const char*>> {};
 
 TEST_P(Processes, HearOfARankThatIsGone) {
   const auto [how, count] = GetParam();
-  run_processes({std::to_string(how), count});
+  run_processes({std::to_string(how), count}, how);
 }
 
-TEST(HeldUp, ADriverThatWaitsHidesNoDeath) { run_processes({}); }
+TEST(HeldUp, ADriverThatWaitsHidesNoDeath) { run_processes({}, SIGKILL); }
 
 INSTANTIATE_TEST_SUITE_P(
     Signals, Processes, testing::Combine(testing::Values(SIGKILL, SIGSTOP), testing::Values("500", "100000", "8000000")));
 }  // namespace
+
+int gpu::role(const std::vector<std::string>& words) {
+  if (words.size() == 3) return held_up_main(std::stoi(words[0]), std::stoi(words[1]), words[2]);
+  return rank_main(std::stoi(words[0]), std::stoi(words[1]), std::stoi(words[2]), std::stoul(words[3]), words[4]);
+}

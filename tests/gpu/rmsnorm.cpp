@@ -2,6 +2,7 @@
 // of the definition.
 #include "tests/gpu/world.hpp"
 #include "tests/kernels/rmsnorm_case.hpp"
+#include "tests/support/options.hpp"
 
 namespace {
 using ::symm::DType;
@@ -25,22 +26,17 @@ Places places_of(const gpu::Rank& rank, const NormData& data, bool symmetric) {
 }
 
 symm_status_t call(const gpu::Rank& rank, const NormCase& c, const Places& at, symm_algorithm_t algorithm) {
-  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-  options.algorithm = algorithm;
-  symm_rmsnorm_t norm = SYMM_RMSNORM_INIT;
+  symm_rmsnorm_t norm = support::normed(
+      at.weight, at.norm_out, c.epsilon, static_cast<symm_dtype_t>(c.weight_dtype), static_cast<symm_quant_scale_t>(c.kind))
+                            .value;
   norm.residual_in = c.has_residual ? at.residual : nullptr;
   norm.residual_out = at.residual;
-  norm.norm_out = at.norm_out;
-  norm.weight = at.weight;
-  norm.weight_dtype = static_cast<symm_dtype_t>(c.weight_dtype);
-  norm.epsilon = c.epsilon;
   norm.weight_offset = c.weight_offset;
-  norm.scale_kind = static_cast<symm_quant_scale_t>(c.kind);
   norm.quant_out = at.quant_out;
   if (c.kind == QuantScale::tensor) norm.scale_in = at.scales;
   else norm.scale_out = at.scales;
-  return symm_allreduce_rmsnorm(
-      rank.group, at.send, c.tokens, c.hidden, static_cast<symm_dtype_t>(c.dtype), &norm, &options, rank.stream);
+  return symm_allreduce_rmsnorm(rank.group, at.send, c.tokens, c.hidden, static_cast<symm_dtype_t>(c.dtype), &norm,
+      support::forced(algorithm), rank.stream);
 }
 
 void check(const gpu::Rank& rank, std::barrier<>& together, const NormData& data, const std::string& what,

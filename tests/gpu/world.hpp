@@ -21,13 +21,28 @@ inline Machine& machine() {
   return instance;
 }
 
-// A program that starts processes of itself says here what those do with their arguments. Its first process uses no device.
-using Role = int (*)(int argc, char** argv);
-inline Role& role() {
-  static Role instance = nullptr;
-  return instance;
-}
+// What processes that run_roles() has started do with their arguments. Programs that start none have no such function; the first
+// process of one that does uses no device.
+[[gnu::weak]] int role(const std::vector<std::string>& arguments);
 inline int role_result() { return testing::UnitTest::GetInstance()->Passed() ? 0 : 1; }
+
+// This program anew in so many processes, for each of which `prepare` sets the environment and returns the arguments. All must
+// end well, but one that is gone by a signal.
+inline void run_roles(
+    int size, const std::function<std::vector<std::string>(int index)>& prepare, int gone = -1, int signal = SIGKILL) {
+  constexpr int kLimit = 240'000;  // milliseconds
+  support::Processes processes(size, [&](int index) {
+    std::vector<std::string> arguments = prepare(index);
+    arguments.insert(arguments.begin(), "role");
+    support::run_again(arguments);
+  });
+  for (int index = 0; index < size; ++index) {
+    if (index == gone && signal == SIGSTOP) continue;
+    const int status = processes[index].wait(kLimit);
+    const bool right = index == gone ? WIFSIGNALED(status) && WTERMSIG(status) == signal : status == 0;
+    expect(right, "process " + std::to_string(index) + " ended with " + std::to_string(status) + ": " + processes[index].said());
+  }
+}
 
 [[noreturn]] inline void give_up(const std::string& what) {
   std::printf("cannot go on: %s\n", what.c_str());
@@ -62,6 +77,8 @@ struct Rank {
   char* pinned = nullptr;    // of the host, as large
 
   static constexpr size_t kBlock = size_t{64} << 20;
+  int next() const { return (rank + 1) % size; }
+  int last() const { return (rank + size - 1) % size; }
   void wait() const { cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
   // By pinned memory: a copy of any other waits inside the driver, and there it holds up the ranks that share its context and
   // that its stream may be waiting for.
@@ -116,9 +133,15 @@ inline size_t free_memory() {
   return available;
 }
 
-inline std::string unique_name() {
-  static std::atomic<int> next{0};
-  return "gpu-test-" + std::to_string(next++);
+inline void expect_free(size_t before) {
+  constexpr size_t kSlack = size_t{8} << 20;
+  const size_t after = free_memory();
+  expect(after + kSlack >= before,
+      "device memory comes back: " + std::to_string(before) + " bytes free before, " + std::to_string(after) + " after");
+}
+
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 inline ::symm::Group form(int rank, int size, int device, const std::string& bootstrap, uint64_t timeout_ms, uint64_t flags = 0,
@@ -142,7 +165,8 @@ inline void run_ranks(
   int devices = 0;
   cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
   if (size > devices) flags |= SYMM_GROUP_OVERLAPPING_DEVICES;
-  const std::string bootstrap = "thread://" + unique_name();
+  static std::atomic<int> number{0};
+  const std::string bootstrap = "thread://gpu-test-" + std::to_string(number++);
   std::barrier<> together(size);
   support::as_threads(size, [&](int r) {
     cuda(cudaSetDevice(r % devices), "cudaSetDevice");
