@@ -1,6 +1,8 @@
 // The program on a fake driver and a fake NVML: what it says of machines that are not here.
 #include <nlohmann/json.hpp>
+#include "tests/fake_cuda/machines.hpp"
 #include "tests/tools/captured.hpp"
+#include "tools/text.hpp"
 
 namespace symm::tool { namespace {
 using nlohmann::json;
@@ -27,30 +29,33 @@ TEST(RunOnFakes, ARankForEachGpu) {
 
 TEST(InfoOnFakes, LinksOfMachines) {
   const struct {
-    Words variables;
+    const char* machine;
+    std::vector<size_t> visible;  // in this order; none: all
     const char* kind;
-    size_t device;
-    std::vector<int> links;
-  } rows[] = {{{"8", "dgx1v"}, "unknown", 0, {0, 1, 1, 2, 2, 0, 0, 0}}, {{"8", "dgx1v"}, "unknown", 6, {0, 0, 1, 0, 1, 2, 0, 2}},
-      {{"8", "dgx1v", "CUDA_VISIBLE_DEVICES=7,0,5,2,4,1,6,3"}, "unknown", 0, {0, 0, 1, 0, 2, 0, 2, 1}},
-      {{"8", "dgx1v", "CUDA_VISIBLE_DEVICES=3,1,0,2"}, "fully connected", 2, {2, 1, 0, 1}},
-      {{"8", "dgx1v", "CUDA_VISIBLE_DEVICES=0,1,4,5"}, "unknown", 1, {1, 0, 0, 2}},
-      {{"8", "dgx1v", "FAKE_NVML_CUT=2,6"}, "unknown", 2, {1, 2, 0, 2, 0, 0, 0, 0}},
-      {{"16", "dgx2"}, "fully connected", 15, {6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 0}},
-      {{"8", "hgx_h100"}, "fully connected", 3, {18, 18, 18, 0, 18, 18, 18, 18}}, {{"4", "pcie"}, "unknown", 1, {0, 0, 0, 0}},
-      {{"4", "pcie_bridges"}, "unknown", 1, {12, 0, 0, 0}}};
-  for (auto [variables, kind, device, expected] : rows) {
-    variables[0].insert(0, "FAKE_CUDA_DEVICES=");
-    variables[1].insert(0, "FAKE_NVML_MACHINE=");
-    const json found = links(variables);
+  } rows[] = {{"dgx1v", {}, "unknown"}, {"dgx1v", {7, 0, 5, 2, 4, 1, 6, 3}, "unknown"},
+      {"dgx1v", {3, 1, 0, 2}, "fully connected"}, {"dgx1v", {6, 4, 7, 5}, "fully connected"}, {"dgx1v", {0, 1, 4, 5}, "unknown"},
+      {"dgx2", {}, "fully connected"}, {"hgx_h100", {}, "fully connected"}, {"hgx_h100_vm", {}, "fully connected"},
+      {"pcie", {}, "unknown"}, {"pcie_bridges", {}, "unknown"}};
+  for (auto [name, visible, kind] : rows) {
+    const fake_machine::Machine& machine = *fake_machine::find(name);
+    if (visible.empty()) {
+      visible.resize(static_cast<size_t>(machine.gpus));
+      std::iota(visible.begin(), visible.end(), size_t{0});
+    }
+    Words numbers;
+    for (const size_t device : visible) numbers.push_back(std::to_string(device));
+    const json found = links({"FAKE_CUDA_DEVICES=" + std::to_string(machine.gpus), std::string("FAKE_NVML_MACHINE=") + name,
+        "CUDA_VISIBLE_DEVICES=" + join(numbers, ",")});
     EXPECT_EQ(found["class"], kind) << found;
-    EXPECT_EQ(found["matrix"][device], expected) << found;
+    for (size_t a = 0; a < visible.size(); ++a)
+      for (size_t b = 0; b < visible.size(); ++b)
+        EXPECT_EQ(found["matrix"][a][b], a == b                  ? 0
+                                         : machine.links.empty() ? machine.switch_links
+                                                                 : machine.links[visible[a]][visible[b]])
+            << name << ' ' << a << ' ' << b << ' ' << found;
   }
-}
-
-TEST(InfoOnFakes, ThroughSwitchesThatAVirtualMachineHides) {
-  EXPECT_EQ(links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=hgx_h100_vm"}),
-      links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=hgx_h100"}));
+  const json cut = links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "FAKE_NVML_CUT=2,6"});
+  EXPECT_EQ(cut["matrix"][2], (std::vector<int>{1, 2, 0, 2, 0, 0, 0, 0})) << cut;
 }
 
 TEST(InfoOnFakes, WithoutNvmlItSaysWhy) {

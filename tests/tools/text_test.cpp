@@ -1,7 +1,6 @@
 #include "tools/text.hpp"
 #include "tests/support/test.hpp"
 #include "tools/host/host.hpp"
-#include "tools/info/report.hpp"
 
 namespace symm::tool { namespace {
 TEST(Text, BytesBothWays) {
@@ -41,12 +40,5 @@ TEST(Picture, TreeOfAMachine) {
       "│  └─ L3 0  32 MiB\n"
       "│     └─ cores 0-3\n"
       "└─ package 1\n");
-}
-
-TEST(Picture, LinkMatrix) {
-  EXPECT_EQ(link_matrix({{0, 2}, {0, 0}}),
-      "     0  1\n"
-      "  0  -  2\n"
-      "  1  .  -\n");
 }
 }}  // namespace symm::tool

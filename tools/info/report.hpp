@@ -8,7 +8,4 @@ namespace symm::tool {
 nlohmann::json info_report();
 std::string info_text(const nlohmann::json& report, bool colour);
 std::string environment_text(const nlohmann::json& table, bool colour);  // with the values here
-
-// Rows of a link matrix: "-" on the diagonal, "." where there is no link.
-std::string link_matrix(const std::vector<std::vector<int>>& links);
 }  // namespace symm::tool

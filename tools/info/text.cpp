@@ -62,8 +62,8 @@ std::string limits_text(const json& limits) {
   }
   return table.text();
 }
-}  // namespace
 
+// "-" on the diagonal, "." where there is no link.
 std::string link_matrix(const std::vector<std::vector<int>>& links) {
   Table table(std::vector<bool>(links.size() + 1, true));
   std::vector<std::string> header{""};
@@ -79,6 +79,7 @@ std::string link_matrix(const std::vector<std::vector<int>>& links) {
   }
   return table.text();
 }
+}  // namespace
 
 std::string environment_text(const json& table, bool colour) {
   std::string out;
