@@ -46,7 +46,7 @@ TEST_P(Conversions, EveryCodeHasItsExactValue) {
 }
 
 TEST_P(Conversions, RoundsToNearestEven) {
-  std::vector<float> values = {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::max(),
+  std::vector<float> values = {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::max(), 3e38F,
       std::numeric_limits<float>::denorm_min(), std::numeric_limits<float>::min(), std::numeric_limits<float>::quiet_NaN(), 0.0F};
   // Each value, the middle between it and the next, and the floats around both. Beyond the last, what would come next.
   for (size_t code = 0; code < codes() / 2; ++code) {
@@ -73,19 +73,6 @@ TEST_P(Conversions, RoundsAnyFloat) {
   for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 65537 / 4 * 3 + 2)
     values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
   expect_rounded(values);
-}
-
-TEST_P(Conversions, OverflowSaturatesOrBecomesInfinite) {
-  const auto got = round({std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(), 3e38F, -3e38F});
-  const uint64_t sign = codes() / 2;
-  uint64_t large = 0, huge = 0;
-  switch (dtype()) {
-    case DType::f16: large = huge = 0x7C00; break;
-    case DType::bf16: large = 0x7F80, huge = 0x7F62; break;
-    case DType::f8e4m3: large = huge = 0x7E; break;
-    default: large = huge = 0x7B; break;
-  }
-  EXPECT_EQ(got, (std::vector<uint64_t>{large, large | sign, huge, huge | sign}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Conversions,

@@ -17,6 +17,11 @@ TEST(SmallFloat, KnownNumbers) {
   EXPECT_EQ(encode(SYMM_DTYPE_F8E4M3, 448.0F), 0x7EU);
   EXPECT_EQ(encode(SYMM_DTYPE_F8E4M3, 1e9F), 0x7EU);
   EXPECT_EQ(encode(SYMM_DTYPE_F8E5M2, -1e9F), 0xFBU);
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const auto& [dtype, code] : {std::pair(SYMM_DTYPE_F16, 0x7C00U), std::pair(SYMM_DTYPE_BF16, 0x7F80U),
+           std::pair(SYMM_DTYPE_F8E4M3, 0x7EU), std::pair(SYMM_DTYPE_F8E5M2, 0x7BU)})
+    EXPECT_EQ(encode(dtype, infinity), code);
+  EXPECT_EQ(encode(SYMM_DTYPE_BF16, 3e38F), 0x7F62U);
   EXPECT_EQ(decode(SYMM_DTYPE_F8E5M2, 0x7B), 57344.0F);
 }
 
