@@ -92,6 +92,12 @@ Bytes expected_of(const Case& c, size_t me, size_t n) {
       [&](size_t at) { return reference::combined(c.dtype, send, at, c.count, result, combine); });
 }
 
+void finish(Group& group, CollectiveCall call) {
+  call.timeout_ms = 20'000;
+  run_collective(group, call);
+  group.synchronize(nullptr, 20'000);
+}
+
 void compare(Group& group, const Case& c) {
   const auto n = static_cast<size_t>(group.size()), me = static_cast<size_t>(group.rank());
   Bytes send = operand_of(c, me, n);
@@ -105,10 +111,8 @@ void compare(Group& group, const Case& c) {
   call.op = c.op;
   call.root = traits(c.collective).has_root() ? 1 : 0;
   call.algorithm = c.algorithm;
-  call.timeout_ms = 20'000;
   if (c.scaled) call.scaling = {c.dtype, result, ScalePosition::after, Factor::value, 0.5};
-  run_collective(group, call);
-  group.synchronize(nullptr, 20'000);
+  finish(group, call);
   recv.resize(expected.size());
   EXPECT_TRUE(reference::same(result, recv.data(), expected.data(), expected.size() / size_of(result)))
       << name_of(c.collective) << ' ' << name_of(c.dtype) << ' ' << name_of(c.op) << ' ' << c.count << ' ' << name_of(c.algorithm)
@@ -177,12 +181,10 @@ TEST(CudaSpanMachines, AddOneByOneWhereTheyAreAskedTo) {
             CollectiveCall call = call_of(Collective::allreduce, data.data(), data.size(), DType::f32);
             call.op = op;
             call.algorithm = algorithm;
-            call.timeout_ms = 20'000;
             const bool in_order = algorithm == Algorithm::automatic;
             EXPECT_EQ(group->backend().device(), group->rank() % 2);  // of its place on its machine
             EXPECT_EQ(plan_collective(*group, call).algorithm, in_order ? Algorithm::chain : Algorithm::hierarchical);
-            run_collective(*group, call);
-            group->synchronize(nullptr, 20'000);
+            finish(*group, call);
             EXPECT_EQ(data[0] * (op == Op::avg ? 4.0F : 1.0F), in_order ? 1.0F : 1.0F + 0x1p-23F);
           }
         }
@@ -240,9 +242,7 @@ TEST_P(CudaSpan, MovesAreThoseOfOneMachine) {
       CollectiveCall one = call_of(to_or_from, gathers ? whole.data() : part.data(), 3, DType::i32);
       one.send = gathers ? part.data() : whole.data();
       one.root = 1;
-      one.timeout_ms = 20'000;
-      run_collective(*group, one);
-      group->synchronize(nullptr, 20'000);
+      finish(*group, one);
       for (size_t i = 0; gathers && me == 1 && i < whole.size(); ++i) { EXPECT_EQ(whole[i], static_cast<int32_t>(i / 3)); }
       if (!gathers) { EXPECT_EQ(part, std::vector<int32_t>(3, 1)); }
     }
@@ -300,9 +300,7 @@ TEST(CudaSpanGroup, NcclAddsWhereAnyOrderWillDo) {
         [any](const std::shared_ptr<Group>& group) {
           float data = group->rank() == 0 ? 1.0F : 0x1p-24F;
           CollectiveCall call = call_of(Collective::allreduce, &data, 1, DType::f32);
-          call.timeout_ms = 20'000;
-          run_collective(*group, call);
-          group->synchronize(nullptr, 20'000);
+          finish(*group, call);
           EXPECT_EQ(data, any ? 1.0F + 0x1p-23F : 1.0F);
           for (const DType dtype : {DType::i8, DType::u32, DType::i64})
             for (const Op op : {Op::sum, Op::min, Op::max, Op::prod})
@@ -389,9 +387,7 @@ TEST(CudaSpanFailure, OfRanksThatDifferNamesBothCalls) {
     static std::vector<float> data(6);  // of what was issued some may still run when this has returned
     for (const size_t count : {size_t{5}, size_t{6}}) {
       CollectiveCall call = call_of(Collective::allreduce, data.data(), group->rank() == 2 ? count : 5, DType::f32);
-      call.timeout_ms = 20'000;
-      run_collective(*group, call);
-      group->synchronize(nullptr, 20'000);
+      finish(*group, call);
     }
     return "";
   };

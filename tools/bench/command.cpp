@@ -6,21 +6,7 @@
 
 namespace symm::tool {
 namespace {
-struct Arguments {
-  BenchOptions options;
-  std::string collective;
-  std::string begin = "8";
-  std::string end = "64M";
-  std::string type = "f32";
-  std::string op = "sum";
-  std::string algorithm = "auto";
-  bool use_private = false;
-  bool symmetric = false;
-  bool in_place = false;
-  bool out_of_place = false;
-  int check = 1;
-  std::string backend = "auto";
-};
+const char* const kCollectives = "allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall, barrier";
 
 // One value by its name, or all of them. A command line is no place for guesses: an unknown name lists the known ones.
 template <typename Value>
@@ -36,60 +22,51 @@ std::vector<Value> pick(const char* option, const std::vector<Named<Value>>& lis
   return out;
 }
 
-uint64_t size_option(const char* option, const std::string& text) {
-  try {
-    return parse_bytes(text);
-  } catch (const std::invalid_argument& error) { throw CLI::ValidationError(option, error.what()); }
-}
-
 const std::vector<Named<symm_backend_t>>& backends() {
   static const std::vector<Named<symm_backend_t>> list{
       {"auto", SYMM_BACKEND_AUTO}, {"host", SYMM_BACKEND_HOST}, {"cuda", SYMM_BACKEND_CUDA}};
   return list;
 }
 
-BenchOptions finish(const Arguments& arguments) {
-  BenchOptions options = arguments.options;
-  options.traits = find_operation(arguments.collective);
+// With what the options by themselves do not say.
+void finish(BenchOptions& options, const std::string& collective) {
+  options.traits = find_operation(collective);
   if (options.tune) {
-    if (!arguments.collective.empty())
-      throw CLI::ValidationError("--tune", "measures what the plan needs, so it takes no collective");
+    if (!collective.empty()) throw CLI::ValidationError("--tune", "measures what the plan needs, so it takes no collective");
   } else if (options.traits == nullptr) {
-    throw CLI::ValidationError(
-        "collective", "'" + arguments.collective +
-                          "' is not known; known are allreduce, reduce_scatter, allgather, broadcast, reduce, "
-                          "alltoall, barrier");
+    throw CLI::ValidationError("collective", "'" + collective + "' is not known; known are " + kCollectives);
   }
-  options.begin = size_option("--begin", arguments.begin);
-  options.end = size_option("--end", arguments.end);
   if (options.begin > options.end) throw CLI::ValidationError("--end", "is less than --begin");
-  options.backend = pick("--backend", backends(), arguments.backend, false).front();
-  options.types = pick("--type", dtypes(), arguments.type, true);
-  options.ops = pick("--op", ops(), arguments.op, true);
-  options.algorithm = pick("--algorithm", algorithms(), arguments.algorithm, false).front();
-  options.symmetric = !arguments.use_private;
-  if (arguments.in_place != arguments.out_of_place) {
-    options.in_place = arguments.in_place;
-    options.out_of_place = arguments.out_of_place;
-  }
-  options.check = arguments.check != 0;
-  return options;
+  if (!options.in_place && !options.out_of_place) options.in_place = options.out_of_place = true;
 }
 }  // namespace
 
 void add_bench(CLI::App& app, Action& action) {
-  auto arguments = std::make_shared<Arguments>();
-  BenchOptions& options = arguments->options;
+  auto all = std::make_shared<std::pair<BenchOptions, std::string>>();
+  BenchOptions& options = all->first;
+  std::string& collective = all->second;
   CLI::App* bench =
       app.add_subcommand("bench", "Measure a collective and check every result; start it by symm run or another launcher");
-  bench->add_option(
-      "collective", arguments->collective, "allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall, barrier");
-  bench->add_option("-b,--begin", arguments->begin, "Smallest size in bytes; K, M, G are powers of 1024")->capture_default_str();
-  auto* end = bench->add_option("-e,--end", arguments->end, "Largest size")->capture_default_str();
+  const auto parsed = [bench](const char* names, const char* without, const char* what, auto parse) {
+    return bench->add_option_function<std::string>(names, parse, what)->default_str(without);
+  };
+  const auto size = [parsed](const char* names, const char* without, const char* what, uint64_t& into) {
+    return parsed(names, without, what, [names, &into](const std::string& text) {
+      try {
+        into = parse_bytes(text);
+      } catch (const std::invalid_argument& error) { throw CLI::ValidationError(names + 3, error.what()); }
+    });
+  };
+  bench->add_option("collective", collective, kCollectives);
+  size("-b,--begin", "8", "Smallest size in bytes; K, M, G are powers of 1024", options.begin);
+  auto* end = size("-e,--end", "64M", "Largest size", options.end);
   bench->add_option("-f,--factor", options.factor, "Factor between sizes")->check(CLI::Range(1.01, 1e6))->capture_default_str();
-  bench->add_option("-d,--type", arguments->type, "Data type, or all")->capture_default_str();
-  bench->add_option("-o,--op", arguments->op, "Reduction: sum, avg, min, max, prod, or all")->capture_default_str();
-  bench->add_option("-a,--algorithm", arguments->algorithm, "Force an algorithm")->capture_default_str();
+  parsed("-d,--type", "f32", "Data type, or all",
+      [&](const std::string& name) { options.types = pick("--type", dtypes(), name, true); });
+  parsed("-o,--op", "sum", "Reduction: sum, avg, min, max, prod, or all",
+      [&](const std::string& name) { options.ops = pick("--op", ops(), name, true); });
+  parsed("-a,--algorithm", "auto", "Force an algorithm",
+      [&](const std::string& name) { options.algorithm = pick("--algorithm", algorithms(), name, false).front(); });
   bench->add_option("-r,--root", options.root, "Root of broadcast and reduce")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -99,29 +76,36 @@ void add_bench(CLI::App& app, Action& action) {
   bench->add_option("-n,--iterations", options.iterations, "Measured calls of each size; 0: 20 to 500, more for small sizes")
       ->check(CLI::Range(0, 10'000'000))
       ->capture_default_str();
-  bench->add_option("-c,--check", arguments->check, "1: check every result, 0: do not")
+  bench
+      ->add_option_function<int>(
+          "-c,--check", [&](int value) { options.check = value != 0; }, "1: check every result, 0: do not")
       ->check(CLI::Range(0, 1))
-      ->capture_default_str();
-  auto* use_private = bench->add_flag("--private", arguments->use_private, "Private memory");
-  bench->add_flag("--symmetric", arguments->symmetric, "Symmetric memory (the default)")->excludes(use_private);
-  bench->add_flag("--in-place", arguments->in_place, "In place only");
-  bench->add_flag("--out-of-place", arguments->out_of_place, "Out of place only");
+      ->default_str("1");
+  const auto flag = [bench](const char* name, bool& is, bool value, const char* what) {
+    return bench->add_flag_callback(
+        name, [&is, value] { is = value; }, what);
+  };
+  auto* use_private = flag("--private", options.symmetric, false, "Private memory");
+  flag("--symmetric", options.symmetric, true, "Symmetric memory (the default)")->excludes(use_private);
+  flag("--in-place", options.out_of_place, false, "In place only");
+  flag("--out-of-place", options.in_place, false, "Out of place only");
   bench->add_flag("--json", options.json, "Write JSON (under symm run use its --no-prefix)");
   auto* tune = bench->add_flag("--tune", options.tune,
       "Instead of a collective: measure where one algorithm should give way to the next, for this number of "
       "ranks, and write a table for SYMM_PLAN_FILE; takes -b, -e, -f, -w, -n");
   bench->add_option("--out", options.out, "With --tune: the file to write; standard output if there is none")->needs(tune);
-  bench->add_option("--backend", arguments->backend, "auto, host or cuda")->capture_default_str();
+  parsed("--backend", "auto", "auto, host or cuda",
+      [&](const std::string& name) { options.backend = pick("--backend", backends(), name, false).front(); });
   bench->add_option("-G,--graph", options.graph, "On GPUs: replay a graph of so many calls; 0: 20 calls in a row without one")
       ->check(CLI::Range(0, 10'000))
       ->capture_default_str();
   for (const char* name :
       {"--type", "--op", "--algorithm", "--root", "--check", "--private", "--in-place", "--out-of-place", "--json", "--graph"})
     tune->excludes(bench->get_option(name));
-  bench->callback([&action, arguments, end] {
-    arguments->options.end_given = end->count() > 0;
-    const BenchOptions finished = finish(*arguments);
-    action = [finished] { return finished.tune ? run_tune(finished) : run_bench(finished); };
+  bench->callback([&action, all, end] {
+    all->first.end_given = end->count() > 0;
+    finish(all->first, all->second);
+    action = [all] { return all->first.tune ? run_tune(all->first) : run_bench(all->first); };
   });
 }
 }  // namespace symm::tool

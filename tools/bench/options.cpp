@@ -89,10 +89,12 @@ std::string table_row(const BenchOptions& options, const Row& row, int ranks) {
   } else {
     out = print("  %10d", ranks);
   }
-  for (const Result* result : {&row.out_of_place, &row.in_place})
-    if (result->measured) out += cells(options, row, *result, ranks);
-  std::string algorithm = row.out_of_place.algorithm;
-  if (row.in_place.algorithm != algorithm) algorithm += (algorithm.empty() ? "" : ", ") + row.in_place.algorithm;
+  std::string algorithm;
+  for (const Result* result : {&row.out_of_place, &row.in_place}) {
+    if (!result->measured) continue;
+    out += cells(options, row, *result, ranks);
+    if (result->algorithm != algorithm) algorithm += (algorithm.empty() ? "" : ", ") + result->algorithm;
+  }
   return out + (algorithm.empty() ? "" : "  " + algorithm) + "\n";
 }
 
