@@ -263,7 +263,7 @@ TEST(Warden, KillsNobodyElse) {
   support::Process launcher([&] {
     Warden warden(directory.path());
     warden.watch(rank.pid());
-    const std::string fd = "/proc/" + std::to_string(living_descendants({}).at(0).pid) + "/fd/4";
+    const std::string fd = "/proc/" + std::to_string(living_descendants({}).begin()->first) + "/fd/4";
     std::error_code none;
     EXPECT_TRUE(eventually([&] { return contains(std::filesystem::read_symlink(fd, none).string(), "pidfd"); }));
     support::tell();

@@ -65,10 +65,7 @@ TEST(Descendants, ChildrenAreSeenUnlessExcepted) {
     ::pause();
     ::_exit(0);
   }
-  const auto seen = [&](const std::set<pid_t>& except) {
-    const auto all = living_descendants(except);
-    return std::any_of(all.begin(), all.end(), [&](const Descendant& one) { return one.pid == child; });
-  };
+  const auto seen = [&](const std::set<pid_t>& except) { return living_descendants(except).contains(child); };
   EXPECT_TRUE(seen({}));
   EXPECT_FALSE(seen({child}));
   EXPECT_EQ(inherited_children().count(child), 1U);

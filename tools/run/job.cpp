@@ -145,14 +145,14 @@ Hosts parse_hosts(std::string_view text) {
 }
 
 std::string write_part(const JobPart& part) {
-  return std::to_string(part.first) + ":" + std::to_string(part.size) + ":" + part.job + ":" + part.place;
+  return std::to_string(part.first) + ":" + std::to_string(part.size) + ":" + part.id + ":" + part.place;
 }
 
 JobPart parse_part(const std::string& text) {
   JobPart part;
   std::istringstream words(text);
   std::string first, size;
-  std::getline(words, first, ':') && std::getline(words, size, ':') && std::getline(words, part.job, ':') &&
+  std::getline(words, first, ':') && std::getline(words, size, ':') && std::getline(words, part.id, ':') &&
       std::getline(words, part.place);
   part.first = number(first);
   part.size = number(size);

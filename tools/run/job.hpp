@@ -9,14 +9,17 @@
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {
-struct Job {
-  std::string id;         // random, for messages and names
-  std::string directory;  // private to the job
-  int ranks = 0;          // here
-  bool terminal = false;  // messages reach a terminal: progress lines are welcome although the rank writes to a pipe
-  int first = 0;          // rank here
-  int size = 0;           // ranks on all machines; 0: there is no other
-  std::string place{};    // host and port where they meet; "": in the directory
+// What all launchers of a job know: that of a machine is told it by the one that started it.
+struct JobPart {
+  std::string id;       // random, for messages and names
+  int first = 0;        // rank here
+  int size = 0;         // ranks on all machines; 0: there is no other
+  std::string place{};  // host and port where they meet, those of rank 0; "": in the directory
+};
+struct Job : JobPart {
+  std::string directory{};  // private to the job
+  int ranks = 0;            // here
+  bool terminal = false;    // messages reach a terminal: progress lines are welcome although the rank writes to a pipe
 };
 
 std::string random_job_id();
@@ -54,14 +57,8 @@ bool remove_tree(const std::string& path) noexcept;
 using Hosts = std::vector<std::pair<std::string, int>>;  // and how many ranks each has
 Hosts parse_hosts(std::string_view text);                // "a:4,b:4". Throws std::invalid_argument
 
-// A part is told what all know in one argument, "first rank:ranks of all:job:host:port", and the secret at the beginning of its
-// standard input: arguments are for everybody to read. The end of that input is the end of whoever started it.
-struct JobPart {
-  int first = 0;
-  int size = 0;
-  std::string job;
-  std::string place;  // of rank 0
-};
+// In one argument, "first rank:ranks of all:job:host:port"; the secret is at the beginning of standard input: arguments are for
+// everybody to read. The end of that input is the end of whoever started it.
 std::string write_part(const JobPart& part);
 JobPart parse_part(const std::string& text);  // throws std::invalid_argument
 

@@ -34,17 +34,11 @@ std::string seconds(std::chrono::milliseconds duration) {
 Launcher::Launcher(const RunOptions& options)
     : options_((open_missing_standard_streams(), options)), out_(STDOUT_FILENO), err_(STDERR_FILENO),
       directory_([this](const std::string& path) { warden_.emplace(path); }), not_ours_(inherited_children()) {
-  job_.id = random_job_id();
+  static_cast<JobPart&>(job_) = options_.part.value_or(JobPart{.id = random_job_id()});
   job_.directory = directory_.path();
   job_.ranks = options_.ranks;
   job_.terminal = ::isatty(STDERR_FILENO) != 0;
-  if (const auto& part = options_.part) {
-    job_.id = part->job;
-    job_.first = part->first;
-    job_.size = part->size;
-    job_.place = part->place;
-    keep_secret(job_.directory + "/secret");
-  }
+  if (options_.part) keep_secret(job_.directory + "/secret");
   // One of those that the kernel does not give to others, if nobody says which.
   if (!options_.hosts.empty() && options_.port == 0)
     options_.port = 20'000 + static_cast<int>(std::stoul(job_.id.substr(8), nullptr, 16) % 10'000);
@@ -110,7 +104,7 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
   Pipe secret;
   if (!options_.hosts.empty()) {
     const auto& [host, ranks] = options_.hosts[static_cast<size_t>(rank)];
-    JobPart part{0, 0, job_.id,
+    JobPart part{job_.id, 0, 0,
         options_.hosts[0].first.substr(options_.hosts[0].first.find('@') + 1) + ":" + std::to_string(options_.port)};
     for (int i = 0; i < options_.ranks; ++i) {
       const int here = options_.hosts[static_cast<size_t>(i)].second;
@@ -121,7 +115,6 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
     arguments.insert(arguments.end(), request.command.begin(), request.command.end());
     request.command = command_on(host, options_.launcher, line_for_shell(arguments));
     request.environment.clear();
-    for (char** entry = environ; *entry != nullptr; ++entry) request.environment.emplace_back(*entry);
     secret = pipe_with(secret_);
     request.standard_input = secret.read_end.get();
     lifelines_.push_back(std::move(secret.write_end));
@@ -260,7 +253,7 @@ void Launcher::signal_all(int signal) const {
   for (const auto& rank : ranks_)
     if (rank->alive) ::kill(-rank->process.pid, signal);
   if (any_alive()) return;
-  for (const Descendant& orphan : living_descendants(not_ours_)) ::kill(orphan.pid, signal);
+  for (const auto& [orphan, process] : living_descendants(not_ours_)) ::kill(orphan, signal);
 }
 
 void Launcher::enter(Stage stage) {
@@ -352,12 +345,12 @@ void Launcher::reap() {
 
 void Launcher::look_for_orphans() {
   if (!processes_left_) return;
-  const std::vector<Descendant> orphans = living_descendants(not_ours_);
+  const Processes orphans = living_descendants(not_ours_);
   processes_left_ = !orphans.empty();
   if (orphans.empty() || orphans_reported_) return;
   orphans_reported_ = true;
   std::vector<std::string> names;
-  for (const Descendant& orphan : orphans) names.push_back(orphan.name + " (pid " + std::to_string(orphan.pid) + ")");
+  for (const auto& [pid, orphan] : orphans) names.push_back(orphan.name + " (pid " + std::to_string(pid) + ")");
   say("the ranks left processes behind: " + join(names, ", ") + "; ending them");
   if (stage_ == Stage::killing) {
     signal_all(SIGKILL);

@@ -21,7 +21,6 @@ class Outcome {
   // Returns true if this is the first failure.
   bool record(int rank, int wait_status, bool expected);
 
-  bool failed() const { return first_failure_.has_value(); }
   int status() const;                      // 0, or the first failure's; a rank that was told to end counts if no other failed
   std::vector<std::string> later() const;  // "rank 1 exited with status 1", for failures after the first
  private:

@@ -13,7 +13,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <sstream>
 #include <system_error>
 #include "tools/run/job.hpp"
@@ -46,7 +45,7 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   const auto arguments = pointers(request.command);
   const auto environment = pointers(request.environment);
   if (request.announce) request.announce(::getpid(), true);
-  ::execvpe(arguments[0], arguments.data(), environment.data());
+  ::execvpe(arguments[0], arguments.data(), request.environment.empty() ? environ : environment.data());
   const int error = errno;
   if (request.announce) request.announce(::getpid(), false);
   [[maybe_unused]] const ssize_t sent = ::write(report, &error, sizeof error);
@@ -62,10 +61,8 @@ void raise_exec_error(const std::string& program, int error) {
   throw ExecError(message, missing ? 127 : 126);
 }
 
-using ProcessTable = std::map<pid_t, Process>;
-
-ProcessTable read_processes() {
-  ProcessTable processes;
+Processes read_processes() {
+  Processes processes;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
     const pid_t pid = std::atoi(entry.path().filename().c_str());
@@ -157,7 +154,7 @@ Spawned spawn(const SpawnRequest& request) {
   ssize_t size = 0;
   while ((size = ::read(report.read_end.get(), &error, sizeof error)) < 0 && errno == EINTR) {}
   if (size == static_cast<ssize_t>(sizeof error)) {
-    while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {}
+    wait_for(pid);
     raise_exec_error(request.command[0], error);
   }
   for (const UniqueFd* fd : {&out.read_end, &err.read_end}) ::fcntl(fd->get(), F_SETFL, O_NONBLOCK);
@@ -186,10 +183,10 @@ std::optional<Process> find_process(int64_t pid) {
   return rest.fail() ? std::nullopt : std::optional(process);
 }
 
-std::vector<Descendant> living_descendants(const std::set<pid_t>& except) {
-  const ProcessTable processes = read_processes();
+Processes living_descendants(const std::set<pid_t>& except) {
+  const Processes processes = read_processes();
   const pid_t self = ::getpid();
-  std::vector<Descendant> out;
+  Processes out;
   for (const auto& [pid, process] : processes) {
     if (pid == self || except.count(pid) != 0 || process.state == 'Z' || process.state == 'X') continue;
     pid_t ancestor = process.parent;
@@ -199,7 +196,7 @@ std::vector<Descendant> living_descendants(const std::set<pid_t>& except) {
       if (found == processes.end()) break;
       ancestor = found->second.parent;
     }
-    if (ancestor == self) out.push_back({pid, process.name});
+    if (ancestor == self) out[pid] = process;
   }
   return out;
 }
@@ -265,7 +262,6 @@ void Warden::forget(pid_t process_group) { tell(forget_group, process_group); }
 Captured capture(const std::vector<std::string>& command, std::chrono::milliseconds limit) {
   SpawnRequest request;
   request.command = command;
-  for (char** entry = environ; *entry != nullptr; ++entry) request.environment.emplace_back(*entry);
   Spawned process = spawn(request);
   Captured out;
   const auto end = std::chrono::steady_clock::now() + limit;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -22,7 +23,7 @@ struct ExecError : std::runtime_error {
 
 struct SpawnRequest {
   std::vector<std::string> command;
-  std::vector<std::string> environment;
+  std::vector<std::string> environment;  // empty: that of this process
   std::optional<cpu_set_t> processors;
   int standard_input = -1;                              // descriptor to become the rank's, -1: /dev/null
   std::function<void(pid_t self, bool runs)> announce;  // in the rank: before the program runs; false if it could not
@@ -48,16 +49,11 @@ struct Process {
   std::string name;
 };
 std::optional<Process> find_process(int64_t pid);  // none of that number: nothing
-
-// Who is still there below this process.
-struct Descendant {
-  pid_t pid = 0;
-  std::string name;
-};
+using Processes = std::map<pid_t, Process>;
 
 // Living descendants of this process, zombies left out. Complete if this process is a subreaper: then none can get away by
 // losing its parent. `except` and what descends from them is left out.
-std::vector<Descendant> living_descendants(const std::set<pid_t>& except);
+Processes living_descendants(const std::set<pid_t>& except);
 
 // Children that this process had before it did anything: a shell that replaces itself by us (`exec`, or the last command of
 // a script) leaves us its own.
