@@ -56,7 +56,8 @@ std::string CallSignature::text() const {
     all += symm::text(", scaled ", name_of(scaling.position), " by ", factor);
   }
   if (scaling.result != scaling.dtype) all += symm::text(", result ", name_of(scaling.result));
-  if (!has_counts(collective)) all += symm::text(", count ", count);
+  const bool counted = has_counts(collective);
+  if (!counted || count != 0) all += symm::text(counted ? ", send_capacity " : ", count ", count);
   if (has_norm) all += symm::text(", hidden ", root);
   if (traits(collective).has_root()) all += symm::text(", root ", root);
   if (algorithm != Algorithm::automatic) all += symm::text(", algorithm ", name_of(algorithm));

@@ -91,9 +91,11 @@ Failure failure_of(const ErrorRecord& record, const TransportContext& context, i
           format("%s: an operand of rank %d lies in a memory that rank %d has released", what.c_str(), peer, context.rank)};
     case WaitError::other_length: {
       const char* rows = record.expected == 1 ? "rows of " : "";
+      const bool receives = record.expected == 2;
       return {Status::mismatch, context.rank, context.pids[static_cast<size_t>(context.rank)],
-          format("%s: rank %d sends %s%llu elements to rank %d, which expects %llu", known(record.operation), context.rank, rows,
-              static_cast<unsigned long long>(record.my_detail), peer, static_cast<unsigned long long>(record.peer_detail))};
+          format("%s: rank %d sends %s%llu elements to rank %d, which expects %llu", known(record.operation),
+              receives ? peer : context.rank, rows, static_cast<unsigned long long>(record.my_detail),
+              receives ? context.rank : peer, static_cast<unsigned long long>(record.peer_detail))};
     }
     case WaitError::beyond_capacity:
       return {Status::invalid_argument, context.rank, context.pids[static_cast<size_t>(context.rank)],

@@ -64,7 +64,7 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   for (const char* name : {"symm_barrier", "symm_write_word", "symm_wait_word", "symm_wait_words", "symm_check", "symm_convert"})
     kernels_.load(name);
-  for (const char* name : {"symm_combine", "symm_compare"})
+  for (const char* name : {"symm_combine", "symm_compare", "symm_stage"})
     if (context_.machines.count > 1) kernels_.load(name);
   for (const std::string& name : kernel_names(context_.size, false)) kernels_.load(name);
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) kernels_.load(rmsnorm_kernel(dtype));
@@ -549,16 +549,12 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
       kernel_of(input, chosen), {blocks, static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream)}, args);
 }
 
-void CudaTransport::launch_pieces(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
-  const CollectiveTraits its = traits(call.collective);
+PiecesArgs CudaTransport::pieces_of(const CollectiveCall& call) const {
   PiecesArgs args{};
   args.call = arguments_of(call);
-  args.call.work_groups = chosen.work_groups;
   args.element = static_cast<uint32_t>(size_of(call.dtype));
-  size_t recv_bytes = operand_bytes(call.collective, call.unit(), context_.size).recv;
   if (call.pieces != nullptr) {
     const Pieces& pieces = *call.pieces;
-    recv_bytes = pieces.recv_bytes;
     args.row_bytes = pieces.row_bytes;
     args.row_stride = pieces.row_stride;
     const auto ranges = [](const std::vector<Piece>& from, PiecesArgs::Range* to) {
@@ -574,6 +570,15 @@ void CudaTransport::launch_pieces(const CollectiveCall& call, const PlanInput& i
   } else {
     for (int p = 0; p < context_.size; ++p) args.send[p] = args.recv[p] = {static_cast<uint64_t>(p) * call.unit(), call.unit()};
   }
+  return args;
+}
+
+void CudaTransport::launch_pieces(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
+  const CollectiveTraits its = traits(call.collective);
+  PiecesArgs args = pieces_of(call);
+  args.call.work_groups = chosen.work_groups;
+  const size_t recv_bytes =
+      call.pieces != nullptr ? call.pieces->recv_bytes : operand_bytes(call.collective, call.unit(), context_.size).recv;
   // In place an all-to-all's recv holds what is still to be sent.
   const bool exchanges = call.collective == Collective::alltoallv || call.collective == Collective::alltoall;
   size_t offset = 0;

@@ -63,6 +63,7 @@ class CudaTransport : public Transport, public DeviceTransport {
   RowsOfNorm rows_of(const CollectiveCall& call) const;
   void issue_rows(const CollectiveCall& call, const std::function<void(const CollectiveCall&)>& issue_sums);
   CollectiveArgs arguments_of(const CollectiveCall& call) const;
+  PiecesArgs pieces_of(const CollectiveCall& call) const;
   void launch_barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream);
   const Tuning& tuning() const noexcept { return tuning_; }
   void write_word(CUdeviceptr word, uint64_t value, WriteKind kind, void* stream);

@@ -96,11 +96,6 @@ bool DeviceSpanTransport::chain_is_shorter(const CollectiveCall& call) const {
 }
 
 void DeviceSpanTransport::require_possible(const CollectiveCall& call) const {
-  if (call.pieces != nullptr && (call.pieces->device_send.counts != nullptr || call.pieces->device_recv.counts != nullptr))
-    throw Error(
-        Status::unsupported, "send_counts, recv_counts: are on the device, and between machines NCCL wants them on the host");
-  if (call.pieces != nullptr && call.pieces->row_bytes != 0)
-    throw Error(Status::unsupported, "recv_stride: rows apart from each other are not gathered from GPUs of several machines");
   const CollectiveTraits its = traits(call.collective);
   const auto refuse = [&](const char* why) {
     throw Error(Status::invalid_argument, format("options.algorithm: %s %s", name_of(call.algorithm), why));
@@ -169,9 +164,9 @@ PlanReport DeviceSpanTransport::plan(const CollectiveCall& call) {
 }
 
 // All ranks know what all others are about to do.
-void DeviceSpanTransport::compare(const CollectiveCall& call) {
+void DeviceSpanTransport::compare(const CollectiveCall& call, size_t count) {
   constexpr size_t kSaid = 2 * sizeof(uint64_t);
-  cuda::ComparisonArgs args{arguments_of(call).comm, call.packed(), call.count, cuda::address_of(slot(0)), 1};
+  cuda::ComparisonArgs args{arguments_of(call).comm, call.packed(), count, cuda::address_of(slot(0)), 1};
   const auto launch = [&] { kernels().launch(kernels().find("symm_compare"), {1, 32, cuda::stream_of(call.stream)}, args); };
   launch();
   engine_.together(call.timeout_ms, [&] { engine_.allgather(slot(0) + me_ * kSaid, slot(0), kSaid, call.stream); });
@@ -180,11 +175,13 @@ void DeviceSpanTransport::compare(const CollectiveCall& call) {
 }
 
 void DeviceSpanTransport::issue(const CollectiveCall& call) {
-  if (context().check) compare(call);
+  if (context().check) compare(call, call.count);
   const Algorithm algorithm = algorithm_of(call);
   const size_t unit = call.unit();
   if (call.pieces != nullptr) {
     if (traits(call.collective).has_op) return reduce_scatter(call, call.pieces->send);
+    if (call.pieces->device_send.counts != nullptr) return exchange_by_capacity(call);
+    if (call.pieces->row_bytes != 0) return gather_rows(call);
     return move(call, call.pieces->send, call.pieces->recv);
   }
   if (call.count == 0) return;
@@ -403,6 +400,50 @@ void DeviceSpanTransport::move(const CollectiveCall& call, std::span<const Piece
           engine_.recv(to + recv[rank].at + at, bytes, static_cast<int>(rank), call.stream);
       }
     });
+  }
+}
+
+void DeviceSpanTransport::stage(cuda::StageArgs& args, bool takes, void* stream) {
+  args.takes = takes ? 1 : 0;
+  kernels().launch_over(args.slot * size_, kernels().find("symm_stage"), cuda::stream_of(stream), args);
+}
+
+// As many rows at a time as a slot holds, or a part of one.
+void DeviceSpanTransport::gather_rows(const CollectiveCall& call) {
+  const Pieces& pieces = *call.pieces;
+  const size_t row = pieces.row_bytes, whole = pieces.send[me_].bytes;
+  cuda::StageArgs args{pieces_of(call), cuda::address_of(slot(0)), 0, 0, 0};
+  for (size_t at = 0; at < whole; at += args.slot) {
+    args.slot = row <= slot_bytes_ ? std::min(slot_bytes_ / row * row, whole - at) : std::min(slot_bytes_, row - at % row);
+    args.pieces.row_bytes = std::min<size_t>(row, args.slot);
+    for (size_t rank = 0; rank < size_; ++rank)
+      args.pieces.recv[rank] = {pieces.recv[rank].at + at / row * pieces.row_stride + at % row, args.slot};
+    const std::byte* const from = static_cast<const std::byte*>(call.send) + at;
+    engine_.together(call.timeout_ms, [&] { engine_.allgather(from, slot(0), args.slot, call.stream); });
+    stage(args, true, call.stream);
+  }
+}
+
+// Of counts that only the device knows NCCL is told the most that there may be: the capacity of send, which all ranks say alike.
+void DeviceSpanTransport::exchange_by_capacity(const CollectiveCall& call) {
+  const size_t capacity = call.pieces->send_bytes;
+  compare(call, capacity / size_of(call.dtype));
+  cuda::StageArgs args{pieces_of(call), cuda::address_of(slot(0)), slot_bytes_ / 2 / cuda::kPack * cuda::kPack, 0, 0};
+  std::byte *const sent = slot(0), *const got = sent + size_ * args.slot;
+  for (size_t chunk = 0; args.at == 0 || args.at < capacity; args.at += chunk) {
+    args.slots = cuda::address_of(sent);
+    stage(args, false, call.stream);
+    chunk = std::min(args.slot - cuda::kPack, std::max(capacity - args.at, size_t{1}));
+    copy(got + me_ * args.slot, sent + me_ * args.slot, cuda::kPack + chunk, call.stream);
+    engine_.together(call.timeout_ms, [&] {
+      for (size_t rank = 0; rank < size_; ++rank) {
+        if (rank == me_) continue;
+        engine_.send(sent + rank * args.slot, cuda::kPack + chunk, static_cast<int>(rank), call.stream);
+        engine_.recv(got + rank * args.slot, cuda::kPack + chunk, static_cast<int>(rank), call.stream);
+      }
+    });
+    args.slots = cuda::address_of(got);
+    stage(args, true, call.stream);
   }
 }
 }  // namespace symm::span

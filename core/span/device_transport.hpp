@@ -57,7 +57,7 @@ class DeviceSpanTransport final : public cuda::CudaTransport {
   // What a collective is made of. In its slots a rank gathers what it needs of each rank; then a result; or its machine's sums
   // for each machine, and those of others.
   std::byte* slot(size_t rank) const { return stages().data() + rank * slot_bytes_; }
-  void compare(const CollectiveCall& call);
+  void compare(const CollectiveCall& call, size_t count);
   void issue(const CollectiveCall& call);
   void reduce(const CollectiveCall& call);
   void reduce_slices(const CollectiveCall& call, size_t at, size_t slice);
@@ -66,6 +66,9 @@ class DeviceSpanTransport final : public cuda::CudaTransport {
   void reduce_in_chain(const CollectiveCall& call, size_t at, size_t slice);
   void reduce_scatter(const CollectiveCall& call, std::span<const Piece> pieces);
   void move(const CollectiveCall& call, std::span<const Piece> send, std::span<const Piece> recv);
+  void gather_rows(const CollectiveCall& call);
+  void exchange_by_capacity(const CollectiveCall& call);
+  void stage(cuda::StageArgs& args, bool takes, void* stream);
   // As CombineArgs says.
   struct Part {
     Op op;

@@ -268,5 +268,13 @@ struct PiecesArgs {
   } counts[2];
   uint32_t element;  // bytes
 };
-static_assert(sizeof(PiecesArgs) <= 4096, "what a kernel's arguments may be");
+
+// Pieces on their way between machines: from send to `slots`, one for each rank, or from these to recv. Pieces whose counts are on
+// the device go from byte `at` on as far as a slot takes, behind a pack that says how long they are in all.
+struct StageArgs {
+  PiecesArgs pieces;
+  uint64_t slots, slot, at;
+  uint32_t takes;
+};
+static_assert(sizeof(StageArgs) <= 4096, "what a kernel's arguments may be");
 }  // namespace symm::cuda

@@ -1,21 +1,23 @@
 // What has come to this rank by whatever carries it between machines: operands, or such as lie mapped on its own, combined in
-// rank order; and what others are about to do.
+// rank order; pieces on their way; and what others are about to do.
 #include "kernels/cuda/arithmetic.cuh"
-#include "kernels/cuda/wait.cuh"
+#include "kernels/cuda/pieces.cuh"
 
 using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-template <class Pack> __device__ __forceinline__ void for_packs(const CollectiveArgs& call, const Pack& pack) {
-  for (uint64_t q = blockIdx.x * blockDim.x + threadIdx.x; q < packs_of(call.unit); q += gridDim.x * blockDim.x) pack(q);
+constexpr uint64_t kFailed = ~uint64_t{0};  // the length of pieces whose counts are none
+
+template <class Pack> __device__ __forceinline__ void for_packs(uint64_t packs, const Pack& pack) {
+  for (uint64_t q = blockIdx.x * blockDim.x + threadIdx.x; q < packs; q += gridDim.x * blockDim.x) pack(q);
 }
 __device__ __forceinline__ uint4 operand(const CollectiveArgs& call, int rank, uint64_t q) {
   return load_pack(reinterpret_cast<const char*>(call.send_block[rank]), call.unit, q);
 }
 
 template <class Arithmetic> __device__ __forceinline__ void whole(const CombineArgs& args) {
-  for_packs(args.call, [&](uint64_t q) {
+  for_packs(packs_of(args.call.unit), [&](uint64_t q) {
     const auto load = [&](int rank) { return operand(args.call, rank, q); };
     store_pack(
         reinterpret_cast<char*>(args.call.recv), args.call.unit, q, Arithmetic::run_loaded(load, args.operands, args.call));
@@ -26,7 +28,7 @@ template <class Arithmetic> __device__ __forceinline__ void whole(const CombineA
 template <class Type, class Operation> __device__ void part(const CombineArgs& args) {
   using Wide = typename Type::Wide;
   constexpr int kCount = Elements<Type>::kCount, kWider = sizeof(Wide) / sizeof(typename Type::Element);
-  for_packs(args.call, [&](uint64_t q) {
+  for_packs(packs_of(args.call.unit), [&](uint64_t q) {
     union {
       Wide at[kCount];
       uint4 pack[kWider];
@@ -86,6 +88,41 @@ extern "C" __global__ void __launch_bounds__(256) symm_combine(const __grid_cons
   if (hot && dtype == DType::f16) return whole<Hot<F16>>(args);
   if (hot && dtype == DType::f32) return whole<Hot<Whole<float>>>(args);
   whole<Any>(args);
+}
+
+extern "C" __global__ void __launch_bounds__(256) symm_stage(const __grid_constant__ StageArgs args) {
+  begin();
+  const PiecesArgs& all = args.pieces;
+  const bool counted = all.counts[0].counts != 0, takes = args.takes != 0;
+  const uint64_t head = counted ? kPack : 0;
+  const auto slot_of = [&](int p) { return reinterpret_cast<char*>(args.slots + p * args.slot); };
+  const auto length_in = [&](int p) -> uint64_t& { return *reinterpret_cast<uint64_t*>(slot_of(p)); };
+  const auto find = [&](int p, PiecesArgs::Range& piece) {
+    piece = takes ? all.recv[p] : all.send[p];
+    if (!counted) return true;
+    if (!read_counts(all, p, args.takes, piece, 0)) return false;
+    if (!takes || length_in(p) == piece.bytes) return true;
+    if (length_in(p) == kFailed) return false;
+    report(all.call.comm, WaitError::other_length, p, 0, 2, 0, piece.bytes / all.element, 0, length_in(p) / all.element);
+    return false;
+  };
+  const bool tells = counted && !takes && blockIdx.x == 0 && threadIdx.x == 0;
+  PiecesArgs::Range piece;
+  bool ok = true;
+  for (int p = 0; p < all.call.comm.size; ++p) ok = ok && find(p, piece);  // before anything is stored
+  for (int p = 0; tells && !ok && p < all.call.comm.size; ++p) length_in(p) = kFailed;
+  for (int p = 0; ok && p < all.call.comm.size; ++p) {
+    find(p, piece);
+    const uint64_t left = piece.bytes > args.at ? piece.bytes - args.at : 0, most = args.slot - head;
+    const Rows rows(all, left < most ? left : most);
+    char* operand = reinterpret_cast<char*>(takes ? all.call.recv : all.call.send) + piece.at + args.at;
+    char* slot = slot_of(p) + head;
+    for_packs(rows.all, [&](uint64_t q) {
+      if (takes) rows.store(operand, all.row_stride, q, rows.load(slot, q));
+      else rows.store(slot, rows.bytes, q, rows.load(operand, q));
+    });
+    if (tells) length_in(p) = piece.bytes;
+  }
 }
 
 extern "C" __global__ void __launch_bounds__(32) symm_compare(const __grid_constant__ ComparisonArgs args) {

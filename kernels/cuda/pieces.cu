@@ -14,6 +14,7 @@
 // so has who pushes in the pipeline, and in another group that works in the same stages.
 // Where an all-to-all is in place, what I send in step k lies where I take in step k, and between both is a barrier of the block.
 #include "kernels/cuda/arithmetic.cuh"
+#include "kernels/cuda/pieces.cuh"
 #include "kernels/cuda/pipeline.cuh"
 
 using namespace symm;
@@ -26,25 +27,6 @@ struct Layout {  // by rank
   PiecesArgs::Range send[kMaxRanks], recv[kMaxRanks];
   char* to[kMaxRanks];  // where my piece belongs, as mapped here; null: it goes through slots
   uint64_t memory[kMaxRanks], offset[kMaxRanks], stride[kMaxRanks];
-};
-
-// The packs of a piece: those of its rows, one after the other.
-struct Rows {
-  uint64_t bytes, packs;  // of one of them
-  uint64_t all;
-
-  __device__ Rows(const PiecesArgs& args, uint64_t piece)
-      : bytes(args.row_bytes != 0 ? args.row_bytes : piece), packs(packs_of(bytes)),
-        all(args.row_bytes != 0 ? piece / bytes * packs : packs) {}
-  __device__ uint64_t row_of(uint64_t q) const { return q < packs ? 0 : q / packs; }
-  __device__ uint4 load(const char* piece, uint64_t q) const {
-    const uint64_t row = row_of(q);
-    return load_pack(piece + row * bytes, bytes, q - row * packs);
-  }
-  __device__ void store(char* piece, uint64_t stride, uint64_t q, uint4 v) const {
-    const uint64_t row = row_of(q);
-    store_pack(piece + row * stride, bytes, q - row * packs, v);
-  }
 };
 
 struct Packs {
@@ -86,35 +68,14 @@ struct Block : WorkGroup {
 
 // ---- where my pieces lie
 
-__device__ bool read_counts(const Block& s, int p, uint32_t of_recv, PiecesArgs::Range& piece) {
-  const PiecesArgs::Counts& given = s.all.counts[of_recv];
-  const auto* counts = reinterpret_cast<const uint64_t*>(given.counts);
-  const auto* displacements = reinterpret_cast<const uint64_t*>(given.displacements);
-  const uint64_t count = counts[p];
-  uint64_t at = 0;
-  if (displacements != nullptr) {
-    at = count == 0 ? 0 : displacements[p];
-  } else {
-    for (int r = 0; r < p; ++r) {
-      if (counts[r] > given.capacity - at) return false;  // that rank's thread says so
-      at += counts[r];
-    }
-  }
-  if (count > given.capacity || at > given.capacity - count) {
-    report(s.comm, WaitError::beyond_capacity, p, s.index, of_recv, 0, at, 0, count, given.capacity);
-    return false;
-  }
-  piece = {at * s.all.element, count * s.all.element};
-  return true;
-}
-
 __device__ bool lay_out(const Block& s) {
   bool ok = true;
   const int p = static_cast<int>(threadIdx.x);
   if (p < s.n) {
     s.layout.send[p] = s.all.send[p];
     s.layout.recv[p] = s.all.recv[p];
-    if (s.all.counts[0].counts != 0) ok = read_counts(s, p, 0, s.layout.send[p]) && read_counts(s, p, 1, s.layout.recv[p]);
+    if (s.all.counts[0].counts != 0)
+      ok = read_counts(s.all, p, 0, s.layout.send[p], s.index) && read_counts(s.all, p, 1, s.layout.recv[p], s.index);
   }
   return __syncthreads_and(ok) != 0;
 }

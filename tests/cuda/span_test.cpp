@@ -8,6 +8,7 @@
 
 extern "C" void symm_combine(symm::cuda::CombineArgs args);
 extern "C" void symm_compare(symm::cuda::ComparisonArgs args);
+extern "C" void symm_stage(symm::cuda::StageArgs args);
 extern "C" void symm_convert(symm::cuda::ConvertArgs args);
 
 namespace symm::cuda::model {  // one thread at a time
@@ -56,6 +57,7 @@ const bool carried_out = [] {
     carry_out("symm_combine", symm_combine);
     carry_out("symm_convert", symm_convert);
     carry_out("symm_compare", symm_compare);
+    carry_out("symm_stage", symm_stage);
     fake_cuda::carry_out("symm_barrier", barrier);
   };
   return true;
@@ -217,9 +219,16 @@ TEST_P(CudaSpan, MovesAreThoseOfOneMachine) {
     CollectiveCall call = call_of(Collective::alltoallv, recv.data(), 0, DType::i32);
     call.send = send.data();
     call.timeout_ms = 20'000;
-    run_collective(*group, call, {.send_counts = gives.data(), .recv_counts = takes.data()});
-    group->synchronize(nullptr, 20'000);
-    EXPECT_EQ(recv, expected);
+    PieceCounts counts{.send_counts = gives.data(), .recv_counts = takes.data()};
+    for (const bool on_device : {false, true}) {
+      std::fill(recv.begin(), recv.end(), -1);
+      if (on_device) counts.capacities = Capacities{40'000, recv.size()};  // more than a slot
+      send.resize(on_device ? 40'000 : send.size());
+      call.send = send.data();
+      run_collective(*group, call, counts);
+      group->synchronize(nullptr, 20'000);
+      EXPECT_EQ(recv, expected);
+    }
     call.collective = Collective::allgatherv;  // rank r has r + 1 numbers
     expected.clear();
     for (size_t rank = 0; rank < n; ++rank) {
@@ -230,6 +239,22 @@ TEST_P(CudaSpan, MovesAreThoseOfOneMachine) {
     run_collective(*group, call, {.recv_counts = takes.data()});
     group->synchronize(nullptr, 20'000);
     EXPECT_EQ(recv, expected);
+    // Rows of all ranks, with a number between them that nobody writes; and rows of more than a slot.
+    for (const auto& [rows, row] : {std::pair<size_t, size_t>{7'000, 3}, {2, 30'001}}) {
+      const size_t stride = n * row + 1;
+      std::vector<int32_t> mine(rows * row, static_cast<int32_t>(me)), all(rows * stride, -1), wanted = all;
+      for (size_t i = 0; i < rows * n * row; ++i) {
+        mine[i % mine.size()] = static_cast<int32_t>(100 * (i % mine.size()) + me);
+        const size_t of = i / row % n, element = i / row / n * row + i % row;
+        wanted[i / row / n * stride + of * row + i % row] = static_cast<int32_t>(100 * element + of);
+      }
+      CollectiveCall gather = call_of(Collective::allgather_rows, all.data(), row, DType::i32);
+      gather.send = mine.data();
+      gather.timeout_ms = 20'000;
+      run_collective(*group, gather, {.rows = rows, .recv_stride = stride});
+      group->synchronize(nullptr, 20'000);
+      EXPECT_EQ(all, wanted);
+    }
     call.collective = Collective::reduce_scatterv;
     std::vector<int32_t> ones(n * 5, static_cast<int32_t>(me + 1));
     recv.assign(gives[me], 0);
@@ -274,14 +299,6 @@ TEST(CudaSpanGroup, TellsWhoCarriesAndHowItIsAdded) {
         Status::invalid_argument, {"options.algorithm", "equally many"}, [&] { reason(DType::f32, 8, Algorithm::chain); });
     support::expect_failure(
         Status::invalid_argument, {"hierarchical", "NCCL adds"}, [&] { reason(DType::f8e4m3, 8, Algorithm::hierarchical); });
-    size_t counts[3] = {1, 1, 1};
-    std::vector<float> data(3);
-    CollectiveCall call = call_of(Collective::alltoallv, data.data(), 0, DType::f32);
-    std::vector<float> other(3);
-    call.send = other.data();
-    support::expect_failure(Status::unsupported, {"on the device"}, [&] {
-      run_collective(*group, call, {.send_counts = counts, .recv_counts = counts, .capacities = Capacities{3, 3}});
-    });
     // Subsets meet within a machine and across.
     const int32_t pair[] = {1, 2};
     for (int i = 0; i < 3; ++i) {
@@ -393,6 +410,32 @@ TEST(CudaSpanFailure, OfRanksThatDifferNamesBothCalls) {
   };
   const Setting checks{.change = [](GroupConfig& config) { config.check = true; }, .ends_in_order = false};
   expect_all(on_machines("aab", body, checks), {"makes allreduce(f32, sum, count 5), rank 2 makes allreduce(f32, sum, count 6)"});
+}
+
+// Counts on the device that are not those of who sends, do not fit, or of capacities that differ.
+TEST(CudaSpanFailure, OfCountsOnTheDeviceNamesThem) {
+  const auto exchange = [](size_t sends, size_t expects, size_t capacity) {
+    return [=](const std::shared_ptr<Group>& group) {
+      static int32_t send[8], recv[8];
+      static size_t gives[2], takes[2];
+      const bool odd = group->rank() == 1;
+      gives[0] = gives[1] = takes[0] = takes[1] = 2;
+      if (odd) gives[0] = sends, takes[0] = expects;
+      CollectiveCall call = call_of(Collective::alltoallv, recv, 0, DType::i32);
+      call.send = send;
+      call.timeout_ms = 20'000;
+      run_collective(*group, call, {.send_counts = gives, .recv_counts = takes, .capacities = Capacities{odd ? capacity : 8, 8}});
+      group->synchronize(nullptr, 20'000);
+      support::eventually([&] { return group->revocation().revoked(); });
+      return support::outcome_of([&] { return group->require_usable(), ""; });
+    };
+  };
+  const Setting fails{.ends_in_order = false};
+  expect_all(on_machines("ab", exchange(3, 2, 8), fails), {"alltoallv: rank 1 sends 3 elements to rank 0, which expects 2"});
+  expect_all(on_machines("ab", exchange(2, 1, 8), fails), {"alltoallv: rank 0 sends 2 elements to rank 1, which expects 1"});
+  expect_all(on_machines("ab", exchange(9, 2, 8), fails), {"alltoallv: send_counts[0]: 9 elements", "send_capacity 8"});
+  expect_all(on_machines("ab", exchange(2, 2, 9), fails),
+      {"rank 0 makes alltoallv(i32, send_capacity 8), rank 1 makes alltoallv(i32, send_capacity 9)"});
 }
 
 // Repeats a call until the group has failed; how.

@@ -72,6 +72,38 @@ struct Both {
     compare(
         SYMM_COLLECTIVE_ALLREDUCE, symm::DType::bf16, symm::Op::sum, size_t{16} << 20);  // more than the scratch holds at once
   }
+  // Rows with a gap, and an exchange that is replayed with counts that were not known when it was captured.
+  void in_pieces() const {
+    constexpr size_t kRows = 20'001, kRow = 5, kMost = 300'000;
+    const auto n = static_cast<size_t>(one.size()), me = static_cast<size_t>(one.rank());
+    const Bytes operand = symm::testing::Values(symm::DType::i32, symm::Op::sum, static_cast<unsigned>(me)).make(n * kMost);
+    auto* const counts = static_cast<uint64_t*>(device.send) + (Device::kBytes - 1024) / sizeof(uint64_t);
+    std::vector<Bytes> got[2];
+    for (const symm::Group* group : {&span, &one}) {
+      std::vector<Bytes>& all = got[group == &one ? 1 : 0];
+      device.upload(operand.data(), operand.size());
+      cuda(cudaMemsetAsync(device.recv, 0x5A, Device::kBytes, device.stream), "cudaMemset");
+      gpu::symm(symm_allgather_rows(
+                    group->get(), device.send, device.recv, kRows, kRow, n * kRow + 3, SYMM_DTYPE_I32, nullptr, device.stream),
+          "symm_allgather_rows");
+      all.push_back(device.download(device.recv, kRows * (n * kRow + 3) * sizeof(int32_t)));
+      gpu::Rank rank;
+      rank.stream = device.stream;
+      const gpu::Graph graph(rank, [&] {
+        gpu::symm(symm_alltoallv_device(group->get(), device.send, n * kMost, counts, nullptr, device.recv, n * kMost, counts + n,
+                      nullptr, SYMM_DTYPE_I32, nullptr, device.stream),
+            "symm_alltoallv_device");
+      });
+      for (const size_t each : {size_t{0}, size_t{7}, kMost / 3}) {
+        std::vector<uint64_t> now(2 * n);  // rank r sends (r + p) % 4 times so many to rank p
+        for (size_t p = 0; p < n; ++p) now[p] = now[n + p] = (me + p) % 4 * each;
+        cuda(cudaMemcpyAsync(counts, now.data(), now.size() * sizeof(uint64_t), cudaMemcpyHostToDevice, device.stream), "counts");
+        graph.replay();
+        all.push_back(device.download(device.recv, n * kMost * sizeof(int32_t)));
+      }
+    }
+    expect(got[0] == got[1], "pieces");
+  }
   // By ways that are of machines with several ranks; where the order does not matter, not one after the other.
   void by_machines() const {
     for (const size_t count : {size_t{333}, size_t{100'001}, size_t{4} << 20}) {
@@ -167,6 +199,7 @@ int role_main(int rank, int size, const std::string& how, const std::string& boo
     const Both both{span, one, device};
     if (how == "bits") both.everything();
     else both.by_machines();
+    both.in_pieces();
     replay(span, device);
     one_sided(span, device);
     span.finalize();

@@ -1173,7 +1173,8 @@ SYMM_API symm_status_t symm_alltoallv(symm_group_t *group, const void *send, con
 
 /** symm_alltoallv() whose counts and displacements are read when it runs, from memory that the device (host back end: the host)
  *  can read: a captured call takes new ones at each replay. Other ranks may be in symm_alltoallv(). Never in place; blocks of
- * recv that overlap make it undefined. Since 0.2.
+ * recv that overlap make it undefined. Between GPUs of several machines all ranks are in this one, with the same send_capacity,
+ * and so much goes to each of them. Since 0.2.
  *  @param send_capacity  elements that send has room for, whatever the counts say; recv_capacity likewise.
  *  @return as symm_alltoallv(). A block that does not lie within its capacity is INVALID_ARGUMENT and names the count, and
  * nothing is stored; with CUDA the group fails with it when the call runs. */
