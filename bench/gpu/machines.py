@@ -1,11 +1,21 @@
-"""All-reduces of f32 by GPUs of one host as machines of a rank each: symm over NCCL beside NCCL, by sockets over loopback. Eager, medians
-of 9 turns, NCCL's time over symm's. SYMM_LIB=<libsymm.so> python3 bench/gpu/machines.py"""
+"""All-reduces of f32 by GPUs of one host as machines of a rank each: symm over NCCL beside NCCL, by sockets over loopback. Medians
+of 9 turns, NCCL's time over symm's. SYMM_LIB=<libsymm.so> python3 bench/gpu/machines.py [eager|graph]"""
 import os
 import statistics
+import sys
 import tempfile
 
 import torch
 import torch.distributed as dist
+
+
+def in_graph(way):
+    way()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        way()
+    return graph.replay
 
 
 def microseconds(way):
@@ -19,7 +29,7 @@ def microseconds(way):
     return ends[0].elapsed_time(ends[1]) * 200
 
 
-def rank_of(rank, size, folder):
+def rank_of(rank, size, folder, mode):
     sockets = {f"NCCL_{other}_DISABLE": "1" for other in ("P2P", "SHM", "IB")} | {"NCCL_SOCKET_IFNAME": "lo", "NCCL_NVLS_ENABLE": "0"}
     os.environ.update(sockets, CUDA_VISIBLE_DEVICES=str(rank), NCCL_HOSTID=f"m{rank}", SYMM_MACHINE=f"m{rank}")
     import symm
@@ -29,6 +39,8 @@ def rank_of(rank, size, folder):
     for kilobytes in (1, 16, 64, 256, 1024, 4096, 16384, 65536):
         data = torch.zeros(kilobytes * 256, device="cuda")
         ways = [lambda data=data: dist.all_reduce(data), *(lambda of=of, data=data: of.allreduce(data, data) for of in made)]
+        if mode == "graph":
+            ways = [in_graph(way) for way in ways]
         turns = [[microseconds(way) for way in ways] for _ in range(11)][2:]
         nccl, *ours = map(statistics.median, zip(*turns))
         if rank == 0:
@@ -39,4 +51,5 @@ def rank_of(rank, size, folder):
 
 
 if __name__ == "__main__":
-    torch.multiprocessing.spawn(rank_of, (torch.cuda.device_count(), tempfile.mkdtemp()), torch.cuda.device_count())
+    ranks, mode = torch.cuda.device_count(), sys.argv[1] if len(sys.argv) > 1 else "eager"
+    torch.multiprocessing.spawn(rank_of, (ranks, tempfile.mkdtemp(), mode), ranks)
