@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     Tensor: TypeAlias = torch.Tensor
-    Body: TypeAlias = Callable[[Group, int], None]
+    Body: TypeAlias = Callable[[Group], None]
 
 _KNOWN = frozenset(getattr(torch, kind.long_name) for kind in ALL if hasattr(torch, kind.long_name))
 _REDUCE = dist.ReduceOp.RedOpType
@@ -166,7 +166,7 @@ class _Lane:
     def now(self, body: Body) -> None:
         """On this thread or the current stream, behind what was begun before."""
         self._last.over.wait()
-        body(self.group, 0 if self.device.type == "cpu" else torch.cuda.current_stream(self.device).cuda_stream)
+        body(self.group)
 
     def later(self, body: Body, tensors: Sequence[Tensor], result: Any) -> _Work:
         """Begin it. On CUDA it comes behind what is on the current stream."""
@@ -197,7 +197,7 @@ class _Lane:
             try:
                 if arrived:
                     self.side.wait_event(arrived)
-                body(self.group, self.side.cuda_stream if arrived else 0)
+                body(self.group)
                 if arrived and not torch.cuda.is_current_stream_capturing():
                     work.event = self.side.record_event()
                 future.set_result(result)  # of which it remembers the stream
@@ -318,48 +318,38 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     # ---- collectives
 
-    def allreduce(self, tensors: list[Tensor], opts: Any = dist.AllreduceOptions()) -> Any:
-        how = _operation(tensors[0].dtype, opts.reduceOp)
+    def _each(self, name: str, opts: Any, outputs: Sequence[Tensor], tensors: Sequence[Tensor], **how: Any) -> Any:
+        """That collective of each of `tensors`, into its like in `outputs`, which may be itself."""
 
-        def body(group: Group, stream: int) -> None:
-            for tensor in tensors:
-                with _written(tensor) as x:
-                    group.allreduce(x, stream=stream, **how)
-
-        return self._run(opts, tensors, body)
-
-    def broadcast(self, tensors: list[Tensor], opts: Any) -> Any:
-        def body(group: Group, stream: int) -> None:
-            with _written(_one(tensors)) as x:
-                group.broadcast(x, root=opts.rootRank, stream=stream)
-
-        return self._run(opts, tensors, body)
-
-    def reduce(self, tensors: list[Tensor], opts: Any) -> Any:
-        how = _operation(tensors[0].dtype, opts.reduceOp)
-
-        def body(group: Group, stream: int) -> None:
-            with _written(_one(tensors)) as x:
-                group.reduce(x, root=opts.rootRank, stream=stream, **how)
-
-        return self._run(opts, tensors, body)
-
-    def allgather_into_tensor_coalesced(self, outputs: list[Tensor], tensors: list[Tensor], opts: Any = None) -> Any:
-        def body(group: Group, stream: int) -> None:
+        def body(group: Group) -> None:
             for output, tensor in zip(outputs, tensors, strict=True):
                 with _written(output) as into:
-                    group.allgather(_read(tensor), into, stream=stream)
+                    getattr(group, name)(send=into if tensor is output else _read(tensor), recv=into, **how)
 
         return self._run(opts, [*outputs, *tensors], body, outputs)
+
+    def allreduce(self, tensors: list[Tensor], opts: Any = dist.AllreduceOptions()) -> Any:
+        return self._each("allreduce", opts, tensors, tensors, **_operation(tensors[0].dtype, opts.reduceOp))
+
+    def broadcast(self, tensors: list[Tensor], opts: Any) -> Any:
+        _one(tensors)
+        return self._each("broadcast", opts, tensors, tensors, root=opts.rootRank)
+
+    def reduce(self, tensors: list[Tensor], opts: Any) -> Any:
+        how = _operation(_one(tensors).dtype, opts.reduceOp)
+        return self._each("reduce", opts, tensors, tensors, root=opts.rootRank, **how)
+
+    def allgather_into_tensor_coalesced(self, outputs: list[Tensor], tensors: list[Tensor], opts: Any = None) -> Any:
+        return self._each("allgather", opts, outputs, tensors)
 
     def _allgather_base(self, output: Tensor, tensor: Tensor, opts: Any = None) -> Any:
         return self.allgather_into_tensor_coalesced([output], [tensor], opts)
 
     def allgather(self, outputs: list[list[Tensor]], tensors: list[Tensor], opts: Any = None) -> Any:
-        def body(group: Group, stream: int) -> None:
+        def body(group: Group) -> None:
             for parts, tensor in zip(outputs, tensors, strict=True):
                 with _all_written(parts) as into:
-                    group.allgatherv(_read(tensor), into, [_read(part).numel() for part in parts], stream=stream)
+                    group.allgatherv(_read(tensor), into, [_read(part).numel() for part in parts])
 
         return self._run(opts, [*tensors, *(part for parts in outputs for part in parts)], body, outputs)
 
@@ -367,14 +357,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         return self.allgather([list(parts) for parts in zip(*outputs, strict=True)], tensors, opts)
 
     def reduce_scatter_tensor_coalesced(self, outputs: list[Tensor], tensors: list[Tensor], opts: Any) -> Any:
-        how = _operation(outputs[0].dtype, opts.reduceOp)
-
-        def body(group: Group, stream: int) -> None:
-            for output, tensor in zip(outputs, tensors, strict=True):
-                with _written(output) as into:
-                    group.reduce_scatter(_read(tensor), into, stream=stream, **how)
-
-        return self._run(opts, [*outputs, *tensors], body, outputs)
+        return self._each("reduce_scatter", opts, outputs, tensors, **_operation(outputs[0].dtype, opts.reduceOp))
 
     def _reduce_scatter_base(self, output: Tensor, tensor: Tensor, opts: Any = dist.ReduceScatterOptions()) -> Any:
         return self.reduce_scatter_tensor_coalesced([output], [tensor], opts)
@@ -383,9 +366,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         output, parts = _one(outputs), _one(tensors)
         how = _operation(output.dtype, opts.reduceOp)
 
-        def body(group: Group, stream: int) -> None:
+        def body(group: Group) -> None:
             with _written(output) as into:
-                group.reduce_scatterv(_read(*parts), [_read(part).numel() for part in parts], into, stream=stream, **how)
+                group.reduce_scatterv(_read(*parts), [_read(part).numel() for part in parts], into, **how)
 
         return self._run(opts, [output, *parts], body, outputs)
 
@@ -399,18 +382,13 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             return [split * (_read(of).numel() // max(1, rows)) for split in splits or [rows // self._size] * self._size]
 
         sent, received = counts(tensor, input_splits), counts(output, output_splits)
-
-        def body(group: Group, stream: int) -> None:
-            with _written(output) as into:
-                group.alltoallv(_read(tensor), sent, into, received, stream=stream)
-
-        return self._run(opts, [output, tensor], body, [output])
+        return self._each("alltoallv", opts, [output], [tensor], send_counts=sent, recv_counts=received)
 
     def alltoall(self, outputs: list[Tensor], tensors: list[Tensor], opts: Any = None) -> Any:
-        def body(group: Group, stream: int) -> None:
+        def body(group: Group) -> None:
             sent, received = ([_read(one).numel() for one in several] for several in (tensors, outputs))
             with _all_written(outputs) as into:
-                group.alltoallv(_read(*tensors), sent, into, received, stream=stream)
+                group.alltoallv(_read(*tensors), sent, into, received)
 
         return self._run(opts, [*outputs, *tensors], body, outputs)
 
@@ -418,9 +396,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         tensor = _one(tensors)
         parts = _one(outputs) if self._rank == opts.rootRank else [tensor]
 
-        def body(group: Group, stream: int) -> None:
+        def body(group: Group) -> None:
             with _all_written(parts) if self._rank == opts.rootRank else contextlib.nullcontext() as into:
-                group.gather(_read(tensor), into, opts.rootRank, stream=stream)
+                group.gather(_read(tensor), into, opts.rootRank)
 
         return self._run(opts, [tensor, *parts], body, outputs)
 
@@ -428,9 +406,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         output = _one(outputs)
         parts = _one(tensors) if self._rank == opts.rootRank else []
 
-        def body(group: Group, stream: int) -> None:
+        def body(group: Group) -> None:
             with _written(output) as into:
-                group.scatter(_read(*parts) if parts else None, into, opts.rootRank, stream=stream)
+                group.scatter(_read(*parts) if parts else None, into, opts.rootRank)
 
         return self._run(opts, [output, *parts], body, outputs)
 
@@ -438,8 +416,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         there = [device for device in self._lanes if isinstance(device, torch.device) and device.type == "cuda"]
         lane = self._lane(there[0] if there else torch.device("cpu"))
 
-        def body(group: Group, stream: int) -> None:
-            group.barrier(stream=stream)
+        def body(group: Group) -> None:
+            group.barrier(stream=torch.cuda.current_stream(lane.device) if lane.device.type == "cuda" else None)
 
         if getattr(opts, "asyncOp", True):
             return lane.later(body, [], [])
@@ -461,9 +439,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             make = functools.partial(self._new_group, tensor.device, mine, 2, f"{source}-{target} {tag}")
             lane = self._lanes[key] = _Lane(tensor.device, make, threaded=True)
 
-        def body(group: Group, stream: int) -> None:
+        def body(group: Group) -> None:
             with _written(tensor) as x:
-                group.broadcast(x, stream=stream)
+                group.broadcast(x)
 
         return self._begun(lane.later(body, tensors, tensors))
 
