@@ -169,27 +169,9 @@ def barrier(x: torch.Tensor, out: torch.Tensor, group: str = "") -> None:  # noq
     found.barrier(stream=None if found._on_host else torch.cuda.current_stream(x.device))
 
 
-# ---- their gradients
+# ---- their gradients: of the context, the result's gradient, and the operator's arguments behind `x`
 
 
-def gradient(name: str) -> Callable[[Callable[..., Any]], None]:
-    """Give an operator one: a function of the context, the result's gradient, and the operator's arguments behind `x`."""
-
-    def give(backward: Callable[..., Any]) -> None:
-        def setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:  # called by these names
-            ctx.arguments = inputs[1:]
-            if member(Op, inputs[1] if name == "all_reduce" else "sum") in (Op.MIN, Op.MAX):
-                ctx.save_for_backward(inputs[0], output)
-
-        def whole(ctx: Any, given: torch.Tensor) -> Any:
-            return backward(ctx, given, *ctx.arguments), *(None for _ in ctx.arguments)
-
-        torch.library.register_autograd(f"symm::{name}", whole, setup_context=setup, lib=library)
-
-    return give
-
-
-@gradient("all_reduce")
 def _of_all_reduce(context: Any, given: torch.Tensor, op: str, group: str) -> torch.Tensor:
     kind = member(Op, op)
     if kind in (Op.SUM, Op.AVG):
@@ -201,34 +183,30 @@ def _of_all_reduce(context: Any, given: torch.Tensor, op: str, group: str) -> to
     return ops.all_reduce(given, "sum", group) * chosen / ops.all_reduce(chosen, "sum", group)
 
 
-@gradient("reduce_scatter")
-def _of_reduce_scatter(_: Any, given: torch.Tensor, op: str, group: str) -> torch.Tensor:
+def _share(name: str, given: torch.Tensor, op: str, group: str) -> torch.Tensor:
+    """The part that each operand of a sum or an average has in a gradient."""
     kind = member(Op, op)
     if kind not in (Op.SUM, Op.AVG):
-        raise NotImplementedError(f"symm::reduce_scatter has no gradient for {op!r}")
-    gathered = ops.all_gather(given, group)
-    return gathered if kind == Op.SUM else gathered / group_of(group, given.device).size
+        raise NotImplementedError(f"symm::{name} has no gradient for {op!r}")
+    return given if kind == Op.SUM else given / group_of(group, given.device).size
 
 
-@gradient("all_gather")
-def _of_all_gather(_: Any, given: torch.Tensor, group: str) -> torch.Tensor:
-    return ops.reduce_scatter(given, "sum", group)
+def _differentiate(name: str, backward: Callable[..., torch.Tensor]) -> None:
+    def setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:  # called by these names
+        ctx.arguments = inputs[1:]
+        if member(Op, inputs[1] if name == "all_reduce" else "sum") in (Op.MIN, Op.MAX):
+            ctx.save_for_backward(inputs[0], output)
+
+    def whole(ctx: Any, given: torch.Tensor) -> Any:
+        return backward(ctx, given, *ctx.arguments), *(None for _ in ctx.arguments)
+
+    torch.library.register_autograd(f"symm::{name}", whole, setup_context=setup, lib=library)
 
 
-@gradient("all_to_all")
-def _of_all_to_all(_: Any, given: torch.Tensor, group: str, send_rows: Any, recv_rows: Any) -> torch.Tensor:
-    return ops.all_to_all(given, group, recv_rows, send_rows)
-
-
-@gradient("broadcast")
-def _of_broadcast(_: Any, given: torch.Tensor, root: int, group: str) -> torch.Tensor:
-    return ops.reduce(given, "sum", root, group)  # read by all ranks, or a compiler leaves the call out on those that do not
-
-
-@gradient("reduce")
-def _of_reduce(_: Any, given: torch.Tensor, op: str, root: int, group: str) -> torch.Tensor:
-    kind = member(Op, op)
-    if kind not in (Op.SUM, Op.AVG):
-        raise NotImplementedError(f"symm::reduce has no gradient for {op!r}")
-    spread = ops.broadcast(given, root, group)
-    return spread if kind == Op.SUM else spread / group_of(group, given.device).size
+_differentiate("all_reduce", _of_all_reduce)
+_differentiate("reduce_scatter", lambda _, dy, op, group: ops.all_gather(_share("reduce_scatter", dy, op, group), group))
+_differentiate("all_gather", lambda _, dy, group: ops.reduce_scatter(dy, "sum", group))
+_differentiate("all_to_all", lambda _, dy, group, send_rows, recv_rows: ops.all_to_all(dy, group, recv_rows, send_rows))
+# Read by all ranks, or a compiler leaves the call out on those that do not.
+_differentiate("broadcast", lambda _, dy, root, group: ops.reduce(dy, "sum", root, group))
+_differentiate("reduce", lambda _, dy, op, root, group: ops.broadcast(_share("reduce", dy, op, group), root, group))
