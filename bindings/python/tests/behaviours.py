@@ -1,8 +1,4 @@
-"""Runs tests/bindings/behaviours/table.txt as one of three ranks: behaviours.py <table>. Its README says how a line is read.
-
-Everything goes through the package, but for collectives with arguments that its types cannot express (an unknown element type or
-op, a count without the elements): those lines call the extension.
-"""
+"""Runs tests/bindings/behaviours/table.txt as one of three ranks: behaviours.py <table>. Its README says how a line is read."""
 
 from __future__ import annotations
 
@@ -19,7 +15,6 @@ import numpy as np
 from conftest import numpy_type
 
 import symm
-from symm import _raw as raw
 from symm.dtypes import DType, dtype_of
 
 RANKS = 3
@@ -281,9 +276,6 @@ class Runner:
 
     def do_collective(self, line: Line) -> None:
         count = line.integer("count")
-        if line.text("dtype").startswith("0x") or line.text("op", "SUM").isdigit() or count > 2**40:
-            self.call_raw(line, count)
-            return
         group, dtype = self.group(line), dtype_of(line.text("dtype").lower())
         factor = {"reduce_scatter": (group.size, 1), "allgather": (1, group.size), "alltoall": (group.size, group.size)}
         factor |= {"gather": factor["allgather"], "scatter": factor["reduce_scatter"]}
@@ -305,15 +297,6 @@ class Runner:
 
     do_allreduce = do_reduce_scatter = do_allgather = do_broadcast = do_reduce = do_alltoall = do_collective
     do_gather = do_scatter = do_collective
-
-    def call_raw(self, line: Line, count: int) -> None:
-        assert line.verb == "allreduce"
-        send, recv = (self.piece(line, key, 8) for key in ("send", "recv"))
-        addresses = [getattr(array, "pointer", None) or array.ctypes.data for array in (send, recv)]
-        dtype, op = line.text("dtype"), line.text("op")
-        code = int(dtype, 0) if dtype[0].isdigit() else dtype_of(dtype.lower()).value
-        number = int(op) if op.isdigit() else symm.Op[op]
-        raw.symm_allreduce(self.group(line)._handle, *addresses, count, code, number, None, 0)
 
 
 def expect(found: object, expected: object) -> None:

@@ -28,13 +28,11 @@ inline std::vector<std::string> split(const std::string& text, const std::string
   return parts;
 }
 
-// The value of SYMM_<KIND>_<name>, KIND one of DTYPE, OP, ALGORITHM and STATUS (where OK and ERR_<name> are meant); a number
-// stands for itself.
+// The value of SYMM_<KIND>_<name>, KIND one of DTYPE, OP, ALGORITHM and STATUS (where OK and ERR_<name> are meant).
 inline int32_t constant(const std::string& kind, const std::string& name) {
   static const std::map<std::string, int32_t> constants = {
 #include "constants.inc"
   };
-  if (std::isdigit(static_cast<unsigned char>(name.at(0))) != 0) return static_cast<int32_t>(std::stoll(name, nullptr, 0));
   // Keys of the table are not all called as constants begin.
   const std::string prefix = "SYMM_" + (kind == "POSITION" ? "SCALE" : kind == "STATUS" ? "ERR" : kind) + "_";
   const auto found = constants.find(name == "OK" ? "SYMM_OK" : prefix + name);

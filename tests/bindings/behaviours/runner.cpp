@@ -310,14 +310,7 @@ class Runner {
   template <class... T> void collective_of_one(const Line& line) {
     const symm_dtype_t dtype = line.constant("dtype");
     const bool known = ((dtype == symm::Dtype<T>::value && (collective_of<T>(line), true)) || ...);
-    if (!known) allreduce_untyped(line, dtype);
-  }
-
-  // What has no type in C++, or is no operation.
-  void allreduce_untyped(const Line& line, symm_dtype_t dtype) {
-    symm::check(symm_allreduce(group(line).get(), address(line, "send"), address(line, "recv"), line.size("count"), dtype,
-                    line.constant("op"), nullptr, nullptr),
-        "symm_allreduce");
+    if (!known) throw std::runtime_error("no type is that of " + line.text("dtype"));
   }
 
   template <class T> void collective_of(const Line& line) {
@@ -362,9 +355,7 @@ class Runner {
     line.integer("in_place", 0);  // which says nothing new
     const size_t count = line.size("count");
     const size_t all = count * static_cast<size_t>(ranks.size());
-    const int32_t op_number = line.constant("op", "SUM");
-    if (op_number > SYMM_OP_PROD) return allreduce_untyped(line, symm::Dtype<T>::value);
-    const auto op = static_cast<symm_op_values>(op_number);
+    const auto op = static_cast<symm_op_values>(line.constant("op", "SUM"));
     const int32_t root = line.integer32("root", 0);
     symm::Options options;
     options.algorithm = static_cast<symm_algorithm_values>(line.constant("algorithm", "AUTO"));

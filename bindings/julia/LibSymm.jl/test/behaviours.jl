@@ -1,6 +1,5 @@
 """
-Runs tests/bindings/behaviours/table.txt as one of three ranks; README.md beside it says how a line is read. All goes through the package's
-own calls, but for a data type and an operation that do not exist, which Julia's types cannot say: these go through the raw layer.
+Runs tests/bindings/behaviours/table.txt as one of three ranks; README.md beside it says how a line is read.
 """
 module Behaviours
 
@@ -51,11 +50,11 @@ number(r, key) = integer(r, word(r, key))
 number(r, key, default) = has(r, key) ? number(r, key) : default
 seconds(r) = has(r, "timeout_ms") && word(r, "timeout_ms") == "now" ? 0 : (ms = number(r, "timeout_ms", 0); ms == 0 ? nothing : ms / 1000)
 
-"""A constant of the header, or a number that stands for none."""
+"""A constant of the header."""
 function constant(prefix, text)
     name = Symbol("SYMM_", prefix, "_", text)
     prefix == "STATUS" && (name = text == "OK" ? :SYMM_OK : Symbol("SYMM_ERR_", text))
-    return isdefined(LibSymm, name) ? getfield(LibSymm, name) : Int32(parse(Int, text))
+    return getfield(LibSymm, name)
 end
 
 memory_of(x) = x
@@ -292,10 +291,8 @@ end
 
 # Lengths of destination and source are multiples of the collective's own count.
 function operands(r, to, from)
-    code, count = constant("DTYPE", word(r, "dtype")), number(r, "count")
-    T = get(TYPES, code, nothing)
-    T === nothing && return nothing, nothing, code
-    return Span{T}(address(r, "recv"), to * count), Span{T}(address(r, "send"), from * count), code
+    T, count = TYPES[constant("DTYPE", word(r, "dtype"))], number(r, "count")
+    return Span{T}(address(r, "recv"), to * count), Span{T}(address(r, "send"), from * count)
 end
 
 in_place(r) = number(r, "in_place", 0) != 0
@@ -312,20 +309,14 @@ function scaling(r)
 end
 
 function reducing(r, call; to=1, from=1)
-    receive, send, code = operands(r, to, from)
+    receive, send = operands(r, to, from)
     has(r, "result") && (receive = Span{Float32}(address(r, "recv"), length(receive)); word(r, "result"))
-    op = constant("OP", word(r, "op"))
-    if receive === nothing || !haskey(OPS, op)
-        r.line.verb == "allreduce" || error("only all-reduce is called with what does not exist")
-        return LibSymm.check(
-            LibSymm.symm_allreduce(group(r), address(r, "send"), address(r, "recv"), number(r, "count"), code, op, C_NULL, C_NULL)
-        )
-    end
-    return call(in_place(r) ? (send,) : (receive, send), OPS[op]; options(r)..., scaling(r)...)
+    op = OPS[constant("OP", word(r, "op"))]
+    return call(in_place(r) ? (send,) : (receive, send), op; options(r)..., scaling(r)...)
 end
 
 function moving(r, call; to=1, from=1)
-    receive, send, _ = operands(r, to, from)
+    receive, send = operands(r, to, from)
     alone = in_place(r) && !(r.line.verb in ("gather", "scatter"))  # which have no form for that
     return call(alone ? (to > 1 ? receive : send,) : (receive, send); options(r)...)
 end
