@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import tempfile
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
-
-from symm.errors import SymmError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,15 +54,8 @@ class TorchStore:
 @contextlib.contextmanager
 def directory_of_communicator(communicator: Any) -> Iterator[str]:
     """A private directory of rank 0's, as an address for all ranks of an mpi4py communicator. Removed when all have left."""
-    directory = tempfile.mkdtemp(prefix="symm-mpi-") if communicator.Get_rank() == 0 else None
-    address = communicator.bcast(directory, root=0)
-    try:
-        yield f"dir://{address}"
-    except SymmError:
-        # All ranks fail alike, but perhaps not in time to meet again.
-        if directory is not None:
-            shutil.rmtree(directory, ignore_errors=True)
-        raise
-    communicator.Barrier()
-    if directory is not None:
-        shutil.rmtree(directory, ignore_errors=True)
+    first = communicator.Get_rank() == 0
+    own = tempfile.TemporaryDirectory(prefix="symm-mpi-", ignore_cleanup_errors=True) if first else contextlib.nullcontext()
+    with own as directory:
+        yield f"dir://{communicator.bcast(directory, root=0)}"
+        communicator.Barrier()  # not where it failed: all ranks fail alike, but perhaps not in time to meet again
