@@ -11,7 +11,7 @@ from symm.dtypes import DType, by_value, dtype_of, dtype_of_format
 from symm.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from symm.group import Group
+    from symm.collectives import Collectives
 
 _HOST = (CPU, 0)
 _ON_HOST = frozenset({CPU, CUDA_HOST})
@@ -32,7 +32,7 @@ class Operand(NamedTuple):
         return self.dtype.value
 
 
-def operand(array: Any, name: str, group: Group, stream: int, *, written: bool) -> Operand | View:
+def operand(array: Any, name: str, group: Collectives, stream: int, *, written: bool) -> Operand | View:
     """Read `array` as an operand of a call on `group`, ordered on `stream`.
 
     Accepted are symmetric arrays, tensors of PyTorch, NumPy arrays (with ml_dtypes), whatever speaks DLPack, and on the host
@@ -64,7 +64,7 @@ def operand(array: Any, name: str, group: Group, stream: int, *, written: bool) 
     return found
 
 
-def _require_device(device: tuple[int, int], name: str, group: Group) -> None:
+def _require_device(device: tuple[int, int], name: str, group: Collectives) -> None:
     if group._on_host:
         if device[0] not in _ON_HOST:
             raise InvalidArgumentError(f"{name}: lies on a device (DLPack type {device[0]}), the group works on host memory")

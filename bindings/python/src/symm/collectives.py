@@ -16,9 +16,10 @@ from itertools import accumulate
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
+from symm import _operand
 from symm._generated import Plan
-from symm._library import raw
-from symm._streams import milliseconds
+from symm._library import Owned, raw
+from symm._streams import current_of, current_on, handle_of, milliseconds
 from symm.array import SymmArray
 from symm.dtypes import bf16, f8e4m3, f8e5m2, f16, f32, i64, u64
 from symm.enums import Algorithm, Collective, Op, Scale, member
@@ -76,20 +77,26 @@ def first_dimension(shape: Sequence[int], ranks: int = 1) -> int:
     return shape[0]
 
 
-class Collectives:
+class Collectives(Owned):
     """Part of `Group`. ``**options`` are algorithm, timeout and stream, of reductions also scale, as of `allreduce()`."""
 
-    _handle: int
     _on_host: bool
+    device: int
     device_key: tuple[int, int]
     rank: int
     size: int
 
-    if TYPE_CHECKING:
+    def _stream(self, stream: Any, *arrays: Any) -> int:
+        """The stream of a call: the one given, else the current one of the first array that has one, else of the framework."""
+        if stream is not None:
+            return handle_of(stream)
+        if self._on_host:
+            return 0
+        found = next((found for array in arrays if (found := current_of(array)) is not None), None)
+        return (current_on(self.device) or 0) if found is None else found
 
-        def _stream(self, stream: Any, *arrays: Any) -> int: ...
-
-        def _operand(self, array: Any, name: str, stream: int, *, written: bool = False) -> AnyOperand: ...
+    def _operand(self, array: Any, name: str, stream: int, *, written: bool = False) -> AnyOperand:
+        return _operand.operand(array, name, self, stream, written=written)
 
     def _begin(
         self, send: Any, recv: Any, algorithm: Algorithm | str | None = None, timeout: float | None = None, stream: Any = None

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from symm import _generated, stores
 from symm._generated import GroupInfo, GroupStats, MemoryInfo, PeerInfo
-from symm._library import Owned, raw
-from symm._operand import Operand, operand
-from symm._streams import ALL_STREAMS, current_of, current_on, handle_of, milliseconds, within
+from symm._library import raw
+from symm._streams import ALL_STREAMS, handle_of, milliseconds, within
 from symm._view import CPU, CUDA, extents_of
 from symm.collectives import Collectives
 from symm.dtypes import DTypeLike, dtype_of
@@ -21,7 +20,6 @@ from symm.memory import Buffer, Memory
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from symm._view import View
     from symm.array import SymmArray
 
 
@@ -55,7 +53,7 @@ def _where(backend: Backend, device: int | str | None) -> tuple[Backend, int]:
     return Backend.CUDA if backend == Backend.AUTO and device >= 0 else backend, device
 
 
-class Group(Collectives, Owned):
+class Group(Collectives):
     """The ranks that share memory. Make one by `from_env()`, `join()`, `from_store()`, `from_torch()` or `from_mpi()`.
 
     As a context manager it is finalized and closed at the end; if the body raises, it is aborted with the exception as the
@@ -79,7 +77,7 @@ class Group(Collectives, Owned):
     """
 
     def __init__(self, handle: int) -> None:
-        Owned.__init__(self, handle, raw.symm_group_release)
+        super().__init__(handle, raw.symm_group_release)
         info = self.info()
         self.rank = info.rank
         self.size = info.size
@@ -492,20 +490,6 @@ class Group(Collectives, Owned):
         """
         other = ALL_STREAMS if after is None else handle_of(after)
         raw.symm_stream_wait(self._handle, self._stream(stream), other)
-
-    # ---- for the other classes
-
-    def _stream(self, stream: Any, *arrays: Any) -> int:
-        """The stream of a call: the one given, else the current one of the first array that has one, else of the framework."""
-        if stream is not None:
-            return handle_of(stream)
-        if self._on_host:
-            return 0
-        found = next((found for array in arrays if (found := current_of(array)) is not None), None)
-        return (current_on(self.device) or 0) if found is None else found
-
-    def _operand(self, array: Any, name: str, stream: int, *, written: bool = False) -> Operand | View:
-        return operand(array, name, self, stream, written=written)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"on {self.backend.name.lower()} memory"

@@ -13,7 +13,7 @@ from symm._view import extents_of
 from symm.array import SymmArray
 from symm.dtypes import DTypeLike, dtype_of
 from symm.enums import Compare, SignalOp
-from symm.errors import InvalidArgumentError, NotFoundError, SymmError
+from symm.errors import NotFoundError, SymmError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -195,8 +195,6 @@ class Memory(Closing):
             UnavailableError: `rank` is on another machine.
         """
         rank = self.rank if rank is None else rank
-        if not 0 <= rank < self.size:
-            raise InvalidArgumentError(f"rank: {rank} is not in 0 .. {self.size - 1}")
         pointer = raw.symm_memory_pointer(self._handle, rank)
         return SymmArray(self, self._mapping, pointer, rank, offset, extents_of(shape), dtype_of(dtype))
 
