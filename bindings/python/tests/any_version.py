@@ -1,14 +1,13 @@
 """What must work on every version of Python with nothing installed but the wheel: any_version.py, with it on the path."""
 
-import gc
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import symm
 
 
-def body(group: symm.Group, failures: list) -> None:
-    try:
+def rank(number: int) -> None:
+    with symm.Group.join(number, 2, "thread://any version", backend="host") as group:
         array = group.empty((2, 4), "i32")
         view = memoryview(array)
         assert (view.shape, view.strides, view.format) == ((2, 4), (16, 4), "i")
@@ -31,27 +30,8 @@ def body(group: symm.Group, failures: list) -> None:
             assert "rank: 7" in str(error)
         else:
             raise AssertionError("rank 7 was accepted")
-        del view, array
-        gc.collect()
-        group.finalize()
-    except BaseException as error:
-        failures.append(error)
-        group.abort(repr(error))
 
 
-failures: list = []
-place = "thread://any version"
-
-
-def rank(number: int) -> None:
-    body(symm.Group.join(number, 2, place, backend="host"), failures)
-
-
-workers = [threading.Thread(target=rank, args=(number,)) for number in range(2)]
-for worker in workers:
-    worker.start()
-for worker in workers:
-    worker.join()
-if failures:
-    raise failures[0]
+with ThreadPoolExecutor(2) as ranks:
+    list(ranks.map(rank, range(2)))
 print(f"Python {sys.version.split()[0]}: {symm.Group.__name__} of libsymm {symm.version()} works")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-import threading
 import uuid
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import ml_dtypes
@@ -25,23 +25,13 @@ def numpy_type(dtype):
 
 def on_threads(size, body):
     """The results of body(0), ..., body(size - 1) on threads; the first exception of one is raised."""
-    results, errors = [None] * size, []
-
-    def one(rank):
-        try:
-            results[rank] = body(rank)
-        except BaseException as error:
-            errors.append(error)
-
-    workers = [threading.Thread(target=one, args=(rank,)) for rank in range(size)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(PATIENCE)
-        assert not worker.is_alive(), "a rank hangs"
-    if errors:
-        raise errors[0]
-    return results
+    workers = ThreadPoolExecutor(size)
+    ranks = [workers.submit(body, rank) for rank in range(size)]
+    first = wait(ranks, PATIENCE, FIRST_EXCEPTION).done
+    assert not wait(ranks, PATIENCE).not_done, "a rank hangs"
+    for rank in first:
+        rank.result()
+    return [rank.result() for rank in ranks]
 
 
 @pytest.fixture
