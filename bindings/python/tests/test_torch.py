@@ -166,45 +166,36 @@ def collectives(rank, device):
     dist.all_reduce(strided)
     all_equal(strided, 1, 1, 1, 1)
 
-    tensor = full(rank)
-    dist.broadcast(tensor, 1)
-    all_equal(tensor, *[1] * 6)
+    row = torch.arange(4.0, device=device)
+    for call, tensor, expected in (
+        (lambda x: dist.broadcast(x, 1), full(rank), [1] * 6),
+        (lambda x: dist.all_gather(x, full(rank)), [full(9), full(9)], [0] * 6 + [1] * 6),
+        (lambda x: dist.all_gather(x, full(rank, rank + 1)), [full(9, 1), full(9, 2)], [0, 1, 1]),
+        (lambda x: dist.all_gather_into_tensor(x, full(rank, 2)), full(9, 4), [0, 0, 1, 1]),
+        (lambda x: dist.all_gather_into_tensor(x, x.chunk(2)[rank], async_op=True).wait(), full(rank + 5, 4), [5, 5, 6, 6]),
+        (lambda x: dist.reduce_scatter(x, [full(1, 2), full(2, 2)]), full(0, 2), [2 * rank + 2] * 2),
+        (lambda x: dist.reduce_scatter_tensor(x, row, reduce_op.AVG), full(0, 2), [2 * rank, 2 * rank + 1]),
+        (lambda x: dist.all_to_all_single(x, row + 10 * rank), full(9, 4), [2 * rank + i for i in (0, 1, 10, 11)]),
+        (
+            lambda x: dist.all_to_all_single(x, full(rank, 3, 2), [rank + 1] * 2, [1, 2]),
+            full(9, 2 * (rank + 1), 2),
+            [0] * 2 * (rank + 1) + [1] * 2 * (rank + 1),
+        ),
+        (
+            lambda x: dist.all_to_all(x, [full(rank, 1), full(rank, 2)]),
+            [full(9, rank + 1), full(9, rank + 1)],
+            [0] * (rank + 1) + [1] * (rank + 1),
+        ),
+        (lambda x: dist.scatter(x, [full(3), full(4)] if rank else None, 1), full(9), [3 + rank] * 6),
+    ):
+        call(tensor)
+        all_equal(torch.cat(tensor) if isinstance(tensor, list) else tensor, *expected)
     tensor = full(rank + 1)
     dist.reduce(tensor, 1)
     assert rank == 0 or tensor[0] == 3
-    parts = [full(9), full(9)]
-    dist.all_gather(parts, full(rank))
-    all_equal(torch.stack(parts), *[0] * 6, *[1] * 6)
-    parts = [full(9, 1), full(9, 2)]
-    dist.all_gather(parts, full(rank, rank + 1))
-    all_equal(torch.cat(parts), 0, 1, 1)
-    both = full(9, 4)
-    dist.all_gather_into_tensor(both, full(rank, 2))
-    all_equal(both, 0, 0, 1, 1)
-    own = both[2 * rank : 2 * rank + 2]
-    own.fill_(rank + 5)
-    dist.all_gather_into_tensor(both, own, async_op=True).wait()  # in place
-    all_equal(both, 5, 5, 6, 6)
-    tensor = full(0, 2)
-    dist.reduce_scatter(tensor, [full(1, 2), full(2, 2)])
-    all_equal(tensor, *[2 * rank + 2] * 2)
-    dist.reduce_scatter_tensor(tensor, torch.arange(4.0, device=device), reduce_op.AVG)
-    all_equal(tensor, 2 * rank, 2 * rank + 1)
-    tensor = full(9, 4)
-    dist.all_to_all_single(tensor, torch.arange(4.0, device=device) + 10 * rank)
-    all_equal(tensor, 2 * rank, 2 * rank + 1, 10 + 2 * rank, 11 + 2 * rank)
-    tensor = full(9, 2 * (rank + 1), 2)
-    dist.all_to_all_single(tensor, full(rank, 3, 2), [rank + 1] * 2, [1, 2])
-    all_equal(tensor, *[0] * 2 * (rank + 1), *[1] * 2 * (rank + 1))
-    parts = [full(9, rank + 1), full(9, rank + 1)]
-    dist.all_to_all(parts, [full(rank, 1), full(rank, 2)])
-    all_equal(torch.cat(parts), *[0] * (rank + 1), *[1] * (rank + 1))
     parts = [full(9), full(9)] if rank == 0 else None
     dist.gather(full(rank), parts, 0)
     assert rank or [part[0] for part in parts] == [0, 1]
-    tensor = full(9)
-    dist.scatter(tensor, [full(3), full(4)] if rank else None, 1)
-    all_equal(tensor, *[3 + rank] * 6)
     tensors = [full(rank), full(rank + 1, 3)]
     dist.all_reduce_coalesced(tensors)
     with dist._coalescing_manager(device=device, async_ops=True) as manager:
