@@ -36,12 +36,25 @@ class Line:
         self.mine = ranks == "all" or str(rank) in ranks.split(",")
         self.values = dict(pair.split("=", 1) for pair in pairs)
         self.used: set[str] = set()
+
+
+def create(name: str, timeout: float | None, **flags: bool) -> symm.Group:
+    return symm.Group.from_env(backend="host", name=name, timeout=60, create_timeout=timeout, **flags)
+
+
+class Runner:
+    def __init__(self, rank: int):
         self.rank = rank
+        self.things: dict[str, object] = {}
+        self.line = Line("all nothing", rank)
+
+    def has(self, key: str) -> bool:
+        return key in self.line.values
 
     def text(self, key: str, otherwise: str | None = None) -> str:
-        self.used.add(key)
-        value = self.values.get(key, otherwise)
-        assert value is not None, f"{self.verb} without {key}="
+        self.line.used.add(key)
+        value = self.line.values.get(key, otherwise)
+        assert value is not None, f"{self.line.verb} without {key}="
         return value
 
     def integer(self, key: str, otherwise: int | None = None) -> int:
@@ -53,6 +66,9 @@ class Line:
         relative = {"self": 0, "left": -1, "right": 1}
         return (self.rank + relative[one]) % RANKS if one in relative else int(one, 0)
 
+    def dtype(self, key: str = "dtype") -> DType:
+        return dtype_of(self.text(key).lower())
+
     def integers(self, *keys: str) -> list[int]:
         return [self.integer(key) for key in keys]
 
@@ -63,237 +79,216 @@ class Line:
         a, b, m, c = (int(part) for part in self.text("f").split(":"))
         return (a * rank + b * i) % m + c
 
-    def ranks(self, key: str) -> list[int]:
-        return [int(rank) for rank in self.text(key, "").split(":") if rank]
+    def numbers(self, key: str) -> list[int]:
+        return [int(one) for one in self.text(key, "").split(":") if one]
 
     def timeout(self) -> float | None:
         return 0 if self.text("timeout_ms", "") == "now" else self.integer("timeout_ms", 0) / 1000 or None
-
-
-def create(name: str, timeout: float | None, **flags: bool) -> symm.Group:
-    return symm.Group.from_env(backend="host", name=name, timeout=60, create_timeout=timeout, **flags)
-
-
-class Runner:
-    def __init__(self, rank: int):
-        self.rank = rank
-        self.things: dict[str, object] = {}
 
     def begin(self, scenario: str) -> None:
         self.things = {}
         self.things = {"group": create(scenario, 60)}
 
     def run(self, line: Line) -> None:
+        self.line = line
         verb = VERBS.get(line.verb)
-        made = verb(self, line) if verb else getattr(self, "do_" + line.verb)(line)
-        if "as" in line.values:
-            self.things[line.text("as")] = made
+        made = verb(self) if verb else getattr(self, "do_" + line.verb)()
+        if self.has("as"):
+            self.things[self.text("as")] = made
         unused = set(line.values) - line.used
         assert not unused, f"{line.verb} has no keys {unused}"
 
-    def group(self, line: Line) -> symm.Group:
-        return self.things[line.text("group", "group")]
+    def group(self) -> symm.Group:
+        return self.things[self.text("group", "group")]
 
-    def thing(self, line: Line, key: str) -> object:
-        return self.things[line.text(key)]
+    def thing(self, key: str) -> object:
+        return self.things[self.text(key)]
 
-    def memory(self, line: Line) -> symm.Memory:
-        thing = self.thing(line, "memory")
+    def memory(self) -> symm.Memory:
+        thing = self.thing("memory")
         return thing.memory if isinstance(thing, symm.Heap) else thing
 
-    def far(self, line: Line) -> bool:
+    def far(self) -> bool:
         """On another machine: its memory is not mapped here, and a copy stands for it. Only in the group of the scenario."""
-        return not self.things["group"].peer_info(line.integer("rank", self.rank)).mapped
+        return not self.things["group"].peer_info(self.integer("rank", self.rank)).mapped
 
-    def operand(self, line: Line, key: str, count: int, dtype: DType) -> object:
+    def operand(self, key: str, count: int, dtype: DType) -> object:
         """The array at name+offset: symmetric, or a NumPy view of a private one."""
-        name, _, offset = line.text(key).partition("+")
-        at, thing = line.parse(offset), self.things[name]
+        name, _, offset = self.text(key).partition("+")
+        at, thing = self.parse(offset), self.things[name]
         thing = thing.memory if isinstance(thing, symm.Heap) else thing
         if isinstance(thing, symm.Memory):
-            rank = line.integer("rank", thing.rank) if key == "at" else thing.rank
-            if rank != thing.rank and self.far(line):
+            rank = self.integer("rank", thing.rank) if key == "at" else thing.rank
+            if rank != thing.rank and self.far():
                 copy = np.zeros(count, f"u{dtype.itemsize}")
                 thing.get(rank, at, copy)
                 return copy
             return thing.array(count, dtype, rank=rank, offset=at)
         return np.frombuffer(thing, numpy_type(dtype), count, at)
 
-    def piece(self, line: Line, key: str = "at", count: int | None = None) -> object:
-        return self.operand(line, key, count or line.integer("bytes"), dtype_of("u8"))
+    def piece(self, key: str = "at", count: int | None = None) -> object:
+        return self.operand(key, count or self.integer("bytes"), dtype_of("u8"))
 
-    def address(self, line: Line) -> int:
-        where = self.piece(line, count=1)
+    def address(self) -> int:
+        where = self.piece(count=1)
         return where.ctypes.data if isinstance(where, np.ndarray) else where.pointer
 
-    def words_at(self, line: Line, dtype: DType) -> np.ndarray:
+    def words_at(self, dtype: DType) -> np.ndarray:
         """The elements at `at` as unsigned integers."""
-        array = self.operand(line, "at", line.integer("count"), dtype)
+        array = self.operand("at", self.integer("count"), dtype)
         return np.asarray(array).view(f"u{dtype.itemsize}")
 
-    def compare(self, line: Line, found: object, *keys: str) -> None:
+    def expect_fields(self, found: object, *keys: str) -> None:
         for key in keys:
-            if key in line.values:
-                assert getattr(found, key) == line.integer(key), f"{key} is {getattr(found, key)}"
+            if self.has(key):
+                assert getattr(found, key) == self.integer(key), f"{key} is {getattr(found, key)}"
 
-    def do_expect_status(self, line: Line) -> None:
-        status = self.group(line).status()
-        assert status.status == symm.Status[line.text("status")], f"the status is {status}"
-        self.compare(line, status, "failed_rank")
+    def do_expect_status(self) -> None:
+        status = self.group().status()
+        assert status.status == symm.Status[self.text("status")], f"the status is {status}"
+        self.expect_fields(status, "failed_rank")
 
-    def do_await(self, line: Line) -> None:
+    def do_await(self) -> None:
         deadline = time.monotonic() + 20
-        while self.group(line).status().ok and time.monotonic() < deadline:
+        while self.group().status().ok and time.monotonic() < deadline:
             time.sleep(0.001)
-        self.do_expect_status(line)
+        self.do_expect_status()
 
-    def do_split(self, line: Line) -> symm.Group | None:
-        color = line.integer("color")
-        part = self.group(line).split(color, line.integer("key"))
+    def do_split(self) -> symm.Group | None:
+        color = self.integer("color")
+        part = self.group().split(color, self.integer("key"))
         assert (part is None) == (color < 0)
         return part
 
-    def do_rendezvous_again(self, line: Line) -> symm.Memory:
-        again = self.group(line).rendezvous(self.thing(line, "buffer"))
-        assert again.id == self.memory(line).id
+    def do_rendezvous_again(self) -> symm.Memory:
+        again = self.group().rendezvous(self.thing("buffer"))
+        assert again.id == self.memory().id
         return again
 
-    def do_expect_piece(self, line: Line) -> None:
-        heap = self.thing(line, "heap")
-        address, nbytes = heap.find(self.address(line)) or (heap.memory.pointer(), 0)
-        seen = {"offset": address - heap.memory.pointer(), "bytes": nbytes}
-        assert all(line.integer(key) == seen[key] for key in seen if key in line.values), f"the piece is {seen}"
+    def do_expect_piece(self) -> None:
+        heap = self.thing("heap")
+        address, nbytes = heap.find(self.address()) or (heap.memory.pointer(), 0)
+        self.expect_fields(SimpleNamespace(offset=address - heap.memory.pointer(), bytes=nbytes), "offset", "bytes")
 
-    def do_find(self, line: Line) -> None:
-        if self.far(line):
-            line.used.update(line.values)  # and found by no address
+    def do_find(self) -> None:
+        if self.far():
+            self.line.used.update(self.line.values)  # and found by no address
             return
-        address = self.address(line)
-        if not line.text("memory", ""):
-            assert (self.group(line).find(address), symm.find_buffer(address)) == (None, None)
+        address = self.address()
+        if not self.text("memory", ""):
+            assert (self.group().find(address), symm.find_buffer(address)) == (None, None)
             return
-        memory, rank, offset = self.memory(line), line.integer("rank"), line.integer("offset")
-        assert self.group(line).find(address) == (memory.id, rank, offset)
-        own = symm.find_buffer(address)
+        memory, rank, offset = self.memory(), self.integer("rank"), self.integer("offset")
+        assert self.group().find(address) == (memory.id, rank, offset)
         if rank == self.rank:
-            assert own is not None
-            assert own[1] == offset
-            found = self.group(line).memory_of(own[0])
-            assert found is not None
-            assert found.id == memory.id
+            buffer, at = symm.find_buffer(address)
+            assert (at, self.group().memory_of(buffer).id) == (offset, memory.id)
 
-    def do_write(self, line: Line) -> None:
-        dtype = dtype_of(line.text("dtype").lower())
-        words = self.words_at(line, dtype)
-        words[:] = encode(dtype, [line.formula(self.rank, i) for i in range(len(words))])
-        if self.far(line):
-            name, _, offset = line.text("at").partition("+")
-            self.things[name].put(line.integer("rank"), line.parse(offset), words)
+    def do_write(self) -> None:
+        dtype = self.dtype()
+        words = self.words_at(dtype)
+        words[:] = encode(dtype, [self.formula(self.rank, i) for i in range(len(words))])
+        if self.far():
+            name, _, offset = self.text("at").partition("+")
+            self.things[name].put(self.integer("rank"), self.parse(offset), words)
 
-    def do_expect(self, line: Line) -> None:
-        if self.far(line) and not self.group(line).status().ok:
-            line.used.update(line.values)  # what a dead machine had is gone
+    def do_expect(self) -> None:
+        if self.far() and not self.group().status().ok:
+            self.line.used.update(self.line.values)  # what a dead machine had is gone
             return
-        dtype = dtype_of(line.text("dtype").lower())
-        words, shift = self.words_at(line, dtype), line.integer("shift", 0)
-        op, rank = line.text("op", ""), line.integer("from", self.rank)
-        ranks, times = range(RANKS) if op else [rank], line.integer("times", 1)
-        operands = ([line.formula(r, i + shift) for r in ranks] for i in range(len(words)))
+        dtype = self.dtype()
+        words, shift = self.words_at(dtype), self.integer("shift", 0)
+        op, rank = self.text("op", ""), self.integer("from", self.rank)
+        ranks, times = range(RANKS) if op else [rank], self.integer("times", 1)
+        operands = ([self.formula(r, i + shift) for r in ranks] for i in range(len(words)))
         values = [COMBINE[op or "SUM"](of_all) * times for of_all in operands]
         for i, (seen, right) in enumerate(zip(words.tolist(), encode(dtype, values).tolist(), strict=True)):
             assert seen == right, f"element {i} has the bits {seen:#x}, not {right:#x}, those of {values[i]}"
 
-    def expect_count(self, line: Line, seen: int | None) -> None:
-        if "expected" in line.values:
-            assert seen == line.integer("expected"), f"{seen} was seen"
+    def expect_count(self, seen: int | None) -> None:
+        if self.has("expected"):
+            assert seen == self.integer("expected"), f"{seen} was seen"
 
-    def do_wait_signal_value(self, line: Line) -> None:
-        rank, value, channel = line.integers("rank", "value", "channel")
-        seen = self.memory(line).wait_signal_value(rank, line.compare(), value, channel, timeout=line.timeout())
-        self.expect_count(line, seen)
+    def do_wait_signal_value(self) -> None:
+        rank, value, channel = self.integers("rank", "value", "channel")
+        seen = self.memory().wait_signal_value(rank, self.compare(), value, channel, timeout=self.timeout())
+        self.expect_count(seen)
 
-    def do_wait_signals(self, line: Line) -> None:
-        channel, value = line.integers("channel", "value")
-        waits = [symm.SignalWait(rank, channel, line.compare(), value) for rank in line.ranks("among")]
-        if line.integer("any"):
-            self.expect_count(line, self.memory(line).wait_any_signal(waits, timeout=line.timeout()))
+    def do_wait_signals(self) -> None:
+        channel, value = self.integers("channel", "value")
+        waits = [symm.SignalWait(rank, channel, self.compare(), value) for rank in self.numbers("among")]
+        if self.integer("any"):
+            self.expect_count(self.memory().wait_any_signal(waits, timeout=self.timeout()))
         else:
-            self.memory(line).wait_all_signals(waits, timeout=line.timeout())
+            self.memory().wait_all_signals(waits, timeout=self.timeout())
 
-    def do_wait_value(self, line: Line) -> None:
-        wait = getattr(self.memory(line), line.verb)
-        wait(line.integer("offset"), line.compare(), line.integer("value"), timeout=line.timeout())
+    def do_wait_value(self) -> None:
+        wait = getattr(self.memory(), self.line.verb)
+        wait(self.integer("offset"), self.compare(), self.integer("value"), timeout=self.timeout())
 
     do_wait_value32 = do_wait_value64 = do_wait_value
 
     # ---- collectives
 
-    def do_blocks(self, line: Line) -> None:
-        group, dtype = self.group(line), dtype_of(line.text("dtype").lower())
+    def do_blocks(self) -> None:
+        group, dtype = self.group(), self.dtype()
 
-        def numbers(key: str) -> list[int] | None:
-            return [int(one) for one in line.text(key).split(":")] if key in line.values else None
-
-        def operand(key: str) -> tuple[object, list[int] | None, list[int] | None]:
-            counts, at = numbers(f"{key}_counts"), numbers(f"{key}_displacements")
-            other = numbers("recv_counts" if key == "send" else "send_counts")
-            places = at or [sum((counts or [])[:r]) for r in range(RANKS)]
-            ends = [p + n for p, n in zip(places, counts, strict=True) if n] if counts else [(other or [])[group.rank]]
-            return self.operand(line, key, max(ends, default=0), dtype), counts, at
+        def operand(key: str) -> tuple[object, list[int], list[int] | None]:
+            counts, at = self.numbers(f"{key}_counts"), self.numbers(f"{key}_displacements")
+            other = self.numbers("recv_counts" if key == "send" else "send_counts")
+            places = at or [sum(counts[:r]) for r in range(RANKS)]
+            ends = [p + n for p, n in zip(places, counts, strict=True) if n] if counts else [other[group.rank]]
+            return self.operand(key, max(ends, default=0), dtype), counts, at or None
 
         (send, send_counts, send_at), (recv, recv_counts, recv_at) = operand("send"), operand("recv")
-        if line.verb == "allgatherv":
+        if self.line.verb == "allgatherv":
             group.allgatherv(send, recv, recv_counts, recv_at)
-        elif line.verb == "reduce_scatterv":
-            group.reduce_scatterv(send, send_counts, recv, line.text("op"), send_at)
-        elif line.verb == "alltoallv":
+        elif self.line.verb == "reduce_scatterv":
+            group.reduce_scatterv(send, send_counts, recv, self.text("op"), send_at)
+        elif self.line.verb == "alltoallv":
             group.alltoallv(send, send_counts, recv, recv_counts, send_at, recv_at)
         else:
-            send, recv = (self.operand(line, key, line.integer(f"{key}_capacity"), dtype) for key in ("send", "recv"))
+            send, recv = (self.operand(key, self.integer(f"{key}_capacity"), dtype) for key in ("send", "recv"))
             lists = (array("q", one) if one else None for one in (send_counts, recv_counts, send_at, recv_at))
             send_numbers, recv_numbers, *places = lists
             group.alltoallv_device(send, send_numbers, recv, recv_numbers, *places)
 
     do_allgatherv = do_reduce_scatterv = do_alltoallv = do_alltoallv_device = do_blocks
 
-    def do_allgather_rows(self, line: Line) -> None:
-        dtype, rows, count, stride = dtype_of(line.text("dtype").lower()), *map(line.integer, ("rows", "count", "recv_stride"))
-        send, recv = self.operand(line, "send", rows * count, dtype), self.operand(line, "recv", rows * stride, dtype)
-        self.group(line).allgather_rows(send, recv, rows, stride)
+    def do_allgather_rows(self) -> None:
+        dtype, rows, count, stride = self.dtype(), *self.integers("rows", "count", "recv_stride")
+        send, recv = self.operand("send", rows * count, dtype), self.operand("recv", rows * stride, dtype)
+        self.group().allgather_rows(send, recv, rows, stride)
 
-    def do_allreduce_rmsnorm(self, line: Line) -> None:
-        dtype, tokens, hidden = dtype_of(line.text("dtype").lower()), line.integer("tokens"), line.integer("hidden")
-        of_group = line.text("quant_scale", "TENSOR") == "GROUP"
+    def do_allreduce_rmsnorm(self) -> None:
+        dtype, tokens, hidden = self.dtype(), self.integer("tokens"), self.integer("hidden")
+        of_group = self.text("quant_scale", "TENSOR") == "GROUP"
         kinds = {"weight": (hidden, dtype), "quant_out": (tokens * hidden, symm.f8e4m3), "scale_in": (1, symm.f32)}
         kinds["scale_out"] = tokens * hidden // 128 if of_group else tokens, symm.f32
         names = ("weight", "residual_in", "residual_out", "norm_out", "quant_out", "scale_in", "scale_out")
-        operands = {
-            name: self.operand(line, name, *kinds.get(name, (tokens * hidden, dtype))) for name in names if name in line.values
-        }
-        offset = line.integer("weight_offset", 0)
-        send = self.operand(line, "send", tokens * hidden, dtype)
-        self.group(line).allreduce_rmsnorm(send, epsilon=0, weight_offset=offset, **operands)
+        operands = {name: self.operand(name, *kinds.get(name, (tokens * hidden, dtype))) for name in names if self.has(name)}
+        offset = self.integer("weight_offset", 0)
+        send = self.operand("send", tokens * hidden, dtype)
+        self.group().allreduce_rmsnorm(send, epsilon=0, weight_offset=offset, **operands)
 
-    def do_collective(self, line: Line) -> None:
-        count = line.integer("count")
-        group, dtype = self.group(line), dtype_of(line.text("dtype").lower())
+    def do_collective(self) -> None:
+        count = self.integer("count")
+        group, dtype = self.group(), self.dtype()
         factor = {"reduce_scatter": (group.size, 1), "allgather": (1, group.size), "alltoall": (group.size, group.size)}
         factor |= {"gather": factor["allgather"], "scatter": factor["reduce_scatter"]}
-        of_send, of_recv = factor.get(line.verb, (1, 1))
-        send = self.operand(line, "send", of_send * count, dtype)
-        recv = self.operand(
-            line, "recv", of_recv * count, dtype_of(line.text("result").lower()) if "result" in line.values else dtype
-        )
-        options = {key: line.text(key) for key in ("op", "algorithm") if key in line.values}
-        if "root" in line.values:
-            options["root"] = line.integer("root")
-        if "position" in line.values:
-            options["scale_position"] = line.text("position")
-            at = "scale_at" in line.values
-            options["scale"] = self.operand(line, "scale_at", 1, symm.f32) if at else line.integer("scale")
-        if line.integer("in_place", 0) and (line.verb not in ("gather", "scatter") or options["root"] == group.rank):
-            send, recv = (None, recv) if line.verb in ("allgather", "gather") else (send, None)
-        getattr(group, line.verb)(send, recv, **options)
+        of_send, of_recv = factor.get(self.line.verb, (1, 1))
+        send = self.operand("send", of_send * count, dtype)
+        recv = self.operand("recv", of_recv * count, self.dtype("result") if self.has("result") else dtype)
+        options = {key: self.text(key) for key in ("op", "algorithm") if self.has(key)}
+        if self.has("root"):
+            options["root"] = self.integer("root")
+        if self.has("position"):
+            options["scale_position"] = self.text("position")
+            at = self.has("scale_at")
+            options["scale"] = self.operand("scale_at", 1, symm.f32) if at else self.integer("scale")
+        if self.integer("in_place", 0) and (self.line.verb not in ("gather", "scatter") or options["root"] == group.rank):
+            send, recv = (None, recv) if self.line.verb in ("allgather", "gather") else (send, None)
+        getattr(group, self.line.verb)(send, recv, **options)
 
     do_allreduce = do_reduce_scatter = do_allgather = do_broadcast = do_reduce = do_alltoall = do_collective
     do_gather = do_scatter = do_collective
@@ -305,63 +300,53 @@ def expect(found: object, expected: object) -> None:
 
 # What the verb makes is called as the line says.
 VERBS = {
-    "expect_group": lambda r, line: r.compare(line, r.group(line).info(), "rank", "size", "channels"),
-    "create": lambda r, line: create(
-        line.text("as"), line.timeout(), **{flag: line.integer(flag, 0) != 0 for flag in ("shared_scratch", "check")}
+    "expect_group": lambda r: r.expect_fields(r.group().info(), "rank", "size", "channels"),
+    "create": lambda r: create(
+        r.text("as"), r.timeout(), **{flag: r.integer(flag, 0) != 0 for flag in ("shared_scratch", "check")}
     ),
-    "local": lambda r, line: r.group(line).local(),
-    "create_from_ranks": lambda r, line: r.group(line).create_from_ranks(line.ranks("ranks")),
-    "shrink": lambda r, line: r.group(line).shrink(),
-    "expect_failed": lambda r, line: expect(r.group(line).failed_ranks(), line.ranks("ranks")),
-    "finalize": lambda r, line: r.group(line).finalize(),
-    "abort": lambda r, line: r.group(line).abort(line.text("reason")),
-    "synchronize": lambda r, line: r.group(line).synchronize(timeout=line.timeout()),
-    "stream_wait": lambda r, line: r.group(line).stream_wait(),
-    "expect_stream_done": lambda r, line: expect(r.group(line).stream_done(), True),
-    "record_use": lambda r, line: r.thing(line, "name").record_use(0),
-    "die": lambda r, line: os.kill(os.getpid(), signal.SIGKILL),
-    "barrier": lambda r, line: r.group(line).barrier(
-        line.ranks("among") or None, channel=line.integer("channel", 0), timeout=line.timeout()
+    "local": lambda r: r.group().local(),
+    "create_from_ranks": lambda r: r.group().create_from_ranks(r.numbers("ranks")),
+    "shrink": lambda r: r.group().shrink(),
+    "expect_failed": lambda r: expect(r.group().failed_ranks(), r.numbers("ranks")),
+    "finalize": lambda r: r.group().finalize(),
+    "abort": lambda r: r.group().abort(r.text("reason")),
+    "synchronize": lambda r: r.group().synchronize(timeout=r.timeout()),
+    "stream_wait": lambda r: r.group().stream_wait(),
+    "expect_stream_done": lambda r: expect(r.group().stream_done(), True),
+    "record_use": lambda r: r.thing("name").record_use(0),
+    "die": lambda r: os.kill(os.getpid(), signal.SIGKILL),
+    "barrier": lambda r: r.group().barrier(r.numbers("among") or None, channel=r.integer("channel", 0), timeout=r.timeout()),
+    "private": lambda r: bytearray(r.integer("bytes")),
+    "alloc": lambda r: r.group().alloc(r.integer("bytes"), alignment=r.integer("alignment", 0)),
+    "rendezvous": lambda r: r.group().rendezvous(r.thing("buffer"), r.integer("tag", 0), channels=r.integer("channels", 0)),
+    "heap": lambda r: r.group().heap(r.integer("bytes")),
+    "take": lambda r: r.expect_fields(
+        r.thing("heap").empty(r.integer("bytes"), "u8", alignment=r.integer("alignment", 0)), "offset"
     ),
-    "private": lambda r, line: bytearray(line.integer("bytes")),
-    "alloc": lambda r, line: r.group(line).alloc(line.integer("bytes"), alignment=line.integer("alignment", 0)),
-    "rendezvous": lambda r, line: r.group(line).rendezvous(
-        r.thing(line, "buffer"), line.integer("tag", 0), channels=line.integer("channels", 0)
+    "give": lambda r: r.thing("heap").free(SimpleNamespace(pointer=r.address(), nbytes=1)),
+    "expect_heap": lambda r: r.expect_fields(
+        r.thing("heap").info(), "used_bytes", "free_bytes", "largest_free", "pieces", "fragmentation"
     ),
-    "heap": lambda r, line: r.group(line).heap(line.integer("bytes")),
-    "take": lambda r, line: r.compare(
-        line, r.thing(line, "heap").empty(line.integer("bytes"), "u8", alignment=line.integer("alignment", 0)), "offset"
+    "release": lambda r: r.thing("name").close(),
+    "export": lambda r: r.piece().export_token(hold=r.integer("hold_ms", 0) / 1000 or None),
+    "import": lambda r: symm.import_token(r.thing("token")),
+    "expect_import": lambda r: r.expect_fields(r.thing("import").info(), "bytes", "offset", "host_memory"),
+    "expect_holders": lambda r: r.expect_fields(r.piece().holders(), "leases", "processes", "quarantined"),
+    "withdraw": lambda r: r.piece().withdraw(r.timeout()),
+    "expect_memory": lambda r: r.expect_fields(r.memory().info(), "rank", "size", "bytes", "channels"),
+    "put": lambda r: r.memory().put(*r.integers("rank", "offset"), r.piece("source")),
+    "put_signal": lambda r: r.memory().put(*r.integers("rank", "offset"), r.piece("source"), signal=r.integer("channel", 0)),
+    "get": lambda r: r.memory().get(*r.integers("rank", "offset"), r.piece("destination")),
+    "fill32": lambda r: r.memory().fill32(*r.integers("rank", "offset", "value", "count")),
+    "write_value32": lambda r: r.memory().write_value32(*r.integers("rank", "offset", "value")),
+    "write_value64": lambda r: r.memory().write_value64(*r.integers("rank", "offset", "value")),
+    "signal": lambda r: r.memory().signal(r.integer("rank"), r.integer("channel", 0)),
+    "wait_signal": lambda r: r.memory().wait_signal(r.integer("rank"), r.integer("channel", 0), timeout=r.timeout()),
+    "signal_value": lambda r: r.memory().signal_value(
+        *r.integers("rank", "value", "channel"), op=symm.SignalOp[r.text("signal")]
     ),
-    "give": lambda r, line: r.thing(line, "heap").free(SimpleNamespace(pointer=r.address(line), nbytes=1)),
-    "expect_heap": lambda r, line: r.compare(
-        line, r.thing(line, "heap").info(), "used_bytes", "free_bytes", "largest_free", "pieces", "fragmentation"
-    ),
-    "release": lambda r, line: r.thing(line, "name").close(),
-    "export": lambda r, line: r.piece(line).export_token(hold=line.integer("hold_ms", 0) / 1000 or None),
-    "import": lambda r, line: symm.import_token(r.thing(line, "token")),
-    "expect_import": lambda r, line: r.compare(line, r.thing(line, "import").info(), "bytes", "offset", "host_memory"),
-    "expect_holders": lambda r, line: r.compare(line, r.piece(line).holders(), "leases", "processes", "quarantined"),
-    "withdraw": lambda r, line: r.piece(line).withdraw(line.timeout()),
-    "expect_memory": lambda r, line: r.compare(line, r.memory(line).info(), "rank", "size", "bytes", "channels"),
-    "put": lambda r, line: r.memory(line).put(*line.integers("rank", "offset"), r.piece(line, "source")),
-    "put_signal": lambda r, line: r.memory(line).put(
-        *line.integers("rank", "offset"), r.piece(line, "source"), signal=line.integer("channel", 0)
-    ),
-    "get": lambda r, line: r.memory(line).get(*line.integers("rank", "offset"), r.piece(line, "destination")),
-    "fill32": lambda r, line: r.memory(line).fill32(*line.integers("rank", "offset", "value", "count")),
-    "write_value32": lambda r, line: r.memory(line).write_value32(*line.integers("rank", "offset", "value")),
-    "write_value64": lambda r, line: r.memory(line).write_value64(*line.integers("rank", "offset", "value")),
-    "signal": lambda r, line: r.memory(line).signal(line.integer("rank"), line.integer("channel", 0)),
-    "wait_signal": lambda r, line: r.memory(line).wait_signal(
-        line.integer("rank"), line.integer("channel", 0), timeout=line.timeout()
-    ),
-    "signal_value": lambda r, line: r.memory(line).signal_value(
-        *line.integers("rank", "value", "channel"), op=symm.SignalOp[line.text("signal")]
-    ),
-    "test_signal": lambda r, line: r.expect_count(line, r.memory(line).test_signal(*line.integers("rank", "channel"))),
-    "test_signal_value": lambda r, line: r.expect_count(
-        line, r.memory(line).test_signal_value(*line.integers("rank", "channel"))
-    ),
+    "test_signal": lambda r: r.expect_count(r.memory().test_signal(*r.integers("rank", "channel"))),
+    "test_signal_value": lambda r: r.expect_count(r.memory().test_signal_value(*r.integers("rank", "channel"))),
 }
 
 
@@ -376,7 +361,7 @@ def run_line(runner: Runner, line: Line) -> None:
             assert words in str(error), f"{words!r} is not in {str(error)!r}"
         if line.blamed:
             blamed = -1 if error.rank is None else error.rank
-            assert blamed == line.parse(line.blamed), f"the rank to blame is {error.rank}: {error}"
+            assert blamed == runner.parse(line.blamed), f"the rank to blame is {error.rank}: {error}"
     else:
         assert not line.status, "it succeeded"
 
