@@ -30,6 +30,14 @@ end
 @noinline differ_in_type(A, B) = throw(ArgumentError("elements of $(eltype(A)) and $(eltype(B)) do not go together"))
 @inline same_type(A, B) = eltype(A) === eltype(B) || differ_in_type(A, B)
 
+# That `to` is so many parts of the length of which `from` is so many. What a rank does not use may be nothing.
+@inline function fit(to, to_parts, from, from_parts, types=same_type)
+    (to === nothing || from === nothing) && return
+    types(to, from)
+    length(to) * from_parts == length(from) * to_parts ||
+        differ("destination and source have $(length(to)) and $(length(from)) elements, which are not as $to_parts to $from_parts")
+end
+
 """
     allreduce!(A, op, group=LibSymm.group_of(A))
     allreduce!(destination, source, op, group)
@@ -39,8 +47,7 @@ in the order 0, 1, ..., so the result has the same bits everywhere.
 """
 @inline allreduce!(A, op, group::Group=group_of(A); keywords...) = allreduce!(A, A, op, group; keywords...)
 @inline function allreduce!(to, from, op, group::Group=group_of(to, from); keywords...)
-    reduces(to, from)
-    length(to) == length(from) || differ("all-reduce of $(length(from)) elements into $(length(to))")
+    fit(to, 1, from, 1, reduces)
     return collective(symm_allreduce, group, from, to, length(from), eltype(from), reduction(op); keywords...)
 end
 
@@ -55,8 +62,7 @@ Rank r receives the r-th part of the reduction of all ranks' `source`, which has
 in place, into the r-th part of `A`, and returns a view of that.
 """
 function reduce_scatter!(to, from, op, group::Group=group_of(to, from); keywords...)
-    reduces(to, from)
-    length(from) == group.size * length(to) || differ("reduce-scatter of $(length(from)) elements to $(group.size) times $(length(to))")
+    fit(to, 1, from, group.size, reduces)
     return collective(symm_reduce_scatter, group, from, to, length(to), eltype(from), reduction(op); keywords...)
 end
 reduce_scatter!(A, op, group::Group=group_of(A); keywords...) = reduce_scatter!(own_part(A, group), A, op, group; keywords...)
@@ -68,8 +74,7 @@ reduce_scatter!(A, op, group::Group=group_of(A); keywords...) = reduce_scatter!(
 `destination` receives all ranks' `source`, one after the other. The second form is in place: rank r's source is the r-th part of `A`.
 """
 function allgather!(to, from, group::Group=group_of(to, from); keywords...)
-    same_type(to, from)
-    length(to) == group.size * length(from) || differ("all-gather of $(group.size) times $(length(from)) elements into $(length(to))")
+    fit(to, group.size, from, 1)
     return collective(symm_allgather, group, from, to, length(from), eltype(from); keywords...)
 end
 allgather!(A, group::Group=group_of(A); keywords...) = (allgather!(A, own_part(A, group), group; keywords...); A)
@@ -94,10 +99,7 @@ Base.broadcast!(A::SymmArray; keywords...) = broadcast_from!(A, A, group_of(A); 
 Base.broadcast!(to::Union{AbstractArray,Span}, from, group::Group; keywords...) = broadcast_from!(to, from, group; keywords...)
 
 function broadcast_from!(to, from, group; root::Integer=0, keywords...)
-    if from !== nothing
-        same_type(to, from)
-        length(to) == length(from) || differ("broadcast of $(length(from)) elements into $(length(to))")
-    end
+    fit(to, 1, from, 1)
     return collective(symm_broadcast, group, from, to, length(to), eltype(to), root; keywords...)
 end
 
@@ -109,10 +111,7 @@ As [`allreduce!`](@ref), on the root only. `destination` may be `nothing` elsewh
 """
 reduce!(A, op, group::Group=group_of(A); keywords...) = reduce!(A, A, op, group; keywords...)
 function reduce!(to, from, op, group::Group=group_of(to, from); root::Integer=0, keywords...)
-    if to !== nothing
-        reduces(to, from)
-        length(to) == length(from) || differ("reduce of $(length(from)) elements into $(length(to))")
-    end
+    fit(to, 1, from, 1, reduces)
     return collective(symm_reduce, group, from, to, length(from), eltype(from), reduction(op), root; keywords...)
 end
 
@@ -123,8 +122,7 @@ end
 The r-th part of `source` goes to rank r; the r-th part of `destination` comes from rank r.
 """
 function alltoall!(to, from, group::Group=group_of(to, from); keywords...)
-    same_type(to, from)
-    length(to) == length(from) || differ("all-to-all of $(length(from)) elements into $(length(to))")
+    fit(to, 1, from, 1)
     count, rest = divrem(length(from), group.size)
     rest == 0 || differ("$(length(from)) elements are not $(group.size) equal parts")
     return collective(symm_alltoall, group, from, to, count, eltype(from); keywords...)
@@ -236,10 +234,7 @@ The r-th part of `destination` receives rank r's `source`, on the root only; els
 part of `destination`.
 """
 function gather!(to, from, group::Group=group_of(from); root::Integer=0, keywords...)
-    if to !== nothing && group.rank == root
-        same_type(to, from)
-        length(to) == group.size * length(from) || differ("gather of $(group.size) times $(length(from)) elements into $(length(to))")
-    end
+    group.rank == root && fit(to, group.size, from, 1)
     return collective(symm_gather, group, from, to, length(from), eltype(from), root; keywords...)
 end
 
@@ -250,10 +245,7 @@ end
 `destination` is its part of `source`.
 """
 function scatter!(to, from, group::Group=group_of(to); root::Integer=0, keywords...)
-    if from !== nothing && group.rank == root
-        same_type(to, from)
-        length(from) == group.size * length(to) || differ("scatter of $(length(from)) elements to $(group.size) times $(length(to))")
-    end
+    group.rank == root && fit(to, 1, from, group.size)
     return collective(symm_scatter, group, from, to, length(to), eltype(to), root; keywords...)
 end
 

@@ -40,23 +40,21 @@ function Group(
     any_order::Bool=false, channels::Integer=0, scratch_bytes::Integer=0,
 )
     backend, device = where_to_work(backend, device)
-    config = Ref{symm_group_config_t}()
-    LibSymm.check(symm_group_config_init(config, sizeof(symm_group_config_t)))
-    name = Base.cconvert(Cstring, String(name))
-    address = meet isa AbstractString ? Base.cconvert(Cstring, String(meet)) : ""
+    flags = overlapping_devices * SYMM_GROUP_OVERLAPPING_DEVICES | check * SYMM_GROUP_CHECK | multicast * SYMM_GROUP_MULTICAST |
+            shared_scratch * SYMM_GROUP_SHARED_SCRATCH | any_order * SYMM_GROUP_ANY_ORDER
     call = StoreCall(meet isa Store ? meet : Store(nothing, nothing), nothing)
     store = Ref(symm_store(call))
-    GC.@preserve name address call store begin
-        config[] = with(
-            config[]; rank, size, backend=value_of(BACKENDS, backend), device, name=Base.unsafe_convert(Cstring, name),
-            flags=overlapping_devices * SYMM_GROUP_OVERLAPPING_DEVICES | check * SYMM_GROUP_CHECK |
-                  multicast * SYMM_GROUP_MULTICAST | shared_scratch * SYMM_GROUP_SHARED_SCRATCH |
-                  any_order * SYMM_GROUP_ANY_ORDER,
-            bootstrap=meet isa AbstractString ? Base.unsafe_convert(Cstring, address) : Cstring(C_NULL),
-            store=meet isa Store ? Base.unsafe_convert(Ptr{symm_store_t}, store) : C_NULL,
-            create_timeout_ms=milliseconds(create_timeout), timeout_ms=milliseconds(timeout), scratch_bytes, channels,
-        )
-        return meet isa Store ? create(config, call) : create(config)
+    return with_text(name) do name
+        with_text(meet isa Store ? nothing : meet) do address
+            GC.@preserve call store begin
+                callbacks = meet isa Store ? Base.unsafe_convert(Ptr{symm_store_t}, store) : C_NULL
+                config = options_with(
+                    symm_group_config_t, rank, size, value_of(BACKENDS, backend), device, flags, address, callbacks,
+                    milliseconds(create_timeout), milliseconds(timeout), name, scratch_bytes, channels,
+                )
+                meet isa Store ? create(config, call) : create(config)
+            end
+        end
     end
 end
 

@@ -44,11 +44,6 @@ function filled(::Type{T}, f::F, arguments...) where {T,F}
     return fields(out)
 end
 
-"""`with(struct; field=value, ...)`: a changed copy."""
-function with(value::T; changes...) where {T}
-    return T((get(changes, name, getfield(value, name)) for name in fieldnames(T))...)
-end
-
 """The fields of an info struct as a named tuple, without its size and with text as strings."""
 function fields(ref::Ref{T}) where {T}
     chosen = 2:fieldcount(T)  # the first is the size
