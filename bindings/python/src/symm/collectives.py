@@ -148,18 +148,7 @@ class Collectives(Owned):
         count = self._part(whole.size) if part is whole else part.size
         return part.pointer + (rank * count * part.dtype.itemsize if part is whole else 0), count
 
-    def allreduce(
-        self,
-        send: Any,
-        recv: Any = None,
-        op: Op | str = Op.SUM,
-        *,
-        algorithm: Algorithm | str | None = None,
-        timeout: float | None = None,
-        stream: Any = None,
-        scale: Any = None,
-        scale_position: Scale | str = Scale.BEFORE,
-    ) -> None:
+    def allreduce(self, send: Any, recv: Any = None, op: Op | str = Op.SUM, **options: Unpack[ReductionOptions]) -> None:
         """``recv[i]`` = op over all ranks of ``send[i]``, on every rank.
 
         Args:
@@ -167,6 +156,8 @@ class Collectives(Owned):
             recv: n elements; None: in place. Of f32 where `send` is of a narrower float: the result is not rounded.
             op: "sum", "avg", "min", "max" or "prod".
             algorithm: force one; the same on all ranks.
+            timeout: seconds; None: the group's.
+            stream: see above.
             scale: a factor: a number, the same on all ranks, or an array of one f32, which is read when the call runs.
             scale_position: "before": of every operand, or "after": of the result.
         """
@@ -177,23 +168,20 @@ class Collectives(Owned):
             type(send) is SymmArray
             and type(recv) is SymmArray
             and self.device_key is send.device_key is recv.device_key
-            and stream is None
             and self._on_host
             and send.size == recv.size
             and send.code == recv.code
-            and scale is None
+            and not options
         ):
             source: AnyOperand = send
             target: AnyOperand = recv
-            options, number = _options(algorithm, timeout), 0
+            how, number = None, 0
         else:
-            source, target, options, number = self._begin_reduction(
-                send, recv, scale, scale_position, algorithm=algorithm, timeout=timeout, stream=stream
-            )
+            source, target, how, number = self._begin_reduction(send, recv, **options)
             if target is not source:
                 _require(target, source, wider=True)
         op = op if type(op) is Op else member(Op, op)
-        _allreduce(self._handle, source.pointer, target.pointer, source.size, source.code, op, options, number)
+        _allreduce(self._handle, source.pointer, target.pointer, source.size, source.code, op, how, number)
 
     def reduce_scatter(self, send: Any, recv: Any = None, op: Op | str = Op.SUM, **options: Unpack[ReductionOptions]) -> None:
         """``recv[i]`` = op over all ranks of ``send[rank * n + i]``, i < n.
