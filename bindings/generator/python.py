@@ -2,6 +2,7 @@
 import os
 import re
 import textwrap
+from struct import calcsize
 
 TITLE = '''"""{} Generated from symm.h by bindings/generator/generate.py."""
 '''
@@ -24,9 +25,8 @@ def classes(header):
             lines = [f"{c.name.removeprefix(prefix).removeprefix('ERR_')} = {c.value}{remark(c.comment, '  #')}" for c in enum.constants]
             parts.append(class_of(enum.name, kind, comments.get(enum.name, enum.comment), lines))
     for struct in filled(header):
-        fields = struct.fields[1:]  # without struct_size
-        lines = [f'LAYOUT: ClassVar[str] = "8x {" ".join(letter(field.type) for field in fields)}"']
-        lines += [f"{field.name}: {kind_of(field)}{remark(said(field), '  #:')}" for field in fields]
+        lines = [f'LAYOUT: ClassVar[str] = "{layout(struct)}"']
+        lines += [f"{field.name}: {kind_of(field)}{remark(said(field), '  #:')}" for field in struct.fields[1:]]
         parts.append("@dataclass(frozen=True)\n" + class_of(struct.name, "Filled", struct.comment, lines))
     return parts[0] + "\n" + "\n\n".join(parts[1:])
 
@@ -72,8 +72,17 @@ def kind_of(field):
     return name_of(field.type.name) if field.type.name.startswith("symm_") else "bool" if is_bool(field) else "int"
 
 
+def layout(struct):
+    """As the package struct names the fields, without struct_size; it must place them where the compiler does."""
+    letters = ["8x"]
+    for field in struct.fields[1:]:
+        letters.append(letter(field.type))
+        if calcsize(" ".join(letters)) != field.offset + field.bytes:
+            raise SystemExit(f"{struct.name}.{field.name} is not where the package struct looks for it")
+    return " ".join(letters)
+
+
 def letter(type_):
-    """As the package struct names it."""
     if type_.kind == "array" and type_.of.name == "char":
         return f"{type_.count}s"
     if type_.kind == "array":
