@@ -76,7 +76,11 @@ function address(r, key)
     return start + integer(r, offset)
 end
 
-piece(r) = Span{UInt8}(address(r, "at"), number(r, "bytes"))
+piece(r, key="at") = Span{UInt8}(address(r, key), number(r, "bytes"))
+memory(r) = memory_of(thing(r, "memory"))
+rank(r) = number(r, "rank")
+offset(r) = number(r, "offset")
+channel(r) = number(r, "channel", 0)
 
 # ---- elements, bit by bit ----------------------------------------------------------------------------------
 
@@ -131,7 +135,7 @@ same_fields(r, info, names) = foreach(name -> same(name, getfield(info, Symbol(n
 # What the verb makes is called as the line says.
 const VERBS = Dict{String,Function}(
     "expect_group" => r -> same_fields(r, LibSymm.info(group(r)), ("rank", "size", "channels")),
-    "expect_memory" => r -> same_fields(r, LibSymm.info(memory_of(thing(r, "memory"))), ("rank", "size", "bytes", "channels")),
+    "expect_memory" => r -> same_fields(r, LibSymm.info(memory(r)), ("rank", "size", "bytes", "channels")),
     "expect_status" => r -> expect_status(r),
     "await" => r -> (timedwait(() -> status(group(r)).status != LibSymm.SYMM_OK, 20.0; pollint=0.001); expect_status(r)),
     "create" => r -> Group(;
@@ -165,37 +169,31 @@ const VERBS = Dict{String,Function}(
     "withdraw" => r -> ipc_withdraw(piece(r); timeout=seconds(r)),
     "rendezvous_again" => r -> begin
         again = SymmMemory(group(r), thing(r, "buffer"))
-        same("handle", again.handle, thing(r, "memory").handle)
+        same("handle", again.handle, memory(r).handle)
         again
     end,
     "release" => r -> close(thing(r, "name")),
     "find" => r -> find(r),
     "write" => write_elements,
     "expect" => expect_elements,
-    "put" => r -> put!(memory_of(thing(r, "memory")), number(r, "rank"), piece(r, "source"); offset=number(r, "offset")),
-    "put_signal" => r -> put_signal!(
-        memory_of(thing(r, "memory")), number(r, "rank"), piece(r, "source"); offset=number(r, "offset"), channel=number(r, "channel", 0)
+    "put" => r -> put!(memory(r), rank(r), piece(r, "source"); offset=offset(r)),
+    "put_signal" => r -> put_signal!(memory(r), rank(r), piece(r, "source"); offset=offset(r), channel=channel(r)),
+    "get" => r -> get!(piece(r, "destination"), memory(r), rank(r); offset=offset(r)),
+    "fill32" => r -> fill!(memory(r), UInt32(number(r, "value")), rank(r); offset=offset(r), count=number(r, "count")),
+    "write_value32" => r -> write_value!(memory(r), UInt32(number(r, "value")), rank(r); offset=offset(r)),
+    "signal" => r -> signal!(memory(r), rank(r); channel=channel(r)),
+    "wait_signal" => r -> wait_signal(memory(r), rank(r); channel=channel(r), timeout=seconds(r)),
+    "signal_value" => r -> signal_value!(memory(r), rank(r), number(r, "value"); op=constant("SIGNAL", word(r, "signal")), channel=channel(r)),
+    "wait_signal_value" => r -> expect_count(
+        r, wait_signal_value(memory(r), rank(r), compare(r), number(r, "value"); channel=channel(r), timeout=seconds(r))
     ),
-    "get" => r -> get!(piece(r, "destination"), memory_of(thing(r, "memory")), number(r, "rank"); offset=number(r, "offset")),
-    "fill32" => r -> fill!(
-        memory_of(thing(r, "memory")), UInt32(number(r, "value")), number(r, "rank"); offset=number(r, "offset"), count=number(r, "count")
-    ),
-    "write_value32" => r -> write_value!(memory_of(thing(r, "memory")), UInt32(number(r, "value")), number(r, "rank"); offset=number(r, "offset")),
-    "signal" => r -> signal!(memory_of(thing(r, "memory")), number(r, "rank"); channel=number(r, "channel", 0)),
-    "wait_signal" => r -> wait_signal(memory_of(thing(r, "memory")), number(r, "rank"); channel=number(r, "channel", 0), timeout=seconds(r)),
-    "signal_value" => r -> signal_value!(
-        thing(r, "memory"), number(r, "rank"), number(r, "value"); op=constant("SIGNAL", word(r, "signal")), channel=number(r, "channel")
-    ),
-    "wait_signal_value" => r -> expect_count(r, wait_signal_value(
-        thing(r, "memory"), number(r, "rank"), compare(r), number(r, "value"); channel=number(r, "channel"), timeout=seconds(r)
-    )),
     "wait_signals" => r -> wait_several(r),
-    "test_signal" => r -> expect_count(r, test_signal(thing(r, "memory"), number(r, "rank"); channel=number(r, "channel"))),
-    "test_signal_value" => r -> expect_count(r, test_signal_value(thing(r, "memory"), number(r, "rank"); channel=number(r, "channel"))),
-    "write_value64" => r -> write_value!(thing(r, "memory"), UInt64(number(r, "value")), number(r, "rank"); offset=number(r, "offset")),
-    "wait_value32" => r -> wait_value(thing(r, "memory"), compare(r), UInt32(number(r, "value")); offset=number(r, "offset"), timeout=seconds(r)),
-    "wait_value64" => r -> wait_value(thing(r, "memory"), compare(r), UInt64(number(r, "value")); offset=number(r, "offset"), timeout=seconds(r)),
-    "barrier" => r -> barrier(group(r); ranks=among(r), channel=number(r, "channel", 0), timeout=seconds(r)),
+    "test_signal" => r -> expect_count(r, test_signal(memory(r), rank(r); channel=channel(r))),
+    "test_signal_value" => r -> expect_count(r, test_signal_value(memory(r), rank(r); channel=channel(r))),
+    "write_value64" => r -> write_value!(memory(r), UInt64(number(r, "value")), rank(r); offset=offset(r)),
+    "wait_value32" => r -> wait_value(memory(r), compare(r), UInt32(number(r, "value")); offset=offset(r), timeout=seconds(r)),
+    "wait_value64" => r -> wait_value(memory(r), compare(r), UInt64(number(r, "value")); offset=offset(r), timeout=seconds(r)),
+    "barrier" => r -> barrier(group(r); ranks=among(r), channel=channel(r), timeout=seconds(r)),
     "allreduce" => r -> reducing(r, (a, op; o...) -> allreduce!(a..., op, group(r); o...)),
     "reduce" => r -> reducing(r, (a, op; o...) -> reduce!(a..., op, group(r); root=number(r, "root"), o...)),
     "reduce_scatter" => r -> reducing(r, (a, op; o...) -> reduce_scatter!(a..., op, group(r); o...); from=3),
@@ -238,13 +236,12 @@ const VERBS = Dict{String,Function}(
     "alltoall" => r -> moving(r, (a; o...) -> alltoall!(a..., group(r); o...); to=3, from=3),
 )
 
-piece(r, key) = Span{UInt8}(address(r, key), number(r, "bytes"))
 compare(r) = Dict("EQ" => ==, "NE" => !=, "LT" => <, "LE" => <=, "GT" => >, "GE" => >=)[word(r, "compare")]
 expect_count(r, seen) = has(r, "expected") && same("what was seen", seen, number(r, "expected"))
 
 function wait_several(r)
     waits = [(rank, number(r, "channel"), compare(r), number(r, "value")) for rank in among(r)]
-    first = wait_signals(thing(r, "memory"), waits; any=number(r, "any") == 1, timeout=seconds(r))
+    first = wait_signals(memory(r), waits; any=number(r, "any") == 1, timeout=seconds(r))
     return first === nothing || expect_count(r, first - 1)
 end
 
@@ -282,9 +279,9 @@ function find(r)
     end
     if number(r, "rank") == r.rank
         same("offset in the buffer", buffer.offset, number(r, "offset"))
-        same("id by the buffer", LibSymm.info(LibSymm.memory_of(group(r), buffer.buffer)).id, LibSymm.info(memory_of(thing(r, "memory"))).id)
+        same("id by the buffer", LibSymm.info(LibSymm.memory_of(group(r), buffer.buffer)).id, LibSymm.info(memory(r)).id)
     end
-    same("id", LibSymm.info(found.memory).id, LibSymm.info(memory_of(thing(r, "memory"))).id)
+    same("id", LibSymm.info(found.memory).id, LibSymm.info(memory(r)).id)
     same("rank", found.rank, number(r, "rank"))
     same("offset", found.offset, number(r, "offset"))
 end
