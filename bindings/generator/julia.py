@@ -14,13 +14,13 @@ def render(header):
     known = {struct.name: struct for struct in header.structs}
     parts = [TITLE]
     parts.append(packed([constant(m.name, integer(m), m.value) for m in header.macros]))
+    enums = {enum.name: enum for enum in header.enums}
     for name, (type_, comment) in header.integers.items():
-        parts.append(documented(comment) + f"const {name} = {integer(type_)}\n" + enumeration(header, name))
-    typed = {f"{name.removesuffix('_t')}_values" for name in header.integers}
-    for enum in header.enums:
-        if enum.name not in typed:
-            lead = f"# {one_line(enum.comment)}\n" if enum.comment else ""
-            parts.append(lead + constants(enum, "Int32"))
+        values = enums.pop(name.removesuffix("_t") + "_values")  # the header has one beside each integer type
+        parts.append(documented(comment) + f"const {name} = {integer(type_)}\n" + constants(values, name))
+    for enum in enums.values():
+        lead = f"# {one_line(enum.comment)}\n" if enum.comment else ""
+        parts.append(lead + constants(enum, "Int32"))
     parts.append("\n".join(documented(comment) + f"mutable struct {name} end" for name, comment in header.handles.items()))
     parts += [documented(comment) + f"const {name} = Ptr{{Cvoid}}" for name, (_, comment) in header.callbacks.items()]
     parts += [mirror(struct) for struct in header.structs]
@@ -40,15 +40,6 @@ def constant(name, type_, value):
 
 def constants(enum, type_):
     return packed([constant(c.name, type_, c.value) for c in enum.constants])
-
-
-def enumeration(header, typedef):
-    """The header keeps an enum beside each integer type: symm_op_t has symm_op_values."""
-    name = typedef.removesuffix("_t") + "_values"
-    for enum in header.enums:
-        if enum.name == name:
-            return constants(enum, typedef)
-    raise SystemExit(f"{typedef} has no enum {name}")
 
 
 def julia_type(type_):
