@@ -36,14 +36,7 @@ def placement() -> dict:
     return {"backend": "cuda", "device": 0 if one else int(os.environ["SYMM_RANK"]), "overlapping_devices": one}
 
 
-# ---- what the ranks do, by name
-
-CASES = {}
-
-
-def case(function):
-    CASES[function.__name__.removeprefix("rank_")] = function
-    return function
+# ---- what the ranks do: a case for each function whose name begins so
 
 
 def torch_on(group):
@@ -55,7 +48,6 @@ def torch_on(group):
     return torch, device
 
 
-@case
 def rank_torch_views(group):
     torch, device = torch_on(group)
     for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2, torch.int64, torch.uint8):
@@ -76,7 +68,6 @@ def rank_torch_views(group):
     assert torch.as_tensor(group.empty((2, 2)), device=device).shape == (2, 2)
 
 
-@case
 def rank_torch_operands(group):
     torch, device = torch_on(group)
     for dtype in (torch.float32, torch.bfloat16, torch.float8_e4m3fn):
@@ -101,7 +92,6 @@ def rank_torch_operands(group):
             group.allreduce(wrong)
 
 
-@case
 def rank_torch_pool(group):
     torch, device = torch_on(group)
     heap = group.heap(128 << 20)
@@ -128,7 +118,6 @@ def rank_torch_pool(group):
     assert heap.info().pieces == 0, heap.info()
 
 
-@case
 def rank_cupy_pool(group):
     import cupy
 
@@ -146,7 +135,6 @@ def rank_cupy_pool(group):
         assert heap.info().pieces == 0, heap.info()
 
 
-@case
 def rank_torch_graph(group):
     torch, device = torch_on(group)
     block = group.empty(4096, "f32")
@@ -175,7 +163,6 @@ def rank_torch_graph(group):
         torch.cuda.synchronize()
 
 
-@case
 def rank_torch_release(group):
     torch, device = torch_on(group)
     side = torch.cuda.Stream(device)
@@ -194,7 +181,6 @@ def rank_torch_release(group):
         assert (w == 1).all().item()
 
 
-@case
 def rank_torch_side_stream(group):
     torch, device = torch_on(group)
     side = torch.cuda.Stream(device)
@@ -223,7 +209,6 @@ def rank_torch_side_stream(group):
     assert (seen == 7).all().item()
 
 
-@case
 def rank_torch_store(group):
     import torch.distributed as dist
 
@@ -234,7 +219,6 @@ def rank_torch_store(group):
             other.barrier()
 
 
-@case
 def rank_jax(group):
     import jax
     import jax.numpy as jnp
@@ -258,7 +242,6 @@ def rank_jax(group):
     test_jax.check(group)
 
 
-@case
 def rank_cupy(group):
     import cupy
 
@@ -278,7 +261,6 @@ def rank_cupy(group):
     assert bool((cupy.from_dlpack(array) == 3).all())
 
 
-@case
 def rank_triton(group):
     torch, device = torch_on(group)
     import triton_kernels as kernels
@@ -329,7 +311,6 @@ def rank_triton(group):
     torch.cuda.synchronize()
 
 
-@case
 def rank_triton_example(group):
     torch_on(group)
     sys.path.append(str(Path(__file__).parents[1] / "examples"))
@@ -338,7 +319,6 @@ def rank_triton_example(group):
     all_gather_matmul.run(group, 512, 256, 384)
 
 
-@case
 def rank_dead_peer(group):
     torch, _ = torch_on(group)
     block = group.empty(1024)
@@ -359,6 +339,7 @@ def rank_dead_peer(group):
 
 # ---- starting them
 
+CASES = [name.removeprefix("rank_") for name in list(globals()) if name.startswith("rank_")]
 NEEDS = {"jax": "jax", "cupy": "cupy", "cupy_pool": "cupy", "triton": "triton", "triton_example": "triton"}
 
 
@@ -384,6 +365,6 @@ def launch_ranks(launch, monkeypatch, tmp_path):
 
 if __name__ == "__main__":
     made = symm.Group.from_env(timeout=60, create_timeout=120, **placement())
-    CASES[sys.argv[1]](made)
+    globals()["rank_" + sys.argv[1]](made)
     if made.status().ok:
         made.finalize()
