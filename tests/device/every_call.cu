@@ -1,5 +1,5 @@
 // Every function of the installed device headers, compiled for each architecture; it is never run.
-#include <symm/device.cuh>
+#include <symm/exchange.cuh>
 #include <symm/multimem.cuh>
 
 using namespace symm::device;
@@ -32,6 +32,12 @@ extern "C" __global__ void every_call(
   codes[6] = barrier_grid(memory, 9, grid, 3U).code;
   Patience patience;
   if (nanoseconds() != 0 && look_around(memory, patience) != Trouble::none) codes[7] = 1;
+}
+
+extern "C" __global__ void every_exchange(const __grid_constant__ Exchange given, uint4* packs, int* codes) {
+  codes[0] = exchange::all_reduce_sum<exchange::bf16>(given, threadIdx.x, packs[0]).code;
+  codes[1] = exchange::all_reduce_sum<exchange::f16>(given, threadIdx.x, packs[1]).code;
+  codes[2] = exchange::all_reduce_sum<exchange::f32>(given, threadIdx.x, packs[2]).code;
 }
 
 #if SYMM_HAS_MULTIMEM

@@ -1,7 +1,6 @@
 // Kernels and host calls count signals on the same words. libsymm with its real kernels, on the fake driver, which carries out
 // the two kernels of host signals; the functions of symm/device.cuh stand for a kernel of the user's.
-#include <symm/device.cuh>
-#include <symm/symm.hpp>
+#include <symm/exchange.cuh>
 #include "tests/fake_cuda/fake_cuda.hpp"
 #include "tests/support/process.hpp"
 
@@ -152,6 +151,22 @@ TEST(DeviceMixed, values_and_tests_of_kernels_and_host_go_together) {
     EXPECT_TRUE(fake_cuda::idle(rank.stream));
     cuStreamDestroy(other);
   });
+}
+
+TEST(DeviceMixed, an_exchange_is_made_for_a_message) {
+  on_ranks(3, "exchange", [](int r, Rank& rank) {
+    const symm::Exchange scratch(rank.group, 100);
+    const Exchange given = scratch.device(5'000);
+    EXPECT_EQ(given.packs, 7U);
+    EXPECT_EQ(given.memory.timeout_ns, 5'000'000'000ULL);
+    for (unsigned turn = 0; turn < 4; ++turn) {
+      Pack pack = {0, 0, 0, exchange::to_bits(static_cast<float>(r + 1))};
+      ASSERT_TRUE(exchange::all_reduce_sum<exchange::f32>(given, 6, pack));
+      EXPECT_EQ(exchange::to_float(pack.w), 6.0F);
+    }
+  });
+  const symm::Exchange of_the_host(group_of(0, 1, SYMM_BACKEND_HOST, "host exchange"), 16);
+  EXPECT_THROW(of_the_host.device(), symm::Error);
 }
 
 TEST(DeviceMixed, a_description_fails_cleanly) {

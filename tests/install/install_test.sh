@@ -20,7 +20,7 @@ libdir=$(dirname "$(find "$prefix" -name libsymm.so)")
 [[ $(readlink "$libdir/libsymm.so") == libsymm.so.0 ]]
 [[ $(readlink "$libdir/libsymm.so.0") == "libsymm.so.$version" ]]
 [[ -f $libdir/libsymm.so.$version ]]
-for header in symm.h symm.hpp device.cuh multimem.cuh; do [[ -f $prefix/include/symm/$header ]]; done
+for header in symm.h symm.hpp device.cuh exchange.cuh multimem.cuh; do [[ -f $prefix/include/symm/$header ]]; done
 
 say "no file names the prefix, the build folder or the source folder"
 root=$(cd "$here/../.." && pwd)
@@ -66,7 +66,7 @@ read -ra flags < <(pkg-config --cflags --libs symm)
 "$scratch/by-pkg-config-cxx"
 
 say "the installed device headers"
-"$cxx" -std=c++17 -Wall -Wextra -Werror -x c++ -fsyntax-only "${flags[@]}" "$prefix/include/symm/device.cuh" 2>"$scratch/device" ||
+"$cxx" -std=c++17 -Wall -Wextra -Werror -x c++ -fsyntax-only "${flags[@]}" "$prefix/include/symm/exchange.cuh" 2>"$scratch/device" ||
   { cat "$scratch/device" && exit 1; }
 nvcc=$(sed -n 's/^SYMM_NVCC:FILEPATH=//p' "$build/CMakeCache.txt")
 if [[ -x $nvcc ]]; then

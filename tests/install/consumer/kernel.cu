@@ -1,5 +1,5 @@
 // Somebody else's kernel, built against the installed headers only.
-#include <symm/device.cuh>
+#include <symm/exchange.cuh>
 #include <symm/multimem.cuh>
 
 __global__ void hello(const symm::device::Memory memory, int* code) {

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* clang-format off: a list */
+/*
+ * The library's one-shot all-reduce inside a kernel of your own: a thread pushes its pack, 16 bytes of f32, f16 or bf16, to every
+ * rank and takes everybody's, or their sum. What is before and behind is yours. CUDA C++17, for nvcc and NVRTC, on device.cuh.
+ *
+ *   const symm::Exchange scratch(group, bytes);                      // on the host of all ranks, for messages of up to so much
+ *   kernel<<<blocks, threads, 0, stream>>>(scratch.device(timeout_ms, stop), ...);
+ *
+ *   uint4 pack = message[q];                                         // in the kernel, whose first argument is `given`
+ *   const Outcome outcome = exchange::all_reduce_sum<exchange::bf16>(given, q, pack);
+ *
+ * Conventions
+ *   Packs       A message is packs 0, 1, 2, ... of 16 bytes, its end filled up. Which thread of which block has a pack is free,
+ *               and grids may differ between ranks; but all ranks push and take the same packs equally often.
+ *   Once each   A launch pushes a pack and takes it once, and so may each launch or replay that is ordered behind it, when it has
+ *               waited for that (programmatic dependent launch). Within one, fence_system() has to be between take and push.
+ *   Progress    push() never waits. take() waits for pushes of other ranks only, so push all of a thread's packs before its first
+ *               take. CUDA does not say in which order blocks come onto a device: those that take must be resident together with
+ *               those that push, on every rank (a cooperative launch makes sure of that). Or push in one kernel and take in the
+ *               next on the stream, which asks nothing of their blocks.
+ *   Sums        In rank order, in f32, rounded once: the same bits on all ranks, and those of symm_allreduce() of two ranks and
+ *               more without multicast, whatever flags the program is compiled with.
+ *   Values      All arrive as they are, zeros of both signs and infinities too, but for a word of all ones (a NaN, or a pair of
+ *               them), which means "nothing is here": it arrives as 0x7FFF7FFF, also NaN. So take() moves any words but that one.
+ *   Order       A pack is its own flag. No fence is needed and none is implied: nothing else that a rank wrote is visible by it.
+ *   Failure     As in device.cuh, take() leaves at Memory::timeout_ns or Memory::stop, with an Outcome that is false. Ranks may
+ *               then be out of step: make a new Exchange on all of them.
+ *   Size        Scratch is (2 * ranks + 1/4) * bytes on each rank, and a pack is stored ranks - 1 times. That is for some hundred
+ *               kilobytes; above, symm_allreduce() has algorithms that move less.
+ *
+ * Other languages: rendezvous a memory of exchange::scratch_bytes() zeros and pass an Exchange of its view and block addresses.
+ * Compiled by a host compiler, there is no f16.
+ */
+/* clang-format on */
+#ifndef SYMM_EXCHANGE_CUH
+#define SYMM_EXCHANGE_CUH
+
+#include <symm/device.cuh>
+#ifndef __CUDACC_RTC__
+#include <symm/symm.hpp>
+#endif
+
+namespace symm::device {
+
+/** 16 bytes: four f32, eight f16 or eight bf16. */
+#ifdef __CUDACC__
+using Pack = uint4;
+#else
+struct alignas(16) Pack {
+  unsigned x, y, z, w;
+};
+#endif
+
+/** What kernels are given, by value: the addresses too, because loading them from Memory::blocks takes its time. */
+struct Exchange {
+  static constexpr int kMaxRanks = 16;
+  Memory memory;
+  unsigned long long packs; /**< of the largest message */
+  char *scratch[kMaxRanks]; /**< each rank's block, at first zero */
+};
+static_assert(sizeof(Exchange) == 200, "passed between languages");
+
+namespace exchange {
+
+// A block: cells [turn of the pack & 1][source][pack], then each pack's number of turns. Two halves are enough: who pushes turn
+// k + 2 has taken turn k + 1 of every rank, and each had emptied its cell of turn k before it pushed that. In a cell lies the
+// complement of a pack, and zero while it is empty, so that fresh memory is empty.
+SYMM_HOST_DEVICE constexpr unsigned long long scratch_bytes(int ranks, unsigned long long packs) {
+  return packs * (2ULL * static_cast<unsigned>(ranks) * sizeof(Pack) + sizeof(unsigned));
+}
+SYMM_DEVICE Pack *cell(const Exchange &exchange, int owner, unsigned turn, int source, unsigned long long q) {
+  const int row = static_cast<int>(turn & 1U) * exchange.memory.size + source;
+  return reinterpret_cast<Pack *>(exchange.scratch[owner]) + static_cast<unsigned>(row) * exchange.packs + q;
+}
+SYMM_DEVICE unsigned *turn_word(const Exchange &exchange, unsigned long long q) {
+  return reinterpret_cast<unsigned *>(cell(exchange, exchange.memory.rank, 0, 2 * exchange.memory.size, 0)) + q;
+}
+
+#ifdef __CUDACC__
+SYMM_DEVICE Pack load_relaxed(const Pack *from) {
+  Pack v;
+  asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from)
+               : "memory");
+  return v;
+}
+SYMM_DEVICE void store_relaxed(Pack *to, Pack v) {
+  asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
+}
+SYMM_DEVICE float to_float(unsigned bits) { return __uint_as_float(bits); }
+SYMM_DEVICE unsigned to_bits(float value) { return __float_as_uint(value); }
+// Instructions, which a program's flags do not change.
+SYMM_DEVICE float add(float a, float b) {
+  float sum;
+  asm("add.rn.f32 %0, %1, %2;" : "=f"(sum) : "f"(a), "f"(b));
+  return sum;
+}
+#else
+inline Pack load_relaxed(const Pack *from) {
+  using device::load_relaxed;
+  return {load_relaxed(&from->x), load_relaxed(&from->y), load_relaxed(&from->z), load_relaxed(&from->w)};
+}
+inline void store_relaxed(Pack *to, Pack v) {
+  using device::store_relaxed;
+  store_relaxed(&to->x, v.x), store_relaxed(&to->y, v.y), store_relaxed(&to->z, v.z), store_relaxed(&to->w, v.w);
+}
+inline float to_float(unsigned bits) { return __builtin_bit_cast(float, bits); }
+inline unsigned to_bits(float value) { return __builtin_bit_cast(unsigned, value); }
+inline float add(float a, float b) { return a + b; }
+#endif
+
+// Types: kCount elements to a pack; an element of those in a word, and the word that begins with two.
+struct f32 {
+  static constexpr int kCount = 4;
+  static SYMM_DEVICE float wide(unsigned word) { return to_float(word); }
+  static SYMM_DEVICE unsigned word(float first, float) { return to_bits(first); }
+};
+struct bf16 {
+  static constexpr int kCount = 8;
+  static SYMM_DEVICE float wide(unsigned word) { return to_float(word << 16); }
+#ifdef __CUDACC__
+  static SYMM_DEVICE unsigned word(float first, float second) {
+    unsigned both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+    return both;
+  }
+};
+struct f16 {
+  static constexpr int kCount = 8;
+  static SYMM_DEVICE float wide(unsigned word) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(static_cast<unsigned short>(word)));
+    return value;
+  }
+  static SYMM_DEVICE unsigned word(float first, float second) {
+    unsigned both;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+    return both;
+  }
+#else
+  static unsigned half(unsigned bits) {
+    return (bits & 0x7FFFFFFFU) > 0x7F800000U ? 0x7FFFU : (bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16;
+  }
+  static unsigned word(float first, float second) { return half(to_bits(first)) | half(to_bits(second)) << 16; }
+#endif
+};
+
+/** The elements of a pack as f32, and back: rounded once, to nearest even. [thread] */
+template <class Type> SYMM_DEVICE void widen(Pack pack, float (&wide)[Type::kCount]) {
+  constexpr int kPerWord = Type::kCount / 4;
+  const unsigned words[4] = {pack.x, pack.y, pack.z, pack.w};
+  for (int i = 0; i < Type::kCount; ++i) wide[i] = Type::wide(words[i / kPerWord] >> i % kPerWord * 16);
+}
+template <class Type> SYMM_DEVICE Pack round(const float (&wide)[Type::kCount]) {
+  constexpr int n = Type::kCount / 4;
+  const auto word = [&](int i) { return Type::word(wide[i * n], wide[i * n + n - 1]); };
+  return {word(0), word(1), word(2), word(3)};
+}
+
+// A word of all ones would look empty.
+SYMM_DEVICE unsigned sendable(unsigned word) { return word == ~0U ? 0x7FFF7FFFU : word; }
+SYMM_DEVICE Pack sendable(Pack v) { return {sendable(v.x), sendable(v.y), sendable(v.z), sendable(v.w)}; }
+SYMM_DEVICE Pack complement(Pack v) { return {~v.x, ~v.y, ~v.z, ~v.w}; }
+// Nothing promises that 16 bytes arrive together.
+SYMM_DEVICE bool is_there(Pack v) { return v.x != 0 && v.y != 0 && v.z != 0 && v.w != 0; }
+
+/** Hand `mine` to every other rank as pack `q`, less than Exchange::packs. Never waits. [thread] */
+SYMM_DEVICE void push(const Exchange &exchange, unsigned long long q, Pack mine) {
+  const Memory &memory = exchange.memory;
+  const unsigned turn = device::load_relaxed(turn_word(exchange, q));
+  const Pack sent = complement(sendable(mine));
+  for (int peer = memory.rank + 1; peer < memory.size; ++peer) store_relaxed(cell(exchange, peer, turn, memory.rank, q), sent);
+  for (int peer = 0; peer < memory.rank; ++peer) store_relaxed(cell(exchange, peer, turn, memory.rank, q), sent);
+}
+
+/** Wait for everybody's pack `q` and call each(rank, pack) for ranks 0, 1, 2, ..., with `mine` for this one, which was pushed.
+ * [thread] Of a wait that fails, each() may have been called for some ranks. */
+template <class Each> SYMM_DEVICE Outcome take(const Exchange &exchange, unsigned long long q, Pack mine, const Each &each) {
+  constexpr int kAtOnce = 8;  // are asked for together, and stay in registers
+  const Memory &memory = exchange.memory;
+  const unsigned turn = device::load_relaxed(turn_word(exchange, q));
+  Patience patience;
+  for (int first = 0; first < memory.size; first += kAtOnce) {
+    Pack packs[kAtOnce];
+    int missing = memory.rank;
+    const auto from = [&](int i) { return cell(exchange, memory.rank, turn, first + i, q); };
+    const auto comes = [&](int i) { return first + i < memory.size && first + i != memory.rank; };
+    const Outcome outcome = await(memory, memory.rank, patience, [&] {
+      missing = -1;
+      for (int i = 0; i < kAtOnce; ++i)
+        if (comes(i)) packs[i] = load_relaxed(from(i));
+      for (int i = 0; i < kAtOnce; ++i)
+        if (comes(i) && !is_there(packs[i])) missing = first + i;
+      return missing < 0;
+    });
+    if (!outcome) return {missing << 8 | (outcome.code & 0xFF)};
+    for (int i = 0; i < kAtOnce; ++i)
+      if (first + i < memory.size) each(first + i, comes(i) ? complement(packs[i]) : sendable(mine));
+    for (int i = 0; i < kAtOnce; ++i)
+      if (comes(i)) store_relaxed(from(i), Pack{0, 0, 0, 0});
+  }
+  device::store_relaxed(turn_word(exchange, q), turn + 1);
+  return {0};
+}
+
+/** The sum of everybody's pack `q`, in f32 and not rounded: for what comes behind it. [thread] */
+template <class Type>
+SYMM_DEVICE Outcome take_sum(const Exchange &exchange, unsigned long long q, Pack mine, float (&sum)[Type::kCount]) {
+  return take(exchange, q, mine, [&](int rank, Pack pack) {
+    float wide[Type::kCount];
+    widen<Type>(pack, wide);
+    for (int i = 0; i < Type::kCount; ++i) sum[i] = rank == 0 ? wide[i] : add(sum[i], wide[i]);
+  });
+}
+
+/** push() and take_sum(): `pack` becomes the sum, rounded, if the wait did not fail. For a thread that has one pack. [thread] */
+template <class Type> SYMM_DEVICE Outcome all_reduce_sum(const Exchange &exchange, unsigned long long q, Pack &pack) {
+  float sum[Type::kCount];
+  push(exchange, q, pack);
+  const Outcome outcome = take_sum<Type>(exchange, q, pack, sum);
+  if (outcome) pack = round<Type>(sum);
+  return outcome;
+}
+
+}  // namespace exchange
+}  // namespace symm::device
+
+#ifndef __CUDACC_RTC__
+namespace symm { inline namespace v0 {
+
+/** The scratch of an exchange. All kernels that were given it must have ended, on all ranks, before its end. */
+class Exchange {
+ public:
+  /** For messages of up to `bytes` bytes. Throws symm::Error. [collective] [blocking] */
+  Exchange(const Group &group, size_t bytes)
+      : packs_((bytes + sizeof(symm::device::Pack) - 1) / sizeof(symm::device::Pack)),
+        memory_(group.rendezvous(group.allocate(symm::device::exchange::scratch_bytes(group.size(), packs_)))) {}
+  /** To be passed to kernels, which wait as symm::device::describe() says. Throws symm::Error, with UNAVAILABLE for a group of
+   * several machines and UNSUPPORTED for the host back end. [local] */
+  symm::device::Exchange device(uint64_t timeout_ms = 0, const unsigned *stop = nullptr) const {
+    symm::device::Exchange made = {};
+    check(symm::device::describe(memory_.get(), timeout_ms, stop, &made.memory), "symm_memory_device_view");
+    detail::require(made.memory.size <= made.kMaxRanks, "symm::Exchange", "it has more than 16 ranks");
+    made.packs = packs_;
+    for (int rank = 0; rank < made.memory.size; ++rank) made.scratch[rank] = memory_.span<char>(rank).data();
+    return made;
+  }
+ private:
+  size_t packs_;
+  Memory memory_;
+};
+
+}}  // namespace symm::v0
+#endif
+
+#endif /* SYMM_EXCHANGE_CUH */
