@@ -360,8 +360,7 @@ impl Runner {
         let gone = |key| line.has(key) && self.find::<Gone>(line.text(key)).is_some();
         let negative = |key| line.get_or::<i64>(key, 0) < 0;
         let odd = || line.verb == "fill32" && line.get::<i64>("offset") % 4 != 0;
-        let unknown = || line.has("send") && dtype(line).1.is_none();
-        let wrong = || gone("memory") || gone("buffer") || negative("rank") || negative("channel") || odd() || unknown();
+        let wrong = || gone("memory") || gone("buffer") || negative("rank") || negative("channel") || odd();
         line.failure.is_some() && (wrong() || line.verb == "give")
     }
 
