@@ -72,6 +72,8 @@ TEST_P(Stores, MissingRanksAreNamedByEveryRank) {
   as_threads(2, [&](int thread) {
     EXPECT_EQ(expect_failure(Status::timeout, {"ranks 1, 3 of 4"}, [&] { open(thread * 2, 4, 300); }).rank, 1);
   });
+  as_threads(
+      2, [&](int thread) { EXPECT_EQ(expect_failure(Status::timeout, {"rank 0"}, [&] { open(thread + 1, 3, 300); }).rank, 0); });
   as_threads(4, [&](int rank) { ASSERT_NE(open(rank, 4), nullptr); });  // and what failed is forgotten
 }
 

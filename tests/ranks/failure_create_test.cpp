@@ -8,33 +8,6 @@ Outcome attempt(const Config& config, int rank, int size) {
   return outcome_of([&] { create(config, rank, size); });
 }
 
-void expect_missing_to_be_named(const std::vector<int>& coming, int size, const std::string& missing, bool in_processes) {
-  const Bootstrap meeting;
-  Config config = in_processes ? meeting.processes() : meeting.threads();
-  config.create_timeout_ms = 500;
-  const auto body = [&](int index) {
-    const Footprint before = Footprint::now();
-    const Outcome got = attempt(config, coming[static_cast<size_t>(index)], size);
-    EXPECT_EQ(got.status, SYMM_ERR_TIMEOUT) << got.message;
-    EXPECT_NE(got.message.find(missing), std::string::npos) << got.message;
-    EXPECT_TRUE(names_rank(missing, got.rank)) << got.rank << ": " << got.message;
-    if (in_processes) { EXPECT_EQ(Footprint::now().descriptors, before.descriptors); }
-  };
-  const int come = static_cast<int>(coming.size());
-  if (in_processes) {
-    as_processes(come, body);
-    expect_empty(meeting.path());
-  } else {
-    as_threads(come, body);
-  }
-}
-
-TEST(Missing, OneProcess) { expect_missing_to_be_named({0, 2}, 3, "rank 1", true); }
-TEST(Missing, SeveralProcesses) { expect_missing_to_be_named({0, 2}, 4, "ranks 1, 3", true); }
-TEST(Missing, TheFirstProcess) { expect_missing_to_be_named({1, 2}, 3, "rank 0", true); }
-TEST(Missing, OneThread) { expect_missing_to_be_named({0, 2}, 3, "rank 1", false); }
-TEST(Missing, SeveralThreads) { expect_missing_to_be_named({1, 3}, 4, "ranks 0, 2", false); }
-
 TEST(Missing, AndThenAllCome) {
   as_ranks(3, [](int rank, const Config& config, Facts& facts) {
     Config impatient = config;

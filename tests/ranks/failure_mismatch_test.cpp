@@ -116,14 +116,6 @@ TEST_P(Mismatch, IsFoundByWhoWaitsWhenNotChecked) {
 INSTANTIATE_TEST_SUITE_P(
     Each, Mismatch, testing::ValuesIn(differences()), [](const auto& difference) { return difference.param.name; });
 
-TEST(MismatchOfGroups, SizesGivenDiffer) {
-  const Bootstrap meeting;
-  Config config = meeting.processes();
-  config.create_timeout_ms = 5000;
-  as_processes(2, [&](int rank) { expect_failure(SYMM_ERR_MISMATCH, {}, [&] { create(config, rank, 2 + rank); }); });
-  expect_empty(meeting.path());
-}
-
 // Ranks 0 and 1 both find it, and rank 2 finds that they do: the vote blames whom rank 0 found, not rank 0.
 TEST(MismatchOfGroups, PlanTablesDiffer) {
   as_ranks(3, [](int rank, const Config& config, Facts& facts) {
