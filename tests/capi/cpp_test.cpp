@@ -50,20 +50,11 @@ std::vector<float> counting_from(float first, size_t count) {
   return values;
 }
 
-TEST(Cpp, collectives_take_type_and_count_from_their_operands) {
+// What else collectives and memory do the table of behaviours does through this header, too.
+TEST(Cpp, only_the_root_needs_what_the_root_alone_uses) {
   together(2, [](const symm::Group& group) {
-    const auto mine = static_cast<float>(group.rank());
-    const std::vector<float> send = counting_from(10 * mine, 4);  // 0 1 2 3 and 10 11 12 13
+    const std::vector<float> send = counting_from(10 * static_cast<float>(group.rank()), 4);  // 0 1 2 3 and 10 11 12 13
     std::array<float, 4> four{};
-    group.allreduce(send, four, SYMM_OP_SUM);
-    EXPECT_EQ(four, (std::array<float, 4>{10, 12, 14, 16}));
-    float two[2] = {};
-    group.reduce_scatter(send, two, SYMM_OP_MAX);
-    EXPECT_EQ(two[1], 11 + 2 * mine);
-    group.allgather(two, four);
-    EXPECT_EQ(four, (std::array<float, 4>{10, 11, 12, 13}));
-    group.alltoall(send, four);
-    EXPECT_EQ(four, (std::array<float, 4>{2 * mine, 1 + 2 * mine, 10 + 2 * mine, 11 + 2 * mine}));
     group.broadcast(group.rank() == 1 ? send : std::vector<float>(), four, 1);
     EXPECT_EQ(four[3], 13);
     std::vector<float> on_root(group.rank() == 0 ? 4 : 0);
@@ -125,7 +116,6 @@ TEST(Cpp, operands_that_do_not_fit_are_refused_before_anything_is_done) {
   group.allreduce(four, four, SYMM_OP_SUM);
 }
 
-// What else memory can do the table of behaviours does through this header, too.
 TEST(Cpp, memory_is_seen_as_a_type) {
   together(2, [](const symm::Group& group) {
     const symm::Memory memory = group.rendezvous(group.allocate(4096));
@@ -191,22 +181,16 @@ TEST(Cpp, memory_passes_by_token) {
   const symm::Buffer buffer = group.allocate(8192);
   const symm::Span<int> block = buffer.span<int>();
   block[1024] = 42;
-  const symm::Token token = symm::ipc_export(block.subspan(1024, 16));
-  symm::Import import(token);
+  symm::Import import(symm::ipc_export(block.subspan(1024, 16)));
   EXPECT_EQ(import.span<int>().size(), 16u);
   EXPECT_EQ(import.span<int>()[0], 42);
-  EXPECT_EQ(import.info().offset, 4096u);
-  EXPECT_EQ(symm::ipc_stats().leased, 1u);
-  EXPECT_EQ(failure_of([&] { symm::ipc_withdraw(block, 1); }).status(), SYMM_ERR_TIMEOUT);
   import.stream_wait(nullptr);
   import.record_use(nullptr);
   symm::Import moved = std::move(import);
   EXPECT_FALSE(import);  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(symm::ipc_stats().leased, 1u);
   moved = symm::Import();
-  symm::ipc_collect();
-  symm::ipc_withdraw(block);
-  EXPECT_EQ(failure_of([&] { symm::Import again(token); }).status(), SYMM_ERR_INVALID_HANDLE);
-  EXPECT_EQ(failure_of([] { symm::Import none(symm::Token(10)); }).status(), SYMM_ERR_INVALID_ARGUMENT);
+  EXPECT_EQ(symm::ipc_stats().leased, 0u);
 }
 
 TEST(Cpp, devices_and_what_the_host_cannot_do) {
