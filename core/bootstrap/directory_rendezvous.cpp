@@ -198,7 +198,7 @@ void DirectoryRendezvous::contest(GracePeriod& grace_period, const RankLockInfo&
 // this one.
 void DirectoryRendezvous::replace_older() const {
   for (const Attempt& older : open_attempts()) {
-    const auto place = older.name < place_->name() ? SharedDirectory::enter(config_.base, older.name) : std::nullopt;
+    const auto place = older.name < place_->name() ? SharedDirectory::enter(config_.base, older.name) : nullptr;
     if (place) declare(place->fd(), taken(0, older.leader.pid));
   }
 }

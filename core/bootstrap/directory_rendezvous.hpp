@@ -73,7 +73,7 @@ class DirectoryRendezvous {
 
   DirectoryRendezvousConfig config_;
   std::string prefix_;
-  std::optional<SharedDirectory> place_;
+  std::unique_ptr<SharedDirectory> place_;
   std::optional<RankLock> rank_lock_;
   int next_rank_ = 0;
   int exceptions_;  // in flight at the start; more at the end mean that the creation failed

@@ -30,7 +30,7 @@ ExporterListener::ExporterListener(const Id& exporter, std::function<void()> on_
 void ExporterListener::open() {
   const std::string parent = directory_for_sockets();
   sweep(parent);
-  directory_.emplace(SharedDirectory::make(parent, "g"));
+  directory_ = SharedDirectory::make(parent, "g");
   path_ = directory_->path();
   listener_.emplace(path_, name_);
 }

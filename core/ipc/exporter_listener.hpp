@@ -27,7 +27,7 @@ class ExporterListener final : public Watched, public std::enable_shared_from_th
   const std::string name_;
   const std::function<void()> on_connect_;
   const std::function<void()> on_time_;
-  std::optional<SharedDirectory> directory_;
+  std::unique_ptr<SharedDirectory> directory_;
   std::optional<Listener> listener_;
   std::string path_;
   Deadline known_ = Deadline::after_ms(0);  // until when it is taken to be there

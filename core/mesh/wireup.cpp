@@ -133,7 +133,7 @@ void Wireup::enter_directory() {
   int first = 0;
   while (!near(first)) ++first;
   if (rank_ == first) {
-    made_.emplace(SharedDirectory::make(default_parent(), "g"));
+    made_ = SharedDirectory::make(default_parent(), "g");
     directory_ = made_->path();
     return;
   }

@@ -50,7 +50,7 @@ class Wireup {
   PeerEvents& events_;
   std::vector<wire::Identity> identities_;  // size 0: not known yet
   std::string directory_;
-  std::optional<SharedDirectory> made_;  // by the first rank of this machine, because the store has none
+  std::unique_ptr<SharedDirectory> made_;  // by the first rank of this machine, because the store has none
   std::unique_ptr<HelloListener> listener_;
   std::shared_ptr<SecureListener> of_machines_;
   PeerFd spare_;  // a descriptor for the vote, in which a rank that has run out of them says so

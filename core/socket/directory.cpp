@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <cerrno>
-#include <memory>
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"
@@ -152,7 +151,7 @@ void list_directory(int directory, const std::function<void(const char*)>& visit
   }
 }
 
-SharedDirectory SharedDirectory::make(const std::string& parent, const std::string& prefix) {
+std::unique_ptr<SharedDirectory> SharedDirectory::make(const std::string& parent, const std::string& prefix) {
   // A sweep may take the directory between the steps below. Each step notices, and the next attempt has another name.
   for (int attempt = 0; attempt < 100; ++attempt) {
     const Fd above = open_private_directory(parent, true);
@@ -178,52 +177,37 @@ SharedDirectory SharedDirectory::make(const std::string& parent, const std::stri
       fail("flock");
     }
     if (!write_whole(lock.get(), kLockText.data(), kLockText.size())) fail("write");
-    if (still_linked(lock.get())) return SharedDirectory(parent, std::move(name), std::move(directory), std::move(lock));
+    if (still_linked(lock.get()))
+      return std::make_unique<SharedDirectory>(parent, std::move(name), std::move(directory), std::move(lock));
   }
   throw Error(Status::system, "cannot make a directory in " + parent + ": something removes each one as soon as it is made");
 }
 
-std::optional<SharedDirectory> SharedDirectory::enter(const std::string& parent, const std::string& name) {
+std::unique_ptr<SharedDirectory> SharedDirectory::enter(const std::string& parent, const std::string& name) {
   const Fd above(open(parent.c_str(), kOpenDirectory));
-  if (!above && errno == ENOENT) return std::nullopt;
+  if (!above && errno == ENOENT) return nullptr;
   if (!above) throw system_error(errno, "open", parent);
   Fd directory(openat(above.get(), name.c_str(), kOpenDirectory));
-  if (!directory && errno == ENOENT) return std::nullopt;
+  if (!directory && errno == ENOENT) return nullptr;
   if (!directory) throw system_error(errno, "open", parent + "/" + name);
   Fd lock(openat(directory.get(), kLock, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
-  if (!lock && errno == ENOENT) return std::nullopt;
+  if (!lock && errno == ENOENT) return nullptr;
   if (!lock) throw system_error(errno, "open", parent + "/" + name + "/" + kLock);
   if (flock(lock.get(), LOCK_SH | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) return std::nullopt;
+    if (errno == EWOULDBLOCK) return nullptr;
     throw system_error(errno, "flock", parent + "/" + name + "/" + kLock);
   }
-  if (!still_linked(lock.get())) return std::nullopt;
-  return SharedDirectory(parent, name, std::move(directory), std::move(lock));
+  if (!still_linked(lock.get())) return nullptr;
+  return std::make_unique<SharedDirectory>(parent, name, std::move(directory), std::move(lock));
 }
 
-SharedDirectory& SharedDirectory::operator=(SharedDirectory&& other) noexcept {
-  if (this != &other) {
-    leave();
-    parent_ = std::move(other.parent_);
-    name_ = std::move(other.name_);
-    directory_ = std::move(other.directory_);
-    lock_ = std::move(other.lock_);
-  }
-  return *this;
-}
-
-SharedDirectory::~SharedDirectory() { leave(); }
-
-void SharedDirectory::leave() noexcept {
-  if (!lock_) return;
+SharedDirectory::~SharedDirectory() {
   // Turning the shared lock into an exclusive one gives up the former first, so of two that leave at once at least one succeeds.
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) {
     const Fd above(open(parent_.c_str(), kOpenDirectory));
     if (above && still_linked(lock_.get())) remove_held(above.get(), name_.c_str(), directory_.get());
   }
   flock(lock_.get(), LOCK_UN);  // also if a forked child has a copy of the descriptor
-  lock_.reset();
-  directory_.reset();
 }
 
 void sweep(const std::string& parent, Sweep what) noexcept {

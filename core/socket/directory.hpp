@@ -2,7 +2,7 @@
 #pragma once
 
 #include <functional>
-#include <optional>
+#include <memory>
 #include <string>
 #include "core/base/fd.hpp"
 
@@ -22,26 +22,24 @@ class SharedDirectory {
  public:
   // Make "<prefix>-<time>-<random>", with "g" or "g-<16 hexadecimal digits>" as prefix, in the private directory `parent`, which
   // is made if missing.
-  static SharedDirectory make(const std::string& parent, const std::string& prefix);
-  // Enter an existing one. Nothing if it is gone or going.
-  static std::optional<SharedDirectory> enter(const std::string& parent, const std::string& name);
+  static std::unique_ptr<SharedDirectory> make(const std::string& parent, const std::string& prefix);
+  // Enter an existing one. Null if it is gone or going.
+  static std::unique_ptr<SharedDirectory> enter(const std::string& parent, const std::string& name);
 
-  SharedDirectory(SharedDirectory&&) noexcept = default;
-  SharedDirectory& operator=(SharedDirectory&&) noexcept;
+  SharedDirectory(std::string parent, std::string name, Fd directory, Fd lock)
+      : parent_(std::move(parent)), name_(std::move(name)), directory_(std::move(directory)), lock_(std::move(lock)) {}
+  SharedDirectory(const SharedDirectory&) = delete;
+  SharedDirectory& operator=(const SharedDirectory&) = delete;
   ~SharedDirectory();
 
   int fd() const noexcept { return directory_.get(); }
   const std::string& name() const noexcept { return name_; }  // names of one prefix sort by the time they were made
   std::string path() const { return parent_ + "/" + name_; }
  private:
-  SharedDirectory(std::string parent, std::string name, Fd directory, Fd lock)
-      : parent_(std::move(parent)), name_(std::move(name)), directory_(std::move(directory)), lock_(std::move(lock)) {}
-  void leave() noexcept;
-
-  std::string parent_;
-  std::string name_;
-  Fd directory_;
-  Fd lock_;
+  const std::string parent_;
+  const std::string name_;
+  const Fd directory_;
+  const Fd lock_;
 };
 
 inline constexpr char kSharedPrefix[] = "g-";  // directories of one creation

@@ -65,10 +65,10 @@ TEST(DefaultParent, IsInTheRuntimeDirectoryIfThatIsOurs) {
 TEST(SharedDirectory, GoesWithTheLastWhoIsInIt) {
   const TemporaryDirectory top;
   const std::string base = top / "base";
-  std::optional<SharedDirectory> first = SharedDirectory::make(base, "g");
+  auto first = SharedDirectory::make(base, "g");
   const std::string name = first->name();
   std::ofstream(first->path() + "/content") << "x";
-  std::optional<SharedDirectory> second = SharedDirectory::enter(base, name);
+  auto second = SharedDirectory::enter(base, name);
   ASSERT_TRUE(second);
   first.reset();
   EXPECT_EQ(entries(base), std::vector{name});
@@ -82,18 +82,18 @@ TEST(SharedDirectory, GoesWithTheLastWhoIsInIt) {
 
 TEST(SharedDirectory, NamesSortByTimeAndDiffer) {
   const TemporaryDirectory top;
-  const SharedDirectory first = SharedDirectory::make(top.path(), "g");
-  const SharedDirectory second = SharedDirectory::make(top.path(), "g");
-  EXPECT_LT(first.name(), second.name());
+  const auto first = SharedDirectory::make(top.path(), "g");
+  const auto second = SharedDirectory::make(top.path(), "g");
+  EXPECT_LT(first->name(), second->name());
 }
 
 TEST(Sweep, TakesWhatAKilledProcessLeftAndNothingElse) {
   const TemporaryDirectory top;
   mkdir((top / "j-job").c_str(), 0700);
   Process victim([&] {
-    const SharedDirectory one = SharedDirectory::make(top.path(), "g");
-    const SharedDirectory two = SharedDirectory::make(top / "j-job", "g-0123456789abcdef");
-    std::ofstream(one.path() + "/content") << "x";
+    const auto one = SharedDirectory::make(top.path(), "g");
+    const auto two = SharedDirectory::make(top / "j-job", "g-0123456789abcdef");
+    std::ofstream(one->path() + "/content") << "x";
     tell();
     pause();
     return std::string();
@@ -111,7 +111,7 @@ TEST(Sweep, TakesWhatAKilledProcessLeftAndNothingElse) {
     if (name != like_ours + "2" && name != like_ours + "3") std::ofstream(top / name + "/lock");
   }
   mkdir((top / "j-empty").c_str(), 0700);
-  const SharedDirectory mine = SharedDirectory::make(top.path(), "g");
+  const auto mine = SharedDirectory::make(top.path(), "g");
   const size_t before = entries(top.path()).size();
   sweep(top.path());
   EXPECT_EQ(entries(top.path()).size(), before - 1);
@@ -121,7 +121,7 @@ TEST(Sweep, TakesWhatAKilledProcessLeftAndNothingElse) {
   EXPECT_EQ(entries(top.path()).size(), before - 2) << "job directories may be the user's";
   sweep(top.path(), Sweep::with_jobs);
   std::vector<std::string> left = of_user;
-  left.insert(left.end(), {like_ours + "0", mine.name()});
+  left.insert(left.end(), {like_ours + "0", mine->name()});
   std::sort(left.begin(), left.end());
   EXPECT_EQ(entries(top.path()), left);
   for (const std::string& name : of_user) EXPECT_TRUE(std::filesystem::exists(top / name + "/content"));
@@ -135,10 +135,10 @@ TEST(Sweep, NeverTakesADirectoryThatIsBeingMade) {
         sweep(top.path());
         continue;
       }
-      const SharedDirectory made = SharedDirectory::make(top.path(), "g");
-      const Fd file(openat(made.fd(), "content", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+      const auto made = SharedDirectory::make(top.path(), "g");
+      const Fd file(openat(made->fd(), "content", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
       ASSERT_TRUE(file);
-      ASSERT_TRUE(std::filesystem::exists(made.path() + "/content"));
+      ASSERT_TRUE(std::filesystem::exists(made->path() + "/content"));
     }
   });
   EXPECT_TRUE(entries(top.path()).empty());
