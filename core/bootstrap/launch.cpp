@@ -58,7 +58,7 @@ class Parser {
   }
 
   // -1: not known.
-  int local(Variable name, int64_t lowest) const { return has(name) ? static_cast<int>(number(name, lowest, kMost)) : -1; }
+  int local_size(Variable name) const { return has(name) ? static_cast<int>(number(name, 1, kMost)) : -1; }
  private:
   static constexpr int64_t kMost = 1 << 20;
   const Environment& environment_;
@@ -77,8 +77,7 @@ std::optional<Source> from_symm(const Parser& parser) {
 std::optional<Source> from_open_mpi(const Parser& parser) {
   if (!parser.has("OMPI_COMM_WORLD_RANK") || !parser.has("OMPI_COMM_WORLD_SIZE")) return std::nullopt;
   Source found = parser.source("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
-  found.launch.local_rank = parser.local("OMPI_COMM_WORLD_LOCAL_RANK", 0);
-  found.launch.local_size = parser.local("OMPI_COMM_WORLD_LOCAL_SIZE", 1);
+  found.launch.local_size = parser.local_size("OMPI_COMM_WORLD_LOCAL_SIZE");
   const std::string job = parser.has("PMIX_NAMESPACE") ? parser.text("PMIX_NAMESPACE") : parser.text("OMPI_MCA_ess_base_jobid");
   if (!job.empty()) found.launch.job = "openmpi-" + job;
   return found;
@@ -87,8 +86,7 @@ std::optional<Source> from_open_mpi(const Parser& parser) {
 std::optional<Source> from_pmi(const Parser& parser) {
   if (!parser.has("PMI_RANK") || !parser.has("PMI_SIZE")) return std::nullopt;
   Source found = parser.source("PMI", "PMI_RANK", "PMI_SIZE");
-  found.launch.local_rank = parser.local("MPI_LOCALRANKID", 0);
-  found.launch.local_size = parser.local("MPI_LOCALNRANKS", 1);
+  found.launch.local_size = parser.local_size("MPI_LOCALNRANKS");
   if (parser.has("PMI_FD")) found.launch.pmi_fd = static_cast<int>(parser.number("PMI_FD", 0, 1 << 30));
   return found;
 }
@@ -97,8 +95,7 @@ std::optional<Source> from_torchrun(const Parser& parser) {
   if (!parser.has("RANK") || !parser.has("WORLD_SIZE"))
     return std::nullopt;  // either alone is too common a name to mean anything
   Source found = parser.source("torchrun", "RANK", "WORLD_SIZE");
-  found.launch.local_rank = parser.local("LOCAL_RANK", 0);
-  found.launch.local_size = parser.local("LOCAL_WORLD_SIZE", 1);
+  found.launch.local_size = parser.local_size("LOCAL_WORLD_SIZE");
   found.launch.job = "torchrun";
   // A restart is a new job: workers of the former attempt may still be about.
   for (const Variable name :
@@ -115,7 +112,6 @@ std::optional<Source> from_slurm(const Parser& parser) {
   constexpr int64_t kFirstSpecialStep = 0xfffffff0;
   if (parser.number(step, 0, UINT32_MAX) >= kFirstSpecialStep) return std::nullopt;
   Source found = parser.source("Slurm", "SLURM_PROCID", tasks);
-  found.launch.local_rank = parser.local("SLURM_LOCALID", 0);
   found.launch.job = "slurm-" + parser.text("SLURM_JOB_ID") + "." + parser.text(step);
   const Variable nodes = parser.either("SLURM_STEP_NUM_NODES", "SLURM_NNODES");
   if (parser.has(nodes) && parser.number(nodes, 1, 1 << 20) == 1) found.launch.local_size = found.launch.size;

@@ -21,9 +21,8 @@ Environment current_environment();
 
 struct Launch {
   int rank = 0;
-  int size = 1;         // 0: PMIx knows
-  int local_rank = -1;  // -1: not known
-  int local_size = -1;
+  int size = 1;           // 0: PMIx knows
+  int local_size = -1;    // -1: not known
   std::string source;     // "Open MPI"; "single process"
   std::string job;        // of this launch on this machine, for one user; "" for a single process
   std::string directory;  // SYMM_DIR
