@@ -228,6 +228,24 @@ inline void publish(Word& word, uint32_t value, std::span<const Waiter> waiters,
 // Works on private and shared words.
 void sleep_while(const Word& word, uint32_t seen, const Word* other, uint32_t other_seen, Deadline deadline) noexcept;
 
+// Of a word that grows with every change of what `look` looks at: until that is true, or the deadline passes, which is false.
+// Throws the failure of `revocation` (may be null).
+template <class Look>
+bool await_change(const Word& changes, Deadline deadline, const Look& look, const Revocation* revocation = nullptr) {
+  for (;;) {
+    const uint32_t seen = changes.load();
+    const uint32_t events = revocation != nullptr ? revocation->events().load() : 0;
+    if (look()) return true;
+    if (revocation != nullptr) revocation->throw_if_revoked();
+    if (deadline.expired()) return false;
+    sleep_while(changes, seen, revocation != nullptr ? &revocation->events() : nullptr, events, deadline);
+  }
+}
+inline void tell_change(Word& changes) noexcept {
+  changes.fetch_add(1);
+  wake_all(changes);
+}
+
 // Sleep until one of these words is not as it was seen, at most so long; may return early. False, at once, where the kernel
 // cannot do that.
 struct Seen {

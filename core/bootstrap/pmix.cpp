@@ -104,18 +104,14 @@ PmixJob pmix_job(int rank, uint16_t port, Deadline deadline) {
       try {
         here.job = talk(rank, port);
       } catch (...) { here.failure = current_failure(); }
-      here.ended = 1;
-      wake_all(here.ended);
+      tell_change(here.ended);
     });
     here.started = true;
   }
   if (here.ended.load() == 0 && here.generation != process::fork_generation())
     throw Error(Status::unavailable, "PMIx was asked before this process was forked, and does not answer in the child");
-  while (here.ended.load() == 0) {
-    if (deadline.expired())
-      throw Error(Status::timeout, "PMIx did not say where rank 0 is before the deadline: have all ranks of the job come?");
-    sleep_while(here.ended, 0, nullptr, 0, deadline);
-  }
+  if (!await_change(here.ended, deadline, [] { return here.ended.load() != 0; }))
+    throw Error(Status::timeout, "PMIx did not say where rank 0 is before the deadline: have all ranks of the job come?");
   if (here.failure) throw Error(*here.failure);
   return here.job;
 }

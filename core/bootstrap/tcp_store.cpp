@@ -222,29 +222,20 @@ struct Heard final : SecureConnection::Receiver {
     }
     welcome = welcome || what == What::done;
     left = left || what == What::bye;
-    return changed();
+    tell_change(changes);
+    return nullptr;
   }
   void on_end(End ended, const std::string& how) override {
     const std::lock_guard lock(mutex);
     with_reserve([&] { end = how; });
     closed = ended == End::closed;
-    changed();
-  }
-  const char* changed() {
-    changes.fetch_add(1);
-    wake_all(changes);
-    return nullptr;
+    tell_change(changes);
   }
   template <class Look> bool await(Deadline deadline, Look look) {
-    for (;;) {
-      const uint32_t seen = changes.load();
-      {
-        const std::lock_guard lock(mutex);
-        if (look()) return true;
-      }
-      if (deadline.expired()) return false;
-      sleep_while(changes, seen, nullptr, 0, deadline);
-    }
+    return await_change(changes, deadline, [&] {
+      const std::lock_guard lock(mutex);
+      return look();
+    });
   }
   std::mutex mutex;
   Word changes{0};

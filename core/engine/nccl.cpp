@@ -217,8 +217,7 @@ StreamEngine::~StreamEngine() {
     if (s.counted) ++ending;
   }
   s.closing = true;
-  s.woken.fetch_add(1);
-  wake_all(s.woken);
+  tell_change(s.woken);
 }
 
 const std::string& StreamEngine::name() const noexcept { return state_->nccl.name; }

@@ -240,7 +240,7 @@ symm_ipc_holders_t Exporter::holders(const std::byte* data, uint64_t offset, uin
 }
 
 void Exporter::withdraw(const std::byte* data, uint64_t offset, uint64_t bytes, uint64_t timeout_ms) {
-  const Deadline deadline = timeout_ms == Deadline::kInfinite ? Deadline::never() : Deadline::after_ms(timeout_ms);
+  const Deadline deadline = Deadline::after_ms(timeout_ms);
   std::vector<Awaited> awaited;
   uint64_t id = 0;
   {

@@ -176,9 +176,7 @@ LeasedMapping ExporterConnection::request(const Token& token, int device, const 
     if (sent != fdpass::Sent::done) throw error_of(pid_, Status::timeout, "does not read what it is sent");
     may_be_granted = true;
     SYMM_POINT("ipc.requested");
-    while (reply->done.load(std::memory_order_acquire) == 0 && !deadline.expired())
-      sleep_while(reply->done, 0, nullptr, 0, deadline);
-    if (reply->done.load(std::memory_order_acquire) == 0) {
+    if (!await_change(reply->done, deadline, [&] { return reply->done.load(std::memory_order_acquire) != 0; })) {
       const auto stat = process::stat_of(pid_);
       throw error_of(pid_, Status::timeout, stat && stat->stopped() ? "does not answer: it is stopped" : "does not answer");
     }
@@ -233,8 +231,7 @@ void ExporterConnection::answer(Packet& packet, std::vector<Fd>& fds) {
   if (!awaited_ || awaited_->lease != packet.lease) return;  // whoever asked has given up
   awaited_->packet = std::move(packet);
   if (!fds.empty()) awaited_->fd = std::move(fds.front());
-  awaited_->done.store(1, std::memory_order_release);
-  wake_all(awaited_->done);
+  tell_change(awaited_->done);
 }
 
 void ExporterConnection::on_end(End end, const std::string& why) {
@@ -257,8 +254,7 @@ void ExporterConnection::lost(const std::string& how) noexcept {
   with_reserve([&] { mappings_.orphan(garbage); });
   if (!awaited_ || awaited_->done.load() != 0) return;
   awaited_->fault = how;
-  awaited_->done.store(1, std::memory_order_release);
-  wake_all(awaited_->done);
+  tell_change(awaited_->done);
 }
 
 // ---- streams

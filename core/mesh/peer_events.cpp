@@ -13,8 +13,7 @@ void PeerEvents::tell(Notices notices) {
       notice.told = !effect.tell && !(own && effect.counts);
     }
   }
-  changes_.fetch_add(1);
-  wake_all(changes_);
+  tell_change(changes_);
   for (const Notice& notice : notices) {
     if (notice.told) continue;
     with_reserve([&] {

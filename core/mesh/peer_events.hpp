@@ -86,14 +86,8 @@ class PeerEvents {
   }
   // Until look(Known&) is true; false when the deadline passes first. Throws the failure of `revocation` (may be null).
   template <class Look> bool await(const Revocation* revocation, Deadline deadline, Look until) {
-    for (;;) {
-      const uint32_t seen = changes_.load();
-      const uint32_t events = revocation != nullptr ? revocation->events().load() : 0;
-      if (look(until)) return true;
-      if (revocation != nullptr) revocation->throw_if_revoked();
-      if (deadline.expired()) return false;
-      sleep_while(changes_, seen, revocation != nullptr ? &revocation->events() : nullptr, events, deadline);
-    }
+    return await_change(
+        changes_, deadline, [&] { return look(until); }, revocation);
   }
   // Written while the mesh is made, and not any more.
   const PeerIdentity& identity(int peer) const { return known_.peers.identity(peer); }

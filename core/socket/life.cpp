@@ -101,8 +101,7 @@ void Life::ready(int fd) noexcept {
 
 bool Life::hold(uint64_t& index) {
   SYMM_POINT("life.hold");
-  const Deadline deadline = Deadline::after_ms(kPatienceMs);
-  while (holder_ == 0 && !deadline.expired()) sleep_while(holder_, 0, nullptr, 0, deadline);
+  await_change(holder_, Deadline::after_ms(kPatienceMs), [this] { return holder_ != 0; });
   const uint32_t holder = holder_;
   if (holder == 0 || holder == kNobody) return false;
   const std::lock_guard lock(mutex_);
@@ -122,15 +121,13 @@ uint64_t Life::watch(LifeWord word, std::weak_ptr<Watched> watched) {
   const std::lock_guard lock(mutex_);
   if (entries_.size() >= kMostSeen - 1) return 0;
   entries_.push_back({++last_, std::move(word), std::move(watched)});
-  changes_.fetch_add(1);
-  wake_all(changes_);
+  tell_change(changes_);
   return last_;
 }
 
 void Life::forget(uint64_t number) noexcept {
   const std::lock_guard lock(mutex_);
   std::erase_if(entries_, [=](const Entry& entry) { return entry.number == number; });
-  changes_.fetch_add(1);
-  wake_all(changes_);
+  tell_change(changes_);
 }
 }  // namespace symm

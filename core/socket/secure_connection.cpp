@@ -155,7 +155,7 @@ void SecureConnection::stop() noexcept {
   Monitor::forget(watching_);
   const std::lock_guard lock(mutex_);
   if (ended_.exchange(true)) return;
-  changed();
+  tell_change(changes_);
   shutdown(socket_.get(), SHUT_WR);
   // A socket that is closed with something unread takes back what it has sent.
   std::array<std::byte, 4096> rest;
@@ -179,12 +179,7 @@ void SecureConnection::end(Receiver::End end, const std::string& how) {
   if (const auto receiver = receiver_.lock()) receiver->on_end(end, how);
   if (ended_.exchange(true)) return;
   shutdown(socket_.get(), SHUT_RDWR);
-  changed();
-}
-
-void SecureConnection::changed() noexcept {
-  changes_.fetch_add(1);
-  wake_all(changes_);
+  tell_change(changes_);
 }
 
 void SecureConnection::write() {
@@ -196,29 +191,27 @@ void SecureConnection::write() {
     out_.clear();
   }
   if (sent > 0) out_.erase(out_.begin(), out_.begin() + sent);
-  changed();
+  tell_change(changes_);
   if (watching_ != 0) Monitor::current().want_writable(watching_, !out_.empty());
 }
 
 fdpass::Sent SecureConnection::send(std::span<const std::byte> frame, Deadline deadline) {
-  for (;;) {
-    const uint32_t seen = changes_.load();
-    {
-      const std::lock_guard lock(mutex_);
-      if (ended_) return fdpass::Sent::closed;
-      if (!known_ && dialled_ && early_.size() < kMostEarly) {
-        with_reserve([&] { early_.emplace_back(frame.begin(), frame.end()); });
-        return fdpass::Sent::done;
-      }
-      if (known_ && out_.size() < kMostWaiting) {
-        enqueue_sealed(frame);
-        write();
-        return fdpass::Sent::done;
-      }
+  fdpass::Sent sent = fdpass::Sent::would_block;
+  await_change(changes_, deadline, [&] {
+    const std::lock_guard lock(mutex_);
+    if (ended_) {
+      sent = fdpass::Sent::closed;
+    } else if (!known_ && dialled_ && early_.size() < kMostEarly) {
+      with_reserve([&] { early_.emplace_back(frame.begin(), frame.end()); });
+      sent = fdpass::Sent::done;
+    } else if (known_ && out_.size() < kMostWaiting) {
+      enqueue_sealed(frame);
+      write();
+      sent = fdpass::Sent::done;
     }
-    if (deadline.expired()) return fdpass::Sent::would_block;
-    sleep_while(changes_, seen, nullptr, 0, deadline);
-  }
+    return sent != fdpass::Sent::would_block;
+  });
+  return sent;
 }
 
 void SecureConnection::post(std::span<const std::byte> frame) noexcept {

@@ -58,7 +58,6 @@ class SecureConnection final : public Watched, public std::enable_shared_from_th
   void write();                                                                                            // with the lock
   void end(Receiver::End end, const std::string& how);
   void end(int error);  // errno of what was sent or received last, 0: the other side closed
-  void changed() noexcept;
   bool answered(uint64_t ticks);
 
   PeerFd socket_;
