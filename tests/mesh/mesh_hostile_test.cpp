@@ -9,8 +9,8 @@ using namespace symm;
 using namespace support;
 
 // What rank 0 has published of itself, once it has.
-wire::Packet published(const std::string& path, const std::string& key) {
-  const Bytes record = FileStore(path, true).get("mesh/" + key + "/0", soon());
+wire::Packet published(Store& store, const std::string& key) {
+  const Bytes record = store.get("mesh/" + key + "/0", soon());
   wire::Packet packet;
   EXPECT_EQ(wire::decode(record, packet), nullptr);
   return packet;
@@ -18,11 +18,11 @@ wire::Packet published(const std::string& path, const std::string& key) {
 
 using MeshHostile = MeshTest;
 
-std::vector<PeerFd> disturb(const std::string& path) {
-  const std::string name = published(path, "address").address.name;
+std::vector<PeerFd> disturb(Store& store) {
+  const std::string name = published(store, "address").address.name;
   std::vector<PeerFd> open;
   for (int i = 0; i < 200; ++i) {
-    PeerFd fd = dial(path, name);
+    PeerFd fd = dial(store.directory(), name);
     if (!fd) {
       --i;
       std::this_thread::yield();
@@ -35,7 +35,7 @@ std::vector<PeerFd> disturb(const std::string& path) {
       wire::Header header{.type = wire::Type::hello, .source = 1};
       wire::Hello hello;
       hello.nonce =
-          published(path, "identity").identity.nonce + (i % 8 == 3 ? 1U : 0U);  // wrong nonce, or right with a wrong cookie
+          published(store, "identity").identity.nonce + (i % 8 == 3 ? 1U : 0U);  // wrong nonce, or right with a wrong cookie
       hello.rank = 1;
       hello.size = 2;
       packet = wire::encode(header, hello);
@@ -59,9 +59,9 @@ TEST_F(MeshHostile, NoiseDuringConnectIsCountedAndHarmless) {
   // Rank 1 introduces itself so that rank 0 opens its socket, and comes when the strangers have been.
   Process rank1([&] {
     std::vector<PeerFd> strangers;
-    FileStore files(directory.path(), true);
-    WatchedStore store(files, [&](const std::string& key, const Bytes&) {
-      if (key == "mesh/address/0" && strangers.empty()) strangers = disturb(directory.path());
+    const auto files = open_store(directory.path(), 1, 2);
+    WatchedStore store(*files, [&](const std::string& key, const Bytes&) {
+      if (key == "mesh/address/0" && strangers.empty()) strangers = disturb(*files);
     });
     const auto mesh = Mesh::connect(store, 1, 2, "test", soon());
     greet(*mesh, 1);

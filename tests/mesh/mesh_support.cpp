@@ -1,33 +1,15 @@
 #include "tests/mesh/mesh_support.hpp"
+#include "core/bootstrap/dir_store.hpp"
 
 namespace support {
 using namespace symm;
 
-std::string FileStore::file_of(const std::string& key) const {
-  std::string name = "k-" + key;
-  std::replace(name.begin(), name.end(), '/', '-');
-  return path_ + "/" + name;
+std::unique_ptr<Store> open_store(const std::string& path, int rank, int size) {
+  return std::make_unique<DirStore>(DirectoryRendezvousConfig{path, "", "", "dir://" + path, rank, size}, soon());
 }
 
-void FileStore::set(const std::string& key, const Bytes& value, Deadline) {
-  static std::atomic<int> number{0};
-  const std::string temporary = path_ + "/t-" + std::to_string(getpid()) + "-" + std::to_string(number++);
-  std::ofstream(temporary, std::ios::binary)
-      .write(reinterpret_cast<const char*>(value.data()), static_cast<std::streamsize>(value.size()));
-  std::filesystem::rename(temporary, file_of(key));
-}
-
-Bytes FileStore::get(const std::string& key, Deadline deadline) {
-  const auto there = [&] { return access(file_of(key).c_str(), R_OK) == 0; };
-  if (!retry_until(there, deadline)) throw Error(Status::timeout, "no key " + key);
-  std::ifstream file(file_of(key), std::ios::binary);
-  return bytes_of(std::string(std::istreambuf_iterator<char>(file), {}));
-}
-
-std::shared_ptr<Mesh> connect(
-    const std::string& path, int rank, int size, uint64_t milliseconds, bool for_sockets, const std::string& name) {
-  FileStore store(path, for_sockets);
-  return Mesh::connect(store, rank, size, name, Deadline::after_ms(milliseconds));
+std::shared_ptr<Mesh> connect(const std::string& path, int rank, int size) {
+  return Mesh::connect(*open_store(path, rank, size), rank, size, "test", soon());
 }
 
 void expect_of_ranks(int size, const std::string& result, const std::function<std::string(int)>& body) {

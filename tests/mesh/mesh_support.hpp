@@ -1,25 +1,10 @@
-// Stores and waits for the tests of the mesh.
+// Meeting, talking and waiting for the tests of the mesh.
 #pragma once
 
 #include "core/mesh/mesh.hpp"
 #include "tests/support/core.hpp"
 
 namespace support {
-// Keys as files of a directory: enough for ranks that are threads, processes or both, and readable by a test that plays a hostile
-// rank.
-class FileStore final : public symm::Store {
- public:
-  FileStore(std::string path, bool for_sockets) : path_(std::move(path)), for_sockets_(for_sockets) {}
-  void set(const std::string& key, const symm::Bytes& value, symm::Deadline deadline) override;
-  symm::Bytes get(const std::string& key, symm::Deadline deadline) override;
-  std::string directory() const override { return for_sockets_ ? path_ : ""; }
-  std::string describe() const override { return "files of " + path_; }
- private:
-  std::string file_of(const std::string& key) const;
-  std::string path_;
-  bool for_sockets_;
-};
-
 // As another, but that a test sees what is about to be set, and what was got before it is used.
 struct WatchedStore final : symm::Store {
   using Watch = std::function<void(const std::string& key, const symm::Bytes& value)>;
@@ -32,11 +17,12 @@ struct WatchedStore final : symm::Store {
     const symm::Bytes value = store.get(key, deadline);
     return watch(key, value), value;
   }
-  std::string directory() const override { return store.directory(); }
+  std::string directory() const override { return has_directory ? store.directory() : ""; }
   std::string address() const override { return store.address(); }
   std::string describe() const override { return store.describe(); }
   symm::Store& store;
   Watch watch;
+  bool has_directory = true;
 };
 
 struct MeshTest : testing::Test {
@@ -47,8 +33,9 @@ void expect_of_ranks(int size, const std::string& result, const std::function<st
 
 inline constexpr symm::Topic kTopic{symm::MessageKind::control, 7, 1, 2};
 
-std::shared_ptr<symm::Mesh> connect(const std::string& path, int rank, int size, uint64_t milliseconds = 20'000,
-    bool for_sockets = true, const std::string& name = "test");
+// Of the ranks that meet in this directory, for which they may be threads, processes or both.
+std::unique_ptr<symm::Store> open_store(const std::string& path, int rank, int size);
+std::shared_ptr<symm::Mesh> connect(const std::string& path, int rank, int size);
 std::shared_ptr<symm::Revocation> attach_all(symm::Mesh& mesh, uint64_t group);
 // The failure that the revocation holds once it has one; status ok if none comes in time.
 symm::Failure await_failure(const symm::Revocation& revocation, uint64_t milliseconds = 10'000);

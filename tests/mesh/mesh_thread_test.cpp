@@ -30,12 +30,11 @@ void expect_internal_on_all_ranks(const std::string& key) {
   as_threads(2, [&](int rank) {
     const auto start = std::chrono::steady_clock::now();
     const Failure failure = expect_failure(Status::internal, {"odd"}, [&] {
-      if (rank == 0) return void(connect(directory.path(), 0, 2));
-      FileStore files(directory.path(), true);
-      WatchedStore store(files, [&, odd = false](const std::string& used, const Bytes&) mutable {
+      const auto files = open_store(directory.path(), rank, 2);
+      WatchedStore store(*files, [&, odd = rank == 0](const std::string& used, const Bytes&) mutable {
         if (used == key && !std::exchange(odd, true)) throw std::runtime_error("odd");
       });
-      Mesh::connect(store, 1, 2, "test", soon());
+      Mesh::connect(store, rank, 2, "test", soon());
     });
     EXPECT_EQ(failure.rank, 1);
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
