@@ -25,10 +25,7 @@ struct Stage {
   char problem[kMost][512];  // first of each rank
   History history[kMost];
   std::atomic<int> published;  // tokens
-  struct {
-    size_t size;
-    std::byte bytes[SYMM_IPC_TOKEN_MAX_SIZE];
-  } tokens[kTokens];
+  Token tokens[kTokens];
 };
 
 struct Trial {
@@ -253,9 +250,7 @@ void own(const Trial& trial) {
       if (mine.status != SYMM_OK) return complain(trial, 0, symm_last_error());
     }
     std::fill(piece.begin(), piece.end(), static_cast<uint32_t>(stamp_of(0, number)));
-    const symm::Token token = symm::ipc_export(piece);
-    std::copy(token.begin(), token.end(), stage.tokens[number].bytes);
-    stage.tokens[number].size = token.size();
+    stage.tokens[number] = make_token(piece.data(), piece.size_bytes());
     stage.published = static_cast<int>(number) + 1;
     if (random() % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
   }
@@ -271,11 +266,10 @@ void borrow(const Trial& trial, int rank) {
     const int last = stage.published;
     if (last == 0) continue;
     const int64_t number = std::max(0, last - 1 - static_cast<int>(random() % (2 * kPieces)));
-    const auto& token = stage.tokens[number];
     symm::Import import;
     Event& imported = stage.history[rank].begin({Event::import, false, 0, number});
     const Outcome got = outcome_of([&] {
-      import = symm::Import({token.bytes, token.size});
+      import = symm::Import(stage.tokens[number]);
       look_at(imported, import.span<uint32_t>().data(), kPieceWords);
     });
     History::end(imported, got.status);

@@ -67,6 +67,14 @@ Block allocate(const Group& group, size_t bytes, uint64_t tag) {
   return block;
 }
 
+Token make_token(const void* pointer, size_t bytes, uint64_t hold_ms, uint64_t hold_imports) {
+  const symm_ipc_export_options_t options{sizeof options, hold_ms, hold_imports, nullptr};
+  const symm::Token made = symm::ipc_export(symm::Span(static_cast<const std::byte*>(pointer), bytes), options);
+  Token token{made.size(), {}};
+  std::memcpy(token.bytes, made.data(), made.size());
+  return token;
+}
+
 void as_processes(int size, const GroupBody& body) {
   const Bootstrap meeting;
   as_processes(size, [&](int rank) { body(rank, create(meeting.processes(), rank, size)); });

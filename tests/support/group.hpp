@@ -55,6 +55,14 @@ struct Block {
 };
 Block allocate(const Group& group, size_t bytes, uint64_t tag = 0);
 
+// In memory that processes share, where symm::Token cannot be.
+struct Token {
+  size_t size = 0;
+  std::byte bytes[SYMM_IPC_TOKEN_MAX_SIZE] = {};
+  operator symm::Span<const std::byte>() const { return {bytes, size}; }
+};
+Token make_token(const void* pointer, size_t bytes, uint64_t hold_ms = 0, uint64_t hold_imports = 0);
+
 // Threads or processes as above, with a group made for them. That of threads is aborted by a rank that throws; processes may
 // leave nothing where they met.
 using GroupBody = std::function<void(int rank, const Group& group)>;

@@ -29,19 +29,11 @@ Owned::Owned(size_t bytes) {
   data = buffer.span().data();
 }
 
-Token make_token(const void* pointer, size_t bytes, uint64_t hold_ms, uint64_t hold_imports) {
-  const symm_ipc_export_options_t options{sizeof options, hold_ms, hold_imports, nullptr};
-  const symm::Token made = symm::ipc_export(symm::Span(static_cast<const std::byte*>(pointer), bytes), options);
-  Token token{made.size(), {}};
-  std::memcpy(token.bytes, made.data(), made.size());
-  return token;
-}
-
 Import import(const Token& token, uint64_t timeout_ms, const char* directory) {
   symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
   options.timeout_ms = timeout_ms;
   options.directory = directory;
-  return Import({token.bytes, token.size}, options);
+  return Import(token, options);
 }
 
 Outcome outcome_of_import(const Token& token, uint64_t timeout_ms) {

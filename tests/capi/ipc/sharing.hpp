@@ -22,13 +22,6 @@ struct Owned {
   template <class T> T* at(size_t offset = 0) const { return reinterpret_cast<T*>(data + offset); }
 };
 
-// In memory that processes share, where symm::Token cannot be.
-struct Token {
-  size_t size = 0;
-  std::byte bytes[SYMM_IPC_TOKEN_MAX_SIZE] = {};
-};
-Token make_token(const void* pointer, size_t bytes, uint64_t hold_ms = 0, uint64_t hold_imports = 0);
-
 struct Import : symm::Import {
   using symm::Import::Import;
   template <class T> T* at() const { return span<T>().data(); }
