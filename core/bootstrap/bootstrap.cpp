@@ -171,7 +171,7 @@ BootstrapResult bootstrap(const BootstrapConfig& config, Deadline deadline) {
   if (config.callbacks != nullptr) {
     take_ranks(config, {}, result);
     result.store = open_callback_store(*config.callbacks, config.name);
-    result.description = result.store->describe();
+    result.description = "the user's store";
   } else if (config.url.empty() || config.url == kEnv) {
     bootstrap_by_environment(config, result, deadline);
   } else if (config.url.starts_with(kDir)) {

@@ -46,8 +46,6 @@ class CallbackStore final : public Store {
     value.resize(size);
     return value;
   }
-
-  std::string describe() const override { return "the user's store"; }
  private:
   StoreCallbacks callbacks_;
   std::string prefix_;

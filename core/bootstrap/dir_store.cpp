@@ -47,7 +47,8 @@ void DirStore::set(const std::string& key, const Bytes& value, Deadline) {
   SYMM_POINT("store.linked");
   unlinkat(rendezvous_.fd(), temporary.c_str(), 0);
   if (!written) throw system_error(error, "write", path + temporary);
-  if (error == EEXIST) throw Error(Status::mismatch, "the key \"" + key + "\" was set twice in " + describe());
+  if (error == EEXIST)
+    throw Error(Status::mismatch, "the key \"" + key + "\" was set twice in " + rendezvous_.config().description);
   if (error != 0) throw system_error(error, "link", path + name);
 }
 
@@ -71,7 +72,8 @@ Bytes DirStore::get(const std::string& key, Deadline deadline) {
     return false;
   };
   if (!retry_until(look, deadline))
-    throw Error(Status::timeout, "the key \"" + key + "\" did not appear in " + describe() + " before the deadline");
+    throw Error(Status::timeout,
+        "the key \"" + key + "\" did not appear in " + rendezvous_.config().description + " before the deadline");
   return read_all(file.get(), rendezvous_.path() + "/" + name);
 }
 }  // namespace symm

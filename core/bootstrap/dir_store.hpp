@@ -14,7 +14,6 @@ class DirStore final : public Store {
   Bytes get(const std::string& key, Deadline deadline) override;
   std::string directory() const override { return rendezvous_.path(); }
   void tell(const Failure& failure) const noexcept override { rendezvous_.tell(failure); }
-  std::string describe() const override { return rendezvous_.config().description; }
  private:
   DirectoryRendezvous rendezvous_;
 };

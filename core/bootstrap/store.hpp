@@ -21,7 +21,6 @@ class Store {
   virtual std::string address() const { return {}; }
   // Why this rank goes, for those who still wait for it here, where the store can say so.
   virtual void tell(const Failure& /*why*/) const noexcept {}
-  virtual std::string describe() const = 0;  // for messages and symm_group_info: "dir:///run/user/1000/job"
 };
 
 // Callbacks of a user's store in C++ clothes; capi fills it from symm_store_t. The functions return a Status value.

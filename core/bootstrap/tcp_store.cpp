@@ -302,7 +302,6 @@ class TcpStore final : public Store {
       return;  // that this rank gave up is what they hear
     }
   }
-  std::string describe() const override { return description_; }
   std::string address() const override { return rank_ == 0 ? place_.host : own_address(connection_->socket()); }
  private:
   bool has(const std::string& key) const {

@@ -58,8 +58,6 @@ class ThreadStore final : public Store {
       throw Error(Status::timeout, "the key \"" + key + "\" did not appear in " + description_ + " before the deadline");
     return value;
   }
-
-  std::string describe() const override { return description_; }
  private:
   std::shared_ptr<Room> room_;
   std::string description_;

@@ -96,9 +96,7 @@ TEST_P(Stores, ARankWhoseCreationFailsIsNotAwaited) {
   });
 }
 
-TEST(ThreadStore, IsDescribedAndTellsOfARankTakenTwice) {
-  EXPECT_EQ(open_thread_store("rounds", 0, 1, soon())->describe(), "thread://rounds");
-  EXPECT_EQ(open_thread_store("rounds", 0, 1, soon())->directory(), "");
+TEST(ThreadStore, TellsOfARankTakenTwice) {
   as_threads(2, [](int) {
     EXPECT_EQ(
         expect_failure(Status::mismatch, {"rank 1 of thread://twice"}, [] { open_thread_store("twice", 1, 3, soon()); }).rank, 1);

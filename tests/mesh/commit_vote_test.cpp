@@ -9,7 +9,6 @@ struct BrokenStore final : Store {
   explicit BrokenStore(Failure failure) : failure_(std::move(failure)) {}
   void set(const std::string&, const Bytes&, Deadline) override {}
   Bytes get(const std::string&, Deadline) override { throw Error(failure_); }
-  std::string describe() const override { return "a store"; }
   Failure failure_;
 };
 

@@ -19,7 +19,6 @@ struct WatchedStore final : symm::Store {
   }
   std::string directory() const override { return has_directory ? store.directory() : ""; }
   std::string address() const override { return store.address(); }
-  std::string describe() const override { return store.describe(); }
   symm::Store& store;
   Watch watch;
   bool has_directory = true;
