@@ -156,17 +156,13 @@ void Revocation::throw_if_revoked() const {
   if (revoked()) throw Error(failure());
 }
 
-void Revocation::depart(int rank, int64_t pid) {
-  departed_[static_cast<size_t>(rank)].store(pid + 1, std::memory_order_release);
+void Revocation::depart(int rank) {
+  departed_[static_cast<size_t>(rank)].store(true, std::memory_order_release);
   announce();
 }
 
 bool Revocation::departed(int rank) const noexcept {
-  return departed_[static_cast<size_t>(rank)].load(std::memory_order_acquire) != 0;
-}
-
-int64_t Revocation::pid_of_departed(int rank) const noexcept {
-  return departed_[static_cast<size_t>(rank)].load(std::memory_order_acquire) - 1;
+  return departed_[static_cast<size_t>(rank)].load(std::memory_order_acquire);
 }
 
 Processors usable_processors() {

@@ -89,9 +89,8 @@ class Revocation {
   void throw_if_revoked() const;
 
   // `rank` released the group in good order: only waits for that rank fail.
-  void depart(int rank, int64_t pid);
+  void depart(int rank);
   bool departed(int rank) const noexcept;
-  int64_t pid_of_departed(int rank) const noexcept;
 
   // Have `event` called at each event of the above, and once now, until the returned object goes. It must be quick and not call
   // back.
@@ -117,7 +116,7 @@ class Revocation {
   int told_by_ = -1;   // the cause
   bool told_ = false;  // by this rank or told_by_, to all
   std::shared_ptr<Listeners> listeners_;
-  std::vector<std::atomic<int64_t>> departed_;  // pid + 1 of a rank that left, else 0
+  std::vector<std::atomic<bool>> departed_;
   mutable std::atomic<uint64_t> sleeps_{0}, slept_ns_{0};
 };
 

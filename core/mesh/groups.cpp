@@ -27,19 +27,18 @@ Notices Groups::attach(uint64_t group, std::vector<int> members, std::shared_ptr
     const int member = attached.members[i];
     if (member == rank_) continue;
     const int as_rank = static_cast<int>(i);
-    const int64_t pid = peers_.identity(member).pid;
     bool left = peers_.left(member);
     for (const Early& news : early(member)) {
       if (news.group != group) continue;
       if (news.failure)
-        notices.push_back({group, member, attached.revocation, of_member(*news.failure, as_rank, member), as_rank, pid});
+        notices.push_back({group, member, attached.revocation, of_member(*news.failure, as_rank, member), as_rank});
       else left = true;
     }
     if (left) {
       attached.left[i] = true;
-      notices.push_back({group, member, attached.revocation, std::nullopt, as_rank, pid});
+      notices.push_back({group, member, attached.revocation, std::nullopt, as_rank});
     } else if (peers_.failed(member)) {
-      notices.push_back({group, member, attached.revocation, peers_.failure(member, as_rank), as_rank, pid, true});
+      notices.push_back({group, member, attached.revocation, peers_.failure(member, as_rank), as_rank, true});
     }
   }
   if (!groups_.emplace(group, std::move(attached)).second) throw Error(Status::internal, "group attached twice");
@@ -139,7 +138,7 @@ Notices Groups::leave(int peer, uint64_t group) {
   }
   const int index = found->second.index_if_in(peer);
   if (index < 0) return {};
-  Notices notices{{group, peer, found->second.revocation, std::nullopt, index, peers_.identity(peer).pid}};
+  Notices notices{{group, peer, found->second.revocation, std::nullopt, index}};
   found->second.left[static_cast<size_t>(index)] = true;
   return notices;
 }
@@ -153,7 +152,7 @@ Notices Groups::revoke(int peer, uint64_t group, Failure failure) {
   const int index = found->second.index_of(peer);
   if (index < 0) return {};
   if (failure.rank >= static_cast<int>(found->second.members.size())) failure.rank = index;
-  return {{group, peer, found->second.revocation, of_member(std::move(failure), index, peer), index, 0}};
+  return {{group, peer, found->second.revocation, of_member(std::move(failure), index, peer), index}};
 }
 
 Notices Groups::leave_all(int peer) {
@@ -163,7 +162,7 @@ Notices Groups::leave_all(int peer) {
     const int index = group.index_if_in(peer);
     if (index < 0) continue;
     group.left[static_cast<size_t>(index)] = true;
-    notices.push_back({id, peer, group.revocation, std::nullopt, index, peers_.identity(peer).pid});
+    notices.push_back({id, peer, group.revocation, std::nullopt, index});
   }
   return notices;
 }
@@ -180,7 +179,7 @@ Notices Groups::fail_all(int peer, bool alone, const Failure* here) {
       failure = {here->status, own, pid, peers_.name(rank_, own) + ": " + failure.message, here->os_error};
     }
     const int from = alone ? -1 : peer;
-    notices.push_back({id, from, group.revocation, std::move(failure), index, peers_.identity(peer).pid, !alone});
+    notices.push_back({id, from, group.revocation, std::move(failure), index, !alone});
   }
   return notices;
 }

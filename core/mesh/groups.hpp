@@ -45,8 +45,7 @@ struct Notice {
   std::shared_ptr<Revocation> revocation;
   std::optional<Failure> failure;  // else `rank` departed
   int rank;                        // in the group
-  int64_t pid;
-  bool seen = false;  // the failure is that peer's death
+  bool seen = false;               // the failure is that peer's death
   bool told = false;
 };
 using Notices = std::vector<Notice>;

@@ -6,7 +6,7 @@ void PeerEvents::tell(Notices notices) {
   for (Notice& notice : notices) {
     const bool own = notice.peer < 0;
     if (!notice.failure) {
-      notice.revocation->depart(notice.rank, notice.pid);
+      notice.revocation->depart(notice.rank);
       notice.told = true;
     } else {
       const auto effect = notice.revocation->revoke(std::move(*notice.failure), notice.peer, notice.seen);

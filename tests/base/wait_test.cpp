@@ -155,18 +155,17 @@ TEST(WaitWord, EndsWhenThePeerDeparts) {
   Waiting w;
   std::thread leaver([&] {
     std::this_thread::sleep_for(milliseconds(20));
-    w.revocation.depart(0, 5);  // somebody else
+    w.revocation.depart(0);  // somebody else
     std::this_thread::sleep_for(milliseconds(20));
-    w.revocation.depart(1, 6);
+    w.revocation.depart(1);
   });
   EXPECT_EQ(w.wait(1), WaitEnd::peer_departed);
   leaver.join();
-  EXPECT_EQ(w.revocation.pid_of_departed(1), 6);
 }
 
 TEST(WaitWord, WhatThePeerDidBeforeItLeftCounts) {
   Waiting w;
-  w.revocation.depart(1, 6);
+  w.revocation.depart(1);
   w.word = 1;
   EXPECT_EQ(w.wait(1), WaitEnd::reached);
   EXPECT_EQ(w.wait(2), WaitEnd::peer_departed);
