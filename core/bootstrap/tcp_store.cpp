@@ -74,7 +74,7 @@ struct Hub final : std::enable_shared_from_this<Hub> {
 
 struct Guest final : SecureConnection::Receiver, std::enable_shared_from_this<Guest> {
   const char* on_frame(std::span<const std::byte> bytes) override;
-  void on_end(End, const std::string&) override { leave(false); }
+  void on_end(bool, const std::string&) override { leave(false); }
   void leave(bool in_good_order);
   void refuse(Failure why) { meeting->fail(std::move(why)), connection->post(frame(*meeting->failure)); }
   std::string name() const { return format("rank %u (pid %lld on %s)", rank, static_cast<long long>(pid), host.c_str()); }
@@ -225,10 +225,10 @@ struct Heard final : SecureConnection::Receiver {
     tell_change(changes);
     return nullptr;
   }
-  void on_end(End ended, const std::string& how) override {
+  void on_end(bool by_other, const std::string& how) override {
     const std::lock_guard lock(mutex);
     with_reserve([&] { end = how; });
-    closed = ended == End::closed;
+    closed = by_other;
     tell_change(changes);
   }
   template <class Look> bool await(Deadline deadline, Look look) {

@@ -144,9 +144,7 @@ class TcpLink final : public PacketLink, public SecureConnection::Receiver {
   }
   void carry_now(std::span<const std::byte> packet) noexcept override { connection_->post(packet); }
   const char* on_frame(std::span<const std::byte> frame) override { return hear(frame, {}); }
-  void on_end(SecureConnection::Receiver::End end, const std::string& how) override {
-    end == SecureConnection::Receiver::End::closed ? gone(how) : lost(how);
-  }
+  void on_end(bool closed, const std::string& how) override { closed ? gone(how) : lost(how); }
 
   const std::shared_ptr<SecureConnection> connection_;
 };

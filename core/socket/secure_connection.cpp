@@ -163,20 +163,18 @@ void SecureConnection::stop() noexcept {
 }
 
 void SecureConnection::end(int error) {
-  using End = Receiver::End;
-  if (stage_ == Stage::connecting)
-    return end(End::cut_off, "cannot be reached at " + host_ + ": " + strerror(error != 0 ? error : ETIMEDOUT));
-  if (error != ETIMEDOUT && error != EHOSTUNREACH && error != ENETUNREACH) return end(End::closed, "died: its connection closed");
-  end(End::cut_off, format("is cut off: %s has not answered %s for %.1f s", host_.c_str(), host_name().c_str(),
-                        static_cast<double>(silence_ms_) / 1e3));
+  if (stage_ == Stage::connecting) return end("cannot be reached at " + host_ + ": " + strerror(error != 0 ? error : ETIMEDOUT));
+  if (error != ETIMEDOUT && error != EHOSTUNREACH && error != ENETUNREACH) return end("died: its connection closed", true);
+  end(format("is cut off: %s has not answered %s for %.1f s", host_.c_str(), host_name().c_str(),
+      static_cast<double>(silence_ms_) / 1e3));
 }
 
-void SecureConnection::end(Receiver::End end, const std::string& how) {
+void SecureConnection::end(const std::string& how, bool closed) {
   Monitor::forget(ticking_);
   Monitor::forget(watching_);
   if (ended_) return;
   // Before it has ended: a last word may be sent, and should this throw, ready() ends it again.
-  if (const auto receiver = receiver_.lock()) receiver->on_end(end, how);
+  if (const auto receiver = receiver_.lock()) receiver->on_end(closed, how);
   if (ended_.exchange(true)) return;
   shutdown(socket_.get(), SHUT_RDWR);
   tell_change(changes_);
@@ -275,7 +273,7 @@ void SecureConnection::ready(int fd) noexcept {
     if (stage_ == Stage::connecting) return end(error_);
     read();
   } catch (const std::exception& error) {
-    end(Receiver::End::failed, with_reserve([&] { return std::string("can no longer be listened to: ") + error.what(); }));
+    end(with_reserve([&] { return std::string("can no longer be listened to: ") + error.what(); }));
   }
 }
 
@@ -317,7 +315,7 @@ bool SecureConnection::parse() {
   };
   const auto left = [&] { return in_.size() - at; };
   const auto stranger = [&] {
-    end(Receiver::End::broken, "broke the protocol: it does not know the secret");
+    end("broke the protocol: it does not know the secret");
     return false;
   };
   for (;;) {
@@ -337,14 +335,14 @@ bool SecureConnection::parse() {
       const auto sealed = next(length);
       const auto text = with_reserve([&] { return stream_.open(sealed); });
       if (!text) {
-        end(Receiver::End::broken, "broke the protocol: a frame that it did not seal");
+        end("broke the protocol: a frame that it did not seal");
         return false;
       }
       known_ = true;  // a greeting may have been replayed, this was not
       if (text->empty()) continue;
       const auto receiver = receiver_.lock();
       const char* fault = receiver ? receiver->on_frame(*text) : nullptr;
-      if (fault != nullptr) end(Receiver::End::broken, std::string("broke the protocol: ") + fault);
+      if (fault != nullptr) end(std::string("broke the protocol: ") + fault);
       if (ended_) return false;
     }
   }
@@ -374,7 +372,7 @@ class SecureListener::Stranger final : public SecureConnection::Receiver, public
     go(false);
     return nullptr;
   }
-  void on_end(End, const std::string&) override { go(true); }
+  void on_end(bool, const std::string&) override { go(true); }
 
   const std::weak_ptr<SecureListener> listener_;
   const std::shared_ptr<SecureConnection> connection_;

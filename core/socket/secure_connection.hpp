@@ -21,17 +21,12 @@ class SecureConnection final : public Watched, public std::enable_shared_from_th
  public:
   class Receiver {  // on the monitor thread
    public:
-    enum class End {
-      closed,   // by the other side, on purpose or by its death
-      cut_off,  // it was not reached, or not any more
-      broken,   // it broke the protocol
-      failed    // this process cannot read it any more, or the receiver threw
-    };
     virtual ~Receiver() = default;
     // Returns nullptr, or in what way the frame breaks the protocol: then the connection ends.
     virtual const char* on_frame(std::span<const std::byte> frame) = 0;
-    // `how`, in words: "died: its connection closed". Once, and nothing comes after it; a last word may be sent from here.
-    virtual void on_end(End end, const std::string& how) = 0;
+    // `closed` by the other side, on purpose or by its death. `how`, in words: "died: its connection closed". Once, and nothing
+    // comes after it; a last word may be sent from here.
+    virtual void on_end(bool closed, const std::string& how) = 0;
   };
   // What is sent before the other end has shown that it knows the secret waits until it has. With `silence_ms`, both ends are to
   // use the same, the connection ends when the other machine has been silent for so long.
@@ -56,7 +51,7 @@ class SecureConnection final : public Watched, public std::enable_shared_from_th
   void enqueue(std::span<const std::byte> bytes) { out_.insert(out_.end(), bytes.begin(), bytes.end()); }  // with the lock
   void enqueue_sealed(std::span<const std::byte> frame);                                                   // with the lock
   void write();                                                                                            // with the lock
-  void end(Receiver::End end, const std::string& how);
+  void end(const std::string& how, bool closed = false);
   void end(int error);  // errno of what was sent or received last, 0: the other side closed
   bool answered(uint64_t ticks);
 
