@@ -2,28 +2,18 @@
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support { namespace {
-// A way for tokens from one process to another, as a user's pipe would be.
-class Pipe {
- public:
-  Pipe() {
-    if (pipe(ends_) != 0) throw std::runtime_error("pipe");
-  }
-  ~Pipe() {
-    for (const int end : ends_) close(end);
-  }
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
+// A way for tokens from one process to another, as a user's pipe would be: each at once, for it is no longer than PIPE_BUF.
+struct Pipe {
+  Pipe() { EXPECT_EQ(pipe(ends), 0); }
   void send(const Token& token) const {
-    if (write(ends_[1], &token, sizeof token) != sizeof token) throw std::runtime_error("write");
+    if (write(ends[1], &token, sizeof token) != sizeof token) throw std::runtime_error("write");
   }
   Token receive() const {
     Token token;
-    // All of it: what is no longer than PIPE_BUF is written at once.
-    if (read(ends_[0], &token, sizeof token) != sizeof token) throw std::runtime_error("read");
+    if (read(ends[0], &token, sizeof token) != sizeof token) throw std::runtime_error("read");
     return token;
   }
- private:
-  int ends_[2];
+  int ends[2];  // until the test's process ends
 };
 
 // From the first process to the second, which hands each on to the third.
