@@ -42,24 +42,19 @@ void Mesh::send(int peer, const Topic& topic, std::span<const std::byte> body, s
   if (body.size() > kMaxBody || fds.size() > kMaxFds) throw Error(Status::internal, "message too long");
   std::shared_ptr<PeerLink> link;
   std::optional<Failure> failure;
-  Failure gone{Status::peer_failed, peer, 0, ""};
   events_->look([&](Known& known) {
     failure = known.groups.failure(peer, topic.group);
     link = known.links[static_cast<size_t>(peer)];
-    gone.rank = known.groups.rank_in(topic.group, peer);
-    gone.pid = known.peers.identity(peer).pid;
-    gone.message = known.peers.name(peer, gone.rank);
   });
   if (failure) throw Error(std::move(*failure));
   SYMM_POINT("mesh.send");
   const fdpass::Sent sent = link ? link->send(topic, body, fds, deadline) : fdpass::Sent::closed;
   if (sent == fdpass::Sent::done) return;
   if (sent != fdpass::Sent::closed) {
-    gone.status = Status::timeout;
-    gone.message += sent == fdpass::Sent::crowded
-                        ? " could be sent nothing: the kernel had too many descriptors of this user in flight, or no memory"
-                        : " takes no messages: its queue stayed full until the deadline";
-    throw Error(std::move(gone));
+    const char* how = sent == fdpass::Sent::crowded
+                          ? "could be sent nothing: the kernel had too many descriptors of this user in flight, or no memory"
+                          : "takes no messages: its queue stayed full until the deadline";
+    throw Error(blame(Status::timeout, peer, topic, how));
   }
   // Whether it died, or left and why, is known when the monitor has read its last words.
   events_->await(
@@ -68,8 +63,7 @@ void Mesh::send(int peer, const Topic& topic, std::span<const std::byte> body, s
         return failure.has_value();
       });
   if (failure) throw Error(std::move(*failure));
-  gone.message += " is gone: its connection closed";
-  throw Error(std::move(gone));
+  throw Error(blame(Status::peer_failed, peer, topic, "is gone: its connection closed"));
 }
 
 Message Mesh::receive(
@@ -86,10 +80,7 @@ Message Mesh::receive(
   });
   if (failure) throw Error(std::move(*failure));
   if (ended) return checked(peer, topic, std::move(*arrival), body_size, fd_count);
-  const int64_t pid = this->peer(peer).pid;
-  const int as_rank = events_->look([&](Known& known) { return known.groups.rank_in(topic.group, peer); });
-  throw Error(
-      {Status::timeout, as_rank, pid, name_of_peer(as_rank, pid, this->peer(peer).host) + " sent nothing before the deadline"});
+  throw Error(blame(Status::timeout, peer, topic, "sent nothing before the deadline"));
 }
 
 std::optional<Mesh::News> Mesh::receive_any(std::span<const int> peers, const Topic& topic, size_t body_size, Deadline deadline) {
@@ -130,21 +121,24 @@ std::shared_ptr<PeerLink> Mesh::link_if_in(int peer, uint64_t group) const {
   return link && !link->is_dead() ? link : nullptr;
 }
 
+Failure Mesh::blame(Status status, int peer, const Topic& topic, const std::string& how) const {
+  const int as_rank = events_->look([&](Known& known) { return known.groups.rank_in(topic.group, peer); });
+  const PeerIdentity& theirs = this->peer(peer);
+  return {status, as_rank, theirs.pid, name_of_peer(as_rank, theirs.pid, theirs.host) + " " + how};
+}
+
 Message Mesh::checked(int peer, const Topic& topic, Arrival arrival, size_t body_size, size_t fd_count) {
   Message& message = arrival.message;
   const bool fits = message.body.size() == body_size && message.fds.size() == fd_count;
   if (fits && !arrival.fds_lost) return std::move(message);
-  const int64_t pid = this->peer(peer).pid;
-  const int as_rank = events_->look([&](Known& known) { return known.groups.rank_in(topic.group, peer); });
-  const std::string name = name_of_peer(as_rank, pid, this->peer(peer).host);
   if (arrival.fds_lost) {
-    throw Error({Status::system, -1, 0,
-        format("recvmsg: descriptors from %s were lost: this process may open no more (EMFILE)", name.c_str()), EMFILE, 0});
+    const Failure lost = blame(Status::system, peer, topic, "were lost: this process may open no more (EMFILE)");
+    throw Error({Status::system, -1, 0, "recvmsg: descriptors from " + lost.message, EMFILE, 0});
   }
   const std::string how = format("broke the protocol: %zu bytes and %zu descriptors came where %zu and %zu belong",
       message.body.size(), message.fds.size(), body_size, fd_count);
   events_->on_lost(peer, how);
-  throw Error({Status::peer_failed, as_rank, pid, name + " " + how});
+  throw Error(blame(Status::peer_failed, peer, topic, how));
 }
 
 void Mesh::attach(uint64_t group, const std::vector<int>& members, const std::shared_ptr<Revocation>& revocation) {

@@ -35,7 +35,7 @@ struct Topic {
   uint64_t group = 0;
   uint64_t tag = 0;
   uint64_t sequence = 0;
-  bool operator==(const Topic&) const = default;
+  auto operator<=>(const Topic&) const = default;  // NOLINT(modernize-use-nullptr): false alarm of clang-tidy 14
 };
 
 struct Message {
@@ -107,6 +107,7 @@ class Mesh {
   bool in_child() const noexcept;
   void require_process() const;
   void require_peer(int peer) const;
+  Failure blame(Status status, int peer, const Topic& topic, const std::string& how) const;  // "how": what follows its name
   Message checked(int peer, const Topic& topic, Arrival arrival, size_t body_size, size_t fd_count);
   void post(int peer, wire::Type type, uint64_t group, const Failure* failure) noexcept;
   void pass_on_failure(uint64_t group) noexcept;

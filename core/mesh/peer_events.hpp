@@ -23,7 +23,7 @@ class Inbox {
   static constexpr size_t kMaxMessages = 4096;  // of one source
   static constexpr size_t kMaxFds = 1024;
 
-  explicit Inbox(int sources) : unread_(static_cast<size_t>(sources)) {}
+  explicit Inbox(int sources) : sources_(static_cast<size_t>(sources)) {}
 
   // False if the source has too much unread already; then nothing is kept, nor is anything when it throws.
   bool put(int source, const Topic& topic, Arrival&& arrival);
@@ -34,20 +34,12 @@ class Inbox {
   std::optional<Topic> other(int source, const Topic& topic) const;
   void drop_group(uint64_t group);
  private:
-  struct Key {
-    uint64_t group;
-    int source;
-    MessageKind kind;
-    uint64_t tag;
-    uint64_t sequence;
-    auto operator<=>(const Key&) const = default;  // NOLINT(modernize-use-nullptr): false alarm of clang-tidy 14
-  };
-  struct Unread {
+  struct Source {
+    std::map<Topic, std::deque<Arrival>> unread;
     size_t messages = 0;
     size_t fds = 0;
   };
-  std::map<Key, std::deque<Arrival>> messages_;
-  std::vector<Unread> unread_;
+  std::vector<Source> sources_;
 };
 
 class PeerEvents {
