@@ -8,19 +8,22 @@ namespace symm {
 namespace {
 class PacketLink : public PeerLink {
  public:
-  PacketLink(int rank, int peer, std::weak_ptr<PeerEvents> events) : rank_(rank), peer_(peer), events_(std::move(events)) {}
+  PacketLink(int rank, int peer, std::weak_ptr<PeerEvents> events)
+      : rank_(static_cast<uint16_t>(rank)), peer_(peer), events_(std::move(events)) {}
   fdpass::Sent send(const Topic& topic, std::span<const std::byte> body, std::span<const int> fds, Deadline deadline) override {
-    wire::Header header = header_of(static_cast<wire::Type>(topic.kind), topic.group);
-    header.nfds = static_cast<uint16_t>(fds.size());
-    header.tag = topic.tag;
-    header.sequence = topic.sequence;
+    const wire::Header header{.type = static_cast<wire::Type>(topic.kind),
+        .nfds = static_cast<uint16_t>(fds.size()),
+        .source = rank_,
+        .group = topic.group,
+        .tag = topic.tag,
+        .sequence = topic.sequence};
     return carry(wire::encode(header, body), fds, deadline);
   }
 
   void post(wire::Type type, uint64_t group, const Failure* failure) noexcept override {
     try {
-      wire::Header header = header_of(type, group);
-      if (failure != nullptr) header.tag = failure->when_ns;
+      const uint64_t when = failure != nullptr ? failure->when_ns : 0;
+      const wire::Header header{.type = type, .source = rank_, .group = group, .tag = when};
       carry_now(with_reserve([&] { return failure == nullptr ? wire::encode(header) : wire::encode(header, *failure); }));
     } catch (const std::exception&) {
       return;  // out of memory
@@ -30,10 +33,6 @@ class PacketLink : public PeerLink {
   virtual fdpass::Sent carry(std::span<const std::byte> packet, std::span<const int> fds, Deadline deadline) = 0;
   virtual void carry_now(std::span<const std::byte> packet) noexcept = 0;  // dropped if it cannot be sent at once
   virtual void watch_life(const Fd&, uint64_t) {}
-  wire::Header header_of(wire::Type type, uint64_t group) const {
-    wire::Header header{.type = type, .source = static_cast<uint16_t>(rank_), .group = group};
-    return header;
-  }
 
   const char* hear(std::span<const std::byte> bytes, fdpass::Received&& received) {
     wire::Packet packet;
@@ -77,7 +76,7 @@ class PacketLink : public PeerLink {
     if (const auto events = events_.lock()) events->on_lost(peer_, how, here.status == Status::ok ? nullptr : &here);
   }
 
-  const int rank_;
+  const uint16_t rank_;
   const int peer_;
   const std::weak_ptr<PeerEvents> events_;
 };
@@ -94,9 +93,7 @@ class SocketLink final : public PacketLink, public Receiver {
   void share_life(Deadline deadline) noexcept override {
     try {
       if (!held_.hold()) return;
-      wire::Header header = header_of(wire::Type::life, 0);
-      header.tag = held_.index();
-      header.nfds = 1;
+      const wire::Header header{.type = wire::Type::life, .nfds = 1, .source = rank_, .tag = held_.index()};
       const int fd = Life::current().fd();
       connection_.send(wire::encode(header), {&fd, 1}, deadline);
     } catch (const std::exception& error) {

@@ -238,11 +238,8 @@ void Wireup::join_by_dialling(int rank) {
 }
 
 Bytes Wireup::hello() const {
-  wire::Header header;
-  header.type = wire::Type::hello;
-  header.source = static_cast<uint16_t>(rank_);
-  return wire::encode(
-      header, wire::Hello{mesh_->nonce_, name_hash_, mesh_->cookie_, static_cast<uint32_t>(rank_), static_cast<uint32_t>(size_)});
+  return wire::encode({.type = wire::Type::hello, .source = static_cast<uint16_t>(rank_)},
+      wire::Hello{mesh_->nonce_, name_hash_, mesh_->cookie_, static_cast<uint32_t>(rank_), static_cast<uint32_t>(size_)});
 }
 
 // ---- other machines: connections that the monitor makes, and whose failure is the peer's
@@ -325,8 +322,6 @@ std::shared_ptr<Mesh> Mesh::connect(Store& store, int rank, int size, const std:
 }
 
 namespace {
-using Known = PeerEvents::Known;
-
 int severity(const Failure& failure) noexcept {
   switch (failure.status) {
     case Status::ok: return 0;

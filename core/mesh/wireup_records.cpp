@@ -26,13 +26,9 @@ std::string WireupRecords::key(Kind kind, int rank) const {
   return format("mesh/%s/%d", names[static_cast<int>(kind)], rank);
 }
 
-wire::Header WireupRecords::header(wire::Type type) const {
-  wire::Header header{.type = type, .source = static_cast<uint16_t>(rank_)};
-  return header;
-}
-
 void WireupRecords::publish_failure(const Failure& failure) {
-  const wire::Buffer packet = with_reserve([&] { return wire::encode(header(wire::Type::failure), failure); });
+  const wire::Header header{.type = wire::Type::failure, .source = static_cast<uint16_t>(rank_)};
+  const wire::Buffer packet = with_reserve([&] { return wire::encode(header, failure); });
   for (const Kind kind : {Kind::commit_vote, Kind::identity, Kind::address}) {
     if (kind != Kind::commit_vote && published_[static_cast<int>(kind)]) continue;
     const auto set = [&] {

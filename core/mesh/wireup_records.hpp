@@ -16,7 +16,7 @@ class WireupRecords {
   WireupRecords(Store& store, int rank, int size, Deadline deadline);
 
   template <class Record> void publish(Kind kind, wire::Type type, const Record& record) {
-    store_.set(key(kind, rank_), wire::encode(header(type), record), deadline_);
+    store_.set(key(kind, rank_), wire::encode({.type = type, .source = static_cast<uint16_t>(rank_)}, record), deadline_);
     published_[static_cast<int>(kind)] = true;
   }
   void publish_failure(const Failure& failure);
@@ -32,7 +32,6 @@ class WireupRecords {
   static constexpr uint64_t kPatienceMs = 1'000;  // how long a rank that failed waits to hear whether it was the first
  private:
   std::string key(Kind kind, int rank) const;
-  wire::Header header(wire::Type type) const;
   Bytes read(Kind kind, int rank, Deadline deadline);
   std::optional<wire::Packet> packet(Kind kind, int rank, Deadline deadline);  // nothing if it is not there in time
 

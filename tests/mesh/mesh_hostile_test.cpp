@@ -32,13 +32,12 @@ std::vector<PeerFd> disturb(Store& store) {
     if (i % 4 == 1) packet.assign(static_cast<size_t>(1 + i), std::byte{static_cast<unsigned char>(i * 37)});
     if (i % 4 == 2) packet.assign(60'000, std::byte{1});
     if (i % 4 == 3) {
-      wire::Header header{.type = wire::Type::hello, .source = 1};
       wire::Hello hello;
       hello.nonce =
           published(store, "identity").identity.nonce + (i % 8 == 3 ? 1U : 0U);  // wrong nonce, or right with a wrong cookie
       hello.rank = 1;
       hello.size = 2;
-      packet = wire::encode(header, hello);
+      packet = wire::encode({.type = wire::Type::hello, .source = 1}, hello);
     }
     const int gift[] = {0, 0, 0, 0};
     if (!packet.empty()) fdpass::send(fd.get(), packet, i % 2 == 1 ? std::span(gift) : std::span<const int>());

@@ -5,12 +5,7 @@ namespace {
 using namespace symm;
 using namespace symm::wire;
 
-Header header_of(Type type, uint16_t source = 3) {
-  Header header;
-  header.type = type;
-  header.source = source;
-  return header;
-}
+Header header_of(Type type) { return {.type = type, .source = 3}; }
 
 std::vector<Buffer> samples() {
   const std::vector<std::byte> body(17, std::byte{9});
