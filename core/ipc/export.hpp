@@ -54,10 +54,6 @@ struct ExporterStatistics {
   std::vector<std::pair<log::Level, std::string>> notes;  // for the log, when the exporter's lock has been given up
   symm_ipc_stats_t total{};  // only what is counted since the beginning; the rest is looked up when it is asked for
   symm_ipc_report_t done{};  // likewise
-  void write_off(uint64_t leases) noexcept {
-    total.written_off += leases;
-    done.leases_written_off += leases;
-  }
 };
 
 class Exports {

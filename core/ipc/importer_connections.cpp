@@ -7,6 +7,7 @@ namespace symm::ipc {
 namespace {
 constexpr size_t kMaxCancelled = 1024;  // an importer has one request a thread under way
 constexpr size_t kMostLeases = size_t{1} << 20;
+constexpr size_t kMostSilent = 256;  // an importer asks as soon as it is connected
 }  // namespace
 
 ImporterConnection::ImporterConnection(Exporter& exporter, Exports& exports, ExporterStatistics& statistics, uint64_t serial,
@@ -70,12 +71,10 @@ void ImporterConnection::serve(const Packet& request) {
   if (cancelled_.erase(request.lease) != 0) return;
   if (leases_.has(request.lease)) throw Error(Status::peer_failed, "it asked for a lease that it has");
   const Token& token = request.token;
-  Packet reply;
-  reply.lease = request.lease;
+  Packet reply{.type = PacketType::grant, .lease = request.lease};
   int fd = -1;
   try {
     const Export& of = exports_.require_valid(token);
-    reply.type = PacketType::grant;
     reply.extent = {of.bytes, of.mapped_bytes, 0, of.on_host ? 1U : 0U};
     if (request.wants_memory) {
       const ShareableHandle handle = of.memory->share();
@@ -97,11 +96,9 @@ void ImporterConnection::serve(const Packet& request) {
   if (sent == fdpass::Sent::crowded && reply.type == PacketType::grant) {  // it asks again
     leases_.release(exports_, request.lease, {}, ring_.words());
     --statistics_.total.grants;
-    Packet refusal;
-    refusal.type = PacketType::refusal;
-    refusal.lease = request.lease;
-    refusal.failure = crowded();
-    sent = send(refusal, {});
+    reply = {.type = PacketType::refusal, .lease = request.lease};
+    reply.failure = crowded();
+    sent = send(reply, {});
   }
   if (sent != fdpass::Sent::done) throw Error(Status::peer_failed, "it does not read what it is sent");
 }
@@ -162,19 +159,14 @@ void ImporterConnection::tell_retired() noexcept {
   }
 }
 
-namespace {
-constexpr size_t kMostSilent = 256;  // an importer asks as soon as it is connected
-}  // namespace
-
 void ImporterConnections::admit(PeerFd socket, int board) {
   const int raw = socket.get();
   std::shared_ptr<ImporterConnection> importer;
   try {
     SYMM_POINT("ipc.admit");
     PeerProcess process = identify(raw);
-    LeaseRingReader ring;
     importer = std::make_shared<ImporterConnection>(
-        exporter_, exports_, statistics_, ++last_serial_, std::move(socket), std::move(process), std::move(ring));
+        exporter_, exports_, statistics_, ++last_serial_, std::move(socket), std::move(process), LeaseRingReader());
     BySerial one;  // before it is welcome, after which it cannot be refused
     one.emplace(last_serial_, importer);
     silent_.push_back(last_serial_);
@@ -264,7 +256,8 @@ void ImporterConnections::write_off(BySerial::iterator at, bool surely) {
     statistics_.notes.emplace_back(log::Level::info,
         format("importer %s is gone with %llu leases", at->second->name().c_str(), static_cast<unsigned long long>(leases)));
   }
-  statistics_.write_off(leases);
+  statistics_.total.written_off += leases;
+  statistics_.done.leases_written_off += leases;
   at->second->connection().stop();
   all_.erase(at);
 }
