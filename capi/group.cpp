@@ -194,15 +194,15 @@ symm_status_t symm_group_stats(symm_group_t* group, symm_group_stats_t* out) {
     const GroupStats& stats = of.transport().stats();
     symm_group_stats_t filled{};
     for (size_t i = 0; i < GroupStats::kKinds; ++i) {
-      filled.collective_calls[i] = stats.collectives[i].calls.value();
-      filled.collective_bytes[i] = stats.collectives[i].bytes.value();
-      filled.algorithm_calls[i] = stats.algorithms[i].value();
+      filled.collective_calls[i] = stats.shown.collectives[i].calls.value();
+      filled.collective_bytes[i] = stats.shown.collectives[i].bytes.value();
+      filled.algorithm_calls[i] = stats.shown.algorithms[i].value();
     }
     for (const Counter& barriers : stats.barriers) filled.barriers += barriers.value();
-    filled.signals_sent = stats.signals_sent.value();
-    filled.signals_taken = stats.signals_taken.value();
-    filled.failures = stats.failures.value();
-    filled.waits = stats.waits.value();
+    filled.signals_sent = stats.shown.signals_sent.value();
+    filled.signals_taken = stats.shown.signals_taken.value();
+    filled.failures = stats.shown.failures.value();
+    filled.waits = stats.shown.waits.value();
     filled.sleeps = of.revocation().sleeps();
     filled.slept_ns = of.revocation().slept_ns();
     return filled;

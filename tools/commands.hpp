@@ -13,4 +13,5 @@ void add_run(CLI::App& app, Action& action, bool dashes, const std::vector<std::
 void add_info(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
+void add_top(CLI::App& app, Action& action);
 }  // namespace symm::tool

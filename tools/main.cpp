@@ -1,4 +1,4 @@
-// The command line program `symm`: run, info, doctor, bench.
+// The command line program `symm`: run, info, doctor, bench, top.
 #include <symm/symm.h>
 #include <algorithm>
 #include <cstdio>
@@ -23,6 +23,7 @@ int main(int argc, char** argv) {
   add_info(app, action);
   add_doctor(app, action);
   add_bench(app, action);
+  add_top(app, action);
   // As mpirun has it; CLI11 would read -n p. Words that are neither options nor their values belong to the program.
   for (size_t i = 1; !words.empty() && words[0] == "run" && i < words.size() && words[i].starts_with('-');
        i += words[i] == "--no-prefix" || words[i].find('=') != std::string::npos ? 1 : 2)

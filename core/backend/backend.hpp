@@ -244,7 +244,6 @@ class DeviceTransport {
 
 class Transport {
  public:
-  Transport() = default;
   virtual ~Transport() = default;
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
@@ -301,7 +300,8 @@ class Transport {
  protected:
   GroupStats stats_;
   // `device`: null for none.
-  explicit Transport(DeviceTransport* device) noexcept : device_(device != nullptr ? device : &no_device_) {}
+  Transport(DeviceTransport* device, symm_page_t& page) noexcept
+      : stats_(page), device_(device != nullptr ? device : &no_device_) {}
  private:
   DeviceTransport no_device_;
   DeviceTransport* device_ = &no_device_;

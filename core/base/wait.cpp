@@ -24,12 +24,6 @@ constexpr uint64_t kMillisecond = 1'000'000;
 constexpr uint64_t kSlice = 50 * kMillisecond;  // upper bound of one sleep; every wake-up is also looked for by the waiter
 constexpr uint64_t kBlindSlice = kMillisecond;  // where the kernel cannot tell us of both words
 
-uint64_t now_ns() noexcept {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000U + static_cast<uint64_t>(t.tv_nsec);
-}
-
 timespec to_timespec(uint64_t ns) noexcept {
   return {static_cast<time_t>(ns / 1'000'000'000U), static_cast<long>(ns % 1'000'000'000U)};
 }
@@ -101,7 +95,8 @@ struct Revocation::Listeners {
   uint64_t next = 0;
 };
 
-Revocation::Revocation(int size) : listeners_(std::make_shared<Listeners>()), departed_(static_cast<size_t>(size)) {}
+Revocation::Revocation(int size, std::shared_ptr<const Page> page)
+    : page_(std::move(page)), listeners_(std::make_shared<Listeners>()), departed_(static_cast<size_t>(size)) {}
 
 void Revocation::announce() noexcept {
   events_.fetch_add(1, std::memory_order_seq_cst);
@@ -135,6 +130,8 @@ Revocation::Effect Revocation::revoke(Failure failure, int peer, bool seen) {
       effect.counts = first || std::tie(failure.when_ns, failure.rank) < std::tie(failure_.when_ns, failure_.rank);
       if (effect.counts) {
         failure_ = std::move(failure);
+        if (page_)
+          Page::set((*page_)->failure, static_cast<uint64_t>(failure_.status) << 32 | static_cast<uint32_t>(failure_.rank + 1));
         told_by_ = seen ? -1 : peer;
         told_ = !seen;
       }
@@ -252,7 +249,8 @@ bool is_there_soon(const Question& there, const Revocation& revocation, SpinPoli
 // Until there(), which changes only after one of `words` has, if the writers are `told` of a waiter; in vain if in_vain().
 template <class There, class InVain>
 [[gnu::noinline]] WaitEnd sleep_until(const There& there, const InVain& in_vain, std::span<const Word* const> words,
-    Waiter& waiter, const Revocation& revocation, LazyDeadline& deadline, Fencing fencing, bool told) {
+    Waiter& waiter, const Revocation& revocation, LazyDeadline& deadline, Fencing fencing, bool told, int peer,
+    const char* what) {
   // A byte counts this rank's sleeping threads. Should there ever be 255 of them, the next goes uncounted and looks every
   // millisecond.
   uint8_t sleeping = waiter.load(std::memory_order_relaxed);
@@ -267,6 +265,7 @@ template <class There, class InVain>
   std::array<Seen, kMostSeen> watched;
   WaitEnd end = WaitEnd::reached;
   const uint64_t began = now_ns();
+  const Page::Sleep shown(revocation.page().get(), peer, what, began);
   for (;;) {
     watched[words.size()] = {&revocation.events(), revocation.events().load(std::memory_order_seq_cst)};
     for (size_t i = 0; i < words.size(); ++i) watched[i] = {words[i], words[i]->load(std::memory_order_seq_cst)};
@@ -296,19 +295,19 @@ template <class There, class InVain>
 }  // namespace
 
 WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer, const Revocation& revocation, SpinPolicy spin,
-    LazyDeadline& deadline, Fencing fencing) {
+    LazyDeadline& deadline, Fencing fencing, const char* what) {
   const auto there = [&word, target] { return reached(word, target); };
   if (is_there_soon(there, revocation, spin, deadline)) return WaitEnd::reached;
   const Word* const words[] = {&word};
   return sleep_until(
-      there, [&] { return revocation.departed(peer); }, words, waiter, revocation, deadline, fencing, true);
+      there, [&] { return revocation.departed(peer); }, words, waiter, revocation, deadline, fencing, true, peer, what);
 }
 
 WaitEnd wait_condition(
     const Condition& condition, Waiter& waiter, const Revocation& revocation, SpinPolicy spin, LazyDeadline& deadline) {
   if (is_there_soon(condition.holds, revocation, spin, deadline)) return WaitEnd::reached;
-  return sleep_until(
-      condition.holds, condition.in_vain, condition.bells, waiter, revocation, deadline, Fencing::symmetric, condition.all_ring);
+  return sleep_until(condition.holds, condition.in_vain, condition.bells, waiter, revocation, deadline, Fencing::symmetric,
+      condition.all_ring, condition.peer, condition.what);
 }
 
 void ring(Word& bell, const Waiter& waiter) noexcept {

@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 #include "core/base/error.hpp"
+#include "core/base/page.hpp"
 
 namespace symm {
 using Word = std::atomic<uint32_t>;
@@ -76,7 +77,8 @@ class LazyDeadline {
 //      all, A among them, and again A answered.
 class Revocation {
  public:
-  explicit Revocation(int size);
+  // `page`: of this rank of the group, where it has one to show.
+  explicit Revocation(int size, std::shared_ptr<const Page> page = nullptr);
 
   bool revoked() const noexcept { return revoked_.load(std::memory_order_acquire); }
   // `peer` is by its own number in the mesh: who said so to all, or if `seen`, whose death this process saw.
@@ -99,6 +101,8 @@ class Revocation {
   // Grows with every event of the above; waiters sleep on it besides their own word.
   const Word& events() const noexcept { return events_; }
 
+  const std::shared_ptr<const Page>& page() const noexcept { return page_; }
+
   // Waits that did not end while they spun, for statistics.
   void count_sleep(uint64_t ns) const noexcept {
     sleeps_.fetch_add(1, std::memory_order_relaxed);
@@ -111,6 +115,7 @@ class Revocation {
   struct Listeners;
   std::atomic<bool> revoked_{false};
   Word events_{0};
+  const std::shared_ptr<const Page> page_;
   mutable std::mutex mutex_;
   Failure failure_;
   int told_by_ = -1;   // the cause
@@ -150,9 +155,9 @@ enum class Fencing {
 bool register_for_asymmetric_fences() noexcept;
 
 // Wait until word - target >= 0 (signed). `peer` is whose word it is. On `revoked` and `peer_departed` the word was looked at
-// once more after the event, so data that was there in time is never lost.
+// once more after the event, so data that was there in time is never lost. `what` it is for is shown to others while it sleeps.
 WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer, const Revocation& revocation, SpinPolicy spin,
-    LazyDeadline& deadline, Fencing fencing = Fencing::symmetric);
+    LazyDeadline& deadline, Fencing fencing = Fencing::symmetric, const char* what = "");
 
 // Between two looks.
 inline void cpu_relax() noexcept {
@@ -189,6 +194,8 @@ struct Condition {
   Question in_vain;                    // all who could bring it about have left
   std::span<const Word* const> bells;  // of all of them
   bool all_ring = true;                // false: others write who do not ring, so it is looked at every millisecond
+  int peer = -1;                       // this and the next are shown to others while it sleeps
+  const char* what = "engine";
 };
 WaitEnd wait_condition(
     const Condition& condition, Waiter& waiter, const Revocation& revocation, SpinPolicy spin, LazyDeadline& deadline);

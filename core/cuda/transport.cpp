@@ -39,8 +39,8 @@ size_t pad_bytes(int size, int channels) {
 }
 
 CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> device, const PlanValues& values)
-    : Transport(static_cast<DeviceTransport*>(this)), context_(std::move(context)), device_(std::move(device)),
-      lender_(static_cast<const CudaTransport*>(context_.lender)), values_(values),
+    : Transport(static_cast<DeviceTransport*>(this), **context.revocation->page()), context_(std::move(context)),
+      device_(std::move(device)), lender_(static_cast<const CudaTransport*>(context_.lender)), values_(values),
       tuning_(choose_tuning()), facts_{.size = context_.size, .max_blocks = device_->multiprocessors()},
       layout_(layout_of(context_.size, tuning_, lender_ != nullptr ? &lender_->layout_ : nullptr)),
       controls_(static_cast<size_t>(context_.size)), uuids_(controls_.size()), multicast_(context_, device_),
@@ -374,6 +374,7 @@ void CudaTransport::collective(const CollectiveCall& call) {
   else if (input.collective != call.collective) issue_rows(call, [&](const CollectiveCall& sums) { issue_part(sums); });
   else issue(call, input, chosen);
   stats_.add_collective(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(chosen.algorithm));
+  stats_.begin(GroupStats::call_shown(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(chosen.algorithm)));
   order_.after(place);
 }
 

@@ -108,6 +108,7 @@ class Agreement {
     std::vector<int> awaited;
     for (size_t rank = 0; rank < size_; ++rank)
       if (!am(rank) && left_in(rank)) awaited.push_back(static_cast<int>(rank));
+    const Page::Sleep shown(group_.revocation().page().get(), -1, "shrink", now_ns());
     if (auto news = group_.receive_any(awaited, topic_, size_of_view(group_.size()), deadline_)) {
       hear(static_cast<size_t>(news->peer), news->message);
     } else {

@@ -1,5 +1,4 @@
 #include "core/group/exchange.hpp"
-#include <chrono>
 #include "core/base/reserve.hpp"
 
 namespace symm {
@@ -26,11 +25,6 @@ Vote decode(int rank, const Bytes& body) {
   return vote;
 }
 
-// The clock of Failure::when_ns.
-uint64_t now_ns() {
-  return static_cast<uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
-}
-
 std::string list(const Group& group, const std::vector<int>& ranks) {
   std::string text;
   for (const int rank : ranks)
@@ -54,9 +48,15 @@ std::string list(const Group& group, const std::vector<int>& ranks) {
   throw Unclear(std::move(failure), named);
 }
 
+const char* name_of_wait(const Group& group, const Topic& topic) {
+  if ((*group.revocation().page())->backend < 0) return "create";
+  return topic.kind == MessageKind::split ? "split" : "rendezvous";
+}
+
 // Ranks that each wait with a tag that the other has not come with wait in vain. Threads of a rank may rendezvous at once and
 // come in any order, so that is only said when it has been so for a while.
 Message receive_vote(Group& group, int peer, const Topic& topic, Deadline deadline) {
+  const Page::Sleep shown(group.revocation().page().get(), peer, name_of_wait(group, topic), now_ns());
   constexpr uint64_t kLookMs = 500;
   constexpr int kLooks = 4;
   std::optional<Topic> seen;
@@ -148,6 +148,7 @@ void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, c
     if (peer == group.rank()) continue;
     Message message;
     try {
+      const Page::Sleep shown(group.revocation().page().get(), peer, name_of_wait(group, topic), now_ns());
       message = group.receive(peer, topic, offer.message.body.size(), fds_for(peer).size(), deadline);
     } catch (...) {
       const Failure failure = current_failure();

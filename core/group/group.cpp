@@ -51,12 +51,14 @@ PeerFacts checked(PeerFacts facts) {
 }
 }  // namespace
 
-Group::Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id)
+Group::Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id, const std::string& name)
     : mesh_(std::move(mesh)), members_(std::move(members)), id_(id), addresses_(rank_) {
   size_ = static_cast<int>(members_.size());
   machines_.of.resize(members_.size());
   rank_ = static_cast<int>(std::find(members_.begin(), members_.end(), mesh_->rank()) - members_.begin());
-  revocation_ = std::make_shared<Revocation>(size_);
+  std::vector<int64_t> pids;
+  for (int rank = 0; rank < size_; ++rank) pids.push_back(identity(rank).host.empty() ? identity(rank).pid : 0);
+  revocation_ = std::make_shared<Revocation>(size_, std::make_shared<Page>(mesh_->nonce(), id_, rank_, name, pids));
   past_ = Stragglers::of(*this);
 }
 
@@ -98,7 +100,7 @@ std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vecto
   std::shared_ptr<Group> group;
   std::shared_ptr<void> heard;
   try {
-    group.reset(new Group(mesh, std::move(members), id));
+    group.reset(new Group(mesh, std::move(members), id, config.name));
     group->config_ = config;
     group->bootstrap_ = bootstrap;
     group->backend_ = std::move(inherited);
@@ -115,6 +117,7 @@ std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vecto
   } catch (const std::exception& error) {
     group->give_up(error);  // a rank that already succeeded learns that this one did not
   }
+  Page::set((*group->revocation_->page())->backend, static_cast<int64_t>(group->backend_->kind()));
   Stragglers::met(*group);
   log::write(log::Level::info, "group %016llx '%s': rank %d of %d, %s", static_cast<unsigned long long>(id),
       group->name().c_str(), group->rank_, group->size_, group->bootstrap_.c_str());

@@ -136,7 +136,7 @@ class Group : public std::enable_shared_from_this<Group> {
   // Number of the next exchange with this tag: the same on all ranks if they make their calls in the same order.
   uint64_t next_sequence(uint64_t tag);
  private:
-  Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id);
+  Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id, const std::string& name);
   static std::shared_ptr<Group> form(const std::shared_ptr<Mesh>& mesh, std::vector<int> members, uint64_t id,
       const GroupConfig& config, std::shared_ptr<Backend> inherited, const std::string& bootstrap, Deadline deadline,
       std::shared_ptr<Group> lender = nullptr, const Group* whole = nullptr);

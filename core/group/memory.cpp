@@ -248,7 +248,7 @@ void Memory::send_signal(int rank, int channel, SignalOp op, uint64_t value, voi
   require_signal(rank, channel);
   require_known(is_valid(op), static_cast<int>(op), "op");
   group_->transport().send_signal(*view_, rank, channel, op, value, stream);
-  group_->transport().stats().signals_sent.add_shared(1);
+  group_->transport().stats().shown.signals_sent.add_shared(1);
 }
 
 void Memory::wait_signal(int rank, int channel, uint64_t timeout_ms, void* stream) {
@@ -257,7 +257,7 @@ void Memory::wait_signal(int rank, int channel, uint64_t timeout_ms, void* strea
     require_signal(rank, channel);
     group_->transport().take_signal(*view_, rank, channel, group_->timeout_or_look(timeout_ms), stream);
   });
-  stats.signals_taken.add_shared(1);
+  stats.shown.signals_taken.add_shared(1);
 }
 
 SignalState Memory::look_at_signal(int rank, int channel) {
@@ -268,7 +268,7 @@ SignalState Memory::look_at_signal(int rank, int channel) {
 template <class Wait> void Memory::counted_wait(const Wait& wait) {
   GroupStats& stats = group_->transport().stats();
   stats.counted(wait);
-  stats.waits.add_shared(1);
+  stats.shown.waits.add_shared(1);
 }
 
 void Memory::wait_signal_value(const SignalWait& wait, uint64_t timeout_ms, uint64_t* out_seen, void* stream) {

@@ -10,6 +10,7 @@ struct PreparedCall {
   PlanInput input{{.root = -1}, {}};  // which no call has: nothing prepared yet
   Plan plan;
   uint32_t hash = 0;
+  uint64_t shown = 0;  // of it in the rank's page
 };
 
 // How far the calls of this rank are.

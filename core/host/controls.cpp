@@ -154,8 +154,8 @@ WaitEnd Controls::await_condition(const Condition& condition, Waiter& waiter, La
     return condition.in_vain();
   };
   far_->polls(Polling::begins);
-  const WaitEnd end =
-      wait_condition({holds, in_vain, condition.bells, condition.all_ring}, waiter, *context_.revocation, spin_, deadline);
+  const WaitEnd end = wait_condition({holds, in_vain, condition.bells, condition.all_ring, condition.peer, condition.what},
+      waiter, *context_.revocation, spin_, deadline);
   if (polling) far_->polls(Polling::ends);
   return end;
 }
@@ -172,10 +172,11 @@ void Controls::await(Word& word, uint32_t target, Waiter& waiter, int peer, Lazy
     const auto is_there = [&] { return reached(word, target); };
     const auto has_left = [&] { return far_->has_left(peer); };
     const Word* const words[] = {&word};
-    return await_condition({is_there, has_left, words}, waiter, deadline);
+    return await_condition({is_there, has_left, words, true, peer, what}, waiter, deadline);
   };
-  const WaitEnd end = far_ != nullptr ? end_of_far_wait()
-                                      : wait_word(word, target, waiter, peer, *context_.revocation, spin_, deadline, fencing_);
+  const WaitEnd end = far_ != nullptr
+                          ? end_of_far_wait()
+                          : wait_word(word, target, waiter, peer, *context_.revocation, spin_, deadline, fencing_, what);
   // After a failure it stays: peers that time out a moment later shall come to the same rank.
   if (end == WaitEnd::reached) waiting.peer.store(0, std::memory_order_relaxed);
   if (end == WaitEnd::timed_out) peer = culprit(peer);

@@ -36,7 +36,7 @@ bool HostTransport::stream_done(void* stream) {
 }
 
 HostTransport::HostTransport(TransportContext context, const PlanValues& values, Far* far)
-    : Transport(far), controls_(std::move(context), values, far),
+    : Transport(far, **context.revocation->page()), controls_(std::move(context), values, far),
       context_(controls_.context()), facts_{context_.size, controls_.scratch_half(), last_level_cache_bytes(), tuning_of(values)},
       calls_(context_.size), scratch_(static_cast<size_t>(context_.size)),
       operands_(context_.directory, context_.rank, context_.size), barriers_(static_cast<size_t>(context_.channels) + 1) {
@@ -127,7 +127,8 @@ void HostTransport::require_no_barrier_of_all(int channel, int peer, const Word&
   const auto is_there = [&] { return reached(word, target); };
   const auto has_left = [&] { return controls_.has_left(peer); };
   const Word* const words[] = {&word};
-  const WaitEnd end = controls_.await_condition({is_there, has_left, words}, controls_.mine().pair_waiter()[0], soon);
+  const WaitEnd end =
+      controls_.await_condition({is_there, has_left, words, true, peer, "barrier"}, controls_.mine().pair_waiter()[0], soon);
   const uint32_t next = barriers_[static_cast<size_t>(channel)].count + 1;
   if (end == WaitEnd::timed_out && has_come(peer, channel, next) && !is_there()) fail_sets(channel, peer);
 }
@@ -235,7 +236,8 @@ void HostTransport::take_signal(const MemoryView& memory, int rank, int channel,
     return format("wait_signal: no signal from rank %d (pid %lld) on channel %d", rank,
         static_cast<long long>(context_.pids[static_cast<size_t>(rank)]), channel);
   };
-  await(memory, {takes, has_left, bells}, {&rank, 1}, deadline, std::ref(what));  // by reference: nothing is allocated
+  await(memory, {takes, has_left, bells, true, rank, "wait_signal"}, {&rank, 1}, deadline,
+      std::ref(what));  // by reference: nothing is allocated
 }
 
 SignalState HostTransport::look_at_signal(const MemoryView& memory, int rank, int channel) {
@@ -268,7 +270,8 @@ void HostTransport::wait_signals(const MemoryView& memory, std::span<const Signa
     const auto have_left = [&] {
       return std::all_of(ranks.begin(), ranks.end(), [&](int rank) { return controls_.has_left(rank); });
     };
-    await(memory, {is_there, have_left, bells_of(pad, ranks)}, ranks, deadline, [&]() -> std::string {
+    const int peer = ranks.size() == 1 ? ranks[0] : -1;
+    await(memory, {is_there, have_left, bells_of(pad, ranks), true, peer, "wait_signals"}, ranks, deadline, [&]() -> std::string {
       if (some.size() > 1) return format("wait_signals: none of %zu signals was as awaited", some.size());
       return format("wait_signal_value: the signal of rank %d on channel %d was %llu, not %s %llu,", some[0].rank,
           some[0].channel, static_cast<unsigned long long>(seen), sign_of(some[0].compare),
@@ -290,7 +293,7 @@ void HostTransport::wait_value(const MemoryView& memory, const void* word, size_
   std::vector<int> ranks(static_cast<size_t>(context_.size));
   std::iota(ranks.begin(), ranks.end(), 0);
   LazyDeadline deadline(timeout_ms);
-  await(memory, {is_there, never, bells_of(pad_of(memory, context_.rank), ranks), false}, {}, deadline, [&] {
+  await(memory, {is_there, never, bells_of(pad_of(memory, context_.rank), ranks), false, -1, "wait_value"}, {}, deadline, [&] {
     return format("wait_value: the word was %llu, not %s %llu,", static_cast<unsigned long long>(load(word, bytes)),
         sign_of(compare), static_cast<unsigned long long>(value));
   });
@@ -319,7 +322,9 @@ std::string HostTransport::why_impossible(const CollectiveCall& call) const {
 
 void HostTransport::prepare(const CollectiveCall& call) {
   const PlanInput input{call, facts_};
-  prepared_ = {input, host::plan(input), call.hash()};
+  const Plan chosen = host::plan(input);
+  prepared_ = {input, chosen, call.hash(),
+      GroupStats::call_shown(static_cast<size_t>(call.collective), call.unit(), static_cast<size_t>(chosen.algorithm))};
 }
 
 void HostTransport::collective(const CollectiveCall& call) {
@@ -362,6 +367,7 @@ void HostTransport::plain_collective(const CollectiveCall& call) {
   context_.revocation->throw_if_revoked();
   const PreparedCall& prepared = prepared_;
   if (const CallSignature& known = prepared.input; !(known == call)) prepare(call);
+  stats_.begin(prepared.shown);
   CallSync sync(controls_, calls_, prepared, call.timeout_ms);
   for (int peer = 0; peer < context_.size; ++peer) scratch_[static_cast<size_t>(peer)] = controls_[peer].scratch(sync.op());
   const OperandExchange::Hold hold(operands_);

@@ -230,6 +230,7 @@ void SpanTransport::plain_collective(const CollectiveCall& call) {
   enter(call);
   LazyDeadline deadline(call.timeout_ms);
   const Algorithm algorithm = prepared_.plan.algorithm = algorithm_of(call);
+  stats_.begin(GroupStats::call_shown(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(algorithm)));
   try {
     if (algorithm == Algorithm::chain && call.count != 0) allreduce_chain(call, deadline);
     else if (algorithm == Algorithm::hierarchical && call.count != 0) allreduce_hierarchical(call, deadline);

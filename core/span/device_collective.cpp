@@ -136,6 +136,8 @@ void DeviceSpanTransport::collective(const CollectiveCall& call) {
         [&](const CollectiveCall& one) { issue(one); });
   });
   stats_.add_collective(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(algorithm_of(plain)));
+  stats_.begin(
+      GroupStats::call_shown(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(algorithm_of(plain))));
 }
 
 PlanReport DeviceSpanTransport::plan(const CollectiveCall& call) {

@@ -82,7 +82,8 @@ TEST_F(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
     EXPECT_EQ(run(Collective::scatter, own, block, {}, 7), moved);
     EXPECT_EQ(run(Collective::allgather_rows, own, block, {.rows = 3, .recv_stride = 9}, 7), moved);
     EXPECT_EQ(run(Collective::reduce_scatterv, own, block, {.send_counts = &four}), Seen("symm_pieces_reduce_bf16", false));
-    const auto& counted = group->transport().stats().collectives;
+    const auto& counted = group->transport().stats().shown.collectives;
+    EXPECT_EQ(group->transport().stats().shown.call.value() & 0xFF, static_cast<size_t>(Collective::reduce_scatterv) + 1);
     EXPECT_EQ(counted[static_cast<size_t>(Collective::alltoallv)].bytes.value(), 3 * four * size_of(DType::bf16));
 
     CollectiveCall wrong = call_of(Collective::alltoallv, block, 0, DType::bf16);

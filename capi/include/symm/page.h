@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * symm: what each rank of a group shows of itself to other programs of its user, for monitors such as `symm top`.
+ *
+ * A page is a memfd of the rank's process, which only that process can write: look for links to SYMM_PAGE_LINK among
+ * /proc/<pid>/fd, open one to read, and map it. The kernel lets no other user in, and takes the page back with the process,
+ * however that ends. Load `magic` first (acquire), then all else by whole aligned words of 64 bits: each has one writer, and is
+ * never half of one value and half of another. Times are those of CLOCK_MONOTONIC. A page of another layout has another magic.
+ */
+#ifndef SYMM_PAGE_H
+#define SYMM_PAGE_H
+
+#include <stdint.h>
+
+#define SYMM_PAGE_LINK "/memfd:symm-page (deleted)"
+#define SYMM_PAGE_MAGIC UINT64_C(0x31656761706d7973)
+#define SYMM_PAGE_WAITS 16
+#define SYMM_PAGE_KINDS 32
+
+/** A thread that sleeps. Load `since_ns`, the rest and `since_ns` again, all with acquire: what lies between two equal ones is
+ * true. */
+typedef struct {
+  uint64_t since_ns; /**< 0: nobody sleeps here */
+  int64_t peer;      /**< rank that is waited for; -1: any of several */
+  char what[24];     /**< "allreduce", "barrier", "rendezvous" */
+} symm_page_wait_t;
+
+/** As in symm_group_stats_t, but for `call`. */
+typedef struct {
+  /** The collective that it is in, on GPUs the last that it issued: symm_collective_t + 1, symm_algorithm_t + 1 << 8, its bytes
+     << 16. 0: none. */
+  uint64_t call;
+  struct {
+    uint64_t calls, bytes;
+  } collectives[SYMM_PAGE_KINDS];
+  uint64_t algorithms[SYMM_PAGE_KINDS];
+  uint64_t signals_sent, signals_taken, waits, failures;
+} symm_page_counts_t;
+
+typedef struct {
+  uint64_t magic; /**< SYMM_PAGE_MAGIC once the rest has its meaning */
+  uint64_t root;  /**< equal on all ranks of a group and of those that were made of it */
+  uint64_t group; /**< equal on all ranks of a group */
+  int32_t rank, size;
+  int64_t backend; /**< symm_backend_t; -1 while the group is made */
+  uint64_t made_ns;
+  char job[64]; /**< $SYMM_JOB, or "" */
+  char name[64];
+  uint64_t failure; /**< 0 until the group fails: symm_status_t << 32 | its rank + 1 */
+  symm_page_counts_t counts;
+  symm_page_wait_t sleeping[SYMM_PAGE_WAITS];
+  char collective_names[SYMM_PAGE_KINDS][24]; /**< "?": none of that value */
+  char algorithm_names[SYMM_PAGE_KINDS][24];
+  int64_t pids[1]; /**< of all ranks, as seen by this one's process; 0: on another machine */
+} symm_page_t;
+
+#endif

@@ -1,0 +1,86 @@
+#include "core/base/page.hpp"
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <new>
+#include "core/base/environment.hpp"
+#include "core/base/little_endian.hpp"
+#include "core/base/log.hpp"
+#include "core/base/memfd.hpp"
+#include "kernels/types.hpp"
+
+namespace symm {
+uint64_t now_ns() noexcept {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000U + static_cast<uint64_t>(t.tv_nsec);
+}
+
+namespace {
+// In full before it is mapped, so that memory that lacks is an error here. Nobody else can map it to write.
+void* map_for_all_to_read(const PeerFd& fd, size_t bytes) noexcept {
+  if (!fd || bytes > file_size_limit() || fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes)) != 0) return MAP_FAILED;
+  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+  if (at == MAP_FAILED || (fchmod(fd.get(), S_IRUSR) == 0 && fcntl(fd.get(), F_ADD_SEALS, kSeals) == 0)) return at;
+  munmap(at, bytes);
+  return MAP_FAILED;
+}
+}  // namespace
+
+Page::Page(size_t bytes) : bytes_(bytes), fd_(make_memfd("symm-page")) {
+  void* at = map_for_all_to_read(fd_, bytes_);
+  if (at == MAP_FAILED) {
+    log::write(log::Level::info, "symm top will not see this rank: no shared memory for its page: %s", std::strerror(errno));
+    fd_.reset();
+    at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  }
+  if (at == MAP_FAILED) throw std::bad_alloc();
+  page_ = static_cast<symm_page_t*>(at);
+}
+
+Page::Page(uint64_t root, uint64_t group, int rank, const std::string& name, std::span<const int64_t> pids)
+    : Page(sizeof(symm_page_t) + pids.size_bytes()) {
+  page_->root = root;
+  page_->group = group;
+  page_->rank = rank;
+  page_->size = static_cast<int32_t>(pids.size());
+  page_->backend = -1;
+  page_->made_ns = now_ns();
+  write_text(page_->job, environment("SYMM_JOB"));
+  write_text(page_->name, name);
+  for (int i = 0; i < SYMM_PAGE_KINDS; ++i) {
+    write_text(page_->collective_names[i], name_of(static_cast<Collective>(i)));
+    write_text(page_->algorithm_names[i], name_of(static_cast<Algorithm>(i)));
+  }
+  std::copy(pids.begin(), pids.end(), page_->pids);
+  set(page_->magic, SYMM_PAGE_MAGIC);
+}
+
+Page::~Page() { munmap(page_, bytes_); }
+
+// The time comes last, and goes first: whoever finds the same before and after the rest has what belongs to it.
+Page::Sleep::Sleep(const Page* page, int peer, std::string_view what, uint64_t since_ns) noexcept : page_(page) {
+  if (page == nullptr) return;
+  uint32_t taken = page->taken_.load(std::memory_order_relaxed);
+  do {
+    slot_ = std::countr_one(taken);
+    if (slot_ >= SYMM_PAGE_WAITS) return;
+  } while (!page->taken_.compare_exchange_weak(taken, taken | (1U << slot_), std::memory_order_acquire));
+  symm_page_wait_t& wait = (*page)->sleeping[slot_];
+  set(wait.peer, static_cast<int64_t>(peer));
+  std::array<uint64_t, sizeof wait.what / sizeof(uint64_t)> words{};
+  std::memcpy(words.data(), what.data(), std::min(what.size(), sizeof wait.what - 1));
+  for (size_t i = 0; i < words.size(); ++i) set(reinterpret_cast<uint64_t*>(wait.what)[i], words[i]);
+  set(wait.since_ns, since_ns);
+}
+
+Page::Sleep::~Sleep() {
+  if (slot_ >= SYMM_PAGE_WAITS) return;
+  set((*page_)->sleeping[slot_].since_ns, uint64_t{0});
+  page_->taken_.fetch_and(~(1U << slot_), std::memory_order_release);
+}
+}  // namespace symm
