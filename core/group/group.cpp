@@ -56,8 +56,8 @@ Group::Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id, 
   size_ = static_cast<int>(members_.size());
   machines_.of.resize(members_.size());
   rank_ = static_cast<int>(std::find(members_.begin(), members_.end(), mesh_->rank()) - members_.begin());
-  std::vector<int64_t> pids;
-  for (int rank = 0; rank < size_; ++rank) pids.push_back(identity(rank).host.empty() ? identity(rank).pid : 0);
+  std::vector<int64_t> pids(members_.size());
+  for (int rank = 0; rank < size_; ++rank) pids[static_cast<size_t>(rank)] = identity(rank).host.empty() ? identity(rank).pid : 0;
   revocation_ = std::make_shared<Revocation>(size_, std::make_shared<Page>(mesh_->nonce(), id_, rank_, name, pids));
   past_ = Stragglers::of(*this);
 }

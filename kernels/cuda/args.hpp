@@ -269,8 +269,8 @@ struct PiecesArgs {
   uint32_t element;  // bytes
 };
 
-// Pieces on their way between machines: from send to `slots`, one for each rank, or from these to recv. Pieces whose counts are on
-// the device go from byte `at` on as far as a slot takes, behind a pack that says how long they are in all.
+// Pieces on their way between machines: from send to `slots`, one for each rank, or from these to recv. Pieces whose counts are
+// on the device go from byte `at` on as far as a slot takes, behind a pack that says how long they are in all.
 struct StageArgs {
   PiecesArgs pieces;
   uint64_t slots, slot, at;
