@@ -37,11 +37,6 @@ constexpr size_t kLeast = size_t{16} << 10, kMost = size_t{4} << 20;  // of a ch
 constexpr size_t kOnTheWay = 16'384;                                  // bytes that could be sent while a message takes its time
 constexpr const char* kNeedsLine = "needs the ranks of each machine to be consecutive, and equally many";
 constexpr const char* kNeedsScratch = "needs more scratch";
-
-host::Range part_of(const host::Range& slice, size_t index, size_t bytes) {
-  return {std::min(slice.begin + index * bytes, slice.end), std::min(slice.begin + (index + 1) * bytes, slice.end)};
-}
-
 }  // namespace
 
 // ---- chain

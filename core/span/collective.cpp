@@ -32,7 +32,7 @@ struct alignas(host::kLine) SpanTransport::Slot {
 };
 
 // One exchange: pieces of `from` for each rank, and of `to` from each.
-struct SpanTransport::Leg {
+struct SpanTransport::Leg : Rows {
   Leg(const void* source, void* target, int size)
       : from(static_cast<const std::byte*>(source)), to(static_cast<std::byte*>(target)), send(static_cast<size_t>(size)),
         recv(static_cast<size_t>(size)) {}
@@ -41,24 +41,14 @@ struct SpanTransport::Leg {
   std::vector<Piece> send, recv;
   bool reduces = false;  // what comes becomes one sum
   size_t longest = 0;    // piece of this rank, or where they are alike, of all
-  size_t row_bytes = 0;
-  size_t row_stride = 0;
 
   void keep(int peer, size_t at, const std::byte* what, size_t bytes) const {
     std::byte* const piece = to + recv[static_cast<size_t>(peer)].at;
-    if (row_bytes == 0) return host::copy(piece + at, what, bytes, false);
-    for (size_t part = 0; bytes != 0; at += part, what += part, bytes -= part) {
-      part = std::min(bytes, row_bytes - at % row_bytes);
-      host::copy(piece + at / row_bytes * row_stride + at % row_bytes, what, part, false);
-    }
+    in_rows(*this, at, bytes, [&](size_t row, size_t done, size_t part) { host::copy(piece + row, what + done, part, false); });
   }
 };
 
 namespace {
-host::Range part_of(const Piece& piece, size_t index, size_t room) {
-  return {std::min(piece.bytes, index * room), std::min(piece.bytes, (index + 1) * room)};
-}
-
 bool is_in_slices(Algorithm algorithm) { return algorithm == Algorithm::two_shot || algorithm == Algorithm::two_shot_staged; }
 }  // namespace
 
@@ -177,7 +167,7 @@ void SpanTransport::send_round(const CollectiveCall& call, const Leg& leg, size_
   for (int step = 1; step < context_.size; ++step) {
     const int peer = static_cast<int>((int64_t{context_.rank} + step) % context_.size);
     const Piece& piece = leg.send[static_cast<size_t>(peer)];
-    const host::Range part = part_of(piece, index, room());
+    const host::Range part = host::part_of({0, piece.bytes}, index, room());
     engine::Head head;
     head.kind = kRound;
     head.channel = round_ & 1U;
@@ -200,7 +190,7 @@ void SpanTransport::run(const CollectiveCall& call, const Leg& leg, LazyDeadline
     for (int peer = 0; peer < context_.size; ++peer)
       if (peer != context_.rank) await(call, peer, deadline);
     for (size_t peer = 0; peer < size; ++peer) {
-      const host::Range part = part_of(leg.recv[peer], index, room());
+      const host::Range part = host::part_of({0, leg.recv[peer].bytes}, index, room());
       sources.data()[peer] = leg.from + mine.at + part.begin;
       if (peer == me) continue;
       Slot& slot = slot_of(controls_.mine(), calls_, round_, static_cast<int>(peer));
@@ -210,7 +200,7 @@ void SpanTransport::run(const CollectiveCall& call, const Leg& leg, LazyDeadline
       sources.data()[peer] = slot.data();
       if (!leg.reduces && part.size() != 0) leg.keep(static_cast<int>(peer), part.begin, slot.data(), part.size());
     }
-    const host::Range part = part_of(leg.recv[me], index, room());
+    const host::Range part = host::part_of({0, leg.recv[me].bytes}, index, room());
     if (leg.reduces) combine(call, sources.data(), leg.to + leg.recv[me].at + part.begin, part.size());
   }
 }
@@ -257,8 +247,7 @@ void SpanTransport::exchange(const CollectiveCall& call, bool slices, LazyDeadli
   if (call.pieces != nullptr) {
     leg.send = call.pieces->send;
     leg.recv = call.pieces->recv;
-    leg.row_bytes = call.pieces->row_bytes;
-    leg.row_stride = call.pieces->row_stride;
+    static_cast<Rows&>(leg) = *call.pieces;
   }
   for (int peer = 0; peer < size && call.pieces == nullptr; ++peer) {
     const auto p = static_cast<size_t>(peer);

@@ -22,8 +22,7 @@ std::byte* slot(const Execution& x, int owner, size_t round, int reader) noexcep
 
 // What moves of a piece in a round.
 Range part_of(const Execution& x, size_t bytes, size_t round) noexcept {
-  const size_t step = x.plan.piece_bytes;
-  return {std::min(bytes, round * step), std::min(bytes, (round + 1) * step)};
+  return host::part_of({0, bytes}, round, x.plan.piece_bytes);
 }
 
 void fill_slot(const Execution& x, size_t round) noexcept {
@@ -40,16 +39,8 @@ void fill_slot(const Execution& x, size_t round) noexcept {
 // Bytes of the piece from `peer`, from `at` on, into my recv.
 void keep_part(const Execution& x, int peer, size_t at, const std::byte* from, size_t bytes) noexcept {
   const Pieces& mine = *x.call.pieces;
-  std::byte* to = x.recv() + mine.recv[static_cast<size_t>(peer)].at;
-  if (mine.row_bytes == 0) return copy_planned(x, to + at, from, bytes);
-  while (bytes != 0) {
-    const size_t within = at % mine.row_bytes;
-    const size_t part = std::min(bytes, mine.row_bytes - within);
-    copy_planned(x, to + at / mine.row_bytes * mine.row_stride + within, from, part);
-    at += part;
-    from += part;
-    bytes -= part;
-  }
+  std::byte* const piece = x.recv() + mine.recv[static_cast<size_t>(peer)].at;
+  in_rows(mine, at, bytes, [&](size_t to, size_t done, size_t part) { copy_planned(x, piece + to, from + done, part); });
 }
 
 // What all ranks said, found to be what this rank expects.

@@ -11,9 +11,9 @@ void allreduce_two_shot_staged(const Execution& x);
 void reduce_scatter_ll(const Execution& x);
 void reduce_scatter_staged(const Execution& x);
 void reduce_scatter_zero_copy(const Execution& x);
-void allgather_ll(const Execution& x);
-void allgather_staged(const Execution& x);
-void allgather_zero_copy(const Execution& x);
+void blocks_ll(const Execution& x);
+void blocks_staged(const Execution& x);
+void blocks_zero_copy(const Execution& x);
 void broadcast_ll(const Execution& x);
 void broadcast_staged(const Execution& x);
 void broadcast_zero_copy(const Execution& x);
@@ -21,9 +21,6 @@ void reduce_ll(const Execution& x);
 void reduce_one_shot(const Execution& x);
 void reduce_two_shot(const Execution& x);
 void reduce_two_shot_staged(const Execution& x);
-void alltoall_ll(const Execution& x);
-void alltoall_staged(const Execution& x);
-void alltoall_zero_copy(const Execution& x);
 void exchange_pieces(const Execution& x);
 void reduce_pieces(const Execution& x);
 
@@ -149,14 +146,14 @@ std::string why_private(const PlanInput& input, const Plan& chosen) {
 // clang-format off
 constexpr AlgorithmForm kForms[] = {
     {Algorithm::ll, false, needs_little, fits_the_entry, in_one_step, why_entry,
-     {allreduce_ll, reduce_scatter_ll, allgather_ll, broadcast_ll, reduce_ll, alltoall_ll}},
+     {allreduce_ll, reduce_scatter_ll, blocks_ll, broadcast_ll, reduce_ll, blocks_ll}},
     {Algorithm::one_shot, false, nothing, is_short, published_at_once, why_one_step,
-     {allreduce_one_shot, reduce_scatter_staged, allgather_staged, broadcast_staged, reduce_one_shot, alltoall_staged}},
+     {allreduce_one_shot, reduce_scatter_staged, blocks_staged, broadcast_staged, reduce_one_shot, blocks_staged}},
     {Algorithm::two_shot, false, needs_symmetric, always, in_place, why_symmetric,
-     {allreduce_two_shot, reduce_scatter_zero_copy, allgather_zero_copy, broadcast_zero_copy, reduce_two_shot, alltoall_zero_copy,
+     {allreduce_two_shot, reduce_scatter_zero_copy, blocks_zero_copy, broadcast_zero_copy, reduce_two_shot, blocks_zero_copy,
       exchange_pieces, reduce_pieces, exchange_pieces, exchange_pieces, exchange_pieces, exchange_pieces}},
     {Algorithm::two_shot_staged, false, nothing, nullptr, staged, why_private,
-     {allreduce_two_shot_staged, reduce_scatter_staged, allgather_staged, broadcast_staged, reduce_two_shot_staged, alltoall_staged,
+     {allreduce_two_shot_staged, reduce_scatter_staged, blocks_staged, broadcast_staged, reduce_two_shot_staged, blocks_staged,
       exchange_pieces, reduce_pieces, exchange_pieces, exchange_pieces, exchange_pieces, exchange_pieces}},
     {Algorithm::multimem_one_shot, true, never, nullptr, in_one_step, nullptr, {}},
     {Algorithm::multimem_two_shot, true, never, nullptr, in_one_step, nullptr, {}},

@@ -17,6 +17,11 @@ struct Range {
   constexpr size_t size() const noexcept { return end - begin; }
 };
 
+// Chunk `index` of `bytes` bytes of a range; empty behind its end.
+constexpr Range part_of(const Range& whole, size_t index, size_t bytes) noexcept {
+  return {std::min(whole.begin + index * bytes, whole.end), std::min(whole.begin + (index + 1) * bytes, whole.end)};
+}
+
 // Part `index` of `parts` of `bytes` bytes; parts differ by at most a line, and may be empty.
 constexpr Range slice(size_t bytes, int index, int parts) noexcept {
   const size_t lines = (bytes + kLine - 1) / kLine;
@@ -31,7 +36,7 @@ class Chunks {
  public:
   constexpr Chunks(size_t bytes, size_t chunk) noexcept : bytes_(bytes), chunk_(chunk) {}
   constexpr size_t count() const noexcept { return bytes_ == 0 ? 0 : (bytes_ - 1) / chunk_ + 1; }
-  constexpr Range operator[](size_t index) const noexcept { return {index * chunk_, std::min(bytes_, (index + 1) * chunk_)}; }
+  constexpr Range operator[](size_t index) const noexcept { return part_of({0, bytes_}, index, chunk_); }
  private:
   size_t bytes_;
   size_t chunk_;
