@@ -1,6 +1,5 @@
 #include "core/cuda/device.hpp"
 #include <cstring>
-#include "core/base/per_process.hpp"
 
 namespace symm::cuda {
 namespace {
@@ -11,20 +10,6 @@ struct Devices {
   std::vector<Device*> lingering;
 };
 using AllDevices = PerProcess<Devices>;
-
-// Of each device, for as long as somebody works on it.
-struct KnownUses {
-  std::mutex mutex;
-  std::map<int, std::weak_ptr<StreamUses>> by_ordinal;
-};
-std::shared_ptr<StreamUses> uses_of(const Driver& driver, int ordinal) {
-  KnownUses& known = PerProcess<KnownUses>::current();
-  const std::lock_guard lock(known.mutex);
-  std::weak_ptr<StreamUses>& entry = known.by_ordinal[ordinal];
-  auto found = entry.lock();
-  if (!found) entry = found = std::make_shared<StreamUses>(driver);
-  return found;
-}
 }  // namespace
 
 std::shared_ptr<Device> Device::open(int ordinal) {
@@ -56,7 +41,7 @@ std::shared_ptr<Device> Device::open(int ordinal) {
   driver.require(driver.cuDevicePrimaryCtxRetain(&device->context_, device->device_), "cuDevicePrimaryCtxRetain");
   const ContextGuard current(*device);
   driver.require(driver.cuStreamCreate(&device->stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-  device->uses_ = uses_of(driver, ordinal);
+  device->uses_ = ByOrdinal<StreamUses>::get(ordinal, [&] { return std::make_shared<StreamUses>(driver); });
   device->everybodys_.event = device->uses_->make_event();
   Devices& all = AllDevices::current();
   const std::lock_guard lock(all.mutex);

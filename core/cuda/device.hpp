@@ -4,12 +4,27 @@
 #include <atomic>
 #include <functional>
 #include <vector>
-#include "core/base/process.hpp"
+#include "core/base/per_process.hpp"
 #include "core/base/reserve.hpp"
 #include "core/cuda/stream_uses.hpp"
 
 namespace symm::cuda {
 using Uuid = std::array<std::byte, 16>;
+
+// What this process has one of for each device, made by make(), for as long as somebody works with it.
+template <class T> struct ByOrdinal {
+  std::mutex mutex;
+  std::map<int, std::weak_ptr<T>> known;
+
+  template <class Make> static std::shared_ptr<T> get(int ordinal, const Make& make) {
+    ByOrdinal& all = PerProcess<ByOrdinal>::current();
+    const std::lock_guard lock(all.mutex);
+    std::weak_ptr<T>& entry = all.known[ordinal];
+    std::shared_ptr<T> found = entry.lock();
+    if (!found) entry = found = make();
+    return found;
+  }
+};
 
 class Device {
  public:

@@ -1,23 +1,9 @@
 #include "core/cuda/stream_words.hpp"
-#include "core/base/per_process.hpp"
 #include "core/cuda/backend.hpp"
 
 namespace symm::cuda {
-namespace {
-struct ExportingDevices {
-  std::mutex mutex;
-  std::map<int, std::weak_ptr<Device>> by_ordinal;
-};
-}  // namespace
-
 std::shared_ptr<Device> ipc_device(int ordinal) {
-  ExportingDevices& known = PerProcess<ExportingDevices>::current();
-  const std::lock_guard lock(known.mutex);
-  std::weak_ptr<Device>& entry = known.by_ordinal[ordinal];
-  if (auto device = entry.lock()) return device;
-  auto device = Device::open(ordinal);
-  entry = device;
-  return device;
+  return ByOrdinal<Device>::get(ordinal, [&] { return Device::open(ordinal); });
 }
 
 void ipc_reclaim() noexcept { Device::reclaim(); }
