@@ -46,22 +46,7 @@ symm_status_t symm_heap_memory(symm_heap_t* heap, symm_memory_t** out) {
 }
 
 symm_status_t symm_heap_info(symm_heap_t* heap, symm_heap_info_t* out) {
-  return fill_struct(out, SYMM_FIRST_SIZE(symm_heap_info_t, name), [&] {
-    const Heap& of = *heap_of(heap);
-    const Heap::Usage usage = of.usage();
-    symm_heap_info_t filled{};
-    filled.bytes = usage.bytes;
-    filled.used_bytes = usage.used;
-    filled.peak_bytes = usage.peak;
-    filled.free_bytes = usage.bytes - usage.used;
-    filled.largest_free = usage.largest_free;
-    filled.pieces = usage.pieces;
-    filled.free_pieces = usage.free_pieces;
-    filled.calls = usage.calls;
-    filled.fragmentation = filled.free_bytes == 0 ? 0 : (filled.free_bytes - filled.largest_free) * 1000 / filled.free_bytes;
-    write_text(filled.name, of.name());
-    return filled;
-  });
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_heap_info_t, name), [&] { return heap_of(heap)->info(); });
 }
 
 symm_status_t symm_heap_retain(symm_heap_t* heap) {

@@ -90,9 +90,19 @@ Heap::Piece Heap::find(const void* address) const {
   return {start_ + piece.offset, piece.offset, piece.bytes};
 }
 
-Heap::Usage Heap::usage() const {
+symm_heap_info_t Heap::info() const {
+  symm_heap_info_t info{};
+  write_text(info.name, name());
   const std::lock_guard lock(mutex_);
-  return {
-      pieces_.bytes(), pieces_.used(), pieces_.peak(), pieces_.largest_free(), pieces_.pieces(), pieces_.free_pieces(), calls_};
+  info.bytes = pieces_.bytes();
+  info.used_bytes = pieces_.used();
+  info.peak_bytes = pieces_.peak();
+  info.free_bytes = info.bytes - info.used_bytes;
+  info.largest_free = pieces_.largest_free();
+  info.pieces = pieces_.pieces();
+  info.free_pieces = pieces_.free_pieces();
+  info.calls = calls_;
+  info.fragmentation = info.free_bytes == 0 ? 0 : (info.free_bytes - info.largest_free) * 1000 / info.free_bytes;
+  return info;
 }
 }  // namespace symm

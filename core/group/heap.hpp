@@ -2,6 +2,7 @@
 // get the same offsets.
 #pragma once
 
+#include <symm/symm.h>
 #include "core/group/memory.hpp"
 #include "core/group/suballocator.hpp"
 
@@ -30,11 +31,7 @@ class Heap {
   void give(const void* pointer);
   Piece find(const void* address) const;  // the piece that contains it; pointer null if there is none
 
-  struct Usage {
-    size_t bytes, used, peak, largest_free, pieces, free_pieces;
-    uint64_t calls;
-  };
-  Usage usage() const;
+  symm_heap_info_t info() const;
   const std::shared_ptr<Memory>& memory() const noexcept { return memory_; }
   const std::string& name() const noexcept { return options_.name; }
  private:
