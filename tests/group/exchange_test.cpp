@@ -239,29 +239,25 @@ TEST(OutOfMemory, InARendezvousIsTheSameOnAll) {
   });
 }
 
-TEST(OutOfMemory, InASplitIsTheSameOnAll) {
-  run_out_of_memory([](int rank, const auto& run_short) {
+template <class Make> void run_out_of_memory_in(const Make& make) {
+  run_out_of_memory([&](int rank, const auto& run_short) {
     const auto group = create(rank, 2);
     run_short(0);
-    return group->split(0, 0);
+    return make(*group);
   });
+}
+
+TEST(OutOfMemory, InASplitIsTheSameOnAll) {
+  run_out_of_memory_in([](Group& group) { return group.split(0, 0); });
 }
 
 TEST(OutOfMemory, WhereSomeRanksFormAGroupIsTheSameOnThese) {
-  run_out_of_memory([](int rank, const auto& run_short) {
-    const auto group = create(rank, 2);
-    const int32_t ranks[] = {0, 1};
-    run_short(0);
-    return group->create_from_ranks(ranks);
-  });
+  constexpr int32_t kBoth[] = {0, 1};
+  run_out_of_memory_in([&](Group& group) { return group.create_from_ranks(kBoth); });
 }
 
 TEST(OutOfMemory, WhileTheLivingAgreeIsTheSameOnAll) {
-  run_out_of_memory([](int rank, const auto& run_short) {
-    const auto group = create(rank, 2);
-    run_short(0);
-    return group->shrink(0, nullptr);
-  });
+  run_out_of_memory_in([](Group& group) { return group.shrink(0, nullptr); });
 }
 
 TEST(Controls, FenceAlikeOnAllRanksAlsoIfTheirProcessorsChangeMeanwhile) {
