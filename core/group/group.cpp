@@ -257,11 +257,7 @@ template <class Choose> std::shared_ptr<Group> Group::part(uint64_t id, Deadline
 std::shared_ptr<Group> Group::split(int color, int key) {
   require_usable();
   const Deadline deadline = create_deadline();
-  uint64_t sequence = 0;
-  {
-    const std::lock_guard lock(sequence_mutex_);
-    sequence = splits_++;
-  }
+  const uint64_t sequence = splits_++;
   Vote vote;
   vote.value[0] = static_cast<uint64_t>(static_cast<int64_t>(color));
   vote.value[1] = static_cast<uint64_t>(static_cast<int64_t>(key));
@@ -315,11 +311,7 @@ std::shared_ptr<Group> Group::local() {
 std::shared_ptr<Group> Group::shrink(uint64_t timeout_ms, const char* name) {
   if (finalized_.load(std::memory_order_relaxed)) throw Error(Status::invalid_handle, "group: it was finalized");
   const Deadline deadline = Deadline::after_ms(timeout_ms != 0 ? timeout_ms : config_.create_timeout_ms);
-  uint64_t call = 0;
-  {
-    const std::lock_guard lock(sequence_mutex_);
-    call = shrinks_++;
-  }
+  const uint64_t call = shrinks_++;
   Topic topic{MessageKind::agreement, id_, call, 0};
   View view = agree(*this, topic, {}, deadline);
   SYMM_POINT("shrink.agreed");

@@ -175,8 +175,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::mutex sequence_mutex_;
   std::unordered_map<uint64_t, uint64_t> sequences_;
   std::unordered_map<uint64_t, uint64_t> parts_;  // made of each set of ranks
-  uint64_t splits_ = 0;
-  uint64_t shrinks_ = 0;
+  std::atomic<uint64_t> splits_{0}, shrinks_{0};
   std::vector<PeerFacts> facts_;  // by group rank
   Machines machines_;
   std::mutex failure_fd_mutex_;
