@@ -37,6 +37,12 @@ constexpr size_t kLeast = size_t{16} << 10, kMost = size_t{4} << 20;  // of a ch
 constexpr size_t kOnTheWay = 16'384;                                  // bytes that could be sent while a message takes its time
 constexpr const char* kNeedsLine = "needs the ranks of each machine to be consecutive, and equally many";
 constexpr const char* kNeedsScratch = "needs more scratch";
+
+// Of `count`, each but this rank's own.
+template <class Each> void others(int count, int own, const Each& each) {
+  for (int one = 0; one < count; ++one)
+    if (one != own) each(one);
+}
 }  // namespace
 
 // ---- chain
@@ -87,14 +93,8 @@ void SpanTransport::allreduce_chain(const CollectiveCall& call, LazyDeadline& de
   };
   const auto result_at = [&](size_t step) { return results + step % chain_depth(0) * chunk; };
   const auto sums_at = [&](size_t step) { return sums + step % chain_depth(0) * chunk * wider(call.dtype); };
-  const auto pass_to = [&](int peer, size_t at, size_t bytes) {
-    engine::Head head{.kind = kStep, .offset = at};
-    pass(call, peer, head, {scratch(me, at), bytes}, nullptr);
-  };
-  const auto neighbours = [&](const auto& each) {
-    for (int local = 0; local < local_size_; ++local)
-      if (local != me) each(local);
-  };
+  const auto pass_to = [&](int peer, size_t at, size_t bytes) { pass_step(call, peer, at, {scratch(me, at), bytes}); };
+  const auto neighbours = [&](const auto& each) { others(local_size_, me, each); };
   const auto tell_neighbours = [&] { neighbours([&](int local) { pass_to(first + local, step_area(), 0); }); };
   const auto hand_back = [&](size_t step) {
     if (before >= 0) pass_to(before, result_at(step), range(me, step).size());
@@ -102,12 +102,6 @@ void SpanTransport::allreduce_chain(const CollectiveCall& call, LazyDeadline& de
   };
 
   host::Sources sources(local_size_);
-  host::Reduction reduction;
-  reduction.dtype = call.dtype;
-  reduction.op = call.op;
-  reduction.sources = sources.data();
-  reduction.source_count = local_size_;
-  reduction.ranks = context_.size;
   for (size_t step = 0; step < chunks + lag; ++step) {
     if (step >= lag) {
       const size_t done = step - lag;
@@ -141,7 +135,7 @@ void SpanTransport::allreduce_chain(const CollectiveCall& call, LazyDeadline& de
     if (before >= 0) await(call, before, deadline);
     std::byte* const targets[] = {scratch(me, result_at(step)), gets_result ? recv + mine.begin : nullptr};
     std::byte* const unrounded = scratch(me, sums_at(step));
-    reduction.count = mine.size() / size_of(call.dtype);
+    host::Reduction reduction = host::reduction_of(call, sources.data(), local_size_, context_.size, mine.size());
     reduction.partial_in = before >= 0 ? unrounded : nullptr;
     reduction.partial_out = behind >= 0 ? unrounded : nullptr;
     reduction.destinations = targets;
@@ -177,14 +171,6 @@ void SpanTransport::allreduce_hierarchical(const CollectiveCall& call, LazyDeadl
   const auto* const send = static_cast<const std::byte*>(call.send);
   auto* const recv = static_cast<std::byte*>(call.recv);
   std::byte* const scratch = controls_.mine().scratch(calls_);
-  const auto pass_to = [&](int peer, size_t at, const std::byte* from, size_t bytes) {
-    engine::Head head{.kind = kStep, .offset = at};
-    pass(call, peer, head, {from, bytes}, nullptr);
-  };
-  const auto others = [](int count, int own, const auto& each) {
-    for (int one = 0; one < count; ++one)
-      if (one != own) each(one);
-  };
   host::Sources sources(std::max(local_size_, machines));
   for (size_t step = 0; step * chunk < longest; ++step) {
     const auto part = [&](int local) { return part_of(host::slice(call.unit(), local, local_size_), step, chunk); };
@@ -194,25 +180,20 @@ void SpanTransport::allreduce_hierarchical(const CollectiveCall& call, LazyDeadl
     const auto sum_at = [&](int of) { return results + locals * chunk + static_cast<size_t>(of) * wide; };
     const auto at = [&](size_t area, int local) { return area + static_cast<size_t>(local) * chunk; };
     const host::Range mine = part(me);
-    others(local_size_, me,
-        [&](int local) { pass_to(first + local, at(operands, me), send + part(local).begin, part(local).size()); });
+    others(local_size_, me, [&](int local) {
+      pass_step(call, first + local, at(operands, me), {send + part(local).begin, part(local).size()});
+    });
     others(local_size_, me, [&](int local) {
       await(call, first + local, deadline);
       sources[local] = scratch + at(operands, local);
     });
     sources[me] = send + mine.begin;
-    host::Reduction reduction;
-    reduction.dtype = call.dtype;
-    reduction.op = call.op;
-    reduction.count = mine.size() / size_of(call.dtype);
-    reduction.sources = sources.data();
-    reduction.source_count = local_size_;
-    reduction.ranks = context_.size;
+    host::Reduction reduction = host::reduction_of(call, sources.data(), local_size_, context_.size, mine.size());
     reduction.partial_out = scratch + sum_at(machine);
     host::reduce(reduction);
     const auto of = [&](int other) { return other * local_size_ + me; };
-    others(machines, machine,
-        [&](int other) { pass_to(of(other), sum_at(machine), scratch + sum_at(machine), mine.size() * wider(call.dtype)); });
+    const std::span sum(scratch + sum_at(machine), mine.size() * wider(call.dtype));
+    others(machines, machine, [&](int other) { pass_step(call, of(other), sum_at(machine), sum); });
     others(machines, machine, [&](int other) { await(call, of(other), deadline); });
     for (int one = 0; one < machines; ++one) sources[one] = scratch + sum_at(one);
     if (is_small_float(call.dtype)) reduction.dtype = DType::f32;
@@ -226,7 +207,7 @@ void SpanTransport::allreduce_hierarchical(const CollectiveCall& call, LazyDeadl
     reduction.destinations = &to;
     reduction.destination_count = 1;
     host::reduce(reduction);
-    others(local_size_, me, [&](int local) { pass_to(first + local, at(results, me), to, mine.size()); });
+    others(local_size_, me, [&](int local) { pass_step(call, first + local, at(results, me), {to, mine.size()}); });
     others(local_size_, me, [&](int local) {
       await(call, first + local, deadline);
       host::copy(recv + part(local).begin, scratch + at(results, local), part(local).size(), false);

@@ -102,6 +102,10 @@ std::pair<uint64_t, uint64_t> SpanTransport::said_by_me(uint32_t call) const {
   return {said.signature, said.count};
 }
 
+void SpanTransport::pass_step(const CollectiveCall& call, int peer, size_t at, std::span<const std::byte> payload) {
+  pass(call, peer, {.kind = kStep, .offset = at}, payload, nullptr);
+}
+
 // With a deadline, `payload` is the caller's; without, it lies in this rank's scratch and stays there until it has arrived.
 void SpanTransport::pass(
     const CollectiveCall& call, int peer, engine::Head head, std::span<const std::byte> payload, LazyDeadline* deadline) {
@@ -206,8 +210,7 @@ void SpanTransport::run(const CollectiveCall& call, const Leg& leg, LazyDeadline
 }
 
 void SpanTransport::combine(const CollectiveCall& call, const std::byte* const* sources, std::byte* to, size_t bytes) const {
-  host::Reduction reduction{.dtype = call.dtype, .op = call.op, .count = bytes / size_of(call.dtype), .sources = sources};
-  reduction.source_count = reduction.ranks = context_.size;
+  host::Reduction reduction = host::reduction_of(call, sources, context_.size, context_.size, bytes);
   reduction.destinations = &to;
   reduction.destination_count = 1;
   host::reduce(reduction);

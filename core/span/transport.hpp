@@ -60,6 +60,7 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
   void enter(const CollectiveCall& call);
   std::pair<uint64_t, uint64_t> said_by_me(uint32_t call) const;  // signature and count
   void pass(const CollectiveCall& call, int peer, engine::Head head, std::span<const std::byte> payload, LazyDeadline* deadline);
+  void pass_step(const CollectiveCall& call, int peer, size_t at, std::span<const std::byte> payload);
   void await(const CollectiveCall& call, int peer, LazyDeadline& deadline);
   [[noreturn]] void fail_mismatch(int peer, LazyDeadline& deadline);
   void run(const CollectiveCall& call, const Leg& leg, LazyDeadline& deadline);

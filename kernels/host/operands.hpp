@@ -17,13 +17,7 @@ inline void copy_planned(const Execution& x, std::byte* to, const std::byte* fro
 
 // The reduction of all ranks' operands to one destination; the caller adds offsets.
 inline Reduction reduction_of(const Execution& x, const std::byte* const* sources, size_t bytes) noexcept {
-  Reduction reduction;
-  reduction.dtype = x.call.dtype;
-  reduction.op = x.call.op;
-  reduction.count = bytes / size_of(x.call.dtype);
-  reduction.sources = sources;
-  reduction.source_count = x.size;
-  reduction.ranks = x.size;
+  Reduction reduction = reduction_of(x.call, sources, x.size, x.size, bytes);
   reduction.nontemporal = x.plan.nontemporal;
   return reduction;
 }

@@ -29,6 +29,19 @@ struct Reduction {
   std::byte* partial_out = nullptr;
 };
 
+// Of that many bytes of each of the operands of `sources`; the caller says where the result goes.
+inline Reduction reduction_of(
+    const CallSignature& call, const std::byte* const* sources, int source_count, int ranks, size_t bytes) noexcept {
+  Reduction reduction;
+  reduction.dtype = call.dtype;
+  reduction.op = call.op;
+  reduction.count = bytes / size_of(call.dtype);
+  reduction.sources = sources;
+  reduction.source_count = source_count;
+  reduction.ranks = ranks;
+  return reduction;
+}
+
 size_t size_of_partial(DType dtype) noexcept;
 
 void reduce(const Reduction& reduction) noexcept;
