@@ -129,7 +129,7 @@ CollectiveCall DeviceSpanTransport::plain_call(const CollectiveCall& call) const
 void DeviceSpanTransport::collective(const CollectiveCall& call) {
   const CollectiveCall plain = plain_call(call);
   require_possible(plain);
-  in_order(name_of(call.collective), call.timeout_ms, call.stream, everybody(), [&] {
+  in_order(name_of(call.collective), call.timeout_ms, call.stream, everybody_, [&] {
     if (call.norm != nullptr) return issue_rows(call, [&](const CollectiveCall& sums) { issue(sums); });
     if (!call.scaling) return issue(call);
     scaled(call).run([&](const Conversion& conversion) { launch_conversion(call, conversion); },
@@ -263,14 +263,9 @@ void DeviceSpanTransport::reduce_slices(const CollectiveCall& call, size_t at, s
   const auto* send = static_cast<const std::byte*>(call.send) + at;
   auto* recv = static_cast<std::byte*>(call.recv) + at;  // where there is one
   std::vector<const std::byte*> operands;
-  engine_.together(call.timeout_ms, [&] {
-    for (size_t rank = 0; rank < size_; ++rank) {
-      operands.push_back(rank == me_ ? send + me_ * slice : slot(rank));
-      if (rank == me_) continue;
-      engine_.send(send + rank * slice, slice, static_cast<int>(rank), call.stream);
-      engine_.recv(slot(rank), slice, static_cast<int>(rank), call.stream);
-    }
-  });
+  for (size_t rank = 0; rank < size_; ++rank) operands.push_back(rank == me_ ? send + me_ * slice : slot(rank));
+  const auto sent = [&](size_t rank) { return std::span(send + rank * slice, slice); };
+  trade(call.timeout_ms, call.stream, everybody_, sent, [&](size_t rank) { return std::span(slot(rank), slice); });
   std::byte* const result = to_all || is_root ? recv + me_ * slice : slot(size_);
   combine(call, operands, result, slice);
   engine_.together(call.timeout_ms, [&] {
@@ -303,14 +298,11 @@ void DeviceSpanTransport::reduce_by_machines(
     combine(call, operands, slot(size_ + machine), part, {call.op == Op::avg ? Op::sum : call.op});
   }
   launch_barrier(local_, kLocalChannel, call.timeout_ms, call.stream);  // all have read them
-  engine_.together(call.timeout_ms, [&] {
-    for (size_t machine = 0; machine < machines; ++machine) {
-      sums.push_back(slot(size_ + (machine == machine_ ? 0 : machines) + machine));
-      if (machine == machine_) continue;
-      engine_.send(slot(size_ + machine), part, rail_[machine], call.stream);
-      engine_.recv(slot(size_ + machines + machine), part, rail_[machine], call.stream);
-    }
-  });
+  const auto sent = [&](size_t machine) { return std::span(slot(size_ + machine), part); };
+  const auto got = [&](size_t machine) { return std::span(slot(size_ + machines + machine), part); };
+  for (size_t machine = 0; machine < machines; ++machine)
+    sums.push_back((machine == machine_ ? sent(machine) : got(machine)).data());
+  trade(call.timeout_ms, call.stream, rail_, sent, got);
   combine(call, sums, result, part);
 }
 
@@ -348,13 +340,9 @@ void DeviceSpanTransport::reduce_in_chain(const CollectiveCall& call, size_t at,
     combine(call, operands, machine_ == last ? results + mine.at : sums, mine.bytes,
         {call.op, machine_ == 0 ? nullptr : before, machine_ != last});
   }
-  engine_.together(call.timeout_ms, [&] {
-    for (size_t peer = 0; peer < ranks; ++peer) {
-      if (peer == place) continue;
-      engine_.send(results, slice, local_[peer], call.stream);
-      engine_.recv(to + peer * slice, slice, local_[peer], call.stream);
-    }
-  });
+  const auto got = [&](size_t peer) { return std::span(to + peer * slice, slice); };
+  trade(
+      call.timeout_ms, call.stream, local_, [&](size_t) { return std::span(results, slice); }, got);
 }
 
 void DeviceSpanTransport::reduce_scatter(const CollectiveCall& call, std::span<const Piece> pieces) {
@@ -364,15 +352,9 @@ void DeviceSpanTransport::reduce_scatter(const CollectiveCall& call, std::span<c
   for (size_t at = 0; at < most; at += slot_bytes_) {
     const size_t mine = left_of(pieces[me_], at, slot_bytes_);
     std::vector<const std::byte*> operands;
-    engine_.together(call.timeout_ms, [&] {
-      for (size_t rank = 0; rank < size_; ++rank) {
-        operands.push_back(rank == me_ ? send + pieces[me_].at + at : slot(rank));
-        if (rank == me_) continue;
-        if (const size_t theirs = left_of(pieces[rank], at, slot_bytes_); theirs != 0)
-          engine_.send(send + pieces[rank].at + at, theirs, static_cast<int>(rank), call.stream);
-        if (mine != 0) engine_.recv(slot(rank), mine, static_cast<int>(rank), call.stream);
-      }
-    });
+    for (size_t rank = 0; rank < size_; ++rank) operands.push_back(rank == me_ ? send + pieces[me_].at + at : slot(rank));
+    const auto sent = [&](size_t rank) { return std::span(send + pieces[rank].at + at, left_of(pieces[rank], at, slot_bytes_)); };
+    trade(call.timeout_ms, call.stream, everybody_, sent, [&](size_t rank) { return std::span(slot(rank), mine); });
     if (mine != 0) combine(call, operands, static_cast<std::byte*>(call.recv) + at, mine);
   }
 }
@@ -393,15 +375,11 @@ void DeviceSpanTransport::move(const CollectiveCall& call, std::span<const Piece
   for (size_t at = 0; at < most; at += std::min(chunk, most - at)) {
     for (size_t rank = 0; in_place && rank < size_; ++rank)
       if (rank != me_) copy(slot(rank), from + send[rank].at + at, left_of(send[rank], at, chunk), call.stream);
-    engine_.together(call.timeout_ms, [&] {
-      for (size_t rank = 0; rank < size_; ++rank) {
-        if (rank == me_) continue;
-        const std::byte* const what = in_place ? slot(rank) : from + send[rank].at + at;
-        if (const size_t bytes = left_of(send[rank], at, chunk)) engine_.send(what, bytes, static_cast<int>(rank), call.stream);
-        if (const size_t bytes = left_of(recv[rank], at, chunk))
-          engine_.recv(to + recv[rank].at + at, bytes, static_cast<int>(rank), call.stream);
-      }
-    });
+    const auto sent = [&](size_t rank) {
+      return std::span(in_place ? slot(rank) : from + send[rank].at + at, left_of(send[rank], at, chunk));
+    };
+    const auto got = [&](size_t rank) { return std::span(to + recv[rank].at + at, left_of(recv[rank], at, chunk)); };
+    trade(call.timeout_ms, call.stream, everybody_, sent, got);
   }
 }
 
@@ -437,13 +415,10 @@ void DeviceSpanTransport::exchange_by_capacity(const CollectiveCall& call) {
     stage(args, false, call.stream);
     chunk = std::min(args.slot - cuda::kPack, std::max(capacity - args.at, size_t{1}));
     copy(got + me_ * args.slot, sent + me_ * args.slot, cuda::kPack + chunk, call.stream);
-    engine_.together(call.timeout_ms, [&] {
-      for (size_t rank = 0; rank < size_; ++rank) {
-        if (rank == me_) continue;
-        engine_.send(sent + rank * args.slot, cuda::kPack + chunk, static_cast<int>(rank), call.stream);
-        engine_.recv(got + rank * args.slot, cuda::kPack + chunk, static_cast<int>(rank), call.stream);
-      }
-    });
+    const auto in = [&](std::byte* slots) {
+      return [&, slots](size_t rank) { return std::span(slots + rank * args.slot, cuda::kPack + chunk); };
+    };
+    trade(call.timeout_ms, call.stream, everybody_, in(sent), in(got));
     args.slots = cuda::address_of(got);
     stage(args, true, call.stream);
   }

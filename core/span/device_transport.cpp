@@ -1,5 +1,4 @@
 #include "core/span/device_transport.hpp"
-#include <numeric>
 
 namespace symm::span {
 namespace {
@@ -38,6 +37,7 @@ DeviceSpanTransport::DeviceSpanTransport(TransportContext context, std::shared_p
   const Machines& machines = this->context().machines;
   machine_ = static_cast<size_t>(machines.of[me_]);
   for (int rank = 0; rank < this->context().size; ++rank) {
+    everybody_.push_back(rank);
     if (maps(rank)) local_.push_back(rank);
     if (machines.local_rank(rank) == machines.local_rank(this->context().rank)) rail_.push_back(rank);
   }
@@ -75,10 +75,15 @@ void DeviceSpanTransport::ready() {
 
 // ---- in the order of streams
 
-std::vector<int32_t> DeviceSpanTransport::everybody() const {
-  std::vector<int32_t> all(size_);
-  std::iota(all.begin(), all.end(), 0);
-  return all;
+void DeviceSpanTransport::trade(uint64_t timeout_ms, void* stream, std::span<const int32_t> ranks,
+    const std::function<std::span<const std::byte>(size_t)>& sent, const std::function<std::span<std::byte>(size_t)>& got) {
+  engine_.together(timeout_ms, [&] {
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      if (ranks[i] == context().rank) continue;
+      if (const auto goes = sent(i); !goes.empty()) engine_.send(goes.data(), goes.size(), ranks[i], stream);
+      if (const auto comes = got(i); !comes.empty()) engine_.recv(comes.data(), comes.size(), ranks[i], stream);
+    }
+  });
 }
 
 void DeviceSpanTransport::in_order(
@@ -114,16 +119,10 @@ void DeviceSpanTransport::barrier(std::span<const int32_t> ranks, int channel, u
   if (!ranks.empty() && std::all_of(ranks.begin(), ranks.end(), [&](int32_t rank) { return maps(rank); }))
     return CudaTransport::barrier(ranks, channel, timeout_ms, stream);
   settle(stream);
-  const std::vector<int32_t> all = ranks.empty() ? everybody() : std::vector<int32_t>(ranks.begin(), ranks.end());
-  in_order("barrier", timeout_ms, stream, all, [&] {
-    engine_.together(timeout_ms, [&] {
-      for (const int32_t rank : all) {
-        if (rank == context().rank) continue;
-        engine_.send(slot(size_), 1, rank, stream);
-        engine_.recv(slot(static_cast<size_t>(rank)), 1, rank, stream);
-      }
-    });
-  });
+  const std::vector<int32_t> all = ranks.empty() ? everybody_ : std::vector<int32_t>(ranks.begin(), ranks.end());
+  const auto sent = [&](size_t) { return std::span(slot(size_), 1); };
+  const auto got = [&](size_t i) { return std::span(slot(static_cast<size_t>(all[i])), 1); };
+  in_order("barrier", timeout_ms, stream, all, [&] { trade(timeout_ms, stream, all, sent, got); });
   stats_.barriers[0].add_shared(1);
 }
 

@@ -46,7 +46,9 @@ class DeviceSpanTransport final : public cuda::CudaTransport {
   void require_possible(const CollectiveCall& call) const;
   void in_order(
       const char* what, uint64_t timeout_ms, void* stream, std::vector<int32_t> whom, const std::function<void()>& issue);
-  std::vector<int32_t> everybody() const;
+  // Each of `ranks` but this one is sent what `sent` of its place among them names, and sends what fills `got`; empty: nothing.
+  void trade(uint64_t timeout_ms, void* stream, std::span<const int32_t> ranks,
+      const std::function<std::span<const std::byte>(size_t)>& sent, const std::function<std::span<std::byte>(size_t)>& got);
   CollectiveCall plain_call(const CollectiveCall& call) const;
   Algorithm algorithm_of(const CollectiveCall& call) const;
   bool nccl_may_add(const CollectiveCall& call) const;
@@ -83,9 +85,9 @@ class DeviceSpanTransport final : public cuda::CudaTransport {
 
   const size_t size_, me_;
   const bool in_line_;  // the machines' ranks
-  // Of this rank's machine, and those who have its place on each of the machines. Where these are in line, `machine_` is among
-  // the latter.
-  std::vector<int32_t> local_, rail_;
+  // All ranks, those of this one's machine, and those who have its place on each of the machines. Where these are in line,
+  // `machine_` is among the latter.
+  std::vector<int32_t> everybody_, local_, rail_;
   size_t machine_ = 0;
   size_t slot_bytes_ = 0;
   engine::StreamEngine::Id id_{};  // rank 0's
