@@ -101,6 +101,16 @@ struct OutgoingMessage {
   Bytes body;
   std::vector<int> fds;  // borrowed from the transport
 };
+template <class Part> void append(OutgoingMessage& message, const Part& part) {
+  const auto bytes = std::as_bytes(std::span(&part, 1));
+  message.body.insert(message.body.end(), bytes.begin(), bytes.end());
+}
+// With which a message of that size or more begins.
+template <class Part> Part first_of(const Message& message) {
+  Part part;
+  std::copy_n(message.body.begin(), sizeof part, std::as_writable_bytes(std::span(&part, 1)).begin());
+  return part;
+}
 
 struct PlanReport {
   Algorithm algorithm{};
@@ -180,26 +190,37 @@ struct Machines {
   static size_t at(int rank) noexcept { return static_cast<size_t>(rank); }
 };
 
-// What a transport may ask of its group.
-struct TransportContext {
-  int rank = 0;
-  int size = 1;
-  uint64_t group = 0;
+// What a group's configuration asks of its transport.
+struct TransportOptions {
   int channels = 0;
   bool check = false;
   bool overlapping_devices = false;  // several ranks may use one device
-  bool multicast = false;            // asked for by the group's configuration
-  bool any_order = false;            // floats may be combined so
-  uint64_t scratch_bytes = 0;        // at most; 0: as is fastest
-  Transport* lender = nullptr;       // whose scratch this one works in; it lives longer
-  std::vector<int> lender_ranks;     // of this group's ranks, there
-  std::vector<int64_t> pids;         // by group rank, for messages
+  bool multicast = false;
+  bool any_order = false;      // floats may be combined so
+  uint64_t scratch_bytes = 0;  // at most; 0: as is fastest
+  uint64_t timeout_ms = 0;     // of calls that have none of their own
+};
+
+// What a transport may ask of its group.
+struct TransportContext : TransportOptions {
+  int rank = 0;
+  int size = 1;
+  uint64_t group = 0;
+  Transport* lender = nullptr;    // whose scratch this one works in; it lives longer
+  std::vector<int> lender_ranks;  // of this group's ranks, there
+  std::vector<int64_t> pids;      // by group rank, for messages
   Machines machines;
-  uint64_t timeout_ms = 0;             // of calls that have none of their own
   Deadline until = Deadline::never();  // of creation
   std::shared_ptr<Revocation> revocation;
   std::function<void(const Failure&)> fail;  // revoke the group on all ranks
   const MemoryDirectory* directory = nullptr;
+
+  int64_t pid_of(int of) const noexcept { return of < 0 || of >= size ? 0 : pids[static_cast<size_t>(of)]; }
+  std::string name_of(int of) const { return format("rank %d (pid %lld)", of, static_cast<long long>(pid_of(of))); }
+  Failure blame(int of, Status status, std::string message) const { return {status, of, pid_of(of), std::move(message)}; }
+  Failure blame_departed(int of, const std::string& what) const {
+    return blame(of, Status::peer_failed, what + ": " + name_of(of) + " has left the group");
+  }
 };
 
 // The ranks of a group in the midst of a rendezvous, for a transport that has more to agree on than blocks. All ranks make the

@@ -55,7 +55,7 @@ Failure failure_of(const ErrorRecord& record, const TransportContext& context, i
   };
   const int peer = record.peer;
   const bool valid = peer >= 0 && peer < context.size;
-  const long long pid = valid ? context.pids[static_cast<size_t>(peer)] : 0;
+  const std::string who = context.name_of(peer);
   const auto operation = static_cast<Operation>(record.operation);
   const bool is_value = operation == Operation::wait_value;
   const std::string what = is_value
@@ -63,57 +63,49 @@ Failure failure_of(const ErrorRecord& record, const TransportContext& context, i
                                      static_cast<unsigned long long>(record.peer_detail))
                                : format("%s on device %d, channel or block %u", known(record.operation), device, record.channel);
   if (record.trouble == static_cast<uint32_t>(WaitError::timeout) && (is_value || operation == Operation::wait_signal)) {
-    return {Status::timeout, peer, pid,
-        format("%s: %s before the deadline (the word was %llu, not %s %llu)", what.c_str(),
-            valid ? format("rank %d (pid %lld) did not come", peer, pid).c_str() : "nobody wrote it",
-            static_cast<unsigned long long>(record.peer_count), sign_of(static_cast<Compare>(record.my_detail)),
-            static_cast<unsigned long long>(record.my_count))};
+    return context.blame(peer, Status::timeout,
+        text(what, ": ", valid ? who + " did not come" : "nobody wrote it", " before the deadline (the word was ",
+            record.peer_count, ", not ", sign_of(static_cast<Compare>(record.my_detail)), " ", record.my_count, ")"));
   }
   switch (static_cast<WaitError>(record.trouble)) {
     case WaitError::timeout:
-      return {Status::timeout, peer, pid,
-          format("%s: rank %d (pid %lld) did not come before the deadline (expected %u, seen %u)", what.c_str(), peer, pid,
-              record.expected, record.seen)};
-    case WaitError::departed:
-      return {Status::peer_failed, peer, pid, format("%s: rank %d (pid %lld) has left the group", what.c_str(), peer, pid)};
+      return context.blame(peer, Status::timeout,
+          text(what, ": ", who, " did not come before the deadline (expected ", record.expected, ", seen ", record.seen, ")"));
+    case WaitError::departed: return context.blame_departed(peer, what);
     case WaitError::mismatch: {
-      const auto text = [](uint64_t packed, uint64_t count) { return CallSignature::unpacked(packed, count).text(); };
-      const std::string mine = text(record.my_detail, record.my_count);
-      const std::string theirs = text(record.peer_detail, record.peer_count);
+      const std::string mine = CallSignature::unpacked(record.my_detail, record.my_count).text();
+      const std::string theirs = CallSignature::unpacked(record.peer_detail, record.peer_count).text();
       // Both may find it: they say the same, as on the host.
       const int wrong = std::max(peer, context.rank);
-      return {Status::mismatch, wrong, valid ? context.pids[static_cast<size_t>(wrong)] : 0,
-          format("rank %d makes %s, rank %d makes %s", std::min(peer, context.rank),
-              (peer < context.rank ? theirs : mine).c_str(), wrong, (peer < context.rank ? mine : theirs).c_str())};
+      return context.blame(wrong, Status::mismatch,
+          text("rank ", std::min(peer, context.rank), " makes ", peer < context.rank ? theirs : mine, ", rank ", wrong, " makes ",
+              peer < context.rank ? mine : theirs));
     }
     case WaitError::unknown_memory:
-      return {Status::mismatch, context.rank, context.pids[static_cast<size_t>(context.rank)],
-          format("%s: an operand of rank %d lies in a memory that rank %d has released", what.c_str(), peer, context.rank)};
+      return context.blame(context.rank, Status::mismatch,
+          format("%s: an operand of rank %d lies in a memory that rank %d has released", what.c_str(), peer, context.rank));
     case WaitError::other_length: {
       const char* rows = record.expected == 1 ? "rows of " : "";
       const bool receives = record.expected == 2;
-      return {Status::mismatch, context.rank, context.pids[static_cast<size_t>(context.rank)],
-          format("%s: rank %d sends %s%llu elements to rank %d, which expects %llu", known(record.operation),
-              receives ? peer : context.rank, rows, static_cast<unsigned long long>(record.my_detail),
-              receives ? context.rank : peer, static_cast<unsigned long long>(record.peer_detail))};
+      return context.blame(context.rank, Status::mismatch,
+          text(known(record.operation), ": rank ", receives ? peer : context.rank, " sends ", rows, record.my_detail,
+              " elements to rank ", receives ? context.rank : peer, ", which expects ", record.peer_detail));
     }
     case WaitError::beyond_capacity:
-      return {Status::invalid_argument, context.rank, context.pids[static_cast<size_t>(context.rank)],
-          format("%s: %s", known(record.operation),
+      return context.blame(context.rank, Status::invalid_argument,
+          text(known(record.operation), ": ",
               beyond_capacity(record.expected == 1 ? "recv" : "send", static_cast<size_t>(peer), record.my_detail,
-                  record.peer_detail, record.my_count)
-                  .c_str())};
-    case WaitError::spoilt:
-      return {Status::aborted, peer, pid, format("%s: a group that shares its scratch has failed", what.c_str())};
+                  record.peer_detail, record.my_count)));
+    case WaitError::spoilt: return context.blame(peer, Status::aborted, what + ": a group that shares its scratch has failed");
     case WaitError::other_place:
-      return {Status::mismatch, peer, pid,
+      return context.blame(peer, Status::mismatch,
           format("%s by multicast: rank %d's operands do not lie where rank %d's do; it needs one memory and one offset on all "
                  "ranks",
-              known(record.operation), peer, context.rank)};
+              known(record.operation), peer, context.rank));
     case WaitError::aborted:
     case WaitError::none: break;
   }
-  return {Status::internal, peer, pid, format("%s: error record of kind %u", what.c_str(), record.trouble)};
+  return context.blame(peer, Status::internal, text(what, ": error record of kind ", record.trouble));
 }
 
 ErrorMailbox::ErrorMailbox(std::shared_ptr<Device> device) : device_(std::move(device)) {

@@ -1,5 +1,4 @@
 #include "core/cuda/transport.hpp"
-#include <cstring>
 
 namespace symm::cuda {
 namespace {
@@ -98,19 +97,14 @@ Tuning CudaTransport::choose_tuning() const {
 
 OutgoingMessage CudaTransport::share() const {
   const auto& control = controls_[static_cast<size_t>(context_.rank)];
-  TransportShare body{};
-  body = {device_->uuid(), control->size(), control->mapped(), values_, device_->multiprocessors(), kernels_.is_for_9() ? 1 : 0,
-      multicast_.facts(context_.rank)};
-  OutgoingMessage share;
-  share.body.resize(sizeof body);
-  std::memcpy(share.body.data(), &body, sizeof body);
-  share.fds = {control->fd()};
+  OutgoingMessage share{{}, {control->fd()}};
+  append(share, TransportShare{device_->uuid(), control->size(), control->mapped(), values_, device_->multiprocessors(),
+                    kernels_.is_for_9() ? 1 : 0, multicast_.facts(context_.rank)});
   return share;
 }
 
 void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
-  TransportShare body{};
-  std::memcpy(&body, message.body.data(), sizeof body);
+  const auto body = first_of<TransportShare>(message);
   if (const std::string differs = plan_difference(BackendKind::cuda, context_.rank, values_, peer, body.values); !differs.empty())
     throw Error({Status::mismatch, peer, 0, differs});
   const auto& mine = controls_[static_cast<size_t>(context_.rank)];

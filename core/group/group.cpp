@@ -147,18 +147,12 @@ void Group::connect_transport(Deadline deadline) {
           "config.flags: SYMM_GROUP_SHARED_SCRATCH, but on the host ranks read each other's scratch after a call");
     }
     TransportContext context;
+    static_cast<TransportOptions&>(context) = config_;
     context.rank = rank_;
     context.size = size_;
     context.group = id_;
-    context.channels = config_.channels;
     context.machines = machines_;
-    context.timeout_ms = config_.timeout_ms;
     context.until = deadline;
-    context.check = config_.check;
-    context.overlapping_devices = config_.overlapping_devices;
-    context.multicast = config_.multicast;
-    context.any_order = config_.any_order;
-    context.scratch_bytes = config_.scratch_bytes;
     if (lender_) {
       context.lender = lender_->transport_.get();
       for (int rank = 0; rank < size_; ++rank) context.lender_ranks.push_back(lender_->rank_of(*this, rank));
@@ -170,8 +164,7 @@ void Group::connect_transport(Deadline deadline) {
     transport_ = machines_.count > 1 ? span::open(*backend_, std::move(context)) : backend_->make_transport(std::move(context));
     facts_[static_cast<size_t>(rank_)] = own_facts(*backend_);
     OutgoingMessage share = transport_->share();
-    const auto facts = std::as_bytes(std::span(&facts_[static_cast<size_t>(rank_)], 1));
-    share.body.insert(share.body.end(), facts.begin(), facts.end());
+    append(share, facts_[static_cast<size_t>(rank_)]);
     return Offer{{static_cast<uint64_t>(backend_->kind()), machine_key(), fnv1a(std::as_bytes(std::span(members_))),
                      static_cast<uint64_t>(config_.channels), config_.scratch_bytes, config_.shared_scratch ? 1U : 0U,
                      config_.any_order ? 1U : 0U},

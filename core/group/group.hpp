@@ -10,22 +10,15 @@
 #include "core/group/stragglers.hpp"
 
 namespace symm {
-struct GroupConfig {
+struct GroupConfig : TransportOptions {  // channels 0: kDefaultChannels
   int rank = 0;
   int size = 0;
   BackendKind backend = BackendKind::automatic;
   int device = -1;
-  bool overlapping_devices = false;
-  bool check = false;
-  bool multicast = false;
   bool shared_scratch = false;
-  bool any_order = false;
-  uint64_t scratch_bytes = 0;  // at most; 0: as is fastest
-  int channels = 0;            // 0: kDefaultChannels
   std::string bootstrap;
   const StoreCallbacks* callbacks = nullptr;
-  uint64_t create_timeout_ms = 0;  // 0: environment or default
-  uint64_t timeout_ms = 0;
+  uint64_t create_timeout_ms = 0;  // this and timeout_ms 0: environment or default
   std::string name;
 };
 

@@ -1,6 +1,5 @@
 // Rendezvous, top to bottom: prepare a signal pad, agree on the size, exchange the descriptors of block and pad, map them, agree
 // that all could. Nothing is visible before the last step, and a failure on one rank is the same failure on all.
-#include <cstring>
 #include "core/base/hash.hpp"
 #include "core/group/exchange.hpp"
 #include "core/group/memory.hpp"
@@ -87,15 +86,14 @@ std::shared_ptr<Memory> meet(
     pads[me] = backend.memory().allocate(pad_bytes, {});
     const ShareableHandle block = blocks[me]->share();
     const ShareableHandle pad = pads[me]->share();
-    const Extents extents{block.extent, pad.extent};
-    const auto bytes = std::as_bytes(std::span(&extents, 1));
-    return Offer{{buffer->bytes(), static_cast<uint64_t>(channels)}, {{bytes.begin(), bytes.end()}, {block.fd, pad.fd}}};
+    Offer offer{{buffer->bytes(), static_cast<uint64_t>(channels)}, {{}, {block.fd, pad.fd}}};
+    append(offer.message, Extents{block.extent, pad.extent});
+    return offer;
   };
   phases.agree = [&](std::span<const Vote> votes) { require_agreement(*buffer, votes); };
   phases.accept = [&](int peer, Message message) {
     if (!group->maps(peer)) return;
-    Extents extents;
-    std::memcpy(&extents, message.body.data(), sizeof extents);
+    const auto extents = first_of<Extents>(message);
     blocks[static_cast<size_t>(peer)] = import(backend.memory(), std::move(message.fds.at(0)), extents.block, buffer->bytes());
     pads[static_cast<size_t>(peer)] = import(backend.memory(), std::move(message.fds.at(1)), extents.pad, pad_bytes);
   };

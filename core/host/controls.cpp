@@ -1,5 +1,4 @@
 #include "core/host/controls.hpp"
-#include <cstring>
 
 namespace symm::host {
 namespace {
@@ -26,17 +25,14 @@ Controls::Controls(TransportContext context, const PlanValues& values, Far* far)
 OutgoingMessage Controls::share() const {
   // As they were when the fencing was chosen, which is to be the same on all ranks.
   const TransportShare body{Control::bytes(context_.size, context_.channels, half_), processors_, registered_ ? 1U : 0U, values_};
-  OutgoingMessage share;
-  share.body.resize(sizeof body);
-  std::memcpy(share.body.data(), &body, sizeof body);
-  share.fds = {mine_.segment()->fd()};
+  OutgoingMessage share{{}, {mine_.segment()->fd()}};
+  append(share, body);
   return share;
 }
 
 void Controls::connect(int peer, Message message) {
   const size_t expected = Control::bytes(context_.size, context_.channels, half_);
-  TransportShare body{};
-  std::memcpy(&body, message.body.data(), sizeof body);
+  const auto body = first_of<TransportShare>(message);
   if (body.bytes != expected) {
     throw Error({Status::mismatch, peer, 0,
         format("rank %d has a control segment of %llu bytes, this rank of %zu: different versions of the library?", peer,
@@ -132,16 +128,16 @@ void Controls::fail_mismatch(
   };
   const int right = *std::max_element(ranks.begin(), ranks.end(), [&](int a, int b) { return like(a) < like(b); });
   const int wrong = *std::find_if(ranks.begin(), ranks.end(), [&](int rank) { return said(rank).hash() != said(right).hash(); });
-  fail({Status::mismatch, wrong, context_.pids[static_cast<size_t>(wrong)],
+  fail(context_.blame(wrong, Status::mismatch,
       format("call %u of the group: rank %d makes %s, rank %d makes %s", call, right, said(right).text().c_str(), wrong,
-          said(wrong).text().c_str())});
+          said(wrong).text().c_str())));
 }
 
 void Controls::fail_piece(const CallSignature& call, int peer, size_t sent, size_t expected) {
   const size_t element = size_of(call.dtype);
-  fail({Status::mismatch, peer, context_.pids[static_cast<size_t>(peer)],
+  fail(context_.blame(peer, Status::mismatch,
       format("%s: rank %d sends %zu elements to rank %d, which expects %zu", name_of(call.collective), peer, sent / element,
-          context_.rank, expected / element)});
+          context_.rank, expected / element)));
 }
 
 WaitEnd Controls::await_condition(const Condition& condition, Waiter& waiter, LazyDeadline& deadline) const {
@@ -180,17 +176,13 @@ void Controls::await(Word& word, uint32_t target, Waiter& waiter, int peer, Lazy
   // After a failure it stays: peers that time out a moment later shall come to the same rank.
   if (end == WaitEnd::reached) waiting.peer.store(0, std::memory_order_relaxed);
   if (end == WaitEnd::timed_out) peer = culprit(peer);
-  const int64_t pid = context_.pids[static_cast<size_t>(peer)];
   switch (end) {
     case WaitEnd::reached: return;
     case WaitEnd::revoked: give_up(); throw Error(context_.revocation->failure());
-    case WaitEnd::peer_departed:
-      fail({Status::peer_failed, peer, pid,
-          format("%s: rank %d (pid %lld) has left the group", what, peer, static_cast<long long>(pid))});
+    case WaitEnd::peer_departed: fail(context_.blame_departed(peer, what));
     case WaitEnd::timed_out:
-      fail({Status::timeout, peer, pid,
-          format("%s: rank %d (pid %lld) did not come within %llu ms", what, peer, static_cast<long long>(pid),
-              static_cast<unsigned long long>(deadline.timeout_ms()))});
+      fail(context_.blame(peer, Status::timeout,
+          text(what, ": ", context_.name_of(peer), " did not come within ", deadline.timeout_ms(), " ms")));
   }
 }
 }  // namespace symm::host

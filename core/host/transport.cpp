@@ -53,11 +53,8 @@ void HostTransport::barrier(std::span<const int32_t> ranks, int channel, uint64_
   const TimedLock turn(barriers_[static_cast<size_t>(channel)].turn, timeout_ms, "barrier");
   if (ranks.empty()) ranks = everybody_;
   const bool all = everybody_.empty() && (ranks.empty() || ranks.size() == static_cast<size_t>(context_.size));
-  if (const int peer = timeout_ms == Deadline::kNow ? missing(ranks, channel, all) : -1; peer >= 0) {
-    const int64_t pid = context_.pids[static_cast<size_t>(peer)];
-    throw Error(
-        {Status::timeout, peer, pid, format("barrier: rank %d (pid %lld) is not here", peer, static_cast<long long>(pid))});
-  }
+  if (const int peer = timeout_ms == Deadline::kNow ? missing(ranks, channel, all) : -1; peer >= 0)
+    throw Error(context_.blame(peer, Status::timeout, text("barrier: ", context_.name_of(peer), " is not here")));
   // All are here; but between machines that is told by way of others.
   LazyDeadline deadline(timeout_ms == Deadline::kNow && controls_.far() != nullptr ? context_.timeout_ms : timeout_ms);
   if (all) barrier_of_all(channel, deadline);
@@ -135,9 +132,9 @@ void HostTransport::require_no_barrier_of_all(int channel, int peer, const Word&
 
 void HostTransport::fail_sets(int channel, int peer) {
   const int blamed = std::max(peer, context_.rank);
-  controls_.fail({Status::mismatch, blamed, context_.pids[static_cast<size_t>(blamed)],
+  controls_.fail(context_.blame(blamed, Status::mismatch,
       format("barrier: ranks %d and %d come to barriers of different sets on channel %d, or not in one order",
-          std::min(peer, context_.rank), blamed, channel)});
+          std::min(peer, context_.rank), blamed, channel)));
 }
 
 uint32_t HostTransport::untaken_set(int channel, int source) {
@@ -209,11 +206,12 @@ void HostTransport::await(const MemoryView& memory, const Condition& condition, 
   if (end == WaitEnd::revoked) throw Error(context_.revocation->failure());
   const bool is_one = !ranks.empty() && std::count(ranks.begin(), ranks.end(), ranks[0]) == std::ssize(ranks);
   const int peer = is_one ? ranks[0] : -1;
-  const int64_t pid = is_one ? context_.pids[static_cast<size_t>(peer)] : 0;
-  const std::string who = is_one ? format("rank %d (pid %lld)", peer, static_cast<long long>(pid)) : "all of the ranks";
-  if (end == WaitEnd::peer_departed) throw Error({Status::peer_failed, peer, pid, what() + ": " + who + " has left the group"});
+  if (end == WaitEnd::peer_departed) {
+    throw Error(is_one ? context_.blame_departed(peer, what())
+                       : Failure{Status::peer_failed, -1, 0, what() + ": all of the ranks has left the group"});
+  }
   const uint64_t ms = deadline.timeout_ms() == Deadline::kNow ? 0 : deadline.timeout_ms();
-  throw Error({Status::timeout, peer, pid, format("%s within %llu ms", what().c_str(), static_cast<unsigned long long>(ms))});
+  throw Error(context_.blame(peer, Status::timeout, text(what(), " within ", ms, " ms")));
 }
 
 void HostTransport::take_signal(const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) {
@@ -232,10 +230,7 @@ void HostTransport::take_signal(const MemoryView& memory, int rank, int channel,
   LazyDeadline deadline(timeout_ms);
   const auto has_left = [&] { return controls_.has_left(rank); };
   const Word* const bells[] = {&pad.bell(rank)};
-  const auto what = [&] {
-    return format("wait_signal: no signal from rank %d (pid %lld) on channel %d", rank,
-        static_cast<long long>(context_.pids[static_cast<size_t>(rank)]), channel);
-  };
+  const auto what = [&] { return text("wait_signal: no signal from ", context_.name_of(rank), " on channel ", channel); };
   await(memory, {takes, has_left, bells, true, rank, "wait_signal"}, {&rank, 1}, deadline,
       std::ref(what));  // by reference: nothing is allocated
 }
@@ -381,9 +376,9 @@ void HostTransport::plain_collective(const CollectiveCall& call) {
       if (call.pieces != nullptr) lay_out_pieces(execution(*plan), !plan->zero_copy || !readable);
     });
     if (unknown >= 0) {
-      controls_.fail({Status::mismatch, context_.rank, context_.pids[static_cast<size_t>(context_.rank)],
+      controls_.fail(context_.blame(context_.rank, Status::mismatch,
           format("%s: an operand of rank %d lies in a memory that rank %d has released", name_of(call.collective), unknown,
-              context_.rank)});
+              context_.rank)));
     }
     settled_ = settle(prepared.input, *plan, operands_.all_symmetric());
     plan = &settled_;

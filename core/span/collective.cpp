@@ -231,8 +231,8 @@ void SpanTransport::plain_collective(const CollectiveCall& call) {
     else exchange(call, is_in_slices(algorithm) && call.collective == Collective::allreduce, deadline);
   } catch (const std::bad_alloc&) {  // the others know that it has entered
     context_.fail(with_reserve([&] {
-      return Failure{Status::out_of_memory, context_.rank, context_.pids[static_cast<size_t>(context_.rank)],
-          format("rank %d: %s: out of host memory", context_.rank, name_of(call.collective))};
+      return context_.blame(context_.rank, Status::out_of_memory,
+          format("rank %d: %s: out of host memory", context_.rank, name_of(call.collective)));
     }));
     context_.revocation->throw_if_revoked();
   }

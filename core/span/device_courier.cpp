@@ -341,9 +341,8 @@ void DeviceCourier::require_there(Job& job, int rank) {
   if (!how.empty() && !job.grace) job.grace = Deadline::after_ms(kGraceMs);
   const bool gone = job.grace && job.grace->expired();
   if (!gone && !job.until.expired()) return;
-  throw Error({gone ? Status::peer_failed : Status::timeout, rank, context_.pids[at],
-      format("%s: rank %d (pid %lld) %s", job.what, rank, static_cast<long long>(context_.pids[at]),
-          gone ? how.c_str() : "has not answered before the deadline")});
+  throw Error(context_.blame(rank, gone ? Status::peer_failed : Status::timeout,
+      text(job.what, ": ", context_.name_of(rank), " ", gone ? how : "has not answered before the deadline")));
 }
 
 bool DeviceCourier::send(const Job& job, const Head& head, std::span<const std::byte> payload) {

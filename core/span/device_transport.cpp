@@ -94,9 +94,7 @@ void DeviceSpanTransport::in_order(
   context().revocation->throw_if_revoked();
   for (const int32_t rank : whom) {
     if (!context().revocation->departed(rank)) continue;
-    const int64_t pid = context().pids[static_cast<size_t>(rank)];
-    context().fail({Status::peer_failed, rank, pid,
-        format("%s: rank %d (pid %lld) has left the group", what, rank, static_cast<long long>(pid))});
+    context().fail(context().blame_departed(rank, what));
     context().revocation->throw_if_revoked();
   }
   const cuda::Driver& driver = gpu()->driver();

@@ -50,10 +50,6 @@ struct EngineShare {
   std::span<const std::byte> where() const { return {address, std::min<size_t>(address_bytes, kMostAddress)}; }
 };
 
-template <class Part> void append(OutgoingMessage& message, const Part& part) {
-  const auto bytes = std::as_bytes(std::span(&part, 1));
-  message.body.insert(message.body.end(), bytes.begin(), bytes.end());
-}
 template <class Part> Part take_last(Message& message) {  // whose first member is a text
   Part part;
   std::memcpy(&part, message.body.data() + message.body.size() - sizeof part, sizeof part);

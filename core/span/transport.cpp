@@ -100,9 +100,7 @@ bool send(engine::Post& post, const TransportContext& context, int rank, const H
     retry_until([&] { return revocation.revoked() || revocation.departed(rank); }, Deadline::after_ms(kReasonMs));
     revocation.throw_if_revoked();
     if (revocation.departed(rank)) return false;
-    const int64_t pid = context.pids[static_cast<size_t>(rank)];
-    throw Error(
-        {error.status(), rank, pid, format("%s: rank %d (pid %lld): %s", what, rank, static_cast<long long>(pid), error.what())});
+    throw Error(context.blame(rank, error.status(), text(what, ": ", context.name_of(rank), ": ", error.what())));
   }
 }
 
@@ -351,7 +349,7 @@ bool SpanTransport::has_left(int rank) noexcept {
   constexpr uint64_t kOnTheWayMs = 1'000;
   const bool departed = context_.revocation->departed(rank);
   if (maps(rank)) return departed;
-  Failure failure{Status::peer_failed, rank, context_.pids[static_cast<size_t>(rank)], ""};
+  Failure failure = context_.blame(rank, Status::peer_failed, "");
   {
     const std::lock_guard lock(mutex_);
     Loss& loss = losses_[static_cast<size_t>(rank)];
