@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <new>
 #include <vector>
+#include "kernels/collective_call.hpp"
 
 namespace symm {
 class Counter {
@@ -38,14 +39,15 @@ struct GroupStats {
   Shown& shown;
   std::vector<Counter> barriers;  // by channel
 
-  static uint64_t call_shown(size_t collective, uint64_t bytes, size_t algorithm) noexcept {
-    return bytes << 16 | (algorithm + 1) << 8 | (collective + 1);
+  static uint64_t call_shown(Collective collective, uint64_t bytes, Algorithm algorithm) noexcept {
+    return bytes << 16 | (static_cast<uint64_t>(algorithm) + 1) << 8 | (static_cast<uint64_t>(collective) + 1);
   }
   void begin(uint64_t call) noexcept { shown.call.set(call); }
-  void add_collective(size_t collective, uint64_t bytes, size_t algorithm) noexcept {
-    shown.collectives[collective].calls.add(1);
-    shown.collectives[collective].bytes.add(bytes);
-    shown.algorithms[algorithm].add(1);
+  void add_collective(const CollectiveCall& call, Algorithm algorithm) noexcept {
+    PerCollective& its = shown.collectives[static_cast<size_t>(call.collective)];
+    its.calls.add(1);
+    its.bytes.add(call.bytes());
+    shown.algorithms[static_cast<size_t>(algorithm)].add(1);
     shown.call.set(0);
   }
   // `call`, of which it is counted whether it failed.

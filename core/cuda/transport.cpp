@@ -367,8 +367,8 @@ void CudaTransport::collective(const CollectiveCall& call) {
   if (call.scaling) issue_scaled(call, scaled(call));
   else if (input.collective != call.collective) issue_rows(call, [&](const CollectiveCall& sums) { issue_part(sums); });
   else issue(call, input, chosen);
-  stats_.add_collective(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(chosen.algorithm));
-  stats_.begin(GroupStats::call_shown(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(chosen.algorithm)));
+  stats_.add_collective(call, chosen.algorithm);
+  stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), chosen.algorithm));
   order_.after(place);
 }
 

@@ -318,21 +318,20 @@ std::string HostTransport::why_impossible(const CollectiveCall& call) const {
 void HostTransport::prepare(const CollectiveCall& call) {
   const PlanInput input{call, facts_};
   const Plan chosen = host::plan(input);
-  prepared_ = {input, chosen, call.hash(),
-      GroupStats::call_shown(static_cast<size_t>(call.collective), call.unit(), static_cast<size_t>(chosen.algorithm))};
+  prepared_ = {input, chosen, call.hash(), GroupStats::call_shown(call.collective, call.unit(), chosen.algorithm)};
 }
 
 void HostTransport::collective(const CollectiveCall& call) {
   require_no_stream(call.stream);
-  if (call.scaling) return scaled_collective(call);
-  if (call.norm != nullptr) return normalised_collective(call);
-  if (call.algorithm != Algorithm::automatic) require_possible(call);
+  const bool is_plain = !call.scaling && call.norm == nullptr;
+  if (is_plain && call.algorithm != Algorithm::automatic) require_possible(call);
   const TimedLock turn(collective_mutex_, call.timeout_ms, name_of(call.collective));
-  plain_collective(call);
+  stats_.add_collective(call, is_plain       ? plain_collective(call)
+                              : call.scaling ? scaled_collective(call)
+                                             : normalised_collective(call));
 }
 
-void HostTransport::scaled_collective(const CollectiveCall& call) {
-  const TimedLock turn(collective_mutex_, call.timeout_ms, name_of(call.collective));
+Algorithm HostTransport::scaled_collective(const CollectiveCall& call) {
   wide_.resize(wide_bytes());
   const ScaledCall scaled(call, context_.rank, context_.size, wide_.data(), wide_.size());
   if (call.algorithm != Algorithm::automatic) require_possible(scaled.plain_call());
@@ -342,23 +341,24 @@ void HostTransport::scaled_collective(const CollectiveCall& call) {
     std::memcpy(&read, call.scale_pointer, sizeof read);
     factor = double{read};
   }
+  Algorithm algorithm{};
   scaled.run([&](const Conversion& conversion) { convert(conversion, factor); },
-      [&](const CollectiveCall& plain) { plain_collective(plain); });
-  stats_.add_collective(static_cast<size_t>(call.collective), call.unit(), static_cast<size_t>(prepared_.plan.algorithm));
+      [&](const CollectiveCall& plain) { algorithm = plain_collective(plain); });
+  return algorithm;
 }
 
-void HostTransport::normalised_collective(const CollectiveCall& call) {
-  const TimedLock turn(collective_mutex_, call.timeout_ms, name_of(call.collective));
+Algorithm HostTransport::normalised_collective(const CollectiveCall& call) {
   wide_.resize(wide_bytes());
   if (norm_ == nullptr) norm_ = std::make_unique<NormScratch>();
   const RowsOfNorm rows(call, wide_.data(), wide_.size());
   if (call.algorithm != Algorithm::automatic) require_possible(rows.plain_call());
-  rows.run([&](const CollectiveCall& plain) { plain_collective(plain); },
+  Algorithm algorithm{};
+  rows.run([&](const CollectiveCall& plain) { algorithm = plain_collective(plain); },
       [&](const RmsNorm& norm, const std::byte* sums, size_t count) { rmsnorm(norm, sums, count, call.dtype, *norm_); });
-  stats_.add_collective(static_cast<size_t>(call.collective), call.unit(), static_cast<size_t>(prepared_.plan.algorithm));
+  return algorithm;
 }
 
-void HostTransport::plain_collective(const CollectiveCall& call) {
+Algorithm HostTransport::plain_collective(const CollectiveCall& call) {
   context_.revocation->throw_if_revoked();
   const PreparedCall& prepared = prepared_;
   if (const CallSignature& known = prepared.input; !(known == call)) prepare(call);
@@ -386,8 +386,7 @@ void HostTransport::plain_collective(const CollectiveCall& call) {
   run(execution(*plan));
   sync.prefetch_next_for_write(call.unit());
   controls_.require_nobody_gave_up(sync.deadline(), name_of(call.collective));
-  if (!call.scaling && call.norm == nullptr)
-    stats_.add_collective(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(plan->algorithm));
+  return plan->algorithm;
 }
 
 PlanReport HostTransport::plan_plain(const CollectiveCall& call) const {

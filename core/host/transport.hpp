@@ -51,8 +51,8 @@ class HostTransport : public Transport {
   [[noreturn]] void fail_sets(int channel, int peer);
   uint32_t untaken_set(int channel, int source);  // of who has come for this rank and was not awaited; 0: nobody
   std::vector<int32_t> everybody_;                // of a group whose ranks tell each other; else empty
-  // The turn is this call's, and prepared_ is to say by which algorithm.
-  virtual void plain_collective(const CollectiveCall& call);
+  // The turn is this call's. Returns by which algorithm it was made.
+  virtual Algorithm plain_collective(const CollectiveCall& call);
   virtual PlanReport plan_plain(const CollectiveCall& call) const;
   // What scaled calls are made wide in; equal on all ranks. This stays in a cache of the second level.
   virtual size_t wide_bytes() const { return size_t{1} << 20; }
@@ -68,8 +68,8 @@ class HostTransport : public Transport {
   void barrier_of_all(int channel, LazyDeadline& deadline);
   void await(const MemoryView& memory, const Condition& condition, std::span<const int> ranks, LazyDeadline& deadline,
       const std::function<std::string()>& what);
-  void scaled_collective(const CollectiveCall& call);
-  void normalised_collective(const CollectiveCall& call);
+  Algorithm scaled_collective(const CollectiveCall& call);
+  Algorithm normalised_collective(const CollectiveCall& call);
   void prepare(const CollectiveCall& call);
 
   TimedMutex collective_mutex_;

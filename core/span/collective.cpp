@@ -218,12 +218,12 @@ void SpanTransport::combine(const CollectiveCall& call, const std::byte* const* 
 
 // ---- a call
 
-void SpanTransport::plain_collective(const CollectiveCall& call) {
+Algorithm SpanTransport::plain_collective(const CollectiveCall& call) {
   context_.revocation->throw_if_revoked();
   enter(call);
   LazyDeadline deadline(call.timeout_ms);
-  const Algorithm algorithm = prepared_.plan.algorithm = algorithm_of(call);
-  stats_.begin(GroupStats::call_shown(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(algorithm)));
+  const Algorithm algorithm = algorithm_of(call);
+  stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), algorithm));
   try {
     if (algorithm == Algorithm::chain && call.count != 0) allreduce_chain(call, deadline);
     else if (algorithm == Algorithm::hierarchical && call.count != 0) allreduce_hierarchical(call, deadline);
@@ -236,8 +236,7 @@ void SpanTransport::plain_collective(const CollectiveCall& call) {
     }));
     context_.revocation->throw_if_revoked();
   }
-  if (!call.scaling && call.norm == nullptr)
-    stats_.add_collective(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(algorithm));
+  return algorithm;
 }
 
 void SpanTransport::exchange(const CollectiveCall& call, bool slices, LazyDeadline& deadline) {

@@ -135,9 +135,8 @@ void DeviceSpanTransport::collective(const CollectiveCall& call) {
     scaled(call).run([&](const Conversion& conversion) { launch_conversion(call, conversion); },
         [&](const CollectiveCall& one) { issue(one); });
   });
-  stats_.add_collective(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(algorithm_of(plain)));
-  stats_.begin(
-      GroupStats::call_shown(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(algorithm_of(plain))));
+  stats_.add_collective(call, algorithm_of(plain));
+  stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), algorithm_of(plain)));
 }
 
 PlanReport DeviceSpanTransport::plan(const CollectiveCall& call) {

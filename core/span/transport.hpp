@@ -43,7 +43,7 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
   bool has_come(int peer, int channel, uint32_t count) override;
   void await_everybody(int channel, uint32_t count, LazyDeadline& deadline) override;
   void settle_puts(int channel, LazyDeadline& deadline) override;
-  void plain_collective(const CollectiveCall& call) override;
+  Algorithm plain_collective(const CollectiveCall& call) override;
   PlanReport plan_plain(const CollectiveCall& call) const override;
   size_t wide_bytes() const override;
   std::string why_impossible(const CollectiveCall& call) const override;
