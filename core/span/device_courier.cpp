@@ -473,12 +473,16 @@ DeviceCourier::Stream DeviceSpanTransport::with_words(void* stream) {
       }};
 }
 
-void DeviceSpanTransport::one_sided(
-    const char* what, const MemoryView& memory, int rank, engine::Head head, const void* at, size_t bytes, void* stream) {
+void DeviceSpanTransport::to_far(
+    const char* what, const MemoryView& memory, int rank, Head head, std::span<const std::byte> payload, void* stream) {
   courier_->require(rank, what);
   head.memory = memory.id;
+  if (head.kind == kValue && head.channel == sizeof(uint32_t)) {
+    head.kind = kFill;
+    head.call = 1;
+  }
   const cuda::ContextGuard current(*gpu());
-  courier_->issue(what, rank, head, at, bytes, with_words(stream));
+  courier_->issue(what, rank, head, payload.data(), payload.size(), with_words(stream));
 }
 
 void DeviceSpanTransport::settle(void* stream) {
@@ -486,33 +490,9 @@ void DeviceSpanTransport::settle(void* stream) {
   courier_->settle(with_words(stream));
 }
 
-void DeviceSpanTransport::send_signal(
-    const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) {
-  if (maps(rank)) return CudaTransport::send_signal(memory, rank, channel, op, value, stream);
-  const Head head{.kind = kSignal, .channel = static_cast<uint16_t>(channel), .value = value, .call = static_cast<uint64_t>(op)};
-  one_sided("signal", memory, rank, head, nullptr, 0, stream);
-}
-
-void DeviceSpanTransport::write_value(
-    const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
-  if (maps(rank)) return CudaTransport::write_value(memory, rank, offset, value, bytes, stream);
-  const Kind kind = bytes == sizeof(uint32_t) ? kFill : kValue;
-  one_sided("write_value", memory, rank, {.kind = kind, .offset = offset, .value = value, .call = 1}, nullptr, 0, stream);
-}
-
-void DeviceSpanTransport::put(const MemoryView& memory, int rank, size_t offset, const void* from, size_t bytes, void* stream) {
-  if (maps(rank)) return CudaTransport::put(memory, rank, offset, from, bytes, stream);
-  one_sided("put", memory, rank, {.kind = kPut, .offset = offset}, from, bytes, stream);
-}
-
 void DeviceSpanTransport::get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) {
   if (maps(rank)) return CudaTransport::get(memory, rank, offset, to, bytes, stream);
-  one_sided("get", memory, rank, {.kind = kFetch, .offset = offset, .value = bytes}, to, bytes, stream);
-}
-
-void DeviceSpanTransport::fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count, void* stream) {
-  if (maps(rank)) return CudaTransport::fill(memory, rank, offset, value, count, stream);
-  if (count != 0)
-    one_sided("fill32", memory, rank, {.kind = kFill, .offset = offset, .value = value, .call = count}, nullptr, 0, stream);
+  const std::span<const std::byte> room(static_cast<const std::byte*>(to), bytes);
+  to_far("get", memory, rank, {.kind = kFetch, .offset = offset, .value = bytes}, room, stream);
 }
 }  // namespace symm::span

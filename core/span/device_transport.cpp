@@ -28,7 +28,7 @@ struct Flight {
 }  // namespace
 
 DeviceSpanTransport::DeviceSpanTransport(TransportContext context, std::shared_ptr<cuda::Device> device, const PlanValues& values)
-    : CudaTransport(std::move(context), std::move(device), values), size_(static_cast<size_t>(this->context().size)),
+    : FarReaching(std::move(context), std::move(device), values), size_(static_cast<size_t>(this->context().size)),
       me_(static_cast<size_t>(this->context().rank)), in_line_(this->context().machines.in_line()),
       courier_(DeviceCourier::open(this->context(), gpu())),
       engine_(

@@ -8,7 +8,7 @@
 #include "core/span/device_courier.hpp"
 
 namespace symm::span {
-class DeviceSpanTransport final : public cuda::CudaTransport {
+class DeviceSpanTransport final : public FarReaching<cuda::CudaTransport> {
  public:
   DeviceSpanTransport(TransportContext context, std::shared_ptr<cuda::Device> device, const PlanValues& values);
   ~DeviceSpanTransport() override { courier_->close(); }
@@ -28,18 +28,14 @@ class DeviceSpanTransport final : public cuda::CudaTransport {
   void collective(const CollectiveCall& call) override;
   PlanReport plan(const CollectiveCall& call) override;
 
-  // To ranks of other machines by the courier.
-  void send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) override;
-  void write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) override;
-  void put(const MemoryView& memory, int rank, size_t offset, const void* from, size_t bytes, void* stream) override;
+  // To and from ranks of other machines by the courier.
   void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) override;
-  void fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count, void* stream) override;
   void memory_added(const std::shared_ptr<const MemoryView>& memory) override;
   void memory_removed(const MemoryView& memory) noexcept override;
  private:
   void require_reach(int rank, const char* what) const override;
-  void one_sided(
-      const char* what, const MemoryView& memory, int rank, engine::Head head, const void* at, size_t bytes, void* stream);
+  void to_far(const char* what, const MemoryView& memory, int rank, engine::Head head, std::span<const std::byte> payload,
+      void* stream) override;
   void settle(void* stream);
   DeviceCourier::Stream with_words(void* stream);
 

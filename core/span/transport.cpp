@@ -21,11 +21,6 @@ Between between_of(const PlanValues& values) {
   const auto value = [&](const char* key) { return values.of(BackendKind::host, key); };
   return {value("gather"), value("slices"), value("round"), static_cast<int>(value("direct")), static_cast<int>(value("tell"))};
 }
-
-Head head_of(Kind kind, const MemoryView& memory, size_t offset) {
-  Head head{.kind = kind, .memory = memory.id, .offset = offset};
-  return head;
-}
 }  // namespace
 
 // What a rank waits for: the bytes of a block on another machine.
@@ -49,7 +44,7 @@ std::unique_ptr<Transport> open(Backend& backend, TransportContext context) {
 }
 
 SpanTransport::SpanTransport(TransportContext context, const PlanValues& values)
-    : HostTransport(with_rounds(std::move(context)), values, this), between_(between_of(values)),
+    : FarReaching(with_rounds(std::move(context)), values, this), between_(between_of(values)),
       local_size_(context_.machines.local_size(context_.rank)), taken_(static_cast<size_t>(context_.size)),
       losses_(static_cast<size_t>(context_.size)), told_(static_cast<size_t>(context_.size)), nowhere_(new std::byte[kMessage]),
       post_(engine::open_post(context_.group, context_.rank, context_.size, *this, context_.revocation)) {
@@ -121,39 +116,23 @@ void SpanTransport::arrive(int peer, int channel, uint32_t count, uint32_t set, 
   send(peer, head, {}, timeout_ms, "barrier");
 }
 
-void SpanTransport::send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) {
-  if (maps(rank)) return HostTransport::send_signal(memory, rank, channel, op, value, stream);
+void SpanTransport::to_far(
+    const char* what, const MemoryView& memory, int rank, Head head, std::span<const std::byte> payload, void* stream) {
   require_no_stream(stream);
-  Head head = head_of(kSignal, memory, 0);
-  head.channel = static_cast<uint16_t>(channel);
-  head.value = value;
-  head.call = static_cast<uint64_t>(op);
-  send(rank, head, {}, context_.timeout_ms, "signal");
-}
-
-void SpanTransport::write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
-  if (maps(rank)) return HostTransport::write_value(memory, rank, offset, value, bytes, stream);
-  require_no_stream(stream);
-  Head head = head_of(kValue, memory, offset);
-  head.channel = static_cast<uint16_t>(bytes);
-  head.value = value;
-  send(rank, head, {}, context_.timeout_ms, "write_value");
-}
-
-void SpanTransport::put(const MemoryView& memory, int rank, size_t offset, const void* from, size_t bytes, void* stream) {
-  if (maps(rank)) return HostTransport::put(memory, rank, offset, from, bytes, stream);
-  require_no_stream(stream);
-  for (size_t at = 0; at < bytes; at += kMessage) {
-    const std::span<const std::byte> part{static_cast<const std::byte*>(from) + at, std::min(kMessage, bytes - at)};
-    send(rank, head_of(kPut, memory, offset + at), part, context_.timeout_ms, "put");
+  head.memory = memory.id;
+  if (head.kind == kFill) {
+    const std::vector<uint32_t> words(std::min(head.call, kMessage / sizeof(uint32_t)), static_cast<uint32_t>(head.value));
+    const auto bytes = std::as_bytes(std::span(words));
+    for (size_t at = 0, all = head.call * sizeof(uint32_t); at < all; at += bytes.size())
+      put(memory, rank, head.offset + at, bytes.data(), std::min(bytes.size(), all - at), stream);
+    return;
   }
-}
-
-void SpanTransport::fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count, void* stream) {
-  if (maps(rank)) return HostTransport::fill(memory, rank, offset, value, count, stream);
-  const std::vector<uint32_t> words(std::min(count, kMessage / sizeof value), value);
-  for (size_t at = 0; at < count; at += words.size())
-    put(memory, rank, offset + at * sizeof value, words.data(), std::min(words.size(), count - at) * sizeof value, stream);
+  do {
+    const auto part = payload.first(std::min(payload.size(), kMessage));
+    send(rank, head, part, context_.timeout_ms, what);
+    payload = payload.subspan(part.size());
+    head.offset += part.size();
+  } while (!payload.empty());
 }
 
 void SpanTransport::get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) {
@@ -161,8 +140,7 @@ void SpanTransport::get(const MemoryView& memory, int rank, size_t offset, void*
   require_no_stream(stream);
   for (size_t at = 0; at < bytes; at += kMessage) {
     Fetch fetch{.rank = rank, .to = static_cast<std::byte*>(to) + at, .bytes = std::min(kMessage, bytes - at)};
-    Head head = head_of(kFetch, memory, offset + at);
-    head.value = fetch.bytes;
+    Head head{.kind = kFetch, .memory = memory.id, .offset = offset + at, .value = fetch.bytes};
     {
       const std::lock_guard lock(mutex_);
       head.call = ++next_fetch_;

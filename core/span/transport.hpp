@@ -19,7 +19,7 @@ struct Between {
   int direct, tell;
 };
 
-class SpanTransport final : private host::Far, private engine::Receiver, public host::HostTransport {
+class SpanTransport final : private host::Far, private engine::Receiver, public FarReaching<host::HostTransport> {
  public:
   SpanTransport(TransportContext context, const PlanValues& values);
 
@@ -28,12 +28,10 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
   std::string engine() const override { return engine_; }
   void let_go() noexcept override;
 
-  void send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) override;
-  void write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) override;
-  void put(const MemoryView& memory, int rank, size_t offset, const void* from, size_t bytes, void* stream) override;
   void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) override;
-  void fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count, void* stream) override;
  private:
+  void to_far(const char* what, const MemoryView& memory, int rank, engine::Head head, std::span<const std::byte> payload,
+      void* stream) override;
   struct Said;
   struct Slot;
   struct Leg;
