@@ -1,6 +1,6 @@
 #include "core/cuda/nvml.hpp"
-#include <dlfcn.h>
 #include <cctype>
+#include "core/base/library.hpp"
 
 namespace symm::cuda {
 namespace {
@@ -17,57 +17,46 @@ constexpr int kRemoteGpu = 0;
 constexpr int kRemoteSwitch = 2;
 constexpr int kRemoteUnknown = 255;
 
-struct Nvml {
-  nvmlReturn (*init)() = nullptr;
-  nvmlReturn (*by_bus)(const char*, nvmlDevice*) = nullptr;
-  nvmlReturn (*state)(nvmlDevice, unsigned, int*) = nullptr;
-  nvmlReturn (*remote_pci)(nvmlDevice, unsigned, nvmlPciInfo*) = nullptr;
-  nvmlReturn (*remote_type)(nvmlDevice, unsigned, int*) = nullptr;
-  const char* (*error_string)(nvmlReturn) = nullptr;
-  std::string reason;
+#define SYMM_NVML_CALLS(X)                                                                 \
+  X(nvmlInit_v2, nvmlReturn, ())                                                           \
+  X(nvmlDeviceGetHandleByPciBusId_v2, nvmlReturn, (const char*, nvmlDevice*))              \
+  X(nvmlDeviceGetNvLinkState, nvmlReturn, (nvmlDevice, unsigned, int*))                    \
+  X(nvmlDeviceGetNvLinkRemotePciInfo_v2, nvmlReturn, (nvmlDevice, unsigned, nvmlPciInfo*)) \
+  X(nvmlDeviceGetNvLinkRemoteDeviceType, nvmlReturn, (nvmlDevice, unsigned, int*))         \
+  X(nvmlErrorString, const char*, (nvmlReturn))
 
+[[noreturn]] void unavailable(const std::string& why) { throw Error(Status::unavailable, why); }
+
+struct Nvml {
+  SYMM_NVML_CALLS(SYMM_LIBRARY_CALL)
+
+  Nvml() {
+    const std::string where = "NVML";
+    std::string why;
+    void* const found = find_library("libnvidia-ml.so.1", "", nullptr, why);
+    if (found == nullptr) unavailable("the links between GPUs are known to NVML only: " + why);
+    SYMM_NVML_CALLS(SYMM_LIBRARY_FIND)
+    if (const nvmlReturn result = nvmlInit_v2(); result != 0) unavailable("nvmlInit: " + text(result));
+  }
   std::string text(nvmlReturn result) const {
-    const char* words = error_string(result);
+    const char* words = nvmlErrorString(result);
     return format("%s (NVML error %d)", words != nullptr ? words : "no text", result);
   }
 };
-
-Nvml load_nvml() {
-  Nvml nvml;
-  void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    nvml.reason = "the links between GPUs are known to NVML only, and libnvidia-ml.so.1 cannot be loaded";
-    return nvml;
-  }
-  const auto find = [&](auto& entry, const char* name) {
-    entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(dlsym(library, name));
-    if (entry == nullptr) nvml.reason = format("NVML has no %s", name);
-  };
-  find(nvml.init, "nvmlInit_v2");
-  find(nvml.by_bus, "nvmlDeviceGetHandleByPciBusId_v2");
-  find(nvml.state, "nvmlDeviceGetNvLinkState");
-  find(nvml.remote_pci, "nvmlDeviceGetNvLinkRemotePciInfo_v2");
-  find(nvml.remote_type, "nvmlDeviceGetNvLinkRemoteDeviceType");
-  find(nvml.error_string, "nvmlErrorString");
-  if (nvml.reason.empty()) {
-    if (const nvmlReturn result = nvml.init(); result != 0) nvml.reason = "nvmlInit: " + nvml.text(result);
-  }
-  return nvml;
-}
 
 LinkFacts links_of(const Nvml& nvml, nvmlDevice device, const std::string& bus) {
   LinkFacts links{bus, 0, {}};
   for (unsigned link = 0; link < kMaxLinks; ++link) {
     int active = 0;
-    if (nvml.state(device, link, &active) != 0 || active == 0) continue;
+    if (nvml.nvmlDeviceGetNvLinkState(device, link, &active) != 0 || active == 0) continue;
     int type = kRemoteUnknown;
-    if (nvml.remote_type(device, link, &type) != 0) type = kRemoteUnknown;
+    if (nvml.nvmlDeviceGetNvLinkRemoteDeviceType(device, link, &type) != 0) type = kRemoteUnknown;
     nvmlPciInfo remote{};
-    const bool located = nvml.remote_pci(device, link, &remote) == 0;
+    const bool located = nvml.nvmlDeviceGetNvLinkRemotePciInfo_v2(device, link, &remote) == 0;
     if (type == kRemoteUnknown) {
       // A virtual machine hides its switches, so a link that is up and leads to nothing known leads to one.
       nvmlDevice neighbour = nullptr;
-      type = located && nvml.by_bus(remote.busId, &neighbour) == 0 ? kRemoteGpu : kRemoteSwitch;
+      type = located && nvml.nvmlDeviceGetHandleByPciBusId_v2(remote.busId, &neighbour) == 0 ? kRemoteGpu : kRemoteSwitch;
     }
     if (type == kRemoteSwitch) ++links.to_switches;
     if (type == kRemoteGpu && located) links.to_gpus.emplace_back(remote.busId);
@@ -86,14 +75,12 @@ std::string normal(std::string text) {
 }  // namespace
 
 std::vector<LinkFacts> links_of(const std::vector<std::string>& buses) {
-  static const Nvml* nvml = new Nvml(load_nvml());
-  if (!nvml->reason.empty()) throw Error(Status::unavailable, nvml->reason);
+  static const auto* const nvml = new Nvml;
   std::vector<LinkFacts> all;
   for (size_t i = 0; i < buses.size(); ++i) {
     nvmlDevice device = nullptr;
-    if (const nvmlReturn result = nvml->by_bus(buses[i].c_str(), &device); result != 0) {
-      throw Error(
-          Status::unavailable, format("NVML does not see device %zu (%s): %s", i, buses[i].c_str(), nvml->text(result).c_str()));
+    if (const nvmlReturn result = nvml->nvmlDeviceGetHandleByPciBusId_v2(buses[i].c_str(), &device); result != 0) {
+      unavailable(format("NVML does not see device %zu (%s): %s", i, buses[i].c_str(), nvml->text(result).c_str()));
     }
     all.push_back(links_of(*nvml, device, buses[i]));
   }
