@@ -364,8 +364,11 @@ void CudaTransport::collective(const CollectiveCall& call) {
   const TimedLock turn(order_.turn(), call.timeout_ms, name_of(call.collective));
   context_.revocation->throw_if_revoked();
   const StreamOrder::Place place = order_.before(stream);
-  if (call.scaling) issue_scaled(call, scaled(call));
-  else if (input.collective != call.collective) issue_rows(call, [&](const CollectiveCall& sums) { issue_part(sums); });
+  const auto issue_plain = [&](const CollectiveCall& plain) {
+    const PlanInput its = plan_input(plain);
+    issue(plain, its, possible_plan(its));
+  };
+  if (call.scaling || input.collective != call.collective) issue_parts(call, issue_plain);
   else issue(call, input, chosen);
   stats_.add_collective(call, chosen.algorithm);
   stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), chosen.algorithm));
@@ -385,16 +388,6 @@ ScaledCall CudaTransport::scaled(const CollectiveCall& call) const {
   return {call, context_.rank, context_.size, reinterpret_cast<std::byte*>(scratch), tuning_.wide};
 }
 
-void CudaTransport::issue_scaled(const CollectiveCall& call, const ScaledCall& scaled) {
-  scaled.run([&](const Conversion& conversion) { launch_conversion(call, conversion); },
-      [&](const CollectiveCall& plain) { issue_part(plain); });
-}
-
-void CudaTransport::issue_part(const CollectiveCall& plain) {
-  const PlanInput input = plan_input(plain);
-  issue(plain, input, possible_plan(input));
-}
-
 RowsOfNorm CudaTransport::rows_of(const CollectiveCall& call) const {
   return {call, reinterpret_cast<std::byte*>(comm_.stages[context_.rank] + layout_.wide), tuning_.wide};
 }
@@ -412,8 +405,10 @@ CollectiveCall CudaTransport::planned_call(const CollectiveCall& call) const {
   return rows_of(call).plain_call();
 }
 
-void CudaTransport::issue_rows(const CollectiveCall& call, const std::function<void(const CollectiveCall&)>& issue_sums) {
-  rows_of(call).run(issue_sums, [&](const RmsNorm& norm, const std::byte* sums, size_t rows) {
+void CudaTransport::issue_parts(const CollectiveCall& call, const std::function<void(const CollectiveCall&)>& issue_plain) {
+  if (call.scaling)
+    return scaled(call).run([&](const Conversion& conversion) { launch_conversion(call, conversion); }, issue_plain);
+  rows_of(call).run(issue_plain, [&](const RmsNorm& norm, const std::byte* sums, size_t rows) {
     CollectiveCall summed = call;
     summed.send = sums;
     summed.count = rows * norm.hidden;

@@ -59,9 +59,9 @@ class CudaTransport : public Transport, public DeviceTransport {
   const TransportContext& context() const noexcept { return context_; }
   const Kernels& kernels() const noexcept { return kernels_; }
   ScaledCall scaled(const CollectiveCall& call) const;
-  void launch_conversion(const CollectiveCall& call, const Conversion& conversion);
   RowsOfNorm rows_of(const CollectiveCall& call) const;
-  void issue_rows(const CollectiveCall& call, const std::function<void(const CollectiveCall&)>& issue_sums);
+  // Of a call with a factor or with RMSNorm: the plain ones that it is made of, by `issue_plain`, and what comes between them.
+  void issue_parts(const CollectiveCall& call, const std::function<void(const CollectiveCall&)>& issue_plain);
   CollectiveArgs arguments_of(const CollectiveCall& call) const;
   PiecesArgs pieces_of(const CollectiveCall& call) const;
   void launch_barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream);
@@ -78,9 +78,8 @@ class CudaTransport : public Transport, public DeviceTransport {
   Plan possible_plan(const PlanInput& input) const;
   CUfunction kernel_of(const PlanInput& input, const Plan& chosen);
   void issue(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
-  void issue_scaled(const CollectiveCall& call, const ScaledCall& scaled);
   CollectiveCall planned_call(const CollectiveCall& call) const;
-  void issue_part(const CollectiveCall& plain);
+  void launch_conversion(const CollectiveCall& call, const Conversion& conversion);
   void launch_rmsnorm(CUfunction kernel, const RowShape& shape, const CollectiveCall& call, const RmsNorm& norm);
   void launch_pieces(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);

@@ -326,13 +326,22 @@ void HostTransport::collective(const CollectiveCall& call) {
   const bool is_plain = !call.scaling && call.norm == nullptr;
   if (is_plain && call.algorithm != Algorithm::automatic) require_possible(call);
   const TimedLock turn(collective_mutex_, call.timeout_ms, name_of(call.collective));
-  stats_.add_collective(call, is_plain       ? plain_collective(call)
-                              : call.scaling ? scaled_collective(call)
-                                             : normalised_collective(call));
+  stats_.add_collective(call, is_plain ? plain_collective(call) : collective_in_parts(call));
 }
 
-Algorithm HostTransport::scaled_collective(const CollectiveCall& call) {
+// With a factor, or RMSNorm.
+Algorithm HostTransport::collective_in_parts(const CollectiveCall& call) {
+  Algorithm algorithm{};
+  const auto make = [&](const CollectiveCall& plain) { algorithm = plain_collective(plain); };
   wide_.resize(wide_bytes());
+  if (call.norm != nullptr) {
+    if (norm_ == nullptr) norm_ = std::make_unique<NormScratch>();
+    const RowsOfNorm rows(call, wide_.data(), wide_.size());
+    if (call.algorithm != Algorithm::automatic) require_possible(rows.plain_call());
+    rows.run(
+        make, [&](const RmsNorm& norm, const std::byte* sums, size_t count) { rmsnorm(norm, sums, count, call.dtype, *norm_); });
+    return algorithm;
+  }
   const ScaledCall scaled(call, context_.rank, context_.size, wide_.data(), wide_.size());
   if (call.algorithm != Algorithm::automatic) require_possible(scaled.plain_call());
   double factor = call.scaling.factor;
@@ -341,20 +350,7 @@ Algorithm HostTransport::scaled_collective(const CollectiveCall& call) {
     std::memcpy(&read, call.scale_pointer, sizeof read);
     factor = double{read};
   }
-  Algorithm algorithm{};
-  scaled.run([&](const Conversion& conversion) { convert(conversion, factor); },
-      [&](const CollectiveCall& plain) { algorithm = plain_collective(plain); });
-  return algorithm;
-}
-
-Algorithm HostTransport::normalised_collective(const CollectiveCall& call) {
-  wide_.resize(wide_bytes());
-  if (norm_ == nullptr) norm_ = std::make_unique<NormScratch>();
-  const RowsOfNorm rows(call, wide_.data(), wide_.size());
-  if (call.algorithm != Algorithm::automatic) require_possible(rows.plain_call());
-  Algorithm algorithm{};
-  rows.run([&](const CollectiveCall& plain) { algorithm = plain_collective(plain); },
-      [&](const RmsNorm& norm, const std::byte* sums, size_t count) { rmsnorm(norm, sums, count, call.dtype, *norm_); });
+  scaled.run([&](const Conversion& conversion) { convert(conversion, factor); }, make);
   return algorithm;
 }
 

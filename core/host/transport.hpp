@@ -68,8 +68,7 @@ class HostTransport : public Transport {
   void barrier_of_all(int channel, LazyDeadline& deadline);
   void await(const MemoryView& memory, const Condition& condition, std::span<const int> ranks, LazyDeadline& deadline,
       const std::function<std::string()>& what);
-  Algorithm scaled_collective(const CollectiveCall& call);
-  Algorithm normalised_collective(const CollectiveCall& call);
+  Algorithm collective_in_parts(const CollectiveCall& call);
   void prepare(const CollectiveCall& call);
 
   TimedMutex collective_mutex_;

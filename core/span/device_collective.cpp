@@ -130,10 +130,8 @@ void DeviceSpanTransport::collective(const CollectiveCall& call) {
   const CollectiveCall plain = plain_call(call);
   require_possible(plain);
   in_order(name_of(call.collective), call.timeout_ms, call.stream, everybody_, [&] {
-    if (call.norm != nullptr) return issue_rows(call, [&](const CollectiveCall& sums) { issue(sums); });
-    if (!call.scaling) return issue(call);
-    scaled(call).run([&](const Conversion& conversion) { launch_conversion(call, conversion); },
-        [&](const CollectiveCall& one) { issue(one); });
+    if (!call.scaling && call.norm == nullptr) return issue(call);
+    issue_parts(call, [&](const CollectiveCall& part) { issue(part); });
   });
   stats_.add_collective(call, algorithm_of(plain));
   stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), algorithm_of(plain)));
