@@ -161,30 +161,20 @@ std::shared_ptr<Allocation> Allocation::import(const std::shared_ptr<Device>& de
   return made;
 }
 
-std::shared_ptr<Allocation> Allocation::refer_to(const std::shared_ptr<Device>& device, ExternalAllocation& foreign) {
-  const ExternalAllocation::Range range = foreign.range(*device);
-  foreign.require_within(range, 0);
-  std::shared_ptr<Allocation> made(new Allocation(device, range.bytes));
-  made->mapped_ = range.bytes;
-  made->handle_ = foreign.take();
-  made->has_handle_ = true;
-  made->address_ = range.base;
-  made->owners_address_ = made->data();
-  return made;
-}
-
 std::shared_ptr<Allocation> Allocation::adopt(const std::shared_ptr<Device>& device, ExternalAllocation& foreign, size_t bytes) {
   Device::reclaim();
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
+  const bool whole = bytes == ShareableMemory::kWhole;
   const ExternalAllocation::Range range = foreign.range(*device);
   foreign.require_within(range, bytes);
-  std::shared_ptr<Allocation> made(new Allocation(device, bytes));
+  std::shared_ptr<Allocation> made(new Allocation(device, whole ? range.bytes : bytes));
   made->mapped_ = range.bytes;
-  made->offset_ = range.offset;
-  made->owners_address_ = reinterpret_cast<const std::byte*>(range.base + range.offset);
+  made->offset_ = whole ? 0 : range.offset;
+  made->address_ = range.base;
+  made->owners_address_ = made->data();
   made->handle_ = foreign.take();
   made->has_handle_ = true;
-  made->map();
+  if (!whole) made->map();
   return made;
 }
 
@@ -274,8 +264,7 @@ std::shared_ptr<Block> DeviceMemory::adopt(const void* pointer, size_t bytes) {
     throw Error(
         Status::invalid_argument, format("pointer: lies on device %d, the group works on device %d", on, device_->ordinal()));
   }
-  if (bytes == kWhole) return Allocation::refer_to(device_, *foreign);
-  if (reinterpret_cast<uintptr_t>(pointer) % kAdoptedAlignment != 0)
+  if (bytes != kWhole && reinterpret_cast<uintptr_t>(pointer) % kAdoptedAlignment != 0)
     throw Error(Status::invalid_argument, format("pointer: %p is no multiple of %zu", pointer, kAdoptedAlignment));
   return Allocation::adopt(device_, *foreign, bytes);
 }

@@ -13,9 +13,8 @@ class Allocation final : public Block {
   // host. Throws Error(unavailable) with the reason where that, or pages of that size, cannot be had.
   static std::shared_ptr<Allocation> create(const std::shared_ptr<Device>& device, size_t bytes, const Placement& placement = {});
   static std::shared_ptr<Allocation> import(const std::shared_ptr<Device>& device, Fd fd, const BlockExtent& extent);
-  // All of an allocation of somebody else's, where it is mapped; its owner's mapping stays his. One more reference is ours.
-  static std::shared_ptr<Allocation> refer_to(const std::shared_ptr<Device>& device, ExternalAllocation& foreign);
-  // A piece of one, mapped once more, so that it stays when its owner unmaps it.
+  // Of somebody else's allocation, to which one more reference is ours: a piece, mapped once more, so that it stays when its
+  // owner unmaps it; or ShareableMemory::kWhole, where it is mapped.
   static std::shared_ptr<Allocation> adopt(const std::shared_ptr<Device>& device, ExternalAllocation& foreign, size_t bytes);
   ~Allocation() override;
 
