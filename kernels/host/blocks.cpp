@@ -10,10 +10,10 @@ size_t block_for_me(const Execution& x) noexcept {
 }  // namespace
 
 void blocks_ll(const Execution& x) {
-  const size_t block = bytes_of(x);
+  const size_t block = bytes_of(x), mine = block_for_me(x);
   x.sync.enter(x.send(), operand_bytes(x.call.collective, block, x.size).send);
   for (int peer = 0; peer < x.size; ++peer)
-    copy(x.recv() + block * static_cast<size_t>(peer), entered_operand(x, peer) + block_for_me(x), block, false);
+    copy(x.recv() + block * static_cast<size_t>(peer), entered_operand(x, peer) + mine, block, false);
 }
 
 // In place, a chunk of recv is written after it went out as send.
@@ -32,11 +32,11 @@ void blocks_staged(const Execution& x) {
 // itself, so that not all read from one rank at a time. In place nobody writes to the block that others read in an all-gather; an
 // all-to-all is out of place on all ranks, for my recv must not be what others still read.
 void blocks_zero_copy(const Execution& x) {
-  const size_t block = bytes_of(x);
+  const size_t block = bytes_of(x), mine = block_for_me(x);
   for (int step = 0; step < x.size; ++step) {
     const auto peer = static_cast<size_t>((int64_t{x.rank} + step) % x.size);
     const std::byte* operand = peer == static_cast<size_t>(x.rank) ? x.send() : x.peer_send[peer];
-    copy_planned(x, x.recv() + block * peer, operand + block_for_me(x), block);
+    copy_planned(x, x.recv() + block * peer, operand + mine, block);
   }
   leave_together(x);
 }
