@@ -94,9 +94,9 @@ Bytes expected_of(const Case& c, size_t me, size_t n) {
       [&](size_t at) { return reference::combined(c.dtype, send, at, c.count, result, combine); });
 }
 
-void finish(Group& group, CollectiveCall call) {
+void finish(Group& group, CollectiveCall call, const PieceCounts& counts = {}) {
   call.timeout_ms = 20'000;
-  run_collective(group, call);
+  run_collective(group, call, counts);
   group.synchronize(nullptr, 20'000);
 }
 
@@ -217,16 +217,13 @@ TEST_P(CudaSpan, MovesAreThoseOfOneMachine) {
     }
     recv.resize(expected.size());
     CollectiveCall call = call_of(Collective::alltoallv, recv.data(), 0, DType::i32);
-    call.send = send.data();
-    call.timeout_ms = 20'000;
     PieceCounts counts{.send_counts = gives.data(), .recv_counts = takes.data()};
     for (const bool on_device : {false, true}) {
       std::fill(recv.begin(), recv.end(), -1);
       if (on_device) counts.capacities = Capacities{40'000, recv.size()};  // more than a slot
       send.resize(on_device ? 40'000 : send.size());
       call.send = send.data();
-      run_collective(*group, call, counts);
-      group->synchronize(nullptr, 20'000);
+      finish(*group, call, counts);
       EXPECT_EQ(recv, expected);
     }
     call.collective = Collective::allgatherv;  // rank r has r + 1 numbers
@@ -236,8 +233,7 @@ TEST_P(CudaSpan, MovesAreThoseOfOneMachine) {
       gives[rank] = 5 - rank;
     }
     recv.assign(expected.size(), -1);
-    run_collective(*group, call, {.recv_counts = takes.data()});
-    group->synchronize(nullptr, 20'000);
+    finish(*group, call, {.recv_counts = takes.data()});
     EXPECT_EQ(recv, expected);
     // Rows of all ranks, with a number between them that nobody writes; and rows of more than a slot.
     for (const auto& [rows, row] : {std::pair<size_t, size_t>{7'000, 3}, {2, 30'001}}) {
@@ -250,9 +246,7 @@ TEST_P(CudaSpan, MovesAreThoseOfOneMachine) {
       }
       CollectiveCall gather = call_of(Collective::allgather_rows, all.data(), row, DType::i32);
       gather.send = mine.data();
-      gather.timeout_ms = 20'000;
-      run_collective(*group, gather, {.rows = rows, .recv_stride = stride});
-      group->synchronize(nullptr, 20'000);
+      finish(*group, gather, {.rows = rows, .recv_stride = stride});
       EXPECT_EQ(all, wanted);
     }
     call.collective = Collective::reduce_scatterv;
@@ -260,7 +254,7 @@ TEST_P(CudaSpan, MovesAreThoseOfOneMachine) {
     recv.assign(gives[me], 0);
     call.send = ones.data();
     call.recv = recv.data();
-    run_collective(*group, call, {.send_counts = gives.data()});
+    finish(*group, call, {.send_counts = gives.data()});
     for (const Collective to_or_from : {Collective::gather, Collective::scatter}) {
       std::vector<int32_t> whole(n * 3, static_cast<int32_t>(me)), part(3, static_cast<int32_t>(me));
       const bool gathers = to_or_from == Collective::gather;
@@ -423,9 +417,7 @@ TEST(CudaSpanFailure, OfCountsOnTheDeviceNamesThem) {
       if (odd) gives[0] = sends, takes[0] = expects;
       CollectiveCall call = call_of(Collective::alltoallv, recv, 0, DType::i32);
       call.send = send;
-      call.timeout_ms = 20'000;
-      run_collective(*group, call, {.send_counts = gives, .recv_counts = takes, .capacities = Capacities{odd ? capacity : 8, 8}});
-      group->synchronize(nullptr, 20'000);
+      finish(*group, call, {.send_counts = gives, .recv_counts = takes, .capacities = Capacities{odd ? capacity : 8, 8}});
       support::eventually([&] { return group->revocation().revoked(); });
       return support::outcome_of([&] { return group->require_usable(), ""; });
     };

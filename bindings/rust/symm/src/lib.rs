@@ -39,9 +39,6 @@ mod error;
 mod group;
 mod heap;
 pub mod ipc;
-#[cfg(doctest)]
-#[doc = include_str!("../../../../docs/rust.md")]
-struct Walk;
 mod log;
 mod memory;
 mod operand;
