@@ -193,7 +193,7 @@ void DeviceSpanTransport::issue(const CollectiveCall& call) {
   }
   switch (call.collective) {
     case Collective::allreduce:
-    case Collective::reduce: return reduce(call);
+    case Collective::reduce: return reduce(call, algorithm);
     case Collective::reduce_scatter:
       if (algorithm != Algorithm::hierarchical) return reduce_scatter(call, equal_pieces(size_, unit));
       for (size_t at = 0; at < unit; at += slot_bytes_)
@@ -225,13 +225,12 @@ void DeviceSpanTransport::combine(
 }
 
 // To all ranks or to the root.
-void DeviceSpanTransport::reduce(const CollectiveCall& call) {
+void DeviceSpanTransport::reduce(const CollectiveCall& call, Algorithm algorithm) {
   const size_t bytes = call.unit(), row = size_ * cuda::kPack;
   const bool is_mine = call.collective == Collective::allreduce || call.root == context().rank;
   const auto* send = static_cast<const std::byte*>(call.send);
   auto* recv = static_cast<std::byte*>(call.recv);
   size_t at = 0;
-  const Algorithm algorithm = algorithm_of(call);
   for (const size_t whole = algorithm == Algorithm::one_shot ? 0 : bytes / row * row; at < whole;) {
     const size_t ranks = algorithm == Algorithm::chain ? local_.size() : size_;  // that have a slice of their own
     const size_t slice = std::min(slot_bytes_, (whole - at) / ranks);

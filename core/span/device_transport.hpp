@@ -57,7 +57,7 @@ class DeviceSpanTransport final : public FarReaching<cuda::CudaTransport> {
   std::byte* slot(size_t rank) const { return stages().data() + rank * slot_bytes_; }
   void compare(const CollectiveCall& call, size_t count);
   void issue(const CollectiveCall& call);
-  void reduce(const CollectiveCall& call);
+  void reduce(const CollectiveCall& call, Algorithm algorithm);
   void reduce_slices(const CollectiveCall& call, size_t at, size_t slice);
   void publish(const CollectiveCall& call, size_t at, size_t part, size_t parts, size_t stride);
   void reduce_by_machines(const CollectiveCall& call, size_t at, size_t part, size_t stride, std::byte* result);

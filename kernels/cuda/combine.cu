@@ -129,12 +129,14 @@ extern "C" __global__ void __launch_bounds__(32) symm_compare(const __grid_const
   begin();
   if (threadIdx.x != 0) return;
   auto* said = reinterpret_cast<uint64_t*>(args.said);
-  for (int rank = args.tells != 0 ? args.comm.size : 0; rank < args.comm.size; ++rank) {
+  if (args.tells != 0) {
+    said[2 * args.comm.rank] = args.detail;
+    said[2 * args.comm.rank + 1] = args.count;
+    return;
+  }
+  for (int rank = 0; rank < args.comm.size; ++rank) {
     const uint64_t detail = said[2 * rank], count = said[2 * rank + 1];
     if (detail != args.detail || count != args.count)
       return report(args.comm, WaitError::mismatch, rank, 0, 0, 0, detail, count, args.detail, args.count);
   }
-  if (args.tells == 0) return;
-  said[2 * args.comm.rank] = args.detail;
-  said[2 * args.comm.rank + 1] = args.count;
 }
