@@ -19,6 +19,6 @@ if ! clang++ $flags "$build/probe.cpp" -o "$build/probe" 2> "$build/probe.log"; 
 fi
 cd "$root"
 # shellcheck disable=SC2086
-clang++ $flags -I"$root" "tests/fuzz/${name}_fuzz.cpp" "$@" -o "$build/${name}_fuzz"
+clang++ $flags -I"$root" -I"$root/capi/include" "tests/fuzz/${name}_fuzz.cpp" "$@" -o "$build/${name}_fuzz"
 exec "$build/${name}_fuzz" -max_total_time="$seconds" -max_len=5000 -timeout=5 -print_final_stats=1 -artifact_prefix="$build/" \
   "$build/corpus" "tests/fuzz/corpus/$name"
