@@ -361,7 +361,12 @@ TEST_F(Span, GiveTheBitsOfOne) {
   setenv("SYMM_HOST_TUNE", "gather=64,slices=64K,round=32K", 1);
   const std::vector<std::string> expected = on_machines("aaaa", bits_of_all);
   EXPECT_NE(expected[0].find("allreduce"), std::string::npos) << expected[0];
-  for (const std::string layout : {"aabb", "abcd", "aaab", "abab"}) {
+#ifdef SYMM_UNDER_ASAN  // four times as long
+  const std::vector<std::string> layouts = {"aabb"};
+#else
+  const std::vector<std::string> layouts = {"aabb", "abcd", "aaab", "abab"};
+#endif
+  for (const std::string& layout : layouts) {
     const std::vector<std::string> said = on_machines(layout, bits_of_all);
     for (size_t rank = 0; rank < said.size(); ++rank) {
       const auto [at, other] = std::mismatch(said[rank].begin(), said[rank].end(), expected[rank].begin(), expected[rank].end());
