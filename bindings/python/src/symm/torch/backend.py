@@ -469,4 +469,4 @@ def _create(given: Any, options: Any = None) -> ProcessGroup:
 
 dist.Backend.register_backend("symm", _create, extended_api=True, devices=["cpu", "cuda"])
 # From 2.15 on PyTorch's flight recorder attaches itself to groups of others, and asks them for a back end in C++; this has none.
-getattr(dist.distributed_c10d, "_FR_SELF_RECORDING_BACKENDS", set()).add("symm")
+getattr(dist.distributed_c10d, "_FR_SELF_RECORDING_BACKENDS", set[str]()).add("symm")
