@@ -1,6 +1,7 @@
 // What is in use, against a list of it: pieces never overlap, neighbours that are free are one, whatever fits is given, and the
 // same calls have the same answers.
 #include "core/group/suballocator.hpp"
+#include "tests/support/sanitizers.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm { namespace {
@@ -84,6 +85,7 @@ TEST(Suballocator, IsAsItsReference) {
 
 // Many classes and several levels of the map of starts, without the memory: nothing of the range itself is touched.
 TEST(Suballocator, OfATerabyte) {
+  SYMM_NOT_UNDER_TSAN("one thread");
   Suballocator pieces(size_t{1} << 36);
   const size_t half = size_t{1} << 35;
   EXPECT_EQ(pieces.take(half + 1, 1), 0U);
