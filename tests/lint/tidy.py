@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 ROOMS = ("kernels", "core", "capi") + (("tools", "examples") if os.environ.get("SYMM_TIDY_ALL") == "1" else ())
-BATCH = 8
+BATCH = 14
 STALE = 60 * 24 * 3600  # seconds after which a stamp that nobody asked for is thrown away
 
 root, build = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
