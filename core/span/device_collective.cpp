@@ -133,8 +133,9 @@ void DeviceSpanTransport::collective(const CollectiveCall& call) {
     if (!call.scaling && call.norm == nullptr) return issue(call);
     issue_parts(call, [&](const CollectiveCall& part) { issue(part); });
   });
-  stats_.add_collective(call, algorithm_of(plain));
-  stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), algorithm_of(plain)));
+  const Algorithm algorithm = algorithm_of(plain);
+  stats_.add_collective(call, algorithm);
+  stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), algorithm));
 }
 
 PlanReport DeviceSpanTransport::plan(const CollectiveCall& call) {
