@@ -49,7 +49,7 @@ class LazyDeadline {
   explicit LazyDeadline(uint64_t timeout_ms) noexcept : timeout_ms_(timeout_ms) {}
   Deadline get() noexcept {
     if (!started_) {
-      deadline_ = timeout_ms_ == Deadline::kInfinite ? Deadline::never() : Deadline::after_ms(timeout_ms_);
+      deadline_ = Deadline::after_ms(timeout_ms_);
       started_ = true;
     }
     return deadline_;

@@ -114,7 +114,7 @@ struct StreamEngine::State {
 
 void StreamEngine::State::look_at(Flight& flight) {
   const auto begin = [](std::optional<Deadline>& deadline, uint64_t milliseconds) {
-    if (!deadline) deadline = milliseconds == Deadline::kInfinite ? Deadline::never() : Deadline::after_ms(milliseconds);
+    if (!deadline) deadline = Deadline::after_ms(milliseconds);
     return deadline->expired();
   };
   for (const int32_t gone : flight.whom) {

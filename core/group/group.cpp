@@ -513,7 +513,7 @@ void Group::finalize(uint64_t timeout_ms) {
 void Group::synchronize(void* stream, uint64_t timeout_ms) {
   require_usable();
   const uint64_t timeout = timeout_or_default(timeout_ms);
-  const Deadline deadline = timeout == Deadline::kInfinite ? Deadline::never() : Deadline::after_ms(timeout);
+  const Deadline deadline = Deadline::after_ms(timeout);
   if (!retry_until([&] { return transport_->stream_done(stream); }, deadline)) {
     throw Error(Status::timeout, "synchronize: what was issued on the stream is not over by the deadline");
   }
