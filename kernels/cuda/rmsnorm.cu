@@ -1,7 +1,7 @@
 // All-reduce, residual and RMSNorm of rows (kernels/rmsnorm.hpp): one shot (one_shot.cu), after which each rank has all of a row
 // in the registers of a cluster of blocks, or of one block. Of one rank: rows that are summed already. A thread carries the same
-// packs through everything, so results may lie where operands do. Blocks store all that they send before they wait: those that
-// have come onto the devices end without the others.
+// packs through everything, so results may lie where operands do. Blocks wait for those of their numbers only: those that have
+// come onto all devices end without the others.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/push.cuh"
 #include "kernels/rmsnorm.hpp"
@@ -89,7 +89,7 @@ template <class Type, int kRanks> __device__ __forceinline__ void run(const RmsN
   using Pack = Elements<Type>;
   constexpr int kCount = Pack::kCount;
   constexpr uint32_t kUnit = kNormUnit / kCount;      // packs that a chain of squares takes at a time
-  constexpr bool kEarly = kRanks <= 2 && kUnit == 1;  // where there are registers for weights that wait for sums
+  constexpr bool kEarly = kRanks <= 2 && kUnit == 1;  // where there are registers for a pack of weights that waits for sums
   struct ByWarp {
     float sums[2][kWarp], most[kWarp];  // sums of rows by turns
   };
@@ -104,7 +104,6 @@ template <class Type, int kRanks> __device__ __forceinline__ void run(const RmsN
   auto* slots = reinterpret_cast<char*>(comm.control[me] + half);
   const uint32_t blocks = blocks_of_row();
   const uint32_t block = blockIdx.x % blocks;
-  const uint32_t first_row = blockIdx.x / blocks;
   const uint32_t stride = gridDim.x / blocks;
   const uint32_t thread = block * blockDim.x + threadIdx.x;
   const auto pack_of = [&](uint32_t i) { return (thread + i / kUnit * blocks * blockDim.x) * kUnit + i % kUnit; };
@@ -112,7 +111,7 @@ template <class Type, int kRanks> __device__ __forceinline__ void run(const RmsN
     return reinterpret_cast<uint4*>(matrix) + static_cast<uint64_t>(row) * packs + q;
   };
 
-  for (uint32_t row = first_row; kRanks > 1 && row < args.rows; row += stride) {
+  const auto push = [&](uint32_t row) {
 #pragma unroll
     for (uint32_t i = 0; i < kRowPacks; ++i) {
       const uint32_t q = pack_of(i);
@@ -124,16 +123,19 @@ template <class Type, int kRanks> __device__ __forceinline__ void run(const RmsN
         store_relaxed(at(comm.control[p] + half + static_cast<uint64_t>(me) * slot, row, q), v);
       }
     }
-  }
+  };
 
   float weights[kRowPacks][kCount];
-#pragma unroll
-  for (uint32_t i = 0; i < kRowPacks; ++i)
-    if (kEarly && pack_of(i) < packs) read_weights(weights[i], args, pack_of(i));
   const uint32_t others = ((1U << kRanks) - 1U) & ~(1U << me);
   bool ok = true;  // where not, threads go on to where they meet
   uint32_t turn = 0;
+  // A row is sent ahead of each that is received, so that links have work while one is normalised.
+  const uint32_t first_row = blockIdx.x / blocks;
+  if (kRanks > 1) push(first_row);
+  if (kEarly && pack_of(0) < packs) read_weights(weights[0], args, pack_of(0));
   for (uint32_t row = first_row; row < args.rows; row += stride, turn ^= 1U) {
+    const uint32_t next = row + stride;
+    if (kRanks > 1 && next < args.rows) push(next);
     Pack kept[kRowPacks];
     float squares = 0;
 #pragma unroll
@@ -159,7 +161,7 @@ template <class Type, int kRanks> __device__ __forceinline__ void run(const RmsN
       }
       if (args.residual_out != 0) *at(args.residual_out, row, q) = kept[i].pack;
     }
-    if (kRanks > 1 && threadIdx.x == 0 && row + stride >= args.rows) let_next_launch();  // it has heard from all
+    if (kRanks > 1 && threadIdx.x == 0 && next >= args.rows) let_next_launch();  // it has heard from all
 
     const float mean = __fdiv_rn(of_row<Sum2>(squares, by_warp.sums[turn], block, blocks), static_cast<float>(hidden));
     const float inverse = __fdiv_rn(1, __fsqrt_rn(__fadd_rn(mean, args.epsilon)));
@@ -167,7 +169,7 @@ template <class Type, int kRanks> __device__ __forceinline__ void run(const RmsN
 #pragma unroll
     for (uint32_t i = 0; i < kRowPacks; ++i) {
       if (pack_of(i) >= packs) continue;
-      if (!kEarly) read_weights(weights[i], args, pack_of(i));
+      if (!kEarly || i > 0) read_weights(weights[i], args, pack_of(i));
 #pragma unroll
       for (int e = 0; e < kCount; ++e) {
         kept[i].at[e] = Type::write(__fmul_rn(__fmul_rn(Type::read(kept[i].at[e]), inverse), weights[i][e]));
