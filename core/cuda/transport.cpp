@@ -133,7 +133,7 @@ void CudaTransport::ready() {
               static_cast<int>(ranks), a, text_of(uuids_[static_cast<size_t>(a)]).c_str())});
     }
   }
-  facts_.max_blocks = max_blocks_of(facts_.max_blocks, most_on_one, tuning_);
+  facts_.max_blocks = max_blocks_of(facts_.max_blocks, context_.size, most_on_one, tuning_);
   // Where ranks share a device, one's early kernel could take the room that another's needs.
   if (most_on_one == 1) kernels_.launch_early(tuning_.early);
   for (size_t rank = 0; rank < controls_.size(); ++rank) {
@@ -535,8 +535,11 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
       args.recv_offset = recv.offset;
     }
   }
-  kernels_.launch(
-      kernel_of(input, chosen), {blocks, static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream)}, args);
+  for (uint64_t left = unit; left > 0; left -= args.unit, args.send += args.unit, args.recv += args.unit) {
+    args.unit = std::min(left, chosen.part);
+    kernels_.launch(
+        kernel_of(input, chosen), {blocks, static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream)}, args);
+  }
 }
 
 PiecesArgs CudaTransport::pieces_of(const CollectiveCall& call) const {

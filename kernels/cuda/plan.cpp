@@ -80,11 +80,17 @@ bool normalises(const PlanInput& input, std::string* why) {
          answer(input.count == 0 || shape_of_rows(input).blocks != 0, why, "has no clusters of blocks for rows of ", input.root);
 }
 
-bool pushes_once(const PlanInput& input, std::string* why) {
+bool pushes_once(const PlanInput& input, std::string*) {
+  return can_be_pushed(input.dtype) &&
+         (input.collective == Collective::allreduce || input.collective == Collective::reduce_scatter);
+}
+
+bool pushes_ahead(const PlanInput& input, std::string* why) {
   const bool does =
-      can_be_pushed(input.dtype) && (input.collective == Collective::allreduce || input.collective == Collective::reduce_scatter);
-  return answer(does, why, "does allreduce and reduce_scatter of floats up to 32 bits, not ", name_of(input.collective), " of ",
-      name_of(input.dtype));
+      pushes_once(input, nullptr) || (can_be_pushed(input.dtype) && input.collective == Collective::reduce && input.size == 2);
+  return answer(does, why, "does allreduce, reduce_scatter and, with 2 ranks, reduce of floats up to 32 bits, not ",
+             name_of(input.collective), " of ", name_of(input.dtype)) &&
+         input.size == 2;
 }
 
 bool pushes_twice(const PlanInput& input, std::string* why) {
@@ -118,6 +124,10 @@ uint64_t one_shot_most(const PlanInput& input, const Tuning& tuning) {
   const uint64_t most = input.collective == Collective::reduce_scatter ? tuning.scatter_max : tuning.one_shot_max;
   return std::min(most, slot_of(input.size, tuning));
 }
+// Reduces in several launches; all else is faster by pipelines then.
+uint64_t one_shot_ahead_most(const PlanInput& input, const Tuning& tuning) {
+  return slot_of(input.size, tuning) * (traits(input.collective).to_root ? 8 : 1);
+}
 // Otherwise there is a kernel more, and every result is read again.
 uint64_t rmsnorm_most(const PlanInput& input, const Tuning& tuning) {
   return std::min(input.size == 2 ? UINT64_MAX : 4 * tuning.one_shot_max, slot_of(input.size, tuning));
@@ -135,6 +145,8 @@ uint64_t two_shot_most(const PlanInput&, const Tuning& tuning) { return tuning.t
 bool always(const PlanInput&) { return true; }
 // Below, a pipeline that loads operands where they lie is as fast.
 bool is_long(const PlanInput& input) { return input.unit() > 6 * kKi * kKi; }
+// Of shorter reduces the token would take longer than to send flags, too.
+bool is_worth_a_token(const PlanInput& input) { return !traits(input.collective).to_root || input.unit() > 128 * kKi; }
 bool not_pushed(const PlanInput& input) { return !pushes_once(input, nullptr); }
 
 // ---- how large a launch it is
@@ -158,6 +170,11 @@ void shape_beside_flags(Plan& plan, const PlanInput& input, const Tuning& tuning
 }
 void shape_one_shot(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   shape(plan, packs_of(input), input.max_blocks, tuning.threads, {512, input.size <= 4 ? 1024 : 512});
+}
+
+void shape_one_shot_ahead(Plan& plan, const PlanInput& input, const Tuning& tuning) {
+  shape_one_shot(plan, input, tuning);
+  plan.part = slot_of(input.size, tuning);
 }
 
 RowShape shape_of_rows(const PlanInput& input) {
@@ -252,6 +269,10 @@ void shape_multimem_two_shot(Plan& plan, const PlanInput& input, const Tuning&) 
   shape_multimem(plan, divide_up(packs_of(input), static_cast<uint64_t>(input.size)), input.max_blocks);
 }
 
+uint64_t most_of(const KernelForm& form, const PlanInput& input, const Tuning& tuning) {
+  return form.most == nullptr ? UINT64_MAX : form.most(input, tuning);
+}
+
 // ---- why, for people
 
 std::string launch_of(const Plan& chosen) { return text(" (", chosen.blocks, " blocks of ", chosen.threads, ")"); }
@@ -261,7 +282,7 @@ std::string why_flags(const PlanInput& input, const Plan& chosen, const Tuning& 
       " bytes ride beside their flags", launch_of(chosen));
 }
 std::string why_one_hop(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
-  return text("up to ", one_shot_most(input, tuning), " bytes one hop to everybody is fastest", launch_of(chosen));
+  return text("up to ", most_of(*chosen.form, input, tuning), " bytes one hop to everybody is fastest", launch_of(chosen));
 }
 std::string why_rows(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
   return text("up to ", rmsnorm_most(input, tuning), " bytes are normalised where they arrive", launch_of(chosen));
@@ -299,6 +320,8 @@ constexpr KernelForm kForms[] = {
      normalises, rmsnorm_most, always, shape_rmsnorm, why_rows},
     {Algorithm::one_shot, {.name = "one_shot", .per_arithmetic = true, .per_ranks = true},
      pushes_once, one_shot_most, always, shape_one_shot, why_one_hop},
+    {Algorithm::one_shot, {.name = "one_shot_ahead", .per_arithmetic = true},
+     pushes_ahead, one_shot_ahead_most, is_worth_a_token, shape_one_shot_ahead, why_one_hop},
     {Algorithm::two_shot, {.name = "two_shot", .per_arithmetic = true, .per_ranks = true},
      pushes_twice, two_shot_most, always, shape_two_shot, why_owners},
     {Algorithm::ll, {.name = "ll_reduce", .per_ranks = true},
@@ -324,10 +347,6 @@ constexpr KernelForm kForms[] = {
 };
 // clang-format on
 
-uint64_t most_of(const KernelForm& form, const PlanInput& input, const Tuning& tuning) {
-  return form.most == nullptr ? UINT64_MAX : form.most(input, tuning);
-}
-
 const KernelForm* choose(const PlanInput& input, const Tuning& tuning) {
   for (const KernelForm& form : kForms)
     if (form.preferred != nullptr && form.preferred(input) && form.does(input, nullptr) &&
@@ -336,13 +355,14 @@ const KernelForm* choose(const PlanInput& input, const Tuning& tuning) {
   return nullptr;
 }
 
-// The first of an algorithm that does this; else, if there is any, the last, for what it says.
-const KernelForm* find(Algorithm algorithm, const PlanInput& input) {
+// The first of an algorithm that does this and carries as much; else, for what it says, the last that does it, or the last.
+const KernelForm* find(Algorithm algorithm, const PlanInput& input, const Tuning& tuning) {
   const KernelForm* found = nullptr;
   for (const KernelForm& form : kForms) {
     if (form.algorithm != algorithm) continue;
-    found = &form;
-    if (form.does(input, nullptr)) break;
+    const bool does = form.does(input, nullptr);
+    if (does && input.unit() <= most_of(form, input, tuning)) return &form;
+    if (found == nullptr || does || !found->does(input, nullptr)) found = &form;
   }
   return found;
 }
@@ -378,9 +398,9 @@ RowShape row_shape(uint64_t hidden, uint64_t rows, Room room, bool has_clusters)
   return shape;
 }
 
-int max_blocks_of(int multiprocessors, int ranks, const Tuning& tuning) {
+int max_blocks_of(int multiprocessors, int size, int on_one, const Tuning& tuning) {
   multiprocessors = std::min(multiprocessors, tuning.multiprocessors);
-  const int at_once = std::max(1, ranks * tuning.groups - 1);
+  const int at_once = std::max(1, on_one * tuning.groups - (size == 2 && on_one == 1 ? 2 : 1));
   return std::max(1, 2 * (multiprocessors - std::max(2, multiprocessors / 32)) / at_once);
 }
 
@@ -455,7 +475,7 @@ Plan plan(const PlanInput& input, const Tuning& tuning) {
     plan.algorithm = forced ? input.algorithm : Algorithm::one_shot;
     return plan;
   }
-  plan.form = forced ? find(input.algorithm, input) : choose(input, tuning);
+  plan.form = forced ? find(input.algorithm, input, tuning) : choose(input, tuning);
   if (plan.form == nullptr) return plan;
   plan.algorithm = plan.form->algorithm;
   plan.form->shape(plan, input, tuning);
@@ -464,7 +484,7 @@ Plan plan(const PlanInput& input, const Tuning& tuning) {
 
 std::string refuse(const PlanInput& input, const Tuning& tuning) {
   if (input.algorithm == Algorithm::automatic) return "";
-  const KernelForm* form = find(input.algorithm, input);
+  const KernelForm* form = find(input.algorithm, input, tuning);
   if (form == nullptr && is_valid(input.algorithm))
     return text("algorithm ", name_of(input.algorithm), " is of groups on several machines");
   if (form == nullptr) return text("unknown algorithm ", static_cast<int>(input.algorithm));

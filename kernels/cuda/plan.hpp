@@ -49,12 +49,17 @@ constexpr bool is_multimem(Algorithm algorithm) noexcept {
   return algorithm == Algorithm::multimem_one_shot || algorithm == Algorithm::multimem_two_shot;
 }
 
-// Blocks of 512 threads, two for each multiprocessor, that a launch may have on a device on which so many ranks work. Blocks wait
-// for those of other ranks, and keep their place meanwhile. So some of every group's kernel must have room at a time: were one in
-// the way of another here, and the other in its way on another rank, both would wait for ever. Some is enough, since what has
-// come in ends and lets more in; so all groups but one share the device, and one part in 32 is left for the last, and for
-// barriers. Of 132 multiprocessors two groups then have 128 blocks each: a pack a thread, in one round, of 1 MB.
-int max_blocks_of(int multiprocessors, int ranks, const Tuning& tuning);
+// Blocks of 512 threads, two for each multiprocessor, that a launch of a group of `size` ranks, so many of them `on_one` device,
+// may have. Blocks wait for those of other ranks, and keep their place meanwhile. So some of every group's kernel must have room
+// at a time: were one in the way of another here, and the other in its way on another rank, both would wait for ever. Some is
+// enough, since what has come in ends and lets more in; so all groups but one share the device, and one part in 32 is left for
+// the last, and for barriers. Of 132 multiprocessors two groups then have 128 blocks each.
+//   Groups of two ranks take what would be theirs were there one group fewer, so that a device may keep one group out, but never
+// all of them go nowhere. Only where a group of two is at work is there no room for all, and one of two ranks is kept out by
+// another of two only. Had nothing room everywhere, each group of two would be kept out on a device of its own, where two such
+// groups are at least; as each is on two devices, these would be all the devices that have such groups, and each keeps out one
+// of them: so groups of more ranks would be kept out nowhere.
+int max_blocks_of(int multiprocessors, int size, int on_one, const Tuning& tuning);
 
 // What is known of a group.
 struct Facts {
@@ -98,6 +103,7 @@ struct Plan {
   bool direct = false;     // the root of a broadcast sends everything to everybody itself
   uint64_t tile = 0;
   uint64_t tiles = 0;
+  uint64_t part = UINT64_MAX;  // bytes of `unit` that a launch takes
 };
 
 Plan plan(const PlanInput& input, const Tuning& tuning);
@@ -107,7 +113,7 @@ std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tu
 
 // The kernel of a plan that has a row, "symm_one_shot_bf16_8", and the number of the row. Algorithms have several rows.
 std::string kernel_name(const PlanInput& input, const Plan& chosen);
-inline constexpr size_t kKernelForms = 13;
+inline constexpr size_t kKernelForms = 14;
 size_t row_of(const Plan& chosen);
 // All that a group of `size` may launch: those that need multicast, or the others.
 std::vector<std::string> kernel_names(int size, bool multicast);

@@ -76,8 +76,8 @@ TEST_F(EarlyLaunch, OnlyUpToTheThreadsOfThePlanTable) {
 TEST_F(EarlyLaunch, TwoOfAGroupLeaveRoomOnADevice) {
   constexpr unsigned kMultiprocessors = 132;
   fake_cuda::set_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, kMultiprocessors);
-  tune("chunk=2M");
-  for (const auto& launch : launches_on({0, 1}, kLarge)) {
+  tune("chunk=2M,early=64K");
+  for (const auto& launch : launches_on({0, 1, 2}, kLarge)) {
     EXPECT_TRUE(launch.early) << launch.kernel << " of " << launch.blocks << " blocks";
     EXPECT_LT(2 * launch.blocks, kMultiprocessors) << launch.kernel;  // of 512 threads, a multiprocessor each at worst
   }

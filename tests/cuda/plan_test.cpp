@@ -51,7 +51,7 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
                 std::string(name_of(collective)) + " " + std::to_string(unit) + " bytes, " + std::to_string(size) + " ranks");
             switch (chosen.algorithm) {
               case Algorithm::ll: ASSERT_LT(packs * 32, layout.ll_slot); break;  // the last cell is the token's
-              case Algorithm::one_shot: ASSERT_LE(packs * kPack, layout.one_shot_slot); break;
+              case Algorithm::one_shot: ASSERT_LE(std::min(packs * kPack, chosen.part), layout.one_shot_slot); break;
               case Algorithm::marked:
                 ASSERT_LE((unit + kMarkedTile - 1) / kMarkedTile * kMarkedCells + kPack, layout.one_shot_slot);
                 break;
@@ -193,6 +193,17 @@ TEST(CudaPlans, NamesOfKernels) {
   EXPECT_EQ(kernel_by(Algorithm::ll), "symm_ll_reduce_8");
   input.size = 2;
   EXPECT_EQ(kernel_by(Algorithm::two_shot_staged), "symm_pair_bf16");
+  EXPECT_EQ(kernel_by(Algorithm::one_shot), "symm_one_shot_bf16_2");
+  input.count = size_t{8} << 20;
+  EXPECT_EQ(kernel_by(Algorithm::one_shot), "symm_one_shot_ahead_bf16");
+  EXPECT_EQ(kernel_by(Algorithm::automatic), "symm_one_shot_ahead_bf16");
+  input.collective = Collective::reduce;
+  input.count *= 4;  // in four launches
+  EXPECT_EQ(kernel_by(Algorithm::automatic), "symm_one_shot_ahead_bf16");
+  EXPECT_EQ(plan(input, default_tuning(2)).part, layout_of(2, default_tuning(2)).one_shot_slot);
+  input.collective = Collective::allreduce;
+  input.algorithm = Algorithm::one_shot;
+  EXPECT_NE(refuse(input, default_tuning(2)).find("carries at most 16777216 bytes"), std::string::npos);
   input.dtype = DType::i32;  // which is never pushed
   input.count = size_t{1} << 20;
   EXPECT_EQ(kernel_by(Algorithm::automatic), "symm_pipeline_any_2");

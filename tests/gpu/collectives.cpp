@@ -182,6 +182,8 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
   }
   add(SYMM_COLLECTIVE_ALLREDUCE, DType::bf16, Op::sum, 3000001);
   add(SYMM_COLLECTIVE_ALLREDUCE, DType::f32, Op::sum, 4194304);
+  add(SYMM_COLLECTIVE_ALLREDUCE, DType::f32, Op::sum, 5000011);
+  add(SYMM_COLLECTIVE_REDUCE, DType::bf16, Op::sum, 9000011);  // of 2 ranks in two launches
   for (const size_t count : {size_t{300007}, size_t{1} << 18}) {
     for (const auto c : kOthers)
       for (const DType dtype : {DType::bf16, DType::f32}) add(c, dtype, Op::sum, count);

@@ -5,6 +5,8 @@
 
 extern "C" void symm_marked(symm::cuda::CollectiveArgs args);
 extern "C" void symm_one_shot_any_4(symm::cuda::CollectiveArgs args);
+extern "C" void symm_one_shot_ahead_any(symm::cuda::CollectiveArgs args);
+extern "C" void symm_two_shot_any_2(symm::cuda::CollectiveArgs args);
 extern "C" void symm_two_shot_any_4(symm::cuda::CollectiveArgs args);
 extern "C" void symm_two_shot_without_tokens_4(symm::cuda::CollectiveArgs args);
 
@@ -29,6 +31,7 @@ constexpr Form kForms[] = {
     {"any sizes of 3 ranks", 3, 64, symm_two_shot_any_4, nullptr},
     {"one shot and two", 4, 64, symm_two_shot_any_4, symm_one_shot_any_4},
     {"one shot and two of 3 ranks", 3, 32, symm_two_shot_any_4, symm_one_shot_any_4},
+    {"one shot ahead, reduces among them, and two", 2, 256, symm_two_shot_any_2, symm_one_shot_ahead_any},
 };
 
 // Some calls one after the other on every rank. "": all ended, and all is right.
@@ -43,8 +46,10 @@ std::string outcome(const Form& form, unsigned seed) {
       .slot = form.slot,
       .work_groups = 1});
   std::vector<std::vector<std::vector<float>>> send(kCalls), recv(kCalls);
+  std::vector<bool> is_reduce(kCalls);
   for (size_t call = 0; call < kCalls; ++call) {
     const bool once = form.one_shot != nullptr && random() % 2 == 0;
+    is_reduce[call] = once && n == 2 && random() % 2 == 0;
     const size_t most = form.slot / sizeof(float) * (once ? 1 : 3 * n);
     const size_t count = form.whole != 0 ? 4 * form.whole : 1 + random() % most;
     for (size_t rank = 0; rank < n; ++rank) {
@@ -53,7 +58,9 @@ std::string outcome(const Form& form, unsigned seed) {
       recv[call].emplace_back(count, -1.0F);
     }
     for (size_t rank = 0; rank < n; ++rank) {
-      CollectiveArgs args = args_of(ranks, rank, Collective::allreduce, send[call][rank], recv[call][rank], count);
+      const Collective collective = is_reduce[call] ? Collective::reduce : Collective::allreduce;
+      CollectiveArgs args = args_of(ranks, rank, collective, send[call][rank], recv[call][rank], count);
+      args.root = static_cast<int32_t>(call % n);
       args.tile = form.slot * n;
       args.tiles = (args.unit + args.tile - 1) / args.tile;
       ranks.launch(static_cast<int>(rank), once ? form.one_shot : form.two_shot, args);
@@ -67,7 +74,7 @@ std::string outcome(const Form& form, unsigned seed) {
       float sum = send[call][0][i];
       for (size_t r = 1; r < n; ++r) sum += send[call][r][i];
       for (size_t r = 0; r < n; ++r)
-        if (recv[call][r][i] != sum) return "wrong sums";
+        if (recv[call][r][i] != (is_reduce[call] && r != call % n ? -1.0F : sum)) return "wrong sums";
     }
   }
   return "";
@@ -76,6 +83,19 @@ std::string outcome(const Form& form, unsigned seed) {
 TEST(PushKernels, AllRanksGetAllSums) {
   for (const Form& form : kForms)
     for (unsigned seed = 0; seed < 25; ++seed) ASSERT_EQ(outcome(form, seed), "") << form.name << ", seed " << seed;
+}
+
+TEST(PushKernels, RanksNoticeThatTheirRootsDiffer) {
+  Ranks ranks({.ranks = 2, .seed = 7, .threads = 2, .work_groups = 1});
+  const std::vector<float> send(50);
+  std::vector<float> recv[2] = {send, send};
+  for (int rank = 0; rank < 2; ++rank) {
+    CollectiveArgs args = args_of(ranks, static_cast<size_t>(rank), Collective::reduce, send, recv[rank], send.size());
+    args.detail = static_cast<uint64_t>(args.root = rank);
+    ranks.launch(rank, symm_one_shot_ahead_any, args);
+  }
+  ASSERT_TRUE(ranks.run());
+  for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(static_cast<WaitError>(ranks.record(rank).trouble), WaitError::mismatch);
 }
 
 // Any words, those of which free cells are made among them, of private memory at any address, in place where that can be.

@@ -1,0 +1,63 @@
+// One shot of two ranks, as one_shot.cu, for longer messages: a thread sends a pack ahead of each that it combines, so links have
+// work while it waits. Of a reduce only the root receives. A kernel of its own, since small messages would pay for what it does.
+#include "kernels/cuda/arithmetic.cuh"
+#include "kernels/cuda/push.cuh"
+
+using namespace symm;
+using namespace symm::cuda;
+
+namespace {
+template <class Arithmetic> __device__ __forceinline__ void run(const CollectiveArgs& args) {
+  begin();
+  if (args.comm.size == 0) return;  // a launch to make it ready
+  const DeviceComm& comm = args.comm;
+  const int me = comm.rank;
+  const int peer = 1 - me;
+  const auto collective = static_cast<Collective>(args.collective);
+  const bool sends = collective != Collective::reduce || me != args.root;
+  const bool receives = collective != Collective::reduce || me == args.root;
+  const auto* send = reinterpret_cast<const char*>(args.send);
+  const uint64_t unit = args.unit;
+  const uint64_t packs = packs_of(unit);
+  const uint64_t part = collective == Collective::reduce_scatter ? unit : 0;
+  const char* own = send + static_cast<uint64_t>(me) * part;
+  const char* its = send + static_cast<uint64_t>(peer) * part;
+  const uint32_t epoch = current_epoch(comm);
+  const uint64_t slot = comm.one_shot_slot;
+  const uint64_t half = comm.one_shot + static_cast<uint64_t>(epoch & 1U) * 2 * slot;
+  auto* there = reinterpret_cast<uint4*>(comm.control[peer] + half + static_cast<uint64_t>(me) * slot);
+  auto* slots = reinterpret_cast<char*>(comm.control[me] + half);
+  const uint64_t first = blockIdx.x * blockDim.x + threadIdx.x;
+  const uint64_t stride = gridDim.x * blockDim.x;
+
+  if (sends && first < packs) store_relaxed(there + first, sendable(load_pack(its, unit, first)));
+  // All have a token, by which a root that sends nothing is heard and other calls are noticed, where it is received: in the slot
+  // of that rank's own, which nothing else uses.
+  bool ok = first != 0 || exchange_token(args, half + slot, -slot, 0, epoch);
+  for (uint64_t q = first; ok && q < packs; q += stride) {
+    const uint64_t next = q + stride;
+    uint4 ahead{}, mine{}, v[2];
+    if (sends && next < packs) ahead = sendable(load_pack(its, unit, next));
+    if (receives) mine = sendable(load_pack(own, unit, q));  // the same NaN here as on the other rank
+    if (sends && next < packs) store_relaxed(there + next, ahead);
+    if (!receives) continue;
+    ok = receive<2>(comm, v, 1U << peer, slots, slot, q, epoch);
+    if (!ok) break;
+#pragma unroll
+    for (int r = 0; r < 2; ++r)
+      if (r == me) v[r] = mine;
+    store_pack(reinterpret_cast<char*>(args.recv), unit, q, Arithmetic::run(v, 2, args));
+    free_cells<2>(1U << peer, slots, slot, q);
+  }
+  end_epoch(comm, epoch);
+}
+}  // namespace
+
+#define SYMM_ONE_SHOT_AHEAD(name, arithmetic)                                                                                 \
+  extern "C" __global__ void __launch_bounds__(512, 2) symm_one_shot_ahead_##name(const __grid_constant__ CollectiveArgs a) { \
+    run<arithmetic>(a);                                                                                                       \
+  }
+SYMM_ONE_SHOT_AHEAD(bf16, Hot<Bf16>)
+SYMM_ONE_SHOT_AHEAD(f16, Hot<F16>)
+SYMM_ONE_SHOT_AHEAD(f32, Hot<Whole<float>>)
+SYMM_ONE_SHOT_AHEAD(any, Any)
