@@ -134,6 +134,27 @@ TEST(BenchResult, BusFactorsOfNcclTests) {
   EXPECT_DOUBLE_EQ(bus_factor(SYMM_COLLECTIVE_REDUCE, 8), 1);
 }
 
+TEST(BenchResult, IsComparedWithThatOfTheSameCall) {
+  BenchOptions options;
+  options.traits = find_operation("allreduce");
+  Row row{.bytes = 1024, .count = 256, .type = "f32", .op = "sum", .out_of_place = {}, .in_place = {}};
+  row.out_of_place = {.measured = true, .p50_us = 4, .algorithm = "ll"};
+  row.in_place = {.measured = true, .p50_us = 5, .algorithm = "ll"};
+  options.baseline = bench_json(options, {row}, 2);
+  row.in_place.p50_us = 2;
+  EXPECT_EQ(speedup(options, row, row.out_of_place), 1);
+  EXPECT_EQ(speedup(options, row, row.in_place), 2.5);
+  EXPECT_NE(table_row(options, row, 2).find("   2.50"), std::string::npos);
+  const nlohmann::json report = bench_json(options, {row}, 2);
+  EXPECT_EQ(report["results"][1]["speedup"], 2.5);
+  const std::string csv = bench_csv(report);
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
+  EXPECT_EQ(csv.rfind("algbw,algorithm,busbw,count,in_place,iterations,redop,root,size,slowest_rank,speedup,time_us_max", 0), 0U);
+  EXPECT_NE(csv.find("\n0.256,ll,0.256,256,false,0,sum,-1,1024,0,1.0,"), std::string::npos) << csv;
+  row.bytes = 2048;
+  EXPECT_EQ(speedup(options, row, row.in_place), 0) << "the baseline has no such call";
+}
+
 TEST(BenchResult, Quantiles) {
   EXPECT_DOUBLE_EQ(quantile({3, 1, 2}, 0.5), 2);
   EXPECT_DOUBLE_EQ(quantile({3, 1, 2}, 0), 1);

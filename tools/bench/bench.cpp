@@ -211,7 +211,7 @@ Row Bench::measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op) {
 int Bench::run() {
   const bool speaks = rank_ == 0;
   const auto print = [&](const std::string& text) {
-    if (speaks && !options_.json) std::fputs(text.c_str(), stdout);
+    if (speaks && !options_.json && !options_.csv) std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
   };
   if (options_.traits->collective == kBarrier) {
@@ -232,7 +232,9 @@ int Bench::run() {
     }
   }
   print(table_footer(options_, rows, ranks_));
-  if (speaks && options_.json) std::printf("%s\n", bench_json(options_, rows, ranks_).dump(2).c_str());
+  const nlohmann::json report = bench_json(options_, rows, ranks_);
+  if (speaks && options_.json) std::printf("%s\n", report.dump(2).c_str());
+  if (speaks && options_.csv) std::fputs(bench_csv(report).c_str(), stdout);
   group_.finalize();
   if (device_ && !options_.symmetric) device_->call("cuMemFree_v2", first_);
   if (device_) control_.finalize();

@@ -1,3 +1,4 @@
+#include <fstream>
 #include <memory>
 #include "tools/bench/options.hpp"
 #include "tools/bench/pattern.hpp"
@@ -28,6 +29,14 @@ const std::vector<Named<symm_backend_t>>& backends() {
   return list;
 }
 
+nlohmann::json read_baseline(const std::string& file) {
+  std::ifstream in(file);
+  const nlohmann::json report = nlohmann::json::parse(in, nullptr, false);
+  if (!report.is_object() || !report.contains("results"))
+    throw CLI::ValidationError("--baseline", file + " is no file that --json wrote");
+  return report;
+}
+
 // With what the options by themselves do not say.
 void finish(BenchOptions& options, const std::string& collective) {
   options.traits = find_operation(collective);
@@ -36,6 +45,8 @@ void finish(BenchOptions& options, const std::string& collective) {
   } else if (options.traits == nullptr) {
     throw CLI::ValidationError("collective", "'" + collective + "' is not known; known are " + kCollectives);
   }
+  if (const auto& before = options.baseline; !before.is_null() && before.value("collective", "") != collective)
+    throw CLI::ValidationError("--baseline", "is of " + before.value("collective", "another command"));
   if (options.begin > options.end) throw CLI::ValidationError("--end", "is less than --begin");
   if (!options.in_place && !options.out_of_place) options.in_place = options.out_of_place = true;
 }
@@ -89,7 +100,11 @@ void add_bench(CLI::App& app, Action& action) {
   flag("--symmetric", options.symmetric, true, "Symmetric memory (the default)")->excludes(use_private);
   flag("--in-place", options.out_of_place, false, "In place only");
   flag("--out-of-place", options.in_place, false, "Out of place only");
-  bench->add_flag("--json", options.json, "Write JSON (under symm run use its --no-prefix)");
+  auto* json = bench->add_flag("--json", options.json, "Write JSON (under symm run use its --no-prefix)");
+  bench->add_flag("--csv", options.csv, "Write the same results with commas between them")->excludes(json);
+  bench->add_option_function<std::string>(
+      "--baseline", [&](const std::string& file) { options.baseline = read_baseline(file); },
+      "Say how much faster each result is than in this file, which --json wrote");
   auto* tune = bench->add_flag("--tune", options.tune,
       "Instead of a collective: measure where one algorithm should give way to the next, for this number of "
       "ranks, and write a table for SYMM_PLAN_FILE; takes -b, -e, -f, -w, -n");
@@ -99,8 +114,8 @@ void add_bench(CLI::App& app, Action& action) {
   bench->add_option("-G,--graph", options.graph, "On GPUs: replay a graph of so many calls; 0: 20 calls in a row without one")
       ->check(CLI::Range(0, 10'000))
       ->capture_default_str();
-  for (const char* name :
-      {"--type", "--op", "--algorithm", "--root", "--check", "--private", "--in-place", "--out-of-place", "--json", "--graph"})
+  for (const char* name : {"--type", "--op", "--algorithm", "--root", "--check", "--private", "--in-place", "--out-of-place",
+           "--json", "--csv", "--baseline", "--graph"})
     tune->excludes(bench->get_option(name));
   bench->callback([&action, all, end] {
     all->first.end_given = end->count() > 0;

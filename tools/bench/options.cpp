@@ -1,6 +1,7 @@
 #include "tools/bench/options.hpp"
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 
 namespace symm::tool {
 namespace {
@@ -12,12 +13,20 @@ template <typename... Values> std::string print(const char* format, Values... va
 
 bool has_size(const BenchOptions& options) { return options.traits->collective != kBarrier; }
 
+// What tells a result from the others of a run.
+nlohmann::json identity(const BenchOptions& options, const Row& row, const Result& result) {
+  if (!has_size(options)) return nlohmann::json::object();
+  return {{"size", row.bytes}, {"type", row.type}, {"redop", row.op}, {"root", row.root}, {"in_place", &result == &row.in_place}};
+}
+
 std::string cells(const BenchOptions& options, const Row& row, const Result& result, int ranks) {
-  if (!has_size(options)) return print(" %10.2f", result.p50_us);
+  const double ratio = speedup(options, row, result);
+  const std::string beside = options.baseline.is_null() ? "" : ratio == 0 ? print(" %7s", "-") : print(" %7.2f", ratio);
+  if (!has_size(options)) return print(" %10.2f", result.p50_us) + beside;
   const double bandwidth = result.algorithm_bandwidth(row.bytes);
   const std::string times =
       print(" %10.2f %8.2f %8.2f", result.p50_us, bandwidth, bandwidth * bus_factor(options.traits->collective, ranks));
-  return times + (options.check ? print(" %7llu", static_cast<unsigned long long>(result.wrong)) : print(" %7s", "N/A"));
+  return times + (options.check ? print(" %7llu", static_cast<unsigned long long>(result.wrong)) : print(" %7s", "N/A")) + beside;
 }
 
 double average_bus_bandwidth(const BenchOptions& options, const std::vector<Row>& rows, int ranks) {
@@ -67,16 +76,18 @@ std::string table_header(const BenchOptions& options, int ranks, const std::stri
                                                                : print(", CUDA graphs of %d", options.graph);
   std::string out = print("# symm bench %s: %d ranks by %s, %s memory%s, times of the slowest rank (p50)\n#\n",
       options.traits->name, ranks, bootstrap.c_str(), options.symmetric ? "symmetric" : "private", how.c_str());
-  if (!has_size(options)) return out + print("# %10s %10s\n# %10s %10s\n", "ranks", "time", "", "(us)");
+  const char* const beside = options.baseline.is_null() ? "" : "  faster";
+  if (!has_size(options)) return out + print("# %10s %10s%s\n# %10s %10s\n", "ranks", "time", beside, "", "(us)");
   std::string names = print("# %10s %12s %7s %6s %5s", "size", "count", "type", "redop", "root");
   std::string units = print("# %10s %12s %7s %6s %5s", "(B)", "(elements)", "", "", "");
   std::string groups(names.size(), ' ');
   groups[0] = '#';
   for (const auto& [wanted, title] : {std::pair{options.out_of_place, "out of place"}, std::pair{options.in_place, "in place"}}) {
     if (!wanted) continue;
-    groups += print(" %36s", title);
-    names += print(" %10s %8s %8s %7s", "time", "algbw", "busbw", "#wrong");
-    units += print(" %10s %8s %8s %7s", "(us)", "(GB/s)", "(GB/s)", "");
+    const auto width = static_cast<int>(std::strlen(beside));
+    groups += print(" %*s", 36 + width, title);
+    names += print(" %10s %8s %8s %7s%s", "time", "algbw", "busbw", "#wrong", beside);
+    units += print(" %10s %8s %8s %7s%*s", "(us)", "(GB/s)", "(GB/s)", "", width, "");
   }
   return out + groups + "\n" + names + "  algorithm\n" + units + "\n";
 }
@@ -113,6 +124,33 @@ uint64_t total_wrong(const std::vector<Row>& rows) {
   return wrong;
 }
 
+double speedup(const BenchOptions& options, const Row& row, const Result& result) {
+  const nlohmann::json wanted = identity(options, row, result);
+  for (const nlohmann::json& before : options.baseline.is_null() ? nlohmann::json::array() : options.baseline.at("results")) {
+    const bool same = std::all_of(wanted.items().begin(), wanted.items().end(),
+        [&](const auto& item) { return before.contains(item.key()) && before[item.key()] == item.value(); });
+    if (same) return before.at("time_us").at("p50").get<double>() / result.p50_us;
+  }
+  return 0;
+}
+
+std::string bench_csv(const nlohmann::json& report) {
+  std::string names, lines;
+  for (const nlohmann::json& result : report["results"]) {
+    std::string cells;
+    names.clear();
+    const nlohmann::json flat = result.flatten();  // with names as "/time_us/p50"
+    for (const auto& [key, value] : flat.items()) {
+      std::string name = key.substr(1);
+      std::replace(name.begin(), name.end(), '/', '_');
+      names += (names.empty() ? "" : ",") + name;
+      cells += (cells.empty() ? "" : ",") + (value.is_string() ? value.get<std::string>() : value.dump());
+    }
+    lines += cells + "\n";
+  }
+  return names + "\n" + lines;
+}
+
 nlohmann::json bench_json(const BenchOptions& options, const std::vector<Row>& rows, int ranks) {
   nlohmann::json out{{"collective", options.traits->name}, {"ranks", ranks},
       {"backend", options.backend == SYMM_BACKEND_CUDA ? "cuda" : "host"}, {"graph", options.graph},
@@ -126,10 +164,11 @@ nlohmann::json bench_json(const BenchOptions& options, const std::vector<Row>& r
           {"iterations", result->iterations}, {"slowest_rank", result->slowest_rank}};
       if (has_size(options)) {
         const double bandwidth = result->algorithm_bandwidth(row.bytes);
-        entry.update({{"size", row.bytes}, {"count", row.count}, {"type", row.type}, {"redop", row.op}, {"root", row.root},
-            {"in_place", result == &row.in_place}, {"algorithm", result->algorithm}, {"algbw", bandwidth},
+        entry.update(identity(options, row, *result));
+        entry.update({{"count", row.count}, {"algorithm", result->algorithm}, {"algbw", bandwidth},
             {"busbw", bandwidth * bus_factor(options.traits->collective, ranks)}, {"wrong", result->wrong}});
       }
+      if (!options.baseline.is_null()) entry["speedup"] = speedup(options, row, *result);
       out["results"].push_back(entry);
     }
   }

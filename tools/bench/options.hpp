@@ -33,6 +33,8 @@ struct BenchOptions {
   bool out_of_place = true;
   bool check = true;
   bool json = false;
+  bool csv = false;
+  nlohmann::json baseline;  // what --json wrote of an earlier run; null: none
   symm_backend_t backend = SYMM_BACKEND_AUTO;
   int graph = 0;  // calls in a graph of CUDA; 0: none
 
@@ -77,6 +79,10 @@ struct Row {
 std::string table_header(const BenchOptions& options, int ranks, const std::string& bootstrap);
 std::string table_row(const BenchOptions& options, const Row& row, int ranks);
 std::string table_footer(const BenchOptions& options, const std::vector<Row>& rows, int ranks);
+// How much faster `result` is than that of the same call in the baseline; 0: that has none.
+double speedup(const BenchOptions& options, const Row& row, const Result& result);
+// A line for each result of bench_json(), below one of names.
+std::string bench_csv(const nlohmann::json& report);
 nlohmann::json bench_json(const BenchOptions& options, const std::vector<Row>& rows, int ranks);
 uint64_t total_wrong(const std::vector<Row>& rows);
 }  // namespace symm::tool
