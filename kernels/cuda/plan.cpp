@@ -189,10 +189,11 @@ void shape_rmsnorm(Plan& plan, const PlanInput& input, const Tuning&) {
   plan.cluster = rows.cluster;
 }
 
-// As many warps as there are tiles for the others, whole tiles a block.
+// As many warps as there are tiles for the others, whole tiles a block. More blocks were slower: 8 MB 32 us instead of 30.7.
 void shape_marked(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   const uint64_t tiles = divide_up(input.unit(), kMarkedTile);
-  shape(plan, tiles * static_cast<uint64_t>(input.size - 1) * kWarp, input.max_blocks, tuning.threads, {512, 1024});
+  const int blocks = std::min(input.max_blocks, 128);
+  shape(plan, tiles * static_cast<uint64_t>(input.size - 1) * kWarp, blocks, tuning.threads, {512, 1024});
   plan.blocks = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan.blocks), tiles));
 }
 
