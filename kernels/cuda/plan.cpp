@@ -120,13 +120,17 @@ uint64_t ll_move_most(const PlanInput&, const Tuning& tuning) { return tuning.ll
 uint64_t chunk_of(int size, const Tuning& tuning) { return round_up(tuning.two_shot_chunk, kPack * static_cast<uint64_t>(size)); }
 // What a half of the scratch of two shots has for each source, where there is only one shot.
 uint64_t slot_of(int size, const Tuning& tuning) { return 2 * chunk_of(size, tuning) / static_cast<uint64_t>(size); }
-uint64_t one_shot_most(const PlanInput& input, const Tuning& tuning) {
+uint64_t one_hop_most(const PlanInput& input, const Tuning& tuning) {
   const uint64_t most = input.collective == Collective::reduce_scatter ? tuning.scatter_max : tuning.one_shot_max;
   return std::min(most, slot_of(input.size, tuning));
 }
+// Of two ranks above this, packs are sent ahead.
+uint64_t one_shot_most(const PlanInput& input, const Tuning& tuning) {
+  return std::min(one_hop_most(input, tuning), input.size == 2 ? 4 * kKi * kKi : UINT64_MAX);
+}
 // Reduces in several launches; all else is faster by pipelines then.
 uint64_t one_shot_ahead_most(const PlanInput& input, const Tuning& tuning) {
-  return slot_of(input.size, tuning) * (traits(input.collective).to_root ? 8 : 1);
+  return traits(input.collective).to_root ? 8 * slot_of(input.size, tuning) : one_hop_most(input, tuning);
 }
 // Otherwise there is a kernel more, and every result is read again.
 uint64_t rmsnorm_most(const PlanInput& input, const Tuning& tuning) {

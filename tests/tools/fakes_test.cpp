@@ -99,7 +99,7 @@ TEST(TuneOnFakes, OfTheCudaBackEnd) {
                                    "--backend", "cuda", "-b", "4K", "-e", "16M", "-f", "16", "-n", "2", "-w", "1"});
   ASSERT_EQ(result.status, 0) << result.out << result.err;
   expect_said(result.out, {"\n[cuda 2]\n", "\nll = ", "\none_shot = ", "\ntwo_shot = ", "allgather of bf16", "allreduce of bf16",
-                              " 2097152 ", " 4194304 "});
+                              " 2097152 ", " 16777216 "});
 }
 
 TEST(BenchOnFakes, RowsAndGraphs) {

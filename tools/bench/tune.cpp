@@ -69,7 +69,7 @@ class Tuner {
 
 Tuner::Tuner(const BenchOptions& options) : options_(options) {
   // Room to find out that an algorithm is good for larger messages than now: the scratch of CUDA follows from the thresholds.
-  ::setenv("SYMM_CUDA_TUNE", "ll=2M,one_shot=4M,scatter=16M,marked=16M,two_shot=64M", 0);
+  ::setenv("SYMM_CUDA_TUNE", "ll=2M,one_shot=16M,scatter=16M,marked=16M,two_shot=64M", 0);
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_HOST;
   config.name = "tune control";
