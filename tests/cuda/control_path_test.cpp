@@ -201,9 +201,6 @@ TEST_F(CudaControlPath, MulticastOfRanksThatAreThreads) {
 
 TEST_F(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
   ASSERT_TRUE(small_scratch);
-  // What a process learns of its driver only once is learnt before: it would fail for both ranks, which are threads here.
-  const std::string first = unique();
-  support::as_threads(2, [&](int rank) { Group::create(config_of(rank, 2, first)); });
   const auto attempt = [](int rank, const std::string& name, int failing_call) {
     return outcome_of(failing_call, [&](Outcome& outcome, Status*& step) {
       const auto group = Group::create(config_of(rank, 2, name));
@@ -216,5 +213,40 @@ TEST_F(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
   any_call_may_fail(attempt, {"cuDevicePrimaryCtxRetain", "cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess",
                                  "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle", "cuMemHostAlloc",
                                  "cuStreamCreate", "cuEventCreate", "cuGraphAddKernelNode", "cuGraphLaunch"});
+}
+
+// All ranks go on without it, for the same reason. What fails when the group is formed waits for the first rendezvous, after
+// which there is none in this group; what fails in that does not, once nothing fails any more.
+TEST_F(CudaControlPath, AnyDriverCallOfMulticastMayFailOnOneRank) {
+  const auto attempt = [](bool forms, int rank, const std::string& name, int failing_call) {
+    GroupConfig config = config_of(rank, 2, name);
+    config.multicast = true;
+    std::shared_ptr<Group> group;
+    std::shared_ptr<Buffer> buffer;
+    const auto form = [&](Outcome& outcome, Status*& step) {
+      group = Group::create(config);
+      step = &outcome.make;
+      buffer = Buffer::allocate(*group, 1 << 20);
+    };
+    if (!forms) outcome_of(0, form);
+    const Outcome ended = outcome_of(failing_call, [&](Outcome& outcome, Status*& step) {
+      if (forms) form(outcome, step);
+      step = &outcome.rendezvous;
+      const auto memory = Memory::rendezvous(group, buffer, 0);
+      outcome.without = memory->view().why_no_multicast;
+      EXPECT_EQ(outcome.without.empty(), memory->view().multicast != nullptr);
+      *reinterpret_cast<int*>(memory->pointer(1 - rank)) = 7;
+    });
+    if (!forms) { EXPECT_NE(Memory::rendezvous(group, buffer, 0)->multicast(), nullptr); }
+    return ended;
+  };
+  any_call_may_fail(std::bind_front(attempt, true), {"without: cuMulticastGetGranularity", "without: cuGraphLaunch"});
+  std::vector<std::string> calls = {"without: cuMemImportFromShareableHandle", "without: cuMulticastAddDevice",
+      "without: cuMemRetainAllocationHandle", "without: cuMulticastBindMem", "without: cuMemAddressReserve", "without: cuMemMap",
+      "without: cuMemSetAccess"};
+  any_call_may_fail(std::bind_front(attempt, false), calls);
+  calls.insert(calls.end(), {"without: cuMulticastCreate", "without: cuMemExportToShareableHandle"});
+  any_call_may_fail(std::bind_front(attempt, false), calls, 0);
+  EXPECT_EQ(fake_cuda::violations(), std::vector<std::string>());
 }
 }}  // namespace symm

@@ -347,7 +347,7 @@ TEST_F(CudaDmabuf, SaysWhyItCannotBeHad) {
 
 using Make = std::shared_ptr<Buffer> (*)(Group& group, SomebodysMemory& foreign);
 
-void any_call_of_it_may_fail(Make make, bool with_dmabuf, std::initializer_list<const char*> expected) {
+void any_call_of_it_may_fail(Make make, bool with_dmabuf, const std::vector<std::string>& expected) {
   ASSERT_TRUE(small_scratch);
   const auto attempt = [&](int rank, const std::string& name, int failing_call) {
     const auto group = group_of(rank, 2, name);
@@ -361,12 +361,7 @@ void any_call_of_it_may_fail(Make make, bool with_dmabuf, std::initializer_list<
       if (with_dmabuf) buffer->export_dmabuf(0, 4096);
     });
   };
-  as_threads(2, [&](int rank) { attempt(rank, "memory-first", 0); });  // what is learnt once
-  const size_t files = support::open_descriptors();
   any_call_may_fail(attempt, expected);
-  // The mesh closes its sockets on the monitor's thread.
-  EXPECT_TRUE(retry_until([&] { return support::open_descriptors() <= files; }, Deadline::after_ms(20'000)))
-      << files << " were open";
 }
 
 TEST_F(CudaAdopt, AnyDriverCallMayFailOnOneRank) {

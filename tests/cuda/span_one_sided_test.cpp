@@ -1,6 +1,6 @@
 // Puts, gets, fills, values and signals between GPUs of machines that SYMM_MACHINE makes of this host: over a driver and a NCCL
 // that are fakes, and the UCX that is found here.
-#include "tests/cuda/span.hpp"
+#include "tests/cuda/processes.hpp"
 
 namespace symm { namespace {
 constexpr size_t kBlock = size_t{20} << 20;  // more than may be under way

@@ -1,7 +1,7 @@
 // Groups of GPUs on several machines, which SYMM_MACHINE makes of this host, over a NCCL and a driver that are fakes; symm's
 // kernels are carried out as they are. Every collective is compared with the scalar reference, as that of one machine is
 // elsewhere.
-#include "tests/cuda/span.hpp"
+#include "tests/cuda/processes.hpp"
 #include "core/base/log.hpp"
 #include "tests/kernels/cuda/model/kernels/cuda/memory.cuh"
 #include "tests/kernels/values.hpp"

@@ -1,4 +1,4 @@
-// Groups of GPUs on several machines: ranks are processes on the fake driver, with a NCCL that is one, too.
+// Groups of ranks that are processes on the fake driver, on one machine or several, with a NCCL that is a fake, too.
 #pragma once
 
 #include "tests/cuda/group.hpp"
@@ -35,10 +35,12 @@ inline std::unique_ptr<support::Processes> start(
       const auto group = Group::create(config);
       std::string said = body(group);
       if (with.ends_in_order) group->finalize(20'000);
-      return ::testing::Test::HasFailure() ? "an expectation failed; " + said : said;
+      return said;
     });
-    if (with.exits) std::exit(outcome.empty() ? 0 : 1);
-    return outcome;
+    if (with.exits) std::exit(outcome.empty() && !::testing::Test::HasFailure() ? 0 : 1);
+    if (with.ends_in_order) { EXPECT_EQ(left_in_the_end(), kNothing); }
+    EXPECT_EQ(fake_cuda::violations(), std::vector<std::string>());
+    return ::testing::Test::HasFailure() ? "an expectation failed" : outcome;
   });
 }
 inline std::vector<std::string> on_machines(const std::string& layout, const Body& body, const Setting& with = {}) {
