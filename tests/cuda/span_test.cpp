@@ -1,10 +1,11 @@
 // Groups of GPUs on several machines, which SYMM_MACHINE makes of this host, over a NCCL and a driver that are fakes; symm's
 // kernels are carried out as they are. Every collective is compared with the scalar reference, as that of one machine is
 // elsewhere.
-#include "tests/cuda/processes.hpp"
 #include "core/base/log.hpp"
+#include "tests/cuda/processes.hpp"
 #include "tests/kernels/cuda/model/kernels/cuda/memory.cuh"
 #include "tests/kernels/values.hpp"
+#include "tests/support/pieces.hpp"
 
 extern "C" void symm_combine(symm::cuda::CombineArgs args);
 extern "C" void symm_compare(symm::cuda::ComparisonArgs args);
@@ -121,6 +122,42 @@ void compare(Group& group, const Case& c) {
       << ": " << reference::difference(result, recv.data(), expected.data(), expected.size() / size_of(result));
 }
 
+// In pieces as they are drawn, alike on all ranks: i32, of more than a slot too, and with counts on the device.
+void compare(Group& group, support::PiecesKind kind, unsigned seed) {
+  using support::PiecesKind;
+  constexpr Collective kCollectives[] = {Collective::alltoallv, Collective::allgatherv, Collective::reduce_scatterv,
+      Collective::gather, Collective::scatter, Collective::allgather_rows};
+  std::mt19937 random(seed);
+  const bool reduces = kind == PiecesKind::reduce_scatterv;
+  const auto n = static_cast<size_t>(group.size()), me = static_cast<size_t>(group.rank());
+  const support::DrawnPieces drawn(
+      kind, n, sizeof(int32_t), seed % 3 == 2, random, reduces ? support::sums(random) : support::Elements(), 1, me);
+  const support::PiecesOfRank& mine = drawn.of[me];
+  const std::array<support::Counts, 4> lists = mine.lists(drawn.element);
+  Bytes memory = mine.before;
+  CollectiveCall call = call_of(kCollectives[static_cast<size_t>(kind)], memory.data() + mine.recv_at, 0, DType::i32);
+  call.send = memory.data() + mine.send_at;
+  if (traits(call.collective).has_root()) call.root = static_cast<int>(drawn.root);
+  PieceCounts counts;
+  Bytes sent = memory;
+  if (kind == PiecesKind::gather) call.count = lists[0][drawn.root];
+  else if (kind == PiecesKind::scatter) call.count = lists[2][drawn.root];
+  else if (kind == PiecesKind::rows) {
+    call.count = drawn.row / drawn.element;
+    counts = {.rows = drawn.rows, .recv_stride = drawn.stride / drawn.element};
+  } else {
+    if (kind != PiecesKind::allgatherv) counts.send_counts = lists[0].data(), counts.send_displacements = lists[1].data();
+    if (!reduces) counts.recv_counts = lists[2].data(), counts.recv_displacements = lists[3].data();
+    if (kind == PiecesKind::alltoallv && seed % 3 == 1) {
+      for (const support::PiecesOfRank& one : drawn.of) sent.resize(std::max(sent.size(), one.before.size()));
+      call.send = sent.data();
+      counts.capacities = Capacities{sent.size() / drawn.element, mine.recv_bytes / drawn.element};
+    }
+  }
+  finish(group, call, counts);
+  EXPECT_TRUE(memory == mine.after) << name_of(call.collective) << ", seed " << seed;
+}
+
 class CudaSpan : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(CudaSpan, SumsAreThoseOfOneMachine) {
@@ -207,65 +244,8 @@ TEST_P(CudaSpan, MovesAreThoseOfOneMachine) {
         for (const bool in_place : {false, true})
           if (!in_place || collective != Collective::allgather)
             compare(*group, {collective, DType::i32, Op::sum, count, Algorithm::automatic, in_place});
-    const auto n = static_cast<size_t>(group->size()), me = static_cast<size_t>(group->rank());
-    // Rank r sends r + 1 numbers to rank 0, r + 2 to rank 1, and so on: 100 r + that rank.
-    std::vector<size_t> gives(n), takes(n);
-    std::vector<int32_t> send, recv, expected;
-    for (size_t rank = 0; rank < n; ++rank) {
-      send.insert(send.end(), gives[rank] = me + rank + 1, static_cast<int32_t>(100 * me + rank));
-      expected.insert(expected.end(), takes[rank] = me + rank + 1, static_cast<int32_t>(100 * rank + me));
-    }
-    recv.resize(expected.size());
-    CollectiveCall call = call_of(Collective::alltoallv, recv.data(), 0, DType::i32);
-    PieceCounts counts{.send_counts = gives.data(), .recv_counts = takes.data()};
-    for (const bool on_device : {false, true}) {
-      std::fill(recv.begin(), recv.end(), -1);
-      if (on_device) counts.capacities = Capacities{40'000, recv.size()};  // more than a slot
-      send.resize(on_device ? 40'000 : send.size());
-      call.send = send.data();
-      finish(*group, call, counts);
-      EXPECT_EQ(recv, expected);
-    }
-    call.collective = Collective::allgatherv;  // rank r has r + 1 numbers
-    expected.clear();
-    for (size_t rank = 0; rank < n; ++rank) {
-      expected.insert(expected.end(), takes[rank] = rank + 1, static_cast<int32_t>(100 * rank));
-      gives[rank] = 5 - rank;
-    }
-    recv.assign(expected.size(), -1);
-    finish(*group, call, {.recv_counts = takes.data()});
-    EXPECT_EQ(recv, expected);
-    // Rows of all ranks, with a number between them that nobody writes; and rows of more than a slot.
-    for (const auto& [rows, row] : {std::pair<size_t, size_t>{7'000, 3}, {2, 30'001}}) {
-      const size_t stride = n * row + 1;
-      std::vector<int32_t> mine(rows * row, static_cast<int32_t>(me)), all(rows * stride, -1), wanted = all;
-      for (size_t i = 0; i < rows * n * row; ++i) {
-        mine[i % mine.size()] = static_cast<int32_t>(100 * (i % mine.size()) + me);
-        const size_t of = i / row % n, element = i / row / n * row + i % row;
-        wanted[i / row / n * stride + of * row + i % row] = static_cast<int32_t>(100 * element + of);
-      }
-      CollectiveCall gather = call_of(Collective::allgather_rows, all.data(), row, DType::i32);
-      gather.send = mine.data();
-      finish(*group, gather, {.rows = rows, .recv_stride = stride});
-      EXPECT_EQ(all, wanted);
-    }
-    call.collective = Collective::reduce_scatterv;
-    std::vector<int32_t> ones(n * 5, static_cast<int32_t>(me + 1));
-    recv.assign(gives[me], 0);
-    call.send = ones.data();
-    call.recv = recv.data();
-    finish(*group, call, {.send_counts = gives.data()});
-    for (const Collective to_or_from : {Collective::gather, Collective::scatter}) {
-      std::vector<int32_t> whole(n * 3, static_cast<int32_t>(me)), part(3, static_cast<int32_t>(me));
-      const bool gathers = to_or_from == Collective::gather;
-      CollectiveCall one = call_of(to_or_from, gathers ? whole.data() : part.data(), 3, DType::i32);
-      one.send = gathers ? part.data() : whole.data();
-      one.root = 1;
-      finish(*group, one);
-      for (size_t i = 0; gathers && me == 1 && i < whole.size(); ++i) { EXPECT_EQ(whole[i], static_cast<int32_t>(i / 3)); }
-      if (!gathers) { EXPECT_EQ(part, std::vector<int32_t>(3, 1)); }
-    }
-    EXPECT_EQ(recv, std::vector<int32_t>(gives[me], static_cast<int32_t>(n * (n + 1) / 2)));
+    for (unsigned seed = 0; seed < 12; ++seed)
+      for (const support::PiecesKind kind : support::kPiecesKinds) compare(*group, kind, seed);
     return "";
   }));
 }

@@ -23,6 +23,14 @@ struct PiecesOfRank {
   bool send_packed = false, recv_packed = false;  // one behind the other
   size_t send_at = 0, recv_at = 0, send_bytes = 0, recv_bytes = 0;
   Bytes before, after;
+
+  // Counts and displacements of send and recv, in elements of so many bytes.
+  std::array<Counts, 4> lists(size_t element) const {
+    std::array<Counts, 4> all;
+    for (size_t i = 0; i < all.size(); ++i)
+      for (const Range& piece : i < 2 ? send : recv) all[i].push_back((i % 2 == 0 ? piece.bytes : piece.at) / element);
+    return all;
+  }
 };
 
 // How elements are made, and reduced, for a reduce_scatterv.
@@ -30,6 +38,24 @@ struct Elements {
   std::function<void(std::byte* element)> make;
   std::function<void(const std::vector<const std::byte*>& of_all, std::byte* result)> reduce;
 };
+
+// Of i32, and small, so that f32 could hold them too.
+inline Elements sums(std::mt19937& random) {
+  const auto make = [&random](std::byte* element) {
+    const auto number = static_cast<int32_t>(random() % 997);
+    std::memcpy(element, &number, sizeof number);
+  };
+  const auto reduce = [](const std::vector<const std::byte*>& of_all, std::byte* result) {
+    int32_t sum = 0;
+    for (const std::byte* element : of_all) {
+      int32_t number = 0;
+      std::memcpy(&number, element, sizeof number);
+      sum += number;
+    }
+    std::memcpy(result, &sum, sizeof sum);
+  };
+  return {make, reduce};
+}
 
 // So many ranks, elements of so many bytes; in place as far as the call knows that; up to `scale` times 20,000 bytes from each to
 // each; what is there after of all, or of one rank.
@@ -41,8 +67,9 @@ class DrawnPieces {
     root = random_() % n_;
     const size_t equal = length();
     if (kind == PiecesKind::rows) {
-      row = (1 + random_() % 700) * element;
-      rows = random_() % 40;
+      const size_t longer = random_() % 2 == 0 ? 1 : 1 + random_() % 20;  // fewer, of as much together
+      row = (1 + random_() % 700) * longer * element;
+      rows = random_() % 40 / longer;
       stride = n_ * row + random_() % 9 * element;
     }
     Counts own;  // where each rank has one length

@@ -26,23 +26,8 @@ inline void run_drawn(
   const bool reduces = kind == PiecesKind::reduce_scatterv;
   const bool by_device = random() % 2 == 0;
   const bool in_place = random() % 3 == 0;
-  Elements sums;  // small, so that f32 could hold them too
-  if (reduces) {
-    sums.make = [&](std::byte* element) {
-      const auto number = static_cast<int32_t>(random() % 997);
-      std::memcpy(element, &number, sizeof number);
-    };
-    sums.reduce = [](const std::vector<const std::byte*>& of_all, std::byte* result) {
-      int32_t sum = 0;
-      for (const std::byte* element : of_all) {
-        int32_t number = 0;
-        std::memcpy(&number, element, sizeof number);
-        sum += number;
-      }
-      std::memcpy(result, &sum, sizeof sum);
-    };
-  }
-  const DrawnPieces drawn(kind, n, reduces || random() % 2 == 0 ? 4 : 1, in_place, random, sums, 4, me);
+  const DrawnPieces drawn(
+      kind, n, reduces || random() % 2 == 0 ? 4 : 1, in_place, random, reduces ? sums(random) : Elements(), 4, me);
   const PiecesOfRank& mine = drawn.of[me];
   const symm_dtype_t dtype = drawn.element == 4 ? SYMM_DTYPE_I32 : SYMM_DTYPE_U8;
   ASSERT_LE(mine.before.size(), PiecesMemory::kLists);
@@ -50,14 +35,7 @@ inline void run_drawn(
   std::byte* const base = is_private[me] ? memory.ordinary : memory.symmetric;
   std::byte* const send = base + mine.send_at;
   std::byte* const recv = base + mine.recv_at;
-  std::vector<size_t> lists[4];  // counts and displacements of send and recv
-  for (size_t r = 0; r < n; ++r) {
-    for (const bool in : {false, true}) {
-      const Range& piece = in ? mine.recv[r] : mine.send[r];
-      lists[in ? 2 : 0].push_back(piece.bytes / drawn.element);
-      lists[in ? 3 : 1].push_back(piece.at / drawn.element);
-    }
-  }
+  const std::array<Counts, 4> lists = mine.lists(drawn.element);
   const size_t* const send_at = mine.send_packed ? nullptr : lists[1].data();
   const size_t* const recv_at = mine.recv_packed ? nullptr : lists[3].data();
   symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
