@@ -160,7 +160,7 @@ TEST_F(CudaControlPath, ADriverThatIsHeldUpHoldsUpNoNews) {
   std::barrier<> together(2);
   as_groups(2, [&](int rank, const auto& group) {
     together.arrive_and_wait();
-    fake_cuda::hold(true);
+    fake_cuda::settings().held = true;
     together.arrive_and_wait();
     std::atomic<bool> told{rank != 0};
     std::thread aborting([&] {
@@ -169,7 +169,7 @@ TEST_F(CudaControlPath, ADriverThatIsHeldUpHoldsUpNoNews) {
     });
     EXPECT_TRUE(support::eventually([&] { return told && group->revocation().revoked(); }, 5'000));
     together.arrive_and_wait();
-    fake_cuda::hold(false);
+    fake_cuda::settings().held = false;
     aborting.join();
   });
 }

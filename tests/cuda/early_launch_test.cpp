@@ -35,13 +35,12 @@ void expect_early(bool early, const Launches& launches) {
 class EarlyLaunch : public testing::Test {
  protected:
   void SetUp() override {
-    fake_cuda::set_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9);
+    fake_cuda::settings().attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 9;
     tune("chunk=64K");
   }
   void TearDown() override {
-    fake_cuda::set_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 1);
-    fake_cuda::set_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 16);
-    fake_cuda::set_version(13000);
+    fake_cuda::settings().attributes.clear();
+    fake_cuda::settings().version = 13000;
     setenv("SYMM_CUDA_TUNE", before_.c_str(), 1);
   }
   // With scratch of a size that a test can do without.
@@ -75,7 +74,7 @@ TEST_F(EarlyLaunch, OnlyUpToTheThreadsOfThePlanTable) {
 // A large kernel may come while the one ahead still has its half of the device: together they leave room for others'.
 TEST_F(EarlyLaunch, TwoOfAGroupLeaveRoomOnADevice) {
   constexpr unsigned kMultiprocessors = 132;
-  fake_cuda::set_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, kMultiprocessors);
+  fake_cuda::settings().attributes[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] = kMultiprocessors;
   tune("chunk=2M,early=64K");
   for (const auto& launch : launches_on({0, 1, 2}, kLarge)) {
     EXPECT_TRUE(launch.early) << launch.kernel << " of " << launch.blocks << " blocks";
@@ -85,14 +84,14 @@ TEST_F(EarlyLaunch, TwoOfAGroupLeaveRoomOnADevice) {
 
 TEST_F(EarlyLaunch, NotBeforeComputeCapability9) {
   for (const int major : {7, 8, 9, 10, 12}) {
-    fake_cuda::set_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, major);
+    fake_cuda::settings().attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = major;
     expect_early(major >= 9, launches_on({0, 1}));
   }
 }
 
 TEST_F(EarlyLaunch, NotBeforeDriver12_3) {
   for (const int version : {12000, 12020, 12030}) {
-    fake_cuda::set_version(version);
+    fake_cuda::settings().version = version;
     expect_early(version >= 12030, launches_on({0, 1}));
   }
 }

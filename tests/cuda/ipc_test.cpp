@@ -89,7 +89,7 @@ TEST_F(CudaIpc, AcrossMasksOfVisibleDevices) {
     REQUIRE(eventually([] { return stats().leased == 0; }));
   };
   const auto importing = [&] {
-    fake_cuda::set_devices(2, 1);  // sees 1 and 2 as 0 and 1
+    fake_cuda::settings().devices = {2, 1};  // sees 1 and 2 as 0 and 1
     {
       const auto import = taken();
       REQUIRE(import->info().device == 1);
@@ -116,7 +116,7 @@ TEST_F(CudaIpc, AGpuThatIsNotVisible) {
     await(1);
   };
   const auto importing = [&] {
-    fake_cuda::set_devices(2, 0);
+    fake_cuda::settings().devices = {2, 0};
     const Failure failure = support::failure_of([&] { taken(); });
     REQUIRE(failure.status == Status::unavailable);
     REQUIRE(failure.message.find("not visible") != std::string::npos);
@@ -279,10 +279,10 @@ TEST_F(CudaIpc, ADriverThatIsHeldUpHidesNoDeath) {
   };
   const auto importing = [&] {
     taken();  // and let go of, but mapped for the next import
-    fake_cuda::hold(true);
+    fake_cuda::settings().held = true;
     reach(1);
     const bool heard = eventually([] { return stats().exporters == 0; });
-    fake_cuda::hold(false);
+    fake_cuda::settings().held = false;
     REQUIRE(heard);
   };
   both(exporting, importing);
@@ -338,7 +338,7 @@ TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
     REQUIRE(failure.message.find("POSIX_FILE_DESCRIPTOR") != std::string::npos);
     closed.free();
     SomebodysMemory grown(1, 2 * SomebodysMemory::kUnit, 2);
-    fake_cuda::name_reservations(true);  // then nobody can say where the second piece begins
+    fake_cuda::settings().ranges_are_reservations = true;  // then nobody can say where the second piece begins
     REQUIRE(support::failure_of([&] {
       export_memory(grown.words() + grown.size / 8, 4, {}, nullptr);
     }).message.find("several allocations") != std::string::npos);
@@ -364,7 +364,7 @@ TEST_F(CudaIpc, WhatIsMappedIsWhatWasShared) {
   } constexpr kRows[] = {{false, true, true, 1}, {false, true, false, 0}, {false, false, true, 0}, {true, true, true, 0}};
   for (const auto& row : kRows) {
     const auto exporting = [&] {
-      fake_cuda::set_fabric(row.create);
+      fake_cuda::settings().fabric_create = row.create;
       Owned owned(64);
       if (row.on_host) owned.buffer = Buffer::allocate(*owned.group, 4096, {true});
       owned.word(0) = 41;
@@ -373,7 +373,7 @@ TEST_F(CudaIpc, WhatIsMappedIsWhatWasShared) {
       REQUIRE(owned.word(0) == 42);
     };
     const auto importing = [&] {
-      fake_cuda::set_fabric(row.import, row.import);
+      fake_cuda::settings().fabric_create = fake_cuda::settings().fabric_import = row.import;
       const auto import = taken();
       REQUIRE(fake_cuda::fabric_imports() == row.by_fabric);
       REQUIRE((import->info().host_memory != 0) == row.on_host);

@@ -23,7 +23,7 @@ using CudaDmabuf = OnFakeDriver;
 // First, because a process asks the driver for its calls once.
 TEST(CudaOldDriver, LacksOnlyWhatIsOptional) {
   support::Process process([]() -> std::string {
-    fake_cuda::hide("cuMemGetHandleForAddressRange");
+    fake_cuda::settings().hidden.insert("cuMemGetHandleForAddressRange");
     const auto group = group_of(0, 1, unique());
     const auto buffer = Buffer::allocate(*group, 4096);
     const Failure failure = failure_of([&] { buffer->export_dmabuf(0, 4096); });
@@ -50,8 +50,9 @@ TEST(CudaFabric, IsUsedWhereItCanBeHadAndDescriptorsElse) {
   for (const auto& row : kRows) {
     support::Process process([&]() -> std::string {
       setenv("SYMM_FABRIC", row.asked, 1);
-      fake_cuda::set_attribute(cuda::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, row.device ? 1 : 0);
-      fake_cuda::set_fabric(row.create, row.import);
+      fake_cuda::settings().attributes[cuda::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED] = row.device ? 1 : 0;
+      fake_cuda::settings().fabric_create = row.create;
+      fake_cuda::settings().fabric_import = row.import;
       static std::atomic<bool> logged{false};
       log::add_listener(
           [](void*, int32_t, const char* text) { logged = logged || std::strstr(text, "fabric handles") != nullptr; }, nullptr,
@@ -195,13 +196,13 @@ TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
   // The second piece of memory that grew in place.
   EXPECT_EQ(failure_of([&] { Buffer::adopt(*group, grown.words() + grown.size / 8, grown.size / 2); }).status, Status::ok);
   // Should the driver not tell the pieces apart, none can be adopted.
-  fake_cuda::name_reservations(true);
+  fake_cuda::settings().ranges_are_reservations = true;
   for (const size_t piece : {size_t{0}, size_t{1}}) {
     expect_failure(Status::invalid_argument, {"several allocations"},
         [&] { Buffer::adopt(*group, grown.words() + piece * grown.size / 8, 4096); });
   }
   EXPECT_EQ(failure_of([&] { Buffer::adopt(*group, good.words(), good.size); }).status, Status::ok);
-  fake_cuda::name_reservations(false);
+  fake_cuda::settings().ranges_are_reservations = false;
   fake_cuda::free_ordinary(ordinary);
   for (SomebodysMemory* one : {&good, &other, &closed, &of_host, &grown}) one->free();
   EXPECT_EQ(fake_cuda::live(), before);
@@ -284,7 +285,7 @@ TEST_F(CudaHostMemory, SaysWhyItCannotBeHad) {
   expect_failure(Status::cuda, {"NUMA node 7"}, [&] { Buffer::allocate(*group, 64, on_node(7)); });
   EXPECT_EQ(failure_of([&] { Buffer::allocate(*group, 64, {false, 0}); }).status, Status::invalid_argument);
   support::Process process([]() -> std::string {
-    fake_cuda::set_attribute(cuda::CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0);
+    fake_cuda::settings().attributes[cuda::CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] = 0;
     const auto alone = group_of(0, 1, unique(), 0);
     const Failure failure = failure_of([&] { Buffer::allocate(*alone, 64, kOnHost); });
     if (failure.status != Status::unavailable) return name_of(failure.status);
@@ -331,7 +332,7 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
 
 TEST_F(CudaDmabuf, SaysWhyItCannotBeHad) {
   support::Process process([]() -> std::string {
-    fake_cuda::set_attribute(cuda::CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0);
+    fake_cuda::settings().attributes[cuda::CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED] = 0;
     const auto group = group_of(0, 1, unique(), 0);
     const auto buffer = Buffer::allocate(*group, 4096);
     const Failure failure = failure_of([&] { buffer->export_dmabuf(0, 4096); });

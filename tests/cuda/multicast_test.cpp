@@ -115,9 +115,10 @@ TEST(CudaMulticast, ByDefaultAndWhereItIsForbiddenNoCallIsMade) {
       });
   }
   expect("rank 1: the device has none (CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED)",
-      [](int rank) { fake_cuda::set_multicast(rank != 1); });
-  expect("rank 0: the CUDA driver has no multicast; that came with CUDA 12.1",
-      [](int rank) { fake_cuda::set_multicast(true, rank != 0); });
+      [](int rank) { fake_cuda::settings().attributes[cuda::CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED] = rank != 1 ? 1 : 0; });
+  expect("rank 0: the CUDA driver has no multicast; that came with CUDA 12.1", [](int rank) {
+    if (rank == 0) fake_cuda::settings().hidden = {"cuMulticastBindMem"};
+  });
   const auto share_a_device = [](GroupConfig& config) {
     config.multicast = config.overlapping_devices = true;
     config.device = 1;
@@ -134,7 +135,12 @@ TEST(CudaMulticast, DifferentMasksOfVisibleDevices) {
     config.multicast = true;
     config.device = 0;
   };
-  expect_well(on_machines("aaa", body, {.before = [](int rank) { fake_cuda::set_devices(1, rank); }, .change = first_seen}));
+  expect_well(on_machines("aaa", body,
+      {.before =
+              [](int rank) {
+                fake_cuda::settings().devices = {1, rank};
+              },
+          .change = first_seen}));
 }
 
 // A block of a group without multicast is as large as it must be, and no larger.

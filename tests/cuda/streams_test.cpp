@@ -52,7 +52,7 @@ class CudaStreams : public testing::Test {
 // First, because a process asks the driver for its calls once.
 TEST(CudaOldDriver, AThreadWaitsForTheDeviceInstead) {
   support::Process process([]() -> std::string {
-    for (const char* call : {"cuCtxRecordEvent", "cuEventElapsedTime"}) fake_cuda::hide(call);
+    for (const char* call : {"cuCtxRecordEvent", "cuEventElapsedTime"}) fake_cuda::settings().hidden.insert(call);
     OneRank one;
     Kernel kernel(handle(77));
     one.release();
@@ -216,7 +216,7 @@ TEST_F(CudaStreams, OneHandleIsAnotherStreamInEachThread) {
 }
 
 TEST_F(CudaStreams, AHandleThatIsGivenAgainIsAnotherStream) {
-  fake_cuda::reuse_streams(true);
+  fake_cuda::settings().reuses_streams = true;
   OneRank one;
   cuda::CUstream former = nullptr;
   cuda::CUstream next = nullptr;
@@ -235,7 +235,7 @@ TEST_F(CudaStreams, AHandleThatIsGivenAgainIsAnotherStream) {
   kernel.end();
   EXPECT_FALSE(one.is_mapped());
   cuda::driver().cuStreamDestroy(next);
-  fake_cuda::reuse_streams(false);
+  fake_cuda::settings().reuses_streams = false;
 }
 
 TEST_F(CudaStreams, ManyStreamsAreForgotten) {

@@ -13,6 +13,7 @@ State& state() {
   static auto* instance = new State;
   return *instance;
 }
+Settings& settings() { return state(); }
 void* fresh() { return reinterpret_cast<void*>(++state().next * 64); }
 
 std::optional<CUresult> fails(const char* name) {

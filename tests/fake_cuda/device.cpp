@@ -14,7 +14,7 @@ char context_objects[64];
 thread_local std::vector<CUcontext> context_stack;
 
 // For programs that know nothing of this driver: FAKE_CUDA_DEVICES is the number of GPUs of the machine, of which
-// CUDA_VISIBLE_DEVICES may name some, in an order of its own. Empty: as set_devices() says.
+// CUDA_VISIBLE_DEVICES may name some, in an order of its own. Empty: as settings() says.
 const std::vector<int>& visible() {
   static const std::vector<int> numbers = [] {
     std::vector<int> list;
@@ -33,16 +33,8 @@ const std::vector<int>& visible() {
 
 size_t contexts_pushed() { return context_stack.size(); }
 int number_of(CUdevice device) {
-  return visible().empty() ? state().first_device + device : visible().at(static_cast<size_t>(device));
+  return visible().empty() ? state().devices.first + device : visible().at(static_cast<size_t>(device));
 }
-
-void set_devices(int count, int first) {
-  state().devices = count;
-  state().first_device = first;
-}
-void set_attribute(int which, int value) { state().attributes[which] = value; }
-void set_version(int version) { state().version = version; }
-void hide(const std::string& call) { state().hidden.insert(call); }
 
 API cuInit(unsigned) { return CUDA_SUCCESS; }
 API cuDriverGetVersion(int* version) { return *version = state().version, CUDA_SUCCESS; }
@@ -52,7 +44,7 @@ API cuGetErrorName(CUresult result, const char** name) {
 API cuGetErrorString(CUresult, const char** text) { return *text = "made to fail", CUDA_SUCCESS; }
 API cuDeviceGetCount(int* count) {
   MAY_FAIL();
-  return *count = visible().empty() ? state().devices : static_cast<int>(visible().size()), CUDA_SUCCESS;
+  return *count = visible().empty() ? state().devices.count : static_cast<int>(visible().size()), CUDA_SUCCESS;
 }
 API cuDeviceGet(CUdevice* device, int ordinal) {
   MAY_FAIL();
@@ -71,7 +63,6 @@ API cuDeviceGetAttribute(int* value, int which, CUdevice device) {
   const auto set = state().attributes.find(which);
   if (set != state().attributes.end()) return *value = set->second, CUDA_SUCCESS;
   if (which == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID) return *value = device / kNodes, CUDA_SUCCESS;
-  if (which == CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED) return *value = state().multicast_device ? 1 : 0, CUDA_SUCCESS;
   return *value = which == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 16 : 1, CUDA_SUCCESS;
 }
 API cuDeviceGetPCIBusId(char* id, int size, CUdevice device) {
@@ -123,7 +114,7 @@ API cuGetProcAddress_v2(const char* name, void** entry, int, unsigned long long,
     return *entry = reinterpret_cast<void*>(&Entry<&fake_cuda::call>::enter), *status = 0, CUDA_SUCCESS;
   if (state().hidden.contains(name)) return *entry = nullptr, *status = 1, kNoEntry;
   SYMM_DRIVER_CALLS(FIND)
-  if (std::strncmp(name, "cuMulticast", 11) != 0 || state().multicast_calls_there) { SYMM_OPTIONAL_DRIVER_CALLS(FIND) }
+  SYMM_OPTIONAL_DRIVER_CALLS(FIND)
 #undef FIND
   return *entry = nullptr, *status = 1, kNoEntry;
 }

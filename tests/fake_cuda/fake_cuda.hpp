@@ -4,13 +4,32 @@
 // signals and words, not carried out. A program that links it finds it under the name of the real one.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace fake_cuda {
+// What a test may have otherwise.
+struct Settings {
+  // The devices of the machine that the process sees, beginning with number `first`, as by CUDA_VISIBLE_DEVICES.
+  struct Visible {
+    int count = 4, first = 0;
+  } devices;
+  std::map<int, int> attributes;  // what cuDeviceGetAttribute says, for all devices
+  int version = 13000;            // of the driver; 12030 is 12.3
+  std::set<std::string> hidden;   // calls that it is too old for; before anything has used the driver
+  // Whether memory with a fabric handle may be made, and be imported by it, as on a machine that is set up for it.
+  bool fabric_create = false, fabric_import = false;
+  bool ranges_are_reservations = false;  // cuMemGetAddressRange() means the whole reservation, whatever was mapped there
+  bool reuses_streams = false;           // handles of streams that were destroyed are given again
+  std::atomic<bool> held = false;        // the driver is in copies and unmaps for ever
+};
+Settings& settings();
+
 // Objects that exist, by kind: "handle", "reservation", "mapping", "stream", "event", "host", "context", "pushed";
 // "binding" (of memory to a multicast object) if there is any.
 std::map<std::string, long> live();
@@ -36,29 +55,12 @@ std::vector<Launch> launches();  // and forget them
 // Have launches of `kernel` carried out: `make` reads their arguments, and returns what is done when the stream comes to it.
 void carry_out(const std::string& kernel, std::function<std::function<bool()>(const void* arguments)> make);
 
-// Multicast. A device has it and the driver its calls unless told otherwise.
-void set_multicast(bool device, bool calls = true);
 long multicast_calls();  // made by this process so far, whichever and however they ended
 // What the order of multicast calls has been broken by in this process: binding before all devices have joined, and the like.
 std::vector<std::string> violations();
 
-// The devices that the process sees: `count` of those of the machine, beginning with number `first`, as CUDA_VISIBLE_DEVICES
-// does.
-void set_devices(int count, int first = 0);
-
-// Whether memory with a fabric handle may be made, and be imported by it; not as long as nobody says so, as on a machine that is
-// not set up for it. And how often this process has imported by one.
-void set_fabric(bool create, bool import = true);
+// How often this process has imported by a fabric handle.
 long fabric_imports();
-
-// What cuDeviceGetAttribute says of `which`, for all devices.
-void set_attribute(int which, int value);
-// The version of the driver; 12030 is 12.3.
-void set_version(int version);
-// As a driver for which cuMemGetAddressRange() means the whole reservation, whatever was mapped there.
-void name_reservations(bool whole);
-// As a driver that is too old for `call`; before anything has used the driver.
-void hide(const std::string& call);
 
 // Memory of a device as cudaMalloc makes it: known to the driver, but not made by cuMemCreate.
 void* ordinary_memory(size_t bytes);
@@ -68,10 +70,6 @@ void free_ordinary(void* memory);
 std::vector<std::pair<int, int>> access(const void* address);
 std::pair<int, int> location(const void* address);
 
-// As when handles of streams that were destroyed are given again.
-void reuse_streams(bool reuse);
-// As long as it is held, the driver is in copies and unmaps for ever.
-void hold(bool held);
 // Put a stream under capture, which others join that wait for it, and end it for all of them. A capture is invalidated, which
 // violations() tells, by calls that speak of the whole device, by asking a stream how far it is, and by an event of another one.
 void begin_capture(void* stream, bool blocking = false);

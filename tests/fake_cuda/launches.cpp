@@ -6,16 +6,17 @@
 
 namespace fake_cuda {
 namespace {
-// The kernels of signals and words are carried out, so that others can wait for them; all other launches are only written down.
+using Work = std::function<bool()>;
+
 template <class Word> std::atomic<Word>& word_at(uint64_t address) { return *reinterpret_cast<std::atomic<Word>*>(address); }
 
-CUresult write_word(const WriteArgs& args, CUstream stream) {
-  if (args.word == 0) return CUDA_SUCCESS;  // to make it ready
-  return run(stream, [=] {
+Work write_word(const void* arguments) {
+  return [args = *static_cast<const WriteArgs*>(arguments)] {
+    if (args.word == 0) return true;  // to make it ready
     if (args.kind == WriteKind::add) return word_at<uint64_t>(args.word) += args.value, true;
     if (args.kind == WriteKind::store32) return word_at<uint32_t>(args.word) = static_cast<uint32_t>(args.value), true;
     return word_at<uint64_t>(args.word) = args.value, true;
-  });
+  };
 }
 
 bool is_there(const WordWait& wait, uint64_t value) {
@@ -23,22 +24,29 @@ bool is_there(const WordWait& wait, uint64_t value) {
   return symm::holds(seen, wait.compare, value);
 }
 
-CUresult wait_word(const WaitWordArgs& args, CUstream stream) {
-  if (args.wait.word == 0) return CUDA_SUCCESS;
-  if (args.taken == 0) return run(stream, [wait = args.wait] { return is_there(wait, wait.value); });
-  return run(stream, [args, claimed = uint64_t{0}]() mutable {
+Work wait_word(const void* arguments) {
+  return [args = *static_cast<const WaitWordArgs*>(arguments), claimed = uint64_t{0}]() mutable {
+    if (args.wait.word == 0) return true;
+    if (args.taken == 0) return is_there(args.wait, args.wait.value);
     if (claimed == 0) claimed = ++word_at<uint64_t>(args.taken);
     return is_there(args.wait, claimed);
-  });
+  };
 }
 
-CUresult wait_words(const WaitWordsArgs& args, CUstream stream) {
-  return run(stream, [args] {
+Work wait_words(const void* arguments) {
+  return [args = *static_cast<const WaitWordsArgs*>(arguments)] {
     const auto holds_now = [](const WordWait& wait) { return is_there(wait, wait.value); };
     const std::span waits(args.wait, args.count);
     return args.any != 0 ? std::any_of(waits.begin(), waits.end(), holds_now)
                          : std::all_of(waits.begin(), waits.end(), holds_now);
-  });
+  };
+}
+
+// All other launches are only written down. These are carried out, so that others can wait for them.
+auto& carried_out() {
+  static auto& all = *new std::map<std::string, std::function<Work(const void* arguments)>>{
+      {"symm_write_word", write_word}, {"symm_wait_word", wait_word}, {"symm_wait_words", wait_words}};
+  return all;
 }
 
 bool is_early(const CUlaunchConfig& config) {
@@ -49,15 +57,13 @@ bool is_early(const CUlaunchConfig& config) {
 }  // namespace
 
 std::vector<Launch> launches() {
-  State& s = state();
-  const std::lock_guard lock(s.mutex);
-  return std::exchange(s.launches, {});
+  const std::lock_guard lock(state().mutex);
+  return std::exchange(state().launches, {});
 }
 
 void carry_out(const std::string& kernel, std::function<std::function<bool()>(const void* arguments)> make) {
-  State& s = state();
-  const std::lock_guard lock(s.mutex);
-  s.carried_out[kernel] = std::move(make);
+  const std::lock_guard lock(state().mutex);
+  carried_out()[kernel] = std::move(make);
 }
 
 API cuLibraryLoadData(CUlibrary* library, const void* image, int*, void**, unsigned, int*, void**, unsigned) {
@@ -94,11 +100,7 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
     }
     state().launches.push_back(launch);
   }
-  const auto arguments = [&]<class Args>() -> const Args& { return *static_cast<const Args*>(parameters[0]); };
-  if (name == "symm_write_word") return write_word(arguments.operator()<WriteArgs>(), config->hStream);
-  if (name == "symm_wait_word") return wait_word(arguments.operator()<WaitWordArgs>(), config->hStream);
-  if (name == "symm_wait_words") return wait_words(arguments.operator()<WaitWordsArgs>(), config->hStream);
-  const auto made = state().carried_out.find(name);
-  return made == state().carried_out.end() ? CUDA_SUCCESS : run(config->hStream, made->second(parameters[0]));
+  const auto made = carried_out().find(name);
+  return made == carried_out().end() ? CUDA_SUCCESS : run(config->hStream, made->second(parameters[0]));
 }
 }  // namespace fake_cuda

@@ -31,7 +31,6 @@ std::map<CUdeviceptr, State::Mapping>::iterator mapping_at(CUdeviceptr address) 
   return address - at->first < at->second.bytes ? at : s.mappings.end();
 }
 
-void name_reservations(bool whole) { state().ranges_are_reservations = whole; }
 std::vector<std::pair<int, int>> access(const void* address) {
   const std::lock_guard lock(state().mutex);
   std::vector<std::pair<int, int>> all;
@@ -135,7 +134,7 @@ API cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* des
     if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE || (to.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && !on_host))
       return CUDA_ERROR_INVALID_VALUE;
     if (to.type != CU_MEM_LOCATION_TYPE_HOST_NUMA &&
-        (to.type != CU_MEM_LOCATION_TYPE_DEVICE || to.id < 0 || to.id >= state().devices))
+        (to.type != CU_MEM_LOCATION_TYPE_DEVICE || to.id < 0 || to.id >= state().devices.count))
       return CUDA_ERROR_INVALID_VALUE;
     readable = readable || to.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
     state().access[address].push_back(to);

@@ -31,10 +31,6 @@ static_assert(sizeof(Fabric) == 64);
 constexpr CUresult kNotPermitted = 800;
 }  // namespace
 
-void set_fabric(bool create, bool import) {
-  state().fabric_create = create;
-  state().fabric_import = import;
-}
 long fabric_imports() {
   const std::lock_guard lock(state().mutex);
   return state().fabric_imports;
@@ -54,7 +50,7 @@ API cuMemGetAllocationGranularity(size_t* unit, const CUmemAllocationProp*, int)
 API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp* prop, unsigned long long) {
   MAY_FAIL();
   const bool on_host = prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
-  const int places = on_host ? kNodes : state().devices;
+  const int places = on_host ? kNodes : state().devices.count;
   if (bytes % kGranularity != 0 || (!on_host && prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) ||
       prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
     return CUDA_ERROR_INVALID_VALUE;

@@ -32,11 +32,7 @@ CUresult import_object(unsigned long long handle, int fd) {
   if (team == nullptr || team->magic != Team::kMagic) return CUDA_ERROR_INVALID_VALUE;
   // The real driver then makes a fresh one, in which the importer waits for the others for ever.
   if (team->creator_has_gone != 0) return violation("a multicast object is imported that its creator has let go of");
-  State::Object& made = state().objects[handle];
-  made.fd = fd;
-  made.team = team;
-  made.references = 1;
-  return CUDA_SUCCESS;
+  return state().objects[handle] = {.fd = fd, .team = team, .references = 1}, CUDA_SUCCESS;
 }
 bool is_bound(unsigned long long memory) {
   for (const auto& [handle, object] : state().objects) {
@@ -46,22 +42,15 @@ bool is_bound(unsigned long long memory) {
   return false;
 }
 
-void set_multicast(bool device, bool calls) {
-  state().multicast_device = device;
-  state().multicast_calls_there = calls;
-}
 long multicast_calls() {
   const std::lock_guard lock(state().mutex);
   return state().multicast_calls;
 }
 
 #define MULTICAST_CALL()                     \
-  std::unique_lock lock(state().mutex);      \
+  const std::lock_guard lock(state().mutex); \
   ++state().multicast_calls;                 \
-  if (!state().multicast_device) return 801; \
-  lock.unlock();                             \
-  MAY_FAIL();                                \
-  lock.lock()
+  MAY_FAIL()
 
 API cuMulticastGetGranularity(size_t* unit, const CUmulticastObjectProp* prop, int which) {
   MULTICAST_CALL();
@@ -81,12 +70,7 @@ API cuMulticastCreate(CUmemGenericAllocationHandle* handle, const CUmulticastObj
   team->size = prop->size;
   team->devices = prop->numDevices;
   *handle = ++state().next;
-  State::Object& made = state().objects[*handle];
-  made.fd = fd;
-  made.team = team;
-  made.references = 1;
-  made.created = true;
-  return CUDA_SUCCESS;
+  return state().objects[*handle] = {.fd = fd, .team = team, .references = 1, .created = true}, CUDA_SUCCESS;
 }
 API cuMulticastAddDevice(CUmemGenericAllocationHandle handle, CUdevice device) {
   MULTICAST_CALL();

@@ -2,12 +2,10 @@
 // for tests, this is not.
 #pragma once
 
-#include <atomic>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include "core/cuda/driver.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
 
@@ -37,7 +35,7 @@ struct Team {
   std::atomic<uint32_t> creator_has_gone;
 };
 
-struct State {
+struct State : Settings {
   std::mutex mutex;
   struct Memory {
     int fd = -1;
@@ -55,24 +53,17 @@ struct State {
     Team* team = nullptr;
     int references = 0;
     int mappings = 0;
-    bool created = false;                                             // not imported
-    std::map<CUdevice, std::pair<size_t, unsigned long long>> bound;  // bytes and memory, by device
+    bool created = false;                                               // not imported
+    std::map<CUdevice, std::pair<size_t, unsigned long long>> bound{};  // bytes and memory, by device
   };
   std::map<unsigned long long, Object> objects;
   std::vector<std::string> violations;
   long multicast_calls = 0;
-  bool multicast_device = true;
-  bool multicast_calls_there = true;
   std::map<unsigned long long, Memory> memories;
   std::map<CUdeviceptr, size_t> reservations;
   std::map<CUdeviceptr, size_t> ordinary;                    // as of cudaMalloc
   std::map<CUdeviceptr, std::vector<CUmemLocation>> access;  // of mappings
-  bool fabric_create = false;
-  bool fabric_import = false;
   long fabric_imports = 0;
-  std::map<int, int> attributes;  // that a test has set
-  bool ranges_are_reservations = false;
-  std::set<std::string> hidden;  // calls that this driver is too old for
   std::map<CUdeviceptr, Mapping> mappings;
   std::map<void*, size_t> registered;
   struct Recorded {
@@ -84,8 +75,6 @@ struct State {
   std::map<unsigned long long, std::deque<std::function<bool()>>> queues;  // of streams that wait for something, by identity
   std::map<void*, unsigned long long> identities;                          // of streams that exist
   std::vector<void*> destroyed;                                            // handles of streams
-  bool reuses_streams = false;
-  std::atomic<bool> held{false};
   struct Capture {
     unsigned long long number;
     bool blocking;
@@ -97,11 +86,7 @@ struct State {
   std::map<void*, std::string> kernels;
   std::map<std::string, void*> kernel_of;
   std::vector<Launch> launches;
-  std::map<std::string, std::function<std::function<bool()>(const void* arguments)>> carried_out;
   long contexts = 0;
-  int version = 13000;
-  int devices = 4;
-  int first_device = 0;
   unsigned long long next = 1;
 };
 State& state();

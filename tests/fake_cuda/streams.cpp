@@ -85,14 +85,12 @@ CUresult run(void* stream, std::function<bool()> work) {
 void wait_while_held() {
   while (state().held) usleep(100);
 }
-void hold(bool held) { state().held = held; }
 void enqueue(void* stream, std::function<bool()> work) { run(stream, std::move(work)); }
 bool idle(void* stream) {
   const std::lock_guard lock(state().mutex);
   progress();
   return !state().queues.contains(identity_of(stream));
 }
-void reuse_streams(bool reuse) { state().reuses_streams = reuse; }
 void begin_capture(void* stream, bool blocking) {
   const std::lock_guard lock(state().mutex);
   state().captures[identity_of(stream)] = {++state().next, blocking};
