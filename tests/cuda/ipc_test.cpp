@@ -11,13 +11,8 @@ using support::Process;
 // What the two processes of a test share beside the library.
 struct Facts {
   std::atomic<int> step[8];
-  size_t size[4];
-  std::byte token[4][kMaxToken];
-  void put(int which, const std::vector<std::byte>& bytes) {
-    size[which] = bytes.size();
-    std::memcpy(token[which], bytes.data(), bytes.size());
-  }
-  std::span<const std::byte> get(int which) const { return {token[which], size[which]}; }
+  size_t size;
+  std::byte token[kMaxToken];
 };
 
 class CudaIpc : public testing::Test {
@@ -25,14 +20,19 @@ class CudaIpc : public testing::Test {
   CudaIpc() { setenv("SYMM_IPC_DIRECTORY", directory.path().c_str(), 1); }
   ~CudaIpc() override { unsetenv("SYMM_IPC_DIRECTORY"); }
   void reach(int step) const { facts->step[step] = 1; }
+  void put_token(const void* memory, size_t bytes, cuda::CUstream stream = nullptr) const {
+    const std::vector<std::byte> token = export_memory(memory, bytes, {}, stream);
+    std::copy(token.begin(), token.end(), facts->token);
+    facts->size = token.size();
+  }
   // Memory that another process may import, and that it may do so.
   void offer(const void* memory, size_t bytes, cuda::CUstream stream = nullptr) const {
-    facts->put(0, export_memory(memory, bytes, {}, stream));
+    put_token(memory, bytes, stream);
     reach(0);
   }
   std::shared_ptr<HeldLease> taken(cuda::CUstream stream = nullptr, const ImportOptions& options = {}) const {
     await(0);
-    return import_memory(facts->get(0), options, stream);
+    return import_memory({facts->token, facts->size}, options, stream);
   }
   void await(int step) const {
     if (!eventually([&] { return facts->step[step] >= 1; }))
@@ -138,7 +138,7 @@ TEST_F(CudaIpc, TheImportersStreamWaitsForTheProducers) {
     uint32_t* data = &owned.word(0);
     fake_cuda::enqueue(stream, [&] { return facts->step[2] == 1; });  // a long kernel
     fake_cuda::enqueue(stream, [data] { return *data = 7, true; });
-    facts->put(0, export_memory(data, 4, {}, stream));
+    put_token(data, 4, stream);
     fake_cuda::enqueue(stream, [&] { return facts->step[5] == 1; });  // what comes later is nobody's business
     reach(0);
     await(2);
@@ -295,7 +295,7 @@ TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
     SomebodysMemory foreign;
     owned.buffer = Buffer::adopt(*owned.group, foreign.words() + 1024, 8192);
     owned.word(10) = 8;
-    facts->put(0, export_memory(&owned.word(10), 4, {}, nullptr));
+    put_token(&owned.word(10), 4);
     foreign.free();
     reach(0);
     await(1);
@@ -319,8 +319,7 @@ TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
   const auto exporting = [&] {
     SomebodysMemory foreign;
     foreign.words()[256] = 5;
-    facts->put(0, export_memory(foreign.words() + 256, 4, {}, nullptr));
-    facts->put(1, export_memory(foreign.words() + 256, 4, {}, nullptr));
+    for (int i = 0; i < 2; ++i) put_token(foreign.words() + 256, 4);
     REQUIRE(stats().exported_blocks == 1);
     reach(0);
     await(1);
@@ -403,23 +402,11 @@ TEST_F(CudaIpc, EachReferenceIsReleasedOnItsStream) {
   EXPECT_EQ(holders(owned.buffer->data(), 4).leases, 0U);
 }
 
-// Objects that exist, once that does not change any more.
-std::map<std::string, long> settled() {
-  auto last = fake_cuda::live();
-  for (int same = 0; same < 20; ++same) {
-    usleep(1000);
-    const auto now = fake_cuda::live();
-    if (now != last) same = 0;
-    last = now;
-  }
-  return last;
-}
-
 TEST_F(CudaIpc, CyclesGiveEverythingBack) {
   constexpr int kCycles = 200;
   std::map<std::string, long> before;  // of each process
   const auto nothing_added = [&](int i) {
-    if (i == 2) before = settled();
+    if (i == 2) before = support::settled(fake_cuda::live);
     // What is given back last is in the monitor's hands.
     if (i > 2 && !eventually([&] { return fake_cuda::live() == before; }))
       throw std::runtime_error("something was added in cycle " + std::to_string(i));
@@ -429,7 +416,7 @@ TEST_F(CudaIpc, CyclesGiveEverythingBack) {
     for (int i = 0; i < kCycles; ++i) {
       Owned owned(4096);
       owned.word(0) = static_cast<uint32_t>(i);
-      facts->put(0, export_memory(&owned.word(0), 4, {}, stream));
+      put_token(&owned.word(0), 4, stream);
       facts->step[0] = i + 1;
       REQUIRE(eventually([&] { return facts->step[1] == i + 1; }));
       owned.buffer.reset();
@@ -460,15 +447,12 @@ std::set<std::string> each_call_fails(
     const std::function<void()>& body, const std::function<void(const std::string&)>& then = {}) {
   std::set<std::string> calls;
   for (int n = 1;; ++n) {
-    fake_cuda::fail_call(n, 1);
-    const Failure failure = support::failure_of(body);
-    const std::string failed = fake_cuda::failed_call();
-    fake_cuda::fail_call(0, 0);
-    if (failed.empty()) return calls;
-    calls.insert(failed);
+    const Outcome ended = outcome_of(n, [&](Outcome&, Status*&) { body(); });
+    if (ended.failed.empty()) return calls;
+    calls.insert(ended.failed);
     REQUIRE(n < 50);
-    REQUIRE(failure.status == Status::ok || failure.message.find(failed) != std::string::npos);
-    if (then) then(failed);
+    REQUIRE(ended.message.empty() || ended.message.find(ended.failed) != std::string::npos);
+    if (then) then(ended.failed);
   }
 }
 
@@ -476,7 +460,7 @@ std::set<std::string> each_call_fails(
 TEST_F(CudaIpc, AnyDriverCallMayFail) {
   const auto exporting = [&] {
     const Owned owned(4096);
-    facts->put(0, export_memory(owned.buffer->data(), 4, {}, nullptr));
+    put_token(owned.buffer->data(), 4);
     each_call_fails([&] { export_memory(owned.buffer->data(), 4, {}, nullptr); });
     reach(0);
     await(1);

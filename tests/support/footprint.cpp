@@ -26,19 +26,7 @@ Footprint Footprint::now() {
   return footprint;
 }
 
-Footprint Footprint::settled() {
-  constexpr int kSame = 20;
-  Footprint last = now();
-  int same = 0;
-  const auto unchanged = [&] {
-    const Footprint next = now();
-    same = next == last ? same + 1 : 0;
-    last = next;
-    return same >= kSame;
-  };
-  eventually(unchanged, 30'000, 1000);
-  return last;
-}
+Footprint Footprint::settled() { return support::settled(now); }
 
 std::ostream& operator<<(std::ostream& out, const Footprint& f) {
   return out << f.descriptors << " descriptors, " << f.mappings << " mappings, " << f.threads << " threads";

@@ -27,7 +27,6 @@ struct Footprint {
   size_t mappings = 0;
   size_t threads = 0;
   static Footprint now();
-  // Once nothing changes any more: what was released last may still be in the monitor thread's hands.
   static Footprint settled();
   bool operator==(const Footprint&) const = default;
 };

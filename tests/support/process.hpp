@@ -10,6 +10,19 @@ inline int64_t now_ns() { return std::chrono::nanoseconds(std::chrono::steady_cl
 // Ask again and again until it is so; false after `milliseconds`, which are generous everywhere: they bound a failing test only.
 bool eventually(const std::function<bool()>& so, int milliseconds = 30'000, int pause_us = 200);
 
+// What `now` returns, once that does not change any more: what was released last may still be in another thread's hands.
+template <class Now> auto settled(const Now& now) {
+  auto last = now();
+  int same = 0;
+  const auto unchanged = [&] {
+    const auto former = std::exchange(last, now());
+    same = last == former ? same + 1 : 0;
+    return same >= 20;
+  };
+  eventually(unchanged, 30'000, 1000);
+  return last;
+}
+
 // Run body(0) .. body(count - 1) on a thread each; the first exception is rethrown here when all have ended.
 void as_threads(int count, const std::function<void(int index)>& body);
 
