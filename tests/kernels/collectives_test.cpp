@@ -10,29 +10,13 @@ constexpr Collective kCollectives[] = {Collective::allreduce, Collective::reduce
 constexpr Algorithm kAlgorithms[] = {
     Algorithm::automatic, Algorithm::ll, Algorithm::one_shot, Algorithm::two_shot, Algorithm::two_shot_staged};
 
-// Cases are dealt with in portions, so that memory stays small.
-class Portions {
- public:
-  explicit Portions(const World& world) : world_(world) {}
-  void add(const Case& c) {
-    if (!c.is_possible(world_.size)) return;
-    cases_.push_back(c);
-    if (cases_.size() == 128) flush();
-  }
-  void flush() {
-    world_.run(cases_);
-    world_.seed += static_cast<unsigned>(cases_.size());
-    total_ += cases_.size();
-    cases_.clear();
-  }
-  size_t total() const { return total_; }
- private:
-  World world_;
-  std::vector<Case> cases_;
-  size_t total_ = 0;
-};
-
 World world_of(int size) { return {.size = size, .scratch_bytes = host::minimum_scratch(size)}; }
+
+void run_possible(const World& world, std::vector<Case> cases) {
+  std::erase_if(cases, [&](const Case& c) { return !c.is_possible(world.size); });
+  EXPECT_FALSE(cases.empty());
+  world.run(cases);
+}
 
 void vary(Case& c, Algorithm algorithm, int size, unsigned turn) {
   c.algorithm = algorithm;
@@ -44,7 +28,7 @@ class Collectives : public ::testing::TestWithParam<std::tuple<Collective, int>>
 
 TEST_P(Collectives, AllTypesAndOperations) {
   const auto [collective, size] = GetParam();
-  Portions portions(world_of(size));
+  std::vector<Case> cases;
   unsigned turn = 0;
   for (const DType dtype : reference::kDTypes)
     for (const Op op : reference::kOps) {
@@ -57,17 +41,16 @@ TEST_P(Collectives, AllTypesAndOperations) {
           c.place = turn % 3 == 0 ? Case::Place::out : turn % 3 == 1 ? Case::Place::in : Case::Place::mixed;
           c.misalignment = turn % 5 < 3 ? 0 : turn % 5 - 2;
           ++turn;
-          portions.add(c);
+          cases.push_back(c);
         }
     }
-  portions.flush();
-  EXPECT_GT(portions.total(), 0U);
+  run_possible(world_of(size), cases);
 }
 
 TEST_P(Collectives, AwkwardCountsPlacesAndAlignments) {
   const auto [collective, size] = GetParam();
   const World world = world_of(size);
-  Portions portions(world);
+  std::vector<Case> cases;
   unsigned turn = 0;
   for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
     // Around what fits into one line, and into one chunk of every kind.
@@ -93,11 +76,10 @@ TEST_P(Collectives, AwkwardCountsPlacesAndAlignments) {
           c.misalignment = turn % 4;
           c.llc_bytes = turn % 3 == 0 ? 64 : 0;
           ++turn;
-          portions.add(c);
+          cases.push_back(c);
         }
   }
-  portions.flush();
-  EXPECT_GT(portions.total(), 0U);
+  run_possible(world, cases);
 }
 
 TEST_P(Collectives, LargerThanTheCacheBlocks) {
@@ -105,13 +87,13 @@ TEST_P(Collectives, LargerThanTheCacheBlocks) {
   if (size > 8) GTEST_SKIP() << "too much data for many ranks";
   World world = world_of(size);
   world.scratch_bytes = 256 * 1024;
-  Portions portions(world);
+  std::vector<Case> cases;
   for (const Algorithm algorithm : kAlgorithms)
     for (const bool symmetric : {false, true})
       for (const size_t llc : {size_t{0}, size_t{1024}}) {
         // More than scratch, of which a reduce-scatter or an all-to-all needs a share per rank.
         const size_t count = traits(collective).send_per_rank ? 90011 / static_cast<size_t>(size) : 90011;
-        portions.add({.collective = collective,
+        cases.push_back({.collective = collective,
             .count = count,
             .root = size - 1,
             .algorithm = algorithm,
@@ -119,7 +101,7 @@ TEST_P(Collectives, LargerThanTheCacheBlocks) {
             .misalignment = 4,
             .llc_bytes = llc});
       }
-  portions.flush();
+  run_possible(world, cases);
 }
 
 #ifdef SYMM_UNDER_TSAN  // ten times as long

@@ -103,7 +103,12 @@ std::string describe(const Case& c, int size) {
   return out.str();
 }
 
-void World::run(const std::vector<Case>& cases) const {
+void World::run(std::span<const Case> cases) const {
+  constexpr unsigned kAtOnce = 150;  // so that memory stays small
+  if (cases.size() > kAtOnce) {
+    World{size, scratch_bytes, delays, seed + kAtOnce}.run(cases.subspan(kAtOnce));
+    cases = cases.first(kAtOnce);
+  }
   const auto n = static_cast<size_t>(size);
   std::vector<RankWords> words(n);
   std::vector<std::vector<std::byte>> scratch_memory(n, std::vector<std::byte>(2 * scratch_bytes + 64));

@@ -2,6 +2,7 @@
 // beyond the contract is waited for. Runs collective calls back to back and compares everything that they may and may not write.
 #pragma once
 
+#include <span>
 #include "kernels/host/execution.hpp"
 
 namespace symm::testing {
@@ -34,7 +35,7 @@ struct World {
   bool delays = false;       // at random, up to a few hundred microseconds
   unsigned seed = 1;
 
-  // Runs all cases in one group of ranks, and adds a test failure for every rank and case that is wrong.
-  void run(const std::vector<Case>& cases) const;
+  // Runs all cases, many in one group of ranks each time, and adds a test failure for every rank and case that is wrong.
+  void run(std::span<const Case> cases) const;
 };
 }  // namespace symm::testing
