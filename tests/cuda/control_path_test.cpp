@@ -126,12 +126,8 @@ TEST_F(CudaControlPath, APartWorksInTheScratchOfTheWhole) {
     run_collective(group, call);
     return fake_cuda::launches().at(0);
   };
-  const std::string name = unique();
   std::barrier<> together(3);
-  support::as_threads(3, [&](int rank) {
-    GroupConfig config = config_of(rank, 3, name);
-    config.shared_scratch = true;
-    auto whole = Group::create(config);
+  const auto body = [&](int rank, std::shared_ptr<Group> whole) {
     const int32_t backwards[] = {2, 1, 0};
     auto part = whole->create_from_ranks(backwards);
     const auto pair = part->split(rank == 1 ? -1 : 0, 0);
@@ -152,7 +148,8 @@ TEST_F(CudaControlPath, APartWorksInTheScratchOfTheWhole) {
       EXPECT_TRUE(support::eventually([&] { return std::atomic_ref(words.spoilt).load() == 1; }));
     }
     together.arrive_and_wait();
-  });
+  };
+  as_groups(3, body, [](GroupConfig& config) { config.shared_scratch = true; });
 }
 
 // Who tells of a failure, which may be the thread that detects deaths, does not wait for the driver.
@@ -188,36 +185,10 @@ TEST_F(CudaControlPath, RanksOnOneDeviceNeedTheFlag) {
   }
 }
 
-// multicast_test.cpp has it with a process for each rank.
-TEST_F(CudaControlPath, MulticastOfRanksThatAreThreads) {
-  const auto body = [](int, const std::shared_ptr<Group>& group) {
-    EXPECT_EQ(group->transport().device().why_no_multicast(), "");
-    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096), 0);
-    EXPECT_NE(memory->multicast(), nullptr);
-  };
-  as_groups(3, body, [](GroupConfig& config) { config.multicast = true; });
-  EXPECT_EQ(fake_cuda::violations(), std::vector<std::string>());
-}
-
+// Without multicast all ranks go on, for the same reason. What fails of it when the group is formed waits for the first
+// rendezvous, and there is none in this group; what fails in a rendezvous does not the next time, when nothing fails.
 TEST_F(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
   ASSERT_TRUE(small_scratch);
-  const auto attempt = [](int rank, const std::string& name, int failing_call) {
-    return outcome_of(failing_call, [&](Outcome& outcome, Status*& step) {
-      const auto group = Group::create(config_of(rank, 2, name));
-      step = &outcome.make;
-      const auto buffer = Buffer::allocate(*group, 5000);
-      step = &outcome.rendezvous;
-      Memory::rendezvous(group, buffer, 0);
-    });
-  };
-  any_call_may_fail(attempt, {"cuDevicePrimaryCtxRetain", "cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess",
-                                 "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle", "cuMemHostAlloc",
-                                 "cuStreamCreate", "cuEventCreate", "cuGraphAddKernelNode", "cuGraphLaunch"});
-}
-
-// All ranks go on without it, for the same reason. What fails when the group is formed waits for the first rendezvous, after
-// which there is none in this group; what fails in that does not, once nothing fails any more.
-TEST_F(CudaControlPath, AnyDriverCallOfMulticastMayFailOnOneRank) {
   const auto attempt = [](bool forms, int rank, const std::string& name, int failing_call) {
     GroupConfig config = config_of(rank, 2, name);
     config.multicast = true;
@@ -240,7 +211,10 @@ TEST_F(CudaControlPath, AnyDriverCallOfMulticastMayFailOnOneRank) {
     if (!forms) { EXPECT_NE(Memory::rendezvous(group, buffer, 0)->multicast(), nullptr); }
     return ended;
   };
-  any_call_may_fail(std::bind_front(attempt, true), {"without: cuMulticastGetGranularity", "without: cuGraphLaunch"});
+  any_call_may_fail(std::bind_front(attempt, true),
+      {"cuDevicePrimaryCtxRetain", "cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess",
+          "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle", "cuMemHostAlloc", "cuStreamCreate", "cuEventCreate",
+          "cuGraphAddKernelNode", "cuGraphLaunch", "without: cuMulticastGetGranularity", "without: cuGraphLaunch"});
   std::vector<std::string> calls = {"without: cuMemImportFromShareableHandle", "without: cuMulticastAddDevice",
       "without: cuMemRetainAllocationHandle", "without: cuMulticastBindMem", "without: cuMemAddressReserve", "without: cuMemMap",
       "without: cuMemSetAccess"};

@@ -10,16 +10,15 @@ constexpr size_t kLarge = 1'000'000;
 
 // One rank on each of `devices` makes a barrier and reduces `count` bf16: the only launches from the groups' making to their end.
 Launches launches_on(const std::vector<int>& devices, size_t count = kSmall, bool overlapping = false) {
-  const std::string name = unique();
   fake_cuda::launches();
-  const int size = static_cast<int>(devices.size());
-  support::as_threads(size, [&](int rank) {
-    GroupConfig config = config_of(rank, size, name, devices[static_cast<size_t>(rank)]);
-    config.overlapping_devices = overlapping;
-    const auto group = Group::create(config);
+  const auto body = [&](int rank, const std::shared_ptr<Group>& group) {
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, kLarge * 2), 0);
     group->barrier({}, 0, 0, nullptr);
     run_collective(*group, call_of(Collective::allreduce, memory->pointer(rank), count, DType::bf16));
+  };
+  as_groups(static_cast<int>(devices.size()), body, [&](GroupConfig& config) {
+    config.device = devices[static_cast<size_t>(config.rank)];
+    config.overlapping_devices = overlapping;
   });
   const Launches launches = fake_cuda::launches();
   EXPECT_EQ(launches.size(), 2 * devices.size());

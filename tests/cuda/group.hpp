@@ -31,7 +31,7 @@ inline GroupConfig config_of(int rank, int size, const std::string& name, int de
 }
 
 // Ranks that are threads, each with its group.
-inline void as_groups(int size, const std::function<void(int rank, const std::shared_ptr<Group>& group)>& body,
+inline void as_groups(int size, const std::function<void(int rank, std::shared_ptr<Group> group)>& body,
     const std::function<void(GroupConfig& config)>& configure = {}) {
   const std::string name = unique();
   support::as_threads(size, [&](int rank) {

@@ -20,18 +20,32 @@ using CudaAdopt = OnFakeDriver;
 using CudaHostMemory = OnFakeDriver;
 using CudaDmabuf = OnFakeDriver;
 
-// First, because a process asks the driver for its calls once.
-TEST(CudaOldDriver, LacksOnlyWhatIsOptional) {
-  support::Process process([]() -> std::string {
-    fake_cuda::settings().hidden.insert("cuMemGetHandleForAddressRange");
-    const auto group = group_of(0, 1, unique());
-    const auto buffer = Buffer::allocate(*group, 4096);
-    const Failure failure = failure_of([&] { buffer->export_dmabuf(0, 4096); });
-    return std::string(name_of(failure.status)) + ": " + failure.message + ": " + device_info(BackendKind::cuda, 0).dmabuf_reason;
-  });
-  const std::string reason = "the CUDA driver has no cuMemGetHandleForAddressRange of CUDA 11.7";
-  EXPECT_EQ(process.result(),
-      std::string(name_of(Status::unavailable)) + ": buffer: cannot be exported as DMA-BUF: " + reason + ": " + reason);
+// First, because a process asks the driver for its calls once, and the devices for what they have.
+TEST(CudaWithout, WhatIsLackingIsSaid) {
+  const std::string dmabuf = "buffer: cannot be exported as DMA-BUF: ", host = "options.flags: no memory of the host: ";
+  const struct {
+    void (*lack)(fake_cuda::Settings& settings);
+    std::string of, reason;
+  } rows[] = {{[](auto& settings) { settings.hidden.insert("cuMemGetHandleForAddressRange"); }, dmabuf,
+                  "the CUDA driver has no cuMemGetHandleForAddressRange of CUDA 11.7"},
+      {[](auto& settings) { settings.attributes[CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED] = 0; }, dmabuf,
+          "the device has no DMA-BUF export"},
+      {[](auto& settings) { settings.attributes[CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] = 0; }, host,
+          "the driver offers none that can be shared (CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)"}};
+  for (const auto& row : rows) {
+    support::Process process([&]() -> std::string {
+      row.lack(fake_cuda::settings());
+      const auto group = group_of(0, 1, unique());
+      const auto buffer = Buffer::allocate(*group, 4096);
+      const Failure failure = failure_of([&] {
+        if (row.of == host) Buffer::allocate(*group, 64, kOnHost);
+        else buffer->export_dmabuf(0, 4096);
+      });
+      const symm_device_info_t info = device_info(BackendKind::cuda, 0);
+      return failure.message + name_of(failure.status) + (row.of == host ? info.host_memory_reason : info.dmabuf_reason);
+    });
+    EXPECT_EQ(process.result(), row.of + row.reason + name_of(Status::unavailable) + row.reason);
+  }
 }
 
 // Likewise: what a process has tried it does not try again. Each row is one of two ranks.
@@ -284,15 +298,6 @@ TEST_F(CudaHostMemory, SaysWhyItCannotBeHad) {
   EXPECT_EQ(device_info(BackendKind::cuda, 3).numa_node, 1);
   expect_failure(Status::cuda, {"NUMA node 7"}, [&] { Buffer::allocate(*group, 64, on_node(7)); });
   EXPECT_EQ(failure_of([&] { Buffer::allocate(*group, 64, {false, 0}); }).status, Status::invalid_argument);
-  support::Process process([]() -> std::string {
-    fake_cuda::settings().attributes[cuda::CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] = 0;
-    const auto alone = group_of(0, 1, unique(), 0);
-    const Failure failure = failure_of([&] { Buffer::allocate(*alone, 64, kOnHost); });
-    if (failure.status != Status::unavailable) return name_of(failure.status);
-    const std::string reason = device_info(BackendKind::cuda, 0).host_memory_reason;
-    return failure.message == "options.flags: no memory of the host: " + reason ? reason : failure.message;
-  });
-  EXPECT_NE(process.result().find("HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED"), std::string::npos);
 }
 
 // ---- DMA-BUF
@@ -328,20 +333,6 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
   const size_t with_host = support::open_descriptors();  // memory of the fake driver is a file
   expect_failure(Status::unavailable, {"cuMemGetHandleForAddressRange"}, [&] { of_host->export_dmabuf(0, 4096); });
   EXPECT_EQ(support::open_descriptors(), with_host);
-}
-
-TEST_F(CudaDmabuf, SaysWhyItCannotBeHad) {
-  support::Process process([]() -> std::string {
-    fake_cuda::settings().attributes[cuda::CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED] = 0;
-    const auto group = group_of(0, 1, unique(), 0);
-    const auto buffer = Buffer::allocate(*group, 4096);
-    const Failure failure = failure_of([&] { buffer->export_dmabuf(0, 4096); });
-    if (failure.status != Status::unavailable) return name_of(failure.status);
-    return failure.message + ": " + device_info(BackendKind::cuda, 0).dmabuf_reason;
-  });
-  EXPECT_EQ(process.result(),
-      "buffer: cannot be exported as DMA-BUF: the device has no DMA-BUF export: the device has no "
-      "DMA-BUF export");
 }
 
 // ---- failures
