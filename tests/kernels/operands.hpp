@@ -36,9 +36,8 @@ class Operands {
     if (std::memcmp(expected.data(), memory_[rank].data(), expected.size()) == 0) return;
     if (gets_result(rank)) {
       const size_t count = results_[rank].size() / element_;
-      ASSERT_TRUE(reference::same(case_.dtype, recvs_[rank], results_[rank].data(), count))
-          << describe(case_, size_) << " rank " << rank << ": "
-          << reference::difference(case_.dtype, recvs_[rank], results_[rank].data(), count);
+      ASSERT_EQ(reference::difference(case_.dtype, recvs_[rank], results_[rank].data(), count), "")
+          << describe(case_, size_) << " rank " << rank;
       if (!results_[rank].empty())
         std::memcpy(expected.data() + (recvs_[rank] - memory_[rank].data()), recvs_[rank], results_[rank].size());
     }

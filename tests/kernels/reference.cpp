@@ -20,6 +20,7 @@ bool same(DType dtype, const std::byte* a, const std::byte* b, size_t count) {
 }
 
 std::string difference(DType dtype, const std::byte* got, const std::byte* expected, size_t count) {
+  if (same(dtype, got, expected, count)) return "";
   for (size_t i = 0; i < count; ++i) {
     const uint64_t a = load_bits(dtype, got + i * size_of(dtype));
     const uint64_t b = load_bits(dtype, expected + i * size_of(dtype));
@@ -28,7 +29,7 @@ std::string difference(DType dtype, const std::byte* got, const std::byte* expec
     out << "element " << i << " of " << count << ": 0x" << std::hex << a << ", expected 0x" << b;
     return out.str();
   }
-  return "no difference";
+  return "";
 }
 
 Bytes combined(DType dtype, const std::vector<Bytes>& send, size_t at, size_t count, DType result,

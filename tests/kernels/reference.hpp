@@ -18,7 +18,7 @@ bool is_nan(DType dtype, uint64_t bits);
 // Same bits, or both NaN.
 bool same(DType dtype, uint64_t a, uint64_t b);
 bool same(DType dtype, const std::byte* a, const std::byte* b, size_t count);
-// Where a and b differ first, for a test's message.
+// "", or where they differ first.
 std::string difference(DType dtype, const std::byte* got, const std::byte* expected, size_t count);
 
 // `count` elements of the operands from byte `at` on, each of all ranks by `combine`, whose results are of type `result`.
