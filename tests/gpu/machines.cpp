@@ -12,24 +12,18 @@ using gpu::cuda;
 using gpu::expect;
 using Bytes = std::vector<std::byte>;
 
-struct Device {
-  static constexpr size_t kBytes = size_t{32} << 20;
+struct Device : gpu::Rank {
+  static constexpr size_t kBytes = kBlock / 2;
   Device() {
-    cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
-    cuda(cudaMalloc(&send, kBytes), "cudaMalloc");
-    cuda(cudaMalloc(&recv, kBytes), "cudaMalloc");
+    set_up();
+    send = ordinary, recv = ordinary + kBytes;
   }
-  void upload(const void* from, size_t bytes) const {
-    cuda(cudaMemcpyAsync(send, from, bytes, cudaMemcpyHostToDevice, stream), "upload");
-    cuda(cudaStreamSynchronize(stream), "upload");
-  }
+  void upload(const void* from, size_t bytes) const { Rank::upload(send, from, bytes, stream); }
   Bytes download(const void* from, size_t bytes) const {
     Bytes got(bytes);
-    cuda(cudaMemcpyAsync(got.data(), from, bytes, cudaMemcpyDeviceToHost, stream), "download");
-    cuda(cudaStreamSynchronize(stream), "download");
+    Rank::download(got.data(), from, bytes, stream);
     return got;
   }
-  cudaStream_t stream = nullptr;
   void *send = nullptr, *recv = nullptr;
 };
 
@@ -87,9 +81,7 @@ struct Both {
                     group->get(), device.send, device.recv, kRows, kRow, n * kRow + 3, SYMM_DTYPE_I32, nullptr, device.stream),
           "symm_allgather_rows");
       all.push_back(device.download(device.recv, kRows * (n * kRow + 3) * sizeof(int32_t)));
-      gpu::Rank rank;
-      rank.stream = device.stream;
-      const gpu::Graph graph(rank, [&] {
+      const gpu::Graph graph(device, [&] {
         gpu::symm(symm_alltoallv_device(group->get(), device.send, n * kMost, counts, nullptr, device.recv, n * kMost, counts + n,
                       nullptr, SYMM_DTYPE_I32, nullptr, device.stream),
             "symm_alltoallv_device");
@@ -129,9 +121,7 @@ symm_status_t sum(const symm::Group& group, const Device& device, size_t count) 
 void replay(const symm::Group& span, const Device& device) {
   const std::vector<float> ones(70'001, 1.0F);
   device.upload(ones.data(), ones.size() * 4);
-  gpu::Rank rank;
-  rank.stream = device.stream;
-  const gpu::Graph graph(rank, [&] {
+  const gpu::Graph graph(device, [&] {
     gpu::symm(sum(span, device, ones.size()), "all-reduce in a capture");
     span.barrier({}, 0, 0, device.stream);
   });

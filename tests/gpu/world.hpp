@@ -77,6 +77,13 @@ struct Rank {
   char* pinned = nullptr;    // of the host, as large
 
   static constexpr size_t kBlock = size_t{64} << 20;
+  // What it has without a group, on the device that is current.
+  void set_up() {
+    cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+    cuda(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking), "cudaStreamCreate");
+    cuda(cudaMalloc(reinterpret_cast<void**>(&ordinary), kBlock), "cudaMalloc");
+    cuda(cudaMallocHost(reinterpret_cast<void**>(&pinned), kBlock), "cudaMallocHost");
+  }
   int next() const { return (rank + 1) % size; }
   int last() const { return (rank + size - 1) % size; }
   void wait() const { cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
@@ -171,10 +178,7 @@ inline void run_ranks(
   support::as_threads(size, [&](int r) {
     cuda(cudaSetDevice(r % devices), "cudaSetDevice");
     Rank rank{r, size};
-    cuda(cudaStreamCreateWithFlags(&rank.stream, cudaStreamNonBlocking), "cudaStreamCreate");
-    cuda(cudaStreamCreateWithFlags(&rank.second, cudaStreamNonBlocking), "cudaStreamCreate");
-    cuda(cudaMalloc(reinterpret_cast<void**>(&rank.ordinary), Rank::kBlock), "cudaMalloc");
-    cuda(cudaMallocHost(reinterpret_cast<void**>(&rank.pinned), Rank::kBlock), "cudaMallocHost");
+    rank.set_up();
     or_give_up([&] {
       rank.whole = form(r, size, r % devices, bootstrap, timeout_ms, flags);
       const ::symm::Memory memory = rank.whole.rendezvous(rank.whole.allocate(Rank::kBlock));
