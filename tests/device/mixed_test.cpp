@@ -64,7 +64,7 @@ TEST(DeviceMixed, puts_and_waits_of_kernels_and_host_go_together) {
     const int peer = 1 - r;
     for (const int channel : {0, 5, 63}) {
       // The host waits for what a kernel puts.
-      ASSERT_EQ(symm_wait_signal(rank.memory.get(), peer, channel, nullptr, rank.stream), SYMM_OK) << symm_last_error();
+      rank.memory.wait_signal(peer, channel, 0, rank.stream);
       EXPECT_FALSE(fake_cuda::idle(rank.stream)) << "nobody has put a signal yet";
       together.arrive_and_wait();
       signal(rank.view, peer, channel);
@@ -74,12 +74,12 @@ TEST(DeviceMixed, puts_and_waits_of_kernels_and_host_go_together) {
       together.arrive_and_wait();
       // Kernels wait for what the host puts, and everything by turns.
       for (int i = 0; i < 2; ++i) {
-        ASSERT_EQ(symm_signal(rank.memory.get(), peer, channel, rank.stream), SYMM_OK) << symm_last_error();
+        rank.memory.signal(peer, channel, rank.stream);
         signal(rank.view, peer, channel);
       }
       EXPECT_TRUE(await_signal(rank.view, peer, channel, 4));
       EXPECT_TRUE(wait_signal(rank.view, peer, channel));
-      ASSERT_EQ(symm_wait_signal(rank.memory.get(), peer, channel, nullptr, rank.stream), SYMM_OK) << symm_last_error();
+      rank.memory.wait_signal(peer, channel, 0, rank.stream);
       EXPECT_TRUE(fake_cuda::idle(rank.stream));
       take_signals(rank.view, peer, channel);
       EXPECT_EQ(test_signal(rank.view, peer, channel), 1U);
@@ -95,13 +95,9 @@ TEST(DeviceMixed, values_and_tests_of_kernels_and_host_go_together) {
   std::barrier<> together(2);
   on_ranks(2, "values", [&](int r, Rank& rank) {
     const int peer = 1 - r;
-    const auto pending = [&] {
-      uint64_t count = 99;
-      EXPECT_EQ(symm_test_signal(rank.memory.get(), peer, 1, &count), SYMM_OK) << symm_last_error();
-      return count;
-    };
+    const auto pending = [&] { return rank.memory.test_signal(peer, 1); };
     signal(rank.view, peer, 1);
-    ASSERT_EQ(symm_signal_value(rank.memory.get(), peer, 1, SYMM_SIGNAL_ADD, 2, rank.stream), SYMM_OK) << symm_last_error();
+    rank.memory.signal_value(peer, 1, SYMM_SIGNAL_ADD, 2, rank.stream);
     together.arrive_and_wait();
     EXPECT_EQ(pending(), 3U);
     EXPECT_TRUE(wait_signal(rank.view, peer, 1));
@@ -109,8 +105,7 @@ TEST(DeviceMixed, values_and_tests_of_kernels_and_host_go_together) {
     // Two streams take the two that are left; a third wait has taken the next, which is not there.
     void* other = nullptr;
     ASSERT_EQ(cuStreamCreate(&other, 1), 0);
-    for (void* stream : {rank.stream, other, rank.stream})
-      ASSERT_EQ(symm_wait_signal(rank.memory.get(), peer, 1, nullptr, stream), SYMM_OK) << symm_last_error();
+    for (void* stream : {rank.stream, other, rank.stream}) rank.memory.wait_signal(peer, 1, 0, stream);
     EXPECT_TRUE(fake_cuda::idle(other));
     EXPECT_FALSE(fake_cuda::idle(rank.stream));
     EXPECT_EQ(pending(), 0U);
@@ -122,31 +117,30 @@ TEST(DeviceMixed, values_and_tests_of_kernels_and_host_go_together) {
     // Values, one and several; words of the block.
     const symm_signal_wait_t waits[] = {{sizeof(symm_signal_wait_t), peer, 2, SYMM_COMPARE_GE, 7},
         {sizeof(symm_signal_wait_t), peer, 3, SYMM_COMPARE_EQ, uint64_t{1} << 40}};
-    ASSERT_EQ(symm_wait_signals(rank.memory.get(), waits, 2, 1, nullptr, nullptr, rank.stream), SYMM_OK) << symm_last_error();
-    ASSERT_EQ(symm_wait_signals(rank.memory.get(), waits, 2, 0, nullptr, nullptr, other), SYMM_OK) << symm_last_error();
+    rank.memory.wait_signals(waits, true, 0, rank.stream);
+    rank.memory.wait_signals(waits, false, 0, other);
     together.arrive_and_wait();
     signal_value(rank.view, peer, 3, SignalOp::set, 1ULL << 40);
     together.arrive_and_wait();
     EXPECT_TRUE(fake_cuda::idle(rank.stream));
     EXPECT_FALSE(fake_cuda::idle(other));
     together.arrive_and_wait();
-    ASSERT_EQ(symm_signal_value(rank.memory.get(), peer, 2, SYMM_SIGNAL_SET, 8, rank.stream), SYMM_OK) << symm_last_error();
+    rank.memory.signal_value(peer, 2, SYMM_SIGNAL_SET, 8, rank.stream);
     together.arrive_and_wait();
     EXPECT_TRUE(fake_cuda::idle(other));
     EXPECT_TRUE(wait_signal_value(rank.view, peer, 2, Compare::gt, 7));
-    uint64_t value = 0;
-    EXPECT_EQ(symm_test_signal_value(rank.memory.get(), peer, 2, &value), SYMM_OK) << symm_last_error();
+    uint64_t value = rank.memory.test_signal_value(peer, 2);
     EXPECT_EQ(value, 8U);
     EXPECT_EQ(symm_wait_signal_value(rank.memory.get(), peer, 2, SYMM_COMPARE_LT, 9, nullptr, &value, rank.stream),
         SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_NE(std::string(symm_last_error()).find("out_seen"), std::string::npos) << symm_last_error();
-    EXPECT_EQ(symm_wait_value32(rank.memory.get(), 64, SYMM_COMPARE_EQ, 5, nullptr, rank.stream), SYMM_OK) << symm_last_error();
-    EXPECT_EQ(symm_wait_value64(rank.memory.get(), 72, SYMM_COMPARE_NE, 0, nullptr, rank.stream), SYMM_OK) << symm_last_error();
+    rank.memory.wait_value32(64, SYMM_COMPARE_EQ, 5, 0, rank.stream);
+    rank.memory.wait_value64(72, SYMM_COMPARE_NE, 0, 0, rank.stream);
     together.arrive_and_wait();
     EXPECT_FALSE(fake_cuda::idle(rank.stream));
     together.arrive_and_wait();
-    EXPECT_EQ(symm_write_value32(rank.memory.get(), peer, 64, 5, other), SYMM_OK) << symm_last_error();
-    EXPECT_EQ(symm_write_value64(rank.memory.get(), peer, 72, uint64_t{1} << 50, other), SYMM_OK) << symm_last_error();
+    rank.memory.write_value32(peer, 64, 5, other);
+    rank.memory.write_value64(peer, 72, uint64_t{1} << 50, other);
     together.arrive_and_wait();
     EXPECT_TRUE(fake_cuda::idle(rank.stream));
     cuStreamDestroy(other);
