@@ -10,15 +10,10 @@ namespace support {
 inline symm::Deadline soon() { return symm::Deadline::after_ms(20'000); }
 
 inline symm::Bytes bytes_of(const std::string& text) {
-  symm::Bytes bytes(text.size());
-  std::transform(text.begin(), text.end(), bytes.begin(), [](char c) { return static_cast<std::byte>(c); });
-  return bytes;
+  const auto* const first = reinterpret_cast<const std::byte*>(text.data());
+  return {first, first + text.size()};
 }
-inline std::string text_of(const symm::Bytes& bytes) {
-  std::string text(bytes.size(), '\0');
-  std::transform(bytes.begin(), bytes.end(), text.begin(), [](std::byte b) { return static_cast<char>(b); });
-  return text;
-}
+inline std::string text_of(const symm::Bytes& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 // The failure that `body` throws; status ok if it throws none.
 inline symm::Failure failure_of(const std::function<void()>& body) {

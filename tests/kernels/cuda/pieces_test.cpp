@@ -56,9 +56,7 @@ class Calls {
       PiecesArgs args{};
       args.row_bytes = call.drawn.row;
       args.row_stride = call.drawn.stride;
-      lists(call, rank, args);
-      if (rank == 0 && n_ > 1) args.send[1].bytes += wrong.more;
-      if (by_device) on_device(call, rank, args, wrong.capacity);
+      lists(call, rank, args, wrong, by_device);
       const bool is_symmetric = !(exchanges && call.drawn.is_in_place) && random_() % 2 == 0;
       if (static_cast<int>(rank) != wrong.absent) launch(call, rank, args, symm_pieces_move, is_symmetric, wrong.memory);
     }
@@ -81,7 +79,7 @@ class Calls {
       PiecesArgs args{};
       args.call.op = static_cast<int32_t>(op);
       args.call.dtype = static_cast<int32_t>(dtype);
-      lists(call, rank, args);
+      lists(call, rank, args, {}, false);
       launch(call, rank, args, kernel, false);
     }
   }
@@ -108,7 +106,7 @@ class Calls {
   struct Call {
     DrawnPieces drawn;
     std::vector<Bytes> images;
-    std::vector<std::array<std::vector<uint64_t>, 4>> numbers;  // counts and displacements of send and recv, on the device
+    std::vector<std::array<support::Counts, 4>> numbers;  // counts and displacements of send and recv, on the device
   };
 
   Call& begin(PiecesKind kind, size_t element, bool in_place, const support::Elements& elements = {}) {
@@ -119,25 +117,15 @@ class Calls {
     return call;
   }
 
-  void lists(const Call& call, size_t rank, PiecesArgs& args) const {
+  void lists(Call& call, size_t rank, PiecesArgs& args, const Wrong& wrong, bool by_device) const {
     const support::PiecesOfRank& mine = call.drawn.of[rank];
-    for (size_t r = 0; r < n_; ++r) {
-      args.send[r] = {mine.send[r].at, mine.send[r].bytes};
-      args.recv[r] = {mine.recv[r].at, mine.recv[r].bytes};
-    }
-  }
-
-  static void on_device(Call& call, size_t rank, PiecesArgs& args, uint64_t capacity) {
-    const support::PiecesOfRank& mine = call.drawn.of[rank];
+    auto& all = call.numbers[rank] = mine.lists(1);
+    if (rank == 0 && n_ > 1) all[0][1] += wrong.more;
     for (const size_t which : {0, 1}) {
-      std::vector<uint64_t>* lists = &call.numbers[rank][2 * which];
-      for (PiecesArgs::Range& piece : which == 0 ? args.send : args.recv) {
-        lists[0].push_back(piece.bytes);
-        lists[1].push_back(piece.at);
-        piece = {};
-      }
-      const uint64_t room = which == 0 ? std::min<uint64_t>(capacity, mine.send_bytes + 8) : mine.recv_bytes;
-      args.counts[which] = {address_of(lists[0].data()), address_of(lists[1].data()), room};
+      const support::Counts &counts = all[2 * which], &displacements = all[2 * which + 1];
+      const uint64_t room = which == 0 ? std::min<uint64_t>(wrong.capacity, mine.send_bytes + 8) : mine.recv_bytes;
+      if (by_device) args.counts[which] = {address_of(counts.data()), address_of(displacements.data()), room};
+      for (size_t r = 0; r < n_ && !by_device; ++r) (which == 0 ? args.send : args.recv)[r] = {displacements[r], counts[r]};
     }
   }
 
