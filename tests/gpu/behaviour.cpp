@@ -70,8 +70,7 @@ void signals(Rank& rank, std::barrier<>& together) {
     symm(symm_barrier(rank.group, nullptr, 0, 0, nullptr, rank.stream), "symm_barrier");
   };
   const auto check = [&](const char* what) {
-    std::vector<uint32_t> got(3 * 1024);
-    rank.download(got.data(), words, got.size() * 4, rank.stream);
+    const auto got = rank.download<uint32_t>(words, 3 * 1024);
     cuda(cudaMemsetAsync(words, 0, got.size() * 4, rank.stream), "clear");
     symm(symm_barrier(rank.group, nullptr, 0, 1, nullptr, rank.stream), "symm_barrier");
     rank.wait();
@@ -97,7 +96,7 @@ void signals(Rank& rank, std::barrier<>& together) {
 
   // put, get, write_value32, and the device's own table of addresses.
   std::vector<uint32_t> pattern(777, 7U + static_cast<uint32_t>(rank.rank));
-  rank.upload(rank.ordinary, pattern.data(), pattern.size() * 4, rank.stream);
+  rank.upload(rank.ordinary, pattern);
   symm(symm_put_signal(rank.memory, next, 4, rank.ordinary, pattern.size() * 4, 9, rank.stream), "symm_put_signal");
   symm(symm_wait_signal(rank.memory, last, 9, nullptr, rank.stream), "symm_wait_signal");
   symm(symm_write_value32(rank.memory, rank.rank, 0, 99, rank.stream), "symm_write_value32");

@@ -13,15 +13,6 @@ int device_of(const Rank& rank) { return rank.whole.info().device; }
 
 symm_device_info_t info_of(const Rank& rank) { return ::symm::device_info(SYMM_BACKEND_CUDA, device_of(rank)); }
 
-void upload(void* to, const std::vector<float>& values, const Rank& rank) {
-  rank.upload(to, values.data(), values.size() * sizeof(float), rank.stream);
-}
-std::vector<float> download(const void* from, size_t count, const Rank& rank) {
-  std::vector<float> values(count);
-  rank.download(values.data(), from, count * sizeof(float), rank.stream);
-  return values;
-}
-
 // No sum is exact, so that another order would show.
 std::vector<float> values_of(int rank, size_t count) {
   std::vector<float> values(count);
@@ -46,23 +37,23 @@ void adopted(Rank& rank, std::barrier<>& together) {
 
   const int next = rank.next(), last = rank.last();
   const std::vector<float> mine = values_of(rank.rank, 1000);
-  upload(rank.ordinary, mine, rank);
+  rank.upload(rank.ordinary, mine);
   memory.put_signal(next, 8192, ::symm::Span(rank.ordinary, 4000), 3, rank.stream);
   memory.wait_signal(last, 3, 0, rank.stream);
-  expect(download(theirs + 8192, 1000, rank) == values_of(last, 1000), who(rank, "a put lands where the owner has it"));
+  expect(rank.download<float>(theirs + 8192, 1000) == values_of(last, 1000), who(rank, "a put lands where the owner has it"));
 
   // The same bits as with a block of symm's own, small and large, by the owner's addresses and by ours.
   for (const size_t count : {size_t{1000}, size_t{1} << 20, kPiece / sizeof(float)}) {
     const std::vector<float> values = values_of(rank.rank, count);
-    upload(rank.block, values, rank);
+    rank.upload(rank.block, values);
     allreduce(rank, rank.block, count);
-    const std::vector<float> right = download(rank.block, count, rank);
+    const std::vector<float> right = rank.download<float>(rank.block, count);
     for (void* operand : {static_cast<void*>(theirs), ours}) {
-      upload(operand, values, rank);
+      rank.upload(operand, values);
       allreduce(rank, operand, count);
-      expect(
-          download(operand, count, rank) == right, who(rank, std::string("all-reduce of ") + std::to_string(count) +
-                                                                 (operand == ours ? ", symm's address" : ", owner's address")));
+      expect(rank.download<float>(operand, count) == right,
+          who(rank, std::string("all-reduce of ") + std::to_string(count) +
+                        (operand == ours ? ", symm's address" : ", owner's address")));
     }
   }
   {
@@ -75,11 +66,11 @@ void adopted(Rank& rank, std::barrier<>& together) {
   foreign.free();
   expect(symm_memory_find(rank.group, theirs + 100, nullptr, nullptr, nullptr) == SYMM_ERR_NOT_FOUND,
       who(rank, "not found where the owner had it"));
-  upload(ours, mine, rank);
+  rank.upload(ours, mine);
   allreduce(rank, ours, mine.size());
-  upload(rank.block, mine, rank);
+  rank.upload(rank.block, mine);
   allreduce(rank, rank.block, mine.size());
-  expect(download(ours, mine.size(), rank) == download(rank.block, mine.size(), rank),
+  expect(rank.download<float>(ours, mine.size()) == rank.download<float>(rank.block, mine.size()),
       who(rank, "the owner is gone, the memory is not"));
   rank.settle(together);
   memory.reset();
@@ -173,9 +164,9 @@ void host_memory(Rank& rank, std::barrier<>& together) {
   const std::vector<float> theirs = values_of(neighbour, count);
   expect(std::memcmp(there, theirs.data(), count * sizeof(float)) == 0, who(rank, "the host sees a peer's block"));
   together.arrive_and_wait();
-  upload(rank.block, values, rank);
+  rank.upload(rank.block, values);
   allreduce(rank, rank.block, count);
-  const std::vector<float> right = download(rank.block, count, rank);
+  const std::vector<float> right = rank.download<float>(rank.block, count);
   allreduce(rank, mine, count);
   rank.wait();
   expect(std::memcmp(mine, right.data(), count * sizeof(float)) == 0, who(rank, "all-reduce in memory of the host"));
@@ -198,15 +189,16 @@ void heap(Rank& rank, std::barrier<>& together) {
     expect(large.offset() == 4096 && inbox.offset() == 4096 + kCount * sizeof(float), who(rank, "offsets"));
     const std::vector<float> values = values_of(rank.rank, kCount);
     for (void* operand : {static_cast<void*>(large.data()), static_cast<void*>(rank.block)}) {
-      upload(operand, values, rank);
+      rank.upload(operand, values);
       allreduce(rank, operand, kCount);
     }
-    expect(download(large.data(), kCount, rank) == download(rank.block, kCount, rank), who(rank, "all-reduce in a piece"));
+    expect(rank.download<float>(large.data(), kCount) == rank.download<float>(rank.block, kCount),
+        who(rank, "all-reduce in a piece"));
     expect(rank.whole.find(large.data() + kCount - 1).value().offset == 4096 + (kCount - 1) * sizeof(float), who(rank, "found"));
-    upload(first.data(), values_of(rank.rank, 1000), rank);
+    rank.upload(first.data(), values_of(rank.rank, 1000));
     memory.put_signal(next, inbox.offset(), first.span(), 3, rank.stream);
     memory.wait_signal(last, 3, 0, rank.stream);
-    expect(download(inbox.data(), 1000, rank) == values_of(last, 1000), who(rank, "a put into a piece"));
+    expect(rank.download<float>(inbox.data(), 1000) == values_of(last, 1000), who(rank, "a put into a piece"));
     rank.settle(together);
   }
   const symm_heap_info_t info = pieces.info();

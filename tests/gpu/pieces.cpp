@@ -12,12 +12,6 @@ void copy(const Rank& rank, void* to, const void* from, size_t bytes) {
   rank.wait();
 }
 
-template <class T> std::vector<T> read(const Rank& rank, const void* from, size_t count) {
-  std::vector<T> host(count);
-  copy(rank, host.data(), from, count * sizeof(T));
-  return host;
-}
-
 void any_layout(Rank& rank, std::barrier<>& together) {
   PiecesMemory memory{reinterpret_cast<std::byte*>(rank.block), reinterpret_cast<std::byte*>(rank.ordinary), {}, {}, rank.stream};
   memory.copy = [&](void* to, const void* from, size_t bytes) { copy(rank, to, from, bytes); };
@@ -60,7 +54,7 @@ void same_bits(Rank& rank, std::barrier<>& together) {
         symm(symm_reduce_scatter(rank.group, rank.block, results[0], count, dtype, op, nullptr, rank.stream), "reduce_scatter");
         symm(symm_reduce_scatterv(rank.group, rank.block, counts.data(), nullptr, results[1], dtype, op, nullptr, rank.stream),
             "reduce_scatterv");
-        const bool same = read<char>(rank, results[0], bytes) == read<char>(rank, results[1], bytes);
+        const bool same = rank.download<char>(results[0], bytes) == rank.download<char>(results[1], bytes);
         expect(same, who(rank, "reduce_scatterv of dtype " + std::to_string(dtype) + ", op " + std::to_string(op)));
       }
     }
@@ -102,7 +96,7 @@ void counts_on_device(Rank& rank, std::barrier<>& together, bool is_private) {
     cuda(cudaMemsetAsync(out, 0xFF, kRoom * sizeof(int), rank.stream), "poison");
     rank.settle(together);
     graph.replay();
-    const auto got = read<int>(rank, out, kRoom);
+    const auto got = rank.download<int>(out, kRoom);
     std::vector<int> want(kRoom, -1);
     size_t at = 0;
     for (int r = 0; r < rank.size; ++r) {
@@ -122,7 +116,7 @@ void fails(
   counts.set(rank, 1);
   cuda(cudaMemsetAsync(rank.block + (32 << 20), 0x5A, kRoom * sizeof(int), rank.stream), "poison");
   if (rank.rank == 0) {
-    auto numbers = read<uint64_t>(rank, counts.send, 32);
+    auto numbers = rank.download<uint64_t>(counts.send, 32);
     spoil(numbers.data());
     copy(rank, counts.send, numbers.data(), numbers.size() * sizeof(uint64_t));
   }
@@ -169,7 +163,7 @@ void factors_in_graphs(Rank& rank, std::barrier<>& together) {
     rank.settle(together);
     graph.replay();
     const auto want = static_cast<float>(round * rank.size * (rank.size + 1) / 2);
-    expect(read<float>(rank, rank.ordinary, kCount) == std::vector<float>(kCount, want), who(rank, "a factor of the replay"));
+    expect(rank.download<float>(rank.ordinary, kCount) == std::vector<float>(kCount, want), who(rank, "a factor of the replay"));
   }
   rank.settle(together);
 }

@@ -57,7 +57,7 @@ void threads_own_streams(Rank& rank, std::barrier<>& together) {
   auto* const mine = reinterpret_cast<float*>(rank.block);
   constexpr size_t kCount = 100'000;
   const std::vector<float> operand(kCount, value(rank.rank, 0));
-  rank.upload(mine, operand.data(), kCount * sizeof(float), rank.stream);
+  rank.upload(mine, operand);
   rank.settle(together);
   std::barrier<> turn(2);
   support::as_threads(2, [&](int thread) {
@@ -73,9 +73,8 @@ void threads_own_streams(Rank& rank, std::barrier<>& together) {
     turn.arrive_and_wait();
   });
   expect(rank.whole.status().status == SYMM_OK, who(rank, "streams of threads"));
-  float got = 0;
-  rank.download(&got, reinterpret_cast<float*>(rank.ordinary) + kCount - 1, sizeof got, rank.stream);
-  expect(got == total(rank.size, 0), who(rank, "sum on streams of threads"));
+  const auto got = rank.download<float>(rank.ordinary, kCount);
+  expect(got.back() == total(rank.size, 0), who(rank, "sum on streams of threads"));
   rank.settle(together);
 }
 

@@ -99,6 +99,14 @@ struct Rank {
     cuda(cudaStreamSynchronize(on), "download");
     std::memcpy(to, pinned, bytes);
   }
+  template <class T> void upload(void* to, const std::vector<T>& values) const {
+    upload(to, values.data(), values.size() * sizeof(T), stream);
+  }
+  template <class T> std::vector<T> download(const void* from, size_t count) const {
+    std::vector<T> host(count);
+    download(host.data(), from, count * sizeof(T), stream);
+    return host;
+  }
   // What the driver does with the whole device (making a graph ready, say) must not meet a kernel that waits for this rank, where
   // ranks share a device.
   void settle(std::barrier<>& together) const {

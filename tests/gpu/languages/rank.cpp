@@ -36,12 +36,6 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-template <class T> std::vector<T> download(const gpu::Rank& rank, const void* device, size_t count) {
-  std::vector<T> host(count);
-  rank.download(host.data(), device, count * sizeof(T), rank.stream);
-  return host;
-}
-
 // Returns the length of the token that came.
 uint32_t pass_on_by_token(const gpu::Rank& rank, const symm::Memory& memory, int32_t device) {
   const symm::Span block = memory.span();
@@ -55,12 +49,12 @@ uint32_t pass_on_by_token(const gpu::Rank& rank, const symm::Memory& memory, int
   memory.put_signal(rank.next(), kMailbox, staged, kToken, rank.stream);
 
   memory.wait_signal(rank.last(), kToken, 0, rank.stream);
-  const uint32_t came = download<uint32_t>(rank, &block[kMailbox], 1)[0];
+  const uint32_t came = rank.download<uint32_t>(&block[kMailbox], 1)[0];
   if (came == 0 || came > SYMM_IPC_TOKEN_MAX_SIZE) gpu::give_up("wrong result: the length of the token");
   symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
   options.device = device;  // otherwise it is mapped for the GPU that has the memory
-  const symm::Import import(download<std::byte>(rank, &block[kMailbox + sizeof came], came), options, rank.stream);
-  expect(same_bits(download<float>(rank, import.span().data(), 16), values(rank.last(), 16)), "the imported block");
+  const symm::Import import(rank.download<std::byte>(&block[kMailbox + sizeof came], came), options, rank.stream);
+  expect(same_bits(rank.download<float>(import.span().data(), 16), values(rank.last(), 16)), "the imported block");
   return came;
 }
 
@@ -75,19 +69,19 @@ void run() {
   rank.set_up();
   const auto memory = rank.whole.rendezvous(rank.whole.allocate(kBlock));
   const auto mine = memory.span<float>();
-  rank.upload(mine.data(), values(rank.rank, kHalf / sizeof(float)).data(), kHalf, rank.stream);
+  rank.upload(mine.data(), values(rank.rank, kHalf / sizeof(float)));
   rank.whole.barrier({}, 0, 0, rank.stream);
 
   memory.put_signal(rank.next(), kHalf, mine.subspan(0, kPut), kData, rank.stream);
   memory.wait_signal(rank.last(), kData, 0, rank.stream);
-  expect(same_bits(download<float>(rank, &mine[kHalf / sizeof(float)], kPut), values(rank.last(), kPut)),
+  expect(same_bits(rank.download<float>(&mine[kHalf / sizeof(float)], kPut), values(rank.last(), kPut)),
       "the left neighbour's floats");
 
   const symm::Span reduced(reinterpret_cast<float*>(rank.ordinary), kReduced);
   symm::Options options;
   options.stream = rank.stream;
   rank.whole.allreduce(mine.subspan(0, kReduced), reduced, SYMM_OP_SUM, options);
-  expect(same_bits(download<float>(rank, reduced.data(), kReduced), sum(rank.size, kReduced)), "the all-reduce");
+  expect(same_bits(rank.download<float>(reduced.data(), kReduced), sum(rank.size, kReduced)), "the all-reduce");
 
   const uint32_t token = pass_on_by_token(rank, memory, device);
   rank.whole.finalize();
