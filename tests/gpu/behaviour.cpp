@@ -42,7 +42,7 @@ void graphs(Rank& rank, std::barrier<>& together) {
   const auto calls = [&](size_t first, size_t second) {
     return [&, first, second] {
       for (const size_t count : {first, second}) symm(allreduce(rank, block, other, count, rank.stream), "all-reduce in capture");
-      symm(symm_barrier(rank.group, nullptr, 0, 3, nullptr, rank.stream), "barrier in capture");
+      rank.whole.barrier({}, 3, 0, rank.stream);
     };
   };
   const Graph graphs[] = {{rank, calls(kSmall, kMiddle)}, {rank, calls(kLarge, kSmall)}};
@@ -63,16 +63,16 @@ void signals(Rank& rank, std::barrier<>& together) {
   auto* words = reinterpret_cast<uint32_t*>(rank.block);
   const auto round = [&] {
     for (uint32_t i = 0; i < 3; ++i) {
-      symm(symm_fill32(rank.memory, next, 4096 * i, 1000 * static_cast<uint32_t>(rank.rank) + i, 64, rank.stream), "symm_fill32");
-      symm(symm_signal(rank.memory, next, 5, rank.stream), "symm_signal");
+      rank.memory.fill32(next, 4096 * i, 1000 * static_cast<uint32_t>(rank.rank) + i, 64, rank.stream);
+      rank.memory.signal(next, 5, rank.stream);
     }
-    for (int i = 0; i < 3; ++i) symm(symm_wait_signal(rank.memory, last, 5, nullptr, rank.stream), "symm_wait_signal");
-    symm(symm_barrier(rank.group, nullptr, 0, 0, nullptr, rank.stream), "symm_barrier");
+    for (int i = 0; i < 3; ++i) rank.memory.wait_signal(last, 5, 0, rank.stream);
+    rank.whole.barrier({}, 0, 0, rank.stream);
   };
   const auto check = [&](const char* what) {
     const auto got = rank.download<uint32_t>(words, 3 * 1024);
     cuda(cudaMemsetAsync(words, 0, got.size() * 4, rank.stream), "clear");
-    symm(symm_barrier(rank.group, nullptr, 0, 1, nullptr, rank.stream), "symm_barrier");
+    rank.whole.barrier({}, 1, 0, rank.stream);
     rank.wait();
     bool ok = true;
     for (uint32_t i = 0; i < 3; ++i)
@@ -97,25 +97,19 @@ void signals(Rank& rank, std::barrier<>& together) {
   // put, get, write_value32, and the device's own table of addresses.
   std::vector<uint32_t> pattern(777, 7U + static_cast<uint32_t>(rank.rank));
   rank.upload(rank.ordinary, pattern);
-  symm(symm_put_signal(rank.memory, next, 4, rank.ordinary, pattern.size() * 4, 9, rank.stream), "symm_put_signal");
-  symm(symm_wait_signal(rank.memory, last, 9, nullptr, rank.stream), "symm_wait_signal");
-  symm(symm_write_value32(rank.memory, rank.rank, 0, 99, rank.stream), "symm_write_value32");
-  symm(symm_barrier(rank.group, nullptr, 0, 0, nullptr, rank.stream), "symm_barrier");
-  symm(symm_get(rank.memory, last, 0, rank.ordinary + 65536, 3112, rank.stream), "symm_get");
-  uint32_t mine[2] = {};
-  uint32_t theirs[778] = {};
+  rank.memory.put_signal(next, 4, ::symm::Span(rank.ordinary, pattern.size() * 4), 9, rank.stream);
+  rank.memory.wait_signal(last, 9, 0, rank.stream);
+  rank.memory.write_value32(rank.rank, 0, 99, rank.stream);
+  rank.whole.barrier({}, 0, 0, rank.stream);
+  rank.memory.get(last, 0, ::symm::Span(rank.ordinary + 65536, 3112), rank.stream);
   void* const* table = nullptr;
-  void* first = nullptr;
-  symm(symm_memory_pointer_table(rank.memory, &table), "symm_memory_pointer_table");
-  rank.download(mine, rank.block, sizeof mine, rank.stream);
-  rank.download(theirs, rank.ordinary + 65536, sizeof theirs, rank.stream);
-  rank.download(&first, table, sizeof first, rank.stream);
+  symm(symm_memory_pointer_table(rank.memory.get(), &table), "symm_memory_pointer_table");
+  const auto mine = rank.download<uint32_t>(rank.block, 2);
+  const auto theirs = rank.download<uint32_t>(rank.ordinary + 65536, 778);
   const int before_last = (last + rank.size - 1) % rank.size;
   expect(mine[0] == 99 && mine[1] == 7U + static_cast<uint32_t>(last), who(rank, "put with signal, write value"));
   expect(theirs[0] == 99 && theirs[777] == 7U + static_cast<uint32_t>(before_last), who(rank, "get"));
-  void* expected = nullptr;
-  symm(symm_memory_pointer(rank.memory, 0, &expected), "symm_memory_pointer");
-  expect(first == expected, who(rank, "table of addresses on the device"));
+  expect(rank.download<char*>(table, 1)[0] == rank.memory.span<char>(0).data(), who(rank, "table of addresses on the device"));
 }
 
 // Barriers and signals of one channel on two streams, then one of them replayed from a graph: every one counts once, none hangs.
@@ -124,9 +118,9 @@ void channels_on_two_streams(Rank& rank, std::barrier<>& together) {
   constexpr int kReplays = 200;
   const int next = rank.next(), last = rank.last();
   const auto round = [&](cudaStream_t stream) {
-    symm(symm_barrier(rank.group, nullptr, 0, 3, nullptr, stream), "symm_barrier on two streams");
-    symm(symm_signal(rank.memory, next, 6, stream), "symm_signal on two streams");
-    symm(symm_wait_signal(rank.memory, last, 6, nullptr, stream), "symm_wait_signal on two streams");
+    rank.whole.barrier({}, 3, 0, stream);
+    rank.memory.signal(next, 6, stream);
+    rank.memory.wait_signal(last, 6, 0, stream);
   };
   for (int i = 0; i < kRounds; ++i) {
     round(rank.stream);
@@ -142,11 +136,8 @@ void channels_on_two_streams(Rank& rank, std::barrier<>& together) {
     }
     rank.settle(together);
   }
-  uint64_t pending = 99;
-  uint64_t sent = 0;
-  symm(symm_test_signal(rank.memory, last, 6, &pending), "symm_test_signal");
-  symm(symm_test_signal_value(rank.memory, last, 6, &sent), "symm_test_signal_value");
-  expect(pending == 0 && sent == 2 * (kRounds + kReplays), who(rank, "signals on two streams"));
+  expect(rank.memory.test_signal(last, 6) == 0 && rank.memory.test_signal_value(last, 6) == 2 * (kRounds + kReplays),
+      who(rank, "signals on two streams"));
   together.arrive_and_wait();
 }
 
@@ -154,31 +145,26 @@ void channels_on_two_streams(Rank& rank, std::barrier<>& together) {
 void values(Rank& rank, std::barrier<>& together) {
   constexpr uint64_t kHigh = uint64_t{1} << 40;
   const int next = rank.next(), last = rank.last();
-  symm(symm_fill32(rank.memory, rank.rank, 0, 0, 1024, rank.stream), "symm_fill32");
+  rank.memory.fill32(rank.rank, 0, 0, 1024, rank.stream);
   rank.settle(together);
   const auto awaited = [&](int channel, symm_compare_t compare, uint64_t value) -> symm_signal_wait_t {
     return {sizeof(symm_signal_wait_t), last, channel, compare, value};
   };
   const symm_signal_wait_t all[] = {awaited(10, SYMM_COMPARE_EQ, kHigh + 3), awaited(11, SYMM_COMPARE_GT, 0)};
   const symm_signal_wait_t any[] = {awaited(12, SYMM_COMPARE_NE, 0), awaited(11, SYMM_COMPARE_GE, 1)};
-  symm(symm_signal_value(rank.memory, next, 10, SYMM_SIGNAL_SET, kHigh, rank.stream), "symm_signal_value");
-  symm(symm_signal_value(rank.memory, next, 10, SYMM_SIGNAL_ADD, 3, rank.stream), "symm_signal_value");
-  symm(symm_wait_signal_value(rank.memory, last, 10, SYMM_COMPARE_GE, kHigh + 3, nullptr, nullptr, rank.stream),
-      "symm_wait_signal_value");
-  symm(symm_signal(rank.memory, next, 11, rank.stream), "symm_signal");
-  symm(symm_wait_signals(rank.memory, any, 2, 1, nullptr, nullptr, rank.stream), "symm_wait_signals, any");
-  symm(symm_wait_signals(rank.memory, all, 2, 0, nullptr, nullptr, rank.stream), "symm_wait_signals, all");
-  symm(symm_put(rank.memory, next, 1024, rank.ordinary, 4096, rank.stream), "symm_put");
-  symm(symm_write_value64(rank.memory, next, 64, kHigh + static_cast<uint64_t>(rank.rank), rank.stream), "symm_write_value64");
-  symm(symm_wait_value64(rank.memory, 64, SYMM_COMPARE_EQ, kHigh + static_cast<uint64_t>(last), nullptr, rank.stream),
-      "symm_wait_value64");
-  symm(symm_wait_value32(rank.memory, 68, SYMM_COMPARE_EQ, 256, nullptr, rank.stream), "symm_wait_value32");
+  rank.memory.signal_value(next, 10, SYMM_SIGNAL_SET, kHigh, rank.stream);
+  rank.memory.signal_value(next, 10, SYMM_SIGNAL_ADD, 3, rank.stream);
+  rank.memory.wait_signal_value(last, 10, SYMM_COMPARE_GE, kHigh + 3, 0, rank.stream);
+  rank.memory.signal(next, 11, rank.stream);
+  rank.memory.wait_signals(any, true, 0, rank.stream);
+  rank.memory.wait_signals(all, false, 0, rank.stream);
+  rank.memory.put(next, 1024, ::symm::Span(rank.ordinary, 4096), rank.stream);
+  rank.memory.write_value64(next, 64, kHigh + static_cast<uint64_t>(rank.rank), rank.stream);
+  rank.memory.wait_value64(64, SYMM_COMPARE_EQ, kHigh + static_cast<uint64_t>(last), 0, rank.stream);
+  rank.memory.wait_value32(68, SYMM_COMPARE_EQ, 256, 0, rank.stream);
   rank.wait();
-  uint64_t value = 0;
-  symm(symm_test_signal_value(rank.memory, last, 10, &value), "symm_test_signal_value");
-  expect(value == kHigh + 3, who(rank, "a signal with a value"));
-  symm(symm_test_signal(rank.memory, last, 11, &value), "symm_test_signal");
-  expect(value == 1, who(rank, "waits for values take nothing"));
+  expect(rank.memory.test_signal_value(last, 10) == kHigh + 3, who(rank, "a signal with a value"));
+  expect(rank.memory.test_signal(last, 11) == 1, who(rank, "waits for values take nothing"));
   rank.settle(together);
 }
 

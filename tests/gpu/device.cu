@@ -18,7 +18,7 @@ struct Words {
 
 Memory view_of(const Rank& rank, uint64_t timeout_ms, const unsigned* stop = nullptr) {
   Memory view = {};
-  symm(symm::device::describe(rank.memory, timeout_ms, stop, &view), "describe");
+  symm(symm::device::describe(rank.memory.get(), timeout_ms, stop, &view), "describe");
   return view;
 }
 
@@ -85,9 +85,9 @@ void signals(Rank& rank, std::barrier<>& together, Words* words) {
   const auto round = [&] {
     pass_on<<<1, 256, 0, rank.stream>>>(view, 7, words);
     // The host's put meets the kernel's wait of the next round but one, and the other way round: one more of each.
-    symm(symm_signal(rank.memory, next, 7, rank.stream), "symm_signal");
-    symm(symm_wait_signal(rank.memory, last, 7, nullptr, rank.stream), "symm_wait_signal");
-    symm(symm_barrier(rank.group, nullptr, 0, 1, nullptr, rank.stream), "symm_barrier");
+    rank.memory.signal(next, 7, rank.stream);
+    rank.memory.wait_signal(last, 7, 0, rank.stream);
+    rank.whole.barrier({}, 1, 0, rank.stream);
   };
   rank.settle(together);
   const Graph graph(rank, round);
@@ -132,7 +132,7 @@ void troubles(Rank& rank, std::barrier<>& together, Words* words) {
   pass_on<<<1, 256, 0, rank.stream>>>(view_of(rank, 20000), 40, words);
   rank.wait();
   expect(words->code == 0 && words->wrong == 0, who(rank, "signals after a deadline"));
-  symm(symm_barrier(rank.group, nullptr, 0, 0, nullptr, rank.stream), "symm_barrier");
+  rank.whole.barrier({}, 0, 0, rank.stream);
   rank.wait();
 }
 

@@ -71,7 +71,7 @@ struct Rank {
   symm_group_t* group = nullptr;  // the same
   cudaStream_t stream = nullptr;
   cudaStream_t second = nullptr;
-  symm_memory_t* memory = nullptr;
+  ::symm::Memory memory{};
   char* block = nullptr;     // this rank's symmetric block, of kBlock bytes
   char* ordinary = nullptr;  // ordinary device memory, as large
   char* pinned = nullptr;    // of the host, as large
@@ -189,14 +189,14 @@ inline void run_ranks(
     rank.set_up();
     or_give_up([&] {
       rank.whole = form(r, size, r % devices, bootstrap, timeout_ms, flags);
-      const ::symm::Memory memory = rank.whole.rendezvous(rank.whole.allocate(Rank::kBlock));
+      rank.memory = rank.whole.rendezvous(rank.whole.allocate(Rank::kBlock));
       rank.group = rank.whole.get();
-      rank.memory = memory.get();
-      rank.block = memory.span<char>().data();
+      rank.block = rank.memory.span<char>().data();
       together.arrive_and_wait();
       body(rank, together);
       together.arrive_and_wait();
     });
+    rank.memory.reset();
     rank.whole.reset();
     together.arrive_and_wait();
     cudaFree(rank.ordinary);
