@@ -18,8 +18,10 @@
 #include <vector>
 #include "core/engine/nccl_api.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
+#include "tools/bench/reference.hpp"
 
 using namespace symm::engine::nccl;
+namespace reference = symm::reference;
 
 struct symm::engine::nccl::ncclComm {
   int rank = 0, size = 0, socket = -1, looks = 3;
@@ -127,34 +129,25 @@ Result add(Comm comm, void* stream, const std::function<void(Call& call)>& to) {
 }
 std::byte* writable(const void* at) { return const_cast<std::byte*>(static_cast<const std::byte*>(at)); }
 
-constexpr size_t kSizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
+// By NCCL's codes.
+constexpr symm_dtype_t kTypes[] = {SYMM_DTYPE_I8, SYMM_DTYPE_U8, SYMM_DTYPE_I32, SYMM_DTYPE_U32, SYMM_DTYPE_I64, SYMM_DTYPE_U64,
+    SYMM_DTYPE_F16, SYMM_DTYPE_F32, SYMM_DTYPE_F64, SYMM_DTYPE_BF16};
+constexpr symm_op_t kOps[] = {SYMM_OP_SUM, SYMM_OP_PROD, SYMM_OP_MAX, SYMM_OP_MIN, SYMM_OP_AVG};
 
-template <class T> void combine(const std::vector<std::vector<std::byte>>& operands, void* to, size_t count, int op) {
-  for (size_t i = 0; i < count; ++i) {
-    T sum{};
-    for (size_t rank = operands.size(); rank-- > 0;) {
-      T x;
-      std::memcpy(&x, &operands[rank][i * sizeof(T)], sizeof x);
-      if (rank + 1 == operands.size()) sum = x;
-      else if (op == 1) sum = static_cast<T>(sum * x);
-      else if (op == 2) sum = std::max(sum, x);
-      else if (op == 3) sum = std::min(sum, x);
-      else sum = static_cast<T>(sum + x);
-    }
-    if (op == 4) sum = static_cast<T>(sum / static_cast<T>(operands.size()));
-    std::memcpy(static_cast<std::byte*>(to) + i * sizeof(T), &sum, sizeof sum);
+// From the last rank on, which of sums of floats gives other bits than symm's order.
+void combine(const std::vector<std::vector<std::byte>>& operands, std::byte* to, symm_dtype_t type, symm_op_t op) {
+  std::vector<uint64_t> bits(operands.size());
+  for (size_t at = 0; at < operands[0].size(); at += reference::size_of(type)) {
+    const auto element = [&](const auto& operand) { return reference::load_bits(type, &operand[at]); };
+    std::transform(operands.rbegin(), operands.rend(), bits.begin(), element);
+    reference::store_bits(type, reference::reduce(type, op, bits), to + at);
   }
 }
 
 // Each rank's part of `from`, or all of it, combined.
 Result reduce(const void* from, void* to, size_t count, int type, int op, Comm comm, void* stream, bool in_parts) {
-  using Combine = void (*)(const std::vector<std::vector<std::byte>>&, void*, size_t, int);
-  constexpr Combine kCombine[] = {combine<signed char>, combine<unsigned char>, combine<int>, combine<unsigned>, combine<long>,
-      combine<unsigned long>, nullptr, combine<float>, combine<double>, nullptr};
-  const Combine with = kCombine[type];
-  if (with == nullptr) return 4;
   return add(comm, stream, [=](Call& call) {
-    const size_t bytes = count * kSizes[type];
+    const size_t bytes = count * reference::size_of(kTypes[type]);
     const auto operands = std::make_shared<std::vector<std::vector<std::byte>>>(static_cast<size_t>(comm->size));
     for (int rank = 0; rank < comm->size; ++rank) {
       auto& operand = (*operands)[static_cast<size_t>(rank)];
@@ -167,7 +160,7 @@ Result reduce(const void* from, void* to, size_t count, int type, int op, Comm c
       call.operations.push_back({true, part, bytes, rank});
       call.operations.push_back({false, operand.data(), bytes, rank});
     }
-    call.in_the_end.emplace_back([=] { with(*operands, to, count, op); });
+    call.in_the_end.emplace_back([=] { combine(*operands, writable(to), kTypes[type], kOps[op]); });
   });
 }
 }  // namespace
