@@ -14,7 +14,7 @@ using Body = std::function<std::string(const std::shared_ptr<Group>& group)>;
 struct Setting {
   std::function<void(int rank)> before = [](int) {};
   std::function<void(GroupConfig& config)> change = [](GroupConfig&) {};
-  bool ends_in_order = true;
+  bool finalizes = true;  // unless the group has failed
   bool exits = false;
 };
 
@@ -27,6 +27,7 @@ inline std::unique_ptr<support::Processes> start(
     setenv("SYMM_NCCL", FAKE_NCCL, 1);
     with.before(rank);
     kernels()();
+    bool in_order = false;
     const std::string outcome = support::outcome_of([&] {
       GroupConfig config = config_of(rank, size, "", rank % 4);  // which the driver has
       config.overlapping_devices = size > 4;
@@ -34,11 +35,12 @@ inline std::unique_ptr<support::Processes> start(
       with.change(config);
       const auto group = Group::create(config);
       std::string said = body(group);
-      if (with.ends_in_order) group->finalize(20'000);
+      in_order = with.finalizes && !group->revocation().revoked();
+      if (in_order) group->finalize(20'000);
       return said;
     });
     if (with.exits) std::exit(outcome.empty() && !::testing::Test::HasFailure() ? 0 : 1);
-    if (with.ends_in_order) { EXPECT_EQ(left_in_the_end(), kNothing); }
+    if (in_order) { EXPECT_EQ(left_in_the_end(), kNothing); }
     EXPECT_EQ(fake_cuda::violations(), std::vector<std::string>());
     return ::testing::Test::HasFailure() ? "an expectation failed" : outcome;
   });

@@ -21,7 +21,7 @@ struct Place {
 
 void* stream_of_number(uintptr_t number) { return reinterpret_cast<void*>(number << 20); }  // NOLINT(performance-no-int-to-ptr)
 
-const Setting kFails{.change = [](GroupConfig& config) { config.timeout_ms = 2'000; }, .ends_in_order = false};
+const Setting kFails{.change = [](GroupConfig& config) { config.timeout_ms = 2'000; }};
 
 class CudaOneSided : public ::testing::Test {
  protected:
@@ -106,22 +106,21 @@ TEST_F(CudaOneSided, OrderIsThatOfStreams) {
 
 // Who releases a group without finalising it has sent what its streams come to later.
 TEST_F(CudaOneSided, CallsGoOnBeyondTheGroup) {
-  expect_well(on_machines("ab",
-      [](const std::shared_ptr<Group>& of_all) {
-        std::shared_ptr<Group> group = of_all->split(0, of_all->rank());
-        std::atomic<bool> go = false;
-        {
-          const Place here{std::exchange(group, nullptr)};
-          fake_cuda::enqueue(nullptr, [&] { return go.load(); });
-          here.memory->write_value(here.next, 0, 9, 8, nullptr);
-          here.memory->wait_value(0, 8, Compare::eq, 9, 20'000, stream_of_number(1));
-          if (here.me == 1) here.synchronize(stream_of_number(1));
-        }
-        go = true;
-        EXPECT_TRUE(support::eventually([] { return fake_cuda::idle(nullptr); }));
-        return "";
-      },
-      {.ends_in_order = false}));
+  const Body body = [](const std::shared_ptr<Group>& of_all) {
+    std::shared_ptr<Group> group = of_all->split(0, of_all->rank());
+    std::atomic<bool> go = false;
+    {
+      const Place here{std::exchange(group, nullptr)};
+      fake_cuda::enqueue(nullptr, [&] { return go.load(); });
+      here.memory->write_value(here.next, 0, 9, 8, nullptr);
+      here.memory->wait_value(0, 8, Compare::eq, 9, 20'000, stream_of_number(1));
+      if (here.me == 1) here.synchronize(stream_of_number(1));
+    }
+    go = true;
+    EXPECT_TRUE(support::eventually([] { return fake_cuda::idle(nullptr); }));
+    return "";
+  };
+  expect_well(on_machines("ab", body, {.finalizes = false}));
 }
 
 TEST_F(CudaOneSided, ARankThatDiesOrStopsIsNamed) {

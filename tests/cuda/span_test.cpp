@@ -382,8 +382,14 @@ TEST(CudaSpanFailure, OfRanksThatDifferNamesBothCalls) {
     }
     return "";
   };
-  const Setting checks{.change = [](GroupConfig& config) { config.check = true; }, .ends_in_order = false};
+  const Setting checks{.change = [](GroupConfig& config) { config.check = true; }};
   expect_all(on_machines("aab", body, checks), {"makes allreduce(f32, sum, count 5), rank 2 makes allreduce(f32, sum, count 6)"});
+}
+
+// How the group fails, once it does.
+std::string failure_of(Group& group) {
+  EXPECT_TRUE(support::eventually([&] { return group.revocation().revoked(); }));
+  return support::outcome_of([&] { return group.require_usable(), ""; });
 }
 
 // Counts on the device that are not those of who sends, do not fit, or of capacities that differ.
@@ -398,15 +404,13 @@ TEST(CudaSpanFailure, OfCountsOnTheDeviceNamesThem) {
       CollectiveCall call = call_of(Collective::alltoallv, recv, 0, DType::i32);
       call.send = send;
       finish(*group, call, {.send_counts = gives, .recv_counts = takes, .capacities = Capacities{odd ? capacity : 8, 8}});
-      support::eventually([&] { return group->revocation().revoked(); });
-      return support::outcome_of([&] { return group->require_usable(), ""; });
+      return failure_of(*group);
     };
   };
-  const Setting fails{.ends_in_order = false};
-  expect_all(on_machines("ab", exchange(3, 2, 8), fails), {"alltoallv: rank 1 sends 3 elements to rank 0, which expects 2"});
-  expect_all(on_machines("ab", exchange(2, 1, 8), fails), {"alltoallv: rank 0 sends 2 elements to rank 1, which expects 1"});
-  expect_all(on_machines("ab", exchange(9, 2, 8), fails), {"alltoallv: send_counts[0]: 9 elements", "send_capacity 8"});
-  expect_all(on_machines("ab", exchange(2, 2, 9), fails),
+  expect_all(on_machines("ab", exchange(3, 2, 8)), {"alltoallv: rank 1 sends 3 elements to rank 0, which expects 2"});
+  expect_all(on_machines("ab", exchange(2, 1, 8)), {"alltoallv: rank 0 sends 2 elements to rank 1, which expects 1"});
+  expect_all(on_machines("ab", exchange(9, 2, 8)), {"alltoallv: send_counts[0]: 9 elements", "send_capacity 8"});
+  expect_all(on_machines("ab", exchange(2, 2, 9)),
       {"rank 0 makes alltoallv(i32, send_capacity 8), rank 1 makes alltoallv(i32, send_capacity 9)"});
 }
 
@@ -424,83 +428,66 @@ std::string work_until_failure(Group& group, uint64_t timeout_ms) {
 }
 
 TEST(CudaSpanFailure, AKilledRankIsNamedAndNcclLetsGo) {
+  const Body body = [](const std::shared_ptr<Group>& group) {
+    support::tell();
+    const std::string said = work_until_failure(*group, 20'000);
+    group->transport().let_go();
+    EXPECT_TRUE(support::eventually([] { return fake_cuda::idle(nullptr); }));  // the context is usable
+    return said;
+  };
   const support::TemporaryDirectory where;
-  const auto ranks = start(
-      "aabb",
-      [](const std::shared_ptr<Group>& group) {
-        support::tell();
-        const std::string said = work_until_failure(*group, 20'000);
-        group->transport().let_go();
-        EXPECT_TRUE(support::eventually([] { return fake_cuda::idle(nullptr); }));  // the context is usable
-        return said;
-      },
-      {.ends_in_order = false}, where.path());
+  const auto ranks = start("aabb", body, {}, where.path());
   for (support::Process& rank : *ranks) ASSERT_TRUE(rank.told()) << rank.said();
   (*ranks)[2].kill(SIGKILL);
   for (const int rank : {0, 1, 3}) expect_all({(*ranks)[rank].result()}, {"peer failed: ", "rank 2"});
 }
 
 TEST(CudaSpanFailure, ARankThatDoesNotComeIsWaitedForUntilTheDeadline) {
-  for (const std::string& said : on_machines("ab",
-           [](const std::shared_ptr<Group>& group) {
-             if (group->rank() == 0) return work_until_failure(*group, 300);
-             support::eventually([&] { return group->revocation().revoked(); });
-             return support::outcome_of([&] { return group->require_usable(), ""; });
-           },
-           {.ends_in_order = false}))
-    expect_all({said}, {"timed out: ", "allreduce: over nccl 2.27.3, not all ranks came within 300 ms"});
+  const Body body = [](const std::shared_ptr<Group>& group) {
+    return group->rank() == 0 ? work_until_failure(*group, 300) : failure_of(*group);
+  };
+  expect_all(on_machines("ab", body), {"timed out: ", "allreduce: over nccl 2.27.3, not all ranks came within 300 ms"});
 }
 
 TEST(CudaSpanFailure, ARankThatHasLeftIsNamed) {
-  expect_all({on_machines("ab",
-                 [](const std::shared_ptr<Group>& group) {
-                   return group->rank() == 0 ? work_until_failure(*group, 20'000) : std::string();
-                 },
-                 {.ends_in_order = false})[0]},
-      {"peer failed: allreduce: rank 1 (pid", "has left the group"});
+  const Body body = [](const std::shared_ptr<Group>& group) {
+    return group->rank() == 0 ? work_until_failure(*group, 20'000) : std::string();
+  };
+  expect_all({on_machines("ab", body, {.finalizes = false})[0]}, {"peer failed: allreduce: rank 1 (pid", "has left the group"});
 }
 
 // By the call or by who looks meanwhile, whoever meets them first.
 TEST(CudaSpanFailure, NcclsErrorsAreTold) {
-  const Setting breaking{.before =
-                             [](int rank) {
-                               if (rank == 1) setenv("FAKE_NCCL", "breaks", 1);
-                             },
-      .ends_in_order = false};
-  expect_all(on_machines(
-                 "ab", [](const std::shared_ptr<Group>& group) { return work_until_failure(*group, 20'000); }, breaking),
-      {"peer failed: ", "nccl 2.27.3: nccl", ": remote process exited: fake"});
+  const Body body = [](const std::shared_ptr<Group>& group) { return work_until_failure(*group, 20'000); };
+  const auto breaks = [](int rank) {
+    if (rank == 1) setenv("FAKE_NCCL", "breaks", 1);
+  };
+  expect_all(
+      on_machines("ab", body, {.before = breaks}), {"peer failed: ", "nccl 2.27.3: nccl", ": remote process exited: fake"});
 }
 
 // The group is aborted; NCCL is not heard of again, and nobody waits for that.
 TEST(CudaSpanFailure, AnAbortThatDoesNotReturnIsGivenUp) {
   static std::atomic<bool> given_up;
   given_up = false;
-  const Setting stuck{.before =
-                          [](int) {
-                            setenv("FAKE_NCCL", "lame stuck", 1);
-                            log::add_listener(
-                                [](void*, int32_t, const char* message) {
-                                  if (std::string_view(message).find("ncclCommAbort has not returned") != std::string_view::npos)
-                                    given_up = true;
-                                },
-                                nullptr, log::Level::warning);
-                          },
-      .ends_in_order = false};
-  expect_all(on_machines(
-                 "ab",
-                 [](const std::shared_ptr<Group>& group) {
-                   float data = 1;
-                   CollectiveCall call = call_of(Collective::allreduce, &data, 1, DType::f32);
-                   call.timeout_ms = 20'000;
-                   run_collective(*group, call);
-                   if (group->rank() == 0) group->fail({Status::aborted, 0, 0, "enough"});
-                   EXPECT_TRUE(support::eventually([&] { return group->revocation().revoked(); }));
-                   group->transport().let_go();
-                   EXPECT_TRUE(support::eventually([&] { return given_up.load(); }));
-                   return support::outcome_of([&] { return group->require_usable(), ""; });
-                 },
-                 stuck),
-      {"aborted: enough"});
+  const auto listen = [](void*, int32_t, const char* message) {
+    if (std::string_view(message).find("ncclCommAbort has not returned") != std::string_view::npos) given_up = true;
+  };
+  const auto stuck = [&](int) {
+    setenv("FAKE_NCCL", "lame stuck", 1);
+    log::add_listener(listen, nullptr, log::Level::warning);
+  };
+  const Body body = [](const std::shared_ptr<Group>& group) {
+    float data = 1;
+    CollectiveCall call = call_of(Collective::allreduce, &data, 1, DType::f32);
+    call.timeout_ms = 20'000;
+    run_collective(*group, call);
+    if (group->rank() == 0) group->fail({Status::aborted, 0, 0, "enough"});
+    const std::string said = failure_of(*group);
+    group->transport().let_go();
+    EXPECT_TRUE(support::eventually([&] { return given_up.load(); }));
+    return said;
+  };
+  expect_all(on_machines("ab", body, {.before = stuck}), {"aborted: enough"});
 }
 }}  // namespace symm
