@@ -50,8 +50,6 @@ class EarlyLaunch : public testing::Test {
   const std::string before_ = std::getenv("SYMM_CUDA_TUNE");  // small_scratch
 };
 
-TEST_F(EarlyLaunch, SmallCollectivesAndBarriers) { expect_early(true, launches_on({0, 1, 2})); }
-
 TEST_F(EarlyLaunch, OnlyUpToTheThreadsOfThePlanTable) {
   const auto is_collective = [](const auto& launch) { return launch.kernel != "symm_barrier"; };
   const Launches seen = launches_on({0, 1}, kLarge);

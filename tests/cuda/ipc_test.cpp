@@ -30,9 +30,9 @@ class CudaIpc : public testing::Test {
     put_token(memory, bytes, stream);
     reach(0);
   }
-  std::shared_ptr<HeldLease> taken(cuda::CUstream stream = nullptr, const ImportOptions& options = {}) const {
+  std::shared_ptr<HeldLease> taken(cuda::CUstream stream = nullptr, int device = -1) const {
     await(0);
-    return import_memory({facts->token, facts->size}, options, stream);
+    return import_memory({facts->token, facts->size}, {0, "", device}, stream);
   }
   void await(int step) const {
     if (!eventually([&] { return facts->step[step] >= 1; }))
@@ -89,9 +89,7 @@ TEST_F(CudaIpc, AcrossMasksOfVisibleDevices) {
       word(import, 1) = 42;
       const auto again = taken();
       ASSERT_TRUE(again->data() == import->data());
-      ImportOptions other;
-      other.device = 0;  // mapped for another device: by itself
-      const auto peer = taken(nullptr, other);
+      const auto peer = taken(nullptr, 0);  // mapped for another device: by itself
       ASSERT_TRUE(peer->data() != import->data() && word(peer, 0) == 41);
     }
     reach(1);
@@ -110,12 +108,8 @@ TEST_F(CudaIpc, AGpuThatIsNotVisible) {
     const Failure failure = support::failure_of([&] { taken(); });
     ASSERT_TRUE(failure.status == Status::unavailable);
     ASSERT_TRUE(failure.message.find("not visible") != std::string::npos);
-    ImportOptions beyond;
-    beyond.device = 2;
-    ASSERT_TRUE(support::failure_of([&] { taken(nullptr, beyond); }).status == Status::invalid_argument);
-    ImportOptions over_there;
-    over_there.device = 1;
-    ASSERT_TRUE(taken(nullptr, over_there)->info().device == 1);
+    ASSERT_TRUE(support::failure_of([&] { taken(nullptr, 2); }).status == Status::invalid_argument);
+    ASSERT_TRUE(taken(nullptr, 1)->info().device == 1);
     reach(1);
   };
   both(exporting, importing);

@@ -40,6 +40,16 @@ class Kernel {
   std::shared_ptr<std::atomic<bool>> done_ = std::make_shared<std::atomic<bool>>(false);
 };
 
+// What is released stays mapped until the kernel ends.
+void expect_kept_by(Kernel& kernel, OneRank& one) {
+  one.release();
+  EXPECT_TRUE(one.is_mapped());
+  kernel.end();
+  EXPECT_FALSE(one.is_mapped());
+}
+
+using Waits = std::vector<std::pair<void*, void*>>;
+
 class CudaStreams : public testing::Test {
  protected:
   void SetUp() override { fake_cuda::waits(); }
@@ -78,10 +88,7 @@ TEST(CudaOldDriver, AThreadWaitsForTheDeviceInstead) {
 TEST_F(CudaStreams, MemoryStaysWhileAnybodysKernelRuns) {
   OneRank one;
   Kernel kernel(handle(70));
-  one.release();
-  EXPECT_TRUE(one.is_mapped());
-  kernel.end();
-  EXPECT_FALSE(one.is_mapped());
+  expect_kept_by(kernel, one);
 }
 
 TEST_F(CudaStreams, WorkThatNeverCeasesDoesNotKeepMemoryForEver) {
@@ -105,10 +112,7 @@ TEST_F(CudaStreams, WhereUsesAreRecordedOnlyTheseCount) {
     Kernel mine(handle(71));
     if (by_memory) one.memory->record_use(handle(71));
     else one.buffer->record_use(handle(71));
-    one.release();
-    EXPECT_TRUE(one.is_mapped());
-    mine.end();
-    EXPECT_FALSE(one.is_mapped()) << "the block; the pads are the memory's";
+    expect_kept_by(mine, one);  // the block; the pads are the memory's
   }
 }
 
@@ -118,10 +122,7 @@ TEST_F(CudaStreams, RecordedUsesAreNotAllThatCounts) {
   Kernel before_fill(handle(71));
   one.memory->record_use(handle(70));
   one.memory->fill32(0, 0, 1, 1, handle(71));
-  one.release();
-  EXPECT_TRUE(one.is_mapped());
-  before_fill.end();
-  EXPECT_FALSE(one.is_mapped());
+  expect_kept_by(before_fill, one);
 
   OneRank captured;
   fake_cuda::begin_capture(handle(72));
@@ -129,10 +130,7 @@ TEST_F(CudaStreams, RecordedUsesAreNotAllThatCounts) {
   fake_cuda::end_capture(handle(72));
   captured.memory->record_use(handle(73));
   Kernel replay(handle(74));
-  captured.release();
-  EXPECT_TRUE(captured.is_mapped());
-  replay.end();
-  EXPECT_FALSE(captured.is_mapped());
+  expect_kept_by(replay, captured);
 }
 
 // The driver invalidates every capture when it is asked about the whole device.
@@ -168,7 +166,6 @@ CollectiveCall sum_of(const OneRank& one, void* stream) {
 }
 
 TEST_F(CudaStreams, GroupsThatShareScratchTakeTurns) {
-  using Waits = std::vector<std::pair<void*, void*>>;
   for (const bool shared : {false, true}) {
     GroupConfig config = config_of(0, 1, unique(), 0);
     config.shared_scratch = shared;
@@ -187,7 +184,6 @@ TEST_F(CudaStreams, GroupsThatShareScratchTakeTurns) {
 }
 
 TEST_F(CudaStreams, CapturesThatAlternateEachKeepTheirOrder) {
-  using Waits = std::vector<std::pair<void*, void*>>;
   OneRank one;
   Transport& transport = one.group->transport();
   for (const uintptr_t first : {70, 80}) {
@@ -211,7 +207,7 @@ TEST_F(CudaStreams, OneHandleIsAnotherStreamInEachThread) {
   Kernel kernel(kPerThread);
   run_collective(*one.group, sum_of(one, kPerThread));
   std::thread([&] { run_collective(*one.group, sum_of(one, kPerThread)); }).join();
-  EXPECT_EQ(fake_cuda::waits(), (std::vector<std::pair<void*, void*>>{{kPerThread, kPerThread}}));
+  EXPECT_EQ(fake_cuda::waits(), (Waits{{kPerThread, kPerThread}}));
   kernel.end();
 }
 
@@ -230,10 +226,7 @@ TEST_F(CudaStreams, AHandleThatIsGivenAgainIsAnotherStream) {
   EXPECT_EQ(fake_cuda::waits().size(), 1U);
   // The work of the former is not forgotten for the next one's.
   one.memory->record_use(next);
-  one.release();
-  EXPECT_TRUE(one.is_mapped());
-  kernel.end();
-  EXPECT_FALSE(one.is_mapped());
+  expect_kept_by(kernel, one);
   cuda::driver().cuStreamDestroy(next);
   fake_cuda::settings().reuses_streams = false;
 }

@@ -24,24 +24,22 @@ struct Link {
   int gpu = -1;  // -1: to a switch
   bool active = true;
 };
-struct Gpu {
-  std::vector<Link> links;
-};
+using Links = std::vector<Link>;  // of a GPU
 
 std::string variable(const char* name) {
   const char* text = std::getenv(name);
   return text != nullptr ? text : "";
 }
 
-std::vector<Gpu>& gpus() {
-  static std::vector<Gpu> all = [] {
+std::vector<Links>& gpus() {
+  static std::vector<Links> all = [] {
     const fake_machine::Machine* machine = fake_machine::find(variable("FAKE_NVML_MACHINE"));
-    std::vector<Gpu> made(machine != nullptr ? static_cast<size_t>(machine->gpus) : 0);
+    std::vector<Links> made(machine != nullptr ? static_cast<size_t>(machine->gpus) : 0);
     int cut[2] = {-1, -1};
     std::sscanf(variable("FAKE_NVML_CUT").c_str(), "%d,%d", &cut[0], &cut[1]);
     const auto is_cut = [&](int a, int b) { return (a == cut[0] && b == cut[1]) || (a == cut[1] && b == cut[0]); };
     for (int a = 0; a < static_cast<int>(made.size()); ++a) {
-      std::vector<Link>& links = made[static_cast<size_t>(a)].links;
+      Links& links = made[static_cast<size_t>(a)];
       for (int i = 0; i < machine->switch_links; ++i) links.push_back({-1, true});
       if (machine->links.empty()) continue;
       const std::vector<int>& row = machine->links[static_cast<size_t>(a)];
@@ -63,7 +61,7 @@ std::string long_bus(int gpu) {
 }
 
 const Link* link_of(void* device, unsigned link) {
-  const auto& links = static_cast<Gpu*>(device)->links;
+  const auto& links = *static_cast<Links*>(device);
   return link < links.size() ? &links[link] : nullptr;
 }
 }  // namespace
