@@ -4,12 +4,6 @@
 #include "tests/cuda/group.hpp"
 
 namespace symm {
-// What has kernels carried out, in each rank.
-inline std::function<void()>& kernels() {
-  static std::function<void()> instance = [] {};
-  return instance;
-}
-
 using Body = std::function<std::string(const std::shared_ptr<Group>& group)>;
 struct Setting {
   std::function<void(int rank)> before = [](int) {};
@@ -26,7 +20,6 @@ inline std::unique_ptr<support::Processes> start(
     setenv("SYMM_MACHINE", layout.substr(static_cast<size_t>(rank), 1).c_str(), 1);
     setenv("SYMM_NCCL", FAKE_NCCL, 1);
     with.before(rank);
-    kernels()();
     bool in_order = false;
     const std::string outcome = support::outcome_of([&] {
       GroupConfig config = config_of(rank, size, "", rank % 4);  // which the driver has

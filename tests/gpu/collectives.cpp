@@ -107,7 +107,7 @@ void check(
     gpu::cuda(cudaMemsetAsync(out, 0xA5, recv_bytes + 16, rank.stream), "poison");
   }
   const bool reads = !c.its().from_root || rank.rank == c.root;
-  if (reads) gpu::cuda(cudaMemcpyAsync(in, send.data(), send.size(), cudaMemcpyHostToDevice, rank.stream), "operand");
+  if (reads) rank.upload(in, send);
   rank.wait();
   together.arrive_and_wait();
   const symm_status_t status = call(rank, c, in, out, algorithm);
@@ -121,9 +121,7 @@ void check(
   if (status != SYMM_OK) gpu::give_up(what + ": " + symm_last_error());
   rank.wait();
   together.arrive_and_wait();
-  Bytes got(want.size() + (in_place ? 0 : 16));
-  gpu::cuda(cudaMemcpyAsync(got.data(), out, got.size(), cudaMemcpyDeviceToHost, rank.stream), "result");
-  rank.wait();
+  const auto got = rank.download<std::byte>(out, want.size() + (in_place ? 0 : 16));
   const symm_group_status_t health = rank.whole.status();
   if (health.status != SYMM_OK) gpu::give_up(what + ": " + health.message);
   const size_t elements = want.size() / symm::size_of(c.result());
