@@ -16,6 +16,11 @@ struct Words {
   unsigned wrong;
 };
 
+__device__ bool has_failed(const Outcome& outcome, Words* words) {
+  if (!outcome && threadIdx.x == 0) words->code = outcome.code;
+  return !outcome;
+}
+
 Memory view_of(const Rank& rank, uint64_t timeout_ms, const unsigned* stop = nullptr) {
   Memory view = {};
   symm(symm::device::describe(rank.memory.get(), timeout_ms, stop, &view), "describe");
@@ -31,10 +36,7 @@ __global__ void pass_on(const Memory memory, int channel, Words* words) {
   for (unsigned i = threadIdx.x; i < 4096; i += blockDim.x) theirs[i] = static_cast<unsigned>(memory.rank) * 10000 + i;
   symm::device::signal_block(memory, next, channel);
   const Outcome outcome = symm::device::wait_signal_block(memory, last, channel);
-  if (!outcome) {
-    if (threadIdx.x == 0) words->code = outcome.code;
-    return;
-  }
+  if (has_failed(outcome, words)) return;
   for (unsigned i = threadIdx.x; i < 4096; i += blockDim.x)
     if (mine[i] != static_cast<unsigned>(last) * 10000 + i) atomicAdd_system(&words->wrong, 1U);
 }
@@ -51,10 +53,7 @@ __global__ void blocks_meet(const Memory memory, int first_channel, Words* words
     if (outcome && symm::device::pointer<unsigned>(memory, memory.rank, at)[other] != round * 1000 + other)
       atomicAdd_system(&words->wrong, 1U);
     if (outcome) outcome = symm::device::barrier_block(memory, channel);
-    if (!outcome) {
-      if (threadIdx.x == 0) words->code = outcome.code;
-      return;
-    }
+    if (has_failed(outcome, words)) return;
   }
 }
 
@@ -68,10 +67,7 @@ __global__ void grids_meet(const Memory memory, int channel, Words* words) {
     Outcome outcome = symm::device::barrier_grid(memory, channel, grid);
     if (outcome && symm::device::pointer<unsigned>(memory, memory.rank)[other] != round) atomicAdd_system(&words->wrong, 1U);
     if (outcome) outcome = symm::device::barrier_grid(memory, channel, grid);
-    if (!outcome) {
-      if (threadIdx.x == 0) words->code = outcome.code;
-      return;
-    }
+    if (has_failed(outcome, words)) return;
   }
 }
 

@@ -87,9 +87,7 @@ void given_back(Rank& rank, std::barrier<>& together) {
     }
     adopted(rank, together);
   }
-  constexpr size_t kSlack = size_t{32} << 20;
-  expect(free_memory() + kSlack >= before,
-      who(rank, "free memory is what it was: " + std::to_string(before) + ", now " + std::to_string(free_memory())));
+  expect_free(before, size_t{32} << 20);
   together.arrive_and_wait();
 }
 

@@ -148,10 +148,9 @@ inline size_t free_memory() {
   return available;
 }
 
-inline void expect_free(size_t before) {
-  constexpr size_t kSlack = size_t{8} << 20;
+inline void expect_free(size_t before, size_t slack = size_t{8} << 20) {
   const size_t after = free_memory();
-  expect(after + kSlack >= before,
+  expect(after + slack >= before,
       "device memory comes back: " + std::to_string(before) + " bytes free before, " + std::to_string(after) + " after");
 }
 
