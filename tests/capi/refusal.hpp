@@ -113,10 +113,12 @@ struct Refusal {
   const char* named;  // in the message; nullptr: the parameter
 };
 
-// A struct that is cut short, and two of a newer header: one asks for something that this library has never heard of.
+// A struct that is cut short, and two of a newer header: one asks for something that this library has never heard of. Both want
+// the failure of their call where `failure` points; null: they have no such field.
 struct Struct {
   const char* type;
   const void *cut_short, *newer, *unused;
+  symm_failure_t* failure;
 };
 
 // A call that is wrong in more than one argument, or in a field of one.

@@ -53,7 +53,10 @@ template <class T> Struct struct_of(const char* type, T known) {
   static Newer used{known, 1}, unused{known, 0};
   cut.struct_size = sizeof(size_t);
   used.known.struct_size = unused.known.struct_size = sizeof(Newer);
-  return {type, &cut, &used, &unused};
+  static symm_failure_t failure{sizeof failure, 0, 0, 0, 0, 0, ""};
+  constexpr bool tells = requires { known.failure; };
+  if constexpr (tells) used.known.failure = unused.known.failure = &failure;
+  return {type, &cut, &used, &unused, tells ? &failure : nullptr};
 }
 
 support::Passed<symm_heap_options_t> heap_with(uint64_t flags, int32_t node, uint64_t alignment) {
@@ -298,6 +301,7 @@ const std::vector<WrongCall>& wrong_calls() {
       SYMM_REFUSE_CONFIG(size, "-1", INVALID_ARGUMENT, config.size = -1),
       SYMM_REFUSE_CONFIG(backend, "unknown", UNSUPPORTED, config.backend = 3),
       SYMM_REFUSE_CONFIG(flags, "unknown bit", UNSUPPORTED, config.flags = uint64_t{1} << 63),
+      SYMM_REFUSE_CONFIG(scratch_bytes, "1", INVALID_ARGUMENT, config.scratch_bytes = 1),
       SYMM_REFUSE_CONFIG(channels, "-1", INVALID_ARGUMENT, config.channels = -1),
       SYMM_REFUSE_CONFIG(channels, "one too many", UNSUPPORTED, config.channels = 257),
       SYMM_REFUSE_CONFIG(bootstrap, "unknown scheme", INVALID_ARGUMENT, config.bootstrap = "pigeon://coop"),
