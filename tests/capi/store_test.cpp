@@ -14,7 +14,8 @@ TEST(Store, another_may_lie_in_its_place) {
       auto& store = stores[rank == 0 ? 0 : i];
       store.reset();
       store.emplace(*boards[i]);
-      create(store->callbacks(), rank, 2).barrier();
+      const symm_store_t callbacks = store->callbacks();
+      create({.store = &callbacks}, rank, 2).barrier();
     }
   });
   for (const auto& board : boards) EXPECT_FALSE(board->set_twice);
@@ -24,6 +25,6 @@ TEST(Store, its_failure_is_the_creations_failure) {
   const symm_store_t broken{sizeof broken, nullptr,
       [](void*, const char*, const void*, size_t, uint64_t) { return SYMM_ERR_SYSTEM + 0; },
       [](void*, const char*, void*, size_t, size_t*, uint64_t) { return SYMM_ERR_SYSTEM + 0; }};
-  expect_failure(SYMM_ERR_SYSTEM, {"store"}, [&] { create(broken, 0, 2); });
+  expect_failure(SYMM_ERR_SYSTEM, {"store"}, [&] { create({.store = &broken}, 0, 2); });
 }
 }  // namespace

@@ -35,8 +35,9 @@ bool try_fatal_call(int victim, int fatal_call, int signal) {
       BoardStore store{*board};
       store.fatal_call = rank == victim ? fatal_call : -1;
       store.signal = signal;
+      const symm_store_t callbacks = store.callbacks();
       Group group;
-      Outcome end = outcome_of([&] { group = create(store.callbacks(), rank, kSize, 1000); });
+      Outcome end = outcome_of([&] { group = create({.create_timeout_ms = 1000, .store = &callbacks}, rank, kSize); });
       if (rank == victim) {
         EXPECT_TRUE(end.status != SYMM_OK || store.calls <= fatal_call) << "went on after the others had given up";
         if (end.status == SYMM_OK) group.barrier();

@@ -39,6 +39,7 @@ Group create(const Config& config, int rank, int size) {
   c.size = size;
   c.backend = SYMM_BACKEND_HOST;
   c.bootstrap = config.bootstrap.c_str();
+  c.store = config.store;
   c.name = config.name.c_str();
   c.create_timeout_ms = config.create_timeout_ms;
   c.timeout_ms = config.timeout_ms;
@@ -46,16 +47,6 @@ Group create(const Config& config, int rank, int size) {
   c.scratch_bytes = config.scratch_bytes;
   c.channels = config.channels;
   return Group::create(c);
-}
-
-Group create(const symm_store_t& store, int rank, int size, uint64_t create_timeout_ms) {
-  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-  config.rank = rank;
-  config.size = size;
-  config.backend = SYMM_BACKEND_HOST;
-  config.store = &store;
-  config.create_timeout_ms = create_timeout_ms;
-  return Group::create(config);
 }
 
 Config Bootstrap::processes() const { return {"dir://" + path(), ""}; }

@@ -30,16 +30,16 @@ void expect_failed(symm_status_t got, symm_status_t status, const std::vector<st
 symm_failure_t last_failure();  // of this thread
 
 struct Config {
-  std::string bootstrap;
-  std::string name;
+  std::string bootstrap = {};
+  std::string name = {};
   uint64_t create_timeout_ms = 20'000;
   uint64_t timeout_ms = 20'000;
   uint64_t flags = 0;
   uint64_t scratch_bytes = 0;
   int32_t channels = 0;
+  const symm_store_t* store = nullptr;
 };
 Group create(const Config& config, int rank, int size);
-Group create(const symm_store_t& store, int rank, int size, uint64_t create_timeout_ms = 20'000);
 
 // A bootstrap that nobody else uses, for processes or for threads.
 struct Bootstrap : TemporaryDirectory {
