@@ -17,17 +17,16 @@ std::vector<std::byte> packet_of(int number) {
   return packet;
 }
 
-// What is heard, as words: "0", "1", "end", "dead". Copies are of one journal, which lives as long as the monitor may write in
-// it.
+// What is heard, as words: "0", "1", "end", "dead".
 class Journal {
  public:
   void write(const std::string& word) {
-    const std::lock_guard lock(pages_->mutex);
-    pages_->words.push_back(word);
+    const std::lock_guard lock(mutex_);
+    words_.push_back(word);
   }
   std::vector<std::string> words() const {
-    const std::lock_guard lock(pages_->mutex);
-    return pages_->words;
+    const std::lock_guard lock(mutex_);
+    return words_;
   }
   bool await(const std::string& word) const {
     return retry_until([&] { return index_of(word) >= 0; }, soon());
@@ -38,18 +37,18 @@ class Journal {
     return found == all.end() ? -1 : static_cast<int>(found - all.begin());
   }
  private:
-  struct Pages {
-    std::mutex mutex;
-    std::vector<std::string> words;
-  };
-  std::shared_ptr<Pages> pages_ = std::make_shared<Pages>();
+  mutable std::mutex mutex_;
+  std::vector<std::string> words_;
 };
 
 class Listening final : public Receiver {
  public:
-  Listening(Journal journal, PeerFd socket, PeerProcess peer = {}, std::string prefix = "")
-      : journal_(std::move(journal)), prefix_(std::move(prefix)),
-        connection(*this, std::move(socket), std::move(peer), kLongest) {}
+  explicit Listening(PeerFd socket, PeerProcess peer = {}) : connection(*this, std::move(socket), std::move(peer), kLongest) {}
+  // In the journal of `another`, with `prefix`.
+  Listening(PeerFd socket, const Listening& another, std::string prefix) : Listening(std::move(socket)) {
+    journal = another.journal;
+    prefix_ = std::move(prefix);
+  }
   void on_turn(Connection& turn, bool dead) noexcept override {
     if (before_turn) before_turn();
     turn.hear(dead);
@@ -58,21 +57,21 @@ class Listening final : public Receiver {
     int number = -1;
     if (bytes.size() != sizeof number) return "no number";
     std::memcpy(&number, bytes.data(), sizeof number);
-    journal_.write(prefix_ + std::to_string(number));
+    journal->write(prefix_ + std::to_string(number));
     if (on_number) on_number(number);
     return nullptr;
   }
   void on_end(End end, const std::string& why) override {
     const char* names[] = {"end", "broken: ", "dying", "failed: "};
-    journal_.write(prefix_ + names[static_cast<int>(end)] + why);
+    journal->write(prefix_ + names[static_cast<int>(end)] + why);
   }
   void on_death(const std::string& manner) override {
     manner_ = manner;
-    journal_.write(prefix_ + "dead");
+    journal->write(prefix_ + "dead");
   }
 
-  Journal journal_;
-  const std::string prefix_;
+  std::shared_ptr<Journal> journal = std::make_shared<Journal>();
+  std::string prefix_;
   std::string manner_;
   std::function<void(int)> on_number;
   std::function<void()> before_turn;
@@ -141,61 +140,57 @@ TEST(Connection, PacketsComeInOrderAndTheEndOnceAfterThem) {
   Ends ends;
   say(ends.theirs.get(), 0, kMany);
   ends.theirs.reset();
-  Journal journal;
-  const auto listening = std::make_shared<Listening>(journal, std::move(ends.mine));
+  const auto listening = std::make_shared<Listening>(std::move(ends.mine));
   listening->connection.start(listening);
-  ASSERT_TRUE(journal.await("end"));
-  EXPECT_EQ(journal.words(), numbers(kMany) + "end");
+  ASSERT_TRUE(listening->journal->await("end"));
+  EXPECT_EQ(listening->journal->words(), numbers(kMany) + "end");
 }
 
 TEST(Connection, TheLastWordsOfTheDeadComeBeforeItsDeath) {
   for (int round = 0; round < 20; ++round) {
     Peer peer(kMany);
-    Journal journal;
-    const auto listening = std::make_shared<Listening>(journal, std::move(peer.mine), std::move(peer.process));
+    const auto listening = std::make_shared<Listening>(std::move(peer.mine), std::move(peer.process));
     // In every second round all of it is there before the first look, so that the death is told while most is still unread.
     if (round % 2 == 0) peer.die();
     listening->connection.start(listening);
     if (round % 2 == 1) peer.die();
-    ASSERT_TRUE(journal.await("dead"));
-    EXPECT_EQ(journal.words(), numbers(kMany) + "end" + "dead");
+    ASSERT_TRUE(listening->journal->await("dead"));
+    EXPECT_EQ(listening->journal->words(), numbers(kMany) + "end" + "dead");
     EXPECT_TRUE(listening->manner_.empty() || listening->manner_ == "killed by signal 9") << listening->manner_;
   }
 }
 
 TEST(Connection, ADeathIsHeardThoughTheSocketLivesOn) {
   Peer peer(kMany, true);
-  Journal journal;
-  const auto listening = std::make_shared<Listening>(journal, std::move(peer.mine), std::move(peer.process));
+  const auto listening = std::make_shared<Listening>(std::move(peer.mine), std::move(peer.process));
   peer.die();
   listening->connection.start(listening);
-  ASSERT_TRUE(journal.await("dead"));
-  EXPECT_EQ(journal.words(), numbers(kMany) + "dead");
+  ASSERT_TRUE(listening->journal->await("dead"));
+  EXPECT_EQ(listening->journal->words(), numbers(kMany) + "dead");
   EXPECT_FALSE(listening->connection.death_will_be_known());
   kill(peer.holder, SIGKILL);
-  ASSERT_TRUE(journal.await("end"));
-  EXPECT_EQ(journal.words(), numbers(kMany) + "dead" + "end");
+  ASSERT_TRUE(listening->journal->await("end"));
+  EXPECT_EQ(listening->journal->words(), numbers(kMany) + "dead" + "end");
 }
 
 TEST(Connection, WhoTalksMuchLeavesOthersTheirTurns) {
   Ends much;
   Ends little;
-  Journal journal;
   std::atomic<bool> go{false};
-  const auto talker = std::make_shared<Listening>(journal, std::move(much.mine));
+  const auto talker = std::make_shared<Listening>(std::move(much.mine));
   talker->on_number = [&](int number) {
     if (number == 0) retry_until([&] { return go.load(); }, soon());
   };
-  const auto other = std::make_shared<Listening>(journal, std::move(little.mine), PeerProcess{}, "other ");
+  const auto other = std::make_shared<Listening>(std::move(little.mine), *talker, "other ");
   say(much.theirs.get(), 0, kMany);
   say(little.theirs.get(), 0, 1);
   talker->connection.start(talker);
-  ASSERT_TRUE(journal.await("0"));
+  ASSERT_TRUE(talker->journal->await("0"));
   other->connection.start(other);
   go = true;
-  ASSERT_TRUE(journal.await(std::to_string(kMany - 1)));
-  ASSERT_TRUE(journal.await("other 0"));
-  EXPECT_LE(journal.index_of("other 0"), 2 * Connection::kPacketsPerTurn);
+  ASSERT_TRUE(talker->journal->await(std::to_string(kMany - 1)));
+  ASSERT_TRUE(talker->journal->await("other 0"));
+  EXPECT_LE(talker->journal->index_of("other 0"), 2 * Connection::kPacketsPerTurn);
 }
 
 TEST(Connection, NothingIsHeardAfterAPacketThatBreaksTheProtocolOrMakesItsReceiverThrow) {
@@ -206,27 +201,25 @@ TEST(Connection, NothingIsHeardAfterAPacketThatBreaksTheProtocolOrMakesItsReceiv
     say(ends.theirs.get(), 0, 2);
     ASSERT_EQ(fdpass::send(ends.theirs.get(), packet, {}), fdpass::Sent::done);
     say(ends.theirs.get(), 2, 4);
-    Journal journal;
-    const auto listening = std::make_shared<Listening>(journal, std::move(ends.mine));
+    const auto listening = std::make_shared<Listening>(std::move(ends.mine));
     listening->on_number = [](int number) {
       if (number == -2) throw Error(Status::internal, "no more");
     };
     listening->connection.start(listening);
-    ASSERT_TRUE(journal.await(end));
+    ASSERT_TRUE(listening->journal->await(end));
     // The other side sees it at once, and the receiver hears no second end.
     EXPECT_TRUE(retry_until([&] { return fdpass::send(ends.theirs.get(), packet_of(9), {}) == fdpass::Sent::closed; }, soon()));
-    EXPECT_EQ(journal.words(), (end[0] == 'f' ? numbers(2) + "-2" : numbers(2)) + end);
+    EXPECT_EQ(listening->journal->words(), (end[0] == 'f' ? numbers(2) + "-2" : numbers(2)) + end);
   }
 }
 
 TEST(Connection, AProgramThatClosesAllDescriptorsHearsOfIt) {
   support::Process program([] {
     Ends ends;
-    Journal journal;
-    const auto listening = std::make_shared<Listening>(journal, std::move(ends.mine));
+    const auto listening = std::make_shared<Listening>(std::move(ends.mine));
     listening->connection.start(listening);
     for (int fd = 3; fd < 256; ++fd) syscall(SYS_close, fd);  // without ThreadSanitizer, which takes it for a race
-    EXPECT_TRUE(journal.await("failed: recvmsg: Bad file descriptor (errno 9)"));
+    EXPECT_TRUE(listening->journal->await("failed: recvmsg: Bad file descriptor (errno 9)"));
     _exit(testing::Test::HasFailure() ? 1 : 0);
   });
   program.expect_success("the program");
@@ -234,28 +227,26 @@ TEST(Connection, AProgramThatClosesAllDescriptorsHearsOfIt) {
 
 TEST(Connection, NothingIsHeardOnceItStopped) {
   Ends ends;
-  Journal journal;
-  const auto listening = std::make_shared<Listening>(journal, std::move(ends.mine));
+  const auto listening = std::make_shared<Listening>(std::move(ends.mine));
   listening->on_number = [&](int number) {
     if (number == 2) listening->connection.stop();  // in the midst of a turn
   };
   say(ends.theirs.get(), 0, 5);
   listening->connection.start(listening);
-  ASSERT_TRUE(journal.await("2"));
+  ASSERT_TRUE(listening->journal->await("2"));
   ends.theirs.reset();
   Ends last;  // heard after whatever was under way
-  const auto probe = std::make_shared<Listening>(journal, std::move(last.mine), PeerProcess{}, "probe ");
+  const auto probe = std::make_shared<Listening>(std::move(last.mine), *listening, "probe ");
   say(last.theirs.get(), 0, 1);
   probe->connection.start(probe);
-  ASSERT_TRUE(journal.await("probe 0"));
-  EXPECT_EQ(journal.words(), numbers(3) + "probe 0");
+  ASSERT_TRUE(listening->journal->await("probe 0"));
+  EXPECT_EQ(listening->journal->words(), numbers(3) + "probe 0");
 }
 
 TEST(Connection, ATurnOfWhatItsOwnerHasStoppedIsEmpty) {
   Ends ends;
-  Journal journal;
   std::atomic<int> turns{0};
-  const auto listening = std::make_shared<Listening>(journal, std::move(ends.mine));
+  const auto listening = std::make_shared<Listening>(std::move(ends.mine));
   listening->before_turn = [&] {
     listening->connection.close_socket();  // as an owner does that had its lock first
     ++turns;
@@ -265,13 +256,12 @@ TEST(Connection, ATurnOfWhatItsOwnerHasStoppedIsEmpty) {
   ASSERT_TRUE(retry_until([&] { return turns > 0; }, soon()));
   EXPECT_FALSE(listening->connection.open());
   EXPECT_EQ(fdpass::send(ends.theirs.get(), packet_of(9), {}), fdpass::Sent::closed);
-  EXPECT_TRUE(journal.words().empty());
+  EXPECT_TRUE(listening->journal->words().empty());
 }
 
 TEST(Connection, AFullQueueIsToldAtTheDeadline) {
   Ends ends;
-  Journal journal;
-  Listening listening(journal, std::move(ends.mine));
+  Listening listening(std::move(ends.mine));
   fdpass::Sent sent = fdpass::Sent::done;
   for (int i = 0; i < 100'000 && sent == fdpass::Sent::done; ++i) sent = listening.connection.send_now(packet_of(i));
   EXPECT_EQ(sent, fdpass::Sent::would_block);
@@ -287,7 +277,7 @@ TEST(SendingDescriptors, WaitsUntilThoseInFlightHaveArrived) {
     if (geteuid() == 0 && setuid(65534) != 0) return "no other user";
     const Ends full;
     Ends ends;
-    Listening listening({}, std::move(ends.mine));
+    Listening listening(std::move(ends.mine));
     const rlimit tight{32, 32};
     if (setrlimit(RLIMIT_NOFILE, &tight) != 0) return "no limit";
     const int gift[] = {0, 0, 0, 0};
