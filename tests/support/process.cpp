@@ -130,7 +130,8 @@ void Process::expect_success(const std::string& name) {
 }
 
 std::string Process::result() {
-  wait();
+  const int status = wait();
+  EXPECT_TRUE(status == 0 || WIFSIGNALED(status)) << "process " << pid_ << " ended with wait status " << status << ": " << said();
   return said();
 }
 
