@@ -20,6 +20,10 @@
   SYMM_REFUSE_ALL("symm_" #kind "_t*", "NULL", INVALID_ARGUMENT, nullptr),    \
       SYMM_REFUSE(symm_##kind##_init, struct_size, "0", INVALID_ARGUMENT, 0), \
       SYMM_REFUSE(symm_##kind##_init, struct_size, "short", INVALID_ARGUMENT, sizeof(symm_##kind##_t) - 8)
+#define SYMM_REFUSE_SCALED(named, how, status, ...)                                                                           \
+  {                                                                                                                           \
+    "symm_allreduce", "options", how, SYMM_ERR_##status, [](World& w) { return w.bits(support::scaled(__VA_ARGS__)); }, named \
+  }
 #define SYMM_REFUSE_COUNT(function, count) SYMM_REFUSE(function, count, "more than memory", INVALID_ARGUMENT, w.too_many)
 // A call that is not right but for one argument.
 #define SYMM_REFUSE_CALL(function, named, how, status, ...)                                    \
@@ -236,6 +240,15 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE(symm_alltoallv_device, recv_capacity, "less than a block", INVALID_ARGUMENT, 7),
       SYMM_REFUSE_NAMED(
           symm_allreduce, options, algorithm, "on no host", INVALID_ARGUMENT, support::forced(SYMM_ALGORITHM_MARKED)),
+      SYMM_REFUSE_SCALED("options.scale_position: 3", "unknown", UNSUPPORTED, 3, 1),
+      SYMM_REFUSE_SCALED("options.scale, scale_pointer", "no factor", INVALID_ARGUMENT, SYMM_SCALE_BEFORE, 0),
+      SYMM_REFUSE_SCALED("options.scale, scale_pointer", "two", INVALID_ARGUMENT, SYMM_SCALE_AFTER, 2, w.source.data()),
+      SYMM_REFUSE_SCALED("options.scale_position: NONE", "a factor", INVALID_ARGUMENT, SYMM_SCALE_NONE, 2),
+      SYMM_REFUSE_SCALED("options.scale_position: NONE", "a pointer", INVALID_ARGUMENT, SYMM_SCALE_NONE, 0, w.source.data()),
+      SYMM_REFUSE_SCALED("options.scale: nan", "NaN", INVALID_ARGUMENT, SYMM_SCALE_BEFORE, NAN),
+      SYMM_REFUSE_SCALED("no finite f32", "too large", INVALID_ARGUMENT, SYMM_SCALE_BEFORE, 1e200),
+      SYMM_REFUSE_SCALED("options.result_dtype: 0x999", "unknown", UNSUPPORTED, SYMM_SCALE_BEFORE, 1, nullptr, 0x999),
+      SYMM_REFUSE_SCALED("result_dtype: f64 of f32", "wider", INVALID_ARGUMENT, SYMM_SCALE_NONE, 0, nullptr, SYMM_DTYPE_F64),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, collective, "unknown", UNSUPPORTED, planned(w, 13)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, collective, "-1", INVALID_ARGUMENT, planned(w, -1)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, count, "more than memory", INVALID_ARGUMENT, planned(w, 0, w.too_many)),
@@ -275,6 +288,7 @@ const std::vector<Struct>& structs() {
 }
 
 const std::vector<WrongCall>& wrong_calls() {
+  using support::scaled;
   static const int32_t kTwice[] = {0, 0};
   static const int32_t kStranger[] = {0, 1};
   static const std::vector<WrongCall> rows = {
@@ -295,6 +309,16 @@ const std::vector<WrongCall>& wrong_calls() {
           symm_put_signal, size, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4, w.source.data(), 8, 0, nullptr),
       SYMM_REFUSE_CALL(symm_fill32, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 4, 7, 0, nullptr),
       SYMM_REFUSE_CALL(symm_fill32, count, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4, 7, 2, nullptr),
+      SYMM_REFUSE_CALL(symm_allreduce, scale_position, "i32 is no float", INVALID_ARGUMENT, w.group, w.source.data(),
+          w.destination(), 8, SYMM_DTYPE_I32, SYMM_OP_SUM, scaled(SYMM_SCALE_BEFORE, 2), nullptr),
+      SYMM_REFUSE_CALL(symm_allreduce, result_dtype, "f32 of f64", INVALID_ARGUMENT, w.group, w.source.data(), w.destination(), 8,
+          SYMM_DTYPE_F64, SYMM_OP_SUM, scaled(SYMM_SCALE_NONE, 0, nullptr, SYMM_DTYPE_F32), nullptr),
+      SYMM_REFUSE_CALL(symm_allreduce, recv, "wider in place", INVALID_ARGUMENT, w.group, w.source.data(), w.source.data(), 8,
+          SYMM_DTYPE_BF16, SYMM_OP_SUM, scaled(SYMM_SCALE_NONE, 0, nullptr, SYMM_DTYPE_F32), nullptr),
+      SYMM_REFUSE_CALL(symm_allgather, scale, "reduces nothing", INVALID_ARGUMENT, w.group, w.source.data(), w.destination(), 1,
+          SYMM_DTYPE_F32, scaled(SYMM_SCALE_AFTER, 2), nullptr),
+      SYMM_REFUSE_CALL(symm_reduce_scatterv, neither, "a factor", INVALID_ARGUMENT, w.group, w.source.data(), &w.eight, nullptr,
+          w.destination(), SYMM_DTYPE_F32, SYMM_OP_SUM, scaled(SYMM_SCALE_AFTER, 2), nullptr),
 
       SYMM_REFUSE_CONFIG(struct_size, "0", INVALID_ARGUMENT, config.struct_size = 0),
       SYMM_REFUSE_CONFIG(struct_size, "short", INVALID_ARGUMENT, config.struct_size -= 8),

@@ -336,11 +336,9 @@ std::string bits_of_all(int rank, const Group& group) {
         run("rows", false, [&](auto* a, auto* b) {
           return symm_allgather_rows(g, a, b, 3, count / 3, count / 3 * size + 1, dtype, nullptr, nullptr);
         });
-        auto scaled = forced(SYMM_ALGORITHM_AUTO);
-        scaled.value.scale_position = SYMM_SCALE_BEFORE;
-        scaled.value.scale = 0.3;
-        run("scaled", false,
-            [&](auto* a, auto* b) { return symm_allreduce(g, a, b, count, dtype, SYMM_OP_SUM, scaled, nullptr); });
+        run("scaled", false, [&](auto* a, auto* b) {
+          return symm_allreduce(g, a, b, count, dtype, SYMM_OP_SUM, scaled(SYMM_SCALE_BEFORE, 0.3), nullptr);
+        });
       }
     }
   }
@@ -407,15 +405,14 @@ TEST_F(Span, AddFloatsInAnyOrderWhereThatIsAllowed) {
 // What the plan says, and what it refuses.
 TEST_F(Span, PlanByLayoutAndSize) {
   const auto planned = [](const std::string& layout, size_t count, symm_algorithm_t algorithm,
-                           symm_scale_t scaled = SYMM_SCALE_NONE) {
+                           symm_scale_t position = SYMM_SCALE_NONE) {
     return on_machines(layout, [&](int, const Group& group) {
       std::vector<float> data(count);
       symm_plan_info_t plan;
-      const symm_dtype_t dtype = scaled == SYMM_SCALE_NONE ? SYMM_DTYPE_F32 : SYMM_DTYPE_BF16;
+      const symm_dtype_t dtype = position == SYMM_SCALE_NONE ? SYMM_DTYPE_F32 : SYMM_DTYPE_BF16;
       const auto call = call_of(SYMM_COLLECTIVE_ALLREDUCE, data.data(), data.data(), count, dtype);
-      auto options = forced(algorithm);
-      options.value.scale_position = scaled;
-      options.value.scale = scaled == SYMM_SCALE_NONE ? 0 : 0.5;
+      auto options = scaled(position, position == SYMM_SCALE_NONE ? 0 : 0.5);
+      options.value.algorithm = algorithm;
       const symm_status_t status = plan_of(group.get(), call, options, plan);
       return status != SYMM_OK ? std::string(symm_last_error()) : std::to_string(plan.algorithm) + " " + plan.reason;
     })[0];
@@ -424,8 +421,8 @@ TEST_F(Span, PlanByLayoutAndSize) {
   EXPECT_EQ(planned("aabb", 100'000, SYMM_ALGORITHM_AUTO).substr(0, 2), "3 ");
   EXPECT_EQ(planned("aabb", 1'000'000, SYMM_ALGORITHM_AUTO).substr(0, 2), "9 ");
   EXPECT_EQ(planned("abcd", 1'000'000, SYMM_ALGORITHM_AUTO).substr(0, 2), "3 ");
-  const std::string scaled = planned("aabb", 1'000'000, SYMM_ALGORITHM_AUTO, SYMM_SCALE_BEFORE);
-  EXPECT_EQ(scaled.substr(0, 51), "9 f32, 1048576 elements at a time: 2 machines over ") << scaled;
+  const std::string with_factor = planned("aabb", 1'000'000, SYMM_ALGORITHM_AUTO, SYMM_SCALE_BEFORE);
+  EXPECT_EQ(with_factor.substr(0, 51), "9 f32, 1048576 elements at a time: 2 machines over ") << with_factor;
   EXPECT_NE(planned("abab", 1'000'000, SYMM_ALGORITHM_AUTO).find("consecutive"), std::string::npos);
   for (const std::string layout : {"abab", "aaab"}) {
     const std::string refused = planned(layout, 1000, SYMM_ALGORITHM_CHAIN);

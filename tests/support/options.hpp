@@ -45,6 +45,16 @@ inline Passed<symm_collective_options_t> forced(symm_algorithm_t algorithm, uint
   return made;
 }
 
+inline Passed<symm_collective_options_t> scaled(
+    symm_scale_t position, double scale, const float* scale_pointer = nullptr, symm_dtype_t result_dtype = 0) {
+  Passed<symm_collective_options_t> made{SYMM_COLLECTIVE_OPTIONS_INIT};
+  made.value.scale_position = position;
+  made.value.scale = scale;
+  made.value.scale_pointer = scale_pointer;
+  made.value.result_dtype = result_dtype;
+  return made;
+}
+
 // For a plan, which writes nothing, and for run().
 inline Passed<symm_collective_call_t> call_of(symm_collective_t collective, const void* send, const void* recv, size_t count,
     symm_dtype_t dtype, symm_op_t op = SYMM_OP_SUM, int32_t root = 0) {
