@@ -14,7 +14,7 @@ class MeshProcesses : public MeshTest, public testing::WithParamInterface<bool> 
 INSTANTIATE_TEST_SUITE_P(SocketsInStoresDirectory, MeshProcesses, testing::Bool());
 
 TEST_P(MeshProcesses, AllTalkToAllAndLeaveNoFile) {
-  expect_of_ranks(5, "0 rejected", [&](int rank) {
+  as_processes(5, [&](int rank) {
     setenv("XDG_RUNTIME_DIR", directory.path().c_str(), 1);
     const auto files = open_store(directory.path(), rank, 5);
     WatchedStore store(*files, [](const std::string&, const Bytes&) {});
@@ -22,9 +22,9 @@ TEST_P(MeshProcesses, AllTalkToAllAndLeaveNoFile) {
     const auto mesh = Mesh::connect(store, rank, 5, "test", soon());
     greet(*mesh, 1);
     for (int peer = 0; peer < 5; ++peer)
-      if (peer != rank && (mesh->peer(peer).same_process || !mesh->peer(peer).watched)) return std::string("not watched");
+      EXPECT_TRUE(peer == rank || (!mesh->peer(peer).same_process && mesh->peer(peer).watched)) << peer;
     greet(*mesh, 2);
-    return format("%d rejected", static_cast<int>(mesh->rejected_connections()));
+    EXPECT_EQ(mesh->rejected_connections(), 0U);
   });
   if (!GetParam()) { EXPECT_TRUE(std::filesystem::remove(directory / "symm")) << "where sockets were"; }
   expect_empty(directory.path());
@@ -33,29 +33,24 @@ TEST_P(MeshProcesses, AllTalkToAllAndLeaveNoFile) {
 TEST_F(MeshProcess, LongDirectoryNames) {
   const std::string path = directory / std::string(120, 'd');
   ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
-  expect_of_ranks(2, "ok", [&](int rank) {
-    greet(*connect(path, rank, 2), 1);
-    return std::string("ok");
-  });
+  as_processes(2, [&](int rank) { greet(*connect(path, rank, 2), 1); });
 }
 
 TEST_F(MeshProcess, ThreadsAndProcessesMix) {
-  expect_of_ranks(2, "ok", [&](int process) {
+  as_processes(2, [&](int process) {
     as_threads(3, [&](int thread) {
       const int rank = 2 * thread + process;
       const auto mesh = connect(directory.path(), rank, 6);
       greet(*mesh, 1);
-      for (int peer = 0; peer < 6; ++peer)
-        if (mesh->peer(peer).same_process != (peer % 2 == process)) throw Error(Status::internal, "wrong process");
+      for (int peer = 0; peer < 6; ++peer) EXPECT_EQ(mesh->peer(peer).same_process, peer % 2 == process);
       greet(*mesh, 2);
     });
-    return std::string("ok");
   });
 }
 
 TEST_F(MeshProcess, DescriptorsLostForWantOfRoomAreAnErrorOfTheReceiver) {
   SYMM_NOT_UNDER_ASAN("the sanitizer itself fails without descriptors");
-  expect_of_ranks(2, "ok", [&](int rank) {
+  as_processes(2, [&](int rank) {
     const auto mesh = connect(directory.path(), rank, 2);
     const auto revocation = attach_all(*mesh, kTopic.group);
     if (rank == 1) support::leave_descriptors(0);
@@ -63,11 +58,12 @@ TEST_F(MeshProcess, DescriptorsLostForWantOfRoomAreAnErrorOfTheReceiver) {
     if (rank == 0) {
       const int fds[] = {0, 0};
       say(*mesh, 1, kTopic, "fds", fds);
-      return hear(*mesh, 1, kTopic, 2);
+      EXPECT_EQ(hear(*mesh, 1, kTopic, 2), "ok");
+      return;
     }
-    const Failure failure = failure_of([&] { mesh->receive(0, kTopic, 3, 2, nullptr, soon()); });
+    expect_failure(Status::system, {}, [&] { mesh->receive(0, kTopic, 3, 2, nullptr, soon()); });
     say(*mesh, 0, kTopic, "ok");  // the connection is as good as before
-    return failure.status == Status::system && !revocation->revoked() ? std::string("ok") : failure.message;
+    EXPECT_FALSE(revocation->revoked());
   });
 }
 
@@ -145,16 +141,11 @@ TEST_F(MeshProcess, ASlowRankOfAnotherTimeNamespaceIsNotTakenForDead) {
 TEST_F(MeshProcess, AForkedChildMayMakeMeshesOfItsOwn) {
   SYMM_NOT_UNDER_TSAN("it cannot start threads in the child of a process with threads");
   TemporaryDirectory second;
-  expect_of_ranks(2, "ok", [&](int rank) {
+  as_processes(2, [&](int rank) {
     const auto mesh = connect(directory.path(), rank, 2);
     greet(*mesh, 1);
-    Process child([&] {
-      greet(*connect(second.path(), rank, 2), 1);
-      return std::string("ok");
-    });
-    const std::string result = child.result();
+    Process([&] { return greet(*connect(second.path(), rank, 2), 1), ""; }).result();
     greet(*mesh, 2);
-    return result;
   });
 }
 }  // namespace

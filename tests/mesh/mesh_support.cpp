@@ -12,11 +12,6 @@ std::shared_ptr<Mesh> connect(const std::string& path, int rank, int size) {
   return Mesh::connect(*open_store(path, rank, size), rank, size, "test", soon());
 }
 
-void expect_of_ranks(int size, const std::string& result, const std::function<std::string(int)>& body) {
-  Processes ranks(size, body);
-  for (auto& rank : ranks) EXPECT_EQ(rank.result(), result);
-}
-
 std::shared_ptr<Revocation> attach_all(Mesh& mesh, uint64_t group) {
   std::vector<int> members;
   for (int rank = 0; rank < mesh.size(); ++rank) members.push_back(rank);

@@ -27,8 +27,6 @@ struct WatchedStore final : symm::Store {
 struct MeshTest : testing::Test {
   TemporaryDirectory directory;
 };
-// `body` of each rank, in a process of its own, returns `result`.
-void expect_of_ranks(int size, const std::string& result, const std::function<std::string(int rank)>& body);
 
 inline constexpr symm::Topic kTopic{symm::MessageKind::control, 7, 1, 2};
 
