@@ -1,24 +1,22 @@
 // A store of the caller's, as an MPI or torch program would supply one: two ranks, which are threads here, meet through it.
-#include "tests/support/board_store.hpp"
-#include "tests/support/options.hpp"
+#include "tests/support/file_store.hpp"
 
 namespace {
 using namespace support;
 
 // Which store is meant is not seen by where it lies: here the second of one rank lies where its first lay, the other's does not.
 TEST(Store, another_may_lie_in_its_place) {
-  const Shared<Board> boards[2];
+  const TemporaryDirectory directories[2];
   as_threads(2, [&](int rank) {
-    std::optional<BoardStore> stores[2];
+    std::optional<FileStore> stores[2];
     for (int i = 0; i < 2; ++i) {
       auto& store = stores[rank == 0 ? 0 : i];
       store.reset();
-      store.emplace(*boards[i]);
+      store.emplace(directories[i]);
       const symm_store_t callbacks = store->callbacks();
       create({.store = &callbacks}, rank, 2).barrier();
     }
   });
-  for (const auto& board : boards) EXPECT_FALSE(board->set_twice);
 }
 
 TEST(Store, its_failure_is_the_creations_failure) {

@@ -1,6 +1,6 @@
 // Creation is all or nothing, whoever is missing, dies or is stopped on the way, and leaves nothing behind.
 #include "tests/ranks/failure.hpp"
-#include "tests/support/board_store.hpp"
+#include "tests/support/file_store.hpp"
 #include "tests/support/sanitizers.hpp"
 
 namespace support { namespace {
@@ -25,14 +25,14 @@ TEST(Missing, AndThenAllCome) {
 bool try_fatal_call(int victim, int fatal_call, int signal) {
   constexpr int kSize = 3;
   const Bootstrap runtime;  // where sockets go
-  const Shared<Board> board;
+  const TemporaryDirectory met;
   const Shared<Facts> facts;
   bool reached = false;
   {
     Processes processes(kSize, [&](int rank) {
       setenv("XDG_RUNTIME_DIR", runtime.path().c_str(), 1);
       facts->pids[rank] = getpid();
-      BoardStore store{*board};
+      FileStore store{met};
       store.fatal_call = rank == victim ? fatal_call : -1;
       store.signal = signal;
       const symm_store_t callbacks = store.callbacks();
