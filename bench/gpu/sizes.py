@@ -59,17 +59,6 @@ def bus_factor(collective, world):
     return 1 if collective in ("broadcast", "reduce") else (world - 1) / world
 
 
-def some_of(known):
-    def parse(text):
-        names = text.split(",")
-        for name in names:
-            if name not in known:
-                raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
-        return names
-
-    return parse
-
-
 def size(text):
     """Bytes, a whole number of packs of 16."""
     value = int(text)
@@ -94,8 +83,8 @@ def parse(arguments, world):
     parser.add_argument("--out", required=True, help="folder for NAME.json and NAME.md")
     parser.add_argument("--name", help="of the files; default: gpu-<ranks>-<date>")
     parser.add_argument("--date", default=date.today().isoformat(), help="written down as that of the run")
-    parser.add_argument("--collectives", type=some_of(COLLECTIVES), default=list(COLLECTIVES), help="comma between them")
-    parser.add_argument("--dtypes", type=some_of(DTYPES), default=list(DTYPES))
+    parser.add_argument("--collectives", nargs="+", choices=COLLECTIVES, default=list(COLLECTIVES))
+    parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=list(DTYPES))
     parser.add_argument("--smallest", type=size, default=256)
     parser.add_argument("--largest", type=size, default=1 << 30)
     parser.add_argument("--step", type=at_least(2), default=2, help="factor between the sizes of all-reduce")

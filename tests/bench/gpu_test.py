@@ -39,9 +39,8 @@ class Asked(unittest.TestCase):
         return said.getvalue()
 
     def test_names_and_numbers_are_checked(self):
-        self.assertIn("'gather' is none of allreduce", self.refused("--collectives", "allreduce,gather"))
-        self.assertIn("'f64' is none of", self.refused("--dtypes", "f64"))
-        self.assertIn("'' is none of", self.refused("--dtypes", "bf16,"))
+        self.assertIn("'gather'", self.refused("--collectives", "allreduce", "gather"))
+        self.assertIn("'f64'", self.refused("--dtypes", "f64"))
         self.assertIn("multiple of 16", self.refused("--smallest", "100"))
         self.assertIn("2", self.refused("--step", "1"))
         self.assertIn("is above", self.refused("--smallest", "1024", "--largest", "512"))
