@@ -1,8 +1,9 @@
 // The collectives through the whole library. tests/kernels compares the arithmetic with a reference exhaustively; here it is
 // about what lies around it: symmetric and private operands in any mixture, offsets, in place, forced algorithms, plans,
 // disagreement.
-#include "tests/support/group.hpp"
+#include "tests/ranks/machines.hpp"
 #include "tests/support/options.hpp"
+#include "tests/support/pieces.hpp"
 #include "tools/bench/pattern.hpp"
 
 namespace support { namespace {
@@ -11,6 +12,17 @@ float value(int rank, size_t i) { return static_cast<float>((static_cast<size_t>
 
 // Sums whose bits show an order other than that of ranks.
 symm::tool::Pattern pattern_of(int ranks) { return {SYMM_DTYPE_F32, SYMM_OP_SUM, ranks}; }
+
+// One call, which must give the bits of the reference.
+void compare(const Group& group, const symm::tool::Pattern& pattern, const symm::tool::Operands& its, symm_algorithm_t algorithm,
+    size_t shift) {
+  its.write_inputs(pattern, shift);
+  const symm_collective_call_t call = its.record();
+  check(run(group.get(), &call, forced(algorithm)));
+  ASSERT_EQ(its.count_wrong(pattern, shift), 0U)
+      << its.traits->name << " on rank " << its.rank << " of " << its.ranks << ", root " << its.root << ", dtype " << its.dtype
+      << ", op " << its.op << ", count " << its.count << ", algorithm " << algorithm << (its.in_place ? ", in place" : "");
+}
 
 // All collectives, with this rank's operands in symmetric or private memory, both at odd offsets.
 void run_all(const Group& group, const symm::tool::Pattern& pattern, const Block& block, size_t count, bool in_place,
@@ -23,16 +35,11 @@ void run_all(const Group& group, const symm::tool::Pattern& pattern, const Block
   size_t shift = 0;
   for (const char* name : {"allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "alltoall"}) {
     const auto* const traits = symm::tool::find_operation(name);
-    for (int root = 0; root < (traits->rooted ? size : 1); root += 1 + size / 8) {
-      const symm::tool::Operands operands{traits, rank, size, SYMM_DTYPE_F32, SYMM_OP_SUM, root, count, in_place,
-          reinterpret_cast<std::byte*>(first), reinterpret_cast<std::byte*>(second)};
-      operands.write_inputs(pattern, shift += 37);  // another one each time
-      const symm_collective_call_t call = operands.record();
-      check(run(group.get(), &call, forced(algorithm)));
-      ASSERT_EQ(operands.count_wrong(pattern, shift), 0U)
-          << name << " on rank " << rank << " of " << size << ", root " << root << ", count " << count << ", algorithm "
-          << algorithm << (in_place ? ", in place" : "");
-    }
+    for (int root = 0; root < (traits->rooted ? size : 1); root += 1 + size / 8)
+      compare(group, pattern,
+          {traits, rank, size, SYMM_DTYPE_F32, SYMM_OP_SUM, root, count, in_place, reinterpret_cast<std::byte*>(first),
+              reinterpret_cast<std::byte*>(second)},
+          algorithm, shift += 37);  // another one each time
   }
 }
 
@@ -64,6 +71,56 @@ TEST(Collective, BetweenProcesses) {
     run_many(group, pattern, kCounts, SYMM_ALGORITHM_AUTO);
     group.barrier();
   });
+}
+
+// Of every type and operation, of more than goes at once, by every algorithm that there is.
+void run_all_types(const Group& group) {
+  const std::pair<const char*, std::vector<symm_algorithm_t>> ways[] = {
+      {"allreduce", {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED, SYMM_ALGORITHM_CHAIN,
+                        SYMM_ALGORITHM_BRUCK, SYMM_ALGORITHM_HIERARCHICAL}},
+      {"reduce", {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_CHAIN}}, {"reduce_scatter", {SYMM_ALGORITHM_AUTO}},
+      {"allgather", {SYMM_ALGORITHM_AUTO}}, {"broadcast", {SYMM_ALGORITHM_AUTO}}, {"alltoall", {SYMM_ALGORITHM_AUTO}}};
+  const auto machine = [&](int rank) { return group.peer_info(rank).machine_index; };
+  const bool in_line = group.info().machines == 4 || (machine(1) == 0 && machine(2) == 1);
+  std::vector<std::byte> first(2'500'000), second(first.size());
+  size_t shift = 0;
+  for (const auto& [type, dtype] : symm::tool::dtypes()) {
+    const size_t element = symm::tool::size_of(dtype);
+    for (const auto& [operation, op] : symm::tool::ops()) {
+      if (dtype == SYMM_DTYPE_BOOL && op == SYMM_OP_AVG) continue;
+      const bool any_order = symm::reference::format_of(dtype).bias == 0 || op == SYMM_OP_MAX || op == SYMM_OP_MIN;
+      const symm::tool::Pattern pattern(dtype, op, group.size());
+      for (const size_t bytes : {0, 8, 64, 16'384, 16'448, 140'000, 600'000}) {
+        if (bytes > 200'000 && element != 4) continue;
+        symm::tool::Operands its{
+            nullptr, group.rank(), group.size(), dtype, op, 0, bytes / element, false, first.data(), second.data()};
+        for (const bool in_place : {true, false}) {
+          its.in_place = in_place;
+          for (const auto& [name, algorithms] : ways) {
+            its.traits = symm::tool::find_operation(name);
+            for (const symm_algorithm_t algorithm : algorithms) {
+              const bool orderly = algorithm != SYMM_ALGORITHM_HIERARCHICAL && algorithm != SYMM_ALGORITHM_CHAIN;
+              if ((!its.traits->reduces && op != SYMM_OP_SUM) || (!in_line && !orderly)) continue;
+              if (!any_order && algorithm == SYMM_ALGORITHM_HIERARCHICAL) continue;
+              its.root = static_cast<int>(shift) % group.size();
+              compare(group, pattern, its, algorithm, shift += 37);
+            }
+          }
+        }
+        const Counts equal(static_cast<size_t>(group.size()), its.count);
+        its.traits = symm::tool::find_operation("reduce_scatter");
+        its.write_inputs(pattern, shift += 37);
+        check(symm_reduce_scatterv(group.get(), its.send(), equal.data(), nullptr, its.recv(), dtype, op, nullptr, nullptr));
+        ASSERT_EQ(its.count_wrong(pattern, shift), 0U) << "reduce_scatterv, dtype " << dtype << ", op " << op;
+      }
+    }
+  }
+}
+
+TEST_F(Span, HasTheBitsOfTheReference) {
+  SYMM_NOT_UNDER_TSAN("a minute; Span.MoveLargeBlocks goes the same ways");
+  setenv("SYMM_HOST_TUNE", "gather=64,slices=64K,round=32K", 1);
+  expect_on_all_layouts([](int, const Group& group) { run_all_types(group); });
 }
 
 TEST(Collective, SixtyFourRanks) {

@@ -1,4 +1,5 @@
 // The collectives whose blocks have lengths of their own, through the whole library.
+#include "tests/ranks/machines.hpp"
 #include "tests/support/options.hpp"
 #include "tests/support/pieces_calls.hpp"
 
@@ -29,6 +30,14 @@ TEST(Pieces, BetweenProcesses) {
     const Block block = allocate(group, PiecesMemory::kBytes);
     for (unsigned seed = 100; seed < 110; ++seed) run_all(group, block, seed, SYMM_ALGORITHM_AUTO);
     group.barrier();
+  });
+}
+
+TEST_F(Span, HasAllPieces) {
+  setenv("SYMM_HOST_TUNE", "gather=64,slices=64K,round=32K", 1);
+  expect_on_all_layouts([](int, const Group& group) {
+    const Block block = allocate(group, PiecesMemory::kBytes);
+    for (unsigned seed = 200; seed < 210; ++seed) run_all(group, block, seed, SYMM_ALGORITHM_AUTO);
   });
 }
 

@@ -1,6 +1,6 @@
 // Reductions with a factor, and of narrow floats into f32: every algorithm has the bits of a reference that takes one element at
 // a time.
-#include "tests/support/group.hpp"
+#include "tests/ranks/machines.hpp"
 #include "tests/support/options.hpp"
 #include "tools/bench/reference.hpp"
 
@@ -26,8 +26,8 @@ std::ostream& operator<<(std::ostream& out, const Scaled& c) {
              << (c.symmetric ? ", symmetric" : "");
 }
 
-constexpr float kFactors[] = {0.3F, -1.7F, 1e-3F};  // by rank, where read by pointer
-constexpr double kOneFactor = 0.1;                  // else; of f32 it is rounded
+constexpr float kFactors[] = {0.3F, -1.7F, 1e-3F, 0.7F};  // by rank, where read by pointer
+constexpr double kOneFactor = 0.1;                        // else; of f32 it is rounded
 
 constexpr size_t kPeriod = 997;
 
@@ -101,32 +101,36 @@ int compare(const Group& group, const Block& block, const Scaled& c) {
   return done;
 }
 
-void run_scaled(int size) {
-  as_threads(size, [](int, const Group& group) {
-    const Block block = allocate(group, size_t{16} << 20);
-    int done = 0;
-    unsigned turn = 0;
-    for (const symm_collective_t what : {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE})
-      for (const symm_dtype_t dtype :
-          {SYMM_DTYPE_F16, SYMM_DTYPE_BF16, SYMM_DTYPE_F8E4M3, SYMM_DTYPE_F8E5M2, SYMM_DTYPE_F32, SYMM_DTYPE_F64})
-        for (const symm_scale_t position : {SYMM_SCALE_NONE, SYMM_SCALE_BEFORE, SYMM_SCALE_AFTER})
-          for (const bool to_f32 : {false, true})
-            for (const size_t count : {0, 1, 7, 13, 1021}) {
-              const symm_op_t ops[] = {SYMM_OP_SUM, SYMM_OP_AVG, SYMM_OP_MAX};
-              if (to_f32 && size_of(dtype) >= 4) continue;
-              ++turn;
-              done += compare(group, block, {what, dtype, ops[turn % 3], position, turn % 2 == 0, to_f32, count, turn % 5 < 3});
-            }
-    // More than what is wide at a time.
-    for (const symm_collective_t what : {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE})
-      for (const bool to_f32 : {false, true})
-        done += compare(group, block, {what, SYMM_DTYPE_BF16, SYMM_OP_SUM, SYMM_SCALE_BEFORE, false, to_f32, 300'007, false});
-    EXPECT_GT(done, 1000);
-  });
+void run_scaled(const Group& group) {
+  const Block block = allocate(group, size_t{16} << 20);
+  int done = 0;
+  unsigned turn = 0;
+  for (const symm_collective_t what : {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE})
+    for (const symm_dtype_t dtype :
+        {SYMM_DTYPE_F16, SYMM_DTYPE_BF16, SYMM_DTYPE_F8E4M3, SYMM_DTYPE_F8E5M2, SYMM_DTYPE_F32, SYMM_DTYPE_F64})
+      for (const symm_scale_t position : {SYMM_SCALE_NONE, SYMM_SCALE_BEFORE, SYMM_SCALE_AFTER})
+        for (const bool to_f32 : {false, true})
+          for (const size_t count : {0, 1, 7, 13, 1021}) {
+            const symm_op_t ops[] = {SYMM_OP_SUM, SYMM_OP_AVG, SYMM_OP_MAX};
+            if (to_f32 && size_of(dtype) >= 4) continue;
+            ++turn;
+            done += compare(group, block, {what, dtype, ops[turn % 3], position, turn % 2 == 0, to_f32, count, turn % 5 < 3});
+          }
+  // More than what is wide at a time.
+  for (const symm_collective_t what : {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE})
+    for (const bool to_f32 : {false, true})
+      done += compare(group, block, {what, SYMM_DTYPE_BF16, SYMM_OP_SUM, SYMM_SCALE_BEFORE, false, to_f32, 300'007, false});
+  EXPECT_GT(done, 1000);
 }
 
-TEST(ScaledReductions, bits_are_those_of_the_reference) { run_scaled(3); }
-TEST(ScaledReductions, one_rank_too) { run_scaled(1); }
+TEST(ScaledReductions, bits_are_those_of_the_reference) {
+  for (const int size : {1, 3}) as_threads(size, [](int, const Group& group) { run_scaled(group); });
+}
+
+TEST_F(Span, HasTheBitsOfScaledReductions) {
+  SYMM_NOT_UNDER_TSAN("half a minute");
+  expect_on_all_layouts([](int, const Group& group) { run_scaled(group); });
+}
 
 TEST(ScaledReductions, in_place) {
   as_threads(2, [](int rank, const Group& group) {

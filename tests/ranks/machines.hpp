@@ -1,0 +1,54 @@
+// Ranks across machines, which SYMM_MACHINE makes of this host, over the engine that is found here.
+#pragma once
+
+#include "tests/support/group.hpp"
+#include "tests/support/sanitizers.hpp"
+
+namespace support {
+// Ranks on machines by their letters; what each said.
+inline std::vector<std::string> on_machines(
+    const std::string& layout, const std::function<std::string(int rank, const Group& group)>& body,
+    const std::function<void(int rank)>& before = [](int) {}) {
+  const Bootstrap meeting;
+  const Config config = meeting.processes();
+  Processes ranks(static_cast<int>(layout.size()), [&](int rank) {
+    setenv("SYMM_MACHINE", layout.substr(static_cast<size_t>(rank), 1).c_str(), 1);
+    before(rank);
+    try {
+      const Group group = create(config, rank, static_cast<int>(layout.size()));
+      std::string said = body(rank, group);
+      if (group.status().status == SYMM_OK) group.finalize();
+      return said;
+    } catch (const Error& error) { return std::string("failed: ") + error.what(); }
+  });
+  std::vector<std::string> said;
+  for (Process& rank : ranks) said.push_back(rank.result());
+  return said;
+}
+
+// What `body` expects is so on all of them.
+inline void expect_on_machines(const std::string& layout, const GroupBody& body) {
+  for (const std::string& said : on_machines(layout, [&](int rank, const Group&group) { return body(rank, group), ""; }))
+    EXPECT_EQ(said, "");
+}
+
+class Span : public testing::Test {
+ protected:
+  ~Span() override {
+    unsetenv("SYMM_HOST_TUNE");
+    unsetenv("SYMM_ORDER");
+  }
+  // Of four ranks: neighbours, on a machine each, on unequal ones, and in no order.
+  static void expect_on_all_layouts(const GroupBody& body) {
+#ifdef SYMM_UNDER_ASAN  // four times as long
+    for (const char* layout : {"aabb"}) expect_on_machines(layout, body);
+#else
+    for (const char* layout : {"aabb", "abcd", "aaab", "abab"}) expect_on_machines(layout, body);
+#endif
+  }
+  void SetUp() override {
+    const std::string said = on_machines("ab", [](int, const Group&) { return ""; })[0];
+    if (said.find("no engine") != std::string::npos) GTEST_SKIP() << said;
+  }
+};
+}  // namespace support
