@@ -3,13 +3,9 @@
 // disagreement.
 #include "tests/ranks/machines.hpp"
 #include "tests/support/options.hpp"
-#include "tests/support/pieces.hpp"
 #include "tools/bench/pattern.hpp"
 
 namespace support { namespace {
-// Small integers, so that f32 sums are exact whatever is tested.
-float value(int rank, size_t i) { return static_cast<float>((static_cast<size_t>(rank) * 31 + i * 7) % 101); }
-
 // Sums whose bits show an order other than that of ranks.
 symm::tool::Pattern pattern_of(int ranks) { return {SYMM_DTYPE_F32, SYMM_OP_SUM, ranks}; }
 
@@ -24,6 +20,12 @@ void compare(const Group& group, const symm::tool::Pattern& pattern, const symm:
       << ", op " << its.op << ", count " << its.count << ", algorithm " << algorithm << (its.in_place ? ", in place" : "");
 }
 
+symm::tool::Operands operands(
+    const Group& group, const char* name, size_t count, bool in_place, float* first, float* second, int root = 0) {
+  return {symm::tool::find_operation(name), group.rank(), group.size(), SYMM_DTYPE_F32, SYMM_OP_SUM, root, count, in_place,
+      reinterpret_cast<std::byte*>(first), reinterpret_cast<std::byte*>(second)};
+}
+
 // All collectives, with this rank's operands in symmetric or private memory, both at odd offsets.
 void run_all(const Group& group, const symm::tool::Pattern& pattern, const Block& block, size_t count, bool in_place,
     bool private_first, bool private_second, symm_algorithm_t algorithm) {
@@ -34,12 +36,9 @@ void run_all(const Group& group, const symm::tool::Pattern& pattern, const Block
   float* const second = private_second ? own_second.data() + 3 : block.at<float>(rank) + all + 5;
   size_t shift = 0;
   for (const char* name : {"allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "alltoall"}) {
-    const auto* const traits = symm::tool::find_operation(name);
-    for (int root = 0; root < (traits->rooted ? size : 1); root += 1 + size / 8)
-      compare(group, pattern,
-          {traits, rank, size, SYMM_DTYPE_F32, SYMM_OP_SUM, root, count, in_place, reinterpret_cast<std::byte*>(first),
-              reinterpret_cast<std::byte*>(second)},
-          algorithm, shift += 37);  // another one each time
+    const int roots = symm::tool::find_operation(name)->rooted ? size : 1;
+    for (int root = 0; root < roots; root += 1 + size / 8)  // with other operands each time
+      compare(group, pattern, operands(group, name, count, in_place, first, second, root), algorithm, shift += 37);
   }
 }
 
@@ -107,7 +106,7 @@ void run_all_types(const Group& group) {
             }
           }
         }
-        const Counts equal(static_cast<size_t>(group.size()), its.count);
+        const std::vector<size_t> equal(static_cast<size_t>(group.size()), its.count);
         its.traits = symm::tool::find_operation("reduce_scatter");
         its.write_inputs(pattern, shift += 37);
         check(symm_reduce_scatterv(group.get(), its.send(), equal.data(), nullptr, its.recv(), dtype, op, nullptr, nullptr));
@@ -152,48 +151,41 @@ TEST(Collective, SeveralThreadsOfARankTakeTurns) {
 }
 
 TEST(Collective, OperandsOfDifferentMemories) {
-  as_threads(2, [](int rank, const Group& group) {
+  as_threads(2, [pattern = pattern_of(2)](int rank, const Group& group) {
     const size_t count = 50'000;
     const Block a = allocate(group, count * sizeof(float));
     const Block b = allocate(group, 2 * count * sizeof(float));
     // Rank 0 sends from a and rank 1 from b, at another offset.
-    float* send = rank == 0 ? a.at<float>(0) : b.at<float>(1) + 77;
-    float* recv = rank == 0 ? b.at<float>(0) : a.at<float>(1);
-    for (size_t i = 0; i < count; ++i) send[i] = value(rank, i);
-    check(allreduce(group, send, recv, count, SYMM_ALGORITHM_TWO_SHOT));
-    for (size_t i = 0; i < count; ++i) ASSERT_EQ(recv[i], value(0, i) + value(1, i));
+    float* const send = rank == 0 ? a.at<float>(0) : b.at<float>(1) + 77;
+    float* const recv = rank == 0 ? b.at<float>(0) : a.at<float>(1);
+    compare(group, pattern, operands(group, "allreduce", count, false, send, recv), SYMM_ALGORITHM_TWO_SHOT, 0);
   });
 }
 
 // What was found out about the operands of one call is remembered for the next; each of these would then be wrong.
 TEST(Collective, OperandsThatChangeBetweenCallsLikeEachOther) {
   constexpr size_t kCount = 3000;
-  as_threads(3, [](int rank, const Group& group) {
+  as_threads(3, [pattern = pattern_of(3)](int rank, const Group& group) {
     Block block = allocate(group, 64 * 1024);
     std::vector<float> priv(kCount);
-    const auto expect_sum = [&](float* operand) {
-      for (size_t i = 0; i < kCount; ++i) operand[i] = value(rank, i);
-      check(allreduce(group, operand, operand, kCount));
-      for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(operand[i], value(0, i) + value(1, i) + value(2, i)) << i;
+    size_t shift = 0;
+    const auto in_place = [&](const char* name, float* operand, int root = 0) {
+      compare(group, pattern, operands(group, name, kCount, true, operand, nullptr, root), SYMM_ALGORITHM_AUTO, shift += 37);
     };
     float* same = block.at<float>(rank);
-    for (int i = 0; i < 3; ++i) expect_sum(same);
+    for (int i = 0; i < 3; ++i) in_place("allreduce", same);
     // Only rank 1 moves: to another place, to private memory, and back.
-    for (float* operand : {same + kCount, priv.data(), same}) expect_sum(rank == 1 ? operand : same);
+    for (float* operand : {same + kCount, priv.data(), same}) in_place("allreduce", rank == 1 ? operand : same);
     // The same operands in another collective, and with another root.
-    for (const int root : {0, 2, 0}) {
-      for (size_t i = 0; i < kCount; ++i) same[i] = value(rank + root, i);
-      check(symm_broadcast(group.get(), same, same, kCount, SYMM_DTYPE_F32, root, nullptr, nullptr));
-      for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(same[i], value(2 * root, i)) << i;
-    }
-    expect_sum(same);
+    for (const int root : {0, 2, 0}) in_place("broadcast", same, root);
+    in_place("allreduce", same);
     // The same addresses, but of a memory that met anew, and then of no memory at all.
     Memory again = group.rendezvous(block.buffer);
-    expect_sum(same);
+    in_place("allreduce", same);
     block.memory = std::move(again);
-    expect_sum(same);
+    in_place("allreduce", same);
     block.memory.reset();
-    expect_sum(same);
+    in_place("allreduce", same);
   });
 }
 
