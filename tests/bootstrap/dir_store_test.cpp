@@ -18,9 +18,9 @@ class DirStoreTest : public ::testing::Test {
     return Process([&] { return outcome_of(body); });
   }
   // A process that opens its store, tells, and gives `value` of every rank, which is the pid, as "1 2 3".
-  Process rank_process(int rank, int size, uint64_t milliseconds = 20'000) const {
+  Process rank_process(int rank, int size) const {
     return process([=, this] {
-      const auto store = open(rank, size, milliseconds);
+      const auto store = open(rank, size);
       store->set("pid." + std::to_string(rank), bytes_of(std::to_string(getpid())), soon());
       std::string all;
       for (int peer = 0; peer < size; ++peer)

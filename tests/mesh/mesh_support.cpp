@@ -29,8 +29,8 @@ void say(Mesh& mesh, int peer, const Topic& topic, const std::string& text, std:
   mesh.send(peer, topic, bytes_of(text), fds, soon());
 }
 
-std::string hear(Mesh& mesh, int peer, const Topic& topic, size_t size, const Revocation* revocation, uint64_t milliseconds) {
-  return text_of(mesh.receive(peer, topic, size, 0, revocation, Deadline::after_ms(milliseconds)).body);
+std::string hear(Mesh& mesh, int peer, const Topic& topic, size_t size) {
+  return text_of(mesh.receive(peer, topic, size, 0, nullptr, soon()).body);
 }
 
 void greet(Mesh& mesh, uint64_t tag) {

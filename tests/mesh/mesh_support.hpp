@@ -37,8 +37,7 @@ std::shared_ptr<symm::Revocation> attach_all(symm::Mesh& mesh, uint64_t group);
 // The failure that the revocation holds once it has one; status ok if none comes in time.
 symm::Failure await_failure(const symm::Revocation& revocation, uint64_t milliseconds = 10'000);
 void say(symm::Mesh& mesh, int peer, const symm::Topic& topic, const std::string& text, std::span<const int> fds = {});
-std::string hear(symm::Mesh& mesh, int peer, const symm::Topic& topic, size_t size, const symm::Revocation* revocation = nullptr,
-    uint64_t milliseconds = 20'000);
+std::string hear(symm::Mesh& mesh, int peer, const symm::Topic& topic, size_t size);
 // All to all: says to each peer who it is, and checks what each says.
 void greet(symm::Mesh& mesh, uint64_t tag);
 }  // namespace support

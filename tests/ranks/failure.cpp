@@ -99,21 +99,21 @@ void as_members(int size, const MemberBody& body, const std::vector<int>& except
   as_ranks(size, as_member, except);
 }
 
-void as_ranks_with_one_stopped(int size, int victim, int failed, const RankBody& body) {
+void as_ranks_with_one_stopped(int size, int victim, const RankBody& body) {
   const Bootstrap meeting;
   Config config = meeting.processes();
   config.timeout_ms = kShortTimeoutMs;
   config.create_timeout_ms = 5 * kShortTimeoutMs;
   const Shared<Facts> facts;
   Processes processes(size, [&](int rank) { body(rank, config, *facts); });
-  EXPECT_TRUE(eventually([&] { return facts->failed == failed; }));
+  EXPECT_TRUE(eventually([&] { return facts->failed == size - 1; }));
   processes[victim].kill(SIGCONT);
   processes.expect_success();
   expect_empty(meeting.path());
 }
 
 void as_members_with_one_stopped(int size, int victim, const MemberBody& body) {
-  as_ranks_with_one_stopped(size, victim, size - 1, [&](int rank, const Config& config, Facts& facts) {
+  as_ranks_with_one_stopped(size, victim, [&](int rank, const Config& config, Facts& facts) {
     Member member(config, rank, size, facts);
     body(member);
   });

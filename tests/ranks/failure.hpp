@@ -50,10 +50,9 @@ using RankBody = std::function<void(int rank, const Config& config, Facts& facts
 using MemberBody = std::function<void(Member& member)>;
 void as_ranks(int size, const RankBody& body, const std::vector<int>& except = {});
 void as_members(int size, const MemberBody& body, const std::vector<int>& except = {});
-// The same with a deadline of kShortTimeoutMs. `victim` stops itself, and goes on when `failed` ranks, or all others, have got
-// their error.
+// The same with a deadline of kShortTimeoutMs. `victim` stops itself, and goes on when all others have got their error.
 inline constexpr uint64_t kShortTimeoutMs = 1000;
-void as_ranks_with_one_stopped(int size, int victim, int failed, const RankBody& body);
+void as_ranks_with_one_stopped(int size, int victim, const RankBody& body);
 void as_members_with_one_stopped(int size, int victim, const MemberBody& body);
 
 // One kind of call, which throws if it fails. In a round every rank calls it once, and no rank waits for a later round.

@@ -63,7 +63,7 @@ void rage(Member& member) {
 void expect_zombie_to_do_no_harm(const std::string& second_name) {
   constexpr int kRanks = 3;
   constexpr int kVictim = 2;
-  as_ranks_with_one_stopped(kRanks, kVictim, kRanks - 1, [&](int rank, const Config& config, Facts& facts) {
+  as_ranks_with_one_stopped(kRanks, kVictim, [&](int rank, const Config& config, Facts& facts) {
     {
       Member member(config, rank, kRanks, facts);
       if (rank == kVictim) {

@@ -29,10 +29,9 @@ Owned::Owned(size_t bytes) {
   data = buffer.span().data();
 }
 
-Import import(const Token& token, uint64_t timeout_ms, const char* directory) {
+Import import(const Token& token, uint64_t timeout_ms) {
   symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
   options.timeout_ms = timeout_ms;
-  options.directory = directory;
   return Import(token, options);
 }
 
@@ -68,9 +67,9 @@ void Sharing::pass() {
   await();
 }
 
-Owned Sharing::offer(size_t bytes, size_t piece) {
+Owned Sharing::offer(size_t bytes) {
   Owned owned(bytes);
-  facts->token = make_token(owned.data, piece);
+  facts->token = make_token(owned.data, 64);
   return owned;
 }
 

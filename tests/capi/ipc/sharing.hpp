@@ -26,7 +26,7 @@ struct Import : symm::Import {
   using symm::Import::Import;
   template <class T> T* at() const { return span<T>().data(); }
 };
-Import import(const Token& token, uint64_t timeout_ms = 20'000, const char* directory = nullptr);
+Import import(const Token& token, uint64_t timeout_ms = 20'000);
 Outcome outcome_of_import(const Token& token, uint64_t timeout_ms = 20'000);
 
 // What the processes of one test share beside the library.
@@ -53,8 +53,8 @@ class Sharing : public testing::Test {
   // Wait for the end of one that may end in any manner; wait for all others, which must end well, as at the end of the test.
   void gone(Process& process);
   void join();
-  // A buffer, with the first bytes of it as the token of the test.
-  Owned offer(size_t bytes, size_t piece = 64);
+  // A buffer, with the first 64 bytes of it as the token of the test.
+  Owned offer(size_t bytes);
 
   const Directory directory;
   Shared<Facts> facts;
