@@ -45,29 +45,13 @@ struct Things {
   std::map<std::string, std::vector<std::byte>> arrays;
   std::map<std::string, symm::Token> tokens;
   std::map<std::string, symm::Import> imports;
-  std::set<std::string> released;  // these stand for handles that no longer are, so that they can be misused
 
-  Things() = default;
-  Things(const Things&) = delete;
-  Things& operator=(const Things&) = delete;
-  ~Things() {
-    for (const std::string& name : released) {
-      if (buffers.contains(name)) buffers[name].detach();
-      if (memories.contains(name)) memories[name].detach();
-    }
-  }
-
+  // What is left is an empty handle, which can be misused. Those that are no longer are: Refusal.wrong_handles.
   void release(const std::string& name) {
-    if (groups.contains(name)) return groups[name].reset();
-    if (imports.contains(name)) return imports[name].reset();
-    if (buffers.contains(name)) drop(buffers[name]);
-    else drop(memories.at(name));
-    released.insert(name);
-  }
-  template <class Handle> static void drop(Handle& handle) {
-    auto* gone = handle.get();
-    handle.reset();
-    handle = Handle(gone);
+    if (groups.contains(name)) groups[name].reset();
+    else if (imports.contains(name)) imports[name].reset();
+    else if (buffers.contains(name)) buffers[name].reset();
+    else memories.at(name).reset();
   }
 };
 
