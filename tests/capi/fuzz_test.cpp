@@ -16,14 +16,6 @@ const char* __tsan_default_suppressions() {
 namespace symm_test { namespace {
 constexpr int kCallsOfAWorld = 60;
 
-void release(size_t kind, void* handle) {
-  if (kind == 0) symm_group_release(static_cast<symm_group_t*>(handle));
-  if (kind == 1) symm_buffer_release(static_cast<symm_buffer_t*>(handle));
-  if (kind == 2) symm_memory_release(static_cast<symm_memory_t*>(handle));
-  if (kind == 3) symm_heap_release(static_cast<symm_heap_t*>(handle));
-  if (kind == 4) symm_ipc_release(static_cast<symm_ipc_t*>(handle), nullptr);
-}
-
 // The handles of a thread. One that was released may become another thread's, which may release it under a call: so only a rank
 // that has no other threads tries those again.
 class Handles {

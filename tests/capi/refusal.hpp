@@ -7,6 +7,7 @@
 
 namespace symm_test {
 inline constexpr const char* kHandles[] = {"symm_group_t*", "symm_buffer_t*", "symm_memory_t*", "symm_heap_t*", "symm_ipc_t*"};
+void release(size_t kind, void* handle);  // of these
 
 // A rank of a group, by itself unless told otherwise, with a buffer, a memory, an import of the buffer and a heap, and poisoned
 // places for outputs.

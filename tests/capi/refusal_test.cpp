@@ -31,6 +31,14 @@ World::~World() {
   symm_group_release(group);
 }
 
+void release(size_t kind, void* handle) {
+  if (kind == 0) symm_group_release(static_cast<symm_group_t*>(handle));
+  if (kind == 1) symm_buffer_release(static_cast<symm_buffer_t*>(handle));
+  if (kind == 2) symm_memory_release(static_cast<symm_memory_t*>(handle));
+  if (kind == 3) symm_heap_release(static_cast<symm_heap_t*>(handle));
+  if (kind == 4) symm_ipc_release(static_cast<symm_ipc_t*>(handle), nullptr);
+}
+
 void* World::poisoned(size_t size) {
   Place& place = places_.emplace_back();
   EXPECT_LE(size, place.bytes.size());
@@ -205,52 +213,43 @@ TEST(Refusal, wrong_handles) {
   World world;
   alignas(64) static std::byte garbage[4096];
   std::fill(std::begin(garbage), std::end(garbage), std::byte{0xA5});
-  symm_group_t* old_group = nullptr;
-  symm_buffer_t* old_buffer = nullptr;
-  symm_memory_t* old_memory = nullptr;
-  ASSERT_EQ(symm_group_split(world.group, 0, 0, &old_group), SYMM_OK) << symm_last_error();
-  ASSERT_EQ(symm_alloc(old_group, 64, nullptr, &old_buffer), SYMM_OK) << symm_last_error();
-  ASSERT_EQ(symm_rendezvous(old_group, old_buffer, nullptr, &old_memory), SYMM_OK) << symm_last_error();
-  symm_ipc_t* old_ipc = nullptr;
-  ASSERT_EQ(symm_ipc_import(world.token.data(), world.token_size, nullptr, &old_ipc, nullptr), SYMM_OK) << symm_last_error();
-  symm_ipc_release(old_ipc, nullptr);
-  symm_memory_release(old_memory);
-  symm_buffer_release(old_buffer);
-  symm_group_release(old_group);
-
+  std::array<void*, 5> released{};
+  {
+    const World gone;
+    released = {gone.group, gone.buffer, gone.memory, gone.heap, gone.ipc};
+  }
   struct Wrong {
     const char* what;
     void* handle;
-    const char* except;  // the kind of parameter for which it would be right
+    const char* except;  // the type for which it would be right
   };
   const Wrong wrongs[] = {
       {"NULL", nullptr, ""},
       {"garbage", garbage, ""},
       {"an address that is not mapped", reinterpret_cast<void*>(uintptr_t{0x10}), ""},
-      {"a released group", old_group, ""},
-      {"a released buffer", old_buffer, ""},
-      {"a released memory", old_memory, ""},
-      {"a released import", old_ipc, ""},
-      {"a group", world.group, "group"},
-      {"a buffer", world.buffer, "buffer"},
-      {"a memory", world.memory, "memory"},
-      {"an import", world.ipc, "ipc"},
-      {"a heap", world.heap, "heap"},
+      {"a released group", released[0], ""},
+      {"a released buffer", released[1], ""},
+      {"a released memory", released[2], ""},
+      {"a released heap", released[3], ""},
+      {"a released import", released[4], ""},
+      {"a group", world.group, "symm_group_t*"},
+      {"a buffer", world.buffer, "symm_buffer_t*"},
+      {"a memory", world.memory, "symm_memory_t*"},
+      {"an import", world.ipc, "symm_ipc_t*"},
+      {"a heap", world.heap, "symm_heap_t*"},
       {"the middle of a group", reinterpret_cast<std::byte*>(world.group) + 8, ""},
   };
   for_each_parameter([&](const Call& call, size_t index, const Parameter& parameter) {
     for (const Wrong& wrong : wrongs) {
-      if (!is_handle(parameter) || parameter.type == "symm_" + std::string(wrong.except) + "_t*") continue;
+      if (!is_handle(parameter) || parameter.type == std::string(wrong.except)) continue;
       SCOPED_TRACE(std::string(call.function) + ", " + parameter.name + " is " + wrong.what);
       forget_last_error();
       expect_refusal(call.call(world, index, world.bits(wrong.handle)), SYMM_ERR_INVALID_HANDLE, parameter.name, world);
     }
   });
   for (const Wrong& wrong : wrongs) {  // a garbage collector may be wrong once and must not pay with its life
-    if (wrong.except != std::string("group")) symm_group_release(static_cast<symm_group_t*>(wrong.handle));
-    if (wrong.except != std::string("buffer")) symm_buffer_release(static_cast<symm_buffer_t*>(wrong.handle));
-    if (wrong.except != std::string("ipc")) symm_ipc_release(static_cast<symm_ipc_t*>(wrong.handle), nullptr);
-    if (wrong.except != std::string("memory")) symm_memory_release(static_cast<symm_memory_t*>(wrong.handle));
+    for (size_t kind = 0; kind < std::size(kHandles); ++kind)
+      if (wrong.except != std::string(kHandles[kind])) release(kind, wrong.handle);
   }
   int32_t size = 0;
   EXPECT_EQ(symm_group_size(world.group, &size), SYMM_OK) << "releasing wrong handles hurt a right one";
