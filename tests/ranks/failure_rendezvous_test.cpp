@@ -12,15 +12,10 @@ uint64_t address_space() {
   return pages * 4096;
 }
 
-struct Outcomes {
-  std::atomic<int> status[kRanks];
-};
-
 // Rank 1 makes its rendezvous at step `step` after lower(limit, step). Every step fails alike everywhere, with one of `allowed`,
 // until one succeeds.
 void expect_equal_failures(decltype(RLIMIT_NOFILE) resource, const std::function<void(const Limit& limit, int step)>& lower,
     symm_status_t expected, int most) {
-  const Shared<Outcomes> outcomes;
   as_processes(kRanks, [&](int rank, const Group& group) {
     {
       const Buffer buffer = group.allocate(kBytes);
@@ -42,10 +37,9 @@ void expect_equal_failures(decltype(RLIMIT_NOFILE) resource, const std::function
         limit.reset();
         const Memory memory(made);
         const std::string message = status == SYMM_OK ? "" : symm_last_error();
-        outcomes->status[rank] = status;
-        group.barrier();
-        for (int peer = 0; peer < kRanks; ++peer)
-          EXPECT_EQ(outcomes->status[peer], status) << "rank " << peer << " in step " << step;
+        std::vector<int32_t> of_all(kRanks);
+        group.allgather(symm::Span(&status, 1), of_all);
+        EXPECT_EQ(of_all, std::vector<int32_t>(kRanks, status)) << "in step " << step;
         succeeded = status == SYMM_OK;
         failures += !succeeded;
         if (!succeeded) {
