@@ -37,12 +37,8 @@ TEST(LastError, success_leaves_it_alone) {
 }
 
 TEST(LastError, is_one_line_and_cut_not_overrun) {
-  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-  config.backend = SYMM_BACKEND_HOST;
   const std::string url = "pigeon://" + std::string(5000, 'x') + "\nsecond line";
-  config.bootstrap = url.c_str();
-  symm_group_t* group = nullptr;
-  ASSERT_EQ(symm_group_create(&config, &group), SYMM_ERR_INVALID_ARGUMENT);
+  support::expect_failure(SYMM_ERR_INVALID_ARGUMENT, {}, [&] { support::create({url}, 0, 1); });
   const std::string message = symm_last_error();
   EXPECT_NE(message.find("pigeon"), std::string::npos);
   EXPECT_EQ(message.find('\n'), std::string::npos);

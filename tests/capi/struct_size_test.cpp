@@ -3,57 +3,39 @@
 #include "tests/support/options.hpp"
 
 namespace {
-symm_group_config_t host_config() {
-  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-  config.backend = SYMM_BACKEND_HOST;
-  config.bootstrap = "thread://struct-size";
-  config.size = 1;
-  return config;
-}
-
-class StructSize : public testing::Test {
- protected:
-  const symm::Group made_ = symm::Group::create(host_config());
-  symm_group_t* const group = made_.get();
-};
-
 // A struct of a newer header: ours and then a field that we do not know.
 template <class T> struct Newer {
   T known;
   uint64_t appended;
 };
 
-TEST_F(StructSize, newer_store_is_accepted_while_its_tail_is_zero) {
+TEST(StructSize, newer_store_is_accepted_while_its_tail_is_zero) {
   Newer<symm_store_t> longer{
       {sizeof longer, nullptr, [](void*, const char*, const void*, size_t, uint64_t) { return SYMM_OK + 0; },
           [](void*, const char*, void*, size_t, size_t*, uint64_t) { return SYMM_ERR_TIMEOUT + 0; }},
       0};
-  symm_group_config_t config = host_config();
-  config.bootstrap = nullptr;
-  config.store = &longer.known;
-  symm_group_t* made = nullptr;
-  EXPECT_EQ(symm_group_create(&config, &made), SYMM_OK) << symm_last_error();
-  symm_group_release(made);
+  support::create({.store = &longer.known}, 0, 1);
   longer.appended = 1;
-  EXPECT_EQ(symm_group_create(&config, &made), SYMM_ERR_UNSUPPORTED);
+  support::expect_failure(SYMM_ERR_UNSUPPORTED, {}, [&] { support::create({.store = &longer.known}, 0, 1); });
 }
 
 // Callers of before there was multicast know shorter structs.
-TEST_F(StructSize, outputs_of_an_older_header) {
+TEST(StructSize, outputs_of_an_older_header) {
+  const symm::Group group = support::create({"thread://struct-size"}, 0, 1);
   symm_group_info_t info;
   std::memset(&info, 0xA5, sizeof info);
   const symm_group_info_t poison = info;
   info.struct_size = offsetof(symm_group_info_t, multicast);
-  EXPECT_EQ(symm_group_info(group, &info), SYMM_OK) << symm_last_error();
+  EXPECT_EQ(symm_group_info(group.get(), &info), SYMM_OK) << symm_last_error();
   EXPECT_EQ(info.size, 1);
   EXPECT_EQ(info.multicast, poison.multicast);
   info.struct_size = sizeof info;
-  EXPECT_EQ(symm_group_info(group, &info), SYMM_OK) << symm_last_error();
+  EXPECT_EQ(symm_group_info(group.get(), &info), SYMM_OK) << symm_last_error();
   EXPECT_EQ(info.multicast, 0);
   EXPECT_NE(info.multicast_reason[0], '\0');
 }
 
-TEST_F(StructSize, init_functions_agree_with_the_macros) {
+TEST(StructSize, init_functions_agree_with_the_macros) {
   Newer<symm_group_config_t> config;
   std::memset(&config, 0xA5, sizeof config);
   ASSERT_EQ(symm_group_config_init(&config.known, sizeof config), SYMM_OK);
