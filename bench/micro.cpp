@@ -42,47 +42,27 @@ void copy(benchmark::State& state, const char* stores, bool nontemporal) {
   state.SetLabel(stores);
 }
 
-// A group of one, for what a call costs when there is nobody to wait for; null after a failure, which `state` tells.
-struct Alone {
-  explicit Alone(benchmark::State& state) {
-    symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-    config.size = 1;
-    config.backend = SYMM_BACKEND_HOST;
-    config.bootstrap = "thread://micro";
-    check(state, symm_group_create(&config, &group));
-  }
-  ~Alone() { symm_group_release(group); }
-  Alone(const Alone&) = delete;
-  Alone& operator=(const Alone&) = delete;
-  static void check(benchmark::State& state, symm_status_t status) {
-    if (status != SYMM_OK) state.SkipWithError(symm_last_error());
-  }
-  symm_group_t* group = nullptr;
-};
-
-// Guard, handle, checks, plan, turn and a copy.
+// Guard, handle, checks, plan, turn and a copy, in a group of one.
 void one_rank(benchmark::State& state) {
-  const Alone alone(state);
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.size = 1;
+  config.backend = SYMM_BACKEND_HOST;
+  config.bootstrap = "thread://micro";
+  symm_group_t* group = nullptr;
+  symm_status_t status = symm_group_create(&config, &group);
   const float send[2] = {1, 2};
   float recv[2];
   for (auto _ : state) {
-    Alone::check(state, symm_allreduce(alone.group, send, recv, 2, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr));
+    if (status == SYMM_OK) status = symm_allreduce(group, send, recv, 2, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr);
     benchmark::DoNotOptimize(recv);
   }
+  if (status != SYMM_OK) state.SkipWithError(symm_last_error());
+  symm_group_release(group);
 }
 
-void register_all() {
-  for (const bool nontemporal : {false, true}) {
-    const char* const stores = nontemporal ? "past the cache" : "ordinary";
-    benchmark::RegisterBenchmark("copy", copy, stores, nontemporal)->Arg(64 << 20)->Threads(2)->UseRealTime();
-  }
-  benchmark::RegisterBenchmark("allreduce/8 bytes/one rank", one_rank);
-}
+BENCHMARK_CAPTURE(copy, ordinary, "ordinary", false)->Arg(64 << 20)->Threads(2)->UseRealTime();
+BENCHMARK_CAPTURE(copy, past_the_cache, "past the cache", true)->Arg(64 << 20)->Threads(2)->UseRealTime();
+BENCHMARK(one_rank)->Name("allreduce/8 bytes/one rank");
 }  // namespace
 
-int main(int argc, char** argv) {
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  register_all();
-  benchmark::RunSpecifiedBenchmarks();
-}
+BENCHMARK_MAIN();
