@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <new>
 #include <vector>
+#include "core/base/page.hpp"
 #include "kernels/collective_call.hpp"
 
 namespace symm {
@@ -49,6 +50,7 @@ struct GroupStats {
     its.bytes.add(call.bytes());
     shown.algorithms[static_cast<size_t>(algorithm)].add(1);
     shown.call.set(0);
+    if (Trace::on()) Trace::note(call.bytes(), static_cast<int>(algorithm));
   }
   // `call`, of which it is counted whether it failed.
   template <class Call> void counted(const Call& call) {

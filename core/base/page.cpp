@@ -1,15 +1,19 @@
 #include "core/base/page.hpp"
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <array>
 #include <bit>
+#include <chrono>
 #include <cstring>
 #include <new>
 #include "core/base/environment.hpp"
+#include "core/base/error.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/log.hpp"
 #include "core/base/memfd.hpp"
+#include "core/base/per_process.hpp"
 #include "kernels/types.hpp"
 
 namespace symm {
@@ -29,6 +33,26 @@ void* map_for_all_to_read(const PeerFd& fd, size_t bytes) noexcept {
   munmap(at, bytes);
   return MAP_FAILED;
 }
+
+// Where symm run --trace looks. All is made at once: to touch what there is no memory for would end the process.
+struct TraceFile {
+  TraceFile() {
+    const std::string path = format("%s/%d.%llu", environment("SYMM_TRACE"), getpid(), static_cast<unsigned long long>(now_ns()));
+    const Fd fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    constexpr uint64_t kMostBytes = uint64_t{64} << 20, kCall = sizeof(symm_trace_call_t);
+    uint64_t places = std::min(kMostBytes, file_size_limit()) / kCall;
+    while (places > 1 && posix_fallocate(fd.get(), 0, static_cast<off_t>(places * kCall)) != 0) places /= 2;
+    void* const at = mmap(nullptr, places * kCall, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+    if (at == MAP_FAILED || places < 2) throw system_error(errno, "mmap", path);
+    head = static_cast<symm_trace_t*>(at);
+    const std::chrono::nanoseconds real = std::chrono::system_clock::now().time_since_epoch();
+    *head = {0, 0, places - 1, real.count() - static_cast<int64_t>(now_ns()), std::atoi(environment("SYMM_RANK")), {}};
+    Page::set(head->magic, SYMM_TRACE_MAGIC);
+  }
+  symm_trace_t* head;
+};
+thread_local Trace* current = nullptr;  // the outermost
+const thread_local auto thread_number = static_cast<int32_t>(syscall(SYS_gettid));
 }  // namespace
 
 Page::Page(size_t bytes) : bytes_(bytes), fd_(make_memfd("symm-page")) {
@@ -63,7 +87,8 @@ Page::Page(uint64_t root, uint64_t group, int rank, const std::string& name, std
 Page::~Page() { munmap(page_, bytes_); }
 
 // The time comes last, and goes first: whoever finds the same before and after the rest has what belongs to it.
-Page::Sleep::Sleep(const Page* page, int peer, std::string_view what, uint64_t since_ns) noexcept : page_(page) {
+Page::Sleep::Sleep(const Page* page, int peer, std::string_view what, uint64_t since_ns) noexcept
+    : page_(page), traced_(page, "sleep", peer) {
   if (page == nullptr) return;
   uint32_t taken = page->taken_.load(std::memory_order_relaxed);
   do {
@@ -82,5 +107,38 @@ Page::Sleep::~Sleep() {
   if (slot_ >= SYMM_PAGE_WAITS) return;
   set((*page_)->sleeping[slot_].since_ns, uint64_t{0});
   page_->taken_.fetch_and(~(1U << slot_), std::memory_order_release);
+}
+
+std::atomic<bool> Trace::wanted{*environment("SYMM_TRACE") != '\0'};
+
+void Trace::begin(const Page* page, const char* name, int peer, uint64_t bytes, int dtype) noexcept try {
+  symm_trace_t* const head = PerProcess<TraceFile>::current().head;
+  mark_ = std::atomic_ref(head->calls).fetch_add(1, std::memory_order_relaxed) + 1;
+  call_ = reinterpret_cast<symm_trace_call_t*>(head + 1) + (mark_ - 1) % head->room;
+  if (current == nullptr) current = this;
+  Page::set(call_->mark, uint64_t{0});
+  *call_ = {0, now_ns(), 0, bytes, "", "", -1, -1, peer, thread_number, dtype, -1, std::uncaught_exceptions(), 0};
+  std::strncpy(call_->name, name, sizeof call_->name - 1);
+  if (page != nullptr) {
+    std::memcpy(call_->group, (*page)->name, sizeof call_->group - 1);
+    call_->rank = (*page)->rank;
+    call_->size = (*page)->size;
+    call_->backend = static_cast<int32_t>((*page)->backend);
+  }
+  Page::set(call_->mark, mark_);
+} catch (const std::exception& error) {
+  log::write(log::Level::warning, "symm run --trace will not see this rank: %s", error.what());
+  wanted = false;
+}
+
+void Trace::note(uint64_t bytes, int algorithm) noexcept {
+  if (current != nullptr) current->call_->bytes = bytes, current->call_->algorithm = algorithm;
+}
+
+void Trace::end() noexcept {
+  if (current == this) current = nullptr;
+  if (call_->mark != mark_) return;  // others have come round to its place
+  call_->failed = std::uncaught_exceptions() > call_->failed ? 1 : 0;
+  call_->end_ns = now_ns();
 }
 }  // namespace symm

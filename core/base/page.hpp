@@ -10,6 +10,29 @@
 namespace symm {
 uint64_t now_ns() noexcept;  // CLOCK_MONOTONIC, of all times that are told to others
 
+class Page;
+
+// A call by which ranks communicate, or a sleep in one, noted for symm run --trace while this lives, if on().
+class Trace {
+ public:
+  static std::atomic<bool> wanted;
+  static bool on() noexcept { return wanted.load(std::memory_order_relaxed); }
+  Trace() = default;  // of nothing before begin()
+  Trace(const Page* page, const char* name, int peer = -1, uint64_t bytes = 0) noexcept {
+    if (on()) begin(page, name, peer, bytes, 0);
+  }
+  ~Trace() {
+    if (call_ != nullptr) end();
+  }
+  Trace(Trace&&) = delete;
+  [[gnu::cold]] void begin(const Page* page, const char* name, int peer, uint64_t bytes, int dtype) noexcept;
+  [[gnu::cold]] static void note(uint64_t bytes, int algorithm) noexcept;  // of the calling thread's call
+ private:
+  [[gnu::cold]] void end() noexcept;
+  symm_trace_call_t* call_ = nullptr;
+  uint64_t mark_;
+};
+
 class Page {
  public:
   // Where there is no memory that others could open, the page is this process's alone, and the log says why.
@@ -33,6 +56,7 @@ class Page {
     Sleep& operator=(const Sleep&) = delete;
    private:
     const Page* const page_;
+    const Trace traced_;
     int slot_ = SYMM_PAGE_WAITS;  // that many: shown to nobody
   };
  private:

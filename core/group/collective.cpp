@@ -358,6 +358,8 @@ Error unknown_dtype(int value) {
 }
 
 void run_collective(Group& group, const CollectiveCall& call, const PieceCounts& counts) {
+  Trace traced;
+  if (Trace::on()) traced.begin(group.page(), name_of(call.collective), -1, call.unit(), static_cast<int>(call.dtype));
   group.transport().stats().counted([&] {
     with_checked(group, call, counts,
         [&](const CollectiveCall& checked) { group.in_turn([&] { group.transport().collective(checked); }); });

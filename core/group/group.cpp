@@ -68,6 +68,7 @@ Group::~Group() {
 }
 
 std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
+  const Trace traced(nullptr, "group_create");
   GroupConfig config = asked;
   if (config.create_timeout_ms == 0) config.create_timeout_ms = milliseconds("SYMM_CREATE_TIMEOUT_MS");
   if (config.timeout_ms == 0) config.timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
@@ -248,6 +249,7 @@ template <class Choose> std::shared_ptr<Group> Group::part(uint64_t id, Deadline
 }
 
 std::shared_ptr<Group> Group::split(int color, int key) {
+  const Trace traced(page(), "group_split");
   require_usable();
   const Deadline deadline = create_deadline();
   const uint64_t sequence = splits_++;
@@ -275,6 +277,7 @@ std::shared_ptr<Group> Group::split(int color, int key) {
 }
 
 std::shared_ptr<Group> Group::create_from_ranks(std::span<const int32_t> ranks) {
+  const Trace traced(page(), "group_create_from_ranks");
   require_usable();
   require_ranks(ranks);
   uint64_t set = 0;  // the same in any order, so that those meet who name another one
@@ -302,6 +305,7 @@ std::shared_ptr<Group> Group::local() {
 
 // The living agree on who lives, form a group, and agree on how that went; until all have one and nobody has died meanwhile.
 std::shared_ptr<Group> Group::shrink(uint64_t timeout_ms, const char* name) {
+  const Trace traced(page(), "group_shrink");
   if (finalized_.load(std::memory_order_relaxed)) throw Error(Status::invalid_handle, "group: it was finalized");
   const Deadline deadline = Deadline::after_ms(timeout_ms != 0 ? timeout_ms : config_.create_timeout_ms);
   const uint64_t call = shrinks_++;
@@ -492,6 +496,7 @@ void Group::give_up(const std::exception& error, const char* what) {
 }
 
 void Group::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
+  const Trace traced(page(), "barrier");
   transport_->stats().counted([&] {
     require_usable();
     require_channel(channel, config_.channels);
@@ -503,6 +508,7 @@ void Group::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeou
 }
 
 void Group::finalize(uint64_t timeout_ms) {
+  const Trace traced(page(), "group_finalize");
   require_usable();
   require_waiting(timeout_ms, "options.timeout_ms");
   // One more than users have.
@@ -511,6 +517,7 @@ void Group::finalize(uint64_t timeout_ms) {
 }
 
 void Group::synchronize(void* stream, uint64_t timeout_ms) {
+  const Trace traced(page(), "group_synchronize");
   require_usable();
   const uint64_t timeout = timeout_or_default(timeout_ms);
   const Deadline deadline = Deadline::after_ms(timeout);

@@ -63,6 +63,7 @@ class Group : public std::enable_shared_from_this<Group> {
   Transport& transport() const noexcept { return *transport_; }
   AddressMap& addresses() noexcept { return addresses_; }
   Revocation& revocation() const noexcept { return *revocation_; }
+  const Page* page() const noexcept { return revocation_->page().get(); }
   // Of a call that looks once where it is asked to; throws where it is ordered on a stream.
   uint64_t timeout_or_look(uint64_t timeout_ms) const;
   uint64_t timeout_or_default(uint64_t timeout_ms) const noexcept { return timeout_ms != 0 ? timeout_ms : config_.timeout_ms; }

@@ -245,6 +245,7 @@ void Memory::require_signal(int rank, int channel) const {
 }
 
 void Memory::send_signal(int rank, int channel, SignalOp op, uint64_t value, void* stream) {
+  const Trace traced(group_->page(), op == SignalOp::add && value == 1 ? "signal" : "signal_value", rank);
   require_signal(rank, channel);
   require_known(is_valid(op), static_cast<int>(op), "op");
   group_->transport().send_signal(*view_, rank, channel, op, value, stream);
@@ -252,6 +253,7 @@ void Memory::send_signal(int rank, int channel, SignalOp op, uint64_t value, voi
 }
 
 void Memory::wait_signal(int rank, int channel, uint64_t timeout_ms, void* stream) {
+  const Trace traced(group_->page(), "wait_signal", rank);
   GroupStats& stats = group_->transport().stats();
   stats.counted([&] {
     require_signal(rank, channel);
@@ -272,6 +274,7 @@ template <class Wait> void Memory::counted_wait(const Wait& wait) {
 }
 
 void Memory::wait_signal_value(const SignalWait& wait, uint64_t timeout_ms, uint64_t* out_seen, void* stream) {
+  const Trace traced(group_->page(), "wait_signal_value", wait.rank);
   counted_wait([&] {
     require_signal(wait.rank, wait.channel);
     require_known(wait.compare);
@@ -280,6 +283,7 @@ void Memory::wait_signal_value(const SignalWait& wait, uint64_t timeout_ms, uint
 }
 
 void Memory::wait_signals(std::span<const SignalWait> waits, bool any, uint64_t timeout_ms, size_t* out_index, void* stream) {
+  const Trace traced(group_->page(), "wait_signals");
   counted_wait([&] {
     group_->require_usable();
     for (const SignalWait& wait : waits) {
@@ -293,11 +297,13 @@ void Memory::wait_signals(std::span<const SignalWait> waits, bool any, uint64_t 
 }
 
 void Memory::write_value(int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
+  const Trace traced(group_->page(), bytes == 4 ? "write_value32" : "write_value64", rank, bytes);
   require_word(rank, offset, bytes);
   group_->transport().write_value(*view_, rank, offset, value, bytes, stream);
 }
 
 void Memory::wait_value(size_t offset, size_t bytes, Compare compare, uint64_t value, uint64_t timeout_ms, void* stream) {
+  const Trace traced(group_->page(), bytes == 4 ? "wait_value32" : "wait_value64", -1, bytes);
   counted_wait([&] {
     require_known(compare);
     require_word(group_->rank(), offset, bytes);
@@ -307,6 +313,7 @@ void Memory::wait_value(size_t offset, size_t bytes, Compare compare, uint64_t v
 }
 
 void Memory::put(int rank, size_t offset, const void* source, size_t bytes, void* stream) {
+  const Trace traced(group_->page(), "put", rank, bytes);
   require_range(rank, offset, bytes);
   if (bytes == 0) return;
   if (source == nullptr) throw Error(Status::invalid_argument, "source: is NULL");
@@ -314,6 +321,7 @@ void Memory::put(int rank, size_t offset, const void* source, size_t bytes, void
 }
 
 void Memory::get(int rank, size_t offset, void* destination, size_t bytes, void* stream) {
+  const Trace traced(group_->page(), "get", rank, bytes);
   require_range(rank, offset, bytes);
   if (bytes == 0) return;
   if (destination == nullptr) throw Error(Status::invalid_argument, "destination: is NULL");
@@ -321,6 +329,7 @@ void Memory::get(int rank, size_t offset, void* destination, size_t bytes, void*
 }
 
 void Memory::fill32(int rank, size_t offset, uint32_t value, size_t count, void* stream) {
+  const Trace traced(group_->page(), "fill32", rank, count * 4);
   if (offset % sizeof value != 0) throw Error(Status::invalid_argument, format("offset: %zu is not a multiple of 4", offset));
   if (count > SIZE_MAX / sizeof value) throw Error(Status::invalid_argument, format("count: %zu is too large", count));
   if (offset <= view_->bytes && count > (view_->bytes - offset) / sizeof value) {

@@ -65,4 +65,24 @@ TEST(Page, ASleepIsSeenWholeAndThoseWithoutRoomAreNot) {
   for (std::thread& sleeper : sleepers) sleeper.join();
   EXPECT_TRUE(std::ranges::all_of(page->sleeping, [](const symm_page_wait_t& one) { return one.since_ns == 0; }));
 }
+
+TEST(Trace, ACallIsNotedWhenItBeginsAndWhenItEnds) {
+  char folder[] = "/tmp/symm-trace-XXXXXX";
+  setenv("SYMM_TRACE", mkdtemp(folder), 1);
+  Trace::wanted = true;
+  const Page page(1, kGroup, 0, "a name", kPids);
+  const Trace unfinished(nullptr, "unfinished");
+  try {
+    const Trace call(&page, "call");
+    Trace::note(5, 3);
+    const Page::Sleep asleep(&page, 1, "", now_ns());
+    throw 1;
+  } catch (int) { Trace::wanted = false; }
+  symm_trace_call_t seen[4];  // behind the head
+  std::ifstream(std::filesystem::directory_iterator(folder)->path()).read(reinterpret_cast<char*>(seen), sizeof seen);
+  std::filesystem::remove_all(folder);
+  const auto& [head, a, b, c] = seen;
+  EXPECT_EQ(std::tuple(a.mark, a.end_ns, a.bytes, a.algorithm, b.failed, c.peer), std::tuple(1U, 0U, 5U, 3, 1, 1));
+  EXPECT_TRUE(b.begin_ns <= c.begin_ns && c.end_ns <= b.end_ns);
+}
 }}  // namespace symm

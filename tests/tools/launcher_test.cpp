@@ -1,7 +1,7 @@
 // symm run, as its users see it. Where a test waits for a process, it polls with a limit and never measures.
 #include <linux/sched.h>
-#include "tests/support/footprint.hpp"
-#include "tests/support/process.hpp"
+#include <nlohmann/json.hpp>
+#include "tests/support/group.hpp"
 #include "tests/tools/captured.hpp"
 #include "tools/host/host.hpp"
 #include "tools/run/job.hpp"
@@ -309,6 +309,57 @@ TEST(Launcher, APartEndsWithWhoeverStartedIt) {
   for (const char* bad : {"a", "a:", "a:0", ":2", "a:2,,b:1", "-o:1", "a:x"}) {
     const Captured refused = symm_run({"--hosts", bad}, "true");
     EXPECT_EQ(refused.status, 2) << bad;
+  }
+}
+
+void be_a_traced_rank() {  // as rank 0 with room for 15 calls, as rank 2 killed
+  rlimit limit{};
+  getrlimit(RLIMIT_FSIZE, &limit);
+  const rlimit small{std::string(getenv("SYMM_RANK")) == "0" ? 16 * 128 : limit.rlim_cur, limit.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.bootstrap = "nowhere://";
+  EXPECT_THROW(support::Group::create(config), support::Error);
+  setrlimit(RLIMIT_FSIZE, &limit);
+  config.bootstrap = nullptr;
+  config.name = "\"traced\"";
+  const support::Group group = support::Group::create(config);
+  const support::Block block = support::allocate(group, 64);
+  float sum = 1;
+  for (int i = 0; i < 20; ++i) support::check(support::allreduce(group, &sum, &sum, 1, SYMM_ALGORITHM_LL));
+  for (int rank = 0; rank < 2 && group.rank() == 2; ++rank) block.memory.wait_signal(rank, 0);
+  if (group.rank() == 2) raise(SIGKILL);
+  support::check(symm_put_signal(block.memory.get(), 2, 0, &sum, sizeof sum, 0, nullptr));
+  EXPECT_NE(symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr), SYMM_OK);
+}
+
+TEST(Launcher, ATimelineShowsWhatAllRanksDidAlsoWhenOneWasKilled) {
+  if (getenv("SYMM_TRACE") != nullptr) return be_a_traced_rank();
+  const support::TemporaryDirectory folder;
+  const std::string path = folder.path() + "/t.json", self = std::filesystem::read_symlink("/proc/self/exe");
+  for (const Words& where : {Words{"-n", "3"}, Words{"--hosts", "127.0.0.1:2,localhost:1", "--launcher", "sh -c"}}) {
+    expect_end(
+        capture(Words{SYMM_TOOL, "run", "--trace", path} + where + Words{"--", self, "--gtest_filter=Launcher.ATimeline*"}),
+        128 + SIGKILL, {"rank 0: the first ", " calls are left out"});
+    const auto trace = nlohmann::json::parse(std::ifstream(path));
+    expect_said(trace.dump(), {R"("name":"rank 0: the first )", R"("name":"rank 2")",
+                                  R"({"algorithm":"ll","bytes":4,"dtype":"f32","group":"\"traced\"","rank":"2 of 3"})",
+                                  R"({"bytes":4,"group":"\"traced\"","peer":2,"rank":"1 of 3"})"});
+    std::map<int, Words> names;
+    double begin = 0, end = 0;
+    for (const auto& event : trace["traceEvents"]) {
+      if (event["ph"] == "M") begin = 0;  // of a process
+      if (event["ph"] == "M") continue;
+      EXPECT_GE(event["ts"], std::exchange(begin, event["ts"].get<double>())) << event;
+      const double its_end = begin + event["dur"].get<double>();
+      if (event["pid"] == 0 || event["name"] != "sleep") names[event["pid"]].push_back(event["name"]), end = its_end;
+      EXPECT_LE(its_end, end + 0.01) << event;
+      EXPECT_TRUE(event["name"] != "barrier" || event["args"].contains("failed")) << event;
+    }
+    Words calls{"group_create", "group_create", "rendezvous"};
+    calls.resize(23, "allreduce");
+    EXPECT_EQ(names[1], (calls + Words{"put", "signal", "barrier"}));
+    EXPECT_EQ(names[2], (calls + Words{"wait_signal", "wait_signal"}));
   }
 }
 }}  // namespace symm::tool

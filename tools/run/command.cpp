@@ -74,6 +74,7 @@ void add_run(CLI::App& app, Action& action, bool dashes, const std::vector<std::
       ->capture_default_str();
   run->add_option("--log-dir", arguments->options.log_directory,
       "Write what each rank writes to rank.N.out and rank.N.err there, too; the folder is made");
+  run->add_option("--trace", arguments->options.trace, "Write a timeline of all ranks' calls there, which ui.perfetto.dev opens");
   run->add_flag("--no-prefix", arguments->no_prefix, "Do not write [rank] before each line");
   run->add_option("--tag", arguments->options.tag, "Write [TAG rank] before each line instead of [rank]");
   run->add_option("--bind", arguments->options.bind, "Bind each rank to a core of its own: none, core")

@@ -19,6 +19,7 @@ struct JobPart {
 struct Job : JobPart {
   std::string directory{};  // private to the job
   int ranks = 0;            // here
+  std::string trace{};      // where they note their calls; "": nowhere
   bool terminal = false;    // messages reach a terminal: progress lines are welcome although the rank writes to a pipe
 };
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <system_error>
 #include "tools/host/host.hpp"
 #include "tools/run/processes.hpp"
@@ -38,6 +40,13 @@ Launcher::Launcher(const RunOptions& options)
   job_.directory = directory_.path();
   job_.ranks = options_.ranks;
   job_.terminal = ::isatty(STDERR_FILENO) != 0;
+  job_.trace = options_.trace;
+  if (!options_.trace.empty() && !options_.part) {
+    job_.trace =
+        options_.hosts.empty() ? job_.directory + "/trace" : std::filesystem::absolute(options_.trace).string() + ".notes";
+    std::filesystem::create_directory(job_.trace);
+    if (!std::ofstream(options_.trace)) throw std::system_error(errno, std::generic_category(), options_.trace);
+  }
   if (options_.part) keep_secret(job_.directory + "/secret");
   // One of those that the kernel does not give to others, if nobody says which.
   if (!options_.hosts.empty() && options_.port == 0)
@@ -50,6 +59,7 @@ int Launcher::run() {
   if (options_.timeout) job_end_ = Clock::now() + *options_.timeout;
   start_ranks();
   while (turn()) {}
+  if (!options_.trace.empty() && !options_.part) write_timeline();
   summarise();
   return forced_status_ ? *forced_status_ : outcome_.status();
 }
@@ -112,6 +122,7 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
       if (i < rank) part.first += here;
     }
     std::vector<std::string> arguments{"run", "--part", write_part(part), "-n", std::to_string(ranks)};
+    if (!job_.trace.empty()) arguments.insert(arguments.end(), {"--trace", job_.trace});
     arguments.insert(arguments.end(), request.command.begin(), request.command.end());
     request.command = command_on(host, options_.launcher, line_for_shell(arguments));
     request.environment.clear();

@@ -44,6 +44,7 @@ struct RunOptions {
   std::string launcher = "ssh %h";
   int port = 0;
   std::optional<JobPart> part;  // of a job that another launcher has started
+  std::string trace;            // file for the timeline, of a part where its ranks note their calls; "": none
 };
 
 class Launcher {
@@ -92,6 +93,7 @@ class Launcher {
   bool nobody_left() const { return !any_alive() && !processes_left_; }
   bool streams_open() const;
   void say(std::string_view text);
+  void write_timeline();
   void summarise();
 
   RunOptions options_;

@@ -54,4 +54,18 @@ typedef struct {
   int64_t pids[1]; /**< of all ranks, as seen by this one's process; 0: on another machine */
 } symm_page_t;
 
+/** What symm run --trace reads: each process has a file in the folder SYMM_TRACE, of this and a ring of `room` calls. Of `calls`
+ * that were begun, call n, from 0 on, is the one at n modulo `room`, if its `mark` is n + 1 and the process has ended. */
+typedef struct {
+  uint64_t magic, calls, room;
+  int64_t to_realtime_ns, rank, unused[11]; /**< from CLOCK_MONOTONIC; $SYMM_RANK */
+} symm_trace_t;
+typedef struct {
+  uint64_t mark, begin_ns, end_ns, bytes;             /**< end_ns 0: the process ended first */
+  char name[24], group[40];                           /**< "put"; "sleep": in the call before */
+  int32_t rank, size, peer, thread, dtype, algorithm; /**< -1, and dtype 0: none */
+  int32_t failed, backend;
+} symm_trace_call_t;
+#define SYMM_TRACE_MAGIC UINT64_C(0x31636172746d7973)
+
 #endif
