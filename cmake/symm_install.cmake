@@ -10,6 +10,9 @@ install(DIRECTORY capi/include/symm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILE
         PATTERN "*.cuh")
 if(TARGET symm_tool)
   install(TARGETS symm_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(FILES ${PROJECT_BINARY_DIR}/tools/symm.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)
+  install(FILES ${PROJECT_BINARY_DIR}/tools/symm.bash RENAME symm OPTIONAL
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 endif()
 
 set(symm_cmakedir ${CMAKE_INSTALL_LIBDIR}/cmake/symm)

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 #include "tools/commands.hpp"
+#include "tools/manual.hpp"
 #include "tools/text.hpp"
 
 int main(int argc, char** argv) {
@@ -17,6 +18,12 @@ int main(int argc, char** argv) {
 
   CLI::App app("Symmetric memory for any language: launcher, information, checks and measurements", "symm");
   app.set_version_flag("--version", [] { return "symm " + version_text(symm_version()); });
+  const auto add_text = [&app](const char* flag, std::string (*text)(const CLI::App&), const char* what) {
+    app.add_flag_callback(
+        flag, [&app, text] { throw CLI::CallForVersion(text(app), 0); }, what);
+  };
+  add_text("--man", manual, "Print symm(1)");
+  add_text("--bash-completion", bash_completion, "Print what bash completes these words by");
   app.require_subcommand(1);
   Action action;
   add_run(app, action, has_dashes, after_dashes);

@@ -75,6 +75,8 @@ fi
 
 say "the installed tool, which needs libsymm and libc, of which libm and the loader are parts"
 if objdump -p "$prefix/bin/symm" | awk '$1 == "NEEDED" && $2 !~ /^(libsymm|libc|libm|ld-linux.*)\.so/' | grep .; then exit 1; fi
+grep -q '^\.SS bench' "$prefix/share/man/man1/symm.1"
+grep -q '^complete .* symm$' "$prefix/share/bash-completion/completions/symm"
 "$prefix/bin/symm" info --json >"$scratch/info.json"
 python3 - "$scratch/info.json" "$version" <<'PYTHON'
 import json, sys

@@ -47,6 +47,27 @@ TEST(Info, EnvironmentHasValuesAndDefaults) {
   expect_said(result.out, {"SYMM_TIMEOUT_MS", " 1234 ", "(300000)", "SYMM_SPIN", "SYMM_DIR", "Slurm: rank."});
 }
 
+TEST(Manual, HasAllCommandsAndIsWhatManReads) {
+  const Captured page = capture({SYMM_TOOL, "--man"});
+  EXPECT_EQ(page.status, 0);
+  expect_said(page.out, {".TH SYMM 1", "\n.SS run\n", "\n.SS top\n", "\\-\\-baseline TEXT", "(default: f32)"});
+  const Captured read =
+      capture({"sh", "-c", "command -v groff >/dev/null || exit 0; \"$0\" --man | groff -man -ww -z", SYMM_TOOL});
+  EXPECT_EQ(read.status, 0);
+  EXPECT_EQ(read.err, "");
+}
+
+TEST(BashCompletion, KnowsCommandsAndTheirOptions) {
+  const auto completed = [](const std::string& words) {
+    const std::string script = "source <(\"$0\" --bash-completion); COMP_WORDS=(" + words +
+                               "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _symm; echo \"${COMPREPLY[@]}\"";
+    return capture({"bash", "-c", script, SYMM_TOOL}).out;
+  };
+  EXPECT_EQ(completed("symm ru"), "run\n");
+  EXPECT_EQ(completed("symm bench --gra"), "--graph\n");
+  EXPECT_EQ(completed("symm run -n 2 -- ./a --gra"), "\n");
+}
+
 TEST(DoctorCommand, JsonAgreesWithItsStatus) {
   const Captured result = capture({SYMM_TOOL, "doctor", "--json"});
   const json report = json::parse(result.out);

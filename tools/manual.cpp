@@ -1,0 +1,61 @@
+// What shells and man know of the tool, made from its own arguments.
+#include "tools/manual.hpp"
+#include <symm/symm.h>
+#include "tools/text.hpp"
+
+namespace symm::tool {
+namespace {
+// Those that are not hidden.
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); });
+}
+std::vector<const CLI::Option*> options_of(const CLI::App& command) {
+  return command.get_options([](const CLI::Option* one) { return !one->get_group().empty(); });
+}
+
+// As roff prints it.
+std::string roff(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '\\' || c == '-' ? std::string("\\") + c : std::string(1, c);
+  return out.starts_with('.') || out.starts_with('\'') ? "\\&" + out : out;
+}
+
+std::string text_of_options(const CLI::App& command) {
+  std::string out;
+  for (const CLI::Option* option : options_of(command)) {
+    const std::string type = option->get_type_name();  // "INT:INT in [1 - 65535]"
+    const std::string value =
+        option->get_expected_max() == 0 || option->get_positional() ? "" : " " + type.substr(0, type.find(':'));
+    const std::string usual = option->get_default_str();
+    out += ".TP\n.B " + roff(option->get_name(option->get_positional(), true) + value) + "\n" + roff(option->get_description()) +
+           (usual.empty() ? "" : roff(" (default: " + usual + ")")) + "\n";
+  }
+  return out;
+}
+}  // namespace
+
+std::string manual(const CLI::App& app) {
+  std::string out = ".TH SYMM 1 \"\" \"symm " + version_text(symm_version()) + "\" \"symm\"\n.SH NAME\nsymm \\- " +
+                    roff(app.get_description()) + "\n.SH SYNOPSIS\n.B symm\n.I command\n[options]\n.SH COMMANDS\n";
+  for (const CLI::App* command : commands_of(app))
+    out += ".SS " + roff(command->get_name()) + "\n" + roff(command->get_description()) + "\n" + text_of_options(*command);
+  return out + ".SH OPTIONS\n" + text_of_options(app);
+}
+
+// What follows "--" is a command, which bash completes as it does others.
+std::string bash_completion(const CLI::App& app) {
+  std::string names, cases;
+  for (const CLI::App* command : commands_of(app)) {
+    names += " " + command->get_name();
+    cases += "    " + command->get_name() + ") words=\"";
+    for (const CLI::Option* option : options_of(*command))
+      for (const std::string& name : option->get_lnames()) cases += " --" + name;
+    cases += "\" ;;\n";
+  }
+  return "_symm() {\n  local word=${COMP_WORDS[COMP_CWORD]} words=\n  case ${COMP_WORDS[1]} in\n" + cases +
+         "  esac\n  if ((COMP_CWORD == 1)); then words=\"" + names +
+         " --help --version\"; elif [[ $word != -* ]]; then words=; fi\n" +
+         "  [[ \" ${COMP_WORDS[*]:0:COMP_CWORD} \" == *' -- '* ]] && words=\n" +
+         "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n}\ncomplete -o default -F _symm symm\n";
+}
+}  // namespace symm::tool
