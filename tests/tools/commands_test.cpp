@@ -88,6 +88,18 @@ TEST(DoctorCommand, FailsWhereSymmCannotWork) {
   EXPECT_TRUE(contains(result.out, "symm does not work here")) << result.out;
 }
 
+TEST(BenchP2p, MeasuresAndChecksEachPair) {
+  const Captured result = bench(3, {"p2p", "-b", "8", "-e", "100K", "-n", "3", "--json"});
+  ASSERT_EQ(result.status, 0) << result.out << result.err;
+  const json report = json::parse(result.out);
+  EXPECT_EQ(report["wrong"], 0);
+  EXPECT_EQ(report["GB/s"]["bytes"], 102400);
+  for (const char* const what : {"us", "GB/s"})
+    for (size_t at = 0; at < 9; ++at)
+      EXPECT_EQ(report[what]["from_to"][at / 3][at % 3].get<double>() > 0, at / 3 != at % 3) << what << ' ' << at;
+  expect_said(bench(2, {"p2p", "-e", "4K"}).out, {"us a put, 8 bytes", "GB/s, 4096 bytes", "\n     1 "});
+}
+
 class Collectives : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(Collectives, EveryResultIsChecked) {

@@ -102,6 +102,12 @@ TEST(TuneOnFakes, OfTheCudaBackEnd) {
                               " 2097152 ", " 16777216 "});
 }
 
+TEST(BenchOnFakes, PutsFromEachToEach) {
+  expect_end(on_fakes({"FAKE_CUDA_DEVICES=2"}, {SYMM_TOOL, "run", "-n", "2", "--no-prefix", "--timeout", "90", "--", SYMM_TOOL,
+                                                   "bench", "p2p", "--backend", "cuda", "-e", "1M", "-n", "2"}),
+      0, {});
+}
+
 TEST(BenchOnFakes, RowsAndGraphs) {
   const auto bench = [](const Words& options) {
     return on_fakes({"FAKE_CUDA_DEVICES=2"}, Words{SYMM_TOOL, "run", "-n", "2", "--no-prefix", "--timeout", "90", "--", SYMM_TOOL,

@@ -26,6 +26,9 @@ class Bench {
   explicit Bench(const BenchOptions& options);
   int run();
  private:
+  int run_p2p();
+  void finalize();
+  double microseconds_of_put(int from, int to, size_t bytes);
   Row measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op);
   Result measure(const Call& call, const Pattern& pattern);
   Result measure_on_gpu(const Call& call, const Pattern& pattern);
@@ -208,7 +211,91 @@ Row Bench::measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op) {
   return row;
 }
 
+// Of each in a row, with the barrier behind it by which all have arrived. 0 on all but `from`.
+double Bench::microseconds_of_put(int from, int to, size_t bytes) {
+  constexpr int calls = 20;
+  void* const stream = device_ ? Device::stream() : nullptr;
+  const auto issue = [&] {
+    for (int i = 0; i < calls && rank_ == from; ++i) memory_.put(to, 0, Span(second_, bytes), stream);
+    group_.barrier({}, 0, 0, stream);
+  };
+  const auto done = [&] {
+    while (device_ && !group_.stream_done(stream)) {}
+  };
+  std::vector<double> times;
+  const int iterations = options_.iterations > 0 ? options_.iterations : 20;
+  for (int i = -options_.warmup; i < iterations; ++i) {
+    control().barrier();
+    const auto start = std::chrono::steady_clock::now();
+    if (!device_) issue();
+    const double us = device_ ? device_->microseconds(issue, done)
+                              : std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+    if (i >= 0) times.push_back(us / calls);
+  }
+  return rank_ == from ? quantile(times, 0.5) : 0;
+}
+
+int Bench::run_p2p() {
+  if (!options_.symmetric) throw std::runtime_error("p2p is between symmetric memories: without --private");
+  const auto ranks = static_cast<size_t>(ranks_);
+  nlohmann::json report{{"ranks", ranks_}, {"backend", device_ ? "cuda" : "host"}};
+  uint64_t wrong = 0;
+  for (const bool large : {false, true}) {
+    const size_t bytes = std::max<size_t>(1, large ? options_.end : options_.begin);
+    std::vector<double> times(ranks), all(ranks * ranks);
+    for (int from = 0; from < ranks_; ++from) {
+      for (int to = 0; to < ranks_; ++to) {
+        if (from == to) continue;
+        progress("p2p " + std::to_string(from) + " to " + std::to_string(to) + ", " + format_bytes(bytes));
+        const auto mark = static_cast<std::byte>(1 + from * ranks_ + to);
+        std::byte* const here = device_ ? staging_.data() : second_;
+        std::fill_n(here, bytes, mark);
+        if (device_) device_->call("cuMemcpyAsync", second_, here, bytes, Device::stream());
+        const double us = microseconds_of_put(from, to, bytes);
+        if (rank_ == from) times[static_cast<size_t>(to)] = us;
+        control().barrier();
+        if (rank_ != to || !options_.check) continue;
+        if (device_) {
+          device_->call("cuMemcpyAsync", here, first_, bytes, Device::stream());
+          while (!group_.stream_done(Device::stream())) {}
+        }
+        const std::byte* const there = device_ ? here : first_;
+        wrong += bytes - static_cast<uint64_t>(std::count(there, there + bytes, mark));
+      }
+    }
+    progress("");
+    control().allgather(times, all);
+    nlohmann::json rows = nlohmann::json::array();
+    if (rank_ == 0 && !options_.json)
+      std::printf(
+          "# symm bench p2p: %s, %zu bytes from each rank (row) to each, by 20 puts in a row and the barrier behind them\n",
+          large ? "GB/s" : "us a put", bytes);
+    for (size_t from = 0; from < ranks; ++from) {
+      rows.push_back(nlohmann::json::array());
+      if (rank_ == 0 && !options_.json) std::printf("%6zu", from);
+      for (size_t to = 0; to < ranks; ++to) {
+        const double us = all[from * ranks + to];
+        const double shown = from == to ? 0 : large ? static_cast<double>(bytes) / us / 1000 : us;
+        rows.back().push_back(shown);
+        if (rank_ == 0 && !options_.json) std::printf(" %9.2f", shown);
+      }
+      if (rank_ == 0 && !options_.json) std::printf("\n");
+    }
+    report[large ? "GB/s" : "us"] = {{"bytes", bytes}, {"from_to", rows}};
+  }
+  control().allreduce(Span(&wrong, 1), Span(&wrong, 1), SYMM_OP_SUM);
+  report["wrong"] = wrong;
+  if (rank_ == 0 && options_.json) std::printf("%s\n", report.dump(2).c_str());
+  else if (rank_ == 0 && wrong != 0) std::printf("# Wrong bytes: %llu FAILED\n", static_cast<unsigned long long>(wrong));
+  return wrong == 0 ? 0 : 1;
+}
+
 int Bench::run() {
+  if (options_.p2p) {
+    const int status = run_p2p();
+    finalize();
+    return status;
+  }
   const bool speaks = rank_ == 0;
   const auto print = [&](const std::string& text) {
     if (speaks && !options_.json && !options_.csv) std::fputs(text.c_str(), stdout);
@@ -235,10 +322,14 @@ int Bench::run() {
   const nlohmann::json report = bench_json(options_, rows, ranks_);
   if (speaks && options_.json) std::printf("%s\n", report.dump(2).c_str());
   if (speaks && options_.csv) std::fputs(bench_csv(report).c_str(), stdout);
+  finalize();
+  return total_wrong(rows) == 0 ? 0 : 1;
+}
+
+void Bench::finalize() {
   group_.finalize();
   if (device_ && !options_.symmetric) device_->call("cuMemFree_v2", first_);
   if (device_) control_.finalize();
-  return total_wrong(rows) == 0 ? 0 : 1;
 }
 }  // namespace
 

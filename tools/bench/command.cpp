@@ -7,7 +7,8 @@
 
 namespace symm::tool {
 namespace {
-const char* const kCollectives = "allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall, barrier";
+const char* const kCollectives =
+    "allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall, barrier; p2p: puts, from each rank to each";
 
 // One value by its name, or all of them. A command line is no place for guesses: an unknown name lists the known ones.
 template <typename Value>
@@ -40,9 +41,10 @@ nlohmann::json read_baseline(const std::string& file) {
 // With what the options by themselves do not say.
 void finish(BenchOptions& options, const std::string& collective) {
   options.traits = find_operation(collective);
+  options.p2p = collective == "p2p";
   if (options.tune) {
     if (!collective.empty()) throw CLI::ValidationError("--tune", "measures what the plan needs, so it takes no collective");
-  } else if (options.traits == nullptr) {
+  } else if (options.traits == nullptr && !options.p2p) {
     throw CLI::ValidationError("collective", "'" + collective + "' is not known; known are " + kCollectives);
   }
   if (const auto& before = options.baseline; !before.is_null() && before.value("collective", "") != collective)

@@ -38,7 +38,8 @@ struct BenchOptions {
   symm_backend_t backend = SYMM_BACKEND_AUTO;
   int graph = 0;  // calls in a graph of CUDA; 0: none
 
-  bool tune = false;  // then traits is nullptr, and these count
+  bool p2p = false;   // then traits is nullptr
+  bool tune = false;  // then too, and these count
   bool end_given = false;
   std::string out;  // "": standard output
 };
