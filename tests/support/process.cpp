@@ -129,9 +129,10 @@ void Process::expect_success(const std::string& name) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << name << " ended with wait status " << status << ": " << said();
 }
 
-std::string Process::result() {
+std::string Process::result(int also) {
   const int status = wait();
-  EXPECT_TRUE(status == 0 || WIFSIGNALED(status)) << "process " << pid_ << " ended with wait status " << status << ": " << said();
+  EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == also)
+      << "process " << pid_ << " ended with wait status " << status << ": " << said();
   return said();
 }
 

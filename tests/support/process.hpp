@@ -62,8 +62,9 @@ class Process {
   int wait(int milliseconds = 60'000);
   // The same, and the test fails unless the status is 0.
   void expect_success(const std::string& name);
-  // What it said until its end; the test fails if that does not come, or if it threw or failed an expectation.
-  std::string result();
+  // What it said until its end; the test fails if that does not come, or if it threw or failed an expectation, by which its
+  // status is neither 0 nor `also`.
+  std::string result(int also = 0);
  private:
   Process(const std::function<std::string()>& body, bool exits);
 
