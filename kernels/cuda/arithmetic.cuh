@@ -246,3 +246,9 @@ struct Any {
   KERNEL(any, Any, 4)                            \
   KERNEL(any, Any, 8)                            \
   KERNEL(any, Any, 16)
+// For each arithmetic alone: KERNEL(name, arithmetic).
+#define SYMM_FOR_ARITHMETICS_ONLY(KERNEL) \
+  KERNEL(bf16, Hot<Bf16>)                 \
+  KERNEL(f16, Hot<F16>)                   \
+  KERNEL(f32, Hot<Whole<float>>)          \
+  KERNEL(any, Any)

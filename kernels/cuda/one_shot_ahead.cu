@@ -57,7 +57,4 @@ template <class Arithmetic> __device__ __forceinline__ void run(const Collective
   extern "C" __global__ void __launch_bounds__(512, 2) symm_one_shot_ahead_##name(const __grid_constant__ CollectiveArgs a) { \
     run<arithmetic>(a);                                                                                                       \
   }
-SYMM_ONE_SHOT_AHEAD(bf16, Hot<Bf16>)
-SYMM_ONE_SHOT_AHEAD(f16, Hot<F16>)
-SYMM_ONE_SHOT_AHEAD(f32, Hot<Whole<float>>)
-SYMM_ONE_SHOT_AHEAD(any, Any)
+SYMM_FOR_ARITHMETICS_ONLY(SYMM_ONE_SHOT_AHEAD)

@@ -100,7 +100,4 @@ template <class Arithmetic> __device__ __forceinline__ void run(const Collective
   extern "C" __global__ void __launch_bounds__(1024, 1) symm_pair_##name(const __grid_constant__ CollectiveArgs a) { \
     run<arithmetic>(a);                                                                                              \
   }
-SYMM_PAIR(bf16, Hot<Bf16>)
-SYMM_PAIR(f16, Hot<F16>)
-SYMM_PAIR(f32, Hot<Whole<float>>)
-SYMM_PAIR(any, Any)
+SYMM_FOR_ARITHMETICS_ONLY(SYMM_PAIR)

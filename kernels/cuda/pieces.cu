@@ -315,7 +315,4 @@ extern "C" __global__ void __launch_bounds__(512, 1) symm_pieces_move(const __gr
   extern "C" __global__ void __launch_bounds__(512, 1) symm_pieces_reduce_##name(const __grid_constant__ PiecesArgs a) { \
     run<Combine<arithmetic>>(a);                                                                                         \
   }
-SYMM_PIECES(bf16, Hot<Bf16>)
-SYMM_PIECES(f16, Hot<F16>)
-SYMM_PIECES(f32, Hot<Whole<float>>)
-SYMM_PIECES(any, Any)
+SYMM_FOR_ARITHMETICS_ONLY(SYMM_PIECES)
