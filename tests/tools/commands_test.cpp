@@ -97,6 +97,7 @@ TEST(BenchP2p, MeasuresAndChecksEachPair) {
   for (const char* const what : {"us", "GB/s"})
     for (size_t at = 0; at < 9; ++at)
       EXPECT_EQ(report[what]["from_to"][at / 3][at % 3].get<double>() > 0, at / 3 != at % 3) << what << ' ' << at;
+  expect_said(bench(2, {"p2p", "--csv"}).err, {"--csv: is of collectives, not of p2p"});
   expect_said(bench(2, {"p2p", "-e", "4K"}).out, {"us a put, 8 bytes", "GB/s, 4096 bytes", "\n     1 "});
 }
 

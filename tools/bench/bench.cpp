@@ -26,7 +26,7 @@ class Bench {
   explicit Bench(const BenchOptions& options);
   int run();
  private:
-  int run_p2p();
+  nlohmann::json measure_p2p();
   void finalize();
   double microseconds_of_put(int from, int to, size_t bytes);
   Row measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op);
@@ -235,8 +235,7 @@ double Bench::microseconds_of_put(int from, int to, size_t bytes) {
   return rank_ == from ? quantile(times, 0.5) : 0;
 }
 
-int Bench::run_p2p() {
-  if (!options_.symmetric) throw std::runtime_error("p2p is between symmetric memories: without --private");
+nlohmann::json Bench::measure_p2p() {
   const auto ranks = static_cast<size_t>(ranks_);
   nlohmann::json report{{"ranks", ranks_}, {"backend", device_ ? "cuda" : "host"}};
   uint64_t wrong = 0;
@@ -266,37 +265,28 @@ int Bench::run_p2p() {
     progress("");
     control().allgather(times, all);
     nlohmann::json rows = nlohmann::json::array();
-    if (rank_ == 0 && !options_.json)
-      std::printf(
-          "# symm bench p2p: %s, %zu bytes from each rank (row) to each, by 20 puts in a row and the barrier behind them\n",
-          large ? "GB/s" : "us a put", bytes);
     for (size_t from = 0; from < ranks; ++from) {
       rows.push_back(nlohmann::json::array());
-      if (rank_ == 0 && !options_.json) std::printf("%6zu", from);
       for (size_t to = 0; to < ranks; ++to) {
         const double us = all[from * ranks + to];
-        const double shown = from == to ? 0 : large ? static_cast<double>(bytes) / us / 1000 : us;
-        rows.back().push_back(shown);
-        if (rank_ == 0 && !options_.json) std::printf(" %9.2f", shown);
+        rows.back().push_back(from == to ? 0 : large ? static_cast<double>(bytes) / us / 1000 : us);
       }
-      if (rank_ == 0 && !options_.json) std::printf("\n");
     }
     report[large ? "GB/s" : "us"] = {{"bytes", bytes}, {"from_to", rows}};
   }
   control().allreduce(Span(&wrong, 1), Span(&wrong, 1), SYMM_OP_SUM);
   report["wrong"] = wrong;
-  if (rank_ == 0 && options_.json) std::printf("%s\n", report.dump(2).c_str());
-  else if (rank_ == 0 && wrong != 0) std::printf("# Wrong bytes: %llu FAILED\n", static_cast<unsigned long long>(wrong));
-  return wrong == 0 ? 0 : 1;
+  return report;
 }
 
 int Bench::run() {
-  if (options_.p2p) {
-    const int status = run_p2p();
-    finalize();
-    return status;
-  }
   const bool speaks = rank_ == 0;
+  if (options_.p2p) {
+    const nlohmann::json report = measure_p2p();
+    if (speaks) std::fputs((options_.json ? report.dump(2) + "\n" : p2p_table(report)).c_str(), stdout);
+    finalize();
+    return report["wrong"] == 0 ? 0 : 1;
+  }
   const auto print = [&](const std::string& text) {
     if (speaks && !options_.json && !options_.csv) std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
@@ -319,9 +309,8 @@ int Bench::run() {
     }
   }
   print(table_footer(options_, rows, ranks_));
-  const nlohmann::json report = bench_json(options_, rows, ranks_);
-  if (speaks && options_.json) std::printf("%s\n", report.dump(2).c_str());
-  if (speaks && options_.csv) std::fputs(bench_csv(report).c_str(), stdout);
+  if (speaks && options_.json) std::printf("%s\n", bench_json(options_, rows, ranks_).dump(2).c_str());
+  if (speaks && options_.csv) std::fputs(bench_csv(bench_json(options_, rows, ranks_)).c_str(), stdout);
   finalize();
   return total_wrong(rows) == 0 ? 0 : 1;
 }

@@ -116,10 +116,14 @@ void add_bench(CLI::App& app, Action& action) {
   bench->add_option("-G,--graph", options.graph, "On GPUs: replay a graph of so many calls; 0: 20 calls in a row without one")
       ->check(CLI::Range(0, 10'000))
       ->capture_default_str();
-  for (const char* name : {"--type", "--op", "--algorithm", "--root", "--check", "--private", "--in-place", "--out-of-place",
-           "--json", "--csv", "--baseline", "--graph"})
-    tune->excludes(bench->get_option(name));
-  bench->callback([&action, all, end] {
+  const std::vector<std::string> of_collectives{
+      "--type", "--op", "--algorithm", "--root", "--private", "--in-place", "--out-of-place", "--csv", "--baseline", "--graph"};
+  for (const std::string& name : of_collectives) tune->excludes(bench->get_option(name));
+  for (const char* name : {"--check", "--json"}) tune->excludes(bench->get_option(name));
+  bench->callback([&action, all, end, bench, of_collectives] {
+    for (const std::string& name : of_collectives)
+      if (all->second == "p2p" && bench->get_option(name)->count() > 0)
+        throw CLI::ValidationError(name, "is of collectives, not of p2p");
     all->first.end_given = end->count() > 0;
     finish(all->first, all->second);
     action = [all] { return all->first.tune ? run_tune(all->first) : run_bench(all->first); };

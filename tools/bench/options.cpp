@@ -125,13 +125,30 @@ uint64_t total_wrong(const std::vector<Row>& rows) {
 }
 
 double speedup(const BenchOptions& options, const Row& row, const Result& result) {
+  if (options.baseline.is_null()) return 0;
   const nlohmann::json wanted = identity(options, row, result);
-  for (const nlohmann::json& before : options.baseline.is_null() ? nlohmann::json::array() : options.baseline.at("results")) {
+  for (const nlohmann::json& before : options.baseline.at("results")) {
     const bool same = std::all_of(wanted.items().begin(), wanted.items().end(),
         [&](const auto& item) { return before.contains(item.key()) && before[item.key()] == item.value(); });
     if (same) return before.at("time_us").at("p50").get<double>() / result.p50_us;
   }
   return 0;
+}
+
+std::string p2p_table(const nlohmann::json& report) {
+  std::string out;
+  for (const auto& [key, unit] : {std::pair{"us", "us a put"}, std::pair{"GB/s", "GB/s"}}) {
+    out += "# symm bench p2p: " + std::string(unit) + ", " + report[key]["bytes"].dump() +
+           " bytes from each rank (row) to each, by 20 puts in a row and the barrier behind them\n";
+    size_t from = 0;
+    for (const nlohmann::json& row : report[key]["from_to"]) {
+      out += print("%6zu", from++);
+      for (const nlohmann::json& cell : row) out += print(" %9.2f", cell.get<double>());
+      out += "\n";
+    }
+  }
+  const auto wrong = report["wrong"].get<uint64_t>();
+  return out + (wrong == 0 ? "" : "# Wrong bytes: " + std::to_string(wrong) + " FAILED\n");
 }
 
 std::string bench_csv(const nlohmann::json& report) {

@@ -82,6 +82,8 @@ std::string table_row(const BenchOptions& options, const Row& row, int ranks);
 std::string table_footer(const BenchOptions& options, const std::vector<Row>& rows, int ranks);
 // How much faster `result` is than that of the same call in the baseline; 0: that has none.
 double speedup(const BenchOptions& options, const Row& row, const Result& result);
+// What `symm bench p2p` found out, for people.
+std::string p2p_table(const nlohmann::json& report);
 // A line for each result of bench_json(), below one of names.
 std::string bench_csv(const nlohmann::json& report);
 nlohmann::json bench_json(const BenchOptions& options, const std::vector<Row>& rows, int ranks);
