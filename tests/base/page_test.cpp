@@ -1,5 +1,6 @@
 #include "core/base/page.hpp"
 #include "core/base/fd.hpp"
+#include "tests/support/footprint.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm { namespace {
@@ -67,8 +68,8 @@ TEST(Page, ASleepIsSeenWholeAndThoseWithoutRoomAreNot) {
 }
 
 TEST(Trace, ACallIsNotedWhenItBeginsAndWhenItEnds) {
-  char folder[] = "/tmp/symm-trace-XXXXXX";
-  setenv("SYMM_TRACE", mkdtemp(folder), 1);
+  const support::TemporaryDirectory folder;
+  setenv("SYMM_TRACE", folder.path().c_str(), 1);
   Trace::wanted = true;
   const Page page(1, kGroup, 0, "a name", kPids);
   const Trace unfinished(nullptr, "unfinished");
@@ -79,8 +80,7 @@ TEST(Trace, ACallIsNotedWhenItBeginsAndWhenItEnds) {
     throw 1;
   } catch (int) { Trace::wanted = false; }
   symm_trace_call_t seen[4];  // behind the head
-  std::ifstream(std::filesystem::directory_iterator(folder)->path()).read(reinterpret_cast<char*>(seen), sizeof seen);
-  std::filesystem::remove_all(folder);
+  std::ifstream(std::filesystem::directory_iterator(folder.path())->path()).read(reinterpret_cast<char*>(seen), sizeof seen);
   const auto& [head, a, b, c] = seen;
   EXPECT_EQ(std::tuple(a.mark, a.end_ns, a.bytes, a.algorithm, b.failed, c.peer), std::tuple(1U, 0U, 5U, 3, 1, 1));
   EXPECT_TRUE(b.begin_ns <= c.begin_ns && c.end_ns <= b.end_ns);
