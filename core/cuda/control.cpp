@@ -36,7 +36,7 @@ std::shared_ptr<Allocation> create_control(const std::shared_ptr<Device>& device
   SYMM_POINT("cuda.control");
   const Driver& driver = device->driver();
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
-  if (const uint64_t words = static_cast<uint64_t>(size) * layout.two_shot_slot; words != 0) {
+  if (const uint64_t words = static_cast<uint64_t>(size - 1) * layout.two_shot_slot; words != 0) {
     driver.require(
         driver.cuMemsetD32Async(control->address() + layout.two_shot, 0xFFFFFFFFU, words, device->stream()), "cuMemsetD32Async");
   }

@@ -494,7 +494,7 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
   args.tile = chosen.tile;
   args.tiles = chosen.tiles;
   auto blocks = static_cast<unsigned>(chosen.blocks);
-  if (chosen.work_groups != 0) {
+  if (chosen.algorithm == Algorithm::two_shot_staged) {
     args.work_groups = chosen.work_groups;
     args.direct = chosen.direct ? 1 : 0;
     args.direct_blocks = chosen.direct_blocks;
@@ -509,13 +509,13 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
       std::transform(memory->blocks.begin(), memory->blocks.end(), block, [](std::byte* mapped) { return address_of(mapped); });
       return true;
     };
-    if (traits(call.collective).has_op)
+    if (traits(call.collective).has_op && chosen.work_groups != 0)
       place(call.send, bytes.send, args.send_memory, args.send_offset, args.send_bytes, args.send_block);
     args.copies_out = is_delivered_to(call.collective, context_.rank, call.root) &&
                               !place(call.recv, bytes.recv, args.recv_memory, args.recv_offset, args.recv_bytes, args.recv_block)
                           ? 1
                           : 0;
-    blocks = static_cast<unsigned>(chosen.work_groups) * 3;
+    if (chosen.work_groups != 0) blocks = static_cast<unsigned>(chosen.work_groups) * 3;
   }
   if (is_multimem(chosen.algorithm)) {
     // Again, for the addresses; meanwhile another thread may have let go of the memory.

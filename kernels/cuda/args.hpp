@@ -141,7 +141,7 @@ struct DeviceComm {
   uint64_t stages[kMaxRanks];   // and that which has its stages: the same, or that of a group which lends them
   // Offsets in the control block, and sizes of the slots there. Equal on all ranks.
   uint64_t ll, ll_slot;  // ll[parity][source]
-  // The same memory: one_shot[parity][source], two_shot[parity][first, second][source].
+  // The same memory: one_shot[parity][source], two_shot[parity][first, second][source], of the other ranks (slot_among()).
   uint64_t one_shot, one_shot_slot, two_shot, two_shot_slot;
   uint64_t stage[2], stage_slot;  // first and second: stage[work group][slot][source]
   uint64_t memories;              // MemoryEntry*, this rank's own table

@@ -121,9 +121,9 @@ extern "C" __global__ void __launch_bounds__(512, 2) symm_marked(const __grid_co
   const uint32_t tiles = (unit + kMarkedTile - 1) / kMarkedTile;
   const uint32_t epoch = current_epoch(comm);
   const uint64_t slot = comm.one_shot_slot;
-  const uint64_t half = comm.one_shot + static_cast<uint64_t>(epoch & 1U) * static_cast<uint64_t>(n) * slot;
+  const uint64_t half = comm.one_shot + static_cast<uint64_t>(epoch & 1U) * others * slot;
   const auto slot_of = [&](int owner, int source) {
-    return reinterpret_cast<char*>(comm.control[owner] + half + static_cast<uint64_t>(source) * slot);
+    return reinterpret_cast<char*>(comm.control[owner] + half + slot_among<kMaxRanks>(owner, source) * slot);
   };
   // Tile `item / others` of those of this block, to and from one of the others: neighbours begin with different ones.
   const auto tile_of = [&](uint32_t item) { return blockIdx.x + item / others * gridDim.x; };

@@ -20,8 +20,7 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
   const bool part_each = static_cast<Collective>(args.collective) == Collective::reduce_scatter;
   const char* own = part_each ? send + static_cast<uint64_t>(me) * unit : send;
   const uint32_t epoch = current_epoch(comm);
-  const uint64_t half = static_cast<uint64_t>(epoch & 1U) * static_cast<uint64_t>(n) * comm.one_shot_slot;
-  const uint64_t my_slot = comm.one_shot + half + static_cast<uint64_t>(me) * comm.one_shot_slot;
+  const uint64_t half = static_cast<uint64_t>(epoch & 1U) * static_cast<uint64_t>(n - 1) * comm.one_shot_slot;
   auto* slots = reinterpret_cast<char*>(comm.control[me] + comm.one_shot + half);
   const uint64_t first = blockIdx.x * blockDim.x + threadIdx.x;
   const uint64_t stride = gridDim.x * blockDim.x;
@@ -34,7 +33,8 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
       if (d >= n) continue;
       const int p = me + d < n ? me + d : me + d - n;
       if (part_each) v = sendable(load_pack(send + static_cast<uint64_t>(p) * unit, unit, q));
-      store_relaxed(reinterpret_cast<uint4*>(comm.control[p] + my_slot) + q, v);
+      const uint64_t slot = comm.one_shot + half + slot_among<kRanks>(p, me) * comm.one_shot_slot;
+      store_relaxed(reinterpret_cast<uint4*>(comm.control[p] + slot) + q, v);
     }
   }
 
@@ -47,7 +47,7 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
     for (int r = 0; r < kRanks; ++r)
       if (r == me) v[r] = mine;
     store_pack(recv, unit, q, Arithmetic::run(v, n, args));
-    free_cells<kRanks>(others, slots, comm.one_shot_slot, q);
+    free_cells<kRanks>(me, others, slots, comm.one_shot_slot, q);
   }
   end_epoch(comm, epoch);
 }

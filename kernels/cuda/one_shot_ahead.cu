@@ -19,21 +19,20 @@ template <class Arithmetic> __device__ __forceinline__ void run(const Collective
   const auto* send = reinterpret_cast<const char*>(args.send);
   const uint64_t unit = args.unit;
   const uint64_t packs = packs_of(unit);
-  const uint64_t part = collective == Collective::reduce_scatter ? unit : 0;
+  const uint64_t part = collective == Collective::reduce_scatter ? args.tile : 0;  // of the call, of which this may be a part
   const char* own = send + static_cast<uint64_t>(me) * part;
   const char* its = send + static_cast<uint64_t>(peer) * part;
   const uint32_t epoch = current_epoch(comm);
   const uint64_t slot = comm.one_shot_slot;
-  const uint64_t half = comm.one_shot + static_cast<uint64_t>(epoch & 1U) * 2 * slot;
-  auto* there = reinterpret_cast<uint4*>(comm.control[peer] + half + static_cast<uint64_t>(me) * slot);
+  const uint64_t half = comm.one_shot + static_cast<uint64_t>(epoch & 1U) * slot;
+  auto* there = reinterpret_cast<uint4*>(comm.control[peer] + half);
   auto* slots = reinterpret_cast<char*>(comm.control[me] + half);
   const uint64_t first = blockIdx.x * blockDim.x + threadIdx.x;
   const uint64_t stride = gridDim.x * blockDim.x;
 
   if (sends && first < packs) store_relaxed(there + first, sendable(load_pack(its, unit, first)));
-  // All have a token, by which a root that sends nothing is heard and other calls are noticed, where it is received: in the slot
-  // of that rank's own, which nothing else uses.
-  bool ok = first != 0 || exchange_token(args, half + slot, -slot, 0, epoch);
+  // All have a token, by which a root that sends nothing is heard and other calls are noticed.
+  bool ok = first != 0 || exchange_token(args, half, slot, slot / kPack - 1, epoch);
   for (uint64_t q = first; ok && q < packs; q += stride) {
     const uint64_t next = q + stride;
     uint4 ahead{}, mine{}, v[2];
@@ -47,7 +46,7 @@ template <class Arithmetic> __device__ __forceinline__ void run(const Collective
     for (int r = 0; r < 2; ++r)
       if (r == me) v[r] = mine;
     store_pack(reinterpret_cast<char*>(args.recv), unit, q, Arithmetic::run(v, 2, args));
-    free_cells<2>(1U << peer, slots, slot, q);
+    free_cells<2>(me, 1U << peer, slots, slot, q);
   }
   end_epoch(comm, epoch);
 }

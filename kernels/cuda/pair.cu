@@ -1,11 +1,12 @@
-// A large all-reduce or reduce of two ranks, by stores alone, of which links carry more than of loads and stores together. Each
-// owns half of the message, or the root all of it, and each block a part of that, in pieces of the size of a slot at most. In
-// step i a block
+// A large all-reduce, reduce-scatter or reduce of two ranks, by stores alone, of which links carry more than of loads and stores
+// together. Each owns half of the message, or the root all of it, and each block a part of that, in pieces of the size of a slot
+// at most. In step i a block
 //   1. stores piece i of what the peer owns into the peer's first stage,
 //   2. waits for the peer's step i - 1,
-//   3. combines piece i - 1 of its own, which came in that, and stores the result into the peer's second stage,
+//   3. combines piece i - 1 of its own, which came in that, and of an all-reduce stores the result into the peer's recv, or where
+//      that is private memory into its second stage,
 //   4. tells the peer of both,
-//   5. and brings result i - 2, which came with it too, to recv.
+//   5. and brings result i - 2, which came with it too, from the second stage to recv.
 // So links have work while a block waits. Slots are used again after four steps: who stores in step i has heard of the peer's
 // step i - 2, before which the peer combined what had come in step i - 4, and had brought the results that came in step i - 4.
 // Operands may be private memory, and recv may be send.
@@ -37,14 +38,14 @@ __device__ __forceinline__ void combine(
       const uint64_t at = q + u * blockDim.x;
       if (at >= packs) continue;
       const uint4 result = Arithmetic::run(v[u], 2, args);
-      if (there != nullptr) reinterpret_cast<uint4*>(there)[at] = result;
+      if (there != nullptr) store_pack(there, bytes, at, result);
       store_pack(recv, bytes, at, result);
     }
   }
 }
 
 template <class Arithmetic> __device__ __forceinline__ void run(const CollectiveArgs& args) {
-  SYMM_SHARED(Operands, unused);
+  SYMM_SHARED(Operands, operands);
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const WorkGroup s(args, 2, blockIdx.x);
@@ -52,20 +53,23 @@ template <class Arithmetic> __device__ __forceinline__ void run(const Collective
   const uint32_t call = s.mine.pipeline_calls[s.index] + 1;
   const uint32_t base = s.mine.pair_steps[s.index];
   tell_entries(s, call);
-  if (__syncthreads_and(may_use_stages(s.comm, s.index)) == 0 || !read_entries(s, unused, call)) return;
+  if (__syncthreads_and(may_use_stages(s.comm, s.index)) == 0 || !read_entries(s, operands, call)) return;
   const auto* send = reinterpret_cast<const char*>(args.send);
   auto* recv = reinterpret_cast<char*>(args.recv);
   const auto pieces = static_cast<uint32_t>(args.tiles);
-  const bool halved = s.collective == Collective::allreduce;
-  // Piece i of what a rank owns; beyond the end of the message it is empty.
+  const bool returns = s.collective == Collective::allreduce;
+  const bool to_root = s.collective == Collective::reduce;
+  const uint64_t part = s.collective == Collective::reduce_scatter ? args.unit : 0;
+  // Piece i of what a rank owns, in send and in recv; beyond the end of the message it is empty.
   struct Piece {
-    uint64_t at, bytes;
+    uint64_t from, at, bytes;
   };
   const auto piece_of = [&](int owner, uint32_t i) -> Piece {
-    if (!halved && owner != args.root) return {0, 0};
-    const auto half = static_cast<uint64_t>(halved ? owner : 0);
+    if (to_root && owner != args.root) return {0, 0, 0};
+    const auto half = static_cast<uint64_t>(returns ? owner : 0);
     const uint64_t at = ((half * gridDim.x + s.index) * pieces + i) * args.tile;
-    return {at, at < args.unit ? (args.unit - at < args.tile ? args.unit - at : args.tile) : 0};
+    const uint64_t left = at < args.unit ? args.unit - at : 0;
+    return {static_cast<uint64_t>(owner) * part + at, at, left < args.tile ? left : args.tile};
   };
   const auto slot_of = [&](int rank, int stage, uint32_t i) {
     return reinterpret_cast<char*>(
@@ -74,17 +78,18 @@ template <class Arithmetic> __device__ __forceinline__ void run(const Collective
   for (uint32_t i = 0; i <= pieces + 1; ++i) {
     if (i < pieces) {
       const Piece its = piece_of(peer, i);
-      push_part(send + its.at, slot_of(peer, 0, i), static_cast<uint32_t>(its.bytes));
+      push_part(send + its.from, slot_of(peer, 0, i), static_cast<uint32_t>(its.bytes));
     }
     if (i > 0 && !s.await(s.mine.from_peers.steps[s.index], base + i, s.everybody())) return;
     if (i > 0 && i <= pieces) {
       const Piece its = piece_of(s.me, i - 1);
-      combine<Arithmetic>(args, send + its.at, recv + its.at, slot_of(s.me, 0, i - 1), halved ? slot_of(peer, 1, i - 1) : nullptr,
-          its.bytes, s.me);
+      char* const beyond = operands.recv[peer];
+      char* const there = !returns ? nullptr : beyond != nullptr ? beyond + its.at : slot_of(peer, 1, i - 1);
+      combine<Arithmetic>(args, send + its.from, recv + its.at, slot_of(s.me, 0, i - 1), there, its.bytes, s.me);
     }
     if (i <= pieces)
       s.announce([&](ControlWords::FromPeers& words) -> uint32_t& { return words.steps[s.index][s.me]; }, base + i + 1);
-    if (halved && i > 1) {
+    if (returns && args.copies_out != 0 && i > 1) {
       const Piece its = piece_of(peer, i - 2);
       push_part(slot_of(s.me, 1, i - 2), recv + its.at, static_cast<uint32_t>(its.bytes));
     }

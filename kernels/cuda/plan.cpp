@@ -99,8 +99,9 @@ bool pushes_twice(const PlanInput& input, std::string* why) {
 }
 
 bool reduces_on_2(const PlanInput& input, std::string* why) {
-  return answer(
-             traits(input.collective).reduced_in_slices(), why, "does allreduce and reduce, not ", name_of(input.collective)) &&
+  const CollectiveTraits its = traits(input.collective);
+  const bool does = its.has_op && !its.in_pieces && input.collective != Collective::allreduce_rmsnorm;
+  return answer(does, why, "does allreduce, reduce_scatter and reduce, not ", name_of(input.collective)) &&
          answer(input.size == 2, why, "needs 2 ranks, not ", input.size);
 }
 
@@ -128,9 +129,14 @@ uint64_t one_hop_most(const PlanInput& input, const Tuning& tuning) {
 uint64_t one_shot_most(const PlanInput& input, const Tuning& tuning) {
   return std::min(one_hop_most(input, tuning), input.size == 2 ? 4 * kKi * kKi : UINT64_MAX);
 }
-// Reduces in several launches; all else is faster by pipelines then.
+// What is sent ahead, the last line of its slot being for the token.
+uint64_t ahead_part(const PlanInput& input, const Tuning& tuning) { return slot_of(input.size, tuning) / kLine * kLine - kLine; }
+// In several launches while the pipeline is slower, which of a reduce leaves half of the links idle.
 uint64_t one_shot_ahead_most(const PlanInput& input, const Tuning& tuning) {
-  return traits(input.collective).to_root ? 8 * slot_of(input.size, tuning) : one_hop_most(input, tuning);
+  const uint64_t part = ahead_part(input, tuning);
+  if (traits(input.collective).to_root) return 8 * part;
+  return input.collective == Collective::reduce_scatter ? std::min(tuning.scatter_max, 4 * part)
+                                                        : std::min(tuning.one_shot_max, part);
 }
 // Otherwise there is a kernel more, and every result is read again.
 uint64_t rmsnorm_most(const PlanInput& input, const Tuning& tuning) {
@@ -178,7 +184,9 @@ void shape_one_shot(Plan& plan, const PlanInput& input, const Tuning& tuning) {
 
 void shape_one_shot_ahead(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   shape_one_shot(plan, input, tuning);
-  plan.part = slot_of(input.size, tuning);
+  const uint64_t launches = divide_up(input.unit(), ahead_part(input, tuning));
+  plan.part = round_up(divide_up(input.unit(), launches), kLine);
+  plan.tile = input.unit();
 }
 
 RowShape shape_of_rows(const PlanInput& input) {
@@ -242,7 +250,7 @@ void shape_pair(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   const auto wanted = static_cast<uint64_t>(std::clamp(input.max_blocks * 512 / tuning.width, 1, kMaxWorkGroups));
   plan.blocks = static_cast<int>(std::min(wanted, slots / kLine));
   const uint64_t most = std::min(slots / static_cast<uint64_t>(plan.blocks) / kLine * kLine, 44 * kKi);
-  const uint64_t parts = static_cast<uint64_t>(traits(input.collective).to_root ? plan.blocks : 2 * plan.blocks);
+  const uint64_t parts = static_cast<uint64_t>(input.collective == Collective::allreduce ? 2 * plan.blocks : plan.blocks);
   plan.tiles = std::max<uint64_t>(2, divide_up(input.unit(), parts * most));
   plan.tile = round_up(divide_up(input.unit(), parts * plan.tiles), kLine);
 }
@@ -422,7 +430,7 @@ Layout layout_of(int size, const Tuning& tuning, const Layout* lender) {
   layout.ll_slot = round_up(divide_up(tuning.ll_max, kPack) + 1, kLlPacks) * 2 * kPack;
   layout.ll = take(2 * n * layout.ll_slot);
   layout.two_shot_slot = chunk_of(size, tuning) / n;
-  layout.two_shot = layout.one_shot = take(4 * n * layout.two_shot_slot);
+  layout.two_shot = layout.one_shot = take(4 * (n - 1) * layout.two_shot_slot);
   layout.one_shot_slot = 2 * layout.two_shot_slot;
   layout.stage_slot = tuning.tile;
   if (lender != nullptr) {
@@ -456,7 +464,7 @@ Tuning within_scratch(int size, Tuning tuning, uint64_t most) {
       uint64_t least;
     } const parts[] = {
         {2 * stripes() * kSlots * n * tuning.tile, tuning.tile > 8 * kKi ? &tuning.tile : &groups, uint64_t{2}},
-        {4 * tuning.two_shot_chunk, &tuning.two_shot_chunk, 16 * kKi},
+        {4 * tuning.two_shot_chunk * (n - 1) / n, &tuning.two_shot_chunk, 16 * kKi},
         {tuning.wide, &tuning.wide, 64 * kKi},
         {4 * n * tuning.ll_max, &tuning.ll_max, kKi},
     };

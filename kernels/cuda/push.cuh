@@ -15,7 +15,12 @@ __device__ __forceinline__ uint4 sendable(uint4 v) { return {sendable(v.x), send
 __device__ __forceinline__ bool is_there(uint4 v) { return v.x != kFree && v.y != kFree && v.z != kFree && v.w != kFree; }
 __device__ __forceinline__ void free_cell(uint4* cell) { store_relaxed(cell, {kFree, kFree, kFree, kFree}); }
 
-// The packs at `slots + r * slot + q * 16` of all sources r in the set, asked for together.
+// A rank has slots of the others only; which of them `source` stores to. `kRanks`: at most so many.
+template <int kRanks> __device__ __forceinline__ uint64_t slot_among(int owner, int source) {
+  return kRanks == 2 ? 0 : static_cast<uint64_t>(source > owner ? source - 1 : source);
+}
+
+// Pack q of the slots of all sources in the set, asked for together.
 template <int kRanks>
 __device__ __forceinline__ bool receive(
     const DeviceComm& comm, uint4 (&v)[kRanks], uint32_t sources, char* slots, uint64_t slot, uint64_t q, uint32_t epoch) {
@@ -24,7 +29,7 @@ __device__ __forceinline__ bool receive(
 #pragma unroll
     for (int r = 0; r < kRanks; ++r)
       if ((sources >> r & 1U) != 0)
-        v[r] = load_relaxed(reinterpret_cast<const uint4*>(slots + static_cast<uint64_t>(r) * slot) + q);
+        v[r] = load_relaxed(reinterpret_cast<const uint4*>(slots + slot_among<kRanks>(comm.rank, r) * slot) + q);
     uint32_t missing = 0;
 #pragma unroll
     for (int r = 0; r < kRanks; ++r)
@@ -36,10 +41,11 @@ __device__ __forceinline__ bool receive(
 }
 
 // After receive(), when the result is on its way.
-template <int kRanks> __device__ __forceinline__ void free_cells(uint32_t sources, char* slots, uint64_t slot, uint64_t q) {
+template <int kRanks>
+__device__ __forceinline__ void free_cells(int me, uint32_t sources, char* slots, uint64_t slot, uint64_t q) {
 #pragma unroll
   for (int r = 0; r < kRanks; ++r)
-    if ((sources >> r & 1U) != 0) free_cell(reinterpret_cast<uint4*>(slots + static_cast<uint64_t>(r) * slot) + q);
+    if ((sources >> r & 1U) != 0) free_cell(reinterpret_cast<uint4*>(slots + slot_among<kRanks>(me, r) * slot) + q);
 }
 
 // A token from this thread to that of every other rank, and from it. Not inlined, for its registers.
@@ -48,7 +54,7 @@ static __device__ __noinline__ bool exchange_token(
   const DeviceComm& comm = args.comm;
   const uint4 token = sendable(token_of(args));
   const auto cell = [&](int owner, int source) {
-    return reinterpret_cast<uint4*>(comm.control[owner] + slots + static_cast<uint64_t>(source) * slot) + q;
+    return reinterpret_cast<uint4*>(comm.control[owner] + slots + slot_among<kMaxRanks>(owner, source) * slot) + q;
   };
   for (int p = 0; p < comm.size; ++p)
     if (p != comm.rank) store_relaxed(cell(p, comm.rank), token);

@@ -100,7 +100,7 @@ template <class Type, int kRanks> __device__ __forceinline__ void run(const RmsN
   const uint32_t packs = hidden / kCount;  // of a row
   const uint32_t epoch = kRanks > 1 ? current_epoch(comm) : 0;
   const uint64_t slot = comm.one_shot_slot;
-  const uint64_t half = comm.one_shot + static_cast<uint64_t>(epoch & 1U) * kRanks * slot;
+  const uint64_t half = comm.one_shot + static_cast<uint64_t>(epoch & 1U) * (kRanks - 1) * slot;
   auto* slots = reinterpret_cast<char*>(comm.control[me] + half);
   const uint32_t blocks = blocks_of_row();
   const uint32_t block = blockIdx.x % blocks;
@@ -120,7 +120,7 @@ template <class Type, int kRanks> __device__ __forceinline__ void run(const RmsN
 #pragma unroll
       for (int d = 1; d < kRanks; ++d) {
         const int p = me + d < kRanks ? me + d : me + d - kRanks;
-        store_relaxed(at(comm.control[p] + half + static_cast<uint64_t>(me) * slot, row, q), v);
+        store_relaxed(at(comm.control[p] + half + slot_among<kRanks>(p, me) * slot, row, q), v);
       }
     }
   };
@@ -152,7 +152,7 @@ template <class Type, int kRanks> __device__ __forceinline__ void run(const RmsN
       for (int r = 0; r < kRanks; ++r)
         if (r == me || kRanks == 1) v[r] = sendable(mine);  // the same NaN here as on the other ranks
       kept[i].pack = combine<Type, Sum, kRanks>(v, kRanks, false);
-      if constexpr (kRanks > 1) free_cells<kRanks>(others, slots, slot, row * packs + q);
+      if constexpr (kRanks > 1) free_cells<kRanks>(me, others, slots, slot, row * packs + q);
 #pragma unroll
       for (int e = 0; e < kCount; ++e) {
         if (args.residual_in != 0) kept[i].at[e] = Type::write(__fadd_rn(Type::read(kept[i].at[e]), Type::read(residual.at[e])));

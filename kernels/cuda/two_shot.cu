@@ -18,7 +18,7 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
   const uint32_t packs = packs_of(bytes);
   const uint32_t per_slice = (packs + static_cast<uint32_t>(n) - 1) / static_cast<uint32_t>(n);
   const uint64_t slot = comm.two_shot_slot;
-  const uint64_t my_slot = static_cast<uint64_t>(me) * slot;
+  const auto my_slot = [&](int owner) { return slot_among<kRanks>(owner, me) * slot; };
   const uint32_t start = blockIdx.x * blockDim.x + threadIdx.x;
   const uint32_t stride = gridDim.x * blockDim.x;
   // Pack q of slice r, in the message; beyond its end for the last packs of the last slices.
@@ -37,7 +37,7 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
       if (d >= n) continue;
       const int p = me + d < n ? me + d : me + d - n;
       if (in_message(p, q) < packs)
-        store_relaxed(reinterpret_cast<uint4*>(comm.control[p] + first + my_slot) + q, sendable(v[d]));
+        store_relaxed(reinterpret_cast<uint4*>(comm.control[p] + first + my_slot(p)) + q, sendable(v[d]));
     }
   }
 
@@ -56,10 +56,10 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
     for (int d = 1; d < kRanks; ++d) {
       if (d >= n) continue;
       const int p = me + d < n ? me + d : me + d - n;
-      store_relaxed(reinterpret_cast<uint4*>(comm.control[p] + second + my_slot) + q, result);
+      store_relaxed(reinterpret_cast<uint4*>(comm.control[p] + second + my_slot(p)) + q, result);
     }
     store_pack(recv, bytes, in_message(me, q), result);
-    free_cells<kRanks>(others, operands, slot, q);
+    free_cells<kRanks>(me, others, operands, slot, q);
   }
 
   auto* results = reinterpret_cast<char*>(comm.control[me] + second);
@@ -72,7 +72,7 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
 #pragma unroll
     for (int r = 0; r < kRanks; ++r)
       if ((owners >> r & 1U) != 0) store_pack(recv, bytes, in_message(r, q), v[r]);
-    free_cells<kRanks>(owners, results, slot, q);
+    free_cells<kRanks>(me, owners, results, slot, q);
   }
   return true;
 }
@@ -90,7 +90,7 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
   const DeviceComm& comm = args.comm;
   const auto n = static_cast<uint64_t>(comm.size);
   const uint32_t epoch = current_epoch(comm);
-  const uint64_t stage = n * comm.two_shot_slot;
+  const uint64_t stage = (n - 1) * comm.two_shot_slot;
   uint32_t step = 0;
   for (uint64_t at = 0; at < args.unit; at += args.tile, ++step) {
     const auto bytes = static_cast<uint32_t>(args.unit - at < args.tile ? args.unit - at : args.tile);

@@ -200,7 +200,8 @@ TEST(CudaPlans, NamesOfKernels) {
   input.collective = Collective::reduce;
   input.count *= 4;  // in four launches
   EXPECT_EQ(kernel_by(Algorithm::automatic), "symm_one_shot_ahead_bf16");
-  EXPECT_EQ(plan(input, default_tuning(2)).part, layout_of(2, default_tuning(2)).one_shot_slot);
+  EXPECT_EQ(plan(input, default_tuning(2)).part, input.unit() / 4);
+  EXPECT_LE(scratch_bytes(layout_of(2, default_tuning(2))), 80'000'000U);  // as docs/gpu.md has it
   input.collective = Collective::allreduce;
   input.algorithm = Algorithm::one_shot;
   EXPECT_NE(refuse(input, default_tuning(2)).find("carries at most 16777216 bytes"), std::string::npos);

@@ -170,6 +170,35 @@ TEST(PairKernel, CombinesInAnyOrderOfSteps) {
   }
 }
 
+// Results go straight to recvs that are memory of the group: where all are, the second stage, here none, is not used.
+TEST(PairKernel, StoresResultsWhereTheyBelong) {
+  constexpr size_t kCount = 190;
+  for (const auto& is_private : {std::array{false, false}, std::array{false, true}, std::array{true, true}}) {
+    for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter}) {
+      for (unsigned seed = 0; seed < 20; ++seed) {
+        Call call(2, 300'000, seed, collective, kCount);
+        MemoryEntry table[2];
+        call.share(table);
+        ASSERT_TRUE(call.run(symm_pair_any, [&](int rank, CollectiveArgs& args) {
+          args.comm.memories = reinterpret_cast<uintptr_t>(table);
+          args.comm.memory_count = 2;
+          args.work_groups = 2;
+          args.tiles = args.unit / (2 * kTile) + 1;
+          args.copies_out = collective == Collective::allreduce && is_private[static_cast<size_t>(rank)] ? 1 : 0;
+          if (collective == Collective::allreduce && args.copies_out == 0) args.recv_memory = 2;
+          if (!is_private[0] && !is_private[1]) args.comm.stage[1] = 0;  // a fault where it is used
+        }));
+        for (int rank = 0; rank < 2; ++rank) {
+          EXPECT_EQ(call.ranks().record(rank).state, 0U);
+          const auto& found = call.recv(rank);
+          EXPECT_EQ(std::count(found.begin(), found.end(), 3.0F), static_cast<long>(kCount)) << name_of(collective);
+          EXPECT_EQ(found[kCount], -1.0F);
+        }
+      }
+    }
+  }
+}
+
 TEST(PairKernel, ReducesToARoot) {
   for (const int root : {0, 1}) {
     for (unsigned seed = 0; seed < 20; ++seed) {

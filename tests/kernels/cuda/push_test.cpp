@@ -31,7 +31,7 @@ constexpr Form kForms[] = {
     {"any sizes of 3 ranks", 3, 64, symm_two_shot_any_4, nullptr},
     {"one shot and two", 4, 64, symm_two_shot_any_4, symm_one_shot_any_4},
     {"one shot and two of 3 ranks", 3, 32, symm_two_shot_any_4, symm_one_shot_any_4},
-    {"one shot ahead, reduces among them, and two", 2, 256, symm_two_shot_any_2, symm_one_shot_ahead_any},
+    {"one shot ahead, reduces and reduce-scatters among them, and two", 2, 256, symm_two_shot_any_2, symm_one_shot_ahead_any},
 };
 
 // Some calls one after the other on every rank. "": all ended, and all is right.
@@ -46,35 +46,43 @@ std::string outcome(const Form& form, unsigned seed) {
       .slot = form.slot,
       .work_groups = 1});
   std::vector<std::vector<std::vector<float>>> send(kCalls), recv(kCalls);
-  std::vector<bool> is_reduce(kCalls);
+  std::vector<Collective> kinds(kCalls, Collective::allreduce);
   for (size_t call = 0; call < kCalls; ++call) {
     const bool once = form.one_shot != nullptr && random() % 2 == 0;
-    is_reduce[call] = once && n == 2 && random() % 2 == 0;
+    if (once && n == 2)
+      kinds[call] = std::array{Collective::allreduce, Collective::reduce, Collective::reduce_scatter}[random() % 3];
+    const bool scatters = kinds[call] == Collective::reduce_scatter;
     const size_t most = form.slot / sizeof(float) * (once ? 1 : 3 * n);
     const size_t count = form.whole != 0 ? 4 * form.whole : 1 + random() % most;
     for (size_t rank = 0; rank < n; ++rank) {
-      std::vector<float>& operand = send[call].emplace_back(count);
+      std::vector<float>& operand = send[call].emplace_back(scatters ? n * count : count);
       for (float& x : operand) x = static_cast<float>(random() % 1000);
       recv[call].emplace_back(count, -1.0F);
     }
     for (size_t rank = 0; rank < n; ++rank) {
-      const Collective collective = is_reduce[call] ? Collective::reduce : Collective::allreduce;
-      CollectiveArgs args = args_of(ranks, rank, collective, send[call][rank], recv[call][rank], count);
+      CollectiveArgs args = args_of(ranks, rank, kinds[call], send[call][rank], recv[call][rank], count);
       args.root = static_cast<int32_t>(call % n);
-      args.tile = form.slot * n;
+      args.tile = scatters ? args.unit : form.slot * n;
       args.tiles = (args.unit + args.tile - 1) / args.tile;
-      ranks.launch(static_cast<int>(rank), once ? form.one_shot : form.two_shot, args);
+      const uint64_t part = scatters ? args.unit / 32 * 16 + 16 : args.unit;  // in two launches
+      for (uint64_t left = args.unit; left > 0; left -= args.unit, args.send += args.unit, args.recv += args.unit) {
+        args.unit = std::min(left, part);
+        ranks.launch(static_cast<int>(rank), once ? form.one_shot : form.two_shot, args);
+      }
     }
   }
   // As if its process had lost the device for a while.
   ranks.hold(static_cast<int>(random() % n), static_cast<long>(random() % 500), 3000 + static_cast<long>(random() % 40'000));
   if (!ranks.run()) return "nothing goes on";
   for (size_t call = 0; call < kCalls; ++call) {
+    const size_t count = recv[call][0].size();
     for (size_t i = 0; i < send[call][0].size(); ++i) {
       float sum = send[call][0][i];
       for (size_t r = 1; r < n; ++r) sum += send[call][r][i];
-      for (size_t r = 0; r < n; ++r)
-        if (recv[call][r][i] != (is_reduce[call] && r != call % n ? -1.0F : sum)) return "wrong sums";
+      for (size_t r = 0; r < n; ++r) {
+        if (kinds[call] == Collective::reduce_scatter && i / count != r) continue;
+        if (recv[call][r][i % count] != (kinds[call] == Collective::reduce && r != call % n ? -1.0F : sum)) return "wrong sums";
+      }
     }
   }
   return "";
