@@ -43,13 +43,17 @@ struct GroupStats {
   static uint64_t call_shown(Collective collective, uint64_t bytes, Algorithm algorithm) noexcept {
     return bytes << 16 | (static_cast<uint64_t>(algorithm) + 1) << 8 | (static_cast<uint64_t>(collective) + 1);
   }
-  void begin(uint64_t call) noexcept { shown.call.set(call); }
-  void add_collective(const CollectiveCall& call, Algorithm algorithm) noexcept {
+  void begin(uint64_t call) noexcept {
+    shown.call.set(call);
+    if (Trace::on()) Trace::note(call >> 16, static_cast<int>(call >> 8 & 0xFF) - 1);
+  }
+  // `goes_on`: on a stream, for all that is known here.
+  void add_collective(const CollectiveCall& call, Algorithm algorithm, bool goes_on = false) noexcept {
     PerCollective& its = shown.collectives[static_cast<size_t>(call.collective)];
     its.calls.add(1);
     its.bytes.add(call.bytes());
     shown.algorithms[static_cast<size_t>(algorithm)].add(1);
-    shown.call.set(0);
+    if (!goes_on) shown.call.set(0);
     if (Trace::on()) Trace::note(call.bytes(), static_cast<int>(algorithm));
   }
   // `call`, of which it is counted whether it failed.

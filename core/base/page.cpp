@@ -13,6 +13,7 @@
 #include "core/base/little_endian.hpp"
 #include "core/base/log.hpp"
 #include "core/base/memfd.hpp"
+#include "core/base/nvtx.hpp"
 #include "core/base/per_process.hpp"
 #include "kernels/types.hpp"
 
@@ -109,13 +110,15 @@ Page::Sleep::~Sleep() {
   page_->taken_.fetch_and(~(1U << slot_), std::memory_order_release);
 }
 
-std::atomic<bool> Trace::wanted{*environment("SYMM_TRACE") != '\0'};
+std::atomic<bool> Trace::wanted{*environment("SYMM_TRACE") != '\0' || nvtx::is_there()};
 
 void Trace::begin(const Page* page, const char* name, int peer, uint64_t bytes, int dtype) noexcept try {
+  if (current == nullptr) current = this;
+  if (nvtx::is_there()) nvtx::push(name, bytes), ranges_ = 1;
+  if (*environment("SYMM_TRACE") == '\0') return;
   symm_trace_t* const head = PerProcess<TraceFile>::current().head;
   mark_ = std::atomic_ref(head->calls).fetch_add(1, std::memory_order_relaxed) + 1;
   call_ = reinterpret_cast<symm_trace_call_t*>(head + 1) + (mark_ - 1) % head->room;
-  if (current == nullptr) current = this;
   Page::set(call_->mark, uint64_t{0});
   *call_ = {0, now_ns(), 0, bytes, "", "", -1, -1, peer, thread_number, dtype, -1, std::uncaught_exceptions(), 0};
   std::strncpy(call_->name, name, sizeof call_->name - 1);
@@ -132,12 +135,15 @@ void Trace::begin(const Page* page, const char* name, int peer, uint64_t bytes, 
 }
 
 void Trace::note(uint64_t bytes, int algorithm) noexcept {
-  if (current != nullptr) current->call_->bytes = bytes, current->call_->algorithm = algorithm;
+  if (current == nullptr) return;
+  if (current->call_ != nullptr) current->call_->bytes = bytes, current->call_->algorithm = algorithm;
+  if (current->ranges_ == 1) nvtx::push(name_of(static_cast<Algorithm>(algorithm)), bytes), current->ranges_ = 2;
 }
 
 void Trace::end() noexcept {
   if (current == this) current = nullptr;
-  if (call_->mark != mark_) return;  // others have come round to its place
+  for (; ranges_ > 0; --ranges_) nvtx::pop();
+  if (call_ == nullptr || call_->mark != mark_) return;  // others have come round to its place
   call_->failed = std::uncaught_exceptions() > call_->failed ? 1 : 0;
   call_->end_ns = now_ns();
 }

@@ -12,7 +12,7 @@ uint64_t now_ns() noexcept;  // CLOCK_MONOTONIC, of all times that are told to o
 
 class Page;
 
-// A call by which ranks communicate, or a sleep in one, noted for symm run --trace while this lives, if on().
+// A call by which ranks communicate, or a sleep in one, noted for symm run --trace and for a profiler while this lives, if on().
 class Trace {
  public:
   static std::atomic<bool> wanted;
@@ -22,7 +22,7 @@ class Trace {
     if (on()) begin(page, name, peer, bytes, 0);
   }
   ~Trace() {
-    if (call_ != nullptr) end();
+    if (call_ != nullptr || ranges_ != 0) end();
   }
   Trace(Trace&&) = delete;
   [[gnu::cold]] void begin(const Page* page, const char* name, int peer, uint64_t bytes, int dtype) noexcept;
@@ -30,6 +30,7 @@ class Trace {
  private:
   [[gnu::cold]] void end() noexcept;
   symm_trace_call_t* call_ = nullptr;
+  int ranges_ = 0;  // of the profiler's
   uint64_t mark_;
 };
 

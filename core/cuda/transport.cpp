@@ -368,10 +368,10 @@ void CudaTransport::collective(const CollectiveCall& call) {
     const PlanInput its = plan_input(plain);
     issue(plain, its, possible_plan(its));
   };
+  stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), chosen.algorithm));
   if (call.scaling || input.collective != call.collective) issue_parts(call, issue_plain);
   else issue(call, input, chosen);
-  stats_.add_collective(call, chosen.algorithm);
-  stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), chosen.algorithm));
+  stats_.add_collective(call, chosen.algorithm, true);
   order_.after(place);
 }
 

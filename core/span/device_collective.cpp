@@ -129,13 +129,13 @@ CollectiveCall DeviceSpanTransport::plain_call(const CollectiveCall& call) const
 void DeviceSpanTransport::collective(const CollectiveCall& call) {
   const CollectiveCall plain = plain_call(call);
   require_possible(plain);
+  const Algorithm algorithm = algorithm_of(plain);
   in_order(name_of(call.collective), call.timeout_ms, call.stream, everybody_, [&] {
+    stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), algorithm));
     if (!call.scaling && call.norm == nullptr) return issue(call);
     issue_parts(call, [&](const CollectiveCall& part) { issue(part); });
   });
-  const Algorithm algorithm = algorithm_of(plain);
-  stats_.add_collective(call, algorithm);
-  stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), algorithm));
+  stats_.add_collective(call, algorithm, true);
 }
 
 PlanReport DeviceSpanTransport::plan(const CollectiveCall& call) {

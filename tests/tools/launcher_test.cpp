@@ -362,4 +362,14 @@ TEST(Launcher, ATimelineShowsWhatAllRanksDidAlsoWhenOneWasKilled) {
     EXPECT_EQ(names[2], (calls + Words{"wait_signal", "wait_signal"}));
   }
 }
+
+TEST(Launcher, AProfilerSeesRangesOfCallsAndAlgorithms) {
+#ifdef SYMM_PROFILER
+  setenv("NVTX_INJECTION64_PATH", SYMM_PROFILER, 1);
+  const Captured result = capture({SYMM_TOOL, "run", "-n", "4", "--", SYMM_DEMO});
+  expect_end(result, 0, {"(rendezvous 0 ", "(allreduce 262148 (two_shot_staged 262148 ", "(barrier 0 "});
+#else
+  GTEST_SKIP() << "built without NVTX's headers, which come with CUDA's compiler";
+#endif
+}
 }}  // namespace symm::tool
