@@ -8,6 +8,19 @@ install(TARGETS symm symm_headers EXPORT symm-targets
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY capi/include/symm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp"
         PATTERN "*.cuh")
+
+# The Fortran module, as source since no compiler reads another's modules; where there is what reads the header.
+find_package(Python3 QUIET COMPONENTS Interpreter)
+set(sources capi/include/symm/symm.h bindings/generator/generate.py bindings/generator/header.py bindings/generator/fortran.py)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${sources})
+execute_process(COMMAND "${Python3_EXECUTABLE}" -B bindings/generator/generate.py fortran capi/include/symm/symm.h ${PROJECT_BINARY_DIR}
+                WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
+if(result EQUAL 0)
+  install(FILES ${PROJECT_BINARY_DIR}/symm.f90 DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/symm)
+else()
+  message(STATUS "no symm.f90: ${said}")
+endif()
+
 if(TARGET symm_tool)
   install(TARGETS symm_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(FILES ${PROJECT_BINARY_DIR}/tools/symm.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)

@@ -1,9 +1,10 @@
 """generate.py write|compare: what is made of symm.h and committed; `compare` fails where a committed file differs.
-generate.py python <symm.h> <folder>: what the build of Python's package makes of it."""
+generate.py python|fortran <symm.h> <folder>: what a build makes of it, Python's package or every one with an installation."""
 import difflib
 import sys
 from pathlib import Path
 
+import fortran
 import header
 import julia
 import python
@@ -30,7 +31,8 @@ TARGETS = {
     "tests/abi/layout.txt": layout,
     "bindings/julia/LibSymm.jl/src/generated.jl": julia.render,
 }
-PYTHON = {"_generated.py": python.classes, "_raw.pyi": python.stub, "generated.i": python.interface}
+MADE = {"python": {"_generated.py": python.classes, "_raw.pyi": python.stub, "generated.i": python.interface},
+        "fortran": {"symm.f90": fortran.render}}
 
 
 def write(path, folder, targets):
@@ -50,8 +52,8 @@ def compare(root):
 if __name__ == "__main__":
     if sys.argv[1:] == ["write"]:
         write(ROOT / HEADER, ROOT, TARGETS)
-    elif sys.argv[1:2] == ["python"]:
-        write(sys.argv[2], Path(sys.argv[3]), PYTHON)
+    elif len(sys.argv) == 4 and sys.argv[1] in MADE:
+        write(sys.argv[2], Path(sys.argv[3]), MADE[sys.argv[1]])
     elif sys.argv[1:] == ["compare"]:
         lines = list(compare(ROOT))
         sys.stdout.writelines(lines)

@@ -42,6 +42,7 @@ class Header:
         self.integers = {}   # typedef -> (Type, comment)
         self.handles = {}    # typedef -> comment
         self.callbacks = {}  # typedef -> (declaration in C, comment)
+        self.initialisers = {}  # struct -> the values of its fields after struct_size, in C
         self.enums, self.structs, self.macros, self.functions = [], [], [], []
 
 
@@ -54,8 +55,10 @@ def read(path):
             continue
         if cursor.kind == CursorKind.MACRO_DEFINITION:
             tokens = [token.spelling for token in cursor.get_tokens()][1:]
-            # The guard, the attribute of exported functions and the struct initialisers are for C only.
-            if tokens and tokens[0] not in ("{", "__attribute__"):
+            if tokens[:2] == ["{", "sizeof"]:
+                header.initialisers[tokens[3]] = "".join(tokens[6:-1]).split(",")
+            # The guard and the attribute of exported functions are for C only.
+            elif tokens and tokens[0] != "__attribute__":
                 macros.append(cursor.spelling)
         elif cursor.kind == CursorKind.ENUM_DECL:
             constants = tuple(Constant(c.spelling, c.enum_value, text(c)) for c in cursor.get_children())

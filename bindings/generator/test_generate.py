@@ -51,6 +51,11 @@ class Generate(unittest.TestCase):
     def test_a_function_of_the_header_is_one_of_the_layer(self):
         self.plant(generate.HEADER, "symm_version(void)", "symm_release_number(void)", "@call symm_release_number()::UInt32")
 
+    def test_names_that_differ_in_case_only_are_no_fortran(self):
+        self.plant(generate.HEADER, "SYMM_OP_PROD = 4", "SYMM_OP_PROD = 4, SYMM_OP_T = 5")
+        with self.assertRaisesRegex(SystemExit, "symm_op_t"):
+            generate.fortran.render(header.read(self.root / generate.HEADER))
+
     def test_what_is_not_understood_is_an_error(self):
         with self.assertRaises(SystemExit):
             self.plant(generate.HEADER, "typedef int32_t symm_op_t;", "typedef float symm_op_t;")

@@ -21,6 +21,7 @@ libdir=$(dirname "$(find "$prefix" -name libsymm.so)")
 [[ $(readlink "$libdir/libsymm.so.0") == "libsymm.so.$version" ]]
 [[ -f $libdir/libsymm.so.$version ]]
 for header in symm.h symm.hpp page.h device.cuh exchange.cuh multimem.cuh; do [[ -f $prefix/include/symm/$header ]]; done
+[[ ! -f $build/symm.f90 ]] || cmp "$build/symm.f90" "$prefix/include/symm/symm.f90"
 
 say "no file names the prefix, the build folder or the source folder"
 root=$(cd "$here/../.." && pwd)
