@@ -5,6 +5,7 @@
 #include "tools/bench/pattern.hpp"
 #include "tools/bench/reference.hpp"
 #include "tools/bench/thresholds.hpp"
+#include "tools/svg.hpp"
 
 namespace symm::reference { namespace {
 TEST(SmallFloat, KnownNumbers) {
@@ -151,6 +152,9 @@ TEST(BenchResult, IsComparedWithThatOfTheSameCall) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
   EXPECT_EQ(csv.rfind("algbw,algorithm,busbw,count,in_place,iterations,redop,root,size,slowest_rank,speedup,time_us_max", 0), 0U);
   EXPECT_NE(csv.find("\n0.256,ll,0.256,256,false,0,sum,-1,1024,0,1.0,"), std::string::npos) << csv;
+  const std::string picture = bench_svg(report, options.baseline);
+  for (const char* part : {">\nf32 sum, in place</text>", "stroke-dasharray=\"6 4\" points=\"\n60.0,67.6\n", ">\n1 KiB</text>"})
+    EXPECT_NE(picture.find(part), std::string::npos) << part << " is missing in\n" << picture;
   row.bytes = 2048;
   EXPECT_EQ(speedup(options, row, row.in_place), 0) << "the baseline has no such call";
 }

@@ -56,6 +56,11 @@ TEST(InfoOnFakes, LinksOfMachines) {
   }
   const json cut = links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "FAKE_NVML_CUT=2,6"});
   EXPECT_EQ(cut["matrix"][2], (std::vector<int>{1, 2, 0, 2, 0, 0, 0, 0})) << cut;
+  const auto drawn = [](bool nvml) {
+    return on_fakes({"FAKE_CUDA_DEVICES=2", "FAKE_NVML_MACHINE=dgx1v"}, {SYMM_TOOL, "info", "--svg"}, nvml);
+  };
+  expect_said(drawn(true).out, {R"(<path d="M540.0 250.0L100.0 250.0" stroke="#1f4e79" stroke-width="1.2"/>)", ">\nNUMA node 0</text>"});
+  expect_end(drawn(false), 1, {"the links between GPUs are known to NVML only"});
 }
 
 TEST(InfoOnFakes, WithoutNvmlItSaysWhy) {

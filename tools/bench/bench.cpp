@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <chrono>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <symm/symm.hpp>
@@ -13,6 +14,7 @@
 #include "tools/bench/pattern.hpp"
 #include "tools/bench/thresholds.hpp"
 #include "tools/environment.hpp"
+#include "tools/svg.hpp"
 #include "tools/text.hpp"
 
 namespace symm::tool {
@@ -287,6 +289,9 @@ int Bench::run() {
     finalize();
     return report["wrong"] == 0 ? 0 : 1;
   }
+  std::ofstream plot;
+  if (speaks && !options_.plot.empty()) plot.open(options_.plot);
+  if (!plot) throw std::system_error(errno, std::generic_category(), options_.plot);
   const auto print = [&](const std::string& text) {
     if (speaks && !options_.json && !options_.csv) std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
@@ -310,6 +315,8 @@ int Bench::run() {
   }
   print(table_footer(options_, rows, ranks_));
   if (speaks && options_.json) std::printf("%s\n", bench_json(options_, rows, ranks_).dump(2).c_str());
+  if (plot.is_open() && !(plot << bench_svg(bench_json(options_, rows, ranks_), options_.baseline)).flush())
+    throw std::system_error(errno, std::generic_category(), options_.plot);
   if (speaks && options_.csv) std::fputs(bench_csv(bench_json(options_, rows, ranks_)).c_str(), stdout);
   finalize();
   return total_wrong(rows) == 0 ? 0 : 1;

@@ -107,6 +107,7 @@ void add_bench(CLI::App& app, Action& action) {
   bench->add_option_function<std::string>(
       "--baseline", [&](const std::string& file) { options.baseline = read_baseline(file); },
       "Say how much faster each result is than in this file, which --json wrote");
+  bench->add_option("--plot", options.plot, "Draw times by sizes, and those of --baseline, into this file (SVG)");
   auto* tune = bench->add_flag("--tune", options.tune,
       "Instead of a collective: measure where one algorithm should give way to the next, for this number of "
       "ranks, and write a table for SYMM_PLAN_FILE; takes -b, -e, -f, -w, -n");
@@ -116,8 +117,8 @@ void add_bench(CLI::App& app, Action& action) {
   bench->add_option("-G,--graph", options.graph, "On GPUs: replay a graph of so many calls; 0: 20 calls in a row without one")
       ->check(CLI::Range(0, 10'000))
       ->capture_default_str();
-  const std::vector<std::string> of_collectives{
-      "--type", "--op", "--algorithm", "--root", "--private", "--in-place", "--out-of-place", "--csv", "--baseline", "--graph"};
+  const std::vector<std::string> of_collectives{"--type", "--op", "--algorithm", "--root", "--private", "--in-place",
+      "--out-of-place", "--csv", "--baseline", "--plot", "--graph"};
   for (const std::string& name : of_collectives) tune->excludes(bench->get_option(name));
   for (const char* name : {"--check", "--json"}) tune->excludes(bench->get_option(name));
   bench->callback([&action, all, end, bench, of_collectives] {

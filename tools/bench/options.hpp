@@ -35,6 +35,7 @@ struct BenchOptions {
   bool json = false;
   bool csv = false;
   nlohmann::json baseline;  // what --json wrote of an earlier run; null: none
+  std::string plot;         // file for a picture; "": none
   symm_backend_t backend = SYMM_BACKEND_AUTO;
   int graph = 0;  // calls in a graph of CUDA; 0: none
 

@@ -6,6 +6,7 @@
 #include "tools/commands.hpp"
 #include "tools/host/host.hpp"
 #include "tools/info/report.hpp"
+#include "tools/svg.hpp"
 #include "tools/text.hpp"
 
 namespace symm::tool {
@@ -98,11 +99,14 @@ void add_info(CLI::App& app, Action& action) {
   auto variables = std::make_shared<bool>(false);
   info->add_flag("--env", *variables, "Show the environment variables that are read, with their values here (or defaults)")
       ->excludes("--json");
-  info->callback([&action, as_json, variables] {
-    action = [as_json, variables] {
+  auto picture = std::make_shared<bool>(false);
+  info->add_flag("--svg", *picture, "Draw the GPUs and the links between them (SVG)")->excludes("--json")->excludes("--env");
+  info->callback([&action, as_json, variables, picture] {
+    action = [as_json, variables, picture] {
       const bool colour = wants_colour(STDOUT_FILENO);
       const nlohmann::json report = *variables ? nlohmann::json::parse(symm_build_info())["environment"] : info_report();
-      const std::string text = *as_json     ? report.dump(2) + "\n"
+      const std::string text = *picture     ? links_svg(report.at("back_ends").at(1))
+                               : *as_json   ? report.dump(2) + "\n"
                                : *variables ? environment_text(report, colour)
                                             : info_text(report, colour);
       std::fputs(text.c_str(), stdout);
