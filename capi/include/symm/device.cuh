@@ -129,7 +129,7 @@ SYMM_HOST_DEVICE bool holds(unsigned long long word, Compare compare, unsigned l
 enum class Trouble : int {
   none = 0,
   timeout = 1, /**< Memory::timeout_ns have passed */
-  stopped = 2, /**< *Memory::stop was set */
+  stopped = 2, /**< the host set Memory::stop */
   layout = 3   /**< Memory is of a library that this header does not know */
 };
 
