@@ -59,6 +59,8 @@ inline int __any_sync(unsigned, bool mine) { return symm::cuda::model::meet(!min
 inline float __shfl_xor_sync(unsigned, float mine, int with) {
   return symm::cuda::model::exchange(mine, static_cast<unsigned>(with));
 }
+template <class Pack> Pack __ldcs(const Pack* from) { return *from; }
+template <class Pack> void __stcs(Pack* to, Pack v) { *to = v; }
 inline int __ffs(int word) { return word == 0 ? 0 : std::countr_zero(static_cast<unsigned>(word)) + 1; }
 inline uint32_t atomicCAS(uint32_t* word, uint32_t expected, uint32_t wanted) {  // nobody goes on in between
   const uint32_t seen = *word;
