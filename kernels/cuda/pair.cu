@@ -19,14 +19,14 @@ using namespace symm::cuda;
 namespace {
 template <class Arithmetic>
 __device__ __forceinline__ void combine(
-    const CollectiveArgs& args, const char* send, char* recv, const char* theirs, char* there, uint64_t bytes, int me) {
-  const uint64_t packs = packs_of(bytes);
+    const CollectiveArgs& args, const char* send, char* recv, const char* theirs, char* there, uint32_t bytes, int me) {
+  const uint32_t packs = packs_of(bytes);
   constexpr uint32_t kAtOnce = 2;
-  for (uint64_t q = threadIdx.x; q < packs; q += kAtOnce * blockDim.x) {
+  for (uint32_t q = threadIdx.x; q < packs; q += kAtOnce * blockDim.x) {
     uint4 v[kAtOnce][2];
 #pragma unroll
     for (uint32_t u = 0; u < kAtOnce; ++u) {
-      const uint64_t at = q + u * blockDim.x;
+      const uint32_t at = q + u * blockDim.x;
       if (at >= packs) continue;
       const uint4 mine = load_pack(send, bytes, at);
       const uint4 other = reinterpret_cast<const uint4*>(theirs)[at];
@@ -35,7 +35,7 @@ __device__ __forceinline__ void combine(
     }
 #pragma unroll
     for (uint32_t u = 0; u < kAtOnce; ++u) {
-      const uint64_t at = q + u * blockDim.x;
+      const uint32_t at = q + u * blockDim.x;
       if (at >= packs) continue;
       const uint4 result = Arithmetic::run(v[u], 2, args);
       if (there != nullptr) store_pack(there, bytes, at, result);
@@ -54,22 +54,28 @@ template <class Arithmetic> __device__ __forceinline__ void run(const Collective
   const uint32_t base = s.mine.pair_steps[s.index];
   tell_entries(s, call);
   if (__syncthreads_and(may_use_stages(s.comm, s.index)) == 0 || !read_entries(s, operands, call)) return;
-  const auto* send = reinterpret_cast<const char*>(args.send);
+  // Of a reduce-scatter what a rank owns lies apart.
+  if (threadIdx.x < 2) {
+    const uint64_t apart = s.collective == Collective::reduce_scatter ? threadIdx.x * args.unit : 0;
+    operands.send[threadIdx.x] = reinterpret_cast<const char*>(args.send) + apart;
+    s.mine.pipeline_calls[s.index] = call;
+  }
+  __syncthreads();
   auto* recv = reinterpret_cast<char*>(args.recv);
   const auto pieces = static_cast<uint32_t>(args.tiles);
   const bool returns = s.collective == Collective::allreduce;
   const bool to_root = s.collective == Collective::reduce;
-  const uint64_t part = s.collective == Collective::reduce_scatter ? args.unit : 0;
-  // Piece i of what a rank owns, in send and in recv; beyond the end of the message it is empty.
+  // Piece i of what a rank owns; beyond the end of the message it is empty.
   struct Piece {
-    uint64_t from, at, bytes;
+    uint64_t at;
+    uint32_t bytes;
   };
   const auto piece_of = [&](int owner, uint32_t i) -> Piece {
-    if (to_root && owner != args.root) return {0, 0, 0};
+    if (to_root && owner != args.root) return {0, 0};
     const auto half = static_cast<uint64_t>(returns ? owner : 0);
     const uint64_t at = ((half * gridDim.x + s.index) * pieces + i) * args.tile;
     const uint64_t left = at < args.unit ? args.unit - at : 0;
-    return {static_cast<uint64_t>(owner) * part + at, at, left < args.tile ? left : args.tile};
+    return {at, static_cast<uint32_t>(left < args.tile ? left : args.tile)};
   };
   const auto slot_of = [&](int rank, int stage, uint32_t i) {
     return reinterpret_cast<char*>(
@@ -78,25 +84,23 @@ template <class Arithmetic> __device__ __forceinline__ void run(const Collective
   for (uint32_t i = 0; i <= pieces + 1; ++i) {
     if (i < pieces) {
       const Piece its = piece_of(peer, i);
-      push_part(send + its.from, slot_of(peer, 0, i), static_cast<uint32_t>(its.bytes));
+      push_part(operands.send[peer] + its.at, slot_of(peer, 0, i), its.bytes);
     }
     if (i > 0 && !s.await(s.mine.from_peers.steps[s.index], base + i, s.everybody())) return;
     if (i > 0 && i <= pieces) {
       const Piece its = piece_of(s.me, i - 1);
       char* const beyond = operands.recv[peer];
       char* const there = !returns ? nullptr : beyond != nullptr ? beyond + its.at : slot_of(peer, 1, i - 1);
-      combine<Arithmetic>(args, send + its.from, recv + its.at, slot_of(s.me, 0, i - 1), there, its.bytes, s.me);
+      combine<Arithmetic>(args, operands.send[s.me] + its.at, recv + its.at, slot_of(s.me, 0, i - 1), there, its.bytes, s.me);
     }
     if (i <= pieces)
       s.announce([&](ControlWords::FromPeers& words) -> uint32_t& { return words.steps[s.index][s.me]; }, base + i + 1);
     if (returns && args.copies_out != 0 && i > 1) {
       const Piece its = piece_of(peer, i - 2);
-      push_part(slot_of(s.me, 1, i - 2), recv + its.at, static_cast<uint32_t>(its.bytes));
+      push_part(slot_of(s.me, 1, i - 2), recv + its.at, its.bytes);
     }
   }
-  if (threadIdx.x != 0) return;
-  s.mine.pipeline_calls[s.index] = call;
-  s.mine.pair_steps[s.index] = base + pieces + 1;
+  if (threadIdx.x == 0) s.mine.pair_steps[s.index] = base + pieces + 1;
 }
 }  // namespace
 

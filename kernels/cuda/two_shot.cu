@@ -18,7 +18,8 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
   const uint32_t packs = packs_of(bytes);
   const uint32_t per_slice = (packs + static_cast<uint32_t>(n) - 1) / static_cast<uint32_t>(n);
   const uint64_t slot = comm.two_shot_slot;
-  const auto my_slot = [&](int owner) { return slot_among<kRanks>(owner, me) * slot; };
+  // slot_among(), in fewer registers.
+  const auto my_slot = [&](int owner) { return kRanks == 2 ? 0 : static_cast<uint64_t>(me) * slot - (me > owner ? slot : 0); };
   const uint32_t start = blockIdx.x * blockDim.x + threadIdx.x;
   const uint32_t stride = gridDim.x * blockDim.x;
   // Pack q of slice r, in the message; beyond its end for the last packs of the last slices.
