@@ -4,6 +4,7 @@ import array as arrays
 import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -50,26 +51,16 @@ class Foreign:
         return self.inner.__dlpack__(**options)
 
 
-class Tensor:
+def tensor(inner):
     """What PyTorch's tensors have, as far as it is used."""
-
-    class Device:
-        type = "cpu"
-        index = None
-
-    device = Device()
-
-    def __init__(self, inner):
-        self.inner, self.dtype = inner, inner.dtype
-
-    def data_ptr(self):
-        return self.inner.ctypes.data
-
-    def numel(self):
-        return self.inner.size
-
-    def is_contiguous(self):
-        return self.inner.flags.c_contiguous
+    return SimpleNamespace(
+        inner=inner,
+        dtype=inner.dtype,
+        device=SimpleNamespace(type="cpu", index=None),
+        data_ptr=lambda: inner.ctypes.data,
+        numel=lambda: inner.size,
+        is_contiguous=lambda: inner.flags.c_contiguous,
+    )
 
 
 OPERANDS = {
@@ -79,7 +70,7 @@ OPERANDS = {
     "array.array": lambda data: arrays.array("f", data.tolist()),
     "DLPack": Foreign,
     "old DLPack": lambda data: Foreign(data, old=True),
-    "tensor": Tensor,
+    "tensor": tensor,
     "numpy with a unit axis": lambda data: data[:, None].transpose(1, 0),
 }
 
@@ -190,11 +181,8 @@ def test_options_and_plans(threads):
 
 
 def test_a_stream_is_refused_on_the_host(alone):
-    class Stream:
-        cuda_stream = 5
-
     a = alone.empty(4)
-    for stream in (5, Stream()):
+    for stream in (5, SimpleNamespace(cuda_stream=5)):
         with pytest.raises(symm.InvalidArgumentError, match="stream"):
             alone.allreduce(a, stream=stream)
     with pytest.raises(TypeError, match="stream"):

@@ -11,8 +11,9 @@ import subprocess
 import sys
 import threading
 import time
-import types
 import uuid
+from collections import Counter
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -130,31 +131,29 @@ def test_an_exception_of_a_store_is_the_cause(get, cause):
     assert isinstance(caught.value.__cause__, cause)
 
 
-class LikeTorch:
+class LikeTorch(DictStore):
     """What torch.distributed.Store has, as far as it is used."""
 
     def __init__(self):
-        self.store = DictStore()
-        self.keys = []
-        self.counts = {}
+        super().__init__()
+        self.counts = Counter()
 
     def add(self, key, amount):
-        self.counts[key] = self.counts.get(key, 0) + amount
+        self.counts[key] += amount
         return self.counts[key]
 
     def set(self, key, value):
-        self.keys.append(key)
-        self.store.set(key, value, 1)
+        super().set(key, value, 1)
 
     def wait(self, keys, limit):
         try:
             for key in keys:
-                self.store.get(key, limit.total_seconds())
+                super().get(key, limit.total_seconds())
         except TimeoutError:
             raise RuntimeError("wait timeout after 300ms") from None
 
     def get(self, key):
-        return self.store.get(key, 1)
+        return super().get(key, 1)
 
 
 def test_from_torch_twice_on_one_store():
@@ -162,7 +161,7 @@ def test_from_torch_twice_on_one_store():
     for _ in range(2):  # a key is set once, so the second creation must use others
         answers = on_threads(2, lambda rank: met(symm.Group.from_torch(store, rank, 2, name="of torch", **OPTIONS)))
         assert answers == [(0, 2), (1, 2)]
-    assert {key.split("/")[0] for key in store.keys} == {"symm"}
+    assert {key.split("/")[0] for key in store.values} == {"symm"}
 
 
 @pytest.mark.parametrize(("create", "store"), [(symm.Group.from_store, DictStore), (symm.Group.from_torch, LikeTorch)])
@@ -171,32 +170,22 @@ def test_a_store_that_never_answers_is_a_timeout(create, store):
         create(store(), 0, 2, backend="host", create_timeout=0.3)
 
 
-class LikeMpi:
+def like_mpi(rank, size, shared, barrier):
     """What an mpi4py communicator has, as far as it is used, for threads."""
 
-    def __init__(self, rank, size, shared):
-        self.rank, self.size, self.shared = rank, size, shared
+    def bcast(value, root):
+        if rank == root:
+            shared.append(value)
+        barrier.wait(20)
+        return shared[0]
 
-    def Get_rank(self):  # noqa: N802
-        return self.rank
-
-    def Get_size(self):  # noqa: N802
-        return self.size
-
-    def bcast(self, value, root):
-        if self.rank == root:
-            self.shared["value"] = value
-        self.shared["barrier"].wait(20)
-        return self.shared["value"]
-
-    def Barrier(self):  # noqa: N802
-        self.shared["barrier"].wait(20)
+    return SimpleNamespace(Get_rank=lambda: rank, Get_size=lambda: size, bcast=bcast, Barrier=lambda: barrier.wait(20))
 
 
 def test_from_mpi(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    shared = {"barrier": threading.Barrier(2)}
-    answers = on_threads(2, lambda rank: met(symm.Group.from_mpi(LikeMpi(rank, 2, shared), **OPTIONS)))
+    shared, barrier = [], threading.Barrier(2)
+    answers = on_threads(2, lambda rank: met(symm.Group.from_mpi(like_mpi(rank, 2, shared, barrier), **OPTIONS)))
     assert answers == [(0, 2), (1, 2)]
     assert list(tmp_path.iterdir()) == [], "the directory is gone"
 
@@ -271,7 +260,7 @@ def test_a_star_gives_the_public_names():
     names = {}
     exec("from symm import *", names)
     assert {"Group", "f32", "InvalidArgumentError"} <= names.keys()
-    assert not [name for name, value in names.items() if isinstance(value, types.ModuleType)]
+    assert not [name for name, value in names.items() if isinstance(value, ModuleType)]
 
 
 def test_many_threads_on_one_group(alone):

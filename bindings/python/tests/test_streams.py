@@ -1,6 +1,8 @@
 """What is different with CUDA, as far as it can be seen without a GPU. tests/test_gpu.py is about the rest."""
 
 import math
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -45,44 +47,27 @@ def test_cuda_array_interface():
     assert not hasattr(OnGpu(dtype=symm.bf16), "__cuda_array_interface__")
 
 
-class Raw:
-    """The extension, with some calls of the group replaced by notes of them."""
-
-    def __init__(self, raw, *names):
-        self.calls = []
-        self._raw = raw
-        self._names = names
-
-    def __getattr__(self, name):
-        if name not in self._names:
-            return getattr(self._raw, name)
-        return lambda *arguments: self.calls.append((name, *arguments))
-
-
 def test_arrays_order_and_release_by_the_library(alone, monkeypatch):
-    import symm.array
-    import symm.memory
-
     array = alone.empty(4, "f32")
     memory, group = array.memory._handle, array._mapping.group
-    names = ("stream_wait", "stream_query", "memory_record_use", "memory_release", "group_release")
-    noted = Raw(symm._raw, *("symm_" + name for name in names))
-    monkeypatch.setattr(symm.array, "raw", noted)
-    monkeypatch.setattr(symm.memory, "raw", noted)
-    monkeypatch.setattr(symm.memory, "current_on", lambda device: 70 + device)
+    calls = []
+    for name in ("stream_wait", "stream_query", "memory_record_use", "memory_release", "group_release"):
+        monkeypatch.setattr(symm._raw, f"symm_{name}", lambda *arguments, name=name: calls.append((name, *arguments)))
+    monkeypatch.setattr("symm.memory.current_on", lambda device: 70 + device)
     array._order(5)
     array.record_use(6)
     del array
     symm.memory._end(group, 3, memory)
-    assert noted.calls == [
-        ("symm_stream_wait", group, 5, 2**64 - 1),
-        ("symm_memory_record_use", memory, 6),
-        ("symm_memory_release", memory),
-        ("symm_group_release", group),
-        ("symm_stream_query", group, 73),
-        ("symm_memory_release", memory),
-        ("symm_group_release", group),
+    assert calls == [
+        ("stream_wait", group, 5, 2**64 - 1),
+        ("memory_record_use", memory, 6),
+        ("memory_release", memory),
+        ("group_release", group),
+        ("stream_query", group, 73),
+        ("memory_release", memory),
+        ("group_release", group),
     ]
+    monkeypatch.undo()
     symm._raw.symm_memory_release(memory)
     symm._raw.symm_group_release(group)
 
@@ -115,72 +100,47 @@ def test_host_groups_refuse_device_arrays(alone):
             alone.allreduce(np.ones(6, np.float32), array)
 
 
-class Stream:
-    def __init__(self, **attributes):
-        self.__dict__.update(attributes)
-
-
 def test_streams_of_all_kinds():
     class Protocol:
         def __cuda_stream__(self):
             return (0, 9)
 
-    streams = [7, Stream(cuda_stream=7), Stream(ptr=7), Protocol()]
+    streams = [7, SimpleNamespace(cuda_stream=7), SimpleNamespace(ptr=7), Protocol()]
     assert [_streams.handle_of(stream) for stream in streams] == [7, 7, 7, 9]
     with pytest.raises(TypeError, match="stream"):
-        _streams.handle_of(Stream(ptr="7"))
+        _streams.handle_of(SimpleNamespace(ptr="7"))
+
+
+def framework(stream):
+    """PyTorch and CuPy, as far as they are used: the current stream of a device is `stream(device)`."""
+    of_torch = {"is_initialized": lambda: True, "current_stream": lambda device: SimpleNamespace(cuda_stream=stream(device))}
+    return SimpleNamespace(cuda=SimpleNamespace(**of_torch, get_current_stream=lambda: SimpleNamespace(ptr=stream(0))))
 
 
 def test_the_current_stream_is_that_of_the_framework(monkeypatch):
-    class Torch:
-        class cuda:  # noqa: N801
-            @staticmethod
-            def current_stream(device):
-                return Stream(cuda_stream={"cuda": 5}[device.type])
-
-    class Device:
-        type = "cuda"
-
     class Tensor:
-        device = Device
+        device = SimpleNamespace(type="cuda")
 
     Tensor.__module__ = "torch"
-    monkeypatch.setitem(__import__("sys").modules, "torch", Torch)
+    monkeypatch.setitem(sys.modules, "torch", framework(lambda device: {"cuda": 5}[device.type]))
     assert _streams.current_of(Tensor()) == 5
     assert _streams.current_of(np.ones(3)) is None
     assert _streams.current_of(OnGpu()) is None
-    Device.type = "cpu"  # a mistake, which the operand's check names
+    Tensor.device.type = "cpu"  # a mistake, which the operand's check names
     assert _streams.current_of(Tensor()) is None
 
 
 def test_the_current_stream_of_a_thread(monkeypatch):
-    class Framework:
-        initialized = True
-
-        def __init__(self, stream):
-            self.stream = stream
-            self.cuda = self
-
-        def is_initialized(self):
-            return self.initialized
-
-        def current_stream(self, device):
-            return Stream(cuda_stream=self.stream and self.stream + device)
-
-        def get_current_stream(self):
-            return Stream(ptr=self.stream)
-
-    modules = __import__("sys").modules
     for name in ("torch", "cupy"):
-        monkeypatch.delitem(modules, name, raising=False)
+        monkeypatch.delitem(sys.modules, name, raising=False)
     assert _streams.current_on(3) is None
-    monkeypatch.setitem(modules, "cupy", Framework(9))
+    monkeypatch.setitem(sys.modules, "cupy", framework(lambda _: 9))
     assert _streams.current_on(3) == 9
-    monkeypatch.setitem(modules, "torch", Framework(50))
+    monkeypatch.setitem(sys.modules, "torch", framework(lambda device: 50 + device))
     assert _streams.current_on(3) == 53
-    monkeypatch.setitem(modules, "torch", Framework(0))
+    monkeypatch.setitem(sys.modules, "torch", framework(lambda _: 0))
     assert _streams.current_on(3) == 9, "PyTorch works on its default stream"
-    monkeypatch.setitem(modules, "cupy", Framework(0))
+    monkeypatch.setitem(sys.modules, "cupy", framework(lambda _: 0))
     assert _streams.current_on(3) == 0
 
 
