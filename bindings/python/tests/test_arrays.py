@@ -94,14 +94,6 @@ def test_dlpack_capsules(alone, dtype, version):
     assert array.__dlpack_device__() == (1, 0)
 
 
-def test_dlpack_into_numpy(alone):
-    array = alone.empty((2, 3), "f32")
-    seen = np.from_dlpack(array)
-    seen[0, 1] = 4
-    assert array.numpy()[0, 1] == 4
-    assert seen.__array_interface__["data"][0] == array.pointer
-
-
 def test_dlpack_refusals(alone):
     array = alone.empty(3)
     with pytest.raises(BufferError, match="copy"):
