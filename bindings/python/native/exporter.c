@@ -83,18 +83,7 @@ static void release_buffer(PyObject* self, view_t* view) {
 
 PyObject* make_exporter_type(void) {
   static const char name[] = "symm._raw.Exporter";
-  /* ISO C does not convert functions to void *, but PyType_Slot asks for it. */
-  union {
-    int (*get)(PyObject*, view_t*, int);
-    void* slot;
-  } get = {get_buffer};
-  union {
-    void (*release)(PyObject*, view_t*);
-    void* slot;
-  } release = {release_buffer};
-  PyType_Slot slots[] = {{SLOT_GET, NULL}, {SLOT_RELEASE, NULL}, {0, NULL}};
+  PyType_Slot slots[] = {{SLOT_GET, (void*)(uintptr_t)get_buffer}, {SLOT_RELEASE, (void*)(uintptr_t)release_buffer}, {0, NULL}};
   PyType_Spec spec = {name, sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
-  slots[0].pfunc = get.slot;
-  slots[1].pfunc = release.slot;
   return PyType_FromSpec(&spec);
 }
