@@ -118,10 +118,10 @@ def taken(struct, name):
     """What the caller fills: a tuple of what comes after struct_size. Of options all have defaults, and a failure is an exception."""
     fields = [field for field in struct.fields if field.name not in ("struct_size", "failure")]
     how = " ".join(f"{field.name}:{read_as(field.type)}" for field in fields)
-    kind, first = ("OPTIONS", "|") if name == "options" else ("STRUCT", "")
+    first = "|" if name == "options" else ""
     defaults = struct.name.removesuffix("_t").upper() + "_INIT"
     places = ", ".join(f"&given.{field.name}" for field in fields)
-    return f'{kind}({struct.name}, {name}, {defaults}, "{first}{how}", {places})'
+    return f'STRUCT({struct.name}, {name}, {defaults}, "{first}{how}", {places})'
 
 
 def read_as(type_):

@@ -13,18 +13,12 @@
 %ignore type;
 %enddef
 
-// A tuple of what comes after struct_size, as symm_py_fields() has it; of options also None.
+// A tuple of what comes after struct_size, as symm_py_fields() has it; of options, of which "|" says that all may be missing, also None.
 %define STRUCT(type, name, defaults, names, fields...)
 %typemap(in) const type *name (type given = defaults) {
-  if (!symm_py_fields($input, names, fields)) SWIG_fail;
-  $1 = &given;
-}
-%ignore type;
-%enddef
-%define OPTIONS(type, name, defaults, names, fields...)
-%typemap(in) const type *name (type given = defaults) {
-  if ($input != Py_None && !symm_py_fields($input, names, fields)) SWIG_fail;
-  $1 = $input == Py_None ? NULL : &given;
+  const int is_none = *names == '|' && $input == Py_None;
+  if (!is_none && !symm_py_fields($input, names, fields)) SWIG_fail;
+  $1 = is_none ? NULL : &given;
 }
 %ignore type;
 %enddef

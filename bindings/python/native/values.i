@@ -42,20 +42,11 @@ NUMBER(size_t, 0, UINT64_MAX)
 }
 
 // Those that the device reads: an address.
-%typemap(in) const uint64_t * {
-  if (!symm_py_address($input, "$1_name", (void **)&$1)) SWIG_fail;
-}
+%apply void * { const uint64_t * };
 
 %define HANDLE(type)
-%typemap(in) type * {
-  if (!symm_py_address($input, "$1_name", (void **)&$1)) SWIG_fail;
-}
-%typemap(in, numinputs=0) type **out (type *made = NULL) {
-  $1 = &made;
-}
-%typemap(argout) type **out {
-  $result = symm_py_append($result, PyLong_FromVoidPtr(*$1));
-}
+%apply void * { type * };
+%apply void ** { type **out };
 %enddef
 
 %define OUT_INTEGER(type, name, convert)
