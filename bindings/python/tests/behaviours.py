@@ -18,6 +18,7 @@ import symm
 from symm.dtypes import DType, dtype_of
 
 RANKS = 3
+BYTES = 262144  # of the memory and the array with which a scenario begins
 COMBINE = {"SUM": sum, "AVG": lambda values: int(sum(values) / RANKS), "MIN": min, "MAX": max, "PROD": math.prod}
 
 
@@ -87,7 +88,9 @@ class Runner:
 
     def begin(self, scenario: str) -> None:
         self.things = {}
-        self.things = {"group": create(scenario, 60)}
+        group = create(scenario, 60)
+        buffer = group.alloc(BYTES)
+        self.things = {"group": group, "b": buffer, "m": group.rendezvous(buffer), "p": bytearray(BYTES)}
 
     def run(self, line: Line) -> None:
         self.line = line

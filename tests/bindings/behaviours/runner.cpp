@@ -12,6 +12,9 @@
 #include "tools/bench/reference.hpp"
 
 namespace behaviours { namespace {
+// Of the memory and the array with which a scenario begins.
+constexpr size_t kBytes = 262'144;
+
 // A type for each data type that C++ does not have.
 template <symm_dtype_values dtype> struct Narrow { std::byte bytes[(dtype & 0xff) / 8]; };
 }}  // namespace behaviours
@@ -62,6 +65,10 @@ class Runner {
   void begin(const std::string& scenario) {
     things_ = std::make_unique<Things>();
     create("group", scenario, 60'000);
+    const symm::Group& group = things_->groups["group"];
+    const symm::Buffer& buffer = things_->buffers["b"] = group.allocate(kBytes);
+    things_->memories["m"] = group.rendezvous(buffer);
+    things_->arrays["p"].resize(kBytes);
   }
 
   void run(const Line& line) {

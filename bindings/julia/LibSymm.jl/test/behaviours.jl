@@ -5,6 +5,8 @@ module Behaviours
 
 using LibSymm
 
+const BYTES = 262144  # of the memory and the array with which a scenario begins
+
 struct Line
     ranks::Any
     verb::String
@@ -341,7 +343,10 @@ end
 function begin_scenario(r, name)
     foreach(x -> x isa Union{Vector,Nothing} || close(x), values(r.things))
     empty!(r.things)
-    r.things["group"] = Group(backend=:host, name=name, timeout=60, create_timeout=60)
+    group = r.things["group"] = Group(backend=:host, name=name, timeout=60, create_timeout=60)
+    buffer = r.things["b"] = Buffer(group, BYTES)
+    r.things["m"] = SymmMemory(group, buffer)
+    r.things["p"] = zeros(UInt8, BYTES)
 end
 
 """The number of scenarios, when all have gone well."""

@@ -16,6 +16,8 @@ use symm::{
 };
 
 const RANKS: usize = 3;
+/// Of the memory and the array with which a scenario begins.
+const BYTES: usize = 262_144;
 
 /// One line of the table, and the values in it as one rank reads them. A mistake in the table is a panic.
 struct Line<'a> {
@@ -344,7 +346,12 @@ struct Runner {
 impl Runner {
     fn begin(&mut self, scenario: &str) -> Result<()> {
         self.things.clear();
-        self.put("group", create(scenario, GroupConfig::new(), Duration::from_secs(60))?);
+        let group = create(scenario, GroupConfig::new(), Duration::from_secs(60))?;
+        let memory = group.memory::<u8>(BYTES)?;
+        self.put("b", memory.clone());
+        self.put("m", memory);
+        self.put("p", vec![0_u8; BYTES]);
+        self.put("group", group);
         Ok(())
     }
 
