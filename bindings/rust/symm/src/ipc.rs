@@ -276,15 +276,6 @@ pub fn import<T: Element>(token: &Token) -> Result<Import<T>> {
 
 /// Memory of another process, or of this one, mapped by a token. Dropping it ends the lease; the memory stays valid until then, even if the
 /// exporter dies.
-///
-/// ```compile_fail,E0505
-/// # let token = symm::ipc::Token::from(vec![]);
-/// let import = symm::ipc::import::<f32>(&token)?;
-/// let view = import.view()?;
-/// drop(import);
-/// println!("{}", view.load(0));
-/// # Ok::<(), symm::Error>(())
-/// ```
 pub struct Import<T: Element> {
     lease: Lease,
     pointer: *mut T,
