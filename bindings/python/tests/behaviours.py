@@ -136,9 +136,9 @@ class Runner:
         where = self.piece(count=1)
         return where.ctypes.data if isinstance(where, np.ndarray) else where.pointer
 
-    def words_at(self, dtype: DType) -> np.ndarray:
-        """The elements at `at` as unsigned integers."""
-        array = self.operand("at", self.integer("count"), dtype)
+    def words_at(self, key: str, dtype: DType) -> np.ndarray:
+        """The elements there as unsigned integers."""
+        array = self.operand(key, self.integer("count"), dtype)
         return np.asarray(array).view(f"u{dtype.itemsize}")
 
     def expect_fields(self, found: object, *keys: str) -> None:
@@ -187,20 +187,20 @@ class Runner:
             buffer, at = symm.find_buffer(address)
             assert (at, self.group().memory_of(buffer).id) == (offset, memory.id)
 
-    def do_write(self) -> None:
+    def do_write(self, key: str = "at") -> None:
         dtype = self.dtype()
-        words = self.words_at(dtype)
+        words = self.words_at(key, dtype)
         words[:] = encode(dtype, [self.formula(self.rank, i) for i in range(len(words))])
         if self.far():
             name, _, offset = self.text("at").partition("+")
             self.things[name].put(self.integer("rank"), self.parse(offset), words)
 
-    def do_expect(self) -> None:
+    def do_expect(self, key: str = "at") -> None:
         if self.far() and not self.group().status().ok:
             self.line.used.update(self.line.values)  # what a dead machine had is gone
             return
-        dtype = self.dtype()
-        words, shift = self.words_at(dtype), self.integer("shift", 0)
+        dtype = self.dtype("result" if self.has("result") else "dtype")
+        words, shift = self.words_at(key, dtype), self.integer("shift", 0)
         op, rank = self.text("op", ""), self.integer("from", self.rank)
         ranks, times = range(RANKS) if op else [rank], self.integer("times", 1)
         operands = ([self.formula(r, i + shift) for r in ranks] for i in range(len(words)))
@@ -291,7 +291,11 @@ class Runner:
             options["scale"] = self.operand("scale_at", 1, symm.f32) if at else self.integer("scale")
         if self.integer("in_place", 0) and (self.line.verb not in ("gather", "scatter") or options["root"] == group.rank):
             send, recv = (None, recv) if self.line.verb in ("allgather", "gather") else (send, None)
+        if self.has("f"):
+            self.do_write("send")
         getattr(group, self.line.verb)(send, recv, **options)
+        if self.has("f"):
+            self.do_expect("recv")
 
     do_allreduce = do_reduce_scatter = do_allgather = do_broadcast = do_reduce = do_alltoall = do_collective
     do_gather = do_scatter = do_collective

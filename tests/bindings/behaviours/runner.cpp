@@ -73,8 +73,11 @@ class Runner {
 
   void run(const Line& line) {
     const std::string& verb = line.verb;
-    if (line.has("send")) collective(line);
-    else if (verb == "expect_group") {
+    if (line.has("send")) {
+      if (line.has("f")) write(line, "send");
+      collective(line);
+      if (line.has("f")) expect(line, "recv");
+    } else if (verb == "expect_group") {
       const symm_group_info_t info = group(line).info();
       require_fields(line, {{"rank", info.rank}, {"size", info.size}, {"channels", info.channels}});
     } else if (verb == "expect_status") expect_status(line, std::chrono::seconds(0));
@@ -142,8 +145,8 @@ class Runner {
       const symm_memory_info_t info = memory(line).info();
       require_fields(line, {{"rank", info.rank}, {"size", info.size}, {"bytes", info.bytes}, {"channels", info.channels}});
     } else if (verb == "find") find(line);
-    else if (verb == "write") write(line);
-    else if (verb == "expect") expect(line);
+    else if (verb == "write") write(line, "at");
+    else if (verb == "expect") expect(line, "at");
     else if (verb == "export") {
       symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
       options.hold_ms = line.size("hold_ms", 0);
@@ -262,9 +265,9 @@ class Runner {
     require(group(line).memory_of(own->buffer).info().id, id, "id by the buffer");
   }
 
-  void write(const Line& line) {
+  void write(const Line& line, const std::string& where) {
     const auto dtype = line.constant("dtype");
-    std::byte* const begin = address(line, "at");
+    std::byte* const begin = address(line, where);
     std::byte* to = begin;
     for (int64_t i = 0; i < line.integer("count"); ++i, to += symm::reference::size_of(dtype))
       symm::reference::store_bits(dtype, symm::reference::encode_integer(dtype, line.formula(rank_, i)), to);
@@ -274,10 +277,10 @@ class Runner {
         "symm_put");
   }
 
-  void expect(const Line& line) {
+  void expect(const Line& line, const std::string& where) {
     if (is_far(line) && group(line).status().status != SYMM_OK) return line.use_all();  // what a dead machine had is gone
-    const auto dtype = line.constant("dtype");
-    const std::byte* at = address(line, "at");
+    const auto dtype = constant("DTYPE", line.text("result", line.text("dtype")));
+    const std::byte* at = address(line, where);
     const int64_t shift = line.integer("shift", 0);
     for (int64_t i = 0; i < line.integer("count"); ++i, at += symm::reference::size_of(dtype)) {
       std::vector<uint64_t> of_ranks(static_cast<size_t>(kRanks));

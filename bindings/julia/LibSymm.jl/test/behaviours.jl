@@ -103,9 +103,9 @@ end
 
 const COMBINE = Dict("SUM" => +, "AVG" => +, "MIN" => min, "MAX" => max, "PROD" => *)
 
-function write_elements(r)
+function write_elements(r, key="at")
     T, f = TYPES[constant("DTYPE", word(r, "dtype"))], formula(r)
-    at = Ptr{storage(T)}(address(r, "at"))
+    at = Ptr{storage(T)}(address(r, key))
     for i in 0:(number(r, "count") - 1)
         unsafe_store!(at, encode(T, f(r.rank, i)), i + 1)
     end
@@ -115,10 +115,10 @@ function write_elements(r)
     put!(memory_of(r.things[name]), number(r, "rank"), r.things["copy"][piece]; offset=integer(r, offset))
 end
 
-function expect_elements(r)
+function expect_elements(r, key="at")
     far(r) && status(group(r)).status != LibSymm.SYMM_OK && return use_all(r)  # what a dead machine had is gone
-    T, f = TYPES[constant("DTYPE", word(r, "dtype"))], formula(r)
-    at, shift, from = Ptr{storage(T)}(address(r, "at")), number(r, "shift", 0), number(r, "from", r.rank)
+    T, f = TYPES[constant("DTYPE", word(r, has(r, "result") ? "result" : "dtype"))], formula(r)
+    at, shift, from = Ptr{storage(T)}(address(r, key)), number(r, "shift", 0), number(r, "from", r.rank)
     op = word(r, "op", nothing)
     for i in 0:(number(r, "count") - 1)
         value = op === nothing ? f(from, i + shift) : reduce(COMBINE[op], f(rank, i + shift) for rank in 0:2)
@@ -311,7 +311,9 @@ function reducing(r, call; to=1, from=1)
     receive, send = operands(r, to, from)
     has(r, "result") && (receive = Span{Float32}(address(r, "recv"), length(receive)); word(r, "result"))
     op = OPS[constant("OP", word(r, "op"))]
-    return call(in_place(r) ? (send,) : (receive, send), op; options(r)..., scaling(r)...)
+    has(r, "f") && write_elements(r, "send")
+    call(in_place(r) ? (send,) : (receive, send), op; options(r)..., scaling(r)...)
+    has(r, "f") && expect_elements(r, "recv")
 end
 
 function moving(r, call; to=1, from=1)

@@ -266,34 +266,8 @@ const VERBS: &[(&str, Verb)] = &[
         assert_eq!(found.memory.id(), r.block(line).id(), "id");
         same!(line, found; rank, offset)
     }),
-    ("write", |r, line| {
-        let (dtype, f, (name, at)) = (dtype(line).0, line.formula(), line.address("at"));
-        let bytes: Vec<u8> = (0..line.get("count")).flat_map(|i| encode(dtype, f(r.rank as i64, i))).collect();
-        if let Some(array) = r.things.get_mut(name).and_then(|thing| thing.downcast_mut::<Vec<u8>>()) {
-            array[at..at + bytes.len()].copy_from_slice(&bytes);
-            return Ok(());
-        }
-        let (memory, rank) = (r.memory(name), r.owner(line, name));
-        if r.far(line)? {
-            return memory.put(rank, at, &bytes);
-        }
-        memory.view(rank)?.write(at, &bytes);
-        Ok(())
-    }),
-    ("expect", |r, line| {
-        if r.far(line)? && r.group(line).status()?.status != Status::Ok {
-            return line.skip(); // what a dead machine had is gone
-        }
-        let (dtype, f) = (dtype(line).0, line.formula());
-        let (from, shift): (i64, i64) = (line.get_or("from", r.rank as i64), line.get_or("shift", 0));
-        let op = line.has("op").then(|| line.op());
-        let seen = r.seen(line, line.get::<usize>("count") * size(dtype))?;
-        for (seen, i) in seen.chunks(size(dtype)).zip(shift..) {
-            let value = op.map_or(f(from, i), |op| combine(op, |r| f(r, i))) * line.get_or("times", 1);
-            assert_eq!(seen, encode(dtype, value), "element {} ({value})", i - shift);
-        }
-        Ok(())
-    }),
+    ("write", |r, line| r.write(line, "at")),
+    ("expect", |r, line| r.expect(line, "at")),
     ("put", |r, line| r.block(line).put(line.get("rank"), line.get("offset"), &r.bytes(line, "source"))),
     ("put_signal", |r, line| {
         r.block(line).put_signal(line.get("rank"), line.get("offset"), &r.bytes(line, "source"), line.channel())
@@ -358,7 +332,12 @@ impl Runner {
     fn run(&mut self, line: &Line<'_>) -> Result<()> {
         let verb = VERBS.iter().find(|(name, _)| *name == line.verb).map(|(_, verb)| *verb);
         let verb = if line.has("send") { dtype(line).1 } else { verb };
-        verb.unwrap_or_else(|| panic!("unknown verb {}", line.verb))(self, line)
+        let checked = line.has("send") && line.has("f");
+        if checked {
+            self.write(line, "send")?;
+        }
+        verb.unwrap_or_else(|| panic!("unknown verb {}", line.verb))(self, line)?;
+        if checked { self.expect(line, "recv") } else { Ok(()) }
     }
 
     /// A released handle, a negative rank or channel, a data type that does not exist, words at an odd offset, a piece that is nobody's.
@@ -458,9 +437,40 @@ impl Runner {
         start.wrapping_add(offset)
     }
 
-    /// What is at `at`, in an array or a block.
-    fn seen(&self, line: &Line<'_>, bytes: usize) -> Result<Vec<u8>> {
-        let (name, at) = line.address("at");
+    /// Elements as the formula has them, there.
+    fn write(&mut self, line: &Line<'_>, key: &str) -> Result<()> {
+        let (dtype, f, (name, at)) = (dtype(line).0, line.formula(), line.address(key));
+        let bytes: Vec<u8> = (0..line.get("count")).flat_map(|i| encode(dtype, f(self.rank as i64, i))).collect();
+        if let Some(array) = self.things.get_mut(name).and_then(|thing| thing.downcast_mut::<Vec<u8>>()) {
+            array[at..at + bytes.len()].copy_from_slice(&bytes);
+            return Ok(());
+        }
+        let (memory, rank) = (self.memory(name), self.owner(line, name));
+        if self.far(line)? {
+            return memory.put(rank, at, &bytes);
+        }
+        memory.view(rank)?.write(at, &bytes);
+        Ok(())
+    }
+
+    fn expect(&self, line: &Line<'_>, key: &str) -> Result<()> {
+        if self.far(line)? && self.group(line).status()?.status != Status::Ok {
+            return line.skip(); // what a dead machine had is gone
+        }
+        let (dtype, f) = (if line.has("result") { f32::DTYPE } else { dtype(line).0 }, line.formula());
+        let (from, shift): (i64, i64) = (line.get_or("from", self.rank as i64), line.get_or("shift", 0));
+        let op = line.has("op").then(|| line.op());
+        let seen = self.seen(line, key, line.get::<usize>("count") * size(dtype))?;
+        for (seen, i) in seen.chunks(size(dtype)).zip(shift..) {
+            let value = op.map_or(f(from, i), |op| combine(op, |r| f(r, i))) * line.get_or("times", 1);
+            assert_eq!(seen, encode(dtype, value), "element {} ({value})", i - shift);
+        }
+        Ok(())
+    }
+
+    /// What is there, in an array or a block.
+    fn seen(&self, line: &Line<'_>, key: &str, bytes: usize) -> Result<Vec<u8>> {
+        let (name, at) = line.address(key);
         if let Some(array) = self.find::<Vec<u8>>(name) {
             return Ok(array[at..at + bytes].to_owned());
         }
