@@ -147,15 +147,11 @@ class Runner:
                 assert getattr(found, key) == self.integer(key), f"{key} is {getattr(found, key)}"
 
     def do_expect_status(self) -> None:
-        status = self.group().status()
-        assert status.status == symm.Status[self.text("status")], f"the status is {status}"
-        self.expect_fields(status, "failed_rank")
-
-    def do_await(self) -> None:
-        deadline = time.monotonic() + 20
-        while self.group().status().ok and time.monotonic() < deadline:
+        expected, deadline = symm.Status[self.text("status")], time.monotonic() + 20
+        while (status := self.group().status()).status != expected and time.monotonic() < deadline:
             time.sleep(0.001)
-        self.do_expect_status()
+        assert status.status == expected, f"the status is {status}"
+        self.expect_fields(status, "failed_rank")
 
     def do_split(self) -> symm.Group | None:
         color = self.integer("color")
@@ -163,10 +159,11 @@ class Runner:
         assert (part is None) == (color < 0)
         return part
 
-    def do_rendezvous_again(self) -> symm.Memory:
-        again = self.group().rendezvous(self.thing("buffer"))
-        assert again.id == self.memory().id
-        return again
+    def do_rendezvous(self) -> symm.Memory:
+        tag, channels = self.integer("tag", 0), self.integer("channels", 0)
+        made = self.group().rendezvous(self.thing("buffer"), tag, channels=channels)
+        assert not self.has("memory") or made.id == self.memory().id
+        return made
 
     def do_expect_piece(self) -> None:
         heap = self.thing("heap")
@@ -323,9 +320,7 @@ VERBS = {
     "record_use": lambda r: r.thing("name").record_use(0),
     "die": lambda r: os.kill(os.getpid(), signal.SIGKILL),
     "barrier": lambda r: r.group().barrier(r.numbers("among") or None, channel=r.integer("channel", 0), timeout=r.timeout()),
-    "private": lambda r: bytearray(r.integer("bytes")),
     "alloc": lambda r: r.group().alloc(r.integer("bytes"), alignment=r.integer("alignment", 0)),
-    "rendezvous": lambda r: r.group().rendezvous(r.thing("buffer"), r.integer("tag", 0), channels=r.integer("channels", 0)),
     "heap": lambda r: r.group().heap(r.integer("bytes")),
     "take": lambda r: r.expect_fields(
         r.thing("heap").empty(r.integer("bytes"), "u8", alignment=r.integer("alignment", 0)), "offset"

@@ -80,8 +80,7 @@ class Runner {
     } else if (verb == "expect_group") {
       const symm_group_info_t info = group(line).info();
       require_fields(line, {{"rank", info.rank}, {"size", info.size}, {"channels", info.channels}});
-    } else if (verb == "expect_status") expect_status(line, std::chrono::seconds(0));
-    else if (verb == "await") expect_status(line, std::chrono::seconds(20));
+    } else if (verb == "expect_status") expect_status(line);
     else if (verb == "create") {
       const uint64_t shared = line.integer("shared_scratch", 0) != 0 ? SYMM_GROUP_SHARED_SCRATCH : 0;
       const uint64_t check = line.integer("check", 0) != 0 ? SYMM_GROUP_CHECK : 0;
@@ -107,20 +106,17 @@ class Runner {
       if (things_->memories.contains(name)) things_->memories[name].record_use(nullptr);
       else things_->buffers.at(name).record_use(nullptr);
     } else if (verb == "die") raise(SIGKILL);
-    else if (verb == "private") things_->arrays[line.text("as")].resize(line.size("bytes"));
     else if (verb == "alloc") {
       symm_alloc_options_t options = SYMM_ALLOC_OPTIONS_INIT;
       options.alignment = line.size("alignment", 0);
       things_->buffers[line.text("as")] = group(line).allocate(line.size("bytes"), options);
-    } else if (verb == "rendezvous_again") {
-      symm::Memory again = group(line).rendezvous(things_->buffers.at(line.text("buffer")));
-      require(again.get() == memory(line).get() ? 1 : 0, 1, "whether it is the same memory");
-      things_->memories[line.text("as")] = std::move(again);
     } else if (verb == "rendezvous") {
       symm_rendezvous_options_t options = SYMM_RENDEZVOUS_OPTIONS_INIT;
       options.tag = line.size("tag", 0);
       options.channels = line.integer32("channels", 0);
-      things_->memories[line.text("as")] = group(line).rendezvous(things_->buffers.at(line.text("buffer")), options);
+      symm::Memory made = group(line).rendezvous(things_->buffers.at(line.text("buffer")), options);
+      if (line.has("memory")) require(made.get() == memory(line).get() ? 1 : 0, 1, "whether it is the same memory");
+      things_->memories[line.text("as")] = std::move(made);
     } else if (verb == "heap") {
       const symm::Heap made = things_->heaps[line.text("as")] = group(line).heap(line.size("bytes"));
       things_->memories[line.text("as")] = made.memory();
@@ -237,10 +233,10 @@ class Runner {
     things_->groups[as] = symm::Group::create(config);
   }
 
-  void expect_status(const Line& line, std::chrono::seconds patience) {
-    const auto deadline = std::chrono::steady_clock::now() + patience;
+  void expect_status(const Line& line) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     symm_group_status_t now = group(line).status();
-    while (now.status == SYMM_OK && std::chrono::steady_clock::now() < deadline) {
+    while (now.status != line.constant("status") && std::chrono::steady_clock::now() < deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       now = group(line).status();
     }

@@ -139,7 +139,6 @@ const VERBS = Dict{String,Function}(
     "expect_group" => r -> same_fields(r, LibSymm.info(group(r)), ("rank", "size", "channels")),
     "expect_memory" => r -> same_fields(r, LibSymm.info(memory(r)), ("rank", "size", "bytes", "channels")),
     "expect_status" => r -> expect_status(r),
-    "await" => r -> (timedwait(() -> status(group(r)).status != LibSymm.SYMM_OK, 20.0; pollint=0.001); expect_status(r)),
     "create" => r -> Group(;
         backend=:host, name=word(r, "as"), timeout=60, create_timeout=seconds(r), shared_scratch=number(r, "shared_scratch", 0) != 0,
         check=number(r, "check", 0) != 0
@@ -156,9 +155,12 @@ const VERBS = Dict{String,Function}(
     "expect_stream_done" => r -> same("done", stream_done(group(r)), true),
     "record_use" => r -> record_use(thing(r, "name")),
     "die" => r -> ccall(:kill, Cint, (Cint, Cint), getpid(), 9),
-    "private" => r -> zeros(UInt8, number(r, "bytes")),
     "alloc" => r -> Buffer(group(r), number(r, "bytes"); alignment=number(r, "alignment", 0)),
-    "rendezvous" => r -> SymmMemory(group(r), thing(r, "buffer"); tag=number(r, "tag", 0), channels=number(r, "channels", 0)),
+    "rendezvous" => r -> begin
+        made = SymmMemory(group(r), thing(r, "buffer"); tag=number(r, "tag", 0), channels=number(r, "channels", 0))
+        has(r, "memory") && same("handle", made.handle, memory(r).handle)
+        made
+    end,
     "heap" => r -> Heap(group(r), number(r, "bytes")),
     "take" => r -> (at = LibSymm.alloc(thing(r, "heap"), number(r, "bytes"); alignment=number(r, "alignment", 0)); same("offset", at, number(r, "offset"))),
     "give" => r -> (heap = thing(r, "heap"); LibSymm.free(heap, address(r, "at") - pointer(heap.memory))),
@@ -169,11 +171,6 @@ const VERBS = Dict{String,Function}(
     "expect_import" => r -> same_fields(r, LibSymm.info(thing(r, "import")), ("bytes", "offset", "host_memory")),
     "expect_holders" => r -> same_fields(r, ipc_holders(piece(r)), ("leases", "processes", "quarantined")),
     "withdraw" => r -> ipc_withdraw(piece(r); timeout=seconds(r)),
-    "rendezvous_again" => r -> begin
-        again = SymmMemory(group(r), thing(r, "buffer"))
-        same("handle", again.handle, memory(r).handle)
-        again
-    end,
     "release" => r -> close(thing(r, "name")),
     "find" => r -> find(r),
     "write" => write_elements,
@@ -260,8 +257,10 @@ function in_blocks(r, f)
 end
 
 function expect_status(r)
+    expected = constant("STATUS", word(r, "status"))
+    timedwait(() -> status(group(r)).status == expected, 20.0; pollint=0.001)
     now = status(group(r))
-    same("status ($(now.message))", now.status, constant("STATUS", word(r, "status")))
+    same("status ($(now.message))", now.status, expected)
     has(r, "failed_rank") && same("failed_rank", now.failed_rank, number(r, "failed_rank"))
 end
 

@@ -167,8 +167,7 @@ unsafe extern "C" {
 /// What each verb does. The keys that it does not have are not asked for, so that a mistake in the table is found.
 const VERBS: &[(&str, Verb)] = &[
     ("expect_group", |r, line| same!(line, r.group(line).info()?; rank, size, channels)),
-    ("expect_status", |r, line| r.expect_status(line, Duration::ZERO)),
-    ("await", |r, line| r.expect_status(line, Duration::from_secs(20))),
+    ("expect_status", |r, line| r.expect_status(line)),
     ("create", |r, line| {
         let [shared, check] = ["shared_scratch", "check"].map(|flag| line.get_or(flag, 0) != 0);
         r.made(line, create(line.text("as"), GroupConfig::new().shared_scratch(shared).check(check), line.timeout())?)
@@ -201,15 +200,9 @@ const VERBS: &[(&str, Verb)] = &[
         unreachable!("SIGKILL cannot be survived")
     }),
     ("barrier", |r, line| r.group(line).barrier_among(&line.ranks("among"), line.channel())),
-    ("private", |r, line| r.made(line, vec![0_u8; line.get("bytes")])),
     ("alloc", |r, line| {
         let config = AllocConfig::new().alignment(line.get_or("alignment", 0));
         r.made(line, r.group(line).alloc_with::<u8>(line.get("bytes"), &config)?)
-    }),
-    ("rendezvous_again", |r, line| {
-        let again = r.memory(line.text("buffer")).rendezvous_on(&r.group(line), 0)?;
-        assert_eq!(again.as_raw(), r.block(line).as_raw(), "the same memory");
-        r.made(line, again)
     }),
     ("rendezvous", |r, line| {
         let (group, name, tag) = (r.group(line), line.text("buffer"), line.get_or("tag", 0));
@@ -217,6 +210,7 @@ const VERBS: &[(&str, Verb)] = &[
             Ok(buffer) => group.rendezvous_with(*buffer, tag, line.get_or("channels", 0))?,
             Err(memory) => memory.downcast::<Memory<u8>>().expect("a buffer").rendezvous_on(&group, tag)?,
         };
+        assert!(!line.has("memory") || memory.as_raw() == r.block(line).as_raw(), "the same memory");
         r.put(name, memory.clone()); // which has the buffer
         r.made(line, memory)
     }),
@@ -404,14 +398,14 @@ impl Runner {
         self.the::<Memory<u8>>(name).span(start..start + line.get::<usize>("bytes"))
     }
 
-    fn expect_status(&mut self, line: &Line<'_>, patience: Duration) -> Result<()> {
-        let (group, deadline) = (self.group(line), Instant::now() + patience);
-        let mut now = group.status()?;
-        while now.status == Status::Ok && Instant::now() < deadline {
+    fn expect_status(&mut self, line: &Line<'_>) -> Result<()> {
+        let (group, deadline) = (self.group(line), Instant::now() + Duration::from_secs(20));
+        let (mut now, expected) = (group.status()?, line.named("status", Status::from_raw));
+        while now.status != expected && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
             now = group.status()?;
         }
-        assert_eq!(now.status, line.named("status", Status::from_raw), "status ({})", now.message);
+        assert_eq!(now.status, expected, "status ({})", now.message);
         same!(line, failed_rank: now.failed_rank.map_or(-1, |rank| rank as i64))
     }
 
