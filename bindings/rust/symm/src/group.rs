@@ -1,6 +1,6 @@
 //! Ranks that share memory: how to make a group of them, and what is known of it.
 
-use crate::convert::{Feature, Handle, count, given, index, to_c};
+use crate::convert::{Feature, Handle, count, index, to_c};
 use crate::error::{Error, Result, call, looked_up};
 use crate::store::{Adapter, Store};
 use crate::{Algorithm, Backend, Scale, Status, Stream, Timeout};
@@ -219,12 +219,7 @@ impl Group {
     /// Errors: as [`GroupConfig::create`]; `Mismatch` if the order differs.
     pub fn create_from_ranks(&self, ranks: &[usize]) -> Result<Self> {
         let ranks: Vec<i32> = ranks.iter().map(|rank| index(*rank)).collect();
-        // SAFETY: the handle is alive, and the list has that many elements.
-        let out = given(ptr::null_mut(), |api, out| unsafe {
-            api.symm_group_create_from_ranks(self.as_raw(), ranks.as_ptr(), ranks.len(), out)
-        })?;
-        // SAFETY: a successful call gives one reference.
-        Self::from_handle(unsafe { Handle::new(out) }?)
+        Self::from_handle(on!(self.symm_group_create_from_ranks(ranks.as_ptr(), ranks.len()) => Handle)?)
     }
 
     /// A group of the ranks of this rank's machine; only they call it.
@@ -254,9 +249,7 @@ impl Group {
     /// The ranks that this rank knows to be dead, or to have released the group, ascending. Never waits.
     pub fn failed_ranks(&self) -> Result<Vec<usize>> {
         let mut ranks = vec![0; self.size()];
-        // SAFETY: the handle is alive, and the list has that many elements.
-        let failed =
-            given(0, |api, out| unsafe { api.symm_group_failed_ranks(self.as_raw(), ranks.as_mut_ptr(), ranks.len(), out) })?;
+        let failed = on!(self.symm_group_failed_ranks(ranks.as_mut_ptr(), ranks.len()) -> 0)?;
         Ok(ranks.into_iter().take(failed).map(count).collect())
     }
 
@@ -290,8 +283,7 @@ impl Group {
         let ranks: Vec<i32> = ranks.iter().map(|rank| index(*rank)).collect();
         let pointer = if ranks.is_empty() { ptr::null() } else { ranks.as_ptr() };
         let (channel, options) = (index(channel), self.timeout.options());
-        // SAFETY: the handle is alive, and the list has that many elements.
-        call(|api| unsafe { api.symm_barrier(self.as_raw(), pointer, ranks.len(), channel, &options, self.stream.as_raw()) })
+        on!(self.symm_barrier(pointer, ranks.len(), channel, &options, self.stream.as_raw()))
     }
 
     /// Waits until all that was issued on this handle's stream is over, and says what went wrong there.
@@ -354,9 +346,8 @@ pub(crate) struct Shared {
 
 impl Shared {
     fn abort(&self, reason: &str) -> Result<()> {
-        let reason = to_c("reason", reason)?;
-        // SAFETY: the handle is alive, the string until the end of the call.
-        call(|api| unsafe { api.symm_group_abort(self.handle.as_raw(), reason.as_ptr()) })
+        let (handle, reason) = (&self.handle, to_c("reason", reason)?);
+        on!(handle.symm_group_abort(reason.as_ptr()))
     }
 }
 

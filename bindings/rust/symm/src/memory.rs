@@ -1,9 +1,9 @@
 //! A buffer after rendezvous, and how it gets there; moving elements between blocks, one by one or many, and signals between ranks.
 
 use crate::buffer::{Buffer, bytes, on_host};
-use crate::convert::{Feature, FromC, Handle, count, filled, index};
+use crate::convert::{Feature, FromC, Handle, count, index};
 use crate::element::Word;
-use crate::error::{Error, Result, call, looked_up};
+use crate::error::{Error, Result, looked_up};
 use crate::group::{Shared, number};
 use crate::operand::{Operand, Source, Target};
 use crate::{Compare, Element, Group, SignalOp, Status, Stream, Timeout};
@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use symm_sys::{self as sys, symm_buffer, symm_memory};
+use symm_sys::{self as sys, symm_buffer, symm_memory, symm_memory_info_t, symm_memory_view_t};
 
 /// Blocks of all ranks, mapped here: made by [`Group::rendezvous`](crate::Group::rendezvous).
 ///
@@ -67,7 +67,7 @@ pub(crate) struct Inner {
     /// To meet on another group. A memory that was found by an address has none.
     buffer: Option<Handle<symm_buffer>>,
     pub(crate) group: Arc<Shared>,
-    info: sys::symm_memory_info_t,
+    info: symm_memory_info_t,
     own: *mut c_void,
 }
 
@@ -247,8 +247,7 @@ pub struct Found {
 
 impl<T: Element> Memory<T> {
     pub(crate) fn adopt(handle: Handle<symm_memory>, buffer: Option<Handle<symm_buffer>>, group: &Group) -> Result<Self> {
-        // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
-        let info: sys::symm_memory_info_t = unsafe { filled(|api, out| api.symm_memory_info(handle.as_raw(), out)) }?;
+        let info = on!(handle.symm_memory_info() => symm_memory_info_t)?;
         let own = on!(handle.symm_memory_pointer(info.rank) -> ptr::null_mut())?;
         let inner = Inner { handle, buffer, group: group.shared.clone(), info, own };
         Ok(Self { inner: Arc::new(inner), stream: group.stream.clone(), _type: PhantomData })
@@ -262,8 +261,7 @@ impl<T: Element> Memory<T> {
             return Err(Error::from_parts(Status::Unsupported, "a memory that was found by an address has no buffer to share"));
         };
         let handle = group.meet(buffer, tag, 0)?;
-        // SAFETY: the handle is alive; retain adds the reference that the second memory will own.
-        call(|api| unsafe { api.symm_buffer_retain(buffer.as_raw()) })?;
+        on!(buffer.symm_buffer_retain())?;
         // SAFETY: the reference was added above.
         Self::adopt(handle, Some(unsafe { Handle::new(buffer.as_raw()) }?), group)
     }
@@ -394,8 +392,7 @@ impl<T: Element> Memory<T> {
         let (rank, channel, compare) = (index(rank), index(channel), compare.as_raw());
         let mut seen = self.is_on_host().then_some(0);
         let out = seen.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
-        // SAFETY: the handle is alive, and `out` is null or lives as long as the call.
-        call(|api| unsafe { api.symm_wait_signal_value(self.as_raw(), rank, channel, compare, value, &options, out, stream) })?;
+        on!(self.symm_wait_signal_value(rank, channel, compare, value, &options, out, stream))?;
         Ok(seen)
     }
 
@@ -421,8 +418,7 @@ impl<T: Element> Memory<T> {
         let (at, count) = (waits.as_ptr(), waits.len());
         let mut first = self.is_on_host().then_some(0);
         let out = first.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
-        // SAFETY: the handle is alive, and so are `waits` and what `out` points to.
-        call(|api| unsafe { api.symm_wait_signals(self.as_raw(), at, count, any.into(), &options, out, stream) })?;
+        on!(self.symm_wait_signals(at, count, any.into(), &options, out, stream))?;
         Ok(first)
     }
 
@@ -439,10 +435,9 @@ impl<T: Element> Memory<T> {
     /// The memory as kernels of your own see it: `symm::device::Memory` of `device.cuh`. `stop` is the device address of a word that ends
     /// all waits when it becomes other than 0, or null.
     /// Errors: `Unsupported` on the host.
-    pub fn device_view(&self, timeout: impl Into<Timeout>, stop: *const u32) -> Result<sys::symm_memory_view_t> {
+    pub fn device_view(&self, timeout: impl Into<Timeout>, stop: *const u32) -> Result<symm_memory_view_t> {
         let (timeout, stop) = (timeout.into().as_millis(), stop.cast::<c_void>());
-        // SAFETY: the handle is alive, and the function fills that struct.
-        unsafe { filled(|api, out| api.symm_memory_device_view(self.as_raw(), timeout, stop, out)) }
+        on!(self.symm_memory_device_view(timeout, stop) => symm_memory_view_t)
     }
 
     fn is_on_host(&self) -> bool {
