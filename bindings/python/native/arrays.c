@@ -206,8 +206,7 @@ PyObject* dlpack_make(
     made->head.plain.context = made;
     made->head.plain.deleter = delete_plain;
   }
-  Py_INCREF(owner);
-  made->owner = owner;
+  made->owner = Py_NewRef(owner);
   capsule = PyCapsule_New(&made->head, versioned ? versioned_name : plain_name, end_of_capsule);
   if (capsule == NULL) let_go(made);
   return capsule;

@@ -69,10 +69,7 @@ static int get_buffer(PyObject* self, view_t* view, int flags) {
   if (PyArg_ParseTuple(described, "OnsO", &address, &item_size, &format, &shape))
     result = fill(view, address, item_size, format, shape, flags);
   Py_DECREF(described);
-  if (result == 0) {
-    Py_INCREF(self);
-    view->obj = self;
-  }
+  if (result == 0) view->obj = Py_NewRef(self);
   return result;
 }
 

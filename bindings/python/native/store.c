@@ -62,8 +62,7 @@ void symm_py_store_begin(symm_group_config_t* config, symm_py_store* store) {
   PyObject* user = (PyObject*)config->store;
   config->store = NULL;
   if (user == Py_None) return;
-  Py_INCREF(user);
-  store->store = user;
+  store->store = Py_NewRef(user);
   store->callbacks.user = store;
   store->callbacks.set = set;
   store->callbacks.get = get;

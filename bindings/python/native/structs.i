@@ -34,7 +34,7 @@
     symm_py_raise(store1.exception);
     SWIG_fail;
   }
-  $result = symm_py_none();
+  $result = Py_NewRef(Py_None);
 }
 %typemap(freearg) const symm_group_config_t *config {
   symm_py_store_done(&store$argnum);

@@ -5,10 +5,9 @@ static PyObject* error_factory = NULL;
 
 PyObject* set_error_factory(PyObject* factory) {
   PyObject* former = error_factory;
-  Py_INCREF(factory);
-  error_factory = factory;
+  error_factory = Py_NewRef(factory);
   Py_XDECREF(former);
-  return symm_py_none();
+  return Py_NewRef(Py_None);
 }
 
 static void raise_of(const symm_failure_t* failure, PyObject* cause) {
@@ -19,10 +18,7 @@ static void raise_of(const symm_failure_t* failure, PyObject* cause) {
   }
   exception = PyObject_CallFunction(error_factory, "N", PyBytes_FromStringAndSize((const char*)failure, sizeof *failure));
   if (exception == NULL) return;
-  if (cause != NULL) {
-    Py_INCREF(cause);
-    PyException_SetCause(exception, cause);
-  }
+  if (cause != NULL) PyException_SetCause(exception, Py_NewRef(cause));
   PyErr_SetObject((PyObject*)Py_TYPE(exception), exception);
   Py_DECREF(exception);
 }
@@ -31,11 +27,6 @@ void symm_py_raise(PyObject* cause) {
   symm_failure_t failure = {sizeof failure, SYMM_OK, -1, 0, 0, 0, ""};
   symm_last_failure(&failure);
   raise_of(&failure, cause);
-}
-
-PyObject* symm_py_none(void) {
-  Py_INCREF(Py_None);
-  return Py_None;
 }
 
 PyObject* symm_py_append(PyObject* result, PyObject* next) {

@@ -11,7 +11,6 @@
 /* Raise the exception for symm_last_failure(); `cause` may be NULL. */
 void symm_py_raise(PyObject* cause);
 
-PyObject* symm_py_none(void);
 /* Collect results: one stands for itself, several are a tuple. Takes both references. */
 PyObject* symm_py_append(PyObject* result, PyObject* next);
 /* An integer in least .. most; others are an InvalidArgumentError that calls it `name`. */

@@ -6,7 +6,7 @@
     symm_py_raise(NULL);
     SWIG_fail;
   }
-  $result = symm_py_none();
+  $result = Py_NewRef(Py_None);
 }
 
 // Integers, of which others than the parameter can hold are refused by its name.
@@ -66,7 +66,7 @@ NUMBER(size_t, 0, UINT64_MAX)
   $1 = wanted ? &value : NULL;
 }
 %typemap(argout) type *name {
-  $result = symm_py_append($result, $1 != NULL ? convert(*$1) : symm_py_none());
+  $result = symm_py_append($result, $1 != NULL ? convert(*$1) : Py_NewRef(Py_None));
 }
 %enddef
 WANTED_INTEGER(uint64_t, out_seen, PyLong_FromUnsignedLong)
