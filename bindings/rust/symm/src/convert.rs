@@ -87,25 +87,19 @@ pub(crate) fn to_c(name: &str, text: &str) -> Result<CString> {
 
 /// What the library counts references of.
 pub(crate) trait Object {
-    /// # Safety
-    /// `object` is a reference that the caller owns and gives up.
-    unsafe fn release(api: &Api, object: *mut Self) -> std::result::Result<(), MissingSymbol>;
+    /// What is given a reference that the caller owns and gives up.
+    const RELEASE: unsafe fn(&Api, *mut Self) -> std::result::Result<(), MissingSymbol>;
 }
 
-macro_rules! object {
-    ($name:ident, $release:ident) => {
-        impl Object for $name {
-            unsafe fn release(api: &Api, object: *mut Self) -> std::result::Result<(), MissingSymbol> {
-                // SAFETY: as promised by the caller.
-                unsafe { api.$release(object) }
-            }
-        }
+macro_rules! objects {
+    ($($name:ident: $release:ident),*) => {
+        $(impl Object for $name {
+            const RELEASE: unsafe fn(&Api, *mut Self) -> std::result::Result<(), MissingSymbol> = Api::$release;
+        })*
     };
 }
-object!(symm_group, symm_group_release);
-object!(symm_buffer, symm_buffer_release);
-object!(symm_memory, symm_memory_release);
-object!(symm_heap, symm_heap_release);
+objects!(symm_group: symm_group_release, symm_buffer: symm_buffer_release,
+    symm_memory: symm_memory_release, symm_heap: symm_heap_release);
 
 /// An owned reference.
 pub(crate) struct Handle<T: Object>(NonNull<T>);
@@ -135,7 +129,7 @@ impl<T: Object> Drop for Handle<T> {
         if let Ok(api) = symm_sys::api() {
             // SAFETY: this is the reference that was given up in new(). Without a release function the reference leaks, which
             // is all that can be done: Drop does not fail.
-            let _ = unsafe { T::release(api, self.0.as_ptr()) };
+            let _ = unsafe { (T::RELEASE)(api, self.0.as_ptr()) };
         }
     }
 }
