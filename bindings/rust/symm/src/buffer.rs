@@ -1,7 +1,7 @@
 //! One rank's allocation.
 
 use crate::convert::{Handle, to_c};
-use crate::error::{Error, Result, looked_up};
+use crate::error::{Error, Result, call, looked_up};
 use crate::group::Shared as GroupShared;
 use crate::{Backend, Element, Group, Status, Stream};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -153,7 +153,7 @@ known! {
 pub fn find_buffer<T>(address: *const T) -> Result<Option<(BufferInfo, usize)>> {
     let (mut out, mut offset) = (ptr::null_mut(), 0);
     // SAFETY: the address is only looked up.
-    if !looked_up(|api| unsafe { api.symm_buffer_find(address.cast(), &mut out, &mut offset) })? {
+    if !looked_up(call(|api| unsafe { api.symm_buffer_find(address.cast(), &mut out, &mut offset) }))? {
         return Ok(None);
     }
     // SAFETY: a successful call gives one reference.

@@ -87,8 +87,8 @@ impl From<MissingSymbol> for Error {
 pub(crate) type Called = std::result::Result<symm_status_t, MissingSymbol>;
 
 /// Whether a look-up has found something.
-pub(crate) fn looked_up(function: impl FnOnce(&Api) -> Called) -> Result<bool> {
-    match call(function) {
+pub(crate) fn looked_up(called: Result<()>) -> Result<bool> {
+    match called {
         Err(error) if error.status == Status::NotFound => Ok(false),
         other => other.map(|()| true),
     }

@@ -240,9 +240,7 @@ impl Group {
     /// Which rank of this group is rank `rank` of `other`.
     pub fn translate_rank(&self, other: &Self, rank: usize) -> Result<Option<usize>> {
         let mut here = 0;
-        // SAFETY: both handles are alive.
-        let found =
-            looked_up(|api| unsafe { api.symm_group_translate_rank(self.as_raw(), other.as_raw(), index(rank), &mut here) })?;
+        let found = looked_up(on!(self.symm_group_translate_rank(other.as_raw(), index(rank), &mut here)))?;
         Ok(found.then(|| count(here)))
     }
 

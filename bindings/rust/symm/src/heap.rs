@@ -1,7 +1,7 @@
 //! One memory, handed out in pieces.
 
 use crate::buffer::{AllocConfig, bytes, on_host};
-use crate::convert::{Handle, given, to_c};
+use crate::convert::{Handle, to_c};
 use crate::error::{Result, call, looked_up};
 use crate::{Backend, Element, Error, Group, Memory, Source, Status, Target, Timeout, View};
 use std::ffi::CString;
@@ -76,10 +76,8 @@ impl Heap {
     /// Errors: as [`alloc`](Self::alloc), and `InvalidArgument` for an alignment.
     pub fn alloc_aligned<T: Element>(&self, len: usize, alignment: usize) -> Result<Piece<T>> {
         let size = bytes::<T>(len)?;
-        let mut offset = 0;
-        // SAFETY: the handle is alive.
-        let pointer =
-            given(ptr::null_mut(), |api, out| unsafe { api.symm_heap_alloc(self.as_raw(), size, alignment, out, &mut offset) })?;
+        let (mut pointer, mut offset) = (ptr::null_mut(), 0);
+        on!(self.symm_heap_alloc(size, alignment, &mut pointer, &mut offset))?;
         let pointer = NonNull::new(pointer.cast()).ok_or_else(|| Error::from_parts(Status::Internal, "the piece is at NULL"))?;
         Ok(Piece { heap: self.clone(), pointer, len, offset })
     }
@@ -87,8 +85,7 @@ impl Heap {
     /// Offset and length in bytes of the piece that contains an address of this rank's block, if there is one.
     pub fn find<T>(&self, address: *const T) -> Result<Option<(usize, usize)>> {
         let (mut pointer, mut size) = (ptr::null_mut(), 0);
-        // SAFETY: the handle is alive; the address is only looked up.
-        let found = looked_up(|api| unsafe { api.symm_heap_find(self.as_raw(), address.cast(), &mut pointer, &mut size) })?;
+        let found = looked_up(on!(self.symm_heap_find(address.cast(), &mut pointer, &mut size)))?;
         Ok(found.then(|| (pointer as usize - self.inner.memory.own() as usize, size)))
     }
 

@@ -153,8 +153,8 @@ macro_rules! sized {
 }
 
 /// `on!(self.symm_x(...))`: a call of `symm_x(handle, ...)`, whose other arguments are numbers, streams and operands that live,
-/// references, and lists with their lengths. With `-> start` it gives what the call writes where `start` stands; with `=> Handle` the
-/// reference, with `=> Type` that, made of the struct that it fills.
+/// references, lists with their lengths, and addresses to be looked up. With `-> start` it gives what the call writes where `start`
+/// stands; with `=> Handle` the reference, with `=> Type` that, made of the struct that it fills.
 macro_rules! on {
     ($of:ident.$function:ident($($argument:expr),*)) => {
         // SAFETY: the handle is alive, and so is what is referred to.

@@ -216,10 +216,7 @@ impl Group {
     /// Finds the memory of this group that maps an address, which may lie anywhere inside any rank's block.
     pub fn find<T: Element>(&self, address: *const T) -> Result<Option<Found>> {
         let (mut out, mut rank, mut offset) = (ptr::null_mut(), 0, 0);
-        // SAFETY: the handle is alive; the address is only looked up.
-        let found =
-            looked_up(|api| unsafe { api.symm_memory_find(self.as_raw(), address.cast(), &mut out, &mut rank, &mut offset) })?;
-        if !found {
+        if !looked_up(on!(self.symm_memory_find(address.cast(), &mut out, &mut rank, &mut offset)))? {
             return Ok(None);
         }
         // SAFETY: a successful call gives one reference.
