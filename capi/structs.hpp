@@ -82,7 +82,7 @@ template <class T, class Fill> symm_status_t fill_struct(T* out, size_t first, F
 // A bit that a newer library may know.
 inline void require_known_bits(uint64_t flags, uint64_t known, const char* argument) {
   if ((flags & ~known) == 0) return;
-  throw Error(Status::unsupported, format("%s: symm %d.%d does not know 0x%llx", argument, SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR,
-                                       static_cast<unsigned long long>(flags & ~known)));
+  throw Error(Status::unsupported,
+      format("%s: symm %d.%d does not know 0x%lx", argument, SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR, flags & ~known));
 }
 }  // namespace symm::capi

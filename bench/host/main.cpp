@@ -234,10 +234,9 @@ void report(const Case& one, double before, double after) {
   const auto us = [](auto ticks) { return static_cast<double>(ticks) / ticks_per_us; };
   std::printf(
       "{\"operation\": \"%s\", \"memory\": \"%s\", \"place\": \"%s\", \"bytes\": %zu, \"ranks\": %d, \"iterations\": %u, "
-      "\"min\": %.4f, \"p50\": %.4f, \"p99\": %.4f, \"max\": %.4f, \"wrong\": %llu, \"round_trips\": [%.4f, %.4f]}\n",
+      "\"min\": %.4f, \"p50\": %.4f, \"p99\": %.4f, \"max\": %.4f, \"wrong\": %lu, \"round_trips\": [%.4f, %.4f]}\n",
       one.operands.traits->name, one.symmetric ? "symmetric" : "private", one.place.c_str(), one.operands.bytes(), self.size, n,
-      us(slowest[0]), us(middle), us(slowest[size_t{n} * 99 / 100]), us(slowest[n - 1]), static_cast<unsigned long long>(wrong),
-      us(before), us(after));
+      us(slowest[0]), us(middle), us(slowest[size_t{n} * 99 / 100]), us(slowest[n - 1]), wrong, us(before), us(after));
   std::fflush(stdout);
 }
 

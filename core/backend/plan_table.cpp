@@ -114,8 +114,7 @@ const char* text_of(BackendKind backend, PlanOrigin origin) {
 }
 
 std::string describe(BackendKind backend, const PlanValues& values, size_t key) {
-  return format("%s = %llu (%s)", plan_keys(backend)[key].name, static_cast<unsigned long long>(values.value[key]),
-      text_of(backend, values.origin[key]));
+  return format("%s = %lu (%s)", plan_keys(backend)[key].name, values.value[key], text_of(backend, values.origin[key]));
 }
 
 std::string read_file(const std::string& path, const std::string& name) {
@@ -263,8 +262,7 @@ PlanValues PlanTable::values(BackendKind backend, int size, const std::function<
       const PlanKey& key = plan_keys(backend)[entry.key];
       const uint64_t value = entry.divided ? entry.value / static_cast<uint64_t>(size) : entry.value;
       if (!is_allowed(key, value)) {
-        refuse(entry.where,
-            format("%s: %llu, of %d ranks, %s", key.name, static_cast<unsigned long long>(value), size, allowed(key).c_str()));
+        refuse(entry.where, format("%s: %lu, of %d ranks, %s", key.name, value, size, allowed(key).c_str()));
       }
       values.value[entry.key] = value;
       values.origin[entry.key] = section.origin;

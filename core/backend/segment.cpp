@@ -96,8 +96,7 @@ std::byte* map_shared(int fd, const Piece& piece, size_t page, size_t alignment)
 void require_file_size(size_t bytes) {
   if (const uint64_t limit = file_size_limit(); bytes > limit) {
     throw Error(Status::out_of_memory,
-        format("%zu bytes of shared memory are more than the limit on file sizes (RLIMIT_FSIZE, %llu bytes)", bytes,
-            static_cast<unsigned long long>(limit)));
+        format("%zu bytes of shared memory are more than the limit on file sizes (RLIMIT_FSIZE, %lu bytes)", bytes, limit));
   }
 }
 
@@ -195,11 +194,11 @@ std::shared_ptr<Segment> Segment::adopt(int fd, uint64_t offset, size_t bytes) {
   const struct stat status = status_of(fd);
   const Pages pages = pages_of(fd, status);
   if (offset % ShareableMemory::kAdoptedAlignment != 0)
-    throw Error(Status::invalid_argument, format("options.offset: %llu is no multiple of %zu",
-                                              static_cast<unsigned long long>(offset), ShareableMemory::kAdoptedAlignment));
+    throw Error(Status::invalid_argument,
+        format("options.offset: %lu is no multiple of %zu", offset, ShareableMemory::kAdoptedAlignment));
   if (offset > pages.all_bytes || bytes > pages.all_bytes - offset) {
-    throw Error(Status::invalid_argument, format("options.offset, size: %zu bytes at %llu go beyond the %zu of the descriptor",
-                                              bytes, static_cast<unsigned long long>(offset), pages.all_bytes));
+    throw Error(Status::invalid_argument,
+        format("options.offset, size: %zu bytes at %lu go beyond the %zu of the descriptor", bytes, offset, pages.all_bytes));
   }
   const Piece piece = piece_of(status, pages, offset, bytes);
   const size_t within = std::min(piece.mapped, pages.all_bytes - piece.start);
@@ -223,8 +222,7 @@ std::shared_ptr<Segment> Segment::import(Fd fd, const BlockExtent& extent, Descr
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   const bool is_exact = pages.all_bytes == extent.mapped || (pages.all_bytes > extent.mapped && (seals & F_SEAL_GROW) == 0);
   if (!S_ISREG(status.st_mode) || !is_exact || !extent.is_possible()) {
-    throw Error(Status::peer_failed,
-        format("a peer sent a descriptor that is no segment of %llu bytes", static_cast<unsigned long long>(extent.mapped)));
+    throw Error(Status::peer_failed, format("a peer sent a descriptor that is no segment of %lu bytes", extent.mapped));
   }
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
     throw Error(Status::peer_failed, "a peer sent a segment that could still shrink");

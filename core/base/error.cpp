@@ -23,8 +23,8 @@ Failure current_failure() noexcept {
 Failure blamed(Failure failure, int rank, int64_t pid, const char* place) {
   if (failure.rank >= 0) return failure;
   failure.message = with_reserve([&] {
-    return format("rank %d%s%s (pid %lld): %s", rank, place != nullptr ? " of " : "", place != nullptr ? place : "",
-        static_cast<long long>(pid), failure.message.c_str());
+    return format("rank %d%s%s (pid %ld): %s", rank, place != nullptr ? " of " : "", place != nullptr ? place : "", pid,
+        failure.message.c_str());
   });
   failure.rank = rank;
   failure.pid = pid;

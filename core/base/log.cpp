@@ -122,8 +122,7 @@ struct Courier {
   void take(Level level, std::string message) {
     std::function<void()> errand = [this, level, message = std::move(message)] {
       deliver(level, message.c_str());
-      if (const uint64_t count = lost.exchange(0); count != 0)
-        write(Level::warning, "%llu messages were lost", static_cast<unsigned long long>(count));
+      if (const uint64_t count = lost.exchange(0); count != 0) write(Level::warning, "%lu messages were lost", count);
     };
     if (!errands.run(errand, kMostQueued)) ++lost;
   }

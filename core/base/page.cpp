@@ -38,7 +38,7 @@ void* map_for_all_to_read(const PeerFd& fd, size_t bytes) noexcept {
 // Where symm run --trace looks. All is made at once: to touch what there is no memory for would end the process.
 struct TraceFile {
   TraceFile() {
-    const std::string path = format("%s/%d.%llu", environment("SYMM_TRACE"), getpid(), static_cast<unsigned long long>(now_ns()));
+    const std::string path = format("%s/%d.%lu", environment("SYMM_TRACE"), getpid(), now_ns());
     const Fd fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     constexpr uint64_t kMostBytes = uint64_t{64} << 20, kCall = sizeof(symm_trace_call_t);
     uint64_t places = std::min(kMostBytes, file_size_limit()) / kCall;

@@ -84,7 +84,7 @@ void at_fork_in_child(void (*handler)() noexcept) {
 
 std::optional<Stat> stat_of(int64_t pid) {
   char path[64];
-  std::snprintf(path, sizeof path, "/proc/%lld/stat", static_cast<long long>(pid));
+  std::snprintf(path, sizeof path, "/proc/%ld/stat", pid);
   const Fd file(open(path, O_RDONLY | O_CLOEXEC));
   if (!file) return std::nullopt;
   char text[1024];
@@ -93,12 +93,10 @@ std::optional<Stat> stat_of(int64_t pid) {
   text[size] = '\0';
   const char* const after_name = std::strrchr(text, ')');  // the name may contain anything
   Stat found;
-  unsigned long long start = 0;
   if (after_name == nullptr ||
-      std::sscanf(after_name + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-          &found.state, &start) != 2)
+      std::sscanf(after_name + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %lu", &found.state,
+          &found.start) != 2)
     return std::nullopt;
-  found.start = start;
   return found;
 }
 

@@ -36,8 +36,7 @@ class TimedLock {
     if (mutex.try_take()) return;
     if (!mutex.take(Deadline::after_ms(timeout_ms))) {
       const uint64_t waited = timeout_ms == Deadline::kNow ? 0 : timeout_ms;
-      throw OutOfTurn(Status::timeout,
-          format("%s: another thread of this rank was inside for %llu ms", what, static_cast<unsigned long long>(waited)));
+      throw OutOfTurn(Status::timeout, format("%s: another thread of this rank was inside for %lu ms", what, waited));
     }
   }
   ~TimedLock() { mutex_.give(); }

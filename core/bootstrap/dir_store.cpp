@@ -36,7 +36,7 @@ std::string escape_key(const std::string& key) {
 
 void DirStore::set(const std::string& key, const Bytes& value, Deadline) {
   const std::string name = file_name(key);
-  const std::string temporary = format("new.%016llx", static_cast<unsigned long long>(process::random64()));
+  const std::string temporary = format("new.%016lx", process::random64());
   const Fd file(openat(rendezvous_.fd(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) throw system_error(errno, "open", rendezvous_.path() + "/" + temporary);
   SYMM_POINT("store.set");

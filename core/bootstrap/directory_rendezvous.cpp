@@ -19,7 +19,7 @@ constexpr size_t kMaxDeclared = 2048;       // bytes of a declared failure's tex
 // Any names are a short file name.
 std::string prefix_of(const std::string& name, const std::string& job) {
   const uint64_t both = job.empty() ? fnv1a(name) : mix(fnv1a(name), fnv1a(job));
-  return format("%s%016llx", kSharedPrefix, static_cast<unsigned long long>(both));
+  return format("%s%016lx", kSharedPrefix, both);
 }
 }  // namespace
 
@@ -178,9 +178,8 @@ bool DirectoryRendezvous::follow(GracePeriod& grace_period) {
 void DirectoryRendezvous::contest(GracePeriod& grace_period, const RankLockInfo& leader) {
   if (leader.size != config_.size) {
     grace_period.raise({Status::mismatch, config_.rank, getpid(),
-        format("rank %d of %s (pid %lld) was told that there are %d ranks, rank 0 (pid %lld) that there are %d", config_.rank,
-            config_.description.c_str(), static_cast<long long>(getpid()), config_.size, static_cast<long long>(leader.pid),
-            leader.size)});
+        format("rank %d of %s (pid %d) was told that there are %d ranks, rank 0 (pid %ld) that there are %d", config_.rank,
+            config_.description.c_str(), getpid(), config_.size, leader.pid, leader.size)});
   } else if ((rank_lock_ = RankLock::take(fd(), config_.rank, config_.size))) {
     grace_period.failure.reset();
   } else {
@@ -239,14 +238,13 @@ void DirectoryRendezvous::look_at_next_rank() {
 
 Failure DirectoryRendezvous::taken(int rank, int64_t pid) const {
   return {Status::mismatch, rank, pid,
-      format("rank %d of %s is claimed by two processes: pid %lld, and pid %lld of this one", rank, config_.description.c_str(),
-          static_cast<long long>(pid), static_cast<long long>(getpid()))};
+      format("rank %d of %s is claimed by two processes: pid %ld, and pid %d of this one", rank, config_.description.c_str(), pid,
+          getpid())};
 }
 
 Failure DirectoryRendezvous::died(int rank, int64_t pid) const {
   return {Status::peer_failed, rank, pid,
-      format("rank %d of %s (pid %lld) died or gave up while the group was being formed", rank, config_.description.c_str(),
-          static_cast<long long>(pid))};
+      format("rank %d of %s (pid %ld) died or gave up while the group was being formed", rank, config_.description.c_str(), pid)};
 }
 
 Failure DirectoryRendezvous::missing() const {
@@ -263,7 +261,7 @@ Failure DirectoryRendezvous::missing() const {
 // Let everybody in an attempt fail with the same words.
 void DirectoryRendezvous::declare(int directory, const Failure& failure, const char* file) noexcept {
   try {
-    const std::string temporary = format("new.%016llx", static_cast<unsigned long long>(process::random64()));
+    const std::string temporary = format("new.%016lx", process::random64());
     const Fd made(openat(directory, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     Writer text;
     encode(text, failure, kMaxDeclared);

@@ -37,8 +37,8 @@ class Parser {
     int64_t parsed = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
     if (error != std::errc() || end != value.data() + value.size() || value.empty() || parsed < lowest || parsed > highest) {
-      throw Error(Status::invalid_argument, format("%s is '%s'; it must be a whole number from %lld to %lld", name.name(),
-                                                value.c_str(), static_cast<long long>(lowest), static_cast<long long>(highest)));
+      throw Error(Status::invalid_argument,
+          format("%s is '%s'; it must be a whole number from %ld to %ld", name.name(), value.c_str(), lowest, highest));
     }
     return parsed;
   }
@@ -222,7 +222,6 @@ std::string pmi_job(int fd) {
                "first group earlier, or set SYMM_JOB to a name or SYMM_DIR to a directory, the same for all ranks",
             fd, why.c_str()));
   }
-  return format(
-      "pmi-%lld-%llu", static_cast<long long>(manager.pid), static_cast<unsigned long long>(process::start_time_of(manager.pid)));
+  return format("pmi-%d-%lu", manager.pid, process::start_time_of(manager.pid));
 }
 }  // namespace symm

@@ -20,9 +20,9 @@ RankLockInfo read_rank_lock(int file) {
   const ssize_t size = read_whole(file, text, sizeof text - 1);
   if (size <= 0) return info;
   text[size] = '\0';
-  long long pid = 0;
-  unsigned long long locked_start = 0;
-  if (std::sscanf(text, "pid %lld start %llu size %d", &pid, &locked_start, &info.size) != 3) return info;
+  int64_t pid = 0;
+  uint64_t locked_start = 0;
+  if (std::sscanf(text, "pid %ld start %lu size %d", &pid, &locked_start, &info.size) != 3) return info;
   info.pid = pid;
   // In another pid namespace the number means another process; its start time tells.
   const auto owner = process::stat_of(pid);
@@ -42,8 +42,7 @@ bool is_named(int directory, const std::string& name, int file) {
 Fd prepare(int directory, const std::string& temporary, int size) {
   Fd file(openat(directory, temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) throw system_error(errno, "open", temporary);
-  const std::string text = format("pid %lld start %llu size %d\n", static_cast<long long>(getpid()),
-      static_cast<unsigned long long>(process::start_time_of(getpid())), size);
+  const std::string text = format("pid %d start %lu size %d\n", getpid(), process::start_time_of(getpid()), size);
   if (!write_whole(file.get(), text.data(), text.size()) || flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
     unlinkat(directory, temporary.c_str(), 0);
@@ -93,7 +92,7 @@ std::optional<RankLock> RankLock::take(int directory, int rank, int size) {
   const std::string name = name_of_rank_lock(rank);
   const RankLockState state = look_at_rank_lock(directory, rank).state;
   if (state == RankLockState::held || state == RankLockState::stopped || state == RankLockState::left) return std::nullopt;
-  const std::string temporary = format("new.%016llx", static_cast<unsigned long long>(process::random64()));
+  const std::string temporary = format("new.%016lx", process::random64());
   Fd file = prepare(directory, temporary, size);
   if (renameat(directory, temporary.c_str(), directory, name.c_str()) != 0) {
     const int error = errno;

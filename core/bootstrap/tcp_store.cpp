@@ -77,7 +77,7 @@ struct Guest final : SecureConnection::Receiver, std::enable_shared_from_this<Gu
   void on_end(bool, const std::string&) override { leave(false); }
   void leave(bool in_good_order);
   void refuse(Failure why) { meeting->fail(std::move(why)), connection->post(frame(*meeting->failure)); }
-  std::string name() const { return format("rank %u (pid %lld on %s)", rank, static_cast<long long>(pid), host.c_str()); }
+  std::string name() const { return format("rank %u (pid %ld on %s)", rank, pid, host.c_str()); }
   std::weak_ptr<Hub> hub;
   std::shared_ptr<Hub> stays;  // while this guest of a complete meeting is there, whether rank 0 still is or not
   std::shared_ptr<Meeting> meeting;
@@ -101,8 +101,8 @@ void Meeting::fail(Failure why) {
 
 Failure Hub::missing(const Meeting& meeting) const {
   Failure failure = missing_ranks(meeting.came, description);
-  if (const unsigned long long strangers = listener->refused(); strangers != 0)
-    failure.message += format(" (%llu strangers were turned away: has a machine another secret?)", strangers);
+  if (const uint64_t strangers = listener->refused(); strangers != 0)
+    failure.message += format(" (%lu strangers were turned away: has a machine another secret?)", strangers);
   return failure;
 }
 

@@ -120,13 +120,11 @@ void StreamEngine::State::look_at(Flight& flight) {
   for (const int32_t gone : flight.whom) {
     if (!revocation->departed(gone) || !begin(flight.grace, kReasonMs)) continue;
     const int64_t pid = pids[static_cast<size_t>(gone)];
-    return tell({Status::peer_failed, gone, pid,
-        format("%s: rank %d (pid %lld) has left the group", flight.what, gone, static_cast<long long>(pid))});
+    return tell({Status::peer_failed, gone, pid, format("%s: rank %d (pid %ld) has left the group", flight.what, gone, pid)});
   }
   if (!begin(flight.until, flight.timeout_ms)) return;
   tell({Status::timeout, -1, 0,
-      format("%s: over %s, not all ranks came within %llu ms", flight.what, nccl.name.c_str(),
-          static_cast<unsigned long long>(flight.timeout_ms))});
+      format("%s: over %s, not all ranks came within %lu ms", flight.what, nccl.name.c_str(), flight.timeout_ms)});
 }
 
 void StreamEngine::State::look() {
@@ -202,8 +200,8 @@ void StreamEngine::State::give_back(bool in_order) noexcept {
     over = retry_until([&] { return done->load(); }, Deadline::after_ms(kPatienceMs));
   } catch (const std::exception&) {}  // no thread, no memory: the same
   if (!over)
-    log::write(log::Level::warning, "%s: %s has not returned within %llu ms: its communicator is left to it", nccl.name.c_str(),
-        what, static_cast<unsigned long long>(kPatienceMs));
+    log::write(log::Level::warning, "%s: %s has not returned within %lu ms: its communicator is left to it", nccl.name.c_str(),
+        what, kPatienceMs);
 }
 
 StreamEngine::StreamEngine(const Owner& owner) : state_(std::make_shared<State>(owner)) {}
@@ -268,8 +266,7 @@ void StreamEngine::settle(int result, const char* call, uint64_t timeout_ms) {
       wait_condition({is_settled, never, {}, false}, waiter, *s.revocation, {.spins = 100, .yields = 1'000}, deadline);
   s.revocation->throw_if_revoked();
   if (end == WaitEnd::timed_out) {
-    throw Error(Status::timeout, format("%s: %s: not all ranks came within %llu ms", s.nccl.name.c_str(), call,
-                                     static_cast<unsigned long long>(timeout_ms)));
+    throw Error(Status::timeout, format("%s: %s: not all ranks came within %lu ms", s.nccl.name.c_str(), call, timeout_ms));
   }
   require(result, call);
 }

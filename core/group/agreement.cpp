@@ -81,8 +81,7 @@ class Agreement {
     if (late == mine_.late.end()) return std::move(mine_);
     const int rank = static_cast<int>(late - mine_.late.begin());
     const int64_t pid = group_.identity(rank).pid;
-    throw Error({Status::timeout, rank, pid,
-        format("rank %d (pid %lld) lives, and did not come before the deadline", rank, static_cast<long long>(pid))});
+    throw Error({Status::timeout, rank, pid, format("rank %d (pid %ld) lives, and did not come before the deadline", rank, pid)});
   }
  private:
   bool left_in(size_t rank) const { return !mine_.gone[rank] && !mine_.late[rank]; }

@@ -27,8 +27,7 @@ Vote decode(int rank, const Bytes& body) {
 
 std::string list(const Group& group, const std::vector<int>& ranks) {
   std::string text;
-  for (const int rank : ranks)
-    text += format("%srank %d (pid %lld)", text.empty() ? "" : ", ", rank, static_cast<long long>(group.identity(rank).pid));
+  for (const int rank : ranks) text += format("%srank %d (pid %ld)", text.empty() ? "" : ", ", rank, group.identity(rank).pid);
   return text;
 }
 
@@ -75,8 +74,7 @@ Message receive_vote(Group& group, int peer, const Topic& topic, Deadline deadli
     const auto [first, second] = is_first ? std::pair(topic.tag, other->tag) : std::pair(other->tag, topic.tag);
     const int blamed = std::max(peer, group.rank());
     throw Error({Status::mismatch, blamed, group.identity(blamed).pid,
-        format("options.tag: rank %d waits with %llu, rank %d with %llu", std::min(peer, group.rank()),
-            static_cast<unsigned long long>(first), blamed, static_cast<unsigned long long>(second))});
+        format("options.tag: rank %d waits with %lu, rank %d with %lu", std::min(peer, group.rank()), first, blamed, second)});
   }
 }
 }  // namespace

@@ -120,8 +120,8 @@ std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vecto
   }
   Page::set((*group->revocation_->page())->backend, static_cast<int64_t>(group->backend_->kind()));
   Stragglers::met(*group);
-  log::write(log::Level::info, "group %016llx '%s': rank %d of %d, %s", static_cast<unsigned long long>(id),
-      group->name().c_str(), group->rank_, group->size_, group->bootstrap_.c_str());
+  log::write(log::Level::info, "group %016lx '%s': rank %d of %d, %s", id, group->name().c_str(), group->rank_, group->size_,
+      group->bootstrap_.c_str());
   return group;
 }
 
@@ -186,8 +186,7 @@ void Group::connect_transport(Deadline deadline) {
                std::pair("flags & SYMM_GROUP_SHARED_SCRATCH", 5), std::pair("flags & SYMM_GROUP_ANY_ORDER", 6)}) {
         if (votes[peer].value[value] == votes[0].value[value]) continue;
         throw Error({Status::mismatch, rank, 0,
-            format("config.%s: rank 0 has %llu, rank %d has %llu", name, static_cast<unsigned long long>(votes[0].value[value]),
-                rank, static_cast<unsigned long long>(votes[peer].value[value]))});
+            format("config.%s: rank 0 has %lu, rank %d has %lu", name, votes[0].value[value], rank, votes[peer].value[value])});
       }
     }
     if (machines_.count > 1 && !knows_machines) throw SeveralMachines();
@@ -481,8 +480,7 @@ void Group::fail(const Failure& failure) noexcept {
   if (effect.counts || effect.tell) mesh_->broadcast_failure(id_, revocation_->failure());
   if (!effect.counts) return;
   // After the others were told: its listeners may hold this thread up.
-  log::write(log::Level::warning, "group %016llx '%s': revoked: %s", static_cast<unsigned long long>(id_), name().c_str(),
-      failure.message.c_str());
+  log::write(log::Level::warning, "group %016lx '%s': revoked: %s", id_, name().c_str(), failure.message.c_str());
 }
 
 void Group::give_up(const std::exception& error, const char* what) {

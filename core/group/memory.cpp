@@ -151,9 +151,9 @@ void Buffer::require_no_stragglers(uint64_t patience_ms) const {
   retry_until(over, Deadline::after_ms(patience_ms));
   if (left.empty()) return;
   throw Error(Status::unavailable,
-      format("buffer: rank %d (pid %lld) of a group that failed has it mapped, and may still write to it: that process is not "
+      format("buffer: rank %d (pid %ld) of a group that failed has it mapped, and may still write to it: that process is not "
              "dead, and has not left that group; allocate another buffer, or end that process",
-          left.front().rank, static_cast<long long>(left.front().identity.pid)));
+          left.front().rank, left.front().identity.pid));
 }
 
 std::vector<std::shared_ptr<Memory>> Buffer::memories() const {

@@ -16,8 +16,8 @@ void require_agreement(const Buffer& mine, std::span<const Vote> votes) {
     }
     if (votes[rank].value[0] == votes[0].value[0]) continue;
     throw Error({Status::mismatch, static_cast<int>(rank), 0,
-        format("buffer%s: rank 0 brings %llu bytes, rank %zu brings %llu", name.c_str(),
-            static_cast<unsigned long long>(votes[0].value[0]), rank, static_cast<unsigned long long>(votes[rank].value[0]))});
+        format("buffer%s: rank 0 brings %lu bytes, rank %zu brings %lu", name.c_str(), votes[0].value[0], rank,
+            votes[rank].value[0])});
   }
 }
 

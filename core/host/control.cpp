@@ -30,8 +30,8 @@ size_t Control::scratch_half(int size, int together, uint64_t most) {
                                     : std::max(least, part_of(size_t{16} << 20, together, size_t{256} << 10, size_t{2} << 20));
   if (most == 0 || most >= 2 * half) return half;
   if (most < 2 * least) {
-    throw Error(Status::invalid_argument, format("config.scratch_bytes: %llu, and %d ranks need at least %zu",
-                                              static_cast<unsigned long long>(most), size, 2 * least));
+    throw Error(
+        Status::invalid_argument, format("config.scratch_bytes: %lu, and %d ranks need at least %zu", most, size, 2 * least));
   }
   return most / 2 / kPage * kPage;
 }

@@ -35,8 +35,8 @@ void Controls::connect(int peer, Message message) {
   const auto body = first_of<TransportShare>(message);
   if (body.bytes != expected) {
     throw Error({Status::mismatch, peer, 0,
-        format("rank %d has a control segment of %llu bytes, this rank of %zu: different versions of the library?", peer,
-            static_cast<unsigned long long>(body.bytes), expected)});
+        format("rank %d has a control segment of %lu bytes, this rank of %zu: different versions of the library?", peer,
+            body.bytes, expected)});
   }
   if (const std::string differs = plan_difference(BackendKind::host, context_.rank, values_, peer, body.values); !differs.empty())
     throw Error({Status::mismatch, peer, 0, differs});

@@ -268,9 +268,8 @@ void HostTransport::wait_signals(const MemoryView& memory, std::span<const Signa
     const int peer = ranks.size() == 1 ? ranks[0] : -1;
     await(memory, {is_there, have_left, bells_of(pad, ranks), true, peer, "wait_signals"}, ranks, deadline, [&]() -> std::string {
       if (some.size() > 1) return format("wait_signals: none of %zu signals was as awaited", some.size());
-      return format("wait_signal_value: the signal of rank %d on channel %d was %llu, not %s %llu,", some[0].rank,
-          some[0].channel, static_cast<unsigned long long>(seen), sign_of(some[0].compare),
-          static_cast<unsigned long long>(some[0].value));
+      return format("wait_signal_value: the signal of rank %d on channel %d was %lu, not %s %lu,", some[0].rank, some[0].channel,
+          seen, sign_of(some[0].compare), some[0].value);
     });
   };
   for (size_t i = 0; i < (any ? 1 : waits.size()); ++i) await_one(any ? waits : waits.subspan(i, 1));
@@ -288,10 +287,8 @@ void HostTransport::wait_value(const MemoryView& memory, const void* word, size_
   std::vector<int> ranks(static_cast<size_t>(context_.size));
   std::iota(ranks.begin(), ranks.end(), 0);
   LazyDeadline deadline(timeout_ms);
-  await(memory, {is_there, never, bells_of(pad_of(memory, context_.rank), ranks), false, -1, "wait_value"}, {}, deadline, [&] {
-    return format("wait_value: the word was %llu, not %s %llu,", static_cast<unsigned long long>(load(word, bytes)),
-        sign_of(compare), static_cast<unsigned long long>(value));
-  });
+  await(memory, {is_there, never, bells_of(pad_of(memory, context_.rank), ranks), false, -1, "wait_value"}, {}, deadline,
+      [&] { return format("wait_value: the word was %lu, not %s %lu,", load(word, bytes), sign_of(compare), value); });
 }
 
 // ---- data

@@ -6,7 +6,7 @@
 
 namespace symm::ipc {
 namespace {
-std::string exporter_name(int64_t pid) { return format("the exporter (pid %lld)", static_cast<long long>(pid)); }
+std::string exporter_name(int64_t pid) { return format("the exporter (pid %ld)", pid); }
 
 // An Error that says of the exporter what is wrong with it.
 Error error_of(int64_t pid, Status status, const std::string& what) {

@@ -27,7 +27,7 @@ void ImporterConnection::start(const std::shared_ptr<ImporterConnection>& self, 
 
 std::string ImporterConnection::name() const {
   const int64_t pid = connection_.peer().pid;
-  return pid != 0 ? format("pid %lld", static_cast<long long>(pid)) : "a process of another pid namespace";
+  return pid != 0 ? format("pid %ld", pid) : "a process of another pid namespace";
 }
 
 fdpass::Sent ImporterConnection::send(const Packet& packet, std::span<const int> fds) {
@@ -253,8 +253,8 @@ void ImporterConnections::disconnected(BySerial::iterator at) {
 void ImporterConnections::write_off(BySerial::iterator at, bool surely) {
   const uint64_t leases = at->second->leases().write_off(exports_, surely);
   if (leases != 0) {
-    statistics_.notes.emplace_back(log::Level::info,
-        format("importer %s is gone with %llu leases", at->second->name().c_str(), static_cast<unsigned long long>(leases)));
+    statistics_.notes.emplace_back(
+        log::Level::info, format("importer %s is gone with %lu leases", at->second->name().c_str(), leases));
   }
   statistics_.total.written_off += leases;
   statistics_.done.leases_written_off += leases;

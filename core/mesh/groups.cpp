@@ -185,8 +185,8 @@ Notices Groups::fail_all(int peer, bool alone, const Failure* here) {
 }
 
 std::string name_of_peer(int rank, int64_t pid, const std::string& host) {
-  if (!host.empty()) return format("rank %d (pid %lld on %s)", rank, static_cast<long long>(pid), host.c_str());
-  return pid > 0 ? format("rank %d (pid %lld)", rank, static_cast<long long>(pid)) : format("rank %d", rank);
+  if (!host.empty()) return format("rank %d (pid %ld on %s)", rank, pid, host.c_str());
+  return pid > 0 ? format("rank %d (pid %ld)", rank, pid) : format("rank %d", rank);
 }
 
 void Peers::join(int peer, const PeerIdentity& identity) {

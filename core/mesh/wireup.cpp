@@ -166,7 +166,7 @@ void Wireup::open() {
   SYMM_POINT("wireup.listen");
   wire::Address address;
   if (awaited) {
-    address.name = format("r%d-%016llx", rank_, static_cast<unsigned long long>(process::random64()));
+    address.name = format("r%d-%016lx", rank_, process::random64());
     listener_ = std::make_unique<HelloListener>(directory_, address.name);
   }
   if (awaited_from_afar) listen_to_machines();
@@ -374,7 +374,7 @@ Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, uint64_t g
   const int64_t pid = events.identity(rank).pid;
   const std::string name = name_of_peer(rank, pid, events.identity(rank).host);
   if (!is_gone())
-    return {Status::timeout, rank, pid, name + format(" did not finish connecting within %llu ms", records.allowed_ms())};
+    return {Status::timeout, rank, pid, name + format(" did not finish connecting within %lu ms", records.allowed_ms())};
   const std::string how =
       events.look([&](Known& known) { return known.peers.failed(rank) ? known.peers.failure(rank, rank).message : ""; });
   const bool died = how.empty() || how.starts_with(name + " died");

@@ -80,7 +80,7 @@ void WireupRecords::throw_missing(std::vector<int> missing) const {
   std::string list;
   for (const int rank : missing) list += (list.empty() ? "" : ", ") + std::to_string(rank);
   throw Error({Status::timeout, missing.front(), 0,
-      format("%s %s did not come within %llu ms", missing.size() == 1 ? "rank" : "ranks", list.c_str(), allowed_ms_)});
+      format("%s %s did not come within %lu ms", missing.size() == 1 ? "rank" : "ranks", list.c_str(), allowed_ms_)});
 }
 
 std::optional<wire::Packet> WireupRecords::packet(Kind kind, int rank, Deadline deadline) {

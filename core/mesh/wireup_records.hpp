@@ -25,7 +25,7 @@ class WireupRecords {
   wire::Packet fetch(Kind kind, int rank, const std::function<void()>& look);
   std::optional<Failure> failure_of(int rank, Deadline deadline);
   [[noreturn]] void throw_missing(std::vector<int> missing) const;
-  unsigned long long allowed_ms() const noexcept { return allowed_ms_; }
+  uint64_t allowed_ms() const noexcept { return allowed_ms_; }
 
   static constexpr uint64_t kLookMs = 20;         // enough for a store to answer about a key that is there
   static constexpr uint64_t kSliceMs = 100;       // between two looks for ranks that failed
@@ -39,7 +39,7 @@ class WireupRecords {
   const int rank_;
   const int size_;
   const Deadline deadline_;
-  const unsigned long long allowed_ms_;
+  const uint64_t allowed_ms_;
   bool published_[3] = {false, false, false};
 };
 }  // namespace symm

@@ -155,8 +155,7 @@ std::unique_ptr<SharedDirectory> SharedDirectory::make(const std::string& parent
   // A sweep may take the directory between the steps below. Each step notices, and the next attempt has another name.
   for (int attempt = 0; attempt < 100; ++attempt) {
     const Fd above = open_private_directory(parent, true);
-    std::string name = format("%s-%016llx-%016llx", prefix.c_str(), static_cast<unsigned long long>(boot_time_ns()),
-        static_cast<unsigned long long>(process::random64()));
+    std::string name = format("%s-%016lx-%016lx", prefix.c_str(), boot_time_ns(), process::random64());
     if (mkdirat(above.get(), name.c_str(), 0700) != 0) {
       if (errno == ENOENT || errno == EEXIST) continue;
       throw system_error(errno, "mkdir", parent + "/" + name);

@@ -49,7 +49,7 @@ void append(Bytes& to, Text bytes) { to.insert(to.end(), bytes.begin(), bytes.en
 void make_secret(const std::string& path) {
   for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1))
     mkdir(path.substr(0, at).c_str(), 0700);
-  const std::string fresh = format("%s.%016llx", path.c_str(), static_cast<unsigned long long>(process::random64()));
+  const std::string fresh = format("%s.%016lx", path.c_str(), process::random64());
   const Fd file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) throw system_error(errno, "open", fresh);
   Secret secret;
@@ -170,10 +170,9 @@ Secret read_secret() {
   struct stat status {};
   if (fstat(file.get(), &status) != 0) throw system_error(errno, "fstat", path);
   if (status.st_uid != geteuid() || (status.st_mode & 077) != 0 || status.st_size != sizeof(Secret)) {
-    throw Error(Status::unavailable,
-        format("%s, the secret of this user's jobs, has owner %u, mode %04o and %lld bytes; it needs "
-               "owner %u, mode 0600 and 32 bytes: it is not used",
-            path.c_str(), status.st_uid, status.st_mode & 07777, static_cast<long long>(status.st_size), geteuid()));
+    throw Error(Status::unavailable, format("%s, the secret of this user's jobs, has owner %u, mode %04o and %ld bytes; it needs "
+                                            "owner %u, mode 0600 and 32 bytes: it is not used",
+                                         path.c_str(), status.st_uid, status.st_mode & 07777, status.st_size, geteuid()));
   }
   Secret secret;
   if (read_whole(file.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))

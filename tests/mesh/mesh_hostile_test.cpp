@@ -52,7 +52,7 @@ TEST_F(MeshHostile, NoiseDuringConnectIsCountedAndHarmless) {
     const auto mesh = connect(directory.path(), 0, 2);
     greet(*mesh, 1);
     // socket, pidfd, epoll, life and its bell
-    return open_descriptors() <= before + 5 ? format("%llu", static_cast<unsigned long long>(mesh->rejected_connections()))
+    return open_descriptors() <= before + 5 ? format("%lu", mesh->rejected_connections())
                                             : format("leak of %zu", open_descriptors() - before - 5);
   });
   // Rank 1 introduces itself so that rank 0 opens its socket, and comes when the strangers have been.

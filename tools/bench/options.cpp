@@ -26,7 +26,7 @@ std::string cells(const BenchOptions& options, const Row& row, const Result& res
   const double bandwidth = result.algorithm_bandwidth(row.bytes);
   const std::string times =
       print(" %10.2f %8.2f %8.2f", result.p50_us, bandwidth, bandwidth * bus_factor(options.traits->collective, ranks));
-  return times + (options.check ? print(" %7llu", static_cast<unsigned long long>(result.wrong)) : print(" %7s", "N/A")) + beside;
+  return times + (options.check ? print(" %7lu", result.wrong) : print(" %7s", "N/A")) + beside;
 }
 
 double average_bus_bandwidth(const BenchOptions& options, const std::vector<Row>& rows, int ranks) {
@@ -95,8 +95,7 @@ std::string table_header(const BenchOptions& options, int ranks, const std::stri
 std::string table_row(const BenchOptions& options, const Row& row, int ranks) {
   std::string out;
   if (has_size(options)) {
-    out = print("  %10llu %12llu %7s %6s %5d", static_cast<unsigned long long>(row.bytes),
-        static_cast<unsigned long long>(row.count), row.type.c_str(), row.op.c_str(), row.root);
+    out = print("  %10lu %12lu %7s %6s %5d", row.bytes, row.count, row.type.c_str(), row.op.c_str(), row.root);
   } else {
     out = print("  %10d", ranks);
   }
@@ -112,8 +111,7 @@ std::string table_row(const BenchOptions& options, const Row& row, int ranks) {
 std::string table_footer(const BenchOptions& options, const std::vector<Row>& rows, int ranks) {
   if (!has_size(options)) return "";
   const uint64_t wrong = total_wrong(rows);
-  std::string out = options.check ? print("# Wrong elements    : %llu %s\n", static_cast<unsigned long long>(wrong),
-                                        wrong == 0 ? "OK" : "FAILED")
+  std::string out = options.check ? print("# Wrong elements    : %lu %s\n", wrong, wrong == 0 ? "OK" : "FAILED")
                                   : std::string("# Wrong elements    : not checked\n");
   return out + print("# Avg bus bandwidth : %.4g GB/s\n", average_bus_bandwidth(options, rows, ranks));
 }

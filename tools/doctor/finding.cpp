@@ -264,12 +264,12 @@ std::vector<std::string> own_namespaces() {
   // The numbers of a machine's first namespaces are fixed (include/linux/proc_ns.h), but for the network.
   const auto inode = [](const std::string& path) {
     struct stat info {};
-    return ::stat(path.c_str(), &info) == 0 ? static_cast<unsigned long long>(info.st_ino) : 0ULL;
+    return ::stat(path.c_str(), &info) == 0 ? info.st_ino : 0;
   };
   std::vector<std::string> out;
-  for (const auto& [name, first] : {std::pair("pid", 0xEFFFFFFCULL), std::pair("net", inode("/proc/1/ns/net")),
-           std::pair("ipc", 0xEFFFFFFFULL), std::pair("user", 0xEFFFFFFDULL)}) {
-    const unsigned long long own = inode(std::string("/proc/self/ns/") + name);
+  for (const auto& [name, first] : {std::pair("pid", 0xEFFFFFFCUL), std::pair("net", inode("/proc/1/ns/net")),
+           std::pair("ipc", 0xEFFFFFFFUL), std::pair("user", 0xEFFFFFFDUL)}) {
+    const uint64_t own = inode(std::string("/proc/self/ns/") + name);
     if (own != 0 && first != 0 && own != first) out.emplace_back(name);
   }
   return out;

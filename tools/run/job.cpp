@@ -64,7 +64,7 @@ std::string random_job_id() {
   if (::getrandom(&value, sizeof value, 0) != static_cast<ssize_t>(sizeof value))
     throw std::system_error(errno, std::generic_category(), "getrandom");
   char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
+  std::snprintf(text, sizeof text, "%016lx", value);
   return text;
 }
 

@@ -98,7 +98,7 @@ Looks look_at_ranks() {
 
 std::string hex(uint64_t number) {
   char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(number));
+  std::snprintf(text, sizeof text, "%016lx", number);
   return text;
 }
 
