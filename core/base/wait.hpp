@@ -29,6 +29,7 @@ class Deadline {
   static constexpr uint64_t kNow = UINT64_MAX - 1;  // of after_ms(): it has passed
   static Deadline after_ms(uint64_t milliseconds) noexcept;
   static Deadline never() noexcept { return Deadline(kInfinite); }
+  auto operator<=>(const Deadline&) const noexcept = default;  // NOLINT(modernize-use-nullptr): false alarm of clang-tidy 14
   bool expired() const noexcept;
   uint64_t remaining_ns() const noexcept;  // 0 when expired, kInfinite for never()
   int remaining_ms() const noexcept;       // for poll(): rounded up, -1 for never(), capped at 2^30

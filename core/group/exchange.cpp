@@ -60,9 +60,8 @@ Message receive_vote(Group& group, int peer, const Topic& topic, Deadline deadli
   constexpr int kLooks = 4;
   std::optional<Topic> seen;
   for (int looks = 0;;) {
-    const uint64_t left_ms = deadline.remaining_ns() / 1'000'000;
     try {
-      return group.receive(peer, topic, kVoteSize, 0, left_ms <= kLookMs ? deadline : Deadline::after_ms(kLookMs));
+      return group.receive(peer, topic, kVoteSize, 0, std::min(deadline, Deadline::after_ms(kLookMs)));
     } catch (const Error& error) {
       if (error.status() != Status::timeout || deadline.expired() || group.revocation().revoked()) throw;
     }

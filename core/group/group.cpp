@@ -535,9 +535,9 @@ Message Group::receive(int peer, const Topic& topic, size_t body_size, size_t fd
 
 void Group::send_if_there(int peer, const Topic& topic, std::span<const std::byte> body, Deadline deadline) {
   constexpr uint64_t kFullQueueMs = 1'000;  // of a rank that is stopped, perhaps
-  const uint64_t left_ms = deadline.remaining_ns() / 1'000'000;
+  deadline = std::min(deadline, Deadline::after_ms(kFullQueueMs));
   try {
-    mesh_->send(members_[static_cast<size_t>(peer)], topic, body, {}, Deadline::after_ms(std::min(left_ms, kFullQueueMs)));
+    mesh_->send(members_[static_cast<size_t>(peer)], topic, body, {}, deadline);
   } catch (const Error& error) {
     if (error.status() != Status::peer_failed && error.status() != Status::timeout) throw;
   }

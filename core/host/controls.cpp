@@ -119,7 +119,7 @@ void Controls::fail_mismatch(
       if (!entered(rank) && !context_.revocation->departed(rank)) return context_.revocation->revoked();
     return true;
   };
-  retry_until(all_entered, Deadline::after_ms(std::min(soon_ms, deadline.remaining_ns() / 1'000'000)));
+  retry_until(all_entered, std::min(deadline, Deadline::after_ms(soon_ms)));
   std::vector<int> ranks;
   for (int rank = 0; rank < context_.size; ++rank)
     if (entered(rank)) ranks.push_back(rank);

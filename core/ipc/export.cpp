@@ -156,8 +156,7 @@ Exports::Freed Exports::settle(std::vector<std::shared_ptr<Block>>& garbage, std
     Export& of = exports_.at(at->first);
     std::erase_if(of.holds, [](const auto& hold) { return hold.second.until.expired(); });
     if (!of.holds.empty()) {
-      for (const auto& [number, hold] : of.holds)
-        if (hold.until.remaining_ns() < freed.next.remaining_ns()) freed.next = hold.until;
+      for (const auto& [number, hold] : of.holds) freed.next = std::min(freed.next, hold.until);
       ++at;
       continue;
     }

@@ -67,9 +67,9 @@ void ExporterListener::ready(int fd) noexcept {
 void ExporterListener::look_again(Deadline when) noexcept {
   constexpr uint64_t kSecond = 1'000'000'000;
   if (asked_.expired()) asked_ = Deadline::never();
-  const uint64_t left = when.remaining_ns();
-  if (left >= asked_.remaining_ns()) return;
+  if (when >= asked_) return;
   asked_ = when;
+  const uint64_t left = when.remaining_ns();
   itimerspec once{};
   once.it_value = {static_cast<time_t>(left / kSecond), static_cast<long>(left % kSecond + 1)};
   timerfd_settime(timer_.get(), 0, &once, nullptr);

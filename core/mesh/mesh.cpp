@@ -57,11 +57,10 @@ void Mesh::send(int peer, const Topic& topic, std::span<const std::byte> body, s
     throw Error(blame(Status::timeout, peer, topic, how));
   }
   // Whether it died, or left and why, is known when the monitor has read its last words.
-  events_->await(
-      nullptr, Deadline::after_ms(std::min<uint64_t>(kLastWordsMs, deadline.remaining_ns() / 1'000'000)), [&](Known& known) {
-        failure = known.groups.failure(peer, topic.group);
-        return failure.has_value();
-      });
+  events_->await(nullptr, std::min(deadline, Deadline::after_ms(kLastWordsMs)), [&](Known& known) {
+    failure = known.groups.failure(peer, topic.group);
+    return failure.has_value();
+  });
   if (failure) throw Error(std::move(*failure));
   throw Error(blame(Status::peer_failed, peer, topic, "is gone: its connection closed"));
 }

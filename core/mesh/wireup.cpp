@@ -307,7 +307,7 @@ void Wireup::join_by_accepting() {
       if (!same_process(rank) && !joined(rank)) missing.push_back(rank);
     if (missing.empty()) return;
     if (deadline_.expired()) records_.throw_missing(std::move(missing));
-    const Deadline until = next_look.remaining_ns() < deadline_.remaining_ns() ? next_look : deadline_;
+    const Deadline until = std::min(next_look, deadline_);
     if (std::any_of(missing.begin(), missing.end(), [this](int rank) { return near(rank); }))
       listener_->admit(until, [this](const wire::Hello& hello, PeerFd& socket) { return admit(hello, socket); });
     else events_.await(nullptr, until, [&](Known& known) { return known.joined(missing.front()); });
@@ -357,8 +357,7 @@ Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, uint64_t g
   };
   // If it failed before it was connected, which a thread of this process can be after it has voted, its word is in the store.
   for (bool heard = !joined;;) {
-    const uint64_t left_ms = deadline.remaining_ns() / 1'000'000;
-    heard = heard || events.await(nullptr, Deadline::after_ms(std::min(left_ms, WireupRecords::kSliceMs)), voted_or_gone);
+    heard = heard || events.await(nullptr, std::min(deadline, Deadline::after_ms(WireupRecords::kSliceMs)), voted_or_gone);
     if (vote) return *vote;
     try {
       if (auto failure = records.failure_of(rank, Deadline::after_ms(WireupRecords::kLookMs))) return *failure;
@@ -391,8 +390,8 @@ Failure commit_vote(
     if (link) link->post(wire::Type::commit_vote, 0, &mine);
   SYMM_POINT("wireup.voted");
   Failure worst = mine;
-  const uint64_t left_ms = std::max(deadline.remaining_ns() / 1'000'000, 2 * WireupRecords::kLookMs);
-  const Deadline patience = Deadline::after_ms(well ? left_ms : std::min(left_ms, WireupRecords::kPatienceMs));
+  Deadline patience = std::max(deadline, Deadline::after_ms(2 * WireupRecords::kLookMs));
+  if (!well) patience = std::min(patience, Deadline::after_ms(WireupRecords::kPatienceMs));
   for (int peer = 0; peer < size; ++peer) {
     if (peer == rank) continue;
     Failure theirs;

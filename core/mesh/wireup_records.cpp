@@ -102,8 +102,8 @@ std::optional<wire::Packet> WireupRecords::packet(Kind kind, int rank, Deadline 
 
 wire::Packet WireupRecords::fetch(Kind kind, int rank, const std::function<void()>& look) {
   for (;;) {
-    const uint64_t left_ms = deadline_.remaining_ns() / 1'000'000;
-    if (auto found = packet(kind, rank, Deadline::after_ms(std::min(std::max(left_ms, kLookMs), kSliceMs)))) {
+    const Deadline until = std::clamp(deadline_, Deadline::after_ms(kLookMs), Deadline::after_ms(kSliceMs));
+    if (auto found = packet(kind, rank, until)) {
       if (found->header.type == wire::Type::failure) throw Error(failure_in(*found, rank));
       return *found;
     }
