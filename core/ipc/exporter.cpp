@@ -4,6 +4,7 @@
 
 namespace symm::ipc {
 Exporter::DeferredWork::~DeferredWork() {
+  lock.unlock();
   if (on_monitor && !garbage.empty()) do_elsewhere([mine = std::move(garbage)] {});
   for (const auto& [level, text] : notes) log::write(level, "%s", text.c_str());
 }
@@ -32,9 +33,8 @@ void Exporter::leave() noexcept {
 
 template <class Work> void Exporter::turn(const Work& work) noexcept {
   try {
-    DeferredWork after;
+    DeferredWork after(mutex_);
     after.on_monitor = true;
-    const std::lock_guard lock(mutex_);
     if (!importers_) return;
     work();
     settle(after);
@@ -74,8 +74,7 @@ Token Exporter::make_token(const Source& source, uint64_t bytes, const ExportOpt
   StreamWords* words = stream_words(*source.provider);
   SYMM_POINT("ipc.export");
   const Position position = words != nullptr ? words->mark(stream, source.device) : Position{};
-  DeferredWork after;
-  const std::lock_guard lock(mutex_);
+  DeferredWork after(mutex_);
   listener_->start();
   tend(after);
   Export* of = exports_->find(source.block->data());
@@ -103,8 +102,7 @@ bool Exporter::made(const Token& token) {
 
 void Exporter::released(const std::byte* data) noexcept {
   try {
-    DeferredWork after;
-    const std::lock_guard lock(mutex_);
+    DeferredWork after(mutex_);
     Export* of = exports_ ? exports_->find(data) : nullptr;
     if (of == nullptr) return;
     exports_->release(*of);
@@ -115,8 +113,7 @@ void Exporter::released(const std::byte* data) noexcept {
 LeasedMapping Exporter::claim(const Token& token, void* stream) {
   LeasedMapping own{std::make_shared<Mapping>()};
   {
-    DeferredWork after;
-    const std::lock_guard lock(mutex_);
+    DeferredWork after(mutex_);
     tend(after);
     try {
       const Export& of = exports_->require_valid(token);
@@ -157,8 +154,7 @@ Position Exporter::mark(void* stream, int device) {
 
 void Exporter::release(uint64_t lease, Position position) noexcept {
   try {
-    DeferredWork after;
-    const std::lock_guard lock(mutex_);
+    DeferredWork after(mutex_);
     if (own_leases_.release(*exports_, lease, position, words()) == Leases::End::now) ++statistics_.done.leases_ended;
     settle(after);
     announce();
@@ -224,8 +220,7 @@ std::vector<Exporter::Awaited> Exporter::leases_on(const Lease& piece) const {
 
 symm_ipc_holders_t Exporter::holders(const std::byte* data, uint64_t offset, uint64_t bytes) {
   symm_ipc_holders_t holders{};
-  DeferredWork after;
-  const std::lock_guard lock(mutex_);
+  DeferredWork after(mutex_);
   if (exports_) tend(after);
   const Export* of = exports_ ? exports_->find(data) : nullptr;
   if (of == nullptr) return holders;
@@ -244,8 +239,7 @@ void Exporter::withdraw(const std::byte* data, uint64_t offset, uint64_t bytes, 
   std::vector<Awaited> awaited;
   uint64_t id = 0;
   {
-    DeferredWork after;
-    const std::lock_guard lock(mutex_);
+    DeferredWork after(mutex_);
     Export* of = exports_ ? exports_->find(data) : nullptr;
     if (of == nullptr) return;
     id = of->id;
@@ -259,8 +253,7 @@ void Exporter::withdraw(const std::byte* data, uint64_t offset, uint64_t bytes, 
     if (of->adopted && bytes == of->bytes) exports_->release(*of);
   }
   const bool all_over = await_end(awaited, deadline);
-  DeferredWork after;
-  const std::lock_guard lock(mutex_);
+  DeferredWork after(mutex_);
   if (--waiters_ == 0) importers_->want_to_hear(false);
   const Export* of = exports_->find(id);
   const bool quarantined = of != nullptr && of->quarantined;
@@ -285,8 +278,7 @@ bool Exporter::await_end(std::vector<Awaited>& awaited, Deadline deadline) {
     uint32_t seen = 0;
     bool on_streams = false;
     {
-      DeferredWork after;
-      const std::lock_guard lock(mutex_);
+      DeferredWork after(mutex_);
       seen = events_.load();
       tend(after);
       std::erase_if(awaited, [&](const Awaited& one) {
@@ -305,8 +297,7 @@ bool Exporter::await_end(std::vector<Awaited>& awaited, Deadline deadline) {
 // ---- what can be asked
 
 void Exporter::collect() {
-  DeferredWork after;
-  const std::lock_guard lock(mutex_);
+  DeferredWork after(mutex_);
   if (exports_) tend(after);
 }
 
@@ -317,8 +308,7 @@ void Exporter::fill(symm_ipc_report_t& report) {
 }
 
 void Exporter::fill(symm_ipc_stats_t& stats) {
-  DeferredWork after;
-  const std::lock_guard lock(mutex_);
+  DeferredWork after(mutex_);
   if (!exports_) return;
   tend(after);
   stats = statistics_.total;

@@ -43,12 +43,14 @@ class Exporter {
 
   void take_turn(uint64_t importer, bool dead) noexcept;  // on the monitor's thread
  private:
-  // What is done when the lock has been given up: memory is unmapped, the log is written.
+  // The lock, and what is done when it has been given up: memory is unmapped, the log is written.
   struct DeferredWork {
+    explicit DeferredWork(std::mutex& mutex) : lock(mutex) {}
+    ~DeferredWork();
+    std::unique_lock<std::mutex> lock;
     std::vector<std::shared_ptr<Block>> garbage;
     std::vector<std::pair<log::Level, std::string>> notes;
     bool on_monitor = false;  // which does not wait for that
-    ~DeferredWork();
   };
   struct Awaited {
     uint64_t importer;  // 0: this process
