@@ -180,20 +180,12 @@ void Bench::finish(Result& result, std::vector<double>& times, uint64_t wrong) {
 
 Row Bench::measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op) {
   const OperationTraits& traits = *options_.traits;
-  Call call{};
-  call.traits = options_.traits;
-  call.group = group_.get();
-  call.rank = rank_;
-  call.ranks = ranks_;
-  call.dtype = dtype;
-  call.op = op;
+  Call call(group_, &traits, dtype, op, device_ ? Device::stream() : nullptr);
   call.root = options_.root;
   call.count = std::max<size_t>(1, bytes / (size_of(dtype) * static_cast<size_t>(traits.divided ? ranks_ : 1)));
   call.first = first_;
   call.second = second_;
-  call.options = SYMM_COLLECTIVE_OPTIONS_INIT;
   call.options.algorithm = options_.algorithm;
-  if (device_) call.stream = Device::stream();
   Row row;
   row.bytes = call.bytes();
   row.count = call.count;

@@ -60,6 +60,7 @@ void add_bench(CLI::App& app, Action& action) {
   std::string& collective = all->second;
   CLI::App* bench =
       app.add_subcommand("bench", "Measure a collective and check every result; start it by symm run or another launcher");
+  bench->option_defaults()->always_capture_default();
   const auto parsed = [bench](const char* names, const char* without, const char* what, auto parse) {
     return bench->add_option_function<std::string>(names, parse, what)->default_str(without);
   };
@@ -73,27 +74,18 @@ void add_bench(CLI::App& app, Action& action) {
   bench->add_option("collective", collective, kCollectives);
   size("-b,--begin", "8", "Smallest size in bytes; K, M, G are powers of 1024", options.begin);
   auto* end = size("-e,--end", "64M", "Largest size", options.end);
-  bench->add_option("-f,--factor", options.factor, "Factor between sizes")->check(CLI::Range(1.01, 1e6))->capture_default_str();
+  bench->add_option("-f,--factor", options.factor, "Factor between sizes")->check(CLI::Range(1.01, 1e6));
   parsed("-d,--type", "f32", "Data type, or all",
       [&](const std::string& name) { options.types = pick("--type", dtypes(), name, true); });
   parsed("-o,--op", "sum", "Reduction: sum, avg, min, max, prod, or all",
       [&](const std::string& name) { options.ops = pick("--op", ops(), name, true); });
   parsed("-a,--algorithm", "auto", "Force an algorithm",
       [&](const std::string& name) { options.algorithm = pick("--algorithm", algorithms(), name, false).front(); });
-  bench->add_option("-r,--root", options.root, "Root of broadcast and reduce")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  bench->add_option("-w,--warmup", options.warmup, "Calls before the measured ones")
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str();
+  bench->add_option("-r,--root", options.root, "Root of broadcast and reduce")->check(CLI::NonNegativeNumber);
+  bench->add_option("-w,--warmup", options.warmup, "Calls before the measured ones")->check(CLI::Range(0, 1'000'000));
   bench->add_option("-n,--iterations", options.iterations, "Measured calls of each size; 0: 20 to 500, more for small sizes")
-      ->check(CLI::Range(0, 10'000'000))
-      ->capture_default_str();
-  bench
-      ->add_option_function<int>(
-          "-c,--check", [&](int value) { options.check = value != 0; }, "1: check every result, 0: do not")
-      ->check(CLI::Range(0, 1))
-      ->default_str("1");
+      ->check(CLI::Range(0, 10'000'000));
+  bench->add_option("-c,--check", options.check, "1: check every result, 0: do not")->check(CLI::Range(0, 1))->default_str("1");
   const auto flag = [bench](const char* name, bool& is, bool value, const char* what) {
     return bench->add_flag_callback(
         name, [&is, value] { is = value; }, what);
@@ -115,8 +107,7 @@ void add_bench(CLI::App& app, Action& action) {
   parsed("--backend", "auto", "auto, host or cuda",
       [&](const std::string& name) { options.backend = pick("--backend", backends(), name, false).front(); });
   bench->add_option("-G,--graph", options.graph, "On GPUs: replay a graph of so many calls; 0: 20 calls in a row without one")
-      ->check(CLI::Range(0, 10'000))
-      ->capture_default_str();
+      ->check(CLI::Range(0, 10'000));
   const std::vector<std::string> of_collectives{"--type", "--op", "--algorithm", "--root", "--private", "--in-place",
       "--out-of-place", "--csv", "--baseline", "--plot", "--graph"};
   for (const std::string& name : of_collectives) tune->excludes(bench->get_option(name));

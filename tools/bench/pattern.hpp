@@ -78,11 +78,11 @@ struct Operands {
   int ranks;
   symm_dtype_t dtype;
   symm_op_t op;
-  int root;
-  size_t count;  // as the call's own argument
-  bool in_place;
-  std::byte* first;   // send; in place, the larger of the two buffers
-  std::byte* second;  // recv, out of place
+  int root = 0;
+  size_t count = 0;  // as the call's own argument
+  bool in_place = false;
+  std::byte* first = nullptr;   // send; in place, the larger of the two buffers
+  std::byte* second = nullptr;  // recv, out of place
 
   size_t element() const { return size_of(dtype); }
   size_t bytes() const { return count * element() * static_cast<size_t>(traits->divided ? ranks : 1); }  // as nccl-tests shows it

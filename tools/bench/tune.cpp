@@ -99,19 +99,11 @@ Tuner::Tuner(const BenchOptions& options) : options_(options) {
 }
 
 Call Tuner::call_of(const Question& question, size_t candidate, uint64_t bytes) const {
-  Call call{};
-  call.traits = find_operation(question.collective);
-  call.group = group_.get();
-  call.rank = info_.rank;
-  call.ranks = info_.size;
-  call.dtype = question.dtype;
-  call.op = SYMM_OP_SUM;
+  Call call(group_, find_operation(question.collective), question.dtype, SYMM_OP_SUM, stream_);
   call.count = bytes / size_of(question.dtype);
   call.in_place = true;
   call.first = call.second = memory_.span().data();
-  call.options = SYMM_COLLECTIVE_OPTIONS_INIT;
   call.options.algorithm = question.candidates[candidate].first;
-  call.stream = stream_;
   return call;
 }
 
