@@ -1,6 +1,6 @@
 // The arithmetic against which results are checked must itself be right; and a check that cannot fail is none: wrong results are
 // counted.
-#include "tests/support/test.hpp"
+#include "tests/tools/captured.hpp"
 #include "tools/bench/options.hpp"
 #include "tools/bench/pattern.hpp"
 #include "tools/bench/reference.hpp"
@@ -145,16 +145,15 @@ TEST(BenchResult, IsComparedWithThatOfTheSameCall) {
   row.in_place.p50_us = 2;
   EXPECT_EQ(speedup(options, row, row.out_of_place), 1);
   EXPECT_EQ(speedup(options, row, row.in_place), 2.5);
-  EXPECT_NE(table_row(options, row, 2).find("   2.50"), std::string::npos);
+  expect_said(table_row(options, row, 2), {"   2.50"});
   const nlohmann::json report = bench_json(options, {row}, 2);
   EXPECT_EQ(report["results"][1]["speedup"], 2.5);
   const std::string csv = bench_csv(report);
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
   EXPECT_EQ(csv.rfind("algbw,algorithm,busbw,count,in_place,iterations,redop,root,size,slowest_rank,speedup,time_us_max", 0), 0U);
-  EXPECT_NE(csv.find("\n0.256,ll,0.256,256,false,0,sum,-1,1024,0,1.0,"), std::string::npos) << csv;
-  const std::string picture = bench_svg(report, options.baseline);
-  for (const char* part : {">\nf32 sum, in place</text>", "stroke-dasharray=\"6 4\" points=\"\n60.0,67.6\n", ">\n1 KiB</text>"})
-    EXPECT_NE(picture.find(part), std::string::npos) << part << " is missing in\n" << picture;
+  expect_said(csv, {"\n0.256,ll,0.256,256,false,0,sum,-1,1024,0,1.0,"});
+  expect_said(bench_svg(report, options.baseline),
+      {">\nf32 sum, in place</text>", "stroke-dasharray=\"6 4\" points=\"\n60.0,67.6\n", ">\n1 KiB</text>"});
   row.bytes = 2048;
   EXPECT_EQ(speedup(options, row, row.in_place), 0) << "the baseline has no such call";
 }
@@ -170,35 +169,32 @@ Ladder ladder(std::vector<Measured> sizes) {
   return {"allreduce", {{"ll", "ll"}, {"one-shot", "one_shot"}, {"two-shot", ""}}, std::move(sizes)};
 }
 
-std::vector<uint64_t> bytes_of(const Ladder& of) {
-  std::vector<uint64_t> out;
-  for (const Threshold& threshold : thresholds(of)) out.push_back(threshold.bytes);
-  return out;
-}
-
-TEST(Thresholds, TheFastestAtEachSize) {
-  const Ladder of = ladder({{8, {1, 2, 3}}, {64, {0, 2, 3}}, {512, {0, 3, 3.5}}, {4096, {0, 9, 5}}, {32768, {0, 80, 20}}});
-  EXPECT_EQ(divide(of), (std::vector<size_t>{0, 1, 1, 2, 2}));
-  EXPECT_EQ(bytes_of(of), (std::vector<uint64_t>{8, 512}));
-}
-
-TEST(Thresholds, OneStrayFigureDecidesNothing) {
-  // Two-shot seems faster at 64 bytes, and one-shot at 32 KB, by a little; both are out of line.
-  const Ladder of = ladder({{8, {1, 2, 3}}, {64, {0, 2, 1.8}}, {512, {0, 2, 3}}, {4096, {0, 9, 5}}, {32768, {0, 19, 20}}});
-  EXPECT_EQ(divide(of), (std::vector<size_t>{0, 1, 1, 2, 2}));
-}
-
-TEST(Thresholds, AFactorCountsNotADifference) {
-  // Loses 30 % at 64 bytes to gain 10 % at 1 MB, which is far more microseconds.
-  const Ladder of = ladder({{64, {0, 1.3, 1}}, {1 << 20, {0, 90, 100}}});
-  EXPECT_EQ(divide(of), (std::vector<size_t>{2, 2}));
-}
-
-TEST(Thresholds, ACandidateMayNeverBeUsed) {
-  const Ladder of = ladder({{8, {3, 2, 1}}, {64, {0, 2, 1}}});
-  EXPECT_EQ(bytes_of(of), (std::vector<uint64_t>{0, 0}));
-  const Ladder middle = ladder({{8, {1, 2, 3}}, {64, {0, 3, 2}}});
-  EXPECT_EQ(bytes_of(middle), (std::vector<uint64_t>{8, 8}));
+TEST(Thresholds, DivideTheSizes) {
+  const struct {
+    const char* why;
+    std::vector<Measured> sizes;
+    std::vector<size_t> candidates;
+    std::vector<uint64_t> bytes;
+  } rows[] = {
+      {"the fastest at each size", {{8, {1, 2, 3}}, {64, {0, 2, 3}}, {512, {0, 3, 3.5}}, {4096, {0, 9, 5}}, {32768, {0, 80, 20}}},
+          {0, 1, 1, 2, 2}, {8, 512}},
+      {"figures that are out of line, at 64 bytes and at 32 KB, decide nothing",
+          {{8, {1, 2, 3}}, {64, {0, 2, 1.8}}, {512, {0, 2, 3}}, {4096, {0, 9, 5}}, {32768, {0, 19, 20}}}, {0, 1, 1, 2, 2},
+          {8, 512}},
+      {"30 % lost at 64 bytes are more than 10 % gained at 1 MB, which are far more microseconds",
+          {{64, {0, 1.3, 1}}, {1 << 20, {0, 90, 100}}}, {2, 2}, {0, 0}},
+      {"a candidate that is never used", {{8, {3, 2, 1}}, {64, {0, 2, 1}}}, {2, 2}, {0, 0}},
+      {"the same in the middle", {{8, {1, 2, 3}}, {64, {0, 3, 2}}}, {0, 2}, {8, 8}},
+      {"no sizes at all", {}, {}, {0, 0}},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.why);
+    const Ladder of = ladder(row.sizes);
+    EXPECT_EQ(divide(of), row.candidates);
+    std::vector<uint64_t> bytes;
+    for (const Threshold& threshold : thresholds(of)) bytes.push_back(threshold.bytes);
+    EXPECT_EQ(bytes, row.bytes);
+  }
 }
 
 TEST(Thresholds, SaysWhereNothingLargerWasMeasured) {
@@ -208,22 +204,18 @@ TEST(Thresholds, SaysWhereNothingLargerWasMeasured) {
   EXPECT_TRUE(found[1].is_end);
 }
 
-TEST(Thresholds, NoSizesAtAll) { EXPECT_EQ(bytes_of(ladder({})), (std::vector<uint64_t>{0, 0})); }
-
 TEST(Thresholds, TextIsATableWithFigures) {
   TuneReport report{"0.1.0", "2026-01-02", "host", "A Processor", 3, {}};
   report.ladders.push_back(ladder({{8, {1, 2, 3}}, {64, {0, 2, 3}}, {4096, {0, 9.125, 5}}}));
   const std::string text = plan_text(report);
-  EXPECT_NE(text.find("\n[host 3]\nll = 8\none_shot = 64\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("symm 0.1.0, 2026-01-02: 3 ranks, host back end, A Processor"), std::string::npos) << text;
-  EXPECT_NE(text.find("1.00*"), std::string::npos) << text;
-  EXPECT_NE(text.find("9.1"), std::string::npos) << text;
+  expect_said(text,
+      {"\n[host 3]\nll = 8\none_shot = 64\n", "symm 0.1.0, 2026-01-02: 3 ranks, host back end, A Processor", "1.00*", "9.1"});
   // All but the section are comments.
   size_t lines = 0;
   for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) lines += text[at] == '#' || text[at] == '\n' ? 0 : 1;
   EXPECT_EQ(lines, 3U) << text;
   EXPECT_EQ(text.find("Not steady"), std::string::npos);
   report.ladders[0].sizes[1].steady = false;
-  EXPECT_NE(plan_text(report).find("# Not steady: at 1 of 3 sizes"), std::string::npos) << plan_text(report);
+  expect_said(plan_text(report), {"# Not steady: at 1 of 3 sizes"});
 }
 }}  // namespace symm::tool

@@ -17,6 +17,11 @@ inline bool contains(const std::string& text, const std::string& part) { return 
 inline void expect_said(const std::string& text, const Words& parts) {
   for (const std::string& part : parts) EXPECT_TRUE(contains(text, part)) << part << " is missing in\n" << text;
 }
+// Of a command that ended well.
+inline std::string out_of(const Captured& result) {
+  EXPECT_EQ(result.status, 0) << result.out << result.err;
+  return result.out;
+}
 inline void expect_end(const Captured& result, int status, const Words& said) {
   EXPECT_EQ(result.status, status) << result.err;
   expect_said(result.err, said);

@@ -17,9 +17,7 @@ Captured on_ranks(int ranks, const Words& command) {
 Captured bench(int ranks, const Words& arguments) { return on_ranks(ranks, Words{SYMM_TOOL, "bench"} + arguments); }
 
 TEST(Info, JsonSaysWhatIsHere) {
-  const Captured result = capture({SYMM_TOOL, "info", "--json"});
-  ASSERT_EQ(result.status, 0) << result.err;
-  const json info = json::parse(result.out);
+  const json info = json::parse(out_of(capture({SYMM_TOOL, "info", "--json"})));
   EXPECT_EQ(info["library"]["version"], info["library"]["header_version"]);
   EXPECT_EQ(capture({SYMM_TOOL, "--version"}).out, "symm " + info["library"]["version"].get<std::string>() + "\n");
   EXPECT_TRUE(info["library"]["build"].contains("compiler"));
@@ -35,22 +33,18 @@ TEST(Info, JsonSaysWhatIsHere) {
 }
 
 TEST(Info, TextHasAPicture) {
-  const Captured result = capture({SYMM_TOOL, "info"});
-  ASSERT_EQ(result.status, 0) << result.err;
-  expect_said(result.out,
+  expect_said(out_of(capture({SYMM_TOOL, "info"})),
       {"Back ends", "host", "cuda", "Devices", "Host", "└─", "core", "processors", "Kernel: Linux", "futex_waitv", "Limits"});
 }
 
 TEST(Info, EnvironmentHasValuesAndDefaults) {
-  const Captured result = capture({"env", "SYMM_TIMEOUT_MS=1234", SYMM_TOOL, "info", "--env"});
-  ASSERT_EQ(result.status, 0) << result.err;
-  expect_said(result.out, {"SYMM_TIMEOUT_MS", " 1234 ", "(300000)", "SYMM_SPIN", "SYMM_DIR", "Slurm: rank."});
+  expect_said(out_of(capture({"env", "SYMM_TIMEOUT_MS=1234", SYMM_TOOL, "info", "--env"})),
+      {"SYMM_TIMEOUT_MS", " 1234 ", "(300000)", "SYMM_SPIN", "SYMM_DIR", "Slurm: rank."});
 }
 
 TEST(Manual, HasAllCommandsAndIsWhatManReads) {
-  const Captured page = capture({SYMM_TOOL, "--man"});
-  EXPECT_EQ(page.status, 0);
-  expect_said(page.out, {".TH SYMM 1", "\n.SS run\n", "\n.SS top\n", "\\-\\-baseline TEXT", "(default: f32)"});
+  expect_said(out_of(capture({SYMM_TOOL, "--man"})),
+      {".TH SYMM 1", "\n.SS run\n", "\n.SS top\n", "\\-\\-baseline TEXT", "(default: f32)"});
   const Captured read =
       capture({"sh", "-c", "command -v groff >/dev/null || exit 0; \"$0\" --man | groff -man -ww -z", SYMM_TOOL});
   EXPECT_EQ(read.status, 0);
@@ -84,14 +78,11 @@ TEST(DoctorCommand, FailsWhereSymmCannotWork) {
   // Ten descriptors are too few for a group.
   const Captured result = capture({"sh", "-c", std::string("ulimit -n 16; exec ") + SYMM_TOOL + " doctor"});
   EXPECT_EQ(result.status, 1);
-  EXPECT_TRUE(contains(result.out, "FAIL  open files")) << result.out;
-  EXPECT_TRUE(contains(result.out, "symm does not work here")) << result.out;
+  expect_said(result.out, {"FAIL  open files", "symm does not work here"});
 }
 
 TEST(BenchP2p, MeasuresAndChecksEachPair) {
-  const Captured result = bench(3, {"p2p", "-b", "8", "-e", "100K", "-n", "3", "--json"});
-  ASSERT_EQ(result.status, 0) << result.out << result.err;
-  const json report = json::parse(result.out);
+  const json report = json::parse(out_of(bench(3, {"p2p", "-b", "8", "-e", "100K", "-n", "3", "--json"})));
   EXPECT_EQ(report["wrong"], 0);
   EXPECT_EQ(report["GB/s"]["bytes"], 102400);
   for (const char* const what : {"us", "GB/s"})
@@ -105,10 +96,8 @@ class Collectives : public testing::TestWithParam<std::tuple<const char*, const 
 
 TEST_P(Collectives, EveryResultIsChecked) {
   const auto [collective, memory] = GetParam();
-  const Captured result =
-      bench(3, {collective, memory, "-b", "4", "-e", "100K", "-f", "23", "-n", "5", "-w", "1", "-r", "1", "--json"});
-  ASSERT_EQ(result.status, 0) << result.out << result.err;
-  const json report = json::parse(result.out);
+  const json report = json::parse(
+      out_of(bench(3, {collective, memory, "-b", "4", "-e", "100K", "-f", "23", "-n", "5", "-w", "1", "-r", "1", "--json"})));
   EXPECT_EQ(report["ranks"], 3);
   EXPECT_EQ(report["wrong"], 0);
   const bool barrier = std::string(collective) == "barrier";
@@ -129,19 +118,16 @@ INSTANTIATE_TEST_SUITE_P(All, Collectives,
         testing::Values("--symmetric", "--private")));
 
 TEST(Bench, EveryTypeAndOp) {
-  const Captured result =
-      bench(2, {"allreduce", "-d", "all", "-o", "all", "-b", "8K", "-e", "8K", "-n", "2", "-w", "0", "--json"});
-  ASSERT_EQ(result.status, 0) << result.out << result.err;
-  const json report = json::parse(result.out);
+  const json report = json::parse(
+      out_of(bench(2, {"allreduce", "-d", "all", "-o", "all", "-b", "8K", "-e", "8K", "-n", "2", "-w", "0", "--json"})));
   EXPECT_EQ(report["results"].size(), (15U * 5U - 1U) * 2U) << "bool has no average";
   EXPECT_EQ(report["wrong"], 0);
 }
 
 TEST(Bench, TableHasTheColumnsOfNcclTests) {
-  const Captured result = bench(2, {"allreduce", "-b", "1K", "-e", "1K", "-n", "3", "-a", "two-shot"});
-  ASSERT_EQ(result.status, 0) << result.err;
-  expect_said(result.out, {"size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "out of place",
-                              "in place", "two-shot", "OK"});
+  expect_said(out_of(bench(2, {"allreduce", "-b", "1K", "-e", "1K", "-n", "3", "-a", "two-shot"})),
+      {"size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "out of place", "in place", "two-shot",
+          "OK"});
 }
 
 TEST(Bench, WrongUseIsRefused) {
@@ -152,17 +138,14 @@ TEST(Bench, WrongUseIsRefused) {
 }
 
 TEST(Demo, ShowsWhoDidWhat) {
-  const Captured result = capture({SYMM_TOOL, "run", "-n", "4", "--timeout", "100", "--", SYMM_DEMO});
-  ASSERT_EQ(result.status, 0) << result.out << result.err;
+  const std::string out = out_of(capture({SYMM_TOOL, "run", "-n", "4", "--timeout", "100", "--", SYMM_DEMO}));
   for (int rank = 0; rank < 4; ++rank) {
     const std::string own = "[" + std::to_string(rank) + "] rank " + std::to_string(rank);
     const std::string left = std::to_string((rank + 3) % 4);
-    EXPECT_TRUE(contains(result.out, own + " of 4")) << result.out;
-    EXPECT_TRUE(contains(result.out, own + " found in its block: \"hello " + std::to_string(rank) + ", this is " + left))
-        << result.out;
-    EXPECT_TRUE(contains(result.out, "and found " + std::to_string(1000 + (rank + 1) % 4) + " in its own")) << result.out;
+    expect_said(out, {own + " of 4", own + " found in its block: \"hello " + std::to_string(rank) + ", this is " + left,
+                         "and found " + std::to_string(1000 + (rank + 1) % 4) + " in its own"});
   }
-  EXPECT_TRUE(contains(result.out, "all sums equal the serial ones, bit for bit")) << result.out;
+  expect_said(out, {"all sums equal the serial ones, bit for bit"});
 }
 
 // symm bench --tune writes a table, and the library follows it: asked by symm_collective_plan(), here in two ranks that are
@@ -170,6 +153,9 @@ TEST(Demo, ShowsWhoDidWhat) {
 class Tune : public testing::Test {
  protected:
   ~Tune() override { unsetenv("SYMM_PLAN_FILE"); }
+  static Captured tune(int ranks, const Words& arguments) {
+    return bench(ranks, Words{"--tune", "--backend", "host"} + arguments);
+  }
   std::string file() const { return folder_ / "plan.txt"; }
   std::string text() const {
     std::stringstream out;
@@ -204,12 +190,8 @@ std::vector<symm_algorithm_t> plans(const std::vector<size_t>& sizes) {
 }
 
 TEST_F(Tune, WritesATableThatTheLibraryFollows) {
-  const Captured result = on_ranks(2, {SYMM_TOOL, "bench", "--tune", "--backend", "host", "--out", file(), "-b", "8", "-e", "64K",
-                                          "-f", "8", "-n", "5", "-w", "1"});
-  ASSERT_EQ(result.status, 0) << result.out << result.err;
-  EXPECT_TRUE(contains(result.out, "wrote " + file())) << result.out;
-  EXPECT_TRUE(contains(text(), "[host 2]")) << text();
-  expect_said(text(), {"# ", " 8 ", " 56 ", " 64 ", " 32768 "});
+  expect_said(out_of(tune(2, {"--out", file(), "-b", "8", "-e", "64K", "-f", "8", "-n", "5", "-w", "1"})), {"wrote " + file()});
+  expect_said(text(), {"[host 2]", "# ", " 8 ", " 56 ", " 64 ", " 32768 "});
   const uint64_t ll = value_of(text(), "ll");
   const uint64_t one_shot = value_of(text(), "one_shot");
   EXPECT_LE(ll, 56U);
@@ -228,11 +210,8 @@ TEST_F(Tune, WritesATableThatTheLibraryFollows) {
 }
 
 TEST_F(Tune, StandardOutputIsTheTableAlone) {
-  const Captured result =
-      on_ranks(3, {SYMM_TOOL, "bench", "--tune", "--backend", "host", "-e", "4K", "-f", "32", "-n", "3", "-w", "0"});
-  ASSERT_EQ(result.status, 0) << result.out << result.err;
-  std::ofstream(file()) << result.out;
-  EXPECT_TRUE(contains(result.out, "\n[host 3]\n")) << result.out;
+  std::ofstream(file()) << out_of(tune(3, {"-e", "4K", "-f", "32", "-n", "3", "-w", "0"}));
+  expect_said(text(), {"\n[host 3]\n"});
   const std::string use = "SYMM_PLAN_FILE=" + file() + " exec " + SYMM_TOOL + " bench allreduce -b 2K -e 2K -n 1";
   EXPECT_EQ(on_ranks(3, {"sh", "-c", use}).status, 0);
 }
@@ -244,7 +223,6 @@ TEST_F(Tune, WrongUseIsRefused) {
   EXPECT_EQ(capture({SYMM_TOOL, "bench", "--tune", "--backend", "tpu"}).status, 2);
   EXPECT_EQ(capture({SYMM_TOOL, "bench"}).status, 2);
   expect_end(capture({SYMM_TOOL, "bench", "--tune", "--backend", "host"}), 1, {"--tune needs 2 ranks or more"});
-  expect_end(on_ranks(2, {SYMM_TOOL, "bench", "--tune", "--backend", "host", "-e", "8", "-n", "1", "--out", "/nowhere/plan"}), 1,
-      {"cannot write /nowhere/plan"});
+  expect_end(tune(2, {"-e", "8", "-n", "1", "--out", "/nowhere/plan"}), 1, {"cannot write /nowhere/plan"});
 }
 }}  // namespace symm::tool

@@ -14,9 +14,7 @@ Captured on_fakes(const Words& variables, const Words& command, bool nvml = true
 
 // What `symm info --json` says of the links between GPUs.
 json links(const Words& variables, bool nvml = true) {
-  const Captured result = on_fakes(variables, {SYMM_TOOL, "info", "--json"}, nvml);
-  EXPECT_EQ(result.status, 0) << result.err;
-  const json cuda = json::parse(result.out).at("back_ends").at(1);
+  const json cuda = json::parse(out_of(on_fakes(variables, {SYMM_TOOL, "info", "--json"}, nvml))).at("back_ends").at(1);
   EXPECT_TRUE(cuda.at("available")) << cuda;
   return cuda.value("links", json());
 }
@@ -88,44 +86,34 @@ TEST(InfoOnFakes, NvmlThatDoesNotStart) {
 
 TEST(InfoOnFakes, TextHasTheMatrixOrTheReason) {
   const Words machine{"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "CUDA_VISIBLE_DEVICES=0,1,4"};
-  const Captured result = on_fakes(machine, {SYMM_TOOL, "info"});
-  EXPECT_TRUE(
-      contains(result.out, "Links between cuda devices: unknown\n     0  1  2\n  0  -  1  2\n  1  1  -  .\n  2  2  .  -\n"))
-      << result.out;
-  const Captured without = on_fakes({"FAKE_CUDA_DEVICES=2"}, {SYMM_TOOL, "info"}, false);
-  EXPECT_EQ(without.status, 0);
-  EXPECT_TRUE(contains(without.out, "Links between cuda devices: unknown\n  ")) << without.out;
-  EXPECT_TRUE(contains(without.out, "NVML")) << without.out;
+  expect_said(out_of(on_fakes(machine, {SYMM_TOOL, "info"})),
+      {"Links between cuda devices: unknown\n     0  1  2\n  0  -  1  2\n  1  1  -  .\n  2  2  .  -\n"});
+  expect_said(
+      out_of(on_fakes({"FAKE_CUDA_DEVICES=2"}, {SYMM_TOOL, "info"}, false)), {"Links between cuda devices: unknown\n  ", "NVML"});
 }
 
-// Kernels are only written down here, so that the times mean nothing; but everything around them runs.
+// On two devices. Kernels are only written down here, so that the times mean nothing; but everything around them runs.
+Captured bench_on_fakes(const Words& arguments) {
+  return on_fakes({"FAKE_CUDA_DEVICES=2"},
+      Words{SYMM_TOOL, "run", "-n", "2", "--no-prefix", "--timeout", "90", "--", SYMM_TOOL, "bench", "--backend", "cuda"} +
+          arguments);
+}
+
 TEST(TuneOnFakes, OfTheCudaBackEnd) {
-  const Captured result = on_fakes(
-      {"FAKE_CUDA_DEVICES=2"}, {SYMM_TOOL, "run", "-n", "2", "--no-prefix", "--timeout", "90", "--", SYMM_TOOL, "bench", "--tune",
-                                   "--backend", "cuda", "-b", "4K", "-e", "16M", "-f", "16", "-n", "2", "-w", "1"});
-  ASSERT_EQ(result.status, 0) << result.out << result.err;
-  expect_said(result.out, {"\n[cuda 2]\n", "\nll = ", "\none_shot = ", "\ntwo_shot = ", "allgather of bf16", "allreduce of bf16",
-                              " 2097152 ", " 16777216 "});
+  expect_said(out_of(bench_on_fakes({"--tune", "-b", "4K", "-e", "16M", "-f", "16", "-n", "2", "-w", "1"})),
+      {"\n[cuda 2]\n", "\nll = ", "\none_shot = ", "\ntwo_shot = ", "allgather of bf16", "allreduce of bf16", " 2097152 ",
+          " 16777216 "});
 }
 
-TEST(BenchOnFakes, PutsFromEachToEach) {
-  expect_end(on_fakes({"FAKE_CUDA_DEVICES=2"}, {SYMM_TOOL, "run", "-n", "2", "--no-prefix", "--timeout", "90", "--", SYMM_TOOL,
-                                                   "bench", "p2p", "--backend", "cuda", "-e", "1M", "-n", "2"}),
-      0, {});
-}
+TEST(BenchOnFakes, PutsFromEachToEach) { expect_end(bench_on_fakes({"p2p", "-e", "1M", "-n", "2"}), 0, {}); }
 
 TEST(BenchOnFakes, RowsAndGraphs) {
   const auto bench = [](const Words& options) {
-    return on_fakes({"FAKE_CUDA_DEVICES=2"}, Words{SYMM_TOOL, "run", "-n", "2", "--no-prefix", "--timeout", "90", "--", SYMM_TOOL,
-                                                 "bench", "allreduce", "--backend", "cuda", "-b", "64", "-e", "64", "-n", "3"} +
-                                                 options);
+    return bench_on_fakes(Words{"allreduce", "-b", "64", "-e", "64", "-n", "3"} + options);
   };
-  const Captured row = bench({"-c", "0"});
-  EXPECT_EQ(row.status, 0) << row.err;
-  expect_said(row.out, {"symmetric memory, CUDA, times", " 64 ", "50.00", "not checked"});  // a row of 20 takes a millisecond
-  const Captured graph = bench({"-c", "0", "-G", "100", "--private", "--json", "-d", "bf16"});
-  EXPECT_EQ(graph.status, 0) << graph.err;
-  const json said = json::parse(graph.out);
+  // A row of 20 takes a millisecond.
+  expect_said(out_of(bench({"-c", "0"})), {"symmetric memory, CUDA, times", " 64 ", "50.00", "not checked"});
+  const json said = json::parse(out_of(bench({"-c", "0", "-G", "100", "--private", "--json", "-d", "bf16"})));
   EXPECT_EQ(said["backend"], "cuda");
   EXPECT_EQ(said["results"][0]["time_us"]["p50"], 10);
   expect_end(bench({}), 1, {});
