@@ -41,7 +41,7 @@ symm_device_info_t device_info(BackendKind kind, int device) {
   info.backend = SYMM_BACKEND_HOST;
   if (device != 0) throw Error(Status::invalid_argument, format("device: %d is not in 0 .. 0", device));
   info.memory_bytes = host::memory_bytes();
-  info.compute_units = host::processors();
+  info.compute_units = static_cast<int32_t>(usable_processors().count());
   write_text(info.name, host::processor_name());
   write_text(info.uuid, process::boot_id());
   write_text(info.multicast_reason, kHostOnly);

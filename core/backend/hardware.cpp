@@ -1,5 +1,4 @@
 #include "core/backend/hardware.hpp"
-#include <sched.h>
 #include <unistd.h>
 #include <algorithm>
 #include <cstdint>
@@ -94,12 +93,6 @@ size_t last_level_cache_bytes() {
 size_t memory_bytes() {
   const long pages = sysconf(_SC_PHYS_PAGES);
   return pages > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(sysconf(_SC_PAGESIZE)) : 0;
-}
-
-int processors() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
 }
 
 std::string processor_name() {

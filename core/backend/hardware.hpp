@@ -14,8 +14,6 @@ size_t memory_bytes();
 size_t available_memory_bytes();
 // Of its control groups alone, of either version; SIZE_MAX if none has a limit.
 size_t available_in_control_groups(const std::string& mount = "/sys/fs/cgroup", const std::string& list = "/proc/self/cgroup");
-// Processors this process may run on.
-int processors();
 // As the processor calls itself, or "processor".
 std::string processor_name();
 }  // namespace symm::host

@@ -1,13 +1,12 @@
 #include "core/base/wait.hpp"
 #include <linux/futex.h>
 #include <linux/membarrier.h>
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
@@ -163,22 +162,13 @@ bool Revocation::departed(int rank) const noexcept {
 }
 
 Processors usable_processors() {
-  constexpr size_t kBits = sizeof(Processors) * 8;
-  Processors processors{};
+  Processors processors;
   cpu_set_t mask;
-  static_assert(CPU_SETSIZE <= kBits);
   CPU_ZERO(&mask);
   const bool known = sched_getaffinity(0, sizeof mask, &mask) == 0;
-  const size_t count = known ? CPU_SETSIZE : std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kBits);
-  for (size_t i = 0; i < count; ++i)
-    if (!known || CPU_ISSET(i, &mask)) processors[i / 64] |= uint64_t{1} << (i % 64);
+  const size_t count = known ? CPU_SETSIZE : std::clamp<size_t>(std::thread::hardware_concurrency(), 1, CPU_SETSIZE);
+  for (size_t i = 0; i < count; ++i) processors[i] = !known || CPU_ISSET(i, &mask);
   return processors;
-}
-
-int count_of(const Processors& processors) noexcept {
-  int count = 0;
-  for (const uint64_t word : processors) count += std::popcount(word);
-  return count;
 }
 
 SpinPolicy SpinPolicy::for_ranks(int ranks, const Processors& processors, bool far) {
@@ -190,7 +180,7 @@ SpinPolicy SpinPolicy::for_ranks(int ranks, const Processors& processors, bool f
   // processors the rank we wait for may need ours: a few looks, in case the word is already on its way, then the processor goes
   // to whoever wants it, which takes a fifth of a sleep and a wake-up. Not for long: the others may be programs that have better
   // things to do than to take turns with us.
-  int usable = count_of(processors);
+  auto usable = static_cast<int>(processors.count());
   if (const int quota = processor_quota(); quota != 0) usable = std::min(usable, quota);
   // A look at other machines costs a call of the kernel, a thousand of them far more than a wake-up. Measured with 1 and 2 ranks.
   if (far) return {ranks == 1 ? 1'000U : 300U, 0};

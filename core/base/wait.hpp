@@ -7,8 +7,9 @@
 #pragma once
 
 #include <poll.h>
-#include <array>
+#include <sched.h>
 #include <atomic>
+#include <bitset>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -126,10 +127,8 @@ class Revocation {
   mutable std::atomic<uint64_t> sleeps_{0}, slept_ns_{0};
 };
 
-// Processors, one bit each. Those beyond are not counted.
-using Processors = std::array<uint64_t, 16>;
-Processors usable_processors();  // by the calling thread
-int count_of(const Processors& processors) noexcept;
+using Processors = std::bitset<CPU_SETSIZE>;  // those beyond are not counted
+Processors usable_processors();               // by the calling thread
 
 enum class Polling { begins, ends, sleeps };  // of a thread that asks for progress; it may go to sleep after the end
 

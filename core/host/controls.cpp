@@ -46,7 +46,7 @@ void Controls::connect(int peer, Message message) {
     throw Error({Status::peer_failed, peer, 0, format("the control segment of rank %d is not of this group or version", peer)});
   connected_.push_back({&control.gave_up(), peer});
   controls_[static_cast<size_t>(peer)] = std::move(control);
-  for (size_t i = 0; i < processors_.size(); ++i) processors_[i] |= body.processors[i];
+  processors_ |= body.processors;
   spin_ = SpinPolicy::for_ranks(context_.machines.local_size(context_.rank), processors_, far_ != nullptr);
   registered_ = registered_ && body.registered != 0;
   fencing_ = fencing_of_group();
@@ -55,7 +55,8 @@ void Controls::connect(int peer, Message message) {
 // What the last to connect leaves is the same on all ranks: the processors of all, and whether all are registered. Ranks that
 // share processors sleep in nearly every call, where the kernel's barrier would cost more than the writer's.
 Fencing Controls::fencing_of_group() const noexcept {
-  return far_ == nullptr && registered_ && count_of(processors_) >= context_.size ? Fencing::asymmetric : Fencing::symmetric;
+  const bool enough = processors_.count() >= static_cast<size_t>(context_.size);
+  return far_ == nullptr && registered_ && enough ? Fencing::asymmetric : Fencing::symmetric;
 }
 
 // This rank leaves the call, and its caller may overwrite the operands. A peer that is late and still reads them learns by this
