@@ -37,8 +37,7 @@ template <class Object> class Arena {
       const std::lock_guard lock(arena.mutex_);
       known_.mapped() = with_reserve([&] { return arena.unused(); });
     }
-    Room(const Room&) = delete;
-    Room& operator=(const Room&) = delete;
+    Room(Room&&) = delete;
     ~Room() {
       if (known_.empty()) return;
       const std::lock_guard lock(arena_.mutex_);

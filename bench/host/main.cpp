@@ -199,8 +199,7 @@ class Block {
     std::memset(at_, 0, size);
   }
   ~Block() { is_symmetric_ ? peer::release_symmetric(at_) : std::free(at_); }
-  Block(const Block&) = delete;
-  Block& operator=(const Block&) = delete;
+  Block(Block&&) = delete;
   std::byte* data() const { return static_cast<std::byte*>(at_); }
   bool is_symmetric() const { return is_symmetric_; }
  private:

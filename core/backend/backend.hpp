@@ -266,8 +266,7 @@ class DeviceTransport {
 class Transport {
  public:
   virtual ~Transport() = default;
-  Transport(const Transport&) = delete;
-  Transport& operator=(const Transport&) = delete;
+  Transport(Transport&&) = delete;
   // Creation, in this order: share() on every rank, then connect() with what every peer shared.
   virtual OutgoingMessage share() const = 0;
   virtual void connect(int peer, Message message, const PeerIdentity& identity) = 0;

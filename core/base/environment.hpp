@@ -46,8 +46,7 @@ class VariablesKept {
  public:
   explicit VariablesKept(std::string_view prefix) : prefix_(prefix), before_(names()) {}
   ~VariablesKept();
-  VariablesKept(const VariablesKept&) = delete;
-  VariablesKept& operator=(const VariablesKept&) = delete;
+  VariablesKept(VariablesKept&&) = delete;
  private:
   std::set<std::string> names() const;
   const std::string_view prefix_;

@@ -17,8 +17,6 @@ class Fd {
     if (this != &other) reset(std::exchange(other.fd_, -1));
     return *this;
   }
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
   ~Fd() { reset(); }
 
   int get() const noexcept { return fd_; }

@@ -39,8 +39,7 @@ class Page {
   // Where there is no memory that others could open, the page is this process's alone, and the log says why.
   Page(uint64_t root, uint64_t group, int rank, const std::string& name, std::span<const int64_t> pids);
   ~Page();
-  Page(const Page&) = delete;
-  Page& operator=(const Page&) = delete;
+  Page(Page&&) = delete;
 
   symm_page_t& operator*() const noexcept { return *page_; }
   symm_page_t* operator->() const noexcept { return page_; }
@@ -53,8 +52,7 @@ class Page {
    public:
     Sleep(const Page* page, int peer, std::string_view what, uint64_t since_ns) noexcept;  // null: shown to nobody
     ~Sleep();
-    Sleep(const Sleep&) = delete;
-    Sleep& operator=(const Sleep&) = delete;
+    Sleep(Sleep&&) = delete;
    private:
     const Page* const page_;
     const Trace traced_;

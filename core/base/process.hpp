@@ -42,8 +42,7 @@ class Uncancelled {
  public:
   Uncancelled() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
   ~Uncancelled() { pthread_setcancelstate(before_, nullptr); }
-  Uncancelled(const Uncancelled&) = delete;
-  Uncancelled& operator=(const Uncancelled&) = delete;
+  Uncancelled(Uncancelled&&) = delete;
  private:
   int before_ = 0;
 };
@@ -59,8 +58,7 @@ class SignalsKept {
     for (size_t number = 1; number < NSIG; ++number) sigaction(static_cast<int>(number), &actions_[number], nullptr);
     sigaltstack(&stack_, nullptr);
   }
-  SignalsKept(const SignalsKept&) = delete;
-  SignalsKept& operator=(const SignalsKept&) = delete;
+  SignalsKept(SignalsKept&&) = delete;
  private:
   std::array<struct sigaction, NSIG> actions_{};
   stack_t stack_{};

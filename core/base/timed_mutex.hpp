@@ -40,8 +40,7 @@ class TimedLock {
     }
   }
   ~TimedLock() { mutex_.give(); }
-  TimedLock(const TimedLock&) = delete;
-  TimedLock& operator=(const TimedLock&) = delete;
+  TimedLock(TimedLock&&) = delete;
  private:
   TimedMutex& mutex_;
 };

@@ -30,8 +30,7 @@ class DirectoryRendezvous {
   // the sizes differ; peer_failed if a rank came and died. What rank 0 throws, the ranks that had come throw too.
   DirectoryRendezvous(DirectoryRendezvousConfig config, Deadline deadline);
   ~DirectoryRendezvous();
-  DirectoryRendezvous(const DirectoryRendezvous&) = delete;
-  DirectoryRendezvous& operator=(const DirectoryRendezvous&) = delete;
+  DirectoryRendezvous(DirectoryRendezvous&&) = delete;
 
   int fd() const noexcept { return place_->fd(); }
   std::string path() const { return place_->path(); }

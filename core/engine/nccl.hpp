@@ -24,8 +24,7 @@ class StreamEngine {
   explicit StreamEngine(const Owner& owner);
   // Never waits. Another thread lets what was issued end, or what is left of it.
   ~StreamEngine();
-  StreamEngine(const StreamEngine&) = delete;
-  StreamEngine& operator=(const StreamEngine&) = delete;
+  StreamEngine(StreamEngine&&) = delete;
 
   const std::string& name() const noexcept;  // "nccl 2.27.3"
   Id draw_id() const;                        // on one rank

@@ -19,8 +19,7 @@ class Heap {
   static std::shared_ptr<Heap> create(const std::shared_ptr<Group>& group, size_t bytes, Options options);
   Heap(std::shared_ptr<Memory> memory, Options options);
   ~Heap() = default;
-  Heap(const Heap&) = delete;
-  Heap& operator=(const Heap&) = delete;
+  Heap(Heap&&) = delete;
 
   struct Piece {
     std::byte* pointer = nullptr;

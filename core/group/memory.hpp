@@ -22,8 +22,7 @@ class Buffer {
   Buffer(std::shared_ptr<Block> block, size_t bytes, BackendKind kind, int device, std::string name)
       : block_(std::move(block)), bytes_(bytes), kind_(kind), device_(device), name_(std::move(name)) {}
   ~Buffer();
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
+  Buffer(Buffer&&) = delete;
   std::byte* data() const noexcept { return block_->data(); }
   size_t bytes() const noexcept { return bytes_; }
   const std::shared_ptr<Block>& block() const noexcept { return block_; }
@@ -72,8 +71,7 @@ class Memory {
       const std::shared_ptr<Group>& group, const MakeBuffer& make, uint64_t tag, uint64_t timeout_ms = 0, int channels = 0);
   Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, std::shared_ptr<MemoryView> view);
   ~Memory();
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
+  Memory(Memory&&) = delete;
 
   Group& group() const noexcept { return *group_; }
   const Buffer* buffer() const noexcept { return buffer_.get(); }

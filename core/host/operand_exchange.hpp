@@ -39,8 +39,7 @@ class OperandExchange {
    public:
     explicit Hold(OperandExchange& exchange) noexcept : exchange_(exchange) {}
     ~Hold() { exchange_.held_.clear(); }
-    Hold(const Hold&) = delete;
-    Hold& operator=(const Hold&) = delete;
+    Hold(Hold&&) = delete;
    private:
     OperandExchange& exchange_;
   };

@@ -14,8 +14,7 @@ class HeldLease : public std::enable_shared_from_this<HeldLease> {
     connection_ = std::move(connection);
   }
   ~HeldLease();
-  HeldLease(const HeldLease&) = delete;
-  HeldLease& operator=(const HeldLease&) = delete;
+  HeldLease(HeldLease&&) = delete;
 
   std::byte* data() const noexcept { return is_of_nothing() ? nullptr : leased_.mapping->block->data() + token_.offset; }
   uint64_t bytes() const noexcept { return token_.bytes; }

@@ -57,8 +57,7 @@ class Mesh {
   static std::shared_ptr<Mesh> connect(Store& store, int rank, int size, const std::string& name, Deadline deadline);
   // Of a rank that is connected to nobody yet; Wireup does that.
   Mesh(int rank, int size);
-  Mesh(const Mesh&) = delete;
-  Mesh& operator=(const Mesh&) = delete;
+  Mesh(Mesh&&) = delete;
   ~Mesh();
 
   int rank() const noexcept { return rank_; }

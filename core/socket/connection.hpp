@@ -41,8 +41,7 @@ class Connection final : public Watched {
 
   // `longest`: bytes of a packet; a longer one breaks the protocol.
   Connection(Receiver& receiver, PeerFd socket, PeerProcess peer, size_t longest);
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
+  Connection(Connection&&) = delete;
   ~Connection() override { stop(); }
 
   // From now on the monitor reads. `owner` has the connection and the receiver in it, and lives on while it hears something.

@@ -28,8 +28,7 @@ class SharedDirectory {
 
   SharedDirectory(std::string parent, std::string name, Fd directory, Fd lock)
       : parent_(std::move(parent)), name_(std::move(name)), directory_(std::move(directory)), lock_(std::move(lock)) {}
-  SharedDirectory(const SharedDirectory&) = delete;
-  SharedDirectory& operator=(const SharedDirectory&) = delete;
+  SharedDirectory(SharedDirectory&&) = delete;
   ~SharedDirectory();
 
   int fd() const noexcept { return directory_.get(); }

@@ -74,8 +74,7 @@ class Life final : public Watched {
 class HeldWord {
  public:
   HeldWord() = default;
-  HeldWord(const HeldWord&) = delete;
-  HeldWord& operator=(const HeldWord&) = delete;
+  HeldWord(HeldWord&&) = delete;
   ~HeldWord() {
     if (held_ && generation_ == process::fork_generation()) Life::current().let_go(index_);
   }

@@ -22,8 +22,7 @@ class Watched {
 class Monitor {
  public:
   static Monitor& current();  // of this process, started on first use. Throws Error(system)
-  Monitor(const Monitor&) = delete;
-  Monitor& operator=(const Monitor&) = delete;
+  Monitor(Monitor&&) = delete;
 
   // Call `watched` whenever `fd` is readable or hung up. Returns a number for forget().
   uint64_t watch(int fd, std::weak_ptr<Watched> watched);

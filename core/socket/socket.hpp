@@ -12,8 +12,7 @@ class Listener {
  public:
   // Bind to `name` in `directory`, which must be of mode 0700 and ours. Throws Error(system), Error(unavailable).
   Listener(const std::string& directory, std::string name);
-  Listener(const Listener&) = delete;
-  Listener& operator=(const Listener&) = delete;
+  Listener(Listener&&) = delete;
   ~Listener();
   int get() const noexcept { return socket_.get(); }
   const std::string& name() const noexcept { return name_; }

@@ -18,8 +18,7 @@ class World {
 
   explicit World(const char* bootstrap = "thread://refusals", int rank = 0, int size = 1);
   ~World();
-  World(const World&) = delete;
-  World& operator=(const World&) = delete;
+  World(World&&) = delete;
 
   // A poisoned place for a T.
   template <class T> T* out() {

@@ -13,8 +13,7 @@ class Limit {
  public:
   explicit Limit(decltype(RLIMIT_NOFILE) resource) : resource_(resource) { getrlimit(resource, &former_); }
   ~Limit() { setrlimit(resource_, &former_); }
-  Limit(const Limit&) = delete;
-  Limit& operator=(const Limit&) = delete;
+  Limit(Limit&&) = delete;
   void lower(uint64_t value) const;
  private:
   const decltype(RLIMIT_NOFILE) resource_;
@@ -40,8 +39,7 @@ class TemporaryDirectory {
  public:
   TemporaryDirectory();
   ~TemporaryDirectory();
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  TemporaryDirectory(TemporaryDirectory&&) = delete;
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
  private:

@@ -112,8 +112,7 @@ template <class T> class Shared {
   Shared() : value_(new (map_shared(sizeof(T))) T()) {}
   explicit Shared(const std::string& path) : value_(static_cast<T*>(map_shared(sizeof(T), path))) {}
   ~Shared() { munmap(value_, sizeof(T)); }
-  Shared(const Shared&) = delete;
-  Shared& operator=(const Shared&) = delete;
+  Shared(Shared&&) = delete;
   T* operator->() const { return value_; }
   T& operator*() const { return *value_; }
  private:

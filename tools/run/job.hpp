@@ -39,8 +39,7 @@ class JobDirectory {
   // Removes those that are stale; `before` is called before it is made. Throws std::system_error.
   explicit JobDirectory(const std::function<void(const std::string& path)>& before = {});
   ~JobDirectory();
-  JobDirectory(const JobDirectory&) = delete;
-  JobDirectory& operator=(const JobDirectory&) = delete;
+  JobDirectory(JobDirectory&&) = delete;
 
   const std::string& path() const { return path_; }
  private:

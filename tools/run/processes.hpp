@@ -64,8 +64,7 @@ class SignalQueue {
  public:
   SignalQueue();   // blocks the signals; throws std::system_error
   ~SignalQueue();  // gives back the former mask
-  SignalQueue(const SignalQueue&) = delete;
-  SignalQueue& operator=(const SignalQueue&) = delete;
+  SignalQueue(SignalQueue&&) = delete;
 
   int fd() const { return fd_.get(); }
   std::vector<int> take() const;  // never waits
@@ -82,8 +81,7 @@ class Warden {
  public:
   explicit Warden(const std::string& directory);  // throws std::system_error
   ~Warden();                                      // all is well: the warden leaves without doing anything
-  Warden(const Warden&) = delete;
-  Warden& operator=(const Warden&) = delete;
+  Warden(Warden&&) = delete;
 
   void watch(pid_t process_group);
   void forget(pid_t process_group);  // before its leader is reaped, so that the number cannot have passed to somebody else
