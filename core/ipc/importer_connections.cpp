@@ -1,5 +1,4 @@
 #include "core/ipc/importer_connections.hpp"
-#include "core/backends.hpp"
 #include "core/base/reserve.hpp"
 #include "core/ipc/exporter.hpp"
 

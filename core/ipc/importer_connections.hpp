@@ -1,7 +1,6 @@
 // All who import from this process: who connects, asks and dies. Nothing here waits. Used with the exporter's lock held.
 #pragma once
 
-#include <deque>
 #include <list>
 #include <set>
 #include "core/ipc/export.hpp"

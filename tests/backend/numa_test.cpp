@@ -1,5 +1,4 @@
 // Segments on a NUMA node that is named. Where the machine or a sandbox does not allow to bind memory, that must be what is said.
-#include "core/backend/numa.hpp"
 #include <linux/mempolicy.h>
 #include "core/backend/segment.hpp"
 #include "tests/support/core.hpp"

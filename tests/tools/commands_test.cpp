@@ -1,7 +1,5 @@
 // symm info, doctor, bench and the demo, as their users see them.
-#include <signal.h>
 #include <nlohmann/json.hpp>
-#include <thread>
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 #include "tests/support/process.hpp"

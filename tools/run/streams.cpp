@@ -6,7 +6,6 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
 
 namespace symm::tool {
 void LineAssembler::emit(std::string_view line, char end, std::string& out) const {
