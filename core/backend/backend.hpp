@@ -72,8 +72,7 @@ struct Placement {
   static constexpr int kNearest = -1;
   size_t alignment = 0;   // of its address here, a power of two; 0: as it comes
   size_t page_bytes = 0;  // its pages have at least so many, a power of two; 0: as they come
-  size_t unit =
-      1;  // what is mapped is a multiple of so many bytes, where the back end has a use for that (DeviceTransport::block_unit())
+  size_t unit = 1;        // what is mapped is a multiple of it, where the back end has a use for that: block_unit()
 };
 
 // The memory of a back end that can be shared: the one place where blocks come from, for rendezvous and for tokens. It is bound

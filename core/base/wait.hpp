@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 #include "core/base/error.hpp"
@@ -50,17 +51,13 @@ class LazyDeadline {
  public:
   explicit LazyDeadline(uint64_t timeout_ms) noexcept : timeout_ms_(timeout_ms) {}
   Deadline get() noexcept {
-    if (!started_) {
-      deadline_ = Deadline::after_ms(timeout_ms_);
-      started_ = true;
-    }
-    return deadline_;
+    if (!deadline_) deadline_ = Deadline::after_ms(timeout_ms_);
+    return *deadline_;
   }
   uint64_t timeout_ms() const noexcept { return timeout_ms_; }
  private:
   uint64_t timeout_ms_;
-  bool started_ = false;
-  Deadline deadline_ = Deadline::never();
+  std::optional<Deadline> deadline_;
 };
 
 // Why a group no longer works, and which of its ranks have left. Set by the monitor or any thread, read by every wait.
