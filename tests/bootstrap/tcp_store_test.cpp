@@ -10,13 +10,8 @@ namespace {
 using namespace symm;
 using namespace support;
 
-class TcpStores : public testing::Test {
+class TcpStores : public WithSecret {
  protected:
-  void SetUp() override {
-    setenv("SYMM_SECRET_FILE", (top_ / "secret").c_str(), 1);
-    if (const std::string why = support::why_no_secret(); !why.empty()) GTEST_SKIP() << why;
-    secret_ = read_secret();
-  }
   std::unique_ptr<Store> open(int rank, int size, uint64_t milliseconds = 20'000) const {
     return open_tcp_store({"127.0.0.1", port_}, 1, rank, size, "tcp://here", Deadline::after_ms(milliseconds));
   }
@@ -34,8 +29,6 @@ class TcpStores : public testing::Test {
       heard.append(buffer, static_cast<size_t>(size));
     return heard;
   }
-  TemporaryDirectory top_;
-  Secret secret_{};
   uint16_t port_ = SecureListener("127.0.0.1", 0, {}, 0, nullptr).port();
   mutable std::vector<Fd> idle_;
 };

@@ -5,19 +5,10 @@ namespace {
 using namespace symm;
 using namespace support;
 
-struct SecureEnds : testing::Test {
-  void SetUp() override {
-    setenv("SYMM_SECRET_FILE", (top / "secret").c_str(), 1);
-    if (const std::string why = support::why_no_secret(); !why.empty()) GTEST_SKIP() << why;
-    secret = read_secret();
-    EXPECT_EQ(read_secret(), secret);  // made once
-  }
-  TemporaryDirectory top;
-  Secret secret{};
-};
+using SecureEnds = WithSecret;
 
 TEST_F(SecureEnds, ReadEachOtherAndNobodyElseChangesOrRepeatsAnything) {
-  SecureStream dials(secret), accepts(secret);
+  SecureStream dials(secret_), accepts(secret_);
   const auto answer = accepts.answer(dials.greet());
   ASSERT_TRUE(answer && dials.finish(*answer));
   for (const auto& [from, to] : {std::pair(&dials, &accepts), std::pair(&accepts, &dials)}) {
@@ -41,12 +32,12 @@ TEST_F(SecureEnds, ReadEachOtherAndNobodyElseChangesOrRepeatsAnything) {
 }
 
 TEST_F(SecureEnds, RefuseAChangedGreetingOrAnswerAndAnotherSecret) {
-  SecureStream dials(secret);
+  SecureStream dials(secret_);
   Bytes greeting = dials.greet();
-  Bytes answer = SecureStream(secret).answer(greeting).value();
+  Bytes answer = SecureStream(secret_).answer(greeting).value();
   for (std::byte& byte : greeting) {
     byte ^= std::byte{0x80};
-    EXPECT_FALSE(SecureStream(secret).answer(greeting));
+    EXPECT_FALSE(SecureStream(secret_).answer(greeting));
     byte ^= std::byte{0x80};
   }
   for (std::byte& byte : answer) {
@@ -54,9 +45,9 @@ TEST_F(SecureEnds, RefuseAChangedGreetingOrAnswerAndAnotherSecret) {
     EXPECT_FALSE(dials.finish(answer));
     byte ^= std::byte{0x80};
   }
-  EXPECT_NE(SecureStream(secret).answer(greeting).value(), answer);  // keys of its own
+  EXPECT_NE(SecureStream(secret_).answer(greeting).value(), answer);  // keys of its own
   EXPECT_TRUE(dials.finish(answer));
-  Secret other = secret;
+  Secret other = secret_;
   other[0] ^= 1;
   EXPECT_FALSE(SecureStream(other).answer(greeting));
 }

@@ -31,6 +31,18 @@ inline std::string why_no_secret() {
   return none ? failure.message : "";
 }
 
+// Of those who know each other by a secret, which is made for the test.
+struct WithSecret : testing::Test {
+  void SetUp() override {
+    setenv("SYMM_SECRET_FILE", (top_ / "secret").c_str(), 1);
+    if (const std::string why = why_no_secret(); !why.empty()) GTEST_SKIP() << why;
+    secret_ = symm::read_secret();
+    EXPECT_EQ(symm::read_secret(), secret_);  // made once
+  }
+  TemporaryDirectory top_;
+  symm::Secret secret_{};
+};
+
 // `body` fails with `status`, and its message has all of `words`; the failure.
 inline symm::Failure expect_failure(
     symm::Status status, const std::vector<std::string>& words, const std::function<void()>& body) {
