@@ -1,6 +1,5 @@
-// An all-gather fused into its consumer: y = A x in rounds, where every rank has some rows of A and the part of x that came of
-// them in the last round. In one kernel each rank pushes its part of x to all others with a signal, and multiplies with each part
-// as soon as it is there, its own first. Every round is compared with a plain loop.
+// An all-gather fused into its consumer: y = A x, where every rank has some rows of A and a part of x. In one kernel each rank
+// pushes its part of x to all others with a signal, and multiplies with each part as soon as it is there, its own first.
 //   symm run -n 2 -- symm_gather_matvec
 // Status 77: this machine has no GPU.
 #include <cuda_runtime.h>
@@ -17,47 +16,29 @@ namespace {
 using symm::device::Memory;
 using symm::device::Outcome;
 
-constexpr int kPart = 1024;      // rows of A, and elements of x, on each rank
-constexpr int kThreads = 256;    // of a block
-constexpr int kRowsPerWarp = 4;  // in registers, so that parts of x can be taken in any order
-constexpr int kRowsPerBlock = kThreads / 32 * kRowsPerWarp;
-constexpr int kBlocks = kPart / kRowsPerBlock;  // few: all are resident, on any device
+constexpr int kPart = 1024;    // rows of A, and elements of x, on each rank
+constexpr int kThreads = 256;  // of a block, each with a row
+constexpr int kBlocks = kPart / kThreads;
 constexpr int kChannel = 0;
 
-// A rank's block of symmetric memory: the gathered x of even and of odd rounds, and a count of blocks that are done. Two halves
-// are enough: who pushes x of round k + 2 has the parts of x of round k + 1 from all ranks, and those came of kernels that began
-// after the kernels of round k had ended there.
-__host__ __device__ constexpr size_t half_of(int size) { return static_cast<size_t>(size) * kPart * sizeof(float); }
-__host__ __device__ constexpr size_t bytes_of(int size) { return 2 * half_of(size) + sizeof(unsigned); }
+// Small whole numbers, so that the order of the additions does not matter.
+__host__ __device__ float matrix(int row, int column) { return static_cast<float>((row * 5 + column * 3) % 7); }
+float vector(int i) { return static_cast<float>((i * 7 + i / 11) % 8); }
 
-// One warp for kRowsPerWarp rows: add the product with one part of x.
-__device__ void multiply(float (&sum)[kRowsPerWarp], const float* rows, size_t stride, const float* part) {
-  for (int column = static_cast<int>(threadIdx.x % 32) * 4; column < kPart; column += 128) {
-    const float4 x = *reinterpret_cast<const float4*>(part + column);
-    for (int i = 0; i < kRowsPerWarp; ++i) {
-      const float4 a = *reinterpret_cast<const float4*>(rows + i * stride + column);
-      sum[i] += a.x * x.x + a.y * x.y + a.z * x.z + a.w * x.w;
-    }
-  }
-}
-
-// `rows`: this rank's rows of A. `report`: where a failed wait is told, in memory of the host.
-__global__ void __launch_bounds__(kThreads) round_of(const Memory memory, const float* rows, int parity, int* report) {
+// A rank's block of symmetric memory: all of x, and a count of blocks that are done. `report`: where a failed wait is told, in
+// memory of the host.
+__global__ void __launch_bounds__(kThreads) gather_and_multiply(const Memory memory, float* y, int* report) {
   const int me = memory.rank;
-  const size_t half = half_of(memory.size);
-  const auto x_of = [&](int rank, int which) { return symm::device::pointer<float>(memory, rank, which * half); };
-  const float* const x = x_of(me, parity);
-
+  const float* const x = symm::device::pointer<float>(memory, me, 0);
   for (int peer = static_cast<int>(blockIdx.x); peer < memory.size; peer += static_cast<int>(gridDim.x)) {
     if (peer == me) continue;
-    float* const theirs = x_of(peer, parity);
+    float* const theirs = symm::device::pointer<float>(memory, peer, 0);
     for (int i = static_cast<int>(threadIdx.x); i < kPart; i += kThreads) theirs[me * kPart + i] = x[me * kPart + i];
     symm::device::signal_block(memory, peer, kChannel);
   }
 
-  const int first = static_cast<int>(blockIdx.x) * kRowsPerBlock + static_cast<int>(threadIdx.x / 32) * kRowsPerWarp;
-  const size_t stride = static_cast<size_t>(memory.size) * kPart;
-  float sum[kRowsPerWarp] = {};
+  const int row = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+  float sum = 0;
   for (int step = 0; step < memory.size; ++step) {
     const int source = (me + step) % memory.size;
     if (source != me) {
@@ -67,38 +48,16 @@ __global__ void __launch_bounds__(kThreads) round_of(const Memory memory, const 
         return;
       }
     }
-    multiply(sum, rows + first * stride + source * kPart, stride, x + source * kPart);
+    for (int i = source * kPart; i < (source + 1) * kPart; ++i) sum += matrix(me * kPart + row, i) * x[i];
   }
+  y[row] = sum;
 
-  for (int i = 0; i < kRowsPerWarp; ++i) {
-    for (int distance = 16; distance > 0; distance /= 2) sum[i] += __shfl_down_sync(~0U, sum[i], distance);
-    if (threadIdx.x % 32 == 0)
-      x_of(me, 1 - parity)[me * kPart + first + i] = static_cast<float>(static_cast<unsigned>(sum[i]) & 7U);
-  }
-
-  // All blocks await the same signals; the last one to be done takes them. The count begins anew by itself, so a graph can be
-  // replayed.
-  if (threadIdx.x == 0) {
-    auto* const done = symm::device::pointer<unsigned>(memory, me, 2 * half);
-    if (atomicInc(done, gridDim.x - 1) == gridDim.x - 1) {
-      for (int source = 0; source < memory.size; ++source)
-        if (source != me) symm::device::take_signals(memory, source, kChannel);
-    }
-  }
-}
-
-// Small whole numbers, so that the order of the additions does not matter.
-float matrix(size_t row, size_t column) { return static_cast<float>((row * 5 + column * 3 + row * column) % 3); }
-float start(size_t i) { return static_cast<float>((i * 7 + i / 11) % 8); }
-
-std::vector<float> plain_round(const std::vector<float>& x) {
-  std::vector<float> y(x.size());
-  for (size_t row = 0; row < x.size(); ++row) {
-    float sum = 0;
-    for (size_t column = 0; column < x.size(); ++column) sum += matrix(row, column) * x[column];
-    y[row] = static_cast<float>(static_cast<unsigned>(sum) & 7U);
-  }
-  return y;
+  // All blocks await the same signals; the last one to be done takes them. The count begins anew by itself, so the kernel can run
+  // again, in a graph, too.
+  auto* const done = symm::device::pointer<unsigned>(memory, me, memory.size * kPart * sizeof(float));
+  if (threadIdx.x != 0 || atomicInc(done, gridDim.x - 1) != gridDim.x - 1) return;
+  for (int source = 0; source < memory.size; ++source)
+    if (source != me) symm::device::take_signals(memory, source, kChannel);
 }
 
 void check(cudaError_t result, const char* what) {
@@ -106,13 +65,14 @@ void check(cudaError_t result, const char* what) {
 }
 #define TRY(call) check(call, #call)
 
-// The words by which host and kernels talk, in memory of the host that the device can reach.
+// What host and kernel tell each other, in memory of the host that the device can reach; and the results.
 struct Words {
   unsigned stop;
   int report;
+  float y[kPart];
 };
 
-// Waits for the stream; meanwhile, should the group be revoked (a rank died, say), tells the kernels to leave.
+// Waits for the stream; meanwhile, should the group be revoked (a rank died, say), tells the kernel to leave.
 void finish(const symm::Group& group, cudaStream_t stream, volatile Words* words) {
   cudaError_t state;
   while ((state = cudaStreamQuery(stream)) == cudaErrorNotReady) {
@@ -136,10 +96,9 @@ int main() try {
   config.backend = SYMM_BACKEND_CUDA;
   config.flags = SYMM_GROUP_OVERLAPPING_DEVICES;  // to try it on one GPU, where it is slow
   const symm::Group group = symm::Group::create(config);
-  const symm_group_info_t info = group.info();
-  TRY(cudaSetDevice(info.device));
-  const symm::Memory memory = group.rendezvous(group.allocate(bytes_of(info.size)));
-  float* const block = memory.span<float>().data();
+  const int elements = group.size() * kPart, first = group.rank() * kPart;
+  TRY(cudaSetDevice(group.info().device));
+  const symm::Memory memory = group.rendezvous(group.allocate(elements * sizeof(float) + sizeof(unsigned)));
 
   cudaStream_t stream = nullptr;
   Words* words = nullptr;
@@ -149,37 +108,20 @@ int main() try {
   Memory view = {};
   symm::check(symm::device::describe(memory.get(), 20000, &words->stop, &view), "describe");
 
-  const size_t elements = static_cast<size_t>(info.size) * kPart;
-  const size_t my_first = static_cast<size_t>(info.rank) * kPart;
-  std::vector<float> rows(kPart * elements);
-  for (size_t i = 0; i < rows.size(); ++i) rows[i] = matrix(my_first + i / elements, i % elements);
-  std::vector<float> x(elements);
-  for (size_t i = 0; i < elements; ++i) x[i] = start(i);
-  float* rows_there = nullptr;
-  TRY(cudaMalloc(reinterpret_cast<void**>(&rows_there), rows.size() * sizeof(float)));
-  TRY(cudaMemcpyAsync(rows_there, rows.data(), rows.size() * sizeof(float), cudaMemcpyHostToDevice, stream));
-  TRY(cudaMemcpyAsync(block + my_first, x.data() + my_first, kPart * sizeof(float), cudaMemcpyHostToDevice, stream));
-  TRY(cudaStreamSynchronize(stream));
-
-  // Two rounds as a graph, which is replayed: signals are counted on the device.
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t two_rounds = nullptr;
-  TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  for (int parity = 0; parity < 2; ++parity) round_of<<<kBlocks, kThreads, 0, stream>>>(view, rows_there, parity, &words->report);
-  TRY(cudaStreamEndCapture(stream, &graph));
-  TRY(cudaGraphInstantiate(&two_rounds, graph, 0));
-
-  std::vector<float> got(kPart);
+  std::vector<float> x(static_cast<size_t>(elements));
+  for (int i = 0; i < elements; ++i) x[static_cast<size_t>(i)] = vector(i);
+  TRY(cudaMemcpyAsync(memory.span<float>().data() + first, &x[static_cast<size_t>(first)], kPart * sizeof(float),
+      cudaMemcpyHostToDevice, stream));
+  gather_and_multiply<<<kBlocks, kThreads, 0, stream>>>(view, words->y, &words->report);
+  TRY(cudaGetLastError());
+  finish(group, stream, words);
   int wrong = 0;
-  for (int rounds = 2; rounds <= 8; rounds += 2) {
-    TRY(cudaGraphLaunch(two_rounds, stream));
-    finish(group, stream, words);
-    TRY(cudaMemcpyAsync(got.data(), block + my_first, kPart * sizeof(float), cudaMemcpyDeviceToHost, stream));
-    TRY(cudaStreamSynchronize(stream));
-    x = plain_round(plain_round(x));
-    for (size_t i = 0; i < kPart; ++i) wrong += got[i] == x[my_first + i] ? 0 : 1;
+  for (int row = 0; row < kPart; ++row) {
+    float sum = 0;
+    for (int i = 0; i < elements; ++i) sum += matrix(first + row, i) * x[static_cast<size_t>(i)];
+    if (words->y[row] != sum) ++wrong;
   }
-  std::printf("rank %d of %d: %zu columns, 8 rounds, %d elements wrong\n", info.rank, info.size, elements, wrong);
+  std::printf("rank %d of %d: %d columns, %d rows wrong\n", group.rank(), group.size(), elements, wrong);
 
   group.finalize();
   return wrong == 0 ? 0 : 1;
