@@ -17,49 +17,34 @@ std::string version_text(int version) { return format("%d.%d", version / 1000, v
 
 // The driver stays loaded: its threads and exit handlers do not survive an unload.
 Loaded load_driver() {
-  Loaded loaded;
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {  // not for ever: the next call may have the memory or the descriptors that this one lacks
     const char* why = dlerror();
     throw Error(Status::unavailable, format("no CUDA driver: %s", why != nullptr ? why : "libcuda.so.1 cannot be loaded"));
   }
   const auto find = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
-  if (find == nullptr) {
-    loaded.reason = "the CUDA driver is older than 12.0, which symm needs";
-    return loaded;
-  }
+  if (find == nullptr) return {{}, "the CUDA driver is older than 12.0, which symm needs"};
+  const auto entry = [&](const char* name, int since) {
+    void* found = nullptr;
+    int status = 0;
+    return find(name, &found, since, 0, &status) == CUDA_SUCCESS ? found : nullptr;
+  };
+  Loaded loaded;
   Driver& driver = loaded.driver;
-  int version = 0;
-#define SYMM_DRIVER_FIND(name, since, parameters)                                                               \
-  {                                                                                                             \
-    void* entry = nullptr;                                                                                      \
-    int status = 0;                                                                                             \
-    if (find(#name, &entry, since, 0, &status) != CUDA_SUCCESS || entry == nullptr) {                           \
-      loaded.reason = "the CUDA driver has no " #name " of CUDA " + version_text(since) + ", which symm needs"; \
-      return loaded;                                                                                            \
-    }                                                                                                           \
-    driver.name = reinterpret_cast<decltype(driver.name)>(entry);                                               \
-  }
+#define SYMM_DRIVER_FIND(name, since, parameters) driver.name = reinterpret_cast<decltype(driver.name)>(entry(#name, since));
   SYMM_DRIVER_CALLS(SYMM_DRIVER_FIND)
-#undef SYMM_DRIVER_FIND
-#define SYMM_DRIVER_FIND(name, since, parameters)                                \
-  {                                                                              \
-    void* entry = nullptr;                                                       \
-    int status = 0;                                                              \
-    if (find(#name, &entry, since, 0, &status) != CUDA_SUCCESS) entry = nullptr; \
-    driver.name = reinterpret_cast<decltype(driver.name)>(entry);                \
-  }
   SYMM_OPTIONAL_DRIVER_CALLS(SYMM_DRIVER_FIND)
 #undef SYMM_DRIVER_FIND
-  if (const CUresult result = driver.cuInit(0); result != CUDA_SUCCESS) {
-    loaded.reason = "cuInit: " + driver.text(result);
-    return loaded;
-  }
+#define SYMM_DRIVER_REQUIRE(name, since, parameters) \
+  if (driver.name == nullptr)                        \
+    return {{}, "the CUDA driver has no " #name " of CUDA " + version_text(since) + ", which symm needs"};
+  SYMM_DRIVER_CALLS(SYMM_DRIVER_REQUIRE)
+#undef SYMM_DRIVER_REQUIRE
+  if (const CUresult result = driver.cuInit(0); result != CUDA_SUCCESS) return {{}, "cuInit: " + driver.text(result)};
   int devices = 0;
-  if (const CUresult result = driver.cuDeviceGetCount(&devices); result != CUDA_SUCCESS || devices == 0) {
-    loaded.reason = result != CUDA_SUCCESS ? "cuDeviceGetCount: " + driver.text(result) : "the CUDA driver sees no device";
-    return loaded;
-  }
+  if (const CUresult result = driver.cuDeviceGetCount(&devices); result != CUDA_SUCCESS || devices == 0)
+    return {{}, result != CUDA_SUCCESS ? "cuDeviceGetCount: " + driver.text(result) : "the CUDA driver sees no device"};
+  int version = 0;
   if (driver.cuDriverGetVersion(&version) == CUDA_SUCCESS && version < 12000)
     loaded.reason = "the CUDA driver is of version " + version_text(version) + "; symm needs 12.0";
   return loaded;
