@@ -70,8 +70,7 @@ API cuDeviceGetPCIBusId(char* id, int size, CUdevice device) {
 }
 
 API cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
-  MAY_FAIL();
-  const std::lock_guard lock(state().mutex);
+  ENTER();
   ++state().contexts;
   return *context = reinterpret_cast<CUcontext>(context_objects + device), CUDA_SUCCESS;
 }

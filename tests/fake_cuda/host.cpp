@@ -30,8 +30,7 @@ API cuMemFreeHost(void* host) {
   return ::operator delete(host), CUDA_SUCCESS;
 }
 API cuMemHostRegister(void* host, size_t bytes, unsigned) {
-  MAY_FAIL();
-  const std::lock_guard lock(state().mutex);
+  ENTER();
   return state().registered.emplace(host, bytes).second ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 API cuMemHostUnregister(void* host) {

@@ -48,8 +48,7 @@ std::pair<int, int> location(const void* address) {
 }
 
 API cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {
-  MAY_FAIL();
-  const std::lock_guard lock(state().mutex);
+  ENTER();
   if (auto of = state().ordinary.upper_bound(address); of != state().ordinary.begin()) {
     --of;
     if (address - of->first < of->second) return *base = of->first, *bytes = of->second, CUDA_SUCCESS;
@@ -82,8 +81,7 @@ API cuMemAddressFree(CUdeviceptr address, size_t bytes) {
   return munmap(reinterpret_cast<void*>(address), bytes), CUDA_SUCCESS;
 }
 API cuMemMap(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHandle handle, unsigned long long) {
-  MAY_FAIL();
-  const std::lock_guard lock(state().mutex);
+  ENTER();
   if (const auto object = state().objects.find(handle); object != state().objects.end()) {
     const Team& team = *object->second.team;
     if (state().reservations[address] != bytes || bytes != team.size) return CUDA_ERROR_INVALID_VALUE;
@@ -123,8 +121,7 @@ API cuMemUnmap(CUdeviceptr address, size_t bytes) {
 // Memory of a device is the test's to look at. Memory of the host is there for the host when that was asked for, and it cannot be
 // asked for memory of a device.
 API cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* desc, size_t count) {
-  MAY_FAIL();
-  const std::lock_guard lock(state().mutex);
+  ENTER();
   const auto at = state().mappings.find(address);
   if (at == state().mappings.end() || at->second.bytes != bytes || count == 0) return CUDA_ERROR_INVALID_VALUE;
   const bool on_host = state().memories[at->second.handle].prop.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
@@ -144,8 +141,7 @@ API cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* des
 }
 // Hands out a descriptor of the whole memory that stays open over exec, unlike what symm hands on.
 API cuMemGetHandleForAddressRange(void* out, CUdeviceptr address, size_t bytes, int type, unsigned long long flags) {
-  MAY_FAIL();
-  const std::lock_guard lock(state().mutex);
+  ENTER();
   const auto at = mapping_at(address);
   if (at == state().mappings.end() || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags != 0 || bytes == 0)
     return CUDA_ERROR_INVALID_VALUE;

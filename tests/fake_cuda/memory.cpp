@@ -73,22 +73,19 @@ API cuMemRelease(CUmemGenericAllocationHandle handle) {
   return forget_unused(handle), CUDA_SUCCESS;
 }
 API cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
-  MAY_FAIL();
-  const std::lock_guard lock(state().mutex);
+  ENTER();
   const auto at = mapping_at(reinterpret_cast<CUdeviceptr>(address));
   if (at == state().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
   ++state().memories[at->second.handle].references;
   return *handle = at->second.handle, CUDA_SUCCESS;
 }
 API cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop, CUmemGenericAllocationHandle handle) {
-  MAY_FAIL();
-  const std::lock_guard lock(state().mutex);
+  ENTER();
   if (!state().memories.contains(handle)) return CUDA_ERROR_INVALID_VALUE;
   return *prop = state().memories[handle].prop, CUDA_SUCCESS;
 }
 API cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle, int type, unsigned long long) {
-  MAY_FAIL();
-  const std::lock_guard lock(state().mutex);
+  ENTER();
   if (const auto object = state().objects.find(handle); object != state().objects.end()) {
     *static_cast<int*>(out) = fcntl(object->second.fd, F_DUPFD_CLOEXEC, 0);
     return *static_cast<int*>(out) < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;

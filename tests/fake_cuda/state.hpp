@@ -97,6 +97,10 @@ void* fresh();  // a handle that nothing has had; the mutex is held
 std::optional<CUresult> fails(const char* name);
 #define MAY_FAIL() \
   if (const auto ordered = fails(__func__)) return *ordered
+// How most calls begin: with the mutex, which they hold until their end.
+#define ENTER() \
+  MAY_FAIL();   \
+  const std::lock_guard lock(state().mutex)
 
 CUresult violation(const std::string& what);  // the mutex is held
 

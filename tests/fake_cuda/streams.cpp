@@ -121,8 +121,7 @@ API cuGraphCreate(CUgraph* graph, unsigned) {
   return new_graph(graph);
 }
 API cuGraphAddKernelNode(CUgraphNode* node, CUgraph, const CUgraphNode*, size_t, const CUDA_KERNEL_NODE_PARAMS* kernel) {
-  MAY_FAIL();
-  const std::lock_guard lock(state().mutex);
+  ENTER();
   *node = reinterpret_cast<CUgraphNode>(fresh());
   return state().kernels.contains(kernel->func) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -164,15 +163,13 @@ API cuStreamWaitValue64(CUstream stream, CUdeviceptr address, uint64_t value, un
       stream, [=] { return static_cast<int64_t>(reinterpret_cast<std::atomic<uint64_t>*>(address)->load() - value) >= 0; });
 }
 API cuStreamGetId(CUstream stream, unsigned long long* id) {
-  MAY_FAIL();
-  const std::lock_guard lock(state().mutex);
+  ENTER();
   if (State::Capture* capture = capture_of(stream)) return invalidate(*capture, "cuStreamGetId");
   return *id = identity_of(stream), CUDA_SUCCESS;
 }
 
 API cuStreamCreate(CUstream* stream, unsigned) {
-  MAY_FAIL();
-  const std::lock_guard lock(state().mutex);
+  ENTER();
   void* made = fresh();
   if (state().reuses_streams && !state().destroyed.empty()) {
     made = state().destroyed.back();
@@ -222,8 +219,7 @@ API cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   return run(stream, [left] { return *left == 0; });
 }
 API cuStreamGetCaptureInfo(CUstream stream, int* status, unsigned long long* id) {
-  MAY_FAIL();
-  const std::lock_guard lock(state().mutex);
+  ENTER();
   *status = 0;
   *id = 0;
   if (const State::Capture* capture = capture_of(stream))
@@ -234,22 +230,19 @@ API cuStreamGetCaptureInfo(CUstream stream, int* status, unsigned long long* id)
 }
 API cuThreadExchangeStreamCaptureMode(int*) { return CUDA_SUCCESS; }
 API cuEventCreate(CUevent* event, unsigned) {
-  MAY_FAIL();
-  const std::lock_guard lock(state().mutex);
+  ENTER();
   void* made = fresh();
   state().events.insert(made);
   return *event = static_cast<CUevent>(made), CUDA_SUCCESS;
 }
 API cuEventRecord(CUevent event, CUstream stream) {
-  MAY_FAIL();
-  const std::lock_guard lock(state().mutex);
+  ENTER();
   if (const State::Capture* capture = capture_of(stream))
     return state().recorded[event] = {std::make_shared<int>(0), stream, capture->number}, CUDA_SUCCESS;
   return record(event, stream), CUDA_SUCCESS;
 }
 API cuCtxRecordEvent(CUcontext, CUevent event) {
-  MAY_FAIL();
-  const std::lock_guard lock(state().mutex);
+  ENTER();
   if (const CUresult result = invalidate_all("cuCtxRecordEvent")) return result;
   return record(event, kEveryStream), CUDA_SUCCESS;
 }
