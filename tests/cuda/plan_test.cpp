@@ -179,40 +179,34 @@ TEST(CudaPlans, ShortBroadcastsAreFlat) {
 }
 
 TEST(CudaPlans, NamesOfKernels) {
-  PlanInput input = input_of(Collective::allreduce, DType::bf16, 1, 8);
-  const auto kernel_by = [&](Algorithm algorithm) {
-    input.algorithm = algorithm;
-    return kernel_name(input, plan(input, default_tuning(input.size)));
+  using enum Algorithm;
+  using enum DType;
+  constexpr size_t kMany = size_t{1} << 20;
+  const auto input = [](Algorithm algorithm, int size, DType dtype, Op op = Op::avg, size_t count = 1,
+                         Collective collective = Collective::allreduce) {
+    PlanInput made = input_of(collective, dtype, count, size);
+    made.op = op;
+    made.algorithm = algorithm;
+    return made;
   };
-  EXPECT_EQ(kernel_by(Algorithm::one_shot), "symm_one_shot_bf16_8");
-  input.op = Op::max;
-  EXPECT_EQ(kernel_by(Algorithm::two_shot), "symm_two_shot_any_8");
-  input.size = 5;
-  input.op = Op::avg;
-  EXPECT_EQ(kernel_by(Algorithm::two_shot_staged), "symm_pipeline_bf16_5");
-  EXPECT_EQ(kernel_by(Algorithm::ll), "symm_ll_reduce_8");
-  input.size = 2;
-  EXPECT_EQ(kernel_by(Algorithm::two_shot_staged), "symm_pair_bf16");
-  EXPECT_EQ(kernel_by(Algorithm::one_shot), "symm_one_shot_bf16_2");
-  input.count = size_t{8} << 20;
-  EXPECT_EQ(kernel_by(Algorithm::one_shot), "symm_one_shot_ahead_bf16");
-  EXPECT_EQ(kernel_by(Algorithm::automatic), "symm_one_shot_ahead_bf16");
-  input.collective = Collective::reduce;
-  input.count *= 4;  // in four launches
-  EXPECT_EQ(kernel_by(Algorithm::automatic), "symm_one_shot_ahead_bf16");
-  EXPECT_EQ(plan(input, default_tuning(2)).part, input.unit() / 4);
+  const auto kernel_of = [](const PlanInput& made) { return kernel_name(made, plan(made, default_tuning(made.size))); };
+  EXPECT_EQ(kernel_of(input(one_shot, 8, bf16, Op::sum)), "symm_one_shot_bf16_8");
+  EXPECT_EQ(kernel_of(input(two_shot, 8, bf16, Op::max)), "symm_two_shot_any_8");
+  EXPECT_EQ(kernel_of(input(two_shot_staged, 5, bf16)), "symm_pipeline_bf16_5");
+  EXPECT_EQ(kernel_of(input(ll, 5, bf16)), "symm_ll_reduce_8");
+  EXPECT_EQ(kernel_of(input(two_shot_staged, 2, bf16)), "symm_pair_bf16");
+  EXPECT_EQ(kernel_of(input(one_shot, 2, bf16)), "symm_one_shot_bf16_2");
+  for (const Algorithm algorithm : {one_shot, automatic})
+    EXPECT_EQ(kernel_of(input(algorithm, 2, bf16, Op::avg, 8 * kMany)), "symm_one_shot_ahead_bf16");
+  const PlanInput reduce = input(automatic, 2, bf16, Op::avg, 32 * kMany, Collective::reduce);  // in four launches
+  EXPECT_EQ(kernel_of(reduce), "symm_one_shot_ahead_bf16");
+  EXPECT_EQ(plan(reduce, default_tuning(2)).part, reduce.unit() / 4);
   EXPECT_LE(scratch_bytes(layout_of(2, default_tuning(2))), 80'000'000U);  // as docs/gpu.md has it
-  input.collective = Collective::allreduce;
-  input.algorithm = Algorithm::one_shot;
-  EXPECT_NE(refuse(input, default_tuning(2)).find("carries at most 16777216 bytes"), std::string::npos);
-  input.dtype = DType::i32;  // which is never pushed
-  input.count = size_t{1} << 20;
-  EXPECT_EQ(kernel_by(Algorithm::automatic), "symm_pipeline_any_2");
-  input.count *= 2;
-  EXPECT_EQ(kernel_by(Algorithm::automatic), "symm_pair_any");
-  input.size = 9;
-  EXPECT_EQ(kernel_by(Algorithm::two_shot_staged), "symm_pipeline_any_16");
-  input.collective = Collective::alltoall;
-  EXPECT_EQ(kernel_by(Algorithm::two_shot_staged), "symm_pieces_move");
+  const std::string refused = refuse(input(one_shot, 2, bf16, Op::avg, 32 * kMany), default_tuning(2));
+  EXPECT_NE(refused.find("carries at most 16777216 bytes"), std::string::npos);
+  EXPECT_EQ(kernel_of(input(automatic, 2, i32, Op::avg, kMany)), "symm_pipeline_any_2");  // which is never pushed
+  EXPECT_EQ(kernel_of(input(automatic, 2, i32, Op::avg, 2 * kMany)), "symm_pair_any");
+  EXPECT_EQ(kernel_of(input(two_shot_staged, 9, i32, Op::avg, 2 * kMany)), "symm_pipeline_any_16");
+  EXPECT_EQ(kernel_of(input(two_shot_staged, 9, i32, Op::avg, 2 * kMany, Collective::alltoall)), "symm_pieces_move");
 }
 }}  // namespace symm::cuda

@@ -1,6 +1,7 @@
 // The kernels that push as they are, messages of several chunks among them: whatever sizes follow each other, whoever is held up
 // where, all ranks get all sums. Packs are torn into words.
 #include "tests/kernels/cuda/world.hpp"
+#include "tests/kernels/reference.hpp"
 #include "tests/support/test.hpp"
 
 extern "C" void symm_marked(symm::cuda::CollectiveArgs args);
@@ -119,8 +120,7 @@ TEST(PushKernels, MarkedMovesAnyBits) {
         .threads = kWarp,
         .slot = 3 * kMarkedCells / 2 + kPack,
         .work_groups = 1});
-    using Bytes = std::vector<unsigned char>;
-    std::vector<std::vector<Bytes>> send, recv;
+    std::vector<std::vector<reference::Bytes>> send, recv;
     std::vector<Collective> calls;
     std::vector<size_t> units;
     for (size_t call = 0; call < kCalls; ++call) {
@@ -132,9 +132,10 @@ TEST(PushKernels, MarkedMovesAnyBits) {
       send.emplace_back();
       recv.emplace_back();
       for (size_t rank = 0; rank < n; ++rank) {
-        Bytes& operand = send[call].emplace_back(by_rank ? n * unit : unit);
-        for (auto& byte : operand) byte = random() % 3 != 0 ? 0xFF : static_cast<unsigned char>(random());
-        recv[call].push_back(in_place ? operand : Bytes(calls[call] == Collective::broadcast ? unit : n * unit, 0xA5));
+        auto& operand = send[call].emplace_back(by_rank ? n * unit : unit);
+        for (std::byte& byte : operand) byte = static_cast<std::byte>(random() % 3 != 0 ? 0xFF : random());
+        const size_t results = calls[call] == Collective::broadcast ? unit : n * unit;
+        recv[call].push_back(in_place ? operand : reference::Bytes(results, std::byte{0xA5}));
       }
       for (size_t rank = 0; rank < n; ++rank) {
         CollectiveArgs args = args_of(ranks, rank, calls[call], (in_place ? recv : send)[call][rank], recv[call][rank], unit);
@@ -146,13 +147,8 @@ TEST(PushKernels, MarkedMovesAnyBits) {
     ASSERT_TRUE(ranks.run()) << "nothing goes on, seed " << seed;
     for (size_t call = 0; call < kCalls; ++call) {
       for (size_t rank = 0; rank < n; ++rank) {
-        Bytes expected;
-        for (size_t from = 0; from < n; ++from) {
-          if (calls[call] == Collective::broadcast && from != call % n) continue;
-          const size_t at = calls[call] == Collective::alltoall ? rank * units[call] : 0;
-          const auto first = send[call][from].begin() + static_cast<ptrdiff_t>(at);
-          expected.insert(expected.end(), first, first + static_cast<ptrdiff_t>(units[call]));
-        }
+        const auto expected = reference::result_of(
+            calls[call], send[call], units[call], static_cast<int>(rank), static_cast<int>(call % n), nullptr);
         ASSERT_EQ(recv[call][rank], expected) << name_of(calls[call]) << " of " << units[call] << ", seed " << seed;
       }
     }
