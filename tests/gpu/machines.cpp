@@ -18,12 +18,6 @@ struct Device : gpu::Rank {
     set_up();
     send = ordinary, recv = ordinary + kBytes;
   }
-  void upload(const void* from, size_t bytes) const { Rank::upload(send, from, bytes, stream); }
-  Bytes download(const void* from, size_t bytes) const {
-    Bytes got(bytes);
-    Rank::download(got.data(), from, bytes, stream);
-    return got;
-  }
   void *send = nullptr, *recv = nullptr;
 };
 
@@ -34,12 +28,12 @@ Bytes result_of(const symm::Group& group, const Device& device, symm_collective_
   const symm::CollectiveTraits its = symm::traits(static_cast<symm::Collective>(collective));
   const Bytes operand =
       symm::testing::Values(dtype, op, static_cast<unsigned>(group.rank())).make(count * (its.send_per_rank ? n : 1));
-  device.upload(operand.data(), operand.size());
+  device.upload(device.send, operand);
   cuda(cudaMemsetAsync(device.recv, 0x5A, Device::kBytes, device.stream), "cudaMemset");
   const auto call = support::call_of(
       collective, device.send, device.recv, count, static_cast<symm_dtype_t>(dtype), static_cast<symm_op_t>(op), 1);
   gpu::symm(support::run(group.get(), call, support::forced(algorithm), device.stream), "collective");
-  return device.download(device.recv, count * symm::size_of(dtype) * (its.recv_per_rank ? n : 1));
+  return device.download<std::byte>(device.recv, count * symm::size_of(dtype) * (its.recv_per_rank ? n : 1));
 }
 
 struct Both {
@@ -75,12 +69,12 @@ struct Both {
     std::vector<Bytes> got[2];
     for (const symm::Group* group : {&span, &one}) {
       std::vector<Bytes>& all = got[group == &one ? 1 : 0];
-      device.upload(operand.data(), operand.size());
+      device.upload(device.send, operand);
       cuda(cudaMemsetAsync(device.recv, 0x5A, Device::kBytes, device.stream), "cudaMemset");
       gpu::symm(symm_allgather_rows(
                     group->get(), device.send, device.recv, kRows, kRow, n * kRow + 3, SYMM_DTYPE_I32, nullptr, device.stream),
           "symm_allgather_rows");
-      all.push_back(device.download(device.recv, kRows * (n * kRow + 3) * sizeof(int32_t)));
+      all.push_back(device.download<std::byte>(device.recv, kRows * (n * kRow + 3) * sizeof(int32_t)));
       const gpu::Graph graph(device, [&] {
         gpu::symm(symm_alltoallv_device(group->get(), device.send, n * kMost, counts, nullptr, device.recv, n * kMost, counts + n,
                       nullptr, SYMM_DTYPE_I32, nullptr, device.stream),
@@ -91,7 +85,7 @@ struct Both {
         for (size_t p = 0; p < n; ++p) now[p] = now[n + p] = (me + p) % 4 * each;
         cuda(cudaMemcpyAsync(counts, now.data(), now.size() * sizeof(uint64_t), cudaMemcpyHostToDevice, device.stream), "counts");
         graph.replay();
-        all.push_back(device.download(device.recv, n * kMost * sizeof(int32_t)));
+        all.push_back(device.download<std::byte>(device.recv, n * kMost * sizeof(int32_t)));
       }
     }
     expect(got[0] == got[1], "pieces");
@@ -120,16 +114,15 @@ symm_status_t sum(const symm::Group& group, const Device& device, size_t count) 
 // Each replay multiplies by the number of ranks.
 void replay(const symm::Group& span, const Device& device) {
   const std::vector<float> ones(70'001, 1.0F);
-  device.upload(ones.data(), ones.size() * 4);
+  device.upload(device.send, ones);
   const gpu::Graph graph(device, [&] {
     gpu::symm(sum(span, device, ones.size()), "all-reduce in a capture");
     span.barrier({}, 0, 0, device.stream);
   });
   float expected = 1;
   for (int i = 0; i < 5; ++i, expected *= static_cast<float>(span.size())) graph.replay();
-  const Bytes got = device.download(device.send, ones.size() * 4);
-  const auto* values = reinterpret_cast<const float*>(got.data());
-  expect(std::all_of(values, values + ones.size(), [&](float value) { return value == expected; }), "sums of a graph's replays");
+  expect(
+      device.download<float>(device.send, ones.size()) == std::vector<float>(ones.size(), expected), "sums of a graph's replays");
 }
 
 // To the next rank, on the other machine where there are two; where UCX is not there, all that is to be said.
@@ -146,7 +139,7 @@ void one_sided(const symm::Group& span, const Device& device) {
     std::printf("one-sided calls: SKIPPED: %s\n", symm_last_error());
     return;
   }
-  device.upload(of(me, kBytes).data(), kBytes);
+  device.upload(device.send, of(me, kBytes));
   for (int round = 0; round < 4; ++round) {
     span.barrier({}, 0, 0, device.stream);
     cuda(cudaStreamSynchronize(device.stream), "synchronise");
@@ -156,18 +149,17 @@ void one_sided(const symm::Group& span, const Device& device) {
     cuda(cudaStreamSynchronize(device.stream), "synchronise");
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     if (me == 0) std::printf("put of 30 MB: %.2f GB/s\n", kBytes / took.count() / 1e9);
-    expect(device.download(block + 64, kBytes) == of(last, kBytes), "what was put");
+    expect(device.download<std::byte>(block + 64, kBytes) == of(last, kBytes), "what was put");
     gpu::symm(symm_get(memory.get(), next, 64, device.recv, kBytes, device.stream), "symm_get");
-    expect(device.download(device.recv, kBytes) == of(me, kBytes), "what was fetched");
+    expect(device.download<std::byte>(device.recv, kBytes) == of(me, kBytes), "what was fetched");
     memory.fill32(next, kBytes + 64, 0x01010101U * static_cast<uint32_t>(me + 1), kPart / 4, device.stream);
     memory.write_value64(next, 0, static_cast<uint64_t>(round) << 40, device.stream);
     memory.write_value32(next, 8, static_cast<uint32_t>(round), device.stream);
     span.barrier({}, 0, 0, device.stream);
-    expect(device.download(block + kBytes + 64, kPart) == of(last, kPart), "what was filled");
-    const Bytes words = device.download(block, 12);
-    uint64_t word = 0;
-    std::memcpy(&word, words.data(), sizeof word);
-    expect(word == static_cast<uint64_t>(round) << 40 && std::to_integer<int>(words[8]) == round, "words");
+    expect(device.download<std::byte>(block + kBytes + 64, kPart) == of(last, kPart), "what was filled");
+    const auto words = device.download<uint32_t>(block, 3);
+    const auto number = static_cast<uint32_t>(round);
+    expect(words == std::vector{0U, number << 8, number}, "words");
     for (int i = 0; i < 100; ++i) memory.signal(next, 2, device.stream), memory.wait_signal(last, 2, 0, device.stream);
     cuda(cudaStreamSynchronize(device.stream), "synchronise");
   }
@@ -217,9 +209,8 @@ int role_main(int rank, int size, const std::string& how, const std::string& boo
   if (rank == 0) std::printf("%s: evident after %.2f ms: %s\n", how.c_str(), seconds() * 1e3, health.message);
   span.reset();
   const std::vector<float> data(1000, 3.0F);
-  device.upload(data.data(), 4000);
-  const Bytes got = device.download(device.send, 4000);
-  expect(std::memcmp(got.data(), data.data(), 4000) == 0, how + ": the context and its stream stay usable");
+  device.upload(device.send, data);
+  expect(device.download<float>(device.send, data.size()) == data, how + ": the context and its stream stay usable");
   return gpu::role_result();
 }
 
