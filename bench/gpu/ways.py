@@ -78,36 +78,27 @@ class Way:
             self.send.zero_()
 
 
-class Norm:
-    """Beside the operand of an all-reduce with residual and RMSNorm: tokens of 16 KB, or one."""
+class Norm(Way):
+    """An all-reduce with residual and RMSNorm: tokens of 16 KB, or one. Its `call` takes what lies beside the operand here."""
 
-    def __init__(self, pattern, send, out):
-        self.send, self.out, self.pattern = send, out, pattern
+    def __init__(self, name, pattern, send, recv):
+        super().__init__(name, None, "rmsnorm", pattern, send, recv)
         self.hidden = min(send.numel(), sizes.ROW // send.element_size())
         self.tokens = send.numel() // self.hidden
         self.residual = torch.zeros_like(send)
         self.weight = torch.rand(self.hidden, device="cuda").to(send.dtype)
 
-    def way(self, name, call):
-        return NormWay(name, call, self)
-
-
-class NormWay(Way):
-    def __init__(self, name, call, norm):
-        super().__init__(name, call, "rmsnorm", norm.pattern, norm.send, norm.out)
-        self.norm = norm
-
     def write(self):
-        self.norm.residual.fill_(3)
+        self.residual.fill_(3)
         self.pattern.write(self.send)
 
     def right(self):
-        norm, rank_sum = self.norm, self.pattern.world * (self.pattern.world - 1) // 2
-        h = (self.pattern.values[:self.send.numel()] * self.pattern.world + rank_sum + 3).view(norm.tokens, norm.hidden)
+        rank_sum = self.pattern.world * (self.pattern.world - 1) // 2
+        h = (self.pattern.values[:self.send.numel()] * self.pattern.world + rank_sum + 3).view(self.tokens, self.hidden)
         wide = h.float()
-        wanted = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-5) * norm.weight.float()
-        close = torch.allclose(norm.out.view_as(wanted).float(), wanted, rtol=2e-2, atol=1e-2)
-        return close and torch.equal(norm.residual.view_as(h), h)
+        wanted = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-5) * self.weight.float()
+        close = torch.allclose(self.recv.view_as(wanted).float(), wanted, rtol=2e-2, atol=1e-2)
+        return close and torch.equal(self.residual.view_as(h), h)
 
     def clear(self):
         self.send.zero_()
@@ -131,10 +122,11 @@ class SymmPeer:
         send, recv = self.ways.operands(self.block, collective, size, dtype)
         pattern = self.ways.pattern_of(dtype)
         if collective == "rmsnorm":
-            norm = Norm(pattern, send, torch.empty_like(send))
+            norm = Norm(name, pattern, send, torch.empty_like(send))
             # The sum of send and residual takes the residual's place.
-            return norm.way(name, lambda: self.group.allreduce_rmsnorm(
-                send, norm.weight, norm.out, residual_in=norm.residual, residual_out=norm.residual, epsilon=1e-5))
+            norm.call = lambda: self.group.allreduce_rmsnorm(
+                send, norm.weight, norm.recv, residual_in=norm.residual, residual_out=norm.residual, epsilon=1e-5)
+            return norm
         call, root = getattr(self.group, collective), {"root": sizes.ROOT % self.ways.world} if collective in ("broadcast", "reduce") else {}
         return Way(name, lambda: call(send, recv, **root), collective, pattern, send, recv)
 
@@ -206,9 +198,10 @@ class KernelPeer:
             return None
         send, recv = (block[:size].view(DTYPES[dtype]) for block in (self.kernels.send, self.kernels.out))
         if collective == "rmsnorm":
-            norm = Norm(self.ways.pattern_of(dtype), send, recv)
-            return norm.way(name, self.kernels.flashinfer(send.numel(), dtype, name == "flashinfer one-shot", norm.hidden,
-                                                          residual=norm.residual, weight=norm.weight))
+            norm = Norm(name, self.ways.pattern_of(dtype), send, recv)
+            norm.call = self.kernels.flashinfer(send.numel(), dtype, name == "flashinfer one-shot", norm.hidden,
+                                                residual=norm.residual, weight=norm.weight)
+            return norm
         if name == "vllm":
             call = self.kernels.vllm(send.numel(), dtype)
         else:
