@@ -269,17 +269,12 @@ void shape_pieces(Plan& plan, const PlanInput& input, const Tuning& tuning) {
 
 // Blocks of one rank wait for those of the others, so all of a launch must fit. Never measured: others use few blocks, since one
 // instruction moves what n do elsewhere.
-void shape_multimem(Plan& plan, uint64_t packs, int max_blocks) {
+void shape_multimem(Plan& plan, const PlanInput& input, const Tuning&) {
+  if (plan.algorithm == Algorithm::multimem_two_shot) plan.slices = input.size;
   plan.threads = 512;
-  const int limit = std::clamp(max_blocks / 2, 1, kMultimemBlocks);
-  plan.blocks = static_cast<int>(std::clamp<uint64_t>(divide_up(packs, 512), 1, static_cast<uint64_t>(limit)));
-}
-void shape_multimem_one_shot(Plan& plan, const PlanInput& input, const Tuning&) {
-  shape_multimem(plan, packs_of(input), input.max_blocks);
-}
-void shape_multimem_two_shot(Plan& plan, const PlanInput& input, const Tuning&) {
-  plan.slices = input.size;
-  shape_multimem(plan, divide_up(packs_of(input), static_cast<uint64_t>(input.size)), input.max_blocks);
+  const auto most = static_cast<uint64_t>(std::clamp(input.max_blocks / 2, 1, kMultimemBlocks));
+  const uint64_t packs = divide_up(packs_of(input), static_cast<uint64_t>(plan.slices));
+  plan.blocks = static_cast<int>(std::clamp<uint64_t>(divide_up(packs, 512), 1, most));
 }
 
 uint64_t most_of(const KernelForm& form, const PlanInput& input, const Tuning& tuning) {
@@ -319,11 +314,9 @@ std::string why_pieces(const PlanInput& input, const Plan& chosen, const Tuning&
                                                     : "stored where it belongs, or if that is private brought there from scratch";
   return text(how, ", ", chosen.tile, " bytes of a piece at a time", launch_of(chosen));
 }
-std::string why_switch_to_all(const PlanInput&, const Plan& chosen, const Tuning&) {
-  return text("the switch adds, every rank loads all of it", launch_of(chosen));
-}
-std::string why_switch_in_slices(const PlanInput&, const Plan& chosen, const Tuning&) {
-  return text("the switch adds, every rank loads its slice and stores it to all", launch_of(chosen));
+std::string why_switch(const PlanInput&, const Plan& chosen, const Tuning&) {
+  const char* how = chosen.slices == 1 ? "loads all of it" : "loads its slice and stores it to all";
+  return text("the switch adds, every rank ", how, launch_of(chosen));
 }
 
 // In the order in which they are tried.
@@ -354,9 +347,9 @@ constexpr KernelForm kForms[] = {
     {Algorithm::two_shot_staged, {.name = "pieces_reduce", .per_arithmetic = true},
      does_all<true, true>, nullptr, always, shape_pieces, why_pieces},
     {Algorithm::multimem_one_shot, {.name = "multimem_one_shot", .per_arithmetic = true, .multicast = true},
-     adds_in_the_switch, nullptr, nullptr, shape_multimem_one_shot, why_switch_to_all},
+     adds_in_the_switch, nullptr, nullptr, shape_multimem, why_switch},
     {Algorithm::multimem_two_shot, {.name = "multimem_two_shot", .per_arithmetic = true, .multicast = true},
-     adds_in_the_switch, nullptr, nullptr, shape_multimem_two_shot, why_switch_in_slices},
+     adds_in_the_switch, nullptr, nullptr, shape_multimem, why_switch},
 };
 // clang-format on
 
