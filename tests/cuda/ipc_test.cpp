@@ -6,6 +6,7 @@
 
 namespace symm::ipc { namespace {
 using support::eventually;
+using support::expect_failure;
 using support::Process;
 
 // What the two processes of a test share beside the library.
@@ -38,7 +39,8 @@ class CudaIpc : public testing::Test {
     if (!eventually([&] { return facts->step[step] >= 1; }))
       throw std::runtime_error("nobody came to step " + std::to_string(step));
   }
-  static void both(const std::function<void()>& exporting, const std::function<void()>& importing) {
+  void both(const std::function<void()>& exporting, const std::function<void()>& importing) const {
+    for (auto& step : facts->step) step = 0;
     Process exporter(exporting);
     Process importer(importing);
     importer.expect_success("importer");
@@ -105,10 +107,8 @@ TEST_F(CudaIpc, AGpuThatIsNotVisible) {
   };
   const auto importing = [&] {
     fake_cuda::settings().devices = {2, 0};
-    const Failure failure = support::failure_of([&] { taken(); });
-    ASSERT_TRUE(failure.status == Status::unavailable);
-    ASSERT_TRUE(failure.message.find("not visible") != std::string::npos);
-    ASSERT_TRUE(support::failure_of([&] { taken(nullptr, 2); }).status == Status::invalid_argument);
+    expect_failure(Status::unavailable, {"not visible"}, [&] { taken(); });
+    expect_failure(Status::invalid_argument, {}, [&] { taken(nullptr, 2); });
     ASSERT_TRUE(taken(nullptr, 1)->info().device == 1);
     reach(1);
   };
@@ -155,7 +155,7 @@ TEST_F(CudaIpc, ALeaseEndsWhenTheImportersStreamIsThere) {
     offer(owned.buffer->data(), 4);
     await(1);
     ASSERT_TRUE(stats().leased == 1);  // released by its holder, but not on its stream
-    ASSERT_TRUE(support::failure_of([&] { withdraw(owned.buffer->data(), 4096, 30); }).status == Status::timeout);
+    expect_failure(Status::timeout, {}, [&] { withdraw(owned.buffer->data(), 4096, 30); });
     reach(2);
     withdraw(owned.buffer->data(), 4096, 20'000);
     ASSERT_TRUE(stats().leased == 0 && stats().quarantined_blocks == 0);
@@ -204,7 +204,6 @@ TEST_F(CudaIpc, ALeaseEndsAfterUsesOnOtherStreams) {
       ASSERT_TRUE(fake_cuda::idle(other));
       await(3);
     };
-    for (auto& step : facts->step) step = 0;
     both(exporting, importing);
   }
 }
@@ -238,7 +237,7 @@ TEST_F(CudaIpc, MemoryOfAKilledHolderIsFreedButNotUsedAgain) {
     offer(owned.buffer->data(), 4);
     ASSERT_TRUE(eventually([] { return stats().written_off == 1; }));
     ASSERT_TRUE(stats().quarantined_blocks == 1);
-    ASSERT_TRUE(support::failure_of([&] { withdraw(owned.buffer->data(), 4096, 20'000); }).status == Status::peer_failed);
+    expect_failure(Status::peer_failed, {}, [&] { withdraw(owned.buffer->data(), 4096, 20'000); });
     owned.buffer.reset();
     ASSERT_TRUE(stats().quarantined_blocks == 0 && stats().limbo_blocks == 0);
     ASSERT_TRUE(collect().blocks_freed == 1);
@@ -316,18 +315,17 @@ TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
     reach(2);
     ASSERT_TRUE(eventually([] { return collect().blocks_in_limbo == 0; }));
     SomebodysMemory closed(1, SomebodysMemory::kUnit, 1, 0);
-    const Failure failure = support::failure_of([&] { export_memory(closed.words(), 4, {}, nullptr); });
-    ASSERT_TRUE(failure.status == Status::invalid_argument);
-    ASSERT_TRUE(failure.message.find("POSIX_FILE_DESCRIPTOR") != std::string::npos);
+    const auto refused = [](const void* memory, const char* why) {
+      expect_failure(Status::invalid_argument, {why}, [&] { export_memory(memory, 4, {}, nullptr); });
+    };
+    refused(closed.words(), "POSIX_FILE_DESCRIPTOR");
     closed.free();
     SomebodysMemory grown(1, 2 * SomebodysMemory::kUnit, 2);
     fake_cuda::settings().ranges_are_reservations = true;  // then nobody can say where the second piece begins
-    ASSERT_TRUE(support::failure_of([&] {
-      export_memory(grown.words() + grown.size / 8, 4, {}, nullptr);
-    }).message.find("several allocations") != std::string::npos);
+    refused(grown.words() + grown.size / 8, "several allocations");
     grown.free();
     uint32_t ordinary = 0;
-    ASSERT_TRUE(support::failure_of([&] { export_memory(&ordinary, 4, {}, nullptr); }).status == Status::invalid_argument);
+    refused(&ordinary, "");
   };
   const auto importing = [&] {
     const auto import = taken();
@@ -364,7 +362,6 @@ TEST_F(CudaIpc, WhatIsMappedIsWhatWasShared) {
       ASSERT_TRUE(std::exchange(word(import, 0), 42) == 41);
       reach(1);
     };
-    for (auto& step : facts->step) step = 0;
     both(exporting, importing);
   }
 }
