@@ -20,7 +20,9 @@ struct KernelForm {
   uint64_t (*most)(const PlanInput& input, const Tuning& tuning);  // bytes it carries; null: any number
   bool (*preferred)(const PlanInput& input);                       // null: only where it is forced
   void (*shape)(Plan& plan, const PlanInput& input, const Tuning& tuning);
-  std::string (*why)(const PlanInput& input, const Plan& chosen, const Tuning& tuning);
+  // For people: what that many bytes do; or null, and then all of it in words.
+  const char* up_to;
+  std::string (*why)(const PlanInput& input, const Plan& chosen) = nullptr;
 };
 
 namespace {
@@ -285,36 +287,23 @@ uint64_t most_of(const KernelForm& form, const PlanInput& input, const Tuning& t
 
 std::string launch_of(const Plan& chosen) { return text(" (", chosen.blocks, " blocks of ", chosen.threads, ")"); }
 
-std::string why_flags(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
-  return text("up to ", does_all<false, false>(input, nullptr) ? ll_move_most(input, tuning) : tuning.ll_max,
-      " bytes ride beside their flags", launch_of(chosen));
-}
-std::string why_one_hop(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
-  return text("up to ", most_of(*chosen.form, input, tuning), " bytes one hop to everybody is fastest", launch_of(chosen));
-}
-std::string why_rows(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
-  return text("up to ", rmsnorm_most(input, tuning), " bytes are normalised where they arrive", launch_of(chosen));
-}
-std::string why_marks(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
-  return text("up to ", marked_most(input, tuning), " bytes are their own flags, with a mark for every 64", launch_of(chosen));
-}
-std::string why_owners(const PlanInput&, const Plan& chosen, const Tuning&) {
+std::string why_owners(const PlanInput&, const Plan& chosen) {
   return text("by way of the slices' owners, without a barrier, ", chosen.tile, " bytes at a time", launch_of(chosen));
 }
-std::string why_tiles(const PlanInput& input, const Plan& chosen, const Tuning&) {
+std::string why_tiles(const PlanInput& input, const Plan& chosen) {
   return text(traits(input.collective).has_op ? "combined where operands lie if all are symmetric memory, else " : "",
       "pushed tile by tile through scratch of bounded size (", chosen.work_groups, " stripes, slices of ", chosen.tile,
       " bytes)");
 }
-std::string why_pair(const PlanInput&, const Plan& chosen, const Tuning&) {
+std::string why_pair(const PlanInput&, const Plan& chosen) {
   return text("each of two ranks stores to the other what that combines, ", chosen.tile, " bytes at a time", launch_of(chosen));
 }
-std::string why_pieces(const PlanInput& input, const Plan& chosen, const Tuning&) {
+std::string why_pieces(const PlanInput& input, const Plan& chosen) {
   const char* how = traits(input.collective).has_op ? "combined from scratch"
                                                     : "stored where it belongs, or if that is private brought there from scratch";
   return text(how, ", ", chosen.tile, " bytes of a piece at a time", launch_of(chosen));
 }
-std::string why_switch(const PlanInput&, const Plan& chosen, const Tuning&) {
+std::string why_switch(const PlanInput&, const Plan& chosen) {
   const char* how = chosen.slices == 1 ? "loads all of it" : "loads its slice and stores it to all";
   return text("the switch adds, every rank ", how, launch_of(chosen));
 }
@@ -323,33 +312,33 @@ std::string why_switch(const PlanInput&, const Plan& chosen, const Tuning&) {
 // clang-format off
 constexpr KernelForm kForms[] = {
     {Algorithm::one_shot, {.name = "rmsnorm", .per_arithmetic = true, .per_ranks = true},
-     normalises, rmsnorm_most, always, shape_rmsnorm, why_rows},
+     normalises, rmsnorm_most, always, shape_rmsnorm, "are normalised where they arrive"},
     {Algorithm::one_shot, {.name = "one_shot", .per_arithmetic = true, .per_ranks = true},
-     pushes_once, one_shot_most, always, shape_one_shot, why_one_hop},
+     pushes_once, one_shot_most, always, shape_one_shot, "one hop to everybody is fastest"},
     {Algorithm::one_shot, {.name = "one_shot_ahead", .per_arithmetic = true},
-     pushes_ahead, one_shot_ahead_most, is_worth_a_token, shape_one_shot_ahead, why_one_hop},
+     pushes_ahead, one_shot_ahead_most, is_worth_a_token, shape_one_shot_ahead, "one hop to everybody is fastest"},
     {Algorithm::two_shot, {.name = "two_shot", .per_arithmetic = true, .per_ranks = true},
-     pushes_twice, two_shot_most, always, shape_two_shot, why_owners},
+     pushes_twice, two_shot_most, always, shape_two_shot, nullptr, why_owners},
     {Algorithm::ll, {.name = "ll_reduce", .per_ranks = true},
-     does_all<true, false>, ll_most, not_pushed, shape_beside_flags, why_flags},
+     does_all<true, false>, ll_most, not_pushed, shape_beside_flags, "ride beside their flags"},
     {Algorithm::ll, {.name = "ll_move", .per_ranks = true},
-     does_all<false, false>, ll_move_most, not_pushed, shape_beside_flags, why_flags},
+     does_all<false, false>, ll_move_most, not_pushed, shape_beside_flags, "ride beside their flags"},
     {Algorithm::marked, {.name = "marked"},
-     moves_blocks, marked_most, always, shape_marked, why_marks},
+     moves_blocks, marked_most, always, shape_marked, "are their own flags, with a mark for every 64"},
     {Algorithm::two_shot_staged, {.name = "pair", .per_arithmetic = true},
-     reduces_on_2, nullptr, is_long, shape_pair, why_pair},
+     reduces_on_2, nullptr, is_long, shape_pair, nullptr, why_pair},
     {Algorithm::two_shot_staged, {.name = "pipeline", .per_arithmetic = true, .per_ranks = true},
-     does_all<true, false>, nullptr, always, shape_pipeline, why_tiles},
+     does_all<true, false>, nullptr, always, shape_pipeline, nullptr, why_tiles},
     {Algorithm::two_shot_staged, {.name = "pieces_move"},
-     moves_in_pieces, nullptr, always, shape_pieces, why_pieces},
+     moves_in_pieces, nullptr, always, shape_pieces, nullptr, why_pieces},
     {Algorithm::two_shot_staged, {.name = "pipeline_move"},
-     does_all<false, false>, nullptr, always, shape_pipeline, why_tiles},
+     does_all<false, false>, nullptr, always, shape_pipeline, nullptr, why_tiles},
     {Algorithm::two_shot_staged, {.name = "pieces_reduce", .per_arithmetic = true},
-     does_all<true, true>, nullptr, always, shape_pieces, why_pieces},
+     does_all<true, true>, nullptr, always, shape_pieces, nullptr, why_pieces},
     {Algorithm::multimem_one_shot, {.name = "multimem_one_shot", .per_arithmetic = true, .multicast = true},
-     adds_in_the_switch, nullptr, nullptr, shape_multimem, why_switch},
+     adds_in_the_switch, nullptr, nullptr, shape_multimem, nullptr, why_switch},
     {Algorithm::multimem_two_shot, {.name = "multimem_two_shot", .per_arithmetic = true, .multicast = true},
-     adds_in_the_switch, nullptr, nullptr, shape_multimem, why_switch},
+     adds_in_the_switch, nullptr, nullptr, shape_multimem, nullptr, why_switch},
 };
 // clang-format on
 
@@ -507,7 +496,10 @@ std::string refuse(const PlanInput& input, const Tuning& tuning) {
 std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
   if (chosen.form == nullptr && input.count == 0) return "nothing to do for count 0";
   if (chosen.form == nullptr) return "one rank: a copy";
-  return text(input.algorithm != Algorithm::automatic ? "forced: " : "", chosen.form->why(input, chosen, tuning));
+  const KernelForm& form = *chosen.form;
+  const uint64_t most = most_of(form, input, tuning);
+  return text(input.algorithm != Algorithm::automatic ? "forced: " : "",
+      form.up_to != nullptr ? text("up to ", most, " bytes ", form.up_to, launch_of(chosen)) : form.why(input, chosen));
 }
 
 Arithmetic arithmetic_of(const CallSignature& call) {
