@@ -97,21 +97,19 @@ void Allocation::map(size_t alignment) {
 }
 
 std::shared_ptr<Allocation> Allocation::create(const std::shared_ptr<Device>& device, size_t bytes, const Placement& placement) {
-  if (!placement.on_host) return make(device, bytes, {CU_MEM_LOCATION_TYPE_DEVICE, device->handle()}, placement);
-  if (const std::string reason = host_memory_reason(*device); !reason.empty())
-    throw Error(Status::unavailable, "options.flags: no memory of the host: " + reason);
-  // A machine without NUMA has node 0.
-  const int node = placement.node == Placement::kNearest ? std::max(node_of(*device), 0) : placement.node;
-  return make(device, bytes, {CU_MEM_LOCATION_TYPE_HOST_NUMA, node}, placement);
-}
-
-std::shared_ptr<Allocation> Allocation::make(
-    const std::shared_ptr<Device>& device, size_t bytes, CUmemLocation location, const Placement& placement) {
   const Driver& driver = device->driver();
+  CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, device->handle()};
+  if (placement.on_host) {
+    if (const std::string reason = host_memory_reason(*device); !reason.empty())
+      throw Error(Status::unavailable, "options.flags: no memory of the host: " + reason);
+    // A machine without NUMA has node 0.
+    const int node = placement.node == Placement::kNearest ? std::max(node_of(*device), 0) : placement.node;
+    location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, node};
+  }
   Device::reclaim();
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   std::shared_ptr<Allocation> made(new Allocation(device, bytes));
-  made->on_host_ = location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  made->on_host_ = placement.on_host;
   const std::string place = made->on_host_ ? format("NUMA node %d", location.id) : format("device %d", device->ordinal());
   made->has_fabric_ = !made->on_host_ && fabric_reason(*device).empty();
   const CUmemAllocationProp prop = properties(*device, location, made->has_fabric_);
@@ -179,10 +177,11 @@ std::shared_ptr<Allocation> Allocation::adopt(const std::shared_ptr<Device>& dev
 }
 
 // The driver gives the handle by which an address was mapped, and while we hold ours nothing else can have its number.
-bool Allocation::is_mapped_at(const std::byte* address) const noexcept {
+bool Allocation::still_at_owner() const noexcept {
+  if (owners_address_ == nullptr) return false;
   const Driver& driver = device_->driver();
   CUmemGenericAllocationHandle handle = 0;
-  if (driver.cuMemRetainAllocationHandle(&handle, const_cast<std::byte*>(address)) != CUDA_SUCCESS) return false;
+  if (driver.cuMemRetainAllocationHandle(&handle, const_cast<std::byte*>(owners_address_)) != CUDA_SUCCESS) return false;
   driver.cuMemRelease(handle);
   return handle == handle_;
 }

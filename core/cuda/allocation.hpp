@@ -30,7 +30,7 @@ class Allocation final : public Block {
   ShareableHandle share() const override;
   void will_not_be_shared() noexcept override { fd_.reset(); }
   const std::byte* owners_address() const noexcept override { return owners_address_; }
-  bool still_at_owner() const noexcept override { return owners_address_ != nullptr && is_mapped_at(owners_address_); }
+  bool still_at_owner() const noexcept override;
   Fd export_dmabuf(size_t offset, size_t bytes) const override;
   bool record_use(void* stream) override { return device_->record_use(stream); }
   // Why no fabric handle can be had for memory of this device; "" if one can. The first to ask has it tried.
@@ -41,10 +41,7 @@ class Allocation final : public Block {
   static int node_of(const Device& device);  // the nearest; -1 if the driver knows none
  private:
   Allocation(std::shared_ptr<Device> device, size_t bytes) : device_(std::move(device)), bytes_(bytes) {}
-  static std::shared_ptr<Allocation> make(
-      const std::shared_ptr<Device>& device, size_t bytes, CUmemLocation location, const Placement& placement);
   void map(size_t alignment = 0);
-  bool is_mapped_at(const std::byte* address) const noexcept;
 
   std::shared_ptr<Device> device_;
   size_t bytes_;
