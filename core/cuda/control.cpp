@@ -59,8 +59,7 @@ Failure failure_of(const ErrorRecord& record, const TransportContext& context, i
   const auto operation = static_cast<Operation>(record.operation);
   const bool is_value = operation == Operation::wait_value;
   const std::string what = is_value
-                               ? format("%s on device %d, word at 0x%llx", known(record.operation), device,
-                                     static_cast<unsigned long long>(record.peer_detail))
+                               ? format("%s on device %d, word at 0x%lx", known(record.operation), device, record.peer_detail)
                                : format("%s on device %d, channel or block %u", known(record.operation), device, record.channel);
   if (record.trouble == static_cast<uint32_t>(WaitError::timeout) && (is_value || operation == Operation::wait_signal)) {
     return context.blame(peer, Status::timeout,

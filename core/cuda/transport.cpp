@@ -49,8 +49,7 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
     throw Error(Status::unsupported, format("the CUDA back end has at most %d ranks a group, not %d", kMaxRanks, context_.size));
   if (const uint64_t least = cuda::scratch_bytes(layout_); context_.scratch_bytes != 0 && least > context_.scratch_bytes) {
     throw Error(Status::invalid_argument,
-        format("config.scratch_bytes: %llu, and %d ranks need at least %llu",
-            static_cast<unsigned long long>(context_.scratch_bytes), context_.size, static_cast<unsigned long long>(least)));
+        format("config.scratch_bytes: %lu, and %d ranks need at least %lu", context_.scratch_bytes, context_.size, least));
   }
   if (context_.channels + 1 > kBarrierChannels) throw Error(Status::internal, "too many channels");
   const auto me = static_cast<size_t>(context_.rank);
@@ -110,8 +109,8 @@ void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
   const auto& mine = controls_[static_cast<size_t>(context_.rank)];
   if (body.bytes != mine->size() || body.mapped < body.bytes) {
     throw Error({Status::mismatch, peer, 0,
-        format("rank %d has a control block of %llu bytes, this rank of %zu: different versions of the library?", peer,
-            static_cast<unsigned long long>(body.bytes), mine->size())});
+        format("rank %d has a control block of %lu bytes, this rank of %zu: different versions of the library?", peer, body.bytes,
+            mine->size())});
   }
   if (maps(peer))
     controls_[static_cast<size_t>(peer)] = Allocation::import(device_, std::move(message.fds.at(0)), {body.bytes, body.mapped});
