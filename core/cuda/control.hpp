@@ -20,8 +20,7 @@ class ErrorMailbox : public std::enable_shared_from_this<ErrorMailbox> {
  public:
   explicit ErrorMailbox(std::shared_ptr<Device> device);
   ~ErrorMailbox();
-  ErrorMailbox(const ErrorMailbox&) = delete;
-  ErrorMailbox& operator=(const ErrorMailbox&) = delete;
+  ErrorMailbox(ErrorMailbox&&) = delete;
 
   uint64_t record_on_device() const noexcept { return address_; }
   bool has_record() const noexcept;

@@ -31,8 +31,7 @@ class Device {
   // Retains the primary context for as long as the object lives. Throws Error(invalid_argument) for an ordinal out of range.
   static std::shared_ptr<Device> open(int ordinal);
   ~Device();
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
+  Device(Device&&) = delete;
 
   const Driver& driver() const noexcept { return driver_; }
   CUdevice handle() const noexcept { return device_; }
@@ -109,8 +108,7 @@ class ContextGuard {
   // For release, which goes on if the context cannot be made current any more.
   ContextGuard(const Device& device, std::nothrow_t) noexcept;
   ~ContextGuard();
-  ContextGuard(const ContextGuard&) = delete;
-  ContextGuard& operator=(const ContextGuard&) = delete;
+  ContextGuard(ContextGuard&&) = delete;
  private:
   const process::Uncancelled whole_;  // the driver may read and write files
   const Device& device_;

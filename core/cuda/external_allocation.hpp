@@ -11,9 +11,6 @@ class ExternalAllocation {
   static std::optional<ExternalAllocation> at(const void* pointer);
   ~ExternalAllocation();
   ExternalAllocation(ExternalAllocation&& other) noexcept;
-  ExternalAllocation(const ExternalAllocation&) = delete;
-  ExternalAllocation& operator=(const ExternalAllocation&) = delete;
-  ExternalAllocation& operator=(ExternalAllocation&&) = delete;
 
   // The device on which it lies. Throws Error(invalid_argument) that says what is wrong if it lies on none, or cannot be shared.
   int require_shareable() const;

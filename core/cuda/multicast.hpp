@@ -18,8 +18,7 @@ class Multicast final : public Block {
 
   Multicast(std::shared_ptr<Device> device, int ranks, size_t bytes);
   ~Multicast() override;
-  Multicast(const Multicast&) = delete;
-  Multicast& operator=(const Multicast&) = delete;
+  Multicast(Multicast&&) = delete;
 
   Fd create();                         // on rank 0: the object, to be handed out
   void join(const Fd& object);         // on all, rank 0 too: import it and add this rank's device

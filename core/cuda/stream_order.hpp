@@ -13,8 +13,7 @@ class StreamOrder {
   // `with`: that of a group with which this one shares scratch, or null.
   StreamOrder(std::shared_ptr<Device> device, const StreamOrder* with);
   ~StreamOrder();
-  StreamOrder(const StreamOrder&) = delete;
-  StreamOrder& operator=(const StreamOrder&) = delete;
+  StreamOrder(StreamOrder&&) = delete;
 
   // A stream as it is during one call, for which the driver is asked once.
   struct Place {

@@ -16,8 +16,7 @@ using StreamId = unsigned long long;        // never given twice
 class StreamUses {
  public:
   explicit StreamUses(const Driver& driver) : driver_(driver) {}
-  StreamUses(const StreamUses&) = delete;
-  StreamUses& operator=(const StreamUses&) = delete;
+  StreamUses(StreamUses&&) = delete;
 
   static constexpr size_t kMany = 64;  // streams, of which it is worth while to forget those whose work is over
 

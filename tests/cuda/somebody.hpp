@@ -19,8 +19,7 @@ class SomebodysMemory {
     map();
   }
   ~SomebodysMemory() { free(); }
-  SomebodysMemory(const SomebodysMemory&) = delete;
-  SomebodysMemory& operator=(const SomebodysMemory&) = delete;
+  SomebodysMemory(SomebodysMemory&&) = delete;
 
   // New memory, at the same address.
   void map() {

@@ -33,8 +33,7 @@ class Kernel {
     fake_cuda::enqueue(stream, [done = done_] { return done->load(); });
   }
   ~Kernel() { end(); }
-  Kernel(const Kernel&) = delete;
-  Kernel& operator=(const Kernel&) = delete;
+  Kernel(Kernel&&) = delete;
   void end() { *done_ = true; }
  private:
   std::shared_ptr<std::atomic<bool>> done_ = std::make_shared<std::atomic<bool>>(false);

@@ -133,8 +133,7 @@ class Graph {
     cudaGraphDestroy(graph);
   }
   ~Graph() { cudaGraphExecDestroy(exec_); }
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
+  Graph(Graph&&) = delete;
   void replay() const { cuda(cudaGraphLaunch(exec_, stream_), "replay"); }
  private:
   cudaStream_t stream_;

@@ -43,7 +43,6 @@ class FloatEnvironment {
   explicit FloatEnvironment(bool) noexcept {}
 #endif
  public:
-  FloatEnvironment(const FloatEnvironment&) = delete;
-  FloatEnvironment& operator=(const FloatEnvironment&) = delete;
+  FloatEnvironment(FloatEnvironment&&) = delete;
 };
 }  // namespace symm::host

@@ -34,8 +34,7 @@ class Ranks {
 
   explicit Ranks(const Options& options);
   ~Ranks();
-  Ranks(const Ranks&) = delete;
-  Ranks& operator=(const Ranks&) = delete;
+  Ranks(Ranks&&) = delete;
 
   const DeviceComm& comm(int rank) const { return members_[static_cast<size_t>(rank)].comm; }
   ControlWords& words(int rank);
