@@ -150,12 +150,7 @@ class CudaProvider final : public ipc::Provider {
   void check_stream(void* stream, int ordinal) const override {
     const std::shared_ptr<Device> device = ipc_device(ordinal);
     const ContextGuard current(*device);
-    int status = 0;
-    unsigned long long id = 0;
-    const Driver& loaded = device->driver();
-    loaded.require(
-        loaded.cuStreamGetCaptureInfo(static_cast<CUstream>(stream), &status, &id), "cuStreamGetCaptureInfo", "stream");
-    if (status != 0) {
+    if (device->uses().capture_of(static_cast<CUstream>(stream)) != 0) {
       throw Error(Status::invalid_argument,
           "stream: is being captured; a token stands for one point in time, not for one of each replay");
     }
