@@ -29,20 +29,15 @@ class Operands {
 
   void check(int rank_number) const {
     const auto rank = static_cast<size_t>(rank_number);
-    // What was read, what was written, and everything else.
-    std::vector<std::byte> expected = before_[rank];
-    if (gets_result(rank) && !results_[rank].empty())
-      std::memcpy(expected.data() + (recvs_[rank] - memory_[rank].data()), results_[rank].data(), results_[rank].size());
-    if (std::memcmp(expected.data(), memory_[rank].data(), expected.size()) == 0) return;
-    if (gets_result(rank)) {
-      const size_t count = results_[rank].size() / element_;
-      ASSERT_EQ(reference::difference(case_.dtype, recvs_[rank], results_[rank].data(), count), "")
+    // What was written, and then that everything else is as it was.
+    const Bytes &result = results_[rank], &memory = memory_[rank];
+    Bytes expected = before_[rank];
+    if (!result.empty()) {
+      ASSERT_EQ(reference::difference(case_.dtype, recvs_[rank], result.data(), result.size() / element_), "")
           << describe(case_, size_) << " rank " << rank;
-      if (!results_[rank].empty())
-        std::memcpy(expected.data() + (recvs_[rank] - memory_[rank].data()), recvs_[rank], results_[rank].size());
+      std::memcpy(expected.data() + (recvs_[rank] - memory.data()), recvs_[rank], result.size());
     }
-    ASSERT_EQ(std::memcmp(expected.data(), memory_[rank].data(), expected.size()), 0)
-        << describe(case_, size_) << " rank " << rank << " wrote beside its result";
+    ASSERT_TRUE(expected == memory) << describe(case_, size_) << " rank " << rank << " wrote beside its result";
   }
 
   // The caller uses its memory again; a rank that writes there afterwards is noticed by check_scribbles(), one that reads it has

@@ -35,11 +35,9 @@ class NormData {
   // "" or what differs from the results; of f8 and of dtype NaN are all alike.
   std::string difference(const Bytes& residuals, const Bytes& norms, const Bytes& quants, const std::vector<float>& got) const {
     const auto compare = [&](const char* name, DType dtype, const Bytes& a, const Bytes& b) -> std::string {
-      const size_t count = b.size() / size_of(dtype);
       if (a.size() != b.size()) return std::string(name) + ": another size";
-      return reference::same(dtype, a.data(), b.data(), count)
-                 ? ""
-                 : std::string(name) + ": " + reference::difference(dtype, a.data(), b.data(), count);
+      const std::string found = reference::difference(dtype, a.data(), b.data(), b.size() / size_of(dtype));
+      return found.empty() ? "" : name + (": " + found);
     };
     if (got != scales) return "scales differ";
     std::string all = compare("residual_out", its.dtype, residuals, residual_out);
