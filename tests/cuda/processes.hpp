@@ -4,7 +4,15 @@
 #include "tests/cuda/group.hpp"
 
 namespace symm {
-using Body = std::function<std::string(const std::shared_ptr<Group>& group)>;
+// What a rank does with its group; what it returns, if anything, is what it says.
+struct Body : std::function<std::string(const std::shared_ptr<Group>& group)> {
+  template <class Does>
+  Body(Does does)  // NOLINT(google-explicit-constructor): of any function
+      : function([does](const std::shared_ptr<Group>& group) -> std::string {
+          if constexpr (std::is_void_v<decltype(does(group))>) return does(group), "";
+          else return does(group);
+        }) {}
+};
 struct Setting {
   std::function<void(int rank)> before = [](int) {};
   std::function<void(GroupConfig& config)> change = [](GroupConfig&) {};

@@ -68,7 +68,6 @@ TEST_F(CudaOneSided, CallsMeanWhatTheyMeanOnOneMachine) {
       here.barrier();
       here.synchronize();
     }
-    return "";
   };
   for (const char* layout : {"ab", "aab"}) expect_well(on_machines(layout, body));
 }
@@ -100,7 +99,6 @@ TEST_F(CudaOneSided, OrderIsThatOfStreams) {
     group->barrier({}, 0, 20'000, stream_of_number(2));
     EXPECT_TRUE(fake_cuda::violations().empty());
     fake_cuda::end_capture(stream_of_number(2));
-    return "";
   }));
 }
 
@@ -118,7 +116,6 @@ TEST_F(CudaOneSided, CallsGoOnBeyondTheGroup) {
     }
     go = true;
     EXPECT_TRUE(support::eventually([] { return fake_cuda::idle(nullptr); }));
-    return "";
   };
   expect_well(on_machines("ab", body, {.finalizes = false}));
 }
@@ -211,7 +208,6 @@ TEST(CudaOneSidedWithout, AnEngineCallsSayWhatIsMissing) {
       here.memory->put(here.me, 0, &word, 8, nullptr);
       here.barrier();
       here.synchronize();
-      return "";
     };
     expect_well(on_machines("ab", body, {.before = [&](int rank) {
       if (has_none(rank)) setenv("SYMM_UCX", "/nowhere/libucp.so.0", 1);

@@ -179,7 +179,6 @@ TEST_P(CudaSpan, SumsAreThoseOfOneMachine) {
     compare(*group, {Collective::reduce_scatter, DType::f16, Op::avg, 20'001});
     for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter})
       compare(*group, {collective, DType::bf16, Op::sum, 301, Algorithm::automatic, false, true});
-    return "";
   }));
 }
 
@@ -203,7 +202,6 @@ TEST(CudaSpanMachines, CombineTheirOwnRanksOperands) {
           compare(*group, {Collective::allreduce, dtype, Op::max, 100'001, Algorithm::hierarchical, true});
           compare(*group, {Collective::reduce_scatter, dtype, Op::min, 30'001, Algorithm::hierarchical});
         }
-        return "";
       },
       {.before = [](int) { tune("hop=512"); }}));
 }
@@ -225,7 +223,6 @@ TEST(CudaSpanMachines, AddOneByOneWhereTheyAreAskedTo) {
             EXPECT_EQ(data[0] * (op == Op::avg ? 4.0F : 1.0F), in_order ? 1.0F : 1.0F + 0x1p-23F);
           }
         }
-        return "";
       },
       {.before = [](int) { tune("hop=1"); },
           .change =
@@ -244,7 +241,6 @@ TEST_P(CudaSpan, MovesAreThoseOfOneMachine) {
             compare(*group, {collective, DType::i32, Op::sum, count, Algorithm::automatic, in_place});
     for (unsigned seed = 0; seed < 12; ++seed)
       for (const support::PiecesKind kind : support::kPiecesKinds) compare(*group, kind, seed);
-    return "";
   }));
 }
 
@@ -278,7 +274,6 @@ TEST(CudaSpanGroup, TellsWhoCarriesAndHowItIsAdded) {
       if (group->rank() != 0) group->barrier(pair, 0, 20'000, nullptr);
     }
     group->synchronize(nullptr, 20'000);
-    return "";
   }));
 }
 
@@ -295,7 +290,6 @@ TEST(CudaSpanGroup, NcclAddsWhereAnyOrderWillDo) {
             for (const Op op : {Op::sum, Op::min, Op::max, Op::prod})
               for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter})
                 compare(*group, {collective, dtype, op, 99});
-          return "";
         },
         {.change = [any](GroupConfig& config) { config.any_order = any; }}));
   }
@@ -318,7 +312,6 @@ TEST(CudaSpanGroup, CallsOnTwoStreamsKeepTheirOrder) {
     run_collective(*group, call);  // of a capture nothing is asked
     EXPECT_TRUE(fake_cuda::violations().empty());
     fake_cuda::end_capture(second);
-    return "";
   }));
 }
 
@@ -333,7 +326,6 @@ TEST(CudaSpanGroup, IsGivenBackInOrder) {
       part->finalize(20'000);
     }
     EXPECT_TRUE(support::eventually([&] { return support::Footprint::now() == *before; }));
-    return "";
   }));
 }
 
@@ -343,7 +335,6 @@ TEST(CudaSpanGroup, AProcessThatEndsWaitsForNccl) {
   const support::TemporaryDirectory where;
   const Body body = [](const std::shared_ptr<Group>& group) {
     compare(*group, {Collective::allreduce, DType::f32, Op::sum, 100});
-    return "";
   };
   const auto without_ucx = [](int) { setenv("FAKE_NCCL", "slow", 1), setenv("SYMM_UCX", "/nowhere", 1); };
   const auto ranks = start("ab", body, {.before = without_ucx, .exits = true}, where.path());
@@ -378,7 +369,6 @@ TEST(CudaSpanFailure, OfRanksThatDifferNamesBothCalls) {
       CollectiveCall call = call_of(Collective::allreduce, data.data(), group->rank() == 2 ? count : 5, DType::f32);
       finish(*group, call);
     }
-    return "";
   };
   const Setting checks{.change = [](GroupConfig& config) { config.check = true; }};
   expect_all(on_machines("aab", body, checks), {"makes allreduce(f32, sum, count 5), rank 2 makes allreduce(f32, sum, count 6)"});
