@@ -24,16 +24,16 @@ class Call {
   Ranks& ranks() { return ranks_; }
   const std::vector<float>& send(int rank) const { return send_[static_cast<size_t>(rank)]; }
   const std::vector<float>& recv(int rank) const { return recv_[static_cast<size_t>(rank)]; }
-  // All operands as memories 1 and 2 of the group.
-  void share(MemoryEntry (&table)[2]) const {
+  // All operands are memories 1 and 2 of the group.
+  void share() {
     const auto entry = [](uint64_t id, const std::vector<std::vector<float>>& operands) {
       MemoryEntry made{id, operands[0].size() * sizeof(float), {}};
       for (size_t rank = 0; rank < operands.size(); ++rank) made.block[rank] = reinterpret_cast<uintptr_t>(operands[rank].data());
       return made;
     };
-    table[0] = entry(1, send_);
-    table[1] = entry(2, recv_);
+    table_ = {entry(1, send_), entry(2, recv_)};
   }
+  const MemoryEntry& recv_memory() const { return table_[1]; }
 
   bool run(void (*kernel)(CollectiveArgs), const std::function<void(int rank, CollectiveArgs&)>& change = nullptr) {
     for (int rank = 0; rank < static_cast<int>(send_.size()); ++rank) {
@@ -46,6 +46,8 @@ class Call {
       args.tiles = (args.unit + parts * kTile - 1) / (parts * kTile);
       args.work_groups = 1;
       args.copies_out = 1;
+      args.comm.memories = reinterpret_cast<uintptr_t>(table_.data());
+      args.comm.memory_count = static_cast<int32_t>(table_.size());
       if (change) change(rank, args);
       const unsigned roles = kernel == symm_pair_any ? 1 : 3;
       ranks_.launch(rank, kernel, args, static_cast<unsigned>(args.work_groups) * roles);
@@ -65,6 +67,7 @@ class Call {
   Collective collective_;
   size_t count_;
   std::vector<std::vector<float>> send_, recv_;
+  std::vector<MemoryEntry> table_;
 };
 
 TEST(PipelineKernels, TwoRootsAreAMismatch) {
@@ -114,17 +117,14 @@ TEST(PipelineKernels, MemoryOfTheGroupNeedsNoScratch) {
     for (const bool one_is_private : {false, true}) {
       for (unsigned seed = 0; seed < 10; ++seed) {
         Call call(3, 300'000, seed, collective, kCount);
-        MemoryEntry table[2];
-        call.share(table);
+        call.share();
         for (int round = 0; round < 2; ++round) {
           ASSERT_TRUE(call.run(moves ? symm_pipeline_move : symm_pipeline_any_4, [&](int rank, CollectiveArgs& args) {
             const bool is_private = one_is_private && round == 0 && rank == 1;
-            args.comm.memories = reinterpret_cast<uintptr_t>(table);
-            args.comm.memory_count = 2;
             args.send_memory = is_private ? 0 : 1;
             args.recv_memory = is_private && moves ? 0 : 2;
-            for (int r = 0; r < 3; ++r) args.recv_block[r] = table[1].block[r];
-            args.recv_bytes = table[1].bytes;
+            for (int r = 0; r < 3; ++r) args.recv_block[r] = call.recv_memory().block[r];
+            args.recv_bytes = call.recv_memory().bytes;
             args.root = 1;
             if (collective == Collective::broadcast) args.direct = 1, args.tiles = (args.unit + kTile - 1) / kTile;
             args.work_groups = 2;
@@ -177,11 +177,8 @@ TEST(PairKernel, StoresResultsWhereTheyBelong) {
     for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter}) {
       for (unsigned seed = 0; seed < 20; ++seed) {
         Call call(2, 300'000, seed, collective, kCount);
-        MemoryEntry table[2];
-        call.share(table);
+        call.share();
         ASSERT_TRUE(call.run(symm_pair_any, [&](int rank, CollectiveArgs& args) {
-          args.comm.memories = reinterpret_cast<uintptr_t>(table);
-          args.comm.memory_count = 2;
           args.work_groups = 2;
           args.tiles = args.unit / (2 * kTile) + 1;
           args.copies_out = collective == Collective::allreduce && is_private[static_cast<size_t>(rank)] ? 1 : 0;

@@ -264,15 +264,11 @@ void Ranks::finish(Member& member) {
   last_change_ = steps_;
 }
 
-bool Ranks::is_launched(const Member& member) const {
-  const auto& launched = devices_[member.device].launched;
-  return std::find(launched.begin(), launched.end(), &member) != launched.end();
-}
-
 // False: the rank has nothing to do.
 bool Ranks::step(Member& member) {
   ++steps_;
-  const bool is_under_way = member.next_block != 0 || is_launched(member);
+  const auto& launched = devices_[member.device].launched;
+  const bool is_under_way = member.next_block != 0 || std::find(launched.begin(), launched.end(), &member) != launched.end();
   if (!is_under_way) {
     if (member.next < member.queue.size()) return start(member), true;
     deliver_all(member);

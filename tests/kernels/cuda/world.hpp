@@ -97,7 +97,6 @@ class Ranks {
   void let_in(Device& device);
   void let_in(Member& member, const Launch& launch, unsigned index);
   void leave(Member& member, unsigned block);
-  bool is_launched(const Member& member) const;
   void finish(Member& member);
   bool step(Member& member);
   void deliver(Member& member, size_t index);
