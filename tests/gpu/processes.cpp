@@ -16,9 +16,7 @@ bool sums(const Group& group, float* data, size_t count, cudaStream_t stream) {
   group.allreduce(symm::Span(data, count), symm::Span(data, count), SYMM_OP_SUM, {SYMM_ALGORITHM_AUTO, 0, stream});
   cuda(cudaMemcpyAsync(host.data(), data, count * 4, cudaMemcpyDeviceToHost, stream), "download");
   cuda(cudaStreamSynchronize(stream), "synchronise");
-  for (const float value : host)
-    if (value != static_cast<float>(group.size() * (group.size() + 1) / 2)) return false;
-  return true;
+  return host == std::vector<float>(count, static_cast<float>(group.size() * (group.size() + 1) / 2));
 }
 
 int rank_main(int rank, int size, int how, size_t count, const std::string& directory) {
