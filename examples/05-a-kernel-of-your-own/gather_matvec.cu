@@ -121,7 +121,7 @@ int main() try {
     for (int i = 0; i < elements; ++i) sum += matrix(first + row, i) * x[static_cast<size_t>(i)];
     if (words->y[row] != sum) ++wrong;
   }
-  std::printf("rank %d of %d: %d columns, %d rows wrong\n", group.rank(), group.size(), elements, wrong);
+  std::printf("rank %d of %d: %d columns, %d elements wrong\n", group.rank(), group.size(), elements, wrong);
 
   group.finalize();
   return wrong == 0 ? 0 : 1;
