@@ -17,20 +17,22 @@ TEST(Release, InAnyOrder) {
     std::array<int, 4> order{0, 1, 2, 3};
     do {
       Group group = create(config, rank, 2);
-      Group part = group.split(0, 0);
+      Group part = group.split(0).split(0);  // which outlives its parents
       Block block = allocate(part, 10'000);
-      int* own = block.at<int>(rank);
+      int *const own = block.at<int>(rank), *const others = block.at<int>(1 - rank);
       *own = rank;
       part.barrier();
-      EXPECT_EQ(*block.at<int>(1 - rank), 1 - rank);
+      EXPECT_EQ(*others, 1 - rank);
       part.barrier();
       for (const int step : order) {
         if (step == 0) group.reset();
         if (step == 1) part.reset();
         if (step == 2) block.buffer.reset();
         if (step == 3) block.memory.reset();
-        // As long as one of buffer and memory lives, so does the block.
+        if (part) part.barrier();
+        // As long as one of buffer and memory lives, so does the block; that of the other rank while the memory does.
         if (block.buffer || block.memory) *own += 2;
+        if (block.memory) { EXPECT_EQ(*others % 2, 1 - rank) << "whatever its owner has released"; }
       }
     } while (std::next_permutation(order.begin(), order.end()));
     expect_footprint(before);

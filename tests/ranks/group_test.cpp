@@ -64,17 +64,4 @@ TEST(Group, RanksThatAreConfiguredDifferently) {
     });
   }
 }
-
-TEST(Group, SplitOfASplitOutlivesItsParents) {
-  const Bootstrap meeting;
-  as_processes(4, [&](int rank) {
-    Group group = create(meeting.processes(), rank, 4);
-    Group half = group.split(rank / 2, rank);
-    Group alone = half.split(rank % 2, 0);
-    group.reset();
-    half.reset();
-    alone.barrier();
-    EXPECT_EQ(alone.size(), 1);
-  });
-}
 }}  // namespace support

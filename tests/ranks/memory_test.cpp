@@ -209,21 +209,6 @@ TEST(Memory, OneBufferOnSeveralGroups) {
   });
 }
 
-TEST(Memory, OutlivesGroupHandleBufferHandleAndPeers) {
-  const Bootstrap meeting;
-  as_processes(2, [&](int rank) {
-    Group group = create(meeting.processes(), rank, 2);
-    Block block = allocate(group, 4096);
-    block.at<int>(rank)[0] = 42 + rank;
-    group.barrier();
-    if (rank == 1) return;  // leaves in good order
-    group.reset();
-    block.buffer.reset();
-    usleep(100'000);
-    EXPECT_EQ(block.at<int>(1)[0], 43) << "a mapped block stays while somebody maps it";
-  });
-}
-
 // Node 0 is there wherever there are nodes; a sandbox may forbid to bind memory.
 TEST(Memory, OnANodeThatIsNamed) {
   as_threads(2, [](int rank, const Group& group) {
