@@ -39,53 +39,38 @@ TEST_P(Death, InTheMiddle) {
 
 INSTANTIATE_TEST_SUITE_P(Each, Death, testing::ValuesIn(operations()), name_of);
 
-const Operation& any_operation() { return operations().front(); }
-
-TEST(Manner, Exit) {
-  expect_death_to_be_noticed(any_operation(), 2, 1, [](Member&) { _exit(7); });
-}
-
-TEST(Manner, SegmentationFault) {
-  expect_death_to_be_noticed(any_operation(), 2, 0, [](Member&) {
-    signal(SIGSEGV, SIG_DFL);
-    raise(SIGSEGV);
-  });
-}
-
-TEST(Manner, AbortWithCoreDump) {
-  expect_death_to_be_noticed(any_operation(), 2, 1, [](Member&) {
-    const rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};
-    setrlimit(RLIMIT_CORE, &unlimited);
-    if (chdir("/") != 0) _exit(1);  // where a dump is refused or at least not left in the tree
-    signal(SIGABRT, SIG_DFL);
-    abort();
-  });
+TEST(Manner, OfEveryKind) {
+  const std::function<void()> manners[] = {
+      [] { _exit(7); },
+      [] {
+        signal(SIGSEGV, SIG_DFL);
+        raise(SIGSEGV);
+      },
+      [] {
+        const rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};
+        setrlimit(RLIMIT_CORE, &unlimited);
+        if (chdir("/") != 0) _exit(1);  // where a dump is refused or at least not left in the tree
+        signal(SIGABRT, SIG_DFL);
+        abort();
+      },
+  };
+  for (const auto& die : manners) expect_death_to_be_noticed(operations().front(), 2, 1, [&](Member&) { die(); });
 }
 
 // A forked child of the dead rank inherits its descriptors. It must not keep the others waiting, whether it was made by fork(),
 // which the library hears of, or by a bare system call, which it does not.
-void expect_child_not_to_delay(const std::function<pid_t()>& make_child) {
-  const Shared<pid_t> child;
-  const auto body = [&](Member& member) {
-    if (member.rank == 1) {
-      const pid_t made = make_child();
+TEST(Manner, AChildLivesOn) {
+  for (const bool heard_of : {true, false}) {
+    const Shared<pid_t> child;
+    expect_death_to_be_noticed(operations().front(), 2, 1, [&](Member&) {
+      const auto made = heard_of ? fork() : static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
       if (made == 0) sleep_for_ever();
       *child = made;
       raise(SIGKILL);
-    }
-    member.expect_blame(until_failure(member, any_operation()), SYMM_ERR_PEER_FAILED, 1);
-  };
-  as_members(2, body, {1});
-  EXPECT_EQ(kill(*child, 0), 0) << "the child ought to have outlived its parent";
-  kill(*child, SIGKILL);
-}
-
-TEST(Manner, AForkedChildLivesOn) {
-  expect_child_not_to_delay([] { return fork(); });
-}
-
-TEST(Manner, AChildTheLibraryDoesNotKnowOfLivesOn) {
-  expect_child_not_to_delay([] { return static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr)); });
+    });
+    EXPECT_EQ(kill(*child, 0), 0) << "the child ought to have outlived its parent";
+    kill(*child, SIGKILL);
+  }
 }
 
 // Ranks of a part have other numbers than in the whole; each group is told in its own.
