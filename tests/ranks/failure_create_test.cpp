@@ -27,39 +27,35 @@ bool try_fatal_call(int victim, int fatal_call, int signal) {
   const Bootstrap runtime;  // where sockets go
   const TemporaryDirectory met;
   const Shared<Facts> facts;
-  bool reached = false;
-  {
-    Processes processes(kSize, [&](int rank) {
-      setenv("XDG_RUNTIME_DIR", runtime.path().c_str(), 1);
-      facts->pids[rank] = getpid();
-      FileStore store{met};
-      store.fatal_call = rank == victim ? fatal_call : -1;
-      store.signal = signal;
-      const symm_store_t callbacks = store.callbacks();
-      Group group;
-      Outcome end = outcome_of([&] { group = create({.create_timeout_ms = 1000, .store = &callbacks}, rank, kSize); });
-      if (rank == victim) {
-        EXPECT_TRUE(end.status != SYMM_OK || store.calls <= fatal_call) << "went on after the others had given up";
-        if (end.status == SYMM_OK) group.barrier();
-        return;
-      }
-      if (end.status == SYMM_OK) end = outcome_of([&] { group.barrier({}, 0, 5000); });
-      if (end.status != SYMM_OK) {
-        EXPECT_TRUE(end.status == SYMM_ERR_TIMEOUT || (signal == SIGKILL && end.status == SYMM_ERR_PEER_FAILED)) << end.message;
-        EXPECT_TRUE(names_rank(end.message, victim)) << end.message;
-        EXPECT_EQ(end.rank, victim) << end.message;
-      }
-      facts->failed += end.status != SYMM_OK;
-      ++facts->ready;
-    });
-    EXPECT_TRUE(eventually([&] { return facts->ready == kSize - 1; }));
-    if (signal == SIGSTOP) processes[victim].kill(SIGCONT);
-    const int ended = processes[victim].wait();
-    reached = facts->failed == kSize - 1;
-    EXPECT_TRUE(reached || facts->failed == 0) << "all or nothing";
-    EXPECT_TRUE(reached || (WIFEXITED(ended) && WEXITSTATUS(ended) == 0)) << ended;
-    processes.expect_success(signal == SIGKILL ? std::vector<int>{victim} : std::vector<int>{});
-  }
+  Processes processes(kSize, [&](int rank) {
+    setenv("XDG_RUNTIME_DIR", runtime.path().c_str(), 1);
+    FileStore store{met};
+    store.fatal_call = rank == victim ? fatal_call : -1;
+    store.signal = signal;
+    const symm_store_t callbacks = store.callbacks();
+    Group group;
+    Outcome end = outcome_of([&] { group = create({.create_timeout_ms = 1000, .store = &callbacks}, rank, kSize); });
+    if (rank == victim) {
+      EXPECT_TRUE(end.status != SYMM_OK || store.calls <= fatal_call) << "went on after the others had given up";
+      if (end.status == SYMM_OK) group.barrier();
+      return;
+    }
+    if (end.status == SYMM_OK) end = outcome_of([&] { group.barrier({}, 0, 5000); });
+    if (end.status != SYMM_OK) {
+      EXPECT_TRUE(end.status == SYMM_ERR_TIMEOUT || (signal == SIGKILL && end.status == SYMM_ERR_PEER_FAILED)) << end.message;
+      EXPECT_TRUE(names_rank(end.message, victim)) << end.message;
+      EXPECT_EQ(end.rank, victim) << end.message;
+    }
+    facts->failed += end.status != SYMM_OK;
+    ++facts->ready;
+  });
+  EXPECT_TRUE(eventually([&] { return facts->ready == kSize - 1; }));
+  if (signal == SIGSTOP) processes[victim].kill(SIGCONT);
+  const int ended = processes[victim].wait();
+  const bool reached = facts->failed == kSize - 1;
+  EXPECT_TRUE(reached || facts->failed == 0) << "all or nothing";
+  EXPECT_TRUE(reached || (WIFEXITED(ended) && WEXITSTATUS(ended) == 0)) << ended;
+  processes.expect_success(signal == SIGKILL ? std::vector<int>{victim} : std::vector<int>{});
   return reached;
 }
 

@@ -56,7 +56,8 @@ TEST(SilenceOfAThird, IsNotBlamedOnWhoWaitsForItToo) {
 // Who is stopped may be in the middle of writing, and writes on when it is resumed.
 TEST(SilenceOfAWriter, KeepsItsMemoryFromNewGroupsUntilItIsDead) {
   constexpr int kVictim = 2;
-  const auto body = [](int rank, const Config& config, Facts& facts) {
+  const auto body = [](int rank, Config config, Facts& facts) {
+    config.timeout_ms = kShortTimeoutMs;
     Member member(config, rank, kRanks, facts);
     if (rank == kVictim) {
       raise(SIGSTOP);
@@ -66,9 +67,8 @@ TEST(SilenceOfAWriter, KeepsItsMemoryFromNewGroupsUntilItIsDead) {
     const Buffer& kept = member.block.buffer;
     member.block.memory = {};
     if (rank == 0) member.group = {};  // the other one keeps its handle
-    Config next = config;
-    next.name = "survivors";
-    const Group survivors = create(next, rank, 2);
+    config.name = "survivors";
+    const Group survivors = create(config, rank, 2);
     const std::string victim = "pid " + std::to_string(facts.pids[kVictim]);
     expect_failure(SYMM_ERR_UNAVAILABLE, {victim}, [&] { survivors.rendezvous(kept); });
     expect_failure(SYMM_ERR_UNAVAILABLE, {}, [&] { symm::ipc_export(kept.span<std::byte>()); });
@@ -79,12 +79,7 @@ TEST(SilenceOfAWriter, KeepsItsMemoryFromNewGroupsUntilItIsDead) {
     symm::ipc_export(kept.span<std::byte>());
     survivors.barrier();
   };
-  const Bootstrap meeting;
-  Config config = meeting.processes();
-  config.timeout_ms = kShortTimeoutMs;
-  const Shared<Facts> facts;
-  Processes processes(kRanks, [&](int rank) { body(rank, config, *facts); });
-  processes.expect_success({kVictim});
+  as_ranks(kRanks, body, {kVictim});
 }
 
 // Those that go on together are out of the calls of before, also where a later group has some of them only.
