@@ -239,25 +239,17 @@ TEST(OutOfMemory, InARendezvousIsTheSameOnAll) {
   });
 }
 
-template <class Make> void run_out_of_memory_in(const Make& make) {
-  run_out_of_memory([&](int rank, const auto& run_short) {
-    const auto group = create(rank, 2);
-    run_short(0);
-    return make(*group);
-  });
-}
-
-TEST(OutOfMemory, InASplitIsTheSameOnAll) {
-  run_out_of_memory_in([](Group& group) { return group.split(0, 0); });
-}
-
-TEST(OutOfMemory, WhereSomeRanksFormAGroupIsTheSameOnThese) {
+TEST(OutOfMemory, WhereAGroupIsMadeOfAnotherIsTheSameOnAll) {
   constexpr int32_t kBoth[] = {0, 1};
-  run_out_of_memory_in([&](Group& group) { return group.create_from_ranks(kBoth); });
-}
-
-TEST(OutOfMemory, WhileTheLivingAgreeIsTheSameOnAll) {
-  run_out_of_memory_in([](Group& group) { return group.shrink(0, nullptr); });
+  const std::function<std::shared_ptr<Group>(Group&)> ways[] = {[](Group& group) { return group.split(0, 0); },
+      [&](Group& group) { return group.create_from_ranks(kBoth); }, [](Group& group) { return group.shrink(0, nullptr); }};
+  for (const auto& make : ways) {
+    run_out_of_memory([&](int rank, const auto& run_short) {
+      const auto group = create(rank, 2);
+      run_short(0);
+      return make(*group);
+    });
+  }
 }
 
 TEST(Controls, FenceAlikeOnAllRanksAlsoIfTheirProcessorsChangeMeanwhile) {
