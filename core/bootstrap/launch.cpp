@@ -114,9 +114,8 @@ std::optional<Source> from_slurm(const Parser& parser) {
   Source found = parser.source("Slurm", "SLURM_PROCID", tasks);
   found.launch.job = "slurm-" + parser.text("SLURM_JOB_ID") + "." + parser.text(step);
   const Variable nodes = parser.either("SLURM_STEP_NUM_NODES", "SLURM_NNODES");
-  if (parser.has(nodes) && parser.number(nodes, 1, 1 << 20) == 1) found.launch.local_size = found.launch.size;
-  if (parser.has(nodes) && parser.number(nodes, 1, 1 << 20) > 1)
-    found.launch.local_size = 0;  // some of them: how many is not told
+  if (parser.has(nodes))  // 0: some of them, how many is not told
+    found.launch.local_size = parser.number(nodes, 1, 1 << 20) == 1 ? found.launch.size : 0;
   return found;
 }
 

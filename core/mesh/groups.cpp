@@ -108,17 +108,11 @@ bool Groups::has_left(int peer, uint64_t group) const {
 std::optional<Failure> Groups::failure(int peer, uint64_t group) const {
   const int as_rank = rank_in(group, peer);
   if (peers_.failed(peer)) return peers_.failure(peer, as_rank);
-  bool gone = peers_.left(peer);
-  const auto found = groups_.find(group);
-  if (found != groups_.end()) {
-    const int index = found->second.index_of(peer);
-    gone = gone || (index >= 0 && found->second.left[static_cast<size_t>(index)]);
-  } else {
-    for (const Early& news : early_[static_cast<size_t>(peer)]) {
-      if (news.group != group) continue;
-      if (news.failure) return news.failure;
-      gone = true;
-    }
+  bool gone = has_left(peer, group);
+  for (const Early& news : early_[static_cast<size_t>(peer)]) {  // none of a group that is attached
+    if (news.group != group) continue;
+    if (news.failure) return news.failure;
+    gone = true;
   }
   if (!gone) return std::nullopt;
   return Failure{Status::peer_failed, as_rank, peers_.identity(peer).pid, peers_.name(peer, as_rank) + " left the group"};
