@@ -173,6 +173,18 @@ void expect_blame(const Group& group, symm_status_t got, symm_status_t expected,
   EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr), expected);
 }
 
+symm_group_status_t agreed_status(const Group& group, int rank, const std::vector<int>& ranks, Verdicts& verdicts) {
+  symm_group_status_t now{};
+  const auto of = [&](int of_rank) -> std::atomic<int>& { return verdicts[static_cast<size_t>(of_rank)]; };
+  const auto all_say_it = [&] {
+    now = group.status();
+    of(rank) = now.status == SYMM_OK ? 0 : 100 * -now.status + now.failed_rank + 1;
+    return of(rank) != 0 && std::all_of(ranks.begin(), ranks.end(), [&](int peer) { return of(peer) == of(rank); });
+  };
+  if (!eventually(all_say_it, 10'000)) throw std::runtime_error("no verdict of all: " + std::string(now.message));
+  return now;
+}
+
 bool names_rank(const std::string& message, int rank) {
   return std::regex_search(message, std::regex("\\branks? (\\d+, )*" + std::to_string(rank) + "\\b"));
 }

@@ -77,6 +77,11 @@ void expect_named(symm_status_t got, symm_status_t expected, int culprit, int64_
 // And the group says so too.
 void expect_blame(const Group& group, symm_status_t got, symm_status_t expected, int culprit, int64_t pid);
 
+// What each rank says of the failure of its group; 0: nothing yet.
+using Verdicts = std::array<std::atomic<int>, kMost>;
+// Once the news has gone round all `ranks` that hear it say the same, which is returned.
+symm_group_status_t agreed_status(const Group& group, int rank, const std::vector<int>& ranks, Verdicts& verdicts);
+
 // "rank 3", "ranks 1, 3"
 bool names_rank(const std::string& message, int rank);
 

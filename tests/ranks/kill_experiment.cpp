@@ -18,7 +18,7 @@ constexpr size_t kTokens = 1500, kPieces = 4, kPieceWords = 512;
 struct Stage {
   Facts facts, facts_again;
   std::atomic<int64_t> struck_ns, failed_ns[kMost];
-  std::atomic<int> verdict[kMost];
+  Verdicts verdicts;
   std::atomic<int> status[kMost];
   std::atomic<int> done[kMost];
   std::atomic<int> leaked[kMost];
@@ -122,19 +122,11 @@ Outcome create_until_failure(const Trial& trial, Config config, int rank) {
   return end;
 }
 
-// Once the news has gone round all that can hear it say the same, which is written down.
 void give_verdict(const Trial& trial, int rank, const Group& group) {
-  symm_group_status_t now{};
-  const auto all_say_it = [&] {
-    now = group.status();
-    trial.stage.verdict[rank] = now.status == SYMM_OK ? 0 : 100 * -now.status + now.failed_rank + 1;
-    for (int peer = 0; peer < trial.size; ++peer) {
-      if (trial.is_struck(peer) && trial.goes_on_without()) continue;
-      if (trial.stage.verdict[peer] == 0 || trial.stage.verdict[peer] != trial.stage.verdict[rank]) return false;
-    }
-    return true;
-  };
-  if (!eventually(all_say_it)) complain(trial, rank, "no verdict of all: " + std::string(now.message));
+  std::vector<int> hear;
+  for (int peer = 0; peer < trial.size; ++peer)
+    if (!trial.is_struck(peer) || !trial.goes_on_without()) hear.push_back(peer);
+  const symm_group_status_t now = agreed_status(group, rank, hear, trial.stage.verdicts);
   History::end(trial.stage.history[rank].begin({Event::verdict, false, 1}), now.status, now.failed_rank);
   if (now.failed_rank < 0 || !trial.is_struck(now.failed_rank) || now.failed_pid != trial.stage.facts.pids[now.failed_rank])
     complain(trial, rank, "symm_group_status() says: " + std::string(now.message));
