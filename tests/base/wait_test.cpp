@@ -69,7 +69,7 @@ void ping_pong(Fencing fencing) {
   Waiting pong;
   ping.fencing = pong.fencing = fencing;
   constexpr uint32_t kRounds = 5000;
-  std::thread other([&] {
+  const std::jthread other([&] {
     for (uint32_t i = 1; i <= kRounds; ++i) {
       ASSERT_EQ(ping.wait(i), WaitEnd::reached);
       pong.set(i);
@@ -80,7 +80,6 @@ void ping_pong(Fencing fencing) {
     ping.set(i);
     ASSERT_EQ(pong.wait(i), WaitEnd::reached);
   }
-  other.join();
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
@@ -96,11 +95,10 @@ TEST(WaitWord, YieldsBeforeItSleeps) {
   for (int i = 0; i < 500 && sleeping != 0; ++i) {  // it sleeps where others take the processor for long
     Waiting w;
     w.yields = UINT32_MAX;
-    std::thread waiter([&] { EXPECT_EQ(w.wait(1), WaitEnd::reached); });
+    const std::jthread waiter([&] { EXPECT_EQ(w.wait(1), WaitEnd::reached); });
     std::this_thread::sleep_for(milliseconds(20));
     sleeping = w.waiter[0].load();
     w.set(1);
-    waiter.join();
   }
   EXPECT_EQ(sleeping, 0);
 }
@@ -111,54 +109,49 @@ TEST(WaitWord, SleepsWhereOthersWantItsProcessor) {
   cpu_set_t mask;
   CPU_ZERO(&mask);
   CPU_SET(static_cast<size_t>(sched_getcpu()), &mask);
-  std::thread other([&] {
+  const std::jthread other([&] {
     EXPECT_EQ(sched_setaffinity(0, sizeof mask, &mask), 0);
     while (!over) {}
   });
-  std::thread waiter([&] {
+  const std::jthread waiter([&] {
     EXPECT_EQ(sched_setaffinity(0, sizeof mask, &mask), 0);
     EXPECT_EQ(w.wait(1, 100, UINT32_MAX), WaitEnd::timed_out) << "who spins for minutes does not look at the clock";
     EXPECT_EQ(w.wait(1, 1, UINT32_MAX), WaitEnd::timed_out) << "nor does the next";
     over = true;
   });
-  waiter.join();
-  other.join();
 }
 
 TEST(WaitWord, SleepersBeyondTheByteStillSeeTheWord) {
   Waiting w;
   w.waiter[0] = UINT8_MAX;
-  std::thread writer([&] {
+  const std::jthread writer([&] {
     std::this_thread::sleep_for(milliseconds(20));
     w.word = 1;  // without any wake-up
   });
   EXPECT_EQ(w.wait(1), WaitEnd::reached);
-  writer.join();
   EXPECT_EQ(w.waiter[0].load(), UINT8_MAX);
 }
 
 TEST(WaitWord, EndsWhenRevoked) {
   for (const uint32_t spins : {0U, 1'000'000'000U}) {
     Waiting w;
-    std::thread revoker([&] {
+    const std::jthread revoker([&] {
       std::this_thread::sleep_for(milliseconds(20));
       w.revocation.revoke({Status::peer_failed, 1, 77, "died"});
     });
     EXPECT_EQ(w.wait(1, Deadline::kInfinite, spins), WaitEnd::revoked);
-    revoker.join();
   }
 }
 
 TEST(WaitWord, EndsWhenThePeerDeparts) {
   Waiting w;
-  std::thread leaver([&] {
+  const std::jthread leaver([&] {
     std::this_thread::sleep_for(milliseconds(20));
     w.revocation.depart(0);  // somebody else
     std::this_thread::sleep_for(milliseconds(20));
     w.revocation.depart(1);
   });
   EXPECT_EQ(w.wait(1), WaitEnd::peer_departed);
-  leaver.join();
 }
 
 TEST(WaitWord, WhatThePeerDidBeforeItLeftCounts) {

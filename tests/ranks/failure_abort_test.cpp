@@ -20,9 +20,9 @@ class Abort : public testing::TestWithParam<Operation> {};
 // 2 finds out when it comes after all.
 TEST_P(Abort, ReleasesEveryWait) {
   as_members(kRanks, [&](Member& member) {
-    std::thread watchdog;
+    std::jthread watchdog;
     if (member.rank == 0)
-      watchdog = std::thread([&] {
+      watchdog = std::jthread([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         for (int i = 0; i < 2; ++i) EXPECT_EQ(symm_group_abort(member.group.get(), kReason), SYMM_OK) << "once more does no harm";
       });
@@ -32,7 +32,6 @@ TEST_P(Abort, ReleasesEveryWait) {
     expect_aborted(member.group, until_failure(member, GetParam()), 0);
     ++member.facts.failed;
     EXPECT_TRUE(eventually([&] { return member.facts.failed == kRanks; }));
-    if (watchdog.joinable()) watchdog.join();
   });
 }
 

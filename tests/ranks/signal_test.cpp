@@ -195,11 +195,10 @@ TEST(Barrier, OutOfTurnRevokesTheGroup) {
   as_threads(2, [](int rank, const Group& group) {
     group.barrier();
     if (rank == 0) {
-      std::thread inside([&] { EXPECT_NE(outcome_of([&] { group.barrier({}, 5, 20'000); }).status, SYMM_OK); });
+      const std::jthread inside([&] { EXPECT_NE(outcome_of([&] { group.barrier({}, 5, 20'000); }).status, SYMM_OK); });
       usleep(100'000);
       EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 5, support::within(200), nullptr), SYMM_ERR_TIMEOUT);
       EXPECT_EQ(group.status().status, SYMM_ERR_TIMEOUT) << group.status().message;
-      inside.join();
     } else {
       while (group.status().status == SYMM_OK) usleep(1000);
       EXPECT_EQ(group.status().status, SYMM_ERR_TIMEOUT);

@@ -285,13 +285,12 @@ TEST(SendingDescriptors, WaitsUntilThoseInFlightHaveArrived) {
     for (int i = 0; i < 100 && sent == fdpass::Sent::done; ++i) sent = fdpass::send(full.mine.get(), packet_of(i), gift);
     if (sent != fdpass::Sent::crowded) return "not crowded";
     if (listening.connection.send(packet_of(1), gift, Deadline::after_ms(20)) != fdpass::Sent::crowded) return "not refused";
-    std::thread reader([&] {
+    const std::jthread reader([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       std::array<std::byte, 64> buffer;
       while (fdpass::receive(full.theirs.get(), buffer).what == fdpass::Received::What::packet) {}
     });
     sent = listening.connection.send(packet_of(1), gift, support::soon());
-    reader.join();
     return sent == fdpass::Sent::done ? "sent" : "not sent";
   });
   EXPECT_EQ(user.result(), "sent");
