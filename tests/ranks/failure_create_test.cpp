@@ -4,23 +4,6 @@
 #include "tests/support/sanitizers.hpp"
 
 namespace support { namespace {
-Outcome attempt(const Config& config, int rank, int size) {
-  return outcome_of([&] { create(config, rank, size); });
-}
-
-TEST(Missing, AndThenAllCome) {
-  as_ranks(3, [](int rank, const Config& config, Facts& facts) {
-    Config impatient = config;
-    impatient.create_timeout_ms = 300;
-    if (rank != 1) {
-      EXPECT_EQ(attempt(impatient, rank, 3).status, SYMM_ERR_TIMEOUT);
-      ++facts.failed;
-    }
-    EXPECT_TRUE(eventually([&] { return facts.failed == 2; }));
-    expect_working(config, rank, 3);
-  });
-}
-
 // `fatal_call` of the victim's calls of the store is its last, or that in which it is stopped. Returns whether it made that many.
 bool try_fatal_call(int victim, int fatal_call, int signal) {
   constexpr int kSize = 3;
@@ -84,7 +67,7 @@ TEST(Creation, ARankHasFewDescriptors) {
     Processes ranks(4, [&](int rank) {
       if (rank == 0) leave_descriptors(left);
       if (rank == 3) usleep(150'000);  // the others look for failures meanwhile
-      const Outcome got = attempt(config, rank, 4);
+      const Outcome got = outcome_of([&] { create(config, rank, 4); });
       return std::to_string(got.status) + " " + std::to_string(got.rank) + " " + got.message;
     });
     std::vector<std::string> said;
