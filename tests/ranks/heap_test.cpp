@@ -42,26 +42,6 @@ TEST(Heap, CreationFailsOnAllRanksOrOnNone) {
   });
 }
 
-// Ranks that do not make the same calls are told in the next collective, instead of using each other's pieces.
-TEST(Heap, RanksThatWentApartAreNamed) {
-  std::barrier together(3);  // or a quick rank's failure meets a slow one in the call before
-  as_threads(
-      3,
-      [&](int rank, const Group& group) {
-        const Heap heap = group.heap(kBytes);
-        float value = 1;
-        const auto add = [&] { group.allreduce(Span(&value, 1), Span(&value, 1), SYMM_OP_SUM); };
-        auto first = heap.allocate(4096), second = heap.allocate(4096);
-        add();
-        together.arrive_and_wait();
-        // The same amount in use, and another order.
-        (rank == 2 ? second : first).reset();
-        (rank == 2 ? first : second).reset();
-        expect_failure(SYMM_ERR_MISMATCH, {"heap calls", "rank 2"}, add);
-      },
-      SYMM_GROUP_CHECK);
-}
-
 // On a thread that the kernel kills at its first system call.
 TEST(Heap, NoCallAfterTheFirstAsksTheKernel) {
   SYMM_NOT_UNDER_TSAN("ThreadSanitizer itself asks the kernel");
