@@ -57,8 +57,7 @@ void take_ranks_without_default(const BootstrapConfig& config, BootstrapResult& 
 
 // A group of one has nobody to meet, and makes nothing that others could find.
 std::unique_ptr<Store> open_alone() {
-  static constexpr char kPattern[] = "alone-%016lx";
-  return open_thread_store(format(kPattern, process::random64()), 0, 1, Deadline::never());
+  return open_thread_store(format("alone-%016lx", process::random64()), 0, 1, Deadline::never());
 }
 
 std::unique_ptr<Store> open_directory(

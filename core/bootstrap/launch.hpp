@@ -6,8 +6,7 @@
 // inside another one's job:
 //   - SLURM_* of a batch script or an allocation (salloc, sbatch) is not a step with tasks, and says nothing;
 //   - a source with one rank, other than SYMM_*, is the job around the launcher (srun -n 1 --pty, a torchrun with one worker) if
-//   another
-//     source has more ranks.
+//     another source has more ranks.
 #pragma once
 
 #include <cstdint>

@@ -37,19 +37,6 @@ bool is_named(int directory, const std::string& name, int file) {
   return fstat(file, &here) == 0 && fstatat(directory, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
          here.st_ino == there.st_ino;
 }
-
-// Write the lock under a name of its own and lock it, so that it appears complete and held.
-Fd prepare(int directory, const std::string& temporary, int size) {
-  Fd file(openat(directory, temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file) throw system_error(errno, "open", temporary);
-  const std::string text = format("pid %d start %lu size %d\n", getpid(), process::start_time_of(getpid()), size);
-  if (!write_whole(file.get(), text.data(), text.size()) || flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    const int error = errno;
-    unlinkat(directory, temporary.c_str(), 0);
-    throw system_error(error, "write", temporary);
-  }
-  return file;
-}
 }  // namespace
 
 RankLockInfo look_at_rank_lock(int directory, int rank) {
@@ -93,11 +80,15 @@ std::optional<RankLock> RankLock::take(int directory, int rank, int size) {
   const RankLockState state = look_at_rank_lock(directory, rank).state;
   if (state == RankLockState::held || state == RankLockState::stopped || state == RankLockState::left) return std::nullopt;
   const std::string temporary = format("new.%016lx", process::random64());
-  Fd file = prepare(directory, temporary, size);
-  if (renameat(directory, temporary.c_str(), directory, name.c_str()) != 0) {
+  Fd file(openat(directory, temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file) throw system_error(errno, "open", temporary);
+  const std::string text = format("pid %d start %lu size %d\n", getpid(), process::start_time_of(getpid()), size);
+  // Under a name of its own until it is complete and held.
+  const bool held = write_whole(file.get(), text.data(), text.size()) && flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+  if (!held || renameat(directory, temporary.c_str(), directory, name.c_str()) != 0) {
     const int error = errno;
     unlinkat(directory, temporary.c_str(), 0);
-    throw system_error(error, "rename", name);
+    throw system_error(error, held ? "rename" : "write", name);
   }
   return RankLock(directory, rank, std::move(file));
 }
