@@ -42,24 +42,23 @@ TEST_F(Span, OfDifferentEnginesAreRefused) {
 
 // Neither is an engine looked for nor a port opened where all ranks are on one machine.
 TEST_F(Span, OfOneMachineNeedNothing) {
-  for (const std::string& said : on_machines("aa", [](int, const Group& group) -> std::string {
-         group.barrier();
-         const auto text = [](const char* path) {
-           std::ostringstream all;
-           all << std::ifstream(path).rdbuf();
-           return all.str();
-         };
-         if (text("/proc/self/maps").find("libucp") != std::string::npos) return "an engine is loaded";
-         const std::string ports = text("/proc/self/net/tcp") + text("/proc/self/net/tcp6") + text("/proc/self/net/udp");
-         for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-           std::error_code gone;
-           const std::string what = std::filesystem::read_symlink(entry.path(), gone);
-           if (what.starts_with("socket:[") && ports.find(" " + what.substr(8, what.size() - 9) + " ") != std::string::npos)
-             return what;
-         }
-         return group.info().engine;
-       }))
-    EXPECT_EQ(said, "");
+  expect_on_machines("aa", [](int, const Group& group) {
+    group.barrier();
+    EXPECT_STREQ(group.info().engine, "");
+    const auto text = [](const char* path) {
+      std::ostringstream all;
+      all << std::ifstream(path).rdbuf();
+      return all.str();
+    };
+    EXPECT_EQ(text("/proc/self/maps").find("libucp"), std::string::npos) << "an engine is loaded";
+    const std::string ports = text("/proc/self/net/tcp") + text("/proc/self/net/tcp6") + text("/proc/self/net/udp");
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      const std::string what = std::filesystem::read_symlink(entry.path(), gone);
+      EXPECT_TRUE(!what.starts_with("socket:[") || ports.find(" " + what.substr(8, what.size() - 9) + " ") == std::string::npos)
+          << what;
+    }
+  });
 }
 
 // A rank meets one that dies, again and again. SYMM_TRIALS: how often.
