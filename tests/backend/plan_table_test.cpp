@@ -157,10 +157,6 @@ void with_group(const std::function<void(Group&)>& body) {
   on_two_ranks([&](const GroupConfig& config) { body(*Group::create(config)); });
 }
 
-void expect_no_group(Status status, const std::vector<std::string>& words) {
-  on_two_ranks([&](const GroupConfig& config) { expect_failure(status, words, [&] { Group::create(config); }); });
-}
-
 CollectiveCall sum_in_place(void* data, size_t count, DType dtype) {
   CollectiveCall call;
   call.collective = Collective::allreduce;
@@ -219,22 +215,23 @@ TEST_F(PlanFile, IsReadWhenTheGroupIsMade) {
 }
 
 TEST_F(PlanFile, ABadOneIsAnErrorOfEveryRank) {
-  setenv("SYMM_PLAN_FILE", path().c_str(), 1);
-  expect_no_group(Status::system, {"No such file", path()});
-
   write("[host 2]\none_shot = 1000\nquick = 1\n");
-  expect_no_group(Status::invalid_argument, {"SYMM_PLAN_FILE " + path() + ":3: 'quick' is not a key of host"});
-
-  setenv("SYMM_PLAN_FILE", folder_.path().c_str(), 1);
-  expect_no_group(Status::invalid_argument, {"is not an ordinary file"});
-
-  const std::string pipe = folder_ / "pipe";
-  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  setenv("SYMM_PLAN_FILE", pipe.c_str(), 1);
-  expect_no_group(Status::invalid_argument, {"is not an ordinary file"});
-
-  unsetenv("SYMM_PLAN_FILE");
-  setenv("SYMM_HOST_TUNE", "one_shot=lots", 1);
-  expect_no_group(Status::invalid_argument, {"SYMM_HOST_TUNE: one_shot: 'lots' is not a number"});
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  const struct {
+    const char* variable;
+    std::string value;
+    Status status;
+    std::string said;
+  } rows[] = {{"SYMM_PLAN_FILE", folder_ / "none", Status::system, "No such file"},
+      {"SYMM_PLAN_FILE", folder_ / "none", Status::system, folder_ / "none"},
+      {"SYMM_PLAN_FILE", path(), Status::invalid_argument, "SYMM_PLAN_FILE " + path() + ":3: 'quick' is not a key of host"},
+      {"SYMM_PLAN_FILE", folder_.path(), Status::invalid_argument, "is not an ordinary file"},
+      {"SYMM_PLAN_FILE", folder_ / "pipe", Status::invalid_argument, "is not an ordinary file"},
+      {"SYMM_HOST_TUNE", "one_shot=lots", Status::invalid_argument, "SYMM_HOST_TUNE: one_shot: 'lots' is not a number"}};
+  for (const auto& row : rows) {
+    setenv(row.variable, row.value.c_str(), 1);
+    on_two_ranks([&](const GroupConfig& config) { expect_failure(row.status, {row.said}, [&] { Group::create(config); }); });
+    unsetenv(row.variable);
+  }
 }
 }}  // namespace symm
