@@ -6,8 +6,7 @@ using namespace support;
 
 struct UserStore {
   std::map<std::string, std::string> values;
-  int32_t set_returns = 0;
-  int32_t get_returns = 0;
+  int32_t returns = 0;
   size_t locked_size = 0;  // if not 0, what get() says
   bool silent = false;     // get() forgets to say the size
   uint64_t timeout_ms = 0;
@@ -18,7 +17,7 @@ struct UserStore {
     auto& self = *static_cast<UserStore*>(user);
     self.timeout_ms = timeout_ms;
     self.values[key] = size == 0 ? std::string() : std::string(static_cast<const char*>(value), size);
-    return self.set_returns;
+    return self.returns;
   }
   static int32_t get(void* user, const char* key, void* value, size_t capacity, size_t* out_size, uint64_t timeout_ms) {
     auto& self = *static_cast<UserStore*>(user);
@@ -26,7 +25,7 @@ struct UserStore {
     const std::string& found = self.values[key];
     if (found.size() <= capacity) std::memcpy(value, found.data(), found.size());
     if (!self.silent) *out_size = self.locked_size != 0 ? self.locked_size : found.size();
-    return self.get_returns;
+    return self.returns;
   }
 };
 
@@ -53,7 +52,7 @@ TEST(CallbackStore, StatusOfTheUserComesThroughOrIsRefusedIfItIsNone) {
   UserStore user;
   const auto store = open_callback_store(user.callbacks(), "");
   for (const int32_t status : {-1, -2, -3, -4, -5, -6, -7, -8, -9, -10, -11, -12, -13, 1, 42, -14, INT32_MAX, INT32_MIN}) {
-    user.set_returns = user.get_returns = status;
+    user.returns = status;
     const bool known = status <= -1 && status >= -13;
     for (const Failure& failure :
         {failure_of([&] { store->set("the key", {}, soon()); }), failure_of([&] { store->get("the key", soon()); })}) {

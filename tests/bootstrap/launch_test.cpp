@@ -59,6 +59,7 @@ TEST(Environment, EachLauncherIsUnderstood) {
   expect_ranks(hydra(2, 4), 2, 4, "PMI");
   expect_ranks(torchrun(2, 4), 2, 4, "torchrun");
   expect_ranks(slurm(2, 4), 2, 4, "Slurm");
+  expect_ranks(both(slurm(1, 8), {{"SLURM_STEP_NUM_TASKS", "2"}}), 1, 2, "Slurm");  // a step of fewer tasks than the job has
   const Environment pmix{{"PMIX_NAMESPACE", "x"}, {"PMIX_RANK", "2"}};  // whose server knows the size, and is asked only for that
   expect_ranks(pmix, 2, 0, "PMIx");
   expect_ranks(both(pmix, slurm(2, 4)), 2, 4, "Slurm");
@@ -110,10 +111,6 @@ TEST(Environment, ALauncherInsideAnotherJobIsTheOneThatCounts) {
   expect_ranks(both(torchrun(0, 1), open_mpi(3, 4)), 3, 4, "Open MPI");
 }
 
-TEST(Environment, ASlurmStepOfFewerTasksThanTheJobCounts) {
-  expect_ranks(both(slurm(1, 8), {{"SLURM_STEP_NUM_TASKS", "2"}}), 1, 2, "Slurm");
-}
-
 TEST(Environment, MalformedNumbersAreNamed) {
   for (const char* bad : {"x", "-1", "1x", " 1", "1.5", "99999999999999999999", "0x1"}) {
     expect_refusal({{"SYMM_RANK", bad}, {"SYMM_SIZE", "2"}}, Status::invalid_argument, {"SYMM_RANK", bad});
@@ -126,11 +123,8 @@ TEST(Environment, MalformedNumbersAreNamed) {
   expect_refusal(both(by_hand(0, 2), {{"RANK", "zero"}, {"WORLD_SIZE", "2"}}), Status::invalid_argument, {"RANK", "zero"});
 }
 
-TEST(Environment, ARankBeyondTheSizeIsNamed) {
+TEST(Environment, WhatDoesNotGoTogetherIsNamed) {
   expect_refusal(open_mpi(4, 4), Status::invalid_argument, {"OMPI_COMM_WORLD_RANK is 4", "OMPI_COMM_WORLD_SIZE = 4"});
-}
-
-TEST(Environment, HalfOfSymmIsAnError) {
   expect_refusal({{"SYMM_RANK", "0"}}, Status::invalid_argument, {"SYMM_SIZE is missing"});
   expect_refusal({{"SYMM_SIZE", "2"}}, Status::invalid_argument, {"SYMM_RANK is missing"});
 }
