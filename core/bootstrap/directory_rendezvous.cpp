@@ -15,12 +15,6 @@ constexpr uint64_t kMourningMs = 500;  // in which a dead rank may be started ag
 constexpr char kSealed[] = "sealed";
 constexpr char kSpareFailure[] = "cannot";  // for a rank that can write none
 constexpr size_t kMaxDeclared = 2048;       // bytes of a declared failure's text: it names directories
-
-// Any names are a short file name.
-std::string prefix_of(const std::string& name, const std::string& job) {
-  const uint64_t both = job.empty() ? fnv1a(name) : mix(fnv1a(name), fnv1a(job));
-  return format("%s%016lx", kSharedPrefix, both);
-}
 }  // namespace
 
 void DirectoryRendezvous::GracePeriod::raise(Failure why) {
@@ -30,7 +24,8 @@ void DirectoryRendezvous::GracePeriod::raise(Failure why) {
 }
 
 DirectoryRendezvous::DirectoryRendezvous(DirectoryRendezvousConfig config, Deadline deadline)
-    : config_(std::move(config)), prefix_(prefix_of(config_.name, config_.job)), exceptions_(std::uncaught_exceptions()) {
+    : config_(std::move(config)), prefix_(format("%s%016lx", kSharedPrefix, mix(fnv1a(config_.name), fnv1a(config_.job)))),
+      exceptions_(std::uncaught_exceptions()) {
   try {
     if (config_.rank == 0) {
       lead(deadline);

@@ -71,7 +71,7 @@ class DirectoryRendezvous {
   void remove_base() const noexcept;
 
   DirectoryRendezvousConfig config_;
-  std::string prefix_;
+  std::string prefix_;  // of attempts: any names make a short file name
   std::unique_ptr<SharedDirectory> place_;
   std::optional<RankLock> rank_lock_;
   int next_rank_ = 0;
