@@ -48,8 +48,6 @@ TEST(PrivateDirectory, OfAnotherUserIsRefused) {
 TEST(DefaultParent, IsInTheRuntimeDirectoryIfThatIsOurs) {
   const TemporaryDirectory top;
   const std::string fallback = "/tmp/symm-" + std::to_string(geteuid());
-  const char* const before = std::getenv("XDG_RUNTIME_DIR");
-  const std::string saved = before == nullptr ? "" : before;
   setenv("XDG_RUNTIME_DIR", top.path().c_str(), 1);
   EXPECT_EQ(default_parent(), top / "symm");
   setenv("XDG_RUNTIME_DIR", (top / "missing").c_str(), 1);
@@ -59,7 +57,6 @@ TEST(DefaultParent, IsInTheRuntimeDirectoryIfThatIsOurs) {
   EXPECT_EQ(default_parent(), fallback);
   unsetenv("XDG_RUNTIME_DIR");
   EXPECT_EQ(default_parent(), fallback);
-  if (before != nullptr) setenv("XDG_RUNTIME_DIR", saved.c_str(), 1);
 }
 
 TEST(SharedDirectory, GoesWithTheLastWhoIsInIt) {
