@@ -186,4 +186,4 @@ impl std::fmt::Debug for Heap {
     }
 }
 
-elements_at!(Piece);
+described!(Piece);

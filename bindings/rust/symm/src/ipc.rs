@@ -34,16 +34,6 @@ pub use symm_sys::{symm_ipc_holders_t as Holders, symm_ipc_report_t as Report, s
 macro_rules! elements_in_other_hands {
     ($type:ident, $read:literal, $written:literal) => {
         impl<T: Element> $type<T> {
-            /// Number of elements.
-            pub fn len(&self) -> usize {
-                self.parts().1
-            }
-
-            /// Whether there are none.
-            pub fn is_empty(&self) -> bool {
-                self.len() == 0
-            }
-
             /// The elements, one by one.
             pub fn view(&self) -> Result<View<'_, T>> {
                 let (pointer, len, backend) = self.parts();
@@ -265,7 +255,19 @@ impl ImportOptions {
         // SAFETY: the struct says its size, its string lives until the end of this function, and the token is as long as is said.
         call(|api| unsafe { api.symm_ipc_import(bytes.as_ptr().cast(), bytes.len(), &options, &mut out, stream) })?;
         let raw = NonNull::new(out).ok_or_else(|| Error::from_parts(Status::Internal, "the library gave NULL for an import"))?;
-        Import::adopt(Lease { raw, stream: self.stream.clone() })
+        let (stream, nothing) = (self.stream.clone(), ptr::dangling_mut::<T>());
+        let mut import = Import { raw, stream, pointer: nothing, len: 0, backend: Backend::Auto };
+        let info = import.info()?;
+        let pointer = on!(import.symm_ipc_pointer() -> ptr::null_mut())?;
+        import.pointer = if pointer.is_null() { nothing } else { pointer.cast() };
+        if !import.pointer.is_aligned() {
+            let (name, offset) = (std::any::type_name::<T>(), info.offset);
+            let text = format!("the token names memory from byte {offset} of a block on, where no {name} can be");
+            return Err(Error::argument(text));
+        }
+        import.len = usize::try_from(info.bytes).unwrap_or(usize::MAX) / size_of::<T>();
+        import.backend = info.backend;
+        Ok(import)
     }
 }
 
@@ -277,16 +279,12 @@ pub fn import<T: Element>(token: &Token) -> Result<Import<T>> {
 /// Memory of another process, or of this one, mapped by a token. Dropping it ends the lease; the memory stays valid until then, even if the
 /// exporter dies.
 pub struct Import<T: Element> {
-    lease: Lease,
+    /// The library's handle. Its release is ordered on the stream; without one, on all.
+    raw: NonNull<symm_ipc>,
+    stream: Stream,
     pointer: *mut T,
     len: usize,
     backend: Backend,
-}
-
-/// The library's handle. Its release is ordered on the stream of the import; without one, on all.
-struct Lease {
-    raw: NonNull<symm_ipc>,
-    stream: Stream,
 }
 
 // SAFETY: symm.h: all functions may be called from any thread; the address is used through View, Span and local() only.
@@ -294,7 +292,7 @@ unsafe impl<T: Element> Send for Import<T> {}
 // SAFETY: as above.
 unsafe impl<T: Element> Sync for Import<T> {}
 
-impl Drop for Lease {
+impl<T: Element> Drop for Import<T> {
     fn drop(&mut self) {
         if let Ok(api) = sys::api() {
             let stream = if self.stream.as_raw().is_null() { Stream::all() } else { self.stream.as_raw() };
@@ -320,12 +318,6 @@ known! {
     }
 }
 
-impl Lease {
-    fn as_raw(&self) -> *mut symm_ipc {
-        self.raw.as_ptr()
-    }
-}
-
 elements_in_other_hands!(
     Import,
     "During the borrow nobody writes to them: not the exporter, nor anybody else who has the memory.",
@@ -348,21 +340,6 @@ impl<T: Element> Import<T> {
         on!(self.symm_ipc_record_use(stream.as_raw()))
     }
 
-    fn adopt(lease: Lease) -> Result<Self> {
-        let info = on!(lease.symm_ipc_info() => ImportInfo)?;
-        let pointer = on!(lease.symm_ipc_pointer() -> ptr::null_mut())?;
-        let pointer: *mut T = if pointer.is_null() { ptr::dangling_mut() } else { pointer.cast() }; // of nothing
-        if !pointer.is_aligned() {
-            let name = std::any::type_name::<T>();
-            return Err(Error::argument(format!(
-                "the token names memory from byte {} of a block on, where no {name} can be",
-                info.offset
-            )));
-        }
-        let len = usize::try_from(info.bytes).unwrap_or(usize::MAX) / size_of::<T>();
-        Ok(Self { lease, pointer, len, backend: info.backend })
-    }
-
     /// What is known of it.
     pub fn info(&self) -> Result<ImportInfo> {
         on!(self.symm_ipc_info() => ImportInfo)
@@ -375,7 +352,7 @@ impl<T: Element> Import<T> {
 
     /// The handle, for calls of [`symm_sys`]. It is valid while this value lives.
     pub fn as_raw(&self) -> *mut symm_ipc {
-        self.lease.as_raw()
+        self.raw.as_ptr()
     }
 }
 

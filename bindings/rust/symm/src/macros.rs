@@ -42,11 +42,21 @@ macro_rules! operand {
     };
 }
 
-/// The operand and the slices of elements that others may touch, at `parts()`: address, length and back end. What is said of each: the
-/// operand, and what the caller of `local()` and of `local_mut()` promises.
+/// The number, the operand and the slices of elements that others may touch, at `parts()`: address, length and back end. What is said of
+/// each: the operand, and what the caller of `local()` and of `local_mut()` promises.
 macro_rules! slices {
     ($name:ident, $span:literal, $read:literal, $written:literal) => {
         impl<T: $crate::Element> $name<T> {
+            /// Number of elements; of each block, where every rank has one.
+            pub fn len(&self) -> usize {
+                self.parts().1
+            }
+
+            /// Whether there are none.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
             #[doc = $span]
             /// Errors: `InvalidArgument` if the range is not within the elements.
             pub fn span(&self, range: impl std::ops::RangeBounds<usize>) -> $crate::Result<$crate::Span<'_, T>> {

@@ -89,16 +89,6 @@ impl<T: Element> Memory<T> {
         Memory { inner: self.inner.clone(), stream: self.stream.clone(), _type: PhantomData }
     }
 
-    /// Elements of each block.
-    pub fn len(&self) -> usize {
-        usize::try_from(self.inner.info.bytes).unwrap_or(usize::MAX) / size_of::<T>()
-    }
-
-    /// Whether a block has none, which can only be after a [`cast`](Self::cast).
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// This rank, in the memory's group.
     pub fn rank(&self) -> usize {
         count(self.inner.info.rank)
@@ -153,7 +143,8 @@ impl<T: Element> Memory<T> {
     }
 
     fn parts(&self) -> (*mut T, usize, crate::Backend) {
-        (self.own(), self.len(), self.backend())
+        let len = usize::try_from(self.inner.info.bytes).unwrap_or(usize::MAX) / size_of::<T>();
+        (self.own(), len, self.backend())
     }
 
     #[inline]
