@@ -88,10 +88,8 @@ class Caller {
     if (random_() % 4 == 0) own_.release_one(random_() % std::size(kHandles), random_());
   }
  private:
-  using All = std::array<void*, std::size(kHandles)>;
   void* any(size_t kind) { return own_.any(kind, random_()); }
-  All used() const { return {world_.group, world_.buffer, world_.memory, world_.heap, world_.ipc}; }
-  void use(const All& all) {
+  void use(const OneOfEach& all) {
     world_.group = static_cast<symm_group_t*>(all[0]);
     world_.buffer = static_cast<symm_buffer_t*>(all[1]);
     world_.memory = static_cast<symm_memory_t*>(all[2]);
@@ -107,9 +105,7 @@ class Caller {
         "recv_capacity token_size bytes size struct_size fd ";
     std::vector<const Refusal*> wrong;
     for (const Refusal& row : refusals())
-      if ((row.function == nullptr || row.function == std::string(parameter.function)) &&
-          (row.parameter == name || row.parameter == type))
-        wrong.push_back(&row);
+      if (applies(row, parameter)) wrong.push_back(&row);
     if (!wrong.empty() && random_() % 3 == 0) return bits = wrong[random_() % wrong.size()]->value(world_), true;
     if (kind_of(type) < std::size(kHandles)) {
       bits = world_.bits(any(random_() % std::size(kHandles)));
@@ -135,7 +131,7 @@ class Caller {
   // which it did not have no more handles.
   void keep(const std::string& function, const std::vector<const Parameter*>& parameters, bool made) {
     const size_t first = kind_of(parameters[0]->type);
-    if (function.find("_retain") != std::string::npos) own_.own(first, made ? used()[first] : nullptr);
+    if (function.find("_retain") != std::string::npos) own_.own(first, made ? world_.handles()[first] : nullptr);
     if (made && function.rfind("symm_log_", 0) == 0) symm_log_remove_listener(world_.first_word(0));
     for (const Parameter* one : parameters) {
       const std::string type = one->type;
@@ -149,7 +145,7 @@ class Caller {
   Handles own_;
   const Caller* const other_;
   std::mt19937_64 random_;
-  const All first_ = used();
+  const OneOfEach first_ = world_.handles();
 };
 
 // A rank's part in one group. All ranks make the same calls while nothing sets them apart; unless the rank is alone in its

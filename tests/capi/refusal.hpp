@@ -7,7 +7,8 @@
 
 namespace symm_test {
 inline constexpr const char* kHandles[] = {"symm_group_t*", "symm_buffer_t*", "symm_memory_t*", "symm_heap_t*", "symm_ipc_t*"};
-void release(size_t kind, void* handle);  // of these
+using OneOfEach = std::array<void*, std::size(kHandles)>;
+void release(size_t kind, void* handle);
 
 // A rank of a group, by itself unless told otherwise, with a buffer, a memory, an import of the buffer and a heap, and poisoned
 // places for outputs.
@@ -58,6 +59,7 @@ class World {
     return bits(kept_.emplace_back(std::make_shared<T>(options.value)).get());
   }
 
+  OneOfEach handles() const { return {group, buffer, memory, heap, ipc}; }
   symm_group_t* group = nullptr;
   symm_buffer_t* buffer = nullptr;
   symm_memory_t* memory = nullptr;
@@ -105,8 +107,8 @@ symm_status_t call(symm_status_t (*function)(P...), size_t changed, uint64_t bit
 inline constexpr const char* kAnyOutput = "out...";         // a parameter whose name begins so
 inline constexpr const char* kOutputStruct = "out struct";  // with a struct_size
 struct Refusal {
-  const char* function;   // nullptr: every one that has the parameter
-  const char* parameter;  // its name or its type
+  const char* function;                 // nullptr: every one that has one of the parameters
+  std::vector<std::string> parameters;  // names or types
   const char* how;
   symm_status_t status;
   uint64_t (*value)(World& w);
@@ -147,6 +149,7 @@ inline constexpr Parameter kParameters[] = {
 #include "parameters.inc"
 };
 
+bool applies(const Refusal& row, const Parameter& to);
 const std::vector<Call>& calls();
 const std::vector<Refusal>& refusals();
 const std::vector<Struct>& structs();

@@ -24,11 +24,8 @@ World::World(const char* bootstrap, int rank, int size) {
 }
 
 World::~World() {
-  symm_heap_release(heap);
-  symm_ipc_release(ipc, nullptr);
-  symm_memory_release(memory);
-  symm_buffer_release(buffer);
-  symm_group_release(group);
+  const OneOfEach all = handles();
+  for (size_t kind = all.size(); kind-- > 0;) release(kind, all[kind]);
 }
 
 void release(size_t kind, void* handle) {
@@ -56,20 +53,22 @@ bool is_output_struct(const Parameter& parameter) {
   return parameter.name == std::string("out") && std::strstr(parameter.type, "**") == nullptr;
 }
 
-bool applies(const Refusal& row, const Parameter& to) {
-  if (row.function != nullptr && row.function != std::string(to.function)) return false;
-  const std::string name = to.name, type = to.type, of = row.parameter;
-  if (of == kAnyOutput) return name.rfind("out", 0) == 0;
-  if (of == kOutputStruct) return is_output_struct(to);
-  return of == name || of == type;
+bool has(const char* function, const Parameter& parameter) {
+  return function == nullptr || function == std::string(parameter.function);
+}
+
+bool stands_for(const std::string& of, const Parameter& parameter) {
+  if (of == kAnyOutput) return std::string(parameter.name).rfind("out", 0) == 0;
+  if (of == kOutputStruct) return is_output_struct(parameter);
+  return of == parameter.name || of == parameter.type;
+}
+
+bool exempts(const Exemption& row, const Parameter& parameter) {
+  return has(row.function, parameter) && row.parameter == std::string(parameter.name);
 }
 
 bool is_exempt(const Parameter& parameter) {
-  const auto is_it = [&](const Exemption& row) {
-    return (row.function == nullptr || row.function == std::string(parameter.function)) &&
-           row.parameter == std::string(parameter.name);
-  };
-  return std::any_of(exemptions().begin(), exemptions().end(), is_it);
+  return std::any_of(exemptions().begin(), exemptions().end(), [&](const Exemption& row) { return exempts(row, parameter); });
 }
 
 bool is_handle(const Parameter& parameter) {
@@ -121,6 +120,14 @@ symm_status_t expected_of(const Call& call) {
   return found != otherwise.end() ? found->second : SYMM_OK;
 }
 
+}  // namespace
+
+bool applies(const Refusal& row, const Parameter& to) {
+  const auto is_it = [&](const std::string& of) { return stands_for(of, to); };
+  return has(row.function, to) && std::any_of(row.parameters.begin(), row.parameters.end(), is_it);
+}
+
+namespace {
 // A program without a launcher is a group of one, on which every call works, or says why not.
 TEST(Call, right_arguments) {
   for (const Call& call : calls()) {
@@ -213,35 +220,25 @@ TEST(Refusal, wrong_handles) {
   World world;
   alignas(64) static std::byte garbage[4096];
   std::fill(std::begin(garbage), std::end(garbage), std::byte{0xA5});
-  std::array<void*, 5> released{};
-  {
-    const World gone;
-    released = {gone.group, gone.buffer, gone.memory, gone.heap, gone.ipc};
-  }
+  const OneOfEach right = world.handles(), released = World().handles();
   struct Wrong {
-    const char* what;
+    std::string what;
     void* handle;
-    const char* except;  // the type for which it would be right
+    std::string except;  // the type for which it would be right
   };
-  const Wrong wrongs[] = {
+  std::vector<Wrong> wrongs = {
       {"NULL", nullptr, ""},
       {"garbage", garbage, ""},
       {"an address that is not mapped", reinterpret_cast<void*>(uintptr_t{0x10}), ""},
-      {"a released group", released[0], ""},
-      {"a released buffer", released[1], ""},
-      {"a released memory", released[2], ""},
-      {"a released heap", released[3], ""},
-      {"a released import", released[4], ""},
-      {"a group", world.group, "symm_group_t*"},
-      {"a buffer", world.buffer, "symm_buffer_t*"},
-      {"a memory", world.memory, "symm_memory_t*"},
-      {"an import", world.ipc, "symm_ipc_t*"},
-      {"a heap", world.heap, "symm_heap_t*"},
       {"the middle of a group", reinterpret_cast<std::byte*>(world.group) + 8, ""},
   };
+  for (size_t kind = 0; kind < std::size(kHandles); ++kind) {
+    wrongs.push_back({std::string("a released ") + kHandles[kind], released[kind], ""});
+    wrongs.push_back({std::string("a ") + kHandles[kind], right[kind], kHandles[kind]});
+  }
   for_each_parameter([&](const Call& call, size_t index, const Parameter& parameter) {
     for (const Wrong& wrong : wrongs) {
-      if (!is_handle(parameter) || parameter.type == std::string(wrong.except)) continue;
+      if (!is_handle(parameter) || wrong.except == parameter.type) continue;
       SCOPED_TRACE(std::string(call.function) + ", " + parameter.name + " is " + wrong.what);
       forget_last_error();
       expect_refusal(call.call(world, index, world.bits(wrong.handle)), SYMM_ERR_INVALID_HANDLE, parameter.name, world);
@@ -249,7 +246,7 @@ TEST(Refusal, wrong_handles) {
   });
   for (const Wrong& wrong : wrongs) {  // a garbage collector may be wrong once and must not pay with its life
     for (size_t kind = 0; kind < std::size(kHandles); ++kind)
-      if (wrong.except != std::string(kHandles[kind])) release(kind, wrong.handle);
+      if (wrong.except != kHandles[kind]) release(kind, wrong.handle);
   }
   int32_t size = 0;
   EXPECT_EQ(symm_group_size(world.group, &size), SYMM_OK) << "releasing wrong handles hurt a right one";
@@ -293,14 +290,13 @@ TEST(Refusal, no_parameter_is_forgotten) {
 // The other way round: a row or an exemption for something that the header does not have checks nothing.
 TEST(Refusal, no_row_is_stale) {
   const auto exists = [](const auto& is_it) { return std::any_of(std::begin(kParameters), std::end(kParameters), is_it); };
-  for (const Refusal& row : refusals())
-    EXPECT_TRUE(exists([&](const Parameter& one) { return applies(row, one); })) << row.parameter << " " << row.how;
-  for (const Exemption& row : exemptions()) {
-    EXPECT_TRUE(exists([&](const Parameter& one) {
-      return (row.function == nullptr || row.function == std::string(one.function)) && row.parameter == std::string(one.name);
-    })) << row.parameter
-        << ": " << row.reason;
+  for (const Refusal& row : refusals()) {
+    for (const std::string& of : row.parameters)
+      EXPECT_TRUE(exists([&](const Parameter& one) { return has(row.function, one) && stands_for(of, one); }))
+          << of << " " << row.how;
   }
+  for (const Exemption& row : exemptions())
+    EXPECT_TRUE(exists([&](const Parameter& one) { return exempts(row, one); })) << row.parameter << ": " << row.reason;
 }
 }  // namespace
 }  // namespace symm_test
