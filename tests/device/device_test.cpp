@@ -7,43 +7,29 @@
 namespace {
 using namespace symm::device;
 
-constexpr int kChannels = 4;
+constexpr int kChannels = 4, kMaxRanks = 4;
 
 // What `size` ranks have: blocks, pads, counts of signals taken.
 class World {
  public:
   explicit World(int size, unsigned long long timeout_ns = 20'000'000'000ULL) : size_(size), timeout_ns_(timeout_ns) {
-    for (int rank = 0; rank < size; ++rank) {
-      blocks_.emplace_back(1024);
-      pads_.emplace_back(static_cast<size_t>(kChannels * size));
-      taken_.emplace_back(static_cast<size_t>(kChannels * size));
-    }
-    for (int rank = 0; rank < size; ++rank) {
-      block_table_.push_back(blocks_[static_cast<size_t>(rank)].data());
-      pad_table_.push_back(pads_[static_cast<size_t>(rank)].data());
-    }
+    std::copy(std::begin(blocks_), std::end(blocks_), block_table_);
+    std::copy(std::begin(pads_), std::end(pads_), pad_table_);
   }
   Memory memory(int rank) {
-    const auto r = static_cast<size_t>(rank);
-    return {sizeof(Memory), kLayout, rank, size_, kChannels, block_table_.data(), pad_table_.data(), taken_[r].data(),
-        timeout_ns_, &stop};
+    return {sizeof(Memory), kLayout, rank, size_, kChannels, block_table_, pad_table_, taken_[rank], timeout_ns_, &stop};
   }
-  unsigned long long& put(int owner, int channel, int source) {
-    return pads_[static_cast<size_t>(owner)][index(channel, source)];
-  }
-  unsigned long long& taken(int owner, int channel, int source) {
-    return taken_[static_cast<size_t>(owner)][index(channel, source)];
-  }
+  unsigned long long& put(int owner, int channel, int source) { return pads_[owner][channel * size_ + source]; }
+  unsigned long long& taken(int owner, int channel, int source) { return taken_[owner][channel * size_ + source]; }
 
   unsigned stop = 0;
  private:
-  size_t index(int channel, int source) const { return static_cast<size_t>(channel * size_ + source); }
   int size_;
   unsigned long long timeout_ns_;
-  std::vector<std::vector<unsigned>> blocks_;
-  std::vector<std::vector<unsigned long long>> pads_, taken_;
-  std::vector<void*> block_table_;
-  std::vector<unsigned long long*> pad_table_;
+  unsigned blocks_[kMaxRanks][1024] = {};
+  unsigned long long pads_[kMaxRanks][kChannels * kMaxRanks] = {}, taken_[kMaxRanks][kChannels * kMaxRanks] = {};
+  void* block_table_[kMaxRanks] = {};
+  unsigned long long* pad_table_[kMaxRanks] = {};
 };
 
 // A block whose threads are threads.

@@ -1,6 +1,4 @@
 // The logic of symm/exchange.cuh with ranks as threads of the host: turns, order, who waits for whom, what is sent for what.
-#include <cmath>
-#include <random>
 #include <symm/exchange.cuh>
 #include "tests/support/process.hpp"
 #include "tools/bench/reference.hpp"

@@ -1,19 +1,7 @@
 // One line of table.txt, and the values in it as one rank reads them.
 #pragma once
 
-#include <algorithm>
-#include <cctype>
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <map>
-#include <optional>
-#include <set>
-#include <sstream>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
+#include "tests/support/test.hpp"
 
 namespace behaviours {
 // 0: nobody has said.

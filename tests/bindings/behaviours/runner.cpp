@@ -1,13 +1,8 @@
 // Runs table.txt as one of three ranks, through symm.hpp, and where its types make a wrong call impossible through symm.h: the
 // runner that those of the other languages are compared with.
-#include <signal.h>
-#include <chrono>
-#include <fstream>
 #include <iostream>
-#include <memory>
 #include <span>
 #include <symm/symm.hpp>
-#include <thread>
 #include "tests/bindings/behaviours/line.hpp"
 #include "tools/bench/reference.hpp"
 
