@@ -101,7 +101,7 @@ function formula(r)
     return (rank, i) -> mod(a * rank + b * i, m) + c
 end
 
-const COMBINE = Dict("SUM" => +, "AVG" => +, "MIN" => min, "MAX" => max, "PROD" => *)
+const OPS = Dict("SUM" => +, "AVG" => avg, "MIN" => min, "MAX" => max, "PROD" => *)
 
 function write_elements(r, key="at")
     T, f = TYPES[constant("DTYPE", word(r, "dtype"))], formula(r)
@@ -121,7 +121,7 @@ function expect_elements(r, key="at")
     at, shift, from = Ptr{storage(T)}(address(r, key)), number(r, "shift", 0), number(r, "from", r.rank)
     op = word(r, "op", nothing)
     for i in 0:(number(r, "count") - 1)
-        value = op === nothing ? f(from, i + shift) : reduce(COMBINE[op], f(rank, i + shift) for rank in 0:2)
+        value = op === nothing ? f(from, i + shift) : reduce(op == "AVG" ? (+) : OPS[op], f(rank, i + shift) for rank in 0:2)
         op == "AVG" && (value = div(value, 3))
         value *= number(r, "times", 1)
         seen = unsafe_load(at, i + 1)
@@ -218,7 +218,7 @@ const VERBS = Dict{String,Function}(
     end,
     "allgatherv" => r -> in_blocks(r, (to, tc, td, from, fc, fd) -> allgatherv!(to, tc, from, group(r); displacements=td)),
     "reduce_scatterv" => r -> in_blocks(
-        r, (to, tc, td, from, fc, fd) -> reduce_scatterv!(to, from, fc, OPS[constant("OP", word(r, "op"))], group(r); displacements=fd)
+        r, (to, tc, td, from, fc, fd) -> reduce_scatterv!(to, from, fc, OPS[word(r, "op")], group(r); displacements=fd)
     ),
     "alltoallv" => r -> in_blocks(
         r, (to, tc, td, from, fc, fd) -> alltoallv!(to, tc, from, fc, group(r); to_displacements=td, from_displacements=fd)
@@ -296,10 +296,6 @@ end
 in_place(r) = number(r, "in_place", 0) != 0
 options(r) = has(r, "algorithm") ? (algorithm=Symbol(lowercase(word(r, "algorithm"))),) : NamedTuple()
 
-const OPS = Dict(
-    LibSymm.SYMM_OP_SUM => +, LibSymm.SYMM_OP_AVG => avg, LibSymm.SYMM_OP_MIN => min, LibSymm.SYMM_OP_MAX => max, LibSymm.SYMM_OP_PROD => *
-)
-
 function scaling(r)
     has(r, "position") || return NamedTuple()
     scale = has(r, "scale_at") ? unsafe_wrap(Array, Ptr{Float32}(address(r, "scale_at")), 1) : number(r, "scale")
@@ -309,7 +305,7 @@ end
 function reducing(r, call; to=1, from=1)
     receive, send = operands(r, to, from)
     has(r, "result") && (receive = Span{Float32}(address(r, "recv"), length(receive)); word(r, "result"))
-    op = OPS[constant("OP", word(r, "op"))]
+    op = OPS[word(r, "op")]
     has(r, "f") && write_elements(r, "send")
     call(in_place(r) ? (send,) : (receive, send), op; options(r)..., scaling(r)...)
     has(r, "f") && expect_elements(r, "recv")
