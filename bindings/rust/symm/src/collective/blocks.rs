@@ -14,6 +14,8 @@ pub struct Blocks<'a> {
 
 type Placed<'a, T> = (Operand<T>, Blocks<'a>);
 
+const NONE: Blocks<'_> = Blocks::packed(&[]);
+
 impl<'a> Blocks<'a> {
     /// One behind the other.
     pub const fn packed(counts: &'a [usize]) -> Self {
@@ -86,23 +88,14 @@ impl Group {
         let (send, recv) = self.both(send, recv)?;
         of_recv.require("recv", self, recv.len())?;
         own("send", send.len(), of_recv.counts[self.rank()])?;
-        self.gather_blocks(send, recv, of_recv)
+        self.run_blocks(Collective::Allgatherv, (send, NONE), (recv, of_recv), Op::Sum)
     }
 
     /// The same in place: this rank's own block of `data` is there before the call.
     pub fn allgatherv_in_place<D: Target + ?Sized>(&self, data: &mut D, blocks: Blocks<'_>) -> Result<()> {
         let data = data.operand_mut().on(&self.shared, &self.stream)?;
         let at = blocks.require("data", self, data.len())?;
-        self.gather_blocks(data.from(at), data, blocks)
-    }
-
-    fn gather_blocks<T: Element>(&self, send: Operand<T>, recv: Operand<T>, blocks: Blocks<'_>) -> Result<()> {
-        let (counts, at) = blocks.raw();
-        let (group, stream) = (self.as_raw(), self.stream.as_raw());
-        // SAFETY: the blocks lie within the operands, and have a number for each rank.
-        self.issue(0, |api, o| unsafe {
-            api.symm_allgatherv(group, send.pointer(), recv.pointer(), counts, at, T::DTYPE, o, stream)
-        })
+        self.run_blocks(Collective::Allgatherv, (data.from(at), NONE), (data, blocks), Op::Sum)
     }
 
     /// `recv[i] = op over all ranks of element i of their block for this rank`. The counts are the same on all ranks.
@@ -112,23 +105,14 @@ impl Group {
         let (send, recv) = self.both(send, recv)?;
         of_send.require("send", self, send.len())?;
         own("recv", recv.len(), of_send.counts[self.rank()])?;
-        self.scatter_blocks(send, of_send, recv, op)
+        self.run_blocks(Collective::ReduceScatterv, (send, of_send), (recv, NONE), op)
     }
 
     /// The same in place: this rank's own block of `data` is replaced, and the rest is undefined afterwards.
     pub fn reduce_scatterv_in_place<D: Target + ?Sized>(&self, data: &mut D, blocks: Blocks<'_>, op: Op) -> Result<()> {
         let data = data.operand_mut().on(&self.shared, &self.stream)?;
         let at = blocks.require("data", self, data.len())?;
-        self.scatter_blocks(data, blocks, data.from(at), op)
-    }
-
-    fn scatter_blocks<T: Element>(&self, send: Operand<T>, blocks: Blocks<'_>, recv: Operand<T>, op: Op) -> Result<()> {
-        let (counts, at) = blocks.raw();
-        let (group, stream, op) = (self.as_raw(), self.stream.as_raw(), op.as_raw());
-        // SAFETY: as above.
-        self.issue(0, |api, o| unsafe {
-            api.symm_reduce_scatterv(group, send.pointer(), counts, at, recv.pointer(), T::DTYPE, op, o, stream)
-        })
+        self.run_blocks(Collective::ReduceScatterv, (data, blocks), (data.from(at), NONE), op)
     }
 
     /// Block r of `recv` = rank r's block for this rank.
@@ -138,22 +122,30 @@ impl Group {
         let (send, recv) = self.both(send, recv)?;
         of_send.require("send", self, send.len())?;
         of_recv.require("recv", self, recv.len())?;
-        self.exchange_blocks((send, of_send), (recv, of_recv))
+        self.run_blocks(Collective::Alltoallv, (send, of_send), (recv, of_recv), Op::Sum)
     }
 
     /// The same in place: what goes to a rank and what comes from it have one length and one place.
     pub fn alltoallv_in_place<D: Target + ?Sized>(&self, data: &mut D, blocks: Blocks<'_>) -> Result<()> {
         let data = data.operand_mut().on(&self.shared, &self.stream)?;
         blocks.require("data", self, data.len())?;
-        self.exchange_blocks((data, blocks), (data, blocks))
+        self.run_blocks(Collective::Alltoallv, (data, blocks), (data, blocks), Op::Sum)
     }
 
-    fn exchange_blocks<T: Element>(&self, (send, of_send): Placed<'_, T>, (recv, of_recv): Placed<'_, T>) -> Result<()> {
+    /// A collective of C; `op` and the blocks of either operand are of no account where it has none.
+    fn run_blocks<T: Element>(
+        &self, what: Collective, (send, of_send): Placed<'_, T>, (recv, of_recv): Placed<'_, T>, op: Op,
+    ) -> Result<()> {
         let ((counts, at), (recv_counts, recv_at)) = (of_send.raw(), of_recv.raw());
         let (group, stream, send, recv) = (self.as_raw(), self.stream.as_raw(), send.pointer(), recv.pointer());
-        // SAFETY: as above.
+        let (dtype, op) = (T::DTYPE, op.as_raw());
+        // SAFETY: the blocks lie within the operands, and have a number for each rank.
         self.issue(0, |api, o| unsafe {
-            api.symm_alltoallv(group, send, counts, at, recv, recv_counts, recv_at, T::DTYPE, o, stream)
+            match what {
+                Collective::Allgatherv => api.symm_allgatherv(group, send, recv, recv_counts, recv_at, dtype, o, stream),
+                Collective::ReduceScatterv => api.symm_reduce_scatterv(group, send, counts, at, recv, dtype, op, o, stream),
+                _ => api.symm_alltoallv(group, send, counts, at, recv, recv_counts, recv_at, dtype, o, stream),
+            }
         })
     }
 
