@@ -33,32 +33,29 @@ class World {
 };
 
 // A block whose threads are threads.
-class HostBlock {
- public:
+struct HostBlock {
   struct Shared {
     explicit Shared(int threads) : together(threads) {}
     std::barrier<> together;
     std::atomic<int> code{0};
   };
-  HostBlock(Shared& shared, int thread, int threads, int blocks)
-      : shared_(shared), thread_(thread), threads_(threads), blocks_(blocks) {}
-  unsigned thread() const { return static_cast<unsigned>(thread_); }
-  unsigned threads() const { return static_cast<unsigned>(threads_); }
-  unsigned blocks() const { return static_cast<unsigned>(blocks_); }
-  void sync() const { shared_.together.arrive_and_wait(); }
+  Shared& shared;
+  int own_number, of, in_grid;
+
+  unsigned thread() const { return static_cast<unsigned>(own_number); }
+  unsigned threads() const { return static_cast<unsigned>(of); }
+  unsigned blocks() const { return static_cast<unsigned>(in_grid); }
+  void sync() const { shared.together.arrive_and_wait(); }
   bool any(bool mine) const { return !agree({mine ? 1 : 0}); }
   Outcome agree(Outcome mine) const {
-    if (!mine) shared_.code = mine.code;
+    if (!mine) shared.code = mine.code;
     sync();
-    const Outcome agreed = {shared_.code};
+    const Outcome agreed = {shared.code};
     sync();
-    if (thread_ == 0) shared_.code = 0;
+    if (own_number == 0) shared.code = 0;
     sync();
     return agreed;
   }
- private:
-  Shared& shared_;
-  int thread_, threads_, blocks_;
 };
 
 TEST(Device, pointers_and_words) {
@@ -272,7 +269,7 @@ TEST(Device, barriers_of_blocks_keep_step) {
       const int rank = i / threads;
       const int thread = i % threads;
       const Memory memory = world.memory(rank);
-      const HostBlock block(shared[static_cast<size_t>(rank)], thread, threads, 1);
+      const HostBlock block{shared[static_cast<size_t>(rank)], thread, threads, 1};
       for (unsigned round = 1; round <= 20; ++round) {
         pointer<unsigned>(memory, (rank + 1) % kRanks)[thread] = round;  // every thread stores to the next rank
         ASSERT_TRUE(barrier_of(memory, 1, kEverybody, block));
@@ -287,7 +284,7 @@ TEST(Device, a_failed_barrier_is_failed_for_all_threads_of_a_block) {
   World world(3, 20'000'000);
   HostBlock::Shared shared(4);
   support::as_threads(4, [&](int thread) {
-    const Outcome outcome = barrier_of(world.memory(0), 0, kEverybody, HostBlock(shared, thread, 4, 1));
+    const Outcome outcome = barrier_of(world.memory(0), 0, kEverybody, HostBlock{shared, thread, 4, 1});
     EXPECT_EQ(outcome.trouble(), Trouble::timeout);
     EXPECT_TRUE(outcome.peer() == 1 || outcome.peer() == 2);
   });
@@ -307,7 +304,7 @@ TEST(Device, barriers_of_grids_keep_step) {
     const int rank = number < blocks[0] ? 0 : 1;
     const auto r = static_cast<size_t>(rank);
     const Memory memory = world.memory(rank);
-    const HostBlock block(shared[static_cast<size_t>(number)], i % kThreads, kThreads, blocks[r]);
+    const HostBlock block{shared[static_cast<size_t>(number)], i % kThreads, kThreads, blocks[r]};
     for (unsigned round = 1; round <= 20; ++round) {
       at[static_cast<size_t>(i)].store(round, std::memory_order_relaxed);
       ASSERT_TRUE(barrier_of_grid(memory, 0, &grids[r], kEverybody, block));
@@ -330,7 +327,7 @@ TEST(Device, a_grid_that_is_not_complete_leaves) {
     Grid grid{};
     support::as_threads(2, [&](int) {
       HostBlock::Shared shared(1);
-      const Outcome outcome = barrier_of_grid(world.memory(0), blocks, &grid, kEverybody, HostBlock(shared, 0, 1, blocks));
+      const Outcome outcome = barrier_of_grid(world.memory(0), blocks, &grid, kEverybody, HostBlock{shared, 0, 1, blocks});
       EXPECT_EQ(outcome.trouble(), Trouble::timeout);
       if (blocks == 3) { EXPECT_EQ(outcome.peer(), 0) << "it is this rank's own grid that is not complete"; }
     });
