@@ -4,6 +4,8 @@
 #include "tests/support/sanitizers.hpp"
 
 namespace {
+using support::last_failure;
+
 std::string fail_with_device(int32_t device) {
   symm_device_info_t info{};
   info.struct_size = sizeof info;
@@ -18,6 +20,11 @@ TEST(LastError, belongs_to_its_thread) {
   std::thread([&] { theirs = fail_with_device(88); }).join();
   EXPECT_NE(theirs.find("88"), std::string::npos) << theirs;
   EXPECT_EQ(symm_last_error(), mine);
+  const symm_failure_t failure = last_failure();
+  EXPECT_EQ(failure.message, mine);
+  EXPECT_EQ(failure.status, SYMM_ERR_INVALID_ARGUMENT);
+  EXPECT_EQ(failure.rank, -1) << "nobody is to blame for an argument";
+  EXPECT_EQ(failure.pid, 0);
 }
 
 TEST(LastError, success_leaves_it_alone) {
@@ -45,8 +52,6 @@ TEST(LastError, is_one_line_and_cut_not_overrun) {
   EXPECT_LT(message.size(), 1024u);
 }
 
-using support::last_failure;
-
 TEST(LastFailure, is_nothing_before_the_first_failure) {
   symm_failure_t failure{};
   std::string message = "unset";
@@ -56,15 +61,6 @@ TEST(LastFailure, is_nothing_before_the_first_failure) {
   EXPECT_EQ(failure.rank, -1);
   EXPECT_EQ(failure.pid, 0);
   EXPECT_STREQ(failure.message, "");
-}
-
-TEST(LastFailure, says_what_symm_last_error_says_and_nobody_is_to_blame_for_an_argument) {
-  const std::string message = fail_with_device(77);
-  const symm_failure_t failure = last_failure();
-  EXPECT_EQ(failure.status, SYMM_ERR_INVALID_ARGUMENT);
-  EXPECT_EQ(failure.rank, -1);
-  EXPECT_EQ(failure.pid, 0);
-  EXPECT_EQ(failure.message, message);
 }
 
 // Of the rank to blame, on all ranks.

@@ -132,10 +132,10 @@ struct WrongCall {
   symm_status_t (*call)(World& w);
 };
 
-// A parameter for which there is no bad value, or which may be NULL, and why.
+// Parameters for which there is no bad value, or which may be NULL, and why.
 struct Exemption {
   const char* function;  // nullptr: of every function
-  const char* parameter;
+  std::vector<std::string> parameters;
   const char* reason;
 };
 
