@@ -44,16 +44,10 @@ template <class Call> symm::Error failure_of(const Call& call) {
   return {SYMM_OK, "", ""};
 }
 
-std::vector<float> counting_from(float first, size_t count) {
-  std::vector<float> values(count);
-  std::iota(values.begin(), values.end(), first);
-  return values;
-}
-
 // What else collectives and memory do the table of behaviours does through this header, too.
 TEST(Cpp, only_the_root_needs_what_the_root_alone_uses) {
   together(2, [](const symm::Group& group) {
-    const std::vector<float> send = counting_from(10 * static_cast<float>(group.rank()), 4);  // 0 1 2 3 and 10 11 12 13
+    const std::vector<float> send = group.rank() == 0 ? std::vector<float>{0, 1, 2, 3} : std::vector<float>{10, 11, 12, 13};
     std::array<float, 4> four{};
     group.broadcast(group.rank() == 1 ? send : std::vector<float>(), four, 1);
     EXPECT_EQ(four[3], 13);

@@ -40,7 +40,7 @@ TEST(Cycles, AHundredThousandPiecesThroughThreeProcesses) {
       EXPECT_EQ(ipc_stats().grants, 2 * static_cast<uint64_t>(kPieces));
       EXPECT_EQ(ipc_stats().refused, 0U);
       expect_eventually("nothing was added", [&] { return Footprint::now() == before; });
-      reach(*facts, 1);
+      facts->step = 1;
       return;
     }
     const Pipe& from = rank == 1 ? first : second;

@@ -44,7 +44,7 @@ TEST_F(Death, OrBecomingAnotherProgram) {
     go_on();
     check(symm_ipc_withdraw(owned.data, 4096, 20'000));
     EXPECT_EQ(ipc_stats().written_off, 1U);
-    reach(*facts, 9);
+    facts->step = 9;
   });
   Process& other = importer([&] {
     const Import held = import(facts->token);
@@ -64,7 +64,7 @@ TEST_F(Death, TheExportersDataStays) {
       const Owned owned(kInts * 4);
       for (size_t i = 0; i < kInts; ++i) owned.at<int>()[i] = static_cast<int>(i);
       facts->token = make_token(owned.data, kInts * 4);
-      reach(*facts, 1);
+      facts->step = 1;
       sleep_for_ever();
     }
     if (rank == 3) {  // gets it at second hand, from a process that is not the owner
@@ -89,7 +89,7 @@ TEST_F(Death, TheExportersDataStays) {
     mine.at<int>()[100] = 777;
     facts->tokens[1] = make_token(mine.at<int>() + 100, 4);  // the owner is dead: this process serves it
     EXPECT_EQ(ipc_stats().exported_blocks, 1U);
-    reach(*facts, 3);
+    facts->step = 3;
     wait_for(facts->done, 5);
     expect_eventually("its lease is over", [] { return ipc_stats().leased == 0; });
   });
@@ -97,7 +97,7 @@ TEST_F(Death, TheExportersDataStays) {
   wait_for(facts->done, 2);
   processes[0].kill(SIGKILL);
   processes[0].reap(20'000);
-  reach(*facts, 2);
+  facts->step = 2;
   processes.expect_success({0});
 }
 }}  // namespace support

@@ -36,7 +36,6 @@ struct Facts {
   Token token;
   Token tokens[64];
 };
-inline void reach(Facts& facts, int step) { facts.step = step; }
 // Fails the test, by an exception, if that takes too long.
 void wait_for(const std::atomic<int>& value, int at_least);
 void expect_eventually(const char* what, const std::function<bool()>& so);

@@ -94,7 +94,7 @@ TEST_F(Sharing, ManyProcessesImportOneToken) {
       const Owned owned(1 << 16);
       *owned.at<int>() = 77;
       facts->token = make_token(owned.data, 4);
-      reach(*facts, 1);
+      facts->step = 1;
       wait_for(facts->done, kImporters);
       EXPECT_EQ(ipc_stats().leased, static_cast<uint64_t>(kImporters));
       EXPECT_EQ(ipc_stats().consumers, static_cast<uint64_t>(kImporters));
@@ -108,7 +108,7 @@ TEST_F(Sharing, ManyProcessesImportOneToken) {
       EXPECT_NE(now.oldest_lease_pid, 0);
       EXPECT_TRUE(one_of_them);
       EXPECT_GT(now.oldest_lease_start_time, 0U);
-      reach(*facts, 2);
+      facts->step = 2;
       expect_eventually("all leases are over", [] { return ipc_stats().leased == 0; });
       EXPECT_EQ(ipc_stats().written_off, 0U);
       return;
@@ -128,7 +128,7 @@ TEST_F(Sharing, ReexportNamesTheOwner) {
       const Owned owned(1 << 16);
       *owned.at<int>(128) = 9;
       facts->tokens[0] = make_token(owned.at<int>(64), 128);
-      reach(*facts, 1);
+      facts->step = 1;
       wait_for(facts->step, 3);
       EXPECT_EQ(ipc_stats().leased, 1U);  // that of the third; the second has let go
       EXPECT_EQ(ipc_stats().consumers, 2U);
@@ -147,7 +147,7 @@ TEST_F(Sharing, ReexportNamesTheOwner) {
         EXPECT_THROW(make_token(piece.at<std::byte>() - 64, 4), Error) << "not what was imported";
       }
       EXPECT_EQ(ipc_stats().exported_blocks, 0U);
-      reach(*facts, 2);
+      facts->step = 2;
       wait_for(facts->done, 1);
       return;
     }
@@ -155,7 +155,7 @@ TEST_F(Sharing, ReexportNamesTheOwner) {
     const Import piece = import(facts->tokens[1]);
     EXPECT_EQ(*piece.at<int>(), 9);
     EXPECT_EQ(piece.info().offset, 128U);
-    reach(*facts, 3);
+    facts->step = 3;
     wait_for(facts->done, 1);
   });
 }
