@@ -3,6 +3,7 @@
 #include <iostream>
 #include <span>
 #include <symm/symm.hpp>
+#include <variant>
 #include "tests/bindings/behaviours/line.hpp"
 #include "tools/bench/reference.hpp"
 
@@ -34,36 +35,22 @@ void require_fields(const Line& line, std::initializer_list<Field> fields) {
   for (const Field& field : fields) require(field.value, line.integer(field.name, field.value), field.name);
 }
 
-// The things of one scenario by their names.
-struct Things {
-  std::map<std::string, symm::Group> groups;
-  std::map<std::string, symm::Buffer> buffers;
-  std::map<std::string, symm::Memory> memories;
-  std::map<std::string, symm::Heap> heaps;  // their memories are in `memories`
-  std::map<std::string, std::vector<std::byte>> arrays;
-  std::map<std::string, symm::Token> tokens;
-  std::map<std::string, symm::Import> imports;
-
-  // What is left is an empty handle, which can be misused. Those that are no longer are: Refusal.wrong_handles.
-  void release(const std::string& name) {
-    if (groups.contains(name)) groups[name].reset();
-    else if (imports.contains(name)) imports[name].reset();
-    else if (buffers.contains(name)) buffers[name].reset();
-    else memories.at(name).reset();
-  }
-};
+// Arrays and tokens are bytes alike. What was released is an empty handle, which can be misused. Those that are no longer are:
+// Refusal.wrong_handles.
+using Thing = std::variant<symm::Group, symm::Buffer, symm::Memory, symm::Heap, std::vector<std::byte>, symm::Import>;
 
 class Runner {
  public:
   explicit Runner(int rank) : rank_(rank) {}
 
   void begin(const std::string& scenario) {
-    things_ = std::make_unique<Things>();
+    things_.clear();
     create("group", scenario, 60'000);
-    const symm::Group& group = things_->groups["group"];
-    const symm::Buffer& buffer = things_->buffers["b"] = group.allocate(kBytes);
-    things_->memories["m"] = group.rendezvous(buffer);
-    things_->arrays["p"].resize(kBytes);
+    const symm::Group& group = the<symm::Group>("group");
+    const symm::Buffer buffer = group.allocate(kBytes);
+    things_["b"] = buffer;
+    things_["m"] = group.rendezvous(buffer);
+    things_["p"] = std::vector<std::byte>(kBytes);
   }
 
   void run(const Line& line) {
@@ -84,11 +71,10 @@ class Runner {
       symm::Group part = group(line).split(line.integer32("color"), line.integer32("key"));
       if (!part != (line.integer("color") < 0)) throw std::runtime_error("a group although color < 0, or none");
       const std::string name = line.text("as");
-      if (part) things_->groups[name] = std::move(part);
-    } else if (verb == "create_from_ranks")
-      things_->groups[line.text("as")] = group(line).create_from_ranks(line.numbers("ranks"));
-    else if (verb == "local") things_->groups[line.text("as")] = group(line).local();
-    else if (verb == "shrink") things_->groups[line.text("as")] = group(line).shrink();
+      if (part) things_[name] = std::move(part);
+    } else if (verb == "create_from_ranks") things_[line.text("as")] = group(line).create_from_ranks(line.numbers("ranks"));
+    else if (verb == "local") things_[line.text("as")] = group(line).local();
+    else if (verb == "shrink") things_[line.text("as")] = group(line).shrink();
     else if (verb == "expect_failed") {
       if (group(line).failed_ranks() != line.numbers("ranks")) throw std::runtime_error("other ranks have failed");
     } else if (verb == "finalize") group(line).finalize();
@@ -98,24 +84,22 @@ class Runner {
     else if (verb == "expect_stream_done") require(group(line).stream_done(nullptr) ? 1 : 0, 1, "done");
     else if (verb == "record_use") {
       const std::string name = line.text("name");
-      if (things_->memories.contains(name)) things_->memories[name].record_use(nullptr);
-      else things_->buffers.at(name).record_use(nullptr);
+      if (const auto* buffer = std::get_if<symm::Buffer>(&things_.at(name))) buffer->record_use(nullptr);
+      else memory(name).record_use(nullptr);
     } else if (verb == "die") raise(SIGKILL);
     else if (verb == "alloc") {
       symm_alloc_options_t options = SYMM_ALLOC_OPTIONS_INIT;
       options.alignment = line.size("alignment", 0);
-      things_->buffers[line.text("as")] = group(line).allocate(line.size("bytes"), options);
+      things_[line.text("as")] = group(line).allocate(line.size("bytes"), options);
     } else if (verb == "rendezvous") {
       symm_rendezvous_options_t options = SYMM_RENDEZVOUS_OPTIONS_INIT;
       options.tag = line.size("tag", 0);
       options.channels = line.integer32("channels", 0);
-      symm::Memory made = group(line).rendezvous(things_->buffers.at(line.text("buffer")), options);
+      symm::Memory made = group(line).rendezvous(the<symm::Buffer>(line.text("buffer")), options);
       if (line.has("memory")) require(made.get() == memory(line).get() ? 1 : 0, 1, "whether it is the same memory");
-      things_->memories[line.text("as")] = std::move(made);
-    } else if (verb == "heap") {
-      const symm::Heap made = things_->heaps[line.text("as")] = group(line).heap(line.size("bytes"));
-      things_->memories[line.text("as")] = made.memory();
-    } else if (verb == "take") {
+      things_[line.text("as")] = std::move(made);
+    } else if (verb == "heap") things_[line.text("as")] = group(line).heap(line.size("bytes"));
+    else if (verb == "take") {
       void* piece = nullptr;
       size_t offset = 0;
       symm::check(
@@ -131,7 +115,8 @@ class Runner {
       const symm_heap_info_t info = heap(line).info();
       require_fields(line, {{"used_bytes", info.used_bytes}, {"free_bytes", info.free_bytes}, {"pieces", info.pieces},
                                {"largest_free", info.largest_free}, {"fragmentation", info.fragmentation}});
-    } else if (verb == "release") things_->release(line.text("name"));
+    } else if (verb == "release")
+      std::visit([](auto& thing) { thing = std::decay_t<decltype(thing)>(); }, things_.at(line.text("name")));
     else if (verb == "expect_memory") {
       const symm_memory_info_t info = memory(line).info();
       require_fields(line, {{"rank", info.rank}, {"size", info.size}, {"bytes", info.bytes}, {"channels", info.channels}});
@@ -141,10 +126,10 @@ class Runner {
     else if (verb == "export") {
       symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
       options.hold_ms = line.size("hold_ms", 0);
-      things_->tokens[line.text("as")] = symm::ipc_export(piece(line), options);
-    } else if (verb == "import") things_->imports[line.text("as")] = symm::Import(things_->tokens.at(line.text("token")));
+      things_[line.text("as")] = symm::ipc_export(piece(line), options);
+    } else if (verb == "import") things_[line.text("as")] = symm::Import(the<symm::Token>(line.text("token")));
     else if (verb == "expect_import") {
-      const symm_ipc_info_t info = things_->imports.at(line.text("import")).info();
+      const symm_ipc_info_t info = the<symm::Import>(line.text("import")).info();
       require_fields(line, {{"bytes", info.bytes}, {"offset", info.offset}, {"host_memory", info.host_memory}});
     } else if (verb == "expect_holders") {
       const symm_ipc_holders_t held = symm::ipc_holders(piece(line));
@@ -180,15 +165,19 @@ class Runner {
     else throw std::runtime_error("unknown verb " + verb);
   }
  private:
-  const symm::Group& group(const Line& line) { return things_->groups.at(line.text("group", "group")); }
-  const symm::Memory& memory(const Line& line) { return things_->memories.at(line.text("memory")); }
-
-  const symm::Heap& heap(const Line& line) { return things_->heaps.at(line.text("heap")); }
+  template <class T> const T& the(const std::string& name) { return std::get<T>(things_.at(name)); }
+  const symm::Group& group(const Line& line) { return the<symm::Group>(line.text("group", "group")); }
+  const symm::Heap& heap(const Line& line) { return the<symm::Heap>(line.text("heap")); }
+  symm::Memory memory(const Line& line) { return memory(line.text("memory")); }
+  symm::Memory memory(const std::string& name) {
+    const auto* heap = std::get_if<symm::Heap>(&things_.at(name));
+    return heap != nullptr ? heap->memory() : the<symm::Memory>(name);
+  }
 
   std::byte* address(const Line& line, const std::string& key) {
     const auto [name, offset] = line.address(key);
-    if (auto array = things_->arrays.find(name); array != things_->arrays.end()) return array->second.data() + offset;
-    const symm::Memory& block = things_->memories.at(name);
+    if (auto* array = std::get_if<std::vector<std::byte>>(&things_.at(name))) return array->data() + offset;
+    const symm::Memory block = memory(name);
     const int32_t own = block.info().rank;
     const int32_t rank = key == "at" ? line.integer32("rank", own) : own;
     if (rank == own || !is_far(rank)) return block.span(rank).data() + offset;
@@ -197,7 +186,7 @@ class Runner {
     return copy_.data() + offset;
   }
   // On another machine: its memory is not mapped here, and a copy of its block stands for it. Only in the group of the scenario.
-  bool is_far(int32_t rank) { return things_->groups.at("group").peer_info(rank).mapped == 0; }
+  bool is_far(int32_t rank) { return the<symm::Group>("group").peer_info(rank).mapped == 0; }
   bool is_far(const Line& line) { return line.has("rank") && is_far(rank(line)); }
   std::span<std::byte> bytes(const Line& line, const std::string& key) { return {address(line, key), line.size("bytes")}; }
 
@@ -225,7 +214,7 @@ class Runner {
     config.create_timeout_ms = create_timeout_ms;
     config.timeout_ms = 60'000;
     config.flags = flags;
-    things_->groups[as] = symm::Group::create(config);
+    things_[as] = symm::Group::create(config);
   }
 
   void expect_status(const Line& line) {
@@ -264,8 +253,7 @@ class Runner {
       symm::reference::store_bits(dtype, symm::reference::encode_integer(dtype, line.formula(rank_, i)), to);
     if (!is_far(line)) return;
     const auto [name, offset] = line.address("at");
-    symm::check(symm_put(things_->memories.at(name).get(), rank(line), offset, begin, static_cast<size_t>(to - begin), nullptr),
-        "symm_put");
+    symm::check(symm_put(memory(name).get(), rank(line), offset, begin, static_cast<size_t>(to - begin), nullptr), "symm_put");
   }
 
   void expect(const Line& line, const std::string& where) {
@@ -368,7 +356,7 @@ class Runner {
 
   int rank_;
   std::vector<std::byte> copy_;
-  std::unique_ptr<Things> things_;
+  std::map<std::string, Thing> things_;
 };
 
 // The call must have failed as the line says, or not at all.
