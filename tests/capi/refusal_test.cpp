@@ -1,20 +1,14 @@
 // Every function refuses every kind of wrong argument: with the right status, a message that names the argument, and untouched
 // outputs. That no parameter was forgotten is checked against the header itself.
 #include "tests/capi/refusal.hpp"
-#include "tests/support/test.hpp"
+#include "tests/support/group.hpp"
 
 namespace symm_test {
-World::World(const char* bootstrap, int rank, int size) {
-  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-  config.backend = SYMM_BACKEND_HOST;
-  config.bootstrap = bootstrap;
-  config.rank = rank;
-  config.size = size;
-  config.timeout_ms = 50;
-  config.create_timeout_ms = 5'000;
+World::World(const char* bootstrap, int rank, int size)
+    : group(support::create({.bootstrap = bootstrap, .create_timeout_ms = 5'000, .timeout_ms = 50}, rank, size).detach()) {
   void* pointer = nullptr;
-  if (symm_group_create(&config, &group) != SYMM_OK || symm_alloc(group, kBytes, nullptr, &buffer) != SYMM_OK ||
-      symm_rendezvous(group, buffer, nullptr, &memory) != SYMM_OK || symm_buffer_pointer(buffer, &pointer) != SYMM_OK ||
+  if (symm_alloc(group, kBytes, nullptr, &buffer) != SYMM_OK || symm_rendezvous(group, buffer, nullptr, &memory) != SYMM_OK ||
+      symm_buffer_pointer(buffer, &pointer) != SYMM_OK ||
       symm_ipc_export(pointer, kBytes, nullptr, token.data(), kToken, &token_size, nullptr) != SYMM_OK ||
       symm_ipc_import(token.data(), token_size, nullptr, &ipc, nullptr) != SYMM_OK ||
       symm_heap_create(group, kBytes, nullptr, &heap) != SYMM_OK ||

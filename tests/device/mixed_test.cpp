@@ -2,7 +2,7 @@
 // the two kernels of host signals; the functions of symm/device.cuh stand for a kernel of the user's.
 #include <symm/exchange.cuh>
 #include "tests/fake_cuda/fake_cuda.hpp"
-#include "tests/support/process.hpp"
+#include "tests/support/group.hpp"
 
 extern "C" int cuStreamCreate(void** stream, unsigned flags);
 extern "C" int cuStreamDestroy(void* stream);
@@ -20,22 +20,11 @@ struct Rank {
   Memory view{};
 };
 
-symm::Group group_of(int rank, int size, symm_backend_t backend, const char* name) {
-  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-  const std::string bootstrap = std::string("thread://") + name;
-  config.rank = rank;
-  config.size = size;
-  config.backend = backend;
-  config.bootstrap = bootstrap.c_str();
-  config.timeout_ms = config.create_timeout_ms = 20'000;
-  return symm::Group::create(config);
-}
-
 void on_ranks(int size, const char* name, const std::function<void(int, Rank&)>& body) {
   ASSERT_TRUE(small_scratch);
   support::as_threads(size, [&](int r) {
     Rank rank;
-    rank.group = group_of(r, size, SYMM_BACKEND_CUDA, name);
+    rank.group = support::create({.bootstrap = std::string("thread://") + name, .backend = SYMM_BACKEND_CUDA}, r, size);
     rank.memory = rank.group.rendezvous(rank.group.allocate(4096));
     EXPECT_EQ(cuStreamCreate(&rank.stream, 1), 0);
     EXPECT_EQ(describe(rank.memory.get(), 20'000, nullptr, &rank.view), SYMM_OK) << symm_last_error();
@@ -159,7 +148,7 @@ TEST(DeviceMixed, an_exchange_is_made_for_a_message) {
       EXPECT_EQ(exchange::to_float(pack.w), 6.0F);
     }
   });
-  const symm::Exchange of_the_host(group_of(0, 1, SYMM_BACKEND_HOST, "host exchange"), 16);
+  const symm::Exchange of_the_host(support::create({"thread://host exchange"}, 0, 1), 16);
   EXPECT_THROW(of_the_host.device(), symm::Error);
 }
 
@@ -167,7 +156,7 @@ TEST(DeviceMixed, a_description_fails_cleanly) {
   const Memory untouched = {7, 7, 7, 7, 7, nullptr, nullptr, nullptr, 7, nullptr};
   Memory view = untouched;
   {
-    const symm::Group group = group_of(0, 1, SYMM_BACKEND_HOST, "host");
+    const symm::Group group = support::create({"thread://host"}, 0, 1);
     const symm::Memory memory = group.rendezvous(group.allocate(4096));
     EXPECT_EQ(describe(memory.get(), 1, nullptr, &view), SYMM_ERR_UNSUPPORTED);
     EXPECT_EQ(describe(nullptr, 1, nullptr, &view), SYMM_ERR_INVALID_HANDLE);

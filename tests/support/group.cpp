@@ -37,7 +37,7 @@ Group create(const Config& config, int rank, int size) {
   symm_group_config_t c = SYMM_GROUP_CONFIG_INIT;
   c.rank = rank;
   c.size = size;
-  c.backend = SYMM_BACKEND_HOST;
+  c.backend = config.backend;
   c.bootstrap = config.bootstrap.c_str();
   c.store = config.store;
   c.name = config.name.c_str();

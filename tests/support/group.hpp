@@ -38,6 +38,7 @@ struct Config {
   uint64_t scratch_bytes = 0;
   int32_t channels = 0;
   const symm_store_t* store = nullptr;
+  symm_backend_t backend = SYMM_BACKEND_HOST;
 };
 Group create(const Config& config, int rank, int size);
 
