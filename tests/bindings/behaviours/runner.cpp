@@ -2,9 +2,9 @@
 // runner that those of the other languages are compared with.
 #include <iostream>
 #include <span>
-#include <symm/symm.hpp>
 #include <variant>
 #include "tests/bindings/behaviours/line.hpp"
+#include "tests/support/group.hpp"
 #include "tools/bench/reference.hpp"
 
 namespace behaviours { namespace {
@@ -208,13 +208,8 @@ class Runner {
   }
 
   void create(const std::string& as, const std::string& name, uint64_t create_timeout_ms, uint64_t flags = 0) {
-    symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-    config.backend = SYMM_BACKEND_HOST;
-    config.name = name.c_str();
-    config.create_timeout_ms = create_timeout_ms;
-    config.timeout_ms = 60'000;
-    config.flags = flags;
-    things_[as] = symm::Group::create(config);
+    things_[as] =
+        support::create({.name = name, .create_timeout_ms = create_timeout_ms, .timeout_ms = 60'000, .flags = flags}, 0, 0);
   }
 
   void expect_status(const Line& line) {
