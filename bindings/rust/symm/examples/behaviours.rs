@@ -538,24 +538,21 @@ fn collective<T: Element>(r: &mut Runner, line: &Line<'_>) -> Result<()> {
     };
     let (send, mut recv) = (r.operand::<T>(line, "send", of_send), r.operand::<T>(line, "recv", of_recv));
     let mut one = if matches!(line.verb, "allgather" | "gather") { recv } else { send };
-    match (line.verb, in_place) {
-        ("allreduce", false) => group.allreduce(&send, &mut recv, line.op()),
-        ("allreduce", true) => group.allreduce_in_place(&mut one, line.op()),
-        ("reduce_scatter", false) => group.reduce_scatter(&send, &mut recv, line.op()),
-        ("reduce_scatter", true) => group.reduce_scatter_in_place(&mut one, line.op()),
-        ("allgather", false) => group.allgather(&send, &mut recv),
-        ("allgather", true) => group.allgather_in_place(&mut one),
-        ("broadcast", false) => group.broadcast(&send, &mut recv, root),
-        ("broadcast", true) => group.broadcast_in_place(&mut one, root),
-        ("reduce", false) => group.reduce(&send, &mut recv, line.op(), root),
-        ("reduce", true) => group.reduce_in_place(&mut one, line.op(), root),
-        ("alltoall", false) => group.alltoall(&send, &mut recv),
-        ("alltoall", true) => group.alltoall_in_place(&mut one),
-        ("gather", false) => group.gather(&send, &mut recv, root),
-        ("gather", true) => group.gather_in_place(&mut one, root),
-        ("scatter", false) => group.scatter(&send, &mut recv, root),
-        ("scatter", true) => group.scatter_in_place(&mut one, root),
-        (verb, _) => panic!("unknown verb {verb}"),
+    macro_rules! either {
+        ($apart:ident, $in_place:ident $(, $more:expr)*) => {
+            if in_place { group.$in_place(&mut one $(, $more)*) } else { group.$apart(&send, &mut recv $(, $more)*) }
+        };
+    }
+    match line.verb {
+        "allreduce" => either!(allreduce, allreduce_in_place, line.op()),
+        "reduce_scatter" => either!(reduce_scatter, reduce_scatter_in_place, line.op()),
+        "allgather" => either!(allgather, allgather_in_place),
+        "broadcast" => either!(broadcast, broadcast_in_place, root),
+        "reduce" => either!(reduce, reduce_in_place, line.op(), root),
+        "alltoall" => either!(alltoall, alltoall_in_place),
+        "gather" => either!(gather, gather_in_place, root),
+        "scatter" => either!(scatter, scatter_in_place, root),
+        verb => panic!("unknown verb {verb}"),
     }
 }
 
