@@ -1,14 +1,9 @@
 //! Sharing by tokens.
 
-use crate::ranks::{refused, unique};
+use crate::ranks::{alone, refused};
 use std::time::Duration;
 use symm::ipc::{Import, ImportOptions, Token, collect, holders, import, stats};
-use symm::{Backend, Group, GroupConfig, Op, Status, Stream, Timeout};
-
-fn alone() -> Group {
-    let config = GroupConfig::new().ranks(0, 1).backend(Backend::Host).bootstrap(format!("thread://{}", unique("ipc")));
-    config.create().expect("a group of one")
-}
+use symm::{Op, Status, Stream, Timeout};
 
 #[test]
 fn a_piece_is_the_same_memory() {

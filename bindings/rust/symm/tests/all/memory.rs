@@ -1,6 +1,6 @@
 //! Blocks, heaps, and what can be done with them.
 
-use crate::ranks::{refused, threads};
+use crate::ranks::{alone, refused, threads};
 use symm::{AllocConfig, Group, Op, Status, Timeout};
 
 fn left(group: &Group) -> usize {
@@ -70,8 +70,7 @@ fn what_views_load_and_store() {
 #[test]
 #[should_panic(expected = "element 4 of a block of 4")]
 fn a_view_has_an_end() {
-    let group = symm::GroupConfig::new().ranks(0, 1).bootstrap("thread://end").backend(symm::Backend::Host);
-    let memory = group.create().expect("a group").memory::<u64>(4).expect("a block");
+    let memory = alone().memory::<u64>(4).expect("a block");
     memory.view(0).expect("it is mapped").load(4);
 }
 

@@ -12,15 +12,20 @@ fn config(rank: usize, size: usize) -> GroupConfig {
     GroupConfig::new().ranks(rank, size).backend(Backend::Host).create_timeout(PATIENCE).timeout(PATIENCE)
 }
 
-/// A name that no other test has.
-pub fn unique(name: &str) -> String {
+/// Where no other test's ranks meet.
+fn place() -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    format!("{name}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+    format!("thread://test-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A group of one.
+pub fn alone() -> Group {
+    config(0, 1).bootstrap(place()).create().expect("a group of one")
 }
 
 /// Runs `body` as `size` ranks that are threads. A panic of one is a panic of the test.
 pub fn threads(size: usize, body: impl Fn(Group) + Sync) {
-    let place = format!("thread://{}", unique("test"));
+    let place = place();
     std::thread::scope(|scope| {
         let (place, body) = (&place, &body);
         for rank in 0..size {
