@@ -317,13 +317,9 @@ void be_a_traced_rank() {  // as rank 0 with room for 15 calls, as rank 2 killed
   getrlimit(RLIMIT_FSIZE, &limit);
   const rlimit small{std::string(getenv("SYMM_RANK")) == "0" ? 16 * 128 : limit.rlim_cur, limit.rlim_max};
   setrlimit(RLIMIT_FSIZE, &small);
-  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-  config.bootstrap = "nowhere://";
-  EXPECT_THROW(support::Group::create(config), support::Error);
+  EXPECT_THROW(support::create({"nowhere://"}, 0, 0), support::Error);
   setrlimit(RLIMIT_FSIZE, &limit);
-  config.bootstrap = nullptr;
-  config.name = "\"traced\"";
-  const support::Group group = support::Group::create(config);
+  const support::Group group = support::create({.name = "\"traced\""}, 0, 0);
   const support::Block block = support::allocate(group, 64);
   float sum = 1;
   for (int i = 0; i < 20; ++i) support::check(support::allreduce(group, &sum, &sum, 1, SYMM_ALGORITHM_LL));
