@@ -35,11 +35,9 @@ end
 Fill `destination` from rank `rank`'s array, from index `at` on.
 """
 Base.get!(destination, A::SymmArray, rank::Integer; at::Integer=1, stream=nothing) =
-    get_from!(destination, A.memory, rank, offset_of(A, at, destination), stream)
-Base.get!(destination, memory::SymmMemory, rank::Integer; offset::Integer=0, stream=nothing) =
-    get_from!(destination, memory, rank, offset, stream)
+    get!(destination, A.memory, rank; offset=offset_of(A, at, destination), stream=stream)
 
-function get_from!(destination, memory, rank, offset, stream)
+function Base.get!(destination, memory::SymmMemory, rank::Integer; offset::Integer=0, stream=nothing)
     check(symm_get(memory, rank, offset, operand(destination), bytes(destination), stream_for(stream, memory.group)))
     return destination
 end
