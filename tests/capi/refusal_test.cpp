@@ -265,6 +265,7 @@ TEST(Refusal, unavailable_back_end) {
 
 TEST(Refusal, no_parameter_is_forgotten) {
   for (const Parameter& parameter : kParameters) {
+    if (std::string(parameter.function).ends_with("_release")) continue;  // never fails: wrong_handles
     const auto is_here = [&](const auto& row) { return row.function == std::string(parameter.function); };
     const bool is_called = std::any_of(calls().begin(), calls().end(), is_here);
     const bool is_refused = is_handle(parameter) || std::any_of(structs().begin(), structs().end(), [&](const Struct& one) {
