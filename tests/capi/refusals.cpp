@@ -23,7 +23,7 @@
   {                                                                                                                             \
     "symm_allreduce", {"options"}, how, SYMM_ERR_##status, [](World& w) { return w.bits(support::scaled(__VA_ARGS__)); }, named \
   }
-#define SYMM_REFUSE_COUNT(function, count) SYMM_REFUSE(function, count, "more than memory", INVALID_ARGUMENT, w.too_many)
+#define SYMM_REFUSE_COUNT(function) SYMM_REFUSE(function, count, "more than memory", INVALID_ARGUMENT, w.too_many)
 // A call that is not right but for one argument.
 #define SYMM_REFUSE_CALL(function, named, how, status, ...)                                    \
   {                                                                                            \
@@ -93,7 +93,8 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_ALL("not initialised", INVALID_ARGUMENT, w.out_struct<symm_failure_t>(0x5A5A5A5A), kOutputStruct),
       SYMM_REFUSE_ALL("more than memory", INVALID_ARGUMENT, &w.too_many, "send_counts", "send_displacements", "recv_counts",
           "recv_displacements"),
-      SYMM_REFUSE_ALL("more than memory", INVALID_ARGUMENT, w.too_many, "send_count", "recv_count"),
+      SYMM_REFUSE_ALL("more than memory", INVALID_ARGUMENT, w.too_many, "send_count", "recv_count", "rows", "row_count",
+          "recv_stride", "tokens"),
       SYMM_REFUSE_ALL("overlaps", INVALID_ARGUMENT, w.source.data() + 1, "recv"),
       SYMM_REFUSE_ALL("-1", INVALID_ARGUMENT, -1, "rank", "root", "channel"),
       SYMM_REFUSE_ALL("= size", INVALID_ARGUMENT, 1, "rank", "root"),
@@ -181,17 +182,13 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE(symm_wait_signals, count, "too large", INVALID_ARGUMENT, 65),
       SYMM_REFUSE(symm_wait_signals, any, "2", INVALID_ARGUMENT, 2),
 
-      SYMM_REFUSE_COUNT(symm_allreduce, count),
-      SYMM_REFUSE_COUNT(symm_broadcast, count),
-      SYMM_REFUSE_COUNT(symm_reduce, count),
-      SYMM_REFUSE_COUNT(symm_alltoall, count),
-      SYMM_REFUSE_COUNT(symm_gather, count),
-      SYMM_REFUSE_COUNT(symm_scatter, count),
-      SYMM_REFUSE_COUNT(symm_allgather_rows, rows),
-      SYMM_REFUSE_COUNT(symm_allgather_rows, row_count),
-      SYMM_REFUSE_COUNT(symm_allgather_rows, recv_stride),
+      SYMM_REFUSE_COUNT(symm_allreduce),
+      SYMM_REFUSE_COUNT(symm_broadcast),
+      SYMM_REFUSE_COUNT(symm_reduce),
+      SYMM_REFUSE_COUNT(symm_alltoall),
+      SYMM_REFUSE_COUNT(symm_gather),
+      SYMM_REFUSE_COUNT(symm_scatter),
       SYMM_REFUSE(symm_allgather_rows, recv_stride, "less than a row", INVALID_ARGUMENT, 3),
-      SYMM_REFUSE_COUNT(symm_allreduce_rmsnorm, tokens),
       SYMM_REFUSE(symm_allreduce_rmsnorm, hidden, "0", INVALID_ARGUMENT, 0),
       SYMM_REFUSE(symm_allreduce_rmsnorm, hidden, "12", INVALID_ARGUMENT, 12),
       SYMM_REFUSE(symm_allreduce_rmsnorm, hidden, "too many", INVALID_ARGUMENT, 8200),

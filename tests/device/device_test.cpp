@@ -293,21 +293,20 @@ TEST(Device, a_failed_barrier_is_failed_for_all_threads_of_a_block) {
 // Two ranks with grids of different sizes, of blocks of two threads.
 TEST(Device, barriers_of_grids_keep_step) {
   constexpr int kThreads = 2;
-  const std::array<int, 2> blocks = {3, 1};
+  const int blocks[] = {3, 1};
   World world(2);
-  std::array<Grid, 2> grids{};
+  Grid grids[2] = {};
   std::deque<HostBlock::Shared> shared;
   for (int i = 0; i < blocks[0] + blocks[1]; ++i) shared.emplace_back(kThreads);
-  std::array<std::atomic<unsigned>, 8> at{};
+  std::atomic<unsigned> at[8] = {};
   support::as_threads(8, [&](int i) {
     const int number = i / kThreads;
     const int rank = number < blocks[0] ? 0 : 1;
-    const auto r = static_cast<size_t>(rank);
     const Memory memory = world.memory(rank);
-    const HostBlock block{shared[static_cast<size_t>(number)], i % kThreads, kThreads, blocks[r]};
+    const HostBlock block{shared[static_cast<size_t>(number)], i % kThreads, kThreads, blocks[rank]};
     for (unsigned round = 1; round <= 20; ++round) {
-      at[static_cast<size_t>(i)].store(round, std::memory_order_relaxed);
-      ASSERT_TRUE(barrier_of_grid(memory, 0, &grids[r], kEverybody, block));
+      at[i].store(round, std::memory_order_relaxed);
+      ASSERT_TRUE(barrier_of_grid(memory, 0, &grids[rank], kEverybody, block));
       for (const auto& other : at) {
         const unsigned seen = other.load(std::memory_order_relaxed);
         ASSERT_TRUE(seen == round || seen == round + 1) << seen << " in round " << round;

@@ -1,7 +1,6 @@
 // Runs table.txt as one of three ranks, through symm.hpp, and where its types make a wrong call impossible through symm.h: the
 // runner that those of the other languages are compared with.
 #include <iostream>
-#include <span>
 #include <variant>
 #include "tests/bindings/behaviours/line.hpp"
 #include "tests/support/group.hpp"
@@ -126,15 +125,15 @@ class Runner {
     else if (verb == "export") {
       symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
       options.hold_ms = line.size("hold_ms", 0);
-      things_[line.text("as")] = symm::ipc_export(piece(line), options);
+      things_[line.text("as")] = symm::ipc_export(bytes(line, "at"), options);
     } else if (verb == "import") things_[line.text("as")] = symm::Import(the<symm::Token>(line.text("token")));
     else if (verb == "expect_import") {
       const symm_ipc_info_t info = the<symm::Import>(line.text("import")).info();
       require_fields(line, {{"bytes", info.bytes}, {"offset", info.offset}, {"host_memory", info.host_memory}});
     } else if (verb == "expect_holders") {
-      const symm_ipc_holders_t held = symm::ipc_holders(piece(line));
+      const symm_ipc_holders_t held = symm::ipc_holders(bytes(line, "at"));
       require_fields(line, {{"leases", held.leases}, {"processes", held.processes}, {"quarantined", held.quarantined}});
-    } else if (verb == "withdraw") symm::ipc_withdraw(piece(line), timeout(line));
+    } else if (verb == "withdraw") symm::ipc_withdraw(bytes(line, "at"), timeout(line));
     else if (verb == "barrier") group(line).barrier(line.numbers("among"), channel(line), timeout(line));
     else if (verb == "put") memory(line).put(rank(line), offset(line), bytes(line, "source"));
     else if (verb == "put_signal") memory(line).put_signal(rank(line), offset(line), bytes(line, "source"), channel(line));
@@ -188,9 +187,7 @@ class Runner {
   // On another machine: its memory is not mapped here, and a copy of its block stands for it. Only in the group of the scenario.
   bool is_far(int32_t rank) { return the<symm::Group>("group").peer_info(rank).mapped == 0; }
   bool is_far(const Line& line) { return line.has("rank") && is_far(rank(line)); }
-  std::span<std::byte> bytes(const Line& line, const std::string& key) { return {address(line, key), line.size("bytes")}; }
-
-  symm::Span<std::byte> piece(const Line& line) { return {address(line, "at"), line.size("bytes")}; }
+  symm::Span<std::byte> bytes(const Line& line, const std::string& key) { return {address(line, key), line.size("bytes")}; }
 
   static int32_t rank(const Line& line) { return line.integer32("rank"); }
   static int32_t channel(const Line& line) { return line.integer32("channel", 0); }
