@@ -147,9 +147,8 @@ TEST_F(Edges, TheExporterEndsWhileThreadsExportAndImportersConnect) {
       const Owned owned = offer(4096);
       for (int thread = 0; thread < 2; ++thread)
         std::thread([data = owned.data] {
-          symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
           std::byte token[SYMM_IPC_TOKEN_MAX_SIZE];
-          for (size_t size = 0;;) symm_ipc_export(data, 64, &options, token, sizeof token, &size, nullptr);
+          for (size_t size = 0;;) symm_ipc_export(data, 64, nullptr, token, sizeof token, &size, nullptr);
         }).detach();
       tell();
       wait_for(facts->step, trial + 1);
