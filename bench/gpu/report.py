@@ -1,12 +1,17 @@
 """What is made of measured times: the file of a run, and tables in Markdown. report.py [--best] <results.json> prints those of a run
-again, with --best the best way of each library."""
+again, with --best the best way of each library; report.py --svg <results.json> draws the all-reduces."""
 import json
+import math
 import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 from sizes import bus_factor
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from common import size_label
 
 TITLES = {"symm": "symm", "nccl": "NCCL", "nccl window": "NCCL, registered window", "torch one-shot": "PyTorch one-shot",
           "torch two-shot": "PyTorch two-shot", "torch": "PyTorch", "flashinfer one-shot": "FlashInfer one-shot",
@@ -91,6 +96,30 @@ def markdown(found, best=False):
     return "\n".join(text) + "\n"
 
 
+def picture(found):
+    """Microseconds of all-reduces by bytes, both in powers, each library at its best."""
+    rows = [by_library(row) for row in found["rows"] if (row["collective"], row["dtype"]) == ("allreduce", "bf16")]
+    times, last = [time for row in rows for time in row["us"].values()], math.log(rows[-1]["bytes"] / rows[0]["bytes"])
+    colours = dict(zip(columns(rows), ("#c0392b", "#1f4e79", "#2e7d32", "#8e44ad", "#e67e22")))
+
+    def at(size, time):
+        return f"{50 + 560 * math.log(size / rows[0]['bytes']) / last:.0f},{360 - 320 * math.log(time / min(times)) / math.log(max(times) / min(times)):.0f}"
+
+    text = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 400" font-family="sans-serif" font-size="12">'
+            f'<rect width="100%" height="100%" fill="white"/><text x="50" y="20">All-reduce, bf16, {found["world"]} x {found["device"]["name"]}, '
+            f'{found["date"]}: microseconds by bytes</text>']
+    for time in (tick for tick in (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000) if min(times) <= tick <= max(times)):
+        y = at(rows[0]["bytes"], time).split(",")[1]
+        text.append(f'<path d="M50 {y}h560" stroke="#ddd"/><text x="44" y="{int(y) + 4}" text-anchor="end">{time}</text>')
+    for row in rows[::2]:
+        text.append(f'<text x="{at(row["bytes"], 1).split(",")[0]}" y="385" text-anchor="middle">{size_label(row["bytes"])}</text>')
+    for place, (name, colour) in enumerate(colours.items()):
+        points = " ".join(at(row["bytes"], row["us"][name]) for row in rows if name in row["us"])
+        text.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
+                    f'<text x="60" y="{50 + 18 * place}" fill="{colour}">{TITLES[name]}</text>')
+    return "\n".join([*text, "</svg>\n"])
+
+
 def new_run(world, date, settings):
     return {"format": FORMAT, "date": date, "world": world, "device": {}, "driver": "", "versions": {}, "environment": {},
             "settings": settings, "method": METHOD, "unavailable": {}, "errors": [], "complete": False, "seconds": 0, "rows": []}
@@ -143,4 +172,5 @@ def describe(found):
 
 
 if __name__ == "__main__":
-    print(markdown(read(sys.argv[-1]), "--best" in sys.argv[1:-1]), end="")
+    results = read(sys.argv[-1])
+    print(picture(results) if "--svg" in sys.argv[1:-1] else markdown(results, "--best" in sys.argv[1:-1]), end="")

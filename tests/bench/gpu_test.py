@@ -81,6 +81,10 @@ class Reported(unittest.TestCase):
         self.assertEqual(report.by_library(row)["us"], {"symm": 3, "nccl": 7, "torch": 8})
         self.assertIn("| bytes | symm | NCCL | PyTorch | best peer / symm |", report.markdown(a_run(), True))
 
+    def test_picture(self):
+        self.assertIn('<polyline points="50,360 610,42" fill="none" stroke="#c0392b" stroke-width="2"/><text x="60" y="50" ',
+                      report.picture(a_run()))
+
     def test_markdown(self):
         lines = report.markdown(a_run()).splitlines()
         self.assertIn("4 x a GPU, driver 1.2, CUDA 13.0, NCCL 2.28", lines[0])
