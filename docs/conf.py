@@ -12,7 +12,7 @@ rust = root / "build/bindings/rust/doc"  # where the tests of the crates build i
 
 project, html_title, html_theme, html_show_copyright = "symm", "symm", "furo", False
 extensions = ["myst_parser", "breathe", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-include_patterns = ["*.md", "docs/**", "packaging/README.md", "bindings/rust/symm/README.md"]
+include_patterns = ["*.md", "docs/**", "packaging/README.md", "bindings/rust/symm*/README.md"]
 exclude_patterns = [".*", "build", "dist", "bindings/julia", "bindings/python", "tests"]
 root_doc, myst_heading_anchors, highlight_language = "docs/index", 3, "none"
 breathe_projects, breathe_default_project, breathe_domain_by_extension = {"symm": str(made / "xml")}, "symm", {"h": "c"}
@@ -77,7 +77,7 @@ def complete(app, name, source):
             entries = re.findall(r"(?<!!)\[([^]]+)\]\(([^)#]+)\)", links.replace("\n", " "))
             lines = (f"{link}/*" if link == "decisions" else f"{text[0].upper()}{text[1:]} <{link}>" for text, link in entries)
             source[0] += f"\n\n```{{toctree}}\n:caption: {title.strip('.:')}\n:hidden:\n:glob:\n" + "\n".join(lines) + "\n```\n"
-    text = re.sub(r"\]\((docs/)?decisions\)", r"](\1decisions/0001-libc-only.md)", source[0]).replace("```rust,ignore", "```rust")
+    text = re.sub(r"\]\((docs/)?decisions\)", r"](\1decisions/0001-libc-only.md)", re.sub(r"```rust,\w+", "```rust", source[0]))
     source[0] = text + added.get(name, "")
 
 
