@@ -27,17 +27,17 @@ class Svg {
     va_start(list, format);
     std::vsnprintf(line, sizeof line, format, list);
     va_end(list);
-    text_ += std::string(line) + "\n";
+    text_ += line;
   }
   void label(double x, double y, const std::string& text, const char* anchor, const char* colour) {
     add(R"(<text x="%.1f" y="%.1f" text-anchor="%s" fill="%s">)", x, y, anchor, colour);
     for (const char letter : text) text_ += letter == '<' ? "&lt;" : letter == '&' ? "&amp;" : std::string(1, letter);
-    text_ += "</text>\n";
+    text_ += "</text>";
   }
   template <class X, class Y> void line(const Points& points, const X& x, const Y& y, const char* colour, const char* dashes) {
     add(R"(<polyline fill="none" stroke="%s" stroke-width="2" stroke-dasharray="%s" points=")", colour, dashes);
-    for (const auto& [at, value] : points) add("%.1f,%.1f", x(at), y(value));
-    text_ += "\"/>\n";
+    for (const auto& [at, value] : points) add("%.1f,%.1f ", x(at), y(value));
+    text_ += "\"/>";
   }
   std::string end() { return text_ + "</svg>\n"; }
  private:

@@ -455,6 +455,8 @@ void Group::require_rank(const char* argument, int rank) const {
 }
 
 void Group::require_ranks(std::span<const int32_t> ranks) const {
+  if (ranks.size() > static_cast<size_t>(size_))  // before any is read
+    throw Error(Status::invalid_argument, format("ranks: %zu, and the group has %d", ranks.size(), size_));
   // No set of those seen is made: who fails here for want of memory would leave the others to their deadline.
   for (size_t i = 0; i < ranks.size(); ++i) {
     require_rank("ranks", ranks[i]);

@@ -126,6 +126,8 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE(symm_topology, capacity, "too small", INVALID_ARGUMENT, 0),
       SYMM_REFUSE(symm_group_create_from_ranks, ranks, "not in the group", INVALID_ARGUMENT, kOne),
       SYMM_REFUSE(symm_group_create_from_ranks, count, "0", INVALID_ARGUMENT, 0),
+      SYMM_REFUSE_NAMED(symm_group_create_from_ranks, count, ranks, "more than there are", INVALID_ARGUMENT, w.too_many),
+      SYMM_REFUSE_NAMED(symm_barrier, count, ranks, "more than there are", INVALID_ARGUMENT, w.too_many),
       SYMM_REFUSE(symm_barrier, ranks, "-1", INVALID_ARGUMENT, kMinusOne),
       SYMM_REFUSE(symm_barrier, count, "0 with ranks", INVALID_ARGUMENT, 0),
 

@@ -153,7 +153,7 @@ TEST(BenchResult, IsComparedWithThatOfTheSameCall) {
   EXPECT_EQ(csv.rfind("algbw,algorithm,busbw,count,in_place,iterations,redop,root,size,slowest_rank,speedup,time_us_max", 0), 0U);
   expect_said(csv, {"\n0.256,ll,0.256,256,false,0,sum,-1,1024,0,1.0,"});
   expect_said(bench_svg(report, options.baseline),
-      {">\nf32 sum, in place</text>", "stroke-dasharray=\"6 4\" points=\"\n60.0,67.6\n", ">\n1 KiB</text>"});
+      {">f32 sum, in place</text>", "stroke-dasharray=\"6 4\" points=\"60.0,67.6 \"/>", ">1 KiB</text>"});
   row.bytes = 2048;
   EXPECT_EQ(speedup(options, row, row.in_place), 0) << "the baseline has no such call";
 }

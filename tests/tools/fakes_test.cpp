@@ -58,7 +58,7 @@ TEST(InfoOnFakes, LinksOfMachines) {
     return on_fakes({"FAKE_CUDA_DEVICES=2", "FAKE_NVML_MACHINE=dgx1v"}, {SYMM_TOOL, "info", "--svg"}, nvml);
   };
   expect_said(
-      drawn(true).out, {R"(<path d="M540.0 250.0L100.0 250.0" stroke="#1f4e79" stroke-width="1.2"/>)", ">\nNUMA node 0</text>"});
+      drawn(true).out, {R"(<path d="M540.0 250.0L100.0 250.0" stroke="#1f4e79" stroke-width="1.2"/>)", ">NUMA node 0</text>"});
   expect_end(drawn(false), 1, {"the links between GPUs are known to NVML only"});
 }
 
