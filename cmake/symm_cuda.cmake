@@ -4,7 +4,8 @@
 # keeps it from that, and -DSYMM_CUDA=off keeps CMake from using one.
 set(SYMM_CUDA_ARCHITECTURES "80;90;100" CACHE STRING "Compute capabilities to compile kernels for; the last one also as PTX")
 set(SYMM_NVCC_CCBIN ${CMAKE_CXX_COMPILER} CACHE FILEPATH "The compiler that nvcc preprocesses with")
-mark_as_advanced(SYMM_NVCC_CCBIN)
+set(SYMM_NVCC_FLAGS "" CACHE STRING "More options for nvcc, as a list")
+mark_as_advanced(SYMM_NVCC_CCBIN SYMM_NVCC_FLAGS)
 if(NOT SYMM_CUDA MATCHES "^(auto|on|off)$")
   message(FATAL_ERROR "SYMM_CUDA is '${SYMM_CUDA}'; known are auto, on and off")
 endif()
