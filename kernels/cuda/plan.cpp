@@ -101,10 +101,7 @@ bool pushes_twice(const PlanInput& input, std::string* why) {
 }
 
 bool reduces_on_2(const PlanInput& input, std::string* why) {
-  const CollectiveTraits its = traits(input.collective);
-  const bool does = its.has_op && !its.in_pieces && input.collective != Collective::allreduce_rmsnorm;
-  return answer(does, why, "does allreduce, reduce_scatter and reduce, not ", name_of(input.collective)) &&
-         answer(input.size == 2, why, "needs 2 ranks, not ", input.size);
+  return does_all<true, false>(input, why) && answer(input.size == 2, why, "needs 2 ranks, not ", input.size);
 }
 
 bool adds_in_the_switch(const PlanInput& input, std::string* why) {
