@@ -102,19 +102,21 @@ def picture(found):
     times, last = [time for row in rows for time in row["us"].values()], math.log(rows[-1]["bytes"] / rows[0]["bytes"])
     colours = dict(zip(columns(rows), ("#c0392b", "#1f4e79", "#2e7d32", "#8e44ad", "#e67e22")))
 
-    def at(size, time):
-        return f"{50 + 560 * math.log(size / rows[0]['bytes']) / last:.0f},{360 - 320 * math.log(time / min(times)) / math.log(max(times) / min(times)):.0f}"
+    def x(row):
+        return round(50 + 560 * math.log(row["bytes"] / rows[0]["bytes"]) / last)
+
+    def y(time):
+        return round(360 - 320 * math.log(time / min(times)) / math.log(max(times) / min(times)))
 
     text = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 400" font-family="sans-serif" font-size="12">'
             f'<rect width="100%" height="100%" fill="white"/><text x="50" y="20">All-reduce, bf16, {found["world"]} x {found["device"]["name"]}, '
             f'{found["date"]}: microseconds by bytes</text>']
     for time in (tick for tick in (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000) if min(times) <= tick <= max(times)):
-        y = at(rows[0]["bytes"], time).split(",")[1]
-        text.append(f'<path d="M50 {y}h560" stroke="#ddd"/><text x="44" y="{int(y) + 4}" text-anchor="end">{time}</text>')
+        text.append(f'<path d="M50 {y(time)}h560" stroke="#ddd"/><text x="44" y="{y(time) + 4}" text-anchor="end">{time}</text>')
     for row in rows[::2]:
-        text.append(f'<text x="{at(row["bytes"], 1).split(",")[0]}" y="385" text-anchor="middle">{size_label(row["bytes"])}</text>')
+        text.append(f'<text x="{x(row)}" y="385" text-anchor="middle">{size_label(row["bytes"])}</text>')
     for place, (name, colour) in enumerate(colours.items()):
-        points = " ".join(at(row["bytes"], row["us"][name]) for row in rows if name in row["us"])
+        points = " ".join(f"{x(row)},{y(row['us'][name])}" for row in rows if name in row["us"])
         text.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
                     f'<text x="60" y="{50 + 18 * place}" fill="{colour}">{TITLES[name]}</text>')
     return "\n".join([*text, "</svg>\n"])
