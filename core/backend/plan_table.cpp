@@ -40,7 +40,6 @@ constexpr PlanKey kCudaKeys[] = {
     {"tile", cuda::kPack, kMi, cuda::kPack},
     {"groups", 1, 64, 1},
     {"multiprocessors", 1, 4096, 1},
-    {"blocks", 0, 256, 1},
     {"hop", 1, 256 * kMi, 1},
 };
 static_assert(std::size(kHostKeys) <= kMaxPlanKeys && std::size(kCudaKeys) <= kMaxPlanKeys);

@@ -25,7 +25,6 @@ Tuning tuning_of(const PlanValues& values) {
   tuning.width = static_cast<int>(value("width"));
   tuning.tile = value("tile");
   tuning.multiprocessors = static_cast<int>(value("multiprocessors"));
-  tuning.direct_blocks = static_cast<int>(value("blocks"));
   tuning.groups = static_cast<int>(value("groups"));
   tuning.hop = value("hop");
   return tuning;

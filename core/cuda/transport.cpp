@@ -492,29 +492,20 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
   CollectiveArgs args = arguments_of(call);
   args.tile = chosen.tile;
   args.tiles = chosen.tiles;
-  auto blocks = static_cast<unsigned>(chosen.blocks);
+  const auto blocks = static_cast<unsigned>(chosen.blocks);
   if (chosen.algorithm == Algorithm::two_shot_staged) {
-    args.work_groups = chosen.work_groups;
     args.direct = chosen.direct ? 1 : 0;
-    args.direct_blocks = chosen.direct_blocks;
-    const OperandBytes bytes = operand_bytes(call.collective, unit, context_.size);
-    const auto place = [&](const void* operand, size_t size, uint64_t& id, uint64_t& offset, uint64_t& of, uint64_t* block) {
-      size_t at = 0;
-      const auto memory = context_.directory->containing(operand, size, &at);
-      if (memory == nullptr) return false;
-      id = memory->id;
-      offset = at;
-      of = memory->bytes;
-      std::transform(memory->blocks.begin(), memory->blocks.end(), block, [](std::byte* mapped) { return address_of(mapped); });
-      return true;
-    };
-    if (traits(call.collective).has_op && chosen.work_groups != 0)
-      place(call.send, bytes.send, args.send_memory, args.send_offset, args.send_bytes, args.send_block);
-    args.copies_out = is_delivered_to(call.collective, context_.rank, call.root) &&
-                              !place(call.recv, bytes.recv, args.recv_memory, args.recv_offset, args.recv_bytes, args.recv_block)
-                          ? 1
-                          : 0;
-    if (chosen.work_groups != 0) blocks = static_cast<unsigned>(chosen.work_groups) * 3;
+    const size_t bytes = operand_bytes(call.collective, unit, context_.size).recv;
+    size_t offset = 0;
+    const auto memory = context_.directory->containing(call.recv, bytes, &offset);
+    if (memory != nullptr) {
+      args.recv_memory = memory->id;
+      args.recv_offset = offset;
+      args.recv_bytes = memory->bytes;
+      std::transform(
+          memory->blocks.begin(), memory->blocks.end(), args.recv_block, [](std::byte* mapped) { return address_of(mapped); });
+    }
+    args.copies_out = memory == nullptr && is_delivered_to(call.collective, context_.rank, call.root) ? 1 : 0;
   }
   if (is_multimem(chosen.algorithm)) {
     // Again, for the addresses; meanwhile another thread may have let go of the memory.

@@ -9,11 +9,12 @@
 namespace symm::cuda {
 inline constexpr int kMaxRanks = 16;
 inline constexpr int kMaxBlocks = 256;        // of a push or LL kernel; each has an epoch of its own
-inline constexpr int kMaxWorkGroups = 128;    // of the pipeline: groups of blocks that keep step with each other
-inline constexpr int kPiecesBlocks = 64;      // of a kernel of pieces that wait for those of other ranks
+inline constexpr int kMaxWorkGroups = 128;    // of the pipeline: blocks that keep step with one of each other rank
+inline constexpr int kPiecesBlocks = 42;      // of a kernel of pieces that wait for those of other ranks
 inline constexpr int kMultimemBlocks = 32;    // of a multimem kernel
 inline constexpr int kBarrierChannels = 258;  // at least one more than groups have channels
-inline constexpr uint32_t kSlots = 4;         // tiles of one work group under way; a power of two, so that counters may wrap
+inline constexpr uint32_t kPieceSlots = 3;    // pieces of one of its work groups under way
+inline constexpr uint32_t kSlots = 4;         // chunks of one block of pieces.cu; a power of two, so that counters may wrap
 inline constexpr uint32_t kPack = 16;         // bytes that one thread moves at a time
 inline constexpr uint32_t kLlPacks = 32;      // LL places packs by so many (ll.cuh)
 inline constexpr uint32_t kWarp = 32;
@@ -32,15 +33,9 @@ struct ControlWords {
   // up, so no other goes there any more.
   uint32_t spoilt;
 
-  uint32_t epoch[kMaxBlocks];             // calls of LL and push kernels so far, a copy for each block
-  uint32_t scatter_base[kMaxWorkGroups];  // tiles that each role of each work group has seen so far
-  uint32_t reduce_base[kMaxWorkGroups];
-  uint32_t copy_out_base[kMaxWorkGroups];
-  uint32_t pipeline_calls[kMaxWorkGroups];  // so far
-  // What the second block of a work group has told the third: twice the call, and one more if the third is to help. And of that
-  // what the third has heard.
-  uint64_t help[kMaxWorkGroups], help_heard[kMaxWorkGroups];
-  uint32_t pair_steps[kMaxWorkGroups];                  // that each block of pair.cu has done so far
+  uint32_t epoch[kMaxBlocks];                           // calls of LL and push kernels so far, a copy for each block
+  uint32_t pipeline_calls[kMaxWorkGroups];              // so far, of each work group, ...
+  uint32_t pipeline_steps[kMaxWorkGroups];              // ... and steps in all of them
   uint32_t barrier_taken[kBarrierChannels][kMaxRanks];  // arrivals of each rank that a barrier waits for or has waited for
   // Of kernels of pieces: calls so far; chunks that went through slots so far, to each rank and from it.
   uint32_t calls[kPiecesBlocks];
@@ -50,24 +45,16 @@ struct ControlWords {
 
   struct FromPeers {
     uint32_t barrier[kBarrierChannels][kMaxRanks];
-    // The pipeline, by work group and source: tiles pushed to this rank; tiles whose results have been delivered here and whose
-    // slots are free again; tiles that the source has copied out of its own second stage.
-    uint32_t arrived[kMaxWorkGroups][kMaxRanks];
-    uint32_t done[kMaxWorkGroups][kMaxRanks];
-    uint32_t copied[kMaxWorkGroups][kMaxRanks];
-    // What the source says of the call, each word beside the number of the call, so that it is whole when that is there: what
-    // must agree, and where its operands lie, the number of the memory, 0 for private memory, and bytes from the start of its
-    // block.
-    struct Place {
+    uint32_t steps[kMaxWorkGroups][kMaxRanks];  // of the pipeline, by work group and source, that the source has done
+    // What the source says of the call: what must agree, and where its recv lies, the number of the memory, 0 for private memory,
+    // and bytes from the start of its block. Each word is beside the number of the call, so that it is whole when that is there.
+    struct Told {
       uint64_t detail, count;
-      uint64_t send_memory, send_offset, recv_memory, recv_offset;
+      uint64_t recv_memory, recv_offset;
     };
-    struct alignas(16) Told {
-      uint32_t cell[sizeof(Place) / 8][4];
+    struct alignas(16) ToldCells {
+      uint32_t cell[sizeof(Told) / 8][4];
     } told[kMaxWorkGroups][kMaxRanks];
-    // The call in which the source's block of each role is done with all operands.
-    uint32_t finished[kMaxWorkGroups][3][kMaxRanks];
-    uint32_t steps[kMaxWorkGroups][kMaxRanks];  // of pair.cu, that the source's block has done
     // Kernels of pieces, by block and source.
     struct Pieces {
       uint32_t posted[kPiecesBlocks][kMaxRanks];    // the call whose entry is here
@@ -75,14 +62,19 @@ struct ControlWords {
       uint32_t pushed[kPiecesBlocks][kMaxRanks];    // chunks that are, or were, in slots here
       uint32_t taken[kPiecesBlocks][kMaxRanks];     // and of this rank's there that the source is done with
       struct Entry {
-        uint64_t memory, offset;  // as in Place, where the piece from this rank belongs
+        uint64_t memory, offset;  // as in Told, where the piece from this rank belongs
         uint64_t bytes;           // of the piece
         uint64_t row_bytes, row_stride;
         uint64_t detail, count;
       } entry[kPiecesBlocks][kMaxRanks];
     } pieces;
-    // Of multimem kernels, by block and source: how often the source has come to where blocks meet; what must agree.
+    // Of multimem kernels, by block and source: how often the source has come to where blocks meet; what must agree, and where
+    // its operands lie.
     uint32_t met[kMultimemBlocks][kMaxRanks];
+    struct Place {
+      uint64_t detail, count;
+      uint64_t send_memory, send_offset, recv_memory, recv_offset;
+    };
     Place place[kMultimemBlocks][kMaxRanks];
     struct Check {  // flag in data, by parity of the call
       uint64_t word[4];
@@ -131,6 +123,11 @@ struct MemoryEntry {
 };
 inline constexpr int kMaxMemories = 256;
 
+// A rank has slots of the others only; which of them `source` stores to. `kRanks`: at most so many.
+template <int kRanks> SYMM_HOST_DEVICE constexpr uint64_t slot_among(int owner, int source) {
+  return kRanks == 2 ? 0 : static_cast<uint64_t>(source > owner ? source - 1 : source);
+}
+
 // Part of every kernel's arguments: the group as this rank sees it.
 struct DeviceComm {
   int32_t rank;
@@ -143,7 +140,7 @@ struct DeviceComm {
   uint64_t ll, ll_slot;  // ll[parity][source]
   // The same memory: one_shot[parity][source], two_shot[parity][first, second][source], of the other ranks (slot_among()).
   uint64_t one_shot, one_shot_slot, two_shot, two_shot_slot;
-  uint64_t stage[2], stage_slot;  // first and second: stage[work group][slot][source]
+  uint64_t stage[2], stage_slot;  // first and second: stage[work group][slot][source], of the other ranks; bytes of a chunk
   uint64_t memories;              // MemoryEntry*, this rank's own table
   int32_t memory_count;
   uint32_t operation;  // Operation or collective
@@ -220,14 +217,13 @@ struct CollectiveArgs {
   uint64_t send_memory, send_offset, recv_memory, recv_offset;  // as in Place
   uint64_t detail, count;
   // Of the memories of my operands, where they are mapped here: most often those of the others are in the same.
-  uint64_t send_bytes, recv_bytes;
+  uint64_t recv_bytes;
   uint64_t send_block[kMaxRanks], recv_block[kMaxRanks];
-  uint64_t tile;  // bytes of one rank's slice of a tile
-  uint64_t tiles;
-  int32_t work_groups;
-  int32_t direct;         // 1: the root of a broadcast sends everything to everybody itself
-  int32_t direct_blocks;  // that combine operands where they lie
-  int32_t copies_out;     // 1: recv is private memory, and the third blocks of work groups bring the results there
+  uint64_t tile;        // bytes of a piece of what a rank owns
+  uint64_t tiles;       // pieces of a work group's part of that
+  int32_t work_groups;  // of pieces.cu
+  int32_t direct;       // 1: the root of a broadcast sends everything to everybody itself
+  int32_t copies_out;   // 1: recv is private memory, and results are brought there from scratch
   // The multimem kernels': addresses through which all ranks' operands are reached; recv's of two shots only.
   uint64_t send_multicast, recv_multicast;
 };

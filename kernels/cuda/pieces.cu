@@ -60,6 +60,10 @@ struct Block : WorkGroup {
     const Packs part = part_of(piece);
     return static_cast<uint32_t>((part.end - part.begin + chunk - 1) / chunk);
   }
+  // Where `source` stores a chunk for `owner`.
+  __device__ char* slot_of_chunk(int owner, uint32_t number, int source) const {
+    return stage(owner, 0, index * kSlots + (number & (kSlots - 1)), source, comm.stage_slot);
+  }
   // Is recv filled from slots?
   __device__ bool takes() const { return args.recv_memory == 0; }
   __device__ uint32_t chunks_to(int p) const { return p == me || layout.to[p] != nullptr ? 0 : chunks_of(layout.send[p]); }
@@ -193,7 +197,7 @@ __device__ void push_chunk(const Block& s, int p, uint32_t step) {
   const char* from = reinterpret_cast<const char*>(s.args.send) + piece.at;
   const Rows rows(s.all, piece.bytes);
   const Packs packs = s.chunk_of(s.my_part(rows.all), step);
-  auto* to = reinterpret_cast<uint4*>(s.stage(p, 0, s.mine.pushed[s.index][p] + step, s.me)) - packs.begin;
+  auto* to = reinterpret_cast<uint4*>(s.slot_of_chunk(p, s.mine.pushed[s.index][p] + step, s.me)) - packs.begin;
   each_pack(
       packs, [&](uint64_t q) { return rows.load(from, q); }, [&](uint64_t q, uint4 v) { to[q] = v; });
 }
@@ -210,7 +214,7 @@ struct Keep {
       const PiecesArgs::Range& piece = s.layout.recv[p];
       const Rows rows(s.all, piece.bytes);
       const Packs packs = s.chunk_of(s.my_part(rows.all), step);
-      const auto* from = reinterpret_cast<const uint4*>(s.stage(s.me, 0, s.mine.taken[s.index][p] + step, p)) - packs.begin;
+      const auto* from = reinterpret_cast<const uint4*>(s.slot_of_chunk(s.me, s.mine.taken[s.index][p] + step, p)) - packs.begin;
       char* to = reinterpret_cast<char*>(s.args.recv) + piece.at;
       each_pack(
           packs, [&](uint64_t q) { return from[q]; }, [&](uint64_t q, uint4 v) { rows.store(to, s.all.row_stride, q, v); });
@@ -231,7 +235,7 @@ template <class Arithmetic> struct Combine {
     for (uint64_t q = packs.begin + threadIdx.x; q < packs.end; q += blockDim.x) {
       const auto load = [&](int r) {
         if (r == s.me) return load_pack(send, piece.bytes, q);
-        return reinterpret_cast<const uint4*>(s.stage(s.me, 0, s.mine.taken[s.index][r] + step, r))[q - packs.begin];
+        return reinterpret_cast<const uint4*>(s.slot_of_chunk(s.me, s.mine.taken[s.index][r] + step, r))[q - packs.begin];
       };
       store_pack(recv, piece.bytes, q, Arithmetic::run_loaded(load, s.n, s.args));
     }

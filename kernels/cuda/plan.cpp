@@ -32,8 +32,18 @@ constexpr uint64_t kLine = 512;  // what a warp moves at a time
 
 uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 uint64_t divide_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit; }
+uint64_t others(int size) { return static_cast<uint64_t>(std::max(1, size - 1)); }
 uint64_t stage_bytes(int size, const Tuning& tuning) {
-  return round_up(static_cast<uint64_t>(tuning.work_groups) * kSlots * static_cast<uint64_t>(size) * tuning.tile, kPage);
+  return round_up(static_cast<uint64_t>(tuning.work_groups) * kPieceSlots * others(size) * tuning.tile, kPage);
+}
+// Of a slot in a stage which has so many for each other rank.
+uint64_t slot_bytes(int size, const Tuning& tuning, int slots) {
+  return std::max(kLine, stage_bytes(size, tuning) / others(size) / static_cast<uint64_t>(slots) / kLine * kLine);
+}
+// Of pieces.cu.
+int pieces_blocks(const Tuning& tuning) { return std::min(tuning.work_groups, kPiecesBlocks); }
+uint64_t chunk_bytes(int size, const Tuning& tuning) {
+  return slot_bytes(size, tuning, pieces_blocks(tuning) * static_cast<int>(kSlots));
 }
 
 // ---- what an algorithm does
@@ -100,10 +110,6 @@ bool pushes_twice(const PlanInput& input, std::string* why) {
       "does allreduce of floats up to 32 bits, not ", name_of(input.collective), " of ", name_of(input.dtype));
 }
 
-bool reduces_on_2(const PlanInput& input, std::string* why) {
-  return does_all<true, false>(input, why) && answer(input.size == 2, why, "needs 2 ranks, not ", input.size);
-}
-
 bool adds_in_the_switch(const PlanInput& input, std::string* why) {
   const bool does = input.collective == Collective::allreduce && input.op == Op::sum &&
                     (input.dtype == DType::f32 || input.dtype == DType::f16 || input.dtype == DType::bf16);
@@ -145,15 +151,13 @@ uint64_t rmsnorm_most(const PlanInput& input, const Tuning& tuning) {
 uint64_t marked_most(const PlanInput& input, const Tuning& tuning) {
   const bool is_flat = traits(input.collective).from_root && input.size > 2;
   return std::min(
-      tuning.marked_max / (is_flat ? 2 : 1), (slot_of(std::max(2, input.size), tuning) - kPack) / kMarkedCells * kMarkedTile);
+      tuning.marked_max / (is_flat ? 4 : 1), (slot_of(std::max(2, input.size), tuning) - kPack) / kMarkedCells * kMarkedTile);
 }
 uint64_t two_shot_most(const PlanInput&, const Tuning& tuning) { return tuning.two_shot_max; }
 
 // ---- where it is preferred to what comes after it
 
 bool always(const PlanInput&) { return true; }
-// Below, a pipeline that loads operands where they lie is as fast.
-bool is_long(const PlanInput& input) { return input.unit() > 6 * kKi * kKi; }
 // Of shorter reduces the token would take longer than to send flags, too.
 bool is_worth_a_token(const PlanInput& input) { return !traits(input.collective).to_root || input.unit() > 128 * kKi; }
 bool not_pushed(const PlanInput& input) { return !pushes_once(input, nullptr); }
@@ -217,41 +221,25 @@ void shape_two_shot(Plan& plan, const PlanInput& input, const Tuning& tuning) {
       input.size <= 4 ? Room{512, 512} : Room{256, 256});
 }
 
+// Pieces of equal length; two at least of what is not small, so that one is under way while another is combined. Longer ones than
+// 44 KB were not faster.
 void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
+  constexpr uint64_t kSmall = 8 * kKi, kLong = 44 * kKi;
   const uint64_t unit = input.unit();
   const auto n = static_cast<uint64_t>(input.size);
   const bool broadcast = traits(input.collective).from_root;
   plan.slices = input.size;
   // Passing on takes a hop more and saves the root's link n - 2 times the message.
   plan.direct = broadcast && unit * (n - 2) <= tuning.direct_max;
-  // As WorkGroup::slice() cuts.
-  const uint64_t parts = plan.direct || !traits(input.collective).cut_into_slices ? 1 : broadcast ? n - 1 : n;
   plan.threads = tuning.width;
-  // Three blocks each.
-  plan.work_groups = std::max(1, std::min({tuning.work_groups, kMaxWorkGroups, input.max_blocks * 512 / tuning.width / 3}));
-  // Two tiles a work group or more, so that the roles overlap; but not so small that waiting, some microseconds a tile, outweighs
-  // moving.
-  const uint64_t wanted = std::bit_floor(std::max<uint64_t>(1, unit / parts / static_cast<uint64_t>(plan.work_groups) / 2));
-  plan.tile = std::clamp<uint64_t>(wanted, std::min<uint64_t>(4 * kKi, tuning.tile), tuning.tile);
-  // What is passed on last is what everybody waits for. 16 KB were worse, for their fences.
-  if (broadcast && !plan.direct) plan.tile = std::min<uint64_t>(plan.tile, 32 * kKi);
-  plan.tiles = divide_up(unit, parts * plan.tile);
-  plan.work_groups = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan.work_groups), plan.tiles));
-  // Where links carry loads and stores, more blocks are slower.
-  plan.direct_blocks = traits(input.collective).cut_into_slices ? tuning.direct_blocks : 3 * kMaxWorkGroups;
-}
-
-// Pieces of equal length; two at least, so that one is under way while another is combined. Longer ones were not faster.
-void shape_pair(Plan& plan, const PlanInput& input, const Tuning& tuning) {
-  plan.slices = input.size;
-  plan.threads = tuning.width;
-  const uint64_t slots = stage_bytes(input.size, tuning) / kSlots;
-  const auto wanted = static_cast<uint64_t>(std::clamp(input.max_blocks * 512 / tuning.width, 1, kMaxWorkGroups));
-  plan.blocks = static_cast<int>(std::min(wanted, slots / kLine));
-  const uint64_t most = std::min(slots / static_cast<uint64_t>(plan.blocks) / kLine * kLine, 44 * kKi);
-  const uint64_t parts = static_cast<uint64_t>(input.collective == Collective::allreduce ? 2 * plan.blocks : plan.blocks);
-  plan.tiles = std::max<uint64_t>(2, divide_up(input.unit(), parts * most));
-  plan.tile = round_up(divide_up(input.unit(), parts * plan.tiles), kLine);
+  plan.blocks = std::clamp(input.max_blocks * 512 / tuning.width, 1, tuning.work_groups);
+  // As WorkGroup::piece() cuts.
+  const uint64_t owners = plan.direct || !traits(input.collective).cut_into_slices ? 1 : broadcast ? n - 1 : n;
+  const uint64_t parts = owners * static_cast<uint64_t>(plan.blocks);
+  const uint64_t part = divide_up(unit, parts);
+  const uint64_t most = std::min(slot_bytes(input.size, tuning, plan.blocks * static_cast<int>(kPieceSlots)), kLong);
+  plan.tiles = std::max<uint64_t>(part > kSmall ? 2 : 1, divide_up(part, most));
+  plan.tile = round_up(divide_up(part, plan.tiles), kLine);
 }
 
 // Nobody knows all lengths, so they are of no account. So few blocks nearly fill the links; each fills a multiprocessor.
@@ -261,9 +249,9 @@ void shape_pieces(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.threads = 512;
   // A third of the blocks is for this rank's own piece, where there is one.
   const bool copies_own = !traits(input.collective).has_op;
-  plan.work_groups = std::max(1, std::min({tuning.work_groups, kPiecesBlocks, input.max_blocks / (copies_own ? 3 : 2)}));
+  plan.work_groups = std::max(1, std::min(pieces_blocks(tuning), input.max_blocks / (copies_own ? 3 : 2)));
   plan.blocks = plan.work_groups + (copies_own ? (plan.work_groups + 1) / 2 : 0);
-  plan.tile = tuning.tile;
+  plan.tile = chunk_bytes(input.size, tuning);
 }
 
 // Blocks of one rank wait for those of the others, so all of a launch must fit. Never measured: others use few blocks, since one
@@ -287,13 +275,9 @@ std::string launch_of(const Plan& chosen) { return text(" (", chosen.blocks, " b
 std::string why_owners(const PlanInput&, const Plan& chosen) {
   return text("by way of the slices' owners, without a barrier, ", chosen.tile, " bytes at a time", launch_of(chosen));
 }
-std::string why_tiles(const PlanInput& input, const Plan& chosen) {
-  return text(traits(input.collective).has_op ? "combined where operands lie if all are symmetric memory, else " : "",
-      "pushed tile by tile through scratch of bounded size (", chosen.work_groups, " stripes, slices of ", chosen.tile,
-      " bytes)");
-}
-std::string why_pair(const PlanInput&, const Plan& chosen) {
-  return text("each of two ranks stores to the other what that combines, ", chosen.tile, " bytes at a time", launch_of(chosen));
+std::string why_owners_of_pieces(const PlanInput& input, const Plan& chosen) {
+  const char* how = traits(input.collective).has_op ? "combined by the owners of slices, " : "stored where it belongs, ";
+  return text(how, chosen.tile, " bytes of each at a time", launch_of(chosen));
 }
 std::string why_pieces(const PlanInput& input, const Plan& chosen) {
   const char* how = traits(input.collective).has_op ? "combined from scratch"
@@ -322,14 +306,12 @@ constexpr KernelForm kForms[] = {
      does_all<false, false>, ll_move_most, not_pushed, shape_beside_flags, "ride beside their flags"},
     {Algorithm::marked, {.name = "marked"},
      moves_blocks, marked_most, always, shape_marked, "are their own flags, with a mark for every 64"},
-    {Algorithm::two_shot_staged, {.name = "pair", .per_arithmetic = true},
-     reduces_on_2, nullptr, is_long, shape_pair, nullptr, why_pair},
     {Algorithm::two_shot_staged, {.name = "pipeline", .per_arithmetic = true, .per_ranks = true},
-     does_all<true, false>, nullptr, always, shape_pipeline, nullptr, why_tiles},
+     does_all<true, false>, nullptr, always, shape_pipeline, nullptr, why_owners_of_pieces},
     {Algorithm::two_shot_staged, {.name = "pieces_move"},
      moves_in_pieces, nullptr, always, shape_pieces, nullptr, why_pieces},
     {Algorithm::two_shot_staged, {.name = "pipeline_move"},
-     does_all<false, false>, nullptr, always, shape_pipeline, nullptr, why_tiles},
+     does_all<false, false>, nullptr, always, shape_pipeline, nullptr, why_owners_of_pieces},
     {Algorithm::two_shot_staged, {.name = "pieces_reduce", .per_arithmetic = true},
      does_all<true, true>, nullptr, always, shape_pieces, nullptr, why_pieces},
     {Algorithm::multimem_one_shot, {.name = "multimem_one_shot", .per_arithmetic = true, .multicast = true},
@@ -411,7 +393,7 @@ Layout layout_of(int size, const Tuning& tuning, const Layout* lender) {
   layout.two_shot_slot = chunk_of(size, tuning) / n;
   layout.two_shot = layout.one_shot = take(4 * (n - 1) * layout.two_shot_slot);
   layout.one_shot_slot = 2 * layout.two_shot_slot;
-  layout.stage_slot = tuning.tile;
+  layout.stage_slot = chunk_bytes(size, tuning);
   if (lender != nullptr) {
     layout.bytes = at;
     layout.lent = lender->lent != 0 ? lender->lent : lender->bytes - lender->stage[0];
@@ -442,7 +424,7 @@ Tuning within_scratch(int size, Tuning tuning, uint64_t most) {
       uint64_t* from;
       uint64_t least;
     } const parts[] = {
-        {2 * stripes() * kSlots * n * tuning.tile, tuning.tile > 8 * kKi ? &tuning.tile : &groups, uint64_t{2}},
+        {2 * stage_bytes(size, tuning), tuning.tile > 8 * kKi ? &tuning.tile : &groups, uint64_t{2}},
         {4 * tuning.two_shot_chunk * (n - 1) / n, &tuning.two_shot_chunk, 16 * kKi},
         {tuning.wide, &tuning.wide, 64 * kKi},
         {4 * n * tuning.ll_max, &tuning.ll_max, kKi},

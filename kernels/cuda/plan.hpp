@@ -23,9 +23,8 @@ struct Tuning {
   int early = 0;                      // threads of a kernel that may be launched before the one ahead of it has ended
   int work_groups = 0;                // of the pipeline, at most
   int width = 0;                      // threads of its blocks
-  uint64_t tile = 0;                  // bytes of one rank's slice, at most
+  uint64_t tile = 0;                  // bytes that its scratch has for a piece, where it has all blocks
   uint64_t wide = uint64_t{8} << 20;  // of scaled calls: their operands, wide
-  int direct_blocks = 256;            // of it that reduce in slices without scratch
   int multiprocessors = 4096;         // that kernels get, at most
   int groups = 1;                     // whose kernels work on a device at a time
   uint64_t hop = 1;                   // bytes between machines that take as long as it takes to begin
@@ -97,8 +96,7 @@ struct Plan {
   int blocks = 0;
   int threads = 0;
   int cluster = 1;  // blocks that work together
-  int work_groups = 0;
-  int direct_blocks = 0;   // of them that work where no scratch is needed
+  int work_groups = 0;     // blocks of pieces.cu that wait for those of other ranks
   bool in_pieces = false;  // by a kernel of pieces
   bool direct = false;     // the root of a broadcast sends everything to everybody itself
   uint64_t tile = 0;
@@ -113,7 +111,7 @@ std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tu
 
 // The kernel of a plan that has a row, "symm_one_shot_bf16_8", and the number of the row. Algorithms have several rows.
 std::string kernel_name(const PlanInput& input, const Plan& chosen);
-inline constexpr size_t kKernelForms = 14;
+inline constexpr size_t kKernelForms = 13;
 size_t row_of(const Plan& chosen);
 // All that a group of `size` may launch: those that need multicast, or the others.
 std::vector<std::string> kernel_names(int size, bool multicast);

@@ -15,11 +15,6 @@ __device__ __forceinline__ uint4 sendable(uint4 v) { return {sendable(v.x), send
 __device__ __forceinline__ bool is_there(uint4 v) { return v.x != kFree && v.y != kFree && v.z != kFree && v.w != kFree; }
 __device__ __forceinline__ void free_cell(uint4* cell) { store_relaxed(cell, {kFree, kFree, kFree, kFree}); }
 
-// A rank has slots of the others only; which of them `source` stores to. `kRanks`: at most so many.
-template <int kRanks> __device__ __forceinline__ uint64_t slot_among(int owner, int source) {
-  return kRanks == 2 ? 0 : static_cast<uint64_t>(source > owner ? source - 1 : source);
-}
-
 // Pack q of the slots of all sources in the set, asked for together.
 template <int kRanks>
 __device__ __forceinline__ bool receive(

@@ -54,7 +54,7 @@ TEST(PlanTable, LaterSectionsReplaceEarlierOnes) {
   EXPECT_EQ(with(text, BackendKind::host, 500).of(BackendKind::host, "step"), 64U);
   EXPECT_EQ(with(text, BackendKind::host, 8).of(BackendKind::host, "step"), 32768U);
   EXPECT_EQ(with(text, BackendKind::cuda, 4, "NVIDIA H200").of(BackendKind::cuda, "tile"), 16U);
-  EXPECT_EQ(with(text, BackendKind::cuda, 8, "NVIDIA H200").of(BackendKind::cuda, "tile"), 16384U);
+  EXPECT_EQ(with(text, BackendKind::cuda, 8, "NVIDIA H200").of(BackendKind::cuda, "tile"), 6144U);
   EXPECT_EQ(with(text, BackendKind::cuda, 4, "NVIDIA H100 80GB HBM3").of(BackendKind::cuda, "tile"), 32U);
   const PlanValues mixed = with(text, BackendKind::host, 4);
   EXPECT_EQ(mixed.origin[0], PlanOrigin::file);

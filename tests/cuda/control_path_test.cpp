@@ -101,9 +101,10 @@ TEST_F(CudaControlPath, OneAlgorithmMayHaveSeveralKernels) {
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20), 0);
     if (rank != 0) return;
     std::byte own[4096];
-    for (const auto& [collective, kernel] : {std::pair(Collective::allreduce, "symm_pair_bf16"),
-             std::pair(Collective::reduce_scatter, "symm_pair_bf16"), std::pair(Collective::allgather, "symm_pipeline_move"),
-             std::pair(Collective::alltoall, "symm_pieces_move"), std::pair(Collective::broadcast, "symm_pipeline_move")}) {
+    for (const auto& [collective, kernel] :
+        {std::pair(Collective::allreduce, "symm_pipeline_bf16_2"), std::pair(Collective::reduce_scatter, "symm_pipeline_bf16_2"),
+            std::pair(Collective::allgather, "symm_pipeline_move"), std::pair(Collective::alltoall, "symm_pieces_move"),
+            std::pair(Collective::broadcast, "symm_pipeline_move")}) {
       fake_cuda::launches();
       CollectiveCall call = call_of(collective, memory->pointer(0), 100, DType::bf16);
       call.send = own;

@@ -60,26 +60,18 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
                 ASSERT_EQ(chosen.tiles, (unit + chosen.tile - 1) / chosen.tile);
                 break;
               case Algorithm::two_shot_staged: {
-                if (const auto blocks = static_cast<uint64_t>(chosen.blocks);
-                    chosen.work_groups == 0 && !chosen.in_pieces) {  // a pair
-                  ASSERT_LE(blocks * kSlots * chosen.tile, layout.stage[1] - layout.stage[0]);
-                  ASSERT_GE((collective == Collective::reduce ? 1 : 2) * blocks * chosen.tiles * chosen.tile, unit);
-                  ASSERT_LE(chosen.blocks, std::min(max_blocks, kMaxWorkGroups));
-                  ASSERT_EQ(chosen.tile % kPack, 0U);
-                  break;
-                }
-                ASSERT_LE(chosen.tile, layout.stage_slot);
                 ASSERT_EQ(chosen.in_pieces, collective == Collective::alltoall);
+                const auto blocks = static_cast<uint64_t>(chosen.in_pieces ? chosen.work_groups : chosen.blocks);
+                ASSERT_LE(blocks * (chosen.in_pieces ? kSlots : kPieceSlots) * static_cast<uint64_t>(size - 1) * chosen.tile,
+                    layout.stage[1] - layout.stage[0]);
+                ASSERT_LE(chosen.blocks, std::max(max_blocks, 3));
                 if (chosen.in_pieces) break;  // which needs no tiles that fit the message
                 const bool cut = collective == Collective::allreduce || collective == Collective::reduce;
                 const bool passed_on = collective == Collective::broadcast && !chosen.direct;
                 const uint64_t parts = cut ? static_cast<uint64_t>(size) : passed_on ? static_cast<uint64_t>(size) - 1 : 1;
                 ASSERT_EQ(chosen.tile % kPack, 0U);
-                ASSERT_GE(chosen.tiles * chosen.tile * parts, unit);
-                ASSERT_LT((chosen.tiles - 1) * chosen.tile * parts, unit);
-                ASSERT_LE(chosen.work_groups, tuning.work_groups);
-                ASSERT_LE(static_cast<uint64_t>(chosen.work_groups), chosen.tiles);
-                ASSERT_LE(3 * chosen.work_groups, std::max(max_blocks, 3));
+                ASSERT_GE(parts * blocks * chosen.tiles * chosen.tile, unit);
+                ASSERT_LE(chosen.blocks, tuning.work_groups);
                 break;
               }
               case Algorithm::multimem_one_shot:
@@ -194,7 +186,7 @@ TEST(CudaPlans, NamesOfKernels) {
   EXPECT_EQ(kernel_of(input(two_shot, 8, bf16, Op::max)), "symm_two_shot_any_8");
   EXPECT_EQ(kernel_of(input(two_shot_staged, 5, bf16)), "symm_pipeline_bf16_5");
   EXPECT_EQ(kernel_of(input(ll, 5, bf16)), "symm_ll_reduce_8");
-  EXPECT_EQ(kernel_of(input(two_shot_staged, 2, bf16)), "symm_pair_bf16");
+  EXPECT_EQ(kernel_of(input(two_shot_staged, 2, bf16)), "symm_pipeline_bf16_2");
   EXPECT_EQ(kernel_of(input(one_shot, 2, bf16)), "symm_one_shot_bf16_2");
   for (const Algorithm algorithm : {one_shot, automatic})
     EXPECT_EQ(kernel_of(input(algorithm, 2, bf16, Op::avg, 8 * kMany)), "symm_one_shot_ahead_bf16");
@@ -205,7 +197,6 @@ TEST(CudaPlans, NamesOfKernels) {
   const std::string refused = refuse(input(one_shot, 2, bf16, Op::avg, 32 * kMany), default_tuning(2));
   EXPECT_NE(refused.find("carries at most 16777216 bytes"), std::string::npos);
   EXPECT_EQ(kernel_of(input(automatic, 2, i32, Op::avg, kMany)), "symm_pipeline_any_2");  // which is never pushed
-  EXPECT_EQ(kernel_of(input(automatic, 2, i32, Op::avg, 2 * kMany)), "symm_pair_any");
   EXPECT_EQ(kernel_of(input(two_shot_staged, 9, i32, Op::avg, 2 * kMany)), "symm_pipeline_any_16");
   EXPECT_EQ(kernel_of(input(two_shot_staged, 9, i32, Op::avg, 2 * kMany, Collective::alltoall)), "symm_pieces_move");
 }

@@ -9,7 +9,6 @@ extern "C" void symm_ll_move_2(symm::cuda::CollectiveArgs args);
 extern "C" void symm_one_shot_any_2(symm::cuda::CollectiveArgs args);
 extern "C" void symm_one_shot_ahead_any(symm::cuda::CollectiveArgs args);
 extern "C" void symm_two_shot_any_2(symm::cuda::CollectiveArgs args);
-extern "C" void symm_pair_any(symm::cuda::CollectiveArgs args);
 extern "C" void symm_pipeline_any_2(symm::cuda::CollectiveArgs args);
 extern "C" void symm_pipeline_move(symm::cuda::CollectiveArgs args);
 extern "C" void symm_pieces_move(symm::cuda::PiecesArgs args);
@@ -23,7 +22,7 @@ struct Form {
   const char* name;
   void (*kernel)(CollectiveArgs);
   Collective collective;
-  unsigned roles;  // 0: not in work groups; 1: blocks are in step with one of each rank
+  bool steps;  // blocks are in step with one of each rank
 };
 void gather_pieces(CollectiveArgs call) {
   PiecesArgs args{};
@@ -36,12 +35,13 @@ void gather_pieces(CollectiveArgs call) {
   symm_pieces_move(args);
 }
 constexpr Form kForms[] = {
-    {"ll", symm_ll_reduce_2, Collective::allreduce, 0}, {"ll moving", symm_ll_move_2, Collective::allgather, 0},
-    {"one shot", symm_one_shot_any_2, Collective::allreduce, 0},
-    {"one shot ahead", symm_one_shot_ahead_any, Collective::allreduce, 0},
-    {"two shots", symm_two_shot_any_2, Collective::allreduce, 0}, {"pipeline", symm_pipeline_any_2, Collective::allreduce, 3},
-    {"pipeline moving", symm_pipeline_move, Collective::allgather, 3}, {"pair", symm_pair_any, Collective::allreduce, 1},
-    {"pieces", gather_pieces, Collective::allgather, 1},  // and one block for the rank's own
+    {"ll", symm_ll_reduce_2, Collective::allreduce, false}, {"ll moving", symm_ll_move_2, Collective::allgather, false},
+    {"one shot", symm_one_shot_any_2, Collective::allreduce, false},
+    {"one shot ahead", symm_one_shot_ahead_any, Collective::allreduce, false},
+    {"two shots", symm_two_shot_any_2, Collective::allreduce, false},
+    {"pipeline", symm_pipeline_any_2, Collective::allreduce, true},
+    {"pipeline moving", symm_pipeline_move, Collective::allgather, true},
+    {"pieces", gather_pieces, Collective::allgather, true},  // and one block for the rank's own
 };
 
 // Calls of several groups, each group's one after the other, all launched at once.
@@ -63,14 +63,12 @@ class Calls {
       const auto r = static_cast<size_t>(rank);
       const auto number = static_cast<size_t>(group * kRanks + rank);
       CollectiveArgs args = args_of(ranks_, number, form.collective, call.send[r], call.recv[r], kCount);
-      args.tile = form.roles == 0 ? args.unit : kTile;
-      const uint64_t parts = (form.collective == Collective::allreduce ? kRanks : 1) * (form.roles == 1 ? blocks_ : 1);
-      args.tiles = form.roles == 0 ? 1 : args.unit / (parts * kTile) + 1;
-      args.work_groups =
-          static_cast<int32_t>(form.roles == 0 ? 0 : std::max(1U, (form.roles == 1 ? blocks_ - 1 : blocks_) / form.roles));
+      args.tile = form.steps ? kTile : args.unit;
+      const uint64_t parts = (form.collective == Collective::allreduce ? kRanks : 1) * blocks_;
+      args.tiles = form.steps ? args.unit / (parts * kTile) + 1 : 1;
+      args.work_groups = std::max(1, static_cast<int32_t>(blocks_) - 1);
       args.copies_out = 1;
-      ranks_.launch((in_turn_ ? 0 : group * kRanks) + rank, form.kernel, args,
-          form.roles <= 1 ? blocks_ : static_cast<unsigned>(args.work_groups) * form.roles);
+      ranks_.launch((in_turn_ ? 0 : group * kRanks) + rank, form.kernel, args, blocks_);
     }
   }
 
@@ -117,13 +115,13 @@ std::string outcome(int groups, unsigned room, unsigned blocks, unsigned seed) {
   return calls.run();
 }
 
-// All but the last have room for all of their blocks, and that one for three: those of one work group. Of three groups of two
+// All but the last have room for all of their blocks, and that one for one. Of three groups of two
 // ranks, as these are, one may be kept out.
 TEST(SeveralGroups, AllEndWhereEachKeepsToItsPart) {
   for (const int groups : {2, 3}) {
     for (const unsigned blocks : {3U, 6U, 9U})
       for (unsigned seed = 0; seed < 20; ++seed)
-        ASSERT_EQ(outcome(groups, blocks + 3, blocks, seed), "") << groups << " groups, " << blocks << " blocks, seed " << seed;
+        ASSERT_EQ(outcome(groups, blocks + 1, blocks, seed), "") << groups << " groups, " << blocks << " blocks, seed " << seed;
   }
 }
 
@@ -158,7 +156,7 @@ TEST(SeveralGroups, ShareStagesWhereTheyTakeTurns) {
 TEST(SeveralGroups, LeaveStagesThatAreSpoilt) {
   for (const Form& form : kForms) {
     for (const int group : {0, 1}) {
-      if (form.roles == 0) continue;
+      if (!form.steps) continue;
       Ranks::Options options = options_of(2, 1000, 1);
       options.share_stages = true;
       options.timeout_ns = 100'000;
@@ -176,7 +174,7 @@ TEST(SeveralGroups, LeaveStagesThatAreSpoilt) {
 TEST(OneGroup, EndsWhereNotAllOfItsBlocksHaveRoom) {
   for (const Form& form : kForms) {
     for (unsigned seed = 0; seed < 12; ++seed) {
-      Calls calls(options_of(1, form.roles == 0 ? 1 : form.roles, seed), 6);
+      Calls calls(options_of(1, 1, seed), 6);
       for (int call = 0; call < 2; ++call) calls.launch(0, form);
       ASSERT_EQ(calls.run(), "") << form.name << ", seed " << seed;
     }
