@@ -11,7 +11,7 @@ namespace {
 template <class Arithmetic, int kRanks, bool kWhole>
 __device__ __forceinline__ void combine_packs(
     const WorkGroup& s, const Operands& at, const char* send, const char* slots, uint32_t bytes, uint32_t first, uint32_t end) {
-  constexpr uint32_t kAtOnce = kWhole && kRanks <= 4 ? 2 : 1;
+  constexpr uint32_t kAtOnce = kWhole && kRanks <= 2 ? 2 : 1;
   for (uint32_t q = first + threadIdx.x; q < end; q += kAtOnce * blockDim.x) {
     uint4 v[kAtOnce][kRanks];
 #pragma unroll
@@ -42,8 +42,7 @@ __device__ __forceinline__ void combine_packs(
 }
 
 template <class Arithmetic, int kRanks>
-__device__ __noinline__ void combine(const CollectiveArgs& args, const Operands& at, uint32_t i) {
-  const WorkGroup s(args, Arithmetic::template ranks<kRanks>(args.comm), blockIdx.x);
+__device__ __forceinline__ void combine(const WorkGroup& s, const Operands& at, uint32_t i) {
   const WorkGroup::Piece its = s.piece(s.me, i);
   const char* send = reinterpret_cast<const char*>(s.args.send) + s.in_send(s.me) + its.at;
   const char* slots = s.slot_of_piece(s.me, 0, i, s.me == 0 ? 1 : 0);
@@ -68,7 +67,7 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
           push_part(reinterpret_cast<const char*>(args.send) + s.in_send(p) + its.at, s.slot_of_piece(p, 0, i, s.me), its.bytes);
         }
       },
-      [&](const Operands& at, uint32_t i) { combine<Arithmetic, kRanks>(args, at, i); });
+      [&](const Operands& at, uint32_t i) { combine<Arithmetic, kRanks>(s, at, i); });
 }
 }  // namespace
 

@@ -95,7 +95,7 @@ struct Plan {
   int slices = 1;  // parts into which the work is divided among the ranks
   int blocks = 0;
   int threads = 0;
-  int cluster = 1;  // blocks that work together
+  int cluster = 1;         // blocks that work together
   int work_groups = 0;     // blocks of pieces.cu that wait for those of other ranks
   bool in_pieces = false;  // by a kernel of pieces
   bool direct = false;     // the root of a broadcast sends everything to everybody itself

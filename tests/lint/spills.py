@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 ARCHITECTURE = "sm_90"
-# Two blocks of 512 threads have to fit. What these spill are addresses, outside of the loops over packs.
-ALLOWED = {r"symm_pipeline_\w+_\d+": 32}
+# Two blocks of 512 threads have to fit. What these spill are addresses, and operands of packs that are not whole.
+ALLOWED = {r"symm_pipeline_\w+_2": 34, r"symm_pipeline_\w+_[78]": 80}
 
 
 def spills(text):
