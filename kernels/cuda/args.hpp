@@ -128,6 +128,11 @@ template <int kRanks> SYMM_HOST_DEVICE constexpr uint64_t slot_among(int owner, 
   return kRanks == 2 ? 0 : static_cast<uint64_t>(source > owner ? source - 1 : source);
 }
 
+// Of the pipeline: does the root own nothing? Its link carries all of the message anyway. Of two ranks both combine half.
+SYMM_HOST_DEVICE constexpr bool spares_root(Collective collective, int ranks) {
+  return collective == Collective::broadcast || (collective == Collective::reduce && ranks > 2);
+}
+
 // Part of every kernel's arguments: the group as this rank sees it.
 struct DeviceComm {
   int32_t rank;

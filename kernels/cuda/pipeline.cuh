@@ -43,10 +43,12 @@ struct WorkGroup {
   // Piece i of what a rank owns: of its block, or of the message; beyond the end it is empty.
   __device__ Piece piece(int owner, uint32_t i) const {
     auto part = static_cast<uint64_t>(traits(collective).cut_into_slices ? owner : 0);
-    if (collective == Collective::broadcast) {
-      // The root owns all that it sends to everybody itself; else nothing: it sends each byte once, and the others pass it on.
-      if ((owner == args.root) != (args.direct != 0)) return {0, 0};
-      part = static_cast<uint64_t>(owner < args.root ? owner : args.direct != 0 ? 0 : owner - 1);
+    if (args.direct != 0) {
+      if (owner != args.root) return {0, 0};  // who sends everything to everybody itself
+      part = 0;
+    } else if (spares_root(collective, n)) {
+      if (owner == args.root) return {0, 0};
+      part = static_cast<uint64_t>(owner < args.root ? owner : owner - 1);
     }
     const uint64_t at = ((part * gridDim.x + index) * args.tiles + i) * args.tile;
     const uint64_t left = at < args.unit ? args.unit - at : 0;

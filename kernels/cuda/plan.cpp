@@ -234,7 +234,8 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.threads = tuning.width;
   plan.blocks = std::clamp(input.max_blocks * 512 / tuning.width, 1, tuning.work_groups);
   // As WorkGroup::piece() cuts.
-  const uint64_t owners = plan.direct || !traits(input.collective).cut_into_slices ? 1 : broadcast ? n - 1 : n;
+  const bool is_cut = traits(input.collective).cut_into_slices && !plan.direct;
+  const uint64_t owners = !is_cut ? 1 : spares_root(input.collective, input.size) ? n - 1 : n;
   const uint64_t parts = owners * static_cast<uint64_t>(plan.blocks);
   const uint64_t part = divide_up(unit, parts);
   const uint64_t most = std::min(slot_bytes(input.size, tuning, plan.blocks * static_cast<int>(kPieceSlots)), kLong);

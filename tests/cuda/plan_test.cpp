@@ -66,9 +66,8 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
                     layout.stage[1] - layout.stage[0]);
                 ASSERT_LE(chosen.blocks, std::max(max_blocks, 3));
                 if (chosen.in_pieces) break;  // which needs no tiles that fit the message
-                const bool cut = collective == Collective::allreduce || collective == Collective::reduce;
-                const bool passed_on = collective == Collective::broadcast && !chosen.direct;
-                const uint64_t parts = cut ? static_cast<uint64_t>(size) : passed_on ? static_cast<uint64_t>(size) - 1 : 1;
+                const bool is_cut = traits(collective).cut_into_slices && !chosen.direct;
+                const auto parts = static_cast<uint64_t>(!is_cut ? 1 : size - (spares_root(collective, size) ? 1 : 0));
                 ASSERT_EQ(chosen.tile % kPack, 0U);
                 ASSERT_GE(parts * blocks * chosen.tiles * chosen.tile, unit);
                 ASSERT_LE(chosen.blocks, tuning.work_groups);

@@ -40,7 +40,8 @@ class Call {
       CollectiveArgs args = args_of(ranks_, r, collective_, send_[r], recv_[r], count_);
       args.tile = kTile;
       const bool is_cut = traits(collective_).cut_into_slices;
-      const uint64_t parts = blocks * (is_cut ? send_.size() - (collective_ == Collective::broadcast ? 1 : 0) : 1);
+      const uint64_t parts =
+          blocks * (is_cut ? send_.size() - (spares_root(collective_, static_cast<int>(send_.size())) ? 1 : 0) : 1);
       args.tiles = (args.unit + parts * kTile - 1) / (parts * kTile);
       args.copies_out = is_delivered_to(collective_, rank, args.root) ? 1 : 0;
       args.comm.memories = reinterpret_cast<uintptr_t>(table_.data());
