@@ -495,6 +495,7 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
   const auto blocks = static_cast<unsigned>(chosen.blocks);
   if (chosen.algorithm == Algorithm::two_shot_staged) {
     args.direct = chosen.direct ? 1 : 0;
+    args.spares_root = chosen.spares_root ? 1 : 0;
     const size_t bytes = operand_bytes(call.collective, unit, context_.size).recv;
     size_t offset = 0;
     const auto memory = context_.directory->containing(call.recv, bytes, &offset);

@@ -128,11 +128,6 @@ template <int kRanks> SYMM_HOST_DEVICE constexpr uint64_t slot_among(int owner, 
   return kRanks == 2 ? 0 : static_cast<uint64_t>(source > owner ? source - 1 : source);
 }
 
-// Of the pipeline: does the root own nothing? Its link carries all of the message anyway. Of two ranks both combine half.
-SYMM_HOST_DEVICE constexpr bool spares_root(Collective collective, int ranks) {
-  return collective == Collective::broadcast || (collective == Collective::reduce && ranks > 2);
-}
-
 // Part of every kernel's arguments: the group as this rank sees it.
 struct DeviceComm {
   int32_t rank;
@@ -228,6 +223,7 @@ struct CollectiveArgs {
   uint64_t tiles;       // pieces of a work group's part of that
   int32_t work_groups;  // of pieces.cu
   int32_t direct;       // 1: the root of a broadcast sends everything to everybody itself
+  int32_t spares_root;  // 1: the root owns nothing
   int32_t copies_out;   // 1: recv is private memory, and results are brought there from scratch
   // The multimem kernels': addresses through which all ranks' operands are reached; recv's of two shots only.
   uint64_t send_multicast, recv_multicast;

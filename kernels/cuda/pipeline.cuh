@@ -46,7 +46,7 @@ struct WorkGroup {
     if (args.direct != 0) {
       if (owner != args.root) return {0, 0};  // who sends everything to everybody itself
       part = 0;
-    } else if (spares_root(collective, n)) {
+    } else if (args.spares_root != 0) {
       if (owner == args.root) return {0, 0};
       part = static_cast<uint64_t>(owner < args.root ? owner : owner - 1);
     }

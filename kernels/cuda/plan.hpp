@@ -95,10 +95,11 @@ struct Plan {
   int slices = 1;  // parts into which the work is divided among the ranks
   int blocks = 0;
   int threads = 0;
-  int cluster = 1;         // blocks that work together
-  int work_groups = 0;     // blocks of pieces.cu that wait for those of other ranks
-  bool in_pieces = false;  // by a kernel of pieces
-  bool direct = false;     // the root of a broadcast sends everything to everybody itself
+  int cluster = 1;           // blocks that work together
+  int work_groups = 0;       // blocks of pieces.cu that wait for those of other ranks
+  bool in_pieces = false;    // by a kernel of pieces
+  bool direct = false;       // the root of a broadcast sends everything to everybody itself
+  bool spares_root = false;  // who owns nothing of what is cut into slices
   uint64_t tile = 0;
   uint64_t tiles = 0;
   uint64_t part = UINT64_MAX;  // bytes of `unit` that a launch takes

@@ -67,7 +67,7 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
                 ASSERT_LE(chosen.blocks, std::max(max_blocks, 3));
                 if (chosen.in_pieces) break;  // which needs no tiles that fit the message
                 const bool is_cut = traits(collective).cut_into_slices && !chosen.direct;
-                const auto parts = static_cast<uint64_t>(!is_cut ? 1 : size - (spares_root(collective, size) ? 1 : 0));
+                const auto parts = static_cast<uint64_t>(!is_cut ? 1 : size - (chosen.spares_root ? 1 : 0));
                 ASSERT_EQ(chosen.tile % kPack, 0U);
                 ASSERT_GE(parts * blocks * chosen.tiles * chosen.tile, unit);
                 ASSERT_LE(chosen.blocks, tuning.work_groups);
@@ -156,7 +156,7 @@ TEST(CudaPlans, MultimemOnlyWhereForcedAndPossible) {
 }
 
 // With two ranks there is nobody to pass a broadcast on to; with more, what the root's link would carry more decides.
-TEST(CudaPlans, ShortBroadcastsAreFlat) {
+TEST(CudaPlans, WhatRootsDoThemselves) {
   const auto is_flat = [](Collective collective, int size, size_t bytes) {
     PlanInput input = input_of(collective, DType::u8, bytes, size);
     input.algorithm = Algorithm::two_shot_staged;
@@ -167,6 +167,12 @@ TEST(CudaPlans, ShortBroadcastsAreFlat) {
   EXPECT_TRUE(is_flat(Collective::broadcast, 4, most / 2));
   EXPECT_FALSE(is_flat(Collective::broadcast, 4, most / 2 + 1));
   EXPECT_FALSE(is_flat(Collective::allgather, 2, 1));
+  const auto spares_root = [](int size, size_t megabytes) {
+    return plan(input_of(Collective::reduce, DType::u8, megabytes << 20, size), default_tuning(size)).spares_root;
+  };
+  EXPECT_TRUE(spares_root(3, 33));
+  EXPECT_FALSE(spares_root(3, 32));
+  EXPECT_FALSE(spares_root(2, 1000));
 }
 
 TEST(CudaPlans, NamesOfKernels) {

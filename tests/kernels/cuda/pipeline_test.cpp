@@ -39,9 +39,9 @@ class Call {
       const auto r = static_cast<size_t>(rank);
       CollectiveArgs args = args_of(ranks_, r, collective_, send_[r], recv_[r], count_);
       args.tile = kTile;
-      const bool is_cut = traits(collective_).cut_into_slices;
-      const uint64_t parts =
-          blocks * (is_cut ? send_.size() - (spares_root(collective_, static_cast<int>(send_.size())) ? 1 : 0) : 1);
+      args.spares_root = collective_ == Collective::broadcast ? 1 : 0;
+      const size_t owners = traits(collective_).cut_into_slices ? send_.size() - static_cast<size_t>(args.spares_root) : 1;
+      const uint64_t parts = blocks * owners;
       args.tiles = (args.unit + parts * kTile - 1) / (parts * kTile);
       args.copies_out = is_delivered_to(collective_, rank, args.root) ? 1 : 0;
       args.comm.memories = reinterpret_cast<uintptr_t>(table_.data());
@@ -116,10 +116,11 @@ TEST(PipelineKernels, NothingIsStoredBeyondAMemory) {
 TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
   struct Case {
     Collective collective;
-    bool direct = false;
+    bool otherwise = false;  // a broadcast that is not passed on, a reduce whose root owns nothing
   };
-  for (const Case& what : {Case{Collective::allreduce}, Case{Collective::reduce_scatter}, Case{Collective::reduce},
-           Case{Collective::allgather}, Case{Collective::broadcast}, Case{Collective::broadcast, true}}) {
+  for (const Case& what :
+      {Case{Collective::allreduce}, Case{Collective::reduce_scatter}, Case{Collective::reduce}, Case{Collective::reduce, true},
+          Case{Collective::allgather}, Case{Collective::broadcast}, Case{Collective::broadcast, true}}) {
     const bool moves = !traits(what.collective).has_op;
     for (const int ranks : {2, 3, 4}) {
       for (unsigned seed = 0; seed < 48; ++seed) {
@@ -133,8 +134,11 @@ TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
         for (int round = 0; round < 3; ++round) {
           ASSERT_TRUE(call.run(2, [&](int rank, CollectiveArgs& args) {
             args.root = root;
-            args.direct = what.direct || (ranks == 2 && what.collective == Collective::broadcast) ? 1 : 0;
-            if (args.direct != 0) args.tiles = args.unit / (2 * kTile) + 1;
+            const bool is_direct = what.collective == Collective::broadcast && (what.otherwise || ranks == 2);
+            args.direct = is_direct ? 1 : 0;
+            args.spares_root = (args.spares_root != 0 && !is_direct) || (!moves && what.otherwise) ? 1 : 0;
+            if (is_direct) args.tiles = args.unit / (2 * kTile) + 1;
+            else if (what.otherwise) args.tiles = args.unit / (2 * (static_cast<uint64_t>(ranks) - 1) * kTile) + 1;
             const bool in_place = is_in_place && round == 1;
             if (in_place) args.recv = args.send;
             args.recv_memory = is_private(rank) ? 0 : in_place ? 1 : 2;
