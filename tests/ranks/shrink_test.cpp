@@ -14,25 +14,13 @@ std::vector<int32_t> ranks_in(const Group& whole, const Group& part) {
   return ranks;
 }
 
-TEST(Shrink, AGroupInWhichNobodyFailedIsMadeAgain) {
-  as_threads(3, [](int rank, const Group& group) {
-    for (int round = 0; round < 3; ++round) {
-      const Group again = group.shrink();
-      EXPECT_EQ(again.rank(), rank);
-      EXPECT_EQ(again.size(), 3);
-      expect_sum(again);
-    }
-    EXPECT_TRUE(group.failed_ranks().empty());
-    expect_sum(group);
-  });
-}
-
 TEST(Shrink, TheSurvivorsOfDeathsKeepTheirOrder) {
   const auto body = [](int rank, const Config& config, Facts& facts) {
     const Group group = create(config, rank, 5);
     const int fd = group.failure_fd();
     EXPECT_EQ(group.failure_fd(), fd);
     EXPECT_FALSE(readable(fd));
+    EXPECT_TRUE(group.failed_ranks().empty());
     all_there(facts, 5);
     if (rank == 1 || rank == 3) raise(SIGKILL);
     EXPECT_EQ(until_failure([&] { group.barrier({}, 1); }), SYMM_ERR_PEER_FAILED);
@@ -151,14 +139,6 @@ TEST(Shrink, RanksThatDieMeanwhileAreLeftOutByAllAlike) {
     EXPECT_EQ((*got)[0].status, SYMM_OK + 1000) << "trial " << trial;
     if (testing::Test::HasFailure()) return;
   }
-}
-
-TEST(FromRanks, AnotherOrderOnOneOfThemIsTold) {
-  as_threads(4, [](int rank, const Group& group) {
-    if (rank == 2) return;
-    const std::array<int32_t, 3> chosen{3, 0, 1}, other{0, 1, 3};
-    expect_failure(SYMM_ERR_MISMATCH, {"order"}, [&] { group.create_from_ranks(rank == 1 ? other : chosen); });
-  });
 }
 
 TEST(Peers, AreDescribedAndFoundInOtherGroups) {

@@ -7,21 +7,6 @@ symm_status_t wait_signal(const Block& block, int rank, int channel = 0, uint64_
   return symm_wait_signal(block.memory.get(), rank, channel, support::within(timeout_ms), nullptr);
 }
 
-TEST(Signal, ChannelsSourcesAndMemoriesAreApart) {
-  as_threads(3, [](int rank, const Group& group) {
-    const Block a = allocate(group, 64);
-    const Block b = allocate(group, 64);
-    signal(a, (rank + 1) % 3, 63);
-    const int from = (rank + 2) % 3;
-    const int other = (rank + 1) % 3;
-    EXPECT_EQ(wait_signal(a, other, 63, 5), SYMM_ERR_TIMEOUT);
-    EXPECT_EQ(wait_signal(a, from, 62, 5), SYMM_ERR_TIMEOUT);
-    EXPECT_EQ(wait_signal(b, from, 63, 5), SYMM_ERR_TIMEOUT);
-    EXPECT_EQ(wait_signal(a, from, 63), SYMM_OK);
-    group.barrier();
-  });
-}
-
 TEST(Signal, OrdersTheDataBeforeIt) {
   as_processes(2, [](int rank, const Group& group) {
     const Block block = allocate(group, 1 << 16);
