@@ -83,40 +83,29 @@ void Member::expect_blame(symm_status_t got, symm_status_t expected, int culprit
   support::expect_blame(group, got, expected, culprit, facts.pids[culprit]);
 }
 
-void as_ranks(int size, const RankBody& body, const std::vector<int>& except) {
+void as_ranks(int size, const RankBody& body, const Fates& fates) {
   const Bootstrap meeting;
+  Config config = meeting.processes();
   const Shared<Facts> facts;
-  as_processes(
-      size, [&](int rank) { body(rank, meeting.processes(), *facts); }, except);
+  if (fates.stops) {
+    config.timeout_ms = kShortTimeoutMs;
+    config.create_timeout_ms = 5 * kShortTimeoutMs;
+  }
+  Processes processes(size, [&](int rank) { body(rank, config, *facts); });
+  if (fates.stops) {
+    EXPECT_TRUE(eventually([&] { return facts->failed == size - 1; }));
+    processes[*fates.stops].kill(SIGCONT);
+  }
+  processes.expect_success(fates.die);
   expect_empty(meeting.path());
 }
 
-void as_members(int size, const MemberBody& body, const std::vector<int>& except) {
+void as_members(int size, const MemberBody& body, const Fates& fates) {
   const auto as_member = [&](int rank, const Config& config, Facts& facts) {
     Member member(config, rank, size, facts);
     body(member);
   };
-  as_ranks(size, as_member, except);
-}
-
-void as_ranks_with_one_stopped(int size, int victim, const RankBody& body) {
-  const Bootstrap meeting;
-  Config config = meeting.processes();
-  config.timeout_ms = kShortTimeoutMs;
-  config.create_timeout_ms = 5 * kShortTimeoutMs;
-  const Shared<Facts> facts;
-  Processes processes(size, [&](int rank) { body(rank, config, *facts); });
-  EXPECT_TRUE(eventually([&] { return facts->failed == size - 1; }));
-  processes[victim].kill(SIGCONT);
-  processes.expect_success();
-  expect_empty(meeting.path());
-}
-
-void as_members_with_one_stopped(int size, int victim, const MemberBody& body) {
-  as_ranks_with_one_stopped(size, victim, [&](int rank, const Config& config, Facts& facts) {
-    Member member(config, rank, size, facts);
-    body(member);
-  });
+  as_ranks(size, as_member, fates);
 }
 
 void all_there(Facts& facts, int ranks) {

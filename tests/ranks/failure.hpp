@@ -44,16 +44,17 @@ struct Member {
   static constexpr size_t kBlock = size_t{1} << 20;
 };
 
-// `body` of ranks 0 .. size - 1 in processes of their own, which must end well but for those given and leave nothing where they
-// met.
+// What ranks do to themselves. Who stops goes on when all others have got their error, for which they have kShortTimeoutMs.
+struct Fates {
+  std::vector<int> die = {};
+  std::optional<int> stops = {};
+};
+inline constexpr uint64_t kShortTimeoutMs = 1000;
+// `body` of ranks 0 .. size - 1 in processes of their own, of which all that live must end well and leave nothing where they met.
 using RankBody = std::function<void(int rank, const Config& config, Facts& facts)>;
 using MemberBody = std::function<void(Member& member)>;
-void as_ranks(int size, const RankBody& body, const std::vector<int>& except = {});
-void as_members(int size, const MemberBody& body, const std::vector<int>& except = {});
-// The same with a deadline of kShortTimeoutMs. `victim` stops itself, and goes on when all others have got their error.
-inline constexpr uint64_t kShortTimeoutMs = 1000;
-void as_ranks_with_one_stopped(int size, int victim, const RankBody& body);
-void as_members_with_one_stopped(int size, int victim, const MemberBody& body);
+void as_ranks(int size, const RankBody& body, const Fates& fates = {});
+void as_members(int size, const MemberBody& body, const Fates& fates = {});
 
 // One kind of call, which throws if it fails. In a round every rank calls it once, and no rank waits for a later round.
 struct Operation {

@@ -43,7 +43,7 @@ TEST(Shrink, TheSurvivorsOfDeathsKeepTheirOrder) {
     EXPECT_EQ(block.at<int>(rest.rank())[0], (rest.rank() + 2) % 3 * 2);
     rest.finalize();
   };
-  as_ranks(5, body, {1, 3});
+  as_ranks(5, body, {.die = {1, 3}});
 }
 
 TEST(Shrink, WhoLeftIsLeftOutAndAnAbortedGroupGoesOn) {
@@ -64,30 +64,25 @@ TEST(Shrink, WhoLeftIsLeftOutAndAnAbortedGroupGoesOn) {
 }
 
 TEST(Shrink, ARankThatLivesAndDoesNotComeIsNamedAndTheCallCanBeRepeated) {
-  const Bootstrap meeting;
-  const Shared<Facts> facts;
-  Processes ranks(3, [&](int rank) {
-    const Group group = create(meeting.processes(), rank, 3);
-    facts->pids[rank] = getpid();
+  const auto body = [](int rank, const Config& config, Facts& facts) {
+    facts.pids[rank] = getpid();
+    const Group group = create(config, rank, 3);
     group.barrier();
-    ++facts->ready;
     if (rank == 1) sleep_for_ever();
     symm_group_shrink_options_t options = SYMM_GROUP_SHRINK_OPTIONS_INIT;
     options.timeout_ms = rank == 0 ? 300 : 60'000;  // whose deadline is first tells the others
     const Outcome outcome = expect_failure(SYMM_ERR_TIMEOUT, {}, [&] { group.shrink(options); });
     EXPECT_EQ(outcome.rank, 1) << outcome.message;
-    EXPECT_EQ(outcome.pid, facts->pids[1]);
+    EXPECT_EQ(outcome.pid, facts.pids[1]);
     EXPECT_EQ(group.status().status, SYMM_OK) << "nothing happened to the group";
-    ++facts->failed;
+    if (++facts.failed == 2) kill(static_cast<pid_t>(facts.pids[1]), SIGKILL);
     EXPECT_TRUE(eventually([&] { return !group.failed_ranks().empty(); }));
     const Group rest = group.shrink();
     EXPECT_EQ(ranks_in(group, rest), (std::vector<int32_t>{0, 2}));
     expect_sum(rest);
     rest.finalize();
-  });
-  EXPECT_TRUE(eventually([&] { return facts->failed == 2; }));
-  ranks[1].kill(SIGKILL);
-  ranks.expect_success({1});
+  };
+  as_ranks(3, body, {.die = {1}});
 }
 
 // What a rank got, for the others to compare.
@@ -130,7 +125,7 @@ TEST(Shrink, RanksThatDieMeanwhileAreLeftOutByAllAlike) {
       const int32_t whom = outcome.rank < 0 ? -1 : group.translate_rank(rest, outcome.rank);
       EXPECT_TRUE(whom == 2 || whom == 4) << outcome.message;
     };
-    as_ranks(kSize, body, {2, 3, 4});
+    as_ranks(kSize, body, {.die = {2, 3, 4}});
     for (const size_t rank : {1U, 5U}) {
       EXPECT_EQ((*got)[rank].status, (*got)[0].status) << "trial " << trial;
       EXPECT_EQ((*got)[rank].size, (*got)[0].size) << "trial " << trial;
