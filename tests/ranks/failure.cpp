@@ -46,7 +46,7 @@ std::vector<Operation> make_operations() {
       {"alltoallv_staged", alltoallv},
       {"reduce_scatterv_two_shot", reduce_scatterv},
   };
-  for (const auto& [name, what] : kCollectives) {
+  for (const auto& [name, what, reduces, rooted, divided] : kCollectives) {
     const auto add = [&, what = what, prefix = std::string(name)](
                          const char* way, symm_algorithm_values algorithm, size_t count, bool symmetric) {
       all.push_back({prefix + way, [=](Member& m) { collective(m, what, algorithm, count, symmetric); }});
@@ -62,7 +62,7 @@ std::vector<Operation> make_operations() {
 }
 }  // namespace
 
-void collective(Member& m, symm_collective_values what, symm_algorithm_values algorithm, size_t count, bool symmetric, int root) {
+void collective(Member& m, symm_collective_t what, symm_algorithm_values algorithm, size_t count, bool symmetric, int root) {
   const auto call = call_of(what, symmetric ? m.symmetric_send() : m.send.data(), symmetric ? m.symmetric_recv() : m.recv.data(),
       count, SYMM_DTYPE_F32, SYMM_OP_SUM, root);
   check(run(m.group.get(), call, forced(algorithm)));

@@ -1,13 +1,13 @@
 // For the tests of failures: every call that can wait for another rank, as a table, and what must be true when such a call fails.
 #pragma once
 
+#include <span>
 #include "tests/support/group.hpp"
+#include "tools/bench/pattern.hpp"
 
 namespace support {
 inline constexpr int kMost = 64;
-inline constexpr std::pair<const char*, symm_collective_values> kCollectives[] = {{"allreduce", SYMM_COLLECTIVE_ALLREDUCE},
-    {"reduce_scatter", SYMM_COLLECTIVE_REDUCE_SCATTER}, {"allgather", SYMM_COLLECTIVE_ALLGATHER},
-    {"broadcast", SYMM_COLLECTIVE_BROADCAST}, {"reduce", SYMM_COLLECTIVE_REDUCE}, {"alltoall", SYMM_COLLECTIVE_ALLTOALL}};
+inline constexpr std::span kCollectives(symm::tool::kOperations, 6);  // all but the barrier
 
 // What the ranks of a test tell each other and their parent, outside the library.
 struct Facts {
@@ -66,8 +66,7 @@ std::ostream& operator<<(std::ostream& out, const Operation& operation);
 std::string name_of(const testing::TestParamInfo<Operation>& info);
 
 // Of the member's operands, symmetric or private ones; `count` as in the C call.
-void collective(
-    Member& m, symm_collective_values what, symm_algorithm_values algorithm, size_t count, bool symmetric, int root = 0);
+void collective(Member& m, symm_collective_t what, symm_algorithm_values algorithm, size_t count, bool symmetric, int root = 0);
 
 // Call until it fails, and return how.
 symm_status_t until_failure(const std::function<void()>& call);
