@@ -2,9 +2,10 @@
 #include "tests/support/options.hpp"
 
 namespace support { namespace {
-void signal(const Block& block, int rank, int channel = 0) { block.memory.signal(rank, channel); }
-symm_status_t wait_signal(const Block& block, int rank, int channel = 0, uint64_t timeout_ms = 20'000) {
-  return symm_wait_signal(block.memory.get(), rank, channel, support::within(timeout_ms), nullptr);
+constexpr uint64_t kHigh = uint64_t{1} << 40;
+
+void expect_no_signal(const Block& block, int rank) {
+  expect_failure(SYMM_ERR_TIMEOUT, {"no signal"}, [&] { block.memory.wait_signal(rank, 0, 5); });
 }
 
 TEST(Signal, OrdersTheDataBeforeIt) {
@@ -14,12 +15,12 @@ TEST(Signal, OrdersTheDataBeforeIt) {
     for (uint64_t round = 1; round <= 2000; ++round) {
       if (rank == 0) {
         for (uint64_t i = 0; i < 64; ++i) data[i * 8] = round * 1000 + i;
-        signal(block, 1);
-        check(wait_signal(block, 1));
+        block.memory.signal(1);
+        block.memory.wait_signal(1);
       } else {
-        check(wait_signal(block, 0));
+        block.memory.wait_signal(0);
         for (uint64_t i = 0; i < 64; ++i) ASSERT_EQ(data[i * 8], round * 1000 + i);
-        signal(block, 0);
+        block.memory.signal(0);
       }
     }
   });
@@ -30,8 +31,8 @@ TEST(Signal, WakesASleeperWithoutLosingAny) {
   as_processes(6, [](int rank, const Group& group) {
     const Block block = allocate(group, 64);
     for (int round = 0; round < 500; ++round) {
-      if (rank == round % 6) signal(block, (rank + 1) % 6);
-      if (rank == (round + 1) % 6) check(wait_signal(block, round % 6));
+      if (rank == round % 6) block.memory.signal((rank + 1) % 6);
+      if (rank == (round + 1) % 6) block.memory.wait_signal(round % 6);
     }
     group.barrier();
   });
@@ -40,17 +41,13 @@ TEST(Signal, WakesASleeperWithoutLosingAny) {
 TEST(Signal, ThreadsShareTheSignalsOfOneSource) {
   as_threads(2, [](int rank, const Group& group) {
     const Block block = allocate(group, 64);
-    std::atomic<int> taken{0};
     as_threads(3, [&](int) {
       for (int i = 0; i < 40; ++i) {
-        if (rank == 1) taken += wait_signal(block, 0) == SYMM_OK;
-        if (rank == 0) signal(block, 1);
+        if (rank == 1) block.memory.wait_signal(0);
+        if (rank == 0) block.memory.signal(1);
       }
     });
-    if (rank == 1) {
-      EXPECT_EQ(taken, 120);
-      EXPECT_EQ(wait_signal(block, 0, 0, 5), SYMM_ERR_TIMEOUT);
-    }
+    if (rank == 1) expect_no_signal(block, 0);
     group.barrier();
   });
 }
@@ -95,14 +92,14 @@ TEST(Barrier, OfOverlappingGroupsNeverCollide) {
     const Block in_pairs = allocate(pairs, 64);
     const Block in_stripes = allocate(stripes, 64);
     for (int round = 0; round < 300; ++round) {
-      signal(in_pairs, 1 - pairs.rank());
+      in_pairs.memory.signal(1 - pairs.rank());
       stripes.barrier();
-      check(wait_signal(in_pairs, 1 - pairs.rank()));
-      signal(in_stripes, 1 - stripes.rank());
+      in_pairs.memory.wait_signal(1 - pairs.rank());
+      in_stripes.memory.signal(1 - stripes.rank());
       pairs.barrier();
-      check(wait_signal(in_stripes, 1 - stripes.rank()));
+      in_stripes.memory.wait_signal(1 - stripes.rank());
     }
-    EXPECT_EQ(wait_signal(in_pairs, 1 - pairs.rank(), 0, 5), SYMM_ERR_TIMEOUT);
+    expect_no_signal(in_pairs, 1 - pairs.rank());
     all.barrier();
   });
 }
@@ -182,6 +179,87 @@ TEST(Barrier, OutOfTurnRevokesTheGroup) {
       while (group.status().status == SYMM_OK) usleep(1000);
       EXPECT_EQ(group.status().status, SYMM_ERR_TIMEOUT);
     }
+  });
+}
+
+// ---- signals that carry values, words of blocks, and tests instead of waits
+
+TEST(SignalValue, IsAddedSetAndComparedInAllWays) {
+  as_threads(2, [](int rank, const Group& group) {
+    const Block block = allocate(group, 64);
+    const int peer = 1 - rank;
+    block.memory.signal_value(peer, 2, SYMM_SIGNAL_SET, kHigh);
+    block.memory.signal_value(peer, 2, SYMM_SIGNAL_ADD, 2);
+    group.barrier();
+    const struct {
+      symm_compare_values compare;
+      bool below, same, above;  // whether the word compares so with a value that is greater, equal, less
+    } rows[] = {{SYMM_COMPARE_EQ, false, true, false}, {SYMM_COMPARE_NE, true, false, true},
+        {SYMM_COMPARE_LT, true, false, false}, {SYMM_COMPARE_LE, true, true, false}, {SYMM_COMPARE_GT, false, false, true},
+        {SYMM_COMPARE_GE, false, true, true}};
+    for (const auto& row : rows) {
+      const auto holds = [&](uint64_t value) {
+        uint64_t seen = 0;
+        const symm_wait_options_t soon{sizeof soon, 5, nullptr};
+        const symm_status_t status =
+            symm_wait_signal_value(block.memory.get(), peer, 2, row.compare, value, &soon, &seen, nullptr);
+        EXPECT_EQ(seen, status == SYMM_OK ? kHigh + 2 : 0);
+        return status == SYMM_OK;
+      };
+      EXPECT_EQ(holds(kHigh + 3), row.below) << row.compare;
+      EXPECT_EQ(holds(kHigh + 2), row.same) << row.compare;
+      EXPECT_EQ(holds(2), row.above) << row.compare;
+    }
+    EXPECT_EQ(block.memory.test_signal_value(peer, 2), kHigh + 2);
+    group.barrier();
+  });
+}
+
+// More ranks than processors: they sleep. Values that differ in their upper halves only wake a sleeper too.
+TEST(SignalValue, WakesASleeperWithoutLosingAny) {
+  as_processes(4, [](int rank, const Group& group) {
+    const Block block = allocate(group, 64);
+    for (uint64_t round = 1; round <= 300; ++round) {
+      block.memory.signal_value((rank + 1) % 4, 1, SYMM_SIGNAL_SET, round << 32);
+      block.memory.wait_signal_value((rank + 3) % 4, 1, SYMM_COMPARE_GE, round << 32);
+      block.memory.write_value64((rank + 1) % 4, 8, round << 32);
+      block.memory.wait_value64(8, SYMM_COMPARE_GE, round << 32);
+    }
+    group.barrier();
+  });
+}
+
+TEST(SignalValue, WordsOfTheBlockAreAwaitedWhoeverWritesThem) {
+  as_threads(2, [](int rank, const Group& group) {
+    const Block block = allocate(group, 64);
+    if (rank == 0) {
+      block.memory.wait_value32(4, SYMM_COMPARE_EQ, 7);
+      group.barrier();
+      block.memory.wait_value64(8, SYMM_COMPARE_GT, kHigh);
+    } else {
+      block.memory.write_value32(0, 4, 7);
+      group.barrier();
+      reinterpret_cast<std::atomic<uint64_t>*>(block.at<uint64_t>(0) + 1)->store(kHigh + 1);  // which wakes nobody
+    }
+    group.barrier();
+  });
+}
+
+// One thread that waits for long keeps no other from taking what comes for it.
+TEST(Signal, ALongWaitLocksNobodyOut) {
+  as_threads(2, [](int rank, const Group& group) {
+    const Block block = allocate(group, 64);
+    if (rank == 0) {
+      std::thread other([&] { block.memory.wait_signal(1, 3); });
+      expect_failure(SYMM_ERR_TIMEOUT, {"no signal from rank 1"}, [&] { block.memory.wait_signal(1, 3, 30); });
+      group.barrier();
+      other.join();
+      EXPECT_EQ(block.memory.test_signal(1, 3), 0U);
+    } else {
+      group.barrier();
+      block.memory.signal(0, 3);
+    }
+    group.barrier();
   });
 }
 }}  // namespace support
