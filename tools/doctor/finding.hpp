@@ -44,7 +44,4 @@ std::vector<Finding> examine();
 bool any_failure(const std::vector<Finding>& findings);
 nlohmann::json doctor_json(const std::vector<Finding>& findings);
 std::string doctor_text(const std::vector<Finding>& findings, bool colour);
-
-// What each of the two ranks of the doctor's self test does: `symm self-test`, under `symm run`.
-int run_self_test_rank();
 }  // namespace symm::tool
