@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <exception>
 #include "tools/commands.hpp"
-#include "tools/manual.hpp"
 #include "tools/text.hpp"
 
 int main(int argc, char** argv) {

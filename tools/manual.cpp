@@ -1,6 +1,6 @@
 // What shells and man know of the tool, made from its own arguments.
-#include "tools/manual.hpp"
 #include <symm/symm.h>
+#include "tools/commands.hpp"
 #include "tools/text.hpp"
 
 namespace symm::tool {

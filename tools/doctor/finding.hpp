@@ -22,8 +22,8 @@ Finding judge_huge_pages(const std::string& shmem_setting);
 // Limits.
 Finding judge_shared_memory_mount(const std::optional<Space>& mount);
 Finding judge_memory_control_group(const std::optional<Space>& group);
-Finding judge_open_files(const Limit& limit);
-Finding judge_locked_memory(const Limit& limit, bool cuda);
+Finding judge_open_files(const rlimit& limit);
+Finding judge_locked_memory(const rlimit& limit, bool cuda);
 Finding judge_processors(int usable, const std::optional<double>& quota);
 
 // Directories and namespaces.

@@ -58,14 +58,15 @@ json back_end_report(const char* name, symm_backend_t backend) {
   return out;
 }
 
-json bounded(uint64_t value) { return value == unlimited ? json(nullptr) : json(value); }
+json bounded(rlim_t value) { return value == RLIM_INFINITY ? json(nullptr) : json(value); }
 
 json limits_report() {
   json out;
-  const Limit files = open_files();
-  const Limit locked = locked_memory();
-  out["open_files"] = {{"soft", bounded(files.soft)}, {"hard", bounded(files.hard)}};
-  out["locked_memory_bytes"] = {{"soft", bounded(locked.soft)}, {"hard", bounded(locked.hard)}};
+  const auto both = [](const rlimit& limit) {
+    return json{{"soft", bounded(limit.rlim_cur)}, {"hard", bounded(limit.rlim_max)}};
+  };
+  out["open_files"] = both(limit_of(RLIMIT_NOFILE));
+  out["locked_memory_bytes"] = both(limit_of(RLIMIT_MEMLOCK));
   out["processors"] = usable_processors();
   if (const auto quota = processor_quota()) out["processor_quota"] = *quota;
   if (const auto space = shared_memory_mount()) out["dev_shm_bytes"] = {{"total", space->total}, {"free", space->free}};

@@ -59,14 +59,18 @@ class Launcher {
   // Each stage is harder on the ranks than the one before.
   enum class Stage { running, waiting, terminating, killing, leaving };
 
+  // What a rank writes to its standard output or error.
+  struct Stream {
+    UniqueFd fd;
+    LineAssembler lines;
+    UniqueFd log;
+    Output& to;
+  };
   struct Rank {
     int rank = 0;
-    Spawned process;
+    pid_t pid = -1;
     bool alive = true;
-    LineAssembler out;
-    LineAssembler err;
-    UniqueFd out_log;
-    UniqueFd err_log;
+    Stream streams[2];
   };
 
   void start_ranks();
@@ -78,8 +82,7 @@ class Launcher {
 
   bool turn();  // one round of the loop; false when nothing is left to wait for
   int poll_timeout() const;
-  void read_stream(Rank& rank, bool is_err);
-  void close_streams_without_reader();
+  void read_stream(int rank, Stream& stream);
   void drain();
 
   void on_signal(int signal);
