@@ -200,17 +200,4 @@ TEST(Plan, KnowsTheRoot) {
     group.barrier();
   });
 }
-
-TEST(Collective, RefusesTheBlockOfAnotherRankInPlace) {
-  as_threads(2, [](int, const Group& group) {
-    std::vector<float> own(100);
-    float* data = own.data();
-    symm_group_t* g = group.get();
-    EXPECT_EQ(symm_allgather(g, data, data, 10, SYMM_DTYPE_F32, nullptr, nullptr),
-        group.rank() == 0 ? SYMM_OK : SYMM_ERR_INVALID_ARGUMENT);
-    // Rank 0 made a legal call (its own part in place) and is now one ahead; this is the contract, and a matching call of
-    // rank 1 goes on.
-    if (group.rank() == 1) check(symm_allgather(g, data + 50, data, 10, SYMM_DTYPE_F32, nullptr, nullptr));
-  });
-}
 }}  // namespace support
