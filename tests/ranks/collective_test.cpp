@@ -150,18 +150,6 @@ TEST(Collective, SeveralThreadsOfARankTakeTurns) {
   });
 }
 
-TEST(Collective, OperandsOfDifferentMemories) {
-  as_threads(2, [pattern = pattern_of(2)](int rank, const Group& group) {
-    const size_t count = 50'000;
-    const Block a = allocate(group, count * sizeof(float));
-    const Block b = allocate(group, 2 * count * sizeof(float));
-    // Rank 0 sends from a and rank 1 from b, at another offset.
-    float* const send = rank == 0 ? a.at<float>(0) : b.at<float>(1) + 77;
-    float* const recv = rank == 0 ? b.at<float>(0) : a.at<float>(1);
-    compare(group, pattern, operands(group, "allreduce", count, false, send, recv), SYMM_ALGORITHM_TWO_SHOT, 0);
-  });
-}
-
 // What was found out about the operands of one call is remembered for the next; each of these would then be wrong.
 TEST(Collective, OperandsThatChangeBetweenCallsLikeEachOther) {
   constexpr size_t kCount = 3000;

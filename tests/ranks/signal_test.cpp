@@ -173,7 +173,7 @@ TEST(Barrier, OutOfTurnRevokesTheGroup) {
   });
 }
 
-// ---- signals that carry values, words of blocks, and tests instead of waits
+// ---- signals that carry values, and words of blocks
 
 // More ranks than processors: they sleep. Values that differ in their upper halves only wake a sleeper too.
 TEST(SignalValue, WakesASleeperWithoutLosingAny) {
@@ -184,23 +184,6 @@ TEST(SignalValue, WakesASleeperWithoutLosingAny) {
       block.memory.wait_signal_value((rank + 3) % 4, 1, SYMM_COMPARE_GE, round << 32);
       block.memory.write_value64((rank + 1) % 4, 8, round << 32);
       block.memory.wait_value64(8, SYMM_COMPARE_GE, round << 32);
-    }
-    group.barrier();
-  });
-}
-
-TEST(SignalValue, WordsOfTheBlockAreAwaitedWhoeverWritesThem) {
-  constexpr uint64_t kHigh = uint64_t{1} << 40;
-  as_threads(2, [](int rank, const Group& group) {
-    const Block block = allocate(group, 64);
-    if (rank == 0) {
-      block.memory.wait_value32(4, SYMM_COMPARE_EQ, 7);
-      group.barrier();
-      block.memory.wait_value64(8, SYMM_COMPARE_GT, kHigh);
-    } else {
-      block.memory.write_value32(0, 4, 7);
-      group.barrier();
-      reinterpret_cast<std::atomic<uint64_t>*>(block.at<uint64_t>(0) + 1)->store(kHigh + 1);  // which wakes nobody
     }
     group.barrier();
   });
