@@ -86,7 +86,7 @@ const std::vector<std::string>& Launcher::command_of(int rank) const {
 
 void Launcher::start_ranks() {
   std::vector<cpu_set_t> cores;
-  if (options_.bind == Bind::core) {
+  if (options_.bind == "core") {
     cores = usable_cores();
     if (cores.size() < static_cast<size_t>(options_.ranks)) {
       say("warning: " + std::to_string(options_.ranks) + " ranks bound to " + std::to_string(cores.size()) +
@@ -257,12 +257,12 @@ void Launcher::signal_all(int signal) const {
   for (const auto& [orphan, process] : living_descendants(not_ours_)) ::kill(orphan, signal);
 }
 
-void Launcher::enter(Stage stage) {
+void Launcher::enter(Stage stage, int signal) {
   stage_ = stage;
   stage_end_ = Clock::now() + (stage == Stage::killing ? Clock::duration(patience_after_kill) : Clock::duration(options_.grace));
   if (stage == Stage::terminating || stage == Stage::killing) {
     told_to_end_ = true;
-    signal_all(stage == Stage::terminating ? SIGTERM : SIGKILL);
+    signal_all(stage == Stage::terminating ? signal : SIGKILL);
     signal_all(SIGCONT);  // a stopped process would not see SIGTERM
   }
 }
@@ -288,11 +288,8 @@ void Launcher::on_signal(int signal) {
     return;
   }
   say("passing " + signal_name(signal) + " to the ranks; they have " + seconds(options_.grace) + " to end");
-  signal_all(signal);
-  signal_all(SIGCONT);
-  told_to_end_ = signalled_ = true;
-  stage_ = Stage::terminating;
-  stage_end_ = Clock::now() + options_.grace;
+  signalled_ = true;
+  enter(Stage::terminating, signal);
 }
 
 void Launcher::on_time() {

@@ -29,15 +29,13 @@ class Outcome {
   std::map<std::string, std::vector<int>> later_;
 };
 
-enum class Bind : uint8_t { none, core };
-
 struct RunOptions {
   int ranks = 0;
   std::optional<std::chrono::milliseconds> timeout;  // for the whole job
   std::chrono::milliseconds grace{2000};             // before each harder way of ending a rank
   bool prefix = true;
   std::string tag;
-  Bind bind = Bind::none;
+  std::string bind = "none";                                       // or "core"
   std::vector<std::pair<int, std::vector<std::string>>> programs;  // each with its ranks, one behind the other
   std::string log_directory;
   Hosts hosts;  // then `ranks` is their number, and the program for a shell on each
@@ -89,7 +87,7 @@ class Launcher {
   void on_time();
   void reap();
   void look_for_orphans();
-  void enter(Stage stage);
+  void enter(Stage stage, int signal = SIGTERM);  // by which they are terminated
   void signal_all(int signal) const;
 
   bool any_alive() const;
