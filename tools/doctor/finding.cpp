@@ -207,28 +207,22 @@ std::string library_parent() {
 
 Finding check_runtime_directory(const std::string& path) {
   const std::string check = "runtime directory";
-  const std::string elsewhere = ", or set SYMM_DIR to a directory of mode 0700 of your own.";
+  const auto fails = [&](const std::string& how, const std::string& remedy) {
+    return Finding{check, Verdict::failure, path + how, remedy + ", or set SYMM_DIR to a directory of mode 0700 of your own."};
+  };
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) {
-    if (errno != ENOENT) return {check, Verdict::failure, path + ": " + std::strerror(errno), "Make it accessible" + elsewhere};
+    if (errno != ENOENT) return fails(std::string(": ") + std::strerror(errno), "Make it accessible");
     const std::string parent = fs::path(path).parent_path().string();
     if (::access(parent.c_str(), W_OK | X_OK) == 0) return {check, Verdict::ok, path + " (not there yet; can be made)", ""};
-    return {check, Verdict::failure, path + " cannot be made: " + parent + ": " + std::strerror(errno),
-        "Make " + parent + " writable" + elsewhere};
+    return fails(" cannot be made: " + parent + ": " + std::strerror(errno), "Make " + parent + " writable");
   }
-  if (!S_ISDIR(info.st_mode)) {
-    return {check, Verdict::failure, path + " is " + (S_ISLNK(info.st_mode) ? "a symbolic link" : "not a directory"),
-        "Remove it" + elsewhere};
-  }
-  if (info.st_uid != ::geteuid()) {
-    return {check, Verdict::failure,
-        path + " belongs to user " + std::to_string(info.st_uid) + ", you are " + std::to_string(::geteuid()),
-        "Somebody may be trying to listen in. Have it removed" + elsewhere};
-  }
-  if ((info.st_mode & 077) != 0) {
-    return {check, Verdict::failure, path + " has mode " + octal(info.st_mode) + " and so is open to others",
-        "chmod 0700 " + path + elsewhere};
-  }
+  if (!S_ISDIR(info.st_mode)) return fails(S_ISLNK(info.st_mode) ? " is a symbolic link" : " is not a directory", "Remove it");
+  if (info.st_uid != ::geteuid())
+    return fails(" belongs to user " + std::to_string(info.st_uid) + ", you are " + std::to_string(::geteuid()),
+        "Somebody may be trying to listen in. Have it removed");
+  if ((info.st_mode & 077) != 0)
+    return fails(" has mode " + octal(info.st_mode) + " and so is open to others", "chmod 0700 " + path);
   return {check, Verdict::ok, path, ""};
 }
 
