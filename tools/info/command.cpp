@@ -34,10 +34,8 @@ json links_report(symm_backend_t backend, int32_t devices) {
   if (symm_topology(backend, &kind, links.data(), links.size()) != SYMM_OK)
     return {{"class", "unknown"}, {"reason", symm_last_error()}};
   json rows = json::array();
-  for (size_t row = 0; row < n; ++row) {
-    rows.push_back(std::vector<int32_t>(
-        links.begin() + static_cast<std::ptrdiff_t>(row * n), links.begin() + static_cast<std::ptrdiff_t>((row + 1) * n)));
-  }
+  for (const int32_t* row = links.data(); row != links.data() + n * n; row += n)
+    rows.push_back(std::vector<int32_t>(row, row + n));
   const char* name = kind == SYMM_TOPOLOGY_FULLY_CONNECTED ? "fully connected" : "unknown";
   return {{"class", name}, {"matrix", rows}};
 }
