@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include "tests/ranks/failure.hpp"
 #include "tests/ranks/kill_experiment.hpp"
-#include "tests/support/footprint.hpp"
 #include "tools/bench/thresholds.hpp"
 
 namespace {
@@ -50,7 +49,6 @@ int main(int argc, char** argv) {
   // Creation notices a death by other means, and gives a dead rank a second to come back: it is not among "calls".
   std::map<std::string, Row> by_size, by_phase;
   Row all, calls;
-  const size_t shared_before = support::machine_shared_memory();
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   for (int i = 0; i < trials && (seconds == 0 || std::chrono::steady_clock::now() < until); ++i) {
     const int size = sizes[static_cast<size_t>(i) % sizes.size()];
@@ -63,9 +61,7 @@ int main(int argc, char** argv) {
     }
     for (const std::string& problem : report.problems) std::cerr << report.what << ": " << problem << '\n';
   }
-  const double shared_mb = (static_cast<double>(support::machine_shared_memory()) - static_cast<double>(shared_before)) / 1e6;
-  nlohmann::json result{
-      {"seed", seed}, {"all", all.json()}, {"calls", calls.json()}, {"machine_shared_memory_growth_mb", shared_mb}};
+  nlohmann::json result{{"seed", seed}, {"all", all.json()}, {"calls", calls.json()}};
   for (const auto& [name, row] : by_size) result["by_size"][name] = row.json();
   for (const auto& [name, row] : by_phase) result["by_phase"][name] = row.json();
   std::cout << result.dump(2) << '\n';

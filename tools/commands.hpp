@@ -14,4 +14,8 @@ void add_info(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
 void add_top(CLI::App& app, Action& action);
+
+// What shells and man know of all of them.
+std::string manual(const CLI::App& app);           // symm(1)
+std::string bash_completion(const CLI::App& app);  // a script for bash to read
 }  // namespace symm::tool

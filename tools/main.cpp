@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <exception>
 #include "tools/commands.hpp"
-#include "tools/manual.hpp"
 #include "tools/text.hpp"
 
 int main(int argc, char** argv) {
@@ -35,7 +34,7 @@ int main(int argc, char** argv) {
   for (size_t i = 1; !words.empty() && words[0] == "run" && i < words.size() && words[i].starts_with('-');
        i += words[i] == "--no-prefix" || words[i].find('=') != std::string::npos ? 1 : 2)
     if (words[i] == "-np") words[i] = "-n";
-  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  const auto commands = app.get_subcommands({});
   const auto far = [&](const CLI::App* command) { return words.empty() ? 0 : distance(words[0], command->get_name()); };
   const auto nearest = *std::ranges::min_element(commands, {}, far);
   if (!words.empty() && !words[0].starts_with('-') && far(nearest) > 0) {

@@ -1,14 +1,11 @@
 // What shells and man know of the tool, made from its own arguments.
-#include "tools/manual.hpp"
 #include <symm/symm.h>
+#include "tools/commands.hpp"
 #include "tools/text.hpp"
 
 namespace symm::tool {
 namespace {
 // Those that are not hidden.
-std::vector<const CLI::App*> commands_of(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); });
-}
 std::vector<const CLI::Option*> options_of(const CLI::App& command) {
   return command.get_options([](const CLI::Option* one) { return !one->get_group().empty(); });
 }
@@ -37,7 +34,7 @@ std::string text_of_options(const CLI::App& command) {
 std::string manual(const CLI::App& app) {
   std::string out = ".TH SYMM 1 \"\" \"symm " + version_text(symm_version()) + "\" \"symm\"\n.SH NAME\nsymm \\- " +
                     roff(app.get_description()) + "\n.SH SYNOPSIS\n.B symm\n.I command\n[options]\n.SH COMMANDS\n";
-  for (const CLI::App* command : commands_of(app))
+  for (const CLI::App* command : app.get_subcommands({}))
     out += ".SS " + roff(command->get_name()) + "\n" + roff(command->get_description()) + "\n" + text_of_options(*command);
   return out + ".SH OPTIONS\n" + text_of_options(app);
 }
@@ -45,7 +42,7 @@ std::string manual(const CLI::App& app) {
 // What follows "--" is a command, which bash completes as it does others.
 std::string bash_completion(const CLI::App& app) {
   std::string names, cases;
-  for (const CLI::App* command : commands_of(app)) {
+  for (const CLI::App* command : app.get_subcommands({})) {
     names += " " + command->get_name();
     cases += "    " + command->get_name() + ") words=\"";
     for (const CLI::Option* option : options_of(*command))

@@ -79,8 +79,9 @@ class Clock:
             times[name].append(self.begin.elapsed_time(self.end) * 1e3 / calls)
         self.line_up()
         everyone = self.everyone(times)
-        row = {"calls": calls, "repeats": repeats, "times": {name: [rounded(rank[name]) for rank in everyone] for name in times}}
-        row["us"] = {name: slowest(ranks) for name, ranks in row["times"].items()}
+        row = {"calls": calls, "repeats": repeats}
+        row["times"] = {name: [[round(value, 4) for value in rank[name]] for rank in everyone] for name in times}
+        row["us"] = {name: max(map(statistics.median, ranks)) for name, ranks in row["times"].items()}
         return row
 
 
@@ -89,11 +90,3 @@ def turns(items, rounds):
     for i in range(rounds):
         first = i % len(items) if items else 0
         yield from items[first:] + items[:first]
-
-
-def rounded(values):
-    return [round(value, 4) for value in values]
-
-
-def slowest(ranks):
-    return max(statistics.median(values) for values in ranks)

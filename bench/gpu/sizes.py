@@ -67,16 +67,6 @@ def size(text):
     return value
 
 
-def at_least(least):
-    def parse(text):
-        value = int(text)
-        if value < least:
-            raise argparse.ArgumentTypeError(f"{text} is less than {least}")
-        return value
-
-    return parse
-
-
 def parse(arguments, world):
     parser = argparse.ArgumentParser(description=__doc__, prog="run.py", allow_abbrev=False)
     parser.add_argument("--library", required=True, help="libsymm.so, built with kernels")
@@ -87,9 +77,9 @@ def parse(arguments, world):
     parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=list(DTYPES))
     parser.add_argument("--smallest", type=size, default=256)
     parser.add_argument("--largest", type=size, default=1 << 30)
-    parser.add_argument("--step", type=at_least(2), default=2, help="factor between the sizes of all-reduce")
-    parser.add_argument("--step-others", type=at_least(2), default=16, help="the same of the other collectives")
-    parser.add_argument("--repeats", type=at_least(3), default=9, help="turns of each way; large sizes get fewer")
+    parser.add_argument("--step", type=int, default=2, help="factor between the sizes of all-reduce")
+    parser.add_argument("--step-others", type=int, default=16, help="the same of the other collectives")
+    parser.add_argument("--repeats", type=int, default=9, help="turns of each way; large sizes get fewer")
     parser.add_argument("--tune", action="append", default=[], metavar="SPEC", help="symm also with this SYMM_CUDA_TUNE")
     parser.add_argument("--nccl", action="append", default=[], metavar="[PATH][,NAME=VALUE]...",
                         help="another libnccl.so too, or PyTorch's again, with these variables set for it alone")
@@ -97,6 +87,8 @@ def parse(arguments, world):
     options = parser.parse_args(arguments)
     if options.smallest > options.largest:
         parser.error("--smallest is above --largest")
+    if min(options.step, options.step_others) < 2 or options.repeats < 3:
+        parser.error("--step and --step-others are 2 or more, and --repeats 3 or more")
     options.name = options.name or f"gpu-{world}-{options.date}"
     return options
 

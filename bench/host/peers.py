@@ -22,7 +22,6 @@ class Peer:
     family: str  # the target is set against the family "mpi"; others are shown beside it
     launcher: list  # with {n} for the number of ranks
     environment: dict = field(default_factory=dict)
-    version: str = ""
 
 
 def run(command, **options):
@@ -75,15 +74,15 @@ def open_mpi_debian(build):
     launcher = find("mpirun.openmpi")
     program = compile_mpi("open-mpi", [find("mpicc.openmpi")], build)
     version = run([launcher, "--version"]).split("\n")[0].split()[-1]
-    return [Peer(f"Open MPI {version}", program, "mpi", [launcher, *OPEN_MPI], version=version),
-            Peer(f"Open MPI {version} coll/sm", program, "mpi", [launcher, *OPEN_MPI, *COLL_SM], version=version)]
+    return [Peer(f"Open MPI {version}", program, "mpi", [launcher, *OPEN_MPI]),
+            Peer(f"Open MPI {version} coll/sm", program, "mpi", [launcher, *OPEN_MPI, *COLL_SM])]
 
 
 def mpich_debian(build):
     launcher = find("mpiexec.mpich", "mpiexec.hydra")
     program = compile_mpi("mpich", [find("mpicc.mpich")], build)
     version = next(line.split()[-1] for line in run([find("mpichversion")]).split("\n") if "Version" in line)
-    return [Peer(f"MPICH {version}", program, "mpi", [launcher, "-n", "{n}"], version=version)]
+    return [Peer(f"MPICH {version}", program, "mpi", [launcher, "-n", "{n}"])]
 
 
 def open_mpi_wheel(build):
@@ -91,16 +90,16 @@ def open_mpi_wheel(build):
     environment = {"OPAL_PREFIX": str(venv)}
     launcher = [venv / "bin" / "mpirun", *OPEN_MPI]
     program = compile_mpi("open-mpi-wheel", ["cc", f"-I{venv / 'include'}"], build, linked(venv))
-    return [Peer(f"Open MPI {version}", program, "mpi", launcher, environment, version),
-            Peer(f"Open MPI {version} coll/sm", program, "mpi", [*launcher, *COLL_SM], environment, version)]
+    return [Peer(f"Open MPI {version}", program, "mpi", launcher, environment),
+            Peer(f"Open MPI {version} coll/sm", program, "mpi", [*launcher, *COLL_SM], environment)]
 
 
 def mpich_wheel(build):
     venv, version = wheel("mpich", build)
     launcher = [venv / "bin" / "mpiexec", "-n", "{n}"]
     program = compile_mpi("mpich-wheel", ["cc", f"-I{venv / 'include'}"], build, linked(venv))
-    return [Peer(f"MPICH {version}", program, "mpi", launcher, {}, version),
-            Peer(f"MPICH {version} release_gather", program, "mpi", launcher, MPICH_SHARED, version)]
+    return [Peer(f"MPICH {version}", program, "mpi", launcher),
+            Peer(f"MPICH {version} release_gather", program, "mpi", launcher, MPICH_SHARED)]
 
 
 def intel_mpi_wheel(build):
@@ -108,8 +107,7 @@ def intel_mpi_wheel(build):
     venv, version = wheel("impi-rt", build)
     headers, _ = wheel("mpich", build)
     program = compile_mpi("intel-mpi-wheel", ["cc", f"-I{headers / 'include'}"], build, linked(venv))
-    return [Peer(f"Intel MPI {version}", program, "other", [venv / "bin" / "mpiexec", "-n", "{n}"],
-                 {"I_MPI_ROOT": str(venv), "I_MPI_PIN": "0"}, version)]
+    return [Peer(f"Intel MPI {version}", program, "other", [venv / "bin" / "mpiexec", "-n", "{n}"], {"I_MPI_ROOT": str(venv), "I_MPI_PIN": "0"})]
 
 
 def symm(cmake_build):

@@ -7,7 +7,6 @@ namespace symm {
 namespace {
 struct Room {
   explicit Room(int size) : here(static_cast<size_t>(size), false) {}
-  std::mutex mutex;
   std::vector<bool> here;
   bool complete = false;
   std::optional<Failure> failure;  // why it will never be complete
@@ -17,7 +16,7 @@ struct Room {
 
 // Rooms that wait for ranks. A complete one is known to its stores only.
 struct Registry {
-  std::mutex mutex;
+  std::mutex mutex;  // of all rooms
   std::map<std::string, std::shared_ptr<Room>> open;
 };
 
@@ -30,12 +29,12 @@ class ThreadStore final : public Store {
 
   ~ThreadStore() override {
     if (std::uncaught_exceptions() <= exceptions_) return;
-    const std::lock_guard lock(room_->mutex);
+    const std::lock_guard lock(registry().mutex);
     if (room_->failed_rank < 0) room_->failed_rank = rank_;
   }
 
   void set(const std::string& key, const Bytes& value, Deadline) override {
-    const std::lock_guard lock(room_->mutex);
+    const std::lock_guard lock(registry().mutex);
     if (!room_->values.emplace(key, value).second)
       throw Error(Status::mismatch, "the key \"" + key + "\" was set twice in " + description_);
   }
@@ -43,7 +42,7 @@ class ThreadStore final : public Store {
   Bytes get(const std::string& key, Deadline deadline) override {
     Bytes value;
     const auto look = [&] {
-      const std::lock_guard lock(room_->mutex);
+      const std::lock_guard lock(registry().mutex);
       const auto found = room_->values.find(key);
       if (found != room_->values.end()) {
         value = found->second;
@@ -65,7 +64,7 @@ class ThreadStore final : public Store {
   int exceptions_;
 };
 
-// The room is closed to newcomers and everybody in it fails alike. Both mutexes are held.
+// The room is closed to newcomers and everybody in it fails alike. The mutex is held.
 [[noreturn]] void fail(const std::string& name, Room& room, Failure failure) {
   const auto found = registry().open.find(name);
   if (found != registry().open.end() && found->second.get() == &room) registry().open.erase(found);
@@ -78,7 +77,6 @@ std::shared_ptr<Room> come_in(const std::string& name, const std::string& descri
   auto& entry = registry().open[name];
   if (!entry) entry = std::make_shared<Room>(size);
   const std::shared_ptr<Room> room = entry;
-  const std::lock_guard room_lock(room->mutex);
   if (room->here.size() != static_cast<size_t>(size)) {
     fail(name, *room,
         {Status::mismatch, rank, getpid(),
@@ -98,7 +96,6 @@ std::shared_ptr<Room> come_in(const std::string& name, const std::string& descri
 // After a deadline. Throws unless the room was completed at the last moment.
 void give_up(const std::string& name, const std::string& description, const std::shared_ptr<Room>& room) {
   const std::lock_guard lock(registry().mutex);
-  const std::lock_guard room_lock(room->mutex);
   if (room->complete) return;
   if (room->failure) throw Error(*room->failure);
   fail(name, *room, missing_ranks(room->here, description));
@@ -125,7 +122,7 @@ std::unique_ptr<Store> open_thread_store(const std::string& name, int rank, int 
   const std::string description = "thread://" + name;
   const std::shared_ptr<Room> room = come_in(name, description, rank, size);
   const auto complete = [&] {
-    const std::lock_guard lock(room->mutex);
+    const std::lock_guard lock(registry().mutex);
     if (room->failure) throw Error(*room->failure);
     return room->complete;
   };

@@ -30,13 +30,12 @@ std::map<std::string, long> live() {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   const auto count = [](const auto& of) { return static_cast<long>(of.size()); };
-  const long handles = std::count_if(s.memories.begin(), s.memories.end(), [](const auto& m) {
-    return m.second.references != 0;
-  }) + count(s.objects);
+  const long handles = std::count_if(
+      s.memories.begin(), s.memories.end(), [](const auto& m) { return m.second.references != 0 || m.second.team != nullptr; });
   std::map<std::string, long> all = {{"handle", handles}, {"reservation", count(s.reservations)}, {"mapping", count(s.mappings)},
       {"stream", count(s.streams)}, {"event", count(s.events)}, {"graph", count(s.graphs)},
       {"host", count(s.host) + count(s.registered)}, {"context", s.contexts}, {"pushed", static_cast<long>(contexts_pushed())}};
-  for (const auto& [handle, object] : s.objects)
+  for (const auto& [handle, object] : s.memories)
     if (!object.bound.empty()) all["binding"] += count(object.bound);
   return all;
 }

@@ -7,51 +7,25 @@
 
 namespace {
 using Return = int;
-constexpr Return kSuccess = 0;
-constexpr Return kInvalid = 2;
-constexpr Return kNotFound = 6;
-constexpr unsigned kMaxLinks = 18;
-constexpr int kGpu = 0;
-constexpr int kSwitch = 2;
-constexpr int kUnknown = 255;
+constexpr Return kSuccess = 0, kInvalid = 2, kNotFound = 6;
+constexpr int kGpu = 0, kSwitch = 2, kUnknown = 255;  // what is at the far end of a link
 
 struct Pci {
   char legacy[16];
   unsigned domain, bus, device, ids, subsystem;
   char bus_id[32];
 };
-struct Link {
-  int gpu = -1;  // -1: to a switch
-  bool active = true;
-};
-using Links = std::vector<Link>;  // of a GPU
 
 std::string variable(const char* name) {
   const char* text = std::getenv(name);
   return text != nullptr ? text : "";
 }
 
-std::vector<Links>& gpus() {
-  static std::vector<Links> all = [] {
-    const fake_machine::Machine* machine = fake_machine::find(variable("FAKE_NVML_MACHINE"));
-    std::vector<Links> made(machine != nullptr ? static_cast<size_t>(machine->gpus) : 0);
-    int cut[2] = {-1, -1};
-    std::sscanf(variable("FAKE_NVML_CUT").c_str(), "%d,%d", &cut[0], &cut[1]);
-    const auto is_cut = [&](int a, int b) { return (a == cut[0] && b == cut[1]) || (a == cut[1] && b == cut[0]); };
-    for (int a = 0; a < static_cast<int>(made.size()); ++a) {
-      Links& links = made[static_cast<size_t>(a)];
-      for (int i = 0; i < machine->switch_links; ++i) links.push_back({-1, true});
-      if (machine->links.empty()) continue;
-      const std::vector<int>& row = machine->links[static_cast<size_t>(a)];
-      for (int b = 0; b < static_cast<int>(row.size()); ++b)
-        for (int i = 0; i < row[static_cast<size_t>(b)]; ++i) links.push_back({b, !is_cut(a, b)});
-    }
-    return made;
-  }();
-  return all;
+const fake_machine::Machine& machine() {
+  static const fake_machine::Machine none;
+  const fake_machine::Machine* const found = fake_machine::find(variable("FAKE_NVML_MACHINE"));
+  return found != nullptr ? *found : none;
 }
-
-bool hides_switches() { return fake_machine::find(variable("FAKE_NVML_MACHINE"))->hidden_switches; }
 
 // "00000000:1B:00.0", the form of NVML.
 std::string long_bus(int gpu) {
@@ -60,9 +34,22 @@ std::string long_bus(int gpu) {
   return text;
 }
 
-const Link* link_of(void* device, unsigned link) {
-  const auto& links = *static_cast<Links*>(device);
-  return link < links.size() ? &links[link] : nullptr;
+// A device is a row of numbers, one for each of its links: of the GPU at the far end, or -1 for a switch.
+using Device = std::vector<int>;
+std::vector<Device>& devices() {
+  static std::vector<Device> all = [] {
+    std::vector<Device> made(static_cast<size_t>(machine().gpus), Device(static_cast<size_t>(machine().switch_links), -1));
+    for (size_t a = 0; a < machine().links.size(); ++a)
+      for (size_t b = 0; b < made.size(); ++b)
+        made[a].insert(made[a].end(), static_cast<size_t>(machine().links[a][b]), static_cast<int>(b));
+    return made;
+  }();
+  return all;
+}
+
+const int* far_end(void* device, unsigned link) {
+  const auto& ends = *static_cast<Device*>(device);
+  return link < ends.size() ? &ends[link] : nullptr;
 }
 }  // namespace
 
@@ -73,28 +60,30 @@ extern "C" __attribute__((visibility("default"))) const char* nvmlErrorString(Re
   return result == kNotFound ? "Not Found" : result == 9 ? "Driver Not Loaded" : "Some Error";
 }
 API nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** device) {
-  for (int gpu = 0; gpu < static_cast<int>(gpus().size()); ++gpu) {
+  for (int gpu = 0; gpu < machine().gpus; ++gpu) {
     if (fake_machine::bus_of(gpu) != bus && long_bus(gpu) != bus) continue;
     if (variable("FAKE_NVML_BLIND") == std::to_string(gpu)) return kNotFound;
-    return *device = &gpus()[static_cast<size_t>(gpu)], kSuccess;
+    return *device = &devices()[static_cast<size_t>(gpu)], kSuccess;
   }
   return kNotFound;
 }
 API nvmlDeviceGetNvLinkState(void* device, unsigned link, int* active) {
-  const Link* found = link_of(device, link);
-  if (found == nullptr || link >= kMaxLinks) return kInvalid;
-  return *active = found->active ? 1 : 0, kSuccess;
+  const int* const end = far_end(device, link);
+  if (end == nullptr) return kInvalid;
+  const std::string a = std::to_string(static_cast<Device*>(device) - devices().data()), b = std::to_string(*end);
+  const std::string cut = variable("FAKE_NVML_CUT");
+  return *active = cut != a + "," + b && cut != b + "," + a ? 1 : 0, kSuccess;
 }
 API nvmlDeviceGetNvLinkRemoteDeviceType(void* device, unsigned link, int* type) {
-  const Link* found = link_of(device, link);
-  if (found == nullptr) return kInvalid;
-  return *type = found->gpu >= 0 ? kGpu : hides_switches() ? kUnknown : kSwitch, kSuccess;
+  const int* const end = far_end(device, link);
+  if (end == nullptr) return kInvalid;
+  return *type = *end >= 0 ? kGpu : machine().hidden_switches ? kUnknown : kSwitch, kSuccess;
 }
 API nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, Pci* pci) {
-  const Link* found = link_of(device, link);
-  if (found == nullptr || (found->gpu < 0 && hides_switches())) return kInvalid;
+  const int* const end = far_end(device, link);
+  if (end == nullptr || (*end < 0 && machine().hidden_switches)) return kInvalid;
   std::memset(pci, 0, sizeof *pci);
-  const std::string bus = found->gpu >= 0 ? long_bus(found->gpu) : "00000000:F0:00.0";
+  const std::string bus = *end >= 0 ? long_bus(*end) : "00000000:F0:00.0";
   std::memcpy(pci->bus_id, bus.c_str(), bus.size());
   return kSuccess;
 }

@@ -82,20 +82,18 @@ API cuMemAddressFree(CUdeviceptr address, size_t bytes) {
 }
 API cuMemMap(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHandle handle, unsigned long long) {
   ENTER();
-  if (const auto object = state().objects.find(handle); object != state().objects.end()) {
-    const Team& team = *object->second.team;
-    if (state().reservations[address] != bytes || bytes != team.size) return CUDA_ERROR_INVALID_VALUE;
-    if (std::popcount(team.bound.load()) != static_cast<int>(team.devices))
-      return violation("a multicast object is mapped before all have bound memory");
-    ++object->second.mappings;
-    return state().mappings[address] = {bytes, handle}, CUDA_SUCCESS;
-  }
   const auto found = state().memories.find(handle);
   if (found == state().memories.end() || reservation_of(address, bytes) == 0 || is_mapped(address, bytes) ||
       bytes % kGranularity != 0 || bytes > found->second.bytes)
     return CUDA_ERROR_INVALID_VALUE;
-  if (mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, found->second.fd, 0) == MAP_FAILED)
+  if (const Team* const team = found->second.team) {
+    if (state().reservations[address] != bytes || bytes != team->size) return CUDA_ERROR_INVALID_VALUE;
+    if (std::popcount(team->bound.load()) != static_cast<int>(team->devices))
+      return violation("a multicast object is mapped before all have bound memory");
+  } else if (mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, found->second.fd, 0) ==
+             MAP_FAILED) {
     return CUDA_ERROR_INVALID_VALUE;
+  }
   ++found->second.mappings;
   state().mappings[address] = {bytes, handle};
   return CUDA_SUCCESS;
@@ -108,12 +106,8 @@ API cuMemUnmap(CUdeviceptr address, size_t bytes) {
   const unsigned long long handle = at->second.handle;
   state().mappings.erase(at);
   state().access.erase(address);
-  if (const auto object = state().objects.find(handle); object != state().objects.end()) {
-    --object->second.mappings;
-  } else {
-    --state().memories[handle].mappings;
-    forget_unused(handle);
-  }
+  --state().memories[handle].mappings;
+  forget_unused(handle);
   constexpr int kHidden = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
   return mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, kHidden, -1, 0) == MAP_FAILED ? CUDA_ERROR_INVALID_VALUE
                                                                                                 : CUDA_SUCCESS;

@@ -38,8 +38,10 @@ long fabric_imports() {
 
 void forget_unused(unsigned long long handle) {
   const auto found = state().memories.find(handle);
-  if (found->second.references != 0 || found->second.mappings != 0) return;
-  close(found->second.fd);
+  const State::Memory& memory = found->second;
+  if (memory.references != 0 || memory.mappings != 0 || !memory.bound.empty()) return;
+  if (memory.team != nullptr) munmap(memory.team, sizeof(Team));
+  close(memory.fd);
   state().memories.erase(found);
 }
 
@@ -61,15 +63,21 @@ API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemA
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::lock_guard lock(state().mutex);
   *handle = ++state().next;
-  state().memories[*handle] = {fd, bytes, *prop, 1, 0};
+  state().memories[*handle] = {fd, bytes, *prop, 1};
   return CUDA_SUCCESS;
 }
 API cuMemRelease(CUmemGenericAllocationHandle handle) {
   const std::lock_guard lock(state().mutex);
-  if (const auto object = state().objects.find(handle); object != state().objects.end()) return release_object(object);
   const auto found = state().memories.find(handle);
-  if (found == state().memories.end() || found->second.references == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (--found->second.references == 0 && is_bound(handle)) violation("memory is released before it is unbound");
+  if (found == state().memories.end()) return CUDA_ERROR_INVALID_VALUE;
+  State::Memory& memory = found->second;
+  if (memory.references == 0)
+    return memory.team == nullptr ? CUDA_ERROR_INVALID_VALUE : violation("a multicast object is released twice");
+  if (memory.created) memory.team->creator_has_gone = 1;
+  if (!memory.bound.empty()) violation("a multicast object is released before it is unbound");
+  const bool is_last = --memory.references == 0;
+  if (is_last && is_bound(handle)) violation("memory is released before it is unbound");
+  if (is_last && memory.team != nullptr && memory.mappings != 0) violation("a multicast object is released while it is mapped");
   return forget_unused(handle), CUDA_SUCCESS;
 }
 API cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
@@ -86,10 +94,6 @@ API cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop, CUmemGener
 }
 API cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle, int type, unsigned long long) {
   ENTER();
-  if (const auto object = state().objects.find(handle); object != state().objects.end()) {
-    *static_cast<int*>(out) = fcntl(object->second.fd, F_DUPFD_CLOEXEC, 0);
-    return *static_cast<int*>(out) < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
-  }
   const auto found = state().memories.find(handle);
   if (found == state().memories.end() || (found->second.prop.requestedHandleTypes & type) == 0) return CUDA_ERROR_INVALID_VALUE;
   if (type == CU_MEM_HANDLE_TYPE_FABRIC)
@@ -124,7 +128,7 @@ API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* f
   if (prop.location.type == 0) return close(copy), CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard lock(state().mutex);
   *handle = ++state().next;
-  state().memories[*handle] = {copy, static_cast<size_t>(status.st_size), prop, 1, 0};
+  state().memories[*handle] = {copy, static_cast<size_t>(status.st_size), prop, 1};
   return CUDA_SUCCESS;
 }
 }  // namespace fake_cuda

@@ -12,30 +12,30 @@ Team* map_team(int fd) {
   void* at = mmap(nullptr, sizeof(Team), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   return at == MAP_FAILED ? nullptr : static_cast<Team*>(at);
 }
+
+// What a process has of one.
+CUresult keep(unsigned long long handle, int fd, Team* team, bool created) {
+  CUmemAllocationProp prop{};
+  prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return state().memories[handle] = {fd, team->size, prop, 1, 0, team, created}, CUDA_SUCCESS;
+}
+
+// Null if it is none.
+State::Memory* object_of(CUmemGenericAllocationHandle handle) {
+  const auto found = state().memories.find(handle);
+  return found == state().memories.end() || found->second.team == nullptr ? nullptr : &found->second;
+}
 }  // namespace
 
-CUresult release_object(std::map<unsigned long long, State::Object>::iterator at) {
-  State::Object& object = at->second;
-  if (object.references == 0) return violation("a multicast object is released twice");
-  if (object.created) object.team->creator_has_gone = 1;
-  if (!object.bound.empty()) violation("a multicast object is released before it is unbound");
-  if (--object.references == 0 && object.mappings != 0) violation("a multicast object is released while it is mapped");
-  if (object.references == 0 && object.mappings == 0 && object.bound.empty()) {
-    munmap(object.team, sizeof(Team));
-    close(object.fd);
-    state().objects.erase(at);
-  }
-  return CUDA_SUCCESS;
-}
 CUresult import_object(unsigned long long handle, int fd) {
   Team* team = map_team(fd);
   if (team == nullptr || team->magic != Team::kMagic) return CUDA_ERROR_INVALID_VALUE;
   // The real driver then makes a fresh one, in which the importer waits for the others for ever.
   if (team->creator_has_gone != 0) return violation("a multicast object is imported that its creator has let go of");
-  return state().objects[handle] = {.fd = fd, .team = team, .references = 1}, CUDA_SUCCESS;
+  return keep(handle, fd, team, false);
 }
 bool is_bound(unsigned long long memory) {
-  for (const auto& [handle, object] : state().objects) {
+  for (const auto& [handle, object] : state().memories) {
     for (const auto& [device, part] : object.bound)
       if (part.second == memory) return true;
   }
@@ -69,15 +69,14 @@ API cuMulticastCreate(CUmemGenericAllocationHandle* handle, const CUmulticastObj
   team->magic = Team::kMagic;
   team->size = prop->size;
   team->devices = prop->numDevices;
-  *handle = ++state().next;
-  return state().objects[*handle] = {.fd = fd, .team = team, .references = 1, .created = true}, CUDA_SUCCESS;
+  return keep(*handle = ++state().next, fd, team, true);
 }
 API cuMulticastAddDevice(CUmemGenericAllocationHandle handle, CUdevice device) {
   MULTICAST_CALL();
-  const auto found = state().objects.find(handle);
-  if (found == state().objects.end()) return violation("a device joins no multicast object");
-  Team& team = *found->second.team;
-  if (found->second.created) return violation("the creator joins by the handle that it created");
+  const State::Memory* const object = object_of(handle);
+  if (object == nullptr) return violation("a device joins no multicast object");
+  Team& team = *object->team;
+  if (object->created) return violation("the creator joins by the handle that it created");
   const uint32_t bit = 1U << number_of(device);
   if ((team.added.fetch_or(bit) & bit) != 0) return violation("a device joins twice");
   if (std::popcount(team.added.load()) > static_cast<int>(team.devices)) return violation("too many devices join");
@@ -86,10 +85,10 @@ API cuMulticastAddDevice(CUmemGenericAllocationHandle handle, CUdevice device) {
 API cuMulticastBindMem(CUmemGenericAllocationHandle handle, size_t offset, CUmemGenericAllocationHandle memory, size_t from,
     size_t bytes, unsigned long long flags) {
   MULTICAST_CALL();
-  const auto found = state().objects.find(handle);
+  State::Memory* const object = object_of(handle);
   const auto part = state().memories.find(memory);
-  if (found == state().objects.end() || part == state().memories.end() || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  Team& team = *found->second.team;
+  if (object == nullptr || part == state().memories.end() || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  Team& team = *object->team;
   // The real one waits for them, here or for ever.
   if (std::popcount(team.added.load()) != static_cast<int>(team.devices))
     return violation("memory is bound before all devices have joined");
@@ -99,22 +98,21 @@ API cuMulticastBindMem(CUmemGenericAllocationHandle handle, size_t offset, CUmem
   const uint32_t bit = 1U << number_of(device);
   if ((team.added & bit) == 0) return violation("memory is bound of a device that has not joined");
   if ((team.bound.fetch_or(bit) & bit) != 0) return violation("memory of a device is bound twice");
-  return found->second.bound[device] = {bytes, memory}, CUDA_SUCCESS;
+  return object->bound[device] = {bytes, memory}, CUDA_SUCCESS;
 }
 // Like all calls that give something back, it does not fail by order.
 API cuMulticastUnbind(CUmemGenericAllocationHandle handle, CUdevice device, size_t offset, size_t bytes) {
   const std::lock_guard lock(state().mutex);
   ++state().multicast_calls;
-  const auto found = state().objects.find(handle);
-  if (found == state().objects.end() || found->second.references == 0)
-    return violation("memory is unbound after the multicast object was released");
-  const auto part = found->second.bound.find(device);
-  if (part == found->second.bound.end() || offset != 0 || bytes != part->second.first)
+  State::Memory* const object = object_of(handle);
+  if (object == nullptr || object->references == 0) return violation("memory is unbound after the multicast object was released");
+  const auto part = object->bound.find(device);
+  if (part == object->bound.end() || offset != 0 || bytes != part->second.first)
     return violation("what is unbound is not what was bound");
-  if (found->second.mappings != 0) return violation("memory is unbound before the multicast object is unmapped");
+  if (object->mappings != 0) return violation("memory is unbound before the multicast object is unmapped");
   const auto memory = state().memories.find(part->second.second);
   if (memory == state().memories.end() || memory->second.references == 0) return violation("memory is unbound after its release");
-  found->second.team->bound.fetch_and(~(1U << number_of(device)));
-  return found->second.bound.erase(part), CUDA_SUCCESS;
+  object->team->bound.fetch_and(~(1U << number_of(device)));
+  return object->bound.erase(part), CUDA_SUCCESS;
 }
 }  // namespace fake_cuda

@@ -43,20 +43,14 @@ struct State : Settings {
     CUmemAllocationProp prop{};
     int references = 0;  // by handle
     int mappings = 0;
+    Team* team = nullptr;                                               // of a multicast object, which has no bytes of its own
+    bool created = false;                                               // not imported
+    std::map<CUdevice, std::pair<size_t, unsigned long long>> bound{};  // bytes and memory, by device
   };
   struct Mapping {
     size_t bytes;
     unsigned long long handle;
   };
-  struct Object {
-    int fd = -1;
-    Team* team = nullptr;
-    int references = 0;
-    int mappings = 0;
-    bool created = false;                                               // not imported
-    std::map<CUdevice, std::pair<size_t, unsigned long long>> bound{};  // bytes and memory, by device
-  };
-  std::map<unsigned long long, Object> objects;
   std::vector<std::string> violations;
   long multicast_calls = 0;
   std::map<unsigned long long, Memory> memories;
@@ -122,8 +116,6 @@ CUresult run(void* stream, std::function<bool()> work);
 
 // ---- multicast.cpp; the mutex is held
 
-// What happens to a reference to a multicast object.
-CUresult release_object(std::map<unsigned long long, State::Object>::iterator at);
 // Takes over `fd`.
 CUresult import_object(unsigned long long handle, int fd);
 bool is_bound(unsigned long long memory);

@@ -150,18 +150,6 @@ TEST(Collective, SeveralThreadsOfARankTakeTurns) {
   });
 }
 
-TEST(Collective, OperandsOfDifferentMemories) {
-  as_threads(2, [pattern = pattern_of(2)](int rank, const Group& group) {
-    const size_t count = 50'000;
-    const Block a = allocate(group, count * sizeof(float));
-    const Block b = allocate(group, 2 * count * sizeof(float));
-    // Rank 0 sends from a and rank 1 from b, at another offset.
-    float* const send = rank == 0 ? a.at<float>(0) : b.at<float>(1) + 77;
-    float* const recv = rank == 0 ? b.at<float>(0) : a.at<float>(1);
-    compare(group, pattern, operands(group, "allreduce", count, false, send, recv), SYMM_ALGORITHM_TWO_SHOT, 0);
-  });
-}
-
 // What was found out about the operands of one call is remembered for the next; each of these would then be wrong.
 TEST(Collective, OperandsThatChangeBetweenCallsLikeEachOther) {
   constexpr size_t kCount = 3000;
@@ -198,19 +186,6 @@ TEST(Plan, KnowsTheRoot) {
         call_of(SYMM_COLLECTIVE_BROADCAST, rank == 1 ? own.data() : nullptr, own.data(), 64, SYMM_DTYPE_F32, SYMM_OP_SUM, 1);
     check(plan_of(group.get(), call, nullptr, plan));
     group.barrier();
-  });
-}
-
-TEST(Collective, RefusesTheBlockOfAnotherRankInPlace) {
-  as_threads(2, [](int, const Group& group) {
-    std::vector<float> own(100);
-    float* data = own.data();
-    symm_group_t* g = group.get();
-    EXPECT_EQ(symm_allgather(g, data, data, 10, SYMM_DTYPE_F32, nullptr, nullptr),
-        group.rank() == 0 ? SYMM_OK : SYMM_ERR_INVALID_ARGUMENT);
-    // Rank 0 made a legal call (its own part in place) and is now one ahead; this is the contract, and a matching call of
-    // rank 1 goes on.
-    if (group.rank() == 1) check(symm_allgather(g, data + 50, data, 10, SYMM_DTYPE_F32, nullptr, nullptr));
   });
 }
 }}  // namespace support

@@ -46,7 +46,7 @@ std::vector<Operation> make_operations() {
       {"alltoallv_staged", alltoallv},
       {"reduce_scatterv_two_shot", reduce_scatterv},
   };
-  for (const auto& [name, what] : kCollectives) {
+  for (const auto& [name, what, reduces, rooted, divided] : kCollectives) {
     const auto add = [&, what = what, prefix = std::string(name)](
                          const char* way, symm_algorithm_values algorithm, size_t count, bool symmetric) {
       all.push_back({prefix + way, [=](Member& m) { collective(m, what, algorithm, count, symmetric); }});
@@ -62,7 +62,7 @@ std::vector<Operation> make_operations() {
 }
 }  // namespace
 
-void collective(Member& m, symm_collective_values what, symm_algorithm_values algorithm, size_t count, bool symmetric, int root) {
+void collective(Member& m, symm_collective_t what, symm_algorithm_values algorithm, size_t count, bool symmetric, int root) {
   const auto call = call_of(what, symmetric ? m.symmetric_send() : m.send.data(), symmetric ? m.symmetric_recv() : m.recv.data(),
       count, SYMM_DTYPE_F32, SYMM_OP_SUM, root);
   check(run(m.group.get(), call, forced(algorithm)));
@@ -83,40 +83,29 @@ void Member::expect_blame(symm_status_t got, symm_status_t expected, int culprit
   support::expect_blame(group, got, expected, culprit, facts.pids[culprit]);
 }
 
-void as_ranks(int size, const RankBody& body, const std::vector<int>& except) {
+void as_ranks(int size, const RankBody& body, const Fates& fates) {
   const Bootstrap meeting;
+  Config config = meeting.processes();
   const Shared<Facts> facts;
-  as_processes(
-      size, [&](int rank) { body(rank, meeting.processes(), *facts); }, except);
+  if (fates.stops) {
+    config.timeout_ms = kShortTimeoutMs;
+    config.create_timeout_ms = 5 * kShortTimeoutMs;
+  }
+  Processes processes(size, [&](int rank) { body(rank, config, *facts); });
+  if (fates.stops) {
+    EXPECT_TRUE(eventually([&] { return facts->failed == size - 1; }));
+    processes[*fates.stops].kill(SIGCONT);
+  }
+  processes.expect_success(fates.die);
   expect_empty(meeting.path());
 }
 
-void as_members(int size, const MemberBody& body, const std::vector<int>& except) {
+void as_members(int size, const MemberBody& body, const Fates& fates) {
   const auto as_member = [&](int rank, const Config& config, Facts& facts) {
     Member member(config, rank, size, facts);
     body(member);
   };
-  as_ranks(size, as_member, except);
-}
-
-void as_ranks_with_one_stopped(int size, int victim, const RankBody& body) {
-  const Bootstrap meeting;
-  Config config = meeting.processes();
-  config.timeout_ms = kShortTimeoutMs;
-  config.create_timeout_ms = 5 * kShortTimeoutMs;
-  const Shared<Facts> facts;
-  Processes processes(size, [&](int rank) { body(rank, config, *facts); });
-  EXPECT_TRUE(eventually([&] { return facts->failed == size - 1; }));
-  processes[victim].kill(SIGCONT);
-  processes.expect_success();
-  expect_empty(meeting.path());
-}
-
-void as_members_with_one_stopped(int size, int victim, const MemberBody& body) {
-  as_ranks_with_one_stopped(size, victim, [&](int rank, const Config& config, Facts& facts) {
-    Member member(config, rank, size, facts);
-    body(member);
-  });
+  as_ranks(size, as_member, fates);
 }
 
 void all_there(Facts& facts, int ranks) {

@@ -1,13 +1,13 @@
 // For the tests of failures: every call that can wait for another rank, as a table, and what must be true when such a call fails.
 #pragma once
 
+#include <span>
 #include "tests/support/group.hpp"
+#include "tools/bench/pattern.hpp"
 
 namespace support {
 inline constexpr int kMost = 64;
-inline constexpr std::pair<const char*, symm_collective_values> kCollectives[] = {{"allreduce", SYMM_COLLECTIVE_ALLREDUCE},
-    {"reduce_scatter", SYMM_COLLECTIVE_REDUCE_SCATTER}, {"allgather", SYMM_COLLECTIVE_ALLGATHER},
-    {"broadcast", SYMM_COLLECTIVE_BROADCAST}, {"reduce", SYMM_COLLECTIVE_REDUCE}, {"alltoall", SYMM_COLLECTIVE_ALLTOALL}};
+inline constexpr std::span kCollectives(symm::tool::kOperations, 6);  // all but the barrier
 
 // What the ranks of a test tell each other and their parent, outside the library.
 struct Facts {
@@ -44,16 +44,17 @@ struct Member {
   static constexpr size_t kBlock = size_t{1} << 20;
 };
 
-// `body` of ranks 0 .. size - 1 in processes of their own, which must end well but for those given and leave nothing where they
-// met.
+// What ranks do to themselves. Who stops goes on when all others have got their error, for which they have kShortTimeoutMs.
+struct Fates {
+  std::vector<int> die = {};
+  std::optional<int> stops = {};
+};
+inline constexpr uint64_t kShortTimeoutMs = 1000;
+// `body` of ranks 0 .. size - 1 in processes of their own, of which all that live must end well and leave nothing where they met.
 using RankBody = std::function<void(int rank, const Config& config, Facts& facts)>;
 using MemberBody = std::function<void(Member& member)>;
-void as_ranks(int size, const RankBody& body, const std::vector<int>& except = {});
-void as_members(int size, const MemberBody& body, const std::vector<int>& except = {});
-// The same with a deadline of kShortTimeoutMs. `victim` stops itself, and goes on when all others have got their error.
-inline constexpr uint64_t kShortTimeoutMs = 1000;
-void as_ranks_with_one_stopped(int size, int victim, const RankBody& body);
-void as_members_with_one_stopped(int size, int victim, const MemberBody& body);
+void as_ranks(int size, const RankBody& body, const Fates& fates = {});
+void as_members(int size, const MemberBody& body, const Fates& fates = {});
 
 // One kind of call, which throws if it fails. In a round every rank calls it once, and no rank waits for a later round.
 struct Operation {
@@ -65,8 +66,7 @@ std::ostream& operator<<(std::ostream& out, const Operation& operation);
 std::string name_of(const testing::TestParamInfo<Operation>& info);
 
 // Of the member's operands, symmetric or private ones; `count` as in the C call.
-void collective(
-    Member& m, symm_collective_values what, symm_algorithm_values algorithm, size_t count, bool symmetric, int root = 0);
+void collective(Member& m, symm_collective_t what, symm_algorithm_values algorithm, size_t count, bool symmetric, int root = 0);
 
 // Call until it fails, and return how.
 symm_status_t until_failure(const std::function<void()>& call);

@@ -53,32 +53,12 @@ TEST(AbortAlone, OfTheWholeEndsAPartThatIsBeingFormed) {
   });
 }
 
-TEST(AbortAlone, OfAPartLeavesTheWhole) {
-  as_threads(4, [](int rank, const Group& whole) {
-    const Group part = whole.split(rank / 2, 0);
-    if (rank == 0) part.abort(kReason);
-    if (rank < 2) expect_aborted(part, until_failure([&] { part.barrier(); }), 0);
-    else
-      for (int i = 0; i < 10; ++i) part.barrier();
-    EXPECT_EQ(whole.status().status, SYMM_OK);
-    whole.barrier();
-  });
-}
-
-TEST(AbortAlone, OfTheWholeLeavesAPart) {
-  as_threads(2, [](int rank, const Group& whole) {
-    const Group part = whole.split(0, 0);
-    part.barrier();
-    if (rank == 1) whole.abort(kReason);
-    EXPECT_TRUE(eventually([&] { return whole.status().status == SYMM_ERR_ABORTED; }));
-    for (int i = 0; i < 10; ++i) part.barrier();
-  });
-}
-
 TEST(AbortAlone, WithoutAReason) {
   as_threads(1, [](int, const Group& group) {
     group.abort();
     expect_failed(symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr), SYMM_ERR_ABORTED, {"rank 0"});
+    symm_buffer_t* none = nullptr;
+    EXPECT_EQ(symm_buffer_adopt(group.get(), &none, 64, nullptr, &none), SYMM_ERR_ABORTED);
   });
 }
 

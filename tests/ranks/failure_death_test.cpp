@@ -1,5 +1,6 @@
 // A rank dies: during each call, in each manner, alone or not. Every other rank is told which, long before its deadline.
 #include "tests/ranks/failure.hpp"
+#include "tests/support/sanitizers.hpp"
 
 namespace support { namespace {
 constexpr int kRanks = 3;
@@ -14,7 +15,7 @@ void expect_death_to_be_noticed(const Operation& operation, int size, int victim
     member.expect_blame(until_failure(member, operation), SYMM_ERR_PEER_FAILED, victim);
     EXPECT_LT(now_ns() - start, int64_t{10} * 1'000'000'000) << "half the deadline went by";
   };
-  as_members(size, body, {victim});
+  as_members(size, body, {.die = {victim}});
 }
 
 class Death : public testing::TestWithParam<Operation> {};
@@ -90,7 +91,7 @@ TEST(Several, EveryGroupNamesTheDeadByItsOwnNumbers) {
     else
       for (int i = 0; i < 100; ++i) half.barrier();  // the dead rank was none of it
   };
-  as_members(4, body, {3});
+  as_members(4, body, {.die = {3}});
 }
 
 // Ranks do not depend on whoever started them.
@@ -119,5 +120,43 @@ TEST(Several, DeathOfTheParent) {
   processes[0].kill(SIGKILL);
   EXPECT_TRUE(processes[0].hear("right 0") && processes[0].hear("right 1")) << processes[0].said();
   EXPECT_TRUE(eventually([&] { return std::filesystem::is_empty(meeting.path()); }));
+}
+
+// Of ranks 1 and 2 `dying` die, the others abort. Once the news has gone round, all that live report the same failure.
+void fail_twice(const std::set<int>& dying, const int (&delays_us)[2]) {
+  constexpr int kSize = 5;
+  std::vector<int> living;
+  for (int rank = 0; rank < kSize; ++rank)
+    if (!dying.contains(rank)) living.push_back(rank);
+  const Shared<Verdicts> verdicts;
+  const auto body = [&](int rank, const Config& config, Facts& facts) {
+    const Group group = create(config, rank, kSize);
+    all_there(facts, kSize);
+    if (rank == 1 || rank == 2) {
+      std::this_thread::sleep_for(std::chrono::microseconds(delays_us[rank - 1]));
+      if (dying.contains(rank)) raise(SIGKILL);
+      group.abort("enough");
+    }
+    agreed_status(group, rank, living, *verdicts);
+    all_there(facts, static_cast<int>(living.size()));
+    const symm_group_status_t status = group.status();
+    EXPECT_EQ(outcome_of([&] { group.barrier(); }).status, status.status);
+    EXPECT_EQ(last_failure().rank, status.failed_rank);
+  };
+  as_ranks(kSize, body, {.die = {dying.begin(), dying.end()}});
+}
+
+TEST(Several, AllThatLiveComeToReportTheSame) {
+  const char* asked = std::getenv("SYMM_TEST_DOUBLE_FAILURES");
+#ifdef SYMM_UNDER_ASAN
+  constexpr int kTrials = 30;
+#else
+  constexpr int kTrials = 150;
+#endif
+  const int trials = asked != nullptr ? std::atoi(asked) : kTrials;
+  std::mt19937 random(815);  // NOLINT(bugprone-random-generator-seed,cert-msc32-c,cert-msc51-cpp)
+  const std::set<int> dying[] = {{1, 2}, {2}, {}};
+  for (int trial = 0; trial < trials && !HasFailure(); ++trial)
+    fail_twice(dying[trial % 3], {static_cast<int>(random() % 300), static_cast<int>(random() % 300)});
 }
 }}  // namespace support

@@ -3,49 +3,43 @@
 #include "tests/ranks/failure.hpp"
 
 namespace support { namespace {
-// Rank 1 is stopped before a call in which rank 0 gives up; `after` is what rank 0 does then, before rank 1 goes on.
-void expect_late_call_to_fail(const std::function<symm_status_t(Member&)>& call, const std::function<void(Member&)>& after) {
-  as_members_with_one_stopped(2, 1, [&](Member& member) {
-    check(call(member));
-    if (member.rank == 1) raise(SIGSTOP);
-    const symm_status_t status = call(member);
-    EXPECT_NE(status, SYMM_OK) << "the other rank had given up; the result is " << member.symmetric_recv()[0];
-    if (member.rank == 0) {
-      EXPECT_EQ(status, SYMM_ERR_TIMEOUT) << symm_last_error();
-      after(member);
+// Rank 1 is stopped before a call of it and rank 0, in which rank 0 gives up; `after` is what rank 0 does then, before rank 1
+// goes on.
+void expect_late_call_to_fail(
+    int size, const std::function<symm_status_t(Member&)>& call, const std::function<void(Member&)>& after = [](Member&) {}) {
+  const auto body = [&](Member& member) {
+    if (member.rank < 2) {
+      check(call(member));
+      if (member.rank == 1) raise(SIGSTOP);
+      const symm_status_t status = call(member);
+      EXPECT_NE(status, SYMM_OK) << "the other rank had given up; the result is " << member.symmetric_recv()[0];
+      if (member.rank == 0) {
+        EXPECT_EQ(status, SYMM_ERR_TIMEOUT) << symm_last_error();
+        after(member);
+      }
     }
     ++member.facts.failed;
-    EXPECT_TRUE(eventually([&] { return member.facts.failed == 2; }))
-        << "rank 0 stays, so that rank 1 does not learn it from its departure";
-  });
+    EXPECT_TRUE(eventually([&] { return member.facts.failed == size; }))
+        << "the others stay, so that rank 1 does not learn it from their departure";
+  };
+  as_members(size, body, {.stops = 1});
 }
 
 // When a call has failed, its operands are the caller's again, and are overwritten.
-void expect_no_stale_result(symm_algorithm_values algorithm, size_t count) {
-  expect_late_call_to_fail(
-      [&](Member& m) { return allreduce(m.group, m.symmetric_send(), m.symmetric_recv(), count, algorithm); },
-      [&](Member& m) { std::fill_n(m.symmetric_send(), count, 77.0F); });
+TEST(Late, NoStaleResult) {
+  for (const auto& [algorithm, count] : {std::pair(SYMM_ALGORITHM_LL, size_t{2}), {SYMM_ALGORITHM_ONE_SHOT, 512},
+           {SYMM_ALGORITHM_TWO_SHOT, 4096}, {SYMM_ALGORITHM_TWO_SHOT_STAGED, 4096}}) {
+    SCOPED_TRACE(algorithm);
+    const auto call = [&](Member& m) { return allreduce(m.group, m.symmetric_send(), m.symmetric_recv(), count, algorithm); };
+    expect_late_call_to_fail(2, call, [&](Member& m) { std::fill_n(m.symmetric_send(), count, 77.0F); });
+  }
 }
-
-TEST(Late, NoStaleResultOfLl) { expect_no_stale_result(SYMM_ALGORITHM_LL, 2); }
-TEST(Late, NoStaleResultOfOneShot) { expect_no_stale_result(SYMM_ALGORITHM_ONE_SHOT, 512); }
-TEST(Late, NoStaleResultOfTwoShot) { expect_no_stale_result(SYMM_ALGORITHM_TWO_SHOT, 4096); }
-TEST(Late, NoStaleResultOfStaged) { expect_no_stale_result(SYMM_ALGORITHM_TWO_SHOT_STAGED, 4096); }
 
 TEST(Late, NoBarrierPassedAlone) {
-  expect_late_call_to_fail(
-      [](Member& m) { return symm_barrier(m.group.get(), nullptr, 0, 0, nullptr, nullptr); }, [](Member&) {});
-}
-
-TEST(Late, NoBarrierOfSomePassedAlone) {
-  // Of three ranks, so that two are a subset.
-  as_members_with_one_stopped(3, 1, [](Member& member) {
-    if (member.rank == 1) raise(SIGSTOP);
-    const int32_t ranks[] = {0, 1};
-    if (member.rank != 2) { EXPECT_NE(symm_barrier(member.group.get(), ranks, 2, 0, nullptr, nullptr), SYMM_OK); }
-    ++member.facts.failed;
-    EXPECT_TRUE(eventually([&] { return member.facts.failed == 3; }));
-  });
+  expect_late_call_to_fail(2, [](Member& m) { return symm_barrier(m.group.get(), nullptr, 0, 0, nullptr, nullptr); });
+  // Of three ranks two are a subset.
+  const int32_t some[] = {0, 1};
+  expect_late_call_to_fail(3, [&](Member& m) { return symm_barrier(m.group.get(), some, 2, 0, nullptr, nullptr); });
 }
 
 // What the late rank does with all its might: write wherever it had mapped something, signal, call.
@@ -63,7 +57,7 @@ void rage(Member& member) {
 void expect_zombie_to_do_no_harm(const std::string& second_name) {
   constexpr int kRanks = 3;
   constexpr int kVictim = 2;
-  as_ranks_with_one_stopped(kRanks, kVictim, [&](int rank, const Config& config, Facts& facts) {
+  const auto body = [&](int rank, const Config& config, Facts& facts) {
     {
       Member member(config, rank, kRanks, facts);
       if (rank == kVictim) {
@@ -79,7 +73,8 @@ void expect_zombie_to_do_no_harm(const std::string& second_name) {
     const Config second{config.bootstrap, second_name};
     for (int i = 0; i < 3; ++i) expect_working(second, rank, 2, 100);
     if (++facts.failed == 4) facts.go = 1;
-  });
+  };
+  as_ranks(kRanks, body, {.stops = kVictim});
 }
 
 TEST(Zombie, CannotHarmANewGroupOfTheSameName) { expect_zombie_to_do_no_harm(""); }

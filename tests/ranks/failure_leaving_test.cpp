@@ -57,7 +57,7 @@ TEST(Release, InAnyOrderAfterAFailure) {
       }
       expect_footprint(before);
     };
-    as_ranks(3, body, {2});
+    as_ranks(3, body, {.die = {2}});
   } while (std::next_permutation(order.begin(), order.end()));
 }
 

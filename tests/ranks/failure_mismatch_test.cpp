@@ -5,23 +5,17 @@
 
 namespace support { namespace {
 struct Arguments {
-  symm_collective_t what = SYMM_COLLECTIVE_ALLREDUCE;
-  size_t count = 4;
-  symm_dtype_t dtype = SYMM_DTYPE_F32;
-  symm_op_t op = SYMM_OP_SUM;
-  int32_t root = 0;
-  symm_algorithm_t algorithm = SYMM_ALGORITHM_AUTO;
-  double scale = 0;  // before
-  symm_dtype_t result = 0;
+  symm_collective_call_t call;
+  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+
+  void scale(double factor) { options = scaled(SYMM_SCALE_BEFORE, factor).value; }
 };
 
-symm_status_t call(const Group& group, const Arguments& a) {
-  symm_collective_options_t options = forced(a.algorithm).value;
-  options.scale_position = a.scale != 0 ? SYMM_SCALE_BEFORE : SYMM_SCALE_NONE;
-  options.scale = a.scale;
-  options.result_dtype = a.result;
+symm_status_t call(const Group& group, Arguments a) {
   static thread_local std::vector<double> send(1 << 17), recv(1 << 17);
-  return run(group.get(), call_of(a.what, send.data(), recv.data(), a.count, a.dtype, a.op, a.root), &options);
+  a.call.send = send.data();
+  a.call.recv = recv.data();
+  return run(group.get(), &a.call, &a.options);
 }
 
 struct Difference {
@@ -35,35 +29,31 @@ std::ostream& operator<<(std::ostream& out, const Difference& difference) { retu
 
 std::vector<Difference> differences() {
   std::vector<Difference> all;
-  for (const auto& [literal, what] : kCollectives) {
+  for (const auto& [literal, what, reduces, rooted, divided] : kCollectives) {
     const std::string name = literal;
-    Arguments common;
-    common.what = what;
+    Arguments common{call_of(what, nullptr, nullptr, 4, SYMM_DTYPE_F32).value};
     const auto add = [&](const std::string& kind, const std::function<void(Arguments&)>& change, std::vector<std::string> said) {
       Arguments odd = common;
       change(odd);
       all.push_back({name + "_" + kind, common, odd, std::move(said)});
     };
     const bool all_to_all = what == SYMM_COLLECTIVE_ALLTOALL;
-    const bool reduces =
-        what == SYMM_COLLECTIVE_ALLREDUCE || what == SYMM_COLLECTIVE_REDUCE_SCATTER || what == SYMM_COLLECTIVE_REDUCE;
-    const bool rooted = what == SYMM_COLLECTIVE_BROADCAST || what == SYMM_COLLECTIVE_REDUCE;
-    add("count", [](Arguments& a) { a.count = 3; }, {"count 4", "count 3"});
-    add("much_larger_count", [](Arguments& a) { a.count = 20'000; }, {"count 4", "count 20000"});
-    add("dtype", [](Arguments& a) { a.dtype = SYMM_DTYPE_I32; }, {"f32", "i32"});
-    if (reduces) add("op", [](Arguments& a) { a.op = SYMM_OP_MAX; }, {"sum", "max"});
-    if (reduces) add("scale", [](Arguments& a) { a.scale = 2; }, {"makes " + name + "(f32, sum, count 4", "scaled before by 2"});
+    add("count", [](Arguments& a) { a.call.count = 3; }, {"count 4", "count 3"});
+    add("much_larger_count", [](Arguments& a) { a.call.count = 20'000; }, {"count 4", "count 20000"});
+    add("dtype", [](Arguments& a) { a.call.dtype = SYMM_DTYPE_I32; }, {"f32", "i32"});
+    if (reduces) add("op", [](Arguments& a) { a.call.op = SYMM_OP_MAX; }, {"sum", "max"});
+    if (reduces) add("scale", [](Arguments& a) { a.scale(2); }, {"makes " + name + "(f32, sum, count 4", "scaled before by 2"});
     if (reduces) {
-      common.scale = 0.5;
-      add("factor", [](Arguments& a) { a.scale = 2; }, {"scaled before by 0.5", "scaled before by 2"});
-      common.scale = 0;
-      common.dtype = SYMM_DTYPE_BF16;
-      add("result", [](Arguments& a) { a.result = SYMM_DTYPE_F32; }, {"bf16, sum, result f32, count 4"});
-      common.dtype = SYMM_DTYPE_F32;
+      common.scale(0.5);
+      add("factor", [](Arguments& a) { a.scale(2); }, {"scaled before by 0.5", "scaled before by 2"});
+      common = {call_of(what, nullptr, nullptr, 4, SYMM_DTYPE_BF16).value};
+      add("result", [](Arguments& a) { a.options.result_dtype = SYMM_DTYPE_F32; }, {"bf16, sum, result f32, count 4"});
+      common = {call_of(what, nullptr, nullptr, 4, SYMM_DTYPE_F32).value};
     }
-    if (rooted) add("root", [](Arguments& a) { a.root = 1; }, {"root 0", "root 1"});
-    add("algorithm", [](Arguments& a) { a.algorithm = SYMM_ALGORITHM_TWO_SHOT_STAGED; }, {"two_shot_staged"});
-    add("collective", [=](Arguments& a) { a.what = all_to_all ? SYMM_COLLECTIVE_ALLREDUCE : SYMM_COLLECTIVE_ALLTOALL; },
+    if (rooted) add("root", [](Arguments& a) { a.call.root = 1; }, {"root 0", "root 1"});
+    add("algorithm", [](Arguments& a) { a.options.algorithm = SYMM_ALGORITHM_TWO_SHOT_STAGED; }, {"two_shot_staged"});
+    add("collective",
+        [=](Arguments& a) { a.call.collective = all_to_all ? SYMM_COLLECTIVE_ALLREDUCE : SYMM_COLLECTIVE_ALLTOALL; },
         {name, all_to_all ? "allreduce" : "alltoall"});
   }
   return all;

@@ -9,7 +9,7 @@ class Silence : public testing::TestWithParam<Operation> {};
 
 TEST_P(Silence, TimesOutForAllAndIsNoticedByTheLateRank) {
   constexpr int kVictim = kRanks - 1;
-  as_members_with_one_stopped(kRanks, kVictim, [](Member& member) {
+  const auto body = [](Member& member) {
     Facts& facts = member.facts;
     for (int round = 0; round < 3; ++round) GetParam().call(member);
     if (member.rank == kVictim) {
@@ -30,7 +30,8 @@ TEST_P(Silence, TimesOutForAllAndIsNoticedByTheLateRank) {
     }
     EXPECT_GE(waited_ms, static_cast<int64_t>(kShortTimeoutMs / 2)) << "that was no deadline";
     ++facts.failed;
-  });
+  };
+  as_members(kRanks, body, {.stops = kVictim});
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, Silence, testing::ValuesIn(operations()), name_of);
@@ -39,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(Each, Silence, testing::ValuesIn(operations()), name_of
 // although the deadline of the rank that only waits for the root passes first.
 TEST(SilenceOfAThird, IsNotBlamedOnWhoWaitsForItToo) {
   constexpr int kVictim = 2;
-  as_members_with_one_stopped(kRanks, kVictim, [](Member& member) {
+  const auto body = [](Member& member) {
     if (member.rank == kVictim) {
       raise(SIGSTOP);
       return;
@@ -50,7 +51,8 @@ TEST(SilenceOfAThird, IsNotBlamedOnWhoWaitsForItToo) {
     };
     member.expect_blame(outcome_of(call).status, SYMM_ERR_TIMEOUT, kVictim);
     ++member.facts.failed;
-  });
+  };
+  as_members(kRanks, body, {.stops = kVictim});
 }
 
 // Who is stopped may be in the middle of writing, and writes on when it is resumed.
@@ -79,7 +81,7 @@ TEST(SilenceOfAWriter, KeepsItsMemoryFromNewGroupsUntilItIsDead) {
     symm::ipc_export(kept.span<std::byte>());
     survivors.barrier();
   };
-  as_ranks(kRanks, body, {kVictim});
+  as_ranks(kRanks, body, {.die = {kVictim}});
 }
 
 // Those that go on together are out of the calls of before, also where a later group has some of them only.
@@ -94,6 +96,6 @@ TEST(SilenceOfAWriter, IsNotThatOfSurvivors) {
         part.rendezvous(member.block.buffer);
         part.barrier();
       },
-      {kVictim});
+      {.die = {kVictim}});
 }
 }}  // namespace support

@@ -31,17 +31,6 @@ TEST(Heap, PiecesAreSymmetricMemory) {
   });
 }
 
-// One rank cannot allocate: all are told, and the group stays as it was.
-TEST(Heap, CreationFailsOnAllRanksOrOnNone) {
-  as_threads(2, [](int rank, const Group& group) {
-    const auto huge = [&] { group.heap(rank == 1 ? size_t{1} << 39 : kBytes); };
-    EXPECT_EQ(expect_failure(SYMM_ERR_OUT_OF_MEMORY, {}, huge).rank, 1);
-    expect_failure(SYMM_ERR_MISMATCH, {}, [&] { group.heap(rank == 1 ? kBytes : 2 * kBytes); });
-    EXPECT_EQ(group.heap(kBytes).info().free_bytes, kBytes);
-    group.barrier();
-  });
-}
-
 // On a thread that the kernel kills at its first system call.
 TEST(Heap, NoCallAfterTheFirstAsksTheKernel) {
   SYMM_NOT_UNDER_TSAN("ThreadSanitizer itself asks the kernel");

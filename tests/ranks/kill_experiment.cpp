@@ -78,15 +78,12 @@ Outcome random_collective(Recorder& recorder, Member& m, std::mt19937_64& random
   const int root = static_cast<int>(random() % static_cast<uint64_t>(m.size));
   const size_t room = Member::kBlock / sizeof(float) / 2 / static_cast<size_t>(m.size);
   const size_t n = symmetric ? std::min(count, room) : count;
-  const auto what = static_cast<symm_collective_values>(random() % 6);
-  const bool reduces =
-      what == SYMM_COLLECTIVE_ALLREDUCE || what == SYMM_COLLECTIVE_REDUCE || what == SYMM_COLLECTIVE_REDUCE_SCATTER;
-  const bool rooted = what == SYMM_COLLECTIVE_BROADCAST || what == SYMM_COLLECTIVE_REDUCE;
-  const bool sends_all = what == SYMM_COLLECTIVE_ALLTOALL || what == SYMM_COLLECTIVE_REDUCE_SCATTER;
-  const bool receives_all = what == SYMM_COLLECTIVE_ALLTOALL || what == SYMM_COLLECTIVE_ALLGATHER;
+  const auto& [name, what, reduces, rooted, divided] = kCollectives[random() % kCollectives.size()];
+  const bool sends_all = divided && what != SYMM_COLLECTIVE_ALLGATHER;
+  const bool receives_all = divided && what != SYMM_COLLECTIVE_REDUCE_SCATTER;
   const auto times = [&](bool all) { return n * static_cast<size_t>(all ? m.size : 1); };
   std::fill_n(symmetric ? m.symmetric_send() : m.send.data(), times(sends_all), static_cast<float>(recorder.stamp()));
-  const uint64_t arguments = (n * 8 + what) * 16 + static_cast<size_t>(root * 2 + symmetric);
+  const uint64_t arguments = (n * 8 + static_cast<size_t>(what)) * 16 + static_cast<size_t>(root * 2 + symmetric);
   return recorder.record(!rooted, arguments, [&](Event& mine) {
     collective(m, what, SYMM_ALGORITHM_AUTO, n, symmetric, root);
     if (what != SYMM_COLLECTIVE_REDUCE || root == m.rank)

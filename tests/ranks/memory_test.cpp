@@ -169,21 +169,10 @@ TEST(Memory, WhatCannotBeAdoptedByDescriptor) {
       expect_failure(SYMM_ERR_INVALID_ARGUMENT, {row.said}, [&] { group.adopt_fd(row.fd, row.offset, row.bytes); });
     close(file);
     close(reader);
+    group.finalize();
+    symm_buffer_t* none = nullptr;
+    EXPECT_EQ(symm_buffer_adopt(group.get(), &none, 64, nullptr, &none), SYMM_ERR_INVALID_HANDLE);
   });
-}
-
-// A group that is of no more use makes no memory either.
-TEST(Memory, NoneOfAGroupThatHasEnded) {
-  for (const symm_status_t status : {SYMM_ERR_INVALID_HANDLE, SYMM_ERR_ABORTED}) {
-    as_threads(1, [status](int, const Group& group) {
-      status == SYMM_ERR_ABORTED ? group.abort("a test") : group.finalize();
-      EXPECT_EQ(group.info().size, 1);
-      symm_buffer_t* none = nullptr;
-      EXPECT_EQ(symm_alloc(group.get(), 64, nullptr, &none), status);
-      EXPECT_EQ(symm_buffer_adopt(group.get(), &none, 64, nullptr, &none), status);
-      EXPECT_EQ(none, nullptr);
-    });
-  }
 }
 
 TEST(Memory, OneBufferOnSeveralGroups) {

@@ -14,25 +14,13 @@ std::vector<int32_t> ranks_in(const Group& whole, const Group& part) {
   return ranks;
 }
 
-TEST(Shrink, AGroupInWhichNobodyFailedIsMadeAgain) {
-  as_threads(3, [](int rank, const Group& group) {
-    for (int round = 0; round < 3; ++round) {
-      const Group again = group.shrink();
-      EXPECT_EQ(again.rank(), rank);
-      EXPECT_EQ(again.size(), 3);
-      expect_sum(again);
-    }
-    EXPECT_TRUE(group.failed_ranks().empty());
-    expect_sum(group);
-  });
-}
-
 TEST(Shrink, TheSurvivorsOfDeathsKeepTheirOrder) {
   const auto body = [](int rank, const Config& config, Facts& facts) {
     const Group group = create(config, rank, 5);
     const int fd = group.failure_fd();
     EXPECT_EQ(group.failure_fd(), fd);
     EXPECT_FALSE(readable(fd));
+    EXPECT_TRUE(group.failed_ranks().empty());
     all_there(facts, 5);
     if (rank == 1 || rank == 3) raise(SIGKILL);
     EXPECT_EQ(until_failure([&] { group.barrier({}, 1); }), SYMM_ERR_PEER_FAILED);
@@ -55,7 +43,7 @@ TEST(Shrink, TheSurvivorsOfDeathsKeepTheirOrder) {
     EXPECT_EQ(block.at<int>(rest.rank())[0], (rest.rank() + 2) % 3 * 2);
     rest.finalize();
   };
-  as_ranks(5, body, {1, 3});
+  as_ranks(5, body, {.die = {1, 3}});
 }
 
 TEST(Shrink, WhoLeftIsLeftOutAndAnAbortedGroupGoesOn) {
@@ -76,30 +64,25 @@ TEST(Shrink, WhoLeftIsLeftOutAndAnAbortedGroupGoesOn) {
 }
 
 TEST(Shrink, ARankThatLivesAndDoesNotComeIsNamedAndTheCallCanBeRepeated) {
-  const Bootstrap meeting;
-  const Shared<Facts> facts;
-  Processes ranks(3, [&](int rank) {
-    const Group group = create(meeting.processes(), rank, 3);
-    facts->pids[rank] = getpid();
+  const auto body = [](int rank, const Config& config, Facts& facts) {
+    facts.pids[rank] = getpid();
+    const Group group = create(config, rank, 3);
     group.barrier();
-    ++facts->ready;
     if (rank == 1) sleep_for_ever();
     symm_group_shrink_options_t options = SYMM_GROUP_SHRINK_OPTIONS_INIT;
     options.timeout_ms = rank == 0 ? 300 : 60'000;  // whose deadline is first tells the others
     const Outcome outcome = expect_failure(SYMM_ERR_TIMEOUT, {}, [&] { group.shrink(options); });
     EXPECT_EQ(outcome.rank, 1) << outcome.message;
-    EXPECT_EQ(outcome.pid, facts->pids[1]);
+    EXPECT_EQ(outcome.pid, facts.pids[1]);
     EXPECT_EQ(group.status().status, SYMM_OK) << "nothing happened to the group";
-    ++facts->failed;
+    if (++facts.failed == 2) kill(static_cast<pid_t>(facts.pids[1]), SIGKILL);
     EXPECT_TRUE(eventually([&] { return !group.failed_ranks().empty(); }));
     const Group rest = group.shrink();
     EXPECT_EQ(ranks_in(group, rest), (std::vector<int32_t>{0, 2}));
     expect_sum(rest);
     rest.finalize();
-  });
-  EXPECT_TRUE(eventually([&] { return facts->failed == 2; }));
-  ranks[1].kill(SIGKILL);
-  ranks.expect_success({1});
+  };
+  as_ranks(3, body, {.die = {1}});
 }
 
 // What a rank got, for the others to compare.
@@ -142,7 +125,7 @@ TEST(Shrink, RanksThatDieMeanwhileAreLeftOutByAllAlike) {
       const int32_t whom = outcome.rank < 0 ? -1 : group.translate_rank(rest, outcome.rank);
       EXPECT_TRUE(whom == 2 || whom == 4) << outcome.message;
     };
-    as_ranks(kSize, body, {2, 3, 4});
+    as_ranks(kSize, body, {.die = {2, 3, 4}});
     for (const size_t rank : {1U, 5U}) {
       EXPECT_EQ((*got)[rank].status, (*got)[0].status) << "trial " << trial;
       EXPECT_EQ((*got)[rank].size, (*got)[0].size) << "trial " << trial;
@@ -151,14 +134,6 @@ TEST(Shrink, RanksThatDieMeanwhileAreLeftOutByAllAlike) {
     EXPECT_EQ((*got)[0].status, SYMM_OK + 1000) << "trial " << trial;
     if (testing::Test::HasFailure()) return;
   }
-}
-
-TEST(FromRanks, AnotherOrderOnOneOfThemIsTold) {
-  as_threads(4, [](int rank, const Group& group) {
-    if (rank == 2) return;
-    const std::array<int32_t, 3> chosen{3, 0, 1}, other{0, 1, 3};
-    expect_failure(SYMM_ERR_MISMATCH, {"order"}, [&] { group.create_from_ranks(rank == 1 ? other : chosen); });
-  });
 }
 
 TEST(Peers, AreDescribedAndFoundInOtherGroups) {

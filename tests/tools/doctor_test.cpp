@@ -42,7 +42,7 @@ TEST(Doctor, Memory) {
 }
 
 TEST(Doctor, Limits) {
-  expect(judge_open_files({unlimited, unlimited}), Verdict::ok);
+  expect(judge_open_files({RLIM_INFINITY, RLIM_INFINITY}), Verdict::ok);
   expect(judge_open_files({256, 4096}), Verdict::warning, "ulimit -n");
   expect(judge_open_files({16, 16}), Verdict::failure, "ulimit -n");
   expect(judge_locked_memory({64 << 10, 64 << 10}, false), Verdict::ok);

@@ -62,26 +62,23 @@ TEST(InfoOnFakes, LinksOfMachines) {
   expect_end(drawn(false), 1, {"the links between GPUs are known to NVML only"});
 }
 
-TEST(InfoOnFakes, WithoutNvmlItSaysWhy) {
-  const json found = links({"FAKE_CUDA_DEVICES=4"}, false);
-  EXPECT_EQ(found["class"], "unknown");
-  EXPECT_FALSE(found.contains("matrix"));
-  EXPECT_TRUE(contains(found["reason"], "NVML")) << found;
-  // One device has nobody to be linked with.
-  EXPECT_EQ(links({"FAKE_CUDA_DEVICES=1"}, false)["class"], "fully connected");
-}
-
-TEST(InfoOnFakes, ADeviceThatNvmlDoesNotSee) {
-  const json found = links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "FAKE_NVML_BLIND=3", "CUDA_VISIBLE_DEVICES=1,3"});
-  EXPECT_EQ(found["class"], "unknown");
-  EXPECT_TRUE(contains(found["reason"], "NVML does not see device 1 (0000:2d:00.0): Not Found")) << found;
-  EXPECT_EQ(links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "FAKE_NVML_BLIND=3", "CUDA_VISIBLE_DEVICES=1,2"})["class"],
-      "fully connected");
-}
-
-TEST(InfoOnFakes, NvmlThatDoesNotStart) {
-  const json found = links({"FAKE_CUDA_DEVICES=2", "FAKE_NVML_MACHINE=pcie", "FAKE_NVML_INIT=9"});
-  EXPECT_TRUE(contains(found["reason"], "nvmlInit: Driver Not Loaded")) << found;
+TEST(InfoOnFakes, LinksThatNvmlDoesNotTell) {
+  const Words blind{"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "FAKE_NVML_BLIND=3"};
+  const struct {
+    Words variables;
+    bool nvml;
+    const char* why;  // null: fully connected
+  } rows[] = {{{"FAKE_CUDA_DEVICES=4"}, false, "NVML"},
+      {{"FAKE_CUDA_DEVICES=1"}, false, nullptr},  // which has nobody to be linked with
+      {blind + Words{"CUDA_VISIBLE_DEVICES=1,3"}, true, "NVML does not see device 1 (0000:2d:00.0): Not Found"},
+      {blind + Words{"CUDA_VISIBLE_DEVICES=1,2"}, true, nullptr},
+      {{"FAKE_CUDA_DEVICES=2", "FAKE_NVML_MACHINE=pcie", "FAKE_NVML_INIT=9"}, true, "nvmlInit: Driver Not Loaded"}};
+  for (const auto& row : rows) {
+    const json found = links(row.variables, row.nvml);
+    EXPECT_EQ(found["class"], row.why != nullptr ? "unknown" : "fully connected") << found;
+    EXPECT_NE(found.contains("matrix"), row.why != nullptr) << found;
+    if (row.why != nullptr) expect_said(found["reason"], {row.why});
+  }
 }
 
 TEST(InfoOnFakes, TextHasTheMatrixOrTheReason) {

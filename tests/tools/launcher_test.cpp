@@ -15,25 +15,18 @@ Captured symm_run(const Words& options, const std::string& script) {
 bool eventually(const std::function<bool()>& condition) { return support::eventually(condition, 60'000, 5000); }
 
 std::string sorted_lines(const std::string& text) {
-  std::vector<std::string> lines;
+  std::multiset<std::string> lines;
   std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  std::sort(lines.begin(), lines.end());
-  std::string out;
-  for (const std::string& line : lines) out += line + "\n";
-  return out;
+  for (std::string line; std::getline(stream, line);) lines.insert(line + "\n");
+  return std::accumulate(lines.begin(), lines.end(), std::string());
 }
 
 // Gone, or dead and not yet reaped by whoever inherited it.
 bool gone(const std::string& pid_file) {
-  std::ifstream file(pid_file);
   pid_t pid = 0;
-  if (!(file >> pid)) return false;
-  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
-  std::string number;
-  std::string name;
-  std::string state;
-  return !(stat >> number >> name >> state) || state == "Z" || state == "X";
+  if (!(std::ifstream(pid_file) >> pid)) return false;
+  const auto process = find_process(pid);
+  return !process || process->state == 'Z' || process->state == 'X';
 }
 
 TEST(Launcher, EachLineCarriesItsRankAndATagOrNothing) {
@@ -187,8 +180,7 @@ class Running : public testing::Test {
     SpawnRequest request;
     request.command = Words{"sh", "-c", "exec \"$0\" \"$@\" 2>&1", SYMM_TOOL, "run", "-n", "2", "--grace", "0.2", "--no-prefix"} +
                       options + Words{"--", "sh", "-c", script};
-    for (char** entry = environ; *entry != nullptr; ++entry) request.environment.emplace_back(*entry);
-    request.environment.push_back("SCRATCH=" + scratch_.path());
+    setenv("SCRATCH", scratch_.path().c_str(), 1);
     launcher_ = spawn(request);
     ASSERT_TRUE(eventually([&] { return exists("ready0") && exists("ready1"); }));
   }

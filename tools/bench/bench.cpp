@@ -231,6 +231,7 @@ double Bench::microseconds_of_put(int from, int to, size_t bytes) {
 
 nlohmann::json Bench::measure_p2p() {
   const auto ranks = static_cast<size_t>(ranks_);
+  void* const stream = device_ ? Device::stream() : nullptr;
   nlohmann::json report{{"ranks", ranks_}, {"backend", device_ ? "cuda" : "host"}};
   uint64_t wrong = 0;
   for (const bool large : {false, true}) {
@@ -243,14 +244,16 @@ nlohmann::json Bench::measure_p2p() {
         const auto mark = static_cast<std::byte>(1 + from * ranks_ + to);
         std::byte* const here = device_ ? staging_.data() : second_;
         std::fill_n(here, bytes, mark);
-        if (device_) device_->call("cuMemcpyAsync", second_, here, bytes, Device::stream());
+        if (device_) device_->call("cuMemcpyAsync", second_, here, bytes, stream);
         const double us = microseconds_of_put(from, to, bytes);
         if (rank_ == from) times[static_cast<size_t>(to)] = us;
-        control().barrier();
+        // Once more, and the signal behind it says that it is there.
+        if (rank_ == from) memory_.put_signal(to, 0, Span(second_, bytes), 0, stream);
+        if (rank_ == to) memory_.wait_signal(from, 0, 0, stream);
         if (rank_ != to || !options_.check) continue;
         if (device_) {
-          device_->call("cuMemcpyAsync", here, first_, bytes, Device::stream());
-          while (!group_.stream_done(Device::stream())) {}
+          device_->call("cuMemcpyAsync", here, first_, bytes, stream);
+          while (!group_.stream_done(stream)) {}
         }
         const std::byte* const there = device_ ? here : first_;
         wrong += bytes - static_cast<uint64_t>(std::count(there, there + bytes, mark));

@@ -1,5 +1,4 @@
 #include "tools/bench/pattern.hpp"
-#include <array>
 
 namespace symm::tool {
 namespace {
@@ -47,15 +46,6 @@ uint64_t element(symm_dtype_t dtype, symm_op_t op, int ranks, bool any_order, ui
   }
 }
 
-constexpr std::array<OperationTraits, 7> operations = {{
-    {"allreduce", SYMM_COLLECTIVE_ALLREDUCE, true, false, false},
-    {"reduce_scatter", SYMM_COLLECTIVE_REDUCE_SCATTER, true, false, true},
-    {"allgather", SYMM_COLLECTIVE_ALLGATHER, false, false, true},
-    {"broadcast", SYMM_COLLECTIVE_BROADCAST, false, true, false},
-    {"reduce", SYMM_COLLECTIVE_REDUCE, true, true, false},
-    {"alltoall", SYMM_COLLECTIVE_ALLTOALL, false, false, true},
-    {"barrier", kBarrier, false, false, false},
-}};
 }  // namespace
 
 const std::vector<Named<symm_dtype_t>>& dtypes() {
@@ -141,7 +131,7 @@ size_t Pattern::count_wrong_in(const Bytes& table, const std::byte* seen, size_t
 }
 
 const OperationTraits* find_operation(const std::string& name) {
-  for (const OperationTraits& traits : operations)
+  for (const OperationTraits& traits : kOperations)
     if (name == traits.name) return &traits;
   return nullptr;
 }

@@ -69,6 +69,11 @@ struct OperationTraits {
   bool rooted;
   bool divided;  // `count` is per rank; the size is of all ranks together
 };
+inline constexpr OperationTraits kOperations[] = {{"allreduce", SYMM_COLLECTIVE_ALLREDUCE, true, false, false},
+    {"reduce_scatter", SYMM_COLLECTIVE_REDUCE_SCATTER, true, false, true},
+    {"allgather", SYMM_COLLECTIVE_ALLGATHER, false, false, true}, {"broadcast", SYMM_COLLECTIVE_BROADCAST, false, true, false},
+    {"reduce", SYMM_COLLECTIVE_REDUCE, true, true, false}, {"alltoall", SYMM_COLLECTIVE_ALLTOALL, false, false, true},
+    {"barrier", kBarrier, false, false, false}};
 const OperationTraits* find_operation(const std::string& name);  // nullptr if unknown
 
 // What one rank passes to a call, and what must come of it.

@@ -16,7 +16,7 @@
 
 namespace symm::tool {
 namespace {
-std::string or_unlimited(uint64_t value) { return value == unlimited ? "unlimited" : std::to_string(value); }
+std::string or_unlimited(rlim_t value) { return value == RLIM_INFINITY ? "unlimited" : std::to_string(value); }
 
 namespace fs = std::filesystem;
 
@@ -45,16 +45,9 @@ std::string octal(unsigned mode) {
   return text;
 }
 
-struct Style {
-  const char* word;
-  Colour colour;
-};
-
-Style style_of(Verdict verdict) {
-  static constexpr Style styles[] = {
-      {"OK", Colour::green}, {"note", Colour::cyan}, {"warn", Colour::yellow}, {"FAIL", Colour::red}};
-  return styles[static_cast<size_t>(verdict)];
-}
+// By verdict.
+constexpr std::pair<const char*, Colour> styles[] = {
+    {"OK", Colour::green}, {"note", Colour::cyan}, {"warn", Colour::yellow}, {"FAIL", Colour::red}};
 
 // Words into lines of about `width` characters, each after `indent`.
 std::string wrap(const std::string& text, const std::string& indent, size_t width) {
@@ -107,19 +100,19 @@ Finding judge_memory_control_group(const std::optional<Space>& group) {
   return {check, Verdict::ok, detail, ""};
 }
 
-Finding judge_open_files(const Limit& limit) {
-  const std::string detail = or_unlimited(limit.soft) + ", at most " + or_unlimited(limit.hard);
+Finding judge_open_files(const rlimit& limit) {
+  const std::string detail = or_unlimited(limit.rlim_cur) + ", at most " + or_unlimited(limit.rlim_max);
   // A rank holds a socket, a pidfd and a segment for each peer.
-  if (limit.soft < 64)
+  if (limit.rlim_cur < 64)
     return {"open files", Verdict::failure, detail, "Too few for a group of more than a few ranks: ulimit -n 4096"};
-  if (limit.soft < 1024) return {"open files", Verdict::warning, detail, "Large groups need more: ulimit -n 4096"};
+  if (limit.rlim_cur < 1024) return {"open files", Verdict::warning, detail, "Large groups need more: ulimit -n 4096"};
   return {"open files", Verdict::ok, detail, ""};
 }
 
-Finding judge_locked_memory(const Limit& limit, bool cuda) {
-  const std::string detail = limit.soft == unlimited ? "unlimited" : format_bytes(limit.soft);
+Finding judge_locked_memory(const rlimit& limit, bool cuda) {
+  const std::string detail = limit.rlim_cur == RLIM_INFINITY ? "unlimited" : format_bytes(limit.rlim_cur);
   constexpr uint64_t usual = uint64_t{64} << 20;
-  if (!cuda || limit.soft >= usual)
+  if (!cuda || limit.rlim_cur >= usual)
     return {"locked memory", Verdict::ok, detail + (cuda ? "" : " (the host back end locks none)"), ""};
   return {"locked memory", Verdict::warning, detail,
       "Drivers of networks and GPUs lock memory: ulimit -l unlimited, or docker --ulimit memlock=-1"};
@@ -214,28 +207,22 @@ std::string library_parent() {
 
 Finding check_runtime_directory(const std::string& path) {
   const std::string check = "runtime directory";
-  const std::string elsewhere = ", or set SYMM_DIR to a directory of mode 0700 of your own.";
+  const auto fails = [&](const std::string& how, const std::string& remedy) {
+    return Finding{check, Verdict::failure, path + how, remedy + ", or set SYMM_DIR to a directory of mode 0700 of your own."};
+  };
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) {
-    if (errno != ENOENT) return {check, Verdict::failure, path + ": " + std::strerror(errno), "Make it accessible" + elsewhere};
+    if (errno != ENOENT) return fails(std::string(": ") + std::strerror(errno), "Make it accessible");
     const std::string parent = fs::path(path).parent_path().string();
     if (::access(parent.c_str(), W_OK | X_OK) == 0) return {check, Verdict::ok, path + " (not there yet; can be made)", ""};
-    return {check, Verdict::failure, path + " cannot be made: " + parent + ": " + std::strerror(errno),
-        "Make " + parent + " writable" + elsewhere};
+    return fails(" cannot be made: " + parent + ": " + std::strerror(errno), "Make " + parent + " writable");
   }
-  if (!S_ISDIR(info.st_mode)) {
-    return {check, Verdict::failure, path + " is " + (S_ISLNK(info.st_mode) ? "a symbolic link" : "not a directory"),
-        "Remove it" + elsewhere};
-  }
-  if (info.st_uid != ::geteuid()) {
-    return {check, Verdict::failure,
-        path + " belongs to user " + std::to_string(info.st_uid) + ", you are " + std::to_string(::geteuid()),
-        "Somebody may be trying to listen in. Have it removed" + elsewhere};
-  }
-  if ((info.st_mode & 077) != 0) {
-    return {check, Verdict::failure, path + " has mode " + octal(info.st_mode) + " and so is open to others",
-        "chmod 0700 " + path + elsewhere};
-  }
+  if (!S_ISDIR(info.st_mode)) return fails(S_ISLNK(info.st_mode) ? " is a symbolic link" : " is not a directory", "Remove it");
+  if (info.st_uid != ::geteuid())
+    return fails(" belongs to user " + std::to_string(info.st_uid) + ", you are " + std::to_string(::geteuid()),
+        "Somebody may be trying to listen in. Have it removed");
+  if ((info.st_mode & 077) != 0)
+    return fails(" has mode " + octal(info.st_mode) + " and so is open to others", "chmod 0700 " + path);
   return {check, Verdict::ok, path, ""};
 }
 
@@ -292,7 +279,8 @@ bool any_failure(const std::vector<Finding>& findings) { return count(findings, 
 nlohmann::json doctor_json(const std::vector<Finding>& findings) {
   nlohmann::json out{{"healthy", !any_failure(findings)}, {"checks", nlohmann::json::array()}};
   for (const Finding& finding : findings) {
-    nlohmann::json check{{"check", finding.check}, {"verdict", style_of(finding.verdict).word}, {"detail", finding.detail}};
+    nlohmann::json check{
+        {"check", finding.check}, {"verdict", styles[static_cast<size_t>(finding.verdict)].first}, {"detail", finding.detail}};
     if (!finding.remedy.empty()) check["remedy"] = finding.remedy;
     out["checks"].push_back(check);
   }
@@ -304,9 +292,9 @@ std::string doctor_text(const std::vector<Finding>& findings, bool colour) {
   for (const Finding& finding : findings) widest = std::max(widest, finding.check.size());
   std::string out;
   for (const Finding& finding : findings) {
-    const Style style = style_of(finding.verdict);
-    const std::string word = std::string(4 - std::string(style.word).size(), ' ') + style.word;
-    out += paint(word, style.colour, colour) + "  " + finding.check + std::string(widest - finding.check.size() + 2, ' ') +
+    const auto& [name, its_colour] = styles[static_cast<size_t>(finding.verdict)];
+    const std::string word = std::string(4 - std::string(name).size(), ' ') + name;
+    out += paint(word, its_colour, colour) + "  " + finding.check + std::string(widest - finding.check.size() + 2, ' ') +
            finding.detail + "\n";
     if (!finding.remedy.empty()) out += wrap(finding.remedy, std::string(widest + 8, ' '), 92);
   }

@@ -22,8 +22,8 @@ Finding judge_huge_pages(const std::string& shmem_setting);
 // Limits.
 Finding judge_shared_memory_mount(const std::optional<Space>& mount);
 Finding judge_memory_control_group(const std::optional<Space>& group);
-Finding judge_open_files(const Limit& limit);
-Finding judge_locked_memory(const Limit& limit, bool cuda);
+Finding judge_open_files(const rlimit& limit);
+Finding judge_locked_memory(const rlimit& limit, bool cuda);
 Finding judge_processors(int usable, const std::optional<double>& quota);
 
 // Directories and namespaces.
@@ -44,7 +44,4 @@ std::vector<Finding> examine();
 bool any_failure(const std::vector<Finding>& findings);
 nlohmann::json doctor_json(const std::vector<Finding>& findings);
 std::string doctor_text(const std::vector<Finding>& findings, bool colour);
-
-// What each of the two ranks of the doctor's self test does: `symm self-test`, under `symm run`.
-int run_self_test_rank();
 }  // namespace symm::tool

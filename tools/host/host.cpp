@@ -2,7 +2,6 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -37,14 +36,6 @@ Feature missing(std::string name, const char* call) {
 }
 
 namespace fs = std::filesystem;
-
-uint64_t value_of(rlim_t value) { return value == RLIM_INFINITY ? unlimited : static_cast<uint64_t>(value); }
-
-template <typename Resource> Limit resource_limit(Resource resource) {
-  rlimit limit{};
-  if (::getrlimit(resource, &limit) != 0) return {};
-  return {value_of(limit.rlim_cur), value_of(limit.rlim_max)};
-}
 
 std::optional<std::string> first_line(const fs::path& path) {
   std::ifstream file(path);
@@ -302,8 +293,11 @@ Feature futex_waitv() {
 
 std::vector<Feature> kernel_features() { return {memfd_with_seals(), pidfd(), peer_pidfd(), futex_waitv()}; }
 
-Limit open_files() { return resource_limit(RLIMIT_NOFILE); }
-Limit locked_memory() { return resource_limit(RLIMIT_MEMLOCK); }
+rlimit limit_of(decltype(RLIMIT_NOFILE) resource) {
+  rlimit limit{RLIM_INFINITY, RLIM_INFINITY};
+  ::getrlimit(resource, &limit);
+  return limit;
+}
 
 std::optional<Space> shared_memory_mount() {
   struct statvfs info {};

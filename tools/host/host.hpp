@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sched.h>
+#include <sys/resource.h>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -25,15 +26,7 @@ Feature futex_waitv();       // one wait for several words
 std::vector<Feature> kernel_features();
 
 // How much of it this process may use.
-constexpr uint64_t unlimited = UINT64_MAX;
-
-struct Limit {
-  uint64_t soft = unlimited;
-  uint64_t hard = unlimited;
-};
-
-Limit open_files();     // RLIMIT_NOFILE
-Limit locked_memory();  // RLIMIT_MEMLOCK, bytes
+rlimit limit_of(decltype(RLIMIT_NOFILE) resource);
 
 struct Space {
   uint64_t total = 0;

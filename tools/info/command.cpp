@@ -34,10 +34,8 @@ json links_report(symm_backend_t backend, int32_t devices) {
   if (symm_topology(backend, &kind, links.data(), links.size()) != SYMM_OK)
     return {{"class", "unknown"}, {"reason", symm_last_error()}};
   json rows = json::array();
-  for (size_t row = 0; row < n; ++row) {
-    rows.push_back(std::vector<int32_t>(
-        links.begin() + static_cast<std::ptrdiff_t>(row * n), links.begin() + static_cast<std::ptrdiff_t>((row + 1) * n)));
-  }
+  for (const int32_t* row = links.data(); row != links.data() + n * n; row += n)
+    rows.push_back(std::vector<int32_t>(row, row + n));
   const char* name = kind == SYMM_TOPOLOGY_FULLY_CONNECTED ? "fully connected" : "unknown";
   return {{"class", name}, {"matrix", rows}};
 }
@@ -58,14 +56,15 @@ json back_end_report(const char* name, symm_backend_t backend) {
   return out;
 }
 
-json bounded(uint64_t value) { return value == unlimited ? json(nullptr) : json(value); }
+json bounded(rlim_t value) { return value == RLIM_INFINITY ? json(nullptr) : json(value); }
 
 json limits_report() {
   json out;
-  const Limit files = open_files();
-  const Limit locked = locked_memory();
-  out["open_files"] = {{"soft", bounded(files.soft)}, {"hard", bounded(files.hard)}};
-  out["locked_memory_bytes"] = {{"soft", bounded(locked.soft)}, {"hard", bounded(locked.hard)}};
+  const auto both = [](const rlimit& limit) {
+    return json{{"soft", bounded(limit.rlim_cur)}, {"hard", bounded(limit.rlim_max)}};
+  };
+  out["open_files"] = both(limit_of(RLIMIT_NOFILE));
+  out["locked_memory_bytes"] = both(limit_of(RLIMIT_MEMLOCK));
   out["processors"] = usable_processors();
   if (const auto quota = processor_quota()) out["processor_quota"] = *quota;
   if (const auto space = shared_memory_mount()) out["dev_shm_bytes"] = {{"total", space->total}, {"free", space->free}};

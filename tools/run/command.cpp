@@ -78,8 +78,7 @@ void add_run(CLI::App& app, Action& action, bool dashes, const std::vector<std::
   run->add_flag("--no-prefix", arguments->no_prefix, "Do not write [rank] before each line");
   run->add_option("--tag", arguments->options.tag, "Write [TAG rank] before each line instead of [rank]");
   run->add_option("--bind", arguments->options.bind, "Bind each rank to a core of its own: none, core")
-      ->transform(
-          CLI::CheckedTransformer(std::map<std::string, Bind>{{"none", Bind::none}, {"core", Bind::core}}).description(""));
+      ->check(CLI::IsMember({"none", "core"}).description(""));
   run->callback([=, &action, &after_dashes] {
     std::vector<std::string> words = run->remaining();
     if (!words.empty() && !words.front().empty() && words.front().front() == '-') {
@@ -111,8 +110,7 @@ void add_run(CLI::App& app, Action& action, bool dashes, const std::vector<std::
       job.grace = from_seconds(arguments->grace);
       if (arguments->timeout > 0) job.timeout = from_seconds(arguments->timeout);
       if (!job.hosts.empty()) {  // each part does what is asked for but the time-out
-        std::vector<std::string> parts{
-            "--grace", std::to_string(arguments->grace), "--bind", job.bind == Bind::core ? "core" : "none"};
+        std::vector<std::string> parts{"--grace", std::to_string(arguments->grace), "--bind", std::exchange(job.bind, "none")};
         if (arguments->no_prefix) parts.emplace_back("--no-prefix");
         if (!job.log_directory.empty()) parts.insert(parts.end(), {"--log-dir", std::exchange(job.log_directory, "")});
         if (!job.tag.empty()) parts.insert(parts.end(), {"--tag", job.tag});
@@ -120,7 +118,6 @@ void add_run(CLI::App& app, Action& action, bool dashes, const std::vector<std::
         auto& command = job.programs.front().second;
         command.insert(command.begin(), parts.begin(), parts.end());
         job.prefix = false;
-        job.bind = Bind::none;
       }
       return Launcher(job).run();
     };

@@ -86,7 +86,7 @@ const std::vector<std::string>& Launcher::command_of(int rank) const {
 
 void Launcher::start_ranks() {
   std::vector<cpu_set_t> cores;
-  if (options_.bind == Bind::core) {
+  if (options_.bind == "core") {
     cores = usable_cores();
     if (cores.size() < static_cast<size_t>(options_.ranks)) {
       say("warning: " + std::to_string(options_.ranks) + " ranks bound to " + std::to_string(cores.size()) +
@@ -135,9 +135,12 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
   // By the rank itself: were this process killed first, nobody would know of what the rank starts.
   request.announce = [this](pid_t self, bool runs) { runs ? warden_->watch(self) : warden_->forget(self); };
   Spawned process = spawn(request);
-  const auto lines = [&](int fd) { return LineAssembler(prefix(rank, wants_colour(fd)), options_.prefix && ::isatty(fd) != 0); };
-  ranks_.push_back(std::make_unique<Rank>(Rank{
-      rank, std::move(process), true, lines(STDOUT_FILENO), lines(STDERR_FILENO), log_of(rank, "out"), log_of(rank, "err")}));
+  const auto stream = [&](UniqueFd& fd, const char* name, Output& to) {
+    LineAssembler lines(prefix(rank, wants_colour(to.fd())), options_.prefix && ::isatty(to.fd()) != 0);
+    return Stream{std::move(fd), std::move(lines), log_of(rank, name), to};
+  };
+  ranks_.push_back(std::make_unique<Rank>(
+      Rank{rank, process.pid, true, {stream(process.out, "out", out_), stream(process.err, "err", err_)}}));
 }
 
 UniqueFd Launcher::log_of(int rank, const char* stream) const {
@@ -160,7 +163,7 @@ int Launcher::poll_timeout() const {
 
 bool Launcher::turn() {
   std::vector<pollfd> polled;
-  std::vector<std::pair<Rank*, bool>> streams;  // whose, and whether it is stderr
+  std::vector<std::pair<int, Stream*>> streams;  // and whose they are
   const auto want = [&](int fd, short events) { polled.push_back({fd, events, 0}); };
   want(signals_.fd(), POLLIN);
   want(out_.pending() ? out_.fd() : -1, POLLOUT);
@@ -173,9 +176,9 @@ bool Launcher::turn() {
   want(input_.writable_fd(), POLLOUT);
   const size_t first_stream = polled.size();
   for (const auto& rank : ranks_) {
-    for (const bool is_err : {false, true}) {
-      want((is_err ? err_ : out_).full() ? -1 : (is_err ? rank->process.err : rank->process.out).get(), POLLIN);
-      streams.emplace_back(rank.get(), is_err);
+    for (Stream& stream : rank->streams) {
+      want(stream.to.full() ? -1 : stream.fd.get(), POLLIN);
+      streams.emplace_back(rank->rank, &stream);
     }
   }
   if (::poll(polled.data(), polled.size(), poll_timeout()) < 0 && errno != EINTR) {
@@ -192,11 +195,11 @@ bool Launcher::turn() {
   }
   if (polled[4].revents != 0) input_.write_some();
   for (size_t i = 0; i < streams.size(); ++i) {
-    if (polled[first_stream + i].revents == 0) continue;
-    auto [rank, is_err] = streams[i];
-    read_stream(*rank, is_err);
+    const auto& [rank, stream] = streams[i];
+    if (polled[first_stream + i].revents != 0) read_stream(rank, *stream);
+    // Nobody reads our output any more (`symm run ... | head`). Let the ranks feel it as they would without us: by SIGPIPE.
+    if (stream->to.broken()) stream->fd.reset();
   }
-  close_streams_without_reader();
   for (const int signal : signals_.take()) on_signal(signal);
   reap();
   if (!any_alive()) look_for_orphans();
@@ -205,44 +208,31 @@ bool Launcher::turn() {
   return stage_ != Stage::leaving && (!nobody_left() || streams_open() || out_.pending() || err_.pending());
 }
 
-void Launcher::read_stream(Rank& rank, bool is_err) {
-  UniqueFd& fd = is_err ? rank.process.err : rank.process.out;
-  UniqueFd& log = is_err ? rank.err_log : rank.out_log;
-  LineAssembler& lines = is_err ? rank.err : rank.out;
-  Output& output = is_err ? err_ : out_;
+void Launcher::read_stream(int rank, Stream& stream) {
   char buffer[65536];
-  const ssize_t size = ::read(fd.get(), buffer, sizeof buffer);
+  const ssize_t size = ::read(stream.fd.get(), buffer, sizeof buffer);
   if (size > 0) {
-    if (log && ::write(log.get(), buffer, static_cast<size_t>(size)) != size) {
-      say("the log of rank " + std::to_string(job_.first + rank.rank) + " ends here: " + std::generic_category().message(errno));
-      log.reset();
+    if (stream.log && ::write(stream.log.get(), buffer, static_cast<size_t>(size)) != size) {
+      say("the log of rank " + std::to_string(job_.first + rank) + " ends here: " + std::generic_category().message(errno));
+      stream.log.reset();
     }
-    lines.feed({buffer, static_cast<size_t>(size)}, output.queue());
+    stream.lines.feed({buffer, static_cast<size_t>(size)}, stream.to.queue());
     return;
   }
   // A descriptor handed to a process elsewhere may keep the pipe open when all of the job has gone; then what is there is all.
   if (size < 0 && (errno == EINTR || (errno == EAGAIN && !nobody_left()))) return;
-  lines.finish(output.queue());
-  fd.reset();
-}
-
-// Nobody reads our output any more (`symm run ... | head`). Let the ranks feel it as they would without us: by SIGPIPE.
-void Launcher::close_streams_without_reader() {
-  for (const auto& rank : ranks_) {
-    if (out_.broken()) rank->process.out.reset();
-    if (err_.broken()) rank->process.err.reset();
-  }
+  stream.lines.finish(stream.to.queue());
+  stream.fd.reset();
 }
 
 void Launcher::drain() {
-  for (const auto& rank : ranks_) {
-    while (rank->process.out && !out_.full()) read_stream(*rank, false);
-    while (rank->process.err && !err_.full()) read_stream(*rank, true);
-  }
+  for (const auto& rank : ranks_)
+    for (Stream& stream : rank->streams)
+      while (stream.fd && !stream.to.full()) read_stream(rank->rank, stream);
 }
 
 bool Launcher::streams_open() const {
-  return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank->process.out || rank->process.err; });
+  return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank->streams[0].fd || rank->streams[1].fd; });
 }
 
 void Launcher::say(std::string_view text) {
@@ -262,17 +252,17 @@ bool Launcher::any_alive() const {
 
 void Launcher::signal_all(int signal) const {
   for (const auto& rank : ranks_)
-    if (rank->alive) ::kill(-rank->process.pid, signal);
+    if (rank->alive) ::kill(-rank->pid, signal);
   if (any_alive()) return;
   for (const auto& [orphan, process] : living_descendants(not_ours_)) ::kill(orphan, signal);
 }
 
-void Launcher::enter(Stage stage) {
+void Launcher::enter(Stage stage, int signal) {
   stage_ = stage;
   stage_end_ = Clock::now() + (stage == Stage::killing ? Clock::duration(patience_after_kill) : Clock::duration(options_.grace));
   if (stage == Stage::terminating || stage == Stage::killing) {
     told_to_end_ = true;
-    signal_all(stage == Stage::terminating ? SIGTERM : SIGKILL);
+    signal_all(stage == Stage::terminating ? signal : SIGKILL);
     signal_all(SIGCONT);  // a stopped process would not see SIGTERM
   }
 }
@@ -298,11 +288,8 @@ void Launcher::on_signal(int signal) {
     return;
   }
   say("passing " + signal_name(signal) + " to the ranks; they have " + seconds(options_.grace) + " to end");
-  signal_all(signal);
-  signal_all(SIGCONT);
-  told_to_end_ = signalled_ = true;
-  stage_ = Stage::terminating;
-  stage_end_ = Clock::now() + options_.grace;
+  signalled_ = true;
+  enter(Stage::terminating, signal);
 }
 
 void Launcher::on_time() {
@@ -336,7 +323,7 @@ void Launcher::reap() {
   siginfo_t info{};
   while (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
     const pid_t pid = info.si_pid;
-    const auto found = std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& rank) { return rank->process.pid == pid; });
+    const auto found = std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& rank) { return rank->pid == pid; });
     if (found != ranks_.end()) warden_->forget(pid);
     int status = 0;
     ::waitpid(pid, &status, 0);
@@ -348,7 +335,7 @@ void Launcher::reap() {
   for (const auto& [rank, status] : ended) {
     if (rank->rank == 0) input_.close();
     if (!outcome_.record(job_.first + rank->rank, status, told_to_end_)) continue;
-    say(name_of(rank->rank) + " (pid " + std::to_string(rank->process.pid) + ") " + describe_end(status) +
+    say(name_of(rank->rank) + " (pid " + std::to_string(rank->pid) + ") " + describe_end(status) +
         (any_alive() ? "; the others have " + seconds(options_.grace) + " to end" : ""));
     enter(Stage::waiting);
   }

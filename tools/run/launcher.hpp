@@ -29,15 +29,13 @@ class Outcome {
   std::map<std::string, std::vector<int>> later_;
 };
 
-enum class Bind : uint8_t { none, core };
-
 struct RunOptions {
   int ranks = 0;
   std::optional<std::chrono::milliseconds> timeout;  // for the whole job
   std::chrono::milliseconds grace{2000};             // before each harder way of ending a rank
   bool prefix = true;
   std::string tag;
-  Bind bind = Bind::none;
+  std::string bind = "none";                                       // or "core"
   std::vector<std::pair<int, std::vector<std::string>>> programs;  // each with its ranks, one behind the other
   std::string log_directory;
   Hosts hosts;  // then `ranks` is their number, and the program for a shell on each
@@ -59,14 +57,18 @@ class Launcher {
   // Each stage is harder on the ranks than the one before.
   enum class Stage { running, waiting, terminating, killing, leaving };
 
+  // What a rank writes to its standard output or error.
+  struct Stream {
+    UniqueFd fd;
+    LineAssembler lines;
+    UniqueFd log;
+    Output& to;
+  };
   struct Rank {
     int rank = 0;
-    Spawned process;
+    pid_t pid = -1;
     bool alive = true;
-    LineAssembler out;
-    LineAssembler err;
-    UniqueFd out_log;
-    UniqueFd err_log;
+    Stream streams[2];
   };
 
   void start_ranks();
@@ -78,15 +80,14 @@ class Launcher {
 
   bool turn();  // one round of the loop; false when nothing is left to wait for
   int poll_timeout() const;
-  void read_stream(Rank& rank, bool is_err);
-  void close_streams_without_reader();
+  void read_stream(int rank, Stream& stream);
   void drain();
 
   void on_signal(int signal);
   void on_time();
   void reap();
   void look_for_orphans();
-  void enter(Stage stage);
+  void enter(Stage stage, int signal = SIGTERM);  // by which they are terminated
   void signal_all(int signal) const;
 
   bool any_alive() const;

@@ -11,7 +11,7 @@ if [[ -n $LAYOUT ]]; then
 fi
 survivors=(0 1)
 if ((${#LAYOUT} == 4)); then
-  # Rank 3 does what the others do who are there when one fails. Blocks of their own lengths are of 3 ranks.
+  # Rank 3 does what the others do who are there when one fails. Blocks of their own lengths, and what follows, are of 3.
   four=$(mktemp)
   trap 'rm -f "$four"' EXIT
   sed -E -e '/^scenario blocks_of_their_own_lengths/,/^scenario bad_arguments/{/^scenario bad_arguments/!d}' -e 's/size=3/size=4/' \
