@@ -104,11 +104,9 @@ def chart(title, curves, ticks, y):
         return round(50 + 560 * math.log(size / places[0]) / math.log(places[-1] / places[0]))
 
     text = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 400" font-family="sans-serif" font-size="12">'
-            f'<rect width="100%" height="100%" fill="white"/><text x="50" y="20">{title}</text>']
-    for tick in ticks:
-        text.append(f'<path d="M50 {y(tick)}h560" stroke="#ddd"/><text x="44" y="{y(tick) + 4}" text-anchor="end">{tick}</text>')
-    for size in places[::2]:
-        text.append(f'<text x="{x(size)}" y="385" text-anchor="middle">{size_label(size)}</text>')
+            f'<rect width="100%" height="100%" fill="white"/><text x="50" y="20">{title}</text>',
+            "".join(f'<path d="M50 {y(tick)}h560" stroke="#ddd"/><text x="44" y="{y(tick) + 4}" text-anchor="end">{tick}</text>' for tick in ticks),
+            "".join(f'<text x="{x(size)}" y="385" text-anchor="middle">{size_label(size)}</text>' for size in places[::2])]
     for place, ((name, points), colour) in enumerate(zip(curves.items(), ("#c0392b", "#1f4e79", "#2e7d32", "#8e44ad", "#e67e22"))):
         line = " ".join(f"{x(size)},{y(value)}" for size, value in points.items())
         text.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>'
