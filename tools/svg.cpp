@@ -5,6 +5,7 @@
 #include <map>
 #include <numbers>
 #include <stdexcept>
+#include <utility>
 #include "tools/text.hpp"
 
 namespace symm::tool {
@@ -124,6 +125,34 @@ std::string links_svg(const json& back_end) {
     svg.label(x(i), y(i) + 4, std::to_string(number(i)), "middle", "black");
     svg.label(x(i), y(i) + 40, node < 0 ? "" : "NUMA node " + std::to_string(node), "middle", colour);
   }
+  return svg.end();
+}
+
+std::string plan_svg(const json& maps) {
+  Svg svg(640, 60 + 220 * static_cast<int>(maps.size()),
+      "algorithms of all-reduces (bf16, in place, symmetric memory), by ranks and bytes");
+  std::map<std::string, const char*> colours;
+  double y = 54;
+  for (const auto& [name, rows] : maps.items()) {
+    svg.label(52, y, name, "end", "black");
+    for (const auto& [ranks, row] : rows.items()) {
+      svg.label(52, y += 20, ranks, "end", "black");
+      for (size_t first = 0, end = 0; first < row.size(); first = end) {
+        const std::string algorithm = row[first][1];
+        while (end < row.size() && row[end][1] == algorithm) ++end;
+        const char* const colour = colours.try_emplace(algorithm, kColours[colours.size() % std::size(kColours)]).first->second;
+        const double x = 60 + 23 * static_cast<double>(first), width = 23 * static_cast<double>(end - first);
+        svg.add(R"(<rect x="%g" y="%g" width="%g" height="19" fill="%s"/>)", x, y - 14, width - 1, colour);
+        if (width > 8 * static_cast<double>(algorithm.size())) svg.label(x + width / 2, y, algorithm, "middle", "white");
+      }
+    }
+    for (size_t i = 0; i < rows.front().size(); i += 4)
+      svg.label(72 + 23 * static_cast<double>(i), y + 20, format_bytes(rows.front()[i][0].get<uint64_t>()), "middle", "black");
+    y += 60;
+    svg.add("\n");
+  }
+  double x = 60;
+  for (const auto& [algorithm, colour] : colours) svg.label(std::exchange(x, x + 120), y - 10, algorithm, "start", colour);
   return svg.end();
 }
 }  // namespace symm::tool

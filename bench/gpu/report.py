@@ -96,30 +96,43 @@ def markdown(found, best=False):
     return "\n".join(text) + "\n"
 
 
+def chart(title, curves, ticks, y):
+    """An SVG of {name: {bytes: value}}, with bytes in powers; y(value) is its height in the picture."""
+    places = sorted({size for points in curves.values() for size in points})
+
+    def x(size):
+        return round(50 + 560 * math.log(size / places[0]) / math.log(places[-1] / places[0]))
+
+    text = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 400" font-family="sans-serif" font-size="12">'
+            f'<rect width="100%" height="100%" fill="white"/><text x="50" y="20">{title}</text>',
+            "".join(f'<path d="M50 {y(tick)}h560" stroke="#ddd"/><text x="44" y="{y(tick) + 4}" text-anchor="end">{tick}</text>' for tick in ticks),
+            "".join(f'<text x="{x(size)}" y="385" text-anchor="middle">{size_label(size)}</text>' for size in places[::2])]
+    for place, ((name, points), colour) in enumerate(zip(curves.items(), ("#c0392b", "#1f4e79", "#2e7d32", "#8e44ad", "#e67e22"))):
+        line = " ".join(f"{x(size)},{y(value)}" for size, value in points.items())
+        text.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>'
+                    f'<text x="60" y="{50 + 18 * place}" fill="{colour}">{name}</text>')
+    return "\n".join([*text, "</svg>\n"])
+
+
 def picture(found):
     """Microseconds of all-reduces by bytes, both in powers, each library at its best."""
     rows = [by_library(row) for row in found["rows"] if (row["collective"], row["dtype"]) == ("allreduce", "bf16")]
-    times, last = [time for row in rows for time in row["us"].values()], math.log(rows[-1]["bytes"] / rows[0]["bytes"])
-    colours = dict(zip(columns(rows), ("#c0392b", "#1f4e79", "#2e7d32", "#8e44ad", "#e67e22")))
+    curves = {TITLES[name]: {row["bytes"]: row["us"][name] for row in rows if name in row["us"]} for name in columns(rows)}
+    times = [time for points in curves.values() for time in points.values()]
+    return chart(f"All-reduce, bf16, {found['world']} x {found['device']['name']}, {found['date']}: microseconds by bytes", curves,
+                 [tick for tick in (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000) if min(times) <= tick <= max(times)],
+                 lambda time: round(360 - 320 * math.log(time / min(times)) / math.log(max(times) / min(times))))
 
-    def x(row):
-        return round(50 + 560 * math.log(row["bytes"] / rows[0]["bytes"]) / last)
 
-    def y(time):
-        return round(360 - 320 * math.log(time / min(times)) / math.log(max(times) / min(times)))
-
-    text = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 400" font-family="sans-serif" font-size="12">'
-            f'<rect width="100%" height="100%" fill="white"/><text x="50" y="20">All-reduce, bf16, {found["world"]} x {found["device"]["name"]}, '
-            f'{found["date"]}: microseconds by bytes</text>']
-    for time in (tick for tick in (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000) if min(times) <= tick <= max(times)):
-        text.append(f'<path d="M50 {y(time)}h560" stroke="#ddd"/><text x="44" y="{y(time) + 4}" text-anchor="end">{time}</text>')
-    for row in rows[::2]:
-        text.append(f'<text x="{x(row)}" y="385" text-anchor="middle">{size_label(row["bytes"])}</text>')
-    for place, (name, colour) in enumerate(colours.items()):
-        points = " ".join(f"{x(row)},{y(row['us'][name])}" for row in rows if name in row["us"])
-        text.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
-                    f'<text x="60" y="{50 + 18 * place}" fill="{colour}">{TITLES[name]}</text>')
-    return "\n".join([*text, "</svg>\n"])
+def bits_picture(found):
+    """Of what bits.py finds: % of elements by bytes, of symm's types and algorithms those where most differ."""
+    curves = {}
+    for row in found["rows"]:
+        for way, count in row["differ"].items():
+            curve = curves.setdefault("symm, either type, any algorithm" if way.startswith("symm") else f"{way}, {row['dtype']}", {})
+            curve[row["bytes"]] = max(curve.get(row["bytes"], 0), 100 * count / row["elements"])
+    return chart(f"Sums, {found['world']} x {found['device']['name']}, {found['date']}: % of elements with other bits than in 1 KB, by bytes",
+                 curves, range(0, 101, 20), lambda percent: round(360 - 3.2 * percent))
 
 
 def new_run(world, date, settings):

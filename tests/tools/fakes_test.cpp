@@ -62,6 +62,12 @@ TEST(InfoOnFakes, LinksOfMachines) {
   expect_end(drawn(false), 1, {"the links between GPUs are known to NVML only"});
 }
 
+TEST(InfoOnFakes, APlanOfTheUsersOwn) {
+  const Words variables{"FAKE_CUDA_DEVICES=1", "SYMM_HOST_TUNE=ll=16", "SYMM_CUDA_TUNE=one_shot=1K"};
+  expect_said(out_of(on_fakes(variables, {SYMM_TOOL, "info", "--plan"})),
+      {R"(<rect x="60" y="60" width="183" height="19" fill="#c0392b"/>)", R"(<rect x="60" y="380" width="45" )"});
+}
+
 TEST(InfoOnFakes, LinksThatNvmlDoesNotTell) {
   const Words blind{"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "FAKE_NVML_BLIND=3"};
   const struct {

@@ -1,8 +1,10 @@
 #include <symm/symm.h>
 #include <unistd.h>
 #include <cstdio>
+#include <future>
 #include <memory>
 #include <symm/symm.hpp>
+#include "tools/bench/options.hpp"
 #include "tools/commands.hpp"
 #include "tools/host/host.hpp"
 #include "tools/info/report.hpp"
@@ -56,6 +58,34 @@ json back_end_report(const char* name, symm_backend_t backend) {
   return out;
 }
 
+// {back end: {ranks: [[bytes, algorithm], ...]}}, as groups of so many threads are told.
+json plan_report() {
+  json maps;
+  for (const auto& [name, backend] : {std::pair("host", SYMM_BACKEND_HOST), std::pair("cuda", SYMM_BACKEND_CUDA)}) {
+    if (int32_t count = 0; symm_device_count(backend, &count) != SYMM_OK || count == 0) continue;
+    for (int ranks = 2; ranks <= 8; ++ranks) {
+      const auto ask = [backend = backend, ranks](int rank) {
+        symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+        config.bootstrap = "thread://plan";
+        config.backend = backend, config.rank = rank, config.size = ranks, config.flags = SYMM_GROUP_OVERLAPPING_DEVICES;
+        const Group group = Group::create(config);
+        const BenchOptions range;
+        const Memory memory = group.rendezvous(group.allocate(range.end));
+        Call call(group, find_operation("allreduce"), SYMM_DTYPE_BF16, SYMM_OP_SUM, nullptr);
+        call.first = call.second = memory.span().data();
+        json row;
+        for (const uint64_t bytes : sizes(range)) call.count = bytes / 2, row.push_back({bytes, call.algorithm()});
+        group.finalize();
+        return row;
+      };
+      std::vector<std::future<json>> others;
+      for (int rank = 1; rank < ranks; ++rank) others.push_back(std::async(std::launch::async, ask, rank));
+      maps[name][std::to_string(ranks)] = ask(0);
+    }
+  }
+  return maps;
+}
+
 json bounded(rlim_t value) { return value == RLIM_INFINITY ? json(nullptr) : json(value); }
 
 json limits_report() {
@@ -92,22 +122,23 @@ json info_report() {
 }
 
 void add_info(CLI::App& app, Action& action) {
-  auto as_json = std::make_shared<bool>(false);
   CLI::App* info = app.add_subcommand("info", "Show the library, its back ends, the devices and this machine");
-  info->add_flag("--json", *as_json, "Write JSON");
-  auto variables = std::make_shared<bool>(false);
-  info->add_flag("--env", *variables, "Show the environment variables that are read, with their values here (or defaults)")
-      ->excludes("--json");
-  auto picture = std::make_shared<bool>(false);
-  info->add_flag("--svg", *picture, "Draw the GPUs and the links between them (SVG)")->excludes("--json")->excludes("--env");
-  info->callback([&action, as_json, variables, picture] {
-    action = [as_json, variables, picture] {
+  info->add_flag("--json")->description("Write JSON");
+  info->add_flag("--env")->description("Show the environment variables that are read, with their values here (or defaults)");
+  info->add_flag("--svg")->description("Draw the GPUs and the links between them (SVG)");
+  info->add_flag("--plan")->description("Draw which algorithm an all-reduce takes, by ranks and bytes (SVG)");
+  info->require_option(0, 1);
+  info->callback([&action, info] {
+    action = [is = [info](const char* flag) { return info->count(flag) > 0; }] {
       const bool colour = wants_colour(STDOUT_FILENO);
-      const nlohmann::json report = *variables ? nlohmann::json::parse(symm_build_info())["environment"] : info_report();
-      const std::string text = *picture     ? links_svg(report.at("back_ends").at(1))
-                               : *as_json   ? report.dump(2) + "\n"
-                               : *variables ? environment_text(report, colour)
-                                            : info_text(report, colour);
+      const json report = is("--plan")  ? plan_report()
+                          : is("--env") ? json::parse(symm_build_info())["environment"]
+                                        : info_report();
+      const std::string text = is("--plan")   ? plan_svg(report)
+                               : is("--svg")  ? links_svg(report.at("back_ends").at(1))
+                               : is("--json") ? report.dump(2) + "\n"
+                               : is("--env")  ? environment_text(report, colour)
+                                              : info_text(report, colour);
       std::fputs(text.c_str(), stdout);
       return std::fflush(stdout) == 0 ? 0 : 1;
     };
