@@ -198,7 +198,8 @@ TEST(CudaPlans, NamesOfKernels) {
   const PlanInput reduce = input(automatic, 2, bf16, Op::avg, 32 * kMany, Collective::reduce);  // in four launches
   EXPECT_EQ(kernel_of(reduce), "symm_one_shot_ahead_bf16");
   EXPECT_EQ(plan(reduce, default_tuning(2)).part, reduce.unit() / 4);
-  EXPECT_LE(scratch_bytes(layout_of(2, default_tuning(2))), 80'000'000U);  // as docs/gpu.md has it
+  for (int size = 2; size <= kMaxRanks; ++size)
+    EXPECT_LE(scratch_bytes(layout_of(size, default_tuning(size))), 80'000'000U) << size;
   const std::string refused = refuse(input(one_shot, 2, bf16, Op::avg, 32 * kMany), default_tuning(2));
   EXPECT_NE(refused.find("carries at most 16777216 bytes"), std::string::npos);
   EXPECT_EQ(kernel_of(input(automatic, 2, i32, Op::avg, kMany)), "symm_pipeline_any_2");  // which is never pushed
