@@ -3,15 +3,15 @@
 // of its launch, keeps step with the same block of every other rank. In step i it
 //   1. stores piece i of what each other rank owns into a slot of that one's first stage,
 //   2. waits for step i - 1 of all,
-//   3. does what the owner does with piece i - 1 of its own, which came in that: it combines it, or passes it on, to everybody
-//   who
-//      wants it, straight into recv where that is memory of the group, else into a slot of the second stage,
+//   3. does what the owner does with piece i - 1 of its own, which came in that: it combines it, or passes it on, to all who want
+//      it, straight into recv where that is memory of the group, else into a slot of the second stage,
 //   4. tells all of both,
 //   5. and brings results i - 2, which came with it too, from the second stage to recv.
-// So links have work while a block waits. Slots are used again after four steps: who stores in step i has heard of everybody's
-// step i - 2, in which piece i - 3 was combined, and before which the results of piece i - 4 were brought to recv. Operands may
-// be private memory, and recv may be send: what is stored there was pushed in a step that has been heard of. Those that combine
-// are in pipeline.cu, those that move in pipeline_move.cu; an all-to-all goes by pieces.cu.
+// So links have work while a block waits. Slots are used again after three steps. Who pushes piece i has heard of everybody's
+// step i - 2, in which piece i - 3 was combined; who stores result i - 1 in that step, of everybody's step i - 1, before which
+// result i - 4 was brought to recv. Operands may be private memory, and recv may be send: what is stored there was pushed in a
+// step that has been heard of. Those that combine are in pipeline.cu, those that move in pipeline_move.cu; an all-to-all goes by
+// pieces.cu.
 #pragma once
 
 #include "kernels/collective.hpp"
@@ -211,8 +211,8 @@ __device__ __forceinline__ bool await_steps(const WorkGroup& s, uint32_t steps) 
   return s.await(s.mine.from_peers.steps[s.index], steps, s.everybody());
 }
 
-// `at_once(operands)` does all of it where it can, and returns true. `push(operands, i)` is the first part of a step, and
-// `own(operands, i)` the third, of piece i; that goes to operands.to.
+// `at_once(operands)` does all of it where it can, and returns true, on all ranks alike. `push(operands, i)` is the first part of
+// a step, and `own(operands, i)` the third, of piece i, which goes to operands.to.
 template <class AtOnce, class Push, class Own>
 __device__ __forceinline__ void run(const WorkGroup& s, AtOnce&& at_once, Push&& push, Own&& own) {
   SYMM_SHARED(Operands, operands);

@@ -233,13 +233,12 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.direct = broadcast && unit * (n - 2) <= tuning.direct_max;
   plan.threads = tuning.width;
   plan.blocks = std::clamp(input.max_blocks * 512 / tuning.width, 1, tuning.work_groups);
-  // As WorkGroup::piece() cuts.
-  // Then a root's link carries all of the message, but no more, each way; and of a short reduce what the root combines itself has
-  // a hop less to go.
+  // A root that owns nothing has a link that carries the message, but no more, each way; what it combines itself has a hop less
+  // to go, which is more of a short reduce.
   const bool is_long = traits(input.collective).to_root && n > 2 && unit > 32 * kKi * kKi;
   plan.spares_root = (broadcast && !plan.direct) || is_long;
   const bool is_cut = traits(input.collective).cut_into_slices && !plan.direct;
-  const uint64_t owners = !is_cut ? 1 : plan.spares_root ? n - 1 : n;
+  const uint64_t owners = !is_cut ? 1 : plan.spares_root ? n - 1 : n;  // as WorkGroup::piece() has it
   const uint64_t parts = owners * static_cast<uint64_t>(plan.blocks);
   const uint64_t part = divide_up(unit, parts);
   const uint64_t most = std::min(slot_bytes(input.size, tuning, plan.blocks * static_cast<int>(kPieceSlots)), kLong);
