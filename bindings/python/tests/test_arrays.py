@@ -41,8 +41,19 @@ def test_names_of_types():
 
     assert dtype_of(Float32()) is symm.f32
     for wrong in ("float7", np.complex64, complex):
-        with pytest.raises(ValueError, match="dtype"):
+        with pytest.raises(symm.InvalidArgumentError, match="unknown dtype"):
             dtype_of(wrong)
+
+
+def test_items(alone):
+    array = alone.zeros((2, 3))
+    array[1] = 3
+    array[:, 0] = 7
+    assert [part.numpy().tolist() for part in array] == [[7, 0, 0], [7, 3, 3]]
+    with pytest.raises(TypeError, match=r"a\.numpy\(\)"):
+        array[0, 0]
+    with pytest.raises(TypeError, match="no length"):
+        iter(array[0].reshape(3, 1)[0].view("f32")[0])
 
 
 def test_buffer_protocol(alone):

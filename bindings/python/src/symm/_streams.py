@@ -6,6 +6,8 @@ import math
 import sys
 from typing import Any
 
+from symm.errors import InvalidArgumentError
+
 INFINITE = 2**64 - 1
 ALL_STREAMS = 2**64 - 1
 NOW = 2**64 - 2
@@ -16,7 +18,7 @@ def milliseconds(seconds: float | None) -> int:
     if seconds is None:
         return 0
     if not seconds >= 0:
-        raise ValueError(f"timeout: {seconds} is not a number of seconds")
+        raise InvalidArgumentError(f"timeout: {seconds} is not a number of seconds")
     if seconds == 0:
         return NOW
     if math.isinf(seconds):

@@ -50,13 +50,15 @@ def _field(kind: Any, letter: str, values: Iterator[Any]) -> Any:
 
 
 def member(kind: type[E], value: E | str | int) -> E:
-    """The constant that `value` is or names, ``"sum"`` and ``"SUM"`` alike; ValueError if there is none."""
+    """The constant that `value` is or names, ``"sum"`` and ``"SUM"`` alike; InvalidArgumentError if there is none."""
     if isinstance(value, kind):
         return value
     if isinstance(value, str):
         try:
             return kind[value.upper().replace("-", "_")]
         except KeyError:
+            from symm.errors import InvalidArgumentError  # which needs the enums
+
             names = ", ".join(name.lower() for name in kind.__members__)
-            raise ValueError(f"{value!r} is no {kind.__name__}; there are {names}") from None
+            raise InvalidArgumentError(f"unknown {kind.__name__.lower()} {value!r}; expected one of {names}") from None
     return kind(value)

@@ -12,6 +12,8 @@ from symm.dtypes import DType, DTypeLike, dtype_of
 from symm.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
     import torch
     from typing_extensions import Self
@@ -96,8 +98,17 @@ class View(_Exporter):
             if step != 1:
                 raise IndexError("a part of an array must be contiguous")
             return self._derive(start * row, (max(0, stop - start), *self.shape[1:]), self.dtype)
+        if isinstance(key, tuple):
+            raise TypeError("an array of symm's has parts along its first axis only; index a view of it: a.numpy()[...]")
         index = range(self.shape[0])[key]
         return self._derive(index * row, self.shape[1:], self.dtype)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """As NumPy's view of it does: ``a.numpy()[key] = value``. [local] Host only."""
+        self.numpy()[key] = value
+
+    def __iter__(self) -> Iterator[Self]:
+        return (self[index] for index in range(len(self)))
 
     def __len__(self) -> int:
         if not self.shape:
@@ -188,7 +199,7 @@ class View(_Exporter):
         import numpy as np
 
         if self.device_key[0] != CPU:
-            raise TypeError("this array is in device memory; NumPy is for the host")
+            raise TypeError("this array is in device memory: take a.torch(), cupy.asarray(a), or a group of backend='host'")
         found = np.asarray(self.view("u8"))
         if self.dtype.format:
             kind: Any = self.dtype.long_name

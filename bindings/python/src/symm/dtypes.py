@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from symm._library import raw
+from symm.errors import InvalidArgumentError
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ _by_format: dict[str, DType] = {dtype.format: dtype for dtype in ALL if dtype.fo
 
 
 def dtype_of(given: DTypeLike) -> DType:
-    """The `DType` that is meant by `given`; ValueError if symm has no such element type."""
+    """The `DType` that is meant by `given`; InvalidArgumentError if symm has no such element type."""
     if isinstance(given, DType):
         return given
     if isinstance(given, str):
@@ -80,7 +81,7 @@ def dtype_of(given: DTypeLike) -> DType:
         name = getattr(given, "name", None) or getattr(given, "__name__", None) or str(given)
         found = _by_name.get(str(name).rpartition(".")[2])
     if found is None:
-        raise ValueError(f"dtype: {given!r} is not known; there are {', '.join(dtype.name for dtype in ALL)}")
+        raise InvalidArgumentError(f"unknown dtype {given!r}; expected one of {', '.join(dtype.name for dtype in ALL)}")
     return found
 
 

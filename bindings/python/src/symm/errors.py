@@ -89,10 +89,13 @@ _classes = {kind.status: kind for kind in SymmError.__subclasses__()}
 def error_of(failure: Failure) -> SymmError:
     """The exception for a failure; a plain `SymmError` for a status of a newer library."""
     name = raw.symm_status_string(failure.status)
+    message = failure.message.removeprefix("config.").removeprefix("options.")  # structs of C, of which nobody has heard here
+    if failure.status == Status.INVALID_HANDLE:
+        message = message.replace(": is NULL", ": it was closed")
     if failure.status in _classes:
-        error = _classes[failure.status](failure.message or name)
+        error = _classes[failure.status](message or name)
     else:
-        error = SymmError(f"{name} ({failure.status:d}): {failure.message}")
+        error = SymmError(f"{name} ({failure.status:d}): {message}")
         error.status = failure.status
     error.rank = failure.rank if failure.rank >= 0 else None
     error.pid = failure.pid or None

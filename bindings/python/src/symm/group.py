@@ -20,7 +20,25 @@ from symm.memory import Buffer, Memory
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from typing_extensions import TypedDict, Unpack
+
     from symm.array import SymmArray
+
+    class GroupOptions(TypedDict, total=False):
+        """What all take that form groups, as `Group.join()` says."""
+
+        backend: Backend | str
+        device: int | str | None
+        timeout: float | None
+        create_timeout: float | None
+        name: str
+        check: bool
+        overlapping_devices: bool
+        multicast: bool
+        shared_scratch: bool
+        any_order: bool
+        channels: int
+        scratch_bytes: int
 
 
 class GroupStatus(_generated.GroupStatus):
@@ -89,7 +107,7 @@ class Group(Collectives):
     # ---- forming groups
 
     @classmethod
-    def from_env(cls, address: str | None = None, **options: Any) -> Group:
+    def from_env(cls, address: str | None = None, **options: Unpack[GroupOptions]) -> Group:
         """Form a group of the ranks that a launcher started. [collective] [blocking]
 
         Args:
@@ -163,7 +181,7 @@ class Group(Collectives):
         return cls(raw.symm_group_create((*meeting, *limits)))
 
     @classmethod
-    def from_store(cls, store: stores.Store, rank: int, size: int, **options: Any) -> Group:
+    def from_store(cls, store: stores.Store, rank: int, size: int, **options: Unpack[GroupOptions]) -> Group:
         """Form a group of ranks that share a key-value store. [collective] [blocking]
 
         The store is used during creation only, on this thread. If it raises, the creation fails on all ranks, and here with that
@@ -172,7 +190,9 @@ class Group(Collectives):
         return cls.join(rank, size, _store=store, **options)
 
     @classmethod
-    def from_torch(cls, store: Any = None, rank: int | None = None, size: int | None = None, **options: Any) -> Group:
+    def from_torch(
+        cls, store: Any = None, rank: int | None = None, size: int | None = None, **options: Unpack[GroupOptions]
+    ) -> Group:
         """Form a group through a store of ``torch.distributed``. [collective] [blocking]
 
         Args:
@@ -190,7 +210,7 @@ class Group(Collectives):
         return cls.from_store(stores.TorchStore(store, rank, str(options.get("name", ""))), rank, size, **options)
 
     @classmethod
-    def from_mpi(cls, communicator: Any = None, **options: Any) -> Group:
+    def from_mpi(cls, communicator: Any = None, **options: Unpack[GroupOptions]) -> Group:
         """Form a group of the ranks of an mpi4py communicator, which must be on one machine. [collective] [blocking]
 
         MPI passes on where to meet; the meeting itself is in a private directory of rank 0, gone afterwards.
@@ -368,7 +388,7 @@ class Group(Collectives):
             return None
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = "f32", *, tag: int = 0) -> SymmArray:
-        """A symmetric array: allocate and rendezvous. [collective] [blocking] Its elements are zero.
+        """A symmetric array: allocate and rendezvous. [collective] [blocking] Its elements are zero; `zeros()` is the same.
 
         Args:
             shape: extents; the same number of bytes on all ranks.
@@ -380,6 +400,8 @@ class Group(Collectives):
         extents = extents_of(shape)
         buffer = self.alloc(max(1, math.prod(extents) * dtype_of(dtype).itemsize))
         return self.from_buffer(buffer, extents, dtype, tag=tag)
+
+    zeros = empty
 
     def heap(
         self,
