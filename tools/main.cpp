@@ -6,6 +6,23 @@
 #include "tools/commands.hpp"
 #include "tools/text.hpp"
 
+namespace {
+// CLI11's, without its ranges and what excludes what, which its errors say.
+class Help : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    const std::string what = app->get_name() == "run" ? " -n RANKS [--] PROGRAM [ARGUMENTS] [: -n RANKS PROGRAM ...]\n" : "\n";
+    const std::string usual = CLI::Formatter::make_usage(app, name);
+    return usual.substr(0, usual.find_last_not_of('\n') + 1) + what;
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const std::string type = option->get_type_name(), usual = option->get_default_str();
+    if (option->get_type_size() == 0) return "";
+    return " " + type.substr(0, type.find(':')) + (usual.empty() ? "" : "=" + usual);
+  }
+};
+}  // namespace
+
 int main(int argc, char** argv) {
   using namespace symm::tool;
   // What stands behind "--" belongs to the program that is run, whatever it looks like.
@@ -16,6 +33,7 @@ int main(int argc, char** argv) {
   words.erase(dashes, words.end());
 
   CLI::App app("Symmetric memory for any language: launcher, information, checks and measurements", "symm");
+  app.formatter(std::make_shared<Help>());
   app.set_version_flag("--version", [] { return "symm " + version_text(symm_version()); });
   const auto add_text = [&app](const char* flag, std::string (*text)(const CLI::App&), const char* what) {
     app.add_flag_callback(

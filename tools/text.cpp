@@ -118,6 +118,11 @@ std::string paint(std::string_view text, Colour colour, bool enabled) {
   return std::string("\033[") + codes[static_cast<size_t>(colour)] + "m" + std::string(text) + "\033[0m";
 }
 
+void progress(const std::string& text) {
+  static const bool shown = isatty(STDERR_FILENO) != 0 || *environment("SYMM_RUN_TERMINAL") != '\0';
+  if (shown) std::fprintf(stderr, "\033[2K%s\r", text.c_str());
+}
+
 std::string Table::text(std::string_view indent) const {
   std::vector<size_t> widths(right_.size(), 0);
   for (const auto& row : rows_)

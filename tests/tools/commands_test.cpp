@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include "tests/support/footprint.hpp"
 #include "tests/tools/captured.hpp"
+#include "tools/host/host.hpp"
 
 namespace symm::tool { namespace {
 using nlohmann::json;
@@ -47,6 +48,15 @@ TEST(Manual, HasAllCommandsAndIsWhatManReads) {
   EXPECT_EQ(read.err, "");
 }
 
+TEST(Help, HasExamplesAndNoneOfTheParsersWords) {
+  expect_said(out_of(capture({SYMM_TOOL, "run", "--help"})),
+      {"Usage: symm run [OPTIONS] -n RANKS [--] PROGRAM [ARGUMENTS]", "--np,--nproc-per-node TEXT", "--grace FLOAT=2 ",
+          "symm run -n 1 ./a : -n 3 python b.py"});
+  const std::string bench = out_of(capture({SYMM_TOOL, "bench", "--help"}));
+  expect_said(bench, {"--type TEXT=f32  ", "Examples:"});
+  EXPECT_EQ(bench.find("Excludes"), std::string::npos);
+}
+
 TEST(BashCompletion, KnowsCommandsAndTheirOptions) {
   const auto completed = [](const std::string& words) {
     const std::string script = "source <(\"$0\" --bash-completion); COMP_WORDS=(" + words +
@@ -85,7 +95,7 @@ TEST(BenchP2p, MeasuresAndChecksEachPair) {
     for (size_t at = 0; at < 9; ++at)
       EXPECT_EQ(report[what]["from_to"][at / 3][at % 3].get<double>() > 0, at / 3 != at % 3) << what << ' ' << at;
   expect_said(bench(2, {"p2p", "--csv"}).err, {"--csv: is of collectives, not of p2p"});
-  expect_said(bench(2, {"p2p", "-e", "4K"}).out, {"us a put, 8 bytes", "GB/s, 4096 bytes", "\n     1 "});
+  expect_said(bench(2, {"sendrecv", "-e", "4K"}).out, {"us a put, 8 bytes", "GB/s, 4096 bytes", "\n     1 "});
 }
 
 class Collectives : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
@@ -121,9 +131,13 @@ TEST(Bench, EveryTypeAndOp) {
 }
 
 TEST(Bench, TableHasTheColumnsOfNcclTests) {
-  expect_said(out_of(bench(2, {"allreduce", "-b", "1K", "-e", "1K", "-n", "3", "-a", "two-shot"})),
+  expect_said(out_of(bench(2, {"all_reduce", "-b", "1K", "-e", "1K", "-n", "3", "-a", "two-shot"})),
       {"size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "out of place", "in place", "two-shot",
           "OK"});
+  const bool many = usable_processors() > 1;
+  EXPECT_EQ(bench(2, {"barrier", "-n", "3"}).out.find("not bound") != std::string::npos, many);
+  EXPECT_EQ(capture({SYMM_TOOL, "run", "-n", "1", "--bind", "core", SYMM_TOOL, "bench", "barrier"}).out.find("not bound"),
+      std::string::npos);
 }
 
 TEST(Bench, WrongUseIsRefused) {
@@ -188,6 +202,8 @@ TEST_F(Tune, WritesATableThatTheLibraryFollows) {
 TEST_F(Tune, StandardOutputIsTheTableAlone) {
   std::ofstream(file()) << out_of(tune(3, {"-e", "4K", "-f", "32", "-n", "3", "-w", "0"}));
   expect_said(text(), {"\n[host 3]\n"});
+  expect_said(on_ranks(2, {"env", "SYMM_RUN_TERMINAL=1", SYMM_TOOL, "bench", "--tune", "-e", "8", "-n", "1"}).err,
+      {"tune allreduce, 8 B\r"});
   const std::string use = "SYMM_PLAN_FILE=" + file() + " exec " + SYMM_TOOL + " bench allreduce -b 2K -e 2K -n 1";
   EXPECT_EQ(on_ranks(3, {"sh", "-c", use}).status, 0);
 }

@@ -108,6 +108,11 @@ TEST(TuneOnFakes, OfTheCudaBackEnd) {
           " 16777216 "});
 }
 
+TEST(DoctorOnFakes, TestsGpusToo) {
+  expect_said(out_of(on_fakes({"FAKE_CUDA_DEVICES=3"}, {SYMM_TOOL, "doctor"})),
+      {"OK  self test", "warn  test of GPUs", "symm run -n 3 -- symm bench allreduce"});
+}
+
 TEST(BenchOnFakes, PutsFromEachToEach) { expect_end(bench_on_fakes({"p2p", "-e", "1M", "-n", "2"}), 0, {}); }
 
 TEST(BenchOnFakes, RowsAndGraphs) {

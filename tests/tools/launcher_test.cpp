@@ -49,9 +49,9 @@ TEST(Launcher, RanksKnowWhoTheyAreAndNothingOfAnotherLauncher) {
 
 TEST(Launcher, SeveralProgramsAreOneJob) {
   const std::string who = "echo $0 $SYMM_RANK/$SYMM_SIZE $SYMM_LOCAL_RANK";
-  for (const Words& begin : {Words{"-n", "1"}, {"-np", "1", "--tag", "x", "--"}}) {
+  for (const Words& begin : {Words{"-n", "1"}, {"-np", "1", "--tag", "x", "--"}, {"--np", "1"}}) {
     const Captured result = capture(Words{SYMM_TOOL, "run", "--no-prefix"} + begin +
-                                    Words{"sh", "-c", who, "a", ":", "-np", "2", "--", "sh", "-c", who, "b:", ":"});
+                                    Words{"sh", "-c", who, "a", ":", "--nproc-per-node", "2", "--", "sh", "-c", who, "b:", ":"});
     EXPECT_EQ(sorted_lines(result.out), "a 0/3 0\nb: 1/3 1\nb: 2/3 2\n") << result.err;
   }
 }

@@ -14,6 +14,7 @@
 #include "tools/bench/pattern.hpp"
 #include "tools/bench/thresholds.hpp"
 #include "tools/environment.hpp"
+#include "tools/host/host.hpp"
 #include "tools/svg.hpp"
 #include "tools/text.hpp"
 
@@ -49,7 +50,6 @@ class Bench {
   std::unique_ptr<std::byte, Free> private_;
   std::byte* first_ = nullptr;
   std::byte* second_ = nullptr;
-  bool show_progress_ = false;
 };
 
 constexpr size_t kPage = 4096;
@@ -90,12 +90,11 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
   }
   second_ = first_ + half;
   if (device_) staging_.resize(2 * half);
-  show_progress_ = rank_ == 0 && (::isatty(STDERR_FILENO) != 0 || *environment("SYMM_RUN_TERMINAL") != '\0');
+  options_.loose = info.backend == SYMM_BACKEND_HOST && usable_processors() > 1;
 }
 
-// A line that the next one overwrites; `symm run` knows it by its end.
 void Bench::progress(const std::string& text) const {
-  if (show_progress_) std::fprintf(stderr, "\033[2K%s\r", text.c_str());
+  if (rank_ == 0) tool::progress(text);
 }
 
 Result Bench::measure(const Call& call, const Pattern& pattern) {

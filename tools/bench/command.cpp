@@ -47,7 +47,8 @@ void finish(BenchOptions& options, const std::string& collective) {
   } else if (options.traits == nullptr && !options.p2p) {
     throw CLI::ValidationError("collective", "'" + collective + "' is not known; known are " + kCollectives);
   }
-  if (const auto& before = options.baseline; !before.is_null() && before.value("collective", "") != collective)
+  if (const auto& before = options.baseline;
+      !before.is_null() && find_operation(before.value("collective", "")) != options.traits)
     throw CLI::ValidationError("--baseline", "is of " + before.value("collective", "another command"));
   if (options.begin > options.end) throw CLI::ValidationError("--end", "is less than --begin");
   if (!options.in_place && !options.out_of_place) options.in_place = options.out_of_place = true;
@@ -61,6 +62,8 @@ void add_bench(CLI::App& app, Action& action) {
   CLI::App* bench =
       app.add_subcommand("bench", "Measure a collective and check every result; start it by symm run or another launcher");
   bench->option_defaults()->always_capture_default();
+  bench->footer(
+      "Examples:\n  symm run -n 4 --bind core -- symm bench allreduce -e 4M\n  symm run -n gpu -- symm bench p2p --backend cuda");
   const auto parsed = [bench](const char* names, const char* without, const char* what, auto parse) {
     return bench->add_option_function<std::string>(names, parse, what)->default_str(without);
   };
@@ -113,6 +116,7 @@ void add_bench(CLI::App& app, Action& action) {
   for (const std::string& name : of_collectives) tune->excludes(bench->get_option(name));
   for (const char* name : {"--check", "--json"}) tune->excludes(bench->get_option(name));
   bench->callback([&action, all, end, bench, of_collectives] {
+    if (all->second == "sendrecv") all->second = "p2p";  // as nccl-tests call it
     for (const std::string& name : of_collectives)
       if (all->second == "p2p" && bench->get_option(name)->count() > 0)
         throw CLI::ValidationError(name, "is of collectives, not of p2p");

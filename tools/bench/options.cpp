@@ -74,8 +74,9 @@ std::string table_header(const BenchOptions& options, int ranks, const std::stri
   const std::string how = options.backend != SYMM_BACKEND_CUDA ? ""
                           : options.graph == 0                 ? ", CUDA"
                                                                : print(", CUDA graphs of %d", options.graph);
-  std::string out = print("# symm bench %s: %d ranks by %s, %s memory%s, times of the slowest rank (p50)\n#\n",
-      options.traits->name, ranks, bootstrap.c_str(), options.symmetric ? "symmetric" : "private", how.c_str());
+  std::string out = print("# symm bench %s: %d ranks by %s, %s memory%s, times of the slowest rank (p50)\n#%s\n",
+      options.traits->name, ranks, bootstrap.c_str(), options.symmetric ? "symmetric" : "private", how.c_str(),
+      options.loose ? " ranks are not bound to cores: symm run --bind core" : "");
   const char* const beside = options.baseline.is_null() ? "" : "  faster";
   if (!has_size(options)) return out + print("# %10s %10s%s\n# %10s %10s\n", "ranks", "time", beside, "", "(us)");
   std::string names = print("# %10s %12s %7s %6s %5s", "size", "count", "type", "redop", "root");

@@ -40,7 +40,8 @@ struct BenchOptions {
   nlohmann::json baseline;  // what --json wrote of an earlier run; null: none
   std::string plot;         // file for a picture; "": none
   symm_backend_t backend = SYMM_BACKEND_AUTO;
-  int graph = 0;  // calls in a graph of CUDA; 0: none
+  int graph = 0;       // calls in a graph of CUDA; 0: none
+  bool loose = false;  // ranks may be moved from core to core
 
   bool p2p = false;   // then traits is nullptr
   bool tune = false;  // then too, and these count

@@ -131,8 +131,9 @@ size_t Pattern::count_wrong_in(const Bytes& table, const std::byte* seen, size_t
 }
 
 const OperationTraits* find_operation(const std::string& name) {
+  const auto letters = [](std::string text) { return std::erase(text, '_'), text; };
   for (const OperationTraits& traits : kOperations)
-    if (name == traits.name) return &traits;
+    if (letters(name) == letters(traits.name)) return &traits;
   return nullptr;
 }
 

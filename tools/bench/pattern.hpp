@@ -74,7 +74,7 @@ inline constexpr OperationTraits kOperations[] = {{"allreduce", SYMM_COLLECTIVE_
     {"allgather", SYMM_COLLECTIVE_ALLGATHER, false, false, true}, {"broadcast", SYMM_COLLECTIVE_BROADCAST, false, true, false},
     {"reduce", SYMM_COLLECTIVE_REDUCE, true, true, false}, {"alltoall", SYMM_COLLECTIVE_ALLTOALL, false, false, true},
     {"barrier", kBarrier, false, false, false}};
-const OperationTraits* find_operation(const std::string& name);  // nullptr if unknown
+const OperationTraits* find_operation(const std::string& name);  // also as others spell it: all_reduce; nullptr if unknown
 
 // What one rank passes to a call, and what must come of it.
 struct Operands {

@@ -197,7 +197,11 @@ Ladder Tuner::measure(const Question& question) {
                  ", in place, symmetric memory: the fastest tenth of the calls, each with its slowest rank, by bytes of `count`" +
                  (on_host() ? "" : "; calls in a row without a graph");
   for (const auto& [algorithm, key] : question.candidates) ladder.candidates.push_back({name_of(algorithms(), algorithm), key});
-  for (const uint64_t bytes : sizes_of(question)) ladder.sizes.push_back(measure_size(question, bytes));
+  for (const uint64_t bytes : sizes_of(question)) {
+    if (info_.rank == 0) progress("tune " + std::string(question.collective) + ", " + format_bytes(bytes));
+    ladder.sizes.push_back(measure_size(question, bytes));
+  }
+  if (info_.rank == 0) progress("");
   return ladder;
 }
 

@@ -12,19 +12,23 @@
 
 namespace symm::tool {
 // Two ranks do what every program does: form a group, share memory, signal, all-reduce. symm bench checks every result.
-Finding self_test() {
+Finding self_test(const char* check, const char* backend, int ranks, Verdict otherwise) {
+  progress(check);
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
   for (const char* what : {"p2p", "allreduce"}) {
-    const Captured result =
-        capture({self, "run", "-n", "2", "--timeout", "25", "--grace", "1", "--", "env", "SYMM_CREATE_TIMEOUT_MS=10000",
-                    "SYMM_TIMEOUT_MS=10000", self, "bench", what, "--backend", "host", "-e", "256K", "-n", "2"},
-            std::chrono::seconds(40));
+    const Captured result = capture(
+        {self, "run", "-n", std::to_string(ranks), "--timeout", "35", "--grace", "1", "--", "env", "SYMM_CREATE_TIMEOUT_MS=20000",
+            "SYMM_TIMEOUT_MS=10000", self, "bench", what, "--backend", backend, "-e", "256K", "-n", "2"},
+        std::chrono::seconds(40));
     if (result.status == 0) continue;
     const std::string first_line = result.err.substr(0, result.err.find('\n'));
-    return {"self test", Verdict::failure, first_line.empty() ? "ended with status " + std::to_string(result.status) : first_line,
-        std::string("Mend what is reported above first. SYMM_LOG=debug symm run -n 2 -- symm bench ") + what + " shows more."};
+    return {check, otherwise, first_line.empty() ? "ended with status " + std::to_string(result.status) : first_line,
+        std::string("Mend what is reported above first. SYMM_LOG=debug symm run -n ") + std::to_string(ranks) +
+            " -- symm bench " + what + " --backend " + backend + " shows more."};
   }
-  return {"self test", Verdict::ok, "two ranks formed a group, shared memory, signalled and all-reduced", ""};
+  return {check, Verdict::ok,
+      std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") + " formed a group, shared memory, signalled and all-reduced",
+      ""};
 }
 
 std::vector<Finding> examine() {
@@ -34,7 +38,7 @@ std::vector<Finding> examine() {
   const bool library_can = symm_device_count(SYMM_BACKEND_CUDA, &devices) == SYMM_OK;
   const std::string library_reason = library_can ? "" : symm_last_error();
   const std::string parent = library_parent();
-  return {
+  std::vector<Finding> findings{
       judge_memfd(memfd_with_seals()),
       judge_memory_control_group(memory_control_group()),
       judge_shared_memory_mount(shared_memory_mount()),
@@ -50,8 +54,13 @@ std::vector<Finding> examine() {
       judge_namespaces(own_namespaces(), peer.available),
       judge_cuda_driver(driver, library_can, library_reason),
       judge_ucx(find_ucx()),
-      self_test(),
+      self_test("self test", "host", 2, Verdict::failure),
   };
+  constexpr int32_t most = 8;  // GPUs of a group
+  if (library_can && devices > 0)
+    findings.push_back(self_test("test of GPUs", "cuda", std::min(devices, most), Verdict::warning));
+  progress("");
+  return findings;
 }
 
 void add_doctor(CLI::App& app, Action& action) {

@@ -26,10 +26,12 @@ int number_of_ranks(const std::string& text) {
 }
 
 // ./a x : -n 3 python b.py - what stands behind a colon and a number of ranks is a program of its own.
-std::vector<std::pair<int, std::vector<std::string>>> several(int ranks, const std::vector<std::string>& words) {
+std::vector<std::pair<int, std::vector<std::string>>> several(
+    const CLI::App& run, int ranks, const std::vector<std::string>& words) {
   std::vector<std::pair<int, std::vector<std::string>>> programs{{ranks, {}}};
   for (size_t i = 0; i < words.size(); ++i) {
-    const bool counted = i + 2 < words.size() && (words[i + 1] == "-n" || words[i + 1] == "-np" || words[i + 1] == "--ranks");
+    const bool counted =
+        i + 2 < words.size() && (words[i + 1] == "-np" || run.get_option_no_throw(words[i + 1]) == run.get_option("-n"));
     if (words[i] == ":" && counted) {
       programs.emplace_back(number_of_ranks(words[i + 2]), std::vector<std::string>{});
       i += i + 3 < words.size() && words[i + 3] == "--" ? 3 : 2;
@@ -56,10 +58,10 @@ void add_run(CLI::App& app, Action& action, bool dashes, const std::vector<std::
   auto arguments = std::make_shared<Arguments>();
   CLI::App* run = app.add_subcommand("run", "Start a program as the ranks of one group");
   run->footer(
-      "symm run -n RANKS [options] [--] program [arguments] [: -n RANKS program [arguments]] ...\nsymm run --hosts a:4,b:4 "
-      "[options] [--] program [arguments]");
+      "Examples:\n  symm run -n 4 -- ./program\n  symm run -n 1 ./a : -n 3 python b.py\n  symm run --hosts a:4,b:4 ./program");
   run->prefix_command();
-  run->add_option("-n,--ranks", arguments->ranks, "Number of ranks, required without --hosts; gpu: one for each GPU");
+  run->add_option(
+      "-n,--ranks,--np,--nproc-per-node", arguments->ranks, "Number of ranks, required without --hosts; gpu: one for each GPU");
   run->add_option("--hosts", arguments->hosts, "Machines, each with its number of ranks: a:4,b:4");
   run->add_option(
          "--launcher", arguments->options.launcher, "How a machine, %h, is given a line for a shell; its input is passed on")
@@ -94,7 +96,7 @@ void add_run(CLI::App& app, Action& action, bool dashes, const std::vector<std::
       if (!arguments->hosts.empty()) options.hosts = parse_hosts(arguments->hosts);
       if (!arguments->hosts.empty()) options.ranks = static_cast<int>(options.hosts.size());
       if (!arguments->part.empty()) options.part = parse_part(arguments->part);
-      options.programs = several(options.ranks, words);
+      options.programs = several(*run, options.ranks, words);
       if (!arguments->hosts.empty() && options.programs.size() > 1)
         throw std::invalid_argument("several programs go on one machine, not with --hosts");
       options.ranks = 0;
