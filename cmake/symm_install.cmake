@@ -49,8 +49,10 @@ endif()
 configure_file(cmake/symm.pc.in ${CMAKE_CURRENT_BINARY_DIR}/symm.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/symm.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-install(FILES LICENSE THIRD-PARTY.md README.md CHANGELOG.md core/backend/plan_table.txt DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL FILES_MATCHING PATTERN "*.md")
+install(FILES LICENSE core/backend/plan_table.txt DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL FILES_MATCHING PATTERN "*.svg")
+set(pages ${PROJECT_SOURCE_DIR}/cmake/install_pages.cmake)
+install(CODE "set(source [[${PROJECT_SOURCE_DIR}]])\nset(pages [[${CMAKE_INSTALL_DOCDIR}]])\ninclude([[${pages}]])")
 
 if(PROJECT_IS_TOP_LEVEL)
   set(CPACK_PACKAGE_CONTACT "The symm authors")

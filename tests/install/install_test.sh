@@ -32,6 +32,15 @@ for place in "$scratch/first" "$(cd "$build" && pwd)" "$root"; do
   fi
 done
 
+say "every link of a page leads somewhere"
+python3 - "$prefix/share/doc/symm" <<'PYTHON'
+import pathlib, re, sys
+pages = list(pathlib.Path(sys.argv[1]).rglob("*.md"))
+links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#]+)", page.read_text()) if "://" not in link]
+lost = [f"{page}: {link}" for page, link in links if not (page.parent / link).exists()]
+sys.exit("\n".join(lost) or (0 if len(links) > 100 else "there are hardly any"))
+PYTHON
+
 say "find_package"
 cmake -S "$here/consumer" -B "$scratch/by-cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" \
   >/dev/null
