@@ -1,5 +1,7 @@
 #include "core/group/group.hpp"
+#include <fcntl.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 #include <cerrno>
 #include <cstring>
 #include "core/backends.hpp"
@@ -476,9 +478,20 @@ void Group::require_channel(int channel, int channels) {
 
 Failure Group::blamed(Failure failure) const { return symm::blamed(std::move(failure), rank_, identity(rank_).pid); }
 
+// For symm run, which says what failed first: a rank that only heard of it may be the first to end.
+static void note_for_launcher(const Failure& failure) noexcept {
+  const char* const path = environment("SYMM_FIRST_FAILURE");
+  if (*path == '\0') return;
+  const int file = ::open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) return;
+  if (::write(file, failure.message.data(), failure.message.size()) < 0) ::unlink(path);
+  ::close(file);
+}
+
 void Group::fail(const Failure& failure) noexcept {
   const process::Uncancelled whole;
   const Revocation::Effect effect = revocation_->revoke(failure);
+  if (effect.counts) note_for_launcher(failure);
   if (effect.counts || effect.tell) mesh_->broadcast_failure(id_, revocation_->failure());
   if (!effect.counts) return;
   // After the others were told: its listeners may hold this thread up.

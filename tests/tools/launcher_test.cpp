@@ -97,6 +97,19 @@ TEST(Launcher, TheFirstFailureIsNamedAndGivesTheStatus) {
   for (const auto& row : rows) expect_end(symm_run(row.options, row.script), row.status, row.said);
 }
 
+TEST(Launcher, WhatFailedFirstIsNamedThoughAnotherEndsFirst) {
+  if (getenv("SYMM_FIRST_FAILURE") != nullptr) {
+    const support::Group group = support::create({}, 0, 0);
+    if (group.rank() == 1) support::check(symm_group_abort(group.get(), "boom"));
+    EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr), SYMM_ERR_ABORTED);
+    if (group.rank() == 1) ::sleep(1);
+    return;
+  }
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  expect_end(symm_run({"-n", "2"}, "\"" + self + "\" --gtest_filter=Launcher.WhatFailed*; exit $((3 + SYMM_RANK))"), 3,
+      {"rank 0 (pid ", "what failed first: rank 1 aborted the group: boom\n"});
+}
+
 TEST(Launcher, WhatCannotBeStartedIsSaid) {
   const struct {
     Words arguments;

@@ -19,9 +19,9 @@
 
 namespace symm::tool {
 namespace {
-constexpr std::array<std::string_view, 19> foreign_names = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
+constexpr std::array<std::string_view, 20> foreign_names = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
     "PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "SLURM_PROCID", "SLURM_NTASKS",
-    "SLURM_NPROCS", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", "SYMM_RUN_TERMINAL", "SYMM_TRACE"};
+    "SLURM_NPROCS", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", "SYMM_RUN_TERMINAL", "SYMM_TRACE", "SYMM_FIRST_FAILURE"};
 constexpr std::array<std::string_view, 9> foreign_prefixes = {"OMPI_COMM_WORLD_", "PMIX_", "SYMM_RANK", "SYMM_SIZE",
     "SYMM_LOCAL_", "SYMM_JOB", "SYMM_BOOTSTRAP", "TORCHELASTIC_", "SLURM_STEP_TASKS_PER_NODE"};
 
@@ -78,6 +78,7 @@ std::vector<std::string> rank_environment(const Job& job, int rank) {
   out.push_back("SYMM_LOCAL_RANK=" + std::to_string(rank));
   out.push_back("SYMM_LOCAL_SIZE=" + std::to_string(job.ranks));
   out.push_back("SYMM_JOB=" + job.id);
+  out.push_back("SYMM_FIRST_FAILURE=" + job.directory + "/first-failure");
   out.push_back(job.place.empty() ? "SYMM_BOOTSTRAP=dir://" + job.directory : "SYMM_BOOTSTRAP=tcp://" + job.place);
   if (!job.place.empty()) out.push_back("SYMM_SECRET_FILE=" + job.directory + "/secret");
   if (!job.trace.empty()) out.push_back("SYMM_TRACE=" + job.trace);

@@ -337,6 +337,9 @@ void Launcher::reap() {
     if (!outcome_.record(job_.first + rank->rank, status, told_to_end_)) continue;
     say(name_of(rank->rank) + " (pid " + std::to_string(rank->pid) + ") " + describe_end(status) +
         (any_alive() ? "; the others have " + seconds(options_.grace) + " to end" : ""));
+    // The rank that ends first may only have heard of it from another.
+    std::ifstream file(job_.directory + "/first-failure");
+    if (std::string why; std::getline(file, why)) say("what failed first: " + why);
     enter(Stage::waiting);
   }
 }
