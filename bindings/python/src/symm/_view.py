@@ -53,9 +53,9 @@ class View(_Exporter):
         self.pointer = pointer
         self.shape = shape
         self.dtype = dtype
-        self.code = dtype.value
-        self.size = math.prod(shape)
-        self.nbytes = self.size * dtype.itemsize
+        self.code: int = dtype.value
+        self.size: int = math.prod(shape)
+        self.nbytes: int = self.size * dtype.itemsize
         self.device_key = device_key
 
     def _derive(self, offset: int, shape: tuple[int, ...], dtype: DType) -> Self:

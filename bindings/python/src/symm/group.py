@@ -97,11 +97,11 @@ class Group(Collectives):
     def __init__(self, handle: int) -> None:
         super().__init__(handle, raw.symm_group_release)
         info = self.info()
-        self.rank = info.rank
-        self.size = info.size
-        self.backend = info.backend
-        self.device = info.device
-        self.device_key = (CUDA, info.device) if info.backend == Backend.CUDA else (CPU, 0)
+        self.rank: int = info.rank
+        self.size: int = info.size
+        self.backend: Backend = info.backend
+        self.device: int = info.device
+        self.device_key: tuple[int, int] = (CUDA, info.device) if info.backend == Backend.CUDA else (CPU, 0)
         self._on_host = info.backend == Backend.HOST
 
     # ---- forming groups

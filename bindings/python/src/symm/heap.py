@@ -47,8 +47,8 @@ class Heap(Owned, Closing):
     def __init__(self, handle: int, group: Group) -> None:
         super().__init__(handle, raw.symm_heap_release)
         self.group = group
-        self.memory = Memory(raw.symm_heap_memory(handle), group)
-        self.nbytes = self.memory.nbytes
+        self.memory: Memory = Memory(raw.symm_heap_memory(handle), group)
+        self.nbytes: int = self.memory.nbytes
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = "f32", *, alignment: int = 0) -> SymmArray:
         """A piece of this rank's block as an array. [local] Its elements are whatever was there before.

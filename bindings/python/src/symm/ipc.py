@@ -62,7 +62,7 @@ class ImportedArray(View, Closing):
         self._lease = None
         self.pointer = 0
         self.size = self.nbytes = 0
-        self.shape = (0,)
+        self.shape: tuple[int, ...] = (0,)
 
     def __repr__(self) -> str:
         return f"<symm.ImportedArray {self.shape} of {self.dtype.name}{'' if self._lease else ', closed'}>"

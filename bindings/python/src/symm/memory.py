@@ -117,6 +117,10 @@ class Memory(Closing):
         id: the same on all ranks.
     """
 
+    rank: int
+    size: int
+    nbytes: int
+    id: int
     _closed = Mapping(0)
 
     def __init__(self, handle: int, group: Group) -> None:

@@ -63,7 +63,7 @@ def group_of(name: str, device: torch.device) -> Group:
 
 # ---- what they do
 
-library = torch.library.Library("symm", "DEF")
+library: Any = torch.library.Library("symm", "DEF")
 ops: Any = torch.ops.symm
 
 
