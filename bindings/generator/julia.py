@@ -17,6 +17,10 @@ def render(header):
     enums = {enum.name: enum for enum in header.enums}
     for name, (type_, comment) in header.integers.items():
         values = enums.pop(name.removesuffix("_t") + "_values")  # the header has one beside each integer type
+        if name == "symm_status_t":  # users see it; all others are symbols to them
+            members = packed([f"{c.name} = {c.value}" for c in values.constants], "    ", "    ")
+            parts.append(documented(comment) + f"@enum {name}::{integer(type_)} begin\n{members}\nend")
+            continue
         parts.append(documented(comment) + f"const {name} = {integer(type_)}\n" + constants(values, name))
     for enum in enums.values():
         lead = f"# {one_line(enum.comment)}\n" if enum.comment else ""

@@ -17,7 +17,7 @@ export status, abort, shrink, create_from_ranks, local_group, translate_rank, fa
 export finalize_group, barrier, signal!, wait_signal, put_signal!, write_value!, wait_value, peer, avg
 export signal_value!, wait_signal_value, wait_signals, test_signal, test_signal_value
 export synchronize_group, stream_done, stream_wait, record_use
-export allreduce, allreduce!, reduce_scatter!, allgather!, reduce!, alltoall!, plan, devices, topology, on_log
+export allreduce, allreduce!, reduce_scatter!, allgather!, reduce!, alltoall!, plan, on_log
 export allgatherv!, reduce_scatterv!, alltoallv!, alltoallv_device!, gather!, scatter!, allgather_rows!, allreduce_rmsnorm!
 export export_token, import_token, ipc_collect, ipc_holders, ipc_stats, ipc_withdraw
 

@@ -4,12 +4,11 @@
 const SYMM_VERSION_MAJOR = Int32(0); const SYMM_VERSION_MINOR = Int32(2); const SYMM_VERSION_PATCH = Int32(0); const SYMM_VERSION = Int32(512)
 const SYMM_TIMEOUT_INFINITE = UInt64(0xffffffffffffffff); const SYMM_TIMEOUT_NOW = UInt64(0xfffffffffffffffe); const SYMM_MEMORY_VIEW_LAYOUT = Int32(1)
 const SYMM_ALL_STREAMS = UInt64(0xffffffffffffffff); const SYMM_IPC_TOKEN_MAX_SIZE = Int32(512)
-"""Result of a call. Values are fixed for ever; new ones may be added.""" const symm_status_t = Int32
-const SYMM_OK = symm_status_t(0); const SYMM_ERR_INVALID_ARGUMENT = symm_status_t(-1); const SYMM_ERR_INVALID_HANDLE = symm_status_t(-2)
-const SYMM_ERR_OUT_OF_MEMORY = symm_status_t(-3); const SYMM_ERR_UNAVAILABLE = symm_status_t(-4); const SYMM_ERR_UNSUPPORTED = symm_status_t(-5)
-const SYMM_ERR_TIMEOUT = symm_status_t(-6); const SYMM_ERR_ABORTED = symm_status_t(-7); const SYMM_ERR_PEER_FAILED = symm_status_t(-8)
-const SYMM_ERR_MISMATCH = symm_status_t(-9); const SYMM_ERR_SYSTEM = symm_status_t(-10); const SYMM_ERR_CUDA = symm_status_t(-11)
-const SYMM_ERR_INTERNAL = symm_status_t(-13); const SYMM_ERR_NOT_FOUND = symm_status_t(-14)
+"""Result of a call. Values are fixed for ever; new ones may be added.""" @enum symm_status_t::Int32 begin
+    SYMM_OK = 0; SYMM_ERR_INVALID_ARGUMENT = -1; SYMM_ERR_INVALID_HANDLE = -2; SYMM_ERR_OUT_OF_MEMORY = -3; SYMM_ERR_UNAVAILABLE = -4
+    SYMM_ERR_UNSUPPORTED = -5; SYMM_ERR_TIMEOUT = -6; SYMM_ERR_ABORTED = -7; SYMM_ERR_PEER_FAILED = -8; SYMM_ERR_MISMATCH = -9; SYMM_ERR_SYSTEM = -10
+    SYMM_ERR_CUDA = -11; SYMM_ERR_INTERNAL = -13; SYMM_ERR_NOT_FOUND = -14
+end
 """Data type. The value is (DLPack type code) << 8 | bits, one lane.""" const symm_dtype_t = Int32
 const SYMM_DTYPE_I8 = symm_dtype_t(8); const SYMM_DTYPE_I16 = symm_dtype_t(16); const SYMM_DTYPE_I32 = symm_dtype_t(32)
 const SYMM_DTYPE_I64 = symm_dtype_t(64); const SYMM_DTYPE_U8 = symm_dtype_t(264); const SYMM_DTYPE_U16 = symm_dtype_t(272)

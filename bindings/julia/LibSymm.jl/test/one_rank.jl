@@ -2,6 +2,8 @@
     group = Group(backend=:host, name="alone", timeout=20, create_timeout=20)
     @test (group.rank, group.size, group.backend) == (0, 1, :host)
     @test LibSymm.info(group).name == "alone" && LibSymm.info(group).channels > 0
+    @test string(status(group).status) == "SYMM_OK"
+    @test LibSymm.status_name(reinterpret(LibSymm.symm_status_t, Int32(-99))) == "unknown status -99"  # of a newer library
     @test status(group) == (status=LibSymm.SYMM_OK, failed_rank=-1, failed_pid=0, message="")
     @test sprint(show, group) == "Group(rank 0 of 1, host)"
     barrier(group)
@@ -44,7 +46,7 @@
         @test refused(() -> Buffer(group, 64; host=true, node=65534), LibSymm.SYMM_ERR_INVALID_ARGUMENT)
         @test refused(() -> Buffer(group, 64; node=0), LibSymm.SYMM_ERR_INVALID_ARGUMENT)
         @test_throws ArgumentError Buffer(group, 64; host=true, node=-1)
-        about = only(devices(:host))
+        about = only(LibSymm.devices(:host))
         @test about.host_memory == 1 && about.numa_node == -1 && about.host_memory_reason == ""
         close(buffer)
     end
@@ -134,8 +136,8 @@
     end
 
     @testset "devices" begin
-        @test length(devices(:host)) == 1 && devices(:host)[1].backend === :host && !isempty(devices(:host)[1].name)
-        @test topology(:host) == (class=:fully_connected, links=zeros(Int32, 1, 1))
+        @test length(LibSymm.devices(:host)) == 1 && LibSymm.devices(:host)[1].backend === :host && !isempty(LibSymm.devices(:host)[1].name)
+        @test LibSymm.topology(:host) == (class=:fully_connected, links=zeros(Int32, 1, 1))
     end
 
     @testset "tokens" begin
