@@ -1,9 +1,10 @@
-# Pages of <source> into <prefix>/<pages>. Links to what is not installed become words.
+# Pages of <source> into <pages> of the prefix. Links to what is not installed become words.
+cmake_path(ABSOLUTE_PATH pages BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX})
 file(GLOB_RECURSE names RELATIVE ${source} ${source}/docs/*.md)
 foreach(name IN LISTS names ITEMS README.md CHANGELOG.md SECURITY.md THIRD-PARTY.md)
   if(EXISTS ${source}/${name})
     file(READ ${source}/${name} text)
     string(REGEX REPLACE "\\[([^]]*)\\]\\((\\.\\./)*(bindings|capi|core|examples|packaging|tests|CONTRIBUTING|REVIEW)[^)]*\\)" "\\1" text "${text}")
-    file(WRITE $ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${pages}/${name} "${text}")
+    file(WRITE $ENV{DESTDIR}${pages}/${name} "${text}")
   endif()
 endforeach()
