@@ -39,7 +39,7 @@ std::string manual(const CLI::App& app) {
   return out + ".SH OPTIONS\n" + text_of_options(app);
 }
 
-// What follows "--" is a command, which bash completes as it does others.
+// What follows "--" is a command, which bash completes as it does others. In words that zsh knows, too, after bashcompinit.
 std::string bash_completion(const CLI::App& app) {
   std::string names, cases;
   for (const CLI::App* command : app.get_subcommands({})) {
@@ -52,7 +52,7 @@ std::string bash_completion(const CLI::App& app) {
   return "_symm() {\n  local word=${COMP_WORDS[COMP_CWORD]} words=\n  case ${COMP_WORDS[1]} in\n" + cases +
          "  esac\n  if ((COMP_CWORD == 1)); then words=\"" + names +
          " --help --version\"; elif [[ $word != -* ]]; then words=; fi\n" +
-         "  [[ \" ${COMP_WORDS[*]:0:COMP_CWORD} \" == *' -- '* ]] && words=\n" +
-         "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n}\ncomplete -o default -F _symm symm\n";
+         "  [[ \" ${COMP_WORDS[*]:0:$COMP_CWORD} \" == *' -- '* ]] && words=\n" +
+         "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\ncomplete -o default -F _symm symm\n";
 }
 }  // namespace symm::tool
