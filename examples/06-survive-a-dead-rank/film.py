@@ -1,4 +1,5 @@
 """An SVG of a run of survive.cpp with four ranks: film.py <folder of symm and symm_survive>"""
+
 import json
 import re
 import subprocess
@@ -7,8 +8,8 @@ import tempfile
 
 COLOURS = {"group_create": "#8794a8", "allreduce": "#2e7d32", "barrier": "#c0392b", "group_shrink": "#1f4e79"}
 with tempfile.NamedTemporaryFile() as trace:
-    run = subprocess.run([f"{sys.argv[1]}/symm", "run", "--grace", "60", "--trace", trace.name, "-n", "4", f"{sys.argv[1]}/symm_survive"],
-                         stdout=subprocess.PIPE, text=True, check=False)
+    command = [f"{sys.argv[1]}/symm", "run", "--grace", "60", "--trace", trace.name, "-n", "4", f"{sys.argv[1]}/symm_survive"]
+    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     calls = [call for call in json.load(trace)["traceEvents"] if call["name"] in COLOURS and "dur" in call]
 lost = dict(re.findall(r"rank (\d) lost rank (\d)", run.stdout))  # as survivors say
 dead = int(min(lost.values()))
@@ -18,13 +19,22 @@ text = [f'<text x="64" y="{52 + 40 * rank}" text-anchor="end">rank {rank}</text>
 text[dead] += f'<text x="154" y="{52 + 40 * dead}" fill="#c0392b">killed</text>'
 for call in calls:
     begin, end = call["ts"] - death, call["ts"] + call["dur"] - death
-    rank, y, name, left, right = call["pid"], 40 + 40 * call["pid"], call["name"], *(max(70, round(150 + 480 * at / last)) for at in (begin, end))
+    left, right = (max(70, round(150 + 480 * at / last)) for at in (begin, end))
+    rank, y, name = call["pid"], 40 + 40 * call["pid"], call["name"]
     text[rank] += f'<rect x="{left}" y="{y}" width="{right - left}" height="16" fill="{COLOURS[name]}"/>'
     text[rank] += f'<text x="{left + 4}" y="{y + 12}" fill="white">{name.replace("group_", "")}</text>' * (right - left > 60)
     if "failed" in call["args"]:
         text[rank] += f'<text x="{right}" y="{y + 29}" fill="#c0392b">{end / 1e3:.2f} ms: lost rank {lost[str(rank)]}</text>'
-axis = "".join(f'<text x="{150 + 480e3 * ms / last:.0f}" y="215" text-anchor="middle">{ms}</text>' for ms in range(int(last / 1e3) + 1))
-print('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 230" font-family="sans-serif" font-size="12"><rect width="100%" height="100%" '
-      f'fill="white"/><text x="70" y="18">Rank {dead} is killed: milliseconds from its last call</text>', *text,
-      f'{axis}<path d="M150 30V200" stroke="#c0392b" stroke-dasharray="4"/><rect x="660" y="30" width="600" height="172" fill="white">'
-      '<animate attributeName="x" values="70;640;640" keyTimes="0;.7;1" dur="12s" repeatCount="indefinite"/></rect></svg>', sep="\n")
+axis = "".join(
+    f'<text x="{150 + 480e3 * ms / last:.0f}" y="215" text-anchor="middle">{ms}</text>' for ms in range(int(last / 1e3) + 1)
+)
+print(
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 230" font-family="sans-serif" font-size="12">'
+    '<rect width="100%" height="100%" fill="white"/>'
+    f'<text x="70" y="18">Rank {dead} is killed: milliseconds from its last call</text>',
+    *text,
+    f'{axis}<path d="M150 30V200" stroke="#c0392b" stroke-dasharray="4"/>'
+    '<rect x="660" y="30" width="600" height="172" fill="white">'
+    '<animate attributeName="x" values="70;640;640" keyTimes="0;.7;1" dur="12s" repeatCount="indefinite"/></rect></svg>',
+    sep="\n",
+)
