@@ -28,8 +28,8 @@ struct WorkGroup {
   uint32_t index;
   Collective collective;
 
-  __device__ WorkGroup(const CollectiveArgs& a, int ranks, uint32_t i)
-      : args(a), comm(a.comm), mine(words_of(a.comm, a.comm.rank)), n(ranks), me(a.comm.rank), index(i),
+  __device__ WorkGroup(const CollectiveArgs& a, int ranks)
+      : args(a), comm(a.comm), mine(words_of(a.comm, a.comm.rank)), n(ranks), me(a.comm.rank), index(blockIdx.x),
         collective(static_cast<Collective>(a.collective)) {}
 
   // Does rank p get the results of the other owners? And mine?

@@ -42,7 +42,7 @@ __device__ __forceinline__ void send_to_owners(const WorkGroup& s, const Operand
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
-  const WorkGroup s(args, args.comm.size, blockIdx.x);
+  const WorkGroup s(args, args.comm.size);
   const bool is_passed_on = args.spares_root != 0;
   symm::cuda::run(
       s, [&](const Operands& at) { return send_at_once(s, at); },

@@ -11,7 +11,7 @@
 #include "tools/text.hpp"
 
 namespace symm::tool {
-// Two ranks do what every program does: form a group, share memory, signal, all-reduce. symm bench checks every result.
+// Ranks do what every program does: form a group, share memory, signal, all-reduce. symm bench checks every result.
 Finding self_test(const char* check, const char* backend, int ranks, Verdict otherwise) {
   progress(check);
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();

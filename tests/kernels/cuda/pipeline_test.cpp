@@ -126,12 +126,13 @@ TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
       for (unsigned seed = 0; seed < 48; ++seed) {
         const size_t count = std::array{1, 9, 64, 190}[seed % 4];
         const int root = 1;
-        // None, one, or all of them.
-        const auto is_private = [&](int rank) { return seed / 4 % 3 == 2 || (seed / 4 % 3 == 1 && rank == 1); };
-        const bool is_in_place = what.collective == Collective::allreduce || what.collective == Collective::broadcast;
+        const unsigned privates = seed / 4 % 3;  // none, one, or all of them
+        const auto is_private = [&](int rank) { return privates == 2 || (privates == 1 && rank == 1); };
+        const bool may_be_in_place = what.collective == Collective::allreduce || what.collective == Collective::broadcast;
         Call call(ranks, 300'000, seed, what.collective, count);
         call.share();
         for (int round = 0; round < 3; ++round) {
+          const bool in_place = may_be_in_place && round == 1;
           ASSERT_TRUE(call.run(2, [&](int rank, CollectiveArgs& args) {
             args.root = root;
             const bool is_direct = what.collective == Collective::broadcast && (what.otherwise || ranks == 2);
@@ -139,18 +140,17 @@ TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
             args.spares_root = (args.spares_root != 0 && !is_direct) || (!moves && what.otherwise) ? 1 : 0;
             if (is_direct) args.tiles = args.unit / (2 * kTile) + 1;
             else if (what.otherwise) args.tiles = args.unit / (2 * (static_cast<uint64_t>(ranks) - 1) * kTile) + 1;
-            const bool in_place = is_in_place && round == 1;
             if (in_place) args.recv = args.send;
             args.recv_memory = is_private(rank) ? 0 : in_place ? 1 : 2;
             args.copies_out = is_delivered_to(what.collective, rank, root) && is_private(rank) ? 1 : 0;
             if (what.collective == Collective::reduce && rank != root) args.recv = 0;
-            if (seed / 4 % 3 == 0) args.comm.stage[1] = 0;  // a fault where it is used
-            if (seed / 4 % 3 == 0 && moves) args.comm.stage[0] = 0;
+            if (privates == 0) args.comm.stage[1] = 0;  // a fault where it is used
+            if (privates == 0 && moves) args.comm.stage[0] = 0;
           }));
           for (int rank = 0; rank < ranks; ++rank) {
             ASSERT_EQ(call.ranks().record(rank).state, 0U);
             if (what.collective == Collective::reduce && rank != root) continue;
-            const auto& found = is_in_place && round == 1 ? call.send(rank) : call.recv(rank);
+            const auto& found = in_place ? call.send(rank) : call.recv(rank);
             const auto sum = static_cast<float>(ranks * (ranks + 1) / 2);
             // What was combined in place is what is combined next.
             const float all = round == 2 && what.collective == Collective::allreduce ? sum * static_cast<float>(ranks) : sum;
