@@ -12,7 +12,7 @@ struct PlanKey {
   const char* name;
   uint64_t least, most, multiple;  // values that are allowed
 };
-inline constexpr size_t kMaxPlanKeys = 16;
+inline constexpr size_t kMaxPlanKeys = 24;
 
 // The keys of a back end, in the order of its values.
 std::span<const PlanKey> plan_keys(BackendKind backend);

@@ -20,6 +20,9 @@ Tuning tuning_of(const PlanValues& values) {
   tuning.two_shot_chunk = value("chunk");
   tuning.threads = static_cast<int>(value("threads"));
   tuning.direct_max = value("flat");
+  tuning.relay_max = value("relay");
+  tuning.reduce_max = value("reduce");
+  tuning.movers = static_cast<int>(value("bulk"));
   tuning.early = static_cast<int>(value("early"));
   tuning.work_groups = static_cast<int>(value("stripes"));
   tuning.width = static_cast<int>(value("width"));

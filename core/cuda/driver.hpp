@@ -108,6 +108,7 @@ inline constexpr unsigned CU_MEMHOSTALLOC_DEVICEMAP = 2;
 inline constexpr unsigned CU_STREAM_WAIT_VALUE_GEQ = 0;
 inline constexpr int CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD = 1;
 inline constexpr int CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4;
+inline constexpr int CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8;
 inline constexpr int CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6;
 inline constexpr int CU_STREAM_CAPTURE_MODE_RELAXED = 2;
 inline constexpr int CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16;
@@ -176,6 +177,7 @@ inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUP
   X(cuEventDestroy, 4000, (CUevent))                                                                                  \
   X(cuLibraryLoadData, 12000, (CUlibrary*, const void*, int*, void**, unsigned, int*, void**, unsigned))              \
   X(cuLibraryGetKernel, 12000, (CUkernel*, CUlibrary, const char*))                                                   \
+  X(cuFuncSetAttribute, 9000, (CUfunction, int, int))                                                                 \
   X(cuKernelGetFunction, 12000, (CUfunction*, CUkernel))                                                              \
   X(cuLaunchKernelEx, 11060, (const CUlaunchConfig*, CUfunction, void**, void**))                                     \
   X(cuGraphCreate, 10000, (CUgraph*, unsigned))                                                                       \

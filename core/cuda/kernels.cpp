@@ -43,11 +43,15 @@ std::string missing_kernels() {
   return images().empty() ? "this build of symm has no CUDA kernels (it was configured without nvcc)" : "";
 }
 
-void Kernels::load(const std::string& name) {
+void Kernels::load(const std::string& name, unsigned shared) {
   if (name.empty() || functions_.contains(name)) return;
   const Driver& driver = device_.driver();
   CUfunction function = nullptr;
   driver.require(driver.cuKernelGetFunction(&function, find_kernel(driver, name)), "cuKernelGetFunction", name);
+  if (shared != 0) {
+    driver.require(driver.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(shared)),
+        "cuFuncSetAttribute", name);
+  }
   functions_.emplace(name, function);
   unready_.insert(function);
 }
@@ -109,7 +113,7 @@ void Kernels::run(CUfunction function, const Launch& launch, void** parameters) 
     for (unsigned& blocks : clusters.value.cluster) blocks = 1;
     clusters.value.cluster[0] = launch.cluster;
   }
-  const CUlaunchConfig config{launch.blocks, 1, 1, launch.threads, 1, 1, 0, launch.stream, attributes, count};
+  const CUlaunchConfig config{launch.blocks, 1, 1, launch.threads, 1, 1, launch.shared, launch.stream, attributes, count};
   device_.driver().require(device_.driver().cuLaunchKernelEx(&config, function, parameters, nullptr), "cuLaunchKernelEx");
 }
 }  // namespace symm::cuda

@@ -16,8 +16,8 @@ std::string missing_kernels();
 class Kernels {
  public:
   explicit Kernels(const Device& device) : device_(device) {}
-  void load(const std::string& name);  // the device's context must be current
-  void make_ready();                   // after the last load()
+  void load(const std::string& name, unsigned shared = 0);  // for launches with so much; the device's context must be current
+  void make_ready();                                        // after the last load()
   // Kernels of at most `threads` may be launched before the one ahead of them on the stream has ended (kernels/cuda/begin.cuh),
   // where device and driver can do that.
   void launch_early(int threads);
@@ -29,6 +29,7 @@ class Kernels {
     unsigned blocks, threads;
     CUstream stream;
     unsigned cluster = 1;  // blocks that work together, where is_for_9()
+    unsigned shared = 0;   // bytes of shared memory of each, beside what the kernel has anyway
   };
   template <class Args> void launch(CUfunction function, const Launch& launch, Args& args) const {
     void* parameters[] = {&args};

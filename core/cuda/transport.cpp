@@ -64,6 +64,7 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
     kernels_.load(name);
   for (const char* name : {"symm_combine", "symm_compare", "symm_stage"})
     if (context_.machines.count > 1) kernels_.load(name);
+  kernels_.load("symm_pipeline_move", kernels_.is_for_9() ? kBulkShared : 0);
   for (const std::string& name : kernel_names(context_.size, false)) kernels_.load(name);
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) kernels_.load(rmsnorm_kernel(dtype));
   kernels_.make_ready();
@@ -494,11 +495,14 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
   args.tiles = chosen.tiles;
   const auto blocks = static_cast<unsigned>(chosen.blocks);
   if (chosen.algorithm == Algorithm::two_shot_staged) {
+    args.movers = chosen.movers;
     args.direct = chosen.direct ? 1 : 0;
     args.spares_root = chosen.spares_root ? 1 : 0;
     const size_t bytes = operand_bytes(call.collective, unit, context_.size).recv;
     size_t offset = 0;
-    const auto memory = context_.directory->containing(call.recv, bytes, &offset);
+    // In place an all-to-all's recv holds what is still to be sent.
+    const bool is_exchanged = call.collective == Collective::alltoall && call.send == call.recv;
+    const auto memory = is_exchanged ? nullptr : context_.directory->containing(call.recv, bytes, &offset);
     if (memory != nullptr) {
       args.recv_memory = memory->id;
       args.recv_offset = offset;
@@ -528,8 +532,10 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
   }
   for (uint64_t left = unit; left > 0; left -= args.unit, args.send += args.unit, args.recv += args.unit) {
     args.unit = std::min(left, chosen.part);
-    kernels_.launch(
-        kernel_of(input, chosen), {blocks, static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream)}, args);
+    kernels_.launch(kernel_of(input, chosen),
+        {blocks, static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream), 1,
+            args.movers != 0 ? kBulkShared : 0},
+        args);
   }
 }
 
@@ -561,10 +567,8 @@ void CudaTransport::launch_pieces(const CollectiveCall& call, const PlanInput& i
   const CollectiveTraits its = traits(call.collective);
   PiecesArgs args = pieces_of(call);
   args.call.work_groups = chosen.work_groups;
-  const size_t recv_bytes =
-      call.pieces != nullptr ? call.pieces->recv_bytes : operand_bytes(call.collective, call.unit(), context_.size).recv;
-  // In place an all-to-all's recv holds what is still to be sent.
-  const bool exchanges = call.collective == Collective::alltoallv || call.collective == Collective::alltoall;
+  const size_t recv_bytes = call.pieces->recv_bytes;
+  const bool exchanges = call.collective == Collective::alltoallv;  // as above
   size_t offset = 0;
   if (!its.has_op && !(exchanges && call.send == call.recv) && recv_bytes != 0) {
     if (const auto memory = context_.directory->containing(call.recv, recv_bytes, &offset)) {

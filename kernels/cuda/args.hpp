@@ -19,6 +19,9 @@ inline constexpr uint32_t kPack = 16;         // bytes that one thread moves at 
 inline constexpr uint32_t kLlPacks = 32;      // LL places packs by so many (ll.cuh)
 inline constexpr uint32_t kWarp = 32;
 inline constexpr uint32_t kMarkedTile = 2048;  // bytes that a warp sends to one rank at a time, and with their marks (marked.cu)
+inline constexpr uint32_t kBulkBytes = 24576;  // of a copy by the engine of a multiprocessor (bulk.cuh), ...
+inline constexpr uint32_t kBulkStages = 4;     // ... of which a block has so many under way,
+inline constexpr uint32_t kBulkShared = kBulkStages * kBulkBytes + 128;  // in so much shared memory
 inline constexpr uint32_t kMarkedCells = kMarkedTile + kMarkedTile / kPack;
 
 // The words of a control block. Only `from_peers` is written by other ranks, each word by one of them, and every word there only
@@ -222,6 +225,7 @@ struct CollectiveArgs {
   uint64_t tile;        // bytes of a piece of what a rank owns
   uint64_t tiles;       // pieces of a work group's part of that
   int32_t work_groups;  // of pieces.cu
+  int32_t movers;       // of pipeline_move.cu: blocks that copy in bulk; 0: none can
   int32_t direct;       // 1: the root of a broadcast sends everything to everybody itself
   int32_t spares_root;  // 1: the root owns nothing
   int32_t copies_out;   // 1: recv is private memory, and results are brought there from scratch

@@ -230,22 +230,25 @@ struct Any {
 
 // Kernels are compiled for each arithmetic and number of ranks: KERNEL(name, arithmetic, ranks). As name_of_kernel() in plan.cpp
 // has it.
+#define SYMM_FOR_MORE_RANKS(KERNEL, name, arithmetic) \
+  KERNEL(name, arithmetic, 3)                         \
+  KERNEL(name, arithmetic, 4)                         \
+  KERNEL(name, arithmetic, 5)                         \
+  KERNEL(name, arithmetic, 6)                         \
+  KERNEL(name, arithmetic, 7)                         \
+  KERNEL(name, arithmetic, 8)
 #define SYMM_FOR_RANKS(KERNEL, name, arithmetic) \
   KERNEL(name, arithmetic, 2)                    \
-  KERNEL(name, arithmetic, 3)                    \
-  KERNEL(name, arithmetic, 4)                    \
-  KERNEL(name, arithmetic, 5)                    \
-  KERNEL(name, arithmetic, 6)                    \
-  KERNEL(name, arithmetic, 7)                    \
-  KERNEL(name, arithmetic, 8)
-#define SYMM_FOR_ARITHMETICS(KERNEL)             \
-  SYMM_FOR_RANKS(KERNEL, bf16, Hot<Bf16>)        \
-  SYMM_FOR_RANKS(KERNEL, f16, Hot<F16>)          \
-  SYMM_FOR_RANKS(KERNEL, f32, Hot<Whole<float>>) \
-  KERNEL(any, Any, 2)                            \
-  KERNEL(any, Any, 4)                            \
-  KERNEL(any, Any, 8)                            \
+  SYMM_FOR_MORE_RANKS(KERNEL, name, arithmetic)
+#define SYMM_FOR_EACH(FOR_RANKS, KERNEL)    \
+  FOR_RANKS(KERNEL, bf16, Hot<Bf16>)        \
+  FOR_RANKS(KERNEL, f16, Hot<F16>)          \
+  FOR_RANKS(KERNEL, f32, Hot<Whole<float>>) \
+  KERNEL(any, Any, 4)                       \
+  KERNEL(any, Any, 8)                       \
   KERNEL(any, Any, 16)
+#define SYMM_FOR_ARITHMETICS(KERNEL) SYMM_FOR_EACH(SYMM_FOR_RANKS, KERNEL) KERNEL(any, Any, 2)
+#define SYMM_FOR_ARITHMETICS_OF_MORE(KERNEL) SYMM_FOR_EACH(SYMM_FOR_MORE_RANKS, KERNEL)
 // For each arithmetic alone: KERNEL(name, arithmetic).
 #define SYMM_FOR_ARITHMETICS_ONLY(KERNEL) \
   KERNEL(bf16, Hot<Bf16>)                 \

@@ -101,6 +101,24 @@ __device__ __forceinline__ bool receive(
   store_relaxed(mark_cell(slot, tile), kFree);
   return true;
 }
+
+// Of the tiles of a call, which are in one half of the scratch.
+struct Slots {
+  const DeviceComm& comm;
+  uint64_t half;
+
+  __device__ Slots(const DeviceComm& all, uint32_t epoch)
+      : comm(all),
+        half(all.one_shot + static_cast<uint64_t>(epoch & 1U) * static_cast<uint64_t>(all.size - 1) * all.one_shot_slot) {}
+  __device__ char* of(int owner, int source) const {
+    return reinterpret_cast<char*>(comm.control[owner] + half + slot_among<kMaxRanks>(owner, source) * comm.one_shot_slot);
+  }
+  // That this rank has come, where otherwise it is not heard of.
+  __device__ bool exchange_tokens(const CollectiveArgs& args, uint32_t epoch) const {
+    if (blockIdx.x != 0 || threadIdx.x != 0) return true;
+    return exchange_token(args, half, comm.one_shot_slot, comm.one_shot_slot / kPack - 1, epoch);
+  }
+};
 }  // namespace
 
 // 512 threads: the largest block that is launched, two of them on a multiprocessor, as shape_marked() has it.
@@ -120,11 +138,7 @@ extern "C" __global__ void __launch_bounds__(512, 2) symm_marked(const __grid_co
   const uint32_t packs = packs_of(unit);
   const uint32_t tiles = (unit + kMarkedTile - 1) / kMarkedTile;
   const uint32_t epoch = current_epoch(comm);
-  const uint64_t slot = comm.one_shot_slot;
-  const uint64_t half = comm.one_shot + static_cast<uint64_t>(epoch & 1U) * others * slot;
-  const auto slot_of = [&](int owner, int source) {
-    return reinterpret_cast<char*>(comm.control[owner] + half + slot_among<kMaxRanks>(owner, source) * slot);
-  };
+  const Slots slots(comm, epoch);
   // Tile `item / others` of those of this block, to and from one of the others: neighbours begin with different ones.
   const auto tile_of = [&](uint32_t item) { return blockIdx.x + item / others * gridDim.x; };
   const auto peer_of = [&](uint32_t item) {
@@ -142,22 +156,78 @@ extern "C" __global__ void __launch_bounds__(512, 2) symm_marked(const __grid_co
       const uint32_t tile = tile_of(item);
       Share share;
       load(share, in_send(peer_of(item)), unit, tile);
-      send(slot_of(peer_of(item), me), packs, tile, share);
+      send(slots.of(peer_of(item), me), packs, tile, share);
       if (item % others != 0 || !keeps) continue;
       if (part_each) load(share, in_send(me), unit, tile);
       store(in_recv(me), unit, tile, share);
     }
   }
   // Without a token those to whom nothing is sent would let the others run ahead of them.
-  bool ok = true;
-  if (broadcast && blockIdx.x == 0 && threadIdx.x == 0) ok = exchange_token(args, half, slot, slot / kPack - 1, epoch);
+  bool ok = !broadcast || slots.exchange_tokens(args, epoch);
   for (uint32_t item = warp; tile_of(item) < tiles && ok; item += warps) {
     const int p = peer_of(item);
     if (broadcast && p != args.root) continue;
     Share share;
-    ok = receive(comm, share, slot_of(me, p), packs, tile_of(item), p, epoch);
+    ok = receive(comm, share, slots.of(me, p), packs, tile_of(item), p, epoch);
     if (ok) store(in_recv(p), unit, tile_of(item), share);
   }
   __syncthreads();  // a thread hears from one rank, all of a grid's from all
+  end_epoch(comm, epoch);
+}
+
+// A broadcast that is passed on, to two ranks or more: the root sends each tile to one of them, who sends it to the others. So
+// each link carries the message once. Owners of tiles take turns, and a warp looks at its rank's own tiles of a turn before those
+// of others, which so wait for no tile of a later turn.
+extern "C" __global__ void __launch_bounds__(512, 2) symm_marked_passed_on(const __grid_constant__ CollectiveArgs args) {
+  begin();
+  if (args.comm.size == 0) return;  // a launch to make it ready
+  const DeviceComm& comm = args.comm;
+  const int me = comm.rank;
+  const int root = args.root;
+  const auto owners = static_cast<uint32_t>(comm.size - 1);
+  const auto* send_from = reinterpret_cast<const char*>(args.send);
+  auto* recv_to = reinterpret_cast<char*>(args.recv);
+  const auto unit = static_cast<uint32_t>(args.unit);
+  const uint32_t packs = packs_of(unit);
+  const uint32_t tiles = (unit + kMarkedTile - 1) / kMarkedTile;
+  const uint32_t epoch = current_epoch(comm);
+  const Slots slots(comm, epoch);
+  const auto rank_of = [&](uint32_t owner) {
+    return static_cast<int>(owner) < root ? static_cast<int>(owner) : static_cast<int>(owner) + 1;
+  };
+  const auto mine = static_cast<uint32_t>(me < root ? me : me - 1);  // unless this is the root
+  const auto another = [&](uint32_t d) { return mine + d < owners ? mine + d : mine + d - owners; };
+  const uint32_t warp = threadIdx.x / kWarp;
+  const uint32_t warps = blockDim.x / kWarp;
+  const auto turn_of = [&](uint32_t item) { return blockIdx.x + item / owners * gridDim.x; };
+  // Where the cells of a turn's tile are in its slot, seen from the tile.
+  const auto back = [&](uint32_t turn, uint32_t tile) { return uint64_t{tile - turn} * kMarkedCells; };
+
+  if (me == root) {
+    for (uint32_t item = warp; turn_of(item) * owners < tiles; item += warps) {
+      const uint32_t turn = turn_of(item);
+      const uint32_t owner = (item + turn) % owners;
+      const uint32_t tile = turn * owners + owner;
+      Share share;
+      load(share, send_from, unit, tile);
+      send(slots.of(rank_of(owner), me) - back(turn, tile), packs, tile, share);
+      if (send_from != recv_to) store(recv_to, unit, tile, share);
+    }
+  }
+  // The root hears from nobody otherwise.
+  bool ok = slots.exchange_tokens(args, epoch);
+  for (uint32_t item = warp; me != root && turn_of(item) * owners < tiles && ok; item += warps) {
+    const uint32_t turn = turn_of(item);
+    const uint32_t owner = another(item % owners);
+    const uint32_t tile = turn * owners + owner;
+    const int source = owner == mine ? root : rank_of(owner);
+    Share share;
+    ok = receive(comm, share, slots.of(me, source) - back(turn, tile), packs, tile, source, epoch);
+    if (!ok) break;
+    for (uint32_t d = 1; owner == mine && d < owners; ++d)
+      send(slots.of(rank_of(another(d)), me) - back(turn, tile), packs, tile, share);
+    store(recv_to, unit, tile, share);
+  }
+  __syncthreads();
   end_epoch(comm, epoch);
 }

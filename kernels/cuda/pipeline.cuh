@@ -33,7 +33,9 @@ struct WorkGroup {
         collective(static_cast<Collective>(a.collective)) {}
 
   // Does rank p get the results of the other owners? And mine?
-  __device__ bool collects(int p) const { return is_delivered_to(collective, p, args.root); }
+  __device__ bool collects(int p) const {
+    return collective == Collective::alltoall || is_delivered_to(collective, p, args.root);
+  }
   __device__ bool wants(int p) const { return collects(p) || (p == me && collective != Collective::reduce); }
 
   struct Piece {
@@ -56,10 +58,10 @@ struct WorkGroup {
   }
   // Where the block that has a rank's pieces begins in send, and in recv.
   __device__ uint64_t in_send(int owner) const {
-    return collective == Collective::reduce_scatter ? static_cast<uint64_t>(owner) * args.unit : 0;
+    return traits(collective).send_per_rank ? static_cast<uint64_t>(owner) * args.unit : 0;
   }
   __device__ uint64_t in_recv(int owner) const {
-    return collective == Collective::allgather ? static_cast<uint64_t>(owner) * args.unit : 0;
+    return traits(collective).recv_per_rank ? static_cast<uint64_t>(owner) * args.unit : 0;
   }
 
   // In a stage of rank `owner`, of slots of `bytes`, that into which `source` stores.

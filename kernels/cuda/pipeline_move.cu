@@ -1,24 +1,66 @@
-// The pipeline of collectives that only move: all-gather, broadcast. Any type, any number of ranks.
+// The pipeline of collectives that only move: all-gather, all-to-all, broadcast. Any type, any number of ranks.
+#include "kernels/cuda/bulk.cuh"
 #include "kernels/cuda/pipeline.cuh"
 
 using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-// What goes to everybody from one place, to recvs that are all memory of the group.
+// By the copy engines of a few multiprocessors, where all lies so that it can be; else by all threads. Not inlined, for
+// registers.
+__device__ __noinline__ void store_parts(const CollectiveArgs& args, const Parts& all) {
+  const uint64_t bytes = args.unit;
+  const int n = all.ranks;
+  uint32_t thread = threadIdx.x, of_block = blockDim.x;
+  int parts = all.is_one ? 1 : n;
+  int places = all.is_one ? n : 1;
+#if __CUDA_ARCH__ >= 900
+  extern __shared__ Bulk bulk[];
+  const auto movers = static_cast<uint32_t>(args.movers);
+  bool in_bulk = movers != 0 && bytes % kPack == 0;
+  for (int i = 0; i < n; ++i) in_bulk = in_bulk && is_aligned(all.from[i]) && is_aligned(all.to[i]);
+  if (in_bulk) {
+    if (thread == 0 && blockIdx.x < movers) copy_in_bulk(bulk[0], all, bytes, blockIdx.x, movers);
+    if (thread < kWarp || all.to[0] == nullptr) return;
+    thread -= kWarp;
+    of_block -= kWarp;
+    parts = places = 1;  // this rank's own
+  }
+#endif
+  const uint32_t threads = gridDim.x * of_block;
+  // A little of each part by turns, since this rank's own would take no link while it lasts.
+  const uint64_t turn = parts == 1 ? bytes : uint64_t{threads} * 4 * kPack;
+  for (uint64_t done = 0; done < bytes; done += turn) {
+    for (int i = 0; i < parts; ++i) {
+      const int part = (static_cast<int>(blockIdx.x) + i) % parts;
+      push(all.from[part] + done, bytes - done < turn ? bytes - done : turn, blockIdx.x * of_block + thread, threads, places,
+          [&](int d) {
+            char* const to = all.to[part + d];
+            return to != nullptr ? to + done : nullptr;
+          });
+    }
+  }
+}
+
+// What goes to recvs that are all memory of the group.
 __device__ __forceinline__ bool send_at_once(const WorkGroup& s, const Operands& at) {
   const CollectiveArgs& args = s.args;
   const bool is_broadcast = s.collective == Collective::broadcast;
   bool can = !is_broadcast || args.direct != 0;
   for (int p = 0; p < s.n; ++p) can = can && (at.recv[p] != nullptr || !s.collects(p));
   if (!can || (is_broadcast && s.me != args.root)) return can;
-  const auto* from = reinterpret_cast<const char*>(args.send);
-  const uint64_t place = s.in_recv(s.me);
-  char* own = reinterpret_cast<char*>(args.recv) + place;
-  const int first = s.first_of(0);
-  push(from, args.unit, blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x, s.n, [&](int d) {
-    return d != 0 ? at.recv[s.another(d - 1, first)] + place : own != from ? own : nullptr;
-  });
+  SYMM_SHARED(Parts, all);
+  if (const int d = static_cast<int>(threadIdx.x); d < s.n) {
+    const int p = d == 0 ? s.me : s.another(d - 1, s.first_of(0));
+    const char* from = reinterpret_cast<const char*>(args.send) + s.in_send(p);
+    char* to = (d == 0 ? reinterpret_cast<char*>(args.recv) : at.recv[p]) + s.in_recv(s.me);
+    all.from[d] = from;
+    all.to[d] = to != from ? to : nullptr;
+    all.is_one = s.collective != Collective::alltoall;
+    all.ranks = s.n;
+  }
+  __syncthreads();
+  store_parts(args, all);
   return true;
 }
 
@@ -39,17 +81,41 @@ __device__ __forceinline__ void send_to_owners(const WorkGroup& s, const Operand
   }
 }
 
+// All-to-all: piece i for each other rank, into its recv if that may be stored into.
+__device__ __forceinline__ void send_to_all(const WorkGroup& s, const Operands& at, uint32_t i) {
+  const auto* send = reinterpret_cast<const char*>(s.args.send);
+  const int first = s.first_of(i);
+  for (int d = 0; d < s.n - 1; ++d) {
+    const int p = s.another(d, first);
+    const WorkGroup::Piece its = s.piece(p, i);
+    char* const to = at.recv[p] != nullptr ? at.recv[p] + s.in_recv(s.me) + its.at : s.slot_of_piece(p, 0, i, s.me);
+    push_part(send + s.in_send(p) + its.at, to, its.bytes);
+  }
+}
+__device__ __forceinline__ void take_from_all(const WorkGroup& s, uint32_t i) {
+  const auto* send = reinterpret_cast<const char*>(s.args.send);
+  auto* recv = reinterpret_cast<char*>(s.args.recv);
+  for (int p = 0; p < s.n; ++p) {
+    const uint64_t at = s.in_recv(p) + s.piece(p, i).at;
+    if (p == s.me ? send == recv : s.args.recv_memory != 0) continue;
+    push_part(p == s.me ? send + at : s.slot_of_piece(s.me, 0, i, p), recv + at, s.piece(p, i).bytes);
+  }
+}
+
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const WorkGroup s(args, args.comm.size);
   const bool is_passed_on = args.spares_root != 0;
+  const bool is_alltoall = s.collective == Collective::alltoall;
   symm::cuda::run(
       s, [&](const Operands& at) { return send_at_once(s, at); },
       [&](const Operands& at, uint32_t i) {
         if (is_passed_on && s.me == args.root) send_to_owners(s, at, i);
+        if (is_alltoall) send_to_all(s, at, i);
       },
       [&](const Operands& at, uint32_t i) {
+        if (is_alltoall) return take_from_all(s, i);
         const WorkGroup::Piece its = s.piece(s.me, i);
         const char* from = !is_passed_on          ? reinterpret_cast<const char*>(args.send) + its.at
                            : args.copies_out != 0 ? s.slot_of_piece(s.me, 0, i, args.root)

@@ -78,13 +78,6 @@ bool moves_blocks(const PlanInput& input, std::string* why) {
   return answer(does, why, "does allgather, alltoall and broadcast, not ", name_of(input.collective));
 }
 
-// Where each rank sends something else to each, pieces are as good if all are as long.
-bool moves_in_pieces(const PlanInput& input, std::string* why) {
-  return answer(traits(input.collective).in_pieces || input.collective == Collective::alltoall, why, "does not do ",
-             name_of(input.collective)) &&
-         !traits(input.collective).has_op;
-}
-
 RowShape shape_of_rows(const PlanInput& input);
 bool normalises(const PlanInput& input, std::string* why) {
   return answer(input.collective == Collective::allreduce_rmsnorm && input.op == Op::sum && input.size <= 8, why,
@@ -105,9 +98,15 @@ bool pushes_ahead(const PlanInput& input, std::string* why) {
          input.size == 2;
 }
 
-bool pushes_twice(const PlanInput& input, std::string* why) {
-  return answer(can_be_pushed(input.dtype) && input.collective == Collective::allreduce, why,
-      "does allreduce of floats up to 32 bits, not ", name_of(input.collective), " of ", name_of(input.dtype));
+template <Collective kCollective> bool pushes_twice(const PlanInput& input, std::string* why) {
+  const bool has_owners = kCollective == Collective::allreduce || input.size > 2;
+  return answer(can_be_pushed(input.dtype) && input.collective == kCollective && has_owners, why,
+      "does allreduce and, with 3 ranks or more, reduce of floats up to 32 bits, not ", name_of(input.collective), " of ",
+      name_of(input.dtype));
+}
+
+bool is_passed_on(const PlanInput& input, std::string* why) {
+  return moves_blocks(input, why) && input.collective == Collective::broadcast && input.size > 2;
 }
 
 bool adds_in_the_switch(const PlanInput& input, std::string* why) {
@@ -147,12 +146,16 @@ uint64_t one_shot_ahead_most(const PlanInput& input, const Tuning& tuning) {
 uint64_t rmsnorm_most(const PlanInput& input, const Tuning& tuning) {
   return std::min(input.size == 2 ? UINT64_MAX : 4 * tuning.one_shot_max, slot_of(input.size, tuning));
 }
+uint64_t marked_part(const PlanInput& input, const Tuning& tuning) {
+  return (slot_of(std::max(2, input.size), tuning) - kPack) / kMarkedCells * kMarkedTile;
+}
 // The last pack of a slot is for tokens. Owners that pass a broadcast on take a hop more, and most of it off the root's link.
 uint64_t marked_most(const PlanInput& input, const Tuning& tuning) {
   const bool is_flat = traits(input.collective).from_root && input.size > 2;
-  return std::min(
-      tuning.marked_max / (is_flat ? 4 : 1), (slot_of(std::max(2, input.size), tuning) - kPack) / kMarkedCells * kMarkedTile);
+  return std::min(is_flat ? tuning.direct_max / (others(input.size) - 1) : tuning.marked_max, marked_part(input, tuning));
 }
+uint64_t relay_most(const PlanInput&, const Tuning& tuning) { return tuning.relay_max; }
+uint64_t reduce_most(const PlanInput&, const Tuning& tuning) { return tuning.reduce_max; }
 uint64_t two_shot_most(const PlanInput&, const Tuning& tuning) { return tuning.two_shot_max; }
 
 // ---- where it is preferred to what comes after it
@@ -204,12 +207,33 @@ void shape_rmsnorm(Plan& plan, const PlanInput& input, const Tuning&) {
   plan.cluster = rows.cluster;
 }
 
+// In as many launches as slots ask for.
+void set_part(Plan& plan, const PlanInput& input, uint64_t most) {
+  const uint64_t launches = divide_up(input.unit(), most);
+  plan.part = round_up(divide_up(input.unit(), launches), kLine);
+}
+void shape_two_shot_reduce(Plan& plan, const PlanInput& input, const Tuning& tuning) {
+  set_part(plan, input, ahead_part(input, tuning) * others(input.size));
+  plan.slices = input.size - 1;
+  plan.tile = std::min(plan.part, input.unit());
+  const uint64_t packs = divide_up(std::min(plan.part, input.unit()), kPack);
+  // With more threads all is under way to the owners before the first results are.
+  const int room = input.size <= 4 ? 384 : 256;
+  shape(plan, divide_up(packs, others(input.size)), input.max_blocks, tuning.threads, {room, room});
+}
+
 // As many warps as there are tiles for the others, whole tiles a block. More blocks were slower: 8 MB 32 us instead of 30.7.
 void shape_marked(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   const uint64_t tiles = divide_up(input.unit(), kMarkedTile);
   const int blocks = std::min(input.max_blocks, 128);
   shape(plan, tiles * static_cast<uint64_t>(input.size - 1) * kWarp, blocks, tuning.threads, {512, 1024});
   plan.blocks = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan.blocks), tiles));
+}
+void shape_relay(Plan& plan, const PlanInput& input, const Tuning& tuning) {
+  set_part(plan, input, marked_part(input, tuning) * others(input.size));
+  const uint64_t tiles = divide_up(std::min(plan.part, input.unit()), kMarkedTile);
+  shape(plan, tiles * kWarp, std::min(input.max_blocks, 128), tuning.threads, {512, 1024});
+  plan.blocks = static_cast<int>(std::min(static_cast<uint64_t>(plan.blocks), divide_up(tiles, others(input.size))));
 }
 
 void shape_two_shot(Plan& plan, const PlanInput& input, const Tuning& tuning) {
@@ -233,9 +257,12 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.direct = broadcast && unit * (n - 2) <= tuning.direct_max;
   plan.threads = tuning.width;
   plan.blocks = std::clamp(input.max_blocks * 512 / tuning.width, 1, tuning.work_groups);
+  // Where not all of the blocks have room, of which threads fill the links.
+  if (input.has_clusters && !traits(input.collective).has_op && plan.blocks < tuning.work_groups)
+    plan.movers = std::min(tuning.movers, plan.blocks);
   // A root that owns nothing has a link that carries the message, but no more, each way; what it combines itself has a hop less
   // to go, which is more of a short reduce.
-  const bool is_long = traits(input.collective).to_root && n > 2 && unit > 32 * kKi * kKi;
+  const bool is_long = traits(input.collective).to_root && n > 2 && unit > 16 * kKi * kKi;
   plan.spares_root = (broadcast && !plan.direct) || is_long;
   const bool is_cut = traits(input.collective).cut_into_slices && !plan.direct;
   const uint64_t owners = !is_cut ? 1 : plan.spares_root ? n - 1 : n;  // as WorkGroup::piece() has it
@@ -303,17 +330,21 @@ constexpr KernelForm kForms[] = {
     {Algorithm::one_shot, {.name = "one_shot_ahead", .per_arithmetic = true},
      pushes_ahead, one_shot_ahead_most, is_worth_a_token, shape_one_shot_ahead, "one hop to everybody is fastest"},
     {Algorithm::two_shot, {.name = "two_shot", .per_arithmetic = true, .per_ranks = true},
-     pushes_twice, two_shot_most, always, shape_two_shot, nullptr, why_owners},
+     pushes_twice<Collective::allreduce>, two_shot_most, always, shape_two_shot, nullptr, why_owners},
     {Algorithm::ll, {.name = "ll_reduce", .per_ranks = true},
      does_all<true, false>, ll_most, not_pushed, shape_beside_flags, "ride beside their flags"},
     {Algorithm::ll, {.name = "ll_move", .per_ranks = true},
      does_all<false, false>, ll_move_most, not_pushed, shape_beside_flags, "ride beside their flags"},
+    {Algorithm::two_shot, {.name = "two_shot_reduce", .per_arithmetic = true, .per_ranks = true},
+     pushes_twice<Collective::reduce>, reduce_most, always, shape_two_shot_reduce, nullptr, why_owners},
     {Algorithm::marked, {.name = "marked"},
      moves_blocks, marked_most, always, shape_marked, "are their own flags, with a mark for every 64"},
+    {Algorithm::marked, {.name = "marked_passed_on"},
+     is_passed_on, relay_most, always, shape_relay, "go to one rank each, who sends them to the others"},
     {Algorithm::two_shot_staged, {.name = "pipeline", .per_arithmetic = true, .per_ranks = true},
      does_all<true, false>, nullptr, always, shape_pipeline, nullptr, why_owners_of_pieces},
     {Algorithm::two_shot_staged, {.name = "pieces_move"},
-     moves_in_pieces, nullptr, always, shape_pieces, nullptr, why_pieces},
+     does_all<false, true>, nullptr, always, shape_pieces, nullptr, why_pieces},
     {Algorithm::two_shot_staged, {.name = "pipeline_move"},
      does_all<false, false>, nullptr, always, shape_pipeline, nullptr, why_owners_of_pieces},
     {Algorithm::two_shot_staged, {.name = "pieces_reduce", .per_arithmetic = true},
@@ -507,8 +538,8 @@ std::vector<std::string> kernel_names(int size, bool multicast) {
   std::set<std::string> names;
   PlanInput input;
   input.size = size;
-  for (const Collective collective : {Collective::allreduce, Collective::allreduce_rmsnorm, Collective::allgather,
-           Collective::reduce_scatterv, Collective::allgatherv}) {
+  for (const Collective collective : {Collective::allreduce, Collective::allreduce_rmsnorm, Collective::reduce,
+           Collective::broadcast, Collective::reduce_scatterv, Collective::allgatherv}) {
     for (const Op op : {Op::sum, Op::max}) {
       for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
         input.collective = collective;

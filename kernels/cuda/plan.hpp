@@ -19,6 +19,9 @@ struct Tuning {
   uint64_t two_shot_max = 0;
   uint64_t two_shot_chunk = 0;        // what half of the scratch holds; larger messages go through it in chunks
   uint64_t direct_max = 0;            // of a broadcast, times the ranks but two
+  uint64_t relay_max = 0;             // of a broadcast above that by marks
+  uint64_t reduce_max = 0;            // of a reduce to one of three ranks or more by two shots
+  int movers = 0;                     // blocks of the pipeline that copy in bulk
   int threads = 0;                    // of a block, while there are fewer than 128 blocks
   int early = 0;                      // threads of a kernel that may be launched before the one ahead of it has ended
   int work_groups = 0;                // of the pipeline, at most
@@ -97,6 +100,7 @@ struct Plan {
   int threads = 0;
   int cluster = 1;           // blocks that work together
   int work_groups = 0;       // blocks of pieces.cu that wait for those of other ranks
+  int movers = 0;            // blocks of pipeline_move.cu that copy in bulk
   bool in_pieces = false;    // by a kernel of pieces
   bool direct = false;       // the root of a broadcast sends everything to everybody itself
   bool spares_root = false;  // who owns nothing of what is cut into slices
@@ -112,7 +116,7 @@ std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tu
 
 // The kernel of a plan that has a row, "symm_one_shot_bf16_8", and the number of the row. Algorithms have several rows.
 std::string kernel_name(const PlanInput& input, const Plan& chosen);
-inline constexpr size_t kKernelForms = 13;
+inline constexpr size_t kKernelForms = 15;
 size_t row_of(const Plan& chosen);
 // All that a group of `size` may launch: those that need multicast, or the others.
 std::vector<std::string> kernel_names(int size, bool multicast);

@@ -103,7 +103,7 @@ TEST_F(CudaControlPath, OneAlgorithmMayHaveSeveralKernels) {
     std::byte own[4096];
     for (const auto& [collective, kernel] :
         {std::pair(Collective::allreduce, "symm_pipeline_bf16_2"), std::pair(Collective::reduce_scatter, "symm_pipeline_bf16_2"),
-            std::pair(Collective::allgather, "symm_pipeline_move"), std::pair(Collective::alltoall, "symm_pieces_move"),
+            std::pair(Collective::allgather, "symm_pipeline_move"), std::pair(Collective::alltoall, "symm_pipeline_move"),
             std::pair(Collective::broadcast, "symm_pipeline_move")}) {
       fake_cuda::launches();
       CollectiveCall call = call_of(collective, memory->pointer(0), 100, DType::bf16);
@@ -114,6 +114,28 @@ TEST_F(CudaControlPath, OneAlgorithmMayHaveSeveralKernels) {
       EXPECT_EQ(fake_cuda::launches().at(0).kernel, kernel);
     }
   });
+}
+
+TEST_F(CudaControlPath, CopiesInBulkWhereFewBlocksHaveRoom) {
+  auto& attributes = fake_cuda::settings().attributes;
+  for (const auto& [major, multiprocessors, in_bulk] : {std::tuple(9, 2, true), {9, 132, false}, {8, 2, false}}) {
+    attributes[cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = major;
+    attributes[cuda::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] = multiprocessors;
+    as_groups(2, [&](int rank, const auto& group) {
+      const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20), 0);
+      fake_cuda::launches();
+      for (const Collective collective : {Collective::allgather, Collective::reduce_scatter}) {
+        const std::byte own[1024]{};
+        CollectiveCall call = call_of(collective, memory->pointer(rank), 100, DType::f32);
+        call.send = own;
+        call.algorithm = Algorithm::two_shot_staged;
+        run_collective(*group, call);
+      }
+      for (const auto& launch : fake_cuda::launches())
+        EXPECT_EQ(launch.shared, in_bulk && launch.kernel == "symm_pipeline_move" ? cuda::kBulkShared : 0U) << launch.kernel;
+    });
+  }
+  attributes.clear();
 }
 
 TEST_F(CudaControlPath, APartWorksInTheScratchOfTheWhole) {

@@ -52,20 +52,27 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
             switch (chosen.algorithm) {
               case Algorithm::ll: ASSERT_LT(packs * 32, layout.ll_slot); break;  // the last cell is the token's
               case Algorithm::one_shot: ASSERT_LE(std::min(packs * kPack, chosen.part), layout.one_shot_slot); break;
-              case Algorithm::marked:
-                ASSERT_LE((unit + kMarkedTile - 1) / kMarkedTile * kMarkedCells + kPack, layout.one_shot_slot);
+              case Algorithm::marked: {
+                const uint64_t tiles = (std::min(unit, chosen.part) + kMarkedTile - 1) / kMarkedTile;
+                const uint64_t owners = kernel_name(input, chosen) == "symm_marked" ? 1 : static_cast<uint64_t>(size - 1);
+                ASSERT_LE((tiles + owners - 1) / owners * kMarkedCells + kPack, layout.one_shot_slot);
                 break;
+              }
               case Algorithm::two_shot:
+                if (collective == Collective::reduce) {  // the last cell is the token's
+                  ASSERT_LT(
+                      (chosen.tile + kPack - 1) / kPack / static_cast<uint64_t>(size - 1) * kPack, layout.one_shot_slot - kPack);
+                  ASSERT_EQ(chosen.tile, std::min(unit, chosen.part));
+                  break;
+                }
                 ASSERT_EQ(chosen.tile, layout.two_shot_slot * static_cast<uint64_t>(size));
                 ASSERT_EQ(chosen.tiles, (unit + chosen.tile - 1) / chosen.tile);
                 break;
               case Algorithm::two_shot_staged: {
-                ASSERT_EQ(chosen.in_pieces, collective == Collective::alltoall);
-                const auto blocks = static_cast<uint64_t>(chosen.in_pieces ? chosen.work_groups : chosen.blocks);
-                ASSERT_LE(blocks * (chosen.in_pieces ? kSlots : kPieceSlots) * static_cast<uint64_t>(size - 1) * chosen.tile,
-                    layout.stage[1] - layout.stage[0]);
+                const auto blocks = static_cast<uint64_t>(chosen.blocks);
+                ASSERT_LE(
+                    blocks * kPieceSlots * static_cast<uint64_t>(size - 1) * chosen.tile, layout.stage[1] - layout.stage[0]);
                 ASSERT_LE(chosen.blocks, std::max(max_blocks, 3));
-                if (chosen.in_pieces) break;  // which needs no tiles that fit the message
                 const bool is_cut = traits(collective).cut_into_slices && !chosen.direct;
                 const auto parts = static_cast<uint64_t>(!is_cut ? 1 : size - (chosen.spares_root ? 1 : 0));
                 ASSERT_EQ(chosen.tile % kPack, 0U);
@@ -170,8 +177,8 @@ TEST(CudaPlans, WhatRootsDoThemselves) {
   const auto spares_root = [](int size, size_t megabytes) {
     return plan(input_of(Collective::reduce, DType::u8, megabytes << 20, size), default_tuning(size)).spares_root;
   };
-  EXPECT_TRUE(spares_root(3, 33));
-  EXPECT_FALSE(spares_root(3, 32));
+  EXPECT_TRUE(spares_root(3, 17));
+  EXPECT_FALSE(spares_root(3, 16));
   EXPECT_FALSE(spares_root(2, 1000));
 }
 
@@ -204,6 +211,12 @@ TEST(CudaPlans, NamesOfKernels) {
   EXPECT_NE(refused.find("carries at most 16777216 bytes"), std::string::npos);
   EXPECT_EQ(kernel_of(input(automatic, 2, i32, Op::avg, kMany)), "symm_pipeline_any_2");  // which is never pushed
   EXPECT_EQ(kernel_of(input(two_shot_staged, 9, i32, Op::avg, 2 * kMany)), "symm_pipeline_any_16");
-  EXPECT_EQ(kernel_of(input(two_shot_staged, 9, i32, Op::avg, 2 * kMany, Collective::alltoall)), "symm_pieces_move");
+  EXPECT_EQ(kernel_of(input(two_shot_staged, 9, i32, Op::avg, 2 * kMany, Collective::alltoall)), "symm_pipeline_move");
+  for (const auto& [megabytes, kernel] : {std::pair<size_t, std::string>{1, "symm_ll_reduce_4"},
+           {16, "symm_two_shot_reduce_bf16_3"}, {64, "symm_two_shot_reduce_bf16_3"}, {65, "symm_pipeline_bf16_3"}})
+    EXPECT_EQ(kernel_of(input(automatic, 3, bf16, Op::sum, megabytes * kMany / 8, Collective::reduce)), kernel) << megabytes;
+  for (const auto& [kilobytes, kernel] : {std::pair<size_t, std::string>{256, "symm_marked"}, {257, "symm_marked_passed_on"},
+           {32 << 10, "symm_marked_passed_on"}, {33 << 10, "symm_pipeline_move"}})
+    EXPECT_EQ(kernel_of(input(automatic, 4, u8, Op::sum, kilobytes << 10, Collective::broadcast)), kernel) << kilobytes;
 }
 }}  // namespace symm::cuda

@@ -47,6 +47,7 @@ struct Launch {
   unsigned blocks, threads;
   void* stream;
   bool early = false;       // may begin while the one before it on the stream ends
+  unsigned shared = 0;      // bytes of shared memory
   uint64_t detail = 0;      // of a check: what ranks compare
   uint64_t memory = 0;      // of pieces and the pipeline: into which peers may store, ...
   uint64_t stages[3] = {};  // ... and in which blocks the first ranks' stages are

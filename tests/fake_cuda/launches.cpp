@@ -81,6 +81,13 @@ API cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   MAY_FAIL();
   return *function = reinterpret_cast<CUfunction>(kernel), CUDA_SUCCESS;
 }
+API cuFuncSetAttribute(CUfunction function, int attribute, int value) {
+  MAY_FAIL();
+  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard lock(state().mutex);
+  state().shared[function] = static_cast<unsigned>(value);
+  return CUDA_SUCCESS;
+}
 API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void**) {
   MAY_FAIL();
   std::string name;
@@ -89,11 +96,13 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
     const auto found = state().kernels.find(function);
     if (found == state().kernels.end()) return CUDA_ERROR_INVALID_VALUE;
     name = found->second;
-    Launch launch{name, config->gridDimX, config->blockDimX, config->hStream, is_early(*config)};
-    if (name.starts_with("symm_pipeline_")) launch.memory = static_cast<const CollectiveArgs*>(parameters[0])->recv_memory;
+    constexpr unsigned kAnyKernel = 48 << 10;
+    if (config->sharedMemBytes > std::max(kAnyKernel, state().shared[function])) return CUDA_ERROR_INVALID_VALUE;
+    Launch launch{name, config->gridDimX, config->blockDimX, config->hStream, is_early(*config), config->sharedMemBytes};
     if (name == "symm_check") launch.detail = static_cast<const CheckArgs*>(parameters[0])->detail;
-    if (name.starts_with("symm_pieces_")) {
-      const CollectiveArgs& args = static_cast<const PiecesArgs*>(parameters[0])->call;
+    if (const bool in_pieces = name.starts_with("symm_pieces_"); in_pieces || name.starts_with("symm_pipeline_")) {
+      const CollectiveArgs& args =
+          in_pieces ? static_cast<const PiecesArgs*>(parameters[0])->call : *static_cast<const CollectiveArgs*>(parameters[0]);
       launch.memory = args.recv_memory;
       std::copy_n(args.comm.stages, std::size(launch.stages), launch.stages);
     }

@@ -78,6 +78,7 @@ struct State : Settings {
   std::vector<std::pair<void*, void*>> waits;
   std::set<void*> streams, events, graphs, host;
   std::map<void*, std::string> kernels;
+  std::map<void*, unsigned> shared;  // bytes that launches of a function may ask for
   std::map<std::string, void*> kernel_of;
   std::vector<Launch> launches;
   long contexts = 0;

@@ -151,7 +151,7 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
     }
   }
   for (const DType dtype : {DType::bf16, DType::f32, DType::u8, DType::f64}) {
-    for (const size_t count : {size_t{1}, size_t{1023}, size_t{20011}}) {
+    for (const size_t count : {size_t{1}, size_t{1023}, size_t{20011}, size_t{65536}}) {
       for (const auto c : kOthers) add(c, dtype, c == SYMM_COLLECTIVE_REDUCE ? Op::max : Op::sum, count);
     }
   }
@@ -180,7 +180,8 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
   add(SYMM_COLLECTIVE_ALLREDUCE, DType::bf16, Op::sum, 3000001);
   add(SYMM_COLLECTIVE_ALLREDUCE, DType::f32, Op::sum, 4194304);
   add(SYMM_COLLECTIVE_ALLREDUCE, DType::f32, Op::sum, 5000011);
-  add(SYMM_COLLECTIVE_REDUCE, DType::bf16, Op::sum, 9000011);  // of 2 ranks in two launches
+  add(SYMM_COLLECTIVE_REDUCE, DType::bf16, Op::sum, 9000011);  // of 2 ranks in two launches, ...
+  for (const auto c : {SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_BROADCAST}) add(c, DType::bf16, Op::sum, 7000011);  // ... of more
   for (const size_t count : {size_t{300007}, size_t{1} << 18}) {
     for (const auto c : kOthers)
       for (const DType dtype : {DType::bf16, DType::f32}) add(c, dtype, Op::sum, count);

@@ -15,8 +15,10 @@ class Call {
   Call(int ranks, uint64_t timeout_ns, unsigned seed, Collective collective, size_t count)
       : ranks_(options_of(ranks, timeout_ns, seed)), collective_(collective), count_(count) {
     for (int rank = 0; rank < ranks; ++rank) {
-      send_.emplace_back(
-          count * (collective == Collective::reduce_scatter ? static_cast<size_t>(ranks) : 1), static_cast<float>(rank + 1));
+      const size_t blocks = traits(collective).send_per_rank ? static_cast<size_t>(ranks) : 1;
+      auto& send = send_.emplace_back(count * blocks, static_cast<float>(rank + 1));
+      for (size_t i = 0; i < send.size() && collective == Collective::alltoall; ++i)
+        send[i] += 10.0F * static_cast<float>(i / count);
       recv_.emplace_back(count * static_cast<size_t>(ranks), -1.0F);
     }
   }
@@ -118,9 +120,9 @@ TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
     Collective collective;
     bool otherwise = false;  // a broadcast that is not passed on, a reduce whose root owns nothing
   };
-  for (const Case& what :
-      {Case{Collective::allreduce}, Case{Collective::reduce_scatter}, Case{Collective::reduce}, Case{Collective::reduce, true},
-          Case{Collective::allgather}, Case{Collective::broadcast}, Case{Collective::broadcast, true}}) {
+  for (const Case& what : {Case{Collective::allreduce}, Case{Collective::reduce_scatter}, Case{Collective::reduce},
+           Case{Collective::reduce, true}, Case{Collective::allgather}, Case{Collective::alltoall}, Case{Collective::broadcast},
+           Case{Collective::broadcast, true}}) {
     const bool moves = !traits(what.collective).has_op;
     for (const int ranks : {2, 3, 4}) {
       for (unsigned seed = 0; seed < 48; ++seed) {
@@ -128,7 +130,9 @@ TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
         const int root = 1;
         const unsigned privates = seed / 4 % 3;  // none, one, or all of them
         const auto is_private = [&](int rank) { return privates == 2 || (privates == 1 && rank == 1); };
-        const bool may_be_in_place = what.collective == Collective::allreduce || what.collective == Collective::broadcast;
+        const bool is_exchange = what.collective == Collective::alltoall;
+        const bool may_be_in_place =
+            what.collective == Collective::allreduce || what.collective == Collective::broadcast || is_exchange;
         Call call(ranks, 300'000, seed, what.collective, count);
         call.share();
         for (int round = 0; round < 3; ++round) {
@@ -141,11 +145,11 @@ TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
             if (is_direct) args.tiles = args.unit / (2 * kTile) + 1;
             else if (what.otherwise) args.tiles = args.unit / (2 * (static_cast<uint64_t>(ranks) - 1) * kTile) + 1;
             if (in_place) args.recv = args.send;
-            args.recv_memory = is_private(rank) ? 0 : in_place ? 1 : 2;
+            args.recv_memory = is_private(rank) || (in_place && is_exchange) ? 0 : in_place ? 1 : 2;
             args.copies_out = is_delivered_to(what.collective, rank, root) && is_private(rank) ? 1 : 0;
             if (what.collective == Collective::reduce && rank != root) args.recv = 0;
             if (privates == 0) args.comm.stage[1] = 0;  // a fault where it is used
-            if (privates == 0 && moves) args.comm.stage[0] = 0;
+            if (privates == 0 && moves && args.recv_memory != 0) args.comm.stage[0] = 0;
           }));
           for (int rank = 0; rank < ranks; ++rank) {
             ASSERT_EQ(call.ranks().record(rank).state, 0U);
@@ -154,8 +158,10 @@ TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
             const auto sum = static_cast<float>(ranks * (ranks + 1) / 2);
             // What was combined in place is what is combined next.
             const float all = round == 2 && what.collective == Collective::allreduce ? sum * static_cast<float>(ranks) : sum;
-            for (size_t i = 0; i < (what.collective == Collective::allgather ? static_cast<size_t>(ranks) * count : count); ++i) {
-              const auto from = what.collective == Collective::allgather ? static_cast<float>(i / count + 1) : root + 1.0F;
+            for (size_t i = 0; i < operand_bytes(what.collective, count, ranks).recv; ++i) {
+              const auto source = static_cast<float>(i / count), me = static_cast<float>(rank);
+              const float exchanged = round == 2 ? me + 1 + 10 * source : source + 1 + 10 * me;
+              const float from = is_exchange ? exchanged : traits(what.collective).recv_per_rank ? source + 1 : root + 1.0F;
               ASSERT_EQ(found[i], moves ? from : all) << name_of(what.collective) << " of " << ranks << ", " << count << ", seed "
                                                       << seed << ", " << round << " " << i;
             }

@@ -5,10 +5,12 @@
 #include "tests/support/test.hpp"
 
 extern "C" void symm_marked(symm::cuda::CollectiveArgs args);
+extern "C" void symm_marked_passed_on(symm::cuda::CollectiveArgs args);
 extern "C" void symm_one_shot_any_4(symm::cuda::CollectiveArgs args);
 extern "C" void symm_one_shot_ahead_any(symm::cuda::CollectiveArgs args);
 extern "C" void symm_two_shot_any_2(symm::cuda::CollectiveArgs args);
 extern "C" void symm_two_shot_any_4(symm::cuda::CollectiveArgs args);
+extern "C" void symm_two_shot_reduce_any_4(symm::cuda::CollectiveArgs args);
 extern "C" void symm_two_shot_without_tokens_4(symm::cuda::CollectiveArgs args);
 
 namespace symm::cuda::model { namespace {
@@ -33,6 +35,8 @@ constexpr Form kForms[] = {
     {"one shot and two", 4, 64, symm_two_shot_any_4, symm_one_shot_any_4},
     {"one shot and two of 3 ranks", 3, 32, symm_two_shot_any_4, symm_one_shot_any_4},
     {"one shot ahead, reduces and reduce-scatters among them, and two", 2, 256, symm_two_shot_any_2, symm_one_shot_ahead_any},
+    {"reduces by owners, and two shots", 4, 64, symm_two_shot_any_4, symm_two_shot_reduce_any_4},
+    {"reduces by owners, and two shots, of 3 ranks", 3, 128, symm_two_shot_any_4, symm_two_shot_reduce_any_4},
 };
 
 // Some calls one after the other on every rank. "": all ended, and all is right.
@@ -52,6 +56,7 @@ std::string outcome(const Form& form, unsigned seed) {
     const bool once = form.one_shot != nullptr && random() % 2 == 0;
     if (once && n == 2)
       kinds[call] = std::array{Collective::allreduce, Collective::reduce, Collective::reduce_scatter}[random() % 3];
+    if (once && form.one_shot == symm_two_shot_reduce_any_4) kinds[call] = Collective::reduce;
     const bool scatters = kinds[call] == Collective::reduce_scatter;
     const size_t most = form.slot / sizeof(float) * (once ? 1 : 3 * n);
     const size_t count = form.whole != 0 ? 4 * form.whole : 1 + random() % most;
@@ -65,7 +70,8 @@ std::string outcome(const Form& form, unsigned seed) {
       args.root = static_cast<int32_t>(call % n);
       args.tile = scatters ? args.unit : form.slot * n;
       args.tiles = (args.unit + args.tile - 1) / args.tile;
-      const uint64_t part = scatters ? args.unit / 32 * 16 + 16 : args.unit;  // in two launches
+      const uint64_t part =
+          scatters || (once && n > 2 && call % 2 == 0) ? args.unit / 32 * 16 + 16 : args.unit;  // in two launches
       for (uint64_t left = args.unit; left > 0; left -= args.unit, args.send += args.unit, args.recv += args.unit) {
         args.unit = std::min(left, part);
         ranks.launch(static_cast<int>(rank), once ? form.one_shot : form.two_shot, args);
@@ -117,17 +123,19 @@ TEST(PushKernels, MarkedMovesAnyBits) {
     Ranks ranks({.ranks = static_cast<int>(n),
         .seed = seed,
         .blocks = 1 + seed % 2,
-        .threads = kWarp,
+        .threads = kWarp * (1 + seed / 2 % 2),
         .slot = 3 * kMarkedCells / 2 + kPack,
         .work_groups = 1});
     std::vector<std::vector<reference::Bytes>> send, recv;
     std::vector<Collective> calls;
     std::vector<size_t> units;
+    constexpr size_t kMost = 3 * kMarkedTile;
     for (size_t call = 0; call < kCalls; ++call) {
       calls.push_back(kinds[random() % 3]);
       const bool by_rank = calls[call] == Collective::alltoall;
       const bool in_place = by_rank && random() % 2 == 0;
-      const size_t unit = 1 + random() % (random() % 4 == 0 ? 3 * kMarkedTile : 200);
+      const bool is_passed_on = calls[call] == Collective::broadcast && n > 2 && random() % 2 == 0;
+      const size_t unit = 1 + random() % (random() % 4 == 0 ? kMost * (is_passed_on ? n - 1 : 1) : 200);
       units.push_back(unit);
       send.emplace_back();
       recv.emplace_back();
@@ -140,7 +148,7 @@ TEST(PushKernels, MarkedMovesAnyBits) {
       for (size_t rank = 0; rank < n; ++rank) {
         CollectiveArgs args = args_of(ranks, rank, calls[call], (in_place ? recv : send)[call][rank], recv[call][rank], unit);
         args.root = static_cast<int32_t>(call % n);
-        ranks.launch(static_cast<int>(rank), symm_marked, args);
+        ranks.launch(static_cast<int>(rank), is_passed_on ? symm_marked_passed_on : symm_marked, args);
       }
     }
     ranks.hold(static_cast<int>(random() % n), static_cast<long>(random() % 500), 3000 + static_cast<long>(random() % 40'000));

@@ -173,7 +173,7 @@ void Ranks::deliver_all(Member& member) {
 void Ranks::yield() { swapcontext(&thread_->context, &scheduler_); }
 
 void* Ranks::shared(size_t bytes) {
-  std::vector<uint64_t>& memory = member_->shared[thread_->block.x];
+  std::vector<uint64_t>& memory = member_->shared[{thread_->block.x, bytes}];
   if (memory.empty()) memory.resize((bytes + 7) / 8);
   return memory.data();
 }

@@ -76,10 +76,10 @@ class Ranks {
     std::vector<Launch> queue;
     size_t next = 0;  // in the queue
     size_t device = 0;
-    unsigned next_block = 0;                           // of the kernel that is under way: to come onto the device
-    std::vector<std::unique_ptr<Thread>> running;      // of it
-    std::map<unsigned, std::vector<uint64_t>> shared;  // by block
-    std::vector<Pending> pending;                      // what its threads have stored
+    unsigned next_block = 0;                       // of the kernel that is under way: to come onto the device
+    std::vector<std::unique_ptr<Thread>> running;  // of it
+    std::map<std::pair<unsigned, size_t>, std::vector<uint64_t>> shared;  // by block and size
+    std::vector<Pending> pending;                                         // what its threads have stored
     unsigned speed = 1;
     long stored = 0;
     long held_after = -1, held_until = 0;

@@ -25,6 +25,7 @@ struct Any {
 
 #ifndef SYMM_FOR_ARITHMETICS
 #define SYMM_FOR_ARITHMETICS(KERNEL) KERNEL(any, Any, 2) KERNEL(any, Any, 4)
+#define SYMM_FOR_ARITHMETICS_OF_MORE(KERNEL) KERNEL(any, Any, 4)
 #endif
 
 #endif

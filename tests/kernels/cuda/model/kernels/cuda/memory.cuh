@@ -44,7 +44,7 @@ void fence();
 bool meet(bool yes);                        // of a block's threads: do all say so?
 float exchange(float mine, unsigned with);  // a number of this thread for that of a neighbour, whose number differs in these bits
 uint64_t now();
-void* shared(size_t bytes);  // of the block that is running; there is one such thing in a kernel
+void* shared(size_t bytes);  // of the block that is running; there is one thing of a size in a kernel
 }  // namespace symm::cuda::model
 
 #define blockIdx (symm::cuda::model::block_index)
