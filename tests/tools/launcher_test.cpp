@@ -339,9 +339,9 @@ TEST(Launcher, ATimelineShowsWhatAllRanksDidAlsoWhenOneWasKilled) {
   const support::TemporaryDirectory folder;
   const std::string path = folder.path() + "/t.json", self = std::filesystem::read_symlink("/proc/self/exe");
   for (const Words& where : {Words{"-n", "3"}, Words{"--hosts", "127.0.0.1:2,localhost:1", "--launcher", "sh -c"}}) {
-    expect_end(
-        capture(Words{SYMM_TOOL, "run", "--trace", path} + where + Words{"--", self, "--gtest_filter=Launcher.ATimeline*"}),
-        128 + SIGKILL, {"rank 0: the first ", " calls are left out"});
+    expect_end(capture(Words{"env", "SYMM_RUN_TERMINAL=1", SYMM_TOOL, "run", "--trace", path} + where +
+                       Words{"--", self, "--gtest_filter=Launcher.ATimeline*"}),
+        128 + SIGKILL, {"rank 0: the first ", " calls are left out", "trace: rank 2, process ", " of 3\r"});
     const auto trace = nlohmann::json::parse(std::ifstream(path));
     expect_said(trace.dump(), {R"("name":"rank 0: the first )", R"("name":"rank 2")",
                                   R"({"algorithm":"ll","bytes":4,"dtype":"f32","group":"\"traced\"","rank":"2 of 3"})",

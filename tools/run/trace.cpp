@@ -13,6 +13,8 @@ void Launcher::write_timeline() {
   out << std::fixed << std::setprecision(3)
       << R"({"traceEvents":[{"ph":"M","name":"process_sort_index","pid":0,"args":{"sort_index":0}})";
   std::optional<int64_t> clock;  // of the first process: that of all on its machine
+  const auto files = std::distance(std::filesystem::directory_iterator(job_.trace), {});
+  int64_t file_number = 0;
   for (const auto& entry : std::filesystem::directory_iterator(job_.trace)) {
     std::ifstream file(entry.path());
     symm_trace_t head{};
@@ -22,6 +24,7 @@ void Launcher::write_timeline() {
     const uint64_t left_out = head.calls - std::min(head.calls, head.room);
     const std::string which = ",\n{\"pid\":" + std::to_string(head.rank);
     std::string name = "rank " + std::to_string(head.rank);
+    progress("trace: " + name + ", process " + std::to_string(++file_number) + " of " + std::to_string(files));
     if (left_out > 0) say("--trace: " + (name += ": the first " + std::to_string(left_out) + " calls are left out"));
     out << which << R"(,"ph":"M","name":"process_name","args":{"name":")" << name << "\"}}";
     for (uint64_t number = left_out; number < head.calls; ++number) {
@@ -47,6 +50,7 @@ void Launcher::write_timeline() {
       out << "}}";
     }
   }
+  progress("");
   if (!(out << "\n]}\n").flush()) say("--trace: " + options_.trace + " cannot be written to its end");
   remove_tree(job_.trace);
 }
