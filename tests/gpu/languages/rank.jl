@@ -43,7 +43,7 @@ end
 """What no other rank needs to do as well."""
 function own_calls(memory, stream, left)
     private = device_memory(4096)
-    get!(Span{UInt8}(private, 4096), memory, left; stream=UInt(stream))
+    LibSymm.get!(Span{UInt8}(private, 4096), memory, left; stream=UInt(stream))
     check(same_bits(from_device(Float32, private, 1024, stream), values(left, 1024)), "what was got from the neighbour")
     words = HALF + 4PUT
     fill!(memory, 0x01020304, memory.rank; offset=words, count=1000, stream=stream)

@@ -12,13 +12,15 @@ module LibSymm
 import FileWatching
 import Libdl
 
-export Group, Buffer, SymmMemory, SymmArray, Heap, SymmError, Store, Span, BFloat16, Float8E4M3, Float8E5M2
+# Not exported: put!, get!, split and broadcast!, which mean something else in Base; what other packages export (gather!, scatter!: NNlib;
+# BFloat16: BFloat16s; devices: CUDA); and what is rarely needed.
+export Group, Buffer, SymmMemory, SymmArray, Heap, SymmError, Store, Span, Float8E4M3, Float8E5M2
 export status, abort, shrink, create_from_ranks, local_group, translate_rank, failed_ranks, failure_fd, peer_info
 export finalize_group, barrier, signal!, wait_signal, put_signal!, write_value!, wait_value, peer, avg
 export signal_value!, wait_signal_value, wait_signals, test_signal, test_signal_value
 export synchronize_group, stream_done, stream_wait, record_use
 export allreduce, allreduce!, reduce_scatter!, allgather!, reduce!, alltoall!, plan, on_log
-export allgatherv!, reduce_scatterv!, alltoallv!, alltoallv_device!, gather!, scatter!, allgather_rows!, allreduce_rmsnorm!
+export allgatherv!, reduce_scatterv!, alltoallv!, alltoallv_device!, allgather_rows!, allreduce_rmsnorm!
 export export_token, import_token, ipc_collect, ipc_holders, ipc_stats, ipc_withdraw
 
 include("call.jl")

@@ -88,15 +88,15 @@ part(A::AbstractArray, first, count) = view(vec(A), (first + 1):(first + count))
 part(span::Span{T}, first, count) where {T} = Span{T}(span.address + first * sizeof(T), count)
 
 """
-    broadcast!(A, group; root=0)
-    broadcast!(destination, source, group; root=0)
+    LibSymm.broadcast!(A, group; root=0)
+    LibSymm.broadcast!(destination, source, group; root=0)
 
 `destination` receives `source` of the root on every rank. `source` is read on the root only, and may be `nothing` elsewhere. For an array in symmetric
-memory the group may be left out: `broadcast!(A; root=0)`.
+memory the group may be left out: `LibSymm.broadcast!(A; root=0)`.
 """
-Base.broadcast!(A::Union{AbstractArray,Span}, group::Group; keywords...) = broadcast_from!(A, A, group; keywords...)
-Base.broadcast!(A::SymmArray; keywords...) = broadcast_from!(A, A, group_of(A); keywords...)
-Base.broadcast!(to::Union{AbstractArray,Span}, from, group::Group; keywords...) = broadcast_from!(to, from, group; keywords...)
+broadcast!(A::Union{AbstractArray,Span}, group::Group; keywords...) = broadcast_from!(A, A, group; keywords...)
+broadcast!(A::SymmArray; keywords...) = broadcast_from!(A, A, group_of(A); keywords...)
+broadcast!(to::Union{AbstractArray,Span}, from, group::Group; keywords...) = broadcast_from!(to, from, group; keywords...)
 
 function broadcast_from!(to, from, group; root::Integer=0, keywords...)
     fit(to, 1, from, 1)
@@ -228,7 +228,7 @@ function alltoallv_device!(
 end
 
 """
-    gather!(destination, source, group; root=0)
+    LibSymm.gather!(destination, source, group; root=0)
 
 The r-th part of `destination` receives rank r's `source`, on the root only; elsewhere `destination` may be `nothing`. In place the root's `source` is its
 part of `destination`.
@@ -239,7 +239,7 @@ function gather!(to, from, group::Group=group_of(from); root::Integer=0, keyword
 end
 
 """
-    scatter!(destination, source, group; root=0)
+    LibSymm.scatter!(destination, source, group; root=0)
 
 `destination` receives this rank's part of the root's `source`, which is read on the root only and may be `nothing` elsewhere. In place the root's
 `destination` is its part of `source`.

@@ -1,15 +1,15 @@
 # Into and out of other ranks' blocks. On an array, `at` is the index from which elements are meant; on a memory, `offset` counts bytes.
 
 """
-    put!(A, rank, source; at=1, stream=nothing)
-    put!(memory, rank, source; offset=0, stream=nothing)
+    LibSymm.put!(A, rank, source; at=1, stream=nothing)
+    LibSymm.put!(memory, rank, source; offset=0, stream=nothing)
 
 Copy `source` to rank `rank`'s array, from index `at` on. Visible there after a signal or barrier.
 """
-Base.put!(A::SymmArray, rank::Integer, source; at::Integer=1, stream=nothing) =
+put!(A::SymmArray, rank::Integer, source; at::Integer=1, stream=nothing) =
     (put!(A.memory, rank, source; offset=offset_of(A, at, source), stream=stream); A)
 
-function Base.put!(memory::SymmMemory, rank::Integer, source; offset::Integer=0, stream=nothing)
+function put!(memory::SymmMemory, rank::Integer, source; offset::Integer=0, stream=nothing)
     check(symm_put(memory, rank, offset, operand(source), bytes(source), stream_for(stream, memory.group)))
     return memory
 end
@@ -18,7 +18,7 @@ end
     put_signal!(A, rank, source; at=1, channel=0, stream=nothing)
     put_signal!(memory, rank, source; offset=0, channel=0, stream=nothing)
 
-`put!`, then `signal!`, in one call.
+`LibSymm.put!`, then `signal!`, in one call.
 """
 put_signal!(A::SymmArray, rank::Integer, source; at::Integer=1, channel::Integer=0, stream=nothing) =
     (put_signal!(A.memory, rank, source; offset=offset_of(A, at, source), channel=channel, stream=stream); A)
@@ -29,15 +29,15 @@ function put_signal!(memory::SymmMemory, rank::Integer, source; offset::Integer=
 end
 
 """
-    get!(destination, A, rank; at=1, stream=nothing)
-    get!(destination, memory, rank; offset=0, stream=nothing)
+    LibSymm.get!(destination, A, rank; at=1, stream=nothing)
+    LibSymm.get!(destination, memory, rank; offset=0, stream=nothing)
 
 Fill `destination` from rank `rank`'s array, from index `at` on.
 """
-Base.get!(destination, A::SymmArray, rank::Integer; at::Integer=1, stream=nothing) =
+get!(destination, A::SymmArray, rank::Integer; at::Integer=1, stream=nothing) =
     get!(destination, A.memory, rank; offset=offset_of(A, at, destination), stream=stream)
 
-function Base.get!(destination, memory::SymmMemory, rank::Integer; offset::Integer=0, stream=nothing)
+function get!(destination, memory::SymmMemory, rank::Integer; offset::Integer=0, stream=nothing)
     check(symm_get(memory, rank, offset, operand(destination), bytes(destination), stream_for(stream, memory.group)))
     return destination
 end

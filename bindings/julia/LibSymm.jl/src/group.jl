@@ -85,12 +85,12 @@ Base.show(io::IO, group::Group) =
     print(io, "Group(rank ", group.rank, " of ", group.size, ", ", group.backend, isopen(group) ? ")" : ", closed)")
 
 """
-    split(group, color, key=group.rank)
+    LibSymm.split(group, color, key=group.rank)
 
 Divide a group. Collective. Ranks that pass the same color form a new group, in the order of their keys; a negative color is in none, and gives
 `nothing`.
 """
-function Base.split(group::Group, color::Integer, key::Integer=group.rank)
+function split(group::Group, color::Integer, key::Integer=group.rank)
     part = given(Ptr{symm_group_t}, symm_group_split, group, color, key)
     return part == C_NULL ? nothing : Group(part)
 end

@@ -71,7 +71,7 @@ function drain(channel)
         append!(channel.pending, view(chunk, 1:Int(count)))
         while (stop = findfirst(==(UInt8('\n')), channel.pending)) !== nothing
             line = String(splice!(channel.pending, 1:stop))
-            level, message = split(chomp(line), ": "; limit=2)
+            level, message = Base.split(chomp(line), ": "; limit=2)
             channel.callback(Symbol(level), String(message))
         end
     end

@@ -70,7 +70,7 @@ function address(r, key)
     name, offset = split(word(r, key), '+')
     at = memory_of(r.things[name])
     if at isa SymmMemory && key == "at" && far(r)
-        r.things["copy"] = get!(zeros(UInt8, LibSymm.info(at).bytes), at, number(r, "rank"))
+        r.things["copy"] = LibSymm.get!(zeros(UInt8, LibSymm.info(at).bytes), at, number(r, "rank"))
         at = r.things["copy"]
     end
     rank = at isa SymmMemory && key == "at" ? number(r, "rank", at.rank) : nothing
@@ -88,7 +88,7 @@ channel(r) = number(r, "channel", 0)
 
 const TYPES = Dict(
     LibSymm.dtype(T) => T for
-    T in (Bool, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float16, Float32, Float64, BFloat16, Float8E4M3, Float8E5M2)
+    T in (Bool, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float16, Float32, Float64, LibSymm.BFloat16, Float8E4M3, Float8E5M2)
 )
 const WORDS = Dict(1 => UInt8, 2 => UInt16, 4 => UInt32, 8 => UInt64)
 storage(T) = WORDS[sizeof(T)]
@@ -112,7 +112,7 @@ function write_elements(r, key="at")
     far(r) || return
     name, offset = split(word(r, "at"), '+')
     piece = (1:(number(r, "count") * sizeof(storage(T)))) .+ integer(r, offset)
-    put!(memory_of(r.things[name]), number(r, "rank"), r.things["copy"][piece]; offset=integer(r, offset))
+    LibSymm.put!(memory_of(r.things[name]), number(r, "rank"), r.things["copy"][piece]; offset=integer(r, offset))
 end
 
 function expect_elements(r, key="at")
@@ -175,9 +175,9 @@ const VERBS = Dict{String,Function}(
     "find" => r -> find(r),
     "write" => write_elements,
     "expect" => expect_elements,
-    "put" => r -> put!(memory(r), rank(r), piece(r, "source"); offset=offset(r)),
+    "put" => r -> LibSymm.put!(memory(r), rank(r), piece(r, "source"); offset=offset(r)),
     "put_signal" => r -> put_signal!(memory(r), rank(r), piece(r, "source"); offset=offset(r), channel=channel(r)),
-    "get" => r -> get!(piece(r, "destination"), memory(r), rank(r); offset=offset(r)),
+    "get" => r -> LibSymm.get!(piece(r, "destination"), memory(r), rank(r); offset=offset(r)),
     "fill32" => r -> fill!(memory(r), UInt32(number(r, "value")), rank(r); offset=offset(r), count=number(r, "count")),
     "write_value32" => r -> write_value!(memory(r), UInt32(number(r, "value")), rank(r); offset=offset(r)),
     "signal" => r -> signal!(memory(r), rank(r); channel=channel(r)),
@@ -197,9 +197,9 @@ const VERBS = Dict{String,Function}(
     "reduce" => r -> reducing(r, (a, op; o...) -> reduce!(a..., op, group(r); root=number(r, "root"), o...)),
     "reduce_scatter" => r -> reducing(r, (a, op; o...) -> reduce_scatter!(a..., op, group(r); o...); from=3),
     "allgather" => r -> moving(r, (a; o...) -> allgather!(a..., group(r); o...); to=3),
-    "broadcast" => r -> moving(r, (a; o...) -> broadcast!(a..., group(r); root=number(r, "root"), o...)),
-    "gather" => r -> moving(r, (a; o...) -> gather!(a..., group(r); root=number(r, "root"), o...); to=3),
-    "scatter" => r -> moving(r, (a; o...) -> scatter!(a..., group(r); root=number(r, "root"), o...); from=3),
+    "broadcast" => r -> moving(r, (a; o...) -> LibSymm.broadcast!(a..., group(r); root=number(r, "root"), o...)),
+    "gather" => r -> moving(r, (a; o...) -> LibSymm.gather!(a..., group(r); root=number(r, "root"), o...); to=3),
+    "scatter" => r -> moving(r, (a; o...) -> LibSymm.scatter!(a..., group(r); root=number(r, "root"), o...); from=3),
     "allgather_rows" => r -> begin
         T, rows, count, stride = TYPES[constant("DTYPE", word(r, "dtype"))], number(r, "rows"), number(r, "count"), number(r, "recv_stride")
         to, from = Span{T}(address(r, "recv"), rows * stride), Span{T}(address(r, "send"), rows * count)
@@ -266,7 +266,7 @@ end
 
 function split_group(r)
     color = number(r, "color")
-    part = split(group(r), color, number(r, "key"))
+    part = LibSymm.split(group(r), color, number(r, "key"))
     (part === nothing) == (color < 0) || error("a group although color < 0, or none")
     return part
 end

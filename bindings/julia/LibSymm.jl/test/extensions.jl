@@ -12,16 +12,16 @@ popfirst!(LOAD_PATH)
     x = CUDA.CuArray(Float32[1, 2, 3, 4])
     y = CUDA.CuArray(zeros(Float32, 4))
     @test allreduce!(y, x, +, group) === y && Array(y) == 1:4
-    @test Array(broadcast!(CUDA.CuArray([7, 8]), group)) == [7, 8]
+    @test Array(LibSymm.broadcast!(CUDA.CuArray([7, 8]), group)) == [7, 8]
     span = Span{Float32}(pointer(x), 4)
     @test Array(allreduce!(y, span, max, group)) == 1:4
     @test_throws DimensionMismatch allreduce!(CUDA.CuArray(zeros(Float32, 3)), x, +, group)
 
     memory = SymmMemory(group, 64)
-    put!(memory, 0, x; offset=16)
+    LibSymm.put!(memory, 0, x; offset=16)
     view_ = CUDA.CuArray{Float32}(memory, 2, 2; offset=16)
     @test pointer(view_) == reinterpret(CUDA.CuPtr{Float32}, pointer(memory) + 16) && Array(view_) == [1 3; 2 4]
-    @test Array(get!(y, memory, 0; offset=20))[1:3] == 2:4
+    @test Array(LibSymm.get!(y, memory, 0; offset=20))[1:3] == 2:4
     @test LibSymm.find(group, pointer(view_)).offset == 16
     @test Array(import_token(Float32, export_token(view_))) == 1:4
     @test_throws ArgumentError CUDA.CuArray{Float32}(memory, 16; offset=16)

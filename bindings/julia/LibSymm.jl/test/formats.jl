@@ -1,3 +1,5 @@
+using LibSymm: BFloat16
+
 @testset "narrow floats" begin
     for (T, code, value) in (
         (BFloat16, 0x3f80, 1.0f0), (BFloat16, 0xc2f7, -123.5f0), (BFloat16, 0x0001, 9.1835f-41), (BFloat16, 0x7f80, Inf32),

@@ -11,6 +11,11 @@ function error_of(body)
     return SymmError(LibSymm.SYMM_OK, "nothing was thrown")
 end
 
+@testset "names" begin
+    @test isempty(intersect(names(LibSymm), [names(Base); :gather!; :scatter!; :BFloat16; :devices]))
+    @test all(getfield(LibSymm, name) !== getfield(Base, name) for name in (:put!, :get!, :split, :broadcast!))
+end
+
 @testset "finding the library" begin
     named = get(ENV, "SYMM_LIB", nothing)
     ENV["SYMM_LIB"] = "/nowhere/libsymm.so"

@@ -15,7 +15,7 @@ function own_tests(group)
         @test all(==(right), peer(A, right)) && all(==(left), peer(A, left))
         @test peer(peer(A, right), left)[1] == left
         barrier(group)
-        put!(A, right, fill(100.0f0 + rank, 5); at=11)
+        LibSymm.put!(A, right, fill(100.0f0 + rank, 5); at=11)
         signal!(A, right; channel=2)
         wait_signal(A, left; channel=2)
         @test A[11:15] == fill(100 + left, 5) && A[10] == rank && A[16] == rank
@@ -23,7 +23,7 @@ function own_tests(group)
         wait_signal(A, right)
         @test A[99:100] == [100 + rank, 100 + rank]
         barrier(group)
-        @test get!(zeros(Float32, 2), A, right; at=99) == [100 + right, 100 + right]
+        @test LibSymm.get!(zeros(Float32, 2), A, right; at=99) == [100 + right, 100 + right]
         barrier(group)
         fill!(A, 7, right; at=2, count=3)
         write_value!(A, 8, right; at=5)
@@ -41,7 +41,7 @@ function own_tests(group)
         A = SymmArray{Int64}(group, 6)
         A .= (1:6) .+ 10 * rank
         @test allreduce(A, +) == 3 .* (1:6) .+ 30 && allreduce(A, max) == (1:6) .+ 20
-        @test broadcast!(zeros(Int64, 6), rank == 1 ? A : nothing, group; root=1) == (1:6) .+ 10
+        @test LibSymm.broadcast!(zeros(Int64, 6), rank == 1 ? A : nothing, group; root=1) == (1:6) .+ 10
         sum_ = reduce!(rank == 2 ? zeros(Int64, 6) : nothing, A, +, group; root=2)
         @test rank == 2 ? sum_ == 3 .* (1:6) .+ 30 : sum_ === nothing
         barrier(group)
@@ -49,7 +49,7 @@ function own_tests(group)
         @test reduce_scatter!(A, +) == 3 .* (2rank + 1:2rank + 2) .+ 30
         A .= rank
         @test allgather!(A) == [0, 0, 1, 1, 2, 2]
-        @test broadcast!(A .+= 10rank; root=2) == [20, 20, 21, 21, 22, 22]
+        @test LibSymm.broadcast!(A .+= 10rank; root=2) == [20, 20, 21, 21, 22, 22]
     end
 
     @testset "a store of our own" begin
