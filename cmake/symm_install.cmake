@@ -26,6 +26,7 @@ if(TARGET symm_tool)
   install(FILES ${PROJECT_BINARY_DIR}/tools/symm.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)
   install(FILES ${PROJECT_BINARY_DIR}/tools/symm.bash RENAME symm OPTIONAL
           DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${PROJECT_BINARY_DIR}/tools/symm.fish OPTIONAL DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
 
 set(symm_cmakedir ${CMAKE_INSTALL_LIBDIR}/cmake/symm)

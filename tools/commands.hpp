@@ -18,4 +18,5 @@ void add_top(CLI::App& app, Action& action);
 // What shells and man know of all of them.
 std::string manual(const CLI::App& app);           // symm(1)
 std::string bash_completion(const CLI::App& app);  // a script for bash to read
+std::string fish_completion(const CLI::App& app);
 }  // namespace symm::tool

@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
   };
   add_text("--man", manual, "Print symm(1)");
   add_text("--bash-completion", bash_completion, "Print what bash completes these words by");
+  add_text("--fish-completion", fish_completion, "The same for fish");
   app.require_subcommand(1);
   Action action;
   add_run(app, action, has_dashes, after_dashes);

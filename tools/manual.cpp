@@ -10,10 +10,15 @@ std::vector<const CLI::Option*> options_of(const CLI::App& command) {
   return command.get_options([](const CLI::Option* one) { return !one->get_group().empty(); });
 }
 
+std::string escaped(const std::string& text, std::string_view special) {
+  std::string out;
+  for (const char c : text) out += special.find(c) != special.npos ? std::string("\\") + c : std::string(1, c);
+  return out;
+}
+
 // As roff prints it.
 std::string roff(const std::string& text) {
-  std::string out;
-  for (const char c : text) out += c == '\\' || c == '-' ? std::string("\\") + c : std::string(1, c);
+  const std::string out = escaped(text, "\\-");
   return out.starts_with('.') || out.starts_with('\'') ? "\\&" + out : out;
 }
 
@@ -54,5 +59,19 @@ std::string bash_completion(const CLI::App& app) {
          " --help --version\"; elif [[ $word != -* ]]; then words=; fi\n" +
          "  [[ \" ${COMP_WORDS[*]:0:$COMP_CWORD} \" == *' -- '* ]] && words=\n" +
          "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\ncomplete -o default -F _symm symm\n";
+}
+
+std::string fish_completion(const CLI::App& app) {
+  const auto said = [](const std::string& text) { return " -d '" + escaped(text, "\\'") + "'\n"; };
+  std::string out;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    out += "complete -c symm -f -n __fish_use_subcommand -a " + command->get_name() + said(command->get_description());
+    for (const CLI::Option* option : options_of(*command))
+      for (const std::string& name : option->get_lnames())
+        out += "complete -c symm -n '__fish_seen_subcommand_from " + command->get_name() +
+               "; and not contains -- -- (commandline -opc)' -l " + name + (option->get_expected_max() > 0 ? " -r" : "") +
+               said(option->get_description());
+  }
+  return out;
 }
 }  // namespace symm::tool

@@ -87,6 +87,7 @@ say "the installed tool, which needs libsymm and libc, of which libm and the loa
 if objdump -p "$prefix/bin/symm" | awk '$1 == "NEEDED" && $2 !~ /^(libsymm|libc|libm|ld-linux.*)\.so/' | grep .; then exit 1; fi
 grep -q '^\.SS bench' "$prefix/share/man/man1/symm.1"
 grep -q '^complete .* symm$' "$prefix/share/bash-completion/completions/symm"
+grep -q '^complete -c symm .* -a bench' "$prefix/share/fish/vendor_completions.d/symm.fish"
 "$prefix/bin/symm" info --json >"$scratch/info.json"
 python3 - "$scratch/info.json" "$version" <<'PYTHON'
 import json, sys

@@ -68,6 +68,17 @@ TEST(BashCompletion, KnowsCommandsAndTheirOptions) {
   EXPECT_EQ(completed("symm run -n 2 -- ./a --gra"), "\n");
 }
 
+TEST(FishCompletion, KnowsCommandsAndTheirOptions) {
+  expect_said(out_of(capture({SYMM_TOOL, "--fish-completion"})), {"-n __fish_use_subcommand -a top -d '", " -l trace -r -d '"});
+  if (capture({"sh", "-c", "command -v fish"}).status != 0) GTEST_SKIP() << "no fish here";
+  const auto completed = [](const std::string& words) {
+    return capture({"fish", "-c", std::string(SYMM_TOOL) + " --fish-completion | source; complete -C '" + words + "'"}).out;
+  };
+  EXPECT_TRUE(completed("symm ru").starts_with("run\t"));
+  EXPECT_TRUE(completed("symm bench --gra").starts_with("--graph\t"));
+  EXPECT_EQ(completed("symm run -n 2 -- ./a --gra"), "");
+}
+
 TEST(DoctorCommand, JsonAgreesWithItsStatus) {
   const Captured result = capture({SYMM_TOOL, "doctor", "--json"});
   const json report = json::parse(result.out);
