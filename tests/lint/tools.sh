@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools.sh format|shellcheck <repository root>: what is installed checks, what is not is skipped.
+# tools.sh format|shellcheck|workflows <repository root>: what is installed checks, what is not is skipped.
 set -euo pipefail
 cd "$2"
 have() { command -v "$1" >/dev/null || { echo "SKIPPED: $1 is not installed" && exit 77; }; }
@@ -17,5 +17,10 @@ case $1 in
     done)
     ((${#scripts[@]} > 0))
     shellcheck -x "${scripts[@]}"
+    ;;
+  workflows)
+    PATH=$PATH:build/bindings/python/venv/bin
+    have check-jsonschema
+    check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
     ;;
 esac
