@@ -3,8 +3,6 @@
 #include "tests/ranks/failure.hpp"
 #include "tests/support/options.hpp"
 
-extern "C" void __lsan_disable() __attribute__((weak));  // there with AddressSanitizer only
-
 namespace support { namespace {
 Footprint footprint_after_first_use(const Config& config, int rank, int size) {
   { expect_working(config, rank, size); }  // the monitor thread and what the C++ library keeps are there from now on
@@ -77,13 +75,13 @@ TEST(Release, WhileAnotherRankWaits) {
   });
 }
 
-// Ranks that do not need the one that left go on: a barrier and signals without it, and its block.
-TEST(Release, DoesNotHarmWhoDoesNotNeedIt) {
-  as_members(3, [](Member& member) {
+// A rank ends so. Those that do not need it go on: a barrier, in which one waits already, and signals without it, and its block.
+void expect_no_harm(const std::function<void()>& end) {
+  as_members(3, [&](Member& member) {
     const int rank = member.rank;
     *member.block.at<int>(rank) = 40 + rank;
     member.group.barrier();
-    if (rank == 2) return;
+    if (rank == 2) return end();
     if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     const int32_t rest[] = {0, 1};
     for (int i = 0; i < 20; ++i) {
@@ -94,44 +92,19 @@ TEST(Release, DoesNotHarmWhoDoesNotNeedIt) {
     EXPECT_EQ(*member.block.at<int>(2), 42);
     EXPECT_EQ(member.group.status().status, SYMM_OK) << member.group.status().message;
     expect_failed(symm_wait_signal(member.block.memory.get(), 2, 0, nullptr, nullptr), SYMM_ERR_PEER_FAILED, {"has left"});
+    EXPECT_EQ(member.group.status().status, SYMM_OK) << member.group.status().message;
   });
 }
 
-// Handles that the program forgot, at an ordinary end of the process.
-void expect_no_harm_at_exit(const std::function<void()>& end) {
-  const Bootstrap meeting;
-  const Config config = meeting.processes();
-  const Shared<Facts> facts;
-  Processes processes(3, [&](int rank) {
-    if (rank == 2 && __lsan_disable != nullptr) __lsan_disable();  // it leaks on purpose
-    auto* member = new Member(config, rank, 3, *facts);
-    member->group.barrier();
-    if (rank == 2) {
-      member->group.detach();  // as a program does that never releases
-      member->block.buffer.detach();
-      member->block.memory.detach();
-      delete member;
-      end();
-    }
-    EXPECT_TRUE(eventually([&] { return facts->go == 1; }));
-    const int32_t rest[] = {0, 1};
-    for (int i = 0; i < 20; ++i) member->group.barrier(rest);
-    EXPECT_EQ(member->group.status().status, SYMM_OK) << member->group.status().message;
-    delete member;
-  });
-  processes[2].wait();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  facts->go = 1;
-  processes.expect_success();
-  expect_empty(meeting.path());
-}
+TEST(Release, DoesNotHarmWhoDoesNotNeedIt) { expect_no_harm([] {}); }
 
+// With handles that the program forgot.
 TEST(Exit, WithoutReleaseDoesNotHarmWhoDoesNotNeedTheRank) {
-  expect_no_harm_at_exit([] { std::exit(0); });
+  expect_no_harm([] { std::exit(0); });
 }
 
 TEST(Exit, FromAnotherThreadThanTheFirst) {
-  expect_no_harm_at_exit([] { std::thread([] { std::exit(0); }).join(); });
+  expect_no_harm([] { std::thread([] { std::exit(0); }).join(); });
 }
 
 TEST(Exit, WhileThreadsAreInsideTheLibrary) {
