@@ -101,21 +101,6 @@ TEST_F(MeshProcess, AForkedChildDoesNotHideADeath) {
   EXPECT_EQ(access((directory / "well").c_str(), F_OK), 0);
 }
 
-// Nothing but the word that it held can tell: what it became lives, with its sockets.
-TEST_F(MeshProcess, ARankThatBecomesAnotherProgramHasDied) {
-  Processes ranks(2, [&](int rank) {
-    const auto mesh = connect(directory.path(), rank, 2);
-    const auto revocation = attach_all(*mesh, kTopic.group);
-    greet(*mesh, 1);
-    if (rank == 0) return await_failure(*revocation).message;
-    for (int fd = 3; fd < 256; ++fd) fcntl(fd, F_SETFD, 0);
-    execlp("sleep", "sleep", "60", nullptr);
-    return std::string();
-  });
-  EXPECT_EQ(ranks[0].result(), format("rank 1 (pid %d) died", ranks[1].pid()));
-  ranks[1].kill(SIGKILL);
-}
-
 // There it began at another time than others see.
 TEST_F(MeshProcess, ASlowRankOfAnotherTimeNamespaceIsNotTakenForDead) {
   const auto body_of = [&](int rank) {
