@@ -17,7 +17,6 @@ bool is_nan(DType dtype, uint64_t bits);
 
 // Same bits, or both NaN.
 bool same(DType dtype, uint64_t a, uint64_t b);
-bool same(DType dtype, const std::byte* a, const std::byte* b, size_t count);
 // "", or where they differ first.
 std::string difference(DType dtype, const std::byte* got, const std::byte* expected, size_t count);
 

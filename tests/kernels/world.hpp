@@ -27,8 +27,6 @@ struct Case {
   bool is_possible(int size) const;
 };
 
-std::string describe(const Case& c, int size);
-
 struct World {
   int size = 1;
   size_t scratch_bytes = 0;  // of one half
