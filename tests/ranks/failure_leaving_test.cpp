@@ -96,7 +96,9 @@ void expect_no_harm(const std::function<void()>& end) {
   });
 }
 
-TEST(Release, DoesNotHarmWhoDoesNotNeedIt) { expect_no_harm([] {}); }
+TEST(Release, DoesNotHarmWhoDoesNotNeedIt) {
+  expect_no_harm([] {});
+}
 
 // With handles that the program forgot.
 TEST(Exit, WithoutReleaseDoesNotHarmWhoDoesNotNeedTheRank) {
