@@ -1,25 +1,28 @@
 // Meeting, talking and waiting for the tests of the mesh.
 #pragma once
 
+#include "core/bootstrap/dir_store.hpp"
 #include "core/mesh/mesh.hpp"
 #include "tests/support/core.hpp"
 
 namespace support {
+using namespace symm;
+
 // As another, but that a test sees what is about to be set, and what was got before it is used.
-struct WatchedStore final : symm::Store {
-  using Watch = std::function<void(const std::string& key, const symm::Bytes& value)>;
-  WatchedStore(symm::Store& its, Watch its_watch) : store(its), watch(std::move(its_watch)) {}
-  void set(const std::string& key, const symm::Bytes& value, symm::Deadline deadline) override {
+struct WatchedStore final : Store {
+  using Watch = std::function<void(const std::string& key, const Bytes& value)>;
+  WatchedStore(Store& its, Watch its_watch) : store(its), watch(std::move(its_watch)) {}
+  void set(const std::string& key, const Bytes& value, Deadline deadline) override {
     watch(key, value);
     store.set(key, value, deadline);
   }
-  symm::Bytes get(const std::string& key, symm::Deadline deadline) override {
-    const symm::Bytes value = store.get(key, deadline);
+  Bytes get(const std::string& key, Deadline deadline) override {
+    const Bytes value = store.get(key, deadline);
     return watch(key, value), value;
   }
   std::string directory() const override { return has_directory ? store.directory() : ""; }
   std::string address() const override { return store.address(); }
-  symm::Store& store;
+  Store& store;
   Watch watch;
   bool has_directory = true;
 };
@@ -28,16 +31,44 @@ struct MeshTest : testing::Test {
   TemporaryDirectory directory;
 };
 
-inline constexpr symm::Topic kTopic{symm::MessageKind::control, 7, 1, 2};
+inline constexpr Topic kTopic{MessageKind::control, 7, 1, 2};
 
 // Of the ranks that meet in this directory, for which they may be threads, processes or both.
-std::unique_ptr<symm::Store> open_store(const std::string& path, int rank, int size);
-std::shared_ptr<symm::Mesh> connect(const std::string& path, int rank, int size);
-std::shared_ptr<symm::Revocation> attach_all(symm::Mesh& mesh, uint64_t group);
+inline std::unique_ptr<Store> open_store(const std::string& path, int rank, int size) {
+  return std::make_unique<DirStore>(DirectoryRendezvousConfig{path, "", "", "dir://" + path, rank, size}, soon());
+}
+inline std::shared_ptr<Mesh> connect(const std::string& path, int rank, int size) {
+  return Mesh::connect(*open_store(path, rank, size), rank, size, "test", soon());
+}
+
+inline std::shared_ptr<Revocation> attach_all(Mesh& mesh, uint64_t group) {
+  std::vector<int> members(static_cast<size_t>(mesh.size()));
+  std::iota(members.begin(), members.end(), 0);
+  auto revocation = std::make_shared<Revocation>(mesh.size());
+  mesh.attach(group, members, revocation);
+  return revocation;
+}
+
 // The failure that the revocation holds once it has one; status ok if none comes in time.
-symm::Failure await_failure(const symm::Revocation& revocation, uint64_t milliseconds = 10'000);
-void say(symm::Mesh& mesh, int peer, const symm::Topic& topic, const std::string& text, std::span<const int> fds = {});
-std::string hear(symm::Mesh& mesh, int peer, const symm::Topic& topic, size_t size);
+inline Failure await_failure(const Revocation& revocation, uint64_t milliseconds = 10'000) {
+  retry_until([&] { return revocation.revoked(); }, Deadline::after_ms(milliseconds));
+  return revocation.failure();
+}
+
+inline void say(Mesh& mesh, int peer, const Topic& topic, const std::string& text, std::span<const int> fds = {}) {
+  mesh.send(peer, topic, bytes_of(text), fds, soon());
+}
+inline std::string hear(Mesh& mesh, int peer, const Topic& topic, size_t size) {
+  return text_of(mesh.receive(peer, topic, size, 0, nullptr, soon()).body);
+}
+
 // All to all: says to each peer who it is, and checks what each says.
-void greet(symm::Mesh& mesh, uint64_t tag);
+inline void greet(Mesh& mesh, uint64_t tag) {
+  const Topic topic{MessageKind::control, 7, tag, 0};
+  const auto words = [](int from, int to) { return format("%03d to %03d", from, to); };
+  for (int peer = 0; peer < mesh.size(); ++peer)
+    if (peer != mesh.rank()) say(mesh, peer, topic, words(mesh.rank(), peer));
+  for (int peer = 0; peer < mesh.size(); ++peer)
+    if (peer != mesh.rank()) { EXPECT_EQ(hear(mesh, peer, topic, 10), words(peer, mesh.rank())); }
+}
 }  // namespace support
