@@ -21,13 +21,36 @@ struct Outcome {
   int32_t rank = -1;  // to blame
   int64_t pid = 0;
 };
-Outcome outcome_of(const std::function<void()>& call);
+inline Outcome outcome_of(const std::function<void()>& call) {
+  try {
+    call();
+    return {};
+  } catch (const Error& error) { return {error.status(), error.what(), error.rank(), error.pid()}; }
+}
 
+inline void expect_ended(const Outcome& outcome, symm_status_t status, const std::vector<std::string>& words) {
+  EXPECT_EQ(outcome.status, status) << outcome.message;
+  for (const std::string& word : words)
+    EXPECT_NE(outcome.message.find(word), std::string::npos) << "'" << word << "' in: " << outcome.message;
+}
 // `call` fails with `status`, and its message has all of `words`; how it ended.
-Outcome expect_failure(symm_status_t status, const std::vector<std::string>& words, const std::function<void()>& call);
+inline Outcome expect_failure(symm_status_t status, const std::vector<std::string>& words, const std::function<void()>& call) {
+  Outcome outcome = outcome_of(call);
+  expect_ended(outcome, status, words);
+  return outcome;
+}
 // The same of a call of symm.h, the last of this thread.
-void expect_failed(symm_status_t got, symm_status_t status, const std::vector<std::string>& words);
-symm_failure_t last_failure();  // of this thread
+inline void expect_failed(symm_status_t got, symm_status_t status, const std::vector<std::string>& words) {
+  expect_ended({got, symm_last_error()}, status, words);
+}
+
+// Of this thread.
+inline symm_failure_t last_failure() {
+  symm_failure_t failure{};
+  failure.struct_size = sizeof failure;
+  check(symm_last_failure(&failure));
+  return failure;
+}
 
 struct Config {
   std::string bootstrap = {};
@@ -40,12 +63,26 @@ struct Config {
   const symm_store_t* store = nullptr;
   symm_backend_t backend = SYMM_BACKEND_HOST;
 };
-Group create(const Config& config, int rank, int size);
+inline Group create(const Config& config, int rank, int size) {
+  symm_group_config_t c = SYMM_GROUP_CONFIG_INIT;
+  c.rank = rank;
+  c.size = size;
+  c.backend = config.backend;
+  c.bootstrap = config.bootstrap.c_str();
+  c.store = config.store;
+  c.name = config.name.c_str();
+  c.create_timeout_ms = config.create_timeout_ms;
+  c.timeout_ms = config.timeout_ms;
+  c.flags = config.flags;
+  c.scratch_bytes = config.scratch_bytes;
+  c.channels = config.channels;
+  return Group::create(c);
+}
 
 // A bootstrap that nobody else uses, for processes or for threads.
 struct Bootstrap : TemporaryDirectory {
-  Config processes() const;
-  Config threads() const;
+  Config processes() const { return {"dir://" + path(), ""}; }
+  Config threads() const { return {"thread://" + path(), ""}; }
 };
 
 // A buffer and what it became in the rendezvous.
@@ -54,7 +91,11 @@ struct Block {
   Memory memory;
   template <class T> T* at(int rank) const { return memory.span<T>(rank).data(); }
 };
-Block allocate(const Group& group, size_t bytes, uint64_t tag = 0);
+inline Block allocate(const Group& group, size_t bytes, uint64_t tag = 0) {
+  Block block{group.allocate(bytes), {}};
+  block.memory = group.rendezvous(block.buffer, tag);
+  return block;
+}
 
 // In memory that processes share, where symm::Token cannot be.
 struct Token {
@@ -62,17 +103,48 @@ struct Token {
   std::byte bytes[SYMM_IPC_TOKEN_MAX_SIZE] = {};
   operator symm::Span<const std::byte>() const { return {bytes, size}; }
 };
-Token make_token(const void* pointer, size_t bytes, uint64_t hold_ms = 0, uint64_t hold_imports = 0);
+inline Token make_token(const void* pointer, size_t bytes, uint64_t hold_ms = 0, uint64_t hold_imports = 0) {
+  const symm_ipc_export_options_t options{sizeof options, hold_ms, hold_imports, nullptr};
+  const symm::Token made = symm::ipc_export(symm::Span(static_cast<const std::byte*>(pointer), bytes), options);
+  Token token{made.size(), {}};
+  std::memcpy(token.bytes, made.data(), made.size());
+  return token;
+}
 
 // Threads or processes as above, with a group made for them. That of threads is aborted by a rank that throws; processes may
 // leave nothing where they met.
 using GroupBody = std::function<void(int rank, const Group& group)>;
-void as_threads(int size, const GroupBody& body, uint64_t flags = 0);
-void as_processes(int size, const GroupBody& body);
+inline void as_threads(int size, const GroupBody& body, uint64_t flags = 0) {
+  static std::atomic<int> count{0};
+  Config config{"thread://test-" + std::to_string(getpid()) + "-" + std::to_string(count++), ""};
+  config.flags = flags;
+  as_threads(size, [&](int rank) {
+    const Group group = create(config, rank, size);
+    try {
+      body(rank, group);
+    } catch (...) {
+      group.abort("a test failed on this rank");  // so that the others do not wait for it
+      throw;
+    }
+  });
+}
+inline void as_processes(int size, const GroupBody& body) {
+  const Bootstrap meeting;
+  as_processes(size, [&](int rank) { body(rank, create(meeting.processes(), rank, size)); });
+  expect_empty(meeting.path());
+}
 
 // All ranks of the group sum, rightly.
-void expect_sum(const Group& group);
+inline void expect_sum(const Group& group) {
+  float value = 1;
+  group.allreduce(symm::Span<const float>(&value, 1), symm::Span<float>(&value, 1), SYMM_OP_SUM);
+  EXPECT_EQ(value, static_cast<float>(group.size()));
+}
 // The sum over all ranks.
-symm_status_t allreduce(
-    const Group& group, const float* send, float* recv, size_t count, symm_algorithm_t algorithm = SYMM_ALGORITHM_AUTO);
+inline symm_status_t allreduce(
+    const Group& group, const float* send, float* recv, size_t count, symm_algorithm_t algorithm = SYMM_ALGORITHM_AUTO) {
+  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+  options.algorithm = algorithm;
+  return symm_allreduce(group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr);
+}
 }  // namespace support
