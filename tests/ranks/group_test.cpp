@@ -64,4 +64,92 @@ TEST(Group, RanksThatAreConfiguredDifferently) {
     });
   }
 }
+
+// How a group of two plans, and what becomes of it.
+class PlanFile : public testing::Test {
+ protected:
+  ~PlanFile() override {
+    unsetenv("SYMM_PLAN_FILE");
+    unsetenv("SYMM_HOST_TUNE");
+  }
+  void write(const std::string& text) const {
+    std::ofstream(path_) << text;
+    setenv("SYMM_PLAN_FILE", path_.c_str(), 1);
+  }
+  static symm_algorithm_t planned(const Group& group, size_t bytes) {
+    const std::vector<std::byte> data(bytes);
+    symm_plan_info_t plan;
+    const auto call = call_of(SYMM_COLLECTIVE_ALLREDUCE, data.data(), data.data(), bytes, SYMM_DTYPE_U8);
+    check(plan_of(group.get(), call, nullptr, plan));
+    return plan.algorithm;
+  }
+
+  const TemporaryDirectory folder_;
+  const std::string path_ = folder_ / "plan.txt";
+};
+
+TEST_F(PlanFile, AGroupFollowsIt) {
+  write("[host 2]\nll = 8\none_shot = 100K\n");
+  as_threads(2, [](int, const Group& group) {
+    EXPECT_EQ(planned(group, 8), SYMM_ALGORITHM_LL);
+    EXPECT_EQ(planned(group, 9), SYMM_ALGORITHM_ONE_SHOT);
+    EXPECT_EQ(planned(group, 102400), SYMM_ALGORITHM_ONE_SHOT);
+    EXPECT_EQ(planned(group, 102401), SYMM_ALGORITHM_TWO_SHOT_STAGED);
+    group.barrier();
+  });
+  setenv("SYMM_HOST_TUNE", "one_shot=16", 1);
+  as_threads(2, [](int, const Group& group) {
+    EXPECT_EQ(planned(group, 8), SYMM_ALGORITHM_LL);
+    EXPECT_EQ(planned(group, 17), SYMM_ALGORITHM_TWO_SHOT_STAGED);
+    group.barrier();
+  });
+}
+
+TEST_F(PlanFile, ResultsAreRightWhateverItSays) {
+  write("[host 2]\nll = 0\none_shot = 200K\nstep = 64\n");
+  as_threads(2, [](int rank, const Group& group) {
+    // A step is 64 bytes, in each of which ranks wait for each other: no more than a sanitizer on a busy machine can do.
+    for (const size_t count : {1UL, 14UL, 1000UL, 50'000UL, 80'000UL}) {
+      std::vector<float> data(count), right(count);
+      for (size_t i = 0; i < count; ++i) data[i] = static_cast<float>(i % 1000) + static_cast<float>(rank);
+      for (size_t i = 0; i < count; ++i) right[i] = static_cast<float>(2 * (i % 1000) + 1);
+      group.allreduce(data, data, SYMM_OP_SUM);
+      EXPECT_TRUE(data == right) << count;
+    }
+  });
+}
+
+TEST_F(PlanFile, IsReadWhenTheGroupIsMade) {
+  write("[host]\none_shot = 5000\n");
+  as_threads(2, [this](int rank, const Group& group) {
+    group.barrier();
+    if (rank == 0) std::ofstream(path_) << "[nonsense]\n";
+    group.barrier();
+    const Group part = group.split(0);  // has the whole's
+    EXPECT_EQ(planned(part, 5000), SYMM_ALGORITHM_ONE_SHOT);
+    part.barrier();
+  });
+}
+
+TEST_F(PlanFile, ABadOneIsAnErrorOfEveryRank) {
+  write("[host 2]\none_shot = 1000\nquick = 1\n");
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  const struct {
+    const char* variable;
+    std::string value;
+    symm_status_t status;
+    std::string said;
+  } rows[] = {{"SYMM_PLAN_FILE", folder_ / "none", SYMM_ERR_SYSTEM, "No such file"},
+      {"SYMM_PLAN_FILE", folder_ / "none", SYMM_ERR_SYSTEM, folder_ / "none"},
+      {"SYMM_PLAN_FILE", path_, SYMM_ERR_INVALID_ARGUMENT, "SYMM_PLAN_FILE " + path_ + ":3: 'quick' is not a key of host"},
+      {"SYMM_PLAN_FILE", folder_.path(), SYMM_ERR_INVALID_ARGUMENT, "is not an ordinary file"},
+      {"SYMM_PLAN_FILE", folder_ / "pipe", SYMM_ERR_INVALID_ARGUMENT, "is not an ordinary file"},
+      {"SYMM_HOST_TUNE", "one_shot=lots", SYMM_ERR_INVALID_ARGUMENT, "SYMM_HOST_TUNE: one_shot: 'lots' is not a number"}};
+  for (const auto& row : rows) {
+    setenv(row.variable, row.value.c_str(), 1);
+    const Bootstrap meeting;
+    as_threads(2, [&](int rank) { expect_failure(row.status, {row.said}, [&] { create(meeting.threads(), rank, 2); }); });
+    unsetenv(row.variable);
+  }
+}
 }}  // namespace support
