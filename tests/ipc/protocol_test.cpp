@@ -1,4 +1,6 @@
+// What exporter and importer say to each other, and the tokens that others pass on.
 #include "core/ipc/protocol.hpp"
+#include "core/ipc/token.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm::ipc { namespace {
@@ -50,5 +52,98 @@ TEST(IpcProtocol, ImpossibleContentsAreRefused) {
   EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) { p.extent.bytes = 0; }));
   EXPECT_TRUE(refused(PacketType::refusal, [](Packet& p) { p.failure.status = Status::ok; }));
   EXPECT_FALSE(refused(PacketType::refusal, [](Packet& p) { p.failure.message = "a\nb"; })) << "is cleaned by whoever sends it";
+}
+
+Token some_token() {
+  Token token;
+  token.backend = 2;
+  token.machine = machine_id();
+  token.gpu = random_id();
+  token.exporter = random_id();
+  token.secret = random_id();
+  token.block = 7;
+  token.number = 1ULL << 40;
+  token.offset = 4096;
+  token.bytes = 123;
+  token.pid = 4711;
+  token.position = {3, 99};
+  token.slot = 12;
+  token.directory = "/tmp/symm-0/g-1-2";
+  return token;
+}
+
+TEST(IpcToken, RoundTrip) {
+  const Token token = some_token();
+  const std::vector<std::byte> bytes = encode(token);
+  Token back;
+  const TokenFault fault = decode(bytes, back);
+  ASSERT_EQ(fault.status, Status::ok) << fault.why;
+  EXPECT_EQ(encode(back), bytes);
+  EXPECT_EQ(back.directory, token.directory);
+  EXPECT_EQ(back.secret, token.secret);
+  EXPECT_EQ(back.position.word, 3U);
+  EXPECT_EQ(back.position.value, 99U);
+}
+
+TEST(IpcToken, EveryBitCounts) {
+  const std::vector<std::byte> bytes = encode(some_token());
+  for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    std::vector<std::byte> damaged = bytes;
+    damaged[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+    Token token;
+    EXPECT_NE(decode(damaged, token).status, Status::ok) << "bit " << bit;
+  }
+}
+
+TEST(IpcToken, EveryLengthButItsOwnIsRefused) {
+  std::vector<std::byte> bytes = encode(some_token());
+  Token token;
+  for (size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_EQ(decode({bytes.data(), size}, token).status, Status::invalid_argument) << size;
+  bytes.push_back(std::byte{0});
+  EXPECT_EQ(decode(bytes, token).status, Status::invalid_argument);
+}
+
+TEST(IpcToken, ImpossibleContentsAreRefusedThoughTheChecksumIsRight) {
+  const auto refused = [](void (*change)(Token&)) {
+    Token token = some_token();
+    change(token);
+    Token back;
+    return decode(encode(token), back).status == Status::invalid_argument;
+  };
+  EXPECT_TRUE(refused([](Token& t) { t.backend = 3; }));
+  EXPECT_TRUE(refused([](Token& t) { t.backend = 0; }));
+  EXPECT_TRUE(refused([](Token& t) { t.bytes = 0; }));
+  EXPECT_FALSE(refused([](Token& t) { t.bytes = t.block = 0; })) << "of nothing";
+  EXPECT_TRUE(refused([](Token& t) { t.offset = UINT64_MAX - 5; }));
+  EXPECT_TRUE(refused([](Token& t) { t.slot = kSlots; }));
+  EXPECT_TRUE(refused([](Token& t) { t.number = UINT64_MAX; }));
+  EXPECT_TRUE(refused([](Token& t) { t.position.word = kStreamWords; }));
+  EXPECT_TRUE(refused([](Token& t) { t.position.value = kPassed; }));
+  EXPECT_TRUE(refused([](Token& t) { t.pid = -1; }));
+  EXPECT_TRUE(refused([](Token& t) { t.directory = "tmp"; }));
+  EXPECT_TRUE(refused([](Token& t) { t.directory = ""; }));
+  EXPECT_TRUE(refused([](Token& t) { t.directory = "/tmp\n/forged line"; }));
+  EXPECT_FALSE(refused([](Token& t) { t.slot = kNoSlot, t.position = {}; }));
+}
+
+TEST(IpcToken, TheLongestFitsAndALongerIsAnError) {
+  Token token = some_token();
+  token.directory = "/" + std::string(kMaxDirectory - 1, 'd');
+  Token back;
+  EXPECT_EQ(encode(token).size(), kMaxToken);
+  EXPECT_EQ(decode(encode(token), back).status, Status::ok);
+  token.directory += 'd';
+  EXPECT_THROW(encode(token), Error);
+}
+
+TEST(IpcToken, SecretsAreComparedWhole) {
+  const Id a = random_id();
+  EXPECT_TRUE(same_secret(a, a));
+  for (size_t i = 0; i < a.size(); ++i) {
+    Id b = a;
+    b[i] ^= std::byte{0x80};
+    EXPECT_FALSE(same_secret(a, b)) << i;
+  }
 }
 }}  // namespace symm::ipc
