@@ -30,12 +30,7 @@ class Checker {
 
   void sort(const Of& of) {
     const auto& [rank, event] = of;
-    if (event.kind == Event::verdict) {
-      if (is_struck(rank)) return;
-      const Of& first = verdicts_.try_emplace(event.epoch, of).first->second;
-      if (std::tie(event.status, event.blamed) != std::tie(first.event.status, first.event.blamed))
-        complain(of, "disagrees with " + name(first.rank) + " on who failed");
-    } else if (event.kind == Event::call) {
+    if (event.kind == Event::call) {
       const auto where = std::pair(event.epoch, rank);
       if (failed_.count(where) != 0) complain(of, "called, or succeeded, after a failure of its own");
       last_[where] = event.number;
@@ -89,7 +84,6 @@ class Checker {
   std::map<std::pair<int32_t, int64_t>, List> calls_;
   std::map<std::pair<int32_t, size_t>, int64_t> last_;  // number of the last call of each rank
   std::set<std::pair<int32_t, size_t>> failed_;
-  std::map<int32_t, Of> verdicts_;  // the first of each epoch
   std::map<int64_t, List> tokens_;
   std::vector<std::string> problems_;
 };

@@ -8,7 +8,6 @@ namespace support {
 struct Event {
   enum Kind : int32_t {
     call,
-    verdict,  // what symm_group_status() says in the end
     import,   // of the token of that number
     use,      // of what was imported, until its release begins
     withdraw  // of that token
@@ -41,6 +40,6 @@ class History {
 };
 
 // Everything that cannot be, in words. `struck`: a bit for each rank that was killed, stopped or made to fail; the others blame
-// nobody else, and have the same verdict. Who takes part in an epoch has begun a call in it.
+// nobody else. Who takes part in an epoch has begun a call in it.
 std::vector<std::string> check_history(const std::vector<std::vector<Event>>& ranks, uint64_t struck);
 }  // namespace support

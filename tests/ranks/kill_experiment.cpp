@@ -22,7 +22,6 @@ struct Stage {
   std::atomic<int> status[kMost];
   std::atomic<int> done[kMost];
   std::atomic<int> leaked[kMost];
-  char problem[kMost][512];  // first of each rank
   History history[kMost];
   std::atomic<int> published;  // tokens
   Token tokens[kTokens];
@@ -43,10 +42,7 @@ struct Trial {
   int rank_again(int rank) const { return goes_on_without() ? rank - std::popcount(struck & ((uint64_t{1} << rank) - 1)) : rank; }
 };
 
-void complain(const Trial& trial, int rank, const std::string& text) {
-  char* own = trial.stage.problem[rank];
-  if (own[0] == '\0') std::snprintf(own, sizeof trial.stage.problem[0], "rank %d: %s", rank, text.c_str());
-}
+void complain(int rank, const std::string& text) { say("rank " + std::to_string(rank) + ": " + text); }
 
 // A rank's calls of one group, written down.
 struct Recorder {
@@ -124,9 +120,8 @@ void give_verdict(const Trial& trial, int rank, const Group& group) {
   for (int peer = 0; peer < trial.size; ++peer)
     if (!trial.is_struck(peer) || !trial.goes_on_without()) hear.push_back(peer);
   const symm_group_status_t now = agreed_status(group, rank, hear, trial.stage.verdicts);
-  History::end(trial.stage.history[rank].begin({Event::verdict, false, 1}), now.status, now.failed_rank);
   if (now.failed_rank < 0 || !trial.is_struck(now.failed_rank) || now.failed_pid != trial.stage.facts.pids[now.failed_rank])
-    complain(trial, rank, "symm_group_status() says: " + std::string(now.message));
+    complain(rank, "symm_group_status() says: " + std::string(now.message));
 }
 
 // What the documents tell those that live to do.
@@ -134,8 +129,8 @@ void shrink(const Trial& trial, int rank, const Member& member) {
   Recorder recorder{trial.stage.history[rank], kAgain - 1};
   Group rest;
   const Outcome made = recorder.record(true, 3, [&](Event&) { rest = member.group.shrink(); });
-  if (made.status != SYMM_OK) return complain(trial, rank, "shrink: " + made.message);
-  if (rest.size() != trial.survivors()) complain(trial, rank, "shrink leaves " + std::to_string(rest.size()) + " ranks");
+  if (made.status != SYMM_OK) return complain(rank, "shrink: " + made.message);
+  if (rest.size() != trial.survivors()) complain(rank, "shrink leaves " + std::to_string(rest.size()) + " ranks");
   recorder.record(true, 4, [&, one = static_cast<float>(recorder.stamp())](Event& mine) {
     float sum = 0;
     check(allreduce(rest, &one, &sum, 1));
@@ -180,10 +175,10 @@ void expect_documented_end(const Trial& trial, int rank, const Outcome& end) {
   bool named = false;
   for (int victim = 0; victim < trial.size; ++victim) named |= trial.is_struck(victim) && names_rank(end.message, victim);
   if ((end.status != expected && !missed) || !named)
-    complain(trial, rank, std::string(symm_status_string(end.status)) + " is not what was to come: " + end.message);
+    complain(rank, std::string(symm_status_string(end.status)) + " is not what was to come: " + end.message);
   // Whoever was told did not wait for a deadline.
   if (trial.stage.struck_ns != 0 && trial.stage.failed_ns[rank] - trial.stage.struck_ns > kTimeoutMs * 500'000)
-    complain(trial, rank, "heard of it late: " + end.message);
+    complain(rank, "heard of it late: " + end.message);
 }
 
 void compare_footprint(const Trial& trial, int rank, const Footprint& before, const char* when) {
@@ -191,7 +186,7 @@ void compare_footprint(const Trial& trial, int rank, const Footprint& before, co
   std::ostringstream text;
   text << when << ": " << Footprint::now() << " instead of " << before;
   trial.stage.leaked[rank] = 1;
-  complain(trial, rank, text.str());
+  complain(rank, text.str());
 }
 
 // Who can goes on, in a group of its own, in which nothing of the one before may appear.
@@ -204,7 +199,7 @@ void live_again(const Trial& trial, Config config, int rank) {
       true, 5, [&](Event&) { member.emplace(config, trial.rank_again(rank), trial.survivors(), trial.stage.facts_again); });
   for (int i = 0; i < kCallsOfAgain && end.status == SYMM_OK; ++i) end = random_collective(recorder, *member, random);
   if (end.status == SYMM_OK) member->group.finalize(0);
-  if (end.status != SYMM_OK) complain(trial, rank, "the group made afterwards failed: " + end.message);
+  if (end.status != SYMM_OK) complain(rank, "the group made afterwards failed: " + end.message);
 }
 
 void live(const Trial& trial, const Config& config, int rank) {
@@ -236,7 +231,7 @@ void own(const Trial& trial) {
     if (number >= static_cast<int64_t>(kPieces)) {
       Event& mine = stage.history[0].begin({Event::withdraw, false, 0, number - static_cast<int64_t>(kPieces)});
       History::end(mine, symm_ipc_withdraw(piece.data(), piece.size_bytes(), kTimeoutMs));
-      if (mine.status != SYMM_OK) return complain(trial, 0, symm_last_error());
+      if (mine.status != SYMM_OK) return complain(0, symm_last_error());
     }
     std::fill(piece.begin(), piece.end(), static_cast<uint32_t>(stamp_of(0, number)));
     stage.tokens[number] = make_token(piece.data(), piece.size_bytes());
@@ -244,7 +239,7 @@ void own(const Trial& trial) {
     if (random() % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
   }
   const auto is_over = [&] { return trial.stage.facts.failed >= trial.size - 2 && symm::ipc_stats().leased == 0; };
-  if (!eventually(is_over)) complain(trial, 0, "leases are left");
+  if (!eventually(is_over)) complain(0, "leases are left");
 }
 
 void borrow(const Trial& trial, int rank) {
@@ -262,7 +257,7 @@ void borrow(const Trial& trial, int rank) {
       look_at(imported, import.span<uint32_t>().data(), kPieceWords);
     });
     History::end(imported, got.status);
-    if (got.status != SYMM_OK && got.status != SYMM_ERR_INVALID_HANDLE) complain(trial, rank, got.message);
+    if (got.status != SYMM_OK && got.status != SYMM_ERR_INVALID_HANDLE) complain(rank, got.message);
     if (got.status != SYMM_OK) continue;
     Event& use = stage.history[rank].begin({Event::use, false, 0, number});
     if (random() % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
@@ -332,7 +327,7 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
       if (apart && rank != 0 && unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWNS) != 0) throw std::runtime_error("unshare");
       setenv("SYMM_IPC_DIRECTORY", meeting.path().c_str(), 1);
       attack != Attack::leases ? live(trial, config, rank) : rank == 0 ? own(trial) : borrow(trial, rank);
-    } catch (const std::exception& error) { complain(trial, rank, std::string("exception: ") + error.what()); }
+    } catch (const std::exception& error) { complain(rank, std::string("exception: ") + error.what()); }
     stage->done[rank] = 1;
   });
   if (!eventually([&] { return stage->facts.ready == size; }, kHangMs))
@@ -350,7 +345,7 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
     }
     histories.push_back(stage->history[rank].events());
     if (killed) continue;
-    if (stage->problem[rank][0] != '\0') report.problems.emplace_back(stage->problem[rank]);
+    if (const std::string said = processes[rank].said(); !said.empty()) report.problems.push_back(said);
     report.counts["leaks"] += stage->leaked[rank];
     const bool told = stage->struck_ns != 0 && stage->status[rank] != SYMM_OK && !trial.is_struck(rank);
     const bool missed = phase == Phase::create && stage->status[rank] == SYMM_ERR_TIMEOUT;
