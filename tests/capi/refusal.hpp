@@ -107,7 +107,7 @@ symm_status_t call(symm_status_t (*function)(P...), size_t changed, uint64_t bit
 inline constexpr const char* kAnyOutput = "out...";         // a parameter whose name begins so
 inline constexpr const char* kOutputStruct = "out struct";  // with a struct_size
 struct Refusal {
-  const char* function;                 // nullptr: every one that has one of the parameters
+  std::vector<const char*> functions;   // none: every one that has one of the parameters
   std::vector<std::string> parameters;  // names or types
   const char* how;
   symm_status_t status;
@@ -134,7 +134,7 @@ struct WrongCall {
 
 // Parameters for which there is no bad value, or which may be NULL, and why.
 struct Exemption {
-  const char* function;  // nullptr: of every function
+  std::vector<const char*> functions;  // none: of every function
   std::vector<std::string> parameters;
   const char* reason;
 };

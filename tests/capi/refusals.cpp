@@ -1,16 +1,21 @@
 #include "tests/capi/refusal.hpp"
 
 // One row: SYMM_REFUSE(symm_alloc, size, "0", INVALID_ARGUMENT, 0)
-#define SYMM_REFUSE(function, parameter, how, status, value) SYMM_REFUSE_NAMED(function, parameter, parameter, how, status, value)
+#define SYMM_REFUSE(function, parameter, how, status, value) SYMM_REFUSE_OF(parameter, how, status, value, #function)
+// The same of several functions.
+#define SYMM_REFUSE_OF(parameter, how, status, value, ...)                                               \
+  {                                                                                                      \
+    {__VA_ARGS__}, {#parameter}, how, SYMM_ERR_##status, [](World& w) { return w.bits(value); }, nullptr \
+  }
 // The same, where the message names a part of the argument.
 #define SYMM_REFUSE_NAMED(function, parameter, named, how, status, value)                             \
   {                                                                                                   \
-#function, {#parameter }, how, SYMM_ERR_##status, [](World & w) { return w.bits(value); }, #named \
+    {#function}, {#parameter}, how, SYMM_ERR_##status, [](World& w) { return w.bits(value); }, #named \
   }
 // Of every function that has one of the parameters, which are names or types.
-#define SYMM_REFUSE_ALL(how, status, value, ...)                                                    \
-  {                                                                                                 \
-    nullptr, {__VA_ARGS__}, how, SYMM_ERR_##status, [](World& w) { return w.bits(value); }, nullptr \
+#define SYMM_REFUSE_ALL(how, status, value, ...)                                               \
+  {                                                                                            \
+    {}, {__VA_ARGS__}, how, SYMM_ERR_##status, [](World& w) { return w.bits(value); }, nullptr \
   }
 #define SYMM_REFUSE_NULL(...) SYMM_REFUSE_ALL("NULL", INVALID_ARGUMENT, nullptr, __VA_ARGS__)
 #define SYMM_STRUCT(type, ...) struct_of<type>("const " #type "*", type __VA_ARGS__)
@@ -19,11 +24,11 @@
 #define SYMM_REFUSE_INIT(kind, macro)                                                                            \
   SYMM_REFUSE_NULL("symm_" #kind "_t*"), SYMM_REFUSE(symm_##kind##_init, struct_size, "0", INVALID_ARGUMENT, 0), \
       SYMM_REFUSE(symm_##kind##_init, struct_size, "short", INVALID_ARGUMENT, sizeof(symm_##kind##_t) - 8)
-#define SYMM_REFUSE_SCALED(named, how, status, ...)                                                                             \
-  {                                                                                                                             \
-    "symm_allreduce", {"options"}, how, SYMM_ERR_##status, [](World& w) { return w.bits(support::scaled(__VA_ARGS__)); }, named \
+#define SYMM_REFUSE_SCALED(named, how, status, ...)                                                                         \
+  {                                                                                                                         \
+    {"symm_allreduce"}, {"options"}, how, SYMM_ERR_##status, [](World& w) { return w.bits(support::scaled(__VA_ARGS__)); }, \
+        named                                                                                                               \
   }
-#define SYMM_REFUSE_COUNT(function) SYMM_REFUSE(function, count, "more than memory", INVALID_ARGUMENT, w.too_many)
 // A call that is not right but for one argument.
 #define SYMM_REFUSE_CALL(function, named, how, status, ...)                                    \
   {                                                                                            \
@@ -112,7 +117,7 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_ALL("unknown", UNSUPPORTED, 3, "symm_backend_t"),
       SYMM_REFUSE_ALL("0", UNSUPPORTED, 0, "symm_log_level_t"),
       SYMM_REFUSE_ALL("one too many", UNSUPPORTED, SYMM_LOG_DEBUG + 1, "symm_log_level_t"),
-      {nullptr, {"const symm_collective_options_t*"}, "algorithm unknown", SYMM_ERR_UNSUPPORTED,
+      {{}, {"const symm_collective_options_t*"}, "algorithm unknown", SYMM_ERR_UNSUPPORTED,
           [](World& w) { return w.bits(support::forced(5)); }, "algorithm"},
 
       SYMM_EACH_INIT(SYMM_REFUSE_INIT),
@@ -131,9 +136,10 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE(symm_barrier, ranks, "-1", INVALID_ARGUMENT, kMinusOne),
       SYMM_REFUSE(symm_barrier, count, "0 with ranks", INVALID_ARGUMENT, 0),
 
-      SYMM_REFUSE(symm_alloc, size, "0", INVALID_ARGUMENT, 0),
+      SYMM_REFUSE_OF(
+          size, "0", INVALID_ARGUMENT, 0, "symm_alloc", "symm_buffer_adopt", "symm_buffer_export_dmabuf", "symm_heap_alloc"),
       SYMM_REFUSE_NAMED(symm_alloc, size, 1152921504606846976, "more than there is", OUT_OF_MEMORY, size_t{1} << 60),
-      SYMM_REFUSE(symm_alloc, size, "SIZE_MAX", OUT_OF_MEMORY, SIZE_MAX),
+      SYMM_REFUSE_OF(size, "SIZE_MAX", OUT_OF_MEMORY, SIZE_MAX, "symm_alloc", "symm_heap_alloc"),
       SYMM_REFUSE_NAMED(symm_alloc, options, flags, "unknown bit", UNSUPPORTED, placed(2)),
       SYMM_REFUSE_NAMED(symm_alloc, options, flags, "unknown high bit", UNSUPPORTED, placed(SYMM_ALLOC_HOST | uint64_t{1} << 48)),
       SYMM_REFUSE_NAMED(symm_alloc, options, numa_node, "without SYMM_ALLOC_HOST", INVALID_ARGUMENT, placed(0, 0)),
@@ -141,18 +147,15 @@ const std::vector<Refusal>& refusals() {
           symm_alloc, options, numa_node, "the last that can be named", INVALID_ARGUMENT, placed(SYMM_ALLOC_HOST, INT32_MAX)),
       SYMM_REFUSE_NAMED(symm_alloc, options, numa_node, "-2", INVALID_ARGUMENT, placed(SYMM_ALLOC_HOST, -2)),
       SYMM_REFUSE(symm_buffer_adopt, pointer, "memory of the host", UNSUPPORTED, w.source.data()),
-      SYMM_REFUSE(symm_buffer_adopt, size, "0", INVALID_ARGUMENT, 0),
       SYMM_REFUSE(symm_buffer_export_dmabuf, buffer, "of the host back end", UNAVAILABLE, w.buffer),
       SYMM_REFUSE(symm_buffer_export_dmabuf, offset, "inside a page", INVALID_ARGUMENT, 8),
-      SYMM_REFUSE(symm_buffer_export_dmabuf, size, "0", INVALID_ARGUMENT, 0),
-      SYMM_REFUSE(symm_buffer_export_dmabuf, size, "beyond the buffer", INVALID_ARGUMENT, kBytes + 1),
-      SYMM_REFUSE(symm_buffer_export_dmabuf, size, "SIZE_MAX", INVALID_ARGUMENT, SIZE_MAX),
+      SYMM_REFUSE_OF(size, "beyond the end", INVALID_ARGUMENT, kBytes + 1, "symm_buffer_export_dmabuf", "symm_ipc_withdraw",
+          "symm_ipc_holders"),
+      SYMM_REFUSE_OF(size, "SIZE_MAX", INVALID_ARGUMENT, SIZE_MAX, "symm_buffer_export_dmabuf", "symm_ipc_export"),
       SYMM_REFUSE(symm_memory_device_view, memory, "of the host back end", UNSUPPORTED, w.memory),
       SYMM_REFUSE(symm_memory_multicast_pointer, memory, "of the host back end", UNAVAILABLE, w.memory),
-      SYMM_REFUSE(symm_buffer_find, address, "no buffer", NOT_FOUND, w.source.data()),
-      SYMM_REFUSE(symm_buffer_find, address, "NULL", NOT_FOUND, nullptr),
-      SYMM_REFUSE(symm_memory_find, address, "not symmetric", NOT_FOUND, w.source.data()),
-      SYMM_REFUSE(symm_memory_find, address, "NULL", NOT_FOUND, nullptr),
+      SYMM_REFUSE_OF(address, "of no buffer", NOT_FOUND, w.source.data(), "symm_buffer_find", "symm_memory_find"),
+      SYMM_REFUSE_OF(address, "NULL", NOT_FOUND, nullptr, "symm_buffer_find", "symm_memory_find"),
 
       SYMM_REFUSE(symm_heap_create, bytes, "0", INVALID_ARGUMENT, 0),
       SYMM_REFUSE(symm_heap_create, bytes, "SIZE_MAX", UNSUPPORTED, SIZE_MAX),
@@ -161,9 +164,7 @@ const std::vector<Refusal>& refusals() {
           symm_heap_create, options, flags, "unknown bit", UNSUPPORTED, heap_with(uint64_t{1} << 60, SYMM_NODE_NEAREST, 0)),
       SYMM_REFUSE_NAMED(symm_heap_create, options, numa_node, "without SYMM_ALLOC_HOST", INVALID_ARGUMENT, heap_with(0, 0, 0)),
       SYMM_REFUSE_NAMED(symm_heap_create, options, alignment, "3", INVALID_ARGUMENT, heap_with(0, SYMM_NODE_NEAREST, 3)),
-      SYMM_REFUSE(symm_heap_alloc, size, "0", INVALID_ARGUMENT, 0),
       SYMM_REFUSE(symm_heap_alloc, size, "1 too many", OUT_OF_MEMORY, 1),
-      SYMM_REFUSE(symm_heap_alloc, size, "SIZE_MAX", OUT_OF_MEMORY, SIZE_MAX),
       SYMM_REFUSE(symm_heap_alloc, alignment, "24", INVALID_ARGUMENT, 24),
       SYMM_REFUSE(symm_heap_alloc, alignment, "more than the block's", INVALID_ARGUMENT, 8192),
       SYMM_REFUSE(symm_heap_free, pointer, "not of a heap", INVALID_ARGUMENT, w.block),
@@ -171,12 +172,10 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE(symm_heap_find, address, "of no heap", NOT_FOUND, w.block),
       SYMM_REFUSE(symm_heap_find, address, "behind the piece", NOT_FOUND, static_cast<char*>(w.piece) + kBytes - 8),
 
-      SYMM_REFUSE(symm_fill32, offset, "not a multiple of 4", INVALID_ARGUMENT, 2),
+      SYMM_REFUSE_OF(
+          offset, "not a multiple of 4", INVALID_ARGUMENT, 2, "symm_fill32", "symm_write_value32", "symm_wait_value32"),
       SYMM_REFUSE(symm_fill32, count, "wraps around", INVALID_ARGUMENT, SIZE_MAX / 4 + 2),
-      SYMM_REFUSE(symm_write_value32, offset, "not a multiple of 4", INVALID_ARGUMENT, 2),
-      SYMM_REFUSE(symm_write_value64, offset, "not a multiple of 8", INVALID_ARGUMENT, 4),
-      SYMM_REFUSE(symm_wait_value32, offset, "not a multiple of 4", INVALID_ARGUMENT, 2),
-      SYMM_REFUSE(symm_wait_value64, offset, "not a multiple of 8", INVALID_ARGUMENT, 4),
+      SYMM_REFUSE_OF(offset, "not a multiple of 8", INVALID_ARGUMENT, 4, "symm_write_value64", "symm_wait_value64"),
       SYMM_REFUSE(symm_wait_signals, waits, "rank = size", INVALID_ARGUMENT, support::awaited(1, 0, SYMM_COMPARE_EQ)),
       SYMM_REFUSE(symm_wait_signals, waits, "channel -1", INVALID_ARGUMENT, support::awaited(0, -1, SYMM_COMPARE_EQ)),
       SYMM_REFUSE(symm_wait_signals, waits, "unknown compare", UNSUPPORTED, support::awaited(0, 0, 6)),
@@ -184,12 +183,8 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE(symm_wait_signals, count, "too large", INVALID_ARGUMENT, 65),
       SYMM_REFUSE(symm_wait_signals, any, "2", INVALID_ARGUMENT, 2),
 
-      SYMM_REFUSE_COUNT(symm_allreduce),
-      SYMM_REFUSE_COUNT(symm_broadcast),
-      SYMM_REFUSE_COUNT(symm_reduce),
-      SYMM_REFUSE_COUNT(symm_alltoall),
-      SYMM_REFUSE_COUNT(symm_gather),
-      SYMM_REFUSE_COUNT(symm_scatter),
+      SYMM_REFUSE_OF(count, "more than memory", INVALID_ARGUMENT, w.too_many, "symm_allreduce", "symm_broadcast", "symm_reduce",
+          "symm_alltoall", "symm_gather", "symm_scatter"),
       SYMM_REFUSE(symm_allgather_rows, recv_stride, "less than a row", INVALID_ARGUMENT, 3),
       SYMM_REFUSE(symm_allreduce_rmsnorm, hidden, "0", INVALID_ARGUMENT, 0),
       SYMM_REFUSE(symm_allreduce_rmsnorm, hidden, "12", INVALID_ARGUMENT, 12),
@@ -207,8 +202,7 @@ const std::vector<Refusal>& refusals() {
           symm_allreduce_rmsnorm, norm, weight_dtype, "unknown", UNSUPPORTED, normed(w.source.data(), w.block, 0, 0x999)),
       SYMM_REFUSE_NAMED(
           symm_allreduce_rmsnorm, norm, scale_kind, "unknown", UNSUPPORTED, normed(w.source.data(), w.block, 0, 0, 3)),
-      SYMM_REFUSE(symm_alltoallv_device, send_capacity, "less than a block", INVALID_ARGUMENT, 7),
-      SYMM_REFUSE(symm_alltoallv_device, recv_capacity, "less than a block", INVALID_ARGUMENT, 7),
+      SYMM_REFUSE_ALL("less than a block", INVALID_ARGUMENT, 7, "send_capacity", "recv_capacity"),
       SYMM_REFUSE_NAMED(
           symm_allreduce, options, algorithm, "on no host", INVALID_ARGUMENT, support::forced(SYMM_ALGORITHM_MARKED)),
       SYMM_REFUSE_SCALED("options.scale_position: 3", "unknown", UNSUPPORTED, 3, 1),
@@ -228,9 +222,8 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_NAMED(symm_collective_plan, call, root, "= size", INVALID_ARGUMENT,
           planned(w, SYMM_COLLECTIVE_BROADCAST, 8, SYMM_DTYPE_F32, SYMM_OP_SUM, 1)),
 
-      SYMM_REFUSE(symm_ipc_export, pointer, "of no buffer", INVALID_ARGUMENT, w.source.data()),
+      SYMM_REFUSE_OF(pointer, "of no buffer", INVALID_ARGUMENT, w.source.data(), "symm_ipc_export", "symm_ipc_withdraw"),
       SYMM_REFUSE(symm_ipc_export, size, "beyond the end", INVALID_ARGUMENT, kBytes),
-      SYMM_REFUSE(symm_ipc_export, size, "SIZE_MAX", INVALID_ARGUMENT, SIZE_MAX),
       SYMM_REFUSE(symm_ipc_export, options, "imports without a time", INVALID_ARGUMENT,
           (support::Passed<symm_ipc_export_options_t>{{sizeof(symm_ipc_export_options_t), 0, 1, nullptr}})),
       SYMM_REFUSE(symm_ipc_export, capacity, "too small", INVALID_ARGUMENT, 100),
@@ -240,9 +233,6 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE(symm_ipc_import, token_size, "one too many", INVALID_ARGUMENT, w.token_size + 1),
       SYMM_REFUSE(symm_ipc_import, options, "device -2", INVALID_ARGUMENT,
           (support::Passed<symm_ipc_import_options_t>{{sizeof(symm_ipc_import_options_t), 0, nullptr, -2, nullptr}})),
-      SYMM_REFUSE(symm_ipc_withdraw, pointer, "of no buffer", INVALID_ARGUMENT, w.source.data()),
-      SYMM_REFUSE(symm_ipc_withdraw, size, "beyond the end", INVALID_ARGUMENT, kBytes + 1),
-      SYMM_REFUSE(symm_ipc_holders, size, "beyond the end", INVALID_ARGUMENT, kBytes + 1),
   };
   return rows;
 }
@@ -313,24 +303,24 @@ const std::vector<WrongCall>& wrong_calls() {
 
 const std::vector<Exemption>& exemptions() {
   static const std::vector<Exemption> rows = {
-      {nullptr, {"timeout_ms"}, "every number is a deadline"},
-      {nullptr, {"value"}, "any number is a value"},
-      {"symm_status_string", {"status"}, "an unknown one has a name too"},
-      {"symm_log_add_listener", {"user"}, "is passed on unseen"},
-      {"symm_log_remove_listener", {"id"}, "one that is not there is NOT_FOUND, which names nothing"},
-      {"symm_group_failed_ranks", {"capacity"}, "may be smaller than the count"},
-      {"symm_group_split", {"color"}, "negative means no group"},
-      {"symm_group_split", {"key"}, "any order is an order"},
-      {"symm_group_abort", {"reason"}, "NULL means none"},
-      {"symm_memory_device_view", {"stop"}, "NULL means none"},
-      {"symm_heap_free", {"pointer"}, "may be NULL"},
-      {"symm_heap_alloc", {"out_offset"}, "may be NULL"},
-      {"symm_heap_find", {"out_size"}, "may be NULL"},
-      {"symm_buffer_find", {"out", "out_offset"}, "may be NULL"},
-      {"symm_memory_find", {"out", {"out_rank"}, "out_offset"}, "may be NULL"},
-      {"symm_wait_signal_value", {"out_seen"}, "may be NULL"},
-      {"symm_wait_signals", {"out_index"}, "may be NULL"},
-      {"symm_ipc_collect", {"out"}, "may be NULL"},
+      {{}, {"timeout_ms"}, "every number is a deadline"},
+      {{}, {"value"}, "any number is a value"},
+      {{"symm_status_string"}, {"status"}, "an unknown one has a name too"},
+      {{"symm_log_add_listener"}, {"user"}, "is passed on unseen"},
+      {{"symm_log_remove_listener"}, {"id"}, "one that is not there is NOT_FOUND, which names nothing"},
+      {{"symm_group_failed_ranks"}, {"capacity"}, "may be smaller than the count"},
+      {{"symm_group_split"}, {"color"}, "negative means no group"},
+      {{"symm_group_split"}, {"key"}, "any order is an order"},
+      {{"symm_group_abort"}, {"reason"}, "NULL means none"},
+      {{"symm_memory_device_view"}, {"stop"}, "NULL means none"},
+      {{"symm_heap_free"}, {"pointer"}, "may be NULL"},
+      {{"symm_heap_alloc"}, {"out_offset"}, "may be NULL"},
+      {{"symm_heap_find"}, {"out_size"}, "may be NULL"},
+      {{"symm_buffer_find"}, {"out", "out_offset"}, "may be NULL"},
+      {{"symm_memory_find"}, {"out", "out_rank", "out_offset"}, "may be NULL"},
+      {{"symm_wait_signal_value"}, {"out_seen"}, "may be NULL"},
+      {{"symm_wait_signals"}, {"out_index"}, "may be NULL"},
+      {{"symm_ipc_collect"}, {"out"}, "may be NULL"},
   };
   return rows;
 }

@@ -210,12 +210,8 @@ class Runner {
   }
 
   void expect_status(const Line& line) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    symm_group_status_t now = group(line).status();
-    while (now.status != line.constant("status") && std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      now = group(line).status();
-    }
+    symm_group_status_t now{};
+    support::eventually([&] { return (now = group(line).status()).status == line.constant("status"); }, 20'000);
     require(now.status, line.constant("status"), std::string("status (") + now.message + ")");
     require(now.failed_rank, line.integer("failed_rank", now.failed_rank), "failed_rank");
   }
