@@ -28,8 +28,17 @@ def code_lines(name):
     return enumerate(text.split("\n"), 1)
 
 
-def library_code():
-    return [name for name in files() if name.startswith(LIBRARY) and name.endswith(CODE)]
+def found_in_library(forbidden, allowed):
+    """What the code of the library has of what is forbidden, but what is allowed in a file of it."""
+    for name in files():
+        for number, line in code_lines(name) if name.startswith(LIBRARY) and name.endswith(CODE) else ():
+            found = forbidden.search(line)
+            if found and not re.search(allowed.get(name, r"(?!)"), found[0]):
+                yield f"{name}:{number}: {line.strip()}"
+
+
+def pages():
+    return [name for name in files() if name.endswith(".md")]
 
 
 def spdx():
@@ -60,11 +69,7 @@ def manners():
                "core/base/process.hpp": r"sigaction",             # SignalsKept
                "core/base/environment.cpp": r"unsetenv",          # VariablesKept
                "capi/include/symm/symm.hpp": r"^(?:abort|signal)\s*\($"}  # methods' names
-    for name in library_code():
-        for number, line in code_lines(name):
-            found = forbidden.search(line)
-            if found and not re.search(allowed.get(name, r"(?!)"), found[0]):
-                yield f"{name}:{number}: {line.strip()}"
+    yield from found_in_library(forbidden, allowed)
 
 
 def waits():
@@ -72,14 +77,9 @@ def waits():
     forbidden = re.compile(r"\b(?:SYS_futex\w*|FUTEX_\w+|(?:::)?poll|ppoll|select|pselect|epoll_\w*wait\w*|usleep|nanosleep|clock_nanosleep|"
                            r"sched_yield|sleep_for|sleep_until|this_thread::yield|_mm_pause|__builtin_ia32_pause|atomic_wait)\s*\(|"
                            r"\bSYS_futex\w*|\bFUTEX_\w+|std::condition_variable|\.wait\(")
-    allowed = {"core/socket/monitor.cpp": r"epoll_wait\(", "core/socket/life.cpp": r"FUTEX_(?:OWNER_DIED|WAITERS)$"}
-    for name in library_code():
-        if Path(name).parent.as_posix() == "core/base" and Path(name).stem.startswith("wait"):
-            continue
-        for number, line in code_lines(name):
-            found = forbidden.search(line)
-            if found and not re.match(allowed.get(name, r"(?!)"), found[0]):
-                yield f"{name}:{number}: {line.strip()}"
+    allowed = {"core/socket/monitor.cpp": r"^epoll_wait\(", "core/socket/life.cpp": r"^FUTEX_(?:OWNER_DIED|WAITERS)$",
+               "core/base/wait.cpp": "", "core/base/wait.hpp": ""}
+    yield from found_in_library(forbidden, allowed)
 
 
 def guards():
@@ -175,9 +175,7 @@ def prose(name):
 
 def columns():
     """Pages keep to 100 columns, tables and code aside."""
-    for name in files():
-        if not name.endswith(".md"):
-            continue
+    for name in pages():
         for number, line in prose(name):
             if len(line) > 100:
                 yield f"{name}:{number}: {len(line)} columns"
@@ -185,9 +183,7 @@ def columns():
 
 def places():
     """A page's links lead somewhere, and the files that it names are there."""
-    for name in files():
-        if not name.endswith(".md"):
-            continue
+    for name in pages():
         for number, line in enumerate(lines(name), 1):
             linked = [(root / name).parent / link for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", line)]
             named = re.findall(r"`((?:capi|core|kernels|tests|tools|bench|docs|cmake)/[\w./*-]+)`", line)
