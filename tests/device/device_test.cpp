@@ -222,21 +222,25 @@ TEST(Device, a_wait_ends_when_it_is_stopped) {
   });
 }
 
-TEST(Device, barriers_of_threads_keep_step) {
-  constexpr int kRanks = 4;
-  World world(kRanks);
-  std::array<std::atomic<int>, kRanks> round{};
-  support::as_threads(kRanks, [&](int rank) {
-    const Memory memory = world.memory(rank);
-    for (int i = 1; i <= 500; ++i) {
-      round[static_cast<size_t>(rank)].store(i, std::memory_order_relaxed);
-      ASSERT_TRUE(barrier_thread(memory, 3));
-      for (const auto& other : round) {
+// So many threads meet again and again: none is through before all have come.
+void expect_to_keep_step(int threads, int rounds, const std::function<Outcome(int thread)>& barrier) {
+  std::vector<std::atomic<int>> at(static_cast<size_t>(threads));
+  support::as_threads(threads, [&](int thread) {
+    for (int round = 1; round <= rounds; ++round) {
+      at[static_cast<size_t>(thread)].store(round, std::memory_order_relaxed);
+      ASSERT_TRUE(barrier(thread));
+      for (const auto& other : at) {
         const int seen = other.load(std::memory_order_relaxed);
-        ASSERT_TRUE(seen == i || seen == i + 1) << seen << " in round " << i;
+        ASSERT_TRUE(seen == round || seen == round + 1) << seen << " in round " << round;
       }
     }
   });
+}
+
+TEST(Device, barriers_of_threads_keep_step) {
+  constexpr int kRanks = 4;
+  World world(kRanks);
+  expect_to_keep_step(kRanks, 500, [&](int rank) { return barrier_thread(world.memory(rank), 3); });
   for (int rank = 0; rank < kRanks; ++rank) EXPECT_EQ(world.taken(rank, 3, (rank + 1) % kRanks), 500U);
 }
 
@@ -298,20 +302,11 @@ TEST(Device, barriers_of_grids_keep_step) {
   Grid grids[2] = {};
   std::deque<HostBlock::Shared> shared;
   for (int i = 0; i < blocks[0] + blocks[1]; ++i) shared.emplace_back(kThreads);
-  std::atomic<unsigned> at[8] = {};
-  support::as_threads(8, [&](int i) {
+  expect_to_keep_step(8, 20, [&](int i) {
     const int number = i / kThreads;
     const int rank = number < blocks[0] ? 0 : 1;
-    const Memory memory = world.memory(rank);
     const HostBlock block{shared[static_cast<size_t>(number)], i % kThreads, kThreads, blocks[rank]};
-    for (unsigned round = 1; round <= 20; ++round) {
-      at[i].store(round, std::memory_order_relaxed);
-      ASSERT_TRUE(barrier_of_grid(memory, 0, &grids[rank], kEverybody, block));
-      for (const auto& other : at) {
-        const unsigned seen = other.load(std::memory_order_relaxed);
-        ASSERT_TRUE(seen == round || seen == round + 1) << seen << " in round " << round;
-      }
-    }
+    return barrier_of_grid(world.memory(rank), 0, &grids[rank], kEverybody, block);
   });
   for (const Grid& grid : grids) {
     EXPECT_EQ(grid.arrived, 0U);
