@@ -17,49 +17,36 @@ def failure(name, output):
     return case(name, "fail", f'<failure message=""/><system-out>{output}</system-out>')
 
 
+A_PASS, A_SKIP, LONG = case("x"), case("y", "notrun", SKIPPED), "\n".join(f"line {i}" for i in range(99))
+# What is tried, the results by run, the failures of others, the status, and lines of what is printed by their number.
+CASES = [
+    ("what is counted", {"a": [A_PASS, A_SKIP], "b": [A_PASS]}, 0, 0,
+     {0: "skipped  a: no such tool: y", 1: "2 passed, 0 failed, 1 skipped"}),
+    ("skipped for one reason are one line", {"a": [A_PASS, *(case(f"t{i}  # parameter {i}", "notrun", SKIPPED) for i in range(5))]}, 0, 0,
+     {0: "skipped  a: no such tool: t0, t1, t2 and 2 more"}),
+    ("what failed comes last with the end of its output", {"a": [failure("x", LONG)], "b": [A_SKIP]}, 0, 1,
+     {0: "skipped  b: no such tool: y", 1: "FAILED   a: x", 2: "    | line 59", -3: "    | line 98", -2: "FAILED   a: x",
+      -1: "0 passed, 1 failed, 1 skipped"}),
+    ("one that passes alone passes and is named", {"a": [failure("x", "too late"), case("y")], "a.again": [A_PASS]}, 0, 0,
+     {0: "UNSTEADY, passed alone a: x", 1: "    | too late", 2: "2 passed, 0 failed, 0 skipped"}),
+    ("one that fails again failed once", {"a": [failure("x", "first")], "a.again": [failure("x", "second")]}, 1, 1,
+     {0: "FAILED   a: x", 1: "    | second", 2: "FAILED   a: x", 3: "0 passed, 1 failed, 0 skipped"}),
+    ("one not run again failed", {"a": [failure("x", ""), failure("y", "")], "a.again": [A_PASS]}, 0, 1, {}),
+    ("a build that broke is a failure", {"a": [A_PASS]}, 1, 1, {-1: "1 passed, 1 failed, 0 skipped"}),
+    ("no test at all is a failure", {}, 0, 1, {}),
+]
+
+
 class Totals(unittest.TestCase):
-    def totals(self, results, *arguments):
-        with tempfile.TemporaryDirectory() as folder:
-            for name, cases in results.items():
-                Path(folder, name + ".xml").write_text(f"<testsuite>{''.join(cases)}</testsuite>")
-            run = subprocess.run([sys.executable, TOTALS, *arguments, folder], capture_output=True, text=True, check=False)
-        self.assertEqual(run.stderr, "")
-        return run.returncode, run.stdout.splitlines()
-
-    def test_counts(self):
-        status, lines = self.totals({"a": [case("x"), case("y", "notrun", SKIPPED)], "b": [case("x")]})
-        self.assertEqual((status, lines), (0, ["skipped  a: no such tool: y", "2 passed, 0 failed, 1 skipped"]))
-
-    def test_skipped_for_one_reason_are_one_line(self):
-        _, lines = self.totals({"a": [case(f"t{i}  # parameter {i}", "notrun", SKIPPED) for i in range(5)]})
-        self.assertEqual(lines[0], "skipped  a: no such tool: t0, t1, t2 and 2 more")
-
-    def test_what_failed_comes_last_with_the_end_of_its_output(self):
-        status, lines = self.totals({"a": [failure("x", "\n".join(f"line {i}" for i in range(99)))], "b": [case("y", "notrun", SKIPPED)]})
-        self.assertEqual(status, 1)
-        self.assertEqual(lines[:2], ["skipped  b: no such tool: y", "FAILED   a: x"])
-        self.assertEqual((lines[2], lines[-3]), ("    | line 59", "    | line 98"))
-        self.assertEqual(lines[-2:], ["FAILED   a: x", "0 passed, 1 failed, 1 skipped"])
-
-    def test_one_that_passes_alone_passes_and_is_named(self):
-        status, lines = self.totals({"a": [failure("x", "too late"), case("y")], "a.again": [case("x")]})
-        self.assertEqual(status, 0)
-        self.assertEqual(lines, ["UNSTEADY, passed alone a: x", "    | too late", "2 passed, 0 failed, 0 skipped"])
-
-    def test_one_that_fails_again_failed_once(self):
-        status, lines = self.totals({"a": [failure("x", "first")], "a.again": [failure("x", "second")]}, "--other-failures", "1")
-        self.assertEqual(status, 1)
-        self.assertEqual(lines, ["FAILED   a: x", "    | second", "FAILED   a: x", "0 passed, 1 failed, 0 skipped"])
-
-    def test_one_not_run_again_failed(self):
-        self.assertEqual(self.totals({"a": [failure("x", ""), failure("y", "")], "a.again": [case("x")]})[0], 1)
-
-    def test_a_build_that_broke_is_a_failure(self):
-        status, lines = self.totals({"a": [case("x")]}, "--other-failures", "1")
-        self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
-
-    def test_no_test_at_all_is_a_failure(self):
-        self.assertEqual(self.totals({})[0], 1)
+    def test_cases(self):
+        for what, results, others, status, expected in CASES:
+            with self.subTest(what), tempfile.TemporaryDirectory() as folder:
+                for name, cases in results.items():
+                    Path(folder, name + ".xml").write_text(f"<testsuite>{''.join(cases)}</testsuite>")
+                run = subprocess.run([sys.executable, TOTALS, "--other-failures", str(others), folder], capture_output=True, text=True)
+                self.assertEqual((run.stderr, run.returncode), ("", status))
+                lines = run.stdout.splitlines()
+                self.assertEqual({number: lines[number] for number in expected}, expected)
 
 
 if __name__ == "__main__":

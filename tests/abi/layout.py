@@ -1,7 +1,8 @@
 """layout.py <layout.txt> <folder of symm/symm.h> <libsymm.so> <C compiler>: is layout.txt what a C compiler sees? Compiles a program that
 asserts every size, offset and value, declares every function once more and links with the library.
 
-layout.py <symm.map>: what the library exports by layout.txt and the map, as nm has it."""
+layout.py <symm.map>: what the library exports by layout.txt and the map, as nm has it.
+layout.py parameters: every parameter of every function, as rows of a C++ table."""
 import re
 import subprocess
 import sys
@@ -54,6 +55,11 @@ def exports(symbol_map):
     yield from (f"T {name}@@{named.get(name, nodes[0][0])}" for name in functions())
 
 
+def parameters():
+    for function, its in functions().items():
+        yield from (f'{{"{function}", "{name}", "{of.replace(" *", "*")}"}},' for of, name in its)
+
+
 def main(layout, include, library, compiler):
     with tempfile.TemporaryDirectory() as scratch:
         command = [*compiler.split(), "-std=c11", "-Werror", "-I", include, "-x", "c", "-", "-x", "none", library, "-o", f"{scratch}/layout"]
@@ -61,4 +67,5 @@ def main(layout, include, library, compiler):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:]) if len(sys.argv) > 2 else print(*exports(sys.argv[1]), sep="\n")
+    rows = {"parameters": parameters}.get(sys.argv[1], lambda: exports(sys.argv[1]))
+    main(*sys.argv[1:]) if len(sys.argv) > 2 else print(*rows(), sep="\n")
