@@ -9,6 +9,7 @@
 
 namespace support {
 inline constexpr int kMost = 64;
+inline constexpr int kRanks = 3;                                      // of most tests
 inline constexpr std::span kCollectives(symm::tool::kOperations, 6);  // all but the barrier
 
 // Elements per rank: several chunks through the library's memory, and less.

@@ -2,7 +2,6 @@
 #include "tests/ranks/failure.hpp"
 
 namespace support { namespace {
-constexpr int kRanks = 3;
 constexpr char kReason[] = "the solver diverged";
 
 void expect_aborted(const Group& group, symm_status_t status, int by) {

@@ -3,8 +3,6 @@
 #include "tests/support/sanitizers.hpp"
 
 namespace support { namespace {
-constexpr int kRanks = 3;
-
 // `perish` runs on the victim when all have made a few rounds of the operation.
 void expect_death_to_be_noticed(const Operation& operation, int size, int victim, const std::function<void(Member&)>& perish) {
   const auto body = [&](Member& member) {

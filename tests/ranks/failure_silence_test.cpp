@@ -3,8 +3,6 @@
 #include "tests/ranks/failure.hpp"
 
 namespace support { namespace {
-constexpr int kRanks = 3;
-
 class Silence : public testing::TestWithParam<Operation> {};
 
 TEST_P(Silence, TimesOutForAllAndIsNoticedByTheLateRank) {
