@@ -34,6 +34,12 @@ TEST(Plan, GrowsWithTheMessage) {
   }
 }
 
+TEST(Plan, ManyRanksShareTheWorkSooner) {
+  const size_t count = 250;
+  EXPECT_EQ(plan(allreduce(count, 2)).algorithm, Algorithm::one_shot);
+  EXPECT_EQ(plan(allreduce(count, 16)).algorithm, Algorithm::two_shot);
+}
+
 TEST(Plan, FollowsItsThresholds) {
   PlanInput input = allreduce(14);
   input.tuning = {16, 4096, 128};
