@@ -100,6 +100,12 @@ bool Kernels::is_for_9() const {
   return device_.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) >= 9 && newest_architecture() >= 90;
 }
 
+bool Kernels::has_room_for_bulk() const {
+  constexpr int kOther = 4096;  // that a block has in any case
+  return is_for_9() && device_.attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) >=
+                           2 * (static_cast<int>(kBulkShared) + kOther);
+}
+
 void Kernels::run(CUfunction function, const Launch& launch, void** parameters) const {
   CUlaunchAttribute attributes[2] = {};
   unsigned count = 0;

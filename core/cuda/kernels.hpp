@@ -21,7 +21,8 @@ class Kernels {
   // Kernels of at most `threads` may be launched before the one ahead of them on the stream has ended (kernels/cuda/begin.cuh),
   // where device and driver can do that.
   void launch_early(int threads);
-  bool is_for_9() const;  // does it run what was compiled for compute capability 9.0 or later?
+  bool is_for_9() const;           // does it run what was compiled for compute capability 9.0 or later?
+  bool has_room_for_bulk() const;  // can it copy so (kernels/cuda/bulk.cuh), in two blocks on each multiprocessor?
   // Throws Error(internal) for a kernel that was not loaded.
   CUfunction find(const std::string& name) const;
 

@@ -64,7 +64,8 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
     kernels_.load(name);
   for (const char* name : {"symm_combine", "symm_compare", "symm_stage"})
     if (context_.machines.count > 1) kernels_.load(name);
-  kernels_.load("symm_pipeline_move", kernels_.is_for_9() ? kBulkShared : 0);
+  copies_in_bulk_ = kernels_.has_room_for_bulk();
+  kernels_.load("symm_pipeline_move", copies_in_bulk_ ? kBulkShared : 0);
   for (const std::string& name : kernel_names(context_.size, false)) kernels_.load(name);
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) kernels_.load(rmsnorm_kernel(dtype));
   kernels_.make_ready();
@@ -495,7 +496,7 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
   args.tiles = chosen.tiles;
   const auto blocks = static_cast<unsigned>(chosen.blocks);
   if (chosen.algorithm == Algorithm::two_shot_staged) {
-    args.movers = chosen.movers;
+    args.movers = copies_in_bulk_ ? chosen.movers : 0;
     args.direct = chosen.direct ? 1 : 0;
     args.spares_root = chosen.spares_root ? 1 : 0;
     const size_t bytes = operand_bytes(call.collective, unit, context_.size).recv;

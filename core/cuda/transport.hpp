@@ -91,6 +91,7 @@ class CudaTransport : public Transport, public DeviceTransport {
   PlanValues values_;
   Tuning tuning_;
   Facts facts_;
+  bool copies_in_bulk_ = false;
   Layout layout_;
   std::vector<std::shared_ptr<Allocation>> controls_;  // by group rank
   std::vector<Uuid> uuids_;

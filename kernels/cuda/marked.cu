@@ -1,8 +1,6 @@
 // Marked: data that is its own flag, for any bits. Free cells hold words of all ones (push.cuh). Where the message has such a
 // word another goes in its place, and with every four packs of a thread goes a mark of one word that says which they were: 68
-// bytes for
-// 64. No fence, no meeting, no address of anybody's operand. All-gather, all-to-all, and a broadcast of which the root sends
-// everything to everybody.
+// bytes for 64. No fence, no meeting, no address of anybody's operand. All-gather, all-to-all, and broadcast.
 //
 // A tile is what a warp moves to one rank: four packs and the mark of each thread. A block has the same tiles on every rank, for
 // all ranks, and stores all that it sends before it waits: so blocks that have come onto the devices end without the others. Each

@@ -40,7 +40,7 @@ struct Block : WorkGroup {
   uint64_t chunk;  // packs of a slot
 
   __device__ Block(const PiecesArgs& a, Layout& shared)
-      : WorkGroup(a.call, a.call.comm.size), all(a), layout(shared), theirs(mine.from_peers.pieces),
+      : WorkGroup(a.call, a.call.comm.size, true), all(a), layout(shared), theirs(mine.from_peers.pieces),
         chunk(comm.stage_slot / kPack) {}
 
   // Of a piece.

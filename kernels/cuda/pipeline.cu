@@ -56,7 +56,7 @@ __device__ __forceinline__ void combine(const WorkGroup& s, const Operands& at, 
 template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
-  const WorkGroup s(args, Arithmetic::template ranks<kRanks>(args.comm));
+  const WorkGroup s(args, Arithmetic::template ranks<kRanks>(args.comm), false);
   symm::cuda::run(
       s, [](const Operands&) { return false; },
       [&](const Operands&, uint32_t i) {

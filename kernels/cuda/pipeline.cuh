@@ -10,8 +10,8 @@
 // So links have work while a block waits. Slots are used again after three steps. Who pushes piece i has heard of everybody's
 // step i - 2, in which piece i - 3 was combined; who stores result i - 1 in that step, of everybody's step i - 1, before which
 // result i - 4 was brought to recv. Operands may be private memory, and recv may be send: what is stored there was pushed in a
-// step that has been heard of. Those that combine are in pipeline.cu, those that move in pipeline_move.cu; an all-to-all goes by
-// pieces.cu.
+// step that has been heard of. Those that combine are in pipeline.cu, those that move in pipeline_move.cu.
+// In an all-to-all everybody owns what it gets, and what may not be stored into its recv it brings there itself in part 3.
 #pragma once
 
 #include "kernels/collective.hpp"
@@ -27,15 +27,15 @@ struct WorkGroup {
   int n, me;
   uint32_t index;
   Collective collective;
+  bool moves;  // is, in a kernel, known when that is compiled
 
-  __device__ WorkGroup(const CollectiveArgs& a, int ranks)
+  __device__ WorkGroup(const CollectiveArgs& a, int ranks, bool only_moves)
       : args(a), comm(a.comm), mine(words_of(a.comm, a.comm.rank)), n(ranks), me(a.comm.rank), index(blockIdx.x),
-        collective(static_cast<Collective>(a.collective)) {}
+        collective(static_cast<Collective>(a.collective)), moves(only_moves) {}
 
+  __device__ bool exchanges() const { return moves && collective == Collective::alltoall; }
   // Does rank p get the results of the other owners? And mine?
-  __device__ bool collects(int p) const {
-    return collective == Collective::alltoall || is_delivered_to(collective, p, args.root);
-  }
+  __device__ bool collects(int p) const { return exchanges() || is_delivered_to(collective, p, args.root); }
   __device__ bool wants(int p) const { return collects(p) || (p == me && collective != Collective::reduce); }
 
   struct Piece {
@@ -58,10 +58,10 @@ struct WorkGroup {
   }
   // Where the block that has a rank's pieces begins in send, and in recv.
   __device__ uint64_t in_send(int owner) const {
-    return traits(collective).send_per_rank ? static_cast<uint64_t>(owner) * args.unit : 0;
+    return collective == Collective::reduce_scatter || exchanges() ? static_cast<uint64_t>(owner) * args.unit : 0;
   }
   __device__ uint64_t in_recv(int owner) const {
-    return traits(collective).recv_per_rank ? static_cast<uint64_t>(owner) * args.unit : 0;
+    return collective == Collective::allgather || exchanges() ? static_cast<uint64_t>(owner) * args.unit : 0;
   }
 
   // In a stage of rank `owner`, of slots of `bytes`, that into which `source` stores.

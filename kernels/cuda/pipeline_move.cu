@@ -56,7 +56,7 @@ __device__ __forceinline__ bool send_at_once(const WorkGroup& s, const Operands&
     char* to = (d == 0 ? reinterpret_cast<char*>(args.recv) : at.recv[p]) + s.in_recv(s.me);
     all.from[d] = from;
     all.to[d] = to != from ? to : nullptr;
-    all.is_one = s.collective != Collective::alltoall;
+    all.is_one = !s.exchanges();
     all.ranks = s.n;
   }
   __syncthreads();
@@ -105,9 +105,9 @@ __device__ __forceinline__ void take_from_all(const WorkGroup& s, uint32_t i) {
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
-  const WorkGroup s(args, args.comm.size);
+  const WorkGroup s(args, args.comm.size, true);
   const bool is_passed_on = args.spares_root != 0;
-  const bool is_alltoall = s.collective == Collective::alltoall;
+  const bool is_alltoall = s.exchanges();
   symm::cuda::run(
       s, [&](const Operands& at) { return send_at_once(s, at); },
       [&](const Operands& at, uint32_t i) {

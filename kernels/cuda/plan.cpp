@@ -258,8 +258,7 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.threads = tuning.width;
   plan.blocks = std::clamp(input.max_blocks * 512 / tuning.width, 1, tuning.work_groups);
   // Where not all of the blocks have room, of which threads fill the links.
-  if (input.has_clusters && !traits(input.collective).has_op && plan.blocks < tuning.work_groups)
-    plan.movers = std::min(tuning.movers, plan.blocks);
+  if (!traits(input.collective).has_op && plan.blocks < tuning.work_groups) plan.movers = std::min(tuning.movers, plan.blocks);
   // A root that owns nothing has a link that carries the message, but no more, each way; what it combines itself has a hop less
   // to go, which is more of a short reduce.
   const bool is_long = traits(input.collective).to_root && n > 2 && unit > 16 * kKi * kKi;

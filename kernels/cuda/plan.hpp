@@ -100,7 +100,7 @@ struct Plan {
   int threads = 0;
   int cluster = 1;           // blocks that work together
   int work_groups = 0;       // blocks of pieces.cu that wait for those of other ranks
-  int movers = 0;            // blocks of pipeline_move.cu that copy in bulk
+  int movers = 0;            // blocks of pipeline_move.cu that copy in bulk, where the device can
   bool in_pieces = false;    // by a kernel of pieces
   bool direct = false;       // the root of a broadcast sends everything to everybody itself
   bool spares_root = false;  // who owns nothing of what is cut into slices
