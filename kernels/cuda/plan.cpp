@@ -154,8 +154,15 @@ uint64_t marked_most(const PlanInput& input, const Tuning& tuning) {
   const bool is_flat = traits(input.collective).from_root && input.size > 2;
   return std::min(is_flat ? tuning.direct_max / (others(input.size) - 1) : tuning.marked_max, marked_part(input, tuning));
 }
-uint64_t relay_most(const PlanInput&, const Tuning& tuning) { return tuning.relay_max; }
-uint64_t reduce_most(const PlanInput&, const Tuning& tuning) { return tuning.reduce_max; }
+// In a few launches, also where there is little scratch.
+uint64_t relay_part(const PlanInput& input, const Tuning& tuning) { return marked_part(input, tuning) * others(input.size); }
+uint64_t relay_most(const PlanInput& input, const Tuning& tuning) {
+  return std::min(tuning.relay_max, 4 * relay_part(input, tuning));
+}
+uint64_t reduce_part(const PlanInput& input, const Tuning& tuning) { return ahead_part(input, tuning) * others(input.size); }
+uint64_t reduce_most(const PlanInput& input, const Tuning& tuning) {
+  return std::min(tuning.reduce_max, 4 * reduce_part(input, tuning));
+}
 uint64_t two_shot_most(const PlanInput&, const Tuning& tuning) { return tuning.two_shot_max; }
 
 // ---- where it is preferred to what comes after it
@@ -188,10 +195,15 @@ void shape_one_shot(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   shape(plan, packs_of(input), input.max_blocks, tuning.threads, {512, input.size <= 4 ? 1024 : 512});
 }
 
+// In as many launches as slots ask for.
+void set_part(Plan& plan, const PlanInput& input, uint64_t most) {
+  const uint64_t launches = divide_up(input.unit(), most);
+  plan.part = round_up(divide_up(input.unit(), launches), kLine);
+}
+
 void shape_one_shot_ahead(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   shape_one_shot(plan, input, tuning);
-  const uint64_t launches = divide_up(input.unit(), ahead_part(input, tuning));
-  plan.part = round_up(divide_up(input.unit(), launches), kLine);
+  set_part(plan, input, ahead_part(input, tuning));
   plan.tile = input.unit();
 }
 
@@ -207,13 +219,8 @@ void shape_rmsnorm(Plan& plan, const PlanInput& input, const Tuning&) {
   plan.cluster = rows.cluster;
 }
 
-// In as many launches as slots ask for.
-void set_part(Plan& plan, const PlanInput& input, uint64_t most) {
-  const uint64_t launches = divide_up(input.unit(), most);
-  plan.part = round_up(divide_up(input.unit(), launches), kLine);
-}
 void shape_two_shot_reduce(Plan& plan, const PlanInput& input, const Tuning& tuning) {
-  set_part(plan, input, ahead_part(input, tuning) * others(input.size));
+  set_part(plan, input, reduce_part(input, tuning));
   plan.slices = input.size - 1;
   plan.tile = std::min(plan.part, input.unit());
   const uint64_t packs = divide_up(std::min(plan.part, input.unit()), kPack);
@@ -230,7 +237,7 @@ void shape_marked(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.blocks = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan.blocks), tiles));
 }
 void shape_relay(Plan& plan, const PlanInput& input, const Tuning& tuning) {
-  set_part(plan, input, marked_part(input, tuning) * others(input.size));
+  set_part(plan, input, relay_part(input, tuning));
   const uint64_t tiles = divide_up(std::min(plan.part, input.unit()), kMarkedTile);
   shape(plan, tiles * kWarp, std::min(input.max_blocks, 128), tuning.threads, {512, 1024});
   plan.blocks = static_cast<int>(std::min(static_cast<uint64_t>(plan.blocks), divide_up(tiles, others(input.size))));
