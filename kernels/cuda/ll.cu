@@ -17,9 +17,9 @@ template <int kRanks, bool kReduces> __device__ __forceinline__ void run(const C
   const auto collective = static_cast<Collective>(args.collective);
   const auto* send = reinterpret_cast<const char*>(args.send);
   auto* recv = reinterpret_cast<char*>(args.recv);
-  const uint64_t unit = args.unit;
-  const uint64_t packs = packs_of(unit);
-  const bool part_each = traits(collective).send_per_rank;
+  const auto unit = static_cast<uint32_t>(args.unit);
+  const uint32_t packs = packs_of(unit);
+  const uint32_t part = traits(collective).send_per_rank ? unit : 0;  // from one rank's in send to the next one's
   const bool rooted = traits(collective).has_root();
   const bool am_root = me == args.root;
   const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
@@ -31,60 +31,91 @@ template <int kRanks, bool kReduces> __device__ __forceinline__ void run(const C
   const uint32_t from = collective == Collective::broadcast ? root
                         : collective == Collective::reduce  ? (am_root ? others : 0)
                                                             : others;
-  const uint32_t epoch = current_epoch(comm);
-  const uint64_t first = blockIdx.x * blockDim.x + threadIdx.x;
-  const uint64_t stride = gridDim.x * blockDim.x;
+  // What I have belongs to the result; a broadcast's root copies.
+  const bool has_own = collective == Collective::broadcast ? am_root && send != recv : from != 0;
+  // A call with a root would let the others run ahead of each other, and not notice another root: all exchange a token, for which
+  // every block has a warp, and the first uses it.
+  const uint32_t workers = blockDim.x - (rooted ? kWarp : 0);
+  const uint32_t first = blockIdx.x * workers + threadIdx.x;
+  const uint32_t stride = gridDim.x * workers;
+  const bool works = threadIdx.x < workers;
 
-  // A call with a root would let the others run ahead of each other, and not notice another root: all exchange a token.
-  const bool tokens = rooted && first == 0;
-  if (tokens) {
-    for (int p = 0; p < n; ++p)
-      if (p != me) send_pack(slot(comm, p, me, epoch), token_pack(comm), token_of(args), flag_of(epoch));
-  }
-  for (uint64_t q = first; q < packs && to != 0; q += stride) {
-    uint4 v{};
-    if (!part_each) v = load_pack(send, unit, q);
-#pragma unroll
-    for (int d = 1; d < kRanks; ++d) {
-      if (d >= n) continue;
-      const int p = me + d < n ? me + d : me + d - n;
-      if ((to >> p & 1U) == 0) continue;
-      if (part_each) v = load_pack(send + static_cast<uint64_t>(p) * unit, unit, q);
-      send_pack(slot(comm, p, me, epoch), q, v, flag_of(epoch));
-    }
-  }
-
-  bool ok = true;
+  // Nearly always; then nothing is asked for each pack, and those for all are on their way with the epoch.
+  const bool whole = ((args.send | args.recv | unit) & (kPack - 1)) == 0;
+  const auto pack_of = [&](int r, uint32_t q) {
+    return reinterpret_cast<const uint4*>(send + static_cast<uint64_t>(r) * part) + q;
+  };
+  constexpr int kAtOnce = kRanks < 4 ? kRanks : 4;
   uint4 v[kRanks];
-  const bool receives = from != 0 || (am_root && send != recv);  // a broadcast's root copies
-  for (uint64_t q = first; q < packs && receives; q += stride) {
-    uint4 own{};
-    if (collective != Collective::broadcast || am_root)
-      own = load_pack(part_each ? send + static_cast<uint64_t>(me) * unit : send, unit, q);
-    ok = receive<kRanks>(comm, v, from, q, epoch);
-    if (!ok) break;
+  const auto load = [&](int first_rank, uint32_t q) {
+#pragma unroll
+    for (int r = 0; r < kRanks; ++r)
+      if (r / kAtOnce == first_rank / kAtOnce && (to >> r & 1U) != 0) v[r] = *pack_of(r, q);
+  };
+  uint32_t q = first;
+  const bool sends = works && q < packs && to != 0;
+  const uint32_t epoch = current_epoch(comm);
+  if (whole && sends) load(0, q);
+  const uint32_t flag = flag_of(epoch);
+  const uint64_t slots = slots_of(comm, epoch);
+  const uint64_t my_slot = slots + static_cast<uint64_t>(me) * comm.ll_slot;
+  if (whole && sends) {
+    while (true) {
+#pragma unroll
+      for (int r = 0; r < kRanks; ++r) {
+        if (r != 0 && r % kAtOnce == 0) load(r, q);
+        if ((to >> r & 1U) != 0) send_pack(comm.control[r] + my_slot, q, v[r], flag);
+      }
+      q += stride;
+      if (q >= packs) break;
+      load(0, q);
+    }
+  } else if (sends) {
+    for (; q < packs; q += stride)
+#pragma unroll 1
+      for (int r = 0; r < n; ++r)
+        if ((to >> r & 1U) != 0)
+          send_pack(comm.control[r] + my_slot, q, load_pack(send + static_cast<uint64_t>(r) * part, unit, q), flag);
+  }
+
+  const uint64_t mine = comm.control[me] + slots;
+  for (q = first; works && q < packs && (from != 0 || has_own); q += stride) {
+    const uint4 own = has_own ? load_pack(send + static_cast<uint64_t>(me) * part, unit, q) : uint4{};
+    if (!receive<kRanks>(comm, v, from, mine, q, epoch)) break;
 #pragma unroll
     for (int r = 0; r < kRanks; ++r)
       if (r == me) v[r] = own;
     if constexpr (kReduces) {
       store_pack(recv, unit, q, combine_any(v, n, static_cast<DType>(args.dtype), static_cast<Op>(args.op)));
     } else {
-      const bool one = collective == Collective::broadcast;
+      const uint32_t got = from | (has_own ? 1U << me : 0);
+      const uint32_t block = rooted ? 0 : unit;
+      if (whole) {
 #pragma unroll
-      for (int r = 0; r < kRanks; ++r)
-        if (r < n && (!one || r == args.root)) store_pack(one ? recv : recv + static_cast<uint64_t>(r) * unit, unit, q, v[r]);
+        for (int r = 0; r < kRanks; ++r)
+          if ((got >> r & 1U) != 0) *(reinterpret_cast<uint4*>(recv + static_cast<uint64_t>(r) * block) + q) = v[r];
+      } else {
+#pragma unroll
+        for (int r = 0; r < kRanks; ++r)
+          if ((got >> r & 1U) != 0) store_pack(recv + static_cast<uint64_t>(r) * block, unit, q, v[r]);
+      }
     }
   }
-  if (tokens && ok && receive<kRanks>(comm, v, others, token_pack(comm), epoch)) {
-#pragma unroll
-    for (int r = 0; r < kRanks; ++r)
-      if ((others >> r & 1U) != 0) check_token(comm, r, v[r], token_of(args));
+  const auto p = static_cast<int>(threadIdx.x - workers);
+  if (!works && blockIdx.x == 0 && p < n && p != me) {
+    const uint32_t q_token = token_pack(comm);
+    send_pack(comm.control[p] + my_slot, q_token, token_of(args), flag);
+    uint4 theirs[1];
+    if (receive<1>(comm, theirs, 1, mine + static_cast<uint64_t>(p) * comm.ll_slot, q_token, epoch, p))
+      check_token(comm, p, theirs[0], token_of(args));
   }
+  if (rooted) __syncthreads();  // before the first thread says that all ranks have come
   end_epoch(comm, epoch);
 }
 }  // namespace
 
-// 256 threads: the block that is launched; it leaves each thread the registers for two cells of 8 ranks. For up to so many ranks.
+// 256 threads: the largest block that is launched, a warp for tokens included; it leaves each thread the registers for two cells
+// of 8 ranks. For up to so many ranks.
 #define SYMM_LL(ranks)                                                                                                    \
   extern "C" __global__ void __launch_bounds__(256, 1) symm_ll_reduce_##ranks(const __grid_constant__ CollectiveArgs a) { \
     run<ranks, true>(a);                                                                                                  \

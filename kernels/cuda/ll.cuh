@@ -9,16 +9,16 @@ namespace symm::cuda {
 // Never 0, which is what cells hold when they are free.
 __device__ __forceinline__ uint32_t flag_of(uint32_t epoch) { return epoch | 0x80000000U; }
 
-__device__ __forceinline__ char* slot(const DeviceComm& comm, int owner, int source, uint32_t epoch) {
-  const uint64_t index = static_cast<uint64_t>(epoch & 1U) * static_cast<uint64_t>(comm.size) + static_cast<uint64_t>(source);
-  return reinterpret_cast<char*>(comm.control[owner] + comm.ll + index * comm.ll_slot);
+// Where the slots of an epoch begin in a control block, by source.
+__device__ __forceinline__ uint64_t slots_of(const DeviceComm& comm, uint32_t epoch) {
+  return comm.ll + static_cast<uint64_t>((epoch & 1U) * static_cast<uint32_t>(comm.size)) * comm.ll_slot;
 }
 
 // The two cells of a pack are as far apart as a warp has threads, so that each store of a warp fills whole lines.
-inline constexpr uint64_t kApart = kLlPacks;
-__device__ __forceinline__ uint64_t cell_of(uint64_t q) { return q / kApart * (2 * kApart) + q % kApart; }
+inline constexpr uint32_t kApart = kLlPacks;
+__device__ __forceinline__ uint32_t cell_of(uint32_t q) { return q / kApart * (2 * kApart) + q % kApart; }
 
-__device__ __forceinline__ void send_pack(char* to, uint64_t q, uint4 v, uint32_t flag) {
+__device__ __forceinline__ void send_pack(uint64_t to, uint32_t q, uint4 v, uint32_t flag) {
   auto* cells = reinterpret_cast<uint4*>(to) + cell_of(q);
   store_pairs(cells, {v.x, flag, v.y, flag});
   store_pairs(cells + kApart, {v.z, flag, v.w, flag});
@@ -27,16 +27,18 @@ __device__ __forceinline__ void send_pack(char* to, uint64_t q, uint4 v, uint32_
 __device__ __forceinline__ bool is_there(uint4 cell, uint32_t flag) { return cell.y == flag && cell.w == flag; }
 
 // The last pack of a slot is for tokens.
-__device__ __forceinline__ uint64_t token_pack(const DeviceComm& comm) { return comm.ll_slot / 32 - 1; }
+__device__ __forceinline__ uint32_t token_pack(const DeviceComm& comm) { return static_cast<uint32_t>(comm.ll_slot / 32) - 1; }
 
 __device__ __forceinline__ int lowest(uint32_t ranks) { return __ffs(static_cast<int>(ranks)) - 1; }
 
-// A wait that ends in trouble names the first of those whose cells are missing.
+// From slots of ranks `from` and up. A wait that ends in trouble names the first of those whose cells are missing.
 template <int kRanks>
 __device__ __forceinline__ bool receive(
-    const DeviceComm& comm, uint4 (&v)[kRanks], uint32_t sources, uint64_t q, uint32_t epoch) {
+    const DeviceComm& comm, uint4 (&v)[kRanks], uint32_t sources, uint64_t slots, uint32_t q, uint32_t epoch, int from = 0) {
   SpinState spin;
   const uint32_t flag = flag_of(epoch);
+  const uint64_t first_cells = slots + uint64_t{cell_of(q)} * kPack;
+  const auto cells_of = [&](int r) { return reinterpret_cast<uint4*>(first_cells + static_cast<uint64_t>(r) * comm.ll_slot); };
   constexpr int kAtOnce = kRanks < 8 ? kRanks : 8;  // sources, as many as the registers hold
 #pragma unroll
   for (int first = 0; first < kRanks; first += kAtOnce) {
@@ -46,7 +48,7 @@ __device__ __forceinline__ bool receive(
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         if ((sources >> (first + i) & 1U) == 0) continue;
-        const auto* cells = reinterpret_cast<const uint4*>(slot(comm, comm.rank, first + i, epoch)) + cell_of(q);
+        const auto* cells = cells_of(first + i);
         a[i] = load_pairs(cells);
         b[i] = load_pairs(cells + kApart);
       }
@@ -59,7 +61,7 @@ __device__ __forceinline__ bool receive(
       }
       if (missing == 0) break;
       if ((++spin.looks & 1023U) != 0) continue;
-      spin.deadline = check_abort(comm, spin.deadline, lowest(missing), blockIdx.x, epoch, 0);
+      spin.deadline = check_abort(comm, spin.deadline, from + lowest(missing), blockIdx.x, epoch, 0);
       if (spin.deadline == kLeave) return false;
     }
   }
@@ -67,7 +69,7 @@ __device__ __forceinline__ bool receive(
 #pragma unroll
   for (int r = 0; r < kRanks; ++r) {
     if ((sources >> r & 1U) == 0) continue;
-    auto* cells = reinterpret_cast<uint4*>(slot(comm, comm.rank, r, epoch)) + cell_of(q);
+    auto* cells = cells_of(r);
     store_pairs(cells, {0, 0, 0, 0});
     store_pairs(cells + kApart, {0, 0, 0, 0});
   }

@@ -30,18 +30,32 @@ __device__ __forceinline__ uint32_t* mark_cell(char* slot, uint32_t tile) {
   return reinterpret_cast<uint32_t*>(cell(slot, tile, kPacks) - threadIdx.x % kWarp) + threadIdx.x % kWarp;
 }
 
+// Nearly always; then nothing is asked for each pack.
+__device__ __forceinline__ bool is_whole(const char* part, uint32_t bytes, uint32_t tile) {
+  return is_aligned(part) && (tile + 1) * kMarkedTile <= bytes;
+}
 __device__ __forceinline__ void load(Share& share, const char* part, uint32_t bytes, uint32_t tile) {
+  if (is_whole(part, bytes, tile)) {
 #pragma unroll
-  for (uint32_t i = 0; i < kPacks; ++i) {
-    const uint32_t q = pack_of(tile, i);
-    share.pack[i] = q < packs_of(bytes) ? load_pack(part, bytes, q) : uint4{0, 0, 0, 0};
+    for (uint32_t i = 0; i < kPacks; ++i) share.pack[i] = reinterpret_cast<const uint4*>(part)[pack_of(tile, i)];
+  } else {
+#pragma unroll
+    for (uint32_t i = 0; i < kPacks; ++i) {
+      const uint32_t q = pack_of(tile, i);
+      share.pack[i] = q < packs_of(bytes) ? load_pack(part, bytes, q) : uint4{0, 0, 0, 0};
+    }
   }
 }
 __device__ __forceinline__ void store(char* part, uint32_t bytes, uint32_t tile, const Share& share) {
+  if (is_whole(part, bytes, tile)) {
 #pragma unroll
-  for (uint32_t i = 0; i < kPacks; ++i) {
-    const uint32_t q = pack_of(tile, i);
-    if (q < packs_of(bytes)) store_pack(part, bytes, q, share.pack[i]);
+    for (uint32_t i = 0; i < kPacks; ++i) reinterpret_cast<uint4*>(part)[pack_of(tile, i)] = share.pack[i];
+  } else {
+#pragma unroll
+    for (uint32_t i = 0; i < kPacks; ++i) {
+      const uint32_t q = pack_of(tile, i);
+      if (q < packs_of(bytes)) store_pack(part, bytes, q, share.pack[i]);
+    }
   }
 }
 
@@ -111,12 +125,11 @@ struct Slots {
   __device__ char* of(int owner, int source) const {
     return reinterpret_cast<char*>(comm.control[owner] + half + slot_among<kMaxRanks>(owner, source) * comm.one_shot_slot);
   }
-  // That this rank has come, where otherwise it is not heard of.
-  __device__ bool exchange_tokens(const CollectiveArgs& args, uint32_t epoch) const {
-    if (blockIdx.x != 0 || threadIdx.x != 0) return true;
-    return exchange_token(args, half, comm.one_shot_slot, comm.one_shot_slot / kPack - 1, epoch);
-  }
 };
+
+// Of a broadcast a block's last warp has no tiles: in the first block it exchanges tokens, without which ranks to whom nothing is
+// sent would let the others run ahead of them.
+__device__ __forceinline__ bool has_tiles() { return threadIdx.x + kWarp < blockDim.x; }
 }  // namespace
 
 // 512 threads: the largest block that is launched, two of them on a multiprocessor, as shape_marked() has it.
@@ -136,36 +149,38 @@ extern "C" __global__ void __launch_bounds__(512, 2) symm_marked(const __grid_co
   const uint32_t packs = packs_of(unit);
   const uint32_t tiles = (unit + kMarkedTile - 1) / kMarkedTile;
   const uint32_t epoch = current_epoch(comm);
-  const Slots slots(comm, epoch);
   // Tile `item / others` of those of this block, to and from one of the others: neighbours begin with different ones.
   const auto tile_of = [&](uint32_t item) { return blockIdx.x + item / others * gridDim.x; };
   const auto peer_of = [&](uint32_t item) {
     const int p = me + 1 + static_cast<int>(item % others);
     return p < n ? p : p - n;
   };
-  const auto in_send = [&](int p) { return part_each ? send_from + static_cast<uint64_t>(p) * unit : send_from; };
-  const auto in_recv = [&](int p) { return broadcast ? recv_to : recv_to + static_cast<uint64_t>(p) * unit; };
+  const uint32_t send_part = part_each ? unit : 0, recv_part = broadcast ? 0 : unit;
+  const auto in_send = [&](int p) { return send_from + static_cast<uint64_t>(p) * send_part; };
+  const auto in_recv = [&](int p) { return recv_to + static_cast<uint64_t>(p) * recv_part; };
+  const bool works = !broadcast || has_tiles();
   const uint32_t warp = threadIdx.x / kWarp;
-  const uint32_t warps = blockDim.x / kWarp;
+  const uint32_t warps = blockDim.x / kWarp - (broadcast ? 1 : 0);
 
   const bool keeps = (!broadcast || me == args.root) && in_send(me) != in_recv(me);
-  if (!broadcast || me == args.root) {
+  const bool sends = works && (!broadcast || me == args.root) && tile_of(warp) < tiles;
+  Share share;
+  if (sends) load(share, in_send(peer_of(warp)), unit, tile_of(warp));  // on its way with the epoch
+  const Slots slots(comm, epoch);
+  if (sends) {
     for (uint32_t item = warp; tile_of(item) < tiles; item += warps) {
       const uint32_t tile = tile_of(item);
-      Share share;
-      load(share, in_send(peer_of(item)), unit, tile);
+      if (item != warp) load(share, in_send(peer_of(item)), unit, tile);
       send(slots.of(peer_of(item), me), packs, tile, share);
       if (item % others != 0 || !keeps) continue;
       if (part_each) load(share, in_send(me), unit, tile);
       store(in_recv(me), unit, tile, share);
     }
   }
-  // Without a token those to whom nothing is sent would let the others run ahead of them.
-  bool ok = !broadcast || slots.exchange_tokens(args, epoch);
-  for (uint32_t item = warp; tile_of(item) < tiles && ok; item += warps) {
+  bool ok = works || exchange_tokens(args, slots.half, comm.one_shot_slot, epoch, blockDim.x - kWarp);
+  for (uint32_t item = warp; works && tile_of(item) < tiles && ok; item += warps) {
     const int p = peer_of(item);
     if (broadcast && p != args.root) continue;
-    Share share;
     ok = receive(comm, share, slots.of(me, p), packs, tile_of(item), p, epoch);
     if (ok) store(in_recv(p), unit, tile_of(item), share);
   }
@@ -196,12 +211,14 @@ extern "C" __global__ void __launch_bounds__(512, 2) symm_marked_passed_on(const
   const auto mine = static_cast<uint32_t>(me < root ? me : me - 1);  // unless this is the root
   const auto another = [&](uint32_t d) { return mine + d < owners ? mine + d : mine + d - owners; };
   const uint32_t warp = threadIdx.x / kWarp;
-  const uint32_t warps = blockDim.x / kWarp;
+  const uint32_t warps = blockDim.x / kWarp - 1;
   const auto turn_of = [&](uint32_t item) { return blockIdx.x + item / owners * gridDim.x; };
   // Where the cells of a turn's tile are in its slot, seen from the tile.
   const auto back = [&](uint32_t turn, uint32_t tile) { return uint64_t{tile - turn} * kMarkedCells; };
 
-  if (me == root) {
+  if (!has_tiles()) {
+    exchange_tokens(args, slots.half, comm.one_shot_slot, epoch, blockDim.x - kWarp);
+  } else if (me == root) {
     for (uint32_t item = warp; turn_of(item) * owners < tiles; item += warps) {
       const uint32_t turn = turn_of(item);
       const uint32_t owner = (item + turn) % owners;
@@ -212,20 +229,18 @@ extern "C" __global__ void __launch_bounds__(512, 2) symm_marked_passed_on(const
       if (send_from != recv_to) store(recv_to, unit, tile, share);
     }
   }
-  // The root hears from nobody otherwise.
-  bool ok = slots.exchange_tokens(args, epoch);
-  for (uint32_t item = warp; me != root && turn_of(item) * owners < tiles && ok; item += warps) {
+  const bool gets = has_tiles() && me != root;
+  for (uint32_t item = warp; gets && turn_of(item) * owners < tiles; item += warps) {
     const uint32_t turn = turn_of(item);
     const uint32_t owner = another(item % owners);
     const uint32_t tile = turn * owners + owner;
     const int source = owner == mine ? root : rank_of(owner);
     Share share;
-    ok = receive(comm, share, slots.of(me, source) - back(turn, tile), packs, tile, source, epoch);
-    if (!ok) break;
+    if (!receive(comm, share, slots.of(me, source) - back(turn, tile), packs, tile, source, epoch)) break;
     for (uint32_t d = 1; owner == mine && d < owners; ++d)
       send(slots.of(rank_of(another(d)), me) - back(turn, tile), packs, tile, share);
     store(recv_to, unit, tile, share);
   }
-  __syncthreads();
+  __syncthreads();  // the root hears from others by tokens only
   end_epoch(comm, epoch);
 }

@@ -15,39 +15,55 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
   const int me = comm.rank;
   const auto* send = reinterpret_cast<const char*>(args.send);
   auto* recv = reinterpret_cast<char*>(args.recv);
-  const uint64_t unit = args.unit;
-  const uint64_t packs = packs_of(unit);
+  const auto unit = static_cast<uint32_t>(args.unit);
+  const uint32_t packs = packs_of(unit);
   const bool part_each = static_cast<Collective>(args.collective) == Collective::reduce_scatter;
-  const char* own = part_each ? send + static_cast<uint64_t>(me) * unit : send;
-  const uint32_t epoch = current_epoch(comm);
-  const uint64_t half = static_cast<uint64_t>(epoch & 1U) * static_cast<uint64_t>(n - 1) * comm.one_shot_slot;
-  auto* slots = reinterpret_cast<char*>(comm.control[me] + comm.one_shot + half);
-  const uint64_t first = blockIdx.x * blockDim.x + threadIdx.x;
-  const uint64_t stride = gridDim.x * blockDim.x;
+  const auto part_of = [&](int p) { return send + (part_each ? static_cast<uint64_t>(p) * unit : 0); };
+  const auto peer = [&](int d) { return me + d < n ? me + d : me + d - n; };
+  const uint32_t first = blockIdx.x * blockDim.x + threadIdx.x;
+  const uint32_t stride = gridDim.x * blockDim.x;
 
-  for (uint64_t q = first; q < packs; q += stride) {
-    uint4 v{};
-    if (!part_each) v = sendable(load_pack(send, unit, q));
+  // Nearly always; then nothing is asked for each pack, and the first are on their way with the epoch. More than so many
+  // ranks would take too many registers.
+  constexpr bool kAtOnce = kRanks <= 8;
+  const bool whole = kAtOnce && ((args.send | args.recv | unit) & (kPack - 1)) == 0;
+  uint4 v[kRanks];
+  const auto load = [&](uint32_t q) {
 #pragma unroll
-    for (int d = 1; d < kRanks; ++d) {
-      if (d >= n) continue;
-      const int p = me + d < n ? me + d : me + d - n;
-      if (part_each) v = sendable(load_pack(send + static_cast<uint64_t>(p) * unit, unit, q));
-      const uint64_t slot = comm.one_shot + half + slot_among<kRanks>(p, me) * comm.one_shot_slot;
-      store_relaxed(reinterpret_cast<uint4*>(comm.control[p] + slot) + q, v);
-    }
+    for (int d = 0; d < kRanks; ++d)
+      if (part_each ? d < n : d == 0) v[d] = reinterpret_cast<const uint4*>(part_of(peer(d)))[q];
+  };
+  const uint32_t epoch = current_epoch(comm);
+  if (whole && first < packs) load(first);
+  const auto slot = static_cast<uint32_t>(comm.one_shot_slot);
+  const uint32_t half = static_cast<uint32_t>(comm.one_shot) + (epoch & 1U) * static_cast<uint32_t>(n - 1) * slot;
+  const auto my_cells = [&](int p) {
+    return reinterpret_cast<uint4*>(comm.control[p] + (half + static_cast<uint32_t>(slot_among<kRanks>(p, me)) * slot));
+  };
+  for (uint32_t q = first; whole && q < packs; q += stride) {
+    if (q != first) load(q);
+    v[0] = sendable(v[0]);
+#pragma unroll
+    for (int d = 1; d < kRanks; ++d)
+      if (!part_each && d < n) store_relaxed(my_cells(peer(d)) + q, v[0]);
+#pragma unroll
+    for (int d = 1; d < kRanks; ++d)
+      if (part_each && d < n) store_relaxed(my_cells(peer(d)) + q, sendable(v[d]));
   }
+  for (uint32_t q = first; !whole && q < packs; q += stride)
+#pragma unroll(kAtOnce ? 1 : 4)
+    for (int d = 1; d < n; ++d) store_relaxed(my_cells(peer(d)) + q, sendable(load_pack(part_of(peer(d)), unit, q)));
 
+  auto* slots = reinterpret_cast<char*>(comm.control[me] + half);
   const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
-  for (uint64_t q = first; q < packs; q += stride) {
-    const uint4 mine = sendable(load_pack(own, unit, q));  // the same NaN here as on the other ranks
-    uint4 v[kRanks];
-    if (!receive<kRanks>(comm, v, others, slots, comm.one_shot_slot, q, epoch)) break;
+  for (uint32_t q = first; q < packs; q += stride) {
+    const uint4 mine = sendable(load_pack(part_of(me), unit, q));  // the same NaN here as on the other ranks
+    if (!receive<kRanks>(comm, v, others, slots, slot, q, epoch)) break;
 #pragma unroll
     for (int r = 0; r < kRanks; ++r)
       if (r == me) v[r] = mine;
     store_pack(recv, unit, q, Arithmetic::run(v, n, args));
-    free_cells<kRanks>(me, others, slots, comm.one_shot_slot, q);
+    free_cells<kRanks>(me, others, slots, slot, q);
   }
   end_epoch(comm, epoch);
 }

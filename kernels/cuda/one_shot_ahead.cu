@@ -32,7 +32,7 @@ template <class Arithmetic> __device__ __forceinline__ void run(const Collective
 
   if (sends && first < packs) store_relaxed(there + first, sendable(load_pack(its, unit, first)));
   // All have a token, by which a root that sends nothing is heard and other calls are noticed.
-  bool ok = first != 0 || exchange_token(args, half, slot, slot / kPack - 1, epoch);
+  bool ok = exchange_tokens(args, half, slot, epoch);
   for (uint64_t q = first; ok && q < packs; q += stride) {
     const uint64_t next = q + stride;
     uint4 ahead{}, mine{}, v[2];
@@ -48,6 +48,7 @@ template <class Arithmetic> __device__ __forceinline__ void run(const Collective
     store_pack(reinterpret_cast<char*>(args.recv), unit, q, Arithmetic::run(v, 2, args));
     free_cells<2>(me, 1U << peer, slots, slot, q);
   }
+  __syncthreads();
   end_epoch(comm, epoch);
 }
 }  // namespace

@@ -119,8 +119,10 @@ bool adds_in_the_switch(const PlanInput& input, std::string* why) {
 // ---- how much it carries
 
 uint64_t ll_most(const PlanInput&, const Tuning& tuning) { return tuning.ll_max; }
-// Above, marks take less room than flags.
-uint64_t ll_move_most(const PlanInput&, const Tuning& tuning) { return tuning.ll_max / 4; }
+// Above, marks take less room than flags; a broadcast of two ranks has a link to itself.
+uint64_t ll_move_most(const PlanInput& input, const Tuning& tuning) {
+  return tuning.ll_max / (traits(input.collective).from_root && input.size == 2 ? 1 : 4);
+}
 // A whole number of packs for each rank, so that slices of full chunks are equal.
 uint64_t chunk_of(int size, const Tuning& tuning) { return round_up(tuning.two_shot_chunk, kPack * static_cast<uint64_t>(size)); }
 // What a half of the scratch of two shots has for each source, where there is only one shot.
@@ -159,10 +161,7 @@ uint64_t relay_part(const PlanInput& input, const Tuning& tuning) { return marke
 uint64_t relay_most(const PlanInput& input, const Tuning& tuning) {
   return std::min(tuning.relay_max, 4 * relay_part(input, tuning));
 }
-uint64_t reduce_part(const PlanInput& input, const Tuning& tuning) { return ahead_part(input, tuning) * others(input.size); }
-uint64_t reduce_most(const PlanInput& input, const Tuning& tuning) {
-  return std::min(tuning.reduce_max, 4 * reduce_part(input, tuning));
-}
+uint64_t reduce_most(const PlanInput&, const Tuning& tuning) { return std::min(tuning.reduce_max, uint64_t{2} << 30); }
 uint64_t two_shot_most(const PlanInput&, const Tuning& tuning) { return tuning.two_shot_max; }
 
 // ---- where it is preferred to what comes after it
@@ -176,20 +175,27 @@ bool not_pushed(const PlanInput& input) { return !pushes_once(input, nullptr); }
 
 uint64_t packs_of(const PlanInput& input) { return divide_up(input.unit(), kPack); }
 
+// Of each block of a call with a root, those of the first being used.
+int token_threads(const PlanInput& input) { return traits(input.collective).has_root() ? static_cast<int>(kWarp) : 0; }
+
 // `room`: where there is one multiprocessor. One pack a thread while blocks are to be had; small blocks spread the work over more
-// multiprocessors.
-void shape(Plan& plan, uint64_t packs, int max_blocks, int threads, Room room) {
+// multiprocessors. Each block has some more threads for `tokens`.
+void shape(Plan& plan, uint64_t packs, int max_blocks, int threads, Room room, int tokens = 0) {
   const auto blocks_of = [&](int width) { return divide_up(packs, static_cast<uint64_t>(width)); };
   const auto limit_of = [&](int width) {
-    return static_cast<uint64_t>(std::clamp(std::max(1, max_blocks / 2) * room.all / width, 1, kMaxBlocks));
+    return static_cast<uint64_t>(std::clamp(std::max(1, max_blocks / 2) * room.all / (width + tokens), 1, kMaxBlocks));
   };
-  threads = std::min(threads, room.block);
-  plan.threads = blocks_of(threads) > limit_of(threads) ? room.block : threads;
-  plan.blocks = static_cast<int>(std::min(blocks_of(plan.threads), limit_of(plan.threads)));
+  const int most = room.block - tokens;
+  threads = std::min(threads, most);
+  const int width = blocks_of(threads) > limit_of(threads) ? most : threads;
+  plan.threads = width + tokens;
+  plan.blocks = static_cast<int>(std::min(blocks_of(width), limit_of(width)));
 }
 
 void shape_beside_flags(Plan& plan, const PlanInput& input, const Tuning& tuning) {
-  shape(plan, packs_of(input), input.max_blocks, tuning.threads, {tuning.threads, input.size <= 4 ? 512 : 256});
+  const int tokens = token_threads(input);
+  const int block = std::min(tuning.threads + tokens, 256);
+  shape(plan, packs_of(input), input.max_blocks, tuning.threads, {block, input.size <= 4 ? 512 : 256}, tokens);
 }
 void shape_one_shot(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   shape(plan, packs_of(input), input.max_blocks, tuning.threads, {512, input.size <= 4 ? 1024 : 512});
@@ -220,27 +226,36 @@ void shape_rmsnorm(Plan& plan, const PlanInput& input, const Tuning&) {
 }
 
 void shape_two_shot_reduce(Plan& plan, const PlanInput& input, const Tuning& tuning) {
-  set_part(plan, input, reduce_part(input, tuning));
+  constexpr uint64_t kLeastRounds = 5;  // of a chunk, so that chunks of equal length have three
   plan.slices = input.size - 1;
-  plan.tile = std::min(plan.part, input.unit());
-  const uint64_t packs = divide_up(std::min(plan.part, input.unit()), kPack);
+  const uint64_t packs = divide_up(packs_of(input), others(input.size));
+  const uint64_t cells = ahead_part(input, tuning) / kPack;
   // With more threads all is under way to the owners before the first results are.
   const int room = input.size <= 4 ? 384 : 256;
-  shape(plan, divide_up(packs, others(input.size)), input.max_blocks, tuning.threads, {room, room});
+  shape(plan, packs, input.max_blocks, tuning.threads, {room, room});
+  const auto at_once = [&] { return static_cast<uint64_t>(plan.blocks) * static_cast<uint64_t>(plan.threads); };
+  if (const uint64_t most = cells / kLeastRounds; round_up(packs, at_once()) > cells && at_once() > most) {
+    plan.threads = static_cast<int>(std::min(static_cast<uint64_t>(plan.threads), most));
+    plan.blocks = static_cast<int>(most / static_cast<uint64_t>(plan.threads));
+  }
+  const uint64_t chunk = cells / at_once() * at_once();
+  plan.tiles = divide_up(packs, chunk);
+  plan.tile = std::min(input.unit(), chunk * kPack * others(input.size));
 }
 
+void shape_tiles(Plan& plan, const PlanInput& input, const Tuning& tuning, uint64_t warps, uint64_t most_blocks) {
+  shape(plan, warps * kWarp, std::min(input.max_blocks, 128), tuning.threads, {512, 1024}, token_threads(input));
+  plan.blocks = static_cast<int>(std::min(static_cast<uint64_t>(plan.blocks), most_blocks));
+}
 // As many warps as there are tiles for the others, whole tiles a block. More blocks were slower: 8 MB 32 us instead of 30.7.
 void shape_marked(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   const uint64_t tiles = divide_up(input.unit(), kMarkedTile);
-  const int blocks = std::min(input.max_blocks, 128);
-  shape(plan, tiles * static_cast<uint64_t>(input.size - 1) * kWarp, blocks, tuning.threads, {512, 1024});
-  plan.blocks = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan.blocks), tiles));
+  shape_tiles(plan, input, tuning, tiles * others(input.size), tiles);
 }
 void shape_relay(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   set_part(plan, input, relay_part(input, tuning));
   const uint64_t tiles = divide_up(std::min(plan.part, input.unit()), kMarkedTile);
-  shape(plan, tiles * kWarp, std::min(input.max_blocks, 128), tuning.threads, {512, 1024});
-  plan.blocks = static_cast<int>(std::min(static_cast<uint64_t>(plan.blocks), divide_up(tiles, others(input.size))));
+  shape_tiles(plan, input, tuning, tiles, divide_up(tiles, others(input.size)));
 }
 
 void shape_two_shot(Plan& plan, const PlanInput& input, const Tuning& tuning) {

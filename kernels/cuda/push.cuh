@@ -43,17 +43,18 @@ __device__ __forceinline__ void free_cells(int me, uint32_t sources, char* slots
     if ((sources >> r & 1U) != 0) free_cell(reinterpret_cast<uint4*>(slots + slot_among<kRanks>(me, r) * slot) + q);
 }
 
-// A token from this thread to that of every other rank, and from it. Not inlined, for its registers.
+// A token from this thread to that of every other rank, or of ranks `from`, `from` + `step` and so on, and from it. Not inlined,
+// for its registers.
 static __device__ __noinline__ bool exchange_token(
-    const CollectiveArgs& args, uint64_t slots, uint64_t slot, uint64_t q, uint32_t epoch) {
+    const CollectiveArgs& args, uint64_t slots, uint64_t slot, uint64_t q, uint32_t epoch, int from = 0, int step = 1) {
   const DeviceComm& comm = args.comm;
   const uint4 token = sendable(token_of(args));
   const auto cell = [&](int owner, int source) {
     return reinterpret_cast<uint4*>(comm.control[owner] + slots + slot_among<kMaxRanks>(owner, source) * slot) + q;
   };
-  for (int p = 0; p < comm.size; ++p)
+  for (int p = from; p < comm.size; p += step)
     if (p != comm.rank) store_relaxed(cell(p, comm.rank), token);
-  for (int p = 0; p < comm.size; ++p) {
+  for (int p = from; p < comm.size; p += step) {
     if (p == comm.rank) continue;
     SpinState spin;
     uint4 theirs;
@@ -63,5 +64,14 @@ static __device__ __noinline__ bool exchange_token(
     if (!check_token(comm, p, theirs, token)) return false;
   }
   return true;
+}
+// By the warp of the first block that begins with thread `first`, whose lanes have some ranks each, in the last pack of a slot:
+// behind a block barrier all have come, and mean the same call.
+__device__ __forceinline__ bool exchange_tokens(
+    const CollectiveArgs& args, uint64_t slots, uint64_t slot, uint32_t epoch, uint32_t first = 0) {
+  const uint32_t lanes = blockDim.x - first < kWarp ? blockDim.x - first : kWarp;
+  const uint32_t lane = threadIdx.x - first;
+  if (blockIdx.x != 0 || lane >= lanes) return true;
+  return exchange_token(args, slots, slot, slot / kPack - 1, epoch, static_cast<int>(lane), static_cast<int>(lanes));
 }
 }  // namespace symm::cuda

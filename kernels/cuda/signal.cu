@@ -36,9 +36,10 @@ extern "C" __global__ void __launch_bounds__(32) symm_write_word(const __grid_co
 }
 
 namespace {
+// What was released before the value that it returns is in view. A sum has all that was released into it.
 __device__ __forceinline__ uint64_t load_word(const WordWait& wait) {
-  return wait.bytes == sizeof(uint32_t) ? load_relaxed(reinterpret_cast<const uint32_t*>(wait.word))
-                                        : load_relaxed(reinterpret_cast<const uint64_t*>(wait.word));
+  return wait.bytes == sizeof(uint32_t) ? load_acquire(reinterpret_cast<const uint32_t*>(wait.word))
+                                        : load_acquire(reinterpret_cast<const uint64_t*>(wait.word));
 }
 
 // To be asked in each turn of a loop that waits for `wait`, or for one of several: `peers` as in trouble_with().
@@ -70,13 +71,7 @@ extern "C" __global__ void __launch_bounds__(32) symm_wait_word(const __grid_con
   const WordWait& wait = args.wait;
   if (threadIdx.x != 0 || wait.word == 0) return;
   SpinState spin;
-  if (args.taken != 0) {
-    await_word(args.comm, spin, wait, claim(reinterpret_cast<uint64_t*>(args.taken)) + 1);
-    load_acquire(reinterpret_cast<const uint64_t*>(wait.word));  // a sum: it has all that was released into it
-  } else {
-    await_word(args.comm, spin, wait, wait.value);
-    fence_system();  // the word may be another by now, and a load of that would acquire something else
-  }
+  await_word(args.comm, spin, wait, args.taken != 0 ? claim(reinterpret_cast<uint64_t*>(args.taken)) + 1 : wait.value);
   let_next_launch();
 }
 
@@ -103,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(32) symm_wait_words(const __grid_co
       go_on = __any_sync(~0U, is_here || !go_on) == 0;
     }
   }
-  fence_system();
+  __syncwarp();  // all lanes have seen theirs
   let_next_launch();
 }
 

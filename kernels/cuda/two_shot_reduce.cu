@@ -1,6 +1,12 @@
 // Two shots of a reduce of three ranks or more: every rank but the root owns a slice, combines what the others push to it, and
-// pushes the result to the root. So each link carries the message once. A thread pushes a pack ahead of each that it combines,
-// so both hops go on at once.
+// pushes the result to the root. So each link carries the message once. A thread has a pack of every slice in each round, and
+// pushes that of the next round before it combines this one's, so both hops go on at once.
+//   Rounds are grouped into chunks, which use the two halves of the scratch by turns, as calls do. Why a cell is free when it is
+// used again two chunks later, in this call or the next:
+// 1. a thread fences what it has freed in one chunk when it begins with the next, of which it has pushed one round then;
+// 2. every round all threads hear from the same thread of every other rank to which they push, beyond the end of a slice a pack
+//    of zeros, and but for the last round all have one. Chunks have three rounds or more, so they hear of one behind that fence;
+// 3. they do so before they push the first round of the chunk after it; and if that is the next call's, the kernel has ended.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/push.cuh"
 
@@ -24,57 +30,74 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
   const auto in_message = [&](int p, uint32_t q) { return static_cast<uint32_t>(p < root ? p : p - 1) * per_slice + q; };
   const uint32_t epoch = current_epoch(comm);
   const uint64_t slot = comm.one_shot_slot;
-  const uint64_t half = comm.one_shot + static_cast<uint64_t>(epoch & 1U) * owners * slot;
-  const auto my_cell = [&](int p, uint32_t q) {
-    return reinterpret_cast<uint4*>(comm.control[p] + half + slot_among<kMaxRanks>(p, me) * slot) + q;
-  };
-  auto* slots = reinterpret_cast<char*>(comm.control[me] + half);
   const uint32_t first = blockIdx.x * blockDim.x + threadIdx.x;
   const uint32_t stride = gridDim.x * blockDim.x;
-
-  const auto push = [&](uint32_t q) {
-    if (q >= per_slice) return;
-    uint4 v[kRanks];
-#pragma unroll
-    for (int d = 1; d < kRanks; ++d) {
-      const int p = me + d < n ? me + d : me + d - n;
-      if (d < n && p != root && in_message(p, q) < packs) v[d] = load_pack(send, unit, in_message(p, q));
-    }
-#pragma unroll
-    for (int d = 1; d < kRanks; ++d) {
-      const int p = me + d < n ? me + d : me + d - n;
-      if (d < n && p != root && in_message(p, q) < packs) store_relaxed(my_cell(p, q), sendable(v[d]));
-    }
+  const uint32_t rounds = (per_slice + stride - 1) / stride;
+  const auto chunks = static_cast<uint32_t>(args.tiles);
+  const uint32_t of_chunk = rounds / chunks, longer = rounds % chunks;  // the first so many have one more
+  const auto end_of = [&](uint32_t chunk) { return ((chunk + 1) * of_chunk + (chunk < longer ? chunk + 1 : longer)) * stride; };
+  const auto half_of = [&](uint32_t chunk) {
+    return comm.one_shot + static_cast<uint64_t>((epoch + chunk) & 1U) * owners * slot;
   };
-  push(first);
-  // All have a token, since the root hears from owners only, and these not from it if their slices are empty.
-  bool ok = first != 0 || exchange_token(args, half, slot, slot / kPack - 1, epoch);
-  const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
-  for (uint32_t q = first; ok && q < per_slice; q += stride) {
-    push(q + stride);
+  struct Place {  // of a thread: which pack of each slice, and the cell that it has in the half of its chunk
+    uint32_t q, cell, chunk, end;
+  };
+  const auto advance = [&](Place& at) {
+    at.q += stride;
+    at.cell += stride;
+    if (at.q < at.end) return;
+    at.end = end_of(++at.chunk);
+    at.cell = first;
+  };
+  const auto my_cell = [&](int p, const Place& at) {
+    return reinterpret_cast<uint4*>(comm.control[p] + half_of(at.chunk) + slot_among<kMaxRanks>(p, me) * slot) + at.cell;
+  };
+
+  Place here{first, first, 0, end_of(0)};
+  Place ahead = here;
+  const auto push = [&] {
+    if (ahead.q >= per_slice) return;
     uint4 v[kRanks];
-    if (me == root) {
-      uint32_t sources = 0;
-      for (int r = 0; r < n; ++r)
-        if (r != me && in_message(r, q) < packs) sources |= 1U << r;
-      ok = receive<kRanks>(comm, v, sources, slots, slot, q, epoch);
-      if (!ok) break;
 #pragma unroll
-      for (int r = 0; r < kRanks; ++r)
-        if ((sources >> r & 1U) != 0) store_pack(reinterpret_cast<char*>(args.recv), unit, in_message(r, q), v[r]);
-      free_cells<kRanks>(me, sources, slots, slot, q);
-    } else if (in_message(me, q) < packs) {
-      const uint4 mine = sendable(load_pack(send, unit, in_message(me, q)));
-      ok = receive<kRanks>(comm, v, others, slots, slot, q, epoch);
-      if (!ok) break;
+    for (int d = 1; d < kRanks; ++d) {
+      const int p = me + d < n ? me + d : me + d - n;
+      if (d < n && p != root) v[d] = in_message(p, ahead.q) < packs ? load_pack(send, unit, in_message(p, ahead.q)) : uint4{};
+    }
+#pragma unroll
+    for (int d = 1; d < kRanks; ++d) {
+      const int p = me + d < n ? me + d : me + d - n;
+      if (d < n && p != root) store_relaxed(my_cell(p, ahead), sendable(v[d]));
+    }
+    advance(ahead);
+  };
+  push();
+  // All have a token, by which they see that all mean the same root.
+  bool ok = exchange_tokens(args, half_of(0), slot, epoch);
+  const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
+  for (; ok && here.q < per_slice; advance(here)) {
+    if (here.chunk != 0 && here.cell == first) fence_system();
+    push();
+    uint4 v[kRanks];
+    auto* slots = reinterpret_cast<char*>(comm.control[me] + half_of(here.chunk));
+    const bool owns = me != root;
+    const uint4 mine = owns && in_message(me, here.q) < packs ? sendable(load_pack(send, unit, in_message(me, here.q))) : uint4{};
+    ok = receive<kRanks>(comm, v, others, slots, slot, here.cell, epoch);
+    if (!ok) break;
+    if (owns) {
 #pragma unroll
       for (int r = 0; r < kRanks; ++r)
         if (r == me) v[r] = mine;
-      store_relaxed(my_cell(root, q), sendable(Arithmetic::run(v, n, args)));
-      free_cells<kRanks>(me, others, slots, slot, q);
+      store_relaxed(my_cell(root, here), sendable(Arithmetic::run(v, n, args)));
+    } else {
+#pragma unroll
+      for (int r = 0; r < kRanks; ++r)
+        if ((others >> r & 1U) != 0 && in_message(r, here.q) < packs)
+          store_pack(reinterpret_cast<char*>(args.recv), unit, in_message(r, here.q), v[r]);
     }
+    free_cells<kRanks>(me, others, slots, slot, here.cell);
   }
-  end_epoch(comm, epoch);
+  __syncthreads();
+  end_epoch(comm, epoch, chunks);
 }
 }  // namespace
 

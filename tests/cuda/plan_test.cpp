@@ -60,10 +60,12 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
                 break;
               }
               case Algorithm::two_shot:
-                if (collective == Collective::reduce) {  // the last cell is the token's
-                  ASSERT_LT(
-                      (chosen.tile + kPack - 1) / kPack / static_cast<uint64_t>(size - 1) * kPack, layout.one_shot_slot - kPack);
-                  ASSERT_EQ(chosen.tile, std::min(unit, chosen.part));
+                if (collective == Collective::reduce) {  // the last cell is the token's, and chunks have three rounds
+                  const auto at_once = static_cast<uint64_t>(chosen.blocks) * static_cast<uint64_t>(chosen.threads);
+                  const uint64_t of_owner = (packs + static_cast<uint64_t>(size) - 2) / static_cast<uint64_t>(size - 1);
+                  const uint64_t rounds = (of_owner + at_once - 1) / at_once;
+                  ASSERT_LT((rounds + chosen.tiles - 1) / chosen.tiles * at_once, layout.one_shot_slot / kPack);
+                  ASSERT_TRUE(chosen.tiles == 1 || rounds / chosen.tiles >= 3) << rounds << " in " << chosen.tiles;
                   break;
                 }
                 ASSERT_EQ(chosen.tile, layout.two_shot_slot * static_cast<uint64_t>(size));

@@ -4,6 +4,7 @@
 #include "tests/kernels/reference.hpp"
 #include "tests/support/test.hpp"
 
+extern "C" void symm_ll_move_4(symm::cuda::CollectiveArgs args);
 extern "C" void symm_marked(symm::cuda::CollectiveArgs args);
 extern "C" void symm_marked_passed_on(symm::cuda::CollectiveArgs args);
 extern "C" void symm_one_shot_any_4(symm::cuda::CollectiveArgs args);
@@ -16,6 +17,7 @@ extern "C" void symm_two_shot_without_tokens_4(symm::cuda::CollectiveArgs args);
 namespace symm::cuda::model { namespace {
 using Kernel = void (*)(CollectiveArgs);
 constexpr size_t kCalls = 4;
+constexpr size_t kRounds = 5;  // of a chunk of a reduce by owners
 
 struct Form {
   const char* name;
@@ -35,8 +37,8 @@ constexpr Form kForms[] = {
     {"one shot and two", 4, 64, symm_two_shot_any_4, symm_one_shot_any_4},
     {"one shot and two of 3 ranks", 3, 32, symm_two_shot_any_4, symm_one_shot_any_4},
     {"one shot ahead, reduces and reduce-scatters among them, and two", 2, 256, symm_two_shot_any_2, symm_one_shot_ahead_any},
-    {"reduces by owners, and two shots", 4, 64, symm_two_shot_any_4, symm_two_shot_reduce_any_4},
-    {"reduces by owners, and two shots, of 3 ranks", 3, 128, symm_two_shot_any_4, symm_two_shot_reduce_any_4},
+    {"reduces by owners, and two shots", 4, 256, symm_two_shot_any_4, symm_two_shot_reduce_any_4},
+    {"reduces by owners, and two shots, of 3 ranks", 3, 256, symm_two_shot_any_4, symm_two_shot_reduce_any_4},
 };
 
 // Some calls one after the other on every rank. "": all ended, and all is right.
@@ -44,21 +46,20 @@ std::string outcome(const Form& form, unsigned seed) {
   std::mt19937 random(seed);
   const auto n = static_cast<size_t>(form.ranks);
   // A work group, for the scratch.
-  Ranks ranks({.ranks = form.ranks,
-      .seed = seed,
-      .blocks = 1 + seed % 2,
-      .threads = 1 + seed / 2 % 3,
-      .slot = form.slot,
-      .work_groups = 1});
+  const unsigned blocks = 1 + seed % 2, threads = 1 + seed / 2 % 3;
+  Ranks ranks({.ranks = form.ranks, .seed = seed, .blocks = blocks, .threads = threads, .slot = form.slot, .work_groups = 1});
   std::vector<std::vector<std::vector<float>>> send(kCalls), recv(kCalls);
   std::vector<Collective> kinds(kCalls, Collective::allreduce);
   for (size_t call = 0; call < kCalls; ++call) {
     const bool once = form.one_shot != nullptr && random() % 2 == 0;
     if (once && n == 2)
       kinds[call] = std::array{Collective::allreduce, Collective::reduce, Collective::reduce_scatter}[random() % 3];
-    if (once && form.one_shot == symm_two_shot_reduce_any_4) kinds[call] = Collective::reduce;
+    const bool has_owners = once && form.one_shot == symm_two_shot_reduce_any_4;
+    if (has_owners) kinds[call] = Collective::reduce;
     const bool scatters = kinds[call] == Collective::reduce_scatter;
-    const size_t most = form.slot / sizeof(float) * (once ? 1 : 3 * n);
+    // By owners in up to four chunks.
+    const size_t round = blocks * threads * kPack * (n - 1);
+    const size_t most = has_owners ? 4 * kRounds * round / sizeof(float) : form.slot / sizeof(float) * (once ? 1 : 3 * n);
     const size_t count = form.whole != 0 ? 4 * form.whole : 1 + random() % most;
     for (size_t rank = 0; rank < n; ++rank) {
       std::vector<float>& operand = send[call].emplace_back(scatters ? n * count : count);
@@ -74,6 +75,7 @@ std::string outcome(const Form& form, unsigned seed) {
           scatters || (once && n > 2 && call % 2 == 0) ? args.unit / 32 * 16 + 16 : args.unit;  // in two launches
       for (uint64_t left = args.unit; left > 0; left -= args.unit, args.send += args.unit, args.recv += args.unit) {
         args.unit = std::min(left, part);
+        if (has_owners) args.tiles = (args.unit + kRounds * round - 1) / (kRounds * round);
         ranks.launch(static_cast<int>(rank), once ? form.one_shot : form.two_shot, args);
       }
     }
@@ -114,18 +116,15 @@ TEST(PushKernels, RanksNoticeThatTheirRootsDiffer) {
 }
 
 // Any words, those of which free cells are made among them, of private memory at any address, in place where that can be.
-TEST(PushKernels, MarkedMovesAnyBits) {
+TEST(PushKernels, MarksAndFlagsMoveAnyBits) {
   const Collective kinds[] = {Collective::allgather, Collective::alltoall, Collective::broadcast};
   for (unsigned seed = 0; seed < 15; ++seed) {
     std::mt19937 random(seed);
     const size_t n = 2 + seed % 3;
-    // Three tiles, and a token in two of them.
-    Ranks ranks({.ranks = static_cast<int>(n),
-        .seed = seed,
-        .blocks = 1 + seed % 2,
-        .threads = kWarp * (1 + seed / 2 % 2),
-        .slot = 3 * kMarkedCells / 2 + kPack,
-        .work_groups = 1});
+    const unsigned threads = kWarp * (2 + seed / 2 % 2);
+    // Three tiles, and a token in two of them; 127 packs beside flags, and a token.
+    Ranks ranks(
+        {.ranks = static_cast<int>(n), .seed = seed, .blocks = 1 + seed % 2, .threads = threads, .slot = 4096, .work_groups = 1});
     std::vector<std::vector<reference::Bytes>> send, recv;
     std::vector<Collective> calls;
     std::vector<size_t> units;
@@ -136,6 +135,7 @@ TEST(PushKernels, MarkedMovesAnyBits) {
       const bool in_place = by_rank && random() % 2 == 0;
       const bool is_passed_on = calls[call] == Collective::broadcast && n > 2 && random() % 2 == 0;
       const size_t unit = 1 + random() % (random() % 4 == 0 ? kMost * (is_passed_on ? n - 1 : 1) : 200);
+      const bool by_flags = !is_passed_on && unit <= 127 * kPack && random() % 2 == 0;
       units.push_back(unit);
       send.emplace_back();
       recv.emplace_back();
@@ -148,7 +148,11 @@ TEST(PushKernels, MarkedMovesAnyBits) {
       for (size_t rank = 0; rank < n; ++rank) {
         CollectiveArgs args = args_of(ranks, rank, calls[call], (in_place ? recv : send)[call][rank], recv[call][rank], unit);
         args.root = static_cast<int32_t>(call % n);
-        ranks.launch(static_cast<int>(rank), is_passed_on ? symm_marked_passed_on : symm_marked, args);
+        ranks.launch(static_cast<int>(rank),
+            is_passed_on ? symm_marked_passed_on
+            : by_flags   ? symm_ll_move_4
+                         : symm_marked,
+            args);
       }
     }
     ranks.hold(static_cast<int>(random() % n), static_cast<long>(random() % 500), 3000 + static_cast<long>(random() % 40'000));
