@@ -19,6 +19,7 @@ inline constexpr uint32_t kPack = 16;         // bytes that one thread moves at 
 inline constexpr uint32_t kLlPacks = 32;      // LL places packs by so many (ll.cuh)
 inline constexpr uint32_t kWarp = 32;
 inline constexpr uint32_t kMarkedTile = 2048;  // bytes that a warp sends to one rank at a time, and with their marks (marked.cu)
+inline constexpr int kMarkedBlock = 512;       // threads of its largest block, of which none are kept for tokens
 inline constexpr uint32_t kBulkBytes = 24576;  // of a copy by the engine of a multiprocessor (bulk.cuh), ...
 inline constexpr uint32_t kBulkStages = 4;     // ... of which a block has so many under way,
 inline constexpr uint32_t kBulkShared = kBulkStages * kBulkBytes + 128;  // in so much shared memory

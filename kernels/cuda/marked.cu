@@ -127,9 +127,10 @@ struct Slots {
   }
 };
 
-// Of a broadcast a block's last warp has no tiles: in the first block it exchanges tokens, without which ranks to whom nothing is
-// sent would let the others run ahead of them.
-__device__ __forceinline__ bool has_tiles() { return threadIdx.x + kWarp < blockDim.x; }
+// Of a broadcast the last warp of the first block exchanges tokens, without which ranks to whom nothing is sent would let the
+// others run ahead of them. It has no tiles, nor has that of any block, unless blocks are as large as can be.
+__device__ __forceinline__ bool has_tiles() { return blockDim.x >= kMarkedBlock || threadIdx.x + kWarp < blockDim.x; }
+__device__ __forceinline__ uint32_t warps_with_tiles() { return (blockDim.x - (blockDim.x < kMarkedBlock ? kWarp : 0)) / kWarp; }
 }  // namespace
 
 // 512 threads: the largest block that is launched, two of them on a multiprocessor, as shape_marked() has it.
@@ -160,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(512, 2) symm_marked(const __grid_co
   const auto in_recv = [&](int p) { return recv_to + static_cast<uint64_t>(p) * recv_part; };
   const bool works = !broadcast || has_tiles();
   const uint32_t warp = threadIdx.x / kWarp;
-  const uint32_t warps = blockDim.x / kWarp - (broadcast ? 1 : 0);
+  const uint32_t warps = broadcast ? warps_with_tiles() : blockDim.x / kWarp;
 
   const bool keeps = (!broadcast || me == args.root) && in_send(me) != in_recv(me);
   const bool sends = works && (!broadcast || me == args.root) && tile_of(warp) < tiles;
@@ -177,7 +178,7 @@ extern "C" __global__ void __launch_bounds__(512, 2) symm_marked(const __grid_co
       store(in_recv(me), unit, tile, share);
     }
   }
-  bool ok = works || exchange_tokens(args, slots.half, comm.one_shot_slot, epoch, blockDim.x - kWarp);
+  bool ok = !broadcast || exchange_tokens(args, slots.half, comm.one_shot_slot, epoch, blockDim.x - kWarp);
   for (uint32_t item = warp; works && tile_of(item) < tiles && ok; item += warps) {
     const int p = peer_of(item);
     if (broadcast && p != args.root) continue;
@@ -211,14 +212,12 @@ extern "C" __global__ void __launch_bounds__(512, 2) symm_marked_passed_on(const
   const auto mine = static_cast<uint32_t>(me < root ? me : me - 1);  // unless this is the root
   const auto another = [&](uint32_t d) { return mine + d < owners ? mine + d : mine + d - owners; };
   const uint32_t warp = threadIdx.x / kWarp;
-  const uint32_t warps = blockDim.x / kWarp - 1;
+  const uint32_t warps = warps_with_tiles();
   const auto turn_of = [&](uint32_t item) { return blockIdx.x + item / owners * gridDim.x; };
   // Where the cells of a turn's tile are in its slot, seen from the tile.
   const auto back = [&](uint32_t turn, uint32_t tile) { return uint64_t{tile - turn} * kMarkedCells; };
 
-  if (!has_tiles()) {
-    exchange_tokens(args, slots.half, comm.one_shot_slot, epoch, blockDim.x - kWarp);
-  } else if (me == root) {
+  if (me == root && has_tiles()) {
     for (uint32_t item = warp; turn_of(item) * owners < tiles; item += warps) {
       const uint32_t turn = turn_of(item);
       const uint32_t owner = (item + turn) % owners;
@@ -229,7 +228,8 @@ extern "C" __global__ void __launch_bounds__(512, 2) symm_marked_passed_on(const
       if (send_from != recv_to) store(recv_to, unit, tile, share);
     }
   }
-  const bool gets = has_tiles() && me != root;
+  const bool ok = exchange_tokens(args, slots.half, comm.one_shot_slot, epoch, blockDim.x - kWarp);
+  const bool gets = ok && has_tiles() && me != root;
   for (uint32_t item = warp; gets && turn_of(item) * owners < tiles; item += warps) {
     const uint32_t turn = turn_of(item);
     const uint32_t owner = another(item % owners);

@@ -244,7 +244,10 @@ void shape_two_shot_reduce(Plan& plan, const PlanInput& input, const Tuning& tun
 }
 
 void shape_tiles(Plan& plan, const PlanInput& input, const Tuning& tuning, uint64_t warps, uint64_t most_blocks) {
-  shape(plan, warps * kWarp, std::min(input.max_blocks, 128), tuning.threads, {512, 1024}, token_threads(input));
+  const int blocks = std::min(input.max_blocks, 128);
+  const Room room{kMarkedBlock, 2 * kMarkedBlock};
+  shape(plan, warps * kWarp, blocks, tuning.threads, room, token_threads(input));
+  if (plan.threads == room.block) shape(plan, warps * kWarp, blocks, tuning.threads, room);
   plan.blocks = static_cast<int>(std::min(static_cast<uint64_t>(plan.blocks), most_blocks));
 }
 // As many warps as there are tiles for the others, whole tiles a block. More blocks were slower: 8 MB 32 us instead of 30.7.
