@@ -88,12 +88,6 @@ if objdump -p "$prefix/bin/symm" | awk '$1 == "NEEDED" && $2 !~ /^(libsymm|libc|
 grep -q '^\.SS bench' "$prefix/share/man/man1/symm.1"
 grep -q '^complete .* symm$' "$prefix/share/bash-completion/completions/symm"
 grep -q '^complete -c symm .* -a bench' "$prefix/share/fish/vendor_completions.d/symm.fish"
-"$prefix/bin/symm" info --json >"$scratch/info.json"
-python3 - "$scratch/info.json" "$version" <<'PYTHON'
-import json, sys
-text = open(sys.argv[1], encoding="utf-8").read()
-json.loads(text)
-sys.exit(sys.argv[2] not in text)
-PYTHON
+"$prefix/bin/symm" info --json | python3 -c 'import json, sys; sys.exit(sys.argv[1] not in str(json.load(sys.stdin)))' "$version"
 "$prefix/bin/symm" run -n 2 -- "$scratch/by-cmake/consumer_c" | tee "$scratch/run"
 (($(grep -c 'consumer: 2 rank(s), sum 4' "$scratch/run") == 2))
