@@ -14,7 +14,7 @@ __device__ __forceinline__ uint32_t current_epoch(const DeviceComm& comm) {
 }
 
 // `steps`: how often the halves were changed. The first thread of a block has a pack if any has: in a call of all with all it has
-// heard from every rank, and where there is a root the first of the grid has, by a token.
+// heard from every rank, and where there is a root the first block has met after it had tokens of all.
 __device__ __forceinline__ void end_epoch(const DeviceComm& comm, uint32_t epoch, uint32_t steps = 1) {
   if (threadIdx.x == 0) let_next_launch();
   __syncthreads();  // all threads have read it

@@ -98,8 +98,7 @@ __device__ __forceinline__ bool keep_waiting(
 }
 
 // Wait until a counter has come to `target` (as a signed difference, so that it may wrap). What was released before the counter
-// is then in view of this thread, and behind a block barrier of its block. Each look acquires: another one when the counter is
-// there would take 0.6 us.
+// is then in view of this thread, and behind a block barrier of its block.
 __device__ __forceinline__ bool await_count(
     const DeviceComm& comm, const uint32_t* word, uint32_t target, int peer, uint32_t channel) {
   SpinState spin;
