@@ -1,4 +1,5 @@
 #include "core/base/library.hpp"
+#include <link.h>
 #include <filesystem>
 
 namespace symm {
@@ -6,9 +7,13 @@ namespace {
 // A wheel's library lies beside ours, in which this one is symm/lib/libsymm.so.0.
 std::string of_wheel(const std::string& soname, const char* folder) {
   Dl_info us{};
-  dladdr(reinterpret_cast<void*>(&of_wheel), &us);
+  link_map* object = nullptr;
+  dladdr1(reinterpret_cast<void*>(&of_wheel), &us, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP);
   std::error_code ignored;
-  const auto packages = std::filesystem::absolute(us.dli_fname, ignored).parent_path().parent_path().parent_path();
+  const bool is_program = *object->l_name == '\0';  // which dladdr calls what its caller did
+  const auto file =
+      is_program ? std::filesystem::read_symlink("/proc/self/exe", ignored) : std::filesystem::absolute(object->l_name, ignored);
+  const auto packages = file.parent_path().parent_path().parent_path();
   const auto path = packages / folder / soname;
   return std::filesystem::exists(path, ignored) ? path.string() : soname;
 }

@@ -6,14 +6,14 @@ namespace {
 // Libraries belong to the process, not to a context, and stay loaded: unloading would wait for every context that uses them.
 struct Libraries {
   std::mutex mutex;
-  std::vector<CUlibrary> loaded;  // by index in images(); null: not yet
+  std::vector<CUlibrary> loaded;  // by index in symm_images(); null: not yet
 
   CUlibrary load(const Driver& driver, size_t index) {
-    loaded.resize(images().size());
+    loaded.resize(symm_images()->all.size());
     CUlibrary& library = loaded[index];
     if (library == nullptr) {
-      driver.require(driver.cuLibraryLoadData(&library, images()[index].data, nullptr, nullptr, 0, nullptr, nullptr, 0),
-          "cuLibraryLoadData", images()[index].name);
+      driver.require(driver.cuLibraryLoadData(&library, symm_images()->all[index].data, nullptr, nullptr, 0, nullptr, nullptr, 0),
+          "cuLibraryLoadData", symm_images()->all[index].name);
     }
     return library;
   }
@@ -24,11 +24,11 @@ CUkernel find_kernel(const Driver& driver, const std::string& name) {
   const std::lock_guard lock(known.mutex);
   // Those that are eager all at once, so that no later call, while others' kernels wait or a stream is captured, has anything to
   // load.
-  for (size_t i = 0; i < images().size(); ++i)
-    if (images()[i].eager) known.load(driver, i);
+  for (size_t i = 0; i < symm_images()->all.size(); ++i)
+    if (symm_images()->all[i].eager) known.load(driver, i);
   for (const bool eager : {true, false}) {
-    for (size_t i = 0; i < images().size(); ++i) {
-      if (images()[i].eager != eager) continue;
+    for (size_t i = 0; i < symm_images()->all.size(); ++i) {
+      if (symm_images()->all[i].eager != eager) continue;
       CUkernel kernel = nullptr;
       const CUresult result = driver.cuLibraryGetKernel(&kernel, known.load(driver, i), name.c_str());
       if (result == CUDA_SUCCESS) return kernel;
@@ -39,9 +39,7 @@ CUkernel find_kernel(const Driver& driver, const std::string& name) {
 }
 }  // namespace
 
-std::string missing_kernels() {
-  return images().empty() ? "this build of symm has no CUDA kernels (it was configured without nvcc)" : "";
-}
+std::string missing_kernels() { return symm_images()->all.empty() ? symm_images()->why_none : ""; }
 
 void Kernels::load(const std::string& name, unsigned shared) {
   if (name.empty() || functions_.contains(name)) return;
@@ -97,7 +95,7 @@ void Kernels::launch_early(int threads) {
 
 // The device, and the code that it runs: what was compiled for older ones neither waits for the kernel ahead nor knows clusters.
 bool Kernels::is_for_9() const {
-  return device_.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) >= 9 && newest_architecture() >= 90;
+  return device_.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) >= 9 && symm_images()->newest_architecture >= 90;
 }
 
 bool Kernels::has_room_for_bulk() const {

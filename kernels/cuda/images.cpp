@@ -13,22 +13,15 @@ SYMM_IMAGES(SYMM_INCLUDE)
 #endif
 
 namespace symm::cuda {
-int newest_architecture() {
-#ifdef SYMM_FATBIN_DIR
-  return SYMM_NEWEST_ARCHITECTURE;
-#else
-  return 0;
-#endif
-}
-
-std::span<const Image> images() {
+const Images* symm_images() {
 #ifdef SYMM_FATBIN_DIR
   // Only groups with multicast load its kernels.
 #define SYMM_IMAGE(name) {#name, symm_fatbin_##name, !std::string_view(#name).starts_with("multimem")},
   static const Image all[] = {SYMM_IMAGES(SYMM_IMAGE)};
-  return all;
+  static const Images images{all, SYMM_NEWEST_ARCHITECTURE, ""};
 #else
-  return {};
+  static const Images images{{}, 0, "this build of symm has no CUDA kernels (it was configured without nvcc)"};
 #endif
+  return &images;
 }
 }  // namespace symm::cuda

@@ -48,11 +48,11 @@ def program(path):
 
 
 def exports(symbol_map):
-    """A function belongs to the node that names it, or to the first, which has a pattern for all."""
+    """A function belongs to the node that names it, also if no header does, or to the first, which has a pattern for all."""
     nodes = re.findall(r"^(SYMM_\S+) \{(.*?)^\}", text_of(symbol_map), flags=re.M | re.S)
     named = {name: node for node, inside in nodes for name in re.findall(r"\b(symm_\w+);", inside)}
     yield from (f"A {node}" for node, _ in nodes)
-    yield from (f"T {name}@@{named.get(name, nodes[0][0])}" for name in functions())
+    yield from (f"T {name}@@{named.get(name, nodes[0][0])}" for name in {*functions(), *named})
 
 
 def parameters():

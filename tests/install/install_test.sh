@@ -83,8 +83,15 @@ if [[ -x $nvcc ]]; then
   "$nvcc" -ccbin "$cxx" -std=c++17 -arch=sm_90 -I"$prefix/include" -cubin -o "$scratch/kernel.cubin" "$here/consumer/kernel.cu"
 fi
 
-say "the installed tool, which needs libsymm and libc, of which libm and the loader are parts"
-if objdump -p "$prefix/bin/symm" | awk '$1 == "NEEDED" && $2 !~ /^(libsymm|libc|libm|ld-linux.*)\.so/' | grep .; then exit 1; fi
+say "the installed tool, which needs libc, of which libm and the loader are parts, and kernels only from the library"
+if objdump -p "$prefix/bin/symm" | awk '$1 == "NEEDED" && $2 !~ /^(libc|libm|ld-linux.*)\.so/' | grep .; then exit 1; fi
+mkdir "$scratch/alone"
+cp "$prefix/bin/symm" "$scratch/alone"
+alone() { env -i PATH="$scratch/alone" "$scratch/alone/symm" "$@"; }
+alone doctor
+alone run -n 2 symm bench allreduce -e 1M -n 2 >/dev/null
+alone info | grep 'cuda .*libsymm.so.0: cannot open'
+if "$prefix/bin/symm" info | grep 'libsymm.so.0: '; then exit 1; fi
 grep -q '^\.SS bench' "$prefix/share/man/man1/symm.1"
 grep -q '^complete .* symm$' "$prefix/share/bash-completion/completions/symm"
 grep -q '^complete -c symm .* -a bench' "$prefix/share/fish/vendor_completions.d/symm.fish"

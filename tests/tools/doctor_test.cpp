@@ -101,7 +101,7 @@ TEST(Doctor, Cuda) {
   expect(
       judge_cuda_driver({false, true, 0, 0, "cuInit: CUDA_ERROR_NO_DEVICE"}, false, "not built"), Verdict::warning, "nvidia-smi");
   expect(judge_cuda_driver({true, true, 2, 12040, ""}, true, ""), Verdict::ok);
-  expect(judge_cuda_driver({true, true, 2, 12040, ""}, false, "not built"), Verdict::note, "build");
+  expect(judge_cuda_driver({true, true, 2, 12040, ""}, false, "not built"), Verdict::note, "built with it");
   EXPECT_NE(judge_cuda_driver({true, true, 2, 12040, ""}, true, "").detail.find("12.4"), std::string::npos);
 }
 

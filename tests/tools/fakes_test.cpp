@@ -1,6 +1,7 @@
 // The program on a fake driver and a fake NVML: what it says of machines that are not here.
 #include <nlohmann/json.hpp>
 #include "tests/fake_cuda/machines.hpp"
+#include "tests/support/footprint.hpp"
 #include "tests/tools/captured.hpp"
 #include "tools/text.hpp"
 
@@ -60,6 +61,13 @@ TEST(InfoOnFakes, LinksOfMachines) {
   expect_said(
       drawn(true).out, {R"(<path d="M540.0 250.0L100.0 250.0" stroke="#1f4e79" stroke-width="1.2"/>)", ">NUMA node 0</text>"});
   expect_end(drawn(false), 1, {"the links between GPUs are known to NVML only"});
+}
+
+TEST(InfoOnFakes, ALibraryOfAnotherBuild) {
+  const support::TemporaryDirectory folder;
+  std::filesystem::create_symlink(FAKE_NVML "/libnvidia-ml.so.1", folder.path() + "/libsymm.so.0");
+  expect_said(out_of(capture(Words{"env", "LD_LIBRARY_PATH=" + folder.path(), SYMM_TOOL, "info"})),
+      {folder.path() + "/libsymm.so.0 has no kernels for this program: it is of another build"});
 }
 
 TEST(InfoOnFakes, APlanOfTheUsersOwn) {

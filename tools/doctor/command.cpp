@@ -14,11 +14,12 @@ namespace symm::tool {
 // Ranks do what every program does: form a group, share memory, signal, all-reduce. symm bench checks every result.
 Finding self_test(const char* check, const char* backend, int ranks, Verdict otherwise) {
   progress(check);
+  ::setenv("SYMM_CREATE_TIMEOUT_MS", "20000", 1);
+  ::setenv("SYMM_TIMEOUT_MS", "10000", 1);
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
   for (const char* what : {"p2p", "allreduce"}) {
-    const Captured result = capture(
-        {self, "run", "-n", std::to_string(ranks), "--timeout", "35", "--grace", "1", "--", "env", "SYMM_CREATE_TIMEOUT_MS=20000",
-            "SYMM_TIMEOUT_MS=10000", self, "bench", what, "--backend", backend, "-e", "256K", "-n", "2"},
+    const Captured result = capture({self, "run", "-n", std::to_string(ranks), "--timeout", "35", "--grace", "1", "--", self,
+                                        "bench", what, "--backend", backend, "-e", "256K", "-n", "2"},
         std::chrono::seconds(40));
     if (result.status == 0) continue;
     const std::string first_line = result.err.substr(0, result.err.find('\n'));

@@ -183,8 +183,8 @@ Finding judge_cuda_driver(const CudaDriver& driver, bool library_can, const std:
   const std::string version = std::to_string(driver.version / 1000) + "." + std::to_string(driver.version % 1000 / 10);
   const std::string detail = devices + ", CUDA " + version;
   if (library_can) return {check, Verdict::ok, detail, ""};
-  return {check, Verdict::note, detail + ", which this library does not use: " + library_reason,
-      "Ranks work on host memory. Use a build of libsymm with the CUDA back end (symm info shows what this one has)."};
+  return {check, Verdict::note, detail + ", which is not used: " + library_reason,
+      "Ranks work on host memory. Use a libsymm.so.0 with kernels, and the symm that was built with it."};
 }
 
 Finding judge_ucx(const Ucx& ucx) {

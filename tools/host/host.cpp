@@ -380,11 +380,8 @@ Ucx find_ucx() {
   Dl_info place{};
   std::error_code ignored;
   std::string path = named.empty() ? "libucp.so.0" : named;
-  if (void* const us = ::dlsym(RTLD_DEFAULT, "symm_version"); named.empty() && us != nullptr && ::dladdr(us, &place) != 0) {
-    const auto packages = fs::absolute(place.dli_fname, ignored).parent_path().parent_path().parent_path();
-    const auto wheel = packages / "libucx" / "lib" / path;
-    if (fs::exists(wheel, ignored)) path = wheel.string();
-  }
+  const auto packages = fs::read_symlink("/proc/self/exe", ignored).parent_path().parent_path().parent_path();
+  if (const auto wheel = packages / "libucx" / "lib" / path; named.empty() && fs::exists(wheel, ignored)) path = wheel.string();
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return ucx.reason = ::dlerror(), ucx;
   const auto version = find<void (*)(unsigned*, unsigned*, unsigned*)>(library, "ucp_get_version");
