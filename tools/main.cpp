@@ -66,6 +66,7 @@ int main(int argc, char** argv) {
     app.parse(words);
     return action();
   } catch (const CLI::ParseError& error) { return app.exit(error) == 0 ? 0 : 2; } catch (const std::exception& error) {
+    progress("");
     std::fprintf(stderr, "symm: %s\n", error.what());
     return 1;
   }

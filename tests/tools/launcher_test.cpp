@@ -306,6 +306,16 @@ TEST(Launcher, HostsAreOneJobWhoseSecretIsInNoArgument) {
       "[2] 2 of 3, 0 of 1, tcp://127.0.0.1:29000, 64 it's\n");
 }
 
+TEST(Launcher, HostsAreAwaitedAndTellOfProgress) {
+  const Captured result = capture({"env", "SYMM_RUN_TERMINAL=1", SYMM_TOOL, "run", "--hosts", "a:1,b:1", "--launcher", "sh -c",
+      "--", "sh", "-c", "printf ${SYMM_RUN_TERMINAL}0%%\\\\r >&2"});
+  const size_t awaited = result.err.find("waiting for a, b\r"), last = result.err.find("waiting for ", awaited + 1);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_TRUE(awaited == 4 && last < result.err.find("\033[2K\r")) << result.err;
+  expect_said(result.err, {"[0] 10%\r", "[1] 10%\r"});
+  EXPECT_EQ(result.err.find('\0'), std::string::npos) << result.err;
+}
+
 TEST(Launcher, APartEndsWithWhoeverStartedIt) {
   const std::string part = std::string(SYMM_TOOL) + " run --part 0:1:0123456789abcdef:localhost:1 -n 1 -- sleep 60";
   const Captured result = capture({"sh", "-c", "head -c 32 /dev/zero | tr '\\0' a | " + part});

@@ -55,6 +55,7 @@ class Bench {
 constexpr size_t kPage = 4096;
 
 Bench::Bench(const BenchOptions& options) : options_(options) {
+  tool::progress("making the group");
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = options_.backend;
   config.name = "bench";
@@ -91,6 +92,7 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
   second_ = first_ + half;
   if (device_) staging_.resize(2 * half);
   options_.loose = info.backend == SYMM_BACKEND_HOST && usable_processors() > 1;
+  tool::progress("");
 }
 
 void Bench::progress(const std::string& text) const {

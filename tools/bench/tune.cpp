@@ -68,6 +68,7 @@ class Tuner {
 };
 
 Tuner::Tuner(const BenchOptions& options) : options_(options) {
+  progress("making the groups");
   // Room to find out that an algorithm is good for larger messages than now: the scratch of CUDA follows from the thresholds.
   ::setenv("SYMM_CUDA_TUNE", "ll=2M,one_shot=16M,scatter=16M,marked=16M,two_shot=64M", 0);
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
@@ -91,6 +92,7 @@ Tuner::Tuner(const BenchOptions& options) : options_(options) {
     question.candidates.pop_back();
     question.candidates.back().second = "";
   }
+  progress("");
   if (on_host()) return;
   const Device device(info_.device);
   stream_ = Device::stream();

@@ -33,6 +33,7 @@ Finding self_test(const char* check, const char* backend, int ranks, Verdict oth
 }
 
 std::vector<Finding> examine() {
+  progress("looking at this machine");
   const Feature peer = peer_pidfd();
   const CudaDriver driver = find_cuda_driver();
   int32_t devices = 0;

@@ -79,6 +79,7 @@ json plan_report() {
         return row;
       };
       std::vector<std::future<json>> others;
+      progress(std::string("plan ") + name + ", " + std::to_string(ranks) + " ranks");
       for (int rank = 1; rank < ranks; ++rank) others.push_back(std::async(std::launch::async, ask, rank));
       maps[name][std::to_string(ranks)] = ask(0);
     }
@@ -108,6 +109,7 @@ json info_report() {
   json out;
   out["library"] = {{"version", version_text(symm_version())}, {"header_version", version_text(SYMM_VERSION)}};
   out["library"]["build"] = json::parse(symm_build_info());
+  progress("looking at back ends");
   out["back_ends"] = {back_end_report("host", SYMM_BACKEND_HOST), back_end_report("cuda", SYMM_BACKEND_CUDA)};
   try {
     out["host"] = host_tree();
@@ -134,6 +136,7 @@ void add_info(CLI::App& app, Action& action) {
       const json report = is("--plan")  ? plan_report()
                           : is("--env") ? json::parse(symm_build_info())["environment"]
                                         : info_report();
+      progress("");
       const std::string text = is("--plan")   ? plan_svg(report)
                                : is("--svg")  ? links_svg(report.at("back_ends").at(1))
                                : is("--json") ? report.dump(2) + "\n"

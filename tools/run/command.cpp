@@ -4,6 +4,7 @@
 #include <filesystem>
 #include "tools/commands.hpp"
 #include "tools/run/launcher.hpp"
+#include "tools/text.hpp"
 
 namespace symm::tool {
 namespace {
@@ -14,8 +15,10 @@ std::chrono::milliseconds from_seconds(double seconds) {
 int number_of_ranks(const std::string& text) {
   int32_t devices = 0;
   if (text == "gpu") {
+    progress("looking for GPUs");
     if (symm_device_count(SYMM_BACKEND_CUDA, &devices) != SYMM_OK)
       throw std::invalid_argument(std::string("gpu: ") + symm_last_error());
+    progress("");
     if (devices == 0) throw std::invalid_argument("gpu: there is none");
     return devices;
   }
@@ -69,6 +72,7 @@ void add_run(CLI::App& app, Action& action, bool dashes, const std::vector<std::
   run->add_option("--port", arguments->options.port, "Where rank 0 listens, with --hosts; otherwise any")
       ->check(CLI::Range(1, 65535));
   run->add_option("--part", arguments->part)->group("");
+  run->add_flag("--terminal", arguments->options.terminal)->group("");
   run->add_option("--timeout", arguments->timeout, "End the job after so many seconds (status 124)")->check(CLI::PositiveNumber);
   run->add_option("--grace", arguments->grace,
          "Seconds that the other ranks have to end by themselves after a failure, and again after SIGTERM before SIGKILL")

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <system_error>
+#include "tools/environment.hpp"
 #include "tools/host/host.hpp"
 #include "tools/run/processes.hpp"
 #include "tools/text.hpp"
@@ -39,7 +40,7 @@ Launcher::Launcher(const RunOptions& options)
   static_cast<JobPart&>(job_) = options_.part.value_or(JobPart{.id = random_job_id()});
   job_.directory = directory_.path();
   job_.ranks = options_.ranks;
-  job_.terminal = ::isatty(STDERR_FILENO) != 0;
+  job_.terminal = ::isatty(STDERR_FILENO) != 0 || options_.terminal || *environment("SYMM_RUN_TERMINAL") != '\0';
   job_.trace = options_.trace;
   if (!options_.trace.empty() && !options_.part) {
     job_.trace =
@@ -57,6 +58,7 @@ Launcher::Launcher(const RunOptions& options)
 
 int Launcher::run() {
   if (options_.timeout) job_end_ = Clock::now() + *options_.timeout;
+  if (options_.part) err_.queue() += '\0';
   start_ranks();
   while (turn()) {}
   if (!options_.trace.empty() && !options_.part) write_timeline();
@@ -103,6 +105,7 @@ void Launcher::start_ranks() {
     forced_status_ = 1;
   }
   input_.rank_0_started();
+  show_who_is_awaited();
   if (forced_status_) enter(Stage::terminating);
 }
 
@@ -123,6 +126,8 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
     }
     std::vector<std::string> arguments{"run", "--part", write_part(part), "-n", std::to_string(ranks)};
     if (!job_.trace.empty()) arguments.insert(arguments.end(), {"--trace", job_.trace});
+    if (job_.terminal) arguments.emplace_back("--terminal");
+    awaited_.insert(rank);
     arguments.insert(arguments.end(), request.command.begin(), request.command.end());
     request.command = command_on(host, options_.launcher, line_for_shell(arguments));
     request.environment.clear();
@@ -136,7 +141,8 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
   request.announce = [this](pid_t self, bool runs) { runs ? warden_->watch(self) : warden_->forget(self); };
   Spawned process = spawn(request);
   const auto stream = [&](UniqueFd& fd, const char* name, Output& to) {
-    LineAssembler lines(prefix(rank, wants_colour(to.fd())), options_.prefix && ::isatty(to.fd()) != 0);
+    const bool terminal = &to == &err_ ? job_.terminal : ::isatty(to.fd()) != 0;
+    LineAssembler lines(prefix(rank, wants_colour(to.fd())), terminal && (options_.prefix || !options_.hosts.empty()));
     return Stream{std::move(fd), std::move(lines), log_of(rank, name), to};
   };
   ranks_.push_back(std::make_unique<Rank>(
@@ -216,13 +222,28 @@ void Launcher::read_stream(int rank, Stream& stream) {
       say("the log of rank " + std::to_string(job_.first + rank) + " ends here: " + std::generic_category().message(errno));
       stream.log.reset();
     }
-    stream.lines.feed({buffer, static_cast<size_t>(size)}, stream.to.queue());
+    const std::string_view all(buffer, static_cast<size_t>(size));
+    const size_t zero = &stream.to == &err_ && awaited_.contains(rank) ? all.find('\0') : std::string_view::npos;
+    stream.lines.feed(all.substr(0, zero), stream.to.queue());
+    if (awaited_.empty()) return;
+    if (zero != std::string_view::npos) {
+      awaited_.erase(rank);
+      stream.lines.feed(all.substr(zero + 1), stream.to.queue());
+    }
+    show_who_is_awaited();
     return;
   }
   // A descriptor handed to a process elsewhere may keep the pipe open when all of the job has gone; then what is there is all.
   if (size < 0 && (errno == EINTR || (errno == EAGAIN && !nobody_left()))) return;
   stream.lines.finish(stream.to.queue());
   stream.fd.reset();
+}
+
+void Launcher::show_who_is_awaited() {
+  if (options_.hosts.empty() || !job_.terminal || stage_ != Stage::running) return;
+  std::vector<std::string> names;
+  for (const int host : awaited_) names.push_back(options_.hosts[static_cast<size_t>(host)].first);
+  err_.queue() += "\033[2K" + (names.empty() ? "" : "waiting for " + join(names, ", ")) + "\r";
 }
 
 void Launcher::drain() {

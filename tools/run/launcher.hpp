@@ -42,6 +42,7 @@ struct RunOptions {
   std::string launcher = "ssh %h";
   int port = 0;
   std::optional<JobPart> part;  // of a job that another launcher has started
+  bool terminal = false;        // which has one
   std::string trace;            // file for the timeline, of a part where its ranks note their calls; "": none
 };
 
@@ -81,6 +82,7 @@ class Launcher {
   bool turn();  // one round of the loop; false when nothing is left to wait for
   int poll_timeout() const;
   void read_stream(int rank, Stream& stream);
+  void show_who_is_awaited();
   void drain();
 
   void on_signal(int signal);
@@ -104,6 +106,7 @@ class Launcher {
   StandardInput input_;
   const std::string secret_ = random_job_id() + random_job_id();
   std::vector<UniqueFd> lifelines_;  // to the hosts
+  std::set<int> awaited_;            // those whose part has not said that it is there, by a zero
   std::optional<Warden> warden_;     // is there before the directory, which it removes if we are killed
   JobDirectory directory_;
   std::set<pid_t> not_ours_;  // the warden, and children that we were born with
