@@ -27,27 +27,16 @@ endif()
 
 # Most of what a file takes to compile is the headers it shares with its neighbours. The library that is installed is compiled
 # file by file ("tests" is all but that), so a header that one of them forgot is found there.
-if(NOT SYMM_UNITY MATCHES "^(|tests|all)$")
-  message(FATAL_ERROR "SYMM_UNITY is '${SYMM_UNITY}'; known are tests, all and nothing")
+if(NOT SYMM_UNITY MATCHES "^(|tests|all|few)$")
+  message(FATAL_ERROR "SYMM_UNITY is '${SYMM_UNITY}'; known are tests, all, few and nothing")
 endif()
-if(SYMM_UNITY STREQUAL "all")
+if(SYMM_UNITY MATCHES "all|few")
   set(CMAKE_UNITY_BUILD ON)
 endif()
+if(SYMM_UNITY STREQUAL few AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  target_compile_options(symm_options INTERFACE --param=ggc-min-heapsize=500000) # until then it looks for no garbage
+endif()
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
-
-# symm_unity_by_folder(target): each folder of a target is compiled at once, and not any dozen of neighbours in its list of files, so that a
-# name needs to be another's only within a folder. Call it when all files have been added.
-function(symm_unity_by_folder target)
-  get_target_property(files ${target} SOURCES)
-  foreach(file IN LISTS files)
-    file(REAL_PATH ${file} path)
-    file(RELATIVE_PATH folder ${CMAKE_CURRENT_SOURCE_DIR} ${path})
-    get_filename_component(folder ${folder} DIRECTORY)
-    string(MAKE_C_IDENTIFIER "in_${folder}" group)
-    set_source_files_properties(${file} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP ${group})
-  endforeach()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
-endfunction()
 
 # symm_by_itself(target files ...): files whose own names, or whose headers, do not go together with those of the target's other files.
 function(symm_by_itself target)

@@ -20,7 +20,7 @@ cpp() { line "$build/bin/symm_languages"; }
 
 python_rank() {
   local python=$root/build/bindings/python/venv/bin/python
-  [[ -x $python ]] || { without Python "bindings/python/dev setup has made no environment" || return; }
+  [[ -f ${python%/bin/*}/.complete ]] || { without Python "bindings/python/dev setup has made no environment" || return; }
   "$root/bindings/python/dev" wheel "$library" >/dev/null || { without Python "its wheel could not be built" || return; }
   "$python" -m pip install -q --disable-pip-version-check --no-deps --no-index --force-reinstall "$root/build/bindings/python/dist/"libsymm-*.whl ||
     { without Python "its wheel could not be installed" || return; }

@@ -9,10 +9,10 @@ namespace {
 // the descriptor + 1; 0 is free.
 constexpr size_t kBlockSize = 1024;
 constexpr size_t kMaxBlocks = 1024;
-using Block = std::array<std::atomic<int>, kBlockSize>;
-std::array<std::atomic<Block*>, kMaxBlocks> table;
+using Slots = std::array<std::atomic<int>, kBlockSize>;
+std::array<std::atomic<Slots*>, kMaxBlocks> table;
 
-bool enter_in(Block& block, int fd, uint32_t base, uint32_t& slot) {
+bool enter_in(Slots& block, int fd, uint32_t base, uint32_t& slot) {
   for (uint32_t i = 0; i < kBlockSize; ++i) {
     int free = 0;
     if (block[i].load(std::memory_order_relaxed) == 0 && block[i].compare_exchange_strong(free, fd + 1)) {
@@ -25,9 +25,9 @@ bool enter_in(Block& block, int fd, uint32_t base, uint32_t& slot) {
 
 uint32_t enter(int fd) {
   for (uint32_t b = 0; b < kMaxBlocks; ++b) {
-    Block* block = table[b].load();
+    Slots* block = table[b].load();
     if (block == nullptr) {
-      auto* fresh = new Block{};
+      auto* fresh = new Slots{};
       if (table[b].compare_exchange_strong(block, fresh)) block = fresh;
       else delete fresh;
     }
@@ -69,7 +69,7 @@ void PeerFd::reset() noexcept {
 
 void PeerFd::close_all_in_child() noexcept {
   for (auto& slot : table) {
-    Block* block = slot.load();
+    Slots* block = slot.load();
     if (block == nullptr) return;
     for (auto& number : *block) {
       const int fd = number.exchange(0) - 1;

@@ -10,7 +10,7 @@
 namespace symm {
 namespace {
 using namespace pmix;
-constexpr const char* kKey = "symm.place";
+constexpr const char* kPlace = "symm.place";
 
 [[noreturn]] void unavailable(const std::string& what) {
   throw Error(Status::unavailable, what +
@@ -75,7 +75,7 @@ PmixJob talk(int rank, uint16_t port) {
     if (rank == 0) {
       const std::string place = outside_address() + ":" + std::to_string(port != 0 ? port : hold_free_port());
       Value value{.type = kText, .text = place.c_str()};
-      library.require(library.PMIx_Put(kToAll, kKey, &value), "PMIx_Put");
+      library.require(library.PMIx_Put(kToAll, kPlace, &value), "PMIx_Put");
       library.require(library.PMIx_Commit(), "PMIx_Commit");
     }
     Info collect;
@@ -83,7 +83,7 @@ PmixJob talk(int rank, uint16_t port) {
     collect.value = {.type = kBool, .flag = true};
     library.require(library.PMIx_Fence(&all, 1, &collect, 1), "PMIx_Fence");
     self.rank = 0;
-    job.place = library.get(self, kKey, kText)->text;  // which stays
+    job.place = library.get(self, kPlace, kText)->text;  // which stays
   }
   return job;
 }

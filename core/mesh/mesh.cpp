@@ -7,7 +7,7 @@
 namespace symm {
 namespace {
 using Known = PeerEvents::Known;
-constexpr uint64_t kLastWordsMs = 1'000;  // the monitor is at them already
+constexpr uint64_t kMonitorMs = 1'000;  // the monitor is at them already
 }  // namespace
 
 Mesh::Mesh(int rank, int size)
@@ -57,7 +57,7 @@ void Mesh::send(int peer, const Topic& topic, std::span<const std::byte> body, s
     throw Error(blame(Status::timeout, peer, topic, how));
   }
   // Whether it died, or left and why, is known when the monitor has read its last words.
-  events_->await(nullptr, std::min(deadline, Deadline::after_ms(kLastWordsMs)), [&](Known& known) {
+  events_->await(nullptr, std::min(deadline, Deadline::after_ms(kMonitorMs)), [&](Known& known) {
     failure = known.groups.failure(peer, topic.group);
     return failure.has_value();
   });

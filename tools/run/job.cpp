@@ -46,7 +46,7 @@ bool is_private_directory(const std::string& path) {
 constexpr size_t kSecretBytes = 32;
 
 // Of `text`, which they are all of.
-int number(std::string_view text) {
+int number_in(std::string_view text) {
   int value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc{} && end == text.data() + text.size() ? value : -1;
@@ -137,7 +137,7 @@ Hosts parse_hosts(std::string_view text) {
   std::istringstream words{std::string(text)};
   for (std::string word; std::getline(words, word, ',');) {
     const size_t colon = word.rfind(':');
-    const int ranks = colon == std::string::npos ? -1 : number(std::string_view(word).substr(colon + 1));
+    const int ranks = colon == std::string::npos ? -1 : number_in(std::string_view(word).substr(colon + 1));
     if (colon == 0 || ranks < 1 || ranks > 4096 || word.front() == '-')
       throw std::invalid_argument("'" + word + "' is no host with its ranks, as in node7:4");
     hosts.emplace_back(word.substr(0, colon), ranks);
@@ -156,8 +156,8 @@ JobPart parse_part(const std::string& text) {
   std::string first, size;
   std::getline(words, first, ':') && std::getline(words, size, ':') && std::getline(words, part.id, ':') &&
       std::getline(words, part.place);
-  part.first = number(first);
-  part.size = number(size);
+  part.first = number_in(first);
+  part.size = number_in(size);
   if (part.first < 0 || part.size <= part.first || part.place.empty()) throw std::invalid_argument("no part of a job: " + text);
   return part;
 }

@@ -80,11 +80,11 @@ enum Message : int { watch_group, forget_group, leave };
 using Frame = std::array<int, 2>;  // a write of this size to a pipe is never divided
 
 constexpr long nr_pidfd_send_signal = 424;  // Linux 5.1
-constexpr long nr_pidfd_open = 434;         // Linux 5.3
+constexpr long nr_of_pidfd_open = 434;      // Linux 5.3
 
 // When the launcher is gone, the number may become somebody else's: then no process of the group is left.
 struct Group {
-  explicit Group(pid_t leader) : id(leader), fd(static_cast<int>(::syscall(nr_pidfd_open, leader, 0))) {}
+  explicit Group(pid_t leader) : id(leader), fd(static_cast<int>(::syscall(nr_of_pidfd_open, leader, 0))) {}
   void kill() const {
     const bool reaped = fd && ::syscall(nr_pidfd_send_signal, fd.get(), 0, nullptr, 0) != 0 && errno == ESRCH;
     if (!reaped || ::kill(id, 0) != 0) ::kill(-id, SIGKILL);
