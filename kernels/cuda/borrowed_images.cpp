@@ -1,5 +1,4 @@
-// The compiled kernels for a program that has all of the library but them, which would double it: those of the libsymm.so.0 that
-// the loader finds for it.
+// The compiled kernels for a program that has all of the library but them: those of the libsymm.so.0 that the loader finds.
 #include <dlfcn.h>
 #include <link.h>
 #include <symm/symm.h>

@@ -85,8 +85,7 @@ fi
 
 say "the installed tool, which needs libc, of which libm and the loader are parts, and kernels only from the library"
 if objdump -p "$prefix/bin/symm" | awk '$1 == "NEEDED" && $2 !~ /^(libc|libm|ld-linux.*)\.so/' | grep .; then exit 1; fi
-mkdir "$scratch/alone"
-cp "$prefix/bin/symm" "$scratch/alone"
+install -D "$prefix/bin/symm" "$scratch/alone/symm"
 alone() { env -i PATH="$scratch/alone" "$scratch/alone/symm" "$@"; }
 alone doctor
 alone run -n 2 symm bench allreduce -e 1M -n 2 >/dev/null
