@@ -134,7 +134,6 @@ impl AllocConfig {
 
 known! {
     /// What is known of a buffer.
-    #[derive(Debug, Clone)]
     pub struct BufferInfo of symm_buffer_info_t {
         pub backend: Backend = "Host or CUDA.";
         pub device: usize = "The device; 0 on the host.";

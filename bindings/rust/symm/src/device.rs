@@ -39,7 +39,6 @@ pub fn build_info() -> Result<&'static str> {
 
 known! {
     /// What is known of one device.
-    #[derive(Debug, Clone)]
     pub struct DeviceInfo of symm_device_info_t {
         pub backend: Backend = "Host or CUDA.";
         pub device: usize = "Its number.";

@@ -366,7 +366,6 @@ impl AbortHandle {
 
 known! {
     /// What is known of a group.
-    #[derive(Debug, Clone)]
     pub struct GroupInfo of symm_group_info_t {
         pub rank: usize = "This rank.";
         pub size: usize = "Number of ranks.";
@@ -393,22 +392,18 @@ known! {
         pub local_size: usize = "How many those are.";
         pub engine: String = "What carries bytes between machines; empty on one.";
     }
-}
 
-known! {
     /// Health of a group.
-    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[derive(PartialEq, Eq)]
     pub struct GroupStatus of symm_group_status_t {
         pub status: Status = "[`Status::Ok`], or why the group was revoked.";
         pub failed_rank: Option<usize> = "The rank that caused it.";
         pub failed_pid: Option<i64> = "Its process id, where known.";
         pub message: String = "Empty while the status is [`Status::Ok`].";
     }
-}
 
-known! {
     /// What is known of one rank of a group.
-    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[derive(PartialEq, Eq)]
     pub struct PeerInfo of symm_peer_info_t {
         pub rank: usize = "The rank.";
         pub backend: Backend = "Host or CUDA.";
@@ -421,11 +416,9 @@ known! {
         pub machine_index: usize = "As [`GroupInfo::machine`].";
         pub mapped: bool = "Whether its memory is mapped here.";
     }
-}
 
-known! {
     /// What this rank has done on a group so far, calls that succeeded unless it says otherwise.
-    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[derive(PartialEq, Eq)]
     pub struct GroupStats of symm_group_stats_t {
         pub collective_calls: [u64; 32] = "By the number of the [`Collective`](crate::Collective).";
         pub collective_bytes: [u64; 32] =

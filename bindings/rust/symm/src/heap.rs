@@ -11,7 +11,6 @@ use symm_sys::symm_heap;
 
 known! {
     /// What is known of a heap.
-    #[derive(Debug, Clone)]
     pub struct HeapInfo of symm_heap_info_t {
         pub bytes: u64 = "Of each rank's block.";
         pub used_bytes: u64 = "In pieces, each a multiple of 256.";

@@ -305,7 +305,6 @@ impl<T: Element> Drop for Import<T> {
 
 known! {
     /// What is known of an import.
-    #[derive(Debug, Clone)]
     pub struct ImportInfo of symm_ipc_info_t {
         pub backend: Backend = "Host or CUDA.";
         pub device: usize = "The device for which it is mapped here; 0 on the host.";

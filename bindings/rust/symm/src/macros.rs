@@ -132,10 +132,11 @@ macro_rules! builder {
 /// A struct of what is known of something, made of the struct of C that the library fills: each field of the one of its name; a
 /// [`Feature`](crate::Feature) also of the reason why it is not there.
 macro_rules! known {
-    ($(#[$meta:meta])* pub struct $name:ident of $c:ident {
+    ($($(#[$meta:meta])* pub struct $name:ident of $c:ident {
         $(pub $field:ident: $type:ty $(, or $reason:ident)? = $doc:literal;)*
-    }) => {
+    })*) => {$(
         $(#[$meta])*
+        #[derive(Debug, Clone)]
         #[non_exhaustive]
         pub struct $name {
             $(#[doc = $doc] pub $field: $type,)*
@@ -146,7 +147,7 @@ macro_rules! known {
                 Self { $($field: known!(@made of c.$field $(, c.$reason)?),)* }
             }
         }
-    };
+    )*};
     (@made of $value:expr) => { $crate::convert::FromC::from_c($value) };
     (@made of $value:expr, $reason:expr) => { $crate::convert::FromC::from_c(($value, $reason)) };
 }

@@ -324,7 +324,6 @@ impl Group {
 
 known! {
     /// The algorithm chosen for a call, and why.
-    #[derive(Debug, Clone)]
     pub struct Plan of symm_plan_info_t {
         pub algorithm: Algorithm = "What would be used.";
         pub slices: usize = "Parts into which the work is divided among the ranks.";
