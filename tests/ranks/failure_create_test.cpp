@@ -5,6 +5,12 @@
 #include "tests/support/sanitizers.hpp"
 
 namespace support { namespace {
+#ifdef SYMM_UNDER_ASAN
+constexpr uint64_t kCreationMs = 2000;  // beside other tests, ranks come late
+#else
+constexpr uint64_t kCreationMs = 1000;
+#endif
+
 // `fatal_call` of the victim's calls of the store is its last, or that in which it is stopped. Returns whether it made that many.
 bool try_fatal_call(int victim, int fatal_call, int signal) {
   const Bootstrap runtime;  // where sockets go
@@ -17,7 +23,7 @@ bool try_fatal_call(int victim, int fatal_call, int signal) {
     store.signal = signal;
     const symm_store_t callbacks = store.callbacks();
     Group group;
-    Outcome end = outcome_of([&] { group = create({.create_timeout_ms = 1000, .store = &callbacks}, rank, kRanks); });
+    Outcome end = outcome_of([&] { group = create({.create_timeout_ms = kCreationMs, .store = &callbacks}, rank, kRanks); });
     if (rank == victim) {
       EXPECT_TRUE(end.status != SYMM_OK || store.calls <= fatal_call) << "went on after the others had given up";
       if (end.status == SYMM_OK) group.barrier();

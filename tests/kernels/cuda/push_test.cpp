@@ -99,7 +99,8 @@ std::string outcome(const Form& form, unsigned seed) {
 
 TEST(PushKernels, AllRanksGetAllSums) {
   for (const Form& form : kForms)
-    for (unsigned seed = 0; seed < 25; ++seed) ASSERT_EQ(outcome(form, seed), "") << form.name << ", seed " << seed;
+    for (unsigned seed = 0; seed < (form.one_shot == symm_two_shot_reduce_any_4 ? 12 : 25); ++seed)  // whose calls are long
+      ASSERT_EQ(outcome(form, seed), "") << form.name << ", seed " << seed;
 }
 
 TEST(PushKernels, RanksNoticeThatTheirRootsDiffer) {
