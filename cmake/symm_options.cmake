@@ -25,8 +25,8 @@ if(SYMM_SANITIZE)
   target_link_options(symm_options INTERFACE ${symm_sanitizer_flags})
 endif()
 
-# Most of what a file takes to compile is the headers it shares with its neighbours. The library that is installed is compiled
-# file by file ("tests" is all but that), so a header that one of them forgot is found there.
+# Most of what a file takes to compile is the headers it shares with its neighbours. The library and the tool are compiled file by
+# file where the tests alone are not, so a header that one of them forgot is found there, and not first by who builds as it is.
 if(NOT SYMM_UNITY MATCHES "^(|tests|all|few)$")
   message(FATAL_ERROR "SYMM_UNITY is '${SYMM_UNITY}'; known are tests, all, few and nothing")
 endif()

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include "tools/bench/pattern.hpp"
 #include "tools/run/launcher.hpp"
+#include "tools/text.hpp"
 
 namespace symm::tool {
 // Of what processes have noted, as symm/page.h says: in JSON that Chrome and Perfetto read, an event a line.
