@@ -7,10 +7,11 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-// One chunk: as much as half of the scratch holds. `heard`: threads that have no pack of it exchange tokens, up to this one.
+// One chunk: as much as half of the scratch holds. `first` and `second` are where its two stages begin in a control block.
+// `heard`: threads that have no pack of it exchange tokens, up to this one.
 template <class Arithmetic, int kRanks>
-__device__ __forceinline__ bool run_chunk(
-    const CollectiveArgs& args, const char* send, char* recv, uint32_t bytes, uint32_t epoch, uint32_t heard) {
+__device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char* send, char* recv, uint32_t bytes,
+    uint64_t first, uint64_t second, uint32_t epoch, uint32_t heard) {
   const DeviceComm& comm = args.comm;
   const int n = Arithmetic::template ranks<kRanks>(comm);
   const int me = comm.rank;
@@ -24,28 +25,20 @@ __device__ __forceinline__ bool run_chunk(
   // Pack q of slice r, in the message; beyond its end for the last packs of the last slices.
   const auto in_message = [&](int r, uint32_t q) { return static_cast<uint32_t>(r) * per_slice + q; };
 
-  uint4 parts[kRanks];
-  const auto load = [&](uint32_t q) {
+  for (uint32_t q = start; q < per_slice; q += stride) {
+    uint4 v[kRanks];
 #pragma unroll
     for (int d = 1; d < kRanks; ++d) {
       if (d >= n) continue;
       const int p = me + d < n ? me + d : me + d - n;
-      if (in_message(p, q) < packs) parts[d] = load_pack(send, bytes, in_message(p, q));
+      if (in_message(p, q) < packs) v[d] = load_pack(send, bytes, in_message(p, q));
     }
-  };
-  if (start < per_slice) load(start);  // on their way with the epoch
-  // Where the two stages begin in a control block.
-  const uint64_t stage = static_cast<uint64_t>(n - 1) * slot;
-  const uint64_t first = comm.two_shot + static_cast<uint64_t>(epoch & 1U) * 2 * stage;
-  const uint64_t second = first + stage;
-  for (uint32_t q = start; q < per_slice; q += stride) {
-    if (q != start) load(q);
 #pragma unroll
     for (int d = 1; d < kRanks; ++d) {
       if (d >= n) continue;
       const int p = me + d < n ? me + d : me + d - n;
       if (in_message(p, q) < packs)
-        store_relaxed(reinterpret_cast<uint4*>(comm.control[p] + first + my_slot(p)) + q, sendable(parts[d]));
+        store_relaxed(reinterpret_cast<uint4*>(comm.control[p] + first + my_slot(p)) + q, sendable(v[d]));
     }
   }
 
@@ -98,12 +91,14 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
   const DeviceComm& comm = args.comm;
   const auto n = static_cast<uint64_t>(comm.size);
   const uint32_t epoch = current_epoch(comm);
+  const uint64_t stage = (n - 1) * comm.two_shot_slot;
   uint32_t step = 0;
   for (uint64_t at = 0; at < args.unit; at += args.tile, ++step) {
     const auto bytes = static_cast<uint32_t>(args.unit - at < args.tile ? args.unit - at : args.tile);
+    const uint64_t first = comm.two_shot + static_cast<uint64_t>((epoch + step) & 1U) * 2 * stage;
     if (step != 0) fence_system();
     if (!run_chunk<Arithmetic, kRanks>(args, reinterpret_cast<const char*>(args.send) + at,
-            reinterpret_cast<char*>(args.recv) + at, bytes, epoch + step,
+            reinterpret_cast<char*>(args.recv) + at, bytes, first, first + stage, epoch + step,
             step == 0 ? 0 : static_cast<uint32_t>(args.tile / kPack / n)))
       break;
   }
