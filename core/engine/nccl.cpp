@@ -130,8 +130,11 @@ void StreamEngine::State::look_at(Flight& flight) {
 void StreamEngine::State::look() {
   if (!ready) return;
   Result error = kSuccess;
-  const Result asked = nccl.ncclCommGetAsyncError(comm, &error);
-  if (asked != kSuccess) error = asked;
+  // Two that ask at a time would both complete what is in progress, one of them when it is gone; who has the communicator asks.
+  if (busy.try_take()) {
+    if (const Result asked = nccl.ncclCommGetAsyncError(comm, &error); asked != kSuccess) error = asked;
+    busy.give();
+  }
   if (error != kSuccess && error != kInProgress) {
     if (!explained()) tell(failure_of(error, "ncclCommGetAsyncError"));
     return;

@@ -27,7 +27,7 @@ struct symm::engine::nccl::ncclComm {
   int rank = 0, size = 0, socket = -1, looks = 3;
   std::string id;
   std::atomic<Result> error{kSuccess};
-  std::atomic<bool> gone{false};
+  std::atomic<bool> gone{false}, asked{false};
   std::vector<std::deque<std::byte>> inbox;  // by source
 };
 
@@ -185,12 +185,14 @@ Result ncclCommInitRankConfig(Comm* comm, int size, Id id, int rank, Config* con
   return bind(made->socket, reinterpret_cast<const sockaddr*>(&address), length) == 0 ? kInProgress : kSystemError;
 }
 Result ncclCommGetAsyncError(Comm comm, Result* error) {
+  if (comm->asked.exchange(true)) std::fputs("two threads ask one communicator\n", stderr), std::abort();
+  usleep(20);
   *error = comm->error;
   if (*error == kSuccess && (told("absent") || comm->looks > 0)) {
     --comm->looks;
     *error = kInProgress;
   }
-  return kSuccess;
+  return comm->asked = false, kSuccess;
 }
 Result ncclCommFinalize(Comm comm) { return comm->looks = 3, kInProgress; }
 Result ncclCommAbort(Comm comm) {  // what was issued on streams still asks for it
