@@ -9,8 +9,8 @@ SYMM_OPTIONS_WITH_INIT(symm_group_config, config, failure, SYMM_GROUP_CONFIG_INI
 SYMM_OPTIONS_WITH_INIT(symm_group_shrink_options, options, failure, SYMM_GROUP_SHRINK_OPTIONS_INIT)
 
 namespace {
-constexpr uint64_t kKnownFlags =
-    SYMM_GROUP_OVERLAPPING_DEVICES | SYMM_GROUP_CHECK | SYMM_GROUP_MULTICAST | SYMM_GROUP_SHARED_SCRATCH | SYMM_GROUP_ANY_ORDER;
+constexpr uint64_t kKnownFlags = SYMM_GROUP_OVERLAPPING_DEVICES | SYMM_GROUP_CHECK | SYMM_GROUP_MULTICAST |
+                                 SYMM_GROUP_SHARED_SCRATCH | SYMM_GROUP_ANY_ORDER | SYMM_GROUP_SAME_OFFSETS;
 
 StoreCallbacks callbacks_of(const symm_store_t& given) {
   symm_store_t none{};
@@ -42,6 +42,7 @@ GroupConfig config_of(const symm_group_config_t& given, StoreCallbacks& callback
   asked.multicast = (given.flags & SYMM_GROUP_MULTICAST) != 0;
   asked.shared_scratch = (given.flags & SYMM_GROUP_SHARED_SCRATCH) != 0;
   asked.any_order = (given.flags & SYMM_GROUP_ANY_ORDER) != 0;
+  asked.same_offsets = (given.flags & SYMM_GROUP_SAME_OFFSETS) != 0;
   asked.bootstrap = given.bootstrap == nullptr ? "" : given.bootstrap;
   asked.create_timeout_ms = given.create_timeout_ms;
   asked.timeout_ms = given.timeout_ms;

@@ -72,7 +72,8 @@
   X(marked, MARKED, 8)                       \
   X(chain, CHAIN, 9)                         \
   X(bruck, BRUCK, 10)                        \
-  X(hierarchical, HIERARCHICAL, 11)
+  X(hierarchical, HIERARCHICAL, 11)          \
+  X(copy_engine, COPY_ENGINE, 12)
 
 namespace symm {
 #define SYMM_ENUMERATOR(name, c_name, value) name = value,  // NOLINT(bugprone-macro-parentheses)

@@ -196,6 +196,7 @@ struct TransportOptions {
   bool overlapping_devices = false;  // several ranks may use one device
   bool multicast = false;
   bool any_order = false;      // floats may be combined so
+  bool same_offsets = false;   // recvs that are symmetric memory lie alike on all ranks
   uint64_t scratch_bytes = 0;  // at most; 0: as is fastest
   uint64_t timeout_ms = 0;     // of calls that have none of their own
 };

@@ -22,6 +22,7 @@ Tuning tuning_of(const PlanValues& values) {
   tuning.direct_max = value("flat");
   tuning.relay_max = value("relay");
   tuning.reduce_max = value("reduce");
+  tuning.engine_min = value("engine");
   tuning.movers = static_cast<int>(value("bulk"));
   tuning.early = static_cast<int>(value("early"));
   tuning.work_groups = static_cast<int>(value("stripes"));
@@ -100,8 +101,7 @@ Failure failure_of(const ErrorRecord& record, const TransportContext& context, i
     case WaitError::spoilt: return context.blame(peer, Status::aborted, what + ": a group that shares its scratch has failed");
     case WaitError::other_place:
       return context.blame(peer, Status::mismatch,
-          format("%s by multicast: rank %d's operands do not lie where rank %d's do; it needs one memory and one offset on all "
-                 "ranks",
+          format("%s: rank %d's operands do not lie where rank %d's do; it needs one memory and one offset on all ranks",
               known(record.operation), peer, context.rank));
     case WaitError::aborted:
     case WaitError::none: break;

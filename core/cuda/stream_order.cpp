@@ -64,4 +64,42 @@ void StreamOrder::gather(CUstream stream) {
   for (const auto& [of, event] : place.capture != 0 ? captured_[place.capture] : streams_)
     if (event && of != place.id && (place.capture != 0 || !device_->uses().is_over(event))) wait(place, event);
 }
+
+SideStreams::~SideStreams() {
+  const ContextGuard current(*device_, std::nothrow);
+  for (const Side& side : sides_) device_->driver().cuStreamDestroy(side.stream);
+  sides_.clear();
+}
+
+void SideStreams::order(CUstream before, CUstream after, const Event& event) const {
+  device_->driver().require(device_->driver().cuEventRecord(event.get(), before), "cuEventRecord");
+  device_->driver().require(device_->driver().cuStreamWaitEvent(after, event.get(), 0), "cuStreamWaitEvent");
+}
+
+CUstream SideStreams::fork(CUstream stream) {
+  const auto capture_of = [&](CUstream of, unsigned long long& capture) {
+    int status = 0;
+    return device_->driver().cuStreamGetCaptureInfo(of, &status, &capture) == CUDA_SUCCESS && status != 2;
+  };
+  unsigned long long wanted = 0;
+  capture_of(stream, wanted);
+  const auto fits = [&](const Side& side) {
+    unsigned long long capture = 0;
+    return capture_of(side.stream, capture) && (capture == 0 || capture == wanted);
+  };
+  auto found = std::find_if(sides_.begin(), sides_.end(), fits);
+  if (found == sides_.end()) {
+    const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
+    Side made{nullptr, device_->uses().make_event()};
+    device_->driver().require(device_->driver().cuStreamCreate(&made.stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    found = sides_.insert(sides_.end(), std::move(made));
+  }
+  order(stream, found->stream, found->event);
+  forked_ = &*found;
+  return forked_->stream;
+}
+
+void SideStreams::join(CUstream stream) {
+  if (const Side* side = std::exchange(forked_, nullptr)) order(side->stream, stream, side->event);
+}
 }  // namespace symm::cuda

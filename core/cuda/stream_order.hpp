@@ -72,4 +72,24 @@ class StreamOrder {
   std::map<StreamId, Event> streams_;  // that calls of this group outside of captures were issued on
   Captures<std::map<StreamId, Event>> captured_;
 };
+
+// Streams of our own, on which something goes beside what is issued on a stream, within its capture if it has one.
+class SideStreams {
+ public:
+  explicit SideStreams(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  ~SideStreams();
+  SideStreams(SideStreams&&) = delete;
+  CUstream fork(CUstream stream);  // begins behind what is on `stream` by now
+  void join(CUstream stream);      // what is issued on `stream` next comes behind it, if something was forked since
+ private:
+  struct Side {
+    CUstream stream = nullptr;
+    Event event;
+  };
+  void order(CUstream before, CUstream after, const Event& event) const;
+
+  std::shared_ptr<Device> device_;
+  std::vector<Side> sides_;  // one for each capture that goes on, and one for none
+  const Side* forked_ = nullptr;
+};
 }  // namespace symm::cuda

@@ -44,7 +44,7 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
       layout_(layout_of(context_.size, tuning_, lender_ != nullptr ? &lender_->layout_ : nullptr)),
       controls_(static_cast<size_t>(context_.size)), uuids_(controls_.size()), multicast_(context_, device_),
       mailbox_(std::make_shared<ErrorMailbox>(device_)), kernels_(*device_),
-      order_(device_, lender_ != nullptr ? &lender_->order_ : nullptr) {
+      order_(device_, lender_ != nullptr ? &lender_->order_ : nullptr), sides_(device_) {
   if (context_.size > kMaxRanks)
     throw Error(Status::unsupported, format("the CUDA back end has at most %d ranks a group, not %d", kMaxRanks, context_.size));
   if (const uint64_t least = cuda::scratch_bytes(layout_); context_.scratch_bytes != 0 && least > context_.scratch_bytes) {
@@ -70,6 +70,7 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) kernels_.load(rmsnorm_kernel(dtype));
   kernels_.make_ready();
   facts_.has_clusters = kernels_.is_for_9();
+  facts_.same_offsets = context_.same_offsets;
   stats_.barriers = std::vector<Counter>(1);
   comm_.rank = context_.rank;
   comm_.size = context_.size;
@@ -348,7 +349,18 @@ DeviceTransport::Tables CudaTransport::device_tables(const MemoryView& memory) c
 
 // One collective call: plan, order, arguments, launch. Nothing here waits for a rank or allocates device memory.
 PlanInput CudaTransport::plan_input(const CollectiveCall& call) const {
-  return {call, facts_, is_multimem(call.algorithm) ? multicast_.why_no_multimem(call) : std::string()};
+  PlanInput input{call, facts_, {}};
+  if (is_multimem(call.algorithm)) input.why_not = multicast_.why_no_multimem(call);
+  else if (may_go_by_engine(input, tuning_)) input.why_not = why_no_engine(call);
+  return input;
+}
+
+std::string CudaTransport::why_no_engine(const CollectiveCall& call) const {
+  size_t offset = 0;
+  if (!context_.directory->containing(call.recv, operand_bytes(call.collective, call.unit(), context_.size).recv, &offset))
+    return "recv is not in this rank's block of a memory of the group";
+  const bool is_exchanged = call.collective == Collective::alltoall && call.send == call.recv;
+  return is_exchanged ? "not in place: recv holds what is still to be sent" : "";
 }
 
 Plan CudaTransport::possible_plan(const PlanInput& input) const {
@@ -377,11 +389,59 @@ void CudaTransport::collective(const CollectiveCall& call) {
 }
 
 void CudaTransport::issue(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
-  if (context_.check && context_.size > 1) {
-    CheckArgs args{comm(call.timeout_ms, static_cast<uint32_t>(call.collective)), call.packed(), call.count};
-    kernels_.launch(kernels_.find("symm_check"), {1, 32, stream_of(call.stream)}, args);
-  }
+  if (chosen.form != nullptr && chosen.algorithm == Algorithm::copy_engine) return copy_by_engine(call);
+  if (context_.check && context_.size > 1) launch_check(call);
   launch_collective(call, input, chosen);
+}
+
+void CudaTransport::launch_check(const CollectiveCall& call, uint64_t memory, uint64_t offset) {
+  CheckArgs args{comm(call.timeout_ms, static_cast<uint32_t>(call.collective)), call.packed(), call.count, memory, offset};
+  kernels_.launch(kernels_.find("symm_check"), {1, 32, stream_of(call.stream)}, args);
+}
+
+// To the others in turns that differ, so that at a time each gets from one; what this rank keeps goes beside that.
+void CudaTransport::copy_by_engine(const CollectiveCall& call) {
+  if (call.collective == Collective::allreduce) {
+    CollectiveCall part = call;
+    part.collective = Collective::reduce_scatter;
+    part.algorithm = Algorithm::automatic;
+    part.count = call.count / static_cast<size_t>(context_.size);
+    part.recv = static_cast<std::byte*>(call.recv) + static_cast<size_t>(context_.rank) * part.unit();
+    const PlanInput input = plan_input(part);
+    issue(part, input, possible_plan(input));
+    part.collective = Collective::allgather;
+    part.send = part.recv;
+    part.recv = call.recv;
+    return copy_by_engine(part);
+  }
+  const Driver& driver = device_->driver();
+  const auto stream = static_cast<CUstream>(call.stream);
+  const uint64_t unit = call.unit();
+  size_t offset = 0;
+  // Again, for the addresses; meanwhile another thread may have let go of the memory.
+  const auto memory =
+      context_.directory->containing(call.recv, operand_bytes(call.collective, unit, context_.size).recv, &offset);
+  if (!memory) throw Error(Status::invalid_argument, "recv: its memory has been released");
+  launch_check(call, memory->id, offset);
+  const bool is_broadcast = call.collective == Collective::broadcast;
+  const uint64_t part = is_broadcast ? 0 : static_cast<uint64_t>(context_.rank) * unit;
+  for (int d = 0; d < context_.size && (!is_broadcast || call.root == context_.rank); ++d) {
+    const int peer = (context_.rank + d) % context_.size;
+    const auto* from = static_cast<const std::byte*>(call.send);
+    if (call.collective == Collective::alltoall) from += static_cast<uint64_t>(peer) * unit;
+    std::byte* const to = memory->blocks[static_cast<size_t>(peer)] + offset + part;
+    if (to == from) continue;
+    if (d != 0) {
+      driver.require(driver.cuMemcpyAsync(address_of(to), address_of(from), unit, stream), "cuMemcpyAsync");
+      continue;
+    }
+    // By few blocks, twice as fast as a link: an engine would take its time from those of the links.
+    ConvertArgs args{
+        address_of(from), address_of(to), unit, 1, 0, 0, 1, static_cast<int32_t>(DType::u8), static_cast<int32_t>(DType::u8)};
+    kernels_.launch(kernels_.find("symm_convert"), {32, 256, sides_.fork(stream)}, args);
+  }
+  sides_.join(stream);
+  launch_barrier({}, kBarrierChannels - 1, call.timeout_ms, call.stream);
 }
 
 ScaledCall CudaTransport::scaled(const CollectiveCall& call) const {

@@ -77,7 +77,10 @@ class CudaTransport : public Transport, public DeviceTransport {
   PlanInput plan_input(const CollectiveCall& call) const;
   Plan possible_plan(const PlanInput& input) const;
   CUfunction kernel_of(const PlanInput& input, const Plan& chosen);
+  std::string why_no_engine(const CollectiveCall& call) const;
   void issue(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
+  void launch_check(const CollectiveCall& call, uint64_t memory = 0, uint64_t offset = 0);
+  void copy_by_engine(const CollectiveCall& call);
   CollectiveCall planned_call(const CollectiveCall& call) const;
   void launch_conversion(const CollectiveCall& call, const Conversion& conversion);
   void launch_rmsnorm(CUfunction kernel, const RowShape& shape, const CollectiveCall& call, const RmsNorm& norm);
@@ -102,6 +105,7 @@ class CudaTransport : public Transport, public DeviceTransport {
   CUfunction collectives_[kKernelForms][kArithmetics] = {};  // of kernels_, as they were asked for; guarded by order_'s turn
   DeviceComm comm_{};                                        // without what differs from call to call
   StreamOrder order_;
+  SideStreams sides_;  // guarded by order_'s turn
   std::shared_ptr<void> listener_;
 
   std::shared_ptr<MemoryTable> memories_;

@@ -7,7 +7,7 @@
 namespace symm {
 struct Vote {
   Failure failure;         // status ok: this rank has done its part
-  uint64_t value[7] = {};  // facts that the others need
+  uint64_t value[8] = {};  // facts that the others need
 };
 
 // The same failure on all ranks, which therefore are in step still. Whatever else a vote or an exchange throws is this rank's
@@ -29,7 +29,7 @@ std::vector<Vote> commit_vote(Group& group, const Topic& topic, const Vote& mine
 
 // What this rank brings: facts to agree on, and a message for every other rank, of the same size on all.
 struct Offer {
-  uint64_t value[7] = {};
+  uint64_t value[8] = {};
   OutgoingMessage message;
 };
 

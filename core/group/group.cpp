@@ -170,7 +170,7 @@ void Group::connect_transport(Deadline deadline) {
     append(share, facts_[static_cast<size_t>(rank_)]);
     return Offer{{static_cast<uint64_t>(backend_->kind()), machine_key(), fnv1a(std::as_bytes(std::span(members_))),
                      static_cast<uint64_t>(config_.channels), config_.scratch_bytes, config_.shared_scratch ? 1U : 0U,
-                     config_.any_order ? 1U : 0U},
+                     config_.any_order ? 1U : 0U, config_.same_offsets ? 1U : 0U},
         std::move(share)};
   };
   phases.agree = [&](std::span<const Vote> votes) {
@@ -184,8 +184,9 @@ void Group::connect_transport(Deadline deadline) {
         throw Error({Status::mismatch, rank, 0, format("config.backend: rank %d has another back end than rank 0", rank)});
       if (votes[peer].value[2] != votes[0].value[2])
         throw Error({Status::mismatch, rank, 0, "ranks: not all name them in the same order"});
-      for (const auto& [name, value] : {std::pair("channels", 3), std::pair("scratch_bytes", 4),
-               std::pair("flags & SYMM_GROUP_SHARED_SCRATCH", 5), std::pair("flags & SYMM_GROUP_ANY_ORDER", 6)}) {
+      for (const auto& [name, value] :
+          {std::pair("channels", 3), std::pair("scratch_bytes", 4), std::pair("flags & SYMM_GROUP_SHARED_SCRATCH", 5),
+              std::pair("flags & SYMM_GROUP_ANY_ORDER", 6), std::pair("flags & SYMM_GROUP_SAME_OFFSETS", 7)}) {
         if (votes[peer].value[value] == votes[0].value[value]) continue;
         throw Error({Status::mismatch, rank, 0,
             format("config.%s: rank 0 has %lu, rank %d has %lu", name, votes[0].value[value], rank, votes[peer].value[value])});

@@ -81,7 +81,7 @@ struct ControlWords {
     };
     Place place[kMultimemBlocks][kMaxRanks];
     struct Check {  // flag in data, by parity of the call
-      uint64_t word[4];
+      uint64_t word[8];
     } check[2][kMaxRanks];
   } from_peers;
 };
@@ -190,6 +190,7 @@ static_assert(sizeof(WaitWordsArgs) <= 4096, "what a kernel's arguments may be")
 struct CheckArgs {
   DeviceComm comm;
   uint64_t detail, count;
+  uint64_t memory, offset;  // of recv, where all have to lie alike; else 0
 };
 
 // Calls of all ranks, {detail, count} by rank, at `said`: tell this rank's there, or compare all with it.

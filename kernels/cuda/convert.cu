@@ -1,6 +1,7 @@
 // What goes before and after the plain calls of which a scaled one is made (kernels/scaled_call.hpp): elements are widened, or
-// narrowed, and multiplied while they are wide. Also a reduction of bools of one rank.
+// narrowed, and multiplied while they are wide. Also a reduction of bools of one rank, and bytes that stay on a rank.
 #include "kernels/cuda/arithmetic.cuh"
+#include "kernels/cuda/pipeline.cuh"
 
 using namespace symm;
 using namespace symm::cuda;
@@ -59,6 +60,9 @@ extern "C" __global__ void __launch_bounds__(256) symm_convert(const __grid_cons
     case DType::f32: return run<Whole<float>, Whole<float>>(args);
     case DType::f64: return run<Whole<double>, Whole<double>>(args);
     case DType::boolean: return run<Bool, Bool>(args);
+    case DType::u8:
+      return push(reinterpret_cast<const char*>(args.from), args.count, blockIdx.x * blockDim.x + threadIdx.x,
+          gridDim.x * blockDim.x, 1, [&](int) { return reinterpret_cast<char*>(args.to); });
     default: return;
   }
 }

@@ -8,7 +8,7 @@ namespace symm::cuda {
 // One way to do a collective. Adding one is a row here and a .cu file beside it.
 struct KernelForm {
   struct Kernel {
-    const char* name;             // "one_shot": of symm_one_shot_<arithmetic>_<ranks>
+    const char* name = nullptr;   // "one_shot": of symm_one_shot_<arithmetic>_<ranks>
     bool per_arithmetic = false;  // compiled for each, ...
     bool per_ranks = false;       // ... and for each number of ranks
     bool multicast = false;       // needs it
@@ -116,6 +116,21 @@ bool adds_in_the_switch(const PlanInput& input, std::string* why) {
       name_of(input.dtype), " by ", name_of(input.collective));
 }
 
+// An all-reduce is a reduce-scatter, whose results they move.
+bool goes_by_engine(const PlanInput& input, std::string* why) {
+  const bool is_cut = input.collective == Collective::allreduce && input.count % static_cast<size_t>(input.size) == 0;
+  return answer(is_cut || moves_blocks(input, nullptr), why,
+      "does allgather, alltoall, broadcast and allreduce of as many elements for each rank, not ", name_of(input.collective),
+      " of ", input.count);
+}
+
+// Roots of more than 2 ranks would send it to one after the other.
+bool is_of_engines(const PlanInput& input) {
+  const bool has_links = !traits(input.collective).from_root || input.size == 2;
+  return input.same_offsets && has_links && goes_by_engine(input, nullptr);
+}
+bool lies_for_engines(const PlanInput& input) { return is_of_engines(input) && input.why_not.empty(); }
+
 // ---- how much it carries
 
 uint64_t ll_most(const PlanInput&, const Tuning& tuning) { return tuning.ll_max; }
@@ -162,6 +177,11 @@ uint64_t relay_most(const PlanInput& input, const Tuning& tuning) {
   return std::min(tuning.relay_max, 4 * relay_part(input, tuning));
 }
 uint64_t reduce_most(const PlanInput&, const Tuning& tuning) { return std::min(tuning.reduce_max, uint64_t{2} << 30); }
+// Of an all-reduce, which has a beginning and an end more, four times as much for each rank (512 MB of 2 and of 4 ranks).
+uint64_t engine_most(const PlanInput& input, const Tuning& tuning) {
+  const uint64_t least = tuning.engine_min * (traits(input.collective).has_op ? 4 * static_cast<uint64_t>(input.size) : 1);
+  return input.algorithm == Algorithm::automatic && input.unit() < least ? 0 : UINT64_MAX;
+}
 uint64_t two_shot_most(const PlanInput&, const Tuning& tuning) { return tuning.two_shot_max; }
 
 // ---- where it is preferred to what comes after it
@@ -297,6 +317,8 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.tile = round_up(divide_up(part, plan.tiles), kLine);
 }
 
+void shape_engine(Plan& plan, const PlanInput& input, const Tuning&) { plan.slices = input.size; }
+
 // Nobody knows all lengths, so they are of no account. So few blocks nearly fill the links; each fills a multiprocessor.
 void shape_pieces(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.in_pieces = true;
@@ -334,6 +356,9 @@ std::string why_owners_of_pieces(const PlanInput& input, const Plan& chosen) {
   const char* how = traits(input.collective).has_op ? "combined by the owners of slices, " : "stored where it belongs, ";
   return text(how, chosen.tile, " bytes of each at a time", launch_of(chosen));
 }
+std::string why_engine(const PlanInput&, const Plan&) {
+  return "copied into every recv by engines, between two meetings of a warp";
+}
 std::string why_pieces(const PlanInput& input, const Plan& chosen) {
   const char* how = traits(input.collective).has_op ? "combined from scratch"
                                                     : "stored where it belongs, or if that is private brought there from scratch";
@@ -365,6 +390,8 @@ constexpr KernelForm kForms[] = {
      moves_blocks, marked_most, always, shape_marked, "are their own flags, with a mark for every 64"},
     {Algorithm::marked, {.name = "marked_passed_on"},
      is_passed_on, relay_most, always, shape_relay, "go to one rank each, who sends them to the others"},
+    {Algorithm::copy_engine, {},
+     goes_by_engine, engine_most, lies_for_engines, shape_engine, nullptr, why_engine},
     {Algorithm::two_shot_staged, {.name = "pipeline", .per_arithmetic = true, .per_ranks = true},
      does_all<true, false>, nullptr, always, shape_pipeline, nullptr, why_owners_of_pieces},
     {Algorithm::two_shot_staged, {.name = "pieces_move"},
@@ -499,6 +526,10 @@ Tuning within_scratch(int size, Tuning tuning, uint64_t most) {
   return tuning;
 }
 
+bool may_go_by_engine(const PlanInput& input, const Tuning& tuning) {
+  return input.algorithm == Algorithm::copy_engine || (is_of_engines(input) && engine_most(input, tuning) != 0);
+}
+
 Plan plan(const PlanInput& input, const Tuning& tuning) {
   Plan plan;
   const bool in_pieces = traits(input.collective).in_pieces;  // whose lengths are elsewhere, also where there is one rank
@@ -527,7 +558,7 @@ std::string refuse(const PlanInput& input, const Tuning& tuning) {
   if (!form->does(input, &why)) return text(name, " ", why);
   if (const uint64_t most = most_of(*form, input, tuning); input.unit() > most)
     return text(name, " carries at most ", most, " bytes, not ", input.unit());
-  if (form->kernel.multicast && !input.why_no_multimem.empty()) return text(name, ": ", input.why_no_multimem);
+  if (!input.why_not.empty()) return text(name, ": ", input.why_not);
   return "";
 }
 
@@ -570,7 +601,8 @@ std::vector<std::string> kernel_names(int size, bool multicast) {
         input.op = op;
         input.dtype = dtype;
         for (const KernelForm& form : kForms)
-          if (form.kernel.multicast == multicast && form.does(input, nullptr)) names.insert(name_of_kernel(form, input, size));
+          if (form.kernel.name != nullptr && form.kernel.multicast == multicast && form.does(input, nullptr))
+            names.insert(name_of_kernel(form, input, size));
       }
     }
   }

@@ -21,6 +21,7 @@ struct Tuning {
   uint64_t direct_max = 0;            // of a broadcast, times the ranks but two
   uint64_t relay_max = 0;             // of a broadcast above that by marks
   uint64_t reduce_max = 0;            // of a reduce to one of three ranks or more by two shots
+  uint64_t engine_min = 0;            // of what moves where recvs lie alike
   int movers = 0;                     // blocks of the pipeline that copy in bulk
   int threads = 0;                    // of a block, while there are fewer than 128 blocks
   int early = 0;                      // threads of a kernel that may be launched before the one ahead of it has ended
@@ -68,11 +69,14 @@ struct Facts {
   int size = 1;
   int max_blocks = 0;         // of 512 threads, that surely fit onto the device beside those of other groups
   bool has_clusters = false;  // blocks can work in clusters, as all ranks know
+  bool same_offsets = false;  // recvs that are symmetric memory lie alike on all ranks
 };
 
 struct PlanInput : CallSignature, Facts {
-  std::string why_no_multimem;  // where that is forced: why its operands cannot be reached by multicast
+  std::string why_not;  // of algorithms for which operands have to lie in some way: why these do not
 };
+// Is `why_not` asked for copy engines?
+bool may_go_by_engine(const PlanInput& input, const Tuning& tuning);
 
 // What a kernel is compiled for, each; the rest is decided inside.
 enum class Arithmetic { none, any, bf16, f16, f32 };
@@ -116,7 +120,7 @@ std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tu
 
 // The kernel of a plan that has a row, "symm_one_shot_bf16_8", and the number of the row. Algorithms have several rows.
 std::string kernel_name(const PlanInput& input, const Plan& chosen);
-inline constexpr size_t kKernelForms = 15;
+inline constexpr size_t kKernelForms = 16;
 size_t row_of(const Plan& chosen);
 // All that a group of `size` may launch: those that need multicast, or the others.
 std::vector<std::string> kernel_names(int size, bool multicast);

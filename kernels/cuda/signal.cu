@@ -113,26 +113,28 @@ extern "C" __global__ void __launch_bounds__(32) symm_check(const __grid_constan
   const uint32_t call = load_relaxed(&mine.check_epoch) + 1;
   __syncwarp();
   if (peer < comm.size && peer != comm.rank) {
-    const uint32_t parts[4] = {static_cast<uint32_t>(args.detail), static_cast<uint32_t>(args.detail >> 32),
-        static_cast<uint32_t>(args.count), static_cast<uint32_t>(args.count >> 32)};
+    const uint64_t said[4] = {args.detail, args.count, args.memory, args.offset};
     uint64_t* out = words_of(comm, peer).from_peers.check[call & 1U][comm.rank].word;
-    for (int i = 0; i < 4; ++i) store_relaxed(out + i, static_cast<uint64_t>(call) << 32 | parts[i]);
+    for (int i = 0; i < 8; ++i)
+      store_relaxed(out + i, static_cast<uint64_t>(call) << 32 | static_cast<uint32_t>(said[i / 2] >> i % 2 * 32));
     const uint64_t* in = mine.from_peers.check[call & 1U][peer].word;
-    uint32_t theirs[4];
+    uint64_t heard[4];
     SpinState spin;
-    bool ok = true;
-    for (int i = 0; i < 4 && ok; ++i) {
-      uint64_t cell;
-      while (ok && static_cast<uint32_t>((cell = load_relaxed(in + i)) >> 32) != call)
-        ok = keep_waiting(comm, spin, peer, 0, call, static_cast<uint32_t>(cell >> 32));
-      theirs[i] = static_cast<uint32_t>(cell);
+    bool ok = true, all = false;
+    while (ok && !all) {
+      uint64_t cell[8];
+#pragma unroll
+      for (int i = 0; i < 8; ++i) cell[i] = load_relaxed(in + i);
+      all = true;
+#pragma unroll
+      for (int i = 0; i < 8; ++i) all = all && static_cast<uint32_t>(cell[i] >> 32) == call;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) heard[i] = static_cast<uint32_t>(cell[2 * i]) | cell[2 * i + 1] << 32;
+      ok = all || keep_waiting(comm, spin, peer, 0, call, static_cast<uint32_t>(cell[0] >> 32));
     }
-    if (ok) {
-      const uint64_t detail = static_cast<uint64_t>(theirs[1]) << 32 | theirs[0];
-      const uint64_t count = static_cast<uint64_t>(theirs[3]) << 32 | theirs[2];
-      if (detail != args.detail || count != args.count)
-        report(comm, WaitError::mismatch, peer, 0, 0, 0, detail, count, args.detail, args.count);
-    }
+    if (ok && (heard[0] != said[0] || heard[1] != said[1]))
+      report(comm, WaitError::mismatch, peer, 0, 0, 0, heard[0], heard[1], said[0], said[1]);
+    else if (ok && (heard[2] != said[2] || heard[3] != said[3])) report(comm, WaitError::other_place, peer, 0, 0, 0);
   }
   __syncwarp();
   if (threadIdx.x == 0) mine.check_epoch = call;

@@ -158,6 +158,7 @@ constexpr AlgorithmForm kForms[] = {
     {Algorithm::multimem_one_shot, true, never, nullptr, in_one_step, nullptr, {}},
     {Algorithm::multimem_two_shot, true, never, nullptr, in_one_step, nullptr, {}},
     {Algorithm::marked, true, is_of_gpus, nullptr, in_one_step, nullptr, {}},
+    {Algorithm::copy_engine, true, is_of_gpus, nullptr, in_one_step, nullptr, {}},
     {Algorithm::chain, true, is_of_machines, nullptr, in_one_step, nullptr, {}},
     {Algorithm::bruck, true, is_of_machines, nullptr, in_one_step, nullptr, {}},
     {Algorithm::hierarchical, true, is_of_machines, nullptr, in_one_step, nullptr, {}},

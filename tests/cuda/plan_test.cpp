@@ -88,6 +88,7 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
               case Algorithm::chain:
               case Algorithm::bruck:
               case Algorithm::hierarchical:
+              case Algorithm::copy_engine:
               case Algorithm::automatic: FAIL();
             }
             if (chosen.algorithm != Algorithm::two_shot_staged) {
@@ -100,6 +101,33 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
           }
         }
       }
+    }
+  }
+}
+
+TEST(CudaPlans, EnginesCopyWhatIsLargeWhereAllLieAlike) {
+  for (const int size : {2, 4}) {
+    const Tuning tuning = default_tuning(size);
+    for (const Collective collective :
+        {Collective::allreduce, Collective::allgather, Collective::alltoall, Collective::broadcast}) {
+      const bool can = size == 2 || collective != Collective::broadcast;
+      const bool sums = collective == Collective::allreduce;
+      const uint64_t least = tuning.engine_min * (sums ? 4 * static_cast<uint64_t>(size) : 1);
+      PlanInput input = input_of(collective, DType::i8, least, size);
+      EXPECT_NE(plan(input, tuning).algorithm, Algorithm::copy_engine) << "without a promise";
+      input.same_offsets = true;
+      EXPECT_EQ(may_go_by_engine(input, tuning), can);
+      EXPECT_EQ(plan(input, tuning).algorithm == Algorithm::copy_engine, can);
+      --input.count;
+      EXPECT_FALSE(may_go_by_engine(input, tuning) || plan(input, tuning).algorithm == Algorithm::copy_engine);
+      input.algorithm = Algorithm::copy_engine;
+      EXPECT_TRUE(may_go_by_engine(input, tuning));
+      EXPECT_EQ(refuse(input, tuning).empty(), !sums) << "no multiple of the ranks";
+      input.why_not = "recv is elsewhere";
+      input.count = least;
+      EXPECT_NE(refuse(input, tuning).find("recv is elsewhere"), std::string::npos);
+      input.algorithm = Algorithm::automatic;
+      EXPECT_NE(plan(input, tuning).algorithm, Algorithm::copy_engine);
     }
   }
 }
@@ -145,9 +173,9 @@ TEST(CudaPlans, MultimemOnlyWhereForcedAndPossible) {
     PlanInput input = input_of(Collective::allreduce, DType::f16, 100, 4);
     input.algorithm = algorithm;
     EXPECT_EQ(kernel_name(input, plan(input, tuning)), std::string("symm_") + name_of(algorithm) + "_f16");
-    input.why_no_multimem = "send is elsewhere";
+    input.why_not = "send is elsewhere";
     EXPECT_NE(refuse(input, tuning).find("send is elsewhere"), std::string::npos);
-    input.why_no_multimem = "";
+    input.why_not = "";
     for (const Op op : {Op::avg, Op::min, Op::max, Op::prod}) {
       input.op = op;
       EXPECT_NE(refuse(input, tuning), "");

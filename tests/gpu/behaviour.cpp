@@ -57,6 +57,36 @@ void graphs(Rank& rank, std::barrier<>& together) {
   rank.settle(together);
 }
 
+// All-gathers by copy engines, in a graph that is replayed by turns with eager calls, on two streams.
+void engines(Rank& rank, std::barrier<>& together) {
+  constexpr size_t kUnit = 4'000'000;  // floats, above `engine`
+  auto* send = reinterpret_cast<float*>(rank.ordinary);
+  auto* recv = reinterpret_cast<float*>(rank.block);
+  cudaStream_t other = nullptr;
+  cuda(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), "cudaStreamCreate");
+  const size_t unit = std::min(kUnit, Rank::kBlock / sizeof(float) / static_cast<size_t>(rank.size));
+  const auto gather = [&](cudaStream_t stream) {
+    symm(symm_allgather(rank.group, send, recv, unit, SYMM_DTYPE_F32, support::forced(SYMM_ALGORITHM_COPY_ENGINE), stream),
+        "an all-gather by engines");
+  };
+  const Graph graph(rank, [&] { gather(rank.stream); });
+  rank.settle(together);
+  for (int round = 0; round < 6; ++round) {
+    const cudaStream_t stream = round % 3 == 2 ? other : rank.stream;
+    upload(rank, send, unit, round, stream);
+    if (round % 2 == 0) gather(stream);
+    else graph.replay();
+    const cudaStream_t on = round % 2 == 0 ? stream : rank.stream;
+    std::vector<float> host(unit * static_cast<size_t>(rank.size));
+    rank.download(host.data(), recv, host.size() * sizeof(float), on);
+    bool ok = true;
+    for (size_t i = 0; i < host.size(); ++i) ok = ok && host[i] == operand(static_cast<int>(i / unit), i % unit, round);
+    expect(ok, who(rank, "all-gather by engines"));
+    rank.settle(together);
+  }
+  cuda(cudaStreamDestroy(other), "cudaStreamDestroy");
+}
+
 // Everybody hands a number to the next rank, several signals ahead of the waits, eagerly and from a graph.
 void signals(Rank& rank, std::barrier<>& together) {
   const int next = rank.next(), last = rank.last();
@@ -268,10 +298,14 @@ void abort_word(Rank& rank, std::barrier<>& together) {
   together.arrive_and_wait();
 }
 
-void mismatch(Rank& rank, std::barrier<>&) {
+void mismatch(Rank& rank, std::barrier<>&, bool of_places) {
   auto* block = reinterpret_cast<float*>(rank.block);
-  const size_t count = rank.rank == 0 ? 64 : 65;
-  symm(allreduce(rank, block, reinterpret_cast<float*>(rank.ordinary), count, rank.stream), "a mismatched all-reduce");
+  const size_t one = rank.rank == 0 ? 0 : 1;
+  if (of_places)
+    symm(symm_allgather(rank.group, rank.ordinary, block + one, 64, SYMM_DTYPE_F32, support::forced(SYMM_ALGORITHM_COPY_ENGINE),
+             rank.stream),
+        "an all-gather into different places");
+  else symm(allreduce(rank, block, reinterpret_cast<float*>(rank.ordinary), 64 + one, rank.stream), "a mismatched all-reduce");
   rank.wait();
   symm_group_status_t status = rank.whole.status();
   for (int i = 0; i < 100 && status.status == SYMM_OK; ++i) {
@@ -299,6 +333,7 @@ class Behaviour : public testing::Test {
 };
 
 TEST_F(Behaviour, Graphs) { run(graphs); }
+TEST_F(Behaviour, Engines) { run(engines, SYMM_GROUP_SAME_OFFSETS); }
 TEST_F(Behaviour, Signals) { run(signals); }
 TEST_F(Behaviour, ChannelsOnTwoStreams) { run(channels_on_two_streams); }
 TEST_F(Behaviour, Values) { run(values); }
@@ -309,6 +344,9 @@ TEST_F(Behaviour, Silence) {
     run([&](Rank& rank, std::barrier<>& together) { silence(rank, together, count); });
 }
 TEST_F(Behaviour, AbortWord) { run(abort_word); }
-TEST_F(Behaviour, Mismatch) { run(mismatch, SYMM_GROUP_CHECK); }
+TEST_F(Behaviour, Mismatch) {
+  for (const bool of_places : {false, true})
+    run([&](Rank& rank, std::barrier<>& together) { mismatch(rank, together, of_places); }, SYMM_GROUP_CHECK);
+}
 TEST_F(Behaviour, GraphsAfterFailures) { run(graphs); }
 }}  // namespace gpu

@@ -80,7 +80,8 @@ const std::vector<Named<symm_algorithm_t>>& algorithms() {
       {"one-shot", SYMM_ALGORITHM_ONE_SHOT}, {"two-shot", SYMM_ALGORITHM_TWO_SHOT},
       {"two-shot-staged", SYMM_ALGORITHM_TWO_SHOT_STAGED}, {"multimem-one-shot", SYMM_ALGORITHM_MULTIMEM_ONE_SHOT},
       {"multimem-two-shot", SYMM_ALGORITHM_MULTIMEM_TWO_SHOT}, {"marked", SYMM_ALGORITHM_MARKED}, {"chain", SYMM_ALGORITHM_CHAIN},
-      {"bruck", SYMM_ALGORITHM_BRUCK}, {"hierarchical", SYMM_ALGORITHM_HIERARCHICAL}};
+      {"bruck", SYMM_ALGORITHM_BRUCK}, {"hierarchical", SYMM_ALGORITHM_HIERARCHICAL},
+      {"copy-engine", SYMM_ALGORITHM_COPY_ENGINE}};
   return list;
 }
 

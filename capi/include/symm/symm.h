@@ -194,7 +194,8 @@ enum symm_algorithm_values {
   SYMM_ALGORITHM_MARKED = 8,            /**< CUDA: as LL, with a mark of 4 bytes for every 64; for what moves unchanged */
   SYMM_ALGORITHM_CHAIN = 9,  /**< several machines: sums that are not rounded yet go from each to the next, results come back */
   SYMM_ALGORITHM_BRUCK = 10, /**< several machines: as TWO_SHOT, in as many rounds as the logarithm of the ranks */
-  SYMM_ALGORITHM_HIERARCHICAL = 11 /**< several machines: each combines its ranks, then ranks what machines have; GPUs: NCCL */
+  SYMM_ALGORITHM_HIERARCHICAL = 11, /**< several machines: each combines its ranks, then ranks what machines have; GPUs: NCCL */
+  SYMM_ALGORITHM_COPY_ENGINE = 12   /**< CUDA: copy engines store what moves unchanged into recv, without kernels */
 };
 
 /** What symm_signal_value() does to a word. */
@@ -243,7 +244,11 @@ enum symm_group_flag_values {
   /** All-reduces may combine floats in an order of their own: between machines HIERARCHICAL is chosen where it is faster. All
    * ranks get the same result still, and a group of the same layout gets it again. As SYMM_ORDER=any. All ranks must ask. Since
    * 0.2. */
-  SYMM_GROUP_ANY_ORDER = 16
+  SYMM_GROUP_ANY_ORDER = 16,
+  /** A promise: in each all-reduce, all-gather, all-to-all and broadcast the recvs of all ranks are private, or lie at the same
+   * offset of the same memory, and all are in place or none. Large ones then go by SYMM_ALGORITHM_COPY_ENGINE with CUDA. All ranks
+   * must ask. Since 0.2. */
+  SYMM_GROUP_SAME_OFFSETS = 32
 };
 
 /** No deadline. */
@@ -1083,8 +1088,9 @@ SYMM_API symm_status_t symm_wait_value64(symm_memory_t *memory, size_t offset, s
  * Errors: INVALID_ARGUMENT (root, NULL, overlap, an algorithm that cannot do it), UNSUPPORTED (a dtype, op or algorithm that this
  * library does not know), TIMEOUT, PEER_FAILED, ABORTED, MISMATCH. SYMM_ALGORITHM_MULTIMEM_* do the sum of F32, F16 and BF16 by
  * all-reduce; send (TWO_SHOT: and recv) must lie in memory with a multicast address, the same memory at the same offset on all
- * ranks, a multiple of 16. After an error other than INVALID_ARGUMENT the contents of recv are undefined and send is unharmed
- * (unless in place). */
+ * ranks, a multiple of 16. SYMM_ALGORITHM_COPY_ENGINE does all-gather, broadcast, not in place all-to-all, and as a
+ * reduce-scatter and an all-gather an all-reduce whose count is a multiple of the ranks; recv must lie in the same memory at the
+ * same offset on all ranks. If it does not, that is MISMATCH, and the memory undefined where any of them lies. After an error other than INVALID_ARGUMENT the contents of recv are undefined and send is unharmed (unless in place). */
 
 /** Options of one collective call; NULL means the defaults.
  *

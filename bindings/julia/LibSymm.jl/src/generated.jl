@@ -38,7 +38,7 @@ const SYMM_ALGORITHM_AUTO = symm_algorithm_t(0); const SYMM_ALGORITHM_LL = symm_
 const SYMM_ALGORITHM_TWO_SHOT = symm_algorithm_t(3); const SYMM_ALGORITHM_TWO_SHOT_STAGED = symm_algorithm_t(4)
 const SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = symm_algorithm_t(6); const SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = symm_algorithm_t(7)
 const SYMM_ALGORITHM_MARKED = symm_algorithm_t(8); const SYMM_ALGORITHM_CHAIN = symm_algorithm_t(9); const SYMM_ALGORITHM_BRUCK = symm_algorithm_t(10)
-const SYMM_ALGORITHM_HIERARCHICAL = symm_algorithm_t(11)
+const SYMM_ALGORITHM_HIERARCHICAL = symm_algorithm_t(11); const SYMM_ALGORITHM_COPY_ENGINE = symm_algorithm_t(12)
 """What symm_signal_value() does to a word.""" const symm_signal_op_t = Int32
 const SYMM_SIGNAL_ADD = symm_signal_op_t(0); const SYMM_SIGNAL_SET = symm_signal_op_t(1)
 """How a word that is waited for, to the left, compares with a value, to the right; both are unsigned.""" const symm_compare_t = Int32
@@ -52,7 +52,7 @@ const SYMM_LOG_DEBUG = symm_log_level_t(4)
 const SYMM_DEVICE_AUTO = Int32(-1); const SYMM_NODE_NEAREST = Int32(-1)
 # Bits of symm_group_config_t.flags.
 const SYMM_GROUP_OVERLAPPING_DEVICES = Int32(1); const SYMM_GROUP_CHECK = Int32(2); const SYMM_GROUP_MULTICAST = Int32(4)
-const SYMM_GROUP_SHARED_SCRATCH = Int32(8); const SYMM_GROUP_ANY_ORDER = Int32(16)
+const SYMM_GROUP_SHARED_SCRATCH = Int32(8); const SYMM_GROUP_ANY_ORDER = Int32(16); const SYMM_GROUP_SAME_OFFSETS = Int32(32)
 # Bits of symm_alloc_options_t.flags.
 const SYMM_ALLOC_HOST = Int32(1)
 # Bits of symm_buffer_info_t.flags.

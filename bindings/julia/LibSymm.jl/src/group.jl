@@ -13,7 +13,8 @@ ordinal, `"cuda:1"`, or `"cuda"` for this rank's share), `name` (tells apart gro
 collective on all ranks), `multicast` (multicast addresses for the group's memories, where they can be had; all ranks must ask),
 `shared_scratch` (groups made of this one, but by `shrink`, work in its scratch: CUDA only; collectives of all of them have one order, also in
 graphs, and a failure of one is a failure of all: symm.h says it exactly), `any_order` (all-reduces between machines
-may combine floats in an order of their own, which takes less time; all must ask), `channels` (of barriers, and of signals of memories that ask for no other number; 0: 64), `scratch_bytes` (at most for the scratch of this group
+may combine floats in an order of their own, which takes less time; all must ask), `same_offsets` (a promise that the recvs of all ranks are private or lie alike
+in each all-reduce, all-gather, all-to-all and broadcast, in place on all or none: large ones then go by copy engines with CUDA; all must ask), `channels` (of barriers, and of signals of memories that ask for no other number; 0: 64), `scratch_bytes` (at most for the scratch of this group
 and of each made of it; 0: what is fastest).
 
 Its fields `rank` and `size` count from 0. `close(group)`, or the garbage collector, releases it; what was made from it stays valid.
@@ -37,11 +38,12 @@ function Group(
     rank::Integer, size::Integer, meet::Union{AbstractString,Store,Nothing}; backend::Symbol=:auto,
     device::Union{Integer,AbstractString}=SYMM_DEVICE_AUTO, name::AbstractString="", timeout=nothing, create_timeout=nothing,
     overlapping_devices::Bool=false, check::Bool=false, multicast::Bool=false, shared_scratch::Bool=false,
-    any_order::Bool=false, channels::Integer=0, scratch_bytes::Integer=0,
+    any_order::Bool=false, same_offsets::Bool=false, channels::Integer=0, scratch_bytes::Integer=0,
 )
     backend, device = where_to_work(backend, device)
     flags = overlapping_devices * SYMM_GROUP_OVERLAPPING_DEVICES | check * SYMM_GROUP_CHECK | multicast * SYMM_GROUP_MULTICAST |
-            shared_scratch * SYMM_GROUP_SHARED_SCRATCH | any_order * SYMM_GROUP_ANY_ORDER
+            shared_scratch * SYMM_GROUP_SHARED_SCRATCH | any_order * SYMM_GROUP_ANY_ORDER |
+            same_offsets * SYMM_GROUP_SAME_OFFSETS
     call = StoreCall(meet isa Store ? meet : Store(nothing, nothing), nothing)
     store = Ref(symm_store(call))
     return with_text(name) do name

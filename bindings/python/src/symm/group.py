@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         multicast: bool
         shared_scratch: bool
         any_order: bool
+        same_offsets: bool
         channels: int
         scratch_bytes: int
 
@@ -136,6 +137,7 @@ class Group(Collectives):
         multicast: bool = False,
         shared_scratch: bool = False,
         any_order: bool = False,
+        same_offsets: bool = False,
         channels: int = 0,
         scratch_bytes: int = 0,
         _store: stores.Store | None = None,
@@ -157,6 +159,8 @@ class Group(Collectives):
             shared_scratch: groups made of this one, but by `shrink()`, work in its scratch: CUDA only. Collectives of all of them
                 have one order, also in graphs, and a failure of one is a failure of all; symm.h says it exactly.
             any_order: all-reduces between machines may combine floats in an order of their own, which is faster; all must ask.
+            same_offsets: a promise that the recvs of all ranks are private or lie alike in each all-reduce, all-gather, all-to-all
+                and broadcast, in place on all or none: large ones then go by copy engines with CUDA; all must ask.
             channels: barrier channels, and signal channels of memories that ask for no other number, up to 256; 0: 64.
             scratch_bytes: at most for the scratch of this group, and of each one made of it; 0: what is fastest.
 
@@ -173,6 +177,7 @@ class Group(Collectives):
             GroupFlag.MULTICAST: multicast,
             GroupFlag.SHARED_SCRATCH: shared_scratch,
             GroupFlag.ANY_ORDER: any_order,
+            GroupFlag.SAME_OFFSETS: same_offsets,
         }
         flags = sum(int(flag) for flag, wanted in asked.items() if wanted)
         kind, ordinal = _where(member(Backend, backend), device)

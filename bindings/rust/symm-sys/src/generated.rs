@@ -60,7 +60,8 @@ pub enum Algorithm: symm_algorithm_t { Auto = SYMM_ALGORITHM_AUTO = 0,
 #[doc = "CUDA: as LL, with a mark of 4 bytes for every 64; for what moves unchanged"] Marked = SYMM_ALGORITHM_MARKED = 8,
 #[doc = "several machines: sums that are not rounded yet go from each to the next, results come back"] Chain = SYMM_ALGORITHM_CHAIN = 9,
 #[doc = "several machines: as TWO_SHOT, in as many rounds as the logarithm of the ranks"] Bruck = SYMM_ALGORITHM_BRUCK = 10,
-#[doc = "several machines: each combines its ranks, then ranks what machines have; GPUs: NCCL"] Hierarchical = SYMM_ALGORITHM_HIERARCHICAL = 11, }
+#[doc = "several machines: each combines its ranks, then ranks what machines have; GPUs: NCCL"] Hierarchical = SYMM_ALGORITHM_HIERARCHICAL = 11,
+#[doc = "CUDA: copy engines store what moves unchanged into recv, without kernels"] CopyEngine = SYMM_ALGORITHM_COPY_ENGINE = 12, }
 /// What symm_signal_value() does to a word.
 pub enum SignalOp: symm_signal_op_t { Add = SYMM_SIGNAL_ADD = 0, Set = SYMM_SIGNAL_SET = 1, }
 /// How a word that is waited for, to the left, compares with a value, to the right; both are unsigned.
@@ -84,6 +85,7 @@ pub const SYMM_IPC_TOKEN_MAX_SIZE: u32 = 512; #[doc = "the local rank's share: d
 #[doc = "multicast addresses for the group's memories, where they can be had; as SYMM_MULTICAST=1. All ranks must ask; see symm_memory_multicast_pointer()"] pub const SYMM_GROUP_MULTICAST: u64 = 4;
 #[doc = "Groups made of this one by symm_group_split() and symm_group_create_from_ranks(), and of those, work in its scratch and keep it; each has a part of its own still, which symm_group_info() shows. All ranks must ask. UNSUPPORTED on the host, where ranks read each other's scratch after a call. Collectives of these groups count as those of one group: - There is one order of them, in which every rank makes those of its groups. Another one ends by TIMEOUT. - The library orders them between streams, outside of captures and within one capture. A graph must be replayed on a stream that is ordered with all else that these groups do, or results are undefined. - When one of these groups fails, the others' calls that use the scratch end by ABORTED, as what fails on a stream. The group of symm_group_shrink() begins anew. Since 0.2."] pub const SYMM_GROUP_SHARED_SCRATCH: u64 = 8;
 #[doc = "All-reduces may combine floats in an order of their own: between machines HIERARCHICAL is chosen where it is faster. All ranks get the same result still, and a group of the same layout gets it again. As SYMM_ORDER=any. All ranks must ask. Since 0.2."] pub const SYMM_GROUP_ANY_ORDER: u64 = 16;
+#[doc = "A promise: in each all-reduce, all-gather, all-to-all and broadcast the recvs of all ranks are private, or lie at the same offset of the same memory, and all are in place or none. Large ones then go by SYMM_ALGORITHM_COPY_ENGINE with CUDA. All ranks must ask. Since 0.2."] pub const SYMM_GROUP_SAME_OFFSETS: u64 = 32;
 #[doc = "memory of the host, pinned, which devices and the host reach alike"] pub const SYMM_ALLOC_HOST: u64 = 1;
 #[doc = "allocated by SYMM_ALLOC_HOST, or for a host group"] pub const SYMM_BUFFER_HOST: u64 = 1;
 #[doc = "made by symm_buffer_adopt()"] pub const SYMM_BUFFER_ADOPTED: u64 = 2;

@@ -50,6 +50,9 @@ builder! {
         shared_scratch(wanted: bool): bool = wanted;
         /// Whether all-reduces between machines may combine floats in an order of their own, which takes less time. All ranks must ask.
         any_order(allowed: bool): bool = allowed;
+        /// A promise that the recvs of all ranks are private or lie alike in each all-reduce, all-gather, all-to-all and broadcast, in
+        /// place on all or none. Large ones then go by copy engines with CUDA. All ranks must ask.
+        same_offsets(promised: bool): bool = promised;
         /// Whether several ranks may use one CUDA device.
         overlapping_devices(allowed: bool): bool = allowed;
         /// Whether every rank compares the arguments of every collective with every other.
@@ -70,6 +73,7 @@ impl GroupConfig {
         let flags = u64::from(self.multicast) * sys::SYMM_GROUP_MULTICAST
             + u64::from(self.shared_scratch) * sys::SYMM_GROUP_SHARED_SCRATCH
             + u64::from(self.any_order) * sys::SYMM_GROUP_ANY_ORDER
+            + u64::from(self.same_offsets) * sys::SYMM_GROUP_SAME_OFFSETS
             + u64::from(self.overlapping_devices) * sys::SYMM_GROUP_OVERLAPPING_DEVICES
             + u64::from(self.check) * sys::SYMM_GROUP_CHECK;
         let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
