@@ -110,7 +110,7 @@ class SymmPeer:
     def __init__(self, ways, name, tune, size):
         self.ways, self.name = ways, name
         with variables({"SYMM_CUDA_TUNE": tune} if tune else {}):
-            self.group = symm.Group.from_torch(backend="cuda", device=ways.device, create_timeout=60, timeout=10, name=f"bench{len(ways.peers)}")
+            self.group = symm.Group.from_torch(backend="cuda", device=ways.device, same_offsets=True, create_timeout=60, timeout=10, name=f"bench{len(ways.peers)}")
         self.block = self.group.empty(size, "u8").torch()
 
     def columns(self, collective):
