@@ -237,7 +237,7 @@ class Runner {
     const auto dtype = line.constant("dtype");
     std::byte* const begin = address(line, where);
     std::byte* to = begin;
-    for (int64_t i = 0; i < line.integer("count"); ++i, to += symm::reference::size_of(dtype))
+    for (int64_t i = 0, count = line.integer("count"); i < count; ++i, to += symm::reference::size_of(dtype))
       symm::reference::store_bits(dtype, symm::reference::encode_integer(dtype, line.formula(rank_, i)), to);
     if (!is_far(line)) return;
     const auto [name, offset] = line.address("at");
@@ -248,13 +248,17 @@ class Runner {
     if (is_far(line) && group(line).status().status != SYMM_OK) return line.use_all();  // what a dead machine had is gone
     const auto dtype = constant("DTYPE", line.text("result", line.text("dtype")));
     const std::byte* at = address(line, where);
-    const int64_t shift = line.integer("shift", 0);
-    for (int64_t i = 0; i < line.integer("count"); ++i, at += symm::reference::size_of(dtype)) {
-      std::vector<uint64_t> of_ranks(static_cast<size_t>(kRanks));
-      for (int r = 0; r < kRanks; ++r) of_ranks[static_cast<size_t>(r)] = static_cast<uint64_t>(line.formula(r, i + shift));
-      int64_t value = line.formula(line.integer("from", rank_), i + shift);
-      if (line.has("op")) value = static_cast<int64_t>(symm::reference::reduce(SYMM_DTYPE_I64, line.constant("op"), of_ranks));
-      value *= line.integer("times", 1);
+    const int64_t count = line.integer("count"), shift = line.integer("shift", 0), times = line.integer("times", 1);
+    const int64_t from = line.integer("from", rank_);
+    const auto op = line.has("op") ? std::optional(line.constant("op")) : std::nullopt;
+    std::vector<uint64_t> of_ranks(static_cast<size_t>(kRanks));
+    for (int64_t i = 0; i < count; ++i, at += symm::reference::size_of(dtype)) {
+      int64_t value = line.formula(from, i + shift);
+      if (op) {
+        for (int r = 0; r < kRanks; ++r) of_ranks[static_cast<size_t>(r)] = static_cast<uint64_t>(line.formula(r, i + shift));
+        value = static_cast<int64_t>(symm::reference::reduce(SYMM_DTYPE_I64, *op, of_ranks));
+      }
+      value *= times;
       const uint64_t expected = symm::reference::encode_integer(dtype, value);
       const uint64_t seen = symm::reference::load_bits(dtype, at);
       if (seen != expected) {
