@@ -243,6 +243,7 @@ TEST_F(Span, AddFloatsInAnyOrderWhereThatIsAllowed) {
 
 // What the plan says, and what it refuses.
 TEST_F(Span, PlanByLayoutAndSize) {
+  SYMM_NOT_UNDER_TSAN("a plan is made by one thread");
   const auto planned = [](const std::string& layout, size_t count, symm_algorithm_t algorithm,
                            symm_scale_t position = SYMM_SCALE_NONE) {
     return on_machines(layout, [&](int, const Group& group) {
