@@ -6,13 +6,12 @@
 // before is there, what I read before I am done with". An algorithm must perform the same number of arrivals on every rank.
 //
 // Scratch. Each rank owns a scratch area that all ranks can read and write, in two halves which alternate from call to call.
-// Before run() is called (so before this rank enters, and not only when it does) the executor waits until every rank has
-// entered the previous call. Who has entered the previous call has finished the one before it, so the half that this call
-// uses is no longer read or written by anybody, and this rank may write its own half at once; an algorithm needs no
-// arrival at its end to protect scratch. It needs one where a rank leaves while others still read its operands, or before others
-// have written them: those are the caller's again on return.
-// Of other ranks' scratch an algorithm here only reads. A rank writes its own half, and the operands of others in zero-copy
-// forms.
+// Before run() is called (so before this rank enters, and not only when it does) the executor waits until every rank has entered
+// the previous call. Who has entered the previous call has finished the one before it, so the half that this call uses is no
+// longer read or written by anybody, and this rank may write its own half at once; an algorithm needs no arrival at its end to
+// protect scratch. It needs one where a rank leaves while others still read its operands, or before others have written them:
+// those are the caller's again on return. Of other ranks' scratch an algorithm here only reads. A rank writes its own half, and
+// the operands of others in zero-copy forms.
 #pragma once
 
 #include <array>

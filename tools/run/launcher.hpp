@@ -17,8 +17,7 @@ namespace symm::tool {
 // How a job ended: which rank failed first, what became of the others, and the exit status that says so.
 class Outcome {
  public:
-  // A rank ended. `expected`: it was told to end, so how it did so is no news.
-  // Returns true if this is the first failure.
+  // A rank ended. `expected`: it was told to end, so how it did so is no news. Returns true if this is the first failure.
   bool record(int rank, int wait_status, bool expected);
 
   int status() const;                      // 0, or the first failure's; a rank that was told to end counts if no other failed

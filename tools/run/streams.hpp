@@ -48,9 +48,8 @@ class Output {
   std::string queue_;
 };
 
-// Standard input goes to rank 0.
-// A file or pipe is handed over as it is. A terminal is not readable for rank 0, which is in a background process group, so its
-// lines are copied through a pipe.
+// Standard input goes to rank 0. A file or pipe is handed over as it is. A terminal is not readable for rank 0, which is in a
+// background process group, so its lines are copied through a pipe.
 class StandardInput {
  public:
   StandardInput();

@@ -22,9 +22,8 @@ struct Reduction {
   size_t destination_offset = 0;  // bytes, added to every destination
   int ranks = 1;                  // what an average divides by
   bool nontemporal = false;       // write past the cache
-  // Accumulators of size_of_partial(dtype) bytes each, for a reduction that one rank begins and another ends. With
-  // partial_in the sources are combined into it; with partial_out the result goes there, unrounded, and there are no
-  // destinations.
+  // Accumulators of size_of_partial(dtype) bytes each, for a reduction that one rank begins and another ends. With partial_in the
+  // sources are combined into it; with partial_out the result goes there, unrounded, and there are no destinations.
   const std::byte* partial_in = nullptr;
   std::byte* partial_out = nullptr;
 };
