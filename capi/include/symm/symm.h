@@ -246,8 +246,8 @@ enum symm_group_flag_values {
    * 0.2. */
   SYMM_GROUP_ANY_ORDER = 16,
   /** A promise: in each all-reduce, all-gather, all-to-all and broadcast the recvs of all ranks are private, or lie at the same
-   * offset of the same memory, and all are in place or none. Large ones then go by SYMM_ALGORITHM_COPY_ENGINE with CUDA. All ranks
-   * must ask. Since 0.2. */
+   * offset of the same memory, and all are in place or none. Large ones then go by SYMM_ALGORITHM_COPY_ENGINE with CUDA. All
+   * ranks must ask. Since 0.2. */
   SYMM_GROUP_SAME_OFFSETS = 32
 };
 
@@ -1090,7 +1090,8 @@ SYMM_API symm_status_t symm_wait_value64(symm_memory_t *memory, size_t offset, s
  * all-reduce; send (TWO_SHOT: and recv) must lie in memory with a multicast address, the same memory at the same offset on all
  * ranks, a multiple of 16. SYMM_ALGORITHM_COPY_ENGINE does all-gather, broadcast, not in place all-to-all, and as a
  * reduce-scatter and an all-gather an all-reduce whose count is a multiple of the ranks; recv must lie in the same memory at the
- * same offset on all ranks. If it does not, that is MISMATCH, and the memory undefined where any of them lies. After an error other than INVALID_ARGUMENT the contents of recv are undefined and send is unharmed (unless in place). */
+ * same offset on all ranks. If it does not, that is MISMATCH, and the memory undefined where any of them lies. After an error
+ * other than INVALID_ARGUMENT the contents of recv are undefined and send is unharmed (unless in place). */
 
 /** Options of one collective call; NULL means the defaults.
  *

@@ -159,8 +159,8 @@ class Group(Collectives):
             shared_scratch: groups made of this one, but by `shrink()`, work in its scratch: CUDA only. Collectives of all of them
                 have one order, also in graphs, and a failure of one is a failure of all; symm.h says it exactly.
             any_order: all-reduces between machines may combine floats in an order of their own, which is faster; all must ask.
-            same_offsets: a promise that the recvs of all ranks are private or lie alike in each all-reduce, all-gather, all-to-all
-                and broadcast, in place on all or none: large ones then go by copy engines with CUDA; all must ask.
+            same_offsets: a promise that the recvs of all ranks are private or lie alike in each all-reduce, all-gather,
+                all-to-all and broadcast, in place on all or none: large ones then go by copy engines with CUDA; all must ask.
             channels: barrier channels, and signal channels of memories that ask for no other number, up to 256; 0: 64.
             scratch_bytes: at most for the scratch of this group, and of each one made of it; 0: what is fastest.
 
