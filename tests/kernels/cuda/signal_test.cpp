@@ -5,6 +5,7 @@
 #include "tests/kernels/cuda/world.hpp"
 
 extern "C" void symm_barrier(symm::cuda::BarrierArgs args);
+extern "C" void symm_check(symm::cuda::CheckArgs args);
 extern "C" void symm_write_word(symm::cuda::WriteArgs args);
 extern "C" void symm_wait_word(symm::cuda::WaitWordArgs args);
 extern "C" void symm_wait_words(symm::cuda::WaitWordsArgs args);
@@ -197,5 +198,31 @@ TEST(SignalKernels, WhoHasLeftIsNamed) {
   EXPECT_TRUE(signals.ranks().run());
   EXPECT_EQ(signals.ranks().record(1).trouble, static_cast<uint32_t>(WaitError::departed));
   EXPECT_EQ(signals.ranks().record(1).peer, 0);
+}
+
+TEST(SignalKernels, ChecksTellWhoDiffers) {
+  constexpr int kRanks = 3, kCalls = 4;
+  for (uint64_t CheckArgs::*const differs : {static_cast<uint64_t CheckArgs::*>(nullptr), &CheckArgs::detail, &CheckArgs::count,
+           &CheckArgs::memory, &CheckArgs::offset}) {
+    for (unsigned seed = 0; seed < 20; ++seed) {
+      Ranks ranks({.ranks = kRanks, .seed = seed, .threads = kRanks});
+      for (uint64_t call = 0; call < kCalls; ++call) {
+        for (int rank = 0; rank < kRanks; ++rank) {
+          CheckArgs args{ranks.comm(rank), uint64_t{5} << 40 | call, 6, uint64_t{7} << 50, uint64_t{8} << 33};
+          if (differs != nullptr && rank == 1 && call == kCalls - 1) args.*differs += seed % 2 == 0 ? 1 : uint64_t{1} << 32;
+          ranks.launch(rank, [args](const CollectiveArgs&) { symm_check(args); }, {});
+        }
+      }
+      ASSERT_TRUE(ranks.run()) << "seed " << seed;
+      const bool lies_elsewhere = differs == &CheckArgs::memory || differs == &CheckArgs::offset;
+      const WaitError trouble = differs == nullptr ? WaitError::none
+                                : lies_elsewhere   ? WaitError::other_place
+                                                   : WaitError::mismatch;
+      for (const int rank : {0, 2}) {
+        EXPECT_EQ(ranks.record(rank).trouble, static_cast<uint32_t>(trouble)) << "seed " << seed;
+        EXPECT_EQ(ranks.record(rank).peer, differs == nullptr ? 0 : 1);
+      }
+    }
+  }
 }
 }}  // namespace symm::cuda::model
