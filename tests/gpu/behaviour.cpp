@@ -57,34 +57,29 @@ void graphs(Rank& rank, std::barrier<>& together) {
   rank.settle(together);
 }
 
-// All-gathers by copy engines, in a graph that is replayed by turns with eager calls, on two streams.
+// All-gathers by copy engines, eagerly on two streams and from a graph by turns.
 void engines(Rank& rank, std::barrier<>& together) {
-  constexpr size_t kUnit = 4'000'000;  // floats, above `engine`
   auto* send = reinterpret_cast<float*>(rank.ordinary);
   auto* recv = reinterpret_cast<float*>(rank.block);
-  cudaStream_t other = nullptr;
-  cuda(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), "cudaStreamCreate");
-  const size_t unit = std::min(kUnit, Rank::kBlock / sizeof(float) / static_cast<size_t>(rank.size));
+  const size_t unit = std::min(size_t{4'000'000}, Rank::kBlock / sizeof(float) / static_cast<size_t>(rank.size));
   const auto gather = [&](cudaStream_t stream) {
     symm(symm_allgather(rank.group, send, recv, unit, SYMM_DTYPE_F32, support::forced(SYMM_ALGORITHM_COPY_ENGINE), stream),
         "an all-gather by engines");
   };
   const Graph graph(rank, [&] { gather(rank.stream); });
   rank.settle(together);
+  std::vector<float> host(unit * static_cast<size_t>(rank.size));
   for (int round = 0; round < 6; ++round) {
-    const cudaStream_t stream = round % 3 == 2 ? other : rank.stream;
+    const cudaStream_t stream = round % 4 == 2 ? rank.second : rank.stream;
     upload(rank, send, unit, round, stream);
     if (round % 2 == 0) gather(stream);
     else graph.replay();
-    const cudaStream_t on = round % 2 == 0 ? stream : rank.stream;
-    std::vector<float> host(unit * static_cast<size_t>(rank.size));
-    rank.download(host.data(), recv, host.size() * sizeof(float), on);
+    rank.download(host.data(), recv, host.size() * sizeof(float), stream);
     bool ok = true;
     for (size_t i = 0; i < host.size(); ++i) ok = ok && host[i] == operand(static_cast<int>(i / unit), i % unit, round);
     expect(ok, who(rank, "all-gather by engines"));
     rank.settle(together);
   }
-  cuda(cudaStreamDestroy(other), "cudaStreamDestroy");
 }
 
 // Everybody hands a number to the next rank, several signals ahead of the waits, eagerly and from a graph.
