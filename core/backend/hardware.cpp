@@ -16,9 +16,7 @@ size_t cache_from_sysfs() {
     size_t size = 0;
     char unit = 0;
     std::ifstream(folder + "level") >> level;
-    if (!(std::ifstream(folder + "size") >> size)) continue;
-    std::ifstream file(folder + "size");
-    file >> size >> unit;
+    if (!(std::ifstream(folder + "size") >> size >> unit)) continue;
     if (unit == 'K') size <<= 10;
     if (unit == 'M') size <<= 20;
     if (level > best_level) {

@@ -1,6 +1,5 @@
 #include "core/base/process.hpp"
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/random.h>
 #include <atomic>
 #include <cerrno>

@@ -1,7 +1,6 @@
 #include "core/bootstrap/directory_rendezvous.hpp"
 #include <fcntl.h>
 #include <cerrno>
-#include <cstdio>
 #include "core/base/error.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/process.hpp"

@@ -1,7 +1,6 @@
 #include "core/socket/fdpass.hpp"
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <cerrno>
 #include <cstring>
 #include "core/base/error.hpp"
 

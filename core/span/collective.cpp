@@ -10,7 +10,6 @@
 //   2. Who has entered call k has finished call k-1.
 //   3. So when a message of call k+1 is sent, its half, that of call k-1, is free everywhere.
 // Within a call, slots have two places, which alternate from round to round, and the same holds of rounds.
-#include <cstring>
 #include "core/base/reserve.hpp"
 #include "core/span/transport.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"

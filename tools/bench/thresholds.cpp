@@ -1,6 +1,4 @@
 #include "tools/bench/thresholds.hpp"
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <limits>
 #include "tools/text.hpp"

@@ -3,7 +3,6 @@
 #include <unistd.h>
 #include <cstdio>
 #include <future>
-#include <memory>
 #include <symm/symm.hpp>
 #include "tools/bench/options.hpp"
 #include "tools/commands.hpp"

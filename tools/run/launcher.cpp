@@ -5,13 +5,11 @@
 #include <sys/wait.h>
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
 #include "tools/environment.hpp"
 #include "tools/host/host.hpp"
-#include "tools/run/processes.hpp"
 #include "tools/text.hpp"
 
 namespace symm::tool {
