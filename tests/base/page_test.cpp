@@ -1,7 +1,6 @@
 #include "core/base/page.hpp"
 #include "core/base/fd.hpp"
 #include "tests/support/footprint.hpp"
-#include "tests/support/test.hpp"
 
 namespace symm { namespace {
 constexpr uint64_t kGroup = 0x7061'6765'7465'7374;

@@ -1,5 +1,4 @@
 #include "core/base/wait.hpp"
-#include "tests/support/sanitizers.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm { namespace {

@@ -4,7 +4,6 @@
 #include "core/bootstrap/bootstrap.hpp"
 #include "core/socket/secure_connection.hpp"
 #include "tests/support/core.hpp"
-#include "tests/support/sanitizers.hpp"
 
 namespace {
 using namespace symm;

@@ -3,7 +3,6 @@
 // writes an output; and a new group can be made at any time. SYMM_TEST_FUZZ_SECONDS makes it longer, with seeds of its own.
 #include "tests/capi/refusal.hpp"
 #include "tests/support/group.hpp"
-#include "tests/support/sanitizers.hpp"
 
 #ifdef SYMM_UNDER_TSAN
 // Bytes of memory that ranks write as they like.

@@ -1,7 +1,5 @@
 // The error model: messages belong to a thread, success leaves them alone, every status has a name.
 #include "tests/support/group.hpp"
-#include "tests/support/options.hpp"
-#include "tests/support/sanitizers.hpp"
 
 namespace {
 using support::last_failure;

@@ -1,6 +1,5 @@
 // Structs of older and newer headers, where they are not arguments: for those see Call.longer_structs.
 #include "tests/support/group.hpp"
-#include "tests/support/options.hpp"
 
 namespace {
 // A struct of a newer header: ours and then a field that we do not know.

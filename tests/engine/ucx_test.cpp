@@ -1,6 +1,5 @@
 // Over the UCX of this machine, if it has one, on loopback.
 #include "tests/engine/engine_support.hpp"
-#include "tests/support/sanitizers.hpp"
 
 namespace {
 using namespace support;

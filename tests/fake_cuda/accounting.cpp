@@ -1,5 +1,4 @@
 // What exists, what was done in the wrong order, and calls that fail by order.
-#include <algorithm>
 #include "tests/fake_cuda/state.hpp"
 
 namespace fake_cuda {

@@ -1,6 +1,4 @@
 // Kernels and their launches.
-#include <algorithm>
-#include <span>
 #include "kernels/cuda/args.hpp"
 #include "tests/fake_cuda/state.hpp"
 

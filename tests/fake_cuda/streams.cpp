@@ -1,6 +1,5 @@
 // Streams, events, and what is done in the order of a stream but by a kernel.
 #include <unistd.h>
-#include <algorithm>
 #include <cstring>
 #include "tests/fake_cuda/state.hpp"
 

@@ -1,7 +1,6 @@
 // What is in use, against a list of it: pieces never overlap, neighbours that are free are one, whatever fits is given, and the
 // same calls have the same answers.
 #include "core/group/suballocator.hpp"
-#include "tests/support/sanitizers.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm { namespace {

@@ -1,7 +1,6 @@
 // Every collective, algorithm, type and operation against the reference, in many shapes.
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/world.hpp"
-#include "tests/support/sanitizers.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm::testing { namespace {

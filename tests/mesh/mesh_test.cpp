@@ -1,9 +1,7 @@
 // Ranks that are processes, and then such that are threads of one: mailboxes, no sockets. Processes are forked while this one has
 // one thread; a mesh is only made in children, or in the parent afterwards.
 #include "core/base/process.hpp"
-#include "core/socket/directory.hpp"
 #include "tests/mesh/mesh_support.hpp"
-#include "tests/support/sanitizers.hpp"
 
 namespace {
 using namespace symm;

@@ -2,7 +2,6 @@
 // about what lies around it: symmetric and private operands in any mixture, offsets, in place, forced algorithms, plans,
 // disagreement.
 #include "tests/ranks/machines.hpp"
-#include "tests/support/options.hpp"
 #include "tools/bench/pattern.hpp"
 
 namespace support { namespace {

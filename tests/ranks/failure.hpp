@@ -4,7 +4,6 @@
 #include <regex>
 #include <span>
 #include "tests/support/group.hpp"
-#include "tests/support/options.hpp"
 #include "tools/bench/pattern.hpp"
 
 namespace support {

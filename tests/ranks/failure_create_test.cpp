@@ -2,7 +2,6 @@
 // cannot succeed on one rank fails alike on all, costs nothing, and leaves the group as useful as before.
 #include "tests/ranks/failure.hpp"
 #include "tests/support/file_store.hpp"
-#include "tests/support/sanitizers.hpp"
 
 namespace support { namespace {
 constexpr uint64_t kCreationMs = 1000;

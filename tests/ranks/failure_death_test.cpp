@@ -1,6 +1,5 @@
 // A rank dies: during each call, in each manner, alone or not. Every other rank is told which, long before its deadline.
 #include "tests/ranks/failure.hpp"
-#include "tests/support/sanitizers.hpp"
 
 namespace support { namespace {
 // `perish` runs on the victim when all have made a few rounds of the operation.

@@ -1,7 +1,6 @@
 // Leaving: handles in any order, before and after a failure, at the end of a process with or without them, and while others still
 // wait.
 #include "tests/ranks/failure.hpp"
-#include "tests/support/options.hpp"
 
 namespace support { namespace {
 Footprint footprint_after_first_use(const Config& config, int rank, int size) {

@@ -1,7 +1,6 @@
 // Ranks that call different things are told so. Without SYMM_GROUP_CHECK those find out that wait for each other anyway; with it,
 // all.
 #include "tests/ranks/failure.hpp"
-#include "tests/support/options.hpp"
 
 namespace support { namespace {
 struct Arguments {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "tests/support/group.hpp"
-#include "tests/support/sanitizers.hpp"
 
 namespace support {
 #ifdef SYMM_UNDER_TSAN

@@ -1,8 +1,6 @@
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include "tests/support/group.hpp"
-#include "tests/support/options.hpp"
-#include "tests/support/sanitizers.hpp"
 
 namespace support { namespace {
 TEST(Memory, TablesAndPads) {

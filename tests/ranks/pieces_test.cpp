@@ -1,6 +1,5 @@
 // The collectives whose blocks have lengths of their own, through the whole library.
 #include "tests/ranks/machines.hpp"
-#include "tests/support/options.hpp"
 #include "tests/support/pieces_calls.hpp"
 
 namespace support { namespace {

@@ -1,7 +1,6 @@
 // Reductions with a factor, and of narrow floats into f32: every algorithm has the bits of a reference that takes one element at
 // a time.
 #include "tests/ranks/machines.hpp"
-#include "tests/support/options.hpp"
 #include "tools/bench/reference.hpp"
 
 namespace support { namespace {

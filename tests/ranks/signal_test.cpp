@@ -1,5 +1,4 @@
 #include "tests/support/group.hpp"
-#include "tests/support/options.hpp"
 
 namespace support { namespace {
 void expect_no_signal(const Block& block, int rank) {

@@ -1,6 +1,5 @@
 // Groups across machines. tests/bindings/behaviours has what all calls mean, and the tests of collectives which bits they give.
 #include "tests/ranks/machines.hpp"
-#include "tests/support/options.hpp"
 
 namespace support { namespace {
 TEST_F(Span, AreToldByInfoAndPointers) {

@@ -4,7 +4,6 @@
 #include "core/bootstrap/store.hpp"
 #include "core/socket/secure.hpp"
 #include "tests/support/footprint.hpp"
-#include "tests/support/process.hpp"
 
 namespace support {
 inline symm::Deadline soon() { return symm::Deadline::after_ms(20'000); }

@@ -4,7 +4,7 @@
 
 #include <symm/symm.hpp>
 #include "tests/support/footprint.hpp"
-#include "tests/support/process.hpp"
+#include "tests/support/options.hpp"
 
 namespace support {
 using symm::Buffer;
@@ -143,8 +143,6 @@ inline void expect_sum(const Group& group) {
 // The sum over all ranks.
 inline symm_status_t allreduce(
     const Group& group, const float* send, float* recv, size_t count, symm_algorithm_t algorithm = SYMM_ALGORITHM_AUTO) {
-  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-  options.algorithm = algorithm;
-  return symm_allreduce(group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr);
+  return symm_allreduce(group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, forced(algorithm), nullptr);
 }
 }  // namespace support

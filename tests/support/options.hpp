@@ -1,7 +1,6 @@
 // Options of C calls, made where they are passed.
 #pragma once
 
-#include <symm/symm.h>
 #include "tools/bench/call.hpp"
 
 // The structs of arguments that have an initialiser, by the names of function and macro: a list with commas.

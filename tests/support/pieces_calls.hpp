@@ -38,32 +38,31 @@ inline void run_drawn(
   const std::array<Counts, 4> lists = mine.lists(drawn.element);
   const size_t* const send_at = mine.send_packed ? nullptr : lists[1].data();
   const size_t* const recv_at = mine.recv_packed ? nullptr : lists[3].data();
-  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-  options.algorithm = algorithm;
+  const auto options = forced(algorithm);
   symm_group_t* const g = group.get();
   const auto root = static_cast<int32_t>(drawn.root);
   const size_t count = lists[kind == PiecesKind::gather ? 0 : 2][drawn.root];
   const auto call = [&] {
     switch (kind) {
       case PiecesKind::allgatherv:
-        return symm_allgatherv(g, send, recv, lists[2].data(), recv_at, dtype, &options, memory.stream);
+        return symm_allgatherv(g, send, recv, lists[2].data(), recv_at, dtype, options, memory.stream);
       case PiecesKind::reduce_scatterv:
-        return symm_reduce_scatterv(g, send, lists[0].data(), send_at, recv, dtype, SYMM_OP_SUM, &options, memory.stream);
+        return symm_reduce_scatterv(g, send, lists[0].data(), send_at, recv, dtype, SYMM_OP_SUM, options, memory.stream);
       case PiecesKind::gather:
-        return symm_gather(g, send, me == drawn.root ? recv : nullptr, count, dtype, root, &options, memory.stream);
+        return symm_gather(g, send, me == drawn.root ? recv : nullptr, count, dtype, root, options, memory.stream);
       case PiecesKind::scatter:
-        return symm_scatter(g, me == drawn.root ? send : nullptr, recv, count, dtype, root, &options, memory.stream);
+        return symm_scatter(g, me == drawn.root ? send : nullptr, recv, count, dtype, root, options, memory.stream);
       case PiecesKind::rows:
         return symm_allgather_rows(
-            g, send, recv, drawn.rows, drawn.row / drawn.element, drawn.stride / drawn.element, dtype, &options, memory.stream);
+            g, send, recv, drawn.rows, drawn.row / drawn.element, drawn.stride / drawn.element, dtype, options, memory.stream);
       default: break;
     }
     if (in_place || !by_device)
-      return symm_alltoallv(g, send, lists[0].data(), send_at, recv, lists[2].data(), recv_at, dtype, &options, memory.stream);
+      return symm_alltoallv(g, send, lists[0].data(), send_at, recv, lists[2].data(), recv_at, dtype, options, memory.stream);
     uint64_t* there[4] = {};
     for (size_t i = 0; i < 4; ++i) there[i] = reinterpret_cast<uint64_t*>(base + PiecesMemory::kLists) + i * n;
     return symm_alltoallv_device(g, send, mine.send_bytes / drawn.element, there[0], send_at == nullptr ? nullptr : there[1],
-        recv, mine.recv_bytes / drawn.element, there[2], recv_at == nullptr ? nullptr : there[3], dtype, &options, memory.stream);
+        recv, mine.recv_bytes / drawn.element, there[2], recv_at == nullptr ? nullptr : there[3], dtype, options, memory.stream);
   };
   memory.copy(base, mine.before.data(), mine.before.size());
   for (size_t i = 0; i < 4; ++i)

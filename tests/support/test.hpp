@@ -39,3 +39,4 @@
 #include <string>
 #include <thread>
 #include <vector>
+#include "tests/support/sanitizers.hpp"

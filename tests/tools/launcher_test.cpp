@@ -5,7 +5,6 @@
 #include "tests/tools/captured.hpp"
 #include "tools/host/host.hpp"
 #include "tools/run/job.hpp"
-#include "tools/run/processes.hpp"
 
 namespace symm::tool { namespace {
 Captured symm_run(const Words& options, const std::string& script) {

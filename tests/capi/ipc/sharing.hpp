@@ -46,9 +46,7 @@ struct Import : symm::Import {
   template <class T> T* at() const { return span<T>().data(); }
 };
 inline Import import(const Token& token, uint64_t timeout_ms = 20'000) {
-  symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
-  options.timeout_ms = timeout_ms;
-  return Import(token, options);
+  return Import(token, {sizeof(symm_ipc_import_options_t), timeout_ms, nullptr, SYMM_DEVICE_AUTO, nullptr});
 }
 inline Outcome outcome_of_import(const Token& token, uint64_t timeout_ms = 20'000) {
   return outcome_of([&] { import(token, timeout_ms); });
