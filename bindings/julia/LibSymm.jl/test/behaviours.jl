@@ -357,8 +357,10 @@ function run_table(path, rank)
                 begin_scenario(r, text[10:end])
                 scenarios += 1
             else
-                r.line = Line(text)
-                rank in r.line.ranks && run_line(r)
+                for one in split(text, "; ")
+                    r.line = Line(one)
+                    rank in r.line.ranks && run_line(r)
+                end
             end
         catch why
             println("table.txt:", number_, ": rank ", rank, ": ", sprint(showerror, why))

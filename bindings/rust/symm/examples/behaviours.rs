@@ -662,8 +662,8 @@ fn main() {
         if let Some(name) = text.strip_prefix("scenario ") {
             scenarios += 1;
             runner.begin(name).expect("a group");
-        } else if let Some(line) = Line::new(text, rank) {
-            run(&mut runner, &line);
+        } else if !text.starts_with('#') {
+            text.split("; ").filter_map(|one| Line::new(one, rank)).for_each(|line| run(&mut runner, &line));
         }
     }
     assert!(scenarios > 0, "the table has no scenarios");
