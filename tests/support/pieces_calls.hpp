@@ -44,8 +44,7 @@ inline void run_drawn(
   const size_t count = lists[kind == PiecesKind::gather ? 0 : 2][drawn.root];
   const auto call = [&] {
     switch (kind) {
-      case PiecesKind::allgatherv:
-        return symm_allgatherv(g, send, recv, lists[2].data(), recv_at, dtype, options, memory.stream);
+      case PiecesKind::allgatherv: return symm_allgatherv(g, send, recv, lists[2].data(), recv_at, dtype, options, memory.stream);
       case PiecesKind::reduce_scatterv:
         return symm_reduce_scatterv(g, send, lists[0].data(), send_at, recv, dtype, SYMM_OP_SUM, options, memory.stream);
       case PiecesKind::gather:
