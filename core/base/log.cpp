@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>

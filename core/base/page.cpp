@@ -3,11 +3,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <array>
 #include <bit>
 #include <chrono>
 #include <cstring>
-#include <new>
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/little_endian.hpp"

@@ -4,8 +4,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -14,7 +12,6 @@
 #include <map>
 #include <thread>
 #include <tuple>
-#include <utility>
 #include "core/base/environment.hpp"
 
 namespace symm {

@@ -1,10 +1,8 @@
 #include "core/bootstrap/launch.hpp"
 #include <sys/socket.h>
-#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <charconv>
-#include <vector>
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"

@@ -1,7 +1,6 @@
 #include "core/bootstrap/tcp_store.hpp"
 #include <cerrno>
 #include <charconv>
-#include <set>
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/reserve.hpp"

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <map>
 #include "core/base/per_process.hpp"
 #include "core/bootstrap/store.hpp"

@@ -1,5 +1,4 @@
 #include "core/group/agreement.hpp"
-#include <new>
 
 namespace symm {
 namespace {

@@ -1,5 +1,4 @@
 #include "core/group/collective.hpp"
-#include <cmath>
 
 namespace symm {
 namespace {

@@ -1,9 +1,7 @@
 #include "core/group/group.hpp"
 #include <fcntl.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 #include <cerrno>
-#include <cstring>
 #include "core/backends.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/hash.hpp"

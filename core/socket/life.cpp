@@ -3,7 +3,6 @@
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <algorithm>
 #include "core/base/memfd.hpp"
 
 namespace symm {

@@ -7,7 +7,6 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
-#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstring>

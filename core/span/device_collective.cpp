@@ -8,7 +8,6 @@
 // and ranks with the same place exchange these. All that is staged lies in this rank's own scratch, which one call uses at a time
 // (StreamOrder); NCCL's calls of one call follow each other on one stream, so a slot is written when what was read from it before
 // has gone.
-#include <optional>
 #include "core/span/device_transport.hpp"
 
 namespace symm::span {

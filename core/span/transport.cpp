@@ -1,5 +1,4 @@
 #include "core/span/transport.hpp"
-#include <cstring>
 #include <tuple>
 #include "core/backend/hardware.hpp"
 #include "core/base/reserve.hpp"

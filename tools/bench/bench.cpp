@@ -1,12 +1,10 @@
 // The measurement itself. Inputs are written anew before every call, so that they lie in the caches of their own rank only, as
 // they do in a program that has just computed them; only the call is timed; every result is checked. On GPUs calls come in rows
 // or in graphs, whose first and last result is checked, and are timed by the device.
-#include <unistd.h>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <memory>
-#include <optional>
 #include <symm/symm.hpp>
 #include "tools/bench/call.hpp"
 #include "tools/bench/device.hpp"

@@ -1,7 +1,5 @@
 #include "tools/bench/options.hpp"
-#include <algorithm>
 #include <cstdio>
-#include <cstring>
 
 namespace symm::tool {
 namespace {

@@ -1,5 +1,4 @@
 #include <symm/symm.h>
-#include <unistd.h>
 #include <cstdio>
 #include <filesystem>
 #include <memory>

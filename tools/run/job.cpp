@@ -3,7 +3,6 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -13,7 +12,6 @@
 #include <filesystem>
 #include <sstream>
 #include <stdexcept>
-#include <string_view>
 #include <system_error>
 #include "tools/environment.hpp"
 

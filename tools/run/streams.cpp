@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 
