@@ -1296,10 +1296,12 @@ SYMM_API symm_status_t symm_collective_plan(symm_group_t *group, const symm_coll
  *
  *   Lease       Each import is a lease on the piece of memory that the token names. It ends with the last symm_ipc_release(), or
  *               with the death of the process that holds it. A token may be imported any number of times, by any number of
- * processes, also in the process that made it, or never. Lifetime    Memory lives as long as anybody maps it. Releasing the
- * buffer ends its tokens: what was imported before stays as it is, and is in limbo (counted by symm_ipc_stats()) until the last
- * lease is over. When the process that made a token dies, those that imported it keep the data. Re-use      To write new data
- * where others may still read, call symm_ipc_withdraw() first: it ends the tokens of that piece and waits for their leases.
+ *               processes, also in the process that made it, or never.
+ *   Lifetime    Memory lives as long as anybody maps it. Releasing the buffer ends its tokens: what was imported before stays
+ *               as it is, and is in limbo (counted by symm_ipc_stats()) until the last lease is over. When the process that
+ *               made a token dies, those that imported it keep the data.
+ *   Re-use      To write new data where others may still read, call symm_ipc_withdraw() first: it ends the tokens of that
+ *               piece and waits for their leases.
  *   Ordering    What was written before symm_ipc_export() (with CUDA: issued on its stream) is there after symm_ipc_import() (on
  *               its stream); what the importer issued on the stream of symm_ipc_release() is over when its lease is.
  *   Where       The importer connects to a socket in a private directory: $SYMM_IPC_DIRECTORY, else $XDG_RUNTIME_DIR/symm, else
