@@ -126,7 +126,9 @@ TEST(Now, BarriersAreLookedFor) {
 
 // Two sets that share ranks 0 and 1, whose threads come to them in other orders: one of them would end early.
 TEST(Barrier, SetsInAnotherOrderAreAMismatch) {
-  as_threads(4, [](int rank, const Group& group) {
+  std::barrier together(4);  // nobody is in the group's creation still
+  as_threads(4, [&](int rank, const Group& group) {
+    together.arrive_and_wait();
     const int32_t a[] = {0, 1, 2}, b[] = {1, 3, 0};
     const bool first_a = rank == 0 || rank == 2;
     const auto refused = [&](bool of_a) {
