@@ -35,7 +35,7 @@ constexpr PlanKey kCudaKeys[] = {
     {"flat", 0, 256 * kMi, 1},
     {"relay", 0, 256 * kMi, 1},
     {"reduce", 0, 256 * kMi, 1},
-    {"engine", 0, 256 * kMi, 1},
+    {"copy_engine", 0, 256 * kMi, 1},
     {"bulk", 0, cuda::kMaxWorkGroups, 1},
     {"threads", 32, 256, 32},
     {"early", 0, kMi, 1},

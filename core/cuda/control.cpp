@@ -22,7 +22,7 @@ Tuning tuning_of(const PlanValues& values) {
   tuning.direct_max = value("flat");
   tuning.relay_max = value("relay");
   tuning.reduce_max = value("reduce");
-  tuning.engine_min = value("engine");
+  tuning.engine_min = value("copy_engine");
   tuning.movers = static_cast<int>(value("bulk"));
   tuning.early = static_cast<int>(value("early"));
   tuning.work_groups = static_cast<int>(value("stripes"));

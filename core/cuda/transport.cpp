@@ -185,8 +185,9 @@ void CudaTransport::barrier(std::span<const int32_t> ranks, int channel, uint64_
   order_.record_use(stream_of(stream));
 }
 
-void CudaTransport::launch_barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
-  BarrierArgs args{comm(timeout_ms, static_cast<uint32_t>(Operation::barrier)), 0, static_cast<uint32_t>(channel)};
+void CudaTransport::launch_barrier(
+    std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream, uint32_t operation) {
+  BarrierArgs args{comm(timeout_ms, operation), 0, static_cast<uint32_t>(channel)};
   for (const int32_t rank : ranks) args.ranks |= 1U << rank;
   if (ranks.empty()) args.ranks = (1U << context_.size) - 1U;
   kernels_.launch(kernels_.find("symm_barrier"), {1, 32, stream_of(stream)}, args);
@@ -441,7 +442,7 @@ void CudaTransport::copy_by_engine(const CollectiveCall& call) {
     kernels_.launch(kernels_.find("symm_convert"), {32, 256, sides_.fork(stream)}, args);
   }
   sides_.join(stream);
-  launch_barrier({}, kBarrierChannels - 1, call.timeout_ms, call.stream);
+  launch_barrier({}, kBarrierChannels - 1, call.timeout_ms, call.stream, static_cast<uint32_t>(call.collective));
 }
 
 ScaledCall CudaTransport::scaled(const CollectiveCall& call) const {

@@ -64,7 +64,8 @@ class CudaTransport : public Transport, public DeviceTransport {
   void issue_parts(const CollectiveCall& call, const std::function<void(const CollectiveCall&)>& issue_plain);
   CollectiveArgs arguments_of(const CollectiveCall& call) const;
   PiecesArgs pieces_of(const CollectiveCall& call) const;
-  void launch_barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream);
+  void launch_barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream,
+      uint32_t operation = static_cast<uint32_t>(Operation::barrier));
   const Tuning& tuning() const noexcept { return tuning_; }
   void write_word(CUdeviceptr word, uint64_t value, WriteKind kind, void* stream);
   void wait_word(uint64_t timeout_ms, Operation operation, CUdeviceptr taken, const WordWait& wait, void* stream);

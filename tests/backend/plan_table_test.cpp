@@ -97,7 +97,7 @@ TEST(PlanTable, SingleValues) {
   PlanTable table = PlanTable::built_in();
   table.add_values(BackendKind::cuda,
       "one_shot=1024, stripes=7,tile=4K,threads=64,chunk=131072,ll=512,two_shot=9999,early=8,width=1024,flat=5K,"
-      "marked=3K,scatter=6K,relay=7K,reduce=8K,engine=9K,bulk=3",
+      "marked=3K,scatter=6K,relay=7K,reduce=8K,copy_engine=9K,bulk=3",
       "VARIABLE");
   const PlanValues values = table.values(BackendKind::cuda, 8, no_machine);
   const uint64_t expected[] = {512, 1024, 6144, 3072, 9999, 131072, 5120, 7168, 8192, 9216, 3, 64, 8, 7, 1024, 4096};
