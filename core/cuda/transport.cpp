@@ -25,6 +25,9 @@ CUdeviceptr signal_word(const MemoryView& memory, int owner, int channel, int so
   return address_of(memory.pads[static_cast<size_t>(owner)]) + index * sizeof(uint64_t);
 }
 
+// In place an all-to-all's recv holds what is still to be sent.
+bool holds_send(const CollectiveCall& call) { return call.collective == Collective::alltoall && call.send == call.recv; }
+
 std::string rmsnorm_kernel(DType dtype) { return format("symm_rmsnorm_%s_1", name_of(dtype)); }  // of what is summed
 }  // namespace
 
@@ -358,10 +361,12 @@ PlanInput CudaTransport::plan_input(const CollectiveCall& call) const {
 
 std::string CudaTransport::why_no_engine(const CollectiveCall& call) const {
   size_t offset = 0;
-  if (!context_.directory->containing(call.recv, operand_bytes(call.collective, call.unit(), context_.size).recv, &offset))
-    return "recv is not in this rank's block of a memory of the group";
-  const bool is_exchanged = call.collective == Collective::alltoall && call.send == call.recv;
-  return is_exchanged ? "not in place: recv holds what is still to be sent" : "";
+  if (!memory_of_recv(call, &offset)) return "recv is not in this rank's block of a memory of the group";
+  return holds_send(call) ? "not in place: recv holds what is still to be sent" : "";
+}
+
+std::shared_ptr<const MemoryView> CudaTransport::memory_of_recv(const CollectiveCall& call, size_t* offset) const {
+  return context_.directory->containing(call.recv, operand_bytes(call.collective, call.unit(), context_.size).recv, offset);
 }
 
 Plan CudaTransport::possible_plan(const PlanInput& input) const {
@@ -420,8 +425,7 @@ void CudaTransport::copy_by_engine(const CollectiveCall& call) {
   const uint64_t unit = call.unit();
   size_t offset = 0;
   // Again, for the addresses; meanwhile another thread may have let go of the memory.
-  const auto memory =
-      context_.directory->containing(call.recv, operand_bytes(call.collective, unit, context_.size).recv, &offset);
+  const auto memory = memory_of_recv(call, &offset);
   if (!memory) throw Error(Status::invalid_argument, "recv: its memory has been released");
   launch_check(call, memory->id, offset);
   const bool is_broadcast = call.collective == Collective::broadcast;
@@ -560,11 +564,8 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
     args.movers = copies_in_bulk_ ? chosen.movers : 0;
     args.direct = chosen.direct ? 1 : 0;
     args.spares_root = chosen.spares_root ? 1 : 0;
-    const size_t bytes = operand_bytes(call.collective, unit, context_.size).recv;
     size_t offset = 0;
-    // In place an all-to-all's recv holds what is still to be sent.
-    const bool is_exchanged = call.collective == Collective::alltoall && call.send == call.recv;
-    const auto memory = is_exchanged ? nullptr : context_.directory->containing(call.recv, bytes, &offset);
+    const auto memory = holds_send(call) ? nullptr : memory_of_recv(call, &offset);
     if (memory != nullptr) {
       args.recv_memory = memory->id;
       args.recv_offset = offset;

@@ -79,6 +79,7 @@ class CudaTransport : public Transport, public DeviceTransport {
   Plan possible_plan(const PlanInput& input) const;
   CUfunction kernel_of(const PlanInput& input, const Plan& chosen);
   std::string why_no_engine(const CollectiveCall& call) const;
+  std::shared_ptr<const MemoryView> memory_of_recv(const CollectiveCall& call, size_t* offset) const;  // null: it is private
   void issue(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void launch_check(const CollectiveCall& call, uint64_t memory = 0, uint64_t offset = 0);
   void copy_by_engine(const CollectiveCall& call);
