@@ -4,13 +4,8 @@
 #include "tests/kernels/cuda/world.hpp"
 #include "tests/support/test.hpp"
 
-extern "C" void symm_ll_reduce_2(symm::cuda::CollectiveArgs args);
-extern "C" void symm_ll_move_2(symm::cuda::CollectiveArgs args);
-extern "C" void symm_one_shot_any_2(symm::cuda::CollectiveArgs args);
-extern "C" void symm_one_shot_ahead_any(symm::cuda::CollectiveArgs args);
-extern "C" void symm_two_shot_any_2(symm::cuda::CollectiveArgs args);
-extern "C" void symm_pipeline_any_2(symm::cuda::CollectiveArgs args);
-extern "C" void symm_pipeline_move(symm::cuda::CollectiveArgs args);
+extern "C" symm::cuda::model::KernelOf<symm::cuda::CollectiveArgs> symm_ll_reduce_2, symm_ll_move_2, symm_one_shot_any_2,
+    symm_one_shot_ahead_any, symm_two_shot_any_2, symm_pipeline_any_2, symm_pipeline_move;
 extern "C" void symm_pieces_move(symm::cuda::PiecesArgs args);
 
 namespace symm::cuda::model { namespace {

@@ -5,10 +5,8 @@
 #include "tests/kernels/reference.hpp"
 #include "tests/support/test.hpp"
 
-extern "C" void symm_pieces_move(symm::cuda::PiecesArgs args);
-extern "C" void symm_pieces_reduce_any(symm::cuda::PiecesArgs args);
-extern "C" void symm_pieces_reduce_bf16(symm::cuda::PiecesArgs args);
-extern "C" void symm_pieces_reduce_f32(symm::cuda::PiecesArgs args);
+extern "C" symm::cuda::model::KernelOf<symm::cuda::PiecesArgs> symm_pieces_move, symm_pieces_reduce_any, symm_pieces_reduce_bf16,
+    symm_pieces_reduce_f32;
 extern "C" void symm_convert(symm::cuda::ConvertArgs args);
 
 namespace symm::cuda::model { namespace {

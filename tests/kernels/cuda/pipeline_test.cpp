@@ -2,9 +2,7 @@
 #include "tests/kernels/cuda/world.hpp"
 #include "tests/support/test.hpp"
 
-extern "C" void symm_pipeline_any_2(symm::cuda::CollectiveArgs args);
-extern "C" void symm_pipeline_any_4(symm::cuda::CollectiveArgs args);
-extern "C" void symm_pipeline_move(symm::cuda::CollectiveArgs args);
+extern "C" symm::cuda::model::KernelOf<symm::cuda::CollectiveArgs> symm_pipeline_any_2, symm_pipeline_any_4, symm_pipeline_move;
 
 namespace symm::cuda::model { namespace {
 constexpr uint64_t kTile = 16;

@@ -4,15 +4,9 @@
 #include "tests/kernels/reference.hpp"
 #include "tests/support/test.hpp"
 
-extern "C" void symm_ll_move_4(symm::cuda::CollectiveArgs args);
-extern "C" void symm_marked(symm::cuda::CollectiveArgs args);
-extern "C" void symm_marked_passed_on(symm::cuda::CollectiveArgs args);
-extern "C" void symm_one_shot_any_4(symm::cuda::CollectiveArgs args);
-extern "C" void symm_one_shot_ahead_any(symm::cuda::CollectiveArgs args);
-extern "C" void symm_two_shot_any_2(symm::cuda::CollectiveArgs args);
-extern "C" void symm_two_shot_any_4(symm::cuda::CollectiveArgs args);
-extern "C" void symm_two_shot_reduce_any_4(symm::cuda::CollectiveArgs args);
-extern "C" void symm_two_shot_without_tokens_4(symm::cuda::CollectiveArgs args);
+extern "C" symm::cuda::model::KernelOf<symm::cuda::CollectiveArgs> symm_ll_move_4, symm_marked, symm_marked_passed_on,
+    symm_one_shot_any_4, symm_one_shot_ahead_any, symm_two_shot_any_2, symm_two_shot_any_4, symm_two_shot_reduce_any_4,
+    symm_two_shot_without_tokens_4;
 
 namespace symm::cuda::model { namespace {
 using Kernel = void (*)(CollectiveArgs);

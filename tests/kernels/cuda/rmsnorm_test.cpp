@@ -3,9 +3,8 @@
 #include "tests/kernels/cuda/world.hpp"
 #include "tests/kernels/rmsnorm_case.hpp"
 
-#define SYMM_FORMS(X) X(bf16_1) X(bf16_2) X(bf16_3) X(f32_1) X(f32_2) X(f32_3)
-#define SYMM_DECLARE(form) extern "C" void symm_rmsnorm_##form(symm::cuda::RmsNormArgs args);
-SYMM_FORMS(SYMM_DECLARE)
+extern "C" symm::cuda::model::KernelOf<symm::cuda::RmsNormArgs> symm_rmsnorm_bf16_1, symm_rmsnorm_bf16_2, symm_rmsnorm_bf16_3,
+    symm_rmsnorm_f32_1, symm_rmsnorm_f32_2, symm_rmsnorm_f32_3;
 
 namespace symm::cuda::model { namespace {
 using testing::NormCase;

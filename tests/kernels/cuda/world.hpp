@@ -13,6 +13,8 @@
 #include "tests/support/test.hpp"
 
 namespace symm::cuda::model {
+template <class Args> using KernelOf = void(Args);  // extern "C" KernelOf<...> declares several
+
 class Ranks {
  public:
   struct Options {
