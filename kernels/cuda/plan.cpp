@@ -138,13 +138,18 @@ uint64_t ll_most(const PlanInput&, const Tuning& tuning) { return tuning.ll_max;
 uint64_t ll_move_most(const PlanInput& input, const Tuning& tuning) {
   return tuning.ll_max / (traits(input.collective).from_root && input.size == 2 ? 1 : 4);
 }
+// Of a threshold up to which all threads send at once: its share, where not all of the blocks have room that fill the links.
+uint64_t share_of(uint64_t bytes, const PlanInput& input, const Tuning& tuning) {
+  const auto most = static_cast<uint64_t>(tuning.work_groups), blocks = static_cast<uint64_t>(input.max_blocks);
+  return input.algorithm == Algorithm::automatic && blocks < most ? bytes / most * blocks : bytes;
+}
 // A whole number of packs for each rank, so that slices of full chunks are equal.
 uint64_t chunk_of(int size, const Tuning& tuning) { return round_up(tuning.two_shot_chunk, kPack * static_cast<uint64_t>(size)); }
 // What a half of the scratch of two shots has for each source, where there is only one shot.
 uint64_t slot_of(int size, const Tuning& tuning) { return 2 * chunk_of(size, tuning) / static_cast<uint64_t>(size); }
 uint64_t one_hop_most(const PlanInput& input, const Tuning& tuning) {
   const uint64_t most = input.collective == Collective::reduce_scatter ? tuning.scatter_max : tuning.one_shot_max;
-  return std::min(most, slot_of(input.size, tuning));
+  return std::min(share_of(most, input, tuning), slot_of(input.size, tuning));
 }
 // Of two ranks above this, packs are sent ahead.
 uint64_t one_shot_most(const PlanInput& input, const Tuning& tuning) {
@@ -155,9 +160,10 @@ uint64_t ahead_part(const PlanInput& input, const Tuning& tuning) { return slot_
 // In several launches while the pipeline is slower, which of a reduce leaves half of the links idle.
 uint64_t one_shot_ahead_most(const PlanInput& input, const Tuning& tuning) {
   const uint64_t part = ahead_part(input, tuning);
-  if (traits(input.collective).to_root) return 8 * part;
-  return input.collective == Collective::reduce_scatter ? std::min(tuning.scatter_max, 4 * part)
-                                                        : std::min(tuning.one_shot_max, part);
+  const uint64_t most = traits(input.collective).to_root                 ? 8 * part
+                        : input.collective == Collective::reduce_scatter ? std::min(tuning.scatter_max, 4 * part)
+                                                                         : std::min(tuning.one_shot_max, part);
+  return share_of(most, input, tuning);
 }
 // Otherwise there is a kernel more, and every result is read again.
 uint64_t rmsnorm_most(const PlanInput& input, const Tuning& tuning) {
@@ -169,7 +175,8 @@ uint64_t marked_part(const PlanInput& input, const Tuning& tuning) {
 // The last pack of a slot is for tokens. Owners that pass a broadcast on take a hop more, and most of it off the root's link.
 uint64_t marked_most(const PlanInput& input, const Tuning& tuning) {
   const bool is_flat = traits(input.collective).from_root && input.size > 2;
-  return std::min(is_flat ? tuning.direct_max / (others(input.size) - 1) : tuning.marked_max, marked_part(input, tuning));
+  const uint64_t most = is_flat ? tuning.direct_max / (others(input.size) - 1) : tuning.marked_max;
+  return std::min(share_of(most, input, tuning), marked_part(input, tuning));
 }
 // In a few launches, also where there is little scratch.
 uint64_t relay_part(const PlanInput& input, const Tuning& tuning) { return marked_part(input, tuning) * others(input.size); }
@@ -179,10 +186,12 @@ uint64_t relay_most(const PlanInput& input, const Tuning& tuning) {
 uint64_t reduce_most(const PlanInput&, const Tuning& tuning) { return std::min(tuning.reduce_max, uint64_t{2} << 30); }
 // Of an all-reduce, which has a beginning and an end more, four times as much for each rank (512 MB of 2 and of 4 ranks).
 uint64_t engine_most(const PlanInput& input, const Tuning& tuning) {
-  const uint64_t least = tuning.engine_min * (traits(input.collective).has_op ? 4 * static_cast<uint64_t>(input.size) : 1);
-  return input.algorithm == Algorithm::automatic && input.unit() < least ? 0 : UINT64_MAX;
+  if (input.algorithm != Algorithm::automatic) return UINT64_MAX;
+  const uint64_t least = std::max(tuning.engine_min / 2, share_of(tuning.engine_min, input, tuning));
+  if (!traits(input.collective).has_op) return input.unit() < least ? 0 : UINT64_MAX;
+  return least < tuning.engine_min || input.unit() < 4 * least * static_cast<uint64_t>(input.size) ? 0 : UINT64_MAX;
 }
-uint64_t two_shot_most(const PlanInput&, const Tuning& tuning) { return tuning.two_shot_max; }
+uint64_t two_shot_most(const PlanInput& input, const Tuning& tuning) { return share_of(tuning.two_shot_max, input, tuning); }
 
 // ---- where it is preferred to what comes after it
 
@@ -295,9 +304,10 @@ void shape_two_shot(Plan& plan, const PlanInput& input, const Tuning& tuning) {
 }
 
 // Pieces of equal length; two at least of what is not small, so that one is under way while another is combined. Longer ones than
-// 44 KB were not faster.
+// 44 KB were not faster, but where few blocks have room (256 MB by 28: 796 us instead of 895), and there twice as long ones where
+// a block has one part to send (533 instead of 611).
 void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
-  constexpr uint64_t kSmall = 8 * kKi, kLong = 44 * kKi;
+  constexpr uint64_t kSmall = 8 * kKi;
   const uint64_t unit = input.unit();
   const auto n = static_cast<uint64_t>(input.size);
   const bool broadcast = traits(input.collective).from_root;
@@ -316,7 +326,8 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   const uint64_t owners = !is_cut ? 1 : plan.spares_root ? n - 1 : n;  // as WorkGroup::piece() has it
   const uint64_t parts = owners * static_cast<uint64_t>(plan.blocks);
   const uint64_t part = divide_up(unit, parts);
-  const uint64_t most = std::min(slot_bytes(input.size, tuning, plan.blocks * static_cast<int>(kPieceSlots)), kLong);
+  const uint64_t longest = (plan.blocks == tuning.work_groups ? 44 : is_cut ? 88 : 176) * kKi;
+  const uint64_t most = std::min(slot_bytes(input.size, tuning, plan.blocks * static_cast<int>(kPieceSlots)), longest);
   plan.tiles = std::max<uint64_t>(part > kSmall ? 2 : 1, divide_up(part, most));
   plan.tile = round_up(divide_up(part, plan.tiles), kLine);
 }

@@ -132,6 +132,30 @@ TEST(CudaPlans, EnginesCopyWhatIsLargeWhereAllLieAlike) {
   }
 }
 
+TEST(CudaPlans, FewBlocksSendLessAtOnce) {
+  const Tuning tuning = default_tuning(2);
+  PlanInput input = input_of(Collective::allgather, DType::bf16, 0, 2);
+  input.same_offsets = true;
+  const auto chosen = [&](size_t bytes, int max_blocks) {
+    input.count = bytes / size_of(input.dtype);
+    input.max_blocks = max_blocks;
+    return plan(input, tuning).algorithm;
+  };
+  EXPECT_EQ(chosen(tuning.marked_max, 264), Algorithm::marked);
+  EXPECT_EQ(chosen(tuning.marked_max, tuning.work_groups / 4), Algorithm::two_shot_staged);
+  EXPECT_EQ(chosen(tuning.marked_max / 4, tuning.work_groups / 4), Algorithm::marked);
+  EXPECT_EQ(chosen(tuning.engine_min / 2, 264), Algorithm::two_shot_staged);
+  EXPECT_EQ(chosen(tuning.engine_min / 2, tuning.work_groups / 4), Algorithm::copy_engine);
+  input.algorithm = Algorithm::marked;
+  EXPECT_EQ(chosen(tuning.marked_max, 1), Algorithm::marked) << "forced";
+  input.algorithm = Algorithm::automatic;
+  input.collective = Collective::allreduce;
+  EXPECT_EQ(chosen(tuning.one_shot_max, 264), Algorithm::one_shot);
+  EXPECT_EQ(chosen(tuning.one_shot_max, tuning.work_groups / 4), Algorithm::two_shot_staged);
+  EXPECT_EQ(chosen(8 * tuning.engine_min, 264), Algorithm::copy_engine);
+  EXPECT_EQ(chosen(8 * tuning.engine_min, tuning.work_groups / 4), Algorithm::two_shot_staged);
+}
+
 TEST(CudaPlans, IntegersAndDoublesAreNeverPushed) {
   const Tuning tuning = default_tuning(4);
   for (const DType dtype : {DType::i8, DType::u8, DType::i16, DType::u16, DType::boolean, DType::i32, DType::u32, DType::i64,
