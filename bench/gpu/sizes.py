@@ -44,7 +44,7 @@ def share_of(size, world):
 
 def calls_of(size):
     """Calls in a graph."""
-    return 50 if size <= 64 * KIB else 20 if size <= MIB else 5 if size <= 16 * MIB else 2
+    return 50 if size <= 64 * KIB else 20 if size <= 4 * MIB else 10 if size <= 64 * MIB else 4
 
 
 def repeats_of(size, most):
