@@ -138,10 +138,11 @@ uint64_t ll_most(const PlanInput&, const Tuning& tuning) { return tuning.ll_max;
 uint64_t ll_move_most(const PlanInput& input, const Tuning& tuning) {
   return tuning.ll_max / (traits(input.collective).from_root && input.size == 2 ? 1 : 4);
 }
-// Of a threshold up to which all threads send at once: its share, where not all of the blocks have room that fill the links.
+// Of a threshold below which all is sent at once: the share of the blocks that have room, but no less than they send in one go.
 uint64_t share_of(uint64_t bytes, const PlanInput& input, const Tuning& tuning) {
   const auto most = static_cast<uint64_t>(tuning.work_groups), blocks = static_cast<uint64_t>(input.max_blocks);
-  return input.algorithm == Algorithm::automatic && blocks < most ? bytes / most * blocks : bytes;
+  const uint64_t share = std::max(bytes / most * blocks, blocks * 512 * kPack);
+  return input.algorithm == Algorithm::automatic ? std::min(bytes, share) : bytes;
 }
 // A whole number of packs for each rank, so that slices of full chunks are equal.
 uint64_t chunk_of(int size, const Tuning& tuning) { return round_up(tuning.two_shot_chunk, kPack * static_cast<uint64_t>(size)); }
@@ -189,7 +190,7 @@ uint64_t engine_most(const PlanInput& input, const Tuning& tuning) {
   if (input.algorithm != Algorithm::automatic) return UINT64_MAX;
   const uint64_t least = std::max(tuning.engine_min / 2, share_of(tuning.engine_min, input, tuning));
   if (!traits(input.collective).has_op) return input.unit() < least ? 0 : UINT64_MAX;
-  return least < tuning.engine_min || input.unit() < 4 * least * static_cast<uint64_t>(input.size) ? 0 : UINT64_MAX;
+  return least == tuning.engine_min / 2 || input.unit() < 4 * least * static_cast<uint64_t>(input.size) ? 0 : UINT64_MAX;
 }
 uint64_t two_shot_most(const PlanInput& input, const Tuning& tuning) { return share_of(tuning.two_shot_max, input, tuning); }
 
@@ -316,8 +317,8 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.direct = broadcast && unit * (n - 2) <= tuning.direct_max;
   plan.threads = tuning.width;
   plan.blocks = std::clamp(input.max_blocks * 512 / tuning.width, 1, tuning.work_groups);
-  // Where not all of the blocks have room, of which threads fill the links.
-  if (!traits(input.collective).has_op && plan.blocks < tuning.work_groups) plan.movers = std::min(tuning.movers, plan.blocks);
+  const bool few = plan.blocks <= tuning.work_groups / 2;  // than which more fill the links by their threads
+  if (!traits(input.collective).has_op && few) plan.movers = std::min(tuning.movers, plan.blocks);
   // A root that owns nothing has a link that carries the message, but no more, each way; what it combines itself has a hop less
   // to go, which is more of a short reduce.
   const bool is_long = traits(input.collective).to_root && n > 2 && unit > 16 * kKi * kKi;
@@ -326,7 +327,7 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   const uint64_t owners = !is_cut ? 1 : plan.spares_root ? n - 1 : n;  // as WorkGroup::piece() has it
   const uint64_t parts = owners * static_cast<uint64_t>(plan.blocks);
   const uint64_t part = divide_up(unit, parts);
-  const uint64_t longest = (plan.blocks == tuning.work_groups ? 44 : is_cut ? 88 : 176) * kKi;
+  const uint64_t longest = (!few ? 44 : is_cut ? 88 : 176) * kKi;
   const uint64_t most = std::min(slot_bytes(input.size, tuning, plan.blocks * static_cast<int>(kPieceSlots)), longest);
   plan.tiles = std::max<uint64_t>(part > kSmall ? 2 : 1, divide_up(part, most));
   plan.tile = round_up(divide_up(part, plan.tiles), kLine);

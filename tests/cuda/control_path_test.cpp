@@ -120,7 +120,7 @@ TEST_F(CudaControlPath, CopiesInBulkWhereFewBlocksHaveRoom) {
   auto& attributes = fake_cuda::settings().attributes;
   constexpr int kShared = 228 << 10;
   for (const auto& [major, shared, multiprocessors, in_bulk] :
-      {std::tuple(9, kShared, 2, true), {9, kShared, 132, false}, {9, 100 << 10, 2, false}, {8, kShared, 2, false}}) {
+      {std::tuple(9, kShared, 2, true), {9, kShared, 40, false}, {9, 100 << 10, 2, false}, {8, kShared, 2, false}}) {
     attributes[cuda::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR] = shared;
     attributes[cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = major;
     attributes[cuda::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] = multiprocessors;
