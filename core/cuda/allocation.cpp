@@ -63,7 +63,7 @@ std::string learn_fabric(const Device& device, const std::string& reason) {
   }
   FabricKnowledge& known = fabric_knowledge();
   const std::lock_guard lock(known.mutex);
-  return known.reason[device.ordinal()] = reason;
+  return known.reason.insert_or_assign(device.ordinal(), reason).first->second;  // [] would say "" where there is no memory
 }
 }  // namespace
 

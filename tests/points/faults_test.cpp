@@ -149,6 +149,30 @@ INSTANTIATE_TEST_SUITE_P(All, Faults,
              std::to_string(std::get<2>(one.param));
     });
 
+// What could be done before an allocation failed can be done after it: nothing half learnt is kept.
+TEST(Allocations, ThatFailLeaveNothingBehind) {
+  const Shared<Outside> outside;
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.backend = SYMM_BACKEND_CUDA;
+  config.size = 1;
+  for (int64_t number = 1; number == 1 || outside->struck != nullptr; ++number) {
+    outside->count = 0;
+    outside->struck = nullptr;
+    Processes one(1, [&](int) {
+      faults.fault = allocation;
+      faults.number = number;
+      faults.outside = &*outside;
+      faults.armed = true;
+      try {
+        Group::create(config);
+      } catch (const std::exception&) { EXPECT_NE(outside->struck, nullptr); }
+      faults.armed = false;
+      Group::create(config);
+    });
+    ASSERT_EQ(one[0].wait(), 0) << "allocation " << number << ": " << one[0].said();
+  }
+}
+
 void* new_or_null(size_t size) {
   if (!fake_cuda::is_inside() && strikes(allocation, "new")) return nullptr;
   return std::malloc(size == 0 ? 1 : size);
