@@ -144,6 +144,8 @@ uint64_t share_of(uint64_t bytes, const PlanInput& input, const Tuning& tuning) 
   const uint64_t share = std::max(bytes / most * blocks, blocks * 512 * kPack);
   return input.algorithm == Algorithm::automatic ? std::min(bytes, share) : bytes;
 }
+// Half of the blocks that fill the links by their threads, or fewer.
+bool are_few(int blocks, const Tuning& tuning) { return 2 * blocks <= tuning.work_groups; }
 // A whole number of packs for each rank, so that slices of full chunks are equal.
 uint64_t chunk_of(int size, const Tuning& tuning) { return round_up(tuning.two_shot_chunk, kPack * static_cast<uint64_t>(size)); }
 // What a half of the scratch of two shots has for each source, where there is only one shot.
@@ -190,7 +192,8 @@ uint64_t engine_most(const PlanInput& input, const Tuning& tuning) {
   if (input.algorithm != Algorithm::automatic) return UINT64_MAX;
   const uint64_t least = std::max(tuning.engine_min / 2, share_of(tuning.engine_min, input, tuning));
   if (!traits(input.collective).has_op) return input.unit() < least ? 0 : UINT64_MAX;
-  return least == tuning.engine_min / 2 || input.unit() < 4 * least * static_cast<uint64_t>(input.size) ? 0 : UINT64_MAX;
+  const bool few = are_few(input.max_blocks, tuning);  // then the pipeline is faster
+  return few || input.unit() < 4 * least * static_cast<uint64_t>(input.size) ? 0 : UINT64_MAX;
 }
 uint64_t two_shot_most(const PlanInput& input, const Tuning& tuning) { return share_of(tuning.two_shot_max, input, tuning); }
 
@@ -317,7 +320,7 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.direct = broadcast && unit * (n - 2) <= tuning.direct_max;
   plan.threads = tuning.width;
   plan.blocks = std::clamp(input.max_blocks * 512 / tuning.width, 1, tuning.work_groups);
-  const bool few = plan.blocks <= tuning.work_groups / 2;  // than which more fill the links by their threads
+  const bool few = are_few(plan.blocks, tuning);
   if (!traits(input.collective).has_op && few) plan.movers = std::min(tuning.movers, plan.blocks);
   // A root that owns nothing has a link that carries the message, but no more, each way; what it combines itself has a hop less
   // to go, which is more of a short reduce.
