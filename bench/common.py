@@ -1,9 +1,16 @@
 """What measurements have in common."""
+import re
+
 UNITS = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"), (1, "B"))
 
 
 def size_label(size):
     return next(f"{size / unit:g} {name}" for unit, name in UNITS if size >= unit)
+
+
+def reason(said):
+    """The first error in what a failed program said, a rank's before torch.distributed.run's; or its end."""
+    return (re.findall(r"\w+(?:Error|Exception): .+", said) or [said[-2000:]])[0]
 
 
 def turned(items, round_):

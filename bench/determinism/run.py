@@ -40,7 +40,7 @@ def measure(way, options):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=options.patience)
     except subprocess.TimeoutExpired:
         return {"error": f"did not end within {options.patience} s"}
-    return json.loads(answer.read_text()) if answer.exists() else {"error": (done.stderr or done.stdout)[-2000:]}
+    return json.loads(answer.read_text()) if answer.exists() else {"error": common.reason(done.stderr or done.stdout)}
 
 
 def table(found):

@@ -187,7 +187,7 @@ def rows(way, device, clock, sizes):
     room = way.empty(*given.shape)
     largest = way.all_reduce(room.copy_(given)).clone()
     dist.all_reduce(right := given.float())
-    torch.testing.assert_close(largest.float(), right, rtol=0.01, atol=0.01)
+    torch.testing.assert_close(largest.float(), right, rtol=0.01, atol=0.1)  # others round at each rank
     found = {}
     for size in sizes:
         part = room[: size // (2 * ROW)]

@@ -7,7 +7,8 @@ import unittest
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "bench" / "gpu"
-sys.path.insert(0, str(FOLDER))
+sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
+import common
 import report
 import sizes
 
@@ -64,6 +65,10 @@ class Sizes(unittest.TestCase):
 
 
 class Reported(unittest.TestCase):
+    def test_reason_is_what_a_rank_said(self):
+        said = "Traceback\n[rank3]: AssertionError: not close\nelastic.ChildFailedError: \n====\n"
+        self.assertEqual([common.reason(said), common.reason("killed")], ["AssertionError: not close", "killed"])
+
     def test_ratio_is_to_the_best_peer_and_not_to_other_tunings(self):
         run = a_run()
         self.assertAlmostEqual(report.ratio(run["rows"][0]), 2.2)
