@@ -112,6 +112,8 @@ static __device__ __noinline__ void store_bytes(char* to, uint32_t bytes, uint4 
     if (i < bytes) to[i] = static_cast<char>(word[i / 4] >> (i % 4 * 8));
 }
 
+__device__ __forceinline__ void prefetch(const void* from) { asm volatile("prefetch.global.L1 [%0];" ::"l"(from)); }
+
 __device__ __forceinline__ bool is_aligned(const void* address) {
   return (reinterpret_cast<uintptr_t>(address) & (kPack - 1)) == 0;
 }

@@ -108,6 +108,11 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const WorkGroup s(args, args.comm.size, true);
   const bool is_passed_on = args.spares_root != 0;
   const bool is_alltoall = s.exchanges();
+  const bool sends = s.collective == Collective::allgather || s.me == args.root;
+  for (uint32_t u = 0; u < kAtOnce && sends; ++u) {  // what this thread sends first, while ranks meet
+    const uint64_t at = ((uint64_t{u} * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x) * kPack;
+    if (at < args.unit) prefetch(reinterpret_cast<const char*>(args.send) + at);
+  }
   symm::cuda::run(
       s, [&](const Operands& at) { return send_at_once(s, at); },
       [&](const Operands& at, uint32_t i) {

@@ -117,6 +117,7 @@ inline void begin() {}  // a kernel of the model starts when the one ahead has e
 inline void let_next_launch() {}
 
 template <class Size> Size packs_of(Size bytes) { return (bytes + kPack - 1) / kPack; }
+inline void prefetch(const void*) {}
 inline bool is_aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % kPack == 0; }
 inline uint64_t bytes_of_pack(uint64_t bytes, uint64_t q) { return std::min<uint64_t>(kPack, bytes - q * kPack); }
 template <class Size> uint4 load_pack(const char* message, Size bytes, Size q) {
