@@ -96,13 +96,21 @@ def markdown(found, best=False):
     return "\n".join(text) + "\n"
 
 
-def chart(title, curves, ticks, y):
-    """An SVG of {name: {bytes: value}}, with bytes in powers; y(value) is its height in the picture."""
+def picture(found):
+    """An SVG: microseconds of all-reduces by bytes, both in powers, each library at its best."""
+    rows = [by_library(row) for row in found["rows"] if (row["collective"], row["dtype"]) == ("allreduce", "bf16")]
+    curves = {TITLES[name]: {row["bytes"]: row["us"][name] for row in rows if name in row["us"]} for name in columns(rows)}
     places = sorted({size for points in curves.values() for size in points})
+    times = [time for points in curves.values() for time in points.values()]
 
     def x(size):
         return round(50 + 560 * math.log(size / places[0]) / math.log(places[-1] / places[0]))
 
+    def y(time):
+        return round(360 - 320 * math.log(time / min(times)) / math.log(max(times) / min(times)))
+
+    title = f"All-reduce, bf16, {found['world']} x {found['device']['name']}, {found['date']}: microseconds by bytes"
+    ticks = [tick for tick in (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000) if min(times) <= tick <= max(times)]
     text = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 400" font-family="sans-serif" font-size="12">'
             f'<rect width="100%" height="100%" fill="white"/><text x="50" y="20">{title}</text>',
             "".join(f'<path d="M50 {y(tick)}h560" stroke="#ddd"/><text x="44" y="{y(tick) + 4}" text-anchor="end">{tick}</text>' for tick in ticks),
@@ -112,27 +120,6 @@ def chart(title, curves, ticks, y):
         text.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>'
                     f'<text x="60" y="{50 + 18 * place}" fill="{colour}">{name}</text>')
     return "\n".join([*text, "</svg>\n"])
-
-
-def picture(found):
-    """Microseconds of all-reduces by bytes, both in powers, each library at its best."""
-    rows = [by_library(row) for row in found["rows"] if (row["collective"], row["dtype"]) == ("allreduce", "bf16")]
-    curves = {TITLES[name]: {row["bytes"]: row["us"][name] for row in rows if name in row["us"]} for name in columns(rows)}
-    times = [time for points in curves.values() for time in points.values()]
-    return chart(f"All-reduce, bf16, {found['world']} x {found['device']['name']}, {found['date']}: microseconds by bytes", curves,
-                 [tick for tick in (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000) if min(times) <= tick <= max(times)],
-                 lambda time: round(360 - 320 * math.log(time / min(times)) / math.log(max(times) / min(times))))
-
-
-def bits_picture(found):
-    """Of what bits.py finds: % of elements by bytes, of symm's types and algorithms those where most differ."""
-    curves = {}
-    for row in found["rows"]:
-        for way, count in row["differ"].items():
-            curve = curves.setdefault("symm, either type, any algorithm" if way.startswith("symm") else f"{way}, {row['dtype']}", {})
-            curve[row["bytes"]] = max(curve.get(row["bytes"], 0), 100 * count / row["elements"])
-    return chart(f"Sums, {found['world']} x {found['device']['name']}, {found['date']}: % of elements with other bits than in 1 KB, by bytes",
-                 curves, range(0, 101, 20), lambda percent: round(360 - 3.2 * percent))
 
 
 def new_run(world, date, settings):

@@ -96,7 +96,8 @@ SecureStream::SecureStream(const Secret& secret) : state_(std::make_unique<State
 SecureStream::~SecureStream() = default;
 
 Bytes SecureStream::greet() {
-  append(state_->said, std::as_bytes(std::span(kMagic)));
+  const Text magic = std::as_bytes(std::span(kMagic));
+  state_->said.assign(magic.begin(), magic.end());
   append(state_->said, state_->introduce());
   append(state_->said, hash(state_->secret, 'c', Text(state_->said)));
   return state_->said;

@@ -32,7 +32,7 @@ class SecureStream {  // one end; sealing and opening may be on two threads
 
   explicit SecureStream(const Secret& secret);
   ~SecureStream();
-  Bytes greet();                                                   // who dials
+  Bytes greet();                                                   // who dials, perhaps again
   std::optional<Bytes> answer(std::span<const std::byte> theirs);  // who accepts, to a greeting; nothing if that is no good one
   bool finish(std::span<const std::byte> theirs);                  // who dials, with the answer
   // Now both can. The first call's result begins with the header.

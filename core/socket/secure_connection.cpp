@@ -18,7 +18,8 @@ constexpr size_t kMostWaiting = 16U << 20;  // bytes
 constexpr size_t kMostEarly = 4096;         // frames
 constexpr int kReadsPerTurn = 8;
 constexpr size_t kMostAround = 64;  // bytes, of what is sealed
-constexpr size_t kMostStrangers = 256;
+constexpr size_t kMostSilent = 256, kMostStrangers = 4096;
+constexpr int kMostRedials = 16;
 constexpr int kMostQueued = 1024;
 
 using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
@@ -121,9 +122,7 @@ PeerFd dial_tcp(const std::string& host, uint16_t port, unsigned attempt) {
 
 SecureConnection::SecureConnection(PeerFd socket, bool dialled, const Secret& secret, uint64_t silence_ms)
     : socket_(std::move(socket)), dialled_(dialled), silence_ms_(silence_ms), generation_(process::fork_generation()),
-      stage_(dialled ? Stage::connecting : Stage::greeting), stream_(secret) {
-  set(socket_.get(), IPPROTO_TCP, TCP_NODELAY, 1);
-}
+      stage_(dialled ? Stage::connecting : Stage::greeting), stream_(secret) {}
 
 void SecureConnection::start(std::weak_ptr<Receiver> receiver) {
   receiver_ = std::move(receiver);
@@ -137,22 +136,49 @@ void SecureConnection::start(std::weak_ptr<Receiver> receiver) {
     const timespec each{static_cast<time_t>(ms / 1000), static_cast<long>(ms % 1000) * 1'000'000};
     const itimerspec times{each, each};
     timerfd_settime(timer_.get(), 0, &times, nullptr);
+  }
+  const std::lock_guard lock(mutex_);
+  watch();
+  if (timer_) ticking_ = monitor.watch(timer_.get(), weak_from_this());
+}
+
+void SecureConnection::watch() {
+  set(socket_.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+  if (silence_ms_ != 0) {
     set(socket_.get(), SOL_SOCKET, SO_KEEPALIVE, 1);
     set(socket_.get(), IPPROTO_TCP, TCP_KEEPIDLE, 1);
     set(socket_.get(), IPPROTO_TCP, TCP_KEEPINTVL, 1);
     set(socket_.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::min<uint64_t>(silence_ms_, INT_MAX)));
   }
-  const std::lock_guard lock(mutex_);
-  watching_ = monitor.watch(socket_.get(), weak_from_this());
-  if (timer_) ticking_ = monitor.watch(timer_.get(), weak_from_this());
-  if (dialled_) monitor.want_writable(watching_, true);
+  watching_ = Monitor::current().watch(socket_.get(), weak_from_this());
+  if (dialled_) Monitor::current().want_writable(watching_, true);
+}
+
+void SecureConnection::dial_again() {
+  ++redials_;
+  Monitor::forget(watching_);
+  int error = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) return;
+    socket_.reset();
+    socket_ = tcp_socket(peer_.ss_family);
+    if (!socket_ || (connect(socket_.get(), reinterpret_cast<sockaddr*>(&peer_), sizeof peer_) != 0 && errno != EINPROGRESS))
+      error = errno;
+    out_.clear();
+    in_.clear();
+    error_ = 0;
+    stage_ = Stage::connecting;
+    if (error == 0) watch();
+  }
+  if (error != 0) end(error);
 }
 
 void SecureConnection::stop() noexcept {
   if (generation_ != process::fork_generation()) return;
+  const std::lock_guard lock(mutex_);  // so that it does not dial again
   Monitor::forget(ticking_);
   Monitor::forget(watching_);
-  const std::lock_guard lock(mutex_);
   if (ended_.exchange(true)) return;
   tell_change(changes_);
   shutdown(socket_.get(), SHUT_WR);
@@ -162,7 +188,8 @@ void SecureConnection::stop() noexcept {
 }
 
 void SecureConnection::end(int error) {
-  if (stage_ == Stage::connecting) return end("cannot be reached at " + host_ + ": " + strerror(error != 0 ? error : ETIMEDOUT));
+  if (stage_ == Stage::connecting && redials_ == 0)
+    return end("cannot be reached at " + host_ + ": " + strerror(error != 0 ? error : ETIMEDOUT));
   if (error != ETIMEDOUT && error != EHOSTUNREACH && error != ENETUNREACH) return end("died: its connection closed", true);
   end(format("is cut off: %s has not answered %s for %.1f s", host_.c_str(), host_name().c_str(),
       static_cast<double>(silence_ms_) / 1e3));
@@ -256,10 +283,9 @@ void SecureConnection::ready(int fd) noexcept {
       if (stage_ == Stage::connecting) {
         int error = 0;
         socklen_t size = sizeof error;
-        sockaddr_storage peer{};
-        socklen_t peer_size = sizeof peer;
+        socklen_t peer_size = sizeof peer_;
         getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-        if (error == 0 && getpeername(socket_.get(), reinterpret_cast<sockaddr*>(&peer), &peer_size) != 0) return;
+        if (error == 0 && getpeername(socket_.get(), reinterpret_cast<sockaddr*>(&peer_), &peer_size) != 0) return;
         if (error != 0) {
           error_ = error;
         } else {
@@ -282,6 +308,8 @@ void SecureConnection::read() {
     const ssize_t size = recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && is_momentary(errno)) return;
+    const bool closed = size == 0 || (size < 0 && errno == ECONNRESET);
+    if (closed && dialled_ && silent() && redials_ < kMostRedials) return dial_again();
     if (size <= 0) return end(error_ != 0 ? error_.load() : size < 0 ? errno : 0);
     with_reserve([&] { in_.insert(in_.end(), buffer.begin(), buffer.begin() + size); });
     if (!parse()) return;
@@ -355,6 +383,7 @@ class SecureListener::Stranger final : public SecureConnection::Receiver, public
  public:
   Stranger(std::weak_ptr<SecureListener> listener, std::shared_ptr<SecureConnection> connection)
       : listener_(std::move(listener)), connection_(std::move(connection)) {}
+  bool silent() const { return connection_->silent(); }
   void go(bool counts) {
     const auto self = shared_from_this();
     const auto listener = listener_.lock();
@@ -432,10 +461,14 @@ void SecureListener::ready(int) noexcept {
       }
       std::unique_lock lock(mutex_);
       if (stranger) strangers_.push_back(stranger);
-      // Also for want of descriptors, perhaps by those that say nothing.
-      if (strangers_.size() > kMostStrangers || ((error == EMFILE || error == ENFILE) && !strangers_.empty())) {
-        oldest = strangers_.front();
-        strangers_.pop_front();
+      // Also for want of descriptors, perhaps by those that say nothing: of whom the oldest goes, but nobody who has just come.
+      const bool all = error == EMFILE || error == ENFILE || strangers_.size() > kMostStrangers;
+      const auto end = stranger ? std::prev(strangers_.end()) : strangers_.end();
+      auto going = std::find_if(strangers_.begin(), end, [](const auto& one) { return one->silent(); });
+      if (all && going == end) going = strangers_.begin();
+      if (going != end && (all || strangers_.size() > kMostSilent)) {
+        oldest = *going;
+        strangers_.erase(going);
         ++refused_;
       } else if (error == EMFILE || error == ENFILE) {
         if (!spare_) return Monitor::forget(watching_);  // or it would ask for ever

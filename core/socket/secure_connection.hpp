@@ -2,6 +2,7 @@
 // reads them, and writes what the network did not take at once.
 #pragma once
 
+#include <sys/socket.h>
 #include <list>
 #include "core/base/wait.hpp"
 #include "core/socket/fdpass.hpp"
@@ -28,8 +29,9 @@ class SecureConnection final : public Watched, public std::enable_shared_from_th
     // comes after it; a last word may be sent from here.
     virtual void on_end(bool closed, const std::string& how) = 0;
   };
-  // What is sent before the other end has shown that it knows the secret waits until it has. With `silence_ms`, both ends are to
-  // use the same, the connection ends when the other machine has been silent for so long.
+  // What is sent before the other end has shown that it knows the secret waits until it has; who dialled and is turned away
+  // before that, which others' connections can bring about, dials again some times. With `silence_ms`, both ends are to use the
+  // same, the connection ends when the other machine has been silent for so long.
   SecureConnection(PeerFd socket, bool dialled, const Secret& secret, uint64_t silence_ms);
   ~SecureConnection() override { stop(); }
   void start(std::weak_ptr<Receiver> receiver);  // once, and in on_frame() to give what comes after it to somebody else
@@ -39,12 +41,15 @@ class SecureConnection final : public Watched, public std::enable_shared_from_th
   void post(std::span<const std::byte> frame) noexcept;                    // dropped if much is waiting already
   bool ended() const noexcept { return ended_; }                           // and the receiver was told
   bool known() const noexcept { return known_; }                           // the other end knows the secret
+  bool silent() const noexcept { return stage_ == Stage::greeting; }       // so far; on the monitor thread
   int socket() const noexcept { return socket_.get(); }
   void host(std::string name) { host_ = std::move(name); }  // of the other machine, for messages; before start()
 
   void ready(int fd) noexcept override;
  private:
   enum class Stage { connecting, greeting, header, frames };
+  void watch();  // with the lock
+  void dial_again();
   void read();
   bool parse();  // false: it has ended
   bool meet(std::span<const std::byte> theirs);
@@ -63,6 +68,8 @@ class SecureConnection final : public Watched, public std::enable_shared_from_th
   std::string host_;
   std::weak_ptr<Receiver> receiver_;  // from here on the monitor thread's
   Deadline due_ = Deadline::never();  // what the other machine is to answer next
+  sockaddr_storage peer_{};           // whom this end dialled, ...
+  int redials_ = 0;                   // ... and how often again
   std::vector<std::byte> in_;
   Stage stage_;
   std::atomic<bool> known_{false}, ended_{false};

@@ -90,12 +90,6 @@ class Reported(unittest.TestCase):
         self.assertIn('<polyline points="50,360 610,42" fill="none" stroke="#c0392b" stroke-width="2"/><text x="60" y="50" ',
                       report.picture(a_run()))
 
-    def test_picture_of_bits(self):
-        rows = [{"dtype": "f32", "bytes": size, "elements": 256, "differ": {"NCCL": 64, "symm": 0, "symm ll": 128}} for size in (1024, 4096)]
-        self.assertIn('"50,280 610,280" fill="none" stroke="#c0392b" stroke-width="2"/><text x="60" y="50" fill="#c0392b">NCCL, f32<',
-                      (text := report.bits_picture({**a_run(), "rows": rows})))
-        self.assertIn('"50,200 610,200" fill="none" stroke="#1f4e79"', text)
-
     def test_markdown(self):
         lines = report.markdown(a_run()).splitlines()
         self.assertIn("4 x a GPU, driver 1.2, CUDA 13.0, NCCL 2.28", lines[0])
