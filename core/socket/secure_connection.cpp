@@ -5,7 +5,6 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
-#include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <cerrno>
 #include <climits>
@@ -127,7 +126,6 @@ SecureConnection::SecureConnection(PeerFd socket, bool dialled, const Secret& se
 void SecureConnection::start(std::weak_ptr<Receiver> receiver) {
   receiver_ = std::move(receiver);
   if (watching_ != 0) return;
-  Monitor& monitor = Monitor::current();
   if (silence_ms_ != 0) {
     const uint64_t ms = std::clamp<uint64_t>(silence_ms_ / 8, 20, 250);  // between what must be answered within silence_ms_
     due_ = Deadline::after_ms(silence_ms_);
@@ -139,7 +137,7 @@ void SecureConnection::start(std::weak_ptr<Receiver> receiver) {
   }
   const std::lock_guard lock(mutex_);
   watch();
-  if (timer_) ticking_ = monitor.watch(timer_.get(), weak_from_this());
+  if (timer_) ticking_ = Monitor::current().watch(timer_.get(), weak_from_this());
 }
 
 void SecureConnection::watch() {
@@ -451,6 +449,7 @@ void SecureListener::ready(int) noexcept {
     for (int i = 0; i < 64; ++i) {
       Fd fd(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       const int error = fd ? 0 : errno;
+      const bool starved = error == EMFILE || error == ENFILE;
       if (error == EAGAIN || error == EWOULDBLOCK) return;
       std::shared_ptr<Stranger> oldest;  // goes without the lock
       std::shared_ptr<Stranger> stranger;
@@ -462,15 +461,17 @@ void SecureListener::ready(int) noexcept {
       std::unique_lock lock(mutex_);
       if (stranger) strangers_.push_back(stranger);
       // Also for want of descriptors, perhaps by those that say nothing: of whom the oldest goes, but nobody who has just come.
-      const bool all = error == EMFILE || error == ENFILE || strangers_.size() > kMostStrangers;
+      const bool all = starved || strangers_.size() > kMostStrangers;
       const auto end = stranger ? std::prev(strangers_.end()) : strangers_.end();
-      auto going = std::find_if(strangers_.begin(), end, [](const auto& one) { return one->silent(); });
+      auto going = end;
+      if (all || strangers_.size() > kMostSilent)
+        going = std::find_if(strangers_.begin(), end, [](const auto& one) { return one->silent(); });
       if (all && going == end) going = strangers_.begin();
-      if (going != end && (all || strangers_.size() > kMostSilent)) {
+      if (going != end) {
         oldest = *going;
         strangers_.erase(going);
         ++refused_;
-      } else if (error == EMFILE || error == ENFILE) {
+      } else if (starved) {
         if (!spare_) return Monitor::forget(watching_);  // or it would ask for ever
         spare_.reset();
         { const Fd turned_away(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC)); }  // and comes again
