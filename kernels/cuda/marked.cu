@@ -3,8 +3,9 @@
 // bytes for 64. No fence, no meeting, no address of anybody's operand. All-gather, all-to-all, and broadcast.
 //
 // A tile is what a warp moves to one rank: four packs and the mark of each thread. A block has the same tiles on every rank, for
-// all ranks, and stores all that it sends before it waits: so blocks that have come onto the devices end without the others. Each
-// part of an operand is read and written by one thread, so an all-to-all may be in place.
+// all ranks, and waits for its like on the others alone: so blocks that have come onto the devices end without the rest. A warp
+// sends some tiles ahead of that for which it waits, and no more, so that what comes in meanwhile is taken (2 GPUs, 8 MB for each
+// rank: 28.1 us instead of 29.8). Each part of an operand is read and written by one thread, so an all-to-all may be in place.
 #include "kernels/collective.hpp"
 #include "kernels/cuda/push.cuh"
 
@@ -168,18 +169,21 @@ extern "C" __global__ void __launch_bounds__(512, 2) symm_marked(const __grid_co
   Share share;
   if (sends) load(share, in_send(peer_of(warp)), unit, tile_of(warp));  // on its way with the epoch
   const Slots slots(comm, epoch);
-  if (sends) {
-    for (uint32_t item = warp; tile_of(item) < tiles; item += warps) {
-      const uint32_t tile = tile_of(item);
-      if (item != warp) load(share, in_send(peer_of(item)), unit, tile);
-      send(slots.of(peer_of(item), me), packs, tile, share);
-      if (item % others != 0 || !keeps) continue;
-      if (part_each) load(share, in_send(me), unit, tile);
-      store(in_recv(me), unit, tile, share);
-    }
-  }
+  const auto send_item = [&](uint32_t item) {
+    if (!sends || tile_of(item) >= tiles) return;
+    const uint32_t tile = tile_of(item);
+    if (item != warp) load(share, in_send(peer_of(item)), unit, tile);
+    send(slots.of(peer_of(item), me), packs, tile, share);
+    if (item % others != 0 || !keeps) return;
+    if (part_each) load(share, in_send(me), unit, tile);
+    store(in_recv(me), unit, tile, share);
+  };
+  // So many turns, since two ranks have what goes between them in turns that differ by no more.
+  const uint32_t ahead = warps * (1 + others / warps);
+  for (uint32_t item = warp; item < warp + ahead; item += warps) send_item(item);
   bool ok = !broadcast || exchange_tokens(args, slots.half, comm.one_shot_slot, epoch, blockDim.x - kWarp);
   for (uint32_t item = warp; works && tile_of(item) < tiles && ok; item += warps) {
+    send_item(item + ahead);
     const int p = peer_of(item);
     if (broadcast && p != args.root) continue;
     ok = receive(comm, share, slots.of(me, p), packs, tile_of(item), p, epoch);
