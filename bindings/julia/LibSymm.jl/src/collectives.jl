@@ -6,7 +6,7 @@
 @inline options(::Nothing, ::Nothing, result=0, ::Nothing=nothing, position=nothing) = result == 0 ? C_NULL : scaled(nothing, nothing, result)
 options(algorithm, timeout, result=0, scale=nothing, position=:before) = scaled(algorithm, timeout, result, scale, position)
 function scaled(algorithm, timeout, result=0, scale=nothing, position=:before)
-    pointer_, value = scale isa AbstractArray ? (Ptr{Cvoid}(pointer(scale)), 0.0) : (C_NULL, scale === nothing ? 0.0 : Float64(scale))
+    pointer_, value = scale isa AbstractArray ? (address_of(scale), 0.0) : (C_NULL, scale === nothing ? 0.0 : Float64(scale))
     scale isa AbstractArray && !(eltype(scale) === Float32 && length(scale) == 1) && throw(ArgumentError("scale: is not one Float32"))
     return sized_with(
         symm_collective_options_t, algorithm === nothing ? SYMM_ALGORITHM_AUTO : value_of(ALGORITHMS, algorithm),
@@ -218,7 +218,7 @@ function alltoallv_device!(
     numbers(::Nothing) = C_NULL
     function numbers(list)
         eltype(list) in (Int64, UInt64) && length(list) == group.size || differ("$(length(list)) $(eltype(list)), not an Int64 for each rank")
-        return Ptr{UInt64}(pointer(list))
+        return Ptr{UInt64}(address_of(list))
     end
     GC.@preserve to_counts from_counts to_displacements from_displacements finish_collective(
         symm_alltoallv_device, group, operand(from), length(from), numbers(from_counts), numbers(from_displacements), operand(to), length(to),
@@ -290,9 +290,9 @@ function allreduce_rmsnorm!(
         numbers === nothing || (eltype(numbers) === Float32 && length(numbers) == count) || differ("$count scales of Float32 are needed")
     end
     kind = scales === nothing ? SYMM_QUANT_SCALE_TENSOR : by_group ? SYMM_QUANT_SCALE_GROUP : SYMM_QUANT_SCALE_TOKEN
-    operands = map(operand, (residual, residual_out, to, weight, quantised, scale, scales, from))
+    operands = (residual, residual_out, to, weight, quantised, scale, scales, from)
     GC.@preserve operands begin
-        addresses = map(one -> Base.unsafe_convert(Ptr{Cvoid}, Base.cconvert(Ptr{Cvoid}, one)), operands)
+        addresses = map(address_of, operands)
         norm = sized_with(
             symm_rmsnorm_t, addresses[1:4]..., dtype(eltype(weight)), epsilon, weight_offset, kind, addresses[5:7]...,
         )
@@ -318,18 +318,14 @@ function plan(
     to_counts=nothing, to_displacements=nothing, from_counts=nothing, from_displacements=nothing, rows=0, stride=nothing,
 )
     code = value_of(COLLECTIVES, collective)
-    send, recv = operand(from), operand(to)
     blocks = map(sizes, (from_counts, from_displacements, to_counts, to_displacements))
     count = own_count(collective, to, from, group) ÷ max(rows, 1)
-    found = GC.@preserve send recv scale blocks begin
+    found = GC.@preserve from to scale blocks begin
         call = sized_with(
-            symm_collective_call_t, code, Base.unsafe_convert(Ptr{Cvoid}, Base.cconvert(Ptr{Cvoid}, send)),
-            Base.unsafe_convert(Ptr{Cvoid}, Base.cconvert(Ptr{Cvoid}, recv)), count,
-            dtype(eltype(from)), reduction(op), root, map(list -> list === C_NULL ? Ptr{Csize_t}(C_NULL) : pointer(list), blocks)..., rows,
-            something(stride, group.size * count),
+            symm_collective_call_t, code, address_of(from), address_of(to), count, dtype(eltype(from)), reduction(op), root,
+            map(list -> list === C_NULL ? Ptr{Csize_t}(C_NULL) : pointer(list), blocks)..., rows, something(stride, group.size * count),
         )
-        result = recv === nothing ? Int32(0) : wider(to, from)
-        filled(symm_plan_info_t, symm_collective_plan, group, call, options(algorithm, nothing, result, scale, scale_position))
+        filled(symm_plan_info_t, symm_collective_plan, group, call, options(algorithm, nothing, wider(to, from), scale, scale_position))
     end
     return (; found..., algorithm=name_of(ALGORITHMS, found.algorithm))
 end

@@ -45,6 +45,9 @@ function contiguous(A::StridedArray)
     return A
 end
 
+"""Address of an operand, which the caller keeps alive."""
+address_of(x) = Base.unsafe_convert(Ptr{Cvoid}, Base.cconvert(Ptr{Cvoid}, operand(x)))
+
 """Bytes of an operand."""
 bytes(x) = length(x) * sizeof(eltype(x))
 

@@ -13,6 +13,9 @@ popfirst!(LOAD_PATH)
     y = CUDA.CuArray(zeros(Float32, 4))
     @test allreduce!(y, x, +, group) === y && Array(y) == 1:4
     @test Array(LibSymm.broadcast!(CUDA.CuArray([7, 8]), group)) == [7, 8]
+    @test Array(allreduce!(y, x, +, group; scale=CUDA.CuArray(Float32[2]))) == 2:2:8
+    four = CUDA.CuArray([4])
+    @test Array(alltoallv_device!(y, four, x, four, group)) == 1:4
     span = Span{Float32}(pointer(x), 4)
     @test Array(allreduce!(y, span, max, group)) == 1:4
     @test_throws DimensionMismatch allreduce!(CUDA.CuArray(zeros(Float32, 3)), x, +, group)

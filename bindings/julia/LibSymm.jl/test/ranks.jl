@@ -50,6 +50,7 @@ function own_tests(group)
         A .= rank
         @test allgather!(A) == [0, 0, 1, 1, 2, 2]
         @test LibSymm.broadcast!(A .+= 10rank; root=2) == [20, 20, 21, 21, 22, 22]
+        @test_throws ArgumentError alltoallv_device!(zeros(3), view(ones(Int, 6), 1:2:5), zeros(3), ones(Int, 3), group)
     end
 
     @testset "a store of our own" begin
