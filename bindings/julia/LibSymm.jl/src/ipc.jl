@@ -9,8 +9,7 @@ is released, or until it was imported `imports` times.
 """
 function export_token(A; hold=nothing, imports::Integer=0, stream=nothing)
     token, length_ = Vector{UInt8}(undef, SYMM_IPC_TOKEN_MAX_SIZE), Ref{Csize_t}(0)
-    hold_ms = hold === nothing ? UInt64(0) : milliseconds(hold)
-    how = options_with(symm_ipc_export_options_t, hold_ms, imports)
+    how = options_with(symm_ipc_export_options_t, milliseconds(hold), imports)
     piece, size = exported(A)
     check(symm_ipc_export(piece, size, how, token, length(token), length_, ipc_stream(stream)))
     return resize!(token, length_[])

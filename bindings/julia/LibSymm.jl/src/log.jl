@@ -18,7 +18,7 @@ const O_NONBLOCK, O_CLOEXEC = 0o4000, 0o2000000  # as Linux has them
 
 Call `f(level::Symbol, message::String)` for every message of the library of at most `level` (`:error`, `:warning`, `:info`, `:debug`), for the whole
 process; `nothing` stops it. `f` runs in a task of Julia's, so as soon as the current task waits or yields; [`LibSymm.flush_log`](@ref) does
-not wait for that.
+not wait for that. What `f` throws is logged by Julia, and ends nothing.
 """
 function on_log(f, level::Symbol=:info)
     finest = value_of(LOG_LEVELS, level)
@@ -72,7 +72,11 @@ function drain(channel)
         while (stop = findfirst(==(UInt8('\n')), channel.pending)) !== nothing
             line = String(splice!(channel.pending, 1:stop))
             level, message = Base.split(chomp(line), ": "; limit=2)
-            channel.callback(Symbol(level), String(message))
+            try
+                channel.callback(Symbol(level), String(message))
+            catch why
+                @error "on_log: the function threw" exception = (why, catch_backtrace())
+            end
         end
     end
 end
