@@ -90,6 +90,7 @@ def _of_array_struct(array: Any, struct: object, name: str) -> _Found:
     if not native:
         raise InvalidArgumentError(f"{name}: elements are not aligned or not in this machine's byte order")
     known = by_value.get(value) if array.dtype.isbuiltin == 1 else None  # ml_dtypes may call its types floats too
+    writable = writable and array.flags.writeable  # NumPy's numbers show a copy, which is
     try:
         return Operand(pointer, size, known or dtype_of(array.dtype), struct), _HOST, contiguous, writable
     except ValueError as error:
