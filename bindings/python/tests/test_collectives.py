@@ -142,6 +142,11 @@ def test_sizes_that_do_not_divide(threads):
                 call(np.ones(3, np.float32))
         with pytest.raises(symm.InvalidArgumentError, match="recv: has 5 elements; 6 are needed"):
             group.allgather(np.ones(3, np.float32), np.ones(5, np.float32))
+        short, counts, blocks = np.ones(200), np.array([200, 200], np.uint8), np.full(400, group.rank)
+        with pytest.raises(symm.InvalidArgumentError, match="recv: has 200 elements; 400 are needed"):
+            group.allgatherv(short, short.copy(), counts)
+        group.allgatherv(None, blocks, counts)
+        assert blocks.sum() == 200
         group.barrier()
 
     threads(2, body)

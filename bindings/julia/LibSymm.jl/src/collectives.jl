@@ -140,9 +140,9 @@ function require_blocks(what, elements, counts, displacements, group)
     length(counts) == group.size || differ("$(length(counts)) counts of $what for $(group.size) ranks")
     displacements === nothing || length(displacements) == group.size || differ("$(length(displacements)) displacements of $what for $(group.size) ranks")
     places = displacements === nothing ? cumsum(counts) .- counts : displacements
-    needed = reduce(max, (at + n for (at, n) in zip(places, counts) if n > 0); init=0)
+    needed = reduce(max, (Int128(at) + n for (at, n) in zip(places, counts) if n > 0); init=0)  # small integers overflow
     needed <= elements || differ("$what has $elements elements; its blocks need $needed")
-    return places[group.rank + 1]
+    return Int(places[group.rank + 1])
 end
 
 # What follows the operands and counts in every call.

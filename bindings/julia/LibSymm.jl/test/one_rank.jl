@@ -79,6 +79,8 @@
         @test_throws ArgumentError allreduce!("text", +, group)
         @test_throws DimensionMismatch allreduce!(zeros(5), A, +)
         @test_throws DimensionMismatch alltoall!(zeros(5), A)
+        @test_throws DimensionMismatch allgatherv!(zeros(150), UInt8[200], zeros(200), group; displacements=UInt8[200])
+        @test allgatherv!(fill(7, 400), UInt8[200], group; displacements=UInt8[200]) == fill(7, 400)
         @test_throws ArgumentError allreduce!(A, +; algorithm=:fastest)
         @test_throws ArgumentError barrier(group; timeout=-1)
         @test_throws BoundsError LibSymm.put!(A, 0, [1.0, 2.0]; at=6)

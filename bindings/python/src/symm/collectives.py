@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from itertools import accumulate
 from numbers import Real
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from symm import _operand
@@ -251,7 +252,8 @@ class Collectives(Owned):
         for what, numbers in (("counts", counts), ("displacements", displacements)):
             if numbers is not None and len(numbers) != self.size:
                 raise InvalidArgumentError(f"{name}_{what}: has {len(numbers)} numbers for {self.size} ranks")
-        places = accumulate(counts, initial=0) if displacements is None else displacements
+        counts = [index(n) for n in counts]  # those of NumPy overflow
+        places = accumulate(counts, initial=0) if displacements is None else map(index, displacements)
         end = max((at + n for at, n in zip(places, counts, strict=False) if n), default=0)
         if end > operand.size:
             raise InvalidArgumentError(f"{name}: has {operand.size} elements; {end} are needed for its blocks")
@@ -262,7 +264,7 @@ class Collectives(Owned):
         """Where this rank's block lies that `operand` is; in place, in `whole`."""
         own = counts[self.rank]
         if operand is whole:
-            at = sum(counts[: self.rank]) if displacements is None else displacements[self.rank]
+            at = sum(map(index, counts[: self.rank])) if displacements is None else index(displacements[self.rank])
             return whole.pointer + at * whole.dtype.itemsize
         if operand.size != own or operand.dtype is not whole.dtype:
             raise InvalidArgumentError(f"{name}: has {operand.size} {operand.dtype!r}, not {own} {whole.dtype!r}")
