@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import index
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from symm._generated import IpcHolders
@@ -28,8 +29,11 @@ _LEGACY_STREAM = 1  # in DLPack's and the driver's numbering
 
 
 def extents_of(shape: int | tuple[int, ...]) -> tuple[int, ...]:
-    """A shape as a tuple."""
-    return (shape,) if isinstance(shape, int) else tuple(shape)
+    """A shape as a tuple of integers of Python's, which unlike those of NumPy do not overflow."""
+    extents = tuple(map(index, shape if hasattr(shape, "__iter__") else (shape,)))
+    if any(extent < 0 for extent in extents):
+        raise InvalidArgumentError(f"shape: {extents} has negative extents")
+    return extents
 
 
 class View(_Exporter):
@@ -71,6 +75,7 @@ class View(_Exporter):
 
     def reshape(self, *shape: int) -> Self:
         """The same elements in another shape; one extent may be -1. [local]"""
+        shape = tuple(map(index, shape))
         known = math.prod(extent for extent in shape if extent != -1)
         if shape.count(-1) == 1 and known and self.size % known == 0:
             shape = tuple(self.size // known if extent == -1 else extent for extent in shape)

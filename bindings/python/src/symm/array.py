@@ -49,7 +49,7 @@ class SymmArray(View):
         super().__init__(block + offset, shape, dtype, memory.group.device_key)
         if offset % dtype.itemsize:
             raise InvalidArgumentError(f"offset: {offset} is not a multiple of the {dtype.itemsize} bytes of an element")
-        if offset < 0 or any(extent < 0 for extent in shape) or offset + self.nbytes > memory.nbytes:
+        if offset < 0 or offset + self.nbytes > memory.nbytes:
             raise InvalidArgumentError(f"shape: {self.nbytes} bytes at {offset} go beyond the block of {memory.nbytes} bytes")
         self.memory = memory
         self.group: Group = memory.group

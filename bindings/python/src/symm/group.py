@@ -451,7 +451,7 @@ class Group(Collectives):
         """
         kind = dtype_of(dtype)
         if shape is None:
-            shape = (buffer.nbytes - offset) // kind.itemsize
+            shape = max(0, buffer.nbytes - offset) // kind.itemsize
         return self.rendezvous(buffer, tag).array(shape, kind, offset=offset)
 
     def find(self, address: int) -> tuple[int, int, int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symm._generated import BufferInfo, MemoryInfo
@@ -200,7 +201,7 @@ class Memory(Closing):
         """
         rank = self.rank if rank is None else rank
         pointer = raw.symm_memory_pointer(self._handle, rank)
-        return SymmArray(self, self._mapping, pointer, rank, offset, extents_of(shape), dtype_of(dtype))
+        return SymmArray(self, self._mapping, pointer, rank, index(offset), extents_of(shape), dtype_of(dtype))
 
     def record_use(self, stream: Any = None) -> None:
         """Say that what was issued on `stream` so far uses this memory. [local] [stream] Nothing on the host.
