@@ -80,18 +80,11 @@ class SymmArray(View):
         Raises:
             InvalidArgumentError: `source` has more bytes than this array, and what ``Memory.put()`` says.
         """
-        self._require_room(source)
-        self.memory.put(rank, self.offset, source, signal=signal, stream=stream)
+        self.memory.put(rank, self.offset, source, signal=signal, stream=stream, _room=self.nbytes)
 
     def get(self, rank: int, destination: Any, *, stream: Any = None) -> None:
         """Fill all of `destination` from where this array begins, in `rank`'s block. [local] [stream] See ``Memory.get()``."""
-        self._require_room(destination)
-        self.memory.get(rank, self.offset, destination, stream=stream)
-
-    def _require_room(self, other: Any) -> None:
-        size = getattr(other, "nbytes", None)
-        if isinstance(size, int) and size > self.nbytes:
-            raise InvalidArgumentError(f"{size} bytes are more than the {self.nbytes} of this array")
+        self.memory.get(rank, self.offset, destination, stream=stream, _room=self.nbytes)
 
     def signal(self, rank: int, channel: int = 0, *, stream: Any = None) -> None:
         """As ``Memory.signal()``; channels belong to the memory, not to the array."""

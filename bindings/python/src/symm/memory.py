@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,11 +15,12 @@ from symm._view import extents_of
 from symm.array import SymmArray
 from symm.dtypes import DTypeLike, dtype_of
 from symm.enums import Compare, SignalOp
-from symm.errors import NotFoundError, SymmError
+from symm.errors import InvalidArgumentError, NotFoundError, SymmError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from symm.collectives import AnyOperand
     from symm.group import Group
 
 
@@ -212,7 +214,18 @@ class Memory(Closing):
         """
         raw.symm_memory_record_use(self._handle, self.group._stream(stream))
 
-    def put(self, rank: int, offset: int, source: Any, *, signal: int | None = None, stream: Any = None) -> None:
+    def _copied(self, array: Any, name: str, stream: Any, room: float, *, written: bool = False) -> tuple[AnyOperand, int, int]:
+        """What is copied, its bytes, of which there is room for so many, and the stream."""
+        number = self.group._stream(stream, array)
+        of = self.group._operand(array, name, number, written=written)
+        size = of.size * of.dtype.itemsize
+        if size > room:
+            raise InvalidArgumentError(f"{name}: {size} bytes are more than the {room} of the array")
+        return of, size, number
+
+    def put(
+        self, rank: int, offset: int, source: Any, *, signal: int | None = None, stream: Any = None, _room: float = math.inf
+    ) -> None:
         """Copy all of `source` to byte `offset` of `rank`'s block. [local] [stream]
 
         The copy is visible to that rank after a signal or barrier. A rank or channel that is not there, or bytes that go beyond
@@ -225,19 +238,16 @@ class Memory(Closing):
             signal: a channel on which to signal `rank` when the bytes are there.
             stream: None: the current stream of `source`'s framework, else of PyTorch or CuPy.
         """
-        number = self.group._stream(stream, source)
-        of = self.group._operand(source, "source", number)
-        size = of.size * of.dtype.itemsize
+        of, size, number = self._copied(source, "source", stream, _room)
         if signal is None:
             raw.symm_put(self._handle, rank, offset, of.pointer, size, number)
         else:
             raw.symm_put_signal(self._handle, rank, offset, of.pointer, size, signal, number)
 
-    def get(self, rank: int, offset: int, destination: Any, *, stream: Any = None) -> None:
+    def get(self, rank: int, offset: int, destination: Any, *, stream: Any = None, _room: float = math.inf) -> None:
         """Fill all of `destination` from byte `offset` on of `rank`'s block. [local] [stream] Otherwise as `put()`."""
-        number = self.group._stream(stream, destination)
-        of = self.group._operand(destination, "destination", number, written=True)
-        raw.symm_get(self._handle, rank, offset, of.pointer, of.size * of.dtype.itemsize, number)
+        of, size, number = self._copied(destination, "destination", stream, _room, written=True)
+        raw.symm_get(self._handle, rank, offset, of.pointer, size, number)
 
     def fill32(self, rank: int, offset: int, value: int, count: int, *, stream: Any = None) -> None:
         """Store `count` copies of the 32-bit `value` at byte `offset`, a multiple of 4, of `rank`'s block. [local] [stream]"""
