@@ -182,6 +182,13 @@ def test_options_and_plans(threads):
     threads(2, body)
 
 
+def test_a_scale_without_axes(alone):
+    scale, quantised = alone.empty((), "f32"), alone.empty(128, "f8e4m3")
+    scale.fill(2)
+    alone.allreduce_rmsnorm(np.full(128, 3, "f4"), np.ones(128, "f4"), quant_out=quantised, scale_in=scale, epsilon=0)
+    assert (quantised.view("u8").numpy() == 0x30).all()
+
+
 def test_a_stream_is_refused_on_the_host(alone):
     a = alone.empty(4)
     for stream in (5, SimpleNamespace(cuda_stream=5)):

@@ -473,28 +473,29 @@ class Collectives(Owned):
         wanted = {"residual_out": residual_out, "norm_out": norm_out, "quant_out": quant_out, "scale_out": scale_out}
         source, how, number = self._begin_with(send, "send", **options)
         operands = {
-            name: None if array is None else self._operand(array, name, number, written=name in wanted)
+            name: self._operand(array, name, number, written=name in wanted)
             for name, array in (given | wanted).items()
+            if array is not None
         }
-        weights = operands["weight"] or source
+        weights = operands.get("weight", source)
         hidden = weights.size if weights is not source else 0
         rows = source.size // hidden if hidden else 0
         if rows * hidden != source.size or not hidden:
             raise InvalidArgumentError(f"send: {source.size} elements are not rows of as many as weight has, {hidden}")
-        groups, scales = rows * hidden // 128, operands["scale_out"]
-        needed = {"scale_in": (1, f32), "scale_out": (groups if scales and scales.size != rows else rows, f32)}
+        groups, scales = rows * hidden // 128, operands.get("scale_out")
+        needed = {"scale_in": (1, f32), "scale_out": (groups if scales is not None and scales.size != rows else rows, f32)}
         needed |= {"weight": (hidden, weights.dtype), "quant_out": (source.size, f8e4m3)}
         for name, operand in operands.items():
             size, dtype = needed.get(name, (source.size, source.dtype))
-            if operand and (operand.size != size or operand.dtype is not dtype):
+            if operand.size != size or operand.dtype is not dtype:
                 raise InvalidArgumentError(f"{name}: has {operand.size} {operand.dtype!r}; {size} {dtype!r} are needed")
         kind = raw.SYMM_QUANT_SCALE_TENSOR
-        if scales:
+        if scales is not None:
             kind = raw.SYMM_QUANT_SCALE_TOKEN if scales.size == rows else raw.SYMM_QUANT_SCALE_GROUP
-        pointers = {name: operand.pointer if operand else 0 for name, operand in operands.items()}
+        pointers = {name: operand.pointer for name, operand in operands.items()}
         order = ("residual_in", "residual_out", "norm_out", "weight")
-        norm = *(pointers[name] for name in order), weights.code, float(epsilon), float(weight_offset), kind
-        norm += tuple(pointers[name] for name in ("quant_out", "scale_in", "scale_out"))
+        norm = *(pointers.get(name, 0) for name in order), weights.code, float(epsilon), float(weight_offset), kind
+        norm += tuple(pointers.get(name, 0) for name in ("quant_out", "scale_in", "scale_out"))
         raw.symm_allreduce_rmsnorm(self._handle, source.pointer, rows, hidden, source.code, norm, how, number)
 
     def plan(
