@@ -303,7 +303,8 @@ class Group(Collectives):
 
     def abort(self, reason: str = "") -> None:
         """Revoke the group on all ranks: pending and later calls raise `AbortedError`. [local] Never waits; any thread."""
-        raw.symm_group_abort(self._handle, reason or None)
+        # Names of files may have what is no UTF-8.
+        raw.symm_group_abort(self._handle, reason.encode(errors="backslashreplace").decode() or None)
 
     def finalize(self, timeout: float | None = None) -> None:
         """Wait until all ranks are here, so that none sees another leave early. [collective] [blocking]
