@@ -114,7 +114,7 @@ class DictStore:
 
 def met(group):
     with group:
-        group.barrier()
+        group.finalize(20)  # which the context then need not
         return group.rank, group.size
 
 

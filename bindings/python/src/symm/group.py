@@ -95,6 +95,8 @@ class Group(Collectives):
         device_key: DLPack's (device type, device id) of its memory.
     """
 
+    _ended = False  # by finalize()
+
     def __init__(self, handle: int) -> None:
         super().__init__(handle, raw.symm_group_release)
         info = self.info()
@@ -311,6 +313,7 @@ class Group(Collectives):
 
         Afterwards only queries and `close()` are allowed.
         """
+        self._ended = True
         raw.symm_group_finalize(self._handle, within(timeout))
 
     def __enter__(self) -> Group:
@@ -322,7 +325,7 @@ class Group(Collectives):
                 return
             if kind is not None:
                 self.abort(f"{kind.__name__}: {error}")
-            else:
+            elif not self._ended:
                 self.finalize()
         finally:
             self.close()
