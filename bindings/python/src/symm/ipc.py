@@ -97,9 +97,8 @@ def import_token(
         PeerFailedError: the exporter is gone.
         DeadlineError: the exporter does not answer.
     """
-    number = 0 if stream is None else handle_of(stream)
     options = (milliseconds(timeout), directory, raw.SYMM_DEVICE_AUTO if device is None else device)
-    lease = _Lease(raw.symm_ipc_import(bytes(token), options, number))
+    lease = _Lease(raw.symm_ipc_import(bytes(token), options, 0 if stream is None else handle_of(stream)))
     info = ImportInfo.read(raw.symm_ipc_info(lease._handle))
     kind = dtype_of(dtype)
     extents = (info.bytes // kind.itemsize,) if shape is None else extents_of(shape)
