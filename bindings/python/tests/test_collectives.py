@@ -146,6 +146,8 @@ def test_sizes_that_do_not_divide(threads):
         short, counts, blocks = np.ones(200), np.array([200, 200], np.uint8), np.full(400, group.rank)
         with pytest.raises(symm.InvalidArgumentError, match="recv: has 200 elements; 400 are needed"):
             group.allgatherv(short, short.copy(), counts)
+        with pytest.raises(symm.InvalidArgumentError, match="; 4294901762 symm"):
+            group.allgather_rows(np.ones(2**16), short, np.int32(2**16), np.int32(2**16))
         group.allgatherv(None, blocks, counts)
         assert blocks.sum() == 200
         group.barrier()

@@ -430,8 +430,9 @@ class Collectives(Owned):
             recv_stride: elements from one row of `recv` to the next; None: size * n.
         """
         source, target, how, number = self._begin(send, recv, **options)
+        rows = index(rows)
         count = source.size // rows if rows else 0
-        stride = self.size * count if recv_stride is None else recv_stride
+        stride = self.size * count if recv_stride is None else index(recv_stride)
         needed = (rows - 1) * stride + self.size * count if count else 0
         if count * rows != source.size:
             raise InvalidArgumentError(f"send: {source.size} elements cannot be divided into {rows} rows")
@@ -529,7 +530,7 @@ class Collectives(Owned):
             part = source.pointer + self.rank * count * source.dtype.itemsize
             send_at, recv_at = (send_at, part) if kind == Collective.REDUCE_SCATTER else (part, recv_at)
         if rows:
-            count //= rows
+            count //= index(rows)
         blocks = (send_counts, send_displacements, recv_counts, recv_displacements)
         stride = self.size * count if recv_stride is None else recv_stride
         call = (kind, send_at, recv_at, count, source.code, member(Op, op), root, *blocks, rows, stride)
