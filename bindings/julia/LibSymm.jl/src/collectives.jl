@@ -317,15 +317,16 @@ function plan(
     collective::Symbol, to, from, op, group::Group=group_of(to, from); root::Integer=0, algorithm=nothing, scale=nothing, scale_position=:before,
     to_counts=nothing, to_displacements=nothing, from_counts=nothing, from_displacements=nothing, rows=0, stride=nothing,
 )
-    code = value_of(COLLECTIVES, collective)
     blocks = map(sizes, (from_counts, from_displacements, to_counts, to_displacements))
     count = own_count(collective, to, from, group) ÷ max(rows, 1)
     found = GC.@preserve from to scale blocks begin
         call = sized_with(
-            symm_collective_call_t, code, address_of(from), address_of(to), count, dtype(eltype(from)), reduction(op), root,
-            map(list -> list === C_NULL ? Ptr{Csize_t}(C_NULL) : pointer(list), blocks)..., rows, something(stride, group.size * count),
+            symm_collective_call_t, value_of(COLLECTIVES, collective), address_of(from), address_of(to), count, dtype(eltype(from)),
+            reduction(op), root, map(list -> list === C_NULL ? Ptr{Csize_t}(C_NULL) : pointer(list), blocks)..., rows,
+            something(stride, group.size * count),
         )
-        filled(symm_plan_info_t, symm_collective_plan, group, call, options(algorithm, nothing, wider(to, from), scale, scale_position))
+        how = options(algorithm, nothing, wider(to, from), scale, scale_position)
+        filled(symm_plan_info_t, symm_collective_plan, group, call, how)
     end
     return (; found..., algorithm=name_of(ALGORITHMS, found.algorithm))
 end
