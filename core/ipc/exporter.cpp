@@ -262,7 +262,7 @@ void Exporter::withdraw(const std::byte* data, uint64_t offset, uint64_t bytes, 
     const ImporterConnection* holder = importers_->find(awaited.front().importer);
     const std::string name = holder == nullptr ? "this process" : holder->name();
     throw Error(Status::timeout, format("withdraw: %zu leases on this memory are not over after %lu ms, one of them held by %s",
-                                     awaited.size(), timeout_ms, name.c_str()));
+                                     awaited.size(), timeout_ms == Deadline::kNow ? 0 : timeout_ms, name.c_str()));
   }
   if (quarantined) {
     throw Error(Status::peer_failed,

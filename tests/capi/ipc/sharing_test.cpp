@@ -293,7 +293,7 @@ TEST_F(Withdraw, EndsTheTokensOfAPieceOnly) {
     facts->tokens[4] = make_token(owned.data, 2048);
     pass();
     const std::string holder = "pid " + std::to_string(facts->tokens[0].size);
-    expect_failed(symm_ipc_withdraw(owned.data, 4096, 30), SYMM_ERR_TIMEOUT, {holder});
+    expect_failed(symm_ipc_withdraw(owned.data, 4096, SYMM_TIMEOUT_NOW), SYMM_ERR_TIMEOUT, {"after 0 ms", holder});
     go_on();
     check(symm_ipc_withdraw(owned.data, 4096, 20'000));
     pass();
