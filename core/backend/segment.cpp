@@ -56,7 +56,7 @@ Pages pages_of(int fd, const struct stat& status) {
 
 Piece piece_of(const struct stat& status, const Pages& pages, size_t offset, size_t bytes) {
   const size_t start = offset / pages.bytes * pages.bytes;
-  return {status.st_dev, status.st_ino, offset, start, round_up(offset - start + bytes, pages.bytes)};
+  return {status.st_dev, status.st_ino, offset, start, round_up(offset - start + bytes, pages.bytes), bytes};
 }
 
 // Large segments start at a huge page boundary, so that the kernel can use huge pages where it is set up to.
@@ -115,16 +115,18 @@ Fd make_file_of_huge_pages(const char* name, size_t page) {
   return fd;
 }
 
-// The segment of the piece: this one, unless another thread was faster.
-std::shared_ptr<Segment> map_segment(int fd, const Piece& piece, const Pages& pages, size_t bytes, size_t alignment = 0) {
+std::shared_ptr<Segment> map_anew(int fd, const Piece& piece, const Pages& pages, size_t alignment = 0) {
   std::byte* start = map_shared(fd, piece, pages.bytes, alignment);
-  std::shared_ptr<Segment> segment;
   try {
-    segment = std::make_shared<Segment>(piece, pages, start, bytes);
+    return std::make_shared<Segment>(piece, pages, start);
   } catch (...) {
     munmap(start, piece.mapped);
     throw;
   }
+}
+
+// The segment of the piece: this one, unless another thread was faster.
+std::shared_ptr<Segment> known_as(const std::shared_ptr<Segment>& segment, const Piece& piece) {
   Registry& known = Segments::current();
   std::shared_ptr<Segment> other;  // what is dropped, is so without the lock, which ~Segment takes
   const std::lock_guard lock(known.mutex);
@@ -146,12 +148,12 @@ void allocate_pages(int fd, size_t start, size_t bytes, int mode) {
 }
 
 // One process maps a piece once.
-std::shared_ptr<Segment> find_or_map(int fd, const Piece& piece, const Pages& pages, size_t bytes) {
+std::shared_ptr<Segment> find_or_map(int fd, const Piece& piece, const Pages& pages) {
   Registry& known = Segments::current();
   std::unique_lock lock(known.mutex);
   std::shared_ptr<Segment> segment = known.find(piece);
   lock.unlock();
-  return segment ? segment : map_segment(fd, piece, pages, bytes);
+  return segment ? segment : known_as(map_anew(fd, piece, pages), piece);
 }
 }  // namespace
 
@@ -176,7 +178,7 @@ std::shared_ptr<Segment> Segment::create(size_t bytes, const char* name, const P
   SYMM_POINT("segment.seal");
   if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) throw system_error(errno, "fcntl(F_ADD_SEALS)", name);
   const Piece piece = piece_of(status_of(fd.get()), pages, 0, bytes);
-  auto segment = map_segment(fd.get(), piece, pages, bytes, placement.alignment);
+  auto segment = known_as(map_anew(fd.get(), piece, pages, placement.alignment), piece);
   segment->keep(std::move(fd));
   return segment;
 }
@@ -207,7 +209,7 @@ std::shared_ptr<Segment> Segment::adopt(int fd, uint64_t offset, size_t bytes) {
   allocate_pages(fd, piece.start, within, FALLOC_FL_KEEP_SIZE);
   Fd own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!own) throw system_error(errno, "fcntl(F_DUPFD_CLOEXEC)", "options.fd");
-  auto segment = find_or_map(fd, piece, pages, bytes);
+  auto segment = map_anew(fd, piece, pages);  // two buffers at one address could not be told apart
   segment->keep(std::move(own));
   return segment;
 }
@@ -228,7 +230,7 @@ std::shared_ptr<Segment> Segment::import(Fd fd, const BlockExtent& extent, Descr
     throw Error(Status::peer_failed, "a peer sent a segment that could still shrink");
   const Piece piece = piece_of(status, pages, extent.offset, extent.bytes);
   SYMM_POINT("segment.import");
-  auto segment = find_or_map(fd.get(), piece, pages, extent.bytes);
+  auto segment = find_or_map(fd.get(), piece, pages);
   if (descriptor == Descriptor::keep) segment->keep(std::move(fd));
   return segment;
 }

@@ -1,6 +1,6 @@
 // Shared memory of the host back end: a sealed memfd of exact size, or a piece of somebody else's that cannot shrink. The kernel
 // owns its lifetime; there is no name to leave behind and no counter to get wrong. One process maps an inode, or a piece of it,
-// once, however many groups share it.
+// once, however many groups share it, and once more for each time that it is adopted.
 #pragma once
 
 #include <compare>
@@ -23,9 +23,10 @@ class Segment final : public Block {
 
   struct Piece {
     uint64_t device, inode;
-    size_t offset;                                   // in the file
-    size_t start;                                    // of the page that it begins in
-    size_t mapped;                                   // from there on
+    size_t offset;  // in the file
+    size_t start;   // of the page that it begins in
+    size_t mapped;  // from there on
+    size_t bytes;
     auto operator<=>(const Piece&) const = default;  // NOLINT(modernize-use-nullptr): false alarm of clang-tidy 14
   };
   struct Pages {
@@ -33,16 +34,15 @@ class Segment final : public Block {
     size_t all_bytes;  // of the file
   };
 
-  Segment(const Piece& piece, const Pages& pages, std::byte* start, size_t bytes) noexcept
-      : piece_(piece), pages_(pages), start_(start), bytes_(bytes) {}
+  Segment(const Piece& piece, const Pages& pages, std::byte* start) noexcept : piece_(piece), pages_(pages), start_(start) {}
   ~Segment() override;
 
   std::byte* data() const noexcept override { return start_ + (piece_.offset - piece_.start); }
   std::byte* start() const noexcept override { return start_; }
-  size_t size() const noexcept override { return bytes_; }
+  size_t size() const noexcept override { return piece_.bytes; }
   size_t mapped() const noexcept override { return piece_.mapped; }
   size_t page_bytes() const noexcept override { return pages_.bytes; }
-  ShareableHandle share() const override { return {{bytes_, pages_.all_bytes, piece_.offset}, fd()}; }
+  ShareableHandle share() const override { return {{piece_.bytes, pages_.all_bytes, piece_.offset}, fd()}; }
   void will_not_be_shared() noexcept override { const Fd closed(fd_.exchange(-1)); }
   int fd() const noexcept { return fd_.load(); }  // -1 if it was closed
  private:
@@ -52,6 +52,5 @@ class Segment final : public Block {
   Piece piece_;
   Pages pages_;
   std::byte* start_;
-  size_t bytes_;
 };
 }  // namespace symm::host

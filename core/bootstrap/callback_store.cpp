@@ -53,10 +53,6 @@ class CallbackStore final : public Store {
 }  // namespace
 
 std::unique_ptr<Store> open_callback_store(const StoreCallbacks& callbacks, const std::string& name) {
-  if (callbacks.set == nullptr || callbacks.get == nullptr) {
-    throw Error(
-        Status::invalid_argument, format("the user's store has no %s function", callbacks.set == nullptr ? "set" : "get"));
-  }
   return std::make_unique<CallbackStore>(callbacks, format("symm/%s/", escape_key(name).c_str()));
 }
 }  // namespace symm

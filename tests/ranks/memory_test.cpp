@@ -136,7 +136,10 @@ TEST(Memory, AdoptedByDescriptor) {
     EXPECT_EQ(pwrite(foreign.fd, &given, sizeof given, offset), ssize_t{sizeof given});
     const Buffer buffer = rank == 2 ? group.allocate(5000) : group.adopt_fd(foreign.fd, static_cast<uint64_t>(offset), 5000);
     if (rank == 2) *buffer.span<uint32_t>().data() = given;
-    const Memory memory = group.rendezvous(buffer);
+    const Buffer part = rank == 2 ? group.allocate(100) : group.adopt_fd(foreign.fd, static_cast<uint64_t>(offset), 100);
+    const Memory of_part = group.rendezvous(part), memory = group.rendezvous(buffer);
+    EXPECT_EQ(group.rendezvous(part).get(), of_part.get()) << "a buffer of its own, though the bytes are another's too";
+    EXPECT_EQ(group.rendezvous(buffer).get(), memory.get());
     group.barrier();
     for (int peer = 0; peer < 3; ++peer) EXPECT_EQ(memory.span<uint32_t>(peer)[0], 40U + static_cast<uint32_t>(peer));
     memory.span<uint32_t>((rank + 1) % 3)[1249] = given;
