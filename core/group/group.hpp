@@ -164,8 +164,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::mutex kept_mutex_;
   std::list<std::shared_ptr<Memory>> kept_;
   std::atomic<bool> finalized_{false};
-  std::atomic<uint64_t> heap_history_{
-      0};  // a sum, so that the order of heaps, which threads may have to themselves, is no matter
+  std::atomic<uint64_t> heap_history_{0};  // a sum, so that the order of heaps, which threads may have, is no matter
   std::mutex sequence_mutex_;
   std::unordered_map<uint64_t, uint64_t> sequences_;
   std::unordered_map<uint64_t, uint64_t> parts_;  // made of each set of ranks

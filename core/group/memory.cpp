@@ -30,30 +30,30 @@ class Buffers {
  public:
   void insert(const std::shared_ptr<Buffer>& buffer) {
     const std::unique_lock lock(mutex_);
-    const Entry entry{buffer, buffer.get(), buffer->bytes(), false};
-    by_start_[number(buffer->data())] = entry;
-    if (const std::byte* at = buffer->block()->owners_address(); at != nullptr) {
-      by_start_[number(at)] = entry;
-      by_start_[number(at)].at_owner = true;
-    }
+    const std::byte* const at_owner = buffer->block()->owners_address();
+    by_start_.emplace(number(buffer->data()), Entry{buffer, buffer.get(), buffer->bytes(), false});
+    if (at_owner != nullptr) by_start_.emplace(number(at_owner), Entry{buffer, buffer.get(), buffer->bytes(), true});
   }
   void erase(const Buffer& buffer) noexcept {
     const std::unique_lock lock(mutex_);
     for (const std::byte* at : {static_cast<const std::byte*>(buffer.data()), buffer.block()->owners_address()}) {
-      const auto found = by_start_.find(number(at));
-      if (found != by_start_.end() && found->second.raw == &buffer) by_start_.erase(found);
+      auto [entry, end] = by_start_.equal_range(number(at));
+      while (entry != end) entry = entry->second.raw == &buffer ? by_start_.erase(entry) : std::next(entry);
     }
   }
+  // Ours never overlap. What lies at its owner's may have been adopted several times, or be something else by now.
   Buffer::Found find(const void* address) const {
+    std::vector<std::shared_ptr<Buffer>> others;  // go after the lock, should these be the last
     const std::shared_lock lock(mutex_);
-    const auto after = by_start_.upper_bound(number(address));
-    if (after == by_start_.begin()) return {};
-    const auto& [start, entry] = *std::prev(after);
-    const size_t offset = number(address) - start;
-    if (offset >= entry.bytes) return {};
-    std::shared_ptr<Buffer> buffer = entry.buffer.lock();
-    if (buffer && entry.at_owner && !buffer->block()->still_at_owner()) return {};  // its owner may have put something else there
-    return {std::move(buffer), offset};
+    for (auto at = by_start_.upper_bound(number(address)); at != by_start_.begin();) {
+      const auto& [start, entry] = *--at;
+      const size_t offset = number(address) - start;
+      std::shared_ptr<Buffer> buffer = offset < entry.bytes ? entry.buffer.lock() : nullptr;
+      if (buffer && (!entry.at_owner || buffer->block()->still_at_owner())) return {std::move(buffer), offset};
+      if (!entry.at_owner) return {};
+      if (buffer) others.push_back(std::move(buffer));
+    }
+    return {};
   }
  private:
   struct Entry {
@@ -65,7 +65,7 @@ class Buffers {
   static uintptr_t number(const void* address) { return reinterpret_cast<uintptr_t>(address); }
 
   mutable std::shared_mutex mutex_;
-  std::map<uintptr_t, Entry> by_start_;
+  std::multimap<uintptr_t, Entry> by_start_;
 };
 
 Buffers& buffers() { return PerProcess<Buffers>::current(); }
@@ -331,7 +331,6 @@ void Memory::get(int rank, size_t offset, void* destination, size_t bytes, void*
 void Memory::fill32(int rank, size_t offset, uint32_t value, size_t count, void* stream) {
   const Trace traced(group_->page(), "fill32", rank, count * 4);
   if (offset % sizeof value != 0) throw Error(Status::invalid_argument, format("offset: %zu is not a multiple of 4", offset));
-  if (count > SIZE_MAX / sizeof value) throw Error(Status::invalid_argument, format("count: %zu is too large", count));
   if (offset <= view_->bytes && count > (view_->bytes - offset) / sizeof value) {
     throw Error(Status::invalid_argument,
         format("offset, count: %zu words at byte %zu go beyond the block of %zu bytes", count, offset, view_->bytes));

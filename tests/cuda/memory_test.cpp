@@ -137,6 +137,12 @@ TEST_F(CudaAdopt, TheOwnersMappingIsNeverTouched) {
     const auto group = group_of(0, 1, unique(), 0);
     const auto memory = Memory::rendezvous(group, Buffer::adopt(*group, foreign.words(), foreign.size), 0);
     *reinterpret_cast<uint32_t*>(memory->pointer(0)) = 6;
+    for (uint32_t* const begin : {foreign.words(), foreign.words() + 1024}) {  // pieces of it are buffers, too
+      const auto piece = Buffer::adopt(*group, begin, 4096);
+      EXPECT_EQ(Buffer::find(begin).buffer, piece);
+      EXPECT_EQ(Buffer::find(begin + 1024).buffer.get(), memory->buffer()) << "behind the piece";
+    }
+    EXPECT_EQ(Buffer::find(foreign.words()).buffer.get(), memory->buffer()) << "the piece is gone";
   }
   EXPECT_EQ(fake_cuda::live(), before);
   EXPECT_EQ(foreign.words()[0], 6U);
@@ -207,6 +213,7 @@ TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
     expect_failure(Status::invalid_argument, {row.said}, [&] { Buffer::adopt(*group, row.pointer, row.bytes); });
     EXPECT_EQ(fake_cuda::live(), with_memory) << row.said;
   }
+  expect_failure(Status::unsupported, {"options.fd: 5", "by its address"}, [&] { Buffer::adopt(*group, 5, 0, 64); });
   // The second piece of memory that grew in place.
   EXPECT_EQ(failure_of([&] { Buffer::adopt(*group, grown.words() + grown.size / 8, grown.size / 2); }).status, Status::ok);
   // Should the driver not tell the pieces apart, none can be adopted.
@@ -220,11 +227,6 @@ TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
   fake_cuda::free_ordinary(ordinary);
   for (SomebodysMemory* one : {&good, &other, &closed, &of_host, &grown}) one->free();
   EXPECT_EQ(fake_cuda::live(), before);
-}
-
-TEST_F(CudaAdopt, NotByDescriptor) {
-  const auto group = group_of(0, 1, unique(), 0);
-  expect_failure(Status::unsupported, {"options.fd: 5", "by its address"}, [&] { Buffer::adopt(*group, 5, 0, 64); });
 }
 
 // ---- alignment, pages, channels
