@@ -71,7 +71,7 @@ std::shared_ptr<Mapping> Mappings::containing(const void* pointer, uint64_t byte
     const uint64_t offset = address - start;
     for (auto piece = mapping->pieces.upper_bound(offset); piece != mapping->pieces.begin();) {
       --piece;
-      if (offset + bytes > piece->first + piece->second.bytes) continue;
+      if (bytes > piece->second.bytes || offset + bytes > piece->first + piece->second.bytes) continue;
       token = mapping->origin;
       token.number = piece->second.number;
       token.offset = offset;

@@ -140,7 +140,8 @@ TEST_F(Sharing, ReexportNamesTheOwner) {
       {
         const Import piece = import(facts->tokens[0]);
         facts->tokens[1] = make_token(piece.at<std::byte>() + 64, 4);
-        EXPECT_THROW(make_token(piece.at<std::byte>() + 64, 65), Error) << "more than was imported";
+        for (const size_t size : {size_t{65}, SIZE_MAX})
+          EXPECT_THROW(make_token(piece.at<std::byte>() + 64, size), Error) << "more than was imported";
         EXPECT_THROW(symm::ipc_holders(piece.span()), Error) << "the owner knows";
         EXPECT_EQ(outcome_of([&] { make_token(piece.at<std::byte>(), 4, 100); }).status, SYMM_ERR_UNSUPPORTED)
             << "not to be held";
