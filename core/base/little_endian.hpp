@@ -54,9 +54,16 @@ class Writer {
   std::vector<std::byte> bytes_;
 };
 
+// How much of UTF-8 goes into so many bytes: text is never cut through the middle of a character.
+inline size_t length_within(size_t most, const std::string& text) {
+  size_t length = std::min(text.size(), most);
+  while (length > 0 && length < text.size() && (static_cast<unsigned char>(text[length]) & 0xC0U) == 0x80U) --length;
+  return length;
+}
+
 // Into a field of fixed size, cut if need be.
 template <size_t N> void write_text(char (&field)[N], const std::string& text) {
-  const size_t length = std::min(text.size(), N - 1);
+  const size_t length = length_within(N - 1, text);
   std::copy_n(text.data(), length, field);
   field[length] = '\0';
 }
