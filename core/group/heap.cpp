@@ -12,10 +12,7 @@ std::shared_ptr<Heap> Heap::create(const std::shared_ptr<Group>& group, size_t b
   if (bytes > Suballocator::kMostBytes)
     throw Error(Status::unsupported, format("bytes: %zu is more than a heap can have, %zu", bytes, Suballocator::kMostBytes));
   bytes = (bytes + Suballocator::kUnit - 1) / Suballocator::kUnit * Suballocator::kUnit;
-  size_t& alignment = options.placement.alignment;
-  if (alignment == 0) alignment = kPage;
-  if (!std::has_single_bit(alignment))
-    throw Error(Status::invalid_argument, format("options.alignment: %zu is no power of two", alignment));
+  if (options.placement.alignment == 0) options.placement.alignment = kPage;
   const auto allocate = [&] { return Buffer::allocate(*group, bytes, options.placement, options.name); };
   return std::make_shared<Heap>(Memory::rendezvous(group, allocate, kTag, options.timeout_ms), options);
 }
@@ -23,10 +20,6 @@ std::shared_ptr<Heap> Heap::create(const std::shared_ptr<Group>& group, size_t b
 Heap::Heap(std::shared_ptr<Memory> memory, Options options)
     : memory_(std::move(memory)), options_(std::move(options)), start_(memory_->pointer(memory_->group().rank())),
       pieces_(memory_->view().bytes), history_(memory_->view().id) {}
-
-Error Heap::error(Status status, const std::string& what) const {
-  return {status, format("heap%s%s: %s", name().empty() ? "" : " ", name().c_str(), what.c_str())};
-}
 
 // With the mutex held.
 void Heap::called(uint64_t what, uint64_t how) {
@@ -47,9 +40,10 @@ Heap::Piece Heap::take(size_t bytes, size_t alignment) {
   const std::lock_guard lock(mutex_);
   const size_t offset = pieces_.take(bytes, alignment);
   if (offset == Suballocator::kNone) {
-    throw error(
-        Status::out_of_memory, format("%zu bytes asked for, aligned to %zu; %zu of %zu are free, the largest free piece has %zu",
-                                   bytes, alignment, pieces_.bytes() - pieces_.used(), pieces_.bytes(), pieces_.largest_free()));
+    throw Error(Status::out_of_memory,
+        format("heap%s%s: %zu bytes asked for, aligned to %zu; %zu of %zu are free, the largest free piece has %zu",
+            name().empty() ? "" : " ", name().c_str(), bytes, alignment, pieces_.bytes() - pieces_.used(), pieces_.bytes(),
+            pieces_.largest_free()));
   }
   called(bytes, alignment);
   return {start_ + offset, offset, bytes};

@@ -35,7 +35,6 @@ class Heap {
   const std::string& name() const noexcept { return options_.name; }
  private:
   size_t offset_of(const void* address) const noexcept;  // Suballocator::kNone: not in this rank's block
-  Error error(Status status, const std::string& what) const;
   void called(uint64_t what, uint64_t how);
 
   std::shared_ptr<Memory> memory_;

@@ -217,7 +217,10 @@ TEST(Memory, OnANodeThatIsNamed) {
 // As memory of a block they are used without a copy, and passed on by a token; what else can be done with them has the table of
 // behaviours.
 TEST(Heap, PiecesAreSymmetricMemory) {
-  as_threads(2, [](int, const Group& group) {
+  as_threads(2, [](int rank, const Group& group) {
+    symm_heap_options_t wrong = SYMM_HEAP_OPTIONS_INIT;
+    if (rank == 1) wrong.alignment = 3;
+    expect_failure(SYMM_ERR_INVALID_ARGUMENT, {"rank 1: options.alignment"}, [&] { group.heap(1 << 20, wrong); });
     const symm::Heap heap = group.heap(1 << 20);
     const auto before = heap.allocate<uint32_t>(1000), piece = heap.allocate<uint32_t>(20000, 4096);
     const auto call = support::call_of(SYMM_COLLECTIVE_ALLREDUCE, piece.data(), piece.data(), 20000, SYMM_DTYPE_U32);
