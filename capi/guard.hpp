@@ -12,10 +12,12 @@ namespace symm::capi {
 symm_status_t fail(const Failure& failure, symm_failure_t* sink) noexcept;
 void require_sink(const symm_failure_t& sink, const char* argument);
 
+inline constexpr size_t kMostStruct = 4096;  // no struct grows so large: who says so has not initialised it
+
 // Where the options of a call want its failure; null: nowhere. They are not checked yet.
 template <class Options> symm_failure_t* sink_of(const Options* options) noexcept {
-  const bool has_one = options != nullptr && options->struct_size >= offsetof(Options, failure) + sizeof(void*);
-  return has_one ? options->failure : nullptr;
+  if (options == nullptr || options->struct_size > kMostStruct) return nullptr;
+  return options->struct_size >= offsetof(Options, failure) + sizeof(void*) ? options->failure : nullptr;
 }
 
 // Of calls that take some ten nanoseconds: what they come to that a thread could be cancelled in sees to that itself. A look-up

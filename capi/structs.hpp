@@ -12,8 +12,7 @@ namespace symm::capi {
   (offsetof(type, last_field) + sizeof(type::last_field))  // NOLINT(bugprone-sizeof-expression)
 
 inline void require_struct_size(size_t size, size_t first, const char* argument) {
-  constexpr size_t kMost = 4096;  // no struct grows so large: who says so has not initialised it
-  if (size > kMost) throw Error(Status::invalid_argument, format("%s: struct_size is %zu: it was not set", argument, size));
+  if (size > kMostStruct) throw Error(Status::invalid_argument, format("%s: struct_size is %zu: it was not set", argument, size));
   if (size < first)
     throw Error(Status::invalid_argument, format("%s: struct_size is %zu, at least %zu is needed", argument, size, first));
 }

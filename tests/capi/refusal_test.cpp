@@ -177,6 +177,9 @@ TEST(LastFailure, is_delivered_into_the_options_of_the_call) {
     EXPECT_NE(std::string(symm_last_error()).find(".failure: "), std::string::npos) << symm_last_error();
     EXPECT_STREQ(told.message, "");
     told = before;
+    static const std::vector<uint64_t> never_set(64, UINT64_MAX - 1);
+    EXPECT_EQ(call.call(world, index, world.bits(never_set.data())), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(symm_last_error()).find("was not set"), std::string::npos) << symm_last_error();
   });
 }
 
