@@ -13,13 +13,21 @@ std::shared_ptr<Heap> Heap::create(const std::shared_ptr<Group>& group, size_t b
     throw Error(Status::unsupported, format("bytes: %zu is more than a heap can have, %zu", bytes, Suballocator::kMostBytes));
   bytes = (bytes + Suballocator::kUnit - 1) / Suballocator::kUnit * Suballocator::kUnit;
   if (options.placement.alignment == 0) options.placement.alignment = kPage;
-  const auto allocate = [&] { return Buffer::allocate(*group, bytes, options.placement, options.name); };
-  return std::make_shared<Heap>(Memory::rendezvous(group, allocate, kTag, options.timeout_ms), options);
+  std::shared_ptr<Heap> heap;
+  const auto allocate = [&] {
+    auto buffer = Buffer::allocate(*group, bytes, options.placement, options.name);
+    heap = std::make_shared<Heap>(bytes, options);
+    return buffer;
+  };
+  // By reference, and with the books: where these found no room later, this rank would be the only one to fail.
+  auto memory = Memory::rendezvous(group, std::ref(allocate), kTag, options.timeout_ms);
+  heap->start_ = memory->pointer(group->rank());
+  heap->history_ = memory->view().id;
+  heap->memory_ = std::move(memory);
+  return heap;
 }
 
-Heap::Heap(std::shared_ptr<Memory> memory, Options options)
-    : memory_(std::move(memory)), options_(std::move(options)), start_(memory_->pointer(memory_->group().rank())),
-      pieces_(memory_->view().bytes), history_(memory_->view().id) {}
+Heap::Heap(size_t bytes, const Options& options) : options_(options), pieces_(bytes) {}
 
 // With the mutex held.
 void Heap::called(uint64_t what, uint64_t how) {

@@ -17,8 +17,7 @@ class Heap {
   static constexpr size_t kPage = 4096;
   // [collective] One allocation and one rendezvous. What fails on one rank fails on all.
   static std::shared_ptr<Heap> create(const std::shared_ptr<Group>& group, size_t bytes, Options options);
-  Heap(std::shared_ptr<Memory> memory, Options options);
-  ~Heap() = default;
+  Heap(size_t bytes, const Options& options);  // for create()
   Heap(Heap&&) = delete;
 
   struct Piece {
@@ -39,10 +38,10 @@ class Heap {
 
   std::shared_ptr<Memory> memory_;
   Options options_;
-  std::byte* start_;
+  std::byte* start_ = nullptr;
   mutable std::mutex mutex_;
   Suballocator pieces_;
   uint64_t calls_ = 0;
-  uint64_t history_;
+  uint64_t history_ = 0;
 };
 }  // namespace symm

@@ -1,7 +1,7 @@
 // A failure on one rank is the same failure on all, whatever was thrown, and nobody waits for the deadline to learn it.
 #include "core/group/exchange.hpp"
 #include <latch>
-#include "core/group/memory.hpp"
+#include "core/group/heap.hpp"
 #include "core/host/transport.hpp"
 #include "tests/support/core.hpp"
 
@@ -93,16 +93,6 @@ TEST(Exchange, WhateverOneRankThrowsInWhateverPhaseIsTheSameOnAll) {
       }
     }
     EXPECT_EQ(run(-1, kThrown[0]).status, Status::ok);
-  });
-}
-
-TEST(Exchange, WhatTheRanksDisagreeOnIsTheSameOnAll) {
-  as_threads(kRanks, [](int rank) {
-    const auto group = create(rank, kRanks);
-    Phases phases;
-    phases.prepare = [] { return Offer{}; };
-    phases.agree = [](std::span<const Vote>) { throw Error({Status::mismatch, 2, 0, "as it is"}); };
-    EXPECT_THROW(exchange(*group, MessageKind::segment, 99, 0, phases, soon()), Agreed);
   });
 }
 
@@ -230,13 +220,16 @@ TEST(OutOfMemory, WhileATransportIsMadeAndConnectedIsTheSameOnAll) {
 }
 
 TEST(OutOfMemory, InARendezvousIsTheSameOnAll) {
-  run_out_of_memory([](int rank, const auto& run_short) {
-    auto group = create(rank, 2);
-    const auto buffer = Buffer::allocate(*group, 4096);
-    run_short(0);
-    Memory::rendezvous(group, buffer, 0);
-    return group;
-  });
+  for (const bool of_heap : {false, true}) {
+    run_out_of_memory([&](int rank, const auto& run_short) {
+      auto group = create(rank, 2);
+      const auto buffer = Buffer::allocate(*group, 4096);
+      run_short(0);
+      if (of_heap) Heap::create(group, 4096, {});
+      else Memory::rendezvous(group, buffer, 0);
+      return group;
+    });
+  }
 }
 
 TEST(OutOfMemory, WhereAGroupIsMadeOfAnotherIsTheSameOnAll) {
