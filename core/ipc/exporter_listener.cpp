@@ -69,9 +69,9 @@ void ExporterListener::look_again(Deadline when) noexcept {
   if (asked_.expired()) asked_ = Deadline::never();
   if (when >= asked_) return;
   asked_ = when;
-  const uint64_t left = when.remaining_ns();
+  const uint64_t left = when.remaining_ns() + 1;  // 0 would stop the timer
   itimerspec once{};
-  once.it_value = {static_cast<time_t>(left / kSecond), static_cast<long>(left % kSecond + 1)};
+  once.it_value = {static_cast<time_t>(left / kSecond), static_cast<long>(left % kSecond)};
   timerfd_settime(timer_.get(), 0, &once, nullptr);
 }
 
