@@ -30,7 +30,7 @@ const char* decode_identity(Reader in, Identity& out) {
   out.process = in.bytes<decltype(out.process)>();
   in.numbers(out.cookie, out.nonce, out.name_hash, out.pid, out.start_time, out.pid_namespace, out.machine, out.size);
   const size_t host = in.number<uint16_t>();
-  if (host > kMaxName || host > in.left() || in.left() - host > kMaxName) return "identity of wrong length";
+  if (host > kMaxName || host > in.left() || in.left() - host > kMaxPath) return "identity of wrong length";
   out.host = in.text(host);
   out.address = in.text(in.left());
   if (!is_clean(out.host) || !is_clean(out.address)) return "identity with an impossible name";

@@ -20,7 +20,7 @@ inline constexpr size_t kMaxBody = 4096;
 inline constexpr size_t kMaxPacket = kHeaderSize + kMaxBody;
 inline constexpr size_t kMaxFds = fdpass::kMaxFds;
 inline constexpr size_t kMaxName = 64;    // of a socket
-inline constexpr size_t kMaxPath = 1024;  // of a directory
+inline constexpr size_t kMaxPath = 1024;  // of a directory, or a name of DNS
 
 enum class Type : uint16_t {
   hello = 1,        // first packet on a connection: Hello

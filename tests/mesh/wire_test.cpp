@@ -16,7 +16,7 @@ std::vector<Buffer> samples() {
   identity.size = 8;
   identity.pid = 4711;
   identity.host = "node7";
-  identity.address = "10.77.0.2";
+  identity.address = std::string(253, 'n');  // as long as DNS has them
   return {encode(header_of(Type::hello), Hello{1, 2, 3, 3, 8}), encode(header_of(Type::leave)), encode(header_of(Type::bye)),
       encode(header_of(Type::failure), Failure{Status::aborted, 2, 99, "enough"}),
       encode(header_of(Type::commit_vote), Failure{}), encode(header_of(Type::identity), identity),
@@ -35,7 +35,7 @@ TEST(Wire, RoundTrip) {
   EXPECT_EQ(packet.failure.message, "enough");
   ASSERT_EQ(decode(all[5], packet), nullptr);
   EXPECT_EQ(packet.identity.pid, 4711);
-  EXPECT_EQ(packet.identity.host + " " + packet.identity.address, "node7 10.77.0.2");
+  EXPECT_EQ(packet.identity.host + " " + packet.identity.address, "node7 " + std::string(253, 'n'));
   ASSERT_EQ(decode(all[6], packet), nullptr);
   EXPECT_EQ(packet.address.name, "r1-0a");
   EXPECT_EQ(packet.address.directory, "/run/x");
