@@ -301,7 +301,7 @@ class TcpStore final : public Store {
       return;  // that this rank gave up is what they hear
     }
   }
-  std::string address() const override { return rank_ == 0 ? place_.host : own_address(connection_->socket()); }
+  std::string address() const override { return rank_ == 0 ? place_.host : own_address(connection_->socket(), place_.host); }
  private:
   bool has(const std::string& key) const {
     if (heard_->values.count(key) != 0) return true;

@@ -53,6 +53,8 @@ std::string in_numbers(const sockaddr* address) {
 
 void set(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof value); }
 
+// Many an /etc/hosts says that it leads to the loopback.
+bool is_own_name(const std::string& host) { return host == host_name() && host != "localhost"; }
 }  // namespace
 
 std::string host_name() {
@@ -61,12 +63,12 @@ std::string host_name() {
   return text;
 }
 
-std::string own_address(int socket) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
-  const std::string name = in_numbers(reinterpret_cast<const sockaddr*>(&address));
-  return name.starts_with("::ffff:") ? name.substr(7) : name;
+std::string own_address(int socket, const std::string& dialled) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  const auto* const address = reinterpret_cast<const sockaddr*>(&storage);
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return {};
+  return is_loopback(address) && is_own_name(dialled) ? dialled : in_numbers(address);
 }
 
 std::string outside_address() {
@@ -106,10 +108,8 @@ uint16_t hold_free_port() {
 
 PeerFd dial_tcp(const std::string& host, uint16_t port, unsigned attempt) {
   const Addresses all = addresses_of(host, port);
-  unsigned count = 0;
-  for (const addrinfo* at = all.get(); at != nullptr; at = at->ai_next) ++count;
   const addrinfo* chosen = all.get();
-  for (unsigned skip = attempt % count; skip > 0; --skip) chosen = chosen->ai_next;
+  for (; attempt > 0; --attempt) chosen = chosen->ai_next != nullptr ? chosen->ai_next : all.get();
   PeerFd socket = tcp_socket(chosen->ai_family);
   if (!socket) throw system_error(errno, "socket", host);
   if (connect(socket.get(), chosen->ai_addr, chosen->ai_addrlen) != 0 && errno != EINPROGRESS)
@@ -407,8 +407,7 @@ class SecureListener::Stranger final : public SecureConnection::Receiver, public
 SecureListener::SecureListener(const std::string& host, uint16_t port, const Secret& secret, uint64_t silence_ms, Admit admit)
     : secret_(secret), silence_ms_(silence_ms), admit_(std::move(admit)), generation_(process::fork_generation()) {
   Addresses all = addresses_of(host, port);
-  const bool own_name = host == host_name() && host != "localhost";
-  if (own_name || !is_loopback(all->ai_addr)) all = addresses_of({}, port);
+  if (is_own_name(host) || !is_loopback(all->ai_addr)) all = addresses_of({}, port);
   int error = EADDRNOTAVAIL;
   for (const int family : {AF_INET6, AF_INET}) {  // the first takes both, where there is one
     for (const addrinfo* at = all.get(); at != nullptr; at = at->ai_next) {
@@ -451,8 +450,7 @@ void SecureListener::ready(int) noexcept {
       const int error = fd ? 0 : errno;
       const bool starved = error == EMFILE || error == ENFILE;
       if (error == EAGAIN || error == EWOULDBLOCK) return;
-      std::shared_ptr<Stranger> oldest;  // goes without the lock
-      std::shared_ptr<Stranger> stranger;
+      std::shared_ptr<Stranger> oldest, stranger;  // who goes without the lock, and who comes
       std::shared_ptr<SecureConnection> connection;
       if (fd) {
         connection = std::make_shared<SecureConnection>(PeerFd(std::move(fd)), false, secret_, silence_ms_);

@@ -11,7 +11,8 @@
 
 namespace symm {
 std::string host_name();
-std::string own_address(int socket);  // in numbers, as dial_tcp() takes them; "" if the socket is not connected
+// By which the machine at the other end of a socket that has dialled reaches this one; "" if the socket is not connected.
+std::string own_address(int socket, const std::string& dialled);
 // By which others reach this machine, in numbers: of its name, else of an interface. Throws Error(unavailable): there is none.
 std::string outside_address();
 uint16_t hold_free_port();  // one that the kernel gives nobody else as long as this process lives. Throws Error(system)
@@ -88,8 +89,8 @@ class SecureListener final : public Watched, public std::enable_shared_from_this
   // Hears the first frame of a connection; returns who hears the rest, null to turn it away. On the monitor thread.
   using Admit = std::function<std::shared_ptr<SecureConnection::Receiver>(
       const std::shared_ptr<SecureConnection>& connection, std::span<const std::byte> first)>;
-  // On the loopback interface if that is what `host` names, and that is not this machine's name, which many a /etc/hosts says to
-  // be there; else on all. Port 0: any. Throws Error(system).
+  // On the loopback interface if that is what `host` names, and not by this machine's own name; else on all. Port 0: any. Throws
+  // Error(system).
   SecureListener(const std::string& host, uint16_t port, const Secret& secret, uint64_t silence_ms, Admit admit);
   ~SecureListener() override { stop(); }
   void start();

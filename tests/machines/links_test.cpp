@@ -17,6 +17,7 @@ class Machines : public TwoMachines {
   }
   std::shared_ptr<Mesh> join(int rank) const {
     enter(rank);
+    setenv("MASTER_ADDR", "m0", 1);
     const BootstrapResult result = bootstrap({"env://", nullptr, 0, 0, ""}, soon());
     return Mesh::connect(*result.store, result.rank, result.size, "", soon());
   }

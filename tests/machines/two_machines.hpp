@@ -10,7 +10,8 @@ class TwoMachines : public testing::Test {
  protected:
   void SetUp() override {
     const std::string why =
-        run("exec 2>&1; mkdir -p " + shared_ + "/m0 " + shared_ + "/m1 " + shared_ + "/m2; " MACHINES " up @ 3");
+        run("exec 2>&1; mkdir -p " + shared_ + "/m0 " + shared_ + "/m1 " + shared_ + "/m2; cd " + shared_ +
+            "; echo 127.0.1.1 m0 >m0/hosts; echo 10.77.0.10 m0 | tee m1/hosts >m2/hosts; " MACHINES " up @ 3");
     if (!why.empty() && std::string(getenv("CI") != nullptr ? getenv("CI") : "").empty())
       GTEST_SKIP() << "no network namespaces: " << why;
     ASSERT_EQ(why, "");
@@ -34,6 +35,7 @@ class TwoMachines : public testing::Test {
     if (setns(network, CLONE_NEWNET) != 0 || unshare(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC) != 0 ||
         mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         mount((shared_ + "/" + machine).c_str(), "/tmp", nullptr, MS_BIND, nullptr) != 0 ||
+        mount("/tmp/hosts", "/etc/hosts", nullptr, MS_BIND, nullptr) != 0 ||
         mount("sysfs", "/sys", "sysfs", 0, nullptr) != 0 ||  // where UCX looks for interfaces
         mount("proc", "/proc", "proc", 0, nullptr) != 0 || sethostname(machine.c_str(), machine.size()) != 0)
       throw std::system_error(errno, std::generic_category(), "unshare");
