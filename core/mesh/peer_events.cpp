@@ -49,10 +49,9 @@ void PeerEvents::on_post(int peer, wire::Type type, uint64_t group, Failure fail
   });
 }
 
-void PeerEvents::on_gone(int peer, const std::string& how) { lose(peer, how, false, nullptr); }
-void PeerEvents::on_lost(int peer, const std::string& how, const Failure* here) { lose(peer, how, true, here); }
+void PeerEvents::on_gone(int peer, const std::string& how) { on_lost(peer, how, nullptr, false); }
 
-void PeerEvents::lose(int peer, const std::string& how, bool alone, const Failure* here) {
+void PeerEvents::on_lost(int peer, const std::string& how, const Failure* here, bool alone) {
   bool first = false;
   change([&](Known& known) {
     return (first = first || known.peers.fail(peer, how)) ? known.groups.fail_all(peer, alone, here) : Notices{};

@@ -62,8 +62,8 @@ class PeerEvents {
   void on_message(int peer, const Topic& topic, Arrival arrival);
   void on_post(int peer, wire::Type type, uint64_t group, Failure failure);  // as PeerLink::post()
   void on_gone(int peer, const std::string& how);                            // unless it said bye, it failed
-  // This rank alone sees that, and tells: the peer is to blame, or what happened here, so that it cannot be heard.
-  void on_lost(int peer, const std::string& how, const Failure* here = nullptr);
+  // If this rank sees that `alone`, it tells: the peer is to blame, or what happened here, so that it cannot be heard.
+  void on_lost(int peer, const std::string& how, const Failure* here = nullptr, bool alone = true);
   void on_death(int peer, const std::string& manner);
 
   // look(Known&) with the lock held.
@@ -84,7 +84,6 @@ class PeerEvents {
   // Written while the mesh is made, and not any more.
   const PeerIdentity& identity(int peer) const { return known_.peers.identity(peer); }
  private:
-  void lose(int peer, const std::string& how, bool alone, const Failure* here);
   void tell(Notices notices);
 
   Word changes_{0};  // grows with every event; receivers sleep on it

@@ -53,8 +53,11 @@ std::string in_numbers(const sockaddr* address) {
 
 void set(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof value); }
 
-// Many an /etc/hosts says that it leads to the loopback.
-bool is_own_name(const std::string& host) { return host == host_name() && host != "localhost"; }
+// With a domain or without one; many an /etc/hosts says that both lead to the loopback.
+bool is_own_name(const std::string& host) {
+  const auto first = [](const std::string& name) { return name.substr(0, name.find('.')); };
+  return first(host) == first(host_name()) && first(host) != "localhost";
+}
 }  // namespace
 
 std::string host_name() {

@@ -15,11 +15,13 @@ class Machines : public TwoMachines {
     if (IsSkipped() || HasFatalFailure()) return;
     if (const std::string none = support::why_no_secret(); !none.empty()) GTEST_SKIP() << none;
   }
-  std::shared_ptr<Mesh> join(int rank) const {
+  std::shared_ptr<Mesh> join(
+      int rank, WatchedStore::Watch watch = [](auto&, auto&) {}) const {
     enter(rank);
-    setenv("MASTER_ADDR", "m0", 1);
+    setenv("MASTER_ADDR", "m0.rack", 1);
     const BootstrapResult result = bootstrap({"env://", nullptr, 0, 0, ""}, soon());
-    return Mesh::connect(*result.store, result.rank, result.size, "", soon());
+    WatchedStore store(*result.store, std::move(watch));
+    return Mesh::connect(store, result.rank, result.size, "", soon());
   }
 };
 
@@ -40,15 +42,12 @@ TEST_F(Machines, AllTalkToAllAndKnowWhoIsElsewhere) {
 TEST_F(Machines, AThousandSilentConnectionsKeepNobodyOutAndAreCounted) {
   leave_descriptors(2'500);
   as_processes(4, [&](int rank) {
-    enter(rank);
-    const BootstrapResult result = bootstrap({"env://", nullptr, 0, 0, ""}, soon());
     std::vector<PeerFd> silent;
-    WatchedStore flooding(*result.store, [&](const std::string& key, const Bytes& value) {
+    const auto mesh = join(rank, [&](const std::string& key, const Bytes& value) {
       wire::Packet packet;
-      if (key != "mesh/address/0" || wire::decode(value, packet) != nullptr) return;
+      if (rank != 2 || key != "mesh/address/0" || wire::decode(value, packet) != nullptr) return;
       while (silent.size() < 1'000) silent.push_back(dial_tcp("10.77.0.10", packet.address.port));
     });
-    const auto mesh = Mesh::connect(rank == 2 ? flooding : *result.store, rank, 4, "", soon());
     for (uint64_t tag = 1; tag < 50; ++tag) greet(*mesh, tag);
     if (rank == 0) { EXPECT_GT(mesh->rejected_connections(), 500U); }
   });

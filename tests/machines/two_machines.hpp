@@ -1,5 +1,4 @@
-// Two pretended machines of two ranks each, m0 and m1, and m2, where a test has 6 ranks, for tests whose ranks are started as by
-// torchrun.
+// Two pretended machines of two ranks each, m0 and m1, and m2, where a test has 6 ranks; all are started as by torchrun.
 #pragma once
 
 #include <sys/mount.h>
@@ -11,7 +10,7 @@ class TwoMachines : public testing::Test {
   void SetUp() override {
     const std::string why =
         run("exec 2>&1; mkdir -p " + shared_ + "/m0 " + shared_ + "/m1 " + shared_ + "/m2; cd " + shared_ +
-            "; echo 127.0.1.1 m0 >m0/hosts; echo 10.77.0.10 m0 | tee m1/hosts >m2/hosts; " MACHINES " up @ 3");
+            "; echo 127.0.1.1 m0.rack m0 >m0/hosts; echo 10.77.0.10 m0.rack | tee m1/hosts >m2/hosts; " MACHINES " up @ 3");
     if (!why.empty() && std::string(getenv("CI") != nullptr ? getenv("CI") : "").empty())
       GTEST_SKIP() << "no network namespaces: " << why;
     ASSERT_EQ(why, "");
@@ -40,10 +39,9 @@ class TwoMachines : public testing::Test {
         mount("proc", "/proc", "proc", 0, nullptr) != 0 || sethostname(machine.c_str(), machine.size()) != 0)
       throw std::system_error(errno, std::generic_category(), "unshare");
     close(network);
-    for (const auto& [name, value] : {std::pair("RANK", std::to_string(rank)), std::pair("LOCAL_RANK", std::to_string(rank % 2)),
-             std::pair("WORLD_SIZE", std::to_string(size)), std::pair("LOCAL_WORLD_SIZE", std::string("2")),
-             std::pair("MASTER_ADDR", std::string("10.77.0.10")), std::pair("MASTER_PORT", std::string("29500"))})
-      setenv(name, value.c_str(), 1);
+    const std::map<const char*, std::string> variables{{"RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(size)},
+        {"LOCAL_WORLD_SIZE", "2"}, {"MASTER_ADDR", "10.77.0.10"}, {"MASTER_PORT", "29500"}};
+    for (const auto& [name, value] : variables) setenv(name, value.c_str(), 1);
     unsetenv("XDG_RUNTIME_DIR");
   }
  private:
