@@ -75,10 +75,12 @@ std::string own_address(int socket, const std::string& dialled) {
 }
 
 std::string outside_address() {
+  // Not one of a link, which needs the name that the link has where it is dialled.
+  const auto is_far = [](const sockaddr* at) { return !is_loopback(at) && !in_numbers(at).starts_with("fe80:"); };
   try {
     const Addresses named = addresses_of(host_name(), 0);
     for (const addrinfo* at = named.get(); at != nullptr; at = at->ai_next)
-      if (!is_loopback(at->ai_addr)) return in_numbers(at->ai_addr);
+      if (is_far(at->ai_addr)) return in_numbers(at->ai_addr);
   } catch (const Error&) {}  // a name of its own
   ifaddrs* found = nullptr;
   getifaddrs(&found);
@@ -86,8 +88,7 @@ std::string outside_address() {
   for (const int family : {AF_INET, AF_INET6}) {
     for (const ifaddrs* at = interfaces.get(); at != nullptr; at = at->ifa_next) {
       if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != family || (at->ifa_flags & IFF_UP) == 0) continue;
-      std::string address = in_numbers(at->ifa_addr);
-      if (!is_loopback(at->ifa_addr) && address.find('%') == std::string::npos) return address;  // that of a link has its name
+      if (is_far(at->ifa_addr)) return in_numbers(at->ifa_addr);
     }
   }
   throw Error(Status::unavailable, host_name() + " has no address but that of its loopback: set MASTER_ADDR and SYMM_PORT");

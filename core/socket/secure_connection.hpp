@@ -89,8 +89,7 @@ class SecureListener final : public Watched, public std::enable_shared_from_this
   // Hears the first frame of a connection; returns who hears the rest, null to turn it away. On the monitor thread.
   using Admit = std::function<std::shared_ptr<SecureConnection::Receiver>(
       const std::shared_ptr<SecureConnection>& connection, std::span<const std::byte> first)>;
-  // On the loopback interface if that is what `host` names, and not by this machine's own name; else on all. Port 0: any. Throws
-  // Error(system).
+  // On the loopback interface if `host` is there and no name of this machine, else on all. Port 0: any. Throws Error(system).
   SecureListener(const std::string& host, uint16_t port, const Secret& secret, uint64_t silence_ms, Admit admit);
   ~SecureListener() override { stop(); }
   void start();

@@ -36,6 +36,7 @@ TEST_F(Machines, AllTalkToAllAndKnowWhoIsElsewhere) {
       EXPECT_EQ(mesh->peer(peer).host, here ? "" : format("m%d", peer / 2));
     }
     EXPECT_EQ(mesh->rejected_connections(), 0U);
+    EXPECT_EQ(outside_address(), format("10.77.0.1%d", rank / 2));
   });
 }
 
