@@ -19,6 +19,7 @@ class Store {
   virtual std::string directory() const { return {}; }
   // By which ranks of other machines reach this one; "" if this store does not know.
   virtual std::string address() const { return {}; }
+  virtual std::string reached(const std::string& at) const { return at; }  // of several that it may name, the one that answered
   // Why this rank goes, for those who still wait for it here, where the store can say so.
   virtual void tell(const Failure& /*why*/) const noexcept {}
 };

@@ -302,6 +302,7 @@ class TcpStore final : public Store {
     }
   }
   std::string address() const override { return rank_ == 0 ? place_.host : own_address(connection_->socket(), place_.host); }
+  std::string reached(const std::string& at) const override { return at == place_.host ? connection_->peer_address() : at; }
  private:
   bool has(const std::string& key) const {
     if (heard_->values.count(key) != 0) return true;

@@ -23,7 +23,7 @@ class PeerLink {
   virtual bool carries_descriptors() const noexcept { return true; }
   // As the kernel says now; where it tells of no deaths, whether the connection is closed. A thread of this process is not.
   virtual bool is_dead() const noexcept { return false; }
-  virtual bool is_dying() const noexcept { return false; }  // or dead; it may not be known
+  virtual bool is_dying() const noexcept { return is_dead(); }  // or dead; it may not be known
 };
 
 // From `rank` to the thread whose events those are.

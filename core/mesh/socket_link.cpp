@@ -54,10 +54,8 @@ class PacketLink : public PeerLink {
       case wire::Type::life:
         if (!received.fds.empty()) watch_life(received.fds[0], header.tag);
         return nullptr;
-      case wire::Type::hello:
-      case wire::Type::identity:
-      case wire::Type::address: return "it introduced itself twice";
-      default: break;
+      default:
+        if (header.type < wire::Type::first_user) return "it introduced itself twice";
     }
     Arrival arrival;
     with_reserve([&] { arrival.message.body.assign(packet.body.begin(), packet.body.end()); });
@@ -133,7 +131,6 @@ class TcpLink final : public PacketLink, public SecureConnection::Receiver {
   void stop() noexcept override { connection_->stop(); }
   bool carries_descriptors() const noexcept override { return false; }
   bool is_dead() const noexcept override { return connection_->ended(); }
-  bool is_dying() const noexcept override { return connection_->ended(); }
  private:
   fdpass::Sent carry(std::span<const std::byte> packet, std::span<const int> fds, Deadline deadline) override {
     if (!fds.empty()) throw Error(Status::internal, "descriptors do not go to another machine");

@@ -152,8 +152,7 @@ void Wireup::enter_directory() {
 void Wireup::open() {
   bool alone = true;     // all ranks are threads of one process
   bool by_file = false;  // some of this machine are not
-  bool awaited = false;
-  bool awaited_from_afar = false;
+  bool awaited = false, awaited_from_afar = false;
   for (int rank = 0; rank < size_; ++rank) {
     if (identity(rank).process != identity(0).process) alone = false;
     by_file = by_file || (near(rank) && !same_process(rank));
@@ -283,7 +282,7 @@ void Wireup::listen_to_machines() {
 void Wireup::join_machine(int rank, uint16_t port) {
   const wire::Identity& theirs = identity(rank);
   const auto connection = std::make_shared<SecureConnection>(
-      dial_tcp(theirs.address, port), true, read_secret(), milliseconds("SYMM_PEER_TIMEOUT_MS"));
+      dial_tcp(store_.reached(theirs.address), port), true, read_secret(), milliseconds("SYMM_PEER_TIMEOUT_MS"));
   connection->send(hello(), deadline_);
   enter_machine(events_, rank_, rank, theirs, connection, mesh_->events_);
 }

@@ -40,10 +40,7 @@ bool is_loopback(const sockaddr* address) {
   return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
-PeerFd tcp_socket(int family) {
-  Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
-  return fd ? PeerFd(std::move(fd)) : PeerFd();
-}
+PeerFd tcp_socket(int family) { return PeerFd(Fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP))); }
 
 std::string in_numbers(const sockaddr* address) {
   char text[NI_MAXHOST] = "";
@@ -143,6 +140,8 @@ void SecureConnection::start(std::weak_ptr<Receiver> receiver) {
   watch();
   if (timer_) ticking_ = Monitor::current().watch(timer_.get(), weak_from_this());
 }
+
+std::string SecureConnection::peer_address() const { return in_numbers(reinterpret_cast<const sockaddr*>(&peer_)); }
 
 void SecureConnection::watch() {
   set(socket_.get(), IPPROTO_TCP, TCP_NODELAY, 1);

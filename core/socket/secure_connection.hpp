@@ -11,8 +11,7 @@
 
 namespace symm {
 std::string host_name();
-// By which the machine at the other end of a socket that has dialled reaches this one; "" if the socket is not connected.
-std::string own_address(int socket, const std::string& dialled);
+std::string own_address(int socket, const std::string& dialled);  // by which that machine reaches this one; "": not connected
 // By which others reach this machine, in numbers: of its name, else of an interface. Throws Error(unavailable): there is none.
 std::string outside_address();
 uint16_t hold_free_port();  // one that the kernel gives nobody else as long as this process lives. Throws Error(system)
@@ -44,6 +43,7 @@ class SecureConnection final : public Watched, public std::enable_shared_from_th
   bool known() const noexcept { return known_; }                           // the other end knows the secret
   bool silent() const noexcept { return stage_ == Stage::greeting; }       // so far; on the monitor thread
   int socket() const noexcept { return socket_.get(); }
+  std::string peer_address() const;                         // in numbers, of who was dialled and is known
   void host(std::string name) { host_ = std::move(name); }  // of the other machine, for messages; before start()
 
   void ready(int fd) noexcept override;

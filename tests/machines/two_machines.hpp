@@ -8,10 +8,10 @@ namespace support {
 class TwoMachines : public testing::Test {
  protected:
   void SetUp() override {
-    const std::string why =
-        run("exec 2>&1; mkdir " + shared_ + "; cd " + shared_ +
-            "; mkdir m0 m1 m2; echo 127.0.1.1 m0.rack m0 >m0/hosts; echo 10.77.0.10 m0.rack | tee m1/hosts >m2/hosts"
-            "; echo fe80::5 m1 >>m1/hosts; " MACHINES " up @ 3");
+    const std::string why = run(
+        "exec 2>&1; at=" + shared_ +
+        "; mkdir $at; cd $at; mkdir m0 m1 m2; echo 127.0.1.1 m0.rack m0 >m0/hosts; "
+        "printf '%s m0.rack\\n' 10.77.0.11 10.77.0.10 | tee m1/hosts >m2/hosts; echo fe80::5 m1 >>m1/hosts; " MACHINES " up @ 3");
     if (!why.empty() && std::string(getenv("CI") != nullptr ? getenv("CI") : "").empty())
       GTEST_SKIP() << "no network namespaces: " << why;
     ASSERT_EQ(why, "");

@@ -22,6 +22,7 @@ struct WatchedStore final : Store {
   }
   std::string directory() const override { return has_directory ? store.directory() : ""; }
   std::string address() const override { return store.address(); }
+  std::string reached(const std::string& at) const override { return store.reached(at); }
   Store& store;
   Watch watch;
   bool has_directory = true;
