@@ -169,25 +169,25 @@ extern "C" __global__ void __launch_bounds__(512, 2) symm_marked(const __grid_co
   Share share;
   if (sends) load(share, in_send(peer_of(warp)), unit, tile_of(warp));  // on its way with the epoch
   const Slots slots(comm, epoch);
-  const auto send_item = [&](uint32_t item) {
-    if (!sends || tile_of(item) >= tiles) return;
-    const uint32_t tile = tile_of(item);
-    if (item != warp) load(share, in_send(peer_of(item)), unit, tile);
-    send(slots.of(peer_of(item), me), packs, tile, share);
-    if (item % others != 0 || !keeps) return;
-    if (part_each) load(share, in_send(me), unit, tile);
-    store(in_recv(me), unit, tile, share);
-  };
+  bool ok = !broadcast || exchange_tokens(args, slots.half, comm.one_shot_slot, epoch, blockDim.x - kWarp);
   // So many turns, since two ranks have what goes between them in turns that differ by no more.
   const uint32_t ahead = warps * (1 + others / warps);
-  for (uint32_t item = warp; item < warp + ahead; item += warps) send_item(item);
-  bool ok = !broadcast || exchange_tokens(args, slots.half, comm.one_shot_slot, epoch, blockDim.x - kWarp);
-  for (uint32_t item = warp; works && tile_of(item) < tiles && ok; item += warps) {
-    send_item(item + ahead);
-    const int p = peer_of(item);
+  for (uint32_t item = warp; works && ok; item += warps) {
+    if (const uint32_t tile = tile_of(item); sends && tile < tiles) {
+      if (item != warp) load(share, in_send(peer_of(item)), unit, tile);
+      send(slots.of(peer_of(item), me), packs, tile, share);
+      if (item % others == 0 && keeps) {
+        if (part_each) load(share, in_send(me), unit, tile);
+        store(in_recv(me), unit, tile, share);
+      }
+    }
+    if (item < ahead) continue;
+    const uint32_t tile = tile_of(item - ahead);
+    const int p = peer_of(item - ahead);
+    if (tile >= tiles) break;
     if (broadcast && p != args.root) continue;
-    ok = receive(comm, share, slots.of(me, p), packs, tile_of(item), p, epoch);
-    if (ok) store(in_recv(p), unit, tile_of(item), share);
+    ok = receive(comm, share, slots.of(me, p), packs, tile, p, epoch);
+    if (ok) store(in_recv(p), unit, tile, share);
   }
   __syncthreads();  // a thread hears from one rank, all of a grid's from all
   end_epoch(comm, epoch);
