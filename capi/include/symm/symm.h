@@ -919,7 +919,7 @@ SYMM_API symm_status_t symm_heap_options_init(symm_heap_options_t *options, size
 /** Make a heap of `bytes` on every rank. [collective] [blocking, options.timeout_ms] All or nothing: what fails on one rank fails
  *  on all. Not to be called during stream capture. Since 0.2.
  *  @param bytes    > 0, the same on all ranks; rounded up to a multiple of 256.
- *  @return INVALID_ARGUMENT, UNSUPPORTED (a flag, or more than 1 TiB), OUT_OF_MEMORY, MISMATCH (sizes differ), TIMEOUT,
+ *  @return INVALID_ARGUMENT, UNSUPPORTED (a flag, or 1 TiB and more), OUT_OF_MEMORY, MISMATCH (sizes differ), TIMEOUT,
  *          PEER_FAILED, ABORTED, SYSTEM, CUDA. */
 SYMM_API symm_status_t symm_heap_create(symm_group_t *group, size_t bytes, const symm_heap_options_t *options, symm_heap_t **out);
 

@@ -19,15 +19,19 @@ if TYPE_CHECKING:
 
 def element_bytes(value: float, dtype: DType) -> bytes:
     """One element as it lies in memory; `UnsupportedError` for fp8 other than 0."""
-    if value == 0:
+    if value == 0 and math.copysign(1, value) > 0:
         return bytes(dtype.itemsize)
-    if dtype.format:
-        return struct.pack("<" + dtype.format, value if dtype.format in "efd" else int(value))
-    if dtype == bf16:
-        (bits,) = struct.unpack("<I", struct.pack("<f", value))
-        if not math.isnan(value):  # round to nearest, ties to even
-            bits += 0x7FFF + (bits >> 16 & 1)
-        return struct.pack("<H", bits >> 16 & 0xFFFF)
+    try:
+        if dtype.format:
+            whole = dtype.format not in "efd" and int(value) == value
+            return struct.pack("<" + dtype.format, int(value) if whole else value)
+        if dtype == bf16:
+            (bits,) = struct.unpack("<I", struct.pack("<f", value))
+            if not math.isnan(value):  # round to nearest, ties to even
+                bits += 0x7FFF + (bits >> 16 & 1)
+            return struct.pack("<H", bits >> 16 & 0xFFFF)
+    except (struct.error, ValueError, OverflowError) as error:
+        raise InvalidArgumentError(f"value: {value} is none of {dtype!r}") from error
     raise UnsupportedError(f"fill with {value} for {dtype!r}; view('u8').fill() sets bytes")
 
 
@@ -98,7 +102,7 @@ class SymmArray(View):
         """Set every element to `value`. [local] [stream]
 
         Raises:
-            InvalidArgumentError: the array does not consist of whole 32-bit words.
+            InvalidArgumentError: the array does not consist of whole 32-bit words, or has no such elements.
             UnsupportedError: the value is no repeated 32-bit word: some of the 8-byte types, and fp8 other than 0.
         """
         element = element_bytes(value, self.dtype)
