@@ -89,7 +89,7 @@ TEST(Launcher, TheFirstFailureIsNamedAndGivesTheStatus) {
           {"was killed by SIGKILL (Killed)"}},
       {{"-n", "2", "--grace", "0.1"}, "trap '' TERM; test $SYMM_RANK = 0 && exit 5; while :; do sleep 0.05; done", 5,
           {"rank 1 was killed by SIGKILL"}},
-      {{"-n", "2", "--grace", "0.1"}, "test $SYMM_RANK = 0 && exit 5; kill -STOP $$", 5, {}},
+      {{"-n", "2", "--grace", "0.1", "--timeout", "1e10"}, "test $SYMM_RANK = 0 && exit 5; kill -STOP $$", 5, {}},
       {{"-n", "2", "--timeout", "0.2", "--grace", "0.1"}, "exec sleep 100", 124, {"time-out"}},
       {{"--hosts", "a:2,b:1", "--launcher", "sh -c", "--grace", "0.1"}, "[ $SYMM_RANK = 2 ] && exit 3; sleep 60", 3,
           {"rank 2 (pid ", "host b (pid "}}};
