@@ -79,7 +79,7 @@ TEST(Doctor, SocketPaths) {
 
 TEST(Doctor, LeftoversAreWhatNobodyHolds) {
   const JobDirectory base;
-  const std::string library = base.path() + "/symm";
+  const std::string library = base.path() + "/it's a symm";
   std::filesystem::create_directories(library + "/j-1/g-1");
   const std::string lock_path = library + "/j-1/g-1/lock";
   std::ofstream(lock_path) << "";
@@ -87,7 +87,7 @@ TEST(Doctor, LeftoversAreWhatNobodyHolds) {
   ASSERT_EQ(::flock(lock, LOCK_SH), 0);
   expect(check_leftovers(base.path(), library), Verdict::ok);
   ::close(lock);
-  expect(check_leftovers(base.path(), library), Verdict::note, library + "/j-1/g-1");
+  expect(check_leftovers(base.path(), library), Verdict::note, "/it'\\''s a symm/j-1/g-1'");
 }
 
 TEST(Doctor, Namespaces) {

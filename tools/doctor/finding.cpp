@@ -239,8 +239,8 @@ Finding judge_socket_path(const std::string& directory, bool proc_mounted) {
 
 Finding check_leftovers(const std::string& run_parent, const std::string& library) {
   std::vector<std::string> left = stale_job_directories(run_parent);
-  const std::vector<std::string> groups = abandoned_below(library, 1);
-  left.insert(left.end(), groups.begin(), groups.end());
+  for (const std::string& path : abandoned_below(library, 1)) left.push_back(path);
+  for (std::string& path : left) path = for_shell(path);
   if (left.empty()) return {"leftovers", Verdict::ok, "no directories of killed jobs", ""};
   return {"leftovers", Verdict::note,
       std::to_string(left.size()) + (left.size() == 1 ? " directory" : " directories") + " of killed jobs",
@@ -298,8 +298,7 @@ std::string doctor_text(const std::vector<Finding>& findings, bool colour) {
            finding.detail + "\n";
     if (!finding.remedy.empty()) out += wrap(finding.remedy, std::string(widest + 8, ' '), 92);
   }
-  const long failures = count(findings, Verdict::failure);
-  const long warnings = count(findings, Verdict::warning);
+  const long failures = count(findings, Verdict::failure), warnings = count(findings, Verdict::warning);
   const std::string verdict = failures > 0   ? paint("symm does not work here", Colour::red, colour)
                               : warnings > 0 ? paint("symm works here, with warnings", Colour::yellow, colour)
                                              : paint("symm works here", Colour::green, colour);

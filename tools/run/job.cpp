@@ -49,13 +49,13 @@ int number_in(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc{} && end == text.data() + text.size() ? value : -1;
 }
+}  // namespace
 
-std::string quoted(const std::string& text) {
+std::string for_shell(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
 }
-}  // namespace
 
 std::string random_job_id() {
   uint64_t value = 0;
@@ -172,9 +172,9 @@ std::vector<std::string> command_on(const std::string& host, const std::string& 
 }
 
 std::string line_for_shell(const std::vector<std::string>& arguments) {
-  std::string line = "cd " + quoted(std::filesystem::current_path()) + " && exec";
-  line += " " + quoted(std::filesystem::read_symlink("/proc/self/exe"));
-  for (const std::string& argument : arguments) line += " " + quoted(argument);
+  std::string line = "cd " + for_shell(std::filesystem::current_path()) + " && exec";
+  line += " " + for_shell(std::filesystem::read_symlink("/proc/self/exe"));
+  for (const std::string& argument : arguments) line += " " + for_shell(argument);
   return line;
 }
 

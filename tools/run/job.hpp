@@ -62,6 +62,7 @@ Hosts parse_hosts(std::string_view text);                // "a:4,b:4". Throws st
 std::string write_part(const JobPart& part);
 JobPart parse_part(const std::string& text);  // throws std::invalid_argument
 
+std::string for_shell(const std::string& text);  // so that a shell takes it as one word
 // `launcher` in words, "%h" being the host, and `line` for a shell there.
 std::vector<std::string> command_on(const std::string& host, const std::string& launcher, const std::string& line);
 // This program with these options, in the directory where it is now, for a shell.
