@@ -37,8 +37,7 @@ std::vector<Finding> examine() {
   const CudaDriver driver = find_cuda_driver();
   int32_t devices = 0;
   const bool library_can = symm_device_count(SYMM_BACKEND_CUDA, &devices) == SYMM_OK;
-  const std::string library_reason = library_can ? "" : symm_last_error();
-  const std::string parent = library_parent();
+  const std::string library_reason = library_can ? "" : symm_last_error(), parent = library_parent();
   std::vector<Finding> findings{
       judge_memfd(memfd_with_seals()),
       judge_memory_control_group(memory_control_group()),
@@ -72,8 +71,9 @@ void add_doctor(CLI::App& app, Action& action) {
   doctor->callback([&action, as_json] {
     action = [as_json] {
       const std::vector<Finding> findings = examine();
-      const std::string text =
-          *as_json ? doctor_json(findings).dump(2) + "\n" : doctor_text(findings, wants_colour(STDOUT_FILENO));
+      const std::string text = *as_json
+                                   ? doctor_json(findings).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
+                                   : doctor_text(findings, wants_colour(STDOUT_FILENO));
       std::fputs(text.c_str(), stdout);
       return std::fflush(stdout) != 0 || any_failure(findings) ? 1 : 0;
     };
