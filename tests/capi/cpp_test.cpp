@@ -137,6 +137,7 @@ TEST(Cpp, handles_copy_by_a_reference_and_an_empty_one_is_refused) {
   memory.reset();
   found.span<int>()[0] = 1;  // what was found is a reference, too, and the memory keeps its block
   EXPECT_EQ(failure_of([] { symm::Memory().info(); }).status(), SYMM_ERR_INVALID_HANDLE);
+  EXPECT_EQ(failure_of([&] { symm::Group().allgatherv(found.span(), found.span(), {}); }).status(), SYMM_ERR_INVALID_HANDLE);
   symm::Group last = copy;
   last = moved;
   symm_group_t* owned = last.detach();
@@ -157,6 +158,8 @@ TEST(Cpp, memory_passes_by_token) {
   import.record_use(nullptr);
   symm::Import moved = std::move(import);
   EXPECT_FALSE(import);  // NOLINT(bugprone-use-after-move)
+  symm::Import& same = moved;
+  moved = std::move(same);
   EXPECT_EQ(symm::ipc_stats().leased, 1u);
   moved = symm::Import();
   EXPECT_EQ(symm::ipc_stats().leased, 0u);

@@ -178,7 +178,7 @@ json report_of(const std::string& job, const Looks& before, const Looks& now) {
   json groups = json::array();
   uint64_t last = 0;
   for (const auto& [key, look] : now) {
-    if (std::exchange(last, look.page().group) == last) continue;
+    if (look.page().group == std::exchange(last, look.page().group)) continue;
     json group = group_report(look, now, before);
     if (job.empty() || group["job"] == job || group["name"] == job) groups.push_back(std::move(group));
   }

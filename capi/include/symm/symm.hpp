@@ -657,7 +657,7 @@ class Group : public Handle<symm_group_t> {
   // Part r of recv = this rank's part of rank r's send; both have size() parts. symm_alltoall().
   template <class Send, class Recv> void alltoall(const Send &send, Recv &&recv, const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
-    const size_t count = ranks() == 0 ? 0 : data.recv.size() / ranks();
+    const size_t count = data.recv.size() / ranks();
     detail::require_elements("symm_alltoall", "send", data.send.size(), data.recv.size());
     detail::require_elements("symm_alltoall", "recv", data.recv.size(), count * ranks());
     run("symm_alltoall", symm_alltoall, options, 0, data.send.data(), data.recv.data(), count, data.dtype);
@@ -761,7 +761,10 @@ class Group : public Handle<symm_group_t> {
     require_numbers(call, operand, blocks);
     if (blocks.end() > elements) detail::require_elements(call, operand, elements, blocks.end());
   }
-  size_t ranks() const noexcept { return static_cast<size_t>(size_); }
+  size_t ranks() const {
+    if (size_ == 0) throw Error(SYMM_ERR_INVALID_HANDLE, "symm::Group", "it is empty");
+    return static_cast<size_t>(size_);
+  }
 
   int32_t rank_ = -1;
   int32_t size_ = 0;
@@ -807,12 +810,7 @@ class Import {
     check(symm_ipc_import(token.data(), token.size(), &options, &ipc_, stream), "symm_ipc_import");
   }
   Import(Import &&other) noexcept : ipc_(std::exchange(other.ipc_, nullptr)), stream_(other.stream_) {}
-  Import &operator=(Import &&other) noexcept {
-    reset();
-    ipc_ = std::exchange(other.ipc_, nullptr);
-    stream_ = other.stream_;
-    return *this;
-  }
+  Import &operator=(Import other) noexcept { return std::swap(ipc_, other.ipc_), std::swap(stream_, other.stream_), *this; }
   ~Import() { reset(); }
 
   symm_ipc_t *get() const noexcept { return ipc_; }
