@@ -98,7 +98,8 @@ void add_run(CLI::App& app, Action& action, bool dashes, const std::vector<std::
       if (arguments->hosts.empty() == arguments->ranks.empty())
         throw std::invalid_argument("how many ranks? symm run -n 4 -- program arguments (either -n or --hosts)");
       if (!arguments->ranks.empty()) options.ranks = number_of_ranks(arguments->ranks);
-      if (!arguments->hosts.empty()) options.ranks = static_cast<int>((options.hosts = parse_hosts(arguments->hosts)).size());
+      if (!arguments->hosts.empty()) options.hosts = parse_hosts(arguments->hosts);
+      if (!arguments->hosts.empty()) options.ranks = static_cast<int>(options.hosts.size());
       if (!arguments->part.empty()) options.part = parse_part(arguments->part);
       options.programs = several(*run, options.ranks, words);
       if (!arguments->hosts.empty() && options.programs.size() > 1)
