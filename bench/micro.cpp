@@ -1,9 +1,12 @@
-// The parts by themselves: what the memory gives, and what a call costs when there is nobody to wait for.
+// The parts by themselves: what the memory gives, and
+// what a call costs when there is nobody to wait for.
 #include <benchmark/benchmark.h>
-#include <symm/symm.h>
+
 #include <cstdlib>
 #include <memory>
+
 #include "kernels/host/arithmetic/reduce.hpp"
+#include <symm/symm.h>
 
 namespace {
 using symm::DType;
@@ -12,6 +15,7 @@ using symm::host::Reduction;
 struct Free {
   void operator()(std::byte* block) const { std::free(block); }
 };
+
 using Block = std::unique_ptr<std::byte[], Free>;
 
 Block make_block(size_t bytes) {
@@ -20,7 +24,8 @@ Block make_block(size_t bytes) {
   return block;
 }
 
-// What the memory gives: every thread copies an array of its own to another. Bytes are those read and those written. Ordinary
+// What the memory gives: every thread copies an array of its own
+// to another. Bytes are those read and those written. Ordinary
 // stores are a reduction's, since memcpy() chooses by itself.
 void copy(benchmark::State& state, const char* stores, bool nontemporal) {
   const auto bytes = static_cast<size_t>(state.range(0));
@@ -35,8 +40,10 @@ void copy(benchmark::State& state, const char* stores, bool nontemporal) {
   one.destinations = &destination;
   one.destination_count = 1;
   for (auto _ : state) {
-    if (nontemporal) symm::host::copy(destination, source, bytes, true);
-    else symm::host::reduce(one);
+    if (nontemporal)
+      symm::host::copy(destination, source, bytes, true);
+    else
+      symm::host::reduce(one);
   }
   state.SetBytesProcessed(2 * state.iterations() * state.range(0));
   state.SetLabel(stores);
@@ -53,7 +60,8 @@ void one_rank(benchmark::State& state) {
   const float send[2] = {1, 2};
   float recv[2];
   for (auto _ : state) {
-    if (status == SYMM_OK) status = symm_allreduce(group, send, recv, 2, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr);
+    if (status == SYMM_OK)
+      status = symm_allreduce(group, send, recv, 2, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr);
     benchmark::DoNotOptimize(recv);
   }
   if (status != SYMM_OK) state.SkipWithError(symm_last_error());
@@ -61,7 +69,10 @@ void one_rank(benchmark::State& state) {
 }
 
 BENCHMARK_CAPTURE(copy, ordinary, "ordinary", false)->Arg(64 << 20)->Threads(2)->UseRealTime();
-BENCHMARK_CAPTURE(copy, past_the_cache, "past the cache", true)->Arg(64 << 20)->Threads(2)->UseRealTime();
+BENCHMARK_CAPTURE(copy, past_the_cache, "past the cache", true)
+    ->Arg(64 << 20)
+    ->Threads(2)
+    ->UseRealTime();
 BENCHMARK(one_rank)->Name("allreduce/8 bytes/one rank");
 }  // namespace
 

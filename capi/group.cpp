@@ -9,13 +9,15 @@ SYMM_OPTIONS_WITH_INIT(symm_group_config, config, failure, SYMM_GROUP_CONFIG_INI
 SYMM_OPTIONS_WITH_INIT(symm_group_shrink_options, options, failure, SYMM_GROUP_SHRINK_OPTIONS_INIT)
 
 namespace {
-constexpr uint64_t kKnownFlags = SYMM_GROUP_OVERLAPPING_DEVICES | SYMM_GROUP_CHECK | SYMM_GROUP_MULTICAST |
-                                 SYMM_GROUP_SHARED_SCRATCH | SYMM_GROUP_ANY_ORDER | SYMM_GROUP_SAME_OFFSETS;
+constexpr uint64_t kKnownFlags = SYMM_GROUP_OVERLAPPING_DEVICES | SYMM_GROUP_CHECK |
+                                 SYMM_GROUP_MULTICAST | SYMM_GROUP_SHARED_SCRATCH |
+                                 SYMM_GROUP_ANY_ORDER | SYMM_GROUP_SAME_OFFSETS;
 
 StoreCallbacks callbacks_of(const symm_store_t& given) {
   symm_store_t none{};
   none.struct_size = sizeof none;
-  const symm_store_t store = read_struct(&given, none, SYMM_FIRST_SIZE(symm_store_t, get), "config.store");
+  const symm_store_t store =
+      read_struct(&given, none, SYMM_FIRST_SIZE(symm_store_t, get), "config.store");
   require(store.set, "config.store.set");
   require(store.get, "config.store.get");
   return {store.user, store.set, store.get};
@@ -23,7 +25,8 @@ StoreCallbacks callbacks_of(const symm_store_t& given) {
 
 GroupConfig config_of(const symm_group_config_t& given, StoreCallbacks& callbacks) {
   require_known_bits(given.flags, kKnownFlags, "config.flags");
-  if (given.backend < SYMM_BACKEND_AUTO || given.backend > SYMM_BACKEND_CUDA) throw not_known("config.backend", given.backend);
+  if (given.backend < SYMM_BACKEND_AUTO || given.backend > SYMM_BACKEND_CUDA)
+    throw not_known("config.backend", given.backend);
   require_waiting(given.create_timeout_ms, "config.create_timeout_ms");
   require_waiting(given.timeout_ms, "config.timeout_ms");
   if (given.device < SYMM_DEVICE_AUTO)
@@ -61,14 +64,16 @@ symm_status_t symm_group_create(const symm_group_config_t* config, symm_group_t*
   });
 }
 
-symm_status_t symm_group_split(symm_group_t* group, int32_t color, int32_t key, symm_group_t** out) {
+symm_status_t symm_group_split(
+    symm_group_t* group, int32_t color, int32_t key, symm_group_t** out) {
   return produce(out, "out", [&] {
     const std::shared_ptr<Group> parent = group_of(group);
     return make_handle<symm_group_t>([&] { return parent->split(color, key); });
   });
 }
 
-symm_status_t symm_group_create_from_ranks(symm_group_t* group, const int32_t* ranks, size_t count, symm_group_t** out) {
+symm_status_t symm_group_create_from_ranks(
+    symm_group_t* group, const int32_t* ranks, size_t count, symm_group_t** out) {
   return produce(out, "out", [&] {
     const std::shared_ptr<Group> parent = group_of(group);
     require(ranks, "ranks");
@@ -78,10 +83,12 @@ symm_status_t symm_group_create_from_ranks(symm_group_t* group, const int32_t* r
 }
 
 symm_status_t symm_group_local(symm_group_t* group, symm_group_t** out) {
-  return produce(out, "out", [&] { return make_handle<symm_group_t>([&] { return group_of(group)->local(); }); });
+  return produce(out, "out",
+      [&] { return make_handle<symm_group_t>([&] { return group_of(group)->local(); }); });
 }
 
-symm_status_t symm_group_shrink(symm_group_t* group, const symm_group_shrink_options_t* options, symm_group_t** out) {
+symm_status_t symm_group_shrink(
+    symm_group_t* group, const symm_group_shrink_options_t* options, symm_group_t** out) {
   return produce(options, out, "out", [&] {
     const std::shared_ptr<Group> parent = group_of(group);
     const symm_group_shrink_options_t given = read_options(options);
@@ -89,7 +96,8 @@ symm_status_t symm_group_shrink(symm_group_t* group, const symm_group_shrink_opt
   });
 }
 
-symm_status_t symm_group_translate_rank(symm_group_t* group, symm_group_t* other, int32_t rank, int32_t* out_rank) {
+symm_status_t symm_group_translate_rank(
+    symm_group_t* group, symm_group_t* other, int32_t rank, int32_t* out_rank) {
   return produce(out_rank, "out_rank", [&] {
     const Group& there = *slot_of<Group>(other, "other").object;
     there.require_rank("rank", rank);
@@ -155,9 +163,11 @@ symm_status_t symm_group_status(symm_group_t* group, symm_group_status_t* out) {
   });
 }
 
-symm_status_t symm_group_failed_ranks(symm_group_t* group, int32_t* out_ranks, size_t capacity, size_t* out_count) {
+symm_status_t symm_group_failed_ranks(
+    symm_group_t* group, int32_t* out_ranks, size_t capacity, size_t* out_count) {
   return produce(out_count, "out_count", [&] {
-    if (out_ranks == nullptr && capacity != 0) throw Error(Status::invalid_argument, "out_ranks: is NULL, but capacity is not 0");
+    if (out_ranks == nullptr && capacity != 0)
+      throw Error(Status::invalid_argument, "out_ranks: is NULL, but capacity is not 0");
     const std::vector<int> ranks = group_of(group)->gone_ranks();
     std::copy_n(ranks.begin(), std::min(capacity, ranks.size()), out_ranks);
     return ranks.size();
@@ -199,7 +209,8 @@ symm_status_t symm_group_stats(symm_group_t* group, symm_group_stats_t* out) {
       filled.collective_bytes[i] = stats.shown.collectives[i].bytes.value();
       filled.algorithm_calls[i] = stats.shown.algorithms[i].value();
     }
-    for (const Counter& barriers : stats.barriers) filled.barriers += barriers.value();
+    for (const Counter& barriers : stats.barriers)
+      filled.barriers += barriers.value();
     filled.signals_sent = stats.shown.signals_sent.value();
     filled.signals_taken = stats.shown.signals_taken.value();
     filled.failures = stats.shown.failures.value();
@@ -215,7 +226,8 @@ symm_status_t symm_group_abort(symm_group_t* group, const char* reason) {
     Group& of = *group_of(group);
     const char* separator = reason != nullptr && *reason != '\0' ? ": " : "";
     of.fail({Status::aborted, of.rank(), of.identity(of.rank()).pid,
-        format("rank %d aborted the group%s%s", of.rank(), separator, reason == nullptr ? "" : reason)});
+        format("rank %d aborted the group%s%s", of.rank(), separator,
+            reason == nullptr ? "" : reason)});
   });
 }
 
@@ -228,14 +240,19 @@ symm_status_t symm_stream_wait(symm_group_t* group, void* stream, void* after_st
 }
 
 symm_status_t symm_stream_query(symm_group_t* group, void* stream, int32_t* out_done) {
-  return guard([&] { require(out_done, "out_done") = group_of(group)->transport().stream_done(stream) ? 1 : 0; });
+  return guard([&] {
+    require(out_done, "out_done") = group_of(group)->transport().stream_done(stream) ? 1 : 0;
+  });
 }
 
-symm_status_t symm_group_synchronize(symm_group_t* group, void* stream, const symm_wait_options_t* options) {
+symm_status_t symm_group_synchronize(
+    symm_group_t* group, void* stream, const symm_wait_options_t* options) {
   return guard(options, [&] { group_of(group)->synchronize(stream, timeout_of(options)); });
 }
 
-symm_status_t symm_wait_options_init(symm_wait_options_t* options, size_t struct_size) { return init(options, struct_size); }
+symm_status_t symm_wait_options_init(symm_wait_options_t* options, size_t struct_size) {
+  return init(options, struct_size);
+}
 
 symm_status_t symm_group_retain(symm_group_t* group) {
   return guard([&] { retain<Group>(group, "group"); });

@@ -1,52 +1,66 @@
 // The border between C++ and C: no exception passes it, and every failure leaves a message.
 #pragma once
 
-#include <symm/symm.h>
 #include <type_traits>
+
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"
+#include <symm/symm.h>
 
 namespace symm::capi {
-// Remember the failure for symm_last_error() and symm_last_failure(), write it to *sink too, and return its status. Newlines
-// become spaces: a message is one line.
+// Remember the failure for symm_last_error() and symm_last_failure(), write it to *sink
+// too, and return its status. Newlines become spaces: a message is one line.
 symm_status_t fail(const Failure& failure, symm_failure_t* sink) noexcept;
 void require_sink(const symm_failure_t& sink, const char* argument);
 
-inline constexpr size_t kMostStruct = 4096;  // no struct grows so large: who says so has not initialised it
+// no struct grows so large: who says so has not initialised it
+inline constexpr size_t kMostStruct = 4096;
 
 // Where the options of a call want its failure; null: nowhere. They are not checked yet.
-template <class Options> symm_failure_t* sink_of(const Options* options) noexcept {
+template <class Options>
+symm_failure_t* sink_of(const Options* options) noexcept {
   if (options == nullptr || options->struct_size > kMostStruct) return nullptr;
-  return options->struct_size >= offsetof(Options, failure) + sizeof(void*) ? options->failure : nullptr;
+  return options->struct_size >= offsetof(Options, failure) + sizeof(void*) ? options->failure
+                                                                            : nullptr;
 }
 
-// Of calls that take some ten nanoseconds: what they come to that a thread could be cancelled in sees to that itself. A look-up
-// says whether it has found something: that it has not costs no exception.
-template <class Options, class Function> symm_status_t quick(const Options* options, Function&& function) noexcept {
+// Of calls that take some ten nanoseconds: what they come to that a
+// thread could be cancelled in sees to that itself. A look-up says
+// whether it has found something: that it has not costs no exception.
+template <class Options, class Function>
+symm_status_t quick(const Options* options, Function&& function) noexcept {
   symm_failure_t* const sink = sink_of(options);
   try {
-    if (sink != nullptr) require_sink(*sink, std::is_same_v<Options, symm_group_config_t> ? "config.failure" : "options.failure");
+    if (sink != nullptr)
+      require_sink(*sink,
+          std::is_same_v<Options, symm_group_config_t> ? "config.failure" : "options.failure");
     if constexpr (std::is_same_v<decltype(function()), bool>) {
       if (!function()) return fail({Status::not_found, -1, 0, "not found"}, sink);
     } else {
       function();
     }
     return SYMM_OK;
-  } catch (...) { return fail(current_failure(), sink); }
+  } catch (...) {
+    return fail(current_failure(), sink);
+  }
 }
-template <class Function> symm_status_t quick(Function&& function) noexcept {
+template <class Function>
+symm_status_t quick(Function&& function) noexcept {
   return quick<symm_wait_options_t>(nullptr, function);
 }
 
-template <class Options, class Function> symm_status_t guard(const Options* options, Function&& function) noexcept {
+template <class Options, class Function>
+symm_status_t guard(const Options* options, Function&& function) noexcept {
   const process::Uncancelled whole;
   return quick(options, function);
 }
-template <class Function> symm_status_t guard(Function&& function) noexcept {
+template <class Function>
+symm_status_t guard(Function&& function) noexcept {
   return guard<symm_wait_options_t>(nullptr, function);
 }
 
-template <class T> T& require(T* pointer, const char* argument) {
+template <class T>
+T& require(T* pointer, const char* argument) {
   if (pointer == nullptr) throw Error(Status::invalid_argument, format("%s: is NULL", argument));
   return *pointer;
 }
@@ -59,7 +73,8 @@ symm_status_t produce(const Options* options, T* out, const char* argument, Make
     *out = make();
   });
 }
-template <class T, class Make> symm_status_t produce(T* out, const char* argument, Make&& make) noexcept {
+template <class T, class Make>
+symm_status_t produce(T* out, const char* argument, Make&& make) noexcept {
   return produce<symm_wait_options_t>(nullptr, out, argument, make);
 }
 }  // namespace symm::capi

@@ -1,23 +1,29 @@
-// What a handle of the C ABI points to: a slot in an arena that is never unmapped. So any pointer, however wrong, can be checked
-// without touching memory that may not exist: it must lie in the arena, on a slot, and the slot must be in use by this process.
+// What a handle of the C ABI points to: a slot in an arena that is
+// never unmapped. So any pointer, however wrong, can be checked
+// without touching memory that may not exist: it must lie in the
+// arena, on a slot, and the slot must be in use by this process.
 #pragma once
 
 #include <sys/mman.h>
+
 #include <cerrno>
 #include <map>
 #include <memory>
+
 #include "capi/guard.hpp"
 #include "core/base/per_process.hpp"
 #include "core/base/reserve.hpp"
 
 namespace symm::capi {
-template <class Object> struct Slot {
+template <class Object>
+struct Slot {
   std::atomic<uint32_t> references{0};  // 0: free
   std::shared_ptr<Object> object;
   Slot* next_free = nullptr;
 };
 
-template <class Object> class Arena {
+template <class Object>
+class Arena {
  public:
   using Entry = Slot<Object>;
   static constexpr size_t kSlots = size_t{1} << 20;
@@ -25,7 +31,8 @@ template <class Object> class Arena {
   // A forked child has an arena elsewhere, so it knows none of its parent's handles.
   static Arena& instance() { return PerProcess<Arena>::current(); }
 
-  // What a new handle needs, before there is what it is of: once all ranks have agreed on that, none may lack a handle for it.
+  // What a new handle needs, before there is what it is of: once all ranks have agreed
+  // on that, none may lack a handle for it.
   class Room {
    public:
     explicit Room(Arena& arena) : arena_(arena) {
@@ -51,7 +58,8 @@ template <class Object> class Arena {
       if (its != arena_.of_object_.end()) {
         uint32_t references = its->second->references.load(std::memory_order_relaxed);
         while (references != 0)
-          if (its->second->references.compare_exchange_weak(references, references + 1, std::memory_order_relaxed))
+          if (its->second->references.compare_exchange_weak(
+                  references, references + 1, std::memory_order_relaxed))
             return its->second;
         arena_.of_object_.erase(its);
       }
@@ -62,6 +70,7 @@ template <class Object> class Arena {
       entry->references.store(1, std::memory_order_release);
       return entry;
     }
+
    private:
     Arena& arena_;
     typename std::map<const Object*, Entry*>::node_type known_;
@@ -71,7 +80,9 @@ template <class Object> class Arena {
     // The object goes outside the lock: its destructor may give other handles' objects.
     const std::shared_ptr<Object> object = std::move(entry->object);
     const std::lock_guard lock(mutex_);
-    if (const auto its = of_object_.find(object.get()); its != of_object_.end() && its->second == entry) of_object_.erase(its);
+    if (const auto its = of_object_.find(object.get());
+        its != of_object_.end() && its->second == entry)
+      of_object_.erase(its);
     entry->next_free = free_;
     free_ = entry;
   }
@@ -79,16 +90,19 @@ template <class Object> class Arena {
   // The slot behind a handle, or null.
   Entry* find(const void* handle) const noexcept {
     const auto offset = reinterpret_cast<uintptr_t>(handle) - reinterpret_cast<uintptr_t>(slots_);
-    if (offset >= used_.load(std::memory_order_acquire) * sizeof(Entry) || offset % sizeof(Entry) != 0) return nullptr;
+    if (offset >= used_.load(std::memory_order_acquire) * sizeof(Entry) ||
+        offset % sizeof(Entry) != 0)
+      return nullptr;
     Entry* entry = slots_ + offset / sizeof(Entry);
     return entry->references.load(std::memory_order_acquire) != 0 ? entry : nullptr;
   }
+
  private:
   friend PerProcess<Arena>;
 
   Arena() {
-    void* memory =
-        mmap(nullptr, kSlots * sizeof(Entry), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* memory = mmap(nullptr, kSlots * sizeof(Entry), PROT_READ | PROT_WRITE,
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) throw system_error(errno, "mmap", "table of handles");
     slots_ = static_cast<Entry*>(memory);
   }
@@ -96,7 +110,8 @@ template <class Object> class Arena {
   Entry* unused() {
     if (free_ != nullptr) return std::exchange(free_, free_->next_free);
     const size_t used = used_.load(std::memory_order_relaxed);
-    if (used == kSlots) throw Error(Status::out_of_memory, format("all %zu handles of one kind are in use", kSlots));
+    if (used == kSlots)
+      throw Error(Status::out_of_memory, format("all %zu handles of one kind are in use", kSlots));
     Entry* const entry = new (slots_ + used) Entry;
     used_.store(used + 1, std::memory_order_release);
     return entry;
@@ -110,24 +125,28 @@ template <class Object> class Arena {
 };
 
 // A handle with one reference of what make() makes; null if that is null.
-template <class Handle, class Make> Handle* make_handle(const Make& make) {
+template <class Handle, class Make>
+Handle* make_handle(const Make& make) {
   using Object = typename decltype(make())::element_type;
   typename Arena<Object>::Room room(Arena<Object>::instance());
   std::shared_ptr<Object> object = make();
   return object ? reinterpret_cast<Handle*>(room.take(std::move(object))) : nullptr;
 }
 
-template <class Object> Slot<Object>& slot_of(const void* handle, const char* argument) {
+template <class Object>
+Slot<Object>& slot_of(const void* handle, const char* argument) {
   if (handle == nullptr) throw Error(Status::invalid_handle, format("%s: is NULL", argument));
   Slot<Object>* slot = Arena<Object>::instance().find(handle);
   if (slot == nullptr) {
     throw Error(Status::invalid_handle,
-        format("%s: %p is no handle of this kind; it was released, or made before a fork()", argument, handle));
+        format("%s: %p is no handle of this kind; it was released, or made before a fork()",
+            argument, handle));
   }
   return *slot;
 }
 
-template <class Object> void retain(const void* handle, const char* argument) {
+template <class Object>
+void retain(const void* handle, const char* argument) {
   slot_of<Object>(handle, argument).references.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -135,7 +154,8 @@ struct DoNothing {
   void operator()(auto&) const noexcept {}
 };
 
-// `last` is called with the object before its last reference goes, `other` before any other does.
+// `last` is called with the object before its last
+// reference goes, `other` before any other does.
 template <class Object, class Last = DoNothing, class Other = DoNothing>
 void release(const void* handle, Last last = {}, Other other = {}) noexcept {
   if (handle == nullptr) return;

@@ -6,7 +6,8 @@ using namespace symm::capi;
 
 SYMM_OPTIONS_WITH_INIT(symm_heap_options, options, failure, SYMM_HEAP_OPTIONS_INIT)
 
-symm_status_t symm_heap_create(symm_group_t* group, size_t bytes, const symm_heap_options_t* options, symm_heap_t** out) {
+symm_status_t symm_heap_create(
+    symm_group_t* group, size_t bytes, const symm_heap_options_t* options, symm_heap_t** out) {
   return produce(options, out, "out", [&] {
     const auto& of = group_of(group);
     const symm_heap_options_t given = read_options(options);
@@ -15,7 +16,8 @@ symm_status_t symm_heap_create(symm_group_t* group, size_t bytes, const symm_hea
   });
 }
 
-symm_status_t symm_heap_alloc(symm_heap_t* heap, size_t size, size_t alignment, void** out_pointer, size_t* out_offset) {
+symm_status_t symm_heap_alloc(
+    symm_heap_t* heap, size_t size, size_t alignment, void** out_pointer, size_t* out_offset) {
   return quick([&] {
     require(out_pointer, "out_pointer");
     const Heap::Piece piece = heap_of(heap)->take(size, alignment);
@@ -31,22 +33,26 @@ symm_status_t symm_heap_free(symm_heap_t* heap, void* pointer) {
   });
 }
 
-symm_status_t symm_heap_find(symm_heap_t* heap, const void* address, void** out_pointer, size_t* out_size) {
+symm_status_t symm_heap_find(
+    symm_heap_t* heap, const void* address, void** out_pointer, size_t* out_size) {
   return quick([&] {
     require(out_pointer, "out_pointer");
     const Heap::Piece piece = heap_of(heap)->find(address);
-    if (piece.pointer == nullptr) throw Error(Status::not_found, "address: no piece in use contains it");
+    if (piece.pointer == nullptr)
+      throw Error(Status::not_found, "address: no piece in use contains it");
     *out_pointer = piece.pointer;
     if (out_size != nullptr) *out_size = piece.bytes;
   });
 }
 
 symm_status_t symm_heap_memory(symm_heap_t* heap, symm_memory_t** out) {
-  return produce(out, "out", [&] { return make_handle<symm_memory_t>([&] { return heap_of(heap)->memory(); }); });
+  return produce(out, "out",
+      [&] { return make_handle<symm_memory_t>([&] { return heap_of(heap)->memory(); }); });
 }
 
 symm_status_t symm_heap_info(symm_heap_t* heap, symm_heap_info_t* out) {
-  return fill_struct(out, SYMM_FIRST_SIZE(symm_heap_info_t, name), [&] { return heap_of(heap)->info(); });
+  return fill_struct(
+      out, SYMM_FIRST_SIZE(symm_heap_info_t, name), [&] { return heap_of(heap)->info(); });
 }
 
 symm_status_t symm_heap_retain(symm_heap_t* heap) {

@@ -1,4 +1,5 @@
 #include "core/ipc/ipc.hpp"
+
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"
 
@@ -15,24 +16,27 @@ namespace {
 HeldLease& ipc_of(symm_ipc_t* handle) { return *slot_of<HeldLease>(handle, "ipc").object; }
 }  // namespace
 
-symm_status_t symm_ipc_export(const void* pointer, size_t size, const symm_ipc_export_options_t* options, void* out_token,
-    size_t capacity, size_t* out_size, void* stream) {
+symm_status_t symm_ipc_export(const void* pointer, size_t size,
+    const symm_ipc_export_options_t* options, void* out_token, size_t capacity, size_t* out_size,
+    void* stream) {
   return produce(options, out_size, "out_size", [&] {
     if (out_token == nullptr) throw Error(Status::invalid_argument, "out_token: is NULL");
     const symm_ipc_export_options_t given = read_options(options);
     constexpr uint64_t kPatienceMs = 1'000;
-    if (const auto buffer = Buffer::find(pointer).buffer) buffer->require_no_stragglers(kPatienceMs);
-    const std::vector<std::byte> token = ipc::export_memory(pointer, size, {given.hold_ms, given.hold_imports}, stream);
+    if (const auto buffer = Buffer::find(pointer).buffer)
+      buffer->require_no_stragglers(kPatienceMs);
+    const std::vector<std::byte> token =
+        ipc::export_memory(pointer, size, {given.hold_ms, given.hold_imports}, stream);
     if (token.size() > capacity)
-      throw Error(
-          Status::invalid_argument, format("capacity: %zu is less than the %zu bytes of the token", capacity, token.size()));
+      throw Error(Status::invalid_argument,
+          format("capacity: %zu is less than the %zu bytes of the token", capacity, token.size()));
     std::memcpy(out_token, token.data(), token.size());
     return token.size();
   });
 }
 
-symm_status_t symm_ipc_import(
-    const void* token, size_t token_size, const symm_ipc_import_options_t* options, symm_ipc_t** out, void* stream) {
+symm_status_t symm_ipc_import(const void* token, size_t token_size,
+    const symm_ipc_import_options_t* options, symm_ipc_t** out, void* stream) {
   return produce(options, out, "out", [&] {
     if (token == nullptr) throw Error(Status::invalid_argument, "token: is NULL");
     const symm_ipc_import_options_t given = read_options(options);
@@ -57,7 +61,8 @@ symm_status_t symm_ipc_size(symm_ipc_t* ipc, size_t* out_bytes) {
 }
 
 symm_status_t symm_ipc_info(symm_ipc_t* ipc, symm_ipc_info_t* out) {
-  return fill_struct(out, SYMM_FIRST_SIZE(symm_ipc_info_t, host_memory), [&] { return ipc_of(ipc).info(); });
+  return fill_struct(
+      out, SYMM_FIRST_SIZE(symm_ipc_info_t, host_memory), [&] { return ipc_of(ipc).info(); });
 }
 
 symm_status_t symm_ipc_stream_wait(symm_ipc_t* ipc, void* stream) {
@@ -83,17 +88,21 @@ symm_status_t symm_ipc_withdraw(const void* pointer, size_t size, uint64_t timeo
 }
 
 symm_status_t symm_ipc_holders(const void* pointer, size_t size, symm_ipc_holders_t* out) {
-  return fill_struct(out, SYMM_FIRST_SIZE(symm_ipc_holders_t, quarantined), [&] { return ipc::holders(pointer, size); });
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_ipc_holders_t, quarantined),
+      [&] { return ipc::holders(pointer, size); });
 }
 
 symm_status_t symm_ipc_collect(symm_ipc_report_t* out) {
   return guard([&] {
-    if (out != nullptr) require_struct_size(out->struct_size, SYMM_FIRST_SIZE(symm_ipc_report_t, bytes_in_limbo), "out");
+    if (out != nullptr)
+      require_struct_size(
+          out->struct_size, SYMM_FIRST_SIZE(symm_ipc_report_t, bytes_in_limbo), "out");
     const symm_ipc_report_t report = ipc::collect();
     if (out != nullptr) write_struct(report, out);
   });
 }
 
 symm_status_t symm_ipc_stats(symm_ipc_stats_t* out) {
-  return fill_struct(out, SYMM_FIRST_SIZE(symm_ipc_stats_t, oldest_lease_start_time), [] { return ipc::stats(); });
+  return fill_struct(
+      out, SYMM_FIRST_SIZE(symm_ipc_stats_t, oldest_lease_start_time), [] { return ipc::stats(); });
 }

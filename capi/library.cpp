@@ -4,14 +4,19 @@
 #include "core/group/collective.hpp"
 
 // The numbers of symm.h and of core and kernels are the same.
-#define SYMM_SAME(c_name, cpp_value) static_assert(static_cast<int32_t>(c_name) == static_cast<int32_t>(cpp_value))
+#define SYMM_SAME(c_name, cpp_value) \
+  static_assert(static_cast<int32_t>(c_name) == static_cast<int32_t>(cpp_value))
 #define SYMM_SAME_STATUS(name, c_name, value, text) SYMM_SAME(SYMM_##c_name, symm::Status::name);
 #define SYMM_SAME_DTYPE(name, c_name, value) SYMM_SAME(SYMM_DTYPE_##c_name, symm::DType::name);
 #define SYMM_SAME_OP(name, c_name, value) SYMM_SAME(SYMM_OP_##c_name, symm::Op::name);
-#define SYMM_SAME_SCALE(name, c_name, value) SYMM_SAME(SYMM_SCALE_##c_name, symm::ScalePosition::name);
-#define SYMM_SAME_QUANT_SCALE(name, c_name, value) SYMM_SAME(SYMM_QUANT_SCALE_##c_name, symm::QuantScale::name);
-#define SYMM_SAME_COLLECTIVE(name, c_name, value) SYMM_SAME(SYMM_COLLECTIVE_##c_name, symm::Collective::name);
-#define SYMM_SAME_ALGORITHM(name, c_name, value) SYMM_SAME(SYMM_ALGORITHM_##c_name, symm::Algorithm::name);
+#define SYMM_SAME_SCALE(name, c_name, value) \
+  SYMM_SAME(SYMM_SCALE_##c_name, symm::ScalePosition::name);
+#define SYMM_SAME_QUANT_SCALE(name, c_name, value) \
+  SYMM_SAME(SYMM_QUANT_SCALE_##c_name, symm::QuantScale::name);
+#define SYMM_SAME_COLLECTIVE(name, c_name, value) \
+  SYMM_SAME(SYMM_COLLECTIVE_##c_name, symm::Collective::name);
+#define SYMM_SAME_ALGORITHM(name, c_name, value) \
+  SYMM_SAME(SYMM_ALGORITHM_##c_name, symm::Algorithm::name);
 SYMM_STATUSES(SYMM_SAME_STATUS)
 SYMM_DTYPES(SYMM_SAME_DTYPE)
 SYMM_OPS(SYMM_SAME_OP)
@@ -34,7 +39,8 @@ SYMM_SAME(SYMM_LOG_DEBUG, symm::log::Level::debug);
 
 namespace symm::capi {
 namespace {
-// Plain memory: no destructor to run when a thread ends, nothing to allocate when memory is short.
+// Plain memory: no destructor to run when a thread
+// ends, nothing to allocate when memory is short.
 thread_local symm_failure_t last_failure{sizeof(symm_failure_t), SYMM_OK, -1, 0, 0, 0, ""};
 constexpr size_t kFailureSize = SYMM_FIRST_SIZE(symm_failure_t, message);
 }  // namespace
@@ -63,7 +69,9 @@ uint32_t symm_version(void) { return SYMM_VERSION; }
 
 const char* symm_build_info(void) { return build_info::kJson; }
 
-const char* symm_status_string(symm_status_t status) { return name_of(static_cast<Status>(status)); }
+const char* symm_status_string(symm_status_t status) {
+  return name_of(static_cast<Status>(status));
+}
 
 const char* symm_last_error(void) { return last_failure.message; }
 
@@ -73,12 +81,14 @@ symm_status_t symm_last_failure(symm_failure_t* out) {
 
 namespace {
 log::Level known(symm_log_level_t level) {
-  if (level < SYMM_LOG_ERROR || level > SYMM_LOG_DEBUG) throw Error(Status::unsupported, format("level: %d is not known", level));
+  if (level < SYMM_LOG_ERROR || level > SYMM_LOG_DEBUG)
+    throw Error(Status::unsupported, format("level: %d is not known", level));
   return static_cast<log::Level>(level);
 }
 }  // namespace
 
-symm_status_t symm_log_add_listener(symm_log_callback_t callback, void* user, symm_log_level_t level, uint64_t* out_id) {
+symm_status_t symm_log_add_listener(
+    symm_log_callback_t callback, void* user, symm_log_level_t level, uint64_t* out_id) {
   return produce(out_id, "out_id", [&] {
     if (callback == nullptr) throw Error(Status::invalid_argument, "callback: is NULL");
     return log::add_listener(callback, user, known(level));

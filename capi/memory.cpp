@@ -11,30 +11,37 @@ SYMM_OPTIONS_WITH_INIT(symm_rendezvous_options, options, failure, SYMM_RENDEZVOU
 
 static_assert(SYMM_NODE_NEAREST == Placement::kNearest);
 
-symm_status_t symm_alloc(symm_group_t* group, size_t size, const symm_alloc_options_t* options, symm_buffer_t** out) {
+symm_status_t symm_alloc(
+    symm_group_t* group, size_t size, const symm_alloc_options_t* options, symm_buffer_t** out) {
   return produce(options, out, "out", [&] {
     Group& of = *group_of(group);
     const symm_alloc_options_t given = read_options(options);
-    return make_handle<symm_buffer_t>([&] { return Buffer::allocate(of, size, placement_of(given), name_of(given.name)); });
+    return make_handle<symm_buffer_t>(
+        [&] { return Buffer::allocate(of, size, placement_of(given), name_of(given.name)); });
   });
 }
 
-symm_status_t symm_buffer_adopt(
-    symm_group_t* group, const void* pointer, size_t size, const symm_adopt_options_t* options, symm_buffer_t** out) {
+symm_status_t symm_buffer_adopt(symm_group_t* group, const void* pointer, size_t size,
+    const symm_adopt_options_t* options, symm_buffer_t** out) {
   return produce(options, out, "out", [&] {
     Group& of = *group_of(group);
     const symm_adopt_options_t given = read_options(options);
     const std::string name = name_of(given.name);
     if (given.fd < 0 && given.offset == 0)
       return make_handle<symm_buffer_t>([&] { return Buffer::adopt(of, pointer, size, name); });
-    if (given.fd < 0) throw Error(Status::invalid_argument, "options.offset: goes with options.fd only");
-    if (pointer != nullptr) throw Error(Status::invalid_argument, "pointer: is not NULL, though options.fd is given");
-    return make_handle<symm_buffer_t>([&] { return Buffer::adopt(of, given.fd, given.offset, size, name); });
+    if (given.fd < 0)
+      throw Error(Status::invalid_argument, "options.offset: goes with options.fd only");
+    if (pointer != nullptr)
+      throw Error(Status::invalid_argument, "pointer: is not NULL, though options.fd is given");
+    return make_handle<symm_buffer_t>(
+        [&] { return Buffer::adopt(of, given.fd, given.offset, size, name); });
   });
 }
 
-symm_status_t symm_buffer_export_dmabuf(symm_buffer_t* buffer, size_t offset, size_t size, int32_t* out_fd) {
-  return produce(out_fd, "out_fd", [&] { return buffer_of(buffer)->export_dmabuf(offset, size).release(); });
+symm_status_t symm_buffer_export_dmabuf(
+    symm_buffer_t* buffer, size_t offset, size_t size, int32_t* out_fd) {
+  return produce(
+      out_fd, "out_fd", [&] { return buffer_of(buffer)->export_dmabuf(offset, size).release(); });
 }
 
 symm_status_t symm_buffer_pointer(symm_buffer_t* buffer, void** out_pointer) {
@@ -65,7 +72,8 @@ symm_status_t symm_buffer_info(symm_buffer_t* buffer, symm_buffer_info_t* out) {
     filled.device = of.device();
     filled.bytes = of.bytes();
     filled.mapped_bytes = of.block()->mapped();
-    filled.flags = (of.on_host() ? uint64_t{SYMM_BUFFER_HOST} : 0) | (of.adopted() ? uint64_t{SYMM_BUFFER_ADOPTED} : 0);
+    filled.flags = (of.on_host() ? uint64_t{SYMM_BUFFER_HOST} : 0) |
+                   (of.adopted() ? uint64_t{SYMM_BUFFER_ADOPTED} : 0);
     filled.numa_node = of.numa_node();
     filled.memories = static_cast<int32_t>(of.memories().size());
     filled.pointer = of.data();
@@ -95,15 +103,16 @@ symm_status_t symm_buffer_memory(symm_buffer_t* buffer, symm_group_t* group, sym
   });
 }
 
-symm_status_t symm_rendezvous(
-    symm_group_t* group, symm_buffer_t* buffer, const symm_rendezvous_options_t* options, symm_memory_t** out) {
+symm_status_t symm_rendezvous(symm_group_t* group, symm_buffer_t* buffer,
+    const symm_rendezvous_options_t* options, symm_memory_t** out) {
   return produce(options, out, "out", [&] {
     const auto& of = group_of(group);
     const auto& block = buffer_of(buffer);
     const symm_rendezvous_options_t given = read_options(options);
     return make_handle<symm_memory_t>([&] {
       std::list<std::shared_ptr<Memory>> kept(1);
-      const auto memory = kept.front() = Memory::rendezvous(of, block, given.tag, given.timeout_ms, given.channels);
+      const auto memory = kept.front() =
+          Memory::rendezvous(of, block, given.tag, given.timeout_ms, given.channels);
       of->keep(std::move(kept));
       return memory;
     });
@@ -119,7 +128,8 @@ symm_status_t symm_memory_info(symm_memory_t* memory, symm_memory_info_t* out) {
     filled.bytes = of.view().bytes;
     filled.id = of.view().id;
     filled.channels = of.view().channels;
-    filled.signal_pad_bytes = filled.channels * filled.size * static_cast<int32_t>(sizeof(uint64_t));
+    filled.signal_pad_bytes =
+        filled.channels * filled.size * static_cast<int32_t>(sizeof(uint64_t));
     filled.multicast = of.view().multicast != nullptr ? 1 : 0;
     write_text(filled.multicast_reason, of.view().why_no_multicast);
     return filled;
@@ -142,7 +152,8 @@ symm_status_t symm_memory_signal_pad_table(symm_memory_t* memory, void* const** 
   return guard([&] { require(out_table, "out_table") = memory_of(memory)->pad_table(); });
 }
 
-symm_status_t symm_memory_device_view(symm_memory_t* memory, uint64_t timeout_ms, const void* stop, symm_memory_view_t* out) {
+symm_status_t symm_memory_device_view(
+    symm_memory_t* memory, uint64_t timeout_ms, const void* stop, symm_memory_view_t* out) {
   return fill_struct(out, SYMM_FIRST_SIZE(symm_memory_view_t, stop), [&] {
     const Memory& of = *memory_of(memory);
     symm_memory_view_t filled{};
@@ -163,8 +174,8 @@ symm_status_t symm_memory_multicast_pointer(symm_memory_t* memory, void** out_po
   return produce(out_pointer, "out_pointer", [&] { return memory_of(memory)->multicast(); });
 }
 
-symm_status_t symm_memory_find(
-    symm_group_t* group, const void* address, symm_memory_t** out, int32_t* out_rank, size_t* out_offset) {
+symm_status_t symm_memory_find(symm_group_t* group, const void* address, symm_memory_t** out,
+    int32_t* out_rank, size_t* out_offset) {
   return guard([&] {
     AddressMap::Found found = group_of(group)->addresses().find(address);
     if (!found.memory) return false;
@@ -187,58 +198,73 @@ void symm_memory_release(symm_memory_t* memory) { release<Memory>(memory); }
 
 // ---- signals and data
 
-symm_status_t symm_barrier(
-    symm_group_t* group, const int32_t* ranks, size_t count, int32_t channel, const symm_wait_options_t* options, void* stream) {
+symm_status_t symm_barrier(symm_group_t* group, const int32_t* ranks, size_t count, int32_t channel,
+    const symm_wait_options_t* options, void* stream) {
   return quick(options, [&] {
     Group& of = *group_of(group);
-    if (ranks == nullptr && count != 0) throw Error(Status::invalid_argument, "ranks: is NULL, but count is not 0");
-    if (ranks != nullptr && count == 0) throw Error(Status::invalid_argument, "count: is 0, but ranks is not NULL");
+    if (ranks == nullptr && count != 0)
+      throw Error(Status::invalid_argument, "ranks: is NULL, but count is not 0");
+    if (ranks != nullptr && count == 0)
+      throw Error(Status::invalid_argument, "count: is 0, but ranks is not NULL");
     of.barrier({ranks, count}, channel, timeout_of(options), stream);
   });
 }
 
 symm_status_t symm_signal(symm_memory_t* memory, int32_t rank, int32_t channel, void* stream) {
-  return quick([&] { memory_of(memory)->send_signal(rank, channel, symm::SignalOp::add, 1, stream); });
+  return quick(
+      [&] { memory_of(memory)->send_signal(rank, channel, symm::SignalOp::add, 1, stream); });
 }
 
-symm_status_t symm_wait_signal(
-    symm_memory_t* memory, int32_t rank, int32_t channel, const symm_wait_options_t* options, void* stream) {
-  return quick(options, [&] { memory_of(memory)->wait_signal(rank, channel, timeout_of(options), stream); });
+symm_status_t symm_wait_signal(symm_memory_t* memory, int32_t rank, int32_t channel,
+    const symm_wait_options_t* options, void* stream) {
+  return quick(
+      options, [&] { memory_of(memory)->wait_signal(rank, channel, timeout_of(options), stream); });
 }
 
-symm_status_t symm_signal_value(
-    symm_memory_t* memory, int32_t rank, int32_t channel, symm_signal_op_t op, uint64_t value, void* stream) {
-  return quick([&] { memory_of(memory)->send_signal(rank, channel, static_cast<symm::SignalOp>(op), value, stream); });
+symm_status_t symm_signal_value(symm_memory_t* memory, int32_t rank, int32_t channel,
+    symm_signal_op_t op, uint64_t value, void* stream) {
+  return quick([&] {
+    memory_of(memory)->send_signal(rank, channel, static_cast<symm::SignalOp>(op), value, stream);
+  });
 }
 
-symm_status_t symm_wait_signal_value(symm_memory_t* memory, int32_t rank, int32_t channel, symm_compare_t compare, uint64_t value,
-    const symm_wait_options_t* options, uint64_t* out_seen, void* stream) {
+symm_status_t symm_wait_signal_value(symm_memory_t* memory, int32_t rank, int32_t channel,
+    symm_compare_t compare, uint64_t value, const symm_wait_options_t* options, uint64_t* out_seen,
+    void* stream) {
   return quick(options, [&] {
     const symm::SignalWait wait{rank, channel, static_cast<symm::Compare>(compare), value};
     memory_of(memory)->wait_signal_value(wait, timeout_of(options), out_seen, stream);
   });
 }
 
-symm_status_t symm_wait_signals(symm_memory_t* memory, const symm_signal_wait_t* waits, size_t count, int32_t any,
-    const symm_wait_options_t* options, size_t* out_index, void* stream) {
+symm_status_t symm_wait_signals(symm_memory_t* memory, const symm_signal_wait_t* waits,
+    size_t count, int32_t any, const symm_wait_options_t* options, size_t* out_index,
+    void* stream) {
   return quick(options, [&] {
     Memory& of = *memory_of(memory);
     const size_t step = require(waits, "waits").struct_size;
     if (count == 0 || count > Memory::kMostWaits)
-      throw Error(Status::invalid_argument, symm::format("count: %zu is not in 1 .. %zu", count, Memory::kMostWaits));
+      throw Error(Status::invalid_argument,
+          symm::format("count: %zu is not in 1 .. %zu", count, Memory::kMostWaits));
     std::vector<symm::SignalWait> all;
     for (size_t i = 0; i < count; ++i) {
-      const auto& at = *reinterpret_cast<const symm_signal_wait_t*>(reinterpret_cast<const char*>(waits) + i * step);
-      if (at.struct_size != step) throw Error(Status::invalid_argument, "waits: they differ in struct_size");
-      const auto wait = symm::capi::read_struct(&at, {}, SYMM_FIRST_SIZE(symm_signal_wait_t, value), "waits");
-      all.push_back({wait.rank, wait.channel, static_cast<symm::Compare>(wait.compare), wait.value});
+      const auto& at = *reinterpret_cast<const symm_signal_wait_t*>(
+          reinterpret_cast<const char*>(waits) + i * step);
+      if (at.struct_size != step)
+        throw Error(Status::invalid_argument, "waits: they differ in struct_size");
+      const auto wait =
+          symm::capi::read_struct(&at, {}, SYMM_FIRST_SIZE(symm_signal_wait_t, value), "waits");
+      all.push_back(
+          {wait.rank, wait.channel, static_cast<symm::Compare>(wait.compare), wait.value});
     }
-    if (any != 0 && any != 1) throw Error(Status::invalid_argument, symm::format("any: %d is neither 0 nor 1", any));
+    if (any != 0 && any != 1)
+      throw Error(Status::invalid_argument, symm::format("any: %d is neither 0 nor 1", any));
     of.wait_signals(all, any != 0, timeout_of(options), out_index, stream);
   });
 }
 
-symm_status_t symm_test_signal(symm_memory_t* memory, int32_t rank, int32_t channel, uint64_t* out_pending) {
+symm_status_t symm_test_signal(
+    symm_memory_t* memory, int32_t rank, int32_t channel, uint64_t* out_pending) {
   return produce(out_pending, "out_pending", [&] {
     const symm::SignalState state = memory_of(memory)->look_at_signal(rank, channel);
     // On a device those who wait have taken what is to come.
@@ -246,20 +272,24 @@ symm_status_t symm_test_signal(symm_memory_t* memory, int32_t rank, int32_t chan
   });
 }
 
-symm_status_t symm_test_signal_value(symm_memory_t* memory, int32_t rank, int32_t channel, uint64_t* out_value) {
-  return produce(out_value, "out_value", [&] { return memory_of(memory)->look_at_signal(rank, channel).value; });
+symm_status_t symm_test_signal_value(
+    symm_memory_t* memory, int32_t rank, int32_t channel, uint64_t* out_value) {
+  return produce(out_value, "out_value",
+      [&] { return memory_of(memory)->look_at_signal(rank, channel).value; });
 }
 
-symm_status_t symm_put(symm_memory_t* memory, int32_t rank, size_t offset, const void* source, size_t size, void* stream) {
+symm_status_t symm_put(symm_memory_t* memory, int32_t rank, size_t offset, const void* source,
+    size_t size, void* stream) {
   return quick([&] { memory_of(memory)->put(rank, offset, source, size, stream); });
 }
 
-symm_status_t symm_get(symm_memory_t* memory, int32_t rank, size_t offset, void* destination, size_t size, void* stream) {
+symm_status_t symm_get(symm_memory_t* memory, int32_t rank, size_t offset, void* destination,
+    size_t size, void* stream) {
   return quick([&] { memory_of(memory)->get(rank, offset, destination, size, stream); });
 }
 
-symm_status_t symm_put_signal(
-    symm_memory_t* memory, int32_t rank, size_t offset, const void* source, size_t size, int32_t channel, void* stream) {
+symm_status_t symm_put_signal(symm_memory_t* memory, int32_t rank, size_t offset,
+    const void* source, size_t size, int32_t channel, void* stream) {
   return quick([&] {
     Memory& of = *memory_of(memory);
     of.require_channel(channel);  // before anything is written
@@ -268,31 +298,37 @@ symm_status_t symm_put_signal(
   });
 }
 
-symm_status_t symm_fill32(symm_memory_t* memory, int32_t rank, size_t offset, uint32_t value, size_t count, void* stream) {
+symm_status_t symm_fill32(symm_memory_t* memory, int32_t rank, size_t offset, uint32_t value,
+    size_t count, void* stream) {
   return quick([&] { memory_of(memory)->fill32(rank, offset, value, count, stream); });
 }
 
-symm_status_t symm_write_value32(symm_memory_t* memory, int32_t rank, size_t offset, uint32_t value, void* stream) {
+symm_status_t symm_write_value32(
+    symm_memory_t* memory, int32_t rank, size_t offset, uint32_t value, void* stream) {
   return quick([&] { memory_of(memory)->write_value(rank, offset, value, sizeof value, stream); });
 }
 
-symm_status_t symm_write_value64(symm_memory_t* memory, int32_t rank, size_t offset, uint64_t value, void* stream) {
+symm_status_t symm_write_value64(
+    symm_memory_t* memory, int32_t rank, size_t offset, uint64_t value, void* stream) {
   return quick([&] { memory_of(memory)->write_value(rank, offset, value, sizeof value, stream); });
 }
 
 namespace {
-void wait_value(symm_memory_t* memory, size_t offset, size_t bytes, symm_compare_t compare, uint64_t value,
-    const symm_wait_options_t* options, void* stream) {
-  memory_of(memory)->wait_value(offset, bytes, static_cast<symm::Compare>(compare), value, timeout_of(options), stream);
+void wait_value(symm_memory_t* memory, size_t offset, size_t bytes, symm_compare_t compare,
+    uint64_t value, const symm_wait_options_t* options, void* stream) {
+  memory_of(memory)->wait_value(
+      offset, bytes, static_cast<symm::Compare>(compare), value, timeout_of(options), stream);
 }
 }  // namespace
 
-symm_status_t symm_wait_value32(symm_memory_t* memory, size_t offset, symm_compare_t compare, uint32_t value,
-    const symm_wait_options_t* options, void* stream) {
-  return quick(options, [&] { wait_value(memory, offset, sizeof value, compare, value, options, stream); });
+symm_status_t symm_wait_value32(symm_memory_t* memory, size_t offset, symm_compare_t compare,
+    uint32_t value, const symm_wait_options_t* options, void* stream) {
+  return quick(
+      options, [&] { wait_value(memory, offset, sizeof value, compare, value, options, stream); });
 }
 
-symm_status_t symm_wait_value64(symm_memory_t* memory, size_t offset, symm_compare_t compare, uint64_t value,
-    const symm_wait_options_t* options, void* stream) {
-  return quick(options, [&] { wait_value(memory, offset, sizeof value, compare, value, options, stream); });
+symm_status_t symm_wait_value64(symm_memory_t* memory, size_t offset, symm_compare_t compare,
+    uint64_t value, const symm_wait_options_t* options, void* stream) {
+  return quick(
+      options, [&] { wait_value(memory, offset, sizeof value, compare, value, options, stream); });
 }

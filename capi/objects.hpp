@@ -5,8 +5,16 @@
 #include "core/group/heap.hpp"
 
 namespace symm::capi {
-inline std::shared_ptr<Group>& group_of(symm_group_t* handle) { return slot_of<Group>(handle, "group").object; }
-inline std::shared_ptr<Buffer>& buffer_of(symm_buffer_t* handle) { return slot_of<Buffer>(handle, "buffer").object; }
-inline std::shared_ptr<Memory>& memory_of(symm_memory_t* handle) { return slot_of<Memory>(handle, "memory").object; }
-inline std::shared_ptr<Heap>& heap_of(symm_heap_t* handle) { return slot_of<Heap>(handle, "heap").object; }
+inline std::shared_ptr<Group>& group_of(symm_group_t* handle) {
+  return slot_of<Group>(handle, "group").object;
+}
+inline std::shared_ptr<Buffer>& buffer_of(symm_buffer_t* handle) {
+  return slot_of<Buffer>(handle, "buffer").object;
+}
+inline std::shared_ptr<Memory>& memory_of(symm_memory_t* handle) {
+  return slot_of<Memory>(handle, "memory").object;
+}
+inline std::shared_ptr<Heap>& heap_of(symm_heap_t* handle) {
+  return slot_of<Heap>(handle, "heap").object;
+}
 }  // namespace symm::capi

@@ -6,9 +6,12 @@
 
 namespace symm::capi {
 inline constexpr size_t kMostName = 63;
-inline std::string name_of(const char* given) { return {given, given == nullptr ? 0 : length_within(kMostName, given)}; }
+inline std::string name_of(const char* given) {
+  return {given, given == nullptr ? 0 : length_within(kMostName, given)};
+}
 
-template <class Options> Placement placement_of(const Options& given) {
+template <class Options>
+Placement placement_of(const Options& given) {
   require_known_bits(given.flags, SYMM_ALLOC_HOST, "options.flags");
   Placement placement;
   placement.on_host = (given.flags & SYMM_ALLOC_HOST) != 0;

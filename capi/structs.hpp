@@ -1,8 +1,9 @@
-// Structs that grow. `first` is the size that the struct had in the release which introduced it; callers built against any
-// release since then are served.
+// Structs that grow. `first` is the size that the struct had in the release which
+// introduced it; callers built against any release since then are served.
 #pragma once
 
 #include <cstring>
+
 #include "capi/guard.hpp"
 #include "core/base/little_endian.hpp"
 
@@ -12,13 +13,18 @@ namespace symm::capi {
   (offsetof(type, last_field) + sizeof(type::last_field))  // NOLINT(bugprone-sizeof-expression)
 
 inline void require_struct_size(size_t size, size_t first, const char* argument) {
-  if (size > kMostStruct) throw Error(Status::invalid_argument, format("%s: struct_size is %zu: it was not set", argument, size));
+  if (size > kMostStruct)
+    throw Error(
+        Status::invalid_argument, format("%s: struct_size is %zu: it was not set", argument, size));
   if (size < first)
-    throw Error(Status::invalid_argument, format("%s: struct_size is %zu, at least %zu is needed", argument, size, first));
+    throw Error(Status::invalid_argument,
+        format("%s: struct_size is %zu, at least %zu is needed", argument, size, first));
 }
 
-// Copy a caller's struct, if there is one, over `defaults`. What this library does not know of it must be zero.
-template <class T> T read_struct(const T* from, const T& defaults, size_t first, const char* argument) {
+// Copy a caller's struct, if there is one, over `defaults`.
+// What this library does not know of it must be zero.
+template <class T>
+T read_struct(const T* from, const T& defaults, size_t first, const char* argument) {
   if (from == nullptr) return defaults;
   require_struct_size(from->struct_size, first, argument);
   T into = defaults;
@@ -26,8 +32,9 @@ template <class T> T read_struct(const T* from, const T& defaults, size_t first,
   const auto* bytes = reinterpret_cast<const unsigned char*>(from);
   for (size_t i = sizeof(T); i < from->struct_size; ++i) {
     if (bytes[i] != 0) {
-      throw Error(Status::unsupported, format("%s: byte %zu is set, but symm %d.%d knows only %zu bytes of this struct", argument,
-                                           i, SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR, sizeof(T)));
+      throw Error(Status::unsupported,
+          format("%s: byte %zu is set, but symm %d.%d knows only %zu bytes of this struct",
+              argument, i, SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR, sizeof(T)));
     }
   }
   into.struct_size = sizeof(T);
@@ -35,20 +42,26 @@ template <class T> T read_struct(const T* from, const T& defaults, size_t first,
 }
 
 // Write to a caller's struct as much as it holds; what it has beyond ours becomes zero.
-template <class T> void write_struct(const T& from, T* to) {
+template <class T>
+void write_struct(const T& from, T* to) {
   const size_t size = to->struct_size;
   T copy = from;
   copy.struct_size = size;
   std::memcpy(to, &copy, std::min(size, sizeof(T)));
-  if (size > sizeof(T)) std::memset(reinterpret_cast<unsigned char*>(to) + sizeof(T), 0, size - sizeof(T));
+  if (size > sizeof(T))
+    std::memset(reinterpret_cast<unsigned char*>(to) + sizeof(T), 0, size - sizeof(T));
 }
 
-// What a struct of options is where nobody sets anything, its size in its first release, and what messages call it.
-template <class T> struct OptionsOf;
-template <class T> T read_options(const T* from) {
+// What a struct of options is where nobody sets anything, its size in its first
+// release, and what messages call it.
+template <class T>
+struct OptionsOf;
+template <class T>
+T read_options(const T* from) {
   return read_struct(from, OptionsOf<T>::kDefaults, OptionsOf<T>::kFirst, OptionsOf<T>::kArgument);
 }
-template <class T> symm_status_t init(T* to, size_t struct_size) noexcept {
+template <class T>
+symm_status_t init(T* to, size_t struct_size) noexcept {
   return guard([&] {
     require(to, OptionsOf<T>::kArgument);
     require_struct_size(struct_size, OptionsOf<T>::kFirst, OptionsOf<T>::kArgument);
@@ -57,14 +70,17 @@ template <class T> symm_status_t init(T* to, size_t struct_size) noexcept {
   });
 }
 #define SYMM_OPTIONS(name, argument, last_field, ...)                       \
-  template <> struct symm::capi::OptionsOf<name##_t> {                      \
+  template <>                                                               \
+  struct symm::capi::OptionsOf<name##_t> {                                  \
     static constexpr name##_t kDefaults = __VA_ARGS__;                      \
     static constexpr size_t kFirst = SYMM_FIRST_SIZE(name##_t, last_field); \
     static constexpr const char* kArgument = #argument;                     \
   };
 #define SYMM_OPTIONS_WITH_INIT(name, argument, last_field, ...) \
   SYMM_OPTIONS(name, argument, last_field, __VA_ARGS__)         \
-  symm_status_t name##_init(name##_t* to, size_t struct_size) { return symm::capi::init(to, struct_size); }
+  symm_status_t name##_init(name##_t* to, size_t struct_size) { \
+    return symm::capi::init(to, struct_size);                   \
+  }
 
 // Write what `fill` returns to a caller's struct, which is checked before anything is done.
 template <class Options, class T, class Fill>
@@ -74,14 +90,15 @@ symm_status_t fill_struct(const Options* options, T* out, size_t first, Fill&& f
     write_struct<T>(fill(), out);
   });
 }
-template <class T, class Fill> symm_status_t fill_struct(T* out, size_t first, Fill&& fill) noexcept {
+template <class T, class Fill>
+symm_status_t fill_struct(T* out, size_t first, Fill&& fill) noexcept {
   return fill_struct<symm_wait_options_t>(nullptr, out, first, fill);
 }
 
 // A bit that a newer library may know.
 inline void require_known_bits(uint64_t flags, uint64_t known, const char* argument) {
   if ((flags & ~known) == 0) return;
-  throw Error(Status::unsupported,
-      format("%s: symm %d.%d does not know 0x%lx", argument, SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR, flags & ~known));
+  throw Error(Status::unsupported, format("%s: symm %d.%d does not know 0x%lx", argument,
+                                       SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR, flags & ~known));
 }
 }  // namespace symm::capi

@@ -1,5 +1,6 @@
 // Which back ends there are on this machine.
 #include "core/backends.hpp"
+
 #include "core/backend/hardware.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/process.hpp"
@@ -18,7 +19,8 @@ BackendKind resolve(BackendKind kind) {
       const std::string_view asked = environment("SYMM_BACKEND");
       if (asked == "cuda") return resolve(BackendKind::cuda);
       if (asked.empty() || asked == "host") return BackendKind::host;
-      throw Error(Status::invalid_argument, format("SYMM_BACKEND: %s is neither host nor cuda", asked.data()));
+      throw Error(Status::invalid_argument,
+          format("SYMM_BACKEND: %s is neither host nor cuda", asked.data()));
     }
     case BackendKind::cuda:
       if (const std::string reason = cuda::unavailable_reason(); !reason.empty())
@@ -32,14 +34,17 @@ std::shared_ptr<Backend> open_backend(BackendKind kind, int device, int local_ra
   return resolve(kind) == BackendKind::cuda ? cuda::open(device, local_rank) : host::open();
 }
 
-int device_count(BackendKind kind) { return resolve(kind) == BackendKind::cuda ? cuda::device_count() : 1; }
+int device_count(BackendKind kind) {
+  return resolve(kind) == BackendKind::cuda ? cuda::device_count() : 1;
+}
 
 symm_device_info_t device_info(BackendKind kind, int device) {
   const BackendKind resolved = resolve(kind);
   if (resolved == BackendKind::cuda) return cuda::device_info(device);
   symm_device_info_t info{};
   info.backend = SYMM_BACKEND_HOST;
-  if (device != 0) throw Error(Status::invalid_argument, format("device: %d is not in 0 .. 0", device));
+  if (device != 0)
+    throw Error(Status::invalid_argument, format("device: %d is not in 0 .. 0", device));
   info.memory_bytes = host::memory_bytes();
   info.compute_units = static_cast<int32_t>(usable_processors().count());
   write_text(info.name, host::processor_name());
@@ -52,7 +57,9 @@ symm_device_info_t device_info(BackendKind kind, int device) {
   return info;
 }
 
-Links links(BackendKind kind) { return resolve(kind) == BackendKind::cuda ? cuda::links() : Links{1, {0}}; }
+Links links(BackendKind kind) {
+  return resolve(kind) == BackendKind::cuda ? cuda::links() : Links{1, {0}};
+}
 
 const ipc::Provider& ipc_provider(BackendKind kind) {
   return kind == BackendKind::cuda ? cuda::ipc_provider() : host::ipc_provider();

@@ -1,12 +1,13 @@
 // The list: which back ends there are, and what each can do on this machine.
 #pragma once
 
-#include <symm/symm.h>
 #include "core/backend/provider.hpp"
 #include "core/backend/topology.hpp"
+#include <symm/symm.h>
 
 namespace symm {
-// What `automatic` means on this machine. Throws Error(unavailable) with the reason for a back end that cannot be used.
+// What `automatic` means on this machine. Throws Error(unavailable)
+// with the reason for a back end that cannot be used.
 BackendKind resolve(BackendKind kind);
 int device_count(BackendKind kind);
 symm_device_info_t device_info(BackendKind kind, int device);
@@ -14,7 +15,8 @@ Links links(BackendKind kind);
 // The back end for a new group. Throws Error(unavailable) with the reason.
 std::shared_ptr<Backend> open_backend(BackendKind kind, int device, int local_rank);
 
-// What shares a back end's memory by tokens. Throws Error(unavailable) if the back end cannot be used here.
+// What shares a back end's memory by tokens. Throws
+// Error(unavailable) if the back end cannot be used here.
 const ipc::Provider& ipc_provider(BackendKind kind);
 // Give back what back ends have put off, because streams were not past it.
 void ipc_reclaim() noexcept;

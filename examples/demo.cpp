@@ -1,10 +1,12 @@
-// Several processes form a group, share one symmetric heap, write into each other's memory, signal each other and all-reduce.
-// Start it by: symm run -n 4 -- symm_demo
+// Several processes form a group, share one symmetric heap, write into each other's
+// memory, signal each other and all-reduce. Start it by: symm run -n 4 -- symm_demo
 #include <unistd.h>
+
 #include <bit>
 #include <cstdio>
 #include <stdexcept>
 #include <string>
+
 #include <symm/symm.hpp>
 
 namespace {
@@ -14,7 +16,8 @@ void expect(bool right, const char* what) {
   if (!right) throw std::runtime_error(std::string("wrong result: ") + what);
 }
 
-// So that what the ranks print about one step comes before the next step. (Printing is not ordered by it: each rank has its own
+// So that what the ranks print about one step comes before the
+// next step. (Printing is not ordered by it: each rank has its own
 // pipe; the launcher keeps lines whole, not the ranks in step.)
 void step(const symm::Group& group, const char* title) {
   std::fflush(stdout);
@@ -46,30 +49,38 @@ void write_to_neighbours(const symm::Group& group, const symm::Memory& memory) {
   memory.signal(left);
   memory.wait_signal(right);
   const uint64_t number = memory.span<volatile uint64_t>()[kDirect / 8];
-  std::printf("rank %d stored %d through a pointer into rank %d's block, and found %llu in its own\n", rank, 1000 + rank, left,
-      static_cast<unsigned long long>(number));
+  std::printf(
+      "rank %d stored %d through a pointer into rank %d's block, and found %llu in its own\n", rank,
+      1000 + rank, left, static_cast<unsigned long long>(number));
   expect(number == 1000 + static_cast<uint64_t>(right), "the right neighbour's store");
   group.barrier();
 }
 
-// By one algorithm after another, of numbers whose sum depends on the order in which it is made: each must give, bit for bit,
-// what adding in the order of the ranks gives.
+// By one algorithm after another, of numbers whose sum depends on the order in which it
+// is made: each must give, bit for bit, what adding in the order of the ranks gives.
 void add_up(const symm::Group& group, const symm::Memory& memory) {
   constexpr size_t kCount = 65537;
   const symm::Span<float> sum = memory.span<float>().subspan(0, kCount);
-  const auto value = [](int rank, size_t i) { return 1.0F / static_cast<float>(i + 7 * static_cast<size_t>(rank) + 1); };
+  const auto value = [](int rank, size_t i) {
+    return 1.0F / static_cast<float>(i + 7 * static_cast<size_t>(rank) + 1);
+  };
   for (const symm_algorithm_values algorithm :
       {SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED}) {
-    for (size_t i = 0; i < kCount; ++i) sum[i] = value(group.rank(), i);
+    for (size_t i = 0; i < kCount; ++i)
+      sum[i] = value(group.rank(), i);
     group.allreduce(sum, sum, SYMM_OP_SUM, {.algorithm = algorithm});
     for (size_t i = 0; i < kCount; ++i) {
       float expected = value(0, i);
-      for (int rank = 1; rank < group.size(); ++rank) expected += value(rank, i);
-      expect(std::bit_cast<uint32_t>(sum[i]) == std::bit_cast<uint32_t>(expected), "the sum differs from the serial one");
+      for (int rank = 1; rank < group.size(); ++rank)
+        expected += value(rank, i);
+      expect(std::bit_cast<uint32_t>(sum[i]) == std::bit_cast<uint32_t>(expected),
+          "the sum differs from the serial one");
     }
   }
-  std::printf("rank %d: %zu sums begin with %.4f and end with %.6f; all sums equal the serial ones, bit for bit\n", group.rank(),
-      kCount, static_cast<double>(sum[0]), static_cast<double>(sum[kCount - 1]));
+  std::printf(
+      "rank %d: %zu sums begin with %.4f and end with %.6f; all sums equal the serial ones, bit "
+      "for bit\n",
+      group.rank(), kCount, static_cast<double>(sum[0]), static_cast<double>(sum[kCount - 1]));
 }
 
 void demo() {
@@ -82,13 +93,13 @@ void demo() {
   const int rank = group.rank();
 
   step(group, "The group");
-  std::printf(
-      "rank %d of %d is process %d, found by %s\n", rank, group.size(), static_cast<int>(getpid()), group.info().bootstrap);
+  std::printf("rank %d of %d is process %d, found by %s\n", rank, group.size(),
+      static_cast<int>(getpid()), group.info().bootstrap);
 
   step(group, "The symmetric heap");
   const auto memory = group.rendezvous(group.allocate(kHeap));
-  std::printf("rank %d brought %zu MiB at %p and sees the blocks of all %d ranks\n", rank, kHeap >> 20,
-      static_cast<void*>(memory.span().data()), group.size());
+  std::printf("rank %d brought %zu MiB at %p and sees the blocks of all %d ranks\n", rank,
+      kHeap >> 20, static_cast<void*>(memory.span().data()), group.size());
 
   step(group, "Writing into each other's memory, with signals");
   write_to_neighbours(group, memory);

@@ -1,21 +1,24 @@
 #include "kernels/collective_call.hpp"
+
 #include <bit>
 #include <cstdio>
 
 namespace symm {
 namespace {
 // 12 bits; 0 of 0.
-uint64_t mixed(double factor) { return std::bit_cast<uint64_t>(factor) * 0xD6E8FEB86659FD93U >> 52; }
+uint64_t mixed(double factor) {
+  return std::bit_cast<uint64_t>(factor) * 0xD6E8FEB86659FD93U >> 52;
+}
 }  // namespace
 
 uint64_t CallSignature::packed() const noexcept {
   const auto bits = [](auto value) { return static_cast<uint64_t>(static_cast<uint32_t>(value)); };
-  const uint64_t scaled =
-      bits(scaling.position) | uint64_t{scaling.kind == Factor::pointer} << 2 | uint64_t{scaling.result != scaling.dtype} << 3;
+  const uint64_t scaled = bits(scaling.position) | uint64_t{scaling.kind == Factor::pointer} << 2 |
+                          uint64_t{scaling.result != scaling.dtype} << 3;
   const uint64_t factor = mixed(scaling.factor);
   return bits(heaps) << 48 | scaled << 44 | bits(scaling ? scaling.dtype : dtype) << 32 |
-         ((bits(root) & 0xFFFF) ^ (factor & 0xFF) << 8) << 16 | bits(collective) << 12 | bits(op) << 8 | (factor >> 8) << 4 |
-         bits(algorithm);
+         ((bits(root) & 0xFFFF) ^ (factor & 0xFF) << 8) << 16 | bits(collective) << 12 |
+         bits(op) << 8 | (factor >> 8) << 4 | bits(algorithm);
 }
 
 CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept {
@@ -24,7 +27,8 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
   signature.dtype = static_cast<DType>(packed >> 32 & 0xFFF);
   if (const uint64_t scaled = packed >> 44 & 0xF; scaled != 0) {
     const bool is_wider = (scaled >> 3 & 1) != 0;
-    signature.scaling = {signature.dtype, is_wider ? DType::f32 : signature.dtype, static_cast<ScalePosition>(scaled & 3),
+    signature.scaling = {signature.dtype, is_wider ? DType::f32 : signature.dtype,
+        static_cast<ScalePosition>(scaled & 3),
         (scaled >> 2 & 1) != 0 ? Factor::pointer : Factor::mixed,
         static_cast<double>((packed >> 24 & 0xFF) | (packed >> 4 & 0xF) << 8)};
   }
@@ -36,23 +40,27 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
   return signature;
 }
 
-// The high half of the count is folded in by an odd multiplier: calls that differ in the other fields only, which is what a
-// mistake looks like, always differ here.
+// The high half of the count is folded in by an odd multiplier: calls that differ in
+// the other fields only, which is what a mistake looks like, always differ here.
 uint32_t CallSignature::hash() const noexcept {
-  uint64_t all = (packed() ^ std::bit_cast<uint64_t>(scaling.factor) ^ (count * 0x9E3779B97F4A7C15U)) * 0xD6E8FEB86659FD93U;
+  uint64_t all =
+      (packed() ^ std::bit_cast<uint64_t>(scaling.factor) ^ (count * 0x9E3779B97F4A7C15U)) *
+      0xD6E8FEB86659FD93U;
   all ^= all >> 32;
   return static_cast<uint32_t>(all);
 }
 
 std::string CallSignature::text() const {
-  const bool has_norm = !traits(collective).has_root() && root != 0;  // or is an all-reduce of which one is made
-  std::string all =
-      symm::text(name_of(has_norm ? Collective::allreduce_rmsnorm : collective), "(", name_of(scaling ? scaling.dtype : dtype));
+  // or is an all-reduce of which one is made
+  const bool has_norm = !traits(collective).has_root() && root != 0;
+  std::string all = symm::text(name_of(has_norm ? Collective::allreduce_rmsnorm : collective), "(",
+      name_of(scaling ? scaling.dtype : dtype));
   if (traits(collective).has_op && !has_norm) all += symm::text(", ", name_of(op));
   if (scaling.position != ScalePosition::none) {
     char factor[40] = "a pointer";
     if (scaling.kind != Factor::pointer)
-      std::snprintf(factor, sizeof factor, scaling.kind == Factor::value ? "%.17g" : "factor #%.0f", scaling.factor);
+      std::snprintf(factor, sizeof factor, scaling.kind == Factor::value ? "%.17g" : "factor #%.0f",
+          scaling.factor);
     all += symm::text(", scaled ", name_of(scaling.position), " by ", factor);
   }
   if (scaling.result != scaling.dtype) all += symm::text(", result ", name_of(scaling.result));
@@ -71,7 +79,8 @@ size_t CollectiveCall::bytes_of_pieces() const noexcept {
   if (collective == Collective::reduce_scatterv) return pieces->recv_bytes;
   if (collective != Collective::alltoallv) return unit();
   size_t all = 0;
-  for (const Piece& piece : pieces->send) all += piece.bytes;
+  for (const Piece& piece : pieces->send)
+    all += piece.bytes;
   return all;
 }
 }  // namespace symm

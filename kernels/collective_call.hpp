@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+
 #include "kernels/collective.hpp"
 #include "kernels/pieces.hpp"
 #include "kernels/rmsnorm.hpp"
@@ -13,7 +14,8 @@ enum class Factor : int32_t {
   mixed     // a number that tells the value from others: all that an unpacked signature has
 };
 
-// By which factor a sum is scaled, and of which type it leaves. All zeros: by none, and of its operands' type.
+// By which factor a sum is scaled, and of which type it
+// leaves. All zeros: by none, and of its operands' type.
 struct Scaling {
   DType dtype{};   // of the caller's operands, ...
   DType result{};  // ... and of its results
@@ -24,7 +26,8 @@ struct Scaling {
   explicit operator bool() const noexcept { return dtype != DType{}; }
   // Where there is none, which is so in most calls, the rest is zero.
   bool operator==(const Scaling& o) const noexcept {
-    return dtype == o.dtype && (!*this || (result == o.result && position == o.position && kind == o.kind && factor == o.factor));
+    return dtype == o.dtype && (!*this || (result == o.result && position == o.position &&
+                                              kind == o.kind && factor == o.factor));
   }
 };
 
@@ -36,11 +39,14 @@ struct CallSignature {
   int32_t root = 0;  // of an all-reduce with RMSNorm, hidden
   Algorithm algorithm = Algorithm::automatic;
   uint16_t heaps = 0;  // what the group's heaps were asked before, where ranks check each other
-  size_t count = 0;    // as in symm.h: per rank for all but allreduce, broadcast and reduce; 0 where each piece has its own
-  Scaling scaling{};   // also in the plain calls of which a scaled one is made (scaled_call.hpp)
+  // as in symm.h: per rank for all but allreduce,
+  // broadcast and reduce; 0 where each piece has its own
+  size_t count = 0;
+  Scaling scaling{};  // also in the plain calls of which a scaled one is made (scaled_call.hpp)
 
   bool operator==(const CallSignature&) const = default;
-  // All but the count; of a factor 12 bits, mixed, which of more than 256 ranks (the host's, where it is hashed) the root shares.
+  // All but the count; of a factor 12 bits, mixed, which of more than 256 ranks (the
+  // host's, where it is hashed) the root shares.
   uint64_t packed() const noexcept;
   static CallSignature unpacked(uint64_t packed, uint64_t count) noexcept;
   uint32_t hash() const noexcept;
@@ -51,8 +57,8 @@ struct CallSignature {
 
 struct CollectiveCall : CallSignature {
   CollectiveCall() = default;
-  // Sets each field once. Of a struct of this size gcc would clear all first, by an instruction that takes as long as a call's
-  // checks.
+  // Sets each field once. Of a struct of this size gcc would clear all first, by an
+  // instruction that takes as long as a call's checks.
   CollectiveCall(const void* from, void* to, uint64_t timeout, void* on) noexcept
       : send(from), recv(to), timeout_ms(timeout), stream(on) {}
 
@@ -66,18 +72,23 @@ struct CollectiveCall : CallSignature {
 
   // As symm_group_stats_t counts them.
   size_t bytes() const noexcept { return pieces == nullptr ? unit() : bytes_of_pieces(); }
+
  private:
   size_t bytes_of_pieces() const noexcept;
 };
 
-// An all-reduce with RMSNorm that is made of two: as many rows at a time as scratch holds, which is the same on all ranks.
+// An all-reduce with RMSNorm that is made of two: as many rows at a time as scratch
+// holds, which is the same on all ranks.
 class RowsOfNorm {
  public:
   RowsOfNorm(const CollectiveCall& call, std::byte* scratch, size_t scratch_bytes)
-      : call_(call), scratch_(scratch), hidden_(static_cast<size_t>(call.root)),
+      : call_(call),
+        scratch_(scratch),
+        hidden_(static_cast<size_t>(call.root)),
         most_(std::max<size_t>(1, scratch_bytes / (hidden_ * size_of(call.dtype)))) {}
 
-  // The all-reduce of rows from `first` on, which keeps root and `norm`, to be told from others. The first is as large as any.
+  // The all-reduce of rows from `first` on, which keeps root and `norm`, to be told
+  // from others. The first is as large as any.
   CollectiveCall plain_call(size_t first = 0) const {
     CollectiveCall plain = call_;
     plain.collective = Collective::allreduce;
@@ -87,17 +98,20 @@ class RowsOfNorm {
     return plain;
   }
 
-  // reduce(CollectiveCall) and normalise(RmsNorm, sums, rows) by turns. A call of nothing is made too: ranks may have to agree on
-  // it.
-  template <class Reduce, class Normalise> void run(Reduce reduce, Normalise normalise) const {
+  // reduce(CollectiveCall) and normalise(RmsNorm, sums, rows) by turns. A call of
+  // nothing is made too: ranks may have to agree on it.
+  template <class Reduce, class Normalise>
+  void run(Reduce reduce, Normalise normalise) const {
     size_t first = 0;
     do {
       const CollectiveCall plain = plain_call(first);
       reduce(plain);
-      if (plain.count != 0) normalise(call_.norm->from_row(first, call_.dtype), scratch_, plain.count / hidden_);
+      if (plain.count != 0)
+        normalise(call_.norm->from_row(first, call_.dtype), scratch_, plain.count / hidden_);
       first += most_;
     } while (first * hidden_ < call_.count);
   }
+
  private:
   const CollectiveCall& call_;
   std::byte* const scratch_;

@@ -8,8 +8,12 @@ namespace symm {
 enum class SignalOp : int32_t { add, set };
 enum class Compare : int32_t { eq, ne, lt, le, gt, ge };
 
-SYMM_HOST_DEVICE constexpr bool is_valid(SignalOp op) { return op == SignalOp::add || op == SignalOp::set; }
-SYMM_HOST_DEVICE constexpr bool is_valid(Compare compare) { return compare >= Compare::eq && compare <= Compare::ge; }
+SYMM_HOST_DEVICE constexpr bool is_valid(SignalOp op) {
+  return op == SignalOp::add || op == SignalOp::set;
+}
+SYMM_HOST_DEVICE constexpr bool is_valid(Compare compare) {
+  return compare >= Compare::eq && compare <= Compare::ge;
+}
 
 SYMM_HOST_DEVICE constexpr bool holds(uint64_t word, Compare compare, uint64_t value) {
   switch (compare) {

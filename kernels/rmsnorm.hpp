@@ -1,12 +1,15 @@
-// What follows an all-reduce of tokens in symm_allreduce_rmsnorm(), whose comment in symm.h defines every bit of it.
+// What follows an all-reduce of tokens in symm_allreduce_rmsnorm(),
+// whose comment in symm.h defines every bit of it.
 #pragma once
 
 #include <cmath>
 #include <initializer_list>
+
 #include "kernels/types.hpp"
 
 namespace symm {
-inline constexpr size_t kNormUnit = 8;                      // elements that one chain of squares takes at a time
+// elements that one chain of squares takes at a time
+inline constexpr size_t kNormUnit = 8;
 inline constexpr size_t kNormChains = 1024;                 // of squares
 inline constexpr size_t kNormGroup = 128;                   // elements of a scale
 inline constexpr size_t kMostNormBytes = size_t{32} << 10;  // of a row
@@ -28,7 +31,10 @@ struct RmsNorm {
   float* scale_out = nullptr;
   size_t hidden = 0;
 
-  size_t scales() const noexcept { return scale_kind == QuantScale::group ? hidden / kNormGroup : 1; }  // of a row
+  // of a row
+  size_t scales() const noexcept {
+    return scale_kind == QuantScale::group ? hidden / kNormGroup : 1;
+  }
   // The same from row `first` on.
   RmsNorm from_row(size_t first, DType dtype) const noexcept {
     RmsNorm rest = *this;
@@ -50,6 +56,7 @@ struct NormScratch {
   alignas(64) std::byte narrow[kMostNormBytes];
 };
 // Rows of `dtype` that are summed already; an output may be `sums`.
-void rmsnorm(const RmsNorm& norm, const std::byte* sums, size_t rows, DType dtype, NormScratch& scratch) noexcept;
+void rmsnorm(const RmsNorm& norm, const std::byte* sums, size_t rows, DType dtype,
+    NormScratch& scratch) noexcept;
 }  // namespace host
 }  // namespace symm

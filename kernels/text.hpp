@@ -5,11 +5,14 @@
 #include <type_traits>
 
 namespace symm {
-template <class... Parts> std::string text(const Parts&... parts) {
+template <class... Parts>
+std::string text(const Parts&... parts) {
   std::string all;
   const auto add = [&](const auto& part) {
-    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>) all += std::to_string(part);
-    else all += part;
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>)
+      all += std::to_string(part);
+    else
+      all += part;
   };
   (add(parts), ...);
   return all;

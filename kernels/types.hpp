@@ -1,5 +1,6 @@
-// The words that both halves of the library share: data types, reductions, collectives, algorithms. Each is one list, of which
-// the enumeration, the names and the comparison with symm.h (capi/library.cpp) are made.
+// The words that both halves of the library share: data types, reductions, collectives,
+// algorithms. Each is one list, of which the enumeration, the names and the comparison
+// with symm.h (capi/library.cpp) are made.
 #pragma once
 
 #include <cstddef>
@@ -92,16 +93,23 @@ inline constexpr size_t kCollectives = SYMM_COLLECTIVES(SYMM_COUNT);
 #undef SYMM_COUNT
 
 // The low byte of a DLPack-style code is the width in bits.
-constexpr size_t size_of(DType dtype) noexcept { return (static_cast<uint32_t>(dtype) & 0xFFU) / 8; }
+constexpr size_t size_of(DType dtype) noexcept {
+  return (static_cast<uint32_t>(dtype) & 0xFFU) / 8;
+}
 
 // Floats narrower than f32, which is what they are combined in.
 constexpr bool is_small_float(DType dtype) noexcept {
-  return dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f8e4m3 || dtype == DType::f8e5m2;
+  return dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f8e4m3 ||
+         dtype == DType::f8e5m2;
 }
-constexpr bool is_float(DType dtype) noexcept { return is_small_float(dtype) || dtype == DType::f32 || dtype == DType::f64; }
+constexpr bool is_float(DType dtype) noexcept {
+  return is_small_float(dtype) || dtype == DType::f32 || dtype == DType::f64;
+}
 
 // Of what RMSNorm works on.
-constexpr bool is_norm_type(DType dtype) noexcept { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
+constexpr bool is_norm_type(DType dtype) noexcept {
+  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
 
 const char* name_of(DType dtype) noexcept;  // "f32"; "?" for an unknown value
 const char* name_of(Op op) noexcept;        // "sum"

@@ -6,10 +6,12 @@
 #include <vector>
 
 namespace symm::tool {
-// Each subcommand adds itself to the application and sets `action`, which main() then calls for the exit status.
+// Each subcommand adds itself to the application and sets
+// `action`, which main() then calls for the exit status.
 using Action = std::function<int()>;
 
-void add_run(CLI::App& app, Action& action, bool dashes, const std::vector<std::string>& after_dashes);
+void add_run(
+    CLI::App& app, Action& action, bool dashes, const std::vector<std::string>& after_dashes);
 void add_info(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);

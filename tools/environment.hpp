@@ -3,7 +3,8 @@
 #include <cstdlib>
 
 namespace symm::tool {
-// The one reader of the environment in tools; never null. Names in the code stand in docs/environment.md, as a lint knows.
+// The one reader of the environment in tools; never null. Names in the code stand in
+// docs/environment.md, as a lint knows.
 inline const char* environment(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? value : "";

@@ -1,20 +1,24 @@
 // The command line program `symm`: run, info, doctor, bench, top.
-#include <symm/symm.h>
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+
 #include "tools/commands.hpp"
 #include "tools/text.hpp"
+#include <symm/symm.h>
 
 namespace {
 // CLI11's, without its ranges and what excludes what, which its errors say.
 class Help : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App* app, std::string name) const override {
-    const std::string what = app->get_name() == "run" ? " -n RANKS [--] PROGRAM [ARGUMENTS] [: -n RANKS PROGRAM ...]\n" : "\n";
+    const std::string what = app->get_name() == "run"
+                                 ? " -n RANKS [--] PROGRAM [ARGUMENTS] [: -n RANKS PROGRAM ...]\n"
+                                 : "\n";
     const std::string usual = CLI::Formatter::make_usage(app, name);
     return usual.substr(0, usual.find_last_not_of('\n') + 1) + what;
   }
+
   std::string make_option_opts(const CLI::Option* option) const override {
     const std::string type = option->get_type_name(), usual = option->get_default_str();
     if (option->get_type_size() == 0) return "";
@@ -28,16 +32,18 @@ int main(int argc, char** argv) {
   // What stands behind "--" belongs to the program that is run, whatever it looks like.
   std::vector<std::string> words(argv + 1, argv + argc);
   const auto dashes = std::find(words.begin(), words.end(), "--");
-  const std::vector<std::string> after_dashes(dashes == words.end() ? dashes : dashes + 1, words.end());
+  const std::vector<std::string> after_dashes(
+      dashes == words.end() ? dashes : dashes + 1, words.end());
   const bool has_dashes = dashes != words.end();
   words.erase(dashes, words.end());
 
-  CLI::App app("Symmetric memory for any language: launcher, information, checks and measurements", "symm");
+  CLI::App app(
+      "Symmetric memory for any language: launcher, information, checks and measurements", "symm");
   app.formatter(std::make_shared<Help>());
   app.set_version_flag("--version", [] { return "symm " + version_text(symm_version()); });
-  const auto add_text = [&app](const char* flag, std::string (*text)(const CLI::App&), const char* what) {
-    app.add_flag_callback(
-        flag, [&app, text] { throw CLI::CallForVersion(text(app), 0); }, what);
+  const auto add_text = [&app](const char* flag, std::string (*text)(const CLI::App&),
+                            const char* what) {
+    app.add_flag_callback(flag, [&app, text] { throw CLI::CallForVersion(text(app), 0); }, what);
   };
   add_text("--man", manual, "Print symm(1)");
   add_text("--bash-completion", bash_completion, "Print what bash completes these words by");
@@ -49,23 +55,30 @@ int main(int argc, char** argv) {
   add_doctor(app, action);
   add_bench(app, action);
   add_top(app, action);
-  // As mpirun has it; CLI11 would read -n p. Words that are neither options nor their values belong to the program.
-  for (size_t i = 1; !words.empty() && words[0] == "run" && i < words.size() && words[i].starts_with('-');
-       i += words[i] == "--no-prefix" || words[i].find('=') != std::string::npos ? 1 : 2)
+  // As mpirun has it; CLI11 would read -n p. Words that are
+  // neither options nor their values belong to the program.
+  for (size_t i = 1;
+      !words.empty() && words[0] == "run" && i < words.size() && words[i].starts_with('-');
+      i += words[i] == "--no-prefix" || words[i].find('=') != std::string::npos ? 1 : 2)
     if (words[i] == "-np") words[i] = "-n";
   const auto commands = app.get_subcommands({});
-  const auto far = [&](const CLI::App* command) { return words.empty() ? 0 : distance(words[0], command->get_name()); };
+  const auto far = [&](const CLI::App* command) {
+    return words.empty() ? 0 : distance(words[0], command->get_name());
+  };
   const auto nearest = *std::ranges::min_element(commands, {}, far);
   if (!words.empty() && !words[0].starts_with('-') && far(nearest) > 0) {
-    std::fprintf(stderr, "symm: there is no command '%s'; the nearest is '%s', and symm --help lists all\n", words[0].c_str(),
-        nearest->get_name().c_str());
+    std::fprintf(stderr,
+        "symm: there is no command '%s'; the nearest is '%s', and symm --help lists all\n",
+        words[0].c_str(), nearest->get_name().c_str());
     return 2;
   }
   try {
     std::reverse(words.begin(), words.end());  // as CLI11 wants it
     app.parse(words);
     return action();
-  } catch (const CLI::ParseError& error) { return app.exit(error) == 0 ? 0 : 2; } catch (const std::exception& error) {
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const std::exception& error) {
     progress("");
     std::fprintf(stderr, "symm: %s\n", error.what());
     return 1;

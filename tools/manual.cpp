@@ -1,7 +1,7 @@
 // What shells and man know of the tool, made from its own arguments.
-#include <symm/symm.h>
 #include "tools/commands.hpp"
 #include "tools/text.hpp"
+#include <symm/symm.h>
 
 namespace symm::tool {
 namespace {
@@ -12,7 +12,8 @@ std::vector<const CLI::Option*> options_of(const CLI::App& command) {
 
 std::string escaped(const std::string& text, std::string_view special) {
   std::string out;
-  for (const char c : text) out += special.find(c) != special.npos ? std::string("\\") + c : std::string(1, c);
+  for (const char c : text)
+    out += special.find(c) != special.npos ? std::string("\\") + c : std::string(1, c);
   return out;
 }
 
@@ -26,10 +27,12 @@ std::string text_of_options(const CLI::App& command) {
   std::string out;
   for (const CLI::Option* option : options_of(command)) {
     const std::string type = option->get_type_name();  // "INT:INT in [1 - 65535]"
-    const std::string value =
-        option->get_expected_max() == 0 || option->get_positional() ? "" : " " + type.substr(0, type.find(':'));
+    const std::string value = option->get_expected_max() == 0 || option->get_positional()
+                                  ? ""
+                                  : " " + type.substr(0, type.find(':'));
     const std::string usual = option->get_default_str();
-    out += ".TP\n.B " + roff(option->get_name(option->get_positional(), true) + value) + "\n" + roff(option->get_description()) +
+    out += ".TP\n.B " + roff(option->get_name(option->get_positional(), true) + value) + "\n" +
+           roff(option->get_description()) +
            (usual.empty() ? "" : roff(" (default: " + usual + ")")) + "\n";
   }
   return out;
@@ -37,40 +40,46 @@ std::string text_of_options(const CLI::App& command) {
 }  // namespace
 
 std::string manual(const CLI::App& app) {
-  std::string out = ".TH SYMM 1 \"\" \"symm " + version_text(symm_version()) + "\" \"symm\"\n.SH NAME\nsymm \\- " +
-                    roff(app.get_description()) + "\n.SH SYNOPSIS\n.B symm\n.I command\n[options]\n.SH COMMANDS\n";
+  std::string out = ".TH SYMM 1 \"\" \"symm " + version_text(symm_version()) +
+                    "\" \"symm\"\n.SH NAME\nsymm \\- " + roff(app.get_description()) +
+                    "\n.SH SYNOPSIS\n.B symm\n.I command\n[options]\n.SH COMMANDS\n";
   for (const CLI::App* command : app.get_subcommands({}))
-    out += ".SS " + roff(command->get_name()) + "\n" + roff(command->get_description()) + "\n" + text_of_options(*command);
+    out += ".SS " + roff(command->get_name()) + "\n" + roff(command->get_description()) + "\n" +
+           text_of_options(*command);
   return out + ".SH OPTIONS\n" + text_of_options(app);
 }
 
-// What follows "--" is a command, which bash completes as it does others. In words that zsh knows, too, after bashcompinit.
+// What follows "--" is a command, which bash completes as it does others. In words that
+// zsh knows, too, after bashcompinit.
 std::string bash_completion(const CLI::App& app) {
   std::string names, cases;
   for (const CLI::App* command : app.get_subcommands({})) {
     names += " " + command->get_name();
     cases += "    " + command->get_name() + ") words=\"";
     for (const CLI::Option* option : options_of(*command))
-      for (const std::string& name : option->get_lnames()) cases += " --" + name;
+      for (const std::string& name : option->get_lnames())
+        cases += " --" + name;
     cases += "\" ;;\n";
   }
-  return "_symm() {\n  local word=${COMP_WORDS[COMP_CWORD]} words=\n  case ${COMP_WORDS[1]} in\n" + cases +
-         "  esac\n  if ((COMP_CWORD == 1)); then words=\"" + names +
+  return "_symm() {\n  local word=${COMP_WORDS[COMP_CWORD]} words=\n  case ${COMP_WORDS[1]} in\n" +
+         cases + "  esac\n  if ((COMP_CWORD == 1)); then words=\"" + names +
          " --help --version\"; elif [[ $word != -* ]]; then words=; fi\n" +
          "  [[ \" ${COMP_WORDS[*]:0:$COMP_CWORD} \" == *' -- '* ]] && words=\n" +
-         "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\ncomplete -o default -F _symm symm\n";
+         "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\ncomplete -o default -F _symm "
+         "symm\n";
 }
 
 std::string fish_completion(const CLI::App& app) {
   const auto said = [](const std::string& text) { return " -d '" + escaped(text, "\\'") + "'\n"; };
   std::string out;
   for (const CLI::App* command : app.get_subcommands({})) {
-    out += "complete -c symm -f -n __fish_use_subcommand -a " + command->get_name() + said(command->get_description());
+    out += "complete -c symm -f -n __fish_use_subcommand -a " + command->get_name() +
+           said(command->get_description());
     for (const CLI::Option* option : options_of(*command))
       for (const std::string& name : option->get_lnames())
         out += "complete -c symm -n '__fish_seen_subcommand_from " + command->get_name() +
-               "; and not contains -- -- (commandline -opc)' -l " + name + (option->get_expected_max() > 0 ? " -r" : "") +
-               said(option->get_description());
+               "; and not contains -- -- (commandline -opc)' -l " + name +
+               (option->get_expected_max() > 0 ? " -r" : "") + said(option->get_description());
   }
   return out;
 }

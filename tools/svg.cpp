@@ -1,4 +1,5 @@
 #include "tools/svg.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdarg>
@@ -6,22 +7,26 @@
 #include <numbers>
 #include <stdexcept>
 #include <utility>
+
 #include "tools/text.hpp"
 
 namespace symm::tool {
 namespace {
 using nlohmann::json;
-constexpr const char* kColours[] = {"#c0392b", "#1f4e79", "#2e7d32", "#8e44ad", "#e67e22", "#555555"};
+constexpr const char* kColours[] = {
+    "#c0392b", "#1f4e79", "#2e7d32", "#8e44ad", "#e67e22", "#555555"};
 
 using Points = std::map<double, double>;
 
 class Svg {
  public:
   Svg(int width, int height, const std::string& title) {
-    add(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">)", width, height);
+    //www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">)", width, height);
+    add(R"(<svg xmlns="http:
     add(R"(<rect width="100%%" height="100%%" fill="white"/>)");
     label(width / 2.0, 22, title, "middle", "black");
   }
+
   [[gnu::format(printf, 2, 3)]] void add(const char* format, ...) {
     char line[256];
     va_list list;
@@ -30,17 +35,25 @@ class Svg {
     va_end(list);
     text_ += line;
   }
+
   void label(double x, double y, const std::string& text, const char* anchor, const char* colour) {
     add(R"(<text x="%.1f" y="%.1f" text-anchor="%s" fill="%s">)", x, y, anchor, colour);
-    for (const char letter : text) text_ += letter == '<' ? "&lt;" : letter == '&' ? "&amp;" : std::string(1, letter);
+    for (const char letter : text)
+      text_ += letter == '<' ? "&lt;" : letter == '&' ? "&amp;" : std::string(1, letter);
     text_ += "</text>";
   }
-  template <class X, class Y> void line(const Points& points, const X& x, const Y& y, const char* colour, const char* dashes) {
-    add(R"(<polyline fill="none" stroke="%s" stroke-width="2" stroke-dasharray="%s" points=")", colour, dashes);
-    for (const auto& [at, value] : points) add("%.1f,%.1f ", x(at), y(value));
+
+  template <class X, class Y>
+  void line(const Points& points, const X& x, const Y& y, const char* colour, const char* dashes) {
+    add(R"(<polyline fill="none" stroke="%s" stroke-width="2" stroke-dasharray="%s" points=")",
+        colour, dashes);
+    for (const auto& [at, value] : points)
+      add("%.1f,%.1f ", x(at), y(value));
     text_ += "\"/>";
   }
+
   std::string end() { return text_ + "</svg>\n"; }
+
  private:
   std::string text_;
 };
@@ -50,8 +63,8 @@ std::map<std::string, Points> curves_of(const json& report) {
   std::map<std::string, Points> curves;
   for (const json& result : report.at("results")) {
     const std::string place = result.value("in_place", false) ? ", in place" : "";
-    curves[result.value("type", "") + " " + result.value("redop", "") + place][result.value("size", 1.0)] =
-        result.at("time_us").at("p50").get<double>();
+    curves[result.value("type", "") + " " + result.value("redop", "") + place]
+          [result.value("size", 1.0)] = result.at("time_us").at("p50").get<double>();
   }
   return curves;
 }
@@ -60,9 +73,10 @@ std::map<std::string, Points> curves_of(const json& report) {
 std::string bench_svg(const json& report, const json& baseline) {
   constexpr double kLeft = 60, kTop = 40, kWidth = 560, kHeight = 320;
   Svg svg(640, 400,
-      "symm " + report.value("collective", "") + ", " + std::to_string(report.value("ranks", 0)) + " ranks, " +
-          report.value("backend", "") + ": microseconds by bytes");
-  const auto curves = curves_of(report), before = baseline.is_null() ? std::map<std::string, Points>() : curves_of(baseline);
+      "symm " + report.value("collective", "") + ", " + std::to_string(report.value("ranks", 0)) +
+          " ranks, " + report.value("backend", "") + ": microseconds by bytes");
+  const auto curves = curves_of(report),
+             before = baseline.is_null() ? std::map<std::string, Points>() : curves_of(baseline);
   double first = INFINITY, last = 0, low = INFINITY, high = 0;
   for (const auto* all : {&curves, &before}) {
     for (const auto& [name, points] : *all) {
@@ -72,8 +86,12 @@ std::string bench_svg(const json& report, const json& baseline) {
       }
     }
   }
-  const auto x = [&](double bytes) { return kLeft + kWidth * std::log(bytes / first) / std::max(std::log(last / first), 1e-9); };
-  const auto y = [&](double us) { return kTop + kHeight * std::log(high / us) / std::log(high / low); };
+  const auto x = [&](double bytes) {
+    return kLeft + kWidth * std::log(bytes / first) / std::max(std::log(last / first), 1e-9);
+  };
+  const auto y = [&](double us) {
+    return kTop + kHeight * std::log(high / us) / std::log(high / low);
+  };
   for (double power = 1e-3; power < 1e9; power *= 10) {
     for (const double us : {power, 2 * power, 5 * power}) {
       if (us < low || us > high) continue;
@@ -83,13 +101,16 @@ std::string bench_svg(const json& report, const json& baseline) {
       svg.label(kLeft - 8, y(us) + 4, number, "end", "black");
     }
   }
-  for (double bytes = first; bytes <= last; bytes *= std::max(2.0, std::exp2(std::ceil(std::log2(last / first) / 8))))
-    svg.label(x(bytes), kTop + kHeight + 20, format_bytes(static_cast<uint64_t>(bytes)), "middle", "black");
+  for (double bytes = first; bytes <= last;
+      bytes *= std::max(2.0, std::exp2(std::ceil(std::log2(last / first) / 8))))
+    svg.label(x(bytes), kTop + kHeight + 20, format_bytes(static_cast<uint64_t>(bytes)), "middle",
+        "black");
   size_t number = 0;
   for (const auto& [name, points] : curves) {
     const char* const colour = kColours[number % std::size(kColours)];
     svg.line(points, x, y, colour, "none");
-    if (const auto old = before.find(name); old != before.end()) svg.line(old->second, x, y, colour, "6 4");
+    if (const auto old = before.find(name); old != before.end())
+      svg.line(old->second, x, y, colour, "6 4");
     svg.label(kLeft + 12, kTop + 18 + 18 * static_cast<double>(number++), name, "start", colour);
   }
   return svg.end();
@@ -100,8 +121,8 @@ std::string links_svg(const json& back_end) {
   const json& links = back_end.at("links");
   if (!links.contains("matrix")) throw std::runtime_error(links.value("reason", ""));
   std::vector<json> devices = back_end.at("devices");
-  std::stable_sort(
-      devices.begin(), devices.end(), [](const json& a, const json& b) { return a.at("numa_node") < b.at("numa_node"); });
+  std::stable_sort(devices.begin(), devices.end(),
+      [](const json& a, const json& b) { return a.at("numa_node") < b.at("numa_node"); });
   Svg svg(640, 480, back_end.value("name", "") + ": devices, their NUMA nodes, and links");
   const auto angle = [&](size_t i) {
     return 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(devices.size());
@@ -113,17 +134,20 @@ std::string links_svg(const json& back_end) {
     for (size_t j = 0; j < i; ++j) {
       const int count = links.at("matrix").at(number(i)).at(number(j));
       if (count == 0) continue;
-      svg.add(
-          R"(<path d="M%.1f %.1fL%.1f %.1f" stroke="#1f4e79" stroke-width="%.1f"/>)", x(i), y(i), x(j), y(j), 1 + count / 4.0);
-      svg.label((x(i) + 2 * x(j)) / 3, (y(i) + 2 * y(j)) / 3 - 4, std::to_string(count), "middle", "black");
+      svg.add(R"(<path d="M%.1f %.1fL%.1f %.1f" stroke="#1f4e79" stroke-width="%.1f"/>)", x(i),
+          y(i), x(j), y(j), 1 + count / 4.0);
+      svg.label((x(i) + 2 * x(j)) / 3, (y(i) + 2 * y(j)) / 3 - 4, std::to_string(count), "middle",
+          "black");
     }
   }
   for (size_t i = 0; i < devices.size(); ++i) {
     const int node = devices[i].at("numa_node");
     const char* const colour = kColours[static_cast<size_t>(node + 1) % std::size(kColours)];
-    svg.add(R"(<circle cx="%.1f" cy="%.1f" r="24" fill="white" stroke="%s" stroke-width="3"/>)", x(i), y(i), colour);
+    svg.add(R"(<circle cx="%.1f" cy="%.1f" r="24" fill="white" stroke="%s" stroke-width="3"/>)",
+        x(i), y(i), colour);
     svg.label(x(i), y(i) + 4, std::to_string(number(i)), "middle", "black");
-    svg.label(x(i), y(i) + 40, node < 0 ? "" : "NUMA node " + std::to_string(node), "middle", colour);
+    svg.label(
+        x(i), y(i) + 40, node < 0 ? "" : "NUMA node " + std::to_string(node), "middle", colour);
   }
   return svg.end();
 }
@@ -139,20 +163,28 @@ std::string plan_svg(const json& maps) {
       svg.label(52, y += 20, ranks, "end", "black");
       for (size_t first = 0, end = 0; first < row.size(); first = end) {
         const std::string algorithm = row[first][1];
-        while (end < row.size() && row[end][1] == algorithm) ++end;
-        const char* const colour = colours.try_emplace(algorithm, kColours[colours.size() % std::size(kColours)]).first->second;
-        const double x = 60 + 23 * static_cast<double>(first), width = 23 * static_cast<double>(end - first);
-        svg.add(R"(<rect x="%g" y="%g" width="%g" height="19" fill="%s"/>)", x, y - 14, width - 1, colour);
-        if (width > 8 * static_cast<double>(algorithm.size())) svg.label(x + width / 2, y, algorithm, "middle", "white");
+        while (end < row.size() && row[end][1] == algorithm)
+          ++end;
+        const char* const colour =
+            colours.try_emplace(algorithm, kColours[colours.size() % std::size(kColours)])
+                .first->second;
+        const double x = 60 + 23 * static_cast<double>(first),
+                     width = 23 * static_cast<double>(end - first);
+        svg.add(R"(<rect x="%g" y="%g" width="%g" height="19" fill="%s"/>)", x, y - 14, width - 1,
+            colour);
+        if (width > 8 * static_cast<double>(algorithm.size()))
+          svg.label(x + width / 2, y, algorithm, "middle", "white");
       }
     }
     for (size_t i = 0; i < rows.front().size(); i += 4)
-      svg.label(72 + 23 * static_cast<double>(i), y + 20, format_bytes(rows.front()[i][0].get<uint64_t>()), "middle", "black");
+      svg.label(72 + 23 * static_cast<double>(i), y + 20,
+          format_bytes(rows.front()[i][0].get<uint64_t>()), "middle", "black");
     y += 60;
     svg.add("\n");
   }
   double x = 60;
-  for (const auto& [algorithm, colour] : colours) svg.label(std::exchange(x, x + 120), y - 10, algorithm, "start", colour);
+  for (const auto& [algorithm, colour] : colours)
+    svg.label(std::exchange(x, x + 120), y - 10, algorithm, "start", colour);
   return svg.end();
 }
 }  // namespace symm::tool

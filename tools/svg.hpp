@@ -5,10 +5,11 @@
 #include <string>
 
 namespace symm::tool {
-// Microseconds by bytes, both in powers, of bench_json(); dashed what `baseline`, which may be null, has of the same.
+// Microseconds by bytes, both in powers, of bench_json();
+// dashed what `baseline`, which may be null, has of the same.
 std::string bench_svg(const nlohmann::json& report, const nlohmann::json& baseline);
-// The devices of a back end of info_report() in a circle, by NUMA node, and the links between them. Throws std::runtime_error
-// with the reason where there are none.
+// The devices of a back end of info_report() in a circle, by NUMA node, and the links
+// between them. Throws std::runtime_error with the reason where there are none.
 std::string links_svg(const nlohmann::json& back_end);
 // A strip for each number of ranks, of {back end: {ranks: [[bytes, algorithm], ...]}}.
 std::string plan_svg(const nlohmann::json& maps);

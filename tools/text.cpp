@@ -1,5 +1,7 @@
 #include "tools/text.hpp"
+
 #include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <csignal>
@@ -8,13 +10,15 @@
 #include <numeric>
 #include <stdexcept>
 #include <utility>
+
 #include "tools/environment.hpp"
 
 namespace symm::tool {
 namespace {
 // Terminal columns of UTF-8 text without control characters: continuation bytes take none.
 size_t width(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 }  // namespace
 
@@ -27,31 +31,39 @@ std::string format_bytes(uint64_t bytes) {
     ++unit;
   }
   char buffer[32];
-  std::snprintf(buffer, sizeof buffer, value == std::floor(value) ? "%.0f %s" : "%.1f %s", value, units[unit]);
+  std::snprintf(buffer, sizeof buffer, value == std::floor(value) ? "%.0f %s" : "%.1f %s", value,
+      units[unit]);
   return buffer;
 }
 
 uint64_t parse_bytes(const std::string& text) {
-  const std::string problem = "'" + text + "' is not a size; write bytes or a number with K, M, G or T";
+  const std::string problem =
+      "'" + text + "' is not a size; write bytes or a number with K, M, G or T";
   size_t used = 0;
   double value = 0;
   try {
     value = std::stod(text, &used);
-  } catch (const std::exception&) { throw std::invalid_argument(problem); }
+  } catch (const std::exception&) {
+    throw std::invalid_argument(problem);
+  }
   std::string suffix = text.substr(used);
   static constexpr std::string_view letters = "KMGT";
   if (!suffix.empty() && suffix != "B") {
-    const size_t power = letters.find(static_cast<char>(std::toupper(static_cast<unsigned char>(suffix[0]))));
+    const size_t power =
+        letters.find(static_cast<char>(std::toupper(static_cast<unsigned char>(suffix[0]))));
     const std::string rest = suffix.substr(1);
-    if (power == std::string_view::npos || !(rest.empty() || rest == "B" || rest == "iB")) throw std::invalid_argument(problem);
+    if (power == std::string_view::npos || !(rest.empty() || rest == "B" || rest == "iB"))
+      throw std::invalid_argument(problem);
     value *= std::pow(1024.0, static_cast<double>(power + 1));
   }
-  if (!(value >= 0) || value > 0x1p53 || value != std::floor(value)) throw std::invalid_argument(problem);
+  if (!(value >= 0) || value > 0x1p53 || value != std::floor(value))
+    throw std::invalid_argument(problem);
   return static_cast<uint64_t>(value);
 }
 
 std::string version_text(uint32_t version) {
-  return std::to_string(version >> 16) + "." + std::to_string(version >> 8 & 0xFF) + "." + std::to_string(version & 0xFF);
+  return std::to_string(version >> 16) + "." + std::to_string(version >> 8 & 0xFF) + "." +
+         std::to_string(version & 0xFF);
 }
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
@@ -81,7 +93,8 @@ std::string format_ranks(const std::vector<int>& ranks) {
   std::vector<std::string> spans;
   for (size_t first = 0; first < ranks.size();) {
     size_t last = first;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1)
+      ++last;
     std::string span = std::to_string(ranks[first]);
     if (last > first) span += (last == first + 1 ? ", " : "-") + std::to_string(ranks[last]);
     spans.push_back(span);
@@ -93,14 +106,17 @@ std::string format_ranks(const std::vector<int>& ranks) {
 std::string signal_name(int signal) {
   // glibc has the names from 2.32 on.
 #define SYMM_SIGNAL(name) \
-  { name, #name }
-  static constexpr std::pair<int, const char*> names[] = {SYMM_SIGNAL(SIGHUP), SYMM_SIGNAL(SIGINT), SYMM_SIGNAL(SIGQUIT),
-      SYMM_SIGNAL(SIGILL), SYMM_SIGNAL(SIGTRAP), SYMM_SIGNAL(SIGABRT), SYMM_SIGNAL(SIGBUS), SYMM_SIGNAL(SIGFPE),
-      SYMM_SIGNAL(SIGKILL), SYMM_SIGNAL(SIGUSR1), SYMM_SIGNAL(SIGSEGV), SYMM_SIGNAL(SIGUSR2), SYMM_SIGNAL(SIGPIPE),
-      SYMM_SIGNAL(SIGALRM), SYMM_SIGNAL(SIGTERM), SYMM_SIGNAL(SIGCHLD), SYMM_SIGNAL(SIGCONT), SYMM_SIGNAL(SIGSTOP),
-      SYMM_SIGNAL(SIGTSTP), SYMM_SIGNAL(SIGTTIN), SYMM_SIGNAL(SIGTTOU), SYMM_SIGNAL(SIGURG), SYMM_SIGNAL(SIGXCPU),
-      SYMM_SIGNAL(SIGXFSZ), SYMM_SIGNAL(SIGPROF), SYMM_SIGNAL(SIGIO), SYMM_SIGNAL(SIGVTALRM), SYMM_SIGNAL(SIGPWR),
-      SYMM_SIGNAL(SIGSYS), SYMM_SIGNAL(SIGWINCH)};
+  {                       \
+    name, #name           \
+  }
+  static constexpr std::pair<int, const char*> names[] = {SYMM_SIGNAL(SIGHUP), SYMM_SIGNAL(SIGINT),
+      SYMM_SIGNAL(SIGQUIT), SYMM_SIGNAL(SIGILL), SYMM_SIGNAL(SIGTRAP), SYMM_SIGNAL(SIGABRT),
+      SYMM_SIGNAL(SIGBUS), SYMM_SIGNAL(SIGFPE), SYMM_SIGNAL(SIGKILL), SYMM_SIGNAL(SIGUSR1),
+      SYMM_SIGNAL(SIGSEGV), SYMM_SIGNAL(SIGUSR2), SYMM_SIGNAL(SIGPIPE), SYMM_SIGNAL(SIGALRM),
+      SYMM_SIGNAL(SIGTERM), SYMM_SIGNAL(SIGCHLD), SYMM_SIGNAL(SIGCONT), SYMM_SIGNAL(SIGSTOP),
+      SYMM_SIGNAL(SIGTSTP), SYMM_SIGNAL(SIGTTIN), SYMM_SIGNAL(SIGTTOU), SYMM_SIGNAL(SIGURG),
+      SYMM_SIGNAL(SIGXCPU), SYMM_SIGNAL(SIGXFSZ), SYMM_SIGNAL(SIGPROF), SYMM_SIGNAL(SIGIO),
+      SYMM_SIGNAL(SIGVTALRM), SYMM_SIGNAL(SIGPWR), SYMM_SIGNAL(SIGSYS), SYMM_SIGNAL(SIGWINCH)};
 #undef SYMM_SIGNAL
   for (const auto& [number, name] : names)
     if (number == signal) return std::string(name) + " (" + strsignal(signal) + ")";
@@ -115,7 +131,8 @@ bool wants_colour(int fd) {
 std::string paint(std::string_view text, Colour colour, bool enabled) {
   if (!enabled || colour == Colour::plain) return std::string(text);
   static constexpr const char* codes[] = {"0", "1", "31", "32", "33", "34", "35", "36"};
-  return std::string("\033[") + codes[static_cast<size_t>(colour)] + "m" + std::string(text) + "\033[0m";
+  return std::string("\033[") + codes[static_cast<size_t>(colour)] + "m" + std::string(text) +
+         "\033[0m";
 }
 
 void progress(const std::string& text) {
@@ -126,7 +143,8 @@ void progress(const std::string& text) {
 std::string Table::text(std::string_view indent) const {
   std::vector<size_t> widths(right_.size(), 0);
   for (const auto& row : rows_)
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+    for (size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], width(row[i]));
   std::string out;
   for (const auto& row : rows_) {
     std::string line(indent);

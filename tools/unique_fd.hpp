@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <unistd.h>
+
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -28,6 +29,7 @@ class UniqueFd {
     if (fd_ >= 0) ::close(fd_);
     fd_ = -1;
   }
+
  private:
   int fd_ = -1;
 };
@@ -39,7 +41,8 @@ struct Pipe {
 
 inline Pipe make_pipe() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe2");
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    throw std::system_error(errno, std::generic_category(), "pipe2");
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 }  // namespace symm::tool

@@ -1,5 +1,6 @@
-// The all-reduce kernels of FlashInfer (which are TensorRT-LLM's) and of vLLM, out of the headers of FlashInfer's wheel, for
-// ctypes. bench/gpu/peer_kernels builds this. Every function returns 0 or a CUDA error.
+// The all-reduce kernels of FlashInfer (which are TensorRT-LLM's) and of vLLM, out of
+// the headers of FlashInfer's wheel, for ctypes. bench/gpu/peer_kernels builds this.
+// Every function returns 0 or a CUDA error.
 #define FLASHINFER_LOGGING_H_  // its own wants a library for logging
 #define FLASHINFER_LOG_DEBUG(...)
 #define FLASHINFER_LOG_INFO(...)
@@ -14,7 +15,9 @@ struct Fused {
   void** workspace;
   void *in, *out;
   int one_shot;
-  void *residual, *weight;  // with residual and RMSNorm, if not null: `out` is normalised, and the sum is where the residual was
+  // with residual and RMSNorm, if not null: `out` is
+  // normalised, and the sum is where the residual was
+  void *residual, *weight;
 };
 
 namespace {
@@ -41,13 +44,15 @@ cudaError_t launch(const Fused& what, cudaStream_t stream) {
   return fused::allreduce_fusion_kernel_launcher<kPattern, T, kRanks, false>(params, true);
 }
 
-template <class T, int kRanks> cudaError_t launch(const Fused& what, cudaStream_t stream) {
+template <class T, int kRanks>
+cudaError_t launch(const Fused& what, cudaStream_t stream) {
   using enum fused::AllReduceFusionPattern;
   return what.residual == nullptr ? launch<T, kRanks, kAllReduce>(what, stream)
                                   : launch<T, kRanks, kARResidualRMSNorm>(what, stream);
 }
 
-template <class T> int launch_for(const Fused& what, cudaStream_t stream) {
+template <class T>
+int launch_for(const Fused& what, cudaStream_t stream) {
   if (what.ranks == 2) return launch<T, 2>(what, stream);
   if (what.ranks == 4) return launch<T, 4>(what, stream);
   return what.ranks == 8 ? launch<T, 8>(what, stream) : cudaErrorInvalidValue;
@@ -55,27 +60,29 @@ template <class T> int launch_for(const Fused& what, cudaStream_t stream) {
 
 // As CustomAllreduce::allreduce() chooses, which wants operands that it has opened itself.
 template <class T, int kRanks>
-int reduce(vllm::RankData* operands, const vllm::RankSignals& signals, int rank, T* out, int count, cudaStream_t stream) {
+int reduce(vllm::RankData* operands, const vllm::RankSignals& signals, int rank, T* out, int count,
+    cudaStream_t stream) {
   constexpr int kThreads = 512;
   const int packs = count / vllm::packed_t<T>::P::size;
   const int blocks = std::min(vllm::kMaxBlocks, (packs + kThreads - 1) / kThreads);
   const size_t bytes = size_t(count) * sizeof(T);
   const bool at_once = kRanks == 2 || bytes < (kRanks <= 4 ? 512u : 256u) * 1024;
   if (at_once)
-    vllm::cross_device_reduce_1stage<T, kRanks>
-        <<<blocks, kThreads, 0, stream>>>(operands, signals, signals.signals[rank], out, rank, packs);
+    vllm::cross_device_reduce_1stage<T, kRanks><<<blocks, kThreads, 0, stream>>>(
+        operands, signals, signals.signals[rank], out, rank, packs);
   else
-    vllm::cross_device_reduce_2stage<T, kRanks>
-        <<<blocks, kThreads, 0, stream>>>(operands, signals, signals.signals[rank], out, rank, packs);
+    vllm::cross_device_reduce_2stage<T, kRanks><<<blocks, kThreads, 0, stream>>>(
+        operands, signals, signals.signals[rank], out, rank, packs);
   return cudaGetLastError();
 }
 
 template <class T>
-int reduce_for(
-    int ranks, vllm::RankData* operands, const vllm::RankSignals& signals, int rank, void* out, int count, cudaStream_t stream) {
+int reduce_for(int ranks, vllm::RankData* operands, const vllm::RankSignals& signals, int rank,
+    void* out, int count, cudaStream_t stream) {
   if (ranks == 2) return reduce<T, 2>(operands, signals, rank, static_cast<T*>(out), count, stream);
   if (ranks == 4) return reduce<T, 4>(operands, signals, rank, static_cast<T*>(out), count, stream);
-  return ranks == 8 ? reduce<T, 8>(operands, signals, rank, static_cast<T*>(out), count, stream) : cudaErrorInvalidValue;
+  return ranks == 8 ? reduce<T, 8>(operands, signals, rank, static_cast<T*>(out), count, stream)
+                    : cudaErrorInvalidValue;
 }
 }  // namespace
 
@@ -84,15 +91,20 @@ extern "C" {
 int peer_flashinfer(const Fused* what, int is_f32, cudaStream_t stream) {
   try {
     return is_f32 ? launch_for<float>(*what, stream) : launch_for<nv_bfloat16>(*what, stream);
-  } catch (const std::exception&) { return cudaErrorInvalidConfiguration; }
+  } catch (const std::exception&) {
+    return cudaErrorInvalidConfiguration;
+  }
 }
 
 size_t peer_vllm_signal_bytes() { return sizeof(vllm::Signal); }
 
-// `operands`: pointers of all ranks, in device memory; `signals`: of all ranks, each with room for the message behind it.
-int peer_vllm(int ranks, int rank, void* operands, void* const* signals, void* out, int count, int is_f32, cudaStream_t stream) {
+// `operands`: pointers of all ranks, in device memory; `signals`: of all ranks, each
+// with room for the message behind it.
+int peer_vllm(int ranks, int rank, void* operands, void* const* signals, void* out, int count,
+    int is_f32, cudaStream_t stream) {
   vllm::RankSignals all{};
-  for (int i = 0; i < ranks; ++i) all.signals[i] = static_cast<vllm::Signal*>(signals[i]);
+  for (int i = 0; i < ranks; ++i)
+    all.signals[i] = static_cast<vllm::Signal*>(signals[i]);
   auto* data = static_cast<vllm::RankData*>(operands);
   return is_f32 ? reduce_for<float>(ranks, data, all, rank, out, count, stream)
                 : reduce_for<nv_bfloat16>(ranks, data, all, rank, out, count, stream);

@@ -3,14 +3,16 @@
 //   memory     private symmetric
 //   place      out in (of all-reduce)
 //   bytes      of the larger operand
-// BENCH_ARENA names an empty file that all ranks may map. With BENCH_PIN=1 rank r gets processor r, and every call has a common
-// start; without it ranks may outnumber processors, and a common start would be a matter of luck. Rank 0 prints one line of JSON
-// per case, of the slowest rank's times in microseconds, and with it the round trip of a cache line between the processors of
-// ranks 0 and 1 before and after.
+// BENCH_ARENA names an empty file that all ranks may map. With BENCH_PIN=1 rank r gets
+// processor r, and every call has a common start; without it ranks may outnumber
+// processors, and a common start would be a matter of luck. Rank 0 prints one line of
+// JSON per case, of the slowest rank's times in microseconds, and with it the round
+// trip of a cache line between the processors of ranks 0 and 1 before and after.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -19,6 +21,7 @@
 #include <cstring>
 #include <numeric>
 #include <stdexcept>
+
 #include "bench/host/peer.hpp"
 #include "tools/bench/pattern.hpp"
 
@@ -30,20 +33,25 @@ namespace {
 using symm::tool::OperationTraits;
 using symm::tool::Pattern;
 
-[[noreturn]] void refuse(const std::string& what, const std::string& text) { throw std::runtime_error(what + ": " + text); }
+[[noreturn]] void refuse(const std::string& what, const std::string& text) {
+  throw std::runtime_error(what + ": " + text);
+}
 
 // ---- a clock, memory that the ranks' measuring loops share, a common start
 //
-// With a common start every rank waits for the same moment before each call, as SKaMPI and ReproMPI do; so a rank's time does not
-// contain the lateness of another, and the slowest rank's time is that of the operation.
+// With a common start every rank waits for the same moment before each call, as SKaMPI
+// and ReproMPI do; so a rank's time does not contain the lateness of another, and the
+// slowest rank's time is that of the operation.
 
 constexpr int kMostRanks = 64;
 constexpr uint32_t kMostIterations = 100'000;
 
-// Each word has one writer; neighbours are two lines apart, since processors fetch lines in pairs.
+// Each word has one writer; neighbours are two lines
+// apart, since processors fetch lines in pairs.
 struct alignas(128) Line {
   std::atomic<uint64_t> word;
 };
+
 // In a file of zeros that all ranks map.
 struct Arena {
   Line ready[kMostRanks], ping, pong;
@@ -72,16 +80,19 @@ uint64_t ticks_now() {
   _mm_lfence();
   return __rdtsc();
 #else
-  return static_cast<uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+  return static_cast<uint64_t>(
+      std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
 #endif
 }
 
-// A barrier, then a moment that is the same for all; returns the time at which this rank leaves.
+// A barrier, then a moment that is the same for
+// all; returns the time at which this rank leaves.
 uint64_t start_together() {
   static uint64_t round = 0;
   ++round;
   if (self.rank == 0) {
-    for (int r = 1; r < self.size; ++r) await(arena->ready[r].word, round);
+    for (int r = 1; r < self.size; ++r)
+      await(arena->ready[r].word, round);
     arena->start = ticks_now() + static_cast<uint64_t>(ticks_per_us / 2);
     arena->started.store(round, std::memory_order_release);
   } else {
@@ -89,12 +100,14 @@ uint64_t start_together() {
     await(arena->started, round);
   }
   uint64_t now = ticks_now();
-  while (now < arena->start) now = ticks_now();
+  while (now < arena->start)
+    now = ticks_now();
   return now;
 }
 
-// Ticks for a line to go from rank 0 to rank 1 and another to come back: how close their processors are. On a virtual machine
-// this changes from one moment to the next. Called by both; 0 elsewhere.
+// Ticks for a line to go from rank 0 to rank 1 and another to come
+// back: how close their processors are. On a virtual machine this
+// changes from one moment to the next. Called by both; 0 elsewhere.
 double round_trip() {
   constexpr int kBatches = 20, kTrips = 100;
   if (!together || self.rank > 1) return 0;
@@ -144,7 +157,8 @@ void calibrate() {
   const uint64_t ticks = ticks_now();
   const auto begin = std::chrono::steady_clock::now();
   Us us{};
-  while (us.count() < 50'000) us = std::chrono::steady_clock::now() - begin;
+  while (us.count() < 50'000)
+    us = std::chrono::steady_clock::now() - begin;
   ticks_per_us = static_cast<double>(ticks_now() - ticks) / us.count();
 }
 
@@ -166,7 +180,8 @@ Case parse(const std::string& text) {
   char operation[32], memory[32], place[32];
   size_t bytes = 0;
   Case one;
-  if (std::sscanf(text.c_str(), "%31[^,],%31[^,],%31[^,],%zu,%u", operation, memory, place, &bytes, &one.iterations) != 5)
+  if (std::sscanf(text.c_str(), "%31[^,],%31[^,],%31[^,],%zu,%u", operation, memory, place, &bytes,
+          &one.iterations) != 5)
     refuse("not a case", text);
   if (one.iterations == 0 || one.iterations > kMostIterations) refuse("iterations", text);
   one.symmetric = std::string(memory) == "symmetric";
@@ -198,10 +213,15 @@ class Block {
     if (at_ == nullptr) refuse("memory", "not enough");
     std::memset(at_, 0, size);
   }
+
   ~Block() { is_symmetric_ ? peer::release_symmetric(at_) : std::free(at_); }
+
   Block(Block&&) = delete;
+
   std::byte* data() const { return static_cast<std::byte*>(at_); }
+
   bool is_symmetric() const { return is_symmetric_; }
+
  private:
   void* at_ = nullptr;
   bool is_symmetric_ = false;
@@ -224,26 +244,34 @@ void report(const Case& one, double before, double after) {
   for (int r = 0; r < self.size; ++r) {
     wrong += arena->wrong[r];
     // Who answers a ping waits for it first: only the sender's time is the round trip.
-    for (uint32_t i = 0; i < n && (r == 0 || !one.is(kPing)); ++i) slowest[i] = std::max(slowest[i], arena->ticks[r][i]);
+    for (uint32_t i = 0; i < n && (r == 0 || !one.is(kPing)); ++i)
+      slowest[i] = std::max(slowest[i], arena->ticks[r][i]);
   }
   std::sort(slowest.begin(), slowest.end());
-  // The clock of some processors goes in steps of 10 ns, so the median is smoothed: the mean of the middle fifth.
+  // The clock of some processors goes in steps of 10 ns, so
+  // the median is smoothed: the mean of the middle fifth.
   const uint32_t from = n * 2 / 5, to = n * 3 / 5 + 1;
-  const double middle = std::accumulate(slowest.begin() + from, slowest.begin() + to, 0.0) / (to - from);
+  const double middle =
+      std::accumulate(slowest.begin() + from, slowest.begin() + to, 0.0) / (to - from);
   const auto us = [](auto ticks) { return static_cast<double>(ticks) / ticks_per_us; };
   std::printf(
-      "{\"operation\": \"%s\", \"memory\": \"%s\", \"place\": \"%s\", \"bytes\": %zu, \"ranks\": %d, \"iterations\": %u, "
-      "\"min\": %.4f, \"p50\": %.4f, \"p99\": %.4f, \"max\": %.4f, \"wrong\": %lu, \"round_trips\": [%.4f, %.4f]}\n",
-      one.operands.traits->name, one.symmetric ? "symmetric" : "private", one.place.c_str(), one.operands.bytes(), self.size, n,
-      us(slowest[0]), us(middle), us(slowest[size_t{n} * 99 / 100]), us(slowest[n - 1]), wrong, us(before), us(after));
+      "{\"operation\": \"%s\", \"memory\": \"%s\", \"place\": \"%s\", \"bytes\": %zu, \"ranks\": "
+      "%d, \"iterations\": %u, "
+      "\"min\": %.4f, \"p50\": %.4f, \"p99\": %.4f, \"max\": %.4f, \"wrong\": %lu, "
+      "\"round_trips\": [%.4f, %.4f]}\n",
+      one.operands.traits->name, one.symmetric ? "symmetric" : "private", one.place.c_str(),
+      one.operands.bytes(), self.size, n, us(slowest[0]), us(middle),
+      us(slowest[size_t{n} * 99 / 100]), us(slowest[n - 1]), wrong, us(before), us(after));
   std::fflush(stdout);
 }
 
 void measure(Case& one, const Pattern& pattern) {
   constexpr size_t kCheckAllBytes = 1 << 20, kStride = 1021;
   symm::tool::Operands& its = one.operands;
-  // What arrives by a put must be symmetric where there is such memory, and what is sent need not be.
-  const Block first(its.bytes(), one.symmetric), second(its.bytes(), one.symmetric || one.is(kPing));
+  // What arrives by a put must be symmetric where there
+  // is such memory, and what is sent need not be.
+  const Block first(its.bytes(), one.symmetric),
+      second(its.bytes(), one.symmetric || one.is(kPing));
   if (one.symmetric && !first.is_symmetric()) refuse("symmetric", "the peer has no such memory");
   its.first = first.data();
   its.second = second.data();
@@ -254,10 +282,13 @@ void measure(Case& one, const Pattern& pattern) {
   std::fill_n(times, one.iterations, 0);
   const double before = round_trip();
   for (uint32_t i = 0; i < warm_up + one.iterations; ++i) {
-    const size_t shift = i % 3 * 37;  // another one each time, and few, so that the tables stay out of the way
+    // another one each time, and few, so that the tables stay out of the way
+    const size_t shift = i % 3 * 37;
     const size_t every = its.bytes() <= kCheckAllBytes || i == 0 ? 1 : kStride;
-    if (one.is(kPing)) pattern.write(its.first, self.rank, shift, its.count);
-    else its.write_inputs(pattern, shift);
+    if (one.is(kPing))
+      pattern.write(its.first, self.rank, shift, its.count);
+    else
+      its.write_inputs(pattern, shift);
     const uint64_t begin = together ? start_together() : ticks_now();
     run(one, call);
     const uint64_t end = ticks_now();

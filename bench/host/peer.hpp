@@ -1,8 +1,10 @@
-// What is measured: one library behind these calls. Each peer is one file, linked with main.cpp; the measuring code is the same.
+// What is measured: one library behind these calls. Each peer is one file, linked with
+// main.cpp; the measuring code is the same.
 #pragma once
 
-#include <symm/symm.h>
 #include <cstddef>
+
+#include <symm/symm.h>
 
 namespace peer {
 struct Place {
@@ -22,7 +24,8 @@ void release_symmetric(void* pointer);
 void collective(const symm_collective_call_t& call);
 void barrier();
 
-// Half a round trip each: data to the other of two ranks, and from it. `inbox` is symmetric memory where there is any.
+// Half a round trip each: data to the other of two ranks, and from it. `inbox` is
+// symmetric memory where there is any.
 void send(const void* data, void* inbox, size_t bytes, int to);
 void receive(void* inbox, size_t bytes, int from);
 }  // namespace peer

@@ -2,7 +2,9 @@
 #define OMPI_SKIP_MPICXX
 #define MPICH_SKIP_MPICXX
 #include <mpi.h>
+
 #include <cstdio>
+
 #include "bench/host/peer.hpp"
 
 namespace peer {
@@ -25,6 +27,7 @@ Place start(int* argc, char*** argv) {
 void finish() { MPI_Finalize(); }
 
 void* allocate_symmetric(size_t) { return nullptr; }
+
 void release_symmetric(void*) {}
 
 void collective(const symm_collective_call_t& call) {
@@ -32,22 +35,30 @@ void collective(const symm_collective_call_t& call) {
   const void* const send = call.send == call.recv ? MPI_IN_PLACE : call.send;
   const auto in = [&] {
     switch (call.collective) {
-      case SYMM_COLLECTIVE_ALLREDUCE: return MPI_Allreduce(send, call.recv, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+      case SYMM_COLLECTIVE_ALLREDUCE:
+        return MPI_Allreduce(send, call.recv, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
       case SYMM_COLLECTIVE_REDUCE_SCATTER:
         return MPI_Reduce_scatter_block(send, call.recv, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-      case SYMM_COLLECTIVE_ALLGATHER: return MPI_Allgather(send, count, MPI_FLOAT, call.recv, count, MPI_FLOAT, MPI_COMM_WORLD);
-      case SYMM_COLLECTIVE_BROADCAST: return MPI_Bcast(call.recv, count, MPI_FLOAT, 0, MPI_COMM_WORLD);
-      default: return MPI_Alltoall(send, count, MPI_FLOAT, call.recv, count, MPI_FLOAT, MPI_COMM_WORLD);
+      case SYMM_COLLECTIVE_ALLGATHER:
+        return MPI_Allgather(send, count, MPI_FLOAT, call.recv, count, MPI_FLOAT, MPI_COMM_WORLD);
+      case SYMM_COLLECTIVE_BROADCAST:
+        return MPI_Bcast(call.recv, count, MPI_FLOAT, 0, MPI_COMM_WORLD);
+      default:
+        return MPI_Alltoall(send, count, MPI_FLOAT, call.recv, count, MPI_FLOAT, MPI_COMM_WORLD);
     }
   };
   check(in(), "a collective");
 }
+
 void barrier() { check(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier"); }
 
 void send(const void* data, void*, size_t bytes, int to) {
   check(MPI_Send(data, static_cast<int>(bytes), MPI_BYTE, to, 0, MPI_COMM_WORLD), "MPI_Send");
 }
+
 void receive(void* inbox, size_t bytes, int from) {
-  check(MPI_Recv(inbox, static_cast<int>(bytes), MPI_BYTE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Recv");
+  check(MPI_Recv(
+            inbox, static_cast<int>(bytes), MPI_BYTE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+      "MPI_Recv");
 }
 }  // namespace peer

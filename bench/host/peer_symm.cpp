@@ -1,8 +1,9 @@
 // symm itself.
 #include <map>
-#include <symm/symm.hpp>
+
 #include "bench/host/peer.hpp"
 #include "tools/bench/call.hpp"
+#include <symm/symm.hpp>
 
 namespace peer {
 namespace {
@@ -28,17 +29,24 @@ void* allocate_symmetric(size_t bytes) {
   memories.emplace(block, std::move(memory));
   return block;
 }
+
 void release_symmetric(void* pointer) { memories.erase(pointer); }
 
 void collective(const symm_collective_call_t& call) {
   symm::check(symm::tool::run(group.get(), call, nullptr, nullptr), "a collective");
 }
-void barrier() { symm::check(symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr), "symm_barrier"); }
+
+void barrier() {
+  symm::check(symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr), "symm_barrier");
+}
 
 void send(const void* data, void* inbox, size_t bytes, int to) {
-  symm::check(symm_put_signal(memories.at(inbox).get(), to, 0, data, bytes, 0, nullptr), "symm_put_signal");
+  symm::check(
+      symm_put_signal(memories.at(inbox).get(), to, 0, data, bytes, 0, nullptr), "symm_put_signal");
 }
+
 void receive(void* inbox, size_t, int from) {
-  symm::check(symm_wait_signal(memories.at(inbox).get(), from, 0, nullptr, nullptr), "symm_wait_signal");
+  symm::check(
+      symm_wait_signal(memories.at(inbox).get(), from, 0, nullptr, nullptr), "symm_wait_signal");
 }
 }  // namespace peer

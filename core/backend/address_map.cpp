@@ -5,11 +5,14 @@ namespace {
 uintptr_t number(const void* address) { return reinterpret_cast<uintptr_t>(address); }
 }  // namespace
 
-void AddressMap::insert(const std::shared_ptr<const MemoryView>& view, const std::weak_ptr<Memory>& memory) {
+void AddressMap::insert(
+    const std::shared_ptr<const MemoryView>& view, const std::weak_ptr<Memory>& memory) {
   const std::unique_lock lock(mutex_);
   for (size_t rank = 0; rank < view->blocks.size(); ++rank)
-    if (view->blocks[rank] != nullptr) intervals_[number(view->blocks[rank])].push_back({view, memory, static_cast<int>(rank)});
-  if (view->adopted != nullptr) adopted_.push_back({number(view->adopted->owners_address()), {view, memory, rank_}});
+    if (view->blocks[rank] != nullptr)
+      intervals_[number(view->blocks[rank])].push_back({view, memory, static_cast<int>(rank)});
+  if (view->adopted != nullptr)
+    adopted_.push_back({number(view->adopted->owners_address()), {view, memory, rank_}});
   views_[view->id] = view;
   changed();
 }
@@ -49,7 +52,8 @@ AddressMap::Found AddressMap::find(const void* address) const {
   return {entry->memory.lock(), entry->rank, offset};
 }
 
-std::shared_ptr<const MemoryView> AddressMap::containing(const void* address, size_t bytes, size_t* offset) const {
+std::shared_ptr<const MemoryView> AddressMap::containing(
+    const void* address, size_t bytes, size_t* offset) const {
   const std::shared_lock lock(mutex_);
   const auto [entry, at] = place_of(number(address));
   if (entry == nullptr || entry->rank != rank_) return nullptr;

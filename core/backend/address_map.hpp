@@ -4,6 +4,7 @@
 #include <map>
 #include <shared_mutex>
 #include <unordered_map>
+
 #include "core/backend/backend.hpp"
 
 namespace symm {
@@ -24,8 +25,10 @@ class AddressMap final : public MemoryDirectory {
   // Any rank's block. memory is null if nothing maps the address.
   Found find(const void* address) const;
 
-  std::shared_ptr<const MemoryView> containing(const void* address, size_t bytes, size_t* offset) const override;
+  std::shared_ptr<const MemoryView> containing(
+      const void* address, size_t bytes, size_t* offset) const override;
   std::shared_ptr<const MemoryView> numbered(uint64_t id) const override;
+
  private:
   struct Entry {
     std::shared_ptr<const MemoryView> view;
@@ -41,7 +44,8 @@ class AddressMap final : public MemoryDirectory {
 
   const int& rank_;
   mutable std::shared_mutex mutex_;
-  // By start of the mapping. A buffer that met twice on one group has two memories at one address: the newest is found.
+  // By start of the mapping. A buffer that met twice on one
+  // group has two memories at one address: the newest is found.
   std::map<uintptr_t, std::vector<Entry>> intervals_;
   // Adopted memory by its owner's addresses, which may overlap: the newest is found.
   std::vector<std::pair<uintptr_t, Entry>> adopted_;

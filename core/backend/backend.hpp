@@ -1,5 +1,6 @@
-// What a back end must offer: memory that can be shared, and a transport, which is the half of a group that moves bytes. Group,
-// buffer and memory are written against these interfaces and know nothing of memfds or drivers.
+// What a back end must offer: memory that can be shared, and a transport, which is the
+// half of a group that moves bytes. Group, buffer and memory are written against these
+// interfaces and know nothing of memfds or drivers.
 #pragma once
 
 #include "core/backend/stats.hpp"
@@ -10,20 +11,25 @@
 namespace symm {
 enum class BackendKind : int32_t { automatic = 0, host = 1, cuda = 2 };
 
-// By which a driver finds memory without a descriptor, also on another machine. All zero: there is none.
+// By which a driver finds memory without a descriptor,
+// also on another machine. All zero: there is none.
 using FabricHandle = std::array<std::byte, 64>;
 
-// How a block lies in the memory behind its descriptor. It travels beside the descriptor, so it is checked.
+// How a block lies in the memory behind its descriptor.
+// It travels beside the descriptor, so it is checked.
 struct BlockExtent {
   uint64_t bytes = 0;
   uint64_t mapped = 0;    // all of the memory that it is a piece of
   uint64_t offset = 0;    // of the piece
   uint64_t on_host = 0;   // 1: memory of a device's host, for the host to touch, too
   FabricHandle fabric{};  // of the same memory as the descriptor
-  bool is_possible() const noexcept { return bytes != 0 && mapped >= bytes && offset <= mapped - bytes && on_host <= 1; }
+  bool is_possible() const noexcept {
+    return bytes != 0 && mapped >= bytes && offset <= mapped - bytes && on_host <= 1;
+  }
 };
 
-// What lets another process map a block; both rendezvous and sharing by tokens hand it over, each in its own way.
+// What lets another process map a block; both rendezvous
+// and sharing by tokens hand it over, each in its own way.
 struct ShareableHandle {
   BlockExtent extent;
   int fd = -1;  // borrowed from the block
@@ -37,30 +43,43 @@ class Block {
   virtual size_t size() const noexcept = 0;
   virtual size_t mapped() const noexcept { return size(); }  // of address space
   virtual size_t page_bytes() const noexcept { return 0; }   // 0: not known
-  // What another process needs to map it. Throws Error(unsupported) for a block that cannot be shared.
-  virtual ShareableHandle share() const { throw Error(Status::unsupported, "a block of this kind cannot be shared"); }
+  // What another process needs to map it. Throws
+  // Error(unsupported) for a block that cannot be shared.
+  virtual ShareableHandle share() const {
+    throw Error(Status::unsupported, "a block of this kind cannot be shared");
+  }
   // share() will not be called again, so a descriptor need not be kept.
   virtual void will_not_be_shared() noexcept {}
   // Where the mapping begins that data() lies in.
   virtual std::byte* start() const noexcept { return data(); }
-  // Of adopted memory: where its owner had it mapped when it was adopted, and whether it is there still.
+  // Of adopted memory: where its owner had it mapped
+  // when it was adopted, and whether it is there still.
   virtual const std::byte* owners_address() const noexcept { return nullptr; }
   virtual bool still_at_owner() const noexcept { return false; }
-  // A DMA-BUF of the pages of a piece, which starts at a page. Throws Error(unavailable) with the reason.
+  // A DMA-BUF of the pages of a piece, which starts at a page. Throws
+  // Error(unavailable) with the reason.
   virtual Fd export_dmabuf([[maybe_unused]] size_t offset, [[maybe_unused]] size_t bytes) const {
-    throw Error(Status::unavailable, "buffer: memory of the host back end cannot be exported as DMA-BUF");
+    throw Error(
+        Status::unavailable, "buffer: memory of the host back end cannot be exported as DMA-BUF");
   }
 
-  // What its owner has issued on `stream` so far uses this block, or others of the same device. False in a capture, whose replays
-  // are uses that nobody sees. Where nothing outlives a call there is nothing to do.
+  // What its owner has issued on `stream` so far uses this block, or others of the same
+  // device. False in a capture, whose replays are uses that nobody sees. Where nothing
+  // outlives a call there is nothing to do.
   virtual bool record_use(void* stream) {
-    if (stream != nullptr) throw Error(Status::invalid_argument, "stream: must be NULL for memory of the host");
+    if (stream != nullptr)
+      throw Error(Status::invalid_argument, "stream: must be NULL for memory of the host");
     return true;
   }
-  // What record_use() said for this block. From then on its release waits for uses that were recorded only, unless one was not.
-  void note_use(bool recorded) noexcept { uses_.fetch_or(recorded ? 1U : 2U, std::memory_order_relaxed); }
+  // What record_use() said for this block. From then on its release waits for uses that
+  // were recorded only, unless one was not.
+  void note_use(bool recorded) noexcept {
+    uses_.fetch_or(recorded ? 1U : 2U, std::memory_order_relaxed);
+  }
+
  protected:
   bool all_uses_recorded() const noexcept { return uses_.load(std::memory_order_relaxed) == 1U; }
+
  private:
   std::atomic<uint8_t> uses_{0};
 };
@@ -72,24 +91,29 @@ struct Placement {
   static constexpr int kNearest = -1;
   size_t alignment = 0;   // of its address here, a power of two; 0: as it comes
   size_t page_bytes = 0;  // its pages have at least so many, a power of two; 0: as they come
-  size_t unit = 1;        // what is mapped is a multiple of it, where the back end has a use for that: block_unit()
+  // what is mapped is a multiple of it, where the back end has a use for that: block_unit()
+  size_t unit = 1;
 };
 
-// The memory of a back end that can be shared: the one place where blocks come from, for rendezvous and for tokens. It is bound
-// to a device, whose streams it knows: a group's own, or the one of all that tokens share on that device.
+// The memory of a back end that can be shared: the one place where blocks come from,
+// for rendezvous and for tokens. It is bound to a device, whose streams it knows: a
+// group's own, or the one of all that tokens share on that device.
 class ShareableMemory {
  public:
   virtual ~ShareableMemory() = default;
   virtual std::shared_ptr<Block> allocate(size_t bytes, const Placement& placement) = 0;
-  // A block of memory that somebody else has made and mapped: a piece, mapped once more, so that it stays when its owner unmaps
-  // it; or, where it is mapped, all of the allocation that `pointer` lies in. Throws Error(unsupported) where there is no such
-  // thing.
+  // A block of memory that somebody else has made and mapped: a
+  // piece, mapped once more, so that it stays when its owner unmaps
+  // it; or, where it is mapped, all of the allocation that `pointer`
+  // lies in. Throws Error(unsupported) where there is no such thing.
   virtual std::shared_ptr<Block> adopt(const void* pointer, size_t bytes) = 0;
   static constexpr size_t kWhole = 0;
   static constexpr size_t kAdoptedAlignment = 16;  // what a thread of a kernel moves at a time
   // The same by a descriptor, which stays its owner's.
-  virtual std::shared_ptr<Block> adopt(int fd, [[maybe_unused]] uint64_t offset, [[maybe_unused]] size_t bytes) {
-    throw Error(Status::unsupported, format("options.fd: %d, but memory of a device is adopted by its address", fd));
+  virtual std::shared_ptr<Block> adopt(
+      int fd, [[maybe_unused]] uint64_t offset, [[maybe_unused]] size_t bytes) {
+    throw Error(Status::unsupported,
+        format("options.fd: %d, but memory of a device is adopted by its address", fd));
   }
   // Map a block that another process shared.
   virtual std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) = 0;
@@ -100,14 +124,17 @@ struct OutgoingMessage {
   Bytes body;
   std::vector<int> fds;  // borrowed from the transport
 };
-template <class Part> void append(OutgoingMessage& message, const Part& part) {
+template <class Part>
+void append(OutgoingMessage& message, const Part& part) {
   const auto bytes = std::as_bytes(std::span(&part, 1));
   message.body.insert(message.body.end(), bytes.begin(), bytes.end());
 }
 // With which a message of that size or more begins.
-template <class Part> Part first_of(const Message& message) {
+template <class Part>
+Part first_of(const Message& message) {
   Part part;
-  std::copy_n(message.body.begin(), sizeof part, std::as_writable_bytes(std::span(&part, 1)).begin());
+  std::copy_n(
+      message.body.begin(), sizeof part, std::as_writable_bytes(std::span(&part, 1)).begin());
   return part;
 }
 
@@ -119,19 +146,23 @@ struct PlanReport {
   std::string reason;
 };
 
-// Where a rank's blocks of a memory are mapped here, and by what number all ranks know it. Transports look operands up in it.
-// Blocks and pads of ranks on other machines are null.
+// Where a rank's blocks of a memory are mapped here, and by
+// what number all ranks know it. Transports look operands up
+// in it. Blocks and pads of ranks on other machines are null.
 struct MemoryView {
   uint64_t id = 0;
   size_t bytes = 0;
   std::vector<std::byte*> blocks;
   std::vector<std::byte*> pads;
   int channels = 0;  // of the pads
-  // Signals that this rank has taken, [channel][source]; where kernels take them, the device counts instead.
+  // Signals that this rank has taken, [channel][source];
+  // where kernels take them, the device counts instead.
   mutable std::vector<std::atomic<uint64_t>> taken;
-  std::shared_ptr<const Block> adopted;       // this rank's block, if it is one
-  std::vector<std::shared_ptr<Block>> owned;  // keeps all of them mapped, also while a call still works on a released memory
-  std::byte* multicast = nullptr;             // where all blocks are reached at once; null, and then why: the same on all ranks
+  std::shared_ptr<const Block> adopted;  // this rank's block, if it is one
+  // keeps all of them mapped, also while a call still works on a released memory
+  std::vector<std::shared_ptr<Block>> owned;
+  // where all blocks are reached at once; null, and then why: the same on all ranks
+  std::byte* multicast = nullptr;
   std::string why_no_multicast;
 };
 
@@ -147,22 +178,26 @@ struct SignalState {
   uint64_t taken = 0;
 };
 
-// Finds the memory of a group that contains an address of this rank's own block, or a memory by its number. Implemented by the
-// group.
+// Finds the memory of a group that contains an address of this rank's own block, or a
+// memory by its number. Implemented by the group.
 class MemoryDirectory {
  public:
   virtual ~MemoryDirectory() = default;
-  virtual std::shared_ptr<const MemoryView> containing(const void* address, size_t bytes, size_t* offset) const = 0;
+  virtual std::shared_ptr<const MemoryView> containing(
+      const void* address, size_t bytes, size_t* offset) const = 0;
   virtual std::shared_ptr<const MemoryView> numbered(uint64_t id) const = 0;
   // Another number, never 0, after every memory that came or went.
   uint64_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
+
  protected:
   void changed() noexcept { generation_.fetch_add(1, std::memory_order_release); }
+
  private:
   std::atomic<uint64_t> generation_{1};
 };
 
-inline void* const kAllStreams = reinterpret_cast<void*>(intptr_t{-1});  // NOLINT(performance-no-int-to-ptr)
+inline void* const kAllStreams =
+    reinterpret_cast<void*>(intptr_t{-1});  // NOLINT(performance-no-int-to-ptr)
 
 class Transport;
 
@@ -170,11 +205,16 @@ class Transport;
 struct Machines {
   int count = 1;
   std::vector<int> of;  // by rank; counted in the order of their lowest ranks
-  int local_size(int rank) const noexcept { return static_cast<int>(std::count(of.begin(), of.end(), of[at(rank)])); }
-  int local_rank(int rank) const noexcept { return static_cast<int>(std::count(of.begin(), of.begin() + rank, of[at(rank)])); }
+  int local_size(int rank) const noexcept {
+    return static_cast<int>(std::count(of.begin(), of.end(), of[at(rank)]));
+  }
+  int local_rank(int rank) const noexcept {
+    return static_cast<int>(std::count(of.begin(), of.begin() + rank, of[at(rank)]));
+  }
   int most_together() const noexcept {
     int most = 0;
-    for (size_t rank = 0; rank < of.size(); ++rank) most = std::max(most, local_size(static_cast<int>(rank)));
+    for (size_t rank = 0; rank < of.size(); ++rank)
+      most = std::max(most, local_size(static_cast<int>(rank)));
     return most;
   }
   bool together(int a, int b) const noexcept { return of[at(a)] == of[at(b)]; }
@@ -182,9 +222,11 @@ struct Machines {
   bool in_line() const noexcept {
     const size_t each = of.size() / static_cast<size_t>(count);
     bool is = of.size() == each * static_cast<size_t>(count);
-    for (size_t rank = 0; is && rank < of.size(); ++rank) is = of[rank] == static_cast<int>(rank / each);
+    for (size_t rank = 0; is && rank < of.size(); ++rank)
+      is = of[rank] == static_cast<int>(rank / each);
     return is;
   }
+
  private:
   static size_t at(int rank) noexcept { return static_cast<size_t>(rank); }
 };
@@ -215,46 +257,57 @@ struct TransportContext : TransportOptions {
   std::function<void(const Failure&)> fail;  // revoke the group on all ranks
   const MemoryDirectory* directory = nullptr;
 
-  int64_t pid_of(int of) const noexcept { return of < 0 || of >= size ? 0 : pids[static_cast<size_t>(of)]; }
+  int64_t pid_of(int of) const noexcept {
+    return of < 0 || of >= size ? 0 : pids[static_cast<size_t>(of)];
+  }
   std::string name_of(int of) const { return format("rank %d (pid %ld)", of, pid_of(of)); }
-  Failure blame(int of, Status status, std::string message) const { return {status, of, pid_of(of), std::move(message)}; }
+  Failure blame(int of, Status status, std::string message) const {
+    return {status, of, pid_of(of), std::move(message)};
+  }
   Failure blame_departed(int of, const std::string& what) const {
     return blame(of, Status::peer_failed, what + ": " + name_of(of) + " has left the group");
   }
 };
 
-// The ranks of a group in the midst of a rendezvous, for a transport that has more to agree on than blocks. All ranks make the
-// same calls in the same order.
+// The ranks of a group in the midst of a rendezvous, for a transport that has more to
+// agree on than blocks. All ranks make the same calls in the same order.
 class OutOfBand {
  public:
   virtual ~OutOfBand() = default;
-  // [collective] "" if `trouble` is "" on every rank, else what the lowest rank that has any says: "rank 2: ...", on all ranks.
-  // Throws what every exchange throws: Error(timeout), Error(peer_failed), Error(aborted).
+  // [collective] "" if `trouble` is "" on every rank, else what the lowest rank that
+  // has any says: "rank 2: ...", on all ranks. Throws what every exchange throws:
+  // Error(timeout), Error(peer_failed), Error(aborted).
   virtual std::string commit_vote(const std::string& trouble) = 0;
   // [collective] Rank 0's descriptor, on the others; `fd` is read on rank 0 only.
   virtual Fd hand_out(int fd) = 0;
 };
 
-// What a transport of a device does beside; by itself, what one of the host's memory does, which is nothing.
+// What a transport of a device does beside; by itself,
+// what one of the host's memory does, which is nothing.
 class DeviceTransport {
  public:
   virtual ~DeviceTransport() = default;
-  // Has something gone wrong that no call could report, because it had returned? Then revoke the group.
+  // Has something gone wrong that no call could report,
+  // because it had returned? Then revoke the group.
   virtual void check_device_errors() {}
   // A memory of the group came, and is about to go.
   virtual void memory_added(const std::shared_ptr<const MemoryView>&) {}
   virtual void memory_removed(const MemoryView&) noexcept {}
-  // "": memories of this group are given multicast addresses; otherwise why not. Equal on all ranks.
+  // "": memories of this group are given multicast
+  // addresses; otherwise why not. Equal on all ranks.
   virtual std::string why_no_multicast() const { return "host memory"; }
-  // [collective] Give a memory whose blocks are mapped everywhere, by rank in `blocks`, its multicast address, or the reason.
-  virtual void add_multicast(MemoryView& memory, const std::vector<std::shared_ptr<Block>>&, OutOfBand&) {
+  // [collective] Give a memory whose blocks are mapped everywhere, by rank in `blocks`,
+  // its multicast address, or the reason.
+  virtual void add_multicast(
+      MemoryView& memory, const std::vector<std::shared_ptr<Block>>&, OutOfBand&) {
     memory.why_no_multicast = why_no_multicast();
   }
   // Memories that a group may have; 0: any number.
   virtual int max_memories() const noexcept { return 0; }
   // Blocks that are to be given one are a multiple of so many bytes.
   virtual size_t block_unit() const noexcept { return 1; }
-  // Where the device can read the addresses of a memory's blocks and pads; null where it reads the host's memory.
+  // Where the device can read the addresses of a memory's
+  // blocks and pads; null where it reads the host's memory.
   struct Tables {
     void* const* blocks = nullptr;
     void* const* pads = nullptr;
@@ -273,29 +326,42 @@ class Transport {
   // All peers are connected; called before the last vote.
   virtual void ready() {}
 
-  virtual void barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) = 0;  // empty: all
-  // Barrier of all ranks on `channel` that has happened when this returns, also where barriers are ordered on streams.
-  virtual void finish(int channel, uint64_t timeout_ms) { barrier({}, channel, timeout_ms, nullptr); }
-  // Signals and words. What this rank wrote before is visible to whoever has waited. A wait on the host throws Error(timeout)
+  // empty: all
+  virtual void barrier(
+      std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) = 0;
+  // Barrier of all ranks on `channel` that has happened when
+  // this returns, also where barriers are ordered on streams.
+  virtual void finish(int channel, uint64_t timeout_ms) {
+    barrier({}, channel, timeout_ms, nullptr);
+  }
+  // Signals and words. What this rank wrote before is visible to
+  // whoever has waited. A wait on the host throws Error(timeout)
   // without revoking the group, and has then taken nothing.
-  virtual void send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) = 0;
-  virtual void take_signal(const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) = 0;
+  virtual void send_signal(const MemoryView& memory, int rank, int channel, SignalOp op,
+      uint64_t value, void* stream) = 0;
+  virtual void take_signal(
+      const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) = 0;
   virtual SignalState look_at_signal(const MemoryView& memory, int rank, int channel) = 0;
-  // Where the outputs are not null: the one that holds, the first of all; its value when that was seen.
-  virtual void wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any, uint64_t timeout_ms,
-      size_t* out_index, uint64_t* out_seen, void* stream) = 0;
+  // Where the outputs are not null: the one that holds,
+  // the first of all; its value when that was seen.
+  virtual void wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any,
+      uint64_t timeout_ms, size_t* out_index, uint64_t* out_seen, void* stream) = 0;
   // Words of 4 or 8 bytes in blocks: rank `rank`'s, or one of this rank's own.
-  virtual void write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) = 0;
-  virtual void wait_value(const MemoryView& memory, const void* word, size_t bytes, Compare compare, uint64_t value,
-      uint64_t timeout_ms, void* stream) = 0;
+  virtual void write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value,
+      size_t bytes, void* stream) = 0;
+  virtual void wait_value(const MemoryView& memory, const void* word, size_t bytes, Compare compare,
+      uint64_t value, uint64_t timeout_ms, void* stream) = 0;
   // Within `rank`'s block, which may be mapped here or not.
-  virtual void put(const MemoryView& memory, int rank, size_t offset, const void* from, size_t bytes, void* stream) {
+  virtual void put(const MemoryView& memory, int rank, size_t offset, const void* from,
+      size_t bytes, void* stream) {
     copy(memory.blocks[static_cast<size_t>(rank)] + offset, from, bytes, stream);
   }
-  virtual void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) {
+  virtual void get(
+      const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) {
     copy(to, memory.blocks[static_cast<size_t>(rank)] + offset, bytes, stream);
   }
-  virtual void fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count, void* stream) {
+  virtual void fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count,
+      void* stream) {
     fill32(memory.blocks[static_cast<size_t>(rank)] + offset, value, count, stream);
   }
   virtual void copy(void* to, const void* from, size_t bytes, void* stream) = 0;
@@ -303,25 +369,29 @@ class Transport {
   virtual void collective(const CollectiveCall& call) = 0;
   virtual PlanReport plan(const CollectiveCall& call) = 0;
 
-  // What is issued on `stream` next comes after what was issued on `after`, or for kAllStreams on any stream by this group.
+  // What is issued on `stream` next comes after what was issued on `after`, or for
+  // kAllStreams on any stream by this group.
   virtual void stream_wait(void* stream, void* after) = 0;
   virtual bool stream_done(void* stream) = 0;
 
   virtual uint64_t scratch_bytes() const noexcept = 0;  // of this rank, and of a lender's
   virtual uint64_t lent_bytes() const noexcept { return 0; }
   virtual int max_ranks() const noexcept { return kMostRanks; }
-  // The group has failed: when this returns, nothing from another machine touches memory of this rank any more.
+  // The group has failed: when this returns, nothing from
+  // another machine touches memory of this rank any more.
   virtual void let_go() noexcept {}
   virtual std::string engine() const { return ""; }  // that carries bytes between machines
 
   // What it does beside. Asked in every call, so it is no virtual function.
   DeviceTransport& device() noexcept { return *device_; }
   GroupStats& stats() noexcept { return stats_; }
+
  protected:
   GroupStats stats_;
   // `device`: null for none.
   Transport(DeviceTransport* device, symm_page_t& page) noexcept
       : stats_(page), device_(device != nullptr ? device : &no_device_) {}
+
  private:
   DeviceTransport no_device_;
   DeviceTransport* device_ = &no_device_;

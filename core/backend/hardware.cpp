@@ -1,17 +1,21 @@
 #include "core/backend/hardware.hpp"
+
 #include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
 
 namespace symm::host {
 namespace {
-// The highest cache level that sysfs knows of processor 0; virtual machines often tell sysconf() nothing.
+// The highest cache level that sysfs knows of processor
+// 0; virtual machines often tell sysconf() nothing.
 size_t cache_from_sysfs() {
   size_t best = 0;
   int best_level = 0;
   for (int index = 0; index < 8; ++index) {
-    const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    const std::string folder =
+        "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
     int level = 0;
     size_t size = 0;
     char unit = 0;
@@ -27,7 +31,8 @@ size_t cache_from_sysfs() {
   return best;
 }
 
-// A number in a file of one number; `fallback` if there is none ("max" says that there is no limit).
+// A number in a file of one number; `fallback` if
+// there is none ("max" says that there is no limit).
 size_t number_in(const std::string& path, size_t fallback) {
   std::ifstream file(path);
   size_t value = 0;
@@ -46,6 +51,7 @@ size_t available_on_machine() {
 struct MemoryController {
   const char *mount, *limit, *used;
 };
+
 constexpr MemoryController kFirst{"/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes"};
 constexpr MemoryController kSecond{"", "/memory.max", "/memory.current"};
 
@@ -73,12 +79,15 @@ size_t available_in_control_groups(const std::string& mount, const std::string& 
     const std::string controllers = "," + line.substr(names, path - names) + ",";
     const bool first = controllers.find(",memory,") != std::string::npos;
     if (first || controllers == ",,")
-      available = std::min(available, available_in(mount, line.substr(path + 1), first ? kFirst : kSecond));
+      available =
+          std::min(available, available_in(mount, line.substr(path + 1), first ? kFirst : kSecond));
   }
   return available;
 }
 
-size_t available_memory_bytes() { return std::min(available_on_machine(), available_in_control_groups()); }
+size_t available_memory_bytes() {
+  return std::min(available_on_machine(), available_in_control_groups());
+}
 
 size_t last_level_cache_bytes() {
   static const size_t bytes = [] {
@@ -97,7 +106,8 @@ std::string processor_name() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
     const size_t colon = line.find(": ");
-    if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
+    if (line.rfind("model name", 0) == 0 && colon != std::string::npos)
+      return line.substr(colon + 2);
   }
   return "processor";
 }

@@ -1,13 +1,16 @@
 // The system calls themselves: libsymm needs no library for them.
 #include "core/backend/numa.hpp"
+
 #include <linux/mempolicy.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+
 #include "core/base/error.hpp"
 
 namespace symm::host {
@@ -35,15 +38,19 @@ size_t available_on_node(int node) {
 void bind_to_node(int fd, size_t bytes, int node) {
   if (node >= kMaxNodes)
     throw Error(Status::invalid_argument,
-        format("options.numa_node: NUMA node %d is beyond %d, the last that can be", node, kMaxNodes - 1));
-  // A node that runs out makes the kernel kill somebody, as bound memory cannot come from elsewhere.
+        format("options.numa_node: NUMA node %d is beyond %d, the last that can be", node,
+            kMaxNodes - 1));
+  // A node that runs out makes the kernel kill somebody,
+  // as bound memory cannot come from elsewhere.
   if (const size_t available = available_on_node(node); bytes > available) {
     throw Error(
-        Status::out_of_memory, format("%zu bytes were asked for, %zu of NUMA node %d are available", bytes, available, node));
+        Status::out_of_memory, format("%zu bytes were asked for, %zu of NUMA node %d are available",
+                                   bytes, available, node));
   }
   // The policy of a shared mapping is that of the file, so it stays when the mapping goes.
   void* whole = mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, fd, 0);
-  if (whole == MAP_FAILED) throw system_error(errno, "mmap", format("mapping %zu bytes of shared memory", bytes));
+  if (whole == MAP_FAILED)
+    throw system_error(errno, "mmap", format("mapping %zu bytes of shared memory", bytes));
   std::array<unsigned long, kMaxNodes / kBitsPerWord> nodes{};
   nodes[static_cast<size_t>(node / kBitsPerWord)] = 1UL << (node % kBitsPerWord);
   const long result = syscall(SYS_mbind, whole, bytes, MPOL_BIND, nodes.data(), kMaxNodes + 1, 0U);
@@ -52,10 +59,12 @@ void bind_to_node(int fd, size_t bytes, int node) {
   if (error == 0) return;
   const std::string reason = system_error(error, "mbind").what();
   if (error == EINVAL) {
-    throw Error(Status::invalid_argument,
-        format("options.numa_node: there is no NUMA node %d with memory that this process may use (%s)", node, reason.c_str()));
+    throw Error(Status::invalid_argument, format("options.numa_node: there is no NUMA node %d with "
+                                                 "memory that this process may use (%s)",
+                                              node, reason.c_str()));
   }
-  throw Error(Status::unavailable, format("options.numa_node: memory cannot be bound to NUMA node %d here: %s%s", node,
-                                       reason.c_str(), error == EPERM ? ", as in containers without CAP_SYS_NICE" : ""));
+  throw Error(Status::unavailable,
+      format("options.numa_node: memory cannot be bound to NUMA node %d here: %s%s", node,
+          reason.c_str(), error == EPERM ? ", as in containers without CAP_SYS_NICE" : ""));
 }
 }  // namespace symm::host

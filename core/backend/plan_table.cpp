@@ -1,8 +1,11 @@
 #include "core/backend/plan_table.hpp"
+
 #include <fcntl.h>
 #include <sys/stat.h>
+
 #include <cerrno>
 #include <charconv>
+
 #include "core/base/environment.hpp"
 #include "core/base/log.hpp"
 #include "kernels/cuda/args.hpp"
@@ -49,6 +52,7 @@ constexpr PlanKey kCudaKeys[] = {
 static_assert(std::size(kHostKeys) <= kMaxPlanKeys && std::size(kCudaKeys) <= kMaxPlanKeys);
 
 const char* name_of(BackendKind backend) { return backend == BackendKind::cuda ? "cuda" : "host"; }
+
 Variable variable_of(BackendKind backend) {
   return backend == BackendKind::cuda ? Variable("SYMM_CUDA_TUNE") : Variable("SYMM_HOST_TUNE");
 }
@@ -62,7 +66,9 @@ std::string in_quotes(std::string_view text) { return "'" + std::string(text) + 
 std::string_view trim(std::string_view text) {
   constexpr std::string_view blank = " \t\r";
   const size_t first = text.find_first_not_of(blank);
-  return first == std::string_view::npos ? std::string_view{} : text.substr(first, text.find_last_not_of(blank) - first + 1);
+  return first == std::string_view::npos
+             ? std::string_view{}
+             : text.substr(first, text.find_last_not_of(blank) - first + 1);
 }
 
 // Takes what stands before `separator`, or all of it, off the front.
@@ -103,7 +109,8 @@ bool is_allowed(const PlanKey& key, uint64_t value) {
 
 size_t find_key(BackendKind backend, std::string_view name) {
   const auto keys = plan_keys(backend);
-  const auto found = std::find_if(keys.begin(), keys.end(), [&](const PlanKey& key) { return name == key.name; });
+  const auto found =
+      std::find_if(keys.begin(), keys.end(), [&](const PlanKey& key) { return name == key.name; });
   return static_cast<size_t>(found - keys.begin());
 }
 
@@ -117,17 +124,19 @@ const char* text_of(BackendKind backend, PlanOrigin origin) {
 }
 
 std::string describe(BackendKind backend, const PlanValues& values, size_t key) {
-  return format("%s = %lu (%s)", plan_keys(backend)[key].name, values.value[key], text_of(backend, values.origin[key]));
+  return format("%s = %lu (%s)", plan_keys(backend)[key].name, values.value[key],
+      text_of(backend, values.origin[key]));
 }
 
 std::string read_file(const std::string& path, const std::string& name) {
   // Not to be held up by a pipe that nobody writes to.
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) throw system_error(errno, "open", name);
-  struct stat status {};
+  struct stat status{};
   if (fstat(fd.get(), &status) != 0) throw system_error(errno, "fstat", name);
   if (!S_ISREG(status.st_mode)) refuse(name, "is not an ordinary file");
-  if (static_cast<size_t>(status.st_size) > kLargestFile) refuse(name, "is larger than a plan table can be");
+  if (static_cast<size_t>(status.st_size) > kLargestFile)
+    refuse(name, "is larger than a plan table can be");
   std::string text(static_cast<size_t>(status.st_size), '\0');
   const ssize_t got = read_whole(fd.get(), text.data(), text.size());
   if (got < 0) throw system_error(errno, "read", name);
@@ -137,20 +146,23 @@ std::string read_file(const std::string& path, const std::string& name) {
 }  // namespace
 
 std::span<const PlanKey> plan_keys(BackendKind backend) {
-  return backend == BackendKind::cuda ? std::span<const PlanKey>(kCudaKeys) : std::span<const PlanKey>(kHostKeys);
+  return backend == BackendKind::cuda ? std::span<const PlanKey>(kCudaKeys)
+                                      : std::span<const PlanKey>(kHostKeys);
 }
 
 uint64_t PlanValues::of(BackendKind backend, std::string_view key) const {
   const size_t index = find_key(backend, key);
-  if (index == plan_keys(backend).size()) throw Error(Status::internal, in_quotes(key) + " is not a key of the plan table");
+  if (index == plan_keys(backend).size())
+    throw Error(Status::internal, in_quotes(key) + " is not a key of the plan table");
   return value[index];
 }
 
-std::string plan_difference(BackendKind backend, int rank, const PlanValues& mine, int peer, const PlanValues& theirs) {
+std::string plan_difference(
+    BackendKind backend, int rank, const PlanValues& mine, int peer, const PlanValues& theirs) {
   for (size_t key = 0; key < plan_keys(backend).size(); ++key) {
     if (mine.value[key] == theirs.value[key]) continue;
-    return format("the plan must be the same on all ranks, but rank %d has %s and rank %d has %s", rank,
-        describe(backend, mine, key).c_str(), peer, describe(backend, theirs, key).c_str());
+    return format("the plan must be the same on all ranks, but rank %d has %s and rank %d has %s",
+        rank, describe(backend, mine, key).c_str(), peer, describe(backend, theirs, key).c_str());
   }
   return "";
 }
@@ -163,21 +175,27 @@ PlanTable PlanTable::built_in() {
 
 PlanTable PlanTable::from_environment(BackendKind backend) {
   PlanTable table = built_in();
-  if (const std::string path = environment("SYMM_PLAN_FILE"); !path.empty()) table.add_file(path, "SYMM_PLAN_FILE " + path);
+  if (const std::string path = environment("SYMM_PLAN_FILE"); !path.empty())
+    table.add_file(path, "SYMM_PLAN_FILE " + path);
   table.add_values(backend, environment(variable_of(backend)), variable_of(backend).name());
   return table;
 }
 
-void PlanTable::add_file(const std::string& path, const std::string& name) { add(read_file(path, name), name, PlanOrigin::file); }
+void PlanTable::add_file(const std::string& path, const std::string& name) {
+  add(read_file(path, name), name, PlanOrigin::file);
+}
 
 PlanTable::Section PlanTable::section_of(std::string_view title, const std::string& where) {
   Section section;
   const std::string whole = in_quotes("[" + std::string(title) + "]");
   std::string_view rest = trim(title);
   const std::string_view backend = take(rest, ' ');
-  if (backend == "host") section.backend = BackendKind::host;
-  else if (backend == "cuda") section.backend = BackendKind::cuda;
-  else refuse(where, whole + " is of no back end; there are host and cuda");
+  if (backend == "host")
+    section.backend = BackendKind::host;
+  else if (backend == "cuda")
+    section.backend = BackendKind::cuda;
+  else
+    refuse(where, whole + " is of no back end; there are host and cuda");
   rest = trim(rest);
   if (!rest.empty() && rest.front() >= '0' && rest.front() <= '9') {
     std::string_view ranks = take(rest, ' ');
@@ -185,7 +203,8 @@ PlanTable::Section PlanTable::section_of(std::string_view title, const std::stri
     const bool single = ranks.find('-') == std::string_view::npos;
     uint64_t first = 0;
     uint64_t last = 0;
-    const bool understood = read_number(take(ranks, '-'), &first) && (single || open_ended || read_number(ranks, &last));
+    const bool understood = read_number(take(ranks, '-'), &first) &&
+                            (single || open_ended || read_number(ranks, &last));
     if (single) last = first;
     constexpr uint64_t most = 1 << 20;
     if (!understood || first < 1 || first > most || last > most || (!open_ended && last < first))
@@ -198,32 +217,40 @@ PlanTable::Section PlanTable::section_of(std::string_view title, const std::stri
     section.machine = trim(rest.substr(3));
     rest = {};
   }
-  if (!rest.empty()) refuse(where, whole + ": '" + std::string(rest) + "' is neither a number of ranks nor 'on <device>'");
+  if (!rest.empty())
+    refuse(where,
+        whole + ": '" + std::string(rest) + "' is neither a number of ranks nor 'on <device>'");
   return section;
 }
 
 void PlanTable::add_entry(Section& section, std::string_view assignment, const std::string& where) {
   const size_t equals = assignment.find('=');
   const std::string_view name = trim(assignment.substr(0, equals));
-  if (equals == std::string_view::npos) refuse(where, in_quotes(assignment) + " is not key = number");
+  if (equals == std::string_view::npos)
+    refuse(where, in_quotes(assignment) + " is not key = number");
   const size_t key = find_key(section.backend, name);
   const auto keys = plan_keys(section.backend);
   if (key == keys.size()) {
     std::string known;
-    for (const PlanKey& one : keys) known += std::string(known.empty() ? "" : ", ") + one.name;
-    refuse(where, in_quotes(name) + " is not a key of " + name_of(section.backend) + "; known are " + known);
+    for (const PlanKey& one : keys)
+      known += std::string(known.empty() ? "" : ", ") + one.name;
+    refuse(where,
+        in_quotes(name) + " is not a key of " + name_of(section.backend) + "; known are " + known);
   }
   for (const Entry& entry : section.entries)
-    if (entry.key == key) refuse(where, std::string(name) + ": has a value already, " + entry.where);
+    if (entry.key == key)
+      refuse(where, std::string(name) + ": has a value already, " + entry.where);
   const std::string_view written = trim(assignment.substr(equals + 1));
   std::string_view amount = written;
   Entry entry{key, 0, false, where};
   if (const size_t slash = written.find('/'); slash != std::string_view::npos) {
-    if (trim(written.substr(slash + 1)) != "ranks") refuse(where, std::string(name) + ": only '/ ranks' may follow a number");
+    if (trim(written.substr(slash + 1)) != "ranks")
+      refuse(where, std::string(name) + ": only '/ ranks' may follow a number");
     amount = trim(written.substr(0, slash));
     entry.divided = true;
   }
-  if (!read_amount(amount, &entry.value)) refuse(where, std::string(name) + ": " + in_quotes(amount) + " is not a number");
+  if (!read_amount(amount, &entry.value))
+    refuse(where, std::string(name) + ": " + in_quotes(amount) + " is not a number");
   if (!entry.divided && !is_allowed(keys[key], entry.value))
     refuse(where, std::string(name) + ": " + std::string(written) + " " + allowed(keys[key]));
   section.entries.push_back(std::move(entry));
@@ -252,20 +279,26 @@ void PlanTable::add_values(BackendKind backend, std::string_view text, const std
   Section section;
   section.backend = backend;
   section.origin = PlanOrigin::variable;
-  while (!text.empty()) add_entry(section, trim(take(text, ',')), name);
+  while (!text.empty())
+    add_entry(section, trim(take(text, ',')), name);
   sections_.push_back(std::move(section));
 }
 
-PlanValues PlanTable::values(BackendKind backend, int size, const std::function<std::string()>& machine) const {
+PlanValues PlanTable::values(
+    BackendKind backend, int size, const std::function<std::string()>& machine) const {
   PlanValues values;
   for (const Section& section : sections_) {
-    if (section.backend != backend || size < section.first || (section.last != 0 && size > section.last)) continue;
+    if (section.backend != backend || size < section.first ||
+        (section.last != 0 && size > section.last))
+      continue;
     if (!section.machine.empty() && !machine().starts_with(section.machine)) continue;
     for (const Entry& entry : section.entries) {
       const PlanKey& key = plan_keys(backend)[entry.key];
-      const uint64_t value = entry.divided ? entry.value / static_cast<uint64_t>(size) : entry.value;
+      const uint64_t value =
+          entry.divided ? entry.value / static_cast<uint64_t>(size) : entry.value;
       if (!is_allowed(key, value)) {
-        refuse(entry.where, format("%s: %lu, of %d ranks, %s", key.name, value, size, allowed(key).c_str()));
+        refuse(entry.where,
+            format("%s: %lu, of %d ranks, %s", key.name, value, size, allowed(key).c_str()));
       }
       values.value[entry.key] = value;
       values.origin[entry.key] = section.origin;
@@ -273,7 +306,8 @@ PlanValues PlanTable::values(BackendKind backend, int size, const std::function<
   }
   for (size_t key = 0; key < plan_keys(backend).size(); ++key)
     if (values.origin[key] != PlanOrigin::built_in)
-      log::write(log::Level::info, "%s plan for %d ranks: %s", name_of(backend), size, describe(backend, values, key).c_str());
+      log::write(log::Level::info, "%s plan for %d ranks: %s", name_of(backend), size,
+          describe(backend, values, key).c_str());
   return values;
 }
 }  // namespace symm

@@ -1,8 +1,10 @@
-// Where one algorithm gives way to the next, by back end, number of ranks and machine: from core/backend/plan_table.txt, which is
-// compiled in, from a file of the user's, and from single values in the environment, in this order.
+// Where one algorithm gives way to the next, by back end, number of ranks and machine:
+// from core/backend/plan_table.txt, which is compiled in, from a file of the user's,
+// and from single values in the environment, in this order.
 #pragma once
 
 #include <string_view>
+
 #include "core/backend/backend.hpp"
 
 namespace symm {
@@ -25,26 +27,33 @@ struct PlanValues {
   uint64_t of(BackendKind backend, std::string_view key) const;
 };
 
-// The first key in which two ranks differ, as a sentence with both values and where they come from; "" if there is none.
-std::string plan_difference(BackendKind backend, int rank, const PlanValues& mine, int peer, const PlanValues& theirs);
+// The first key in which two ranks differ, as a sentence with both values and where
+// they come from; "" if there is none.
+std::string plan_difference(
+    BackendKind backend, int rank, const PlanValues& mine, int peer, const PlanValues& theirs);
 
 class PlanTable {
  public:
   // What is compiled in.
   static PlanTable built_in();
-  // With the file that SYMM_PLAN_FILE names, if it is set, and with the values of SYMM_HOST_TUNE or SYMM_CUDA_TUNE over it.
+  // With the file that SYMM_PLAN_FILE names, if it is set, and with the values of
+  // SYMM_HOST_TUNE or SYMM_CUDA_TUNE over it.
   static PlanTable from_environment(BackendKind backend);
 
-  // More sections, which go before those that are there. `name` is what errors call the text. Throws Error(invalid_argument)
-  // with name, line and key for anything that is not understood, whether it concerns this machine or not.
+  // More sections, which go before those that are there. `name` is what errors call the
+  // text. Throws Error(invalid_argument) with name, line and key for anything that is
+  // not understood, whether it concerns this machine or not.
   void add(std::string_view text, const std::string& name, PlanOrigin origin);
   // A file. Throws Error(system) where it cannot be read.
   void add_file(const std::string& path, const std::string& name);
   // "one_shot=64K,threads=256" for any number of ranks.
   void add_values(BackendKind backend, std::string_view text, const std::string& name);
 
-  // For a group of `size` ranks on the device of the name that `machine` gives, which is asked only if a section wants to know.
-  PlanValues values(BackendKind backend, int size, const std::function<std::string()>& machine) const;
+  // For a group of `size` ranks on the device of the name that `machine` gives, which
+  // is asked only if a section wants to know.
+  PlanValues values(
+      BackendKind backend, int size, const std::function<std::string()>& machine) const;
+
  private:
   struct Entry {
     size_t key;

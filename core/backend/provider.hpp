@@ -1,4 +1,5 @@
-// What a back end must offer for its memory to be shared by tokens: memory of any device, and streams that wait for each other.
+// What a back end must offer for its memory to be shared by tokens: memory of any
+// device, and streams that wait for each other.
 #pragma once
 
 #include "core/backend/segment.hpp"
@@ -10,13 +11,15 @@ inline constexpr uint32_t kStreamWords = 256;  // of a validity board and of a l
 inline constexpr uint32_t kNoWord = UINT32_MAX;
 inline constexpr uint64_t kPassed = uint64_t{1} << 62;  // more than any position
 
-// A point in the work of a stream: it is passed when the word has reached the value. Without a word it is passed already.
+// A point in the work of a stream: it is passed when the word has reached the value.
+// Without a word it is passed already.
 struct Position {
   uint32_t word = kNoWord;
   uint64_t value = 0;
 };
 
-// Words in shared memory that streams write and wait for. Each word is written by one stream at a time and only grows.
+// Words in shared memory that streams write and wait for. Each
+// word is written by one stream at a time and only grows.
 class StreamWords {
  public:
   virtual ~StreamWords() = default;
@@ -32,19 +35,22 @@ class Provider {
   virtual BackendKind kind() const noexcept = 0;
 
   virtual Id gpu(int device) const = 0;  // zero for host memory
-  // The device of memory that symm has not allocated but the back end can adopt; nothing if there is none such at `pointer`.
+  // The device of memory that symm has not allocated but the back end can adopt;
+  // nothing if there is none such at `pointer`.
   virtual std::optional<int> device_of(const void* pointer) const = 0;
   // The device for which to map memory of `gpu`. Throws Error(unavailable).
   virtual int device_for(const Id& gpu, int asked) const = 0;
   // Of a device; what it imports can be handed on.
   virtual std::shared_ptr<ShareableMemory> memory(int device) const = 0;
-  // Throws Error(invalid_argument) for a stream that the back end does not know, or that cannot be used now.
+  // Throws Error(invalid_argument) for a stream that the
+  // back end does not know, or that cannot be used now.
   virtual void check_stream(void* stream, int device) const = 0;
   virtual void finish(void* stream, int device) const = 0;  // wait for it
   // As Block::record_use().
   virtual bool record_use(void* stream, int device) const = 0;
-  // A stream that comes after what was recorded, and after `stream`; for kAllStreams after all that the device has to do now,
-  // null where that cannot be said. For mark() only.
+  // A stream that comes after what was recorded, and after
+  // `stream`; for kAllStreams after all that the device has to
+  // do now, null where that cannot be said. For mark() only.
   virtual void* stream_after(void* stream, int device) const = 0;
   // Let go of `held` when all that the device has to do now is over.
   virtual void keep_until_done(std::shared_ptr<void> held, int device) const = 0;

@@ -1,10 +1,13 @@
 #include "core/backend/segment.hpp"
+
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+
 #include <bit>
 #include <map>
+
 #include "core/backend/hardware.hpp"
 #include "core/backend/numa.hpp"
 #include "core/base/memfd.hpp"
@@ -26,50 +29,58 @@ using Pages = Segment::Pages;
 struct Registry {
   std::mutex mutex;  // not held while anything is mapped, which can take long
   std::map<Piece, std::weak_ptr<Segment>> segments;
+
   std::shared_ptr<Segment> find(const Piece& piece) {
     const auto found = segments.find(piece);
     return found == segments.end() ? nullptr : found->second.lock();
   }
 };
+
 using Segments = PerProcess<Registry>;
 
 struct stat status_of(int fd) {
-  struct stat status {};
+  struct stat status{};
   if (fstat(fd, &status) != 0) throw system_error(errno, "fstat", "shared segment");
   return status;
 }
 
 size_t round_up(size_t bytes, size_t unit) {
   if (bytes > SIZE_MAX - unit)
-    throw Error(Status::out_of_memory, format("%zu bytes are more than the address space holds", bytes));
+    throw Error(
+        Status::out_of_memory, format("%zu bytes are more than the address space holds", bytes));
   return (bytes + unit - 1) / unit * unit;
 }
 
 size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
 Pages pages_of(int fd, const struct stat& status) {
-  struct statfs system {};
+  struct statfs system{};
   if (fstatfs(fd, &system) != 0) throw system_error(errno, "fstatfs", "shared segment");
   const bool is_huge = system.f_type == HUGETLBFS_MAGIC;
-  return {is_huge ? static_cast<size_t>(system.f_bsize) : page_size(), static_cast<size_t>(status.st_size)};
+  return {is_huge ? static_cast<size_t>(system.f_bsize) : page_size(),
+      static_cast<size_t>(status.st_size)};
 }
 
 Piece piece_of(const struct stat& status, const Pages& pages, size_t offset, size_t bytes) {
   const size_t start = offset / pages.bytes * pages.bytes;
-  return {status.st_dev, status.st_ino, offset, start, round_up(offset - start + bytes, pages.bytes), bytes};
+  return {status.st_dev, status.st_ino, offset, start,
+      round_up(offset - start + bytes, pages.bytes), bytes};
 }
 
-// Large segments start at a huge page boundary, so that the kernel can use huge pages where it is set up to.
+// Large segments start at a huge page boundary, so that
+// the kernel can use huge pages where it is set up to.
 std::byte* map_shared(int fd, const Piece& piece, size_t page, size_t alignment) {
   const size_t bytes = piece.mapped;
   alignment = std::max({alignment, page, bytes >= kHugePage ? kHugePage : 1});
   const size_t slack = alignment > page_size() ? alignment : 0;
   if (bytes > SIZE_MAX - slack)
-    throw Error(
-        Status::out_of_memory, format("options.alignment: there are no %zu bytes at a multiple of %zu", bytes, alignment));
-  void* reserved = mmap(nullptr, bytes + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    throw Error(Status::out_of_memory,
+        format("options.alignment: there are no %zu bytes at a multiple of %zu", bytes, alignment));
+  void* reserved =
+      mmap(nullptr, bytes + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED)
-    throw system_error(errno, "mmap", format("reserving %zu bytes, for a multiple of %zu", bytes + slack, alignment));
+    throw system_error(errno, "mmap",
+        format("reserving %zu bytes, for a multiple of %zu", bytes + slack, alignment));
   auto* start = static_cast<std::byte*>(reserved);
   std::byte* aligned = start;
   if (slack != 0) {
@@ -78,13 +89,15 @@ std::byte* map_shared(int fd, const Piece& piece, size_t page, size_t alignment)
     const size_t tail = static_cast<size_t>(start + bytes + slack - (aligned + bytes));
     if (tail != 0) munmap(aligned + bytes, tail);
   }
-  if (mmap(aligned, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, static_cast<off_t>(piece.start)) == MAP_FAILED) {
+  if (mmap(aligned, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+          static_cast<off_t>(piece.start)) == MAP_FAILED) {
     const int error = errno;
     munmap(aligned, bytes);
     throw system_error(error, "mmap", format("mapping %zu bytes of shared memory", bytes));
   }
-  // Hints, each of which may be unknown to the kernel: huge pages; page tables filled now rather than in the first collective;
-  // contents kept out of core dumps, which are also what delays the end of a crashed process.
+  // Hints, each of which may be unknown to the kernel: huge pages; page tables filled
+  // now rather than in the first collective; contents kept out of core dumps, which are
+  // also what delays the end of a crashed process.
   if (bytes >= kHugePage) madvise(aligned, bytes, MADV_HUGEPAGE);
 #ifdef MADV_POPULATE_WRITE
   madvise(aligned, bytes, MADV_POPULATE_WRITE);
@@ -95,27 +108,33 @@ std::byte* map_shared(int fd, const Piece& piece, size_t page, size_t alignment)
 
 void require_file_size(size_t bytes) {
   if (const uint64_t limit = file_size_limit(); bytes > limit) {
-    throw Error(Status::out_of_memory,
-        format("%zu bytes of shared memory are more than the limit on file sizes (RLIMIT_FSIZE, %lu bytes)", bytes, limit));
+    throw Error(Status::out_of_memory, format("%zu bytes of shared memory are more than the limit "
+                                              "on file sizes (RLIMIT_FSIZE, %lu bytes)",
+                                           bytes, limit));
   }
 }
 
-// A memfd has no limit of its own: asked for too much, the kernel would take page after page until it kills somebody.
+// A memfd has no limit of its own: asked for too much, the
+// kernel would take page after page until it kills somebody.
 void require_available(size_t bytes) {
   if (const size_t available = available_memory_bytes(); bytes > available)
-    throw Error(Status::out_of_memory, format("%zu bytes were asked for, %zu of shared memory are available", bytes, available));
+    throw Error(Status::out_of_memory,
+        format("%zu bytes were asked for, %zu of shared memory are available", bytes, available));
 }
 
 Fd make_file_of_huge_pages(const char* name, size_t page) {
-  Fd fd = make_memfd(name, MFD_HUGETLB | static_cast<unsigned int>(std::countr_zero(page)) << MFD_HUGE_SHIFT);
+  Fd fd = make_memfd(
+      name, MFD_HUGETLB | static_cast<unsigned int>(std::countr_zero(page)) << MFD_HUGE_SHIFT);
   if (!fd) {
     const std::string why = system_error(errno, "memfd_create(MFD_HUGETLB)").what();
-    throw Error(Status::unavailable, format("options.page_bytes: there are no pages of %zu bytes here: %s", page, why.c_str()));
+    throw Error(Status::unavailable,
+        format("options.page_bytes: there are no pages of %zu bytes here: %s", page, why.c_str()));
   }
   return fd;
 }
 
-std::shared_ptr<Segment> map_anew(int fd, const Piece& piece, const Pages& pages, size_t alignment = 0) {
+std::shared_ptr<Segment> map_anew(
+    int fd, const Piece& piece, const Pages& pages, size_t alignment = 0) {
   std::byte* start = map_shared(fd, piece, pages.bytes, alignment);
   try {
     return std::make_shared<Segment>(piece, pages, start);
@@ -135,15 +154,18 @@ std::shared_ptr<Segment> known_as(const std::shared_ptr<Segment>& segment, const
   return other ? other : segment;
 }
 
-// A kernel that is interrupted by a signal may undo the whole of a call: under a timer it goes in pieces that take less than a
-// period.
+// A kernel that is interrupted by a signal may undo the whole of a call: under a timer
+// it goes in pieces that take less than a period.
 void allocate_pages(int fd, size_t start, size_t bytes, int mode) {
   size_t most = size_t{64} << 20;
   for (size_t done = 0; done < bytes;) {
     const size_t piece = std::min(bytes - done, most);
-    if (fallocate(fd, mode, static_cast<off_t>(start + done), static_cast<off_t>(piece)) == 0) done += piece;
-    else if (errno == EINTR) most = std::max(piece / 2, page_size());
-    else throw system_error(errno, "fallocate", format("%zu bytes of shared memory", bytes));
+    if (fallocate(fd, mode, static_cast<off_t>(start + done), static_cast<off_t>(piece)) == 0)
+      done += piece;
+    else if (errno == EINTR)
+      most = std::max(piece / 2, page_size());
+    else
+      throw system_error(errno, "fallocate", format("%zu bytes of shared memory", bytes));
   }
 }
 
@@ -157,26 +179,31 @@ std::shared_ptr<Segment> find_or_map(int fd, const Piece& piece, const Pages& pa
 }
 }  // namespace
 
-std::shared_ptr<Segment> Segment::create(size_t bytes, const char* name, const Placement& placement) {
+std::shared_ptr<Segment> Segment::create(
+    size_t bytes, const char* name, const Placement& placement) {
   const bool is_huge = placement.page_bytes > page_size();
-  const Pages pages{is_huge ? placement.page_bytes : page_size(), round_up(bytes, is_huge ? placement.page_bytes : page_size())};
+  const Pages pages{is_huge ? placement.page_bytes : page_size(),
+      round_up(bytes, is_huge ? placement.page_bytes : page_size())};
   const size_t mapped = pages.all_bytes;
   if (!is_huge) require_available(mapped);  // huge pages are set aside
   Fd fd = is_huge ? make_file_of_huge_pages(name, pages.bytes) : make_memfd(name);
   if (!fd) throw system_error(errno, "memfd_create", name);
   SYMM_POINT("segment.create");
   require_file_size(mapped);
-  if (ftruncate(fd.get(), static_cast<off_t>(mapped)) != 0) throw system_error(errno, "ftruncate", format("%zu bytes", mapped));
+  if (ftruncate(fd.get(), static_cast<off_t>(mapped)) != 0)
+    throw system_error(errno, "ftruncate", format("%zu bytes", mapped));
   if (placement.node != Placement::kNearest) bind_to_node(fd.get(), mapped, placement.node);
   try {
     allocate_pages(fd.get(), 0, mapped, 0);
   } catch (const Error& error) {
     if (!is_huge) throw;
-    throw Error(Status::out_of_memory,
-        format("options.page_bytes: %zu pages of %zu bytes are not free: %s", mapped / pages.bytes, pages.bytes, error.what()));
+    throw Error(
+        Status::out_of_memory, format("options.page_bytes: %zu pages of %zu bytes are not free: %s",
+                                   mapped / pages.bytes, pages.bytes, error.what()));
   }
   SYMM_POINT("segment.seal");
-  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) throw system_error(errno, "fcntl(F_ADD_SEALS)", name);
+  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0)
+    throw system_error(errno, "fcntl(F_ADD_SEALS)", name);
   const Piece piece = piece_of(status_of(fd.get()), pages, 0, bytes);
   auto segment = known_as(map_anew(fd.get(), piece, pages, placement.alignment), piece);
   segment->keep(std::move(fd));
@@ -190,17 +217,20 @@ std::shared_ptr<Segment> Segment::adopt(int fd, uint64_t offset, size_t bytes) {
   const int flags = fcntl(fd, F_GETFL);
   if (flags < 0) refuse("is no open descriptor");
   const int seals = fcntl(fd, F_GET_SEALS);
-  if (seals < 0) refuse("is no memfd, and what cannot be sealed against shrinking cannot be shared");
+  if (seals < 0)
+    refuse("is no memfd, and what cannot be sealed against shrinking cannot be shared");
   if ((seals & F_SEAL_SHRINK) == 0) refuse("is not sealed against shrinking (F_SEAL_SHRINK)");
-  if ((flags & O_ACCMODE) != O_RDWR || (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != 0) refuse("cannot be written");
+  if ((flags & O_ACCMODE) != O_RDWR || (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != 0)
+    refuse("cannot be written");
   const struct stat status = status_of(fd);
   const Pages pages = pages_of(fd, status);
   if (offset % ShareableMemory::kAdoptedAlignment != 0)
-    throw Error(Status::invalid_argument,
-        format("options.offset: %lu is no multiple of %zu", offset, ShareableMemory::kAdoptedAlignment));
+    throw Error(Status::invalid_argument, format("options.offset: %lu is no multiple of %zu",
+                                              offset, ShareableMemory::kAdoptedAlignment));
   if (offset > pages.all_bytes || bytes > pages.all_bytes - offset) {
     throw Error(Status::invalid_argument,
-        format("options.offset, size: %zu bytes at %lu go beyond the %zu of the descriptor", bytes, offset, pages.all_bytes));
+        format("options.offset, size: %zu bytes at %lu go beyond the %zu of the descriptor", bytes,
+            offset, pages.all_bytes));
   }
   const Piece piece = piece_of(status, pages, offset, bytes);
   const size_t within = std::min(piece.mapped, pages.all_bytes - piece.start);
@@ -222,9 +252,11 @@ std::shared_ptr<Segment> Segment::import(Fd fd, const BlockExtent& extent, Descr
   const struct stat status = status_of(fd.get());
   const Pages pages = pages_of(fd.get(), status);
   const int seals = fcntl(fd.get(), F_GET_SEALS);
-  const bool is_exact = pages.all_bytes == extent.mapped || (pages.all_bytes > extent.mapped && (seals & F_SEAL_GROW) == 0);
+  const bool is_exact = pages.all_bytes == extent.mapped ||
+                        (pages.all_bytes > extent.mapped && (seals & F_SEAL_GROW) == 0);
   if (!S_ISREG(status.st_mode) || !is_exact || !extent.is_possible()) {
-    throw Error(Status::peer_failed, format("a peer sent a descriptor that is no segment of %lu bytes", extent.mapped));
+    throw Error(Status::peer_failed,
+        format("a peer sent a descriptor that is no segment of %lu bytes", extent.mapped));
   }
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
     throw Error(Status::peer_failed, "a peer sent a segment that could still shrink");
@@ -237,7 +269,8 @@ std::shared_ptr<Segment> Segment::import(Fd fd, const BlockExtent& extent, Descr
 
 void Segment::keep(Fd fd) noexcept {
   int none = -1;
-  if (fd_.compare_exchange_strong(none, fd.get())) fd.release();  // NOLINT(bugprone-unused-return-value): the segment's now
+  if (fd_.compare_exchange_strong(none, fd.get()))
+    fd.release();  // NOLINT(bugprone-unused-return-value): the segment's now
 }
 
 Segment::~Segment() {

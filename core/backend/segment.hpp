@@ -1,23 +1,32 @@
-// Shared memory of the host back end: a sealed memfd of exact size, or a piece of somebody else's that cannot shrink. The kernel
-// owns its lifetime; there is no name to leave behind and no counter to get wrong. One process maps an inode, or a piece of it,
-// once, however many groups share it, and once more for each time that it is adopted.
+// Shared memory of the host back end: a sealed memfd of exact size, or
+// a piece of somebody else's that cannot shrink. The kernel owns its
+// lifetime; there is no name to leave behind and no counter to get
+// wrong. One process maps an inode, or a piece of it, once, however
+// many groups share it, and once more for each time that it is adopted.
 #pragma once
 
 #include <compare>
+
 #include "core/backend/backend.hpp"
 
 namespace symm::host {
 class Segment final : public Block {
  public:
-  // Zeroed. The pages are allocated now, so that a full memory is an error here and no SIGBUS later: on this thread's NUMA node,
-  // or on the one that is named. Throws Error(unavailable) if memory cannot be bound to nodes, or pages of that size not be had.
-  static std::shared_ptr<Segment> create(size_t bytes, const char* name, const Placement& placement = {});
-  // A piece of a memfd of somebody else's, which is checked: it can be written and not shrink. Its pages are allocated now.
+  // Zeroed. The pages are allocated now, so that a full memory is an
+  // error here and no SIGBUS later: on this thread's NUMA node, or
+  // on the one that is named. Throws Error(unavailable) if memory
+  // cannot be bound to nodes, or pages of that size not be had.
+  static std::shared_ptr<Segment> create(
+      size_t bytes, const char* name, const Placement& placement = {});
+  // A piece of a memfd of somebody else's, which is checked: it can be written and not
+  // shrink. Its pages are allocated now.
   static std::shared_ptr<Segment> adopt(int fd, uint64_t offset, size_t bytes);
-  // Map a peer's segment after checking that it is a memfd of exactly the size that was announced, which can no longer shrink.
-  // The mapping alone keeps the memory; the descriptor is needed only to hand it on.
+  // Map a peer's segment after checking that it is a memfd of exactly the size that was
+  // announced, which can no longer shrink. The mapping alone keeps the memory; the
+  // descriptor is needed only to hand it on.
   enum class Descriptor { close, keep };
-  static std::shared_ptr<Segment> import(Fd fd, const BlockExtent& extent, Descriptor descriptor = Descriptor::close);
+  static std::shared_ptr<Segment> import(
+      Fd fd, const BlockExtent& extent, Descriptor descriptor = Descriptor::close);
   // Of `bytes` from the start, in pages of the system's size.
   static std::shared_ptr<Segment> import(Fd fd, size_t bytes);
 
@@ -27,14 +36,16 @@ class Segment final : public Block {
     size_t start;   // of the page that it begins in
     size_t mapped;  // from there on
     size_t bytes;
-    auto operator<=>(const Piece&) const = default;  // NOLINT(modernize-use-nullptr): false alarm of clang-tidy 14
+    auto operator<=>(const Piece&) const =
+        default;  // NOLINT(modernize-use-nullptr): false alarm of clang-tidy 14
   };
   struct Pages {
     size_t bytes;      // of one
     size_t all_bytes;  // of the file
   };
 
-  Segment(const Piece& piece, const Pages& pages, std::byte* start) noexcept : piece_(piece), pages_(pages), start_(start) {}
+  Segment(const Piece& piece, const Pages& pages, std::byte* start) noexcept
+      : piece_(piece), pages_(pages), start_(start) {}
   ~Segment() override;
 
   std::byte* data() const noexcept override { return start_ + (piece_.offset - piece_.start); }
@@ -42,7 +53,9 @@ class Segment final : public Block {
   size_t size() const noexcept override { return piece_.bytes; }
   size_t mapped() const noexcept override { return piece_.mapped; }
   size_t page_bytes() const noexcept override { return pages_.bytes; }
-  ShareableHandle share() const override { return {{piece_.bytes, pages_.all_bytes, piece_.offset}, fd()}; }
+  ShareableHandle share() const override {
+    return {{piece_.bytes, pages_.all_bytes, piece_.offset}, fd()};
+  }
   void will_not_be_shared() noexcept override { const Fd closed(fd_.exchange(-1)); }
   int fd() const noexcept { return fd_.load(); }  // -1 if it was closed
  private:

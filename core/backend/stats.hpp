@@ -1,29 +1,33 @@
 // What was called on a group. Read by any thread, each number for itself.
 #pragma once
 
-#include <symm/page.h>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <new>
 #include <vector>
+
 #include "core/base/page.hpp"
 #include "kernels/collective_call.hpp"
+#include <symm/page.h>
 
 namespace symm {
 class Counter {
  public:
-  // Where one thread at a time counts: a fifth of what a locked addition costs, which a small collective would notice.
+  // Where one thread at a time counts: a fifth of what a locked
+  // addition costs, which a small collective would notice.
   void add(uint64_t count) noexcept { set(value() + count); }
   void add_shared(uint64_t count) noexcept { value_.fetch_add(count, std::memory_order_relaxed); }
   void set(uint64_t value) noexcept { value_.store(value, std::memory_order_relaxed); }
   uint64_t value() const noexcept { return value_.load(std::memory_order_relaxed); }
+
  private:
   std::atomic<uint64_t> value_{0};
 };
 
 struct GroupStats {
-  static constexpr size_t kKinds = SYMM_PAGE_KINDS;  // of collectives and of algorithms, as in symm_group_stats_t
+  // of collectives and of algorithms, as in symm_group_stats_t
+  static constexpr size_t kKinds = SYMM_PAGE_KINDS;
   struct PerCollective {
     Counter calls, bytes;
   };
@@ -41,14 +45,16 @@ struct GroupStats {
   std::vector<Counter> barriers;  // by channel
 
   static uint64_t call_shown(Collective collective, uint64_t bytes, Algorithm algorithm) noexcept {
-    return bytes << 16 | (static_cast<uint64_t>(algorithm) + 1) << 8 | (static_cast<uint64_t>(collective) + 1);
+    return bytes << 16 | (static_cast<uint64_t>(algorithm) + 1) << 8 |
+           (static_cast<uint64_t>(collective) + 1);
   }
   void begin(uint64_t call) noexcept {
     shown.call.set(call);
     if (Trace::on()) Trace::note(call >> 16, static_cast<int>(call >> 8 & 0xFF) - 1);
   }
   // `goes_on`: on a stream, for all that is known here.
-  void add_collective(const CollectiveCall& call, Algorithm algorithm, bool goes_on = false) noexcept {
+  void add_collective(
+      const CollectiveCall& call, Algorithm algorithm, bool goes_on = false) noexcept {
     PerCollective& its = shown.collectives[static_cast<size_t>(call.collective)];
     its.calls.add(1);
     its.bytes.add(call.bytes());
@@ -57,7 +63,8 @@ struct GroupStats {
     if (Trace::on()) Trace::note(call.bytes(), static_cast<int>(algorithm));
   }
   // `call`, of which it is counted whether it failed.
-  template <class Call> void counted(const Call& call) {
+  template <class Call>
+  void counted(const Call& call) {
     try {
       call();
     } catch (...) {

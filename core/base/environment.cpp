@@ -1,7 +1,10 @@
 #include "core/base/environment.hpp"
+
 #include <unistd.h>
+
 #include <charconv>
 #include <cstdlib>
+
 #include "core/base/error.hpp"
 
 namespace symm {
@@ -15,7 +18,8 @@ uint64_t milliseconds(Variable variable) {
   uint64_t value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || stop != text.data() + text.size() || value == 0)
-    throw Error(Status::invalid_argument, format("%s: '%s' is no number of milliseconds above 0", variable.name(), text.data()));
+    throw Error(Status::invalid_argument,
+        format("%s: '%s' is no number of milliseconds above 0", variable.name(), text.data()));
   return value;
 }
 
@@ -27,7 +31,8 @@ VariablesKept::~VariablesKept() {
 std::set<std::string> VariablesKept::names() const {
   std::set<std::string> found;
   for (char** at = environ; at != nullptr && *at != nullptr; ++at)
-    if (const std::string_view entry = *at; entry.starts_with(prefix_)) found.emplace(entry.substr(0, entry.find('=')));
+    if (const std::string_view entry = *at; entry.starts_with(prefix_))
+      found.emplace(entry.substr(0, entry.find('=')));
   return found;
 }
 }  // namespace symm

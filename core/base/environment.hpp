@@ -1,4 +1,5 @@
-// The environment is read here and nowhere else, by the names of the tables in docs/environment.md.
+// The environment is read here and nowhere else, by
+// the names of the tables in docs/environment.md.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,7 @@ class Variable {
   constexpr const char* name() const { return row_->name; }
   constexpr const char* fallback() const { return row_->fallback; }
   constexpr operator const char*() const { return name(); }
+
  private:
   static consteval const EnvironmentRow* find(std::string_view name) {
     for (const EnvironmentRow& row : kEnvironment)
@@ -47,6 +49,7 @@ class VariablesKept {
   explicit VariablesKept(std::string_view prefix) : prefix_(prefix), before_(names()) {}
   ~VariablesKept();
   VariablesKept(VariablesKept&&) = delete;
+
  private:
   std::set<std::string> names() const;
   const std::string_view prefix_;

@@ -1,4 +1,5 @@
 #include "core/base/errands.hpp"
+
 #include "core/base/per_process.hpp"
 #include "core/base/reserve.hpp"
 
@@ -30,7 +31,9 @@ void Errands::work() noexcept {
     }
     try {
       with_reserve(next);
-    } catch (const std::exception&) { continue; }  // it is lost, and not the process
+    } catch (const std::exception&) {
+      continue;
+    }  // it is lost, and not the process
   }
 }
 

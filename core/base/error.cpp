@@ -1,8 +1,10 @@
 #include "core/base/error.hpp"
+
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+
 #include "core/base/reserve.hpp"
 
 namespace symm {
@@ -10,9 +12,13 @@ Failure current_failure() noexcept {
   try {
     try {
       throw;
-    } catch (const Error& error) { return error.failure(); } catch (const std::bad_alloc&) {
+    } catch (const Error& error) {
+      return error.failure();
+    } catch (const std::bad_alloc&) {
       return {Status::out_of_memory, -1, 0, "out of host memory"};
-    } catch (const std::exception& error) { return {Status::internal, -1, 0, error.what()}; } catch (...) {
+    } catch (const std::exception& error) {
+      return {Status::internal, -1, 0, error.what()};
+    } catch (...) {
       return {Status::internal, -1, 0, "unknown C++ exception"};
     }
   } catch (...) {
@@ -23,8 +29,8 @@ Failure current_failure() noexcept {
 Failure blamed(Failure failure, int rank, int64_t pid, const char* place) {
   if (failure.rank >= 0) return failure;
   failure.message = with_reserve([&] {
-    return format("rank %d%s%s (pid %ld): %s", rank, place != nullptr ? " of " : "", place != nullptr ? place : "", pid,
-        failure.message.c_str());
+    return format("rank %d%s%s (pid %ld): %s", rank, place != nullptr ? " of " : "",
+        place != nullptr ? place : "", pid, failure.message.c_str());
   });
   failure.rank = rank;
   failure.pid = pid;
@@ -53,38 +59,42 @@ std::string format(const char* pattern, ...) {
 }
 
 Error not_known(const char* argument, int value) {
-  return {
-      value < 0 ? Status::invalid_argument : Status::unsupported, format("%s: %d is not known to this library", argument, value)};
+  return {value < 0 ? Status::invalid_argument : Status::unsupported,
+      format("%s: %d is not known to this library", argument, value)};
 }
 
 Error system_error(int error_number, const char* call, const std::string& what) {
-  // strerrorname_np() is younger than the oldest glibc we run on; the text alone is clear enough.
+  // strerrorname_np() is younger than the oldest
+  // glibc we run on; the text alone is clear enough.
   char buffer[128];
   const char* text = strerror_r(error_number, buffer, sizeof buffer);
   const bool memory = error_number == ENOMEM || error_number == ENOSPC || error_number == EDQUOT;
   std::string message = format("%s: %s (errno %d)", call, text, error_number);
   if (!what.empty()) message += ": " + what;
-  return Error({memory ? Status::out_of_memory : Status::system, -1, 0, std::move(message), error_number, 0});
+  return Error({memory ? Status::out_of_memory : Status::system, -1, 0, std::move(message),
+      error_number, 0});
 }
 
 void encode(Writer& out, const Failure& failure, size_t most_text) {
   std::string text = failure.message.substr(0, length_within(most_text, failure.message));
   std::replace_if(text.begin(), text.end(), is_control, ' ');
-  out.numbers(failure.status, failure.rank, std::max<int64_t>(failure.pid, 0), std::max(failure.os_error, 0),
-      std::max(failure.cuda_result, 0));
+  out.numbers(failure.status, failure.rank, std::max<int64_t>(failure.pid, 0),
+      std::max(failure.os_error, 0), std::max(failure.cuda_result, 0));
   out.text(text);
 }
 
 const char* decode(Reader in, Failure& failure, size_t most_text) {
   constexpr int32_t kLowestStatus = -64;  // room for the statuses of newer libraries
-  if (in.left() < kFailureHeader || in.left() > kFailureHeader + most_text) return "failure of wrong length";
+  if (in.left() < kFailureHeader || in.left() > kFailureHeader + most_text)
+    return "failure of wrong length";
   in.numbers(failure.status, failure.rank, failure.pid, failure.os_error, failure.cuda_result);
   const auto status = static_cast<int32_t>(failure.status);
   failure.message = in.text(in.left());
   if (status > 0 || status < kLowestStatus) return "failure with an impossible status";
   if (failure.rank < -1) return "failure with an impossible rank";
   if (failure.pid < 0) return "failure with an impossible pid";
-  if (failure.os_error < 0 || failure.cuda_result < 0) return "failure with an impossible error number";
+  if (failure.os_error < 0 || failure.cuda_result < 0)
+    return "failure with an impossible error number";
   return is_clean(failure.message) ? nullptr : "failure with control characters";
 }
 }  // namespace symm

@@ -5,9 +5,11 @@
 #include <exception>
 #include <string>
 #include <utility>
+
 #include "core/base/little_endian.hpp"
 
-// X(name here, end of its name in symm.h, value there, text); capi/library.cpp asserts that the values are equal.
+// X(name here, end of its name in symm.h, value there,
+// text); capi/library.cpp asserts that the values are equal.
 #define SYMM_STATUSES(X)                                            \
   X(ok, OK, 0, "success")                                           \
   X(invalid_argument, ERR_INVALID_ARGUMENT, -1, "invalid argument") \
@@ -25,7 +27,8 @@
   X(not_found, ERR_NOT_FOUND, -14, "not found")
 
 namespace symm {
-#define SYMM_ENUMERATOR(name, c_name, value, text) name = value,  // NOLINT(bugprone-macro-parentheses)
+#define SYMM_ENUMERATOR(name, c_name, value, text) \
+  name = value,  // NOLINT(bugprone-macro-parentheses)
 enum class Status : int32_t { SYMM_STATUSES(SYMM_ENUMERATOR) };
 #undef SYMM_ENUMERATOR
 
@@ -47,32 +50,40 @@ class Error : public std::exception {
   const char* what() const noexcept override { return failure_.message.c_str(); }
   Status status() const noexcept { return failure_.status; }
   const Failure& failure() const noexcept { return failure_; }
+
  private:
   Failure failure_;
 };
 
-// What the exception being handled says; call it in a catch block. Every border at which an exception becomes a value uses it.
+// What the exception being handled says; call it in a catch block. Every border at
+// which an exception becomes a value uses it.
 Failure current_failure() noexcept;
 
-// Where `failure` names no rank, it is this one's: "rank 3 (pid 4711): ...", or "rank 3 of <place> (pid 4711): ...".
+// Where `failure` names no rank, it is this one's: "rank 3
+// (pid 4711): ...", or "rank 3 of <place> (pid 4711): ...".
 Failure blamed(Failure failure, int rank, int64_t pid, const char* place = nullptr);
 
-const char* name_of(Status status) noexcept;  // "timed out"; "unknown status" for a value of a newer library
+// "timed out"; "unknown status" for a value of a newer library
+const char* name_of(Status status) noexcept;
 
 // printf-style, so that messages are written where the facts are.
 [[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);
 
-// An Error for a value of one of symm.h's enumerations which this library does not know, and a newer one may.
+// An Error for a value of one of symm.h's enumerations
+// which this library does not know, and a newer one may.
 Error not_known(const char* argument, int value);
 
-// An Error for a failed system call: "memfd_create: Too many open files (EMFILE)". `what` may add detail. ENOMEM, ENOSPC and
-// EDQUOT become out_of_memory, everything else system.
+// An Error for a failed system call: "memfd_create: Too many
+// open files (EMFILE)". `what` may add detail. ENOMEM, ENOSPC
+// and EDQUOT become out_of_memory, everything else system.
 Error system_error(int error_number, const char* call, const std::string& what = {});
 
 #if defined(SYMM_POINTS)
-// A place that tests have a process fail, stop or die at: tests/points says what each leads to. Nothing, unless built so.
+// A place that tests have a process fail, stop or die at: tests/points says what each
+// leads to. Nothing, unless built so.
 #define SYMM_POINT(name) ::symm::at_point("point:" name)
-extern "C" [[gnu::weak]] int symm_at_point(const char* name);  // of the test: the errno that is met there, or 0
+// of the test: the errno that is met there, or 0
+extern "C" [[gnu::weak]] int symm_at_point(const char* name);
 inline void at_point(const char* name) {
   if (symm_at_point == nullptr) return;
   if (const int error = symm_at_point(name)) throw system_error(error, name);
@@ -89,6 +100,7 @@ inline constexpr size_t kMaxFailureText = 512;
 
 // Long text is cut, never through the middle of a character; control characters become blanks.
 void encode(Writer& out, const Failure& failure, size_t most_text = kMaxFailureText);
-// Takes all that `in` has. nullptr if it is exactly one valid failure, status ok included, else why not.
+// Takes all that `in` has. nullptr if it is exactly
+// one valid failure, status ok included, else why not.
 [[nodiscard]] const char* decode(Reader in, Failure& failure, size_t most_text = kMaxFailureText);
 }  // namespace symm

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <unistd.h>
+
 #include <cerrno>
 #include <cstddef>
 #include <utility>
@@ -26,6 +27,7 @@ class Fd {
     if (fd_ >= 0) ::close(fd_);
     fd_ = fd;
   }
+
  private:
   int fd_ = -1;
 };
@@ -33,11 +35,13 @@ class Fd {
 // To be given up where there is no other: then somebody can at least be turned away.
 inline Fd spare_descriptor() noexcept { return Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
-// The first `size` bytes of a file, or as many as it has, whatever interrupts or shortens a call. -1: errno says why.
+// The first `size` bytes of a file, or as many as it has, whatever interrupts or
+// shortens a call. -1: errno says why.
 inline ssize_t read_whole(int fd, void* to, size_t size) noexcept {
   size_t done = 0;
   while (done < size) {
-    const ssize_t got = ::pread(fd, static_cast<char*>(to) + done, size - done, static_cast<off_t>(done));
+    const ssize_t got =
+        ::pread(fd, static_cast<char*>(to) + done, size - done, static_cast<off_t>(done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return -1;
     if (got == 0) break;

@@ -5,9 +5,11 @@
 
 namespace symm {
 // FNV-1a, of text or of std::bytes.
-template <class Bytes> constexpr uint64_t fnv1a(const Bytes& bytes) noexcept {
+template <class Bytes>
+constexpr uint64_t fnv1a(const Bytes& bytes) noexcept {
   uint64_t hash = 0xCBF29CE484222325U;
-  for (const auto byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001B3U;
+  for (const auto byte : bytes)
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001B3U;
   return hash;
 }
 

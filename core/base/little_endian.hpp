@@ -13,23 +13,29 @@ namespace symm {
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
-  template <class T> T number() {
+  template <class T>
+  T number() {
     T value = 0;
     for (size_t i = 0; i < sizeof(T); ++i)
       value = static_cast<T>(value | static_cast<T>(std::to_integer<T>(bytes_[i]) << (8 * i)));
     bytes_ = bytes_.subspan(sizeof(T));
     return value;
   }
-  // Into numbers and enumerators, one after the other; Writer::numbers() of the same writes what this reads.
-  template <class... T> void numbers(T&... fields) { ((fields = static_cast<T>(number<std::make_unsigned_t<T>>())), ...); }
+  // Into numbers and enumerators, one after the other;
+  // Writer::numbers() of the same writes what this reads.
+  template <class... T>
+  void numbers(T&... fields) {
+    ((fields = static_cast<T>(number<std::make_unsigned_t<T>>())), ...);
+  }
   std::string text(size_t size) {
     std::string value(size, '\0');
-    std::transform(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(size), value.begin(),
-        [](std::byte b) { return static_cast<char>(b); });
+    std::transform(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(size),
+        value.begin(), [](std::byte b) { return static_cast<char>(b); });
     bytes_ = bytes_.subspan(size);
     return value;
   }
-  template <class Array> Array bytes() {
+  template <class Array>
+  Array bytes() {
     Array value{};
     std::copy_n(bytes_.begin(), value.size(), value.begin());
     bytes_ = bytes_.subspan(value.size());
@@ -37,38 +43,54 @@ class Reader {
   }
   std::span<const std::byte> rest() const { return bytes_; }
   size_t left() const { return bytes_.size(); }
+
  private:
   std::span<const std::byte> bytes_;
 };
 
 class Writer {
  public:
-  template <class T> void number(T value) {
-    for (size_t i = 0; i < sizeof(T); ++i) bytes_.push_back(static_cast<std::byte>(value >> (8 * i) & 0xFFU));
+  template <class T>
+  void number(T value) {
+    for (size_t i = 0; i < sizeof(T); ++i)
+      bytes_.push_back(static_cast<std::byte>(value >> (8 * i) & 0xFFU));
   }
-  template <class... T> void numbers(T... fields) { (number(static_cast<std::make_unsigned_t<T>>(fields)), ...); }
+  template <class... T>
+  void numbers(T... fields) {
+    (number(static_cast<std::make_unsigned_t<T>>(fields)), ...);
+  }
   void text(const std::string& value) {
-    for (const char c : value) bytes_.push_back(static_cast<std::byte>(c));
+    for (const char c : value)
+      bytes_.push_back(static_cast<std::byte>(c));
   }
-  void bytes(std::span<const std::byte> value) { bytes_.insert(bytes_.end(), value.begin(), value.end()); }
+  void bytes(std::span<const std::byte> value) {
+    bytes_.insert(bytes_.end(), value.begin(), value.end());
+  }
   std::vector<std::byte> bytes_;
 };
 
-// How much of UTF-8 goes into so many bytes: text is never cut through the middle of a character.
+// How much of UTF-8 goes into so many bytes: text
+// is never cut through the middle of a character.
 inline size_t length_within(size_t most, const std::string& text) {
   size_t length = std::min(text.size(), most);
-  while (length > 0 && length < text.size() && (static_cast<unsigned char>(text[length]) & 0xC0U) == 0x80U) --length;
+  while (length > 0 && length < text.size() &&
+         (static_cast<unsigned char>(text[length]) & 0xC0U) == 0x80U)
+    --length;
   return length;
 }
 
 // Into a field of fixed size, cut if need be.
-template <size_t N> void write_text(char (&field)[N], const std::string& text) {
+template <size_t N>
+void write_text(char (&field)[N], const std::string& text) {
   const size_t length = length_within(N - 1, text);
   std::copy_n(text.data(), length, field);
   field[length] = '\0';
 }
 
-// Text of a peer ends up in messages and logs: no control characters, so that it cannot forge lines.
+// Text of a peer ends up in messages and logs: no
+// control characters, so that it cannot forge lines.
 inline bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
-inline bool is_clean(const std::string& text) { return std::none_of(text.begin(), text.end(), is_control); }
+inline bool is_clean(const std::string& text) {
+  return std::none_of(text.begin(), text.end(), is_control);
+}
 }  // namespace symm

@@ -1,11 +1,14 @@
 #include "core/base/log.hpp"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+
 #include "core/base/environment.hpp"
 #include "core/base/errands.hpp"
 #include "core/base/per_process.hpp"
@@ -14,6 +17,7 @@
 namespace symm::log {
 namespace {
 constexpr const char* kNames[] = {"error", "warning", "info", "debug"};
+
 const char* name_of(Level level) { return kNames[std::clamp(static_cast<int>(level), 1, 4) - 1]; }
 
 struct Listener {
@@ -25,6 +29,7 @@ struct Listener {
   std::atomic<bool> removed{false};
   Word running{0};  // threads inside
 };
+
 thread_local const Listener* inside = nullptr;
 
 // No lock is held while a listener runs: whoever delivers holds the list as it was.
@@ -34,12 +39,15 @@ struct Listeners {
   std::shared_ptr<const List> list = std::make_shared<const List>();
   uint64_t next = 1;
 };
+
 using Everybody = PerProcess<Listeners>;
 
 int level_of_environment() {
   static const int level = [] {
-    const auto* found = std::find_if(std::begin(kNames), std::end(kNames),
-        [name = environment("SYMM_LOG")](const char* known) { return std::strcmp(name, known) == 0; });
+    const auto* found = std::find_if(
+        std::begin(kNames), std::end(kNames), [name = environment("SYMM_LOG")](const char* known) {
+          return std::strcmp(name, known) == 0;
+        });
     return found == std::end(kNames) ? 0 : static_cast<int>(found - kNames) + 1;
   }();
   return level;
@@ -52,7 +60,8 @@ std::atomic<int>& threshold() {
 
 void replace(Listeners& all, std::shared_ptr<const Listeners::List> list) {
   int finest = level_of_environment();
-  for (const auto& listener : *list) finest = std::max(finest, static_cast<int>(listener->level));
+  for (const auto& listener : *list)
+    finest = std::max(finest, static_cast<int>(listener->level));
   threshold() = finest;
   all.list = std::move(list);
 }
@@ -73,8 +82,8 @@ std::shared_ptr<const Listeners::List> everybody() {
   return all.list;
 }
 
-// Never blocks, whatever the descriptor is: a reader that does not keep up loses lines. One call, so that lines of several ranks
-// do not mix.
+// Never blocks, whatever the descriptor is: a reader that does not keep up loses lines.
+// One call, so that lines of several ranks do not mix.
 void write_line(int fd, const char* prefix, const char* message) {
   pollfd writable{fd, POLLOUT, 0};
   if (!poll_until({&writable, 1}, Deadline::after_ms(0)) || writable.revents != POLLOUT) return;
@@ -84,7 +93,7 @@ void write_line(int fd, const char* prefix, const char* message) {
   const iovec whole{line, static_cast<size_t>(length)};
   // Others may have filled it since it was asked.
   if (pwritev2(fd, &whole, 1, -1, RWF_NOWAIT) >= 0) return;
-  struct stat status {};
+  struct stat status{};
   const bool never_full = errno != EAGAIN || (fstat(fd, &status) == 0 && S_ISREG(status.st_mode));
   if (never_full && ::write(fd, line, whole.iov_len) < 0) return;
 }
@@ -94,8 +103,10 @@ void deliver(Listener& to, Level level, const char* message) {
   const Listener* outer = std::exchange(inside, &to);
   to.running.fetch_add(1);
   if (!to.removed.load()) {
-    if (to.callback != nullptr) to.callback(to.user, static_cast<int32_t>(level), message);
-    else write_line(to.fd.get(), name_of(level), message);
+    if (to.callback != nullptr)
+      to.callback(to.user, static_cast<int32_t>(level), message);
+    else
+      write_line(to.fd.get(), name_of(level), message);
   }
   to.running.fetch_sub(1);
   wake_all(to.running);
@@ -105,8 +116,10 @@ void deliver(Listener& to, Level level, const char* message) {
 void deliver(Level level, const char* message) noexcept {
   try {
     const auto all = everybody();  // kept: who ends the last listener of a list ends the list
-    for (const auto& listener : *all) deliver(*listener, level, message);
-    if (static_cast<int>(level) <= level_of_environment()) write_line(STDERR_FILENO, "symm", message);
+    for (const auto& listener : *all)
+      deliver(*listener, level, message);
+    if (static_cast<int>(level) <= level_of_environment())
+      write_line(STDERR_FILENO, "symm", message);
   } catch (const std::exception&) {
     // Out of memory: the message is lost.
   }
@@ -121,11 +134,13 @@ struct Courier {
   void take(Level level, std::string message) {
     std::function<void()> errand = [this, level, message = std::move(message)] {
       deliver(level, message.c_str());
-      if (const uint64_t count = lost.exchange(0); count != 0) write(Level::warning, "%lu messages were lost", count);
+      if (const uint64_t count = lost.exchange(0); count != 0)
+        write(Level::warning, "%lu messages were lost", count);
     };
     if (!errands.run(errand, kMostQueued)) ++lost;
   }
 };
+
 thread_local bool elsewhere = false;
 }  // namespace
 
@@ -142,7 +157,8 @@ uint64_t add_listener(Callback callback, void* user, Level level) {
 uint64_t add_descriptor(int fd, Level level) {
   const auto listener = std::make_shared<Listener>();
   Fd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  if (!copy && errno == EBADF) throw Error(Status::invalid_argument, format("fd: %d is not open", fd));
+  if (!copy && errno == EBADF)
+    throw Error(Status::invalid_argument, format("fd: %d is not open", fd));
   if (!copy) throw system_error(errno, "fcntl(F_DUPFD_CLOEXEC)", "fd");
   listener->fd = PeerFd(std::move(copy));
   listener->level = level;
@@ -156,7 +172,8 @@ void remove_listener(uint64_t id) {
   {
     const std::lock_guard lock(all.mutex);
     auto list = std::make_shared<Listeners::List>(*all.list);
-    const auto found = std::find_if(list->begin(), list->end(), [id](const auto& listener) { return listener->id == id; });
+    const auto found = std::find_if(
+        list->begin(), list->end(), [id](const auto& listener) { return listener->id == id; });
     if (found == list->end()) throw Error(Status::not_found, "no such listener");
     gone = *found;
     list->erase(found);
@@ -166,12 +183,15 @@ void remove_listener(uint64_t id) {
   const Deadline deadline = Deadline::after_ms(kPatienceMs);
   const uint32_t own = inside == gone.get() ? 1 : 0;
   for (uint32_t running = gone->running.load(); running > own; running = gone->running.load()) {
-    if (deadline.expired()) throw Error(Status::timeout, "the listener did not return from its last message");
+    if (deadline.expired())
+      throw Error(Status::timeout, "the listener did not return from its last message");
     sleep_while(gone->running, running, nullptr, 0, deadline);
   }
 }
 
-bool enabled(Level level) noexcept { return static_cast<int>(level) <= threshold().load(std::memory_order_relaxed); }
+bool enabled(Level level) noexcept {
+  return static_cast<int>(level) <= threshold().load(std::memory_order_relaxed);
+}
 
 void write(Level level, const char* pattern, ...) noexcept {
   if (!enabled(level)) return;

@@ -3,8 +3,10 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
+
 #include <cerrno>
 #include <cstdint>
+
 #include "core/base/fd.hpp"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -26,6 +28,7 @@ inline Fd make_memfd(const char* name, unsigned int flags = 0) noexcept {
 // Beyond this limit the kernel would not only refuse but also end the process by SIGXFSZ.
 inline uint64_t file_size_limit() noexcept {
   rlimit limit{};
-  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : UINT64_MAX;
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur
+                                                                                 : UINT64_MAX;
 }
 }  // namespace symm

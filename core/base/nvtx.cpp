@@ -1,4 +1,5 @@
 #include "core/base/nvtx.hpp"
+
 #include "core/base/environment.hpp"
 
 #if __has_include(<nvtx3/nvToolsExt.h>)
@@ -25,12 +26,15 @@ void push(const char* text, uint64_t bytes) noexcept {
   range.message.ascii = text;
   nvtxDomainRangePushEx(domain(), &range);
 }
+
 void pop() noexcept { nvtxDomainRangePop(domain()); }
 }  // namespace symm::nvtx
 #else
 namespace symm::nvtx {
 bool is_there() noexcept { return false; }
+
 void push(const char*, uint64_t) noexcept {}
+
 void pop() noexcept {}
 }  // namespace symm::nvtx
 #endif

@@ -1,5 +1,5 @@
-// Ranges for profilers (Nsight Systems), in the domain "symm". Where no profiler is, or the library was built without NVTX's
-// headers, there are none.
+// Ranges for profilers (Nsight Systems), in the domain "symm". Where no profiler is, or
+// the library was built without NVTX's headers, there are none.
 #pragma once
 
 #include <cstdint>

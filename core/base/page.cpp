@@ -1,11 +1,14 @@
 #include "core/base/page.hpp"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
+
 #include <bit>
 #include <chrono>
 #include <cstring>
+
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/little_endian.hpp"
@@ -23,33 +26,42 @@ uint64_t now_ns() noexcept {
 }
 
 namespace {
-// In full before it is mapped, so that memory that lacks is an error here. Nobody else can map it to write.
+// In full before it is mapped, so that memory that lacks
+// is an error here. Nobody else can map it to write.
 void* map_for_all_to_read(const PeerFd& fd, size_t bytes) noexcept {
-  if (!fd || bytes > file_size_limit() || fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes)) != 0) return MAP_FAILED;
+  if (!fd || bytes > file_size_limit() || fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes)) != 0)
+    return MAP_FAILED;
   void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
-  if (at == MAP_FAILED || (fchmod(fd.get(), S_IRUSR) == 0 && fcntl(fd.get(), F_ADD_SEALS, kSeals) == 0)) return at;
+  if (at == MAP_FAILED ||
+      (fchmod(fd.get(), S_IRUSR) == 0 && fcntl(fd.get(), F_ADD_SEALS, kSeals) == 0))
+    return at;
   munmap(at, bytes);
   return MAP_FAILED;
 }
 
-// Where symm run --trace looks. All is made at once: to touch what there is no memory for would end the process.
+// Where symm run --trace looks. All is made at once: to
+// touch what there is no memory for would end the process.
 struct TraceFile {
   TraceFile() {
     const std::string path = format("%s/%d.%lu", environment("SYMM_TRACE"), getpid(), now_ns());
     const Fd fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     constexpr uint64_t kMostBytes = uint64_t{64} << 20, kCall = sizeof(symm_trace_call_t);
     uint64_t places = std::min(kMostBytes, file_size_limit()) / kCall;
-    while (places > 1 && posix_fallocate(fd.get(), 0, static_cast<off_t>(places * kCall)) != 0) places /= 2;
+    while (places > 1 && posix_fallocate(fd.get(), 0, static_cast<off_t>(places * kCall)) != 0)
+      places /= 2;
     void* const at = mmap(nullptr, places * kCall, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
     if (at == MAP_FAILED || places < 2) throw system_error(errno, "mmap", path);
     head = static_cast<symm_trace_t*>(at);
     const std::chrono::nanoseconds real = std::chrono::system_clock::now().time_since_epoch();
-    *head = {0, 0, places - 1, real.count() - static_cast<int64_t>(now_ns()), std::atoi(environment("SYMM_RANK")), {}};
+    *head = {0, 0, places - 1, real.count() - static_cast<int64_t>(now_ns()),
+        std::atoi(environment("SYMM_RANK")), {}};
     Page::set(head->magic, SYMM_TRACE_MAGIC);
   }
+
   symm_trace_t* head;
 };
+
 thread_local Trace* current = nullptr;  // the outermost
 const thread_local auto thread_number = static_cast<int32_t>(syscall(SYS_gettid));
 }  // namespace
@@ -57,7 +69,8 @@ const thread_local auto thread_number = static_cast<int32_t>(syscall(SYS_gettid)
 Page::Page(size_t bytes) : bytes_(bytes), fd_(make_memfd("symm-page")) {
   void* at = map_for_all_to_read(fd_, bytes_);
   if (at == MAP_FAILED) {
-    log::write(log::Level::info, "symm top will not see this rank: no shared memory for its page: %s", std::strerror(errno));
+    log::write(log::Level::info,
+        "symm top will not see this rank: no shared memory for its page: %s", std::strerror(errno));
     fd_.reset();
     at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   }
@@ -65,7 +78,8 @@ Page::Page(size_t bytes) : bytes_(bytes), fd_(make_memfd("symm-page")) {
   page_ = static_cast<symm_page_t*>(at);
 }
 
-Page::Page(uint64_t root, uint64_t group, int rank, const std::string& name, std::span<const int64_t> pids)
+Page::Page(
+    uint64_t root, uint64_t group, int rank, const std::string& name, std::span<const int64_t> pids)
     : Page(sizeof(symm_page_t) + pids.size_bytes()) {
   page_->root = root;
   page_->group = group;
@@ -85,7 +99,8 @@ Page::Page(uint64_t root, uint64_t group, int rank, const std::string& name, std
 
 Page::~Page() { munmap(page_, bytes_); }
 
-// The time comes last, and goes first: whoever finds the same before and after the rest has what belongs to it.
+// The time comes last, and goes first: whoever finds the
+// same before and after the rest has what belongs to it.
 Page::Sleep::Sleep(const Page* page, int peer, std::string_view what, uint64_t since_ns) noexcept
     : page_(page), traced_(page, "sleep", peer) {
   if (page == nullptr) return;
@@ -93,12 +108,14 @@ Page::Sleep::Sleep(const Page* page, int peer, std::string_view what, uint64_t s
   do {
     slot_ = std::countr_one(taken);
     if (slot_ >= SYMM_PAGE_WAITS) return;
-  } while (!page->taken_.compare_exchange_weak(taken, taken | (1U << slot_), std::memory_order_acquire));
+  } while (
+      !page->taken_.compare_exchange_weak(taken, taken | (1U << slot_), std::memory_order_acquire));
   symm_page_wait_t& wait = (*page)->sleeping[slot_];
   set(wait.peer, static_cast<int64_t>(peer));
   std::array<uint64_t, sizeof wait.what / sizeof(uint64_t)> words{};
   std::memcpy(words.data(), what.data(), std::min(what.size(), sizeof wait.what - 1));
-  for (size_t i = 0; i < words.size(); ++i) set(reinterpret_cast<uint64_t*>(wait.what)[i], words[i]);
+  for (size_t i = 0; i < words.size(); ++i)
+    set(reinterpret_cast<uint64_t*>(wait.what)[i], words[i]);
   set(wait.since_ns, since_ns);
 }
 
@@ -110,7 +127,8 @@ Page::Sleep::~Sleep() {
 
 std::atomic<bool> Trace::wanted{*environment("SYMM_TRACE") != '\0' || nvtx::is_there()};
 
-void Trace::begin(const Page* page, const char* name, int peer, uint64_t bytes, int dtype) noexcept try {
+void Trace::begin(const Page* page, const char* name, int peer, uint64_t bytes, int dtype) noexcept
+    try {
   if (current == nullptr) current = this;
   if (nvtx::is_there()) nvtx::push(name, bytes), ranges_ = 1;
   if (*environment("SYMM_TRACE") == '\0') return;
@@ -118,7 +136,8 @@ void Trace::begin(const Page* page, const char* name, int peer, uint64_t bytes, 
   mark_ = std::atomic_ref(head->calls).fetch_add(1, std::memory_order_relaxed) + 1;
   call_ = reinterpret_cast<symm_trace_call_t*>(head + 1) + (mark_ - 1) % head->room;
   Page::set(call_->mark, uint64_t{0});
-  *call_ = {0, now_ns(), 0, bytes, "", "", -1, -1, peer, thread_number, dtype, -1, std::uncaught_exceptions(), 0};
+  *call_ = {0, now_ns(), 0, bytes, "", "", -1, -1, peer, thread_number, dtype, -1,
+      std::uncaught_exceptions(), 0};
   std::strncpy(call_->name, name, sizeof call_->name - 1);
   if (page != nullptr) {
     std::memcpy(call_->group, (*page)->name, sizeof call_->group - 1);
@@ -134,13 +153,16 @@ void Trace::begin(const Page* page, const char* name, int peer, uint64_t bytes, 
 
 void Trace::note(uint64_t bytes, int algorithm) noexcept {
   if (current == nullptr) return;
-  if (current->call_ != nullptr) current->call_->bytes = bytes, current->call_->algorithm = algorithm;
-  if (current->ranges_ == 1) nvtx::push(name_of(static_cast<Algorithm>(algorithm)), bytes), current->ranges_ = 2;
+  if (current->call_ != nullptr)
+    current->call_->bytes = bytes, current->call_->algorithm = algorithm;
+  if (current->ranges_ == 1)
+    nvtx::push(name_of(static_cast<Algorithm>(algorithm)), bytes), current->ranges_ = 2;
 }
 
 void Trace::end() noexcept {
   if (current == this) current = nullptr;
-  for (; ranges_ > 0; --ranges_) nvtx::pop();
+  for (; ranges_ > 0; --ranges_)
+    nvtx::pop();
   if (call_ == nullptr || call_->mark != mark_) return;  // others have come round to its place
   call_->failed = std::uncaught_exceptions() > call_->failed ? 1 : 0;
   call_->end_ns = now_ns();

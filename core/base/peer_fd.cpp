@@ -1,12 +1,14 @@
 #include "core/base/peer_fd.hpp"
+
 #include <atomic>
+
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"
 
 namespace symm {
 namespace {
-// Grows by blocks that are never freed, so that the child can walk it whatever another thread was doing at fork(). An entry is
-// the descriptor + 1; 0 is free.
+// Grows by blocks that are never freed, so that the child can walk it whatever another
+// thread was doing at fork(). An entry is the descriptor + 1; 0 is free.
 constexpr size_t kBlockSize = 1024;
 constexpr size_t kMaxBlocks = 1024;
 using Slots = std::array<std::atomic<int>, kBlockSize>;
@@ -15,7 +17,8 @@ std::array<std::atomic<Slots*>, kMaxBlocks> table;
 bool enter_in(Slots& block, int fd, uint32_t base, uint32_t& slot) {
   for (uint32_t i = 0; i < kBlockSize; ++i) {
     int free = 0;
-    if (block[i].load(std::memory_order_relaxed) == 0 && block[i].compare_exchange_strong(free, fd + 1)) {
+    if (block[i].load(std::memory_order_relaxed) == 0 &&
+        block[i].compare_exchange_strong(free, fd + 1)) {
       slot = base + i;
       return true;
     }
@@ -28,8 +31,10 @@ uint32_t enter(int fd) {
     Slots* block = table[b].load();
     if (block == nullptr) {
       auto* fresh = new Slots{};
-      if (table[b].compare_exchange_strong(block, fresh)) block = fresh;
-      else delete fresh;
+      if (table[b].compare_exchange_strong(block, fresh))
+        block = fresh;
+      else
+        delete fresh;
     }
     uint32_t slot = 0;
     if (enter_in(*block, fd, b * static_cast<uint32_t>(kBlockSize), slot)) return slot;
@@ -37,7 +42,9 @@ uint32_t enter(int fd) {
   throw Error(Status::out_of_memory, "more than a million connections");
 }
 
-std::atomic<int>& entry(uint32_t slot) { return (*table[slot / kBlockSize].load())[slot % kBlockSize]; }
+std::atomic<int>& entry(uint32_t slot) {
+  return (*table[slot / kBlockSize].load())[slot % kBlockSize];
+}
 }  // namespace
 
 PeerFd::PeerFd(Fd fd) {
@@ -47,7 +54,8 @@ PeerFd::PeerFd(Fd fd) {
   fd_ = fd.release();
 }
 
-PeerFd::PeerFd(PeerFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)), slot_(other.slot_), generation_(other.generation_) {}
+PeerFd::PeerFd(PeerFd&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), slot_(other.slot_), generation_(other.generation_) {}
 
 PeerFd& PeerFd::operator=(PeerFd&& other) noexcept {
   if (this != &other) {
@@ -62,7 +70,8 @@ PeerFd& PeerFd::operator=(PeerFd&& other) noexcept {
 void PeerFd::reset() noexcept {
   const int fd = std::exchange(fd_, -1);
   if (fd < 0 || generation_ != process::fork_generation()) return;
-  // Entry first: were the number free while still in the table, a child forked now would close whoever got it next.
+  // Entry first: were the number free while still in the
+  // table, a child forked now would close whoever got it next.
   entry(slot_).store(0);
   ::close(fd);
 }

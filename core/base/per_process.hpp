@@ -1,15 +1,18 @@
-// An object of which each process has one: made on first use and never destroyed, since handles may be released while static
-// objects are destroyed. A forked child leaves its parent's as it is, for the threads that used it do not exist there and its
-// locks may be held for ever; its own is made anew.
+// An object of which each process has one: made on first use and never destroyed, since
+// handles may be released while static objects are destroyed. A forked child leaves its
+// parent's as it is, for the threads that used it do not exist there and its locks may
+// be held for ever; its own is made anew.
 #pragma once
 
 #include <atomic>
 #include <new>
+
 #include "core/base/peer_fd.hpp"
 #include "core/base/process.hpp"
 
 namespace symm {
-template <class Object> class PerProcess {
+template <class Object>
+class PerProcess {
  public:
   static Object& current() {
     if (Object* existing = here.load(std::memory_order_acquire)) return *existing;
@@ -21,6 +24,7 @@ template <class Object> class PerProcess {
     return *made;
   }
   static Object* existing() noexcept { return here.load(std::memory_order_acquire); }
+
  private:
   static void forget() noexcept {
     PeerFd::close_all_in_child();

@@ -1,11 +1,14 @@
 #include "core/base/process.hpp"
+
 #include <fcntl.h>
 #include <sys/random.h>
+
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 
@@ -35,8 +38,9 @@ void child() {
     if (auto* handler = slot.load(std::memory_order_relaxed)) handler();
 }
 
-// Registered before main() of the program, or when the library is loaded: a fork before the first call does no harm, but one
-// between the first call and a later registration would.
+// Registered before main() of the program, or when the library
+// is loaded: a fork before the first call does no harm, but
+// one between the first call and a later registration would.
 [[gnu::constructor]] void watch_fork() {
   pthread_atfork([] { against_fork.lock(); }, [] { against_fork.unlock(); }, child);
 }
@@ -48,10 +52,12 @@ const std::string& boot_id() {
     const Fd file(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
     char text[64];
     const ssize_t got = file ? read_whole(file.get(), text, sizeof text) : -1;
-    // Not for ever: the next call may have what this one lacks. Where there is no such file there never is.
+    // Not for ever: the next call may have what this one
+    // lacks. Where there is no such file there never is.
     if (got < 0 && errno != ENOENT && errno != EACCES) throw system_error(errno, "read", "boot_id");
     auto* id = new std::string(text, got > 0 ? static_cast<size_t>(got) : 0);
-    while (!id->empty() && id->back() == '\n') id->pop_back();
+    while (!id->empty() && id->back() == '\n')
+      id->pop_back();
     return id;
   }();
   return *value;
@@ -93,15 +99,18 @@ std::optional<Stat> stat_of(int64_t pid) {
   const char* const after_name = std::strrchr(text, ')');  // the name may contain anything
   Stat found;
   if (after_name == nullptr ||
-      std::sscanf(after_name + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %lu", &found.state,
-          &found.start) != 2)
+      std::sscanf(after_name + 1,
+          " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %lu",
+          &found.state, &found.start) != 2)
     return std::nullopt;
   return found;
 }
 
 bool is_gone(int64_t pid, uint64_t start) {
-  if (const auto stat = stat_of(pid)) return stat->start != start || stat->state == 'Z' || stat->state == 'X';
-  return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;  // else it cannot be looked at just now
+  if (const auto stat = stat_of(pid))
+    return stat->start != start || stat->state == 'Z' || stat->state == 'X';
+  // else it cannot be looked at just now
+  return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
 }
 
 uint64_t start_time_of(int64_t pid) {
@@ -114,13 +123,16 @@ void start_thread(const char* name, std::function<void()> work) {
     const char* name;
     std::function<void()> work;
   };
+
   auto start = std::make_unique<Start>(Start{name, std::move(work)});
   // The mask is inherited, so it is set around the creation.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
-  // What a thread brings on itself finds the program's handler for crashes; blocked, it would find none.
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) sigdelset(&all, signal);
+  // What a thread brings on itself finds the program's
+  // handler for crashes; blocked, it would find none.
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS})
+    sigdelset(&all, signal);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);

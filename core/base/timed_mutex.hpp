@@ -1,4 +1,5 @@
-// A lock between threads of this process that can be waited for with a deadline. Uncontended it costs one atomic exchange, which
+// A lock between threads of this process that can be waited for
+// with a deadline. Uncontended it costs one atomic exchange, which
 // matters where a whole collective takes a hundred nanoseconds.
 #pragma once
 
@@ -20,27 +21,32 @@ class TimedMutex {
   void give() noexcept {
     if (state_.exchange(0, std::memory_order_release) == 2) wake_all(state_);
   }
+
  private:
   Word state_{0};
 };
 
-// Another thread of this rank was inside until the deadline. Where all ranks must make the call, they are out of step now.
+// Another thread of this rank was inside until the deadline. Where all ranks must make
+// the call, they are out of step now.
 struct OutOfTurn : Error {
   using Error::Error;
 };
 
-// Holds the mutex for a scope. `what` names the operation in the error when the deadline passes.
+// Holds the mutex for a scope. `what` names the
+// operation in the error when the deadline passes.
 class TimedLock {
  public:
   TimedLock(TimedMutex& mutex, uint64_t timeout_ms, const char* what) : mutex_(mutex) {
     if (mutex.try_take()) return;
     if (!mutex.take(Deadline::after_ms(timeout_ms))) {
       const uint64_t waited = timeout_ms == Deadline::kNow ? 0 : timeout_ms;
-      throw OutOfTurn(Status::timeout, format("%s: another thread of this rank was inside for %lu ms", what, waited));
+      throw OutOfTurn(Status::timeout,
+          format("%s: another thread of this rank was inside for %lu ms", what, waited));
     }
   }
   ~TimedLock() { mutex_.give(); }
   TimedLock(TimedLock&&) = delete;
+
  private:
   TimedMutex& mutex_;
 };

@@ -1,9 +1,11 @@
 #include "core/base/wait.hpp"
+
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
+
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -12,12 +14,14 @@
 #include <map>
 #include <thread>
 #include <tuple>
+
 #include "core/base/environment.hpp"
 
 namespace symm {
 namespace {
 constexpr uint64_t kMillisecond = 1'000'000;
-constexpr uint64_t kSlice = 50 * kMillisecond;  // upper bound of one sleep; every wake-up is also looked for by the waiter
+// upper bound of one sleep; every wake-up is also looked for by the waiter
+constexpr uint64_t kSlice = 50 * kMillisecond;
 constexpr uint64_t kBlindSlice = kMillisecond;  // where the kernel cannot tell us of both words
 
 timespec to_timespec(uint64_t ns) noexcept {
@@ -31,7 +35,8 @@ void nap(uint64_t ns) noexcept {
 
 std::atomic<bool> futex_waitv_missing{false};
 
-// Sleep on several words at once. False if this kernel (before 5.16, or a seccomp filter) does not offer it.
+// Sleep on several words at once. False if this kernel
+// (before 5.16, or a seccomp filter) does not offer it.
 bool sleep_on(std::span<const Seen> seen, uint64_t ns) noexcept {
 #if defined(SYS_futex_waitv) && defined(FUTEX_32)
   if (futex_waitv_missing.load(std::memory_order_relaxed)) return false;
@@ -55,7 +60,8 @@ bool sleep_on(std::span<const Seen> seen, uint64_t ns) noexcept {
 #endif
 }
 
-// What the control group (version 2) lets this process use at a time, in processors; 0 if it does not say.
+// What the control group (version 2) lets this process
+// use at a time, in processors; 0 if it does not say.
 int processor_quota() {
   std::ifstream file("/sys/fs/cgroup/cpu.max");
   double quota = 0;
@@ -82,23 +88,28 @@ uint64_t Deadline::remaining_ns() const noexcept {
 
 int Deadline::remaining_ms() const noexcept {
   if (ns_ == kInfinite) return -1;
-  return static_cast<int>(std::min<uint64_t>((remaining_ns() + kMillisecond - 1) / kMillisecond, 1U << 30));
+  return static_cast<int>(
+      std::min<uint64_t>((remaining_ns() + kMillisecond - 1) / kMillisecond, 1U << 30));
 }
 
 struct Revocation::Listeners {
-  std::mutex mutex;  // held while an event is told, so that whoever stops listening is not called any more
+  // held while an event is told, so that whoever stops listening is not called any more
+  std::mutex mutex;
   std::map<uint64_t, std::function<void()>> functions;
   uint64_t next = 0;
 };
 
 Revocation::Revocation(int size, std::shared_ptr<const Page> page)
-    : page_(std::move(page)), listeners_(std::make_shared<Listeners>()), departed_(static_cast<size_t>(size)) {}
+    : page_(std::move(page)),
+      listeners_(std::make_shared<Listeners>()),
+      departed_(static_cast<size_t>(size)) {}
 
 void Revocation::announce() noexcept {
   events_.fetch_add(1, std::memory_order_seq_cst);
   wake_all(events_);
   const std::lock_guard lock(listeners_->mutex);
-  for (const auto& [id, function] : listeners_->functions) function();
+  for (const auto& [id, function] : listeners_->functions)
+    function();
 }
 
 std::shared_ptr<void> Revocation::listen(std::function<void()> event) {
@@ -123,11 +134,13 @@ Revocation::Effect Revocation::revoke(Failure failure, int peer, bool seen) {
     if (!first && failure.status == failure_.status && failure.rank == failure_.rank) {
       failure_.when_ns = std::min(failure_.when_ns, failure.when_ns);
     } else {
-      effect.counts = first || std::tie(failure.when_ns, failure.rank) < std::tie(failure_.when_ns, failure_.rank);
+      effect.counts = first || std::tie(failure.when_ns, failure.rank) <
+                                   std::tie(failure_.when_ns, failure_.rank);
       if (effect.counts) {
         failure_ = std::move(failure);
         if (page_)
-          Page::set((*page_)->failure, static_cast<uint64_t>(failure_.status) << 32 | static_cast<uint32_t>(failure_.rank + 1));
+          Page::set((*page_)->failure, static_cast<uint64_t>(failure_.status) << 32 |
+                                           static_cast<uint32_t>(failure_.rank + 1));
         told_by_ = seen ? -1 : peer;
         told_ = !seen;
       }
@@ -163,8 +176,10 @@ Processors usable_processors() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
   const bool known = sched_getaffinity(0, sizeof mask, &mask) == 0;
-  const size_t count = known ? CPU_SETSIZE : std::clamp<size_t>(std::thread::hardware_concurrency(), 1, CPU_SETSIZE);
-  for (size_t i = 0; i < count; ++i) processors[i] = !known || CPU_ISSET(i, &mask);
+  const size_t count =
+      known ? CPU_SETSIZE : std::clamp<size_t>(std::thread::hardware_concurrency(), 1, CPU_SETSIZE);
+  for (size_t i = 0; i < count; ++i)
+    processors[i] = !known || CPU_ISSET(i, &mask);
   return processors;
 }
 
@@ -173,13 +188,16 @@ SpinPolicy SpinPolicy::for_ranks(int ranks, const Processors& processors, bool f
   char* end = nullptr;
   const unsigned long value = std::strtoul(text, &end, 10);
   if (end != text && *end == '\0' && value <= UINT32_MAX) return {static_cast<uint32_t>(value), 0};
-  // With a processor each, a wake-up through the kernel (tens of microseconds) is worth spinning through. With more ranks than
-  // processors the rank we wait for may need ours: a few looks, in case the word is already on its way, then the processor goes
-  // to whoever wants it, which takes a fifth of a sleep and a wake-up. Not for long: the others may be programs that have better
-  // things to do than to take turns with us.
+  // With a processor each, a wake-up through the kernel (tens of
+  // microseconds) is worth spinning through. With more ranks than processors
+  // the rank we wait for may need ours: a few looks, in case the word is
+  // already on its way, then the processor goes to whoever wants it, which
+  // takes a fifth of a sleep and a wake-up. Not for long: the others may be
+  // programs that have better things to do than to take turns with us.
   auto usable = static_cast<int>(processors.count());
   if (const int quota = processor_quota(); quota != 0) usable = std::min(usable, quota);
-  // A look at other machines costs a call of the kernel, a thousand of them far more than a wake-up. Measured with 1 and 2 ranks.
+  // A look at other machines costs a call of the kernel, a thousand of them far more
+  // than a wake-up. Measured with 1 and 2 ranks.
   if (far) return {ranks == 1 ? 1'000U : 300U, 0};
   return ranks <= usable ? SpinPolicy{20'000, 0} : SpinPolicy{50, 200};
 }
@@ -193,13 +211,17 @@ bool register_for_asymmetric_fences() noexcept {
 }
 
 namespace {
-// Others want this thread's processor, and took it while the thread waited: more spinning would use up the turns in which it
-// could answer, and who yields waits for all of theirs. Who sleeps is woken before them.
+// Others want this thread's processor, and took it while the thread waited: more
+// spinning would use up the turns in which it could answer, and who yields waits for
+// all of theirs. Who sleeps is woken before them.
 class Contention {
  public:
   bool lasts() const noexcept { return until_ != 0 && now_ns() < until_; }
+
   void begin() noexcept { until_ = now_ns() + 50 * kMillisecond; }
-  // Whether the processor was taken away since the last look, of which the `first` in a wait only counts.
+
+  // Whether the processor was taken away since the last
+  // look, of which the `first` in a wait only counts.
   bool look(bool first) noexcept {
     rusage used{};
     getrusage(RUSAGE_THREAD, &used);
@@ -207,13 +229,16 @@ class Contention {
     if (taken) begin();
     return taken;
   }
+
  private:
   long taken_ = 0;
   uint64_t until_ = 0;
 };
+
 thread_local Contention contention;
 
-bool is_there_soon(const Question& there, const Revocation& revocation, SpinPolicy spin, const LazyDeadline& deadline) {
+bool is_there_soon(const Question& there, const Revocation& revocation, SpinPolicy spin,
+    const LazyDeadline& deadline) {
   if (deadline.timeout_ms() == Deadline::kNow) return false;
   constexpr uint32_t kInARow = 64;
   for (uint32_t looks = 0; looks < spin.spins;) {
@@ -233,20 +258,23 @@ bool is_there_soon(const Question& there, const Revocation& revocation, SpinPoli
   return false;
 }
 
-// Until there(), which changes only after one of `words` has, if the writers are `told` of a waiter; in vain if in_vain().
+// Until there(), which changes only after one of `words` has, if the writers are `told`
+// of a waiter; in vain if in_vain().
 template <class There, class InVain>
-[[gnu::noinline]] WaitEnd sleep_until(const There& there, const InVain& in_vain, std::span<const Word* const> words,
-    Waiter& waiter, const Revocation& revocation, LazyDeadline& deadline, Fencing fencing, bool told, int peer,
-    const char* what) {
-  // A byte counts this rank's sleeping threads. Should there ever be 255 of them, the next goes uncounted and looks every
-  // millisecond.
+[[gnu::noinline]] WaitEnd sleep_until(const There& there, const InVain& in_vain,
+    std::span<const Word* const> words, Waiter& waiter, const Revocation& revocation,
+    LazyDeadline& deadline, Fencing fencing, bool told, int peer, const char* what) {
+  // A byte counts this rank's sleeping threads. Should there ever be 255 of them, the
+  // next goes uncounted and looks every millisecond.
   uint8_t sleeping = waiter.load(std::memory_order_relaxed);
   bool registered = false;
   while (!registered && sleeping < UINT8_MAX)
-    registered = waiter.compare_exchange_weak(sleeping, static_cast<uint8_t>(sleeping + 1), std::memory_order_seq_cst);
-  // Should the kernel not do it now after all, the writer may miss us: we look every millisecond.
-  const bool seen_by_writers =
-      fencing == Fencing::symmetric || syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
+    registered = waiter.compare_exchange_weak(
+        sleeping, static_cast<uint8_t>(sleeping + 1), std::memory_order_seq_cst);
+  // Should the kernel not do it now after all, the
+  // writer may miss us: we look every millisecond.
+  const bool seen_by_writers = fencing == Fencing::symmetric ||
+                               syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
   const bool wakes = registered && seen_by_writers && told && words.size() < kMostSeen;
   words = words.first(std::min(words.size(), kMostSeen - 1));
   std::array<Seen, kMostSeen> watched;
@@ -254,11 +282,14 @@ template <class There, class InVain>
   const uint64_t began = now_ns();
   const Page::Sleep shown(revocation.page().get(), peer, what, began);
   for (;;) {
-    watched[words.size()] = {&revocation.events(), revocation.events().load(std::memory_order_seq_cst)};
-    for (size_t i = 0; i < words.size(); ++i) watched[i] = {words[i], words[i]->load(std::memory_order_seq_cst)};
+    watched[words.size()] = {
+        &revocation.events(), revocation.events().load(std::memory_order_seq_cst)};
+    for (size_t i = 0; i < words.size(); ++i)
+      watched[i] = {words[i], words[i]->load(std::memory_order_seq_cst)};
     const bool revoked = revocation.revoked();
     const bool gone = in_vain();
-    // Events first, what is awaited last: a peer's last store happened before its departure was announced.
+    // Events first, what is awaited last: a peer's last
+    // store happened before its departure was announced.
     if (there()) break;
     if (revoked || gone) {
       end = revoked ? WaitEnd::revoked : WaitEnd::peer_departed;
@@ -281,20 +312,22 @@ template <class There, class InVain>
 }
 }  // namespace
 
-WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer, const Revocation& revocation, SpinPolicy spin,
-    LazyDeadline& deadline, Fencing fencing, const char* what) {
+WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer,
+    const Revocation& revocation, SpinPolicy spin, LazyDeadline& deadline, Fencing fencing,
+    const char* what) {
   const auto there = [&word, target] { return reached(word, target); };
   if (is_there_soon(there, revocation, spin, deadline)) return WaitEnd::reached;
   const Word* const words[] = {&word};
   return sleep_until(
-      there, [&] { return revocation.departed(peer); }, words, waiter, revocation, deadline, fencing, true, peer, what);
+      there, [&] { return revocation.departed(peer); }, words, waiter, revocation, deadline,
+      fencing, true, peer, what);
 }
 
-WaitEnd wait_condition(
-    const Condition& condition, Waiter& waiter, const Revocation& revocation, SpinPolicy spin, LazyDeadline& deadline) {
+WaitEnd wait_condition(const Condition& condition, Waiter& waiter, const Revocation& revocation,
+    SpinPolicy spin, LazyDeadline& deadline) {
   if (is_there_soon(condition.holds, revocation, spin, deadline)) return WaitEnd::reached;
-  return sleep_until(condition.holds, condition.in_vain, condition.bells, waiter, revocation, deadline, Fencing::symmetric,
-      condition.all_ring, condition.peer, condition.what);
+  return sleep_until(condition.holds, condition.in_vain, condition.bells, waiter, revocation,
+      deadline, Fencing::symmetric, condition.all_ring, condition.peer, condition.what);
 }
 
 void ring(Word& bell, const Waiter& waiter) noexcept {
@@ -303,7 +336,8 @@ void ring(Word& bell, const Waiter& waiter) noexcept {
   wake_all(bell);
 }
 
-void sleep_while(const Word& word, uint32_t seen, const Word* other, uint32_t other_seen, Deadline deadline) noexcept {
+void sleep_while(const Word& word, uint32_t seen, const Word* other, uint32_t other_seen,
+    Deadline deadline) noexcept {
   const uint64_t left = std::min(deadline.remaining_ns(), kSlice);
   if (left == 0 || word.load() != seen || (other != nullptr && other->load() != other_seen)) return;
   const Seen both[] = {{&word, seen}, {other, other_seen}};
@@ -316,20 +350,24 @@ bool sleep_on_any(std::span<const Seen> seen, uint64_t milliseconds) noexcept {
   return sleep_on(seen, nanoseconds_of(milliseconds));
 }
 
-void wake_all(const Word& word) noexcept { syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
+void wake_all(const Word& word) noexcept {
+  syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
 
 bool poll_until(std::span<pollfd> fds, Deadline deadline) {
   for (;;) {
     const int ready = poll(fds.data(), static_cast<nfds_t>(fds.size()), deadline.remaining_ms());
     if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM) throw system_error(errno, "poll");
+    if (ready < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM)
+      throw system_error(errno, "poll");
     if (ready < 0 && errno == ENOMEM) nap(std::min(deadline.remaining_ns(), kMillisecond));
     if (deadline.expired()) return false;
   }
 }
 
 bool retry_until(const std::function<bool()>& ready, Deadline deadline) {
-  for (uint64_t pause_ns = kMillisecond / 10;; pause_ns = std::min(pause_ns * 3 / 2, 5 * kMillisecond)) {
+  for (uint64_t pause_ns = kMillisecond / 10;;
+      pause_ns = std::min(pause_ns * 3 / 2, 5 * kMillisecond)) {
     if (ready()) return true;
     const uint64_t left = deadline.remaining_ns();
     if (left == 0) return false;

@@ -1,4 +1,5 @@
 #include "core/bootstrap/bootstrap.hpp"
+
 #include "core/base/environment.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/log.hpp"
@@ -16,9 +17,11 @@ constexpr std::string_view kTcp = "tcp://";
 constexpr std::string_view kThread = "thread://";
 
 void check_ranks(const BootstrapConfig& config) {
-  if (config.size < 0) throw Error(Status::invalid_argument, format("config.size: %d is negative", config.size));
+  if (config.size < 0)
+    throw Error(Status::invalid_argument, format("config.size: %d is negative", config.size));
   if (config.size > 0 && (config.rank < 0 || config.rank >= config.size))
-    throw Error(Status::invalid_argument, format("config.rank: %d is not in 0 .. %d", config.rank, config.size - 1));
+    throw Error(Status::invalid_argument,
+        format("config.rank: %d is not in 0 .. %d", config.rank, config.size - 1));
   if (config.callbacks != nullptr && config.size == 0)
     throw Error(Status::invalid_argument, "config.size: must be set with config.store");
 }
@@ -28,14 +31,17 @@ void take_ranks(const BootstrapConfig& config, const Launch& launch, BootstrapRe
   result.rank = config.size > 0 ? config.rank : launch.rank;
   result.size = config.size > 0 ? config.size : launch.size;
   if (result.size > kMostRanks)
-    throw Error(Status::invalid_argument, format("%d ranks: at most %d are possible", result.size, kMostRanks));
+    throw Error(Status::invalid_argument,
+        format("%d ranks: at most %d are possible", result.size, kMostRanks));
 }
 
-// A PMIx server is asked where nothing else tells how many ranks there are, or, of ranks on several machines, where they meet.
+// A PMIx server is asked where nothing else tells how many ranks there are, or, of
+// ranks on several machines, where they meet.
 Launch launch_of_process(const BootstrapConfig& config, bool for_place, Deadline deadline) {
   Launch launch = parse_environment(current_environment());
   const bool whole = config.size == 0 || (config.size == launch.size && config.rank == launch.rank);
-  const bool homeless = for_place && whole && launch.several && launch.place.empty() && launch.directory.empty();
+  const bool homeless =
+      for_place && whole && launch.several && launch.place.empty() && launch.directory.empty();
   if (!launch.pmix || (launch.size != 0 && !homeless)) return launch;
   const PmixJob job = pmix_job(launch.rank, launch.port, deadline);
   launch.size = job.size;
@@ -44,13 +50,15 @@ Launch launch_of_process(const BootstrapConfig& config, bool for_place, Deadline
   return launch;
 }
 
-void take_ranks_without_default(const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
+void take_ranks_without_default(
+    const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
   if (config.size > 0) return take_ranks(config, {}, result);
   const Launch launch = launch_of_process(config, false, deadline);
   if (launch.single()) {
-    throw Error(Status::invalid_argument, config.url +
-                                              " needs a rank and a size: give them in the configuration, or set SYMM_RANK and "
-                                              "SYMM_SIZE, or start the program by a launcher");
+    throw Error(Status::invalid_argument,
+        config.url +
+            " needs a rank and a size: give them in the configuration, or set SYMM_RANK and "
+            "SYMM_SIZE, or start the program by a launcher");
   }
   take_ranks(config, launch, result);
 }
@@ -60,17 +68,17 @@ std::unique_ptr<Store> open_alone() {
   return open_thread_store(format("alone-%016lx", process::random64()), 0, 1, Deadline::never());
 }
 
-std::unique_ptr<Store> open_directory(
-    std::string path, bool remove, const std::string& name, std::string job, const BootstrapResult& result, Deadline deadline) {
+std::unique_ptr<Store> open_directory(std::string path, bool remove, const std::string& name,
+    std::string job, const BootstrapResult& result, Deadline deadline) {
   DirectoryRendezvousConfig rendezvous{
       std::move(path), name, std::move(job), result.description, result.rank, result.size, remove};
   return std::make_unique<DirStore>(std::move(rendezvous), deadline);
 }
 
-std::unique_ptr<Store> open_by_tcp(
-    const std::string& place, const std::string& name, const std::string& job, const BootstrapResult& result, Deadline deadline) {
-  return open_tcp_store(
-      parse_tcp_place(place), mix(fnv1a(name), fnv1a(job)), result.rank, result.size, result.description, deadline);
+std::unique_ptr<Store> open_by_tcp(const std::string& place, const std::string& name,
+    const std::string& job, const BootstrapResult& result, Deadline deadline) {
+  return open_tcp_store(parse_tcp_place(place), mix(fnv1a(name), fnv1a(job)), result.rank,
+      result.size, result.description, deadline);
 }
 
 // Asked for once: MPI_Finalize() closes PMI_FD.
@@ -85,10 +93,12 @@ std::string job_of(const Launch& launch) {
   return launch.job.empty() && launch.pmi_fd >= 0 ? remembered_pmi_job(launch.pmi_fd) : launch.job;
 }
 
-// Of ranks that meet in a directory where another job may meet as well. A launcher of another number of ranks than the group has
-// is not what started the group: where the numbers come from the configuration, each rank may have a launcher of its own.
+// Of ranks that meet in a directory where another job may meet as well. A launcher of
+// another number of ranks than the group has is not what started the group: where the
+// numbers come from the configuration, each rank may have a launcher of its own.
 std::string job_of_group(const Launch& launch, int size) {
-  if (const std::string_view named = environment("SYMM_JOB"); !named.empty()) return std::string(named);
+  if (const std::string_view named = environment("SYMM_JOB"); !named.empty())
+    return std::string(named);
   if (launch.source == "SYMM_*" || launch.size != size) return "";
   try {
     return job_of(launch);
@@ -105,43 +115,49 @@ std::string job_of_group(int size) {
   }
 }
 
-void bootstrap_by_environment(const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
+void bootstrap_by_environment(
+    const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
   const Launch launch = launch_of_process(config, true, deadline);
   take_ranks(config, launch, result);
   result.description = "env:// (" + launch.source + ")";
-  log::write(log::Level::info, "env://: rank %d of %d, by %s", result.rank, result.size, launch.source.c_str());
+  log::write(log::Level::info, "env://: rank %d of %d, by %s", result.rank, result.size,
+      launch.source.c_str());
   if (result.size == 1) {
     result.store = open_alone();
     return;
   }
   if (!launch.directory.empty()) {
     if (launch.directory[0] != '/')
-      throw Error(Status::invalid_argument, "SYMM_DIR is '" + launch.directory + "'; it must be an absolute path");
-    result.store = open_directory(launch.directory, false, config.name, job_of_group(launch, result.size), result, deadline);
+      throw Error(Status::invalid_argument,
+          "SYMM_DIR is '" + launch.directory + "'; it must be an absolute path");
+    result.store = open_directory(
+        launch.directory, false, config.name, job_of_group(launch, result.size), result, deadline);
     return;
   }
   if (launch.several) {
     if (launch.place.empty()) {
-      throw Error(Status::unavailable,
-          "env:// (" + launch.source +
-              ") has ranks on several machines and does not say where rank 0 is: set SYMM_BOOTSTRAP to tcp://host:port "
-              "or MASTER_ADDR and SYMM_PORT, the same for all ranks");
+      throw Error(Status::unavailable, "env:// (" + launch.source +
+                                           ") has ranks on several machines and does not say where "
+                                           "rank 0 is: set SYMM_BOOTSTRAP to tcp://host:port "
+                                           "or MASTER_ADDR and SYMM_PORT, the same for all ranks");
     }
     result.store = open_by_tcp(launch.place, config.name, launch.job, result, deadline);
     return;
   }
   const std::string job = job_of(launch);
   if (job.empty()) {
-    throw Error(Status::unavailable, "env:// (" + launch.source +
-                                         ") gives no place where the ranks can meet: set SYMM_JOB to a name, or SYMM_DIR "
-                                         "to a directory, the same for all ranks");
+    throw Error(Status::unavailable,
+        "env:// (" + launch.source +
+            ") gives no place where the ranks can meet: set SYMM_JOB to a name, or SYMM_DIR "
+            "to a directory, the same for all ranks");
   }
   const std::string parent = default_parent();
   open_private_directory(parent, true);
   sweep(parent, Sweep::with_jobs);
   constexpr size_t kLongestName = 200;
   const std::string directory = kJobPrefix + escape_key(job);
-  if (directory.size() > kLongestName) throw Error(Status::invalid_argument, "the name of the job is too long: " + job);
+  if (directory.size() > kLongestName)
+    throw Error(Status::invalid_argument, "the name of the job is too long: " + job);
   result.store = open_directory(parent + "/" + directory, true, config.name, job, result, deadline);
 }
 
@@ -150,16 +166,20 @@ void bootstrap_by_tcp(const BootstrapConfig& config, BootstrapResult& result, De
   parse_tcp_place(place);
   take_ranks_without_default(config, result, deadline);
   const std::string job(environment("SYMM_JOB"));
-  result.store = result.size == 1 ? open_alone() : open_by_tcp(place, config.name, job, result, deadline);
+  result.store =
+      result.size == 1 ? open_alone() : open_by_tcp(place, config.name, job, result, deadline);
 }
 
-void bootstrap_in_directory(const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
+void bootstrap_in_directory(
+    const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
   const std::string path = config.url.substr(kDir.size());
   if (path.empty() || path[0] != '/')
-    throw Error(Status::invalid_argument, "bootstrap is '" + config.url + "'; dir:// needs an absolute path, as in dir:///path");
+    throw Error(Status::invalid_argument,
+        "bootstrap is '" + config.url + "'; dir:// needs an absolute path, as in dir:///path");
   take_ranks_without_default(config, result, deadline);
-  result.store =
-      result.size == 1 ? open_alone() : open_directory(path, false, config.name, job_of_group(result.size), result, deadline);
+  result.store = result.size == 1 ? open_alone()
+                                  : open_directory(path, false, config.name,
+                                        job_of_group(result.size), result, deadline);
 }
 }  // namespace
 
@@ -179,11 +199,13 @@ BootstrapResult bootstrap(const BootstrapConfig& config, Deadline deadline) {
     bootstrap_by_tcp(config, result, deadline);
   } else if (config.url.starts_with(kThread)) {
     take_ranks_without_default(config, result, deadline);
-    const std::string place = config.url.substr(kThread.size()) + (config.name.empty() ? "" : "#" + config.name);
+    const std::string place =
+        config.url.substr(kThread.size()) + (config.name.empty() ? "" : "#" + config.name);
     result.store = open_thread_store(place, result.rank, result.size, deadline);
   } else {
     throw Error(Status::invalid_argument,
-        "bootstrap is '" + config.url + "'; known are env://, tcp://host:port, dir:///path and thread://name");
+        "bootstrap is '" + config.url +
+            "'; known are env://, tcp://host:port, dir:///path and thread://name");
   }
   return result;
 }

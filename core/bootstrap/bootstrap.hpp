@@ -12,7 +12,8 @@ struct BootstrapConfig {
   std::string name;
 };
 
-// Where the ranks of one group meet. The store is scoped to this creation: successive creations with the same bootstrap and name
+// Where the ranks of one group meet. The store is scoped to this
+// creation: successive creations with the same bootstrap and name
 // never see each other's keys, nor those of a crashed former job.
 struct BootstrapResult {
   std::unique_ptr<Store> store;

@@ -7,17 +7,20 @@
 namespace symm {
 class DirStore final : public Store {
  public:
-  DirStore(DirectoryRendezvousConfig config, Deadline deadline) : rendezvous_(std::move(config), deadline) {}
+  DirStore(DirectoryRendezvousConfig config, Deadline deadline)
+      : rendezvous_(std::move(config), deadline) {}
 
   void set(const std::string& key, const Bytes& value, Deadline deadline) override;
   // Throws Error(peer_failed) if a rank dies meanwhile.
   Bytes get(const std::string& key, Deadline deadline) override;
   std::string directory() const override { return rendezvous_.path(); }
   void tell(const Failure& failure) const noexcept override { rendezvous_.tell(failure); }
+
  private:
   DirectoryRendezvous rendezvous_;
 };
 
-// A key as a file name: letters, digits, '.', '_' and '-' stand for themselves, any other byte becomes %XX.
+// A key as a file name: letters, digits, '.', '_' and
+// '-' stand for themselves, any other byte becomes %XX.
 std::string escape_key(const std::string& key);
 }  // namespace symm

@@ -1,6 +1,9 @@
 #include "core/bootstrap/directory_rendezvous.hpp"
+
 #include <fcntl.h>
+
 #include <cerrno>
+
 #include "core/base/error.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/process.hpp"
@@ -8,12 +11,15 @@
 
 namespace symm {
 namespace {
-// Long enough for a predecessor that was just killed to be gone, short enough for the report of a rank given twice.
+// Long enough for a predecessor that was just killed to be
+// gone, short enough for the report of a rank given twice.
 constexpr uint64_t kGraceMs = 1000;
-constexpr uint64_t kMourningMs = 500;  // in which a dead rank may be started again: all know within a second
+// in which a dead rank may be started again: all know within a second
+constexpr uint64_t kMourningMs = 500;
 constexpr char kSealed[] = "sealed";
 constexpr char kSpareFailure[] = "cannot";  // for a rank that can write none
-constexpr size_t kMaxDeclared = 2048;       // bytes of a declared failure's text: it names directories
+// bytes of a declared failure's text: it names directories
+constexpr size_t kMaxDeclared = 2048;
 }  // namespace
 
 void DirectoryRendezvous::GracePeriod::raise(Failure why) {
@@ -23,7 +29,8 @@ void DirectoryRendezvous::GracePeriod::raise(Failure why) {
 }
 
 DirectoryRendezvous::DirectoryRendezvous(DirectoryRendezvousConfig config, Deadline deadline)
-    : config_(std::move(config)), prefix_(format("%s%016lx", kSharedPrefix, mix(fnv1a(config_.name), fnv1a(config_.job)))),
+    : config_(std::move(config)),
+      prefix_(format("%s%016lx", kSharedPrefix, mix(fnv1a(config_.name), fnv1a(config_.job)))),
       exceptions_(std::uncaught_exceptions()) {
   try {
     if (config_.rank == 0) {
@@ -41,17 +48,19 @@ DirectoryRendezvous::DirectoryRendezvous(DirectoryRendezvousConfig config, Deadl
 }
 
 DirectoryRendezvous::~DirectoryRendezvous() {
-  // A rank that leaves while an exception passes through takes its lock down without a word, so that the others see that it
-  // failed.
+  // A rank that leaves while an exception passes through takes its lock down without a
+  // word, so that the others see that it failed.
   if (std::uncaught_exceptions() <= exceptions_) rank_lock_->leave();
   rank_lock_.reset();
   place_.reset();
-  // Once more: a killed rank's locks go some time after its connections, so what it left could not be removed when we came.
+  // Once more: a killed rank's locks go some time after its connections, so what it
+  // left could not be removed when we came.
   if (config_.rank == 0) sweep(config_.base);
   remove_base();
 }
 
-// Those who have come shall not wait for a rank that failed on the way in. A deadline is each one's own.
+// Those who have come shall not wait for a rank that
+// failed on the way in. A deadline is each one's own.
 void DirectoryRendezvous::tell(Failure failure) const noexcept {
   if (!place_ || failure.status == Status::timeout) return;
   try {
@@ -81,10 +90,14 @@ void DirectoryRendezvous::lead(Deadline deadline) {
   await_departure_of_rival(deadline);
   place_ = SharedDirectory::make(config_.base, prefix_);
   declare(fd(),
-      {Status::system, -1, 0, "a rank came to " + config_.description + " and had no descriptors or no room to take part"},
+      {Status::system, -1, 0,
+          "a rank came to " + config_.description +
+              " and had no descriptors or no room to take part"},
       kSpareFailure);
   rank_lock_ = RankLock::take(fd(), 0, config_.size);
-  if (!rank_lock_) throw Error(Status::internal, "rank 0 is taken in the directory that it has just made: " + path());
+  if (!rank_lock_)
+    throw Error(
+        Status::internal, "rank 0 is taken in the directory that it has just made: " + path());
   GracePeriod grace_period;
   try {
     replace_older();
@@ -94,13 +107,15 @@ void DirectoryRendezvous::lead(Deadline deadline) {
     if (!sealed) throw system_error(errno, "open", path() + "/" + kSealed);
   } catch (...) {
     Failure failure = current_failure();
-    if (!exists(fd(), kFailedFile)) failure = blamed(std::move(failure), 0, getpid());  // else it may be another's
+    // else it may be another's
+    if (!exists(fd(), kFailedFile)) failure = blamed(std::move(failure), 0, getpid());
     declare(fd(), failure);
     throw Error(std::move(failure));
   }
 }
 
-// A living rank 0 of the same name is a mistake in the launch, unless it is about to die or stopped for good.
+// A living rank 0 of the same name is a mistake in the
+// launch, unless it is about to die or stopped for good.
 void DirectoryRendezvous::await_departure_of_rival(Deadline deadline) const {
   std::optional<Attempt> rival;
   const auto alone = [&] {
@@ -108,7 +123,8 @@ void DirectoryRendezvous::await_departure_of_rival(Deadline deadline) const {
     return !rival || rival->leader.state != RankLockState::held;
   };
   if (!retry_until(alone, Deadline::after_ms(kGraceMs)) || deadline.expired()) {
-    if (rival && rival->leader.state == RankLockState::held) throw Error(taken(0, rival->leader.pid));
+    if (rival && rival->leader.state == RankLockState::held)
+      throw Error(taken(0, rival->leader.pid));
   }
 }
 
@@ -125,7 +141,8 @@ bool DirectoryRendezvous::all_have_come(GracePeriod& grace_period) const {
       grace_period.raise(died(rank, rank_lock.pid));
       mourning = true;
     }
-    all = all && (rank_lock.state == RankLockState::held || rank_lock.state == RankLockState::stopped);
+    all = all &&
+          (rank_lock.state == RankLockState::held || rank_lock.state == RankLockState::stopped);
   }
   if (!mourning) grace_period.failure.reset();
   if (grace_period.lasting()) throw Error(*grace_period.failure);
@@ -134,13 +151,15 @@ bool DirectoryRendezvous::all_have_come(GracePeriod& grace_period) const {
 
 // The other ranks: one look at how things stand. True when this rank is in a sealed attempt.
 bool DirectoryRendezvous::follow(GracePeriod& grace_period) {
-  // Before looking at the seal: rank 0 may seal this attempt, finish, and make its next one while we look.
+  // Before looking at the seal: rank 0 may seal this
+  // attempt, finish, and make its next one while we look.
   const auto newest = newest_attempt();
   if (place_) {
     if (exists(fd(), kSealed)) {
       SYMM_POINT("directory.sealed");
       if (rank_lock_) return true;
-      if (grace_period.failure) throw Error(*grace_period.failure);  // whoever kept us out has got in
+      // whoever kept us out has got in
+      if (grace_period.failure) throw Error(*grace_period.failure);
       go_out();
       return false;
     }
@@ -148,12 +167,14 @@ bool DirectoryRendezvous::follow(GracePeriod& grace_period) {
     if (leader.state == RankLockState::dead) grace_period.raise(died(0, leader.pid));
     const bool superseded = newest && newest->name > place_->name();
     if (!superseded && rank_lock_) throw_if_declared();
-    // Not ours: an earlier attempt, of another size perhaps, that its other ranks give up later than this one did.
+    // Not ours: an earlier attempt, of another size perhaps,
+    // that its other ranks give up later than this one did.
     if (!rank_lock_ && exists(fd(), kFailedFile)) {
       go_out();
       return false;
     }
-    if (leader.state == RankLockState::dead || leader.state == RankLockState::absent || superseded) {
+    if (leader.state == RankLockState::dead || leader.state == RankLockState::absent ||
+        superseded) {
       go_out();
     } else {
       if (!rank_lock_) contest(grace_period, leader);
@@ -172,8 +193,10 @@ bool DirectoryRendezvous::follow(GracePeriod& grace_period) {
 void DirectoryRendezvous::contest(GracePeriod& grace_period, const RankLockInfo& leader) {
   if (leader.size != config_.size) {
     grace_period.raise({Status::mismatch, config_.rank, getpid(),
-        format("rank %d of %s (pid %d) was told that there are %d ranks, rank 0 (pid %ld) that there are %d", config_.rank,
-            config_.description.c_str(), getpid(), config_.size, leader.pid, leader.size)});
+        format("rank %d of %s (pid %d) was told that there are %d ranks, rank 0 (pid %ld) that "
+               "there are %d",
+            config_.rank, config_.description.c_str(), getpid(), config_.size, leader.pid,
+            leader.size)});
   } else if ((rank_lock_ = RankLock::take(fd(), config_.rank, config_.size))) {
     grace_period.failure.reset();
   } else {
@@ -187,16 +210,18 @@ void DirectoryRendezvous::contest(GracePeriod& grace_period, const RankLockInfo&
   }
 }
 
-// Stopped rank 0s were passed over. Should they go on one day, they and theirs must not compete with the groups that come after
-// this one.
+// Stopped rank 0s were passed over. Should they go on one day, they and theirs must not
+// compete with the groups that come after this one.
 void DirectoryRendezvous::replace_older() const {
   for (const Attempt& older : open_attempts()) {
-    const auto place = older.name < place_->name() ? SharedDirectory::enter(config_.base, older.name) : nullptr;
+    const auto place =
+        older.name < place_->name() ? SharedDirectory::enter(config_.base, older.name) : nullptr;
     if (place) declare(place->fd(), taken(0, older.leader.pid));
   }
 }
 
-// Those that are not sealed or failed and whose rank 0 is alive, perhaps stopped. The newest first.
+// Those that are not sealed or failed and whose rank
+// 0 is alive, perhaps stopped. The newest first.
 std::vector<DirectoryRendezvous::Attempt> DirectoryRendezvous::open_attempts() const {
   std::vector<std::string> names;
   const Fd base = open_private_directory(config_.base, true);
@@ -206,10 +231,13 @@ std::vector<DirectoryRendezvous::Attempt> DirectoryRendezvous::open_attempts() c
   std::sort(names.rbegin(), names.rend());
   std::vector<Attempt> open;
   for (const std::string& name : names) {
-    const Fd directory(openat(base.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!directory || exists(directory.get(), kSealed) || exists(directory.get(), kFailedFile)) continue;
+    const Fd directory(
+        openat(base.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!directory || exists(directory.get(), kSealed) || exists(directory.get(), kFailedFile))
+      continue;
     const RankLockInfo leader = look_at_rank_lock(directory.get(), 0);
-    if (leader.state == RankLockState::held || leader.state == RankLockState::stopped) open.push_back({name, leader});
+    if (leader.state == RankLockState::held || leader.state == RankLockState::stopped)
+      open.push_back({name, leader});
   }
   return open;
 }
@@ -232,31 +260,38 @@ void DirectoryRendezvous::look_at_next_rank() {
 
 Failure DirectoryRendezvous::taken(int rank, int64_t pid) const {
   return {Status::mismatch, rank, pid,
-      format("rank %d of %s is claimed by two processes: pid %ld, and pid %d of this one", rank, config_.description.c_str(), pid,
-          getpid())};
+      format("rank %d of %s is claimed by two processes: pid %ld, and pid %d of this one", rank,
+          config_.description.c_str(), pid, getpid())};
 }
 
 Failure DirectoryRendezvous::died(int rank, int64_t pid) const {
   return {Status::peer_failed, rank, pid,
-      format("rank %d of %s (pid %ld) died or gave up while the group was being formed", rank, config_.description.c_str(), pid)};
+      format("rank %d of %s (pid %ld) died or gave up while the group was being formed", rank,
+          config_.description.c_str(), pid)};
 }
 
 Failure DirectoryRendezvous::missing() const {
-  const std::string place = config_.description + (config_.name.empty() ? "" : " (group \"" + config_.name + "\")") +
+  const std::string place = config_.description +
+                            (config_.name.empty() ? "" : " (group \"" + config_.name + "\")") +
                             (config_.job.empty() ? "" : " (job \"" + config_.job + "\")");
-  if (!place_) return {Status::timeout, 0, 0, format("rank 0 did not come to %s before the deadline", place.c_str())};
+  if (!place_)
+    return {Status::timeout, 0, 0,
+        format("rank 0 did not come to %s before the deadline", place.c_str())};
   std::vector<bool> came(static_cast<size_t>(config_.size));
   for (int rank = 0; rank < config_.size; ++rank)
     came[static_cast<size_t>(rank)] = rank == config_.rank || was_locked(fd(), rank);
   if (std::find(came.begin(), came.end(), false) != came.end()) return missing_ranks(came, place);
-  return {Status::timeout, -1, 0, format("the ranks came to %s, but not all at once before the deadline", place.c_str())};
+  return {Status::timeout, -1, 0,
+      format("the ranks came to %s, but not all at once before the deadline", place.c_str())};
 }
 
 // Let everybody in an attempt fail with the same words.
-void DirectoryRendezvous::declare(int directory, const Failure& failure, const char* file) noexcept {
+void DirectoryRendezvous::declare(
+    int directory, const Failure& failure, const char* file) noexcept {
   try {
     const std::string temporary = format("new.%016lx", process::random64());
-    const Fd made(openat(directory, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    const Fd made(
+        openat(directory, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     Writer text;
     encode(text, failure, kMaxDeclared);
     if (made && write_whole(made.get(), text.bytes_.data(), text.bytes_.size())) {

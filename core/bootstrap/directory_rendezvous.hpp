@@ -1,10 +1,13 @@
-// How the ranks of one creation find each other in a directory that other creations, other jobs and their remains use as well.
+// How the ranks of one creation find each other in a directory that other creations,
+// other jobs and their remains use as well.
 //
-// Rank 0 makes a shared directory (directory.hpp) for this creation: an attempt. The others look for the newest attempt
-// whose rank 0 is alive and which is open, and lock their rank in it (rank_lock.hpp). When every rank's lock is held by a living
-// process, rank 0 seals the attempt. Until then a rank that finds a newer one, or whose rank 0 dies, leaves and looks again;
-// from then on nobody can enter, and a death is an error. So what a crashed or stopped former job left behind is passed over, a
-// rank may come before rank 0, and successive creations need no numbers that could get out of step.
+// Rank 0 makes a shared directory (directory.hpp) for this creation: an attempt. The
+// others look for the newest attempt whose rank 0 is alive and which is open, and lock
+// their rank in it (rank_lock.hpp). When every rank's lock is held by a living process,
+// rank 0 seals the attempt. Until then a rank that finds a newer one, or whose rank 0
+// dies, leaves and looks again; from then on nobody can enter, and a death is an error.
+// So what a crashed or stopped former job left behind is passed over, a rank may come
+// before rank 0, and successive creations need no numbers that could get out of step.
 #pragma once
 
 #include "core/base/wait.hpp"
@@ -26,8 +29,9 @@ struct DirectoryRendezvousConfig {
 
 class DirectoryRendezvous {
  public:
-  // Wait until all ranks have come. Throws Error: timeout naming the missing ranks; mismatch if two processes lock one rank, or
-  // the sizes differ; peer_failed if a rank came and died. What rank 0 throws, the ranks that had come throw too.
+  // Wait until all ranks have come. Throws Error: timeout naming the missing ranks;
+  // mismatch if two processes lock one rank, or the sizes differ; peer_failed if a rank
+  // came and died. What rank 0 throws, the ranks that had come throw too.
   DirectoryRendezvous(DirectoryRendezvousConfig config, Deadline deadline);
   ~DirectoryRendezvous();
   DirectoryRendezvous(DirectoryRendezvous&&) = delete;
@@ -36,16 +40,19 @@ class DirectoryRendezvous {
   std::string path() const { return place_->path(); }
   const DirectoryRendezvousConfig& config() const noexcept { return config_; }
 
-  // Look whether one of the other ranks is dead, a different one in each call; throws Error(peer_failed).
+  // Look whether one of the other ranks is dead, a
+  // different one in each call; throws Error(peer_failed).
   void look_at_next_rank();
   // Why this rank goes; the first to say so counts.
   void tell(Failure failure) const noexcept;
+
  private:
   struct Attempt {
     std::string name;
     RankLockInfo leader;
   };
-  // A reason to fail that passes if it is due to an earlier job just being killed, or about to be replaced: it must last.
+  // A reason to fail that passes if it is due to an earlier job just being killed, or
+  // about to be replaced: it must last.
   struct GracePeriod {
     std::optional<Failure> failure;
     Deadline grace = Deadline::never();
@@ -62,7 +69,8 @@ class DirectoryRendezvous {
   std::vector<Attempt> open_attempts() const;
   std::optional<Attempt> newest_attempt() const;
   void replace_older() const;
-  static void declare(int directory, const Failure& failure, const char* file = kFailedFile) noexcept;
+  static void declare(
+      int directory, const Failure& failure, const char* file = kFailedFile) noexcept;
   void throw_if_declared() const;
   Failure taken(int rank, int64_t pid) const;
   Failure died(int rank, int64_t pid) const;

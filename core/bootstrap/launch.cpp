@@ -1,8 +1,11 @@
 #include "core/bootstrap/launch.hpp"
+
 #include <sys/socket.h>
+
 #include <cctype>
 #include <cerrno>
 #include <charconv>
+
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"
@@ -34,9 +37,11 @@ class Parser {
     const std::string value = text(name);
     int64_t parsed = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
-    if (error != std::errc() || end != value.data() + value.size() || value.empty() || parsed < lowest || parsed > highest) {
-      throw Error(Status::invalid_argument,
-          format("%s is '%s'; it must be a whole number from %ld to %ld", name.name(), value.c_str(), lowest, highest));
+    if (error != std::errc() || end != value.data() + value.size() || value.empty() ||
+        parsed < lowest || parsed > highest) {
+      throw Error(
+          Status::invalid_argument, format("%s is '%s'; it must be a whole number from %ld to %ld",
+                                        name.name(), value.c_str(), lowest, highest));
     }
     return parsed;
   }
@@ -50,13 +55,17 @@ class Parser {
     found.launch.rank = static_cast<int>(number(rank, 0, kMost));
     if (found.launch.rank >= found.launch.size) {
       throw Error(Status::invalid_argument,
-          format("%s is %d, but there are only %s = %d ranks", rank.name(), found.launch.rank, size.name(), found.launch.size));
+          format("%s is %d, but there are only %s = %d ranks", rank.name(), found.launch.rank,
+              size.name(), found.launch.size));
     }
     return found;
   }
 
   // -1: not known.
-  int local_size(Variable name) const { return has(name) ? static_cast<int>(number(name, 1, kMost)) : -1; }
+  int local_size(Variable name) const {
+    return has(name) ? static_cast<int>(number(name, 1, kMost)) : -1;
+  }
+
  private:
   static constexpr int64_t kMost = 1 << 20;
   const Environment& environment_;
@@ -66,17 +75,20 @@ std::optional<Source> from_symm(const Parser& parser) {
   if (!parser.has("SYMM_RANK") && !parser.has("SYMM_SIZE")) return std::nullopt;
   for (const Variable name : {Variable("SYMM_RANK"), Variable("SYMM_SIZE")})
     if (!parser.has(name))
-      throw Error(Status::invalid_argument, format("%s is missing: SYMM_RANK and SYMM_SIZE go together", name.name()));
+      throw Error(Status::invalid_argument,
+          format("%s is missing: SYMM_RANK and SYMM_SIZE go together", name.name()));
   Source found = parser.source("SYMM_*", "SYMM_RANK", "SYMM_SIZE");
   found.launch.job = "symm-" + parser.text("SYMM_JOB");
   return found;
 }
 
 std::optional<Source> from_open_mpi(const Parser& parser) {
-  if (!parser.has("OMPI_COMM_WORLD_RANK") || !parser.has("OMPI_COMM_WORLD_SIZE")) return std::nullopt;
+  if (!parser.has("OMPI_COMM_WORLD_RANK") || !parser.has("OMPI_COMM_WORLD_SIZE"))
+    return std::nullopt;
   Source found = parser.source("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
   found.launch.local_size = parser.local_size("OMPI_COMM_WORLD_LOCAL_SIZE");
-  const std::string job = parser.has("PMIX_NAMESPACE") ? parser.text("PMIX_NAMESPACE") : parser.text("OMPI_MCA_ess_base_jobid");
+  const std::string job = parser.has("PMIX_NAMESPACE") ? parser.text("PMIX_NAMESPACE")
+                                                       : parser.text("OMPI_MCA_ess_base_jobid");
   if (!job.empty()) found.launch.job = "openmpi-" + job;
   return found;
 }
@@ -85,7 +97,8 @@ std::optional<Source> from_pmi(const Parser& parser) {
   if (!parser.has("PMI_RANK") || !parser.has("PMI_SIZE")) return std::nullopt;
   Source found = parser.source("PMI", "PMI_RANK", "PMI_SIZE");
   found.launch.local_size = parser.local_size("MPI_LOCALNRANKS");
-  if (parser.has("PMI_FD")) found.launch.pmi_fd = static_cast<int>(parser.number("PMI_FD", 0, 1 << 30));
+  if (parser.has("PMI_FD"))
+    found.launch.pmi_fd = static_cast<int>(parser.number("PMI_FD", 0, 1 << 30));
   return found;
 }
 
@@ -96,8 +109,8 @@ std::optional<Source> from_torchrun(const Parser& parser) {
   found.launch.local_size = parser.local_size("LOCAL_WORLD_SIZE");
   found.launch.job = "torchrun";
   // A restart is a new job: workers of the former attempt may still be about.
-  for (const Variable name :
-      {Variable("TORCHELASTIC_RUN_ID"), Variable("MASTER_ADDR"), Variable("MASTER_PORT"), Variable("TORCHELASTIC_RESTART_COUNT")})
+  for (const Variable name : {Variable("TORCHELASTIC_RUN_ID"), Variable("MASTER_ADDR"),
+           Variable("MASTER_PORT"), Variable("TORCHELASTIC_RESTART_COUNT")})
     found.launch.job += "-" + parser.text(name);
   return found;
 }
@@ -106,7 +119,8 @@ std::optional<Source> from_slurm(const Parser& parser) {
   const Variable step = parser.either("SLURM_STEP_ID", "SLURM_STEPID");
   const Variable tasks = parser.either("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS");
   if (!parser.has(step) || !parser.has("SLURM_PROCID") || !parser.has(tasks)) return std::nullopt;
-  // The highest numbers stand for the batch script, the interactive step and others that have no tasks.
+  // The highest numbers stand for the batch script, the
+  // interactive step and others that have no tasks.
   constexpr int64_t kFirstSpecialStep = 0xfffffff0;
   if (parser.number(step, 0, UINT32_MAX) >= kFirstSpecialStep) return std::nullopt;
   Source found = parser.source("Slurm", "SLURM_PROCID", tasks);
@@ -127,16 +141,19 @@ std::string first_host(Variable name, const std::string& list) {
     const size_t end = ranges ? list.find_first_of("-,]", at + 1) : at + 1;
     const size_t close = ranges ? list.find(']', at) : at;
     const std::string part = list.substr(at + ranges, end - at - ranges);
-    good = close != std::string::npos && !part.empty() && std::all_of(part.begin(), part.end(), [&](unsigned char letter) {
-      return std::isdigit(letter) != 0 ||
-             (!ranges && (std::isalpha(letter) != 0 || letter == '-' || letter == '.' || letter == '_'));
-    });
+    good = close != std::string::npos && !part.empty() &&
+           std::all_of(part.begin(), part.end(), [&](unsigned char letter) {
+             return std::isdigit(letter) != 0 ||
+                    (!ranges && (std::isalpha(letter) != 0 || letter == '-' || letter == '.' ||
+                                    letter == '_'));
+           });
     host += part;
     at = close;
   }
   if (good && !host.empty()) return host;
   throw Error(Status::invalid_argument,
-      format("%s is '%s'; it must be a list of hosts, as node[003-005,7],gpu1", name.name(), list.c_str()));
+      format("%s is '%s'; it must be a list of hosts, as node[003-005,7],gpu1", name.name(),
+          list.c_str()));
 }
 
 // Also where nobody starts ranks on several machines, these variables may be set.
@@ -151,8 +168,12 @@ void look_for_several_machines(const Parser& parser, Launch& launch, bool by_slu
     launch.place = parser.text("MASTER_ADDR") + ":" + std::to_string(port);
   } else if (by_slurm && parser.has("SLURM_STEP_NODELIST")) {
     const Variable step = parser.either("SLURM_STEP_ID", "SLURM_STEPID");
-    if (!chosen) port = 20'000 + (parser.number("SLURM_JOB_ID", 0, UINT32_MAX) + parser.number(step, 0, UINT32_MAX)) % 10'000;
-    launch.place = first_host("SLURM_STEP_NODELIST", parser.text("SLURM_STEP_NODELIST")) + ":" + std::to_string(port);
+    if (!chosen)
+      port = 20'000 +
+             (parser.number("SLURM_JOB_ID", 0, UINT32_MAX) + parser.number(step, 0, UINT32_MAX)) %
+                 10'000;
+    launch.place = first_host("SLURM_STEP_NODELIST", parser.text("SLURM_STEP_NODELIST")) + ":" +
+                   std::to_string(port);
   }
 }
 
@@ -161,10 +182,12 @@ void compare(const Source& used, const Source& other) {
   if (same_rank && used.launch.size == other.launch.size) return;
   const std::string& name = same_rank ? used.size_name : used.rank_name;
   const std::string& other_name = same_rank ? other.size_name : other.rank_name;
-  throw Error(Status::mismatch,
-      format("%s and %s disagree: %s is %d, but %s is %d; unset the variables of the one that did not start this process",
-          used.launch.source.c_str(), other.launch.source.c_str(), name.c_str(), same_rank ? used.launch.size : used.launch.rank,
-          other_name.c_str(), same_rank ? other.launch.size : other.launch.rank));
+  throw Error(
+      Status::mismatch, format("%s and %s disagree: %s is %d, but %s is %d; unset the variables of "
+                               "the one that did not start this process",
+                            used.launch.source.c_str(), other.launch.source.c_str(), name.c_str(),
+                            same_rank ? used.launch.size : used.launch.rank, other_name.c_str(),
+                            same_rank ? other.launch.size : other.launch.rank));
 }
 }  // namespace
 
@@ -181,14 +204,18 @@ Launch parse_environment(const Environment& environment) {
   for (const auto parse : {from_symm, from_open_mpi, from_pmi, from_torchrun, from_slurm})
     if (auto found = parse(parser)) sources.push_back(std::move(*found));
   bool several = false;
-  for (const Source& source : sources) several = several || source.launch.size > 1;
+  for (const Source& source : sources)
+    several = several || source.launch.size > 1;
   if (several)
-    std::erase_if(sources, [](const Source& source) { return source.launch.size == 1 && source.launch.source != "SYMM_*"; });
+    std::erase_if(sources, [](const Source& source) {
+      return source.launch.size == 1 && source.launch.source != "SYMM_*";
+    });
   Launch launch;
   launch.source = "single process";
   const bool pmix = parser.has("PMIX_NAMESPACE") && parser.has("PMIX_RANK");
   if (!sources.empty()) {
-    for (const Source& other : sources) compare(sources.front(), other);
+    for (const Source& other : sources)
+      compare(sources.front(), other);
     launch = sources.front().launch;
   } else if (pmix) {
     launch.source = "PMIx";
@@ -203,7 +230,8 @@ Launch parse_environment(const Environment& environment) {
     if (launch.job.empty()) launch.job = other.launch.job;
     if (launch.local_size < 0) launch.local_size = other.launch.local_size;
   }
-  look_for_several_machines(parser, launch, !sources.empty() && sources.back().launch.source == "Slurm");
+  look_for_several_machines(
+      parser, launch, !sources.empty() && sources.back().launch.source == "Slurm");
   if (parser.has("SYMM_JOB") && !launch.single()) launch.job = "symm-" + parser.text("SYMM_JOB");
   return launch;
 }
@@ -213,11 +241,14 @@ std::string pmi_job(int fd) {
   socklen_t size = sizeof manager;
   const int error = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &manager, &size) == 0 ? 0 : errno;
   if (error != 0 || manager.pid <= 0) {
-    const std::string why = error != 0 ? system_error(error, "getsockopt").what() : "its process cannot be seen from here";
-    throw Error(Status::unavailable,
-        format("PMI_FD is %d, which does not lead to a process manager on this machine (%s; MPI_Finalize() closes it): make the "
-               "first group earlier, or set SYMM_JOB to a name or SYMM_DIR to a directory, the same for all ranks",
-            fd, why.c_str()));
+    const std::string why = error != 0 ? system_error(error, "getsockopt").what()
+                                       : "its process cannot be seen from here";
+    throw Error(
+        Status::unavailable, format("PMI_FD is %d, which does not lead to a process manager on "
+                                    "this machine (%s; MPI_Finalize() closes it): make the "
+                                    "first group earlier, or set SYMM_JOB to a name or SYMM_DIR to "
+                                    "a directory, the same for all ranks",
+                                 fd, why.c_str()));
   }
   return format("pmi-%d-%lu", manager.pid, process::start_time_of(manager.pid));
 }

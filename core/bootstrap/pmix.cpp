@@ -1,6 +1,8 @@
 #include "core/bootstrap/pmix.hpp"
+
 #include <cstdlib>
 #include <cstring>
+
 #include "core/base/environment.hpp"
 #include "core/base/library.hpp"
 #include "core/base/per_process.hpp"
@@ -13,13 +15,15 @@ using namespace pmix;
 constexpr const char* kPlace = "symm.place";
 
 [[noreturn]] void unavailable(const std::string& what) {
-  throw Error(Status::unavailable, what +
-                                       "; it would say where rank 0 is: install libpmix2 (Debian) or pmix (RPM), or name its "
-                                       "libpmix.so.2 in SYMM_PMIX, or set MASTER_ADDR and SYMM_PORT");
+  throw Error(Status::unavailable,
+      what +
+          "; it would say where rank 0 is: install libpmix2 (Debian) or pmix (RPM), or name its "
+          "libpmix.so.2 in SYMM_PMIX, or set MASTER_ADDR and SYMM_PORT");
 }
 
 struct Library {
   SYMM_PMIX_CALLS(SYMM_LIBRARY_CALL)
+
   Library() {
     std::string why;
     void* const found = find_library("libpmix.so.2", environment("SYMM_PMIX"), nullptr, why);
@@ -36,7 +40,9 @@ struct Library {
   void require(Code code, const char* call) const {
     if (code != 0) unavailable(format("PMIx: %s: %s", call, PMIx_Error_string(code)));
   }
-  std::unique_ptr<Value, void (*)(void*)> get(const Process& process, const char* key, uint16_t type) const {
+
+  std::unique_ptr<Value, void (*)(void*)> get(
+      const Process& process, const char* key, uint16_t type) const {
     Value* value = nullptr;
     require(PMIx_Get(&process, key, nullptr, 0, &value), key);
     std::unique_ptr<Value, void (*)(void*)> held(value, std::free);
@@ -48,6 +54,7 @@ struct Library {
 struct Farewell {
   Code (*finalize)(const Info*, size_t);
   uint32_t generation = process::fork_generation();
+
   ~Farewell() {
     if (generation == process::fork_generation()) finalize(nullptr, 0);
   }
@@ -55,14 +62,17 @@ struct Farewell {
 
 PmixJob talk(int rank, uint16_t port) {
   const process::SignalsKept signals;
-  const VariablesKept variables("PMIX_");  // some are set for an MPI library, which does that itself
-  const Library& library = *new Library;   // for good
+  // some are set for an MPI library, which does that itself
+  const VariablesKept variables("PMIX_");
+  const Library& library = *new Library;  // for good
   const bool by_another = library.PMIx_Initialized() != 0;
   Process self;
   library.require(library.PMIx_Init(&self, nullptr, 0), "PMIx_Init");
   std::unique_ptr<Farewell> now;
-  if (by_another) now.reset(new Farewell{library.PMIx_Finalize});
-  else static const Farewell as_process_exits{library.PMIx_Finalize};
+  if (by_another)
+    now.reset(new Farewell{library.PMIx_Finalize});
+  else
+    static const Farewell as_process_exits{library.PMIx_Finalize};
   Process all = self;
   all.rank = kAllRanks;
   PmixJob job;
@@ -70,10 +80,12 @@ PmixJob talk(int rank, uint16_t port) {
   job.local_size = static_cast<int>(library.get(all, "pmix.local.size", kNumber)->number);
   if (static_cast<int64_t>(self.rank) != rank)
     throw Error(Status::mismatch,
-        format("this process is rank %d, but rank %u for PMIx: set MASTER_ADDR and SYMM_PORT", rank, self.rank));
+        format("this process is rank %d, but rank %u for PMIx: set MASTER_ADDR and SYMM_PORT", rank,
+            self.rank));
   if (job.local_size != job.size) {
     if (rank == 0) {
-      const std::string place = outside_address() + ":" + std::to_string(port != 0 ? port : hold_free_port());
+      const std::string place =
+          outside_address() + ":" + std::to_string(port != 0 ? port : hold_free_port());
       Value value{.type = kText, .text = place.c_str()};
       library.require(library.PMIx_Put(kToAll, kPlace, &value), "PMIx_Put");
       library.require(library.PMIx_Commit(), "PMIx_Commit");
@@ -103,15 +115,19 @@ PmixJob pmix_job(int rank, uint16_t port, Deadline deadline) {
     process::start_thread("symm-pmix", [rank, port] {
       try {
         here.job = talk(rank, port);
-      } catch (...) { here.failure = current_failure(); }
+      } catch (...) {
+        here.failure = current_failure();
+      }
       tell_change(here.ended);
     });
     here.started = true;
   }
   if (here.ended.load() == 0 && here.generation != process::fork_generation())
-    throw Error(Status::unavailable, "PMIx was asked before this process was forked, and does not answer in the child");
+    throw Error(Status::unavailable,
+        "PMIx was asked before this process was forked, and does not answer in the child");
   if (!await_change(here.ended, deadline, [] { return here.ended.load() != 0; }))
-    throw Error(Status::timeout, "PMIx did not say where rank 0 is before the deadline: have all ranks of the job come?");
+    throw Error(Status::timeout,
+        "PMIx did not say where rank 0 is before the deadline: have all ranks of the job come?");
   if (here.failure) throw Error(*here.failure);
   return here.job;
 }

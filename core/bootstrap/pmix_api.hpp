@@ -1,4 +1,5 @@
-// What is used of PMIx's API, laid out as the standard has it since version 3, so that no header of PMIx is needed.
+// What is used of PMIx's API, laid out as the standard has
+// it since version 3, so that no header of PMIx is needed.
 #pragma once
 
 #include <cstddef>
@@ -35,13 +36,15 @@ static_assert(sizeof(Process) == 260 && sizeof(Value) == 32 && offsetof(Value, t
 static_assert(offsetof(Info, value) == 520 && sizeof(Info) == 552);
 
 // X(name, result, parameters)
-#define SYMM_PMIX_CALLS(X)                                                                                     \
-  X(PMIx_Init, Code, (Process * self, Info * infos, size_t count))                                             \
-  X(PMIx_Initialized, int, ())                                                                                 \
-  X(PMIx_Get, Code, (const Process* process, const char* key, const Info* infos, size_t count, Value** value)) \
-  X(PMIx_Put, Code, (uint8_t scope, const char* key, Value* value))                                            \
-  X(PMIx_Commit, Code, ())                                                                                     \
-  X(PMIx_Fence, Code, (const Process* processes, size_t count, const Info* infos, size_t info_count))          \
-  X(PMIx_Finalize, Code, (const Info* infos, size_t count))                                                    \
+#define SYMM_PMIX_CALLS(X)                                                                       \
+  X(PMIx_Init, Code, (Process * self, Info * infos, size_t count))                               \
+  X(PMIx_Initialized, int, ())                                                                   \
+  X(PMIx_Get, Code,                                                                              \
+      (const Process* process, const char* key, const Info* infos, size_t count, Value** value)) \
+  X(PMIx_Put, Code, (uint8_t scope, const char* key, Value* value))                              \
+  X(PMIx_Commit, Code, ())                                                                       \
+  X(PMIx_Fence, Code,                                                                            \
+      (const Process* processes, size_t count, const Info* infos, size_t info_count))            \
+  X(PMIx_Finalize, Code, (const Info* infos, size_t count))                                      \
   X(PMIx_Error_string, const char*, (Code code))
 }  // namespace symm::pmix

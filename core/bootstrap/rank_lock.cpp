@@ -1,9 +1,12 @@
 #include "core/bootstrap/rank_lock.hpp"
+
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+
 #include <cerrno>
 #include <cstdio>
+
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"
 #include "core/socket/directory.hpp"
@@ -11,7 +14,9 @@
 namespace symm {
 namespace {
 std::string name_of_rank_lock(int rank) { return "rank." + std::to_string(rank); }
+
 std::string name_when_withdrawn(int rank) { return "gone." + std::to_string(rank); }
+
 std::string name_when_left(int rank) { return "left." + std::to_string(rank); }
 
 RankLockInfo read_rank_lock(int file) {
@@ -22,7 +27,8 @@ RankLockInfo read_rank_lock(int file) {
   text[size] = '\0';
   int64_t pid = 0;
   uint64_t locked_start = 0;
-  if (std::sscanf(text, "pid %ld start %lu size %d", &pid, &locked_start, &info.size) != 3) return info;
+  if (std::sscanf(text, "pid %ld start %lu size %d", &pid, &locked_start, &info.size) != 3)
+    return info;
   info.pid = pid;
   // In another pid namespace the number means another process; its start time tells.
   const auto owner = process::stat_of(pid);
@@ -32,9 +38,10 @@ RankLockInfo read_rank_lock(int file) {
 }
 
 bool is_named(int directory, const std::string& name, int file) {
-  struct stat here {};
-  struct stat there {};
-  return fstat(file, &here) == 0 && fstatat(directory, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+  struct stat here{};
+  struct stat there{};
+  return fstat(file, &here) == 0 &&
+         fstatat(directory, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
          here.st_ino == there.st_ino;
 }
 }  // namespace
@@ -46,11 +53,13 @@ RankLockInfo look_at_rank_lock(int directory, int rank) {
     if (!file) {
       if (errno != ENOENT) throw system_error(errno, "open", name);
       RankLockInfo info;
-      info.state = exists(directory, name_when_left(rank).c_str()) ? RankLockState::left : RankLockState::absent;
+      info.state = exists(directory, name_when_left(rank).c_str()) ? RankLockState::left
+                                                                   : RankLockState::absent;
       return info;
     }
     RankLockInfo info = read_rank_lock(file.get());
-    // A shared lock is refused by the owner's exclusive one, and does not stand in the way of others who look.
+    // A shared lock is refused by the owner's exclusive one,
+    // and does not stand in the way of others who look.
     if (flock(file.get(), LOCK_SH | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) throw system_error(errno, "flock", name);
       return info;
@@ -70,21 +79,26 @@ bool was_locked(int directory, int rank) {
 std::optional<RankLock> RankLock::take(int directory, int rank, int size) {
   const Fd turn(openat(directory, "claims", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!turn) throw system_error(errno, "open", "claims");
-  // One newcomer at a time, or two could both find a dead lock and the second remove what the first had put there. Busy: ask
-  // again.
+  // One newcomer at a time, or two could both find a dead lock and the second remove
+  // what the first had put there. Busy: ask again.
   if (flock(turn.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return std::nullopt;
     throw system_error(errno, "flock", "claims");
   }
   const std::string name = name_of_rank_lock(rank);
   const RankLockState state = look_at_rank_lock(directory, rank).state;
-  if (state == RankLockState::held || state == RankLockState::stopped || state == RankLockState::left) return std::nullopt;
+  if (state == RankLockState::held || state == RankLockState::stopped ||
+      state == RankLockState::left)
+    return std::nullopt;
   const std::string temporary = format("new.%016lx", process::random64());
-  Fd file(openat(directory, temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  Fd file(openat(
+      directory, temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) throw system_error(errno, "open", temporary);
-  const std::string text = format("pid %d start %lu size %d\n", getpid(), process::start_time_of(getpid()), size);
+  const std::string text =
+      format("pid %d start %lu size %d\n", getpid(), process::start_time_of(getpid()), size);
   // Under a name of its own until it is complete and held.
-  const bool held = write_whole(file.get(), text.data(), text.size()) && flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+  const bool held = write_whole(file.get(), text.data(), text.size()) &&
+                    flock(file.get(), LOCK_EX | LOCK_NB) == 0;
   if (!held || renameat(directory, temporary.c_str(), directory, name.c_str()) != 0) {
     const int error = errno;
     unlinkat(directory, temporary.c_str(), 0);
@@ -94,6 +108,7 @@ std::optional<RankLock> RankLock::take(int directory, int rank, int size) {
 }
 
 void RankLock::withdraw() noexcept { go(name_when_withdrawn(rank_)); }
+
 void RankLock::leave() noexcept { go(name_when_left(rank_)); }
 
 void RankLock::go(const std::string& name) noexcept {

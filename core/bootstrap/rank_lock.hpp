@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+
 #include "core/base/fd.hpp"
 
 namespace symm {
@@ -28,8 +29,8 @@ bool was_locked(int directory, int rank);
 
 class RankLock {
  public:
-  // RankLock `rank` of `size`, taking over from a dead owner. Nothing if a living one holds it; that may be asked by
-  // look_at_rank_lock().
+  // RankLock `rank` of `size`, taking over from a dead owner. Nothing if a living one
+  // holds it; that may be asked by look_at_rank_lock().
   static std::optional<RankLock> take(int directory, int rank, int size);
 
   RankLock(RankLock&&) noexcept = default;
@@ -39,7 +40,8 @@ class RankLock {
   void withdraw() noexcept;  // before the group was complete: the rank is free again
   void leave() noexcept;     // in good order
  private:
-  RankLock(int directory, int rank, Fd file) : directory_(directory), rank_(rank), file_(std::move(file)) {}
+  RankLock(int directory, int rank, Fd file)
+      : directory_(directory), rank_(rank), file_(std::move(file)) {}
   void go(const std::string& name) noexcept;
 
   int directory_;

@@ -1,6 +1,8 @@
 #include "core/bootstrap/tcp_store.hpp"
+
 #include <cerrno>
 #include <charconv>
+
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/reserve.hpp"
@@ -63,22 +65,33 @@ struct Hub final : std::enable_shared_from_this<Hub> {
   ~Hub() {
     if (listener) listener->stop();
   }
-  std::shared_ptr<Guest> admit(const std::shared_ptr<SecureConnection>& connection, std::span<const std::byte> first);
+
+  std::shared_ptr<Guest> admit(
+      const std::shared_ptr<SecureConnection>& connection, std::span<const std::byte> first);
   Failure missing(const Meeting& meeting) const;
   std::shared_ptr<SecureListener> listener;
   std::string description;
   std::list<std::shared_ptr<Guest>> guests;
-  std::map<uint64_t, std::shared_ptr<Meeting>> open;  // one that is complete, or has failed, is known to its guests only
+  // one that is complete, or has failed, is known to its guests only
+  std::map<uint64_t, std::shared_ptr<Meeting>> open;
 };
 
 struct Guest final : SecureConnection::Receiver, std::enable_shared_from_this<Guest> {
   const char* on_frame(std::span<const std::byte> bytes) override;
+
   void on_end(bool, const std::string&) override { leave(false); }
+
   void leave(bool in_good_order);
-  void refuse(Failure why) { meeting->fail(std::move(why)), connection->post(frame(*meeting->failure)); }
+
+  void refuse(Failure why) {
+    meeting->fail(std::move(why)), connection->post(frame(*meeting->failure));
+  }
+
   std::string name() const { return format("rank %u (pid %ld on %s)", rank, pid, host.c_str()); }
+
   std::weak_ptr<Hub> hub;
-  std::shared_ptr<Hub> stays;  // while this guest of a complete meeting is there, whether rank 0 still is or not
+  // while this guest of a complete meeting is there, whether rank 0 still is or not
+  std::shared_ptr<Hub> stays;
   std::shared_ptr<Meeting> meeting;
   std::shared_ptr<SecureConnection> connection;
   uint32_t rank = 0, size = 0;
@@ -101,43 +114,49 @@ void Meeting::fail(Failure why) {
 Failure Hub::missing(const Meeting& meeting) const {
   Failure failure = missing_ranks(meeting.came, description);
   if (const uint64_t strangers = listener->refused(); strangers != 0)
-    failure.message += format(" (%lu strangers were turned away: has a machine another secret?)", strangers);
+    failure.message +=
+        format(" (%lu strangers were turned away: has a machine another secret?)", strangers);
   return failure;
 }
 
-std::shared_ptr<Guest> Hub::admit(const std::shared_ptr<SecureConnection>& connection, std::span<const std::byte> first) {
+std::shared_ptr<Guest> Hub::admit(
+    const std::shared_ptr<SecureConnection>& connection, std::span<const std::byte> first) {
   constexpr size_t kJoin = 25;
   if (first.size() < kJoin || first[0] != static_cast<std::byte>(What::join)) return nullptr;
   auto guest = std::make_shared<Guest>();
   Reader in(first.subspan(1));
   in.numbers(guest->rank, guest->size, guest->creation, guest->pid);
   guest->host = in.text(std::min<size_t>(in.left(), 64));
-  if (guest->rank >= guest->size || guest->size > kMostRanks || !is_clean(guest->host)) return nullptr;
+  if (guest->rank >= guest->size || guest->size > kMostRanks || !is_clean(guest->host))
+    return nullptr;
   guest->hub = weak_from_this();
   guest->connection = connection;
   auto& here = open[guest->creation];
   if (!here)
-    here = std::make_shared<Meeting>(Meeting{std::vector<Guest*>(guest->size), std::vector<bool>(guest->size), {}, {}, false});
+    here = std::make_shared<Meeting>(
+        Meeting{std::vector<Guest*>(guest->size), std::vector<bool>(guest->size), {}, {}, false});
   const auto meeting = guest->meeting = here;
   guests.push_back(guest);  // the last that may fail for want of memory
   const int rank = static_cast<int>(guest->rank);
   if (guest->size != meeting->guests.size()) {
     guest->refuse({Status::mismatch, rank, guest->pid,
-        format("%s of %s was told that there are %u ranks, others that there are %zu", guest->name().c_str(), description.c_str(),
-            guest->size, meeting->guests.size())});
+        format("%s of %s was told that there are %u ranks, others that there are %zu",
+            guest->name().c_str(), description.c_str(), guest->size, meeting->guests.size())});
   } else if (const Guest* other = meeting->guests[guest->rank]) {
     guest->refuse({Status::mismatch, rank, guest->pid,
-        format(
-            "rank %d of %s is claimed by two: %s, %s", rank, description.c_str(), other->name().c_str(), guest->name().c_str())});
+        format("rank %d of %s is claimed by two: %s, %s", rank, description.c_str(),
+            other->name().c_str(), guest->name().c_str())});
   } else {
     meeting->guests[guest->rank] = guest.get();
     meeting->came[guest->rank] = true;
-    meeting->complete = std::find(meeting->guests.begin(), meeting->guests.end(), nullptr) == meeting->guests.end();
+    meeting->complete =
+        std::find(meeting->guests.begin(), meeting->guests.end(), nullptr) == meeting->guests.end();
   }
   if (meeting->complete) meeting->tell(frame(What::done));
   if (meeting->complete || meeting->failure) open.erase(guest->creation);
   if (!meeting->complete) return guest;
-  for (Guest* one : meeting->guests) one->stays = shared_from_this();
+  for (Guest* one : meeting->guests)
+    one->stays = shared_from_this();
   return guest;
 }
 
@@ -152,7 +171,8 @@ void Guest::leave(bool in_good_order) {
   meeting->guests[rank] = nullptr;
   if (in_good_order) return;
   meeting->fail({Status::peer_failed, static_cast<int>(rank), pid,
-      format("%s of %s died or gave up while the group was being formed", name().c_str(), at->description.c_str())});
+      format("%s of %s died or gave up while the group was being formed", name().c_str(),
+          at->description.c_str())});
   if (!meeting->complete) at->open.erase(creation);
 }
 
@@ -169,11 +189,13 @@ const char* Guest::on_frame(std::span<const std::byte> bytes) {
     meeting->fail(at->missing(*meeting));
     return at->open.erase(creation), nullptr;
   }
-  if (Failure why; what == What::failed && meeting->complete && decode(in, why) == nullptr) return meeting->fail(why), nullptr;
+  if (Failure why; what == What::failed && meeting->complete && decode(in, why) == nullptr)
+    return meeting->fail(why), nullptr;
   const auto key = key_in(in);
   if (what != What::value || !key || !meeting->complete) return "a request that it may not make";
   if (meeting->keys.insert(*key).second) return meeting->tell(bytes), nullptr;
-  connection->post(frame(Failure{Status::mismatch, -1, 0, "the key \"" + *key + "\" was set twice in " + at->description}));
+  connection->post(frame(Failure{
+      Status::mismatch, -1, 0, "the key \"" + *key + "\" was set twice in " + at->description}));
   return nullptr;
 }
 
@@ -193,8 +215,8 @@ std::shared_ptr<Hub> hub_at(const TcpPlace& place, const std::string& descriptio
     const auto self = weak.lock();
     return self ? self->admit(connection, first) : nullptr;
   };
-  hub->listener =
-      std::make_shared<SecureListener>(place.host, place.port, read_secret(), milliseconds("SYMM_PEER_TIMEOUT_MS"), admit);
+  hub->listener = std::make_shared<SecureListener>(
+      place.host, place.port, read_secret(), milliseconds("SYMM_PEER_TIMEOUT_MS"), admit);
   hub->listener->start();
   known = hub;
   return hub;
@@ -206,6 +228,7 @@ struct Heard final : SecureConnection::Receiver {
   const char* on_frame(std::span<const std::byte> bytes) override {
     return with_reserve([&] { return take(bytes); });
   }
+
   const char* take(std::span<const std::byte> bytes) {
     Reader in(bytes);
     What what{};
@@ -224,18 +247,22 @@ struct Heard final : SecureConnection::Receiver {
     tell_change(changes);
     return nullptr;
   }
+
   void on_end(bool by_other, const std::string& how) override {
     const std::lock_guard lock(mutex);
     with_reserve([&] { end = how; });
     closed = by_other;
     tell_change(changes);
   }
-  template <class Look> bool await(Deadline deadline, Look look) {
+
+  template <class Look>
+  bool await(Deadline deadline, Look look) {
     return await_change(changes, deadline, [&] {
       const std::lock_guard lock(mutex);
       return look();
     });
   }
+
   std::mutex mutex;
   Word changes{0};
   std::atomic<bool> welcome = false, left = false;
@@ -247,21 +274,28 @@ struct Heard final : SecureConnection::Receiver {
 
 class TcpStore final : public Store {
  public:
-  TcpStore(const TcpPlace& place, uint64_t creation, int rank, int size, const std::string& description, Deadline deadline)
-      : place_(place), description_(description), rank_(rank), secret_(read_secret()), exceptions_(std::uncaught_exceptions()) {
+  TcpStore(const TcpPlace& place, uint64_t creation, int rank, int size,
+      const std::string& description, Deadline deadline)
+      : place_(place),
+        description_(description),
+        rank_(rank),
+        secret_(read_secret()),
+        exceptions_(std::uncaught_exceptions()) {
     Writer join;
     join.numbers(rank, size, creation, static_cast<int64_t>(getpid()));
     join.text(host_name());
     int refusals = 0;
     for (unsigned attempt = 0; !come_in(attempt, frame(What::join, join), deadline); ++attempt) {
       if (deadline.expired())
-        throw Error({Status::timeout, 0, 0, "rank 0 did not come to " + description + " before the deadline: " + why_});
+        throw Error({Status::timeout, 0, 0,
+            "rank 0 did not come to " + description + " before the deadline: " + why_});
       refusals = refusal_ ? refusals + 1 : 0;
       if (refusals == kMostRefusals) throw Error(*refusal_);
       const Word never{0};
       sleep_while(never, 0, nullptr, 0, Deadline::after_ms(std::min(10 * (attempt + 1), 100U)));
     }
   }
+
   ~TcpStore() override {
     if (std::uncaught_exceptions() > exceptions_) return;
     try {
@@ -278,31 +312,46 @@ class TcpStore final : public Store {
     body.bytes(value);
     if (body.bytes_.size() > kLargest) {
       throw Error(Status::invalid_argument,
-          format("a key and its value have %zu bytes: a store by TCP takes %zu", body.bytes_.size(), kLargest));
+          format("a key and its value have %zu bytes: a store by TCP takes %zu", body.bytes_.size(),
+              kLargest));
     }
     if (heard_->await(Deadline::after_ms(0), [&] { return has(key); }))
       throw Error(Status::mismatch, "the key \"" + key + "\" was set twice in " + description_);
     connection_->send(frame(What::value, body), deadline);
     // A rank that fails says so at its deadline, and shall be heard.
     const auto came_back = [&] { return has(key) || heard_->left; };
-    if (heard_->await(deadline, came_back) || heard_->await(Deadline::after_ms(kLastWordsMs), came_back)) return;
-    throw Error({Status::timeout, 0, 0, "rank 0 did not take the key \"" + key + "\" of " + description_ + " in time"});
+    if (heard_->await(deadline, came_back) ||
+        heard_->await(Deadline::after_ms(kLastWordsMs), came_back))
+      return;
+    throw Error({Status::timeout, 0, 0,
+        "rank 0 did not take the key \"" + key + "\" of " + description_ + " in time"});
   }
+
   Bytes get(const std::string& key, Deadline deadline) override {
     Bytes value;
     const auto look = [&] { return has(key) && (value = heard_->values[key], true); };
     if (heard_->await(deadline, look)) return value;
-    throw Error(Status::timeout, "the key \"" + key + "\" did not appear in " + description_ + " before the deadline");
+    throw Error(Status::timeout,
+        "the key \"" + key + "\" did not appear in " + description_ + " before the deadline");
   }
+
   void tell(const Failure& why) const noexcept override {
     try {
-      with_reserve([&] { connection_->post(frame(blamed(why, rank_, getpid(), description_.c_str()))); });
+      with_reserve(
+          [&] { connection_->post(frame(blamed(why, rank_, getpid(), description_.c_str()))); });
     } catch (const std::bad_alloc&) {
       return;  // that this rank gave up is what they hear
     }
   }
-  std::string address() const override { return rank_ == 0 ? place_.host : own_address(connection_->socket(), place_.host); }
-  std::string reached(const std::string& at) const override { return at == place_.host ? connection_->peer_address() : at; }
+
+  std::string address() const override {
+    return rank_ == 0 ? place_.host : own_address(connection_->socket(), place_.host);
+  }
+
+  std::string reached(const std::string& at) const override {
+    return at == place_.host ? connection_->peer_address() : at;
+  }
+
  private:
   bool has(const std::string& key) const {
     if (heard_->values.count(key) != 0) return true;
@@ -316,10 +365,11 @@ class TcpStore final : public Store {
     refusal_.reset();
     try {
       if (rank_ == 0) hub_ = hub_at(place_, description_);
-      connection_ = std::make_shared<SecureConnection>(
-          dial_tcp(place_.host, place_.port, attempt), true, secret_, milliseconds("SYMM_PEER_TIMEOUT_MS"));
+      connection_ = std::make_shared<SecureConnection>(dial_tcp(place_.host, place_.port, attempt),
+          true, secret_, milliseconds("SYMM_PEER_TIMEOUT_MS"));
     } catch (const Error& error) {
-      if (error.failure().os_error == EADDRINUSE) refusal_ = error.failure();  // a hub may just be closing, another has its turn
+      // a hub may just be closing, another has its turn
+      if (error.failure().os_error == EADDRINUSE) refusal_ = error.failure();
       if (error.status() != Status::unavailable && !refusal_) throw;
       why_ = error.what();
       return false;
@@ -342,7 +392,8 @@ class TcpStore final : public Store {
       why_ = "it " + heard_->end;
       if (!connection_->known() && heard_->closed) {
         refusal_ = {Status::unavailable, 0, 0,
-            format("rank 0 of %s turned rank %d on %s away: the two machines have different secrets; make %s the same",
+            format("rank 0 of %s turned rank %d on %s away: the two machines have different "
+                   "secrets; make %s the same",
                 description_.c_str(), rank_, host_name().c_str(), secret_file().c_str())};
       }
     }
@@ -370,15 +421,17 @@ TcpPlace parse_tcp_place(const std::string& text) {
     const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, place.port);
     if (error != std::errc{} || stop != end) place.port = 0;
     place.host = text.substr(0, colon);
-    if (place.host.size() > 2 && place.host.front() == '[') place.host = place.host.substr(1, place.host.size() - 2);
+    if (place.host.size() > 2 && place.host.front() == '[')
+      place.host = place.host.substr(1, place.host.size() - 2);
   }
   if (place.port != 0 && !place.host.empty()) return place;
   throw Error(Status::invalid_argument,
-      "bootstrap is 'tcp://" + text + "'; tcp:// needs the host of rank 0 and a port, as in tcp://node7:29600");
+      "bootstrap is 'tcp://" + text +
+          "'; tcp:// needs the host of rank 0 and a port, as in tcp://node7:29600");
 }
 
-std::unique_ptr<Store> open_tcp_store(
-    const TcpPlace& place, uint64_t creation, int rank, int size, const std::string& description, Deadline deadline) {
+std::unique_ptr<Store> open_tcp_store(const TcpPlace& place, uint64_t creation, int rank, int size,
+    const std::string& description, Deadline deadline) {
   return std::make_unique<TcpStore>(place, creation, rank, size, description, deadline);
 }
 }  // namespace symm

@@ -1,4 +1,5 @@
 #include <map>
+
 #include "core/base/per_process.hpp"
 #include "core/bootstrap/store.hpp"
 
@@ -6,6 +7,7 @@ namespace symm {
 namespace {
 struct Room {
   explicit Room(int size) : here(static_cast<size_t>(size), false) {}
+
   std::vector<bool> here;
   bool complete = false;
   std::optional<Failure> failure;  // why it will never be complete
@@ -24,7 +26,10 @@ Registry& registry() { return PerProcess<Registry>::current(); }
 class ThreadStore final : public Store {
  public:
   ThreadStore(std::shared_ptr<Room> room, std::string description, int rank)
-      : room_(std::move(room)), description_(std::move(description)), rank_(rank), exceptions_(std::uncaught_exceptions()) {}
+      : room_(std::move(room)),
+        description_(std::move(description)),
+        rank_(rank),
+        exceptions_(std::uncaught_exceptions()) {}
 
   ~ThreadStore() override {
     if (std::uncaught_exceptions() <= exceptions_) return;
@@ -49,13 +54,16 @@ class ThreadStore final : public Store {
       }
       if (room_->failed_rank >= 0)
         throw Error(Failure{Status::peer_failed, room_->failed_rank, getpid(),
-            format("rank %d of %s gave up while the group was being formed", room_->failed_rank, description_.c_str())});
+            format("rank %d of %s gave up while the group was being formed", room_->failed_rank,
+                description_.c_str())});
       return false;
     };
     if (!retry_until(look, deadline))
-      throw Error(Status::timeout, "the key \"" + key + "\" did not appear in " + description_ + " before the deadline");
+      throw Error(Status::timeout,
+          "the key \"" + key + "\" did not appear in " + description_ + " before the deadline");
     return value;
   }
+
  private:
   std::shared_ptr<Room> room_;
   std::string description_;
@@ -71,7 +79,8 @@ class ThreadStore final : public Store {
   throw Error(std::move(failure));
 }
 
-std::shared_ptr<Room> come_in(const std::string& name, const std::string& description, int rank, int size) {
+std::shared_ptr<Room> come_in(
+    const std::string& name, const std::string& description, int rank, int size) {
   const std::lock_guard lock(registry().mutex);
   auto& entry = registry().open[name];
   if (!entry) entry = std::make_shared<Room>(size);
@@ -79,12 +88,13 @@ std::shared_ptr<Room> come_in(const std::string& name, const std::string& descri
   if (room->here.size() != static_cast<size_t>(size)) {
     fail(name, *room,
         {Status::mismatch, rank, getpid(),
-            format("rank %d of %s was told that there are %d ranks, others that there are %zu", rank, description.c_str(), size,
-                room->here.size())});
+            format("rank %d of %s was told that there are %d ranks, others that there are %zu",
+                rank, description.c_str(), size, room->here.size())});
   }
   if (room->here[static_cast<size_t>(rank)]) {
     fail(name, *room,
-        {Status::mismatch, rank, getpid(), format("rank %d of %s is claimed by two threads", rank, description.c_str())});
+        {Status::mismatch, rank, getpid(),
+            format("rank %d of %s is claimed by two threads", rank, description.c_str())});
   }
   room->here[static_cast<size_t>(rank)] = true;
   room->complete = std::find(room->here.begin(), room->here.end(), false) == room->here.end();
@@ -93,7 +103,8 @@ std::shared_ptr<Room> come_in(const std::string& name, const std::string& descri
 }
 
 // After a deadline. Throws unless the room was completed at the last moment.
-void give_up(const std::string& name, const std::string& description, const std::shared_ptr<Room>& room) {
+void give_up(
+    const std::string& name, const std::string& description, const std::shared_ptr<Room>& room) {
   const std::lock_guard lock(registry().mutex);
   if (room->complete) return;
   if (room->failure) throw Error(*room->failure);
@@ -113,11 +124,12 @@ Failure missing_ranks(const std::vector<bool>& came, const std::string& place) {
   }
   if (count > kNamed) list += format(" and %d more", count - kNamed);
   return {Status::timeout, first, 0,
-      format("%s %s of %zu did not come to %s before the deadline", count == 1 ? "rank" : "ranks", list.c_str(), came.size(),
-          place.c_str())};
+      format("%s %s of %zu did not come to %s before the deadline", count == 1 ? "rank" : "ranks",
+          list.c_str(), came.size(), place.c_str())};
 }
 
-std::unique_ptr<Store> open_thread_store(const std::string& name, int rank, int size, Deadline deadline) {
+std::unique_ptr<Store> open_thread_store(
+    const std::string& name, int rank, int size, Deadline deadline) {
   const std::string description = "thread://" + name;
   const std::shared_ptr<Room> room = come_in(name, description, rank, size);
   const auto complete = [&] {

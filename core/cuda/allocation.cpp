@@ -1,9 +1,12 @@
 #include "core/cuda/allocation.hpp"
+
 #include <fcntl.h>
+
 #include <cerrno>
 #include <cstring>
 #include <numeric>
 #include <unordered_map>
+
 #include "core/base/environment.hpp"
 #include "core/base/log.hpp"
 #include "core/base/per_process.hpp"
@@ -14,7 +17,8 @@ namespace {
 CUmemAllocationProp properties(const Device& device, CUmemLocation location, bool fabric) {
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | (fabric ? CU_MEM_HANDLE_TYPE_FABRIC : 0);
+  prop.requestedHandleTypes =
+      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | (fabric ? CU_MEM_HANDLE_TYPE_FABRIC : 0);
   prop.location = location;
   prop.allocFlags.gpuDirectRDMACapable =
       location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
@@ -28,15 +32,18 @@ std::string failed(const Driver& driver, const char* call, CUresult result) {
   return format("%s with a fabric handle: %s", call, driver.text(result).c_str());
 }
 
-// A device may say that it has fabric handles and the machine still not be set up for them (no IMEX channel for this process),
-// which only trying shows. Out of memory shows nothing, and is tried again.
+// A device may say that it has fabric handles and the machine still
+// not be set up for them (no IMEX channel for this process), which
+// only trying shows. Out of memory shows nothing, and is tried again.
 std::string try_fabric(const Device& device, bool& is_final) {
   const Driver& driver = device.driver();
   const ContextGuard current(device, ContextGuard::Capture::relaxed);
-  const CUmemAllocationProp prop = properties(device, {CU_MEM_LOCATION_TYPE_DEVICE, device.handle()}, true);
+  const CUmemAllocationProp prop =
+      properties(device, {CU_MEM_LOCATION_TYPE_DEVICE, device.handle()}, true);
   size_t unit = 0;
   CUmemGenericAllocationHandle made = 0;
-  CUresult result = driver.cuMemGetAllocationGranularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+  CUresult result =
+      driver.cuMemGetAllocationGranularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
   const char* call = "cuMemCreate";
   if (result == CUDA_SUCCESS) result = driver.cuMemCreate(&made, unit, &prop, 0);
   if (result == CUDA_SUCCESS) {
@@ -54,16 +61,19 @@ struct FabricKnowledge {
   std::mutex mutex;
   std::unordered_map<int, std::string> reason;
 };
+
 FabricKnowledge& fabric_knowledge() { return PerProcess<FabricKnowledge>::current(); }
 
 std::string learn_fabric(const Device& device, const std::string& reason) {
   if (!reason.empty()) {
-    log::write(log::Level::info, "device %d: memory is shared by descriptors, not by fabric handles: %s", device.ordinal(),
+    log::write(log::Level::info,
+        "device %d: memory is shared by descriptors, not by fabric handles: %s", device.ordinal(),
         reason.c_str());
   }
   FabricKnowledge& known = fabric_knowledge();
   const std::lock_guard lock(known.mutex);
-  return known.reason.insert_or_assign(device.ordinal(), reason).first->second;  // [] would say "" where there is no memory
+  // [] would say "" where there is no memory
+  return known.reason.insert_or_assign(device.ordinal(), reason).first->second;
 }
 }  // namespace
 
@@ -74,7 +84,8 @@ std::string Allocation::fabric_reason(const Device& device) {
   {
     FabricKnowledge& known = fabric_knowledge();
     const std::lock_guard lock(known.mutex);
-    if (const auto found = known.reason.find(device.ordinal()); found != known.reason.end()) return found->second;
+    if (const auto found = known.reason.find(device.ordinal()); found != known.reason.end())
+      return found->second;
   }
   bool is_final = false;
   std::string reason = try_fabric(device, is_final);
@@ -83,45 +94,59 @@ std::string Allocation::fabric_reason(const Device& device) {
 
 void Allocation::map(size_t alignment) {
   const Driver& driver = device_->driver();
-  driver.require(driver.cuMemAddressReserve(&address_, mapped_, alignment, 0, 0), "cuMemAddressReserve",
-      [&] { return format("%zu bytes%s", mapped_, alignment == 0 ? "" : format(" at a multiple of %zu", alignment).c_str()); });
+  driver.require(
+      driver.cuMemAddressReserve(&address_, mapped_, alignment, 0, 0), "cuMemAddressReserve", [&] {
+        return format("%zu bytes%s", mapped_,
+            alignment == 0 ? "" : format(" at a multiple of %zu", alignment).c_str());
+      });
   is_reserved_ = true;
   SYMM_POINT("cuda.map");
-  driver.require(driver.cuMemMap(address_, mapped_, 0, handle_, 0), "cuMemMap", [&] { return format("%zu bytes", mapped_); });
+  driver.require(driver.cuMemMap(address_, mapped_, 0, handle_, 0), "cuMemMap",
+      [&] { return format("%zu bytes", mapped_); });
   is_mapped_ = true;
   // The driver overlooks which node is named: the host is one.
-  const CUmemAccessDesc access[] = {{{CU_MEM_LOCATION_TYPE_DEVICE, device_->handle()}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
+  const CUmemAccessDesc access[] = {
+      {{CU_MEM_LOCATION_TYPE_DEVICE, device_->handle()}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
       {{CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
-  driver.require(driver.cuMemSetAccess(address_, mapped_, access, on_host_ ? 2 : 1), "cuMemSetAccess",
-      [&] { return format("%zu bytes for device %d%s", mapped_, device_->ordinal(), on_host_ ? " and the host" : ""); });
+  driver.require(
+      driver.cuMemSetAccess(address_, mapped_, access, on_host_ ? 2 : 1), "cuMemSetAccess", [&] {
+        return format("%zu bytes for device %d%s", mapped_, device_->ordinal(),
+            on_host_ ? " and the host" : "");
+      });
 }
 
-std::shared_ptr<Allocation> Allocation::create(const std::shared_ptr<Device>& device, size_t bytes, const Placement& placement) {
+std::shared_ptr<Allocation> Allocation::create(
+    const std::shared_ptr<Device>& device, size_t bytes, const Placement& placement) {
   const Driver& driver = device->driver();
   CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, device->handle()};
   if (placement.on_host) {
     if (const std::string reason = host_memory_reason(*device); !reason.empty())
       throw Error(Status::unavailable, "options.flags: no memory of the host: " + reason);
     // A machine without NUMA has node 0.
-    const int node = placement.node == Placement::kNearest ? std::max(node_of(*device), 0) : placement.node;
+    const int node =
+        placement.node == Placement::kNearest ? std::max(node_of(*device), 0) : placement.node;
     location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, node};
   }
   Device::reclaim();
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   std::shared_ptr<Allocation> made(new Allocation(device, bytes));
   made->on_host_ = placement.on_host;
-  const std::string place = made->on_host_ ? format("NUMA node %d", location.id) : format("device %d", device->ordinal());
+  const std::string place =
+      made->on_host_ ? format("NUMA node %d", location.id) : format("device %d", device->ordinal());
   made->has_fabric_ = !made->on_host_ && fabric_reason(*device).empty();
   const CUmemAllocationProp prop = properties(*device, location, made->has_fabric_);
   size_t unit = 0;
   driver.require(
-      driver.cuMemGetAllocationGranularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED), "cuMemGetAllocationGranularity");
+      driver.cuMemGetAllocationGranularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+      "cuMemGetAllocationGranularity");
   if (placement.page_bytes > unit) {
-    throw Error(Status::unavailable, format("options.page_bytes: the driver has pages of %zu bytes on %s, not of %zu", unit,
-                                         place.c_str(), placement.page_bytes));
+    throw Error(Status::unavailable,
+        format("options.page_bytes: the driver has pages of %zu bytes on %s, not of %zu", unit,
+            place.c_str(), placement.page_bytes));
   }
   made->page_bytes_ = unit;
-  if (unit != 0 && !made->on_host_) unit = std::lcm(unit, placement.unit);  // granularities are powers of two
+  // granularities are powers of two
+  if (unit != 0 && !made->on_host_) unit = std::lcm(unit, placement.unit);
   if (unit == 0 || bytes > SIZE_MAX - unit)
     throw Error(Status::out_of_memory, format("%zu bytes are more than a device holds", bytes));
   made->mapped_ = (bytes + unit - 1) / unit * unit;
@@ -129,12 +154,14 @@ std::shared_ptr<Allocation> Allocation::create(const std::shared_ptr<Device>& de
       [&] { return format("%zu bytes on %s", made->mapped_, place.c_str()); });
   made->has_handle_ = true;
   made->map(placement.alignment > made->page_bytes_ ? placement.alignment : 0);
-  driver.require(driver.cuMemsetD32Async(made->address_, 0, made->mapped_ / 4, device->stream()), "cuMemsetD32Async");
+  driver.require(driver.cuMemsetD32Async(made->address_, 0, made->mapped_ / 4, device->stream()),
+      "cuMemsetD32Async");
   driver.require(driver.cuStreamSynchronize(device->stream()), "cuStreamSynchronize");
   return made;
 }
 
-std::shared_ptr<Allocation> Allocation::import(const std::shared_ptr<Device>& device, Fd fd, const BlockExtent& extent) {
+std::shared_ptr<Allocation> Allocation::import(
+    const std::shared_ptr<Device>& device, Fd fd, const BlockExtent& extent) {
   const Driver& driver = device->driver();
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   std::shared_ptr<Allocation> made(new Allocation(device, extent.bytes));
@@ -143,23 +170,29 @@ std::shared_ptr<Allocation> Allocation::import(const std::shared_ptr<Device>& de
   made->on_host_ = extent.on_host != 0;
   if (extent.fabric != FabricHandle{} && fabric_reason(*device).empty()) {
     FabricHandle handle = extent.fabric;
-    const CUresult result = driver.cuMemImportFromShareableHandle(&made->handle_, &handle, CU_MEM_HANDLE_TYPE_FABRIC);
+    const CUresult result =
+        driver.cuMemImportFromShareableHandle(&made->handle_, &handle, CU_MEM_HANDLE_TYPE_FABRIC);
     made->has_handle_ = result == CUDA_SUCCESS;
-    if (!made->has_handle_) learn_fabric(*device, failed(driver, "cuMemImportFromShareableHandle", result));
+    if (!made->has_handle_)
+      learn_fabric(*device, failed(driver, "cuMemImportFromShareableHandle", result));
   }
   if (made->has_handle_) {
-    made->fd_ = std::move(fd);  // should it be handed on: the driver may export no other of what came by a fabric handle
+    // should it be handed on: the driver may export no other of what came by a fabric handle
+    made->fd_ = std::move(fd);
   } else {
-    driver.require(driver.cuMemImportFromShareableHandle(&made->handle_, reinterpret_cast<void*>(static_cast<intptr_t>(fd.get())),
+    driver.require(driver.cuMemImportFromShareableHandle(&made->handle_,
+                       reinterpret_cast<void*>(static_cast<intptr_t>(fd.get())),
                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-        "cuMemImportFromShareableHandle", [&] { return format("%zu bytes into device %d", made->mapped_, device->ordinal()); });
+        "cuMemImportFromShareableHandle",
+        [&] { return format("%zu bytes into device %d", made->mapped_, device->ordinal()); });
   }
   made->has_handle_ = true;
   made->map();
   return made;
 }
 
-std::shared_ptr<Allocation> Allocation::adopt(const std::shared_ptr<Device>& device, ExternalAllocation& foreign, size_t bytes) {
+std::shared_ptr<Allocation> Allocation::adopt(
+    const std::shared_ptr<Device>& device, ExternalAllocation& foreign, size_t bytes) {
   Device::reclaim();
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   const bool whole = bytes == ShareableMemory::kWhole;
@@ -176,27 +209,38 @@ std::shared_ptr<Allocation> Allocation::adopt(const std::shared_ptr<Device>& dev
   return made;
 }
 
-// The driver gives the handle by which an address was mapped, and while we hold ours nothing else can have its number.
+// The driver gives the handle by which an address was mapped,
+// and while we hold ours nothing else can have its number.
 bool Allocation::still_at_owner() const noexcept {
   if (owners_address_ == nullptr) return false;
   const Driver& driver = device_->driver();
   CUmemGenericAllocationHandle handle = 0;
-  if (driver.cuMemRetainAllocationHandle(&handle, const_cast<std::byte*>(owners_address_)) != CUDA_SUCCESS) return false;
+  if (driver.cuMemRetainAllocationHandle(&handle, const_cast<std::byte*>(owners_address_)) !=
+      CUDA_SUCCESS)
+    return false;
   driver.cuMemRelease(handle);
   return handle == handle_;
 }
 
 std::string Allocation::host_memory_reason(const Device& device) {
-  if (device.attribute(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0) return "";
-  return "the driver offers none that can be shared (CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)";
+  if (device.attribute(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0)
+    return "";
+  return "the driver offers none that can be shared "
+         "(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)";
 }
 
 std::string Allocation::dmabuf_reason(const Device& device) {
-  if (const std::string missing = device.driver().without("cuMemGetHandleForAddressRange"); !missing.empty()) return missing;
-  return device.attribute(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) == 0 ? "the device has no DMA-BUF export" : "";
+  if (const std::string missing = device.driver().without("cuMemGetHandleForAddressRange");
+      !missing.empty())
+    return missing;
+  return device.attribute(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) == 0
+             ? "the device has no DMA-BUF export"
+             : "";
 }
 
-int Allocation::node_of(const Device& device) { return device.attribute(CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1); }
+int Allocation::node_of(const Device& device) {
+  return device.attribute(CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1);
+}
 
 Fd Allocation::export_dmabuf(size_t offset, size_t bytes) const {
   if (const std::string reason = dmabuf_reason(*device_); !reason.empty())
@@ -204,12 +248,13 @@ Fd Allocation::export_dmabuf(size_t offset, size_t bytes) const {
   const Driver& driver = device_->driver();
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   int raw = -1;
-  const CUresult result =
-      driver.cuMemGetHandleForAddressRange(&raw, address() + offset, bytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+  const CUresult result = driver.cuMemGetHandleForAddressRange(
+      &raw, address() + offset, bytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
   const auto what = [&] { return format("%zu bytes at %zu", bytes, offset); };
   if (result == CUDA_ERROR_NOT_SUPPORTED) {
-    throw Error(Status::unavailable, format("buffer: cannot be exported as DMA-BUF: cuMemGetHandleForAddressRange: %s: %s",
-                                         driver.text(result).c_str(), what().c_str()));
+    throw Error(Status::unavailable,
+        format("buffer: cannot be exported as DMA-BUF: cuMemGetHandleForAddressRange: %s: %s",
+            driver.text(result).c_str(), what().c_str()));
   }
   driver.require(result, "cuMemGetHandleForAddressRange", what);
   Fd fd(raw);
@@ -222,7 +267,8 @@ int Allocation::fd() const {
     const Driver& driver = device_->driver();
     const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
     int raw = -1;
-    driver.require(driver.cuMemExportToShareableHandle(&raw, handle_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+    driver.require(driver.cuMemExportToShareableHandle(
+                       &raw, handle_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
         "cuMemExportToShareableHandle");
     fd_.reset(raw);
   }
@@ -233,18 +279,19 @@ ShareableHandle Allocation::share() const {
   ShareableHandle shared{extent(), fd()};
   if (!has_fabric_) return shared;
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-  device_->driver().require(
-      device_->driver().cuMemExportToShareableHandle(&shared.extent.fabric, handle_, CU_MEM_HANDLE_TYPE_FABRIC, 0),
+  device_->driver().require(device_->driver().cuMemExportToShareableHandle(
+                                &shared.extent.fabric, handle_, CU_MEM_HANDLE_TYPE_FABRIC, 0),
       "cuMemExportToShareableHandle", "a fabric handle");
   return shared;
 }
 
-// In order: the mapping, the addresses, the handle. Failures are not reported: the context may be in error, or the driver
-// shutting down.
+// In order: the mapping, the addresses, the handle. Failures are not reported: the
+// context may be in error, or the driver shutting down.
 Allocation::~Allocation() {
   device_->defer(
-      [&driver = device_->driver(), address = address_, mapped = mapped_, is_reserved = is_reserved_, is_mapped = is_mapped_,
-          handle = handle_, has_handle = has_handle_] {
+      [&driver = device_->driver(), address = address_, mapped = mapped_,
+          is_reserved = is_reserved_, is_mapped = is_mapped_, handle = handle_,
+          has_handle = has_handle_] {
         if (is_mapped) driver.cuMemUnmap(address, mapped);
         if (is_reserved) driver.cuMemAddressFree(address, mapped);
         if (has_handle) driver.cuMemRelease(handle);
@@ -260,11 +307,12 @@ std::shared_ptr<Block> DeviceMemory::adopt(const void* pointer, size_t bytes) {
   std::optional<ExternalAllocation> foreign = ExternalAllocation::at(pointer);
   if (!foreign) refuse_to_adopt(pointer);
   if (const int on = foreign->require_shareable(); on != device_->handle()) {
-    throw Error(
-        Status::invalid_argument, format("pointer: lies on device %d, the group works on device %d", on, device_->ordinal()));
+    throw Error(Status::invalid_argument,
+        format("pointer: lies on device %d, the group works on device %d", on, device_->ordinal()));
   }
   if (bytes != kWhole && reinterpret_cast<uintptr_t>(pointer) % kAdoptedAlignment != 0)
-    throw Error(Status::invalid_argument, format("pointer: %p is no multiple of %zu", pointer, kAdoptedAlignment));
+    throw Error(Status::invalid_argument,
+        format("pointer: %p is no multiple of %zu", pointer, kAdoptedAlignment));
   return Allocation::adopt(device_, *foreign, bytes);
 }
 
@@ -273,11 +321,12 @@ void DeviceMemory::refuse_to_adopt(const void* pointer) const {
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   CUdeviceptr base = 0;
   size_t bytes = 0;
-  const bool is_known =
-      device_->driver().cuMemGetAddressRange(&base, &bytes, reinterpret_cast<CUdeviceptr>(pointer)) == CUDA_SUCCESS;
-  throw Error(
-      Status::invalid_argument, format("pointer: %p %s, and only memory of cuMemCreate can be adopted", pointer,
-                                    is_known ? "was allocated by cudaMalloc or the like" : "is no mapped memory of a device"));
+  const bool is_known = device_->driver().cuMemGetAddressRange(
+                            &base, &bytes, reinterpret_cast<CUdeviceptr>(pointer)) == CUDA_SUCCESS;
+  throw Error(Status::invalid_argument,
+      format("pointer: %p %s, and only memory of cuMemCreate can be adopted", pointer,
+          is_known ? "was allocated by cudaMalloc or the like"
+                   : "is no mapped memory of a device"));
 }
 
 std::optional<ExternalAllocation> ExternalAllocation::at(const void* pointer) {
@@ -290,7 +339,10 @@ std::optional<ExternalAllocation> ExternalAllocation::at(const void* pointer) {
 }
 
 ExternalAllocation::ExternalAllocation(ExternalAllocation&& other) noexcept
-    : driver_(other.driver_), address_(other.address_), handle_(other.handle_), holds_(std::exchange(other.holds_, false)) {}
+    : driver_(other.driver_),
+      address_(other.address_),
+      handle_(other.handle_),
+      holds_(std::exchange(other.holds_, false)) {}
 
 ExternalAllocation::~ExternalAllocation() {
   if (holds_) driver_.cuMemRelease(handle_);
@@ -303,14 +355,18 @@ CUmemGenericAllocationHandle ExternalAllocation::take() noexcept {
 
 int ExternalAllocation::require_shareable() const {
   CUmemAllocationProp prop{};
-  driver_.require(driver_.cuMemGetAllocationPropertiesFromHandle(&prop, handle_), "cuMemGetAllocationPropertiesFromHandle");
-  if (prop.type != CU_MEM_ALLOCATION_TYPE_PINNED || prop.location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+  driver_.require(driver_.cuMemGetAllocationPropertiesFromHandle(&prop, handle_),
+      "cuMemGetAllocationPropertiesFromHandle");
+  if (prop.type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      prop.location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
     throw Error(Status::invalid_argument,
-        format("pointer: its allocation does not lie on a device (location type %d)", prop.location.type));
+        format("pointer: its allocation does not lie on a device (location type %d)",
+            prop.location.type));
   }
   if ((prop.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0) {
     throw Error(Status::invalid_argument,
-        "pointer: its allocation was not made for a POSIX file descriptor (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), so "
+        "pointer: its allocation was not made for a POSIX file descriptor "
+        "(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), so "
         "it cannot be shared");
   }
   return prop.location.id;
@@ -319,13 +375,15 @@ int ExternalAllocation::require_shareable() const {
 ExternalAllocation::Range ExternalAllocation::range(const Device& device) const {
   const ContextGuard current(device, ContextGuard::Capture::relaxed);
   Range range;
-  driver_.require(driver_.cuMemGetAddressRange(&range.base, &range.bytes, address_), "cuMemGetAddressRange", "pointer");
+  driver_.require(driver_.cuMemGetAddressRange(&range.base, &range.bytes, address_),
+      "cuMemGetAddressRange", "pointer");
   range.offset = static_cast<size_t>(address_ - range.base);
   return range;
 }
 
-// Offsets count from where the allocation was mapped. Should the driver name the whole of a reservation that was filled piece by
-// piece, as allocators do that grow in place, they would be wrong, and what they reach somebody else's.
+// Offsets count from where the allocation was mapped. Should the driver name the whole
+// of a reservation that was filled piece by piece, as allocators do that grow in place,
+// they would be wrong, and what they reach somebody else's.
 void ExternalAllocation::require_within(const Range& range, size_t bytes) const {
   const auto is_same = [&](CUdeviceptr address) {
     const std::optional<ExternalAllocation> there = at(reinterpret_cast<const void*>(address));
@@ -337,10 +395,11 @@ void ExternalAllocation::require_within(const Range& range, size_t bytes) const 
         "one begins");
   }
   if (bytes > range.bytes - range.offset) {
-    throw Error(Status::invalid_argument,
-        format("size: %zu bytes at this pointer go beyond its allocation, which has %zu more; what was mapped piece by "
-               "piece can be adopted piece by piece",
-            bytes, range.bytes - range.offset));
+    throw Error(
+        Status::invalid_argument, format("size: %zu bytes at this pointer go beyond its "
+                                         "allocation, which has %zu more; what was mapped piece by "
+                                         "piece can be adopted piece by piece",
+                                      bytes, range.bytes - range.offset));
   }
 }
 }  // namespace symm::cuda

@@ -1,6 +1,7 @@
-// Memory that can be shared: created by cuMemCreate on a device or on a node of the host, imported from a peer, or adopted from
-// another library. The driver owns its lifetime: it is given back when the last mapping and the last handle are gone, whoever
-// died in between.
+// Memory that can be shared: created by cuMemCreate on a device or on
+// a node of the host, imported from a peer, or adopted from another
+// library. The driver owns its lifetime: it is given back when the
+// last mapping and the last handle are gone, whoever died in between.
 #pragma once
 
 #include "core/backend/backend.hpp"
@@ -9,13 +10,18 @@
 namespace symm::cuda {
 class Allocation final : public Block {
  public:
-  // Zeroed when the call returns. On a NUMA node of the host (Placement::kNearest: the device's) it is for the device and the
-  // host. Throws Error(unavailable) with the reason where that, or pages of that size, cannot be had.
-  static std::shared_ptr<Allocation> create(const std::shared_ptr<Device>& device, size_t bytes, const Placement& placement = {});
-  static std::shared_ptr<Allocation> import(const std::shared_ptr<Device>& device, Fd fd, const BlockExtent& extent);
-  // Of somebody else's allocation, to which one more reference is ours: a piece, mapped once more, so that it stays when its
-  // owner unmaps it; or ShareableMemory::kWhole, where it is mapped.
-  static std::shared_ptr<Allocation> adopt(const std::shared_ptr<Device>& device, ExternalAllocation& foreign, size_t bytes);
+  // Zeroed when the call returns. On a NUMA node of the host (Placement::kNearest: the
+  // device's) it is for the device and the host. Throws Error(unavailable) with the
+  // reason where that, or pages of that size, cannot be had.
+  static std::shared_ptr<Allocation> create(
+      const std::shared_ptr<Device>& device, size_t bytes, const Placement& placement = {});
+  static std::shared_ptr<Allocation> import(
+      const std::shared_ptr<Device>& device, Fd fd, const BlockExtent& extent);
+  // Of somebody else's allocation, to which one more reference is
+  // ours: a piece, mapped once more, so that it stays when its owner
+  // unmaps it; or ShareableMemory::kWhole, where it is mapped.
+  static std::shared_ptr<Allocation> adopt(
+      const std::shared_ptr<Device>& device, ExternalAllocation& foreign, size_t bytes);
   ~Allocation() override;
 
   std::byte* data() const noexcept override { return reinterpret_cast<std::byte*>(address()); }
@@ -33,14 +39,17 @@ class Allocation final : public Block {
   bool still_at_owner() const noexcept override;
   Fd export_dmabuf(size_t offset, size_t bytes) const override;
   bool record_use(void* stream) override { return device_->record_use(stream); }
-  // Why no fabric handle can be had for memory of this device; "" if one can. The first to ask has it tried.
+  // Why no fabric handle can be had for memory of this
+  // device; "" if one can. The first to ask has it tried.
   static std::string fabric_reason(const Device& device);
-  // Why there is no memory of NUMA nodes for this device, or no export as DMA-BUF; "" if there is.
+  // Why there is no memory of NUMA nodes for this
+  // device, or no export as DMA-BUF; "" if there is.
   static std::string host_memory_reason(const Device& device);
   static std::string dmabuf_reason(const Device& device);
   static int node_of(const Device& device);  // the nearest; -1 if the driver knows none
  private:
-  Allocation(std::shared_ptr<Device> device, size_t bytes) : device_(std::move(device)), bytes_(bytes) {}
+  Allocation(std::shared_ptr<Device> device, size_t bytes)
+      : device_(std::move(device)), bytes_(bytes) {}
   void map(size_t alignment = 0);
 
   std::shared_ptr<Device> device_;
@@ -68,6 +77,7 @@ class DeviceMemory final : public ShareableMemory {
   std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) override {
     return Allocation::import(device_, std::move(fd), extent);
   }
+
  private:
   [[noreturn]] void refuse_to_adopt(const void* pointer) const;
 

@@ -1,5 +1,7 @@
 #include "core/cuda/backend.hpp"
+
 #include <cstring>
+
 #include "core/cuda/allocation.hpp"
 #include "core/cuda/nvml.hpp"
 #include "core/cuda/stream_words.hpp"
@@ -9,26 +11,34 @@ namespace symm::cuda {
 namespace {
 std::string name_of(const Device& device) {
   char name[128] = {};
-  device.driver().require(device.driver().cuDeviceGetName(name, sizeof name - 1, device.handle()), "cuDeviceGetName");
+  device.driver().require(
+      device.driver().cuDeviceGetName(name, sizeof name - 1, device.handle()), "cuDeviceGetName");
   return name;
 }
 
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+
   BackendKind kind() const noexcept override { return BackendKind::cuda; }
+
   int device() const noexcept override { return device_->ordinal(); }
+
   ShareableMemory& memory() noexcept override { return memory_; }
 
-  size_t pad_bytes(int size, int channels) const noexcept override { return cuda::pad_bytes(size, channels); }
+  size_t pad_bytes(int size, int channels) const noexcept override {
+    return cuda::pad_bytes(size, channels);
+  }
 
   std::unique_ptr<Transport> make_transport(TransportContext context) override {
     auto [device, values] = parts(context.size);
     return std::make_unique<CudaTransport>(std::move(context), std::move(device), values);
   }
+
   Parts parts(int size) const {
     return {device_, table_.values(BackendKind::cuda, size, [this] { return name_of(*device_); })};
   }
+
  private:
   std::shared_ptr<Device> device_;
   DeviceMemory memory_{device_};
@@ -40,11 +50,15 @@ std::string unavailable_reason() {
   if (const std::string reason = missing_kernels(); !reason.empty()) return reason;
   try {
     driver();
-  } catch (const Error& error) { return error.what(); }
+  } catch (const Error& error) {
+    return error.what();
+  }
   return "";
 }
 
-Parts parts_of(Backend& backend, int size) { return static_cast<CudaBackend&>(backend).parts(size); }
+Parts parts_of(Backend& backend, int size) {
+  return static_cast<CudaBackend&>(backend).parts(size);
+}
 
 int device_count() {
   int devices = 0;
@@ -56,8 +70,9 @@ std::shared_ptr<Backend> open(int device, int local_rank) {
   auto opened = Device::open(device < 0 ? local_rank % device_count() : device);
   if (opened->attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) == 0 ||
       opened->attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) == 0) {
-    throw Error(
-        Status::unavailable, format("device %d has no virtual memory management with file descriptors", opened->ordinal()));
+    throw Error(Status::unavailable,
+        format(
+            "device %d has no virtual memory management with file descriptors", opened->ordinal()));
   }
   return std::make_shared<CudaBackend>(std::move(opened));
 }
@@ -78,7 +93,8 @@ symm_device_info_t device_info(int device) {
     available = reason.empty() ? 1 : 0;
     write_text(field, reason);
   };
-  set(info.multicast, info.multicast_reason, why_no_multicast(multicast_facts(*opened, false, environment)));
+  set(info.multicast, info.multicast_reason,
+      why_no_multicast(multicast_facts(*opened, false, environment)));
   set(info.fabric, info.fabric_reason, Allocation::fabric_reason(*opened));
   set(info.dmabuf, info.dmabuf_reason, Allocation::dmabuf_reason(*opened));
   set(info.host_memory, info.host_memory_reason, Allocation::host_memory_reason(*opened));
@@ -89,7 +105,8 @@ symm_device_info_t device_info(int device) {
 Links links() {
   const Driver& loaded = driver();
   const int devices = device_count();
-  if (devices < 2) return {devices, std::vector<int32_t>(static_cast<size_t>(devices))};  // nothing to ask
+  // nothing to ask
+  if (devices < 2) return {devices, std::vector<int32_t>(static_cast<size_t>(devices))};
   std::vector<std::string> buses;
   for (int i = 0; i < devices; ++i) {
     CUdevice device = 0;
@@ -134,13 +151,15 @@ class CudaProvider final : public ipc::Provider {
     const std::vector<Uuid>& visible = visible_gpus();
     if (asked >= 0) {
       if (static_cast<size_t>(asked) < visible.size()) return asked;
-      throw Error(Status::invalid_argument, format("options.device: %d is not in 0 .. %zu", asked, visible.size() - 1));
+      throw Error(Status::invalid_argument,
+          format("options.device: %d is not in 0 .. %zu", asked, visible.size() - 1));
     }
     for (size_t i = 0; i < visible.size(); ++i)
       if (visible[i] == gpu) return static_cast<int>(i);
-    throw Error(Status::unavailable, format("token: the GPU that has this memory, %s, is not visible to this process; "
-                                            "options.device can name another from which to reach it",
-                                         text_of(gpu).c_str()));
+    throw Error(Status::unavailable,
+        format("token: the GPU that has this memory, %s, is not visible to this process; "
+               "options.device can name another from which to reach it",
+            text_of(gpu).c_str()));
   }
 
   std::shared_ptr<ShareableMemory> memory(int device) const override {
@@ -152,23 +171,27 @@ class CudaProvider final : public ipc::Provider {
     const ContextGuard current(*device);
     if (device->uses().capture_of(static_cast<CUstream>(stream)) != 0) {
       throw Error(Status::invalid_argument,
-          "stream: is being captured; a token stands for one point in time, not for one of each replay");
+          "stream: is being captured; a token stands for one point in time, not for one of each "
+          "replay");
     }
   }
 
   void finish(void* stream, int ordinal) const override {
     const std::shared_ptr<Device> device = ipc_device(ordinal);
     const ContextGuard current(*device, ContextGuard::Capture::relaxed);
-    device->driver().require(
-        device->driver().cuStreamSynchronize(static_cast<CUstream>(stream)), "cuStreamSynchronize", "stream");
+    device->driver().require(device->driver().cuStreamSynchronize(static_cast<CUstream>(stream)),
+        "cuStreamSynchronize", "stream");
   }
 
-  bool record_use(void* stream, int ordinal) const override { return ipc_device(ordinal)->record_use(stream); }
+  bool record_use(void* stream, int ordinal) const override {
+    return ipc_device(ordinal)->record_use(stream);
+  }
 
   void* stream_after(void* stream, int ordinal) const override {
     const std::shared_ptr<Device> device = ipc_device(ordinal);
     const ContextGuard current(*device, ContextGuard::Capture::relaxed);
-    return stream == kAllStreams ? device->after_everything() : device->after_recorded(static_cast<CUstream>(stream));
+    return stream == kAllStreams ? device->after_everything()
+                                 : device->after_recorded(static_cast<CUstream>(stream));
   }
 
   void keep_until_done(std::shared_ptr<void> held, int ordinal) const override {
@@ -179,6 +202,7 @@ class CudaProvider final : public ipc::Provider {
       std::shared_ptr<host::Segment> page, std::span<std::atomic<uint64_t>> words) const override {
     return std::make_unique<CudaStreamWords>(std::move(page), words);
   }
+
   bool outlives_its_writer() const noexcept override { return true; }
 };
 }  // namespace

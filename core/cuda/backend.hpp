@@ -1,10 +1,11 @@
-// Back end 2: memory of GPUs, shared between processes through the driver's virtual memory management.
+// Back end 2: memory of GPUs, shared between processes
+// through the driver's virtual memory management.
 #pragma once
 
-#include <symm/symm.h>
 #include "core/backend/plan_table.hpp"
 #include "core/backend/provider.hpp"
 #include "core/backend/topology.hpp"
+#include <symm/symm.h>
 
 namespace symm::cuda {
 class Device;

@@ -1,14 +1,17 @@
 #include "core/cuda/device.hpp"
+
 #include <cstring>
 
 namespace symm::cuda {
 namespace {
-// All that there are, and those that were let go of while something was still under way on them.
+// All that there are, and those that were let go
+// of while something was still under way on them.
 struct Devices {
   std::mutex mutex;
   std::vector<std::weak_ptr<Device>> open;
   std::vector<Device*> lingering;
 };
+
 using AllDevices = PerProcess<Devices>;
 }  // namespace
 
@@ -17,7 +20,8 @@ std::shared_ptr<Device> Device::open(int ordinal) {
   int devices = 0;
   driver.require(driver.cuDeviceGetCount(&devices), "cuDeviceGetCount");
   if (ordinal < 0 || ordinal >= devices)
-    throw Error(Status::invalid_argument, format("device: %d is not in 0 .. %d", ordinal, devices - 1));
+    throw Error(
+        Status::invalid_argument, format("device: %d is not in 0 .. %d", ordinal, devices - 1));
   // When its last user goes, what was put off may still have to wait: then the object lingers.
   std::shared_ptr<Device> device(new Device(driver), [](Device* last) {
     if (last->settle()) {
@@ -38,10 +42,12 @@ std::shared_ptr<Device> Device::open(int ordinal) {
   driver.require(driver.cuDeviceGetUuid(&uuid, device->device_), "cuDeviceGetUuid");
   std::memcpy(device->uuid_.data(), uuid.bytes, sizeof uuid.bytes);
   device->multiprocessors_ = device->attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-  driver.require(driver.cuDevicePrimaryCtxRetain(&device->context_, device->device_), "cuDevicePrimaryCtxRetain");
+  driver.require(driver.cuDevicePrimaryCtxRetain(&device->context_, device->device_),
+      "cuDevicePrimaryCtxRetain");
   const ContextGuard current(*device);
   driver.require(driver.cuStreamCreate(&device->stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-  device->uses_ = ByOrdinal<StreamUses>::get(ordinal, [&] { return std::make_shared<StreamUses>(driver); });
+  device->uses_ =
+      ByOrdinal<StreamUses>::get(ordinal, [&] { return std::make_shared<StreamUses>(driver); });
   device->everybodys_.event = device->uses_->make_event();
   Devices& all = AllDevices::current();
   const std::lock_guard lock(all.mutex);
@@ -65,7 +71,8 @@ Device::~Device() {
 
 // The mutex is held.
 void Device::prepare_recorded() {
-  if (gate_ == nullptr) driver_.require(driver_.cuStreamCreate(&gate_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  if (gate_ == nullptr)
+    driver_.require(driver_.cuStreamCreate(&gate_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
   if (!recorded_.event) recorded_.event = uses_->make_event();
 }
 
@@ -98,7 +105,8 @@ CUstream Device::after_recorded(CUstream stream) {
   return gate_;
 }
 
-// The driver refuses to speak of the whole device while a stream of it is captured, and invalidates the capture.
+// The driver refuses to speak of the whole device while a
+// stream of it is captured, and invalidates the capture.
 bool Device::begin(Releases& releases) noexcept {
   if (&releases == &recorded_) {
     try {
@@ -117,7 +125,8 @@ bool Device::begin(Releases& releases) noexcept {
   return begin_to_finish(releases);
 }
 
-// The thread may outlive this object, and has no deadline: nobody waits for it, and it holds nothing.
+// The thread may outlive this object, and has no
+// deadline: nobody waits for it, and it holds nothing.
 bool Device::begin_to_finish(Releases& releases) noexcept {
   try {
     auto finishing = std::make_shared<std::atomic<int>>(under_way);
@@ -126,7 +135,8 @@ bool Device::begin_to_finish(Releases& releases) noexcept {
       driver.cuThreadExchangeStreamCaptureMode(&relaxed);
       CUresult result = driver.cuCtxPushCurrent(context);
       if (result == CUDA_SUCCESS) result = driver.cuCtxSynchronize();
-      finishing->store(result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ? refused : done, std::memory_order_release);
+      finishing->store(result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ? refused : done,
+          std::memory_order_release);
     });
     releases.finishing = std::move(finishing);
     return true;
@@ -136,7 +146,8 @@ bool Device::begin_to_finish(Releases& releases) noexcept {
 }
 
 bool Device::is_over(Releases& releases) noexcept {
-  if (!releases.finishing) return driver_.cuEventQuery(releases.event.get()) != CUDA_ERROR_NOT_READY;
+  if (!releases.finishing)
+    return driver_.cuEventQuery(releases.event.get()) != CUDA_ERROR_NOT_READY;
   const int end = releases.finishing->load(std::memory_order_acquire);
   if (end == under_way) return false;
   releases.finishing.reset();
@@ -158,7 +169,8 @@ bool Device::settle(Releases& releases) noexcept {
       if (!releases.has_begun || !is_over(releases)) return false;
       work.swap(releases.waiting);
     }
-    for (const auto& one : work) one();
+    for (const auto& one : work)
+      one();
   }
 }
 
@@ -185,14 +197,16 @@ void Device::reclaim() noexcept {
         if (auto device = one.lock()) open.push_back(std::move(device));
       lingering.swap(all->lingering);
     }
-    for (const auto& device : open) device->settle();
+    for (const auto& device : open)
+      device->settle();
     std::erase_if(lingering, [](Device* device) {
       const bool over = device->settle();
       if (over) delete device;
       return over;
     });
     const std::lock_guard lock(all->mutex);
-    with_reserve([&] { all->lingering.insert(all->lingering.end(), lingering.begin(), lingering.end()); });
+    with_reserve(
+        [&] { all->lingering.insert(all->lingering.end(), lingering.begin(), lingering.end()); });
   } catch (const std::bad_alloc&) {
     return;  // what was put off stays so, or is leaked
   }
@@ -219,7 +233,8 @@ ContextGuard::ContextGuard(const Device& device, Capture capture) : device_(devi
     driver.require(driver.cuCtxPushCurrent(device.context()), "cuCtxPushCurrent");
     pushed_ = true;
   }
-  if (capture == Capture::relaxed) relaxed_ = driver.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS;
+  if (capture == Capture::relaxed)
+    relaxed_ = driver.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS;
 }
 
 ContextGuard::ContextGuard(const Device& device, std::nothrow_t) noexcept : device_(device) {

@@ -1,9 +1,11 @@
-// One GPU: its primary context, which symm shares with whatever else runs in the process, and what it can do.
+// One GPU: its primary context, which symm shares with
+// whatever else runs in the process, and what it can do.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <vector>
+
 #include "core/base/per_process.hpp"
 #include "core/base/reserve.hpp"
 #include "core/cuda/stream_uses.hpp"
@@ -11,12 +13,15 @@
 namespace symm::cuda {
 using Uuid = std::array<std::byte, 16>;
 
-// What this process has one of for each device, made by make(), for as long as somebody works with it.
-template <class T> struct ByOrdinal {
+// What this process has one of for each device, made
+// by make(), for as long as somebody works with it.
+template <class T>
+struct ByOrdinal {
   std::mutex mutex;
   std::map<int, std::weak_ptr<T>> known;
 
-  template <class Make> static std::shared_ptr<T> get(int ordinal, const Make& make) {
+  template <class Make>
+  static std::shared_ptr<T> get(int ordinal, const Make& make) {
     ByOrdinal& all = PerProcess<ByOrdinal>::current();
     const std::lock_guard lock(all.mutex);
     std::weak_ptr<T>& entry = all.known[ordinal];
@@ -28,7 +33,8 @@ template <class T> struct ByOrdinal {
 
 class Device {
  public:
-  // Retains the primary context for as long as the object lives. Throws Error(invalid_argument) for an ordinal out of range.
+  // Retains the primary context for as long as the object lives. Throws
+  // Error(invalid_argument) for an ordinal out of range.
   static std::shared_ptr<Device> open(int ordinal);
   ~Device();
   Device(Device&&) = delete;
@@ -41,14 +47,18 @@ class Device {
   int multiprocessors() const noexcept { return multiprocessors_; }
   // `unknown` if the driver does not know it.
   int attribute(int which, int unknown = 0) const noexcept;
-  CUstream stream() const noexcept { return stream_; }  // of our own, for what must not wait for the user's
+  // of our own, for what must not wait for the user's
+  CUstream stream() const noexcept { return stream_; }
 
-  StreamUses& uses() const noexcept { return *uses_; }  // of all in this process that work on the device
+  // of all in this process that work on the device
+  StreamUses& uses() const noexcept { return *uses_; }
 
-  // Release never waits, but kernels may still use what is released: symm's, the caller's, a graph's. Runs `work` now if the
-  // device has nothing to do, else when an allocation or release finds that all it had to do at this time is over. `recorded`:
-  // that all recorded uses are.
-  template <class Work> void defer(const Work& work, bool recorded = false) noexcept {
+  // Release never waits, but kernels may still use what is released:
+  // symm's, the caller's, a graph's. Runs `work` now if the device has
+  // nothing to do, else when an allocation or release finds that all it had
+  // to do at this time is over. `recorded`: that all recorded uses are.
+  template <class Work>
+  void defer(const Work& work, bool recorded = false) noexcept {
     try {
       with_reserve([&] { put_off(work, recorded); });
     } catch (const std::bad_alloc&) {  // leaked rather than pulled away under a kernel
@@ -58,19 +68,22 @@ class Device {
   }
   // As Block::record_use().
   bool record_use(void* stream);
-  // A stream of our own that comes after all that the device has to do now; null where the driver does not say that, or a capture
+  // A stream of our own that comes after all that the device has to
+  // do now; null where the driver does not say that, or a capture
   // is under way. After recorded uses and `stream`, for another.
   CUstream after_everything();
   CUstream after_recorded(CUstream stream);
   static void reclaim() noexcept;  // on all devices; does not load the driver
  private:
-  // What was released goes in two steps: all that has come when a period begins waits for its end, because it has begun after all
-  // uses of those; what comes meanwhile waits for the next. So work that never ceases does not keep it for ever.
+  // What was released goes in two steps: all that has come when a period begins waits
+  // for its end, because it has begun after all uses of those; what comes meanwhile
+  // waits for the next. So work that never ceases does not keep it for ever.
   struct Releases {
     std::vector<std::function<void()>> next, waiting;
     bool has_begun = false;
-    Event event;                                  // the period ends with it, ...
-    std::shared_ptr<std::atomic<int>> finishing;  // ... or, unless null, when a thread that waits for the device has said so
+    Event event;  // the period ends with it, ...
+    // ... or, unless null, when a thread that waits for the device has said so
+    std::shared_ptr<std::atomic<int>> finishing;
   };
   enum Finishing { under_way, done, refused };
 
@@ -99,8 +112,9 @@ class Device {
 
 std::string text_of(const Uuid& uuid);  // "GPU-..." as nvidia-smi writes it
 
-// Makes a device's context current on this thread for a scope, and lets calls through that a stream capture elsewhere in the
-// process would forbid (allocation, synchronisation of our own stream): they have nothing to do with what is captured.
+// Makes a device's context current on this thread for a scope, and lets calls through
+// that a stream capture elsewhere in the process would forbid (allocation,
+// synchronisation of our own stream): they have nothing to do with what is captured.
 class ContextGuard {
  public:
   enum class Capture { as_it_is, relaxed };
@@ -109,6 +123,7 @@ class ContextGuard {
   ContextGuard(const Device& device, std::nothrow_t) noexcept;
   ~ContextGuard();
   ContextGuard(ContextGuard&&) = delete;
+
  private:
   const process::Uncancelled whole_;  // the driver may read and write files
   const Device& device_;

@@ -1,5 +1,7 @@
 #include "core/cuda/driver.hpp"
+
 #include <dlfcn.h>
+
 #include <atomic>
 #include <cstring>
 #include <mutex>
@@ -13,14 +15,18 @@ struct Loaded {
   std::string reason;  // "": usable
 };
 
-std::string version_text(int version) { return format("%d.%d", version / 1000, version % 1000 / 10); }
+std::string version_text(int version) {
+  return format("%d.%d", version / 1000, version % 1000 / 10);
+}
 
 // The driver stays loaded: its threads and exit handlers do not survive an unload.
 Loaded load_driver() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {  // not for ever: the next call may have the memory or the descriptors that this one lacks
+  // not for ever: the next call may have the memory or the descriptors that this one lacks
+  if (library == nullptr) {
     const char* why = dlerror();
-    throw Error(Status::unavailable, format("no CUDA driver: %s", why != nullptr ? why : "libcuda.so.1 cannot be loaded"));
+    throw Error(Status::unavailable,
+        format("no CUDA driver: %s", why != nullptr ? why : "libcuda.so.1 cannot be loaded"));
   }
   const auto find = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
   if (find == nullptr) return {{}, "the CUDA driver is older than 12.0, which symm needs"};
@@ -31,19 +37,24 @@ Loaded load_driver() {
   };
   Loaded loaded;
   Driver& driver = loaded.driver;
-#define SYMM_DRIVER_FIND(name, since, parameters) driver.name = reinterpret_cast<decltype(driver.name)>(entry(#name, since));
+#define SYMM_DRIVER_FIND(name, since, parameters) \
+  driver.name = reinterpret_cast<decltype(driver.name)>(entry(#name, since));
   SYMM_DRIVER_CALLS(SYMM_DRIVER_FIND)
   SYMM_OPTIONAL_DRIVER_CALLS(SYMM_DRIVER_FIND)
 #undef SYMM_DRIVER_FIND
 #define SYMM_DRIVER_REQUIRE(name, since, parameters) \
   if (driver.name == nullptr)                        \
-    return {{}, "the CUDA driver has no " #name " of CUDA " + version_text(since) + ", which symm needs"};
+    return {{},                                      \
+        "the CUDA driver has no " #name " of CUDA " + version_text(since) + ", which symm needs"};
   SYMM_DRIVER_CALLS(SYMM_DRIVER_REQUIRE)
 #undef SYMM_DRIVER_REQUIRE
-  if (const CUresult result = driver.cuInit(0); result != CUDA_SUCCESS) return {{}, "cuInit: " + driver.text(result)};
+  if (const CUresult result = driver.cuInit(0); result != CUDA_SUCCESS)
+    return {{}, "cuInit: " + driver.text(result)};
   int devices = 0;
-  if (const CUresult result = driver.cuDeviceGetCount(&devices); result != CUDA_SUCCESS || devices == 0)
-    return {{}, result != CUDA_SUCCESS ? "cuDeviceGetCount: " + driver.text(result) : "the CUDA driver sees no device"};
+  if (const CUresult result = driver.cuDeviceGetCount(&devices);
+      result != CUDA_SUCCESS || devices == 0)
+    return {{}, result != CUDA_SUCCESS ? "cuDeviceGetCount: " + driver.text(result)
+                                       : "the CUDA driver sees no device"};
   int version = 0;
   if (driver.cuDriverGetVersion(&version) == CUDA_SUCCESS && version < 12000)
     loaded.reason = "the CUDA driver is of version " + version_text(version) + "; symm needs 12.0";
@@ -54,7 +65,8 @@ Loaded load_driver() {
 std::string Driver::text(CUresult result) const {
   const char* name = nullptr;
   const char* explanation = nullptr;
-  if (cuGetErrorName(result, &name) != CUDA_SUCCESS || name == nullptr) return format("CUDA error %d", result);
+  if (cuGetErrorName(result, &name) != CUDA_SUCCESS || name == nullptr)
+    return format("CUDA error %d", result);
   if (cuGetErrorString(result, &explanation) != CUDA_SUCCESS || explanation == nullptr) return name;
   return format("%s (%s)", name, explanation);
 }
@@ -62,7 +74,9 @@ std::string Driver::text(CUresult result) const {
 std::string Driver::without(const char* call) const {
 #define SYMM_DRIVER_WITHOUT(name, since, parameters) \
   if (std::strcmp(call, #name) == 0)                 \
-    return this->name != nullptr ? "" : "the CUDA driver has no " #name " of CUDA " + version_text(since);
+    return this->name != nullptr                     \
+               ? ""                                  \
+               : "the CUDA driver has no " #name " of CUDA " + version_text(since);
   SYMM_OPTIONAL_DRIVER_CALLS(SYMM_DRIVER_WITHOUT)
 #undef SYMM_DRIVER_WITHOUT
   throw Error(Status::internal, format("%s is not one of the optional driver calls", call));
@@ -70,19 +84,22 @@ std::string Driver::without(const char* call) const {
 
 void Driver::fail(CUresult result, const char* call, std::string_view what) const {
   throw Error({result == CUDA_ERROR_OUT_OF_MEMORY ? Status::out_of_memory : Status::cuda, -1, 0,
-      format("%s: %s%s", call, text(result).c_str(), what.empty() ? "" : ": ").append(what), 0, result});
+      format("%s: %s%s", call, text(result).c_str(), what.empty() ? "" : ": ").append(what), 0,
+      result});
 }
 
 const Driver& driver() {
-  // Leaked, because handles may be released while static objects are destroyed; of its own making, because ThreadSanitizer takes
-  // a static object whose constructor throws for one that is being made.
+  // Leaked, because handles may be released while static objects are
+  // destroyed; of its own making, because ThreadSanitizer takes a
+  // static object whose constructor throws for one that is being made.
   static std::atomic<const Loaded*> known{nullptr};
   static constinit std::mutex making;
   const Loaded* loaded = known.load(std::memory_order_acquire);
   if (loaded == nullptr) {
     const std::lock_guard lock(making);
     loaded = known.load(std::memory_order_relaxed);
-    if (loaded == nullptr) known.store(loaded = new Loaded(load_driver()), std::memory_order_release);
+    if (loaded == nullptr)
+      known.store(loaded = new Loaded(load_driver()), std::memory_order_release);
   }
   if (!loaded->reason.empty()) throw Error(Status::unavailable, loaded->reason);
   return loaded->driver;

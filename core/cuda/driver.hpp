@@ -1,10 +1,12 @@
-// The CUDA driver, found at run time. Types and values are those of cuda.h, declared here because core compiles without a CUDA
+// The CUDA driver, found at run time. Types and values are those
+// of cuda.h, declared here because core compiles without a CUDA
 // toolkit. They follow the driver's ABI, which does not change.
 #pragma once
 
 #include <concepts>
 #include <cstddef>
 #include <string_view>
+
 #include "core/base/error.hpp"
 
 namespace symm::cuda {
@@ -22,7 +24,9 @@ using CUgraph = struct CUgraph_st*;
 using CUgraphNode = struct CUgraphNode_st*;
 using CUgraphExec = struct CUgraphExec_st*;
 
-inline CUdeviceptr address_of(const void* pointer) noexcept { return reinterpret_cast<uintptr_t>(pointer); }
+inline CUdeviceptr address_of(const void* pointer) noexcept {
+  return reinterpret_cast<uintptr_t>(pointer);
+}
 
 struct CUuuid {
   char bytes[16];
@@ -100,8 +104,10 @@ inline constexpr int CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3;
 inline constexpr int CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1;
 inline constexpr int CU_MULTICAST_GRANULARITY_MINIMUM = 0;
 inline constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
-inline const CUstream CU_STREAM_LEGACY = reinterpret_cast<CUstream>(uintptr_t{1});      // NOLINT(performance-no-int-to-ptr)
-inline const CUstream CU_STREAM_PER_THREAD = reinterpret_cast<CUstream>(uintptr_t{2});  // NOLINT(performance-no-int-to-ptr)
+inline const CUstream CU_STREAM_LEGACY =
+    reinterpret_cast<CUstream>(uintptr_t{1});  // NOLINT(performance-no-int-to-ptr)
+inline const CUstream CU_STREAM_PER_THREAD =
+    reinterpret_cast<CUstream>(uintptr_t{2});  // NOLINT(performance-no-int-to-ptr)
 inline constexpr unsigned CU_EVENT_DISABLE_TIMING = 2;
 inline constexpr unsigned CU_MEMHOSTALLOC_PORTABLE = 1;
 inline constexpr unsigned CU_MEMHOSTALLOC_DEVICEMAP = 2;
@@ -124,80 +130,87 @@ inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID = 134;
 inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 141;
 
 // name, version that introduced the form we use, parameters
-#define SYMM_DRIVER_CALLS(X)                                                                                          \
-  X(cuInit, 2000, (unsigned))                                                                                         \
-  X(cuDriverGetVersion, 2020, (int*))                                                                                 \
-  X(cuGetErrorName, 6000, (CUresult, const char**))                                                                   \
-  X(cuGetErrorString, 6000, (CUresult, const char**))                                                                 \
-  X(cuDeviceGetCount, 2000, (int*))                                                                                   \
-  X(cuDeviceGet, 2000, (CUdevice*, int))                                                                              \
-  X(cuDeviceGetName, 2000, (char*, int, CUdevice))                                                                    \
-  X(cuDeviceGetUuid, 11040, (CUuuid*, CUdevice))                                                                      \
-  X(cuDeviceTotalMem, 3020, (size_t*, CUdevice))                                                                      \
-  X(cuDeviceGetAttribute, 2000, (int*, int, CUdevice))                                                                \
-  X(cuDeviceGetPCIBusId, 4010, (char*, int, CUdevice))                                                                \
-  X(cuDevicePrimaryCtxRetain, 7000, (CUcontext*, CUdevice))                                                           \
-  X(cuDevicePrimaryCtxRelease, 11000, (CUdevice))                                                                     \
-  X(cuCtxGetCurrent, 4000, (CUcontext*))                                                                              \
-  X(cuCtxPushCurrent, 4000, (CUcontext))                                                                              \
-  X(cuCtxPopCurrent, 4000, (CUcontext*))                                                                              \
-  X(cuCtxSynchronize, 2000, ())                                                                                       \
-  X(cuMemGetAllocationGranularity, 10020, (size_t*, const CUmemAllocationProp*, int))                                 \
-  X(cuMemCreate, 10020, (CUmemGenericAllocationHandle*, size_t, const CUmemAllocationProp*, unsigned long long))      \
-  X(cuMemRelease, 10020, (CUmemGenericAllocationHandle))                                                              \
-  X(cuMemExportToShareableHandle, 10020, (void*, CUmemGenericAllocationHandle, int, unsigned long long))              \
-  X(cuMemImportFromShareableHandle, 10020, (CUmemGenericAllocationHandle*, void*, int))                               \
-  X(cuMemAddressReserve, 10020, (CUdeviceptr*, size_t, size_t, CUdeviceptr, unsigned long long))                      \
-  X(cuMemAddressFree, 10020, (CUdeviceptr, size_t))                                                                   \
-  X(cuMemMap, 10020, (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long))                 \
-  X(cuMemUnmap, 10020, (CUdeviceptr, size_t))                                                                         \
-  X(cuMemRetainAllocationHandle, 11000, (CUmemGenericAllocationHandle*, void*))                                       \
-  X(cuMemGetAllocationPropertiesFromHandle, 10020, (CUmemAllocationProp*, CUmemGenericAllocationHandle))              \
-  X(cuMemGetAddressRange, 3020, (CUdeviceptr*, size_t*, CUdeviceptr))                                                 \
-  X(cuMemSetAccess, 10020, (CUdeviceptr, size_t, const CUmemAccessDesc*, size_t))                                     \
-  X(cuMemHostAlloc, 2020, (void**, size_t, unsigned))                                                                 \
-  X(cuMemHostGetDevicePointer, 3020, (CUdeviceptr*, void*, unsigned))                                                 \
-  X(cuMemFreeHost, 2000, (void*))                                                                                     \
-  X(cuMemHostRegister, 6050, (void*, size_t, unsigned))                                                               \
-  X(cuMemHostUnregister, 4000, (void*))                                                                               \
-  X(cuMemcpyAsync, 4000, (CUdeviceptr, CUdeviceptr, size_t, CUstream))                                                \
-  X(cuMemsetD32Async, 3020, (CUdeviceptr, unsigned, size_t, CUstream))                                                \
-  X(cuStreamCreate, 2000, (CUstream*, unsigned))                                                                      \
-  X(cuStreamDestroy, 4000, (CUstream))                                                                                \
-  X(cuStreamSynchronize, 2000, (CUstream))                                                                            \
-  X(cuStreamQuery, 2000, (CUstream))                                                                                  \
-  X(cuStreamWaitEvent, 3020, (CUstream, CUevent, unsigned))                                                           \
-  X(cuStreamWriteValue64, 11070, (CUstream, CUdeviceptr, uint64_t, unsigned))                                         \
-  X(cuStreamWaitValue64, 11070, (CUstream, CUdeviceptr, uint64_t, unsigned))                                          \
-  X(cuStreamGetId, 12000, (CUstream, unsigned long long*))                                                            \
-  X(cuStreamGetCaptureInfo, 10010, (CUstream, int*, unsigned long long*))                                             \
-  X(cuThreadExchangeStreamCaptureMode, 10010, (int*))                                                                 \
-  X(cuEventCreate, 2000, (CUevent*, unsigned))                                                                        \
-  X(cuEventRecord, 2000, (CUevent, CUstream))                                                                         \
-  X(cuEventQuery, 2000, (CUevent))                                                                                    \
-  X(cuEventDestroy, 4000, (CUevent))                                                                                  \
-  X(cuLibraryLoadData, 12000, (CUlibrary*, const void*, int*, void**, unsigned, int*, void**, unsigned))              \
-  X(cuLibraryGetKernel, 12000, (CUkernel*, CUlibrary, const char*))                                                   \
-  X(cuFuncSetAttribute, 9000, (CUfunction, int, int))                                                                 \
-  X(cuKernelGetFunction, 12000, (CUfunction*, CUkernel))                                                              \
-  X(cuLaunchKernelEx, 11060, (const CUlaunchConfig*, CUfunction, void**, void**))                                     \
-  X(cuGraphCreate, 10000, (CUgraph*, unsigned))                                                                       \
-  X(cuGraphAddKernelNode, 12000, (CUgraphNode*, CUgraph, const CUgraphNode*, size_t, const CUDA_KERNEL_NODE_PARAMS*)) \
-  X(cuGraphInstantiateWithFlags, 11040, (CUgraphExec*, CUgraph, unsigned long long))                                  \
-  X(cuGraphLaunch, 10000, (CUgraphExec, CUstream))                                                                    \
-  X(cuGraphExecDestroy, 10000, (CUgraphExec))                                                                         \
+#define SYMM_DRIVER_CALLS(X)                                                                     \
+  X(cuInit, 2000, (unsigned))                                                                    \
+  X(cuDriverGetVersion, 2020, (int*))                                                            \
+  X(cuGetErrorName, 6000, (CUresult, const char**))                                              \
+  X(cuGetErrorString, 6000, (CUresult, const char**))                                            \
+  X(cuDeviceGetCount, 2000, (int*))                                                              \
+  X(cuDeviceGet, 2000, (CUdevice*, int))                                                         \
+  X(cuDeviceGetName, 2000, (char*, int, CUdevice))                                               \
+  X(cuDeviceGetUuid, 11040, (CUuuid*, CUdevice))                                                 \
+  X(cuDeviceTotalMem, 3020, (size_t*, CUdevice))                                                 \
+  X(cuDeviceGetAttribute, 2000, (int*, int, CUdevice))                                           \
+  X(cuDeviceGetPCIBusId, 4010, (char*, int, CUdevice))                                           \
+  X(cuDevicePrimaryCtxRetain, 7000, (CUcontext*, CUdevice))                                      \
+  X(cuDevicePrimaryCtxRelease, 11000, (CUdevice))                                                \
+  X(cuCtxGetCurrent, 4000, (CUcontext*))                                                         \
+  X(cuCtxPushCurrent, 4000, (CUcontext))                                                         \
+  X(cuCtxPopCurrent, 4000, (CUcontext*))                                                         \
+  X(cuCtxSynchronize, 2000, ())                                                                  \
+  X(cuMemGetAllocationGranularity, 10020, (size_t*, const CUmemAllocationProp*, int))            \
+  X(cuMemCreate, 10020,                                                                          \
+      (CUmemGenericAllocationHandle*, size_t, const CUmemAllocationProp*, unsigned long long))   \
+  X(cuMemRelease, 10020, (CUmemGenericAllocationHandle))                                         \
+  X(cuMemExportToShareableHandle, 10020,                                                         \
+      (void*, CUmemGenericAllocationHandle, int, unsigned long long))                            \
+  X(cuMemImportFromShareableHandle, 10020, (CUmemGenericAllocationHandle*, void*, int))          \
+  X(cuMemAddressReserve, 10020, (CUdeviceptr*, size_t, size_t, CUdeviceptr, unsigned long long)) \
+  X(cuMemAddressFree, 10020, (CUdeviceptr, size_t))                                              \
+  X(cuMemMap, 10020,                                                                             \
+      (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long))           \
+  X(cuMemUnmap, 10020, (CUdeviceptr, size_t))                                                    \
+  X(cuMemRetainAllocationHandle, 11000, (CUmemGenericAllocationHandle*, void*))                  \
+  X(cuMemGetAllocationPropertiesFromHandle, 10020,                                               \
+      (CUmemAllocationProp*, CUmemGenericAllocationHandle))                                      \
+  X(cuMemGetAddressRange, 3020, (CUdeviceptr*, size_t*, CUdeviceptr))                            \
+  X(cuMemSetAccess, 10020, (CUdeviceptr, size_t, const CUmemAccessDesc*, size_t))                \
+  X(cuMemHostAlloc, 2020, (void**, size_t, unsigned))                                            \
+  X(cuMemHostGetDevicePointer, 3020, (CUdeviceptr*, void*, unsigned))                            \
+  X(cuMemFreeHost, 2000, (void*))                                                                \
+  X(cuMemHostRegister, 6050, (void*, size_t, unsigned))                                          \
+  X(cuMemHostUnregister, 4000, (void*))                                                          \
+  X(cuMemcpyAsync, 4000, (CUdeviceptr, CUdeviceptr, size_t, CUstream))                           \
+  X(cuMemsetD32Async, 3020, (CUdeviceptr, unsigned, size_t, CUstream))                           \
+  X(cuStreamCreate, 2000, (CUstream*, unsigned))                                                 \
+  X(cuStreamDestroy, 4000, (CUstream))                                                           \
+  X(cuStreamSynchronize, 2000, (CUstream))                                                       \
+  X(cuStreamQuery, 2000, (CUstream))                                                             \
+  X(cuStreamWaitEvent, 3020, (CUstream, CUevent, unsigned))                                      \
+  X(cuStreamWriteValue64, 11070, (CUstream, CUdeviceptr, uint64_t, unsigned))                    \
+  X(cuStreamWaitValue64, 11070, (CUstream, CUdeviceptr, uint64_t, unsigned))                     \
+  X(cuStreamGetId, 12000, (CUstream, unsigned long long*))                                       \
+  X(cuStreamGetCaptureInfo, 10010, (CUstream, int*, unsigned long long*))                        \
+  X(cuThreadExchangeStreamCaptureMode, 10010, (int*))                                            \
+  X(cuEventCreate, 2000, (CUevent*, unsigned))                                                   \
+  X(cuEventRecord, 2000, (CUevent, CUstream))                                                    \
+  X(cuEventQuery, 2000, (CUevent))                                                               \
+  X(cuEventDestroy, 4000, (CUevent))                                                             \
+  X(cuLibraryLoadData, 12000,                                                                    \
+      (CUlibrary*, const void*, int*, void**, unsigned, int*, void**, unsigned))                 \
+  X(cuLibraryGetKernel, 12000, (CUkernel*, CUlibrary, const char*))                              \
+  X(cuFuncSetAttribute, 9000, (CUfunction, int, int))                                            \
+  X(cuKernelGetFunction, 12000, (CUfunction*, CUkernel))                                         \
+  X(cuLaunchKernelEx, 11060, (const CUlaunchConfig*, CUfunction, void**, void**))                \
+  X(cuGraphCreate, 10000, (CUgraph*, unsigned))                                                  \
+  X(cuGraphAddKernelNode, 12000,                                                                 \
+      (CUgraphNode*, CUgraph, const CUgraphNode*, size_t, const CUDA_KERNEL_NODE_PARAMS*))       \
+  X(cuGraphInstantiateWithFlags, 11040, (CUgraphExec*, CUgraph, unsigned long long))             \
+  X(cuGraphLaunch, 10000, (CUgraphExec, CUstream))                                               \
+  X(cuGraphExecDestroy, 10000, (CUgraphExec))                                                    \
   X(cuGraphDestroy, 10000, (CUgraph))
 
 // What a driver may lack and be of use all the same: null then.
-#define SYMM_OPTIONAL_DRIVER_CALLS(X)                                                                           \
-  X(cuCtxRecordEvent, 12050, (CUcontext, CUevent))                                                              \
-  X(cuEventElapsedTime, 12080, (float*, CUevent, CUevent))                                                      \
-  X(cuMulticastCreate, 12010, (CUmemGenericAllocationHandle*, const CUmulticastObjectProp*))                    \
-  X(cuMulticastAddDevice, 12010, (CUmemGenericAllocationHandle, CUdevice))                                      \
-  X(cuMulticastBindMem, 12010,                                                                                  \
-      (CUmemGenericAllocationHandle, size_t, CUmemGenericAllocationHandle, size_t, size_t, unsigned long long)) \
-  X(cuMulticastUnbind, 12010, (CUmemGenericAllocationHandle, CUdevice, size_t, size_t))                         \
-  X(cuMulticastGetGranularity, 12010, (size_t*, const CUmulticastObjectProp*, int))                             \
+#define SYMM_OPTIONAL_DRIVER_CALLS(X)                                                        \
+  X(cuCtxRecordEvent, 12050, (CUcontext, CUevent))                                           \
+  X(cuEventElapsedTime, 12080, (float*, CUevent, CUevent))                                   \
+  X(cuMulticastCreate, 12010, (CUmemGenericAllocationHandle*, const CUmulticastObjectProp*)) \
+  X(cuMulticastAddDevice, 12010, (CUmemGenericAllocationHandle, CUdevice))                   \
+  X(cuMulticastBindMem, 12010,                                                               \
+      (CUmemGenericAllocationHandle, size_t, CUmemGenericAllocationHandle, size_t, size_t,   \
+          unsigned long long))                                                               \
+  X(cuMulticastUnbind, 12010, (CUmemGenericAllocationHandle, CUdevice, size_t, size_t))      \
+  X(cuMulticastGetGranularity, 12010, (size_t*, const CUmulticastObjectProp*, int))          \
   X(cuMemGetHandleForAddressRange, 11070, (void*, CUdeviceptr, size_t, int, unsigned long long))
 
 struct Driver {
@@ -207,22 +220,27 @@ struct Driver {
   SYMM_OPTIONAL_DRIVER_CALLS(SYMM_DRIVER_ENTRY)
 #undef SYMM_DRIVER_ENTRY
 
-  // Why an optional call cannot be made, "" if it can: "the CUDA driver has no cuMemGetHandleForAddressRange of CUDA 11.7".
+  // Why an optional call cannot be made, "" if it can: "the CUDA driver has no
+  // cuMemGetHandleForAddressRange of CUDA 11.7".
   std::string without(const char* call) const;
 
-  // Throws Error(out_of_memory) or Error(cuda): "cuMemCreate: CUDA_ERROR_INVALID_VALUE (invalid argument): 2097152 bytes". Of a
-  // call that has succeeded it allocates nothing, so that what was made is not lost: `what` may be a function that words it.
+  // Throws Error(out_of_memory) or Error(cuda): "cuMemCreate: CUDA_ERROR_INVALID_VALUE
+  // (invalid argument): 2097152 bytes". Of a call that has succeeded it allocates
+  // nothing, so that what was made is not lost: `what` may be a function that words it.
   void require(CUresult result, const char* call, std::string_view what = {}) const {
     if (result != CUDA_SUCCESS) fail(result, call, what);
   }
-  template <std::invocable What> void require(CUresult result, const char* call, const What& what) const {
+  template <std::invocable What>
+  void require(CUresult result, const char* call, const What& what) const {
     if (result != CUDA_SUCCESS) fail(result, call, what());
   }
   std::string text(CUresult result) const;
+
  private:
   [[noreturn]] void fail(CUresult result, const char* call, std::string_view what) const;
 };
 
-// The loaded driver, initialised. Throws Error(unavailable) with the reason: no driver, one that is too old, no device.
+// The loaded driver, initialised. Throws Error(unavailable)
+// with the reason: no driver, one that is too old, no device.
 const Driver& driver();
 }  // namespace symm::cuda

@@ -1,9 +1,11 @@
 #include "core/cuda/kernels.hpp"
+
 #include "core/base/per_process.hpp"
 
 namespace symm::cuda {
 namespace {
-// Libraries belong to the process, not to a context, and stay loaded: unloading would wait for every context that uses them.
+// Libraries belong to the process, not to a context, and stay loaded: unloading would
+// wait for every context that uses them.
 struct Libraries {
   std::mutex mutex;
   std::vector<CUlibrary> loaded;  // by index in symm_images(); null: not yet
@@ -12,7 +14,8 @@ struct Libraries {
     loaded.resize(symm_images()->all.size());
     CUlibrary& library = loaded[index];
     if (library == nullptr) {
-      driver.require(driver.cuLibraryLoadData(&library, symm_images()->all[index].data, nullptr, nullptr, 0, nullptr, nullptr, 0),
+      driver.require(driver.cuLibraryLoadData(&library, symm_images()->all[index].data, nullptr,
+                         nullptr, 0, nullptr, nullptr, 0),
           "cuLibraryLoadData", symm_images()->all[index].name);
     }
     return library;
@@ -22,15 +25,16 @@ struct Libraries {
 CUkernel find_kernel(const Driver& driver, const std::string& name) {
   Libraries& known = PerProcess<Libraries>::current();
   const std::lock_guard lock(known.mutex);
-  // Those that are eager all at once, so that no later call, while others' kernels wait or a stream is captured, has anything to
-  // load.
+  // Those that are eager all at once, so that no later call, while others' kernels wait
+  // or a stream is captured, has anything to load.
   for (size_t i = 0; i < symm_images()->all.size(); ++i)
     if (symm_images()->all[i].eager) known.load(driver, i);
   for (const bool eager : {true, false}) {
     for (size_t i = 0; i < symm_images()->all.size(); ++i) {
       if (symm_images()->all[i].eager != eager) continue;
       CUkernel kernel = nullptr;
-      const CUresult result = driver.cuLibraryGetKernel(&kernel, known.load(driver, i), name.c_str());
+      const CUresult result =
+          driver.cuLibraryGetKernel(&kernel, known.load(driver, i), name.c_str());
       if (result == CUDA_SUCCESS) return kernel;
       if (result != CUDA_ERROR_NOT_FOUND) driver.require(result, "cuLibraryGetKernel", name);
     }
@@ -45,9 +49,11 @@ void Kernels::load(const std::string& name, unsigned shared) {
   if (name.empty() || functions_.contains(name)) return;
   const Driver& driver = device_.driver();
   CUfunction function = nullptr;
-  driver.require(driver.cuKernelGetFunction(&function, find_kernel(driver, name)), "cuKernelGetFunction", name);
+  driver.require(driver.cuKernelGetFunction(&function, find_kernel(driver, name)),
+      "cuKernelGetFunction", name);
   if (shared != 0) {
-    driver.require(driver.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(shared)),
+    driver.require(driver.cuFuncSetAttribute(function,
+                       CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(shared)),
         "cuFuncSetAttribute", name);
   }
   functions_.emplace(name, function);
@@ -60,21 +66,27 @@ void Kernels::make_ready() {
   alignas(16) std::byte nothing[4096] = {};
   static_assert(sizeof(PiecesArgs) <= sizeof nothing && sizeof(WaitWordsArgs) <= sizeof nothing);
   void* parameters[] = {nothing};
-  // As one graph: after a few launches on streams of ours, each kernel in any graph of the process starts 0.17 us later, for ever
-  // (H200). Not a captured one, beside which other threads could not await the device.
+  // As one graph: after a few launches on streams of ours, each kernel in any graph of
+  // the process starts 0.17 us later, for ever (H200). Not a captured one, beside which
+  // other threads could not await the device.
   CUgraph graph = nullptr;
   driver.require(driver.cuGraphCreate(&graph, 0), "cuGraphCreate");
-  const std::unique_ptr<CUgraph_st, CUresult (*)(CUgraph)> graph_given_back(graph, driver.cuGraphDestroy);
+  const std::unique_ptr<CUgraph_st, CUresult (*)(CUgraph)> graph_given_back(
+      graph, driver.cuGraphDestroy);
   CUgraphNode last = nullptr;
   for (const CUfunction function : unready_) {
-    const CUDA_KERNEL_NODE_PARAMS kernel{function, 1, 1, 1, 32, 1, 1, 0, parameters, nullptr, nullptr, nullptr};
+    const CUDA_KERNEL_NODE_PARAMS kernel{
+        function, 1, 1, 1, 32, 1, 1, 0, parameters, nullptr, nullptr, nullptr};
     const CUgraphNode before = last;
     driver.require(
-        driver.cuGraphAddKernelNode(&last, graph, &before, before == nullptr ? 0 : 1, &kernel), "cuGraphAddKernelNode");
+        driver.cuGraphAddKernelNode(&last, graph, &before, before == nullptr ? 0 : 1, &kernel),
+        "cuGraphAddKernelNode");
   }
   CUgraphExec ready = nullptr;
-  driver.require(driver.cuGraphInstantiateWithFlags(&ready, graph, 0), "cuGraphInstantiateWithFlags");
-  const std::unique_ptr<CUgraphExec_st, CUresult (*)(CUgraphExec)> ready_given_back(ready, driver.cuGraphExecDestroy);
+  driver.require(
+      driver.cuGraphInstantiateWithFlags(&ready, graph, 0), "cuGraphInstantiateWithFlags");
+  const std::unique_ptr<CUgraphExec_st, CUresult (*)(CUgraphExec)> ready_given_back(
+      ready, driver.cuGraphExecDestroy);
   driver.require(driver.cuGraphLaunch(ready, device_.stream()), "cuGraphLaunch");
   driver.require(driver.cuStreamSynchronize(device_.stream()), "cuStreamSynchronize");
   unready_.clear();
@@ -82,7 +94,8 @@ void Kernels::make_ready() {
 
 CUfunction Kernels::find(const std::string& name) const {
   const auto found = functions_.find(name);
-  if (found == functions_.end()) throw Error(Status::internal, "kernel " + name + " was not loaded");
+  if (found == functions_.end())
+    throw Error(Status::internal, "kernel " + name + " was not loaded");
   return found->second;
 }
 
@@ -93,15 +106,18 @@ void Kernels::launch_early(int threads) {
   if (is_for_9() && version >= 12030) early_ = static_cast<unsigned>(threads);
 }
 
-// The device, and the code that it runs: what was compiled for older ones neither waits for the kernel ahead nor knows clusters.
+// The device, and the code that it runs: what was compiled for older ones neither waits
+// for the kernel ahead nor knows clusters.
 bool Kernels::is_for_9() const {
-  return device_.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) >= 9 && symm_images()->newest_architecture >= 90;
+  return device_.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) >= 9 &&
+         symm_images()->newest_architecture >= 90;
 }
 
 bool Kernels::has_room_for_bulk() const {
   constexpr int kOther = 4096;  // that a block has in any case
-  return is_for_9() && device_.attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) >=
-                           2 * (static_cast<int>(kBulkShared) + kOther);
+  return is_for_9() &&
+         device_.attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) >=
+             2 * (static_cast<int>(kBulkShared) + kOther);
 }
 
 void Kernels::run(CUfunction function, const Launch& launch, void** parameters) const {
@@ -114,10 +130,14 @@ void Kernels::run(CUfunction function, const Launch& launch, void** parameters) 
   if (launch.cluster > 1) {
     CUlaunchAttribute& clusters = attributes[count++];
     clusters.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    for (unsigned& blocks : clusters.value.cluster) blocks = 1;
+    for (unsigned& blocks : clusters.value.cluster)
+      blocks = 1;
     clusters.value.cluster[0] = launch.cluster;
   }
-  const CUlaunchConfig config{launch.blocks, 1, 1, launch.threads, 1, 1, launch.shared, launch.stream, attributes, count};
-  device_.driver().require(device_.driver().cuLaunchKernelEx(&config, function, parameters, nullptr), "cuLaunchKernelEx");
+  const CUlaunchConfig config{
+      launch.blocks, 1, 1, launch.threads, 1, 1, launch.shared, launch.stream, attributes, count};
+  device_.driver().require(
+      device_.driver().cuLaunchKernelEx(&config, function, parameters, nullptr),
+      "cuLaunchKernelEx");
 }
 }  // namespace symm::cuda

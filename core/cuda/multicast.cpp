@@ -1,6 +1,8 @@
 #include "core/cuda/multicast.hpp"
+
 #include <algorithm>
 #include <charconv>
+
 #include "kernels/cuda/plan.hpp"
 
 namespace symm::cuda {
@@ -19,7 +21,8 @@ size_t Multicast::granularity(const Device& device, int ranks) {
   const CUmulticastObjectProp prop = properties(ranks, size_t{2} << 20);
   size_t unit = 0;
   device.driver().require(
-      device.driver().cuMulticastGetGranularity(&unit, &prop, CU_MULTICAST_GRANULARITY_MINIMUM), "cuMulticastGetGranularity");
+      device.driver().cuMulticastGetGranularity(&unit, &prop, CU_MULTICAST_GRANULARITY_MINIMUM),
+      "cuMulticastGetGranularity");
   if (unit == 0) throw Error(Status::cuda, "cuMulticastGetGranularity: says 0");
   return unit;
 }
@@ -34,39 +37,47 @@ Fd Multicast::create() {
       [&] { return format("%zu bytes for %d devices", bytes_, ranks_); });
   has_created_ = true;
   int raw = -1;
-  driver().require(driver().cuMemExportToShareableHandle(&raw, created_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+  driver().require(driver().cuMemExportToShareableHandle(
+                       &raw, created_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
       "cuMemExportToShareableHandle", "a multicast object");
   return Fd(raw);
 }
 
-// Rank 0 does not use what it created itself: copies to such an address are taken for local ones.
+// Rank 0 does not use what it created itself: copies
+// to such an address are taken for local ones.
 void Multicast::join(const Fd& object) {
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-  driver().require(driver().cuMemImportFromShareableHandle(&object_, reinterpret_cast<void*>(static_cast<intptr_t>(object.get())),
+  driver().require(driver().cuMemImportFromShareableHandle(&object_,
+                       reinterpret_cast<void*>(static_cast<intptr_t>(object.get())),
                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
       "cuMemImportFromShareableHandle", "a multicast object");
   has_object_ = true;
-  driver().require(driver().cuMulticastAddDevice(object_, device_->handle()), "cuMulticastAddDevice",
-      [&] { return format("device %d", device_->ordinal()); });
+  driver().require(driver().cuMulticastAddDevice(object_, device_->handle()),
+      "cuMulticastAddDevice", [&] { return format("device %d", device_->ordinal()); });
 }
 
 void Multicast::bind(const Allocation& block) {
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-  driver().require(driver().cuMemRetainAllocationHandle(&memory_, block.data()), "cuMemRetainAllocationHandle");
+  driver().require(
+      driver().cuMemRetainAllocationHandle(&memory_, block.data()), "cuMemRetainAllocationHandle");
   has_memory_ = true;
-  driver().require(driver().cuMulticastBindMem(object_, 0, memory_, 0, bytes_, 0), "cuMulticastBindMem",
-      [&] { return format("%zu bytes", bytes_); });
+  driver().require(driver().cuMulticastBindMem(object_, 0, memory_, 0, bytes_, 0),
+      "cuMulticastBindMem", [&] { return format("%zu bytes", bytes_); });
   is_bound_ = true;
 }
 
 void Multicast::map() {
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-  driver().require(driver().cuMemAddressReserve(&address_, bytes_, 0, 0, 0), "cuMemAddressReserve", "for multicast");
+  driver().require(driver().cuMemAddressReserve(&address_, bytes_, 0, 0, 0), "cuMemAddressReserve",
+      "for multicast");
   is_reserved_ = true;
-  driver().require(driver().cuMemMap(address_, bytes_, 0, object_, 0), "cuMemMap", "a multicast object");
+  driver().require(
+      driver().cuMemMap(address_, bytes_, 0, object_, 0), "cuMemMap", "a multicast object");
   is_mapped_ = true;
-  const CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, device_->handle()}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  driver().require(driver().cuMemSetAccess(address_, bytes_, &access, 1), "cuMemSetAccess", "a multicast object");
+  const CUmemAccessDesc access{
+      {CU_MEM_LOCATION_TYPE_DEVICE, device_->handle()}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  driver().require(driver().cuMemSetAccess(address_, bytes_, &access, 1), "cuMemSetAccess",
+      "a multicast object");
 }
 
 void Multicast::complete() {
@@ -76,13 +87,14 @@ void Multicast::complete() {
   has_created_ = false;
 }
 
-// The way back, in order: unmap, unbind, release; the memory last, since some drivers refuse to unbind what is gone.
-// Failures are not reported, as with allocations.
+// The way back, in order: unmap, unbind, release; the memory last, since some drivers
+// refuse to unbind what is gone. Failures are not reported, as with allocations.
 Multicast::~Multicast() {
   device_->defer(
-      [&driver = device_->driver(), device = device_->handle(), bytes = bytes_, has_created = has_created_,
-          has_object = has_object_, has_memory = has_memory_, is_bound = is_bound_, is_reserved = is_reserved_,
-          is_mapped = is_mapped_, created = created_, object = object_, memory = memory_, address = address_] {
+      [&driver = device_->driver(), device = device_->handle(), bytes = bytes_,
+          has_created = has_created_, has_object = has_object_, has_memory = has_memory_,
+          is_bound = is_bound_, is_reserved = is_reserved_, is_mapped = is_mapped_,
+          created = created_, object = object_, memory = memory_, address = address_] {
         if (is_mapped) driver.cuMemUnmap(address, bytes);
         if (is_reserved) driver.cuMemAddressFree(address, bytes);
         if (is_bound) driver.cuMulticastUnbind(object, device, 0, bytes);
@@ -93,15 +105,18 @@ Multicast::~Multicast() {
       all_uses_recorded());
 }
 
-std::shared_ptr<Multicast> make_multicast(const std::shared_ptr<Device>& device, int rank, int ranks, const Allocation& block,
-    size_t bytes, const std::string& trouble, OutOfBand& out_of_band, std::string* reason) {
+std::shared_ptr<Multicast> make_multicast(const std::shared_ptr<Device>& device, int rank,
+    int ranks, const Allocation& block, size_t bytes, const std::string& trouble,
+    OutOfBand& out_of_band, std::string* reason) {
   const auto made = std::make_shared<Multicast>(device, ranks, bytes);
   Fd object;
   const auto all_do = [&](auto&& step) {
     std::string mine;
     try {
       step();
-    } catch (...) { mine = current_failure().message; }
+    } catch (...) {
+      mine = current_failure().message;
+    }
     *reason = out_of_band.commit_vote(mine);
     return reason->empty();
   };
@@ -133,15 +148,20 @@ bool is_a_positive_number(std::string_view text) {
   return error == std::errc{} && stop == text.data() + text.size() && value > 0;
 }
 
-// Each says no to multicast with some value; what it says that is neither yes nor no is taken for a no, which costs nothing but
-// multicast itself.
+// Each says no to multicast with some value; what it says that is neither yes nor no is
+// taken for a no, which costs nothing but multicast itself.
 struct Objection {
   Variable variable;
   const char* no;
   bool (*allows)(std::string_view value);
 };
+
 bool is_one(std::string_view value) { return value == "1"; }
-bool is_off(std::string_view value) { return is_one_of(value, {"0", "n", "N", "no", "NO", "f", "false", "FALSE", "off", "OFF"}); }
+
+bool is_off(std::string_view value) {
+  return is_one_of(value, {"0", "n", "N", "no", "NO", "f", "false", "FALSE", "off", "OFF"});
+}
+
 constexpr Objection kObjections[] = {
     {"SYMM_MULTICAST", "0", is_one},
     {"NCCL_NVLS_ENABLE", "0", is_a_positive_number},
@@ -150,7 +170,9 @@ constexpr Objection kObjections[] = {
 };
 constexpr int kObjectionCount = static_cast<int>(std::size(kObjections));
 
-std::string on(size_t rank, const std::string& reason) { return format("rank %zu: %s", rank, reason.c_str()); }
+std::string on(size_t rank, const std::string& reason) {
+  return format("rank %zu: %s", rank, reason.c_str());
+}
 
 std::string forbidden_by(const MulticastFacts& facts) {
   if (facts.forbidden < 1 || facts.forbidden > kObjectionCount) return "";
@@ -179,7 +201,8 @@ MulticastFacts multicast_facts(const Device& device, bool config, const ReadVari
   const Driver& driver = device.driver();
   facts.device = device.uuid();
   facts.has_calls = driver.cuMulticastCreate != nullptr && driver.cuMulticastAddDevice != nullptr &&
-                            driver.cuMulticastBindMem != nullptr && driver.cuMulticastUnbind != nullptr &&
+                            driver.cuMulticastBindMem != nullptr &&
+                            driver.cuMulticastUnbind != nullptr &&
                             driver.cuMulticastGetGranularity != nullptr
                         ? 1
                         : 0;
@@ -196,64 +219,84 @@ std::string why_no_multicast(const MulticastFacts& facts) {
 
 std::string why_no_multicast(std::span<const MulticastFacts> ranks) {
   const auto asks = [](const MulticastFacts& facts) { return facts.asked != 0; };
-  if (std::none_of(ranks.begin(), ranks.end(), asks)) return "nobody asked for it (SYMM_GROUP_MULTICAST or SYMM_MULTICAST=1)";
+  if (std::none_of(ranks.begin(), ranks.end(), asks))
+    return "nobody asked for it (SYMM_GROUP_MULTICAST or SYMM_MULTICAST=1)";
   for (size_t rank = 0; rank < ranks.size(); ++rank)
-    if (const std::string reason = forbidden_by(ranks[rank]); !reason.empty()) return on(rank, reason);
+    if (const std::string reason = forbidden_by(ranks[rank]); !reason.empty())
+      return on(rank, reason);
   if (ranks.size() == 1) return "the group has one rank";
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    if (!asks(ranks[rank])) return on(rank, "did not ask for it (SYMM_GROUP_MULTICAST or SYMM_MULTICAST=1)");
-    if (const std::string reason = why_no_multicast(ranks[rank]); !reason.empty()) return on(rank, reason);
+    if (!asks(ranks[rank]))
+      return on(rank, "did not ask for it (SYMM_GROUP_MULTICAST or SYMM_MULTICAST=1)");
+    if (const std::string reason = why_no_multicast(ranks[rank]); !reason.empty())
+      return on(rank, reason);
   }
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     for (size_t other = rank + 1; other < ranks.size(); ++other)
       if (ranks[rank].device == ranks[other].device)
-        return format("ranks %zu and %zu share device %s", rank, other, text_of(ranks[rank].device).c_str());
+        return format(
+            "ranks %zu and %zu share device %s", rank, other, text_of(ranks[rank].device).c_str());
   }
   return "";
 }
 
-// All ranks' facts are here. What fails on this rank alone must wait for a vote, and a rendezvous has one.
+// All ranks' facts are here. What fails on this rank
+// alone must wait for a vote, and a rendezvous has one.
 void MulticastMemories::choose(Kernels& kernels) {
-  why_ = context_.machines.count > 1 ? "the group is on several machines" : why_no_multicast(facts_);
+  why_ =
+      context_.machines.count > 1 ? "the group is on several machines" : why_no_multicast(facts_);
   if (!why_.empty()) return;
   try {
     unit_ = Multicast::granularity(*device_, context_.size);
     const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-    for (const std::string& name : kernel_names(context_.size, true)) kernels.load(name);
+    for (const std::string& name : kernel_names(context_.size, true))
+      kernels.load(name);
     kernels.make_ready();
-  } catch (const Error& error) { trouble_ = error.what(); }
+  } catch (const Error& error) {
+    trouble_ = error.what();
+  }
 }
 
-void MulticastMemories::add(MemoryView& memory, const std::vector<std::shared_ptr<Block>>& blocks, OutOfBand& out_of_band) {
+void MulticastMemories::add(
+    MemoryView& memory, const std::vector<std::shared_ptr<Block>>& blocks, OutOfBand& out_of_band) {
   memory.why_no_multicast = why_;
   if (!why_.empty()) return;
-  const auto allocation = [&](size_t rank) -> const Allocation& { return static_cast<const Allocation&>(*blocks[rank]); };
+  const auto allocation = [&](size_t rank) -> const Allocation& {
+    return static_cast<const Allocation&>(*blocks[rank]);
+  };
   const Allocation& mine = allocation(static_cast<size_t>(context_.rank));
   size_t bytes = mine.mapped();
-  for (size_t rank = 0; rank < blocks.size(); ++rank) bytes = std::min(bytes, allocation(rank).mapped());
+  for (size_t rank = 0; rank < blocks.size(); ++rank)
+    bytes = std::min(bytes, allocation(rank).mapped());
   std::string trouble = trouble_;
   const BlockExtent extent = mine.extent();
   if (trouble.empty() && extent.on_host != 0) trouble = "its block is memory of the host";
-  if (trouble.empty() && extent.offset != 0) trouble = "its block begins inside an adopted allocation";
+  if (trouble.empty() && extent.offset != 0)
+    trouble = "its block begins inside an adopted allocation";
   if (trouble.empty() && mine.mapped() % unit_ != 0)
-    trouble = format("its block of %zu bytes is no multiple of %zu; allocate it on a group with multicast", mine.mapped(), unit_);
-  const auto made =
-      make_multicast(device_, context_.rank, context_.size, mine, bytes, trouble, out_of_band, &memory.why_no_multicast);
+    trouble = format(
+        "its block of %zu bytes is no multiple of %zu; allocate it on a group with multicast",
+        mine.mapped(), unit_);
+  const auto made = make_multicast(device_, context_.rank, context_.size, mine, bytes, trouble,
+      out_of_band, &memory.why_no_multicast);
   if (!made) return;
   memory.multicast = made->data();
   memory.owned.insert(memory.owned.begin(), made);
 }
 
-MulticastMemories::Place MulticastMemories::place(const char* operand, const void* pointer, size_t bytes) const {
+MulticastMemories::Place MulticastMemories::place(
+    const char* operand, const void* pointer, size_t bytes) const {
   Place place;
   size_t offset = 0;
   const auto memory = context_.directory->containing(pointer, bytes, &offset);
   if (!memory) {
     place.reason = format("%s is not in this rank's block of a memory of the group", operand);
   } else if (memory->multicast == nullptr) {
-    place.reason = format("%s has no multicast address: %s", operand, memory->why_no_multicast.c_str());
+    place.reason =
+        format("%s has no multicast address: %s", operand, memory->why_no_multicast.c_str());
   } else if (offset % kPack != 0) {
-    place.reason = format("%s lies at byte %zu of its memory, which is no multiple of %u", operand, offset, kPack);
+    place.reason = format(
+        "%s lies at byte %zu of its memory, which is no multiple of %u", operand, offset, kPack);
   } else {
     place.address = reinterpret_cast<uintptr_t>(memory->multicast) + offset;
     place.memory = memory->id;

@@ -1,5 +1,7 @@
 #include "core/cuda/nvml.hpp"
+
 #include <cctype>
+
 #include "core/base/library.hpp"
 
 namespace symm::cuda {
@@ -7,11 +9,13 @@ namespace {
 // Of nvml.h: what we call, and its types.
 using nvmlReturn = int;
 using nvmlDevice = struct nvmlDevice_st*;
+
 struct nvmlPciInfo {
   char busIdLegacy[16];
   unsigned domain, bus, device, pciDeviceId, pciSubSystemId;
   char busId[32];
 };
+
 constexpr unsigned kMaxLinks = 18;  // of a GPU
 constexpr int kRemoteGpu = 0;
 constexpr int kRemoteSwitch = 2;
@@ -36,8 +40,10 @@ struct Nvml {
     void* const found = find_library("libnvidia-ml.so.1", "", nullptr, why);
     if (found == nullptr) unavailable("the links between GPUs are known to NVML only: " + why);
     SYMM_NVML_CALLS(SYMM_LIBRARY_FIND)
-    if (const nvmlReturn result = nvmlInit_v2(); result != 0) unavailable("nvmlInit: " + text(result));
+    if (const nvmlReturn result = nvmlInit_v2(); result != 0)
+      unavailable("nvmlInit: " + text(result));
   }
+
   std::string text(nvmlReturn result) const {
     const char* words = nvmlErrorString(result);
     return format("%s (NVML error %d)", words != nullptr ? words : "no text", result);
@@ -54,9 +60,12 @@ LinkFacts links_of(const Nvml& nvml, nvmlDevice device, const std::string& bus) 
     nvmlPciInfo remote{};
     const bool located = nvml.nvmlDeviceGetNvLinkRemotePciInfo_v2(device, link, &remote) == 0;
     if (type == kRemoteUnknown) {
-      // A virtual machine hides its switches, so a link that is up and leads to nothing known leads to one.
+      // A virtual machine hides its switches, so a link
+      // that is up and leads to nothing known leads to one.
       nvmlDevice neighbour = nullptr;
-      type = located && nvml.nvmlDeviceGetHandleByPciBusId_v2(remote.busId, &neighbour) == 0 ? kRemoteGpu : kRemoteSwitch;
+      type = located && nvml.nvmlDeviceGetHandleByPciBusId_v2(remote.busId, &neighbour) == 0
+                 ? kRemoteGpu
+                 : kRemoteSwitch;
     }
     if (type == kRemoteSwitch) ++links.to_switches;
     if (type == kRemoteGpu && located) links.to_gpus.emplace_back(remote.busId);
@@ -66,7 +75,8 @@ LinkFacts links_of(const Nvml& nvml, nvmlDevice device, const std::string& bus) 
 
 // "00000000:1B:00.0" and "0000:1b:00.0" are one device.
 std::string normal(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (char& c : text)
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   const size_t colon = text.find(':');
   if (colon == std::string::npos) return text;
   const size_t start = std::min(text.find_first_not_of('0'), colon);
@@ -79,8 +89,10 @@ std::vector<LinkFacts> links_of(const std::vector<std::string>& buses) {
   std::vector<LinkFacts> all;
   for (size_t i = 0; i < buses.size(); ++i) {
     nvmlDevice device = nullptr;
-    if (const nvmlReturn result = nvml->nvmlDeviceGetHandleByPciBusId_v2(buses[i].c_str(), &device); result != 0) {
-      unavailable(format("NVML does not see device %zu (%s): %s", i, buses[i].c_str(), nvml->text(result).c_str()));
+    if (const nvmlReturn result = nvml->nvmlDeviceGetHandleByPciBusId_v2(buses[i].c_str(), &device);
+        result != 0) {
+      unavailable(format("NVML does not see device %zu (%s): %s", i, buses[i].c_str(),
+          nvml->text(result).c_str()));
     }
     all.push_back(links_of(*nvml, device, buses[i]));
   }
@@ -94,9 +106,10 @@ Links links_between(std::span<const LinkFacts> devices) {
     const auto& ends = devices[a].to_gpus;
     for (size_t b = 0; b < count; ++b) {
       if (a == b) continue;
-      const auto direct =
-          std::count_if(ends.begin(), ends.end(), [&](const std::string& bus) { return normal(bus) == normal(devices[b].bus); });
-      links.count[a * count + b] = static_cast<int32_t>(direct) + std::min(devices[a].to_switches, devices[b].to_switches);
+      const auto direct = std::count_if(ends.begin(), ends.end(),
+          [&](const std::string& bus) { return normal(bus) == normal(devices[b].bus); });
+      links.count[a * count + b] =
+          static_cast<int32_t>(direct) + std::min(devices[a].to_switches, devices[b].to_switches);
     }
   }
   return links;

@@ -13,30 +13,36 @@ StreamOrder::~StreamOrder() {
 
 StreamOrder::Place StreamOrder::place_of(CUstream stream) {
   const unsigned long long capture = device_->uses().capture_of(stream);
-  return {stream, capture, capture != 0 ? reinterpret_cast<StreamId>(stream) : device_->uses().id_of(stream)};
+  return {stream, capture,
+      capture != 0 ? reinterpret_cast<StreamId>(stream) : device_->uses().id_of(stream)};
 }
 
 void StreamOrder::wait(const Place& place, const Event& event) {
-  device_->driver().require(device_->driver().cuStreamWaitEvent(place.stream, event.get(), 0), "cuStreamWaitEvent");
+  device_->driver().require(
+      device_->driver().cuStreamWaitEvent(place.stream, event.get(), 0), "cuStreamWaitEvent");
 }
 
 StreamOrder::Place StreamOrder::before(CUstream stream) {
   const Place place = place_of(stream);
-  if (const Call& last = last_->of(place); last.event && last.stream != place.id) wait(place, last.event);
+  if (const Call& last = last_->of(place); last.event && last.stream != place.id)
+    wait(place, last.event);
   return place;
 }
 
 void StreamOrder::after(const Place& place) {
   Call& last = last_->of(place);
   const Event used = record(place);
-  if (place.capture == 0) last.event = used;
-  else record_captured(place, last.event);
+  if (place.capture == 0)
+    last.event = used;
+  else
+    record_captured(place, last.event);
   last.stream = place.id;
 }
 
 void StreamOrder::record_captured(const Place& place, Event& known) {
   Event event = known ? known : device_->uses().make_event();
-  device_->driver().require(device_->driver().cuEventRecord(event.get(), place.stream), "cuEventRecord");
+  device_->driver().require(
+      device_->driver().cuEventRecord(event.get(), place.stream), "cuEventRecord");
   known = std::move(event);
 }
 
@@ -62,24 +68,28 @@ void StreamOrder::gather(CUstream stream) {
   const Place place = place_of(stream);
   const std::lock_guard lock(mutex_);
   for (const auto& [of, event] : place.capture != 0 ? captured_[place.capture] : streams_)
-    if (event && of != place.id && (place.capture != 0 || !device_->uses().is_over(event))) wait(place, event);
+    if (event && of != place.id && (place.capture != 0 || !device_->uses().is_over(event)))
+      wait(place, event);
 }
 
 SideStreams::~SideStreams() {
   const ContextGuard current(*device_, std::nothrow);
-  for (const Side& side : sides_) device_->driver().cuStreamDestroy(side.stream);
+  for (const Side& side : sides_)
+    device_->driver().cuStreamDestroy(side.stream);
   sides_.clear();
 }
 
 void SideStreams::order(CUstream before, CUstream after, const Event& event) const {
   device_->driver().require(device_->driver().cuEventRecord(event.get(), before), "cuEventRecord");
-  device_->driver().require(device_->driver().cuStreamWaitEvent(after, event.get(), 0), "cuStreamWaitEvent");
+  device_->driver().require(
+      device_->driver().cuStreamWaitEvent(after, event.get(), 0), "cuStreamWaitEvent");
 }
 
 CUstream SideStreams::fork(CUstream stream) {
   const auto capture_of = [&](CUstream of, unsigned long long& capture) {
     int status = 0;
-    return device_->driver().cuStreamGetCaptureInfo(of, &status, &capture) == CUDA_SUCCESS && status != 2;
+    return device_->driver().cuStreamGetCaptureInfo(of, &status, &capture) == CUDA_SUCCESS &&
+           status != 2;
   };
   unsigned long long wanted = 0;
   capture_of(stream, wanted);
@@ -91,7 +101,8 @@ CUstream SideStreams::fork(CUstream stream) {
   if (found == sides_.end()) {
     const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
     Side made{nullptr, device_->uses().make_event()};
-    device_->driver().require(device_->driver().cuStreamCreate(&made.stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    device_->driver().require(
+        device_->driver().cuStreamCreate(&made.stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
     found = sides_.insert(sides_.end(), std::move(made));
   }
   order(stream, found->stream, found->event);

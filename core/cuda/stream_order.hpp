@@ -1,9 +1,12 @@
-// Collectives of one group, or of several that share scratch, run one after the other, in the order of the calls, whatever
-// streams they are issued on. Between calls outside of captures, and between calls within one capture, this sees to it; between a
-// captured graph and anything else, the user does, by replaying on a stream that is ordered with it.
+// Collectives of one group, or of several that share scratch, run one
+// after the other, in the order of the calls, whatever streams they are
+// issued on. Between calls outside of captures, and between calls within
+// one capture, this sees to it; between a captured graph and anything
+// else, the user does, by replaying on a stream that is ordered with it.
 #pragma once
 
 #include <algorithm>
+
 #include "core/base/timed_mutex.hpp"
 #include "core/cuda/device.hpp"
 
@@ -23,20 +26,26 @@ class StreamOrder {
   };
   // Held by a call from before() to after().
   TimedMutex& turn() noexcept { return last_->turn; }
-  // What is issued on `stream` next comes after what was issued last. after() wants what it returns.
+  // What is issued on `stream` next comes after what
+  // was issued last. after() wants what it returns.
   Place before(CUstream stream);
   void after(const Place& place);
-  // Work on `stream` that needs no order; remembered, so that memory is not given back under it.
+  // Work on `stream` that needs no order; remembered,
+  // so that memory is not given back under it.
   void record_use(CUstream stream);
-  // What is issued on `stream` next comes after all that was issued on any stream, or in the same capture.
+  // What is issued on `stream` next comes after all that
+  // was issued on any stream, or in the same capture.
   void gather(CUstream stream);
+
  private:
-  // Something of each capture, since any number may be under way. Nobody says when one has ended, so the one that was silent
-  // longest is forgotten for a new one.
-  template <typename Kept> class Captures {
+  // Something of each capture, since any number may be under way. Nobody says when one
+  // has ended, so the one that was silent longest is forgotten for a new one.
+  template <typename Kept>
+  class Captures {
    public:
     Kept& operator[](unsigned long long capture) {
-      const auto found = std::find_if(kept_.begin(), kept_.end(), [=](const auto& one) { return one.first == capture; });
+      const auto found = std::find_if(
+          kept_.begin(), kept_.end(), [=](const auto& one) { return one.first == capture; });
       if (found != kept_.end()) {
         std::rotate(found, found + 1, kept_.end());
       } else {
@@ -45,6 +54,7 @@ class StreamOrder {
       }
       return kept_.back().second;
     }
+
    private:
     std::vector<std::pair<unsigned long long, Kept>> kept_;
   };
@@ -69,18 +79,22 @@ class StreamOrder {
   std::shared_ptr<Device> device_;
   std::shared_ptr<Last> last_;
   std::mutex mutex_;
-  std::map<StreamId, Event> streams_;  // that calls of this group outside of captures were issued on
+  // that calls of this group outside of captures were issued on
+  std::map<StreamId, Event> streams_;
   Captures<std::map<StreamId, Event>> captured_;
 };
 
-// Streams of our own, on which something goes beside what is issued on a stream, within its capture if it has one.
+// Streams of our own, on which something goes beside what
+// is issued on a stream, within its capture if it has one.
 class SideStreams {
  public:
   explicit SideStreams(std::shared_ptr<Device> device) : device_(std::move(device)) {}
   ~SideStreams();
   SideStreams(SideStreams&&) = delete;
   CUstream fork(CUstream stream);  // begins behind what is on `stream` by now
-  void join(CUstream stream);      // what is issued on `stream` next comes behind it, if something was forked since
+  // what is issued on `stream` next comes behind it, if something was forked since
+  void join(CUstream stream);
+
  private:
   struct Side {
     CUstream stream = nullptr;

@@ -16,34 +16,42 @@ StreamId StreamUses::id_of(CUstream stream) const {
 unsigned long long StreamUses::capture_of(CUstream stream) {
   int status = 0;
   unsigned long long capture = 0;
-  driver_.require(driver_.cuStreamGetCaptureInfo(stream, &status, &capture), "cuStreamGetCaptureInfo", "stream");
-  if (status == 2) throw Error(Status::invalid_argument, "stream: its capture has been invalidated");
-  if (status == 0 && driver_.cuEventElapsedTime != nullptr) return 0;  // without a lock: has_ended() asks the driver
+  driver_.require(driver_.cuStreamGetCaptureInfo(stream, &status, &capture),
+      "cuStreamGetCaptureInfo", "stream");
+  if (status == 2)
+    throw Error(Status::invalid_argument, "stream: its capture has been invalidated");
+  // without a lock: has_ended() asks the driver
+  if (status == 0 && driver_.cuEventElapsedTime != nullptr) return 0;
   const std::thread::id caller = std::this_thread::get_id();
   const std::lock_guard lock(mutex_);
   if (status == 1) {
-    Captured& seen = captured_.try_emplace(capture, Captured{stream, caller, nullptr}).first->second;
+    Captured& seen =
+        captured_.try_emplace(capture, Captured{stream, caller, nullptr}).first->second;
     if (!seen.event) {
-      std::erase_if(captured_, [&](const auto& one) { return one.second.event && has_ended(one.second); });
+      std::erase_if(
+          captured_, [&](const auto& one) { return one.second.event && has_ended(one.second); });
       Event event = make_event();
       driver_.require(driver_.cuEventRecord(event.get(), stream), "cuEventRecord", "stream");
       seen.event = std::move(event);
     }
     return capture;
   }
-  // Of an older driver it is a guess: a thread that works outside of a capture again has ended its own, and so has whoever
-  // captured this stream, if it has a handle of its own.
+  // Of an older driver it is a guess: a thread that works
+  // outside of a capture again has ended its own, and so has
+  // whoever captured this stream, if it has a handle of its own.
   std::erase_if(captured_, [&](const auto& one) {
-    return one.second.thread == caller || (one.second.stream == stream && stream != CU_STREAM_PER_THREAD);
+    return one.second.thread == caller ||
+           (one.second.stream == stream && stream != CU_STREAM_PER_THREAD);
   });
   return 0;
 }
 
-// Of the questions about an event in a capture, the one that leaves the capture valid (H200, driver 580: cuEventQuery does not).
+// Of the questions about an event in a capture, the one that leaves the capture valid
+// (H200, driver 580: cuEventQuery does not).
 bool StreamUses::has_ended(const Captured& one) const noexcept {
   float none = 0;
-  return driver_.cuEventElapsedTime != nullptr &&
-         driver_.cuEventElapsedTime(&none, one.event.get(), one.event.get()) != CUDA_ERROR_CAPTURED_EVENT;
+  return driver_.cuEventElapsedTime != nullptr && driver_.cuEventElapsedTime(&none, one.event.get(),
+                                                      one.event.get()) != CUDA_ERROR_CAPTURED_EVENT;
 }
 
 Event StreamUses::record(CUstream stream, StreamId id) {
@@ -51,7 +59,9 @@ Event StreamUses::record(CUstream stream, StreamId id) {
   Event& event = events_[id];
   if (!event) {
     event = make_event();
-    if (events_.size() > kMany) std::erase_if(events_, [&](const auto& one) { return one.first != id && is_over(one.second); });
+    if (events_.size() > kMany)
+      std::erase_if(
+          events_, [&](const auto& one) { return one.first != id && is_over(one.second); });
   }
   driver_.require(driver_.cuEventRecord(event.get(), stream), "cuEventRecord", "stream");
   return event;
@@ -60,7 +70,8 @@ Event StreamUses::record(CUstream stream, StreamId id) {
 void StreamUses::gather(CUstream stream) {
   const std::lock_guard lock(mutex_);
   for (const auto& [id, event] : events_)
-    if (!is_over(event)) driver_.require(driver_.cuStreamWaitEvent(stream, event.get(), 0), "cuStreamWaitEvent");
+    if (!is_over(event))
+      driver_.require(driver_.cuStreamWaitEvent(stream, event.get(), 0), "cuStreamWaitEvent");
 }
 
 bool StreamUses::may_be_captured() {
@@ -71,6 +82,8 @@ bool StreamUses::may_be_captured() {
   }
   int status = 0;
   unsigned long long capture = 0;
-  return driver_.cuStreamGetCaptureInfo(CU_STREAM_LEGACY, &status, &capture) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT || status != 0;
+  return driver_.cuStreamGetCaptureInfo(CU_STREAM_LEGACY, &status, &capture) ==
+             CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
+         status != 0;
 }
 }  // namespace symm::cuda

@@ -1,4 +1,5 @@
 #include "core/cuda/stream_words.hpp"
+
 #include "core/cuda/backend.hpp"
 
 namespace symm::cuda {
@@ -8,7 +9,8 @@ std::shared_ptr<Device> ipc_device(int ordinal) {
 
 void ipc_reclaim() noexcept { Device::reclaim(); }
 
-CudaStreamWords::CudaStreamWords(std::shared_ptr<host::Segment> page, std::span<std::atomic<uint64_t>> words)
+CudaStreamWords::CudaStreamWords(
+    std::shared_ptr<host::Segment> page, std::span<std::atomic<uint64_t>> words)
     : page_(std::move(page)), words_(words) {
   last_.reserve(words.size());
 }
@@ -17,7 +19,9 @@ CudaStreamWords::~CudaStreamWords() {
   if (devices_.empty()) return;
   // A stream may still be about to write a word.
   const std::shared_ptr<Device> device = devices_.begin()->second.first;
-  device->defer([&driver = device->driver(), page = page_, start = words_.data()] { driver.cuMemHostUnregister(start); });
+  device->defer([&driver = device->driver(), page = page_, start = words_.data()] {
+    driver.cuMemHostUnregister(start);
+  });
 }
 
 // The mutex is held and the device's context current.
@@ -25,10 +29,11 @@ CUdeviceptr CudaStreamWords::address_of(uint32_t word, const std::shared_ptr<Dev
   auto found = devices_.find(device->ordinal());
   if (found == devices_.end()) {
     const Driver& driver = device->driver();
-    decltype(devices_) made{{device->ordinal(), {device, 0}}};  // before what would have to be undone
+    // before what would have to be undone
+    decltype(devices_) made{{device->ordinal(), {device, 0}}};
     if (devices_.empty()) {
-      driver.require(
-          driver.cuMemHostRegister(words_.data(), words_.size_bytes(), CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+      driver.require(driver.cuMemHostRegister(words_.data(), words_.size_bytes(),
+                         CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
           "cuMemHostRegister", "a page shared with another process");
     }
     CUdeviceptr address = 0;
@@ -77,7 +82,8 @@ ipc::Position CudaStreamWords::mark(void* stream, int ordinal) {
   }
   const CUdeviceptr address = address_of(word, device);
   const uint64_t value = last_[word] + 1;
-  driver.require(driver.cuStreamWriteValue64(of, address, value, 0), "cuStreamWriteValue64", "stream");
+  driver.require(
+      driver.cuStreamWriteValue64(of, address, value, 0), "cuStreamWriteValue64", "stream");
   last_[word] = value;
   device->uses().record(of);
   return {word, value};
@@ -92,7 +98,8 @@ void CudaStreamWords::wait(void* stream, int ordinal, ipc::Position position) {
     const std::lock_guard lock(mutex_);
     address = address_of(position.word, device);
   }
-  driver.require(driver.cuStreamWaitValue64(static_cast<CUstream>(stream), address, position.value, CU_STREAM_WAIT_VALUE_GEQ),
+  driver.require(driver.cuStreamWaitValue64(static_cast<CUstream>(stream), address, position.value,
+                     CU_STREAM_WAIT_VALUE_GEQ),
       "cuStreamWaitValue64", "stream");
   device->uses().record(static_cast<CUstream>(stream));
 }

@@ -12,27 +12,36 @@ struct TransportShare {
   MulticastFacts multicast;
 };
 
-// A pad: words of signals, [channel][source]. Behind them, in this rank's own block: signals taken so far, likewise, and the
-// tables for device_tables().
-size_t pad_words(int size, int channels) { return static_cast<size_t>(channels) * static_cast<size_t>(size); }
+// A pad: words of signals, [channel][source]. Behind them, in this rank's own block:
+// signals taken so far, likewise, and the tables for device_tables().
+size_t pad_words(int size, int channels) {
+  return static_cast<size_t>(channels) * static_cast<size_t>(size);
+}
+
 size_t taken_offset(const MemoryView& memory) {
   return pad_words(static_cast<int>(memory.pads.size()), memory.channels) * sizeof(uint64_t);
 }
+
 size_t tables_offset(const MemoryView& memory) { return 2 * taken_offset(memory); }
 
 CUdeviceptr signal_word(const MemoryView& memory, int owner, int channel, int source) {
-  const size_t index = static_cast<size_t>(channel) * memory.pads.size() + static_cast<size_t>(source);
+  const size_t index =
+      static_cast<size_t>(channel) * memory.pads.size() + static_cast<size_t>(source);
   return address_of(memory.pads[static_cast<size_t>(owner)]) + index * sizeof(uint64_t);
 }
 
 // In place an all-to-all's recv holds what is still to be sent.
-bool holds_send(const CollectiveCall& call) { return call.collective == Collective::alltoall && call.send == call.recv; }
+bool holds_send(const CollectiveCall& call) {
+  return call.collective == Collective::alltoall && call.send == call.recv;
+}
 
-std::string rmsnorm_kernel(DType dtype) { return format("symm_rmsnorm_%s_1", name_of(dtype)); }  // of what is summed
+// of what is summed
+std::string rmsnorm_kernel(DType dtype) { return format("symm_rmsnorm_%s_1", name_of(dtype)); }
 }  // namespace
 
 CUstream stream_of(void* stream) {
-  if (stream == kAllStreams) throw Error(Status::invalid_argument, "stream: SYMM_ALL_STREAMS is no stream to issue work on");
+  if (stream == kAllStreams)
+    throw Error(Status::invalid_argument, "stream: SYMM_ALL_STREAMS is no stream to issue work on");
   return static_cast<CUstream>(stream);
 }
 
@@ -40,19 +49,31 @@ size_t pad_bytes(int size, int channels) {
   return 2 * pad_words(size, channels) * sizeof(uint64_t) + 2 * kMaxRanks * sizeof(void*);
 }
 
-CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> device, const PlanValues& values)
-    : Transport(static_cast<DeviceTransport*>(this), **context.revocation->page()), context_(std::move(context)),
-      device_(std::move(device)), lender_(static_cast<const CudaTransport*>(context_.lender)), values_(values),
-      tuning_(choose_tuning()), facts_{.size = context_.size, .max_blocks = device_->multiprocessors()},
+CudaTransport::CudaTransport(
+    TransportContext context, std::shared_ptr<Device> device, const PlanValues& values)
+    : Transport(static_cast<DeviceTransport*>(this), **context.revocation->page()),
+      context_(std::move(context)),
+      device_(std::move(device)),
+      lender_(static_cast<const CudaTransport*>(context_.lender)),
+      values_(values),
+      tuning_(choose_tuning()),
+      facts_{.size = context_.size, .max_blocks = device_->multiprocessors()},
       layout_(layout_of(context_.size, tuning_, lender_ != nullptr ? &lender_->layout_ : nullptr)),
-      controls_(static_cast<size_t>(context_.size)), uuids_(controls_.size()), multicast_(context_, device_),
-      mailbox_(std::make_shared<ErrorMailbox>(device_)), kernels_(*device_),
-      order_(device_, lender_ != nullptr ? &lender_->order_ : nullptr), sides_(device_) {
+      controls_(static_cast<size_t>(context_.size)),
+      uuids_(controls_.size()),
+      multicast_(context_, device_),
+      mailbox_(std::make_shared<ErrorMailbox>(device_)),
+      kernels_(*device_),
+      order_(device_, lender_ != nullptr ? &lender_->order_ : nullptr),
+      sides_(device_) {
   if (context_.size > kMaxRanks)
-    throw Error(Status::unsupported, format("the CUDA back end has at most %d ranks a group, not %d", kMaxRanks, context_.size));
-  if (const uint64_t least = cuda::scratch_bytes(layout_); context_.scratch_bytes != 0 && least > context_.scratch_bytes) {
+    throw Error(Status::unsupported,
+        format("the CUDA back end has at most %d ranks a group, not %d", kMaxRanks, context_.size));
+  if (const uint64_t least = cuda::scratch_bytes(layout_);
+      context_.scratch_bytes != 0 && least > context_.scratch_bytes) {
     throw Error(Status::invalid_argument,
-        format("config.scratch_bytes: %lu, and %d ranks need at least %lu", context_.scratch_bytes, context_.size, least));
+        format("config.scratch_bytes: %lu, and %d ranks need at least %lu", context_.scratch_bytes,
+            context_.size, least));
   }
   if (context_.channels + 1 > kBarrierChannels) throw Error(Status::internal, "too many channels");
   const auto me = static_cast<size_t>(context_.rank);
@@ -63,14 +84,17 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
   multicast_.facts(context_.rank) = multicast_facts(*device_, context_.multicast, environment);
 
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-  for (const char* name : {"symm_barrier", "symm_write_word", "symm_wait_word", "symm_wait_words", "symm_check", "symm_convert"})
+  for (const char* name : {"symm_barrier", "symm_write_word", "symm_wait_word", "symm_wait_words",
+           "symm_check", "symm_convert"})
     kernels_.load(name);
   for (const char* name : {"symm_combine", "symm_compare", "symm_stage"})
     if (context_.machines.count > 1) kernels_.load(name);
   copies_in_bulk_ = kernels_.has_room_for_bulk();
   kernels_.load("symm_pipeline_move", copies_in_bulk_ ? kBulkShared : 0);
-  for (const std::string& name : kernel_names(context_.size, false)) kernels_.load(name);
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) kernels_.load(rmsnorm_kernel(dtype));
+  for (const std::string& name : kernel_names(context_.size, false))
+    kernels_.load(name);
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+    kernels_.load(rmsnorm_kernel(dtype));
   kernels_.make_ready();
   facts_.has_clusters = kernels_.is_for_9();
   facts_.same_offsets = context_.same_offsets;
@@ -96,30 +120,38 @@ CudaTransport::~CudaTransport() { listener_.reset(); }
 
 Tuning CudaTransport::choose_tuning() const {
   Tuning tuning = tuning_of(values_);
-  if (context_.scratch_bytes != 0) tuning = within_scratch(context_.size, tuning, context_.scratch_bytes);
-  return lender_ == nullptr ? tuning : within_stages(context_.size, tuning, lender_->layout_, lender_->tuning_);
+  if (context_.scratch_bytes != 0)
+    tuning = within_scratch(context_.size, tuning, context_.scratch_bytes);
+  return lender_ == nullptr
+             ? tuning
+             : within_stages(context_.size, tuning, lender_->layout_, lender_->tuning_);
 }
 
 OutgoingMessage CudaTransport::share() const {
   const auto& control = controls_[static_cast<size_t>(context_.rank)];
   OutgoingMessage share{{}, {control->fd()}};
-  append(share, TransportShare{device_->uuid(), control->size(), control->mapped(), values_, device_->multiprocessors(),
-                    kernels_.is_for_9() ? 1 : 0, multicast_.facts(context_.rank)});
+  append(share, TransportShare{device_->uuid(), control->size(), control->mapped(), values_,
+                    device_->multiprocessors(), kernels_.is_for_9() ? 1 : 0,
+                    multicast_.facts(context_.rank)});
   return share;
 }
 
 void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
   const auto body = first_of<TransportShare>(message);
-  if (const std::string differs = plan_difference(BackendKind::cuda, context_.rank, values_, peer, body.values); !differs.empty())
+  if (const std::string differs =
+          plan_difference(BackendKind::cuda, context_.rank, values_, peer, body.values);
+      !differs.empty())
     throw Error({Status::mismatch, peer, 0, differs});
   const auto& mine = controls_[static_cast<size_t>(context_.rank)];
   if (body.bytes != mine->size() || body.mapped < body.bytes) {
     throw Error({Status::mismatch, peer, 0,
-        format("rank %d has a control block of %lu bytes, this rank of %zu: different versions of the library?", peer, body.bytes,
-            mine->size())});
+        format("rank %d has a control block of %lu bytes, this rank of %zu: different versions of "
+               "the library?",
+            peer, body.bytes, mine->size())});
   }
   if (maps(peer))
-    controls_[static_cast<size_t>(peer)] = Allocation::import(device_, std::move(message.fds.at(0)), {body.bytes, body.mapped});
+    controls_[static_cast<size_t>(peer)] =
+        Allocation::import(device_, std::move(message.fds.at(0)), {body.bytes, body.mapped});
   uuids_[static_cast<size_t>(peer)] = body.uuid;
   multicast_.facts(peer) = body.multicast;
   facts_.max_blocks = std::min(facts_.max_blocks, body.multiprocessors);
@@ -134,7 +166,8 @@ void CudaTransport::ready() {
     most_on_one = std::max(most_on_one, static_cast<int>(ranks));
     if (ranks > 1 && !context_.overlapping_devices) {
       throw Error({Status::invalid_argument, a, 0,
-          format("%d ranks, rank %d among them, use device %s; that needs SYMM_GROUP_OVERLAPPING_DEVICES",
+          format("%d ranks, rank %d among them, use device %s; that needs "
+                 "SYMM_GROUP_OVERLAPPING_DEVICES",
               static_cast<int>(ranks), a, text_of(uuids_[static_cast<size_t>(a)]).c_str())});
     }
   }
@@ -145,7 +178,9 @@ void CudaTransport::ready() {
     if (!controls_[rank]) continue;
     comm_.control[rank] = controls_[rank]->address();
     comm_.stages[rank] =
-        lender_ == nullptr ? comm_.control[rank] : lender_->comm_.stages[static_cast<size_t>(context_.lender_ranks[rank])];
+        lender_ == nullptr
+            ? comm_.control[rank]
+            : lender_->comm_.stages[static_cast<size_t>(context_.lender_ranks[rank])];
   }
   controls_[static_cast<size_t>(context_.rank)]->will_not_be_shared();
   multicast_.choose(kernels_);
@@ -154,7 +189,8 @@ void CudaTransport::ready() {
 
 std::span<std::byte> CudaTransport::stages_of(int rank) const noexcept {
   const CUdeviceptr at = comm_.stages[rank] + layout_.stage[0];
-  return {reinterpret_cast<std::byte*>(at), layout_.wide - layout_.stage[0]};  // NOLINT(performance-no-int-to-ptr)
+  return {reinterpret_cast<std::byte*>(at),
+      layout_.wide - layout_.stage[0]};  // NOLINT(performance-no-int-to-ptr)
 }
 
 // ---- trouble
@@ -164,7 +200,8 @@ void CudaTransport::tell_kernels() noexcept {
   for (int rank = 0; rank < context_.size; ++rank)
     if (rank != context_.rank && context_.revocation->departed(rank)) departed |= 1U << rank;
   const bool revoked = context_.revocation->revoked();
-  if (revoked || departed != 0) mailbox_->tell(controls_[static_cast<size_t>(context_.rank)], stages_, revoked, departed);
+  if (revoked || departed != 0)
+    mailbox_->tell(controls_[static_cast<size_t>(context_.rank)], stages_, revoked, departed);
 }
 
 void CudaTransport::check_device_errors() {
@@ -181,17 +218,19 @@ DeviceComm CudaTransport::comm(uint64_t timeout_ms, uint32_t operation) const {
 
 // ---- barriers and signals
 
-void CudaTransport::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
+void CudaTransport::barrier(
+    std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
   const ContextGuard current(*device_);
   launch_barrier(ranks, channel, timeout_ms, stream);
   stats_.barriers[0].add_shared(1);
   order_.record_use(stream_of(stream));
 }
 
-void CudaTransport::launch_barrier(
-    std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream, uint32_t operation) {
+void CudaTransport::launch_barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms,
+    void* stream, uint32_t operation) {
   BarrierArgs args{comm(timeout_ms, operation), 0, static_cast<uint32_t>(channel)};
-  for (const int32_t rank : ranks) args.ranks |= 1U << rank;
+  for (const int32_t rank : ranks)
+    args.ranks |= 1U << rank;
   if (ranks.empty()) args.ranks = (1U << context_.size) - 1U;
   kernels_.launch(kernels_.find("symm_barrier"), {1, 32, stream_of(stream)}, args);
 }
@@ -217,25 +256,30 @@ void CudaTransport::write_word(CUdeviceptr word, uint64_t value, WriteKind kind,
   order_.record_use(stream_of(stream));
 }
 
-void CudaTransport::send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) {
-  write_word(signal_word(memory, rank, channel, context_.rank), value, op == SignalOp::add ? WriteKind::add : WriteKind::store64,
-      stream);
+void CudaTransport::send_signal(
+    const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) {
+  write_word(signal_word(memory, rank, channel, context_.rank), value,
+      op == SignalOp::add ? WriteKind::add : WriteKind::store64, stream);
 }
 
-void CudaTransport::write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
+void CudaTransport::write_value(
+    const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
   write_word(address_of(memory.blocks[static_cast<size_t>(rank)] + offset), value,
       bytes == sizeof(uint32_t) ? WriteKind::store32 : WriteKind::store64, stream);
 }
 
-void CudaTransport::wait_word(uint64_t timeout_ms, Operation operation, CUdeviceptr taken, const WordWait& wait, void* stream) {
+void CudaTransport::wait_word(uint64_t timeout_ms, Operation operation, CUdeviceptr taken,
+    const WordWait& wait, void* stream) {
   const ContextGuard current(*device_);
   WaitWordArgs args{comm(timeout_ms, static_cast<uint32_t>(operation)), taken, wait};
   kernels_.launch(kernels_.find("symm_wait_word"), {1, 32, stream_of(stream)}, args);
   order_.record_use(stream_of(stream));
 }
 
-// How many signals were taken is counted on the device, where it is right also when a captured graph is replayed.
-void CudaTransport::take_signal(const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) {
+// How many signals were taken is counted on the device,
+// where it is right also when a captured graph is replayed.
+void CudaTransport::take_signal(
+    const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) {
   require_reach(rank, "wait_signal");
   const CUdeviceptr word = signal_word(memory, context_.rank, channel, rank);
   wait_word(timeout_ms, Operation::wait_signal, word + taken_offset(memory),
@@ -249,17 +293,21 @@ SignalState CudaTransport::look_at_signal(const MemoryView& memory, int rank, in
   return {mailbox_->read(word), taken};
 }
 
-void CudaTransport::wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any, uint64_t timeout_ms,
-    size_t* out_index, uint64_t* out_seen, void* stream) {
-  for (const auto& [is_given, name] : {std::pair(out_index != nullptr, "out_index"), std::pair(out_seen != nullptr, "out_seen")})
+void CudaTransport::wait_signals(const MemoryView& memory, std::span<const SignalWait> waits,
+    bool any, uint64_t timeout_ms, size_t* out_index, uint64_t* out_seen, void* stream) {
+  for (const auto& [is_given, name] :
+      {std::pair(out_index != nullptr, "out_index"), std::pair(out_seen != nullptr, "out_seen")})
     if (is_given)
-      throw Error(Status::invalid_argument, format("%s: must be NULL with the CUDA back end, which waits later", name));
-  for (const SignalWait& wait : waits) require_reach(wait.rank, "wait_signals");
+      throw Error(Status::invalid_argument,
+          format("%s: must be NULL with the CUDA back end, which waits later", name));
+  for (const SignalWait& wait : waits)
+    require_reach(wait.rank, "wait_signals");
   const auto word_of = [&](const SignalWait& wait) -> WordWait {
     return {signal_word(memory, context_.rank, wait.channel, wait.rank), wait.value, wait.rank,
         static_cast<uint32_t>(wait.channel), wait.compare, sizeof(uint64_t)};
   };
-  if (waits.size() == 1) return wait_word(timeout_ms, Operation::wait_signal, 0, word_of(waits[0]), stream);
+  if (waits.size() == 1)
+    return wait_word(timeout_ms, Operation::wait_signal, 0, word_of(waits[0]), stream);
   const ContextGuard current(*device_);
   WaitWordsArgs args{};
   args.comm = comm(timeout_ms, static_cast<uint32_t>(Operation::wait_signal));
@@ -270,10 +318,10 @@ void CudaTransport::wait_signals(const MemoryView& memory, std::span<const Signa
   order_.record_use(stream_of(stream));
 }
 
-void CudaTransport::wait_value(
-    const MemoryView&, const void* word, size_t bytes, Compare compare, uint64_t value, uint64_t timeout_ms, void* stream) {
-  wait_word(
-      timeout_ms, Operation::wait_value, 0, {address_of(word), value, -1, 0, compare, static_cast<uint32_t>(bytes)}, stream);
+void CudaTransport::wait_value(const MemoryView&, const void* word, size_t bytes, Compare compare,
+    uint64_t value, uint64_t timeout_ms, void* stream) {
+  wait_word(timeout_ms, Operation::wait_value, 0,
+      {address_of(word), value, -1, 0, compare, static_cast<uint32_t>(bytes)}, stream);
 }
 
 // ---- data
@@ -282,7 +330,8 @@ void CudaTransport::copy(void* to, const void* from, size_t bytes, void* stream)
   if (to == from || bytes == 0) return;
   const ContextGuard current(*device_);
   device_->driver().require(
-      device_->driver().cuMemcpyAsync(address_of(to), address_of(from), bytes, stream_of(stream)), "cuMemcpyAsync");
+      device_->driver().cuMemcpyAsync(address_of(to), address_of(from), bytes, stream_of(stream)),
+      "cuMemcpyAsync");
   order_.record_use(stream_of(stream));
 }
 
@@ -290,7 +339,8 @@ void CudaTransport::fill32(void* to, uint32_t value, size_t count, void* stream)
   if (count == 0) return;
   const ContextGuard current(*device_);
   device_->driver().require(
-      device_->driver().cuMemsetD32Async(address_of(to), value, count, stream_of(stream)), "cuMemsetD32Async");
+      device_->driver().cuMemsetD32Async(address_of(to), value, count, stream_of(stream)),
+      "cuMemsetD32Async");
   order_.record_use(stream_of(stream));
 }
 
@@ -305,14 +355,17 @@ void CudaTransport::stream_wait(void* stream, void* after) {
   }
   if (stream == after) return;
   const Event event = device_->uses().make_event();
-  driver.require(driver.cuEventRecord(event.get(), stream_of(after)), "cuEventRecord", "after_stream");
-  driver.require(driver.cuStreamWaitEvent(stream_of(stream), event.get(), 0), "cuStreamWaitEvent", "stream");
+  driver.require(
+      driver.cuEventRecord(event.get(), stream_of(after)), "cuEventRecord", "after_stream");
+  driver.require(
+      driver.cuStreamWaitEvent(stream_of(stream), event.get(), 0), "cuStreamWaitEvent", "stream");
 }
 
 bool CudaTransport::stream_done(void* stream) {
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   if (device_->uses().capture_of(stream_of(stream)) != 0)
-    throw Error(Status::invalid_argument, "stream: is being captured, so nothing of what was issued on it has begun");
+    throw Error(Status::invalid_argument,
+        "stream: is being captured, so nothing of what was issued on it has begun");
   const CUresult result = device_->driver().cuStreamQuery(stream_of(stream));
   if (result != CUDA_ERROR_NOT_READY) device_->driver().require(result, "cuStreamQuery", "stream");
   return result == CUDA_SUCCESS;
@@ -327,18 +380,22 @@ void CudaTransport::memory_added(const std::shared_ptr<const MemoryView>& view) 
   MemoryEntry added{};
   added.id = memory.id;
   added.bytes = memory.bytes;
-  for (size_t rank = 0; rank < memory.blocks.size(); ++rank) added.block[rank] = address_of(memory.blocks[rank]);
+  for (size_t rank = 0; rank < memory.blocks.size(); ++rank)
+    added.block[rank] = address_of(memory.blocks[rank]);
   memories_->add(added);
 
   void* tables[2][kMaxRanks] = {};
   std::copy(memory.blocks.begin(), memory.blocks.end(), tables[0]);
   std::copy(memory.pads.begin(), memory.pads.end(), tables[1]);
-  const CUdeviceptr to = address_of(memory.pads[static_cast<size_t>(context_.rank)]) + tables_offset(memory);
-  driver.require(driver.cuMemcpyAsync(to, address_of(tables), sizeof tables, device_->stream()), "cuMemcpyAsync");
+  const CUdeviceptr to =
+      address_of(memory.pads[static_cast<size_t>(context_.rank)]) + tables_offset(memory);
+  driver.require(driver.cuMemcpyAsync(to, address_of(tables), sizeof tables, device_->stream()),
+      "cuMemcpyAsync");
   driver.require(driver.cuStreamSynchronize(device_->stream()), "cuStreamSynchronize");
 }
 
-// Kernels that were launched before may still look for it, also on other ranks' behalf, so the entry goes when they have ended.
+// Kernels that were launched before may still look for it, also on other ranks' behalf,
+// so the entry goes when they have ended.
 void CudaTransport::memory_removed(const MemoryView& memory) noexcept {
   device_->defer([weak = std::weak_ptr(memories_), id = memory.id] {
     if (const auto table = weak.lock()) table->erase(id);
@@ -351,22 +408,28 @@ DeviceTransport::Tables CudaTransport::device_tables(const MemoryView& memory) c
   return {at, at + kMaxRanks, pad + taken_offset(memory)};
 }
 
-// One collective call: plan, order, arguments, launch. Nothing here waits for a rank or allocates device memory.
+// One collective call: plan, order, arguments, launch.
+// Nothing here waits for a rank or allocates device memory.
 PlanInput CudaTransport::plan_input(const CollectiveCall& call) const {
   PlanInput input{call, facts_, {}};
-  if (is_multimem(call.algorithm)) input.why_not = multicast_.why_no_multimem(call);
-  else if (may_go_by_engine(input, tuning_)) input.why_not = why_no_engine(call);
+  if (is_multimem(call.algorithm))
+    input.why_not = multicast_.why_no_multimem(call);
+  else if (may_go_by_engine(input, tuning_))
+    input.why_not = why_no_engine(call);
   return input;
 }
 
 std::string CudaTransport::why_no_engine(const CollectiveCall& call) const {
   size_t offset = 0;
-  if (!memory_of_recv(call, &offset)) return "recv is not in this rank's block of a memory of the group";
+  if (!memory_of_recv(call, &offset))
+    return "recv is not in this rank's block of a memory of the group";
   return holds_send(call) ? "not in place: recv holds what is still to be sent" : "";
 }
 
-std::shared_ptr<const MemoryView> CudaTransport::memory_of_recv(const CollectiveCall& call, size_t* offset) const {
-  return context_.directory->containing(call.recv, operand_bytes(call.collective, call.unit(), context_.size).recv, offset);
+std::shared_ptr<const MemoryView> CudaTransport::memory_of_recv(
+    const CollectiveCall& call, size_t* offset) const {
+  return context_.directory->containing(
+      call.recv, operand_bytes(call.collective, call.unit(), context_.size).recv, offset);
 }
 
 Plan CudaTransport::possible_plan(const PlanInput& input) const {
@@ -388,31 +451,37 @@ void CudaTransport::collective(const CollectiveCall& call) {
     issue(plain, its, possible_plan(its));
   };
   stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), chosen.algorithm));
-  if (call.scaling || input.collective != call.collective) issue_parts(call, issue_plain);
-  else issue(call, input, chosen);
+  if (call.scaling || input.collective != call.collective)
+    issue_parts(call, issue_plain);
+  else
+    issue(call, input, chosen);
   stats_.add_collective(call, chosen.algorithm, true);
   order_.after(place);
 }
 
 void CudaTransport::issue(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
-  if (chosen.form != nullptr && chosen.algorithm == Algorithm::copy_engine) return copy_by_engine(call);
+  if (chosen.form != nullptr && chosen.algorithm == Algorithm::copy_engine)
+    return copy_by_engine(call);
   if (context_.check && context_.size > 1) launch_check(call);
   launch_collective(call, input, chosen);
 }
 
 void CudaTransport::launch_check(const CollectiveCall& call, uint64_t memory, uint64_t offset) {
-  CheckArgs args{comm(call.timeout_ms, static_cast<uint32_t>(call.collective)), call.packed(), call.count, memory, offset};
+  CheckArgs args{comm(call.timeout_ms, static_cast<uint32_t>(call.collective)), call.packed(),
+      call.count, memory, offset};
   kernels_.launch(kernels_.find("symm_check"), {1, 32, stream_of(call.stream)}, args);
 }
 
-// To the others in turns that differ, so that at a time each gets from one; what this rank keeps goes beside that.
+// To the others in turns that differ, so that at a time each
+// gets from one; what this rank keeps goes beside that.
 void CudaTransport::copy_by_engine(const CollectiveCall& call) {
   if (call.collective == Collective::allreduce) {
     CollectiveCall part = call;
     part.collective = Collective::reduce_scatter;
     part.algorithm = Algorithm::automatic;
     part.count = call.count / static_cast<size_t>(context_.size);
-    part.recv = static_cast<std::byte*>(call.recv) + static_cast<size_t>(context_.rank) * part.unit();
+    part.recv =
+        static_cast<std::byte*>(call.recv) + static_cast<size_t>(context_.rank) * part.unit();
     const PlanInput input = plan_input(part);
     issue(part, input, possible_plan(input));
     part.collective = Collective::allgather;
@@ -437,16 +506,19 @@ void CudaTransport::copy_by_engine(const CollectiveCall& call) {
     std::byte* const to = memory->blocks[static_cast<size_t>(peer)] + offset + part;
     if (to == from) continue;
     if (d != 0) {
-      driver.require(driver.cuMemcpyAsync(address_of(to), address_of(from), unit, stream), "cuMemcpyAsync");
+      driver.require(
+          driver.cuMemcpyAsync(address_of(to), address_of(from), unit, stream), "cuMemcpyAsync");
       continue;
     }
-    // By few blocks, twice as fast as a link: an engine would take its time from those of the links.
-    ConvertArgs args{
-        address_of(from), address_of(to), unit, 1, 0, 0, 1, static_cast<int32_t>(DType::u8), static_cast<int32_t>(DType::u8)};
+    // By few blocks, twice as fast as a link: an engine
+    // would take its time from those of the links.
+    ConvertArgs args{address_of(from), address_of(to), unit, 1, 0, 0, 1,
+        static_cast<int32_t>(DType::u8), static_cast<int32_t>(DType::u8)};
     kernels_.launch(kernels_.find("symm_convert"), {32, 256, sides_.fork(stream)}, args);
   }
   sides_.join(stream);
-  launch_barrier({}, kBarrierChannels - 1, call.timeout_ms, call.stream, static_cast<uint32_t>(call.collective));
+  launch_barrier({}, kBarrierChannels - 1, call.timeout_ms, call.stream,
+      static_cast<uint32_t>(call.collective));
 }
 
 ScaledCall CudaTransport::scaled(const CollectiveCall& call) const {
@@ -455,11 +527,13 @@ ScaledCall CudaTransport::scaled(const CollectiveCall& call) const {
 }
 
 RowsOfNorm CudaTransport::rows_of(const CollectiveCall& call) const {
-  return {call, reinterpret_cast<std::byte*>(comm_.stages[context_.rank] + layout_.wide), tuning_.wide};
+  return {
+      call, reinterpret_cast<std::byte*>(comm_.stages[context_.rank] + layout_.wide), tuning_.wide};
 }
 
-// What a plan is for: the call, or the first plain one that it is made of. RMSNorm is in the kernel of the all-reduce where that
-// is faster, unless another algorithm is asked for.
+// What a plan is for: the call, or the first plain one that it
+// is made of. RMSNorm is in the kernel of the all-reduce where
+// that is faster, unless another algorithm is asked for.
 CollectiveCall CudaTransport::planned_call(const CollectiveCall& call) const {
   if (call.scaling) return scaled(call).plain_call();
   if (call.collective != Collective::allreduce_rmsnorm) return call;
@@ -471,20 +545,24 @@ CollectiveCall CudaTransport::planned_call(const CollectiveCall& call) const {
   return rows_of(call).plain_call();
 }
 
-void CudaTransport::issue_parts(const CollectiveCall& call, const std::function<void(const CollectiveCall&)>& issue_plain) {
+void CudaTransport::issue_parts(
+    const CollectiveCall& call, const std::function<void(const CollectiveCall&)>& issue_plain) {
   if (call.scaling)
-    return scaled(call).run([&](const Conversion& conversion) { launch_conversion(call, conversion); }, issue_plain);
+    return scaled(call).run(
+        [&](const Conversion& conversion) { launch_conversion(call, conversion); }, issue_plain);
   rows_of(call).run(issue_plain, [&](const RmsNorm& norm, const std::byte* sums, size_t rows) {
     CollectiveCall summed = call;
     summed.send = sums;
     summed.count = rows * norm.hidden;
     constexpr int kMostThreads = 1 << 17;  // none of them waits
     launch_rmsnorm(kernels_.find(rmsnorm_kernel(call.dtype)),
-        row_shape(norm.hidden, rows, {kRowThreads, kMostThreads}, facts_.has_clusters), summed, norm);
+        row_shape(norm.hidden, rows, {kRowThreads, kMostThreads}, facts_.has_clusters), summed,
+        norm);
   });
 }
 
-void CudaTransport::launch_rmsnorm(CUfunction kernel, const RowShape& shape, const CollectiveCall& call, const RmsNorm& norm) {
+void CudaTransport::launch_rmsnorm(
+    CUfunction kernel, const RowShape& shape, const CollectiveCall& call, const RmsNorm& norm) {
   RmsNormArgs args{};
   args.call = arguments_of(call);
   args.residual_in = address_of(norm.residual_in);
@@ -501,22 +579,25 @@ void CudaTransport::launch_rmsnorm(CUfunction kernel, const RowShape& shape, con
   args.weight_dtype = static_cast<int32_t>(norm.weight_dtype);
   args.scale_kind = static_cast<int32_t>(norm.scale_kind);
   kernels_.launch(kernel,
-      {static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.threads), static_cast<CUstream>(call.stream),
-          static_cast<unsigned>(shape.cluster)},
+      {static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.threads),
+          static_cast<CUstream>(call.stream), static_cast<unsigned>(shape.cluster)},
       args);
 }
 
 void CudaTransport::launch_conversion(const CollectiveCall& call, const Conversion& c) {
   if (c.count == 0) return;
-  ConvertArgs args{address_of(c.from), address_of(c.to), c.count, c.blocks, c.stride, 0, 1, static_cast<int32_t>(c.from_dtype),
-      static_cast<int32_t>(c.to_dtype)};
-  if (c.scaled && call.scaling.kind == Factor::pointer) args.pointer = address_of(call.scale_pointer);
-  else if (c.scaled) args.factor = call.scaling.factor;
+  ConvertArgs args{address_of(c.from), address_of(c.to), c.count, c.blocks, c.stride, 0, 1,
+      static_cast<int32_t>(c.from_dtype), static_cast<int32_t>(c.to_dtype)};
+  if (c.scaled && call.scaling.kind == Factor::pointer)
+    args.pointer = address_of(call.scale_pointer);
+  else if (c.scaled)
+    args.factor = call.scaling.factor;
   const size_t bytes = c.count * c.blocks * std::min(size_of(c.from_dtype), size_of(c.to_dtype));
   kernels_.launch_over(bytes, kernels_.find("symm_convert"), stream_of(call.stream), args);
 }
 
-// Names are put together once: that takes longer than all else that is done here for a small message.
+// Names are put together once: that takes longer than
+// all else that is done here for a small message.
 CUfunction CudaTransport::kernel_of(const PlanInput& input, const Plan& chosen) {
   CUfunction& known = collectives_[row_of(chosen)][static_cast<size_t>(arithmetic_of(input))];
   if (known == nullptr) known = kernels_.find(kernel_name(input, chosen));
@@ -538,18 +619,22 @@ CollectiveArgs CudaTransport::arguments_of(const CollectiveCall& call) const {
   return args;
 }
 
-void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
+void CudaTransport::launch_collective(
+    const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
   if (chosen.in_pieces) return launch_pieces(call, input, chosen);
   if (call.pieces != nullptr) return;
   if (call.collective == Collective::allreduce_rmsnorm) {
     if (chosen.form != nullptr)
-      launch_rmsnorm(kernel_of(input, chosen), {chosen.cluster, chosen.blocks, chosen.threads}, call, *call.norm);
+      launch_rmsnorm(kernel_of(input, chosen), {chosen.cluster, chosen.blocks, chosen.threads},
+          call, *call.norm);
     return;
   }
   const uint64_t unit = call.unit();
-  if (chosen.form == nullptr && traits(call.collective).has_op && call.dtype == DType::boolean) {  // results are 0 or 1
+  // results are 0 or 1
+  if (chosen.form == nullptr && traits(call.collective).has_op && call.dtype == DType::boolean) {
     launch_conversion(
-        call, {static_cast<const std::byte*>(call.send), static_cast<std::byte*>(call.recv), call.dtype, call.dtype, call.count});
+        call, {static_cast<const std::byte*>(call.send), static_cast<std::byte*>(call.recv),
+                  call.dtype, call.dtype, call.count});
     return;
   }
   if (chosen.form == nullptr) {
@@ -570,10 +655,11 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
       args.recv_memory = memory->id;
       args.recv_offset = offset;
       args.recv_bytes = memory->bytes;
-      std::transform(
-          memory->blocks.begin(), memory->blocks.end(), args.recv_block, [](std::byte* mapped) { return address_of(mapped); });
+      std::transform(memory->blocks.begin(), memory->blocks.end(), args.recv_block,
+          [](std::byte* mapped) { return address_of(mapped); });
     }
-    args.copies_out = memory == nullptr && is_delivered_to(call.collective, context_.rank, call.root) ? 1 : 0;
+    args.copies_out =
+        memory == nullptr && is_delivered_to(call.collective, context_.rank, call.root) ? 1 : 0;
   }
   if (is_multimem(chosen.algorithm)) {
     // Again, for the addresses; meanwhile another thread may have let go of the memory.
@@ -593,7 +679,8 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
       args.recv_offset = recv.offset;
     }
   }
-  for (uint64_t left = unit; left > 0; left -= args.unit, args.send += args.unit, args.recv += args.unit) {
+  for (uint64_t left = unit; left > 0;
+      left -= args.unit, args.send += args.unit, args.recv += args.unit) {
     args.unit = std::min(left, chosen.part);
     kernels_.launch(kernel_of(input, chosen),
         {blocks, static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream), 1,
@@ -611,22 +698,26 @@ PiecesArgs CudaTransport::pieces_of(const CollectiveCall& call) const {
     args.row_bytes = pieces.row_bytes;
     args.row_stride = pieces.row_stride;
     const auto ranges = [](const std::vector<Piece>& from, PiecesArgs::Range* to) {
-      std::transform(from.begin(), from.end(), to, [](const Piece& piece) { return PiecesArgs::Range{piece.at, piece.bytes}; });
+      std::transform(from.begin(), from.end(), to,
+          [](const Piece& piece) { return PiecesArgs::Range{piece.at, piece.bytes}; });
     };
     ranges(pieces.send, args.send);
     ranges(pieces.recv, args.recv);
     const auto counts = [&](const DeviceCounts& given, size_t bytes) {
-      return PiecesArgs::Counts{address_of(given.counts), address_of(given.displacements), bytes / args.element};
+      return PiecesArgs::Counts{
+          address_of(given.counts), address_of(given.displacements), bytes / args.element};
     };
     args.counts[0] = counts(pieces.device_send, pieces.send_bytes);
     args.counts[1] = counts(pieces.device_recv, pieces.recv_bytes);
   } else {
-    for (int p = 0; p < context_.size; ++p) args.send[p] = args.recv[p] = {static_cast<uint64_t>(p) * call.unit(), call.unit()};
+    for (int p = 0; p < context_.size; ++p)
+      args.send[p] = args.recv[p] = {static_cast<uint64_t>(p) * call.unit(), call.unit()};
   }
   return args;
 }
 
-void CudaTransport::launch_pieces(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
+void CudaTransport::launch_pieces(
+    const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
   const CollectiveTraits its = traits(call.collective);
   PiecesArgs args = pieces_of(call);
   args.call.work_groups = chosen.work_groups;
@@ -640,7 +731,9 @@ void CudaTransport::launch_pieces(const CollectiveCall& call, const PlanInput& i
     }
   }
   kernels_.launch(kernel_of(input, chosen),
-      {static_cast<unsigned>(chosen.blocks), static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream)}, args);
+      {static_cast<unsigned>(chosen.blocks), static_cast<unsigned>(chosen.threads),
+          static_cast<CUstream>(call.stream)},
+      args);
 }
 
 PlanReport CudaTransport::plan(const CollectiveCall& call) {

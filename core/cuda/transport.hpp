@@ -1,4 +1,5 @@
-// The CUDA back end's half of a group: the control blocks of all ranks, and the launches that work on them.
+// The CUDA back end's half of a group: the control blocks
+// of all ranks, and the launches that work on them.
 #pragma once
 
 #include "core/cuda/control.hpp"
@@ -19,16 +20,20 @@ class CudaTransport : public Transport, public DeviceTransport {
   void connect(int peer, Message message, const PeerIdentity& identity) override;
   void ready() override;
 
-  void barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) override;
+  void barrier(
+      std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) override;
   void finish(int channel, uint64_t timeout_ms) override;
-  void send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) override;
-  void take_signal(const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) override;
-  SignalState look_at_signal(const MemoryView& memory, int rank, int channel) override;
-  void wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any, uint64_t timeout_ms, size_t* out_index,
-      uint64_t* out_seen, void* stream) override;
-  void write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) override;
-  void wait_value(const MemoryView& memory, const void* word, size_t bytes, Compare compare, uint64_t value, uint64_t timeout_ms,
+  void send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value,
       void* stream) override;
+  void take_signal(
+      const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) override;
+  SignalState look_at_signal(const MemoryView& memory, int rank, int channel) override;
+  void wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any,
+      uint64_t timeout_ms, size_t* out_index, uint64_t* out_seen, void* stream) override;
+  void write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes,
+      void* stream) override;
+  void wait_value(const MemoryView& memory, const void* word, size_t bytes, Compare compare,
+      uint64_t value, uint64_t timeout_ms, void* stream) override;
   void copy(void* to, const void* from, size_t bytes, void* stream) override;
   void fill32(void* to, uint32_t value, size_t count, void* stream) override;
   void collective(const CollectiveCall& call) override;
@@ -46,12 +51,15 @@ class CudaTransport : public Transport, public DeviceTransport {
   Tables device_tables(const MemoryView& memory) const override;
 
   std::string why_no_multicast() const override { return multicast_.why_not(); }
-  void add_multicast(MemoryView& memory, const std::vector<std::shared_ptr<Block>>& blocks, OutOfBand& out_of_band) override {
+  void add_multicast(MemoryView& memory, const std::vector<std::shared_ptr<Block>>& blocks,
+      OutOfBand& out_of_band) override {
     multicast_.add(memory, blocks, out_of_band);
   }
   size_t block_unit() const noexcept override { return multicast_.unit(); }
+
  protected:
-  // What goes on a stream between ranks of several machines takes turns by this, and works in these bytes of this rank's scratch.
+  // What goes on a stream between ranks of several machines takes turns by this, and
+  // works in these bytes of this rank's scratch.
   StreamOrder& order() noexcept { return order_; }
   std::span<std::byte> stages() const noexcept { return stages_of(context_.rank); }
   std::span<std::byte> stages_of(int rank) const noexcept;  // of one on this machine
@@ -60,18 +68,22 @@ class CudaTransport : public Transport, public DeviceTransport {
   const Kernels& kernels() const noexcept { return kernels_; }
   ScaledCall scaled(const CollectiveCall& call) const;
   RowsOfNorm rows_of(const CollectiveCall& call) const;
-  // Of a call with a factor or with RMSNorm: the plain ones that it is made of, by `issue_plain`, and what comes between them.
-  void issue_parts(const CollectiveCall& call, const std::function<void(const CollectiveCall&)>& issue_plain);
+  // Of a call with a factor or with RMSNorm: the plain ones that it is made of, by
+  // `issue_plain`, and what comes between them.
+  void issue_parts(
+      const CollectiveCall& call, const std::function<void(const CollectiveCall&)>& issue_plain);
   CollectiveArgs arguments_of(const CollectiveCall& call) const;
   PiecesArgs pieces_of(const CollectiveCall& call) const;
-  void launch_barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream,
-      uint32_t operation = static_cast<uint32_t>(Operation::barrier));
+  void launch_barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms,
+      void* stream, uint32_t operation = static_cast<uint32_t>(Operation::barrier));
   const Tuning& tuning() const noexcept { return tuning_; }
   void write_word(CUdeviceptr word, uint64_t value, WriteKind kind, void* stream);
-  void wait_word(uint64_t timeout_ms, Operation operation, CUdeviceptr taken, const WordWait& wait, void* stream);
+  void wait_word(uint64_t timeout_ms, Operation operation, CUdeviceptr taken, const WordWait& wait,
+      void* stream);
   // Throws Error(unsupported) where nothing of `rank`'s comes to memory of this rank.
   virtual void require_reach([[maybe_unused]] int rank, [[maybe_unused]] const char* what) const {}
   bool maps(int rank) const noexcept { return context_.machines.together(rank, context_.rank); }
+
  private:
   Tuning choose_tuning() const;
   DeviceComm comm(uint64_t timeout_ms, uint32_t operation) const;
@@ -79,13 +91,16 @@ class CudaTransport : public Transport, public DeviceTransport {
   Plan possible_plan(const PlanInput& input) const;
   CUfunction kernel_of(const PlanInput& input, const Plan& chosen);
   std::string why_no_engine(const CollectiveCall& call) const;
-  std::shared_ptr<const MemoryView> memory_of_recv(const CollectiveCall& call, size_t* offset) const;  // null: it is private
+  // null: it is private
+  std::shared_ptr<const MemoryView> memory_of_recv(
+      const CollectiveCall& call, size_t* offset) const;
   void issue(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void launch_check(const CollectiveCall& call, uint64_t memory = 0, uint64_t offset = 0);
   void copy_by_engine(const CollectiveCall& call);
   CollectiveCall planned_call(const CollectiveCall& call) const;
   void launch_conversion(const CollectiveCall& call, const Conversion& conversion);
-  void launch_rmsnorm(CUfunction kernel, const RowShape& shape, const CollectiveCall& call, const RmsNorm& norm);
+  void launch_rmsnorm(
+      CUfunction kernel, const RowShape& shape, const CollectiveCall& call, const RmsNorm& norm);
   void launch_pieces(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void tell_kernels() noexcept;
@@ -104,8 +119,10 @@ class CudaTransport : public Transport, public DeviceTransport {
   std::shared_ptr<Allocation> stages_;  // the block with this rank's: its own or the lender's
   std::shared_ptr<ErrorMailbox> mailbox_;
   Kernels kernels_;
-  CUfunction collectives_[kKernelForms][kArithmetics] = {};  // of kernels_, as they were asked for; guarded by order_'s turn
-  DeviceComm comm_{};                                        // without what differs from call to call
+  // of kernels_, as they were asked for; guarded by order_'s turn
+  CUfunction collectives_[kKernelForms][kArithmetics] = {};
+  // without what differs from call to call
+  DeviceComm comm_{};
   StreamOrder order_;
   SideStreams sides_;  // guarded by order_'s turn
   std::shared_ptr<void> listener_;

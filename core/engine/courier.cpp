@@ -1,8 +1,11 @@
 #include "core/engine/courier.hpp"
+
 #include <sys/eventfd.h>
+
 #include <cerrno>
 #include <map>
 #include <unordered_set>
+
 #include "core/base/log.hpp"
 #include "core/base/per_process.hpp"
 #include "core/base/reserve.hpp"
@@ -10,9 +13,11 @@
 namespace symm::engine {
 constexpr uint64_t kRestMs = 1;          // and less where who polled goes to sleep
 constexpr size_t kMostEarly = 1U << 16;  // messages of one peer that overtook another
-constexpr uint64_t kEndMs = 2'000;       // for what is under way to end on a line that was closed at once (measured: 0.06)
-constexpr uint64_t kOwnEndMs = 20, kSharedEndMs = 100;  // for it to end by itself, on lines of one group and of several
-constexpr uint64_t kReasonMs = 100;                     // for the group to say why a peer was lost
+// for what is under way to end on a line that was closed at once (measured: 0.06)
+constexpr uint64_t kEndMs = 2'000;
+// for it to end by itself, on lines of one group and of several
+constexpr uint64_t kOwnEndMs = 20, kSharedEndMs = 100;
+constexpr uint64_t kReasonMs = 100;  // for the group to say why a peer was lost
 
 struct Peer {
   struct Group* group = nullptr;
@@ -33,12 +38,15 @@ struct Group {
   std::vector<Peer> peers;
   Word bell{0};  // rung when a message was sent
   Waiter waiter{0};
-  std::optional<std::array<Deadline, 2>> ends = std::nullopt;  // by when all that is under way is to, once a peer was left
+  // by when all that is under way is to, once a peer was left
+  std::optional<std::array<Deadline, 2>> ends = std::nullopt;
 };
 
 namespace {
-// To another process, for all groups of now and later: an engine pairs what both processes make in the order in which they make
-// it, which for groups that are made at once may be any, and who closes a line cannot know whether the other is about to use it.
+// To another process, for all groups of now and later: an engine
+// pairs what both processes make in the order in which they make
+// it, which for groups that are made at once may be any, and who
+// closes a line cannot know whether the other is about to use it.
 struct Line {
   Bytes address;
   std::vector<Peer*> users;
@@ -48,25 +56,36 @@ struct Line {
 class Office final : public Courier, public Sink {
  public:
   explicit Office(const std::function<std::unique_ptr<Link>(Sink&)>& open)
-      : waker(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), link(open(*this)), own_name(link->name()), where(link->where()) {
+      : waker(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        link(open(*this)),
+        own_name(link->name()),
+        where(link->where()) {
     if (!waker) throw system_error(errno, "eventfd");
   }
-  std::unique_ptr<Post> open_post(uint64_t group, int rank, int size, Receiver&, std::shared_ptr<Revocation>) override;
+
+  std::unique_ptr<Post> open_post(
+      uint64_t group, int rank, int size, Receiver&, std::shared_ptr<Revocation>) override;
+
   const std::string& name() const override { return own_name; }
+
   Bytes address() override {
     const auto lock = hold();
     return there().address();
   }
+
   bool progress() noexcept {
     const std::unique_lock lock(mutex, std::try_to_lock);
     return lock && turn();  // else somebody makes it already
   }
+
   void stop() noexcept override {
     const auto lock = hold();
     stopped = true;
     eventfd_write(waker.get(), 1);
   }
+
   void serve() noexcept override;
+
   void leave() noexcept {
     const auto lock = hold();
     stopped = true;
@@ -79,8 +98,10 @@ class Office final : public Courier, public Sink {
     wanted.fetch_sub(1, std::memory_order_relaxed);
     return lock;
   }
+
   Link& there() const {
-    if (link == nullptr) throw Error(Status::unavailable, own_name + " was given up in this process");
+    if (link == nullptr)
+      throw Error(Status::unavailable, own_name + " was given up in this process");
     return *link;
   }
 
@@ -88,7 +109,8 @@ class Office final : public Courier, public Sink {
     if (link == nullptr) return false;
     bool any = link->progress();
     any |= send_answers();
-    for (const auto& [line, how] : std::exchange(doomed, {})) break_off(line, how);
+    for (const auto& [line, how] : std::exchange(doomed, {}))
+      break_off(line, how);
     return any;
   }
 
@@ -104,7 +126,9 @@ class Office final : public Courier, public Sink {
     parcel.line = peer.line;
     parcel.peer = &peer;
     const Transfer state = link->send(parcel);
-    if (state == Transfer::under_way && with_reserve([&] { return under_way.insert(&parcel).second; })) ++peer.sending;
+    if (state == Transfer::under_way &&
+        with_reserve([&] { return under_way.insert(&parcel).second; }))
+      ++peer.sending;
     return state;
   }
 
@@ -113,7 +137,8 @@ class Office final : public Courier, public Sink {
     auto queued = std::exchange(answers, {});
     for (auto& [peer, parcel] : queued) {
       if (!peer->gone && peer->line < 0) {
-        with_reserve([&peer = peer, &parcel = parcel] { peer->unconnected.push_back(std::move(parcel)); });
+        with_reserve(
+            [&peer = peer, &parcel = parcel] { peer->unconnected.push_back(std::move(parcel)); });
       } else if (send(*peer, *parcel) == Transfer::under_way) {
         parcel.release();  // NOLINT(bugprone-unused-return-value): sent() has it
         wake();            // nobody else may be there to see it off
@@ -122,13 +147,18 @@ class Office final : public Courier, public Sink {
     return !queued.empty();
   }
 
-  // What is under way to and from it ends before this returns. Where the engine does not end it, the engine goes. A line is not
-  // closed at once: where both sides do so, each with a message half sent, UCX's TCP asks a connection that it has just freed
-  // whether it can be written to (seen with 1.13 after 8 of 2,790 kills; as written in 1.20, too).
+  // What is under way to and from it ends before this returns. Where the
+  // engine does not end it, the engine goes. A line is not closed at once:
+  // where both sides do so, each with a message half sent, UCX's TCP asks
+  // a connection that it has just freed whether it can be written to (seen
+  // with 1.13 after 8 of 2,790 kills; as written in 1.20, too).
   void end(Peer& peer) noexcept {
     peer.gone = true;
     const auto ended = [&] {
-      for (int i = 0; i < 1'000 && link != nullptr && peer.sending + peer.receiving != 0 && link->progress(); ++i) {}
+      for (int i = 0;
+          i < 1'000 && link != nullptr && peer.sending + peer.receiving != 0 && link->progress();
+          ++i) {
+      }
       return peer.sending + peer.receiving == 0;
     };
     const auto line = lines.find(peer.line);
@@ -137,50 +167,63 @@ class Office final : public Courier, public Sink {
     if (!ends) ends = {Deadline::after_ms(kOwnEndMs), Deadline::after_ms(kSharedEndMs)};
     if (retry_until(ended, (*ends)[shared ? 1 : 0])) return;
     break_off(peer.line, format("another group had to end what it did for rank %d", peer.rank));
-    if (!retry_until(ended, Deadline::after_ms(kEndMs))) give_up(format("it did not end what it did for rank %d", peer.rank));
+    if (!retry_until(ended, Deadline::after_ms(kEndMs)))
+      give_up(format("it did not end what it did for rank %d", peer.rank));
   }
 
   void break_off(int number, const std::string& how) noexcept {
     auto line = lines.extract(number);
     if (line.empty()) return;
-    for (Peer* peer : line.mapped().users) lose(*peer, how);
+    for (Peer* peer : line.mapped().users)
+      lose(*peer, how);
     if (link != nullptr) link->close(number);
   }
 
   void give_up(const std::string& how) noexcept {
     link.reset();
-    while (!lines.empty()) break_off(lines.begin()->first, how);
+    while (!lines.empty())
+      break_off(lines.begin()->first, how);
     for (const auto& [key, group] : groups)
-      for (Peer& peer : group->peers) peer.receiving = 0;
-    for (Parcel* parcel : std::exchange(under_way, {})) sent(*parcel, Transfer::broken);
+      for (Peer& peer : group->peers)
+        peer.receiving = 0;
+    for (Parcel* parcel : std::exchange(under_way, {}))
+      sent(*parcel, Transfer::broken);
   }
 
   void lose(Peer& peer, const std::string& how) noexcept {
     if (std::exchange(peer.gone, true)) return;
-    peer.how = with_reserve([&] { return format("%s lost rank %d: %s", own_name.c_str(), peer.rank, how.c_str()); });
+    peer.how = with_reserve(
+        [&] { return format("%s lost rank %d: %s", own_name.c_str(), peer.rank, how.c_str()); });
     peer.group->receiver.lost(peer.rank, how);
   }
 
   void wake() noexcept {
     if (asleep.exchange(false)) eventfd_write(waker.get(), 1);
   }
+
   void polls(Polling what) noexcept {
-    if (what == Polling::ends) --pollers;
-    else polled = what == Polling::begins;
+    if (what == Polling::ends)
+      --pollers;
+    else
+      polled = what == Polling::begins;
     if (what == Polling::begins) ++pollers;
-    if (what == Polling::sleeps && pollers == 0 && resting.exchange(false)) eventfd_write(waker.get(), 1);
+    if (what == Polling::sleeps && pollers == 0 && resting.exchange(false))
+      eventfd_write(waker.get(), 1);
   }
 
   Peer* peer_of(const Head& head) noexcept {
     const auto group = groups.find({head.group, head.target});
-    return group == groups.end() || head.source >= group->second->peers.size() ? nullptr : &group->second->peers[head.source];
+    return group == groups.end() || head.source >= group->second->peers.size()
+               ? nullptr
+               : &group->second->peers[head.source];
   }
 
   std::byte* place(const Head& head) noexcept override {
     Peer* const peer = peer_of(head);
     if (peer == nullptr || peer->gone) return nullptr;
     std::byte* const at = peer->group->receiver.place(peer->rank, head);
-    if (at == nullptr) lose(*peer, "it has broken the protocol: a message of its has no place here");
+    if (at == nullptr)
+      lose(*peer, "it has broken the protocol: a message of its has no place here");
     if (at != nullptr) ++peer->receiving;
     return at;
   }
@@ -197,7 +240,8 @@ class Office final : public Courier, public Sink {
     }
     if (head.sequence < peer->next_in || peer->early.size() == kMostEarly || !with_reserve(keep))
       return lose(*peer, "it has broken the protocol: a message of its is out of order");
-    for (auto next = peer->early.begin(); next != peer->early.end() && next->first == peer->next_in; ++peer->next_in) {
+    for (auto next = peer->early.begin(); next != peer->early.end() && next->first == peer->next_in;
+        ++peer->next_in) {
       peer->group->receiver.arrived(peer->rank, next->second);
       next = peer->early.erase(next);
     }
@@ -231,15 +275,16 @@ class Office final : public Courier, public Sink {
   std::vector<std::pair<int, std::string>> doomed;  // lines that were lost, and how
 };
 
-// While others poll, or have just done so, it rests: what comes would wake it to take their processor. It asks without the lock,
-// which they have most of the time.
+// While others poll, or have just done so, it rests: what comes would wake it to take
+// their processor. It asks without the lock, which they have most of the time.
 void Office::serve() noexcept {
   while (!stopped) {
     int ready = -1;
     resting = true;  // before it asks, as polls() tells before it looks
     const bool others = polled.exchange(false) || pollers != 0;
     if (!others) {
-      retry_until([&] { return wanted.load(std::memory_order_relaxed) == 0; }, Deadline::after_ms(1));
+      retry_until(
+          [&] { return wanted.load(std::memory_order_relaxed) == 0; }, Deadline::after_ms(1));
       const std::lock_guard lock(mutex);
       resting = false;
       if (turn()) continue;
@@ -252,7 +297,8 @@ void Office::serve() noexcept {
       poll_until(descriptors, Deadline::after_ms(others ? kRestMs : 1'000));
     } catch (const Error& error) {
       const auto lock = hold();
-      return give_up(std::string(error.what()) + "; has the program closed descriptors that it did not open?");
+      return give_up(
+          std::string(error.what()) + "; has the program closed descriptors that it did not open?");
     }
     asleep = resting = false;
     eventfd_t count = 0;
@@ -262,10 +308,14 @@ void Office::serve() noexcept {
 
 class OfficePost final : public Post {
  public:
-  OfficePost(Office& office, uint64_t number, int rank, int size, Receiver& receiver, std::shared_ptr<Revocation> revocation)
-      : office_(office), revocation_(std::move(revocation)), group_{number, static_cast<uint16_t>(rank), receiver, {}} {
+  OfficePost(Office& office, uint64_t number, int rank, int size, Receiver& receiver,
+      std::shared_ptr<Revocation> revocation)
+      : office_(office),
+        revocation_(std::move(revocation)),
+        group_{number, static_cast<uint16_t>(rank), receiver, {}} {
     group_.peers = std::vector<Peer>(static_cast<size_t>(size));
-    for (int peer = 0; peer < size; ++peer) peer_of(peer).group = &group_, peer_of(peer).rank = static_cast<uint16_t>(peer);
+    for (int peer = 0; peer < size; ++peer)
+      peer_of(peer).group = &group_, peer_of(peer).rank = static_cast<uint16_t>(peer);
     const auto lock = office.hold();
     office.there();
     if (!office.groups.emplace(std::pair(number, group_.rank), &group_).second)
@@ -275,10 +325,12 @@ class OfficePost final : public Post {
   ~OfficePost() override {
     const auto lock = office_.hold();
     office_.send_answers();
-    for (Peer& peer : group_.peers) peer.gone = true;
+    for (Peer& peer : group_.peers)
+      peer.gone = true;
     for (Peer& peer : group_.peers) {
       if (peer.receiving != 0) office_.end(peer);
-      if (const auto line = office_.lines.find(peer.line); line != office_.lines.end()) std::erase(line->second.users, &peer);
+      if (const auto line = office_.lines.find(peer.line); line != office_.lines.end())
+        std::erase(line->second.users, &peer);
     }
     for (Parcel* parcel : office_.under_way)
       if (parcel->peer != nullptr && parcel->peer->group == &group_) parcel->peer = nullptr;
@@ -292,44 +344,56 @@ class OfficePost final : public Post {
     Link& link = office_.there();
     if (peer.gone || peer.line >= 0) return;
     for (auto& [number, line] : office_.lines)
-      if (std::equal(address.begin(), address.end(), line.address.begin(), line.address.end())) peer.line = number;
+      if (std::equal(address.begin(), address.end(), line.address.begin(), line.address.end()))
+        peer.line = number;
     if (peer.line < 0) peer.line = link.connect(address);
     Line& line = office_.lines[peer.line];
     line.address.assign(address.begin(), address.end());
     line.users.push_back(&peer);
-    for (auto& parcel : std::exchange(peer.unconnected, {})) office_.answers.emplace_back(&peer, std::move(parcel));
+    for (auto& parcel : std::exchange(peer.unconnected, {}))
+      office_.answers.emplace_back(&peer, std::move(parcel));
     office_.send_answers();
     office_.wake();
   }
 
-  void send(int rank, Head head, std::span<const std::byte> payload, LazyDeadline& deadline) override {
+  void send(
+      int rank, Head head, std::span<const std::byte> payload, LazyDeadline& deadline) override {
     Peer& peer = peer_of(rank);
     Parcel parcel;  // here, since nobody leaves before it has ended
     parcel.head = head;
     parcel.payload = payload;
     {
       const auto lock = office_.hold();
-      if (peer.line < 0 && !peer.gone) throw Error(Status::internal, format("rank %d was not connected", rank));
+      if (peer.line < 0 && !peer.gone)
+        throw Error(Status::internal, format("rank %d was not connected", rank));
       parcel.state = office_.send(peer, parcel);
     }
     if (parcel.state == Transfer::under_way) {
-      const auto ended = [&] { return office_.progress(), parcel.state.load(std::memory_order_acquire) != Transfer::under_way; };
+      const auto ended = [&] {
+        return office_.progress(),
+               parcel.state.load(std::memory_order_acquire) != Transfer::under_way;
+      };
       const WaitEnd end = wait(ended, deadline.get().remaining_ns());
       if (end != WaitEnd::reached) {
         const auto lock = office_.hold();
         office_.end(peer);
-        if (peer.how.empty()) peer.how = format("rank %d has not taken a message of %zu bytes in time", rank, payload.size());
+        if (peer.how.empty())
+          peer.how =
+              format("rank %d has not taken a message of %zu bytes in time", rank, payload.size());
       }
-      if (end == WaitEnd::timed_out && parcel.state != Transfer::whole) throw Error({Status::timeout, rank, 0, peer.how, 0, 0});
+      if (end == WaitEnd::timed_out && parcel.state != Transfer::whole)
+        throw Error({Status::timeout, rank, 0, peer.how, 0, 0});
     }
     if (parcel.state == Transfer::whole) return;
     wait([] { return false; }, std::min(deadline.get().remaining_ns(), nanoseconds_of(kReasonMs)));
     revocation_->throw_if_revoked();
     const auto lock = office_.hold();
-    throw Error({Status::peer_failed, rank, 0, peer.how.empty() ? format("rank %d was cut off", rank) : peer.how, 0, 0});
+    throw Error({Status::peer_failed, rank, 0,
+        peer.how.empty() ? format("rank %d was cut off", rank) : peer.how, 0, 0});
   }
 
-  void answer(int rank, Head head, std::span<const std::byte> payload, std::shared_ptr<const void> keep) noexcept override {
+  void answer(int rank, Head head, std::span<const std::byte> payload,
+      std::shared_ptr<const void> keep) noexcept override {
     auto parcel = with_reserve([] { return std::make_unique<Parcel>(); });
     parcel->head = head;
     parcel->payload = payload;
@@ -338,24 +402,34 @@ class OfficePost final : public Post {
     with_reserve([&] { office_.answers.emplace_back(&peer_of(rank), std::move(parcel)); });
   }
 
-  void dispatch(int rank, Head head, std::span<const std::byte> payload, std::shared_ptr<const void> keep) noexcept override {
+  void dispatch(int rank, Head head, std::span<const std::byte> payload,
+      std::shared_ptr<const void> keep) noexcept override {
     const auto lock = office_.hold();
     answer(rank, head, payload, std::move(keep));
     office_.send_answers();
   }
+
   bool progress() noexcept override { return office_.progress(); }
+
   void polls(Polling what) noexcept override { office_.polls(what); }
+
   void cut(int rank) noexcept override {
     const auto lock = office_.hold();
     office_.end(peer_of(rank));
   }
+
  private:
   Peer& peer_of(int rank) { return group_.peers.at(static_cast<size_t>(rank)); }
-  template <class Ask> WaitEnd wait(const Ask& ask, uint64_t ns) {
+
+  template <class Ask>
+  WaitEnd wait(const Ask& ask, uint64_t ns) {
     const Word* const bells[] = {&group_.bell};
-    LazyDeadline until(ns == Deadline::kInfinite ? ns : ns == 0 ? Deadline::kNow : ns / 1'000'000 + 1);
+    LazyDeadline until(ns == Deadline::kInfinite ? ns
+                       : ns == 0                 ? Deadline::kNow
+                                                 : ns / 1'000'000 + 1);
     const auto before_sleep = [&] { return office_.polls(Polling::sleeps), false; };
-    return wait_condition({ask, before_sleep, bells}, group_.waiter, *revocation_, {50, 200}, until);
+    return wait_condition(
+        {ask, before_sleep, bells}, group_.waiter, *revocation_, {50, 200}, until);
   }
 
   Office& office_;
@@ -377,23 +451,31 @@ struct OfProcess {
     });
     static const Leaving before_the_engine;
   }
-  // At the end of the process an engine takes down what its threads work with, and does not expect to be called any more.
+
+  // At the end of the process an engine takes down what its
+  // threads work with, and does not expect to be called any more.
   struct Leaving {
     ~Leaving() {
       if (auto* const here = PerProcess<OfProcess>::existing()) here->office.leave();
     }
   };
+
   Office office{open_ucx};
 };
+
 Office& office() { return PerProcess<OfProcess>::current().office; }
 }  // namespace
 
 std::unique_ptr<Courier> make_courier(const std::function<std::unique_ptr<Link>(Sink&)>& open) {
   return std::make_unique<Office>(open);
 }
-std::unique_ptr<Post> open_post(uint64_t group, int rank, int size, Receiver& receiver, std::shared_ptr<Revocation> revocation) {
+
+std::unique_ptr<Post> open_post(uint64_t group, int rank, int size, Receiver& receiver,
+    std::shared_ptr<Revocation> revocation) {
   return office().open_post(group, rank, size, receiver, std::move(revocation));
 }
+
 Bytes engine_address() { return office().address(); }
+
 std::string engine_name() { return office().name(); }
 }  // namespace symm::engine

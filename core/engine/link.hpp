@@ -1,7 +1,9 @@
-// What carries bytes between processes: one process's end of it. The courier implements Sink and calls a Link under its lock.
+// What carries bytes between processes: one process's end of it. The courier implements
+// Sink and calls a Link under its lock.
 #pragma once
 
 #include <optional>
+
 #include "core/base/little_endian.hpp"
 #include "core/bootstrap/store.hpp"
 
@@ -14,7 +16,8 @@ struct Head {
   uint64_t memory = 0, offset = 0;
   uint64_t bytes = 0;  // of the payload; the courier's
   uint64_t value = 0;
-  uint64_t sequence = 0;  // how many messages of this group went from source to target before; the courier's
+  // how many messages of this group went from source to target before; the courier's
+  uint64_t sequence = 0;
   uint64_t call = 0;
 };
 
@@ -24,7 +27,8 @@ inline void encode(const Head& head, HeadBytes& bytes) noexcept {
   size_t at = 0;
   const auto put = [&](auto... fields) {
     const auto one = [&](auto field) {
-      for (size_t i = 0; i < sizeof field; ++i) bytes[at++] = static_cast<std::byte>(field >> (8 * i));
+      for (size_t i = 0; i < sizeof field; ++i)
+        bytes[at++] = static_cast<std::byte>(field >> (8 * i));
     };
     (one(fields), ...);
   };
@@ -37,13 +41,16 @@ inline std::optional<Head> decode(std::span<const std::byte> bytes) noexcept {
   Head head;
   Reader reader(bytes);
   reader.numbers(head.kind, head.channel, head.source, head.target);
-  reader.numbers(head.group, head.memory, head.offset, head.bytes, head.value, head.sequence, head.call);
+  reader.numbers(
+      head.group, head.memory, head.offset, head.bytes, head.value, head.sequence, head.call);
   return head;
 }
 
-enum class Transfer { under_way, whole, broken };  // broken: it has ended, and may have moved a part
+// broken: it has ended, and may have moved a part
+enum class Transfer { under_way, whole, broken };
 
-// A message on its way. It lies where it is, untouched, until the sink was told that it was sent.
+// A message on its way. It lies where it is,
+// untouched, until the sink was told that it was sent.
 struct Parcel {
   class Sink* sink = nullptr;
   int line = -1;  // on which it goes
@@ -58,8 +65,8 @@ struct Parcel {
 
 class Sink {
  public:
-  // Where a payload goes; null: nowhere, the message is dropped. One arrived() follows where it is not null, or there is no
-  // payload.
+  // Where a payload goes; null: nowhere, the message is dropped. One arrived() follows
+  // where it is not null, or there is no payload.
   virtual std::byte* place(const Head& head) noexcept = 0;
   virtual void arrived(const Head& head, Transfer ended) noexcept = 0;
   virtual void sent(Parcel& parcel, Transfer ended) noexcept = 0;
@@ -70,18 +77,23 @@ class Sink {
 
 class Link {
  public:
-  virtual ~Link() = default;                     // when it returns, nothing touches anybody's memory
+  // when it returns, nothing touches anybody's memory
+  virtual ~Link() = default;
   virtual const std::string& name() const = 0;   // "ucx 1.13.1"
   virtual const std::string& where() const = 0;  // the same, and the path of the library
   virtual const Bytes& address() const = 0;
-  virtual int connect(std::span<const std::byte> address) = 0;  // number of a new line to the process of this address
-  virtual Transfer send(Parcel& parcel) noexcept = 0;           // under way: sent() will be told. Broken: lost() was
-  virtual bool progress() noexcept = 0;                         // false: nothing happened
-  virtual int arm() noexcept = 0;  // a descriptor that becomes readable when there is something to do, or -1: there is already
+  // number of a new line to the process of this address
+  virtual int connect(std::span<const std::byte> address) = 0;
+  // under way: sent() will be told. Broken: lost() was
+  virtual Transfer send(Parcel& parcel) noexcept = 0;
+  virtual bool progress() noexcept = 0;  // false: nothing happened
+  // a descriptor that becomes readable when there is something to do, or -1: there is already
+  virtual int arm() noexcept = 0;
   // What is under way on the line, in both directions, ends broken, soon.
   virtual void close(int line) noexcept = 0;
 };
 
-// UCX: libucp.so.0, found at run time, never unloaded. Throws Error(unavailable): what was looked for, where, what to install.
+// UCX: libucp.so.0, found at run time, never unloaded. Throws Error(unavailable): what
+// was looked for, where, what to install.
 std::unique_ptr<Link> open_ucx(Sink& sink);
 }  // namespace symm::engine

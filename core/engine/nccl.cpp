@@ -1,6 +1,8 @@
 #include "core/engine/nccl.hpp"
+
 #include <cstring>
 #include <list>
+
 #include "core/base/environment.hpp"
 #include "core/base/library.hpp"
 #include "core/base/log.hpp"
@@ -12,16 +14,18 @@ namespace {
 using namespace nccl;
 
 constexpr uint64_t kLookMs = 20;  // between two looks at what is under way
-// That the mesh takes at most to say why NCCL failed, and who left before his last message came.
+// That the mesh takes at most to say why NCCL
+// failed, and who left before his last message came.
 constexpr uint64_t kReasonMs = 1'000;
 constexpr uint64_t kPatienceMs = 5'000;                   // with NCCL, to let go of a communicator
 constexpr uint64_t kEndMs = 2 * kReasonMs + kPatienceMs;  // that an engine's end takes at most
 
 [[noreturn]] void unavailable(const std::string& what) {
-  throw Error(Status::unavailable, what +
-                                       "; groups of GPUs on several machines need NCCL 2.18 or newer: install libnccl2 (Debian, "
-                                       "RPM) or nvidia-nccl-cu13 (pip), "
-                                       "or name its libnccl.so.2 in SYMM_NCCL");
+  throw Error(Status::unavailable,
+      what +
+          "; groups of GPUs on several machines need NCCL 2.18 or newer: install libnccl2 (Debian, "
+          "RPM) or nvidia-nccl-cu13 (pip), "
+          "or name its libnccl.so.2 in SYMM_NCCL");
 }
 
 struct Library {
@@ -30,7 +34,8 @@ struct Library {
 
   Library() {
     std::string why;
-    void* const found = find_library("libnccl.so.2", environment("SYMM_NCCL"), "nvidia/nccl/lib", why);
+    void* const found =
+        find_library("libnccl.so.2", environment("SYMM_NCCL"), "nvidia/nccl/lib", why);
     if (found == nullptr) unavailable("no engine: " + why);
     Dl_info place{};
     int version = 0;
@@ -48,10 +53,12 @@ struct Library {
 
 std::atomic<int> ending{0};  // communicators whose engine has gone
 
-// A process that ends waits for those: the destructors of NCCL's CUDA runtime, met by a thread that is in ncclCommDestroy(),
-// crash it. NCCL has them called since it has made a communicator, so this, which is made afterwards, is called first.
+// A process that ends waits for those: the destructors of NCCL's CUDA runtime, met by a
+// thread that is in ncclCommDestroy(), crash it. NCCL has them called since it has made
+// a communicator, so this, which is made afterwards, is called first.
 struct Farewell {
   const uint32_t forks = process::fork_generation();
+
   ~Farewell() {
     if (forks != process::fork_generation()) return;  // a child has none of the threads
     retry_until([] { return ending == 0; }, Deadline::after_ms(kEndMs));
@@ -62,8 +69,12 @@ struct Farewell {
 // What a thread of its own keeps beyond the engine, until NCCL has let go of the communicator.
 struct StreamEngine::State {
   explicit State(const Owner& owner)
-      : nccl(only_library<Library>()), rank(owner.rank), size(owner.size), pids(owner.pids.begin(), owner.pids.end()),
-        revocation(owner.revocation), fail(owner.fail) {}
+      : nccl(only_library<Library>()),
+        rank(owner.rank),
+        size(owner.size),
+        pids(owner.pids.begin(), owner.pids.end()),
+        revocation(owner.revocation),
+        fail(owner.fail) {}
 
   struct Flight {
     const char* what;
@@ -80,10 +91,13 @@ struct StreamEngine::State {
         format("%s: %s: %s%s%s", nccl.name.c_str(), call, nccl.ncclGetErrorString(result),
             more != nullptr && *more != '\0' ? ": " : "", more != nullptr ? more : "")};
   }
-  // The mesh, which hears of a death by itself, has said by then why NCCL failed, or does not know.
+
+  // The mesh, which hears of a death by itself, has
+  // said by then why NCCL failed, or does not know.
   bool explained() const {
     return retry_until([&] { return revocation->revoked(); }, Deadline::after_ms(kReasonMs));
   }
+
   void tell(const Failure& failure) {
     const std::lock_guard lock(calling);  // the group must not go meanwhile
     if (fail) fail(failure);
@@ -120,19 +134,23 @@ void StreamEngine::State::look_at(Flight& flight) {
   for (const int32_t gone : flight.whom) {
     if (!revocation->departed(gone) || !begin(flight.grace, kReasonMs)) continue;
     const int64_t pid = pids[static_cast<size_t>(gone)];
-    return tell({Status::peer_failed, gone, pid, format("%s: rank %d (pid %ld) has left the group", flight.what, gone, pid)});
+    return tell({Status::peer_failed, gone, pid,
+        format("%s: rank %d (pid %ld) has left the group", flight.what, gone, pid)});
   }
   if (!begin(flight.until, flight.timeout_ms)) return;
   tell({Status::timeout, -1, 0,
-      format("%s: over %s, not all ranks came within %lu ms", flight.what, nccl.name.c_str(), flight.timeout_ms)});
+      format("%s: over %s, not all ranks came within %lu ms", flight.what, nccl.name.c_str(),
+          flight.timeout_ms)});
 }
 
 void StreamEngine::State::look() {
   if (!ready) return;
   Result error = kSuccess;
-  // Two that ask at a time would both complete what is in progress, one of them when it is gone; who has the communicator asks.
+  // Two that ask at a time would both complete what is in progress, one of them when it
+  // is gone; who has the communicator asks.
   if (busy.try_take()) {
-    if (const Result asked = nccl.ncclCommGetAsyncError(comm, &error); asked != kSuccess) error = asked;
+    if (const Result asked = nccl.ncclCommGetAsyncError(comm, &error); asked != kSuccess)
+      error = asked;
     busy.give();
   }
   if (error != kSuccess && error != kInProgress) {
@@ -165,8 +183,10 @@ void StreamEngine::State::keep() noexcept {
     const uint32_t seen = woken.load(), events = revocation->events().load();
     try {
       look();
-    } catch (const std::bad_alloc&) {}  // at the next look
-    if (!closing || !trouble) sleep_while(woken, seen, &revocation->events(), events, Deadline::after_ms(kLookMs));
+    } catch (const std::bad_alloc&) {
+    }  // at the next look
+    if (!closing || !trouble)
+      sleep_while(woken, seen, &revocation->events(), events, Deadline::after_ms(kLookMs));
   }
   // A call that is being made sees that it is over, too; one that is stuck in NCCL is cut off.
   const bool alone = busy.take(Deadline::after_ms(kReasonMs));
@@ -177,13 +197,15 @@ void StreamEngine::State::keep() noexcept {
   if (counted) --ending;
 }
 
-// Whether all that was sent from here has gone, so that no rank misses what this one has ended with.
+// Whether all that was sent from here has gone, so
+// that no rank misses what this one has ended with.
 bool StreamEngine::State::finish() const {
   if (trouble || !ready || revocation->revoked()) return false;
   Result now = nccl.ncclCommFinalize(comm);
   retry_until(
       [&] {
-        if (now == kInProgress && nccl.ncclCommGetAsyncError(comm, &now) != kSuccess) now = kSystemError;
+        if (now == kInProgress && nccl.ncclCommGetAsyncError(comm, &now) != kSuccess)
+          now = kSystemError;
         return now != kInProgress || revocation->revoked();
       },
       Deadline::after_ms(kPatienceMs));
@@ -196,14 +218,17 @@ void StreamEngine::State::give_back(bool in_order) noexcept {
   bool over = false;
   try {
     const auto done = std::make_shared<std::atomic<bool>>(false);
-    process::start_thread("symm-nccl-end", [call = in_order ? nccl.ncclCommDestroy : nccl.ncclCommAbort, comm = comm, done] {
-      call(comm);
-      *done = true;
-    });
+    process::start_thread("symm-nccl-end",
+        [call = in_order ? nccl.ncclCommDestroy : nccl.ncclCommAbort, comm = comm, done] {
+          call(comm);
+          *done = true;
+        });
     over = retry_until([&] { return done->load(); }, Deadline::after_ms(kPatienceMs));
-  } catch (const std::exception&) {}  // no thread, no memory: the same
+  } catch (const std::exception&) {
+  }  // no thread, no memory: the same
   if (!over)
-    log::write(log::Level::warning, "%s: %s has not returned within %lu ms: its communicator is left to it", nccl.name.c_str(),
+    log::write(log::Level::warning,
+        "%s: %s has not returned within %lu ms: its communicator is left to it", nccl.name.c_str(),
         what, kPatienceMs);
 }
 
@@ -243,7 +268,8 @@ void StreamEngine::connect(const Id& id, Deadline deadline) {
     nccl::Id unique;
     std::memcpy(&unique, id.data(), sizeof unique);
     Config config;
-    settle(s.nccl.ncclCommInitRankConfig(&s.comm, s.size, unique, s.rank, &config), "ncclCommInitRankConfig", timeout_ms);
+    settle(s.nccl.ncclCommInitRankConfig(&s.comm, s.size, unique, s.rank, &config),
+        "ncclCommInitRankConfig", timeout_ms);
   } catch (...) {
     s.trouble = true;
     throw;
@@ -261,15 +287,17 @@ void StreamEngine::settle(int result, const char* call, uint64_t timeout_ms) {
   Waiter waiter{0};
   LazyDeadline deadline(timeout_ms);
   const auto is_settled = [&] {
-    if (result == kInProgress && s.nccl.ncclCommGetAsyncError(s.comm, &result) != kSuccess) result = kSystemError;
+    if (result == kInProgress && s.nccl.ncclCommGetAsyncError(s.comm, &result) != kSuccess)
+      result = kSystemError;
     return result != kInProgress;
   };
   const auto never = [] { return false; };
-  const WaitEnd end =
-      wait_condition({is_settled, never, {}, false}, waiter, *s.revocation, {.spins = 100, .yields = 1'000}, deadline);
+  const WaitEnd end = wait_condition({is_settled, never, {}, false}, waiter, *s.revocation,
+      {.spins = 100, .yields = 1'000}, deadline);
   s.revocation->throw_if_revoked();
   if (end == WaitEnd::timed_out) {
-    throw Error(Status::timeout, format("%s: %s: not all ranks came within %lu ms", s.nccl.name.c_str(), call, timeout_ms));
+    throw Error(Status::timeout,
+        format("%s: %s: not all ranks came within %lu ms", s.nccl.name.c_str(), call, timeout_ms));
   }
   require(result, call);
 }
@@ -297,23 +325,35 @@ void StreamEngine::together(uint64_t timeout_ms, const std::function<void()>& bo
 void StreamEngine::send(const void* from, size_t bytes, int peer, void* stream) {
   require(state_->nccl.ncclSend(from, bytes, kBytes, peer, state_->comm, stream), "ncclSend");
 }
+
 void StreamEngine::recv(void* to, size_t bytes, int peer, void* stream) {
   require(state_->nccl.ncclRecv(to, bytes, kBytes, peer, state_->comm, stream), "ncclRecv");
 }
+
 void StreamEngine::allgather(const void* from, void* to, size_t bytes, void* stream) {
-  require(state_->nccl.ncclAllGather(from, to, bytes, kBytes, state_->comm, stream), "ncclAllGather");
-}
-void StreamEngine::broadcast(const void* from, void* to, size_t bytes, int root, void* stream) {
-  require(state_->nccl.ncclBroadcast(from, to, bytes, kBytes, root, state_->comm, stream), "ncclBroadcast");
-}
-void StreamEngine::allreduce(const void* from, void* to, size_t count, int type, int op, void* stream) {
-  require(state_->nccl.ncclAllReduce(from, to, count, type, op, state_->comm, stream), "ncclAllReduce");
-}
-void StreamEngine::reduce_scatter(const void* from, void* to, size_t count, int type, int op, void* stream) {
-  require(state_->nccl.ncclReduceScatter(from, to, count, type, op, state_->comm, stream), "ncclReduceScatter");
+  require(
+      state_->nccl.ncclAllGather(from, to, bytes, kBytes, state_->comm, stream), "ncclAllGather");
 }
 
-void StreamEngine::watch(const char* what, uint64_t timeout_ms, std::vector<int32_t> whom, std::function<Progress()> progress) {
+void StreamEngine::broadcast(const void* from, void* to, size_t bytes, int root, void* stream) {
+  require(state_->nccl.ncclBroadcast(from, to, bytes, kBytes, root, state_->comm, stream),
+      "ncclBroadcast");
+}
+
+void StreamEngine::allreduce(
+    const void* from, void* to, size_t count, int type, int op, void* stream) {
+  require(
+      state_->nccl.ncclAllReduce(from, to, count, type, op, state_->comm, stream), "ncclAllReduce");
+}
+
+void StreamEngine::reduce_scatter(
+    const void* from, void* to, size_t count, int type, int op, void* stream) {
+  require(state_->nccl.ncclReduceScatter(from, to, count, type, op, state_->comm, stream),
+      "ncclReduceScatter");
+}
+
+void StreamEngine::watch(const char* what, uint64_t timeout_ms, std::vector<int32_t> whom,
+    std::function<Progress()> progress) {
   const std::lock_guard lock(state_->mutex);
   state_->flights.push_back({what, timeout_ms, std::move(whom), std::move(progress), {}, {}});
 }

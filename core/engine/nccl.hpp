@@ -1,10 +1,11 @@
-// What carries collectives between the GPUs of several machines, in the order of streams: NCCL, found at run time. Of groups and
-// of CUDA nothing is known here.
+// What carries collectives between the GPUs of several machines, in the order of
+// streams: NCCL, found at run time. Of groups and of CUDA nothing is known here.
 #pragma once
 
 #include <array>
 #include <span>
 #include <vector>
+
 #include "core/base/timed_mutex.hpp"
 
 namespace symm::engine {
@@ -30,7 +31,8 @@ class StreamEngine {
   Id draw_id() const;                        // on one rank
   void connect(const Id& id, Deadline deadline);
 
-  // Issue the calls that `body` makes, as one: all of them have begun when one has. Returns when they are on their streams.
+  // Issue the calls that `body` makes, as one: all of them have begun when one has.
+  // Returns when they are on their streams.
   void together(uint64_t timeout_ms, const std::function<void()>& body);
   void send(const void* from, size_t bytes, int peer, void* stream);
   void recv(void* to, size_t bytes, int peer, void* stream);
@@ -40,10 +42,13 @@ class StreamEngine {
   void allreduce(const void* from, void* to, size_t count, int type, int op, void* stream);
   void reduce_scatter(const void* from, void* to, size_t count, int type, int op, void* stream);
 
-  // Fail the group if what `progress` asks about, of these ranks, does not end so long after it began, or soon after one left.
-  void watch(const char* what, uint64_t timeout_ms, std::vector<int32_t> whom, std::function<Progress()> progress);
+  // Fail the group if what `progress` asks about, of these ranks, does not end so long
+  // after it began, or soon after one left.
+  void watch(const char* what, uint64_t timeout_ms, std::vector<int32_t> whom,
+      std::function<Progress()> progress);
   // The group has failed: when this returns, NCCL has let go, or has been given up.
   void await_end() const noexcept;
+
  private:
   struct State;
   void require(int result, const char* call) const;

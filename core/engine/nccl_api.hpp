@@ -1,5 +1,5 @@
-// What is used of NCCL's API, laid out as in NCCL 2.18, so that no header of NCCL is needed: newer ones keep that, and read of a
-// configuration what its version says.
+// What is used of NCCL's API, laid out as in NCCL 2.18, so that no header of NCCL is
+// needed: newer ones keep that, and read of a configuration what its version says.
 #pragma once
 
 #include <climits>
@@ -18,31 +18,38 @@ struct Config {
   size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef, version = kLeast;
   int blocking = 0;
-  int cga_cluster = INT_MIN, least_ctas = INT_MIN, most_ctas = INT_MIN;  // NCCL's own choice, as is what follows
+  // NCCL's own choice, as is what follows
+  int cga_cluster = INT_MIN, least_ctas = INT_MIN, most_ctas = INT_MIN;
   const char* network = nullptr;
   int split_share = INT_MIN;
 };
-static_assert(sizeof(Config) == 48 && offsetof(Config, blocking) == 16 && offsetof(Config, split_share) == 40);
+static_assert(sizeof(Config) == 48 && offsetof(Config, blocking) == 16 &&
+              offsetof(Config, split_share) == 40);
 
 inline constexpr int kBytes = 0;  // of the types, ncclInt8
 
 // X(name, result, parameters)
-#define SYMM_NCCL_CALLS(X)                                                                                            \
-  X(ncclGetVersion, Result, (int* version))                                                                           \
-  X(ncclGetUniqueId, Result, (Id * id))                                                                               \
-  X(ncclCommInitRankConfig, Result, (Comm * comm, int size, Id id, int rank, Config* config))                         \
-  X(ncclCommGetAsyncError, Result, (Comm comm, Result * error))                                                       \
-  X(ncclCommFinalize, Result, (Comm comm))                                                                            \
-  X(ncclCommDestroy, Result, (Comm comm))                                                                             \
-  X(ncclCommAbort, Result, (Comm comm))                                                                               \
-  X(ncclGroupStart, Result, ())                                                                                       \
-  X(ncclGroupEnd, Result, ())                                                                                         \
-  X(ncclSend, Result, (const void* from, size_t count, int type, int peer, Comm comm, void* stream))                  \
-  X(ncclRecv, Result, (void* to, size_t count, int type, int peer, Comm comm, void* stream))                          \
-  X(ncclAllGather, Result, (const void* from, void* to, size_t count, int type, Comm comm, void* stream))             \
-  X(ncclBroadcast, Result, (const void* from, void* to, size_t count, int type, int root, Comm comm, void* stream))   \
-  X(ncclAllReduce, Result, (const void* from, void* to, size_t count, int type, int op, Comm comm, void* stream))     \
-  X(ncclReduceScatter, Result, (const void* from, void* to, size_t count, int type, int op, Comm comm, void* stream)) \
-  X(ncclGetErrorString, const char*, (Result result))                                                                 \
+#define SYMM_NCCL_CALLS(X)                                                                     \
+  X(ncclGetVersion, Result, (int* version))                                                    \
+  X(ncclGetUniqueId, Result, (Id * id))                                                        \
+  X(ncclCommInitRankConfig, Result, (Comm * comm, int size, Id id, int rank, Config* config))  \
+  X(ncclCommGetAsyncError, Result, (Comm comm, Result * error))                                \
+  X(ncclCommFinalize, Result, (Comm comm))                                                     \
+  X(ncclCommDestroy, Result, (Comm comm))                                                      \
+  X(ncclCommAbort, Result, (Comm comm))                                                        \
+  X(ncclGroupStart, Result, ())                                                                \
+  X(ncclGroupEnd, Result, ())                                                                  \
+  X(ncclSend, Result,                                                                          \
+      (const void* from, size_t count, int type, int peer, Comm comm, void* stream))           \
+  X(ncclRecv, Result, (void* to, size_t count, int type, int peer, Comm comm, void* stream))   \
+  X(ncclAllGather, Result,                                                                     \
+      (const void* from, void* to, size_t count, int type, Comm comm, void* stream))           \
+  X(ncclBroadcast, Result,                                                                     \
+      (const void* from, void* to, size_t count, int type, int root, Comm comm, void* stream)) \
+  X(ncclAllReduce, Result,                                                                     \
+      (const void* from, void* to, size_t count, int type, int op, Comm comm, void* stream))   \
+  X(ncclReduceScatter, Result,                                                                 \
+      (const void* from, void* to, size_t count, int type, int op, Comm comm, void* stream))   \
+  X(ncclGetErrorString, const char*, (Result result))                                          \
   X(ncclGetLastError, const char*, (Comm comm))
 }  // namespace symm::engine::nccl

@@ -1,6 +1,7 @@
 #include <cstring>
 #include <deque>
 #include <unordered_set>
+
 #include "core/base/environment.hpp"
 #include "core/base/library.hpp"
 #include "core/engine/link.hpp"
@@ -13,10 +14,10 @@ using namespace ucx;
 constexpr unsigned kMessage = 21;  // the number of our active messages
 
 [[noreturn]] void unavailable(const std::string& what) {
-  throw Error(
-      Status::unavailable, what +
-                               "; groups across machines need UCX 1.13 or newer: install libucx0 (Debian), ucx (RPM, conda) "
-                               "or libucx-cu13 (pip), or name its libucp.so.0 in SYMM_UCX");
+  throw Error(Status::unavailable, what +
+                                       "; groups across machines need UCX 1.13 or newer: install "
+                                       "libucx0 (Debian), ucx (RPM, conda) "
+                                       "or libucx-cu13 (pip), or name its libucp.so.0 in SYMM_UCX");
 }
 
 struct Library {
@@ -47,23 +48,29 @@ class UcxLink final : public Link {
     Config config = nullptr;
     require(ucx_.ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
     const std::unique_ptr<ucp_config, void (*)(Config)> held(config, ucx_.ucp_config_release);
-    ucx_.ucp_config_modify(config, "LOG_LEVEL", "fatal");  // or it writes to stderr; what does not know it still works
-    // Before 1.16, by its own measure, TCP asks for the memory of messages that it could have sent meanwhile.
-    if (ucx_.minor < 16 && *environment("UCX_RNDV_THRESH") == '\0') ucx_.ucp_config_modify(config, "RNDV_THRESH", "256k");
+    // or it writes to stderr; what does not know it still works
+    ucx_.ucp_config_modify(config, "LOG_LEVEL", "fatal");
+    // Before 1.16, by its own measure, TCP asks for the
+    // memory of messages that it could have sent meanwhile.
+    if (ucx_.minor < 16 && *environment("UCX_RNDV_THRESH") == '\0')
+      ucx_.ucp_config_modify(config, "RNDV_THRESH", "256k");
     // TCP sends as much at once: 64k, its own choice, are a large packet and a tiny one.
     for (const char* key : {"TCP_RX_SEG_SIZE", "RX_SEG_SIZE"})  // the latter of UCX 1.13
       ucx_.ucp_config_modify(config, key, environment("UCX_TCP_RX_SEG_SIZE"));
     require(ucx_.ucp_config_modify(config, "TLS", environment("SYMM_UCX_TLS")), "SYMM_UCX_TLS");
     const Params params;
     Context context = nullptr;
-    require(ucx_.ucp_init_version(1, 13, &params, config, &context), "ucp_init, with what SYMM_UCX_TLS says");
+    require(ucx_.ucp_init_version(1, 13, &params, config, &context),
+        "ucp_init, with what SYMM_UCX_TLS says");
     context_ = {context, ucx_.ucp_cleanup};
     const WorkerParams worker_params;
     Worker worker = nullptr;
     require(ucx_.ucp_worker_create(context, &worker_params, &worker), "ucp_worker_create");
     worker_ = {worker, ucx_.ucp_worker_destroy};
-    const HandlerParams handler{.id = kMessage, .flags = 0, .handler = on_message, .argument = this};
-    require(ucx_.ucp_worker_set_am_recv_handler(worker, &handler), "ucp_worker_set_am_recv_handler");
+    const HandlerParams handler{
+        .id = kMessage, .flags = 0, .handler = on_message, .argument = this};
+    require(
+        ucx_.ucp_worker_set_am_recv_handler(worker, &handler), "ucp_worker_set_am_recv_handler");
     require(ucx_.ucp_worker_get_efd(worker, &descriptor_), "ucp_worker_get_efd");
     void* address = nullptr;
     size_t bytes = 0;
@@ -71,14 +78,19 @@ class UcxLink final : public Link {
     address_.assign(static_cast<std::byte*>(address), static_cast<std::byte*>(address) + bytes);
     ucx_.ucp_worker_release_address(worker, address);
   }
+
   ~UcxLink() override {
-    for (Line& line : lines_) close(line.number);
+    for (Line& line : lines_)
+      close(line.number);
     worker_.reset();
-    for (Landing* landing : landings_) delete landing;
+    for (Landing* landing : landings_)
+      delete landing;
   }
 
   const std::string& name() const override { return ucx_.name; }
+
   const std::string& where() const override { return ucx_.where; }
+
   const Bytes& address() const override { return address_; }
 
   int connect(std::span<const std::byte> address) override {
@@ -87,7 +99,8 @@ class UcxLink final : public Link {
     params.address = address.data();
     params.on_error = [](void* of, Endpoint, Code code) {
       const Line& broken = *static_cast<Line*>(of);
-      if (broken.endpoint != nullptr) broken.link.sink_.lost(broken.number, broken.link.ucx_.ucs_status_string(code));
+      if (broken.endpoint != nullptr)
+        broken.link.sink_.lost(broken.number, broken.link.ucx_.ucs_status_string(code));
     };
     params.argument = &line;
     require(ucx_.ucp_ep_create(worker_.get(), &params, &line.endpoint), "ucp_ep_create");
@@ -102,8 +115,8 @@ class UcxLink final : public Link {
       ended.sink->sent(ended, code == kOk ? Transfer::whole : Transfer::broken);
     };
     const RequestParams params{.callback = reinterpret_cast<void*>(sent), .argument = &parcel};
-    const Request request = ucx_.ucp_am_send_nbx(
-        line.endpoint, kMessage, parcel.bytes.data(), parcel.bytes.size(), parcel.payload.data(), parcel.payload.size(), &params);
+    const Request request = ucx_.ucp_am_send_nbx(line.endpoint, kMessage, parcel.bytes.data(),
+        parcel.bytes.size(), parcel.payload.data(), parcel.payload.size(), &params);
     if (request == nullptr) return Transfer::whole;
     if (!is_error(request)) return Transfer::under_way;
     sink_.lost(line.number, ucx_.ucs_status_string(code_of(request)));
@@ -111,28 +124,38 @@ class UcxLink final : public Link {
   }
 
   bool progress() noexcept override { return ucx_.ucp_worker_progress(worker_.get()) != 0; }
-  int arm() noexcept override { return ucx_.ucp_worker_arm(worker_.get()) == kOk ? descriptor_ : -1; }
+
+  int arm() noexcept override {
+    return ucx_.ucp_worker_arm(worker_.get()) == kOk ? descriptor_ : -1;
+  }
 
   void close(int number) noexcept override {
     Line& line = lines_[static_cast<size_t>(number)];
     if (line.endpoint == nullptr) return;
-    const OnSent closed = [](void* request, Code, void*) { only_library<Library>().ucp_request_free(request); };
+    const OnSent closed = [](void* request, Code, void*) {
+      only_library<Library>().ucp_request_free(request);
+    };
     const RequestParams params{.flags = kForce, .callback = reinterpret_cast<void*>(closed)};
     ucx_.ucp_ep_close_nbx(std::exchange(line.endpoint, nullptr), &params);
   }
+
  private:
   struct Line {  // for good: UCX may call its error handler late
+
     Line(UcxLink& of, int at) : link(of), number(at) {}
+
     UcxLink& link;
     int number;
     Endpoint endpoint = nullptr;
   };
+
   struct Landing {
     UcxLink& link;
     Head head;
   };
 
-  static Code on_message(void* of, const void* header, size_t header_bytes, void* data, size_t bytes, const ReceiveParams* how) {
+  static Code on_message(void* of, const void* header, size_t header_bytes, void* data,
+      size_t bytes, const ReceiveParams* how) {
     UcxLink& link = *static_cast<UcxLink*>(of);
     const auto head = decode({static_cast<const std::byte*>(header), header_bytes});
     if (!head || head->bytes != bytes) return kOk;
@@ -150,10 +173,12 @@ class UcxLink final : public Link {
       landed(static_cast<Landing*>(there), code);
     };
     const RequestParams params{.callback = reinterpret_cast<void*>(received), .argument = landing};
-    const Request request = link.ucx_.ucp_am_recv_data_nbx(link.worker_.get(), data, at, bytes, &params);
+    const Request request =
+        link.ucx_.ucp_am_recv_data_nbx(link.worker_.get(), data, at, bytes, &params);
     if (request == nullptr || is_error(request)) landed(landing, code_of(request));
     return kInProgress;
   }
+
   static void landed(Landing* there, Code code) noexcept {
     const std::unique_ptr<Landing> landing(there);
     landing->link.landings_.erase(there);
@@ -161,7 +186,9 @@ class UcxLink final : public Link {
   }
 
   void require(Code code, const char* call) const {
-    if (code != kOk) throw Error(Status::unavailable, ucx_.name + ": " + call + ": " + ucx_.ucs_status_string(code));
+    if (code != kOk)
+      throw Error(
+          Status::unavailable, ucx_.name + ": " + call + ": " + ucx_.ucs_status_string(code));
   }
 
   Sink& sink_;

@@ -1,5 +1,5 @@
-// What is used of UCX's API, laid out as in UCX 1.13, so that no header of UCX is needed: newer ones keep that, and read of each
-// struct what its mask says.
+// What is used of UCX's API, laid out as in UCX 1.13, so that no header of UCX is
+// needed: newer ones keep that, and read of each struct what its mask says.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,12 @@ namespace symm::engine::ucx {
 using Code = int8_t;  // ucs_status_t, packed
 inline constexpr Code kOk = 0, kInProgress = 1;
 using Request = void*;  // or null: done; or a code
-inline bool is_error(Request request) { return reinterpret_cast<uintptr_t>(request) >= static_cast<uintptr_t>(-100); }
-inline Code code_of(Request request) { return static_cast<Code>(reinterpret_cast<intptr_t>(request)); }
+inline bool is_error(Request request) {
+  return reinterpret_cast<uintptr_t>(request) >= static_cast<uintptr_t>(-100);
+}
+inline Code code_of(Request request) {
+  return static_cast<Code>(reinterpret_cast<intptr_t>(request));
+}
 
 using Context = struct ucp_context*;
 using Worker = struct ucp_worker*;
@@ -33,7 +37,8 @@ inline constexpr uint64_t kRendezvous = 1U << 17;
 struct HandlerParams {
   uint64_t mask = 1U << 0 | 1U << 2 | 1U << 3;
   uint32_t id, flags;
-  Code (*handler)(void* argument, const void* header, size_t header_bytes, void* data, size_t bytes, const ReceiveParams* params);
+  Code (*handler)(void* argument, const void* header, size_t header_bytes, void* data, size_t bytes,
+      const ReceiveParams* params);
   void* argument;
 };
 struct EndpointParams {
@@ -57,32 +62,34 @@ inline constexpr uint32_t kForce = 1;  // flag of ucp_ep_close_nbx
 using OnSent = void (*)(void* request, Code code, void* argument);
 using OnReceived = void (*)(void* request, Code code, size_t bytes, void* argument);
 
-static_assert(
-    sizeof(Params) == 80 && sizeof(WorkerParams) == 200 && sizeof(HandlerParams) == 32 && sizeof(EndpointParams) == 104);
-static_assert(
-    offsetof(EndpointParams, on_error) == 24 && sizeof(RequestParams) == 72 && offsetof(RequestParams, memory_type) == 48);
+static_assert(sizeof(Params) == 80 && sizeof(WorkerParams) == 200 && sizeof(HandlerParams) == 32 &&
+              sizeof(EndpointParams) == 104);
+static_assert(offsetof(EndpointParams, on_error) == 24 && sizeof(RequestParams) == 72 &&
+              offsetof(RequestParams, memory_type) == 48);
 
 // X(name, result, parameters)
-#define SYMM_UCX_CALLS(X)                                                                                                  \
-  X(ucp_get_version, void, (unsigned* major, unsigned* minor, unsigned* release))                                          \
-  X(ucp_config_read, Code, (const char* prefix, const char* file, Config* config))                                         \
-  X(ucp_config_modify, Code, (Config config, const char* name, const char* value))                                         \
-  X(ucp_config_release, void, (Config config))                                                                             \
-  X(ucp_init_version, Code, (unsigned, unsigned, const Params* params, Config config, Context*))                           \
-  X(ucp_cleanup, void, (Context context))                                                                                  \
-  X(ucp_worker_create, Code, (Context context, const WorkerParams* params, Worker* worker))                                \
-  X(ucp_worker_destroy, void, (Worker worker))                                                                             \
-  X(ucp_worker_get_address, Code, (Worker worker, void** address, size_t* bytes))                                          \
-  X(ucp_worker_release_address, void, (Worker worker, void* address))                                                      \
-  X(ucp_worker_progress, unsigned, (Worker worker))                                                                        \
-  X(ucp_worker_get_efd, Code, (Worker worker, int* descriptor))                                                            \
-  X(ucp_worker_arm, Code, (Worker worker))                                                                                 \
-  X(ucp_worker_set_am_recv_handler, Code, (Worker worker, const HandlerParams* params))                                    \
-  X(ucp_ep_create, Code, (Worker worker, const EndpointParams* params, Endpoint* endpoint))                                \
-  X(ucp_ep_close_nbx, Request, (Endpoint endpoint, const RequestParams* params))                                           \
-  X(ucp_am_send_nbx, Request,                                                                                              \
-      (Endpoint endpoint, unsigned id, const void* header, size_t, const void* data, size_t, const RequestParams* params)) \
-  X(ucp_am_recv_data_nbx, Request, (Worker worker, void* data, void* to, size_t, const RequestParams* params))             \
-  X(ucp_request_free, void, (void* request))                                                                               \
+#define SYMM_UCX_CALLS(X)                                                                        \
+  X(ucp_get_version, void, (unsigned* major, unsigned* minor, unsigned* release))                \
+  X(ucp_config_read, Code, (const char* prefix, const char* file, Config* config))               \
+  X(ucp_config_modify, Code, (Config config, const char* name, const char* value))               \
+  X(ucp_config_release, void, (Config config))                                                   \
+  X(ucp_init_version, Code, (unsigned, unsigned, const Params* params, Config config, Context*)) \
+  X(ucp_cleanup, void, (Context context))                                                        \
+  X(ucp_worker_create, Code, (Context context, const WorkerParams* params, Worker* worker))      \
+  X(ucp_worker_destroy, void, (Worker worker))                                                   \
+  X(ucp_worker_get_address, Code, (Worker worker, void** address, size_t* bytes))                \
+  X(ucp_worker_release_address, void, (Worker worker, void* address))                            \
+  X(ucp_worker_progress, unsigned, (Worker worker))                                              \
+  X(ucp_worker_get_efd, Code, (Worker worker, int* descriptor))                                  \
+  X(ucp_worker_arm, Code, (Worker worker))                                                       \
+  X(ucp_worker_set_am_recv_handler, Code, (Worker worker, const HandlerParams* params))          \
+  X(ucp_ep_create, Code, (Worker worker, const EndpointParams* params, Endpoint* endpoint))      \
+  X(ucp_ep_close_nbx, Request, (Endpoint endpoint, const RequestParams* params))                 \
+  X(ucp_am_send_nbx, Request,                                                                    \
+      (Endpoint endpoint, unsigned id, const void* header, size_t, const void* data, size_t,     \
+          const RequestParams* params))                                                          \
+  X(ucp_am_recv_data_nbx, Request,                                                               \
+      (Worker worker, void* data, void* to, size_t, const RequestParams* params))                \
+  X(ucp_request_free, void, (void* request))                                                     \
   X(ucs_status_string, const char*, (Code code))
 }  // namespace symm::engine::ucx

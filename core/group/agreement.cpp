@@ -5,9 +5,11 @@ namespace {
 constexpr uint64_t kGraceMs = 1'000;   // for the others to hear of who is late
 constexpr int kMostRanksHere = 8'192;  // two bits each fit into a message
 
-// On its way: whether it is decided, whose failure, one byte for four ranks, the failure, filled with zeros to a known length.
+// On its way: whether it is decided, whose failure, one byte for four ranks, the
+// failure, filled with zeros to a known length.
 size_t size_of_view(int ranks) {
-  return 1 + sizeof(int32_t) + static_cast<size_t>(ranks + 3) / 4 + kFailureHeader + kMaxFailureText;
+  return 1 + sizeof(int32_t) + static_cast<size_t>(ranks + 3) / 4 + kFailureHeader +
+         kMaxFailureText;
 }
 
 Bytes encode(const View& view, bool decided) {
@@ -27,7 +29,8 @@ Bytes encode(const View& view, bool decided) {
 
 View decode(int rank, const Bytes& body, int ranks, bool& decided) {
   Reader in(body);
-  View view{std::vector<bool>(static_cast<size_t>(ranks)), std::vector<bool>(static_cast<size_t>(ranks)), -1, {}};
+  View view{std::vector<bool>(static_cast<size_t>(ranks)),
+      std::vector<bool>(static_cast<size_t>(ranks)), -1, {}};
   decided = in.number<uint8_t>() != 0;
   view.by = static_cast<int>(in.number<uint32_t>());
   for (size_t at = 0; at < view.gone.size(); at += 4) {
@@ -38,22 +41,28 @@ View decode(int rank, const Bytes& body, int ranks, bool& decided) {
     }
   }
   auto failure = in.rest();
-  while (failure.size() > kFailureHeader && failure.back() == std::byte{}) failure = failure.first(failure.size() - 1);
+  while (failure.size() > kFailureHeader && failure.back() == std::byte{})
+    failure = failure.first(failure.size() - 1);
   const char* fault = decode(Reader(failure), view.failure);
   if (fault != nullptr || view.by < -1 || view.by >= ranks)
-    throw Error({Status::peer_failed, rank, 0, format("rank %d sent something else than a view", rank)});
+    throw Error(
+        {Status::peer_failed, rank, 0, format("rank %d sent something else than a view", rank)});
   return view;
 }
 
 void merge(std::vector<bool>& into, const std::vector<bool>& from) {
-  for (size_t i = 0; i < into.size(); ++i) into[i] = into[i] || from[i];
+  for (size_t i = 0; i < into.size(); ++i)
+    into[i] = into[i] || from[i];
 }
 
 void merge(View& into, const View& from) {
   merge(into.gone, from.gone);
   merge(into.late, from.late);
-  // A rank that died is the cause of what others say of it; whatever else went wrong must be told.
-  const auto weight = [](const View& view) { return view.by < 0 ? 0 : view.failure.status == Status::peer_failed ? 1 : 2; };
+  // A rank that died is the cause of what others say
+  // of it; whatever else went wrong must be told.
+  const auto weight = [](const View& view) {
+    return view.by < 0 ? 0 : view.failure.status == Status::peer_failed ? 1 : 2;
+  };
   if (weight(from) > weight(into) || (weight(from) == weight(into) && from.by < into.by)) {
     into.by = from.by;
     into.failure = from.failure;
@@ -63,14 +72,19 @@ void merge(View& into, const View& from) {
 class Agreement {
  public:
   Agreement(Group& group, const Topic& topic, const Failure& mine, Deadline deadline)
-      : group_(group), topic_(topic), deadline_(deadline), size_(static_cast<size_t>(group.size())) {
-    mine_ = {std::vector<bool>(size_), std::vector<bool>(size_), mine.status == Status::ok ? -1 : group.rank(), mine};
+      : group_(group),
+        topic_(topic),
+        deadline_(deadline),
+        size_(static_cast<size_t>(group.size())) {
+    mine_ = {std::vector<bool>(size_), std::vector<bool>(size_),
+        mine.status == Status::ok ? -1 : group.rank(), mine};
     told_.resize(size_);
   }
 
   View run() {
     tell(false);
-    while (!decided_ && !given_up_ && !all_agree()) look();
+    while (!decided_ && !given_up_ && !all_agree())
+      look();
     try {
       if (!given_up_) tell(true);
     } catch (const std::bad_alloc&) {
@@ -80,10 +94,13 @@ class Agreement {
     if (late == mine_.late.end()) return std::move(mine_);
     const int rank = static_cast<int>(late - mine_.late.begin());
     const int64_t pid = group_.identity(rank).pid;
-    throw Error({Status::timeout, rank, pid, format("rank %d (pid %ld) lives, and did not come before the deadline", rank, pid)});
+    throw Error({Status::timeout, rank, pid,
+        format("rank %d (pid %ld) lives, and did not come before the deadline", rank, pid)});
   }
+
  private:
   bool left_in(size_t rank) const { return !mine_.gone[rank] && !mine_.late[rank]; }
+
   bool am(size_t rank) const { return static_cast<int>(rank) == group_.rank(); }
 
   bool all_agree() const {
@@ -97,7 +114,8 @@ class Agreement {
     SYMM_POINT("agreement.tell");
     for (size_t rank = 0; rank < size_; ++rank) {
       // Also to those that are late: should they come, they learn it.
-      if (!am(rank) && !mine_.gone[rank]) group_.send_if_there(static_cast<int>(rank), topic_, body, deadline_);
+      if (!am(rank) && !mine_.gone[rank])
+        group_.send_if_there(static_cast<int>(rank), topic_, body, deadline_);
     }
   }
 
@@ -116,7 +134,8 @@ class Agreement {
       }
     }
     if (decided_ || given_up_ || mine_ == before) return;
-    // The others may have longer deadlines; now that somebody is late there is nothing to wait for but the news of it.
+    // The others may have longer deadlines; now that somebody
+    // is late there is nothing to wait for but the news of it.
     if (mine_.late != before.late) deadline_ = Deadline::after_ms(kGraceMs);
     tell(false);
   }
@@ -130,7 +149,8 @@ class Agreement {
     const auto me = static_cast<size_t>(group_.rank());
     if (theirs.gone[me]) {
       throw Error({Status::peer_failed, group_.rank(), group_.identity(group_.rank()).pid,
-          format("rank %zu takes rank %d, which lives, for dead: a connection between ranks broke", rank, group_.rank())});
+          format("rank %zu takes rank %d, which lives, for dead: a connection between ranks broke",
+              rank, group_.rank())});
     }
     given_up_ = theirs.late[me];
     if (decided_ || given_up_) {
@@ -154,13 +174,15 @@ class Agreement {
 
 View agree(Group& group, const Topic& topic, const Failure& mine, Deadline deadline) {
   if (group.size() > kMostRanksHere)
-    throw Error(Status::unsupported, format("a group of %d ranks: at most %d can agree", group.size(), kMostRanksHere));
+    throw Error(Status::unsupported,
+        format("a group of %d ranks: at most %d can agree", group.size(), kMostRanksHere));
   try {
     return Agreement(group, topic, mine, deadline).run();
   } catch (const std::exception&) {
     Failure own = current_failure();
     if (own.rank >= 0) throw;
-    // The others wait for this rank: once more, with that as its failure, which is news to them, so that they tell theirs again.
+    // The others wait for this rank: once more, with that as its failure, which is news
+    // to them, so that they tell theirs again.
     return Agreement(group, topic, group.blamed(std::move(own)), deadline).run();
   }
 }

@@ -1,4 +1,5 @@
-// The collectives' common front: arguments are checked here, once for all back ends, and then handed to the group's transport.
+// The collectives' common front: arguments are checked here, once for all back ends,
+// and then handed to the group's transport.
 #pragma once
 
 #include "core/group/group.hpp"
@@ -19,9 +20,11 @@ struct PieceCounts {
   const size_t* recv_displacements = nullptr;
   size_t rows = 0;
   size_t recv_stride = 0;
-  std::optional<Capacities> capacities = {};  // the numbers are read when the call runs, from memory that the device can read
+  // the numbers are read when the call runs, from memory that the device can read
+  std::optional<Capacities> capacities = {};
 };
 
 void run_collective(Group& group, const CollectiveCall& call, const PieceCounts& counts = {});
-PlanReport plan_collective(Group& group, const CollectiveCall& call, const PieceCounts& counts = {});
+PlanReport plan_collective(
+    Group& group, const CollectiveCall& call, const PieceCounts& counts = {});
 }  // namespace symm

@@ -1,14 +1,17 @@
 #include "core/group/exchange.hpp"
+
 #include "core/base/reserve.hpp"
 
 namespace symm {
 namespace {
-// A vote on its way: the values, then the failure, filled with zeros to a length that the receiver knows.
+// A vote on its way: the values, then the failure,
+// filled with zeros to a length that the receiver knows.
 constexpr size_t kVoteSize = sizeof Vote::value + kFailureHeader + kMaxFailureText;
 
 Bytes encode(const Vote& vote) {
   Writer out;
-  for (const uint64_t value : vote.value) out.number(value);
+  for (const uint64_t value : vote.value)
+    out.number(value);
   encode(out, vote.failure);
   out.bytes_.resize(kVoteSize);
   return std::move(out.bytes_);
@@ -17,30 +20,38 @@ Bytes encode(const Vote& vote) {
 Vote decode(int rank, const Bytes& body) {
   Reader in(body);
   Vote vote;
-  for (uint64_t& value : vote.value) value = in.number<uint64_t>();
+  for (uint64_t& value : vote.value)
+    value = in.number<uint64_t>();
   auto failure = in.rest();
-  while (failure.size() > kFailureHeader && failure.back() == std::byte{}) failure = failure.first(failure.size() - 1);
+  while (failure.size() > kFailureHeader && failure.back() == std::byte{})
+    failure = failure.first(failure.size() - 1);
   if (const char* fault = decode(Reader(failure), vote.failure))
-    throw Error({Status::mismatch, rank, 0, format("rank %d sent something else than a vote: %s", rank, fault)});
+    throw Error({Status::mismatch, rank, 0,
+        format("rank %d sent something else than a vote: %s", rank, fault)});
   return vote;
 }
 
 std::string list(const Group& group, const std::vector<int>& ranks) {
   std::string text;
-  for (const int rank : ranks) text += format("%srank %d (pid %ld)", text.empty() ? "" : ", ", rank, group.identity(rank).pid);
+  for (const int rank : ranks)
+    text += format("%srank %d (pid %ld)", text.empty() ? "" : ", ", rank, group.identity(rank).pid);
   return text;
 }
 
-// These have not come, and the deadline has passed, or another rank's that blames one. A failure counts from when the round that
-// failed began: whoever is a round ahead began it when all had come to this one, so that whom it blames knows better.
-[[noreturn]] void throw_late(const Group& group, const std::vector<int>& missing, uint64_t began_ns) {
+// These have not come, and the deadline has passed, or another rank's that blames one.
+// A failure counts from when the round that failed began: whoever is a round ahead
+// began it when all had come to this one, so that whom it blames knows better.
+[[noreturn]] void throw_late(
+    const Group& group, const std::vector<int>& missing, uint64_t began_ns) {
   const int first = missing.front();
-  Failure failure{Status::timeout, first, group.identity(first).pid, list(group, missing) + " did not come before the deadline"};
+  Failure failure{Status::timeout, first, group.identity(first).pid,
+      list(group, missing) + " did not come before the deadline"};
   const Failure cause = group.revocation().failure();
   const bool is_first = cause.status == Status::ok, is_late = cause.status == Status::timeout;
   const bool blames_this = is_late && cause.rank == group.rank();
   if (is_first) failure.when_ns = began_ns;
-  if (blames_this) failure.when_ns = std::min(began_ns, cause.when_ns - 1);  // clocks of machines differ
+  // clocks of machines differ
+  if (blames_this) failure.when_ns = std::min(began_ns, cause.when_ns - 1);
   const int named = is_first ? first : cause.rank;
   const bool is_clear = blames_this || (missing.size() == 1 && named == first);
   if (is_clear || !(is_first || is_late)) throw Error(std::move(failure));
@@ -52,33 +63,40 @@ const char* name_of_wait(const Group& group, const Topic& topic) {
   return topic.kind == MessageKind::split ? "split" : "rendezvous";
 }
 
-// Ranks that each wait with a tag that the other has not come with wait in vain. Threads of a rank may rendezvous at once and
-// come in any order, so that is only said when it has been so for a while.
+// Ranks that each wait with a tag that the other has not come with
+// wait in vain. Threads of a rank may rendezvous at once and come in
+// any order, so that is only said when it has been so for a while.
 Message receive_vote(Group& group, int peer, const Topic& topic, Deadline deadline) {
-  const Page::Sleep shown(group.revocation().page().get(), peer, name_of_wait(group, topic), now_ns());
+  const Page::Sleep shown(
+      group.revocation().page().get(), peer, name_of_wait(group, topic), now_ns());
   constexpr uint64_t kLookMs = 500;
   constexpr int kLooks = 4;
   std::optional<Topic> seen;
   for (int looks = 0;;) {
     try {
-      return group.receive(peer, topic, kVoteSize, 0, std::min(deadline, Deadline::after_ms(kLookMs)));
+      return group.receive(
+          peer, topic, kVoteSize, 0, std::min(deadline, Deadline::after_ms(kLookMs)));
     } catch (const Error& error) {
-      if (error.status() != Status::timeout || deadline.expired() || group.revocation().revoked()) throw;
+      if (error.status() != Status::timeout || deadline.expired() || group.revocation().revoked())
+        throw;
     }
     const std::optional<Topic> other = group.other_vote(peer, topic);
     looks = other && other == seen ? looks + 1 : 0;
     seen = other;
     if (looks < kLooks) continue;
     const bool is_first = group.rank() < peer;
-    const auto [first, second] = is_first ? std::pair(topic.tag, other->tag) : std::pair(other->tag, topic.tag);
+    const auto [first, second] =
+        is_first ? std::pair(topic.tag, other->tag) : std::pair(other->tag, topic.tag);
     const int blamed = std::max(peer, group.rank());
     throw Error({Status::mismatch, blamed, group.identity(blamed).pid,
-        format("options.tag: rank %d waits with %lu, rank %d with %lu", std::min(peer, group.rank()), first, blamed, second)});
+        format("options.tag: rank %d waits with %lu, rank %d with %lu",
+            std::min(peer, group.rank()), first, blamed, second)});
   }
 }
 }  // namespace
 
-std::vector<Vote> commit_vote(Group& group, const Topic& topic, const Vote& mine, Deadline deadline) {
+std::vector<Vote> commit_vote(
+    Group& group, const Topic& topic, const Vote& mine, Deadline deadline) {
   const Bytes body = encode(mine);
   const uint64_t began_ns = now_ns();
   std::vector<Vote> votes(static_cast<size_t>(group.size()));
@@ -109,17 +127,22 @@ std::vector<Vote> commit_vote(Group& group, const Topic& topic, const Vote& mine
   return votes;
 }
 
-void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, const Phases& phases, Deadline deadline) {
+void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, const Phases& phases,
+    Deadline deadline) {
   Offer offer;
   Vote vote;
-  // The first failure counts; after it, messages are taken, so that none is left behind, but not accepted.
+  // The first failure counts; after it, messages are
+  // taken, so that none is left behind, but not accepted.
   const auto attempt = [&](const auto& step) {
     try {
       if (vote.failure.status == Status::ok) step();
-    } catch (...) { vote.failure = current_failure(); }
+    } catch (...) {
+      vote.failure = current_failure();
+    }
   };
   const auto commit = [&](uint64_t round) {
-    return commit_vote(group, {MessageKind::vote, group.id(), tag, sequence * 2 + round}, vote, deadline);
+    return commit_vote(
+        group, {MessageKind::vote, group.id(), tag, sequence * 2 + round}, vote, deadline);
   };
 
   attempt([&] {
@@ -131,13 +154,16 @@ void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, c
   SYMM_POINT("exchange.voted");
   try {
     phases.agree(votes);
-  } catch (const Error& error) { throw Agreed(error.failure()); }
+  } catch (const Error& error) {
+    throw Agreed(error.failure());
+  }
 
   const Topic topic{kind, group.id(), tag, sequence};
   const uint64_t began_ns = now_ns();
   std::vector<int> missing;
   const auto fds_for = [&](int peer) {
-    return std::span<const int>(offer.message.fds).first(group.maps(peer) ? offer.message.fds.size() : 0);
+    return std::span<const int>(offer.message.fds)
+        .first(group.maps(peer) ? offer.message.fds.size() : 0);
   };
   for (int peer = 0; peer < group.size(); ++peer)
     if (peer != group.rank()) group.send(peer, topic, offer.message.body, fds_for(peer), deadline);
@@ -145,12 +171,16 @@ void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, c
     if (peer == group.rank()) continue;
     Message message;
     try {
-      const Page::Sleep shown(group.revocation().page().get(), peer, name_of_wait(group, topic), now_ns());
-      message = group.receive(peer, topic, offer.message.body.size(), fds_for(peer).size(), deadline);
+      const Page::Sleep shown(
+          group.revocation().page().get(), peer, name_of_wait(group, topic), now_ns());
+      message =
+          group.receive(peer, topic, offer.message.body.size(), fds_for(peer).size(), deadline);
     } catch (...) {
       const Failure failure = current_failure();
-      if (failure.status == Status::timeout) missing.push_back(peer);
-      else if (vote.failure.status == Status::ok) vote.failure = failure;
+      if (failure.status == Status::timeout)
+        missing.push_back(peer);
+      else if (vote.failure.status == Status::ok)
+        vote.failure = failure;
       continue;
     }
     attempt([&] {

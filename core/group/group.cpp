@@ -1,7 +1,10 @@
 #include "core/group/group.hpp"
+
 #include <fcntl.h>
 #include <sys/eventfd.h>
+
 #include <cerrno>
+
 #include "core/backends.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/hash.hpp"
@@ -15,7 +18,8 @@
 
 namespace symm {
 namespace {
-constexpr uint64_t kCreation = INT64_MAX;  // sequence of the first exchange, with which no rendezvous collides
+// sequence of the first exchange, with which no rendezvous collides
+constexpr uint64_t kCreation = INT64_MAX;
 
 // Groups made of one by different calls have different ids.
 constexpr uint64_t kFromRanks = 0x66726f6d'72616e6b;
@@ -51,14 +55,18 @@ PeerFacts checked(PeerFacts facts) {
 }
 }  // namespace
 
-Group::Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id, const std::string& name)
+Group::Group(
+    std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id, const std::string& name)
     : mesh_(std::move(mesh)), members_(std::move(members)), id_(id), addresses_(rank_) {
   size_ = static_cast<int>(members_.size());
   machines_.of.resize(members_.size());
-  rank_ = static_cast<int>(std::find(members_.begin(), members_.end(), mesh_->rank()) - members_.begin());
+  rank_ = static_cast<int>(
+      std::find(members_.begin(), members_.end(), mesh_->rank()) - members_.begin());
   std::vector<int64_t> pids(members_.size());
-  for (int rank = 0; rank < size_; ++rank) pids[static_cast<size_t>(rank)] = identity(rank).host.empty() ? identity(rank).pid : 0;
-  revocation_ = std::make_shared<Revocation>(size_, std::make_shared<Page>(mesh_->nonce(), id_, rank_, name, pids));
+  for (int rank = 0; rank < size_; ++rank)
+    pids[static_cast<size_t>(rank)] = identity(rank).host.empty() ? identity(rank).pid : 0;
+  revocation_ = std::make_shared<Revocation>(
+      size_, std::make_shared<Page>(mesh_->nonce(), id_, rank_, name, pids));
   past_ = Stragglers::of(*this);
 }
 
@@ -70,17 +78,20 @@ Group::~Group() {
 std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
   const Trace traced(nullptr, "group_create");
   GroupConfig config = asked;
-  if (config.create_timeout_ms == 0) config.create_timeout_ms = milliseconds("SYMM_CREATE_TIMEOUT_MS");
+  if (config.create_timeout_ms == 0)
+    config.create_timeout_ms = milliseconds("SYMM_CREATE_TIMEOUT_MS");
   if (config.timeout_ms == 0) config.timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
   if (config.channels == 0) config.channels = kDefaultChannels;
   require_channels(config.channels, "config.channels");
   if (std::strcmp(environment("SYMM_CHECK"), "0") != 0) config.check = true;
-  if (const std::string_view order = environment("SYMM_ORDER"); order == "any") config.any_order = true;
-  else if (order != "ranks") throw Error(Status::invalid_argument, "SYMM_ORDER: is neither 'ranks' nor 'any'");
+  if (const std::string_view order = environment("SYMM_ORDER"); order == "any")
+    config.any_order = true;
+  else if (order != "ranks")
+    throw Error(Status::invalid_argument, "SYMM_ORDER: is neither 'ranks' nor 'any'");
   if (config.bootstrap.empty()) config.bootstrap = environment("SYMM_BOOTSTRAP");
   const Deadline deadline = Deadline::after_ms(config.create_timeout_ms);
-  const BootstrapResult result =
-      symm::bootstrap({config.bootstrap, config.callbacks, config.rank, config.size, config.name}, deadline);
+  const BootstrapResult result = symm::bootstrap(
+      {config.bootstrap, config.callbacks, config.rank, config.size, config.name}, deadline);
   std::shared_ptr<Mesh> mesh;
   std::vector<int> members;
   try {
@@ -90,14 +101,16 @@ std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
     result.store->tell(current_failure());
     throw;
   }
-  for (int rank = 0; rank < result.size; ++rank) members[static_cast<size_t>(rank)] = rank;
+  for (int rank = 0; rank < result.size; ++rank)
+    members[static_cast<size_t>(rank)] = rank;
   const uint64_t id = mesh->nonce();
   return form(mesh, std::move(members), id, config, nullptr, result.description, deadline);
 }
 
-std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vector<int> members, uint64_t id,
-    const GroupConfig& config, std::shared_ptr<Backend> inherited, const std::string& bootstrap, Deadline deadline,
-    std::shared_ptr<Group> lender, const Group* whole) {
+std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vector<int> members,
+    uint64_t id, const GroupConfig& config, std::shared_ptr<Backend> inherited,
+    const std::string& bootstrap, Deadline deadline, std::shared_ptr<Group> lender,
+    const Group* whole) {
   std::shared_ptr<Group> group;
   std::shared_ptr<void> heard;
   try {
@@ -120,17 +133,20 @@ std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vecto
   }
   Page::set((*group->revocation_->page())->backend, static_cast<int64_t>(group->backend_->kind()));
   Stragglers::met(*group);
-  log::write(log::Level::info, "group %016lx '%s': rank %d of %d, %s", id, group->name().c_str(), group->rank_, group->size_,
-      group->bootstrap_.c_str());
+  log::write(log::Level::info, "group %016lx '%s': rank %d of %d, %s", id, group->name().c_str(),
+      group->rank_, group->size_, group->bootstrap_.c_str());
   return group;
 }
 
-// Equal where descriptors can travel and SYMM_MACHINE is the same. The mesh decides on the first by machines, so the lowest rank
-// that they can come from stands for all of one.
+// Equal where descriptors can travel and SYMM_MACHINE is the
+// same. The mesh decides on the first by machines, so the
+// lowest rank that they can come from stands for all of one.
 uint64_t Group::machine_key() const {
   int first = 0;
-  while (!mesh_->carries_descriptors(members_[static_cast<size_t>(first)])) ++first;
-  return mix(fnv1a(std::string_view(environment("SYMM_MACHINE"))), static_cast<uint64_t>(first) + 1);
+  while (!mesh_->carries_descriptors(members_[static_cast<size_t>(first)]))
+    ++first;
+  return mix(
+      fnv1a(std::string_view(environment("SYMM_MACHINE"))), static_cast<uint64_t>(first) + 1);
 }
 
 void Group::connect_transport(Deadline deadline) {
@@ -145,7 +161,8 @@ void Group::connect_transport(Deadline deadline) {
     }
     if (config_.shared_scratch && backend_->kind() == BackendKind::host) {
       throw Error(Status::unsupported,
-          "config.flags: SYMM_GROUP_SHARED_SCRATCH, but on the host ranks read each other's scratch after a call");
+          "config.flags: SYMM_GROUP_SHARED_SCRATCH, but on the host ranks read each other's "
+          "scratch after a call");
     }
     TransportContext context;
     static_cast<TransportOptions&>(context) = config_;
@@ -156,19 +173,24 @@ void Group::connect_transport(Deadline deadline) {
     context.until = deadline;
     if (lender_) {
       context.lender = lender_->transport_.get();
-      for (int rank = 0; rank < size_; ++rank) context.lender_ranks.push_back(lender_->rank_of(*this, rank));
+      for (int rank = 0; rank < size_; ++rank)
+        context.lender_ranks.push_back(lender_->rank_of(*this, rank));
     }
-    for (int peer = 0; peer < size_; ++peer) context.pids.push_back(identity(peer).pid);
+    for (int peer = 0; peer < size_; ++peer)
+      context.pids.push_back(identity(peer).pid);
     context.revocation = revocation_;
     context.fail = [this](const Failure& failure) { fail(failure); };
     context.directory = &addresses_;
-    transport_ = machines_.count > 1 ? span::open(*backend_, std::move(context)) : backend_->make_transport(std::move(context));
+    transport_ = machines_.count > 1 ? span::open(*backend_, std::move(context))
+                                     : backend_->make_transport(std::move(context));
     facts_[static_cast<size_t>(rank_)] = own_facts(*backend_);
     OutgoingMessage share = transport_->share();
     append(share, facts_[static_cast<size_t>(rank_)]);
-    return Offer{{static_cast<uint64_t>(backend_->kind()), machine_key(), fnv1a(std::as_bytes(std::span(members_))),
-                     static_cast<uint64_t>(config_.channels), config_.scratch_bytes, config_.shared_scratch ? 1U : 0U,
-                     config_.any_order ? 1U : 0U, config_.same_offsets ? 1U : 0U},
+    return Offer{
+        {static_cast<uint64_t>(backend_->kind()), machine_key(),
+            fnv1a(std::as_bytes(std::span(members_))), static_cast<uint64_t>(config_.channels),
+            config_.scratch_bytes, config_.shared_scratch ? 1U : 0U, config_.any_order ? 1U : 0U,
+            config_.same_offsets ? 1U : 0U},
         std::move(share)};
   };
   phases.agree = [&](std::span<const Vote> votes) {
@@ -176,18 +198,22 @@ void Group::connect_transport(Deadline deadline) {
     for (size_t peer = 0; peer < votes.size(); ++peer) {
       const int rank = static_cast<int>(peer);
       size_t first = 0;
-      while (votes[first].value[1] != votes[peer].value[1]) ++first;
+      while (votes[first].value[1] != votes[peer].value[1])
+        ++first;
       machines_.of[peer] = first == peer ? machines_.count++ : machines_.of[first];
       if (votes[peer].value[0] != votes[0].value[0])
-        throw Error({Status::mismatch, rank, 0, format("config.backend: rank %d has another back end than rank 0", rank)});
+        throw Error({Status::mismatch, rank, 0,
+            format("config.backend: rank %d has another back end than rank 0", rank)});
       if (votes[peer].value[2] != votes[0].value[2])
         throw Error({Status::mismatch, rank, 0, "ranks: not all name them in the same order"});
-      for (const auto& [name, value] :
-          {std::pair("channels", 3), std::pair("scratch_bytes", 4), std::pair("flags & SYMM_GROUP_SHARED_SCRATCH", 5),
-              std::pair("flags & SYMM_GROUP_ANY_ORDER", 6), std::pair("flags & SYMM_GROUP_SAME_OFFSETS", 7)}) {
+      for (const auto& [name, value] : {std::pair("channels", 3), std::pair("scratch_bytes", 4),
+               std::pair("flags & SYMM_GROUP_SHARED_SCRATCH", 5),
+               std::pair("flags & SYMM_GROUP_ANY_ORDER", 6),
+               std::pair("flags & SYMM_GROUP_SAME_OFFSETS", 7)}) {
         if (votes[peer].value[value] == votes[0].value[value]) continue;
         throw Error({Status::mismatch, rank, 0,
-            format("config.%s: rank 0 has %lu, rank %d has %lu", name, votes[0].value[value], rank, votes[peer].value[value])});
+            format("config.%s: rank 0 has %lu, rank %d has %lu", name, votes[0].value[value], rank,
+                votes[peer].value[value])});
       }
     }
     if (machines_.count > 1 && !knows_machines) throw SeveralMachines();
@@ -221,27 +247,31 @@ void Group::end_with(const Group& whole) noexcept {
 }
 
 template <class Choose>
-std::shared_ptr<Group> Group::form_part(
-    uint64_t id, Deadline deadline, const Choose& choose, std::shared_ptr<Group> lender, const Group* whole) {
+std::shared_ptr<Group> Group::form_part(uint64_t id, Deadline deadline, const Choose& choose,
+    std::shared_ptr<Group> lender, const Group* whole) {
   std::vector<int> members;
   GroupConfig config;
   try {
     Part part = choose();
     SYMM_POINT("part.form");
     members = std::move(part.ranks);
-    for (int& rank : members) rank = members_[static_cast<size_t>(rank)];
+    for (int& rank : members)
+      rank = members_[static_cast<size_t>(rank)];
     config = config_;
     config.name = std::move(part.name);
   } catch (...) {
     mesh_->broadcast_failure(id, current_failure());  // the others shall not wait for this rank
     throw;
   }
-  return form(mesh_, std::move(members), id, config, backend_, bootstrap_, deadline, std::move(lender), whole);
+  return form(mesh_, std::move(members), id, config, backend_, bootstrap_, deadline,
+      std::move(lender), whole);
 }
 
-template <class Choose> std::shared_ptr<Group> Group::part(uint64_t id, Deadline deadline, const Choose& choose) {
+template <class Choose>
+std::shared_ptr<Group> Group::part(uint64_t id, Deadline deadline, const Choose& choose) {
   try {
-    return form_part(id, deadline, choose, config_.shared_scratch ? shared_from_this() : nullptr, this);
+    return form_part(
+        id, deadline, choose, config_.shared_scratch ? shared_from_this() : nullptr, this);
   } catch (...) {
     revocation_->throw_if_revoked();
     throw Error(blamed(current_failure()));
@@ -259,7 +289,9 @@ std::shared_ptr<Group> Group::split(int color, int key) {
   std::vector<Vote> votes;
   try {
     votes = commit_vote(*this, {MessageKind::split, id_, 0, sequence}, vote, deadline);
-  } catch (const std::exception& error) { give_up(error); }
+  } catch (const std::exception& error) {
+    give_up(error);
+  }
   SYMM_POINT("split.voted");
   if (color < 0) return nullptr;
   const uint64_t id = mix(mix(id_, sequence + 1), static_cast<uint64_t>(color) + 1);
@@ -281,7 +313,8 @@ std::shared_ptr<Group> Group::create_from_ranks(std::span<const int32_t> ranks) 
   require_usable();
   require_ranks(ranks);
   uint64_t set = 0;  // the same in any order, so that those meet who name another one
-  for (const int32_t rank : ranks) set += mix(kFromRanks, static_cast<uint64_t>(rank));
+  for (const int32_t rank : ranks)
+    set += mix(kFromRanks, static_cast<uint64_t>(rank));
   uint64_t sequence = 0;
   try {
     const std::lock_guard lock(sequence_mutex_);
@@ -292,7 +325,8 @@ std::shared_ptr<Group> Group::create_from_ranks(std::span<const int32_t> ranks) 
     revocation_->throw_if_revoked();
   }
   return part(mix(mix(id_, set), sequence), create_deadline(), [&] {
-    return Part{{ranks.begin(), ranks.end()}, name() + "/" + std::to_string(ranks[0]) + ".." + std::to_string(ranks.back())};
+    return Part{{ranks.begin(), ranks.end()},
+        name() + "/" + std::to_string(ranks[0]) + ".." + std::to_string(ranks.back())};
   });
 }
 
@@ -303,11 +337,14 @@ std::shared_ptr<Group> Group::local() {
   return create_from_ranks(ranks);
 }
 
-// The living agree on who lives, form a group, and agree on how that went; until all have one and nobody has died meanwhile.
+// The living agree on who lives, form a group, and agree on how that went; until all
+// have one and nobody has died meanwhile.
 std::shared_ptr<Group> Group::shrink(uint64_t timeout_ms, const char* name) {
   const Trace traced(page(), "group_shrink");
-  if (finalized_.load(std::memory_order_relaxed)) throw Error(Status::invalid_handle, "group: it was finalized");
-  const Deadline deadline = Deadline::after_ms(timeout_ms != 0 ? timeout_ms : config_.create_timeout_ms);
+  if (finalized_.load(std::memory_order_relaxed))
+    throw Error(Status::invalid_handle, "group: it was finalized");
+  const Deadline deadline =
+      Deadline::after_ms(timeout_ms != 0 ? timeout_ms : config_.create_timeout_ms);
   const uint64_t call = shrinks_++;
   Topic topic{MessageKind::agreement, id_, call, 0};
   View view = agree(*this, topic, {}, deadline);
@@ -336,7 +373,8 @@ std::shared_ptr<Group> Group::shrink(uint64_t timeout_ms, const char* name) {
     const bool nobody_died = after.gone == view.gone;
     if (after.by < 0 && nobody_died) return made;
     made.reset();
-    if (after.by >= 0 && (nobody_died || after.failure.status != Status::peer_failed)) throw Error(after.failure);
+    if (after.by >= 0 && (nobody_died || after.failure.status != Status::peer_failed))
+      throw Error(after.failure);
     view = std::move(after);
   }
 }
@@ -353,7 +391,8 @@ std::vector<int> Group::gone_ranks() const {
   std::vector<int> ranks;
   const Failure failure = revocation_->failure();
   for (int rank = 0; rank < size_; ++rank) {
-    const bool told = failure.status == Status::peer_failed && failure.rank == rank;  // by another, who noticed first
+    // by another, who noticed first
+    const bool told = failure.status == Status::peer_failed && failure.rank == rank;
     if (told || mesh_->is_gone(members_[static_cast<size_t>(rank)], id_)) ranks.push_back(rank);
   }
   return ranks;
@@ -370,7 +409,8 @@ std::vector<Straggler> Group::stragglers() const {
   return found;
 }
 
-// Groups of one origin know each other's ranks; others are recognised by their process, where it is one rank's alone.
+// Groups of one origin know each other's ranks; others are
+// recognised by their process, where it is one rank's alone.
 int Group::rank_of(const Group& other, int rank_there) const {
   const auto find = [](const Group& in, const auto& is_it) {
     int found = -1;
@@ -399,40 +439,47 @@ int Group::failure_fd() {
   const auto fd = std::make_shared<PeerFd>(std::move(made));
   failure_listener_ = revocation_->listen([fd, revocation = revocation_.get()] {
     const uint64_t one = 1;
-    if (revocation->revoked() && ::write(fd->get(), &one, sizeof one) < 0) return;  // it is readable already
+    // it is readable already
+    if (revocation->revoked() && ::write(fd->get(), &one, sizeof one) < 0) return;
   });
   failure_fd_ = fd;
   return fd->get();
 }
 
 int require_channels(int channels, const char* argument) {
-  if (channels < 0) throw Error(Status::invalid_argument, format("%s: %d is negative", argument, channels));
+  if (channels < 0)
+    throw Error(Status::invalid_argument, format("%s: %d is negative", argument, channels));
   if (channels > kMostChannels)
-    throw Error(Status::unsupported, format("%s: %d, and there are at most %d", argument, channels, kMostChannels));
+    throw Error(Status::unsupported,
+        format("%s: %d, and there are at most %d", argument, channels, kMostChannels));
   return channels;
 }
 
 void require_waiting(uint64_t timeout_ms, const char* argument) {
   if (timeout_ms != Deadline::kNow) return;
-  throw Error(Status::invalid_argument, format("%s: SYMM_TIMEOUT_NOW, but the other ranks must act for this call", argument));
+  throw Error(Status::invalid_argument,
+      format("%s: SYMM_TIMEOUT_NOW, but the other ranks must act for this call", argument));
 }
 
 uint64_t Group::timeout_or_look(uint64_t timeout_ms) const {
   if (timeout_ms == Deadline::kNow && backend_->kind() != BackendKind::host) {
-    throw Error(Status::invalid_argument, "options.timeout_ms: SYMM_TIMEOUT_NOW, but the call waits on a stream");
+    throw Error(Status::invalid_argument,
+        "options.timeout_ms: SYMM_TIMEOUT_NOW, but the call waits on a stream");
   }
   return timeout_or_default(timeout_ms);
 }
 
 void Group::keep(std::list<std::shared_ptr<Memory>> one) noexcept {
   const std::lock_guard lock(kept_mutex_);
-  if (std::find(kept_.begin(), kept_.end(), one.front()) == kept_.end()) kept_.splice(kept_.end(), one);
+  if (std::find(kept_.begin(), kept_.end(), one.front()) == kept_.end())
+    kept_.splice(kept_.end(), one);
 }
 
 void Group::forget(const Memory& memory) noexcept {
   std::shared_ptr<Memory> gone;  // outside the lock
   const std::lock_guard lock(kept_mutex_);
-  const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const auto& kept) { return kept.get() == &memory; });
+  const auto found = std::find_if(
+      kept_.begin(), kept_.end(), [&](const auto& kept) { return kept.get() == &memory; });
   if (found == kept_.end()) return;
   gone = std::move(*found);
   kept_.erase(found);
@@ -447,18 +494,22 @@ void Group::forget_memories() noexcept {
 void Group::require_usable() const {
   transport_->device().check_device_errors();
   revocation_->throw_if_revoked();
-  if (finalized_.load(std::memory_order_relaxed)) throw Error(Status::invalid_handle, "group: it was finalized");
+  if (finalized_.load(std::memory_order_relaxed))
+    throw Error(Status::invalid_handle, "group: it was finalized");
 }
 
 void Group::require_rank(const char* argument, int rank) const {
   if (rank < 0 || rank >= size_)
-    throw Error(Status::invalid_argument, format("%s: %d is not in 0 .. %d", argument, rank, size_ - 1));
+    throw Error(
+        Status::invalid_argument, format("%s: %d is not in 0 .. %d", argument, rank, size_ - 1));
 }
 
 void Group::require_ranks(std::span<const int32_t> ranks) const {
   if (ranks.size() > static_cast<size_t>(size_))  // before any is read
-    throw Error(Status::invalid_argument, format("ranks: %zu, and the group has %d", ranks.size(), size_));
-  // No set of those seen is made: who fails here for want of memory would leave the others to their deadline.
+    throw Error(
+        Status::invalid_argument, format("ranks: %zu, and the group has %d", ranks.size(), size_));
+  // No set of those seen is made: who fails here for want
+  // of memory would leave the others to their deadline.
   for (size_t i = 0; i < ranks.size(); ++i) {
     require_rank("ranks", ranks[i]);
     const auto before = ranks.first(i);
@@ -471,13 +522,17 @@ void Group::require_ranks(std::span<const int32_t> ranks) const {
 
 void Group::require_channel(int channel, int channels) {
   if (channel < 0 || channel >= channels) {
-    throw Error(Status::invalid_argument, format("channel: %d is not in 0 .. %d", channel, channels - 1));
+    throw Error(
+        Status::invalid_argument, format("channel: %d is not in 0 .. %d", channel, channels - 1));
   }
 }
 
-Failure Group::blamed(Failure failure) const { return symm::blamed(std::move(failure), rank_, identity(rank_).pid); }
+Failure Group::blamed(Failure failure) const {
+  return symm::blamed(std::move(failure), rank_, identity(rank_).pid);
+}
 
-// For symm run, which says what failed first: a rank that only heard of it may be the first to end.
+// For symm run, which says what failed first: a rank
+// that only heard of it may be the first to end.
 static void note_for_launcher(const Failure& failure) noexcept {
   const char* const path = environment("SYMM_FIRST_FAILURE");
   if (*path == '\0') return;
@@ -494,7 +549,8 @@ void Group::fail(const Failure& failure) noexcept {
   if (effect.counts || effect.tell) mesh_->broadcast_failure(id_, revocation_->failure());
   if (!effect.counts) return;
   // After the others were told: its listeners may hold this thread up.
-  log::write(log::Level::warning, "group %016lx '%s': revoked: %s", id_, name().c_str(), failure.message.c_str());
+  log::write(log::Level::warning, "group %016lx '%s': revoked: %s", id_, name().c_str(),
+      failure.message.c_str());
 }
 
 void Group::give_up(const std::exception& error, const char* what) {
@@ -503,11 +559,13 @@ void Group::give_up(const std::exception& error, const char* what) {
   failure.message = what + failure.message;
   fail(failure);
   if (const auto* unclear = dynamic_cast<const Unclear*>(&error))
-    retry_until([&] { return revocation_->failure().rank != unclear->named; }, Deadline::after_ms(kAnswerMs));
+    retry_until([&] { return revocation_->failure().rank != unclear->named; },
+        Deadline::after_ms(kAnswerMs));
   throw Error(revocation_->failure());
 }
 
-void Group::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
+void Group::barrier(
+    std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
   const Trace traced(page(), "barrier");
   transport_->stats().counted([&] {
     require_usable();
@@ -534,20 +592,25 @@ void Group::synchronize(void* stream, uint64_t timeout_ms) {
   const uint64_t timeout = timeout_or_default(timeout_ms);
   const Deadline deadline = Deadline::after_ms(timeout);
   if (!retry_until([&] { return transport_->stream_done(stream); }, deadline)) {
-    throw Error(Status::timeout, "synchronize: what was issued on the stream is not over by the deadline");
+    throw Error(
+        Status::timeout, "synchronize: what was issued on the stream is not over by the deadline");
   }
   require_usable();
 }
 
-void Group::send(int peer, const Topic& topic, std::span<const std::byte> body, std::span<const int> fds, Deadline deadline) {
+void Group::send(int peer, const Topic& topic, std::span<const std::byte> body,
+    std::span<const int> fds, Deadline deadline) {
   mesh_->send(members_[static_cast<size_t>(peer)], topic, body, fds, deadline);
 }
 
-Message Group::receive(int peer, const Topic& topic, size_t body_size, size_t fd_count, Deadline deadline) {
-  return mesh_->receive(members_[static_cast<size_t>(peer)], topic, body_size, fd_count, revocation_.get(), deadline);
+Message Group::receive(
+    int peer, const Topic& topic, size_t body_size, size_t fd_count, Deadline deadline) {
+  return mesh_->receive(
+      members_[static_cast<size_t>(peer)], topic, body_size, fd_count, revocation_.get(), deadline);
 }
 
-void Group::send_if_there(int peer, const Topic& topic, std::span<const std::byte> body, Deadline deadline) {
+void Group::send_if_there(
+    int peer, const Topic& topic, std::span<const std::byte> body, Deadline deadline) {
   constexpr uint64_t kFullQueueMs = 1'000;  // of a rank that is stopped, perhaps
   deadline = std::min(deadline, Deadline::after_ms(kFullQueueMs));
   try {
@@ -560,9 +623,12 @@ void Group::send_if_there(int peer, const Topic& topic, std::span<const std::byt
 std::optional<Mesh::News> Group::receive_any(
     std::span<const int> peers, const Topic& topic, size_t body_size, Deadline deadline) {
   std::vector<int> members;
-  for (const int peer : peers) members.push_back(members_[static_cast<size_t>(peer)]);
+  for (const int peer : peers)
+    members.push_back(members_[static_cast<size_t>(peer)]);
   auto news = mesh_->receive_any(members, topic, body_size, deadline);
-  if (news) news->peer = peers[static_cast<size_t>(std::find(members.begin(), members.end(), news->peer) - members.begin())];
+  if (news)
+    news->peer = peers[static_cast<size_t>(
+        std::find(members.begin(), members.end(), news->peer) - members.begin())];
   return news;
 }
 

@@ -1,5 +1,7 @@
 #include "core/group/heap.hpp"
+
 #include <bit>
+
 #include "core/base/hash.hpp"
 
 namespace symm {
@@ -7,10 +9,12 @@ namespace {
 constexpr uint64_t kTag = 0x7061'6568;  // no rendezvous of the user's is met by accident
 }  // namespace
 
-std::shared_ptr<Heap> Heap::create(const std::shared_ptr<Group>& group, size_t bytes, Options options) {
+std::shared_ptr<Heap> Heap::create(
+    const std::shared_ptr<Group>& group, size_t bytes, Options options) {
   if (bytes == 0) throw Error(Status::invalid_argument, "bytes: must be at least 1");
   if (bytes > Suballocator::kMostBytes)
-    throw Error(Status::unsupported, format("bytes: %zu is more than a heap can have, %zu", bytes, Suballocator::kMostBytes));
+    throw Error(Status::unsupported,
+        format("bytes: %zu is more than a heap can have, %zu", bytes, Suballocator::kMostBytes));
   bytes = (bytes + Suballocator::kUnit - 1) / Suballocator::kUnit * Suballocator::kUnit;
   if (options.placement.alignment == 0) options.placement.alignment = kPage;
   std::shared_ptr<Heap> heap;
@@ -19,7 +23,8 @@ std::shared_ptr<Heap> Heap::create(const std::shared_ptr<Group>& group, size_t b
     heap = std::make_shared<Heap>(bytes, options);
     return buffer;
   };
-  // By reference, and with the books: where these found no room later, this rank would be the only one to fail.
+  // By reference, and with the books: where these found no
+  // room later, this rank would be the only one to fail.
   auto memory = Memory::rendezvous(group, std::ref(allocate), kTag, options.timeout_ms);
   heap->start_ = memory->pointer(group->rank());
   heap->history_ = memory->view().id;
@@ -41,17 +46,20 @@ Heap::Piece Heap::take(size_t bytes, size_t alignment) {
   memory_->group().require_usable();
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
   if (alignment == 0) alignment = Suballocator::kUnit;
-  if (const size_t most = std::max(kPage, options_.placement.alignment); !std::has_single_bit(alignment) || alignment > most) {
+  if (const size_t most = std::max(kPage, options_.placement.alignment);
+      !std::has_single_bit(alignment) || alignment > most) {
     throw Error(Status::invalid_argument,
-        format("alignment: %zu is no power of two up to %zu, that of the heap's block", alignment, most));
+        format("alignment: %zu is no power of two up to %zu, that of the heap's block", alignment,
+            most));
   }
   const std::lock_guard lock(mutex_);
   const size_t offset = pieces_.take(bytes, alignment);
   if (offset == Suballocator::kNone) {
     throw Error(Status::out_of_memory,
-        format("heap%s%s: %zu bytes asked for, aligned to %zu; %zu of %zu are free, the largest free piece has %zu",
-            name().empty() ? "" : " ", name().c_str(), bytes, alignment, pieces_.bytes() - pieces_.used(), pieces_.bytes(),
-            pieces_.largest_free()));
+        format("heap%s%s: %zu bytes asked for, aligned to %zu; %zu of %zu are free, the largest "
+               "free piece has %zu",
+            name().empty() ? "" : " ", name().c_str(), bytes, alignment,
+            pieces_.bytes() - pieces_.used(), pieces_.bytes(), pieces_.largest_free()));
   }
   called(bytes, alignment);
   return {start_ + offset, offset, bytes};
@@ -65,18 +73,21 @@ size_t Heap::offset_of(const void* address) const noexcept {
 void Heap::give(const void* pointer) {
   const size_t offset = offset_of(pointer);
   if (offset == Suballocator::kNone) {
-    throw Error(Status::invalid_argument, format("pointer: %p is not in this rank's block of the heap, %zu bytes at %p", pointer,
-                                              pieces_.bytes(), static_cast<const void*>(start_)));
+    throw Error(Status::invalid_argument,
+        format("pointer: %p is not in this rank's block of the heap, %zu bytes at %p", pointer,
+            pieces_.bytes(), static_cast<const void*>(start_)));
   }
   const std::lock_guard lock(mutex_);
   const Suballocator::Piece piece = pieces_.at(offset);
   if (!piece.used) {
     throw Error(Status::invalid_argument,
-        format("pointer: %p, which is at offset %zu, was freed already or never given out", pointer, offset));
+        format("pointer: %p, which is at offset %zu, was freed already or never given out", pointer,
+            offset));
   }
   if (piece.offset != offset) {
-    throw Error(Status::invalid_argument, format("pointer: %p lies %zu bytes inside a piece, which starts at offset %zu", pointer,
-                                              offset - piece.offset, piece.offset));
+    throw Error(Status::invalid_argument,
+        format("pointer: %p lies %zu bytes inside a piece, which starts at offset %zu", pointer,
+            offset - piece.offset, piece.offset));
   }
   pieces_.give(piece);
   called(0, offset);
@@ -104,7 +115,8 @@ symm_heap_info_t Heap::info() const {
   info.pieces = pieces_.pieces();
   info.free_pieces = pieces_.free_pieces();
   info.calls = calls_;
-  info.fragmentation = info.free_bytes == 0 ? 0 : (info.free_bytes - info.largest_free) * 1000 / info.free_bytes;
+  info.fragmentation =
+      info.free_bytes == 0 ? 0 : (info.free_bytes - info.largest_free) * 1000 / info.free_bytes;
   return info;
 }
 }  // namespace symm

@@ -1,10 +1,10 @@
-// One memory of a group, handed out in pieces without a word to the other ranks: ranks that make the same calls in the same order
-// get the same offsets.
+// One memory of a group, handed out in pieces without a word to the other ranks: ranks
+// that make the same calls in the same order get the same offsets.
 #pragma once
 
-#include <symm/symm.h>
 #include "core/group/memory.hpp"
 #include "core/group/suballocator.hpp"
+#include <symm/symm.h>
 
 namespace symm {
 class Heap {
@@ -16,7 +16,8 @@ class Heap {
   };
   static constexpr size_t kPage = 4096;
   // [collective] One allocation and one rendezvous. What fails on one rank fails on all.
-  static std::shared_ptr<Heap> create(const std::shared_ptr<Group>& group, size_t bytes, Options options);
+  static std::shared_ptr<Heap> create(
+      const std::shared_ptr<Group>& group, size_t bytes, Options options);
   Heap(size_t bytes, const Options& options);  // for create()
   Heap(Heap&&) = delete;
 
@@ -27,13 +28,16 @@ class Heap {
   };
   Piece take(size_t bytes, size_t alignment);  // alignment 0: Suballocator::kUnit
   void give(const void* pointer);
-  Piece find(const void* address) const;  // the piece that contains it; pointer null if there is none
+  // the piece that contains it; pointer null if there is none
+  Piece find(const void* address) const;
 
   symm_heap_info_t info() const;
   const std::shared_ptr<Memory>& memory() const noexcept { return memory_; }
   const std::string& name() const noexcept { return options_.name; }
+
  private:
-  size_t offset_of(const void* address) const noexcept;  // Suballocator::kNone: not in this rank's block
+  // Suballocator::kNone: not in this rank's block
+  size_t offset_of(const void* address) const noexcept;
   void called(uint64_t what, uint64_t how);
 
   std::shared_ptr<Memory> memory_;

@@ -1,19 +1,25 @@
 #include "core/group/memory.hpp"
+
 #include <bit>
+
 #include "core/ipc/ipc.hpp"
 #include "core/mesh/peer_link.hpp"
 
 namespace symm {
 namespace {
-// What importers have let go of, and mappings that are only kept for the next import, may be what is missing.
-std::shared_ptr<Block> allocate_block(ShareableMemory& memory, size_t bytes, const Placement& placement) {
+// What importers have let go of, and mappings that are
+// only kept for the next import, may be what is missing.
+std::shared_ptr<Block> allocate_block(
+    ShareableMemory& memory, size_t bytes, const Placement& placement) {
   try {
     return memory.allocate(bytes, placement);
   } catch (const Error& error) {
     if (error.status() != Status::out_of_memory) throw;
     const symm_ipc_report_t before = ipc::report();
     const symm_ipc_report_t after = ipc::collect();
-    if (after.blocks_freed == before.blocks_freed && after.mappings_dropped == before.mappings_dropped) throw;
+    if (after.blocks_freed == before.blocks_freed &&
+        after.mappings_dropped == before.mappings_dropped)
+      throw;
   }
   return memory.allocate(bytes, placement);
 }
@@ -21,9 +27,13 @@ std::shared_ptr<Block> allocate_block(ShareableMemory& memory, size_t bytes, con
 // Of a constant that a newer library may know, and a negative one that none will.
 void require_known(bool is_known, int value, const char* argument) {
   if (!is_known)
-    throw Error(value < 0 ? Status::invalid_argument : Status::unsupported, format("%s: %d is not known", argument, value));
+    throw Error(value < 0 ? Status::invalid_argument : Status::unsupported,
+        format("%s: %d is not known", argument, value));
 }
-void require_known(Compare compare) { require_known(is_valid(compare), static_cast<int>(compare), "compare"); }
+
+void require_known(Compare compare) {
+  require_known(is_valid(compare), static_cast<int>(compare), "compare");
+}
 
 // Which buffer of this process has an address.
 class Buffers {
@@ -32,16 +42,22 @@ class Buffers {
     const std::unique_lock lock(mutex_);
     const std::byte* const at_owner = buffer->block()->owners_address();
     by_start_.emplace(number(buffer->data()), Entry{buffer, buffer.get(), buffer->bytes(), false});
-    if (at_owner != nullptr) by_start_.emplace(number(at_owner), Entry{buffer, buffer.get(), buffer->bytes(), true});
+    if (at_owner != nullptr)
+      by_start_.emplace(number(at_owner), Entry{buffer, buffer.get(), buffer->bytes(), true});
   }
+
   void erase(const Buffer& buffer) noexcept {
     const std::unique_lock lock(mutex_);
-    for (const std::byte* at : {static_cast<const std::byte*>(buffer.data()), buffer.block()->owners_address()}) {
+    for (const std::byte* at :
+        {static_cast<const std::byte*>(buffer.data()), buffer.block()->owners_address()}) {
       auto [entry, end] = by_start_.equal_range(number(at));
-      while (entry != end) entry = entry->second.raw == &buffer ? by_start_.erase(entry) : std::next(entry);
+      while (entry != end)
+        entry = entry->second.raw == &buffer ? by_start_.erase(entry) : std::next(entry);
     }
   }
-  // Ours never overlap. What lies at its owner's may have been adopted several times, or be something else by now.
+
+  // Ours never overlap. What lies at its owner's may have
+  // been adopted several times, or be something else by now.
   Buffer::Found find(const void* address) const {
     std::vector<std::shared_ptr<Buffer>> others;  // go after the lock, should these be the last
     const std::shared_lock lock(mutex_);
@@ -49,12 +65,14 @@ class Buffers {
       const auto& [start, entry] = *--at;
       const size_t offset = number(address) - start;
       std::shared_ptr<Buffer> buffer = offset < entry.bytes ? entry.buffer.lock() : nullptr;
-      if (buffer && (!entry.at_owner || buffer->block()->still_at_owner())) return {std::move(buffer), offset};
+      if (buffer && (!entry.at_owner || buffer->block()->still_at_owner()))
+        return {std::move(buffer), offset};
       if (!entry.at_owner) return {};
       if (buffer) others.push_back(std::move(buffer));
     }
     return {};
   }
+
  private:
   struct Entry {
     std::weak_ptr<Buffer> buffer;
@@ -62,6 +80,7 @@ class Buffers {
     size_t bytes = 0;
     bool at_owner = false;
   };
+
   static uintptr_t number(const void* address) { return reinterpret_cast<uintptr_t>(address); }
 
   mutable std::shared_mutex mutex_;
@@ -71,20 +90,24 @@ class Buffers {
 Buffers& buffers() { return PerProcess<Buffers>::current(); }
 }  // namespace
 
-std::shared_ptr<Buffer> Buffer::allocate(Group& group, size_t bytes, Placement placement, std::string name) {
+std::shared_ptr<Buffer> Buffer::allocate(
+    Group& group, size_t bytes, Placement placement, std::string name) {
   group.require_usable();
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
   if (placement.node != Placement::kNearest && (placement.node < 0 || !placement.on_host)) {
-    throw Error(Status::invalid_argument, format("options.numa_node: %d %s", placement.node,
-                                              placement.node < 0 ? "is negative" : "goes with SYMM_ALLOC_HOST only"));
+    throw Error(Status::invalid_argument,
+        format("options.numa_node: %d %s", placement.node,
+            placement.node < 0 ? "is negative" : "goes with SYMM_ALLOC_HOST only"));
   }
-  for (const auto& [field, value] : {std::pair("alignment", placement.alignment), std::pair("page_bytes", placement.page_bytes)})
+  for (const auto& [field, value] :
+      {std::pair("alignment", placement.alignment), std::pair("page_bytes", placement.page_bytes)})
     if (value != 0 && !std::has_single_bit(value))
-      throw Error(Status::invalid_argument, format("options.%s: %zu is no power of two", field, value));
+      throw Error(
+          Status::invalid_argument, format("options.%s: %zu is no power of two", field, value));
   placement.unit = group.transport().device().block_unit();
   Backend& backend = group.backend();
-  auto buffer = std::make_shared<Buffer>(
-      allocate_block(backend.memory(), bytes, placement), bytes, backend.kind(), backend.device(), std::move(name));
+  auto buffer = std::make_shared<Buffer>(allocate_block(backend.memory(), bytes, placement), bytes,
+      backend.kind(), backend.device(), std::move(name));
   buffer->numa_node_ = placement.node;
   buffer->on_host_ = placement.on_host || backend.kind() == BackendKind::host;
   ipc::buffer_made(buffer->block(), bytes, buffer->kind(), buffer->device());
@@ -92,23 +115,29 @@ std::shared_ptr<Buffer> Buffer::allocate(Group& group, size_t bytes, Placement p
   return buffer;
 }
 
-// Not made known for tokens: whoever exports a piece of it exports the whole allocation, as with any that symm did not make.
-std::shared_ptr<Buffer> Buffer::adopt(Group& group, const void* pointer, size_t bytes, std::string name) {
+// Not made known for tokens: whoever exports a piece of it exports the whole
+// allocation, as with any that symm did not make.
+std::shared_ptr<Buffer> Buffer::adopt(
+    Group& group, const void* pointer, size_t bytes, std::string name) {
   group.require_usable();
   if (pointer == nullptr) throw Error(Status::invalid_argument, "pointer: is NULL");
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
   return of_adopted(group, group.backend().memory().adopt(pointer, bytes), bytes, std::move(name));
 }
 
-std::shared_ptr<Buffer> Buffer::adopt(Group& group, int fd, uint64_t offset, size_t bytes, std::string name) {
+std::shared_ptr<Buffer> Buffer::adopt(
+    Group& group, int fd, uint64_t offset, size_t bytes, std::string name) {
   group.require_usable();
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
-  return of_adopted(group, group.backend().memory().adopt(fd, offset, bytes), bytes, std::move(name));
+  return of_adopted(
+      group, group.backend().memory().adopt(fd, offset, bytes), bytes, std::move(name));
 }
 
-std::shared_ptr<Buffer> Buffer::of_adopted(Group& group, std::shared_ptr<Block> block, size_t bytes, std::string name) {
+std::shared_ptr<Buffer> Buffer::of_adopted(
+    Group& group, std::shared_ptr<Block> block, size_t bytes, std::string name) {
   Backend& backend = group.backend();
-  auto buffer = std::make_shared<Buffer>(std::move(block), bytes, backend.kind(), backend.device(), std::move(name));
+  auto buffer = std::make_shared<Buffer>(
+      std::move(block), bytes, backend.kind(), backend.device(), std::move(name));
   buffer->adopted_ = true;
   buffer->on_host_ = backend.kind() == BackendKind::host;
   buffers().insert(buffer);
@@ -116,7 +145,8 @@ std::shared_ptr<Buffer> Buffer::of_adopted(Group& group, std::shared_ptr<Block> 
 }
 
 Buffer::~Buffer() {
-  if (Buffers* all = PerProcess<Buffers>::existing()) all->erase(*this);  // none yet in a forked child
+  // none yet in a forked child
+  if (Buffers* all = PerProcess<Buffers>::existing()) all->erase(*this);
   ipc::buffer_gone(*block_);
 }
 
@@ -140,18 +170,23 @@ void Buffer::require_no_stragglers(uint64_t patience_ms) const {
   std::vector<Straggler> left;
   const auto none = [&] {
     left.clear();
-    for (size_t i = 0; i < pasts.size() && left.empty(); ++i) left = pasts[i]->all();
+    for (size_t i = 0; i < pasts.size() && left.empty(); ++i)
+      left = pasts[i]->all();
     return left.empty();
   };
-  // A death is told before it is certain, by as long as the kernel takes to free the memory of the dead.
+  // A death is told before it is certain, by as long as
+  // the kernel takes to free the memory of the dead.
   constexpr uint64_t kSilentMs = 800;  // all of a group are to know within a second
   const Deadline silent = Deadline::after_ms(std::min(kSilentMs, patience_ms));
   const auto is_dying = [](const Straggler& straggler) { return straggler.link->is_dying(); };
-  const auto over = [&] { return none() || (silent.expired() && !std::all_of(left.begin(), left.end(), is_dying)); };
+  const auto over = [&] {
+    return none() || (silent.expired() && !std::all_of(left.begin(), left.end(), is_dying));
+  };
   retry_until(over, Deadline::after_ms(patience_ms));
   if (left.empty()) return;
   throw Error(Status::unavailable,
-      format("buffer: rank %d (pid %ld) of a group that failed has it mapped, and may still write to it: that process is not "
+      format("buffer: rank %d (pid %ld) of a group that failed has it mapped, and may still write "
+             "to it: that process is not "
              "dead, and has not left that group; allocate another buffer, or end that process",
           left.front().rank, left.front().identity.pid));
 }
@@ -166,7 +201,8 @@ std::vector<std::shared_ptr<Memory>> Buffer::memories() const {
 
 void Buffer::forget_memories() noexcept {
   try {
-    for (const auto& memory : memories()) memory->group().forget(*memory);
+    for (const auto& memory : memories())
+      memory->group().forget(*memory);
   } catch (const std::bad_alloc&) {  // they stay for as long as their groups
   }
 }
@@ -181,18 +217,24 @@ Fd Buffer::export_dmabuf(size_t offset, size_t bytes) const {
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
   if (offset > bytes_ || bytes > bytes_ - offset) {
     throw Error(Status::invalid_argument,
-        format("offset, size: %zu bytes at %zu go beyond the buffer of %zu bytes", bytes, offset, bytes_));
+        format("offset, size: %zu bytes at %zu go beyond the buffer of %zu bytes", bytes, offset,
+            bytes_));
   }
   if (reinterpret_cast<uintptr_t>(data() + offset) % page != 0) {
-    throw Error(Status::invalid_argument, format("offset: %p, which is at %zu, is no multiple of the page size, %zu",
-                                              static_cast<const void*>(data() + offset), offset, page));
+    throw Error(Status::invalid_argument,
+        format("offset: %p, which is at %zu, is no multiple of the page size, %zu",
+            static_cast<const void*>(data() + offset), offset, page));
   }
   return block_->export_dmabuf(offset, (bytes + page - 1) / page * page);
 }
 
-Memory::Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, std::shared_ptr<MemoryView> view)
-    : group_(std::move(group)), buffer_(std::move(buffer)), view_(std::move(view)),
-      pointer_table_(view_->blocks.begin(), view_->blocks.end()), pad_table_(view_->pads.begin(), view_->pads.end()) {
+Memory::Memory(
+    std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, std::shared_ptr<MemoryView> view)
+    : group_(std::move(group)),
+      buffer_(std::move(buffer)),
+      view_(std::move(view)),
+      pointer_table_(view_->blocks.begin(), view_->blocks.end()),
+      pad_table_(view_->pads.begin(), view_->pads.end()) {
   group_->transport().device().memory_added(view_);
   tables_ = group_->transport().device().device_tables(*view_);
 }
@@ -202,21 +244,26 @@ Memory::~Memory() {
   group_->transport().device().memory_removed(*view_);
 }
 
-void* const* Memory::pointer_table() const noexcept { return tables_.blocks != nullptr ? tables_.blocks : pointer_table_.data(); }
+void* const* Memory::pointer_table() const noexcept {
+  return tables_.blocks != nullptr ? tables_.blocks : pointer_table_.data();
+}
 
-void* const* Memory::pad_table() const noexcept { return tables_.pads != nullptr ? tables_.pads : pad_table_.data(); }
+void* const* Memory::pad_table() const noexcept {
+  return tables_.pads != nullptr ? tables_.pads : pad_table_.data();
+}
 
 std::byte* Memory::taken_on_device() const {
-  if (tables_.taken == nullptr) throw Error(Status::unsupported, "memory: the host back end has no kernels");
+  if (tables_.taken == nullptr)
+    throw Error(Status::unsupported, "memory: the host back end has no kernels");
   return tables_.taken;
 }
 
 std::byte* Memory::mapped(const std::vector<std::byte*>& of, int rank) const {
   group_->require_rank("rank", rank);
   if (std::byte* at = of[static_cast<size_t>(rank)]; at != nullptr) return at;
-  throw Error(Status::unavailable,
-      format("rank: %d is on another machine (%s): its memory is not mapped here; use symm_put(), symm_get()", rank,
-          group_->facts(rank).host));
+  throw Error(Status::unavailable, format("rank: %d is on another machine (%s): its memory is not "
+                                          "mapped here; use symm_put(), symm_get()",
+                                       rank, group_->facts(rank).host));
 }
 
 std::byte* Memory::pointer(int rank) const { return mapped(view_->blocks, rank); }
@@ -225,7 +272,8 @@ std::byte* Memory::pad(int rank) const { return mapped(view_->pads, rank); }
 
 std::byte* Memory::multicast() const {
   if (view_->multicast == nullptr)
-    throw Error(Status::unavailable, "memory: it has no multicast address: " + view_->why_no_multicast);
+    throw Error(
+        Status::unavailable, "memory: it has no multicast address: " + view_->why_no_multicast);
   return view_->multicast;
 }
 
@@ -234,7 +282,8 @@ void Memory::require_range(int rank, size_t offset, size_t bytes) const {
   group_->require_rank("rank", rank);
   if (offset > view_->bytes || bytes > view_->bytes - offset) {
     throw Error(Status::invalid_argument,
-        format("offset, size: %zu bytes at %zu go beyond the block of %zu bytes", bytes, offset, view_->bytes));
+        format("offset, size: %zu bytes at %zu go beyond the block of %zu bytes", bytes, offset,
+            view_->bytes));
   }
 }
 
@@ -245,7 +294,8 @@ void Memory::require_signal(int rank, int channel) const {
 }
 
 void Memory::send_signal(int rank, int channel, SignalOp op, uint64_t value, void* stream) {
-  const Trace traced(group_->page(), op == SignalOp::add && value == 1 ? "signal" : "signal_value", rank);
+  const Trace traced(
+      group_->page(), op == SignalOp::add && value == 1 ? "signal" : "signal_value", rank);
   require_signal(rank, channel);
   require_known(is_valid(op), static_cast<int>(op), "op");
   group_->transport().send_signal(*view_, rank, channel, op, value, stream);
@@ -257,7 +307,8 @@ void Memory::wait_signal(int rank, int channel, uint64_t timeout_ms, void* strea
   GroupStats& stats = group_->transport().stats();
   stats.counted([&] {
     require_signal(rank, channel);
-    group_->transport().take_signal(*view_, rank, channel, group_->timeout_or_look(timeout_ms), stream);
+    group_->transport().take_signal(
+        *view_, rank, channel, group_->timeout_or_look(timeout_ms), stream);
   });
   stats.shown.signals_taken.add_shared(1);
 }
@@ -267,22 +318,26 @@ SignalState Memory::look_at_signal(int rank, int channel) {
   return group_->transport().look_at_signal(*view_, rank, channel);
 }
 
-template <class Wait> void Memory::counted_wait(const Wait& wait) {
+template <class Wait>
+void Memory::counted_wait(const Wait& wait) {
   GroupStats& stats = group_->transport().stats();
   stats.counted(wait);
   stats.shown.waits.add_shared(1);
 }
 
-void Memory::wait_signal_value(const SignalWait& wait, uint64_t timeout_ms, uint64_t* out_seen, void* stream) {
+void Memory::wait_signal_value(
+    const SignalWait& wait, uint64_t timeout_ms, uint64_t* out_seen, void* stream) {
   const Trace traced(group_->page(), "wait_signal_value", wait.rank);
   counted_wait([&] {
     require_signal(wait.rank, wait.channel);
     require_known(wait.compare);
-    group_->transport().wait_signals(*view_, {&wait, 1}, false, group_->timeout_or_look(timeout_ms), nullptr, out_seen, stream);
+    group_->transport().wait_signals(
+        *view_, {&wait, 1}, false, group_->timeout_or_look(timeout_ms), nullptr, out_seen, stream);
   });
 }
 
-void Memory::wait_signals(std::span<const SignalWait> waits, bool any, uint64_t timeout_ms, size_t* out_index, void* stream) {
+void Memory::wait_signals(std::span<const SignalWait> waits, bool any, uint64_t timeout_ms,
+    size_t* out_index, void* stream) {
   const Trace traced(group_->page(), "wait_signals");
   counted_wait([&] {
     group_->require_usable();
@@ -290,9 +345,12 @@ void Memory::wait_signals(std::span<const SignalWait> waits, bool any, uint64_t 
       try {
         require_signal(wait.rank, wait.channel);
         require_known(wait.compare);
-      } catch (const Error& error) { throw Error(error.status(), format("waits[%td].%s", &wait - waits.data(), error.what())); }
+      } catch (const Error& error) {
+        throw Error(error.status(), format("waits[%td].%s", &wait - waits.data(), error.what()));
+      }
     }
-    group_->transport().wait_signals(*view_, waits, any, group_->timeout_or_look(timeout_ms), out_index, nullptr, stream);
+    group_->transport().wait_signals(
+        *view_, waits, any, group_->timeout_or_look(timeout_ms), out_index, nullptr, stream);
   });
 }
 
@@ -302,13 +360,15 @@ void Memory::write_value(int rank, size_t offset, uint64_t value, size_t bytes, 
   group_->transport().write_value(*view_, rank, offset, value, bytes, stream);
 }
 
-void Memory::wait_value(size_t offset, size_t bytes, Compare compare, uint64_t value, uint64_t timeout_ms, void* stream) {
+void Memory::wait_value(size_t offset, size_t bytes, Compare compare, uint64_t value,
+    uint64_t timeout_ms, void* stream) {
   const Trace traced(group_->page(), bytes == 4 ? "wait_value32" : "wait_value64", -1, bytes);
   counted_wait([&] {
     require_known(compare);
     require_word(group_->rank(), offset, bytes);
     const std::byte* at = pointer(group_->rank()) + offset;
-    group_->transport().wait_value(*view_, at, bytes, compare, value, group_->timeout_or_look(timeout_ms), stream);
+    group_->transport().wait_value(
+        *view_, at, bytes, compare, value, group_->timeout_or_look(timeout_ms), stream);
   });
 }
 
@@ -330,10 +390,12 @@ void Memory::get(int rank, size_t offset, void* destination, size_t bytes, void*
 
 void Memory::fill32(int rank, size_t offset, uint32_t value, size_t count, void* stream) {
   const Trace traced(group_->page(), "fill32", rank, count * 4);
-  if (offset % sizeof value != 0) throw Error(Status::invalid_argument, format("offset: %zu is not a multiple of 4", offset));
+  if (offset % sizeof value != 0)
+    throw Error(Status::invalid_argument, format("offset: %zu is not a multiple of 4", offset));
   if (offset <= view_->bytes && count > (view_->bytes - offset) / sizeof value) {
     throw Error(Status::invalid_argument,
-        format("offset, count: %zu words at byte %zu go beyond the block of %zu bytes", count, offset, view_->bytes));
+        format("offset, count: %zu words at byte %zu go beyond the block of %zu bytes", count,
+            offset, view_->bytes));
   }
   require_range(rank, offset, count * sizeof value);
   group_->transport().fill(*view_, rank, offset, value, count, stream);
@@ -341,13 +403,16 @@ void Memory::fill32(int rank, size_t offset, uint32_t value, size_t count, void*
 
 // Of a block, to be accessed as a whole.
 void Memory::require_word(int rank, size_t offset, size_t bytes) const {
-  if (offset % bytes != 0) throw Error(Status::invalid_argument, format("offset: %zu is not a multiple of %zu", offset, bytes));
+  if (offset % bytes != 0)
+    throw Error(
+        Status::invalid_argument, format("offset: %zu is not a multiple of %zu", offset, bytes));
   require_range(rank, offset, bytes);
 }
 
 void Memory::record_use(void* stream) {
   const bool recorded = buffer_->block()->record_use(stream);
   buffer_->block()->note_use(recorded);
-  for (const auto& block : view_->owned) block->note_use(recorded);
+  for (const auto& block : view_->owned)
+    block->note_use(recorded);
 }
 }  // namespace symm

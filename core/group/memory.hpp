@@ -1,5 +1,5 @@
-// A buffer is one rank's allocation; a memory is what it becomes when all ranks of a group have met: every rank's block mapped
-// here.
+// A buffer is one rank's allocation; a memory is what it becomes when all ranks of a
+// group have met: every rank's block mapped here.
 #pragma once
 
 #include "core/group/group.hpp"
@@ -15,12 +15,19 @@ class Buffer {
   };
   // The buffer of this process that an address lies in, or null.
   static Found find(const void* address);
-  static std::shared_ptr<Buffer> allocate(Group& group, size_t bytes, Placement placement = {}, std::string name = "");
-  static std::shared_ptr<Buffer> adopt(Group& group, const void* pointer, size_t bytes, std::string name = "");
-  static std::shared_ptr<Buffer> adopt(Group& group, int fd, uint64_t offset, size_t bytes, std::string name = "");
+  static std::shared_ptr<Buffer> allocate(
+      Group& group, size_t bytes, Placement placement = {}, std::string name = "");
+  static std::shared_ptr<Buffer> adopt(
+      Group& group, const void* pointer, size_t bytes, std::string name = "");
+  static std::shared_ptr<Buffer> adopt(
+      Group& group, int fd, uint64_t offset, size_t bytes, std::string name = "");
 
   Buffer(std::shared_ptr<Block> block, size_t bytes, BackendKind kind, int device, std::string name)
-      : block_(std::move(block)), bytes_(bytes), kind_(kind), device_(device), name_(std::move(name)) {}
+      : block_(std::move(block)),
+        bytes_(bytes),
+        kind_(kind),
+        device_(device),
+        name_(std::move(name)) {}
   ~Buffer();
   Buffer(Buffer&&) = delete;
   std::byte* data() const noexcept { return block_->data(); }
@@ -40,11 +47,13 @@ class Buffer {
   std::shared_ptr<Memory> memory_on(Group& group) const;
   // Their groups keep them no longer.
   void forget_memories() noexcept;
-  // Throws Error(unavailable) if a process of a group that failed may still write to it; waits a little for its death to be
-  // known.
+  // Throws Error(unavailable) if a process of a group that failed may still write to
+  // it; waits a little for its death to be known.
   void require_no_stragglers(uint64_t patience_ms) const;
+
  private:
-  static std::shared_ptr<Buffer> of_adopted(Group& group, std::shared_ptr<Block> block, size_t bytes, std::string name);
+  static std::shared_ptr<Buffer> of_adopted(
+      Group& group, std::shared_ptr<Block> block, size_t bytes, std::string name);
 
   std::shared_ptr<Block> block_;
   size_t bytes_;
@@ -61,15 +70,18 @@ class Buffer {
 
 class Memory {
  public:
-  // [collective] Exchange the blocks of `buffer` among the ranks of `group`; timeout_ms 0: the group's for creation; channels 0:
-  // as many as the group has. [local] where the buffer has a memory on the group.
-  static std::shared_ptr<Memory> rendezvous(const std::shared_ptr<Group>& group, const std::shared_ptr<Buffer>& buffer,
-      uint64_t tag, uint64_t timeout_ms = 0, int channels = 0);
+  // [collective] Exchange the blocks of `buffer` among the ranks of `group`; timeout_ms
+  // 0: the group's for creation; channels 0: as many as the group has. [local] where
+  // the buffer has a memory on the group.
+  static std::shared_ptr<Memory> rendezvous(const std::shared_ptr<Group>& group,
+      const std::shared_ptr<Buffer>& buffer, uint64_t tag, uint64_t timeout_ms = 0,
+      int channels = 0);
   // The same with a buffer that is made on the way: if that fails on one rank, it fails on all.
   using MakeBuffer = std::function<std::shared_ptr<Buffer>()>;
-  static std::shared_ptr<Memory> rendezvous(
-      const std::shared_ptr<Group>& group, const MakeBuffer& make, uint64_t tag, uint64_t timeout_ms = 0, int channels = 0);
-  Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, std::shared_ptr<MemoryView> view);
+  static std::shared_ptr<Memory> rendezvous(const std::shared_ptr<Group>& group,
+      const MakeBuffer& make, uint64_t tag, uint64_t timeout_ms = 0, int channels = 0);
+  Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer,
+      std::shared_ptr<MemoryView> view);
   ~Memory();
   Memory(Memory&&) = delete;
 
@@ -89,20 +101,25 @@ class Memory {
   void send_signal(int rank, int channel, SignalOp op, uint64_t value, void* stream);
   void wait_signal(int rank, int channel, uint64_t timeout_ms, void* stream);  // and take one
   SignalState look_at_signal(int rank, int channel);
-  void wait_signal_value(const SignalWait& wait, uint64_t timeout_ms, uint64_t* out_seen, void* stream);
-  void wait_signals(std::span<const SignalWait> waits, bool any, uint64_t timeout_ms, size_t* out_index, void* stream);
+  void wait_signal_value(
+      const SignalWait& wait, uint64_t timeout_ms, uint64_t* out_seen, void* stream);
+  void wait_signals(std::span<const SignalWait> waits, bool any, uint64_t timeout_ms,
+      size_t* out_index, void* stream);
   void write_value(int rank, size_t offset, uint64_t value, size_t bytes, void* stream);
-  void wait_value(size_t offset, size_t bytes, Compare compare, uint64_t value, uint64_t timeout_ms, void* stream);
+  void wait_value(size_t offset, size_t bytes, Compare compare, uint64_t value, uint64_t timeout_ms,
+      void* stream);
   void put(int rank, size_t offset, const void* source, size_t bytes, void* stream);
   void get(int rank, size_t offset, void* destination, size_t bytes, void* stream);
   void fill32(int rank, size_t offset, uint32_t value, size_t count, void* stream);
   void record_use(void* stream);
+
  private:
   void require_range(int rank, size_t offset, size_t bytes) const;
   void require_word(int rank, size_t offset, size_t bytes) const;
   std::byte* mapped(const std::vector<std::byte*>& of, int rank) const;
   void require_signal(int rank, int channel) const;
-  template <class Wait> void counted_wait(const Wait& wait);
+  template <class Wait>
+  void counted_wait(const Wait& wait);
 
   std::shared_ptr<Group> group_;
   std::shared_ptr<Buffer> buffer_;

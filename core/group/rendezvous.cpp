@@ -1,5 +1,6 @@
-// Rendezvous, top to bottom: prepare a signal pad, agree on the size, exchange the descriptors of block and pad, map them, agree
-// that all could. Nothing is visible before the last step, and a failure on one rank is the same failure on all.
+// Rendezvous, top to bottom: prepare a signal pad, agree on the size, exchange the
+// descriptors of block and pad, map them, agree that all could. Nothing is visible
+// before the last step, and a failure on one rank is the same failure on all.
 #include "core/base/hash.hpp"
 #include "core/group/exchange.hpp"
 #include "core/group/memory.hpp"
@@ -11,13 +12,13 @@ void require_agreement(const Buffer& mine, std::span<const Vote> votes) {
   for (size_t rank = 1; rank < votes.size(); ++rank) {
     if (votes[rank].value[1] != votes[0].value[1]) {
       throw Error({Status::mismatch, static_cast<int>(rank), 0,
-          format("options.channels: rank 0 asks for %d, rank %zu for %d", static_cast<int>(votes[0].value[1]), rank,
-              static_cast<int>(votes[rank].value[1]))});
+          format("options.channels: rank 0 asks for %d, rank %zu for %d",
+              static_cast<int>(votes[0].value[1]), rank, static_cast<int>(votes[rank].value[1]))});
     }
     if (votes[rank].value[0] == votes[0].value[0]) continue;
     throw Error({Status::mismatch, static_cast<int>(rank), 0,
-        format("buffer%s: rank 0 brings %lu bytes, rank %zu brings %lu", name.c_str(), votes[0].value[0], rank,
-            votes[rank].value[0])});
+        format("buffer%s: rank 0 brings %lu bytes, rank %zu brings %lu", name.c_str(),
+            votes[0].value[0], rank, votes[rank].value[0])});
   }
 }
 
@@ -27,7 +28,8 @@ struct Extents {
 };
 
 // Of a peer, whose words are checked.
-std::shared_ptr<Block> import(ShareableMemory& memory, Fd fd, const BlockExtent& extent, uint64_t bytes) {
+std::shared_ptr<Block> import(
+    ShareableMemory& memory, Fd fd, const BlockExtent& extent, uint64_t bytes) {
   if (extent.bytes != bytes || !extent.is_possible())
     throw Error(Status::peer_failed, "a peer sent a block of another size than it announced");
   return memory.import(std::move(fd), extent);
@@ -36,7 +38,9 @@ std::shared_ptr<Block> import(ShareableMemory& memory, Fd fd, const BlockExtent&
 class GroupOutOfBand final : public OutOfBand {
  public:
   static constexpr uint64_t kRounds = 8;  // that one rendezvous may have
-  GroupOutOfBand(Group& group, const Topic& first, Deadline deadline) : group_(group), topic_(first), deadline_(deadline) {}
+
+  GroupOutOfBand(Group& group, const Topic& first, Deadline deadline)
+      : group_(group), topic_(first), deadline_(deadline) {}
 
   std::string commit_vote(const std::string& trouble) override {
     Vote vote;
@@ -53,22 +57,25 @@ class GroupOutOfBand final : public OutOfBand {
   Fd hand_out(int fd) override {
     const Topic topic = next();
     if (group_.rank() != 0) return std::move(group_.receive(0, topic, 0, 1, deadline_).fds.at(0));
-    for (int peer = 1; peer < group_.size(); ++peer) group_.send(peer, topic, {}, {&fd, 1}, deadline_);
+    for (int peer = 1; peer < group_.size(); ++peer)
+      group_.send(peer, topic, {}, {&fd, 1}, deadline_);
     return {};
   }
+
  private:
   Topic next() {
     const Topic topic = topic_;
     ++topic_.sequence;
     return topic;
   }
+
   Group& group_;
   Topic topic_;
   Deadline deadline_;
 };
 
-std::shared_ptr<Memory> meet(
-    const std::shared_ptr<Group>& group, const Memory::MakeBuffer& make, uint64_t tag, int channels, Deadline deadline) {
+std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::MakeBuffer& make,
+    uint64_t tag, int channels, Deadline deadline) {
   Backend& backend = group->backend();
   const uint64_t sequence = group->next_sequence(tag);
   const auto size = static_cast<size_t>(group->size());
@@ -94,11 +101,14 @@ std::shared_ptr<Memory> meet(
   phases.accept = [&](int peer, Message message) {
     if (!group->maps(peer)) return;
     const auto extents = first_of<Extents>(message);
-    blocks[static_cast<size_t>(peer)] = import(backend.memory(), std::move(message.fds.at(0)), extents.block, buffer->bytes());
-    pads[static_cast<size_t>(peer)] = import(backend.memory(), std::move(message.fds.at(1)), extents.pad, pad_bytes);
+    blocks[static_cast<size_t>(peer)] =
+        import(backend.memory(), std::move(message.fds.at(0)), extents.block, buffer->bytes());
+    pads[static_cast<size_t>(peer)] =
+        import(backend.memory(), std::move(message.fds.at(1)), extents.pad, pad_bytes);
   };
   phases.finish = [&] {
-    view->id = mix(mix(group->id(), tag), sequence) | 1U;  // what all ranks know equally; 0 means private memory
+    // what all ranks know equally; 0 means private memory
+    view->id = mix(mix(group->id(), tag), sequence) | 1U;
     view->bytes = buffer->bytes();
     view->channels = channels;
     view->taken = std::vector<std::atomic<uint64_t>>(static_cast<size_t>(channels) * size);
@@ -113,7 +123,8 @@ std::shared_ptr<Memory> meet(
   exchange(*group, MessageKind::segment, tag, sequence, phases, deadline);
 
   // Whatever fails here, on any rank, the memory works without.
-  GroupOutOfBand out_of_band(*group, {MessageKind::out_of_band, group->id(), tag, sequence * GroupOutOfBand::kRounds}, deadline);
+  GroupOutOfBand out_of_band(*group,
+      {MessageKind::out_of_band, group->id(), tag, sequence * GroupOutOfBand::kRounds}, deadline);
   group->transport().device().add_multicast(*view, blocks, out_of_band);
 
   // Commit.
@@ -125,15 +136,18 @@ std::shared_ptr<Memory> meet(
 }
 }  // namespace
 
-std::shared_ptr<Memory> Memory::rendezvous(
-    const std::shared_ptr<Group>& group, const std::shared_ptr<Buffer>& buffer, uint64_t tag, uint64_t timeout_ms, int channels) {
+std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group,
+    const std::shared_ptr<Buffer>& buffer, uint64_t tag, uint64_t timeout_ms, int channels) {
   group->require_usable();
   if (buffer->kind() != group->backend().kind() || buffer->device() != group->backend().device())
     throw Error(Status::invalid_argument, "buffer: lies on another device than the group's");
   if (std::shared_ptr<Memory> met = buffer->memory_on(*group)) return met;
-  constexpr uint64_t kMostMs = 30'000;  // a process that became another program is never certain to be dead
-  const uint64_t patience = std::min(kMostMs, (timeout_ms != 0 ? timeout_ms : group->create_timeout_ms()) / 2);
-  // No larger than what a std::function holds by itself: memory that lacks here would be a failure that only this rank knows of.
+  // a process that became another program is never certain to be dead
+  constexpr uint64_t kMostMs = 30'000;
+  const uint64_t patience =
+      std::min(kMostMs, (timeout_ms != 0 ? timeout_ms : group->create_timeout_ms()) / 2);
+  // No larger than what a std::function holds by itself: memory that lacks here would
+  // be a failure that only this rank knows of.
   const auto make = [&buffer, patience] {
     buffer->require_no_stragglers(patience);
     return buffer;
@@ -142,19 +156,21 @@ std::shared_ptr<Memory> Memory::rendezvous(
   return rendezvous(group, make, tag, timeout_ms, channels);
 }
 
-std::shared_ptr<Memory> Memory::rendezvous(
-    const std::shared_ptr<Group>& group, const MakeBuffer& make, uint64_t tag, uint64_t timeout_ms, int channels) {
+std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group,
+    const MakeBuffer& make, uint64_t tag, uint64_t timeout_ms, int channels) {
   const Trace traced(group->page(), "rendezvous");
   group->require_usable();
   require_waiting(timeout_ms, "options.timeout_ms");
   if (require_channels(channels, "options.channels") == 0) channels = group->channels();
   try {
-    return meet(group, make, tag, channels, timeout_ms != 0 ? Deadline::after_ms(timeout_ms) : group->create_deadline());
+    return meet(group, make, tag, channels,
+        timeout_ms != 0 ? Deadline::after_ms(timeout_ms) : group->create_deadline());
   } catch (const std::exception& error) {
-    // A failure that all agreed on leaves them in step, unless it is that a rank was late or died. After any other the group is
-    // of no more use.
+    // A failure that all agreed on leaves them in step, unless it is that a rank was
+    // late or died. After any other the group is of no more use.
     const Status status = current_failure().status;
-    const bool late = status == Status::timeout || status == Status::peer_failed || status == Status::aborted;
+    const bool late =
+        status == Status::timeout || status == Status::peer_failed || status == Status::aborted;
     if (dynamic_cast<const Agreed*>(&error) != nullptr && !late) throw;
     group->give_up(error, "rendezvous: ");
   }

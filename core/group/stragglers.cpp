@@ -1,4 +1,5 @@
 #include "core/group/stragglers.hpp"
+
 #include "core/group/group.hpp"
 #include "core/mesh/peer_link.hpp"
 
@@ -48,13 +49,16 @@ void Stragglers::name_revoked(std::span<uint64_t> ids) noexcept {
   const std::lock_guard lock(everybody.mutex);
   for (const bool is_revoked : {true, false}) {
     size_t count = 0;
-    for (auto at = everybody.of_groups.rbegin(); at != everybody.of_groups.rend() && count < ids.size(); ++at) {
+    for (auto at = everybody.of_groups.rbegin();
+        at != everybody.of_groups.rend() && count < ids.size(); ++at) {
       const auto one = at->lock();
       if (!one) continue;
       const std::lock_guard held(one->mutex_);
       if (one->group_ == nullptr || one->group_->revocation().revoked() != is_revoked) continue;
-      if (is_revoked) ids[count++] = one->id_;
-      else std::replace(ids.begin(), ids.end(), one->id_, uint64_t{0});
+      if (is_revoked)
+        ids[count++] = one->id_;
+      else
+        std::replace(ids.begin(), ids.end(), one->id_, uint64_t{0});
     }
   }
 }
@@ -63,7 +67,8 @@ std::vector<Straggler> Stragglers::all() {
   const std::lock_guard lock(mutex_);
   if (group_ != nullptr) known_ = group_->stragglers();
   std::erase_if(known_, [this](const Straggler& one) {
-    return one.link->is_dead() || std::find(met_.begin(), met_.end(), one.identity.process) != met_.end();
+    return one.link->is_dead() ||
+           std::find(met_.begin(), met_.end(), one.identity.process) != met_.end();
   });
   return known_;
 }

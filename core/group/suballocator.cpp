@@ -1,4 +1,5 @@
 #include "core/group/suballocator.hpp"
+
 #include <algorithm>
 #include <bit>
 
@@ -9,7 +10,8 @@ constexpr uint32_t round_up(uint64_t number, uint32_t unit) {
 }
 }  // namespace
 
-Suballocator::Suballocator(size_t bytes) : units_(static_cast<uint32_t>(bytes / kUnit)), entries_(zeros<Entry>(units_)) {
+Suballocator::Suballocator(size_t bytes)
+    : units_(static_cast<uint32_t>(bytes / kUnit)), entries_(zeros<Entry>(units_)) {
   for (size_t bits = units_;; bits = (bits + 63) / 64) {
     starts_.push_back(zeros<uint64_t>((bits + 63) / 64));
     if (bits <= 64) break;
@@ -18,7 +20,8 @@ Suballocator::Suballocator(size_t bytes) : units_(static_cast<uint32_t>(bytes / 
   constexpr size_t kPage = 4096, kAtOnce = size_t{4} << 20;
   const size_t table = size_t{units_} * sizeof(Entry);
   for (size_t at = 0; at < std::min(table, kAtOnce); at += kPage)
-    *reinterpret_cast<volatile std::byte*>(reinterpret_cast<std::byte*>(entries_.get()) + at) = std::byte{};
+    *reinterpret_cast<volatile std::byte*>(reinterpret_cast<std::byte*>(entries_.get()) + at) =
+        std::byte{};
   first_.fill(kEnd);
   start(0, units_, 0);
   link(0);
@@ -32,14 +35,16 @@ unsigned Suballocator::class_of(uint32_t units) noexcept {
 }
 
 uint32_t Suballocator::find_free(uint32_t units, uint32_t alignment) const noexcept {
-  // From the first class of which every piece is long enough wherever it starts: the answer for nearly all calls.
+  // From the first class of which every piece is long enough
+  // wherever it starts: the answer for nearly all calls.
   const uint64_t reach = uint64_t{units} + alignment - 1;
   const uint64_t step = reach < (2U << kSplit) ? 1 : std::bit_floor(reach) >> kSplit;
   const uint64_t longest = (reach + step - 1) / step * step;
   if (longest <= units_) {
     const unsigned from = class_of(static_cast<uint32_t>(longest));
     for (unsigned word = from / 64; word < filled_.size(); ++word) {
-      const uint64_t found = filled_[word] & (word == from / 64 ? ~uint64_t{0} << from % 64 : ~uint64_t{0});
+      const uint64_t found =
+          filled_[word] & (word == from / 64 ? ~uint64_t{0} << from % 64 : ~uint64_t{0});
       if (found != 0) return first_[word * 64 + static_cast<unsigned>(std::countr_zero(found))];
     }
   }
@@ -109,7 +114,8 @@ Suballocator::Piece Suballocator::at(size_t offset) const {
 size_t Suballocator::largest_free() const noexcept {
   uint32_t largest = 0;
   for (unsigned c = kClasses; largest == 0 && c-- > 0;)
-    for (uint32_t at = first_[c]; at != kEnd; at = entries_[at].next) largest = std::max(largest, entries_[at].units);
+    for (uint32_t at = first_[c]; at != kEnd; at = entries_[at].next)
+      largest = std::max(largest, entries_[at].units);
   return size_t{largest} * kUnit;
 }
 
@@ -167,8 +173,10 @@ void Suballocator::unlink(uint32_t at) {
   const unsigned c = class_of(entries_[at].units);
   const auto [units, before, next, previous] = entries_[at];
   if (next != kEnd) entries_[next].previous = previous;
-  if (previous != kEnd) entries_[previous].next = next;
-  else if ((first_[c] = next) == kEnd) filled_[c / 64] &= ~(uint64_t{1} << c % 64);
+  if (previous != kEnd)
+    entries_[previous].next = next;
+  else if ((first_[c] = next) == kEnd)
+    filled_[c / 64] &= ~(uint64_t{1} << c % 64);
   --free_pieces_;
 }
 }  // namespace symm

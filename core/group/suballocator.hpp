@@ -1,6 +1,8 @@
-// Which parts of a range of bytes are in use: numbers only, it touches nothing of the range. Two-level segregated fit: free
-// pieces are in lists by size, sixteen classes for each power of two, and a call takes constant time. What a call answers follows
-// from the calls before it and from nothing else, so ranks that make the same calls get the same offsets.
+// Which parts of a range of bytes are in use: numbers only, it touches
+// nothing of the range. Two-level segregated fit: free pieces are in lists
+// by size, sixteen classes for each power of two, and a call takes constant
+// time. What a call answers follows from the calls before it and from
+// nothing else, so ranks that make the same calls get the same offsets.
 #pragma once
 
 #include <array>
@@ -20,7 +22,8 @@ class Suballocator {
   explicit Suballocator(size_t bytes);  // a multiple of kUnit, at most kMostBytes
 
   static constexpr size_t kNone = SIZE_MAX;
-  // Offset of a piece, a multiple of `alignment`, a power of two below 2^40; kNone: no free piece can hold it.
+  // Offset of a piece, a multiple of `alignment`, a power
+  // of two below 2^40; kNone: no free piece can hold it.
   size_t take(size_t bytes, size_t alignment);
   struct Piece {
     size_t offset = 0;
@@ -36,12 +39,16 @@ class Suballocator {
   size_t pieces() const noexcept { return pieces_; }
   size_t free_pieces() const noexcept { return free_pieces_; }
   size_t largest_free() const noexcept;
+
  private:
-  // One for each unit, meaningful where a piece starts: so what was taken needs no room of its own, and a call no system call.
+  // One for each unit, meaningful where a piece starts: so what was taken needs no room
+  // of its own, and a call no system call.
   struct Entry {
-    uint32_t units;           // 0: no piece starts here
-    uint32_t before;          // units of the piece that ends here; 0: this is the first
-    uint32_t next, previous;  // in the list of its class; of a piece in use: kUsed, and how many bytes of its units are not
+    uint32_t units;   // 0: no piece starts here
+    uint32_t before;  // units of the piece that ends here; 0: this is the first
+    // in the list of its class; of a piece in use:
+    // kUsed, and how many bytes of its units are not
+    uint32_t next, previous;
   };
   static constexpr uint32_t kEnd = UINT32_MAX, kUsed = UINT32_MAX - 1;
   static constexpr unsigned kSplit = 4, kClasses = (32 - kSplit + 1) << kSplit;
@@ -49,8 +56,11 @@ class Suballocator {
   struct Free {
     void operator()(void* memory) const noexcept { std::free(memory); }
   };
-  template <class T> using Zeros = std::unique_ptr<T[], Free>;  // of pages that are not there before they are written
-  template <class T> static Zeros<T> zeros(size_t count) {
+  // of pages that are not there before they are written
+  template <class T>
+  using Zeros = std::unique_ptr<T[], Free>;
+  template <class T>
+  static Zeros<T> zeros(size_t count) {
     auto* made = static_cast<T*>(std::calloc(count, sizeof(T)));
     if (made == nullptr) throw std::bad_alloc();
     return Zeros<T>(made);
@@ -67,7 +77,8 @@ class Suballocator {
   uint32_t units_, used_ = 0, peak_ = 0;
   size_t pieces_ = 0, free_pieces_ = 0;
   Zeros<Entry> entries_;
-  std::vector<Zeros<uint64_t>> starts_;  // a bit for each unit where a piece starts, then one for each word below that has any
+  // a bit for each unit where a piece starts, then one for each word below that has any
+  std::vector<Zeros<uint64_t>> starts_;
   std::array<uint32_t, kClasses> first_;
   std::array<uint64_t, (kClasses + 63) / 64> filled_{};  // a bit for each class that has any
 };

@@ -1,4 +1,5 @@
 #include "core/host/backend.hpp"
+
 #include "core/backend/hardware.hpp"
 #include "core/host/transport.hpp"
 
@@ -12,16 +13,23 @@ class HostMemory final : public ShareableMemory {
   std::shared_ptr<Block> allocate(size_t bytes, const Placement& placement) override {
     return Segment::create(bytes, "symm-block", placement);
   }
+
   std::shared_ptr<Block> adopt(const void* pointer, size_t) override {
-    throw Error(Status::unsupported,
-        format("pointer: the host back end cannot adopt %p: Linux gives no descriptor for memory that is mapped already, "
-               "so no other process could map it; options.fd names a memfd",
-            pointer));
+    throw Error(
+        Status::unsupported, format("pointer: the host back end cannot adopt %p: Linux gives no "
+                                    "descriptor for memory that is mapped already, "
+                                    "so no other process could map it; options.fd names a memfd",
+                                 pointer));
   }
-  std::shared_ptr<Block> adopt(int fd, uint64_t offset, size_t bytes) override { return Segment::adopt(fd, offset, bytes); }
+
+  std::shared_ptr<Block> adopt(int fd, uint64_t offset, size_t bytes) override {
+    return Segment::adopt(fd, offset, bytes);
+  }
+
   std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) override {
     return Segment::import(std::move(fd), extent, of_imports_);
   }
+
  private:
   const Segment::Descriptor of_imports_;
 };
@@ -29,15 +37,20 @@ class HostMemory final : public ShareableMemory {
 class HostBackend final : public Backend {
  public:
   BackendKind kind() const noexcept override { return BackendKind::host; }
+
   int device() const noexcept override { return 0; }
+
   ShareableMemory& memory() noexcept override { return memory_; }
 
-  size_t pad_bytes(int size, int channels) const noexcept override { return Pad::bytes(size, channels); }
+  size_t pad_bytes(int size, int channels) const noexcept override {
+    return Pad::bytes(size, channels);
+  }
 
   std::unique_ptr<Transport> make_transport(TransportContext context) override {
     const PlanValues values = table_.values(BackendKind::host, context.size, processor_name);
     return std::make_unique<HostTransport>(std::move(context), values);
   }
+
  private:
   HostMemory memory_{Segment::Descriptor::close};
   PlanTable table_ = PlanTable::from_environment(BackendKind::host);
@@ -47,23 +60,40 @@ class HostBackend final : public Backend {
 class HostProvider final : public ipc::Provider {
  public:
   BackendKind kind() const noexcept override { return BackendKind::host; }
+
   ipc::Id gpu(int) const override { return {}; }
+
   std::optional<int> device_of(const void*) const override { return std::nullopt; }
+
   int device_for(const ipc::Id&, int) const override { return 0; }
+
   std::shared_ptr<ShareableMemory> memory(int) const override { return memory_; }
+
   void check_stream(void* stream, int) const override {
-    if (stream != nullptr) throw Error(Status::invalid_argument, "stream: must be NULL for memory of the host");
+    if (stream != nullptr)
+      throw Error(Status::invalid_argument, "stream: must be NULL for memory of the host");
   }
+
   void finish(void*, int) const override {}
-  bool record_use(void* stream, int device) const override { return check_stream(stream, device), true; }
+
+  bool record_use(void* stream, int device) const override {
+    return check_stream(stream, device), true;
+  }
+
   void* stream_after(void*, int) const override { return nullptr; }
+
   void keep_until_done(std::shared_ptr<void>, int) const override {}
-  std::unique_ptr<ipc::StreamWords> stream_words(std::shared_ptr<Segment>, std::span<std::atomic<uint64_t>>) const override {
+
+  std::unique_ptr<ipc::StreamWords> stream_words(
+      std::shared_ptr<Segment>, std::span<std::atomic<uint64_t>>) const override {
     return nullptr;
   }
+
   bool outlives_its_writer() const noexcept override { return false; }
+
  private:
-  const std::shared_ptr<HostMemory> memory_ = std::make_shared<HostMemory>(Segment::Descriptor::keep);
+  const std::shared_ptr<HostMemory> memory_ =
+      std::make_shared<HostMemory>(Segment::Descriptor::keep);
 };
 }  // namespace
 

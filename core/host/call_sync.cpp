@@ -1,10 +1,17 @@
 #include "core/host/call_sync.hpp"
+
 #include <cstring>
 
 namespace symm::host {
-CallSync::CallSync(Controls& controls, CallCounters& calls, const PreparedCall& prepared, uint64_t timeout_ms)
-    : controls_(controls), calls_(calls), size_(controls.context().size), rank_(controls.context().rank), prepared_(prepared),
-      deadline_(timeout_ms), op_(++calls.op) {
+CallSync::CallSync(
+    Controls& controls, CallCounters& calls, const PreparedCall& prepared, uint64_t timeout_ms)
+    : controls_(controls),
+      calls_(calls),
+      size_(controls.context().size),
+      rank_(controls.context().rank),
+      prepared_(prepared),
+      deadline_(timeout_ms),
+      op_(++calls.op) {
   await_former_call();
 }
 
@@ -12,8 +19,8 @@ void CallSync::await_word(Word& word, uint32_t target, int peer) {
   controls_.await(word, target, peer, deadline_, name_of(prepared_.input.collective));
 }
 
-// The half of the entry lines and of the scratch that this call uses was last used by call op-2. Whoever has entered call op-1 is
-// done with that.
+// The half of the entry lines and of the scratch that this call uses was last used by
+// call op-2. Whoever has entered call op-1 is done with that.
 void CallSync::await_former_call() {
   for (int peer = 0; peer < size_; ++peer) {
     uint32_t& known = calls_.known[static_cast<size_t>(peer)];
@@ -51,7 +58,9 @@ void CallSync::report_mismatch() {
       [&](int rank) { return controls_[rank].signature(op_); }, deadline_.get());
 }
 
-void CallSync::disagree(int peer, size_t sent, size_t expected) { controls_.fail_piece(prepared_.input, peer, sent, expected); }
+void CallSync::disagree(int peer, size_t sent, size_t expected) {
+  controls_.fail_piece(prepared_.input, peer, sent, expected);
+}
 
 void CallSync::prefetch_next_for_write(size_t bytes) const noexcept {
   prefetch_for_write(&controls_.mine().entry(op_ + 1));
@@ -59,10 +68,13 @@ void CallSync::prefetch_next_for_write(size_t bytes) const noexcept {
   // As many lines as a processor has under way at a time.
   constexpr size_t kMost = 32 * kLine;
   const std::byte* scratch = controls_.mine().scratch(op_ + 1);
-  for (size_t at = 0; at < std::min(bytes, kMost); at += kLine) prefetch_for_write(scratch + at);
+  for (size_t at = 0; at < std::min(bytes, kMost); at += kLine)
+    prefetch_for_write(scratch + at);
 }
 
-void CallSync::arrive() { publish(controls_.mine().step(), ++calls_.step, controls_.mine().waiters(), controls_.fencing()); }
+void CallSync::arrive() {
+  publish(controls_.mine().step(), ++calls_.step, controls_.mine().waiters(), controls_.fencing());
+}
 
 void CallSync::await(int peer) {
   if (peer == rank_) return;

@@ -1,11 +1,13 @@
-// How one collective call keeps step with its peers: kernels/host/execution.hpp's Sync on the words of the control segments.
+// How one collective call keeps step with its peers: kernels/host/execution.hpp's Sync
+// on the words of the control segments.
 #pragma once
 
 #include "core/host/controls.hpp"
 
 namespace symm::host {
-// What follows from a call's arguments alone, operands apart. Programs repeat their calls, so the last one's is kept: a small
-// collective takes no longer than making this.
+// What follows from a call's arguments alone, operands
+// apart. Programs repeat their calls, so the last one's is
+// kept: a small collective takes no longer than making this.
 struct PreparedCall {
   PlanInput input{{.root = -1}, {}};  // which no call has: nothing prepared yet
   Plan plan;
@@ -23,7 +25,8 @@ struct CallCounters {
 
 class CallSync final : public Sync {
  public:
-  CallSync(Controls& controls, CallCounters& calls, const PreparedCall& prepared, uint64_t timeout_ms);
+  CallSync(
+      Controls& controls, CallCounters& calls, const PreparedCall& prepared, uint64_t timeout_ms);
 
   void enter(const void* payload, size_t size) override;
   const std::byte* await_entry(int peer) override;
@@ -31,12 +34,13 @@ class CallSync final : public Sync {
   void await(int peer) override;
   [[noreturn]] void disagree(int peer, size_t sent, size_t expected) override;
 
-  // At the end of a call of `bytes`: prefetch for writing what the next one will write if it is like this one. Others read it
-  // last in the call before this.
+  // At the end of a call of `bytes`: prefetch for writing what the next one will write
+  // if it is like this one. Others read it last in the call before this.
   void prefetch_next_for_write(size_t bytes) const noexcept;
 
   uint32_t op() const noexcept { return op_; }
   LazyDeadline& deadline() noexcept { return deadline_; }
+
  private:
   void await_former_call();
   [[noreturn]] void report_mismatch();

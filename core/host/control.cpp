@@ -19,25 +19,33 @@ Control::Offsets Control::offsets(int size, int channels) {
   return o;
 }
 
-// Enough for a few chunks in flight, while all ranks' halves together stay well inside a last-level cache. Between machines there
-// are more, and a slot for each rank.
+// Enough for a few chunks in flight, while all ranks' halves together stay well inside
+// a last-level cache. Between machines there are more, and a slot for each rank.
 size_t Control::scratch_half(int size, int together, uint64_t most) {
   const auto part_of = [](size_t all, int ranks, size_t few, size_t many) {
     return align(std::clamp(all / static_cast<size_t>(ranks), few, many), kPage);
   };
   const size_t least = align(minimum_scratch(together == 0 ? size : 2 * size), kPage);
-  const size_t half = together == 0 ? part_of(size_t{4} << 20, size, size_t{32} << 10, size_t{512} << 10)
-                                    : std::max(least, part_of(size_t{16} << 20, together, size_t{256} << 10, size_t{2} << 20));
+  const size_t half =
+      together == 0 ? part_of(size_t{4} << 20, size, size_t{32} << 10, size_t{512} << 10)
+                    : std::max(least,
+                          part_of(size_t{16} << 20, together, size_t{256} << 10, size_t{2} << 20));
   if (most == 0 || most >= 2 * half) return half;
   if (most < 2 * least) {
-    throw Error(
-        Status::invalid_argument, format("config.scratch_bytes: %lu, and %d ranks need at least %zu", most, size, 2 * least));
+    throw Error(Status::invalid_argument,
+        format("config.scratch_bytes: %lu, and %d ranks need at least %zu", most, size, 2 * least));
   }
   return most / 2 / kPage * kPage;
 }
 
-size_t Control::bytes(int size, int channels, size_t half) { return offsets(size, channels).scratch + 2 * half; }
+size_t Control::bytes(int size, int channels, size_t half) {
+  return offsets(size, channels).scratch + 2 * half;
+}
 
 Control::Control(std::shared_ptr<Segment> segment, int size, int channels, size_t half)
-    : segment_(std::move(segment)), base_(segment_->data()), size_(size), half_(half), at_(offsets(size, channels)) {}
+    : segment_(std::move(segment)),
+      base_(segment_->data()),
+      size_(size),
+      half_(half),
+      at_(offsets(size, channels)) {}
 }  // namespace symm::host

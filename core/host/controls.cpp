@@ -11,20 +11,29 @@ struct TransportShare {
 }  // namespace
 
 Controls::Controls(TransportContext context, const PlanValues& values, Far* far)
-    : context_(std::move(context)), far_(far), values_(values),
-      half_(Control::scratch_half(context_.size, far == nullptr ? 0 : context_.machines.most_together(), context_.scratch_bytes)),
+    : context_(std::move(context)),
+      far_(far),
+      values_(values),
+      half_(Control::scratch_half(context_.size,
+          far == nullptr ? 0 : context_.machines.most_together(), context_.scratch_bytes)),
       processors_(usable_processors()),
-      spin_(SpinPolicy::for_ranks(context_.machines.local_size(context_.rank), processors_, far != nullptr)),
-      registered_(register_for_asymmetric_fences()), fencing_(fencing_of_group()), controls_(static_cast<size_t>(context_.size)),
+      spin_(SpinPolicy::for_ranks(
+          context_.machines.local_size(context_.rank), processors_, far != nullptr)),
+      registered_(register_for_asymmetric_fences()),
+      fencing_(fencing_of_group()),
+      controls_(static_cast<size_t>(context_.size)),
       mine_(controls_[static_cast<size_t>(context_.rank)]) {
-  mine_ = Control(Segment::create(Control::bytes(context_.size, context_.channels, half_), "symm-control"), context_.size,
-      context_.channels, half_);
-  mine_.header() = {kControlMagic, context_.group, context_.rank, context_.size, context_.channels, kControlLayout};
+  mine_ = Control(
+      Segment::create(Control::bytes(context_.size, context_.channels, half_), "symm-control"),
+      context_.size, context_.channels, half_);
+  mine_.header() = {kControlMagic, context_.group, context_.rank, context_.size, context_.channels,
+      kControlLayout};
 }
 
 OutgoingMessage Controls::share() const {
   // As they were when the fencing was chosen, which is to be the same on all ranks.
-  const TransportShare body{Control::bytes(context_.size, context_.channels, half_), processors_, registered_ ? 1U : 0U, values_};
+  const TransportShare body{Control::bytes(context_.size, context_.channels, half_), processors_,
+      registered_ ? 1U : 0U, values_};
   OutgoingMessage share{{}, {mine_.segment()->fd()}};
   append(share, body);
   return share;
@@ -35,38 +44,47 @@ void Controls::connect(int peer, Message message) {
   const auto body = first_of<TransportShare>(message);
   if (body.bytes != expected) {
     throw Error({Status::mismatch, peer, 0,
-        format("rank %d has a control segment of %lu bytes, this rank of %zu: different versions of the library?", peer,
-            body.bytes, expected)});
+        format("rank %d has a control segment of %lu bytes, this rank of %zu: different versions "
+               "of the library?",
+            peer, body.bytes, expected)});
   }
-  if (const std::string differs = plan_difference(BackendKind::host, context_.rank, values_, peer, body.values); !differs.empty())
+  if (const std::string differs =
+          plan_difference(BackendKind::host, context_.rank, values_, peer, body.values);
+      !differs.empty())
     throw Error({Status::mismatch, peer, 0, differs});
-  Control control(Segment::import(std::move(message.fds.at(0)), expected), context_.size, context_.channels, half_);
+  Control control(Segment::import(std::move(message.fds.at(0)), expected), context_.size,
+      context_.channels, half_);
   const ControlHeader& header = control.header();
-  if (header.magic != kControlMagic || header.layout != kControlLayout || header.group != context_.group || header.rank != peer)
-    throw Error({Status::peer_failed, peer, 0, format("the control segment of rank %d is not of this group or version", peer)});
+  if (header.magic != kControlMagic || header.layout != kControlLayout ||
+      header.group != context_.group || header.rank != peer)
+    throw Error({Status::peer_failed, peer, 0,
+        format("the control segment of rank %d is not of this group or version", peer)});
   connected_.push_back({&control.gave_up(), peer});
   controls_[static_cast<size_t>(peer)] = std::move(control);
   processors_ |= body.processors;
-  spin_ = SpinPolicy::for_ranks(context_.machines.local_size(context_.rank), processors_, far_ != nullptr);
+  spin_ = SpinPolicy::for_ranks(
+      context_.machines.local_size(context_.rank), processors_, far_ != nullptr);
   registered_ = registered_ && body.registered != 0;
   fencing_ = fencing_of_group();
 }
 
-// What the last to connect leaves is the same on all ranks: the processors of all, and whether all are registered. Ranks that
-// share processors sleep in nearly every call, where the kernel's barrier would cost more than the writer's.
+// What the last to connect leaves is the same on all ranks: the processors of all, and
+// whether all are registered. Ranks that share processors sleep in nearly every call,
+// where the kernel's barrier would cost more than the writer's.
 Fencing Controls::fencing_of_group() const noexcept {
   const bool enough = processors_.count() >= static_cast<size_t>(context_.size);
   return far_ == nullptr && registered_ && enough ? Fencing::asymmetric : Fencing::symmetric;
 }
 
-// This rank leaves the call, and its caller may overwrite the operands. A peer that is late and still reads them learns by this
-// word that its result may be wrong.
+// This rank leaves the call, and its caller may overwrite the operands. A peer that is
+// late and still reads them learns by this word that its result may be wrong.
 void Controls::give_up() noexcept {
   mine_.gave_up().store(1, std::memory_order_seq_cst);
   fence();
 }
 
-// Asked at the end of a call: had a peer given up before, then what was read of its memory may be anything. Its word is only
+// Asked at the end of a call: had a peer given up before, then
+// what was read of its memory may be anything. Its word is only
 // written once, so the line stays in this processor's cache.
 void Controls::require_nobody_gave_up(LazyDeadline& deadline, const char* what) {
   fence();
@@ -74,7 +92,8 @@ void Controls::require_nobody_gave_up(LazyDeadline& deadline, const char* what) 
     if (peer.gave_up->load(std::memory_order_relaxed) == 0) continue;
     // Why, the mesh is about to tell: wait for that.
     constexpr uint32_t kNever = 2;
-    await(*peer.gave_up, kNever, (*this)[peer.rank].waiters()[static_cast<size_t>(context_.rank)], peer.rank, deadline, what);
+    await(*peer.gave_up, kNever, (*this)[peer.rank].waiters()[static_cast<size_t>(context_.rank)],
+        peer.rank, deadline, what);
   }
 }
 
@@ -91,18 +110,21 @@ int Controls::waits_for(int rank) const noexcept {
   const uint32_t next = its.peer.load(std::memory_order_acquire);
   if (next == 0 || next > static_cast<uint32_t>(context_.size)) return -1;
   const int peer = static_cast<int>(next) - 1;
-  const Control& holder = (*this)[its.in_own_segment.load(std::memory_order_relaxed) != 0 ? rank : peer];
+  const Control& holder =
+      (*this)[its.in_own_segment.load(std::memory_order_relaxed) != 0 ? rank : peer];
   if (!holder.is_mapped()) return peer;
   const Word* word = holder.word_at(its.offset.load(std::memory_order_relaxed));
   return word == nullptr || reached(*word, its.target.load(std::memory_order_relaxed)) ? -1 : peer;
 }
 
-// Who is to blame when `peer` does not come in time: it may itself be waiting for somebody. A rank whose awaited word is there
-// could go on and does not, so it is stopped or busy elsewhere. In a circle everybody is as guilty as the next.
+// Who is to blame when `peer` does not come in time: it may itself be waiting for
+// somebody. A rank whose awaited word is there could go on and does not, so it is
+// stopped or busy elsewhere. In a circle everybody is as guilty as the next.
 int Controls::culprit(int peer) const noexcept {
   int suspect = peer;
   for (int hop = 0; hop < context_.size; ++hop) {
-    const int next = (*this)[suspect].is_mapped() ? waits_for(suspect) : far_->whom_it_waits_for(suspect);
+    const int next =
+        (*this)[suspect].is_mapped() ? waits_for(suspect) : far_->whom_it_waits_for(suspect);
     if (next < 0) return suspect;
     suspect = next;
     if (suspect == context_.rank) return peer;
@@ -110,14 +132,16 @@ int Controls::culprit(int peer) const noexcept {
   return peer;
 }
 
-// All ranks that find it shall say the same, so they look at what all make: what most make is right, of equals what the lowest
-// rank makes; the lowest rank that makes something else is to blame. Ranks that do not come soon are left out.
-void Controls::fail_mismatch(
-    uint32_t call, const std::function<bool(int)>& entered, const std::function<CallSignature(int)>& said, Deadline deadline) {
+// All ranks that find it shall say the same, so they look at what all make: what most
+// make is right, of equals what the lowest rank makes; the lowest rank that makes
+// something else is to blame. Ranks that do not come soon are left out.
+void Controls::fail_mismatch(uint32_t call, const std::function<bool(int)>& entered,
+    const std::function<CallSignature(int)>& said, Deadline deadline) {
   const uint64_t soon_ms = context_.check ? 2'000 : 200;  // who checks waits for all in any case
   const auto all_entered = [&] {
     for (int rank = 0; rank < context_.size; ++rank)
-      if (!entered(rank) && !context_.revocation->departed(rank)) return context_.revocation->revoked();
+      if (!entered(rank) && !context_.revocation->departed(rank))
+        return context_.revocation->revoked();
     return true;
   };
   retry_until(all_entered, std::min(deadline, Deadline::after_ms(soon_ms)));
@@ -125,24 +149,29 @@ void Controls::fail_mismatch(
   for (int rank = 0; rank < context_.size; ++rank)
     if (entered(rank)) ranks.push_back(rank);
   const auto like = [&](int rank) {
-    return std::count_if(ranks.begin(), ranks.end(), [&](int other) { return said(other).hash() == said(rank).hash(); });
+    return std::count_if(ranks.begin(), ranks.end(),
+        [&](int other) { return said(other).hash() == said(rank).hash(); });
   };
-  const int right = *std::max_element(ranks.begin(), ranks.end(), [&](int a, int b) { return like(a) < like(b); });
-  const int wrong = *std::find_if(ranks.begin(), ranks.end(), [&](int rank) { return said(rank).hash() != said(right).hash(); });
+  const int right = *std::max_element(
+      ranks.begin(), ranks.end(), [&](int a, int b) { return like(a) < like(b); });
+  const int wrong = *std::find_if(ranks.begin(), ranks.end(),
+      [&](int rank) { return said(rank).hash() != said(right).hash(); });
   fail(context_.blame(wrong, Status::mismatch,
-      format("call %u of the group: rank %d makes %s, rank %d makes %s", call, right, said(right).text().c_str(), wrong,
-          said(wrong).text().c_str())));
+      format("call %u of the group: rank %d makes %s, rank %d makes %s", call, right,
+          said(right).text().c_str(), wrong, said(wrong).text().c_str())));
 }
 
 void Controls::fail_piece(const CallSignature& call, int peer, size_t sent, size_t expected) {
   const size_t element = size_of(call.dtype);
   fail(context_.blame(peer, Status::mismatch,
-      format("%s: rank %d sends %zu elements to rank %d, which expects %zu", name_of(call.collective), peer, sent / element,
-          context_.rank, expected / element)));
+      format("%s: rank %d sends %zu elements to rank %d, which expects %zu",
+          name_of(call.collective), peer, sent / element, context_.rank, expected / element)));
 }
 
-WaitEnd Controls::await_condition(const Condition& condition, Waiter& waiter, LazyDeadline& deadline) const {
-  if (far_ == nullptr) return wait_condition(condition, waiter, *context_.revocation, spin_, deadline);
+WaitEnd Controls::await_condition(
+    const Condition& condition, Waiter& waiter, LazyDeadline& deadline) const {
+  if (far_ == nullptr)
+    return wait_condition(condition, waiter, *context_.revocation, spin_, deadline);
   const auto holds = [&] { return condition.holds() || (far_->progress() && condition.holds()); };
   bool polling = true;
   const auto in_vain = [&] {  // asked before it sleeps
@@ -151,13 +180,15 @@ WaitEnd Controls::await_condition(const Condition& condition, Waiter& waiter, La
     return condition.in_vain();
   };
   far_->polls(Polling::begins);
-  const WaitEnd end = wait_condition({holds, in_vain, condition.bells, condition.all_ring, condition.peer, condition.what},
-      waiter, *context_.revocation, spin_, deadline);
+  const WaitEnd end = wait_condition(
+      {holds, in_vain, condition.bells, condition.all_ring, condition.peer, condition.what}, waiter,
+      *context_.revocation, spin_, deadline);
   if (polling) far_->polls(Polling::ends);
   return end;
 }
 
-void Controls::await(Word& word, uint32_t target, Waiter& waiter, int peer, LazyDeadline& deadline, const char* what) {
+void Controls::await(Word& word, uint32_t target, Waiter& waiter, int peer, LazyDeadline& deadline,
+    const char* what) {
   const bool own = mine_.contains(word);
   WaitLine& waiting = mine_.waiting();
   waiting.in_own_segment.store(own ? 1 : 0, std::memory_order_relaxed);
@@ -171,9 +202,9 @@ void Controls::await(Word& word, uint32_t target, Waiter& waiter, int peer, Lazy
     const Word* const words[] = {&word};
     return await_condition({is_there, has_left, words, true, peer, what}, waiter, deadline);
   };
-  const WaitEnd end = far_ != nullptr
-                          ? end_of_far_wait()
-                          : wait_word(word, target, waiter, peer, *context_.revocation, spin_, deadline, fencing_, what);
+  const WaitEnd end = far_ != nullptr ? end_of_far_wait()
+                                      : wait_word(word, target, waiter, peer, *context_.revocation,
+                                            spin_, deadline, fencing_, what);
   // After a failure it stays: peers that time out a moment later shall come to the same rank.
   if (end == WaitEnd::reached) waiting.peer.store(0, std::memory_order_relaxed);
   if (end == WaitEnd::timed_out) peer = culprit(peer);
@@ -183,7 +214,8 @@ void Controls::await(Word& word, uint32_t target, Waiter& waiter, int peer, Lazy
     case WaitEnd::peer_departed: fail(context_.blame_departed(peer, what));
     case WaitEnd::timed_out:
       fail(context_.blame(peer, Status::timeout,
-          text(what, ": ", context_.name_of(peer), " did not come within ", deadline.timeout_ms(), " ms")));
+          text(what, ": ", context_.name_of(peer), " did not come within ", deadline.timeout_ms(),
+              " ms")));
   }
 }
 }  // namespace symm::host

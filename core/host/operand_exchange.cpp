@@ -1,12 +1,18 @@
 #include "core/host/operand_exchange.hpp"
+
 #include <cstring>
 
 namespace symm::host {
 namespace {
 // Which operands a zero-copy algorithm touches on which ranks.
 struct Touched {
-  explicit Touched(const CollectiveCall& call) noexcept : remote(remote_operands(call.collective)), root(call.root) {}
-  bool send_of(int rank) const { return remote.send && (!remote.root_only || remote.recv || rank == root); }
+  explicit Touched(const CollectiveCall& call) noexcept
+      : remote(remote_operands(call.collective)), root(call.root) {}
+
+  bool send_of(int rank) const {
+    return remote.send && (!remote.root_only || remote.recv || rank == root);
+  }
+
   bool recv_of(int rank) const { return remote.recv && (!remote.root_only || rank == root); }
 
   RemoteOperands remote;
@@ -31,23 +37,32 @@ Located locate(const MemoryDirectory* directory, const void* address, size_t byt
 }  // namespace
 
 OperandExchange::OperandExchange(const MemoryDirectory* directory, int rank, int size)
-    : directory_(directory), rank_(rank), size_(size), said_(static_cast<size_t>(size)), peer_send_(static_cast<size_t>(size)),
-      peer_recv_(static_cast<size_t>(size)), peer_room_(static_cast<size_t>(size)) {}
+    : directory_(directory),
+      rank_(rank),
+      size_(size),
+      said_(static_cast<size_t>(size)),
+      peer_send_(static_cast<size_t>(size)),
+      peer_recv_(static_cast<size_t>(size)),
+      peer_room_(static_cast<size_t>(size)) {}
 
 bool OperandExchange::symmetric_here(const CollectiveCall& call) const {
   const OperandBytes bytes = bytes_of(call, size_);
   const Touched touches(call);
-  if (touches.send_of(rank_) && bytes.send != 0 && !locate(directory_, call.send, bytes.send).memory) return false;
+  if (touches.send_of(rank_) && bytes.send != 0 &&
+      !locate(directory_, call.send, bytes.send).memory)
+    return false;
   if (touches.recv_of(rank_) && !locate(directory_, call.recv, bytes.recv).memory) return false;
   return !touches.remote.out_of_place || call.send != call.recv;
 }
 
 OperandExchange::Key OperandExchange::key_of(const CollectiveCall& call) const noexcept {
   const OperandBytes bytes = bytes_of(call, size_);
-  return {directory_->generation(), call.collective, call.root, bytes.send, bytes.recv, call.send, call.recv};
+  return {directory_->generation(), call.collective, call.root, bytes.send, bytes.recv, call.send,
+      call.recv};
 }
 
-// False if one of them is gone: its user released it since the directory was asked for its generation.
+// False if one of them is gone: its user released it
+// since the directory was asked for its generation.
 bool OperandExchange::hold_remembered() {
   for (const auto& memory : memories_) {
     held_.push_back(memory.lock());
@@ -60,8 +75,8 @@ bool OperandExchange::hold_remembered() {
 OperandExchange::Operands OperandExchange::operands_of(const CollectiveCall& call, const Key& key) {
   Located send = locate(directory_, call.send, key.send_bytes);
   Located recv = locate(directory_, call.recv, key.recv_bytes);
-  const Operands mine{send.memory ? send.memory->id : 0, send.offset, recv.memory ? recv.memory->id : 0, recv.offset,
-      call.send == call.recv ? 1U : 0U};
+  const Operands mine{send.memory ? send.memory->id : 0, send.offset,
+      recv.memory ? recv.memory->id : 0, recv.offset, call.send == call.recv ? 1U : 0U};
   held_.clear();
   if (send.memory != recv.memory && recv.memory) held_.push_back(std::move(recv.memory));
   if (send.memory) held_.push_back(std::move(send.memory));
@@ -70,15 +85,18 @@ OperandExchange::Operands OperandExchange::operands_of(const CollectiveCall& cal
 
 // From what all ranks say to addresses here.
 int OperandExchange::resolve(const CollectiveCall& call, const Key& key) {
-  const auto address = [&](uint64_t id, uint64_t offset, size_t bytes, int peer, std::byte*& to, size_t* room = nullptr) {
+  const auto address = [&](uint64_t id, uint64_t offset, size_t bytes, int peer, std::byte*& to,
+                           size_t* room = nullptr) {
     to = nullptr;
     if (room != nullptr) *room = 0;
     if (id == 0) return true;
     // Nearly always all ranks use one memory, or one for each operand.
-    auto known = std::find_if(held_.begin(), held_.end(), [id](const auto& memory) { return memory->id == id; });
+    auto known = std::find_if(
+        held_.begin(), held_.end(), [id](const auto& memory) { return memory->id == id; });
     if (known == held_.end()) {
       std::shared_ptr<const MemoryView> memory = directory_->numbered(id);
-      // Treating it as private memory here would make this rank settle on another algorithm than its peers.
+      // Treating it as private memory here would make this
+      // rank settle on another algorithm than its peers.
       if (memory == nullptr) return false;
       known = held_.insert(held_.end(), std::move(memory));
     }
@@ -96,9 +114,12 @@ int OperandExchange::resolve(const CollectiveCall& call, const Key& key) {
     std::byte* send = nullptr;
     // Pieces are checked by who reads them, against the room that there is.
     const bool in_pieces = call.pieces != nullptr;
-    if (!address(theirs.send_memory, theirs.send_offset, in_pieces ? 0 : key.send_bytes, peer, send, &peer_room_[index]))
+    if (!address(theirs.send_memory, theirs.send_offset, in_pieces ? 0 : key.send_bytes, peer, send,
+            &peer_room_[index]))
       return peer;
-    if (!in_pieces && !address(theirs.recv_memory, theirs.recv_offset, key.recv_bytes, peer, peer_recv_[index])) return peer;
+    if (!in_pieces &&
+        !address(theirs.recv_memory, theirs.recv_offset, key.recv_bytes, peer, peer_recv_[index]))
+      return peer;
     peer_send_[index] = in_pieces && !is_readable(call, theirs) ? nullptr : send;
     if (touches.send_of(peer) && send == nullptr) all_symmetric_ = false;
     if (touches.recv_of(peer) && peer_recv_[index] == nullptr) all_symmetric_ = false;
@@ -108,7 +129,8 @@ int OperandExchange::resolve(const CollectiveCall& call, const Key& key) {
 }
 
 bool OperandExchange::is_readable(const CollectiveCall& call, const Operands& said) noexcept {
-  return said.send_memory != 0 && (said.in_place == 0 || !remote_operands(call.collective).out_of_place);
+  return said.send_memory != 0 &&
+         (said.in_place == 0 || !remote_operands(call.collective).out_of_place);
 }
 
 // Finds out where my operands lie, unless that is remembered.
@@ -119,7 +141,8 @@ bool OperandExchange::say(const CollectiveCall& call, const Key& key) {
   return remembered;
 }
 
-int OperandExchange::listen(const CollectiveCall& call, const Key& key, Sync& sync, bool remembered) {
+int OperandExchange::listen(
+    const CollectiveCall& call, const Key& key, Sync& sync, bool remembered) {
   sync.enter(&said_[static_cast<size_t>(rank_)], sizeof(Operands));
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;

@@ -1,10 +1,12 @@
 // For zero-copy collectives all ranks tell each other where their operands lie.
 //
-// Zero-copy is possible if every operand that is touched from elsewhere is symmetric memory; all ranks see the same facts and so
-// conclude the same. What a peer says is checked against the memory's true size before it becomes an address.
+// Zero-copy is possible if every operand that is touched from elsewhere is symmetric
+// memory; all ranks see the same facts and so conclude the same. What a peer says is
+// checked against the memory's true size before it becomes an address.
 //
-// Programs repeat their calls, and looking two addresses up costs more than a small collective. So what was found out last time
-// is kept, and holds for as long as all ranks say the same again and no memory came to the group or left it. It is remembered
+// Programs repeat their calls, and looking two addresses up costs more than a small
+// collective. So what was found out last time is kept, and holds for as long as all
+// ranks say the same again and no memory came to the group or left it. It is remembered
 // without being held: a memory that its user releases is unmapped then.
 #pragma once
 
@@ -19,10 +21,12 @@ class OperandExchange {
   // Could the call be zero-copy as far as this rank knows? From any thread.
   bool symmetric_here(const CollectiveCall& call) const;
 
-  // Enters the call, after `before_entry(can my send be read by others?)`, and awaits all entries. Returns the rank whose operand
-  // lies in no memory that is known here, or -1. Then what follows is valid until the next exchange; the memories stay mapped for
-  // the life of a Hold made before.
-  template <class BeforeEntry> int exchange(const CollectiveCall& call, Sync& sync, BeforeEntry&& before_entry) {
+  // Enters the call, after `before_entry(can my send be read by others?)`, and awaits
+  // all entries. Returns the rank whose operand lies in no memory that is known here,
+  // or -1. Then what follows is valid until the next exchange; the memories stay mapped
+  // for the life of a Hold made before.
+  template <class BeforeEntry>
+  int exchange(const CollectiveCall& call, Sync& sync, BeforeEntry&& before_entry) {
     const Key key = key_of(call);
     const bool remembered = say(call, key);
     before_entry(is_readable(call, said_[static_cast<size_t>(rank_)]));
@@ -40,9 +44,11 @@ class OperandExchange {
     explicit Hold(OperandExchange& exchange) noexcept : exchange_(exchange) {}
     ~Hold() { exchange_.held_.clear(); }
     Hold(Hold&&) = delete;
+
    private:
     OperandExchange& exchange_;
   };
+
  private:
   // As published by a rank when it enters a call. Memory 0 is private memory.
   struct Operands {

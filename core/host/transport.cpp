@@ -1,6 +1,8 @@
 #include "core/host/transport.hpp"
+
 #include <cstring>
 #include <numeric>
+
 #include "core/backend/hardware.hpp"
 #include "core/base/hash.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
@@ -8,26 +10,31 @@
 namespace symm::host {
 namespace {
 Tuning tuning_of(const PlanValues& values) {
-  const auto value = [&](const char* key) { return static_cast<size_t>(values.of(BackendKind::host, key)); };
+  const auto value = [&](const char* key) {
+    return static_cast<size_t>(values.of(BackendKind::host, key));
+  };
   return {value("ll"), value("one_shot"), value("step")};
 }
 
 // The same for all orders of a set.
 uint32_t set_of(std::span<const int32_t> ranks) {
   uint64_t sum = 0;
-  for (const int32_t rank : ranks) sum += mix(static_cast<uint64_t>(rank), 1);
+  for (const int32_t rank : ranks)
+    sum += mix(static_cast<uint64_t>(rank), 1);
   return static_cast<uint32_t>(sum >> 32);
 }
 }  // namespace
 
 void HostTransport::require_no_stream(void* stream) {
-  if (stream != nullptr) throw Error(Status::invalid_argument, "stream: must be NULL with the host back end");
+  if (stream != nullptr)
+    throw Error(Status::invalid_argument, "stream: must be NULL with the host back end");
 }
 
 void HostTransport::stream_wait(void* stream, void* after) {
   require_no_stream(stream);
   if (after != nullptr && after != kAllStreams)
-    throw Error(Status::invalid_argument, "after_stream: must be NULL or SYMM_ALL_STREAMS with the host back end");
+    throw Error(Status::invalid_argument,
+        "after_stream: must be NULL or SYMM_ALL_STREAMS with the host back end");
 }
 
 bool HostTransport::stream_done(void* stream) {
@@ -36,10 +43,14 @@ bool HostTransport::stream_done(void* stream) {
 }
 
 HostTransport::HostTransport(TransportContext context, const PlanValues& values, Far* far)
-    : Transport(far, **context.revocation->page()), controls_(std::move(context), values, far),
-      context_(controls_.context()), facts_{context_.size, controls_.scratch_half(), last_level_cache_bytes(), tuning_of(values)},
-      calls_(context_.size), scratch_(static_cast<size_t>(context_.size)),
-      operands_(context_.directory, context_.rank, context_.size), barriers_(static_cast<size_t>(context_.channels) + 1) {
+    : Transport(far, **context.revocation->page()),
+      controls_(std::move(context), values, far),
+      context_(controls_.context()),
+      facts_{context_.size, controls_.scratch_half(), last_level_cache_bytes(), tuning_of(values)},
+      calls_(context_.size),
+      scratch_(static_cast<size_t>(context_.size)),
+      operands_(context_.directory, context_.rank, context_.size),
+      barriers_(static_cast<size_t>(context_.channels) + 1) {
   stats_.barriers = std::vector<Counter>(barriers_.size());
   if (far == nullptr) return;
   everybody_.resize(static_cast<size_t>(context_.size));
@@ -48,17 +59,24 @@ HostTransport::HostTransport(TransportContext context, const PlanValues& values,
 
 // ---- barriers and signals
 
-void HostTransport::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
+void HostTransport::barrier(
+    std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
   require_no_stream(stream);
   const TimedLock turn(barriers_[static_cast<size_t>(channel)].turn, timeout_ms, "barrier");
   if (ranks.empty()) ranks = everybody_;
-  const bool all = everybody_.empty() && (ranks.empty() || ranks.size() == static_cast<size_t>(context_.size));
+  const bool all =
+      everybody_.empty() && (ranks.empty() || ranks.size() == static_cast<size_t>(context_.size));
   if (const int peer = timeout_ms == Deadline::kNow ? missing(ranks, channel, all) : -1; peer >= 0)
-    throw Error(context_.blame(peer, Status::timeout, text("barrier: ", context_.name_of(peer), " is not here")));
+    throw Error(context_.blame(
+        peer, Status::timeout, text("barrier: ", context_.name_of(peer), " is not here")));
   // All are here; but between machines that is told by way of others.
-  LazyDeadline deadline(timeout_ms == Deadline::kNow && controls_.far() != nullptr ? context_.timeout_ms : timeout_ms);
-  if (all) barrier_of_all(channel, deadline);
-  else meet(channel, set_of(ranks), ranks, ranks, deadline);
+  LazyDeadline deadline(timeout_ms == Deadline::kNow && controls_.far() != nullptr
+                            ? context_.timeout_ms
+                            : timeout_ms);
+  if (all)
+    barrier_of_all(channel, deadline);
+  else
+    meet(channel, set_of(ranks), ranks, ranks, deadline);
   controls_.require_nobody_gave_up(deadline, "barrier");
   stats_.barriers[static_cast<size_t>(channel)].add(1);
 }
@@ -71,7 +89,8 @@ int HostTransport::missing(std::span<const int32_t> ranks, int channel, bool all
     const int peer = all ? i : ranks[static_cast<size_t>(i)];
     if (peer == context_.rank) continue;
     const uint32_t taken = state.taken.empty() ? 0 : state.taken[static_cast<size_t>(peer)];
-    const bool here = all ? has_come(peer, channel, state.count + 1) : reached(controls_.mine().pair(channel, peer), taken + 1);
+    const bool here = all ? has_come(peer, channel, state.count + 1)
+                          : reached(controls_.mine().pair(channel, peer), taken + 1);
     if (!here) return peer;
   }
   return -1;
@@ -80,7 +99,8 @@ int HostTransport::missing(std::span<const int32_t> ranks, int channel, bool all
 void HostTransport::barrier_of_all(int channel, LazyDeadline& deadline) {
   settle_puts(channel, deadline);
   const uint32_t target = ++barriers_[static_cast<size_t>(channel)].count;
-  publish(controls_.mine().barrier(channel, target), target, controls_.mine().waiters(), controls_.fencing());
+  publish(controls_.mine().barrier(channel, target), target, controls_.mine().waiters(),
+      controls_.fencing());
   await_everybody(channel, target, deadline);
   prefetch_for_write(&controls_.mine().barrier(channel, target + 1));
 }
@@ -90,13 +110,15 @@ void HostTransport::await_everybody(int channel, uint32_t count, LazyDeadline& d
     controls_.await(controls_[peer].barrier(channel, count), count, peer, deadline, "barrier");
 }
 
-void HostTransport::note_arrival(const Control& owner, int channel, int source, uint32_t count, uint32_t set) const {
-  owner.pair_set(channel, source, count).store(set, std::memory_order_relaxed);  // in view with the count
+void HostTransport::note_arrival(
+    const Control& owner, int channel, int source, uint32_t count, uint32_t set) const {
+  // in view with the count
+  owner.pair_set(channel, source, count).store(set, std::memory_order_relaxed);
   publish(owner.pair(channel, source), count, owner.pair_waiter(), controls_.fencing());
 }
 
-void HostTransport::meet(
-    int channel, uint32_t set, std::span<const int32_t> to, std::span<const int32_t> from, LazyDeadline& deadline) {
+void HostTransport::meet(int channel, uint32_t set, std::span<const int32_t> to,
+    std::span<const int32_t> from, LazyDeadline& deadline) {
   BarrierState& state = barriers_[static_cast<size_t>(channel)];
   state.sent.resize(static_cast<size_t>(context_.size));
   state.taken.resize(static_cast<size_t>(context_.size));
@@ -113,27 +135,32 @@ void HostTransport::meet(
         require_no_barrier_of_all(channel, peer, word, target, deadline);
       controls_.await(word, target, controls_.mine().pair_waiter()[0], peer, deadline, "barrier");
     }
-    if (controls_.mine().pair_set(channel, peer, target).load(std::memory_order_relaxed) != set) fail_sets(channel, peer);
+    if (controls_.mine().pair_set(channel, peer, target).load(std::memory_order_relaxed) != set)
+      fail_sets(channel, peer);
   }
 }
 
-// A rank in a barrier of all, which waits for the first of its machine, does not hear who comes to another set.
-void HostTransport::require_no_barrier_of_all(int channel, int peer, const Word& word, uint32_t target, LazyDeadline& deadline) {
+// A rank in a barrier of all, which waits for the first
+// of its machine, does not hear who comes to another set.
+void HostTransport::require_no_barrier_of_all(
+    int channel, int peer, const Word& word, uint32_t target, LazyDeadline& deadline) {
   constexpr uint64_t kSoonMs = 100;
   LazyDeadline soon(std::min(kSoonMs, deadline.get().remaining_ns() / 1'000'000 + 1));
   const auto is_there = [&] { return reached(word, target); };
   const auto has_left = [&] { return controls_.has_left(peer); };
   const Word* const words[] = {&word};
-  const WaitEnd end =
-      controls_.await_condition({is_there, has_left, words, true, peer, "barrier"}, controls_.mine().pair_waiter()[0], soon);
+  const WaitEnd end = controls_.await_condition(
+      {is_there, has_left, words, true, peer, "barrier"}, controls_.mine().pair_waiter()[0], soon);
   const uint32_t next = barriers_[static_cast<size_t>(channel)].count + 1;
-  if (end == WaitEnd::timed_out && has_come(peer, channel, next) && !is_there()) fail_sets(channel, peer);
+  if (end == WaitEnd::timed_out && has_come(peer, channel, next) && !is_there())
+    fail_sets(channel, peer);
 }
 
 void HostTransport::fail_sets(int channel, int peer) {
   const int blamed = std::max(peer, context_.rank);
   controls_.fail(context_.blame(blamed, Status::mismatch,
-      format("barrier: ranks %d and %d come to barriers of different sets on channel %d, or not in one order",
+      format("barrier: ranks %d and %d come to barriers of different sets on channel %d, or not in "
+             "one order",
           std::min(peer, context_.rank), blamed, channel)));
 }
 
@@ -147,74 +174,91 @@ uint32_t HostTransport::untaken_set(int channel, int source) {
 
 namespace {
 Pad pad_of(const MemoryView& memory, int owner) {
-  return {memory.pads[static_cast<size_t>(owner)], static_cast<int>(memory.pads.size()), memory.channels};
+  return {memory.pads[static_cast<size_t>(owner)], static_cast<int>(memory.pads.size()),
+      memory.channels};
 }
 
 std::atomic<uint64_t>& taken_of(const MemoryView& memory, int channel, int source) {
-  return memory.taken[static_cast<size_t>(channel) * memory.pads.size() + static_cast<size_t>(source)];
+  return memory
+      .taken[static_cast<size_t>(channel) * memory.pads.size() + static_cast<size_t>(source)];
 }
 
 std::vector<const Word*> bells_of(const Pad& pad, std::span<const int> ranks) {
   std::vector<const Word*> bells;
   for (const int rank : ranks)
-    if (std::find(bells.begin(), bells.end(), &pad.bell(rank)) == bells.end()) bells.push_back(&pad.bell(rank));
+    if (std::find(bells.begin(), bells.end(), &pad.bell(rank)) == bells.end())
+      bells.push_back(&pad.bell(rank));
   return bells;
 }
 
 void store(void* word, uint64_t value, size_t bytes) {
   if (bytes == sizeof(uint32_t))
-    static_cast<std::atomic<uint32_t>*>(word)->store(static_cast<uint32_t>(value), std::memory_order_seq_cst);
-  else static_cast<std::atomic<uint64_t>*>(word)->store(value, std::memory_order_seq_cst);
+    static_cast<std::atomic<uint32_t>*>(word)->store(
+        static_cast<uint32_t>(value), std::memory_order_seq_cst);
+  else
+    static_cast<std::atomic<uint64_t>*>(word)->store(value, std::memory_order_seq_cst);
 }
 
 uint64_t load(const void* word, size_t bytes) {
-  return bytes == sizeof(uint32_t) ? static_cast<const std::atomic<uint32_t>*>(word)->load(std::memory_order_seq_cst)
-                                   : static_cast<const std::atomic<uint64_t>*>(word)->load(std::memory_order_seq_cst);
+  return bytes == sizeof(uint32_t)
+             ? static_cast<const std::atomic<uint32_t>*>(word)->load(std::memory_order_seq_cst)
+             : static_cast<const std::atomic<uint64_t>*>(word)->load(std::memory_order_seq_cst);
 }
 }  // namespace
 
-void HostTransport::send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) {
+void HostTransport::send_signal(
+    const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) {
   require_no_stream(stream);
   note_signal(memory, rank, channel, context_.rank, op, value);
 }
 
-// Only the source writes the word, but several of its threads may, so it is added to atomically.
-void HostTransport::note_signal(const MemoryView& memory, int owner, int channel, int source, SignalOp op, uint64_t value) {
+// Only the source writes the word, but several of
+// its threads may, so it is added to atomically.
+void HostTransport::note_signal(
+    const MemoryView& memory, int owner, int channel, int source, SignalOp op, uint64_t value) {
   const Pad pad = pad_of(memory, owner);
   Pad::SignalWord& word = pad.word(channel, source);
-  if (op == SignalOp::add) word.fetch_add(value, std::memory_order_seq_cst);
-  else word.store(value, std::memory_order_seq_cst);
+  if (op == SignalOp::add)
+    word.fetch_add(value, std::memory_order_seq_cst);
+  else
+    word.store(value, std::memory_order_seq_cst);
   ring(pad.bell(source), pad.waiter());
 }
 
-void HostTransport::write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
+void HostTransport::write_value(
+    const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
   require_no_stream(stream);
   note_value(memory, rank, context_.rank, offset, value, bytes);
 }
 
-void HostTransport::note_value(const MemoryView& memory, int owner, int source, size_t offset, uint64_t value, size_t bytes) {
+void HostTransport::note_value(
+    const MemoryView& memory, int owner, int source, size_t offset, uint64_t value, size_t bytes) {
   store(memory.blocks[static_cast<size_t>(owner)] + offset, value, bytes);
   const Pad pad = pad_of(memory, owner);
   ring(pad.bell(source), pad.waiter());
 }
 
 // `ranks` bring it about; of a wait in vain for one of them, that one is to blame.
-void HostTransport::await(const MemoryView& memory, const Condition& condition, std::span<const int> ranks,
-    LazyDeadline& deadline, const std::function<std::string()>& what) {
-  const WaitEnd end = controls_.await_condition(condition, pad_of(memory, context_.rank).waiter(), deadline);
+void HostTransport::await(const MemoryView& memory, const Condition& condition,
+    std::span<const int> ranks, LazyDeadline& deadline, const std::function<std::string()>& what) {
+  const WaitEnd end =
+      controls_.await_condition(condition, pad_of(memory, context_.rank).waiter(), deadline);
   if (end == WaitEnd::reached) return;
   if (end == WaitEnd::revoked) throw Error(context_.revocation->failure());
-  const bool is_one = !ranks.empty() && std::count(ranks.begin(), ranks.end(), ranks[0]) == std::ssize(ranks);
+  const bool is_one =
+      !ranks.empty() && std::count(ranks.begin(), ranks.end(), ranks[0]) == std::ssize(ranks);
   const int peer = is_one ? ranks[0] : -1;
   if (end == WaitEnd::peer_departed) {
     throw Error(is_one ? context_.blame_departed(peer, what())
-                       : Failure{Status::peer_failed, -1, 0, what() + ": all of the ranks has left the group"});
+                       : Failure{Status::peer_failed, -1, 0,
+                             what() + ": all of the ranks has left the group"});
   }
   const uint64_t ms = deadline.timeout_ms() == Deadline::kNow ? 0 : deadline.timeout_ms();
   throw Error(context_.blame(peer, Status::timeout, text(what(), " within ", ms, " ms")));
 }
 
-void HostTransport::take_signal(const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) {
+void HostTransport::take_signal(
+    const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) {
   require_no_stream(stream);
   const Pad pad = pad_of(memory, context_.rank);
   const Pad::SignalWord& word = pad.word(channel, rank);
@@ -225,12 +269,17 @@ void HostTransport::take_signal(const MemoryView& memory, int rank, int channel,
     return static_cast<int64_t>(word.load(std::memory_order_seq_cst) - before) > 0 &&
            taken.compare_exchange_strong(before, before + 1, std::memory_order_seq_cst);
   };
-  // An answer that is on its way is awaited before all else is made ready: a round trip takes 0.44 us so, and 0.51 otherwise.
-  if (Question(takes).look(timeout_ms == Deadline::kNow ? 1 : std::clamp(controls_.spin().spins, 1U, 64U))) return;
+  // An answer that is on its way is awaited before all else is made ready: a round trip
+  // takes 0.44 us so, and 0.51 otherwise.
+  if (Question(takes).look(
+          timeout_ms == Deadline::kNow ? 1 : std::clamp(controls_.spin().spins, 1U, 64U)))
+    return;
   LazyDeadline deadline(timeout_ms);
   const auto has_left = [&] { return controls_.has_left(rank); };
   const Word* const bells[] = {&pad.bell(rank)};
-  const auto what = [&] { return text("wait_signal: no signal from ", context_.name_of(rank), " on channel ", channel); };
+  const auto what = [&] {
+    return text("wait_signal: no signal from ", context_.name_of(rank), " on channel ", channel);
+  };
   await(memory, {takes, has_left, bells, true, rank, "wait_signal"}, {&rank, 1}, deadline,
       std::ref(what));  // by reference: nothing is allocated
 }
@@ -240,8 +289,8 @@ SignalState HostTransport::look_at_signal(const MemoryView& memory, int rank, in
   return {pad_of(memory, context_.rank).word(channel, rank).load(std::memory_order_seq_cst), taken};
 }
 
-void HostTransport::wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any, uint64_t timeout_ms,
-    size_t* out_index, uint64_t* out_seen, void* stream) {
+void HostTransport::wait_signals(const MemoryView& memory, std::span<const SignalWait> waits,
+    bool any, uint64_t timeout_ms, size_t* out_index, uint64_t* out_seen, void* stream) {
   require_no_stream(stream);
   const Pad pad = pad_of(memory, context_.rank);
   size_t index = 0;
@@ -260,26 +309,32 @@ void HostTransport::wait_signals(const MemoryView& memory, std::span<const Signa
   const auto await_one = [&](std::span<const SignalWait> some) {
     if (holds_one(some)) return;
     std::vector<int> ranks;
-    for (const SignalWait& wait : some) ranks.push_back(wait.rank);
+    for (const SignalWait& wait : some)
+      ranks.push_back(wait.rank);
     const auto is_there = [&] { return holds_one(some); };
     const auto have_left = [&] {
-      return std::all_of(ranks.begin(), ranks.end(), [&](int rank) { return controls_.has_left(rank); });
+      return std::all_of(
+          ranks.begin(), ranks.end(), [&](int rank) { return controls_.has_left(rank); });
     };
     const int peer = ranks.size() == 1 ? ranks[0] : -1;
-    await(memory, {is_there, have_left, bells_of(pad, ranks), true, peer, "wait_signals"}, ranks, deadline, [&]() -> std::string {
-      if (some.size() > 1) return format("wait_signals: none of %zu signals was as awaited", some.size());
-      return format("wait_signal_value: the signal of rank %d on channel %d was %lu, not %s %lu,", some[0].rank, some[0].channel,
-          seen, sign_of(some[0].compare), some[0].value);
-    });
+    await(memory, {is_there, have_left, bells_of(pad, ranks), true, peer, "wait_signals"}, ranks,
+        deadline, [&]() -> std::string {
+          if (some.size() > 1)
+            return format("wait_signals: none of %zu signals was as awaited", some.size());
+          return format(
+              "wait_signal_value: the signal of rank %d on channel %d was %lu, not %s %lu,",
+              some[0].rank, some[0].channel, seen, sign_of(some[0].compare), some[0].value);
+        });
   };
-  for (size_t i = 0; i < (any ? 1 : waits.size()); ++i) await_one(any ? waits : waits.subspan(i, 1));
+  for (size_t i = 0; i < (any ? 1 : waits.size()); ++i)
+    await_one(any ? waits : waits.subspan(i, 1));
   if (out_index != nullptr) *out_index = any ? index : 0;
   if (out_seen != nullptr) *out_seen = seen;
 }
 
 // Whoever writes the word by plain stores, a copy or a collective does not ring.
-void HostTransport::wait_value(const MemoryView& memory, const void* word, size_t bytes, Compare compare, uint64_t value,
-    uint64_t timeout_ms, void* stream) {
+void HostTransport::wait_value(const MemoryView& memory, const void* word, size_t bytes,
+    Compare compare, uint64_t value, uint64_t timeout_ms, void* stream) {
   require_no_stream(stream);
   const auto is_there = [&] { return holds(load(word, bytes), compare, value); };
   if (is_there()) return;
@@ -287,15 +342,20 @@ void HostTransport::wait_value(const MemoryView& memory, const void* word, size_
   std::vector<int> ranks(static_cast<size_t>(context_.size));
   std::iota(ranks.begin(), ranks.end(), 0);
   LazyDeadline deadline(timeout_ms);
-  await(memory, {is_there, never, bells_of(pad_of(memory, context_.rank), ranks), false, -1, "wait_value"}, {}, deadline,
-      [&] { return format("wait_value: the word was %lu, not %s %lu,", load(word, bytes), sign_of(compare), value); });
+  await(memory,
+      {is_there, never, bells_of(pad_of(memory, context_.rank), ranks), false, -1, "wait_value"},
+      {}, deadline, [&] {
+        return format("wait_value: the word was %lu, not %s %lu,", load(word, bytes),
+            sign_of(compare), value);
+      });
 }
 
 // ---- data
 
 void HostTransport::copy(void* to, const void* from, size_t bytes, void* stream) {
   require_no_stream(stream);
-  host::copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes, bytes > facts_.llc_bytes / 2);
+  host::copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes,
+      bytes > facts_.llc_bytes / 2);
 }
 
 void HostTransport::fill32(void* to, uint32_t value, size_t count, void* stream) {
@@ -315,7 +375,8 @@ std::string HostTransport::why_impossible(const CollectiveCall& call) const {
 void HostTransport::prepare(const CollectiveCall& call) {
   const PlanInput input{call, facts_};
   const Plan chosen = host::plan(input);
-  prepared_ = {input, chosen, call.hash(), GroupStats::call_shown(call.collective, call.unit(), chosen.algorithm)};
+  prepared_ = {input, chosen, call.hash(),
+      GroupStats::call_shown(call.collective, call.unit(), chosen.algorithm)};
 }
 
 void HostTransport::collective(const CollectiveCall& call) {
@@ -335,8 +396,9 @@ Algorithm HostTransport::collective_in_parts(const CollectiveCall& call) {
     if (norm_ == nullptr) norm_ = std::make_unique<NormScratch>();
     const RowsOfNorm rows(call, wide_.data(), wide_.size());
     if (call.algorithm != Algorithm::automatic) require_possible(rows.plain_call());
-    rows.run(
-        make, [&](const RmsNorm& norm, const std::byte* sums, size_t count) { rmsnorm(norm, sums, count, call.dtype, *norm_); });
+    rows.run(make, [&](const RmsNorm& norm, const std::byte* sums, size_t count) {
+      rmsnorm(norm, sums, count, call.dtype, *norm_);
+    });
     return algorithm;
   }
   const ScaledCall scaled(call, context_.rank, context_.size, wide_.data(), wide_.size());
@@ -357,11 +419,12 @@ Algorithm HostTransport::plain_collective(const CollectiveCall& call) {
   if (const CallSignature& known = prepared.input; !(known == call)) prepare(call);
   stats_.begin(prepared.shown);
   CallSync sync(controls_, calls_, prepared, call.timeout_ms);
-  for (int peer = 0; peer < context_.size; ++peer) scratch_[static_cast<size_t>(peer)] = controls_[peer].scratch(sync.op());
+  for (int peer = 0; peer < context_.size; ++peer)
+    scratch_[static_cast<size_t>(peer)] = controls_[peer].scratch(sync.op());
   const OperandExchange::Hold hold(operands_);
   const auto execution = [&](const Plan& by) {
-    return Execution{call, by, context_.rank, context_.size, operands_.peer_send(), operands_.peer_recv(), operands_.peer_room(),
-        scratch_.data(), sync};
+    return Execution{call, by, context_.rank, context_.size, operands_.peer_send(),
+        operands_.peer_recv(), operands_.peer_room(), scratch_.data(), sync};
   };
   const Plan* plan = &prepared.plan;
   if (plan->entered) {
@@ -370,8 +433,8 @@ Algorithm HostTransport::plain_collective(const CollectiveCall& call) {
     });
     if (unknown >= 0) {
       controls_.fail(context_.blame(context_.rank, Status::mismatch,
-          format("%s: an operand of rank %d lies in a memory that rank %d has released", name_of(call.collective), unknown,
-              context_.rank)));
+          format("%s: an operand of rank %d lies in a memory that rank %d has released",
+              name_of(call.collective), unknown, context_.rank)));
     }
     settled_ = settle(prepared.input, *plan, operands_.all_symmetric());
     plan = &settled_;
@@ -387,7 +450,8 @@ PlanReport HostTransport::plan_plain(const CollectiveCall& call) const {
   if (call.algorithm != Algorithm::automatic) require_possible(call);
   Plan chosen = host::plan(input);
   if (chosen.entered) chosen = settle(input, chosen, operands_.symmetric_here(call));
-  return {chosen.algorithm, chosen.slices, chosen.chunk_bytes, chosen.nontemporal, explain(input, chosen)};
+  return {chosen.algorithm, chosen.slices, chosen.chunk_bytes, chosen.nontemporal,
+      explain(input, chosen)};
 }
 
 PlanReport HostTransport::plan(const CollectiveCall& call) {

@@ -75,14 +75,16 @@ uint64_t Exports::next_number() noexcept {
 
 uint64_t Exports::number(Export& of, uint64_t hold_ms, uint64_t hold_imports) {
   if (hold_ms == 0) return last_number_;
-  while (!of.holds.empty() && of.holds.begin()->second.until.expired()) of.holds.erase(of.holds.begin());
+  while (!of.holds.empty() && of.holds.begin()->second.until.expired())
+    of.holds.erase(of.holds.begin());
   const uint64_t number = next_number();
   next_number();  // no other token has the number of a held one
   of.holds.emplace(number, Export::Hold{Deadline::after_ms(hold_ms), hold_imports});
   return number;
 }
 
-Token Exports::make_token(Export& of, uint64_t offset, uint64_t bytes, uint64_t hold_ms, uint64_t hold_imports) {
+Token Exports::make_token(
+    Export& of, uint64_t offset, uint64_t bytes, uint64_t hold_ms, uint64_t hold_imports) {
   Token token;
   token.backend = static_cast<uint16_t>(of.kind);
   token.gpu = of.gpu;
@@ -97,19 +99,26 @@ Token Exports::make_token(Export& of, uint64_t offset, uint64_t bytes, uint64_t 
 }
 
 Export& Exports::require_valid(const Token& token) {
-  if (token.exporter != exporter_) throw Error(Status::invalid_argument, "token: it is of another exporter");
+  if (token.exporter != exporter_)
+    throw Error(Status::invalid_argument, "token: it is of another exporter");
   Export* of = find(token.block);
   const char* over = "token: the memory was released by its owner";
   if (of == nullptr) {
-    if (token.block == 0 || token.block > last_id_) throw Error(Status::invalid_argument, "token: it is forged: no such block");
+    if (token.block == 0 || token.block > last_id_)
+      throw Error(Status::invalid_argument, "token: it is forged: no such block");
     throw Error(Status::invalid_handle, over);
   }
-  if (!same_secret(of->secret, token.secret)) throw Error(Status::invalid_argument, "token: it is forged: its secret is wrong");
-  if (token.number > last_number_) throw Error(Status::invalid_argument, "token: it is forged: its number is of the future");
-  if (token.offset + token.bytes > of->bytes) throw Error(Status::invalid_argument, "token: it is forged: no such piece");
+  if (!same_secret(of->secret, token.secret))
+    throw Error(Status::invalid_argument, "token: it is forged: its secret is wrong");
+  if (token.number > last_number_)
+    throw Error(Status::invalid_argument, "token: it is forged: its number is of the future");
+  if (token.offset + token.bytes > of->bytes)
+    throw Error(Status::invalid_argument, "token: it is forged: no such piece");
   const auto hold = of->holds.find(token.number);
-  if (of->released && (hold == of->holds.end() || hold->second.until.expired())) throw Error(Status::invalid_handle, over);
-  if (token.number < of->valid_from || of->withdrawn.covers({token.block, token.offset, token.bytes}, token.number))
+  if (of->released && (hold == of->holds.end() || hold->second.until.expired()))
+    throw Error(Status::invalid_handle, over);
+  if (token.number < of->valid_from ||
+      of->withdrawn.covers({token.block, token.offset, token.bytes}, token.number))
     throw Error(Status::invalid_handle, "token: the memory was withdrawn by its owner");
   return *of;
 }
@@ -119,7 +128,8 @@ void Exports::leased(const Lease& lease, uint64_t number) {
   if (of == nullptr) return;
   ++of->leases;
   const auto hold = of->holds.find(number);
-  if (hold != of->holds.end() && hold->second.imports != 0 && --hold->second.imports == 0) of->holds.erase(hold);
+  if (hold != of->holds.end() && hold->second.imports != 0 && --hold->second.imports == 0)
+    of->holds.erase(hold);
 }
 
 void Exports::ended(const Lease& lease) noexcept {
@@ -150,13 +160,15 @@ void Exports::release(Export& of) {
   unsettled_.emplace(of.id, false);
 }
 
-Exports::Freed Exports::settle(std::vector<std::shared_ptr<Block>>& garbage, std::vector<uint64_t>& retired) {
+Exports::Freed Exports::settle(
+    std::vector<std::shared_ptr<Block>>& garbage, std::vector<uint64_t>& retired) {
   Freed freed;
   for (auto at = unsettled_.begin(); at != unsettled_.end();) {
     Export& of = exports_.at(at->first);
     std::erase_if(of.holds, [](const auto& hold) { return hold.second.until.expired(); });
     if (!of.holds.empty()) {
-      for (const auto& [number, hold] : of.holds) freed.next = std::min(freed.next, hold.until);
+      for (const auto& [number, hold] : of.holds)
+        freed.next = std::min(freed.next, hold.until);
       ++at;
       continue;
     }
@@ -191,6 +203,7 @@ void Exports::add_to(symm_ipc_stats_t& stats) const noexcept {
 
 void Exports::add_to(symm_ipc_report_t& report) const {
   report.blocks_in_limbo += unsettled_.size();
-  for (const auto& [id, told] : unsettled_) report.bytes_in_limbo += exports_.at(id).bytes;
+  for (const auto& [id, told] : unsettled_)
+    report.bytes_in_limbo += exports_.at(id).bytes;
 }
 }  // namespace symm::ipc

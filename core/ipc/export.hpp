@@ -1,12 +1,14 @@
-// The exporter's book: which blocks of this process can be imported, by which tokens, and how many leases there are on each. No
-// sockets and no locks; the exporter holds its own.
+// The exporter's book: which blocks of this process can be
+// imported, by which tokens, and how many leases there are on
+// each. No sockets and no locks; the exporter holds its own.
 #pragma once
 
-#include <symm/symm.h>
 #include <unordered_map>
+
 #include "core/base/log.hpp"
 #include "core/ipc/lease.hpp"
 #include "core/ipc/validity_board.hpp"
+#include <symm/symm.h>
 
 namespace symm::ipc {
 // Which pieces of a block have had their tokens ended, and up to which number.
@@ -16,6 +18,7 @@ class Withdrawn {
   bool covers(const Lease& lease, uint64_t number) const;
   void clear() { ranges_.clear(); }
   size_t size() const { return ranges_.size(); }
+
  private:
   struct Range {
     uint64_t end;
@@ -51,21 +54,26 @@ struct Export {
 
 // What an exporter counts, in the structs in which it tells it.
 struct ExporterStatistics {
-  std::vector<std::pair<log::Level, std::string>> notes;  // for the log, when the exporter's lock has been given up
-  symm_ipc_stats_t total{};  // only what is counted since the beginning; the rest is looked up when it is asked for
+  // for the log, when the exporter's lock has been given up
+  std::vector<std::pair<log::Level, std::string>> notes;
+  // only what is counted since the beginning; the rest is looked up when it is asked for
+  symm_ipc_stats_t total{};
   symm_ipc_report_t done{};  // likewise
 };
 
 class Exports {
  public:
-  explicit Exports(ValidityBoard& board, const Id& exporter = {}) : board_(board), exporter_(exporter) {}
+  explicit Exports(ValidityBoard& board, const Id& exporter = {})
+      : board_(board), exporter_(exporter) {}
 
   const Id& exporter() const noexcept { return exporter_; }
   Export& add(std::shared_ptr<Block> memory, const Provider& provider, int device);
   Export* find(uint64_t id) noexcept;
   Export* find(const std::byte* data) noexcept;  // what is not released
-  // With `hold_ms` the block is kept for the token. What only the exporter knows is filled in by it.
-  Token make_token(Export& of, uint64_t offset, uint64_t bytes, uint64_t hold_ms, uint64_t hold_imports);
+  // With `hold_ms` the block is kept for the token.
+  // What only the exporter knows is filled in by it.
+  Token make_token(
+      Export& of, uint64_t offset, uint64_t bytes, uint64_t hold_ms, uint64_t hold_imports);
   uint64_t number(Export& of, uint64_t hold_ms, uint64_t hold_imports);  // of a new token
   // Throws what an importer shall be told if the token is not valid now.
   Export& require_valid(const Token& token);
@@ -77,8 +85,9 @@ class Exports {
   // All tokens for this piece are void from now on. The caller then looks at the rings.
   void withdraw(Export& of, uint64_t offset, uint64_t bytes);
   void release(Export& of);
-  // Forget holds that have run out and blocks that nobody holds. What is to be given back is put in `garbage`, for the caller to
-  // drop without a lock; `retired` gets the blocks that can no longer be imported.
+  // Forget holds that have run out and blocks that nobody holds. What is to be given
+  // back is put in `garbage`, for the caller to drop without a lock; `retired` gets the
+  // blocks that can no longer be imported.
   struct Freed {
     uint64_t blocks = 0;
     uint64_t bytes = 0;
@@ -89,6 +98,7 @@ class Exports {
   size_t in_limbo() const noexcept { return unsettled_.size(); }
   void add_to(symm_ipc_stats_t& stats) const noexcept;
   void add_to(symm_ipc_report_t& report) const;
+
  private:
   uint64_t next_number() noexcept;
 

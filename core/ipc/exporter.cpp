@@ -1,4 +1,5 @@
 #include "core/ipc/exporter.hpp"
+
 #include "core/base/errands.hpp"
 #include "core/base/reserve.hpp"
 
@@ -6,15 +7,16 @@ namespace symm::ipc {
 Exporter::DeferredWork::~DeferredWork() {
   lock.unlock();
   if (on_monitor && !garbage.empty()) do_elsewhere([mine = std::move(garbage)] {});
-  for (const auto& [level, text] : notes) log::write(level, "%s", text.c_str());
+  for (const auto& [level, text] : notes)
+    log::write(level, "%s", text.c_str());
 }
 
 // All or nothing: what fails here is tried anew by the next export.
 void Exporter::open() {
   if (left_) throw Error(Status::unavailable, "export: this process is ending");
   const Id id = random_id();
-  auto listener = std::make_shared<ExporterListener>(
-      id, [this] { let_in(); }, [this] { on_time(); });
+  auto listener =
+      std::make_shared<ExporterListener>(id, [this] { let_in(); }, [this] { on_time(); });
   auto board = host::Segment::create(sizeof(ValidityBoard), "symm-ipc-board");
   listener->start();
   listener_ = std::move(listener);
@@ -31,7 +33,8 @@ void Exporter::leave() noexcept {
 
 // ---- on the monitor's thread
 
-template <class Work> void Exporter::turn(const Work& work) noexcept {
+template <class Work>
+void Exporter::turn(const Work& work) noexcept {
   try {
     DeferredWork after(mutex_);
     after.on_monitor = true;
@@ -39,15 +42,19 @@ template <class Work> void Exporter::turn(const Work& work) noexcept {
     work();
     settle(after);
     announce();
-  } catch (const std::exception& error) { log::write(log::Level::error, "sharing by tokens: %s", error.what()); }
+  } catch (const std::exception& error) {
+    log::write(log::Level::error, "sharing by tokens: %s", error.what());
+  }
 }
 
 void Exporter::let_in() noexcept {
   turn([this] {
     uint64_t& rejected = statistics_.total.rejected_connections;
-    const std::string why = listener_->accept([this](PeerFd socket) { importers_->admit(std::move(socket), board_->fd()); },
+    const std::string why = listener_->accept(
+        [this](PeerFd socket) { importers_->admit(std::move(socket), board_->fd()); },
         [this] { return importers_->drop_a_silent_one(); }, rejected);
-    if (!why.empty()) statistics_.notes.emplace_back(log::Level::warning, "an importer cannot be let in: " + why);
+    if (!why.empty())
+      statistics_.notes.emplace_back(log::Level::warning, "an importer cannot be let in: " + why);
   });
 }
 
@@ -69,7 +76,8 @@ StreamWords* Exporter::stream_words(const Provider& provider) {
   return words_.get();
 }
 
-Token Exporter::make_token(const Source& source, uint64_t bytes, const ExportOptions& options, void* stream) {
+Token Exporter::make_token(
+    const Source& source, uint64_t bytes, const ExportOptions& options, void* stream) {
   // Without the lock: the driver may wait for room in the stream.
   StreamWords* words = stream_words(*source.provider);
   SYMM_POINT("ipc.export");
@@ -86,7 +94,8 @@ Token Exporter::make_token(const Source& source, uint64_t bytes, const ExportOpt
     of = &exports_->add(source.block, *source.provider, source.device);
     of->adopted = source.adopted;
   }
-  Token token = exports_->make_token(*of, source.offset, bytes, options.hold_ms, options.hold_imports);
+  Token token =
+      exports_->make_token(*of, source.offset, bytes, options.hold_ms, options.hold_imports);
   ++statistics_.total.tokens;
   token.position = position;
   token.machine = machine_id();
@@ -107,7 +116,9 @@ void Exporter::released(const std::byte* data) noexcept {
     if (of == nullptr) return;
     exports_->release(*of);
     tend(after);
-  } catch (const std::exception& error) { log::write(log::Level::error, "release of an exported buffer: %s", error.what()); }
+  } catch (const std::exception& error) {
+    log::write(log::Level::error, "release of an exported buffer: %s", error.what());
+  }
 }
 
 LeasedMapping Exporter::claim(const Token& token, void* stream) {
@@ -139,7 +150,8 @@ LeasedMapping Exporter::claim(const Token& token, void* stream) {
 
 void Exporter::wait_for_export(const Token& token, void* stream, int device) {
   StreamWords* const words = known_words();
-  if (words != nullptr && token.position.word != kNoWord) words->wait(stream, device, token.position);
+  if (words != nullptr && token.position.word != kNoWord)
+    words->wait(stream, device, token.position);
 }
 
 StreamWords* Exporter::known_words() {
@@ -155,10 +167,13 @@ Position Exporter::mark(void* stream, int device) {
 void Exporter::release(uint64_t lease, Position position) noexcept {
   try {
     DeferredWork after(mutex_);
-    if (own_leases_.release(*exports_, lease, position, words()) == Leases::End::now) ++statistics_.done.leases_ended;
+    if (own_leases_.release(*exports_, lease, position, words()) == Leases::End::now)
+      ++statistics_.done.leases_ended;
     settle(after);
     announce();
-  } catch (const std::exception& error) { log::write(log::Level::error, "release of an import: %s", error.what()); }
+  } catch (const std::exception& error) {
+    log::write(log::Level::error, "release of an import: %s", error.what());
+  }
 }
 
 // ---- looking after what was given out
@@ -170,7 +185,8 @@ void Exporter::announce() noexcept {
 
 void Exporter::settle(DeferredWork& after) {
   std::vector<uint64_t> retired;
-  const Exports::Freed freed = with_reserve([&] { return exports_->settle(after.garbage, retired); });
+  const Exports::Freed freed =
+      with_reserve([&] { return exports_->settle(after.garbage, retired); });
   importers_->retire(retired);
   after.notes.insert(after.notes.end(), statistics_.notes.begin(), statistics_.notes.end());
   statistics_.notes.clear();
@@ -180,7 +196,8 @@ void Exporter::settle(DeferredWork& after) {
   const size_t limbo = exports_->in_limbo();
   if (limbo >= warn_at_) {
     after.notes.emplace_back(
-        log::Level::warning, format("%zu released buffers are still held by importers: %s", limbo, holders_in_limbo().c_str()));
+        log::Level::warning, format("%zu released buffers are still held by importers: %s", limbo,
+                                 holders_in_limbo().c_str()));
     warn_at_ = limbo * 2;
   } else if (limbo < kWarnAt / 2) {
     warn_at_ = kWarnAt;
@@ -188,7 +205,8 @@ void Exporter::settle(DeferredWork& after) {
 }
 
 void Exporter::tend(DeferredWork& after) {
-  if (own_leases_.on_streams()) statistics_.done.leases_ended += own_leases_.drain(*exports_, words());
+  if (own_leases_.on_streams())
+    statistics_.done.leases_ended += own_leases_.drain(*exports_, words());
   importers_->drain();
   settle(after);
 }
@@ -201,10 +219,12 @@ std::string Exporter::holders_in_limbo() {
       const Export* of = exports_->find(lease.block);
       if (of != nullptr && of->released) ++leases;
     }
-    if (leases != 0 && text.size() < 300) text += format("%s%s (%zu)", text.empty() ? "" : ", ", name.c_str(), leases);
+    if (leases != 0 && text.size() < 300)
+      text += format("%s%s (%zu)", text.empty() ? "" : ", ", name.c_str(), leases);
   };
   add("this process", own_leases_);
-  for (const auto& [serial, importer] : importers_->all()) add(importer->name(), importer->leases());
+  for (const auto& [serial, importer] : importers_->all())
+    add(importer->name(), importer->leases());
   return text.empty() ? "nobody, but tokens that keep them have not run out" : text;
 }
 
@@ -212,9 +232,11 @@ std::string Exporter::holders_in_limbo() {
 
 std::vector<Exporter::Awaited> Exporter::leases_on(const Lease& piece) const {
   std::vector<Awaited> found;
-  for (const uint64_t lease : own_leases_.overlapping(piece)) found.push_back({0, lease});
+  for (const uint64_t lease : own_leases_.overlapping(piece))
+    found.push_back({0, lease});
   for (const auto& [serial, importer] : importers_->all())
-    for (const uint64_t lease : importer->leases().overlapping(piece)) found.push_back({serial, lease});
+    for (const uint64_t lease : importer->leases().overlapping(piece))
+      found.push_back({serial, lease});
   return found;
 }
 
@@ -228,13 +250,15 @@ symm_ipc_holders_t Exporter::holders(const std::byte* data, uint64_t offset, uin
   for (const Awaited& one : leases_on({of->id, offset, bytes})) {
     ++holders.leases;
     if (one.importer != std::exchange(last, one.importer)) ++holders.processes;
-    holders.pid = one.importer == 0 ? getpid() : importers_->find(one.importer)->connection().peer().pid;
+    holders.pid =
+        one.importer == 0 ? getpid() : importers_->find(one.importer)->connection().peer().pid;
   }
   holders.quarantined = of->quarantined ? 1 : 0;
   return holders;
 }
 
-void Exporter::withdraw(const std::byte* data, uint64_t offset, uint64_t bytes, uint64_t timeout_ms) {
+void Exporter::withdraw(
+    const std::byte* data, uint64_t offset, uint64_t bytes, uint64_t timeout_ms) {
   const Deadline deadline = Deadline::after_ms(timeout_ms);
   std::vector<Awaited> awaited;
   uint64_t id = 0;
@@ -261,12 +285,15 @@ void Exporter::withdraw(const std::byte* data, uint64_t offset, uint64_t bytes, 
   if (!all_over) {
     const ImporterConnection* holder = importers_->find(awaited.front().importer);
     const std::string name = holder == nullptr ? "this process" : holder->name();
-    throw Error(Status::timeout, format("withdraw: %zu leases on this memory are not over after %lu ms, one of them held by %s",
-                                     awaited.size(), timeout_ms == Deadline::kNow ? 0 : timeout_ms, name.c_str()));
+    throw Error(Status::timeout,
+        format(
+            "withdraw: %zu leases on this memory are not over after %lu ms, one of them held by %s",
+            awaited.size(), timeout_ms == Deadline::kNow ? 0 : timeout_ms, name.c_str()));
   }
   if (quarantined) {
     throw Error(Status::peer_failed,
-        "withdraw: a process that held this memory is gone, but what it had begun may still be writing: release the buffer "
+        "withdraw: a process that held this memory is gone, but what it had begun may still be "
+        "writing: release the buffer "
         "instead of using it again");
   }
 }
@@ -290,7 +317,8 @@ bool Exporter::await_end(std::vector<Awaited>& awaited, Deadline deadline) {
       on_streams = own_leases_.on_streams() || importers_->on_streams();
     }
     if (deadline.expired()) return false;
-    sleep_while(events_, seen, nullptr, 0, on_streams ? Deadline::after_ms(kStreamSliceMs) : deadline);
+    sleep_while(
+        events_, seen, nullptr, 0, on_streams ? Deadline::after_ms(kStreamSliceMs) : deadline);
   }
 }
 
@@ -319,7 +347,8 @@ void Exporter::fill(symm_ipc_stats_t& stats) {
     stats.leased += held.all().size();
     if (held.all().empty() || held.all().begin()->second.since >= oldest) return;
     oldest = held.all().begin()->second.since;
-    stats.oldest_lease_ms = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now - oldest).count());
+    stats.oldest_lease_ms = static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(now - oldest).count());
     stats.oldest_lease_pid = pid;
     stats.oldest_lease_start_time = start_time;
   };

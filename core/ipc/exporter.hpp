@@ -1,4 +1,5 @@
-// This process as the owner of memory that others import. One lock, which is never held while anything waits.
+// This process as the owner of memory that others import.
+// One lock, which is never held while anything waits.
 #pragma once
 
 #include "core/ipc/exporter_listener.hpp"
@@ -21,7 +22,8 @@ class Exporter {
     uint64_t offset = 0;
     bool adopted = false;
   };
-  Token make_token(const Source& source, uint64_t bytes, const ExportOptions& options, void* stream);
+  Token make_token(
+      const Source& source, uint64_t bytes, const ExportOptions& options, void* stream);
   bool made(const Token& token);  // by this process
   // The buffer at `data` was released by its owner.
   void released(const std::byte* data) noexcept;
@@ -31,7 +33,8 @@ class Exporter {
 
   // An import in this very process.
   LeasedMapping claim(const Token& token, void* stream);
-  // What is issued on `stream` next comes after what was issued before an export of this process's.
+  // What is issued on `stream` next comes after what
+  // was issued before an export of this process's.
   void wait_for_export(const Token& token, void* stream, int device);
   Position mark(void* stream, int device);
   void release(uint64_t lease, Position position) noexcept;
@@ -43,7 +46,8 @@ class Exporter {
 
   void take_turn(uint64_t importer, bool dead) noexcept;  // on the monitor's thread
  private:
-  // The lock, and what is done when it has been given up: memory is unmapped, the log is written.
+  // The lock, and what is done when it has been given
+  // up: memory is unmapped, the log is written.
   struct DeferredWork {
     explicit DeferredWork(std::mutex& mutex) : lock(mutex) {}
     ~DeferredWork();
@@ -59,9 +63,11 @@ class Exporter {
 
   void open();
   void on_time() noexcept;
-  StreamWords* stream_words(const Provider& provider);         // null where there are no streams
-  StreamWords* known_words();                                  // null before the first export of memory that streams use
-  template <class Work> void turn(const Work& work) noexcept;  // on the monitor's thread
+  StreamWords* stream_words(const Provider& provider);  // null where there are no streams
+  // null before the first export of memory that streams use
+  StreamWords* known_words();
+  template <class Work>
+  void turn(const Work& work) noexcept;  // on the monitor's thread
   void let_in() noexcept;
   bool await_end(std::vector<Awaited>& awaited, Deadline deadline);
 
@@ -71,7 +77,9 @@ class Exporter {
   void settle(DeferredWork& after);
   std::string holders_in_limbo();
   void announce() noexcept;
-  std::span<const std::atomic<uint64_t>> words() const noexcept { return ValidityBoard::in(*board_).words; }
+  std::span<const std::atomic<uint64_t>> words() const noexcept {
+    return ValidityBoard::in(*board_).words;
+  }
 
   std::mutex mutex_;
   bool left_ = false;

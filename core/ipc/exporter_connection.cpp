@@ -1,5 +1,7 @@
 #include "core/ipc/exporter_connection.hpp"
+
 #include <cerrno>
+
 #include "core/base/errands.hpp"
 #include "core/base/log.hpp"
 #include "core/base/reserve.hpp"
@@ -21,13 +23,16 @@ PeerFd dial_exporter(const Token& token, const std::string& directory, Deadline 
     if (!retry_until([&] { return static_cast<bool>(socket = dial(directory, name)); }, deadline))
       throw error_of(token.pid, Status::timeout, "lets nobody in");
   } catch (const Error& error) {
-    if (error.status() == Status::peer_failed) throw error_of(token.pid, Status::peer_failed, "is gone");
+    if (error.status() == Status::peer_failed)
+      throw error_of(token.pid, Status::peer_failed, "is gone");
     const int code = error.failure().os_error;
     if (code == EACCES)
-      throw error_of(token.pid, Status::unavailable, format("belongs to another user: %s may not be entered", directory.c_str()));
+      throw error_of(token.pid, Status::unavailable,
+          format("belongs to another user: %s may not be entered", directory.c_str()));
     if (code == ENOENT) {
       throw error_of(token.pid, Status::peer_failed,
-          format("is gone, or its directory %s is not shared with this process", directory.c_str()));
+          format(
+              "is gone, or its directory %s is not shared with this process", directory.c_str()));
     }
     throw;
   }
@@ -37,13 +42,16 @@ PeerFd dial_exporter(const Token& token, const std::string& directory, Deadline 
 // The lease ring and the validity board.
 std::vector<Fd> receive_welcome(const PeerFd& socket, int64_t pid, Deadline deadline) {
   pollfd readable{socket.get(), POLLIN, 0};
-  if (!poll_until({&readable, 1}, deadline)) throw error_of(pid, Status::timeout, "does not answer");
+  if (!poll_until({&readable, 1}, deadline))
+    throw error_of(pid, Status::timeout, "does not answer");
   std::array<std::byte, kMaxPacket> buffer;
   fdpass::Received received = fdpass::receive(socket.get(), buffer);
   if (received.what != fdpass::Received::What::packet)
-    throw error_of(pid, Status::peer_failed, "closed the connection; it may be ending, or have no descriptor left");
+    throw error_of(pid, Status::peer_failed,
+        "closed the connection; it may be ending, or have no descriptor left");
   Packet packet;
-  const char* fault = received.too_long ? "a packet longer than the longest" : decode({buffer.data(), received.size}, packet);
+  const char* fault = received.too_long ? "a packet longer than the longest"
+                                        : decode({buffer.data(), received.size}, packet);
   if (fault != nullptr) throw error_of(pid, Status::peer_failed, std::string("sent ") + fault);
   if (packet.type == PacketType::refusal) {
     Failure failure = packet.failure;
@@ -51,9 +59,11 @@ std::vector<Fd> receive_welcome(const PeerFd& socket, int64_t pid, Deadline dead
     failure.message = exporter_name(pid) + " cannot let this process in: " + failure.message;
     throw Error(std::move(failure));
   }
-  if (packet.type != PacketType::welcome) throw error_of(pid, Status::peer_failed, "did not begin with a welcome");
+  if (packet.type != PacketType::welcome)
+    throw error_of(pid, Status::peer_failed, "did not begin with a welcome");
   if (received.fds.size() != packet.descriptors)
-    throw Error(Status::system, "a descriptor could not be received: Too many open files (EMFILE)?");
+    throw Error(
+        Status::system, "a descriptor could not be received: Too many open files (EMFILE)?");
   return std::move(received.fds);
 }
 }  // namespace
@@ -67,8 +77,8 @@ std::shared_ptr<ExporterConnection> ExporterConnection::connect(
   SYMM_POINT("ipc.welcome");
   auto ring = host::Segment::import(std::move(shared[0]), sizeof(LeaseRing));
   auto board = host::Segment::import(std::move(shared[1]), sizeof(ValidityBoard));
-  auto made =
-      std::make_shared<ExporterConnection>(token, std::move(socket), std::move(process), std::move(ring), std::move(board));
+  auto made = std::make_shared<ExporterConnection>(
+      token, std::move(socket), std::move(process), std::move(ring), std::move(board));
   made->connection_.start(made);
   made->share_life();
   return made;
@@ -76,14 +86,18 @@ std::shared_ptr<ExporterConnection> ExporterConnection::connect(
 
 ExporterConnection::ExporterConnection(const Token& token, PeerFd socket, PeerProcess process,
     std::shared_ptr<host::Segment> ring, std::shared_ptr<host::Segment> board)
-    : pid_(token.pid), connection_(*this, std::move(socket), std::move(process), kMaxPacket), board_segment_(std::move(board)),
-      board_(ValidityBoard::in(*board_segment_)), ring_(std::move(ring)) {}
+    : pid_(token.pid),
+      connection_(*this, std::move(socket), std::move(process), kMaxPacket),
+      board_segment_(std::move(board)),
+      board_(ValidityBoard::in(*board_segment_)),
+      ring_(std::move(ring)) {}
 
 void ExporterConnection::share_life() noexcept {
   try {
     if (!held_.hold()) return;
     const int fd = Life::current().fd();
-    connection_.send_now(encode({.type = PacketType::life, .descriptors = 1, .block = held_.index()}), {&fd, 1});
+    connection_.send_now(
+        encode({.type = PacketType::life, .descriptors = 1, .block = held_.index()}), {&fd, 1});
   } catch (const std::exception&) {
     return;  // should this process become another program, its leases stay until that ends
   }
@@ -105,7 +119,8 @@ LeasedMapping ExporterConnection::claim(const Token& token, int device) {
   const std::lock_guard lock(mutex_);
   const std::shared_ptr<Mapping> mapping = mappings_.find(token, device);
   if (!alive() || !mapping || !mapping->block || mapping->retired) return {};
-  if (token.slot == kNoSlot || token.slot != mapping->origin.slot || !same_secret(token.secret, mapping->origin.secret) ||
+  if (token.slot == kNoSlot || token.slot != mapping->origin.slot ||
+      !same_secret(token.secret, mapping->origin.secret) ||
       token.offset + token.bytes > mapping->block->size() || !ring_.flush())
     return {};
   LeaseRing::Event event{.kind = LeaseRing::Kind::claim,
@@ -122,7 +137,8 @@ LeasedMapping ExporterConnection::claim(const Token& token, int device) {
   event.kind = LeaseRing::Kind::cancel;
   try {
     SYMM_POINT("ipc.claimed");
-    // The claim is written, and only now may the board be looked at (see lease_ring.hpp): both are sequentially consistent.
+    // The claim is written, and only now may the board be looked at (see
+    // lease_ring.hpp): both are sequentially consistent.
     if (board_.is_valid(token, mapping->block->size())) {
       nudge(false);
       mappings_.add_piece(*mapping, token);
@@ -137,14 +153,18 @@ LeasedMapping ExporterConnection::claim(const Token& token, int device) {
   return {};
 }
 
-bool ExporterConnection::release(const LeasedMapping& leased, const Token& token, Position position) noexcept {
+bool ExporterConnection::release(
+    const LeasedMapping& leased, const Token& token, Position position) noexcept {
   Mappings::Garbage garbage;
   const std::lock_guard lock(mutex_);
   mappings_.remove_piece(*leased.mapping, token);
   --leased.mapping->users;
   try {
     if (alive())
-      write_or_defer({.kind = LeaseRing::Kind::release, .word = position.word, .value = position.value, .lease = leased.lease});
+      write_or_defer({.kind = LeaseRing::Kind::release,
+          .word = position.word,
+          .value = position.value,
+          .lease = leased.lease});
     mappings_.forget(*leased.mapping, garbage);
   } catch (const std::bad_alloc&) {
     // The lease ends with this process.
@@ -154,7 +174,8 @@ bool ExporterConnection::release(const LeasedMapping& leased, const Token& token
 
 // ---- asking
 
-LeasedMapping ExporterConnection::request(const Token& token, int device, const Provider& provider, Deadline deadline) {
+LeasedMapping ExporterConnection::request(
+    const Token& token, int device, const Provider& provider, Deadline deadline) {
   Mappings::Garbage garbage;
   LeasedMapping asked;
   const auto reply = std::make_shared<Reply>();
@@ -173,12 +194,15 @@ LeasedMapping ExporterConnection::request(const Token& token, int device, const 
       lost("is gone");  // whoever tries again connects anew
       throw error_of(pid_, Status::peer_failed, "is gone");
     }
-    if (sent != fdpass::Sent::done) throw error_of(pid_, Status::timeout, "does not read what it is sent");
+    if (sent != fdpass::Sent::done)
+      throw error_of(pid_, Status::timeout, "does not read what it is sent");
     may_be_granted = true;
     SYMM_POINT("ipc.requested");
-    if (!await_change(reply->done, deadline, [&] { return reply->done.load(std::memory_order_acquire) != 0; })) {
+    if (!await_change(reply->done, deadline,
+            [&] { return reply->done.load(std::memory_order_acquire) != 0; })) {
       const auto stat = process::stat_of(pid_);
-      throw error_of(pid_, Status::timeout, stat && stat->stopped() ? "does not answer: it is stopped" : "does not answer");
+      throw error_of(pid_, Status::timeout,
+          stat && stat->stopped() ? "does not answer: it is stopped" : "does not answer");
     }
     if (!reply->fault.empty()) throw error_of(pid_, Status::peer_failed, reply->fault);
     const Packet& answer = reply->packet;
@@ -190,7 +214,9 @@ LeasedMapping ExporterConnection::request(const Token& token, int device, const 
       throw error_of(pid_, Status::peer_failed, "granted a piece beyond the end of its block");
     std::shared_ptr<Block> block;
     if (request.wants_memory) {
-      if (!reply->fd) throw Error(Status::system, "the memory's descriptor could not be received: Too many open files (EMFILE)?");
+      if (!reply->fd)
+        throw Error(Status::system,
+            "the memory's descriptor could not be received: Too many open files (EMFILE)?");
       block = provider.memory(device)->import(std::move(reply->fd), answer.extent);
     }
     const std::lock_guard lock(mutex_);
@@ -205,7 +231,8 @@ LeasedMapping ExporterConnection::request(const Token& token, int device, const 
     const std::lock_guard lock(mutex_);
     awaited_.reset();
     --asked.mapping->users;
-    if (may_be_granted && alive()) write_or_defer({.kind = LeaseRing::Kind::cancel, .lease = asked.lease});
+    if (may_be_granted && alive())
+      write_or_defer({.kind = LeaseRing::Kind::cancel, .lease = asked.lease});
     mappings_.forget(*asked.mapping, garbage);
     throw;
   }
@@ -213,7 +240,8 @@ LeasedMapping ExporterConnection::request(const Token& token, int device, const 
 
 // ---- what the exporter says, on the monitor's thread
 
-const char* ExporterConnection::on_packet(std::span<const std::byte> bytes, fdpass::Received& received) {
+const char* ExporterConnection::on_packet(
+    std::span<const std::byte> bytes, fdpass::Received& received) {
   Packet packet;
   if (const char* fault = with_reserve([&] { return decode(bytes, packet); })) return fault;
   answer(packet, received.fds);
@@ -227,7 +255,8 @@ void ExporterConnection::answer(Packet& packet, std::vector<Fd>& fds) {
     const bool all = with_reserve([&] { return ring_.flush(); });
     return nudge(!all || ring_.exporter_waits());
   }
-  if (packet.type == PacketType::retired) return with_reserve([&] { mappings_.retire(packet.block, garbage); });
+  if (packet.type == PacketType::retired)
+    return with_reserve([&] { mappings_.retire(packet.block, garbage); });
   if (!awaited_ || awaited_->lease != packet.lease) return;  // whoever asked has given up
   awaited_->packet = std::move(packet);
   if (!fds.empty()) awaited_->fd = std::move(fds.front());
@@ -235,9 +264,14 @@ void ExporterConnection::answer(Packet& packet, std::vector<Fd>& fds) {
 }
 
 void ExporterConnection::on_end(End end, const std::string& why) {
-  if (end == End::broken) log::write(log::Level::warning, "%s broke the protocol: %s", exporter_name(pid_).c_str(), why.c_str());
-  lost(end == End::closed ? "is gone" : (end == End::broken ? "broke the protocol: " : "can no longer be heard: ") + why);
-  if (end == End::closed && !connection_.peer().pidfd) pass_all_positions();  // nothing better will be known
+  if (end == End::broken)
+    log::write(
+        log::Level::warning, "%s broke the protocol: %s", exporter_name(pid_).c_str(), why.c_str());
+  lost(end == End::closed
+           ? "is gone"
+           : (end == End::broken ? "broke the protocol: " : "can no longer be heard: ") + why);
+  // nothing better will be known
+  if (end == End::closed && !connection_.peer().pidfd) pass_all_positions();
 }
 
 void ExporterConnection::on_death(const std::string&) {
@@ -259,7 +293,8 @@ void ExporterConnection::lost(const std::string& how) noexcept {
 
 // ---- streams
 
-void ExporterConnection::wait_for_exporter(const Token& token, const Provider& provider, void* stream, int device) {
+void ExporterConnection::wait_for_exporter(
+    const Token& token, const Provider& provider, void* stream, int device) {
   if (is_passed(token.position, board_.words)) return;
   StreamWords* words = nullptr;
   {
@@ -268,7 +303,8 @@ void ExporterConnection::wait_for_exporter(const Token& token, const Provider& p
     words = exporters_words_.get();
   }
   if (words != nullptr) words->wait(stream, device, token.position);
-  // It died in between: nobody but us would let the stream go on. One that is only lost still does, for all who import from it.
+  // It died in between: nobody but us would let the stream go on. One that is only lost
+  // still does, for all who import from it.
   if (is_gone_.load(std::memory_order_acquire)) pass_all_positions();
 }
 
@@ -284,12 +320,14 @@ Position ExporterConnection::mark(const Provider& provider, void* stream, int de
 
 void ExporterConnection::pass_all_positions() noexcept {
   is_gone_.store(true, std::memory_order_release);
-  for (auto& word : board_.words) word.store(kPassed, std::memory_order_release);
+  for (auto& word : board_.words)
+    word.store(kPassed, std::memory_order_release);
 }
 
 // ---- what is there
 
-std::shared_ptr<Mapping> ExporterConnection::containing(const void* pointer, uint64_t bytes, Token& token) {
+std::shared_ptr<Mapping> ExporterConnection::containing(
+    const void* pointer, uint64_t bytes, Token& token) {
   const std::lock_guard lock(mutex_);
   return mappings_.containing(pointer, bytes, token);
 }

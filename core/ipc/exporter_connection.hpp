@@ -1,4 +1,5 @@
-// The importer's end of the connection to an exporter: what is mapped from there, and the leases on it.
+// The importer's end of the connection to an exporter:
+// what is mapped from there, and the leases on it.
 #pragma once
 
 #include "core/ipc/lease_ring.hpp"
@@ -11,14 +12,16 @@ namespace symm::ipc {
 class ExporterConnection final : public Receiver {
  public:
   // Connect to the process that made `token`. Throws what symm_ipc_import() shall say.
-  static std::shared_ptr<ExporterConnection> connect(const Token& token, const std::string& directory, Deadline deadline);
-  ExporterConnection(const Token& token, PeerFd socket, PeerProcess process, std::shared_ptr<host::Segment> ring,
-      std::shared_ptr<host::Segment> board);
+  static std::shared_ptr<ExporterConnection> connect(
+      const Token& token, const std::string& directory, Deadline deadline);
+  ExporterConnection(const Token& token, PeerFd socket, PeerProcess process,
+      std::shared_ptr<host::Segment> ring, std::shared_ptr<host::Segment> board);
 
   // A lease taken without asking: none if the exporter must be asked.
   LeasedMapping claim(const Token& token, int device);
   // Ask the exporter. One thread at a time.
-  LeasedMapping request(const Token& token, int device, const Provider& provider, Deadline deadline);
+  LeasedMapping request(
+      const Token& token, int device, const Provider& provider, Deadline deadline);
   // Have the stream wait for the exporter's.
   void wait_for_exporter(const Token& token, const Provider& provider, void* stream, int device);
   Position mark(const Provider& provider, void* stream, int device);
@@ -26,11 +29,13 @@ class ExporterConnection final : public Receiver {
   bool release(const LeasedMapping& leased, const Token& token, Position position) noexcept;
 
   bool alive() const noexcept { return alive_.load(std::memory_order_acquire); }
-  // The mapping of the import that has all of these bytes, and a token for them; null if there is none.
+  // The mapping of the import that has all of these
+  // bytes, and a token for them; null if there is none.
   std::shared_ptr<Mapping> containing(const void* pointer, uint64_t bytes, Token& token);
   size_t drop_unused();  // mappings kept for a next import
   bool close_if_idle();  // true: nothing is mapped, and the connection is closed
   void add_to(symm_ipc_stats_t& stats);
+
  private:
   struct Reply {
     uint64_t lease = 0;

@@ -1,7 +1,10 @@
 #include "core/ipc/exporter_listener.hpp"
+
 #include <fcntl.h>
 #include <sys/timerfd.h>
+
 #include <cerrno>
+
 #include "core/base/environment.hpp"
 
 namespace symm::ipc {
@@ -13,14 +16,18 @@ std::string directory_for_sockets() {
   const std::string chosen = environment("SYMM_IPC_DIRECTORY");
   if (chosen.empty()) return default_parent();
   if (chosen[0] != '/')
-    throw Error(Status::invalid_argument, "SYMM_IPC_DIRECTORY is '" + chosen + "'; it must be an absolute path");
+    throw Error(Status::invalid_argument,
+        "SYMM_IPC_DIRECTORY is '" + chosen + "'; it must be an absolute path");
   return chosen;
 }
 
 }  // namespace
 
-ExporterListener::ExporterListener(const Id& exporter, std::function<void()> on_connect, std::function<void()> on_time)
-    : name_(hexadecimal(exporter)), on_connect_(std::move(on_connect)), on_time_(std::move(on_time)),
+ExporterListener::ExporterListener(
+    const Id& exporter, std::function<void()> on_connect, std::function<void()> on_time)
+    : name_(hexadecimal(exporter)),
+      on_connect_(std::move(on_connect)),
+      on_time_(std::move(on_time)),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
   if (!timer_) throw system_error(errno, "timerfd_create");
   open();
@@ -37,7 +44,8 @@ void ExporterListener::open() {
 
 void ExporterListener::start() {
   if (!listener_) return;
-  // The runtime directory goes when its user logs out, and what lies in /tmp for long may be cleared away.
+  // The runtime directory goes when its user logs out,
+  // and what lies in /tmp for long may be cleared away.
   constexpr uint64_t kLookMs = 1'000;
   if (known_.expired()) {
     if (access((path_ + "/" + name_).c_str(), F_OK) != 0 && errno == ENOENT) {
@@ -46,7 +54,8 @@ void ExporterListener::start() {
     }
     known_ = Deadline::after_ms(kLookMs);
   }
-  if (watching_timer_ == 0) watching_timer_ = Monitor::current().watch(timer_.get(), weak_from_this());
+  if (watching_timer_ == 0)
+    watching_timer_ = Monitor::current().watch(timer_.get(), weak_from_this());
   if (watching_ == 0) watching_ = Monitor::current().watch(listener_->get(), weak_from_this());
 }
 
@@ -75,8 +84,8 @@ void ExporterListener::look_again(Deadline when) noexcept {
   timerfd_settime(timer_.get(), 0, &once, nullptr);
 }
 
-std::string ExporterListener::accept(
-    const std::function<void(PeerFd)>& admit, const std::function<bool()>& make_room, uint64_t& rejected) {
+std::string ExporterListener::accept(const std::function<void(PeerFd)>& admit,
+    const std::function<bool()>& make_room, uint64_t& rejected) {
   std::string why;
   for (int turn = 0; listener_ && turn < kMostAccepted; ++turn) {
     try {

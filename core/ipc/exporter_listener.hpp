@@ -7,18 +7,23 @@
 #include "core/socket/socket.hpp"
 
 namespace symm::ipc {
-class ExporterListener final : public Watched, public std::enable_shared_from_this<ExporterListener> {
+class ExporterListener final : public Watched,
+                               public std::enable_shared_from_this<ExporterListener> {
  public:
-  // On the monitor's thread, `on_connect` is called when somebody connects, `on_time` as look_again() asks. Throws what the
-  // directory and the socket say.
-  ExporterListener(const Id& exporter, std::function<void()> on_connect, std::function<void()> on_time);
-  void start();           // unless it listens already, or nobody can find it any more. Throws Error(system)
+  // On the monitor's thread, `on_connect` is called when somebody connects, `on_time`
+  // as look_again() asks. Throws what the directory and the socket say.
+  ExporterListener(
+      const Id& exporter, std::function<void()> on_connect, std::function<void()> on_time);
+  // unless it listens already, or nobody can find it any more. Throws Error(system)
+  void start();
   void close() noexcept;  // at exit
   const std::string& directory() const noexcept { return path_; }
 
-  // A few of those who wait are given to `admit`; the monitor comes again for the others. Where there is no descriptor for one,
-  // `make_room` may find some. `rejected` grows by those who cannot be let in; returns why one could not.
-  std::string accept(const std::function<void(PeerFd)>& admit, const std::function<bool()>& make_room, uint64_t& rejected);
+  // A few of those who wait are given to `admit`; the monitor comes again for the
+  // others. Where there is no descriptor for one, `make_room` may find some. `rejected`
+  // grows by those who cannot be let in; returns why one could not.
+  std::string accept(const std::function<void(PeerFd)>& admit,
+      const std::function<bool()>& make_room, uint64_t& rejected);
   void look_again(Deadline when) noexcept;  // unless sooner was asked for
  private:
   void ready(int fd) noexcept override;
@@ -31,7 +36,8 @@ class ExporterListener final : public Watched, public std::enable_shared_from_th
   std::optional<Listener> listener_;
   std::string path_;
   Deadline known_ = Deadline::after_ms(0);  // until when it is taken to be there
-  Fd spare_;                                // given up to be able to refuse a connection when descriptors have run out
+  // given up to be able to refuse a connection when descriptors have run out
+  Fd spare_;
   std::atomic<uint64_t> watching_{0};
   Fd timer_;
   Deadline asked_ = Deadline::never();

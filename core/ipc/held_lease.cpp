@@ -1,4 +1,5 @@
 #include "core/ipc/held_lease.hpp"
+
 #include "core/backends.hpp"
 #include "core/base/reserve.hpp"
 
@@ -31,12 +32,15 @@ symm_ipc_info_t HeldLease::info() const noexcept {
 void HeldLease::let_wait(void* stream) const {
   const Provider& memory = ipc_provider(kind());
   memory.check_stream(stream, leased_.mapping->device);
-  if (connection_) connection_->wait_for_exporter(token_, memory, stream, leased_.mapping->device);
-  else exporter_.wait_for_export(token_, stream, leased_.mapping->device);
+  if (connection_)
+    connection_->wait_for_exporter(token_, memory, stream, leased_.mapping->device);
+  else
+    exporter_.wait_for_export(token_, stream, leased_.mapping->device);
 }
 
 void HeldLease::record_use(void* stream) {
-  (ipc_provider(kind()).record_use(stream, leased_.mapping->device) ? has_uses_ : has_unknown_uses_) = true;
+  (ipc_provider(kind()).record_use(stream, leased_.mapping->device) ? has_uses_
+                                                                    : has_unknown_uses_) = true;
 }
 
 void HeldLease::note_release(void* stream) noexcept {
@@ -63,7 +67,9 @@ void HeldLease::release_after(void* stream) noexcept {
       over_ = connection_ ? connection_->mark(memory, last, device) : exporter_.mark(last, device);
     });
   } catch (const std::exception& error) {
-    log::write(log::Level::warning, "symm_ipc_release: the lease ends with this process, because its stream cannot be asked: %s",
+    log::write(log::Level::warning,
+        "symm_ipc_release: the lease ends with this process, because its stream cannot be asked: "
+        "%s",
         error.what());
     over_ = {0, kPassed * 2 - 1};
     is_never_over_ = true;

@@ -1,4 +1,5 @@
-// What a symm_ipc_t is: a lease of this process on memory of another or of its own. It ends with the object.
+// What a symm_ipc_t is: a lease of this process on memory
+// of another or of its own. It ends with the object.
 #pragma once
 
 #include "core/ipc/exporter.hpp"
@@ -9,25 +10,31 @@ class HeldLease : public std::enable_shared_from_this<HeldLease> {
  public:
   HeldLease(const Token& token, Exporter& exporter) : token_(token), exporter_(exporter) {}
   // Of memory of another process; of this one without a connection.
-  void hold(LeasedMapping leased, std::shared_ptr<ExporterConnection> connection = nullptr) noexcept {
+  void hold(
+      LeasedMapping leased, std::shared_ptr<ExporterConnection> connection = nullptr) noexcept {
     leased_ = std::move(leased);
     connection_ = std::move(connection);
   }
   ~HeldLease();
   HeldLease(HeldLease&&) = delete;
 
-  std::byte* data() const noexcept { return is_of_nothing() ? nullptr : leased_.mapping->block->data() + token_.offset; }
+  std::byte* data() const noexcept {
+    return is_of_nothing() ? nullptr : leased_.mapping->block->data() + token_.offset;
+  }
   uint64_t bytes() const noexcept { return token_.bytes; }
   symm_ipc_info_t info() const noexcept;
 
-  // What is issued on `stream` next comes after what the exporter had issued before the export, too.
+  // What is issued on `stream` next comes after what
+  // the exporter had issued before the export, too.
   void let_wait(void* stream) const;
   // The lease shall not end before what is on `stream` now is over.
   void record_use(void* stream);
   // A reference goes that is not the last: as if it were, on that stream.
   void note_release(void* stream) noexcept;
-  // The lease shall end when what is on `stream` now is over; for kAllStreams all that the device has to do.
+  // The lease shall end when what is on `stream` now is
+  // over; for kAllStreams all that the device has to do.
   void release_after(void* stream) noexcept;
+
  private:
   BackendKind kind() const noexcept { return static_cast<BackendKind>(token_.backend); }
   bool is_of_nothing() const noexcept { return leased_.lease == 0; }  // nor a block in the mapping
@@ -39,6 +46,7 @@ class HeldLease : public std::enable_shared_from_this<HeldLease> {
   Position over_;
   std::atomic<bool> has_uses_{false};          // that were recorded
   std::atomic<bool> has_unknown_uses_{false};  // what replays of a graph do nobody sees
-  bool is_never_over_ = false;                 // its stream could not be asked: the lease ends with the process
+  // its stream could not be asked: the lease ends with the process
+  bool is_never_over_ = false;
 };
 }  // namespace symm::ipc

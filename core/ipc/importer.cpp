@@ -1,12 +1,14 @@
 #include "core/ipc/importer.hpp"
+
 #include "core/backends.hpp"
 
 namespace symm::ipc {
 namespace {
 void require_same_machine(const Token& token) {
   if (token.machine == machine_id()) return;
-  throw Error(Status::unavailable, format("token: it was made on another machine (boot id %s, here %s)",
-                                       hexadecimal(token.machine).c_str(), hexadecimal(machine_id()).c_str()));
+  throw Error(Status::unavailable,
+      format("token: it was made on another machine (boot id %s, here %s)",
+          hexadecimal(token.machine).c_str(), hexadecimal(machine_id()).c_str()));
 }
 
 std::string directory_of(const Token& token, const ImportOptions& options) {
@@ -45,11 +47,13 @@ std::shared_ptr<ExporterConnection> Importer::reconnect(
   return fresh;
 }
 
-std::shared_ptr<HeldLease> Importer::import(const Token& token, const ImportOptions& options, void* stream) {
+std::shared_ptr<HeldLease> Importer::import(
+    const Token& token, const ImportOptions& options, void* stream) {
   require_same_machine(token);
   const Provider& memory = ipc_provider(static_cast<BackendKind>(token.backend));
   const int device = memory.device_for(token.gpu, options.device);
-  auto held = std::make_shared<HeldLease>(token, exporter_);  // before there is a lease that could be forgotten
+  // before there is a lease that could be forgotten
+  auto held = std::make_shared<HeldLease>(token, exporter_);
   if (token.bytes == 0) {
     LeasedMapping nothing{std::make_shared<Mapping>()};
     nothing.mapping->device = device;
@@ -100,7 +104,8 @@ std::vector<std::shared_ptr<ExporterConnection>> Importer::connections() {
   return found;
 }
 
-std::shared_ptr<Mapping> Importer::containing(const void* pointer, uint64_t bytes, Token& token, bool& exporter_alive) {
+std::shared_ptr<Mapping> Importer::containing(
+    const void* pointer, uint64_t bytes, Token& token, bool& exporter_alive) {
   for (const auto& connection : connections()) {
     std::shared_ptr<Mapping> mapping = connection->containing(pointer, bytes, token);
     if (!mapping) continue;
@@ -112,14 +117,16 @@ std::shared_ptr<Mapping> Importer::containing(const void* pointer, uint64_t byte
 
 uint64_t Importer::collect() {
   uint64_t dropped = 0;
-  for (const auto& connection : connections()) dropped += connection->drop_unused();
+  for (const auto& connection : connections())
+    dropped += connection->drop_unused();
   std::vector<std::shared_ptr<ExporterConnection>> closed;  // outside of the locks
   const std::lock_guard lock(mutex_);
   std::erase_if(orphans_, [](const auto& orphan) { return orphan.expired(); });
   std::erase_if(peers_, [&](const auto& entry) {
     Peer& peer = *entry.second;
     if (!peer.asking.try_take()) return false;
-    const std::unique_ptr<TimedMutex, void (*)(TimedMutex*)> taken(&peer.asking, [](TimedMutex* mutex) { mutex->give(); });
+    const std::unique_ptr<TimedMutex, void (*)(TimedMutex*)> taken(
+        &peer.asking, [](TimedMutex* mutex) { mutex->give(); });
     bool idle = false;
     {
       const std::lock_guard held(peer.mutex);
@@ -132,6 +139,7 @@ uint64_t Importer::collect() {
 }
 
 void Importer::add_to(symm_ipc_stats_t& stats) {
-  for (const auto& connection : connections()) connection->add_to(stats);
+  for (const auto& connection : connections())
+    connection->add_to(stats);
 }
 }  // namespace symm::ipc

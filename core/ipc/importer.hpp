@@ -16,10 +16,13 @@ class Importer {
   explicit Importer(Exporter& exporter) : exporter_(exporter) {}
 
   std::shared_ptr<HeldLease> import(const Token& token, const ImportOptions& options, void* stream);
-  // The mapping of an import that contains these bytes, and a token for them; null if there is none.
-  std::shared_ptr<Mapping> containing(const void* pointer, uint64_t bytes, Token& token, bool& exporter_alive);
+  // The mapping of an import that contains these bytes,
+  // and a token for them; null if there is none.
+  std::shared_ptr<Mapping> containing(
+      const void* pointer, uint64_t bytes, Token& token, bool& exporter_alive);
   uint64_t collect();  // mappings dropped
   void add_to(symm_ipc_stats_t& stats);
+
  private:
   // A process that exports. `asking` is taken to connect and to ask.
   struct Peer {
@@ -28,12 +31,14 @@ class Importer {
     std::shared_ptr<ExporterConnection> connection;
   };
   std::shared_ptr<Peer> peer_of(const Id& exporter);
-  std::shared_ptr<ExporterConnection> reconnect(Peer& peer, const Token& token, const ImportOptions& options, Deadline deadline);
+  std::shared_ptr<ExporterConnection> reconnect(
+      Peer& peer, const Token& token, const ImportOptions& options, Deadline deadline);
   std::vector<std::shared_ptr<ExporterConnection>> connections();
 
   Exporter& exporter_;
   std::mutex mutex_;
   std::map<Id, std::shared_ptr<Peer>> peers_;
-  std::vector<std::weak_ptr<ExporterConnection>> orphans_;  // of dead exporters, while imports of theirs are in use
+  // of dead exporters, while imports of theirs are in use
+  std::vector<std::weak_ptr<ExporterConnection>> orphans_;
 };
 }  // namespace symm::ipc

@@ -1,4 +1,5 @@
 #include "core/ipc/importer_connections.hpp"
+
 #include "core/base/reserve.hpp"
 #include "core/ipc/exporter.hpp"
 
@@ -9,11 +10,16 @@ constexpr size_t kMostLeases = size_t{1} << 20;
 constexpr size_t kMostSilent = 256;  // an importer asks as soon as it is connected
 }  // namespace
 
-ImporterConnection::ImporterConnection(Exporter& exporter, Exports& exports, ExporterStatistics& statistics, uint64_t serial,
-    PeerFd socket, PeerProcess process, LeaseRingReader ring)
-    : exporter_(exporter), exports_(exports), statistics_(statistics), serial_(serial),
+ImporterConnection::ImporterConnection(Exporter& exporter, Exports& exports,
+    ExporterStatistics& statistics, uint64_t serial, PeerFd socket, PeerProcess process,
+    LeaseRingReader ring)
+    : exporter_(exporter),
+      exports_(exports),
+      statistics_(statistics),
+      serial_(serial),
       connection_(*this, std::move(socket), std::move(process), kMaxPacket),
-      start_time_(process::start_time_of(connection_.peer().pid)), ring_(std::move(ring)) {}
+      start_time_(process::start_time_of(connection_.peer().pid)),
+      ring_(std::move(ring)) {}
 
 void ImporterConnection::start(const std::shared_ptr<ImporterConnection>& self, int board) {
   const int fds[] = {ring_.fd(), board};
@@ -35,7 +41,9 @@ fdpass::Sent ImporterConnection::send(const Packet& packet, std::span<const int>
 
 // ---- what it sends
 
-void ImporterConnection::on_turn(Connection&, bool dead) noexcept { exporter_.take_turn(serial_, dead); }
+void ImporterConnection::on_turn(Connection&, bool dead) noexcept {
+  exporter_.take_turn(serial_, dead);
+}
 
 ImporterConnection::State ImporterConnection::hear() {
   connection_.hear(false);
@@ -47,7 +55,8 @@ void ImporterConnection::on_end(End end, const std::string& why) {
   why_ = why;
 }
 
-const char* ImporterConnection::on_packet(std::span<const std::byte> bytes, fdpass::Received& received) {
+const char* ImporterConnection::on_packet(
+    std::span<const std::byte> bytes, fdpass::Received& received) {
   Packet packet;
   if (const char* fault = with_reserve([&] { return decode(bytes, packet); })) return fault;
   if (received.fds_arrived != packet.descriptors) return "descriptors that nobody asked for";
@@ -68,7 +77,8 @@ void ImporterConnection::serve(const Packet& request) {
   SYMM_POINT("ipc.serve");
   drain();
   if (cancelled_.erase(request.lease) != 0) return;
-  if (leases_.has(request.lease)) throw Error(Status::peer_failed, "it asked for a lease that it has");
+  if (leases_.has(request.lease))
+    throw Error(Status::peer_failed, "it asked for a lease that it has");
   const Token& token = request.token;
   Packet reply{.type = PacketType::grant, .lease = request.lease};
   int fd = -1;
@@ -88,7 +98,10 @@ void ImporterConnection::serve(const Packet& request) {
   // Before it is told, so that nobody can see the grant without the lease.
   if (reply.type == PacketType::grant) {
     if (fd >= 0) with_reserve([&] { mapped_.insert(token.block); });
-    with_reserve([&] { leases_.grant(exports_, request.lease, {token.block, token.offset, token.bytes}, token.number); });
+    with_reserve([&] {
+      leases_.grant(
+          exports_, request.lease, {token.block, token.offset, token.bytes}, token.number);
+    });
     ++statistics_.total.grants;
   }
   fdpass::Sent sent = send(reply, {&fd, reply.descriptors});
@@ -99,7 +112,8 @@ void ImporterConnection::serve(const Packet& request) {
     reply.failure = crowded();
     sent = send(reply, {});
   }
-  if (sent != fdpass::Sent::done) throw Error(Status::peer_failed, "it does not read what it is sent");
+  if (sent != fdpass::Sent::done)
+    throw Error(Status::peer_failed, "it does not read what it is sent");
 }
 
 // ---- what it writes
@@ -111,20 +125,25 @@ void ImporterConnection::apply(const LeaseRing::Event& event) {
       const Export* of = exports_.find(event.block);
       if (of == nullptr) return;  // it has seen that too, and gives the claim up
       // Whose token it has not shown, it does not know either.
-      if (!of->released && !mapped_.contains(event.block)) throw Error(Status::peer_failed, "it claimed what it does not map");
-      if (leases_.all().size() >= kMostLeases) throw Error(Status::peer_failed, "it claimed more than anybody can use");
-      if (event.bytes == 0 || event.offset > of->bytes || event.bytes > of->bytes - event.offset || leases_.has(event.lease))
+      if (!of->released && !mapped_.contains(event.block))
+        throw Error(Status::peer_failed, "it claimed what it does not map");
+      if (leases_.all().size() >= kMostLeases)
+        throw Error(Status::peer_failed, "it claimed more than anybody can use");
+      if (event.bytes == 0 || event.offset > of->bytes || event.bytes > of->bytes - event.offset ||
+          leases_.has(event.lease))
         throw Error(Status::peer_failed, "it claimed what there is not");
       leases_.grant(exports_, event.lease, {event.block, event.offset, event.bytes}, event.number);
       ++statistics_.total.grants;
       return;
     }
     case Kind::release:
-      if (leases_.release(exports_, event.lease, {event.word, event.value}, ring_.words()) == Leases::End::now)
+      if (leases_.release(exports_, event.lease, {event.word, event.value}, ring_.words()) ==
+          Leases::End::now)
         ++statistics_.done.leases_ended;
       return;
     case Kind::cancel:
-      if (leases_.release(exports_, event.lease, {}, ring_.words()) == Leases::End::now) --statistics_.total.grants;
+      if (leases_.release(exports_, event.lease, {}, ring_.words()) == Leases::End::now)
+        --statistics_.total.grants;
       else if (cancelled_.insert(event.lease).second && cancelled_.size() > kMaxCancelled)
         throw Error(Status::peer_failed, "it cancelled what it never asked for");
       return;
@@ -134,9 +153,10 @@ void ImporterConnection::apply(const LeaseRing::Event& event) {
 
 void ImporterConnection::drain() {
   if (!is_trusted_) return;
-  if (ring_.drain([this](const LeaseRing::Event& event) { with_reserve([&] { apply(event); }); }) && connection_.open() &&
-      ring_.is_crowded())
-    connection_.post(encode({.type = PacketType::nudge}));  // a queue without room for it holds an earlier one
+  if (ring_.drain([this](const LeaseRing::Event& event) { with_reserve([&] { apply(event); }); }) &&
+      connection_.open() && ring_.is_crowded())
+    // a queue without room for it holds an earlier one
+    connection_.post(encode({.type = PacketType::nudge}));
   if (leases_.on_streams()) statistics_.done.leases_ended += leases_.drain(exports_, ring_.words());
 }
 
@@ -150,7 +170,8 @@ void ImporterConnection::tell_retired() noexcept {
   if (!connection_.open()) untold_.clear();
   try {
     while (!untold_.empty()) {
-      if (send({.type = PacketType::retired, .block = untold_.back()}, {}) != fdpass::Sent::done) return;
+      if (send({.type = PacketType::retired, .block = untold_.back()}, {}) != fdpass::Sent::done)
+        return;
       untold_.pop_back();
     }
   } catch (const std::exception&) {
@@ -164,8 +185,8 @@ void ImporterConnections::admit(PeerFd socket, int board) {
   try {
     SYMM_POINT("ipc.admit");
     PeerProcess process = identify(raw);
-    importer = std::make_shared<ImporterConnection>(
-        exporter_, exports_, statistics_, ++last_serial_, std::move(socket), std::move(process), LeaseRingReader());
+    importer = std::make_shared<ImporterConnection>(exporter_, exports_, statistics_,
+        ++last_serial_, std::move(socket), std::move(process), LeaseRingReader());
     BySerial one;  // before it is welcome, after which it cannot be refused
     one.emplace(last_serial_, importer);
     silent_.push_back(last_serial_);
@@ -212,18 +233,22 @@ void ImporterConnections::take_turn(uint64_t serial, bool dead) {
 }
 
 void ImporterConnections::drain() {
-  for (auto at = all_.begin(); at != all_.end();) drain(at++);
+  for (auto at = all_.begin(); at != all_.end();)
+    drain(at++);
 }
 
 void ImporterConnections::drain(BySerial::iterator at) {
   try {
     at->second->drain();
-  } catch (const Error& error) { break_off(at, error.what()); }
+  } catch (const Error& error) {
+    break_off(at, error.what());
+  }
 }
 
 // Its leases stay until it is known to be dead.
 void ImporterConnections::break_off(BySerial::iterator at, const std::string& why) {
-  statistics_.notes.emplace_back(log::Level::warning, "connection of importer " + at->second->name() + " closed: " + why);
+  statistics_.notes.emplace_back(
+      log::Level::warning, "connection of importer " + at->second->name() + " closed: " + why);
   ++statistics_.total.rejected_connections;
   at->second->distrust();
   disconnected(at);
@@ -233,7 +258,9 @@ void ImporterConnections::close_and_drain(ImporterConnection& importer) {
   importer.connection().close_socket();
   try {
     importer.drain();
-  } catch (const Error&) { importer.distrust(); }
+  } catch (const Error&) {
+    importer.distrust();
+  }
 }
 
 void ImporterConnections::disconnected(BySerial::iterator at) {
@@ -252,8 +279,8 @@ void ImporterConnections::disconnected(BySerial::iterator at) {
 void ImporterConnections::write_off(BySerial::iterator at, bool surely) {
   const uint64_t leases = at->second->leases().write_off(exports_, surely);
   if (leases != 0) {
-    statistics_.notes.emplace_back(
-        log::Level::info, format("importer %s is gone with %lu leases", at->second->name().c_str(), leases));
+    statistics_.notes.emplace_back(log::Level::info,
+        format("importer %s is gone with %lu leases", at->second->name().c_str(), leases));
   }
   statistics_.total.written_off += leases;
   statistics_.done.leases_written_off += leases;
@@ -263,18 +290,21 @@ void ImporterConnections::write_off(BySerial::iterator at, bool surely) {
 
 void ImporterConnections::retire(const std::vector<uint64_t>& blocks) noexcept {
   for (const auto& [serial, importer] : all_) {
-    for (const uint64_t block : blocks) importer->retire(block);
+    for (const uint64_t block : blocks)
+      importer->retire(block);
     importer->tell_retired();
   }
 }
 
 void ImporterConnections::want_to_hear(bool each_release) noexcept {
   want_to_hear_ = each_release;
-  for (const auto& [serial, importer] : all_) importer->want_to_hear(each_release);
+  for (const auto& [serial, importer] : all_)
+    importer->want_to_hear(each_release);
 }
 
 bool ImporterConnections::on_streams() const noexcept {
-  return std::any_of(all_.begin(), all_.end(), [](const auto& one) { return one.second->leases().on_streams(); });
+  return std::any_of(
+      all_.begin(), all_.end(), [](const auto& one) { return one.second->leases().on_streams(); });
 }
 
 const ImporterConnection* ImporterConnections::find(uint64_t serial) const noexcept {

@@ -1,22 +1,24 @@
-// All who import from this process: who connects, asks and dies. Nothing here waits. Used with the exporter's lock held.
+// All who import from this process: who connects, asks and dies. Nothing here waits.
+// Used with the exporter's lock held.
 #pragma once
 
 #include <list>
 #include <set>
+
 #include "core/ipc/export.hpp"
 #include "core/ipc/lease_ring.hpp"
 #include "core/ipc/protocol.hpp"
 #include "core/socket/connection.hpp"
 
 namespace symm::ipc {
-// The exporter's end of the connection to an importer: the leases that it has, and what it asks for. Used with the exporter's
-// lock held.
+// The exporter's end of the connection to an importer: the leases that it has, and what
+// it asks for. Used with the exporter's lock held.
 class Exporter;
 
 class ImporterConnection final : public Receiver {
  public:
-  ImporterConnection(Exporter& exporter, Exports& exports, ExporterStatistics& statistics, uint64_t serial, PeerFd socket,
-      PeerProcess process, LeaseRingReader ring);
+  ImporterConnection(Exporter& exporter, Exports& exports, ExporterStatistics& statistics,
+      uint64_t serial, PeerFd socket, PeerProcess process, LeaseRingReader ring);
   // Sends the welcome, and hears the importer from now on. Throws.
   void start(const std::shared_ptr<ImporterConnection>& self, int board);
 
@@ -27,7 +29,8 @@ class ImporterConnection final : public Receiver {
   std::string name() const;
   bool has_spoken() const noexcept { return has_spoken_; }
   uint64_t start_time() const noexcept { return start_time_; }
-  // Of a process whose connection is closed: what was mapped there is not any more, though it may be another program now.
+  // Of a process whose connection is closed: what was mapped there is not any more,
+  // though it may be another program now.
   bool has_no_memory() const noexcept { return has_ended(life_); }
 
   // A turn of the monitor's. What became of the importer, and why it is disconnected.
@@ -46,6 +49,7 @@ class ImporterConnection final : public Receiver {
   // Tell it that a block is retired, if it maps it. What cannot be told now is told later.
   void retire(uint64_t block);
   void tell_retired() noexcept;
+
  private:
   void on_turn(Connection&, bool dead) noexcept override;
   const char* on_packet(std::span<const std::byte> bytes, fdpass::Received& received) override;
@@ -53,7 +57,8 @@ class ImporterConnection final : public Receiver {
   void on_death(const std::string&) override {}
   void serve(const Packet& request);
   void apply(const LeaseRing::Event& event);
-  fdpass::Sent send(const Packet& packet, std::span<const int> fds);  // what can be sent now. Throws
+  // what can be sent now. Throws
+  fdpass::Sent send(const Packet& packet, std::span<const int> fds);
 
   Exporter& exporter_;
   Exports& exports_;
@@ -80,7 +85,8 @@ class ImporterConnections {
       : exporter_(exporter), exports_(exports), statistics_(statistics) {}
 
   void admit(PeerFd socket, int board);
-  // Of those who connected and said nothing, the first one goes. False if there are no more than so many.
+  // Of those who connected and said nothing, the first
+  // one goes. False if there are no more than so many.
   bool drop_a_silent_one(size_t unless_at_most = 0);
   void take_turn(uint64_t serial, bool dead);  // of one that has something to say, or is dead
   void drain();                                // what they wrote in their rings
@@ -89,6 +95,7 @@ class ImporterConnections {
   bool on_streams() const noexcept;
   const ImporterConnection* find(uint64_t serial) const noexcept;
   const BySerial& all() const noexcept { return all_; }
+
  private:
   void drain(BySerial::iterator at);
   void break_off(BySerial::iterator at, const std::string& why);

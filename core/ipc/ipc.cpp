@@ -1,4 +1,5 @@
 #include "core/ipc/ipc.hpp"
+
 #include "core/backends.hpp"
 #include "core/base/environment.hpp"
 
@@ -11,6 +12,7 @@ struct Service {
   std::atomic<uint64_t> mappings_dropped{0};
   const int64_t pid = getpid();
 };
+
 using Services = PerProcess<Service>;
 
 struct Buffers {
@@ -20,17 +22,19 @@ struct Buffers {
     BackendKind kind;
     int device;
   };
+
   std::mutex mutex;
   std::map<uintptr_t, Entry> by_address;
 };
+
 using AllBuffers = PerProcess<Buffers>;
 
 uintptr_t number(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
 void require_range(uint64_t offset, uint64_t bytes, uint64_t whole) {
   if (bytes <= whole - offset) return;
-  throw Error(
-      Status::invalid_argument, format("size: %lu bytes at this pointer go beyond the memory of %lu bytes", bytes, whole));
+  throw Error(Status::invalid_argument,
+      format("size: %lu bytes at this pointer go beyond the memory of %lu bytes", bytes, whole));
 }
 
 std::optional<Exporter::Source> buffer_at(const void* pointer, uint64_t bytes) {
@@ -66,7 +70,8 @@ std::optional<Exporter::Source> adopted_at(const void* pointer, uint64_t bytes) 
 // Where memory lies that can be exported.
 struct Place {
   Exporter::Source source;
-  std::optional<Token> token;  // by which it was imported, if its owner lives: that alone can hold it, and withdraw it
+  // by which it was imported, if its owner lives: that alone can hold it, and withdraw it
+  std::optional<Token> token;
 };
 
 std::optional<Place> imported_at(const void* pointer, uint64_t bytes) {
@@ -93,15 +98,17 @@ std::optional<Place> place_of(const void* pointer, uint64_t bytes) {
 Place require_place(const void* pointer, uint64_t bytes) {
   if (auto place = place_of(pointer, bytes)) return std::move(*place);
   if (pointer == nullptr) throw Error(Status::invalid_argument, "pointer: is NULL");
-  throw Error(Status::invalid_argument,
-      format("pointer: %p lies in no buffer and no import of this process, and no driver can export it", pointer));
+  throw Error(Status::invalid_argument, format("pointer: %p lies in no buffer and no import of "
+                                               "this process, and no driver can export it",
+                                            pointer));
 }
 
 // Of memory of which this process makes the tokens.
 Exporter::Source own_source(const void* pointer, uint64_t bytes) {
   Place place = require_place(pointer, bytes);
   if (place.token)
-    throw Error(Status::invalid_argument, "pointer: only the process that owns this memory can withdraw it, or see who holds it");
+    throw Error(Status::invalid_argument,
+        "pointer: only the process that owns this memory can withdraw it, or see who holds it");
   return std::move(place.source);
 }
 
@@ -142,23 +149,29 @@ void buffer_gone(const Block& block) noexcept {
   if (Service* service = Services::existing()) service->exporter.released(block.start());
 }
 
-std::vector<std::byte> export_memory(const void* pointer, uint64_t bytes, ExportOptions options, void* stream) {
+std::vector<std::byte> export_memory(
+    const void* pointer, uint64_t bytes, ExportOptions options, void* stream) {
   const bool is_hold_asked_for = options.hold_ms != 0;
-  if (!is_hold_asked_for && *environment("SYMM_IPC_HOLD_MS") != '\0') options.hold_ms = milliseconds("SYMM_IPC_HOLD_MS");
+  if (!is_hold_asked_for && *environment("SYMM_IPC_HOLD_MS") != '\0')
+    options.hold_ms = milliseconds("SYMM_IPC_HOLD_MS");
   if (options.hold_imports != 0 && options.hold_ms == 0)
-    throw Error(Status::invalid_argument, "options.hold_imports: is set, but hold_ms, its limit, is 0");
+    throw Error(
+        Status::invalid_argument, "options.hold_imports: is set, but hold_ms, its limit, is 0");
   if (bytes == 0) return encode(token_of_nothing(pointer));
   const auto [source, token] = require_place(pointer, bytes);
   source.provider->check_stream(stream, source.device);
-  if (!token) return encode(Services::current().exporter.make_token(source, bytes, options, stream));
+  if (!token)
+    return encode(Services::current().exporter.make_token(source, bytes, options, stream));
   if (is_hold_asked_for)
-    throw Error(Status::unsupported, "options.hold_ms: the memory is another process's, which alone can hold it");
+    throw Error(Status::unsupported,
+        "options.hold_ms: the memory is another process's, which alone can hold it");
   // The token names the owner, whose stream knows nothing of ours.
   source.provider->finish(stream, source.device);
   return encode(*token);
 }
 
-std::shared_ptr<HeldLease> import_memory(std::span<const std::byte> bytes, ImportOptions options, void* stream) {
+std::shared_ptr<HeldLease> import_memory(
+    std::span<const std::byte> bytes, ImportOptions options, void* stream) {
   Token token;
   const TokenFault fault = decode(bytes, token);
   if (fault.status != Status::ok) throw Error(fault.status, format("token: %s", fault.why));
@@ -170,14 +183,16 @@ void withdraw(const void* pointer, uint64_t bytes, uint64_t timeout_ms) {
   if (bytes == 0) return;
   const Exporter::Source source = own_source(pointer, bytes);
   if (timeout_ms == 0) timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
-  if (Service* service = Services::existing()) service->exporter.withdraw(source.block->data(), source.offset, bytes, timeout_ms);
+  if (Service* service = Services::existing())
+    service->exporter.withdraw(source.block->data(), source.offset, bytes, timeout_ms);
 }
 
 symm_ipc_holders_t holders(const void* pointer, uint64_t bytes) {
   if (bytes == 0) return {};
   const Exporter::Source source = own_source(pointer, bytes);
   Service* service = Services::existing();
-  return service == nullptr ? symm_ipc_holders_t{} : service->exporter.holders(source.block->data(), source.offset, bytes);
+  return service == nullptr ? symm_ipc_holders_t{}
+                            : service->exporter.holders(source.block->data(), source.offset, bytes);
 }
 
 symm_ipc_report_t collect() {

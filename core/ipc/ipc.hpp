@@ -8,8 +8,10 @@ namespace symm::ipc {
 void buffer_made(const std::shared_ptr<Block>& block, size_t bytes, BackendKind kind, int device);
 void buffer_gone(const Block& block) noexcept;
 
-std::vector<std::byte> export_memory(const void* pointer, uint64_t bytes, ExportOptions options, void* stream);
-std::shared_ptr<HeldLease> import_memory(std::span<const std::byte> token, ImportOptions options, void* stream);
+std::vector<std::byte> export_memory(
+    const void* pointer, uint64_t bytes, ExportOptions options, void* stream);
+std::shared_ptr<HeldLease> import_memory(
+    std::span<const std::byte> token, ImportOptions options, void* stream);
 void withdraw(const void* pointer, uint64_t bytes, uint64_t timeout_ms);
 symm_ipc_holders_t holders(const void* pointer, uint64_t bytes);
 symm_ipc_report_t report();

@@ -1,4 +1,5 @@
 #include "core/ipc/lease.hpp"
+
 #include "core/backends.hpp"
 #include "core/ipc/export.hpp"
 
@@ -8,7 +9,8 @@ void Leases::grant(Exports& exports, uint64_t number, const Lease& lease, uint64
   exports.leased(lease, token);
 }
 
-Leases::End Leases::release(Exports& exports, uint64_t lease, Position position, std::span<const std::atomic<uint64_t>> words) {
+Leases::End Leases::release(Exports& exports, uint64_t lease, Position position,
+    std::span<const std::atomic<uint64_t>> words) {
   const auto found = leases_.find(lease);
   if (found == leases_.end()) return End::unknown;
   if (!is_passed(position, words)) {
@@ -36,7 +38,8 @@ uint64_t Leases::write_off(Exports& exports, bool surely) {
   const uint64_t count = leases_.size();
   for (const auto& [number, lease] : leases_) {
     const Export* of = exports.find(lease.block);
-    if (!surely || (of != nullptr && ipc_provider(of->kind).outlives_its_writer())) exports.quarantine(lease);
+    if (!surely || (of != nullptr && ipc_provider(of->kind).outlives_its_writer()))
+      exports.quarantine(lease);
     exports.ended(lease);
   }
   leases_.clear();

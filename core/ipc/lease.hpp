@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <map>
+
 #include "core/backend/provider.hpp"
 
 namespace symm::ipc {
@@ -16,7 +17,8 @@ struct Lease {
   uint64_t bytes = 0;
   Clock::time_point since{};
   bool overlaps(const Lease& other) const noexcept {
-    return block == other.block && offset < other.offset + other.bytes && other.offset < offset + bytes;
+    return block == other.block && offset < other.offset + other.bytes &&
+           other.offset < offset + bytes;
   }
 };
 
@@ -30,12 +32,14 @@ class Leases {
   void grant(Exports& exports, uint64_t number, const Lease& lease, uint64_t token);
   // Over at once, or when `words` say that the position is passed.
   enum class End { unknown, now, later };
-  End release(Exports& exports, uint64_t lease, Position position, std::span<const std::atomic<uint64_t>> words);
+  End release(Exports& exports, uint64_t lease, Position position,
+      std::span<const std::atomic<uint64_t>> words);
   // Returns how many leases were found to be over.
   uint64_t drain(Exports& exports, std::span<const std::atomic<uint64_t>> words);
   // Who holds them is gone. `surely` if it can write no more. Returns how many there were.
   uint64_t write_off(Exports& exports, bool surely);
   std::vector<uint64_t> overlapping(const Lease& lease) const;
+
  private:
   struct Draining {
     uint64_t lease;

@@ -1,4 +1,5 @@
 #include "core/ipc/lease_ring.hpp"
+
 #include <cstring>
 
 namespace symm::ipc {
@@ -9,12 +10,14 @@ bool LeaseRingWriter::write(const LeaseRing::Event& event) noexcept {
   return true;
 }
 
-// What finds no room is written when the exporter says that there is some. It makes room, then looks whether the ring is crowded;
-// the ring is called crowded, then looked at for room once more. So one of the two sees the other.
+// What finds no room is written when the exporter says that there is some. It makes
+// room, then looks whether the ring is crowded; the ring is called crowded, then looked
+// at for room once more. So one of the two sees the other.
 bool LeaseRingWriter::flush() {
   for (;;) {
     size_t told = 0;
-    while (told < deferred_.size() && write(deferred_[told])) ++told;
+    while (told < deferred_.size() && write(deferred_[told]))
+      ++told;
     deferred_.erase(deferred_.begin(), deferred_.begin() + static_cast<std::ptrdiff_t>(told));
     const bool crowded = !deferred_.empty();
     if (crowded == crowded_) return !crowded;
@@ -31,7 +34,8 @@ void LeaseRingWriter::write_or_defer(const LeaseRing::Event& event) {
 
 bool LeaseRingWriter::nudge_is_due(bool now) noexcept {
   constexpr uint64_t kMany = LeaseRing::kEvents / 2;
-  if (!now && (written_ - ring().taken.load(std::memory_order_acquire) < kMany || written_ - nudged_at_ < kMany / 2))
+  if (!now && (written_ - ring().taken.load(std::memory_order_acquire) < kMany ||
+                  written_ - nudged_at_ < kMany / 2))
     return false;
   nudged_at_ = written_;
   return true;
@@ -40,7 +44,8 @@ bool LeaseRingWriter::nudge_is_due(bool now) noexcept {
 bool LeaseRingReader::drain(const std::function<void(const LeaseRing::Event&)>& take) {
   const uint64_t written = ring().written.load(std::memory_order_seq_cst);
   if (written == taken_) return false;
-  if (written - taken_ > LeaseRing::kEvents) throw Error(Status::peer_failed, "it wrote more events than its ring holds");
+  if (written - taken_ > LeaseRing::kEvents)
+    throw Error(Status::peer_failed, "it wrote more events than its ring holds");
   while (taken_ != written) {
     LeaseRing::Event event;  // a copy, which it cannot change while we look
     std::memcpy(&event, &ring().ring[taken_ % LeaseRing::kEvents], sizeof event);

@@ -1,4 +1,5 @@
 #include "core/ipc/mapping.hpp"
+
 #include <climits>
 
 namespace symm::ipc {
@@ -26,7 +27,8 @@ void Mappings::add_piece(Mapping& mapping, const Token& token) {
 
 void Mappings::remove_piece(Mapping& mapping, const Token& token) noexcept {
   auto [piece, end] = mapping.pieces.equal_range(token.offset);
-  while (piece != end && piece->second.number != token.number) ++piece;
+  while (piece != end && piece->second.number != token.number)
+    ++piece;
   if (piece != end) mapping.pieces.erase(piece);
   --imports_;
 }
@@ -39,7 +41,8 @@ void Mappings::forget(Mapping& mapping, Garbage& garbage) {
 }
 
 void Mappings::retire(uint64_t block, Garbage& garbage) {
-  for (auto at = all_.lower_bound({block, INT_MIN}); at != all_.end() && at->first.first == block;) {
+  for (auto at = all_.lower_bound({block, INT_MIN});
+      at != all_.end() && at->first.first == block;) {
     const std::shared_ptr<Mapping> mapping = (at++)->second;
     mapping->retired = true;
     forget(*mapping, garbage);
@@ -62,7 +65,8 @@ void Mappings::drop_unused(Garbage& garbage) {
   });
 }
 
-std::shared_ptr<Mapping> Mappings::containing(const void* pointer, uint64_t bytes, Token& token) const {
+std::shared_ptr<Mapping> Mappings::containing(
+    const void* pointer, uint64_t bytes, Token& token) const {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   for (const auto& [key, mapping] : all_) {
     if (!mapping->block) continue;
@@ -71,7 +75,8 @@ std::shared_ptr<Mapping> Mappings::containing(const void* pointer, uint64_t byte
     const uint64_t offset = address - start;
     for (auto piece = mapping->pieces.upper_bound(offset); piece != mapping->pieces.begin();) {
       --piece;
-      if (bytes > piece->second.bytes || offset + bytes > piece->first + piece->second.bytes) continue;
+      if (bytes > piece->second.bytes || offset + bytes > piece->first + piece->second.bytes)
+        continue;
       token = mapping->origin;
       token.number = piece->second.number;
       token.offset = offset;

@@ -1,9 +1,10 @@
 // Blocks of an exporter that are mapped here.
 #pragma once
 
-#include <symm/symm.h>
 #include <map>
+
 #include "core/ipc/token.hpp"
+#include <symm/symm.h>
 
 namespace symm::ipc {
 // A block, once for each device that asked for it, and the pieces of it that are imported now.
@@ -27,8 +28,8 @@ struct LeasedMapping {
   uint64_t lease = 0;
 };
 
-// Those of one exporter. Used with the lock of its connection held. What is not mapped any more is put in `garbage`, for the
-// caller to drop without the lock.
+// Those of one exporter. Used with the lock of its connection held. What is not mapped
+// any more is put in `garbage`, for the caller to drop without the lock.
 class Mappings {
  public:
   using Garbage = std::vector<std::shared_ptr<Block>>;
@@ -44,11 +45,13 @@ class Mappings {
   // The exporter is gone: what is mapped stays with those who use it.
   void orphan(Garbage& garbage);
   void drop_unused(Garbage& garbage);
-  // Of the import that has all of these bytes: its mapping, and a token for them like the one by which it was imported.
+  // Of the import that has all of these bytes: its mapping, and
+  // a token for them like the one by which it was imported.
   std::shared_ptr<Mapping> containing(const void* pointer, uint64_t bytes, Token& token) const;
 
   bool empty() const noexcept { return all_.empty() && imports_ == 0; }
   void add_to(symm_ipc_stats_t& stats) const noexcept;
+
  private:
   using Key = std::pair<uint64_t, int>;  // block, device
   std::map<Key, std::shared_ptr<Mapping>> all_;

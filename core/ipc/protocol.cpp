@@ -1,4 +1,5 @@
 #include "core/ipc/protocol.hpp"
+
 #include <cerrno>
 
 namespace symm::ipc {
@@ -10,6 +11,7 @@ constexpr uint16_t kPacketVersion = 3;
 struct Descriptors {
   uint32_t least, most;
 };
+
 Descriptors descriptors_of(PacketType type) {
   if (type == PacketType::welcome) return {2, 2};
   if (type == PacketType::grant) return {0, 1};
@@ -28,7 +30,8 @@ const char* decode_body(Reader in, Packet& packet) {
       return fault.status == Status::ok ? nullptr : fault.why;
     }
     case PacketType::grant:
-      if (in.left() != 3 * sizeof(uint64_t) + sizeof(FabricHandle)) return "a grant of wrong length";
+      if (in.left() != 3 * sizeof(uint64_t) + sizeof(FabricHandle))
+        return "a grant of wrong length";
       in.numbers(packet.extent.bytes, packet.extent.mapped, packet.extent.on_host);
       packet.extent.fabric = in.bytes<FabricHandle>();
       return packet.extent.is_possible() ? nullptr : "a grant of an impossible block";
@@ -52,7 +55,8 @@ Packet refusal_of(uint64_t lease) {
 }
 
 Failure crowded() {
-  return {Status::system, -1, getpid(), "sendmsg: the kernel has too many descriptors of this user in flight", ETOOMANYREFS, 0};
+  return {Status::system, -1, getpid(),
+      "sendmsg: the kernel has too many descriptors of this user in flight", ETOOMANYREFS, 0};
 }
 
 bool is_crowded(const Failure& failure) noexcept { return failure.os_error == ETOOMANYREFS; }
@@ -71,28 +75,31 @@ std::vector<std::byte> encode(const Packet& packet) {
     body.number(packet.block);
   }
   Writer out;
-  out.numbers(kPacketMagic, kPacketVersion, packet.type, static_cast<uint32_t>(kPacketHeader + body.bytes_.size()),
-      packet.descriptors, packet.lease);
+  out.numbers(kPacketMagic, kPacketVersion, packet.type,
+      static_cast<uint32_t>(kPacketHeader + body.bytes_.size()), packet.descriptors, packet.lease);
   out.bytes(body.bytes_);
   return std::move(out.bytes_);
 }
 
 const char* decode(std::span<const std::byte> bytes, Packet& packet) {
-  if (bytes.size() < kPacketHeader || bytes.size() > kMaxPacket) return "a packet of impossible length";
+  if (bytes.size() < kPacketHeader || bytes.size() > kMaxPacket)
+    return "a packet of impossible length";
   Reader in(bytes);
   if (in.number<uint32_t>() != kPacketMagic) return "something that is no packet";
   if (in.number<uint16_t>() != kPacketVersion) return "a packet of another version of symm";
   const auto type = in.number<uint16_t>();
-  if (type < static_cast<uint16_t>(PacketType::welcome) || type > static_cast<uint16_t>(PacketType::life))
+  if (type < static_cast<uint16_t>(PacketType::welcome) ||
+      type > static_cast<uint16_t>(PacketType::life))
     return "an unknown packet";
   packet.type = static_cast<PacketType>(type);
   if (in.number<uint32_t>() != bytes.size()) return "a packet of another length than it says";
   packet.descriptors = in.number<uint32_t>();
   packet.lease = in.number<uint64_t>();
   const Descriptors allowed = descriptors_of(packet.type);
-  if (packet.descriptors < allowed.least || packet.descriptors > allowed.most) return "a wrong number of descriptors";
-  const bool leased =
-      packet.type == PacketType::request || packet.type == PacketType::grant || packet.type == PacketType::refusal;
+  if (packet.descriptors < allowed.least || packet.descriptors > allowed.most)
+    return "a wrong number of descriptors";
+  const bool leased = packet.type == PacketType::request || packet.type == PacketType::grant ||
+                      packet.type == PacketType::refusal;
   if (leased != (packet.lease != 0)) return "a lease where none belongs, or none where one does";
   return decode_body(in, packet);
 }

@@ -1,5 +1,6 @@
-// What an exporter and an importer say to each other on their connection. As in core/mesh/wire.hpp, one
-// function decodes everything from a private copy, and is fuzzed.
+// What an exporter and an importer say to each other on
+// their connection. As in core/mesh/wire.hpp, one function
+// decodes everything from a private copy, and is fuzzed.
 //
 // A packet is a header of 24 bytes, little-endian, and a body:
 //    0  u32 magic      4  u16 version    6  u16 type       8  u32 length of the whole    12  u32 descriptors    16  u64 lease
@@ -14,12 +15,15 @@ inline constexpr size_t kMaxPacket = kPacketHeader + kFailureHeader + kMaxToken 
 enum class PacketType : uint16_t {
   welcome = 1,  // exporter, first: lease ring and validity board, as descriptors
   request = 2,  // importer: `token`, for which it wants `lease`
-  grant = 3,    // exporter: the lease is given. `extent`; the memory's descriptor if it was asked for
+  // exporter: the lease is given. `extent`; the memory's descriptor if it was asked for
+  grant = 3,
   refusal = 4,  // exporter: it is not. `failure`
   retired = 5,  // exporter: `block` cannot be imported any more
-  nudge = 6,    // look at the lease ring: there is something (to the exporter), there is room again (to a crowded importer)
-  bye = 7,      // importer: it holds nothing more and will close
-  life = 8,     // importer: it holds word `block` of the descriptor
+  // look at the lease ring: there is something (to the
+  // exporter), there is room again (to a crowded importer)
+  nudge = 6,
+  bye = 7,   // importer: it holds nothing more and will close
+  life = 8,  // importer: it holds word `block` of the descriptor
 };
 
 struct Packet {
@@ -33,11 +37,12 @@ struct Packet {
   Failure failure{};
 };
 
-// What refuses `lease`, in a catch block: the failure, with this process as the one that says it.
+// What refuses `lease`, in a catch block: the
+// failure, with this process as the one that says it.
 Packet refusal_of(uint64_t lease);
 
-// The kernel does not take a descriptor just now, for one: its bound on those of a user that are in flight is reached. Who is
-// told so asks again.
+// The kernel does not take a descriptor just now, for one: its bound on those of a user
+// that are in flight is reached. Who is told so asks again.
 Failure crowded();
 bool is_crowded(const Failure& failure) noexcept;
 

@@ -1,6 +1,8 @@
-// What an exporter hands out: a flat string of bytes that says where the memory is to be had, which piece of it is meant, and the
-// secret by which the exporter knows that the bearer was given it. It travels through hands that are not ours, so one function
-// decodes it and refuses whatever is not exactly as written here. It is fuzzed (tests/fuzz/ipc_fuzz.cpp).
+// What an exporter hands out: a flat string of bytes that says where the
+// memory is to be had, which piece of it is meant, and the secret by which
+// the exporter knows that the bearer was given it. It travels through
+// hands that are not ours, so one function decodes it and refuses whatever
+// is not exactly as written here. It is fuzzed (tests/fuzz/ipc_fuzz.cpp).
 //
 // Little-endian:
 //    0  u32 magic      4  u16 version      6  u16 back end       8  u32 length       12  u32 slot
@@ -27,7 +29,8 @@ struct Token {
   Id exporter{};  // also the name of its socket
   Id secret{};    // of the block
   uint64_t block = 0;
-  uint64_t number = 0;  // grows from token to token where that matters: older ones can be told apart
+  // grows from token to token where that matters: older ones can be told apart
+  uint64_t number = 0;
   uint64_t offset = 0;
   uint64_t bytes = 0;  // 0: of no block, and nobody needs to be asked
   int64_t pid = 0;     // for messages

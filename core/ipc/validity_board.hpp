@@ -1,5 +1,6 @@
-// The validity board belongs to one exporter and all its importers. It says for each region of a block which tokens are void. How
-// it is used together with the lease ring is written there.
+// The validity board belongs to one exporter and all its importers.
+// It says for each region of a block which tokens are void. How it
+// is used together with the lease ring is written there.
 #pragma once
 
 #include "core/ipc/token.hpp"
@@ -21,14 +22,19 @@ inline Regions regions_of(uint64_t block_bytes, uint64_t offset, uint64_t bytes)
 struct alignas(4096) ValidityBoard {
   std::atomic<uint64_t> newest;  // by the exporter: number of the last token
   alignas(
-      64) std::atomic<uint64_t> valid_from[kSlots][kRegions];  // by the exporter: lowest number of a valid token of the region
-  alignas(4096) std::atomic<uint64_t> words[kStreamWords];     // by the exporter's streams; by its importers once it is dead
+      // by the exporter: lowest number of a valid token of the region
+      64) std::atomic<uint64_t> valid_from[kSlots][kRegions];
+  // by the exporter's streams; by its importers once it is dead
+  alignas(4096) std::atomic<uint64_t> words[kStreamWords];
 
-  static ValidityBoard& in(const host::Segment& segment) { return *reinterpret_cast<ValidityBoard*>(segment.data()); }
+  static ValidityBoard& in(const host::Segment& segment) {
+    return *reinterpret_cast<ValidityBoard*>(segment.data());
+  }
 
   void publish(uint32_t slot, Regions regions, uint64_t from) noexcept {
     if (slot == kNoSlot) return;
-    for (uint64_t i = regions.first; i <= regions.last; ++i) valid_from[slot][i].store(from, std::memory_order_seq_cst);
+    for (uint64_t i = regions.first; i <= regions.last; ++i)
+      valid_from[slot][i].store(from, std::memory_order_seq_cst);
   }
   // Of a token that has a slot.
   bool is_valid(const Token& token, uint64_t block_bytes) const noexcept {
@@ -43,6 +49,7 @@ struct alignas(4096) ValidityBoard {
 
 // Is `position` passed, on these words?
 inline bool is_passed(Position position, std::span<const std::atomic<uint64_t>> words) noexcept {
-  return position.word >= words.size() || words[position.word].load(std::memory_order_acquire) >= position.value;
+  return position.word >= words.size() ||
+         words[position.word].load(std::memory_order_acquire) >= position.value;
 }
 }  // namespace symm::ipc

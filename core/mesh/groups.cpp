@@ -1,10 +1,11 @@
 #include "core/mesh/groups.hpp"
+
 #include <numeric>
 
 namespace symm {
 namespace {
-// News of groups that are not attached yet come from ranks a step ahead; a few are ever waiting. The oldest of more are
-// forgotten.
+// News of groups that are not attached yet come from ranks a step ahead; a few are ever
+// waiting. The oldest of more are forgotten.
 constexpr size_t kMaxEarly = 1024;
 constexpr size_t kMaxDetached = 1024;
 }  // namespace
@@ -19,7 +20,8 @@ int Groups::Attached::index_if_in(int mesh_rank) const noexcept {
   return index >= 0 && left[static_cast<size_t>(index)] ? -1 : index;
 }
 
-Notices Groups::attach(uint64_t group, std::vector<int> members, std::shared_ptr<Revocation> revocation) {
+Notices Groups::attach(
+    uint64_t group, std::vector<int> members, std::shared_ptr<Revocation> revocation) {
   Notices notices;
   Attached attached{std::move(members), {}, std::move(revocation)};
   attached.left.resize(attached.members.size());
@@ -31,18 +33,23 @@ Notices Groups::attach(uint64_t group, std::vector<int> members, std::shared_ptr
     for (const Early& news : early(member)) {
       if (news.group != group) continue;
       if (news.failure)
-        notices.push_back({group, member, attached.revocation, of_member(*news.failure, as_rank, member), as_rank});
-      else left = true;
+        notices.push_back({group, member, attached.revocation,
+            of_member(*news.failure, as_rank, member), as_rank});
+      else
+        left = true;
     }
     if (left) {
       attached.left[i] = true;
       notices.push_back({group, member, attached.revocation, std::nullopt, as_rank});
     } else if (peers_.failed(member)) {
-      notices.push_back({group, member, attached.revocation, peers_.failure(member, as_rank), as_rank, true});
+      notices.push_back(
+          {group, member, attached.revocation, peers_.failure(member, as_rank), as_rank, true});
     }
   }
-  if (!groups_.emplace(group, std::move(attached)).second) throw Error(Status::internal, "group attached twice");
-  for (auto& news : early_) std::erase_if(news, [=](const Early& one) { return one.group == group; });
+  if (!groups_.emplace(group, std::move(attached)).second)
+    throw Error(Status::internal, "group attached twice");
+  for (auto& news : early_)
+    std::erase_if(news, [=](const Early& one) { return one.group == group; });
   return notices;
 }
 
@@ -55,11 +62,14 @@ std::vector<int> Groups::detach(uint64_t group) {
   return members;
 }
 
-bool Groups::detached(uint64_t group) const { return std::find(detached_.begin(), detached_.end(), group) != detached_.end(); }
+bool Groups::detached(uint64_t group) const {
+  return std::find(detached_.begin(), detached_.end(), group) != detached_.end();
+}
 
 std::vector<uint64_t> Groups::attached() const {
   std::vector<uint64_t> ids;
-  for (const auto& [id, group] : groups_) ids.push_back(id);
+  for (const auto& [id, group] : groups_)
+    ids.push_back(id);
   return ids;
 }
 
@@ -115,7 +125,8 @@ std::optional<Failure> Groups::failure(int peer, uint64_t group) const {
     gone = true;
   }
   if (!gone) return std::nullopt;
-  return Failure{Status::peer_failed, as_rank, peers_.identity(peer).pid, peers_.name(peer, as_rank) + " left the group"};
+  return Failure{Status::peer_failed, as_rank, peers_.identity(peer).pid,
+      peers_.name(peer, as_rank) + " left the group"};
 }
 
 void Groups::note_early(int peer, Early news) {
@@ -146,7 +157,8 @@ Notices Groups::revoke(int peer, uint64_t group, Failure failure) {
   const int index = found->second.index_of(peer);
   if (index < 0) return {};
   if (failure.rank >= static_cast<int>(found->second.members.size())) failure.rank = index;
-  return {{group, peer, found->second.revocation, of_member(std::move(failure), index, peer), index}};
+  return {
+      {group, peer, found->second.revocation, of_member(std::move(failure), index, peer), index}};
 }
 
 Notices Groups::leave_all(int peer) {
@@ -170,7 +182,8 @@ Notices Groups::fail_all(int peer, bool alone, const Failure* here) {
     if (here != nullptr) {
       const int own = group.index_of(rank_);
       const int64_t pid = peers_.identity(rank_).pid;
-      failure = {here->status, own, pid, peers_.name(rank_, own) + ": " + failure.message, here->os_error};
+      failure = {
+          here->status, own, pid, peers_.name(rank_, own) + ": " + failure.message, here->os_error};
     }
     const int from = alone ? -1 : peer;
     notices.push_back({id, from, group.revocation, std::move(failure), index, !alone});
@@ -202,6 +215,7 @@ bool Peers::fail(int peer, const std::string& how) {
 }
 
 Failure Peers::failure(int peer, int as_rank) const {
-  return {Status::peer_failed, as_rank, identity(peer).pid, name(peer, as_rank) + " " + at(peer).how};
+  return {
+      Status::peer_failed, as_rank, identity(peer).pid, name(peer, as_rank) + " " + at(peer).how};
 }
 }  // namespace symm

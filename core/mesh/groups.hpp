@@ -1,14 +1,17 @@
-// The groups of a mesh: who is in them, who left, and why they are revoked. Used with the lock of PeerEvents held; what their
+// The groups of a mesh: who is in them, who left, and why they are
+// revoked. Used with the lock of PeerEvents held; what their
 // revocations are to be told is returned, and told without the lock.
 #pragma once
 
 #include <deque>
 #include <map>
+
 #include "core/mesh/mesh.hpp"
 
 namespace symm {
-// The other ranks of a mesh: who each is, and what became of it. Used with the lock of PeerEvents held.
-std::string name_of_peer(int rank, int64_t pid, const std::string& host = {});  // "rank 3 (pid 4711)", "rank 3 (pid 4711 on b)"
+// The other ranks of a mesh: who each is, and what became of it. Used with the lock of
+// PeerEvents held. "rank 3 (pid 4711)", "rank 3 (pid 4711 on b)"
+std::string name_of_peer(int rank, int64_t pid, const std::string& host = {});
 
 class Peers {
  public:
@@ -23,7 +26,9 @@ class Peers {
 
   bool left(int peer) const { return at(peer).state == State::left; }
   bool failed(int peer) const { return at(peer).state == State::failed; }
-  std::string name(int peer, int as_rank) const { return name_of_peer(as_rank, identity(peer).pid, identity(peer).host); }
+  std::string name(int peer, int as_rank) const {
+    return name_of_peer(as_rank, identity(peer).pid, identity(peer).host);
+  }
   Failure failure(int peer, int as_rank) const;  // of one that failed
  private:
   enum class State { absent, here, left, failed };
@@ -52,25 +57,31 @@ using Notices = std::vector<Notice>;
 
 class Groups {
  public:
-  Groups(int rank, int size, const Peers& peers) : rank_(rank), peers_(peers), early_(static_cast<size_t>(size)) {}
+  Groups(int rank, int size, const Peers& peers)
+      : rank_(rank), peers_(peers), early_(static_cast<size_t>(size)) {}
 
   Notices attach(uint64_t group, std::vector<int> members, std::shared_ptr<Revocation> revocation);
   // Returns the other members; none if it is not attached. What still comes for it is dropped.
   std::vector<int> detach(uint64_t group);
   bool detached(uint64_t group) const;
   std::vector<uint64_t> attached() const;
-  std::vector<int> others(uint64_t group) const;                   // mesh ranks, without this one
-  std::vector<int> concerned(uint64_t group) const;                // the same; of a group never attached, all peers
-  std::shared_ptr<Revocation> revocation(uint64_t group) const;    // null if not attached
-  int rank_in(uint64_t group, int peer) const;                     // the mesh rank itself if not attached
-  bool has_left(int peer, uint64_t group) const;                   // in good order
-  std::optional<Failure> failure(int peer, uint64_t group) const;  // why nothing more comes from the peer in this group
+  std::vector<int> others(uint64_t group) const;  // mesh ranks, without this one
+  // the same; of a group never attached, all peers
+  std::vector<int> concerned(uint64_t group) const;
+  std::shared_ptr<Revocation> revocation(uint64_t group) const;  // null if not attached
+  // the mesh rank itself if not attached
+  int rank_in(uint64_t group, int peer) const;
+  bool has_left(int peer, uint64_t group) const;  // in good order
+  // why nothing more comes from the peer in this group
+  std::optional<Failure> failure(int peer, uint64_t group) const;
 
   Notices leave(int peer, uint64_t group);
   Notices revoke(int peer, uint64_t group, Failure failure);
   Notices leave_all(int peer);
-  // After Peers::fail(). `alone`: nobody else sees it, for which what happened `here` may be to blame.
+  // After Peers::fail(). `alone`: nobody else sees it,
+  // for which what happened `here` may be to blame.
   Notices fail_all(int peer, bool alone, const Failure* here);
+
  private:
   struct Attached {
     std::vector<int> members;

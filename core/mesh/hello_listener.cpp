@@ -8,11 +8,13 @@ constexpr int kMostAccepted = 64;    // in one look, so that it ends while other
 
 void HelloListener::admit(Deadline deadline, const Admit& admit) {
   std::vector<pollfd> fds{{listener_.get(), POLLIN, 0}};
-  for (const PeerFd& socket : pending_) fds.push_back({socket.get(), POLLIN, 0});
+  for (const PeerFd& socket : pending_)
+    fds.push_back({socket.get(), POLLIN, 0});
   poll_until(fds, deadline);
   accept_some(admit);
   hear(admit);
-  for (; pending_.size() > kMaxPending; ++refused_) pending_.pop_front();
+  for (; pending_.size() > kMaxPending; ++refused_)
+    pending_.pop_front();
 }
 
 size_t HelloListener::hear(const Admit& admit) {
@@ -27,8 +29,9 @@ void HelloListener::accept_some(const Admit& admit) {
       pending_.push_back(std::move(socket));
     } catch (const Error& error) {
       trouble_ = error.failure();
-      // Out of descriptors, perhaps by connections that say nothing: the oldest goes. A rank says hello as soon as it is
-      // connected, and those that did speak are heard before any is turned away.
+      // Out of descriptors, perhaps by connections that say nothing:
+      // the oldest goes. A rank says hello as soon as it is connected,
+      // and those that did speak are heard before any is turned away.
       const bool spoke = hear(admit) != 0;
       if (pending_.empty()) throw;
       if (spoke) continue;
@@ -43,8 +46,10 @@ bool HelloListener::heard(PeerFd& socket, const Admit& admit) {
   const fdpass::Received received = fdpass::receive(socket.get(), buffer);
   if (received.what == fdpass::Received::What::nothing) return false;
   wire::Packet packet;
-  const bool hello = received.what == fdpass::Received::What::packet && !received.too_long && received.fds_arrived == 0 &&
-                     wire::decode({buffer.data(), received.size}, packet) == nullptr && packet.header.type == wire::Type::hello;
+  const bool hello = received.what == fdpass::Received::What::packet && !received.too_long &&
+                     received.fds_arrived == 0 &&
+                     wire::decode({buffer.data(), received.size}, packet) == nullptr &&
+                     packet.header.type == wire::Type::hello;
   if (!hello || !admit(packet.hello, socket)) ++refused_;
   return true;
 }

@@ -1,5 +1,7 @@
 #include "core/mesh/mesh.hpp"
+
 #include <cerrno>
+
 #include "core/mesh/mesh_process.hpp"
 #include "core/mesh/peer_events.hpp"
 #include "core/socket/directory.hpp"
@@ -11,13 +13,18 @@ constexpr uint64_t kMonitorMs = 1'000;  // the monitor is at them already
 }  // namespace
 
 Mesh::Mesh(int rank, int size)
-    : rank_(rank), size_(size), generation_(process::fork_generation()), events_(std::make_shared<PeerEvents>(rank, size)) {}
+    : rank_(rank),
+      size_(size),
+      generation_(process::fork_generation()),
+      events_(std::make_shared<PeerEvents>(rank, size)) {}
 
 Mesh::~Mesh() {
   if (in_child()) return;
   say_bye();
   for (size_t peer = 0; peer < static_cast<size_t>(size_); ++peer)
-    if (const auto link = events_->look([=](Known& known) { return std::exchange(known.links[peer], nullptr); })) link->stop();
+    if (const auto link =
+            events_->look([=](Known& known) { return std::exchange(known.links[peer], nullptr); }))
+      link->stop();
   if (cookie_ != 0) MeshProcess::current().leave(cookie_);
   // What ranks that were killed held when the others met there, they may have held still.
   if (!met_in_.empty()) sweep(met_in_);
@@ -28,7 +35,8 @@ const PeerIdentity& Mesh::peer(int rank) const { return events_->identity(rank);
 bool Mesh::in_child() const noexcept { return generation_ != process::fork_generation(); }
 
 void Mesh::require_process() const {
-  if (in_child()) throw Error(Status::invalid_handle, "group: it belongs to the parent of this process");
+  if (in_child())
+    throw Error(Status::invalid_handle, "group: it belongs to the parent of this process");
 }
 
 void Mesh::require_peer(int peer) const {
@@ -36,10 +44,12 @@ void Mesh::require_peer(int peer) const {
     throw Error(Status::invalid_argument, format("rank %d is no peer of rank %d", peer, rank_));
 }
 
-void Mesh::send(int peer, const Topic& topic, std::span<const std::byte> body, std::span<const int> fds, Deadline deadline) {
+void Mesh::send(int peer, const Topic& topic, std::span<const std::byte> body,
+    std::span<const int> fds, Deadline deadline) {
   require_process();
   require_peer(peer);
-  if (body.size() > kMaxBody || fds.size() > kMaxFds) throw Error(Status::internal, "message too long");
+  if (body.size() > kMaxBody || fds.size() > kMaxFds)
+    throw Error(Status::internal, "message too long");
   std::shared_ptr<PeerLink> link;
   std::optional<Failure> failure;
   events_->look([&](Known& known) {
@@ -52,7 +62,8 @@ void Mesh::send(int peer, const Topic& topic, std::span<const std::byte> body, s
   if (sent == fdpass::Sent::done) return;
   if (sent != fdpass::Sent::closed) {
     const char* how = sent == fdpass::Sent::crowded
-                          ? "could be sent nothing: the kernel had too many descriptors of this user in flight, or no memory"
+                          ? "could be sent nothing: the kernel had too many descriptors of this "
+                            "user in flight, or no memory"
                           : "takes no messages: its queue stayed full until the deadline";
     throw Error(blame(Status::timeout, peer, topic, how));
   }
@@ -65,8 +76,8 @@ void Mesh::send(int peer, const Topic& topic, std::span<const std::byte> body, s
   throw Error(blame(Status::peer_failed, peer, topic, "is gone: its connection closed"));
 }
 
-Message Mesh::receive(
-    int peer, const Topic& topic, size_t body_size, size_t fd_count, const Revocation* revocation, Deadline deadline) {
+Message Mesh::receive(int peer, const Topic& topic, size_t body_size, size_t fd_count,
+    const Revocation* revocation, Deadline deadline) {
   require_process();
   require_peer(peer);
   std::optional<Arrival> arrival;
@@ -74,7 +85,8 @@ Message Mesh::receive(
   // A message that came in time is delivered, whatever became of its sender since.
   const bool ended = events_->await(revocation, deadline, [&](Known& known) {
     arrival = known.inbox.take(peer, topic);
-    if (!arrival && (revocation == nullptr || !revocation->revoked())) failure = known.groups.failure(peer, topic.group);
+    if (!arrival && (revocation == nullptr || !revocation->revoked()))
+      failure = known.groups.failure(peer, topic.group);
     return arrival || failure;
   });
   if (failure) throw Error(std::move(*failure));
@@ -82,9 +94,11 @@ Message Mesh::receive(
   throw Error(blame(Status::timeout, peer, topic, "sent nothing before the deadline"));
 }
 
-std::optional<Mesh::News> Mesh::receive_any(std::span<const int> peers, const Topic& topic, size_t body_size, Deadline deadline) {
+std::optional<Mesh::News> Mesh::receive_any(
+    std::span<const int> peers, const Topic& topic, size_t body_size, Deadline deadline) {
   require_process();
-  for (const int peer : peers) require_peer(peer);
+  for (const int peer : peers)
+    require_peer(peer);
   std::optional<Arrival> arrival;
   News news;
   const bool ended = events_->await(nullptr, deadline, [&](Known& known) {
@@ -105,42 +119,50 @@ std::optional<Topic> Mesh::other(int peer, const Topic& topic) const {
 }
 
 bool Mesh::is_gone(int peer, uint64_t group) const {
-  return peer != rank_ && events_->look([&](Known& known) { return known.groups.failure(peer, group).has_value(); });
+  return peer != rank_ &&
+         events_->look([&](Known& known) { return known.groups.failure(peer, group).has_value(); });
 }
 
 bool Mesh::carries_descriptors(int peer) const {
-  return peer == rank_ ||
-         events_->look([&](Known& known) { return known.links[static_cast<size_t>(peer)]->carries_descriptors(); });
+  return peer == rank_ || events_->look([&](Known& known) {
+    return known.links[static_cast<size_t>(peer)]->carries_descriptors();
+  });
 }
 
 std::shared_ptr<PeerLink> Mesh::link_if_in(int peer, uint64_t group) const {
   if (peer == rank_ || this->peer(peer).same_process) return nullptr;
-  auto link = events_->look(
-      [&](Known& known) { return known.groups.has_left(peer, group) ? nullptr : known.links[static_cast<size_t>(peer)]; });
+  auto link = events_->look([&](Known& known) {
+    return known.groups.has_left(peer, group) ? nullptr : known.links[static_cast<size_t>(peer)];
+  });
   return link && !link->is_dead() ? link : nullptr;
 }
 
 Failure Mesh::blame(Status status, int peer, const Topic& topic, const std::string& how) const {
-  const int as_rank = events_->look([&](Known& known) { return known.groups.rank_in(topic.group, peer); });
+  const int as_rank =
+      events_->look([&](Known& known) { return known.groups.rank_in(topic.group, peer); });
   const PeerIdentity& theirs = this->peer(peer);
   return {status, as_rank, theirs.pid, name_of_peer(as_rank, theirs.pid, theirs.host) + " " + how};
 }
 
-Message Mesh::checked(int peer, const Topic& topic, Arrival arrival, size_t body_size, size_t fd_count) {
+Message Mesh::checked(
+    int peer, const Topic& topic, Arrival arrival, size_t body_size, size_t fd_count) {
   Message& message = arrival.message;
   const bool fits = message.body.size() == body_size && message.fds.size() == fd_count;
   if (fits && !arrival.fds_lost) return std::move(message);
   if (arrival.fds_lost) {
-    const Failure lost = blame(Status::system, peer, topic, "were lost: this process may open no more (EMFILE)");
+    const Failure lost =
+        blame(Status::system, peer, topic, "were lost: this process may open no more (EMFILE)");
     throw Error({Status::system, -1, 0, "recvmsg: descriptors from " + lost.message, EMFILE, 0});
   }
-  const std::string how = format("broke the protocol: %zu bytes and %zu descriptors came where %zu and %zu belong",
-      message.body.size(), message.fds.size(), body_size, fd_count);
+  const std::string how =
+      format("broke the protocol: %zu bytes and %zu descriptors came where %zu and %zu belong",
+          message.body.size(), message.fds.size(), body_size, fd_count);
   events_->on_lost(peer, how);
   throw Error(blame(Status::peer_failed, peer, topic, how));
 }
 
-void Mesh::attach(uint64_t group, const std::vector<int>& members, const std::shared_ptr<Revocation>& revocation) {
+void Mesh::attach(uint64_t group, const std::vector<int>& members,
+    const std::shared_ptr<Revocation>& revocation) {
   require_process();
   events_->change([&](Known& known) { return known.groups.attach(group, members, revocation); });
 }
@@ -155,7 +177,8 @@ void Mesh::detach(uint64_t group) noexcept {
         return known.groups.detach(group);
       });
     });
-    for (const int member : others) post(member, wire::Type::leave, group, nullptr);
+    for (const int member : others)
+      post(member, wire::Type::leave, group, nullptr);
   } catch (const std::bad_alloc&) {
     return;  // the others hear of it when this mesh goes
   }
@@ -172,17 +195,22 @@ void Mesh::broadcast_failure(uint64_t group, const Failure& failure) noexcept {
   }
 }
 
-// Who leaves a revoked group says why first: a peer that has not heard yet, and waits for this rank, would take the leaving for
-// the reason.
+// Who leaves a revoked group says why first: a peer that has not heard yet, and waits
+// for this rank, would take the leaving for the reason.
 void Mesh::pass_on_failure(uint64_t group) noexcept {
-  const std::shared_ptr<Revocation> revocation = events_->look([&](Known& known) { return known.groups.revocation(group); });
+  const std::shared_ptr<Revocation> revocation =
+      events_->look([&](Known& known) { return known.groups.revocation(group); });
   try {
-    if (revocation && revocation->revoked()) broadcast_failure(group, with_reserve([&] { return revocation->failure(); }));
-  } catch (const std::bad_alloc&) { return; }
+    if (revocation && revocation->revoked())
+      broadcast_failure(group, with_reserve([&] { return revocation->failure(); }));
+  } catch (const std::bad_alloc&) {
+    return;
+  }
 }
 
 void Mesh::post(int peer, wire::Type type, uint64_t group, const Failure* failure) noexcept {
-  const std::shared_ptr<PeerLink> link = events_->look([&](Known& known) { return known.links[static_cast<size_t>(peer)]; });
+  const std::shared_ptr<PeerLink> link =
+      events_->look([&](Known& known) { return known.links[static_cast<size_t>(peer)]; });
   if (link) link->post(type, group, failure);
 }
 
@@ -190,7 +218,8 @@ void Mesh::say_bye() noexcept {
   if (said_bye_.exchange(true)) return;
   try {
     const auto attached = [](Known& known) { return known.groups.attached(); };
-    for (const uint64_t group : with_reserve([&] { return events_->look(attached); })) pass_on_failure(group);
+    for (const uint64_t group : with_reserve([&] { return events_->look(attached); }))
+      pass_on_failure(group);
   } catch (const std::bad_alloc&) {
     // Without the reasons, then.
   }

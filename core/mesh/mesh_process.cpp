@@ -1,10 +1,12 @@
 #include "core/mesh/mesh_process.hpp"
+
 #include "core/mesh/peer_events.hpp"
 
 namespace symm {
 MeshProcess::MeshProcess() : pid_(getpid()) {}
 
-uint64_t MeshProcess::enter(const std::shared_ptr<Mesh>& mesh, const std::shared_ptr<PeerEvents>& events) {
+uint64_t MeshProcess::enter(
+    const std::shared_ptr<Mesh>& mesh, const std::shared_ptr<PeerEvents>& events) {
   const std::lock_guard lock(mutex_);
   for (;;) {
     const uint64_t cookie = process::random64();
@@ -31,14 +33,16 @@ std::vector<std::shared_ptr<Mesh>> MeshProcess::all() {
   return meshes;
 }
 
-// A process that ends by exit() or by returning from main() without having released its groups leaves in good order: its peers
-// shall not be told that it died. A process that is killed, or calls _exit(), does not come here. Only the process that made the
-// meshes speaks for them.
+// A process that ends by exit() or by returning from main() without
+// having released its groups leaves in good order: its peers shall not
+// be told that it died. A process that is killed, or calls _exit(), does
+// not come here. Only the process that made the meshes speaks for them.
 [[gnu::destructor]] void say_bye_at_exit() {
   MeshProcess* process = PerProcess<MeshProcess>::existing();
   if (process == nullptr || process->pid_ != getpid()) return;
   try {
-    for (const auto& mesh : process->all()) mesh->say_bye();
+    for (const auto& mesh : process->all())
+      mesh->say_bye();
   } catch (const std::exception&) {
     return;  // out of memory: the peers see the connections close instead
   }

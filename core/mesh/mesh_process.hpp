@@ -1,9 +1,11 @@
-// What the meshes of one process share: its token, and the list of meshes by which threads find each other.
+// What the meshes of one process share: its token, and
+// the list of meshes by which threads find each other.
 #pragma once
 
 #include <map>
 #include <memory>
 #include <vector>
+
 #include "core/base/per_process.hpp"
 
 namespace symm {
@@ -16,11 +18,13 @@ class MeshProcess {
 
   const std::array<std::byte, 16>& token() const noexcept { return token_; }
 
-  // A random number under which other threads of this process find `events` as long as `mesh` lives.
+  // A random number under which other threads of this
+  // process find `events` as long as `mesh` lives.
   uint64_t enter(const std::shared_ptr<Mesh>& mesh, const std::shared_ptr<PeerEvents>& events);
   void leave(uint64_t cookie) noexcept;
   std::shared_ptr<PeerEvents> find(uint64_t cookie);  // null if there is none any more
   std::vector<std::shared_ptr<Mesh>> all();
+
  private:
   friend PerProcess<MeshProcess>;
   MeshProcess();

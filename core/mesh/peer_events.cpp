@@ -1,4 +1,5 @@
 #include "core/mesh/peer_events.hpp"
+
 #include "core/base/log.hpp"
 
 namespace symm {
@@ -9,7 +10,8 @@ void PeerEvents::tell(Notices notices) {
       notice.revocation->depart(notice.rank);
       notice.told = true;
     } else {
-      const auto effect = notice.revocation->revoke(std::move(*notice.failure), notice.peer, notice.seen);
+      const auto effect =
+          notice.revocation->revoke(std::move(*notice.failure), notice.peer, notice.seen);
       notice.told = !effect.tell && !(own && effect.counts);
     }
   }
@@ -19,7 +21,8 @@ void PeerEvents::tell(Notices notices) {
     with_reserve([&] {
       const Failure cause = notice.revocation->failure();
       for (const int member : look([&](Known& known) { return known.groups.others(notice.group); }))
-        if (const auto link = look([&](Known& known) { return known.links[static_cast<size_t>(member)]; }))
+        if (const auto link =
+                look([&](Known& known) { return known.links[static_cast<size_t>(member)]; }))
           link->post(wire::Type::failure, notice.group, &cause);
     });
   }
@@ -28,7 +31,8 @@ void PeerEvents::tell(Notices notices) {
 void PeerEvents::on_message(int peer, const Topic& topic, Arrival arrival) {
   bool kept = true;
   change([&](Known& known) -> Notices {
-    if (!known.peers.failed(peer) && !known.groups.detached(topic.group)) kept = known.inbox.put(peer, topic, std::move(arrival));
+    if (!known.peers.failed(peer) && !known.groups.detached(topic.group))
+      kept = known.inbox.put(peer, topic, std::move(arrival));
     return {};
   });
   if (!kept) on_lost(peer, "broke the protocol: it sent more than anybody reads");
@@ -40,7 +44,9 @@ void PeerEvents::on_post(int peer, wire::Type type, uint64_t group, Failure fail
     auto& vote = known.votes[static_cast<size_t>(peer)];
     switch (type) {
       case wire::Type::leave: return known.groups.leave(peer, group);
-      case wire::Type::bye: return (first = first || known.peers.leave(peer)) ? known.groups.leave_all(peer) : Notices{};
+      case wire::Type::bye:
+        return (first = first || known.peers.leave(peer)) ? known.groups.leave_all(peer)
+                                                          : Notices{};
       case wire::Type::failure: return known.groups.revoke(peer, group, failure);
       default: break;
     }
@@ -54,7 +60,8 @@ void PeerEvents::on_gone(int peer, const std::string& how) { on_lost(peer, how, 
 void PeerEvents::on_lost(int peer, const std::string& how, const Failure* here, bool alone) {
   bool first = false;
   change([&](Known& known) {
-    return (first = first || known.peers.fail(peer, how)) ? known.groups.fail_all(peer, alone, here) : Notices{};
+    return (first = first || known.peers.fail(peer, how)) ? known.groups.fail_all(peer, alone, here)
+                                                          : Notices{};
   });
 }
 
@@ -62,8 +69,8 @@ void PeerEvents::on_death(int peer, const std::string& manner) {
   const bool left = look([&](Known& known) { return known.peers.left(peer); });
   // A copy of its socket may be open in a child of it, so that nothing was heard of its death.
   on_gone(peer, manner.empty() ? "died" : "died: " + manner);
-  log::write(left ? log::Level::debug : log::Level::info, "%s is gone%s%s", name_of_peer(peer, identity(peer).pid).c_str(),
-      manner.empty() ? "" : ": ", manner.c_str());
+  log::write(left ? log::Level::debug : log::Level::info, "%s is gone%s%s",
+      name_of_peer(peer, identity(peer).pid).c_str(), manner.empty() ? "" : ": ", manner.c_str());
 }
 
 bool Inbox::put(int source, const Topic& topic, Arrival&& arrival) {
@@ -92,7 +99,8 @@ std::optional<Topic> Inbox::other(int source, const Topic& topic) const {
   std::optional<Topic> found;
   for (const auto& [other, arrivals] : sources_[static_cast<size_t>(source)].unread) {
     if (other == topic) return std::nullopt;
-    const bool alike = other.kind == topic.kind && other.group == topic.group && other.tag != topic.tag;
+    const bool alike =
+        other.kind == topic.kind && other.group == topic.group && other.tag != topic.tag;
     if (alike && other.sequence % 2 == 0 && !found) found = other;
   }
   return found;
@@ -103,7 +111,8 @@ void Inbox::drop_group(uint64_t group) {
     std::erase_if(from.unread, [&](const auto& unread) {
       if (unread.first.group != group) return false;
       from.messages -= unread.second.size();
-      for (const Arrival& arrival : unread.second) from.fds -= arrival.message.fds.size();
+      for (const Arrival& arrival : unread.second)
+        from.fds -= arrival.message.fds.size();
       return true;
     });
   }

@@ -1,5 +1,5 @@
-// To a rank in another process: a connection, and the packets of wire.hpp on it. On this machine it is a socket that carries
-// descriptors, to another machine TCP.
+// To a rank in another process: a connection, and the packets of wire.hpp on it. On
+// this machine it is a socket that carries descriptors, to another machine TCP.
 #include "core/base/log.hpp"
 #include "core/mesh/peer_events.hpp"
 #include "core/socket/connection.hpp"
@@ -10,7 +10,9 @@ class PacketLink : public PeerLink {
  public:
   PacketLink(int rank, int peer, std::weak_ptr<PeerEvents> events)
       : rank_(static_cast<uint16_t>(rank)), peer_(peer), events_(std::move(events)) {}
-  fdpass::Sent send(const Topic& topic, std::span<const std::byte> body, std::span<const int> fds, Deadline deadline) override {
+
+  fdpass::Sent send(const Topic& topic, std::span<const std::byte> body, std::span<const int> fds,
+      Deadline deadline) override {
     const wire::Header header{.type = static_cast<wire::Type>(topic.kind),
         .nfds = static_cast<uint16_t>(fds.size()),
         .source = rank_,
@@ -24,14 +26,20 @@ class PacketLink : public PeerLink {
     try {
       const uint64_t when = failure != nullptr ? failure->when_ns : 0;
       const wire::Header header{.type = type, .source = rank_, .group = group, .tag = when};
-      carry_now(with_reserve([&] { return failure == nullptr ? wire::encode(header) : wire::encode(header, *failure); }));
+      carry_now(with_reserve([&] {
+        return failure == nullptr ? wire::encode(header) : wire::encode(header, *failure);
+      }));
     } catch (const std::exception&) {
       return;  // out of memory
     }
   }
+
  protected:
-  virtual fdpass::Sent carry(std::span<const std::byte> packet, std::span<const int> fds, Deadline deadline) = 0;
-  virtual void carry_now(std::span<const std::byte> packet) noexcept = 0;  // dropped if it cannot be sent at once
+  virtual fdpass::Sent carry(
+      std::span<const std::byte> packet, std::span<const int> fds, Deadline deadline) = 0;
+  // dropped if it cannot be sent at once
+  virtual void carry_now(std::span<const std::byte> packet) noexcept = 0;
+
   virtual void watch_life(const Fd&, uint64_t) {}
 
   const char* hear(std::span<const std::byte> bytes, fdpass::Received&& received) {
@@ -39,8 +47,10 @@ class PacketLink : public PeerLink {
     if (const char* fault = with_reserve([&] { return wire::decode(bytes, packet); })) return fault;
     const wire::Header& header = packet.header;
     if (header.source != peer_) return "a packet in another rank's name";
-    if (received.fds_cut && received.fds_arrived >= header.nfds) return "more descriptors than allowed";
-    if (!received.fds_cut && received.fds.size() != header.nfds) return "another number of descriptors than announced";
+    if (received.fds_cut && received.fds_arrived >= header.nfds)
+      return "more descriptors than allowed";
+    if (!received.fds_cut && received.fds.size() != header.nfds)
+      return "another number of descriptors than announced";
     const std::shared_ptr<PeerEvents> events = events_.lock();
     if (!events) return nullptr;  // about to be forgotten
     switch (header.type) {
@@ -61,17 +71,20 @@ class PacketLink : public PeerLink {
     with_reserve([&] { arrival.message.body.assign(packet.body.begin(), packet.body.end()); });
     arrival.message.fds = std::move(received.fds);
     arrival.fds_lost = received.fds_cut;
-    events->on_message(
-        peer_, {static_cast<MessageKind>(header.type), header.group, header.tag, header.sequence}, std::move(arrival));
+    events->on_message(peer_,
+        {static_cast<MessageKind>(header.type), header.group, header.tag, header.sequence},
+        std::move(arrival));
     return nullptr;
   }
 
   void gone(const std::string& how) {
     if (const std::shared_ptr<PeerEvents> events = events_.lock()) events->on_gone(peer_, how);
   }
+
   void lost(const std::string& how) {  // by what is being handled here, if anything is
     const Failure here = std::current_exception() ? current_failure() : Failure{};
-    if (const auto events = events_.lock()) events->on_lost(peer_, how, here.status == Status::ok ? nullptr : &here);
+    if (const auto events = events_.lock())
+      events->on_lost(peer_, how, here.status == Status::ok ? nullptr : &here);
   }
 
   const uint16_t rank_;
@@ -81,17 +94,24 @@ class PacketLink : public PeerLink {
 
 class SocketLink final : public PacketLink, public Receiver {
  public:
-  SocketLink(int rank, int peer, PeerFd socket, PeerProcess process, std::weak_ptr<PeerEvents> events)
-      : PacketLink(rank, peer, std::move(events)), connection_(*this, std::move(socket), std::move(process), wire::kMaxPacket) {}
+  SocketLink(
+      int rank, int peer, PeerFd socket, PeerProcess process, std::weak_ptr<PeerEvents> events)
+      : PacketLink(rank, peer, std::move(events)),
+        connection_(*this, std::move(socket), std::move(process), wire::kMaxPacket) {}
+
   void start(const std::shared_ptr<SocketLink>& self) { connection_.start(self); }
+
   void stop() noexcept override { connection_.stop(); }
+
   bool is_dead() const noexcept override { return connection_.is_dead(); }
+
   bool is_dying() const noexcept override { return connection_.is_dying(); }
 
   void share_life(Deadline deadline) noexcept override {
     try {
       if (!held_.hold()) return;
-      const wire::Header header{.type = wire::Type::life, .nfds = 1, .source = rank_, .tag = held_.index()};
+      const wire::Header header{
+          .type = wire::Type::life, .nfds = 1, .source = rank_, .tag = held_.index()};
       const int fd = Life::current().fd();
       connection_.send(wire::encode(header), {&fd, 1}, deadline);
     } catch (const std::exception& error) {
@@ -99,15 +119,23 @@ class SocketLink final : public PacketLink, public Receiver {
           name_of_peer(peer_, connection_.peer().pid).c_str(), error.what());
     }
   }
+
  private:
-  fdpass::Sent carry(std::span<const std::byte> packet, std::span<const int> fds, Deadline deadline) override {
+  fdpass::Sent carry(
+      std::span<const std::byte> packet, std::span<const int> fds, Deadline deadline) override {
     return connection_.send(packet, fds, deadline);
   }
+
   void carry_now(std::span<const std::byte> packet) noexcept override { connection_.post(packet); }
-  void watch_life(const Fd& fd, uint64_t index) override { connection_.watch_life(map_life_word(fd, index)); }
+
+  void watch_life(const Fd& fd, uint64_t index) override {
+    connection_.watch_life(map_life_word(fd, index));
+  }
+
   const char* on_packet(std::span<const std::byte> bytes, fdpass::Received& received) override {
     return hear(bytes, std::move(received));
   }
+
   void on_end(End end, const std::string& why) override {
     switch (end) {
       case End::closed: return gone("died: its connection closed");
@@ -116,6 +144,7 @@ class SocketLink final : public PacketLink, public Receiver {
       case End::failed: return lost("can no longer be listened to: " + why);
     }
   }
+
   void on_death(const std::string& manner) override {
     if (const std::shared_ptr<PeerEvents> events = events_.lock()) events->on_death(peer_, manner);
   }
@@ -126,18 +155,27 @@ class SocketLink final : public PacketLink, public Receiver {
 
 class TcpLink final : public PacketLink, public SecureConnection::Receiver {
  public:
-  TcpLink(int rank, int peer, std::shared_ptr<SecureConnection> connection, std::weak_ptr<PeerEvents> events)
+  TcpLink(int rank, int peer, std::shared_ptr<SecureConnection> connection,
+      std::weak_ptr<PeerEvents> events)
       : PacketLink(rank, peer, std::move(events)), connection_(std::move(connection)) {}
+
   void stop() noexcept override { connection_->stop(); }
+
   bool carries_descriptors() const noexcept override { return false; }
+
   bool is_dead() const noexcept override { return connection_->ended(); }
+
  private:
-  fdpass::Sent carry(std::span<const std::byte> packet, std::span<const int> fds, Deadline deadline) override {
+  fdpass::Sent carry(
+      std::span<const std::byte> packet, std::span<const int> fds, Deadline deadline) override {
     if (!fds.empty()) throw Error(Status::internal, "descriptors do not go to another machine");
     return connection_->send(packet, deadline);
   }
+
   void carry_now(std::span<const std::byte> packet) noexcept override { connection_->post(packet); }
+
   const char* on_frame(std::span<const std::byte> frame) override { return hear(frame, {}); }
+
   void on_end(bool closed, const std::string& how) override { closed ? gone(how) : lost(how); }
 
   const std::shared_ptr<SecureConnection> connection_;
@@ -146,13 +184,14 @@ class TcpLink final : public PacketLink, public SecureConnection::Receiver {
 
 std::shared_ptr<PeerLink> link_to_process(
     int rank, int peer, PeerFd socket, PeerProcess process, std::weak_ptr<PeerEvents> events) {
-  auto link = std::make_shared<SocketLink>(rank, peer, std::move(socket), std::move(process), std::move(events));
+  auto link = std::make_shared<SocketLink>(
+      rank, peer, std::move(socket), std::move(process), std::move(events));
   link->start(link);
   return link;
 }
 
-std::shared_ptr<PeerLink> link_to_machine(
-    int rank, int peer, const std::shared_ptr<SecureConnection>& connection, std::weak_ptr<PeerEvents> events) {
+std::shared_ptr<PeerLink> link_to_machine(int rank, int peer,
+    const std::shared_ptr<SecureConnection>& connection, std::weak_ptr<PeerEvents> events) {
   auto link = std::make_shared<TcpLink>(rank, peer, connection, std::move(events));
   connection->start(link);
   return link;

@@ -1,6 +1,8 @@
 // To a rank that is a thread of this process: its events happen on our thread.
 #include <fcntl.h>
+
 #include <cerrno>
+
 #include "core/mesh/peer_events.hpp"
 
 namespace symm {
@@ -9,7 +11,8 @@ class ThreadLink final : public PeerLink {
  public:
   ThreadLink(int rank, std::weak_ptr<PeerEvents> peer) : rank_(rank), peer_(std::move(peer)) {}
 
-  fdpass::Sent send(const Topic& topic, std::span<const std::byte> body, std::span<const int> fds, Deadline) override {
+  fdpass::Sent send(const Topic& topic, std::span<const std::byte> body, std::span<const int> fds,
+      Deadline) override {
     const std::shared_ptr<PeerEvents> peer = peer_.lock();
     if (!peer) return fdpass::Sent::closed;
     Arrival arrival;
@@ -27,11 +30,13 @@ class ThreadLink final : public PeerLink {
     const std::shared_ptr<PeerEvents> peer = peer_.lock();
     if (!peer) return;
     try {
-      peer->on_post(rank_, type, group, with_reserve([&] { return failure != nullptr ? *failure : Failure{}; }));
+      peer->on_post(rank_, type, group,
+          with_reserve([&] { return failure != nullptr ? *failure : Failure{}; }));
     } catch (const std::exception&) {
       return;  // out of memory
     }
   }
+
  private:
   const int rank_;
   const std::weak_ptr<PeerEvents> peer_;

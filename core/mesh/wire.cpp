@@ -7,8 +7,8 @@ constexpr size_t kIdentitySize = 78;  // then host and address
 constexpr size_t kAddressSize = 6;    // then name and directory
 
 bool is_name(const std::string& text) {
-  return std::all_of(
-      text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-'; });
+  return std::all_of(text.begin(), text.end(),
+      [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-'; });
 }
 
 const char* decode_hello(Reader in, const Header& header, Hello& out) {
@@ -28,9 +28,11 @@ const char* decode_failure(Reader in, const Header& header, Failure& out) {
 const char* decode_identity(Reader in, Identity& out) {
   if (in.left() < kIdentitySize) return "identity of wrong length";
   out.process = in.bytes<decltype(out.process)>();
-  in.numbers(out.cookie, out.nonce, out.name_hash, out.pid, out.start_time, out.pid_namespace, out.machine, out.size);
+  in.numbers(out.cookie, out.nonce, out.name_hash, out.pid, out.start_time, out.pid_namespace,
+      out.machine, out.size);
   const size_t host = in.number<uint16_t>();
-  if (host > kMaxName || host > in.left() || in.left() - host > kMaxPath) return "identity of wrong length";
+  if (host > kMaxName || host > in.left() || in.left() - host > kMaxPath)
+    return "identity of wrong length";
   out.host = in.text(host);
   out.address = in.text(in.left());
   if (!is_clean(out.host) || !is_clean(out.address)) return "identity with an impossible name";
@@ -44,7 +46,8 @@ const char* decode_address(Reader in, Address& out) {
   const size_t name = in.number<uint16_t>();
   const size_t directory = in.number<uint16_t>();
   in.numbers(out.port);
-  if (name > kMaxName || directory > kMaxPath || in.left() != name + directory) return "address of wrong length";
+  if (name > kMaxName || directory > kMaxPath || in.left() != name + directory)
+    return "address of wrong length";
   out.name = in.text(name);
   out.directory = in.text(directory);
   // A name with a slash or a dot could lead out of the directory.
@@ -57,7 +60,8 @@ const char* decode_address(Reader in, Address& out) {
 const char* decode_body(Packet& packet) {
   const Header& header = packet.header;
   if (header.type >= Type::first_user && header.type <= Type::last_user) return nullptr;
-  if (header.nfds != (header.type == Type::life ? 1 : 0)) return "descriptors where none belong, or none where one does";
+  if (header.nfds != (header.type == Type::life ? 1 : 0))
+    return "descriptors where none belong, or none where one does";
   const Reader in(packet.body);
   switch (header.type) {
     case Type::hello: return decode_hello(in, header, packet.hello);
@@ -80,7 +84,8 @@ const char* decode(std::span<const std::byte> bytes, Packet& packet) {
   if (in.number<uint32_t>() != kMagic) return "wrong magic";
   if (in.number<uint16_t>() != kVersion) return "another version of the protocol";
   Header& header = packet.header;
-  in.numbers(header.type, header.length, header.nfds, header.source, header.group, header.tag, header.sequence);
+  in.numbers(header.type, header.length, header.nfds, header.source, header.group, header.tag,
+      header.sequence);
   if (header.length != bytes.size() - kHeaderSize) return "length that is not the packet's";
   if (header.nfds > kMaxFds) return "too many descriptors announced";
   if (header.source >= kMostRanks) return "impossible source rank";
@@ -93,11 +98,13 @@ Buffer encode(Header header, std::span<const std::byte> body) {
   out.bytes_.reserve(kHeaderSize + body.size());
   header.length = static_cast<uint32_t>(body.size());
   out.numbers(kMagic, kVersion);
-  out.numbers(header.type, header.length, header.nfds, header.source, header.group, header.tag, header.sequence);
+  out.numbers(header.type, header.length, header.nfds, header.source, header.group, header.tag,
+      header.sequence);
   out.bytes(body);
   // What we would refuse, we do not send: a fault is found where it is made.
   Packet check;
-  if (const char* why = decode(out.bytes_, check)) throw Error(Status::invalid_argument, format("packet not sent: %s", why));
+  if (const char* why = decode(out.bytes_, check))
+    throw Error(Status::invalid_argument, format("packet not sent: %s", why));
   return std::move(out.bytes_);
 }
 
@@ -116,8 +123,8 @@ Buffer encode(Header header, const Failure& failure) {
 Buffer encode(Header header, const Identity& identity) {
   Writer body;
   body.bytes(identity.process);
-  body.numbers(identity.cookie, identity.nonce, identity.name_hash, identity.pid, identity.start_time, identity.pid_namespace,
-      identity.machine, identity.size);
+  body.numbers(identity.cookie, identity.nonce, identity.name_hash, identity.pid,
+      identity.start_time, identity.pid_namespace, identity.machine, identity.size);
   body.number(static_cast<uint16_t>(identity.host.size()));
   body.text(identity.host);
   body.text(identity.address);

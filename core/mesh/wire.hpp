@@ -1,6 +1,7 @@
-// The form of everything that one rank sends to another before memory is shared: packets on sockets and records in the store. One
-// function decodes them all, from a private copy, and refuses whatever is not exactly as written here. It is fuzzed
-// (tests/fuzz/wire_fuzz.cpp).
+// The form of everything that one rank sends to another before memory
+// is shared: packets on sockets and records in the store. One function
+// decodes them all, from a private copy, and refuses whatever is not
+// exactly as written here. It is fuzzed (tests/fuzz/wire_fuzz.cpp).
 //
 // A packet is a header of 40 bytes, little-endian, and a body:
 //    0  u32 magic      4  u16 version    6  u16 type
@@ -23,15 +24,17 @@ inline constexpr size_t kMaxName = 64;    // of a socket
 inline constexpr size_t kMaxPath = 1024;  // of a directory, or a name of DNS
 
 enum class Type : uint16_t {
-  hello = 1,        // first packet on a connection: Hello
-  leave = 2,        // the source left `group`; no body
-  bye = 3,          // the source left all groups and will close; no body
-  failure = 4,      // `group` is revoked: Failure, at the moment `tag`. In the store: this rank failed to come
+  hello = 1,  // first packet on a connection: Hello
+  leave = 2,  // the source left `group`; no body
+  bye = 3,    // the source left all groups and will close; no body
+  // `group` is revoked: Failure, at the moment `tag`. In the store: this rank failed to come
+  failure = 4,
   commit_vote = 5,  // how connecting went: Failure, of which status may be ok
   identity = 6,     // store record: Identity
   address = 7,      // store record: Address
   life = 8,         // the source holds word `tag` of the descriptor; no body
-  first_user = 16,  // MessageKind: any body, up to kMaxFds descriptors; the receiver says what it expects
+  // MessageKind: any body, up to kMaxFds descriptors; the receiver says what it expects
+  first_user = 16,
   last_user = 63,
 };
 
@@ -45,8 +48,8 @@ struct Header {
   uint64_t sequence = 0;
 };
 
-// Whose connection this is. Nonce and name tell apart groups, the cookie (drawn by the source for this mesh) impostors and
-// leftovers.
+// Whose connection this is. Nonce and name tell apart groups, the cookie (drawn by the
+// source for this mesh) impostors and leftovers.
 struct Hello {
   uint64_t nonce = 0;
   uint64_t name_hash = 0;
@@ -72,7 +75,8 @@ struct Identity {
 struct Address {
   std::string name;       // of the socket; "" when nobody needs to connect to this rank
   std::string directory;  // "" unless this rank made a fresh one for its machine
-  uint16_t port = 0;      // for ranks of other machines; 0 when none of them needs to connect to this rank
+  // for ranks of other machines; 0 when none of them needs to connect to this rank
+  uint16_t port = 0;
 };
 
 // Which of the parts is filled depends on header.type; `body` points into the packet.
@@ -89,7 +93,8 @@ struct Packet {
 [[nodiscard]] const char* decode(std::span<const std::byte> bytes, Packet& packet);
 
 using Buffer = std::vector<std::byte>;
-// length is taken from the body. Throws Error(invalid_argument) for a body or nfds that decode() would refuse.
+// length is taken from the body. Throws Error(invalid_argument)
+// for a body or nfds that decode() would refuse.
 Buffer encode(Header header, std::span<const std::byte> body = {});
 Buffer encode(Header header, const Hello& hello);
 Buffer encode(Header header, const Failure& failure);

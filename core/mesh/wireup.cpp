@@ -1,7 +1,10 @@
 #include "core/mesh/wireup.hpp"
+
 #include <sys/eventfd.h>
 #include <sys/stat.h>
+
 #include <cerrno>
+
 #include "core/base/environment.hpp"
 #include "core/base/hash.hpp"
 #include "core/mesh/mesh_process.hpp"
@@ -10,19 +13,28 @@ namespace symm {
 namespace {
 using Known = PeerEvents::Known;
 
-// Processes of one kernel that see one /tmp can meet in a directory; what met in one can anyway.
+// Processes of one kernel that see one /tmp can
+// meet in a directory; what met in one can anyway.
 uint64_t machine_of(const Store& store) {
-  struct stat place {};
+  struct stat place{};
   const bool known = store.directory().empty() && stat("/tmp", &place) == 0;
-  if (!known && store.directory().empty() && errno != ENOENT && errno != EACCES) throw system_error(errno, "stat", "/tmp");
+  if (!known && store.directory().empty() && errno != ENOENT && errno != EACCES)
+    throw system_error(errno, "stat", "/tmp");
   return mix(fnv1a(process::boot_id()), known ? mix(place.st_dev, place.st_ino) : 0);
 }
 }  // namespace
 
 Wireup::Wireup(Store& store, int rank, int size, const std::string& name, Deadline deadline)
-    : store_(store), rank_(rank), size_(size), name_hash_(fnv1a(name)), deadline_(deadline),
-      records_(store, rank, size, deadline), mesh_(std::make_shared<Mesh>(rank, size)), events_(*mesh_->events_),
-      identities_(static_cast<size_t>(size)), spare_(Fd(eventfd(0, EFD_CLOEXEC))) {}
+    : store_(store),
+      rank_(rank),
+      size_(size),
+      name_hash_(fnv1a(name)),
+      deadline_(deadline),
+      records_(store, rank, size, deadline),
+      mesh_(std::make_shared<Mesh>(rank, size)),
+      events_(*mesh_->events_),
+      identities_(static_cast<size_t>(size)),
+      spare_(Fd(eventfd(0, EFD_CLOEXEC))) {}
 
 std::shared_ptr<Mesh> Wireup::run() {
   Failure mine;
@@ -30,10 +42,13 @@ std::shared_ptr<Mesh> Wireup::run() {
     introduce();
     open();
     join();
-  } catch (...) { mine = current_failure(); }
+  } catch (...) {
+    mine = current_failure();
+  }
   // The others take a rank for dead that turned them away.
   const bool said_dead = mine.status == Status::peer_failed && mine.rank == rank_;
-  if (said_dead && listener_ && listener_->trouble().status != Status::ok) mine = listener_->trouble();
+  if (said_dead && listener_ && listener_->trouble().status != Status::ok)
+    mine = listener_->trouble();
   if (mine.status != Status::ok) mine = blamed(std::move(mine), rank_, getpid());
   if (listener_) {
     listener_->close_pending();
@@ -50,7 +65,8 @@ std::shared_ptr<Mesh> Wireup::run() {
     worst = commit_vote(events_, records_, rank_, size_, mesh_->nonce_, mine, deadline_);
   } catch (...) {
     const Failure own = blamed(current_failure(), rank_, getpid());
-    mesh_->broadcast_failure(mesh_->nonce_, own);  // the others may be in the group already, which has that number
+    // the others may be in the group already, which has that number
+    mesh_->broadcast_failure(mesh_->nonce_, own);
     throw Error(own);
   }
   if (worst.status != Status::ok) throw Error(worst);
@@ -71,12 +87,15 @@ void Wireup::look_for_failures() {
   for (int rank = 0; rank < size_; ++rank) {
     const wire::Identity& theirs = identity(rank);
     if (rank == rank_ || theirs.size == 0 || joined(rank)) continue;
-    if (auto failure = records_.failure_of(rank, Deadline::after_ms(1))) throw Error(std::move(*failure));
+    if (auto failure = records_.failure_of(rank, Deadline::after_ms(1)))
+      throw Error(std::move(*failure));
     // A rank that introduced itself and died since: nothing but its process could tell us.
-    if (!near(rank) || theirs.start_time == 0 || theirs.pid_namespace == 0 || theirs.pid_namespace != pid_namespace()) continue;
+    if (!near(rank) || theirs.start_time == 0 || theirs.pid_namespace == 0 ||
+        theirs.pid_namespace != pid_namespace())
+      continue;
     if (!process::is_gone(theirs.pid, theirs.start_time)) continue;
-    throw Error(
-        {Status::peer_failed, rank, theirs.pid, name_of_peer(rank, theirs.pid) + " died while the group was being formed"});
+    throw Error({Status::peer_failed, rank, theirs.pid,
+        name_of_peer(rank, theirs.pid) + " died while the group was being formed"});
   }
 }
 
@@ -86,7 +105,8 @@ wire::Identity Wireup::describe_self() const {
   wire::Identity self;
   self.process = MeshProcess::current().token();
   self.cookie = mesh_->cookie_;
-  while (self.nonce == 0) self.nonce = process::random64();
+  while (self.nonce == 0)
+    self.nonce = process::random64();
   self.name_hash = name_hash_;
   self.pid = getpid();
   self.start_time = process::start_time_of(self.pid);
@@ -102,10 +122,12 @@ wire::Identity Wireup::describe_self() const {
 void Wireup::check(int rank, const wire::Identity& theirs) const {
   if (theirs.size != static_cast<uint32_t>(size_)) {
     throw Error({Status::mismatch, rank, theirs.pid,
-        format("rank %d has a group of %u ranks, rank %d one of %d", rank, theirs.size, rank_, size_)});
+        format("rank %d has a group of %u ranks, rank %d one of %d", rank, theirs.size, rank_,
+            size_)});
   }
   if (theirs.name_hash != name_hash_)
-    throw Error({Status::mismatch, rank, theirs.pid, format("ranks %d and %d use different names for the group", rank, rank_)});
+    throw Error({Status::mismatch, rank, theirs.pid,
+        format("ranks %d and %d use different names for the group", rank, rank_)});
 }
 
 void Wireup::introduce() {
@@ -115,14 +137,16 @@ void Wireup::introduce() {
   records_.publish(Kind::identity, wire::Type::identity, self);
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
-    const wire::Packet packet = records_.fetch(Kind::identity, rank, [this] { look_for_failures(); });
+    const wire::Packet packet =
+        records_.fetch(Kind::identity, rank, [this] { look_for_failures(); });
     if (packet.header.type != wire::Type::identity)
       throw Error({Status::mismatch, rank, 0, format("rank %d did not introduce itself", rank)});
     check(rank, packet.identity);
     identities_[static_cast<size_t>(rank)] = packet.identity;
   }
   mesh_->nonce_ = identity(0).nonce;
-  events_.look([&](Known& known) { known.peers.join(rank_, {self.pid, self.process, true, false}); });
+  events_.look(
+      [&](Known& known) { known.peers.join(rank_, {self.pid, self.process, true, false}); });
 }
 
 // ---- open
@@ -131,21 +155,24 @@ void Wireup::enter_directory() {
   directory_ = store_.directory();
   if (!directory_.empty()) return;
   int first = 0;
-  while (!near(first)) ++first;
+  while (!near(first))
+    ++first;
   if (rank_ == first) {
     made_ = SharedDirectory::make(default_parent(), "g");
     directory_ = made_->path();
     return;
   }
-  directory_ = records_.fetch(Kind::address, first, [this] { look_for_failures(); }).address.directory;
+  directory_ =
+      records_.fetch(Kind::address, first, [this] { look_for_failures(); }).address.directory;
   const size_t slash = directory_.rfind('/');
   if (slash == std::string::npos)
-    throw Error({Status::mismatch, first, 0, format("rank %d published no directory for sockets", first)});
+    throw Error(
+        {Status::mismatch, first, 0, format("rank %d published no directory for sockets", first)});
   made_ = SharedDirectory::enter(directory_.substr(0, slash), directory_.substr(slash + 1));
   if (!made_) {
-    throw Error(Status::unavailable,
-        format("%s, the directory that rank %d made for sockets, is not there: do the ranks share a file system?",
-            directory_.c_str(), first));
+    throw Error(Status::unavailable, format("%s, the directory that rank %d made for sockets, is "
+                                            "not there: do the ranks share a file system?",
+                                         directory_.c_str(), first));
   }
 }
 
@@ -179,19 +206,24 @@ void Wireup::open() {
 void Wireup::join() {
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
-    if (same_process(rank)) join_thread(rank);
-    else if (rank < rank_) join_by_dialling(rank);
+    if (same_process(rank))
+      join_thread(rank);
+    else if (rank < rank_)
+      join_by_dialling(rank);
   }
   join_by_accepting();
   SYMM_POINT("wireup.join");
-  // Only now: descriptors on their way to ranks that are not accepting yet could use up what the kernel allows a user.
+  // Only now: descriptors on their way to ranks that are not
+  // accepting yet could use up what the kernel allows a user.
   for (const auto& link : events_.look([](Known& known) { return known.links; }))
     if (link) link->share_life(deadline_);
 }
 
 Error Wireup::died(int rank, const std::string& how) {
-  if (auto failure = records_.failure_of(rank, Deadline::after_ms(WireupRecords::kSliceMs))) return Error(std::move(*failure));
-  return Error({Status::peer_failed, rank, identity(rank).pid, how + " while the group was being formed"});
+  if (auto failure = records_.failure_of(rank, Deadline::after_ms(WireupRecords::kSliceMs)))
+    return Error(std::move(*failure));
+  return Error(
+      {Status::peer_failed, rank, identity(rank).pid, how + " while the group was being formed"});
 }
 
 void Wireup::join_thread(int rank) {
@@ -205,7 +237,8 @@ void Wireup::join_thread(int rank) {
 }
 
 void Wireup::join_process(int rank, PeerFd socket, PeerProcess process) {
-  const PeerIdentity peer{process.pid, identity(rank).process, false, static_cast<bool>(process.pidfd)};
+  const PeerIdentity peer{
+      process.pid, identity(rank).process, false, static_cast<bool>(process.pidfd)};
   events_.look([&](Known& known) { known.peers.join(rank, peer); });
   auto link = link_to_process(rank_, rank, std::move(socket), std::move(process), mesh_->events_);
   events_.look([&](Known& known) { known.links[static_cast<size_t>(rank)] = std::move(link); });
@@ -215,13 +248,16 @@ void Wireup::join_by_dialling(int rank) {
   const int64_t pid = identity(rank).pid;
   const wire::Packet record = records_.fetch(Kind::address, rank, [this] { look_for_failures(); });
   const bool by_name = near(rank) && !record.address.name.empty();
-  if (record.header.type != wire::Type::address || (!by_name && (near(rank) || record.address.port == 0)))
+  if (record.header.type != wire::Type::address ||
+      (!by_name && (near(rank) || record.address.port == 0)))
     throw Error({Status::mismatch, rank, pid, format("rank %d published no socket", rank)});
   if (!near(rank)) return join_machine(rank, record.address.port);
   PeerFd socket;
   PeerProcess process;
   try {
-    const auto connected = [&] { return static_cast<bool>(socket = dial(directory_, record.address.name)); };
+    const auto connected = [&] {
+      return static_cast<bool>(socket = dial(directory_, record.address.name));
+    };
     if (!retry_until(connected, deadline_)) records_.throw_missing({rank});
     SYMM_POINT("wireup.dial");
     process = identify(socket.get());
@@ -230,7 +266,8 @@ void Wireup::join_by_dialling(int rank) {
     throw died(rank, name_of_peer(rank, pid) + " died");
   }
   const Bytes packet = hello();
-  // Nothing was sent on it before, so it has room; if the other has gone, its silence in the vote tells.
+  // Nothing was sent on it before, so it has room; if
+  // the other has gone, its silence in the vote tells.
   const auto said = [&] { return fdpass::send(socket.get(), packet, {}) != fdpass::Sent::crowded; };
   if (!retry_until(said, deadline_)) records_.throw_missing({rank});
   join_process(rank, std::move(socket), std::move(process));
@@ -238,16 +275,20 @@ void Wireup::join_by_dialling(int rank) {
 
 Bytes Wireup::hello() const {
   return wire::encode({.type = wire::Type::hello, .source = static_cast<uint16_t>(rank_)},
-      wire::Hello{mesh_->nonce_, name_hash_, mesh_->cookie_, static_cast<uint32_t>(rank_), static_cast<uint32_t>(size_)});
+      wire::Hello{mesh_->nonce_, name_hash_, mesh_->cookie_, static_cast<uint32_t>(rank_),
+          static_cast<uint32_t>(size_)});
 }
 
 // ---- other machines: connections that the monitor makes, and whose failure is the peer's
 
 namespace {
-std::shared_ptr<PeerLink> enter_machine(PeerEvents& events, int rank, int peer, const wire::Identity& theirs,
-    const std::shared_ptr<SecureConnection>& connection, std::weak_ptr<PeerEvents> weak) {
+std::shared_ptr<PeerLink> enter_machine(PeerEvents& events, int rank, int peer,
+    const wire::Identity& theirs, const std::shared_ptr<SecureConnection>& connection,
+    std::weak_ptr<PeerEvents> weak) {
   connection->host(theirs.host + " (" + theirs.address + ")");
-  events.look([&](Known& known) { known.peers.join(peer, {theirs.pid, theirs.process, false, false, theirs.host}); });
+  events.look([&](Known& known) {
+    known.peers.join(peer, {theirs.pid, theirs.process, false, false, theirs.host});
+  });
   auto link = link_to_machine(rank, peer, connection, std::move(weak));
   events.change([&](Known& known) -> Notices {
     known.links[static_cast<size_t>(peer)] = link;
@@ -258,39 +299,46 @@ std::shared_ptr<PeerLink> enter_machine(PeerEvents& events, int rank, int peer, 
 }  // namespace
 
 void Wireup::listen_to_machines() {
-  const auto admit = [this_rank = rank_, size = size_, nonce = mesh_->nonce_, name = name_hash_, identities = identities_,
-                         weak = std::weak_ptr(mesh_->events_)](const std::shared_ptr<SecureConnection>& connection,
-                         std::span<const std::byte> first) -> std::shared_ptr<SecureConnection::Receiver> {
+  const auto admit =
+      [this_rank = rank_, size = size_, nonce = mesh_->nonce_, name = name_hash_,
+          identities = identities_,
+          weak = std::weak_ptr(mesh_->events_)](const std::shared_ptr<SecureConnection>& connection,
+          std::span<const std::byte> first) -> std::shared_ptr<SecureConnection::Receiver> {
     wire::Packet packet;
     const auto events = weak.lock();
-    if (!events || wire::decode(first, packet) != nullptr || packet.header.type != wire::Type::hello) return nullptr;
+    if (!events || wire::decode(first, packet) != nullptr ||
+        packet.header.type != wire::Type::hello)
+      return nullptr;
     const wire::Hello& hello = packet.hello;
     const int rank = static_cast<int>(hello.rank);
     if (hello.size != static_cast<uint32_t>(size) || rank <= this_rank) return nullptr;
     const wire::Identity& theirs = identities[hello.rank];
-    const bool awaited = hello.nonce == nonce && hello.name_hash == name && hello.cookie == theirs.cookie &&
+    const bool awaited = hello.nonce == nonce && hello.name_hash == name &&
+                         hello.cookie == theirs.cookie &&
                          theirs.machine != identities[static_cast<size_t>(this_rank)].machine;
     if (!awaited || events->look([&](Known& known) { return known.joined(rank); })) return nullptr;
     return std::dynamic_pointer_cast<SecureConnection::Receiver>(
         enter_machine(*events, this_rank, rank, theirs, connection, weak));
   };
-  of_machines_ =
-      std::make_shared<SecureListener>(identity(rank_).address, 0, read_secret(), milliseconds("SYMM_PEER_TIMEOUT_MS"), admit);
+  of_machines_ = std::make_shared<SecureListener>(
+      identity(rank_).address, 0, read_secret(), milliseconds("SYMM_PEER_TIMEOUT_MS"), admit);
   of_machines_->start();
 }
 
 void Wireup::join_machine(int rank, uint16_t port) {
   const wire::Identity& theirs = identity(rank);
-  const auto connection = std::make_shared<SecureConnection>(
-      dial_tcp(store_.reached(theirs.address), port), true, read_secret(), milliseconds("SYMM_PEER_TIMEOUT_MS"));
+  const auto connection =
+      std::make_shared<SecureConnection>(dial_tcp(store_.reached(theirs.address), port), true,
+          read_secret(), milliseconds("SYMM_PEER_TIMEOUT_MS"));
   connection->send(hello(), deadline_);
   enter_machine(events_, rank_, rank, theirs, connection, mesh_->events_);
 }
 
 bool Wireup::admit(const wire::Hello& hello, PeerFd& socket) {
   const int rank = static_cast<int>(hello.rank);
-  if (hello.nonce != mesh_->nonce_ || hello.name_hash != name_hash_ || hello.size != static_cast<uint32_t>(size_) ||
-      rank <= rank_ || same_process(rank) || !near(rank) || joined(rank) || hello.cookie != identity(rank).cookie)
+  if (hello.nonce != mesh_->nonce_ || hello.name_hash != name_hash_ ||
+      hello.size != static_cast<uint32_t>(size_) || rank <= rank_ || same_process(rank) ||
+      !near(rank) || joined(rank) || hello.cookie != identity(rank).cookie)
     return false;
   SYMM_POINT("wireup.admit");
   PeerProcess process = identify(socket.get());
@@ -308,15 +356,18 @@ void Wireup::join_by_accepting() {
     if (deadline_.expired()) records_.throw_missing(std::move(missing));
     const Deadline until = std::min(next_look, deadline_);
     if (std::any_of(missing.begin(), missing.end(), [this](int rank) { return near(rank); }))
-      listener_->admit(until, [this](const wire::Hello& hello, PeerFd& socket) { return admit(hello, socket); });
-    else events_.await(nullptr, until, [&](Known& known) { return known.joined(missing.front()); });
+      listener_->admit(
+          until, [this](const wire::Hello& hello, PeerFd& socket) { return admit(hello, socket); });
+    else
+      events_.await(nullptr, until, [&](Known& known) { return known.joined(missing.front()); });
     if (!next_look.expired()) continue;
     look_for_failures();
     next_look = Deadline::after_ms(WireupRecords::kSliceMs);
   }
 }
 
-std::shared_ptr<Mesh> Mesh::connect(Store& store, int rank, int size, const std::string& name, Deadline deadline) {
+std::shared_ptr<Mesh> Mesh::connect(
+    Store& store, int rank, int size, const std::string& name, Deadline deadline) {
   return Wireup(store, rank, size, name, deadline).run();
 }
 
@@ -330,14 +381,15 @@ int severity(const Failure& failure) noexcept {
   }
 }
 
-// Of two failures the one nearer to the cause: a rank that ran out of something explains a rank that is missing. Among equals,
-// the lowest rank.
+// Of two failures the one nearer to the cause: a rank that ran out of something
+// explains a rank that is missing. Among equals, the lowest rank.
 const Failure& worse(const Failure& a, const Failure& b) noexcept {
   if (severity(a) != severity(b)) return severity(a) > severity(b) ? a : b;
   return a.rank <= b.rank ? a : b;
 }
 
-Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, uint64_t group, Deadline deadline) {
+Failure vote_of(
+    int rank, PeerEvents& events, WireupRecords& records, uint64_t group, Deadline deadline) {
   const bool joined = events.look([&](Known& known) { return known.joined(rank); });
   const auto is_gone = [&] { return events.look([&](Known& known) { return known.gone(rank); }); };
   std::optional<Failure> vote;
@@ -354,15 +406,19 @@ Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, uint64_t g
     }
     return vote || known.gone(rank) || is_over;
   };
-  // If it failed before it was connected, which a thread of this process can be after it has voted, its word is in the store.
+  // If it failed before it was connected, which a thread of this process can be after
+  // it has voted, its word is in the store.
   for (bool heard = !joined;;) {
-    heard = heard || events.await(nullptr, std::min(deadline, Deadline::after_ms(WireupRecords::kSliceMs)), voted_or_gone);
+    heard = heard ||
+            events.await(nullptr, std::min(deadline, Deadline::after_ms(WireupRecords::kSliceMs)),
+                voted_or_gone);
     if (vote) return *vote;
     try {
-      if (auto failure = records.failure_of(rank, Deadline::after_ms(WireupRecords::kLookMs))) return *failure;
+      if (auto failure = records.failure_of(rank, Deadline::after_ms(WireupRecords::kLookMs)))
+        return *failure;
     } catch (const Error&) {
-      // A rank that died while it voted was heard by some, who went on and left. The store tells of those that left; the death is
-      // the cause.
+      // A rank that died while it voted was heard by some, who went on and left. The
+      // store tells of those that left; the death is the cause.
       if (!joined || !is_gone()) throw;
       break;
     }
@@ -372,18 +428,23 @@ Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, uint64_t g
   const int64_t pid = events.identity(rank).pid;
   const std::string name = name_of_peer(rank, pid, events.identity(rank).host);
   if (!is_gone())
-    return {Status::timeout, rank, pid, name + format(" did not finish connecting within %lu ms", records.allowed_ms())};
-  const std::string how =
-      events.look([&](Known& known) { return known.peers.failed(rank) ? known.peers.failure(rank, rank).message : ""; });
+    return {Status::timeout, rank, pid,
+        name + format(" did not finish connecting within %lu ms", records.allowed_ms())};
+  const std::string how = events.look([&](Known& known) {
+    return known.peers.failed(rank) ? known.peers.failure(rank, rank).message : "";
+  });
   const bool died = how.empty() || how.starts_with(name + " died");
-  return {Status::peer_failed, rank, pid, (died ? name + " died" : how) + " while the group was being formed"};
+  return {Status::peer_failed, rank, pid,
+      (died ? name + " died" : how) + " while the group was being formed"};
 }
 }  // namespace
 
-Failure commit_vote(
-    PeerEvents& events, WireupRecords& records, int rank, int size, uint64_t group, const Failure& mine, Deadline deadline) {
+Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int size, uint64_t group,
+    const Failure& mine, Deadline deadline) {
   const bool well = mine.status == Status::ok;
-  const auto links = [&] { return with_reserve([&] { return events.look([](Known& known) { return known.links; }); }); };
+  const auto links = [&] {
+    return with_reserve([&] { return events.look([](Known& known) { return known.links; }); });
+  };
   if (!well) records.publish_failure(mine);
   for (const auto& link : links())
     if (link) link->post(wire::Type::commit_vote, 0, &mine);
@@ -396,9 +457,13 @@ Failure commit_vote(
     Failure theirs;
     try {
       theirs = vote_of(peer, events, records, group, patience);
-    } catch (...) { theirs = current_failure(); }
-    // Having failed, this rank takes only news from others, not their silence, nor that it cannot hear them.
-    const bool silence = !well && (theirs.rank < 0 || (theirs.status == Status::timeout && theirs.rank == peer));
+    } catch (...) {
+      theirs = current_failure();
+    }
+    // Having failed, this rank takes only news from others,
+    // not their silence, nor that it cannot hear them.
+    const bool silence =
+        !well && (theirs.rank < 0 || (theirs.status == Status::timeout && theirs.rank == peer));
     if (!silence) worst = worse(worst, theirs);
   }
   // Others may still be on the way to this rank, and find it gone.
@@ -409,9 +474,11 @@ Failure commit_vote(
   for (const auto& link : links())
     if (link) link->post(wire::Type::failure, group, &told);
   if (worst.status != Status::peer_failed) return worst;
-  // One that turned this rank away for want of descriptors learns by that that it cannot do without, and says so.
+  // One that turned this rank away for want of descriptors
+  // learns by that that it cannot do without, and says so.
   try {
-    if (const auto said = records.failure_of(worst.rank, Deadline::after_ms(5 * WireupRecords::kSliceMs)))
+    if (const auto said =
+            records.failure_of(worst.rank, Deadline::after_ms(5 * WireupRecords::kSliceMs)))
       return worse(*said, worst);
   } catch (const Error&) {  // it is dead
   }

@@ -1,5 +1,7 @@
 #include "core/mesh/wireup_records.hpp"
+
 #include <cerrno>
+
 #include "core/base/reserve.hpp"
 
 namespace symm {
@@ -18,8 +20,11 @@ bool for_want_of_descriptors(const Error& error) {
 }  // namespace
 
 WireupRecords::WireupRecords(Store& store, int rank, int size, Deadline deadline)
-    : store_(store), rank_(rank), size_(size), deadline_(deadline), allowed_ms_((deadline.remaining_ns() + 999'999) / 1'000'000) {
-}
+    : store_(store),
+      rank_(rank),
+      size_(size),
+      deadline_(deadline),
+      allowed_ms_((deadline.remaining_ns() + 999'999) / 1'000'000) {}
 
 std::string WireupRecords::key(Kind kind, int rank) const {
   const char* names[] = {"identity", "address", "commit_vote"};
@@ -33,7 +38,8 @@ void WireupRecords::publish_failure(const Failure& failure) {
     if (kind != Kind::commit_vote && published_[static_cast<int>(kind)]) continue;
     const auto set = [&] {
       try {
-        with_reserve([&] { store_.set(key(kind, rank_), packet, Deadline::after_ms(kPatienceMs)); });
+        with_reserve(
+            [&] { store_.set(key(kind, rank_), packet, Deadline::after_ms(kPatienceMs)); });
         return true;
       } catch (const Error& error) {
         if (!for_want_of_descriptors(error)) throw;
@@ -48,7 +54,8 @@ void WireupRecords::publish_failure(const Failure& failure) {
   }
 }
 
-// A store may tell that a rank has gone. It cannot know whether that rank died, or gave up for a reason that it left there.
+// A store may tell that a rank has gone. It cannot know whether that rank died, or gave
+// up for a reason that it left there.
 Bytes WireupRecords::read(Kind kind, int rank, Deadline deadline) {
   try {
     return store_.get(key(kind, rank), deadline);
@@ -59,7 +66,9 @@ Bytes WireupRecords::read(Kind kind, int rank, Deadline deadline) {
     Bytes value;
     try {
       value = store_.get(key(Kind::commit_vote, gone), Deadline::after_ms(kLookMs));
-    } catch (const Error&) { throw error; }
+    } catch (const Error&) {
+      throw error;
+    }
     if (wire::decode(value, packet) != nullptr || packet.header.type != wire::Type::failure) throw;
     throw Error(failure_in(packet, gone));
   }
@@ -69,7 +78,8 @@ std::optional<Failure> WireupRecords::failure_of(int rank, Deadline deadline) {
   try {
     const Bytes value = read(Kind::commit_vote, rank, deadline);
     wire::Packet packet;
-    if (wire::decode(value, packet) == nullptr && packet.header.type == wire::Type::failure) return failure_in(packet, rank);
+    if (wire::decode(value, packet) == nullptr && packet.header.type == wire::Type::failure)
+      return failure_in(packet, rank);
   } catch (const Error& error) {
     if (error.status() != Status::timeout && !for_want_of_descriptors(error)) throw;
   }
@@ -78,9 +88,11 @@ std::optional<Failure> WireupRecords::failure_of(int rank, Deadline deadline) {
 
 void WireupRecords::throw_missing(std::vector<int> missing) const {
   std::string list;
-  for (const int rank : missing) list += (list.empty() ? "" : ", ") + std::to_string(rank);
+  for (const int rank : missing)
+    list += (list.empty() ? "" : ", ") + std::to_string(rank);
   throw Error({Status::timeout, missing.front(), 0,
-      format("%s %s did not come within %lu ms", missing.size() == 1 ? "rank" : "ranks", list.c_str(), allowed_ms_)});
+      format("%s %s did not come within %lu ms", missing.size() == 1 ? "rank" : "ranks",
+          list.c_str(), allowed_ms_)});
 }
 
 std::optional<wire::Packet> WireupRecords::packet(Kind kind, int rank, Deadline deadline) {
@@ -95,14 +107,16 @@ std::optional<wire::Packet> WireupRecords::packet(Kind kind, int rank, Deadline 
   const char* fault = wire::decode(value, packet);
   if (fault == nullptr && packet.header.source != rank) fault = "another rank's record";
   if (fault != nullptr)
-    throw Error({Status::mismatch, rank, 0, format("rank %d published something else than a record: %s", rank, fault)});
+    throw Error({Status::mismatch, rank, 0,
+        format("rank %d published something else than a record: %s", rank, fault)});
   packet.body = {};  // lies in `value`
   return packet;
 }
 
 wire::Packet WireupRecords::fetch(Kind kind, int rank, const std::function<void()>& look) {
   for (;;) {
-    const Deadline until = std::clamp(deadline_, Deadline::after_ms(kLookMs), Deadline::after_ms(kSliceMs));
+    const Deadline until =
+        std::clamp(deadline_, Deadline::after_ms(kLookMs), Deadline::after_ms(kSliceMs));
     if (auto found = packet(kind, rank, until)) {
       if (found->header.type == wire::Type::failure) throw Error(failure_in(*found, rank));
       return *found;
@@ -110,7 +124,8 @@ wire::Packet WireupRecords::fetch(Kind kind, int rank, const std::function<void(
     if (deadline_.expired()) {
       std::vector<int> missing{rank};
       for (int other = rank + 1; other < size_; ++other)
-        if (other != rank_ && !packet(kind, other, Deadline::after_ms(kLookMs))) missing.push_back(other);
+        if (other != rank_ && !packet(kind, other, Deadline::after_ms(kLookMs)))
+          missing.push_back(other);
       throw_missing(std::move(missing));
     }
     look();

@@ -1,8 +1,10 @@
-// What ranks write in the store for each other while a mesh is made. A rank that fails says so under every key that the others
+// What ranks write in the store for each other while a mesh is
+// made. A rank that fails says so under every key that the others
 // may be waiting for, so none of them waits for its deadline.
 #pragma once
 
 #include <optional>
+
 #include "core/mesh/wire.hpp"
 
 namespace symm {
@@ -15,25 +17,32 @@ class WireupRecords {
   };
   WireupRecords(Store& store, int rank, int size, Deadline deadline);
 
-  template <class Record> void publish(Kind kind, wire::Type type, const Record& record) {
-    store_.set(key(kind, rank_), wire::encode({.type = type, .source = static_cast<uint16_t>(rank_)}, record), deadline_);
+  template <class Record>
+  void publish(Kind kind, wire::Type type, const Record& record) {
+    store_.set(key(kind, rank_),
+        wire::encode({.type = type, .source = static_cast<uint16_t>(rank_)}, record), deadline_);
     published_[static_cast<int>(kind)] = true;
   }
   void publish_failure(const Failure& failure);
-  // Another rank's record. Throws its failure if it failed, Error(timeout) naming all ranks that are missing. `look` is called
+  // Another rank's record. Throws its failure if it failed,
+  // Error(timeout) naming all ranks that are missing. `look` is called
   // from time to time, and throws if some rank is known to have failed.
   wire::Packet fetch(Kind kind, int rank, const std::function<void()>& look);
   std::optional<Failure> failure_of(int rank, Deadline deadline);
   [[noreturn]] void throw_missing(std::vector<int> missing) const;
   uint64_t allowed_ms() const noexcept { return allowed_ms_; }
 
-  static constexpr uint64_t kLookMs = 20;         // enough for a store to answer about a key that is there
-  static constexpr uint64_t kSliceMs = 100;       // between two looks for ranks that failed
-  static constexpr uint64_t kPatienceMs = 1'000;  // how long a rank that failed waits to hear whether it was the first
+  // enough for a store to answer about a key that is there
+  static constexpr uint64_t kLookMs = 20;
+  static constexpr uint64_t kSliceMs = 100;  // between two looks for ranks that failed
+  // how long a rank that failed waits to hear whether it was the first
+  static constexpr uint64_t kPatienceMs = 1'000;
+
  private:
   std::string key(Kind kind, int rank) const;
   Bytes read(Kind kind, int rank, Deadline deadline);
-  std::optional<wire::Packet> packet(Kind kind, int rank, Deadline deadline);  // nothing if it is not there in time
+  // nothing if it is not there in time
+  std::optional<wire::Packet> packet(Kind kind, int rank, Deadline deadline);
 
   Store& store_;
   const int rank_;

@@ -1,13 +1,19 @@
 #include "core/socket/connection.hpp"
+
 #include <sys/socket.h>
+
 #include <climits>
+
 #include "core/base/reserve.hpp"
 
 namespace symm {
 void Receiver::on_turn(Connection& connection, bool dead) noexcept { connection.hear(dead); }
 
 Connection::Connection(Receiver& receiver, PeerFd socket, PeerProcess peer, size_t longest)
-    : receiver_(receiver), socket_(std::move(socket)), peer_(std::move(peer)), longest_(longest),
+    : receiver_(receiver),
+      socket_(std::move(socket)),
+      peer_(std::move(peer)),
+      longest_(longest),
       generation_(process::fork_generation()) {}
 
 void Connection::start(const std::shared_ptr<void>& owner) {
@@ -30,7 +36,8 @@ void Connection::watch_life(LifeWord word) noexcept {
 }
 
 void Connection::stop() noexcept {
-  if (generation_ != process::fork_generation()) return;  // the child of whoever started it has no part in it
+  // the child of whoever started it has no part in it
+  if (generation_ != process::fork_generation()) return;
   Monitor::forget(watching_socket_);
   Monitor::forget(watching_pidfd_);
   if (const uint64_t number = watching_life_.exchange(0)) Life::current().forget(number);
@@ -42,7 +49,8 @@ void Connection::close_socket() noexcept {
 }
 
 bool Connection::is_dead() const noexcept {
-  pollfd at{peer_.pidfd ? peer_.pidfd.get() : socket_.get(), static_cast<short>(peer_.pidfd ? POLLIN : 0), 0};
+  pollfd at{peer_.pidfd ? peer_.pidfd.get() : socket_.get(),
+      static_cast<short>(peer_.pidfd ? POLLIN : 0), 0};
   try {
     return poll_until({&at, 1}, Deadline::after_ms(0));
   } catch (const std::exception&) {
@@ -54,7 +62,8 @@ fdpass::Sent Connection::send_now(std::span<const std::byte> packet, std::span<c
   return fdpass::send(socket_.get(), packet, fds);
 }
 
-fdpass::Sent Connection::send(std::span<const std::byte> packet, std::span<const int> fds, Deadline deadline) {
+fdpass::Sent Connection::send(
+    std::span<const std::byte> packet, std::span<const int> fds, Deadline deadline) {
   for (;;) {
     fdpass::Sent sent{};
     const auto attempt = [&] { return (sent = send_now(packet, fds)) != fdpass::Sent::crowded; };
@@ -66,13 +75,16 @@ fdpass::Sent Connection::send(std::span<const std::byte> packet, std::span<const
 
 void Connection::post(std::span<const std::byte> packet) noexcept {
   try {
-    for (int attempt = 0; attempt < 3 && send_now(packet) == fdpass::Sent::crowded; ++attempt) {}
+    for (int attempt = 0; attempt < 3 && send_now(packet) == fdpass::Sent::crowded; ++attempt) {
+    }
   } catch (const std::exception&) {
     return;  // the socket has failed; its closing is what the peer will hear
   }
 }
 
-void Connection::ready(int fd) noexcept { receiver_.on_turn(*this, peer_.pidfd && fd == peer_.pidfd.get()); }
+void Connection::ready(int fd) noexcept {
+  receiver_.on_turn(*this, peer_.pidfd && fd == peer_.pidfd.get());
+}
 
 void Connection::hear(bool dead) noexcept {
   try {
@@ -81,7 +93,9 @@ void Connection::hear(bool dead) noexcept {
     try {
       read(dead || dying ? INT_MAX : kPacketsPerTurn);
       if (dying && !dead) end(Receiver::End::dying, "");
-    } catch (const std::exception& error) { end(Receiver::End::failed, error.what()); }
+    } catch (const std::exception& error) {
+      end(Receiver::End::failed, error.what());
+    }
     if (!dead || watching_pidfd_ == 0) return;
     Monitor::forget(watching_pidfd_);
     receiver_.on_death(manner_of_death(peer_.pidfd.get()));
@@ -100,12 +114,14 @@ void Connection::end(Receiver::End end, const std::string& why) {
 void Connection::read(int packets) {
   std::array<std::byte, kLongestPacket> buffer;
   for (int turn = 0; turn < packets && watching_socket_ != 0; ++turn) {
-    fdpass::Received received = with_reserve([&] { return fdpass::receive(socket_.get(), {buffer.data(), longest_}); });
+    fdpass::Received received =
+        with_reserve([&] { return fdpass::receive(socket_.get(), {buffer.data(), longest_}); });
     if (received.what == fdpass::Received::What::nothing) return;
     SYMM_POINT("socket.read");
     if (received.what == fdpass::Received::What::closed) return end(Receiver::End::closed, "");
-    const char* fault =
-        received.too_long ? "a packet longer than the longest" : receiver_.on_packet({buffer.data(), received.size}, received);
+    const char* fault = received.too_long
+                            ? "a packet longer than the longest"
+                            : receiver_.on_packet({buffer.data(), received.size}, received);
     if (fault != nullptr) return end(Receiver::End::broken, fault);
   }
 }

@@ -1,10 +1,13 @@
 #include "core/socket/directory.hpp"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
+
 #include <cerrno>
+
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"
@@ -22,7 +25,8 @@ bool is_of_ours(std::string_view name) noexcept {
   name.remove_prefix(1);
   int parts = 0;
   for (; name.size() >= 17 && name.front() == '-'; ++parts) {
-    if (name.substr(1, 16).find_first_not_of("0123456789abcdef") != std::string_view::npos) return false;
+    if (name.substr(1, 16).find_first_not_of("0123456789abcdef") != std::string_view::npos)
+      return false;
     name.remove_prefix(17);
   }
   return name.empty() && (parts == 2 || parts == 3);
@@ -43,11 +47,12 @@ uint64_t boot_time_ns() {
 
 // Whoever found the lock free before the file was unlinked holds the lock of a ghost.
 bool still_linked(int fd) {
-  struct stat status {};
+  struct stat status{};
   return fstat(fd, &status) == 0 && status.st_nlink > 0;
 }
 
-// The caller holds the lock exclusively. The lock goes last but one: while it is there, newcomers find it busy.
+// The caller holds the lock exclusively. The lock goes
+// last but one: while it is there, newcomers find it busy.
 void remove_held(int parent, const char* name, int directory) noexcept {
   try {
     list_directory(directory, [&](const char* entry) {
@@ -65,12 +70,14 @@ void sweep_one(int parent, const char* name) noexcept {
   if (!directory) return;
   Fd lock(openat(directory.get(), kLock, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
   if (!lock) {
-    // Its maker died before making the lock, or is about to: then it sees its directory vanish and makes another.
+    // Its maker died before making the lock, or is about to:
+    // then it sees its directory vanish and makes another.
     if (errno == ENOENT) unlinkat(parent, name, AT_REMOVEDIR);
     return;
   }
   if (!is_lock_of_ours(lock.get())) return;
-  if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0 && still_linked(lock.get())) remove_held(parent, name, directory.get());
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0 && still_linked(lock.get()))
+    remove_held(parent, name, directory.get());
 }
 
 void sweep_in(int parent, Sweep what) noexcept {
@@ -89,10 +96,10 @@ void sweep_in(int parent, Sweep what) noexcept {
 }
 
 Error not_of_this_user(const std::string& path, uid_t owner) {
-  return {
-      Status::unavailable, format("%s belongs to user %u, not to user %u who runs this process: it is not used; XDG_RUNTIME_DIR, "
-                                  "SYMM_DIR or SYMM_IPC_DIRECTORY can name another place",
-                               path.c_str(), owner, geteuid())};
+  return {Status::unavailable, format("%s belongs to user %u, not to user %u who runs this "
+                                      "process: it is not used; XDG_RUNTIME_DIR, "
+                                      "SYMM_DIR or SYMM_IPC_DIRECTORY can name another place",
+                                   path.c_str(), owner, geteuid())};
 }
 }  // namespace
 
@@ -101,40 +108,43 @@ Fd open_private_directory(const std::string& path, bool create) {
   int error = ENOENT;
   // Another process may remove the directory, empty, between the two calls.
   for (int attempt = 0; !directory && error == ENOENT && attempt < (create ? 100 : 1); ++attempt) {
-    if (create && mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) throw system_error(errno, "mkdir", path);
+    if (create && mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+      throw system_error(errno, "mkdir", path);
     directory.reset(open(path.c_str(), kOpenDirectory));
     error = errno;
   }
   if (!directory) {
     if (error == ELOOP || error == ENOTDIR)
-      throw Error(Status::unavailable, format("%s is not a directory, or is a symbolic link: it is not used", path.c_str()));
+      throw Error(Status::unavailable,
+          format("%s is not a directory, or is a symbolic link: it is not used", path.c_str()));
     // In /tmp, another user may have made the one that this user's would be.
-    struct stat theirs {};
+    struct stat theirs{};
     if (error != EACCES || stat(path.c_str(), &theirs) != 0 || theirs.st_uid == geteuid())
       throw system_error(error, "open", path);
     throw not_of_this_user(path, theirs.st_uid);
   }
-  struct stat status {};
+  struct stat status{};
   if (fstat(directory.get(), &status) != 0) throw system_error(errno, "fstat", path);
   if (status.st_uid != geteuid()) throw not_of_this_user(path, status.st_uid);
   if ((status.st_mode & 077) != 0) {
-    throw Error(Status::unavailable, format("%s has mode %04o and so is open to others: it is not used; it needs mode 0700",
-                                         path.c_str(), status.st_mode & 07777));
+    throw Error(Status::unavailable,
+        format("%s has mode %04o and so is open to others: it is not used; it needs mode 0700",
+            path.c_str(), status.st_mode & 07777));
   }
   return directory;
 }
 
 std::string default_parent() {
   const char* runtime = environment("XDG_RUNTIME_DIR");
-  struct stat status {};
-  if (runtime[0] == '/' && stat(runtime, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
-      (status.st_mode & 022) == 0)
+  struct stat status{};
+  if (runtime[0] == '/' && stat(runtime, &status) == 0 && S_ISDIR(status.st_mode) &&
+      status.st_uid == geteuid() && (status.st_mode & 022) == 0)
     return std::string(runtime) + "/symm";
   return "/tmp/symm-" + std::to_string(geteuid());
 }
 
 bool exists(int directory, const char* name) noexcept {
-  struct stat status {};
+  struct stat status{};
   return fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
@@ -151,11 +161,14 @@ void list_directory(int directory, const std::function<void(const char*)>& visit
   }
 }
 
-std::unique_ptr<SharedDirectory> SharedDirectory::make(const std::string& parent, const std::string& prefix) {
-  // A sweep may take the directory between the steps below. Each step notices, and the next attempt has another name.
+std::unique_ptr<SharedDirectory> SharedDirectory::make(
+    const std::string& parent, const std::string& prefix) {
+  // A sweep may take the directory between the steps below.
+  // Each step notices, and the next attempt has another name.
   for (int attempt = 0; attempt < 100; ++attempt) {
     const Fd above = open_private_directory(parent, true);
-    std::string name = format("%s-%016lx-%016lx", prefix.c_str(), boot_time_ns(), process::random64());
+    std::string name =
+        format("%s-%016lx-%016lx", prefix.c_str(), boot_time_ns(), process::random64());
     if (mkdirat(above.get(), name.c_str(), 0700) != 0) {
       if (errno == ENOENT || errno == EEXIST) continue;
       throw system_error(errno, "mkdir", parent + "/" + name);
@@ -163,7 +176,8 @@ std::unique_ptr<SharedDirectory> SharedDirectory::make(const std::string& parent
     Fd directory(openat(above.get(), name.c_str(), kOpenDirectory));
     if (!directory && errno == ENOENT) continue;
     if (!directory) throw system_error(errno, "open", parent + "/" + name);
-    Fd lock(openat(directory.get(), kLock, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    Fd lock(
+        openat(directory.get(), kLock, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     const auto fail = [&](const char* call) {
       const int error = errno;
       remove_held(above.get(), name.c_str(), directory.get());
@@ -177,12 +191,15 @@ std::unique_ptr<SharedDirectory> SharedDirectory::make(const std::string& parent
     }
     if (!write_whole(lock.get(), kLockText.data(), kLockText.size())) fail("write");
     if (still_linked(lock.get()))
-      return std::make_unique<SharedDirectory>(parent, std::move(name), std::move(directory), std::move(lock));
+      return std::make_unique<SharedDirectory>(
+          parent, std::move(name), std::move(directory), std::move(lock));
   }
-  throw Error(Status::system, "cannot make a directory in " + parent + ": something removes each one as soon as it is made");
+  throw Error(Status::system, "cannot make a directory in " + parent +
+                                  ": something removes each one as soon as it is made");
 }
 
-std::unique_ptr<SharedDirectory> SharedDirectory::enter(const std::string& parent, const std::string& name) {
+std::unique_ptr<SharedDirectory> SharedDirectory::enter(
+    const std::string& parent, const std::string& name) {
   const Fd above(open(parent.c_str(), kOpenDirectory));
   if (!above && errno == ENOENT) return nullptr;
   if (!above) throw system_error(errno, "open", parent);
@@ -201,17 +218,20 @@ std::unique_ptr<SharedDirectory> SharedDirectory::enter(const std::string& paren
 }
 
 SharedDirectory::~SharedDirectory() {
-  // Turning the shared lock into an exclusive one gives up the former first, so of two that leave at once at least one succeeds.
+  // Turning the shared lock into an exclusive one gives up the former first, so of two
+  // that leave at once at least one succeeds.
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) {
     const Fd above(open(parent_.c_str(), kOpenDirectory));
-    if (above && still_linked(lock_.get())) remove_held(above.get(), name_.c_str(), directory_.get());
+    if (above && still_linked(lock_.get()))
+      remove_held(above.get(), name_.c_str(), directory_.get());
   }
   flock(lock_.get(), LOCK_UN);  // also if a forked child has a copy of the descriptor
 }
 
 void sweep(const std::string& parent, Sweep what) noexcept {
   const Fd directory(open(parent.c_str(), kOpenDirectory));
-  struct stat status {};
-  if (directory && fstat(directory.get(), &status) == 0 && status.st_uid == geteuid()) sweep_in(directory.get(), what);
+  struct stat status{};
+  if (directory && fstat(directory.get(), &status) == 0 && status.st_uid == geteuid())
+    sweep_in(directory.get(), what);
 }
 }  // namespace symm

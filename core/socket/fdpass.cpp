@@ -1,7 +1,10 @@
 #include "core/socket/fdpass.hpp"
+
 #include <sys/socket.h>
 #include <sys/uio.h>
+
 #include <cstring>
+
 #include "core/base/error.hpp"
 
 namespace symm::fdpass {
@@ -11,8 +14,8 @@ union Control {
   char bytes[CMSG_SPACE(sizeof(int) * kMaxFds)];
 };
 
-// All control messages are walked: the buffer's padding has room for one more descriptor than was meant, and an unseen one would
-// leak.
+// All control messages are walked: the buffer's padding has room for one more
+// descriptor than was meant, and an unseen one would leak.
 void take_fds(msghdr& message, std::vector<Fd>& fds) {
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
@@ -27,7 +30,8 @@ void take_fds(msghdr& message, std::vector<Fd>& fds) {
 }  // namespace
 
 Sent send(int socket, std::span<const std::byte> packet, std::span<const int> fds) {
-  if (fds.size() > kMaxFds) throw Error(Status::invalid_argument, "too many descriptors for one message");
+  if (fds.size() > kMaxFds)
+    throw Error(Status::invalid_argument, "too many descriptors for one message");
   iovec part{const_cast<std::byte*>(packet.data()), packet.size()};
   msghdr message{};
   message.msg_iov = &part;
@@ -47,7 +51,8 @@ Sent send(int socket, std::span<const std::byte> packet, std::span<const int> fd
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return Sent::would_block;
     if (errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM) return Sent::crowded;
-    if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN || errno == ECONNREFUSED) return Sent::closed;
+    if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN || errno == ECONNREFUSED)
+      return Sent::closed;
     throw system_error(errno, "sendmsg");
   }
 }
@@ -65,7 +70,8 @@ Received receive(int socket, std::span<std::byte> buffer) {
     message.msg_control = control.bytes;
     message.msg_controllen = sizeof control.bytes;
     size = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    // ECONNRESET: the peer closed with something of ours unread. It is told once; what the peer sent before comes after.
+    // ECONNRESET: the peer closed with something of ours unread. It is told once; what
+    // the peer sent before comes after.
   } while (size < 0 && (errno == EINTR || errno == ECONNRESET));
   if (size < 0) {
     if (is_momentary(errno)) return result;

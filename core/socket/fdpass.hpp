@@ -1,11 +1,13 @@
-// One packet with its descriptors through a SEQPACKET socket, without waiting. What arrives is counted and never leaked: a packet
-// or control part that was cut short loses all its descriptors.
+// One packet with its descriptors through a SEQPACKET socket, without
+// waiting. What arrives is counted and never leaked: a packet or
+// control part that was cut short loses all its descriptors.
 #pragma once
 
 #include <cerrno>
 #include <cstddef>
 #include <span>
 #include <vector>
+
 #include "core/base/fd.hpp"
 
 namespace symm {
@@ -21,7 +23,9 @@ inline constexpr size_t kMaxFds = 4;  // of one packet
 enum class Sent {
   done,
   would_block,
-  crowded,  // the kernel is short of something for now, such as its bound on a user's descriptors in flight; nobody tells of room
+  // the kernel is short of something for now, such as its bound
+  // on a user's descriptors in flight; nobody tells of room
+  crowded,
   closed
 };
 // Throws Error(system).
@@ -33,7 +37,9 @@ struct Received {
   size_t size = 0;        // of the packet
   std::vector<Fd> fds;    // empty if anything was cut short
   bool too_long = false;  // did not fit the buffer
-  bool fds_cut = false;  // more descriptors than kMaxFds, or this process could take no more (then recvmsg succeeds without them)
+  // more descriptors than kMaxFds, or this process could
+  // take no more (then recvmsg succeeds without them)
+  bool fds_cut = false;
   size_t fds_arrived = 0;  // before they were closed
 };
 // Throws Error(system).

@@ -1,8 +1,10 @@
 #include "core/socket/life.hpp"
+
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+
 #include "core/base/memfd.hpp"
 
 namespace symm {
@@ -11,7 +13,9 @@ constexpr uint32_t kNobody = UINT32_MAX;
 constexpr uint64_t kPatienceMs = 1'000;  // for a thread to start
 constexpr uint64_t kLookMs = 60'000;     // though nobody woke us
 
-bool is_marked(const Word& word) noexcept { return (word.load(std::memory_order_acquire) & FUTEX_OWNER_DIED) != 0; }
+bool is_marked(const Word& word) noexcept {
+  return (word.load(std::memory_order_acquire) & FUTEX_OWNER_DIED) != 0;
+}
 
 void link(robust_list& from, robust_list& to) noexcept {  // the kernel may come by at any moment
   std::atomic_ref(from.next).store(&to, std::memory_order_release);
@@ -19,10 +23,10 @@ void link(robust_list& from, robust_list& to) noexcept {  // the kernel may come
 }  // namespace
 
 LifeWord map_life_word(const Fd& fd, uint64_t index) noexcept {
-  struct stat status {};
+  struct stat status{};
   const int seals = fcntl(fd.get(), F_GET_SEALS);
-  if (index >= Life::kWords || seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd.get(), &status) != 0 ||
-      status.st_size != static_cast<off_t>(Life::kBytes))
+  if (index >= Life::kWords || seals < 0 || (seals & F_SEAL_SHRINK) == 0 ||
+      fstat(fd.get(), &status) != 0 || status.st_size != static_cast<off_t>(Life::kBytes))
     return nullptr;
   void* const start = mmap(nullptr, Life::kBytes, PROT_READ, MAP_SHARED, fd.get(), 0);
   if (start == MAP_FAILED) return nullptr;
@@ -39,7 +43,8 @@ bool has_ended(const LifeWord& word) noexcept { return word && is_marked(*word);
 Life::Life() : fd_(make_memfd("symm-life")), bell_(Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
   if (!fd_ || !bell_) throw system_error(errno, fd_ ? "eventfd" : "memfd_create");
   if (kBytes > file_size_limit()) throw system_error(EFBIG, "posix_fallocate");
-  if (const int error = posix_fallocate(fd_.get(), 0, kBytes); error != 0) throw system_error(error, "posix_fallocate");
+  if (const int error = posix_fallocate(fd_.get(), 0, kBytes); error != 0)
+    throw system_error(error, "posix_fallocate");
   void* const start = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
   if (start == MAP_FAILED) throw system_error(errno, "mmap");
   slots_ = static_cast<Slot*>(start);
@@ -80,7 +85,8 @@ void Life::run() noexcept {
     const uint64_t one = 1;
     if (news && ::write(bell_.get(), &one, sizeof one) == sizeof one) continue;
     // A word that is unmapped meanwhile was forgotten, which is a change.
-    if (!sleep_on_any({seen.data(), count}, kLookMs)) sleep_while(changes_, seen[0].value, nullptr, 0, Deadline::never());
+    if (!sleep_on_any({seen.data(), count}, kLookMs))
+      sleep_while(changes_, seen[0].value, nullptr, 0, Deadline::never());
   }
 }
 
@@ -89,7 +95,8 @@ void Life::ready(int fd) noexcept {
   if (::read(fd, &rung, sizeof rung) != sizeof rung) return;
   for (;;) {
     std::unique_lock lock(mutex_);
-    const auto found = std::find_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.told; });
+    const auto found = std::find_if(
+        entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.told; });
     if (found == entries_.end()) return;
     const std::shared_ptr<Watched> watched = found->watched.lock();
     entries_.erase(found);
@@ -104,9 +111,11 @@ bool Life::hold(uint64_t& index) {
   const uint32_t holder = holder_;
   if (holder == 0 || holder == kNobody) return false;
   const std::lock_guard lock(mutex_);
-  for (index = 0; index < linked_ && slots_[index].word != 0; ++index) {}
+  for (index = 0; index < linked_ && slots_[index].word != 0; ++index) {
+  }
   if (index == kWords) return false;
-  slots_[index].word = holder | FUTEX_WAITERS;  // so that the kernel wakes whoever sleeps; they cannot write it
+  // so that the kernel wakes whoever sleeps; they cannot write it
+  slots_[index].word = holder | FUTEX_WAITERS;
   if (index < linked_) return true;
   link(links_[index], list_.list);
   link(index == 0 ? list_.list : links_[index - 1], links_[index]);

@@ -1,6 +1,9 @@
 #include "core/socket/monitor.hpp"
+
 #include <sys/epoll.h>
+
 #include <cerrno>
+
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 
@@ -53,13 +56,18 @@ void Monitor::run() noexcept {
   for (;;) {
     // Nobody is woken when the program closes descriptors that are none of its own.
     constexpr int kLookMs = 2'000;
-    const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), kLookMs);
+    const int count =
+        epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), kLookMs);
     if (count < 0 && errno != EINTR) break;
-    for (int i = 0; i < count; ++i) call(events[static_cast<size_t>(i)].data.u64);
+    for (int i = 0; i < count; ++i)
+      call(events[static_cast<size_t>(i)].data.u64);
   }
-  log::write(log::Level::error, "monitor: epoll_wait: errno %d; has the program closed descriptors that it did not open?", errno);
+  log::write(log::Level::error,
+      "monitor: epoll_wait: errno %d; has the program closed descriptors that it did not open?",
+      errno);
   // They find their own closed, too.
-  for (uint64_t number = 1; number <= last_; ++number) call(number);
+  for (uint64_t number = 1; number <= last_; ++number)
+    call(number);
 }
 
 void Monitor::call(uint64_t number) {

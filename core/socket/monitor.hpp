@@ -1,15 +1,18 @@
-// The one thread of the library: it sleeps until a control socket has something to read or a peer's pidfd says that it died, and
-// calls whoever watches that descriptor.
+// The one thread of the library: it sleeps until a control socket has something to read
+// or a peer's pidfd says that it died, and calls whoever watches that descriptor.
 //
-// It starts with the first connection of a mesh, or the first use of sharing by tokens, and stays, asleep, when nothing is left
-// to watch: ending it would mean that a release waits for it, and a release must never wait (the thread may be in the user's log
-// callback, which may wait for a lock that the releasing thread holds). It is never joined, and nothing it touches is ever
-// destroyed, so exit() needs no order. A forked child has none of its parent's; its own starts when it is needed. Additions and
+// It starts with the first connection of a mesh, or the first use of sharing by tokens,
+// and stays, asleep, when nothing is left to watch: ending it would mean that a release
+// waits for it, and a release must never wait (the thread may be in the user's log
+// callback, which may wait for a lock that the releasing thread holds). It is never
+// joined, and nothing it touches is ever destroyed, so exit() needs no order. A forked
+// child has none of its parent's; its own starts when it is needed. Additions and
 // removals go to epoll directly and need no wake-up call.
 #pragma once
 
 #include <map>
 #include <memory>
+
 #include "core/base/per_process.hpp"
 
 namespace symm {
@@ -33,6 +36,7 @@ class Monitor {
   static void forget(std::atomic<uint64_t>& watching) noexcept {  // once; 0: nothing is watched
     if (const uint64_t number = watching.exchange(0)) current().forget(number);
   }
+
  private:
   friend PerProcess<Monitor>;
   Monitor();

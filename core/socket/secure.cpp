@@ -1,7 +1,10 @@
 #include "core/socket/secure.hpp"
+
 #include <fcntl.h>
 #include <sys/stat.h>
+
 #include <cerrno>
+
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
@@ -25,12 +28,16 @@ using Text = std::span<const std::byte>;
 constexpr unsigned char kMagic[8] = {'S', 'Y', 'M', 'M', 1, 0, 0, 0};  // and the version
 constexpr size_t kKey = crypto_scalarmult_BYTES, kNonce = 16, kMac = 32;
 
-static_assert(SecureStream::kGreeting == sizeof kMagic + kKey + kNonce + kMac && SecureStream::kAnswer == kKey + kNonce + kMac);
+static_assert(SecureStream::kGreeting == sizeof kMagic + kKey + kNonce + kMac &&
+              SecureStream::kAnswer == kKey + kNonce + kMac);
 static_assert(SecureStream::kHeader == crypto_secretstream_xchacha20poly1305_HEADERBYTES &&
               SecureStream::kSeal == crypto_secretstream_xchacha20poly1305_ABYTES);
 
 unsigned char* raw(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
-const unsigned char* raw(const std::byte* bytes) { return reinterpret_cast<const unsigned char*>(bytes); }
+
+const unsigned char* raw(const std::byte* bytes) {
+  return reinterpret_cast<const unsigned char*>(bytes);
+}
 
 std::array<std::byte, kMac> hash(const Secret& secret, char what, Text first, Text second = {}) {
   std::array<std::byte, kMac> out{};
@@ -45,7 +52,8 @@ std::array<std::byte, kMac> hash(const Secret& secret, char what, Text first, Te
 
 void append(Bytes& to, Text bytes) { to.insert(to.end(), bytes.begin(), bytes.end()); }
 
-// Made under a name of its own, so that it appears complete; who comes second takes what the first has made.
+// Made under a name of its own, so that it appears
+// complete; who comes second takes what the first has made.
 void make_secret(const std::string& path) {
   for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1))
     mkdir(path.substr(0, at).c_str(), 0700);
@@ -55,7 +63,8 @@ void make_secret(const std::string& path) {
   Secret secret;
   randombytes_buf(secret.data(), secret.size());
   const bool whole = write_whole(file.get(), secret.data(), secret.size());
-  const int error = whole && (::link(fresh.c_str(), path.c_str()) == 0 || errno == EEXIST) ? 0 : errno;
+  const int error =
+      whole && (::link(fresh.c_str(), path.c_str()) == 0 || errno == EEXIST) ? 0 : errno;
   unlink(fresh.c_str());
   if (error != 0) throw system_error(error, "write", path);
 }
@@ -69,6 +78,7 @@ struct SecureStream::State {
   crypto_secretstream_xchacha20poly1305_state out{}, in{};
   bool accepts = false;
   bool began = false;
+
   ~State() {
     sodium_memzero(secret.data(), secret.size());
     sodium_memzero(mine.data(), mine.size());
@@ -82,17 +92,23 @@ struct SecureStream::State {
     randombytes_buf(raw(out_key.data()) + kKey, kNonce);
     return out_key;
   }
+
   bool agree(Text their_key) {
     std::array<std::byte, kKey> shared;
-    const bool good = crypto_scalarmult(raw(shared.data()), mine.data(), raw(their_key.data())) == 0;
+    const bool good =
+        crypto_scalarmult(raw(shared.data()), mine.data(), raw(their_key.data())) == 0;
     const auto both = hash(secret, 'h', said);
-    for (int way = 0; way < 2; ++way) keys[way] = hash(secret, static_cast<char>('0' + way), shared, both);
+    for (int way = 0; way < 2; ++way)
+      keys[way] = hash(secret, static_cast<char>('0' + way), shared, both);
     sodium_memzero(shared.data(), shared.size());
     return good;
   }
 };
 
-SecureStream::SecureStream(const Secret& secret) : state_(std::make_unique<State>()) { state_->secret = secret; }
+SecureStream::SecureStream(const Secret& secret) : state_(std::make_unique<State>()) {
+  state_->secret = secret;
+}
+
 SecureStream::~SecureStream() = default;
 
 Bytes SecureStream::greet() {
@@ -130,7 +146,8 @@ Bytes SecureStream::seal(Text text) {
   sealed.reserve(kHeader + kLength + text.size() + kSeal);  // nothing is counted that is not sent
   sealed.resize(state_->began ? 0 : kHeader);
   if (!state_->began)
-    crypto_secretstream_xchacha20poly1305_init_push(&state_->out, raw(sealed.data()), raw(state_->keys[state_->accepts].data()));
+    crypto_secretstream_xchacha20poly1305_init_push(
+        &state_->out, raw(sealed.data()), raw(state_->keys[state_->accepts].data()));
   state_->began = true;
   const size_t length = text.size() + kSeal;
   const size_t at = sealed.size() + kLength;
@@ -151,8 +168,8 @@ std::optional<Bytes> SecureStream::open(Text sealed) {
   if (sealed.size() < kSeal) return std::nullopt;
   Bytes text(sealed.size() - kSeal);
   unsigned char tag = 0;
-  if (crypto_secretstream_xchacha20poly1305_pull(
-          &state_->in, raw(text.data()), nullptr, &tag, raw(sealed.data()), sealed.size(), nullptr, 0) != 0)
+  if (crypto_secretstream_xchacha20poly1305_pull(&state_->in, raw(text.data()), nullptr, &tag,
+          raw(sealed.data()), sealed.size(), nullptr, 0) != 0)
     return std::nullopt;
   return text;
 }
@@ -161,19 +178,24 @@ Secret read_secret() {
   static const bool ready = sodium_init() >= 0;
   if (!ready) throw Error(Status::unavailable, "libsodium does not start on this machine");
   const std::string path = secret_file();
-  if (path[0] != '/') throw Error(Status::invalid_argument, "SYMM_SECRET_FILE is '" + path + "'; it must be an absolute path");
+  if (path[0] != '/')
+    throw Error(Status::invalid_argument,
+        "SYMM_SECRET_FILE is '" + path + "'; it must be an absolute path");
   Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file && errno == ENOENT) {
     make_secret(path);
     file.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   }
   if (!file) throw system_error(errno, "open", path);
-  struct stat status {};
+  struct stat status{};
   if (fstat(file.get(), &status) != 0) throw system_error(errno, "fstat", path);
-  if (status.st_uid != geteuid() || (status.st_mode & 077) != 0 || status.st_size != sizeof(Secret)) {
-    throw Error(Status::unavailable, format("%s, the secret of this user's jobs, has owner %u, mode %04o and %ld bytes; it needs "
-                                            "owner %u, mode 0600 and 32 bytes: it is not used",
-                                         path.c_str(), status.st_uid, status.st_mode & 07777, status.st_size, geteuid()));
+  if (status.st_uid != geteuid() || (status.st_mode & 077) != 0 ||
+      status.st_size != sizeof(Secret)) {
+    throw Error(Status::unavailable,
+        format(
+            "%s, the secret of this user's jobs, has owner %u, mode %04o and %ld bytes; it needs "
+            "owner %u, mode 0600 and 32 bytes: it is not used",
+            path.c_str(), status.st_uid, status.st_mode & 07777, status.st_size, geteuid()));
   }
   Secret secret;
   if (read_whole(file.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
@@ -184,17 +206,31 @@ Secret read_secret() {
 #else
 
 struct SecureStream::State {};
+
 SecureStream::SecureStream(const Secret&) {}
+
 SecureStream::~SecureStream() = default;
+
 SecureStream::Bytes SecureStream::greet() { return {}; }
-std::optional<SecureStream::Bytes> SecureStream::answer(std::span<const std::byte>) { return std::nullopt; }
+
+std::optional<SecureStream::Bytes> SecureStream::answer(std::span<const std::byte>) {
+  return std::nullopt;
+}
+
 bool SecureStream::finish(std::span<const std::byte>) { return false; }
+
 SecureStream::Bytes SecureStream::seal(std::span<const std::byte>) { return {}; }
+
 bool SecureStream::begin(std::span<const std::byte>) { return false; }
-std::optional<SecureStream::Bytes> SecureStream::open(std::span<const std::byte>) { return std::nullopt; }
+
+std::optional<SecureStream::Bytes> SecureStream::open(std::span<const std::byte>) {
+  return std::nullopt;
+}
+
 Secret read_secret() {
-  throw Error(
-      Status::unavailable, "this library was built without libsodium, by which ranks on several machines know each other");
+  throw Error(Status::unavailable,
+      "this library was built without libsodium, by which ranks on several machines know each "
+      "other");
 }
 
 #endif

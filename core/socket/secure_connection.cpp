@@ -1,4 +1,5 @@
 #include "core/socket/secure_connection.hpp"
+
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
@@ -6,9 +7,11 @@
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <sys/timerfd.h>
+
 #include <cerrno>
 #include <climits>
 #include <cstring>
+
 #include "core/base/reserve.hpp"
 
 namespace symm {
@@ -29,18 +32,24 @@ Addresses addresses_of(const std::string& host, uint16_t port) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
   addrinfo* found = nullptr;
-  const int error = getaddrinfo(host.empty() ? nullptr : host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (error != 0) throw Error(Status::unavailable, format("no address of '%s' is known: %s", host.c_str(), gai_strerror(error)));
+  const int error = getaddrinfo(
+      host.empty() ? nullptr : host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (error != 0)
+    throw Error(Status::unavailable,
+        format("no address of '%s' is known: %s", host.c_str(), gai_strerror(error)));
   return {found, freeaddrinfo};
 }
 
 bool is_loopback(const sockaddr* address) {
   if (address->sa_family == AF_INET)
-    return ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24 ==
+           IN_LOOPBACKNET;
   return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
-PeerFd tcp_socket(int family) { return PeerFd(Fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP))); }
+PeerFd tcp_socket(int family) {
+  return PeerFd(Fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP)));
+}
 
 std::string in_numbers(const sockaddr* address) {
   char text[NI_MAXHOST] = "";
@@ -48,7 +57,9 @@ std::string in_numbers(const sockaddr* address) {
   return getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0 ? text : "";
 }
 
-void set(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof value); }
+void set(int socket, int level, int name, int value) {
+  setsockopt(socket, level, name, &value, sizeof value);
+}
 
 // With a domain or without one; many an /etc/hosts says that both lead to the loopback.
 bool is_own_name(const std::string& host) {
@@ -73,22 +84,28 @@ std::string own_address(int socket, const std::string& dialled) {
 
 std::string outside_address() {
   // Not one of a link, which needs the name that the link has where it is dialled.
-  const auto is_far = [](const sockaddr* at) { return !is_loopback(at) && !in_numbers(at).starts_with("fe80:"); };
+  const auto is_far = [](const sockaddr* at) {
+    return !is_loopback(at) && !in_numbers(at).starts_with("fe80:");
+  };
   try {
     const Addresses named = addresses_of(host_name(), 0);
     for (const addrinfo* at = named.get(); at != nullptr; at = at->ai_next)
       if (is_far(at->ai_addr)) return in_numbers(at->ai_addr);
-  } catch (const Error&) {}  // a name of its own
+  } catch (const Error&) {
+  }  // a name of its own
   ifaddrs* found = nullptr;
   getifaddrs(&found);
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> interfaces(found, freeifaddrs);
   for (const int family : {AF_INET, AF_INET6}) {
     for (const ifaddrs* at = interfaces.get(); at != nullptr; at = at->ifa_next) {
-      if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != family || (at->ifa_flags & IFF_UP) == 0) continue;
+      if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != family ||
+          (at->ifa_flags & IFF_UP) == 0)
+        continue;
       if (is_far(at->ifa_addr)) return in_numbers(at->ifa_addr);
     }
   }
-  throw Error(Status::unavailable, host_name() + " has no address but that of its loopback: set MASTER_ADDR and SYMM_PORT");
+  throw Error(Status::unavailable,
+      host_name() + " has no address but that of its loopback: set MASTER_ADDR and SYMM_PORT");
 }
 
 uint16_t hold_free_port() {
@@ -110,25 +127,33 @@ uint16_t hold_free_port() {
 PeerFd dial_tcp(const std::string& host, uint16_t port, unsigned attempt) {
   const Addresses all = addresses_of(host, port);
   const addrinfo* chosen = all.get();
-  for (; attempt > 0; --attempt) chosen = chosen->ai_next != nullptr ? chosen->ai_next : all.get();
+  for (; attempt > 0; --attempt)
+    chosen = chosen->ai_next != nullptr ? chosen->ai_next : all.get();
   PeerFd socket = tcp_socket(chosen->ai_family);
   if (!socket) throw system_error(errno, "socket", host);
   if (connect(socket.get(), chosen->ai_addr, chosen->ai_addrlen) != 0 && errno != EINPROGRESS)
-    throw Error(Status::unavailable, format("%s cannot be reached at port %u: %s", host.c_str(), port, strerror(errno)));
+    throw Error(Status::unavailable,
+        format("%s cannot be reached at port %u: %s", host.c_str(), port, strerror(errno)));
   return socket;
 }
 
 // ---- a connection
 
-SecureConnection::SecureConnection(PeerFd socket, bool dialled, const Secret& secret, uint64_t silence_ms)
-    : socket_(std::move(socket)), dialled_(dialled), silence_ms_(silence_ms), generation_(process::fork_generation()),
-      stage_(dialled ? Stage::connecting : Stage::greeting), stream_(secret) {}
+SecureConnection::SecureConnection(
+    PeerFd socket, bool dialled, const Secret& secret, uint64_t silence_ms)
+    : socket_(std::move(socket)),
+      dialled_(dialled),
+      silence_ms_(silence_ms),
+      generation_(process::fork_generation()),
+      stage_(dialled ? Stage::connecting : Stage::greeting),
+      stream_(secret) {}
 
 void SecureConnection::start(std::weak_ptr<Receiver> receiver) {
   receiver_ = std::move(receiver);
   if (watching_ != 0) return;
   if (silence_ms_ != 0) {
-    const uint64_t ms = std::clamp<uint64_t>(silence_ms_ / 8, 20, 250);  // between what must be answered within silence_ms_
+    // between what must be answered within silence_ms_
+    const uint64_t ms = std::clamp<uint64_t>(silence_ms_ / 8, 20, 250);
     due_ = Deadline::after_ms(silence_ms_);
     timer_ = PeerFd(Fd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)));
     if (!timer_) throw system_error(errno, "timerfd_create");
@@ -141,7 +166,9 @@ void SecureConnection::start(std::weak_ptr<Receiver> receiver) {
   if (timer_) ticking_ = Monitor::current().watch(timer_.get(), weak_from_this());
 }
 
-std::string SecureConnection::peer_address() const { return in_numbers(reinterpret_cast<const sockaddr*>(&peer_)); }
+std::string SecureConnection::peer_address() const {
+  return in_numbers(reinterpret_cast<const sockaddr*>(&peer_));
+}
 
 void SecureConnection::watch() {
   set(socket_.get(), IPPROTO_TCP, TCP_NODELAY, 1);
@@ -149,7 +176,8 @@ void SecureConnection::watch() {
     set(socket_.get(), SOL_SOCKET, SO_KEEPALIVE, 1);
     set(socket_.get(), IPPROTO_TCP, TCP_KEEPIDLE, 1);
     set(socket_.get(), IPPROTO_TCP, TCP_KEEPINTVL, 1);
-    set(socket_.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::min<uint64_t>(silence_ms_, INT_MAX)));
+    set(socket_.get(), IPPROTO_TCP, TCP_USER_TIMEOUT,
+        static_cast<int>(std::min<uint64_t>(silence_ms_, INT_MAX)));
   }
   watching_ = Monitor::current().watch(socket_.get(), weak_from_this());
   if (dialled_) Monitor::current().want_writable(watching_, true);
@@ -164,7 +192,9 @@ void SecureConnection::dial_again() {
     if (ended_) return;
     socket_.reset();
     socket_ = tcp_socket(peer_.ss_family);
-    if (!socket_ || (connect(socket_.get(), reinterpret_cast<sockaddr*>(&peer_), sizeof peer_) != 0 && errno != EINPROGRESS))
+    if (!socket_ ||
+        (connect(socket_.get(), reinterpret_cast<sockaddr*>(&peer_), sizeof peer_) != 0 &&
+            errno != EINPROGRESS))
       error = errno;
     out_.clear();
     in_.clear();
@@ -185,13 +215,15 @@ void SecureConnection::stop() noexcept {
   shutdown(socket_.get(), SHUT_WR);
   // A socket that is closed with something unread takes back what it has sent.
   std::array<std::byte, 4096> rest;
-  while (recv(socket_.get(), rest.data(), rest.size(), MSG_DONTWAIT) > 0) {}
+  while (recv(socket_.get(), rest.data(), rest.size(), MSG_DONTWAIT) > 0) {
+  }
 }
 
 void SecureConnection::end(int error) {
   if (stage_ == Stage::connecting && redials_ == 0)
     return end("cannot be reached at " + host_ + ": " + strerror(error != 0 ? error : ETIMEDOUT));
-  if (error != ETIMEDOUT && error != EHOSTUNREACH && error != ENETUNREACH) return end("died: its connection closed", true);
+  if (error != ETIMEDOUT && error != EHOSTUNREACH && error != ENETUNREACH)
+    return end("died: its connection closed", true);
   end(format("is cut off: %s has not answered %s for %.1f s", host_.c_str(), host_name().c_str(),
       static_cast<double>(silence_ms_) / 1e3));
 }
@@ -210,7 +242,9 @@ void SecureConnection::end(const std::string& how, bool closed) {
 void SecureConnection::write() {
   if (ended_ || out_.empty()) return;
   ssize_t sent = 0;
-  do { sent = ::send(socket_.get(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT); } while (sent < 0 && errno == EINTR);
+  do {
+    sent = ::send(socket_.get(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (sent < 0 && errno == EINTR);
   if (sent < 0 && !is_momentary(errno)) {
     if (error_ == 0) error_ = errno;  // the monitor is told by a socket that can be read
     out_.clear();
@@ -256,14 +290,16 @@ void SecureConnection::enqueue_sealed(std::span<const std::byte> frame) {
   });
 }
 
-// Whether the other machine has, of which the kernel suffices, since the process may be stopped; so may this one have been, for
-// `ticks`. TCP_USER_TIMEOUT alone begins to count when something is sent again, which is late where answers were slow before.
+// Whether the other machine has, of which the kernel suffices, since the process may be
+// stopped; so may this one have been, for `ticks`. TCP_USER_TIMEOUT alone begins to
+// count when something is sent again, which is late where answers were slow before.
 bool SecureConnection::answered(uint64_t ticks) {
   tcp_info info{};
   socklen_t size = sizeof info;
   getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &size);
   const uint64_t waited_ms = silence_ms_ - std::min(silence_ms_, due_.remaining_ns() / 1'000'000);
-  if (ticks > 4 || info.tcpi_unacked == 0 || info.tcpi_last_ack_recv < waited_ms) due_ = Deadline::after_ms(silence_ms_);
+  if (ticks > 4 || info.tcpi_unacked == 0 || info.tcpi_last_ack_recv < waited_ms)
+    due_ = Deadline::after_ms(silence_ms_);
   return !due_.expired();
 }
 
@@ -286,7 +322,9 @@ void SecureConnection::ready(int fd) noexcept {
         socklen_t size = sizeof error;
         socklen_t peer_size = sizeof peer_;
         getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-        if (error == 0 && getpeername(socket_.get(), reinterpret_cast<sockaddr*>(&peer_), &peer_size) != 0) return;
+        if (error == 0 &&
+            getpeername(socket_.get(), reinterpret_cast<sockaddr*>(&peer_), &peer_size) != 0)
+          return;
         if (error != 0) {
           error_ = error;
         } else {
@@ -322,7 +360,8 @@ bool SecureConnection::meet(std::span<const std::byte> theirs) {
   if (dialled_) {
     if (!stream_.finish(theirs)) return false;
     known_ = true;
-    for (const auto& frame : early_) enqueue_sealed(frame);
+    for (const auto& frame : early_)
+      enqueue_sealed(frame);
     early_.clear();
   } else {
     const auto answer = stream_.answer(theirs);
@@ -357,7 +396,8 @@ bool SecureConnection::parse() {
       stage_ = Stage::frames;
     } else {
       if (left() < SecureStream::kLength) break;
-      const size_t length = std::to_integer<size_t>(in_[at]) | std::to_integer<size_t>(in_[at + 1]) << 8;
+      const size_t length = std::to_integer<size_t>(in_[at]) | std::to_integer<size_t>(in_[at + 1])
+                                                                   << 8;
       if (left() < SecureStream::kLength + length) break;
       next(SecureStream::kLength);
       const auto sealed = next(length);
@@ -380,11 +420,14 @@ bool SecureConnection::parse() {
 
 // ---- those who connect
 
-class SecureListener::Stranger final : public SecureConnection::Receiver, public std::enable_shared_from_this<Stranger> {
+class SecureListener::Stranger final : public SecureConnection::Receiver,
+                                       public std::enable_shared_from_this<Stranger> {
  public:
   Stranger(std::weak_ptr<SecureListener> listener, std::shared_ptr<SecureConnection> connection)
       : listener_(std::move(listener)), connection_(std::move(connection)) {}
+
   bool silent() const { return connection_->silent(); }
+
   void go(bool counts) {
     const auto self = shared_from_this();
     const auto listener = listener_.lock();
@@ -392,6 +435,7 @@ class SecureListener::Stranger final : public SecureConnection::Receiver, public
     const std::lock_guard lock(listener->mutex_);
     if (std::erase(listener->strangers_, self) != 0 && counts) ++listener->refused_;
   }
+
  private:
   const char* on_frame(std::span<const std::byte> frame) override {
     const auto listener = listener_.lock();
@@ -401,14 +445,19 @@ class SecureListener::Stranger final : public SecureConnection::Receiver, public
     go(false);
     return nullptr;
   }
+
   void on_end(bool, const std::string&) override { go(true); }
 
   const std::weak_ptr<SecureListener> listener_;
   const std::shared_ptr<SecureConnection> connection_;
 };
 
-SecureListener::SecureListener(const std::string& host, uint16_t port, const Secret& secret, uint64_t silence_ms, Admit admit)
-    : secret_(secret), silence_ms_(silence_ms), admit_(std::move(admit)), generation_(process::fork_generation()) {
+SecureListener::SecureListener(
+    const std::string& host, uint16_t port, const Secret& secret, uint64_t silence_ms, Admit admit)
+    : secret_(secret),
+      silence_ms_(silence_ms),
+      admit_(std::move(admit)),
+      generation_(process::fork_generation()) {
   Addresses all = addresses_of(host, port);
   if (is_own_name(host) || !is_loopback(all->ai_addr)) all = addresses_of({}, port);
   int error = EADDRNOTAVAIL;
@@ -418,7 +467,9 @@ SecureListener::SecureListener(const std::string& host, uint16_t port, const Sec
       socket_ = tcp_socket(family);
       set(socket_.get(), SOL_SOCKET, SO_REUSEADDR, 1);
       if (family == AF_INET6) set(socket_.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
-      if (bind(socket_.get(), at->ai_addr, at->ai_addrlen) == 0 && listen(socket_.get(), kMostQueued) == 0) continue;
+      if (bind(socket_.get(), at->ai_addr, at->ai_addrlen) == 0 &&
+          listen(socket_.get(), kMostQueued) == 0)
+        continue;
       error = errno;
       socket_.reset();
     }
@@ -456,17 +507,20 @@ void SecureListener::ready(int) noexcept {
       std::shared_ptr<Stranger> oldest, stranger;  // who goes without the lock, and who comes
       std::shared_ptr<SecureConnection> connection;
       if (fd) {
-        connection = std::make_shared<SecureConnection>(PeerFd(std::move(fd)), false, secret_, silence_ms_);
+        connection =
+            std::make_shared<SecureConnection>(PeerFd(std::move(fd)), false, secret_, silence_ms_);
         stranger = std::make_shared<Stranger>(weak_from_this(), connection);
       }
       std::unique_lock lock(mutex_);
       if (stranger) strangers_.push_back(stranger);
-      // Also for want of descriptors, perhaps by those that say nothing: of whom the oldest goes, but nobody who has just come.
+      // Also for want of descriptors, perhaps by those that say nothing: of whom the
+      // oldest goes, but nobody who has just come.
       const bool all = starved || strangers_.size() > kMostStrangers;
       const auto end = stranger ? std::prev(strangers_.end()) : strangers_.end();
       auto going = end;
       if (all || strangers_.size() > kMostSilent)
-        going = std::find_if(strangers_.begin(), end, [](const auto& one) { return one->silent(); });
+        going =
+            std::find_if(strangers_.begin(), end, [](const auto& one) { return one->silent(); });
       if (all && going == end) going = strangers_.begin();
       if (going != end) {
         oldest = *going;
@@ -475,7 +529,10 @@ void SecureListener::ready(int) noexcept {
       } else if (starved) {
         if (!spare_) return Monitor::forget(watching_);  // or it would ask for ever
         spare_.reset();
-        { const Fd turned_away(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC)); }  // and comes again
+        // and comes again
+        {
+          const Fd turned_away(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        }
         spare_ = spare_descriptor();
         return;
       }

@@ -1,4 +1,5 @@
 #include "core/socket/socket.hpp"
+
 #include <linux/ioctl.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -6,8 +7,10 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+
 #include <cerrno>
 #include <cstring>
+
 #include "core/base/error.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/process.hpp"
@@ -28,21 +31,25 @@ PeerFd make_socket() {
   return PeerFd(std::move(fd));
 }
 
-// A path too long for a socket address is reached through the descriptor of its directory. The plain path is preferred: /proc may
-// be absent.
+// A path too long for a socket address is reached through the descriptor of its
+// directory. The plain path is preferred: /proc may be absent.
 sockaddr_un address_of(const std::string& directory, int directory_fd, const std::string& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::string path = directory + "/" + name;
-  if (path.size() >= sizeof address.sun_path) path = format("/proc/self/fd/%d/%s", directory_fd, name.c_str());
-  if (path.size() >= sizeof address.sun_path) throw Error(Status::system, "socket name too long: " + name);
+  if (path.size() >= sizeof address.sun_path)
+    path = format("/proc/self/fd/%d/%s", directory_fd, name.c_str());
+  if (path.size() >= sizeof address.sun_path)
+    throw Error(Status::system, "socket name too long: " + name);
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   return address;
 }
 }  // namespace
 
 Listener::Listener(const std::string& directory, std::string name)
-    : directory_(open_private_directory(directory, false)), socket_(make_socket()), name_(std::move(name)),
+    : directory_(open_private_directory(directory, false)),
+      socket_(make_socket()),
+      name_(std::move(name)),
       generation_(process::fork_generation()) {
   const sockaddr_un address = address_of(directory, directory_.get(), name_);
   if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
@@ -65,13 +72,15 @@ PeerFd Listener::accept(uint64_t& refused) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return {};
       if (errno == EINTR || errno == ECONNABORTED || errno == EPROTO) continue;
       const int error = errno;
-      pollfd queue{socket_.get(), POLLIN, 0};  // a descriptor is wanted before anybody is looked for
+      // a descriptor is wanted before anybody is looked for
+      pollfd queue{socket_.get(), POLLIN, 0};
       if (!poll_until({&queue, 1}, Deadline::after_ms(0))) return {};
       throw system_error(error, "accept4");
     }
     ucred credentials{};
     socklen_t size = sizeof credentials;
-    if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 && credentials.uid == geteuid())
+    if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 &&
+        credentials.uid == geteuid())
       return PeerFd(std::move(fd));
     ++refused;
   }
@@ -84,27 +93,32 @@ PeerFd dial(const std::string& directory, const std::string& name) {
   while (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     if (errno == EINTR) continue;
     if (errno == EAGAIN) return {};
-    if (errno == ECONNREFUSED || errno == ENOENT) throw Error(Status::peer_failed, "nobody listens on its socket any more");
+    if (errno == ECONNREFUSED || errno == ENOENT)
+      throw Error(Status::peer_failed, "nobody listens on its socket any more");
     throw system_error(errno, "connect", directory + "/" + name);
   }
-  if (identify(fd.get()).uid != geteuid()) throw Error(Status::unavailable, "its socket belongs to another user");
+  if (identify(fd.get()).uid != geteuid())
+    throw Error(Status::unavailable, "its socket belongs to another user");
   return fd;
 }
 
 // ---- who is at the other end of a socket, and what became of them
 
 namespace {
-// struct pidfd_info of <linux/pidfd.h>, first version (64 bytes); the system's header may be older than the running kernel.
+// struct pidfd_info of <linux/pidfd.h>, first version (64 bytes); the system's header
+// may be older than the running kernel.
 struct PidfdInfo {
   uint64_t mask;
   uint64_t cgroupid;
   uint32_t ids[11];
   int32_t exit_code;
 };
+
 constexpr unsigned long kPidfdGetInfo = _IOWR(0xFF, 11, PidfdInfo);
 constexpr uint64_t kPidfdInfoExit = 1U << 3;
 
-// Before Linux 6.5 the pid must do. It may have been reused since the peer connected; that can only be told while it has not been
+// Before Linux 6.5 the pid must do. It may have been reused since
+// the peer connected; that can only be told while it has not been
 // reaped, so the start time must be the same before and after.
 Fd open_pid(int64_t pid) {
 #ifdef SYS_pidfd_open
@@ -123,21 +137,25 @@ Fd open_pid(int64_t pid) {
 PeerProcess identify(int socket) {
   ucred credentials{};
   socklen_t size = sizeof credentials;
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) throw system_error(errno, "getsockopt(SO_PEERCRED)");
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0)
+    throw system_error(errno, "getsockopt(SO_PEERCRED)");
   PeerProcess peer;
   peer.uid = credentials.uid;
   peer.pid = credentials.pid;
   int fd = -1;
   size = sizeof fd;
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0) peer.pidfd = PeerFd(Fd(fd));
-  else if (errno == EMFILE || errno == ENFILE) throw system_error(errno, "getsockopt(SO_PEERPIDFD)");
-  else if (errno == ENOPROTOOPT && peer.pid > 0) peer.pidfd = PeerFd(open_pid(peer.pid));
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0)
+    peer.pidfd = PeerFd(Fd(fd));
+  else if (errno == EMFILE || errno == ENFILE)
+    throw system_error(errno, "getsockopt(SO_PEERPIDFD)");
+  else if (errno == ENOPROTOOPT && peer.pid > 0)
+    peer.pidfd = PeerFd(open_pid(peer.pid));
   return peer;
 }
 
 uint64_t pid_namespace() {
-  struct stat pids {};
-  struct stat times {};  // Linux 5.6
+  struct stat pids{};
+  struct stat times{};  // Linux 5.6
   if (stat("/proc/self/ns/pid", &pids) != 0) return 0;
   return mix(pids.st_ino, stat("/proc/self/ns/time", &times) == 0 ? times.st_ino : 0) | 1U;
 }
@@ -147,7 +165,8 @@ std::string manner_of_death(int pidfd) {
   info.mask = kPidfdInfoExit;
   if (ioctl(pidfd, kPidfdGetInfo, &info) != 0 || (info.mask & kPidfdInfoExit) == 0) return {};
   if (WIFSIGNALED(info.exit_code)) return format("killed by signal %d", WTERMSIG(info.exit_code));
-  if (WIFEXITED(info.exit_code)) return format("exited with status %d", WEXITSTATUS(info.exit_code));
+  if (WIFEXITED(info.exit_code))
+    return format("exited with status %d", WEXITSTATUS(info.exit_code));
   return {};
 }
 }  // namespace symm

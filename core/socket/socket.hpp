@@ -1,25 +1,30 @@
-// Sockets by which ranks of one machine find each other: SEQPACKET, with a name in a directory that only this user may enter, and
-// a check of who is at the other end.
+// Sockets by which ranks of one machine find each other: SEQPACKET, with a name in a
+// directory that only this user may enter, and a check of who is at the other end.
 #pragma once
 
 #include <sys/types.h>
+
 #include <string>
+
 #include "core/base/peer_fd.hpp"
 
 namespace symm {
 // A listening socket. Its file is removed with it.
 class Listener {
  public:
-  // Bind to `name` in `directory`, which must be of mode 0700 and ours. Throws Error(system), Error(unavailable).
+  // Bind to `name` in `directory`, which must be of mode 0700 and ours. Throws
+  // Error(system), Error(unavailable).
   Listener(const std::string& directory, std::string name);
   Listener(Listener&&) = delete;
   ~Listener();
   int get() const noexcept { return socket_.get(); }
   const std::string& name() const noexcept { return name_; }
 
-  // The next connection in the queue, without waiting; an empty one when there is none. `refused` grows by one for each peer
-  // of another user, closed unread. Throws Error(system).
+  // The next connection in the queue, without waiting; an empty
+  // one when there is none. `refused` grows by one for each
+  // peer of another user, closed unread. Throws Error(system).
   PeerFd accept(uint64_t& refused);
+
  private:
   Fd directory_;
   PeerFd socket_;
@@ -27,8 +32,9 @@ class Listener {
   uint32_t generation_ = 0;
 };
 
-// Connect without waiting. Empty if the other's queue is full just now. Throws Error(peer_failed) if nobody listens there,
-// Error(system) otherwise, Error(unavailable) if another user does.
+// Connect without waiting. Empty if the other's queue is full just now. Throws
+// Error(peer_failed) if nobody listens there, Error(system) otherwise,
+// Error(unavailable) if another user does.
 PeerFd dial(const std::string& directory, const std::string& name);
 
 // Who is at the other end, as the kernel says.
@@ -39,8 +45,10 @@ struct PeerProcess {
 };
 PeerProcess identify(int socket);
 
-// Where a pid and a start time mean the same: this process's pid and time namespaces, as one number; 0 if unknown.
+// Where a pid and a start time mean the same: this process's
+// pid and time namespaces, as one number; 0 if unknown.
 uint64_t pid_namespace();
-// "killed by signal 9", "exited with status 1", or "" if the kernel does not tell (before 6.15) or the process is not dead.
+// "killed by signal 9", "exited with status 1", or "" if the kernel does not tell
+// (before 6.15) or the process is not dead.
 std::string manner_of_death(int pidfd);
 }  // namespace symm

@@ -1,22 +1,28 @@
-// Collectives across machines. Most are exchanges of pieces: what each rank sends to each is moved in rounds, and what comes is
-// put where it belongs, or combined in the order of ranks as the host's algorithms do, so the bits are theirs. Large all-reduces,
-// and those of many machines, have algorithms of their own (allreduce.cpp).
+// Collectives across machines. Most are exchanges of pieces: what
+// each rank sends to each is moved in rounds, and what comes is put
+// where it belongs, or combined in the order of ranks as the host's
+// algorithms do, so the bits are theirs. Large all-reduces, and those
+// of many machines, have algorithms of their own (allreduce.cpp).
 //
-// A round. Every rank sends every other a message, of nothing where it has nothing for it, into the landing slot that it has
-// there, and awaits one from each. With the first message of a call it says what call it is; whoever awaits a message compares.
+// A round. Every rank sends every other a message, of nothing where it has nothing for
+// it, into the landing slot that it has there, and awaits one from each. With the first
+// message of a call it says what call it is; whoever awaits a message compares.
 //
 // Why no message overwrites another. Scratch has two halves, which alternate from call to call.
-//   1. In every call all wait for all: who has finished call k has heard, if by way of others, that all have entered it.
+//   1. In every call all wait for all: who has finished call k has heard, if by way of
+//      others, that all have entered it.
 //   2. Who has entered call k has finished call k-1.
 //   3. So when a message of call k+1 is sent, its half, that of call k-1, is free everywhere.
-// Within a call, slots have two places, which alternate from round to round, and the same holds of rounds.
+// Within a call, slots have two places, which alternate
+// from round to round, and the same holds of rounds.
 #include "core/base/reserve.hpp"
 #include "core/span/transport.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/pointers.hpp"
 
 namespace symm::span {
-// What call a rank makes: in its own scratch, and in that of those to whom it has sent something of it.
+// What call a rank makes: in its own scratch, and in
+// that of those to whom it has sent something of it.
 struct alignas(host::kLine) SpanTransport::Said {
   uint64_t call;
   uint64_t signature;  // packed
@@ -24,17 +30,23 @@ struct alignas(host::kLine) SpanTransport::Said {
 };
 
 struct alignas(host::kLine) SpanTransport::Slot {
-  uint64_t longest;  // where each rank has counts of its own, bytes of the longest piece of the rank that sends this
-  uint64_t piece;    // bytes of the piece that this is part of
-  uint64_t bytes;    // behind this
+  // where each rank has counts of its own, bytes of
+  // the longest piece of the rank that sends this
+  uint64_t longest;
+  uint64_t piece;  // bytes of the piece that this is part of
+  uint64_t bytes;  // behind this
+
   std::byte* data() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
 };
 
 // One exchange: pieces of `from` for each rank, and of `to` from each.
 struct SpanTransport::Leg : Rows {
   Leg(const void* source, void* target, int size)
-      : from(static_cast<const std::byte*>(source)), to(static_cast<std::byte*>(target)), send(static_cast<size_t>(size)),
+      : from(static_cast<const std::byte*>(source)),
+        to(static_cast<std::byte*>(target)),
+        send(static_cast<size_t>(size)),
         recv(static_cast<size_t>(size)) {}
+
   const std::byte* from;
   std::byte* to;
   std::vector<Piece> send, recv;
@@ -43,44 +55,61 @@ struct SpanTransport::Leg : Rows {
 
   void keep(int peer, size_t at, const std::byte* what, size_t bytes) const {
     std::byte* const piece = to + recv[static_cast<size_t>(peer)].at;
-    in_rows(*this, at, bytes, [&](size_t row, size_t done, size_t part) { host::copy(piece + row, what + done, part, false); });
+    in_rows(*this, at, bytes, [&](size_t row, size_t done, size_t part) {
+      host::copy(piece + row, what + done, part, false);
+    });
   }
 };
 
 namespace {
-bool is_in_slices(Algorithm algorithm) { return algorithm == Algorithm::two_shot || algorithm == Algorithm::two_shot_staged; }
+bool is_in_slices(Algorithm algorithm) {
+  return algorithm == Algorithm::two_shot || algorithm == Algorithm::two_shot_staged;
+}
 }  // namespace
 
-size_t SpanTransport::step_area() const { return static_cast<size_t>(context_.size) * sizeof(Said); }
+size_t SpanTransport::step_area() const {
+  return static_cast<size_t>(context_.size) * sizeof(Said);
+}
 
 size_t SpanTransport::room() const {
   const size_t slots = 2 * static_cast<size_t>(context_.size);
-  return std::min(between_.round, host::round_down((controls_.scratch_half() - step_area()) / slots, host::kLine) - sizeof(Slot));
+  return std::min(between_.round,
+      host::round_down((controls_.scratch_half() - step_area()) / slots, host::kLine) -
+          sizeof(Slot));
 }
 
-SpanTransport::Said& SpanTransport::said_of(const host::Control& owner, uint32_t call, int source) const {
+SpanTransport::Said& SpanTransport::said_of(
+    const host::Control& owner, uint32_t call, int source) const {
   return reinterpret_cast<Said*>(owner.scratch(call))[source];
 }
 
-SpanTransport::Slot& SpanTransport::slot_of(const host::Control& owner, uint32_t call, uint32_t round, int source) const {
-  const size_t index = (round & 1U) * static_cast<size_t>(context_.size) + static_cast<size_t>(source);
-  return *reinterpret_cast<Slot*>(owner.scratch(call) + step_area() + index * (room() + sizeof(Slot)));
+SpanTransport::Slot& SpanTransport::slot_of(
+    const host::Control& owner, uint32_t call, uint32_t round, int source) const {
+  const size_t index =
+      (round & 1U) * static_cast<size_t>(context_.size) + static_cast<size_t>(source);
+  return *reinterpret_cast<Slot*>(
+      owner.scratch(call) + step_area() + index * (room() + sizeof(Slot)));
 }
 
 // ---- messages
 
-std::byte* SpanTransport::place_of(const host::Control& owner, int source, const engine::Head& head) const noexcept {
+std::byte* SpanTransport::place_of(
+    const host::Control& owner, int source, const engine::Head& head) const noexcept {
   const auto call = static_cast<uint32_t>(head.call);
-  if (head.kind == kRound) return head.bytes > room() ? nullptr : slot_of(owner, call, head.channel, source).data();
+  if (head.kind == kRound)
+    return head.bytes > room() ? nullptr : slot_of(owner, call, head.channel, source).data();
   const size_t half = controls_.scratch_half();
-  const bool fits = head.offset >= step_area() && head.offset <= half && head.bytes <= half - head.offset;
+  const bool fits =
+      head.offset >= step_area() && head.offset <= half && head.bytes <= half - head.offset;
   return fits ? owner.scratch(call) + head.offset : nullptr;
 }
 
 // `owner` sees that `source` has sent it one more message.
-void SpanTransport::note(const host::Control& owner, int source, const engine::Head& head) const noexcept {
+void SpanTransport::note(
+    const host::Control& owner, int source, const engine::Head& head) const noexcept {
   const auto call = static_cast<uint32_t>(head.call);
-  if (Said& said = said_of(owner, call, source); said.call != head.call) said = {head.call, head.value, head.memory};
+  if (Said& said = said_of(owner, call, source); said.call != head.call)
+    said = {head.call, head.value, head.memory};
   if (head.kind == kRound) {
     Slot& slot = slot_of(owner, call, head.channel, source);
     slot.longest = head.memory, slot.piece = head.offset, slot.bytes = head.bytes;
@@ -101,19 +130,23 @@ std::pair<uint64_t, uint64_t> SpanTransport::said_by_me(uint32_t call) const {
   return {said.signature, said.count};
 }
 
-void SpanTransport::pass_step(const CollectiveCall& call, int peer, size_t at, std::span<const std::byte> payload) {
+void SpanTransport::pass_step(
+    const CollectiveCall& call, int peer, size_t at, std::span<const std::byte> payload) {
   pass(call, peer, {.kind = kStep, .offset = at}, payload, nullptr);
 }
 
-// With a deadline, `payload` is the caller's; without, it lies in this rank's scratch and stays there until it has arrived.
-void SpanTransport::pass(
-    const CollectiveCall& call, int peer, engine::Head head, std::span<const std::byte> payload, LazyDeadline* deadline) {
+// With a deadline, `payload` is the caller's; without, it lies in this rank's scratch
+// and stays there until it has arrived.
+void SpanTransport::pass(const CollectiveCall& call, int peer, engine::Head head,
+    std::span<const std::byte> payload, LazyDeadline* deadline) {
   head.value = call.packed();
   head.call = calls_;
   head.bytes = payload.size();
   if (head.kind == kStep) head.memory = call.count;
   if (maps(peer)) {
-    if (!payload.empty()) host::copy(place_of(controls_[peer], context_.rank, head), payload.data(), payload.size(), false);
+    if (!payload.empty())
+      host::copy(
+          place_of(controls_[peer], context_.rank, head), payload.data(), payload.size(), false);
     return note(controls_[peer], context_.rank, head);
   }
   if (deadline == nullptr) return post_->dispatch(peer, head, payload, controls_.mine().segment());
@@ -125,7 +158,8 @@ void SpanTransport::await(const CollectiveCall& call, int peer, LazyDeadline& de
   const host::Control& mine = controls_.mine();
   Word& word = mine.pair(rounds_channel(), peer);
   const uint32_t target = ++taken_[static_cast<size_t>(peer)];
-  if (!reached(word, target)) controls_.await(word, target, mine.pair_waiter()[0], peer, deadline, name_of(call.collective));
+  if (!reached(word, target))
+    controls_.await(word, target, mine.pair_waiter()[0], peer, deadline, name_of(call.collective));
   const Said& said = said_of(mine, calls_, peer);
   if (said.signature != call.packed() || (said.count != call.count && !has_counts(call.collective)))
     fail_mismatch(peer, deadline);
@@ -165,7 +199,8 @@ void SpanTransport::fail_mismatch(int peer, LazyDeadline& deadline) {
 
 // ---- a round
 
-void SpanTransport::send_round(const CollectiveCall& call, const Leg& leg, size_t index, LazyDeadline& deadline) {
+void SpanTransport::send_round(
+    const CollectiveCall& call, const Leg& leg, size_t index, LazyDeadline& deadline) {
   ++round_;
   for (int step = 1; step < context_.size; ++step) {
     const int peer = static_cast<int>((int64_t{context_.rank} + step) % context_.size);
@@ -201,15 +236,19 @@ void SpanTransport::run(const CollectiveCall& call, const Leg& leg, LazyDeadline
         controls_.fail_piece(call, static_cast<int>(peer), slot.piece, leg.recv[peer].bytes);
       if (has_counts(call.collective)) longest = std::max<size_t>(longest, slot.longest);
       sources.data()[peer] = slot.data();
-      if (!leg.reduces && part.size() != 0) leg.keep(static_cast<int>(peer), part.begin, slot.data(), part.size());
+      if (!leg.reduces && part.size() != 0)
+        leg.keep(static_cast<int>(peer), part.begin, slot.data(), part.size());
     }
     const host::Range part = host::part_of({0, leg.recv[me].bytes}, index, room());
-    if (leg.reduces) combine(call, sources.data(), leg.to + leg.recv[me].at + part.begin, part.size());
+    if (leg.reduces)
+      combine(call, sources.data(), leg.to + leg.recv[me].at + part.begin, part.size());
   }
 }
 
-void SpanTransport::combine(const CollectiveCall& call, const std::byte* const* sources, std::byte* to, size_t bytes) const {
-  host::Reduction reduction = host::reduction_of(call, sources, context_.size, context_.size, bytes);
+void SpanTransport::combine(const CollectiveCall& call, const std::byte* const* sources,
+    std::byte* to, size_t bytes) const {
+  host::Reduction reduction =
+      host::reduction_of(call, sources, context_.size, context_.size, bytes);
   reduction.destinations = &to;
   reduction.destination_count = 1;
   host::reduce(reduction);
@@ -224,10 +263,14 @@ Algorithm SpanTransport::plain_collective(const CollectiveCall& call) {
   const Algorithm algorithm = algorithm_of(call);
   stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), algorithm));
   try {
-    if (algorithm == Algorithm::chain && call.count != 0) allreduce_chain(call, deadline);
-    else if (algorithm == Algorithm::hierarchical && call.count != 0) allreduce_hierarchical(call, deadline);
-    else if (algorithm == Algorithm::bruck) allreduce_bruck(call, deadline);
-    else exchange(call, is_in_slices(algorithm) && call.collective == Collective::allreduce, deadline);
+    if (algorithm == Algorithm::chain && call.count != 0)
+      allreduce_chain(call, deadline);
+    else if (algorithm == Algorithm::hierarchical && call.count != 0)
+      allreduce_hierarchical(call, deadline);
+    else if (algorithm == Algorithm::bruck)
+      allreduce_bruck(call, deadline);
+    else
+      exchange(call, is_in_slices(algorithm) && call.collective == Collective::allreduce, deadline);
   } catch (const std::bad_alloc&) {  // the others know that it has entered
     context_.fail(with_reserve([&] {
       return context_.blame(context_.rank, Status::out_of_memory,
@@ -264,7 +307,8 @@ void SpanTransport::exchange(const CollectiveCall& call, bool slices, LazyDeadli
   }
   leg.longest = slices ? host::slice(unit, 0, size).size() : unit;
   for (int peer = 0; peer < size && has_counts(call.collective); ++peer)
-    leg.longest = std::max(leg.longest, peer == rank ? 0 : leg.send[static_cast<size_t>(peer)].bytes);
+    leg.longest =
+        std::max(leg.longest, peer == rank ? 0 : leg.send[static_cast<size_t>(peer)].bytes);
   run(call, leg, deadline);
   if (!slices) return;
   std::swap(leg.send, leg.recv);
@@ -275,22 +319,29 @@ void SpanTransport::exchange(const CollectiveCall& call, bool slices, LazyDeadli
 
 // ---- which way
 
-// Where the operands are so small that one way more costs more than sending all of them to all, they are.
+// Where the operands are so small that one way more
+// costs more than sending all of them to all, they are.
 Algorithm SpanTransport::algorithm_of(const CallSignature& call) const {
   if (call.algorithm != Algorithm::automatic) return call.algorithm;
   const bool to_all = call.collective == Collective::allreduce;
-  const bool in_any_order = context_.any_order || !is_float(call.dtype) || call.op == Op::min || call.op == Op::max;
+  const bool in_any_order =
+      context_.any_order || !is_float(call.dtype) || call.op == Op::min || call.op == Op::max;
   const bool is_large = local_size_ > 1 && call.unit() > between_.slices;
-  if (is_large && (to_all || call.collective == Collective::reduce) && why_no_chain(call.dtype).empty()) return Algorithm::chain;
+  if (is_large && (to_all || call.collective == Collective::reduce) &&
+      why_no_chain(call.dtype).empty())
+    return Algorithm::chain;
   if (!to_all || call.unit() <= between_.gather) return Algorithm::one_shot;
-  if (in_any_order && local_size_ > 1 && !is_large && why_not_hierarchical(call.dtype).empty()) return Algorithm::hierarchical;
-  return context_.machines.count > between_.direct && bruck_block() != 0 ? Algorithm::bruck : Algorithm::two_shot;
+  if (in_any_order && local_size_ > 1 && !is_large && why_not_hierarchical(call.dtype).empty())
+    return Algorithm::hierarchical;
+  return context_.machines.count > between_.direct && bruck_block() != 0 ? Algorithm::bruck
+                                                                         : Algorithm::two_shot;
 }
 
 // Large scaled calls go by the chain, too, in as few messages as pays.
 size_t SpanTransport::wide_bytes() const {
   const bool by_chain = local_size_ > 1 && why_no_chain(DType::f32).empty();
-  return std::max(HostTransport::wide_bytes(), by_chain ? 4 * std::min(between_.slices, size_t{8} << 20) : 0);
+  return std::max(
+      HostTransport::wide_bytes(), by_chain ? 4 * std::min(between_.slices, size_t{8} << 20) : 0);
 }
 
 std::string SpanTransport::why_impossible(const CollectiveCall& call) const {
@@ -300,7 +351,8 @@ std::string SpanTransport::why_impossible(const CollectiveCall& call) const {
                       : call.algorithm == Algorithm::hierarchical ? why_not_hierarchical(call.dtype)
                       : bruck_block() == 0                        ? "needs more scratch"
                                                                   : "";
-    if (call.collective != Collective::allreduce && !(is_chain && call.collective == Collective::reduce))
+    if (call.collective != Collective::allreduce &&
+        !(is_chain && call.collective == Collective::reduce))
       why = text("does allreduce, not ", name_of(call.collective));
     return why.empty() ? "" : text("algorithm ", name_of(call.algorithm), " ", why);
   }
@@ -311,11 +363,13 @@ PlanReport SpanTransport::plan_plain(const CollectiveCall& call) const {
   if (call.algorithm != Algorithm::automatic) require_possible(call);
   PlanReport report;
   report.algorithm = algorithm_of(call);
-  report.slices = is_in_slices(report.algorithm) || report.algorithm == Algorithm::bruck ? context_.size : 1;
+  report.slices =
+      is_in_slices(report.algorithm) || report.algorithm == Algorithm::bruck ? context_.size : 1;
   const size_t share = call.unit() / static_cast<size_t>(report.slices);
   size_t most = room();
-  std::string how = is_in_slices(report.algorithm) ? "each rank combines a slice of all operands and sends it to all"
-                                                   : "every rank sends the others what they need, and combines what it gets";
+  std::string how = is_in_slices(report.algorithm)
+                        ? "each rank combines a slice of all operands and sends it to all"
+                        : "every rank sends the others what they need, and combines what it gets";
   if (report.algorithm == Algorithm::chain) {
     report.slices = local_size_;
     most = chain_chunk(call);
@@ -326,14 +380,15 @@ PlanReport SpanTransport::plan_plain(const CollectiveCall& call) const {
     how = "ranks of each machine combine what they have, then machines do, in an order of its own";
   } else if (report.algorithm == Algorithm::bruck) {
     most = bruck_block();
-    how = text("more than ", between_.direct, " machines: each rank combines a slice, which come and go in rounds");
-  } else if (call.algorithm == Algorithm::automatic && call.collective == Collective::allreduce && !in_line_ &&
-             call.unit() > between_.slices) {
+    how = text("more than ", between_.direct,
+        " machines: each rank combines a slice, which come and go in rounds");
+  } else if (call.algorithm == Algorithm::automatic && call.collective == Collective::allreduce &&
+             !in_line_ && call.unit() > between_.slices) {
     how += text("; a chain ", why_no_chain(call.dtype));
   }
   report.chunk_bytes = share > most ? most : 0;
-  report.reason = text(
-      call.algorithm != Algorithm::automatic ? "forced: " : "", context_.machines.count, " machines over ", engine_, ": ", how);
+  report.reason = text(call.algorithm != Algorithm::automatic ? "forced: " : "",
+      context_.machines.count, " machines over ", engine_, ": ", how);
   return report;
 }
 }  // namespace symm::span

@@ -1,4 +1,5 @@
 #include "core/span/device_courier.hpp"
+
 #include "core/base/log.hpp"
 #include "core/span/device_transport.hpp"
 
@@ -6,19 +7,30 @@ namespace symm::span {
 using engine::Head;
 
 namespace {
-constexpr size_t kUnderWay = size_t{16} << 20;  // bytes to a rank of which it has not said that it has taken them
-constexpr uint64_t kGraceMs = 1'000;            // for the mesh to say why, and for who waits for a rank directly
-constexpr uint32_t kLooks = 1'000;              // before it rests
-constexpr uint64_t kPatienceMs = 5'000;         // with the device
+// bytes to a rank of which it has not said that it has taken them
+constexpr size_t kUnderWay = size_t{16} << 20;
+// for the mesh to say why, and for who waits for a rank directly
+constexpr uint64_t kGraceMs = 1'000;
+constexpr uint32_t kLooks = 1'000;       // before it rests
+constexpr uint64_t kPatienceMs = 5'000;  // with the device
 }  // namespace
 
 // ---- what there is
 
-DeviceCourier::DeviceCourier(const TransportContext& context, const std::shared_ptr<cuda::Device>& device)
-    : context_(context), device_(device), driver_(device->driver()), why_not_(ranks()), losses_(ranks()), under_way_(ranks()),
-      asked_(ranks()), told_(ranks()), sent_(ranks()) {}
+DeviceCourier::DeviceCourier(
+    const TransportContext& context, const std::shared_ptr<cuda::Device>& device)
+    : context_(context),
+      device_(device),
+      driver_(device->driver()),
+      why_not_(ranks()),
+      losses_(ranks()),
+      under_way_(ranks()),
+      asked_(ranks()),
+      told_(ranks()),
+      sent_(ranks()) {}
 
-std::shared_ptr<DeviceCourier> DeviceCourier::open(const TransportContext& context, const std::shared_ptr<cuda::Device>& device) {
+std::shared_ptr<DeviceCourier> DeviceCourier::open(
+    const TransportContext& context, const std::shared_ptr<cuda::Device>& device) {
   std::shared_ptr<DeviceCourier> made(new DeviceCourier(context, device));
   try {
     made->share_ = EngineShare::of_process();
@@ -34,10 +46,14 @@ std::shared_ptr<DeviceCourier> DeviceCourier::open(const TransportContext& conte
                      cuda::CU_MEMHOSTALLOC_PORTABLE | cuda::CU_MEMHOSTALLOC_DEVICEMAP),
       "cuMemHostAlloc");
   made->pinned_ = static_cast<std::byte*>(std::memset(host, 0, kSlots * sizeof(Slot)));
-  driver.require(driver.cuMemHostGetDevicePointer(&made->address_, host, 0), "cuMemHostGetDevicePointer");
-  driver.require(driver.cuStreamCreate(&made->stream_, cuda::CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-  for (uint32_t i = 0; i < kSlots; ++i) made->free_slots_.push_back(i);
-  made->post_ = engine::open_post(context.group, context.rank, context.size, *made, context.revocation);
+  driver.require(
+      driver.cuMemHostGetDevicePointer(&made->address_, host, 0), "cuMemHostGetDevicePointer");
+  driver.require(
+      driver.cuStreamCreate(&made->stream_, cuda::CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  for (uint32_t i = 0; i < kSlots; ++i)
+    made->free_slots_.push_back(i);
+  made->post_ =
+      engine::open_post(context.group, context.rank, context.size, *made, context.revocation);
   return made;
 }
 
@@ -53,8 +69,8 @@ DeviceCourier::~DeviceCourier() {
 void DeviceCourier::connect(int rank, const EngineShare& theirs) {
   if (!post_ || context_.machines.together(rank, context_.rank)) return;
   if (std::strcmp(theirs.name, share_.name) == 0) return post_->connect(rank, theirs.where());
-  why_not_[static_cast<size_t>(rank)] =
-      format("it has %s, where rank %d has %s", *theirs.name != '\0' ? theirs.name : "no UCX", context_.rank, share_.name);
+  why_not_[static_cast<size_t>(rank)] = format("it has %s, where rank %d has %s",
+      *theirs.name != '\0' ? theirs.name : "no UCX", context_.rank, share_.name);
 }
 
 void DeviceCourier::begin() {
@@ -94,12 +110,15 @@ void DeviceCourier::memory_removed(const MemoryView& memory) noexcept {
 void DeviceCourier::require(int rank, const char* what) const {
   const std::string& why = why_not_[static_cast<size_t>(rank)];
   if (!why.empty())
-    throw Error(Status::unsupported, format("%s: rank %d is on another machine, and %s", what, rank, why.c_str()));
+    throw Error(Status::unsupported,
+        format("%s: rank %d is on another machine, and %s", what, rank, why.c_str()));
 }
 
-void DeviceCourier::issue(const char* what, int rank, const Head& head, const void* at, size_t bytes, const Stream& stream) {
+void DeviceCourier::issue(const char* what, int rank, const Head& head, const void* at,
+    size_t bytes, const Stream& stream) {
   if (device_->uses().capture_of(stream.stream) != 0)
-    throw Error(Status::unsupported, format("%s: rank %d is on another machine, where no captured graph reaches", what, rank));
+    throw Error(Status::unsupported,
+        format("%s: rank %d is on another machine, where no captured graph reaches", what, rank));
   Jobs made(1, {what, rank, head, static_cast<const std::byte*>(at), bytes});
   Job& job = made.front();
   const auto has_slot = [&] {
@@ -111,7 +130,8 @@ void DeviceCourier::issue(const char* what, int rank, const Head& head, const vo
     return free_slots_.pop_back(), true;
   };
   if (!retry_until(has_slot, deadline(0)))
-    throw Error(Status::timeout, format("%s: %u calls were issued before that have not begun", what, kSlots));
+    throw Error(Status::timeout,
+        format("%s: %u calls were issued before that have not begun", what, kSlots));
   const uint64_t number = job.number;
   const cuda::CUdeviceptr go = address_ + job.slot * sizeof(Slot), done = go + offsetof(Slot, done);
   try {
@@ -144,11 +164,14 @@ std::byte* DeviceCourier::place(int from, const Head& head) noexcept {
   if (refused || head.bytes > kMessage) return nullptr;
   const std::lock_guard lock(mutex_);
   try {
-    auto room = with_reserve([&] { return std::make_unique_for_overwrite<std::byte[]>(head.bytes); });
+    auto room =
+        with_reserve([&] { return std::make_unique_for_overwrite<std::byte[]>(head.bytes); });
     std::byte* const at = room.get();
     with_reserve([&] { landing_[{from, head.sequence}] = std::move(room); });
     return at;
-  } catch (const std::bad_alloc&) { return nullptr; }
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
 void DeviceCourier::arrived(int from, const Head& head) noexcept {
@@ -182,7 +205,8 @@ bool DeviceCourier::receive() {
 void DeviceCourier::take(int from, const Head& head, const std::byte* payload) {
   const auto source = static_cast<size_t>(from), me = static_cast<size_t>(context_.rank);
   const auto store = [&](const std::byte* to, uint64_t word) {
-    driver_.require(driver_.cuStreamWriteValue64(stream_, cuda::address_of(to), word, 0), "cuStreamWriteValue64");
+    driver_.require(driver_.cuStreamWriteValue64(stream_, cuda::address_of(to), word, 0),
+        "cuStreamWriteValue64");
   };
   // Held until it is written; null: released, or none of this.
   std::shared_ptr<const MemoryView> view;
@@ -202,7 +226,8 @@ void DeviceCourier::take(int from, const Head& head, const std::byte* payload) {
       break;
     case kFill:
       if (!is_in(head.call, sizeof(uint32_t))) break;
-      driver_.require(driver_.cuMemsetD32Async(cuda::address_of(at()), static_cast<unsigned>(head.value), head.call, stream_),
+      driver_.require(driver_.cuMemsetD32Async(cuda::address_of(at()),
+                          static_cast<unsigned>(head.value), head.call, stream_),
           "cuMemsetD32Async");
       break;
     case kValue:
@@ -213,7 +238,8 @@ void DeviceCourier::take(int from, const Head& head, const std::byte* payload) {
       const size_t index = head.channel * ranks() + source;
       std::unique_lock lock(mutex_);
       uint64_t& known = signals_[{head.memory, index}];
-      const uint64_t word = known = head.value + (static_cast<SignalOp>(head.call) == SignalOp::add ? known : 0);
+      const uint64_t word = known =
+          head.value + (static_cast<SignalOp>(head.call) == SignalOp::add ? known : 0);
       lock.unlock();
       store(view->pads[me] + index * sizeof word, word);
       break;
@@ -226,11 +252,12 @@ void DeviceCourier::take(int from, const Head& head, const std::byte* payload) {
     }
     case kAnswer: {
       const auto job = std::find_if(waiting_.begin(), waiting_.end(), [&](const Job& one) {
-        return one.head.kind == kFetch && one.rank == from && one.head.call == head.call && head.offset <= one.head.value &&
-               head.bytes <= one.head.value - head.offset;
+        return one.head.kind == kFetch && one.rank == from && one.head.call == head.call &&
+               head.offset <= one.head.value && head.bytes <= one.head.value - head.offset;
       });
       if (job == waiting_.end()) return;
-      if (head.value == 0) throw Error(Status::unavailable, format("get: rank %d has released the memory", from));
+      if (head.value == 0)
+        throw Error(Status::unavailable, format("get: rank %d has released the memory", from));
       if (payload != nullptr) land(job->at + head.offset, payload, head.bytes);
       drain();
       job->bytes -= std::min(job->bytes, head.bytes);
@@ -245,20 +272,26 @@ void DeviceCourier::take(int from, const Head& head, const std::byte* payload) {
 }
 
 void DeviceCourier::copy(const void* to, const void* from, size_t bytes) {
-  driver_.require(driver_.cuMemcpyAsync(cuda::address_of(to), cuda::address_of(from), bytes, stream_), "cuMemcpyAsync");
+  driver_.require(
+      driver_.cuMemcpyAsync(cuda::address_of(to), cuda::address_of(from), bytes, stream_),
+      "cuMemcpyAsync");
 }
 
 // Until what this thread has the device do is done.
 void DeviceCourier::drain() {
   cuda::CUresult result = cuda::CUDA_SUCCESS;
-  const auto is_done = [&] { return (result = driver_.cuStreamQuery(stream_)) != cuda::CUDA_ERROR_NOT_READY; };
+  const auto is_done = [&] {
+    return (result = driver_.cuStreamQuery(stream_)) != cuda::CUDA_ERROR_NOT_READY;
+  };
   const auto never = [] { return false; };
   Waiter waiter{0};
   LazyDeadline until(context_.timeout_ms);
-  const WaitEnd how = wait_condition({is_done, never, {}, false}, waiter, revocation(), {.spins = 100, .yields = kLooks}, until);
+  const WaitEnd how = wait_condition(
+      {is_done, never, {}, false}, waiter, revocation(), {.spins = 100, .yields = kLooks}, until);
   if (how == WaitEnd::timed_out)
     throw Error(Status::timeout,
-        "the device has not copied in time what goes between machines: do CUDA_DEVICE_MAX_CONNECTIONS streams wait?");
+        "the device has not copied in time what goes between machines: do "
+        "CUDA_DEVICE_MAX_CONNECTIONS streams wait?");
   if (how == WaitEnd::revoked) {
     end();  // it may be behind a stream that waits
     retry_until(is_done, Deadline::after_ms(kPatienceMs));
@@ -272,7 +305,8 @@ void DeviceCourier::drain() {
 bool DeviceCourier::work() {
   {
     const std::lock_guard lock(mutex_);
-    const auto ready = std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& job) { return is_there_yet(job); });
+    const auto ready =
+        std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& job) { return is_there_yet(job); });
     if (ready == jobs_.end()) return false;
     doing_.splice(doing_.end(), jobs_, ready);
   }
@@ -282,14 +316,19 @@ bool DeviceCourier::work() {
   if (head.kind == kAnswer) {
     bool refused = false;
     const auto view = memories_.find(head.memory, head.offset, job.bytes, &refused);
-    const std::byte* const from = view ? view->blocks[static_cast<size_t>(context_.rank)] + head.offset : nullptr;
+    const std::byte* const from =
+        view ? view->blocks[static_cast<size_t>(context_.rank)] + head.offset : nullptr;
     head.value = view ? 1 : 0;
     head.offset = 0;  // of the answer
-    if (view) move(job, from);
-    else send(job, head);
+    if (view)
+      move(job, from);
+    else
+      send(job, head);
   } else if (head.kind == kAsk || head.kind == kFetch) {
-    if (head.kind == kFetch) head.call = ++fetches_;
-    else head.value = done_;
+    if (head.kind == kFetch)
+      head.call = ++fetches_;
+    else
+      head.value = done_;
     for (size_t rank = 0; rank < ranks() && head.kind == kAsk; ++rank) {
       if (!sent_[rank]) continue;
       sent_[rank] = false;
@@ -303,8 +342,10 @@ bool DeviceCourier::work() {
     if (head.kind == kFetch) send(job, head);
     return true;
   } else {
-    if (head.kind == kPut) move(job, job.at);
-    else send(job, head);
+    if (head.kind == kPut)
+      move(job, job.at);
+    else
+      send(job, head);
     sent_[static_cast<size_t>(job.rank)] = true;
     ++done_;
   }
@@ -320,7 +361,8 @@ void DeviceCourier::look() {
     bool is_over = asks;
     for (int rank = 0; rank < context_.size; ++rank) {
       const auto at = static_cast<size_t>(rank);
-      if (asks ? told_[at] >= job->answers[at] || revocation().departed(rank) : rank != job->rank) continue;
+      if (asks ? told_[at] >= job->answers[at] || revocation().departed(rank) : rank != job->rank)
+        continue;
       require_there(*job, rank);
       is_over = false;
     }
@@ -342,7 +384,8 @@ void DeviceCourier::require_there(Job& job, int rank) {
   const bool gone = job.grace && job.grace->expired();
   if (!gone && !job.until.expired()) return;
   throw Error(context_.blame(rank, gone ? Status::peer_failed : Status::timeout,
-      text(job.what, ": ", context_.name_of(rank), " ", gone ? how : "has not answered before the deadline")));
+      text(job.what, ": ", context_.name_of(rank), " ",
+          gone ? how : "has not answered before the deadline")));
 }
 
 bool DeviceCourier::send(const Job& job, const Head& head, std::span<const std::byte> payload) {
@@ -362,7 +405,8 @@ void DeviceCourier::move(Job& job, const std::byte* from) {
     while (ahead + part(at) > kUnderWay && !revocation().departed(job.rank)) {
       const uint32_t seen = woken_.load(), events = revocation().events().load();
       require_there(job, job.rank);
-      if (!receive()) sleep_while(woken_, seen, &revocation().events(), events, Deadline::after_ms(20));
+      if (!receive())
+        sleep_while(woken_, seen, &revocation().events(), events, Deadline::after_ms(20));
     }
     head.offset = job.head.offset + at;
     if (send(job, head, {message(at / kMessage % 2), part(at)})) ahead += part(at);
@@ -399,7 +443,8 @@ void DeviceCourier::end() noexcept {
     waiting_.splice(waiting_.end(), jobs_);
     waiting_.splice(waiting_.end(), doing_);
   }
-  while (!waiting_.empty()) finish(waiting_, waiting_.begin());
+  while (!waiting_.empty())
+    finish(waiting_, waiting_.begin());
 }
 
 void DeviceCourier::rest(uint32_t seen, uint32_t events) {
@@ -407,10 +452,13 @@ void DeviceCourier::rest(uint32_t seen, uint32_t events) {
   std::unique_lock lock(mutex_);
   const bool polls = !jobs_.empty(), awaits = !waiting_.empty();
   lock.unlock();
-  if (!polls) return sleep_while(woken_, seen, &revocation().events(), events, Deadline::after_ms(awaits ? 20 : 1'000));
+  if (!polls)
+    return sleep_while(
+        woken_, seen, &revocation().events(), events, Deadline::after_ms(awaits ? 20 : 1'000));
   const auto something = [&] {  // streams do not ring
     const std::lock_guard held(mutex_);
-    return woken_.load() != seen || std::any_of(jobs_.begin(), jobs_.end(), [&](const Job& job) { return is_there_yet(job); });
+    return woken_.load() != seen || std::any_of(jobs_.begin(), jobs_.end(),
+                                        [&](const Job& job) { return is_there_yet(job); });
   };
   retry_until(something, Deadline::after_ms(1));
 }
@@ -435,16 +483,21 @@ void DeviceCourier::run() noexcept {
       bool any = receive();
       any |= work();
       look();
-      if (any) idle_ = 0;
-      else rest(seen, events);
-    } catch (const Error& error) { fail(error.failure()); } catch (const std::bad_alloc&) {
+      if (any)
+        idle_ = 0;
+      else
+        rest(seen, events);
+    } catch (const Error& error) {
+      fail(error.failure());
+    } catch (const std::bad_alloc&) {
       fail({Status::out_of_memory, context_.rank, 0, "no memory for what goes between machines"});
     }
   }
   end();
   try {
     drain();
-  } catch (const Error&) {}  // then the device does nothing any more
+  } catch (const Error&) {
+  }  // then the device does nothing any more
   ended_ = true;
 }
 
@@ -464,17 +517,22 @@ void DeviceSpanTransport::memory_removed(const MemoryView& memory) noexcept {
   CudaTransport::memory_removed(memory);
 }
 
-// By kernels, which hold up the copies of other streams only where work of their own waits behind them.
+// By kernels, which hold up the copies of other streams
+// only where work of their own waits behind them.
 DeviceCourier::Stream DeviceSpanTransport::with_words(void* stream) {
   return {cuda::stream_of(stream),
-      [this, stream](cuda::CUdeviceptr word, uint64_t value) { write_word(word, value, cuda::WriteKind::store64, stream); },
-      [this, stream](cuda::CUdeviceptr word, uint64_t value) {  // for which the courier has a deadline
-        wait_word(Deadline::kInfinite, cuda::Operation::wait_value, 0, {word, value, -1, 0, Compare::ge, sizeof value}, stream);
+      [this, stream](cuda::CUdeviceptr word, uint64_t value) {
+        write_word(word, value, cuda::WriteKind::store64, stream);
+      },
+      // for which the courier has a deadline
+      [this, stream](cuda::CUdeviceptr word, uint64_t value) {
+        wait_word(Deadline::kInfinite, cuda::Operation::wait_value, 0,
+            {word, value, -1, 0, Compare::ge, sizeof value}, stream);
       }};
 }
 
-void DeviceSpanTransport::to_far(
-    const char* what, const MemoryView& memory, int rank, Head head, std::span<const std::byte> payload, void* stream) {
+void DeviceSpanTransport::to_far(const char* what, const MemoryView& memory, int rank, Head head,
+    std::span<const std::byte> payload, void* stream) {
   courier_->require(rank, what);
   head.memory = memory.id;
   if (head.kind == kValue && head.channel == sizeof(uint32_t)) {
@@ -490,7 +548,8 @@ void DeviceSpanTransport::settle(void* stream) {
   courier_->settle(with_words(stream));
 }
 
-void DeviceSpanTransport::get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) {
+void DeviceSpanTransport::get(
+    const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) {
   if (maps(rank)) return CudaTransport::get(memory, rank, offset, to, bytes, stream);
   const std::span<const std::byte> room(static_cast<const std::byte*>(to), bytes);
   to_far("get", memory, rank, {.kind = kFetch, .offset = offset, .value = bytes}, room, stream);

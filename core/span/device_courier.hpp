@@ -1,27 +1,35 @@
-// Puts, gets, fills, values and signals between GPUs of different machines, in the order of streams: through memory of the host,
-// by the courier, which need not know of CUDA.
+// Puts, gets, fills, values and signals between GPUs of
+// different machines, in the order of streams: through memory
+// of the host, by the courier, which need not know of CUDA.
 //
-// A call has its stream write a word when it comes there, and wait for another. A thread of the group's sees the one, does what
-// is asked, and writes the other when it has been sent: so whatever the stream does next, here or by a signal elsewhere, comes
-// after it. The same thread brings what arrives to the device, in the order in which each rank sent it. It waits for no stream of
-// the caller's and for nothing that another rank's thread may not do at once: what others answer, it remembers and goes on.
+// A call has its stream write a word when it comes there, and wait for
+// another. A thread of the group's sees the one, does what is asked, and
+// writes the other when it has been sent: so whatever the stream does next,
+// here or by a signal elsewhere, comes after it. The same thread brings
+// what arrives to the device, in the order in which each rank sent it. It
+// waits for no stream of the caller's and for nothing that another rank's
+// thread may not do at once: what others answer, it remembers and goes on.
 #pragma once
 
 #include <list>
+
 #include "core/cuda/device.hpp"
 #include "core/span/messages.hpp"
 
 namespace symm::span {
-class DeviceCourier final : private engine::Receiver, public std::enable_shared_from_this<DeviceCourier> {
+class DeviceCourier final : private engine::Receiver,
+                            public std::enable_shared_from_this<DeviceCourier> {
  public:
   // Where there is no engine it is there to say so.
-  static std::shared_ptr<DeviceCourier> open(const TransportContext& context, const std::shared_ptr<cuda::Device>& device);
+  static std::shared_ptr<DeviceCourier> open(
+      const TransportContext& context, const std::shared_ptr<cuda::Device>& device);
   ~DeviceCourier();
 
   const EngineShare& share() const noexcept { return share_; }
   void connect(int rank, const EngineShare& theirs);
   void begin();  // all are connected
-  // The group goes. Never waits: what streams have still to do is done, while this process lives.
+  // The group goes. Never waits: what streams have
+  // still to do is done, while this process lives.
   void close() noexcept;
   // Throws Error(unsupported): what is missing for `what`.
   void require(int rank, const char* what) const;
@@ -29,18 +37,22 @@ class DeviceCourier final : private engine::Receiver, public std::enable_shared_
   // On which calls are issued, with the context current.
   struct Stream {
     cuda::CUstream stream;
-    std::function<void(cuda::CUdeviceptr word, uint64_t value)> write, await;  // until the word is no less
+    // until the word is no less
+    std::function<void(cuda::CUdeviceptr word, uint64_t value)> write, await;
   };
   // `at`: what is put, or to where it is fetched; on this device.
-  void issue(const char* what, int rank, const engine::Head& head, const void* at, size_t bytes, const Stream& stream);
-  // What was issued before has arrived before `stream` goes on. Of captures, in which nothing is issued, nothing.
+  void issue(const char* what, int rank, const engine::Head& head, const void* at, size_t bytes,
+      const Stream& stream);
+  // What was issued before has arrived before `stream` goes
+  // on. Of captures, in which nothing is issued, nothing.
   void settle(const Stream& stream);
   void memory_added(const std::shared_ptr<const MemoryView>& memory) { memories_.add(memory); }
   void memory_removed(const MemoryView& memory) noexcept;
   void let_go() noexcept;  // as Transport says
  private:
   struct Slot {
-    std::atomic<uint64_t> go, done;  // numbers of calls, which only grow: so it is another's as soon as it is done
+    // numbers of calls, which only grow: so it is another's as soon as it is done
+    std::atomic<uint64_t> go, done;
   };
   static constexpr uint32_t kSlots = 4096;  // for calls that were issued and not yet done
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -70,7 +82,9 @@ class DeviceCourier final : private engine::Receiver, public std::enable_shared_
 
   size_t ranks() const { return static_cast<size_t>(context_.size); }
   const Revocation& revocation() const { return *context_.revocation; }
-  std::byte* message(size_t index) const { return pinned_ + kSlots * sizeof(Slot) + index * kMessage; }
+  std::byte* message(size_t index) const {
+    return pinned_ + kSlots * sizeof(Slot) + index * kMessage;
+  }
   Slot& slot(uint32_t index) const { return reinterpret_cast<Slot*>(pinned_)[index]; }
   Deadline deadline(uint64_t more_ms) const;
   bool is_there_yet(const Job& job) const {
@@ -103,18 +117,21 @@ class DeviceCourier final : private engine::Receiver, public std::enable_shared_
   Memories memories_;
   std::mutex calling_;  // of context_.fail, which goes with the group
   std::atomic<bool> closing_ = false, ended_ = true;
-  std::atomic<uint64_t> issued_ = 0, settled_ = 0;  // calls that write, and those of them that have arrived
+  // calls that write, and those of them that have arrived
+  std::atomic<uint64_t> issued_ = 0, settled_ = 0;
   Word woken_{0};
 
   std::mutex mutex_;  // of what follows; never held while the courier or the driver is called
   std::atomic<bool> over_ = false;
   std::vector<uint32_t> free_slots_;
   uint64_t numbers_ = 0;
-  Jobs jobs_, doing_, waiting_;      // what streams may not have come to; the one; those that others answer
+  // what streams may not have come to; the one; those that others answer
+  Jobs jobs_, doing_, waiting_;
   std::vector<std::string> losses_;  // by rank
   std::map<std::pair<int, uint64_t>, std::unique_ptr<std::byte[]>> landing_;
   std::vector<Arrival> arrivals_;
-  std::map<std::pair<uint64_t, size_t>, uint64_t> signals_;  // what was written, by memory and place in its pad
+  // what was written, by memory and place in its pad
+  std::map<std::pair<uint64_t, size_t>, uint64_t> signals_;
 
   // The thread's; by rank.
   std::vector<uint64_t> under_way_, asked_, told_;

@@ -12,34 +12,42 @@ struct StreamEngineShare {
 struct Flight {
   std::shared_ptr<cuda::Device> device;
   cuda::Event before, after;
+
   ~Flight() {
     const cuda::ContextGuard current(*device, std::nothrow);
     before.reset();
     after.reset();
   }
+
   engine::Progress progress() const {
     try {
       const cuda::ContextGuard current(*device, cuda::ContextGuard::Capture::relaxed);
       if (device->uses().is_over(after)) return engine::Progress::over;
       return device->uses().is_over(before) ? engine::Progress::runs : engine::Progress::waits;
-    } catch (const Error&) { return engine::Progress::over; }  // no context, no work
+    } catch (const Error&) {
+      return engine::Progress::over;
+    }  // no context, no work
   }
 };
 }  // namespace
 
-DeviceSpanTransport::DeviceSpanTransport(TransportContext context, std::shared_ptr<cuda::Device> device, const PlanValues& values)
-    : FarReaching(std::move(context), std::move(device), values), size_(static_cast<size_t>(this->context().size)),
-      me_(static_cast<size_t>(this->context().rank)), in_line_(this->context().machines.in_line()),
+DeviceSpanTransport::DeviceSpanTransport(
+    TransportContext context, std::shared_ptr<cuda::Device> device, const PlanValues& values)
+    : FarReaching(std::move(context), std::move(device), values),
+      size_(static_cast<size_t>(this->context().size)),
+      me_(static_cast<size_t>(this->context().rank)),
+      in_line_(this->context().machines.in_line()),
       courier_(DeviceCourier::open(this->context(), gpu())),
-      engine_(
-          {this->context().rank, this->context().size, this->context().pids, this->context().revocation, this->context().fail}) {
+      engine_({this->context().rank, this->context().size, this->context().pids,
+          this->context().revocation, this->context().fail}) {
   if (me_ == 0) id_ = engine_.draw_id();
   const Machines& machines = this->context().machines;
   machine_ = static_cast<size_t>(machines.of[me_]);
   for (int rank = 0; rank < this->context().size; ++rank) {
     everybody_.push_back(rank);
     if (maps(rank)) local_.push_back(rank);
-    if (machines.local_rank(rank) == machines.local_rank(this->context().rank)) rail_.push_back(rank);
+    if (machines.local_rank(rank) == machines.local_rank(this->context().rank))
+      rail_.push_back(rank);
   }
 }
 
@@ -59,7 +67,8 @@ void DeviceSpanTransport::connect(int peer, Message message, const PeerIdentity&
   const auto theirs = take_last<StreamEngineShare>(message);
   if (theirs.name != engine_.name()) {
     throw Error({Status::mismatch, peer, 0,
-        format("engine: rank %d has %s, rank %d has %s", context().rank, engine_.name().c_str(), peer, theirs.name)});
+        format("engine: rank %d has %s, rank %d has %s", context().rank, engine_.name().c_str(),
+            peer, theirs.name)});
   }
   if (peer == 0) id_ = theirs.id;
   CudaTransport::connect(peer, std::move(message), identity);
@@ -76,18 +85,21 @@ void DeviceSpanTransport::ready() {
 // ---- in the order of streams
 
 void DeviceSpanTransport::trade(uint64_t timeout_ms, void* stream, std::span<const int32_t> ranks,
-    const std::function<std::span<const std::byte>(size_t)>& sent, const std::function<std::span<std::byte>(size_t)>& got) {
+    const std::function<std::span<const std::byte>(size_t)>& sent,
+    const std::function<std::span<std::byte>(size_t)>& got) {
   engine_.together(timeout_ms, [&] {
     for (size_t i = 0; i < ranks.size(); ++i) {
       if (ranks[i] == context().rank) continue;
-      if (const auto goes = sent(i); !goes.empty()) engine_.send(goes.data(), goes.size(), ranks[i], stream);
-      if (const auto comes = got(i); !comes.empty()) engine_.recv(comes.data(), comes.size(), ranks[i], stream);
+      if (const auto goes = sent(i); !goes.empty())
+        engine_.send(goes.data(), goes.size(), ranks[i], stream);
+      if (const auto comes = got(i); !comes.empty())
+        engine_.recv(comes.data(), comes.size(), ranks[i], stream);
     }
   });
 }
 
-void DeviceSpanTransport::in_order(
-    const char* what, uint64_t timeout_ms, void* stream, std::vector<int32_t> whom, const std::function<void()>& issue) {
+void DeviceSpanTransport::in_order(const char* what, uint64_t timeout_ms, void* stream,
+    std::vector<int32_t> whom, const std::function<void()>& issue) {
   const cuda::CUstream on = cuda::stream_of(stream);
   const cuda::ContextGuard current(*gpu());
   const TimedLock turn(order().turn(), timeout_ms, what);
@@ -113,11 +125,14 @@ void DeviceSpanTransport::in_order(
   engine_.watch(what, timeout_ms, std::move(whom), [flight] { return flight->progress(); });
 }
 
-void DeviceSpanTransport::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
-  if (!ranks.empty() && std::all_of(ranks.begin(), ranks.end(), [&](int32_t rank) { return maps(rank); }))
+void DeviceSpanTransport::barrier(
+    std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
+  if (!ranks.empty() &&
+      std::all_of(ranks.begin(), ranks.end(), [&](int32_t rank) { return maps(rank); }))
     return CudaTransport::barrier(ranks, channel, timeout_ms, stream);
   settle(stream);
-  const std::vector<int32_t> all = ranks.empty() ? everybody_ : std::vector<int32_t>(ranks.begin(), ranks.end());
+  const std::vector<int32_t> all =
+      ranks.empty() ? everybody_ : std::vector<int32_t>(ranks.begin(), ranks.end());
   const auto sent = [&](size_t) { return std::span(slot(size_), 1); };
   const auto got = [&](size_t i) { return std::span(slot(static_cast<size_t>(all[i])), 1); };
   in_order("barrier", timeout_ms, stream, all, [&] { trade(timeout_ms, stream, all, sent, got); });
@@ -129,8 +144,10 @@ void DeviceSpanTransport::finish(int channel, uint64_t timeout_ms) {
   void* const stream = gpu()->stream();
   barrier({}, channel, timeout_ms, stream);
   const bool endless = timeout_ms == Deadline::kInfinite;
-  const Deadline deadline = endless ? Deadline::never() : Deadline::after_ms(timeout_ms + kReasonMs);
-  const bool over = retry_until([&] { return context().revocation->revoked() || stream_done(stream); }, deadline);
+  const Deadline deadline =
+      endless ? Deadline::never() : Deadline::after_ms(timeout_ms + kReasonMs);
+  const bool over =
+      retry_until([&] { return context().revocation->revoked() || stream_done(stream); }, deadline);
   context().revocation->throw_if_revoked();
   if (!over) throw Error(Status::timeout, "finalize: not all ranks came before the deadline");
 }

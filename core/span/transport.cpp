@@ -1,5 +1,7 @@
 #include "core/span/transport.hpp"
+
 #include <tuple>
+
 #include "core/backend/hardware.hpp"
 #include "core/base/reserve.hpp"
 #include "core/cuda/backend.hpp"
@@ -18,7 +20,8 @@ TransportContext with_rounds(TransportContext context) {
 
 Between between_of(const PlanValues& values) {
   const auto value = [&](const char* key) { return values.of(BackendKind::host, key); };
-  return {value("gather"), value("slices"), value("round"), static_cast<int>(value("direct")), static_cast<int>(value("tell"))};
+  return {value("gather"), value("slices"), value("round"), static_cast<int>(value("direct")),
+      static_cast<int>(value("tell"))};
 }
 }  // namespace
 
@@ -43,10 +46,15 @@ std::unique_ptr<Transport> open(Backend& backend, TransportContext context) {
 }
 
 SpanTransport::SpanTransport(TransportContext context, const PlanValues& values)
-    : FarReaching(with_rounds(std::move(context)), values, this), between_(between_of(values)),
-      local_size_(context_.machines.local_size(context_.rank)), taken_(static_cast<size_t>(context_.size)),
-      losses_(static_cast<size_t>(context_.size)), told_(static_cast<size_t>(context_.size)), nowhere_(new std::byte[kMessage]),
-      post_(engine::open_post(context_.group, context_.rank, context_.size, *this, context_.revocation)) {
+    : FarReaching(with_rounds(std::move(context)), values, this),
+      between_(between_of(values)),
+      local_size_(context_.machines.local_size(context_.rank)),
+      taken_(static_cast<size_t>(context_.size)),
+      losses_(static_cast<size_t>(context_.size)),
+      told_(static_cast<size_t>(context_.size)),
+      nowhere_(new std::byte[kMessage]),
+      post_(engine::open_post(
+          context_.group, context_.rank, context_.size, *this, context_.revocation)) {
   in_line_ = context_.machines.in_line();
   for (int rank = 0; rank < context_.size; ++rank)
     if (context_.machines.local_rank(rank) == 0) firsts_.push_back(rank);
@@ -67,13 +75,15 @@ void SpanTransport::connect(int peer, Message message, const PeerIdentity& ident
   const auto theirs = take_last<EngineShare>(message);
   if (theirs.name != engine_ || theirs.address_bytes > kMostAddress) {
     throw Error({Status::mismatch, peer, 0,
-        format("engine: rank %d has %s, rank %d has %s", context_.rank, engine_.c_str(), peer, theirs.name)});
+        format("engine: rank %d has %s, rank %d has %s", context_.rank, engine_.c_str(), peer,
+            theirs.name)});
   }
   if (maps(peer)) return HostTransport::connect(peer, std::move(message), identity);
   const Bytes mine = HostTransport::share().body;
   if (std::memcmp(mine.data(), message.body.data(), sizeof(uint64_t)) != 0)
     throw Error({Status::mismatch, peer, 0,
-        format("rank %d has a control segment of another size: different versions of the library?", peer)});
+        format("rank %d has a control segment of another size: different versions of the library?",
+            peer)});
   post_->connect(peer, theirs.where());
 }
 
@@ -84,24 +94,27 @@ void SpanTransport::let_go() noexcept {
 
 // ---- to ranks of other machines
 
-bool send(engine::Post& post, const TransportContext& context, int rank, const Head& head, std::span<const std::byte> payload,
-    LazyDeadline& deadline, const char* what) {
+bool send(engine::Post& post, const TransportContext& context, int rank, const Head& head,
+    std::span<const std::byte> payload, LazyDeadline& deadline, const char* what) {
   const Revocation& revocation = *context.revocation;
   if (revocation.departed(rank)) return false;  // as into memory that nobody looks at
   try {
     return post.send(rank, head, payload, deadline), true;
   } catch (const Error& error) {
-    retry_until([&] { return revocation.revoked() || revocation.departed(rank); }, Deadline::after_ms(kReasonMs));
+    retry_until([&] { return revocation.revoked() || revocation.departed(rank); },
+        Deadline::after_ms(kReasonMs));
     revocation.throw_if_revoked();
     if (revocation.departed(rank)) return false;
-    throw Error(context.blame(rank, error.status(), text(what, ": ", context.name_of(rank), ": ", error.what())));
+    throw Error(context.blame(
+        rank, error.status(), text(what, ": ", context.name_of(rank), ": ", error.what())));
   }
 }
 
-void SpanTransport::send(
-    int rank, const Head& head, std::span<const std::byte> payload, LazyDeadline& deadline, const char* what) {
+void SpanTransport::send(int rank, const Head& head, std::span<const std::byte> payload,
+    LazyDeadline& deadline, const char* what) {
   try {
-    if (span::send(*post_, context_, rank, head, payload, deadline, what) && head.kind >= kSignal && head.kind <= kPut)
+    if (span::send(*post_, context_, rank, head, payload, deadline, what) && head.kind >= kSignal &&
+        head.kind <= kPut)
       told_[static_cast<size_t>(rank)].sent.fetch_add(1, std::memory_order_acq_rel);
   } catch (const Error& error) {
     context_.revocation->throw_if_revoked();
@@ -109,18 +122,21 @@ void SpanTransport::send(
   }
 }
 
-void SpanTransport::arrive(int peer, int channel, uint32_t count, uint32_t set, uint64_t timeout_ms) {
+void SpanTransport::arrive(
+    int peer, int channel, uint32_t count, uint32_t set, uint64_t timeout_ms) {
   if (maps(peer)) return HostTransport::arrive(peer, channel, count, set, timeout_ms);
-  Head head{.kind = kArrival, .channel = static_cast<uint16_t>(channel), .value = count, .call = set};
+  Head head{
+      .kind = kArrival, .channel = static_cast<uint16_t>(channel), .value = count, .call = set};
   send(peer, head, {}, timeout_ms, "barrier");
 }
 
-void SpanTransport::to_far(
-    const char* what, const MemoryView& memory, int rank, Head head, std::span<const std::byte> payload, void* stream) {
+void SpanTransport::to_far(const char* what, const MemoryView& memory, int rank, Head head,
+    std::span<const std::byte> payload, void* stream) {
   require_no_stream(stream);
   head.memory = memory.id;
   if (head.kind == kFill) {
-    const std::vector<uint32_t> words(std::min(head.call, kMessage / sizeof(uint32_t)), static_cast<uint32_t>(head.value));
+    const std::vector<uint32_t> words(
+        std::min(head.call, kMessage / sizeof(uint32_t)), static_cast<uint32_t>(head.value));
     const auto bytes = std::as_bytes(std::span(words));
     for (size_t at = 0, all = head.call * sizeof(uint32_t); at < all; at += bytes.size())
       put(memory, rank, head.offset + at, bytes.data(), std::min(bytes.size(), all - at), stream);
@@ -134,11 +150,14 @@ void SpanTransport::to_far(
   } while (!payload.empty());
 }
 
-void SpanTransport::get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) {
+void SpanTransport::get(
+    const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) {
   if (maps(rank)) return HostTransport::get(memory, rank, offset, to, bytes, stream);
   require_no_stream(stream);
   for (size_t at = 0; at < bytes; at += kMessage) {
-    Fetch fetch{.rank = rank, .to = static_cast<std::byte*>(to) + at, .bytes = std::min(kMessage, bytes - at)};
+    Fetch fetch{.rank = rank,
+        .to = static_cast<std::byte*>(to) + at,
+        .bytes = std::min(kMessage, bytes - at)};
     Head head{.kind = kFetch, .memory = memory.id, .offset = offset + at, .value = fetch.bytes};
     {
       const std::lock_guard lock(mutex_);
@@ -159,7 +178,8 @@ void SpanTransport::get(const MemoryView& memory, int rank, size_t offset, void*
       throw;
     }
     forget();
-    if (!fetch.found) throw Error(Status::unavailable, format("rank: %d has released the memory", rank));
+    if (!fetch.found)
+      throw Error(Status::unavailable, format("rank: %d has released the memory", rank));
   }
 }
 
@@ -170,17 +190,22 @@ std::byte* SpanTransport::place(int from, const Head& head) noexcept {
   if (head.kind == kAnswer) {
     const std::lock_guard lock(mutex_);
     const auto found = fetches_.find(head.call);
-    return found != fetches_.end() && found->second->rank == from && found->second->bytes == head.bytes ? found->second->to
-                                                                                                        : nullptr;
+    return found != fetches_.end() && found->second->rank == from &&
+                   found->second->bytes == head.bytes
+               ? found->second->to
+               : nullptr;
   }
   bool refused = false;
-  std::shared_ptr<const MemoryView> view = memories_.find(head.memory, head.offset, head.bytes, &refused);
+  std::shared_ptr<const MemoryView> view =
+      memories_.find(head.memory, head.offset, head.bytes, &refused);
   if (head.kind != kPut || refused || head.bytes > kMessage) return nullptr;
   if (!view) return nowhere_.get();
   std::byte* const to = view->blocks[static_cast<size_t>(context_.rank)] + head.offset;
   try {
     with_reserve([&] { landing_[{from, head.sequence}] = std::move(view); });
-  } catch (const std::bad_alloc&) { return nullptr; }
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
   return to;
 }
 
@@ -188,19 +213,24 @@ void SpanTransport::arrived(int from, const Head& head) noexcept {
   bool refused = false;
   switch (head.kind) {
     case kRound:
-    case kStep: return place_of(controls_.mine(), from, head) == nullptr ? void() : note(controls_.mine(), from, head);
+    case kStep:
+      return place_of(controls_.mine(), from, head) == nullptr ? void()
+                                                               : note(controls_.mine(), from, head);
     case kArrival:
       if (head.channel >= context_.channels) return;
-      return note_arrival(
-          controls_.mine(), head.channel, from, static_cast<uint32_t>(head.value), static_cast<uint32_t>(head.call));
+      return note_arrival(controls_.mine(), head.channel, from, static_cast<uint32_t>(head.value),
+          static_cast<uint32_t>(head.call));
     case kSignal: {
       const auto view = memories_.find(head.memory, 0, 0, &refused);
-      if (!view || head.channel >= view->channels || !is_valid(static_cast<SignalOp>(head.call))) return;
-      return note_signal(*view, context_.rank, head.channel, from, static_cast<SignalOp>(head.call), head.value);
+      if (!view || head.channel >= view->channels || !is_valid(static_cast<SignalOp>(head.call)))
+        return;
+      return note_signal(
+          *view, context_.rank, head.channel, from, static_cast<SignalOp>(head.call), head.value);
     }
     case kValue: {
       const auto view = memories_.find(head.memory, head.offset, head.channel, &refused);
-      if (!view || (head.channel != 4 && head.channel != 8) || head.offset % head.channel != 0) return;
+      if (!view || (head.channel != 4 && head.channel != 8) || head.offset % head.channel != 0)
+        return;
       return note_value(*view, context_.rank, from, head.offset, head.value, head.channel);
     }
     case kPut: landing_.erase({from, head.sequence}); return;
@@ -228,7 +258,8 @@ void SpanTransport::tell(int to, const Head& question) noexcept {
   const auto count = static_cast<uint32_t>(question.value);
   Head head;
   head.kind = kTold;
-  head.channel = question.channel < context_.channels && reached(mine.barrier(question.channel, count), count);
+  head.channel =
+      question.channel < context_.channels && reached(mine.barrier(question.channel, count), count);
   head.offset = static_cast<uint64_t>(int64_t{controls_.waits_for(context_.rank)} + 1);
   {
     const std::lock_guard lock(mutex_);
@@ -238,7 +269,8 @@ void SpanTransport::tell(int to, const Head& question) noexcept {
   post_->answer(to, head, {}, nullptr);
 }
 
-// How often it has answered when it has answered this, and all that was sent to it before has arrived.
+// How often it has answered when it has answered this,
+// and all that was sent to it before has arrived.
 uint32_t SpanTransport::ask(int rank, int channel, uint32_t count) noexcept {
   Told& told = told_[static_cast<size_t>(rank)];
   Head head{.kind = kAsk, .channel = static_cast<uint16_t>(channel), .value = count};
@@ -250,17 +282,21 @@ uint32_t SpanTransport::ask(int rank, int channel, uint32_t count) noexcept {
 std::optional<Head> SpanTransport::where_is(int rank, int channel, uint32_t count) noexcept {
   Told& told = told_[static_cast<size_t>(rank)];
   const uint32_t answer = ask(rank, channel, count);
-  const bool in_time = retry_until([&] { return reached(told.times, answer); }, Deadline::after_ms(kReasonMs));
+  const bool in_time =
+      retry_until([&] { return reached(told.times, answer); }, Deadline::after_ms(kReasonMs));
   const std::lock_guard lock(mutex_);
   return in_time ? std::optional(told.last) : std::nullopt;
 }
 
 int SpanTransport::whom_it_waits_for(int rank) noexcept {
   const std::optional<Head> told = where_is(rank);
-  return !told || told->offset > static_cast<uint64_t>(context_.size) ? -1 : static_cast<int>(told->offset) - 1;
+  return !told || told->offset > static_cast<uint64_t>(context_.size)
+             ? -1
+             : static_cast<int>(told->offset) - 1;
 }
 
-// ---- a barrier of many: those of a machine come to their first, the firsts meet in rounds, and let theirs go
+// ---- a barrier of many: those of a machine come to their
+// first, the firsts meet in rounds, and let theirs go
 
 constexpr uint32_t kAll = 0;  // no set's hash, or one in 2^32
 
@@ -269,7 +305,8 @@ void SpanTransport::settle_puts(int channel, LazyDeadline& deadline) {
   for (int rank = 0; rank < context_.size; ++rank) {
     Told& told = told_[static_cast<size_t>(rank)];
     const uint32_t sent = told.sent.load(std::memory_order_acquire);
-    if (told.settled.load(std::memory_order_acquire) != sent) asked.emplace_back(rank, ask(rank), sent);
+    if (told.settled.load(std::memory_order_acquire) != sent)
+      asked.emplace_back(rank, ask(rank), sent);
     if (untaken_set(channel, rank) != 0) fail_sets(channel, rank);
   }
   for (const auto& [rank, answer, sent] : asked) {
@@ -293,7 +330,8 @@ void SpanTransport::await_everybody(int channel, uint32_t count, LazyDeadline& d
   std::vector<int32_t> others;
   for (int rank = first + 1; rank < context_.size; ++rank)
     if (maps(rank)) others.push_back(rank);
-  for (const int rank : others) controls_.await(controls_[rank].barrier(channel, count), count, rank, deadline, "barrier");
+  for (const int rank : others)
+    controls_.await(controls_[rank].barrier(channel, count), count, rank, deadline, "barrier");
   for (int way = 1; way < machines; way *= 2) {
     const auto at = [&](int machine) { return &firsts_[static_cast<size_t>(machine % machines)]; };
     meet(channel, kAll, {at(mine + way), 1}, {at(mine + machines - way), 1}, deadline);
@@ -320,8 +358,9 @@ void SpanTransport::lost(int peer, const std::string& how) noexcept {
   loss.until = Deadline::after_ms(kReasonMs);
 }
 
-// The mesh tells of a departure, and of a death, by another way than what was sent before; where the engine breaks and the mesh
-// says nothing, whoever waits for the rank says so.
+// The mesh tells of a departure, and of a death, by another
+// way than what was sent before; where the engine breaks and
+// the mesh says nothing, whoever waits for the rank says so.
 bool SpanTransport::has_left(int rank) noexcept {
   constexpr uint64_t kOnTheWayMs = 1'000;
   const bool departed = context_.revocation->departed(rank);
@@ -333,7 +372,8 @@ bool SpanTransport::has_left(int rank) noexcept {
     if (departed && !loss.until) loss.until = Deadline::after_ms(kOnTheWayMs);
     if (departed) return !loss.how.empty() || loss.until->expired();
     if (!loss.until || !loss.until->expired()) return false;
-    failure.message = with_reserve([&] { return format("%s lost rank %d: %s", engine_.c_str(), rank, loss.how.c_str()); });
+    failure.message = with_reserve(
+        [&] { return format("%s lost rank %d: %s", engine_.c_str(), rank, loss.how.c_str()); });
   }
   context_.fail(failure);
   return false;

@@ -1,11 +1,15 @@
-// The transport of a group that spans machines: the host back end's on each of them, and messages of an engine between them.
+// The transport of a group that spans machines: the host back end's on each of them,
+// and messages of an engine between them.
 //
-// All that a rank waits for lies in memory of its own machine: its pads, and its control segment, of which it uses the words of
-// barriers of pairs and, as landing slots, the scratch. Ranks of its machine write there themselves; for ranks of others the
-// courier does, on whatever thread of this process makes progress. So a wait is the host's wait, and nobody sees the difference.
+// All that a rank waits for lies in memory of its own machine: its pads, and its
+// control segment, of which it uses the words of barriers of pairs and, as landing
+// slots, the scratch. Ranks of its machine write there themselves; for ranks of others
+// the courier does, on whatever thread of this process makes progress. So a wait is the
+// host's wait, and nobody sees the difference.
 #pragma once
 
 #include <map>
+
 #include "core/host/transport.hpp"
 #include "core/span/messages.hpp"
 
@@ -19,7 +23,9 @@ struct Between {
   int direct, tell;
 };
 
-class SpanTransport final : private host::Far, private engine::Receiver, public FarReaching<host::HostTransport> {
+class SpanTransport final : private host::Far,
+                            private engine::Receiver,
+                            public FarReaching<host::HostTransport> {
  public:
   SpanTransport(TransportContext context, const PlanValues& values);
 
@@ -28,10 +34,12 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
   std::string engine() const override { return engine_; }
   void let_go() noexcept override;
 
-  void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) override;
- private:
-  void to_far(const char* what, const MemoryView& memory, int rank, engine::Head head, std::span<const std::byte> payload,
+  void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes,
       void* stream) override;
+
+ private:
+  void to_far(const char* what, const MemoryView& memory, int rank, engine::Head head,
+      std::span<const std::byte> payload, void* stream) override;
   struct Said;
   struct Slot;
   struct Leg;
@@ -53,17 +61,22 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
   int rounds_channel() const { return context_.channels; }
   Said& said_of(const host::Control& owner, uint32_t call, int source) const;
   Slot& slot_of(const host::Control& owner, uint32_t call, uint32_t round, int source) const;
-  std::byte* place_of(const host::Control& owner, int source, const engine::Head& head) const noexcept;  // null: refused
+  // null: refused
+  std::byte* place_of(
+      const host::Control& owner, int source, const engine::Head& head) const noexcept;
   void note(const host::Control& owner, int source, const engine::Head& head) const noexcept;
   void enter(const CollectiveCall& call);
   std::pair<uint64_t, uint64_t> said_by_me(uint32_t call) const;  // signature and count
-  void pass(const CollectiveCall& call, int peer, engine::Head head, std::span<const std::byte> payload, LazyDeadline* deadline);
-  void pass_step(const CollectiveCall& call, int peer, size_t at, std::span<const std::byte> payload);
+  void pass(const CollectiveCall& call, int peer, engine::Head head,
+      std::span<const std::byte> payload, LazyDeadline* deadline);
+  void pass_step(
+      const CollectiveCall& call, int peer, size_t at, std::span<const std::byte> payload);
   void await(const CollectiveCall& call, int peer, LazyDeadline& deadline);
   [[noreturn]] void fail_mismatch(int peer, LazyDeadline& deadline);
   void run(const CollectiveCall& call, const Leg& leg, LazyDeadline& deadline);
   // All ranks' operands, in their order.
-  void combine(const CollectiveCall& call, const std::byte* const* sources, std::byte* to, size_t bytes) const;
+  void combine(const CollectiveCall& call, const std::byte* const* sources, std::byte* to,
+      size_t bytes) const;
   void send_round(const CollectiveCall& call, const Leg& leg, size_t index, LazyDeadline& deadline);
   void exchange(const CollectiveCall& call, bool slices, LazyDeadline& deadline);
   size_t chain_depth(int machine) const;
@@ -77,8 +90,10 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
   void allreduce_bruck(const CollectiveCall& call, LazyDeadline& deadline);
 
   bool maps(int rank) const { return context_.machines.together(rank, context_.rank); }
-  void send(int rank, const engine::Head& head, std::span<const std::byte> payload, LazyDeadline& deadline, const char* what);
-  void send(int rank, const engine::Head& head, std::span<const std::byte> payload, uint64_t timeout_ms, const char* what) {
+  void send(int rank, const engine::Head& head, std::span<const std::byte> payload,
+      LazyDeadline& deadline, const char* what);
+  void send(int rank, const engine::Head& head, std::span<const std::byte> payload,
+      uint64_t timeout_ms, const char* what) {
     LazyDeadline deadline(timeout_ms);
     send(rank, head, payload, deadline, what);
   }
@@ -88,7 +103,9 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
   void polls(Polling what) noexcept override { post_->polls(what); }
   bool has_left(int rank) noexcept override;
   int whom_it_waits_for(int rank) noexcept override;
-  void memory_added(const std::shared_ptr<const MemoryView>& memory) override { memories_.add(memory); }
+  void memory_added(const std::shared_ptr<const MemoryView>& memory) override {
+    memories_.add(memory);
+  }
   void memory_removed(const MemoryView& memory) noexcept override { memories_.remove(memory.id); }
   std::byte* place(int from, const engine::Head& head) noexcept override;
   void arrived(int from, const engine::Head& head) noexcept override;
@@ -121,11 +138,13 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
     Word times{0};
     Waiter waiter{0};
     uint32_t asked = 0;
-    engine::Head last;                      // with the mutex
-    std::atomic<uint32_t> sent, settled{};  // what barriers of all are to come after, and so much of it has arrived
+    engine::Head last;  // with the mutex
+    // what barriers of all are to come after, and so much of it has arrived
+    std::atomic<uint32_t> sent, settled{};
   };
-  std::vector<Told> told_;                                                         // by rank
-  std::map<std::pair<int, uint64_t>, std::shared_ptr<const MemoryView>> landing_;  // under way into a block; the courier's
+  std::vector<Told> told_;  // by rank
+  // under way into a block; the courier's
+  std::map<std::pair<int, uint64_t>, std::shared_ptr<const MemoryView>> landing_;
   std::unique_ptr<std::byte[]> nowhere_;  // where messages for memory that was released go
   std::unique_ptr<engine::Post> post_;    // first to go
 };

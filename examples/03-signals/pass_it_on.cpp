@@ -1,5 +1,6 @@
 // A number goes once around all ranks, and each adds its own: docs/tutorial/03-signals.md
 #include <cstdio>
+
 #include <symm/symm.hpp>
 
 int main() try {

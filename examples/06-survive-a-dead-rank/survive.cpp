@@ -1,6 +1,7 @@
 // A rank is killed, and the others go on without it: docs/tutorial/06-survive-a-dead-rank.md
 #include <csignal>
 #include <cstdio>
+
 #include <symm/symm.hpp>
 
 void work(const symm::Group& group) {
@@ -15,7 +16,8 @@ int main() try {
   try {
     work(group);
     if (group.rank() == 1) std::raise(SIGKILL);
-    for (;;) group.barrier();
+    for (;;)
+      group.barrier();
   } catch (const symm::Error& error) {
     if (error.status() != SYMM_ERR_PEER_FAILED) throw;
     std::printf("rank %d lost rank %d\n", group.rank(), error.rank());

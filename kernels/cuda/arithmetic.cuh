@@ -1,17 +1,20 @@
-// The arithmetic of the collectives on packs, with the bits of the host kernels: operands are combined in rank order, small
-// floats in f32 and rounded once to nearest even. What is hot (sums of f32, f16 and bf16) is inlined and unrolled; everything
+// The arithmetic of the collectives on packs, with the bits of the host kernels:
+// operands are combined in rank order, small floats in f32 and rounded once to nearest
+// even. What is hot (sums of f32, f16 and bf16) is inlined and unrolled; everything
 // else goes through one function that is compiled once a file.
 #pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+
 #include "kernels/cuda/memory.cuh"
 #include "kernels/types.hpp"
 
 namespace symm::cuda {
 // ---- element types: how an accumulator is made of an element and back
 
-template <class T> struct Whole {
+template <class T>
+struct Whole {
   using Element = T;
   using Wide = T;
   static __device__ __forceinline__ T read(T v) { return v; }
@@ -21,19 +24,29 @@ template <class T> struct Whole {
 struct Bf16 {
   using Element = uint16_t;
   using Wide = float;
-  static __device__ __forceinline__ float read(uint16_t v) { return __uint_as_float(static_cast<uint32_t>(v) << 16); }
-  static __device__ __forceinline__ uint16_t write(float v) { return __bfloat16_as_ushort(__float2bfloat16_rn(v)); }
+  static __device__ __forceinline__ float read(uint16_t v) {
+    return __uint_as_float(static_cast<uint32_t>(v) << 16);
+  }
+  static __device__ __forceinline__ uint16_t write(float v) {
+    return __bfloat16_as_ushort(__float2bfloat16_rn(v));
+  }
 };
 
 struct F16 {
   using Element = uint16_t;
   using Wide = float;
-  static __device__ __forceinline__ float read(uint16_t v) { return __half2float(__ushort_as_half(v)); }
-  static __device__ __forceinline__ uint16_t write(float v) { return __half_as_ushort(__float2half_rn(v)); }
+  static __device__ __forceinline__ float read(uint16_t v) {
+    return __half2float(__ushort_as_half(v));
+  }
+  static __device__ __forceinline__ uint16_t write(float v) {
+    return __half_as_ushort(__float2half_rn(v));
+  }
 };
 
-// 8-bit floats, saturating at kTop. In integers, so that every architecture gives the same bits.
-template <int kMantissa, int kBias, uint32_t kTop, uint32_t kSpecial, uint32_t kNan> struct F8 {
+// 8-bit floats, saturating at kTop. In integers,
+// so that every architecture gives the same bits.
+template <int kMantissa, int kBias, uint32_t kTop, uint32_t kSpecial, uint32_t kNan>
+struct F8 {
   using Element = uint8_t;
   using Wide = float;
   static constexpr int kShift = 23 - kMantissa;
@@ -42,7 +55,8 @@ template <int kMantissa, int kBias, uint32_t kTop, uint32_t kSpecial, uint32_t k
     const uint32_t sign = static_cast<uint32_t>(code & 0x80U) << 24;
     const uint32_t placed = magnitude << kShift;
     // Scaling by 2^(127 - bias) is exact, and right for subnormal numbers too.
-    const uint32_t number = __float_as_uint(__uint_as_float(placed) * __uint_as_float(static_cast<uint32_t>(254 - kBias) << 23));
+    const uint32_t number = __float_as_uint(
+        __uint_as_float(placed) * __uint_as_float(static_cast<uint32_t>(254 - kBias) << 23));
     return __uint_as_float(sign | (magnitude >= kSpecial ? placed | 0x7F800000U : number));
   }
   static __device__ __forceinline__ uint8_t write(float v) {
@@ -53,12 +67,14 @@ template <int kMantissa, int kBias, uint32_t kTop, uint32_t kSpecial, uint32_t k
       code = kNan;
     } else {
       if (magnitude < static_cast<uint32_t>(128 - kBias) << 23) {
-        // Below the smallest normal number: adding one whose last bit weighs as much as ours makes the adder round.
+        // Below the smallest normal number: adding one whose
+        // last bit weighs as much as ours makes the adder round.
         const uint32_t magic = static_cast<uint32_t>(127 + 24 - kBias - kMantissa) << 23;
         code = __float_as_uint(__uint_as_float(magnitude) + __uint_as_float(magic)) - magic;
       } else {
         const uint32_t odd = magnitude >> kShift & 1U;
-        code = ((magnitude + odd + ((1U << (kShift - 1)) - 1)) >> kShift) - (static_cast<uint32_t>(127 - kBias) << kMantissa);
+        code = ((magnitude + odd + ((1U << (kShift - 1)) - 1)) >> kShift) -
+               (static_cast<uint32_t>(127 - kBias) << kMantissa);
       }
       code = code < kTop ? code : kTop;
     }
@@ -80,27 +96,38 @@ struct Bool {
 
 // Integers at 64 bits without sign, where overflow is defined: it wraps.
 struct Sum {
-  template <class W> static __device__ __forceinline__ W combine(W a, W x) {
+  template <class W>
+  static __device__ __forceinline__ W combine(W a, W x) {
     return static_cast<W>(static_cast<uint64_t>(a) + static_cast<uint64_t>(x));
   }
   static __device__ __forceinline__ float combine(float a, float x) { return __fadd_rn(a, x); }
   static __device__ __forceinline__ double combine(double a, double x) { return __dadd_rn(a, x); }
 };
 struct Product {
-  template <class W> static __device__ __forceinline__ W combine(W a, W x) {
+  template <class W>
+  static __device__ __forceinline__ W combine(W a, W x) {
     return static_cast<W>(static_cast<uint64_t>(a) * static_cast<uint64_t>(x));
   }
   static __device__ __forceinline__ float combine(float a, float x) { return __fmul_rn(a, x); }
   static __device__ __forceinline__ double combine(double a, double x) { return __dmul_rn(a, x); }
 };
-// `x` replaces the accumulator only if it is strictly better, or NaN: the first of equals stays, and so does NaN.
-template <bool kLess> struct Best {
-  template <class W> static __device__ __forceinline__ W combine(W a, W x) { return (kLess ? x < a : a < x) || x != x ? x : a; }
+// `x` replaces the accumulator only if it is strictly better,
+// or NaN: the first of equals stays, and so does NaN.
+template <bool kLess>
+struct Best {
+  template <class W>
+  static __device__ __forceinline__ W combine(W a, W x) {
+    return (kLess ? x < a : a < x) || x != x ? x : a;
+  }
 };
 
-template <class W> __device__ __forceinline__ W over(W sum, int ranks) { return static_cast<W>(sum / static_cast<W>(ranks)); }
+template <class W>
+__device__ __forceinline__ W over(W sum, int ranks) {
+  return static_cast<W>(sum / static_cast<W>(ranks));
+}
 
-template <class Type> struct Elements {
+template <class Type>
+struct Elements {
   static constexpr int kCount = static_cast<int>(kPack / sizeof(typename Type::Element));
   union {
     uint4 pack;
@@ -108,8 +135,8 @@ template <class Type> struct Elements {
   };
 };
 
-// Combine the operands of all ranks: kRanks, unrolled, so that they stay in registers; or, if that is 0, `ranks` in memory, in a
-// loop.
+// Combine the operands of all ranks: kRanks, unrolled, so that they stay in registers;
+// or, if that is 0, `ranks` in memory, in a loop.
 template <class Type, class Operation, int kRanks>
 __device__ __forceinline__ uint4 combine(const uint4* operands, int ranks, bool average) {
   using W = typename Type::Wide;
@@ -118,20 +145,24 @@ __device__ __forceinline__ uint4 combine(const uint4* operands, int ranks, bool 
   Elements<Type> in;
   in.pack = operands[0];
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) sum[i] = Type::read(in.at[i]);
+  for (int i = 0; i < kCount; ++i)
+    sum[i] = Type::read(in.at[i]);
 #pragma unroll(kRanks == 0 ? 1 : kRanks)
   for (int r = 1; r < (kRanks == 0 ? ranks : kRanks); ++r) {
     in.pack = operands[r];
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) sum[i] = Operation::combine(sum[i], Type::read(in.at[i]));
+    for (int i = 0; i < kCount; ++i)
+      sum[i] = Operation::combine(sum[i], Type::read(in.at[i]));
   }
   if (average) {
 #pragma unroll(kRanks == 0 ? 1 : kCount)
-    for (int i = 0; i < kCount; ++i) sum[i] = over(sum[i], ranks);
+    for (int i = 0; i < kCount; ++i)
+      sum[i] = over(sum[i], ranks);
   }
   Elements<Type> out;
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) out.at[i] = Type::write(sum[i]);
+  for (int i = 0; i < kCount; ++i)
+    out.at[i] = Type::write(sum[i]);
   return out.pack;
 }
 
@@ -160,11 +191,13 @@ __device__ __forceinline__ uint4 combine_loaded(const Load& load, int ranks, boo
   }
   Elements<Type> out;
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) out.at[i] = Type::write(average ? over(sum[i], ranks) : sum[i]);
+  for (int i = 0; i < kCount; ++i)
+    out.at[i] = Type::write(average ? over(sum[i], ranks) : sum[i]);
   return out.pack;
 }
 
-template <class Type> __device__ uint4 combine_any_op(const uint4* operands, int ranks, Op op) {
+template <class Type>
+__device__ uint4 combine_any_op(const uint4* operands, int ranks, Op op) {
   switch (op) {
     case Op::sum: return combine<Type, Sum, 0>(operands, ranks, false);
     case Op::avg: return combine<Type, Sum, 0>(operands, ranks, true);
@@ -175,7 +208,8 @@ template <class Type> __device__ uint4 combine_any_op(const uint4* operands, int
   return operands[0];
 }
 
-static __device__ __noinline__ uint4 combine_any(const uint4* operands, int ranks, DType dtype, Op op) {
+static __device__ __noinline__ uint4 combine_any(
+    const uint4* operands, int ranks, DType dtype, Op op) {
   switch (dtype) {
     case DType::i8: return combine_any_op<Whole<int8_t>>(operands, ranks, op);
     case DType::i16: return combine_any_op<Whole<int16_t>>(operands, ranks, op);
@@ -186,8 +220,9 @@ static __device__ __noinline__ uint4 combine_any(const uint4* operands, int rank
     case DType::u32: return combine_any_op<Whole<uint32_t>>(operands, ranks, op);
     case DType::u64: return combine_any_op<Whole<uint64_t>>(operands, ranks, op);
     case DType::boolean:  // as 0 and 1 the larger is "or", the smaller "and"
-      return op == Op::min || op == Op::prod ? combine<Bool, Best<true>, 0>(operands, ranks, false)
-                                             : combine<Bool, Best<false>, 0>(operands, ranks, false);
+      return op == Op::min || op == Op::prod
+                 ? combine<Bool, Best<true>, 0>(operands, ranks, false)
+                 : combine<Bool, Best<false>, 0>(operands, ranks, false);
     case DType::f16: return combine_any_op<F16>(operands, ranks, op);
     case DType::f32: return combine_any_op<Whole<float>>(operands, ranks, op);
     case DType::f64: return combine_any_op<Whole<double>>(operands, ranks, op);
@@ -199,37 +234,47 @@ static __device__ __noinline__ uint4 combine_any(const uint4* operands, int rank
 }
 
 // What kernels are instantiated with: for a number of ranks, or for up to so many.
-template <class Type> struct Hot {  // sum and average
-  template <int kRanks> static __device__ __forceinline__ int ranks(const DeviceComm&) { return kRanks; }
+template <class Type>
+struct Hot {  // sum and average
   template <int kRanks>
-  static __device__ __forceinline__ uint4 run(const uint4 (&operands)[kRanks], int ranks, const CollectiveArgs& args) {
+  static __device__ __forceinline__ int ranks(const DeviceComm&) {
+    return kRanks;
+  }
+  template <int kRanks>
+  static __device__ __forceinline__ uint4 run(
+      const uint4 (&operands)[kRanks], int ranks, const CollectiveArgs& args) {
     return combine<Type, Sum, kRanks>(operands, ranks, static_cast<Op>(args.op) == Op::avg);
   }
   template <class Load>
-  static __device__ __forceinline__ uint4 run_loaded(const Load& load, int ranks, const CollectiveArgs& args) {
+  static __device__ __forceinline__ uint4 run_loaded(
+      const Load& load, int ranks, const CollectiveArgs& args) {
     return combine_loaded<Type, Sum>(load, ranks, static_cast<Op>(args.op) == Op::avg);
   }
 };
 struct Any {
-  template <int kRanks> static __device__ __forceinline__ int ranks(const DeviceComm& comm) {
+  template <int kRanks>
+  static __device__ __forceinline__ int ranks(const DeviceComm& comm) {
     return kRanks == 2 ? kRanks : comm.size;
   }
   template <int kRanks>
-  static __device__ __forceinline__ uint4 run(const uint4 (&operands)[kRanks], int ranks, const CollectiveArgs& args) {
+  static __device__ __forceinline__ uint4 run(
+      const uint4 (&operands)[kRanks], int ranks, const CollectiveArgs& args) {
     return combine_any(operands, ranks, static_cast<DType>(args.dtype), static_cast<Op>(args.op));
   }
   template <class Load>
-  static __device__ __forceinline__ uint4 run_loaded(const Load& load, int ranks, const CollectiveArgs& args) {
+  static __device__ __forceinline__ uint4 run_loaded(
+      const Load& load, int ranks, const CollectiveArgs& args) {
     uint4 operands[kMaxRanks];
 #pragma unroll 1
-    for (int r = 0; r < ranks; ++r) operands[r] = load(r);
+    for (int r = 0; r < ranks; ++r)
+      operands[r] = load(r);
     return combine_any(operands, ranks, static_cast<DType>(args.dtype), static_cast<Op>(args.op));
   }
 };
 }  // namespace symm::cuda
 
-// Kernels are compiled for each arithmetic and number of ranks: KERNEL(name, arithmetic, ranks). As name_of_kernel() in plan.cpp
-// has it.
+// Kernels are compiled for each arithmetic and number of ranks: KERNEL(name,
+// arithmetic, ranks). As name_of_kernel() in plan.cpp has it.
 #define SYMM_FOR_MORE_RANKS(KERNEL, name, arithmetic) \
   KERNEL(name, arithmetic, 3)                         \
   KERNEL(name, arithmetic, 4)                         \

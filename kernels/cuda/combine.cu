@@ -1,4 +1,5 @@
-// What has come to this rank by whatever carries it between machines: operands, or such as lie mapped on its own, combined in
+// What has come to this rank by whatever carries it between
+// machines: operands, or such as lie mapped on its own, combined in
 // rank order; pieces on their way; and what others are about to do.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/pieces.cuh"
@@ -9,25 +10,32 @@ using namespace symm::cuda;
 namespace {
 constexpr uint64_t kFailed = ~uint64_t{0};  // the length of pieces whose counts are none
 
-template <class Pack> __device__ __forceinline__ void for_packs(uint64_t packs, const Pack& pack) {
-  for (uint64_t q = blockIdx.x * blockDim.x + threadIdx.x; q < packs; q += gridDim.x * blockDim.x) pack(q);
+template <class Pack>
+__device__ __forceinline__ void for_packs(uint64_t packs, const Pack& pack) {
+  for (uint64_t q = blockIdx.x * blockDim.x + threadIdx.x; q < packs; q += gridDim.x * blockDim.x)
+    pack(q);
 }
+
 __device__ __forceinline__ uint4 operand(const CollectiveArgs& call, int rank, uint64_t q) {
   return load_pack(reinterpret_cast<const char*>(call.send_block[rank]), call.unit, q);
 }
 
-template <class Arithmetic> __device__ __forceinline__ void whole(const CombineArgs& args) {
+template <class Arithmetic>
+__device__ __forceinline__ void whole(const CombineArgs& args) {
   for_packs(packs_of(args.call.unit), [&](uint64_t q) {
     const auto load = [&](int rank) { return operand(args.call, rank, q); };
-    store_pack(
-        reinterpret_cast<char*>(args.call.recv), args.call.unit, q, Arithmetic::run_loaded(load, args.operands, args.call));
+    store_pack(reinterpret_cast<char*>(args.call.recv), args.call.unit, q,
+        Arithmetic::run_loaded(load, args.operands, args.call));
   });
 }
 
-// A part of all operands, whose sums are as wide as they are added. Messages that are no whole number of packs are rounded.
-template <class Type, class Operation> __device__ void part(const CombineArgs& args) {
+// A part of all operands, whose sums are as wide as they are added. Messages that are
+// no whole number of packs are rounded.
+template <class Type, class Operation>
+__device__ void part(const CombineArgs& args) {
   using Wide = typename Type::Wide;
-  constexpr int kCount = Elements<Type>::kCount, kWider = sizeof(Wide) / sizeof(typename Type::Element);
+  constexpr int kCount = Elements<Type>::kCount,
+                kWider = sizeof(Wide) / sizeof(typename Type::Element);
   for_packs(packs_of(args.call.unit), [&](uint64_t q) {
     union {
       Wide at[kCount];
@@ -37,20 +45,24 @@ template <class Type, class Operation> __device__ void part(const CombineArgs& a
     if (args.before == 0) {
       in.pack = operand(args.call, 0, q);
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) sums.at[i] = Type::read(in.at[i]);
+      for (int i = 0; i < kCount; ++i)
+        sums.at[i] = Type::read(in.at[i]);
     } else {
 #pragma unroll
-      for (int i = 0; i < kWider; ++i) sums.pack[i] = reinterpret_cast<const uint4*>(args.before)[q * kWider + i];
+      for (int i = 0; i < kWider; ++i)
+        sums.pack[i] = reinterpret_cast<const uint4*>(args.before)[q * kWider + i];
     }
 #pragma unroll 1
     for (int rank = args.before == 0 ? 1 : 0; rank < args.operands; ++rank) {
       in.pack = operand(args.call, rank, q);
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) sums.at[i] = Operation::combine(sums.at[i], Type::read(in.at[i]));
+      for (int i = 0; i < kCount; ++i)
+        sums.at[i] = Operation::combine(sums.at[i], Type::read(in.at[i]));
     }
     if (args.unrounded != 0) {
 #pragma unroll
-      for (int i = 0; i < kWider; ++i) reinterpret_cast<uint4*>(args.call.recv)[q * kWider + i] = sums.pack[i];
+      for (int i = 0; i < kWider; ++i)
+        reinterpret_cast<uint4*>(args.call.recv)[q * kWider + i] = sums.pack[i];
       return;
     }
 #pragma unroll
@@ -61,18 +73,25 @@ template <class Type, class Operation> __device__ void part(const CombineArgs& a
     store_pack(reinterpret_cast<char*>(args.call.recv), args.call.unit, q, in.pack);
   });
 }
-template <class Type> __device__ __forceinline__ void part(const CombineArgs& args) {
-  if (static_cast<Op>(args.call.op) == Op::prod) part<Type, Product>(args);
-  else part<Type, Sum>(args);
+
+template <class Type>
+__device__ __forceinline__ void part(const CombineArgs& args) {
+  if (static_cast<Op>(args.call.op) == Op::prod)
+    part<Type, Product>(args);
+  else
+    part<Type, Sum>(args);
 }
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(256) symm_combine(const __grid_constant__ CombineArgs args) {
+extern "C" __global__ void __launch_bounds__(256)
+    symm_combine(const __grid_constant__ CombineArgs args) {
   begin();
   if (args.operands == 0) return;
   const auto dtype = static_cast<DType>(args.call.dtype);
-  const bool is_average = static_cast<Op>(args.call.op) == Op::avg, is_sum = static_cast<Op>(args.call.op) == Op::sum;
-  if (args.before != 0 || args.unrounded != 0 || (is_average && args.operands != args.call.comm.size)) {
+  const bool is_average = static_cast<Op>(args.call.op) == Op::avg,
+             is_sum = static_cast<Op>(args.call.op) == Op::sum;
+  if (args.before != 0 || args.unrounded != 0 ||
+      (is_average && args.operands != args.call.comm.size)) {
     switch (dtype) {
       case DType::f32: return part<Whole<float>>(args);
       case DType::f64: return part<Whole<double>>(args);
@@ -90,42 +109,54 @@ extern "C" __global__ void __launch_bounds__(256) symm_combine(const __grid_cons
   whole<Any>(args);
 }
 
-extern "C" __global__ void __launch_bounds__(256) symm_stage(const __grid_constant__ StageArgs args) {
+extern "C" __global__ void __launch_bounds__(256)
+    symm_stage(const __grid_constant__ StageArgs args) {
   begin();
   const PiecesArgs& all = args.pieces;
   const bool counted = all.counts[0].counts != 0, takes = args.takes != 0;
   const uint64_t head = counted ? kPack : 0;
   const auto slot_of = [&](int p) { return reinterpret_cast<char*>(args.slots + p * args.slot); };
-  const auto length_in = [&](int p) -> uint64_t& { return *reinterpret_cast<uint64_t*>(slot_of(p)); };
+  const auto length_in = [&](int p) -> uint64_t& {
+    return *reinterpret_cast<uint64_t*>(slot_of(p));
+  };
   const auto find = [&](int p, PiecesArgs::Range& piece) {
     piece = takes ? all.recv[p] : all.send[p];
     if (!counted) return true;
     if (!read_counts(all, p, args.takes, piece, 0)) return false;
     if (!takes || length_in(p) == piece.bytes) return true;
     if (length_in(p) == kFailed) return false;
-    report(all.call.comm, WaitError::other_length, p, 0, 2, 0, piece.bytes / all.element, 0, length_in(p) / all.element);
+    report(all.call.comm, WaitError::other_length, p, 0, 2, 0, piece.bytes / all.element, 0,
+        length_in(p) / all.element);
     return false;
   };
   const bool tells = counted && !takes && blockIdx.x == 0 && threadIdx.x == 0;
   PiecesArgs::Range piece;
   bool ok = true;
-  for (int p = 0; p < all.call.comm.size; ++p) ok = ok && find(p, piece);  // before anything is stored
-  for (int p = 0; tells && !ok && p < all.call.comm.size; ++p) length_in(p) = kFailed;
+  // before anything is stored
+  for (int p = 0; p < all.call.comm.size; ++p)
+    ok = ok && find(p, piece);
+  for (int p = 0; tells && !ok && p < all.call.comm.size; ++p)
+    length_in(p) = kFailed;
   for (int p = 0; ok && p < all.call.comm.size; ++p) {
     find(p, piece);
-    const uint64_t left = piece.bytes > args.at ? piece.bytes - args.at : 0, most = args.slot - head;
+    const uint64_t left = piece.bytes > args.at ? piece.bytes - args.at : 0,
+                   most = args.slot - head;
     const Rows rows(all, left < most ? left : most);
-    char* operand = reinterpret_cast<char*>(takes ? all.call.recv : all.call.send) + piece.at + args.at;
+    char* operand =
+        reinterpret_cast<char*>(takes ? all.call.recv : all.call.send) + piece.at + args.at;
     char* slot = slot_of(p) + head;
     for_packs(rows.all, [&](uint64_t q) {
-      if (takes) rows.store(operand, all.row_stride, q, rows.load(slot, q));
-      else rows.store(slot, rows.bytes, q, rows.load(operand, q));
+      if (takes)
+        rows.store(operand, all.row_stride, q, rows.load(slot, q));
+      else
+        rows.store(slot, rows.bytes, q, rows.load(operand, q));
     });
     if (tells) length_in(p) = piece.bytes;
   }
 }
 
-extern "C" __global__ void __launch_bounds__(32) symm_compare(const __grid_constant__ ComparisonArgs args) {
+extern "C" __global__ void __launch_bounds__(32)
+    symm_compare(const __grid_constant__ ComparisonArgs args) {
   begin();
   if (threadIdx.x != 0) return;
   auto* said = reinterpret_cast<uint64_t*>(args.said);
@@ -137,6 +168,7 @@ extern "C" __global__ void __launch_bounds__(32) symm_compare(const __grid_const
   for (int rank = 0; rank < args.comm.size; ++rank) {
     const uint64_t detail = said[2 * rank], count = said[2 * rank + 1];
     if (detail != args.detail || count != args.count)
-      return report(args.comm, WaitError::mismatch, rank, 0, 0, 0, detail, count, args.detail, args.count);
+      return report(
+          args.comm, WaitError::mismatch, rank, 0, 0, 0, detail, count, args.detail, args.count);
   }
 }

@@ -1,5 +1,6 @@
-// What goes before and after the plain calls of which a scaled one is made (kernels/scaled_call.hpp): elements are widened, or
-// narrowed, and multiplied while they are wide. Also a reduction of bools of one rank, and bytes that stay on a rank.
+// What goes before and after the plain calls of which a scaled one is made
+// (kernels/scaled_call.hpp): elements are widened, or narrowed, and multiplied while
+// they are wide. Also a reduction of bools of one rank, and bytes that stay on a rank.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/pipeline.cuh"
 
@@ -8,16 +9,19 @@ using namespace symm::cuda;
 
 namespace {
 // As many elements at a time as one pack of the narrower type has.
-template <class From, class To> __device__ __forceinline__ void run(const ConvertArgs& args) {
+template <class From, class To>
+__device__ __forceinline__ void run(const ConvertArgs& args) {
   using W = typename From::Wide;
   constexpr int kFrom = Elements<From>::kCount, kTo = Elements<To>::kCount;
   constexpr int kCount = kFrom > kTo ? kFrom : kTo;
-  const W factor = static_cast<W>(args.pointer != 0 ? *reinterpret_cast<const float*>(args.pointer) : args.factor);
+  const W factor = static_cast<W>(
+      args.pointer != 0 ? *reinterpret_cast<const float*>(args.pointer) : args.factor);
   const uint64_t from_bytes = args.count * sizeof(typename From::Element);
   const uint64_t to_bytes = args.count * sizeof(typename To::Element);
   const uint64_t per_block = (args.count + kCount - 1) / kCount;
   const uint64_t stride = gridDim.x * blockDim.x;
-  for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < per_block * args.blocks; i += stride) {
+  for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < per_block * args.blocks;
+      i += stride) {
     const uint64_t block = args.blocks == 1 ? 0 : i / per_block;
     const uint64_t q = i - block * per_block;
     const auto* from = reinterpret_cast<const char*>(args.from + block * args.stride);
@@ -31,7 +35,8 @@ template <class From, class To> __device__ __forceinline__ void run(const Conver
     }
 #pragma unroll
     for (int e = 0; e < kCount; ++e)
-      out[e / kTo].at[e % kTo] = To::write(Product::combine(From::read(in[e / kFrom].at[e % kFrom]), factor));
+      out[e / kTo].at[e % kTo] =
+          To::write(Product::combine(From::read(in[e / kFrom].at[e % kFrom]), factor));
 #pragma unroll
     for (int p = 0; p < kCount / kTo; ++p) {
       const uint64_t at = q * (kCount / kTo) + static_cast<uint64_t>(p);
@@ -40,14 +45,18 @@ template <class From, class To> __device__ __forceinline__ void run(const Conver
   }
 }
 
-template <class Narrow> __device__ __forceinline__ void either_way(const ConvertArgs& args, bool narrows) {
-  if (narrows) run<Whole<float>, Narrow>(args);
-  else run<Narrow, Whole<float>>(args);
+template <class Narrow>
+__device__ __forceinline__ void either_way(const ConvertArgs& args, bool narrows) {
+  if (narrows)
+    run<Whole<float>, Narrow>(args);
+  else
+    run<Narrow, Whole<float>>(args);
 }
 }  // namespace
 
 // Without a factor it is 1, by which all numbers stay as they are.
-extern "C" __global__ void __launch_bounds__(256) symm_convert(const __grid_constant__ ConvertArgs args) {
+extern "C" __global__ void __launch_bounds__(256)
+    symm_convert(const __grid_constant__ ConvertArgs args) {
   begin();
   if (args.count == 0) return;  // a launch to make it ready
   const auto from = static_cast<DType>(args.from_dtype);
@@ -61,8 +70,9 @@ extern "C" __global__ void __launch_bounds__(256) symm_convert(const __grid_cons
     case DType::f64: return run<Whole<double>, Whole<double>>(args);
     case DType::boolean: return run<Bool, Bool>(args);
     case DType::u8:
-      return push(reinterpret_cast<const char*>(args.from), args.count, blockIdx.x * blockDim.x + threadIdx.x,
-          gridDim.x * blockDim.x, 1, [&](int) { return reinterpret_cast<char*>(args.to); });
+      return push(reinterpret_cast<const char*>(args.from), args.count,
+          blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x, 1,
+          [&](int) { return reinterpret_cast<char*>(args.to); });
     default: return;
   }
 }

@@ -7,7 +7,9 @@ namespace symm::cuda {
 struct Image {
   const char* name;
   const void* data;
-  bool eager;  // loaded with the first kernel that anybody asks for; the others with the first that is found in none of these
+  // loaded with the first kernel that anybody asks for; the
+  // others with the first that is found in none of these
+  bool eager;
 };
 
 struct Images {

@@ -1,5 +1,6 @@
-// LL: each rank sends every other one the part of its operand that concerns it, with flags beside the data (ll.cuh); receivers
-// combine or copy. For small messages, and for types that leave no bit pattern free.
+// LL: each rank sends every other one the part of its operand that concerns it, with
+// flags beside the data (ll.cuh); receivers combine or copy. For small messages, and
+// for types that leave no bit pattern free.
 #include "kernels/collective.hpp"
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/ll.cuh"
@@ -8,7 +9,8 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-template <int kRanks, bool kReduces> __device__ __forceinline__ void run(const CollectiveArgs& args) {
+template <int kRanks, bool kReduces>
+__device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const DeviceComm& comm = args.comm;
@@ -19,7 +21,8 @@ template <int kRanks, bool kReduces> __device__ __forceinline__ void run(const C
   auto* recv = reinterpret_cast<char*>(args.recv);
   const auto unit = static_cast<uint32_t>(args.unit);
   const uint32_t packs = packs_of(unit);
-  const uint32_t part = traits(collective).send_per_rank ? unit : 0;  // from one rank's in send to the next one's
+  // from one rank's in send to the next one's
+  const uint32_t part = traits(collective).send_per_rank ? unit : 0;
   const bool rooted = traits(collective).has_root();
   const bool am_root = me == args.root;
   const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
@@ -33,14 +36,16 @@ template <int kRanks, bool kReduces> __device__ __forceinline__ void run(const C
                                                             : others;
   // What I have belongs to the result; a broadcast's root copies.
   const bool has_own = collective == Collective::broadcast ? am_root && send != recv : from != 0;
-  // A call with a root would let the others run ahead of each other, and not notice another root: all exchange a token, for which
-  // every block has a warp, and the first uses it.
+  // A call with a root would let the others run ahead of each
+  // other, and not notice another root: all exchange a token,
+  // for which every block has a warp, and the first uses it.
   const uint32_t workers = blockDim.x - (rooted ? kWarp : 0);
   const uint32_t first = blockIdx.x * workers + threadIdx.x;
   const uint32_t stride = gridDim.x * workers;
   const bool works = threadIdx.x < workers;
 
-  // Nearly always; then nothing is asked for each pack, and those for all are on their way with the epoch.
+  // Nearly always; then nothing is asked for each pack,
+  // and those for all are on their way with the epoch.
   const bool whole = ((args.send | args.recv | unit) & (kPack - 1)) == 0;
   const auto pack_of = [&](int r, uint32_t q) {
     return reinterpret_cast<const uint4*>(send + static_cast<uint64_t>(r) * part) + q;
@@ -75,29 +80,34 @@ template <int kRanks, bool kReduces> __device__ __forceinline__ void run(const C
 #pragma unroll 1
       for (int r = 0; r < n; ++r)
         if ((to >> r & 1U) != 0)
-          send_pack(comm.control[r] + my_slot, q, load_pack(send + static_cast<uint64_t>(r) * part, unit, q), flag);
+          send_pack(comm.control[r] + my_slot, q,
+              load_pack(send + static_cast<uint64_t>(r) * part, unit, q), flag);
   }
 
   const uint64_t mine = comm.control[me] + slots;
   for (q = first; works && q < packs && (from != 0 || has_own); q += stride) {
-    const uint4 own = has_own ? load_pack(send + static_cast<uint64_t>(me) * part, unit, q) : uint4{};
+    const uint4 own =
+        has_own ? load_pack(send + static_cast<uint64_t>(me) * part, unit, q) : uint4{};
     if (!receive<kRanks>(comm, v, from, mine, q, epoch)) break;
 #pragma unroll
     for (int r = 0; r < kRanks; ++r)
       if (r == me) v[r] = own;
     if constexpr (kReduces) {
-      store_pack(recv, unit, q, combine_any(v, n, static_cast<DType>(args.dtype), static_cast<Op>(args.op)));
+      store_pack(recv, unit, q,
+          combine_any(v, n, static_cast<DType>(args.dtype), static_cast<Op>(args.op)));
     } else {
       const uint32_t got = from | (has_own ? 1U << me : 0);
       const uint32_t block = rooted ? 0 : unit;
       if (whole) {
 #pragma unroll
         for (int r = 0; r < kRanks; ++r)
-          if ((got >> r & 1U) != 0) *(reinterpret_cast<uint4*>(recv + static_cast<uint64_t>(r) * block) + q) = v[r];
+          if ((got >> r & 1U) != 0)
+            *(reinterpret_cast<uint4*>(recv + static_cast<uint64_t>(r) * block) + q) = v[r];
       } else {
 #pragma unroll
         for (int r = 0; r < kRanks; ++r)
-          if ((got >> r & 1U) != 0) store_pack(recv + static_cast<uint64_t>(r) * block, unit, q, v[r]);
+          if ((got >> r & 1U) != 0)
+            store_pack(recv + static_cast<uint64_t>(r) * block, unit, q, v[r]);
       }
     }
   }
@@ -106,7 +116,8 @@ template <int kRanks, bool kReduces> __device__ __forceinline__ void run(const C
     const uint32_t q_token = token_pack(comm);
     send_pack(comm.control[p] + my_slot, q_token, token_of(args), flag);
     uint4 theirs[1];
-    if (receive<1>(comm, theirs, 1, mine + static_cast<uint64_t>(p) * comm.ll_slot, q_token, epoch, p))
+    if (receive<1>(
+            comm, theirs, 1, mine + static_cast<uint64_t>(p) * comm.ll_slot, q_token, epoch, p))
       check_token(comm, p, theirs[0], token_of(args));
   }
   if (rooted) __syncthreads();  // before the first thread says that all ranks have come
@@ -114,14 +125,16 @@ template <int kRanks, bool kReduces> __device__ __forceinline__ void run(const C
 }
 }  // namespace
 
-// 256 threads: the largest block that is launched, a warp for tokens included; it leaves each thread the registers for two cells
-// of 8 ranks. For up to so many ranks.
-#define SYMM_LL(ranks)                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(256, 1) symm_ll_reduce_##ranks(const __grid_constant__ CollectiveArgs a) { \
-    run<ranks, true>(a);                                                                                                  \
-  }                                                                                                                       \
-  extern "C" __global__ void __launch_bounds__(256, 1) symm_ll_move_##ranks(const __grid_constant__ CollectiveArgs a) {   \
-    run<ranks, false>(a);                                                                                                 \
+// 256 threads: the largest block that is launched, a warp for tokens included; it
+// leaves each thread the registers for two cells of 8 ranks. For up to so many ranks.
+#define SYMM_LL(ranks)                                                   \
+  extern "C" __global__ void __launch_bounds__(256, 1)                   \
+      symm_ll_reduce_##ranks(const __grid_constant__ CollectiveArgs a) { \
+    run<ranks, true>(a);                                                 \
+  }                                                                      \
+  extern "C" __global__ void __launch_bounds__(256, 1)                   \
+      symm_ll_move_##ranks(const __grid_constant__ CollectiveArgs a) {   \
+    run<ranks, false>(a);                                                \
   }
 SYMM_LL(2)
 SYMM_LL(4)

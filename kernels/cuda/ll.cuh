@@ -1,5 +1,6 @@
-// LL: each 16-byte store carries two pairs of a word of data and a flag; a pair arrives whole. No fence anywhere, any data. A
-// rank has a slot for each source in each half (epoch.cuh); two cells hold a pack.
+// LL: each 16-byte store carries two pairs of a word of data and a flag; a pair arrives
+// whole. No fence anywhere, any data. A rank has a slot for each source in each half
+// (epoch.cuh); two cells hold a pack.
 #pragma once
 
 #include "kernels/cuda/epoch.cuh"
@@ -11,12 +12,16 @@ __device__ __forceinline__ uint32_t flag_of(uint32_t epoch) { return epoch | 0x8
 
 // Where the slots of an epoch begin in a control block, by source.
 __device__ __forceinline__ uint64_t slots_of(const DeviceComm& comm, uint32_t epoch) {
-  return comm.ll + static_cast<uint64_t>((epoch & 1U) * static_cast<uint32_t>(comm.size)) * comm.ll_slot;
+  return comm.ll +
+         static_cast<uint64_t>((epoch & 1U) * static_cast<uint32_t>(comm.size)) * comm.ll_slot;
 }
 
-// The two cells of a pack are as far apart as a warp has threads, so that each store of a warp fills whole lines.
+// The two cells of a pack are as far apart as a warp has
+// threads, so that each store of a warp fills whole lines.
 inline constexpr uint32_t kApart = kLlPacks;
-__device__ __forceinline__ uint32_t cell_of(uint32_t q) { return q / kApart * (2 * kApart) + q % kApart; }
+__device__ __forceinline__ uint32_t cell_of(uint32_t q) {
+  return q / kApart * (2 * kApart) + q % kApart;
+}
 
 __device__ __forceinline__ void send_pack(uint64_t to, uint32_t q, uint4 v, uint32_t flag) {
   auto* cells = reinterpret_cast<uint4*>(to) + cell_of(q);
@@ -24,21 +29,28 @@ __device__ __forceinline__ void send_pack(uint64_t to, uint32_t q, uint4 v, uint
   store_pairs(cells + kApart, {v.z, flag, v.w, flag});
 }
 
-__device__ __forceinline__ bool is_there(uint4 cell, uint32_t flag) { return cell.y == flag && cell.w == flag; }
+__device__ __forceinline__ bool is_there(uint4 cell, uint32_t flag) {
+  return cell.y == flag && cell.w == flag;
+}
 
 // The last pack of a slot is for tokens.
-__device__ __forceinline__ uint32_t token_pack(const DeviceComm& comm) { return static_cast<uint32_t>(comm.ll_slot / 32) - 1; }
+__device__ __forceinline__ uint32_t token_pack(const DeviceComm& comm) {
+  return static_cast<uint32_t>(comm.ll_slot / 32) - 1;
+}
 
 __device__ __forceinline__ int lowest(uint32_t ranks) { return __ffs(static_cast<int>(ranks)) - 1; }
 
-// From slots of ranks `from` and up. A wait that ends in trouble names the first of those whose cells are missing.
+// From slots of ranks `from` and up. A wait that ends in
+// trouble names the first of those whose cells are missing.
 template <int kRanks>
-__device__ __forceinline__ bool receive(
-    const DeviceComm& comm, uint4 (&v)[kRanks], uint32_t sources, uint64_t slots, uint32_t q, uint32_t epoch, int from = 0) {
+__device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRanks],
+    uint32_t sources, uint64_t slots, uint32_t q, uint32_t epoch, int from = 0) {
   SpinState spin;
   const uint32_t flag = flag_of(epoch);
   const uint64_t first_cells = slots + uint64_t{cell_of(q)} * kPack;
-  const auto cells_of = [&](int r) { return reinterpret_cast<uint4*>(first_cells + static_cast<uint64_t>(r) * comm.ll_slot); };
+  const auto cells_of = [&](int r) {
+    return reinterpret_cast<uint4*>(first_cells + static_cast<uint64_t>(r) * comm.ll_slot);
+  };
   constexpr int kAtOnce = kRanks < 8 ? kRanks : 8;  // sources, as many as the registers hold
 #pragma unroll
   for (int first = 0; first < kRanks; first += kAtOnce) {
@@ -56,12 +68,15 @@ __device__ __forceinline__ bool receive(
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         if ((sources >> (first + i) & 1U) == 0) continue;
-        if (is_there(a[i], flag) && is_there(b[i], flag)) v[first + i] = {a[i].x, a[i].z, b[i].x, b[i].z};
-        else missing |= 1U << (first + i);
+        if (is_there(a[i], flag) && is_there(b[i], flag))
+          v[first + i] = {a[i].x, a[i].z, b[i].x, b[i].z};
+        else
+          missing |= 1U << (first + i);
       }
       if (missing == 0) break;
       if ((++spin.looks & 1023U) != 0) continue;
-      spin.deadline = check_abort(comm, spin.deadline, from + lowest(missing), blockIdx.x, epoch, 0);
+      spin.deadline =
+          check_abort(comm, spin.deadline, from + lowest(missing), blockIdx.x, epoch, 0);
       if (spin.deadline == kLeave) return false;
     }
   }

@@ -1,11 +1,15 @@
-// Marked: data that is its own flag, for any bits. Free cells hold words of all ones (push.cuh). Where the message has such a
-// word another goes in its place, and with every four packs of a thread goes a mark of one word that says which they were: 68
-// bytes for 64. No fence, no meeting, no address of anybody's operand. All-gather, all-to-all, and broadcast.
+// Marked: data that is its own flag, for any bits. Free cells hold words
+// of all ones (push.cuh). Where the message has such a word another goes
+// in its place, and with every four packs of a thread goes a mark of one
+// word that says which they were: 68 bytes for 64. No fence, no meeting,
+// no address of anybody's operand. All-gather, all-to-all, and broadcast.
 //
-// A tile is what a warp moves to one rank: four packs and the mark of each thread. A block has the same tiles on every rank, for
-// all ranks, and waits for its like on the others alone: so blocks that have come onto the devices end without the rest. A warp
-// sends some tiles ahead of that for which it waits, and no more, so that what comes in meanwhile is taken (2 GPUs, 8 MB for each
-// rank: 28.1 us instead of 29.8). Each part of an operand is read and written by one thread, so an all-to-all may be in place.
+// A tile is what a warp moves to one rank: four packs and the mark of each thread. A
+// block has the same tiles on every rank, for all ranks, and waits for its like on the
+// others alone: so blocks that have come onto the devices end without the rest. A warp
+// sends some tiles ahead of that for which it waits, and no more, so that what comes in
+// meanwhile is taken (2 GPUs, 8 MB for each rank: 28.1 us instead of 29.8). Each part
+// of an operand is read and written by one thread, so an all-to-all may be in place.
 #include "kernels/collective.hpp"
 #include "kernels/cuda/push.cuh"
 
@@ -13,7 +17,8 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-constexpr uint32_t kPacks = kMarkedTile / kWarp / kPack;  // of a thread, as far apart as a warp has threads
+// of a thread, as far apart as a warp has threads
+constexpr uint32_t kPacks = kMarkedTile / kWarp / kPack;
 
 // What a thread has of a tile.
 struct Share {
@@ -23,22 +28,29 @@ struct Share {
 __device__ __forceinline__ uint32_t pack_of(uint32_t tile, uint32_t i) {
   return (tile * kPacks + i) * kWarp + threadIdx.x % kWarp;
 }
+
 // Its cells: the packs of all threads, then their marks.
 __device__ __forceinline__ uint4* cell(char* slot, uint32_t tile, uint32_t i) {
-  return reinterpret_cast<uint4*>(slot + uint64_t{tile} * kMarkedCells) + i * kWarp + threadIdx.x % kWarp;
+  return reinterpret_cast<uint4*>(slot + uint64_t{tile} * kMarkedCells) + i * kWarp +
+         threadIdx.x % kWarp;
 }
+
 __device__ __forceinline__ uint32_t* mark_cell(char* slot, uint32_t tile) {
-  return reinterpret_cast<uint32_t*>(cell(slot, tile, kPacks) - threadIdx.x % kWarp) + threadIdx.x % kWarp;
+  return reinterpret_cast<uint32_t*>(cell(slot, tile, kPacks) - threadIdx.x % kWarp) +
+         threadIdx.x % kWarp;
 }
 
 // Nearly always; then nothing is asked for each pack.
 __device__ __forceinline__ bool is_whole(const char* part, uint32_t bytes, uint32_t tile) {
   return is_aligned(part) && (tile + 1) * kMarkedTile <= bytes;
 }
-__device__ __forceinline__ void load(Share& share, const char* part, uint32_t bytes, uint32_t tile) {
+
+__device__ __forceinline__ void load(
+    Share& share, const char* part, uint32_t bytes, uint32_t tile) {
   if (is_whole(part, bytes, tile)) {
 #pragma unroll
-    for (uint32_t i = 0; i < kPacks; ++i) share.pack[i] = reinterpret_cast<const uint4*>(part)[pack_of(tile, i)];
+    for (uint32_t i = 0; i < kPacks; ++i)
+      share.pack[i] = reinterpret_cast<const uint4*>(part)[pack_of(tile, i)];
   } else {
 #pragma unroll
     for (uint32_t i = 0; i < kPacks; ++i) {
@@ -47,10 +59,13 @@ __device__ __forceinline__ void load(Share& share, const char* part, uint32_t by
     }
   }
 }
-__device__ __forceinline__ void store(char* part, uint32_t bytes, uint32_t tile, const Share& share) {
+
+__device__ __forceinline__ void store(
+    char* part, uint32_t bytes, uint32_t tile, const Share& share) {
   if (is_whole(part, bytes, tile)) {
 #pragma unroll
-    for (uint32_t i = 0; i < kPacks; ++i) reinterpret_cast<uint4*>(part)[pack_of(tile, i)] = share.pack[i];
+    for (uint32_t i = 0; i < kPacks; ++i)
+      reinterpret_cast<uint4*>(part)[pack_of(tile, i)] = share.pack[i];
   } else {
 #pragma unroll
     for (uint32_t i = 0; i < kPacks; ++i) {
@@ -65,6 +80,7 @@ __device__ __forceinline__ void hide(uint32_t& word, uint32_t& mark, uint32_t bi
   word = ~kFree;
   mark |= bit;
 }
+
 __device__ __forceinline__ void send(char* slot, uint32_t packs, uint32_t tile, Share share) {
   uint32_t mark = 0;
 #pragma unroll
@@ -82,8 +98,9 @@ __device__ __forceinline__ void send(char* slot, uint32_t packs, uint32_t tile, 
 __device__ __forceinline__ void show(uint32_t& word, uint32_t mark, uint32_t bit) {
   if ((mark & bit) != 0) word = kFree;
 }
-__device__ __forceinline__ bool receive(
-    const DeviceComm& comm, Share& share, char* slot, uint32_t packs, uint32_t tile, int source, uint32_t epoch) {
+
+__device__ __forceinline__ bool receive(const DeviceComm& comm, Share& share, char* slot,
+    uint32_t packs, uint32_t tile, int source, uint32_t epoch) {
   if (pack_of(tile, 0) >= packs) return true;
   SpinState spin;
   while (true) {
@@ -93,7 +110,8 @@ __device__ __forceinline__ bool receive(
     for (uint32_t i = 0; i < kPacks; ++i)
       if (pack_of(tile, i) < packs) share.pack[i] = load_relaxed(cell(slot, tile, i));
 #pragma unroll
-    for (uint32_t i = 0; i < kPacks; ++i) all = all && (pack_of(tile, i) >= packs || is_there(share.pack[i]));
+    for (uint32_t i = 0; i < kPacks; ++i)
+      all = all && (pack_of(tile, i) >= packs || is_there(share.pack[i]));
     if (all) {
       if (mark == 0) break;
 #pragma unroll
@@ -122,20 +140,31 @@ struct Slots {
 
   __device__ Slots(const DeviceComm& all, uint32_t epoch)
       : comm(all),
-        half(all.one_shot + static_cast<uint64_t>(epoch & 1U) * static_cast<uint64_t>(all.size - 1) * all.one_shot_slot) {}
+        half(all.one_shot + static_cast<uint64_t>(epoch & 1U) *
+                                static_cast<uint64_t>(all.size - 1) * all.one_shot_slot) {}
+
   __device__ char* of(int owner, int source) const {
-    return reinterpret_cast<char*>(comm.control[owner] + half + slot_among<kMaxRanks>(owner, source) * comm.one_shot_slot);
+    return reinterpret_cast<char*>(
+        comm.control[owner] + half + slot_among<kMaxRanks>(owner, source) * comm.one_shot_slot);
   }
 };
 
-// Of a broadcast the last warp of the first block exchanges tokens, without which ranks to whom nothing is sent would let the
-// others run ahead of them. It has no tiles, nor has that of any block, unless blocks are as large as can be.
-__device__ __forceinline__ bool has_tiles() { return blockDim.x >= kMarkedBlock || threadIdx.x + kWarp < blockDim.x; }
-__device__ __forceinline__ uint32_t warps_with_tiles() { return (blockDim.x - (blockDim.x < kMarkedBlock ? kWarp : 0)) / kWarp; }
+// Of a broadcast the last warp of the first block exchanges tokens, without which ranks
+// to whom nothing is sent would let the others run ahead of them. It has no tiles, nor
+// has that of any block, unless blocks are as large as can be.
+__device__ __forceinline__ bool has_tiles() {
+  return blockDim.x >= kMarkedBlock || threadIdx.x + kWarp < blockDim.x;
+}
+
+__device__ __forceinline__ uint32_t warps_with_tiles() {
+  return (blockDim.x - (blockDim.x < kMarkedBlock ? kWarp : 0)) / kWarp;
+}
 }  // namespace
 
-// 512 threads: the largest block that is launched, two of them on a multiprocessor, as shape_marked() has it.
-extern "C" __global__ void __launch_bounds__(512, 2) symm_marked(const __grid_constant__ CollectiveArgs args) {
+// 512 threads: the largest block that is launched, two
+// of them on a multiprocessor, as shape_marked() has it.
+extern "C" __global__ void __launch_bounds__(512, 2)
+    symm_marked(const __grid_constant__ CollectiveArgs args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const DeviceComm& comm = args.comm;
@@ -151,7 +180,8 @@ extern "C" __global__ void __launch_bounds__(512, 2) symm_marked(const __grid_co
   const uint32_t packs = packs_of(unit);
   const uint32_t tiles = (unit + kMarkedTile - 1) / kMarkedTile;
   const uint32_t epoch = current_epoch(comm);
-  // Tile `item / others` of those of this block, to and from one of the others: neighbours begin with different ones.
+  // Tile `item / others` of those of this block, to and from one of the others:
+  // neighbours begin with different ones.
   const auto tile_of = [&](uint32_t item) { return blockIdx.x + item / others * gridDim.x; };
   const auto peer_of = [&](uint32_t item) {
     const int p = me + 1 + static_cast<int>(item % others);
@@ -169,7 +199,8 @@ extern "C" __global__ void __launch_bounds__(512, 2) symm_marked(const __grid_co
   Share share;
   if (sends) load(share, in_send(peer_of(warp)), unit, tile_of(warp));  // on its way with the epoch
   const Slots slots(comm, epoch);
-  bool ok = !broadcast || exchange_tokens(args, slots.half, comm.one_shot_slot, epoch, blockDim.x - kWarp);
+  bool ok = !broadcast ||
+            exchange_tokens(args, slots.half, comm.one_shot_slot, epoch, blockDim.x - kWarp);
   // So many turns, since two ranks have what goes between them in turns that differ by no more.
   const uint32_t ahead = warps * (1 + others / warps);
   for (uint32_t item = warp; works && ok; item += warps) {
@@ -193,10 +224,12 @@ extern "C" __global__ void __launch_bounds__(512, 2) symm_marked(const __grid_co
   end_epoch(comm, epoch);
 }
 
-// A broadcast that is passed on, to two ranks or more: the root sends each tile to one of them, who sends it to the others. So
-// each link carries the message once. Owners of tiles take turns, and a warp looks at its rank's own tiles of a turn before those
-// of others, which so wait for no tile of a later turn.
-extern "C" __global__ void __launch_bounds__(512, 2) symm_marked_passed_on(const __grid_constant__ CollectiveArgs args) {
+// A broadcast that is passed on, to two ranks or more: the root sends each tile to one
+// of them, who sends it to the others. So each link carries the message once. Owners of
+// tiles take turns, and a warp looks at its rank's own tiles of a turn before those of
+// others, which so wait for no tile of a later turn.
+extern "C" __global__ void __launch_bounds__(512, 2)
+    symm_marked_passed_on(const __grid_constant__ CollectiveArgs args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const DeviceComm& comm = args.comm;
@@ -219,7 +252,9 @@ extern "C" __global__ void __launch_bounds__(512, 2) symm_marked_passed_on(const
   const uint32_t warps = warps_with_tiles();
   const auto turn_of = [&](uint32_t item) { return blockIdx.x + item / owners * gridDim.x; };
   // Where the cells of a turn's tile are in its slot, seen from the tile.
-  const auto back = [&](uint32_t turn, uint32_t tile) { return uint64_t{tile - turn} * kMarkedCells; };
+  const auto back = [&](uint32_t turn, uint32_t tile) {
+    return uint64_t{tile - turn} * kMarkedCells;
+  };
 
   if (me == root && has_tiles()) {
     for (uint32_t item = warp; turn_of(item) * owners < tiles; item += warps) {
@@ -240,7 +275,8 @@ extern "C" __global__ void __launch_bounds__(512, 2) symm_marked_passed_on(const
     const uint32_t tile = turn * owners + owner;
     const int source = owner == mine ? root : rank_of(owner);
     Share share;
-    if (!receive(comm, share, slots.of(me, source) - back(turn, tile), packs, tile, source, epoch)) break;
+    if (!receive(comm, share, slots.of(me, source) - back(turn, tile), packs, tile, source, epoch))
+      break;
     for (uint32_t d = 1; owner == mine && d < owners; ++d)
       send(slots.of(rank_of(another(d)), me) - back(turn, tile), packs, tile, share);
     store(recv_to, unit, tile, share);

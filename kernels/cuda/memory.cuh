@@ -1,7 +1,9 @@
-// How kernels touch memory that other ranks touch too, and packs: the 16 bytes that one thread moves at a time.
+// How kernels touch memory that other ranks touch too, and
+// packs: the 16 bytes that one thread moves at a time.
 #pragma once
 
 #include <cstdint>
+
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/begin.cuh"
 
@@ -9,30 +11,36 @@
 #define SYMM_SHARED(Type, name) __shared__ Type name
 
 namespace symm::cuda {
-// Relaxed at system scope: neither cached in L1 nor torn within a word. Nothing is said about the four words together.
+// Relaxed at system scope: neither cached in L1 nor torn within
+// a word. Nothing is said about the four words together.
 __device__ __forceinline__ uint4 load_relaxed(const uint4* from) {
   uint4 v;
   asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(from)
-               : "memory");
+      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+      : "l"(from)
+      : "memory");
   return v;
 }
 __device__ __forceinline__ void store_relaxed(uint4* to, uint4 v) {
-  asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
-               : "memory");
+  asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y),
+      "r"(v.z), "r"(v.w)
+      : "memory");
 }
 // As two words of 64 bits, neither of which is torn: {x, y} and {z, w}.
 __device__ __forceinline__ uint4 load_pairs(const uint4* from) {
   uint64_t low, high;
-  asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];" : "=l"(low), "=l"(high) : "l"(from) : "memory");
+  asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
+      : "=l"(low), "=l"(high)
+      : "l"(from)
+      : "memory");
   return {static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high),
       static_cast<uint32_t>(high >> 32)};
 }
 __device__ __forceinline__ void store_pairs(uint4* to, uint4 v) {
   const uint64_t low = static_cast<uint64_t>(v.y) << 32 | v.x;
   const uint64_t high = static_cast<uint64_t>(v.w) << 32 | v.z;
-  asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(to), "l"(low), "l"(high) : "memory");
+  asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(to), "l"(low), "l"(high)
+      : "memory");
 }
 __device__ __forceinline__ uint32_t load_relaxed(const uint32_t* from) {
   uint32_t v;
@@ -50,7 +58,8 @@ __device__ __forceinline__ uint64_t load_relaxed(const uint64_t* from) {
   asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(from) : "memory");
   return v;
 }
-// What this thread did before, and those it met at a block barrier, can be seen by who acquires the value.
+// What this thread did before, and those it met at a
+// block barrier, can be seen by who acquires the value.
 __device__ __forceinline__ void store_release(uint32_t* to, uint32_t v) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(v) : "memory");
 }
@@ -67,16 +76,23 @@ __device__ __forceinline__ void store_release(uint64_t* to, uint64_t v) {
 // Add one to a word of this rank that its other kernels count in too; what it was.
 __device__ __forceinline__ uint32_t claim(uint32_t* word) {
   uint32_t before;
-  asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(word) : "memory");
+  asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;"
+      : "=r"(before)
+      : "l"(word)
+      : "memory");
   return before;
 }
 __device__ __forceinline__ uint64_t claim(uint64_t* word) {
   uint64_t before;
-  asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], 1;" : "=l"(before) : "l"(word) : "memory");
+  asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], 1;"
+      : "=l"(before)
+      : "l"(word)
+      : "memory");
   return before;
 }
-// What was released before the value that is read can be seen by what this thread, and those it meets at a block barrier, do
-// after. Unlike a fence it does not wait for this multiprocessor's own stores.
+// What was released before the value that is read can be seen by what
+// this thread, and those it meets at a block barrier, do after. Unlike
+// a fence it does not wait for this multiprocessor's own stores.
 __device__ __forceinline__ uint32_t load_acquire(const uint32_t* from) {
   uint32_t v;
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(from) : "memory");
@@ -87,7 +103,8 @@ __device__ __forceinline__ uint64_t load_acquire(const uint64_t* from) {
   asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(from) : "memory");
   return v;
 }
-// Orders what this thread, and those it met at a block barrier, did before against what it does after, on all GPUs and the host.
+// Orders what this thread, and those it met at a block barrier, did before against what
+// it does after, on all GPUs and the host.
 __device__ __forceinline__ void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 
 __device__ __forceinline__ uint64_t nanoseconds() {
@@ -96,13 +113,14 @@ __device__ __forceinline__ uint64_t nanoseconds() {
   return now;
 }
 
-// The rest of a message from pack `q` on, as the first bytes of a pack filled up with zeros. Not inlined: it is for ends and for
-// addresses that are no multiple of 16.
+// The rest of a message from pack `q` on, as the first bytes of a pack filled up with
+// zeros. Not inlined: it is for ends and for addresses that are no multiple of 16.
 static __device__ __noinline__ uint4 load_bytes(const char* from, uint32_t bytes) {
   uint32_t word[4] = {0, 0, 0, 0};
 #pragma unroll
   for (uint32_t i = 0; i < kPack; ++i)
-    if (i < bytes) word[i / 4] |= static_cast<uint32_t>(static_cast<unsigned char>(from[i])) << (i % 4 * 8);
+    if (i < bytes)
+      word[i / 4] |= static_cast<uint32_t>(static_cast<unsigned char>(from[i])) << (i % 4 * 8);
   return {word[0], word[1], word[2], word[3]};
 }
 static __device__ __noinline__ void store_bytes(char* to, uint32_t bytes, uint4 v) {
@@ -112,27 +130,37 @@ static __device__ __noinline__ void store_bytes(char* to, uint32_t bytes, uint4 
     if (i < bytes) to[i] = static_cast<char>(word[i / 4] >> (i % 4 * 8));
 }
 
-__device__ __forceinline__ void prefetch(const void* from) { asm volatile("prefetch.global.L1 [%0];" ::"l"(from)); }
+__device__ __forceinline__ void prefetch(const void* from) {
+  asm volatile("prefetch.global.L1 [%0];" ::"l"(from));
+}
 
 __device__ __forceinline__ bool is_aligned(const void* address) {
   return (reinterpret_cast<uintptr_t>(address) & (kPack - 1)) == 0;
 }
 
-// Pack `q` of a message of `bytes` bytes; q * 16 < bytes. Size: uint32_t where that holds them, to spare registers.
-template <class Size> __device__ __forceinline__ uint4 load_pack(const char* message, Size bytes, Size q) {
+// Pack `q` of a message of `bytes` bytes; q * 16 < bytes.
+// Size: uint32_t where that holds them, to spare registers.
+template <class Size>
+__device__ __forceinline__ uint4 load_pack(const char* message, Size bytes, Size q) {
   const char* from = message + q * kPack;
   const Size left = bytes - q * kPack;
   if (is_aligned(from) && left >= kPack) return *reinterpret_cast<const uint4*>(from);
   return load_bytes(from, left < kPack ? static_cast<uint32_t>(left) : kPack);
 }
-template <class Size> __device__ __forceinline__ void store_pack(char* message, Size bytes, Size q, uint4 v) {
+template <class Size>
+__device__ __forceinline__ void store_pack(char* message, Size bytes, Size q, uint4 v) {
   char* to = message + q * kPack;
   const Size left = bytes - q * kPack;
-  if (is_aligned(to) && left >= kPack) *reinterpret_cast<uint4*>(to) = v;
-  else store_bytes(to, left < kPack ? static_cast<uint32_t>(left) : kPack, v);
+  if (is_aligned(to) && left >= kPack)
+    *reinterpret_cast<uint4*>(to) = v;
+  else
+    store_bytes(to, left < kPack ? static_cast<uint32_t>(left) : kPack, v);
 }
 
-template <class Size> __device__ __forceinline__ Size packs_of(Size bytes) { return (bytes + kPack - 1) / kPack; }
+template <class Size>
+__device__ __forceinline__ Size packs_of(Size bytes) {
+  return (bytes + kPack - 1) / kPack;
+}
 
 __device__ __forceinline__ ControlWords& words_of(const DeviceComm& comm, int rank) {
   return *reinterpret_cast<ControlWords*>(comm.control[rank]);

@@ -1,10 +1,12 @@
-// All-reduce by multicast: the switch adds. A reducing load from a multicast address gets the sum over all ranks' memory, a store
-// to it reaches all of them. One shot: every rank loads all of it into its own recv. Two shots: every rank loads its slice and
-// stores it to all. Sums are in f32 and rounded once, but the order is the switch's, so the bits may be other ones than
-// everywhere else in symm.
+// All-reduce by multicast: the switch adds. A reducing load from a multicast address
+// gets the sum over all ranks' memory, a store to it reaches all of them. One shot:
+// every rank loads all of it into its own recv. Two shots: every rank loads its slice
+// and stores it to all. Sums are in f32 and rounded once, but the order is the
+// switch's, so the bits may be other ones than everywhere else in symm.
 //
-// Blocks meet twice: before the first load, so that everybody's operand is there (what came before the kernel on each stream has
-// ended when it starts), and after the last, so that nobody goes on while others load from its send or store to its recv. Block b
+// Blocks meet twice: before the first load, so that everybody's operand is there (what
+// came before the kernel on each stream has ended when it starts), and after the last,
+// so that nobody goes on while others load from its send or store to its recv. Block b
 // meets the blocks b of the other ranks only.
 #include "capi/include/symm/multimem.cuh"
 #include "kernels/cuda/wait.cuh"
@@ -18,12 +20,14 @@ namespace multimem = symm::device::multimem;
 
 // Bits are bits: how wide the parts of a pack are matters to the sum only.
 using LoadSum = uint4(const uint4* from);
+
 __device__ __forceinline__ uint4 load_add_f32(const uint4* from) {
   const float4 v = multimem::load_add(reinterpret_cast<const float4*>(from));
   return {__float_as_uint(v.x), __float_as_uint(v.y), __float_as_uint(v.z), __float_as_uint(v.w)};
 }
 
-// Multicast addresses are second names of memory that was written, and will be read, by its first.
+// Multicast addresses are second names of memory
+// that was written, and will be read, by its first.
 __device__ __forceinline__ void fence_names() { asm volatile("fence.proxy.alias;" ::: "memory"); }
 
 using Place = ControlWords::FromPeers::Place;
@@ -58,8 +62,10 @@ __device__ bool meet(const CollectiveArgs& args, uint32_t time, bool compare) {
       if (detail != args.detail || count != args.count) {
         report(comm, WaitError::mismatch, p, b, 0, 0, detail, count, args.detail, args.count);
         ok = false;
-      } else if (load_relaxed(&place.send_memory) != args.send_memory || load_relaxed(&place.send_offset) != args.send_offset ||
-                 load_relaxed(&place.recv_memory) != args.recv_memory || load_relaxed(&place.recv_offset) != args.recv_offset) {
+      } else if (load_relaxed(&place.send_memory) != args.send_memory ||
+                 load_relaxed(&place.send_offset) != args.send_offset ||
+                 load_relaxed(&place.recv_memory) != args.recv_memory ||
+                 load_relaxed(&place.recv_offset) != args.recv_offset) {
         report(comm, WaitError::other_place, p, b, 0, 0);
         ok = false;
       }
@@ -72,20 +78,23 @@ __device__ bool meet(const CollectiveArgs& args, uint32_t time, bool compare) {
 
 inline constexpr uint32_t kAtOnce = 4;  // loads under way
 
-// The rest of a message that is no whole pack, to each rank's recv by its own name: multicast stores are of four bytes or more.
-// The pack is loaded whole all the same, because a block ends at a multiple of far more than 16 bytes.
+// The rest of a message that is no whole pack, to each rank's recv by its own name:
+// multicast stores are of four bytes or more. The pack is loaded whole all the same,
+// because a block ends at a multiple of far more than 16 bytes.
 __device__ __noinline__ void store_end_to_all(const CollectiveArgs& args, uint64_t at, uint4 v) {
   const auto* table = reinterpret_cast<const MemoryEntry*>(args.comm.memories);
   for (int i = 0; i < args.comm.memory_count; ++i) {
     if (table[i].id != args.recv_memory) continue;
     for (int p = 0; p < args.comm.size; ++p)
-      store_bytes(reinterpret_cast<char*>(table[i].block[p] + args.recv_offset + at), static_cast<uint32_t>(args.unit - at), v);
+      store_bytes(reinterpret_cast<char*>(table[i].block[p] + args.recv_offset + at),
+          static_cast<uint32_t>(args.unit - at), v);
     return;
   }
   report(args.comm, WaitError::unknown_memory, args.comm.rank, blockIdx.x, 0, 0);
 }
 
-template <LoadSum load_sum> __device__ __forceinline__ void one_shot(const CollectiveArgs& args) {
+template <LoadSum load_sum>
+__device__ __forceinline__ void one_shot(const CollectiveArgs& args) {
   auto* recv = reinterpret_cast<char*>(args.recv);
   const uint64_t packs = packs_of(args.unit);
   const uint64_t stride = gridDim.x * blockDim.x;
@@ -93,7 +102,9 @@ template <LoadSum load_sum> __device__ __forceinline__ void one_shot(const Colle
     uint4 v[kAtOnce];
 #pragma unroll
     for (uint32_t u = 0; u < kAtOnce; ++u)
-      if (q + u * stride < packs) v[u] = load_sum(reinterpret_cast<const uint4*>(args.send_multicast + (q + u * stride) * kPack));
+      if (q + u * stride < packs)
+        v[u] = load_sum(
+            reinterpret_cast<const uint4*>(args.send_multicast + (q + u * stride) * kPack));
 #pragma unroll
     for (uint32_t u = 0; u < kAtOnce; ++u)
       if (q + u * stride < packs) store_pack(recv, args.unit, q + u * stride, v[u]);
@@ -101,7 +112,8 @@ template <LoadSum load_sum> __device__ __forceinline__ void one_shot(const Colle
 }
 
 // Each pack has one thread of one rank that loads and stores it, so recv may be send.
-template <LoadSum load_sum> __device__ __forceinline__ void two_shot(const CollectiveArgs& args) {
+template <LoadSum load_sum>
+__device__ __forceinline__ void two_shot(const CollectiveArgs& args) {
   const uint64_t packs = packs_of(args.unit);
   const uint64_t whole = args.unit / kPack;
   const auto n = static_cast<uint64_t>(args.comm.size);
@@ -113,42 +125,52 @@ template <LoadSum load_sum> __device__ __forceinline__ void two_shot(const Colle
     uint4 v[kAtOnce];
 #pragma unroll
     for (uint32_t u = 0; u < kAtOnce; ++u)
-      if (q + u * stride < end) v[u] = load_sum(reinterpret_cast<const uint4*>(args.send_multicast + (q + u * stride) * kPack));
+      if (q + u * stride < end)
+        v[u] = load_sum(
+            reinterpret_cast<const uint4*>(args.send_multicast + (q + u * stride) * kPack));
 #pragma unroll
     for (uint32_t u = 0; u < kAtOnce; ++u) {
       const uint64_t at = q + u * stride;
       if (at >= end) continue;
-      if (at < whole) multimem::store(reinterpret_cast<uint4*>(args.recv_multicast + at * kPack), v[u]);
-      else store_end_to_all(args, at * kPack, v[u]);
+      if (at < whole)
+        multimem::store(reinterpret_cast<uint4*>(args.recv_multicast + at * kPack), v[u]);
+      else
+        store_end_to_all(args, at * kPack, v[u]);
     }
   }
 }
 
-template <LoadSum load_sum, bool kTwoShots> __device__ __forceinline__ void run(const CollectiveArgs& args) {
+template <LoadSum load_sum, bool kTwoShots>
+__device__ __forceinline__ void run(const CollectiveArgs& args) {
   symm::cuda::begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   uint32_t& met = words_of(args.comm, args.comm.rank).multimem_met[blockIdx.x];
   const uint32_t before = load_relaxed(&met);
   if (meet(args, before + 1, true)) {
-    if constexpr (kTwoShots) two_shot<load_sum>(args);
-    else one_shot<load_sum>(args);
+    if constexpr (kTwoShots)
+      two_shot<load_sum>(args);
+    else
+      one_shot<load_sum>(args);
     meet(args, before + 2, false);
   }
   if (threadIdx.x == 0) met = before + 2;  // all threads have read it: they have met since
 }
 }  // namespace
+
 #define SYMM_RUN(load_sum, two_shots, args) run<load_sum, two_shots>(args)
 #else
 #define SYMM_RUN(load_sum, two_shots, args) static_cast<void>(args)
 #endif
 
 // 512 threads: the block that is launched.
-#define SYMM_MULTIMEM(name, load_sum)                                                                                         \
-  extern "C" __global__ void __launch_bounds__(512) symm_multimem_one_shot_##name(const __grid_constant__ CollectiveArgs a) { \
-    SYMM_RUN(load_sum, false, a);                                                                                             \
-  }                                                                                                                           \
-  extern "C" __global__ void __launch_bounds__(512) symm_multimem_two_shot_##name(const __grid_constant__ CollectiveArgs a) { \
-    SYMM_RUN(load_sum, true, a);                                                                                              \
+#define SYMM_MULTIMEM(name, load_sum)                                           \
+  extern "C" __global__ void __launch_bounds__(512)                             \
+      symm_multimem_one_shot_##name(const __grid_constant__ CollectiveArgs a) { \
+    SYMM_RUN(load_sum, false, a);                                               \
+  }                                                                             \
+  extern "C" __global__ void __launch_bounds__(512)                             \
+      symm_multimem_two_shot_##name(const __grid_constant__ CollectiveArgs a) { \
+    SYMM_RUN(load_sum, true, a);                                                \
   }
 SYMM_MULTIMEM(bf16, multimem::load_add_bf16)
 SYMM_MULTIMEM(f16, multimem::load_add_f16)

@@ -1,5 +1,6 @@
-// One shot: every rank pushes what it has to everybody who needs it, and combines what it gets. One hop, no barrier, no fence.
-// All-reduce, and reduce-scatter (each rank pushes a different part to each other one).
+// One shot: every rank pushes what it has to everybody who needs it, and combines what
+// it gets. One hop, no barrier, no fence. All-reduce, and reduce-scatter (each rank
+// pushes a different part to each other one).
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/push.cuh"
 
@@ -7,7 +8,8 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(const CollectiveArgs& args) {
+template <class Arithmetic, int kRanks>
+__device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const DeviceComm& comm = args.comm;
@@ -18,13 +20,15 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
   const auto unit = static_cast<uint32_t>(args.unit);
   const uint32_t packs = packs_of(unit);
   const bool part_each = static_cast<Collective>(args.collective) == Collective::reduce_scatter;
-  const auto part_of = [&](int p) { return send + (part_each ? static_cast<uint64_t>(p) * unit : 0); };
+  const auto part_of = [&](int p) {
+    return send + (part_each ? static_cast<uint64_t>(p) * unit : 0);
+  };
   const auto peer = [&](int d) { return me + d < n ? me + d : me + d - n; };
   const uint32_t first = blockIdx.x * blockDim.x + threadIdx.x;
   const uint32_t stride = gridDim.x * blockDim.x;
 
-  // Nearly always; then nothing is asked for each pack, and the first are on their way with the epoch. More than so many
-  // ranks would take too many registers.
+  // Nearly always; then nothing is asked for each pack, and the first are on their way
+  // with the epoch. More than so many ranks would take too many registers.
   constexpr bool kAtOnce = kRanks <= 8;
   const bool whole = kAtOnce && ((args.send | args.recv | unit) & (kPack - 1)) == 0;
   uint4 v[kRanks];
@@ -36,9 +40,11 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
   const uint32_t epoch = current_epoch(comm);
   if (whole && first < packs) load(first);
   const auto slot = static_cast<uint32_t>(comm.one_shot_slot);
-  const uint32_t half = static_cast<uint32_t>(comm.one_shot) + (epoch & 1U) * static_cast<uint32_t>(n - 1) * slot;
+  const uint32_t half =
+      static_cast<uint32_t>(comm.one_shot) + (epoch & 1U) * static_cast<uint32_t>(n - 1) * slot;
   const auto my_cells = [&](int p) {
-    return reinterpret_cast<uint4*>(comm.control[p] + (half + static_cast<uint32_t>(slot_among<kRanks>(p, me)) * slot));
+    return reinterpret_cast<uint4*>(
+        comm.control[p] + (half + static_cast<uint32_t>(slot_among<kRanks>(p, me)) * slot));
   };
   for (uint32_t q = first; whole && q < packs; q += stride) {
     if (q != first) load(q);
@@ -52,12 +58,14 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
   }
   for (uint32_t q = first; !whole && q < packs; q += stride)
 #pragma unroll(kAtOnce ? 1 : 4)
-    for (int d = 1; d < n; ++d) store_relaxed(my_cells(peer(d)) + q, sendable(load_pack(part_of(peer(d)), unit, q)));
+    for (int d = 1; d < n; ++d)
+      store_relaxed(my_cells(peer(d)) + q, sendable(load_pack(part_of(peer(d)), unit, q)));
 
   auto* slots = reinterpret_cast<char*>(comm.control[me] + half);
   const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
   for (uint32_t q = first; q < packs; q += stride) {
-    const uint4 mine = sendable(load_pack(part_of(me), unit, q));  // the same NaN here as on the other ranks
+    // the same NaN here as on the other ranks
+    const uint4 mine = sendable(load_pack(part_of(me), unit, q));
     if (!receive<kRanks>(comm, v, others, slots, slot, q, epoch)) break;
 #pragma unroll
     for (int r = 0; r < kRanks; ++r)
@@ -69,8 +77,8 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
 }
 }  // namespace
 
-// 512 threads: the largest block that is launched. Of few ranks two of them have room on a multiprocessor, as shape_one_shot()
-// has it.
+// 512 threads: the largest block that is launched. Of few ranks two of them have room
+// on a multiprocessor, as shape_one_shot() has it.
 #define SYMM_ONE_SHOT(name, arithmetic, ranks)                                   \
   extern "C" __global__ void __launch_bounds__(512, ranks <= 4 ? 2 : 1)          \
       symm_one_shot_##name##_##ranks(const __grid_constant__ CollectiveArgs a) { \

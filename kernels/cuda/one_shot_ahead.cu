@@ -1,5 +1,7 @@
-// One shot of two ranks, as one_shot.cu, for longer messages: a thread sends a pack ahead of each that it combines, so links have
-// work while it waits. Of a reduce only the root receives. A kernel of its own, since small messages would pay for what it does.
+// One shot of two ranks, as one_shot.cu, for longer messages: a
+// thread sends a pack ahead of each that it combines, so links have
+// work while it waits. Of a reduce only the root receives. A kernel
+// of its own, since small messages would pay for what it does.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/push.cuh"
 
@@ -7,7 +9,8 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-template <class Arithmetic> __device__ __forceinline__ void run(const CollectiveArgs& args) {
+template <class Arithmetic>
+__device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const DeviceComm& comm = args.comm;
@@ -19,7 +22,8 @@ template <class Arithmetic> __device__ __forceinline__ void run(const Collective
   const auto* send = reinterpret_cast<const char*>(args.send);
   const uint64_t unit = args.unit;
   const uint64_t packs = packs_of(unit);
-  const uint64_t part = collective == Collective::reduce_scatter ? args.tile : 0;  // of the call, of which this may be a part
+  // of the call, of which this may be a part
+  const uint64_t part = collective == Collective::reduce_scatter ? args.tile : 0;
   const char* own = send + static_cast<uint64_t>(me) * part;
   const char* its = send + static_cast<uint64_t>(peer) * part;
   const uint32_t epoch = current_epoch(comm);
@@ -37,7 +41,8 @@ template <class Arithmetic> __device__ __forceinline__ void run(const Collective
     const uint64_t next = q + stride;
     uint4 ahead{}, mine{}, v[2];
     if (sends && next < packs) ahead = sendable(load_pack(its, unit, next));
-    if (receives) mine = sendable(load_pack(own, unit, q));  // the same NaN here as on the other rank
+    // the same NaN here as on the other rank
+    if (receives) mine = sendable(load_pack(own, unit, q));
     if (sends && next < packs) store_relaxed(there + next, ahead);
     if (!receives) continue;
     ok = receive<2>(comm, v, 1U << peer, slots, slot, q, epoch);
@@ -53,8 +58,9 @@ template <class Arithmetic> __device__ __forceinline__ void run(const Collective
 }
 }  // namespace
 
-#define SYMM_ONE_SHOT_AHEAD(name, arithmetic)                                                                                 \
-  extern "C" __global__ void __launch_bounds__(512, 2) symm_one_shot_ahead_##name(const __grid_constant__ CollectiveArgs a) { \
-    run<arithmetic>(a);                                                                                                       \
+#define SYMM_ONE_SHOT_AHEAD(name, arithmetic)                                \
+  extern "C" __global__ void __launch_bounds__(512, 2)                       \
+      symm_one_shot_ahead_##name(const __grid_constant__ CollectiveArgs a) { \
+    run<arithmetic>(a);                                                      \
   }
 SYMM_FOR_ARITHMETICS_ONLY(SYMM_ONE_SHOT_AHEAD)

@@ -1,18 +1,24 @@
-// Collectives in pieces (kernels/pieces.hpp): what each rank sends to each has a length and a place of its own, which only the
-// two of them know, and perhaps not before they run. A launch has one block for each work group, which takes an equal part of
-// every piece, in one if it goes through slots and else in turns with the other blocks, so blocks know nothing of each other.
-// Those beyond the work groups copy this rank's own piece meanwhile: in a block that stores to other ranks it would wait for
-// links.
+// Collectives in pieces (kernels/pieces.hpp): what each rank sends to each has a length
+// and a place of its own, which only the two of them know, and perhaps not before they
+// run. A launch has one block for each work group, which takes an equal part of every
+// piece, in one if it goes through slots and else in turns with the other blocks, so
+// blocks know nothing of each other. Those beyond the work groups copy this rank's own
+// piece meanwhile: in a block that stores to other ranks it would wait for links.
 //
-//   1. Every rank posts to every other where the piece from that one belongs, and how long it is to be.
-//   2. Who has read it compares. Pieces that can be stored where they belong are, and who has done so says that it is finished.
-//   3. What cannot (recv is private memory, or still holds what is to be sent, or is to be combined) goes through the slots of
-//      the receiver's first stage, in steps: push a chunk to each, then take one from each.
+//   1. Every rank posts to every other where the piece
+//      from that one belongs, and how long it is to be.
+//   2. Who has read it compares. Pieces that can be stored where they belong are, and
+//      who has done so says that it is finished.
+//   3. What cannot (recv is private memory, or still holds what is to be sent, or is to
+//      be combined) goes through the slots of the receiver's first stage, in steps:
+//      push a chunk to each, then take one from each.
 //   4. A rank leaves when all are finished with it: then they have read what it posted.
-// A push of step k waits for takes of step k - kSlots, a take of step k for pushes of step k; so steps go on. Who pushes has read
-// the receiver's entry of this call, which is there when the receiver's calls before have ended, whatever used the slots in them;
-// so has who pushes in the pipeline, and in another group that works in the same stages.
-// Where an all-to-all is in place, what I send in step k lies where I take in step k, and between both is a barrier of the block.
+// A push of step k waits for takes of step k - kSlots, a take of step k for pushes of
+// step k; so steps go on. Who pushes has read the receiver's entry of this call, which
+// is there when the receiver's calls before have ended, whatever used the slots in
+// them; so has who pushes in the pipeline, and in another group that works in the same
+// stages. Where an all-to-all is in place, what I send in step k lies where I take in
+// step k, and between both is a barrier of the block.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/pieces.cuh"
 #include "kernels/cuda/pipeline.cuh"
@@ -40,7 +46,10 @@ struct Block : WorkGroup {
   uint64_t chunk;  // packs of a slot
 
   __device__ Block(const PiecesArgs& a, Layout& shared)
-      : WorkGroup(a.call, a.call.comm.size, true), all(a), layout(shared), theirs(mine.from_peers.pieces),
+      : WorkGroup(a.call, a.call.comm.size, true),
+        all(a),
+        layout(shared),
+        theirs(mine.from_peers.pieces),
         chunk(comm.stage_slot / kPack) {}
 
   // Of a piece.
@@ -51,23 +60,37 @@ struct Block : WorkGroup {
     const uint64_t begin = index * each < packs ? index * each : packs;
     return {begin, packs - begin < each ? packs : begin + each};
   }
+
   __device__ Packs chunk_of(const Packs& part, uint64_t step) const {
-    const uint64_t begin = part.end - part.begin < step * chunk ? part.end : part.begin + step * chunk;
+    const uint64_t begin =
+        part.end - part.begin < step * chunk ? part.end : part.begin + step * chunk;
     return {begin, part.end - begin < chunk ? part.end : begin + chunk};
   }
-  __device__ Packs part_of(const PiecesArgs::Range& piece) const { return my_part(Rows(all, piece.bytes).all); }
+
+  __device__ Packs part_of(const PiecesArgs::Range& piece) const {
+    return my_part(Rows(all, piece.bytes).all);
+  }
+
   __device__ uint32_t chunks_of(const PiecesArgs::Range& piece) const {
     const Packs part = part_of(piece);
     return static_cast<uint32_t>((part.end - part.begin + chunk - 1) / chunk);
   }
+
   // Where `source` stores a chunk for `owner`.
   __device__ char* slot_of_chunk(int owner, uint32_t number, int source) const {
     return stage(owner, 0, index * kSlots + (number & (kSlots - 1)), source, comm.stage_slot);
   }
+
   // Is recv filled from slots?
   __device__ bool takes() const { return args.recv_memory == 0; }
-  __device__ uint32_t chunks_to(int p) const { return p == me || layout.to[p] != nullptr ? 0 : chunks_of(layout.send[p]); }
-  __device__ uint32_t chunks_from(int p) const { return p == me || !takes() ? 0 : chunks_of(layout.recv[p]); }
+
+  __device__ uint32_t chunks_to(int p) const {
+    return p == me || layout.to[p] != nullptr ? 0 : chunks_of(layout.send[p]);
+  }
+
+  __device__ uint32_t chunks_from(int p) const {
+    return p == me || !takes() ? 0 : chunks_of(layout.recv[p]);
+  }
 };
 
 // ---- where my pieces lie
@@ -79,7 +102,8 @@ __device__ bool lay_out(const Block& s) {
     s.layout.send[p] = s.all.send[p];
     s.layout.recv[p] = s.all.recv[p];
     if (s.all.counts[0].counts != 0)
-      ok = read_counts(s.all, p, 0, s.layout.send[p], s.index) && read_counts(s.all, p, 1, s.layout.recv[p], s.index);
+      ok = read_counts(s.all, p, 0, s.layout.send[p], s.index) &&
+           read_counts(s.all, p, 1, s.layout.recv[p], s.index);
   }
   return __syncthreads_and(ok) != 0;
 }
@@ -106,7 +130,8 @@ __device__ bool compare(const Block& s, int p, const FromPeers::Pieces::Entry& e
   const uint64_t detail = load_relaxed(&entry.detail);
   const uint64_t count = load_relaxed(&entry.count);
   if (detail != s.args.detail || count != s.args.count) {
-    report(s.comm, WaitError::mismatch, p, s.index, 0, 0, detail, count, s.args.detail, s.args.count);
+    report(
+        s.comm, WaitError::mismatch, p, s.index, 0, 0, detail, count, s.args.detail, s.args.count);
     return false;
   }
   const uint64_t bytes = load_relaxed(&entry.bytes);
@@ -114,13 +139,15 @@ __device__ bool compare(const Block& s, int p, const FromPeers::Pieces::Entry& e
   const uint64_t sent = s.layout.send[p].bytes;
   if (bytes == sent && row == s.all.row_bytes) return true;
   const bool in_rows = bytes == sent;
-  report(s.comm, WaitError::other_length, p, s.index, in_rows ? 1 : 0, 0, (in_rows ? row : bytes) / s.all.element, 0,
+  report(s.comm, WaitError::other_length, p, s.index, in_rows ? 1 : 0, 0,
+      (in_rows ? row : bytes) / s.all.element, 0,
       (in_rows ? s.all.row_bytes : sent) / s.all.element);
   return false;
 }
 
 // Does a piece lie within a memory, from `offset` on?
-__device__ bool fits(const Rows& rows, uint64_t piece, uint64_t stride, uint64_t offset, uint64_t memory) {
+__device__ bool fits(
+    const Rows& rows, uint64_t piece, uint64_t stride, uint64_t offset, uint64_t memory) {
   if (offset > memory || rows.bytes > memory - offset) return false;
   const uint64_t more = piece / rows.bytes - 1;
   return more == 0 || (stride != 0 && more <= (memory - offset - rows.bytes) / stride);
@@ -132,7 +159,8 @@ __device__ bool read_posts(const Block& s, uint32_t call) {
   const int p = static_cast<int>(threadIdx.x);
   if (p < s.n) {
     const FromPeers::Pieces::Entry& entry = s.theirs.entry[s.index][p];
-    ok = await_count(s.comm, &s.theirs.posted[s.index][p], call, p, s.index) && compare(s, p, entry);
+    ok =
+        await_count(s.comm, &s.theirs.posted[s.index][p], call, p, s.index) && compare(s, p, entry);
     layout.to[p] = nullptr;
     layout.memory[p] = p == s.me || layout.send[p].bytes == 0 ? 0 : load_relaxed(&entry.memory);
     layout.offset[p] = load_relaxed(&entry.offset);
@@ -141,7 +169,8 @@ __device__ bool read_posts(const Block& s, uint32_t call) {
   if (__syncthreads_and(ok) == 0) return false;
   // All threads search the table at once.
   const auto* table = reinterpret_cast<const MemoryEntry*>(s.comm.memories);
-  for (int i = static_cast<int>(threadIdx.x); i < s.comm.memory_count; i += static_cast<int>(blockDim.x)) {
+  for (int i = static_cast<int>(threadIdx.x); i < s.comm.memory_count;
+      i += static_cast<int>(blockDim.x)) {
     const uint64_t id = table[i].id;
     for (int r = 0; r < s.n && id != 0; ++r) {
       if (layout.memory[r] != id) continue;
@@ -164,8 +193,8 @@ constexpr uint32_t kAtOnce = 4;
 
 // Four loads under way before the first store, as in push().
 template <class Load, class Store>
-__device__ __forceinline__ void each_pack(
-    const Packs& packs, Load&& load, Store&& store, uint64_t thread = threadIdx.x, uint64_t threads = blockDim.x) {
+__device__ __forceinline__ void each_pack(const Packs& packs, Load&& load, Store&& store,
+    uint64_t thread = threadIdx.x, uint64_t threads = blockDim.x) {
   for (uint64_t q = packs.begin + thread; q < packs.end; q += kAtOnce * threads) {
     uint4 v[kAtOnce];
 #pragma unroll
@@ -178,14 +207,15 @@ __device__ __forceinline__ void each_pack(
 }
 
 // As one of `blocks`. Nothing is done where it goes through slots, or is there already.
-__device__ void store_where_it_belongs(
-    const Block& s, const PiecesArgs::Range& piece, char* to, uint64_t row_stride, uint32_t block, uint32_t blocks) {
+__device__ void store_where_it_belongs(const Block& s, const PiecesArgs::Range& piece, char* to,
+    uint64_t row_stride, uint32_t block, uint32_t blocks) {
   const char* from = reinterpret_cast<const char*>(s.args.send) + piece.at;
   if (to == nullptr || to == from || piece.bytes == 0) return;
   // By turns of blocks, not a part each: what is under way at a time lies close together.
   const uint64_t first = uint64_t{block} * blockDim.x + threadIdx.x;
   const uint64_t stride = uint64_t{blocks} * blockDim.x;
-  if (s.all.row_bytes == 0) return push(from, piece.bytes, first, stride, 1, [&](int) { return to; });
+  if (s.all.row_bytes == 0)
+    return push(from, piece.bytes, first, stride, 1, [&](int) { return to; });
   const Rows rows(s.all, piece.bytes);
   each_pack(
       {0, rows.all}, [&](uint64_t q) { return rows.load(from, q); },
@@ -197,15 +227,19 @@ __device__ void push_chunk(const Block& s, int p, uint32_t step) {
   const char* from = reinterpret_cast<const char*>(s.args.send) + piece.at;
   const Rows rows(s.all, piece.bytes);
   const Packs packs = s.chunk_of(s.my_part(rows.all), step);
-  auto* to = reinterpret_cast<uint4*>(s.slot_of_chunk(p, s.mine.pushed[s.index][p] + step, s.me)) - packs.begin;
+  auto* to = reinterpret_cast<uint4*>(s.slot_of_chunk(p, s.mine.pushed[s.index][p] + step, s.me)) -
+             packs.begin;
   each_pack(
-      packs, [&](uint64_t q) { return rows.load(from, q); }, [&](uint64_t q, uint4 v) { to[q] = v; });
+      packs, [&](uint64_t q) { return rows.load(from, q); },
+      [&](uint64_t q, uint4 v) { to[q] = v; });
 }
 
 // What is done with the chunks of a step.
 struct Keep {
   static constexpr bool kMayStore = true;  // who sends, where a piece belongs
+
   static __device__ uint32_t own_chunks(const Block&) { return 0; }
+
   static __device__ void take(const Block& s, uint32_t step) {
     const int first = s.first_of(step);
     for (int i = 0; i < s.n - 1; ++i) {
@@ -214,18 +248,24 @@ struct Keep {
       const PiecesArgs::Range& piece = s.layout.recv[p];
       const Rows rows(s.all, piece.bytes);
       const Packs packs = s.chunk_of(s.my_part(rows.all), step);
-      const auto* from = reinterpret_cast<const uint4*>(s.slot_of_chunk(s.me, s.mine.taken[s.index][p] + step, p)) - packs.begin;
+      const auto* from = reinterpret_cast<const uint4*>(
+                             s.slot_of_chunk(s.me, s.mine.taken[s.index][p] + step, p)) -
+                         packs.begin;
       char* to = reinterpret_cast<char*>(s.args.recv) + piece.at;
       each_pack(
-          packs, [&](uint64_t q) { return from[q]; }, [&](uint64_t q, uint4 v) { rows.store(to, s.all.row_stride, q, v); });
+          packs, [&](uint64_t q) { return from[q]; },
+          [&](uint64_t q, uint4 v) { rows.store(to, s.all.row_stride, q, v); });
     }
   }
 };
 
 // All pieces for me are as long as my own.
-template <class Arithmetic> struct Combine {
+template <class Arithmetic>
+struct Combine {
   static constexpr bool kMayStore = false;
+
   static __device__ uint32_t own_chunks(const Block& s) { return s.chunks_of(s.layout.recv[s.me]); }
+
   static __device__ void take(const Block& s, uint32_t step) {
     const PiecesArgs::Range& own = s.layout.send[s.me];
     const PiecesArgs::Range& piece = s.layout.recv[s.me];
@@ -235,25 +275,28 @@ template <class Arithmetic> struct Combine {
     for (uint64_t q = packs.begin + threadIdx.x; q < packs.end; q += blockDim.x) {
       const auto load = [&](int r) {
         if (r == s.me) return load_pack(send, piece.bytes, q);
-        return reinterpret_cast<const uint4*>(s.slot_of_chunk(s.me, s.mine.taken[s.index][r] + step, r))[q - packs.begin];
+        return reinterpret_cast<const uint4*>(
+            s.slot_of_chunk(s.me, s.mine.taken[s.index][r] + step, r))[q - packs.begin];
       };
       store_pack(recv, piece.bytes, q, Arithmetic::run_loaded(load, s.n, s.args));
     }
   }
 };
 
-template <class What> __device__ __forceinline__ void exchange(const Block& s, uint32_t call) {
+template <class What>
+__device__ __forceinline__ void exchange(const Block& s, uint32_t call) {
   const int p = static_cast<int>(threadIdx.x);
   const bool is_peer = p < s.n && p != s.me;
   const uint32_t others = s.everybody() & ~(1U << s.me);
   if constexpr (What::kMayStore) {
     for (int i = 0; i < s.n - 1; ++i) {
       const int r = s.another(i, s.first_of(0));
-      store_where_it_belongs(
-          s, s.layout.send[r], s.layout.to[r], s.layout.stride[r], s.index, static_cast<uint32_t>(s.args.work_groups));
+      store_where_it_belongs(s, s.layout.send[r], s.layout.to[r], s.layout.stride[r], s.index,
+          static_cast<uint32_t>(s.args.work_groups));
     }
   }
-  s.announce([&](FromPeers& words) -> uint32_t& { return words.pieces.finished[s.index][s.me]; }, call);
+  s.announce(
+      [&](FromPeers& words) -> uint32_t& { return words.pieces.finished[s.index][s.me]; }, call);
 
   // Of this thread's peer, and in all.
   const uint32_t push = is_peer ? s.chunks_to(p) : 0;
@@ -277,14 +320,16 @@ template <class What> __device__ __forceinline__ void exchange(const Block& s, u
         const int r = s.another(i, first);
         if (step < s.chunks_to(r)) push_chunk(s, r, step);
       }
-      s.announce([&](FromPeers& words) -> uint32_t& { return words.pieces.pushed[s.index][s.me]; }, now);
+      s.announce(
+          [&](FromPeers& words) -> uint32_t& { return words.pieces.pushed[s.index][s.me]; }, now);
     }
     if (step < takes) {
       const uint32_t now = taken + (step < take ? step + 1 : take);
       ok = s.await(s.theirs.pushed[s.index], now, others);
       if (!ok) break;
       What::take(s, step);
-      s.announce([&](FromPeers& words) -> uint32_t& { return words.pieces.taken[s.index][s.me]; }, now);
+      s.announce(
+          [&](FromPeers& words) -> uint32_t& { return words.pieces.taken[s.index][s.me]; }, now);
     }
   }
   if (!ok || !s.await(s.theirs.finished[s.index], call, others)) return;
@@ -295,7 +340,8 @@ template <class What> __device__ __forceinline__ void exchange(const Block& s, u
   if (threadIdx.x == 0) s.mine.calls[s.index] = call;
 }
 
-template <class What> __device__ __forceinline__ void run(const PiecesArgs& args) {
+template <class What>
+__device__ __forceinline__ void run(const PiecesArgs& args) {
   begin();
   if (args.call.comm.size == 0) return;  // a launch to make it ready
   SYMM_SHARED(Layout, layout);
@@ -303,8 +349,9 @@ template <class What> __device__ __forceinline__ void run(const PiecesArgs& args
   if (!lay_out(s)) return;
   const auto work_groups = static_cast<uint32_t>(args.call.work_groups);
   if (s.index >= work_groups) {
-    return store_where_it_belongs(s, layout.send[s.me], reinterpret_cast<char*>(args.call.recv) + layout.recv[s.me].at,
-        args.row_stride, s.index - work_groups, gridDim.x - work_groups);
+    return store_where_it_belongs(s, layout.send[s.me],
+        reinterpret_cast<char*>(args.call.recv) + layout.recv[s.me].at, args.row_stride,
+        s.index - work_groups, gridDim.x - work_groups);
   }
   const uint32_t call = s.mine.calls[s.index] + 1;  // there is no such word for the others
   post(s, call);
@@ -313,10 +360,14 @@ template <class What> __device__ __forceinline__ void run(const PiecesArgs& args
 }
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(512, 1) symm_pieces_move(const __grid_constant__ PiecesArgs a) { run<Keep>(a); }
+extern "C" __global__ void __launch_bounds__(512, 1)
+    symm_pieces_move(const __grid_constant__ PiecesArgs a) {
+  run<Keep>(a);
+}
 
-#define SYMM_PIECES(name, arithmetic)                                                                                    \
-  extern "C" __global__ void __launch_bounds__(512, 1) symm_pieces_reduce_##name(const __grid_constant__ PiecesArgs a) { \
-    run<Combine<arithmetic>>(a);                                                                                         \
+#define SYMM_PIECES(name, arithmetic)                                   \
+  extern "C" __global__ void __launch_bounds__(512, 1)                  \
+      symm_pieces_reduce_##name(const __grid_constant__ PiecesArgs a) { \
+    run<Combine<arithmetic>>(a);                                        \
   }
 SYMM_FOR_ARITHMETICS_ONLY(SYMM_PIECES)

@@ -11,7 +11,8 @@ struct Rows {
   uint64_t all;
 
   __device__ Rows(const PiecesArgs& args, uint64_t piece)
-      : bytes(args.row_bytes != 0 ? args.row_bytes : piece), packs(packs_of(bytes)),
+      : bytes(args.row_bytes != 0 ? args.row_bytes : piece),
+        packs(packs_of(bytes)),
         all(args.row_bytes != 0 ? piece / bytes * packs : packs) {}
   __device__ uint64_t row_of(uint64_t q) const { return q < packs ? 0 : q / packs; }
   __device__ uint4 load(const char* piece, uint64_t q) const {
@@ -24,8 +25,10 @@ struct Rows {
   }
 };
 
-// The piece to rank p, or from it, where it has counts on the device; false: they do not lie within the operand, which is told.
-static __device__ bool read_counts(const PiecesArgs& all, int p, uint32_t of_recv, PiecesArgs::Range& piece, uint32_t block) {
+// The piece to rank p, or from it, where it has counts on the device; false: they do
+// not lie within the operand, which is told.
+static __device__ bool read_counts(
+    const PiecesArgs& all, int p, uint32_t of_recv, PiecesArgs::Range& piece, uint32_t block) {
   const PiecesArgs::Counts& given = all.counts[of_recv];
   const auto* counts = reinterpret_cast<const uint64_t*>(given.counts);
   const auto* displacements = reinterpret_cast<const uint64_t*>(given.displacements);
@@ -40,7 +43,8 @@ static __device__ bool read_counts(const PiecesArgs& all, int p, uint32_t of_rec
     }
   }
   if (count > given.capacity || at > given.capacity - count) {
-    report(all.call.comm, WaitError::beyond_capacity, p, block, of_recv, 0, at, 0, count, given.capacity);
+    report(all.call.comm, WaitError::beyond_capacity, p, block, of_recv, 0, at, 0, count,
+        given.capacity);
     return false;
   }
   piece = {at * all.element, count * all.element};

@@ -6,11 +6,11 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-// Packs from `first` on. kWhole: all are, and lie so, that none need be asked; then registers are left for several at a time, so
-// that loads of several are under way.
+// Packs from `first` on. kWhole: all are, and lie so, that none need be asked; then
+// registers are left for several at a time, so that loads of several are under way.
 template <class Arithmetic, int kRanks, bool kWhole>
-__device__ __forceinline__ void combine_packs(
-    const WorkGroup& s, const Operands& at, const char* send, const char* slots, uint32_t bytes, uint32_t first, uint32_t end) {
+__device__ __forceinline__ void combine_packs(const WorkGroup& s, const Operands& at,
+    const char* send, const char* slots, uint32_t bytes, uint32_t first, uint32_t end) {
   constexpr uint32_t kAtOnce = kWhole && kRanks <= 2 ? 2 : 1;
   for (uint32_t q = first + threadIdx.x; q < end; q += kAtOnce * blockDim.x) {
     uint4 v[kAtOnce][kRanks];
@@ -21,8 +21,10 @@ __device__ __forceinline__ void combine_packs(
 #pragma unroll
       for (int r = 0; r < kRanks; ++r) {
         if (r >= s.n) continue;
-        const char* const from = r == s.me ? send : slots + slot_among<kRanks>(s.me, r) * s.args.tile;
-        v[u][r] = kWhole ? reinterpret_cast<const uint4*>(from)[here] : load_pack(from, bytes, here);
+        const char* const from =
+            r == s.me ? send : slots + slot_among<kRanks>(s.me, r) * s.args.tile;
+        v[u][r] =
+            kWhole ? reinterpret_cast<const uint4*>(from)[here] : load_pack(from, bytes, here);
       }
     }
 #pragma unroll
@@ -34,8 +36,10 @@ __device__ __forceinline__ void combine_packs(
       for (int d = 0; d < s.n; ++d) {
         char* const to = at.to[d];
         if (to == nullptr) continue;
-        if constexpr (kWhole) reinterpret_cast<uint4*>(to)[here] = result;
-        else store_pack(to, bytes, here, result);
+        if constexpr (kWhole)
+          reinterpret_cast<uint4*>(to)[here] = result;
+        else
+          store_pack(to, bytes, here, result);
       }
     }
   }
@@ -47,13 +51,16 @@ __device__ __forceinline__ void combine(const WorkGroup& s, const Operands& at, 
   const char* send = reinterpret_cast<const char*>(s.args.send) + s.in_send(s.me) + its.at;
   const char* slots = s.slot_of_piece(s.me, 0, i, s.me == 0 ? 1 : 0);
   bool aligned = is_aligned(send);
-  for (int d = 0; d < s.n; ++d) aligned = aligned && is_aligned(at.to[d]);
+  for (int d = 0; d < s.n; ++d)
+    aligned = aligned && is_aligned(at.to[d]);
   const uint32_t whole = aligned ? its.bytes / kPack : 0;
   combine_packs<Arithmetic, kRanks, true>(s, at, send, slots, its.bytes, 0, whole);
-  combine_packs<Arithmetic, kRanks, false>(s, at, send, slots, its.bytes, whole, packs_of(its.bytes));
+  combine_packs<Arithmetic, kRanks, false>(
+      s, at, send, slots, its.bytes, whole, packs_of(its.bytes));
 }
 
-template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(const CollectiveArgs& args) {
+template <class Arithmetic, int kRanks>
+__device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const WorkGroup s(args, Arithmetic::template ranks<kRanks>(args.comm), false);
@@ -64,14 +71,16 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
         for (int d = 0; d < s.n - 1; ++d) {
           const int p = s.another(d, first);
           const WorkGroup::Piece its = s.piece(p, i);
-          push_part(reinterpret_cast<const char*>(args.send) + s.in_send(p) + its.at, s.slot_of_piece(p, 0, i, s.me), its.bytes);
+          push_part(reinterpret_cast<const char*>(args.send) + s.in_send(p) + its.at,
+              s.slot_of_piece(p, 0, i, s.me), its.bytes);
         }
       },
       [&](const Operands& at, uint32_t i) { combine<Arithmetic, kRanks>(s, at, i); });
 }
 }  // namespace
 
-// Registers for one block of 1024, or two of 512, on each multiprocessor, as Facts::max_blocks has it.
+// Registers for one block of 1024, or two of 512, on
+// each multiprocessor, as Facts::max_blocks has it.
 #define SYMM_PIPELINE(name, arithmetic, ranks)                                   \
   extern "C" __global__ void __launch_bounds__(1024, 1)                          \
       symm_pipeline_##name##_##ranks(const __grid_constant__ CollectiveArgs a) { \

@@ -1,4 +1,5 @@
-// The pipeline of collectives that only move: all-gather, all-to-all, broadcast. Any type, any number of ranks.
+// The pipeline of collectives that only move: all-gather,
+// all-to-all, broadcast. Any type, any number of ranks.
 #include "kernels/cuda/bulk.cuh"
 #include "kernels/cuda/pipeline.cuh"
 
@@ -6,8 +7,8 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-// By the copy engines of a few multiprocessors, where all lies so that it can be; else by all threads. Not inlined, for
-// registers.
+// By the copy engines of a few multiprocessors, where all lies so that it can be; else
+// by all threads. Not inlined, for registers.
 __device__ __noinline__ void store_parts(const CollectiveArgs& args, const Parts& all) {
   const uint64_t bytes = args.unit;
   const int n = all.ranks;
@@ -18,7 +19,8 @@ __device__ __noinline__ void store_parts(const CollectiveArgs& args, const Parts
   extern __shared__ Bulk bulk[];
   const auto movers = static_cast<uint32_t>(args.movers);
   bool in_bulk = movers != 0 && bytes % kPack == 0;
-  for (int i = 0; i < n; ++i) in_bulk = in_bulk && is_aligned(all.from[i]) && is_aligned(all.to[i]);
+  for (int i = 0; i < n; ++i)
+    in_bulk = in_bulk && is_aligned(all.from[i]) && is_aligned(all.to[i]);
   if (in_bulk) {
     if (thread == 0 && blockIdx.x < movers) copy_in_bulk(bulk[0], all, bytes, blockIdx.x, movers);
     if (thread < kWarp || all.to[0] == nullptr) return;
@@ -33,8 +35,8 @@ __device__ __noinline__ void store_parts(const CollectiveArgs& args, const Parts
   for (uint64_t done = 0; done < bytes; done += turn) {
     for (int i = 0; i < parts; ++i) {
       const int part = (static_cast<int>(blockIdx.x) + i) % parts;
-      push(all.from[part] + done, bytes - done < turn ? bytes - done : turn, blockIdx.x * of_block + thread, threads, places,
-          [&](int d) {
+      push(all.from[part] + done, bytes - done < turn ? bytes - done : turn,
+          blockIdx.x * of_block + thread, threads, places, [&](int d) {
             char* const to = all.to[part + d];
             return to != nullptr ? to + done : nullptr;
           });
@@ -47,7 +49,8 @@ __device__ __forceinline__ bool send_at_once(const WorkGroup& s, const Operands&
   const CollectiveArgs& args = s.args;
   const bool is_broadcast = s.collective == Collective::broadcast;
   bool can = !is_broadcast || args.direct != 0;
-  for (int p = 0; p < s.n; ++p) can = can && (at.recv[p] != nullptr || !s.collects(p));
+  for (int p = 0; p < s.n; ++p)
+    can = can && (at.recv[p] != nullptr || !s.collects(p));
   if (!can || (is_broadcast && s.me != args.root)) return can;
   SYMM_SHARED(Parts, all);
   if (const int d = static_cast<int>(threadIdx.x); d < s.n) {
@@ -64,8 +67,8 @@ __device__ __forceinline__ bool send_at_once(const WorkGroup& s, const Operands&
   return true;
 }
 
-// The root of a broadcast that others pass on sends each byte once, straight into the owner's recv if that is memory of the
-// group.
+// The root of a broadcast that others pass on sends each byte once, straight into the
+// owner's recv if that is memory of the group.
 __device__ __forceinline__ void send_to_owners(const WorkGroup& s, const Operands& at, uint32_t i) {
   const CollectiveArgs& args = s.args;
   const auto* send = reinterpret_cast<const char*>(args.send);
@@ -88,17 +91,20 @@ __device__ __forceinline__ void send_to_all(const WorkGroup& s, const Operands& 
   for (int d = 0; d < s.n - 1; ++d) {
     const int p = s.another(d, first);
     const WorkGroup::Piece its = s.piece(p, i);
-    char* const to = at.recv[p] != nullptr ? at.recv[p] + s.in_recv(s.me) + its.at : s.slot_of_piece(p, 0, i, s.me);
+    char* const to = at.recv[p] != nullptr ? at.recv[p] + s.in_recv(s.me) + its.at
+                                           : s.slot_of_piece(p, 0, i, s.me);
     push_part(send + s.in_send(p) + its.at, to, its.bytes);
   }
 }
+
 __device__ __forceinline__ void take_from_all(const WorkGroup& s, uint32_t i) {
   const auto* send = reinterpret_cast<const char*>(s.args.send);
   auto* recv = reinterpret_cast<char*>(s.args.recv);
   for (int p = 0; p < s.n; ++p) {
     const uint64_t at = s.in_recv(p) + s.piece(p, i).at;
     if (p == s.me ? send == recv : s.args.recv_memory != 0) continue;
-    push_part(p == s.me ? send + at : s.slot_of_piece(s.me, 0, i, p), recv + at, s.piece(p, i).bytes);
+    push_part(
+        p == s.me ? send + at : s.slot_of_piece(s.me, 0, i, p), recv + at, s.piece(p, i).bytes);
   }
 }
 
@@ -109,7 +115,8 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const bool is_passed_on = args.spares_root != 0;
   const bool is_alltoall = s.exchanges();
   const bool sends = s.collective == Collective::allgather || s.me == args.root;
-  for (uint32_t u = 0; u < kAtOnce && sends; ++u) {  // what this thread sends first, while ranks meet
+  // what this thread sends first, while ranks meet
+  for (uint32_t u = 0; u < kAtOnce && sends; ++u) {
     const uint64_t at = ((uint64_t{u} * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x) * kPack;
     if (at < args.unit) prefetch(reinterpret_cast<const char*>(args.send) + at);
   }
@@ -122,13 +129,18 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
       [&](const Operands& at, uint32_t i) {
         if (is_alltoall) return take_from_all(s, i);
         const WorkGroup::Piece its = s.piece(s.me, i);
-        const char* from = !is_passed_on          ? reinterpret_cast<const char*>(args.send) + its.at
-                           : args.copies_out != 0 ? s.slot_of_piece(s.me, 0, i, args.root)
-                                                  : reinterpret_cast<const char*>(args.recv) + its.at;
-        push(from, its.bytes, threadIdx.x, blockDim.x, s.n, [&](int d) { return at.to[d] != from ? at.to[d] : nullptr; });
+        const char* from = !is_passed_on ? reinterpret_cast<const char*>(args.send) + its.at
+                           : args.copies_out != 0
+                               ? s.slot_of_piece(s.me, 0, i, args.root)
+                               : reinterpret_cast<const char*>(args.recv) + its.at;
+        push(from, its.bytes, threadIdx.x, blockDim.x, s.n,
+            [&](int d) { return at.to[d] != from ? at.to[d] : nullptr; });
       });
 }
 }  // namespace
 
 // As in pipeline.cu.
-extern "C" __global__ void __launch_bounds__(1024, 1) symm_pipeline_move(const __grid_constant__ CollectiveArgs a) { run(a); }
+extern "C" __global__ void __launch_bounds__(1024, 1)
+    symm_pipeline_move(const __grid_constant__ CollectiveArgs a) {
+  run(a);
+}

@@ -1,7 +1,9 @@
 #include "kernels/cuda/plan.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <set>
+
 #include "kernels/text.hpp"
 
 namespace symm::cuda {
@@ -13,12 +15,15 @@ struct KernelForm {
     bool per_ranks = false;       // ... and for each number of ranks
     bool multicast = false;       // needs it
   };
+
   Algorithm algorithm;
   Kernel kernel;
-  // False if it cannot do this, and then in words to `why`, unless null: what is more than "no" is for people only.
+  // False if it cannot do this, and then in words to `why`,
+  // unless null: what is more than "no" is for people only.
   bool (*does)(const PlanInput& input, std::string* why);
-  uint64_t (*most)(const PlanInput& input, const Tuning& tuning);  // bytes it carries; null: any number
-  bool (*preferred)(const PlanInput& input);                       // null: only where it is forced
+  // bytes it carries; null: any number
+  uint64_t (*most)(const PlanInput& input, const Tuning& tuning);
+  bool (*preferred)(const PlanInput& input);  // null: only where it is forced
   void (*shape)(Plan& plan, const PlanInput& input, const Tuning& tuning);
   // For people: what that many bytes do; or null, and then all of it in words.
   const char* up_to;
@@ -31,17 +36,25 @@ constexpr uint64_t kPage = 4096;
 constexpr uint64_t kLine = 512;  // what a warp moves at a time
 
 uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
 uint64_t divide_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit; }
+
 uint64_t others(int size) { return static_cast<uint64_t>(std::max(1, size - 1)); }
+
 uint64_t stage_bytes(int size, const Tuning& tuning) {
-  return round_up(static_cast<uint64_t>(tuning.work_groups) * kPieceSlots * others(size) * tuning.tile, kPage);
+  return round_up(
+      static_cast<uint64_t>(tuning.work_groups) * kPieceSlots * others(size) * tuning.tile, kPage);
 }
+
 // Of a slot in a stage which has so many for each other rank.
 uint64_t slot_bytes(int size, const Tuning& tuning, int slots) {
-  return std::max(kLine, stage_bytes(size, tuning) / others(size) / static_cast<uint64_t>(slots) / kLine * kLine);
+  return std::max(kLine,
+      stage_bytes(size, tuning) / others(size) / static_cast<uint64_t>(slots) / kLine * kLine);
 }
+
 // Of pieces.cu.
 int pieces_blocks(const Tuning& tuning) { return std::min(tuning.work_groups, kPiecesBlocks); }
+
 uint64_t chunk_bytes(int size, const Tuning& tuning) {
   return slot_bytes(size, tuning, pieces_blocks(tuning) * static_cast<int>(kSlots));
 }
@@ -60,49 +73,63 @@ bool can_be_pushed(DType dtype) {
   }
 }
 
-template <class... Words> bool answer(bool does, std::string* why, const Words&... words) {
+template <class... Words>
+bool answer(bool does, std::string* why, const Words&... words) {
   if (!does && why != nullptr) *why = text(words...);
   return does;
 }
 
-// What needs nothing else is done by kernels that reduce, and kernels that move; of pieces by others.
-template <bool kReduces, bool kInPieces> bool does_all(const PlanInput& input, std::string* why) {
+// What needs nothing else is done by kernels that
+// reduce, and kernels that move; of pieces by others.
+template <bool kReduces, bool kInPieces>
+bool does_all(const PlanInput& input, std::string* why) {
   const CollectiveTraits its = traits(input.collective);
   const bool is_plain = input.collective != Collective::allreduce_rmsnorm;
-  return answer(is_plain && its.in_pieces == kInPieces, why, "does not do ", name_of(input.collective)) && its.has_op == kReduces;
+  return answer(is_plain && its.in_pieces == kInPieces, why, "does not do ",
+             name_of(input.collective)) &&
+         its.has_op == kReduces;
 }
 
 bool moves_blocks(const PlanInput& input, std::string* why) {
-  const bool does = input.collective == Collective::allgather || input.collective == Collective::alltoall ||
+  const bool does = input.collective == Collective::allgather ||
+                    input.collective == Collective::alltoall ||
                     input.collective == Collective::broadcast;
-  return answer(does, why, "does allgather, alltoall and broadcast, not ", name_of(input.collective));
+  return answer(
+      does, why, "does allgather, alltoall and broadcast, not ", name_of(input.collective));
 }
 
 RowShape shape_of_rows(const PlanInput& input);
+
 bool normalises(const PlanInput& input, std::string* why) {
-  return answer(input.collective == Collective::allreduce_rmsnorm && input.op == Op::sum && input.size <= 8, why,
-             "normalises with up to 8 ranks, not ", input.size) &&
-         answer(input.count == 0 || shape_of_rows(input).blocks != 0, why, "has no clusters of blocks for rows of ", input.root);
+  return answer(input.collective == Collective::allreduce_rmsnorm && input.op == Op::sum &&
+                    input.size <= 8,
+             why, "normalises with up to 8 ranks, not ", input.size) &&
+         answer(input.count == 0 || shape_of_rows(input).blocks != 0, why,
+             "has no clusters of blocks for rows of ", input.root);
 }
 
 bool pushes_once(const PlanInput& input, std::string*) {
-  return can_be_pushed(input.dtype) &&
-         (input.collective == Collective::allreduce || input.collective == Collective::reduce_scatter);
+  return can_be_pushed(input.dtype) && (input.collective == Collective::allreduce ||
+                                           input.collective == Collective::reduce_scatter);
 }
 
 bool pushes_ahead(const PlanInput& input, std::string* why) {
   const bool does =
-      pushes_once(input, nullptr) || (can_be_pushed(input.dtype) && input.collective == Collective::reduce && input.size == 2);
-  return answer(does, why, "does allreduce, reduce_scatter and, with 2 ranks, reduce of floats up to 32 bits, not ",
+      pushes_once(input, nullptr) ||
+      (can_be_pushed(input.dtype) && input.collective == Collective::reduce && input.size == 2);
+  return answer(does, why,
+             "does allreduce, reduce_scatter and, with 2 ranks, reduce of floats up to 32 bits, "
+             "not ",
              name_of(input.collective), " of ", name_of(input.dtype)) &&
          input.size == 2;
 }
 
-template <Collective kCollective> bool pushes_twice(const PlanInput& input, std::string* why) {
+template <Collective kCollective>
+bool pushes_twice(const PlanInput& input, std::string* why) {
   const bool has_owners = kCollective == Collective::allreduce || input.size > 2;
   return answer(can_be_pushed(input.dtype) && input.collective == kCollective && has_owners, why,
-      "does allreduce and, with 3 ranks or more, reduce of floats up to 32 bits, not ", name_of(input.collective), " of ",
-      name_of(input.dtype));
+      "does allreduce and, with 3 ranks or more, reduce of floats up to 32 bits, not ",
+      name_of(input.collective), " of ", name_of(input.dtype));
 }
 
 bool is_passed_on(const PlanInput& input, std::string* why) {
@@ -110,18 +137,20 @@ bool is_passed_on(const PlanInput& input, std::string* why) {
 }
 
 bool adds_in_the_switch(const PlanInput& input, std::string* why) {
-  const bool does = input.collective == Collective::allreduce && input.op == Op::sum &&
-                    (input.dtype == DType::f32 || input.dtype == DType::f16 || input.dtype == DType::bf16);
-  return answer(does, why, "does the sum of f32, f16 and bf16 by allreduce, not ", name_of(input.op), " of ",
-      name_of(input.dtype), " by ", name_of(input.collective));
+  const bool does =
+      input.collective == Collective::allreduce && input.op == Op::sum &&
+      (input.dtype == DType::f32 || input.dtype == DType::f16 || input.dtype == DType::bf16);
+  return answer(does, why, "does the sum of f32, f16 and bf16 by allreduce, not ",
+      name_of(input.op), " of ", name_of(input.dtype), " by ", name_of(input.collective));
 }
 
 // An all-reduce is a reduce-scatter, whose results they move.
 bool goes_by_engine(const PlanInput& input, std::string* why) {
-  const bool is_cut = input.collective == Collective::allreduce && input.count % static_cast<size_t>(input.size) == 0;
+  const bool is_cut = input.collective == Collective::allreduce &&
+                      input.count % static_cast<size_t>(input.size) == 0;
   return answer(is_cut || moves_blocks(input, nullptr), why,
-      "does allgather, alltoall, broadcast and allreduce of as many elements for each rank, not ", name_of(input.collective),
-      " of ", input.count);
+      "does allgather, alltoall, broadcast and allreduce of as many elements for each rank, not ",
+      name_of(input.collective), " of ", input.count);
 }
 
 // Roots of more than 2 ranks would send it to one after the other.
@@ -129,79 +158,124 @@ bool is_of_engines(const PlanInput& input) {
   const bool has_links = !traits(input.collective).from_root || input.size == 2;
   return input.same_offsets && has_links && goes_by_engine(input, nullptr);
 }
-bool lies_for_engines(const PlanInput& input) { return is_of_engines(input) && input.why_not.empty(); }
+
+bool lies_for_engines(const PlanInput& input) {
+  return is_of_engines(input) && input.why_not.empty();
+}
 
 // ---- how much it carries
 
 uint64_t ll_most(const PlanInput&, const Tuning& tuning) { return tuning.ll_max; }
+
 // Above, marks take less room than flags; a broadcast of two ranks has a link to itself.
 uint64_t ll_move_most(const PlanInput& input, const Tuning& tuning) {
   return tuning.ll_max / (traits(input.collective).from_root && input.size == 2 ? 1 : 4);
 }
-// Of a threshold below which all is sent at once: the share of the blocks that have room, but no less than they send in one go.
+
+// Of a threshold below which all is sent at once: the share of the blocks that have
+// room, but no less than they send in one go.
 uint64_t share_of(uint64_t bytes, const PlanInput& input, const Tuning& tuning) {
-  const auto most = static_cast<uint64_t>(tuning.work_groups), blocks = static_cast<uint64_t>(input.max_blocks);
+  const auto most = static_cast<uint64_t>(tuning.work_groups),
+             blocks = static_cast<uint64_t>(input.max_blocks);
   const uint64_t share = std::max(bytes / most * blocks, blocks * 512 * kPack);
   return input.algorithm == Algorithm::automatic ? std::min(bytes, share) : bytes;
 }
+
 // Half of the blocks that fill the links by their threads, or fewer.
 bool are_few(int blocks, const Tuning& tuning) { return 2 * blocks <= tuning.work_groups; }
+
 // A whole number of packs for each rank, so that slices of full chunks are equal.
-uint64_t chunk_of(int size, const Tuning& tuning) { return round_up(tuning.two_shot_chunk, kPack * static_cast<uint64_t>(size)); }
+uint64_t chunk_of(int size, const Tuning& tuning) {
+  return round_up(tuning.two_shot_chunk, kPack * static_cast<uint64_t>(size));
+}
+
 // What a half of the scratch of two shots has for each source, where there is only one shot.
-uint64_t slot_of(int size, const Tuning& tuning) { return 2 * chunk_of(size, tuning) / static_cast<uint64_t>(size); }
+uint64_t slot_of(int size, const Tuning& tuning) {
+  return 2 * chunk_of(size, tuning) / static_cast<uint64_t>(size);
+}
+
 uint64_t one_hop_most(const PlanInput& input, const Tuning& tuning) {
-  const uint64_t most = input.collective == Collective::reduce_scatter ? tuning.scatter_max : tuning.one_shot_max;
+  const uint64_t most =
+      input.collective == Collective::reduce_scatter ? tuning.scatter_max : tuning.one_shot_max;
   return std::min(share_of(most, input, tuning), slot_of(input.size, tuning));
 }
+
 // Of two ranks above this, packs are sent ahead.
 uint64_t one_shot_most(const PlanInput& input, const Tuning& tuning) {
   return std::min(one_hop_most(input, tuning), input.size == 2 ? 4 * kKi * kKi : UINT64_MAX);
 }
+
 // What is sent ahead, the last line of its slot being for the token.
-uint64_t ahead_part(const PlanInput& input, const Tuning& tuning) { return slot_of(input.size, tuning) / kLine * kLine - kLine; }
-// In several launches while the pipeline is slower, which of a reduce leaves half of the links idle.
+uint64_t ahead_part(const PlanInput& input, const Tuning& tuning) {
+  return slot_of(input.size, tuning) / kLine * kLine - kLine;
+}
+
+// In several launches while the pipeline is slower,
+// which of a reduce leaves half of the links idle.
 uint64_t one_shot_ahead_most(const PlanInput& input, const Tuning& tuning) {
   const uint64_t part = ahead_part(input, tuning);
-  const uint64_t most = traits(input.collective).to_root                 ? 8 * part
-                        : input.collective == Collective::reduce_scatter ? std::min(tuning.scatter_max, 4 * part)
-                                                                         : std::min(tuning.one_shot_max, part);
+  const uint64_t most = traits(input.collective).to_root ? 8 * part
+                        : input.collective == Collective::reduce_scatter
+                            ? std::min(tuning.scatter_max, 4 * part)
+                            : std::min(tuning.one_shot_max, part);
   return share_of(most, input, tuning);
 }
+
 // Otherwise there is a kernel more, and every result is read again.
 uint64_t rmsnorm_most(const PlanInput& input, const Tuning& tuning) {
-  return std::min(input.size == 2 ? UINT64_MAX : 3 * tuning.one_shot_max, slot_of(input.size, tuning));
+  return std::min(
+      input.size == 2 ? UINT64_MAX : 3 * tuning.one_shot_max, slot_of(input.size, tuning));
 }
+
 uint64_t marked_part(const PlanInput& input, const Tuning& tuning) {
   return (slot_of(std::max(2, input.size), tuning) - kPack) / kMarkedCells * kMarkedTile;
 }
-// The last pack of a slot is for tokens. Owners that pass a broadcast on take a hop more, and most of it off the root's link.
+
+// The last pack of a slot is for tokens. Owners that pass a broadcast on take a hop
+// more, and most of it off the root's link.
 uint64_t marked_most(const PlanInput& input, const Tuning& tuning) {
   const bool is_flat = traits(input.collective).from_root && input.size > 2;
   const uint64_t most = is_flat ? tuning.direct_max / (others(input.size) - 1) : tuning.marked_max;
   return std::min(share_of(most, input, tuning), marked_part(input, tuning));
 }
+
 // In a few launches, also where there is little scratch.
-uint64_t relay_part(const PlanInput& input, const Tuning& tuning) { return marked_part(input, tuning) * others(input.size); }
+uint64_t relay_part(const PlanInput& input, const Tuning& tuning) {
+  return marked_part(input, tuning) * others(input.size);
+}
+
 uint64_t relay_most(const PlanInput& input, const Tuning& tuning) {
   return std::min(tuning.relay_max, 4 * relay_part(input, tuning));
 }
-uint64_t reduce_most(const PlanInput&, const Tuning& tuning) { return std::min(tuning.reduce_max, uint64_t{2} << 30); }
-// Of an all-reduce, which has a beginning and an end more, four times as much for each rank (512 MB of 2 and of 4 ranks).
+
+uint64_t reduce_most(const PlanInput&, const Tuning& tuning) {
+  return std::min(tuning.reduce_max, uint64_t{2} << 30);
+}
+
+// Of an all-reduce, which has a beginning and an end more, four times as much for each
+// rank (512 MB of 2 and of 4 ranks).
 uint64_t engine_most(const PlanInput& input, const Tuning& tuning) {
   if (input.algorithm != Algorithm::automatic) return UINT64_MAX;
-  const uint64_t least = std::max(tuning.engine_min / 2, share_of(tuning.engine_min, input, tuning));
+  const uint64_t least =
+      std::max(tuning.engine_min / 2, share_of(tuning.engine_min, input, tuning));
   if (!traits(input.collective).has_op) return input.unit() < least ? 0 : UINT64_MAX;
   const bool few = are_few(input.max_blocks, tuning);  // then the pipeline is faster
   return few || input.unit() < 4 * least * static_cast<uint64_t>(input.size) ? 0 : UINT64_MAX;
 }
-uint64_t two_shot_most(const PlanInput& input, const Tuning& tuning) { return share_of(tuning.two_shot_max, input, tuning); }
+
+uint64_t two_shot_most(const PlanInput& input, const Tuning& tuning) {
+  return share_of(tuning.two_shot_max, input, tuning);
+}
 
 // ---- where it is preferred to what comes after it
 
 bool always(const PlanInput&) { return true; }
+
 // Of shorter reduces the token would take longer than to send flags, too.
-bool is_worth_a_token(const PlanInput& input) { return !traits(input.collective).to_root || input.unit() > 128 * kKi; }
+bool is_worth_a_token(const PlanInput& input) {
+  return !traits(input.collective).to_root || input.unit() > 128 * kKi;
+}
+
 bool not_pushed(const PlanInput& input) { return !pushes_once(input, nullptr); }
 
 // ---- how large a launch it is
@@ -209,14 +283,18 @@ bool not_pushed(const PlanInput& input) { return !pushes_once(input, nullptr); }
 uint64_t packs_of(const PlanInput& input) { return divide_up(input.unit(), kPack); }
 
 // Of each block of a call with a root, those of the first being used.
-int token_threads(const PlanInput& input) { return traits(input.collective).has_root() ? static_cast<int>(kWarp) : 0; }
+int token_threads(const PlanInput& input) {
+  return traits(input.collective).has_root() ? static_cast<int>(kWarp) : 0;
+}
 
-// `room`: where there is one multiprocessor. One pack a thread while blocks are to be had; small blocks spread the work over more
+// `room`: where there is one multiprocessor. One pack a thread while
+// blocks are to be had; small blocks spread the work over more
 // multiprocessors. Each block has some more threads for `tokens`.
 void shape(Plan& plan, uint64_t packs, int max_blocks, int threads, Room room, int tokens = 0) {
   const auto blocks_of = [&](int width) { return divide_up(packs, static_cast<uint64_t>(width)); };
   const auto limit_of = [&](int width) {
-    return static_cast<uint64_t>(std::clamp(std::max(1, max_blocks / 2) * room.all / (width + tokens), 1, kMaxBlocks));
+    return static_cast<uint64_t>(
+        std::clamp(std::max(1, max_blocks / 2) * room.all / (width + tokens), 1, kMaxBlocks));
   };
   const int most = room.block - tokens;
   threads = std::min(threads, most);
@@ -228,10 +306,13 @@ void shape(Plan& plan, uint64_t packs, int max_blocks, int threads, Room room, i
 void shape_beside_flags(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   const int tokens = token_threads(input);
   const int block = std::min(tuning.threads + tokens, 256);
-  shape(plan, packs_of(input), input.max_blocks, tuning.threads, {block, input.size <= 4 ? 512 : 256}, tokens);
+  shape(plan, packs_of(input), input.max_blocks, tuning.threads,
+      {block, input.size <= 4 ? 512 : 256}, tokens);
 }
+
 void shape_one_shot(Plan& plan, const PlanInput& input, const Tuning& tuning) {
-  shape(plan, packs_of(input), input.max_blocks, tuning.threads, {512, input.size <= 4 ? 1024 : 512});
+  shape(
+      plan, packs_of(input), input.max_blocks, tuning.threads, {512, input.size <= 4 ? 1024 : 512});
 }
 
 // In as many launches as slots ask for.
@@ -249,8 +330,10 @@ void shape_one_shot_ahead(Plan& plan, const PlanInput& input, const Tuning& tuni
 RowShape shape_of_rows(const PlanInput& input) {
   const auto hidden = static_cast<uint64_t>(input.root);
   const int most = input.size <= 2 ? 1024 : 512;  // of a multiprocessor
-  return row_shape(hidden, input.count / hidden, {most, std::max(1, input.max_blocks / 2) * most}, input.has_clusters);
+  return row_shape(hidden, input.count / hidden, {most, std::max(1, input.max_blocks / 2) * most},
+      input.has_clusters);
 }
+
 void shape_rmsnorm(Plan& plan, const PlanInput& input, const Tuning&) {
   const RowShape rows = shape_of_rows(input);
   plan.blocks = rows.blocks;
@@ -266,8 +349,11 @@ void shape_two_shot_reduce(Plan& plan, const PlanInput& input, const Tuning& tun
   // With more threads all is under way to the owners before the first results are.
   const int room = input.size <= 4 ? 384 : 256;
   shape(plan, packs, input.max_blocks, tuning.threads, {room, room});
-  const auto at_once = [&] { return static_cast<uint64_t>(plan.blocks) * static_cast<uint64_t>(plan.threads); };
-  if (const uint64_t most = cells / kLeastRounds; round_up(packs, at_once()) > cells && at_once() > most) {
+  const auto at_once = [&] {
+    return static_cast<uint64_t>(plan.blocks) * static_cast<uint64_t>(plan.threads);
+  };
+  if (const uint64_t most = cells / kLeastRounds;
+      round_up(packs, at_once()) > cells && at_once() > most) {
     plan.threads = static_cast<int>(std::min(static_cast<uint64_t>(plan.threads), most));
     plan.blocks = static_cast<int>(most / static_cast<uint64_t>(plan.threads));
   }
@@ -284,13 +370,17 @@ void shape_tiles(Plan& plan, const PlanInput& input, uint64_t warps, uint64_t mo
   if (plan.threads == room.block) shape(plan, warps * kWarp, blocks, kThreads, room);
   plan.blocks = static_cast<int>(std::min(static_cast<uint64_t>(plan.blocks), most_blocks));
 }
-// As many warps as there are tiles for the others, whole tiles a block: more blocks were slower (8 MB 32 us instead of 30.7). Of
-// 2 ranks at most 1024, with as many tiles each (8 MB 28.1 us instead of 29.8 with 2048).
+
+// As many warps as there are tiles for the others, whole tiles a block: more blocks
+// were slower (8 MB 32 us instead of 30.7). Of 2 ranks at most 1024, with as many tiles
+// each (8 MB 28.1 us instead of 29.8 with 2048).
 void shape_marked(Plan& plan, const PlanInput& input, const Tuning&) {
   const uint64_t tiles = divide_up(input.unit(), kMarkedTile);
   const uint64_t warps = tiles * others(input.size);
-  shape_tiles(plan, input, input.size == 2 ? divide_up(warps, divide_up(warps, 1024)) : warps, tiles);
+  shape_tiles(
+      plan, input, input.size == 2 ? divide_up(warps, divide_up(warps, 1024)) : warps, tiles);
 }
+
 void shape_relay(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   set_part(plan, input, relay_part(input, tuning));
   const uint64_t tiles = divide_up(std::min(plan.part, input.unit()), kMarkedTile);
@@ -302,13 +392,15 @@ void shape_two_shot(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.tile = chunk_of(input.size, tuning);
   plan.tiles = divide_up(input.unit(), plan.tile);
   const uint64_t packs_of_chunk = divide_up(std::min<uint64_t>(input.unit(), plan.tile), kPack);
-  shape(plan, divide_up(packs_of_chunk, static_cast<uint64_t>(input.size)), input.max_blocks, tuning.threads,
-      input.size <= 4 ? Room{512, 512} : Room{256, 256});
+  shape(plan, divide_up(packs_of_chunk, static_cast<uint64_t>(input.size)), input.max_blocks,
+      tuning.threads, input.size <= 4 ? Room{512, 512} : Room{256, 256});
 }
 
-// Pieces of equal length; two at least of what is not small, so that one is under way while another is combined. Longer ones than
-// 44 KB were not faster, but where few blocks have room (256 MB by 28: 796 us instead of 895), and there twice as long ones where
-// a block has one part to send (533 instead of 611). Reduces end sooner by short ones (64 MB 230 us instead of 237).
+// Pieces of equal length; two at least of what is not small, so that one is under way
+// while another is combined. Longer ones than 44 KB were not faster, but where few
+// blocks have room (256 MB by 28: 796 us instead of 895), and there twice as long ones
+// where a block has one part to send (533 instead of 611). Reduces end sooner by short
+// ones (64 MB 230 us instead of 237).
 void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   constexpr uint64_t kSmall = 8 * kKi;
   const uint64_t unit = input.unit();
@@ -321,36 +413,43 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.blocks = std::clamp(input.max_blocks * 512 / tuning.width, 1, tuning.work_groups);
   const bool few = are_few(plan.blocks, tuning);
   if (!traits(input.collective).has_op && few) plan.movers = std::min(tuning.movers, plan.blocks);
-  // A root that owns nothing has a link that carries the message, but no more, each way; what it combines itself has a hop less
-  // to go, which is more of a short reduce.
+  // A root that owns nothing has a link that carries the message, but no more, each
+  // way; what it combines itself has a hop less to go, which is more of a short reduce.
   const bool is_long = traits(input.collective).to_root && n > 2 && unit > 16 * kKi * kKi;
   plan.spares_root = (broadcast && !plan.direct) || is_long;
   const bool is_cut = traits(input.collective).cut_into_slices && !plan.direct;
-  const uint64_t owners = !is_cut ? 1 : plan.spares_root ? n - 1 : n;  // as WorkGroup::piece() has it
+  // as WorkGroup::piece() has it
+  const uint64_t owners = !is_cut ? 1 : plan.spares_root ? n - 1 : n;
   const uint64_t parts = owners * static_cast<uint64_t>(plan.blocks);
   const uint64_t part = divide_up(unit, parts);
-  const uint64_t longest = (few ? (is_cut ? 88 : 176) : is_long && unit <= 128 * kKi * kKi ? 11 : 44) * kKi;
-  const uint64_t most = std::min(slot_bytes(input.size, tuning, plan.blocks * static_cast<int>(kPieceSlots)), longest);
+  const uint64_t longest = (few                                     ? (is_cut ? 88 : 176)
+                               : is_long && unit <= 128 * kKi * kKi ? 11
+                                                                    : 44) *
+                           kKi;
+  const uint64_t most = std::min(
+      slot_bytes(input.size, tuning, plan.blocks * static_cast<int>(kPieceSlots)), longest);
   plan.tiles = std::max<uint64_t>(part > kSmall ? 2 : 1, divide_up(part, most));
   plan.tile = round_up(divide_up(part, plan.tiles), kLine);
 }
 
 void shape_engine(Plan& plan, const PlanInput& input, const Tuning&) { plan.slices = input.size; }
 
-// Nobody knows all lengths, so they are of no account. So few blocks nearly fill the links; each fills a multiprocessor.
+// Nobody knows all lengths, so they are of no account. So few blocks nearly fill the
+// links; each fills a multiprocessor.
 void shape_pieces(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.in_pieces = true;
   plan.slices = input.size;
   plan.threads = 512;
   // A third of the blocks is for this rank's own piece, where there is one.
   const bool copies_own = !traits(input.collective).has_op;
-  plan.work_groups = std::max(1, std::min(pieces_blocks(tuning), input.max_blocks / (copies_own ? 3 : 2)));
+  plan.work_groups =
+      std::max(1, std::min(pieces_blocks(tuning), input.max_blocks / (copies_own ? 3 : 2)));
   plan.blocks = plan.work_groups + (copies_own ? (plan.work_groups + 1) / 2 : 0);
   plan.tile = chunk_bytes(input.size, tuning);
 }
 
-// Blocks of one rank wait for those of the others, so all of a launch must fit. Never measured: others use few blocks, since one
-// instruction moves what n do elsewhere.
+// Blocks of one rank wait for those of the others, so all of a launch must fit. Never
+// measured: others use few blocks, since one instruction moves what n do elsewhere.
 void shape_multimem(Plan& plan, const PlanInput& input, const Tuning&) {
   if (plan.algorithm == Algorithm::multimem_two_shot) plan.slices = input.size;
   plan.threads = 512;
@@ -365,23 +464,33 @@ uint64_t most_of(const KernelForm& form, const PlanInput& input, const Tuning& t
 
 // ---- why, for people
 
-std::string launch_of(const Plan& chosen) { return text(" (", chosen.blocks, " blocks of ", chosen.threads, ")"); }
+std::string launch_of(const Plan& chosen) {
+  return text(" (", chosen.blocks, " blocks of ", chosen.threads, ")");
+}
 
 std::string why_owners(const PlanInput&, const Plan& chosen) {
-  return text("by way of the slices' owners, without a barrier, ", chosen.tile, " bytes at a time", launch_of(chosen));
+  return text("by way of the slices' owners, without a barrier, ", chosen.tile, " bytes at a time",
+      launch_of(chosen));
 }
+
 std::string why_owners_of_pieces(const PlanInput& input, const Plan& chosen) {
-  const char* how = traits(input.collective).has_op ? "combined by the owners of slices, " : "stored where it belongs, ";
+  const char* how = traits(input.collective).has_op ? "combined by the owners of slices, "
+                                                    : "stored where it belongs, ";
   return text(how, chosen.tile, " bytes of each at a time", launch_of(chosen));
 }
+
 std::string why_engine(const PlanInput&, const Plan&) {
   return "copied into every recv by engines, between two meetings of a warp";
 }
+
 std::string why_pieces(const PlanInput& input, const Plan& chosen) {
-  const char* how = traits(input.collective).has_op ? "combined from scratch"
-                                                    : "stored where it belongs, or if that is private brought there from scratch";
+  const char* how =
+      traits(input.collective).has_op
+          ? "combined from scratch"
+          : "stored where it belongs, or if that is private brought there from scratch";
   return text(how, ", ", chosen.tile, " bytes of a piece at a time", launch_of(chosen));
 }
+
 std::string why_switch(const PlanInput&, const Plan& chosen) {
   const char* how = chosen.slices == 1 ? "loads all of it" : "loads its slice and stores it to all";
   return text("the switch adds, every rank ", how, launch_of(chosen));
@@ -433,7 +542,8 @@ const KernelForm* choose(const PlanInput& input, const Tuning& tuning) {
   return nullptr;
 }
 
-// The first of an algorithm that does this and carries as much; else, for what it says, the last that does it, or the last.
+// The first of an algorithm that does this and carries as much; else, for what it says,
+// the last that does it, or the last.
 const KernelForm* find(Algorithm algorithm, const PlanInput& input, const Tuning& tuning) {
   const KernelForm* found = nullptr;
   for (const KernelForm& form : kForms) {
@@ -454,22 +564,27 @@ std::string name_of_kernel(const KernelForm& form, const CallSignature& call, in
   if (form.kernel.per_arithmetic) name += text("_", kNames[static_cast<size_t>(arithmetic)]);
   // Compiled for every number of ranks that machines have, or for up to a power of two.
   const bool exact = form.kernel.per_arithmetic && arithmetic > Arithmetic::any;
-  if (form.kernel.per_ranks) name += text("_", exact ? size : static_cast<int>(std::bit_ceil(static_cast<unsigned>(size))));
+  if (form.kernel.per_ranks)
+    name += text("_", exact ? size : static_cast<int>(std::bit_ceil(static_cast<unsigned>(size))));
   return name;
 }
 }  // namespace
 
-// As many blocks a row as there is room for, since a row's way is from a multiprocessor over the link and back; but four warps a
-// block or more, since all of them meet twice a row.
+// As many blocks a row as there is room for, since a row's way
+// is from a multiprocessor over the link and back; but four
+// warps a block or more, since all of them meet twice a row.
 RowShape row_shape(uint64_t hidden, uint64_t rows, Room room, bool has_clusters) {
   const uint64_t units = divide_up(hidden, kNormUnit);
-  const auto of_row = static_cast<int>(std::min<uint64_t>(kRowThreads, round_up(units, units > 512 ? 2 * kWarp : kWarp)));
+  const auto of_row = static_cast<int>(
+      std::min<uint64_t>(kRowThreads, round_up(units, units > 512 ? 2 * kWarp : kWarp)));
   RowShape shape;
   for (const int cluster : {8, 4, 2, 1}) {
     const int threads = of_row / cluster;
-    const bool is_possible = of_row % (cluster * static_cast<int>(kWarp)) == 0 && threads <= room.block;
+    const bool is_possible =
+        of_row % (cluster * static_cast<int>(kWarp)) == 0 && threads <= room.block;
     if (!is_possible || (cluster > 1 && (!has_clusters || threads < 128))) continue;
-    const auto limit = static_cast<uint64_t>(std::max(1, std::min(kMaxBlocks, room.all / threads) / cluster));
+    const auto limit =
+        static_cast<uint64_t>(std::max(1, std::min(kMaxBlocks, room.all / threads) / cluster));
     shape = {cluster, static_cast<int>(std::min(rows, limit)) * cluster, threads};
     if (rows <= limit) break;
   }
@@ -503,7 +618,8 @@ Layout layout_of(int size, const Tuning& tuning, const Layout* lender) {
     layout.lent = lender->lent != 0 ? lender->lent : lender->bytes - lender->stage[0];
     at = lender->stage[0];
   }
-  for (uint64_t& stage : layout.stage) stage = take(stage_bytes(size, tuning));
+  for (uint64_t& stage : layout.stage)
+    stage = take(stage_bytes(size, tuning));
   layout.wide = lender != nullptr ? lender->wide : take(tuning.wide);
   if (lender == nullptr) layout.bytes = at;
   return layout;
@@ -511,7 +627,8 @@ Layout layout_of(int size, const Tuning& tuning, const Layout* lender) {
 
 Tuning within_stages(int size, Tuning tuning, const Layout& lender, const Tuning& of_lender) {
   const auto fits = [&] { return 2 * stage_bytes(size, tuning) <= lender.wide - lender.stage[0]; };
-  while (!fits() && tuning.tile > of_lender.tile) tuning.tile = std::max(of_lender.tile, tuning.tile / 2);
+  while (!fits() && tuning.tile > of_lender.tile)
+    tuning.tile = std::max(of_lender.tile, tuning.tile / 2);
   if (!fits()) tuning.work_groups = std::min(tuning.work_groups, of_lender.work_groups);
   tuning.wide = of_lender.wide;
   return tuning;
@@ -522,20 +639,24 @@ Tuning within_scratch(int size, Tuning tuning, uint64_t most) {
   const auto stripes = [&] { return static_cast<uint64_t>(tuning.work_groups); };
   while (scratch_bytes(layout_of(size, tuning)) > most) {
     uint64_t groups = stripes();
+
     // What takes most is halved: bytes it takes, what they come from, and where that ends.
     struct {
       uint64_t bytes;
       uint64_t* from;
       uint64_t least;
     } const parts[] = {
-        {2 * stage_bytes(size, tuning), tuning.tile > 8 * kKi ? &tuning.tile : &groups, uint64_t{2}},
+        {2 * stage_bytes(size, tuning), tuning.tile > 8 * kKi ? &tuning.tile : &groups,
+            uint64_t{2}},
         {4 * tuning.two_shot_chunk * (n - 1) / n, &tuning.two_shot_chunk, 16 * kKi},
         {tuning.wide, &tuning.wide, 64 * kKi},
         {4 * n * tuning.ll_max, &tuning.ll_max, kKi},
     };
+
     const auto* most_of_all = parts;
     for (const auto& part : parts)
-      if (*part.from > part.least && (*most_of_all->from <= most_of_all->least || part.bytes > most_of_all->bytes))
+      if (*part.from > part.least &&
+          (*most_of_all->from <= most_of_all->least || part.bytes > most_of_all->bytes))
         most_of_all = &part;
     if (*most_of_all->from <= most_of_all->least) break;
     *most_of_all->from /= 2;
@@ -545,12 +666,14 @@ Tuning within_scratch(int size, Tuning tuning, uint64_t most) {
 }
 
 bool may_go_by_engine(const PlanInput& input, const Tuning& tuning) {
-  return input.algorithm == Algorithm::copy_engine || (is_of_engines(input) && engine_most(input, tuning) != 0);
+  return input.algorithm == Algorithm::copy_engine ||
+         (is_of_engines(input) && engine_most(input, tuning) != 0);
 }
 
 Plan plan(const PlanInput& input, const Tuning& tuning) {
   Plan plan;
-  const bool in_pieces = traits(input.collective).in_pieces;  // whose lengths are elsewhere, also where there is one rank
+  // whose lengths are elsewhere, also where there is one rank
+  const bool in_pieces = traits(input.collective).in_pieces;
   if (input.count == 0 && !in_pieces) return plan;
   const bool forced = input.algorithm != Algorithm::automatic;
   if (input.size == 1 && !in_pieces) {
@@ -586,7 +709,8 @@ std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tu
   const KernelForm& form = *chosen.form;
   const uint64_t most = most_of(form, input, tuning);
   return text(input.algorithm != Algorithm::automatic ? "forced: " : "",
-      form.up_to != nullptr ? text("up to ", most, " bytes ", form.up_to, launch_of(chosen)) : form.why(input, chosen));
+      form.up_to != nullptr ? text("up to ", most, " bytes ", form.up_to, launch_of(chosen))
+                            : form.why(input, chosen));
 }
 
 Arithmetic arithmetic_of(const CallSignature& call) {
@@ -600,7 +724,9 @@ Arithmetic arithmetic_of(const CallSignature& call) {
   }
 }
 
-std::string kernel_name(const PlanInput& input, const Plan& chosen) { return name_of_kernel(*chosen.form, input, input.size); }
+std::string kernel_name(const PlanInput& input, const Plan& chosen) {
+  return name_of_kernel(*chosen.form, input, input.size);
+}
 
 size_t row_of(const Plan& chosen) {
   static_assert(std::size(kForms) == kKernelForms);
@@ -611,15 +737,17 @@ std::vector<std::string> kernel_names(int size, bool multicast) {
   std::set<std::string> names;
   PlanInput input;
   input.size = size;
-  for (const Collective collective : {Collective::allreduce, Collective::allreduce_rmsnorm, Collective::reduce,
-           Collective::broadcast, Collective::reduce_scatterv, Collective::allgatherv}) {
+  for (const Collective collective :
+      {Collective::allreduce, Collective::allreduce_rmsnorm, Collective::reduce,
+          Collective::broadcast, Collective::reduce_scatterv, Collective::allgatherv}) {
     for (const Op op : {Op::sum, Op::max}) {
       for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
         input.collective = collective;
         input.op = op;
         input.dtype = dtype;
         for (const KernelForm& form : kForms)
-          if (form.kernel.name != nullptr && form.kernel.multicast == multicast && form.does(input, nullptr))
+          if (form.kernel.name != nullptr && form.kernel.multicast == multicast &&
+              form.does(input, nullptr))
             names.insert(name_of_kernel(form, input, size));
       }
     }

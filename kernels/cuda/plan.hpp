@@ -1,15 +1,18 @@
-// Which kernel a collective uses on GPUs, and how large a launch: a pure function of values that are equal on all ranks.
+// Which kernel a collective uses on GPUs, and how large a launch: a pure function of
+// values that are equal on all ranks.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
+
 #include "kernels/collective_call.hpp"
 #include "kernels/cuda/args.hpp"
 
 namespace symm::cuda {
-// Where one algorithm gives way to the next, in bytes per rank: equal on all ranks. The values, which were measured, are in
+// Where one algorithm gives way to the next, in bytes per rank:
+// equal on all ranks. The values, which were measured, are in
 // core/backend/plan_table.txt, which also says how to override them.
 struct Tuning {
   uint64_t ll_max = 0;  // types that cannot be pushed; a quarter of it for data movement
@@ -17,28 +20,34 @@ struct Tuning {
   uint64_t scatter_max = 0;  // of a reduce-scatter by one hop
   uint64_t marked_max = 0;   // data movement
   uint64_t two_shot_max = 0;
-  uint64_t two_shot_chunk = 0;        // what half of the scratch holds; larger messages go through it in chunks
-  uint64_t direct_max = 0;            // of a broadcast, times the ranks but two
-  uint64_t relay_max = 0;             // of a broadcast above that by marks
-  uint64_t reduce_max = 0;            // of a reduce to one of three ranks or more by two shots
-  uint64_t engine_min = 0;            // of what moves where recvs lie alike
-  int movers = 0;                     // blocks of the pipeline that copy in bulk
-  int threads = 0;                    // of a block, while there are fewer than 128 blocks
-  int early = 0;                      // threads of a kernel that may be launched before the one ahead of it has ended
-  int work_groups = 0;                // of the pipeline, at most
-  int width = 0;                      // threads of its blocks
-  uint64_t tile = 0;                  // bytes that its scratch has for a piece, where it has all blocks
+  // what half of the scratch holds; larger messages go through it in chunks
+  uint64_t two_shot_chunk = 0;
+  uint64_t direct_max = 0;  // of a broadcast, times the ranks but two
+  uint64_t relay_max = 0;   // of a broadcast above that by marks
+  uint64_t reduce_max = 0;  // of a reduce to one of three ranks or more by two shots
+  uint64_t engine_min = 0;  // of what moves where recvs lie alike
+  int movers = 0;           // blocks of the pipeline that copy in bulk
+  int threads = 0;          // of a block, while there are fewer than 128 blocks
+  // threads of a kernel that may be launched before the one ahead of it has ended
+  int early = 0;
+  int work_groups = 0;  // of the pipeline, at most
+  int width = 0;        // threads of its blocks
+  // bytes that its scratch has for a piece, where it has all blocks
+  uint64_t tile = 0;
   uint64_t wide = uint64_t{8} << 20;  // of scaled calls: their operands, wide
   int multiprocessors = 4096;         // that kernels get, at most
   int groups = 1;                     // whose kernels work on a device at a time
-  uint64_t hop = 1;                   // bytes between machines that take as long as it takes to begin
+  // bytes between machines that take as long as it takes to begin
+  uint64_t hop = 1;
 };
 
-// Sizes of the parts of a control block; equal on all ranks because size and tuning are. Stages and what is wide, which nobody
-// touches but while a kernel of this rank's runs, may be those of another group's block, whose kernels take turns with this
-// one's.
+// Sizes of the parts of a control block; equal on all ranks because
+// size and tuning are. Stages and what is wide, which nobody
+// touches but while a kernel of this rank's runs, may be those of
+// another group's block, whose kernels take turns with this one's.
 struct Layout {
-  uint64_t ll, ll_slot, one_shot, one_shot_slot, two_shot, two_shot_slot, stage[2], stage_slot, memories, wide, bytes;
+  uint64_t ll, ll_slot, one_shot, one_shot_slot, two_shot, two_shot_slot, stage[2], stage_slot,
+      memories, wide, bytes;
   uint64_t lent;  // bytes of that other block, or 0
 };
 Layout layout_of(int size, const Tuning& tuning, const Layout* lender = nullptr);
@@ -52,28 +61,36 @@ constexpr bool is_multimem(Algorithm algorithm) noexcept {
   return algorithm == Algorithm::multimem_one_shot || algorithm == Algorithm::multimem_two_shot;
 }
 
-// Blocks of 512 threads, two for each multiprocessor, that a launch of a group of `size` ranks, so many of them `on_one` device,
-// may have. Blocks wait for those of other ranks, and keep their place meanwhile. So some of every group's kernel must have room
-// at a time: were one in the way of another here, and the other in its way on another rank, both would wait for ever. Some is
-// enough, since what has come in ends and lets more in; so all groups but one share the device, and one part in 32 is left for
-// the last, and for barriers. Of 132 multiprocessors two groups then have 128 blocks each.
-//   Groups of two ranks take what would be theirs were there one group fewer, so that a device may keep one group out, but never
-// all of them go nowhere. Only where a group of two is at work is there no room for all, and one of two ranks is kept out by
-// another of two only. Had nothing room everywhere, each group of two would be kept out on a device of its own, where two such
-// groups are at least; as each is on two devices, these would be all the devices that have such groups, and each keeps out one
-// of them: so groups of more ranks would be kept out nowhere.
+// Blocks of 512 threads, two for each multiprocessor, that a launch of a group
+// of `size` ranks, so many of them `on_one` device, may have. Blocks wait for
+// those of other ranks, and keep their place meanwhile. So some of every
+// group's kernel must have room at a time: were one in the way of another
+// here, and the other in its way on another rank, both would wait for ever.
+// Some is enough, since what has come in ends and lets more in; so all groups
+// but one share the device, and one part in 32 is left for the last, and for
+// barriers. Of 132 multiprocessors two groups then have 128 blocks each.
+//   Groups of two ranks take what would be theirs were there one group fewer, so that a
+//   device may keep one group out, but never
+// all of them go nowhere. Only where a group of two is at work is there no
+// room for all, and one of two ranks is kept out by another of two only.
+// Had nothing room everywhere, each group of two would be kept out on a
+// device of its own, where two such groups are at least; as each is on two
+// devices, these would be all the devices that have such groups, and each
+// keeps out one of them: so groups of more ranks would be kept out nowhere.
 int max_blocks_of(int multiprocessors, int size, int on_one, const Tuning& tuning);
 
 // What is known of a group.
 struct Facts {
   int size = 1;
-  int max_blocks = 0;         // of 512 threads, that surely fit onto the device beside those of other groups
+  // of 512 threads, that surely fit onto the device beside those of other groups
+  int max_blocks = 0;
   bool has_clusters = false;  // blocks can work in clusters, as all ranks know
   bool same_offsets = false;  // recvs that are symmetric memory lie alike on all ranks
 };
 
 struct PlanInput : CallSignature, Facts {
-  std::string why_not;  // of algorithms for which operands have to lie in some way: why these do not
+  // of algorithms for which operands have to lie in some way: why these do not
+  std::string why_not;
 };
 // Is `why_not` asked for copy engines?
 bool may_go_by_engine(const PlanInput& input, const Tuning& tuning);
@@ -118,7 +135,8 @@ Plan plan(const PlanInput& input, const Tuning& tuning);
 std::string refuse(const PlanInput& input, const Tuning& tuning);
 std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tuning);
 
-// The kernel of a plan that has a row, "symm_one_shot_bf16_8", and the number of the row. Algorithms have several rows.
+// The kernel of a plan that has a row, "symm_one_shot_bf16_8", and the number of the
+// row. Algorithms have several rows.
 std::string kernel_name(const PlanInput& input, const Plan& chosen);
 inline constexpr size_t kKernelForms = 16;
 size_t row_of(const Plan& chosen);

@@ -1,7 +1,9 @@
-// All-reduce, residual and RMSNorm of rows (kernels/rmsnorm.hpp): one shot (one_shot.cu), after which each rank has all of a row
-// in the registers of a cluster of blocks, or of one block. Of one rank: rows that are summed already. A thread carries the same
-// packs through everything, so results may lie where operands do. Blocks wait for those of their numbers only: those that have
-// come onto all devices end without the others.
+// All-reduce, residual and RMSNorm of rows (kernels/rmsnorm.hpp): one shot
+// (one_shot.cu), after which each rank has all of a row in the registers of
+// a cluster of blocks, or of one block. Of one rank: rows that are summed
+// already. A thread carries the same packs through everything, so results
+// may lie where operands do. Blocks wait for those of their numbers only:
+// those that have come onto all devices end without the others.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/push.cuh"
 #include "kernels/rmsnorm.hpp"
@@ -13,12 +15,16 @@ namespace {
 struct Sum2 {
   static __device__ __forceinline__ float of(float a, float b) { return __fadd_rn(a, b); }
 };
+
 struct Most {
-  static __device__ __forceinline__ float of(float a, float b) { return fmaxf(a, b); }  // that which is no NaN
+  // that which is no NaN
+  static __device__ __forceinline__ float of(float a, float b) { return fmaxf(a, b); }
 };
 
-// Of `width` neighbours, by pairs, pairs of pairs and so on: all get the same bits, since both operations commute.
-template <class Operation> __device__ __forceinline__ float of_neighbours(float v, uint32_t width) {
+// Of `width` neighbours, by pairs, pairs of pairs and so
+// on: all get the same bits, since both operations commute.
+template <class Operation>
+__device__ __forceinline__ float of_neighbours(float v, uint32_t width) {
 #pragma unroll
   for (uint32_t step = 1; step < kWarp; step *= 2)
     if (step < width) v = Operation::of(v, __shfl_xor_sync(0xFFFFFFFFU, v, static_cast<int>(step)));
@@ -34,9 +40,11 @@ __device__ __forceinline__ uint32_t blocks_of_row() {
   return blocks;
 }
 
-// Of all threads of a row, those of block `block` of its `blocks`. In every block `by_warp` has room for a number of each warp of
+// Of all threads of a row, those of block `block` of its `blocks`.
+// In every block `by_warp` has room for a number of each warp of
 // all; all threads have read them when all meet again.
-template <class Operation> __device__ __forceinline__ float of_row(float v, float* by_warp, uint32_t block, uint32_t blocks) {
+template <class Operation>
+__device__ __forceinline__ float of_row(float v, float* by_warp, uint32_t block, uint32_t blocks) {
   v = of_neighbours<Operation>(v, kWarp);
   const uint32_t lane = threadIdx.x % kWarp;
   const uint32_t warps = blocks * blockDim.x / kWarp;
@@ -63,19 +71,26 @@ template <class Operation> __device__ __forceinline__ float of_row(float v, floa
 
 // Weights of the elements of pack `q`.
 template <class Weight, int kCount>
-__device__ __forceinline__ void read_weights(float (&to)[kCount], uint64_t from, uint32_t q, float offset) {
+__device__ __forceinline__ void read_weights(
+    float (&to)[kCount], uint64_t from, uint32_t q, float offset) {
   constexpr uint32_t kBytes = kCount * sizeof(typename Weight::Element);
+
   union {
     uint2 words[kBytes / sizeof(uint2)];
     typename Weight::Element at[kCount];
   } in;
+
 #pragma unroll
   for (uint32_t w = 0; w < kBytes / sizeof(uint2); ++w)
     in.words[w] = *(reinterpret_cast<const uint2*>(from + uint64_t{q} * kBytes) + w);
 #pragma unroll
-  for (int e = 0; e < kCount; ++e) to[e] = __fadd_rn(Weight::read(in.at[e]), offset);
+  for (int e = 0; e < kCount; ++e)
+    to[e] = __fadd_rn(Weight::read(in.at[e]), offset);
 }
-template <int kCount> __device__ __forceinline__ void read_weights(float (&to)[kCount], const RmsNormArgs& args, uint32_t q) {
+
+template <int kCount>
+__device__ __forceinline__ void read_weights(
+    float (&to)[kCount], const RmsNormArgs& args, uint32_t q) {
   switch (static_cast<DType>(args.weight_dtype)) {
     case DType::bf16: return read_weights<Bf16>(to, args.weight, q, args.weight_offset);
     case DType::f16: return read_weights<F16>(to, args.weight, q, args.weight_offset);
@@ -83,16 +98,21 @@ template <int kCount> __device__ __forceinline__ void read_weights(float (&to)[k
   }
 }
 
-template <class Type, int kRanks> __device__ __forceinline__ void run(const RmsNormArgs& args) {
+template <class Type, int kRanks>
+__device__ __forceinline__ void run(const RmsNormArgs& args) {
   begin();
   if (args.call.comm.size == 0) return;  // a launch to make it ready
   using Pack = Elements<Type>;
   constexpr int kCount = Pack::kCount;
-  constexpr uint32_t kUnit = kNormUnit / kCount;      // packs that a chain of squares takes at a time
-  constexpr bool kEarly = kRanks <= 2 && kUnit == 1;  // where there are registers for a pack of weights that waits for sums
+  // packs that a chain of squares takes at a time
+  constexpr uint32_t kUnit = kNormUnit / kCount;
+  // where there are registers for a pack of weights that waits for sums
+  constexpr bool kEarly = kRanks <= 2 && kUnit == 1;
+
   struct ByWarp {
     float sums[2][kWarp], most[kWarp];  // sums of rows by turns
   };
+
   SYMM_SHARED(ByWarp, by_warp);
   const DeviceComm& comm = args.call.comm;
   const int me = comm.rank;
@@ -106,7 +126,9 @@ template <class Type, int kRanks> __device__ __forceinline__ void run(const RmsN
   const uint32_t block = blockIdx.x % blocks;
   const uint32_t stride = gridDim.x / blocks;
   const uint32_t thread = block * blockDim.x + threadIdx.x;
-  const auto pack_of = [&](uint32_t i) { return (thread + i / kUnit * blocks * blockDim.x) * kUnit + i % kUnit; };
+  const auto pack_of = [&](uint32_t i) {
+    return (thread + i / kUnit * blocks * blockDim.x) * kUnit + i % kUnit;
+  };
   const auto at = [&](uint64_t matrix, uint32_t row, uint32_t q) {
     return reinterpret_cast<uint4*>(matrix) + static_cast<uint64_t>(row) * packs + q;
   };
@@ -129,7 +151,8 @@ template <class Type, int kRanks> __device__ __forceinline__ void run(const RmsN
   const uint32_t others = ((1U << kRanks) - 1U) & ~(1U << me);
   bool ok = true;  // where not, threads go on to where they meet
   uint32_t turn = 0;
-  // A row is sent ahead of each that is received, so that links have work while one is normalised.
+  // A row is sent ahead of each that is received, so
+  // that links have work while one is normalised.
   const uint32_t first_row = blockIdx.x / blocks;
   if (kRanks > 1) push(first_row);
   if (kEarly && pack_of(0) < packs) read_weights(weights[0], args, pack_of(0));
@@ -147,23 +170,29 @@ template <class Type, int kRanks> __device__ __forceinline__ void run(const RmsN
       if (args.residual_in != 0) residual.pack = *at(args.residual_in, row, q);
       const uint4 mine = *at(args.call.send, row, q);
       uint4 v[kRanks];
-      if constexpr (kRanks > 1) ok = ok && receive<kRanks>(comm, v, others, slots, slot, row * packs + q, epoch);
+      if constexpr (kRanks > 1)
+        ok = ok && receive<kRanks>(comm, v, others, slots, slot, row * packs + q, epoch);
 #pragma unroll
       for (int r = 0; r < kRanks; ++r)
-        if (r == me || kRanks == 1) v[r] = sendable(mine);  // the same NaN here as on the other ranks
+        // the same NaN here as on the other ranks
+        if (r == me || kRanks == 1) v[r] = sendable(mine);
       kept[i].pack = combine<Type, Sum, kRanks>(v, kRanks, false);
       if constexpr (kRanks > 1) free_cells<kRanks>(me, others, slots, slot, row * packs + q);
 #pragma unroll
       for (int e = 0; e < kCount; ++e) {
-        if (args.residual_in != 0) kept[i].at[e] = Type::write(__fadd_rn(Type::read(kept[i].at[e]), Type::read(residual.at[e])));
+        if (args.residual_in != 0)
+          kept[i].at[e] =
+              Type::write(__fadd_rn(Type::read(kept[i].at[e]), Type::read(residual.at[e])));
         const float x = Type::read(kept[i].at[e]);
         squares = __fadd_rn(squares, __fmul_rn(x, x));
       }
       if (args.residual_out != 0) *at(args.residual_out, row, q) = kept[i].pack;
     }
-    if (kRanks > 1 && threadIdx.x == 0 && next >= args.rows) let_next_launch();  // it has heard from all
+    // it has heard from all
+    if (kRanks > 1 && threadIdx.x == 0 && next >= args.rows) let_next_launch();
 
-    const float mean = __fdiv_rn(of_row<Sum2>(squares, by_warp.sums[turn], block, blocks), static_cast<float>(hidden));
+    const float mean = __fdiv_rn(
+        of_row<Sum2>(squares, by_warp.sums[turn], block, blocks), static_cast<float>(hidden));
     const float inverse = __fdiv_rn(1, __fsqrt_rn(__fadd_rn(mean, args.epsilon)));
     float most[kRowPacks / kUnit] = {};
 #pragma unroll
@@ -172,7 +201,8 @@ template <class Type, int kRanks> __device__ __forceinline__ void run(const RmsN
       if (!kEarly || i > 0) read_weights(weights[i], args, pack_of(i));
 #pragma unroll
       for (int e = 0; e < kCount; ++e) {
-        kept[i].at[e] = Type::write(__fmul_rn(__fmul_rn(Type::read(kept[i].at[e]), inverse), weights[i][e]));
+        kept[i].at[e] =
+            Type::write(__fmul_rn(__fmul_rn(Type::read(kept[i].at[e]), inverse), weights[i][e]));
         most[i / kUnit] = Most::of(most[i / kUnit], fabsf(Type::read(kept[i].at[e])));
       }
       if (args.norm_out != 0) *at(args.norm_out, row, pack_of(i)) = kept[i].pack;
@@ -183,7 +213,8 @@ template <class Type, int kRanks> __device__ __forceinline__ void run(const RmsN
     float most_of_row = 0;
     if (kind == QuantScale::token) {
 #pragma unroll
-      for (const float one : most) most_of_row = Most::of(most_of_row, one);
+      for (const float one : most)
+        most_of_row = Most::of(most_of_row, one);
       most_of_row = of_row<Most>(most_of_row, by_warp.most, block, blocks);
     }
     auto* scales = reinterpret_cast<float*>(args.scale_out);
@@ -199,27 +230,33 @@ template <class Type, int kRanks> __device__ __forceinline__ void run(const RmsN
       if (kind == QuantScale::group && unit % kNeighbours == 0)
         scales[uint64_t{row} * (hidden / kNormGroup) + unit / kNeighbours] = scale;
       if (kind == QuantScale::token && unit == 0) scales[row] = scale;
+
       union {
         uint2 words;
         uint8_t code[kNormUnit];
       } out;
+
 #pragma unroll
       for (uint32_t e = 0; e < kNormUnit; ++e)
-        out.code[e] = F8e4m3::write(__fdiv_rn(Type::read(kept[u * kUnit + e / kCount].at[e % kCount]), scale));
-      *(reinterpret_cast<uint2*>(args.quant_out) + uint64_t{row} * (hidden / kNormUnit) + unit) = out.words;
+        out.code[e] = F8e4m3::write(
+            __fdiv_rn(Type::read(kept[u * kUnit + e / kCount].at[e % kCount]), scale));
+      *(reinterpret_cast<uint2*>(args.quant_out) + uint64_t{row} * (hidden / kNormUnit) + unit) =
+          out.words;
     }
   }
   if (kRanks > 1) end_epoch(comm, epoch);
 }
 }  // namespace
 
-// The largest blocks that are launched, as shape_of_rows() has it: of more ranks there are no registers for more threads.
+// The largest blocks that are launched, as shape_of_rows() has it: of more ranks there
+// are no registers for more threads.
 #define SYMM_RMSNORM(name, type, ranks)                                      \
   extern "C" __global__ void __launch_bounds__(ranks <= 2 ? 1024 : 512, 1)   \
       symm_rmsnorm_##name##_##ranks(const __grid_constant__ RmsNormArgs a) { \
     run<type, ranks>(a);                                                     \
   }
-#define SYMM_RMSNORM_OF(name, type) SYMM_RMSNORM(name, type, 1) SYMM_FOR_RANKS(SYMM_RMSNORM, name, type)
+#define SYMM_RMSNORM_OF(name, type) \
+  SYMM_RMSNORM(name, type, 1) SYMM_FOR_RANKS(SYMM_RMSNORM, name, type)
 SYMM_RMSNORM_OF(bf16, Bf16)
 SYMM_RMSNORM_OF(f16, F16)
 SYMM_RMSNORM_OF(f32, Whole<float>)

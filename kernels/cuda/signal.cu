@@ -1,15 +1,20 @@
-// Barrier, signals and the comparison of arguments. One warp each: lane r deals with rank r. Arguments of zeros do nothing: so
-// the kernels are made ready.
+// Barrier, signals and the comparison of arguments. One warp each: lane r deals with
+// rank r. Arguments of zeros do nothing: so the kernels are made ready.
 #include "kernels/cuda/wait.cuh"
 
 using namespace symm::cuda;
 using symm::Compare;
 
-// Right on any number of streams of a rank, and in graphs replayed beside them: for each pair of ranks and channel
-// 1. every barrier adds one to what the peer sees, and claims a number of its own, 1, 2, 3 ...: both atomically;
-// 2. the one that has claimed k waits for k arrivals of the peer, so it ends only when the peer has begun k barriers;
-// 3. what is added is never taken back, and comes before any wait: if both ranks run n barriers, n arrivals come, and all end.
-extern "C" __global__ void __launch_bounds__(32) symm_barrier(const __grid_constant__ BarrierArgs args) {
+// Right on any number of streams of a rank, and in graphs
+// replayed beside them: for each pair of ranks and channel
+// 1. every barrier adds one to what the peer sees, and claims
+//    a number of its own, 1, 2, 3 ...: both atomically;
+// 2. the one that has claimed k waits for k arrivals of the
+//    peer, so it ends only when the peer has begun k barriers;
+// 3. what is added is never taken back, and comes before any wait: if both ranks run n
+//    barriers, n arrivals come, and all end.
+extern "C" __global__ void __launch_bounds__(32)
+    symm_barrier(const __grid_constant__ BarrierArgs args) {
   begin();
   const DeviceComm& comm = args.comm;
   const int peer = static_cast<int>(threadIdx.x);
@@ -24,40 +29,47 @@ extern "C" __global__ void __launch_bounds__(32) symm_barrier(const __grid_const
   let_next_launch();
 }
 
-extern "C" __global__ void __launch_bounds__(32) symm_write_word(const __grid_constant__ WriteArgs args) {
+extern "C" __global__ void __launch_bounds__(32)
+    symm_write_word(const __grid_constant__ WriteArgs args) {
   begin();
   if (threadIdx.x != 0 || args.word == 0) return;
   auto* word = reinterpret_cast<uint64_t*>(args.word);
   switch (args.kind) {
     case WriteKind::add: return add_release(word, args.value);
     case WriteKind::store64: return store_release(word, args.value);
-    case WriteKind::store32: return store_release(reinterpret_cast<uint32_t*>(word), static_cast<uint32_t>(args.value));
+    case WriteKind::store32:
+      return store_release(reinterpret_cast<uint32_t*>(word), static_cast<uint32_t>(args.value));
   }
 }
 
 namespace {
-// What was released before the value that it returns is in view. A sum has all that was released into it.
+// What was released before the value that it returns
+// is in view. A sum has all that was released into it.
 __device__ __forceinline__ uint64_t load_word(const WordWait& wait) {
-  return wait.bytes == sizeof(uint32_t) ? load_acquire(reinterpret_cast<const uint32_t*>(wait.word))
-                                        : load_acquire(reinterpret_cast<const uint64_t*>(wait.word));
+  return wait.bytes == sizeof(uint32_t)
+             ? load_acquire(reinterpret_cast<const uint32_t*>(wait.word))
+             : load_acquire(reinterpret_cast<const uint64_t*>(wait.word));
 }
 
-// To be asked in each turn of a loop that waits for `wait`, or for one of several: `peers` as in trouble_with().
-__device__ bool keep_waiting_for(
-    const DeviceComm& comm, SpinState& spin, const WordWait& wait, uint32_t peers, uint64_t value, uint64_t seen) {
+// To be asked in each turn of a loop that waits for `wait`,
+// or for one of several: `peers` as in trouble_with().
+__device__ bool keep_waiting_for(const DeviceComm& comm, SpinState& spin, const WordWait& wait,
+    uint32_t peers, uint64_t value, uint64_t seen) {
   if ((++spin.looks & 1023U) != 0) return true;
   const WaitError trouble = trouble_with(comm, spin, peers);
   if (trouble == WaitError::none) return true;
   if (trouble != WaitError::aborted) {
     const int peer = peers != 0 ? wait.peer : -1;
-    report(comm, trouble, peer, wait.channel, 0, 0, wait.word, seen, static_cast<uint64_t>(wait.compare), value);
+    report(comm, trouble, peer, wait.channel, 0, 0, wait.word, seen,
+        static_cast<uint64_t>(wait.compare), value);
   }
   return false;
 }
 
 __device__ uint32_t bit_of(const WordWait& wait) { return wait.peer < 0 ? 0 : 1U << wait.peer; }
 
-__device__ bool await_word(const DeviceComm& comm, SpinState& spin, const WordWait& wait, uint64_t value) {
+__device__ bool await_word(
+    const DeviceComm& comm, SpinState& spin, const WordWait& wait, uint64_t value) {
   uint64_t seen;
   while (!holds(seen = load_word(wait), wait.compare, value))
     if (!keep_waiting_for(comm, spin, wait, bit_of(wait), value, seen)) return false;
@@ -65,17 +77,21 @@ __device__ bool await_word(const DeviceComm& comm, SpinState& spin, const WordWa
 }
 }  // namespace
 
-// Each that takes a signal claims the next one, whether it is there or not: so no two take the same, on whatever streams.
-extern "C" __global__ void __launch_bounds__(32) symm_wait_word(const __grid_constant__ WaitWordArgs args) {
+// Each that takes a signal claims the next one, whether it is there or not: so no two
+// take the same, on whatever streams.
+extern "C" __global__ void __launch_bounds__(32)
+    symm_wait_word(const __grid_constant__ WaitWordArgs args) {
   begin();
   const WordWait& wait = args.wait;
   if (threadIdx.x != 0 || wait.word == 0) return;
   SpinState spin;
-  await_word(args.comm, spin, wait, args.taken != 0 ? claim(reinterpret_cast<uint64_t*>(args.taken)) + 1 : wait.value);
+  await_word(args.comm, spin, wait,
+      args.taken != 0 ? claim(reinterpret_cast<uint64_t*>(args.taken)) + 1 : wait.value);
   let_next_launch();
 }
 
-extern "C" __global__ void __launch_bounds__(32) symm_wait_words(const __grid_constant__ WaitWordsArgs args) {
+extern "C" __global__ void __launch_bounds__(32)
+    symm_wait_words(const __grid_constant__ WaitWordsArgs args) {
   begin();
   if (args.count == 0) return;
   SpinState spin;
@@ -84,7 +100,8 @@ extern "C" __global__ void __launch_bounds__(32) symm_wait_words(const __grid_co
       if (!await_word(args.comm, spin, args.wait[i], args.wait[i].value)) break;
   } else {
     uint32_t peers = 0;
-    for (uint32_t i = 0; i < args.count; ++i) peers |= bit_of(args.wait[i]);
+    for (uint32_t i = 0; i < args.count; ++i)
+      peers |= bit_of(args.wait[i]);
     for (bool go_on = true; go_on;) {
       bool is_here = false;
       uint64_t seen = 0;
@@ -94,7 +111,8 @@ extern "C" __global__ void __launch_bounds__(32) symm_wait_words(const __grid_co
         is_here = is_here || holds(word, args.wait[i].compare, args.wait[i].value);
       }
       // All lanes count alike, and the first speaks for all.
-      if (threadIdx.x == 0 && !is_here) go_on = keep_waiting_for(args.comm, spin, args.wait[0], peers, args.wait[0].value, seen);
+      if (threadIdx.x == 0 && !is_here)
+        go_on = keep_waiting_for(args.comm, spin, args.wait[0], peers, args.wait[0].value, seen);
       go_on = __any_sync(~0U, is_here || !go_on) == 0;
     }
   }
@@ -102,9 +120,10 @@ extern "C" __global__ void __launch_bounds__(32) symm_wait_words(const __grid_co
   let_next_launch();
 }
 
-// Each rank tells each other what it is about to do; whoever sees a difference reports it. The flag rides with the data: 64-bit
-// words of {number of the call, 32 bits}.
-extern "C" __global__ void __launch_bounds__(32) symm_check(const __grid_constant__ CheckArgs args) {
+// Each rank tells each other what it is about to do; whoever sees a difference reports
+// it. The flag rides with the data: 64-bit words of {number of the call, 32 bits}.
+extern "C" __global__ void __launch_bounds__(32)
+    symm_check(const __grid_constant__ CheckArgs args) {
   begin();
   const DeviceComm& comm = args.comm;
   if (comm.size == 0) return;
@@ -116,7 +135,8 @@ extern "C" __global__ void __launch_bounds__(32) symm_check(const __grid_constan
     const uint64_t said[4] = {args.detail, args.count, args.memory, args.offset};
     uint64_t* out = words_of(comm, peer).from_peers.check[call & 1U][comm.rank].word;
     for (int i = 0; i < 8; ++i)
-      store_relaxed(out + i, static_cast<uint64_t>(call) << 32 | static_cast<uint32_t>(said[i / 2] >> i % 2 * 32));
+      store_relaxed(out + i,
+          static_cast<uint64_t>(call) << 32 | static_cast<uint32_t>(said[i / 2] >> i % 2 * 32));
     const uint64_t* in = mine.from_peers.check[call & 1U][peer].word;
     uint64_t heard[4];
     SpinState spin;
@@ -124,17 +144,21 @@ extern "C" __global__ void __launch_bounds__(32) symm_check(const __grid_constan
     while (ok && !all) {
       uint64_t cell[8];
 #pragma unroll
-      for (int i = 0; i < 8; ++i) cell[i] = load_relaxed(in + i);
+      for (int i = 0; i < 8; ++i)
+        cell[i] = load_relaxed(in + i);
       all = true;
 #pragma unroll
-      for (int i = 0; i < 8; ++i) all = all && static_cast<uint32_t>(cell[i] >> 32) == call;
+      for (int i = 0; i < 8; ++i)
+        all = all && static_cast<uint32_t>(cell[i] >> 32) == call;
 #pragma unroll
-      for (int i = 0; i < 4; ++i) heard[i] = static_cast<uint32_t>(cell[2 * i]) | cell[2 * i + 1] << 32;
+      for (int i = 0; i < 4; ++i)
+        heard[i] = static_cast<uint32_t>(cell[2 * i]) | cell[2 * i + 1] << 32;
       ok = all || keep_waiting(comm, spin, peer, 0, call, static_cast<uint32_t>(cell[0] >> 32));
     }
     if (ok && (heard[0] != said[0] || heard[1] != said[1]))
       report(comm, WaitError::mismatch, peer, 0, 0, 0, heard[0], heard[1], said[0], said[1]);
-    else if (ok && (heard[2] != said[2] || heard[3] != said[3])) report(comm, WaitError::other_place, peer, 0, 0, 0);
+    else if (ok && (heard[2] != said[2] || heard[3] != said[3]))
+      report(comm, WaitError::other_place, peer, 0, 0, 0);
   }
   __syncwarp();
   if (threadIdx.x == 0) mine.check_epoch = call;

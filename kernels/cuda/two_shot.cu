@@ -1,5 +1,6 @@
-// Two shots: every rank pushes each slice of its operand to the slice's owner; owners combine and push the result to everybody.
-// Two hops, no barrier, no fence. All-reduce. Each thread carries the same packs through all three steps, so recv may be send.
+// Two shots: every rank pushes each slice of its operand to the slice's owner; owners
+// combine and push the result to everybody. Two hops, no barrier, no fence. All-reduce.
+// Each thread carries the same packs through all three steps, so recv may be send.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/push.cuh"
 
@@ -7,11 +8,12 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-// One chunk: as much as half of the scratch holds. `first` and `second` are where its two stages begin in a control block.
-// `heard`: threads that have no pack of it exchange tokens, up to this one.
+// One chunk: as much as half of the scratch holds. `first` and
+// `second` are where its two stages begin in a control block. `heard`:
+// threads that have no pack of it exchange tokens, up to this one.
 template <class Arithmetic, int kRanks>
-__device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char* send, char* recv, uint32_t bytes,
-    uint64_t first, uint64_t second, uint32_t epoch, uint32_t heard) {
+__device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char* send, char* recv,
+    uint32_t bytes, uint64_t first, uint64_t second, uint32_t epoch, uint32_t heard) {
   const DeviceComm& comm = args.comm;
   const int n = Arithmetic::template ranks<kRanks>(comm);
   const int me = comm.rank;
@@ -19,11 +21,15 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
   const uint32_t per_slice = (packs + static_cast<uint32_t>(n) - 1) / static_cast<uint32_t>(n);
   const uint64_t slot = comm.two_shot_slot;
   // slot_among(), in fewer registers.
-  const auto my_slot = [&](int owner) { return kRanks == 2 ? 0 : static_cast<uint64_t>(me) * slot - (me > owner ? slot : 0); };
+  const auto my_slot = [&](int owner) {
+    return kRanks == 2 ? 0 : static_cast<uint64_t>(me) * slot - (me > owner ? slot : 0);
+  };
   const uint32_t start = blockIdx.x * blockDim.x + threadIdx.x;
   const uint32_t stride = gridDim.x * blockDim.x;
   // Pack q of slice r, in the message; beyond its end for the last packs of the last slices.
-  const auto in_message = [&](int r, uint32_t q) { return static_cast<uint32_t>(r) * per_slice + q; };
+  const auto in_message = [&](int r, uint32_t q) {
+    return static_cast<uint32_t>(r) * per_slice + q;
+  };
 
   for (uint32_t q = start; q < per_slice; q += stride) {
     uint4 v[kRanks];
@@ -38,11 +44,13 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
       if (d >= n) continue;
       const int p = me + d < n ? me + d : me + d - n;
       if (in_message(p, q) < packs)
-        store_relaxed(reinterpret_cast<uint4*>(comm.control[p] + first + my_slot(p)) + q, sendable(v[d]));
+        store_relaxed(
+            reinterpret_cast<uint4*>(comm.control[p] + first + my_slot(p)) + q, sendable(v[d]));
     }
   }
 
-  if (start >= per_slice && start < heard && !exchange_token(args, first, slot, start, epoch)) return false;
+  if (start >= per_slice && start < heard && !exchange_token(args, first, slot, start, epoch))
+    return false;
   const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
   auto* operands = reinterpret_cast<char*>(comm.control[me] + first);
   for (uint32_t q = start; q < per_slice && in_message(me, q) < packs; q += stride) {
@@ -78,14 +86,19 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
   return true;
 }
 
-// Larger messages in chunks, which use the two halves of the scratch by turns, as calls do. Threads do not wait for each other,
-// so the chunks' stages overlap. Why a cell is free when it is used again two chunks later, in this call or the next:
+// Larger messages in chunks, which use the two halves of the scratch by turns, as calls
+// do. Threads do not wait for each other, so the chunks' stages overlap. Why a cell is
+// free when it is used again two chunks later, in this call or the next:
 // 1. a thread fences what it has freed in one chunk before it pushes in the next;
-// 2. in the next chunk each thread hears, at first or second hand, from the same thread of every other rank, which has pushed:
+// 2. in the next chunk each thread hears, at first or second hand,
+//    from the same thread of every other rank, which has pushed:
 //    where the chunk is too short to have a pack for it, by a token;
-// 3. the same thread pushes to that cell in the chunk after it, so by 1 and 2 after the cell was freed;
-// 4. and if that chunk is the next call's first, the kernel has ended, so all of its threads have heard.
-template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(const CollectiveArgs& args) {
+// 3. the same thread pushes to that cell in the chunk
+//    after it, so by 1 and 2 after the cell was freed;
+// 4. and if that chunk is the next call's first, the
+//    kernel has ended, so all of its threads have heard.
+template <class Arithmetic, int kRanks>
+__device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const DeviceComm& comm = args.comm;
@@ -94,7 +107,8 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
   const uint64_t stage = (n - 1) * comm.two_shot_slot;
   uint32_t step = 0;
   for (uint64_t at = 0; at < args.unit; at += args.tile, ++step) {
-    const auto bytes = static_cast<uint32_t>(args.unit - at < args.tile ? args.unit - at : args.tile);
+    const auto bytes =
+        static_cast<uint32_t>(args.unit - at < args.tile ? args.unit - at : args.tile);
     const uint64_t first = comm.two_shot + static_cast<uint64_t>((epoch + step) & 1U) * 2 * stage;
     if (step != 0) fence_system();
     if (!run_chunk<Arithmetic, kRanks>(args, reinterpret_cast<const char*>(args.send) + at,

@@ -1,12 +1,19 @@
-// Two shots of a reduce of three ranks or more: every rank but the root owns a slice, combines what the others push to it, and
-// pushes the result to the root. So each link carries the message once. A thread has a pack of every slice in each round, and
-// pushes that of the next round before it combines this one's, so both hops go on at once.
-//   Rounds are grouped into chunks, which use the two halves of the scratch by turns, as calls do. Why a cell is free when it is
+// Two shots of a reduce of three ranks or more: every rank but the root
+// owns a slice, combines what the others push to it, and pushes the
+// result to the root. So each link carries the message once. A thread
+// has a pack of every slice in each round, and pushes that of the next
+// round before it combines this one's, so both hops go on at once.
+//   Rounds are grouped into chunks, which use the two halves of the scratch by turns,
+//   as calls do. Why a cell is free when it is
 // used again two chunks later, in this call or the next:
-// 1. a thread fences what it has freed in one chunk when it begins with the next, of which it has pushed one round then;
-// 2. every round all threads hear from the same thread of every other rank to which they push, beyond the end of a slice a pack
-//    of zeros, and but for the last round all have one. Chunks have three rounds or more, so they hear of one behind that fence;
-// 3. they do so before they push the first round of the chunk after it; and if that is the next call's, the kernel has ended.
+// 1. a thread fences what it has freed in one chunk when it begins with the next, of
+//    which it has pushed one round then;
+// 2. every round all threads hear from the same thread of every
+//    other rank to which they push, beyond the end of a slice a pack
+//    of zeros, and but for the last round all have one. Chunks have
+//    three rounds or more, so they hear of one behind that fence;
+// 3. they do so before they push the first round of the chunk after it; and if that is
+//    the next call's, the kernel has ended.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/push.cuh"
 
@@ -14,7 +21,8 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(const CollectiveArgs& args) {
+template <class Arithmetic, int kRanks>
+__device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const DeviceComm& comm = args.comm;
@@ -26,22 +34,31 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
   const uint32_t packs = packs_of(unit);
   const auto owners = static_cast<uint32_t>(n - 1);
   const uint32_t per_slice = (packs + owners - 1) / owners;
-  // Pack q of what rank p owns, in the message; beyond its end for the last packs of the last slices.
-  const auto in_message = [&](int p, uint32_t q) { return static_cast<uint32_t>(p < root ? p : p - 1) * per_slice + q; };
+  // Pack q of what rank p owns, in the message; beyond
+  // its end for the last packs of the last slices.
+  const auto in_message = [&](int p, uint32_t q) {
+    return static_cast<uint32_t>(p < root ? p : p - 1) * per_slice + q;
+  };
   const uint32_t epoch = current_epoch(comm);
   const uint64_t slot = comm.one_shot_slot;
   const uint32_t first = blockIdx.x * blockDim.x + threadIdx.x;
   const uint32_t stride = gridDim.x * blockDim.x;
   const uint32_t rounds = (per_slice + stride - 1) / stride;
   const auto chunks = static_cast<uint32_t>(args.tiles);
-  const uint32_t of_chunk = rounds / chunks, longer = rounds % chunks;  // the first so many have one more
-  const auto end_of = [&](uint32_t chunk) { return ((chunk + 1) * of_chunk + (chunk < longer ? chunk + 1 : longer)) * stride; };
+  // the first so many have one more
+  const uint32_t of_chunk = rounds / chunks, longer = rounds % chunks;
+  const auto end_of = [&](uint32_t chunk) {
+    return ((chunk + 1) * of_chunk + (chunk < longer ? chunk + 1 : longer)) * stride;
+  };
   const auto half_of = [&](uint32_t chunk) {
     return comm.one_shot + static_cast<uint64_t>((epoch + chunk) & 1U) * owners * slot;
   };
-  struct Place {  // of a thread: which pack of each slice, and the cell that it has in the half of its chunk
+
+  // of a thread: which pack of each slice, and the cell that it has in the half of its chunk
+  struct Place {
     uint32_t q, cell, chunk, end;
   };
+
   const auto advance = [&](Place& at) {
     at.q += stride;
     at.cell += stride;
@@ -50,7 +67,9 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
     at.cell = first;
   };
   const auto my_cell = [&](int p, const Place& at) {
-    return reinterpret_cast<uint4*>(comm.control[p] + half_of(at.chunk) + slot_among<kMaxRanks>(p, me) * slot) + at.cell;
+    return reinterpret_cast<uint4*>(
+               comm.control[p] + half_of(at.chunk) + slot_among<kMaxRanks>(p, me) * slot) +
+           at.cell;
   };
 
   Place here{first, first, 0, end_of(0)};
@@ -61,7 +80,9 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
 #pragma unroll
     for (int d = 1; d < kRanks; ++d) {
       const int p = me + d < n ? me + d : me + d - n;
-      if (d < n && p != root) v[d] = in_message(p, ahead.q) < packs ? load_pack(send, unit, in_message(p, ahead.q)) : uint4{};
+      if (d < n && p != root)
+        v[d] = in_message(p, ahead.q) < packs ? load_pack(send, unit, in_message(p, ahead.q))
+                                              : uint4{};
     }
 #pragma unroll
     for (int d = 1; d < kRanks; ++d) {
@@ -80,7 +101,9 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
     uint4 v[kRanks];
     auto* slots = reinterpret_cast<char*>(comm.control[me] + half_of(here.chunk));
     const bool owns = me != root;
-    const uint4 mine = owns && in_message(me, here.q) < packs ? sendable(load_pack(send, unit, in_message(me, here.q))) : uint4{};
+    const uint4 mine = owns && in_message(me, here.q) < packs
+                           ? sendable(load_pack(send, unit, in_message(me, here.q)))
+                           : uint4{};
     ok = receive<kRanks>(comm, v, others, slots, slot, here.cell, epoch);
     if (!ok) break;
     if (owns) {

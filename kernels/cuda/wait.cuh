@@ -1,5 +1,6 @@
-// The only place in which kernels wait. A wait polls one word after the other; every thousand looks it asks whether the group was
-// aborted, whether the peer has left and what time it is, and on trouble writes the error record and says so. The kernel then
+// The only place in which kernels wait. A wait polls one word after the other; every
+// thousand looks it asks whether the group was aborted, whether the peer has left and
+// what time it is, and on trouble writes the error record and says so. The kernel then
 // leaves: it never traps, so the context and the stream stay usable.
 #pragma once
 
@@ -16,9 +17,9 @@ __device__ __forceinline__ ControlWords& stages_words(const DeviceComm& comm) {
   return *reinterpret_cast<ControlWords*>(comm.stages[comm.rank]);
 }
 
-static __device__ __noinline__ void report(const DeviceComm& comm, WaitError trouble, int peer, uint32_t channel,
-    uint32_t expected, uint32_t seen, uint64_t peer_detail = 0, uint64_t peer_count = 0, uint64_t my_detail = 0,
-    uint64_t my_count = 0) {
+static __device__ __noinline__ void report(const DeviceComm& comm, WaitError trouble, int peer,
+    uint32_t channel, uint32_t expected, uint32_t seen, uint64_t peer_detail = 0,
+    uint64_t peer_count = 0, uint64_t my_detail = 0, uint64_t my_count = 0) {
   ControlWords& mine = words_of(comm, comm.rank);
   if (atomicCAS(&mine.failed, 0U, 1U) != 0) return;
   auto* record = reinterpret_cast<volatile ErrorRecord*>(comm.record);
@@ -47,11 +48,14 @@ static __device__ __noinline__ bool may_use_stages(const DeviceComm& comm, uint3
 
 // A token: that one has come, and what for.
 __device__ __forceinline__ uint4 token_of(const CollectiveArgs& args) {
-  return {static_cast<uint32_t>(args.detail), static_cast<uint32_t>(args.detail >> 32), static_cast<uint32_t>(args.count),
-      static_cast<uint32_t>(args.count >> 32)};
+  return {static_cast<uint32_t>(args.detail), static_cast<uint32_t>(args.detail >> 32),
+      static_cast<uint32_t>(args.count), static_cast<uint32_t>(args.count >> 32)};
 }
-static __device__ __noinline__ bool check_token(const DeviceComm& comm, int peer, uint4 theirs, uint4 mine) {
-  const auto word = [](uint32_t low, uint32_t high) { return static_cast<uint64_t>(high) << 32 | low; };
+static __device__ __noinline__ bool check_token(
+    const DeviceComm& comm, int peer, uint4 theirs, uint4 mine) {
+  const auto word = [](uint32_t low, uint32_t high) {
+    return static_cast<uint64_t>(high) << 32 | low;
+  };
   const uint64_t detail = word(theirs.x, theirs.y), count = word(theirs.z, theirs.w);
   const uint64_t my_detail = word(mine.x, mine.y), my_count = word(mine.z, mine.w);
   if (detail == my_detail && count == my_count) return true;
@@ -59,29 +63,32 @@ static __device__ __noinline__ bool check_token(const DeviceComm& comm, int peer
   return false;
 }
 
-// None: go on waiting. `peers`: bit r, it would be in vain without rank r; one that is still there is enough. `deadlines`: so
-// many have to pass.
+// None: go on waiting. `peers`: bit r, it would be in vain without rank r; one that is
+// still there is enough. `deadlines`: so many have to pass.
 __device__ __forceinline__ WaitError trouble_with(
     const DeviceComm& comm, SpinState& spin, uint32_t peers, uint64_t deadlines = 1) {
   ControlWords& mine = words_of(comm, comm.rank);
   if (load_relaxed(&mine.abort) != 0) return WaitError::aborted;
   if (peers != 0 && (load_relaxed(&mine.departed) & peers) == peers) {
-    if (spin.left) return WaitError::departed;  // what it stored before it left would have been seen by now
+    // what it stored before it left would have been seen by now
+    if (spin.left) return WaitError::departed;
     spin.left = true;
   }
   if (comm.timeout_ns == UINT64_MAX) return WaitError::none;
   const uint64_t now = nanoseconds();
   if (spin.deadline == 0) spin.deadline = now + comm.timeout_ns;
-  return now < spin.deadline + (deadlines - 1) * comm.timeout_ns ? WaitError::none : WaitError::timeout;
+  return now < spin.deadline + (deadlines - 1) * comm.timeout_ns ? WaitError::none
+                                                                 : WaitError::timeout;
 }
 
-// Takes and gives the deadline, of which bit 0 says that the peer had left; kLeave: leave. By value, so that the state of a wait
-// stays in registers.
+// Takes and gives the deadline, of which bit 0 says that the peer had left; kLeave:
+// leave. By value, so that the state of a wait stays in registers.
 inline constexpr uint64_t kLeave = ~uint64_t{0};
-static __device__ __noinline__ uint64_t check_abort(
-    const DeviceComm& comm, uint64_t deadline, int peer, uint32_t channel, uint32_t expected, uint32_t seen) {
+static __device__ __noinline__ uint64_t check_abort(const DeviceComm& comm, uint64_t deadline,
+    int peer, uint32_t channel, uint32_t expected, uint32_t seen) {
   SpinState spin{deadline & ~uint64_t{1}, 0, (deadline & 1U) != 0};
-  // This rank itself is blamed last: what keeps it waiting is a block of its own that waits for another rank, and says for which.
+  // This rank itself is blamed last: what keeps it waiting is a block of its own that
+  // waits for another rank, and says for which.
   const uint64_t deadlines = peer == comm.rank ? 2 : 1;
   const WaitError trouble = trouble_with(comm, spin, 1U << peer, deadlines);
   if (trouble == WaitError::none) return (spin.deadline & ~uint64_t{1}) | (spin.left ? 1U : 0U);
@@ -90,15 +97,16 @@ static __device__ __noinline__ uint64_t check_abort(
 }
 
 // To be asked in each turn of a polling loop.
-__device__ __forceinline__ bool keep_waiting(
-    const DeviceComm& comm, SpinState& spin, int peer, uint32_t channel, uint32_t expected, uint32_t seen) {
+__device__ __forceinline__ bool keep_waiting(const DeviceComm& comm, SpinState& spin, int peer,
+    uint32_t channel, uint32_t expected, uint32_t seen) {
   if ((++spin.looks & 1023U) != 0) return true;
   spin.deadline = check_abort(comm, spin.deadline, peer, channel, expected, seen);
   return spin.deadline != kLeave;
 }
 
-// Wait until a counter has come to `target` (as a signed difference, so that it may wrap). What was released before the counter
-// is then in view of this thread, and behind a block barrier of its block.
+// Wait until a counter has come to `target` (as a signed difference, so that it may
+// wrap). What was released before the counter is then in view of this thread, and
+// behind a block barrier of its block.
 __device__ __forceinline__ bool await_count(
     const DeviceComm& comm, const uint32_t* word, uint32_t target, int peer, uint32_t channel) {
   SpinState spin;

@@ -1,5 +1,5 @@
-// All-reduce; reduce, which is the same with one taker; and reduce-scatter, in which each takes its block. In the order of
-// message size; two_shot_staged.cpp has the last.
+// All-reduce; reduce, which is the same with one taker; and reduce-scatter, in which
+// each takes its block. In the order of message size; two_shot_staged.cpp has the last.
 #include "kernels/host/publish.hpp"
 
 namespace symm::host {
@@ -12,20 +12,24 @@ Range my_block(const Execution& x) {
   return {begin, begin + bytes_of(x)};
 }
 
-// The whole operand, of so many bytes, rides in the entry line: one hop, and no scratch. What is `wanted` of it begins at `at`.
+// The whole operand, of so many bytes, rides in the entry line: one hop, and no
+// scratch. What is `wanted` of it begins at `at`.
 void ll(const Execution& x, size_t operand_bytes, size_t at, bool wanted) {
   x.sync.enter(x.send(), operand_bytes);
   if (!wanted) return;
   Sources sources(x.size);
-  for (int peer = 0; peer < x.size; ++peer) sources[peer] = entered_operand(x, peer) + at;
+  for (int peer = 0; peer < x.size; ++peer)
+    sources[peer] = entered_operand(x, peer) + at;
   reduce_into(x, sources.data(), x.recv(), bytes_of(x));
 }
 
-// Every rank publishes its operand, or each rank's block of it, in its own scratch, and every taker combines all of them: one
-// hop, size times the arithmetic. Its own it reads where it is: `mine`.
+// Every rank publishes its operand, or each rank's block of it, in
+// its own scratch, and every taker combines all of them: one hop,
+// size times the arithmetic. Its own it reads where it is: `mine`.
 auto combine_published(const Execution& x, Sources& sources, const std::byte* mine) {
   return [&x, &sources, mine](Range chunk, size_t at) {
-    for (int peer = 0; peer < x.size; ++peer) sources[peer] = scratch_of(x, peer) + at;
+    for (int peer = 0; peer < x.size; ++peer)
+      sources[peer] = scratch_of(x, peer) + at;
     sources[x.rank] = mine + chunk.begin;
     reduce_into(x, sources.data(), x.recv() + chunk.begin, chunk.size());
   };
@@ -36,8 +40,9 @@ void one_shot(const Execution& x, Part part) {
   publish_operand(x, part, combine_published(x, sources, x.send()));
 }
 
-// Zero copy: each rank combines its part of everybody's operand and stores it at `at` of so many results. In place this is safe,
-// since a part is read and written by its owner only.
+// Zero copy: each rank combines its part of everybody's operand
+// and stores it at `at` of so many results. In place this is
+// safe, since a part is read and written by its owner only.
 void zero_copy(const Execution& x, Range mine, std::byte* const* results, int takers, size_t at) {
   Reduction reduction = reduction_of(x, x.peer_send, mine.size());
   reduction.source_offset = mine.begin;
@@ -55,20 +60,28 @@ void two_shot(const Execution& x, int first_taker, int takers) {
 }  // namespace
 
 void allreduce_ll(const Execution& x) { ll(x, bytes_of(x), 0, true); }
+
 void allreduce_one_shot(const Execution& x) { one_shot(x, {}); }
+
 void allreduce_two_shot(const Execution& x) { two_shot(x, 0, x.size); }
 
 void reduce_ll(const Execution& x) { ll(x, bytes_of(x), 0, is_root(x)); }
+
 void reduce_one_shot(const Execution& x) {
   one_shot(x, is_root(x) ? Part{false, true, kEveryRank} : Part{true, false, x.call.root});
 }
+
 void reduce_two_shot(const Execution& x) { two_shot(x, x.call.root, 1); }
 
-void reduce_scatter_ll(const Execution& x) { ll(x, bytes_of(x) * static_cast<size_t>(x.size), my_block(x).begin, true); }
+void reduce_scatter_ll(const Execution& x) {
+  ll(x, bytes_of(x) * static_cast<size_t>(x.size), my_block(x).begin, true);
+}
+
 void reduce_scatter_staged(const Execution& x) {
   Sources sources(x.size);
   publish_blocks(x, combine_published(x, sources, x.send() + my_block(x).begin));
 }
+
 void reduce_scatter_zero_copy(const Execution& x) {
   std::byte* const to = x.recv();
   zero_copy(x, my_block(x), &to, 1, 0);

@@ -1,4 +1,5 @@
-// All-gather and all-to-all: blocks go from each rank to each, the same to all or one for each of them.
+// All-gather and all-to-all: blocks go from each rank
+// to each, the same to all or one for each of them.
 #include "kernels/host/publish.hpp"
 
 namespace symm::host {
@@ -13,7 +14,8 @@ void blocks_ll(const Execution& x) {
   const size_t block = bytes_of(x), mine = block_for_me(x);
   x.sync.enter(x.send(), operand_bytes(x.call.collective, block, x.size).send);
   for (int peer = 0; peer < x.size; ++peer)
-    copy(x.recv() + block * static_cast<size_t>(peer), entered_operand(x, peer) + mine, block, false);
+    copy(x.recv() + block * static_cast<size_t>(peer), entered_operand(x, peer) + mine, block,
+        false);
 }
 
 // In place, a chunk of recv is written after it went out as send.
@@ -24,13 +26,17 @@ void blocks_staged(const Execution& x) {
     for (int peer = 0; peer < x.size; ++peer, to += bytes_of(x))
       copy_planned(x, to, peer == x.rank ? mine : scratch_of(x, peer) + at, chunk.size());
   };
-  if (traits(x.call.collective).send_per_rank) publish_blocks(x, take);
-  else publish_operand(x, Part{}, take);
+  if (traits(x.call.collective).send_per_rank)
+    publish_blocks(x, take);
+  else
+    publish_operand(x, Part{}, take);
 }
 
-// Each rank reads from the others, rather than writing to them: the result ends up in the cache of who wants it. Starting after
-// itself, so that not all read from one rank at a time. In place nobody writes to the block that others read in an all-gather; an
-// all-to-all is out of place on all ranks, for my recv must not be what others still read.
+// Each rank reads from the others, rather than writing to them: the
+// result ends up in the cache of who wants it. Starting after itself, so
+// that not all read from one rank at a time. In place nobody writes to
+// the block that others read in an all-gather; an all-to-all is out of
+// place on all ranks, for my recv must not be what others still read.
 void blocks_zero_copy(const Execution& x) {
   const size_t block = bytes_of(x), mine = block_for_me(x);
   for (int step = 0; step < x.size; ++step) {

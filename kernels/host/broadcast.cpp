@@ -1,5 +1,5 @@
-// Data flows one way: the root waits for the others only before it overwrites what they may still read, and they for the root
-// only.
+// Data flows one way: the root waits for the others only before it overwrites what they
+// may still read, and they for the root only.
 #include "kernels/host/publish.hpp"
 
 namespace symm::host {
@@ -17,12 +17,15 @@ void broadcast_ll(const Execution& x) {
 void broadcast_staged(const Execution& x) {
   const bool is_root = x.rank == x.call.root;
   publish_operand(x, is_root ? Part{true, false, kEveryRank} : Part{false, true, x.call.root},
-      [&](Range chunk, size_t at) { copy_planned(x, x.recv() + chunk.begin, scratch_of(x, x.call.root) + at, chunk.size()); });
+      [&](Range chunk, size_t at) {
+        copy_planned(x, x.recv() + chunk.begin, scratch_of(x, x.call.root) + at, chunk.size());
+      });
   if (is_root) copy_planned(x, x.recv(), x.send(), bytes_of(x));
 }
 
 void broadcast_zero_copy(const Execution& x) {
-  copy_planned(x, x.recv(), x.rank == x.call.root ? x.send() : x.peer_send[x.call.root], bytes_of(x));
+  copy_planned(
+      x, x.recv(), x.rank == x.call.root ? x.send() : x.peer_send[x.call.root], bytes_of(x));
   x.sync.arrive();
   if (x.rank == x.call.root) x.sync.await_all(x.size);  // they have read my operand
 }

@@ -6,36 +6,41 @@
 #include "kernels/host/steps.hpp"
 
 namespace symm::host {
-// Bytes of `count` elements: of the whole vector, or of one rank's block where the operand has one block per rank.
+// Bytes of `count` elements: of the whole vector, or of one
+// rank's block where the operand has one block per rank.
 inline size_t bytes_of(const Execution& x) noexcept { return x.call.unit(); }
 
 inline std::byte* scratch_of(const Execution& x, int rank) noexcept { return x.scratch[rank]; }
 
-inline void copy_planned(const Execution& x, std::byte* to, const std::byte* from, size_t bytes) noexcept {
+inline void copy_planned(
+    const Execution& x, std::byte* to, const std::byte* from, size_t bytes) noexcept {
   copy(to, from, bytes, x.plan.nontemporal);
 }
 
 // The reduction of all ranks' operands to one destination; the caller adds offsets.
-inline Reduction reduction_of(const Execution& x, const std::byte* const* sources, size_t bytes) noexcept {
+inline Reduction reduction_of(
+    const Execution& x, const std::byte* const* sources, size_t bytes) noexcept {
   Reduction reduction = reduction_of(x.call, sources, x.size, x.size, bytes);
   reduction.nontemporal = x.plan.nontemporal;
   return reduction;
 }
 
-inline void reduce_into(const Execution& x, const std::byte* const* sources, std::byte* to, size_t bytes) noexcept {
+inline void reduce_into(
+    const Execution& x, const std::byte* const* sources, std::byte* to, size_t bytes) noexcept {
   Reduction reduction = reduction_of(x, sources, bytes);
   reduction.destinations = &to;
   reduction.destination_count = 1;
   reduce(reduction);
 }
 
-// What `rank` published on entering, or mine from where it comes from: the line that holds it has gone to the rank that read it,
-// and would have to come back.
+// What `rank` published on entering, or mine from where it comes from: the line that
+// holds it has gone to the rank that read it, and would have to come back.
 inline const std::byte* entered_operand(const Execution& x, int rank) {
   return rank == x.rank ? x.send() : x.sync.await_entry(rank);
 }
 
-// The last step of a zero-copy form: others have read my operands and written their parts of mine.
+// The last step of a zero-copy form: others have
+// read my operands and written their parts of mine.
 inline void leave_together(const Execution& x) {
   x.sync.arrive();
   x.sync.await_all(x.size);

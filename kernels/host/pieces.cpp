@@ -1,19 +1,25 @@
-// Collectives in pieces: what each rank sends to each has a length and a place of its own, which only the two of them know. Every
-// rank leaves a table of where its pieces lie in its scratch before it enters. Who has a piece to take reads it from the sender's
-// operand, if that is symmetric memory, else from the sender's scratch, chunk by chunk, in as many rounds as the longest piece of
-// all ranks needs. So ranks with symmetric and with private memory mix as they like.
+// Collectives in pieces: what each rank sends to each has a length and a place of its
+// own, which only the two of them know. Every rank leaves a table of where its pieces
+// lie in its scratch before it enters. Who has a piece to take reads it from the
+// sender's operand, if that is symmetric memory, else from the sender's scratch, chunk
+// by chunk, in as many rounds as the longest piece of all ranks needs. So ranks with
+// symmetric and with private memory mix as they like.
 #include "kernels/host/publish.hpp"
 
 namespace symm::host {
 namespace {
 // The table: a piece for each rank, and behind them the longest of all that are staged.
-const Piece* table_of(const Execution& x, int rank) noexcept { return reinterpret_cast<const Piece*>(scratch_of(x, rank)); }
+const Piece* table_of(const Execution& x, int rank) noexcept {
+  return reinterpret_cast<const Piece*>(scratch_of(x, rank));
+}
+
 size_t table_bytes(const Execution& x) noexcept {
   return (static_cast<size_t>(x.size + 1) * sizeof(Piece) + kLine - 1) / kLine * kLine;
 }
 
 // One slot holds a chunk for each rank, or one for all where all are sent the same.
 bool sends_to_each(const Execution& x) noexcept { return traits(x.call.collective).send_per_rank; }
+
 std::byte* slot(const Execution& x, int owner, size_t round, int reader) noexcept {
   const size_t pieces = sends_to_each(x) ? static_cast<size_t>(x.size) : 1;
   return scratch_of(x, owner) + table_bytes(x) + slot_of(round, x.plan.piece_bytes * pieces) +
@@ -37,10 +43,12 @@ void fill_slot(const Execution& x, size_t round) noexcept {
 }
 
 // Bytes of the piece from `peer`, from `at` on, into my recv.
-void keep_part(const Execution& x, int peer, size_t at, const std::byte* from, size_t bytes) noexcept {
+void keep_part(
+    const Execution& x, int peer, size_t at, const std::byte* from, size_t bytes) noexcept {
   const Pieces& mine = *x.call.pieces;
   std::byte* const piece = x.recv() + mine.recv[static_cast<size_t>(peer)].at;
-  in_rows(mine, at, bytes, [&](size_t to, size_t done, size_t part) { copy_planned(x, piece + to, from + done, part); });
+  in_rows(mine, at, bytes,
+      [&](size_t to, size_t done, size_t part) { copy_planned(x, piece + to, from + done, part); });
 }
 
 // What all ranks said, found to be what this rank expects.
@@ -52,10 +60,13 @@ struct Origins {
       const auto p = static_cast<size_t>(peer);
       const Piece said = table_of(x, peer)[x.rank];
       const bool readable = x.plan.zero_copy && x.peer_send[p] != nullptr;
-      if (said.bytes != mine.recv[p].bytes || (readable && (said.at > x.peer_room[p] || said.bytes > x.peer_room[p] - said.at)))
+      if (said.bytes != mine.recv[p].bytes ||
+          (readable && (said.at > x.peer_room[p] || said.bytes > x.peer_room[p] - said.at)))
         x.sync.disagree(peer, said.bytes, mine.recv[p].bytes);
       // Mine at once: I know where it lies.
-      direct[peer] = peer == x.rank ? x.send() + said.at : readable ? x.peer_send[p] + said.at : nullptr;
+      direct[peer] = peer == x.rank ? x.send() + said.at
+                     : readable     ? x.peer_send[p] + said.at
+                                    : nullptr;
       any_direct = any_direct || readable;
       if (!readable) longest = std::max(longest, table_of(x, peer)[x.size].bytes);
     }
@@ -68,7 +79,8 @@ struct Origins {
 };
 
 // What is staged, in as many rounds as it takes; `take(round)` takes what has come for me.
-template <class Take> void in_rounds(const Execution& x, const Origins& sources, const Take& take) {
+template <class Take>
+void in_rounds(const Execution& x, const Origins& sources, const Take& take) {
   if (sources.rounds == 0) return;
   const bool staged = !x.plan.zero_copy || x.peer_send[x.rank] == nullptr;
   publish(
@@ -92,7 +104,8 @@ void lay_out_pieces(const Execution& x, bool staged) {
   if (staged) fill_slot(x, 0);
 }
 
-// The operands that I can read come last: in place they come where my own operand lies, of which all has been sent by then.
+// The operands that I can read come last: in place they come where my own operand lies,
+// of which all has been sent by then.
 void exchange_pieces(const Execution& x) {
   Origins sources(x);
   const std::vector<Piece>& expected = x.call.pieces->recv;
@@ -100,13 +113,15 @@ void exchange_pieces(const Execution& x) {
     for (int peer = 0; peer < x.size; ++peer) {
       if (sources.direct[peer] != nullptr) continue;
       const Range chunk = part_of(x, expected[static_cast<size_t>(peer)].bytes, round);
-      if (chunk.size() != 0) keep_part(x, peer, chunk.begin, slot(x, peer, round, x.rank), chunk.size());
+      if (chunk.size() != 0)
+        keep_part(x, peer, chunk.begin, slot(x, peer, round, x.rank), chunk.size());
     }
   });
   for (int step = 0; step < x.size; ++step) {
     const auto peer = static_cast<int>((int64_t{x.rank} + step) % x.size);
     const size_t bytes = expected[static_cast<size_t>(peer)].bytes;
-    if (sources.direct[peer] != nullptr && bytes != 0) keep_part(x, peer, 0, sources.direct[peer], bytes);
+    if (sources.direct[peer] != nullptr && bytes != 0)
+      keep_part(x, peer, 0, sources.direct[peer], bytes);
   }
   if (sources.any_direct) leave_together(x);
 }
@@ -119,11 +134,13 @@ void reduce_pieces(const Execution& x) {
   const auto reduce_range = [&](Range range, size_t round) {
     if (range.size() == 0) return;
     for (int peer = 0; peer < x.size; ++peer)
-      from[peer] = sources.direct[peer] != nullptr ? sources.direct[peer] + range.begin : slot(x, peer, round, x.rank);
+      from[peer] = sources.direct[peer] != nullptr ? sources.direct[peer] + range.begin
+                                                   : slot(x, peer, round, x.rank);
     reduce_into(x, from.data(), x.recv() + range.begin, range.size());
   };
   bool any_staged = false;
-  for (int peer = 0; peer < x.size; ++peer) any_staged = any_staged || sources.direct[peer] == nullptr;
+  for (int peer = 0; peer < x.size; ++peer)
+    any_staged = any_staged || sources.direct[peer] == nullptr;
   in_rounds(x, sources, [&](size_t round) {
     if (any_staged) reduce_range(part_of(x, bytes, round), round);
   });

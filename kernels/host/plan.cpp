@@ -1,9 +1,11 @@
 #include "kernels/host/plan.hpp"
+
 #include "kernels/host/operands.hpp"
 #include "kernels/host/slices.hpp"
 
 namespace symm::host {
-// The algorithms, in the .cpp files beside this one. count > 0 and size > 1 where they are called.
+// The algorithms, in the .cpp files beside this one.
+// count > 0 and size > 1 where they are called.
 void allreduce_ll(const Execution& x);
 void allreduce_one_shot(const Execution& x);
 void allreduce_two_shot(const Execution& x);
@@ -30,16 +32,20 @@ struct AlgorithmForm {
   bool strict;  // refused also where there is nothing to do
   // "" or what it needs. `symmetric`: operands that other ranks touch are.
   std::string (*refuse)(const PlanInput& input, bool symmetric);
-  bool (*preferred)(const PlanInput& input);  // to what comes after it; null: only where it is forced, or settled on
+  // to what comes after it; null: only where it is forced, or settled on
+  bool (*preferred)(const PlanInput& input);
   void (*shape)(Plan& plan, const PlanInput& input);
   std::string (*why)(const PlanInput& input, const Plan& chosen);
   Run run[kCollectives];  // null: does not do it
+
   Run does(Collective collective) const noexcept { return run[static_cast<size_t>(collective)]; }
 };
 
 namespace {
 // What one rank hands to the others.
-size_t published_bytes(const PlanInput& input) noexcept { return operand_bytes(input.collective, input.unit(), input.size).send; }
+size_t published_bytes(const PlanInput& input) noexcept {
+  return operand_bytes(input.collective, input.unit(), input.size).send;
+}
 
 // What all ranks together get as results.
 size_t result_bytes(const PlanInput& input) noexcept {
@@ -50,27 +56,37 @@ size_t result_bytes(const PlanInput& input) noexcept {
 // ---- what an algorithm does
 
 std::string never(const PlanInput&, bool) { return "needs the multicast of GPUs"; }
+
 std::string is_of_gpus(const PlanInput&, bool) { return "is of the CUDA back end only"; }
+
 std::string is_of_machines(const PlanInput&, bool) { return "is of groups on several machines"; }
+
 std::string nothing(const PlanInput&, bool) { return ""; }
 
 std::string needs_little(const PlanInput& input, bool) {
   if (published_bytes(input) <= kEntryPayload) return "";
-  return text("carries at most ", kEntryPayload, " bytes per rank, and this ", name_of(input.collective), " has ",
-      published_bytes(input));
+  return text("carries at most ", kEntryPayload, " bytes per rank, and this ",
+      name_of(input.collective), " has ", published_bytes(input));
 }
 
 std::string needs_symmetric(const PlanInput& input, bool symmetric) {
   if (symmetric) return "";
-  return text("is zero copy: the operands of ", name_of(input.collective), " that other ranks touch must be symmetric memory",
+  return text("is zero copy: the operands of ", name_of(input.collective),
+      " that other ranks touch must be symmetric memory",
       remote_operands(input.collective).out_of_place ? ", and not in place" : "");
 }
 
 // ---- where it is preferred to what comes after it
 
-bool fits_the_entry(const PlanInput& input) { return published_bytes(input) <= std::min(input.tuning.ll_max, kEntryPayload); }
+bool fits_the_entry(const PlanInput& input) {
+  return published_bytes(input) <= std::min(input.tuning.ll_max, kEntryPayload);
+}
+
 // One step more costs more than a copy and doing all the arithmetic on every rank.
-bool is_short(const PlanInput& input) { return published_bytes(input) <= input.tuning.one_shot_max; }
+bool is_short(const PlanInput& input) {
+  return published_bytes(input) <= input.tuning.one_shot_max;
+}
+
 bool always(const PlanInput&) { return true; }
 
 // ---- how it is done
@@ -83,11 +99,14 @@ size_t chunk_of(const PlanInput& input, size_t wanted, size_t unit, size_t fits)
 
 // In three slots.
 size_t published_chunk(const PlanInput& input) noexcept {
-  const size_t blocks = traits(input.collective).send_per_rank ? static_cast<size_t>(input.size) : 1;
+  const size_t blocks =
+      traits(input.collective).send_per_rank ? static_cast<size_t>(input.size) : 1;
   return chunk_of(input, input.tuning.step_bytes, kLine, input.scratch_bytes / 3 / blocks);
 }
 
-int work_parts(const PlanInput& input) noexcept { return traits(input.collective).from_root ? 1 : input.size; }
+int work_parts(const PlanInput& input) noexcept {
+  return traits(input.collective).from_root ? 1 : input.size;
+}
 
 void in_one_step(Plan&, const PlanInput&) {}
 
@@ -99,9 +118,11 @@ void published_at_once(Plan& plan, const PlanInput& input) {
 void piecewise(Plan& plan, const PlanInput& input) {
   const auto size = static_cast<size_t>(input.size);
   const size_t pieces = traits(input.collective).send_per_rank ? size : 1;
-  const size_t room = input.scratch_bytes - round_down((size + 1) * sizeof(Piece) + kLine - 1, kLine);
+  const size_t room =
+      input.scratch_bytes - round_down((size + 1) * sizeof(Piece) + kLine - 1, kLine);
   plan.entered = true;
-  plan.piece_bytes = std::max(kLine, round_down(std::min(room / 3 / pieces, input.tuning.step_bytes), kLine));
+  plan.piece_bytes =
+      std::max(kLine, round_down(std::min(room / 3 / pieces, input.tuning.step_bytes), kLine));
 }
 
 void in_place(Plan& plan, const PlanInput& input) {
@@ -118,25 +139,31 @@ void staged(Plan& plan, const PlanInput& input) {
     plan.chunk_bytes = plan.piece_bytes;
     return;
   }
-  plan.chunk_bytes = traits(input.collective).reduced_in_slices()  // three slots, and two of slices
-                         ? chunk_of(input, input.tuning.step_bytes * size, kLine, input.scratch_bytes / 5)
-                         : published_chunk(input);
+  plan.chunk_bytes =
+      traits(input.collective).reduced_in_slices()  // three slots, and two of slices
+          ? chunk_of(input, input.tuning.step_bytes * size, kLine, input.scratch_bytes / 5)
+          : published_chunk(input);
 }
 
 // ---- why, for people
 
 std::string why_entry(const PlanInput& input, const Plan&) {
-  return text(published_bytes(input), " bytes per rank fit into the line that signals them (", kEntryPayload, ")");
+  return text(published_bytes(input), " bytes per rank fit into the line that signals them (",
+      kEntryPayload, ")");
 }
+
 std::string why_one_step(const PlanInput& input, const Plan& chosen) {
   if (input.algorithm == chosen.algorithm)
-    return text("every rank publishes ", published_bytes(input), " bytes and takes what it needs in one step");
-  return text(
-      "up to ", input.tuning.one_shot_max, " bytes of each of ", input.size, " ranks, one step is cheaper than sharing the work");
+    return text("every rank publishes ", published_bytes(input),
+        " bytes and takes what it needs in one step");
+  return text("up to ", input.tuning.one_shot_max, " bytes of each of ", input.size,
+      " ranks, one step is cheaper than sharing the work");
 }
+
 std::string why_symmetric(const PlanInput&, const Plan&) {
   return "symmetric memory: every rank does its share in place, without a copy";
 }
+
 std::string why_private(const PlanInput& input, const Plan& chosen) {
   return text(input.algorithm == Algorithm::two_shot ? "some rank's memory is not symmetric: " : "",
       "private memory goes through the library's in chunks of ", chosen.chunk_bytes, " bytes");
@@ -174,7 +201,9 @@ const AlgorithmForm* find(Algorithm algorithm) noexcept {
 // What fits is known from `preferred` alone here, so nobody is asked to refuse.
 const AlgorithmForm* choose(const PlanInput& input) noexcept {
   for (const AlgorithmForm& form : kForms)
-    if (form.preferred != nullptr && form.does(input.collective) != nullptr && form.preferred(input)) return &form;
+    if (form.preferred != nullptr && form.does(input.collective) != nullptr &&
+        form.preferred(input))
+      return &form;
   return nullptr;
 }
 
@@ -230,14 +259,17 @@ std::string refuse(const PlanInput& input, bool symmetric) {
 std::string explain(const PlanInput& input, const Plan& chosen) {
   if (input.count == 0 && !has_counts(input.collective)) return "nothing to do for count 0";
   if (input.size == 1 || chosen.form == nullptr) return "one rank: a copy";
-  return text(input.algorithm == chosen.algorithm ? "forced: " : "", chosen.form->why(input, chosen),
-      chosen.nontemporal ? text("; results of ", result_bytes(input), " bytes bypass the cache") : "");
+  return text(input.algorithm == chosen.algorithm ? "forced: " : "",
+      chosen.form->why(input, chosen),
+      chosen.nontemporal ? text("; results of ", result_bytes(input), " bytes bypass the cache")
+                         : "");
 }
 
 void run(const Execution& x) {
   if (x.plan.form != nullptr) return x.plan.form->does(x.call.collective)(x);
   if (!x.plan.entered) x.sync.enter(nullptr, 0);
-  if (traits(x.call.collective).has_op && x.call.dtype == DType::boolean) {  // whose results are 0 or 1
+  // whose results are 0 or 1
+  if (traits(x.call.collective).has_op && x.call.dtype == DType::boolean) {
     const std::byte* const send = x.send();
     return reduce_into(x, &send, x.recv(), x.call.unit());
   }

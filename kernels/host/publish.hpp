@@ -1,8 +1,10 @@
-// Rounds in which ranks publish data in their own scratch and others take it from there: the shape of one-shot and of most
-// staged algorithms. Three slots, so that filling the next one hides the wait for the others.
+// Rounds in which ranks publish data in their own scratch and others take it from
+// there: the shape of one-shot and of most staged algorithms. Three slots, so that
+// filling the next one hides the wait for the others.
 //
-// Why no slot is overwritten while it is read: round r + 1 is filled into the slot of round r - 2 after this rank has seen the
-// readers' announcement r - 1, which each makes after its take of round r - 2.
+// Why no slot is overwritten while it is read: round r + 1 is filled into the slot of
+// round r - 2 after this rank has seen the readers' announcement r - 1, which each
+// makes after its take of round r - 2.
 #pragma once
 
 #include "kernels/host/operands.hpp"
@@ -19,21 +21,27 @@ struct Part {
 };
 
 // Offset of a round's slot in every rank's scratch.
-constexpr size_t slot_of(size_t round, size_t slot_bytes) noexcept { return round % kSlots * slot_bytes; }
+constexpr size_t slot_of(size_t round, size_t slot_bytes) noexcept {
+  return round % kSlots * slot_bytes;
+}
 
-// fill(round) writes to this rank's slot, take(round) reads others'. At least one round, whose slot is filled already if it was
-// `announced` by entering.
+// fill(round) writes to this rank's slot, take(round) reads others'. At least one
+// round, whose slot is filled already if it was `announced` by entering.
 template <class Fill, class Take>
-void publish(const Execution& x, size_t rounds, Part part, Fill fill, Take take, bool announced = false) {
+void publish(
+    const Execution& x, size_t rounds, Part part, Fill fill, Take take, bool announced = false) {
   Steps steps(x);
   if (part.publishes && !announced) fill(size_t{0});
   if (!announced) steps.announce();
   for (size_t round = 0; round < rounds; ++round) {
     if (part.publishes && round + 1 < rounds) fill(round + 1);
-    // Who only publishes need not wait for the readers of the last slots: the next call has other scratch.
+    // Who only publishes need not wait for the readers of
+    // the last slots: the next call has other scratch.
     if (part.takes || round + 2 < rounds) {
-      if (part.peer == kEveryRank) steps.await_all();
-      else steps.await(part.peer);
+      if (part.peer == kEveryRank)
+        steps.await_all();
+      else
+        steps.await(part.peer);
     }
     if (part.takes) take(round);
     if (round + 1 < rounds) steps.announce();
@@ -45,20 +53,25 @@ inline Chunks planned_chunks(const Execution& x, size_t bytes) noexcept {
   return {bytes, x.plan.chunk_bytes == 0 ? bytes : x.plan.chunk_bytes};
 }
 
-// Publishes the operand, a chunk a round; take(chunk, at) has it at this place of every publisher's scratch.
-template <class Take> void publish_operand(const Execution& x, Part part, Take take) {
+// Publishes the operand, a chunk a round; take(chunk,
+// at) has it at this place of every publisher's scratch.
+template <class Take>
+void publish_operand(const Execution& x, Part part, Take take) {
   const Chunks chunks = planned_chunks(x, bytes_of(x));
   const size_t slot_bytes = chunks[0].size();
   publish(
       x, chunks.count(), part,
       [&](size_t round) {
-        copy(scratch_of(x, x.rank) + slot_of(round, slot_bytes), x.send() + chunks[round].begin, chunks[round].size(), false);
+        copy(scratch_of(x, x.rank) + slot_of(round, slot_bytes), x.send() + chunks[round].begin,
+            chunks[round].size(), false);
       },
       [&](size_t round) { take(chunks[round], slot_of(round, slot_bytes)); });
 }
 
-// Publishes every other rank's block: a slot holds the same chunk of all; take(chunk, at) has this rank's at this place.
-template <class Take> void publish_blocks(const Execution& x, Take take) {
+// Publishes every other rank's block: a slot holds the same chunk of all; take(chunk,
+// at) has this rank's at this place.
+template <class Take>
+void publish_blocks(const Execution& x, Take take) {
   const size_t block = bytes_of(x);
   const Chunks chunks = planned_chunks(x, block);
   const size_t piece = chunks[0].size();
@@ -71,6 +84,8 @@ template <class Take> void publish_blocks(const Execution& x, Take take) {
         for (int peer = 0; peer < x.size; ++peer, to += piece, from += block)
           if (peer != x.rank) copy(to, from, chunks[round].size(), false);
       },
-      [&](size_t round) { take(chunks[round], slot_of(round, slot_bytes) + piece * static_cast<size_t>(x.rank)); });
+      [&](size_t round) {
+        take(chunks[round], slot_of(round, slot_bytes) + piece * static_cast<size_t>(x.rank));
+      });
 }
 }  // namespace symm::host

@@ -1,5 +1,5 @@
-// The steps of one call. The first announcement is the entry, where the executor has not entered already, and the rest are
-// arrivals; so a short call costs one step.
+// The steps of one call. The first announcement is the entry, where the executor has
+// not entered already, and the rest are arrivals; so a short call costs one step.
 #pragma once
 
 #include "kernels/host/execution.hpp"
@@ -7,7 +7,8 @@
 namespace symm::host {
 class Steps {
  public:
-  explicit Steps(const Execution& x) noexcept : sync_(x.sync), size_(x.size), entered_(x.plan.entered) {}
+  explicit Steps(const Execution& x) noexcept
+      : sync_(x.sync), size_(x.size), entered_(x.plan.entered) {}
 
   // What I wrote so far is there; what I read so far I am done with.
   void announce() {
@@ -21,12 +22,16 @@ class Steps {
   }
   // Until `peer` has announced as often as I.
   void await(int peer) {
-    if (arrived_) sync_.await(peer);
-    else sync_.await_entry(peer);
+    if (arrived_)
+      sync_.await(peer);
+    else
+      sync_.await_entry(peer);
   }
   void await_all() {
-    for (int peer = 0; peer < size_; ++peer) await(peer);
+    for (int peer = 0; peer < size_; ++peer)
+      await(peer);
   }
+
  private:
   Sync& sync_;
   int size_;

@@ -1,11 +1,13 @@
-// Two-shot for memory that others cannot reach, chunk by chunk through scratch: copy in what others reduce, reduce my slice, copy
-// out what others reduced. One step a chunk does for all three, because a rank's announcement t says: chunk t is copied in, chunk
+// Two-shot for memory that others cannot reach, chunk by chunk through scratch: copy in
+// what others reduce, reduce my slice, copy out what others reduced. One step a chunk
+// does for all three, because a rank's announcement t says: chunk t is copied in, chunk
 // t - 1 is reduced, chunk t - 2 is copied out.
 //
 //   in(0) announce | in(1) await reduce(0)        announce | in(2) await reduce(1) out(0) announce | ...
 //
-// in(t + 1) overwrites in(t - 2), which its readers left before announcement t - 1, seen here before. reduce(t) overwrites the
-// result t - 2, which its readers left before announcement t. So three slots in and two slots out.
+// in(t + 1) overwrites in(t - 2), which its readers left before announcement t - 1,
+// seen here before. reduce(t) overwrites the result t - 2, which its readers left
+// before announcement t. So three slots in and two slots out.
 #include "kernels/host/publish.hpp"
 
 namespace symm::host {
@@ -14,9 +16,13 @@ class Staged {
  public:
   // `wanted`: this rank's recv gets the result.
   Staged(const Execution& x, bool wanted)
-      : x_(x), wanted_(wanted), chunks_(planned_chunks(x, bytes_of(x))),
-        chunk_bytes_(chunks_[0].size() == bytes_of(x) ? round_up(bytes_of(x), kLine) : x.plan.chunk_bytes),
-        result_bytes_(slice(chunk_bytes_, 0, x.size).size()), sources_(x.size) {}
+      : x_(x),
+        wanted_(wanted),
+        chunks_(planned_chunks(x, bytes_of(x))),
+        chunk_bytes_(
+            chunks_[0].size() == bytes_of(x) ? round_up(bytes_of(x), kLine) : x.plan.chunk_bytes),
+        result_bytes_(slice(chunk_bytes_, 0, x.size).size()),
+        sources_(x.size) {}
 
   void run() {
     Steps steps(x_);
@@ -34,9 +40,14 @@ class Staged {
     steps.await_all();
     copy_out(count - 1);
   }
+
  private:
-  Range slice_of(size_t t, int rank) const noexcept { return slice(chunks_[t].size(), rank, x_.size); }
+  Range slice_of(size_t t, int rank) const noexcept {
+    return slice(chunks_[t].size(), rank, x_.size);
+  }
+
   size_t in(size_t t) const noexcept { return slot_of(t, chunk_bytes_); }
+
   size_t result(size_t t) const noexcept { return kSlots * chunk_bytes_ + t % 2 * result_bytes_; }
 
   void copy_in(size_t t) const {
@@ -51,7 +62,8 @@ class Staged {
   void reduce_mine(size_t t) {
     const Range chunk = chunks_[t];
     const Range mine = slice_of(t, x_.rank);
-    for (int peer = 0; peer < x_.size; ++peer) sources_[peer] = scratch_of(x_, peer) + in(t);
+    for (int peer = 0; peer < x_.size; ++peer)
+      sources_[peer] = scratch_of(x_, peer) + in(t);
     sources_[x_.rank] = x_.send() + chunk.begin;
     std::byte* destinations[2] = {scratch_of(x_, x_.rank) + result(t), nullptr};
     if (wanted_) destinations[1] = x_.recv() + chunk.begin + mine.begin;
@@ -68,7 +80,8 @@ class Staged {
     for (int peer = 0; peer < x_.size; ++peer) {
       if (peer == x_.rank) continue;
       const Range theirs = slice_of(t, peer);
-      copy_planned(x_, x_.recv() + chunks_[t].begin + theirs.begin, scratch_of(x_, peer) + result(t), theirs.size());
+      copy_planned(x_, x_.recv() + chunks_[t].begin + theirs.begin,
+          scratch_of(x_, peer) + result(t), theirs.size());
     }
   }
 
@@ -82,5 +95,6 @@ class Staged {
 }  // namespace
 
 void allreduce_two_shot_staged(const Execution& x) { Staged(x, true).run(); }
+
 void reduce_two_shot_staged(const Execution& x) { Staged(x, x.rank == x.call.root).run(); }
 }  // namespace symm::host

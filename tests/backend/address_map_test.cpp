@@ -1,14 +1,16 @@
 #include "core/group/memory.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm { namespace {
+namespace symm {
+namespace {
 std::byte* address(uintptr_t value) { return reinterpret_cast<std::byte*>(value); }
 
 std::shared_ptr<MemoryView> view(uint64_t id, size_t bytes, std::vector<uintptr_t> blocks) {
   auto made = std::make_shared<MemoryView>();
   made->id = id;
   made->bytes = bytes;
-  for (const uintptr_t block : blocks) made->blocks.push_back(address(block));
+  for (const uintptr_t block : blocks)
+    made->blocks.push_back(address(block));
   return made;
 }
 
@@ -52,9 +54,13 @@ TEST_F(Map, TheNewestMemoryOfABufferIsFoundUntilItGoes) {
 // This rank's block, which its owner knows by another address.
 struct AdoptedBlock final : Block {
   std::byte* data() const noexcept override { return address(0x9000); }
+
   size_t size() const noexcept override { return 100; }
+
   const std::byte* owners_address() const noexcept override { return owner; }
+
   bool still_at_owner() const noexcept override { return is_there; }
+
   const std::byte* owner = address(0x5000);
   bool is_there = true;
 };
@@ -90,4 +96,5 @@ TEST_F(Map, AnAdoptedBlockIsFoundAtItsOwnersAddressWhileItIsThere) {
   map.erase(*adopted);
   EXPECT_EQ(map.containing(address(0x5010), 1, &offset), nullptr);
 }
-}}  // namespace symm
+}  // namespace
+}  // namespace symm

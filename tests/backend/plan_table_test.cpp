@@ -1,16 +1,22 @@
-// The plan table: what is compiled in, what a file and the environment make of it, and what is said of a bad one.
+// The plan table: what is compiled in, what a file and the
+// environment make of it, and what is said of a bad one.
 #include "core/backend/plan_table.hpp"
+
 #include "tests/support/core.hpp"
 
-namespace symm { namespace {
+namespace symm {
+namespace {
 using support::expect_failure;
 
 std::string no_machine() { return ""; }
 
-PlanValues built_in(BackendKind backend, int size) { return PlanTable::built_in().values(backend, size, no_machine); }
+PlanValues built_in(BackendKind backend, int size) {
+  return PlanTable::built_in().values(backend, size, no_machine);
+}
 
 // Of a table with `text` over what is compiled in.
-PlanValues with(const std::string& text, BackendKind backend, int size, const std::string& machine = "") {
+PlanValues with(
+    const std::string& text, BackendKind backend, int size, const std::string& machine = "") {
   PlanTable table = PlanTable::built_in();
   table.add(text, "test", PlanOrigin::file);
   return table.values(backend, size, [&] { return machine; });
@@ -54,7 +60,8 @@ TEST(PlanTable, LaterSectionsReplaceEarlierOnes) {
   EXPECT_EQ(with(text, BackendKind::host, 8).of(BackendKind::host, "step"), 32768U);
   EXPECT_EQ(with(text, BackendKind::cuda, 4, "NVIDIA H200").of(BackendKind::cuda, "tile"), 16U);
   EXPECT_EQ(with(text, BackendKind::cuda, 8, "NVIDIA H200").of(BackendKind::cuda, "tile"), 6144U);
-  EXPECT_EQ(with(text, BackendKind::cuda, 4, "NVIDIA H100 80GB HBM3").of(BackendKind::cuda, "tile"), 32U);
+  EXPECT_EQ(
+      with(text, BackendKind::cuda, 4, "NVIDIA H100 80GB HBM3").of(BackendKind::cuda, "tile"), 32U);
   const PlanValues mixed = with(text, BackendKind::host, 4);
   EXPECT_EQ(mixed.origin[0], PlanOrigin::file);
   EXPECT_EQ(mixed.origin[2], PlanOrigin::built_in);
@@ -89,24 +96,30 @@ TEST(PlanTable, WhatIsWrongIsSaidWithLineAndKey) {
       // Not of this machine, and wrong all the same.
       {"[cuda 16 on something else]\nstripes = 1000", "test:2: stripes: 1000 must be 1 .. 128"},
   };
+
   for (const auto& one : cases)
-    expect_failure(Status::invalid_argument, {one.expected}, [&] { with(one.text, BackendKind::host, 2); });
+    expect_failure(
+        Status::invalid_argument, {one.expected}, [&] { with(one.text, BackendKind::host, 2); });
 }
 
 TEST(PlanTable, SingleValues) {
   PlanTable table = PlanTable::built_in();
   table.add_values(BackendKind::cuda,
-      "one_shot=1024, stripes=7,tile=4K,threads=64,chunk=131072,ll=512,two_shot=9999,early=8,width=1024,flat=5K,"
+      "one_shot=1024, "
+      "stripes=7,tile=4K,threads=64,chunk=131072,ll=512,two_shot=9999,early=8,width=1024,flat=5K,"
       "marked=3K,scatter=6K,relay=7K,reduce=8K,copy_engine=9K,bulk=3",
       "VARIABLE");
   const PlanValues values = table.values(BackendKind::cuda, 8, no_machine);
-  const uint64_t expected[] = {512, 1024, 6144, 3072, 9999, 131072, 5120, 7168, 8192, 9216, 3, 64, 8, 7, 1024, 4096};
-  for (size_t key = 0; key < std::size(expected); ++key) EXPECT_EQ(values.value[key], expected[key]);
+  const uint64_t expected[] = {
+      512, 1024, 6144, 3072, 9999, 131072, 5120, 7168, 8192, 9216, 3, 64, 8, 7, 1024, 4096};
+  for (size_t key = 0; key < std::size(expected); ++key)
+    EXPECT_EQ(values.value[key], expected[key]);
   EXPECT_EQ(values.origin[3], PlanOrigin::variable);
   EXPECT_EQ(table.values(BackendKind::host, 8, no_machine).origin[0], PlanOrigin::built_in);
-  for (const char* text : {"one_shot", "one_shot=", "one_shot=x", "stripes=0", "stripes=1000", "tile=17", "fast=1", "threads=33",
-           "width=2048", "chunk=1", "ll=1,,tile=16"})
-    expect_failure(Status::invalid_argument, {"VARIABLE: "}, [&] { table.add_values(BackendKind::cuda, text, "VARIABLE"); });
+  for (const char* text : {"one_shot", "one_shot=", "one_shot=x", "stripes=0", "stripes=1000",
+           "tile=17", "fast=1", "threads=33", "width=2048", "chunk=1", "ll=1,,tile=16"})
+    expect_failure(Status::invalid_argument, {"VARIABLE: "},
+        [&] { table.add_values(BackendKind::cuda, text, "VARIABLE"); });
 }
 
 TEST(PlanTable, ADifferenceNamesBothSides) {
@@ -117,7 +130,9 @@ TEST(PlanTable, ADifferenceNamesBothSides) {
   EXPECT_EQ(plan_difference(BackendKind::host, 0, mine, 3, theirs), "");
   theirs.value[1] = 77;
   EXPECT_EQ(plan_difference(BackendKind::host, 0, mine, 3, theirs),
-      "the plan must be the same on all ranks, but rank 0 has one_shot = 1024 (built in) and rank 3 has one_shot = 77 "
+      "the plan must be the same on all ranks, but rank 0 has one_shot = 1024 (built in) and rank "
+      "3 has one_shot = 77 "
       "(SYMM_PLAN_FILE)");
 }
-}}  // namespace symm
+}  // namespace
+}  // namespace symm

@@ -1,5 +1,7 @@
 #include "core/backend/segment.hpp"
+
 #include <linux/mempolicy.h>
+
 #include "core/backend/hardware.hpp"
 #include "core/backend/topology.hpp"
 #include "tests/support/core.hpp"
@@ -7,13 +9,16 @@
 static size_t interrupted_above = SIZE_MAX;
 static int interruptions = 0;
 
-// As under a timer, on a kernel that undoes what an interrupted call has allocated: a call for more never ends.
+// As under a timer, on a kernel that undoes what an
+// interrupted call has allocated: a call for more never ends.
 extern "C" int fallocate(int fd, int mode, off_t offset, off_t bytes) {
-  if (static_cast<size_t>(bytes) > interrupted_above && ++interruptions < 100) return errno = EINTR, -1;
+  if (static_cast<size_t>(bytes) > interrupted_above && ++interruptions < 100)
+    return errno = EINTR, -1;
   return static_cast<int>(syscall(SYS_fallocate, fd, mode, offset, bytes));
 }
 
-namespace symm::host { namespace {
+namespace symm::host {
+namespace {
 Fd duplicate(const Segment& segment) { return Fd(fcntl(segment.fd(), F_DUPFD_CLOEXEC, 0)); }
 
 Status status_of_import(Fd fd, size_t bytes) {
@@ -24,7 +29,8 @@ TEST(Segment, IsZeroedAndAligned) {
   for (const size_t bytes : {size_t{1}, size_t{4096}, size_t{5000}, size_t{5} << 20}) {
     const auto segment = Segment::create(bytes, "symm-test");
     EXPECT_EQ(segment->size(), bytes);
-    EXPECT_TRUE(std::all_of(segment->data(), segment->data() + bytes, [](std::byte b) { return b == std::byte{0}; }));
+    EXPECT_TRUE(std::all_of(
+        segment->data(), segment->data() + bytes, [](std::byte b) { return b == std::byte{0}; }));
     const size_t boundary = bytes >= (size_t{2} << 20) ? size_t{2} << 20 : 4096;
     EXPECT_EQ(reinterpret_cast<uintptr_t>(segment->data()) % boundary, 0U);
   }
@@ -43,7 +49,8 @@ TEST(Segment, IsMappedOnceInAProcessAndForgottenWithItsLastReference) {
   segment->data()[5] = std::byte{9};
   EXPECT_EQ(Segment::import(duplicate(*segment), 100), segment);
   segment.reset();
-  const auto other = Segment::import(Fd(dup(copy.get())), 100);  // another mapping of what the descriptor kept alive
+  // another mapping of what the descriptor kept alive
+  const auto other = Segment::import(Fd(dup(copy.get())), 100);
   EXPECT_EQ(other->data()[5], std::byte{9});
   EXPECT_EQ(other->fd(), -1) << "a peer's segment needs no descriptor once it is mapped";
   // Unless it is to be kept: the first that comes, while others look whether there is one.
@@ -78,16 +85,21 @@ TEST(Segment, CannotBeResizedByAnybody) {
   const auto segment = Segment::create(4096, "symm-test");
   EXPECT_NE(ftruncate(segment->fd(), 0), 0);
   EXPECT_NE(ftruncate(segment->fd(), 8192), 0);
-  EXPECT_NE(fcntl(segment->fd(), F_ADD_SEALS, F_SEAL_WRITE), 0) << "nor can seals be added that would stop us";
+  EXPECT_NE(fcntl(segment->fd(), F_ADD_SEALS, F_SEAL_WRITE), 0)
+      << "nor can seals be added that would stop us";
 }
 
 TEST(Segment, TooMuchIsAnErrorThatNamesTheLimit) {
-  // A terabyte more than there is: without the check the kernel would fill the machine's memory first.
-  for (const size_t bytes : {available_memory_bytes() + (size_t{1} << 40), size_t{1} << 60, SIZE_MAX})
-    support::expect_failure(Status::out_of_memory, {}, [&] { Segment::create(bytes, "symm-test"); });
+  // A terabyte more than there is: without the check
+  // the kernel would fill the machine's memory first.
+  for (const size_t bytes :
+      {available_memory_bytes() + (size_t{1} << 40), size_t{1} << 60, SIZE_MAX})
+    support::expect_failure(
+        Status::out_of_memory, {}, [&] { Segment::create(bytes, "symm-test"); });
 }
 
-// ---- on a NUMA node that is named. Where the machine or a sandbox does not allow to bind memory, that must be what is said
+// ---- on a NUMA node that is named. Where the machine or a sandbox does not allow to
+// bind memory, that must be what is said
 
 int node_of(const std::byte* page) {
   int node = -1;
@@ -156,4 +168,5 @@ TEST(Topology, OneWayLinksDoNotCountAndNoDevicesAreNothing) {
   EXPECT_EQ(classify({2, {0, 3, 0, 0}}), TopologyClass::unknown);
   EXPECT_EQ(classify({0, {}}), TopologyClass::unknown);
 }
-}}  // namespace symm::host
+}  // namespace
+}  // namespace symm::host

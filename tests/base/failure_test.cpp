@@ -10,10 +10,13 @@ std::vector<std::byte> encoded(const Failure& failure) {
   return std::move(out.bytes_);
 }
 
-template <class Exception> Status status_of(const Exception& exception) {
+template <class Exception>
+Status status_of(const Exception& exception) {
   try {
     throw exception;
-  } catch (...) { return current_failure().status; }
+  } catch (...) {
+    return current_failure().status;
+  }
 }
 
 TEST(FailureCodec, RoundTrip) {
@@ -32,7 +35,10 @@ TEST(FailureCodec, RoundTrip) {
 
 TEST(FailureCodec, TextIsCutBetweenCharactersAndCleaned) {
   Failure found;
-  ASSERT_EQ(decode(Reader(encoded({Status::system, -1, 0, std::string(511, 'a') + "\xC3\xA4" + "tail"})), found), nullptr);
+  ASSERT_EQ(
+      decode(Reader(encoded({Status::system, -1, 0, std::string(511, 'a') + "\xC3\xA4" + "tail"})),
+          found),
+      nullptr);
   EXPECT_EQ(found.message, std::string(511, 'a'));
   ASSERT_EQ(decode(Reader(encoded({Status::system, -1, 0, "two\nlines"})), found), nullptr);
   EXPECT_EQ(found.message, "two lines");
@@ -41,8 +47,10 @@ TEST(FailureCodec, TextIsCutBetweenCharactersAndCleaned) {
 TEST(FailureCodec, WhatIsImpossibleIsRefused) {
   const auto good = encoded({Status::aborted, 2, 99, "enough"});
   Failure found;
-  for (size_t size = 0; size < kFailureHeader; ++size) EXPECT_NE(decode(Reader({good.data(), size}), found), nullptr);
-  for (const size_t at : {3U, 7U, 15U, 19U, 23U, 24U}) {  // status, rank, pid, os_error, cuda_result, text
+  for (size_t size = 0; size < kFailureHeader; ++size)
+    EXPECT_NE(decode(Reader({good.data(), size}), found), nullptr);
+  // status, rank, pid, os_error, cuda_result, text
+  for (const size_t at : {3U, 7U, 15U, 19U, 23U, 24U}) {
     auto bad = good;
     bad[at] = at == 24 ? std::byte{'\n'} : bad[at] ^ std::byte{0x80};
     EXPECT_NE(decode(Reader(bad), found), nullptr) << at;

@@ -1,8 +1,10 @@
 #include "core/base/page.hpp"
+
 #include "core/base/fd.hpp"
 #include "tests/support/footprint.hpp"
 
-namespace symm { namespace {
+namespace symm {
+namespace {
 constexpr uint64_t kGroup = 0x7061'6765'7465'7374;
 constexpr int64_t kPids[] = {11, 12};
 
@@ -13,7 +15,8 @@ std::string path_of_page() {
     if (std::filesystem::read_symlink(entry.path(), closed) != SYMM_PAGE_LINK) continue;
     const Fd fd(open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
     symm_page_t page{};
-    if (fd && read_whole(fd.get(), &page, sizeof page) > 0 && page.group == kGroup) return entry.path();
+    if (fd && read_whole(fd.get(), &page, sizeof page) > 0 && page.group == kGroup)
+      return entry.path();
   }
   return "";
 }
@@ -22,7 +25,7 @@ TEST(Page, ItsUserReadsItAndNobodyElseWritesIt) {
   auto page = std::make_unique<Page>(1, kGroup, 1, "a name", kPids);
   const std::string path = path_of_page();
   Fd fd(open(path.c_str(), (geteuid() == 0 ? O_RDWR : O_RDONLY) | O_CLOEXEC));
-  struct stat status {};
+  struct stat status{};
   ASSERT_EQ(fstat(fd.get(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0400U);
   const auto bytes = static_cast<size_t>(status.st_size);
@@ -42,13 +45,16 @@ TEST(Page, ItsUserReadsItAndNobodyElseWritesIt) {
 // Of the first slot; what stands between two equal times was written for that sleep.
 TEST(Page, ASleepIsSeenWholeAndThoseWithoutRoomAreNot) {
   const Page page(1, kGroup, 0, "", kPids);
-  const auto load = [](auto& word) { return std::atomic_ref(word).load(std::memory_order_acquire); };
+  const auto load = [](auto& word) {
+    return std::atomic_ref(word).load(std::memory_order_acquire);
+  };
   std::atomic<int> seen{0};
   std::vector<std::thread> sleepers;
   for (int i = 1; i <= SYMM_PAGE_WAITS + 2; ++i) {
     sleepers.emplace_back([&, i] {
       const std::string what(40, static_cast<char>('A' + i));
-      while (seen < 1'000) const Page::Sleep asleep(&page, i, what, now_ns());
+      while (seen < 1'000)
+        const Page::Sleep asleep(&page, i, what, now_ns());
     });
   }
   symm_page_wait_t& wait = page->sleeping[0];
@@ -62,8 +68,10 @@ TEST(Page, ASleepIsSeenWholeAndThoseWithoutRoomAreNot) {
     EXPECT_EQ(first, letters);
     EXPECT_EQ(last, letters & UINT64_MAX >> 8) << "cut";
   }
-  for (std::thread& sleeper : sleepers) sleeper.join();
-  EXPECT_TRUE(std::ranges::all_of(page->sleeping, [](const symm_page_wait_t& one) { return one.since_ns == 0; }));
+  for (std::thread& sleeper : sleepers)
+    sleeper.join();
+  EXPECT_TRUE(std::ranges::all_of(
+      page->sleeping, [](const symm_page_wait_t& one) { return one.since_ns == 0; }));
 }
 
 TEST(Trace, ACallIsNotedWhenItBeginsAndWhenItEnds) {
@@ -77,11 +85,16 @@ TEST(Trace, ACallIsNotedWhenItBeginsAndWhenItEnds) {
     Trace::note(5, 3);
     const Page::Sleep asleep(&page, 1, "", now_ns());
     throw 1;
-  } catch (int) { Trace::wanted = false; }
+  } catch (int) {
+    Trace::wanted = false;
+  }
   symm_trace_call_t seen[4];  // behind the head
-  std::ifstream(std::filesystem::directory_iterator(folder.path())->path()).read(reinterpret_cast<char*>(seen), sizeof seen);
+  std::ifstream(std::filesystem::directory_iterator(folder.path())->path())
+      .read(reinterpret_cast<char*>(seen), sizeof seen);
   const auto& [head, a, b, c] = seen;
-  EXPECT_EQ(std::tuple(a.mark, a.end_ns, a.bytes, a.algorithm, b.failed, c.peer), std::tuple(1U, 0U, 5U, 3, 1, 1));
+  EXPECT_EQ(std::tuple(a.mark, a.end_ns, a.bytes, a.algorithm, b.failed, c.peer),
+      std::tuple(1U, 0U, 5U, 3, 1, 1));
   EXPECT_TRUE(b.begin_ns <= c.begin_ns && c.end_ns <= b.end_ns);
 }
-}}  // namespace symm
+}  // namespace
+}  // namespace symm

@@ -1,9 +1,11 @@
 #include "core/base/process.hpp"
+
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm { namespace {
+namespace symm {
+namespace {
 TEST(Process, FactsAreStable) {
   EXPECT_EQ(process::boot_id().size(), 36U);
   EXPECT_NE(process::random64(), process::random64());
@@ -34,4 +36,5 @@ TEST(Environment, EmptyIsUnset) {
   unsetenv("SYMM_CREATE_TIMEOUT_MS");
   EXPECT_STREQ(environment("SYMM_BOOTSTRAP"), "env://");
 }
-}}  // namespace symm
+}  // namespace
+}  // namespace symm

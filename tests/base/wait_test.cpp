@@ -1,7 +1,9 @@
 #include "core/base/wait.hpp"
+
 #include "tests/support/test.hpp"
 
-namespace symm { namespace {
+namespace symm {
+namespace {
 using std::chrono::milliseconds;
 
 struct Waiting {
@@ -10,10 +12,13 @@ struct Waiting {
   Revocation revocation{2};
   Fencing fencing = Fencing::symmetric;
   uint32_t yields = 0;
+
   WaitEnd wait(uint32_t target, uint64_t timeout_ms = 20'000, uint32_t spins = 0) {
     LazyDeadline deadline(timeout_ms);
-    return wait_word(word, target, waiter[0], 1, revocation, SpinPolicy{spins, yields}, deadline, fencing);
+    return wait_word(
+        word, target, waiter[0], 1, revocation, SpinPolicy{spins, yields}, deadline, fencing);
   }
+
   void set(uint32_t value) { publish(word, value, waiter, fencing); }
 };
 
@@ -23,7 +28,8 @@ TEST(Deadline, ExpiresAndNeverDoes) {
   EXPECT_GT(Deadline::after_ms(60'000).remaining_ms(), 50'000);
   EXPECT_EQ(Deadline::never().remaining_ms(), -1);
   EXPECT_EQ(Deadline::after_ms(UINT64_MAX).remaining_ns(), Deadline::kInfinite);
-  EXPECT_EQ(Deadline::after_ms(UINT64_MAX / 2).remaining_ns(), Deadline::kInfinite) << "no overflow into the past";
+  EXPECT_EQ(Deadline::after_ms(UINT64_MAX / 2).remaining_ns(), Deadline::kInfinite)
+      << "no overflow into the past";
   EXPECT_EQ(Deadline::after_ms(0).remaining_ns(), 0U);
 }
 
@@ -57,7 +63,8 @@ TEST(WaitWord, ComparesAcrossTheWrapAndIsNoWaiterAfterATimeOut) {
   EXPECT_EQ(w.waiter[0].load(), 0);
 }
 
-// Both sides sleep at once; if a wake-up were lost, a round would take a slice of 50 ms and the test minutes.
+// Both sides sleep at once; if a wake-up were lost, a
+// round would take a slice of 50 ms and the test minutes.
 void ping_pong(Fencing fencing) {
   Waiting ping;
   Waiting pong;
@@ -80,13 +87,15 @@ void ping_pong(Fencing fencing) {
 TEST(WaitWord, NoWakeUpIsLost) { ping_pong(Fencing::symmetric); }
 
 TEST(WaitWord, NoWakeUpIsLostWithAsymmetricFences) {
-  if (!register_for_asymmetric_fences()) GTEST_SKIP() << "no membarrier here, or ThreadSanitizer, which cannot see it";
+  if (!register_for_asymmetric_fences())
+    GTEST_SKIP() << "no membarrier here, or ThreadSanitizer, which cannot see it";
   ping_pong(Fencing::asymmetric);
 }
 
 TEST(WaitWord, YieldsBeforeItSleeps) {
   uint8_t sleeping = UINT8_MAX;
-  for (int i = 0; i < 500 && sleeping != 0; ++i) {  // it sleeps where others take the processor for long
+  // it sleeps where others take the processor for long
+  for (int i = 0; i < 500 && sleeping != 0; ++i) {
     Waiting w;
     w.yields = UINT32_MAX;
     const std::jthread waiter([&] { EXPECT_EQ(w.wait(1), WaitEnd::reached); });
@@ -105,11 +114,13 @@ TEST(WaitWord, SleepsWhereOthersWantItsProcessor) {
   CPU_SET(static_cast<size_t>(sched_getcpu()), &mask);
   const std::jthread other([&] {
     EXPECT_EQ(sched_setaffinity(0, sizeof mask, &mask), 0);
-    while (!over) {}
+    while (!over) {
+    }
   });
   const std::jthread waiter([&] {
     EXPECT_EQ(sched_setaffinity(0, sizeof mask, &mask), 0);
-    EXPECT_EQ(w.wait(1, 100, UINT32_MAX), WaitEnd::timed_out) << "who spins for minutes does not look at the clock";
+    EXPECT_EQ(w.wait(1, 100, UINT32_MAX), WaitEnd::timed_out)
+        << "who spins for minutes does not look at the clock";
     EXPECT_EQ(w.wait(1, 1, UINT32_MAX), WaitEnd::timed_out) << "nor does the next";
     over = true;
   });
@@ -156,35 +167,43 @@ TEST(WaitWord, WhatThePeerDidBeforeItLeftCounts) {
   EXPECT_EQ(w.wait(2), WaitEnd::peer_departed);
 }
 
-// All orders in which news may come, on the code itself: rank 0 aborts, rank 3 dies, which each of the others sees by its own
-// clock, perhaps after it told some of them, but not all, of a failure. Whether those that live say the same when nothing is on
-// its way.
-bool all_come_to_say_the_same(uint64_t clocks, bool aborts, uint64_t told_by_the_dead, bool tells_all_it_should) {
+// All orders in which news may come, on the code itself: rank 0
+// aborts, rank 3 dies, which each of the others sees by its own clock,
+// perhaps after it told some of them, but not all, of a failure.
+// Whether those that live say the same when nothing is on its way.
+bool all_come_to_say_the_same(
+    uint64_t clocks, bool aborts, uint64_t told_by_the_dead, bool tells_all_it_should) {
   constexpr int kLiving = 3;
+
   struct News {
     Failure failure;
     int from;
     bool seen;
   };
+
   const auto at = [&](Status status, int rank, int bit) {
     return Failure{status, rank, 0, "", 0, 0, (clocks >> bit & 1) != 0 ? 10U : 20U};
   };
   std::set<std::vector<std::string>> known;  // by what each has heard, in its order
-  const auto explore = [&](const auto& self, const std::vector<std::pair<int, int>>& order) -> bool {
+  const auto explore = [&](const auto& self,
+                           const std::vector<std::pair<int, int>>& order) -> bool {
     Revocation ranks[kLiving] = {Revocation(4), Revocation(4), Revocation(4)};
     std::deque<News> queues[4][kLiving];  // from, to
     std::vector<std::string> heard(kLiving);
     if (aborts) queues[0][0].push_back({{Status::aborted, 0, 0, "", 0, 0, 15}, -1, false});
     for (int rank = 0; rank < kLiving; ++rank) {
-      if ((told_by_the_dead >> rank & 1) != 0) queues[3][rank].push_back({at(Status::timeout, 2, 3), 3, false});
+      if ((told_by_the_dead >> rank & 1) != 0)
+        queues[3][rank].push_back({at(Status::timeout, 2, 3), 3, false});
       queues[3][rank].push_back({at(Status::peer_failed, 3, rank), 3, true});
     }
     for (const auto& [from, to] : order) {
       const News news = queues[from][to].front();
       queues[from][to].pop_front();
-      heard[static_cast<size_t>(to)] += format("%d%d%d ", from, news.failure.rank, news.seen ? 1 : 0);
+      heard[static_cast<size_t>(to)] +=
+          format("%d%d%d ", from, news.failure.rank, news.seen ? 1 : 0);
       const Revocation::Effect effect = ranks[to].revoke(news.failure, news.from, news.seen);
-      const bool tells = news.from < 0 ? effect.counts || effect.tell : effect.tell && tells_all_it_should;
+      const bool tells =
+          news.from < 0 ? effect.counts || effect.tell : effect.tell && tells_all_it_should;
       for (int other = 0; other < kLiving && tells; ++other)
         if (other != to) queues[to][other].push_back({ranks[to].failure(), to, false});
     }
@@ -200,7 +219,8 @@ bool all_come_to_say_the_same(uint64_t clocks, bool aborts, uint64_t told_by_the
       }
     }
     const auto same = [&](const Revocation& one) {
-      return one.failure().status == ranks[0].failure().status && one.failure().rank == ranks[0].failure().rank;
+      return one.failure().status == ranks[0].failure().status &&
+             one.failure().rank == ranks[0].failure().rank;
     };
     return !at_rest || std::all_of(std::begin(ranks), std::end(ranks), same);
   };
@@ -214,11 +234,13 @@ TEST(Revocation, AllThatLiveComeToSayTheSame) {
   for (uint64_t clocks = 0; clocks < 16; ++clocks) {
     for (const uint64_t told : {0U, 1U, 2U, 6U}) {
       for (const bool aborts : {false, true}) {
-        EXPECT_TRUE(all_come_to_say_the_same(clocks, aborts, told, true)) << clocks << " " << told << " " << aborts;
+        EXPECT_TRUE(all_come_to_say_the_same(clocks, aborts, told, true))
+            << clocks << " " << told << " " << aborts;
         mutant = mutant && all_come_to_say_the_same(clocks, aborts, told, false);
       }
     }
   }
   EXPECT_FALSE(mutant) << "the model finds nothing";
 }
-}}  // namespace symm
+}  // namespace
+}  // namespace symm

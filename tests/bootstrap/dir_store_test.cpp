@@ -1,5 +1,6 @@
 // How ranks assemble in a directory, whatever others do or did in it, and what they keep there.
 #include "core/bootstrap/dir_store.hpp"
+
 #include "core/bootstrap/rank_lock.hpp"
 #include "core/socket/directory.hpp"
 #include "tests/support/core.hpp"
@@ -10,16 +11,19 @@ using namespace support;
 
 class DirStoreTest : public ::testing::Test {
  protected:
-  std::unique_ptr<DirStore> open(
-      int rank, int size, uint64_t milliseconds = 20'000, const std::string& name = "", const std::string& job = "") const {
+  std::unique_ptr<DirStore> open(int rank, int size, uint64_t milliseconds = 20'000,
+      const std::string& name = "", const std::string& job = "") const {
     return std::make_unique<DirStore>(
-        DirectoryRendezvousConfig{base_, name, job, "dir://" + base_, rank, size, false}, Deadline::after_ms(milliseconds));
+        DirectoryRendezvousConfig{base_, name, job, "dir://" + base_, rank, size, false},
+        Deadline::after_ms(milliseconds));
   }
 
   static Process process(const std::function<std::string()>& body) {
     return Process([&] { return outcome_of(body); });
   }
-  // A process that opens its store, tells, and gives `value` of every rank, which is the pid, as "1 2 3".
+
+  // A process that opens its store, tells, and gives
+  // `value` of every rank, which is the pid, as "1 2 3".
   Process rank_process(int rank, int size) const {
     return process([=, this] {
       const auto store = open(rank, size);
@@ -38,6 +42,7 @@ class DirStoreTest : public ::testing::Test {
       return "done";
     });
   }
+
   bool came(int rank) const {
     return retry_until(
         [&] {
@@ -55,8 +60,10 @@ class DirStoreTest : public ::testing::Test {
 // Ranks 0 and on, each of which has read what all have set.
 void expect_to_have_met(const std::vector<Process*>& ranks) {
   std::string pids;
-  for (const Process* rank : ranks) pids += (pids.empty() ? "" : " ") + std::to_string(rank->pid());
-  for (Process* rank : ranks) EXPECT_EQ(rank->result(), pids);
+  for (const Process* rank : ranks)
+    pids += (pids.empty() ? "" : " ") + std::to_string(rank->pid());
+  for (Process* rank : ranks)
+    EXPECT_EQ(rank->result(), pids);
 }
 
 void expect_to_name(Process& survivor, int rank, int pid) {
@@ -70,7 +77,8 @@ TEST_F(DirStoreTest, DifferentNamesAndJobsDoNotMeet) {
     const std::string name = thread < 2 ? "a" : "b";
     const auto store = open(thread % 2, 2, 20'000, name, thread < 4 ? "" : "job");
     store->set(std::to_string(thread % 2), bytes_of(std::to_string(thread / 2)), soon());
-    ASSERT_EQ(text_of(store->get(std::to_string(1 - thread % 2), soon())), std::to_string(thread / 2));
+    ASSERT_EQ(
+        text_of(store->get(std::to_string(1 - thread % 2), soon())), std::to_string(thread / 2));
   });
 }
 
@@ -78,8 +86,8 @@ TEST_F(DirStoreTest, TheRankTakenTwiceIsNamed) {
   Process first = waiting_process(1, 3);
   Process zero = waiting_process(0, 3);
   ASSERT_TRUE(came(1));
-  const Failure failure =
-      expect_failure(Status::mismatch, {"rank 1 of", "pid " + std::to_string(first.pid())}, [&] { open(1, 3); });
+  const Failure failure = expect_failure(
+      Status::mismatch, {"rank 1 of", "pid " + std::to_string(first.pid())}, [&] { open(1, 3); });
   EXPECT_EQ(failure.rank, 1);
   EXPECT_EQ(first.result(), "ranks disagree: " + failure.message);
   EXPECT_EQ(zero.result(), "ranks disagree: " + failure.message);
@@ -87,11 +95,15 @@ TEST_F(DirStoreTest, TheRankTakenTwiceIsNamed) {
 
 TEST_F(DirStoreTest, OneOfManyRankZerosWins) {
   std::vector<Failure> failures(4);
-  as_threads(4, [&](int thread) { failures[static_cast<size_t>(thread)] = failure_of([&] { open(0, 2, 3'000); }); });
+  as_threads(4, [&](int thread) {
+    failures[static_cast<size_t>(thread)] = failure_of([&] { open(0, 2, 3'000); });
+  });
   int timed_out = 0;
   for (const Failure& failure : failures)
-    if (failure.status == Status::timeout) ++timed_out;
-    else EXPECT_EQ(failure.status, Status::mismatch) << failure.message;
+    if (failure.status == Status::timeout)
+      ++timed_out;
+    else
+      EXPECT_EQ(failure.status, Status::mismatch) << failure.message;
   EXPECT_EQ(timed_out, 1);
 }
 
@@ -146,12 +158,14 @@ TEST_F(DirStoreTest, AStoppedJobDoesNotHoldUpANewOne) {
 TEST_F(DirStoreTest, ARankThatDiesBeforeTheGroupIsCompleteIsNamed) {
   for (const int victim : {0, 1}) {
     std::vector<Process> ranks;
-    for (const int rank : {0, 1}) ranks.push_back(waiting_process(rank, 3));
+    for (const int rank : {0, 1})
+      ranks.push_back(waiting_process(rank, 3));
     Process two = waiting_process(2, 4);  // never gets in: another size
     two.kill(SIGKILL);
     ASSERT_TRUE(came(1));
     ranks[static_cast<size_t>(victim)].kill(SIGKILL);
-    expect_to_name(ranks[static_cast<size_t>(1 - victim)], victim, ranks[static_cast<size_t>(victim)].pid());
+    expect_to_name(
+        ranks[static_cast<size_t>(1 - victim)], victim, ranks[static_cast<size_t>(victim)].pid());
   }
 }
 
@@ -204,7 +218,8 @@ TEST_F(DirStoreTest, ARankThatIsDoneEarlyIsNotMistakenForDead) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     ASSERT_EQ(text_of(store->get("last word", soon())), "x");
-    ASSERT_EQ(failure_of([&] { store->get("nothing", Deadline::after_ms(100)); }).status, Status::timeout);
+    ASSERT_EQ(failure_of([&] { store->get("nothing", Deadline::after_ms(100)); }).status,
+        Status::timeout);
   });
 }
 
@@ -215,9 +230,11 @@ class ClaimTest : public ::testing::Test {
   // As a rank does: the turn to lock may be another's for a moment.
   std::optional<RankLock> take(int rank) {
     std::optional<RankLock> rank_lock;
-    retry_until([&] { return (rank_lock = RankLock::take(directory_.get(), rank, 4)).has_value(); }, Deadline::after_ms(100));
+    retry_until([&] { return (rank_lock = RankLock::take(directory_.get(), rank, 4)).has_value(); },
+        Deadline::after_ms(100));
     return rank_lock;
   }
+
   RankLockState state(int rank) { return look_at_rank_lock(directory_.get(), rank).state; }
 
   TemporaryDirectory top_;
@@ -239,17 +256,21 @@ TEST_F(ClaimTest, WithdrawnIsFreeAndLeftIsNot) {
 
 TEST_F(ClaimTest, OfADeadOwnerGoesToOneOfManyWhoWantIt) {
   for (int round = 0; round < 10; ++round) {
-    { const std::optional<RankLock> dead = take(1); }
+    {
+      const std::optional<RankLock> dead = take(1);
+    }
     ASSERT_EQ(state(1), RankLockState::dead);
     std::vector<std::optional<RankLock>> rank_locks(4);
     std::atomic<int> ready{0};
     as_threads(4, [&](int thread) {
       ++ready;
-      while (ready < 4) {}
+      while (ready < 4) {
+      }
       rank_locks[static_cast<size_t>(thread)] = take(1);
     });
     int owners = 0;
-    for (const auto& rank_lock : rank_locks) owners += rank_lock ? 1 : 0;
+    for (const auto& rank_lock : rank_locks)
+      owners += rank_lock ? 1 : 0;
     ASSERT_EQ(owners, 1);
   }
 }

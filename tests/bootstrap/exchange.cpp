@@ -1,9 +1,11 @@
-// One rank of a job: meets the others as its launcher says (or at the URL given), exchanges a value with each, several times
-// over, and says what it saw. With the name of an MPI library it does so before MPI_Init, between that and MPI_Finalize, and
+// One rank of a job: meets the others as its launcher says (or at the URL given),
+// exchanges a value with each, several times over, and says what it saw. With the name
+// of an MPI library it does so before MPI_Init, between that and MPI_Finalize, and
 // after: the two must not disturb each other. Started by launcher_test.sh.
 //
 //   exchange [url [rounds [libmpi.so]]]
 #include <dlfcn.h>
+
 #include "core/bootstrap/bootstrap.hpp"
 #include "tests/support/core.hpp"
 
@@ -16,7 +18,9 @@ symm::BootstrapResult exchange(const std::string& url, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     meeting = {};
     meeting = symm::bootstrap({url, nullptr, 0, 0, "exchange"}, deadline);
-    const auto value = [&](int rank) { return bytes_of("round " + std::to_string(round) + " rank " + std::to_string(rank)); };
+    const auto value = [&](int rank) {
+      return bytes_of("round " + std::to_string(round) + " rank " + std::to_string(rank));
+    };
     meeting.store->set("address." + std::to_string(meeting.rank), value(meeting.rank), deadline);
     for (int rank = 0; rank < meeting.size; ++rank)
       if (meeting.store->get("address." + std::to_string(rank), deadline) != value(rank))
@@ -43,7 +47,8 @@ int main(int argc, char** argv) {
     if (argc > 3) {
       void* const mpi = dlopen(argv[3], RTLD_NOW | RTLD_GLOBAL);
       if (mpi == nullptr) throw symm::Error(symm::Status::unavailable, dlerror());
-      if (reinterpret_cast<int (*)(int*, char***)>(symbol(mpi, "MPI_Init"))(nullptr, nullptr) != 0) return 1;
+      if (reinterpret_cast<int (*)(int*, char***)>(symbol(mpi, "MPI_Init"))(nullptr, nullptr) != 0)
+        return 1;
       meeting = {};
       meeting = exchange(url, rounds);
       if (reinterpret_cast<int (*)()>(symbol(mpi, "MPI_Finalize"))() != 0) return 1;

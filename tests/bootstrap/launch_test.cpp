@@ -1,4 +1,5 @@
 #include "core/bootstrap/launch.hpp"
+
 #include "tests/support/core.hpp"
 
 namespace {
@@ -6,33 +7,45 @@ using namespace symm;
 using namespace support;
 
 Environment both(Environment left, const Environment& right) {
-  for (const auto& [name, value] : right) left[name] = value;
+  for (const auto& [name, value] : right)
+    left[name] = value;
   return left;
 }
 
-// Variables as the launchers set them, seen on Debian 12 for Open MPI and hydra; after the manuals for torchrun and Slurm.
+// Variables as the launchers set them, seen on Debian 12 for Open MPI and hydra; after
+// the manuals for torchrun and Slurm.
 Environment open_mpi(int rank, int size) {
-  return {{"OMPI_COMM_WORLD_RANK", std::to_string(rank)}, {"OMPI_COMM_WORLD_SIZE", std::to_string(size)},
+  return {{"OMPI_COMM_WORLD_RANK", std::to_string(rank)},
+      {"OMPI_COMM_WORLD_SIZE", std::to_string(size)},
       {"OMPI_COMM_WORLD_LOCAL_SIZE", std::to_string(size)}, {"PMIX_NAMESPACE", "2071789569"},
       {"PMIX_RANK", std::to_string(rank)}};
 }
+
 Environment hydra(int rank, int size) {
   return {{"PMI_RANK", std::to_string(rank)}, {"PMI_SIZE", std::to_string(size)}, {"PMI_FD", "8"},
       {"MPI_LOCALNRANKS", std::to_string(size)}};
 }
+
 Environment torchrun(int rank, int size) {
-  return {{"RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(size)}, {"LOCAL_WORLD_SIZE", std::to_string(size)},
-      {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29500"}, {"TORCHELASTIC_RUN_ID", "none"},
+  return {{"RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(size)},
+      {"LOCAL_WORLD_SIZE", std::to_string(size)}, {"MASTER_ADDR", "127.0.0.1"},
+      {"MASTER_PORT", "29500"}, {"TORCHELASTIC_RUN_ID", "none"},
       {"TORCHELASTIC_RESTART_COUNT", "0"}};
 }
+
 Environment slurm(int rank, int size) {
   return {{"SLURM_JOB_ID", "77"}, {"SLURM_STEP_ID", "3"}, {"SLURM_PROCID", std::to_string(rank)},
       {"SLURM_NTASKS", std::to_string(size)}, {"SLURM_NNODES", "1"}};
 }
+
 Environment batch_script(int size) {
-  return {{"SLURM_JOB_ID", "77"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", std::to_string(size)}, {"SLURM_NNODES", "1"}};
+  return {{"SLURM_JOB_ID", "77"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", std::to_string(size)},
+      {"SLURM_NNODES", "1"}};
 }
-Environment by_hand(int rank, int size) { return {{"SYMM_RANK", std::to_string(rank)}, {"SYMM_SIZE", std::to_string(size)}}; }
+
+Environment by_hand(int rank, int size) {
+  return {{"SYMM_RANK", std::to_string(rank)}, {"SYMM_SIZE", std::to_string(size)}};
+}
 
 void expect_ranks(const Environment& environment, int rank, int size, const std::string& source) {
   const Launch launch = parse_environment(environment);
@@ -41,7 +54,8 @@ void expect_ranks(const Environment& environment, int rank, int size, const std:
   EXPECT_EQ(launch.source, source);
 }
 
-void expect_refusal(const Environment& environment, Status status, const std::vector<std::string>& words) {
+void expect_refusal(
+    const Environment& environment, Status status, const std::vector<std::string>& words) {
   expect_failure(status, words, [&] { parse_environment(environment); });
 }
 
@@ -59,8 +73,10 @@ TEST(Environment, EachLauncherIsUnderstood) {
   expect_ranks(hydra(2, 4), 2, 4, "PMI");
   expect_ranks(torchrun(2, 4), 2, 4, "torchrun");
   expect_ranks(slurm(2, 4), 2, 4, "Slurm");
-  expect_ranks(both(slurm(1, 8), {{"SLURM_STEP_NUM_TASKS", "2"}}), 1, 2, "Slurm");  // a step of fewer tasks than the job has
-  const Environment pmix{{"PMIX_NAMESPACE", "x"}, {"PMIX_RANK", "2"}};  // whose server knows the size, and is asked only for that
+  // a step of fewer tasks than the job has
+  expect_ranks(both(slurm(1, 8), {{"SLURM_STEP_NUM_TASKS", "2"}}), 1, 2, "Slurm");
+  // whose server knows the size, and is asked only for that
+  const Environment pmix{{"PMIX_NAMESPACE", "x"}, {"PMIX_RANK", "2"}};
   expect_ranks(pmix, 2, 0, "PMIx");
   expect_ranks(both(pmix, slurm(2, 4)), 2, 4, "Slurm");
   expect_refusal(both(pmix, {{"PMIX_RANK", "x"}}), Status::invalid_argument, {"PMIX_RANK", "'x'"});
@@ -68,7 +84,9 @@ TEST(Environment, EachLauncherIsUnderstood) {
 }
 
 TEST(Environment, TheJobIsThatOfThisLaunch) {
-  const auto job = [](const Environment& environment) { return parse_environment(environment).job; };
+  const auto job = [](const Environment& environment) {
+    return parse_environment(environment).job;
+  };
   const auto differs = [&](const Environment& environment, const char* name) {
     return job(environment) != job(both(environment, {{name, "5"}}));
   };
@@ -94,17 +112,24 @@ TEST(Environment, SourcesThatAgreeMayStandTogether) {
 }
 
 TEST(Environment, SourcesThatDisagreeAreNamedWithTheirValues) {
-  expect_refusal(both(by_hand(0, 4), open_mpi(1, 4)), Status::mismatch, {"SYMM_RANK is 0", "OMPI_COMM_WORLD_RANK is 1"});
-  expect_refusal(both(open_mpi(1, 4), torchrun(1, 2)), Status::mismatch, {"OMPI_COMM_WORLD_SIZE is 4", "WORLD_SIZE is 2"});
-  expect_refusal(both(hydra(2, 4), slurm(3, 4)), Status::mismatch, {"PMI_RANK is 2", "SLURM_PROCID is 3"});
-  expect_refusal(both(by_hand(0, 1), hydra(2, 4)), Status::mismatch, {"SYMM_RANK is 0", "PMI_RANK is 2"});
-  expect_refusal(both(torchrun(2, 4), slurm(0, 2)), Status::mismatch, {"RANK is 2", "SLURM_PROCID is 0"});
+  expect_refusal(both(by_hand(0, 4), open_mpi(1, 4)), Status::mismatch,
+      {"SYMM_RANK is 0", "OMPI_COMM_WORLD_RANK is 1"});
+  expect_refusal(both(open_mpi(1, 4), torchrun(1, 2)), Status::mismatch,
+      {"OMPI_COMM_WORLD_SIZE is 4", "WORLD_SIZE is 2"});
+  expect_refusal(
+      both(hydra(2, 4), slurm(3, 4)), Status::mismatch, {"PMI_RANK is 2", "SLURM_PROCID is 3"});
+  expect_refusal(
+      both(by_hand(0, 1), hydra(2, 4)), Status::mismatch, {"SYMM_RANK is 0", "PMI_RANK is 2"});
+  expect_refusal(
+      both(torchrun(2, 4), slurm(0, 2)), Status::mismatch, {"RANK is 2", "SLURM_PROCID is 0"});
 }
 
 TEST(Environment, ALauncherInsideAnotherJobIsTheOneThatCounts) {
   expect_ranks(both(batch_script(8), open_mpi(2, 4)), 2, 4, "Open MPI");
-  expect_ranks(both(both(batch_script(8), {{"SLURM_STEP_ID", "4294967291"}}), hydra(2, 4)), 2, 4, "PMI");
-  expect_ranks(both(both(batch_script(8), {{"SLURM_STEPID", "4294967294"}}), hydra(2, 4)), 2, 4, "PMI");
+  expect_ranks(
+      both(both(batch_script(8), {{"SLURM_STEP_ID", "4294967291"}}), hydra(2, 4)), 2, 4, "PMI");
+  expect_ranks(
+      both(both(batch_script(8), {{"SLURM_STEPID", "4294967294"}}), hydra(2, 4)), 2, 4, "PMI");
   expect_ranks(both(slurm(0, 1), open_mpi(3, 4)), 3, 4, "Open MPI");
   expect_ranks(both(open_mpi(0, 1), torchrun(3, 4)), 3, 4, "torchrun");
   expect_ranks(both(open_mpi(0, 1), by_hand(3, 4)), 3, 4, "SYMM_*");
@@ -113,33 +138,42 @@ TEST(Environment, ALauncherInsideAnotherJobIsTheOneThatCounts) {
 
 TEST(Environment, MalformedNumbersAreNamed) {
   for (const char* bad : {"x", "-1", "1x", " 1", "1.5", "99999999999999999999", "0x1"}) {
-    expect_refusal({{"SYMM_RANK", bad}, {"SYMM_SIZE", "2"}}, Status::invalid_argument, {"SYMM_RANK", bad});
+    expect_refusal(
+        {{"SYMM_RANK", bad}, {"SYMM_SIZE", "2"}}, Status::invalid_argument, {"SYMM_RANK", bad});
     expect_refusal(both(hydra(0, 2), {{"PMI_FD", bad}}), Status::invalid_argument, {"PMI_FD", bad});
-    expect_refusal(both(slurm(0, 2), {{"SLURM_STEP_ID", bad}}), Status::invalid_argument, {"SLURM_STEP_ID", bad});
-    expect_refusal(both(torchrun(0, 2), {{"LOCAL_WORLD_SIZE", bad}}), Status::invalid_argument, {"LOCAL_WORLD_SIZE", bad});
+    expect_refusal(both(slurm(0, 2), {{"SLURM_STEP_ID", bad}}), Status::invalid_argument,
+        {"SLURM_STEP_ID", bad});
+    expect_refusal(both(torchrun(0, 2), {{"LOCAL_WORLD_SIZE", bad}}), Status::invalid_argument,
+        {"LOCAL_WORLD_SIZE", bad});
   }
-  expect_refusal({{"RANK", "0"}, {"WORLD_SIZE", "0"}}, Status::invalid_argument, {"WORLD_SIZE", "'0'"});
+  expect_refusal(
+      {{"RANK", "0"}, {"WORLD_SIZE", "0"}}, Status::invalid_argument, {"WORLD_SIZE", "'0'"});
   // Also in a source that would not be used.
-  expect_refusal(both(by_hand(0, 2), {{"RANK", "zero"}, {"WORLD_SIZE", "2"}}), Status::invalid_argument, {"RANK", "zero"});
+  expect_refusal(both(by_hand(0, 2), {{"RANK", "zero"}, {"WORLD_SIZE", "2"}}),
+      Status::invalid_argument, {"RANK", "zero"});
 }
 
 TEST(Environment, WhatDoesNotGoTogetherIsNamed) {
-  expect_refusal(open_mpi(4, 4), Status::invalid_argument, {"OMPI_COMM_WORLD_RANK is 4", "OMPI_COMM_WORLD_SIZE = 4"});
+  expect_refusal(open_mpi(4, 4), Status::invalid_argument,
+      {"OMPI_COMM_WORLD_RANK is 4", "OMPI_COMM_WORLD_SIZE = 4"});
   expect_refusal({{"SYMM_RANK", "0"}}, Status::invalid_argument, {"SYMM_SIZE is missing"});
   expect_refusal({{"SYMM_SIZE", "2"}}, Status::invalid_argument, {"SYMM_RANK is missing"});
 }
 
 TEST(Environment, RanksOnSeveralMachinesMeetAtRankZero) {
   const Environment master{{"MASTER_ADDR", "node7"}, {"MASTER_PORT", "29500"}};
-  for (const Environment& some :
-      {both(open_mpi(1, 4), {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}), both(hydra(1, 4), {{"MPI_LOCALNRANKS", "3"}}),
-          both(torchrun(1, 4), {{"LOCAL_WORLD_SIZE", "2"}}), both(slurm(1, 4), {{"SLURM_NNODES", "2"}})}) {
+  for (const Environment& some : {both(open_mpi(1, 4), {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}),
+           both(hydra(1, 4), {{"MPI_LOCALNRANKS", "3"}}),
+           both(torchrun(1, 4), {{"LOCAL_WORLD_SIZE", "2"}}),
+           both(slurm(1, 4), {{"SLURM_NNODES", "2"}})}) {
     EXPECT_TRUE(parse_environment(some).several);
     EXPECT_EQ(parse_environment(both(some, master)).place, "node7:29501");
     EXPECT_EQ(parse_environment(both(both(some, {{"SYMM_PORT", "7"}}), master)).place, "node7:7");
   }
-  EXPECT_FALSE(parse_environment(both(both(torchrun(1, 4), {{"LOCAL_WORLD_SIZE", "4"}}), master)).several);
-  expect_refusal(both(both(torchrun(1, 4), {{"LOCAL_WORLD_SIZE", "2"}, {"SYMM_PORT", "x"}}), {{"MASTER_ADDR", "a"}}),
+  EXPECT_FALSE(
+      parse_environment(both(both(torchrun(1, 4), {{"LOCAL_WORLD_SIZE", "4"}}), master)).several);
+  expect_refusal(both(both(torchrun(1, 4), {{"LOCAL_WORLD_SIZE", "2"}, {"SYMM_PORT", "x"}}),
+                     {{"MASTER_ADDR", "a"}}),
       Status::invalid_argument, {"SYMM_PORT", "'x'"});
 }
 
@@ -147,17 +181,27 @@ TEST(Environment, ASlurmStepMeetsAtItsFirstMachine) {
   const auto on = [](const std::string& nodes) {
     return both(slurm(1, 4), {{"SLURM_NNODES", "2"}, {"SLURM_STEP_NODELIST", nodes}});
   };
-  const std::pair<const char*, const char*> lists[] = {{"a", "a"}, {"node7,b", "node7"}, {"node[003-005,7],gpu1", "node003"},
-      {"n[7,1-2]", "n7"}, {"n[9]", "n9"}, {"r[0-1]n[12-13]-ib.x_y,z", "r0n12-ib.x_y"}};
-  for (const auto& [list, host] : lists) EXPECT_EQ(parse_environment(on(list)).place, host + std::string(":20080")) << list;
-  for (const char* bad : {",a", "n[", "n[]", "n[1", "n[a-b]", "n[-1]", "n]1", "a b", "n[[1]]", "a:1"})
-    expect_refusal(on(bad), Status::invalid_argument, {"SLURM_STEP_NODELIST is '" + std::string(bad) + "'", "list of hosts"});
+  const std::pair<const char*, const char*> lists[] = {{"a", "a"}, {"node7,b", "node7"},
+      {"node[003-005,7],gpu1", "node003"}, {"n[7,1-2]", "n7"}, {"n[9]", "n9"},
+      {"r[0-1]n[12-13]-ib.x_y,z", "r0n12-ib.x_y"}};
+  for (const auto& [list, host] : lists)
+    EXPECT_EQ(parse_environment(on(list)).place, host + std::string(":20080")) << list;
+  for (const char* bad :
+      {",a", "n[", "n[]", "n[1", "n[a-b]", "n[-1]", "n]1", "a b", "n[[1]]", "a:1"})
+    expect_refusal(on(bad), Status::invalid_argument,
+        {"SLURM_STEP_NODELIST is '" + std::string(bad) + "'", "list of hosts"});
   EXPECT_EQ(parse_environment(both(on("a,b"), {{"SYMM_PORT", "7"}})).place, "a:7");
-  EXPECT_EQ(parse_environment(both(on("a,b"), {{"MASTER_ADDR", "c"}, {"MASTER_PORT", "7"}})).place, "c:8");
-  EXPECT_EQ(parse_environment(both(on("a,b"), {{"MASTER_ADDR", "c"}})).place, "a:20080");                  // has no port
-  EXPECT_EQ(parse_environment(both(on("a,b"), {{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}})).place, "a:20080");  // srun --mpi=pmi2
+  EXPECT_EQ(parse_environment(both(on("a,b"), {{"MASTER_ADDR", "c"}, {"MASTER_PORT", "7"}})).place,
+      "c:8");
+  // has no port
+  EXPECT_EQ(parse_environment(both(on("a,b"), {{"MASTER_ADDR", "c"}})).place, "a:20080");
+  // srun --mpi=pmi2
+  EXPECT_EQ(
+      parse_environment(both(on("a,b"), {{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}})).place, "a:20080");
   EXPECT_EQ(parse_environment(both(on("a"), {{"SLURM_NNODES", "1"}})).place, "");
-  expect_refusal(both(on("a,b"), {{"SLURM_JOB_ID", "x"}}), Status::invalid_argument, {"SLURM_JOB_ID", "'x'"});
-  expect_refusal(both(on("a,b"), {{"SYMM_PORT", "70000"}}), Status::invalid_argument, {"SYMM_PORT", "'70000'"});
+  expect_refusal(
+      both(on("a,b"), {{"SLURM_JOB_ID", "x"}}), Status::invalid_argument, {"SLURM_JOB_ID", "'x'"});
+  expect_refusal(both(on("a,b"), {{"SYMM_PORT", "70000"}}), Status::invalid_argument,
+      {"SYMM_PORT", "'70000'"});
 }
 }  // namespace

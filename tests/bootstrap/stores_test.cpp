@@ -1,4 +1,5 @@
-// What ranks may expect of every store of the library's own, be it of threads, in a directory or at rank 0, and of a caller's.
+// What ranks may expect of every store of the library's own, be it of threads, in a
+// directory or at rank 0, and of a caller's.
 #include "core/bootstrap/dir_store.hpp"
 #include "core/bootstrap/tcp_store.hpp"
 #include "core/socket/secure_connection.hpp"
@@ -18,21 +19,27 @@ class Stores : public testing::TestWithParam<Kind> {
     const Deadline deadline = Deadline::after_ms(milliseconds);
     const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
     if (GetParam() == Kind::thread) return open_thread_store(name, rank, size, deadline);
-    if (GetParam() == Kind::tcp) return open_tcp_store({"localhost", port_}, 1, rank, size, "tcp://localhost", deadline);
-    return std::make_shared<DirStore>(DirectoryRendezvousConfig{base_, "", "", "dir://" + base_, rank, size, false}, deadline);
+    if (GetParam() == Kind::tcp)
+      return open_tcp_store({"localhost", port_}, 1, rank, size, "tcp://localhost", deadline);
+    return std::make_shared<DirStore>(
+        DirectoryRendezvousConfig{base_, "", "", "dir://" + base_, rank, size, false}, deadline);
   }
+
   void SetUp() override {
     setenv("SYMM_SECRET_FILE", (top_ / "made/on/first/use").c_str(), 1);
     if (GetParam() != Kind::tcp) return;
     if (const std::string why = support::why_no_secret(); !why.empty()) GTEST_SKIP() << why;
   }
+
   ~Stores() override {
     if (std::filesystem::exists(base_)) expect_empty(base_);
   }
+
   TemporaryDirectory top_;
   std::string base_ = top_ / "job";
   uint16_t port_ = free_port();
 };
+
 INSTANTIATE_TEST_SUITE_P(Of, Stores, testing::Values(Kind::thread, Kind::directory, Kind::tcp));
 
 TEST_P(Stores, EveryRankReadsWhatEveryRankSetRoundAfterRound) {
@@ -58,30 +65,41 @@ TEST_P(Stores, KeysAreAnyBytesSetOnceAndAwaitedUntilTheDeadline) {
   EXPECT_EQ(text_of(store->get("a/b ../%\n", soon())), "1");
   EXPECT_EQ(failure_of([&] { store->set("a_b", bytes_of("3"), soon()); }).status, Status::mismatch);
   EXPECT_EQ(text_of(store->get("a_b", soon())), "2");
-  expect_failure(Status::timeout, {"\"missing\""}, [&] { store->get("missing", Deadline::after_ms(20)); });
+  expect_failure(
+      Status::timeout, {"\"missing\""}, [&] { store->get("missing", Deadline::after_ms(20)); });
   const Status of_long_keys = GetParam() == Kind::directory ? Status::invalid_argument : Status::ok;
-  EXPECT_EQ(failure_of([&] { store->set(std::string(300, 'k'), {}, soon()); }).status, of_long_keys);
+  EXPECT_EQ(
+      failure_of([&] { store->set(std::string(300, 'k'), {}, soon()); }).status, of_long_keys);
 }
 
 TEST_P(Stores, KeysVanishWithTheirCreation) {
   open(0, 1)->set("key", bytes_of("old"), soon());
-  EXPECT_EQ(failure_of([&] { open(0, 1)->get("key", Deadline::after_ms(20)); }).status, Status::timeout);
+  EXPECT_EQ(
+      failure_of([&] { open(0, 1)->get("key", Deadline::after_ms(20)); }).status, Status::timeout);
 }
 
 TEST_P(Stores, MissingRanksAreNamedByEveryRank) {
   as_threads(2, [&](int thread) {
-    EXPECT_EQ(expect_failure(Status::timeout, {"ranks 1, 3 of 4"}, [&] { open(thread * 2, 4, 300); }).rank, 1);
+    EXPECT_EQ(
+        expect_failure(Status::timeout, {"ranks 1, 3 of 4"}, [&] { open(thread * 2, 4, 300); })
+            .rank,
+        1);
   });
-  as_threads(
-      2, [&](int thread) { EXPECT_EQ(expect_failure(Status::timeout, {"rank 0"}, [&] { open(thread + 1, 3, 300); }).rank, 0); });
-  as_threads(4, [&](int rank) { ASSERT_NE(open(rank, 4), nullptr); });  // and what failed is forgotten
+  as_threads(2, [&](int thread) {
+    EXPECT_EQ(
+        expect_failure(Status::timeout, {"rank 0"}, [&] { open(thread + 1, 3, 300); }).rank, 0);
+  });
+  // and what failed is forgotten
+  as_threads(4, [&](int rank) { ASSERT_NE(open(rank, 4), nullptr); });
 }
 
 TEST_P(Stores, DifferentSizesFailAll) {
-  const std::vector<std::string> words = GetParam() == Kind::directory
-                                             ? std::vector<std::string>{"there are 2 ranks", "that there are 3"}
-                                             : std::vector<std::string>{"3", "2"};
-  as_threads(2, [&](int rank) { expect_failure(Status::mismatch, words, [&] { open(rank, 3 - rank); }); });
+  const std::vector<std::string> words =
+      GetParam() == Kind::directory
+          ? std::vector<std::string>{"there are 2 ranks", "that there are 3"}
+          : std::vector<std::string>{"3", "2"};
+  as_threads(
+      2, [&](int rank) { expect_failure(Status::mismatch, words, [&] { open(rank, 3 - rank); }); });
 }
 
 TEST_P(Stores, ARankWhoseCreationFailsIsNotAwaited) {
@@ -91,15 +109,18 @@ TEST_P(Stores, ARankWhoseCreationFailsIsNotAwaited) {
       if (rank == 1) throw Error(Status::out_of_memory, "something else went wrong");
       store->get("address.1", soon());
     });
-    ASSERT_EQ(failure.status, rank == 1 ? Status::out_of_memory : Status::peer_failed) << failure.message;
+    ASSERT_EQ(failure.status, rank == 1 ? Status::out_of_memory : Status::peer_failed)
+        << failure.message;
     ASSERT_EQ(failure.rank, rank == 1 ? -1 : 1);
   });
 }
 
 TEST(ThreadStore, TellsOfARankTakenTwice) {
   as_threads(2, [](int) {
-    EXPECT_EQ(
-        expect_failure(Status::mismatch, {"rank 1 of thread://twice"}, [] { open_thread_store("twice", 1, 3, soon()); }).rank, 1);
+    EXPECT_EQ(expect_failure(Status::mismatch, {"rank 1 of thread://twice"},
+                  [] { open_thread_store("twice", 1, 3, soon()); })
+                  .rank,
+        1);
   });
 }
 
@@ -114,13 +135,17 @@ struct UserStore {
 
   StoreCallbacks callbacks() { return {this, set, get}; }
 
-  static int32_t set(void* user, const char* key, const void* value, size_t size, uint64_t timeout_ms) {
+  static int32_t set(
+      void* user, const char* key, const void* value, size_t size, uint64_t timeout_ms) {
     auto& self = *static_cast<UserStore*>(user);
     self.timeout_ms = timeout_ms;
-    self.values[key] = size == 0 ? std::string() : std::string(static_cast<const char*>(value), size);
+    self.values[key] =
+        size == 0 ? std::string() : std::string(static_cast<const char*>(value), size);
     return self.returns;
   }
-  static int32_t get(void* user, const char* key, void* value, size_t capacity, size_t* out_size, uint64_t timeout_ms) {
+
+  static int32_t get(void* user, const char* key, void* value, size_t capacity, size_t* out_size,
+      uint64_t timeout_ms) {
     auto& self = *static_cast<UserStore*>(user);
     self.timeout_ms = timeout_ms;
     const std::string& found = self.values[key];
@@ -145,20 +170,23 @@ TEST(CallbackStore, PassesBytesAndDeadlinesOn) {
 
 TEST(CallbackStore, EachNameHasItsOwnKeys) {
   UserStore user;
-  for (const char* name : {"", "a", "a/b"}) open_callback_store(user.callbacks(), name)->set("key", {}, soon());
+  for (const char* name : {"", "a", "a/b"})
+    open_callback_store(user.callbacks(), name)->set("key", {}, soon());
   EXPECT_EQ(user.values.size(), 3u);
 }
 
 TEST(CallbackStore, StatusOfTheUserComesThroughOrIsRefusedIfItIsNone) {
   UserStore user;
   const auto store = open_callback_store(user.callbacks(), "");
-  for (const int32_t status : {-1, -2, -3, -4, -5, -6, -7, -8, -9, -10, -11, -12, -13, 1, 42, -14, INT32_MAX, INT32_MIN}) {
+  for (const int32_t status :
+      {-1, -2, -3, -4, -5, -6, -7, -8, -9, -10, -11, -12, -13, 1, 42, -14, INT32_MAX, INT32_MIN}) {
     user.returns = status;
     const bool known = status <= -1 && status >= -13;
-    for (const Failure& failure :
-        {failure_of([&] { store->set("the key", {}, soon()); }), failure_of([&] { store->get("the key", soon()); })}) {
+    for (const Failure& failure : {failure_of([&] { store->set("the key", {}, soon()); }),
+             failure_of([&] { store->get("the key", soon()); })}) {
       EXPECT_EQ(failure.status, known ? static_cast<Status>(status) : Status::invalid_argument);
-      EXPECT_NE(failure.message.find(known ? "the key" : std::to_string(status)), std::string::npos) << failure.message;
+      EXPECT_NE(failure.message.find(known ? "the key" : std::to_string(status)), std::string::npos)
+          << failure.message;
     }
   }
 }
@@ -171,6 +199,7 @@ TEST(CallbackStore, SizesThatCannotBeAreRefused) {
   EXPECT_EQ(failure_of([&] { store->get("k", soon()); }).status, Status::invalid_argument);
   user.silent = true;
   EXPECT_EQ(failure_of([&] { store->get("k", soon()); }).status, Status::invalid_argument);
-  EXPECT_EQ(failure_of([&] { store->set("large", Bytes(1 << 20), soon()); }).status, Status::invalid_argument);
+  EXPECT_EQ(failure_of([&] { store->set("large", Bytes(1 << 20), soon()); }).status,
+      Status::invalid_argument);
 }
 }  // namespace

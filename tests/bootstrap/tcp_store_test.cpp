@@ -1,6 +1,8 @@
 // Ranks that meet at rank 0 by TCP, among strangers.
 #include "core/bootstrap/tcp_store.hpp"
+
 #include <arpa/inet.h>
+
 #include "core/bootstrap/bootstrap.hpp"
 #include "core/socket/secure_connection.hpp"
 #include "tests/support/core.hpp"
@@ -12,13 +14,17 @@ using namespace support;
 class TcpStores : public WithSecret {
  protected:
   std::unique_ptr<Store> open(int rank, int size, uint64_t milliseconds = 20'000) const {
-    return open_tcp_store({"127.0.0.1", port_}, 1, rank, size, "tcp://here", Deadline::after_ms(milliseconds));
+    return open_tcp_store(
+        {"127.0.0.1", port_}, 1, rank, size, "tcp://here", Deadline::after_ms(milliseconds));
   }
-  // What a stranger hears who says this, until he is turned away; with nothing to say he is let go at once.
+
+  // What a stranger hears who says this, until he is
+  // turned away; with nothing to say he is let go at once.
   std::string say(const std::string& text) const {
     Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in to{AF_INET, htons(port_), {htonl(INADDR_LOOPBACK)}, {}};
-    if (!eventually([&] { return ::connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) == 0; }))
+    if (!eventually(
+            [&] { return ::connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) == 0; }))
       return "nobody is there";
     if (!text.empty()) (void)!::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL);
     if (text.empty()) return idle_.emplace_back(std::move(fd)), "";
@@ -28,6 +34,7 @@ class TcpStores : public WithSecret {
       heard.append(buffer, static_cast<size_t>(size));
     return heard;
   }
+
   uint16_t port_ = SecureListener("127.0.0.1", 0, {}, 0, nullptr).port();
   mutable std::vector<Fd> idle_;
 };
@@ -35,9 +42,12 @@ class TcpStores : public WithSecret {
 TEST_F(TcpStores, StrangersAreTurnedAwayUnheardAndKeepNobody) {
   std::unique_ptr<Store> first;
   std::thread leader([&] { first = open(0, 2); });
-  EXPECT_EQ(say("GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: a browser that says quite a lot of things\r\n\r\n"), "");
+  EXPECT_EQ(say("GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: a browser that says quite a lot "
+                "of things\r\n\r\n"),
+      "");
   std::string noise(5'000, '\0');
-  for (size_t i = 0; i < noise.size(); ++i) noise[i] = static_cast<char>(i * 7919 >> 3);
+  for (size_t i = 0; i < noise.size(); ++i)
+    noise[i] = static_cast<char>(i * 7919 >> 3);
   EXPECT_EQ(say(noise), "");
   SecureStream stream(secret_);
   EXPECT_EQ(say(text_of(stream.greet()) + std::string(5'000, '\1')).size(),
@@ -46,7 +56,8 @@ TEST_F(TcpStores, StrangersAreTurnedAwayUnheardAndKeepNobody) {
   other[31] ^= 1;
   EXPECT_EQ(say(text_of(SecureStream(other).greet())), "");
   leave_descriptors(2'500);
-  for (int i = 0; i < 1'000; ++i) say("");
+  for (int i = 0; i < 1'000; ++i)
+    say("");
   auto second = open(1, 2);
   leader.join();
   second->set("key", bytes_of("value"), soon());
@@ -54,11 +65,14 @@ TEST_F(TcpStores, StrangersAreTurnedAwayUnheardAndKeepNobody) {
 }
 
 TEST_F(TcpStores, AnotherSecretIsNamedByBoth) {
-  std::thread leader([&] { expect_failure(Status::timeout, {"rank 1 of 2", "another secret?"}, [&] { open(0, 2, 4'000); }); });
+  std::thread leader([&] {
+    expect_failure(Status::timeout, {"rank 1 of 2", "another secret?"}, [&] { open(0, 2, 4'000); });
+  });
   EXPECT_EQ(say(std::string(88, 'x')), "");  // it has read its secret
   std::ofstream(top_ / "secret", std::ios::binary) << std::string(32, 's');
-  expect_failure(
-      Status::unavailable, {"rank 0 of tcp://here", "rank 1", "different secrets", top_ / "secret"}, [&] { open(1, 2); });
+  expect_failure(Status::unavailable,
+      {"rank 0 of tcp://here", "rank 1", "different secrets", top_ / "secret"},
+      [&] { open(1, 2); });
   leader.join();
 }
 
@@ -79,16 +93,21 @@ TEST_F(TcpStores, ADeadRankIsNamedWithItsHostAlsoIfItIsRankZero) {
       return std::string();
     });
     const auto store = open(1 - victim, 2);
-    const auto failure = expect_failure(
-        Status::peer_failed, {format("rank %d", victim), "tcp://here", "died"}, [&] { store->get("missing", soon()); });
+    const auto failure = expect_failure(Status::peer_failed,
+        {format("rank %d", victim), "tcp://here", "died"}, [&] { store->get("missing", soon()); });
     EXPECT_EQ(failure.rank, victim);
   }
 }
 
 TEST_F(TcpStores, ARankZeroThatDoesNotComeIsNamedAndPlacesAreChecked) {
-  EXPECT_EQ(expect_failure(Status::timeout, {"rank 0", "tcp://here", "cannot be reached"}, [&] { open(1, 2, 200); }).rank, 0);
-  for (const char* bad : {"tcp://", "tcp://a", "tcp://a:0", "tcp://:7", "tcp://a:70000", "tcp://a:7x"})
-    expect_failure(Status::invalid_argument, {bad}, [&] { bootstrap({bad, nullptr, 0, 2, ""}, soon()); });
+  EXPECT_EQ(expect_failure(Status::timeout, {"rank 0", "tcp://here", "cannot be reached"},
+                [&] { open(1, 2, 200); })
+                .rank,
+      0);
+  for (const char* bad :
+      {"tcp://", "tcp://a", "tcp://a:0", "tcp://:7", "tcp://a:70000", "tcp://a:7x"})
+    expect_failure(
+        Status::invalid_argument, {bad}, [&] { bootstrap({bad, nullptr, 0, 2, ""}, soon()); });
   EXPECT_EQ(parse_tcp_place("[::1]:7").host, "::1");
 }
 }  // namespace

@@ -1,12 +1,12 @@
 #include "tests/capi/refusal.hpp"
 
 // One row: the function with arguments that are right.
-#define SYMM_CALL(function, ...)                                                                               \
-  {                                                                                                            \
-#function, [](World & w, size_t changed,                                                                   \
-                   uint64_t bits) { return static_cast<void>(w), call(function, changed, bits, __VA_ARGS__); } \
-  }
-#define SYMM_CALL_INIT(kind, macro) SYMM_CALL(symm_##kind##_init, w.out<symm_##kind##_t>(), sizeof(symm_##kind##_t))
+#define SYMM_CALL(function, ...)                                              \
+  {#function, [](World& w, size_t changed, uint64_t bits) {                   \
+     return static_cast<void>(w), call(function, changed, bits, __VA_ARGS__); \
+   }}
+#define SYMM_CALL_INIT(kind, macro) \
+  SYMM_CALL(symm_##kind##_init, w.out<symm_##kind##_t>(), sizeof(symm_##kind##_t))
 // Operands of a collective of so many elements.
 #define SYMM_OPERANDS w.group, w.source.data(), w.destination(), 8
 
@@ -15,6 +15,7 @@ namespace {
 constexpr symm_dtype_t kF32 = SYMM_DTYPE_F32;
 constexpr symm_op_t kSum = SYMM_OP_SUM;
 constexpr int32_t kSelf[] = {0};
+
 void ignore(void*, symm_log_level_t, const char*) {}
 }  // namespace
 
@@ -27,7 +28,8 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_last_failure, w.out_struct<symm_failure_t>()),
       SYMM_CALL(symm_device_count, SYMM_BACKEND_HOST, w.out<int32_t>()),
       SYMM_CALL(symm_device_info, SYMM_BACKEND_HOST, 0, w.out_struct<symm_device_info_t>()),
-      SYMM_CALL(symm_topology, SYMM_BACKEND_HOST, w.out<symm_topology_class_t>(), w.out<int32_t>(), 1),
+      SYMM_CALL(
+          symm_topology, SYMM_BACKEND_HOST, w.out<symm_topology_class_t>(), w.out<int32_t>(), 1),
       SYMM_EACH_INIT(SYMM_CALL_INIT),
       SYMM_CALL_INIT(rmsnorm, RMSNORM),
 
@@ -70,7 +72,8 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_memory_signal_pad_table, w.memory, w.out<void* const*>()),
       SYMM_CALL(symm_memory_multicast_pointer, w.memory, w.out<void*>()),
       SYMM_CALL(symm_memory_device_view, w.memory, 0, nullptr, w.out_struct<symm_memory_view_t>()),
-      SYMM_CALL(symm_memory_find, w.group, w.block, w.out<symm_memory_t*>(), w.out<int32_t>(), w.out<size_t>()),
+      SYMM_CALL(symm_memory_find, w.group, w.block, w.out<symm_memory_t*>(), w.out<int32_t>(),
+          w.out<size_t>()),
       SYMM_CALL(symm_memory_retain, w.memory),
       SYMM_CALL(symm_memory_record_use, w.memory, nullptr),
 
@@ -86,8 +89,10 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_signal, w.memory, 0, 0, nullptr),
       SYMM_CALL(symm_wait_signal, w.memory, 0, 0, within(1), nullptr),
       SYMM_CALL(symm_signal_value, w.memory, 0, 0, SYMM_SIGNAL_ADD, 1, nullptr),
-      SYMM_CALL(symm_wait_signal_value, w.memory, 0, 0, SYMM_COMPARE_EQ, 1, within(1), w.out<uint64_t>(), nullptr),
-      SYMM_CALL(symm_wait_signals, w.memory, support::awaited(0, 0, SYMM_COMPARE_EQ), 1, 0, within(1), w.out<size_t>(), nullptr),
+      SYMM_CALL(symm_wait_signal_value, w.memory, 0, 0, SYMM_COMPARE_EQ, 1, within(1),
+          w.out<uint64_t>(), nullptr),
+      SYMM_CALL(symm_wait_signals, w.memory, support::awaited(0, 0, SYMM_COMPARE_EQ), 1, 0,
+          within(1), w.out<size_t>(), nullptr),
       SYMM_CALL(symm_test_signal, w.memory, 0, 0, w.out<uint64_t>()),
       SYMM_CALL(symm_test_signal_value, w.memory, 0, 0, w.out<uint64_t>()),
       SYMM_CALL(symm_put, w.memory, 0, 0, w.source.data(), 8, nullptr),
@@ -107,19 +112,25 @@ const std::vector<Call>& calls() {
       SYMM_CALL(symm_alltoall, SYMM_OPERANDS, kF32, nullptr, nullptr),
       SYMM_CALL(symm_gather, SYMM_OPERANDS, kF32, 0, nullptr, nullptr),
       SYMM_CALL(symm_scatter, SYMM_OPERANDS, kF32, 0, nullptr, nullptr),
-      SYMM_CALL(symm_allgather_rows, w.group, w.source.data(), w.destination(), 2, 4, 4, kF32, nullptr, nullptr),
-      SYMM_CALL(symm_allreduce_rmsnorm, w.group, w.source.data(), 1, 8, kF32, support::normed(w.source.data(), w.destination()),
+      SYMM_CALL(symm_allgather_rows, w.group, w.source.data(), w.destination(), 2, 4, 4, kF32,
           nullptr, nullptr),
-      SYMM_CALL(symm_allgatherv, w.group, w.source.data(), w.destination(), &w.eight, nullptr, kF32, nullptr, nullptr),
-      SYMM_CALL(symm_reduce_scatterv, w.group, w.source.data(), &w.eight, nullptr, w.destination(), kF32, kSum, nullptr, nullptr),
-      SYMM_CALL(symm_alltoallv, w.group, w.source.data(), &w.eight, nullptr, w.destination(), &w.eight, nullptr, kF32, nullptr,
-          nullptr),
-      SYMM_CALL(symm_alltoallv_device, w.group, w.source.data(), 8, &w.eight, nullptr, w.destination(), 8, &w.eight, nullptr,
-          kF32, nullptr, nullptr),
-      SYMM_CALL(symm_collective_plan, w.group, planned(w, SYMM_COLLECTIVE_ALLREDUCE), nullptr, w.out_struct<symm_plan_info_t>()),
+      SYMM_CALL(symm_allreduce_rmsnorm, w.group, w.source.data(), 1, 8, kF32,
+          support::normed(w.source.data(), w.destination()), nullptr, nullptr),
+      SYMM_CALL(symm_allgatherv, w.group, w.source.data(), w.destination(), &w.eight, nullptr, kF32,
+          nullptr, nullptr),
+      SYMM_CALL(symm_reduce_scatterv, w.group, w.source.data(), &w.eight, nullptr, w.destination(),
+          kF32, kSum, nullptr, nullptr),
+      SYMM_CALL(symm_alltoallv, w.group, w.source.data(), &w.eight, nullptr, w.destination(),
+          &w.eight, nullptr, kF32, nullptr, nullptr),
+      SYMM_CALL(symm_alltoallv_device, w.group, w.source.data(), 8, &w.eight, nullptr,
+          w.destination(), 8, &w.eight, nullptr, kF32, nullptr, nullptr),
+      SYMM_CALL(symm_collective_plan, w.group, planned(w, SYMM_COLLECTIVE_ALLREDUCE), nullptr,
+          w.out_struct<symm_plan_info_t>()),
 
-      SYMM_CALL(symm_ipc_export, w.block + 1, 8, nullptr, w.out_token(), w.kToken, w.out<size_t>(), nullptr),
-      SYMM_CALL(symm_ipc_import, w.token.data(), w.token_size, nullptr, w.out<symm_ipc_t*>(), nullptr),
+      SYMM_CALL(symm_ipc_export, w.block + 1, 8, nullptr, w.out_token(), w.kToken, w.out<size_t>(),
+          nullptr),
+      SYMM_CALL(
+          symm_ipc_import, w.token.data(), w.token_size, nullptr, w.out<symm_ipc_t*>(), nullptr),
       SYMM_CALL(symm_ipc_retain, w.ipc),
       SYMM_CALL(symm_ipc_pointer, w.ipc, w.out<void*>()),
       SYMM_CALL(symm_ipc_size, w.ipc, w.out<size_t>()),

@@ -1,14 +1,18 @@
-// A thread that is cancelled in a call ends after it: nothing stays locked, and the process goes on.
+// A thread that is cancelled in a call ends after
+// it: nothing stays locked, and the process goes on.
 #include <pthread.h>
+
 #include "tests/support/group.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 // Cancels a thread in `call`, which nobody answers, and says how the call ended.
 std::string status_when_cancelled(const std::function<symm_status_t()>& call) {
   struct Thread {
     const std::function<symm_status_t()>& call;
     std::atomic<int> status{1};
   } its{call};
+
   const auto run = [](void* of) -> void* {
     auto& thread = *static_cast<Thread*>(of);
     thread.status = thread.call();
@@ -34,12 +38,17 @@ TEST(Cancelled, AThreadEndsWhenItsCallHasReturned) {
     alone.name = std::to_string(rank);
     alone.create_timeout_ms = 400;
     float value = 1;
-    std::string said = status_when_cancelled([&] { return outcome_of([&] { create(alone, 0, 2); }).status; });
-    if (rank == 0) said += status_when_cancelled([&] { return allreduce(group, &value, &value, 1); });
-    return said + (eventually([&] { return group.status().status == SYMM_ERR_TIMEOUT; }) ? "" : ", nobody told the other");
+    std::string said =
+        status_when_cancelled([&] { return outcome_of([&] { create(alone, 0, 2); }).status; });
+    if (rank == 0)
+      said += status_when_cancelled([&] { return allreduce(group, &value, &value, 1); });
+    return said + (eventually([&] { return group.status().status == SYMM_ERR_TIMEOUT; })
+                          ? ""
+                          : ", nobody told the other");
   });
   const std::string timeout = symm_status_string(SYMM_ERR_TIMEOUT);
   EXPECT_EQ(ranks[0].result(), timeout + timeout);
   EXPECT_EQ(ranks[1].result(), timeout);
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

@@ -1,6 +1,7 @@
-// symm.hpp: each thing works, and fails as documented. Ranks are threads. Compiled as C++17, the oldest that the header allows.
-#include <symm/symm.hpp>
+// symm.hpp: each thing works, and fails as documented. Ranks are threads. Compiled as
+// C++17, the oldest that the header allows.
 #include "tests/support/test.hpp"
+#include <symm/symm.hpp>
 
 namespace {
 struct Half {
@@ -8,7 +9,10 @@ struct Half {
 };
 }  // namespace
 
-template <> struct symm::Dtype<Half> { static constexpr symm_dtype_values value = SYMM_DTYPE_F16; };
+template <>
+struct symm::Dtype<Half> {
+  static constexpr symm_dtype_values value = SYMM_DTYPE_F16;
+};
 
 namespace {
 symm::Group join(int rank, int size) {
@@ -29,17 +33,23 @@ void together(int size, const std::function<void(const symm::Group&)>& body) {
         const symm::Group group = join(rank, size);
         body(group);
         if (group.status().status == SYMM_OK) group.finalize();
-      } catch (const std::exception& error) { ADD_FAILURE() << "rank " << rank << ": " << error.what(); }
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << "rank " << rank << ": " << error.what();
+      }
     });
   }
-  for (std::thread& rank : ranks) rank.join();
+  for (std::thread& rank : ranks)
+    rank.join();
 }
 
 // The Error that `call` throws.
-template <class Call> symm::Error failure_of(const Call& call) {
+template <class Call>
+symm::Error failure_of(const Call& call) {
   try {
     call();
-  } catch (const symm::Error& error) { return error; }
+  } catch (const symm::Error& error) {
+    return error;
+  }
   ADD_FAILURE() << "nothing was thrown";
   return {SYMM_OK, "", ""};
 }
@@ -47,7 +57,8 @@ template <class Call> symm::Error failure_of(const Call& call) {
 // What else collectives and memory do the table of behaviours does through this header, too.
 TEST(Cpp, only_the_root_needs_what_the_root_alone_uses) {
   together(2, [](const symm::Group& group) {
-    const std::vector<float> send = group.rank() == 0 ? std::vector<float>{0, 1, 2, 3} : std::vector<float>{10, 11, 12, 13};
+    const std::vector<float> send =
+        group.rank() == 0 ? std::vector<float>{0, 1, 2, 3} : std::vector<float>{10, 11, 12, 13};
     std::array<float, 4> four{};
     group.broadcast(group.rank() == 1 ? send : std::vector<float>(), four, 1);
     EXPECT_EQ(four[3], 13);
@@ -76,7 +87,8 @@ TEST(Cpp, options_force_an_algorithm_and_a_plan_names_it) {
     std::vector<double> values(1000, 1), sums(1000);
     symm::Options options;
     options.algorithm = SYMM_ALGORITHM_ONE_SHOT;
-    const symm_plan_info_t plan = group.plan(SYMM_COLLECTIVE_ALLREDUCE, values, sums, values.size(), SYMM_OP_SUM, options);
+    const symm_plan_info_t plan =
+        group.plan(SYMM_COLLECTIVE_ALLREDUCE, values, sums, values.size(), SYMM_OP_SUM, options);
     EXPECT_EQ(plan.algorithm, SYMM_ALGORITHM_ONE_SHOT);
     EXPECT_STRNE(plan.reason, "");
   });
@@ -92,10 +104,12 @@ TEST(Cpp, operands_that_do_not_fit_are_refused_before_anything_is_done) {
   };
   refused(failure_of([&] { group.allreduce(three, four, SYMM_OP_SUM); }),
       "symm_allreduce: invalid argument: send: 3 elements, not 4");
-  refused(failure_of([&] { group.reduce_scatter(three, four, SYMM_OP_SUM); }), "send: 3 elements, not 4");
+  refused(failure_of([&] { group.reduce_scatter(three, four, SYMM_OP_SUM); }),
+      "send: 3 elements, not 4");
   refused(failure_of([&] { group.allgather(three, four); }), "recv: 4 elements, not 3");
   refused(failure_of([&] { group.broadcast(three, four, 0); }), "send: 3 elements, not 4");
-  refused(failure_of([&] { group.reduce(three, four, SYMM_OP_SUM, 0); }), "recv: 4 elements, not 3");
+  refused(
+      failure_of([&] { group.reduce(three, four, SYMM_OP_SUM, 0); }), "recv: 4 elements, not 3");
   refused(failure_of([&] { group.alltoall(three, four); }), "send: 3 elements, not 4");
   group.allreduce(four, four, SYMM_OP_SUM);
 }
@@ -137,7 +151,8 @@ TEST(Cpp, handles_copy_by_a_reference_and_an_empty_one_is_refused) {
   memory.reset();
   found.span<int>()[0] = 1;  // what was found is a reference, too, and the memory keeps its block
   EXPECT_EQ(failure_of([] { symm::Memory().info(); }).status(), SYMM_ERR_INVALID_HANDLE);
-  EXPECT_EQ(failure_of([&] { symm::Group().allgatherv(found.span(), found.span(), {}); }).status(), SYMM_ERR_INVALID_HANDLE);
+  EXPECT_EQ(failure_of([&] { symm::Group().allgatherv(found.span(), found.span(), {}); }).status(),
+      SYMM_ERR_INVALID_HANDLE);
   symm::Group last = copy;
   last = moved;
   symm_group_t* owned = last.detach();
@@ -168,11 +183,13 @@ TEST(Cpp, memory_passes_by_token) {
 TEST(Cpp, devices_and_what_the_host_cannot_do) {
   EXPECT_EQ(symm::device_count(SYMM_BACKEND_HOST), 1);
   EXPECT_GT(symm::device_info(SYMM_BACKEND_HOST, 0).memory_bytes, 0u);
-  EXPECT_EQ(failure_of([] { symm::device_info(SYMM_BACKEND_HOST, 1); }).status(), SYMM_ERR_INVALID_ARGUMENT);
+  EXPECT_EQ(failure_of([] { symm::device_info(SYMM_BACKEND_HOST, 1); }).status(),
+      SYMM_ERR_INVALID_ARGUMENT);
   const symm::Group group = join(0, 1);
   std::vector<float> own(1024);
   EXPECT_EQ(failure_of([&] { group.adopt(own); }).status(), SYMM_ERR_UNSUPPORTED);
-  EXPECT_EQ(failure_of([&] { group.allocate(4096).export_dmabuf(0, 4096); }).status(), SYMM_ERR_UNAVAILABLE);
+  EXPECT_EQ(failure_of([&] { group.allocate(4096).export_dmabuf(0, 4096); }).status(),
+      SYMM_ERR_UNAVAILABLE);
   EXPECT_EQ(failure_of([&] { group.allocate(0); }).status(), SYMM_ERR_INVALID_ARGUMENT);
 }
 }  // namespace

@@ -1,9 +1,12 @@
-// A host program that is not linked with the library loads, uses and closes it a hundred times, and nothing of it piles up.
+// A host program that is not linked with the library loads, uses and closes it a
+// hundred times, and nothing of it piles up.
 #include <dlfcn.h>
-#include <symm/symm.h>
-#include "tests/support/footprint.hpp"
 
-namespace support { namespace {
+#include "tests/support/footprint.hpp"
+#include <symm/symm.h>
+
+namespace support {
+namespace {
 #define SYMM_LOOK_UP(name)                                                      \
   const auto name = reinterpret_cast<decltype(&::name)>(dlsym(library, #name)); \
   ASSERT_NE(name, nullptr) << dlerror()
@@ -22,7 +25,8 @@ void load_use_and_close() {
   symm_group_t* group = nullptr;
   ASSERT_EQ(symm_group_create(&config, &group), SYMM_OK) << symm_last_error();
   float value = 5;
-  EXPECT_EQ(symm_allreduce(group, &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), SYMM_OK)
+  EXPECT_EQ(symm_allreduce(group, &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr),
+      SYMM_OK)
       << symm_last_error();
   EXPECT_EQ(value, 5);
   symm_group_release(group);
@@ -33,8 +37,10 @@ TEST(Dlopen, AHundredTimesLeavesNothing) {
   Footprint before;
   for (int round = 0; round < 100 && !HasFailure(); ++round) {
     load_use_and_close();
-    if (round == 3) before = Footprint::settled();  // what the first uses bring into a process stays
+    // what the first uses bring into a process stays
+    if (round == 3) before = Footprint::settled();
   }
   EXPECT_EQ(Footprint::settled(), before);
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

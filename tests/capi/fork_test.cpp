@@ -1,4 +1,5 @@
-// A forked child holds handles that belong to its parent. It is refused, and its parent does not notice.
+// A forked child holds handles that belong to its
+// parent. It is refused, and its parent does not notice.
 #include "tests/support/group.hpp"
 
 namespace support {
@@ -19,7 +20,8 @@ TEST(Fork, the_childs_calls_fail_and_the_parent_goes_on) {
     EXPECT_EQ(symm_memory_pointer(block.memory.get(), 0, &pointer), SYMM_ERR_INVALID_HANDLE);
     EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr), SYMM_ERR_INVALID_HANDLE);
     EXPECT_EQ(allreduce(group, &value, &value, 1), SYMM_ERR_INVALID_HANDLE);
-    EXPECT_EQ(symm_rendezvous(group.get(), block.buffer.get(), nullptr, &again), SYMM_ERR_INVALID_HANDLE);
+    EXPECT_EQ(
+        symm_rendezvous(group.get(), block.buffer.get(), nullptr, &again), SYMM_ERR_INVALID_HANDLE);
     EXPECT_EQ(symm_group_abort(group.get(), "from the child"), SYMM_ERR_INVALID_HANDLE);
     symm_memory_release(block.memory.get());  // as a garbage collector would
     symm_buffer_release(block.buffer.get());
@@ -36,7 +38,8 @@ TEST(Fork, the_child_can_make_a_group_of_its_own) {
   const Group group = single_rank_group();
   std::atomic<bool> over{false};
   std::thread busy([&] {
-    while (!over) group.allocate(size_t{64} << 20);
+    while (!over)
+      group.allocate(size_t{64} << 20);
   });
   for (int i = 0; i < 30; ++i) {
     std::this_thread::sleep_for(std::chrono::microseconds(3000 + i * 37));
@@ -52,6 +55,7 @@ TEST(Fork, the_child_can_make_a_group_of_its_own) {
   busy.join();
 }
 }  // namespace
+
 TEST(Fork, a_child_has_no_listeners_of_the_log) {
   static std::atomic<int> heard;
   const auto listen = [](void*, symm_log_level_t, const char*) { ++heard; };

@@ -1,37 +1,50 @@
-// Calls at random, of every function of the header: with right arguments, with any of them replaced, on handles of several
-// ranks, some of them released, from several threads at once. No call crashes, hangs or answers what it should not; no refusal
-// writes an output; and a new group can be made at any time. SYMM_TEST_FUZZ_SECONDS makes it longer, with seeds of its own.
+// Calls at random, of every function of the header: with right arguments, with any of
+// them replaced, on handles of several ranks, some of them released, from several
+// threads at once. No call crashes, hangs or answers what it should not; no refusal
+// writes an output; and a new group can be made at any time. SYMM_TEST_FUZZ_SECONDS
+// makes it longer, with seeds of its own.
 #include "tests/capi/refusal.hpp"
 #include "tests/support/group.hpp"
 
 #ifdef SYMM_UNDER_TSAN
 // Bytes of memory that ranks write as they like.
 extern "C" [[gnu::visibility("default")]] const char* __tsan_default_suppressions();
+
 const char* __tsan_default_suppressions() {
-  return "race:symm_put\nrace:symm_get\nrace:symm_fill32\nrace:symm_write_value\nrace:symm_wait_value\n";
+  return "race:symm_put\nrace:symm_get\nrace:symm_fill32\nrace:symm_write_value\nrace:symm_wait_"
+         "value\n";
 }
 #endif
 
-namespace symm_test { namespace {
+namespace symm_test {
+namespace {
 constexpr int kCallsOfAWorld = 60;
 
-// The handles of a thread. One that was released may become another thread's, which may release it under a call: so only a rank
-// that has no other threads tries those again.
+// The handles of a thread. One that was released may become another thread's, which may
+// release it under a call: so only a rank that has no other threads tries those again.
 class Handles {
  public:
   explicit Handles(bool alone) : alone_(alone) {}
+
   ~Handles() {
     for (size_t kind = 0; kind < std::size(kHandles); ++kind)
-      for (void* handle : owned_[kind]) release(kind, handle);
+      for (void* handle : owned_[kind])
+        release(kind, handle);
   }
+
   void lend(size_t kind, void* handle) { lent_[kind] = handle; }
+
   void own(size_t kind, void* handle) { owned_[kind].push_back(handle); }
+
   void* any(size_t kind, uint64_t choice) const {
     const auto& owned = owned_[kind];
     const auto& released = released_[kind];
     choice %= owned.size() + released.size() + 1;
-    return choice < owned.size() ? owned[choice] : choice == owned.size() ? lent_[kind] : released[choice - owned.size() - 1];
+    return choice < owned.size()    ? owned[choice]
+           : choice == owned.size() ? lent_[kind]
+                                    : released[choice - owned.size() - 1];
   }
+
   void release_one(size_t kind, uint64_t choice) {
     auto& owned = owned_[kind];
     if (owned.empty()) return;
@@ -41,6 +54,7 @@ class Handles {
     if (released_[kind].size() > 3) released_[kind].pop_front();
     owned.pop_back();
   }
+
  private:
   const bool alone_;
   void* lent_[std::size(kHandles)] = {};
@@ -50,13 +64,15 @@ class Handles {
 
 // Of a parameter's type; std::size(kHandles) if it is none.
 size_t kind_of(const std::string& type) {
-  return static_cast<size_t>(std::find(std::begin(kHandles), std::end(kHandles), type) - std::begin(kHandles));
+  return static_cast<size_t>(
+      std::find(std::begin(kHandles), std::end(kHandles), type) - std::begin(kHandles));
 }
 
 const std::vector<const Parameter*>& parameters_of(const std::string& function) {
   static const auto all = [] {
     std::map<std::string, std::vector<const Parameter*>> made;
-    for (const Parameter& one : kParameters) made[one.function].push_back(&one);
+    for (const Parameter& one : kParameters)
+      made[one.function].push_back(&one);
     return made;
   }();
   return all.at(function);
@@ -64,12 +80,14 @@ const std::vector<const Parameter*>& parameters_of(const std::string& function) 
 
 class Caller {
  public:
-  // On handles that `other` lends for good, if it is given, the calls are such that wait for nobody.
+  // On handles that `other` lends for good, if it is
+  // given, the calls are such that wait for nobody.
   Caller(World& world, bool alone, const Caller* other, uint64_t seed)
       : world_(world), own_(alone), other_(other), random_(seed) {
     for (size_t kind = 0; kind < std::size(kHandles); ++kind)
       own_.lend(kind, other != nullptr ? other->first_[kind] : first_[kind]);
   }
+
   ~Caller() { use(first_); }
 
   void call_one() {
@@ -86,8 +104,10 @@ class Caller {
     keep(call.function, parameters, status == SYMM_OK);
     if (random_() % 4 == 0) own_.release_one(random_() % std::size(kHandles), random_());
   }
+
  private:
   void* any(size_t kind) { return own_.any(kind, random_()); }
+
   void use(const OneOfEach& all) {
     world_.group = static_cast<symm_group_t*>(all[0]);
     world_.buffer = static_cast<symm_buffer_t*>(all[1]);
@@ -96,41 +116,53 @@ class Caller {
     world_.ipc = static_cast<symm_ipc_t*>(all[4]);
   }
 
-  // False if nothing else is known to be safe there: a program that says how much memory it has is believed.
+  // False if nothing else is known to be safe there: a
+  // program that says how much memory it has is believed.
   bool value_for(const Parameter& parameter, uint64_t& bits) {
     const std::string type = parameter.type, name = parameter.name;
     static const std::string kOfMemory =
-        " count capacity rows row_count tokens hidden recv_stride send_count recv_count send_capacity "
+        " count capacity rows row_count tokens hidden recv_stride send_count recv_count "
+        "send_capacity "
         "recv_capacity token_size bytes size struct_size fd ";
     std::vector<const Refusal*> wrong;
     for (const Refusal& row : refusals())
       if (applies(row, parameter)) wrong.push_back(&row);
-    if (!wrong.empty() && random_() % 3 == 0) return bits = wrong[random_() % wrong.size()]->value(world_), true;
+    if (!wrong.empty() && random_() % 3 == 0)
+      return bits = wrong[random_() % wrong.size()]->value(world_), true;
     if (kind_of(type) < std::size(kHandles)) {
       bits = world_.bits(any(random_() % std::size(kHandles)));
       return bits += random_() % 4 == 0 ? 8 : 0, true;
     }
     if (type.back() == '*' || type == "symm_log_callback_t") return bits = 0, type.back() == '*';
-    if (name == "timeout_ms") return bits = 1 + random_() % 3, true;  // 0 is the group's, or for ever
+    // 0 is the group's, or for ever
+    if (name == "timeout_ms") return bits = 1 + random_() % 3, true;
     if (kOfMemory.find(' ' + name + ' ') != std::string::npos) return bits = random_() % 2, true;
-    constexpr uint64_t kEdges[] = {0, 1, 2, 7, INT32_MAX, uint64_t{1} << 31, UINT32_MAX, SIZE_MAX, SIZE_MAX / 2, SIZE_MAX - 3};
-    return bits = random_() % 2 == 0 ? kEdges[random_() % std::size(kEdges)] : random_() >> random_() % 64, true;
+    constexpr uint64_t kEdges[] = {
+        0, 1, 2, 7, INT32_MAX, uint64_t{1} << 31, UINT32_MAX, SIZE_MAX, SIZE_MAX / 2, SIZE_MAX - 3};
+    return bits = random_() % 2 == 0 ? kEdges[random_() % std::size(kEdges)]
+                                     : random_() >> random_() % 64,
+           true;
   }
 
-  void judge(const std::string& function, const std::string& changed, uint64_t bits, symm_status_t status) {
-    const std::string what = function + " with another " + changed + " (" + std::to_string(bits) + ") says " +
-                             symm_status_string(status) + ": " + (status == SYMM_OK ? "" : symm_last_error());
+  void judge(const std::string& function, const std::string& changed, uint64_t bits,
+      symm_status_t status) {
+    const std::string what = function + " with another " + changed + " (" + std::to_string(bits) +
+                             ") says " + symm_status_string(status) + ": " +
+                             (status == SYMM_OK ? "" : symm_last_error());
     EXPECT_TRUE(status <= SYMM_OK && status != SYMM_ERR_INTERNAL) << what;
-    const bool is_refusal = status == SYMM_ERR_INVALID_ARGUMENT || status == SYMM_ERR_INVALID_HANDLE ||
-                            status == SYMM_ERR_UNSUPPORTED || status == SYMM_ERR_NOT_FOUND;
+    const bool is_refusal = status == SYMM_ERR_INVALID_ARGUMENT ||
+                            status == SYMM_ERR_INVALID_HANDLE || status == SYMM_ERR_UNSUPPORTED ||
+                            status == SYMM_ERR_NOT_FOUND;
     EXPECT_TRUE(!is_refusal || (world_.outputs_untouched() && *symm_last_error() != '\0')) << what;
   }
 
-  // What a call made is a handle to use and to release, a reference more one to give back; null where it failed, so that ranks on
-  // which it did not have no more handles.
-  void keep(const std::string& function, const std::vector<const Parameter*>& parameters, bool made) {
+  // What a call made is a handle to use and to release, a reference more one to give
+  // back; null where it failed, so that ranks on which it did not have no more handles.
+  void keep(
+      const std::string& function, const std::vector<const Parameter*>& parameters, bool made) {
     const size_t first = kind_of(parameters[0]->type);
-    if (function.find("_retain") != std::string::npos) own_.own(first, made ? world_.handles()[first] : nullptr);
+    if (function.find("_retain") != std::string::npos)
+      own_.own(first, made ? world_.handles()[first] : nullptr);
     if (made && function.rfind("symm_log_", 0) == 0) symm_log_remove_listener(world_.first_word(0));
     for (const Parameter* one : parameters) {
       const std::string type = one->type;
@@ -147,14 +179,18 @@ class Caller {
   const OneOfEach first_ = world_.handles();
 };
 
-// A rank's part in one group. All ranks make the same calls while nothing sets them apart; unless the rank is alone in its
-// process, a thread beside makes its own.
-void live(const std::string& bootstrap, int rank, int size, bool alone, uint64_t seed, std::atomic<int>& ready) {
-  World world(bootstrap.c_str(), rank, size), beside(("thread://beside " + bootstrap + std::to_string(rank)).c_str());
+// A rank's part in one group. All ranks make the same calls while nothing sets them
+// apart; unless the rank is alone in its process, a thread beside makes its own.
+void live(const std::string& bootstrap, int rank, int size, bool alone, uint64_t seed,
+    std::atomic<int>& ready) {
+  World world(bootstrap.c_str(), rank, size),
+      beside(("thread://beside " + bootstrap + std::to_string(rank)).c_str());
   ++ready;  // before anybody may abort the group
   EXPECT_TRUE(support::eventually([&] { return ready == size; }));
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);  // calls may wait for ranks that do others
-  Caller caller(world, alone, nullptr, seed), other(beside, false, &caller, seed * 31 + static_cast<uint64_t>(rank));
+  // calls may wait for ranks that do others
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  Caller caller(world, alone, nullptr, seed),
+      other(beside, false, &caller, seed * 31 + static_cast<uint64_t>(rank));
   support::as_threads(alone ? 1 : 2, [&](int thread) {
     for (int i = 0; i < kCallsOfAWorld && std::chrono::steady_clock::now() < until; ++i)
       (thread == 0 ? caller : other).call_one();
@@ -165,14 +201,18 @@ void fuzz(bool processes) {
   setenv("SYMM_TIMEOUT_MS", "1000", 1);  // of withdrawals and imports, which belong to no group
   const char* asked = std::getenv("SYMM_TEST_FUZZ_SECONDS");
   const uint64_t first = asked != nullptr ? std::random_device{}() : 1;
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(asked != nullptr ? std::atoi(asked) : 5);
-  for (uint64_t seed = first; !testing::Test::HasFailure() && std::chrono::steady_clock::now() < until; ++seed) {
+  const auto until = std::chrono::steady_clock::now() +
+                     std::chrono::seconds(asked != nullptr ? std::atoi(asked) : 5);
+  for (uint64_t seed = first;
+      !testing::Test::HasFailure() && std::chrono::steady_clock::now() < until; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const int size = 1 + static_cast<int>(seed % 3);
     const support::Bootstrap meeting;
     const std::string bootstrap = (processes ? meeting.processes() : meeting.threads()).bootstrap;
     const support::Shared<std::atomic<int>> ready;
-    const auto body = [&](int rank) { live(bootstrap, rank, size, processes || size == 1, seed, *ready); };
+    const auto body = [&](int rank) {
+      live(bootstrap, rank, size, processes || size == 1, seed, *ready);
+    };
     processes ? support::as_processes(size, body) : support::as_threads(size, body);
   }
 }
@@ -183,4 +223,5 @@ TEST(Fuzz, RanksThatAreProcesses) {
   SYMM_NOT_UNDER_TSAN("it does not follow the threads of a forked process");
   fuzz(true);
 }
-}}  // namespace symm_test
+}  // namespace
+}  // namespace symm_test

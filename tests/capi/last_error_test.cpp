@@ -1,4 +1,5 @@
-// The error model: messages belong to a thread, success leaves them alone, every status has a name.
+// The error model: messages belong to a thread,
+// success leaves them alone, every status has a name.
 #include "tests/support/group.hpp"
 
 namespace {
@@ -34,7 +35,9 @@ TEST(LastError, success_leaves_it_alone) {
   {
     const symm::Group group = support::create({"thread://last-error", ""}, 0, 1);
     float value = 1;
-    ASSERT_EQ(symm_allreduce(group.get(), &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), SYMM_OK);
+    ASSERT_EQ(symm_allreduce(
+                  group.get(), &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr),
+        SYMM_OK);
     ASSERT_EQ(symm_group_finalize(group.get(), support::within(1000)), SYMM_OK);
   }
   symm_group_release(nullptr);
@@ -43,12 +46,14 @@ TEST(LastError, success_leaves_it_alone) {
 
 TEST(LastError, is_one_line_and_cut_not_overrun) {
   std::string url = "pigeon://\nsecond line ";
-  for (int i = 0; i < 2500; ++i) url += "\u00e9";
+  for (int i = 0; i < 2500; ++i)
+    url += "\u00e9";
   support::expect_failure(SYMM_ERR_INVALID_ARGUMENT, {}, [&] { support::create({url}, 0, 1); });
   const std::string message = symm_last_error();
   EXPECT_NE(message.find("pigeon"), std::string::npos);
   EXPECT_EQ(message.find('\n'), std::string::npos);
-  EXPECT_TRUE(message.size() < 1024 && message.ends_with("\u00e9")) << "not in the middle of a character";
+  EXPECT_TRUE(message.size() < 1024 && message.ends_with("\u00e9"))
+      << "not in the middle of a character";
 }
 
 TEST(LastFailure, is_nothing_before_the_first_failure) {
@@ -65,7 +70,8 @@ TEST(LastFailure, is_nothing_before_the_first_failure) {
 // Of the rank to blame, on all ranks.
 TEST(LastFailure, has_the_error_number_of_the_system_call) {
   SYMM_NOT_UNDER_ASAN(
-      "UndefinedBehaviorSanitizer opens a pipe to look at an object's type, and takes a failure for a bad object");
+      "UndefinedBehaviorSanitizer opens a pipe to look at an object's type, and takes a failure "
+      "for a bad object");
   support::as_processes(2, [](int rank, const symm::Group& group) {
     const symm::Buffer buffer = group.allocate(64);
     group.barrier();
@@ -73,7 +79,8 @@ TEST(LastFailure, has_the_error_number_of_the_system_call) {
       const rlimit none{0, 0};  // no descriptor for the pad
       ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
       symm_buffer_t* another = nullptr;
-      support::expect_failed(symm_alloc(group.get(), 64, nullptr, &another), SYMM_ERR_SYSTEM, {"memfd_create", "errno 24"});
+      support::expect_failed(symm_alloc(group.get(), 64, nullptr, &another), SYMM_ERR_SYSTEM,
+          {"memfd_create", "errno 24"});
     }
     symm_memory_t* memory = nullptr;
     EXPECT_EQ(symm_rendezvous(group.get(), buffer.get(), nullptr, &memory), SYMM_ERR_SYSTEM);
@@ -84,7 +91,9 @@ TEST(LastFailure, has_the_error_number_of_the_system_call) {
     try {
       group.rendezvous(buffer);
       if (rank == 1) ADD_FAILURE() << "there is no descriptor still";
-    } catch (const symm::Error& error) { EXPECT_EQ(error.os_error(), EMFILE) << error.what(); }
+    } catch (const symm::Error& error) {
+      EXPECT_EQ(error.os_error(), EMFILE) << error.what();
+    }
   });
 }
 
@@ -114,9 +123,11 @@ TEST(Backend, automatic_is_the_host_unless_the_environment_asks) {
   int32_t count = 0;
   EXPECT_EQ(automatic(nullptr), SYMM_OK);
   EXPECT_EQ(automatic("host"), SYMM_OK);
-  EXPECT_EQ(automatic("cuda"), symm_device_count(SYMM_BACKEND_CUDA, &count)) << "asked for, and not to be had";
+  EXPECT_EQ(automatic("cuda"), symm_device_count(SYMM_BACKEND_CUDA, &count))
+      << "asked for, and not to be had";
   EXPECT_EQ(automatic("vulkan"), SYMM_ERR_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(symm_last_error()).find("SYMM_BACKEND"), std::string::npos) << symm_last_error();
+  EXPECT_NE(std::string(symm_last_error()).find("SYMM_BACKEND"), std::string::npos)
+      << symm_last_error();
 }
 
 TEST(Backend, a_device_says_why_not) {
@@ -131,8 +142,9 @@ TEST(Backend, a_device_says_why_not) {
 TEST(Version, header_and_library_agree) {
   EXPECT_EQ(symm_version(), static_cast<uint32_t>(SYMM_VERSION));
   const std::string info = symm_build_info();
-  const std::string version =
-      std::to_string(SYMM_VERSION_MAJOR) + "." + std::to_string(SYMM_VERSION_MINOR) + "." + std::to_string(SYMM_VERSION_PATCH);
+  const std::string version = std::to_string(SYMM_VERSION_MAJOR) + "." +
+                              std::to_string(SYMM_VERSION_MINOR) + "." +
+                              std::to_string(SYMM_VERSION_PATCH);
   EXPECT_NE(info.find("\"version\": \"" + version + "\""), std::string::npos) << info;
   EXPECT_EQ(info.front(), '{');
   EXPECT_EQ(info.back(), '}');

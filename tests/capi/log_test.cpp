@@ -1,4 +1,5 @@
-// Log messages go to any number of functions and descriptors, and none of them holds up the library or another.
+// Log messages go to any number of functions and descriptors,
+// and none of them holds up the library or another.
 #include "tests/support/group.hpp"
 
 namespace {
@@ -10,6 +11,7 @@ void make_group(const std::string& name) { create({"thread://log-" + name, name}
 struct Heard {
   std::atomic<int> count{0};
   std::string last;
+
   static void listen(void* user, symm_log_level_t, const char* message) {
     auto& heard = *static_cast<Heard*>(user);
     heard.last = message;
@@ -19,16 +21,19 @@ struct Heard {
 
 struct Pipe {
   Pipe() { EXPECT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0); }
+
   ~Pipe() {
     close(ends[0]);
     if (ends[1] >= 0) close(ends[1]);
   }
+
   std::string read_all() const {
     std::string text(1 << 20, '\0');
     const ssize_t got = read(ends[0], text.data(), text.size());
     text.resize(got > 0 ? static_cast<size_t>(got) : 0);
     return text;
   }
+
   int ends[2] = {-1, -1};
 };
 
@@ -62,34 +67,40 @@ TEST(Log, a_descriptor_takes_whole_lines_with_their_level) {
   EXPECT_NE(text.find("100% %s logged"), std::string::npos) << text;
   EXPECT_EQ(text.back(), '\n');
   for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1)
-    EXPECT_TRUE(text.compare(at, 6, "info: ") == 0 || text.compare(at, 9, "warning: ") == 0) << text.substr(at);
+    EXPECT_TRUE(text.compare(at, 6, "info: ") == 0 || text.compare(at, 9, "warning: ") == 0)
+        << text.substr(at);
   ASSERT_EQ(symm_log_remove_listener(id), SYMM_OK);
   char byte = 0;
   EXPECT_EQ(read(pipe.ends[0], &byte, 1), 0) << "nobody has the other end any more";
   EXPECT_EQ(symm_log_remove_listener(id), SYMM_ERR_NOT_FOUND);
 }
 
-// Whoever does not read loses lines; also where the descriptor would block, and where the reader is gone.
+// Whoever does not read loses lines; also where the
+// descriptor would block, and where the reader is gone.
 TEST(Log, a_reader_that_does_not_read_holds_nobody_up) {
   for (const bool blocking : {true, false}) {
     Pipe full, broken;
     fcntl(full.ends[1], F_SETPIPE_SZ, 8192);
     if (blocking) fcntl(full.ends[1], F_SETFL, fcntl(full.ends[1], F_GETFL) & ~O_NONBLOCK);
     close(std::exchange(broken.ends[0], -1));
-    const symm::LogListener to_full(full.ends[1], SYMM_LOG_DEBUG), to_broken(broken.ends[1], SYMM_LOG_DEBUG);
-    for (int i = 0; i < 200; ++i) make_group("flood");
+    const symm::LogListener to_full(full.ends[1], SYMM_LOG_DEBUG),
+        to_broken(broken.ends[1], SYMM_LOG_DEBUG);
+    for (int i = 0; i < 200; ++i)
+      make_group("flood");
     EXPECT_GT(full.read_all().size(), 3000U);
     broken.ends[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
   }
 }
 
-// Standard error, too, which ranks share with whoever reads them, and which nobody has made non-blocking.
+// Standard error, too, which ranks share with whoever
+// reads them, and which nobody has made non-blocking.
 TEST(Log, an_abort_does_not_wait_for_the_reader_of_standard_error) {
   setenv("SYMM_LOG", "warning", 1);
   support::Process rank([] {
     Pipe full;
     const std::string much(1 << 20, 'x');
-    while (write(full.ends[1], much.data(), much.size()) > 0) {}
+    while (write(full.ends[1], much.data(), much.size()) > 0) {
+    }
     fcntl(full.ends[1], F_SETFL, 0);
     dup2(full.ends[1], STDERR_FILENO);
     create({"thread://log-abort", ""}, 0, 1).abort("the program wants to end");

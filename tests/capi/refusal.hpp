@@ -1,17 +1,19 @@
-// Every function with arguments that are right, and what must be refused in place of one of them. The runner (refusal_test.cpp)
-// checks the status, that the message names the parameter, and that no output was touched.
+// Every function with arguments that are right, and what must be refused in place of
+// one of them. The runner (refusal_test.cpp) checks the status, that the message names
+// the parameter, and that no output was touched.
 #pragma once
 
 #include "tests/support/options.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm_test {
-inline constexpr const char* kHandles[] = {"symm_group_t*", "symm_buffer_t*", "symm_memory_t*", "symm_heap_t*", "symm_ipc_t*"};
+inline constexpr const char* kHandles[] = {
+    "symm_group_t*", "symm_buffer_t*", "symm_memory_t*", "symm_heap_t*", "symm_ipc_t*"};
 using OneOfEach = std::array<void*, std::size(kHandles)>;
 void release(size_t kind, void* handle);
 
-// A rank of a group, by itself unless told otherwise, with a buffer, a memory, an import of the buffer and a heap, and poisoned
-// places for outputs.
+// A rank of a group, by itself unless told otherwise, with a buffer, a memory, an
+// import of the buffer and a heap, and poisoned places for outputs.
 class World {
  public:
   static constexpr size_t kBytes = 4096;  // of the block
@@ -22,7 +24,8 @@ class World {
   World(World&&) = delete;
 
   // A poisoned place for a T.
-  template <class T> T* out() {
+  template <class T>
+  T* out() {
     T* const place = static_cast<T*>(poisoned(sizeof(T)));
     if constexpr (std::is_pointer_v<T>) made_.push_back(place);
     return place;
@@ -34,7 +37,8 @@ class World {
     return handle;
   }
   // A poisoned struct but for its struct_size, which says `size`.
-  template <class T> T* out_struct(size_t size = sizeof(T)) {
+  template <class T>
+  T* out_struct(size_t size = sizeof(T)) {
     void* place = poisoned(sizeof(T));
     std::memcpy(place, &size, sizeof size);
     std::memcpy(places_.back().before.data(), &size, sizeof size);
@@ -50,12 +54,15 @@ class World {
   void forget_outputs() { places_.clear(), kept_.clear(), made_.clear(); }
 
   // What stands for an argument; options are kept as long as outputs.
-  template <class T> uint64_t bits(const T& value) {
+  template <class T>
+  uint64_t bits(const T& value) {
     if constexpr (std::is_null_pointer_v<T>) return 0;
-    if constexpr (std::is_pointer_v<std::decay_t<const T&>>) return reinterpret_cast<uintptr_t>(+value);
+    if constexpr (std::is_pointer_v<std::decay_t<const T&>>)
+      return reinterpret_cast<uintptr_t>(+value);
     if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) return static_cast<uint64_t>(value);
   }
-  template <class T> uint64_t bits(const support::Passed<T>& options) {
+  template <class T>
+  uint64_t bits(const support::Passed<T>& options) {
     return bits(kept_.emplace_back(std::make_shared<T>(options.value)).get());
   }
 
@@ -93,13 +100,15 @@ struct Call {
   symm_status_t (*call)(World& w, size_t changed, uint64_t bits);
 };
 
-template <class P, class A> P argument(const A& given, size_t& number, size_t changed, uint64_t bits) {
+template <class P, class A>
+P argument(const A& given, size_t& number, size_t changed, uint64_t bits) {
   if (number++ != changed) return static_cast<P>(given);
   if constexpr (std::is_pointer_v<P>) return reinterpret_cast<P>(static_cast<uintptr_t>(bits));
   if constexpr (std::is_integral_v<P>) return static_cast<P>(bits);
 }
 template <class... P, class... A>
-symm_status_t call(symm_status_t (*function)(P...), size_t changed, uint64_t bits, const A&... arguments) {
+symm_status_t call(
+    symm_status_t (*function)(P...), size_t changed, uint64_t bits, const A&... arguments) {
   size_t number = 0;  // in braces they are made one after the other
   return std::apply(function, std::tuple<P...>{argument<P>(arguments, number, changed, bits)...});
 }
@@ -115,8 +124,9 @@ struct Refusal {
   const char* named;  // in the message; nullptr: the parameter
 };
 
-// A struct that is cut short, and two of a newer header: one asks for something that this library has never heard of. Both want
-// the failure of their call where `failure` points; null: they have no such field.
+// A struct that is cut short, and two of a newer header: one asks for something that
+// this library has never heard of. Both want the failure of their call where `failure`
+// points; null: they have no such field.
 struct Struct {
   const char* type;
   const void *cut_short, *newer, *unused;
@@ -157,8 +167,8 @@ const std::vector<WrongCall>& wrong_calls();
 const std::vector<Exemption>& exemptions();
 
 // An all-reduce, say, for a plan.
-inline auto planned(const World& w, symm_collective_t collective, size_t count = 8, symm_dtype_t dtype = SYMM_DTYPE_F32,
-    symm_op_t op = SYMM_OP_SUM, int32_t root = 0) {
+inline auto planned(const World& w, symm_collective_t collective, size_t count = 8,
+    symm_dtype_t dtype = SYMM_DTYPE_F32, symm_op_t op = SYMM_OP_SUM, int32_t root = 0) {
   return support::call_of(collective, w.source.data(), w.source.data(), count, dtype, op, root);
 }
 }  // namespace symm_test

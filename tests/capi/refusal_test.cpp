@@ -1,15 +1,21 @@
-// Every function refuses every kind of wrong argument: with the right status, a message that names the argument, and untouched
-// outputs. That no parameter was forgotten is checked against the header itself.
+// Every function refuses every kind of wrong argument: with the right status, a message
+// that names the argument, and untouched outputs. That no parameter was forgotten is
+// checked against the header itself.
 #include "tests/capi/refusal.hpp"
+
 #include "tests/support/group.hpp"
 
 namespace symm_test {
 World::World(const char* bootstrap, int rank, int size)
-    : group(support::create({.bootstrap = bootstrap, .create_timeout_ms = 5'000, .timeout_ms = 50}, rank, size).detach()) {
+    : group(support::create(
+          {.bootstrap = bootstrap, .create_timeout_ms = 5'000, .timeout_ms = 50}, rank, size)
+              .detach()) {
   void* pointer = nullptr;
-  if (symm_alloc(group, kBytes, nullptr, &buffer) != SYMM_OK || symm_rendezvous(group, buffer, nullptr, &memory) != SYMM_OK ||
+  if (symm_alloc(group, kBytes, nullptr, &buffer) != SYMM_OK ||
+      symm_rendezvous(group, buffer, nullptr, &memory) != SYMM_OK ||
       symm_buffer_pointer(buffer, &pointer) != SYMM_OK ||
-      symm_ipc_export(pointer, kBytes, nullptr, token.data(), kToken, &token_size, nullptr) != SYMM_OK ||
+      symm_ipc_export(pointer, kBytes, nullptr, token.data(), kToken, &token_size, nullptr) !=
+          SYMM_OK ||
       symm_ipc_import(token.data(), token_size, nullptr, &ipc, nullptr) != SYMM_OK ||
       symm_heap_create(group, kBytes, nullptr, &heap) != SYMM_OK ||
       symm_heap_alloc(heap, kBytes - 8, 0, &piece, nullptr) != SYMM_OK)
@@ -19,7 +25,8 @@ World::World(const char* bootstrap, int rank, int size)
 
 World::~World() {
   const OneOfEach all = handles();
-  for (size_t kind = all.size(); kind-- > 0;) release(kind, all[kind]);
+  for (size_t kind = all.size(); kind-- > 0;)
+    release(kind, all[kind]);
 }
 
 void release(size_t kind, void* handle) {
@@ -39,7 +46,8 @@ void* World::poisoned(size_t size) {
 }
 
 bool World::outputs_untouched() const {
-  return std::all_of(places_.begin(), places_.end(), [](const Place& place) { return place.bytes == place.before; });
+  return std::all_of(places_.begin(), places_.end(),
+      [](const Place& place) { return place.bytes == place.before; });
 }
 
 namespace {
@@ -60,17 +68,19 @@ bool stands_for(const std::string& of, const Parameter& parameter) {
 
 bool is_exempt(const Parameter& parameter) {
   return std::any_of(exemptions().begin(), exemptions().end(), [&](const Exemption& row) {
-    return has(row.functions, parameter) && std::count(row.parameters.begin(), row.parameters.end(), parameter.name) != 0;
+    return has(row.functions, parameter) &&
+           std::count(row.parameters.begin(), row.parameters.end(), parameter.name) != 0;
   });
 }
 
 bool is_handle(const Parameter& parameter) {
-  return std::any_of(
-      std::begin(kHandles), std::end(kHandles), [&](const char* type) { return type == std::string(parameter.type); });
+  return std::any_of(std::begin(kHandles), std::end(kHandles),
+      [&](const char* type) { return type == std::string(parameter.type); });
 }
 
 // Every parameter of every call, and which of the call's it is.
-void for_each_parameter(const std::function<void(const Call& call, size_t index, const Parameter& parameter)>& body) {
+void for_each_parameter(
+    const std::function<void(const Call& call, size_t index, const Parameter& parameter)>& body) {
   for (const Call& call : calls()) {
     size_t index = 0;
     for (const Parameter& parameter : kParameters)
@@ -79,7 +89,8 @@ void for_each_parameter(const std::function<void(const Call& call, size_t index,
 }
 
 // Those that are structs.
-void for_each_struct(const std::function<void(const Call& call, size_t index, const Struct& one)>& body) {
+void for_each_struct(
+    const std::function<void(const Call& call, size_t index, const Struct& one)>& body) {
   for_each_parameter([&](const Call& call, size_t index, const Parameter& parameter) {
     SCOPED_TRACE(std::string(call.function) + ", " + parameter.name);
     for (const Struct& one : structs())
@@ -90,11 +101,14 @@ void for_each_struct(const std::function<void(const Call& call, size_t index, co
 // Leave a message behind that no row can be content with.
 void forget_last_error() { ASSERT_EQ(symm_log_remove_listener(99), SYMM_ERR_NOT_FOUND); }
 
-void expect_refusal(symm_status_t got, symm_status_t expected, const char* parameter, World& world) {
+void expect_refusal(
+    symm_status_t got, symm_status_t expected, const char* parameter, World& world) {
   EXPECT_EQ(got, expected) << symm_status_string(got) << ": " << symm_last_error();
   const std::string message = symm_last_error();
-  // Out of memory is nobody's wrong argument; the message says how many bytes were not to be had. Nor is a "no".
-  const bool is_size = expected == SYMM_ERR_OUT_OF_MEMORY && std::strspn(parameter, "0123456789") == 0;
+  // Out of memory is nobody's wrong argument; the message
+  // says how many bytes were not to be had. Nor is a "no".
+  const bool is_size =
+      expected == SYMM_ERR_OUT_OF_MEMORY && std::strspn(parameter, "0123456789") == 0;
   const char* word = is_size ? "bytes" : expected == SYMM_ERR_NOT_FOUND ? "" : parameter;
   EXPECT_NE(message.find(word), std::string::npos) << "the message is: " << message;
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
@@ -103,12 +117,15 @@ void expect_refusal(symm_status_t got, symm_status_t expected, const char* param
 }
 
 symm_status_t expected_of(const Call& call) {
-  static const std::map<std::string, symm_status_t> otherwise = {{"symm_buffer_adopt", SYMM_ERR_UNSUPPORTED},
-      {"symm_buffer_export_dmabuf", SYMM_ERR_UNAVAILABLE}, {"symm_heap_alloc", SYMM_ERR_OUT_OF_MEMORY},
-      {"symm_ipc_withdraw", SYMM_ERR_TIMEOUT}, {"symm_memory_device_view", SYMM_ERR_UNSUPPORTED},
-      {"symm_memory_multicast_pointer", SYMM_ERR_UNAVAILABLE}, {"symm_wait_signal", SYMM_ERR_TIMEOUT},
-      {"symm_wait_signal_value", SYMM_ERR_TIMEOUT}, {"symm_wait_signals", SYMM_ERR_TIMEOUT},
-      {"symm_wait_value32", SYMM_ERR_TIMEOUT}, {"symm_wait_value64", SYMM_ERR_TIMEOUT}};
+  static const std::map<std::string, symm_status_t> otherwise = {
+      {"symm_buffer_adopt", SYMM_ERR_UNSUPPORTED},
+      {"symm_buffer_export_dmabuf", SYMM_ERR_UNAVAILABLE},
+      {"symm_heap_alloc", SYMM_ERR_OUT_OF_MEMORY}, {"symm_ipc_withdraw", SYMM_ERR_TIMEOUT},
+      {"symm_memory_device_view", SYMM_ERR_UNSUPPORTED},
+      {"symm_memory_multicast_pointer", SYMM_ERR_UNAVAILABLE},
+      {"symm_wait_signal", SYMM_ERR_TIMEOUT}, {"symm_wait_signal_value", SYMM_ERR_TIMEOUT},
+      {"symm_wait_signals", SYMM_ERR_TIMEOUT}, {"symm_wait_value32", SYMM_ERR_TIMEOUT},
+      {"symm_wait_value64", SYMM_ERR_TIMEOUT}};
   const auto found = otherwise.find(call.function);
   return found != otherwise.end() ? found->second : SYMM_OK;
 }
@@ -137,7 +154,8 @@ TEST(Call, right_arguments) {
   EXPECT_EQ(symm_heap_free(world.heap, nullptr), SYMM_OK) << symm_last_error();
 }
 
-// What nobody uses of a struct of a newer header is no matter; what this library does not fill of it comes back as zero.
+// What nobody uses of a struct of a newer header is no matter; what this library does
+// not fill of it comes back as zero.
 TEST(Call, longer_structs) {
   for_each_struct([](const Call& call, size_t index, const Struct& one) {
     World world;
@@ -160,7 +178,8 @@ TEST(Call, longer_structs) {
   });
 }
 
-// A runtime that moves a task to another thread between the call and the question has the failure all the same.
+// A runtime that moves a task to another thread between
+// the call and the question has the failure all the same.
 TEST(LastFailure, is_delivered_into_the_options_of_the_call) {
   for_each_struct([](const Call& call, size_t index, const Struct& one) {
     if (one.failure == nullptr) return;
@@ -174,18 +193,21 @@ TEST(LastFailure, is_delivered_into_the_options_of_the_call) {
     EXPECT_STREQ(told.message, symm_last_error());
     const symm_failure_t before = std::exchange(told, {});
     EXPECT_EQ(call.call(world, index, world.bits(one.unused)), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_NE(std::string(symm_last_error()).find(".failure: "), std::string::npos) << symm_last_error();
+    EXPECT_NE(std::string(symm_last_error()).find(".failure: "), std::string::npos)
+        << symm_last_error();
     EXPECT_STREQ(told.message, "");
     told = before;
     static const std::vector<uint64_t> never_set(64, UINT64_MAX - 1);
     EXPECT_EQ(call.call(world, index, world.bits(never_set.data())), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_NE(std::string(symm_last_error()).find("was not set"), std::string::npos) << symm_last_error();
+    EXPECT_NE(std::string(symm_last_error()).find("was not set"), std::string::npos)
+        << symm_last_error();
   });
 }
 
 TEST(Refusal, wrong_arguments) {
   World world;
-  const auto check = [&](const char* function, const char* named, const char* how, symm_status_t expected, const auto& call) {
+  const auto check = [&](const char* function, const char* named, const char* how,
+                         symm_status_t expected, const auto& call) {
     SCOPED_TRACE(std::string(function) + ", " + named + " " + how);
     forget_last_error();
     expect_refusal(call(), expected, named, world);
@@ -195,7 +217,8 @@ TEST(Refusal, wrong_arguments) {
   };
   for_each_parameter([&](const Call& call, size_t index, const Parameter& parameter) {
     const auto check_struct = [&](const char* how, symm_status_t expected, const void* value) {
-      check(call.function, parameter.name, how, expected, [&] { return call.call(world, index, world.bits(value)); });
+      check(call.function, parameter.name, how, expected,
+          [&] { return call.call(world, index, world.bits(value)); });
     };
     for (const Struct& one : structs()) {
       if (one.type != std::string(parameter.type)) continue;
@@ -203,12 +226,15 @@ TEST(Refusal, wrong_arguments) {
       check_struct("newer", SYMM_ERR_UNSUPPORTED, one.newer);
     }
     for (const Refusal& row : refusals()) {
-      if (!applies(row, parameter) || (row.functions.empty() && row.how == std::string("NULL") && is_exempt(parameter))) continue;
+      if (!applies(row, parameter) ||
+          (row.functions.empty() && row.how == std::string("NULL") && is_exempt(parameter)))
+        continue;
       check(call.function, row.named != nullptr ? row.named : parameter.name, row.how, row.status,
           [&] { return call.call(world, index, row.value(world)); });
     }
   });
-  for (const WrongCall& row : wrong_calls()) check(row.function, row.named, row.how, row.status, [&] { return row.call(world); });
+  for (const WrongCall& row : wrong_calls())
+    check(row.function, row.named, row.how, row.status, [&] { return row.call(world); });
 }
 
 TEST(Refusal, wrong_handles) {
@@ -216,11 +242,13 @@ TEST(Refusal, wrong_handles) {
   alignas(64) static std::byte garbage[4096];
   std::fill(std::begin(garbage), std::end(garbage), std::byte{0xA5});
   const OneOfEach right = world.handles(), released = World().handles();
+
   struct Wrong {
     std::string what;
     void* handle;
     std::string except;  // the type for which it would be right
   };
+
   std::vector<Wrong> wrongs = {
       {"NULL", nullptr, ""},
       {"garbage", garbage, ""},
@@ -236,64 +264,82 @@ TEST(Refusal, wrong_handles) {
       if (!is_handle(parameter) || wrong.except == parameter.type) continue;
       SCOPED_TRACE(std::string(call.function) + ", " + parameter.name + " is " + wrong.what);
       forget_last_error();
-      expect_refusal(call.call(world, index, world.bits(wrong.handle)), SYMM_ERR_INVALID_HANDLE, parameter.name, world);
+      expect_refusal(call.call(world, index, world.bits(wrong.handle)), SYMM_ERR_INVALID_HANDLE,
+          parameter.name, world);
     }
   });
-  for (const Wrong& wrong : wrongs) {  // a garbage collector may be wrong once and must not pay with its life
+  // a garbage collector may be wrong once and must not pay with its life
+  for (const Wrong& wrong : wrongs) {
     for (size_t kind = 0; kind < std::size(kHandles); ++kind)
       if (wrong.except != kHandles[kind]) release(kind, wrong.handle);
   }
   int32_t size = 0;
-  EXPECT_EQ(symm_group_size(world.group, &size), SYMM_OK) << "releasing wrong handles hurt a right one";
+  EXPECT_EQ(symm_group_size(world.group, &size), SYMM_OK)
+      << "releasing wrong handles hurt a right one";
 }
 
 // A back end that cannot be used is no wrong argument.
 TEST(Refusal, unavailable_back_end) {
   int32_t count = 0;
-  if (symm_device_count(SYMM_BACKEND_CUDA, &count) == SYMM_OK) GTEST_SKIP() << "this machine has " << count << " CUDA devices";
+  if (symm_device_count(SYMM_BACKEND_CUDA, &count) == SYMM_OK)
+    GTEST_SKIP() << "this machine has " << count << " CUDA devices";
   World world;
   forget_last_error();
-  expect_refusal(symm_device_count(SYMM_BACKEND_CUDA, world.out<int32_t>()), SYMM_ERR_UNAVAILABLE, "CUDA", world);
+  expect_refusal(symm_device_count(SYMM_BACKEND_CUDA, world.out<int32_t>()), SYMM_ERR_UNAVAILABLE,
+      "CUDA", world);
   forget_last_error();
-  expect_refusal(
-      symm_device_info(SYMM_BACKEND_CUDA, 0, world.out_struct<symm_device_info_t>()), SYMM_ERR_UNAVAILABLE, "CUDA", world);
+  expect_refusal(symm_device_info(SYMM_BACKEND_CUDA, 0, world.out_struct<symm_device_info_t>()),
+      SYMM_ERR_UNAVAILABLE, "CUDA", world);
   forget_last_error();
-  expect_refusal(
-      symm_topology(SYMM_BACKEND_CUDA, world.out<symm_topology_class_t>(), nullptr, 0), SYMM_ERR_UNAVAILABLE, "CUDA", world);
+  expect_refusal(symm_topology(SYMM_BACKEND_CUDA, world.out<symm_topology_class_t>(), nullptr, 0),
+      SYMM_ERR_UNAVAILABLE, "CUDA", world);
   forget_last_error();
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_CUDA;
-  expect_refusal(symm_group_create(&config, world.out<symm_group_t*>()), SYMM_ERR_UNAVAILABLE, "CUDA", world);
+  expect_refusal(
+      symm_group_create(&config, world.out<symm_group_t*>()), SYMM_ERR_UNAVAILABLE, "CUDA", world);
 }
 
 TEST(Refusal, no_parameter_is_forgotten) {
   for (const Parameter& parameter : kParameters) {
-    if (std::string(parameter.function).ends_with("_release")) continue;  // never fails: wrong_handles
-    const auto is_here = [&](const auto& row) { return row.function == std::string(parameter.function); };
+    // never fails: wrong_handles
+    if (std::string(parameter.function).ends_with("_release")) continue;
+    const auto is_here = [&](const auto& row) {
+      return row.function == std::string(parameter.function);
+    };
     const bool is_called = std::any_of(calls().begin(), calls().end(), is_here);
-    const bool is_refused = is_handle(parameter) || std::any_of(structs().begin(), structs().end(), [&](const Struct& one) {
-      return one.type == std::string(parameter.type);
-    }) || std::any_of(refusals().begin(), refusals().end(), [&](const Refusal& row) {
-      return applies(row, parameter);
-    }) || std::any_of(wrong_calls().begin(), wrong_calls().end(), [&](const WrongCall& row) {
-      return is_here(row) && row.named == std::string(parameter.name);
-    });
+    const bool is_refused =
+        is_handle(parameter) ||
+        std::any_of(structs().begin(), structs().end(),
+            [&](const Struct& one) { return one.type == std::string(parameter.type); }) ||
+        std::any_of(refusals().begin(), refusals().end(),
+            [&](const Refusal& row) { return applies(row, parameter); }) ||
+        std::any_of(wrong_calls().begin(), wrong_calls().end(), [&](const WrongCall& row) {
+          return is_here(row) && row.named == std::string(parameter.name);
+        });
     EXPECT_TRUE(is_exempt(parameter) || (is_called && is_refused))
-        << parameter.function << " has no row for its parameter " << parameter.type << " " << parameter.name;
+        << parameter.function << " has no row for its parameter " << parameter.type << " "
+        << parameter.name;
   }
 }
 
-// The other way round: a row or an exemption for something that the header does not have checks nothing.
+// The other way round: a row or an exemption for
+// something that the header does not have checks nothing.
 TEST(Refusal, no_row_is_stale) {
   const auto expect_all = [](const auto& row, const char* what) {
     for (const std::string& of : row.parameters) {
-      const auto is_it = [&](const Parameter& one) { return has(row.functions, one) && stands_for(of, one); };
+      const auto is_it = [&](const Parameter& one) {
+        return has(row.functions, one) && stands_for(of, one);
+      };
       const auto found = std::count_if(std::begin(kParameters), std::end(kParameters), is_it);
-      EXPECT_GE(static_cast<size_t>(found), std::max(row.functions.size(), size_t{1})) << of << ": " << what;
+      EXPECT_GE(static_cast<size_t>(found), std::max(row.functions.size(), size_t{1}))
+          << of << ": " << what;
     }
   };
-  for (const Refusal& row : refusals()) expect_all(row, row.how);
-  for (const Exemption& row : exemptions()) expect_all(row, row.reason);
+  for (const Refusal& row : refusals())
+    expect_all(row, row.how);
+  for (const Exemption& row : exemptions())
+    expect_all(row, row.reason);
 }
 }  // namespace
 }  // namespace symm_test

@@ -1,44 +1,37 @@
 #include "tests/capi/refusal.hpp"
 
 // One row: SYMM_REFUSE(symm_alloc, size, "0", INVALID_ARGUMENT, 0)
-#define SYMM_REFUSE(function, parameter, how, status, value) SYMM_REFUSE_OF(parameter, how, status, value, #function)
+#define SYMM_REFUSE(function, parameter, how, status, value) \
+  SYMM_REFUSE_OF(parameter, how, status, value, #function)
 // The same of several functions.
-#define SYMM_REFUSE_OF(parameter, how, status, value, ...)                                               \
-  {                                                                                                      \
-    {__VA_ARGS__}, {#parameter}, how, SYMM_ERR_##status, [](World& w) { return w.bits(value); }, nullptr \
-  }
+#define SYMM_REFUSE_OF(parameter, how, status, value, ...)                                      \
+  {{__VA_ARGS__}, {#parameter}, how, SYMM_ERR_##status, [](World& w) { return w.bits(value); }, \
+      nullptr}
 // The same, where the message names a part of the argument.
-#define SYMM_REFUSE_NAMED(function, parameter, named, how, status, value)                             \
-  {                                                                                                   \
-    {#function}, {#parameter}, how, SYMM_ERR_##status, [](World& w) { return w.bits(value); }, #named \
-  }
+#define SYMM_REFUSE_NAMED(function, parameter, named, how, status, value)                     \
+  {{#function}, {#parameter}, how, SYMM_ERR_##status, [](World& w) { return w.bits(value); }, \
+      #named}
 // Of every function that has one of the parameters, which are names or types.
-#define SYMM_REFUSE_ALL(how, status, value, ...)                                               \
-  {                                                                                            \
-    {}, {__VA_ARGS__}, how, SYMM_ERR_##status, [](World& w) { return w.bits(value); }, nullptr \
-  }
+#define SYMM_REFUSE_ALL(how, status, value, ...) \
+  {{}, {__VA_ARGS__}, how, SYMM_ERR_##status, [](World& w) { return w.bits(value); }, nullptr}
 #define SYMM_REFUSE_NULL(...) SYMM_REFUSE_ALL("NULL", INVALID_ARGUMENT, nullptr, __VA_ARGS__)
 #define SYMM_STRUCT(type, ...) struct_of<type>("const " #type "*", type __VA_ARGS__)
 #define SYMM_INITIALISED(kind, macro) SYMM_STRUCT(symm_##kind##_t, SYMM_##macro##_INIT)
 // Every struct ends with a field of less than 9 bytes.
-#define SYMM_REFUSE_INIT(kind, macro)                                                                            \
-  SYMM_REFUSE_NULL("symm_" #kind "_t*"), SYMM_REFUSE(symm_##kind##_init, struct_size, "0", INVALID_ARGUMENT, 0), \
-      SYMM_REFUSE(symm_##kind##_init, struct_size, "short", INVALID_ARGUMENT, sizeof(symm_##kind##_t) - 8)
-#define SYMM_REFUSE_SCALED(named, how, status, ...)                                                                         \
-  {                                                                                                                         \
-    {"symm_allreduce"}, {"options"}, how, SYMM_ERR_##status, [](World& w) { return w.bits(support::scaled(__VA_ARGS__)); }, \
-        named                                                                                                               \
-  }
+#define SYMM_REFUSE_INIT(kind, macro)                                         \
+  SYMM_REFUSE_NULL("symm_" #kind "_t*"),                                      \
+      SYMM_REFUSE(symm_##kind##_init, struct_size, "0", INVALID_ARGUMENT, 0), \
+      SYMM_REFUSE(                                                            \
+          symm_##kind##_init, struct_size, "short", INVALID_ARGUMENT, sizeof(symm_##kind##_t) - 8)
+#define SYMM_REFUSE_SCALED(named, how, status, ...)         \
+  {{"symm_allreduce"}, {"options"}, how, SYMM_ERR_##status, \
+      [](World& w) { return w.bits(support::scaled(__VA_ARGS__)); }, named}
 // A call that is not right but for one argument.
-#define SYMM_REFUSE_CALL(function, named, how, status, ...)                                    \
-  {                                                                                            \
-#function, #named, how, SYMM_ERR_##status, [](World & w) { return function(__VA_ARGS__); } \
-  }
-#define SYMM_REFUSE_CONFIG(named, how, status, ...)                                          \
-  {                                                                                          \
-    "symm_group_create", #named, how, SYMM_ERR_##status,                                     \
-        [](World& w) { return create(w, [](symm_group_config_t& config) { __VA_ARGS__; }); } \
-  }
+#define SYMM_REFUSE_CALL(function, named, how, status, ...) \
+  {#function, #named, how, SYMM_ERR_##status, [](World& w) { return function(__VA_ARGS__); }}
+#define SYMM_REFUSE_CONFIG(named, how, status, ...)     \
+  {"symm_group_create", #named, how, SYMM_ERR_##status, \
+      [](World& w) { return create(w, [](symm_group_config_t& config) { __VA_ARGS__; }); }}
 
 namespace symm_test {
 namespace {
@@ -52,11 +45,13 @@ void* stream() {  // of some other library; the host back end has none
   return &somebody_elses;
 }
 
-template <class T> Struct struct_of(const char* type, T known) {
+template <class T>
+Struct struct_of(const char* type, T known) {
   struct Newer {
     T known;
     uint64_t appended;
   };
+
   static T cut = known;
   static Newer used{known, 1}, unused{known, 0};
   cut.struct_size = sizeof(size_t);
@@ -72,7 +67,8 @@ support::Passed<symm_heap_options_t> heap_with(uint64_t flags, int32_t node, uin
 }
 
 // symm_group_create() with something changed.
-template <class Change> symm_status_t create(World& w, Change change) {
+template <class Change>
+symm_status_t create(World& w, Change change) {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_HOST;
   config.create_timeout_ms = 1000;
@@ -80,8 +76,14 @@ template <class Change> symm_status_t create(World& w, Change change) {
   return symm_group_create(&config, w.out<symm_group_t*>());
 }
 
-symm_status_t unused_set(void*, const char*, const void*, size_t, uint64_t) { return SYMM_ERR_INTERNAL; }
-symm_status_t unused_get(void*, const char*, void*, size_t, size_t*, uint64_t) { return SYMM_ERR_INTERNAL; }
+symm_status_t unused_set(void*, const char*, const void*, size_t, uint64_t) {
+  return SYMM_ERR_INTERNAL;
+}
+
+symm_status_t unused_get(void*, const char*, void*, size_t, size_t*, uint64_t) {
+  return SYMM_ERR_INTERNAL;
+}
+
 const symm_store_t kStore{sizeof(symm_store_t), nullptr, unused_set, unused_get};
 const symm_store_t kWithoutSet{sizeof(symm_store_t), nullptr, nullptr, unused_get};
 const symm_store_t kWithoutGet{sizeof(symm_store_t), nullptr, unused_set, nullptr};
@@ -92,14 +94,17 @@ const std::vector<Refusal>& refusals() {
   using support::normed;
   using support::placed;
   static const std::vector<Refusal> rows = {
-      SYMM_REFUSE_NULL(kAnyOutput, "callback", "pointer", "token", "ranks", "waits", "source", "destination", "call", "norm"),
+      SYMM_REFUSE_NULL(kAnyOutput, "callback", "pointer", "token", "ranks", "waits", "source",
+          "destination", "call", "norm"),
       SYMM_REFUSE_NULL("send", "send_counts", "recv", "recv_counts"),
-      SYMM_REFUSE_ALL("struct_size 0", INVALID_ARGUMENT, w.out_struct<symm_failure_t>(0), kOutputStruct),
-      SYMM_REFUSE_ALL("not initialised", INVALID_ARGUMENT, w.out_struct<symm_failure_t>(0x5A5A5A5A), kOutputStruct),
-      SYMM_REFUSE_ALL("more than memory", INVALID_ARGUMENT, &w.too_many, "send_counts", "send_displacements", "recv_counts",
-          "recv_displacements"),
-      SYMM_REFUSE_ALL("more than memory", INVALID_ARGUMENT, w.too_many, "send_count", "recv_count", "rows", "row_count",
-          "recv_stride", "tokens"),
+      SYMM_REFUSE_ALL(
+          "struct_size 0", INVALID_ARGUMENT, w.out_struct<symm_failure_t>(0), kOutputStruct),
+      SYMM_REFUSE_ALL("not initialised", INVALID_ARGUMENT, w.out_struct<symm_failure_t>(0x5A5A5A5A),
+          kOutputStruct),
+      SYMM_REFUSE_ALL("more than memory", INVALID_ARGUMENT, &w.too_many, "send_counts",
+          "send_displacements", "recv_counts", "recv_displacements"),
+      SYMM_REFUSE_ALL("more than memory", INVALID_ARGUMENT, w.too_many, "send_count", "recv_count",
+          "rows", "row_count", "recv_stride", "tokens"),
       SYMM_REFUSE_ALL("overlaps", INVALID_ARGUMENT, w.source.data() + 1, "recv"),
       SYMM_REFUSE_ALL("-1", INVALID_ARGUMENT, -1, "rank", "root", "channel"),
       SYMM_REFUSE_ALL("= size", INVALID_ARGUMENT, 1, "rank", "root"),
@@ -107,8 +112,8 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_ALL("wraps around", INVALID_ARGUMENT, SIZE_MAX - 3, "offset"),
       SYMM_REFUSE_ALL("beyond the block", INVALID_ARGUMENT, kBytes + 8, "offset"),
       SYMM_REFUSE_ALL("not NULL", INVALID_ARGUMENT, stream(), "stream", "after_stream"),
-      SYMM_REFUSE_ALL(
-          "-1", INVALID_ARGUMENT, -1, "symm_dtype_t", "symm_op_t", "symm_signal_op_t", "symm_compare_t", "symm_backend_t"),
+      SYMM_REFUSE_ALL("-1", INVALID_ARGUMENT, -1, "symm_dtype_t", "symm_op_t", "symm_signal_op_t",
+          "symm_compare_t", "symm_backend_t"),
       SYMM_REFUSE_ALL("0", INVALID_ARGUMENT, 0, "symm_dtype_t"),
       SYMM_REFUSE_ALL("33 bits", UNSUPPORTED, SYMM_DTYPE_F32 + 1, "symm_dtype_t"),
       SYMM_REFUSE_ALL("unknown", UNSUPPORTED, 5, "symm_op_t"),
@@ -122,7 +127,8 @@ const std::vector<Refusal>& refusals() {
 
       SYMM_EACH_INIT(SYMM_REFUSE_INIT),
       SYMM_REFUSE_INIT(rmsnorm, RMSNORM),
-      SYMM_REFUSE(symm_group_config_init, struct_size, "1 too few", INVALID_ARGUMENT, sizeof(symm_group_config_t) - 1),
+      SYMM_REFUSE(symm_group_config_init, struct_size, "1 too few", INVALID_ARGUMENT,
+          sizeof(symm_group_config_t) - 1),
 
       SYMM_REFUSE(symm_log_to_fd, fd, "-1", INVALID_ARGUMENT, -1),
       SYMM_REFUSE(symm_log_to_fd, fd, "not open", INVALID_ARGUMENT, 1 << 20),
@@ -131,108 +137,144 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE(symm_topology, capacity, "too small", INVALID_ARGUMENT, 0),
       SYMM_REFUSE(symm_group_create_from_ranks, ranks, "not in the group", INVALID_ARGUMENT, kOne),
       SYMM_REFUSE(symm_group_create_from_ranks, count, "0", INVALID_ARGUMENT, 0),
-      SYMM_REFUSE_NAMED(symm_group_create_from_ranks, count, ranks, "more than there are", INVALID_ARGUMENT, w.too_many),
-      SYMM_REFUSE_NAMED(symm_barrier, count, ranks, "more than there are", INVALID_ARGUMENT, w.too_many),
+      SYMM_REFUSE_NAMED(symm_group_create_from_ranks, count, ranks, "more than there are",
+          INVALID_ARGUMENT, w.too_many),
+      SYMM_REFUSE_NAMED(
+          symm_barrier, count, ranks, "more than there are", INVALID_ARGUMENT, w.too_many),
       SYMM_REFUSE(symm_barrier, ranks, "-1", INVALID_ARGUMENT, kMinusOne),
       SYMM_REFUSE(symm_barrier, count, "0 with ranks", INVALID_ARGUMENT, 0),
 
-      SYMM_REFUSE_OF(
-          size, "0", INVALID_ARGUMENT, 0, "symm_alloc", "symm_buffer_adopt", "symm_buffer_export_dmabuf", "symm_heap_alloc"),
-      SYMM_REFUSE_NAMED(symm_alloc, size, 1152921504606846976, "more than there is", OUT_OF_MEMORY, size_t{1} << 60),
+      SYMM_REFUSE_OF(size, "0", INVALID_ARGUMENT, 0, "symm_alloc", "symm_buffer_adopt",
+          "symm_buffer_export_dmabuf", "symm_heap_alloc"),
+      SYMM_REFUSE_NAMED(symm_alloc, size, 1152921504606846976, "more than there is", OUT_OF_MEMORY,
+          size_t{1} << 60),
       SYMM_REFUSE_OF(size, "SIZE_MAX", OUT_OF_MEMORY, SIZE_MAX, "symm_alloc", "symm_heap_alloc"),
       SYMM_REFUSE_NAMED(symm_alloc, options, flags, "unknown bit", UNSUPPORTED, placed(2)),
-      SYMM_REFUSE_NAMED(symm_alloc, options, flags, "unknown high bit", UNSUPPORTED, placed(SYMM_ALLOC_HOST | uint64_t{1} << 48)),
-      SYMM_REFUSE_NAMED(symm_alloc, options, numa_node, "without SYMM_ALLOC_HOST", INVALID_ARGUMENT, placed(0, 0)),
+      SYMM_REFUSE_NAMED(symm_alloc, options, flags, "unknown high bit", UNSUPPORTED,
+          placed(SYMM_ALLOC_HOST | uint64_t{1} << 48)),
+      SYMM_REFUSE_NAMED(symm_alloc, options, numa_node, "without SYMM_ALLOC_HOST", INVALID_ARGUMENT,
+          placed(0, 0)),
+      SYMM_REFUSE_NAMED(symm_alloc, options, numa_node, "the last that can be named",
+          INVALID_ARGUMENT, placed(SYMM_ALLOC_HOST, INT32_MAX)),
       SYMM_REFUSE_NAMED(
-          symm_alloc, options, numa_node, "the last that can be named", INVALID_ARGUMENT, placed(SYMM_ALLOC_HOST, INT32_MAX)),
-      SYMM_REFUSE_NAMED(symm_alloc, options, numa_node, "-2", INVALID_ARGUMENT, placed(SYMM_ALLOC_HOST, -2)),
+          symm_alloc, options, numa_node, "-2", INVALID_ARGUMENT, placed(SYMM_ALLOC_HOST, -2)),
       SYMM_REFUSE(symm_buffer_adopt, pointer, "memory of the host", UNSUPPORTED, w.source.data()),
       SYMM_REFUSE(symm_buffer_export_dmabuf, buffer, "of the host back end", UNAVAILABLE, w.buffer),
       SYMM_REFUSE(symm_buffer_export_dmabuf, offset, "inside a page", INVALID_ARGUMENT, 8),
-      SYMM_REFUSE_OF(size, "beyond the end", INVALID_ARGUMENT, kBytes + 1, "symm_buffer_export_dmabuf", "symm_ipc_withdraw",
-          "symm_ipc_holders"),
-      SYMM_REFUSE_OF(size, "SIZE_MAX", INVALID_ARGUMENT, SIZE_MAX, "symm_buffer_export_dmabuf", "symm_ipc_export"),
+      SYMM_REFUSE_OF(size, "beyond the end", INVALID_ARGUMENT, kBytes + 1,
+          "symm_buffer_export_dmabuf", "symm_ipc_withdraw", "symm_ipc_holders"),
+      SYMM_REFUSE_OF(size, "SIZE_MAX", INVALID_ARGUMENT, SIZE_MAX, "symm_buffer_export_dmabuf",
+          "symm_ipc_export"),
       SYMM_REFUSE(symm_memory_device_view, memory, "of the host back end", UNSUPPORTED, w.memory),
-      SYMM_REFUSE(symm_memory_multicast_pointer, memory, "of the host back end", UNAVAILABLE, w.memory),
-      SYMM_REFUSE_OF(address, "of no buffer", NOT_FOUND, w.source.data(), "symm_buffer_find", "symm_memory_find"),
+      SYMM_REFUSE(
+          symm_memory_multicast_pointer, memory, "of the host back end", UNAVAILABLE, w.memory),
+      SYMM_REFUSE_OF(address, "of no buffer", NOT_FOUND, w.source.data(), "symm_buffer_find",
+          "symm_memory_find"),
       SYMM_REFUSE_OF(address, "NULL", NOT_FOUND, nullptr, "symm_buffer_find", "symm_memory_find"),
 
       SYMM_REFUSE(symm_heap_create, bytes, "0", INVALID_ARGUMENT, 0),
       SYMM_REFUSE(symm_heap_create, bytes, "SIZE_MAX", UNSUPPORTED, SIZE_MAX),
       SYMM_REFUSE(symm_heap_create, bytes, "more than there is", OUT_OF_MEMORY, size_t{1} << 39),
-      SYMM_REFUSE_NAMED(
-          symm_heap_create, options, flags, "unknown bit", UNSUPPORTED, heap_with(uint64_t{1} << 60, SYMM_NODE_NEAREST, 0)),
-      SYMM_REFUSE_NAMED(symm_heap_create, options, numa_node, "without SYMM_ALLOC_HOST", INVALID_ARGUMENT, heap_with(0, 0, 0)),
-      SYMM_REFUSE_NAMED(symm_heap_create, options, alignment, "3", INVALID_ARGUMENT, heap_with(0, SYMM_NODE_NEAREST, 3)),
+      SYMM_REFUSE_NAMED(symm_heap_create, options, flags, "unknown bit", UNSUPPORTED,
+          heap_with(uint64_t{1} << 60, SYMM_NODE_NEAREST, 0)),
+      SYMM_REFUSE_NAMED(symm_heap_create, options, numa_node, "without SYMM_ALLOC_HOST",
+          INVALID_ARGUMENT, heap_with(0, 0, 0)),
+      SYMM_REFUSE_NAMED(symm_heap_create, options, alignment, "3", INVALID_ARGUMENT,
+          heap_with(0, SYMM_NODE_NEAREST, 3)),
       SYMM_REFUSE(symm_heap_alloc, size, "1 too many", OUT_OF_MEMORY, 1),
       SYMM_REFUSE(symm_heap_alloc, alignment, "24", INVALID_ARGUMENT, 24),
       SYMM_REFUSE(symm_heap_alloc, alignment, "more than the block's", INVALID_ARGUMENT, 8192),
       SYMM_REFUSE(symm_heap_free, pointer, "not of a heap", INVALID_ARGUMENT, w.block),
-      SYMM_REFUSE(symm_heap_free, pointer, "inside a piece", INVALID_ARGUMENT, static_cast<char*>(w.piece) + 8),
+      SYMM_REFUSE(symm_heap_free, pointer, "inside a piece", INVALID_ARGUMENT,
+          static_cast<char*>(w.piece) + 8),
       SYMM_REFUSE(symm_heap_find, address, "of no heap", NOT_FOUND, w.block),
-      SYMM_REFUSE(symm_heap_find, address, "behind the piece", NOT_FOUND, static_cast<char*>(w.piece) + kBytes - 8),
+      SYMM_REFUSE(symm_heap_find, address, "behind the piece", NOT_FOUND,
+          static_cast<char*>(w.piece) + kBytes - 8),
 
-      SYMM_REFUSE_OF(
-          offset, "not a multiple of 4", INVALID_ARGUMENT, 2, "symm_fill32", "symm_write_value32", "symm_wait_value32"),
+      SYMM_REFUSE_OF(offset, "not a multiple of 4", INVALID_ARGUMENT, 2, "symm_fill32",
+          "symm_write_value32", "symm_wait_value32"),
       SYMM_REFUSE(symm_fill32, count, "wraps around", INVALID_ARGUMENT, SIZE_MAX / 4 + 2),
-      SYMM_REFUSE_OF(offset, "not a multiple of 8", INVALID_ARGUMENT, 4, "symm_write_value64", "symm_wait_value64"),
-      SYMM_REFUSE(symm_wait_signals, waits, "rank = size", INVALID_ARGUMENT, support::awaited(1, 0, SYMM_COMPARE_EQ)),
-      SYMM_REFUSE(symm_wait_signals, waits, "channel -1", INVALID_ARGUMENT, support::awaited(0, -1, SYMM_COMPARE_EQ)),
-      SYMM_REFUSE(symm_wait_signals, waits, "unknown compare", UNSUPPORTED, support::awaited(0, 0, 6)),
+      SYMM_REFUSE_OF(offset, "not a multiple of 8", INVALID_ARGUMENT, 4, "symm_write_value64",
+          "symm_wait_value64"),
+      SYMM_REFUSE(symm_wait_signals, waits, "rank = size", INVALID_ARGUMENT,
+          support::awaited(1, 0, SYMM_COMPARE_EQ)),
+      SYMM_REFUSE(symm_wait_signals, waits, "channel -1", INVALID_ARGUMENT,
+          support::awaited(0, -1, SYMM_COMPARE_EQ)),
+      SYMM_REFUSE(
+          symm_wait_signals, waits, "unknown compare", UNSUPPORTED, support::awaited(0, 0, 6)),
       SYMM_REFUSE(symm_wait_signals, count, "0", INVALID_ARGUMENT, 0),
       SYMM_REFUSE(symm_wait_signals, count, "too large", INVALID_ARGUMENT, 65),
       SYMM_REFUSE(symm_wait_signals, any, "2", INVALID_ARGUMENT, 2),
 
-      SYMM_REFUSE_OF(count, "more than memory", INVALID_ARGUMENT, w.too_many, "symm_allreduce", "symm_broadcast", "symm_reduce",
-          "symm_alltoall", "symm_gather", "symm_scatter"),
+      SYMM_REFUSE_OF(count, "more than memory", INVALID_ARGUMENT, w.too_many, "symm_allreduce",
+          "symm_broadcast", "symm_reduce", "symm_alltoall", "symm_gather", "symm_scatter"),
       SYMM_REFUSE(symm_allgather_rows, recv_stride, "less than a row", INVALID_ARGUMENT, 3),
       SYMM_REFUSE(symm_allreduce_rmsnorm, hidden, "0", INVALID_ARGUMENT, 0),
       SYMM_REFUSE(symm_allreduce_rmsnorm, hidden, "12", INVALID_ARGUMENT, 12),
       SYMM_REFUSE(symm_allreduce_rmsnorm, hidden, "too many", INVALID_ARGUMENT, 8200),
       SYMM_REFUSE(symm_allreduce_rmsnorm, dtype, "f64", INVALID_ARGUMENT, SYMM_DTYPE_F64),
       SYMM_REFUSE(symm_allreduce_rmsnorm, send, "odd", INVALID_ARGUMENT, w.source.data() + 1),
-      SYMM_REFUSE_NAMED(symm_allreduce_rmsnorm, norm, weight, "NULL", INVALID_ARGUMENT, normed(nullptr, w.block)),
-      SYMM_REFUSE(symm_allreduce_rmsnorm, norm, "no output", INVALID_ARGUMENT, normed(w.source.data(), nullptr)),
-      SYMM_REFUSE_NAMED(symm_allreduce_rmsnorm, norm, norm_out, "odd", INVALID_ARGUMENT, normed(w.source.data(), w.block + 8)),
-      SYMM_REFUSE_NAMED(symm_allreduce_rmsnorm, norm, norm_out, "overlaps", INVALID_ARGUMENT, normed(w.block + 16, w.block)),
-      SYMM_REFUSE_NAMED(symm_allreduce_rmsnorm, norm, epsilon, "-1", INVALID_ARGUMENT, normed(w.source.data(), w.block, -1)),
+      SYMM_REFUSE_NAMED(
+          symm_allreduce_rmsnorm, norm, weight, "NULL", INVALID_ARGUMENT, normed(nullptr, w.block)),
+      SYMM_REFUSE(symm_allreduce_rmsnorm, norm, "no output", INVALID_ARGUMENT,
+          normed(w.source.data(), nullptr)),
+      SYMM_REFUSE_NAMED(symm_allreduce_rmsnorm, norm, norm_out, "odd", INVALID_ARGUMENT,
+          normed(w.source.data(), w.block + 8)),
+      SYMM_REFUSE_NAMED(symm_allreduce_rmsnorm, norm, norm_out, "overlaps", INVALID_ARGUMENT,
+          normed(w.block + 16, w.block)),
+      SYMM_REFUSE_NAMED(symm_allreduce_rmsnorm, norm, epsilon, "-1", INVALID_ARGUMENT,
+          normed(w.source.data(), w.block, -1)),
       SYMM_REFUSE_NAMED(symm_allreduce_rmsnorm, norm, weight_dtype, "f64", INVALID_ARGUMENT,
           normed(w.source.data(), w.block, 0, SYMM_DTYPE_F64)),
-      SYMM_REFUSE_NAMED(
-          symm_allreduce_rmsnorm, norm, weight_dtype, "unknown", UNSUPPORTED, normed(w.source.data(), w.block, 0, 0x999)),
-      SYMM_REFUSE_NAMED(
-          symm_allreduce_rmsnorm, norm, scale_kind, "unknown", UNSUPPORTED, normed(w.source.data(), w.block, 0, 0, 3)),
+      SYMM_REFUSE_NAMED(symm_allreduce_rmsnorm, norm, weight_dtype, "unknown", UNSUPPORTED,
+          normed(w.source.data(), w.block, 0, 0x999)),
+      SYMM_REFUSE_NAMED(symm_allreduce_rmsnorm, norm, scale_kind, "unknown", UNSUPPORTED,
+          normed(w.source.data(), w.block, 0, 0, 3)),
       SYMM_REFUSE_ALL("less than a block", INVALID_ARGUMENT, 7, "send_capacity", "recv_capacity"),
-      SYMM_REFUSE_NAMED(
-          symm_allreduce, options, algorithm, "on no host", INVALID_ARGUMENT, support::forced(SYMM_ALGORITHM_MARKED)),
+      SYMM_REFUSE_NAMED(symm_allreduce, options, algorithm, "on no host", INVALID_ARGUMENT,
+          support::forced(SYMM_ALGORITHM_MARKED)),
       SYMM_REFUSE_SCALED("options.scale_position: 3", "unknown", UNSUPPORTED, 3, 1),
-      SYMM_REFUSE_SCALED("options.scale, scale_pointer", "no factor", INVALID_ARGUMENT, SYMM_SCALE_BEFORE, 0),
-      SYMM_REFUSE_SCALED("options.scale, scale_pointer", "two", INVALID_ARGUMENT, SYMM_SCALE_AFTER, 2, w.source.data()),
-      SYMM_REFUSE_SCALED("options.scale_position: NONE", "a factor", INVALID_ARGUMENT, SYMM_SCALE_NONE, 2),
-      SYMM_REFUSE_SCALED("options.scale_position: NONE", "a pointer", INVALID_ARGUMENT, SYMM_SCALE_NONE, 0, w.source.data()),
+      SYMM_REFUSE_SCALED(
+          "options.scale, scale_pointer", "no factor", INVALID_ARGUMENT, SYMM_SCALE_BEFORE, 0),
+      SYMM_REFUSE_SCALED("options.scale, scale_pointer", "two", INVALID_ARGUMENT, SYMM_SCALE_AFTER,
+          2, w.source.data()),
+      SYMM_REFUSE_SCALED(
+          "options.scale_position: NONE", "a factor", INVALID_ARGUMENT, SYMM_SCALE_NONE, 2),
+      SYMM_REFUSE_SCALED("options.scale_position: NONE", "a pointer", INVALID_ARGUMENT,
+          SYMM_SCALE_NONE, 0, w.source.data()),
       SYMM_REFUSE_SCALED("options.scale: nan", "NaN", INVALID_ARGUMENT, SYMM_SCALE_BEFORE, NAN),
       SYMM_REFUSE_SCALED("no finite f32", "too large", INVALID_ARGUMENT, SYMM_SCALE_BEFORE, 1e200),
-      SYMM_REFUSE_SCALED("options.result_dtype: 0x999", "unknown", UNSUPPORTED, SYMM_SCALE_BEFORE, 1, nullptr, 0x999),
-      SYMM_REFUSE_SCALED("result_dtype: f64 of f32", "wider", INVALID_ARGUMENT, SYMM_SCALE_NONE, 0, nullptr, SYMM_DTYPE_F64),
-      SYMM_REFUSE_NAMED(symm_collective_plan, call, collective, "unknown", UNSUPPORTED, planned(w, 13)),
-      SYMM_REFUSE_NAMED(symm_collective_plan, call, collective, "-1", INVALID_ARGUMENT, planned(w, -1)),
-      SYMM_REFUSE_NAMED(symm_collective_plan, call, count, "more than memory", INVALID_ARGUMENT, planned(w, 0, w.too_many)),
-      SYMM_REFUSE_NAMED(symm_collective_plan, call, dtype, "0", INVALID_ARGUMENT, planned(w, 0, 8, 0)),
-      SYMM_REFUSE_NAMED(symm_collective_plan, call, op, "unknown", UNSUPPORTED, planned(w, 0, 8, SYMM_DTYPE_F32, 5)),
+      SYMM_REFUSE_SCALED("options.result_dtype: 0x999", "unknown", UNSUPPORTED, SYMM_SCALE_BEFORE,
+          1, nullptr, 0x999),
+      SYMM_REFUSE_SCALED("result_dtype: f64 of f32", "wider", INVALID_ARGUMENT, SYMM_SCALE_NONE, 0,
+          nullptr, SYMM_DTYPE_F64),
+      SYMM_REFUSE_NAMED(
+          symm_collective_plan, call, collective, "unknown", UNSUPPORTED, planned(w, 13)),
+      SYMM_REFUSE_NAMED(
+          symm_collective_plan, call, collective, "-1", INVALID_ARGUMENT, planned(w, -1)),
+      SYMM_REFUSE_NAMED(symm_collective_plan, call, count, "more than memory", INVALID_ARGUMENT,
+          planned(w, 0, w.too_many)),
+      SYMM_REFUSE_NAMED(
+          symm_collective_plan, call, dtype, "0", INVALID_ARGUMENT, planned(w, 0, 8, 0)),
+      SYMM_REFUSE_NAMED(symm_collective_plan, call, op, "unknown", UNSUPPORTED,
+          planned(w, 0, 8, SYMM_DTYPE_F32, 5)),
       SYMM_REFUSE_NAMED(symm_collective_plan, call, root, "= size", INVALID_ARGUMENT,
           planned(w, SYMM_COLLECTIVE_BROADCAST, 8, SYMM_DTYPE_F32, SYMM_OP_SUM, 1)),
 
-      SYMM_REFUSE_OF(pointer, "of no buffer", INVALID_ARGUMENT, w.source.data(), "symm_ipc_export", "symm_ipc_withdraw"),
+      SYMM_REFUSE_OF(pointer, "of no buffer", INVALID_ARGUMENT, w.source.data(), "symm_ipc_export",
+          "symm_ipc_withdraw"),
       SYMM_REFUSE(symm_ipc_export, size, "beyond the end", INVALID_ARGUMENT, kBytes),
       SYMM_REFUSE(symm_ipc_export, options, "imports without a time", INVALID_ARGUMENT,
-          (support::Passed<symm_ipc_export_options_t>{{sizeof(symm_ipc_export_options_t), 0, 1, nullptr}})),
+          (support::Passed<symm_ipc_export_options_t>{
+              {sizeof(symm_ipc_export_options_t), 0, 1, nullptr}})),
       SYMM_REFUSE(symm_ipc_export, capacity, "too small", INVALID_ARGUMENT, 100),
       SYMM_REFUSE(symm_ipc_import, token, "no token", INVALID_ARGUMENT, w.source.data()),
       SYMM_REFUSE(symm_ipc_import, token_size, "0", INVALID_ARGUMENT, 0),
       SYMM_REFUSE(symm_ipc_import, token_size, "one too few", INVALID_ARGUMENT, w.token_size - 1),
       SYMM_REFUSE(symm_ipc_import, token_size, "one too many", INVALID_ARGUMENT, w.token_size + 1),
       SYMM_REFUSE(symm_ipc_import, options, "device -2", INVALID_ARGUMENT,
-          (support::Passed<symm_ipc_import_options_t>{{sizeof(symm_ipc_import_options_t), 0, nullptr, -2, nullptr}})),
+          (support::Passed<symm_ipc_import_options_t>{
+              {sizeof(symm_ipc_import_options_t), 0, nullptr, -2, nullptr}})),
   };
   return rows;
 }
@@ -253,33 +295,48 @@ const std::vector<WrongCall>& wrong_calls() {
   static const int32_t kTwice[] = {0, 0};
   static const int32_t kStranger[] = {0, 1};
   static const std::vector<WrongCall> rows = {
-      SYMM_REFUSE_CALL(
-          symm_group_create_from_ranks, ranks, "twice", INVALID_ARGUMENT, w.group, kTwice, 2, w.out<symm_group_t*>()),
-      SYMM_REFUSE_CALL(symm_barrier, ranks, "twice the same", INVALID_ARGUMENT, w.group, kTwice, 2, 0, nullptr, nullptr),
-      SYMM_REFUSE_CALL(symm_barrier, ranks, "= size", INVALID_ARGUMENT, w.group, kStranger, 2, 0, nullptr, nullptr),
+      SYMM_REFUSE_CALL(symm_group_create_from_ranks, ranks, "twice", INVALID_ARGUMENT, w.group,
+          kTwice, 2, w.out<symm_group_t*>()),
+      SYMM_REFUSE_CALL(symm_barrier, ranks, "twice the same", INVALID_ARGUMENT, w.group, kTwice, 2,
+          0, nullptr, nullptr),
+      SYMM_REFUSE_CALL(symm_barrier, ranks, "= size", INVALID_ARGUMENT, w.group, kStranger, 2, 0,
+          nullptr, nullptr),
       // Of nothing, or of what ends where the block does.
-      SYMM_REFUSE_CALL(symm_put, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 1, w.source.data(), 0, nullptr),
-      SYMM_REFUSE_CALL(symm_put, size, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4, w.source.data(), 8, nullptr),
-      SYMM_REFUSE_CALL(symm_put, size, "SIZE_MAX", INVALID_ARGUMENT, w.memory, 0, 8, w.source.data(), SIZE_MAX, nullptr),
-      SYMM_REFUSE_CALL(symm_get, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 1, w.destination(), 0, nullptr),
-      SYMM_REFUSE_CALL(symm_get, size, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4, w.destination(), 8, nullptr),
-      SYMM_REFUSE_CALL(symm_get, size, "SIZE_MAX", INVALID_ARGUMENT, w.memory, 0, 8, w.destination(), SIZE_MAX, nullptr),
+      SYMM_REFUSE_CALL(symm_put, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 1,
+          w.source.data(), 0, nullptr),
+      SYMM_REFUSE_CALL(symm_put, size, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4,
+          w.source.data(), 8, nullptr),
+      SYMM_REFUSE_CALL(symm_put, size, "SIZE_MAX", INVALID_ARGUMENT, w.memory, 0, 8,
+          w.source.data(), SIZE_MAX, nullptr),
+      SYMM_REFUSE_CALL(symm_get, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 1,
+          w.destination(), 0, nullptr),
+      SYMM_REFUSE_CALL(symm_get, size, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4,
+          w.destination(), 8, nullptr),
+      SYMM_REFUSE_CALL(symm_get, size, "SIZE_MAX", INVALID_ARGUMENT, w.memory, 0, 8,
+          w.destination(), SIZE_MAX, nullptr),
+      SYMM_REFUSE_CALL(symm_put_signal, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 1,
+          w.source.data(), 0, 0, nullptr),
+      SYMM_REFUSE_CALL(symm_put_signal, size, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4,
+          w.source.data(), 8, 0, nullptr),
       SYMM_REFUSE_CALL(
-          symm_put_signal, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 1, w.source.data(), 0, 0, nullptr),
+          symm_fill32, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 4, 7, 0, nullptr),
       SYMM_REFUSE_CALL(
-          symm_put_signal, size, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4, w.source.data(), 8, 0, nullptr),
-      SYMM_REFUSE_CALL(symm_fill32, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 4, 7, 0, nullptr),
-      SYMM_REFUSE_CALL(symm_fill32, count, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4, 7, 2, nullptr),
-      SYMM_REFUSE_CALL(symm_allreduce, scale_position, "i32 is no float", INVALID_ARGUMENT, w.group, w.source.data(),
-          w.destination(), 8, SYMM_DTYPE_I32, SYMM_OP_SUM, scaled(SYMM_SCALE_BEFORE, 2), nullptr),
-      SYMM_REFUSE_CALL(symm_allreduce, result_dtype, "f32 of f64", INVALID_ARGUMENT, w.group, w.source.data(), w.destination(), 8,
-          SYMM_DTYPE_F64, SYMM_OP_SUM, scaled(SYMM_SCALE_NONE, 0, nullptr, SYMM_DTYPE_F32), nullptr),
-      SYMM_REFUSE_CALL(symm_allreduce, recv, "wider in place", INVALID_ARGUMENT, w.group, w.source.data(), w.source.data(), 8,
-          SYMM_DTYPE_BF16, SYMM_OP_SUM, scaled(SYMM_SCALE_NONE, 0, nullptr, SYMM_DTYPE_F32), nullptr),
-      SYMM_REFUSE_CALL(symm_allgather, scale, "reduces nothing", INVALID_ARGUMENT, w.group, w.source.data(), w.destination(), 1,
-          SYMM_DTYPE_F32, scaled(SYMM_SCALE_AFTER, 2), nullptr),
-      SYMM_REFUSE_CALL(symm_reduce_scatterv, neither, "a factor", INVALID_ARGUMENT, w.group, w.source.data(), &w.eight, nullptr,
-          w.destination(), SYMM_DTYPE_F32, SYMM_OP_SUM, scaled(SYMM_SCALE_AFTER, 2), nullptr),
+          symm_fill32, count, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4, 7, 2, nullptr),
+      SYMM_REFUSE_CALL(symm_allreduce, scale_position, "i32 is no float", INVALID_ARGUMENT, w.group,
+          w.source.data(), w.destination(), 8, SYMM_DTYPE_I32, SYMM_OP_SUM,
+          scaled(SYMM_SCALE_BEFORE, 2), nullptr),
+      SYMM_REFUSE_CALL(symm_allreduce, result_dtype, "f32 of f64", INVALID_ARGUMENT, w.group,
+          w.source.data(), w.destination(), 8, SYMM_DTYPE_F64, SYMM_OP_SUM,
+          scaled(SYMM_SCALE_NONE, 0, nullptr, SYMM_DTYPE_F32), nullptr),
+      SYMM_REFUSE_CALL(symm_allreduce, recv, "wider in place", INVALID_ARGUMENT, w.group,
+          w.source.data(), w.source.data(), 8, SYMM_DTYPE_BF16, SYMM_OP_SUM,
+          scaled(SYMM_SCALE_NONE, 0, nullptr, SYMM_DTYPE_F32), nullptr),
+      SYMM_REFUSE_CALL(symm_allgather, scale, "reduces nothing", INVALID_ARGUMENT, w.group,
+          w.source.data(), w.destination(), 1, SYMM_DTYPE_F32, scaled(SYMM_SCALE_AFTER, 2),
+          nullptr),
+      SYMM_REFUSE_CALL(symm_reduce_scatterv, neither, "a factor", INVALID_ARGUMENT, w.group,
+          w.source.data(), &w.eight, nullptr, w.destination(), SYMM_DTYPE_F32, SYMM_OP_SUM,
+          scaled(SYMM_SCALE_AFTER, 2), nullptr),
 
       SYMM_REFUSE_CONFIG(struct_size, "0", INVALID_ARGUMENT, config.struct_size = 0),
       SYMM_REFUSE_CONFIG(struct_size, "short", INVALID_ARGUMENT, config.struct_size -= 8),
@@ -289,14 +346,21 @@ const std::vector<WrongCall>& wrong_calls() {
       SYMM_REFUSE_CONFIG(scratch_bytes, "1", INVALID_ARGUMENT, config.scratch_bytes = 1),
       SYMM_REFUSE_CONFIG(channels, "-1", INVALID_ARGUMENT, config.channels = -1),
       SYMM_REFUSE_CONFIG(channels, "one too many", UNSUPPORTED, config.channels = 257),
-      SYMM_REFUSE_CONFIG(bootstrap, "unknown scheme", INVALID_ARGUMENT, config.bootstrap = "pigeon://coop"),
+      SYMM_REFUSE_CONFIG(
+          bootstrap, "unknown scheme", INVALID_ARGUMENT, config.bootstrap = "pigeon://coop"),
       SYMM_REFUSE_CONFIG(bootstrap, "no scheme", INVALID_ARGUMENT, config.bootstrap = "nonsense"),
-      SYMM_REFUSE_CONFIG(rank, "= size", INVALID_ARGUMENT, config.bootstrap = "thread://refused", config.rank = config.size = 2),
-      SYMM_REFUSE_CONFIG(rank, "-1", INVALID_ARGUMENT, config.bootstrap = "thread://refused", config.size = 2, config.rank = -1),
-      SYMM_REFUSE_CONFIG(store, "without set", INVALID_ARGUMENT, config.store = &kWithoutSet, config.size = 1),
-      SYMM_REFUSE_CONFIG(store, "without get", INVALID_ARGUMENT, config.store = &kWithoutGet, config.size = 1),
-      SYMM_REFUSE_CONFIG(store, "struct_size short", INVALID_ARGUMENT, config.store = &kShortStore, config.size = 1),
-      SYMM_REFUSE_CONFIG(size, "0 with a store", INVALID_ARGUMENT, config.store = &kStore, config.size = 0),
+      SYMM_REFUSE_CONFIG(rank, "= size", INVALID_ARGUMENT, config.bootstrap = "thread://refused",
+          config.rank = config.size = 2),
+      SYMM_REFUSE_CONFIG(rank, "-1", INVALID_ARGUMENT, config.bootstrap = "thread://refused",
+          config.size = 2, config.rank = -1),
+      SYMM_REFUSE_CONFIG(
+          store, "without set", INVALID_ARGUMENT, config.store = &kWithoutSet, config.size = 1),
+      SYMM_REFUSE_CONFIG(
+          store, "without get", INVALID_ARGUMENT, config.store = &kWithoutGet, config.size = 1),
+      SYMM_REFUSE_CONFIG(store, "struct_size short", INVALID_ARGUMENT, config.store = &kShortStore,
+          config.size = 1),
+      SYMM_REFUSE_CONFIG(
+          size, "0 with a store", INVALID_ARGUMENT, config.store = &kStore, config.size = 0),
   };
   return rows;
 }
@@ -307,7 +371,8 @@ const std::vector<Exemption>& exemptions() {
       {{}, {"value"}, "any number is a value"},
       {{"symm_status_string"}, {"status"}, "an unknown one has a name too"},
       {{"symm_log_add_listener"}, {"user"}, "is passed on unseen"},
-      {{"symm_log_remove_listener"}, {"id"}, "one that is not there is NOT_FOUND, which names nothing"},
+      {{"symm_log_remove_listener"}, {"id"},
+          "one that is not there is NOT_FOUND, which names nothing"},
       {{"symm_group_failed_ranks"}, {"capacity"}, "may be smaller than the count"},
       {{"symm_group_split"}, {"color"}, "negative means no group"},
       {{"symm_group_split"}, {"key"}, "any order is an order"},

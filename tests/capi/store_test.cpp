@@ -1,10 +1,12 @@
-// A store of the caller's, as an MPI or torch program would supply one: two ranks, which are threads here, meet through it.
+// A store of the caller's, as an MPI or torch program would supply one: two ranks,
+// which are threads here, meet through it.
 #include "tests/support/file_store.hpp"
 
 namespace {
 using namespace support;
 
-// Which store is meant is not seen by where it lies: here the second of one rank lies where its first lay, the other's does not.
+// Which store is meant is not seen by where it lies: here the second of one rank lies
+// where its first lay, the other's does not.
 TEST(Store, another_may_lie_in_its_place) {
   const TemporaryDirectory directories[2];
   as_threads(2, [&](int rank) {

@@ -1,21 +1,27 @@
-// Structs of older and newer headers, where they are not arguments: for those see Call.longer_structs.
+// Structs of older and newer headers, where they are
+// not arguments: for those see Call.longer_structs.
 #include "tests/support/group.hpp"
 
 namespace {
 // A struct of a newer header: ours and then a field that we do not know.
-template <class T> struct Newer {
+template <class T>
+struct Newer {
   T known;
   uint64_t appended;
 };
 
 TEST(StructSize, newer_store_is_accepted_while_its_tail_is_zero) {
   Newer<symm_store_t> longer{
-      {sizeof longer, nullptr, [](void*, const char*, const void*, size_t, uint64_t) { return SYMM_OK + 0; },
-          [](void*, const char*, void*, size_t, size_t*, uint64_t) { return SYMM_ERR_TIMEOUT + 0; }},
+      {sizeof longer, nullptr,
+          [](void*, const char*, const void*, size_t, uint64_t) { return SYMM_OK + 0; },
+          [](void*, const char*, void*, size_t, size_t*, uint64_t) {
+            return SYMM_ERR_TIMEOUT + 0;
+          }},
       0};
   support::create({.store = &longer.known}, 0, 1);
   longer.appended = 1;
-  support::expect_failure(SYMM_ERR_UNSUPPORTED, {}, [&] { support::create({.store = &longer.known}, 0, 1); });
+  support::expect_failure(
+      SYMM_ERR_UNSUPPORTED, {}, [&] { support::create({.store = &longer.known}, 0, 1); });
 }
 
 // Callers of before there was multicast know shorter structs.

@@ -1,9 +1,11 @@
-// The control path of the CUDA back end on the fake driver: what is made is given back, and when any one driver call fails on one
-// rank, all ranks say the same and nothing is left.
+// The control path of the CUDA back end on the fake driver: what
+// is made is given back, and when any one driver call fails on
+// one rank, all ranks say the same and nothing is left.
 #include "kernels/cuda/args.hpp"
 #include "tests/cuda/group.hpp"
 
-namespace symm { namespace {
+namespace symm {
+namespace {
 using CudaControlPath = OnFakeDriver;
 
 TEST_F(CudaControlPath, GroupsMemoriesAndCollectivesGiveEverythingBack) {
@@ -15,15 +17,20 @@ TEST_F(CudaControlPath, GroupsMemoriesAndCollectivesGiveEverythingBack) {
     const auto memory = Memory::rendezvous(group, buffer, 0);
     *reinterpret_cast<int*>(memory->pointer(rank)) = 100 + rank;
     group->barrier({}, 0, 0, nullptr);
-    for (int peer = 0; peer < 3; ++peer) EXPECT_EQ(memory->pointer_table()[peer], memory->pointer(peer));
-    run_collective(*group, call_of(Collective::allreduce, memory->pointer(rank), 1000, DType::bf16));
+    for (int peer = 0; peer < 3; ++peer)
+      EXPECT_EQ(memory->pointer_table()[peer], memory->pointer(peer));
+    run_collective(
+        *group, call_of(Collective::allreduce, memory->pointer(rank), 1000, DType::bf16));
   });
   std::map<std::string, int> launched;  // nothing to make kernels ready
-  for (const auto& launch : fake_cuda::launches()) ++launched[launch.kernel];
-  EXPECT_EQ(launched, (std::map<std::string, int>{{"symm_barrier", 3}, {"symm_one_shot_bf16_3", 3}}));
+  for (const auto& launch : fake_cuda::launches())
+    ++launched[launch.kernel];
+  EXPECT_EQ(
+      launched, (std::map<std::string, int>{{"symm_barrier", 3}, {"symm_one_shot_bf16_3", 3}}));
 }
 
-// Operands are made wide, combined, and made narrow again, as much at a time as there is scratch for; in recv where they fit.
+// Operands are made wide, combined, and made narrow again, as much at a time as there
+// is scratch for; in recv where they fit.
 TEST_F(CudaControlPath, ScaledCallsAreMadeOfPlainOnes) {
   as_groups(1, [&](int, const auto& group) {
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 32 << 20), 0);
@@ -40,9 +47,13 @@ TEST_F(CudaControlPath, ScaledCallsAreMadeOfPlainOnes) {
     using Seen = std::pair<size_t, std::string>;
     const Scaling half{DType::bf16, DType::bf16, ScalePosition::before, Factor::value, 0.5};
     EXPECT_EQ(run(3'000'000, DType::bf16, half, 0), Seen(4, "f32, 2097152 elements at a time"));
-    EXPECT_EQ(run(3'000'000, DType::bf16, {DType::bf16, DType::f32, {}, {}, 0}, apart), Seen(1, "f32"));
-    EXPECT_EQ(run(3'000'000, DType::bf16, {DType::bf16, DType::f32, ScalePosition::after, {}, 2}, apart), Seen(2, "f32"));
-    EXPECT_EQ(run(1000, DType::f64, {DType::f64, DType::f64, ScalePosition::after, {}, 2}, apart), Seen(1, "f64"));
+    EXPECT_EQ(
+        run(3'000'000, DType::bf16, {DType::bf16, DType::f32, {}, {}, 0}, apart), Seen(1, "f32"));
+    EXPECT_EQ(
+        run(3'000'000, DType::bf16, {DType::bf16, DType::f32, ScalePosition::after, {}, 2}, apart),
+        Seen(2, "f32"));
+    EXPECT_EQ(run(1000, DType::f64, {DType::f64, DType::f64, ScalePosition::after, {}, 2}, apart),
+        Seen(1, "f64"));
     EXPECT_EQ(run(0, DType::bf16, half, 0), Seen(0, "f32, 2097152 elements at a time"));
     CollectiveCall yes = call_of(Collective::allreduce, memory->pointer(0), 1000, DType::boolean);
     run_collective(*group, yes);
@@ -50,7 +61,8 @@ TEST_F(CudaControlPath, ScaledCallsAreMadeOfPlainOnes) {
   });
 }
 
-// What peers may store into is told by the launch, and that it is the kernel which reads counts on the device.
+// What peers may store into is told by the launch, and
+// that it is the kernel which reads counts on the device.
 TEST_F(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
   as_groups(1, [](int, const auto& group) {
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20), 0);
@@ -58,7 +70,8 @@ TEST_F(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
     std::byte own[4096];
     fake_cuda::launches();
     const size_t four = 4;
-    const auto run = [&](Collective collective, const void* send, void* recv, const PieceCounts& counts, size_t count = 0) {
+    const auto run = [&](Collective collective, const void* send, void* recv,
+                         const PieceCounts& counts, size_t count = 0) {
       CollectiveCall call = call_of(collective, recv, count, DType::bf16);
       call.send = send;
       call.timeout_ms = 1000;
@@ -71,23 +84,31 @@ TEST_F(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
     using Seen = std::pair<std::string, bool>;
     const Seen moved("symm_pieces_move", true), staged("symm_pieces_move", false);
     const PieceCounts both{&four, nullptr, &four, nullptr};
-    PieceCounts on_device{reinterpret_cast<size_t*>(8), nullptr, reinterpret_cast<size_t*>(16), nullptr};  // not for the host
+    // not for the host
+    PieceCounts on_device{
+        reinterpret_cast<size_t*>(8), nullptr, reinterpret_cast<size_t*>(16), nullptr};
     on_device.capacities = Capacities{5, 6};
     EXPECT_EQ(run(Collective::alltoallv, own, block, both), moved);
     EXPECT_EQ(run(Collective::alltoallv, block, own, both), staged);
     EXPECT_EQ(run(Collective::alltoallv, block, block, both), staged) << "in place";
     EXPECT_EQ(run(Collective::alltoallv, own, block, on_device), moved);
-    EXPECT_EQ(run(Collective::allgatherv, block, block, {.recv_counts = &four}), moved) << "in place";
+    EXPECT_EQ(run(Collective::allgatherv, block, block, {.recv_counts = &four}), moved)
+        << "in place";
     EXPECT_EQ(run(Collective::gather, own, block, {}, 7), moved);
     EXPECT_EQ(run(Collective::scatter, own, block, {}, 7), moved);
     EXPECT_EQ(run(Collective::allgather_rows, own, block, {.rows = 3, .recv_stride = 9}, 7), moved);
-    EXPECT_EQ(run(Collective::reduce_scatterv, own, block, {.send_counts = &four}), Seen("symm_pieces_reduce_bf16", false));
+    EXPECT_EQ(run(Collective::reduce_scatterv, own, block, {.send_counts = &four}),
+        Seen("symm_pieces_reduce_bf16", false));
     const auto& counted = group->transport().stats().shown.collectives;
-    EXPECT_EQ(group->transport().stats().shown.call.value() & 0xFF, static_cast<size_t>(Collective::reduce_scatterv) + 1);
-    EXPECT_EQ(counted[static_cast<size_t>(Collective::alltoallv)].bytes.value(), 3 * four * size_of(DType::bf16));
+    EXPECT_EQ(group->transport().stats().shown.call.value() & 0xFF,
+        static_cast<size_t>(Collective::reduce_scatterv) + 1);
+    EXPECT_EQ(counted[static_cast<size_t>(Collective::alltoallv)].bytes.value(),
+        3 * four * size_of(DType::bf16));
 
     CollectiveCall wrong = call_of(Collective::alltoallv, block, 0, DType::bf16);
-    const auto why = [&] { return support::failure_of([&] { run_collective(*group, wrong, on_device); }).message; };
+    const auto why = [&] {
+      return support::failure_of([&] { run_collective(*group, wrong, on_device); }).message;
+    };
     EXPECT_NE(why().find("recv: overlaps send"), std::string::npos) << why();
     wrong.recv = own;
     wrong.algorithm = Algorithm::two_shot;
@@ -102,8 +123,10 @@ TEST_F(CudaControlPath, OneAlgorithmMayHaveSeveralKernels) {
     if (rank != 0) return;
     std::byte own[4096];
     for (const auto& [collective, kernel] :
-        {std::pair(Collective::allreduce, "symm_pipeline_bf16_2"), std::pair(Collective::reduce_scatter, "symm_pipeline_bf16_2"),
-            std::pair(Collective::allgather, "symm_pipeline_move"), std::pair(Collective::alltoall, "symm_pipeline_move"),
+        {std::pair(Collective::allreduce, "symm_pipeline_bf16_2"),
+            std::pair(Collective::reduce_scatter, "symm_pipeline_bf16_2"),
+            std::pair(Collective::allgather, "symm_pipeline_move"),
+            std::pair(Collective::alltoall, "symm_pipeline_move"),
             std::pair(Collective::broadcast, "symm_pipeline_move")}) {
       fake_cuda::launches();
       CollectiveCall call = call_of(collective, memory->pointer(0), 100, DType::bf16);
@@ -119,8 +142,8 @@ TEST_F(CudaControlPath, OneAlgorithmMayHaveSeveralKernels) {
 TEST_F(CudaControlPath, CopiesInBulkWhereFewBlocksHaveRoom) {
   auto& attributes = fake_cuda::settings().attributes;
   constexpr int kShared = 228 << 10;
-  for (const auto& [major, shared, multiprocessors, in_bulk] :
-      {std::tuple(9, kShared, 2, true), {9, kShared, 40, false}, {9, 100 << 10, 2, false}, {8, kShared, 2, false}}) {
+  for (const auto& [major, shared, multiprocessors, in_bulk] : {std::tuple(9, kShared, 2, true),
+           {9, kShared, 40, false}, {9, 100 << 10, 2, false}, {8, kShared, 2, false}}) {
     attributes[cuda::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR] = shared;
     attributes[cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = major;
     attributes[cuda::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] = multiprocessors;
@@ -135,7 +158,9 @@ TEST_F(CudaControlPath, CopiesInBulkWhereFewBlocksHaveRoom) {
         run_collective(*group, call);
       }
       for (const auto& launch : fake_cuda::launches())
-        EXPECT_EQ(launch.shared, in_bulk && launch.kernel == "symm_pipeline_move" ? cuda::kBulkShared : 0U) << launch.kernel;
+        EXPECT_EQ(launch.shared,
+            in_bulk && launch.kernel == "symm_pipeline_move" ? cuda::kBulkShared : 0U)
+            << launch.kernel;
     });
   }
   attributes.clear();
@@ -168,22 +193,31 @@ TEST_F(CudaControlPath, EnginesCopyBetweenTwoMeetings) {
       together.arrive_and_wait();
       Kernels kernels = expected;
       if (rank == 0)
-        for (const auto& launch : fake_cuda::launches()) --kernels[launch.kernel];
-      for (const auto& [kernel, missing] : kernels) EXPECT_EQ(missing, rank == 0 ? 0 : expected.at(kernel)) << kernel;
+        for (const auto& launch : fake_cuda::launches())
+          --kernels[launch.kernel];
+      for (const auto& [kernel, missing] : kernels)
+        EXPECT_EQ(missing, rank == 0 ? 0 : expected.at(kernel)) << kernel;
       together.arrive_and_wait();
     };
-    for (const Collective collective : {Collective::allgather, Collective::alltoall, Collective::broadcast}) {
-      const bool exchanges = collective == Collective::alltoall, is_broadcast = collective == Collective::broadcast;
+    for (const Collective collective :
+        {Collective::allgather, Collective::alltoall, Collective::broadcast}) {
+      const bool exchanges = collective == Collective::alltoall,
+                 is_broadcast = collective == Collective::broadcast;
       const auto written_by = [&](int writer, size_t i) {
-        return static_cast<std::byte>((17 * static_cast<size_t>(writer) + 3 * i + static_cast<size_t>(collective)) % 251);
+        return static_cast<std::byte>(
+            (17 * static_cast<size_t>(writer) + 3 * i + static_cast<size_t>(collective)) % 251);
       };
-      for (size_t i = 0; i < kSize * kUnit; ++i) block[kBytes / 2 + i] = written_by(rank, i);
+      for (size_t i = 0; i < kSize * kUnit; ++i)
+        block[kBytes / 2 + i] = written_by(rank, i);
       const CollectiveCall call = engines(collective, block + kBytes / 2, kUnit, &together);
-      expect_launches({{"symm_barrier", kSize}, {"symm_check", kSize}, {"symm_convert", is_broadcast ? 1 : kSize}}, call);
+      expect_launches({{"symm_barrier", kSize}, {"symm_check", kSize},
+                          {"symm_convert", is_broadcast ? 1 : kSize}},
+          call);
       for (int source = 0; source < (is_broadcast ? 1 : kSize); ++source) {
         const int writer = is_broadcast ? 1 : source;
         for (size_t i = 0; i < kUnit && writer != rank; ++i)
-          ASSERT_EQ(recv[static_cast<size_t>(source) * kUnit + i], written_by(writer, exchanges ? own + i : i));
+          ASSERT_EQ(recv[static_cast<size_t>(source) * kUnit + i],
+              written_by(writer, exchanges ? own + i : i));
       }
     }
     const Kernels meetings{{"symm_barrier", kSize}, {"symm_check", kSize}};
@@ -195,7 +229,8 @@ TEST_F(CudaControlPath, EnginesCopyBetweenTwoMeetings) {
     expect_launches(sums, sum);
     ++sum.count;
     const auto expect_refused = [&](const char* why, const CollectiveCall& call) {
-      support::expect_failure(Status::invalid_argument, {why}, [&] { run_collective(*group, call); });
+      support::expect_failure(
+          Status::invalid_argument, {why}, [&] { run_collective(*group, call); });
     };
     expect_refused("of as many elements for each rank", sum);
     expect_refused("not in place", engines(Collective::alltoall, recv, kUnit, &together));
@@ -205,10 +240,12 @@ TEST_F(CudaControlPath, EnginesCopyBetweenTwoMeetings) {
     expect_refused("recv is not in this rank's block", outside);
     // In captures that alternate, on streams of this rank's own, and outside of them.
     void* const streams[] = {block, block + 1};
-    for (void* const one : streams) fake_cuda::begin_capture(one);
+    for (void* const one : streams)
+      fake_cuda::begin_capture(one);
     for (void* const one : {streams[0], streams[1], static_cast<void*>(&together), streams[0]})
       run_collective(*group, engines(Collective::allgather, block + kBytes / 2, kUnit, one));
-    for (void* const one : streams) fake_cuda::end_capture(one);
+    for (void* const one : streams)
+      fake_cuda::end_capture(one);
     together.arrive_and_wait();
   });
   EXPECT_EQ(fake_cuda::violations(), std::vector<std::string>());
@@ -229,14 +266,17 @@ TEST_F(CudaControlPath, APartWorksInTheScratchOfTheWhole) {
     const int32_t backwards[] = {2, 1, 0};
     auto part = whole->create_from_ranks(backwards);
     const auto pair = part->split(rank == 1 ? -1 : 0, 0);
-    const auto bytes = [](const Group& of) { return std::pair(of.transport().scratch_bytes(), of.transport().lent_bytes()); };
+    const auto bytes = [](const Group& of) {
+      return std::pair(of.transport().scratch_bytes(), of.transport().lent_bytes());
+    };
     EXPECT_EQ(bytes(*whole), std::pair(bytes(*part).first + bytes(*part).second, uint64_t{0}));
     together.arrive_and_wait();
     if (rank == 0) {
       EXPECT_EQ(bytes(*pair).second, bytes(*part).second);
       const auto all = launch_of(*whole);
       const auto reversed = launch_of(*part);
-      for (int r = 0; r < 3; ++r) EXPECT_EQ(reversed.stages[r], all.stages[2 - r]);
+      for (int r = 0; r < 3; ++r)
+        EXPECT_EQ(reversed.stages[r], all.stages[2 - r]);
       whole.reset();
       part.reset();
       const auto two = launch_of(*pair);
@@ -250,7 +290,8 @@ TEST_F(CudaControlPath, APartWorksInTheScratchOfTheWhole) {
   as_groups(3, body, [](GroupConfig& config) { config.shared_scratch = true; });
 }
 
-// Who tells of a failure, which may be the thread that detects deaths, does not wait for the driver.
+// Who tells of a failure, which may be the thread
+// that detects deaths, does not wait for the driver.
 TEST_F(CudaControlPath, ADriverThatIsHeldUpHoldsUpNoNews) {
   std::barrier<> together(2);
   as_groups(2, [&](int rank, const auto& group) {
@@ -276,15 +317,19 @@ TEST_F(CudaControlPath, RanksOnOneDeviceNeedTheFlag) {
       GroupConfig config = config_of(rank, 2, name);
       config.device = 1;
       config.overlapping_devices = allowed;
-      if (allowed) Group::create(config);
-      else support::expect_failure(Status::invalid_argument, {"SYMM_GROUP_OVERLAPPING_DEVICES"}, [&] { Group::create(config); });
+      if (allowed)
+        Group::create(config);
+      else
+        support::expect_failure(Status::invalid_argument, {"SYMM_GROUP_OVERLAPPING_DEVICES"},
+            [&] { Group::create(config); });
     });
     EXPECT_EQ(left_in_the_end(), kNothing);
   }
 }
 
-// Without multicast all ranks go on, for the same reason. What fails of it when the group is formed waits for the first
-// rendezvous, and there is none in this group; what fails in a rendezvous does not the next time, when nothing fails.
+// Without multicast all ranks go on, for the same reason. What fails of it when the
+// group is formed waits for the first rendezvous, and there is none in this group; what
+// fails in a rendezvous does not the next time, when nothing fails.
 TEST_F(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
   ASSERT_TRUE(small_scratch);
   const auto attempt = [](bool forms, int rank, const std::string& name, int failing_call) {
@@ -306,19 +351,25 @@ TEST_F(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
       EXPECT_EQ(outcome.without.empty(), memory->view().multicast != nullptr);
       *reinterpret_cast<int*>(memory->pointer(1 - rank)) = 7;
     });
-    if (!forms) { EXPECT_NE(Memory::rendezvous(group, buffer, 0)->multicast(), nullptr); }
+    if (!forms) {
+      EXPECT_NE(Memory::rendezvous(group, buffer, 0)->multicast(), nullptr);
+    }
     return ended;
   };
   any_call_may_fail(std::bind_front(attempt, true),
-      {"cuDevicePrimaryCtxRetain", "cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess",
-          "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle", "cuMemHostAlloc", "cuStreamCreate", "cuEventCreate",
-          "cuGraphAddKernelNode", "cuGraphLaunch", "without: cuMulticastGetGranularity", "without: cuGraphLaunch"});
-  std::vector<std::string> calls = {"without: cuMemImportFromShareableHandle", "without: cuMulticastAddDevice",
-      "without: cuMemRetainAllocationHandle", "without: cuMulticastBindMem", "without: cuMemAddressReserve", "without: cuMemMap",
+      {"cuDevicePrimaryCtxRetain", "cuMemCreate", "cuMemAddressReserve", "cuMemMap",
+          "cuMemSetAccess", "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle",
+          "cuMemHostAlloc", "cuStreamCreate", "cuEventCreate", "cuGraphAddKernelNode",
+          "cuGraphLaunch", "without: cuMulticastGetGranularity", "without: cuGraphLaunch"});
+  std::vector<std::string> calls = {"without: cuMemImportFromShareableHandle",
+      "without: cuMulticastAddDevice", "without: cuMemRetainAllocationHandle",
+      "without: cuMulticastBindMem", "without: cuMemAddressReserve", "without: cuMemMap",
       "without: cuMemSetAccess"};
   any_call_may_fail(std::bind_front(attempt, false), calls);
-  calls.insert(calls.end(), {"without: cuMulticastCreate", "without: cuMemExportToShareableHandle"});
+  calls.insert(
+      calls.end(), {"without: cuMulticastCreate", "without: cuMemExportToShareableHandle"});
   any_call_may_fail(std::bind_front(attempt, false), calls, 0);
   EXPECT_EQ(fake_cuda::violations(), std::vector<std::string>());
 }
-}}  // namespace symm
+}  // namespace
+}  // namespace symm

@@ -1,20 +1,25 @@
-// Which kernels may begin while the one before them on the stream ends, on the fake driver: small ones, where device and driver
-// can do that and no two ranks share a device.
+// Which kernels may begin while the one before them on the
+// stream ends, on the fake driver: small ones, where device
+// and driver can do that and no two ranks share a device.
 #include "tests/cuda/group.hpp"
 
-namespace symm::cuda { namespace {
+namespace symm::cuda {
+namespace {
 using Launches = std::vector<fake_cuda::Launch>;
 
 constexpr size_t kSmall = 1000;
 constexpr size_t kLarge = 1'000'000;
 
-// One rank on each of `devices` makes a barrier and reduces `count` bf16: the only launches from the groups' making to their end.
-Launches launches_on(const std::vector<int>& devices, size_t count = kSmall, bool overlapping = false) {
+// One rank on each of `devices` makes a barrier and reduces `count` bf16: the only
+// launches from the groups' making to their end.
+Launches launches_on(
+    const std::vector<int>& devices, size_t count = kSmall, bool overlapping = false) {
   fake_cuda::launches();
   const auto body = [&](int rank, const std::shared_ptr<Group>& group) {
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, kLarge * 2), 0);
     group->barrier({}, 0, 0, nullptr);
-    run_collective(*group, call_of(Collective::allreduce, memory->pointer(rank), count, DType::bf16));
+    run_collective(
+        *group, call_of(Collective::allreduce, memory->pointer(rank), count, DType::bf16));
   };
   as_groups(static_cast<int>(devices.size()), body, [&](GroupConfig& config) {
     config.device = devices[static_cast<size_t>(config.rank)];
@@ -22,13 +27,15 @@ Launches launches_on(const std::vector<int>& devices, size_t count = kSmall, boo
   });
   const Launches launches = fake_cuda::launches();
   EXPECT_EQ(launches.size(), 2 * devices.size());
-  EXPECT_EQ(std::count_if(launches.begin(), launches.end(), [](const auto& launch) { return launch.kernel == "symm_barrier"; }),
+  EXPECT_EQ(std::count_if(launches.begin(), launches.end(),
+                [](const auto& launch) { return launch.kernel == "symm_barrier"; }),
       static_cast<long>(devices.size()));
   return launches;
 }
 
 void expect_early(bool early, const Launches& launches) {
-  for (const auto& launch : launches) EXPECT_EQ(launch.early, early) << launch.kernel;
+  for (const auto& launch : launches)
+    EXPECT_EQ(launch.early, early) << launch.kernel;
 }
 
 class EarlyLaunch : public testing::Test {
@@ -37,15 +44,18 @@ class EarlyLaunch : public testing::Test {
     fake_cuda::settings().attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 9;
     tune("chunk=64K");
   }
+
   void TearDown() override {
     fake_cuda::settings().attributes.clear();
     fake_cuda::settings().version = 13000;
     setenv("SYMM_CUDA_TUNE", before_.c_str(), 1);
   }
+
   // With scratch of a size that a test can do without.
   static void tune(const std::string& more) {
     setenv("SYMM_CUDA_TUNE", ("one_shot=4096,ll=1024,tile=1024,stripes=2," + more).c_str(), 1);
   }
+
  private:
   const std::string before_ = std::getenv("SYMM_CUDA_TUNE");  // small_scratch
 };
@@ -68,14 +78,16 @@ TEST_F(EarlyLaunch, OnlyUpToTheThreadsOfThePlanTable) {
   expect_early(false, launches_on({0, 1}));
 }
 
-// A large kernel may come while the one ahead still has its half of the device: together they leave room for others'.
+// A large kernel may come while the one ahead still has its half of the device:
+// together they leave room for others'.
 TEST_F(EarlyLaunch, TwoOfAGroupLeaveRoomOnADevice) {
   constexpr unsigned kMultiprocessors = 132;
   fake_cuda::settings().attributes[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] = kMultiprocessors;
   tune("chunk=2M,early=64K");
   for (const auto& launch : launches_on({0, 1, 2}, kLarge)) {
     EXPECT_TRUE(launch.early) << launch.kernel << " of " << launch.blocks << " blocks";
-    EXPECT_LT(2 * launch.blocks, kMultiprocessors) << launch.kernel;  // of 512 threads, a multiprocessor each at worst
+    // of 512 threads, a multiprocessor each at worst
+    EXPECT_LT(2 * launch.blocks, kMultiprocessors) << launch.kernel;
   }
 }
 
@@ -99,4 +111,5 @@ TEST_F(EarlyLaunch, NotWhereRanksShareADevice) {
   expect_early(false, launches_on({0, 1, 1}, kSmall, true));
   expect_early(true, launches_on({0, 1, 2}, kSmall, true));
 }
-}}  // namespace symm::cuda
+}  // namespace
+}  // namespace symm::cuda

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+
 #include "core/cuda/device.hpp"
 #include "core/group/collective.hpp"
 #include "core/group/memory.hpp"
@@ -11,7 +12,8 @@
 namespace symm {
 // Scratch of a size that a test can do without.
 inline const bool small_scratch =
-    setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,two_shot=16384,tile=1024,stripes=2", 1) == 0;
+    setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,two_shot=16384,tile=1024,stripes=2",
+        1) == 0;
 
 // A name that no other group has.
 inline std::string unique() {
@@ -31,7 +33,8 @@ inline GroupConfig config_of(int rank, int size, const std::string& name, int de
 }
 
 // Ranks that are threads, each with its group.
-inline void as_groups(int size, const std::function<void(int rank, std::shared_ptr<Group> group)>& body,
+inline void as_groups(int size,
+    const std::function<void(int rank, std::shared_ptr<Group> group)>& body,
     const std::function<void(GroupConfig& config)>& configure = {}) {
   const std::string name = unique();
   support::as_threads(size, [&](int rank) {
@@ -50,8 +53,8 @@ inline CollectiveCall call_of(Collective collective, void* operand, size_t count
   return call;
 }
 
-// What is left on the fake driver, by kind, where nothing should be. What could not be released at once is by a thread that waits
-// for the device.
+// What is left on the fake driver, by kind, where nothing should be. What could not be
+// released at once is by a thread that waits for the device.
 inline std::map<std::string, long> left_in_the_end() {
   for (int i = 0; i < 5000 && fake_cuda::live()["context"] != 0; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -78,8 +81,10 @@ struct Outcome {
   std::string without;  // why there is no multicast, of a group that asks for it
 };
 
-// The n-th driver call of `steps`, which says in which it is, runs out of memory; none if n is 0.
-inline Outcome outcome_of(int n, const std::function<void(Outcome& outcome, Status*& step)>& steps) {
+// The n-th driver call of `steps`, which says in
+// which it is, runs out of memory; none if n is 0.
+inline Outcome outcome_of(
+    int n, const std::function<void(Outcome& outcome, Status*& step)>& steps) {
   Outcome outcome;
   Status* step = &outcome.create;
   fake_cuda::fail_call(n, 2);
@@ -91,16 +96,20 @@ inline Outcome outcome_of(int n, const std::function<void(Outcome& outcome, Stat
   return outcome;
 }
 
-// Each driver call of `culprit`, one of 2 ranks, in `attempt` fails in turn, the `expected` ones among them ("without: " those
-// that cost nothing but multicast): the ranks agree how it ended, the call is named, and nothing is left, nor any descriptor.
-inline void any_call_may_fail(const std::function<Outcome(int rank, const std::string& name, int failing_call)>& attempt,
+// Each driver call of `culprit`, one of 2 ranks, in `attempt` fails in turn, the
+// `expected` ones among them ("without: " those that cost nothing but multicast): the
+// ranks agree how it ended, the call is named, and nothing is left, nor any descriptor.
+inline void any_call_may_fail(
+    const std::function<Outcome(int rank, const std::string& name, int failing_call)>& attempt,
     const std::vector<std::string>& expected, int culprit = 1) {
-  // What a process learns of its driver only once is learnt before: it would fail for both ranks, which are threads here.
+  // What a process learns of its driver only once is learnt before: it would fail for
+  // both ranks, which are threads here.
   const std::string first = unique();
   support::as_threads(2, [&](int rank) { attempt(rank, first, 0); });
   const size_t descriptors = support::open_descriptors();
   std::set<std::string> calls;
-  // Which call is the n-th varies a little from one attempt to the next: a round can step over a call, which another meets.
+  // Which call is the n-th varies a little from one attempt to the next: a round can
+  // step over a call, which another meets.
   const auto met = [&](const std::string& call) { return calls.contains(call); };
   const std::string blamed = "rank " + std::to_string(culprit);
   int rounds = 1;
@@ -108,9 +117,11 @@ inline void any_call_may_fail(const std::function<Outcome(int rank, const std::s
     ASSERT_LT(n, 1000);
     const std::string name = unique();
     Outcome outcomes[2];
-    support::as_threads(2, [&](int rank) { outcomes[rank] = attempt(rank, name, rank == culprit ? n : 0); });
+    support::as_threads(
+        2, [&](int rank) { outcomes[rank] = attempt(rank, name, rank == culprit ? n : 0); });
     const Outcome &failing = outcomes[culprit], &other = outcomes[1 - culprit];
-    SCOPED_TRACE("call " + std::to_string(n) + ", " + failing.failed + ": " + other.message + " / " + failing.message);
+    SCOPED_TRACE("call " + std::to_string(n) + ", " + failing.failed + ": " + other.message +
+                 " / " + failing.message);
     EXPECT_EQ(left_in_the_end(), kNothing);
     if (failing.failed.empty()) {  // there are fewer calls
       if (std::ranges::all_of(expected, met) || rounds++ == 5) break;
@@ -127,16 +138,21 @@ inline void any_call_may_fail(const std::function<Outcome(int rank, const std::s
     const bool shared = failing.create != Status::ok || failing.rendezvous != Status::ok;
     const bool failed = shared || failing.make != Status::ok || failing.dmabuf != Status::ok;
     EXPECT_EQ(failed, !failing.message.empty());
-    if (failed) { EXPECT_NE(failing.message.find(failing.failed), std::string::npos); }
+    if (failed) {
+      EXPECT_NE(failing.message.find(failing.failed), std::string::npos);
+    }
     // Making a buffer is local: the other rank hears that this one has left.
-    EXPECT_EQ(other.rendezvous, failing.make == Status::ok ? failing.rendezvous : Status::peer_failed);
+    EXPECT_EQ(
+        other.rendezvous, failing.make == Status::ok ? failing.rendezvous : Status::peer_failed);
     if (shared) {
       EXPECT_NE(other.message.find(failing.failed), std::string::npos);
       EXPECT_NE(other.message.find(blamed), std::string::npos);
     }
   }
-  for (const std::string& call : expected) EXPECT_TRUE(met(call)) << call << " was not made to fail";
+  for (const std::string& call : expected)
+    EXPECT_TRUE(met(call)) << call << " was not made to fail";
   // The mesh closes its sockets on the monitor's thread.
-  EXPECT_TRUE(support::eventually([&] { return support::open_descriptors() <= descriptors; })) << descriptors << " were open";
+  EXPECT_TRUE(support::eventually([&] { return support::open_descriptors() <= descriptors; }))
+      << descriptors << " were open";
 }
 }  // namespace symm

@@ -1,11 +1,14 @@
 // Pieces of device memory, on the fake driver.
 #include "core/group/heap.hpp"
+
 #include "tests/cuda/group.hpp"
 
-namespace symm { namespace {
+namespace symm {
+namespace {
 TEST(CudaHeap, PiecesAreDeviceMemory) {
   as_groups(2, [](int rank, const auto& group) {
-    const auto heap = Heap::create(group, 1 << 20, {.placement = {.alignment = 1 << 16}, .name = "pieces", .timeout_ms = 0});
+    const auto heap = Heap::create(
+        group, 1 << 20, {.placement = {.alignment = 1 << 16}, .name = "pieces", .timeout_ms = 0});
     const Heap::Piece first = heap->take(100, 0), second = heap->take(8192, 1 << 16);
     EXPECT_EQ(first.offset, 0U);
     EXPECT_EQ(second.offset, 1U << 16);
@@ -21,8 +24,8 @@ TEST(CudaHeap, PiecesAreDeviceMemory) {
     // It is given out again at once: what comes after on the stream comes after.
     heap->give(second.pointer);
     EXPECT_EQ(heap->take(1, 1 << 16).offset, second.offset);
-    support::expect_failure(
-        Status::out_of_memory, {"pieces", "1048064 of 1048576", "largest free piece"}, [&] { heap->take(1 << 20, 0); });
+    support::expect_failure(Status::out_of_memory,
+        {"pieces", "1048064 of 1048576", "largest free piece"}, [&] { heap->take(1 << 20, 0); });
     group->finalize(0);
   });
 }
@@ -32,7 +35,8 @@ TEST(CudaHeap, WhereRanksCheckEachOtherTheyCompareHeapCalls) {
   const auto body = [&](int rank, const std::shared_ptr<Group>& group) {
     const auto heap = Heap::create(group, 1 << 20, {});
     const auto ask = [&] {
-      CollectiveCall call = call_of(Collective::allreduce, heap->memory()->pointer(rank), 64, DType::f32);
+      CollectiveCall call =
+          call_of(Collective::allreduce, heap->memory()->pointer(rank), 64, DType::f32);
       call.op = Op::sum;
       call.timeout_ms = 1000;
       call.heaps = group->heap_history();
@@ -55,9 +59,13 @@ TEST(CudaHeap, WhereRanksCheckEachOtherTheyCompareHeapCalls) {
   std::multiset<uint64_t> compared, expected;
   for (const fake_cuda::Launch& launch : fake_cuda::launches())
     if (launch.kernel == "symm_check" && launch.detail != 0) compared.insert(launch.detail);
-  for (const auto& rank : said) expected.insert(rank.begin(), rank.end());
+  for (const auto& rank : said)
+    expected.insert(rank.begin(), rank.end());
   EXPECT_EQ(compared, expected) << "what the kernel compares";
-  EXPECT_NE(CallSignature::unpacked(said[1][2], 64).text().find("allreduce(f32, sum, count 64) after heap calls with hash "),
+  EXPECT_NE(CallSignature::unpacked(said[1][2], 64)
+                .text()
+                .find("allreduce(f32, sum, count 64) after heap calls with hash "),
       std::string::npos);
 }
-}}  // namespace symm
+}  // namespace
+}  // namespace symm

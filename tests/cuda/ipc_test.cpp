@@ -1,10 +1,12 @@
-// Memory of GPUs shared by tokens, on the fake driver: between processes, across masks of visible devices, in the order of
-// streams, and with everything given back.
+// Memory of GPUs shared by tokens, on the fake driver: between processes, across masks
+// of visible devices, in the order of streams, and with everything given back.
 #include "core/ipc/ipc.hpp"
+
 #include "tests/cuda/group.hpp"
 #include "tests/cuda/somebody.hpp"
 
-namespace symm::ipc { namespace {
+namespace symm::ipc {
+namespace {
 using support::eventually;
 using support::expect_failure;
 using support::Process;
@@ -19,28 +21,36 @@ struct Facts {
 class CudaIpc : public testing::Test {
  protected:
   CudaIpc() { setenv("SYMM_IPC_DIRECTORY", directory.path().c_str(), 1); }
+
   ~CudaIpc() override { unsetenv("SYMM_IPC_DIRECTORY"); }
+
   void reach(int step) const { facts->step[step] = 1; }
+
   void put_token(const void* memory, size_t bytes, cuda::CUstream stream = nullptr) const {
     const std::vector<std::byte> token = export_memory(memory, bytes, {}, stream);
     std::copy(token.begin(), token.end(), facts->token);
     facts->size = token.size();
   }
+
   // Memory that another process may import, and that it may do so.
   void offer(const void* memory, size_t bytes, cuda::CUstream stream = nullptr) const {
     put_token(memory, bytes, stream);
     reach(0);
   }
+
   std::shared_ptr<HeldLease> taken(cuda::CUstream stream = nullptr, int device = -1) const {
     await(0);
     return import_memory({facts->token, facts->size}, {0, "", device}, stream);
   }
+
   void await(int step) const {
     if (!eventually([&] { return facts->step[step] >= 1; }))
       throw std::runtime_error("nobody came to step " + std::to_string(step));
   }
+
   void both(const std::function<void()>& exporting, const std::function<void()>& importing) const {
-    for (auto& step : facts->step) step = 0;
+    for (auto& step : facts->step)
+      step = 0;
     Process exporter(exporting);
     Process importer(importing);
     importer.expect_success("importer");
@@ -56,8 +66,10 @@ struct Owned {
     group = Group::create(config_of(0, 1, unique(), device));
     buffer = Buffer::allocate(*group, bytes);
   }
+
   std::shared_ptr<Group> group;
   std::shared_ptr<Buffer> buffer;
+
   uint32_t& word(size_t index) const { return reinterpret_cast<uint32_t*>(buffer->data())[index]; }
 };
 
@@ -123,10 +135,12 @@ TEST_F(CudaIpc, TheImportersStreamWaitsForTheProducers) {
     fake_cuda::enqueue(stream, [&] { return facts->step[2] == 1; });  // a long kernel
     fake_cuda::enqueue(stream, [data] { return *data = 7, true; });
     put_token(data, 4, stream);
-    fake_cuda::enqueue(stream, [&] { return facts->step[5] == 1; });  // what comes later is nobody's business
+    // what comes later is nobody's business
+    fake_cuda::enqueue(stream, [&] { return facts->step[5] == 1; });
     reach(0);
     await(2);
-    while (!fake_cuda::idle(stream) && facts->step[3] == 0) usleep(1000);
+    while (!fake_cuda::idle(stream) && facts->step[3] == 0)
+      usleep(1000);
     await(3);
     reach(5);
     ASSERT_TRUE(eventually([&] { return fake_cuda::idle(stream); }));
@@ -271,7 +285,8 @@ TEST_F(CudaIpc, ADriverThatIsHeldUpHidesNoDeath) {
   both(exporting, importing);
 }
 
-// A buffer that was adopted: the token is for the allocation that the piece lies in, and ends with the buffer.
+// A buffer that was adopted: the token is for the allocation
+// that the piece lies in, and ends with the buffer.
 TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
   const auto exporting = [&] {
     Owned owned(4096, 1);
@@ -302,7 +317,8 @@ TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
   const auto exporting = [&] {
     SomebodysMemory foreign;
     foreign.words()[256] = 5;
-    for (int i = 0; i < 2; ++i) put_token(foreign.words() + 256, 4);
+    for (int i = 0; i < 2; ++i)
+      put_token(foreign.words() + 256, 4);
     ASSERT_TRUE(stats().exported_blocks == 1);
     reach(0);
     await(1);
@@ -316,12 +332,14 @@ TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
     ASSERT_TRUE(eventually([] { return collect().blocks_in_limbo == 0; }));
     SomebodysMemory closed(1, SomebodysMemory::kUnit, 1, 0);
     const auto refused = [](const void* memory, const char* why) {
-      expect_failure(Status::invalid_argument, {why}, [&] { export_memory(memory, 4, {}, nullptr); });
+      expect_failure(
+          Status::invalid_argument, {why}, [&] { export_memory(memory, 4, {}, nullptr); });
     };
     refused(closed.words(), "POSIX_FILE_DESCRIPTOR");
     closed.free();
     SomebodysMemory grown(1, 2 * SomebodysMemory::kUnit, 2);
-    fake_cuda::settings().ranges_are_reservations = true;  // then nobody can say where the second piece begins
+    // then nobody can say where the second piece begins
+    fake_cuda::settings().ranges_are_reservations = true;
     refused(grown.words() + grown.size / 8, "several allocations");
     grown.free();
     uint32_t ordinary = 0;
@@ -329,7 +347,8 @@ TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
   };
   const auto importing = [&] {
     const auto import = taken();
-    ASSERT_TRUE(word(import, 0) == 5 && import->info().device == 1 && import->info().offset == 1024);
+    ASSERT_TRUE(
+        word(import, 0) == 5 && import->info().device == 1 && import->info().offset == 1024);
     reach(1);
     await(2);
     ASSERT_TRUE(word(import, 0) == 5);
@@ -337,12 +356,15 @@ TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
   both(exporting, importing);
 }
 
-// By a fabric handle where both can, else by the descriptor. Memory of the host is the host's at the importer, too.
+// By a fabric handle where both can, else by the descriptor.
+// Memory of the host is the host's at the importer, too.
 TEST_F(CudaIpc, WhatIsMappedIsWhatWasShared) {
   struct {
     bool on_host, create, import;
     long by_fabric;
-  } constexpr kRows[] = {{false, true, true, 1}, {false, true, false, 0}, {false, false, true, 0}, {true, true, true, 0}};
+  } constexpr kRows[] = {{false, true, true, 1}, {false, true, false, 0}, {false, false, true, 0},
+      {true, true, true, 0}};
+
   for (const auto& row : kRows) {
     const auto exporting = [&] {
       fake_cuda::settings().fabric_create = row.create;
@@ -453,16 +475,20 @@ TEST_F(CudaIpc, AnyDriverCallMayFail) {
     std::map<std::string, long> before;
     const auto nothing_mapped = [&](const std::string& failed) {
       collect();  // nor anybody connected
-      if (!failed.empty() && fake_cuda::live() != before) throw std::runtime_error("something is left after " + failed);
+      if (!failed.empty() && fake_cuda::live() != before)
+        throw std::runtime_error("something is left after " + failed);
       before = fake_cuda::live();
     };
     nothing_mapped("");
     const auto calls = each_call_fails([&] { taken(stream); }, nothing_mapped);
-    for (const char* call : {"cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"}) {
-      if (!calls.contains(call)) throw std::runtime_error(std::string(call) + " was not made to fail");
+    for (const char* call :
+        {"cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"}) {
+      if (!calls.contains(call))
+        throw std::runtime_error(std::string(call) + " was not made to fail");
     }
     reach(1);
   };
   both(exporting, importing);
 }
-}}  // namespace symm::ipc
+}  // namespace
+}  // namespace symm::ipc

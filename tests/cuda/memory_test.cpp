@@ -1,11 +1,12 @@
-// Blocks that are not device memory of symm_alloc(): adopted from another library, on a NUMA node of the host; and their export
-// as DMA-BUF. On the fake driver.
+// Blocks that are not device memory of symm_alloc(): adopted from another library, on a
+// NUMA node of the host; and their export as DMA-BUF. On the fake driver.
 #include "core/backends.hpp"
 #include "core/base/log.hpp"
 #include "tests/cuda/group.hpp"
 #include "tests/cuda/somebody.hpp"
 
-namespace symm { namespace {
+namespace symm {
+namespace {
 using namespace cuda;
 using namespace support;
 
@@ -14,35 +15,47 @@ std::shared_ptr<Group> group_of(int rank, int size, const std::string& name, int
 }
 
 constexpr Placement kOnHost{true};
+
 Placement on_node(int node) { return {true, node}; }
 
 using CudaAdopt = OnFakeDriver;
 using CudaHostMemory = OnFakeDriver;
 using CudaDmabuf = OnFakeDriver;
 
-// First, because a process asks the driver for its calls once, and the devices for what they have.
+// First, because a process asks the driver for its
+// calls once, and the devices for what they have.
 TEST(CudaWithout, WhatIsLackingIsSaid) {
-  const std::string dmabuf = "buffer: cannot be exported as DMA-BUF: ", host = "options.flags: no memory of the host: ";
+  const std::string dmabuf = "buffer: cannot be exported as DMA-BUF: ",
+                    host = "options.flags: no memory of the host: ";
+
   const struct {
     void (*lack)(fake_cuda::Settings& settings);
     std::string of, reason;
-  } rows[] = {{[](auto& settings) { settings.hidden.insert("cuMemGetHandleForAddressRange"); }, dmabuf,
-                  "the CUDA driver has no cuMemGetHandleForAddressRange of CUDA 11.7"},
-      {[](auto& settings) { settings.attributes[CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED] = 0; }, dmabuf,
-          "the device has no DMA-BUF export"},
-      {[](auto& settings) { settings.attributes[CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] = 0; }, host,
-          "the driver offers none that can be shared (CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)"}};
+  } rows[] = {{[](auto& settings) { settings.hidden.insert("cuMemGetHandleForAddressRange"); },
+                  dmabuf, "the CUDA driver has no cuMemGetHandleForAddressRange of CUDA 11.7"},
+      {[](auto& settings) { settings.attributes[CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED] = 0; },
+          dmabuf, "the device has no DMA-BUF export"},
+      {[](auto& settings) {
+         settings.attributes[CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] = 0;
+       },
+          host,
+          "the driver offers none that can be shared "
+          "(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)"}};
+
   for (const auto& row : rows) {
     support::Process process([&]() -> std::string {
       row.lack(fake_cuda::settings());
       const auto group = group_of(0, 1, unique());
       const auto buffer = Buffer::allocate(*group, 4096);
       const Failure failure = failure_of([&] {
-        if (row.of == host) Buffer::allocate(*group, 64, kOnHost);
-        else buffer->export_dmabuf(0, 4096);
+        if (row.of == host)
+          Buffer::allocate(*group, 64, kOnHost);
+        else
+          buffer->export_dmabuf(0, 4096);
       });
       const symm_device_info_t info = device_info(BackendKind::cuda, 0);
-      return failure.message + name_of(failure.status) + (row.of == host ? info.host_memory_reason : info.dmabuf_reason);
+      return failure.message + name_of(failure.status) +
+             (row.of == host ? info.host_memory_reason : info.dmabuf_reason);
     });
     EXPECT_EQ(process.result(), row.of + row.reason + name_of(Status::unavailable) + row.reason);
   }
@@ -51,6 +64,7 @@ TEST(CudaWithout, WhatIsLackingIsSaid) {
 // Likewise: what a process has tried it does not try again. Each row is one of two ranks.
 TEST(CudaFabric, IsUsedWhereItCanBeHadAndDescriptorsElse) {
   static constexpr const char* kNoDevice = "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED";
+
   struct {
     const char* asked;
     bool device, create, import;
@@ -60,17 +74,22 @@ TEST(CudaFabric, IsUsedWhereItCanBeHadAndDescriptorsElse) {
   } constexpr kRows[] = {{"1", true, true, true, 4, "", false},
       {"1", true, false, true, 0, "cuMemCreate with a fabric handle", true},
       {"1", true, true, false, 0, "cuMemImportFromShareableHandle with a fabric handle", true},
-      {"1", false, true, true, 0, kNoDevice, false}, {"0", true, true, true, 0, "SYMM_FABRIC=0", false}};
+      {"1", false, true, true, 0, kNoDevice, false},
+      {"0", true, true, true, 0, "SYMM_FABRIC=0", false}};
+
   for (const auto& row : kRows) {
     support::Process process([&]() -> std::string {
       setenv("SYMM_FABRIC", row.asked, 1);
-      fake_cuda::settings().attributes[cuda::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED] = row.device ? 1 : 0;
+      fake_cuda::settings().attributes[cuda::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED] =
+          row.device ? 1 : 0;
       fake_cuda::settings().fabric_create = row.create;
       fake_cuda::settings().fabric_import = row.import;
       static std::atomic<bool> logged{false};
       log::add_listener(
-          [](void*, int32_t, const char* text) { logged = logged || std::strstr(text, "fabric handles") != nullptr; }, nullptr,
-          log::Level::info);
+          [](void*, int32_t, const char* text) {
+            logged = logged || std::strstr(text, "fabric handles") != nullptr;
+          },
+          nullptr, log::Level::info);
       std::atomic<uint32_t> sum{0};
       as_threads(2, [&](int rank) {
         const auto group = group_of(rank, 2, "fabric");
@@ -82,7 +101,8 @@ TEST(CudaFabric, IsUsedWhereItCanBeHadAndDescriptorsElse) {
         written.arrive_and_wait();
       });
       const symm_device_info_t info = device_info(BackendKind::cuda, 0);
-      if (sum != 41 || logged != row.logged || (info.fabric != 0) != (*row.reason == 0) || left_in_the_end() != kNothing)
+      if (sum != 41 || logged != row.logged || (info.fabric != 0) != (*row.reason == 0) ||
+          left_in_the_end() != kNothing)
         return "not as it should";
       if (std::strstr(info.fabric_reason, row.reason) == nullptr) return info.fabric_reason;
       return "imports " + std::to_string(fake_cuda::fabric_imports());
@@ -104,14 +124,17 @@ TEST_F(CudaAdopt, APieceIsLikeAnyBuffer) {
     EXPECT_NE(static_cast<void*>(buffer->data()), static_cast<void*>(theirs));
     EXPECT_EQ(*reinterpret_cast<uint32_t*>(buffer->data()), 40U + static_cast<uint32_t>(rank));
     auto memory = Memory::rendezvous(group, buffer, 0);
-    EXPECT_EQ(*reinterpret_cast<uint32_t*>(memory->pointer(1 - rank)), 41U - static_cast<uint32_t>(rank));
+    EXPECT_EQ(
+        *reinterpret_cast<uint32_t*>(memory->pointer(1 - rank)), 41U - static_cast<uint32_t>(rank));
     memory->fill32(1 - rank, 64, 7 + static_cast<uint32_t>(rank), 1, nullptr);
     static std::barrier<> written(2);
     written.arrive_and_wait();
-    EXPECT_EQ(theirs[16], 8U - static_cast<uint32_t>(rank)) << "a peer's store is where the owner has it";
+    EXPECT_EQ(theirs[16], 8U - static_cast<uint32_t>(rank))
+        << "a peer's store is where the owner has it";
 
     // By its owner's addresses, symm's own, and the peer's.
-    for (const std::byte* base : {reinterpret_cast<std::byte*>(theirs), buffer->data(), memory->pointer(1 - rank)}) {
+    for (const std::byte* base :
+        {reinterpret_cast<std::byte*>(theirs), buffer->data(), memory->pointer(1 - rank)}) {
       const auto found = group->addresses().find(base + 4999);
       EXPECT_EQ(found.memory, memory);
       EXPECT_EQ(found.offset, 4999U);
@@ -124,7 +147,8 @@ TEST_F(CudaAdopt, APieceIsLikeAnyBuffer) {
     foreign.free();
     EXPECT_EQ(group->addresses().find(theirs).memory, nullptr);
     EXPECT_EQ(reinterpret_cast<uint32_t*>(buffer->data())[16], 8U - static_cast<uint32_t>(rank));
-    EXPECT_EQ(reinterpret_cast<uint32_t*>(memory->pointer(1 - rank))[16], 7U + static_cast<uint32_t>(rank));
+    EXPECT_EQ(reinterpret_cast<uint32_t*>(memory->pointer(1 - rank))[16],
+        7U + static_cast<uint32_t>(rank));
     written.arrive_and_wait();
   });
 }
@@ -135,9 +159,11 @@ TEST_F(CudaAdopt, TheOwnersMappingIsNeverTouched) {
   const auto before = fake_cuda::live();
   {
     const auto group = group_of(0, 1, unique(), 0);
-    const auto memory = Memory::rendezvous(group, Buffer::adopt(*group, foreign.words(), foreign.size), 0);
+    const auto memory =
+        Memory::rendezvous(group, Buffer::adopt(*group, foreign.words(), foreign.size), 0);
     *reinterpret_cast<uint32_t*>(memory->pointer(0)) = 6;
-    for (uint32_t* const begin : {foreign.words(), foreign.words() + 1024}) {  // pieces of it are buffers, too
+    // pieces of it are buffers, too
+    for (uint32_t* const begin : {foreign.words(), foreign.words() + 1024}) {
       const auto piece = Buffer::adopt(*group, begin, 4096);
       EXPECT_EQ(Buffer::find(begin).buffer, piece);
       EXPECT_EQ(Buffer::find(begin + 1024).buffer.get(), memory->buffer()) << "behind the piece";
@@ -166,7 +192,8 @@ TEST_F(CudaAdopt, CollectivesNeedNoCopyAtTheOwnersAddress) {
   ASSERT_TRUE(small_scratch);
   as_groups(2, [](int rank, const auto& group) {
     SomebodysMemory foreign(rank);
-    const auto memory = Memory::rendezvous(group, Buffer::adopt(*group, foreign.words(), foreign.size), 0);
+    const auto memory =
+        Memory::rendezvous(group, Buffer::adopt(*group, foreign.words(), foreign.size), 0);
     CollectiveCall call = call_of(Collective::allreduce, nullptr, 200'000, DType::bf16);
     static std::atomic<uint64_t> memories[2];
     static std::barrier<> turn(2);
@@ -199,23 +226,33 @@ TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
   void* const ordinary = fake_cuda::ordinary_memory(4096);
   alignas(16) uint32_t own[4] = {};
   const auto with_memory = fake_cuda::live();
+
   const struct {
     const void* pointer;
     size_t bytes;
     const char* said;
   } rows[] = {{nullptr, 16, "pointer: is NULL"}, {good.words(), 0, "size: must be at least 1 byte"},
-      {good.words() + 1, 16, "is no multiple of 16"}, {good.words() + 4, good.size, "go beyond its allocation"},
-      {good.words(), SIZE_MAX, "go beyond its allocation"}, {grown.words(), grown.size, "piece by piece"},
+      {good.words() + 1, 16, "is no multiple of 16"},
+      {good.words() + 4, good.size, "go beyond its allocation"},
+      {good.words(), SIZE_MAX, "go beyond its allocation"},
+      {grown.words(), grown.size, "piece by piece"},
       {other.words(), 16, "lies on device 1, the group works on device 0"},
-      {closed.words(), 16, "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR"}, {of_host.words(), 16, "does not lie on a device"},
-      {ordinary, 16, "allocated by cudaMalloc"}, {own, 16, "is no mapped memory of a device"}};
+      {closed.words(), 16, "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR"},
+      {of_host.words(), 16, "does not lie on a device"}, {ordinary, 16, "allocated by cudaMalloc"},
+      {own, 16, "is no mapped memory of a device"}};
+
   for (const auto& row : rows) {
-    expect_failure(Status::invalid_argument, {row.said}, [&] { Buffer::adopt(*group, row.pointer, row.bytes); });
+    expect_failure(Status::invalid_argument, {row.said},
+        [&] { Buffer::adopt(*group, row.pointer, row.bytes); });
     EXPECT_EQ(fake_cuda::live(), with_memory) << row.said;
   }
-  expect_failure(Status::unsupported, {"options.fd: 5", "by its address"}, [&] { Buffer::adopt(*group, 5, 0, 64); });
+  expect_failure(Status::unsupported, {"options.fd: 5", "by its address"},
+      [&] { Buffer::adopt(*group, 5, 0, 64); });
   // The second piece of memory that grew in place.
-  EXPECT_EQ(failure_of([&] { Buffer::adopt(*group, grown.words() + grown.size / 8, grown.size / 2); }).status, Status::ok);
+  EXPECT_EQ(failure_of([&] {
+    Buffer::adopt(*group, grown.words() + grown.size / 8, grown.size / 2);
+  }).status,
+      Status::ok);
   // Should the driver not tell the pieces apart, none can be adopted.
   fake_cuda::settings().ranges_are_reservations = true;
   for (const size_t piece : {size_t{0}, size_t{1}}) {
@@ -225,7 +262,8 @@ TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
   EXPECT_EQ(failure_of([&] { Buffer::adopt(*group, good.words(), good.size); }).status, Status::ok);
   fake_cuda::settings().ranges_are_reservations = false;
   fake_cuda::free_ordinary(ordinary);
-  for (SomebodysMemory* one : {&good, &other, &closed, &of_host, &grown}) one->free();
+  for (SomebodysMemory* one : {&good, &other, &closed, &of_host, &grown})
+    one->free();
   EXPECT_EQ(fake_cuda::live(), before);
 }
 
@@ -243,9 +281,11 @@ TEST_F(CudaHostMemory, LiesAsAskedForOrNotAtAll) {
       EXPECT_EQ(buffer->block()->page_bytes(), size_t{2} << 20);
     }
     placement.page_bytes = size_t{1} << 30;
-    expect_failure(Status::unavailable, {"options.page_bytes", "2097152"}, [&] { Buffer::allocate(*group, 5000, placement); });
+    expect_failure(Status::unavailable, {"options.page_bytes", "2097152"},
+        [&] { Buffer::allocate(*group, 5000, placement); });
     placement.page_bytes = 3;
-    expect_failure(Status::invalid_argument, {"options.page_bytes: 3"}, [&] { Buffer::allocate(*group, 5000, placement); });
+    expect_failure(Status::invalid_argument, {"options.page_bytes: 3"},
+        [&] { Buffer::allocate(*group, 5000, placement); });
   }
 }
 
@@ -255,17 +295,19 @@ TEST_F(CudaHostMemory, ChannelsAndScratchAsConfigured) {
     group->barrier({}, 255, 0, nullptr);
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 64), 0, 0, 200);
     memory->send_signal(1 - rank, 199, SignalOp::add, 1, nullptr);
-    expect_failure(
-        Status::invalid_argument, {"channel: 200"}, [&] { memory->send_signal(1 - rank, 200, SignalOp::add, 1, nullptr); });
+    expect_failure(Status::invalid_argument, {"channel: 200"},
+        [&] { memory->send_signal(1 - rank, 200, SignalOp::add, 1, nullptr); });
     static std::barrier<> sent(2);
     sent.arrive_and_wait();
     EXPECT_EQ(memory->look_at_signal(1 - rank, 199).value, 1U);
     sent.arrive_and_wait();
   };
-  as_groups(2, body, [](GroupConfig& config) { config.channels = 256, config.scratch_bytes = 300'000; });
+  as_groups(
+      2, body, [](GroupConfig& config) { config.channels = 256, config.scratch_bytes = 300'000; });
   GroupConfig config = config_of(0, 1, unique());
   config.scratch_bytes = 100;
-  expect_failure(Status::invalid_argument, {"config.scratch_bytes: 100", "at least"}, [&] { Group::create(config); });
+  expect_failure(Status::invalid_argument, {"config.scratch_bytes: 100", "at least"},
+      [&] { Group::create(config); });
 }
 
 // ---- memory of the host
@@ -283,13 +325,15 @@ TEST_F(CudaHostMemory, IsForAllDevicesAndTheHost) {
       EXPECT_EQ(fake_cuda::access(memory->pointer(peer)),
           (Access{{CU_MEM_LOCATION_TYPE_DEVICE, rank}, {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}}))
           << peer;
-    EXPECT_EQ(fake_cuda::access(memory->pad(rank)), (Access{{CU_MEM_LOCATION_TYPE_DEVICE, rank}})) << "pads stay on the device";
+    EXPECT_EQ(fake_cuda::access(memory->pad(rank)), (Access{{CU_MEM_LOCATION_TYPE_DEVICE, rank}}))
+        << "pads stay on the device";
     auto* word = reinterpret_cast<uint32_t*>(memory->pointer((rank + 1) % 4));
     EXPECT_EQ(*word, 0U);
     *word = 70 + static_cast<uint32_t>(rank);
     static std::barrier<> written(4);
     written.arrive_and_wait();
-    EXPECT_EQ(*reinterpret_cast<uint32_t*>(buffer->data()), 70U + static_cast<uint32_t>((rank + 3) % 4));
+    EXPECT_EQ(
+        *reinterpret_cast<uint32_t*>(buffer->data()), 70U + static_cast<uint32_t>((rank + 3) % 4));
     written.arrive_and_wait();
   });
 }
@@ -320,19 +364,24 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
     EXPECT_TRUE(adopted->export_dmabuf(3072, 1));
   }
   EXPECT_EQ(support::open_descriptors(), before);
+
   const struct {
     const Buffer& of;
     size_t offset, bytes;
     const char* said;
-  } rows[] = {{*buffer, 0, 0, "size: must be"}, {*buffer, 0, 10'001, "go beyond"}, {*buffer, 4096, SIZE_MAX, "go beyond"},
-      {*buffer, 10'001, 1, "go beyond"}, {*buffer, 1, 1, "page size"}, {*adopted, 0, 4096, "page size"},
+  } rows[] = {{*buffer, 0, 0, "size: must be"}, {*buffer, 0, 10'001, "go beyond"},
+      {*buffer, 4096, SIZE_MAX, "go beyond"}, {*buffer, 10'001, 1, "go beyond"},
+      {*buffer, 1, 1, "page size"}, {*adopted, 0, 4096, "page size"},
       {*adopted, 3072, 4929, "go beyond"}};
+
   for (const auto& row : rows)
-    expect_failure(Status::invalid_argument, {row.said}, [&] { row.of.export_dmabuf(row.offset, row.bytes); });
+    expect_failure(
+        Status::invalid_argument, {row.said}, [&] { row.of.export_dmabuf(row.offset, row.bytes); });
   // A driver that has the call, but not for this memory.
   const auto of_host = Buffer::allocate(*group, 4096, kOnHost);
   const size_t with_host = support::open_descriptors();  // memory of the fake driver is a file
-  expect_failure(Status::unavailable, {"cuMemGetHandleForAddressRange"}, [&] { of_host->export_dmabuf(0, 4096); });
+  expect_failure(Status::unavailable, {"cuMemGetHandleForAddressRange"},
+      [&] { of_host->export_dmabuf(0, 4096); });
   EXPECT_EQ(support::open_descriptors(), with_host);
 }
 
@@ -340,7 +389,8 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
 
 using Make = std::shared_ptr<Buffer> (*)(Group& group, SomebodysMemory& foreign);
 
-void any_call_of_it_may_fail(Make make, bool with_dmabuf, const std::vector<std::string>& expected) {
+void any_call_of_it_may_fail(
+    Make make, bool with_dmabuf, const std::vector<std::string>& expected) {
   ASSERT_TRUE(small_scratch);
   const auto attempt = [&](int rank, const std::string& name, int failing_call) {
     const auto group = group_of(rank, 2, name);
@@ -359,15 +409,23 @@ void any_call_of_it_may_fail(Make make, bool with_dmabuf, const std::vector<std:
 
 TEST_F(CudaAdopt, AnyDriverCallMayFailOnOneRank) {
   any_call_of_it_may_fail(
-      [](Group& group, SomebodysMemory& foreign) { return Buffer::adopt(group, foreign.words() + 1024, 8192); }, true,
-      {"cuMemRetainAllocationHandle", "cuMemGetAllocationPropertiesFromHandle", "cuMemGetAddressRange", "cuMemAddressReserve",
-          "cuMemMap", "cuMemSetAccess", "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle",
+      [](Group& group, SomebodysMemory& foreign) {
+        return Buffer::adopt(group, foreign.words() + 1024, 8192);
+      },
+      true,
+      {"cuMemRetainAllocationHandle", "cuMemGetAllocationPropertiesFromHandle",
+          "cuMemGetAddressRange", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess",
+          "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle",
           "cuMemGetHandleForAddressRange"});
 }
 
 TEST_F(CudaHostMemory, AnyDriverCallMayFailOnOneRank) {
-  any_call_of_it_may_fail([](Group& group, SomebodysMemory&) { return Buffer::allocate(group, 5000, on_node(1)); }, false,
-      {"cuMemGetAllocationGranularity", "cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess", "cuMemsetD32Async",
-          "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle"});
+  any_call_of_it_may_fail(
+      [](Group& group, SomebodysMemory&) { return Buffer::allocate(group, 5000, on_node(1)); },
+      false,
+      {"cuMemGetAllocationGranularity", "cuMemCreate", "cuMemAddressReserve", "cuMemMap",
+          "cuMemSetAccess", "cuMemsetD32Async", "cuMemExportToShareableHandle",
+          "cuMemImportFromShareableHandle"});
 }
-}}  // namespace symm
+}  // namespace
+}  // namespace symm

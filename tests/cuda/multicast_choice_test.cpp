@@ -1,7 +1,8 @@
 #include "core/cuda/multicast.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm::cuda { namespace {
+namespace symm::cuda {
+namespace {
 using Variables = std::map<std::string, std::string>;
 
 MulticastFacts read(bool config, const Variables& variables) {
@@ -12,7 +13,8 @@ MulticastFacts read(bool config, const Variables& variables) {
 }
 
 // Ranks that all want it and could.
-std::vector<MulticastFacts> able(size_t count, bool config = true, const Variables& variables = {}) {
+std::vector<MulticastFacts> able(
+    size_t count, bool config = true, const Variables& variables = {}) {
   std::vector<MulticastFacts> ranks;
   for (size_t rank = 0; rank < count; ++rank) {
     MulticastFacts facts = read(config, variables);
@@ -33,7 +35,8 @@ TEST(MulticastChoice, OffUnlessAskedFor) {
   expect_reason(able(4, false), "nobody asked");
   EXPECT_EQ(why_no_multicast(able(4, true)), "");
   EXPECT_EQ(why_no_multicast(able(4, false, {{"SYMM_MULTICAST", "1"}})), "");
-  EXPECT_EQ(why_no_multicast(able(2, true, {{"SYMM_MULTICAST", ""}, {"NCCL_NVLS_ENABLE", ""}})), "") << "empty is not set";
+  EXPECT_EQ(why_no_multicast(able(2, true, {{"SYMM_MULTICAST", ""}, {"NCCL_NVLS_ENABLE", ""}})), "")
+      << "empty is not set";
 }
 
 TEST(MulticastChoice, AllMustAsk) {
@@ -43,8 +46,8 @@ TEST(MulticastChoice, AllMustAsk) {
 }
 
 TEST(MulticastChoice, AnyVariableOfAnyRankForbidsIt) {
-  const Variables forbidding = {{"SYMM_MULTICAST", "0"}, {"NCCL_NVLS_ENABLE", "0"}, {"NVSHMEM_DISABLE_NVLS", "1"},
-      {"TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"}};
+  const Variables forbidding = {{"SYMM_MULTICAST", "0"}, {"NCCL_NVLS_ENABLE", "0"},
+      {"NVSHMEM_DISABLE_NVLS", "1"}, {"TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"}};
   for (const auto& [name, value] : forbidding) {
     for (const char* also_asked : {"", "1"}) {
       Variables variables{{"SYMM_MULTICAST", also_asked}};
@@ -52,22 +55,31 @@ TEST(MulticastChoice, AnyVariableOfAnyRankForbidsIt) {
       for (size_t rank = 0; rank < 4; ++rank) {
         auto ranks = able(4);
         ranks[rank] = able(4, true, variables)[rank];
-        expect_reason(ranks, "rank " + std::to_string(rank) + ": " + name + "=" + value + " is set");
+        expect_reason(
+            ranks, "rank " + std::to_string(rank) + ": " + name + "=" + value + " is set");
       }
-      EXPECT_EQ(why_no_multicast(able(1, false, variables)[0]), name + "=" + value + " is set") << "one device by itself";
+      EXPECT_EQ(why_no_multicast(able(1, false, variables)[0]), name + "=" + value + " is set")
+          << "one device by itself";
     }
   }
 }
 
 TEST(MulticastChoice, ValuesOfTheVariables) {
-  const auto forbids = [](const char* name, const char* value) { return read(true, {{name, value}}).forbidden != 0; };
-  for (const char* no : {"0", "2", "yes", "off", "x"}) EXPECT_TRUE(forbids("SYMM_MULTICAST", no)) << no;
+  const auto forbids = [](const char* name, const char* value) {
+    return read(true, {{name, value}}).forbidden != 0;
+  };
+  for (const char* no : {"0", "2", "yes", "off", "x"})
+    EXPECT_TRUE(forbids("SYMM_MULTICAST", no)) << no;
   EXPECT_FALSE(forbids("SYMM_MULTICAST", "1"));
-  for (const char* no : {"0", "00", "-1", "no", "1x", " "}) EXPECT_TRUE(forbids("NCCL_NVLS_ENABLE", no)) << no;
-  for (const char* yes : {"1", "2"}) EXPECT_FALSE(forbids("NCCL_NVLS_ENABLE", yes)) << yes;
+  for (const char* no : {"0", "00", "-1", "no", "1x", " "})
+    EXPECT_TRUE(forbids("NCCL_NVLS_ENABLE", no)) << no;
+  for (const char* yes : {"1", "2"})
+    EXPECT_FALSE(forbids("NCCL_NVLS_ENABLE", yes)) << yes;
   for (const char* name : {"NVSHMEM_DISABLE_NVLS", "TORCH_SYMM_MEM_DISABLE_MULTICAST"}) {
-    for (const char* no : {"1", "true", "on", "yes", "2", "?"}) EXPECT_TRUE(forbids(name, no)) << name << no;
-    for (const char* yes : {"0", "false", "off", "no"}) EXPECT_FALSE(forbids(name, yes)) << name << yes;
+    for (const char* no : {"1", "true", "on", "yes", "2", "?"})
+      EXPECT_TRUE(forbids(name, no)) << name << no;
+    for (const char* yes : {"0", "false", "off", "no"})
+      EXPECT_FALSE(forbids(name, yes)) << name << yes;
   }
 }
 
@@ -76,4 +88,5 @@ TEST(MulticastChoice, NonsenseFromAPeerIsNoVariable) {
   ranks[1].forbidden = 99;
   EXPECT_EQ(why_no_multicast(ranks), "");
 }
-}}  // namespace symm::cuda
+}  // namespace
+}  // namespace symm::cuda

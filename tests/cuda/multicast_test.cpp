@@ -1,11 +1,15 @@
-// Multicast on the fake driver, with a process for each rank: off unless asked for, in the right order when it is, and for a
-// reason that all ranks know where it cannot be had. control_path_test.cpp has it with calls that fail.
+// Multicast on the fake driver, with a process for each rank: off unless asked for, in
+// the right order when it is, and for a reason that all ranks know where it cannot be
+// had. control_path_test.cpp has it with calls that fail.
 #include "tests/cuda/processes.hpp"
 
-namespace symm { namespace {
-// None of the variables that forbid it; what each of them does is asked of multicast_choice_test.cpp.
+namespace symm {
+namespace {
+// None of the variables that forbid it; what each of
+// them does is asked of multicast_choice_test.cpp.
 const bool nothing_forbids = [] {
-  for (const char* name : {"SYMM_MULTICAST", "NCCL_NVLS_ENABLE", "NVSHMEM_DISABLE_NVLS", "TORCH_SYMM_MEM_DISABLE_MULTICAST"})
+  for (const char* name : {"SYMM_MULTICAST", "NCCL_NVLS_ENABLE", "NVSHMEM_DISABLE_NVLS",
+           "TORCH_SYMM_MEM_DISABLE_MULTICAST"})
     unsetenv(name);
   return true;
 }();
@@ -19,7 +23,9 @@ CollectiveCall sum_of(const Memory& memory, int rank, Algorithm algorithm, size_
   return call;
 }
 
-std::string why_none(const std::shared_ptr<Group>& group) { return group->transport().device().why_no_multicast(); }
+std::string why_none(const std::shared_ptr<Group>& group) {
+  return group->transport().device().why_no_multicast();
+}
 
 TEST(CudaMulticast, IsMadeWhereAllAskForIt) {
   const Body body = [](const std::shared_ptr<Group>& group) {
@@ -28,7 +34,8 @@ TEST(CudaMulticast, IsMadeWhereAllAskForIt) {
     const auto memory = Memory::rendezvous(group, buffer, 0);
     EXPECT_NE(memory->multicast(), nullptr);
     EXPECT_EQ(memory->view().why_no_multicast, "");
-    for (int rank = 0; rank < group->size(); ++rank) EXPECT_NE(memory->multicast(), memory->pointer(rank));
+    for (int rank = 0; rank < group->size(); ++rank)
+      EXPECT_NE(memory->multicast(), memory->pointer(rank));
     EXPECT_EQ(bindings(), 1);
     // Another of the same group, and one on a part of it, while the first lives.
     const auto second = Memory::rendezvous(group, Buffer::allocate(*group, 5'000'000), 7);
@@ -54,27 +61,33 @@ TEST(CudaMulticast, IsMadeWhereAllAskForIt) {
     EXPECT_EQ(launched.at(1).kernel, "symm_multimem_two_shot_bf16");
     EXPECT_TRUE(launched[0].blocks == 1 && launched[0].threads == 512);
     // Chosen only by name.
-    EXPECT_EQ(plan_collective(*group, sum_of(*memory, group->rank(), Algorithm::automatic)).algorithm, Algorithm::one_shot);
+    EXPECT_EQ(
+        plan_collective(*group, sum_of(*memory, group->rank(), Algorithm::automatic)).algorithm,
+        Algorithm::one_shot);
     return why_none(group);
   };
   expect_well(on_machines("aaa", body, kAsks));
-  expect_well(on_machines("aa", why_none, {.before = [](int) { setenv("SYMM_MULTICAST", "1", 1); }}));
+  expect_well(
+      on_machines("aa", why_none, {.before = [](int) { setenv("SYMM_MULTICAST", "1", 1); }}));
 }
 
 TEST(CudaMulticast, OperandsMustBeReachable) {
   const Body body = [](const std::shared_ptr<Group>& group) {
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20), 0);
     std::byte* const mine = memory->pointer(group->rank());
-    const auto refused = [&](const std::string& why, const std::function<void(CollectiveCall&)>& change) {
+    const auto refused = [&](const std::string& why,
+                             const std::function<void(CollectiveCall&)>& change) {
       CollectiveCall call = sum_of(*memory, group->rank(), Algorithm::multimem_two_shot);
       change(call);
-      const Failure ran = support::expect_failure(Status::invalid_argument, {why}, [&] { run_collective(*group, call); });
+      const Failure ran = support::expect_failure(
+          Status::invalid_argument, {why}, [&] { run_collective(*group, call); });
       EXPECT_EQ(support::failure_of([&] { plan_collective(*group, call); }).message, ran.message);
     };
     std::vector<std::byte> own(4000);
     refused("send is not in this rank's block", [&](auto& call) { call.send = own.data(); });
     refused("recv is not in this rank's block", [&](auto& call) { call.recv = own.data(); });
-    refused("send is not in this rank's block", [&](auto& call) { call.send = memory->pointer(1 - group->rank()); });
+    refused("send is not in this rank's block",
+        [&](auto& call) { call.send = memory->pointer(1 - group->rank()); });
     refused("send lies at byte 4098", [&](auto& call) { call.send = mine + 4098; });
     refused("recv lies at byte 4008", [&](auto& call) { call.recv = mine + 4008; });
     refused("not avg of bf16 by allreduce", [](auto& call) { call.op = Op::avg; });
@@ -94,9 +107,11 @@ TEST(CudaMulticast, ByDefaultAndWhereItIsForbiddenNoCallIsMade) {
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20), 0);
     EXPECT_EQ(memory->view().multicast, nullptr);
     EXPECT_EQ(memory->view().why_no_multicast, reason);
-    support::expect_failure(Status::unavailable, {reason}, [&] { static_cast<void>(memory->multicast()); });
+    support::expect_failure(
+        Status::unavailable, {reason}, [&] { static_cast<void>(memory->multicast()); });
     const CollectiveCall forced = sum_of(*memory, group->rank(), Algorithm::multimem_two_shot);
-    support::expect_failure(Status::invalid_argument, {reason}, [&] { run_collective(*group, forced); });
+    support::expect_failure(
+        Status::invalid_argument, {reason}, [&] { run_collective(*group, forced); });
     run_collective(*group, sum_of(*memory, group->rank(), Algorithm::automatic));
     memory->fill32(1 - group->rank(), 0, 7, 1, nullptr);
     EXPECT_EQ(fake_cuda::multicast_calls(), 0);
@@ -105,12 +120,15 @@ TEST(CudaMulticast, ByDefaultAndWhereItIsForbiddenNoCallIsMade) {
   const auto expect = [&](const std::string& reason, const std::function<void(int rank)>& before) {
     expect_all(on_machines("aa", body, {.before = before, .change = kAsks.change}), {reason});
   };
-  expect_all(on_machines("aa", body), {"nobody asked for it (SYMM_GROUP_MULTICAST or SYMM_MULTICAST=1)"});
+  expect_all(
+      on_machines("aa", body), {"nobody asked for it (SYMM_GROUP_MULTICAST or SYMM_MULTICAST=1)"});
   expect("rank 1: NCCL_NVLS_ENABLE=0 is set", [](int rank) {
     if (rank == 1) setenv("NCCL_NVLS_ENABLE", "0", 1);
   });
-  expect("rank 1: the device has none (CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED)",
-      [](int rank) { fake_cuda::settings().attributes[cuda::CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED] = rank != 1 ? 1 : 0; });
+  expect("rank 1: the device has none (CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED)", [](int rank) {
+    fake_cuda::settings().attributes[cuda::CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED] =
+        rank != 1 ? 1 : 0;
+  });
   expect("rank 0: the CUDA driver has no multicast; that came with CUDA 12.1", [](int rank) {
     if (rank == 0) fake_cuda::settings().hidden = {"cuMulticastBindMem"};
   });
@@ -118,7 +136,8 @@ TEST(CudaMulticast, ByDefaultAndWhereItIsForbiddenNoCallIsMade) {
     config.multicast = config.overlapping_devices = true;
     config.device = 1;
   };
-  expect_all(on_machines("aa", body, {.change = share_a_device}), {"ranks 0 and 1 share device GPU-"});
+  expect_all(
+      on_machines("aa", body, {.change = share_a_device}), {"ranks 0 and 1 share device GPU-"});
   expect_all(on_machines("a", why_none, kAsks), {"the group has one rank"});
 }
 
@@ -131,10 +150,7 @@ TEST(CudaMulticast, DifferentMasksOfVisibleDevices) {
     config.device = 0;
   };
   expect_well(on_machines("aaa", body,
-      {.before =
-              [](int rank) {
-                fake_cuda::settings().devices = {1, rank};
-              },
+      {.before = [](int rank) { fake_cuda::settings().devices = {1, rank}; },
           .change = first_seen}));
 }
 
@@ -142,13 +158,16 @@ TEST(CudaMulticast, DifferentMasksOfVisibleDevices) {
 TEST(CudaMulticast, ABlockThatDoesNotFit) {
   const Body body = [](const std::shared_ptr<Group>& group) {
     const auto alone = Group::create(config_of(0, 1, unique(), group->rank()));
-    const auto small = Buffer::allocate(group->rank() == 1 ? *alone : *group, 100);  // 2 MiB are mapped on rank 1, 4 elsewhere
+    // 2 MiB are mapped on rank 1, 4 elsewhere
+    const auto small = Buffer::allocate(group->rank() == 1 ? *alone : *group, 100);
     const auto memory = Memory::rendezvous(group, small, 0);
     *reinterpret_cast<int*>(memory->pointer(group->rank())) = 7;
     group->barrier({}, 0, 0, nullptr);
     EXPECT_NE(Memory::rendezvous(group, Buffer::allocate(*group, 100), 0)->multicast(), nullptr);
     return memory->view().why_no_multicast;
   };
-  expect_all(on_machines("aa", body, kAsks), {"rank 1: its block of 2097152 bytes is no multiple of 4194304"});
+  expect_all(on_machines("aa", body, kAsks),
+      {"rank 1: its block of 2097152 bytes is no multiple of 4194304"});
 }
-}}  // namespace symm
+}  // namespace
+}  // namespace symm

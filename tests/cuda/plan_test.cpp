@@ -1,9 +1,11 @@
 #include "core/cuda/control.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm::cuda { namespace {
+namespace symm::cuda {
+namespace {
 Tuning default_tuning(int size) {
-  return tuning_of(PlanTable::built_in().values(BackendKind::cuda, size, [] { return std::string(); }));
+  return tuning_of(
+      PlanTable::built_in().values(BackendKind::cuda, size, [] { return std::string(); }));
 }
 
 PlanInput input_of(Collective collective, DType dtype, size_t count, int size) {
@@ -22,14 +24,17 @@ TEST(CudaStages, OfAPartFitIntoThoseOfTheWhole) {
     const Tuning whole = default_tuning(size);
     const Layout lender = layout_of(size, whole);
     for (int part = 1; part <= size; ++part) {
-      const Layout layout = layout_of(part, within_stages(part, default_tuning(part), lender, whole), &lender);
+      const Layout layout =
+          layout_of(part, within_stages(part, default_tuning(part), lender, whole), &lender);
       EXPECT_LE(2 * layout.stage[1] - layout.stage[0], lender.wide);
     }
   }
 }
 
-// Every plan fits: the launch onto the device, the message into the scratch that it uses, the tiles onto the message.
+// Every plan fits: the launch onto the device, the message
+// into the scratch that it uses, the tiles onto the message.
 class CudaPlan : public testing::TestWithParam<uint64_t> {};
+
 INSTANTIATE_TEST_SUITE_P(Scratch, CudaPlan, testing::Values(UINT64_MAX, 80 << 20, 5 << 20));
 
 TEST_P(CudaPlan, FitsDeviceAndScratch) {
@@ -38,8 +43,9 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
     const Layout layout = layout_of(size, tuning);
     ASSERT_LE(scratch_bytes(layout), GetParam());
     for (const int max_blocks : {1, 2, 7, 33, 264}) {
-      for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
-               Collective::broadcast, Collective::reduce, Collective::alltoall}) {
+      for (const Collective collective :
+          {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
+              Collective::broadcast, Collective::reduce, Collective::alltoall}) {
         for (const DType dtype : {DType::bf16, DType::i8, DType::f64}) {
           for (size_t count = 1; count < size_t{1} << 32; count = count * 3 + 1) {
             PlanInput input = input_of(collective, dtype, count, size);
@@ -47,25 +53,37 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
             const Plan chosen = plan(input, tuning);
             const uint64_t unit = count * size_of(dtype);
             const uint64_t packs = (unit + kPack - 1) / kPack;
-            SCOPED_TRACE(
-                std::string(name_of(collective)) + " " + std::to_string(unit) + " bytes, " + std::to_string(size) + " ranks");
+            SCOPED_TRACE(std::string(name_of(collective)) + " " + std::to_string(unit) +
+                         " bytes, " + std::to_string(size) + " ranks");
             ASSERT_LE((unit - 1) / chosen.part, 7U) << "launches but the first";
             switch (chosen.algorithm) {
-              case Algorithm::ll: ASSERT_LT(packs * 32, layout.ll_slot); break;  // the last cell is the token's
-              case Algorithm::one_shot: ASSERT_LE(std::min(packs * kPack, chosen.part), layout.one_shot_slot); break;
+              // the last cell is the token's
+              case Algorithm::ll: ASSERT_LT(packs * 32, layout.ll_slot); break;
+              case Algorithm::one_shot:
+                ASSERT_LE(std::min(packs * kPack, chosen.part), layout.one_shot_slot);
+                break;
               case Algorithm::marked: {
-                const uint64_t tiles = (std::min(unit, chosen.part) + kMarkedTile - 1) / kMarkedTile;
-                const uint64_t owners = kernel_name(input, chosen) == "symm_marked" ? 1 : static_cast<uint64_t>(size - 1);
-                ASSERT_LE((tiles + owners - 1) / owners * kMarkedCells + kPack, layout.one_shot_slot);
+                const uint64_t tiles =
+                    (std::min(unit, chosen.part) + kMarkedTile - 1) / kMarkedTile;
+                const uint64_t owners = kernel_name(input, chosen) == "symm_marked"
+                                            ? 1
+                                            : static_cast<uint64_t>(size - 1);
+                ASSERT_LE(
+                    (tiles + owners - 1) / owners * kMarkedCells + kPack, layout.one_shot_slot);
                 break;
               }
               case Algorithm::two_shot:
-                if (collective == Collective::reduce) {  // the last cell is the token's, and chunks have three rounds
-                  const auto at_once = static_cast<uint64_t>(chosen.blocks) * static_cast<uint64_t>(chosen.threads);
-                  const uint64_t of_owner = (packs + static_cast<uint64_t>(size) - 2) / static_cast<uint64_t>(size - 1);
+                // the last cell is the token's, and chunks have three rounds
+                if (collective == Collective::reduce) {
+                  const auto at_once =
+                      static_cast<uint64_t>(chosen.blocks) * static_cast<uint64_t>(chosen.threads);
+                  const uint64_t of_owner =
+                      (packs + static_cast<uint64_t>(size) - 2) / static_cast<uint64_t>(size - 1);
                   const uint64_t rounds = (of_owner + at_once - 1) / at_once;
-                  ASSERT_LT((rounds + chosen.tiles - 1) / chosen.tiles * at_once, layout.one_shot_slot / kPack);
-                  ASSERT_TRUE(chosen.tiles == 1 || rounds / chosen.tiles >= 3) << rounds << " in " << chosen.tiles;
+                  ASSERT_LT((rounds + chosen.tiles - 1) / chosen.tiles * at_once,
+                      layout.one_shot_slot / kPack);
+                  ASSERT_TRUE(chosen.tiles == 1 || rounds / chosen.tiles >= 3)
+                      << rounds << " in " << chosen.tiles;
                   break;
                 }
                 ASSERT_EQ(chosen.tile, layout.two_shot_slot * static_cast<uint64_t>(size));
@@ -73,11 +91,12 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
                 break;
               case Algorithm::two_shot_staged: {
                 const auto blocks = static_cast<uint64_t>(chosen.blocks);
-                ASSERT_LE(
-                    blocks * kPieceSlots * static_cast<uint64_t>(size - 1) * chosen.tile, layout.stage[1] - layout.stage[0]);
+                ASSERT_LE(blocks * kPieceSlots * static_cast<uint64_t>(size - 1) * chosen.tile,
+                    layout.stage[1] - layout.stage[0]);
                 ASSERT_LE(chosen.blocks, std::max(max_blocks, 3));
                 const bool is_cut = traits(collective).cut_into_slices && !chosen.direct;
-                const auto parts = static_cast<uint64_t>(!is_cut ? 1 : size - (chosen.spares_root ? 1 : 0));
+                const auto parts =
+                    static_cast<uint64_t>(!is_cut ? 1 : size - (chosen.spares_root ? 1 : 0));
                 ASSERT_EQ(chosen.tile % kPack, 0U);
                 ASSERT_GE(parts * blocks * chosen.tiles * chosen.tile, unit);
                 ASSERT_LE(chosen.blocks, tuning.work_groups);
@@ -94,8 +113,10 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
             if (chosen.algorithm != Algorithm::two_shot_staged) {
               ASSERT_GE(chosen.blocks, 1);
               const bool is_small = (chosen.algorithm == Algorithm::one_shot && size <= 4) ||
-                                    chosen.algorithm == Algorithm::marked;  // two blocks on a multiprocessor
-              ASSERT_LE(chosen.blocks * chosen.threads, std::max(max_blocks / 2, 1) * (is_small ? 1024 : 512));
+                                    // two blocks on a multiprocessor
+                                    chosen.algorithm == Algorithm::marked;
+              ASSERT_LE(chosen.blocks * chosen.threads,
+                  std::max(max_blocks / 2, 1) * (is_small ? 1024 : 512));
               ASSERT_LE(chosen.blocks, kMaxBlocks);
             }
           }
@@ -108,8 +129,8 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
 TEST(CudaPlans, EnginesCopyWhatIsLargeWhereAllLieAlike) {
   for (const int size : {2, 4}) {
     const Tuning tuning = default_tuning(size);
-    for (const Collective collective :
-        {Collective::allreduce, Collective::allgather, Collective::alltoall, Collective::broadcast}) {
+    for (const Collective collective : {Collective::allreduce, Collective::allgather,
+             Collective::alltoall, Collective::broadcast}) {
       const bool can = size == 2 || collective != Collective::broadcast;
       const bool sums = collective == Collective::allreduce;
       const uint64_t least = tuning.engine_min * (sums ? 4 * static_cast<uint64_t>(size) : 1);
@@ -119,7 +140,8 @@ TEST(CudaPlans, EnginesCopyWhatIsLargeWhereAllLieAlike) {
       EXPECT_EQ(may_go_by_engine(input, tuning), can);
       EXPECT_EQ(plan(input, tuning).algorithm == Algorithm::copy_engine, can);
       --input.count;
-      EXPECT_FALSE(may_go_by_engine(input, tuning) || plan(input, tuning).algorithm == Algorithm::copy_engine);
+      EXPECT_FALSE(may_go_by_engine(input, tuning) ||
+                   plan(input, tuning).algorithm == Algorithm::copy_engine);
       input.algorithm = Algorithm::copy_engine;
       EXPECT_TRUE(may_go_by_engine(input, tuning));
       EXPECT_EQ(refuse(input, tuning).empty(), !sums) << "no multiple of the ranks";
@@ -158,11 +180,13 @@ TEST(CudaPlans, FewBlocksSendLessAtOnce) {
 
 TEST(CudaPlans, IntegersAndDoublesAreNeverPushed) {
   const Tuning tuning = default_tuning(4);
-  for (const DType dtype : {DType::i8, DType::u8, DType::i16, DType::u16, DType::boolean, DType::i32, DType::u32, DType::i64,
-           DType::u64, DType::f64}) {
+  for (const DType dtype : {DType::i8, DType::u8, DType::i16, DType::u16, DType::boolean,
+           DType::i32, DType::u32, DType::i64, DType::u64, DType::f64}) {
     for (size_t count = 1; count < 10'000'000; count *= 7) {
-      const Algorithm chosen = plan(input_of(Collective::allreduce, dtype, count, 4), tuning).algorithm;
-      EXPECT_TRUE(chosen == Algorithm::ll || chosen == Algorithm::two_shot_staged) << name_of(dtype) << " " << count;
+      const Algorithm chosen =
+          plan(input_of(Collective::allreduce, dtype, count, 4), tuning).algorithm;
+      EXPECT_TRUE(chosen == Algorithm::ll || chosen == Algorithm::two_shot_staged)
+          << name_of(dtype) << " " << count;
     }
     PlanInput forced = input_of(Collective::allreduce, dtype, 8, 4);
     forced.algorithm = Algorithm::one_shot;
@@ -196,7 +220,8 @@ TEST(CudaPlans, MultimemOnlyWhereForcedAndPossible) {
     }
     PlanInput input = input_of(Collective::allreduce, DType::f16, 100, 4);
     input.algorithm = algorithm;
-    EXPECT_EQ(kernel_name(input, plan(input, tuning)), std::string("symm_") + name_of(algorithm) + "_f16");
+    EXPECT_EQ(kernel_name(input, plan(input, tuning)),
+        std::string("symm_") + name_of(algorithm) + "_f16");
     input.why_not = "send is elsewhere";
     EXPECT_NE(refuse(input, tuning).find("send is elsewhere"), std::string::npos);
     input.why_not = "";
@@ -217,7 +242,8 @@ TEST(CudaPlans, MultimemOnlyWhereForcedAndPossible) {
   }
 }
 
-// With two ranks there is nobody to pass a broadcast on to; with more, what the root's link would carry more decides.
+// With two ranks there is nobody to pass a broadcast on to;
+// with more, what the root's link would carry more decides.
 TEST(CudaPlans, WhatRootsDoThemselves) {
   const auto is_flat = [](Collective collective, int size, size_t bytes) {
     PlanInput input = input_of(collective, DType::u8, bytes, size);
@@ -230,7 +256,9 @@ TEST(CudaPlans, WhatRootsDoThemselves) {
   EXPECT_FALSE(is_flat(Collective::broadcast, 4, most / 2 + 1));
   EXPECT_FALSE(is_flat(Collective::allgather, 2, 1));
   const auto spares_root = [](int size, size_t megabytes) {
-    return plan(input_of(Collective::reduce, DType::u8, megabytes << 20, size), default_tuning(size)).spares_root;
+    return plan(
+        input_of(Collective::reduce, DType::u8, megabytes << 20, size), default_tuning(size))
+        .spares_root;
   };
   EXPECT_TRUE(spares_root(3, 17));
   EXPECT_FALSE(spares_root(3, 16));
@@ -241,14 +269,16 @@ TEST(CudaPlans, NamesOfKernels) {
   using enum Algorithm;
   using enum DType;
   constexpr size_t kMany = size_t{1} << 20;
-  const auto input = [](Algorithm algorithm, int size, DType dtype, Op op = Op::avg, size_t count = 1,
-                         Collective collective = Collective::allreduce) {
+  const auto input = [](Algorithm algorithm, int size, DType dtype, Op op = Op::avg,
+                         size_t count = 1, Collective collective = Collective::allreduce) {
     PlanInput made = input_of(collective, dtype, count, size);
     made.op = op;
     made.algorithm = algorithm;
     return made;
   };
-  const auto kernel_of = [](const PlanInput& made) { return kernel_name(made, plan(made, default_tuning(made.size))); };
+  const auto kernel_of = [](const PlanInput& made) {
+    return kernel_name(made, plan(made, default_tuning(made.size)));
+  };
   EXPECT_EQ(kernel_of(input(one_shot, 8, bf16, Op::sum)), "symm_one_shot_bf16_8");
   EXPECT_EQ(kernel_of(input(two_shot, 8, bf16, Op::max)), "symm_two_shot_any_8");
   EXPECT_EQ(kernel_of(input(two_shot_staged, 5, bf16)), "symm_pipeline_bf16_5");
@@ -257,21 +287,33 @@ TEST(CudaPlans, NamesOfKernels) {
   EXPECT_EQ(kernel_of(input(one_shot, 2, bf16)), "symm_one_shot_bf16_2");
   for (const Algorithm algorithm : {one_shot, automatic})
     EXPECT_EQ(kernel_of(input(algorithm, 2, bf16, Op::avg, 8 * kMany)), "symm_one_shot_ahead_bf16");
-  const PlanInput reduce = input(automatic, 2, bf16, Op::avg, 32 * kMany, Collective::reduce);  // in four launches
+  // in four launches
+  const PlanInput reduce = input(automatic, 2, bf16, Op::avg, 32 * kMany, Collective::reduce);
   EXPECT_EQ(kernel_of(reduce), "symm_one_shot_ahead_bf16");
   EXPECT_EQ(plan(reduce, default_tuning(2)).part, reduce.unit() / 4);
   for (int size = 2; size <= kMaxRanks; ++size)
     EXPECT_LE(scratch_bytes(layout_of(size, default_tuning(size))), 80'000'000U) << size;
-  const std::string refused = refuse(input(one_shot, 2, bf16, Op::avg, 32 * kMany), default_tuning(2));
+  const std::string refused =
+      refuse(input(one_shot, 2, bf16, Op::avg, 32 * kMany), default_tuning(2));
   EXPECT_NE(refused.find("carries at most 16777216 bytes"), std::string::npos);
-  EXPECT_EQ(kernel_of(input(automatic, 2, i32, Op::avg, kMany)), "symm_pipeline_any_2");  // which is never pushed
+  // which is never pushed
+  EXPECT_EQ(kernel_of(input(automatic, 2, i32, Op::avg, kMany)), "symm_pipeline_any_2");
   EXPECT_EQ(kernel_of(input(two_shot_staged, 9, i32, Op::avg, 2 * kMany)), "symm_pipeline_any_16");
-  EXPECT_EQ(kernel_of(input(two_shot_staged, 9, i32, Op::avg, 2 * kMany, Collective::alltoall)), "symm_pipeline_move");
-  for (const auto& [megabytes, kernel] : {std::pair<size_t, std::string>{1, "symm_ll_reduce_4"},
-           {16, "symm_two_shot_reduce_bf16_3"}, {64, "symm_two_shot_reduce_bf16_3"}, {65, "symm_pipeline_bf16_3"}})
-    EXPECT_EQ(kernel_of(input(automatic, 3, bf16, Op::sum, megabytes * kMany / 8, Collective::reduce)), kernel) << megabytes;
-  for (const auto& [kilobytes, kernel] : {std::pair<size_t, std::string>{256, "symm_marked"}, {257, "symm_marked_passed_on"},
-           {32 << 10, "symm_marked_passed_on"}, {33 << 10, "symm_pipeline_move"}})
-    EXPECT_EQ(kernel_of(input(automatic, 4, u8, Op::sum, kilobytes << 10, Collective::broadcast)), kernel) << kilobytes;
+  EXPECT_EQ(kernel_of(input(two_shot_staged, 9, i32, Op::avg, 2 * kMany, Collective::alltoall)),
+      "symm_pipeline_move");
+  for (const auto& [megabytes, kernel] :
+      {std::pair<size_t, std::string>{1, "symm_ll_reduce_4"}, {16, "symm_two_shot_reduce_bf16_3"},
+          {64, "symm_two_shot_reduce_bf16_3"}, {65, "symm_pipeline_bf16_3"}})
+    EXPECT_EQ(
+        kernel_of(input(automatic, 3, bf16, Op::sum, megabytes * kMany / 8, Collective::reduce)),
+        kernel)
+        << megabytes;
+  for (const auto& [kilobytes, kernel] :
+      {std::pair<size_t, std::string>{256, "symm_marked"}, {257, "symm_marked_passed_on"},
+          {32 << 10, "symm_marked_passed_on"}, {33 << 10, "symm_pipeline_move"}})
+    EXPECT_EQ(
+        kernel_of(input(automatic, 4, u8, Op::sum, kilobytes << 10, Collective::broadcast)), kernel)
+        << kilobytes;
 }
-}}  // namespace symm::cuda
+}  // namespace
+}  // namespace symm::cuda

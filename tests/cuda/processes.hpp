@@ -1,4 +1,5 @@
-// Groups of ranks that are processes on the fake driver, on one machine or several, with a NCCL that is a fake, too.
+// Groups of ranks that are processes on the fake driver, on
+// one machine or several, with a NCCL that is a fake, too.
 #pragma once
 
 #include "tests/cuda/group.hpp"
@@ -9,8 +10,10 @@ struct Body : std::function<std::string(const std::shared_ptr<Group>& group)> {
   template <class Does>
   Body(Does does)  // NOLINT(google-explicit-constructor): of any function
       : function([does](const std::shared_ptr<Group>& group) -> std::string {
-          if constexpr (std::is_void_v<decltype(does(group))>) return does(group), "";
-          else return does(group);
+          if constexpr (std::is_void_v<decltype(does(group))>)
+            return does(group), "";
+          else
+            return does(group);
         }) {}
 };
 struct Setting {
@@ -41,23 +44,30 @@ inline std::unique_ptr<support::Processes> start(
       return said;
     });
     if (with.exits) std::exit(outcome.empty() && !::testing::Test::HasFailure() ? 0 : 1);
-    if (in_order) { EXPECT_EQ(left_in_the_end(), kNothing); }
+    if (in_order) {
+      EXPECT_EQ(left_in_the_end(), kNothing);
+    }
     EXPECT_EQ(fake_cuda::violations(), std::vector<std::string>());
     return ::testing::Test::HasFailure() ? "an expectation failed" : outcome;
   });
 }
-inline std::vector<std::string> on_machines(const std::string& layout, const Body& body, const Setting& with = {}) {
+inline std::vector<std::string> on_machines(
+    const std::string& layout, const Body& body, const Setting& with = {}) {
   const support::TemporaryDirectory where;
   std::vector<std::string> said;
   const auto ranks = start(layout, body, with, where.path());
-  for (support::Process& rank : *ranks) said.push_back(rank.result());
+  for (support::Process& rank : *ranks)
+    said.push_back(rank.result());
   return said;
 }
 inline void expect_well(const std::vector<std::string>& said) {
-  for (size_t rank = 0; rank < said.size(); ++rank) EXPECT_EQ(said[rank], "") << "rank " << rank;
+  for (size_t rank = 0; rank < said.size(); ++rank)
+    EXPECT_EQ(said[rank], "") << "rank " << rank;
 }
-inline void expect_all(const std::vector<std::string>& said, const std::vector<std::string>& words) {
+inline void expect_all(
+    const std::vector<std::string>& said, const std::vector<std::string>& words) {
   for (const std::string& one : said)
-    for (const std::string& word : words) EXPECT_NE(one.find(word), std::string::npos) << word << " in: " << one;
+    for (const std::string& word : words)
+      EXPECT_NE(one.find(word), std::string::npos) << word << " in: " << one;
 }
 }  // namespace symm

@@ -1,8 +1,10 @@
-// Memory as another library allocates it, by the driver's calls and without symm: one reservation, filled with one allocation or
-// with several. On the fake driver, or on a real one where the thread has a context.
+// Memory as another library allocates it, by the driver's calls and without symm: one
+// reservation, filled with one allocation or with several. On the fake driver, or on a
+// real one where the thread has a context.
 #pragma once
 
 #include <dlfcn.h>
+
 #include "core/cuda/driver.hpp"  // types of the driver
 #include "tests/support/test.hpp"
 
@@ -12,8 +14,8 @@ class SomebodysMemory {
   static constexpr size_t kUnit = size_t{2} << 20;
 
   // On a node of the host if `device` is negative.
-  explicit SomebodysMemory(
-      int device = 1, size_t bytes = kUnit, size_t pieces = 1, int handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+  explicit SomebodysMemory(int device = 1, size_t bytes = kUnit, size_t pieces = 1,
+      int handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
       : size(bytes), handle_types_(handle_types), device_(device), piece_(bytes / pieces) {
     call("cuMemAddressReserve", &address_, bytes, size_t{0}, CUdeviceptr{0}, 0ULL);
     map();
@@ -26,7 +28,8 @@ class SomebodysMemory {
     CUmemAllocationProp prop{};
     prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     prop.requestedHandleTypes = handle_types_;
-    prop.location = {device_ < 0 ? CU_MEM_LOCATION_TYPE_HOST_NUMA : CU_MEM_LOCATION_TYPE_DEVICE, device_ < 0 ? 0 : device_};
+    prop.location = {device_ < 0 ? CU_MEM_LOCATION_TYPE_HOST_NUMA : CU_MEM_LOCATION_TYPE_DEVICE,
+        device_ < 0 ? 0 : device_};
     const CUmemAccessDesc access{prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     for (CUdeviceptr at = address_; at < address_ + size; at += piece_) {
       CUmemGenericAllocationHandle handle = 0;
@@ -39,7 +42,8 @@ class SomebodysMemory {
   }
   void unmap() {
     if (!is_mapped_) return;
-    for (CUdeviceptr at = address_; at < address_ + size; at += piece_) call("cuMemUnmap", at, piece_);
+    for (CUdeviceptr at = address_; at < address_ + size; at += piece_)
+      call("cuMemUnmap", at, piece_);
     is_mapped_ = false;
   }
   void free() {
@@ -51,10 +55,13 @@ class SomebodysMemory {
   uint32_t* words() const { return reinterpret_cast<uint32_t*>(address_); }
 
   const size_t size;
+
  private:
-  template <class... Arguments> static void call(const char* name, Arguments... arguments) {
+  template <class... Arguments>
+  static void call(const char* name, Arguments... arguments) {
     static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
-    const auto entry = reinterpret_cast<int (*)(Arguments...)>(library != nullptr ? dlsym(library, name) : nullptr);
+    const auto entry = reinterpret_cast<int (*)(Arguments...)>(
+        library != nullptr ? dlsym(library, name) : nullptr);
     const int result = entry != nullptr ? entry(arguments...) : -1;
     if (result != 0) throw std::runtime_error(std::string(name) + ": " + std::to_string(result));
   }

@@ -1,25 +1,33 @@
-// Puts, gets, fills, values and signals between GPUs of machines that SYMM_MACHINE makes of this host: over a driver and a NCCL
-// that are fakes, and the UCX that is found here.
+// Puts, gets, fills, values and signals between GPUs of
+// machines that SYMM_MACHINE makes of this host: over a driver
+// and a NCCL that are fakes, and the UCX that is found here.
 #include "tests/cuda/processes.hpp"
 
-namespace symm { namespace {
+namespace symm {
+namespace {
 constexpr size_t kBlock = size_t{20} << 20;  // more than may be under way
 
 struct Place {
   std::shared_ptr<Group> group;
   std::shared_ptr<Buffer> buffer = Buffer::allocate(*group, kBlock);
   std::shared_ptr<Memory> memory = Memory::rendezvous(group, buffer, 0);
-  int me = group->rank(), next = (me + 1) % group->size(), last = (me + group->size() - 1) % group->size();
+  int me = group->rank(), next = (me + 1) % group->size(),
+      last = (me + group->size() - 1) % group->size();
 
   void barrier() const { group->barrier({}, 0, 20'000, nullptr); }
+
   void synchronize(void* stream = nullptr) const { group->synchronize(stream, 20'000); }
+
   void expect(size_t offset, uint32_t value, size_t words = 1) const {
     const auto* const first = reinterpret_cast<const uint32_t*>(buffer->data() + offset);
-    EXPECT_EQ(std::count(first, first + words, value), static_cast<long>(words)) << "rank " << me << " at " << offset;
+    EXPECT_EQ(std::count(first, first + words, value), static_cast<long>(words))
+        << "rank " << me << " at " << offset;
   }
 };
 
-void* stream_of_number(uintptr_t number) { return reinterpret_cast<void*>(number << 20); }  // NOLINT(performance-no-int-to-ptr)
+void* stream_of_number(uintptr_t number) {
+  return reinterpret_cast<void*>(number << 20);
+}  // NOLINT(performance-no-int-to-ptr)
 
 const Setting kFails{.change = [](GroupConfig& config) { config.timeout_ms = 2'000; }};
 
@@ -28,7 +36,8 @@ class CudaOneSided : public ::testing::Test {
   void SetUp() override {
     const Body write = [](const std::shared_ptr<Group>& group) {
       const Place here{group};
-      return support::outcome_of([&] { return here.memory->write_value(here.next, 0, 1, 8, nullptr), ""; });
+      return support::outcome_of(
+          [&] { return here.memory->write_value(here.next, 0, 1, 8, nullptr), ""; });
     };
     const std::string said = on_machines("ab", write)[0];
     if (said.find("no engine") != std::string::npos) GTEST_SKIP() << said;
@@ -49,7 +58,8 @@ TEST_F(CudaOneSided, CallsMeanWhatTheyMeanOnOneMachine) {
       here.memory->send_signal(here.next, 1, SignalOp::add, 1, stream_of_number(1));
       here.memory->send_signal(here.next, 2, SignalOp::set, from(here.me), stream_of_number(1));
       here.memory->wait_signal(here.last, 1, 20'000, nullptr);
-      here.memory->wait_signal_value({here.last, 2, Compare::eq, from(here.last)}, 20'000, nullptr, nullptr);
+      here.memory->wait_signal_value(
+          {here.last, 2, Compare::eq, from(here.last)}, 20'000, nullptr, nullptr);
       here.synchronize();
       here.expect(4096, from(here.last), kWords);
       EXPECT_EQ(here.memory->look_at_signal(here.last, 1).value, round);
@@ -69,7 +79,8 @@ TEST_F(CudaOneSided, CallsMeanWhatTheyMeanOnOneMachine) {
       here.synchronize();
     }
   };
-  for (const char* layout : {"ab", "aab"}) expect_well(on_machines(layout, body));
+  for (const char* layout : {"ab", "aab"})
+    expect_well(on_machines(layout, body));
 }
 
 // What a stream has not come to keeps nobody else waiting.
@@ -77,8 +88,10 @@ TEST_F(CudaOneSided, OrderIsThatOfStreams) {
   expect_well(on_machines("ab", [](const std::shared_ptr<Group>& group) {
     const Place here{group};
     const uint32_t value = 5;
-    here.memory->wait_value(8, 8, Compare::eq, 1, 20'000, stream_of_number(1));  // which the other writes in the end
-    for (uint32_t i = 1; i <= 500; ++i) here.memory->write_value(here.next, 16, i, 4, stream_of_number(1));
+    // which the other writes in the end
+    here.memory->wait_value(8, 8, Compare::eq, 1, 20'000, stream_of_number(1));
+    for (uint32_t i = 1; i <= 500; ++i)
+      here.memory->write_value(here.next, 16, i, 4, stream_of_number(1));
     here.memory->put(here.next, 24, &value, 4, nullptr);
     here.memory->send_signal(here.next, 0, SignalOp::add, 1, nullptr);
     here.memory->wait_signal(here.last, 0, 20'000, nullptr);
@@ -127,15 +140,18 @@ TEST_F(CudaOneSided, ARankThatDiesOrStopsIsNamed) {
     if (here.me == 1) support::sleep_for_ever();
     const std::vector<std::byte> data(kBlock);
     const std::string said = support::outcome_of([&]() -> std::string {
-      for (;; group->synchronize(nullptr, 60'000)) here.memory->put(1, 0, data.data(), data.size(), nullptr);
+      for (;; group->synchronize(nullptr, 60'000))
+        here.memory->put(1, 0, data.data(), data.size(), nullptr);
     });
     EXPECT_TRUE(support::eventually([] { return fake_cuda::idle(nullptr); }));  // streams go on
     return said;
   };
-  for (const auto& [signal, words] : {std::pair(SIGKILL, "peer failed: "), std::pair(SIGSTOP, "timed out: put: ")}) {
+  for (const auto& [signal, words] :
+      {std::pair(SIGKILL, "peer failed: "), std::pair(SIGSTOP, "timed out: put: ")}) {
     const support::TemporaryDirectory where;
     const auto ranks = start("ab", body, kFails, where.path());
-    for (support::Process& rank : *ranks) ASSERT_TRUE(rank.told()) << rank.said();
+    for (support::Process& rank : *ranks)
+      ASSERT_TRUE(rank.told()) << rank.said();
     (*ranks)[1].kill(signal);
     expect_all({(*ranks)[0].result()}, {words, "rank 1"});
   }
@@ -166,7 +182,8 @@ TEST_F(CudaOneSided, NothingIsWrittenOutsideOfABlock) {
     here.expect(0, 0, kBlock / 4);
     here.memory->send_signal(0, 0, SignalOp::set, 1, nullptr);
     return support::outcome_of([&]() -> std::string {
-      for (;; here.synchronize()) here.memory->get(0, 0, &word, 8, nullptr);
+      for (;; here.synchronize())
+        here.memory->get(0, 0, &word, 8, nullptr);
     });
   };
   expect_all(on_machines("ab", body, kFails), {"protocol"});
@@ -187,10 +204,12 @@ TEST_F(CudaOneSided, AGetFromAReleasedMemoryFails) {
       group->barrier({}, 1, 20'000, nullptr);
       here.memory->get(1, 0, &got, 8, nullptr);
     }
-    EXPECT_TRUE(support::eventually([&] { return fake_cuda::idle(nullptr) && group->revocation().revoked(); }));
+    EXPECT_TRUE(support::eventually(
+        [&] { return fake_cuda::idle(nullptr) && group->revocation().revoked(); }));
     return support::outcome_of([&] { return group->require_usable(), ""; });
   };
-  expect_all(on_machines("ab", body, kFails), {"unavailable: ", "get: rank 1 has released the memory"});
+  expect_all(
+      on_machines("ab", body, kFails), {"unavailable: ", "get: rank 1 has released the memory"});
 }
 
 TEST(CudaOneSidedWithout, AnEngineCallsSayWhatIsMissing) {
@@ -198,13 +217,17 @@ TEST(CudaOneSidedWithout, AnEngineCallsSayWhatIsMissing) {
     const auto has_none = [without](int rank) { return rank == 1 || without == 2; };
     const Body body = [&](const std::shared_ptr<Group>& group) {
       const Place here{group};
-      const std::vector<std::string> none{"no engine", "/nowhere/libucp.so.0", "SYMM_UCX"}, other{"rank 1", "it has no UCX"};
+      const std::vector<std::string> none{"no engine", "/nowhere/libucp.so.0", "SYMM_UCX"},
+          other{"rank 1", "it has no UCX"};
       uint64_t word = 0;
-      const std::function<void()> calls[] = {[&] { here.memory->put(here.next, 0, &word, 8, nullptr); },
-          [&] { here.memory->get(here.next, 0, &word, 8, nullptr); }, [&] { here.memory->fill32(here.next, 0, 1, 1, nullptr); },
+      const std::function<void()> calls[] = {
+          [&] { here.memory->put(here.next, 0, &word, 8, nullptr); },
+          [&] { here.memory->get(here.next, 0, &word, 8, nullptr); },
+          [&] { here.memory->fill32(here.next, 0, 1, 1, nullptr); },
           [&] { here.memory->send_signal(here.next, 0, SignalOp::add, 1, nullptr); },
           [&] { here.memory->wait_signal(here.next, 0, 20'000, nullptr); }};
-      for (const auto& call : calls) support::expect_failure(Status::unsupported, has_none(here.me) ? none : other, call);
+      for (const auto& call : calls)
+        support::expect_failure(Status::unsupported, has_none(here.me) ? none : other, call);
       here.memory->put(here.me, 0, &word, 8, nullptr);
       here.barrier();
       here.synchronize();
@@ -214,4 +237,5 @@ TEST(CudaOneSidedWithout, AnEngineCallsSayWhatIsMissing) {
     }}));
   }
 }
-}}  // namespace symm
+}  // namespace
+}  // namespace symm

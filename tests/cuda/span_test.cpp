@@ -1,6 +1,7 @@
-// Groups of GPUs on several machines, which SYMM_MACHINE makes of this host, over a NCCL and a driver that are fakes; symm's
-// kernels are carried out as they are. Every collective is compared with the scalar reference, as that of one machine is
-// elsewhere.
+// Groups of GPUs on several machines, which SYMM_MACHINE makes of
+// this host, over a NCCL and a driver that are fakes; symm's
+// kernels are carried out as they are. Every collective is compared
+// with the scalar reference, as that of one machine is elsewhere.
 #include "core/base/log.hpp"
 #include "tests/cuda/processes.hpp"
 #include "tests/kernels/cuda/model/kernels/cuda/memory.cuh"
@@ -13,14 +14,18 @@ extern "C" void symm_stage(symm::cuda::StageArgs args);
 extern "C" void symm_convert(symm::cuda::ConvertArgs args);
 
 namespace symm::cuda::model {  // one thread at a time
+
 void store(uint32_t* to, uint32_t value) { *to = value; }
+
 void fence() {}
 }  // namespace symm::cuda::model
 
-namespace symm { namespace {
+namespace symm {
+namespace {
 using Bytes = std::vector<std::byte>;
 
-template <class Args> void carry_out(const char* name, void (*kernel)(Args)) {
+template <class Args>
+void carry_out(const char* name, void (*kernel)(Args)) {
   fake_cuda::carry_out(name, [kernel](const void* arguments) {
     return [kernel, args = *static_cast<const Args*>(arguments)] {
       cuda::model::grid_size = cuda::model::block_size = {1};
@@ -32,7 +37,9 @@ template <class Args> void carry_out(const char* name, void (*kernel)(Args)) {
 // As kernels/cuda/signal.cu says.
 std::function<bool()> barrier(const void* arguments) {
   const auto args = *static_cast<const cuda::BarrierArgs*>(arguments);
-  const auto control = [args](int rank) { return reinterpret_cast<cuda::ControlWords*>(args.comm.control[rank]); };
+  const auto control = [args](int rank) {
+    return reinterpret_cast<cuda::ControlWords*>(args.comm.control[rank]);
+  };
   return [args, control, claimed = std::vector<uint32_t>()]() mutable {
     const auto word = [](uint32_t& at) -> std::atomic_ref<uint32_t> { return std::atomic_ref(at); };
     cuda::ControlWords& mine = *control(args.comm.rank);
@@ -51,7 +58,9 @@ std::function<bool()> barrier(const void* arguments) {
   };
 }
 
-void tune(const std::string& more) { setenv("SYMM_CUDA_TUNE", (std::string(getenv("SYMM_CUDA_TUNE")) + "," + more).c_str(), 1); }
+void tune(const std::string& more) {
+  setenv("SYMM_CUDA_TUNE", (std::string(getenv("SYMM_CUDA_TUNE")) + "," + more).c_str(), 1);
+}
 
 const bool carried_out = [] {
   carry_out("symm_combine", symm_combine);
@@ -76,20 +85,24 @@ struct Case {
 
 Bytes operand_of(const Case& c, size_t rank, size_t n) {
   const bool per_rank = traits(c.collective).send_per_rank;
-  return testing::Values(c.dtype, c.op, static_cast<unsigned>(rank + 31 * (c.count % 1000))).make(c.count * (per_rank ? n : 1));
+  return testing::Values(c.dtype, c.op, static_cast<unsigned>(rank + 31 * (c.count % 1000)))
+      .make(c.count * (per_rank ? n : 1));
 }
 
 // What rank `me` must get; the root is 1.
 Bytes expected_of(const Case& c, size_t me, size_t n) {
   std::vector<Bytes> send;
-  for (size_t rank = 0; rank < n; ++rank) send.push_back(operand_of(c, rank, n));
+  for (size_t rank = 0; rank < n; ++rank)
+    send.push_back(operand_of(c, rank, n));
   const DType result = c.scaled ? DType::f32 : c.dtype;
   const auto combine = [&](const std::vector<uint64_t>& bits) {
     const auto factor = [](int) { return 0.5; };
-    return c.scaled ? reference::reduce_scaled(c.dtype, c.op, bits, result, SYMM_SCALE_AFTER, factor, 0)
-                    : reference::reduce(c.dtype, c.op, bits);
+    return c.scaled
+               ? reference::reduce_scaled(c.dtype, c.op, bits, result, SYMM_SCALE_AFTER, factor, 0)
+               : reference::reduce(c.dtype, c.op, bits);
   };
-  return reference::result_of(c.collective, send, c.count * size_of(c.dtype), static_cast<int>(me), 1,
+  return reference::result_of(c.collective, send, c.count * size_of(c.dtype), static_cast<int>(me),
+      1,
       [&](size_t at) { return reference::combined(c.dtype, send, at, c.count, result, combine); });
 }
 
@@ -115,39 +128,48 @@ void compare(Group& group, const Case& c) {
   if (c.scaled) call.scaling = {c.dtype, result, ScalePosition::after, Factor::value, 0.5};
   finish(group, call);
   recv.resize(expected.size());
-  EXPECT_EQ(reference::difference(result, recv.data(), expected.data(), expected.size() / size_of(result)), "")
-      << name_of(c.collective) << ' ' << name_of(c.dtype) << ' ' << name_of(c.op) << ' ' << c.count << ' '
-      << name_of(c.algorithm);
+  EXPECT_EQ(reference::difference(
+                result, recv.data(), expected.data(), expected.size() / size_of(result)),
+      "")
+      << name_of(c.collective) << ' ' << name_of(c.dtype) << ' ' << name_of(c.op) << ' ' << c.count
+      << ' ' << name_of(c.algorithm);
 }
 
-// In pieces as they are drawn, alike on all ranks: i32, of more than a slot too, and with counts on the device.
+// In pieces as they are drawn, alike on all ranks: i32,
+// of more than a slot too, and with counts on the device.
 void compare(Group& group, support::PiecesKind kind, unsigned seed) {
   using support::PiecesKind;
-  constexpr Collective kCollectives[] = {Collective::alltoallv, Collective::allgatherv, Collective::reduce_scatterv,
-      Collective::gather, Collective::scatter, Collective::allgather_rows};
+  constexpr Collective kCollectives[] = {Collective::alltoallv, Collective::allgatherv,
+      Collective::reduce_scatterv, Collective::gather, Collective::scatter,
+      Collective::allgather_rows};
   std::mt19937 random(seed);
   const bool reduces = kind == PiecesKind::reduce_scatterv;
   const auto n = static_cast<size_t>(group.size()), me = static_cast<size_t>(group.rank());
-  const support::DrawnPieces drawn(
-      kind, n, sizeof(int32_t), seed % 3 == 2, random, reduces ? support::sums(random) : support::Elements(), 1, me);
+  const support::DrawnPieces drawn(kind, n, sizeof(int32_t), seed % 3 == 2, random,
+      reduces ? support::sums(random) : support::Elements(), 1, me);
   const support::PiecesOfRank& mine = drawn.of[me];
   const std::array<support::Counts, 4> lists = mine.lists(drawn.element);
   Bytes memory = mine.before;
-  CollectiveCall call = call_of(kCollectives[static_cast<size_t>(kind)], memory.data() + mine.recv_at, 0, DType::i32);
+  CollectiveCall call =
+      call_of(kCollectives[static_cast<size_t>(kind)], memory.data() + mine.recv_at, 0, DType::i32);
   call.send = memory.data() + mine.send_at;
   if (traits(call.collective).has_root()) call.root = static_cast<int>(drawn.root);
   PieceCounts counts;
   Bytes sent = memory;
-  if (kind == PiecesKind::gather) call.count = lists[0][drawn.root];
-  else if (kind == PiecesKind::scatter) call.count = lists[2][drawn.root];
+  if (kind == PiecesKind::gather)
+    call.count = lists[0][drawn.root];
+  else if (kind == PiecesKind::scatter)
+    call.count = lists[2][drawn.root];
   else if (kind == PiecesKind::rows) {
     call.count = drawn.row / drawn.element;
     counts = {.rows = drawn.rows, .recv_stride = drawn.stride / drawn.element};
   } else {
-    if (kind != PiecesKind::allgatherv) counts.send_counts = lists[0].data(), counts.send_displacements = lists[1].data();
+    if (kind != PiecesKind::allgatherv)
+      counts.send_counts = lists[0].data(), counts.send_displacements = lists[1].data();
     if (!reduces) counts.recv_counts = lists[2].data(), counts.recv_displacements = lists[3].data();
     if (kind == PiecesKind::alltoallv && seed % 3 == 1) {
-      for (const support::PiecesOfRank& one : drawn.of) sent.resize(std::max(sent.size(), one.before.size()));
+      for (const support::PiecesOfRank& one : drawn.of)
+        sent.resize(std::max(sent.size(), one.before.size()));
       call.send = sent.data();
       counts.capacities = Capacities{sent.size() / drawn.element, mine.recv_bytes / drawn.element};
     }
@@ -190,17 +212,23 @@ TEST(CudaSpanMachines, CombineTheirOwnRanksOperands) {
           for (const DType dtype : reference::kDTypes) {
             for (const Op op : reference::kOps) {
               const bool is_sum = is_float(dtype) && op != Op::min && op != Op::max;
-              if (is_sum) compare(*group, {Collective::allreduce, dtype, op, count, Algorithm::chain, count == 96});
+              if (is_sum)
+                compare(*group,
+                    {Collective::allreduce, dtype, op, count, Algorithm::chain, count == 96});
               if (is_sum || op == Op::avg) continue;
-              for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter})
+              for (const Collective collective :
+                  {Collective::allreduce, Collective::reduce_scatter})
                 compare(*group, {collective, dtype, op, count, Algorithm::hierarchical});
             }
           }
         }
-        for (const DType dtype : {DType::f8e5m2, DType::bf16, DType::f64}) {  // more than the scratch holds
+        // more than the scratch holds
+        for (const DType dtype : {DType::f8e5m2, DType::bf16, DType::f64}) {
           compare(*group, {Collective::allreduce, dtype, Op::avg, 100'001, Algorithm::chain, true});
-          compare(*group, {Collective::allreduce, dtype, Op::max, 100'001, Algorithm::hierarchical, true});
-          compare(*group, {Collective::reduce_scatter, dtype, Op::min, 30'001, Algorithm::hierarchical});
+          compare(*group,
+              {Collective::allreduce, dtype, Op::max, 100'001, Algorithm::hierarchical, true});
+          compare(*group,
+              {Collective::reduce_scatter, dtype, Op::min, 30'001, Algorithm::hierarchical});
         }
       },
       {.before = [](int) { tune("hop=512"); }}));
@@ -213,12 +241,14 @@ TEST(CudaSpanMachines, AddOneByOneWhereTheyAreAskedTo) {
         for (const Algorithm algorithm : {Algorithm::automatic, Algorithm::hierarchical}) {
           for (const Op op : {Op::sum, Op::avg}) {
             std::vector<float> data(1'000, group->rank() == 0 ? 1.0F : 0x1p-24F);
-            CollectiveCall call = call_of(Collective::allreduce, data.data(), data.size(), DType::f32);
+            CollectiveCall call =
+                call_of(Collective::allreduce, data.data(), data.size(), DType::f32);
             call.op = op;
             call.algorithm = algorithm;
             const bool in_order = algorithm == Algorithm::automatic;
             EXPECT_EQ(group->backend().device(), group->rank() % 2);  // of its place on its machine
-            EXPECT_EQ(plan_collective(*group, call).algorithm, in_order ? Algorithm::chain : Algorithm::hierarchical);
+            EXPECT_EQ(plan_collective(*group, call).algorithm,
+                in_order ? Algorithm::chain : Algorithm::hierarchical);
             finish(*group, call);
             EXPECT_EQ(data[0] * (op == Op::avg ? 4.0F : 1.0F), in_order ? 1.0F : 1.0F + 0x1p-23F);
           }
@@ -234,18 +264,21 @@ TEST(CudaSpanMachines, AddOneByOneWhereTheyAreAskedTo) {
 
 TEST_P(CudaSpan, MovesAreThoseOfOneMachine) {
   expect_well(on_machines(GetParam(), [](const std::shared_ptr<Group>& group) {
-    for (const Collective collective : {Collective::allgather, Collective::broadcast, Collective::alltoall})
+    for (const Collective collective :
+        {Collective::allgather, Collective::broadcast, Collective::alltoall})
       for (const size_t count : {size_t{0}, size_t{1}, size_t{777}, size_t{30'001}})
         for (const bool in_place : {false, true})
           if (!in_place || collective != Collective::allgather)
-            compare(*group, {collective, DType::i32, Op::sum, count, Algorithm::automatic, in_place});
+            compare(
+                *group, {collective, DType::i32, Op::sum, count, Algorithm::automatic, in_place});
     for (unsigned seed = 0; seed < 12; ++seed)
-      for (const support::PiecesKind kind : support::kPiecesKinds) compare(*group, kind, seed);
+      for (const support::PiecesKind kind : support::kPiecesKinds)
+        compare(*group, kind, seed);
   }));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Layouts, CudaSpan, ::testing::Values("ab", "aabb", "abba"), [](const auto& one) { return std::string(one.param); });
+INSTANTIATE_TEST_SUITE_P(Layouts, CudaSpan, ::testing::Values("ab", "aabb", "abba"),
+    [](const auto& one) { return std::string(one.param); });
 
 // ---- what a group is and says
 
@@ -258,15 +291,17 @@ TEST(CudaSpanGroup, TellsWhoCarriesAndHowItIsAdded) {
       call.algorithm = algorithm;
       return plan_collective(*group, call).reason;
     };
-    EXPECT_EQ(
-        reason(DType::f32, 8), "2 machines over nccl 2.27.3: all operands go to all ranks, which combine them in rank order");
+    EXPECT_EQ(reason(DType::f32, 8),
+        "2 machines over nccl 2.27.3: all operands go to all ranks, which combine them in rank "
+        "order");
     EXPECT_NE(reason(DType::f32, 1 << 20).find("each rank combines a slice"), std::string::npos);
-    EXPECT_NE(reason(DType::i32, 8).find("of integers the order does not matter"), std::string::npos);
+    EXPECT_NE(
+        reason(DType::i32, 8).find("of integers the order does not matter"), std::string::npos);
     EXPECT_NE(reason(DType::f32, 8, Algorithm::hierarchical).find("forced: "), std::string::npos);
-    support::expect_failure(
-        Status::invalid_argument, {"options.algorithm", "equally many"}, [&] { reason(DType::f32, 8, Algorithm::chain); });
-    support::expect_failure(
-        Status::invalid_argument, {"hierarchical", "NCCL adds"}, [&] { reason(DType::f8e4m3, 8, Algorithm::hierarchical); });
+    support::expect_failure(Status::invalid_argument, {"options.algorithm", "equally many"},
+        [&] { reason(DType::f32, 8, Algorithm::chain); });
+    support::expect_failure(Status::invalid_argument, {"hierarchical", "NCCL adds"},
+        [&] { reason(DType::f8e4m3, 8, Algorithm::hierarchical); });
     // Subsets meet within a machine and across.
     const int32_t pair[] = {1, 2};
     for (int i = 0; i < 3; ++i) {
@@ -277,7 +312,8 @@ TEST(CudaSpanGroup, TellsWhoCarriesAndHowItIsAdded) {
   }));
 }
 
-// 1 + 2^-24 is 1, but 2^-24 + 2^-24 + 1 is not: NCCL's order, which is the fake's, gives other bits.
+// 1 + 2^-24 is 1, but 2^-24 + 2^-24 + 1 is not: NCCL's
+// order, which is the fake's, gives other bits.
 TEST(CudaSpanGroup, NcclAddsWhereAnyOrderWillDo) {
   for (const bool any : {false, true}) {
     expect_well(on_machines("aab",
@@ -288,7 +324,8 @@ TEST(CudaSpanGroup, NcclAddsWhereAnyOrderWillDo) {
           EXPECT_EQ(data, any ? 1.0F + 0x1p-23F : 1.0F);
           for (const DType dtype : {DType::i8, DType::u32, DType::i64})
             for (const Op op : {Op::sum, Op::min, Op::max, Op::prod})
-              for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter})
+              for (const Collective collective :
+                  {Collective::allreduce, Collective::reduce_scatter})
                 compare(*group, {collective, dtype, op, 99});
         },
         {.change = [any](GroupConfig& config) { config.any_order = any; }}));
@@ -329,22 +366,26 @@ TEST(CudaSpanGroup, IsGivenBackInOrder) {
   }));
 }
 
-// The fake ends a process with 86 that goes while a thread is in NCCL. LeakSanitizer, which looks at its end, does not survive
-// UCX.
+// The fake ends a process with 86 that goes while a thread is in NCCL. LeakSanitizer,
+// which looks at its end, does not survive UCX.
 TEST(CudaSpanGroup, AProcessThatEndsWaitsForNccl) {
   const support::TemporaryDirectory where;
   const Body body = [](const std::shared_ptr<Group>& group) {
     compare(*group, {Collective::allreduce, DType::f32, Op::sum, 100});
   };
-  const auto without_ucx = [](int) { setenv("FAKE_NCCL", "slow", 1), setenv("SYMM_UCX", "/nowhere", 1); };
+  const auto without_ucx = [](int) {
+    setenv("FAKE_NCCL", "slow", 1), setenv("SYMM_UCX", "/nowhere", 1);
+  };
   const auto ranks = start("ab", body, {.before = without_ucx, .exits = true}, where.path());
-  for (support::Process& rank : *ranks) EXPECT_EQ(rank.wait(60'000), 0);
+  for (support::Process& rank : *ranks)
+    EXPECT_EQ(rank.wait(60'000), 0);
 }
 
 // ---- failures
 
 TEST(CudaSpanFailure, OfCreationIsOneSentence) {
-  const auto all_say = [](const char* script, const std::vector<std::string>& words, const char* library = FAKE_NCCL) {
+  const auto all_say = [](const char* script, const std::vector<std::string>& words,
+                           const char* library = FAKE_NCCL) {
     SCOPED_TRACE(script);
     expect_all(on_machines("ab", [](const std::shared_ptr<Group>&) { return "created"; },
                    {.before =
@@ -355,7 +396,8 @@ TEST(CudaSpanFailure, OfCreationIsOneSentence) {
                        .change = [](GroupConfig& config) { config.create_timeout_ms = 3'000; }}),
         words);
   };
-  all_say("", {"unavailable", "rank 1", "/nowhere/libnccl.so.2", "SYMM_NCCL"}, "/nowhere/libnccl.so.2");
+  all_say(
+      "", {"unavailable", "rank 1", "/nowhere/libnccl.so.2", "SYMM_NCCL"}, "/nowhere/libnccl.so.2");
   all_say("old", {"unavailable", "rank 1", "nccl 2.17.3", "NCCL 2.18"});
   all_say("odd", {"ranks disagree", "engine: rank", "nccl 2.29.1", "nccl 2.27.3"});
   all_say("*refuses", {"ncclGetUniqueId", "internal error", "rank 0"});
@@ -364,14 +406,17 @@ TEST(CudaSpanFailure, OfCreationIsOneSentence) {
 
 TEST(CudaSpanFailure, OfRanksThatDifferNamesBothCalls) {
   const Body body = [](const std::shared_ptr<Group>& group) {
-    static std::vector<float> data(6);  // of what was issued some may still run when this has returned
+    // of what was issued some may still run when this has returned
+    static std::vector<float> data(6);
     for (const size_t count : {size_t{5}, size_t{6}}) {
-      CollectiveCall call = call_of(Collective::allreduce, data.data(), group->rank() == 2 ? count : 5, DType::f32);
+      CollectiveCall call =
+          call_of(Collective::allreduce, data.data(), group->rank() == 2 ? count : 5, DType::f32);
       finish(*group, call);
     }
   };
   const Setting checks{.change = [](GroupConfig& config) { config.check = true; }};
-  expect_all(on_machines("aab", body, checks), {"makes allreduce(f32, sum, count 5), rank 2 makes allreduce(f32, sum, count 6)"});
+  expect_all(on_machines("aab", body, checks),
+      {"makes allreduce(f32, sum, count 5), rank 2 makes allreduce(f32, sum, count 6)"});
 }
 
 // How the group fails, once it does.
@@ -380,7 +425,8 @@ std::string failure_of(Group& group) {
   return support::outcome_of([&] { return group.require_usable(), ""; });
 }
 
-// Counts on the device that are not those of who sends, do not fit, or of capacities that differ.
+// Counts on the device that are not those of who
+// sends, do not fit, or of capacities that differ.
 TEST(CudaSpanFailure, OfCountsOnTheDeviceNamesThem) {
   const auto exchange = [](size_t sends, size_t expects, size_t capacity) {
     return [=](const std::shared_ptr<Group>& group) {
@@ -391,15 +437,22 @@ TEST(CudaSpanFailure, OfCountsOnTheDeviceNamesThem) {
       if (odd) gives[0] = sends, takes[0] = expects;
       CollectiveCall call = call_of(Collective::alltoallv, recv, 0, DType::i32);
       call.send = send;
-      finish(*group, call, {.send_counts = gives, .recv_counts = takes, .capacities = Capacities{odd ? capacity : 8, 8}});
+      finish(*group, call,
+          {.send_counts = gives,
+              .recv_counts = takes,
+              .capacities = Capacities{odd ? capacity : 8, 8}});
       return failure_of(*group);
     };
   };
-  expect_all(on_machines("ab", exchange(3, 2, 8)), {"alltoallv: rank 1 sends 3 elements to rank 0, which expects 2"});
-  expect_all(on_machines("ab", exchange(2, 1, 8)), {"alltoallv: rank 0 sends 2 elements to rank 1, which expects 1"});
-  expect_all(on_machines("ab", exchange(9, 2, 8)), {"alltoallv: send_counts[0]: 9 elements", "send_capacity 8"});
-  expect_all(on_machines("ab", exchange(2, 2, 9)),
-      {"rank 0 makes alltoallv(i32, send_capacity 8), rank 1 makes alltoallv(i32, send_capacity 9)"});
+  expect_all(on_machines("ab", exchange(3, 2, 8)),
+      {"alltoallv: rank 1 sends 3 elements to rank 0, which expects 2"});
+  expect_all(on_machines("ab", exchange(2, 1, 8)),
+      {"alltoallv: rank 0 sends 2 elements to rank 1, which expects 1"});
+  expect_all(on_machines("ab", exchange(9, 2, 8)),
+      {"alltoallv: send_counts[0]: 9 elements", "send_capacity 8"});
+  expect_all(
+      on_machines("ab", exchange(2, 2, 9)), {"rank 0 makes alltoallv(i32, send_capacity 8), rank 1 "
+                                             "makes alltoallv(i32, send_capacity 9)"});
 }
 
 // Repeats a call until the group has failed; how.
@@ -420,38 +473,45 @@ TEST(CudaSpanFailure, AKilledRankIsNamedAndNcclLetsGo) {
     support::tell();
     const std::string said = work_until_failure(*group, 20'000);
     group->transport().let_go();
-    EXPECT_TRUE(support::eventually([] { return fake_cuda::idle(nullptr); }));  // the context is usable
+    // the context is usable
+    EXPECT_TRUE(support::eventually([] { return fake_cuda::idle(nullptr); }));
     return said;
   };
   const support::TemporaryDirectory where;
   const auto ranks = start("aabb", body, {}, where.path());
-  for (support::Process& rank : *ranks) ASSERT_TRUE(rank.told()) << rank.said();
+  for (support::Process& rank : *ranks)
+    ASSERT_TRUE(rank.told()) << rank.said();
   (*ranks)[2].kill(SIGKILL);
-  for (const int rank : {0, 1, 3}) expect_all({(*ranks)[rank].result()}, {"peer failed: ", "rank 2"});
+  for (const int rank : {0, 1, 3})
+    expect_all({(*ranks)[rank].result()}, {"peer failed: ", "rank 2"});
 }
 
 TEST(CudaSpanFailure, ARankThatDoesNotComeIsWaitedForUntilTheDeadline) {
   const Body body = [](const std::shared_ptr<Group>& group) {
     return group->rank() == 0 ? work_until_failure(*group, 300) : failure_of(*group);
   };
-  expect_all(on_machines("ab", body), {"timed out: ", "allreduce: over nccl 2.27.3, not all ranks came within 300 ms"});
+  expect_all(on_machines("ab", body),
+      {"timed out: ", "allreduce: over nccl 2.27.3, not all ranks came within 300 ms"});
 }
 
 TEST(CudaSpanFailure, ARankThatHasLeftIsNamed) {
   const Body body = [](const std::shared_ptr<Group>& group) {
     return group->rank() == 0 ? work_until_failure(*group, 20'000) : std::string();
   };
-  expect_all({on_machines("ab", body, {.finalizes = false})[0]}, {"peer failed: allreduce: rank 1 (pid", "has left the group"});
+  expect_all({on_machines("ab", body, {.finalizes = false})[0]},
+      {"peer failed: allreduce: rank 1 (pid", "has left the group"});
 }
 
 // By the call or by who looks meanwhile, whoever meets them first.
 TEST(CudaSpanFailure, NcclsErrorsAreTold) {
-  const Body body = [](const std::shared_ptr<Group>& group) { return work_until_failure(*group, 20'000); };
+  const Body body = [](const std::shared_ptr<Group>& group) {
+    return work_until_failure(*group, 20'000);
+  };
   const auto breaks = [](int rank) {
     if (rank == 1) setenv("FAKE_NCCL", "breaks", 1);
   };
-  expect_all(
-      on_machines("ab", body, {.before = breaks}), {"peer failed: ", "nccl 2.27.3: nccl", ": remote process exited: fake"});
+  expect_all(on_machines("ab", body, {.before = breaks}),
+      {"peer failed: ", "nccl 2.27.3: nccl", ": remote process exited: fake"});
 }
 
 // The group is aborted; NCCL is not heard of again, and nobody waits for that.
@@ -459,7 +519,8 @@ TEST(CudaSpanFailure, AnAbortThatDoesNotReturnIsGivenUp) {
   static std::atomic<bool> given_up;
   given_up = false;
   const auto listen = [](void*, int32_t, const char* message) {
-    if (std::string_view(message).find("ncclCommAbort has not returned") != std::string_view::npos) given_up = true;
+    if (std::string_view(message).find("ncclCommAbort has not returned") != std::string_view::npos)
+      given_up = true;
   };
   const auto stuck = [&](int) {
     setenv("FAKE_NCCL", "lame stuck", 1);
@@ -478,4 +539,5 @@ TEST(CudaSpanFailure, AnAbortThatDoesNotReturnIsGivenUp) {
   };
   expect_all(on_machines("ab", body, {.before = stuck}), {"aborted: enough"});
 }
-}}  // namespace symm
+}  // namespace
+}  // namespace symm

@@ -1,10 +1,12 @@
-// Streams of the caller's on the fake driver: memory is not unmapped while anybody may use it, captures are not disturbed, and
-// streams are known by identity, not by handle.
+// Streams of the caller's on the fake driver: memory is not unmapped while anybody may
+// use it, captures are not disturbed, and streams are known by identity, not by handle.
 #include "core/backends.hpp"
 #include "tests/cuda/group.hpp"
 
-namespace symm { namespace {
+namespace symm {
+namespace {
 void* handle(uintptr_t number) { return reinterpret_cast<void*>(number); }
+
 void* const kPerThread = handle(2);
 
 // One rank with a memory, and streams that nobody shows to symm.
@@ -15,10 +17,12 @@ struct OneRank {
   const long mappings = mapped();
 
   static long mapped() { return fake_cuda::live()["mapping"]; }
+
   void release() {
     memory.reset();
     buffer.reset();
   }
+
   // Looks again, as the next allocation does.
   bool is_mapped() const {
     cuda::Device::reclaim();
@@ -32,9 +36,13 @@ class Kernel {
   explicit Kernel(void* stream) {
     fake_cuda::enqueue(stream, [done = done_] { return done->load(); });
   }
+
   ~Kernel() { end(); }
+
   Kernel(Kernel&&) = delete;
+
   void end() { *done_ = true; }
+
  private:
   std::shared_ptr<std::atomic<bool>> done_ = std::make_shared<std::atomic<bool>>(false);
 };
@@ -52,6 +60,7 @@ using Waits = std::vector<std::pair<void*, void*>>;
 class CudaStreams : public testing::Test {
  protected:
   void SetUp() override { fake_cuda::waits(); }
+
   void TearDown() override {
     EXPECT_EQ(left_in_the_end()["mapping"], 0);
     EXPECT_EQ(fake_cuda::violations(), std::vector<std::string>());
@@ -61,7 +70,8 @@ class CudaStreams : public testing::Test {
 // First, because a process asks the driver for its calls once.
 TEST(CudaOldDriver, AThreadWaitsForTheDeviceInstead) {
   support::Process process([]() -> std::string {
-    for (const char* call : {"cuCtxRecordEvent", "cuEventElapsedTime"}) fake_cuda::settings().hidden.insert(call);
+    for (const char* call : {"cuCtxRecordEvent", "cuEventElapsedTime"})
+      fake_cuda::settings().hidden.insert(call);
     OneRank one;
     Kernel kernel(handle(77));
     one.release();
@@ -78,7 +88,8 @@ TEST(CudaOldDriver, AThreadWaitsForTheDeviceInstead) {
     if (!two.is_mapped()) return "was unmapped in a capture";
     fake_cuda::end_capture(handle(79));
     two.group->barrier({}, 0, 0, nullptr);
-    if (!support::eventually([&] { return !two.is_mapped(); })) return "is still mapped after the capture";
+    if (!support::eventually([&] { return !two.is_mapped(); }))
+      return "is still mapped after the capture";
     return fake_cuda::violations().empty() ? "" : fake_cuda::violations()[0];
   });
   EXPECT_EQ(process.result(), "");
@@ -109,8 +120,10 @@ TEST_F(CudaStreams, WhereUsesAreRecordedOnlyTheseCount) {
     OneRank one;
     Kernel others(handle(70));
     Kernel mine(handle(71));
-    if (by_memory) one.memory->record_use(handle(71));
-    else one.buffer->record_use(handle(71));
+    if (by_memory)
+      one.memory->record_use(handle(71));
+    else
+      one.buffer->record_use(handle(71));
     expect_kept_by(mine, one);  // the block; the pads are the memory's
   }
 }
@@ -178,7 +191,8 @@ TEST_F(CudaStreams, GroupsThatShareScratchTakeTurns) {
     run_collective(*whole, call);
     call.stream = handle(72);
     run_collective(*part->split(0, 0), call);
-    EXPECT_EQ(fake_cuda::waits(), shared ? (Waits{{handle(71), handle(70)}, {handle(72), handle(71)}}) : Waits{});
+    EXPECT_EQ(fake_cuda::waits(),
+        shared ? (Waits{{handle(71), handle(70)}, {handle(72), handle(71)}}) : Waits{});
   }
 }
 
@@ -190,14 +204,17 @@ TEST_F(CudaStreams, CapturesThatAlternateEachKeepTheirOrder) {
     transport.stream_wait(handle(first + 1), handle(first));
   }
   fake_cuda::waits();
-  for (const uintptr_t stream : {70, 80, 71, 81, 70}) run_collective(*one.group, sum_of(one, handle(stream)));
-  EXPECT_EQ(fake_cuda::waits(), (Waits{{handle(71), handle(70)}, {handle(81), handle(80)}, {handle(70), handle(71)}}));
+  for (const uintptr_t stream : {70, 80, 71, 81, 70})
+    run_collective(*one.group, sum_of(one, handle(stream)));
+  EXPECT_EQ(fake_cuda::waits(),
+      (Waits{{handle(71), handle(70)}, {handle(81), handle(80)}, {handle(70), handle(71)}}));
   one.group->barrier({}, 0, 0, handle(71));
   run_collective(*one.group, sum_of(one, handle(80)));
   fake_cuda::waits();
   transport.stream_wait(handle(70), kAllStreams);
   EXPECT_EQ(fake_cuda::waits(), (Waits{{handle(70), handle(71)}}));
-  for (const uintptr_t first : {70, 80}) fake_cuda::end_capture(handle(first));
+  for (const uintptr_t first : {70, 80})
+    fake_cuda::end_capture(handle(first));
   one.group->barrier({}, 0, 0, nullptr);
 }
 
@@ -233,7 +250,8 @@ TEST_F(CudaStreams, AHandleThatIsGivenAgainIsAnotherStream) {
 TEST_F(CudaStreams, ManyStreamsAreForgotten) {
   OneRank one;
   const long events = fake_cuda::live()["event"];
-  for (uintptr_t i = 0; i < 500; ++i) one.memory->fill32(0, 0, 1, 1, handle(1000 + i));
+  for (uintptr_t i = 0; i < 500; ++i)
+    one.memory->fill32(0, 0, 1, 1, handle(1000 + i));
   EXPECT_LT(fake_cuda::live()["event"], events + 80);
 }
 
@@ -262,9 +280,12 @@ TEST_F(CudaStreams, OneWaitsForAnother) {
   EXPECT_TRUE(transport.stream_done(handle(75)));
 
   fake_cuda::begin_capture(handle(76));
-  EXPECT_EQ(support::failure_of([&] { transport.stream_done(handle(76)); }).status, Status::invalid_argument);
+  EXPECT_EQ(support::failure_of([&] { transport.stream_done(handle(76)); }).status,
+      Status::invalid_argument);
   fake_cuda::end_capture(handle(76));
   EXPECT_TRUE(transport.stream_done(handle(76)));
-  EXPECT_EQ(support::failure_of([&] { one.group->barrier({}, 0, 0, kAllStreams); }).status, Status::invalid_argument);
+  EXPECT_EQ(support::failure_of([&] { one.group->barrier({}, 0, 0, kAllStreams); }).status,
+      Status::invalid_argument);
 }
-}}  // namespace symm
+}  // namespace
+}  // namespace symm

@@ -1,8 +1,10 @@
-// The logic of symm/device.cuh with ranks and blocks as threads of the host: counting, order, who waits for whom, deadlines, the
-// stop word. The instructions of a GPU are not in it; every_call.cu compiles them.
+// The logic of symm/device.cuh with ranks and blocks as threads of the host: counting,
+// order, who waits for whom, deadlines, the stop word. The instructions of a GPU are
+// not in it; every_call.cu compiles them.
 #include <climits>
-#include <symm/device.cuh>
+
 #include "tests/support/process.hpp"
+#include <symm/device.cuh>
 
 namespace {
 using namespace symm::device;
@@ -12,22 +14,33 @@ constexpr int kChannels = 4, kMaxRanks = 4;
 // What `size` ranks have: blocks, pads, counts of signals taken.
 class World {
  public:
-  explicit World(int size, unsigned long long timeout_ns = 20'000'000'000ULL) : size_(size), timeout_ns_(timeout_ns) {
+  explicit World(int size, unsigned long long timeout_ns = 20'000'000'000ULL)
+      : size_(size), timeout_ns_(timeout_ns) {
     std::copy(std::begin(blocks_), std::end(blocks_), block_table_);
     std::copy(std::begin(pads_), std::end(pads_), pad_table_);
   }
+
   Memory memory(int rank) {
-    return {sizeof(Memory), kLayout, rank, size_, kChannels, block_table_, pad_table_, taken_[rank], timeout_ns_, &stop};
+    return {sizeof(Memory), kLayout, rank, size_, kChannels, block_table_, pad_table_, taken_[rank],
+        timeout_ns_, &stop};
   }
-  unsigned long long& put(int owner, int channel, int source) { return pads_[owner][channel * size_ + source]; }
-  unsigned long long& taken(int owner, int channel, int source) { return taken_[owner][channel * size_ + source]; }
+
+  unsigned long long& put(int owner, int channel, int source) {
+    return pads_[owner][channel * size_ + source];
+  }
+
+  unsigned long long& taken(int owner, int channel, int source) {
+    return taken_[owner][channel * size_ + source];
+  }
 
   unsigned stop = 0;
+
  private:
   int size_;
   unsigned long long timeout_ns_;
   unsigned blocks_[kMaxRanks][1024] = {};
-  unsigned long long pads_[kMaxRanks][kChannels * kMaxRanks] = {}, taken_[kMaxRanks][kChannels * kMaxRanks] = {};
+  unsigned long long pads_[kMaxRanks][kChannels * kMaxRanks] = {},
+                                                  taken_[kMaxRanks][kChannels * kMaxRanks] = {};
   void* block_table_[kMaxRanks] = {};
   unsigned long long* pad_table_[kMaxRanks] = {};
 };
@@ -36,17 +49,24 @@ class World {
 struct HostBlock {
   struct Shared {
     explicit Shared(int threads) : together(threads) {}
+
     std::barrier<> together;
     std::atomic<int> code{0};
   };
+
   Shared& shared;
   int own_number, of, in_grid;
 
   unsigned thread() const { return static_cast<unsigned>(own_number); }
+
   unsigned threads() const { return static_cast<unsigned>(of); }
+
   unsigned blocks() const { return static_cast<unsigned>(in_grid); }
+
   void sync() const { shared.together.arrive_and_wait(); }
+
   bool any(bool mine) const { return !agree({mine ? 1 : 0}); }
+
   Outcome agree(Outcome mine) const {
     if (!mine) shared.code = mine.code;
     sync();
@@ -70,7 +90,8 @@ TEST(Device, signals_are_counted) {
   World world(2);
   const Memory a = world.memory(0);
   const Memory b = world.memory(1);
-  for (int i = 0; i < 3; ++i) signal(a, 1, 2);
+  for (int i = 0; i < 3; ++i)
+    signal(a, 1, 2);
   EXPECT_EQ(test_signal(b, 0, 2), 3U);
   EXPECT_TRUE(await_signal(b, 0, 2, 3));
   EXPECT_EQ(test_signal(b, 0, 2), 3U) << "awaiting took one";
@@ -102,15 +123,21 @@ TEST(Device, values_are_added_set_and_compared) {
   signal_value(a, 1, 0, SignalOp::set, kHigh);
   signal_value(a, 1, 0, SignalOp::add, 2);
   EXPECT_EQ(test_signal_value(b, 0, 0), kHigh + 2);
+
   const struct {
     Compare compare;
-    bool below, same, above;  // whether the word compares so with a value that is greater, equal, less
-  } rows[] = {{Compare::eq, false, true, false}, {Compare::ne, true, false, true}, {Compare::lt, true, false, false},
-      {Compare::le, true, true, false}, {Compare::gt, false, false, true}, {Compare::ge, false, true, true}};
+    // whether the word compares so with a value that is greater, equal, less
+    bool below, same, above;
+  } rows[] = {{Compare::eq, false, true, false}, {Compare::ne, true, false, true},
+      {Compare::lt, true, false, false}, {Compare::le, true, true, false},
+      {Compare::gt, false, false, true}, {Compare::ge, false, true, true}};
+
   for (const auto& row : rows) {
     const int number = static_cast<int>(row.compare);
-    EXPECT_EQ(static_cast<bool>(wait_signal_value(b, 0, 0, row.compare, kHigh + 3)), row.below) << number;
-    EXPECT_EQ(static_cast<bool>(wait_signal_value(b, 0, 0, row.compare, kHigh + 2)), row.same) << number;
+    EXPECT_EQ(static_cast<bool>(wait_signal_value(b, 0, 0, row.compare, kHigh + 3)), row.below)
+        << number;
+    EXPECT_EQ(static_cast<bool>(wait_signal_value(b, 0, 0, row.compare, kHigh + 2)), row.same)
+        << number;
     EXPECT_EQ(static_cast<bool>(wait_signal_value(b, 0, 0, row.compare, 2)), row.above) << number;
   }
   EXPECT_EQ(world.taken(1, 0, 0), 0U);
@@ -141,8 +168,10 @@ TEST(Device, no_signal_is_taken_twice) {
   support::as_threads(4, [&](int thread) {
     for (int i = 0; i < kEach; ++i) {
       if (thread == 0)
-        for (int n = 0; n < 3; ++n) signal(world.memory(0), 1, 0);
-      else if (!wait_signal(world.memory(1), 0, 0)) ++failed;
+        for (int n = 0; n < 3; ++n)
+          signal(world.memory(0), 1, 0);
+      else if (!wait_signal(world.memory(1), 0, 0))
+        ++failed;
     }
   });
   EXPECT_EQ(failed, 0);
@@ -155,7 +184,8 @@ TEST(Device, barriers_at_the_same_time_count_once_each) {
   constexpr int kRounds = 1000;
   World world(2);
   support::as_threads(4, [&](int thread) {
-    for (int i = 0; i < kRounds; ++i) ASSERT_TRUE(barrier_thread(world.memory(thread % 2), 1));
+    for (int i = 0; i < kRounds; ++i)
+      ASSERT_TRUE(barrier_thread(world.memory(thread % 2), 1));
   });
   for (const int rank : {0, 1}) {
     EXPECT_EQ(world.put(rank, 1, 1 - rank), 2U * kRounds);
@@ -170,7 +200,8 @@ TEST(Device, another_layout_is_refused) {
   signal(other, 1, 0);
   EXPECT_EQ(world.put(1, 0, 0), 0U);
   world.put(0, 0, 1) = 1;
-  for (const Outcome outcome : {wait_signal(other, 1, 0), await_signal(other, 1, 0), barrier_thread(other, 0)}) {
+  for (const Outcome outcome :
+      {wait_signal(other, 1, 0), await_signal(other, 1, 0), barrier_thread(other, 0)}) {
     EXPECT_EQ(outcome.trouble(), Trouble::layout);
     EXPECT_EQ(outcome.peer(), 1);
   }
@@ -223,7 +254,8 @@ TEST(Device, a_wait_ends_when_it_is_stopped) {
 }
 
 // So many threads meet again and again: none is through before all have come.
-void expect_to_keep_step(int threads, int rounds, const std::function<Outcome(int thread)>& barrier) {
+void expect_to_keep_step(
+    int threads, int rounds, const std::function<Outcome(int thread)>& barrier) {
   std::vector<std::atomic<int>> at(static_cast<size_t>(threads));
   support::as_threads(threads, [&](int thread) {
     for (int round = 1; round <= rounds; ++round) {
@@ -241,16 +273,19 @@ TEST(Device, barriers_of_threads_keep_step) {
   constexpr int kRanks = 4;
   World world(kRanks);
   expect_to_keep_step(kRanks, 500, [&](int rank) { return barrier_thread(world.memory(rank), 3); });
-  for (int rank = 0; rank < kRanks; ++rank) EXPECT_EQ(world.taken(rank, 3, (rank + 1) % kRanks), 500U);
+  for (int rank = 0; rank < kRanks; ++rank)
+    EXPECT_EQ(world.taken(rank, 3, (rank + 1) % kRanks), 500U);
 }
 
 TEST(Device, barriers_of_some_ranks_leave_the_others_alone) {
   World world(4);
-  support::as_threads(2, [&](int i) { EXPECT_TRUE(barrier_thread(world.memory(2 * i + 1), 0, 1U << 1 | 1U << 3)); });
+  support::as_threads(2,
+      [&](int i) { EXPECT_TRUE(barrier_thread(world.memory(2 * i + 1), 0, 1U << 1 | 1U << 3)); });
   EXPECT_EQ(world.put(1, 0, 3), 1U);
   EXPECT_EQ(world.put(3, 0, 1), 1U);
   for (int other : {0, 2})
-    for (int source = 0; source < 4; ++source) EXPECT_EQ(world.put(other, 0, source), 0U);
+    for (int source = 0; source < 4; ++source)
+      EXPECT_EQ(world.put(other, 0, source), 0U);
 }
 
 TEST(Device, a_barrier_says_who_is_missing) {
@@ -268,16 +303,19 @@ TEST(Device, barriers_of_blocks_keep_step) {
   for (const int threads : {1, 2, 5}) {
     World world(kRanks);
     std::deque<HostBlock::Shared> shared;
-    for (int rank = 0; rank < kRanks; ++rank) shared.emplace_back(threads);
+    for (int rank = 0; rank < kRanks; ++rank)
+      shared.emplace_back(threads);
     support::as_threads(kRanks * threads, [&](int i) {
       const int rank = i / threads;
       const int thread = i % threads;
       const Memory memory = world.memory(rank);
       const HostBlock block{shared[static_cast<size_t>(rank)], thread, threads, 1};
       for (unsigned round = 1; round <= 20; ++round) {
-        pointer<unsigned>(memory, (rank + 1) % kRanks)[thread] = round;  // every thread stores to the next rank
+        // every thread stores to the next rank
+        pointer<unsigned>(memory, (rank + 1) % kRanks)[thread] = round;
         ASSERT_TRUE(barrier_of(memory, 1, kEverybody, block));
-        ASSERT_EQ(pointer<unsigned>(memory, rank)[(thread + 1) % threads], round) << "what another thread of another rank stored";
+        ASSERT_EQ(pointer<unsigned>(memory, rank)[(thread + 1) % threads], round)
+            << "what another thread of another rank stored";
         ASSERT_TRUE(barrier_of(memory, 2, kEverybody, block));
       }
     });
@@ -288,7 +326,8 @@ TEST(Device, a_failed_barrier_is_failed_for_all_threads_of_a_block) {
   World world(3, 20'000'000);
   HostBlock::Shared shared(4);
   support::as_threads(4, [&](int thread) {
-    const Outcome outcome = barrier_of(world.memory(0), 0, kEverybody, HostBlock{shared, thread, 4, 1});
+    const Outcome outcome =
+        barrier_of(world.memory(0), 0, kEverybody, HostBlock{shared, thread, 4, 1});
     EXPECT_EQ(outcome.trouble(), Trouble::timeout);
     EXPECT_TRUE(outcome.peer() == 1 || outcome.peer() == 2);
   });
@@ -301,11 +340,13 @@ TEST(Device, barriers_of_grids_keep_step) {
   World world(2);
   Grid grids[2] = {};
   std::deque<HostBlock::Shared> shared;
-  for (int i = 0; i < blocks[0] + blocks[1]; ++i) shared.emplace_back(kThreads);
+  for (int i = 0; i < blocks[0] + blocks[1]; ++i)
+    shared.emplace_back(kThreads);
   expect_to_keep_step(8, 20, [&](int i) {
     const int number = i / kThreads;
     const int rank = number < blocks[0] ? 0 : 1;
-    const HostBlock block{shared[static_cast<size_t>(number)], i % kThreads, kThreads, blocks[rank]};
+    const HostBlock block{
+        shared[static_cast<size_t>(number)], i % kThreads, kThreads, blocks[rank]};
     return barrier_of_grid(world.memory(rank), 0, &grids[rank], kEverybody, block);
   });
   for (const Grid& grid : grids) {
@@ -321,9 +362,12 @@ TEST(Device, a_grid_that_is_not_complete_leaves) {
     Grid grid{};
     support::as_threads(2, [&](int) {
       HostBlock::Shared shared(1);
-      const Outcome outcome = barrier_of_grid(world.memory(0), blocks, &grid, kEverybody, HostBlock{shared, 0, 1, blocks});
+      const Outcome outcome = barrier_of_grid(
+          world.memory(0), blocks, &grid, kEverybody, HostBlock{shared, 0, 1, blocks});
       EXPECT_EQ(outcome.trouble(), Trouble::timeout);
-      if (blocks == 3) { EXPECT_EQ(outcome.peer(), 0) << "it is this rank's own grid that is not complete"; }
+      if (blocks == 3) {
+        EXPECT_EQ(outcome.peer(), 0) << "it is this rank's own grid that is not complete";
+      }
     });
   }
 }

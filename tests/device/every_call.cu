@@ -1,4 +1,5 @@
-// Every function of the installed device headers, compiled for each architecture; it is never run.
+// Every function of the installed device headers,
+// compiled for each architecture; it is never run.
 #include <symm/exchange.cuh>
 #include <symm/multimem.cuh>
 
@@ -34,15 +35,16 @@ extern "C" __global__ void every_call(
   if (nanoseconds() != 0 && look_around(memory, patience) != Trouble::none) codes[7] = 1;
 }
 
-extern "C" __global__ void every_exchange(const __grid_constant__ Exchange given, uint4* packs, int* codes) {
+extern "C" __global__ void every_exchange(
+    const __grid_constant__ Exchange given, uint4* packs, int* codes) {
   codes[0] = exchange::all_reduce_sum<exchange::bf16>(given, threadIdx.x, packs[0]).code;
   codes[1] = exchange::all_reduce_sum<exchange::f16>(given, threadIdx.x, packs[1]).code;
   codes[2] = exchange::all_reduce_sum<exchange::f32>(given, threadIdx.x, packs[2]).code;
 }
 
 #if SYMM_HAS_MULTIMEM
-extern "C" __global__ void every_multimem(
-    float4* floats, uint4* packs, unsigned* words, int* signed_words, unsigned long long* long_words) {
+extern "C" __global__ void every_multimem(float4* floats, uint4* packs, unsigned* words,
+    int* signed_words, unsigned long long* long_words) {
   namespace mm = symm::device::multimem;
   mm::store(floats, mm::load_add(floats));
   mm::add(floats, float4{1, 2, 3, 4});
@@ -54,10 +56,12 @@ extern "C" __global__ void every_multimem(
   mm::store(packs, mm::load_max_bf16(packs + 5));
   mm::add_f16(packs, uint4{1, 2, 3, 4});
   mm::add_bf16(packs, uint4{1, 2, 3, 4});
-  mm::store(words, mm::load_add(words) + mm::load_min(words) + mm::load_max(words) + mm::load_and(words) + mm::load_or(words));
+  mm::store(words, mm::load_add(words) + mm::load_min(words) + mm::load_max(words) +
+                       mm::load_and(words) + mm::load_or(words));
   mm::add(words, 1);
   mm::add_release(words, 1);
   mm::store(words, static_cast<unsigned>(mm::load_min(signed_words) + mm::load_max(signed_words)));
-  mm::store(words, static_cast<unsigned>(mm::load_add(long_words) + mm::load_min(long_words) + mm::load_max(long_words)));
+  mm::store(words, static_cast<unsigned>(mm::load_add(long_words) + mm::load_min(long_words) +
+                                         mm::load_max(long_words)));
 }
 #endif

@@ -1,7 +1,8 @@
-// The logic of symm/exchange.cuh with ranks as threads of the host: turns, order, who waits for whom, what is sent for what.
-#include <symm/exchange.cuh>
+// The logic of symm/exchange.cuh with ranks as threads of the host: turns, order, who
+// waits for whom, what is sent for what.
 #include "tests/support/process.hpp"
 #include "tools/bench/reference.hpp"
+#include <symm/exchange.cuh>
 
 namespace {
 using namespace symm::device;
@@ -9,12 +10,17 @@ using namespace symm::device;
 // What each of `size` ranks is given.
 struct Given {
   explicit Given(int size, unsigned long long timeout_ns = 20'000'000'000ULL) {
-    for (int rank = 0; rank < size; ++rank) blocks.emplace_back(exchange::scratch_bytes(size, 40) / sizeof(Pack));
+    for (int rank = 0; rank < size; ++rank)
+      blocks.emplace_back(exchange::scratch_bytes(size, 40) / sizeof(Pack));
     for (int rank = 0; rank < size; ++rank) {
-      ranks.push_back({{sizeof(Memory), kLayout, rank, size, 0, nullptr, nullptr, nullptr, timeout_ns, &stop}, 40, {}});
-      for (size_t r = 0; r < blocks.size(); ++r) ranks.back().scratch[r] = reinterpret_cast<char*>(blocks[r].data());
+      ranks.push_back(
+          {{sizeof(Memory), kLayout, rank, size, 0, nullptr, nullptr, nullptr, timeout_ns, &stop},
+              40, {}});
+      for (size_t r = 0; r < blocks.size(); ++r)
+        ranks.back().scratch[r] = reinterpret_cast<char*>(blocks[r].data());
     }
   }
+
   std::vector<std::vector<Pack>> blocks;
   std::vector<Exchange> ranks;
   unsigned stop = 0;
@@ -32,30 +38,39 @@ std::vector<Pack> message(int rank, unsigned turn) {
   return packs;
 }
 
-// Messages of several lengths one after the other, between which nothing keeps the ranks together.
-template <class Type> void sums_are_the_references(symm_dtype_t dtype, int size) {
+// Messages of several lengths one after the other,
+// between which nothing keeps the ranks together.
+template <class Type>
+void sums_are_the_references(symm_dtype_t dtype, int size) {
   const Given given(size);
   const auto element = [&](const std::vector<Pack>& packs, size_t i) {
-    return symm::reference::load_bits(dtype, reinterpret_cast<const std::byte*>(packs.data()) + i * 16 / Type::kCount);
+    return symm::reference::load_bits(
+        dtype, reinterpret_cast<const std::byte*>(packs.data()) + i * 16 / Type::kCount);
   };
   support::as_threads(size, [&](int rank) {
     const Exchange& mine = given.ranks[static_cast<size_t>(rank)];
     for (unsigned turn = 0; turn < 6; ++turn) {
       std::vector<Pack> packs = message(rank, turn);
-      for (size_t q = 0; q < packs.size() && turn != 4; ++q) exchange::push(mine, q, packs[q]);
+      for (size_t q = 0; q < packs.size() && turn != 4; ++q)
+        exchange::push(mine, q, packs[q]);
       for (size_t q = packs.size(); q-- > 0;) {
         float sum[Type::kCount];
-        ASSERT_TRUE(
-            turn == 4 ? exchange::all_reduce_sum<Type>(mine, q, packs[q]) : exchange::take_sum<Type>(mine, q, packs[q], sum));
+        ASSERT_TRUE(turn == 4 ? exchange::all_reduce_sum<Type>(mine, q, packs[q])
+                              : exchange::take_sum<Type>(mine, q, packs[q], sum));
         if (turn != 4) packs[q] = exchange::round<Type>(sum);
       }
       std::vector<std::vector<Pack>> all;
-      for (int r = 0; r < size; ++r) all.push_back(message(r, turn));
+      for (int r = 0; r < size; ++r)
+        all.push_back(message(r, turn));
       for (size_t i = 0; i < packs.size() * Type::kCount; ++i) {
         std::vector<uint64_t> operands;
-        for (const auto& of_rank : all) operands.push_back(element(of_rank, i));
-        const uint64_t got = element(packs, i), right = symm::reference::reduce(dtype, SYMM_OP_SUM, operands);
-        const auto is_nan = [&](uint64_t bits) { return std::isnan(symm::reference::decode(dtype, bits)); };
+        for (const auto& of_rank : all)
+          operands.push_back(element(of_rank, i));
+        const uint64_t got = element(packs, i),
+                       right = symm::reference::reduce(dtype, SYMM_OP_SUM, operands);
+        const auto is_nan = [&](uint64_t bits) {
+          return std::isnan(symm::reference::decode(dtype, bits));
+        };
         ASSERT_TRUE(got == right || (is_nan(got) && is_nan(right))) << got << " and not " << right;
       }
     }
@@ -75,10 +90,13 @@ TEST(Exchange, words_arrive_as_they_are_but_for_the_reserved_one) {
     const Pack pack = {0x80000000U, 0, ~0U, static_cast<unsigned>(rank)};
     unsigned next = 0;
     exchange::push(given.ranks[static_cast<size_t>(rank)], 0, pack);
-    ASSERT_TRUE(exchange::take(given.ranks[static_cast<size_t>(rank)], 0, pack, [&](int from, Pack theirs) {
-      EXPECT_TRUE(theirs.x == 0x80000000U && theirs.y == 0 && theirs.z == 0x7FFF7FFFU && theirs.w == next) << from;
-      EXPECT_EQ(static_cast<unsigned>(from), next++);
-    }));
+    ASSERT_TRUE(
+        exchange::take(given.ranks[static_cast<size_t>(rank)], 0, pack, [&](int from, Pack theirs) {
+          EXPECT_TRUE(theirs.x == 0x80000000U && theirs.y == 0 && theirs.z == 0x7FFF7FFFU &&
+                      theirs.w == next)
+              << from;
+          EXPECT_EQ(static_cast<unsigned>(from), next++);
+        }));
     EXPECT_EQ(next, 3U);
   });
 }

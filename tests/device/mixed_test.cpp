@@ -1,8 +1,9 @@
-// Kernels and host calls count signals on the same words. libsymm with its real kernels, on the fake driver, which carries out
-// the two kernels of host signals; the functions of symm/device.cuh stand for a kernel of the user's.
-#include <symm/exchange.cuh>
+// Kernels and host calls count signals on the same words. libsymm with its real
+// kernels, on the fake driver, which carries out the two kernels of host signals; the
+// functions of symm/device.cuh stand for a kernel of the user's.
 #include "tests/fake_cuda/fake_cuda.hpp"
 #include "tests/support/group.hpp"
+#include <symm/exchange.cuh>
 
 extern "C" int cuStreamCreate(void** stream, unsigned flags);
 extern "C" int cuStreamDestroy(void* stream);
@@ -11,7 +12,8 @@ namespace {
 using namespace symm::device;
 
 // Scratch of a size that a test can do without.
-const bool small_scratch = setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1) == 0;
+const bool small_scratch =
+    setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1) == 0;
 
 struct Rank {
   symm::Group group;
@@ -24,10 +26,12 @@ void on_ranks(int size, const char* name, const std::function<void(int, Rank&)>&
   ASSERT_TRUE(small_scratch);
   support::as_threads(size, [&](int r) {
     Rank rank;
-    rank.group = support::create({.bootstrap = std::string("thread://") + name, .backend = SYMM_BACKEND_CUDA}, r, size);
+    rank.group = support::create(
+        {.bootstrap = std::string("thread://") + name, .backend = SYMM_BACKEND_CUDA}, r, size);
     rank.memory = rank.group.rendezvous(rank.group.allocate(4096));
     EXPECT_EQ(cuStreamCreate(&rank.stream, 1), 0);
-    EXPECT_EQ(describe(rank.memory.get(), 20'000, nullptr, &rank.view), SYMM_OK) << symm_last_error();
+    EXPECT_EQ(describe(rank.memory.get(), 20'000, nullptr, &rank.view), SYMM_OK)
+        << symm_last_error();
     body(r, rank);
     rank.memory.reset();
     rank.group.reset();
@@ -42,7 +46,8 @@ TEST(DeviceMixed, a_view_is_what_the_host_calls_say) {
     EXPECT_EQ(rank.view.timeout_ns, 20'000'000'000ULL);
     for (int peer = 0; peer < 3; ++peer) {
       EXPECT_EQ(pointer<std::byte>(rank.view, peer), rank.memory.span(peer).data());
-      EXPECT_EQ(static_cast<void*>(signal_word(rank.view, peer, 0, 0)), rank.memory.signal_pad(peer).data());
+      EXPECT_EQ(static_cast<void*>(signal_word(rank.view, peer, 0, 0)),
+          rank.memory.signal_pad(peer).data());
     }
   });
 }
@@ -91,10 +96,12 @@ TEST(DeviceMixed, values_and_tests_of_kernels_and_host_go_together) {
     EXPECT_EQ(pending(), 3U);
     EXPECT_TRUE(wait_signal(rank.view, peer, 1));
     EXPECT_EQ(pending(), 2U);
-    // Two streams take the two that are left; a third wait has taken the next, which is not there.
+    // Two streams take the two that are left; a third
+    // wait has taken the next, which is not there.
     void* other = nullptr;
     ASSERT_EQ(cuStreamCreate(&other, 1), 0);
-    for (void* stream : {rank.stream, other, rank.stream}) rank.memory.wait_signal(peer, 1, 0, stream);
+    for (void* stream : {rank.stream, other, rank.stream})
+      rank.memory.wait_signal(peer, 1, 0, stream);
     EXPECT_TRUE(fake_cuda::idle(other));
     EXPECT_FALSE(fake_cuda::idle(rank.stream));
     EXPECT_EQ(pending(), 0U);
@@ -120,9 +127,11 @@ TEST(DeviceMixed, values_and_tests_of_kernels_and_host_go_together) {
     EXPECT_TRUE(wait_signal_value(rank.view, peer, 2, Compare::gt, 7));
     uint64_t value = rank.memory.test_signal_value(peer, 2);
     EXPECT_EQ(value, 8U);
-    EXPECT_EQ(symm_wait_signal_value(rank.memory.get(), peer, 2, SYMM_COMPARE_LT, 9, nullptr, &value, rank.stream),
+    EXPECT_EQ(symm_wait_signal_value(
+                  rank.memory.get(), peer, 2, SYMM_COMPARE_LT, 9, nullptr, &value, rank.stream),
         SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_NE(std::string(symm_last_error()).find("out_seen"), std::string::npos) << symm_last_error();
+    EXPECT_NE(std::string(symm_last_error()).find("out_seen"), std::string::npos)
+        << symm_last_error();
     rank.memory.wait_value32(64, SYMM_COMPARE_EQ, 5, 0, rank.stream);
     rank.memory.wait_value64(72, SYMM_COMPARE_NE, 0, 0, rank.stream);
     together.arrive_and_wait();

@@ -1,18 +1,24 @@
 // Messages over a link that does to them all that an engine may.
 #include <sys/eventfd.h>
+
 #include <list>
+
 #include "core/base/fd.hpp"
 #include "tests/engine/engine_support.hpp"
 
 namespace {
 using namespace support;
 
-// Between threads of one process: they overtake each other, are sent at once or when they have been fetched piece by piece, and
-// stay as they are for a while; lines break. What happens follows from a seed and from the order in which threads come.
+// Between threads of one process: they overtake each other, are sent at once or when
+// they have been fetched piece by piece, and stay as they are for a while; lines break.
+// What happens follows from a seed and from the order in which threads come.
 class LoopLink;
+
 struct LoopNet {
   explicit LoopNet(uint64_t seed) : random(seed) {}
+
   bool one_in(unsigned n) { return random() % n == 0; }
+
   std::mutex mutex;
   std::mt19937_64 random;
   std::vector<LoopLink*> links;
@@ -25,9 +31,13 @@ class LoopLink final : public Link {
     address_.push_back(static_cast<std::byte>(index_));
     net.links.push_back(this);
   }
+
   const std::string& name() const override { return name_; }
+
   const std::string& where() const override { return name_; }
+
   const symm::Bytes& address() const override { return address_; }
+
   int connect(std::span<const std::byte> address) override {
     lines_.push_back(static_cast<size_t>(address[0]));
     return static_cast<int>(lines_.size()) - 1;
@@ -46,7 +56,8 @@ class LoopLink final : public Link {
   bool progress() noexcept override {
     if (net_.stalled) return false;
     const std::lock_guard lock(net_.mutex);
-    for (auto& [parcel, ended] : std::exchange(sent_, {})) sink_.sent(*parcel, ended);
+    for (auto& [parcel, ended] : std::exchange(sent_, {}))
+      sink_.sent(*parcel, ended);
     for (const size_t other : std::exchange(broken_, {})) {
       for (size_t line = 0; line < lines_.size(); ++line)
         if (lines_[line] == other) sink_.lost(static_cast<int>(line), "it broke");
@@ -65,12 +76,14 @@ class LoopLink final : public Link {
   }
 
   void close(int line) noexcept override { break_with(lines_[static_cast<size_t>(line)]); }
+
   void break_with(size_t other) {
     const std::lock_guard lock(net_.mutex);
     LoopLink& there = *net_.links[other];
     there.drop(index_), drop(other);
     there.broken_.push_back(index_), broken_.push_back(other);
   }
+
  private:
   struct Message {
     size_t from;
@@ -81,16 +94,20 @@ class LoopLink final : public Link {
     size_t moved = 0;
     bool broken = false;
   };
+
   // True: it has arrived.
   bool step(Message& message) {
     if (message.broken) {
       if (message.at != nullptr) sink_.arrived(message.head, Transfer::broken);
       return true;
     }
-    const std::span<const std::byte> payload = message.fetched != nullptr ? message.fetched->payload : message.pushed;
+    const std::span<const std::byte> payload =
+        message.fetched != nullptr ? message.fetched->payload : message.pushed;
     if (message.at == nullptr && !payload.empty()) message.at = sink_.place(message.head);
     const bool dropped = message.at == nullptr && !payload.empty();
-    const size_t piece = dropped ? 0 : message.fetched != nullptr ? (payload.size() - message.moved + 1) / 2 : payload.size();
+    const size_t piece = dropped                      ? 0
+                         : message.fetched != nullptr ? (payload.size() - message.moved + 1) / 2
+                                                      : payload.size();
     if (piece != 0) std::memcpy(message.at + message.moved, payload.data() + message.moved, piece);
     message.moved += piece;
     if (!dropped && message.moved < payload.size()) return false;
@@ -98,10 +115,12 @@ class LoopLink final : public Link {
     if (!dropped) sink_.arrived(message.head, Transfer::whole);
     return true;
   }
+
   void tell(const Message& message, Transfer ended) {
     net_.links[message.from]->sent_.emplace_back(message.fetched, ended);
     eventfd_write(net_.links[message.from]->event_.get(), 1);
   }
+
   void drop(size_t from) {
     for (Message& message : inbox_) {
       if (message.from != from || std::exchange(message.broken, true)) continue;
@@ -129,13 +148,16 @@ constexpr int kRanks = 3;
 struct Three {
   explicit Three(uint64_t seed) : net(seed) {
     for (int rank = 0; rank < kRanks; ++rank) {
-      served.emplace_back(std::make_unique<Served>([&](Sink& sink) { return std::make_unique<LoopLink>(net, sink); }));
+      served.emplace_back(std::make_unique<Served>(
+          [&](Sink& sink) { return std::make_unique<LoopLink>(net, sink); }));
       ends.emplace_back(std::make_unique<End>(*served.back(), seed, rank, kRanks));
     }
     for (auto& end : ends) {
-      for (int to = 0; to < kRanks; ++to) end->post->connect(to, served[static_cast<size_t>(to)]->courier->address());
+      for (int to = 0; to < kRanks; ++to)
+        end->post->connect(to, served[static_cast<size_t>(to)]->courier->address());
     }
   }
+
   LoopNet net;
   std::vector<std::unique_ptr<Served>> served;
   std::vector<std::unique_ptr<End>> ends;
@@ -152,16 +174,20 @@ TEST(Courier, WhatOvertakesIsHeldBackAndAllArrivesWhole) {
       for (size_t i = 0; i < kMessages; ++i) {
         for (int to = 0; to < kRanks; ++to) {
           const auto payload = std::make_shared<std::vector<std::byte>>((i * 997 + seed) % kBytes);
-          for (size_t at = 0; at < payload->size(); ++at) (*payload)[at] = byte_of(i, at);
+          for (size_t at = 0; at < payload->size(); ++at)
+            (*payload)[at] = byte_of(i, at);
           const size_t place = (static_cast<size_t>(rank) * kMessages + i) * kBytes;
           const Head head{.kind = 1, .memory = i, .offset = place};
-          if (i % 2 == 0) end.send(to, head, *payload);
-          else end.post->dispatch(to, head, *payload, payload);
+          if (i % 2 == 0)
+            end.send(to, head, *payload);
+          else
+            end.post->dispatch(to, head, *payload, payload);
           if (i % 3 == 0)
-            end.send(to, {.kind = 2,
-                             .offset = place,
-                             .value = (1U << 19) + (static_cast<size_t>(to) * kMessages + i) * kBytes / 2,
-                             .call = kBytes / 2});
+            end.send(to,
+                {.kind = 2,
+                    .offset = place,
+                    .value = (1U << 19) + (static_cast<size_t>(to) * kMessages + i) * kBytes / 2,
+                    .call = kBytes / 2});
         }
       }
       EXPECT_TRUE(end.await(kRanks * kMessages * 5 / 3)) << seed;
@@ -223,14 +249,20 @@ TEST(Courier, NothingIsTouchedAfterACutAndNobodyHangsWhenLinesBreak) {
       try {
         for (size_t i = 0; i < 40; ++i) {
           if (rank == 0 && i == seed) end.post->cut(1);
-          if (rank == 0 && i == seed) std::fill_n(end.memory.begin() + kBytes, kBytes, std::byte{1});
-          if (rank == 2 && i == 2 * seed) dynamic_cast<LoopLink*>(three.net.links[2])->break_with(1);
-          for (int to = 0; to < kRanks; ++to) end.send(to, {.kind = 1, .offset = static_cast<uint64_t>(rank) * kBytes}, payload);
+          if (rank == 0 && i == seed)
+            std::fill_n(end.memory.begin() + kBytes, kBytes, std::byte{1});
+          if (rank == 2 && i == 2 * seed)
+            dynamic_cast<LoopLink*>(three.net.links[2])->break_with(1);
+          for (int to = 0; to < kRanks; ++to)
+            end.send(to, {.kind = 1, .offset = static_cast<uint64_t>(rank) * kBytes}, payload);
         }
-      } catch (const symm::Error& error) { EXPECT_EQ(error.status(), symm::Status::peer_failed) << error.what(); }
+      } catch (const symm::Error& error) {
+        EXPECT_EQ(error.status(), symm::Status::peer_failed) << error.what();
+      }
     });
-    EXPECT_EQ(
-        std::count(three.ends[0]->memory.begin() + kBytes, three.ends[0]->memory.begin() + 2 * kBytes, std::byte{1}), kBytes);
+    EXPECT_EQ(std::count(three.ends[0]->memory.begin() + kBytes,
+                  three.ends[0]->memory.begin() + 2 * kBytes, std::byte{1}),
+        kBytes);
     EXPECT_TRUE(three.ends[0]->losses.empty());
     EXPECT_TRUE(three.ends[2]->await(0, 1));
   }

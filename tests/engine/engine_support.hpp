@@ -9,7 +9,8 @@ using namespace symm::engine;
 
 // A courier with the thread that serves it.
 struct Served {
-  explicit Served(const std::function<std::unique_ptr<Link>(Sink&)>& open) : courier(make_courier(open)) {}
+  explicit Served(const std::function<std::unique_ptr<Link>(Sink&)>& open)
+      : courier(make_courier(open)) {}
   ~Served() {
     courier->stop();
     thread.join();
@@ -18,18 +19,23 @@ struct Served {
   std::thread thread{[this] { courier->serve(); }};
 };
 
-// A rank of a group: memory that others write to, what arrived, who was lost. Kind 2 asks for a range of it, which kind 3 brings.
+// A rank of a group: memory that others write to, what arrived, who was lost. Kind 2
+// asks for a range of it, which kind 3 brings.
 struct End final : Receiver {
   End(Served& at, uint64_t group, int rank, int size, size_t bytes = 1U << 20)
-      : memory(bytes), revocation(std::make_shared<symm::Revocation>(size)),
+      : memory(bytes),
+        revocation(std::make_shared<symm::Revocation>(size)),
         post(at.courier->open_post(group, rank, size, *this, revocation)) {}
 
   std::byte* place(int, const Head& head) noexcept override {
-    return head.offset > memory.size() || head.bytes > memory.size() - head.offset ? nullptr : memory.data() + head.offset;
+    return head.offset > memory.size() || head.bytes > memory.size() - head.offset
+               ? nullptr
+               : memory.data() + head.offset;
   }
   void arrived(int from, const Head& head) noexcept override {
     if (head.kind == 2)
-      post->answer(from, {.kind = 3, .offset = head.value}, std::span(memory).subspan(head.offset, head.call), {});
+      post->answer(from, {.kind = 3, .offset = head.value},
+          std::span(memory).subspan(head.offset, head.call), {});
     const std::lock_guard lock(mutex);
     heads.push_back(head);
   }
@@ -37,7 +43,8 @@ struct End final : Receiver {
     const std::lock_guard lock(mutex);
     losses.push_back(std::to_string(peer) + ": " + how);
   }
-  void send(int rank, const Head& head, std::span<const std::byte> payload = {}, uint64_t milliseconds = 20'000) {
+  void send(int rank, const Head& head, std::span<const std::byte> payload = {},
+      uint64_t milliseconds = 20'000) {
     symm::LazyDeadline deadline(milliseconds);
     post->send(rank, head, payload, deadline);
   }

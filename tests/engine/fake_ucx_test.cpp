@@ -6,7 +6,8 @@ using namespace support;
 using symm::Status;
 
 // In a process of its own with a library that reads `script`.
-void with_fake(const std::string& library, const std::string& script, const std::function<void()>& body) {
+void with_fake(
+    const std::string& library, const std::string& script, const std::function<void()>& body) {
   TemporaryDirectory directory;
   std::ofstream(directory.path() + "/script") << script;
   Process([&] {
@@ -19,6 +20,7 @@ void with_fake(const std::string& library, const std::string& script, const std:
 struct Two {  // ranks of a group in one process
   Served served{open_ucx};
   End one{served, 7, 0, 2}, two{served, 7, 1, 2};
+
   Two() {
     one.post->connect(1, served.courier->address());
     two.post->connect(0, served.courier->address());
@@ -33,8 +35,10 @@ TEST(FakeUcx, OneThatCannotBeUsedIsNamedWithWhatToInstall) {
       {FAKE_UCX, "old", {"ucx 1.12.9 (" FAKE_UCX ")", "1.13"}},
       {FAKE_UCX_WITHOUT_ARM, "", {"ucx 1.13.9", FAKE_UCX_WITHOUT_ARM, "has no ucp_worker_arm"}},
       {FAKE_UCX, "refuses", {"SYMM_UCX_TLS"}}};
+
   for (const auto& one : cases)
-    with_fake(one.library, one.script, [&] { expect_failure(Status::unavailable, one.words, [] { engine_name(); }); });
+    with_fake(one.library, one.script,
+        [&] { expect_failure(Status::unavailable, one.words, [] { engine_name(); }); });
 }
 
 TEST(FakeUcx, WhatTheUserAsksOfItIsNotChanged) {
@@ -56,7 +60,8 @@ TEST(FakeUcx, ALineThatBreaksIsToldOnceHoweverOftenAndLate) {
       both.one.send(1, {.kind = 1});
       EXPECT_TRUE(both.one.await(0, 1));
       EXPECT_TRUE(both.two.await(0, 1));
-      expect_failure(Status::peer_failed, {"ucx 1.13.9 lost rank 1: Connection reset"}, [&] { both.one.send(1, {.kind = 1}); });
+      expect_failure(Status::peer_failed, {"ucx 1.13.9 lost rank 1: Connection reset"},
+          [&] { both.one.send(1, {.kind = 1}); });
       both.one.post->cut(1);
       EXPECT_EQ(both.one.losses.size(), 1U);
       EXPECT_FALSE(both.served.courier->address().empty());
@@ -69,7 +74,8 @@ TEST(FakeUcx, AnEngineThatDoesNotEndWhatIsUnderWayIsGivenUp) {
     Two both;
     expect_failure(Status::timeout, {"rank 1"}, [&] { both.one.send(1, {.kind = 1}, {}, 100); });
     EXPECT_TRUE(both.two.await(0, 1));
-    expect_failure(Status::unavailable, {"ucx 1.13.9 was given up"}, [&] { both.served.courier->address(); });
+    expect_failure(
+        Status::unavailable, {"ucx 1.13.9 was given up"}, [&] { both.served.courier->address(); });
   });
 }
 }  // namespace

@@ -9,6 +9,7 @@ constexpr size_t kLarge = 48U << 20;
 struct Board {  // where two processes leave their addresses
   std::atomic<size_t> bytes[2];
   std::byte address[2][4096];
+
   std::span<const std::byte> exchange(int rank, const Served& mine) {
     const symm::Bytes own = mine.courier->address();
     std::copy(own.begin(), own.end(), address[rank]);
@@ -20,6 +21,7 @@ struct Board {  // where two processes leave their addresses
 
 struct Ucx : testing::Test {
   void SetUp() override { SYMM_NOT_UNDER_TSAN("UCX ends in it"); }
+
   bool open(int rank) {
     try {
       served[rank].emplace(open_ucx);
@@ -29,24 +31,30 @@ struct Ucx : testing::Test {
     }
     return without.empty();
   }
-  // Rank 1, in a process of its own, sends without end when it is told to. Both have groups 7 and 8, made in another order.
+
+  // Rank 1, in a process of its own, sends without end when it is told to. Both have
+  // groups 7 and 8, made in another order.
   void start() {
     peer.emplace([this] {
       if (!open(1)) sleep_for_ever();
       End eight(*served[1], 8, 1, 2), seven(*served[1], 7, 1, 2);
       const auto address = board->exchange(1, *served[1]);
-      for (End* end : {&eight, &seven}) end->post->connect(0, address), end->send(0, {.kind = 1});
+      for (End* end : {&eight, &seven})
+        end->post->connect(0, address), end->send(0, {.kind = 1});
       const std::vector<std::byte> payload(kLarge, std::byte{7});
-      for (seven.await(1); true;) seven.send(0, {.kind = 1}, payload);
+      for (seven.await(1); true;)
+        seven.send(0, {.kind = 1}, payload);
     });
     if (!open(0)) GTEST_SKIP() << without;
-    for (const uint64_t group : {7, 8}) ends.emplace_back(std::make_unique<End>(*served[0], group, 0, 2, kLarge));
+    for (const uint64_t group : {7, 8})
+      ends.emplace_back(std::make_unique<End>(*served[0], group, 0, 2, kLarge));
     const auto address = board->exchange(0, *served[0]);
     for (auto& end : ends) {
       end->post->connect(1, address);
       ASSERT_TRUE(end->await(1));
     }
   }
+
   // The engine still serves others.
   void expect_alive() { EXPECT_FALSE(served[0]->courier->address().empty()); }
 
@@ -63,17 +71,21 @@ TEST_F(Ucx, MessagesAndAnswersOfAllSizesArriveWholeAndInOrder) {
   End one(*served[0], 7, 0, 2, 2 * kMost), two(*served[1], 7, 1, 2, kMost);
   one.post->connect(1, served[1]->courier->address());
   size_t rounds = 0;
-  for (const size_t bytes : {size_t{1}, size_t{100}, size_t{4096}, size_t{70'000}, size_t{1} << 20, kMost}) {
+  for (const size_t bytes :
+      {size_t{1}, size_t{100}, size_t{4096}, size_t{70'000}, size_t{1} << 20, kMost}) {
     std::vector<std::byte> payload(bytes);
-    for (size_t i = 0; i < bytes; ++i) payload[i] = static_cast<std::byte>(i * 131 + i / 4096 + bytes);
+    for (size_t i = 0; i < bytes; ++i)
+      payload[i] = static_cast<std::byte>(i * 131 + i / 4096 + bytes);
     one.send(1, {.kind = 1}, payload);
     one.send(1, {.kind = 2, .value = kMost, .call = bytes});
     ASSERT_TRUE(two.await(2 * ++rounds)) << bytes;
-    if (rounds == 1) two.post->connect(0, served[0]->courier->address());  // the first answer waits for that
+    // the first answer waits for that
+    if (rounds == 1) two.post->connect(0, served[0]->courier->address());
     ASSERT_TRUE(one.await(rounds)) << bytes;
     EXPECT_TRUE(std::equal(payload.begin(), payload.end(), one.memory.begin() + kMost)) << bytes;
   }
-  for (size_t i = 0; i < two.heads.size(); ++i) EXPECT_EQ(two.heads[i].sequence, i);
+  for (size_t i = 0; i < two.heads.size(); ++i)
+    EXPECT_EQ(two.heads[i].sequence, i);
   EXPECT_TRUE(one.losses.empty() && two.losses.empty());
 }
 
@@ -104,7 +116,8 @@ TEST_F(Ucx, WhatWasSentBeforeAPostIsClosedArrives) {
     {
       End one(*served[0], group, 0, 2);
       one.post->connect(1, served[1]->courier->address());
-      for (int i = 0; i < 20; ++i) one.send(1, {.kind = 1}, one.memory);
+      for (int i = 0; i < 20; ++i)
+        one.send(1, {.kind = 1}, one.memory);
     }
     ASSERT_TRUE(two.await(20)) << group;
   }
@@ -115,7 +128,8 @@ TEST_F(Ucx, AKilledPeerIsLost) {
   peer->kill(SIGKILL);
   for (auto& end : ends) {
     EXPECT_TRUE(end->await(1, 1));
-    expect_failure(symm::Status::peer_failed, {"ucx", "rank 1"}, [&] { end->send(1, {.kind = 1}); });
+    expect_failure(
+        symm::Status::peer_failed, {"ucx", "rank 1"}, [&] { end->send(1, {.kind = 1}); });
   }
   expect_alive();
 }
@@ -123,7 +137,8 @@ TEST_F(Ucx, AKilledPeerIsLost) {
 TEST_F(Ucx, AStoppedPeerIsLeftWhileItTakesAMessage) {
   ASSERT_NO_FATAL_FAILURE(start());
   peer->kill(SIGSTOP);
-  expect_failure(symm::Status::timeout, {"rank 1"}, [&] { ends[0]->send(1, {.kind = 1}, ends[0]->memory, 300); });
+  expect_failure(symm::Status::timeout, {"rank 1"},
+      [&] { ends[0]->send(1, {.kind = 1}, ends[0]->memory, 300); });
   expect_alive();
 }
 
@@ -136,7 +151,9 @@ TEST_F(Ucx, AStoppedPeerIsLeftWhileItSendsAMessage) {
   std::fill(ends[0]->memory.begin(), ends[0]->memory.end(), std::byte{1});
   peer->kill(SIGCONT);
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  EXPECT_EQ(static_cast<size_t>(std::count(ends[0]->memory.begin(), ends[0]->memory.end(), std::byte{1})), kLarge);
+  EXPECT_EQ(
+      static_cast<size_t>(std::count(ends[0]->memory.begin(), ends[0]->memory.end(), std::byte{1})),
+      kLarge);
   expect_alive();
 }
 }  // namespace

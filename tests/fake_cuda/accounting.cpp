@@ -12,7 +12,9 @@ State& state() {
   static auto* instance = new State;
   return *instance;
 }
+
 Settings& settings() { return state(); }
+
 void* fresh() { return reinterpret_cast<void*>(++state().next * 64); }
 
 std::optional<CUresult> fails(const char* name) {
@@ -20,6 +22,7 @@ std::optional<CUresult> fails(const char* name) {
   failed = name;
   return failure;
 }
+
 CUresult violation(const std::string& what) {
   state().violations.push_back(what);
   return CUDA_ERROR_INVALID_VALUE;
@@ -29,23 +32,27 @@ std::map<std::string, long> live() {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   const auto count = [](const auto& of) { return static_cast<long>(of.size()); };
-  const long handles = std::count_if(
-      s.memories.begin(), s.memories.end(), [](const auto& m) { return m.second.references != 0 || m.second.team != nullptr; });
-  std::map<std::string, long> all = {{"handle", handles}, {"reservation", count(s.reservations)}, {"mapping", count(s.mappings)},
-      {"stream", count(s.streams)}, {"event", count(s.events)}, {"graph", count(s.graphs)},
-      {"host", count(s.host) + count(s.registered)}, {"context", s.contexts}, {"pushed", static_cast<long>(contexts_pushed())}};
+  const long handles = std::count_if(s.memories.begin(), s.memories.end(),
+      [](const auto& m) { return m.second.references != 0 || m.second.team != nullptr; });
+  std::map<std::string, long> all = {{"handle", handles}, {"reservation", count(s.reservations)},
+      {"mapping", count(s.mappings)}, {"stream", count(s.streams)}, {"event", count(s.events)},
+      {"graph", count(s.graphs)}, {"host", count(s.host) + count(s.registered)},
+      {"context", s.contexts}, {"pushed", static_cast<long>(contexts_pushed())}};
   for (const auto& [handle, object] : s.memories)
     if (!object.bound.empty()) all["binding"] += count(object.bound);
   return all;
 }
+
 std::vector<std::string> violations() {
   const std::lock_guard lock(state().mutex);
   return state().violations;
 }
+
 void fail_call(int n, int result) {
   calls_until_failure = n;
   failure = result;
   failed.clear();
 }
+
 std::string failed_call() { return failed; }
 }  // namespace fake_cuda

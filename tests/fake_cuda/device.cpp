@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
+
 #include "tests/fake_cuda/machines.hpp"
 #include "tests/fake_cuda/state.hpp"
 
@@ -13,18 +14,21 @@ char context_objects[64];
 
 thread_local std::vector<CUcontext> context_stack;
 
-// For programs that know nothing of this driver: FAKE_CUDA_DEVICES is the number of GPUs of the machine, of which
-// CUDA_VISIBLE_DEVICES may name some, in an order of its own. Empty: as settings() says.
+// For programs that know nothing of this driver: FAKE_CUDA_DEVICES is
+// the number of GPUs of the machine, of which CUDA_VISIBLE_DEVICES
+// may name some, in an order of its own. Empty: as settings() says.
 const std::vector<int>& visible() {
   static const std::vector<int> numbers = [] {
     std::vector<int> list;
     const char* count = std::getenv("FAKE_CUDA_DEVICES");
-    for (int i = 0; count != nullptr && i < std::atoi(count); ++i) list.push_back(i);
+    for (int i = 0; count != nullptr && i < std::atoi(count); ++i)
+      list.push_back(i);
     const char* names = std::getenv("CUDA_VISIBLE_DEVICES");
     if (list.empty() || names == nullptr) return list;
     list.clear();
     std::istringstream words(names);
-    for (std::string word; std::getline(words, word, ',');) list.push_back(std::atoi(word.c_str()));
+    for (std::string word; std::getline(words, word, ',');)
+      list.push_back(std::atoi(word.c_str()));
     return list;
   }();
   return numbers;
@@ -32,41 +36,58 @@ const std::vector<int>& visible() {
 }  // namespace
 
 size_t contexts_pushed() { return context_stack.size(); }
+
 int number_of(CUdevice device) {
-  return visible().empty() ? state().devices.first + device : visible().at(static_cast<size_t>(device));
+  return visible().empty() ? state().devices.first + device
+                           : visible().at(static_cast<size_t>(device));
 }
 
 API cuInit(unsigned) { return CUDA_SUCCESS; }
+
 API cuDriverGetVersion(int* version) { return *version = state().version, CUDA_SUCCESS; }
+
 API cuGetErrorName(CUresult result, const char** name) {
-  return *name = result == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE", CUDA_SUCCESS;
+  return *name =
+             result == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE",
+         CUDA_SUCCESS;
 }
+
 API cuGetErrorString(CUresult, const char** text) { return *text = "made to fail", CUDA_SUCCESS; }
+
 API cuDeviceGetCount(int* count) {
   MAY_FAIL();
-  return *count = visible().empty() ? state().devices.count : static_cast<int>(visible().size()), CUDA_SUCCESS;
+  return *count = visible().empty() ? state().devices.count : static_cast<int>(visible().size()),
+         CUDA_SUCCESS;
 }
+
 API cuDeviceGet(CUdevice* device, int ordinal) {
   MAY_FAIL();
   return *device = ordinal, CUDA_SUCCESS;
 }
+
 API cuDeviceGetName(char* name, int size, CUdevice) {
   return std::strncpy(name, "fake", static_cast<size_t>(size)), CUDA_SUCCESS;
 }
+
 API cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   MAY_FAIL();
   std::memset(uuid, number_of(device) + 1, sizeof *uuid);
   return CUDA_SUCCESS;
 }
+
 API cuDeviceTotalMem(size_t* bytes, CUdevice) { return *bytes = size_t{8} << 30, CUDA_SUCCESS; }
+
 API cuDeviceGetAttribute(int* value, int which, CUdevice device) {
   const auto set = state().attributes.find(which);
   if (set != state().attributes.end()) return *value = set->second, CUDA_SUCCESS;
   if (which == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID) return *value = device / kNodes, CUDA_SUCCESS;
   return *value = which == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 16 : 1, CUDA_SUCCESS;
 }
+
 API cuDeviceGetPCIBusId(char* id, int size, CUdevice device) {
-  return std::strncpy(id, fake_machine::bus_of(number_of(device)).c_str(), static_cast<size_t>(size)), CUDA_SUCCESS;
+  return std::strncpy(
+             id, fake_machine::bus_of(number_of(device)).c_str(), static_cast<size_t>(size)),
+         CUDA_SUCCESS;
 }
 
 API cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
@@ -74,19 +95,24 @@ API cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   ++state().contexts;
   return *context = reinterpret_cast<CUcontext>(context_objects + device), CUDA_SUCCESS;
 }
+
 API cuDevicePrimaryCtxRelease(CUdevice) {
   const std::lock_guard lock(state().mutex);
   --state().contexts;
   return CUDA_SUCCESS;
 }
+
 API cuCtxGetCurrent(CUcontext* context) {
   return *context = context_stack.empty() ? nullptr : context_stack.back(), CUDA_SUCCESS;
 }
+
 API cuCtxSetCurrent(CUcontext context) { return context_stack.assign(1, context), CUDA_SUCCESS; }
+
 API cuCtxPushCurrent(CUcontext context) {
   MAY_FAIL();
   return context_stack.push_back(context), CUDA_SUCCESS;
 }
+
 API cuCtxPopCurrent(CUcontext* context) {
   if (context_stack.empty()) return CUDA_ERROR_INVALID_VALUE;
   *context = context_stack.back();
@@ -96,8 +122,11 @@ API cuCtxPopCurrent(CUcontext* context) {
 namespace {
 thread_local int depth = 0;
 
-template <auto Call> struct Entry;
-template <class... Arguments, CUresult (*Call)(Arguments...)> struct Entry<Call> {
+template <auto Call>
+struct Entry;
+
+template <class... Arguments, CUresult (*Call)(Arguments...)>
+struct Entry<Call> {
   static CUresult enter(Arguments... arguments) {
     ++depth;
     const CUresult result = Call(arguments...);
@@ -105,12 +134,14 @@ template <class... Arguments, CUresult (*Call)(Arguments...)> struct Entry<Call>
   }
 };
 }  // namespace
+
 bool is_inside() { return depth != 0; }
 
 API cuGetProcAddress_v2(const char* name, void** entry, int, unsigned long long, int* status) {
-#define FIND(call, version, parameters) \
-  if (std::strcmp(name, #call) == 0)    \
-    return *entry = reinterpret_cast<void*>(&Entry<&fake_cuda::call>::enter), *status = 0, CUDA_SUCCESS;
+#define FIND(call, version, parameters)                                                    \
+  if (std::strcmp(name, #call) == 0)                                                       \
+    return *entry = reinterpret_cast<void*>(&Entry<&fake_cuda::call>::enter), *status = 0, \
+           CUDA_SUCCESS;
   if (state().hidden.contains(name)) return *entry = nullptr, *status = 1, kNoEntry;
   SYMM_DRIVER_CALLS(FIND)
   SYMM_OPTIONAL_DRIVER_CALLS(FIND)

@@ -1,8 +1,10 @@
-// An NVML that knows the links of one machine of machines.hpp, FAKE_NVML_MACHINE, whatever GPUs the process may use.
-// FAKE_NVML_BLIND: a GPU that it does not see. FAKE_NVML_CUT=a,b: the links between these two are down. FAKE_NVML_INIT: what
-// nvmlInit returns.
+// An NVML that knows the links of one machine of machines.hpp,
+// FAKE_NVML_MACHINE, whatever GPUs the process may use. FAKE_NVML_BLIND:
+// a GPU that it does not see. FAKE_NVML_CUT=a,b: the links between these
+// two are down. FAKE_NVML_INIT: what nvmlInit returns.
 #include <cstdlib>
 #include <cstring>
+
 #include "tests/fake_cuda/machines.hpp"
 
 namespace {
@@ -30,18 +32,23 @@ const fake_machine::Machine& machine() {
 // "00000000:1B:00.0", the form of NVML.
 std::string long_bus(int gpu) {
   std::string text = "0000" + fake_machine::bus_of(gpu);
-  for (char& c : text) c = static_cast<char>(c >= 'a' && c <= 'f' ? c - 'a' + 'A' : c);
+  for (char& c : text)
+    c = static_cast<char>(c >= 'a' && c <= 'f' ? c - 'a' + 'A' : c);
   return text;
 }
 
-// A device is a row of numbers, one for each of its links: of the GPU at the far end, or -1 for a switch.
+// A device is a row of numbers, one for each of its
+// links: of the GPU at the far end, or -1 for a switch.
 using Device = std::vector<int>;
+
 std::vector<Device>& devices() {
   static std::vector<Device> all = [] {
-    std::vector<Device> made(static_cast<size_t>(machine().gpus), Device(static_cast<size_t>(machine().switch_links), -1));
+    std::vector<Device> made(static_cast<size_t>(machine().gpus),
+        Device(static_cast<size_t>(machine().switch_links), -1));
     for (size_t a = 0; a < machine().links.size(); ++a)
       for (size_t b = 0; b < made.size(); ++b)
-        made[a].insert(made[a].end(), static_cast<size_t>(machine().links[a][b]), static_cast<int>(b));
+        made[a].insert(
+            made[a].end(), static_cast<size_t>(machine().links[a][b]), static_cast<int>(b));
     return made;
   }();
   return all;
@@ -56,9 +63,11 @@ const int* far_end(void* device, unsigned link) {
 #define API extern "C" __attribute__((visibility("default"))) Return
 
 API nvmlInit_v2() { return std::atoi(variable("FAKE_NVML_INIT").c_str()); }
+
 extern "C" __attribute__((visibility("default"))) const char* nvmlErrorString(Return result) {
   return result == kNotFound ? "Not Found" : result == 9 ? "Driver Not Loaded" : "Some Error";
 }
+
 API nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** device) {
   for (int gpu = 0; gpu < machine().gpus; ++gpu) {
     if (fake_machine::bus_of(gpu) != bus && long_bus(gpu) != bus) continue;
@@ -67,18 +76,22 @@ API nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** device) {
   }
   return kNotFound;
 }
+
 API nvmlDeviceGetNvLinkState(void* device, unsigned link, int* active) {
   const int* const end = far_end(device, link);
   if (end == nullptr) return kInvalid;
-  const std::string a = std::to_string(static_cast<Device*>(device) - devices().data()), b = std::to_string(*end);
+  const std::string a = std::to_string(static_cast<Device*>(device) - devices().data()),
+                    b = std::to_string(*end);
   const std::string cut = variable("FAKE_NVML_CUT");
   return *active = cut != a + "," + b && cut != b + "," + a ? 1 : 0, kSuccess;
 }
+
 API nvmlDeviceGetNvLinkRemoteDeviceType(void* device, unsigned link, int* type) {
   const int* const end = far_end(device, link);
   if (end == nullptr) return kInvalid;
   return *type = *end >= 0 ? kGpu : machine().hidden_switches ? kUnknown : kSwitch, kSuccess;
 }
+
 API nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, Pci* pci) {
   const int* const end = far_end(device, link);
   if (end == nullptr || (*end < 0 && machine().hidden_switches)) return kInvalid;

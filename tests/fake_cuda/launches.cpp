@@ -6,19 +6,24 @@ namespace fake_cuda {
 namespace {
 using Work = std::function<bool()>;
 
-template <class Word> std::atomic<Word>& word_at(uint64_t address) { return *reinterpret_cast<std::atomic<Word>*>(address); }
+template <class Word>
+std::atomic<Word>& word_at(uint64_t address) {
+  return *reinterpret_cast<std::atomic<Word>*>(address);
+}
 
 Work write_word(const void* arguments) {
   return [args = *static_cast<const WriteArgs*>(arguments)] {
     if (args.word == 0) return true;  // to make it ready
     if (args.kind == WriteKind::add) return word_at<uint64_t>(args.word) += args.value, true;
-    if (args.kind == WriteKind::store32) return word_at<uint32_t>(args.word) = static_cast<uint32_t>(args.value), true;
+    if (args.kind == WriteKind::store32)
+      return word_at<uint32_t>(args.word) = static_cast<uint32_t>(args.value), true;
     return word_at<uint64_t>(args.word) = args.value, true;
   };
 }
 
 bool is_there(const WordWait& wait, uint64_t value) {
-  const uint64_t seen = wait.bytes == 4 ? word_at<uint32_t>(wait.word).load() : word_at<uint64_t>(wait.word).load();
+  const uint64_t seen =
+      wait.bytes == 4 ? word_at<uint32_t>(wait.word).load() : word_at<uint64_t>(wait.word).load();
   return symm::holds(seen, wait.compare, value);
 }
 
@@ -40,17 +45,21 @@ Work wait_words(const void* arguments) {
   };
 }
 
-// All other launches are only written down. These are carried out, so that others can wait for them.
+// All other launches are only written down. These
+// are carried out, so that others can wait for them.
 auto& carried_out() {
   static auto& all = *new std::map<std::string, std::function<Work(const void* arguments)>>{
-      {"symm_write_word", write_word}, {"symm_wait_word", wait_word}, {"symm_wait_words", wait_words}};
+      {"symm_write_word", write_word}, {"symm_wait_word", wait_word},
+      {"symm_wait_words", wait_words}};
   return all;
 }
 
 bool is_early(const CUlaunchConfig& config) {
-  return std::any_of(config.attrs, config.attrs + config.numAttrs, [](const CUlaunchAttribute& one) {
-    return one.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION && one.value.allowed != 0;
-  });
+  return std::any_of(
+      config.attrs, config.attrs + config.numAttrs, [](const CUlaunchAttribute& one) {
+        return one.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION &&
+               one.value.allowed != 0;
+      });
 }
 }  // namespace
 
@@ -59,15 +68,18 @@ std::vector<Launch> launches() {
   return std::exchange(state().launches, {});
 }
 
-void carry_out(const std::string& kernel, std::function<std::function<bool()>(const void* arguments)> make) {
+void carry_out(
+    const std::string& kernel, std::function<std::function<bool()>(const void* arguments)> make) {
   const std::lock_guard lock(state().mutex);
   carried_out()[kernel] = std::move(make);
 }
 
-API cuLibraryLoadData(CUlibrary* library, const void* image, int*, void**, unsigned, int*, void**, unsigned) {
+API cuLibraryLoadData(
+    CUlibrary* library, const void* image, int*, void**, unsigned, int*, void**, unsigned) {
   MAY_FAIL();
   return *library = reinterpret_cast<CUlibrary>(const_cast<void*>(image)), CUDA_SUCCESS;
 }
+
 API cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const char* name) {
   ENTER();
   void*& known = state().kernel_of[name];
@@ -75,10 +87,12 @@ API cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const char* name) {
   state().kernels[known] = name;
   return *kernel = static_cast<CUkernel>(known), CUDA_SUCCESS;
 }
+
 API cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   MAY_FAIL();
   return *function = reinterpret_cast<CUfunction>(kernel), CUDA_SUCCESS;
 }
+
 API cuFuncSetAttribute(CUfunction function, int attribute, int value) {
   MAY_FAIL();
   if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_ERROR_INVALID_VALUE;
@@ -86,6 +100,7 @@ API cuFuncSetAttribute(CUfunction function, int attribute, int value) {
   state().shared[function] = static_cast<unsigned>(value);
   return CUDA_SUCCESS;
 }
+
 API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void**) {
   MAY_FAIL();
   std::string name;
@@ -95,18 +110,22 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
     if (found == state().kernels.end()) return CUDA_ERROR_INVALID_VALUE;
     name = found->second;
     constexpr unsigned kAnyKernel = 48 << 10;
-    if (config->sharedMemBytes > std::max(kAnyKernel, state().shared[function])) return CUDA_ERROR_INVALID_VALUE;
-    Launch launch{name, config->gridDimX, config->blockDimX, config->hStream, is_early(*config), config->sharedMemBytes};
+    if (config->sharedMemBytes > std::max(kAnyKernel, state().shared[function]))
+      return CUDA_ERROR_INVALID_VALUE;
+    Launch launch{name, config->gridDimX, config->blockDimX, config->hStream, is_early(*config),
+        config->sharedMemBytes};
     if (name == "symm_check") launch.detail = static_cast<const CheckArgs*>(parameters[0])->detail;
-    if (const bool in_pieces = name.starts_with("symm_pieces_"); in_pieces || name.starts_with("symm_pipeline_")) {
-      const CollectiveArgs& args =
-          in_pieces ? static_cast<const PiecesArgs*>(parameters[0])->call : *static_cast<const CollectiveArgs*>(parameters[0]);
+    if (const bool in_pieces = name.starts_with("symm_pieces_");
+        in_pieces || name.starts_with("symm_pipeline_")) {
+      const CollectiveArgs& args = in_pieces ? static_cast<const PiecesArgs*>(parameters[0])->call
+                                             : *static_cast<const CollectiveArgs*>(parameters[0]);
       launch.memory = args.recv_memory;
       std::copy_n(args.comm.stages, std::size(launch.stages), launch.stages);
     }
     state().launches.push_back(launch);
   }
   const auto made = carried_out().find(name);
-  return made == carried_out().end() ? CUDA_SUCCESS : run(config->hStream, made->second(parameters[0]));
+  return made == carried_out().end() ? CUDA_SUCCESS
+                                     : run(config->hStream, made->second(parameters[0]));
 }
 }  // namespace fake_cuda

@@ -1,5 +1,5 @@
-// Machines whose wiring is published, as `nvidia-smi topo -m` shows it: for the fake driver, the fake NVML, and tests of what is
-// made of them.
+// Machines whose wiring is published, as `nvidia-smi topo -m` shows it: for the fake
+// driver, the fake NVML, and tests of what is made of them.
 #pragma once
 
 #include <cstdio>
@@ -10,8 +10,9 @@ namespace fake_machine {
 struct Machine {
   std::string name;
   int gpus = 0;
-  int switch_links = 0;                 // of each GPU
-  bool hidden_switches = false;         // the far ends of those links are unknown, as in a virtual machine
+  int switch_links = 0;  // of each GPU
+  // the far ends of those links are unknown, as in a virtual machine
+  bool hidden_switches = false;
   std::vector<std::vector<int>> links;  // direct ones, between each two; empty: none
 };
 
@@ -19,8 +20,9 @@ inline const std::vector<Machine>& machines() {
   static const std::vector<Machine> all = {
       // 8 V100: six NVLink2 each, one or two to a neighbour.
       {"dgx1v", 8, 0, false,
-          {{0, 1, 1, 2, 2, 0, 0, 0}, {1, 0, 2, 1, 0, 2, 0, 0}, {1, 2, 0, 2, 0, 0, 1, 0}, {2, 1, 2, 0, 0, 0, 0, 1},
-              {2, 0, 0, 0, 0, 1, 1, 2}, {0, 2, 0, 0, 1, 0, 2, 1}, {0, 0, 1, 0, 1, 2, 0, 2}, {0, 0, 0, 1, 2, 1, 2, 0}}},
+          {{0, 1, 1, 2, 2, 0, 0, 0}, {1, 0, 2, 1, 0, 2, 0, 0}, {1, 2, 0, 2, 0, 0, 1, 0},
+              {2, 1, 2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 1, 1, 2}, {0, 2, 0, 0, 1, 0, 2, 1},
+              {0, 0, 1, 0, 1, 2, 0, 2}, {0, 0, 0, 1, 2, 1, 2, 0}}},
       {"dgx2", 16, 6, false, {}},
       {"hgx_h100", 8, 18, false, {}},
       {"hgx_h100_vm", 8, 18, true, {}},

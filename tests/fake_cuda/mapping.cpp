@@ -1,7 +1,9 @@
 // Addresses: reserved, mapped, who may touch them, and what the driver says of them.
 #include <fcntl.h>
 #include <sys/mman.h>
+
 #include <bit>
+
 #include "tests/fake_cuda/state.hpp"
 
 namespace fake_cuda {
@@ -14,12 +16,14 @@ CUdeviceptr reservation_of(CUdeviceptr address, size_t bytes) {
   auto at = s.reservations.upper_bound(address);
   if (at == s.reservations.begin()) return 0;
   --at;
-  return address - at->first < at->second && bytes <= at->second - (address - at->first) ? at->first : 0;
+  return address - at->first < at->second && bytes <= at->second - (address - at->first) ? at->first
+                                                                                         : 0;
 }
 
 bool is_mapped(CUdeviceptr address, size_t bytes) {
   const auto at = state().mappings.lower_bound(address);
-  return mapping_at(address) != state().mappings.end() || (at != state().mappings.end() && at->first < address + bytes);
+  return mapping_at(address) != state().mappings.end() ||
+         (at != state().mappings.end() && at->first < address + bytes);
 }
 }  // namespace
 
@@ -36,9 +40,11 @@ std::vector<std::pair<int, int>> access(const void* address) {
   std::vector<std::pair<int, int>> all;
   const auto at = mapping_at(reinterpret_cast<CUdeviceptr>(address));
   if (at == state().mappings.end()) return all;
-  for (const CUmemLocation& location : state().access[at->first]) all.emplace_back(location.type, location.id);
+  for (const CUmemLocation& location : state().access[at->first])
+    all.emplace_back(location.type, location.id);
   return all;
 }
+
 std::pair<int, int> location(const void* address) {
   const std::lock_guard lock(state().mutex);
   const auto at = mapping_at(reinterpret_cast<CUdeviceptr>(address));
@@ -51,7 +57,8 @@ API cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) 
   ENTER();
   if (auto of = state().ordinary.upper_bound(address); of != state().ordinary.begin()) {
     --of;
-    if (address - of->first < of->second) return *base = of->first, *bytes = of->second, CUDA_SUCCESS;
+    if (address - of->first < of->second)
+      return *base = of->first, *bytes = of->second, CUDA_SUCCESS;
   }
   const auto at = mapping_at(address);
   if (at == state().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
@@ -61,9 +68,12 @@ API cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) 
   }
   return *base = at->first, *bytes = at->second.bytes, CUDA_SUCCESS;
 }
-API cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t alignment, CUdeviceptr, unsigned long long) {
+
+API cuMemAddressReserve(
+    CUdeviceptr* address, size_t bytes, size_t alignment, CUdeviceptr, unsigned long long) {
   MAY_FAIL();
-  void* whole = mmap(nullptr, bytes + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* whole = mmap(
+      nullptr, bytes + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (whole == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   const auto start = reinterpret_cast<uintptr_t>(whole);
   const size_t ahead = alignment == 0 ? 0 : (alignment - start % alignment) % alignment;
@@ -74,30 +84,35 @@ API cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t alignment, CU
   const std::lock_guard lock(state().mutex);
   return state().reservations[*address] = bytes, CUDA_SUCCESS;
 }
+
 API cuMemAddressFree(CUdeviceptr address, size_t bytes) {
   const std::lock_guard lock(state().mutex);
   if (is_mapped(address, bytes)) return CUDA_ERROR_INVALID_VALUE;  // must be unmapped first
   if (state().reservations.erase(address) != 1) return CUDA_ERROR_INVALID_VALUE;
   return munmap(reinterpret_cast<void*>(address), bytes), CUDA_SUCCESS;
 }
-API cuMemMap(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHandle handle, unsigned long long) {
+
+API cuMemMap(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHandle handle,
+    unsigned long long) {
   ENTER();
   const auto found = state().memories.find(handle);
-  if (found == state().memories.end() || reservation_of(address, bytes) == 0 || is_mapped(address, bytes) ||
-      bytes % kGranularity != 0 || bytes > found->second.bytes)
+  if (found == state().memories.end() || reservation_of(address, bytes) == 0 ||
+      is_mapped(address, bytes) || bytes % kGranularity != 0 || bytes > found->second.bytes)
     return CUDA_ERROR_INVALID_VALUE;
   if (const Team* const team = found->second.team) {
-    if (state().reservations[address] != bytes || bytes != team->size) return CUDA_ERROR_INVALID_VALUE;
+    if (state().reservations[address] != bytes || bytes != team->size)
+      return CUDA_ERROR_INVALID_VALUE;
     if (std::popcount(team->bound.load()) != static_cast<int>(team->devices))
       return violation("a multicast object is mapped before all have bound memory");
-  } else if (mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, found->second.fd, 0) ==
-             MAP_FAILED) {
+  } else if (mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED,
+                 found->second.fd, 0) == MAP_FAILED) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   ++found->second.mappings;
   state().mappings[address] = {bytes, handle};
   return CUDA_SUCCESS;
 }
+
 API cuMemUnmap(CUdeviceptr address, size_t bytes) {
   wait_while_held();
   const std::lock_guard lock(state().mutex);
@@ -109,20 +124,25 @@ API cuMemUnmap(CUdeviceptr address, size_t bytes) {
   --state().memories[handle].mappings;
   forget_unused(handle);
   constexpr int kHidden = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-  return mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, kHidden, -1, 0) == MAP_FAILED ? CUDA_ERROR_INVALID_VALUE
-                                                                                                : CUDA_SUCCESS;
+  return mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, kHidden, -1, 0) == MAP_FAILED
+             ? CUDA_ERROR_INVALID_VALUE
+             : CUDA_SUCCESS;
 }
-// Memory of a device is the test's to look at. Memory of the host is there for the host when that was asked for, and it cannot be
-// asked for memory of a device.
+
+// Memory of a device is the test's to look at. Memory of the host is there for the host
+// when that was asked for, and it cannot be asked for memory of a device.
 API cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* desc, size_t count) {
   ENTER();
   const auto at = state().mappings.find(address);
-  if (at == state().mappings.end() || at->second.bytes != bytes || count == 0) return CUDA_ERROR_INVALID_VALUE;
-  const bool on_host = state().memories[at->second.handle].prop.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+  if (at == state().mappings.end() || at->second.bytes != bytes || count == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  const bool on_host =
+      state().memories[at->second.handle].prop.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
   bool readable = !on_host;
   for (size_t i = 0; i < count; ++i) {
     const CUmemLocation& to = desc[i].location;
-    if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE || (to.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && !on_host))
+    if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE ||
+        (to.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && !on_host))
       return CUDA_ERROR_INVALID_VALUE;
     if (to.type != CU_MEM_LOCATION_TYPE_HOST_NUMA &&
         (to.type != CU_MEM_LOCATION_TYPE_DEVICE || to.id < 0 || to.id >= state().devices.count))
@@ -131,17 +151,25 @@ API cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* des
     state().access[address].push_back(to);
   }
   if (!readable) return CUDA_SUCCESS;
-  return mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE) == 0
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_INVALID_VALUE;
 }
-// Hands out a descriptor of the whole memory that stays open over exec, unlike what symm hands on.
-API cuMemGetHandleForAddressRange(void* out, CUdeviceptr address, size_t bytes, int type, unsigned long long flags) {
+
+// Hands out a descriptor of the whole memory that
+// stays open over exec, unlike what symm hands on.
+API cuMemGetHandleForAddressRange(
+    void* out, CUdeviceptr address, size_t bytes, int type, unsigned long long flags) {
   ENTER();
   const auto at = mapping_at(address);
-  if (at == state().mappings.end() || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags != 0 || bytes == 0)
+  if (at == state().mappings.end() || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags != 0 ||
+      bytes == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (address % kPage != 0 || bytes % kPage != 0 || bytes > at->second.bytes - (address - at->first))
+  if (address % kPage != 0 || bytes % kPage != 0 ||
+      bytes > at->second.bytes - (address - at->first))
     return CUDA_ERROR_INVALID_VALUE;
-  if (state().memories[at->second.handle].prop.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+  if (state().memories[at->second.handle].prop.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_NOT_SUPPORTED;
   *static_cast<int*>(out) = fcntl(state().memories[at->second.handle].fd, F_DUPFD, 0);
   return *static_cast<int*>(out) < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }

@@ -1,22 +1,30 @@
-// Memory by handle: made, shared by file descriptors, and given back; and such that nothing was mapped for.
+// Memory by handle: made, shared by file descriptors,
+// and given back; and such that nothing was mapped for.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
 #include <cstdio>
+
 #include "tests/fake_cuda/state.hpp"
 
 namespace fake_cuda {
 namespace {
-// Where memory lies is written on its file, so that another process that is given the descriptor knows it too.
+// Where memory lies is written on its file, so that another
+// process that is given the descriptor knows it too.
 std::string label_of(const CUmemAllocationProp& prop) {
   return "fake_cuda." + std::to_string(prop.location.type) + "." + std::to_string(prop.location.id);
 }
+
 CUmemLocation location_of(int fd) {
   char name[256] = {};
   CUmemLocation location{};
-  if (readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name - 1) <= 0) return {};
-  return std::sscanf(name, "/memfd:fake_cuda.%d.%d", &location.type, &location.id) == 2 ? location : CUmemLocation{};
+  if (readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name - 1) <= 0)
+    return {};
+  return std::sscanf(name, "/memfd:fake_cuda.%d.%d", &location.type, &location.id) == 2
+             ? location
+             : CUmemLocation{};
 }
 
 // How another process finds memory by a fabric handle: by who has it, and as which descriptor.
@@ -26,6 +34,7 @@ struct Fabric {
   int32_t pid, fd;
   char unused[48];
 };
+
 static_assert(sizeof(Fabric) == 64);
 
 constexpr CUresult kNotPermitted = 800;
@@ -49,16 +58,20 @@ API cuMemGetAllocationGranularity(size_t* unit, const CUmemAllocationProp*, int)
   MAY_FAIL();
   return *unit = kGranularity, CUDA_SUCCESS;
 }
-API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp* prop, unsigned long long) {
+
+API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp* prop,
+    unsigned long long) {
   MAY_FAIL();
   const bool on_host = prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
   const int places = on_host ? kNodes : state().devices.count;
-  if (bytes % kGranularity != 0 || (!on_host && prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) ||
+  if (bytes % kGranularity != 0 ||
+      (!on_host && prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) ||
       prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
     return CUDA_ERROR_INVALID_VALUE;
   if (prop->location.id < 0 || prop->location.id >= places) return CUDA_ERROR_INVALID_VALUE;
   if (on_host && prop->allocFlags.gpuDirectRDMACapable != 0) return CUDA_ERROR_INVALID_VALUE;
-  if ((prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC) != 0 && !state().fabric_create) return kNotPermitted;
+  if ((prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC) != 0 && !state().fabric_create)
+    return kNotPermitted;
   const int fd = memfd_create(label_of(*prop).c_str(), MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::lock_guard lock(state().mutex);
@@ -66,20 +79,24 @@ API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemA
   state().memories[*handle] = {fd, bytes, *prop, 1};
   return CUDA_SUCCESS;
 }
+
 API cuMemRelease(CUmemGenericAllocationHandle handle) {
   const std::lock_guard lock(state().mutex);
   const auto found = state().memories.find(handle);
   if (found == state().memories.end()) return CUDA_ERROR_INVALID_VALUE;
   State::Memory& memory = found->second;
   if (memory.references == 0)
-    return memory.team == nullptr ? CUDA_ERROR_INVALID_VALUE : violation("a multicast object is released twice");
+    return memory.team == nullptr ? CUDA_ERROR_INVALID_VALUE
+                                  : violation("a multicast object is released twice");
   if (memory.created) memory.team->creator_has_gone = 1;
   if (!memory.bound.empty()) violation("a multicast object is released before it is unbound");
   const bool is_last = --memory.references == 0;
   if (is_last && is_bound(handle)) violation("memory is released before it is unbound");
-  if (is_last && memory.team != nullptr && memory.mappings != 0) violation("a multicast object is released while it is mapped");
+  if (is_last && memory.team != nullptr && memory.mappings != 0)
+    violation("a multicast object is released while it is mapped");
   return forget_unused(handle), CUDA_SUCCESS;
 }
+
 API cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
   ENTER();
   const auto at = mapping_at(reinterpret_cast<CUdeviceptr>(address));
@@ -87,21 +104,28 @@ API cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* addr
   ++state().memories[at->second.handle].references;
   return *handle = at->second.handle, CUDA_SUCCESS;
 }
-API cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop, CUmemGenericAllocationHandle handle) {
+
+API cuMemGetAllocationPropertiesFromHandle(
+    CUmemAllocationProp* prop, CUmemGenericAllocationHandle handle) {
   ENTER();
   if (!state().memories.contains(handle)) return CUDA_ERROR_INVALID_VALUE;
   return *prop = state().memories[handle].prop, CUDA_SUCCESS;
 }
-API cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle, int type, unsigned long long) {
+
+API cuMemExportToShareableHandle(
+    void* out, CUmemGenericAllocationHandle handle, int type, unsigned long long) {
   ENTER();
   const auto found = state().memories.find(handle);
-  if (found == state().memories.end() || (found->second.prop.requestedHandleTypes & type) == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (found == state().memories.end() || (found->second.prop.requestedHandleTypes & type) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
   if (type == CU_MEM_HANDLE_TYPE_FABRIC)
-    return *static_cast<Fabric*>(out) = {Fabric::kMagic, getpid(), found->second.fd, {}}, CUDA_SUCCESS;
+    return *static_cast<Fabric*>(out) = {Fabric::kMagic, getpid(), found->second.fd, {}},
+           CUDA_SUCCESS;
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
   *static_cast<int*>(out) = fcntl(found->second.fd, F_DUPFD_CLOEXEC, 0);
   return *static_cast<int*>(out) < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
+
 API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* fd, int type) {
   MAY_FAIL();
   int copy = -1;
@@ -109,13 +133,15 @@ API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* f
     if (!state().fabric_import) return kNotPermitted;
     const auto& fabric = *static_cast<const Fabric*>(fd);
     if (fabric.magic != Fabric::kMagic) return CUDA_ERROR_INVALID_VALUE;
-    copy = open(("/proc/" + std::to_string(fabric.pid) + "/fd/" + std::to_string(fabric.fd)).c_str(), O_RDWR | O_CLOEXEC);
+    copy =
+        open(("/proc/" + std::to_string(fabric.pid) + "/fd/" + std::to_string(fabric.fd)).c_str(),
+            O_RDWR | O_CLOEXEC);
     const std::lock_guard lock(state().mutex);
     ++state().fabric_imports;
   } else if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
     copy = fcntl(static_cast<int>(reinterpret_cast<intptr_t>(fd)), F_DUPFD_CLOEXEC, 0);
   }
-  struct stat status {};
+  struct stat status{};
   if (copy < 0 || fstat(copy, &status) != 0) return CUDA_ERROR_INVALID_VALUE;
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -140,6 +166,7 @@ void* ordinary_memory(size_t bytes) {
   state().ordinary[reinterpret_cast<CUdeviceptr>(memory)] = bytes;
   return memory;
 }
+
 void free_ordinary(void* memory) {
   const std::lock_guard lock(state().mutex);
   state().ordinary.erase(reinterpret_cast<CUdeviceptr>(memory));
@@ -152,19 +179,23 @@ API cuMemHostAlloc(void** host, size_t bytes, unsigned) {
   const std::lock_guard lock(state().mutex);
   return state().host.insert(*host), CUDA_SUCCESS;
 }
+
 API cuMemHostGetDevicePointer(CUdeviceptr* address, void* host, unsigned) {
   MAY_FAIL();
   return *address = reinterpret_cast<CUdeviceptr>(host), CUDA_SUCCESS;
 }
+
 API cuMemFreeHost(void* host) {
   const std::lock_guard lock(state().mutex);
   if (state().host.erase(host) != 1) return CUDA_ERROR_INVALID_VALUE;
   return ::operator delete(host), CUDA_SUCCESS;
 }
+
 API cuMemHostRegister(void* host, size_t bytes, unsigned) {
   ENTER();
   return state().registered.emplace(host, bytes).second ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
+
 API cuMemHostUnregister(void* host) {
   const std::lock_guard lock(state().mutex);
   return state().registered.erase(host) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

@@ -1,11 +1,12 @@
-// What the files of the fake driver share: the objects that exist, and what one file does to those of another. fake_cuda.hpp is
-// for tests, this is not.
+// What the files of the fake driver share: the objects that exist, and what one file
+// does to those of another. fake_cuda.hpp is for tests, this is not.
 #pragma once
 
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
+
 #include "core/cuda/driver.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
 
@@ -24,7 +25,8 @@ inline constexpr CUresult CUDA_ERROR_INVALID_VALUE = 1;
 inline constexpr size_t kGranularity = size_t{2} << 20;
 inline constexpr int kNodes = 2;  // of the host, two devices near to each
 
-// A multicast object, in memory that all processes share: what the real one keeps in the driver.
+// A multicast object, in memory that all processes
+// share: what the real one keeps in the driver.
 struct Team {
   static constexpr uint64_t kMagic = 0x7465616D;
   uint64_t magic;
@@ -43,9 +45,11 @@ struct State : Settings {
     CUmemAllocationProp prop{};
     int references = 0;  // by handle
     int mappings = 0;
-    Team* team = nullptr;                                               // of a multicast object, which has no bytes of its own
-    bool created = false;                                               // not imported
-    std::map<CUdevice, std::pair<size_t, unsigned long long>> bound{};  // bytes and memory, by device
+    // of a multicast object, which has no bytes of its own
+    Team* team = nullptr;
+    bool created = false;  // not imported
+    // bytes and memory, by device
+    std::map<CUdevice, std::pair<size_t, unsigned long long>> bound{};
   };
   struct Mapping {
     size_t bytes;
@@ -65,10 +69,11 @@ struct State : Settings {
     void* stream;               // null: all of the device
     unsigned long long capture = 0;
   };
-  std::map<void*, Recorded> recorded;                                      // events
-  std::map<unsigned long long, std::deque<std::function<bool()>>> queues;  // of streams that wait for something, by identity
-  std::map<void*, unsigned long long> identities;                          // of streams that exist
-  std::vector<void*> destroyed;                                            // handles of streams
+  std::map<void*, Recorded> recorded;  // events
+  // of streams that wait for something, by identity
+  std::map<unsigned long long, std::deque<std::function<bool()>>> queues;
+  std::map<void*, unsigned long long> identities;  // of streams that exist
+  std::vector<void*> destroyed;                    // handles of streams
   struct Capture {
     unsigned long long number;
     bool blocking;
@@ -87,7 +92,8 @@ struct State : Settings {
 State& state();
 void* fresh();  // a handle that nothing has had; the mutex is held
 
-// ---- accounting.cpp: the result that the call ends with by order of fail_call(), if it is to fail
+// ---- accounting.cpp: the result that the call ends
+// with by order of fail_call(), if it is to fail
 
 std::optional<CUresult> fails(const char* name);
 #define MAY_FAIL() \

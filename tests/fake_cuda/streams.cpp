@@ -1,6 +1,8 @@
 // Streams, events, and what is done in the order of a stream but by a kernel.
 #include <unistd.h>
+
 #include <cstring>
+
 #include "tests/fake_cuda/state.hpp"
 
 namespace fake_cuda {
@@ -14,15 +16,18 @@ unsigned long long identity_of(void* stream) {
   if (stream == nullptr || stream == CU_STREAM_LEGACY) return 1;
   if (reinterpret_cast<uintptr_t>(stream) == 2) return own;
   const auto found = state().identities.find(stream);
-  return found != state().identities.end() ? found->second : reinterpret_cast<uintptr_t>(stream) * 1'000'003;
+  return found != state().identities.end() ? found->second
+                                           : reinterpret_cast<uintptr_t>(stream) * 1'000'003;
 }
 
-// What streams are to do, each in order; a piece of work that returns false is asked again. The mutex is held.
+// What streams are to do, each in order; a piece of work
+// that returns false is asked again. The mutex is held.
 void progress() {
   for (bool moved = true; moved;) {
     moved = false;
     for (auto& [stream, queue] : state().queues)
-      for (; !queue.empty() && queue.front()(); moved = true) queue.pop_front();
+      for (; !queue.empty() && queue.front()(); moved = true)
+        queue.pop_front();
   }
   std::erase_if(state().queues, [](const auto& one) { return one.second.empty(); });
 }
@@ -31,21 +36,27 @@ State::Capture* capture_of(void* stream) {
   const auto found = state().captures.find(identity_of(stream));
   return found == state().captures.end() ? nullptr : &found->second;
 }
+
 // The capture under way in which the event was recorded last.
 State::Capture* capture_with(void* event) {
   const auto found = state().recorded.find(event);
   for (auto& [stream, capture] : state().captures)
-    if (found != state().recorded.end() && capture.number == found->second.capture && !capture.invalid) return &capture;
+    if (found != state().recorded.end() && capture.number == found->second.capture &&
+        !capture.invalid)
+      return &capture;
   return nullptr;
 }
+
 CUresult invalidate(State::Capture& capture, const char* by) {
   capture.invalid = true;
   violation(std::string("a capture was invalidated by ") + by);
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
+
 CUresult invalidate_all(const char* by) {
   CUresult result = CUDA_SUCCESS;
-  for (auto& [stream, capture] : state().captures) result = invalidate(capture, by);
+  for (auto& [stream, capture] : state().captures)
+    result = invalidate(capture, by);
   return result;
 }
 
@@ -54,6 +65,7 @@ CUresult new_graph(auto** made) {
   *made = reinterpret_cast<std::remove_pointer_t<decltype(made)>>(fresh());
   return state().graphs.insert(*made), CUDA_SUCCESS;
 }
+
 CUresult forget_graph(void* graph) {
   const std::lock_guard lock(state().mutex);
   return state().graphs.erase(graph) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -82,24 +94,31 @@ CUresult run(void* stream, std::function<bool()> work) {
 }
 
 void wait_while_held() {
-  while (state().held) usleep(100);
+  while (state().held)
+    usleep(100);
 }
+
 void enqueue(void* stream, std::function<bool()> work) { run(stream, std::move(work)); }
+
 bool idle(void* stream) {
   const std::lock_guard lock(state().mutex);
   progress();
   return !state().queues.contains(identity_of(stream));
 }
+
 void begin_capture(void* stream, bool blocking) {
   const std::lock_guard lock(state().mutex);
   state().captures[identity_of(stream)] = {++state().next, blocking};
 }
+
 void end_capture(void* stream) {
   const std::lock_guard lock(state().mutex);
   const State::Capture* const ended = capture_of(stream);
   if (ended == nullptr) return;
-  std::erase_if(state().captures, [number = ended->number](const auto& one) { return one.second.number == number; });
+  std::erase_if(state().captures,
+      [number = ended->number](const auto& one) { return one.second.number == number; });
 }
+
 std::vector<std::pair<void*, void*>> waits() {
   const std::lock_guard lock(state().mutex);
   return std::exchange(state().waits, {});
@@ -109,58 +128,78 @@ API cuStreamBeginCapture_v2(CUstream stream, int) {
   MAY_FAIL();
   return begin_capture(stream, true), CUDA_SUCCESS;
 }
+
 // Graphs remember nothing, and their launches do nothing.
 API cuStreamEndCapture(CUstream stream, CUgraph* graph) {
   MAY_FAIL();
   end_capture(stream);
   return new_graph(graph);
 }
+
 API cuGraphCreate(CUgraph* graph, unsigned) {
   MAY_FAIL();
   return new_graph(graph);
 }
-API cuGraphAddKernelNode(CUgraphNode* node, CUgraph, const CUgraphNode*, size_t, const CUDA_KERNEL_NODE_PARAMS* kernel) {
+
+API cuGraphAddKernelNode(
+    CUgraphNode* node, CUgraph, const CUgraphNode*, size_t, const CUDA_KERNEL_NODE_PARAMS* kernel) {
   ENTER();
   *node = reinterpret_cast<CUgraphNode>(fresh());
   return state().kernels.contains(kernel->func) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
+
 API cuGraphInstantiateWithFlags(CUgraphExec* ready, CUgraph, unsigned long long) {
   MAY_FAIL();
   return new_graph(ready);
 }
+
 API cuMemAlloc_v2(CUdeviceptr* at, size_t bytes) {
   return *at = reinterpret_cast<CUdeviceptr>(std::calloc(1, bytes)), CUDA_SUCCESS;
 }
+
 API cuMemFree_v2(void* at) { return std::free(at), CUDA_SUCCESS; }
+
 API cuGraphLaunch(CUgraphExec, CUstream) { return fails(__func__).value_or(CUDA_SUCCESS); }
+
 API cuGraphDestroy(CUgraph graph) { return forget_graph(graph); }
+
 API cuGraphExecDestroy(CUgraphExec ready) { return forget_graph(ready); }
 
 API cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   MAY_FAIL();
   wait_while_held();
   return run(stream, [=] {
-    auto *const target = reinterpret_cast<unsigned*>(to), *const source = reinterpret_cast<unsigned*>(from);
+    auto *const target = reinterpret_cast<unsigned*>(to), *const source =
+                                                              reinterpret_cast<unsigned*>(from);
     if (bytes > 8 || (to | from | bytes) % 4 != 0) return std::memmove(target, source, bytes), true;
     for (size_t i = 0; i < bytes / 4; ++i)  // words that somebody polls are copied whole
       std::atomic_ref(target[i]).store(std::atomic_ref(source[i]).load());
     return true;
   });
 }
+
 API cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
   MAY_FAIL();
-  if (value == 0) return CUDA_SUCCESS;  // fresh pages are zero, and touching them all would cost memory
-  return run(stream, [=] { return std::fill_n(reinterpret_cast<unsigned*>(to), count, value), true; });
+  // fresh pages are zero, and touching them all would cost memory
+  if (value == 0) return CUDA_SUCCESS;
+  return run(
+      stream, [=] { return std::fill_n(reinterpret_cast<unsigned*>(to), count, value), true; });
 }
+
 API cuStreamWriteValue64(CUstream stream, CUdeviceptr address, uint64_t value, unsigned) {
   MAY_FAIL();
-  return run(stream, [=] { return reinterpret_cast<std::atomic<uint64_t>*>(address)->store(value), true; });
+  return run(stream,
+      [=] { return reinterpret_cast<std::atomic<uint64_t>*>(address)->store(value), true; });
 }
+
 API cuStreamWaitValue64(CUstream stream, CUdeviceptr address, uint64_t value, unsigned) {
   MAY_FAIL();
-  return run(
-      stream, [=] { return static_cast<int64_t>(reinterpret_cast<std::atomic<uint64_t>*>(address)->load() - value) >= 0; });
+  return run(stream, [=] {
+    return static_cast<int64_t>(
+               reinterpret_cast<std::atomic<uint64_t>*>(address)->load() - value) >= 0;
+  });
 }
+
 API cuStreamGetId(CUstream stream, unsigned long long* id) {
   ENTER();
   if (State::Capture* capture = capture_of(stream)) return invalidate(*capture, "cuStreamGetId");
@@ -178,6 +217,7 @@ API cuStreamCreate(CUstream* stream, unsigned) {
   state().streams.insert(made);
   return *stream = static_cast<CUstream>(made), CUDA_SUCCESS;
 }
+
 API cuStreamDestroy(CUstream stream) {
   const std::lock_guard lock(state().mutex);
   if (state().streams.erase(stream) != 1) return CUDA_ERROR_INVALID_VALUE;
@@ -185,6 +225,7 @@ API cuStreamDestroy(CUstream stream) {
   state().destroyed.push_back(stream);
   return CUDA_SUCCESS;
 }
+
 API cuStreamSynchronize(CUstream stream) {
   MAY_FAIL();
   for (int i = 0; i < 20'000; ++i) {
@@ -193,6 +234,7 @@ API cuStreamSynchronize(CUstream stream) {
   }
   return CUDA_ERROR_NOT_READY;
 }
+
 API cuStreamQuery(CUstream stream) {
   {
     const std::lock_guard lock(state().mutex);
@@ -200,6 +242,7 @@ API cuStreamQuery(CUstream stream) {
   }
   return idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
+
 API cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   MAY_FAIL();
   std::shared_ptr<int> left;
@@ -211,40 +254,50 @@ API cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
     left = found->second.left;
     State::Capture* const capture = capture_of(stream);
     const unsigned long long other = found->second.capture;
-    if (capture != nullptr && capture->number != other) return invalidate(*capture, "an event from outside of it");
+    if (capture != nullptr && capture->number != other)
+      return invalidate(*capture, "an event from outside of it");
     if (*left != 0 || other != 0) state().waits.emplace_back(stream, found->second.stream);
-    if (other != 0) return state().captures[identity_of(stream)].number = other, CUDA_SUCCESS;  // joins it
+    // joins it
+    if (other != 0) return state().captures[identity_of(stream)].number = other, CUDA_SUCCESS;
   }
   return run(stream, [left] { return *left == 0; });
 }
+
 API cuStreamGetCaptureInfo(CUstream stream, int* status, unsigned long long* id) {
   ENTER();
   *status = 0;
   *id = 0;
   if (const State::Capture* capture = capture_of(stream))
     return *status = capture->invalid ? 2 : 1, *id = capture->number, CUDA_SUCCESS;
-  const bool blocked = identity_of(stream) == 1 && std::any_of(state().captures.begin(), state().captures.end(),
-                                                       [](const auto& one) { return one.second.blocking; });
+  const bool blocked =
+      identity_of(stream) == 1 && std::any_of(state().captures.begin(), state().captures.end(),
+                                      [](const auto& one) { return one.second.blocking; });
   return blocked ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : CUDA_SUCCESS;
 }
+
 API cuThreadExchangeStreamCaptureMode(int*) { return CUDA_SUCCESS; }
+
 API cuEventCreate(CUevent* event, unsigned) {
   ENTER();
   void* made = fresh();
   state().events.insert(made);
   return *event = static_cast<CUevent>(made), CUDA_SUCCESS;
 }
+
 API cuEventRecord(CUevent event, CUstream stream) {
   ENTER();
   if (const State::Capture* capture = capture_of(stream))
-    return state().recorded[event] = {std::make_shared<int>(0), stream, capture->number}, CUDA_SUCCESS;
+    return state().recorded[event] = {std::make_shared<int>(0), stream, capture->number},
+           CUDA_SUCCESS;
   return record(event, stream), CUDA_SUCCESS;
 }
+
 API cuCtxRecordEvent(CUcontext, CUevent event) {
   ENTER();
   if (const CUresult result = invalidate_all("cuCtxRecordEvent")) return result;
   return record(event, kEveryStream), CUDA_SUCCESS;
 }
+
 API cuCtxSynchronize() {
   MAY_FAIL();
   for (int i = 0; i < 20'000; ++i) {
@@ -258,18 +311,22 @@ API cuCtxSynchronize() {
   }
   return CUDA_ERROR_NOT_READY;
 }
+
 API cuEventQuery(CUevent event) {
   const std::lock_guard lock(state().mutex);
   progress();
   const auto found = state().recorded.find(event);
   if (State::Capture* capture = capture_with(event)) return invalidate(*capture, "cuEventQuery");
-  return found != state().recorded.end() && *found->second.left != 0 ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+  return found != state().recorded.end() && *found->second.left != 0 ? CUDA_ERROR_NOT_READY
+                                                                     : CUDA_SUCCESS;
 }
+
 API cuEventElapsedTime(float* ms, CUevent begin, CUevent end) {
   const std::lock_guard lock(state().mutex);
   if (begin != end) return *ms = 1, CUDA_SUCCESS;
   return capture_with(end) != nullptr ? CUDA_ERROR_CAPTURED_EVENT : CUDA_ERROR_INVALID_VALUE;
 }
+
 API cuEventDestroy(CUevent event) {
   const std::lock_guard lock(state().mutex);
   state().recorded.erase(event);

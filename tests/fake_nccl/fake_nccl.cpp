@@ -1,10 +1,13 @@
-// A libnccl.so.2 over the fake driver: what is issued on a stream goes between processes by datagrams, and NCCL's own sums are in
-// the order n-1 .. 0, unlike symm's. It does what $FAKE_NCCL says, in words: "old"; "odd", another version; "refuses"; "absent",
-// the communicator is never made; "breaks", an error is met when something has been issued; "stuck", an abort does not return;
-// "lame", what was issued does not go; "slow", an end takes 0.3 s. Each call is in progress for three looks.
+// A libnccl.so.2 over the fake driver: what is issued on a stream goes between
+// processes by datagrams, and NCCL's own sums are in the order n-1 .. 0, unlike symm's.
+// It does what $FAKE_NCCL says, in words: "old"; "odd", another version; "refuses";
+// "absent", the communicator is never made; "breaks", an error is met when something
+// has been issued; "stuck", an abort does not return; "lame", what was issued does not
+// go; "slow", an end takes 0.3 s. Each call is in progress for three looks.
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -16,6 +19,7 @@
 #include <set>
 #include <string>
 #include <vector>
+
 #include "core/engine/nccl_api.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
 #include "tools/bench/reference.hpp"
@@ -31,7 +35,8 @@ struct symm::engine::nccl::ncclComm {
   std::vector<std::deque<std::byte>> inbox;  // by source
 };
 
-extern "C" int cuStreamGetCaptureInfo(void* stream, int* status, unsigned long long* id);  // the fake driver's
+// the fake driver's
+extern "C" int cuStreamGetCaptureInfo(void* stream, int* status, unsigned long long* id);
 
 namespace {
 bool told(const char* word) {
@@ -45,20 +50,25 @@ struct Operation {
   size_t left;
   int peer;
 };
+
 struct Call {
   std::vector<Operation> operations;
   std::vector<std::function<void()>> in_the_end;
 };
+
 struct Group {
   int depth = 0;
   Comm comm = nullptr;
   void* stream = nullptr;
   Call call;
 };
+
 thread_local Group group;
 
-// NCCL's CUDA runtime has its destructors called when a process ends, and then no thread may be in NCCL.
+// NCCL's CUDA runtime has its destructors called when
+// a process ends, and then no thread may be in NCCL.
 std::atomic<int> ends{0};
+
 struct Runtime {
   ~Runtime() {
     if (ends != 0) _exit(86);
@@ -70,8 +80,10 @@ constexpr size_t kFragment = 16384;
 sockaddr_un address_of(const ncclComm& comm, int rank, socklen_t* length) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  const int bytes = std::snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "fake_nccl.%s.%d", comm.id.c_str(), rank);
-  *length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(bytes));
+  const int bytes = std::snprintf(
+      address.sun_path + 1, sizeof address.sun_path - 1, "fake_nccl.%s.%d", comm.id.c_str(), rank);
+  *length =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(bytes));
   return address;
 }
 
@@ -94,8 +106,8 @@ bool advance(ncclComm& comm, Call& call) {
         std::memcpy(packet + sizeof comm.rank, one.at, moved);
         socklen_t length = 0;
         const sockaddr_un to = address_of(comm, one.peer, &length);
-        if (sendto(comm.socket, packet, sizeof comm.rank + moved, MSG_DONTWAIT, reinterpret_cast<const sockaddr*>(&to), length) <
-            0)
+        if (sendto(comm.socket, packet, sizeof comm.rank + moved, MSG_DONTWAIT,
+                reinterpret_cast<const sockaddr*>(&to), length) < 0)
           break;
       } else {
         auto& from = comm.inbox[static_cast<size_t>(one.peer)];
@@ -110,7 +122,8 @@ bool advance(ncclComm& comm, Call& call) {
     if (one.left != 0) waits.insert({one.is_send, one.peer});
   }
   if (!waits.empty()) return false;
-  for (const auto& last : call.in_the_end) last();
+  for (const auto& last : call.in_the_end)
+    last();
   return true;
 }
 
@@ -127,28 +140,37 @@ Result add(Comm comm, void* stream, const std::function<void(Call& call)>& to) {
   to(group.call);
   return alone ? 4 : kSuccess;  // symm issues all in groups
 }
-std::byte* writable(const void* at) { return const_cast<std::byte*>(static_cast<const std::byte*>(at)); }
+
+std::byte* writable(const void* at) {
+  return const_cast<std::byte*>(static_cast<const std::byte*>(at));
+}
 
 // By NCCL's codes.
-constexpr symm_dtype_t kTypes[] = {SYMM_DTYPE_I8, SYMM_DTYPE_U8, SYMM_DTYPE_I32, SYMM_DTYPE_U32, SYMM_DTYPE_I64, SYMM_DTYPE_U64,
-    SYMM_DTYPE_F16, SYMM_DTYPE_F32, SYMM_DTYPE_F64, SYMM_DTYPE_BF16};
+constexpr symm_dtype_t kTypes[] = {SYMM_DTYPE_I8, SYMM_DTYPE_U8, SYMM_DTYPE_I32, SYMM_DTYPE_U32,
+    SYMM_DTYPE_I64, SYMM_DTYPE_U64, SYMM_DTYPE_F16, SYMM_DTYPE_F32, SYMM_DTYPE_F64,
+    SYMM_DTYPE_BF16};
 constexpr symm_op_t kOps[] = {SYMM_OP_SUM, SYMM_OP_PROD, SYMM_OP_MAX, SYMM_OP_MIN, SYMM_OP_AVG};
 
 // From the last rank on, which of sums of floats gives other bits than symm's order.
-void combine(const std::vector<std::vector<std::byte>>& operands, std::byte* to, symm_dtype_t type, symm_op_t op) {
+void combine(const std::vector<std::vector<std::byte>>& operands, std::byte* to, symm_dtype_t type,
+    symm_op_t op) {
   std::vector<uint64_t> bits(operands.size());
   for (size_t at = 0; at < operands[0].size(); at += reference::size_of(type)) {
-    const auto element = [&](const auto& operand) { return reference::load_bits(type, &operand[at]); };
+    const auto element = [&](const auto& operand) {
+      return reference::load_bits(type, &operand[at]);
+    };
     std::transform(operands.rbegin(), operands.rend(), bits.begin(), element);
     reference::store_bits(type, reference::reduce(type, op, bits), to + at);
   }
 }
 
 // Each rank's part of `from`, or all of it, combined.
-Result reduce(const void* from, void* to, size_t count, int type, int op, Comm comm, void* stream, bool in_parts) {
+Result reduce(const void* from, void* to, size_t count, int type, int op, Comm comm, void* stream,
+    bool in_parts) {
   return add(comm, stream, [=](Call& call) {
     const size_t bytes = count * reference::size_of(kTypes[type]);
-    const auto operands = std::make_shared<std::vector<std::vector<std::byte>>>(static_cast<size_t>(comm->size));
+    const auto operands =
+        std::make_shared<std::vector<std::vector<std::byte>>>(static_cast<size_t>(comm->size));
     for (int rank = 0; rank < comm->size; ++rank) {
       auto& operand = (*operands)[static_cast<size_t>(rank)];
       operand.resize(bytes);
@@ -166,13 +188,20 @@ Result reduce(const void* from, void* to, size_t count, int type, int op, Comm c
 }  // namespace
 
 extern "C" {
-Result ncclGetVersion(int* version) { return *version = told("old") ? 21703 : told("odd") ? 22901 : 22703, kSuccess; }
+Result ncclGetVersion(int* version) {
+  return *version = told("old") ? 21703 : told("odd") ? 22901 : 22703, kSuccess;
+}
+
 Result ncclGetUniqueId(Id* id) {
-  std::snprintf(id->bytes, sizeof id->bytes, "%x%x", std::random_device()(), std::random_device()());
+  std::snprintf(
+      id->bytes, sizeof id->bytes, "%x%x", std::random_device()(), std::random_device()());
   return told("refuses") ? 3 : kSuccess;
 }
+
 Result ncclCommInitRankConfig(Comm* comm, int size, Id id, int rank, Config* config) {
-  if (config->size != 48 || config->magic != 0xcafebeef || config->version > 22703 || config->blocking != 0) return 4;
+  if (config->size != 48 || config->magic != 0xcafebeef || config->version > 22703 ||
+      config->blocking != 0)
+    return 4;
   static const Runtime runtime;
   Comm const made = *comm = new ncclComm;
   made->rank = rank;
@@ -182,10 +211,14 @@ Result ncclCommInitRankConfig(Comm* comm, int size, Id id, int rank, Config* con
   made->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   socklen_t length = 0;
   const sockaddr_un address = address_of(*made, rank, &length);
-  return bind(made->socket, reinterpret_cast<const sockaddr*>(&address), length) == 0 ? kInProgress : kSystemError;
+  return bind(made->socket, reinterpret_cast<const sockaddr*>(&address), length) == 0
+             ? kInProgress
+             : kSystemError;
 }
+
 Result ncclCommGetAsyncError(Comm comm, Result* error) {
-  if (comm->asked.exchange(true)) std::fputs("two threads ask one communicator\n", stderr), std::abort();
+  if (comm->asked.exchange(true))
+    std::fputs("two threads ask one communicator\n", stderr), std::abort();
   usleep(20);
   *error = comm->error;
   if (*error == kSuccess && (told("absent") || comm->looks > 0)) {
@@ -194,17 +227,23 @@ Result ncclCommGetAsyncError(Comm comm, Result* error) {
   }
   return comm->asked = false, kSuccess;
 }
+
 Result ncclCommFinalize(Comm comm) { return comm->looks = 3, kInProgress; }
+
 Result ncclCommAbort(Comm comm) {  // what was issued on streams still asks for it
   ++ends;
-  while (told("stuck")) sleep(1);
+  while (told("stuck"))
+    sleep(1);
   if (told("slow")) usleep(300'000);
   close(comm->socket);
   comm->gone = true;
   return --ends, kSuccess;
 }
+
 Result ncclCommDestroy(Comm comm) { return ncclCommAbort(comm); }
+
 Result ncclGroupStart() { return ++group.depth, kSuccess; }
+
 Result ncclGroupEnd() {
   if (--group.depth != 0) return kSuccess;
   Call call = std::exchange(group.call, {});
@@ -214,29 +253,38 @@ Result ncclGroupEnd() {
   unsigned long long capture = 0;
   cuStreamGetCaptureInfo(group.stream, &captured, &capture);
   if (captured != 0) return issued(comm);  // graphs of the fake driver remember nothing
-  fake_cuda::enqueue(group.stream, [comm, lame = told("lame"), call = std::make_shared<Call>(std::move(call))] {
-    return comm->gone || (!lame && advance(*comm, *call));
-  });
+  fake_cuda::enqueue(
+      group.stream, [comm, lame = told("lame"), call = std::make_shared<Call>(std::move(call))] {
+        return comm->gone || (!lame && advance(*comm, *call));
+      });
   return issued(comm);
 }
+
 Result ncclSend(const void* from, size_t count, int, int peer, Comm comm, void* stream) {
-  return add(comm, stream, [=](Call& call) { call.operations.push_back({true, writable(from), count, peer}); });
+  return add(comm, stream,
+      [=](Call& call) { call.operations.push_back({true, writable(from), count, peer}); });
 }
+
 Result ncclRecv(void* to, size_t count, int, int peer, Comm comm, void* stream) {
-  return add(comm, stream, [=](Call& call) { call.operations.push_back({false, writable(to), count, peer}); });
+  return add(comm, stream,
+      [=](Call& call) { call.operations.push_back({false, writable(to), count, peer}); });
 }
+
 Result ncclAllGather(const void* from, void* to, size_t count, int, Comm comm, void* stream) {
   return add(comm, stream, [=](Call& call) {
     for (int rank = 0; rank < comm->size; ++rank) {
       std::byte* const part = writable(to) + static_cast<size_t>(rank) * count;
-      if (rank == comm->rank && part != from) call.in_the_end.emplace_back([=] { std::memcpy(part, from, count); });
+      if (rank == comm->rank && part != from)
+        call.in_the_end.emplace_back([=] { std::memcpy(part, from, count); });
       if (rank == comm->rank) continue;
       call.operations.push_back({true, writable(from), count, rank});
       call.operations.push_back({false, part, count, rank});
     }
   });
 }
-Result ncclBroadcast(const void* from, void* to, size_t count, int, int root, Comm comm, void* stream) {
+
+Result ncclBroadcast(
+    const void* from, void* to, size_t count, int, int root, Comm comm, void* stream) {
   return add(comm, stream, [=](Call& call) {
     if (root != comm->rank) return call.operations.push_back({false, writable(to), count, root});
     for (int rank = 0; rank < comm->size; ++rank)
@@ -244,12 +292,20 @@ Result ncclBroadcast(const void* from, void* to, size_t count, int, int root, Co
     call.in_the_end.emplace_back([=] { std::memmove(to, from, count); });
   });
 }
-Result ncclAllReduce(const void* from, void* to, size_t count, int type, int op, Comm comm, void* stream) {
+
+Result ncclAllReduce(
+    const void* from, void* to, size_t count, int type, int op, Comm comm, void* stream) {
   return reduce(from, to, count, type, op, comm, stream, false);
 }
-Result ncclReduceScatter(const void* from, void* to, size_t count, int type, int op, Comm comm, void* stream) {
+
+Result ncclReduceScatter(
+    const void* from, void* to, size_t count, int type, int op, Comm comm, void* stream) {
   return reduce(from, to, count, type, op, comm, stream, true);
 }
-const char* ncclGetErrorString(Result result) { return result == kRemoteError ? "remote process exited" : "internal error"; }
+
+const char* ncclGetErrorString(Result result) {
+  return result == kRemoteError ? "remote process exited" : "internal error";
+}
+
 const char* ncclGetLastError(Comm) { return "fake"; }
 }

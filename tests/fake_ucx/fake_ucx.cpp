@@ -1,7 +1,10 @@
-// A libucp.so.0 whose one worker sends to itself, and does what the file $FAKE_UCX says, in words: "old"; "refuses"; "silent",
-// what is sent does not end, not even when its endpoint is closed; "breaks", endpoints break after the first message, whose error
-// is told "twice", or "late", when they are closed. What an option was set to, $FAKE_<OPTION> says.
+// A libucp.so.0 whose one worker sends to itself, and does what the file
+// $FAKE_UCX says, in words: "old"; "refuses"; "silent", what is sent does
+// not end, not even when its endpoint is closed; "breaks", endpoints
+// break after the first message, whose error is told "twice", or "late",
+// when they are closed. What an option was set to, $FAKE_<OPTION> says.
 #include <sys/eventfd.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -9,6 +12,7 @@
 #include <sstream>
 #include <string>
 #include <vector>
+
 #include "core/engine/ucx_api.hpp"
 
 using namespace symm::engine::ucx;
@@ -36,35 +40,54 @@ int event = -1;
 char nothing;
 constexpr size_t kHead = 64;
 
-void tell(Endpoint endpoint) { endpoint->params.on_error(endpoint->params.argument, endpoint, -25); }
+void tell(Endpoint endpoint) {
+  endpoint->params.on_error(endpoint->params.argument, endpoint, -25);
+}
 }  // namespace
 
 extern "C" {
 void ucp_get_version(unsigned* major, unsigned* minor, unsigned* release) {
   *major = 1, *minor = told("old") ? 12 : 13, *release = 9;
 }
-Code ucp_config_read(const char*, const char*, Config* config) { return *config = reinterpret_cast<Config>(&nothing), kOk; }
+
+Code ucp_config_read(const char*, const char*, Config* config) {
+  return *config = reinterpret_cast<Config>(&nothing), kOk;
+}
+
 Code ucp_config_modify(Config, const char* name, const char* value) {
   setenv((std::string("FAKE_") + name).c_str(), value, 1);
   return told("refuses") ? -5 : kOk;
 }
+
 void ucp_config_release(Config) {}
+
 Code ucp_init_version(unsigned, unsigned, const Params*, Config, Context* context) {
   return *context = reinterpret_cast<Context>(&nothing), kOk;
 }
+
 void ucp_cleanup(Context) {}
+
 Code ucp_worker_create(Context, const WorkerParams*, Worker* worker) {
   event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   return *worker = reinterpret_cast<Worker>(&nothing), kOk;
 }
+
 void ucp_worker_destroy(Worker) {}
-Code ucp_worker_get_address(Worker, void** address, size_t* bytes) { return *address = &nothing, *bytes = 1, kOk; }
+
+Code ucp_worker_get_address(Worker, void** address, size_t* bytes) {
+  return *address = &nothing, *bytes = 1, kOk;
+}
+
 void ucp_worker_release_address(Worker, void*) {}
+
 Code ucp_worker_get_efd(Worker, int* descriptor) { return *descriptor = event, kOk; }
 #ifndef FAKE_UCX_WITHOUT_ARM
 Code ucp_worker_arm(Worker) { return queue.empty() && errors.empty() ? kOk : -15; }
 #endif
-Code ucp_worker_set_am_recv_handler(Worker, const HandlerParams* params) { return handler = *params, kOk; }
+Code ucp_worker_set_am_recv_handler(Worker, const HandlerParams* params) {
+  return handler = *params, kOk;
+}
+
 unsigned ucp_worker_progress(Worker) {
   for (; !errors.empty(); errors.pop_back()) {
     tell(errors.back());
@@ -74,18 +97,22 @@ unsigned ucp_worker_progress(Worker) {
   std::vector<std::byte> message = std::move(queue.front());
   queue.pop_front();
   const ReceiveParams params{};
-  handler.handler(handler.argument, message.data(), kHead, message.data() + kHead, message.size() - kHead, &params);
+  handler.handler(handler.argument, message.data(), kHead, message.data() + kHead,
+      message.size() - kHead, &params);
   return 1;
 }
+
 Code ucp_ep_create(Worker, const EndpointParams* params, Endpoint* endpoint) {
   return *endpoint = &endpoints.emplace_back(ucp_ep{*params}), kOk;
 }
+
 Request ucp_ep_close_nbx(Endpoint endpoint, const RequestParams*) {
   if (told("late")) tell(endpoint);
   return nullptr;
 }
-Request ucp_am_send_nbx(
-    Endpoint endpoint, unsigned, const void* header, size_t, const void* data, size_t bytes, const RequestParams*) {
+
+Request ucp_am_send_nbx(Endpoint endpoint, unsigned, const void* header, size_t, const void* data,
+    size_t bytes, const RequestParams*) {
   if (endpoint->broken) return reinterpret_cast<Request>(-25L);
   if (told("silent")) return &nothing;
   std::vector<std::byte>& message = queue.emplace_back(kHead + bytes);
@@ -96,7 +123,12 @@ Request ucp_am_send_nbx(
   eventfd_write(event, 1);
   return nullptr;
 }
+
 Request ucp_am_recv_data_nbx(Worker, void*, void*, size_t, const RequestParams*) { return nullptr; }
+
 void ucp_request_free(void*) {}
-const char* ucs_status_string(Code code) { return code == -25 ? "Connection reset by remote peer" : "fake"; }
+
+const char* ucs_status_string(Code code) {
+  return code == -25 ? "Connection reset by remote peer" : "fake";
+}
 }

@@ -1,5 +1,7 @@
-// Throws bytes at the decoder of what a courier is sent. Whatever it accepts must survive a round trip unchanged.
+// Throws bytes at the decoder of what a courier is sent.
+// Whatever it accepts must survive a round trip unchanged.
 #include <cstdlib>
+
 #include "core/engine/link.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

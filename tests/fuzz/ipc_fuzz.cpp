@@ -1,7 +1,9 @@
-// Throws bytes at the decoders of tokens and of what exporter and importer say to each other. Whatever they accept must survive a
-// round trip unchanged. The first byte chooses: a packet, a token, or a token whose checksum is put right, which no fuzzer
-// guesses.
+// Throws bytes at the decoders of tokens and of what exporter and
+// importer say to each other. Whatever they accept must survive a
+// round trip unchanged. The first byte chooses: a packet, a token,
+// or a token whose checksum is put right, which no fuzzer guesses.
 #include <cstdlib>
+
 #include "core/base/hash.hpp"
 #include "core/ipc/protocol.hpp"
 
@@ -22,7 +24,8 @@ std::vector<std::byte> sealed(std::span<const std::byte> bytes) {
   std::vector<std::byte> whole(bytes.begin(), bytes.end());
   if (whole.size() < symm::ipc::kTokenFixed + 8) return whole;
   const auto put = [&](size_t at, uint64_t value, size_t size) {
-    for (size_t i = 0; i < size; ++i) whole[at + i] = static_cast<std::byte>(value >> (8 * i));
+    for (size_t i = 0; i < size; ++i)
+      whole[at + i] = static_cast<std::byte>(value >> (8 * i));
   };
   put(8, whole.size(), 4);
   put(132, whole.size() - symm::ipc::kTokenFixed - 8, 4);

@@ -1,5 +1,6 @@
 // Throws bytes at the one decoder. Whatever it accepts must survive a round trip unchanged.
 #include <cstdlib>
+
 #include "core/mesh/wire.hpp"
 
 namespace {

@@ -1,22 +1,27 @@
-// What is not arithmetic: graphs, streams, signals, barriers, sub-groups, mismatches, deadlines, aborts, and that memory comes
-// back.
+// What is not arithmetic: graphs, streams, signals, barriers, sub-groups, mismatches,
+// deadlines, aborts, and that memory comes back.
 #include "tests/gpu/world.hpp"
 #include "tests/support/options.hpp"
 
-namespace gpu { namespace {
+namespace gpu {
+namespace {
 // floats: every rank puts rank + 1 + i % 7 + round, so the sum is known exactly.
 float operand(int rank, size_t i, int round) {
   return static_cast<float>(rank + 1) + static_cast<float>(i % 7) + static_cast<float>(round);
 }
+
 float sum(int size, size_t i, int round) {
   return static_cast<float>(size * (size + 1) / 2) +
          static_cast<float>(size) * (static_cast<float>(i % 7) + static_cast<float>(round));
 }
+
 void upload(const Rank& rank, float* to, size_t count, int round, cudaStream_t stream) {
   std::vector<float> host(count);
-  for (size_t i = 0; i < count; ++i) host[i] = operand(rank.rank, i, round);
+  for (size_t i = 0; i < count; ++i)
+    host[i] = operand(rank.rank, i, round);
   rank.upload(to, host.data(), count * sizeof(float), stream);
 }
+
 bool right(const Rank& rank, const float* from, size_t count, int round, cudaStream_t stream) {
   std::vector<float> host(count);
   rank.download(host.data(), from, count * sizeof(float), stream);
@@ -25,23 +30,25 @@ bool right(const Rank& rank, const float* from, size_t count, int round, cudaStr
   return true;
 }
 
-symm_status_t allreduce(const Rank& rank, const float* send, float* recv, size_t count, cudaStream_t stream,
-    uint64_t timeout_ms = 0, int32_t algorithm = 0) {
-  return symm_allreduce(
-      rank.group, send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, support::forced(algorithm, timeout_ms), stream);
+symm_status_t allreduce(const Rank& rank, const float* send, float* recv, size_t count,
+    cudaStream_t stream, uint64_t timeout_ms = 0, int32_t algorithm = 0) {
+  return symm_allreduce(rank.group, send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM,
+      support::forced(algorithm, timeout_ms), stream);
 }
 
 constexpr size_t kSmall = 700;        // one shot
 constexpr size_t kMiddle = 200'000;   // two shots
 constexpr size_t kLarge = 6'000'000;  // pipeline
 
-// Two graphs of calls of all sizes, replayed by turns and between eager calls, with new operands every time.
+// Two graphs of calls of all sizes, replayed by turns
+// and between eager calls, with new operands every time.
 void graphs(Rank& rank, std::barrier<>& together) {
   auto* block = reinterpret_cast<float*>(rank.block);
   auto* other = reinterpret_cast<float*>(rank.ordinary);
   const auto calls = [&](size_t first, size_t second) {
     return [&, first, second] {
-      for (const size_t count : {first, second}) symm(allreduce(rank, block, other, count, rank.stream), "all-reduce in capture");
+      for (const size_t count : {first, second})
+        symm(allreduce(rank, block, other, count, rank.stream), "all-reduce in capture");
       rank.whole.barrier({}, 3, 0, rank.stream);
     };
   };
@@ -50,7 +57,8 @@ void graphs(Rank& rank, std::barrier<>& together) {
   for (int round = 0; round < 12; ++round) {
     upload(rank, block, kLarge, round, rank.stream);
     graphs[round % 2].replay();
-    if (round % 3 == 0) symm(allreduce(rank, block, other, kMiddle, rank.stream), "eager all-reduce");
+    if (round % 3 == 0)
+      symm(allreduce(rank, block, other, kMiddle, rank.stream), "eager all-reduce");
     const size_t check = round % 2 == 0 ? kMiddle : kLarge;
     expect(right(rank, other, check, round, rank.stream), who(rank, "graph replay"));
   }
@@ -61,9 +69,11 @@ void graphs(Rank& rank, std::barrier<>& together) {
 void engines(Rank& rank, std::barrier<>& together) {
   auto* send = reinterpret_cast<float*>(rank.ordinary);
   auto* recv = reinterpret_cast<float*>(rank.block);
-  const size_t unit = std::min(size_t{4'000'000}, Rank::kBlock / sizeof(float) / static_cast<size_t>(rank.size));
+  const size_t unit =
+      std::min(size_t{4'000'000}, Rank::kBlock / sizeof(float) / static_cast<size_t>(rank.size));
   const auto gather = [&](cudaStream_t stream) {
-    symm(symm_allgather(rank.group, send, recv, unit, SYMM_DTYPE_F32, support::forced(SYMM_ALGORITHM_COPY_ENGINE), stream),
+    symm(symm_allgather(rank.group, send, recv, unit, SYMM_DTYPE_F32,
+             support::forced(SYMM_ALGORITHM_COPY_ENGINE), stream),
         "an all-gather by engines");
   };
   const Graph graph(rank, [&] { gather(rank.stream); });
@@ -72,26 +82,32 @@ void engines(Rank& rank, std::barrier<>& together) {
   for (int round = 0; round < 6; ++round) {
     const cudaStream_t stream = round % 4 == 2 ? rank.second : rank.stream;
     upload(rank, send, unit, round, stream);
-    if (round % 2 == 0) gather(stream);
-    else graph.replay();
+    if (round % 2 == 0)
+      gather(stream);
+    else
+      graph.replay();
     rank.download(host.data(), recv, host.size() * sizeof(float), stream);
     bool ok = true;
-    for (size_t i = 0; i < host.size(); ++i) ok = ok && host[i] == operand(static_cast<int>(i / unit), i % unit, round);
+    for (size_t i = 0; i < host.size(); ++i)
+      ok = ok && host[i] == operand(static_cast<int>(i / unit), i % unit, round);
     expect(ok, who(rank, "all-gather by engines"));
     rank.settle(together);
   }
 }
 
-// Everybody hands a number to the next rank, several signals ahead of the waits, eagerly and from a graph.
+// Everybody hands a number to the next rank, several
+// signals ahead of the waits, eagerly and from a graph.
 void signals(Rank& rank, std::barrier<>& together) {
   const int next = rank.next(), last = rank.last();
   auto* words = reinterpret_cast<uint32_t*>(rank.block);
   const auto round = [&] {
     for (uint32_t i = 0; i < 3; ++i) {
-      rank.memory.fill32(next, 4096 * i, 1000 * static_cast<uint32_t>(rank.rank) + i, 64, rank.stream);
+      rank.memory.fill32(
+          next, 4096 * i, 1000 * static_cast<uint32_t>(rank.rank) + i, 64, rank.stream);
       rank.memory.signal(next, 5, rank.stream);
     }
-    for (int i = 0; i < 3; ++i) rank.memory.wait_signal(last, 5, 0, rank.stream);
+    for (int i = 0; i < 3; ++i)
+      rank.memory.wait_signal(last, 5, 0, rank.stream);
     rank.whole.barrier({}, 0, 0, rank.stream);
   };
   const auto check = [&](const char* what) {
@@ -101,7 +117,8 @@ void signals(Rank& rank, std::barrier<>& together) {
     rank.wait();
     bool ok = true;
     for (uint32_t i = 0; i < 3; ++i)
-      ok = ok && got[1024 * i] == 1000 * static_cast<uint32_t>(last) + i && got[1024 * i + 63] == got[1024 * i];
+      ok = ok && got[1024 * i] == 1000 * static_cast<uint32_t>(last) + i &&
+           got[1024 * i + 63] == got[1024 * i];
     expect(ok, who(rank, what));
   };
   round();
@@ -132,12 +149,16 @@ void signals(Rank& rank, std::barrier<>& together) {
   const auto mine = rank.download<uint32_t>(rank.block, 2);
   const auto theirs = rank.download<uint32_t>(rank.ordinary + 65536, 778);
   const int before_last = (last + rank.size - 1) % rank.size;
-  expect(mine[0] == 99 && mine[1] == 7U + static_cast<uint32_t>(last), who(rank, "put with signal, write value"));
-  expect(theirs[0] == 99 && theirs[777] == 7U + static_cast<uint32_t>(before_last), who(rank, "get"));
-  expect(rank.download<char*>(table, 1)[0] == rank.memory.span<char>(0).data(), who(rank, "table of addresses on the device"));
+  expect(mine[0] == 99 && mine[1] == 7U + static_cast<uint32_t>(last),
+      who(rank, "put with signal, write value"));
+  expect(
+      theirs[0] == 99 && theirs[777] == 7U + static_cast<uint32_t>(before_last), who(rank, "get"));
+  expect(rank.download<char*>(table, 1)[0] == rank.memory.span<char>(0).data(),
+      who(rank, "table of addresses on the device"));
 }
 
-// Barriers and signals of one channel on two streams, then one of them replayed from a graph: every one counts once, none hangs.
+// Barriers and signals of one channel on two streams, then one of them replayed from a
+// graph: every one counts once, none hangs.
 void channels_on_two_streams(Rank& rank, std::barrier<>& together) {
   constexpr int kRounds = 1000;
   constexpr int kReplays = 200;
@@ -161,22 +182,27 @@ void channels_on_two_streams(Rank& rank, std::barrier<>& together) {
     }
     rank.settle(together);
   }
-  expect(rank.memory.test_signal(last, 6) == 0 && rank.memory.test_signal_value(last, 6) == 2 * (kRounds + kReplays),
+  expect(rank.memory.test_signal(last, 6) == 0 &&
+             rank.memory.test_signal_value(last, 6) == 2 * (kRounds + kReplays),
       who(rank, "signals on two streams"));
   together.arrive_and_wait();
 }
 
-// Words of 64 bits: signals that are set, added to and compared, one and several; words of the block.
+// Words of 64 bits: signals that are set, added to
+// and compared, one and several; words of the block.
 void values(Rank& rank, std::barrier<>& together) {
   constexpr uint64_t kHigh = uint64_t{1} << 40;
   const int next = rank.next(), last = rank.last();
   rank.memory.fill32(rank.rank, 0, 0, 1024, rank.stream);
   rank.settle(together);
-  const auto awaited = [&](int channel, symm_compare_t compare, uint64_t value) -> symm_signal_wait_t {
+  const auto awaited = [&](int channel, symm_compare_t compare,
+                           uint64_t value) -> symm_signal_wait_t {
     return {sizeof(symm_signal_wait_t), last, channel, compare, value};
   };
-  const symm_signal_wait_t all[] = {awaited(10, SYMM_COMPARE_EQ, kHigh + 3), awaited(11, SYMM_COMPARE_GT, 0)};
-  const symm_signal_wait_t any[] = {awaited(12, SYMM_COMPARE_NE, 0), awaited(11, SYMM_COMPARE_GE, 1)};
+  const symm_signal_wait_t all[] = {
+      awaited(10, SYMM_COMPARE_EQ, kHigh + 3), awaited(11, SYMM_COMPARE_GT, 0)};
+  const symm_signal_wait_t any[] = {
+      awaited(12, SYMM_COMPARE_NE, 0), awaited(11, SYMM_COMPARE_GE, 1)};
   rank.memory.signal_value(next, 10, SYMM_SIGNAL_SET, kHigh, rank.stream);
   rank.memory.signal_value(next, 10, SYMM_SIGNAL_ADD, 3, rank.stream);
   rank.memory.wait_signal_value(last, 10, SYMM_COMPARE_GE, kHigh + 3, 0, rank.stream);
@@ -185,7 +211,8 @@ void values(Rank& rank, std::barrier<>& together) {
   rank.memory.wait_signals(all, false, 0, rank.stream);
   rank.memory.put(next, 1024, ::symm::Span(rank.ordinary, 4096), rank.stream);
   rank.memory.write_value64(next, 64, kHigh + static_cast<uint64_t>(rank.rank), rank.stream);
-  rank.memory.wait_value64(64, SYMM_COMPARE_EQ, kHigh + static_cast<uint64_t>(last), 0, rank.stream);
+  rank.memory.wait_value64(
+      64, SYMM_COMPARE_EQ, kHigh + static_cast<uint64_t>(last), 0, rank.stream);
   rank.memory.wait_value32(68, SYMM_COMPARE_EQ, 256, 0, rank.stream);
   rank.wait();
   expect(rank.memory.test_signal_value(last, 10) == kHigh + 3, who(rank, "a signal with a value"));
@@ -193,16 +220,19 @@ void values(Rank& rank, std::barrier<>& together) {
   rank.settle(together);
 }
 
-// A group of all ranks, and one of all but the last, backwards, by turns on two streams, eagerly and in a graph; beside each
-// other, or in one scratch. The library orders the calls of each, or all of them.
+// A group of all ranks, and one of all but the last, backwards, by turns on two
+// streams, eagerly and in a graph; beside each other, or in one scratch. The library
+// orders the calls of each, or all of them.
 void groups(Rank& rank, std::barrier<>& together, bool shared) {
   Rank part{.rank = rank.rank, .size = std::max(2, rank.size - 1), .pinned = rank.pinned};
   std::vector<int32_t> backwards;
-  for (int r = part.size; r-- > 0;) backwards.push_back(r);
+  for (int r = part.size; r-- > 0;)
+    backwards.push_back(r);
   if (rank.rank < part.size) part.whole = rank.whole.create_from_ranks(backwards);
   together.arrive_and_wait();  // as what has the driver load kernels must not meet one that waits
   part.group = part.whole.get();
-  float* operands[] = {reinterpret_cast<float*>(rank.block), reinterpret_cast<float*>(rank.ordinary)};
+  float* operands[] = {
+      reinterpret_cast<float*>(rank.block), reinterpret_cast<float*>(rank.ordinary)};
   constexpr size_t kSecond = kLarge + 64;
   const auto calls = [&](int round) {
     symm(symm_stream_wait(rank.group, rank.second, rank.stream), "symm_stream_wait");
@@ -211,7 +241,8 @@ void groups(Rank& rank, std::barrier<>& together, bool shared) {
       const float* send = operands[round % 2];
       float* recv = operands[1 - round % 2];
       symm(allreduce(rank, send, recv, count, streams[0]), "all-reduce of all");
-      if (part.group != nullptr) symm(allreduce(part, send, recv + kSecond, count, streams[1]), "all-reduce of a part");
+      if (part.group != nullptr)
+        symm(allreduce(part, send, recv + kSecond, count, streams[1]), "all-reduce of a part");
       std::swap(streams[0], streams[1]);
     }
     symm(symm_stream_wait(rank.group, rank.stream, rank.second), "symm_stream_wait");
@@ -223,41 +254,55 @@ void groups(Rank& rank, std::barrier<>& together, bool shared) {
     rank.settle(together);
     for (int round = 0; round < 12; ++round) {
       upload(rank, operands[round % 2], kLarge, round, rank.stream);
-      if (round % 4 == 0) graph.replay();
-      else calls(round);
+      if (round % 4 == 0)
+        graph.replay();
+      else
+        calls(round);
       const float* recv = operands[1 - round % 2];
-      expect(right(rank, recv, kLarge, round, rank.stream), who(rank, "all-reduce beside that of a part"));
+      expect(right(rank, recv, kLarge, round, rank.stream),
+          who(rank, "all-reduce beside that of a part"));
       if (part.group != nullptr)
-        expect(right(part, recv + kSecond, kLarge, round, rank.stream), who(rank, "all-reduce of a part"));
+        expect(right(part, recv + kSecond, kLarge, round, rank.stream),
+            who(rank, "all-reduce of a part"));
     }
     rank.settle(together);
   }
   if (!shared) return;
-  // Rank 0 does not come to the part, whose scratch is then no good for the others of the whole. Other algorithms do not use it.
+  // Rank 0 does not come to the part, whose scratch is then no good for the others of
+  // the whole. Other algorithms do not use it.
   if (part.group == nullptr || rank.rank == 0) return together.arrive_and_wait();
-  symm(allreduce(part, operands[0], operands[1], kLarge, rank.stream, 300, SYMM_ALGORITHM_TWO_SHOT_STAGED),
+  symm(allreduce(part, operands[0], operands[1], kLarge, rank.stream, 300,
+           SYMM_ALGORITHM_TWO_SHOT_STAGED),
       "an all-reduce that will fail");
-  symm(allreduce(rank, operands[0], operands[1], kLarge, rank.stream, 0, SYMM_ALGORITHM_TWO_SHOT_STAGED), "and one behind it");
+  symm(allreduce(
+           rank, operands[0], operands[1], kLarge, rank.stream, 0, SYMM_ALGORITHM_TWO_SHOT_STAGED),
+      "and one behind it");
   rank.wait();
   expect(rank.whole.status().status == SYMM_ERR_ABORTED,
       who(rank, "the whole after a deadline of a part: ") + rank.whole.status().message);
   together.arrive_and_wait();
 }
+
 void groups_beside(Rank& rank, std::barrier<>& together) { groups(rank, together, false); }
+
 void groups_in_one_scratch(Rank& rank, std::barrier<>& together) { groups(rank, together, true); }
 
-// A rank that does not come: the others are told, their stream and context stay usable, and a new group works.
+// A rank that does not come: the others are told, their
+// stream and context stay usable, and a new group works.
 void silence(Rank& rank, std::barrier<>& together, size_t count) {
   auto* block = reinterpret_cast<float*>(rank.block);
   auto* other = reinterpret_cast<float*>(rank.ordinary);
   if (rank.rank != rank.size - 1) {
     symm(allreduce(rank, block, other, count, rank.stream, 300), "an all-reduce that will fail");
     const auto start = std::chrono::steady_clock::now();
-    expect(cudaStreamSynchronize(rank.stream) == cudaSuccess, who(rank, "the stream is usable after a deadline"));
+    expect(cudaStreamSynchronize(rank.stream) == cudaSuccess,
+        who(rank, "the stream is usable after a deadline"));
     expect(seconds_since(start) < 10, who(rank, "the kernel leaves at its deadline"));
     const symm_group_status_t status = rank.whole.status();
-    expect(status.status == SYMM_ERR_TIMEOUT, who(rank, "status after a deadline: ") + status.message);
-    expect(allreduce(rank, block, other, count, rank.stream) == SYMM_ERR_TIMEOUT, who(rank, "calls after a deadline"));
+    expect(
+        status.status == SYMM_ERR_TIMEOUT, who(rank, "status after a deadline: ") + status.message);
+    expect(allreduce(rank, block, other, count, rank.stream) == SYMM_ERR_TIMEOUT,
+        who(rank, "calls after a deadline"));
   }
   together.arrive_and_wait();
 }
@@ -270,13 +315,15 @@ void abort_word(Rank& rank, std::barrier<>& together) {
       symm(allreduce(rank, block, other, count, rank.stream), "all-reduce in capture");
   });
   rank.settle(together);
-  if (rank.rank != 0) symm(allreduce(rank, block, other, kMiddle, rank.stream), "an all-reduce that will be aborted");
+  if (rank.rank != 0)
+    symm(allreduce(rank, block, other, kMiddle, rank.stream), "an all-reduce that will be aborted");
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   together.arrive_and_wait();
   if (rank.rank == 0) symm(symm_group_abort(rank.group, "a test"), "symm_group_abort");
   const auto expect_idle = [&](const std::string& when) {
     const auto start = std::chrono::steady_clock::now();
-    expect(cudaStreamSynchronize(rank.stream) == cudaSuccess, who(rank, "the stream is usable " + when));
+    expect(cudaStreamSynchronize(rank.stream) == cudaSuccess,
+        who(rank, "the stream is usable " + when));
     const double seconds = seconds_since(start);
     expect(seconds < 2, who(rank, "kernels leave " + when));
     if (rank.rank == 1) std::printf("%s, to idle stream: %.3f ms\n", when.c_str(), seconds * 1e3);
@@ -297,17 +344,20 @@ void mismatch(Rank& rank, std::barrier<>&, bool of_places) {
   auto* block = reinterpret_cast<float*>(rank.block);
   const size_t one = rank.rank == 0 ? 0 : 1;
   if (of_places)
-    symm(symm_allgather(rank.group, rank.ordinary, block + one, 64, SYMM_DTYPE_F32, support::forced(SYMM_ALGORITHM_COPY_ENGINE),
-             rank.stream),
+    symm(symm_allgather(rank.group, rank.ordinary, block + one, 64, SYMM_DTYPE_F32,
+             support::forced(SYMM_ALGORITHM_COPY_ENGINE), rank.stream),
         "an all-gather into different places");
-  else symm(allreduce(rank, block, reinterpret_cast<float*>(rank.ordinary), 64 + one, rank.stream), "a mismatched all-reduce");
+  else
+    symm(allreduce(rank, block, reinterpret_cast<float*>(rank.ordinary), 64 + one, rank.stream),
+        "a mismatched all-reduce");
   rank.wait();
   symm_group_status_t status = rank.whole.status();
   for (int i = 0; i < 100 && status.status == SYMM_OK; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     status = rank.whole.status();
   }
-  expect(status.status == SYMM_ERR_MISMATCH, who(rank, "status after a mismatch: ") + status.message);
+  expect(
+      status.status == SYMM_ERR_MISMATCH, who(rank, "status after a mismatch: ") + status.message);
   if (rank.rank == 0) std::printf("mismatch: %s\n", status.message);
 }
 
@@ -316,32 +366,48 @@ class Behaviour : public testing::Test {
   static void run(const std::function<void(Rank&, std::barrier<>&)>& body, uint64_t flags = 0) {
     run_ranks(machine().ranks, body, 20000, flags);
   }
+
   static void SetUpTestSuite() {
-    // First what the driver keeps for good: for graphs, and for kernels (those of the sub-groups' size among them).
+    // First what the driver keeps for good: for graphs, and
+    // for kernels (those of the sub-groups' size among them).
     run(graphs);
     run(groups_beside);
     before_ = free_memory();
   }
+
   static void TearDownTestSuite() { expect_free(before_); }
+
  private:
   static inline size_t before_ = 0;
 };
 
 TEST_F(Behaviour, Graphs) { run(graphs); }
+
 TEST_F(Behaviour, Engines) { run(engines, SYMM_GROUP_SAME_OFFSETS); }
+
 TEST_F(Behaviour, Signals) { run(signals); }
+
 TEST_F(Behaviour, ChannelsOnTwoStreams) { run(channels_on_two_streams); }
+
 TEST_F(Behaviour, Values) { run(values); }
+
 TEST_F(Behaviour, Groups) { run(groups_beside); }
+
 TEST_F(Behaviour, GroupsInOneScratch) { run(groups_in_one_scratch, SYMM_GROUP_SHARED_SCRATCH); }
+
 TEST_F(Behaviour, Silence) {
   for (const size_t count : {kSmall, kMiddle, kLarge})
     run([&](Rank& rank, std::barrier<>& together) { silence(rank, together, count); });
 }
+
 TEST_F(Behaviour, AbortWord) { run(abort_word); }
+
 TEST_F(Behaviour, Mismatch) {
   for (const bool of_places : {false, true})
-    run([&](Rank& rank, std::barrier<>& together) { mismatch(rank, together, of_places); }, SYMM_GROUP_CHECK);
+    run([&](Rank& rank, std::barrier<>& together) { mismatch(rank, together, of_places); },
+        SYMM_GROUP_CHECK);
 }
+
 TEST_F(Behaviour, GraphsAfterFailures) { run(graphs); }
-}}  // namespace gpu
+}  // namespace
+}  // namespace gpu

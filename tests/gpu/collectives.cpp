@@ -1,6 +1,7 @@
-// Every collective with every type, operation and algorithm, on symmetric and ordinary memory, in place or not, at awkward sizes
-// and addresses: bit for bit what the scalar reference on the host says.
-// SYMM_GPU_AMOUNT=small or tiny: fewer cases, for many ranks on few GPUs and for slow tools.
+// Every collective with every type, operation and algorithm, on symmetric and ordinary
+// memory, in place or not, at awkward sizes and addresses: bit for bit what the scalar
+// reference on the host says. SYMM_GPU_AMOUNT=small or tiny: fewer cases, for many
+// ranks on few GPUs and for slow tools.
 #include "tests/gpu/world.hpp"
 #include "tests/kernels/values.hpp"
 #include "tests/support/options.hpp"
@@ -11,12 +12,14 @@ using symm::Op;
 using symm::reference::Bytes;
 
 enum class Place { symmetric, symmetric_in_place, ordinary, ordinary_in_place, ordinary_odd };
-constexpr Place kPlaces[] = {
-    Place::symmetric, Place::symmetric_in_place, Place::ordinary, Place::ordinary_in_place, Place::ordinary_odd};
-const char* const kPlaceNames[] = {"symmetric", "symmetric in place", "ordinary", "ordinary in place", "ordinary, odd address"};
+constexpr Place kPlaces[] = {Place::symmetric, Place::symmetric_in_place, Place::ordinary,
+    Place::ordinary_in_place, Place::ordinary_odd};
+const char* const kPlaceNames[] = {
+    "symmetric", "symmetric in place", "ordinary", "ordinary in place", "ordinary, odd address"};
 
-constexpr symm_collective_t kOthers[] = {SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_ALLGATHER, SYMM_COLLECTIVE_BROADCAST,
-    SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_ALLTOALL};  // than all-reduce
+constexpr symm_collective_t kOthers[] = {SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_ALLGATHER,
+    SYMM_COLLECTIVE_BROADCAST, SYMM_COLLECTIVE_REDUCE,
+    SYMM_COLLECTIVE_ALLTOALL};  // than all-reduce
 
 struct Case {
   symm_collective_t collective;
@@ -28,10 +31,17 @@ struct Case {
   bool by_pointer = false;  // a factor of each rank's own
   bool to_f32 = false;
 
-  symm::CollectiveTraits its() const { return symm::traits(static_cast<symm::Collective>(collective)); }
+  symm::CollectiveTraits its() const {
+    return symm::traits(static_cast<symm::Collective>(collective));
+  }
+
   DType result() const { return to_f32 ? DType::f32 : dtype; }
+
   bool is_scaled() const { return position != SYMM_SCALE_NONE || to_f32; }
-  double factor(int rank) const { return by_pointer ? static_cast<double>(0.7F + static_cast<float>(rank)) : 0.1; }
+
+  double factor(int rank) const {
+    return by_pointer ? static_cast<double>(0.7F + static_cast<float>(rank)) : 0.1;
+  }
 };
 
 // Operands of all ranks and what each must get.
@@ -42,28 +52,33 @@ struct Expected {
 Expected expected_of(const Case& c, int n) {
   Expected e;
   for (int r = 0; r < n; ++r) {
-    e.send.push_back(symm::testing::Values(c.dtype, c.op, static_cast<unsigned>(r + 31 * static_cast<int>(c.count % 1000)))
-                         .make(c.count * (c.its().send_per_rank ? static_cast<size_t>(n) : 1)));
+    e.send.push_back(symm::testing::Values(
+        c.dtype, c.op, static_cast<unsigned>(r + 31 * static_cast<int>(c.count % 1000)))
+            .make(c.count * (c.its().send_per_rank ? static_cast<size_t>(n) : 1)));
   }
-  const bool alike = c.collective == SYMM_COLLECTIVE_ALLREDUCE && (c.position != SYMM_SCALE_AFTER || !c.by_pointer);
+  const bool alike = c.collective == SYMM_COLLECTIVE_ALLREDUCE &&
+                     (c.position != SYMM_SCALE_AFTER || !c.by_pointer);
   Bytes all;  // the same for every rank
   for (int r = 0; r < n; ++r) {
     const auto combine = [&](const std::vector<uint64_t>& bits) {
       const auto factor = [&](int rank) { return c.factor(rank); };
-      return c.is_scaled() ? symm::reference::reduce_scaled(c.dtype, c.op, bits, c.result(), c.position, factor, r)
+      return c.is_scaled() ? symm::reference::reduce_scaled(
+                                 c.dtype, c.op, bits, c.result(), c.position, factor, r)
                            : symm::reference::reduce(c.dtype, c.op, bits);
     };
     const auto reduced = [&](size_t at) {
-      if (!alike || all.empty()) all = symm::reference::combined(c.dtype, e.send, at, c.count, c.result(), combine);
+      if (!alike || all.empty())
+        all = symm::reference::combined(c.dtype, e.send, at, c.count, c.result(), combine);
       return all;
     };
-    e.recv.push_back(symm::reference::result_of(
-        static_cast<symm::Collective>(c.collective), e.send, c.count * symm::size_of(c.dtype), r, c.root, reduced));
+    e.recv.push_back(symm::reference::result_of(static_cast<symm::Collective>(c.collective), e.send,
+        c.count * symm::size_of(c.dtype), r, c.root, reduced));
   }
   return e;
 }
 
-symm_status_t call(const gpu::Rank& rank, const Case& c, const void* send, void* recv, symm_algorithm_t algorithm) {
+symm_status_t call(const gpu::Rank& rank, const Case& c, const void* send, void* recv,
+    symm_algorithm_t algorithm) {
   symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
   options.algorithm = algorithm;
   options.scale_position = c.position;
@@ -71,32 +86,40 @@ symm_status_t call(const gpu::Rank& rank, const Case& c, const void* send, void*
   char* const factor_at = rank.ordinary + gpu::Rank::kBlock - 256;
   if (c.by_pointer) {
     const auto factor = static_cast<float>(c.factor(rank.rank));
-    gpu::cuda(cudaMemcpyAsync(factor_at, &factor, sizeof factor, cudaMemcpyHostToDevice, rank.stream), "factor");
+    gpu::cuda(
+        cudaMemcpyAsync(factor_at, &factor, sizeof factor, cudaMemcpyHostToDevice, rank.stream),
+        "factor");
     options.scale_pointer = factor_at;
   } else if (c.position != SYMM_SCALE_NONE) {
     options.scale = c.factor(rank.rank);
   }
-  const auto made = support::call_of(
-      c.collective, send, recv, c.count, static_cast<symm_dtype_t>(c.dtype), static_cast<symm_op_t>(c.op), c.root);
+  const auto made = support::call_of(c.collective, send, recv, c.count,
+      static_cast<symm_dtype_t>(c.dtype), static_cast<symm_op_t>(c.op), c.root);
   return support::run(rank.group, made, &options, rank.stream);
 }
 
-// One call of one rank at one place with one algorithm, if that does it. All ranks' operands are there before anybody's kernel
-// starts, and all kernels have ended before anybody's result is fetched: a copy can wait in the driver behind another rank's that
+// One call of one rank at one place with one algorithm, if that does it. All ranks'
+// operands are there before anybody's kernel starts, and all kernels have ended before
+// anybody's result is fetched: a copy can wait in the driver behind another rank's that
 // waits for its kernel, which waits for this rank's.
-void check(
-    const gpu::Rank& rank, std::barrier<>& together, const Case& c, const Expected& e, Place place, symm_algorithm_t algorithm) {
+void check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const Expected& e,
+    Place place, symm_algorithm_t algorithm) {
   const auto me = static_cast<size_t>(rank.rank);
   const Bytes& send = e.send[me];
   const Bytes& want = e.recv[me];
   const size_t unit = c.count * symm::size_of(c.dtype);
   const bool in_place = place == Place::symmetric_in_place || place == Place::ordinary_in_place;
-  char* base = place == Place::symmetric || place == Place::symmetric_in_place ? rank.block : rank.ordinary;
-  // Ranks pass different offsets where they may, and every other rank an address that is no multiple of 16.
-  size_t offset = algorithm == SYMM_ALGORITHM_COPY_ENGINE ? 8 : static_cast<size_t>(rank.rank) * 256;
-  if (place == Place::ordinary_odd) offset += symm::size_of(c.dtype) * static_cast<size_t>(1 + rank.rank % 2);
+  char* base =
+      place == Place::symmetric || place == Place::symmetric_in_place ? rank.block : rank.ordinary;
+  // Ranks pass different offsets where they may, and every
+  // other rank an address that is no multiple of 16.
+  size_t offset =
+      algorithm == SYMM_ALGORITHM_COPY_ENGINE ? 8 : static_cast<size_t>(rank.rank) * 256;
+  if (place == Place::ordinary_odd)
+    offset += symm::size_of(c.dtype) * static_cast<size_t>(1 + rank.rank % 2);
   char* in = base + offset;
-  const size_t recv_bytes = c.count * symm::size_of(c.result()) * (c.its().recv_per_rank ? static_cast<size_t>(rank.size) : 1);
+  const size_t recv_bytes = c.count * symm::size_of(c.result()) *
+                            (c.its().recv_per_rank ? static_cast<size_t>(rank.size) : 1);
   if (in_place && c.to_f32) return;
   char* out = base + gpu::Rank::kBlock / 2 + offset;
   if (in_place) {
@@ -113,15 +136,17 @@ void check(
   const symm_status_t status = call(rank, c, in, out, algorithm);
   const bool must = algorithm == SYMM_ALGORITHM_AUTO ||
                     (algorithm == SYMM_ALGORITHM_COPY_ENGINE && place == Place::symmetric &&
-                        (!c.its().has_op || (c.collective == SYMM_COLLECTIVE_ALLREDUCE &&
-                                                c.count % static_cast<size_t>(rank.size) == 0 && !c.is_scaled())));
+                        (!c.its().has_op ||
+                            (c.collective == SYMM_COLLECTIVE_ALLREDUCE &&
+                                c.count % static_cast<size_t>(rank.size) == 0 && !c.is_scaled())));
   if (status == SYMM_ERR_INVALID_ARGUMENT && !must) return;
-  const std::string what = "collective " + std::to_string(c.collective) + " " + symm::name_of(c.dtype) + " " +
-                           symm::name_of(c.op) + (c.is_scaled() ? " scaled " + std::to_string(c.position) : "") +
+  const std::string what = "collective " + std::to_string(c.collective) + " " +
+                           symm::name_of(c.dtype) + " " + symm::name_of(c.op) +
+                           (c.is_scaled() ? " scaled " + std::to_string(c.position) : "") +
                            (c.to_f32 ? " to f32" : "") + " count " + std::to_string(c.count) + " " +
                            kPlaceNames[static_cast<size_t>(place)] + " " +
-                           symm::name_of(static_cast<symm::Algorithm>(algorithm)) + " rank " + std::to_string(rank.rank) +
-                           " of " + std::to_string(rank.size);
+                           symm::name_of(static_cast<symm::Algorithm>(algorithm)) + " rank " +
+                           std::to_string(rank.rank) + " of " + std::to_string(rank.size);
   if (status != SYMM_OK) gpu::give_up(what + ": " + symm_last_error());
   rank.wait();
   together.arrive_and_wait();
@@ -130,7 +155,8 @@ void check(
   if (health.status != SYMM_OK) gpu::give_up(what + ": " + health.message);
   const size_t elements = want.size() / symm::size_of(c.result());
   std::string wrong = std::memcmp(got.data(), want.data(), want.size()) == 0 ? "" : "bytes";
-  if (c.its().has_op) wrong = symm::reference::difference(c.result(), got.data(), want.data(), elements);
+  if (c.its().has_op)
+    wrong = symm::reference::difference(c.result(), got.data(), want.data(), elements);
   for (size_t i = want.size(); i < got.size() && !want.empty(); ++i)
     if (got[i] != std::byte{0xA5}) wrong = "written beyond the end";
   gpu::expect(wrong.empty(), what + ": " + wrong);
@@ -139,45 +165,55 @@ void check(
 std::vector<Case> cases(int n, bool small, bool tiny) {
   std::vector<Case> list;
   const int root = n - 1;
-  const auto add = [&](symm_collective_t c, DType dtype, Op op, size_t count) { list.push_back({c, dtype, op, count, root}); };
+  const auto add = [&](symm_collective_t c, DType dtype, Op op, size_t count) {
+    list.push_back({c, dtype, op, count, root});
+  };
   if (tiny) {  // under a tool that makes kernels a hundred times slower
     for (const DType dtype : {DType::bf16, DType::i32}) {
       add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 1027);
       add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 30011);
-      for (const auto c : kOthers) add(c, dtype, Op::sum, 1027);
+      for (const auto c : kOthers)
+        add(c, dtype, Op::sum, 1027);
     }
     return list;
   }
   for (const DType dtype : symm::reference::kDTypes) {
     for (const Op op : symm::reference::kOps) {
       if (dtype == DType::boolean && op == Op::avg) continue;  // is refused
-      for (const size_t count : {size_t{1}, size_t{37}, size_t{4099}}) add(SYMM_COLLECTIVE_ALLREDUCE, dtype, op, count);
+      for (const size_t count : {size_t{1}, size_t{37}, size_t{4099}})
+        add(SYMM_COLLECTIVE_ALLREDUCE, dtype, op, count);
     }
   }
   for (const DType dtype : {DType::bf16, DType::f32, DType::u8, DType::f64}) {
     for (const size_t count : {size_t{1}, size_t{1023}, size_t{20011}, size_t{65536}}) {
-      for (const auto c : kOthers) add(c, dtype, c == SYMM_COLLECTIVE_REDUCE ? Op::max : Op::sum, count);
+      for (const auto c : kOthers)
+        add(c, dtype, c == SYMM_COLLECTIVE_REDUCE ? Op::max : Op::sum, count);
     }
   }
   int turn = 0;
-  for (const DType dtype : {DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::f32, DType::f64}) {
-    for (const symm_collective_t c : {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE}) {
+  for (const DType dtype :
+      {DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::f32, DType::f64}) {
+    for (const symm_collective_t c :
+        {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE}) {
       for (const size_t count : {size_t{1}, size_t{37}, size_t{4099}, size_t{300007}}) {
         for (const symm_scale_t position : {SYMM_SCALE_NONE, SYMM_SCALE_BEFORE, SYMM_SCALE_AFTER}) {
           const bool narrow = symm::size_of(dtype) < 4;
           ++turn;
           if (position != SYMM_SCALE_NONE)
-            list.push_back({c, dtype, turn % 3 == 0 ? Op::avg : Op::sum, count, root, position, turn % 2 == 0, false});
+            list.push_back({c, dtype, turn % 3 == 0 ? Op::avg : Op::sum, count, root, position,
+                turn % 2 == 0, false});
           if (narrow) {
             const bool by_pointer = position != SYMM_SCALE_NONE && turn % 2 == 1;
-            list.push_back({c, dtype, turn % 3 == 1 ? Op::avg : Op::sum, count, root, position, by_pointer, true});
+            list.push_back({c, dtype, turn % 3 == 1 ? Op::avg : Op::sum, count, root, position,
+                by_pointer, true});
           }
         }
       }
     }
   }
   if (small) return list;
-  for (const DType dtype : {DType::bf16, DType::f16, DType::f32, DType::i32, DType::f64, DType::f8e4m3}) {
+  for (const DType dtype :
+      {DType::bf16, DType::f16, DType::f32, DType::i32, DType::f64, DType::f8e4m3}) {
     add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 300007);
     add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::avg, 65536);
   }
@@ -185,10 +221,13 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
   add(SYMM_COLLECTIVE_ALLREDUCE, DType::f32, Op::sum, 4194304);
   add(SYMM_COLLECTIVE_ALLREDUCE, DType::f32, Op::sum, 5000011);
   add(SYMM_COLLECTIVE_REDUCE, DType::bf16, Op::sum, 9000011);  // of 2 ranks in two launches, ...
-  for (const auto c : {SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_BROADCAST}) add(c, DType::bf16, Op::sum, 7000011);  // ... of more
+  // ... of more
+  for (const auto c : {SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_BROADCAST})
+    add(c, DType::bf16, Op::sum, 7000011);
   for (const size_t count : {size_t{300007}, size_t{1} << 18}) {
     for (const auto c : kOthers)
-      for (const DType dtype : {DType::bf16, DType::f32}) add(c, dtype, Op::sum, count);
+      for (const DType dtype : {DType::bf16, DType::f32})
+        add(c, dtype, Op::sum, count);
   }
   return list;
 }
@@ -201,15 +240,18 @@ TEST(Collectives, HaveTheBitsOfTheReference) {
   const std::vector<Case> list = cases(n, small, amount == "tiny");
   std::vector<Expected> expected(list.size());
   std::atomic<size_t> next{0};
-  support::as_threads(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())), [&](int) {
-    for (size_t i; (i = next++) < list.size();) expected[i] = expected_of(list[i], n);
-  });
+  support::as_threads(
+      static_cast<int>(std::max(1U, std::thread::hardware_concurrency())), [&](int) {
+        for (size_t i; (i = next++) < list.size();)
+          expected[i] = expected_of(list[i], n);
+      });
   gpu::run_ranks(n, [&](gpu::Rank& rank, std::barrier<>& together) {
     for (size_t i = 0; i < list.size(); ++i) {
       for (const Place place : kPlaces) {
         if (small && place != Place::symmetric && place != Place::ordinary_odd) continue;
-        for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT,
-                 SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED, SYMM_ALGORITHM_MARKED, SYMM_ALGORITHM_COPY_ENGINE})
+        for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_LL,
+                 SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED,
+                 SYMM_ALGORITHM_MARKED, SYMM_ALGORITHM_COPY_ENGINE})
           check(rank, together, list[i], expected[i], place, algorithm);
       }
     }

@@ -1,9 +1,11 @@
-// Kernels of a user's own with symm/device.cuh: signals mixed with host calls, eagerly and in a graph; barriers of blocks and of
-// grids; a deadline and a stop word, after which the stream still works.
-#include <symm/device.cuh>
+// Kernels of a user's own with symm/device.cuh: signals mixed with
+// host calls, eagerly and in a graph; barriers of blocks and of grids;
+// a deadline and a stop word, after which the stream still works.
 #include "tests/gpu/world.hpp"
+#include <symm/device.cuh>
 
-namespace gpu { namespace {
+namespace gpu {
+namespace {
 using namespace symm::device;
 
 constexpr int kRounds = 50;
@@ -33,7 +35,8 @@ __global__ void pass_on(const Memory memory, int channel, Words* words) {
   const int last = (memory.rank + memory.size - 1) % memory.size;
   auto* const theirs = symm::device::pointer<unsigned>(memory, next);
   const auto* const mine = symm::device::pointer<unsigned>(memory, memory.rank);
-  for (unsigned i = threadIdx.x; i < 4096; i += blockDim.x) theirs[i] = static_cast<unsigned>(memory.rank) * 10000 + i;
+  for (unsigned i = threadIdx.x; i < 4096; i += blockDim.x)
+    theirs[i] = static_cast<unsigned>(memory.rank) * 10000 + i;
   symm::device::signal_block(memory, next, channel);
   const Outcome outcome = symm::device::wait_signal_block(memory, last, channel);
   if (has_failed(outcome, words)) return;
@@ -50,7 +53,8 @@ __global__ void blocks_meet(const Memory memory, int first_channel, Words* words
     symm::device::pointer<unsigned>(memory, next, at)[threadIdx.x] = round * 1000 + threadIdx.x;
     Outcome outcome = symm::device::barrier_block(memory, channel);
     const unsigned other = (threadIdx.x + 33) % blockDim.x;
-    if (outcome && symm::device::pointer<unsigned>(memory, memory.rank, at)[other] != round * 1000 + other)
+    if (outcome &&
+        symm::device::pointer<unsigned>(memory, memory.rank, at)[other] != round * 1000 + other)
       atomicAdd_system(&words->wrong, 1U);
     if (outcome) outcome = symm::device::barrier_block(memory, channel);
     if (has_failed(outcome, words)) return;
@@ -65,7 +69,8 @@ __global__ void grids_meet(const Memory memory, int channel, Words* words) {
   for (unsigned round = 1; round <= kRounds; ++round) {
     if (threadIdx.x == 0) symm::device::pointer<unsigned>(memory, next)[blockIdx.x] = round;
     Outcome outcome = symm::device::barrier_grid(memory, channel, grid);
-    if (outcome && symm::device::pointer<unsigned>(memory, memory.rank)[other] != round) atomicAdd_system(&words->wrong, 1U);
+    if (outcome && symm::device::pointer<unsigned>(memory, memory.rank)[other] != round)
+      atomicAdd_system(&words->wrong, 1U);
     if (outcome) outcome = symm::device::barrier_grid(memory, channel, grid);
     if (has_failed(outcome, words)) return;
   }
@@ -80,7 +85,8 @@ void signals(Rank& rank, std::barrier<>& together, Words* words) {
   const Memory view = view_of(rank, 20000);
   const auto round = [&] {
     pass_on<<<1, 256, 0, rank.stream>>>(view, 7, words);
-    // The host's put meets the kernel's wait of the next round but one, and the other way round: one more of each.
+    // The host's put meets the kernel's wait of the next round
+    // but one, and the other way round: one more of each.
     rank.memory.signal(next, 7, rank.stream);
     rank.memory.wait_signal(last, 7, 0, rank.stream);
     rank.whole.barrier({}, 1, 0, rank.stream);
@@ -89,8 +95,10 @@ void signals(Rank& rank, std::barrier<>& together, Words* words) {
   const Graph graph(rank, round);
   rank.settle(together);
   for (int i = 0; i < kRounds; ++i)
-    if (i % 2 == 0) round();
-    else graph.replay();
+    if (i % 2 == 0)
+      round();
+    else
+      graph.replay();
   rank.wait();
   expect(words->code == 0 && words->wrong == 0, who(rank, "signals of kernels and host"));
   rank.settle(together);
@@ -115,9 +123,11 @@ void troubles(Rank& rank, std::barrier<>& together, Words* words) {
   wait_only<<<1, 1, 0, rank.stream>>>(view_of(rank, 200), other, 40, words);
   rank.wait();
   Outcome outcome{words->code};
-  expect(outcome.trouble() == Trouble::timeout && outcome.peer() == other, who(rank, "deadline of a kernel"));
+  expect(outcome.trouble() == Trouble::timeout && outcome.peer() == other,
+      who(rank, "deadline of a kernel"));
   words->code = 0;
-  wait_only<<<1, 1, 0, rank.stream>>>(view_of(rank, SYMM_TIMEOUT_INFINITE, &words->stop), other, 40, words);
+  wait_only<<<1, 1, 0, rank.stream>>>(
+      view_of(rank, SYMM_TIMEOUT_INFINITE, &words->stop), other, 40, words);
   *static_cast<volatile unsigned*>(&words->stop) = 1;
   rank.wait();
   outcome = {words->code};
@@ -135,13 +145,16 @@ void troubles(Rank& rank, std::barrier<>& together, Words* words) {
 TEST(DeviceHeader, MeetsTheHostsCalls) {
   run_ranks(machine().ranks, [](Rank& rank, std::barrier<>& together) {
     Words* words = nullptr;
-    cuda(cudaHostAlloc(reinterpret_cast<void**>(&words), sizeof *words, cudaHostAllocMapped | cudaHostAllocPortable),
+    cuda(cudaHostAlloc(reinterpret_cast<void**>(&words), sizeof *words,
+             cudaHostAllocMapped | cudaHostAllocPortable),
         "cudaHostAlloc");
     std::memset(words, 0, sizeof *words);
-    // Loaded now: loading waits for the device, on which another rank's kernel may be waiting for ours.
+    // Loaded now: loading waits for the device, on which
+    // another rank's kernel may be waiting for ours.
     cudaFuncAttributes attributes;
-    for (const void* kernel : {reinterpret_cast<const void*>(pass_on), reinterpret_cast<const void*>(blocks_meet),
-             reinterpret_cast<const void*>(grids_meet), reinterpret_cast<const void*>(wait_only)})
+    for (const void* kernel :
+        {reinterpret_cast<const void*>(pass_on), reinterpret_cast<const void*>(blocks_meet),
+            reinterpret_cast<const void*>(grids_meet), reinterpret_cast<const void*>(wait_only)})
       cuda(cudaFuncGetAttributes(&attributes, kernel), "load a kernel");
     rank.settle(together);
     signals(rank, together, words);
@@ -151,4 +164,5 @@ TEST(DeviceHeader, MeetsTheHostsCalls) {
     cudaFreeHost(words);
   });
 }
-}}  // namespace gpu
+}  // namespace
+}  // namespace gpu

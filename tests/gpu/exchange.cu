@@ -1,9 +1,12 @@
-// Kernels with symm/exchange.cuh beside symm_allreduce(): the same bits, eagerly and in graphs, and how long both take.
+// Kernels with symm/exchange.cuh beside symm_allreduce(): the
+// same bits, eagerly and in graphs, and how long both take.
 #include <random>
-#include <symm/exchange.cuh>
-#include "tests/gpu/world.hpp"
 
-namespace gpu { namespace {
+#include "tests/gpu/world.hpp"
+#include <symm/exchange.cuh>
+
+namespace gpu {
+namespace {
 namespace exchange = symm::device::exchange;
 using symm::device::Exchange;
 using symm::device::Outcome;
@@ -12,10 +15,11 @@ constexpr int kPush = 1, kTake = 2;
 constexpr unsigned kMost = 16384;  // packs
 
 template <class Type>
-__global__ void all_reduce(
-    const __grid_constant__ Exchange given, const uint4* in, uint4* out, unsigned packs, int parts, int* code) {
+__global__ void all_reduce(const __grid_constant__ Exchange given, const uint4* in, uint4* out,
+    unsigned packs, int parts, int* code) {
   const unsigned first = blockIdx.x * blockDim.x + threadIdx.x, stride = gridDim.x * blockDim.x;
-  for (unsigned q = first; q < packs && (parts & kPush) != 0; q += stride) exchange::push(given, q, in[q]);
+  for (unsigned q = first; q < packs && (parts & kPush) != 0; q += stride)
+    exchange::push(given, q, in[q]);
   for (unsigned q = first; q < packs && (parts & kTake) != 0; q += stride) {
     float sum[Type::kCount];
     const Outcome outcome = exchange::take_sum<Type>(given, q, in[q], sum);
@@ -24,7 +28,9 @@ __global__ void all_reduce(
   }
 }
 
-template <class Type> void compare(Rank& rank, std::barrier<>& together, symm_dtype_t dtype, const char* name, int* code) {
+template <class Type>
+void compare(
+    Rank& rank, std::barrier<>& together, symm_dtype_t dtype, const char* name, int* code) {
   const ::symm::Exchange scratch(rank.whole, kMost * sizeof(uint4));
   const Exchange given = scratch.device(20000);
   auto* const in = reinterpret_cast<uint4*>(rank.ordinary);
@@ -37,9 +43,13 @@ template <class Type> void compare(Rank& rank, std::barrier<>& together, symm_dt
     for (unsigned& word : words)  // any bits at all, most of them below 2, and reserved words
       word = random() % 4 != 0 ? random() & 0xBFFFBFFFU : random() % 4 != 0 ? random() : ~0U;
     rank.upload(in, words.data(), bytes, rank.stream);
-    const auto launch = [&](int parts) { all_reduce<Type><<<16, 256, 0, rank.stream>>>(given, in, out, packs, parts, code); };
+    const auto launch = [&](int parts) {
+      all_reduce<Type><<<16, 256, 0, rank.stream>>>(given, in, out, packs, parts, code);
+    };
     const auto library = [&] {
-      symm(symm_allreduce(rank.group, in, out, packs * Type::kCount, dtype, SYMM_OP_SUM, nullptr, rank.stream), "allreduce");
+      symm(symm_allreduce(
+               rank.group, in, out, packs * Type::kCount, dtype, SYMM_OP_SUM, nullptr, rank.stream),
+          "allreduce");
     };
     // The result of so many replays of what `body` issues, and how long one takes.
     const auto replay = [&](int times, const std::function<void()>& body) {
@@ -48,9 +58,11 @@ template <class Type> void compare(Rank& rank, std::barrier<>& together, symm_dt
       const Graph graph(rank, body);
       rank.settle(together);
       const auto start = std::chrono::steady_clock::now();
-      for (int i = 0; i < times; ++i) graph.replay();
+      for (int i = 0; i < times; ++i)
+        graph.replay();
       rank.wait();
-      const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
+      const std::chrono::duration<double, std::micro> took =
+          std::chrono::steady_clock::now() - start;
       rank.settle(together);
       rank.download(words.data(), out, bytes, rank.stream);
       rank.settle(together);
@@ -58,7 +70,8 @@ template <class Type> void compare(Rank& rank, std::barrier<>& together, symm_dt
     };
     const auto ten = [](const auto& call) {
       return [&] {
-        for (int i = 0; i < 10; ++i) call();
+        for (int i = 0; i < 10; ++i)
+          call();
       };
     };
     replay(5, ten(library));
@@ -72,13 +85,16 @@ template <class Type> void compare(Rank& rank, std::barrier<>& together, symm_dt
     expect(*code == 0 && words == right, who(rank, what + ", in a graph"));
     const double ours = replay(50, ten([&] { launch(kPush | kTake); })) / 10;
     expect(*code == 0 && words == right, who(rank, what + ", again and again"));
-    if (rank.rank == 0) std::printf("%s: %.2f us, symm_allreduce() %.2f us\n", what.c_str(), ours, theirs);
+    if (rank.rank == 0)
+      std::printf("%s: %.2f us, symm_allreduce() %.2f us\n", what.c_str(), ours, theirs);
   }
   if (rank.rank == 0) {  // nobody else comes
-    all_reduce<Type><<<1, 1, 0, rank.stream>>>(scratch.device(200), in, out, 1, kPush | kTake, code);
+    all_reduce<Type>
+        <<<1, 1, 0, rank.stream>>>(scratch.device(200), in, out, 1, kPush | kTake, code);
     rank.wait();
     const Outcome outcome{std::exchange(*code, 0)};
-    expect(outcome.trouble() == symm::device::Trouble::timeout && outcome.peer() > 0, who(rank, "deadline"));
+    expect(outcome.trouble() == symm::device::Trouble::timeout && outcome.peer() > 0,
+        who(rank, "deadline"));
   }
   rank.settle(together);
 }
@@ -86,10 +102,13 @@ template <class Type> void compare(Rank& rank, std::barrier<>& together, symm_dt
 TEST(ExchangeHeader, SumsAreThoseOfTheLibrary) {
   run_ranks(machine().ranks, [](Rank& rank, std::barrier<>& together) {
     int* code = nullptr;
-    cuda(cudaHostAlloc(reinterpret_cast<void**>(&code), sizeof *code, cudaHostAllocMapped | cudaHostAllocPortable), "code");
+    cuda(cudaHostAlloc(reinterpret_cast<void**>(&code), sizeof *code,
+             cudaHostAllocMapped | cudaHostAllocPortable),
+        "code");
     *code = 0;
     cudaFuncAttributes attributes;  // loaded now, as in device.cu
-    for (const auto kernel : {all_reduce<exchange::bf16>, all_reduce<exchange::f16>, all_reduce<exchange::f32>})
+    for (const auto kernel :
+        {all_reduce<exchange::bf16>, all_reduce<exchange::f16>, all_reduce<exchange::f32>})
       cuda(cudaFuncGetAttributes(&attributes, kernel), "load a kernel");
     rank.settle(together);
     compare<exchange::bf16>(rank, together, SYMM_DTYPE_BF16, "bf16", code);
@@ -99,4 +118,5 @@ TEST(ExchangeHeader, SumsAreThoseOfTheLibrary) {
     cudaFreeHost(code);
   });
 }
-}}  // namespace gpu
+}  // namespace
+}  // namespace gpu

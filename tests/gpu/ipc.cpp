@@ -1,6 +1,7 @@
-// Memory of GPUs shared by tokens between two processes, on one GPU and on two, under different masks of visible devices: the
-// order of streams, killed importers and exporters, lost connections, allocations that symm did not make, and free memory that
-// stays the same over cycles.
+// Memory of GPUs shared by tokens between two processes, on one GPU and
+// on two, under different masks of visible devices: the order of streams,
+// killed importers and exporters, lost connections, allocations that symm
+// did not make, and free memory that stays the same over cycles.
 #include "tests/cuda/somebody.hpp"
 #include "tests/gpu/world.hpp"
 #include "tests/support/options.hpp"
@@ -16,13 +17,15 @@ struct Facts {
   size_t size;
   unsigned char token[SYMM_IPC_TOKEN_MAX_SIZE];
 };
+
 Facts* facts = nullptr;
 std::string title;
 
 void reach(int step) { facts->step[step] = 1; }
 
 void wait_for(int step) {
-  if (!eventually([&] { return facts->step[step] != 0; })) give_up(title + ": nobody came to step " + std::to_string(step));
+  if (!eventually([&] { return facts->step[step] != 0; }))
+    give_up(title + ": nobody came to step " + std::to_string(step));
 }
 
 void check(bool ok, const std::string& what) {
@@ -32,16 +35,20 @@ void check(bool ok, const std::string& what) {
 // Of a group of one, which all buffers of this process share, and which nobody releases.
 struct Owned {
   explicit Owned(size_t bytes) : buffer(group().allocate(bytes)), data(buffer.span().data()) {}
+
   static const symm::Group& group() {
     static const auto* made = new symm::Group(form(0, 1, 0, "thread://ipc", 20'000));
     return *made;
   }
+
   symm::Buffer buffer;
   void* data;
 };
 
 void export_it(const void* data, size_t bytes, cudaStream_t stream) {
-  symm(symm_ipc_export(data, bytes, nullptr, facts->token, sizeof facts->token, &facts->size, stream), "symm_ipc_export");
+  symm(symm_ipc_export(
+           data, bytes, nullptr, facts->token, sizeof facts->token, &facts->size, stream),
+      "symm_ipc_export");
 }
 
 // Released on `stream`.
@@ -49,7 +56,8 @@ symm::Import import_it(cudaStream_t stream, int device) {
   symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
   options.device = device;
   options.timeout_ms = 20000;
-  return symm::Import({reinterpret_cast<const std::byte*>(facts->token), facts->size}, options, stream);
+  return symm::Import(
+      {reinterpret_cast<const std::byte*>(facts->token), facts->size}, options, stream);
 }
 
 int first_of(const void* data, cudaStream_t stream) {
@@ -66,7 +74,8 @@ void fill(void* data, unsigned char value, size_t bytes, cudaStream_t stream) {
 // What follows on the stream comes `milliseconds` later.
 void delay(cudaStream_t stream, long milliseconds) {
   cuda(cudaLaunchHostFunc(
-           stream, [](void* ms) { usleep(static_cast<useconds_t>(reinterpret_cast<long>(ms)) * 1000); },
+           stream,
+           [](void* ms) { usleep(static_cast<useconds_t>(reinterpret_cast<long>(ms)) * 1000); },
            reinterpret_cast<void*>(milliseconds)),
       "cudaLaunchHostFunc");
 }
@@ -93,12 +102,11 @@ void order(bool exporter, cudaStream_t stream, int device) {
   } else {
     wait_for(0);
     symm::Import import = import_it(stream, device);
-    check(first_of(import.span().data(), stream) == 0x01010101, "what the producer's stream wrote is there");
+    check(first_of(import.span().data(), stream) == 0x01010101,
+        "what the producer's stream wrote is there");
     delay(stream, 300);
     fill(import.span().data(), 2, kBytes, stream);
-    cuda(cudaLaunchHostFunc(
-             stream, [](void*) { facts->over = 1; }, nullptr),
-        "cudaLaunchHostFunc");
+    cuda(cudaLaunchHostFunc(stream, [](void*) { facts->over = 1; }, nullptr), "cudaLaunchHostFunc");
     import.reset();
     check(facts->over == 0, "release does not wait");
     reach(1);
@@ -114,8 +122,10 @@ void importer_killed(bool exporter, cudaStream_t stream, int device) {
       before = free_memory();
       export_it(owned.data, kBytes, stream);
       reach(0);
-      check(eventually([] { return symm::ipc_stats().written_off == 1; }), "the dead importer's lease is written off");
-      check(symm_ipc_withdraw(owned.data, kBytes * 8, 20000) == SYMM_ERR_PEER_FAILED, "its memory is not to be used again");
+      check(eventually([] { return symm::ipc_stats().written_off == 1; }),
+          "the dead importer's lease is written off");
+      check(symm_ipc_withdraw(owned.data, kBytes * 8, 20000) == SYMM_ERR_PEER_FAILED,
+          "its memory is not to be used again");
       const Owned other(kBytes);  // into its own, what the dead had begun may still write
       fill(other.data, 3, kBytes, stream);
       check(first_of(other.data, stream) == 0x03030303, "the exporter's context goes on");
@@ -125,16 +135,20 @@ void importer_killed(bool exporter, cudaStream_t stream, int device) {
       return free_memory() >= before + kBytes * 8;
     }),
         "the memory came back");
-    check(symm::ipc_stats().limbo_blocks == 0 && symm::ipc_stats().quarantined_blocks == 0, "nothing is left");
+    check(symm::ipc_stats().limbo_blocks == 0 && symm::ipc_stats().quarantined_blocks == 0,
+        "nothing is left");
   } else {
     wait_for(0);
     const symm::Import import = import_it(stream, device);
-    for (int i = 0; i < 200; ++i) fill(import.span().data(), 9, kBytes, stream);  // in the middle of its work
+    // in the middle of its work
+    for (int i = 0; i < 200; ++i)
+      fill(import.span().data(), 9, kBytes, stream);
     raise(SIGKILL);
   }
 }
 
-// Of an exporter that lives: only its death lets streams go on that wait for it, those of all its importers.
+// Of an exporter that lives: only its death lets streams
+// go on that wait for it, those of all its importers.
 void connection_lost(bool exporter, cudaStream_t stream, int device) {
   if (exporter) {
     const Owned owned(kBytes);
@@ -151,12 +165,15 @@ void connection_lost(bool exporter, cudaStream_t stream, int device) {
   for (int fd = 0; fd < 1024; ++fd) {
     int type = 0;
     socklen_t size = sizeof type;
-    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET) shutdown(fd, SHUT_RDWR);
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET)
+      shutdown(fd, SHUT_RDWR);
   }
-  check(eventually([&] { return import.info().exporter_alive == 0; }), "it hears nothing of the exporter any more");
+  check(eventually([&] { return import.info().exporter_alive == 0; }),
+      "it hears nothing of the exporter any more");
   usleep(100'000);
   check(cudaStreamQuery(stream) == cudaErrorNotReady, "the stream still waits for the producer");
-  check(first_of(import.span().data(), stream) == 0x08080808, "what the producer's stream wrote is there");
+  check(first_of(import.span().data(), stream) == 0x08080808,
+      "what the producer's stream wrote is there");
   reach(1);
 }
 
@@ -183,7 +200,8 @@ void exporter_killed(bool exporter, cudaStream_t stream, int device) {
     usleep(20'000);
     check(cudaStreamQuery(stream) == cudaErrorNotReady, "the stream waits for the producer");
     reach(3);
-    check(eventually([&] { return cudaStreamQuery(stream) == cudaSuccess; }), "the stream is not left waiting for the dead");
+    check(eventually([&] { return cudaStreamQuery(stream) == cudaSuccess; }),
+        "the stream is not left waiting for the dead");
     check(first_of(import.span().data(), stream) == 0x04040404, "the dead exporter's data stays");
     check(import.info().exporter_alive == 0, "its death is known");
     import.reset();
@@ -201,9 +219,11 @@ void cycles(bool exporter, cudaStream_t stream, int device) {
       fill(owned.data, static_cast<unsigned char>(i % 100), kBytes, stream);
       export_it(owned.data, kBytes, stream);
       facts->step[0] = i;
-      if (!eventually([&] { return facts->step[1] == i; })) give_up(title + ": the importer does not come");
+      if (!eventually([&] { return facts->step[1] == i; }))
+        give_up(title + ": the importer does not come");
     } else {
-      if (!eventually([&] { return facts->step[0] == i; })) give_up(title + ": the exporter does not come");
+      if (!eventually([&] { return facts->step[0] == i; }))
+        give_up(title + ": the exporter does not come");
       symm::Import import = import_it(stream, device);
       const int value = first_of(import.span().data(), stream);
       if (value != i % 100 * 0x01010101) give_up(title + ": wrong data");
@@ -216,9 +236,11 @@ void cycles(bool exporter, cudaStream_t stream, int device) {
   check(eventually([&] {
     symm_ipc_collect(nullptr);
     const symm_ipc_stats_t now = symm::ipc_stats();
-    return now.limbo_blocks == 0 && now.leased == 0 && now.imported_blocks == 0 && free_memory() + kSlack >= before;
+    return now.limbo_blocks == 0 && now.leased == 0 && now.imported_blocks == 0 &&
+           free_memory() + kSlack >= before;
   }),
-      "free memory is what it was: " + std::to_string(before) + ", now " + std::to_string(free_memory()));
+      "free memory is what it was: " + std::to_string(before) + ", now " +
+          std::to_string(free_memory()));
   reach(exporter ? 2 : 3);
   wait_for(exporter ? 3 : 2);
 }
@@ -228,7 +250,8 @@ void somebody_elses(bool exporter, cudaStream_t stream, int device) {
   if (!exporter) {
     wait_for(0);
     symm::Import import = import_it(stream, device);
-    check(first_of(import.span().data(), stream) == 0x05050505, "an interior piece of somebody else's allocation");
+    check(first_of(import.span().data(), stream) == 0x05050505,
+        "an interior piece of somebody else's allocation");
     import.reset();
     reach(1);
     wait_for(2);
@@ -251,7 +274,10 @@ void somebody_elses(bool exporter, cudaStream_t stream, int device) {
 void host_memory(bool exporter, cudaStream_t stream, int device) {
   if (exporter) {
     symm_buffer_t* made = nullptr;
-    facts->over = symm_alloc(Owned::group().get(), kBytes, support::placed(SYMM_ALLOC_HOST), &made) == SYMM_OK ? 0 : 1;
+    facts->over =
+        symm_alloc(Owned::group().get(), kBytes, support::placed(SYMM_ALLOC_HOST), &made) == SYMM_OK
+            ? 0
+            : 1;
     const symm::Buffer buffer(made);
     if (facts->over == 0) {
       *buffer.span<int>().data() = 11;
@@ -259,7 +285,8 @@ void host_memory(bool exporter, cudaStream_t stream, int device) {
     }
     reach(0);
     wait_for(1);
-    check(facts->over == 1 || *buffer.span<int>().data() == 12, "what the importer's host wrote is there");
+    check(facts->over == 1 || *buffer.span<int>().data() == 12,
+        "what the importer's host wrote is there");
     return;
   }
   wait_for(0);
@@ -278,8 +305,10 @@ struct Test {
   void (*body)(bool exporter, cudaStream_t stream, int device);
   int dies = -1;  // 0: exporter, 1: importer
 };
-constexpr Test kTests[] = {{"order", order}, {"importer killed", importer_killed, 1}, {"exporter killed", exporter_killed, 0},
-    {"connection lost", connection_lost}, {"cycles", cycles}, {"somebody else's allocation", somebody_elses},
+
+constexpr Test kTests[] = {{"order", order}, {"importer killed", importer_killed, 1},
+    {"exporter killed", exporter_killed, 0}, {"connection lost", connection_lost},
+    {"cycles", cycles}, {"somebody else's allocation", somebody_elses},
     {"memory of the host", host_memory}};
 
 // How two processes see the GPUs.
@@ -290,6 +319,7 @@ struct View {
   int device;  // for which the importer maps
   int gpus;
 };
+
 constexpr View kViews[] = {{"one GPU", "0", "0", SYMM_DEVICE_AUTO, 1},
     {"two GPUs, seen in another order", "0,1", "1,0", SYMM_DEVICE_AUTO, 2},
     {"two GPUs, the memory's not visible", "0", "1", 0, 2}};
@@ -298,32 +328,39 @@ class Ipc : public testing::TestWithParam<std::tuple<size_t, size_t>> {};
 
 TEST_P(Ipc, BetweenTwoProcesses) {
   const auto [view, test] = GetParam();
-  if (kViews[view].gpus > machine().devices) GTEST_SKIP() << kViews[view].name << " needs " << kViews[view].gpus << " GPUs";
+  if (kViews[view].gpus > machine().devices)
+    GTEST_SKIP() << kViews[view].name << " needs " << kViews[view].gpus << " GPUs";
   SCOPED_TRACE(std::string(kViews[view].name) + ", " + kTests[test].name);
   const support::TemporaryDirectory directory;
   const auto prepare = [&](int i) {
     setenv("CUDA_VISIBLE_DEVICES", i == 0 ? kViews[view].exporter : kViews[view].importer, 1);
     setenv("SYMM_IPC_DIRECTORY", directory.path().c_str(), 1);
-    return std::vector<std::string>{std::to_string(view), std::to_string(test), std::to_string(i), directory.path()};
+    return std::vector<std::string>{
+        std::to_string(view), std::to_string(test), std::to_string(i), directory.path()};
   };
   run_roles(2, prepare, kTests[test].dies);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Views, Ipc, testing::Combine(testing::Range(size_t{0}, std::size(kViews)), testing::Range(size_t{0}, std::size(kTests))));
+INSTANTIATE_TEST_SUITE_P(Views, Ipc,
+    testing::Combine(testing::Range(size_t{0}, std::size(kViews)),
+        testing::Range(size_t{0}, std::size(kTests))));
 }  // namespace
 
 int role(const std::vector<std::string>& words) {
   const size_t view = std::stoul(words[0]), test = std::stoul(words[1]);
   const bool exporter = words[2] == "0";
-  title = std::string(kViews[view].name) + ", " + kTests[test].name + (exporter ? ", exporter" : ", importer");
+  title = std::string(kViews[view].name) + ", " + kTests[test].name +
+          (exporter ? ", exporter" : ", importer");
   const support::Shared<Facts> shared(words[3] + "/facts");
   facts = &*shared;
-  cuda(cudaSetDevice(exporter || kViews[view].device == SYMM_DEVICE_AUTO ? (exporter || kViews[view].gpus == 1 ? 0 : 1) : 0),
+  cuda(cudaSetDevice(exporter || kViews[view].device == SYMM_DEVICE_AUTO
+                         ? (exporter || kViews[view].gpus == 1 ? 0 : 1)
+                         : 0),
       "cudaSetDevice");
   cudaStream_t stream = nullptr;
   cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
-  if (!exporter && kViews[view].gpus == 2 && kViews[view].device != SYMM_DEVICE_AUTO && kTests[test].body == order) {
+  if (!exporter && kViews[view].gpus == 2 && kViews[view].device != SYMM_DEVICE_AUTO &&
+      kTests[test].body == order) {
     wait_for(0);
     symm_ipc_t* ipc = nullptr;
     check(symm_ipc_import(facts->token, facts->size, nullptr, &ipc, stream) == SYMM_ERR_UNAVAILABLE,

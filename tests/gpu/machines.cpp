@@ -1,8 +1,11 @@
-// Two pretended machines, on GPUs of one: ranks are processes, each of which sees one GPU as its only one, and NCCL carries all
-// between them over sockets; once with two ranks or more on each, which share the GPUs with those of the other. Needs
-// libnccl.so.2 ($SYMM_NCCL, or where the loader finds it). Bits are those of a group on one machine of the same processes; then a
-// rank is killed or stopped, or aborts, and the others' contexts still work.
+// Two pretended machines, on GPUs of one: ranks are processes, each of which
+// sees one GPU as its only one, and NCCL carries all between them over sockets;
+// once with two ranks or more on each, which share the GPUs with those of the
+// other. Needs libnccl.so.2 ($SYMM_NCCL, or where the loader finds it). Bits
+// are those of a group on one machine of the same processes; then a rank is
+// killed or stopped, or aborts, and the others' contexts still work.
 #include <dlfcn.h>
+
 #include "tests/gpu/world.hpp"
 #include "tests/kernels/values.hpp"
 #include "tests/support/options.hpp"
@@ -14,101 +17,130 @@ using Bytes = std::vector<std::byte>;
 
 struct Device : gpu::Rank {
   static constexpr size_t kBytes = kBlock / 2;
+
   Device() {
     set_up();
     send = ordinary, recv = ordinary + kBytes;
   }
+
   void *send = nullptr, *recv = nullptr;
 };
 
 // What a collective of so many elements leaves in recv.
-Bytes result_of(const symm::Group& group, const Device& device, symm_collective_t collective, symm::DType dtype, symm::Op op,
-    size_t count, int32_t algorithm = SYMM_ALGORITHM_AUTO) {
+Bytes result_of(const symm::Group& group, const Device& device, symm_collective_t collective,
+    symm::DType dtype, symm::Op op, size_t count, int32_t algorithm = SYMM_ALGORITHM_AUTO) {
   const auto n = static_cast<size_t>(group.size());
   const symm::CollectiveTraits its = symm::traits(static_cast<symm::Collective>(collective));
-  const Bytes operand =
-      symm::testing::Values(dtype, op, static_cast<unsigned>(group.rank())).make(count * (its.send_per_rank ? n : 1));
+  const Bytes operand = symm::testing::Values(dtype, op, static_cast<unsigned>(group.rank()))
+                            .make(count * (its.send_per_rank ? n : 1));
   device.upload(device.send, operand);
   cuda(cudaMemsetAsync(device.recv, 0x5A, Device::kBytes, device.stream), "cudaMemset");
-  const auto call = support::call_of(
-      collective, device.send, device.recv, count, static_cast<symm_dtype_t>(dtype), static_cast<symm_op_t>(op), 1);
-  gpu::symm(support::run(group.get(), call, support::forced(algorithm), device.stream), "collective");
-  return device.download<std::byte>(device.recv, count * symm::size_of(dtype) * (its.recv_per_rank ? n : 1));
+  const auto call = support::call_of(collective, device.send, device.recv, count,
+      static_cast<symm_dtype_t>(dtype), static_cast<symm_op_t>(op), 1);
+  gpu::symm(
+      support::run(group.get(), call, support::forced(algorithm), device.stream), "collective");
+  return device.download<std::byte>(
+      device.recv, count * symm::size_of(dtype) * (its.recv_per_rank ? n : 1));
 }
 
 struct Both {
   const symm::Group &span, &one;
   const Device& device;
-  void compare(
-      symm_collective_t collective, symm::DType dtype, symm::Op op, size_t count, int32_t algorithm = SYMM_ALGORITHM_AUTO) const {
+
+  void compare(symm_collective_t collective, symm::DType dtype, symm::Op op, size_t count,
+      int32_t algorithm = SYMM_ALGORITHM_AUTO) const {
     const Bytes got = result_of(span, device, collective, dtype, op, count, algorithm);
     const Bytes right = result_of(one, device, collective, dtype, op, count);
-    const std::string wrong = symm::reference::difference(dtype, got.data(), right.data(), got.size() / symm::size_of(dtype));
-    expect(wrong.empty(), "bits of collective " + std::to_string(collective) + " of " + std::to_string(count) + " " +
-                              symm::name_of(dtype) + ", " + symm::name_of(op) + " by algorithm " + std::to_string(algorithm) +
+    const std::string wrong = symm::reference::difference(
+        dtype, got.data(), right.data(), got.size() / symm::size_of(dtype));
+    expect(wrong.empty(), "bits of collective " + std::to_string(collective) + " of " +
+                              std::to_string(count) + " " + symm::name_of(dtype) + ", " +
+                              symm::name_of(op) + " by algorithm " + std::to_string(algorithm) +
                               ": " + wrong);
   }
+
   void everything() const {
     for (const symm::DType dtype : symm::reference::kDTypes) {
       for (const symm::Op op : symm::reference::kOps) {
         if (dtype == symm::DType::boolean && op == symm::Op::avg) continue;
-        for (const symm_collective_t collective : {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER,
-                 SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_ALLGATHER, SYMM_COLLECTIVE_BROADCAST, SYMM_COLLECTIVE_ALLTOALL})
-          for (const size_t count : {size_t{1}, size_t{333}, size_t{100'001}}) compare(collective, dtype, op, count);
+        for (const symm_collective_t collective :
+            {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE,
+                SYMM_COLLECTIVE_ALLGATHER, SYMM_COLLECTIVE_BROADCAST, SYMM_COLLECTIVE_ALLTOALL})
+          for (const size_t count : {size_t{1}, size_t{333}, size_t{100'001}})
+            compare(collective, dtype, op, count);
       }
     }
     compare(
-        SYMM_COLLECTIVE_ALLREDUCE, symm::DType::bf16, symm::Op::sum, size_t{16} << 20);  // more than the scratch holds at once
+        // more than the scratch holds at once
+        SYMM_COLLECTIVE_ALLREDUCE, symm::DType::bf16, symm::Op::sum, size_t{16} << 20);
   }
-  // Rows with a gap, and an exchange that is replayed with counts that were not known when it was captured.
+
+  // Rows with a gap, and an exchange that is replayed
+  // with counts that were not known when it was captured.
   void in_pieces() const {
     constexpr size_t kRows = 20'001, kRow = 5, kMost = 300'000;
     const auto n = static_cast<size_t>(one.size()), me = static_cast<size_t>(one.rank());
-    const Bytes operand = symm::testing::Values(symm::DType::i32, symm::Op::sum, static_cast<unsigned>(me)).make(n * kMost);
-    auto* const counts = static_cast<uint64_t*>(device.send) + (Device::kBytes - 1024) / sizeof(uint64_t);
+    const Bytes operand =
+        symm::testing::Values(symm::DType::i32, symm::Op::sum, static_cast<unsigned>(me))
+            .make(n * kMost);
+    auto* const counts =
+        static_cast<uint64_t*>(device.send) + (Device::kBytes - 1024) / sizeof(uint64_t);
     std::vector<Bytes> got[2];
     for (const symm::Group* group : {&span, &one}) {
       std::vector<Bytes>& all = got[group == &one ? 1 : 0];
       device.upload(device.send, operand);
       cuda(cudaMemsetAsync(device.recv, 0x5A, Device::kBytes, device.stream), "cudaMemset");
-      gpu::symm(symm_allgather_rows(
-                    group->get(), device.send, device.recv, kRows, kRow, n * kRow + 3, SYMM_DTYPE_I32, nullptr, device.stream),
+      gpu::symm(symm_allgather_rows(group->get(), device.send, device.recv, kRows, kRow,
+                    n * kRow + 3, SYMM_DTYPE_I32, nullptr, device.stream),
           "symm_allgather_rows");
-      all.push_back(device.download<std::byte>(device.recv, kRows * (n * kRow + 3) * sizeof(int32_t)));
+      all.push_back(
+          device.download<std::byte>(device.recv, kRows * (n * kRow + 3) * sizeof(int32_t)));
       const gpu::Graph graph(device, [&] {
-        gpu::symm(symm_alltoallv_device(group->get(), device.send, n * kMost, counts, nullptr, device.recv, n * kMost, counts + n,
-                      nullptr, SYMM_DTYPE_I32, nullptr, device.stream),
+        gpu::symm(symm_alltoallv_device(group->get(), device.send, n * kMost, counts, nullptr,
+                      device.recv, n * kMost, counts + n, nullptr, SYMM_DTYPE_I32, nullptr,
+                      device.stream),
             "symm_alltoallv_device");
       });
       for (const size_t each : {size_t{0}, size_t{7}, kMost / 3}) {
         std::vector<uint64_t> now(2 * n);  // rank r sends (r + p) % 4 times so many to rank p
-        for (size_t p = 0; p < n; ++p) now[p] = now[n + p] = (me + p) % 4 * each;
-        cuda(cudaMemcpyAsync(counts, now.data(), now.size() * sizeof(uint64_t), cudaMemcpyHostToDevice, device.stream), "counts");
+        for (size_t p = 0; p < n; ++p)
+          now[p] = now[n + p] = (me + p) % 4 * each;
+        cuda(cudaMemcpyAsync(counts, now.data(), now.size() * sizeof(uint64_t),
+                 cudaMemcpyHostToDevice, device.stream),
+            "counts");
         graph.replay();
         all.push_back(device.download<std::byte>(device.recv, n * kMost * sizeof(int32_t)));
       }
     }
     expect(got[0] == got[1], "pieces");
   }
-  // By ways that are of machines with several ranks; where the order does not matter, not one after the other.
+
+  // By ways that are of machines with several ranks; where
+  // the order does not matter, not one after the other.
   void by_machines() const {
     for (const size_t count : {size_t{333}, size_t{100'001}, size_t{4} << 20}) {
-      for (const symm::DType dtype : {symm::DType::f8e4m3, symm::DType::bf16, symm::DType::f32, symm::DType::f64})
+      for (const symm::DType dtype :
+          {symm::DType::f8e4m3, symm::DType::bf16, symm::DType::f32, symm::DType::f64})
         for (const symm::Op op : {symm::Op::sum, symm::Op::avg})
           if (count * symm::size_of(dtype) <= Device::kBytes)
             compare(SYMM_COLLECTIVE_ALLREDUCE, dtype, op, count, SYMM_ALGORITHM_CHAIN);
       for (const symm::DType dtype : {symm::DType::i16, symm::DType::bf16, symm::DType::f32}) {
-        compare(SYMM_COLLECTIVE_ALLREDUCE, dtype, symm::Op::max, count, SYMM_ALGORITHM_HIERARCHICAL);
-        if (count < 1'000'000) compare(SYMM_COLLECTIVE_REDUCE_SCATTER, dtype, symm::Op::min, count, SYMM_ALGORITHM_HIERARCHICAL);
+        compare(
+            SYMM_COLLECTIVE_ALLREDUCE, dtype, symm::Op::max, count, SYMM_ALGORITHM_HIERARCHICAL);
+        if (count < 1'000'000)
+          compare(SYMM_COLLECTIVE_REDUCE_SCATTER, dtype, symm::Op::min, count,
+              SYMM_ALGORITHM_HIERARCHICAL);
       }
       compare(SYMM_COLLECTIVE_ALLREDUCE, symm::DType::bf16, symm::Op::sum, count);
-      compare(SYMM_COLLECTIVE_ALLGATHER, symm::DType::i32, symm::Op::sum, std::min(count, size_t{1'000'000}));
+      compare(SYMM_COLLECTIVE_ALLGATHER, symm::DType::i32, symm::Op::sum,
+          std::min(count, size_t{1'000'000}));
     }
   }
 };
 
 symm_status_t sum(const symm::Group& group, const Device& device, size_t count) {
-  return symm_allreduce(group.get(), device.send, device.send, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, device.stream);
+  return symm_allreduce(group.get(), device.send, device.send, count, SYMM_DTYPE_F32, SYMM_OP_SUM,
+      nullptr, device.stream);
 }
 
 // Each replay multiplies by the number of ranks.
@@ -120,18 +152,22 @@ void replay(const symm::Group& span, const Device& device) {
     span.barrier({}, 0, 0, device.stream);
   });
   float expected = 1;
-  for (int i = 0; i < 5; ++i, expected *= static_cast<float>(span.size())) graph.replay();
+  for (int i = 0; i < 5; ++i, expected *= static_cast<float>(span.size()))
+    graph.replay();
   expect(
-      device.download<float>(device.send, ones.size()) == std::vector<float>(ones.size(), expected), "sums of a graph's replays");
+      device.download<float>(device.send, ones.size()) == std::vector<float>(ones.size(), expected),
+      "sums of a graph's replays");
 }
 
-// To the next rank, on the other machine where there are two; where UCX is not there, all that is to be said.
+// To the next rank, on the other machine where there are
+// two; where UCX is not there, all that is to be said.
 void one_sided(const symm::Group& span, const Device& device) {
   constexpr size_t kBytes = size_t{30} << 20, kPart = 4096;
   const symm::Buffer buffer = span.allocate(2 * kBytes);
   const symm::Memory memory = span.rendezvous(buffer, 77);
   auto* const block = static_cast<std::byte*>(buffer.span().data());
-  const int me = span.rank(), next = (me + 1) % span.size(), last = (me + span.size() - 1) % span.size();
+  const int me = span.rank(), next = (me + 1) % span.size(),
+            last = (me + span.size() - 1) % span.size();
   const auto of = [](int rank, size_t bytes) { return Bytes(bytes, std::byte(rank + 1)); };
   auto* const mine = static_cast<std::byte*>(device.send);
   const symm::Span all(mine, kBytes);
@@ -152,15 +188,18 @@ void one_sided(const symm::Group& span, const Device& device) {
     expect(device.download<std::byte>(block + 64, kBytes) == of(last, kBytes), "what was put");
     gpu::symm(symm_get(memory.get(), next, 64, device.recv, kBytes, device.stream), "symm_get");
     expect(device.download<std::byte>(device.recv, kBytes) == of(me, kBytes), "what was fetched");
-    memory.fill32(next, kBytes + 64, 0x01010101U * static_cast<uint32_t>(me + 1), kPart / 4, device.stream);
+    memory.fill32(
+        next, kBytes + 64, 0x01010101U * static_cast<uint32_t>(me + 1), kPart / 4, device.stream);
     memory.write_value64(next, 0, static_cast<uint64_t>(round) << 40, device.stream);
     memory.write_value32(next, 8, static_cast<uint32_t>(round), device.stream);
     span.barrier({}, 0, 0, device.stream);
-    expect(device.download<std::byte>(block + kBytes + 64, kPart) == of(last, kPart), "what was filled");
+    expect(device.download<std::byte>(block + kBytes + 64, kPart) == of(last, kPart),
+        "what was filled");
     const auto words = device.download<uint32_t>(block, 3);
     const auto number = static_cast<uint32_t>(round);
     expect(words == std::vector{0U, number << 8, number}, "words");
-    for (int i = 0; i < 100; ++i) memory.signal(next, 2, device.stream), memory.wait_signal(last, 2, 0, device.stream);
+    for (int i = 0; i < 100; ++i)
+      memory.signal(next, 2, device.stream), memory.wait_signal(last, 2, 0, device.stream);
     cuda(cudaStreamSynchronize(device.stream), "synchronise");
   }
   span.barrier({}, 0, 0, device.stream);
@@ -172,22 +211,27 @@ int role_main(int rank, int size, const std::string& how, const std::string& boo
   const std::string machine = std::to_string(rank * 2 / size);
   setenv("SYMM_MACHINE", machine.c_str(), 1);
   const uint64_t flags = how == "two_by_two" ? SYMM_GROUP_OVERLAPPING_DEVICES : 0;
-  symm::Group span = gpu::form(rank, size, 0, bootstrap, how == "stop" ? 3'000 : 60'000, flags, "span");
-  expect(span.info().machines == 2 && std::string(span.info().engine).rfind("nccl ", 0) == 0, span.info().engine);
+  symm::Group span =
+      gpu::form(rank, size, 0, bootstrap, how == "stop" ? 3'000 : 60'000, flags, "span");
+  expect(span.info().machines == 2 && std::string(span.info().engine).rfind("nccl ", 0) == 0,
+      span.info().engine);
   if (how == "bits" || how == "two_by_two") {
     setenv("SYMM_MACHINE", "one", 1);
     const symm::Group one = gpu::form(rank, size, 0, bootstrap, 60'000, flags, "one");
     expect(one.info().machines == 1, "one machine");
     const Both both{span, one, device};
-    if (how == "bits") both.everything();
-    else both.by_machines();
+    if (how == "bits")
+      both.everything();
+    else
+      both.by_machines();
     both.in_pieces();
     replay(span, device);
     one_sided(span, device);
     span.finalize();
     return gpu::role_result();
   }
-  for (int i = 0; i < 3; ++i) gpu::symm(sum(span, device, 1000), "all-reduce");
+  for (int i = 0; i < 3; ++i)
+    gpu::symm(sum(span, device, 1000), "all-reduce");
   cuda(cudaStreamSynchronize(device.stream), "synchronise");
   if (rank == size - 1) {
     std::fflush(stdout);
@@ -203,14 +247,20 @@ int role_main(int rank, int size, const std::string& how, const std::string& boo
     cudaStreamSynchronize(device.stream);  // NCCL's kernel is gone when NCCL has let go
   }
   const symm_group_status_t health = span.status();
-  const symm_status_t wanted = how == "kill" ? SYMM_ERR_PEER_FAILED : how == "stop" ? SYMM_ERR_TIMEOUT : SYMM_ERR_ABORTED;
-  expect(health.status == wanted, how + ": " + symm_status_string(health.status) + ": " + health.message);
-  if (how == "kill") expect(health.failed_rank == size - 1, "names the rank: " + std::string(health.message));
-  if (rank == 0) std::printf("%s: evident after %.2f ms: %s\n", how.c_str(), seconds() * 1e3, health.message);
+  const symm_status_t wanted = how == "kill"   ? SYMM_ERR_PEER_FAILED
+                               : how == "stop" ? SYMM_ERR_TIMEOUT
+                                               : SYMM_ERR_ABORTED;
+  expect(health.status == wanted,
+      how + ": " + symm_status_string(health.status) + ": " + health.message);
+  if (how == "kill")
+    expect(health.failed_rank == size - 1, "names the rank: " + std::string(health.message));
+  if (rank == 0)
+    std::printf("%s: evident after %.2f ms: %s\n", how.c_str(), seconds() * 1e3, health.message);
   span.reset();
   const std::vector<float> data(1000, 3.0F);
   device.upload(device.send, data);
-  expect(device.download<float>(device.send, data.size()) == data, how + ": the context and its stream stay usable");
+  expect(device.download<float>(device.send, data.size()) == data,
+      how + ": the context and its stream stay usable");
   return gpu::role_result();
 }
 
@@ -229,17 +279,24 @@ TEST_P(Machines, AreCarriedByNccl) {
   const int size = how == "two_by_two" ? 2 * devices : devices;  // each GPU is in both machines
   const auto prepare = [&](int rank) {
     const std::string machine = std::to_string(rank * 2 / size);
-    for (const auto& [name, value] : {std::pair("CUDA_VISIBLE_DEVICES", std::to_string(rank % devices)),
-             std::pair("NCCL_HOSTID", "m" + machine), std::pair("NCCL_SOCKET_IFNAME", std::string("lo")),
-             std::pair("NCCL_P2P_DISABLE", std::string("1")), std::pair("NCCL_SHM_DISABLE", std::string("1")),
-             std::pair("NCCL_IB_DISABLE", std::string("1")), std::pair("NCCL_NVLS_ENABLE", std::string("0"))})
+    for (const auto& [name, value] :
+        {std::pair("CUDA_VISIBLE_DEVICES", std::to_string(rank % devices)),
+            std::pair("NCCL_HOSTID", "m" + machine),
+            std::pair("NCCL_SOCKET_IFNAME", std::string("lo")),
+            std::pair("NCCL_P2P_DISABLE", std::string("1")),
+            std::pair("NCCL_SHM_DISABLE", std::string("1")),
+            std::pair("NCCL_IB_DISABLE", std::string("1")),
+            std::pair("NCCL_NVLS_ENABLE", std::string("0"))})
       setenv(name, value.c_str(), 1);
-    return std::vector<std::string>{std::to_string(rank), std::to_string(size), how, "dir://" + directory.path()};
+    return std::vector<std::string>{
+        std::to_string(rank), std::to_string(size), how, "dir://" + directory.path()};
   };
-  gpu::run_roles(size, prepare, how == "kill" || how == "stop" ? size - 1 : -1, how == "stop" ? SIGSTOP : SIGKILL);
+  gpu::run_roles(size, prepare, how == "kill" || how == "stop" ? size - 1 : -1,
+      how == "stop" ? SIGSTOP : SIGKILL);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, Machines, testing::Values("bits", "two_by_two", "kill", "stop", "abort"),
+INSTANTIATE_TEST_SUITE_P(Ways, Machines,
+    testing::Values("bits", "two_by_two", "kill", "stop", "abort"),
     [](const auto& one) { return std::string(one.param); });
 }  // namespace
 

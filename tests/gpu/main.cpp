@@ -1,6 +1,7 @@
 // What all programs of tests/gpu begin with.
 //   <program> [--ranks=N] [--fitting] [GoogleTest's own]
-// --fitting: skip what a machine with several GPUs has too few of; one GPU is shared by any number of ranks.
+// --fitting: skip what a machine with several GPUs has
+// too few of; one GPU is shared by any number of ranks.
 #include "tests/gpu/world.hpp"
 
 int main(int argc, char** argv) {
@@ -23,7 +24,8 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  if (const cudaError_t result = cudaGetDeviceCount(&machine.devices); result != cudaSuccess || machine.devices == 0) {
+  if (const cudaError_t result = cudaGetDeviceCount(&machine.devices);
+      result != cudaSuccess || machine.devices == 0) {
     std::printf("SKIPPED: no GPU here: %s\n", cudaGetErrorString(result));
     return 77;
   }

@@ -1,35 +1,43 @@
-// Blocks that are not device memory of symm_alloc(): adopted from another library, on a NUMA node of the host; and export as
-// DMA-BUF.
+// Blocks that are not device memory of symm_alloc(): adopted from another library, on a
+// NUMA node of the host; and export as DMA-BUF.
 #include "tests/cuda/somebody.hpp"
 #include "tests/gpu/world.hpp"
 #include "tests/support/options.hpp"
 
-namespace gpu { namespace {
+namespace gpu {
+namespace {
 using ::symm::cuda::SomebodysMemory;
 
 std::string with_error(const std::string& what) { return what + " (" + symm_last_error() + ")"; }
 
 int device_of(const Rank& rank) { return rank.whole.info().device; }
 
-symm_device_info_t info_of(const Rank& rank) { return ::symm::device_info(SYMM_BACKEND_CUDA, device_of(rank)); }
+symm_device_info_t info_of(const Rank& rank) {
+  return ::symm::device_info(SYMM_BACKEND_CUDA, device_of(rank));
+}
 
 // No sum is exact, so that another order would show.
 std::vector<float> values_of(int rank, size_t count) {
   std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i) values[i] = 1.0F / static_cast<float>(3 + (i * 7 + static_cast<size_t>(rank) * 11) % 1021);
+  for (size_t i = 0; i < count; ++i)
+    values[i] = 1.0F / static_cast<float>(3 + (i * 7 + static_cast<size_t>(rank) * 11) % 1021);
   return values;
 }
 
 void allreduce(const Rank& rank, void* operand, size_t count) {
-  symm(symm_allreduce(rank.group, operand, operand, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, rank.stream), "symm_allreduce");
+  symm(symm_allreduce(
+           rank.group, operand, operand, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, rank.stream),
+      "symm_allreduce");
 }
 
 constexpr size_t kAllocation = size_t{80} << 20;
-constexpr size_t kPiece = size_t{64} << 20;  // as large as Rank::kBlock, and enough for results to come straight into recv
+// as large as Rank::kBlock, and enough for results to come straight into recv
+constexpr size_t kPiece = size_t{64} << 20;
 
 void adopted(Rank& rank, std::barrier<>& together) {
   SomebodysMemory foreign(device_of(rank), kAllocation);
-  char* const theirs = foreign.data() + 4096 * static_cast<size_t>(rank.rank + 1);  // elsewhere on each rank
+  // elsewhere on each rank
+  char* const theirs = foreign.data() + 4096 * static_cast<size_t>(rank.rank + 1);
   ::symm::Buffer buffer = rank.whole.adopt(::symm::Span(theirs, kPiece));
   ::symm::Memory memory = rank.whole.rendezvous(buffer, 1);
   void* const ours = buffer.span().data();
@@ -40,9 +48,11 @@ void adopted(Rank& rank, std::barrier<>& together) {
   rank.upload(rank.ordinary, mine);
   memory.put_signal(next, 8192, ::symm::Span(rank.ordinary, 4000), 3, rank.stream);
   memory.wait_signal(last, 3, 0, rank.stream);
-  expect(rank.download<float>(theirs + 8192, 1000) == values_of(last, 1000), who(rank, "a put lands where the owner has it"));
+  expect(rank.download<float>(theirs + 8192, 1000) == values_of(last, 1000),
+      who(rank, "a put lands where the owner has it"));
 
-  // The same bits as with a block of symm's own, small and large, by the owner's addresses and by ours.
+  // The same bits as with a block of symm's own, small
+  // and large, by the owner's addresses and by ours.
   for (const size_t count : {size_t{1000}, size_t{1} << 20, kPiece / sizeof(float)}) {
     const std::vector<float> values = values_of(rank.rank, count);
     rank.upload(rank.block, values);
@@ -58,13 +68,15 @@ void adopted(Rank& rank, std::barrier<>& together) {
   }
   {
     const auto place = rank.whole.find(theirs + 100);
-    expect(place && place->memory && place->rank == rank.rank && place->offset == 100, who(rank, "found by the owner's address"));
+    expect(place && place->memory && place->rank == rank.rank && place->offset == 100,
+        who(rank, "found by the owner's address"));
   }
 
   // The owner lets go first.
   rank.settle(together);
   foreign.free();
-  expect(symm_memory_find(rank.group, theirs + 100, nullptr, nullptr, nullptr) == SYMM_ERR_NOT_FOUND,
+  expect(
+      symm_memory_find(rank.group, theirs + 100, nullptr, nullptr, nullptr) == SYMM_ERR_NOT_FOUND,
       who(rank, "not found where the owner had it"));
   rank.upload(ours, mine);
   allreduce(rank, ours, mine.size());
@@ -95,7 +107,8 @@ void refused(Rank& rank, std::barrier<>&) {
   const auto refuses = [&](void* pointer, size_t bytes, const char* said) {
     symm_buffer_t* buffer = nullptr;
     const symm_status_t status = symm_buffer_adopt(rank.group, pointer, bytes, nullptr, &buffer);
-    expect(status == SYMM_ERR_INVALID_ARGUMENT && buffer == nullptr && std::strstr(symm_last_error(), said) != nullptr,
+    expect(status == SYMM_ERR_INVALID_ARGUMENT && buffer == nullptr &&
+               std::strstr(symm_last_error(), said) != nullptr,
         who(rank, with_error(std::string("refused: ") + said)));
   };
   SomebodysMemory closed(device_of(rank), SomebodysMemory::kUnit, 1, 0);
@@ -118,16 +131,19 @@ void dmabuf(Rank& rank, std::barrier<>&) {
   const symm_device_info_t info = info_of(rank);
   const ::symm::Buffer buffer = rank.whole.allocate(100'000);
   int32_t fd = -1;
-  expect(symm_buffer_export_dmabuf(buffer.get(), 8, 8, &fd) == SYMM_ERR_INVALID_ARGUMENT && fd == -1,
+  expect(
+      symm_buffer_export_dmabuf(buffer.get(), 8, 8, &fd) == SYMM_ERR_INVALID_ARGUMENT && fd == -1,
       who(rank, "an offset inside a page"));
   const symm_status_t status = symm_buffer_export_dmabuf(buffer.get(), 8192, 50'000, &fd);
   if (info.dmabuf == 0) {
-    expect(status == SYMM_ERR_UNAVAILABLE && std::strstr(symm_last_error(), info.dmabuf_reason) != nullptr,
+    expect(status == SYMM_ERR_UNAVAILABLE &&
+               std::strstr(symm_last_error(), info.dmabuf_reason) != nullptr,
         who(rank, with_error("no DMA-BUF, with the reason")));
   } else {
     expect(status == SYMM_OK, who(rank, with_error("export as DMA-BUF")));
     char name[256] = {};
-    if (status == SYMM_OK && readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name - 1) > 0)
+    if (status == SYMM_OK &&
+        readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name - 1) > 0)
       expect(std::strstr(name, "dmabuf") != nullptr, who(rank, std::string("it is one: ") + name));
     expect((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0, who(rank, "closed on exec"));
     close(fd);
@@ -139,12 +155,15 @@ void host_memory(Rank& rank, std::barrier<>& together) {
   const symm_device_info_t info = info_of(rank);
   constexpr size_t kBytes = size_t{4} << 20;
   symm_buffer_t* made = nullptr;
-  const symm_status_t status = symm_alloc(rank.group, kBytes, support::placed(SYMM_ALLOC_HOST), &made);
+  const symm_status_t status =
+      symm_alloc(rank.group, kBytes, support::placed(SYMM_ALLOC_HOST), &made);
   ::symm::Buffer buffer(made);
   if (rank.rank == 0)
-    std::printf("host memory: %s, NUMA node %d\n", status == SYMM_OK ? "yes" : symm_last_error(), info.numa_node);
+    std::printf("host memory: %s, NUMA node %d\n", status == SYMM_OK ? "yes" : symm_last_error(),
+        info.numa_node);
   if (info.host_memory == 0) {
-    expect(status == SYMM_ERR_UNAVAILABLE && std::strstr(symm_last_error(), info.host_memory_reason) != nullptr,
+    expect(status == SYMM_ERR_UNAVAILABLE &&
+               std::strstr(symm_last_error(), info.host_memory_reason) != nullptr,
         who(rank, with_error("no memory of the host, with the reason")));
     return;
   }
@@ -160,14 +179,16 @@ void host_memory(Rank& rank, std::barrier<>& together) {
   const int neighbour = rank.next();
   const auto* there = memory.span<float>(neighbour).data();
   const std::vector<float> theirs = values_of(neighbour, count);
-  expect(std::memcmp(there, theirs.data(), count * sizeof(float)) == 0, who(rank, "the host sees a peer's block"));
+  expect(std::memcmp(there, theirs.data(), count * sizeof(float)) == 0,
+      who(rank, "the host sees a peer's block"));
   together.arrive_and_wait();
   rank.upload(rank.block, values);
   allreduce(rank, rank.block, count);
   const std::vector<float> right = rank.download<float>(rank.block, count);
   allreduce(rank, mine, count);
   rank.wait();
-  expect(std::memcmp(mine, right.data(), count * sizeof(float)) == 0, who(rank, "all-reduce in memory of the host"));
+  expect(std::memcmp(mine, right.data(), count * sizeof(float)) == 0,
+      who(rank, "all-reduce in memory of the host"));
   rank.settle(together);
   memory.reset();
   buffer.reset();
@@ -180,11 +201,13 @@ void heap(Rank& rank, std::barrier<>& together) {
   const ::symm::Heap pieces = rank.whole.heap(size_t{64} << 20);
   const ::symm::Memory memory = pieces.memory();
   for (int round = 0; round < 20; ++round) {
-    // What is freed is taken again by the next round while its work is under way: that comes after it on the stream.
+    // What is freed is taken again by the next round while its
+    // work is under way: that comes after it on the stream.
     const auto first = pieces.allocate<float>(1000);
     const auto large = pieces.allocate<float>(kCount, 4096);
     const auto inbox = pieces.allocate<float>(1000);
-    expect(large.offset() == 4096 && inbox.offset() == 4096 + kCount * sizeof(float), who(rank, "offsets"));
+    expect(large.offset() == 4096 && inbox.offset() == 4096 + kCount * sizeof(float),
+        who(rank, "offsets"));
     const std::vector<float> values = values_of(rank.rank, kCount);
     for (void* operand : {static_cast<void*>(large.data()), static_cast<void*>(rank.block)}) {
       rank.upload(operand, values);
@@ -192,11 +215,14 @@ void heap(Rank& rank, std::barrier<>& together) {
     }
     expect(rank.download<float>(large.data(), kCount) == rank.download<float>(rank.block, kCount),
         who(rank, "all-reduce in a piece"));
-    expect(rank.whole.find(large.data() + kCount - 1).value().offset == 4096 + (kCount - 1) * sizeof(float), who(rank, "found"));
+    expect(rank.whole.find(large.data() + kCount - 1).value().offset ==
+               4096 + (kCount - 1) * sizeof(float),
+        who(rank, "found"));
     rank.upload(first.data(), values_of(rank.rank, 1000));
     memory.put_signal(next, inbox.offset(), first.span(), 3, rank.stream);
     memory.wait_signal(last, 3, 0, rank.stream);
-    expect(rank.download<float>(inbox.data(), 1000) == values_of(last, 1000), who(rank, "a put into a piece"));
+    expect(rank.download<float>(inbox.data(), 1000) == values_of(last, 1000),
+        who(rank, "a put into a piece"));
     rank.settle(together);
   }
   const symm_heap_info_t info = pieces.info();
@@ -205,8 +231,13 @@ void heap(Rank& rank, std::barrier<>& together) {
 }
 
 TEST(Memory, IsGivenBack) { run_ranks(machine().ranks, given_back); }
+
 TEST(Memory, ThatCannotBeAdoptedIsRefused) { run_ranks(machine().ranks, refused); }
+
 TEST(Memory, IsExportedAsDmabuf) { run_ranks(machine().ranks, dmabuf); }
+
 TEST(Memory, InPieces) { run_ranks(machine().ranks, heap); }
+
 TEST(Memory, OfTheHost) { run_ranks(machine().ranks, host_memory); }
-}}  // namespace gpu
+}  // namespace
+}  // namespace gpu

@@ -1,10 +1,12 @@
-// Collectives with counts: any layout in any memory, eagerly and in graphs; the bits of those without counts; counts in device
-// memory that change from replay to replay; what goes wrong. And a factor that changes from replay to replay.
+// Collectives with counts: any layout in any memory, eagerly and in graphs; the bits of
+// those without counts; counts in device memory that change from replay to replay; what
+// goes wrong. And a factor that changes from replay to replay.
 #include "tests/gpu/world.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/support/pieces_calls.hpp"
 
-namespace gpu { namespace {
+namespace gpu {
+namespace {
 using support::PiecesMemory;
 
 void copy(const Rank& rank, void* to, const void* from, size_t bytes) {
@@ -13,7 +15,8 @@ void copy(const Rank& rank, void* to, const void* from, size_t bytes) {
 }
 
 void any_layout(Rank& rank, std::barrier<>& together) {
-  PiecesMemory memory{reinterpret_cast<std::byte*>(rank.block), reinterpret_cast<std::byte*>(rank.ordinary), {}, {}, rank.stream};
+  PiecesMemory memory{reinterpret_cast<std::byte*>(rank.block),
+      reinterpret_cast<std::byte*>(rank.ordinary), {}, {}, rank.stream};
   memory.copy = [&](void* to, const void* from, size_t bytes) { copy(rank, to, from, bytes); };
   bool captures = false;
   memory.run = [&](const auto& call) {
@@ -31,7 +34,8 @@ void any_layout(Rank& rank, std::barrier<>& together) {
   };
   for (unsigned seed = 0; seed < 24; ++seed) {
     captures = seed % 3 == 2;
-    run_drawn(rank.whole, memory, seed, seed % 4 == 0 ? SYMM_ALGORITHM_TWO_SHOT_STAGED : SYMM_ALGORITHM_AUTO);
+    run_drawn(rank.whole, memory, seed,
+        seed % 4 == 0 ? SYMM_ALGORITHM_TWO_SHOT_STAGED : SYMM_ALGORITHM_AUTO);
   }
 }
 
@@ -46,28 +50,40 @@ void same_bits(Rank& rank, std::barrier<>& together) {
         const size_t bytes = count * static_cast<size_t>(dtype & 0xFF) / 8;
         std::vector<unsigned char> data(n * bytes);
         for (size_t i = 0; i < data.size(); ++i)
-          data[i] = static_cast<unsigned char>((i + 7 * i / 256) * 31 + 5 * static_cast<size_t>(rank.rank));
+          data[i] = static_cast<unsigned char>(
+              (i + 7 * i / 256) * 31 + 5 * static_cast<size_t>(rank.rank));
         copy(rank, rank.block, data.data(), data.size());
         char* results[] = {rank.ordinary, rank.ordinary + (16 << 20)};
         const std::vector<size_t> counts(n, count);
         together.arrive_and_wait();
-        symm(symm_reduce_scatter(rank.group, rank.block, results[0], count, dtype, op, nullptr, rank.stream), "reduce_scatter");
-        symm(symm_reduce_scatterv(rank.group, rank.block, counts.data(), nullptr, results[1], dtype, op, nullptr, rank.stream),
+        symm(symm_reduce_scatter(
+                 rank.group, rank.block, results[0], count, dtype, op, nullptr, rank.stream),
+            "reduce_scatter");
+        symm(symm_reduce_scatterv(rank.group, rank.block, counts.data(), nullptr, results[1], dtype,
+                 op, nullptr, rank.stream),
             "reduce_scatterv");
-        const bool same = rank.download<char>(results[0], bytes) == rank.download<char>(results[1], bytes);
-        expect(same, who(rank, "reduce_scatterv of dtype " + std::to_string(dtype) + ", op " + std::to_string(op)));
+        const bool same =
+            rank.download<char>(results[0], bytes) == rank.download<char>(results[1], bytes);
+        expect(same, who(rank, "reduce_scatterv of dtype " + std::to_string(dtype) + ", op " +
+                                   std::to_string(op)));
       }
     }
   }
 }
 
 // Rank r sends rank p so many ints in a round.
-uint64_t length(int r, int p, int round) { return static_cast<uint64_t>((r * 7 + p * 3 + round * 1001) % 5000); }
+uint64_t length(int r, int p, int round) {
+  return static_cast<uint64_t>((r * 7 + p * 3 + round * 1001) % 5000);
+}
+
 constexpr size_t kRoom = 100'000;
 
 struct Counts {
   uint64_t *send, *recv;  // on the device
-  explicit Counts(const Rank& rank) : send(reinterpret_cast<uint64_t*>(rank.ordinary + (32 << 20))), recv(send + 16) {}
+
+  explicit Counts(const Rank& rank)
+      : send(reinterpret_cast<uint64_t*>(rank.ordinary + (32 << 20))), recv(send + 16) {}
+
   void set(const Rank& rank, int round) const {
     std::vector<uint64_t> numbers(32);
     for (int p = 0; p < rank.size; ++p) {
@@ -76,9 +92,10 @@ struct Counts {
     }
     copy(rank, send, numbers.data(), numbers.size() * sizeof(uint64_t));
   }
+
   symm_status_t exchange(const Rank& rank, void* out) const {
-    return symm_alltoallv_device(
-        rank.group, rank.block, kRoom, send, nullptr, out, kRoom, recv, nullptr, SYMM_DTYPE_I32, nullptr, rank.stream);
+    return symm_alltoallv_device(rank.group, rank.block, kRoom, send, nullptr, out, kRoom, recv,
+        nullptr, SYMM_DTYPE_I32, nullptr, rank.stream);
   }
 };
 
@@ -88,7 +105,8 @@ void counts_on_device(Rank& rank, std::barrier<>& together, bool is_private) {
   counts.set(rank, 0);
   const Graph graph(rank, [&] { symm(counts.exchange(rank, out), "alltoallv_device in capture"); });
   std::vector<int> data(kRoom);
-  for (size_t i = 0; i < data.size(); ++i) data[i] = rank.rank * 1'000'000 + static_cast<int>(i);
+  for (size_t i = 0; i < data.size(); ++i)
+    data[i] = rank.rank * 1'000'000 + static_cast<int>(i);
   copy(rank, rank.block, data.data(), data.size() * sizeof(int));
   rank.settle(together);
   for (int round = 0; round < 10; ++round) {
@@ -101,17 +119,20 @@ void counts_on_device(Rank& rank, std::barrier<>& together, bool is_private) {
     size_t at = 0;
     for (int r = 0; r < rank.size; ++r) {
       uint64_t from = 0;
-      for (int p = 0; p < rank.rank; ++p) from += length(r, p, round);
-      for (uint64_t i = 0; i < length(r, rank.rank, round); ++i) want[at++] = r * 1'000'000 + static_cast<int>(from + i);
+      for (int p = 0; p < rank.rank; ++p)
+        from += length(r, p, round);
+      for (uint64_t i = 0; i < length(r, rank.rank, round); ++i)
+        want[at++] = r * 1'000'000 + static_cast<int>(from + i);
     }
     expect(got == want, who(rank, "counts in device memory, round " + std::to_string(round)));
   }
   rank.settle(together);
 }
 
-// The group fails, and says why: on the rank that noticed; `spoil` changes what one rank has on the device.
-void fails(
-    Rank& rank, std::barrier<>& together, const std::function<void(uint64_t*)>& spoil, symm_status_t status, const char* why) {
+// The group fails, and says why: on the rank that noticed;
+// `spoil` changes what one rank has on the device.
+void fails(Rank& rank, std::barrier<>& together, const std::function<void(uint64_t*)>& spoil,
+    symm_status_t status, const char* why) {
   const Counts counts(rank);
   counts.set(rank, 1);
   cuda(cudaMemsetAsync(rank.block + (32 << 20), 0x5A, kRoom * sizeof(int), rank.stream), "poison");
@@ -125,7 +146,8 @@ void fails(
   rank.wait();  // the kernel leaves
   if (rank.rank == 0) {
     const symm_group_status_t health = rank.whole.status();
-    expect(health.status == status, who(rank, std::string("the status of what is wrong: ") + health.message));
+    expect(health.status == status,
+        who(rank, std::string("the status of what is wrong: ") + health.message));
     expect(std::string(health.message).find(why) != std::string::npos, health.message);
   }
   together.arrive_and_wait();
@@ -141,7 +163,8 @@ void aborted(Rank& rank, std::barrier<>& together) {
   if (rank.rank == 0) symm(symm_group_abort(rank.group, "enough"), "abort");
   rank.wait();
   together.arrive_and_wait();
-  expect(rank.whole.status().status == SYMM_ERR_ABORTED, who(rank, "all-to-all ends when the group is aborted"));
+  expect(rank.whole.status().status == SYMM_ERR_ABORTED,
+      who(rank, "all-to-all ends when the group is aborted"));
 }
 
 void factors_in_graphs(Rank& rank, std::barrier<>& together) {
@@ -153,7 +176,8 @@ void factors_in_graphs(Rank& rank, std::barrier<>& together) {
   const std::vector<float> ones(kCount, 1.0F);
   copy(rank, rank.block, ones.data(), kCount * sizeof(float));
   const Graph graph(rank, [&] {
-    symm(symm_allreduce(rank.group, rank.block, rank.ordinary, kCount, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, rank.stream),
+    symm(symm_allreduce(rank.group, rank.block, rank.ordinary, kCount, SYMM_DTYPE_F32, SYMM_OP_SUM,
+             &options, rank.stream),
         "scaled all-reduce in capture");
   });
   rank.settle(together);
@@ -163,26 +187,38 @@ void factors_in_graphs(Rank& rank, std::barrier<>& together) {
     rank.settle(together);
     graph.replay();
     const auto want = static_cast<float>(round * rank.size * (rank.size + 1) / 2);
-    expect(rank.download<float>(rank.ordinary, kCount) == std::vector<float>(kCount, want), who(rank, "a factor of the replay"));
+    expect(rank.download<float>(rank.ordinary, kCount) == std::vector<float>(kCount, want),
+        who(rank, "a factor of the replay"));
   }
   rank.settle(together);
 }
 
 TEST(Pieces, AnyLayoutInAnyMemory) { run_ranks(machine().ranks, any_layout); }
+
 TEST(Pieces, HaveTheBitsOfReduceScatter) { run_ranks(machine().ranks, same_bits); }
+
 TEST(Pieces, OfCountsThatChangeFromReplayToReplay) {
   for (const bool is_private : {false, true})
-    run_ranks(machine().ranks, [&](Rank& rank, auto& together) { counts_on_device(rank, together, is_private); });
+    run_ranks(machine().ranks,
+        [&](Rank& rank, auto& together) { counts_on_device(rank, together, is_private); });
 }
+
 TEST(Pieces, ThatDoNotFitAreAnErrorOfTheGroup) {
-  const auto run = [](const std::function<void(uint64_t*)>& spoil, symm_status_t status, const char* why) {
+  const auto run = [](const std::function<void(uint64_t*)>& spoil, symm_status_t status,
+                       const char* why) {
     run_ranks(
-        machine().ranks, [&](Rank& rank, auto& together) { fails(rank, together, spoil, status, why); }, 3000);
+        machine().ranks,
+        [&](Rank& rank, auto& together) { fails(rank, together, spoil, status, why); }, 3000);
   };
-  run([](uint64_t* counts) { counts[0] = kRoom + 1; }, SYMM_ERR_INVALID_ARGUMENT, "send_counts[0]: 100001 elements");
-  run([](uint64_t* counts) { counts[17] = kRoom; }, SYMM_ERR_INVALID_ARGUMENT, "recv_counts[1]: 100000 elements");
+  run([](uint64_t* counts) { counts[0] = kRoom + 1; }, SYMM_ERR_INVALID_ARGUMENT,
+      "send_counts[0]: 100001 elements");
+  run([](uint64_t* counts) { counts[17] = kRoom; }, SYMM_ERR_INVALID_ARGUMENT,
+      "recv_counts[1]: 100000 elements");
   run([](uint64_t* counts) { ++counts[1]; }, SYMM_ERR_MISMATCH, "rank 0 sends");
 }
+
 TEST(Pieces, EndWhenTheGroupIsAborted) { run_ranks(machine().ranks, aborted); }
+
 TEST(Scaling, TakesTheFactorOfTheReplay) { run_ranks(machine().ranks, factors_in_graphs); }
-}}  // namespace gpu
+}  // namespace
+}  // namespace gpu

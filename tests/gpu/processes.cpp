@@ -1,6 +1,7 @@
-// Ranks that are processes, each of which sees one GPU as its only one (CUDA_VISIBLE_DEVICES), and what the others see when one
-// of them is killed or stopped in the middle of collectives: an error in time, a context that still works, and a new group of the
-// survivors.
+// Ranks that are processes, each of which sees one GPU as its only
+// one (CUDA_VISIBLE_DEVICES), and what the others see when one of
+// them is killed or stopped in the middle of collectives: an error in
+// time, a context that still works, and a new group of the survivors.
 #include "tests/gpu/world.hpp"
 
 namespace {
@@ -13,10 +14,12 @@ using symm::Group;
 bool sums(const Group& group, float* data, size_t count, cudaStream_t stream) {
   std::vector<float> host(count, static_cast<float>(group.rank() + 1));
   cuda(cudaMemcpyAsync(data, host.data(), count * 4, cudaMemcpyHostToDevice, stream), "upload");
-  group.allreduce(symm::Span(data, count), symm::Span(data, count), SYMM_OP_SUM, {SYMM_ALGORITHM_AUTO, 0, stream});
+  group.allreduce(symm::Span(data, count), symm::Span(data, count), SYMM_OP_SUM,
+      {SYMM_ALGORITHM_AUTO, 0, stream});
   cuda(cudaMemcpyAsync(host.data(), data, count * 4, cudaMemcpyDeviceToHost, stream), "download");
   cuda(cudaStreamSynchronize(stream), "synchronise");
-  return host == std::vector<float>(count, static_cast<float>(group.size() * (group.size() + 1) / 2));
+  return host ==
+         std::vector<float>(count, static_cast<float>(group.size() * (group.size() + 1) / 2));
 }
 
 int rank_main(int rank, int size, int how, size_t count, const std::string& directory) {
@@ -26,9 +29,11 @@ int rank_main(int rank, int size, int how, size_t count, const std::string& dire
   Group group = gpu::form(rank, size, 0, bootstrap, 2000, 0, "all");
   symm::Memory memory = group.rendezvous(group.allocate(size_t{32} << 20));
   float* data = memory.span<float>().data();
-  const std::string who = std::string(how == SIGKILL ? "killed" : "stopped") + ", " + std::to_string(count) + " elements, rank " +
-                          std::to_string(rank) + " of " + std::to_string(size) + ": ";
-  for (int i = 0; i < 3; ++i) expect(sums(group, data, count, stream), who + "sum between processes");
+  const std::string who = std::string(how == SIGKILL ? "killed" : "stopped") + ", " +
+                          std::to_string(count) + " elements, rank " + std::to_string(rank) +
+                          " of " + std::to_string(size) + ": ";
+  for (int i = 0; i < 3; ++i)
+    expect(sums(group, data, count, stream), who + "sum between processes");
   if (rank == size - 1) {
     std::fflush(stdout);
     raise(how);
@@ -38,16 +43,19 @@ int rank_main(int rank, int size, int how, size_t count, const std::string& dire
   symm_status_t status = SYMM_OK;
   symm_group_status_t health = group.status();
   while (status == SYMM_OK && health.status == SYMM_OK && seconds_since(start) < 20) {
-    status = symm_allreduce(group.get(), data, data, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, stream);
+    status = symm_allreduce(
+        group.get(), data, data, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, stream);
     expect(cudaStreamSynchronize(stream) == cudaSuccess, who + "the stream stays usable");
     health = group.status();
   }
   const double took = seconds_since(start);
   const symm_status_t wanted = how == SIGKILL ? SYMM_ERR_PEER_FAILED : SYMM_ERR_TIMEOUT;
-  expect(health.status == wanted, who + "status " + symm_status_string(health.status) + ": " + health.message);
+  expect(health.status == wanted,
+      who + "status " + symm_status_string(health.status) + ": " + health.message);
   expect(health.failed_rank == size - 1, who + "names the rank: " + health.message);
   expect(took < 10, who + "in time");
-  if (rank == 0) std::printf("%sevident after %.2f ms: %s\n", who.c_str(), took * 1e3, health.message);
+  if (rank == 0)
+    std::printf("%sevident after %.2f ms: %s\n", who.c_str(), took * 1e3, health.message);
   memory.reset();
   group.reset();
   if (size > 2) {
@@ -57,14 +65,15 @@ int rank_main(int rank, int size, int how, size_t count, const std::string& dire
     expect(sums(survivors, mine, count, stream), who + "a new group of the survivors");
     cudaFree(mine);
   } else {
-    expect(cudaMemsetAsync(nullptr, 0, 0, stream) == cudaSuccess && cudaStreamSynchronize(stream) == cudaSuccess,
+    expect(cudaMemsetAsync(nullptr, 0, 0, stream) == cudaSuccess &&
+               cudaStreamSynchronize(stream) == cudaSuccess,
         who + "the context stays usable");
   }
   return gpu::role_result();
 }
 
-// A rank dies while the driver of the others is held up: a stream takes only so much, and whoever adds to it waits there for
-// room.
+// A rank dies while the driver of the others is held up: a stream takes only so much,
+// and whoever adds to it waits there for room.
 int held_up_main(int rank, int size, const std::string& directory) {
   const Group whole = gpu::form(rank, size, 0, "dir://" + directory, 20'000, 0, "held up");
   const Group part = whole.split(0);
@@ -84,12 +93,18 @@ int held_up_main(int rank, int size, const std::string& directory) {
   cuda(cudaLaunchHostFunc(stream, hold, nullptr), "cudaLaunchHostFunc");
   std::atomic<int> added{0};
   std::thread filler([&] {
-    for (; added < 1'000'000 && !over; ++added) cuda(cudaMemsetAsync(word, 0, 4, stream), "cudaMemsetAsync");
+    for (; added < 1'000'000 && !over; ++added)
+      cuda(cudaMemsetAsync(word, 0, 4, stream), "cudaMemsetAsync");
   });
-  for (int before = -1; before != added; usleep(100'000)) before = added;
+  for (int before = -1; before != added; usleep(100'000))
+    before = added;
   expect(added < 1'000'000 && !over, "the driver is held up");
-  const auto know = [&] { return whole.status().status == SYMM_ERR_PEER_FAILED && part.status().status == SYMM_ERR_PEER_FAILED; };
-  expect(support::eventually(know, 2000) && !over, "both groups of rank " + std::to_string(rank) + " hear of it meanwhile");
+  const auto know = [&] {
+    return whole.status().status == SYMM_ERR_PEER_FAILED &&
+           part.status().status == SYMM_ERR_PEER_FAILED;
+  };
+  expect(support::eventually(know, 2000) && !over,
+      "both groups of rank " + std::to_string(rank) + " hear of it meanwhile");
   filler.join();
   cuda(cudaStreamSynchronize(stream), "the stream goes on");
   return gpu::role_result();
@@ -118,11 +133,13 @@ TEST_P(Processes, HearOfARankThatIsGone) {
 
 TEST(HeldUp, ADriverThatWaitsHidesNoDeath) { run_processes({}, SIGKILL); }
 
-INSTANTIATE_TEST_SUITE_P(
-    Signals, Processes, testing::Combine(testing::Values(SIGKILL, SIGSTOP), testing::Values("500", "100000", "8000000")));
+INSTANTIATE_TEST_SUITE_P(Signals, Processes,
+    testing::Combine(
+        testing::Values(SIGKILL, SIGSTOP), testing::Values("500", "100000", "8000000")));
 }  // namespace
 
 int gpu::role(const std::vector<std::string>& words) {
   if (words.size() == 3) return held_up_main(std::stoi(words[0]), std::stoi(words[1]), words[2]);
-  return rank_main(std::stoi(words[0]), std::stoi(words[1]), std::stoi(words[2]), std::stoul(words[3]), words[4]);
+  return rank_main(std::stoi(words[0]), std::stoi(words[1]), std::stoi(words[2]),
+      std::stoul(words[3]), words[4]);
 }

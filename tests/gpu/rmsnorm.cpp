@@ -1,5 +1,5 @@
-// All-reduce with residual and RMSNorm: in one kernel, by other algorithms, in graphs, on symmetric and ordinary memory, the bits
-// of the definition.
+// All-reduce with residual and RMSNorm: in one kernel, by other algorithms, in graphs,
+// on symmetric and ordinary memory, the bits of the definition.
 #include "tests/gpu/world.hpp"
 #include "tests/kernels/rmsnorm_case.hpp"
 #include "tests/support/options.hpp"
@@ -22,33 +22,40 @@ Places places_of(const gpu::Rank& rank, const NormData& data, bool symmetric) {
   char* at = rank.ordinary + 256 * static_cast<size_t>(rank.rank);
   char* matrix = at + 2 * kVector;
   char* send = symmetric ? rank.block : matrix + 3 * bytes;
-  return {send, matrix, matrix + bytes, matrix + 2 * bytes, at, reinterpret_cast<float*>(at + kVector)};
+  return {
+      send, matrix, matrix + bytes, matrix + 2 * bytes, at, reinterpret_cast<float*>(at + kVector)};
 }
 
-symm_status_t call(const gpu::Rank& rank, const NormCase& c, const Places& at, symm_algorithm_t algorithm) {
-  symm_rmsnorm_t norm = support::normed(
-      at.weight, at.norm_out, c.epsilon, static_cast<symm_dtype_t>(c.weight_dtype), static_cast<symm_quant_scale_t>(c.kind))
+symm_status_t call(
+    const gpu::Rank& rank, const NormCase& c, const Places& at, symm_algorithm_t algorithm) {
+  symm_rmsnorm_t norm = support::normed(at.weight, at.norm_out, c.epsilon,
+      static_cast<symm_dtype_t>(c.weight_dtype), static_cast<symm_quant_scale_t>(c.kind))
                             .value;
   norm.residual_in = c.has_residual ? at.residual : nullptr;
   norm.residual_out = at.residual;
   norm.weight_offset = c.weight_offset;
   norm.quant_out = at.quant_out;
-  if (c.kind == QuantScale::tensor) norm.scale_in = at.scales;
-  else norm.scale_out = at.scales;
-  return symm_allreduce_rmsnorm(rank.group, at.send, c.tokens, c.hidden, static_cast<symm_dtype_t>(c.dtype), &norm,
-      support::forced(algorithm), rank.stream);
+  if (c.kind == QuantScale::tensor)
+    norm.scale_in = at.scales;
+  else
+    norm.scale_out = at.scales;
+  return symm_allreduce_rmsnorm(rank.group, at.send, c.tokens, c.hidden,
+      static_cast<symm_dtype_t>(c.dtype), &norm, support::forced(algorithm), rank.stream);
 }
 
-void check(const gpu::Rank& rank, std::barrier<>& together, const NormData& data, const std::string& what,
-    symm_algorithm_t algorithm, bool symmetric, bool in_graph) {
+void check(const gpu::Rank& rank, std::barrier<>& together, const NormData& data,
+    const std::string& what, symm_algorithm_t algorithm, bool symmetric, bool in_graph) {
   const Places at = places_of(rank, data, symmetric);
-  rank.upload(at.send, data.send[static_cast<size_t>(rank.rank)].data(), data.norm_out.size(), rank.stream);
+  rank.upload(
+      at.send, data.send[static_cast<size_t>(rank.rank)].data(), data.norm_out.size(), rank.stream);
   rank.upload(at.residual, data.residual.data(), data.residual.size(), rank.stream);
   rank.upload(at.weight, data.weight.data(), data.weight.size(), rank.stream);
-  if (data.its.kind == QuantScale::tensor) rank.upload(at.scales, data.scales.data(), sizeof(float), rank.stream);
+  if (data.its.kind == QuantScale::tensor)
+    rank.upload(at.scales, data.scales.data(), sizeof(float), rank.stream);
   rank.settle(together);
   const auto run = [&] {
-    if (call(rank, data.its, at, algorithm) != SYMM_OK) gpu::give_up(what + ": " + symm_last_error());
+    if (call(rank, data.its, at, algorithm) != SYMM_OK)
+      gpu::give_up(what + ": " + symm_last_error());
   };
   if (in_graph) {
     const gpu::Graph graph(rank, run);
@@ -59,7 +66,8 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const NormData& data
     run();
   }
   rank.settle(together);
-  NormData::Bytes residuals(data.residual_out.size()), norms(data.norm_out.size()), quants(data.quant_out.size());
+  NormData::Bytes residuals(data.residual_out.size()), norms(data.norm_out.size()),
+      quants(data.quant_out.size());
   std::vector<float> scales(data.scales.size());
   rank.download(residuals.data(), at.residual, residuals.size(), rank.stream);
   rank.download(norms.data(), at.norm_out, norms.size(), rank.stream);
@@ -80,22 +88,27 @@ TEST(RmsNorm, HasTheBitsOfItsDefinition) {
     const size_t longest = ::symm::kMostNormBytes / ::symm::size_of(dtype);
     const size_t hidden[] = {256, 7168, longest, 8192 < longest ? size_t{8192} : size_t{4096}};
     const size_t tokens[] = {1, 3, 130, 460};
-    cases.push_back({dtype, kTypes[i / 3 % 3], hidden[i % 4], tokens[i / 2 % 4], static_cast<QuantScale>(i / 5 % 3), i % 4 != 3,
-        1e-5F, static_cast<float>(i % 2), n});
+    cases.push_back({dtype, kTypes[i / 3 % 3], hidden[i % 4], tokens[i / 2 % 4],
+        static_cast<QuantScale>(i / 5 % 3), i % 4 != 3, 1e-5F, static_cast<float>(i % 2), n});
   }
   cases.push_back({DType::bf16, DType::bf16, 72, 5, QuantScale::token, true, 1e-5F, 0, n});
   std::vector<std::unique_ptr<NormData>> data(cases.size());
   std::atomic<size_t> next{0};
-  support::as_threads(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())), [&](int) {
-    for (size_t i; (i = next++) < cases.size();) data[i] = std::make_unique<NormData>(cases[i], static_cast<unsigned>(i));
-  });
+  support::as_threads(
+      static_cast<int>(std::max(1U, std::thread::hardware_concurrency())), [&](int) {
+        for (size_t i; (i = next++) < cases.size();)
+          data[i] = std::make_unique<NormData>(cases[i], static_cast<unsigned>(i));
+      });
   gpu::run_ranks(n, [&](gpu::Rank& rank, std::barrier<>& together) {
     for (size_t i = 0; i < data.size(); ++i) {
-      const std::string what = "rmsnorm " + std::to_string(i) + ", " + std::to_string(cases[i].tokens) + " tokens of " +
-                               std::to_string(cases[i].hidden) + " " + ::symm::name_of(cases[i].dtype);
+      const std::string what =
+          "rmsnorm " + std::to_string(i) + ", " + std::to_string(cases[i].tokens) + " tokens of " +
+          std::to_string(cases[i].hidden) + " " + ::symm::name_of(cases[i].dtype);
       check(rank, together, *data[i], what, SYMM_ALGORITHM_AUTO, true, false);
-      check(rank, together, *data[i], what + ", ordinary memory, graph", SYMM_ALGORITHM_AUTO, false, true);
-      check(rank, together, *data[i], what + ", in two kernels", SYMM_ALGORITHM_TWO_SHOT_STAGED, i % 2 == 0, i % 3 == 0);
+      check(rank, together, *data[i], what + ", ordinary memory, graph", SYMM_ALGORITHM_AUTO, false,
+          true);
+      check(rank, together, *data[i], what + ", in two kernels", SYMM_ALGORITHM_TWO_SHOT_STAGED,
+          i % 2 == 0, i % 3 == 0);
     }
   });
 }

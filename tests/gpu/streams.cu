@@ -1,18 +1,23 @@
-// Streams and kernels of the user's own: memory outlives whoever reads it, streams are told apart by more than their handles,
+// Streams and kernels of the user's own: memory outlives whoever
+// reads it, streams are told apart by more than their handles,
 // several groups work at once, captures are left alone.
 #include <algorithm>
 #include <cmath>
+
 #include "tests/gpu/world.hpp"
 
-namespace gpu { namespace {
+namespace gpu {
+namespace {
 // Reads memory again and again for so long.
-__global__ void read_for(const volatile unsigned* from, size_t words, unsigned long long ns, unsigned* sum) {
+__global__ void read_for(
+    const volatile unsigned* from, size_t words, unsigned long long ns, unsigned* sum) {
   unsigned long long start = 0;
   unsigned long long now = 0;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
   unsigned total = 0;
   do {
-    for (size_t i = threadIdx.x; i < words; i += blockDim.x * 97UL) total += from[i];
+    for (size_t i = threadIdx.x; i < words; i += blockDim.x * 97UL)
+      total += from[i];
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
   } while (now - start < ns);
   atomicAdd(sum, total);
@@ -22,7 +27,8 @@ constexpr unsigned long long kMs = 1'000'000;
 constexpr size_t kBytes = size_t{16} << 20;
 
 void read(const Rank& rank, const void* from, unsigned long long ns, cudaStream_t stream) {
-  read_for<<<1, 128, 0, stream>>>(static_cast<const unsigned*>(from), kBytes / 4, ns, reinterpret_cast<unsigned*>(rank.ordinary));
+  read_for<<<1, 128, 0, stream>>>(static_cast<const unsigned*>(from), kBytes / 4, ns,
+      reinterpret_cast<unsigned*>(rank.ordinary));
   cuda(cudaGetLastError(), "read_for");
 }
 
@@ -33,22 +39,29 @@ void outlives_kernels(Rank& rank, std::barrier<>& together, bool recorded) {
     ::symm::Memory memory = rank.whole.rendezvous(buffer);
     rank.settle(together);
     read(rank, buffer.span().data(), 40 * kMs, rank.second);
-    for (int peer = 0; peer < rank.size; ++peer) read(rank, memory.span<char>(peer).data(), 10 * kMs, rank.second);
+    for (int peer = 0; peer < rank.size; ++peer)
+      read(rank, memory.span<char>(peer).data(), 10 * kMs, rank.second);
     if (recorded) memory.record_use(rank.second);
     const auto start = std::chrono::steady_clock::now();
     memory.reset();
     buffer.reset();
-    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
-    if (rank.rank == 0 && round == 0) std::printf("release took %lld ms\n", static_cast<long long>(took.count()));
+    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::steady_clock::now() - start);
+    if (rank.rank == 0 && round == 0)
+      std::printf("release took %lld ms\n", static_cast<long long>(took.count()));
     const cudaError_t result = cudaStreamSynchronize(rank.second);
-    expect(result == cudaSuccess, who(rank, std::string("memory outlives its kernels: ") + cudaGetErrorString(result)));
+    expect(result == cudaSuccess,
+        who(rank, std::string("memory outlives its kernels: ") + cudaGetErrorString(result)));
     if (result != cudaSuccess) give_up("the context is lost");
     rank.settle(together);
   }
 }
 
 float value(int rank, int call) { return static_cast<float>(rank + 1 + call % 13); }
-float total(int size, int call) { return static_cast<float>(size * (size + 1) / 2 + size * (call % 13)); }
+
+float total(int size, int call) {
+  return static_cast<float>(size * (size + 1) / 2 + size * (call % 13));
+}
 
 // Two threads of a rank by turns, each on its own default stream, which is one handle.
 void threads_own_streams(Rank& rank, std::barrier<>& together) {
@@ -65,7 +78,8 @@ void threads_own_streams(Rank& rank, std::barrier<>& together) {
     for (int call = 0; call < 40; ++call) {
       // Issued one after the other, with nothing else between the streams.
       if (call % 2 == thread)
-        symm(symm_allreduce(rank.group, mine, rank.ordinary, kCount, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, cudaStreamPerThread),
+        symm(symm_allreduce(rank.group, mine, rank.ordinary, kCount, SYMM_DTYPE_F32, SYMM_OP_SUM,
+                 nullptr, cudaStreamPerThread),
             "all-reduce on a thread's own stream");
       turn.arrive_and_wait();
     }
@@ -88,16 +102,23 @@ void groups_at_once(Rank& rank, std::barrier<>& together) {
   std::vector<float*> operands(kGroups);
   for (int g = 0; g < kGroups; ++g) {
     groups.push_back(rank.whole.split(0, rank.rank));
-    cuda(cudaStreamCreateWithFlags(&streams[static_cast<size_t>(g)], cudaStreamNonBlocking), "cudaStreamCreate");
-    cuda(cudaMalloc(reinterpret_cast<void**>(&operands[static_cast<size_t>(g)]), kCalls * 4096 + kCounts[3] * 8), "cudaMalloc");
+    cuda(cudaStreamCreateWithFlags(&streams[static_cast<size_t>(g)], cudaStreamNonBlocking),
+        "cudaStreamCreate");
+    cuda(cudaMalloc(reinterpret_cast<void**>(&operands[static_cast<size_t>(g)]),
+             kCalls * 4096 + kCounts[3] * 8),
+        "cudaMalloc");
   }
   rank.settle(together);
   const auto issue = [&](size_t g, int call) {
     float* const send = operands[g];
     float* const recv = send + kCounts[3];
     const size_t count = kCounts[(static_cast<size_t>(call) + g) % std::size(kCounts)];
-    if (call % 5 == 4) symm(symm_barrier(groups[g].get(), nullptr, 0, call % 8, nullptr, streams[g]), "barrier");
-    else symm(symm_allreduce(groups[g].get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, streams[g]), "all-reduce");
+    if (call % 5 == 4)
+      symm(symm_barrier(groups[g].get(), nullptr, 0, call % 8, nullptr, streams[g]), "barrier");
+    else
+      symm(symm_allreduce(groups[g].get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr,
+               streams[g]),
+          "all-reduce");
   };
   for (size_t g = 0; g < kGroups; ++g) {
     const std::vector<float> host(kCounts[3], value(rank.rank, static_cast<int>(g)));
@@ -105,14 +126,16 @@ void groups_at_once(Rank& rank, std::barrier<>& together) {
   }
   together.arrive_and_wait();
   for (int call = 0; call < kCalls; ++call)
-    for (int g = 0; g < kGroups; ++g) issue(static_cast<size_t>((g + rank.rank) % kGroups), call);
+    for (int g = 0; g < kGroups; ++g)
+      issue(static_cast<size_t>((g + rank.rank) % kGroups), call);
   for (size_t g = 0; g < kGroups; ++g) {
     const symm_status_t status = symm_group_synchronize(groups[g].get(), streams[g], nullptr);
-    expect(status == SYMM_OK,
-        who(rank, "group " + std::to_string(g) + " of three: " + (status == SYMM_OK ? "" : symm_last_error())));
+    expect(status == SYMM_OK, who(rank, "group " + std::to_string(g) + " of three: " +
+                                            (status == SYMM_OK ? "" : symm_last_error())));
     float got = 0;
     rank.download(&got, operands[g] + kCounts[3], sizeof got, streams[g]);
-    expect(got == total(rank.size, static_cast<int>(g)), who(rank, "sum of group " + std::to_string(g)));
+    expect(got == total(rank.size, static_cast<int>(g)),
+        who(rank, "sum of group " + std::to_string(g)));
   }
   rank.settle(together);
   groups.clear();
@@ -132,7 +155,9 @@ void helpers(Rank& rank, std::barrier<>& together) {
   try {
     group.synchronize(rank.second, 20);
     expect(false, who(rank, "synchronize in time"));
-  } catch (const ::symm::Error& error) { expect(error.status() == SYMM_ERR_TIMEOUT, who(rank, error.what())); }
+  } catch (const ::symm::Error& error) {
+    expect(error.status() == SYMM_ERR_TIMEOUT, who(rank, error.what()));
+  }
   expect(group.status().status == SYMM_OK, who(rank, "a time-out of synchronize harms nothing"));
   group.synchronize(rank.second);
   expect(group.stream_done(rank.stream), who(rank, "done"));
@@ -153,12 +178,14 @@ void captures(Rank& rank, std::barrier<>& together) {
       memory.reset();
       buffer.reset();
       rank.whole.stream_wait(rank.stream, ::symm::all_streams);
-      expect(symm_stream_query(rank.group, rank.stream, std::make_unique<int32_t>().get()) == SYMM_ERR_INVALID_ARGUMENT,
+      expect(symm_stream_query(rank.group, rank.stream, std::make_unique<int32_t>().get()) ==
+                 SYMM_ERR_INVALID_ARGUMENT,
           who(rank, "a stream under capture is not asked"));
       rank.whole.barrier({}, 1, 0, rank.stream);
     });
     rank.settle(together);
-    for (int i = 0; i < 3; ++i) graph.replay();
+    for (int i = 0; i < 3; ++i)
+      graph.replay();
     rank.whole.synchronize(rank.stream);
     rank.settle(together);
   }
@@ -166,14 +193,16 @@ void captures(Rank& rank, std::barrier<>& together) {
   rank.settle(together);
 }
 
-// Two graphs of two streams each, captured by turns: what each call adds up is what the one before it left.
+// Two graphs of two streams each, captured by turns:
+// what each call adds up is what the one before it left.
 void captures_by_turns(Rank& rank, std::barrier<>& together) {
   constexpr size_t kCount = 4096;
   constexpr int kCalls = 4;
   auto* const data = reinterpret_cast<float*>(rank.ordinary);
   const std::vector<float> ones(2 * kCount, 1.0F);
   std::vector<float> sums(ones.size());
-  cuda(cudaMemcpy(data, ones.data(), ones.size() * sizeof(float), cudaMemcpyHostToDevice), "upload");
+  cuda(
+      cudaMemcpy(data, ones.data(), ones.size() * sizeof(float), cudaMemcpyHostToDevice), "upload");
   cudaStream_t streams[2][2] = {{rank.stream}, {rank.second}};
   cudaGraph_t graphs[2];
   cudaGraphExec_t execs[2];
@@ -184,7 +213,9 @@ void captures_by_turns(Rank& rank, std::barrier<>& together) {
   }
   for (int i = 0; i < 2 * kCalls; ++i) {
     float* const mine = data + static_cast<size_t>(i % 2) * kCount;
-    symm(symm_allreduce(rank.group, mine, mine, kCount, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, streams[i % 2][i / 2 % 2]), "sum");
+    symm(symm_allreduce(rank.group, mine, mine, kCount, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr,
+             streams[i % 2][i / 2 % 2]),
+        "sum");
   }
   for (int g = 0; g < 2; ++g) {
     rank.whole.stream_wait(streams[g][0], ::symm::all_streams);
@@ -195,11 +226,14 @@ void captures_by_turns(Rank& rank, std::barrier<>& together) {
     cuda(cudaGraphDestroy(graphs[g]), "destroy");
   }
   rank.settle(together);
-  for (cudaGraphExec_t exec : execs) cuda(cudaGraphLaunch(exec, rank.stream), "replay");
+  for (cudaGraphExec_t exec : execs)
+    cuda(cudaGraphLaunch(exec, rank.stream), "replay");
   rank.whole.synchronize(rank.stream);
-  cuda(cudaMemcpy(sums.data(), data, sums.size() * sizeof(float), cudaMemcpyDeviceToHost), "download");
+  cuda(cudaMemcpy(sums.data(), data, sums.size() * sizeof(float), cudaMemcpyDeviceToHost),
+      "download");
   const float wanted = std::pow(static_cast<float>(rank.size), static_cast<float>(kCalls));
-  expect(std::count(sums.begin(), sums.end(), wanted) == std::ssize(sums), who(rank, "captures by turns"));
+  expect(std::count(sums.begin(), sums.end(), wanted) == std::ssize(sums),
+      who(rank, "captures by turns"));
   rank.settle(together);
   for (int g = 0; g < 2; ++g) {
     cudaGraphExecDestroy(execs[g]);
@@ -211,9 +245,11 @@ class Streams : public testing::Test {
  protected:
   static void run(const std::function<void(Rank&, std::barrier<>&)>& body) {
     run_ranks(machine().ranks, [&](Rank& rank, std::barrier<>& together) {
-      // Loaded now: loading waits for the device, on which another rank's kernel may be waiting for ours.
+      // Loaded now: loading waits for the device, on which
+      // another rank's kernel may be waiting for ours.
       cudaFuncAttributes attributes;
-      cuda(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(read_for)), "load a kernel");
+      cuda(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(read_for)),
+          "load a kernel");
       rank.settle(together);
       body(rank, together);
     });
@@ -222,13 +258,20 @@ class Streams : public testing::Test {
 
 TEST_F(Streams, MemoryOutlivesKernels) {
   for (const bool recorded : {false, true})
-    run([recorded](Rank& rank, std::barrier<>& together) { outlives_kernels(rank, together, recorded); });
+    run([recorded](
+            Rank& rank, std::barrier<>& together) { outlives_kernels(rank, together, recorded); });
 }
+
 TEST_F(Streams, EachThreadHasItsOwn) { run(threads_own_streams); }
+
 TEST_F(Streams, GroupsAtOnce) { run(groups_at_once); }
+
 TEST_F(Streams, Helpers) { run(helpers); }
+
 TEST_F(Streams, CapturesAreLeftAlone) { run(captures); }
+
 TEST_F(Streams, CapturesMayTakeTurns) { run(captures_by_turns); }
+
 // Last: all of it has come back.
 TEST_F(Streams, MemoryComesBack) {
   symm_ipc_collect(nullptr);
@@ -237,4 +280,5 @@ TEST_F(Streams, MemoryComesBack) {
   symm_ipc_collect(nullptr);
   expect_free(before);
 }
-}}  // namespace gpu
+}  // namespace
+}  // namespace gpu

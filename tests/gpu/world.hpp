@@ -1,11 +1,12 @@
-// Ranks as threads of one process, each with a stream and a symmetric block, on the GPUs that there are (several on one if need
-// be).
+// Ranks as threads of one process, each with a stream and a symmetric block, on the
+// GPUs that there are (several on one if need be).
 #pragma once
 
 #include <cuda_runtime.h>
-#include <symm/symm.hpp>
+
 #include "tests/support/footprint.hpp"
 #include "tests/support/process.hpp"
+#include <symm/symm.hpp>
 
 namespace gpu {
 // Also in the process of a role, which has no test: what failed there is told by role_result().
@@ -21,15 +22,16 @@ inline Machine& machine() {
   return instance;
 }
 
-// What processes that run_roles() has started do with their arguments. Programs that start none have no such function; the first
-// process of one that does uses no device.
+// What processes that run_roles() has started do with their arguments. Programs that
+// start none have no such function; the first process of one that does uses no device.
 [[gnu::weak]] int role(const std::vector<std::string>& arguments);
 inline int role_result() { return testing::UnitTest::GetInstance()->Passed() ? 0 : 1; }
 
-// This program anew in so many processes, for each of which `prepare` sets the environment and returns the arguments. All must
-// end well, but one that is gone by a signal.
-inline void run_roles(
-    int size, const std::function<std::vector<std::string>(int index)>& prepare, int gone = -1, int signal = SIGKILL) {
+// This program anew in so many processes, for each of which
+// `prepare` sets the environment and returns the arguments.
+// All must end well, but one that is gone by a signal.
+inline void run_roles(int size, const std::function<std::vector<std::string>(int index)>& prepare,
+    int gone = -1, int signal = SIGKILL) {
   constexpr int kLimit = 240'000;  // milliseconds
   support::Processes processes(size, [&](int index) {
     std::vector<std::string> arguments = prepare(index);
@@ -39,8 +41,10 @@ inline void run_roles(
   for (int index = 0; index < size; ++index) {
     if (index == gone && signal == SIGSTOP) continue;
     const int status = processes[index].wait(kLimit);
-    const bool right = index == gone ? WIFSIGNALED(status) && WTERMSIG(status) == signal : status == 0;
-    expect(right, "process " + std::to_string(index) + " ended with " + std::to_string(status) + ": " + processes[index].said());
+    const bool right =
+        index == gone ? WIFSIGNALED(status) && WTERMSIG(status) == signal : status == 0;
+    expect(right, "process " + std::to_string(index) + " ended with " + std::to_string(status) +
+                      ": " + processes[index].said());
   }
 }
 
@@ -54,14 +58,17 @@ inline void cuda(cudaError_t result, const char* what) {
   if (result != cudaSuccess) give_up(std::string(what) + ": " + cudaGetErrorString(result));
 }
 inline void symm(symm_status_t status, const char* what) {
-  if (status != SYMM_OK) give_up(std::string(what) + ": " + symm_status_string(status) + ": " + symm_last_error());
+  if (status != SYMM_OK)
+    give_up(std::string(what) + ": " + symm_status_string(status) + ": " + symm_last_error());
 }
 
 // What throws ends the process.
 inline void or_give_up(const std::function<void()>& body) {
   try {
     body();
-  } catch (const std::exception& error) { give_up(error.what()); }
+  } catch (const std::exception& error) {
+    give_up(error.what());
+  }
 }
 
 struct Rank {
@@ -87,8 +94,8 @@ struct Rank {
   int next() const { return (rank + 1) % size; }
   int last() const { return (rank + size - 1) % size; }
   void wait() const { cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
-  // By pinned memory: a copy of any other waits inside the driver, and there it holds up the ranks that share its context and
-  // that its stream may be waiting for.
+  // By pinned memory: a copy of any other waits inside the driver, and there it holds
+  // up the ranks that share its context and that its stream may be waiting for.
   void upload(void* to, const void* from, size_t bytes, cudaStream_t on) const {
     std::memcpy(pinned, from, bytes);
     cuda(cudaMemcpyAsync(to, pinned, bytes, cudaMemcpyHostToDevice, on), "upload");
@@ -99,16 +106,18 @@ struct Rank {
     cuda(cudaStreamSynchronize(on), "download");
     std::memcpy(to, pinned, bytes);
   }
-  template <class T> void upload(void* to, const std::vector<T>& values) const {
+  template <class T>
+  void upload(void* to, const std::vector<T>& values) const {
     upload(to, values.data(), values.size() * sizeof(T), stream);
   }
-  template <class T> std::vector<T> download(const void* from, size_t count) const {
+  template <class T>
+  std::vector<T> download(const void* from, size_t count) const {
     std::vector<T> host(count);
     download(host.data(), from, count * sizeof(T), stream);
     return host;
   }
-  // What the driver does with the whole device (making a graph ready, say) must not meet a kernel that waits for this rank, where
-  // ranks share a device.
+  // What the driver does with the whole device (making a graph ready, say) must not
+  // meet a kernel that waits for this rank, where ranks share a device.
   void settle(std::barrier<>& together) const {
     wait();
     cuda(cudaStreamSynchronize(second), "cudaStreamSynchronize");
@@ -135,6 +144,7 @@ class Graph {
   ~Graph() { cudaGraphExecDestroy(exec_); }
   Graph(Graph&&) = delete;
   void replay() const { cuda(cudaGraphLaunch(exec_, stream_), "replay"); }
+
  private:
   cudaStream_t stream_;
   cudaGraphExec_t exec_ = nullptr;
@@ -149,16 +159,16 @@ inline size_t free_memory() {
 
 inline void expect_free(size_t before, size_t slack = size_t{8} << 20) {
   const size_t after = free_memory();
-  expect(after + slack >= before,
-      "device memory comes back: " + std::to_string(before) + " bytes free before, " + std::to_string(after) + " after");
+  expect(after + slack >= before, "device memory comes back: " + std::to_string(before) +
+                                      " bytes free before, " + std::to_string(after) + " after");
 }
 
 inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-inline ::symm::Group form(int rank, int size, int device, const std::string& bootstrap, uint64_t timeout_ms, uint64_t flags = 0,
-    const char* name = nullptr) {
+inline ::symm::Group form(int rank, int size, int device, const std::string& bootstrap,
+    uint64_t timeout_ms, uint64_t flags = 0, const char* name = nullptr) {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.rank = rank;
   config.size = size;
@@ -173,8 +183,8 @@ inline ::symm::Group form(int rank, int size, int device, const std::string& boo
 }
 
 // Runs `body` on every rank of a new group; ends the process if a rank cannot be set up.
-inline void run_ranks(
-    int size, const std::function<void(Rank&, std::barrier<>&)>& body, uint64_t timeout_ms = 20000, uint64_t flags = 0) {
+inline void run_ranks(int size, const std::function<void(Rank&, std::barrier<>&)>& body,
+    uint64_t timeout_ms = 20000, uint64_t flags = 0) {
   int devices = 0;
   cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
   if (size > devices) flags |= SYMM_GROUP_OVERLAPPING_DEVICES;

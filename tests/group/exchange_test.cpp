@@ -1,13 +1,17 @@
-// A failure on one rank is the same failure on all, whatever was thrown, and nobody waits for the deadline to learn it.
+// A failure on one rank is the same failure on all, whatever was thrown, and nobody
+// waits for the deadline to learn it.
 #include "core/group/exchange.hpp"
+
 #include <latch>
+
 #include "core/group/heap.hpp"
 #include "core/host/transport.hpp"
 #include "tests/support/core.hpp"
 
 namespace {
-// Of the thread that sets them: so many allocations succeed, then one fails; negative: all succeed. They are counted from the
-// first allocation of `counted_from` bytes; 0: from now.
+// Of the thread that sets them: so many allocations succeed,
+// then one fails; negative: all succeed. They are counted from
+// the first allocation of `counted_from` bytes; 0: from now.
 thread_local long allocations_left = -1;
 thread_local size_t counted_from = 0;
 }  // namespace
@@ -20,13 +24,27 @@ thread_local size_t counted_from = 0;
   if (void* memory = std::aligned_alloc(unit, (size + unit - 1) / unit * unit)) return memory;
   throw std::bad_alloc();
 }
-[[gnu::noinline]] void* operator new(size_t size) { return operator new(size, std::align_val_t(alignof(std::max_align_t))); }
+
+[[gnu::noinline]] void* operator new(size_t size) {
+  return operator new(size, std::align_val_t(alignof(std::max_align_t)));
+}
+
 // Of std::stable_sort(), which can do without.
-[[gnu::noinline]] void* operator new(size_t size, const std::nothrow_t&) noexcept { return std::malloc(size); }
+[[gnu::noinline]] void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return std::malloc(size);
+}
+
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+
 [[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+
+[[gnu::noinline]] void operator delete(void* memory, size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
 
 namespace {
 using namespace symm;
@@ -34,7 +52,8 @@ using namespace support;
 
 constexpr int kRanks = 3;
 
-std::shared_ptr<Group> create(int rank, int size, const std::string& bootstrap = "thread://exchange", const char* name = "") {
+std::shared_ptr<Group> create(
+    int rank, int size, const std::string& bootstrap = "thread://exchange", const char* name = "") {
   GroupConfig config;
   config.name = name;
   config.rank = rank;
@@ -50,6 +69,7 @@ struct Thrown {
   std::function<void()> raise;
   Status status;
 };
+
 const Thrown kThrown[] = {
     {"Error", [] { throw Error(Status::unsupported, "odd"); }, Status::unsupported},
     {"bad_alloc", [] { throw std::bad_alloc(); }, Status::out_of_memory},
@@ -69,7 +89,8 @@ TEST(Exchange, WhateverOneRankThrowsInWhateverPhaseIsTheSameOnAll) {
       int accepted = 0;
       phases.prepare = [&] {
         step(0);
-        return Offer{{static_cast<uint64_t>(rank), 0}, {bytes_of("from " + std::to_string(rank)), {}}};
+        return Offer{
+            {static_cast<uint64_t>(rank), 0}, {bytes_of("from " + std::to_string(rank)), {}}};
       };
       phases.agree = [](std::span<const Vote> votes) { EXPECT_EQ(votes[2].value[0], 2U); };
       phases.accept = [&](int peer, Message message) {
@@ -81,12 +102,14 @@ TEST(Exchange, WhateverOneRankThrowsInWhateverPhaseIsTheSameOnAll) {
         step(2);
         EXPECT_EQ(accepted, kRanks - 1);
       };
-      return failure_of([&] { exchange(*group, MessageKind::segment, 99, sequence++, phases, soon()); });
+      return failure_of(
+          [&] { exchange(*group, MessageKind::segment, 99, sequence++, phases, soon()); });
     };
     for (const Thrown& thrown : kThrown) {
       for (int phase = 0; phase < 3; ++phase) {
         const Failure failure = run(phase, thrown);
-        EXPECT_EQ(failure.status, thrown.status) << thrown.name << " in phase " << phase << ": " << failure.message;
+        EXPECT_EQ(failure.status, thrown.status)
+            << thrown.name << " in phase " << phase << ": " << failure.message;
         EXPECT_EQ(failure.rank, 1);
         EXPECT_EQ(failure.message.find("rank 1: "), 0U) << failure.message;
         EXPECT_FALSE(group->revocation().revoked());
@@ -114,24 +137,30 @@ TEST(Exchange, AcceptsNothingMoreOnceTheGroupHasFailed) {
     const Failure failure = failure_of([&] {
       try {
         exchange(*group, MessageKind::segment, 99, 0, phases, soon());
-      } catch (const std::exception& error) { group->give_up(error); }
+      } catch (const std::exception& error) {
+        group->give_up(error);
+      }
     });
     EXPECT_EQ(failure.status, Status::aborted) << failure.message;
     EXPECT_TRUE(rank != 0 || accepted == 1) << accepted;
   });
 }
 
-// Rank 2 is stopped after its vote was sent to rank 0, which goes on to wait for rank 1, which waits for rank 2.
+// Rank 2 is stopped after its vote was sent to rank 0,
+// which goes on to wait for rank 1, which waits for rank 2.
 TEST(Exchange, WhoIsLateIsNamedAlsoByThoseThatHaveItsVote) {
   for (const uint64_t round : {0U, 1U}) {
     std::barrier<> over(kRanks);
     as_threads(kRanks, [&](int rank) {
       const auto group = create(rank, kRanks);
-      const auto vote = [&](uint64_t number) { return Topic{MessageKind::vote, group->id(), 99, number}; };
+      const auto vote = [&](uint64_t number) {
+        return Topic{MessageKind::vote, group->id(), 99, number};
+      };
       if (rank == 2) {
         if (round == 1) {
           commit_vote(*group, vote(0), {}, soon());
-          for (const int peer : {0, 1}) group->send(peer, {MessageKind::segment, group->id(), 99, 0}, {}, {}, soon());
+          for (const int peer : {0, 1})
+            group->send(peer, {MessageKind::segment, group->id(), 99, 0}, {}, {}, soon());
         }
         constexpr size_t kVoteSize = sizeof Vote::value + kFailureHeader + kMaxFailureText;
         const Message yes = group->receive(0, vote(round), kVoteSize, 0, soon());
@@ -140,15 +169,19 @@ TEST(Exchange, WhoIsLateIsNamedAlsoByThoseThatHaveItsVote) {
         const Phases phases{[] { return Offer{}; }, [](auto) {}, [](int, const Message&) {}, [] {}};
         const auto meet = [&] {
           const Deadline deadline = Deadline::after_ms(rank == 0 ? 200 : 20'000);
-          for (const uint64_t sequence : {0U, 1U}) exchange(*group, MessageKind::segment, 99, sequence, phases, deadline);
+          for (const uint64_t sequence : {0U, 1U})
+            exchange(*group, MessageKind::segment, 99, sequence, phases, deadline);
         };
         const Failure failure = failure_of([&] {
           try {
             meet();
-          } catch (const std::exception& error) { group->give_up(error); }
+          } catch (const std::exception& error) {
+            group->give_up(error);
+          }
         });
         EXPECT_EQ(failure.status, Status::timeout) << failure.message;
-        EXPECT_EQ(failure.rank, 2) << "rank " << rank << ", round " << round << ": " << failure.message;
+        EXPECT_EQ(failure.rank, 2)
+            << "rank " << rank << ", round " << round << ": " << failure.message;
       }
       over.arrive_and_wait();
       EXPECT_EQ(group->revocation().failure().rank, 2) << group->revocation().failure().message;
@@ -156,18 +189,22 @@ TEST(Exchange, WhoIsLateIsNamedAlsoByThoseThatHaveItsVote) {
   }
 }
 
-// Who took part in making another group is out of the calls of those that it knew to have failed, not of others.
+// Who took part in making another group is out of the calls
+// of those that it knew to have failed, not of others.
 TEST(Stragglers, AreOutOfWhatTheyKnewToBeOver) {
   const TemporaryDirectory directory;
   Processes ranks(2, [&](int rank) {
-    const auto make = [&](const char* name) { return create(rank, 2, "dir://" + directory.path(), name); };
+    const auto make = [&](const char* name) {
+      return create(rank, 2, "dir://" + directory.path(), name);
+    };
     const auto first = make("first");
     const auto buffer = Buffer::allocate(*first, 4096);
     const auto memory = Memory::rendezvous(first, buffer, 0);
     const Failure failure{Status::peer_failed, 0, 0, "a test"};
     if (rank == 0) first->revocation().revoke(failure);  // rank 1 sees the same later
     const auto second = make("second");
-    if (rank == 0) expect_failure(Status::unavailable, {"rank 1"}, [&] { buffer->require_no_stragglers(0); });
+    if (rank == 0)
+      expect_failure(Status::unavailable, {"rank 1"}, [&] { buffer->require_no_stragglers(0); });
     if (rank == 1) first->revocation().revoke(failure);
     const auto third = make("third");
     if (rank == 0) buffer->require_no_stragglers(0);
@@ -175,8 +212,10 @@ TEST(Stragglers, AreOutOfWhatTheyKnewToBeOver) {
   ranks.expect_success();
 }
 
-// From a point on, each allocation of rank 1 fails in turn, until all succeed. The other rank must hear of each.
-using Body = std::function<std::shared_ptr<Group>(int rank, const std::function<void(size_t from)>& run_short)>;
+// From a point on, each allocation of rank 1 fails in turn,
+// until all succeed. The other rank must hear of each.
+using Body = std::function<std::shared_ptr<Group>(
+    int rank, const std::function<void(size_t from)>& run_short)>;
 
 void run_out_of_memory(const Body& body) {
   for (long allocations = 0;; ++allocations) {
@@ -202,8 +241,10 @@ void run_out_of_memory(const Body& body) {
     });
     if (all_succeeded) return;
     if (groups[0] && failures[0].status == Status::ok)
-      failures[0] = groups[0]->revocation().failure();                                   // it had finished when rank 1 failed
-    if (failures[0].status == Status::ok && failures[1].status == Status::ok) continue;  // done without
+      // it had finished when rank 1 failed
+      failures[0] = groups[0]->revocation().failure();
+    // done without
+    if (failures[0].status == Status::ok && failures[1].status == Status::ok) continue;
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10)) << allocations;
     for (const Failure& failure : failures) {
       EXPECT_EQ(failure.status, Status::out_of_memory) << allocations << ": " << failure.message;
@@ -225,8 +266,10 @@ TEST(OutOfMemory, InARendezvousIsTheSameOnAll) {
       auto group = create(rank, 2);
       const auto buffer = Buffer::allocate(*group, 4096);
       run_short(0);
-      if (of_heap) Heap::create(group, 4096, {});
-      else Memory::rendezvous(group, buffer, 0);
+      if (of_heap)
+        Heap::create(group, 4096, {});
+      else
+        Memory::rendezvous(group, buffer, 0);
       return group;
     });
   }
@@ -234,8 +277,10 @@ TEST(OutOfMemory, InARendezvousIsTheSameOnAll) {
 
 TEST(OutOfMemory, WhereAGroupIsMadeOfAnotherIsTheSameOnAll) {
   constexpr int32_t kBoth[] = {0, 1};
-  const std::function<std::shared_ptr<Group>(Group&)> ways[] = {[](Group& group) { return group.split(0, 0); },
-      [&](Group& group) { return group.create_from_ranks(kBoth); }, [](Group& group) { return group.shrink(0, nullptr); }};
+  const std::function<std::shared_ptr<Group>(Group&)> ways[] = {
+      [](Group& group) { return group.split(0, 0); },
+      [&](Group& group) { return group.create_from_ranks(kBoth); },
+      [](Group& group) { return group.shrink(0, nullptr); }};
   for (const auto& make : ways) {
     run_out_of_memory([&](int rank, const auto& run_short) {
       const auto group = create(rank, 2);

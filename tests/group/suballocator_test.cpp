@@ -1,9 +1,11 @@
-// What is in use, against a list of it: pieces never overlap, neighbours that are free are one, whatever fits is given, and the
-// same calls have the same answers.
+// What is in use, against a list of it: pieces never overlap, neighbours that are free
+// are one, whatever fits is given, and the same calls have the same answers.
 #include "core/group/suballocator.hpp"
+
 #include "tests/support/test.hpp"
 
-namespace symm { namespace {
+namespace symm {
+namespace {
 constexpr size_t round_up(size_t number, size_t unit) { return (number + unit - 1) / unit * unit; }
 
 // The pieces in use, by offset, and what lies between them.
@@ -11,7 +13,8 @@ struct Reference {
   size_t bytes;
   std::map<size_t, size_t> used;
 
-  template <class Visit> void gaps(const Visit& visit) const {
+  template <class Visit>
+  void gaps(const Visit& visit) const {
     size_t at = 0;
     for (const auto& [offset, size] : used) {
       if (offset > at) visit(at, offset);
@@ -19,10 +22,13 @@ struct Reference {
     }
     if (bytes > at) visit(at, bytes);
   }
+
   bool fits(size_t size, size_t alignment) const {
     bool found = false;
     gaps([&](size_t from, size_t to) {
-      found = found || round_up(from, std::max(alignment, Suballocator::kUnit)) + round_up(size, Suballocator::kUnit) <= to;
+      found = found || round_up(from, std::max(alignment, Suballocator::kUnit)) +
+                               round_up(size, Suballocator::kUnit) <=
+                           to;
     });
     return found;
   }
@@ -53,16 +59,19 @@ TEST(Suballocator, IsAsItsReference) {
         const size_t alignment = size_t{1} << random() % 16;
         const size_t offset = one.take(size, alignment);
         ASSERT_EQ(other.take(size, alignment), offset) << "the same calls, another answer";
-        ASSERT_EQ(offset != Suballocator::kNone, reference.fits(size, alignment)) << size << " at " << alignment;
+        ASSERT_EQ(offset != Suballocator::kNone, reference.fits(size, alignment))
+            << size << " at " << alignment;
         if (offset == Suballocator::kNone) continue;
         ASSERT_EQ(offset % std::max(alignment, Suballocator::kUnit), 0U);
         ASSERT_LE(offset + size, reference.bytes);
         const auto after = reference.used.lower_bound(offset);
         ASSERT_TRUE(after == reference.used.end() || offset + size <= after->first);
-        ASSERT_TRUE(after == reference.used.begin() || std::prev(after)->first + std::prev(after)->second <= offset);
+        ASSERT_TRUE(after == reference.used.begin() ||
+                    std::prev(after)->first + std::prev(after)->second <= offset);
         reference.used[offset] = size;
       } else {
-        const auto chosen = std::next(reference.used.begin(), static_cast<long>(random() % reference.used.size()));
+        const auto chosen =
+            std::next(reference.used.begin(), static_cast<long>(random() % reference.used.size()));
         const Suballocator::Piece piece = one.at(chosen->first + random() % chosen->second);
         ASSERT_TRUE(piece.used);
         ASSERT_EQ(piece.offset, chosen->first);
@@ -82,7 +91,8 @@ TEST(Suballocator, IsAsItsReference) {
   }
 }
 
-// Many classes and several levels of the map of starts, without the memory: nothing of the range itself is touched.
+// Many classes and several levels of the map of starts,
+// without the memory: nothing of the range itself is touched.
 TEST(Suballocator, OfATerabyte) {
   SYMM_NOT_UNDER_TSAN("one thread");
   Suballocator pieces(size_t{1} << 36);
@@ -97,4 +107,5 @@ TEST(Suballocator, OfATerabyte) {
   EXPECT_EQ(pieces.free_pieces(), 2U);
   EXPECT_EQ(pieces.peak(), size_t{1} << 36);
 }
-}}  // namespace symm
+}  // namespace
+}  // namespace symm

@@ -1,11 +1,13 @@
-// The exporter's book, which tokens are void after which withdrawals, and an importer that does not keep to the rules.
+// The exporter's book, which tokens are void after which
+// withdrawals, and an importer that does not keep to the rules.
 #include "core/backends.hpp"
 #include "core/ipc/export.hpp"
 #include "core/ipc/exporter.hpp"
 #include "core/ipc/exporter_connection.hpp"
 #include "tests/support/core.hpp"
 
-namespace symm::ipc { namespace {
+namespace symm::ipc {
+namespace {
 TEST(Withdrawn, AgreesWithAMapOfBytes) {
   constexpr uint64_t kBytes = 64;
   std::mt19937 random(7);
@@ -16,14 +18,17 @@ TEST(Withdrawn, AgreesWithAMapOfBytes) {
       const uint64_t offset = random() % kBytes;
       const uint64_t bytes = 1 + random() % (kBytes - offset);
       withdrawn.add(offset, bytes, number);
-      for (uint64_t i = 0; i < bytes; ++i) before[offset + i] = number;
+      for (uint64_t i = 0; i < bytes; ++i)
+        before[offset + i] = number;
       for (int look = 0; look < 50; ++look) {
         const uint64_t at = random() % kBytes;
         const uint64_t size = 1 + random() % (kBytes - at);
         const uint64_t token = random() % 22;
         bool is_void = false;
-        for (uint64_t i = 0; i < size; ++i) is_void = is_void || token < before[at + i];
-        ASSERT_EQ(withdrawn.covers({1, at, size}, token), is_void) << at << "+" << size << " of number " << token;
+        for (uint64_t i = 0; i < size; ++i)
+          is_void = is_void || token < before[at + i];
+        ASSERT_EQ(withdrawn.covers({1, at, size}, token), is_void)
+            << at << "+" << size << " of number " << token;
       }
     }
     EXPECT_LE(withdrawn.size(), kBytes);
@@ -35,7 +40,11 @@ struct Book {
   Exports exports{*board};
   std::vector<std::shared_ptr<Block>> garbage;
   std::vector<uint64_t> retired;
-  Export& add(size_t bytes) { return exports.add(host::Segment::create(bytes, "symm-test"), ipc_provider(BackendKind::host), 0); }
+
+  Export& add(size_t bytes) {
+    return exports.add(
+        host::Segment::create(bytes, "symm-test"), ipc_provider(BackendKind::host), 0);
+  }
 };
 
 TEST(Exports, ASlotThatIsUsedAgainTrustsNoOldToken) {
@@ -64,7 +73,8 @@ TEST(Exports, MoreBlocksThanSlots) {
 TEST(Exports, HoldsThatHaveRunOutAreForgotten) {
   Book book;
   Export& block = book.add(4096);
-  for (int i = 0; i < 5; ++i) book.exports.number(block, 1, 0);
+  for (int i = 0; i < 5; ++i)
+    book.exports.number(block, 1, 0);
   retry_until([] { return false; }, Deadline::after_ms(3));
   book.exports.number(block, 60'000, 0);
   EXPECT_EQ(block.holds.size(), 1U);
@@ -99,18 +109,28 @@ TEST(Importer, WhoClaimsWithoutATokenIsTurnedOut) {
   const support::TemporaryDirectory directory;
   setenv("SYMM_IPC_DIRECTORY", directory.path().c_str(), 1);
   static auto& exporter = *new Exporter;  // the monitor's thread never lets go of it
-  const Exporter::Source source{host::Segment::create(4096, "test"), &ipc_provider(BackendKind::host), 0, 0};
+  const Exporter::Source source{
+      host::Segment::create(4096, "test"), &ipc_provider(BackendKind::host), 0, 0};
   const Token token = exporter.make_token(source, 64, {}, nullptr);
   const PeerFd socket = dial(token.directory, hexadecimal(token.exporter));
   std::array<std::byte, kMaxPacket> buffer;
   fdpass::Received welcome;
   ASSERT_TRUE(retry_until(
-      [&] { return (welcome = fdpass::receive(socket.get(), buffer)).what == fdpass::Received::What::packet; }, support::soon()));
+      [&] {
+        return (welcome = fdpass::receive(socket.get(), buffer)).what ==
+               fdpass::Received::What::packet;
+      },
+      support::soon()));
   LeaseRingWriter ring(host::Segment::import(std::move(welcome.fds.at(0)), sizeof(LeaseRing)));
-  ring.write({.kind = LeaseRing::Kind::claim, .lease = 1, .block = token.block, .number = token.number, .bytes = 64});
+  ring.write({.kind = LeaseRing::Kind::claim,
+      .lease = 1,
+      .block = token.block,
+      .number = token.number,
+      .bytes = 64});
   fdpass::send(socket.get(), encode({.type = PacketType::nudge}), {});
-  EXPECT_TRUE(
-      retry_until([&] { return fdpass::receive(socket.get(), buffer).what == fdpass::Received::What::closed; }, support::soon()));
+  EXPECT_TRUE(retry_until(
+      [&] { return fdpass::receive(socket.get(), buffer).what == fdpass::Received::What::closed; },
+      support::soon()));
   symm_ipc_stats_t stats{};
   exporter.fill(stats);
   EXPECT_EQ(stats.leased, 0U);
@@ -123,11 +143,13 @@ TEST(ExporterConnection, LetsStreamsPassOnlyOnceTheExporterIsDead) {
   const auto board = host::Segment::create(sizeof(ValidityBoard), "test");
   PeerProcess exporter;
   exporter.pidfd = PeerFd(Fd(open("/dev/null", O_RDONLY | O_CLOEXEC)));
-  ExporterConnection connection({}, {}, std::move(exporter), host::Segment::create(sizeof(LeaseRing), "test"), board);
+  ExporterConnection connection(
+      {}, {}, std::move(exporter), host::Segment::create(sizeof(LeaseRing), "test"), board);
   Receiver& heard = connection;
   heard.on_end(Receiver::End::closed, "");
   EXPECT_FALSE(is_passed({0, 1}, ValidityBoard::in(*board).words));
   heard.on_death("");
   EXPECT_TRUE(is_passed({0, 1}, ValidityBoard::in(*board).words));
 }
-}}  // namespace symm::ipc
+}  // namespace
+}  // namespace symm::ipc

@@ -1,14 +1,17 @@
 // What exporter and importer say to each other, and the tokens that others pass on.
 #include "core/ipc/protocol.hpp"
+
 #include "core/ipc/token.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm::ipc { namespace {
+namespace symm::ipc {
+namespace {
 Packet some_packet(PacketType type) {
   Packet packet;
   packet.type = type;
   packet.descriptors = type == PacketType::welcome ? 2 : type == PacketType::life ? 1 : 0;
-  if (type == PacketType::request || type == PacketType::grant || type == PacketType::refusal) packet.lease = 5;
+  if (type == PacketType::request || type == PacketType::grant || type == PacketType::refusal)
+    packet.lease = 5;
   packet.wants_memory = true;
   packet.token.backend = 1;
   packet.token.block = 1;
@@ -20,8 +23,8 @@ Packet some_packet(PacketType type) {
   return packet;
 }
 
-constexpr PacketType kAll[] = {PacketType::welcome, PacketType::request, PacketType::grant, PacketType::refusal,
-    PacketType::retired, PacketType::nudge, PacketType::bye, PacketType::life};
+constexpr PacketType kAll[] = {PacketType::welcome, PacketType::request, PacketType::grant,
+    PacketType::refusal, PacketType::retired, PacketType::nudge, PacketType::bye, PacketType::life};
 
 TEST(IpcProtocol, RoundTripsAndRefusesAnyOtherLength) {
   for (const PacketType type : kAll) {
@@ -31,7 +34,8 @@ TEST(IpcProtocol, RoundTripsAndRefusesAnyOtherLength) {
     ASSERT_EQ(fault, nullptr) << static_cast<int>(type) << ": " << fault;
     EXPECT_EQ(back.type, type);
     EXPECT_EQ(encode(back), bytes);
-    for (size_t size = 0; size < bytes.size(); ++size) EXPECT_NE(decode({bytes.data(), size}, back), nullptr) << size;
+    for (size_t size = 0; size < bytes.size(); ++size)
+      EXPECT_NE(decode({bytes.data(), size}, back), nullptr) << size;
     bytes.push_back(std::byte{0});
     EXPECT_NE(decode(bytes, back), nullptr);
   }
@@ -51,7 +55,8 @@ TEST(IpcProtocol, ImpossibleContentsAreRefused) {
   EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) { p.extent.mapped = 99; }));
   EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) { p.extent.bytes = 0; }));
   EXPECT_TRUE(refused(PacketType::refusal, [](Packet& p) { p.failure.status = Status::ok; }));
-  EXPECT_FALSE(refused(PacketType::refusal, [](Packet& p) { p.failure.message = "a\nb"; })) << "is cleaned by whoever sends it";
+  EXPECT_FALSE(refused(PacketType::refusal, [](Packet& p) { p.failure.message = "a\nb"; }))
+      << "is cleaned by whoever sends it";
 }
 
 Token some_token() {
@@ -146,4 +151,5 @@ TEST(IpcToken, SecretsAreComparedWhole) {
     EXPECT_FALSE(same_secret(a, b)) << i;
   }
 }
-}}  // namespace symm::ipc
+}  // namespace
+}  // namespace symm::ipc

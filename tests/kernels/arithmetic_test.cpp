@@ -1,5 +1,5 @@
-// The arithmetic on every instruction set that this processor has; small floats by every code, and at every place where rounding
-// changes its mind.
+// The arithmetic on every instruction set that this processor has; small floats by
+// every code, and at every place where rounding changes its mind.
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/arithmetic/simd.hpp"
 #include "tests/kernels/values.hpp"
@@ -9,7 +9,8 @@
 #include <xmmintrin.h>
 #endif
 
-namespace symm::host { namespace {
+namespace symm::host {
+namespace {
 using testing::Values;
 
 #if defined(__aarch64__)
@@ -22,39 +23,52 @@ constexpr Simd kSimds[] = {Simd::scalar, Simd::sse4, Simd::avx2, Simd::avx512};
 class SimdTest : public ::testing::Test {
  protected:
   ~SimdTest() override { use_simd(before_); }
+
   static void require(Simd simd) {
     if (!use_simd(simd)) GTEST_SKIP() << "this processor has no " << name_of(simd);
   }
+
  private:
   const Simd before_ = current_simd();
 };
 
 // Of as many ranks as there are sources, to one destination if any.
-Reduction reduction(DType dtype, Op op, size_t count, const std::vector<const std::byte*>& from, std::byte** to) {
-  Reduction r{.dtype = dtype, .op = op, .count = count, .sources = from.data(), .source_count = static_cast<int>(from.size())};
+Reduction reduction(
+    DType dtype, Op op, size_t count, const std::vector<const std::byte*>& from, std::byte** to) {
+  Reduction r{.dtype = dtype,
+      .op = op,
+      .count = count,
+      .sources = from.data(),
+      .source_count = static_cast<int>(from.size())};
   r.ranks = from.empty() ? 1 : r.source_count;
   r.destinations = to;
   r.destination_count = to == nullptr ? 0 : 1;
   return r;
 }
+
 class Arithmetic : public SimdTest, public ::testing::WithParamInterface<Simd> {
   void SetUp() override { require(GetParam()); }
 };
 
 // The operands of some ranks.
 struct Inputs {
-  Inputs(DType type, Op operation, unsigned seed, size_t sources, size_t elements) : dtype(type), op(operation), count(elements) {
+  Inputs(DType type, Op operation, unsigned seed, size_t sources, size_t elements)
+      : dtype(type), op(operation), count(elements) {
     Values values(dtype, op, seed);
-    for (size_t s = 0; s < sources; ++s) data.push_back(values.make(count));
+    for (size_t s = 0; s < sources; ++s)
+      data.push_back(values.make(count));
   }
+
   std::vector<const std::byte*> pointers() const {
     std::vector<const std::byte*> from;
-    for (const auto& input : data) from.push_back(input.data());
+    for (const auto& input : data)
+      from.push_back(input.data());
     return from;
   }
+
   std::vector<std::byte> expected() const {
-    return reference::combined(
-        dtype, data, 0, count, dtype, [&](const auto& bits) { return reference::reduce(dtype, op, bits); });
+    return reference::combined(dtype, data, 0, count, dtype,
+        [&](const auto& bits) { return reference::reduce(dtype, op, bits); });
   }
 
   DType dtype;
@@ -81,10 +95,14 @@ void compare(DType dtype, Op op, size_t sources, size_t count, unsigned turn) {
   }
   constexpr std::byte kGuard{0xEE};
   const size_t destinations = 1 + turn % 3;
-  std::vector<std::vector<std::byte>> results(destinations, std::vector<std::byte>(bytes + 128, kGuard));
+  std::vector<std::vector<std::byte>> results(
+      destinations, std::vector<std::byte>(bytes + 128, kGuard));
   std::vector<std::byte*> to;
-  for (size_t d = 0; d < destinations; ++d) to.push_back(results[d].data() + 64 - (turn + d) % 9);
-  if (turn % 4 == 0) to.back() = memory[turn % sources].data() + (from[turn % sources] - memory[turn % sources].data()) + offset;
+  for (size_t d = 0; d < destinations; ++d)
+    to.push_back(results[d].data() + 64 - (turn + d) % 9);
+  if (turn % 4 == 0)
+    to.back() = memory[turn % sources].data() +
+                (from[turn % sources] - memory[turn % sources].data()) + offset;
 
   Reduction r = reduction(dtype, op, count, from, to.data());
   r.source_offset = offset;
@@ -97,7 +115,9 @@ void compare(DType dtype, Op op, size_t sources, size_t count, unsigned turn) {
     const size_t begin = 64 - (turn + d) % 9;
     if (to[d] != results[d].data() + begin) continue;
     for (size_t i = 0; i < results[d].size(); ++i)
-      if (i < begin || i >= begin + bytes) { ASSERT_EQ(results[d][i], kGuard) << "wrote beside a destination"; }
+      if (i < begin || i >= begin + bytes) {
+        ASSERT_EQ(results[d][i], kGuard) << "wrote beside a destination";
+      }
   }
 }
 
@@ -106,7 +126,8 @@ TEST_P(Arithmetic, EveryTypeOperationAndCount) {
   for (const DType dtype : reference::kDTypes)
     for (const Op op : reference::kOps)
       for (const size_t sources : {1U, 2U, 3U, 4U, 8U, 11U})
-        for (const size_t count : {1U, 2U, 3U, 5U, 8U, 15U, 16U, 17U, 31U, 33U, 63U, 64U, 65U, 127U, 257U, 5003U}) {
+        for (const size_t count :
+            {1U, 2U, 3U, 5U, 8U, 15U, 16U, 17U, 31U, 33U, 63U, 64U, 65U, 127U, 257U, 5003U}) {
           if (count > 1000 && sources > 3) continue;  // the reference takes its time
           compare(dtype, op, sources, count, turn++);
           if (HasFatalFailure()) return;
@@ -120,7 +141,8 @@ TEST_P(Arithmetic, ChainOfPartialResults) {
       for (const size_t count : {1U, 9U, 64U, 77U}) {
         const Inputs inputs(dtype, op, static_cast<unsigned>(count), 7, count);
         const auto from = inputs.pointers();
-        std::vector<std::byte> first(count * size_of_partial(dtype)), second(first.size()), result(count * size_of(dtype));
+        std::vector<std::byte> first(count * size_of_partial(dtype)), second(first.size()),
+            result(count * size_of(dtype));
         std::byte* to = result.data();
         Reduction r = reduction(dtype, op, count, from, nullptr);
         r.source_count = 3;
@@ -137,7 +159,8 @@ TEST_P(Arithmetic, ChainOfPartialResults) {
         r.destinations = &to;
         r.destination_count = 1;
         reduce(r);
-        ASSERT_EQ(reference::difference(dtype, to, inputs.expected().data(), count), "") << name_of(dtype) << ' ' << name_of(op);
+        ASSERT_EQ(reference::difference(dtype, to, inputs.expected().data(), count), "")
+            << name_of(dtype) << ' ' << name_of(op);
       }
 }
 
@@ -150,7 +173,8 @@ TEST_P(Arithmetic, AverageOverManyRanks) {
     std::vector<std::byte> result(count * size_of(dtype));
     std::byte* to = result.data();
     reduce(reduction(dtype, Op::avg, count, from, &to));
-    EXPECT_EQ(reference::difference(dtype, to, inputs.expected().data(), count), "") << name_of(dtype);
+    EXPECT_EQ(reference::difference(dtype, to, inputs.expected().data(), count), "")
+        << name_of(dtype);
   }
 }
 
@@ -160,7 +184,8 @@ TEST_P(Arithmetic, CallersFloatingPointEnvironmentDoesNotMatter) {
   const float tiny = 1e-40F, odd = 1.0F, little = 1e-10F;
   const float a[] = {tiny, odd}, b[] = {tiny, little};
   float with[2] = {}, without[2] = {};
-  const std::vector<const std::byte*> from{reinterpret_cast<const std::byte*>(a), reinterpret_cast<const std::byte*>(b)};
+  const std::vector<const std::byte*> from{
+      reinterpret_cast<const std::byte*>(a), reinterpret_cast<const std::byte*>(b)};
   std::byte* to = reinterpret_cast<std::byte*>(without);
   const Reduction r = reduction(DType::f32, Op::sum, 2, from, &to);
   reduce(r);
@@ -178,24 +203,31 @@ TEST_P(Arithmetic, CallersFloatingPointEnvironmentDoesNotMatter) {
 
 TEST_P(Arithmetic, CopiesAnySizeAndAlignment) {
   std::vector<std::byte> from(9000), to(9200);
-  for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 131 + i / 256);
+  for (size_t i = 0; i < from.size(); ++i)
+    from[i] = static_cast<std::byte>(i * 131 + i / 256);
   for (const bool nontemporal : {false, true})
     for (const size_t bytes : {0U, 1U, 63U, 64U, 65U, 1023U, 1024U, 1025U, 4096U, 8191U})
       for (const size_t shift : {0U, 1U, 31U, 64U}) {
         std::fill(to.begin(), to.end(), std::byte{0});
         copy(to.data() + shift, from.data() + shift / 2, bytes, nontemporal);
-        ASSERT_EQ(std::memcmp(to.data() + shift, from.data() + shift / 2, bytes), 0) << bytes << " bytes, shift " << shift;
+        ASSERT_EQ(std::memcmp(to.data() + shift, from.data() + shift / 2, bytes), 0)
+            << bytes << " bytes, shift " << shift;
         for (size_t i = 0; i < to.size(); ++i)
-          if (i < shift || i >= shift + bytes) { ASSERT_EQ(to[i], std::byte{0}) << bytes << " bytes, shift " << shift; }
+          if (i < shift || i >= shift + bytes) {
+            ASSERT_EQ(to[i], std::byte{0}) << bytes << " bytes, shift " << shift;
+          }
       }
 }
 
-INSTANTIATE_TEST_SUITE_P(Simd, Arithmetic, ::testing::ValuesIn(kSimds), [](const auto& test) { return name_of(test.param); });
+INSTANTIATE_TEST_SUITE_P(Simd, Arithmetic, ::testing::ValuesIn(kSimds),
+    [](const auto& test) { return name_of(test.param); });
 
 class Conversions : public SimdTest, public ::testing::WithParamInterface<std::tuple<Simd, DType>> {
  protected:
   void SetUp() override { require(std::get<0>(GetParam())); }
+
   DType dtype() const { return std::get<1>(GetParam()); }
+
   size_t codes() const { return size_t{1} << (8 * size_of(dtype())); }
 
   std::vector<uint64_t> round(const std::vector<float>& values) const {
@@ -205,9 +237,11 @@ class Conversions : public SimdTest, public ::testing::WithParamInterface<std::t
     r.partial_in = reinterpret_cast<const std::byte*>(values.data());
     reduce(r);
     std::vector<uint64_t> codes;
-    for (size_t i = 0; i < values.size(); ++i) codes.push_back(reference::load_bits(dtype(), &out[i * size_of(dtype())]));
+    for (size_t i = 0; i < values.size(); ++i)
+      codes.push_back(reference::load_bits(dtype(), &out[i * size_of(dtype())]));
     return codes;
   }
+
   void expect_rounded(const std::vector<float>& values) const {
     const auto got = round(values);
     for (size_t i = 0; i < values.size(); ++i) {
@@ -220,7 +254,8 @@ class Conversions : public SimdTest, public ::testing::WithParamInterface<std::t
 
 TEST_P(Conversions, EveryCodeHasItsExactValue) {
   std::vector<std::byte> in(codes() * size_of(dtype()));
-  for (size_t code = 0; code < codes(); ++code) reference::store_bits(dtype(), code, &in[code * size_of(dtype())]);
+  for (size_t code = 0; code < codes(); ++code)
+    reference::store_bits(dtype(), code, &in[code * size_of(dtype())]);
   std::vector<float> values(codes());
   const std::vector<const std::byte*> from{in.data()};
   Reduction r = reduction(dtype(), Op::sum, codes(), from, nullptr);
@@ -228,15 +263,18 @@ TEST_P(Conversions, EveryCodeHasItsExactValue) {
   reduce(r);
   for (size_t code = 0; code < codes(); ++code) {
     const float right = reference::decode(dtype(), code);
-    ASSERT_TRUE(reference::same(DType::f32, std::bit_cast<uint32_t>(values[code]), std::bit_cast<uint32_t>(right)))
+    ASSERT_TRUE(reference::same(
+        DType::f32, std::bit_cast<uint32_t>(values[code]), std::bit_cast<uint32_t>(right)))
         << "code " << code;
   }
 }
 
 TEST_P(Conversions, RoundsToNearestEven) {
-  std::vector<float> values = {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::max(), 3e38F,
-      std::numeric_limits<float>::denorm_min(), std::numeric_limits<float>::min(), std::numeric_limits<float>::quiet_NaN(), 0.0F};
-  // Each value, the middle between it and the next, and the floats around both. Beyond the last, what would come next.
+  std::vector<float> values = {std::numeric_limits<float>::infinity(),
+      std::numeric_limits<float>::max(), 3e38F, std::numeric_limits<float>::denorm_min(),
+      std::numeric_limits<float>::min(), std::numeric_limits<float>::quiet_NaN(), 0.0F};
+  // Each value, the middle between it and the next, and the
+  // floats around both. Beyond the last, what would come next.
   for (size_t code = 0; code < codes() / 2; ++code) {
     const float value = reference::decode(dtype(), code);
     if (!std::isfinite(value)) continue;
@@ -251,7 +289,8 @@ TEST_P(Conversions, RoundsToNearestEven) {
     }
   }
   const size_t positive = values.size();
-  for (size_t i = 0; i < positive; ++i) values.push_back(-values[i]);
+  for (size_t i = 0; i < positive; ++i)
+    values.push_back(-values[i]);
   expect_rounded(values);
 }
 
@@ -264,8 +303,11 @@ TEST_P(Conversions, RoundsAnyFloat) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Conversions,
-    ::testing::Combine(::testing::ValuesIn(kSimds), ::testing::Values(DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2)),
-    [](const auto& test) { return std::string(name_of(std::get<0>(test.param))) + "_" + name_of(std::get<1>(test.param)); });
+    ::testing::Combine(::testing::ValuesIn(kSimds),
+        ::testing::Values(DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2)),
+    [](const auto& test) {
+      return std::string(name_of(std::get<0>(test.param))) + "_" + name_of(std::get<1>(test.param));
+    });
 
 TEST(Types, EveryTypeHasANameOfItsOwnAndASize) {
   std::set<std::string> names;
@@ -277,7 +319,9 @@ TEST(Types, EveryTypeHasANameOfItsOwnAndASize) {
       EXPECT_EQ(name, "bool");
       continue;
     }
-    EXPECT_NE(name.find(size_of(dtype) == 1 ? "8" : std::to_string(8 * size_of(dtype))), std::string::npos) << name;
+    EXPECT_NE(name.find(size_of(dtype) == 1 ? "8" : std::to_string(8 * size_of(dtype))),
+        std::string::npos)
+        << name;
   }
 }
 
@@ -286,7 +330,10 @@ TEST(Simd, TheBestIsUsedAndTheScalarAlwaysThere) {
   EXPECT_TRUE(is_supported(current_simd()));
 #if defined(__x86_64__)
   EXPECT_FALSE(use_simd(Simd::neon));
-  if (is_supported(Simd::avx2)) { EXPECT_GE(current_simd(), Simd::avx2); }
+  if (is_supported(Simd::avx2)) {
+    EXPECT_GE(current_simd(), Simd::avx2);
+  }
 #endif
 }
-}}  // namespace symm::host
+}  // namespace
+}  // namespace symm::host

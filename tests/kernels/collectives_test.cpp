@@ -3,11 +3,12 @@
 #include "tests/kernels/world.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm::testing { namespace {
-constexpr Collective kCollectives[] = {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
-    Collective::broadcast, Collective::reduce, Collective::alltoall};
-constexpr Algorithm kAlgorithms[] = {
-    Algorithm::automatic, Algorithm::ll, Algorithm::one_shot, Algorithm::two_shot, Algorithm::two_shot_staged};
+namespace symm::testing {
+namespace {
+constexpr Collective kCollectives[] = {Collective::allreduce, Collective::reduce_scatter,
+    Collective::allgather, Collective::broadcast, Collective::reduce, Collective::alltoall};
+constexpr Algorithm kAlgorithms[] = {Algorithm::automatic, Algorithm::ll, Algorithm::one_shot,
+    Algorithm::two_shot, Algorithm::two_shot_staged};
 
 World world_of(int size) { return {.size = size, .scratch_bytes = host::minimum_scratch(size)}; }
 
@@ -37,7 +38,9 @@ TEST_P(Collectives, AllTypesAndOperations) {
           if (size > 8 && count > 65) continue;
           Case c{.collective = collective, .dtype = dtype, .op = op, .count = count};
           vary(c, algorithm, size, turn);
-          c.place = turn % 3 == 0 ? Case::Place::out : turn % 3 == 1 ? Case::Place::in : Case::Place::mixed;
+          c.place = turn % 3 == 0   ? Case::Place::out
+                    : turn % 3 == 1 ? Case::Place::in
+                                    : Case::Place::mixed;
           c.misalignment = turn % 5 < 3 ? 0 : turn % 5 - 2;
           ++turn;
           cases.push_back(c);
@@ -55,15 +58,18 @@ TEST_P(Collectives, AwkwardCountsPlacesAndAlignments) {
     // Around what fits into one line, and into one chunk of every kind.
     std::vector<size_t> counts = {0, 1, 2, 3, 7, 13, 63, 64, 65, 1000};
     const bool in_blocks = traits(collective).send_per_rank;
-    const std::vector<size_t> divisors =
-        in_blocks ? std::vector<size_t>{3 * static_cast<size_t>(size)} : std::vector<size_t>{3, 5, 7};
+    const std::vector<size_t> divisors = in_blocks
+                                             ? std::vector<size_t>{3 * static_cast<size_t>(size)}
+                                             : std::vector<size_t>{3, 5, 7};
     for (const size_t divisor : divisors) {
       const size_t chunk = world.scratch_bytes / divisor / 64 * 64 / size_of(dtype);
       if (chunk == 0) continue;  // a single rank's scratch is not used
       for (const size_t chunks : {1U, 2U, 3U, 4U})
-        for (const size_t nearby : {chunk * chunks - 1, chunk * chunks, chunk * chunks + 1}) counts.push_back(nearby);
+        for (const size_t nearby : {chunk * chunks - 1, chunk * chunks, chunk * chunks + 1})
+          counts.push_back(nearby);
     }
-    counts.push_back(world.scratch_bytes / size_of(dtype) / (in_blocks ? static_cast<size_t>(size) : 1));
+    counts.push_back(
+        world.scratch_bytes / size_of(dtype) / (in_blocks ? static_cast<size_t>(size) : 1));
     std::sort(counts.begin(), counts.end());
     counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
     for (const size_t count : counts)
@@ -91,7 +97,8 @@ TEST_P(Collectives, LargerThanTheCacheBlocks) {
     for (const bool symmetric : {false, true})
       for (const size_t llc : {size_t{0}, size_t{1024}}) {
         // More than scratch, of which a reduce-scatter or an all-to-all needs a share per rank.
-        const size_t count = traits(collective).send_per_rank ? 90011 / static_cast<size_t>(size) : 90011;
+        const size_t count =
+            traits(collective).send_per_rank ? 90011 / static_cast<size_t>(size) : 90011;
         cases.push_back({.collective = collective,
             .count = count,
             .root = size - 1,
@@ -108,8 +115,11 @@ constexpr int kSizes[] = {2, 3, 5, 16, 64};
 #else
 constexpr int kSizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 64};
 #endif
-INSTANTIATE_TEST_SUITE_P(
-    Ranks, Collectives, ::testing::Combine(::testing::ValuesIn(kCollectives), ::testing::ValuesIn(kSizes)), [](const auto& test) {
-      return std::string(name_of(std::get<0>(test.param))) + "_" + std::to_string(std::get<1>(test.param));
+INSTANTIATE_TEST_SUITE_P(Ranks, Collectives,
+    ::testing::Combine(::testing::ValuesIn(kCollectives), ::testing::ValuesIn(kSizes)),
+    [](const auto& test) {
+      return std::string(name_of(std::get<0>(test.param))) + "_" +
+             std::to_string(std::get<1>(test.param));
     });
-}}  // namespace symm::testing
+}  // namespace
+}  // namespace symm::testing

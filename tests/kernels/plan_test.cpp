@@ -2,7 +2,8 @@
 #include "tests/kernels/world.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm::host { namespace {
+namespace symm::host {
+namespace {
 PlanInput allreduce(size_t count, int size = 2) {
   PlanInput input;
   input.collective = Collective::allreduce;
@@ -84,9 +85,11 @@ TEST(Settle, PrivateMemoryIsStaged) {
 
 TEST(Plan, ChunksFitIntoScratch) {
   for (const int size : {2, 3, 8, 64, 1000})
-    for (const size_t scratch : {minimum_scratch(size), minimum_scratch(size) + 72, size_t{1} << 20, size_t{64} << 20})
-      for (const auto collective : {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
-               Collective::broadcast, Collective::reduce, Collective::alltoall})
+    for (const size_t scratch :
+        {minimum_scratch(size), minimum_scratch(size) + 72, size_t{1} << 20, size_t{64} << 20})
+      for (const auto collective :
+          {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
+              Collective::broadcast, Collective::reduce, Collective::alltoall})
         for (const auto algorithm : {Algorithm::one_shot, Algorithm::two_shot_staged}) {
           PlanInput input = allreduce(1 << 24, size);
           input.collective = collective;
@@ -131,7 +134,8 @@ TEST(Refuse, SaysWhatIsInTheWay) {
 TEST(Explain, IsShortAndNamesTheReason) {
   for (const size_t count : {0UL, 1UL, 100UL, 1UL << 20, 1UL << 40})
     for (const int size : {1, 2, 8})
-      for (const auto forced : {Algorithm::automatic, Algorithm::one_shot, Algorithm::two_shot, Algorithm::two_shot_staged})
+      for (const auto forced : {Algorithm::automatic, Algorithm::one_shot, Algorithm::two_shot,
+               Algorithm::two_shot_staged})
         for (const bool symmetric : {false, true}) {
           PlanInput input = allreduce(count, size);
           input.algorithm = forced;
@@ -160,14 +164,18 @@ TEST(Slices, CoverEverythingOnceAndCutAtLines) {
         const Range part = slice(bytes, i, parts);
         EXPECT_EQ(part.begin, end);
         EXPECT_LE(part.begin, part.end);
-        if (part.end != bytes) { EXPECT_EQ(part.end % kLine, 0U); }
+        if (part.end != bytes) {
+          EXPECT_EQ(part.end % kLine, 0U);
+        }
         end = part.end;
         largest = std::max(largest, part.size());
         smallest = std::min(smallest, part.size());
       }
       EXPECT_EQ(end, bytes);
       EXPECT_LT(largest - smallest, 2 * kLine) << "a line, and what the last one lacks";
-      EXPECT_EQ(slice(bytes, 0, parts).size(), largest) << "scratch for results is as large as the first";
+      EXPECT_EQ(slice(bytes, 0, parts).size(), largest)
+          << "scratch for results is as large as the first";
     }
 }
-}}  // namespace symm::host
+}  // namespace
+}  // namespace symm::host

@@ -1,10 +1,12 @@
-// Ranks are delayed at random between any two steps, and calls of all kinds follow one another with no barrier between: what one
-// rank overwrites while another still needs it shows as a wrong result.
+// Ranks are delayed at random between any two steps, and calls of all
+// kinds follow one another with no barrier between: what one rank
+// overwrites while another still needs it shows as a wrong result.
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/world.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm::testing { namespace {
+namespace symm::testing {
+namespace {
 Case any_case(std::minstd_rand& random, int size) {
   const auto pick = [&](unsigned below) { return static_cast<int32_t>(random() / 7 % below); };
   for (;;) {
@@ -29,16 +31,20 @@ TEST_P(Protocol, DelayedRanksAndMixedCalls) {
     const World world{GetParam(), host::minimum_scratch(GetParam()), true, seed};
     std::minstd_rand random(seed * 977 + static_cast<unsigned>(world.size));
     std::vector<Case> cases;
-    for (int i = 0; i < 150; ++i) cases.push_back(any_case(random, world.size));
+    for (int i = 0; i < 150; ++i)
+      cases.push_back(any_case(random, world.size));
     world.run(cases);
   }
 }
 
-// Data flows from or to one rank: nothing but the wait for the previous call keeps ranks from running away.
+// Data flows from or to one rank: nothing but the wait
+// for the previous call keeps ranks from running away.
 TEST_P(Protocol, OneDirectionOnly) {
-  for (const Algorithm algorithm : {Algorithm::ll, Algorithm::one_shot, Algorithm::two_shot_staged, Algorithm::automatic})
+  for (const Algorithm algorithm :
+      {Algorithm::ll, Algorithm::one_shot, Algorithm::two_shot_staged, Algorithm::automatic})
     for (const bool rotating : {false, true}) {
-      const World world{.size = GetParam(), .scratch_bytes = host::minimum_scratch(GetParam()), .delays = true};
+      const World world{
+          .size = GetParam(), .scratch_bytes = host::minimum_scratch(GetParam()), .delays = true};
       std::vector<Case> cases;
       for (int i = 0; i < 60; ++i) {
         cases.push_back({.collective = i / 10 % 2 == 0 ? Collective::broadcast : Collective::reduce,
@@ -51,5 +57,7 @@ TEST_P(Protocol, OneDirectionOnly) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Protocol, ::testing::Values(2, 3, 5, 8), ::testing::PrintToStringParamName());
-}}  // namespace symm::testing
+INSTANTIATE_TEST_SUITE_P(
+    Ranks, Protocol, ::testing::Values(2, 3, 5, 8), ::testing::PrintToStringParamName());
+}  // namespace
+}  // namespace symm::testing

@@ -1,4 +1,5 @@
 #include "tests/kernels/reference.hpp"
+
 #include <sstream>
 
 namespace symm::reference {
@@ -10,7 +11,9 @@ bool is_nan(DType dtype, uint64_t bits) {
   }
 }
 
-bool same(DType dtype, uint64_t a, uint64_t b) { return a == b || (is_nan(dtype, a) && is_nan(dtype, b)); }
+bool same(DType dtype, uint64_t a, uint64_t b) {
+  return a == b || (is_nan(dtype, a) && is_nan(dtype, b));
+}
 
 std::string difference(DType dtype, const std::byte* got, const std::byte* expected, size_t count) {
   if (count == 0 || std::memcmp(got, expected, count * size_of(dtype)) == 0) return "";
@@ -37,8 +40,8 @@ Bytes combined(DType dtype, const std::vector<Bytes>& send, size_t at, size_t co
   return all;
 }
 
-Bytes result_of(Collective collective, const std::vector<Bytes>& send, size_t unit, int rank, int root,
-    const std::function<Bytes(size_t at)>& reduced) {
+Bytes result_of(Collective collective, const std::vector<Bytes>& send, size_t unit, int rank,
+    int root, const std::function<Bytes(size_t at)>& reduced) {
   const CollectiveTraits its = traits(collective);
   const size_t at = its.send_per_rank ? static_cast<size_t>(rank) * unit : 0;
   if (its.to_root && rank != root) return {};

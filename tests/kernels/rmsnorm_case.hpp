@@ -1,7 +1,9 @@
-// Operands of symm_allreduce_rmsnorm() on all ranks, and the results that its comment in symm.h defines, one element at a time.
+// Operands of symm_allreduce_rmsnorm() on all ranks, and the results that its comment
+// in symm.h defines, one element at a time.
 #pragma once
 
 #include <random>
+
 #include "kernels/rmsnorm.hpp"
 #include "tests/kernels/reference.hpp"
 
@@ -25,18 +27,23 @@ class NormData {
   std::vector<float> scales;  // of TENSOR one, the caller's
 
   NormData(const NormCase& c, unsigned seed) : its(c), random_(seed) {
-    for (int rank = 0; rank < c.ranks; ++rank) send.push_back(matrix(c.dtype, c.tokens));
+    for (int rank = 0; rank < c.ranks; ++rank)
+      send.push_back(matrix(c.dtype, c.tokens));
     residual = matrix(c.dtype, c.tokens);
     weight = matrix(c.weight_dtype, 1);
     if (c.kind == QuantScale::tensor) scales = {0.37F};
-    for (size_t row = 0; row < c.tokens; ++row) normalise(row);
+    for (size_t row = 0; row < c.tokens; ++row)
+      normalise(row);
   }
 
   // "" or what differs from the results; of f8 and of dtype NaN are all alike.
-  std::string difference(const Bytes& residuals, const Bytes& norms, const Bytes& quants, const std::vector<float>& got) const {
-    const auto compare = [&](const char* name, DType dtype, const Bytes& a, const Bytes& b) -> std::string {
+  std::string difference(const Bytes& residuals, const Bytes& norms, const Bytes& quants,
+      const std::vector<float>& got) const {
+    const auto compare = [&](const char* name, DType dtype, const Bytes& a,
+                             const Bytes& b) -> std::string {
       if (a.size() != b.size()) return std::string(name) + ": another size";
-      const std::string found = reference::difference(dtype, a.data(), b.data(), b.size() / size_of(dtype));
+      const std::string found =
+          reference::difference(dtype, a.data(), b.data(), b.size() / size_of(dtype));
       return found.empty() ? "" : name + (": " + found);
     };
     if (got != scales) return "scales differ";
@@ -45,9 +52,11 @@ class NormData {
     if (all.empty()) all = compare("quant_out", DType::f8e4m3, quants, quant_out);
     return all;
   }
+
  private:
   static float value(DType dtype, uint64_t bits) {
-    return dtype == DType::f32 ? std::bit_cast<float>(static_cast<uint32_t>(bits)) : reference::decode(dtype, bits);
+    return dtype == DType::f32 ? std::bit_cast<float>(static_cast<uint32_t>(bits))
+                               : reference::decode(dtype, bits);
   }
   static uint64_t bits(DType dtype, float value) {
     return dtype == DType::f32 ? std::bit_cast<uint32_t>(value) : reference::encode(dtype, value);
@@ -74,11 +83,14 @@ class NormData {
 
   void normalise(size_t row) {
     const size_t first = row * its.hidden;
-    const auto at = [&](const Bytes& from, size_t i) { return reference::load_bits(its.dtype, &from[i * size_of(its.dtype)]); };
+    const auto at = [&](const Bytes& from, size_t i) {
+      return reference::load_bits(its.dtype, &from[i * size_of(its.dtype)]);
+    };
     std::vector<float> x, y, chains(1024);
     for (size_t i = 0; i < its.hidden; ++i) {
       std::vector<uint64_t> column;
-      for (const Bytes& operand : send) column.push_back(at(operand, first + i));
+      for (const Bytes& operand : send)
+        column.push_back(at(operand, first + i));
       uint64_t h = column.size() == 1 ? column[0] : reference::reduce(its.dtype, Op::sum, column);
       if (its.has_residual) h = reference::reduce(its.dtype, Op::sum, {h, at(residual, first + i)});
       append(residual_out, its.dtype, h);
@@ -87,12 +99,15 @@ class NormData {
     }
     while (chains.size() > 1) {
       std::vector<float> pairs;
-      for (size_t k = 0; k < chains.size(); k += 2) pairs.push_back(chains[k] + chains[k + 1]);
+      for (size_t k = 0; k < chains.size(); k += 2)
+        pairs.push_back(chains[k] + chains[k + 1]);
       chains = pairs;
     }
-    const float inverse = 1.0F / std::sqrt(chains[0] / static_cast<float>(its.hidden) + its.epsilon);
+    const float inverse =
+        1.0F / std::sqrt(chains[0] / static_cast<float>(its.hidden) + its.epsilon);
     for (size_t i = 0; i < its.hidden; ++i) {
-      const float g = value(its.weight_dtype, reference::load_bits(its.weight_dtype, &weight[i * size_of(its.weight_dtype)]));
+      const float g = value(its.weight_dtype,
+          reference::load_bits(its.weight_dtype, &weight[i * size_of(its.weight_dtype)]));
       const uint64_t word = bits(its.dtype, x[i] * inverse * (its.weight_offset + g));
       append(norm_out, its.dtype, word);
       y.push_back(value(its.dtype, word));
@@ -101,7 +116,8 @@ class NormData {
     for (size_t i = 0; i < its.hidden; ++i) {
       if (its.kind != QuantScale::tensor && i % length == 0) {
         float most = 0;
-        for (size_t k = i; k < i + length; ++k) most = std::fmax(most, std::fabs(y[k]));
+        for (size_t k = i; k < i + length; ++k)
+          most = std::fmax(most, std::fabs(y[k]));
         scales.push_back(std::fmax(most / 448.0F, 1.0F / (448.0F * 512.0F)));
       }
       append(quant_out, DType::f8e4m3, reference::encode(DType::f8e4m3, y[i] / scales.back()));

@@ -1,8 +1,10 @@
-// RMSNorm of rows on the host: every type, kind of scale and place of results, against the definition.
+// RMSNorm of rows on the host: every type, kind of
+// scale and place of results, against the definition.
 #include "tests/kernels/rmsnorm_case.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm::host { namespace {
+namespace symm::host {
+namespace {
 using testing::NormCase;
 using testing::NormData;
 
@@ -15,14 +17,18 @@ TEST(RmsNorm, HasTheBitsOfItsDefinition) {
   for (const DType dtype : kTypes) {
     for (const DType weight_dtype : kTypes) {
       for (const QuantScale kind : kKinds) {
-        for (const size_t hidden : {size_t{8}, size_t{72}, size_t{2048}, kMostNormBytes / size_of(dtype)}) {
+        for (const size_t hidden :
+            {size_t{8}, size_t{72}, size_t{2048}, kMostNormBytes / size_of(dtype)}) {
           if (kind == QuantScale::group && hidden % kNormGroup != 0) continue;
-          const NormCase c{dtype, weight_dtype, hidden, 6, kind, seed % 3 != 0, 1e-5F, seed % 2 == 0 ? 0.0F : 1.0F};
+          const NormCase c{dtype, weight_dtype, hidden, 6, kind, seed % 3 != 0, 1e-5F,
+              seed % 2 == 0 ? 0.0F : 1.0F};
           const NormData data(c, ++seed);
           const bool in_place = seed % 2 == 0;
-          NormData::Bytes residuals = in_place ? data.residual : data.residual_out, norms = data.send[0];
+          NormData::Bytes residuals = in_place ? data.residual : data.residual_out,
+                          norms = data.send[0];
           NormData::Bytes quants(data.quant_out.size());
-          std::vector<float> scales = kind == QuantScale::tensor ? data.scales : std::vector<float>(data.scales.size());
+          std::vector<float> scales =
+              kind == QuantScale::tensor ? data.scales : std::vector<float>(data.scales.size());
           RmsNorm norm{.residual_out = residuals.data(),
               .norm_out = norms.data(),
               .weight = data.weight.data(),
@@ -32,23 +38,28 @@ TEST(RmsNorm, HasTheBitsOfItsDefinition) {
               .scale_kind = kind,
               .quant_out = quants.data(),
               .hidden = hidden};
-          if (kind == QuantScale::tensor) norm.scale_in = scales.data();
-          else norm.scale_out = scales.data();
+          if (kind == QuantScale::tensor)
+            norm.scale_in = scales.data();
+          else
+            norm.scale_out = scales.data();
           if (c.has_residual) norm.residual_in = in_place ? residuals.data() : data.residual.data();
           rmsnorm(norm, norms.data(), c.tokens, dtype, *scratch);
           ASSERT_EQ(data.difference(residuals, norms, quants, scales), "")
-              << name_of(dtype) << ", weights " << name_of(weight_dtype) << ", hidden " << hidden << ", scales "
-              << static_cast<int>(kind);
+              << name_of(dtype) << ", weights " << name_of(weight_dtype) << ", hidden " << hidden
+              << ", scales " << static_cast<int>(kind);
           // One result of them only.
           norms = data.send[0];
           norm.residual_out = norm.quant_out = nullptr;
           norm.scale_in = norm.scale_out = nullptr;
           if (c.has_residual) norm.residual_in = data.residual.data();
           rmsnorm(norm, norms.data(), c.tokens, dtype, *scratch);
-          ASSERT_EQ(reference::difference(dtype, norms.data(), data.norm_out.data(), c.tokens * hidden), "");
+          ASSERT_EQ(
+              reference::difference(dtype, norms.data(), data.norm_out.data(), c.tokens * hidden),
+              "");
         }
       }
     }
   }
 }
-}}  // namespace symm::host
+}  // namespace
+}  // namespace symm::host

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <random>
+
 #include "tests/kernels/reference.hpp"
 
 namespace symm::testing {
@@ -11,18 +12,23 @@ class Values {
 
   std::vector<std::byte> make(size_t count) {
     std::vector<std::byte> data(count * size_of(dtype_));
-    for (size_t i = 0; i < count; ++i) reference::store_bits(dtype_, one(), &data[i * size_of(dtype_)]);
+    for (size_t i = 0; i < count; ++i)
+      reference::store_bits(dtype_, one(), &data[i * size_of(dtype_)]);
     return data;
   }
+
  private:
-  // A third is any bit pattern at all; so NaN, infinities and subnormal numbers come by themselves where codes are few.
+  // A third is any bit pattern at all; so NaN, infinities and
+  // subnormal numbers come by themselves where codes are few.
   uint64_t one() {
     const auto dice = random_() % 12;
-    if (dtype_ == DType::boolean && dice < 8) return dice < 5 ? 0 : 1;  // the rest: bytes that count as true
+    // the rest: bytes that count as true
+    if (dtype_ == DType::boolean && dice < 8) return dice < 5 ? 0 : 1;
     if (dice == 0) return special();
     if (dice < 4 || !is_float(dtype_)) return any();
     // For products near 1, or everything would be 0 or infinite.
-    std::uniform_real_distribution<double> range(op_ == Op::prod ? 0.5 : -100.0, op_ == Op::prod ? 2.0 : 100.0);
+    std::uniform_real_distribution<double> range(
+        op_ == Op::prod ? 0.5 : -100.0, op_ == Op::prod ? 2.0 : 100.0);
     return from_double(range(random_));
   }
   uint64_t any() {
@@ -42,7 +48,8 @@ class Values {
     const uint64_t magnitudes = reference::sign_bit(dtype_) - 1;
     const uint64_t infinity = magnitudes >> mantissa << mantissa;  // f8e4m3: 256
     // zero, smallest and largest subnormal, smallest normal, largest finite, infinity, NaN
-    const uint64_t list[] = {0, 1, (uint64_t{1} << mantissa) - 1, uint64_t{1} << mantissa, infinity - 1, infinity, magnitudes};
+    const uint64_t list[] = {0, 1, (uint64_t{1} << mantissa) - 1, uint64_t{1} << mantissa,
+        infinity - 1, infinity, magnitudes};
     return sign | list[random_() % std::size(list)];
   }
   uint64_t from_double(double value) const {

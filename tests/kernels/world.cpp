@@ -1,4 +1,5 @@
 #include "tests/kernels/world.hpp"
+
 #include "tests/kernels/values.hpp"
 #include "tests/support/process.hpp"
 
@@ -18,12 +19,15 @@ class ThreadSync final : public host::Sync {
   // The executor's part, before each call.
   void begin() {
     delay();
-    for (RankWords& peer : words_) wait([&] { return peer.entered.load(std::memory_order_acquire) >= call_; });
+    for (RankWords& peer : words_)
+      wait([&] { return peer.entered.load(std::memory_order_acquire) >= call_; });
     ++call_;
     arrivals_ = 0;
     entries_ = 0;
   }
+
   int entries() const { return entries_; }
+
   uint64_t arrivals() const { return arrivals_; }
 
   void enter(const void* payload, size_t size) override {
@@ -35,36 +39,49 @@ class ThreadSync final : public host::Sync {
     mine.entered.store(call_, std::memory_order_release);
     delay();
   }
+
   const std::byte* await_entry(int peer) override {
     auto& word = words_[static_cast<size_t>(peer)];
     wait([&] { return word.entered.load(std::memory_order_acquire) >= call_; });
     return word.payload[call_ % 2].data();
   }
+
   void arrive() override {
     delay();
-    words_[static_cast<size_t>(rank_)].arrived.store(call_ << 32 | ++arrivals_, std::memory_order_release);
+    words_[static_cast<size_t>(rank_)].arrived.store(
+        call_ << 32 | ++arrivals_, std::memory_order_release);
     delay();
   }
+
   void await(int peer) override {
     auto& word = words_[static_cast<size_t>(peer)];
     wait([&] { return word.arrived.load(std::memory_order_acquire) >= (call_ << 32 | arrivals_); });
     delay();
   }
+
   void disagree(int peer, size_t sent, size_t expected) override {
-    throw std::runtime_error(
-        "rank " + std::to_string(peer) + " sends " + std::to_string(sent) + ", not " + std::to_string(expected));
+    throw std::runtime_error("rank " + std::to_string(peer) + " sends " + std::to_string(sent) +
+                             ", not " + std::to_string(expected));
   }
+
  private:
-  template <class Ready> void wait(Ready ready) {
+  template <class Ready>
+  void wait(Ready ready) {
     for (int spins = 0; !ready(); ++spins)
-      if (spins > 300) std::this_thread::sleep_for(std::chrono::microseconds(20));  // a busy machine
-      else if (spins > 50) std::this_thread::yield();
+      // a busy machine
+      if (spins > 300)
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      else if (spins > 50)
+        std::this_thread::yield();
   }
+
   void delay() {
     if (!delays_) return;
     const auto dice = random_() % 64;
-    if (dice == 0) std::this_thread::sleep_for(std::chrono::microseconds(random_() % 300));
-    else if (dice < 8) std::this_thread::yield();
+    if (dice == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(random_() % 300));
+    else if (dice < 8)
+      std::this_thread::yield();
   }
 
   std::vector<RankWords>& words_;
@@ -78,8 +95,9 @@ class ThreadSync final : public host::Sync {
 
 std::string describe(const Case& c, int size) {
   std::ostringstream out;
-  out << name_of(c.collective) << ' ' << name_of(c.dtype) << ' ' << name_of(c.op) << " count " << c.count << " ranks " << size
-      << " root " << c.root << ' ' << name_of(c.algorithm) << (c.symmetric ? " symmetric" : " private")
+  out << name_of(c.collective) << ' ' << name_of(c.dtype) << ' ' << name_of(c.op) << " count "
+      << c.count << " ranks " << size << " root " << c.root << ' ' << name_of(c.algorithm)
+      << (c.symmetric ? " symmetric" : " private")
       << (c.place == Case::Place::out     ? ""
              : c.place == Case::Place::in ? " in place"
                                           : " mixed places")
@@ -87,26 +105,34 @@ std::string describe(const Case& c, int size) {
   return out.str();
 }
 
-// The operands of one test case on all ranks, what the results must be, and whether anything else was written.
+// The operands of one test case on all ranks, what the
+// results must be, and whether anything else was written.
 class Operands {
  public:
-  Operands(const Case& c, int size, unsigned seed) : case_(c), size_(size), element_(size_of(c.dtype)) {
+  Operands(const Case& c, int size, unsigned seed)
+      : case_(c), size_(size), element_(size_of(c.dtype)) {
     const auto n = static_cast<size_t>(size);
     Values values(c.dtype, c.op, seed);
     const size_t send_count = its_.send_per_rank ? c.count * n : c.count;
     const size_t recv_count = its_.recv_per_rank ? c.count * n : c.count;
     for (size_t rank = 0; rank < n; ++rank) {
       inputs_.push_back(values.make(send_count));
-      memory_.emplace_back(2 * (kGuard + 8 * n + 64) + (send_count + recv_count) * element_ + 256, kFill);
+      memory_.emplace_back(
+          2 * (kGuard + 8 * n + 64) + (send_count + recv_count) * element_ + 256, kFill);
     }
-    for (size_t rank = 0; rank < n; ++rank) place(rank, send_count * element_, recv_count * element_);
+    for (size_t rank = 0; rank < n; ++rank)
+      place(rank, send_count * element_, recv_count * element_);
     expect();
   }
 
   const std::byte* send(int rank) const { return sends_[static_cast<size_t>(rank)]; }
+
   std::byte* recv(int rank) const { return recvs_[static_cast<size_t>(rank)]; }
+
   const std::byte* const* sends() const { return sends_.data(); }
+
   std::byte* const* recvs() const { return recvs_.data(); }
+
   bool all_direct() const { return case_.all_direct(); }
 
   void check(int rank_number) const {
@@ -115,31 +141,42 @@ class Operands {
     const Bytes &result = results_[rank], &memory = memory_[rank];
     Bytes expected = before_[rank];
     if (!result.empty()) {
-      ASSERT_EQ(reference::difference(case_.dtype, recvs_[rank], result.data(), result.size() / element_), "")
+      ASSERT_EQ(
+          reference::difference(case_.dtype, recvs_[rank], result.data(), result.size() / element_),
+          "")
           << describe(case_, size_) << " rank " << rank;
       std::memcpy(expected.data() + (recvs_[rank] - memory.data()), recvs_[rank], result.size());
     }
-    ASSERT_TRUE(expected == memory) << describe(case_, size_) << " rank " << rank << " wrote beside its result";
+    ASSERT_TRUE(expected == memory)
+        << describe(case_, size_) << " rank " << rank << " wrote beside its result";
   }
 
-  // The caller uses its memory again; a rank that writes there afterwards is noticed by check_scribbles(), one that reads it has
-  // wrong results.
-  void scribble(int rank) const { std::memset(memory_of(rank).data(), 0x5A, memory_of(rank).size()); }
+  // The caller uses its memory again; a rank that writes there afterwards is noticed by
+  // check_scribbles(), one that reads it has wrong results.
+  void scribble(int rank) const {
+    std::memset(memory_of(rank).data(), 0x5A, memory_of(rank).size());
+  }
+
   void check_scribbles() const {
     for (int rank = 0; rank < size_; ++rank)
       for (const std::byte byte : memory_of(rank))
         ASSERT_EQ(byte, std::byte{0x5A}) << describe(case_, size_) << " wrote after its end";
   }
+
  private:
   static constexpr size_t kGuard = 64;
   static constexpr std::byte kFill{0xC3};
 
   bool is_root(size_t rank) const { return rank == static_cast<size_t>(case_.root); }
+
   bool gives_operand(size_t rank) const { return !its_.from_root || is_root(rank); }
+
   bool gets_result(size_t rank) const { return !its_.to_root || is_root(rank); }
+
   bool is_in_place(size_t rank) const {
     return case_.place == Case::Place::in || (case_.place == Case::Place::mixed && rank % 2 == 0);
   }
+
   std::vector<std::byte>& memory_of(int rank) const { return memory_[static_cast<size_t>(rank)]; }
 
   void place(size_t rank, size_t send_bytes, size_t recv_bytes) {
@@ -173,11 +210,13 @@ class Operands {
     };
     std::map<size_t, Bytes> made;  // by where they begin
     const auto reduced = [&](size_t at) {
-      if (!made.contains(at)) made[at] = reference::combined(case_.dtype, inputs_, at, case_.count, case_.dtype, combine);
+      if (!made.contains(at))
+        made[at] = reference::combined(case_.dtype, inputs_, at, case_.count, case_.dtype, combine);
       return made[at];
     };
     for (int rank = 0; rank < size_; ++rank)
-      results_.push_back(reference::result_of(case_.collective, inputs_, case_.count * element_, rank, case_.root, reduced));
+      results_.push_back(reference::result_of(
+          case_.collective, inputs_, case_.count * element_, rank, case_.root, reduced));
   }
 
   using Bytes = reference::Bytes;
@@ -207,7 +246,9 @@ host::PlanInput input_of(const Case& c, int size) {
 }
 }  // namespace
 
-bool Case::is_possible(int size) const { return host::refuse(input_of(*this, size), all_direct()).empty(); }
+bool Case::is_possible(int size) const {
+  return host::refuse(input_of(*this, size), all_direct()).empty();
+}
 
 void World::run(std::span<const Case> cases) const {
   constexpr unsigned kAtOnce = 150;  // so that memory stays small
@@ -217,12 +258,14 @@ void World::run(std::span<const Case> cases) const {
   }
   const auto n = static_cast<size_t>(size);
   std::vector<RankWords> words(n);
-  std::vector<std::vector<std::byte>> scratch_memory(n, std::vector<std::byte>(2 * scratch_bytes + 64));
+  std::vector<std::vector<std::byte>> scratch_memory(
+      n, std::vector<std::byte>(2 * scratch_bytes + 64));
   std::vector<std::byte*> scratch[2];
   for (int half = 0; half < 2; ++half)
     for (auto& memory : scratch_memory) {
       const auto address = reinterpret_cast<uintptr_t>(memory.data());
-      scratch[half].push_back(memory.data() + (64 - address % 64) % 64 + static_cast<size_t>(half) * scratch_bytes);
+      scratch[half].push_back(
+          memory.data() + (64 - address % 64) % 64 + static_cast<size_t>(half) * scratch_bytes);
     }
   std::vector<std::unique_ptr<Operands>> operands;
   for (size_t i = 0; i < cases.size(); ++i)
@@ -246,10 +289,12 @@ void World::run(std::span<const Case> cases) const {
         sync.await_all_entries(size);
         plan = host::settle(input, plan, o.all_direct());
       }
-      host::run({call, plan, rank, size, o.sends(), o.recvs(), nullptr, scratch[i % 2].data(), sync});
+      host::run(
+          {call, plan, rank, size, o.sends(), o.recvs(), nullptr, scratch[i % 2].data(), sync});
       EXPECT_EQ(sync.entries(), 1) << describe(c, size) << " rank " << rank;
       arrivals[static_cast<size_t>(rank)][i] = sync.arrivals();
-      // At once: the operands are the caller's again, and a peer that still wrote to them would be found out.
+      // At once: the operands are the caller's again, and a
+      // peer that still wrote to them would be found out.
       o.check(rank);
       o.scribble(rank);
     }
@@ -257,7 +302,9 @@ void World::run(std::span<const Case> cases) const {
   support::as_threads(size, rank_main);
   for (size_t i = 0; i < cases.size(); ++i)
     for (size_t rank = 1; rank < n; ++rank)
-      EXPECT_EQ(arrivals[rank][i], arrivals[0][i]) << describe(cases[i], size) << ": arrivals of rank " << rank << " and rank 0";
-  for (const auto& o : operands) o->check_scribbles();
+      EXPECT_EQ(arrivals[rank][i], arrivals[0][i])
+          << describe(cases[i], size) << ": arrivals of rank " << rank << " and rank 0";
+  for (const auto& o : operands)
+    o->check_scribbles();
 }
 }  // namespace symm::testing

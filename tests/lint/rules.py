@@ -1,4 +1,7 @@
-"""House rules that no compiler knows. rules.py <repository root> <rule>; prints each offence as file:line and fails."""
+"""House rules that no compiler knows. rules.py <repository
+root> <rule>; prints each offence as file:line and fails.
+"""
+
 import re
 import subprocess
 import sys
@@ -10,8 +13,12 @@ CODE = (".c", ".h", ".cpp", ".hpp")
 
 
 def files():
-    listing = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                             check=True, capture_output=True, text=True).stdout
+    listing = subprocess.run(
+        ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     return sorted(name for name in listing.split("\0") if name and (root / name).is_file())
 
 
@@ -31,7 +38,9 @@ def code_lines(name):
 def found_in_library(forbidden, allowed):
     """What the code of the library has of what is forbidden, but what is allowed in a file of it."""
     for name in files():
-        for number, line in code_lines(name) if name.startswith(LIBRARY) and name.endswith(CODE) else ():
+        for number, line in (
+            code_lines(name) if name.startswith(LIBRARY) and name.endswith(CODE) else ()
+        ):
             found = forbidden.search(line)
             if found and not re.search(allowed.get(name, r"(?!)"), found[0]):
                 yield f"{name}:{number}: {line.strip()}"
@@ -42,16 +51,25 @@ def pages():
 
 
 def spdx():
-    """What is shipped by itself says its licence in its first line; REUSE.toml says it of all the rest."""
+    """What is shipped by itself says its licence in its
+    first line; REUSE.toml says it of all the rest.
+    """
     for name in files():
-        if name.startswith("capi/include/symm/") and "SPDX-License-Identifier: Apache-2.0" not in lines(name)[0]:
+        if (
+            name.startswith("capi/include/symm/")
+            and "SPDX-License-Identifier: Apache-2.0" not in lines(name)[0]
+        ):
             yield f"{name}:1: no SPDX-License-Identifier: Apache-2.0"
 
 
 def machine_paths():
-    """No committed file names a directory of the machine on which it was written, or a device as what a tool writes: gcovr, as many,
-    takes away what is in the place of its output, and then other programs read there what they have written."""
-    private = re.compile(r"(?<![\w.$}{/-])/(?:home|root|Users|work|build|mnt)/\w|\s(?:-o|--output|--out)[ =]/dev/")
+    """No committed file names a directory of the machine on which it was written, or a
+    device as what a tool writes: gcovr, as many, takes away what is in the place of its
+    output, and then other programs read there what they have written.
+    """
+    private = re.compile(
+        r"(?<![\w.$}{/-])/(?:home|root|Users|work|build|mnt)/\w|\s(?:-o|--output|--out)[ =]/dev/"
+    )
     here = str(root.resolve()) + "/"
     for name in files():
         for number, line in enumerate(lines(name), 1):
@@ -61,61 +79,135 @@ def machine_paths():
 
 def manners():
     """The library never ends the process, prints, handles signals or changes the environment."""
-    calls = ("exit|_exit|_Exit|quick_exit|abort|atexit|terminate|printf|vprintf|puts|putchar|perror|fputs|fwrite|system|"
-             "setenv|putenv|unsetenv|clearenv|setlocale|signal|sigaction|sleep")
-    forbidden = re.compile(rf"(?<![\w.>])(?:std::|::)?(?:{calls})\s*\(|std::(?:cout|cerr|clog)|\bassert\s*\(|"
-                           r"\braise\s*\(\s*SIG")
-    allowed = {"core/base/log.cpp": r"fputs|fwrite",           # SYMM_LOG
-               "core/base/process.hpp": r"sigaction",             # SignalsKept
-               "core/base/environment.cpp": r"unsetenv",          # VariablesKept
-               "capi/include/symm/symm.hpp": r"^(?:abort|signal)\s*\($"}  # methods' names
+    calls = (
+        "exit|_exit|_Exit|quick_exit|abort|atexit|terminate|printf|vprintf|puts|putchar|perror|fputs|fwrite|system|"
+        "setenv|putenv|unsetenv|clearenv|setlocale|signal|sigaction|sleep"
+    )
+    forbidden = re.compile(
+        rf"(?<![\w.>])(?:std::|::)?(?:{calls})\s*\(|std::(?:cout|cerr|clog)|\bassert\s*\(|"
+        r"\braise\s*\(\s*SIG"
+    )
+    allowed = {
+        "core/base/log.cpp": r"fputs|fwrite",  # SYMM_LOG
+        "core/base/process.hpp": r"sigaction",  # SignalsKept
+        "core/base/environment.cpp": r"unsetenv",  # VariablesKept
+        "capi/include/symm/symm.hpp": r"^(?:abort|signal)\s*\($",
+    }  # methods' names
     yield from found_in_library(forbidden, allowed)
 
 
 def waits():
-    """core/base/wait is the only place that waits. The monitor's thread idles in epoll_wait(): nobody waits for it, an event ends it."""
-    forbidden = re.compile(r"\b(?:SYS_futex\w*|FUTEX_\w+|(?:::)?poll|ppoll|select|pselect|epoll_\w*wait\w*|usleep|nanosleep|clock_nanosleep|"
-                           r"sched_yield|sleep_for|sleep_until|this_thread::yield|_mm_pause|__builtin_ia32_pause|atomic_wait)\s*\(|"
-                           r"\bSYS_futex\w*|\bFUTEX_\w+|std::condition_variable|\.wait\(")
-    allowed = {"core/socket/monitor.cpp": r"^epoll_wait\(", "core/socket/life.cpp": r"^FUTEX_(?:OWNER_DIED|WAITERS)$",
-               "core/base/wait.cpp": "", "core/base/wait.hpp": ""}
+    """core/base/wait is the only place that waits. The monitor's thread idles in
+    epoll_wait(): nobody waits for it, an event ends it.
+    """
+    forbidden = re.compile(
+        r"\b(?:SYS_futex\w*|FUTEX_\w+|(?:::)?poll|ppoll|select|pselect|epoll_\w*wait\w*|usleep|nanosleep|clock_nanosleep|"
+        r"sched_yield|sleep_for|sleep_until|this_thread::yield|_mm_pause|__builtin_ia32_pause|atomic_wait)\s*\(|"
+        r"\bSYS_futex\w*|\bFUTEX_\w+|std::condition_variable|\.wait\("
+    )
+    allowed = {
+        "core/socket/monitor.cpp": r"^epoll_wait\(",
+        "core/socket/life.cpp": r"^FUTEX_(?:OWNER_DIED|WAITERS)$",
+        "core/base/wait.cpp": "",
+        "core/base/wait.hpp": "",
+    }
     yield from found_in_library(forbidden, allowed)
 
 
 def guards():
-    """Every function of the C ABI that can fail runs inside guard() or a helper that is nothing else, and every release inside release(), which is noexcept."""
+    """Every function of the C ABI that can fail runs inside guard() or a helper that is
+    nothing else, and every release inside release(), which is noexcept.
+    """
     never_fail = {"symm_version", "symm_build_info", "symm_status_string", "symm_last_error"}
     found = set()
-    headers = "\n".join(line for name in files() if re.fullmatch(r"capi/\w+\.hpp", name) for _, line in code_lines(name))
-    guarded = "|".join(["guard", "quick", *re.findall(r"^(?:template <[^>]*> )?symm_status_t (\w+)\([^;{}]*\) noexcept \{\s*return guard\(", headers, flags=re.M)])
+    headers = "\n".join(
+        line
+        for name in files()
+        if re.fullmatch(r"capi/\w+\.hpp", name)
+        for _, line in code_lines(name)
+    )
+    guarded = "|".join(
+        [
+            "guard",
+            "quick",
+            *re.findall(
+                r"^(?:template <[^>]*> )?symm_status_t (\w+)\([^;{}]*\) noexcept \{\s*return guard\(",
+                headers,
+                flags=re.M,
+            ),
+        ]
+    )
     for name in files():
         if not (name.startswith("capi/") and name.endswith(".cpp")):
             continue
         text = "\n".join(line for _, line in code_lines(name))
-        found.update(f"{struct}_init" for struct in re.findall(r"^SYMM_OPTIONS_WITH_INIT\((\w+),", text, flags=re.M))  # by init(), which is guarded
-        for match in re.finditer(r"^(?:SYMM_API\s+)?[\w ]+?[ *&]+(symm_\w+)\(([^;{}]*)\)\s*(?:noexcept\s*)?\{", text, flags=re.M):
+        # by init(), which is guarded
+        found.update(
+            f"{struct}_init"
+            for struct in re.findall(r"^SYMM_OPTIONS_WITH_INIT\(\s*(\w+),", text, flags=re.M)
+        )
+        for match in re.finditer(
+            r"^(?:SYMM_API\s+)?[\w ]+?[ *&]+(symm_\w+)\(([^;{}]*)\)\s*(?:noexcept\s*)?\{",
+            text,
+            flags=re.M,
+        ):
             function, line = match[1], text.count("\n", 0, match.start()) + 1
             found.add(function)
-            body = text[match.end():].lstrip()
-            if function not in never_fail and not re.match(rf"(?:return )?(?:{guarded})\(|(?:symm::capi::)?release<\w+>\(", body):
+            body = text[match.end() :].lstrip()
+            if function not in never_fail and not re.match(
+                rf"(?:return )?(?:{guarded})\(|(?:symm::capi::)?release<\w+>\(", body
+            ):
                 yield f"{name}:{line}: {function} does not go through guard()"
     sys.path.insert(0, str(root / "tests/abi"))
     from layout import functions
+
     for function in sorted(set(functions()) - found):
         yield f"capi: no definition of {function} was recognised"
 
 
 # Lowest first: a room includes only itself and rooms that stand before it.
-ROOMS = ("capi/include", "kernels", "core/base", "core/socket", "core/bootstrap", "core/engine", "core/mesh", "core/backend", "core/host", "core/cuda",
-         "core/span", "core/backends", "core/ipc", "core/group", "capi", "tools", "examples", "bench")
+ROOMS = (
+    "capi/include",
+    "kernels",
+    "core/base",
+    "core/socket",
+    "core/bootstrap",
+    "core/engine",
+    "core/mesh",
+    "core/backend",
+    "core/host",
+    "core/cuda",
+    "core/span",
+    "core/backends",
+    "core/ipc",
+    "core/group",
+    "capi",
+    "tools",
+    "examples",
+    "bench",
+)
 # Rooms that do not know each other, though one stands before the other.
-STRANGERS = {("core/cuda", "core/host"), ("core/ipc", "core/host"), ("core/ipc", "core/cuda"), ("core/group", "core/host"),
-             ("core/group", "core/cuda"), ("capi", "core/host"), ("capi", "core/cuda")}
-STRANGERS |= {(user, room) for user in ("tools", "examples") for room in ROOMS if room.startswith(("core/", "kernels")) or room == "capi"}
+STRANGERS = {
+    ("core/cuda", "core/host"),
+    ("core/ipc", "core/host"),
+    ("core/ipc", "core/cuda"),
+    ("core/group", "core/host"),
+    ("core/group", "core/cuda"),
+    ("capi", "core/host"),
+    ("capi", "core/cuda"),
+}
+STRANGERS |= {
+    (user, room)
+    for user in ("tools", "examples")
+    for room in ROOMS
+    if room.startswith(("core/", "kernels")) or room == "capi"
+}
 
 
 def room_of(path):
-    """The room that a path lies in: the longest that it begins with; a file has its room's name before its dot."""
+    """The room that a path lies in: the longest that it
+    begins with; a file has its room's name before its dot.
+    """
     return max((room for room in ROOMS if re.match(rf"{room}[/.]", path)), key=len, default=None)
 
 
@@ -128,7 +220,10 @@ def layers():
         if mine is None or not name.endswith(CODE + (".cu", ".cuh")):
             continue
         for number, line in enumerate(lines(name), 1):
-            found = re.match(r'\s*#\s*include\s*[<"]((?:symm|capi|core|kernels|tools|examples|bench|tests)/[^">]+)[">]', line)
+            found = re.match(
+                r'\s*#\s*include\s*[<"]((?:symm|capi|core|kernels|tools|examples|bench|tests)/[^">]+)[">]',
+                line,
+            )
             if not found:
                 continue
             path = "capi/include/" + found[1] if found[1].startswith("symm/") else found[1]
@@ -142,9 +237,15 @@ def layers():
 
 
 def environment():
-    """One place of the library and one of the tools read the environment, by names of the one table, and nobody lists what nobody reads."""
+    """One place of the library and one of the tools read the environment, by names of the
+    one table, and nobody lists what nobody reads.
+    """
     readers, table = ("core/base/environment.cpp", "tools/environment.hpp"), "docs/environment.md"
-    unread = {found[1]: number for number, line in enumerate(lines(table), 1) if (found := re.match(r"\| `(\w+)` \|", line))}
+    unread = {
+        found[1]: number
+        for number, line in enumerate(lines(table), 1)
+        if (found := re.match(r"\| `(\w+)` \|", line))
+    }
     listed = set(unread)
     for name in files():
         if not name.startswith(LIBRARY + ("tools/", "bindings/")):
@@ -154,7 +255,10 @@ def environment():
         if name.startswith("bindings/") or name in readers or not name.endswith(CODE):
             continue
         for number, line in code_lines(name):
-            if re.search(r"\b(?:secure_)?getenv\b" + ("" if name.startswith("tools/") else r"|\benviron\b"), line):
+            if re.search(
+                r"\b(?:secure_)?getenv\b" + ("" if name.startswith("tools/") else r"|\benviron\b"),
+                line,
+            ):
                 yield f"{name}:{number}: {line.strip()}"
         for number, line in enumerate(lines(name), 1):
             for variable in set(re.findall(r'\benvironment\("(\w+)"\)', line)) - listed:
@@ -185,9 +289,16 @@ def places():
     """A page's links lead somewhere, and the files that it names are there."""
     for name in pages():
         for number, line in enumerate(lines(name), 1):
-            linked = [(root / name).parent / link for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", line)]
-            named = re.findall(r"`((?:capi|core|kernels|tests|tools|bench|docs|cmake)/[\w./*-]+)`", line)
-            for place in [place for place in linked if not place.exists()] + [place for place in named if not any(root.glob(place))]:
+            linked = [
+                (root / name).parent / link
+                for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", line)
+            ]
+            named = re.findall(
+                r"`((?:capi|core|kernels|tests|tools|bench|docs|cmake)/[\w./*-]+)`", line
+            )
+            for place in [place for place in linked if not place.exists()] + [
+                place for place in named if not any(root.glob(place))
+            ]:
                 yield f"{name}:{number}: there is no {place}"
 
 
@@ -196,7 +307,11 @@ def tutorial():
     for page in files():
         if not (number := re.match(r"docs/tutorial/(\d\d)-", page)):
             continue
-        programs = [(root / name).read_text() for name in files() if name.startswith(f"examples/{number[1]}-")]
+        programs = [
+            (root / name).read_text()
+            for name in files()
+            if name.startswith(f"examples/{number[1]}-")
+        ]
         for block in re.findall(r"^```cpp\n(.*?)^```$", "\n".join(lines(page)), flags=re.M | re.S):
             if not any(block in program for program in programs):
                 yield f"{page}: no program has this: {block.strip().splitlines()[0]}"
@@ -217,6 +332,23 @@ def promises():
                 yield f"{page}:{number}: there is no {path} {suite} {case}"
 
 
-offences = list({f.__name__: f for f in (spdx, machine_paths, manners, waits, guards, layers, environment, tutorial, columns, places, promises)}[rule]())
+offences = list(
+    {
+        f.__name__: f
+        for f in (
+            spdx,
+            machine_paths,
+            manners,
+            waits,
+            guards,
+            layers,
+            environment,
+            tutorial,
+            columns,
+            places,
+            promises,
+        )
+    }[rule]()
+)
 print("\n".join(offences) if offences else f"{rule}: nothing to complain about")
 sys.exit(bool(offences))

@@ -1,12 +1,16 @@
-// Groups on two machines of which a rank or a machine is killed, or one machine is cut off, at any moment of any call.
-// SYMM_TRIALS=100: so many times each, and how soon the others got their error; one that hangs fails.
+// Groups on two machines of which a rank or a machine is killed, or one machine is cut
+// off, at any moment of any call. SYMM_TRIALS=100: so many times each, and how soon the
+// others got their error; one that hangs fails.
 #include "tests/support/group.hpp"
+
 #include "tests/machines/two_machines.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 double now_ms() { return static_cast<double>(now_ns()) * 1e-6; }
 
-// Calls of all kinds until one fails: when that was, whose fault, who else had failed a second later, and how it was said.
+// Calls of all kinds until one fails: when that was, whose fault, who else had failed a
+// second later, and how it was said.
 std::string work_until_failure(int rank, unsigned stay_us) {
   try {
     const Group group = Group::create();
@@ -18,8 +22,8 @@ std::string work_until_failure(int rank, unsigned stay_us) {
     try {
       for (;;) {
         const symm::Span<float> part(data.data(), size_t{1} << random() % 18);
-        const int32_t peer =
-            static_cast<int32_t>((static_cast<unsigned>(rank) + random() % 3 + 1) % static_cast<unsigned>(group.size()));
+        const int32_t peer = static_cast<int32_t>(
+            (static_cast<unsigned>(rank) + random() % 3 + 1) % static_cast<unsigned>(group.size()));
         switch (random() % 4) {
           case 0: group.barrier(); break;
           case 1: group.allreduce(part, part, SYMM_OP_MAX); break;
@@ -31,18 +35,22 @@ std::string work_until_failure(int rank, unsigned stay_us) {
       std::ostringstream said;
       said << std::fixed << now_ms() << ' ' << error.rank() << ' ';
       eventually([&] { return group.failed_ranks().size() > 1; }, 1'000);
-      for (const int32_t failed : group.failed_ranks()) said << failed << ',';
-      said << ' ' << (error.status() == SYMM_ERR_PEER_FAILED ? "" : "not peer failed: ") << error.what();
+      for (const int32_t failed : group.failed_ranks())
+        said << failed << ',';
+      said << ' ' << (error.status() == SYMM_ERR_PEER_FAILED ? "" : "not peer failed: ")
+           << error.what();
       usleep(stay_us);  // nobody shall hear of a departure first
       return said.str();
     }
-  } catch (const Error& error) { return std::string(error.what()) + "\n"; }
+  } catch (const Error& error) {
+    return std::string(error.what()) + "\n";
+  }
 }
 
 class MachinesGroup : public TwoMachines {
  protected:
-  // Ranks that work, two on each machine. Those of m1 and on have a pid namespace of their own, which ends with its first
-  // process.
+  // Ranks that work, two on each machine. Those of m1 and on have a pid namespace of
+  // their own, which ends with its first process.
   void start(int size, unsigned stay_us) {
     ranks.clear();
     const int here = open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC);
@@ -61,13 +69,18 @@ class MachinesGroup : public TwoMachines {
     for (Process& rank : ranks) {
       ASSERT_TRUE(rank.hear("\n"));
       const std::string said = rank.said();
-      if (said.find("no engine") != std::string::npos || said.find("libsodium") != std::string::npos) GTEST_SKIP() << said;
+      if (said.find("no engine") != std::string::npos ||
+          said.find("libsodium") != std::string::npos)
+        GTEST_SKIP() << said;
       ASSERT_EQ(said[0], '\n') << said;
     }
   }
-  // So often: `attack` kills those that it returns, or cuts m1 off until `mend` is run. All others must name one of whom they
-  // lost, and know of the rest. Says how soon, at p50, p99 and most.
-  void run_attack(const char* what, int trials, const std::function<std::set<int>()>& attack, const std::string& mend = "") {
+
+  // So often: `attack` kills those that it returns, or cuts m1 off
+  // until `mend` is run. All others must name one of whom they lost,
+  // and know of the rest. Says how soon, at p50, p99 and most.
+  void run_attack(const char* what, int trials, const std::function<std::set<int>()>& attack,
+      const std::string& mend = "") {
     if (const char* wanted = getenv("SYMM_TRIALS")) trials = atoi(wanted);
     const bool cuts = !mend.empty();
     std::vector<double> latencies;
@@ -91,8 +104,10 @@ class MachinesGroup : public TwoMachines {
         int blamed = -1;
         std::string failed, expected;
         words >> at >> blamed >> failed;
-        for (const int one : lost) expected += std::to_string(one) + ",";
-        EXPECT_TRUE(lost.contains(blamed) && failed == expected && said.find("not peer failed") == std::string::npos &&
+        for (const int one : lost)
+          expected += std::to_string(one) + ",";
+        EXPECT_TRUE(lost.contains(blamed) && failed == expected &&
+                    said.find("not peer failed") == std::string::npos &&
                     said.find(how) != std::string::npos)
             << rank << ": " << said;
         latencies.push_back(at - before);
@@ -100,10 +115,14 @@ class MachinesGroup : public TwoMachines {
       EXPECT_EQ(run(mend), "");
     }
     std::sort(latencies.begin(), latencies.end());
-    const auto part = [&](size_t percent) { return latencies[(latencies.size() - 1) * percent / 100]; };
-    std::printf("%s: %d times, p50 %.1f ms, p99 %.1f ms, most %.1f ms\n", what, trials, part(50), part(99), part(100));
+    const auto part = [&](size_t percent) {
+      return latencies[(latencies.size() - 1) * percent / 100];
+    };
+    std::printf("%s: %d times, p50 %.1f ms, p99 %.1f ms, most %.1f ms\n", what, trials, part(50),
+        part(99), part(100));
     EXPECT_LT(part(100), cuts ? 10'000 : 5'000);
   }
+
   void cut_off(const char* what, const std::string& how, const std::string& mend) {
     const auto attack = [&] {
       EXPECT_EQ(run(how), "");
@@ -129,17 +148,21 @@ TEST_F(MachinesGroup, AllRanksOfAKilledMachineAreNamed) {
   run_attack("a machine killed", 3, [&] { return first->kill(SIGKILL), std::set{2, 3}; });
 }
 
-// SYMM_PEER_TIMEOUT_MS is 1000: both sides are told in 2 s. The network has been slow, so TCP waits long before it sends again.
+// SYMM_PEER_TIMEOUT_MS is 1000: both sides are told in 2 s. The network has been slow,
+// so TCP waits long before it sends again.
 TEST_F(MachinesGroup, AMachineThatIsCutOffIsNamedByBothSides) {
   for (const char* machine : {"0", "1"}) {
-    const std::string route = std::string("ip -n @m") + machine + " route change 10.77.0.0/24 dev v" + machine;
+    const std::string route =
+        std::string("ip -n @m") + machine + " route change 10.77.0.0/24 dev v" + machine;
     ASSERT_EQ(run(route + " rto_min 15s"), "");
   }
-  cut_off("a machine cut off", MACHINES " link @ 10.77.0.11 down", MACHINES " link @ 10.77.0.11 up");
+  cut_off(
+      "a machine cut off", MACHINES " link @ 10.77.0.11 down", MACHINES " link @ 10.77.0.11 up");
 }
 
 TEST_F(MachinesGroup, AMachineThatIsHeardByNobodyIsNamedByBothSides) {
-  cut_off("a machine heard by nobody", MACHINES " mute @ 10.77.0.11 10.77.0.10", MACHINES " unmute @ 10.77.0.11 10.77.0.10");
+  cut_off("a machine heard by nobody", MACHINES " mute @ 10.77.0.11 10.77.0.10",
+      MACHINES " unmute @ 10.77.0.11 10.77.0.10");
 }
 
 // m0 hears both m1 and m2, which do not hear each other: all have the error of one of these.
@@ -147,18 +170,22 @@ TEST_F(MachinesGroup, APartitionThatAThirdMachineSeesIsToldToAll) {
   start(6, 2'000'000);
   if (IsSkipped() || HasFatalFailure()) return;
   const double before = now_ms();
-  EXPECT_EQ(run(MACHINES " mute @ 10.77.0.11 10.77.0.12; " MACHINES " mute @ 10.77.0.12 10.77.0.11"), "");
+  EXPECT_EQ(
+      run(MACHINES " mute @ 10.77.0.11 10.77.0.12; " MACHINES " mute @ 10.77.0.12 10.77.0.11"), "");
   for (Process& rank : ranks) {
     const std::string said = rank.result();
-    const bool by_m1 = said.find("m2 (10.77.0.12) has not answered m1 for 1.0 s") != std::string::npos;
-    const bool by_m2 = said.find("m1 (10.77.0.11) has not answered m2 for 1.0 s") != std::string::npos;
+    const bool by_m1 =
+        said.find("m2 (10.77.0.12) has not answered m1 for 1.0 s") != std::string::npos;
+    const bool by_m2 =
+        said.find("m1 (10.77.0.11) has not answered m2 for 1.0 s") != std::string::npos;
     EXPECT_TRUE((by_m1 || by_m2) && said.find("not peer failed") == std::string::npos) << said;
     EXPECT_LT(std::stod(said) - before, 10'000);
   }
 }
 
 TEST_F(MachinesGroup, ALossyAndSlowLinkHarmsNothing) {
-  const std::string none = run("exec 2>&1; tc -n @m1 qdisc add dev v1 root netem loss 2% delay 20ms");
+  const std::string none =
+      run("exec 2>&1; tc -n @m1 qdisc add dev v1 root netem loss 2% delay 20ms");
   if (!none.empty()) GTEST_SKIP() << "no loss and delay here: " << none;
   setenv("SYMM_PEER_TIMEOUT_MS", "10000", 1);
   as_processes(4, [&](int rank) {
@@ -167,9 +194,11 @@ TEST_F(MachinesGroup, ALossyAndSlowLinkHarmsNothing) {
     for (size_t call = 1; call < 30; ++call) {
       std::vector<float> data(call * call * 100, static_cast<float>(rank + 1));
       group.allreduce(symm::Span<float>(data), symm::Span<float>(data), SYMM_OP_SUM);
-      EXPECT_EQ(std::count(data.begin(), data.end(), 10.0F), static_cast<std::ptrdiff_t>(data.size()));
+      EXPECT_EQ(
+          std::count(data.begin(), data.end(), 10.0F), static_cast<std::ptrdiff_t>(data.size()));
     }
     group.finalize();
   });
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

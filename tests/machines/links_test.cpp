@@ -15,8 +15,8 @@ class Machines : public TwoMachines {
     if (IsSkipped() || HasFatalFailure()) return;
     if (const std::string none = support::why_no_secret(); !none.empty()) GTEST_SKIP() << none;
   }
-  std::shared_ptr<Mesh> join(
-      int rank, WatchedStore::Watch watch = [](auto&, auto&) {}) const {
+
+  std::shared_ptr<Mesh> join(int rank, WatchedStore::Watch watch = [](auto&, auto&) {}) const {
     enter(rank);
     setenv("MASTER_ADDR", "m0.rack", 1);
     const BootstrapResult result = bootstrap({"env://", nullptr, 0, 0, ""}, soon());
@@ -28,7 +28,8 @@ class Machines : public TwoMachines {
 TEST_F(Machines, AllTalkToAllAndKnowWhoIsElsewhere) {
   as_processes(4, [&](int rank) {
     const auto mesh = join(rank);
-    for (uint64_t tag = 1; tag < 50; ++tag) greet(*mesh, tag);
+    for (uint64_t tag = 1; tag < 50; ++tag)
+      greet(*mesh, tag);
     for (int peer = 0; peer < 4; ++peer) {
       const bool here = peer / 2 == rank / 2;
       EXPECT_EQ(mesh->carries_descriptors(peer), here);
@@ -47,10 +48,14 @@ TEST_F(Machines, AThousandSilentConnectionsKeepNobodyOutAndAreCounted) {
     const auto mesh = join(rank, [&](const std::string& key, const Bytes& value) {
       wire::Packet packet;
       if (rank != 2 || key != "mesh/address/0" || wire::decode(value, packet) != nullptr) return;
-      while (silent.size() < 1'000) silent.push_back(dial_tcp("10.77.0.10", packet.address.port));
+      while (silent.size() < 1'000)
+        silent.push_back(dial_tcp("10.77.0.10", packet.address.port));
     });
-    for (uint64_t tag = 1; tag < 50; ++tag) greet(*mesh, tag);
-    if (rank == 0) { EXPECT_GT(mesh->rejected_connections(), 500U); }
+    for (uint64_t tag = 1; tag < 50; ++tag)
+      greet(*mesh, tag);
+    if (rank == 0) {
+      EXPECT_GT(mesh->rejected_connections(), 500U);
+    }
   });
 }
 
@@ -64,9 +69,11 @@ TEST_F(Machines, AStoppedProcessIsNotDead) {
     greet(*mesh, 2);
     return revocation->failure().message;
   });
-  for (auto& rank : ranks) EXPECT_TRUE(rank.told());
+  for (auto& rank : ranks)
+    EXPECT_TRUE(rank.told());
   usleep(2'500'000);  // longer than SYMM_PEER_TIMEOUT_MS
   ranks[3].kill(SIGCONT);
-  for (auto& rank : ranks) EXPECT_EQ(rank.result(), "");
+  for (auto& rank : ranks)
+    EXPECT_EQ(rank.result(), "");
 }
 }  // namespace

@@ -2,27 +2,35 @@
 #include "core/mesh/wireup.hpp"
 #include "tests/support/test.hpp"
 
-namespace symm { namespace {
+namespace symm {
+namespace {
 constexpr uint64_t kGroup = 9;
 
 struct BrokenStore final : Store {
   explicit BrokenStore(Failure failure) : failure_(std::move(failure)) {}
+
   void set(const std::string&, const Bytes&, Deadline) override {}
+
   Bytes get(const std::string&, Deadline) override { throw Error(failure_); }
+
   Failure failure_;
 };
 
 struct Link final : PeerLink {
-  fdpass::Sent send(const Topic&, std::span<const std::byte>, std::span<const int>, Deadline) override {
+  fdpass::Sent send(
+      const Topic&, std::span<const std::byte>, std::span<const int>, Deadline) override {
     return fdpass::Sent::done;
   }
+
   void post(wire::Type type, uint64_t group, const Failure* failure) noexcept override {
     if (type == wire::Type::failure && group == kGroup) told = *failure;
   }
+
   Failure told;
 };
 
-// Of three, where rank 1 has voted, this rank 0 and rank 2 have not; what it concludes, and tells rank 1.
+// Of three, where rank 1 has voted, this rank 0 and
+// rank 2 have not; what it concludes, and tells rank 1.
 struct Votes {
   Votes() {
     events.look([this](PeerEvents::Known& known) {
@@ -33,11 +41,13 @@ struct Votes {
       known.votes[1] = Failure{};
     });
   }
+
   Failure conclude(Failure of_store) {
     BrokenStore store(std::move(of_store));
     WireupRecords records(store, 0, 3, Deadline::after_ms(20'000));
     return commit_vote(events, records, 0, 3, kGroup, {}, Deadline::after_ms(20'000));
   }
+
   PeerEvents events{0, 3};
   std::shared_ptr<Link> links[3];
 };
@@ -46,16 +56,19 @@ struct Votes {
 TEST(CommitVote, ADeathIsTheCauseAndNotThoseThatLeftForIt) {
   Votes votes;
   votes.events.on_gone(2, "died: its connection closed");
-  const Failure worst = votes.conclude({Status::peer_failed, 1, 4711, "rank 1 died or gave up"});  // it took down its lock
+  // it took down its lock
+  const Failure worst = votes.conclude({Status::peer_failed, 1, 4711, "rank 1 died or gave up"});
   EXPECT_EQ(worst.status, Status::peer_failed);
   EXPECT_EQ(worst.rank, 2) << worst.message;
   EXPECT_EQ(worst.pid, 102);
 }
 
-// Rank 2 was stopped while it voted: rank 1 had its vote, and has waited in the group for this rank, which it blames.
+// Rank 2 was stopped while it voted: rank 1 had its vote, and
+// has waited in the group for this rank, which it blames.
 TEST(CommitVote, WhoIsBlamedByThoseInTheGroupNamesWhoHasNotVoted) {
   Votes votes;
-  votes.events.on_post(1, wire::Type::failure, kGroup, {Status::timeout, 0, 100, "rank 0 did not come"});
+  votes.events.on_post(
+      1, wire::Type::failure, kGroup, {Status::timeout, 0, 100, "rank 0 did not come"});
   const auto start = std::chrono::steady_clock::now();
   const Failure worst = votes.conclude({Status::timeout, -1, 0, "nothing there"});
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
@@ -64,4 +77,5 @@ TEST(CommitVote, WhoIsBlamedByThoseInTheGroupNamesWhoHasNotVoted) {
   EXPECT_EQ(votes.links[1]->told.rank, 2) << votes.links[1]->told.message;
   EXPECT_EQ(votes.links[1]->told.when_ns, 1U) << "before what rank 1 said";
 }
-}}  // namespace symm
+}  // namespace
+}  // namespace symm

@@ -1,5 +1,7 @@
-// Strangers on the socket of a rank: other users, noise, floods, wrong nonces. They are counted and cannot change the outcome.
+// Strangers on the socket of a rank: other users, noise, floods, wrong nonces. They are
+// counted and cannot change the outcome.
 #include <sys/un.h>
+
 #include "core/mesh/hello_listener.hpp"
 #include "core/socket/socket.hpp"
 #include "tests/mesh/mesh_support.hpp"
@@ -29,18 +31,21 @@ std::vector<PeerFd> disturb(Store& store) {
       continue;
     }
     std::vector<std::byte> packet;
-    if (i % 4 == 1) packet.assign(static_cast<size_t>(1 + i), std::byte{static_cast<unsigned char>(i * 37)});
+    if (i % 4 == 1)
+      packet.assign(static_cast<size_t>(1 + i), std::byte{static_cast<unsigned char>(i * 37)});
     if (i % 4 == 2) packet.assign(60'000, std::byte{1});
     if (i % 4 == 3) {
       wire::Hello hello;
       hello.nonce =
-          published(store, "identity").identity.nonce + (i % 8 == 3 ? 1U : 0U);  // wrong nonce, or right with a wrong cookie
+          // wrong nonce, or right with a wrong cookie
+          published(store, "identity").identity.nonce + (i % 8 == 3 ? 1U : 0U);
       hello.rank = 1;
       hello.size = 2;
       packet = wire::encode({.type = wire::Type::hello, .source = 1}, hello);
     }
     const int gift[] = {0, 0, 0, 0};
-    if (!packet.empty()) fdpass::send(fd.get(), packet, i % 2 == 1 ? std::span(gift) : std::span<const int>());
+    if (!packet.empty())
+      fdpass::send(fd.get(), packet, i % 2 == 1 ? std::span(gift) : std::span<const int>());
     open.push_back(std::move(fd));
   }
   return open;
@@ -52,10 +57,12 @@ TEST_F(MeshHostile, NoiseDuringConnectIsCountedAndHarmless) {
     const auto mesh = connect(directory.path(), 0, 2);
     greet(*mesh, 1);
     // socket, pidfd, epoll, life and its bell
-    return open_descriptors() <= before + 5 ? format("%lu", mesh->rejected_connections())
-                                            : format("leak of %zu", open_descriptors() - before - 5);
+    return open_descriptors() <= before + 5
+               ? format("%lu", mesh->rejected_connections())
+               : format("leak of %zu", open_descriptors() - before - 5);
   });
-  // Rank 1 introduces itself so that rank 0 opens its socket, and comes when the strangers have been.
+  // Rank 1 introduces itself so that rank 0 opens its
+  // socket, and comes when the strangers have been.
   Process rank1([&] {
     std::vector<PeerFd> strangers;
     const auto files = open_store(directory.path(), 1, 2);
@@ -68,13 +75,15 @@ TEST_F(MeshHostile, NoiseDuringConnectIsCountedAndHarmless) {
   });
   EXPECT_EQ(rank1.result(), "ok");
   const std::string rejected = rank0.result();
-  EXPECT_GE(std::atoi(rejected.c_str()), 150) << rejected;  // the 50 that stay silent are closed uncounted at the end
+  // the 50 that stay silent are closed uncounted at the end
+  EXPECT_GE(std::atoi(rejected.c_str()), 150) << rejected;
 }
 
 TEST_F(MeshHostile, ALookEndsWhileOthersStillCome) {
   HelloListener listener(directory.path(), "r0");
   std::vector<PeerFd> crowd;
-  for (int i = 0; i < 100; ++i) fdpass::send(crowd.emplace_back(dial(directory.path(), "r0")).get(), bytes_of("?"), {});
+  for (int i = 0; i < 100; ++i)
+    fdpass::send(crowd.emplace_back(dial(directory.path(), "r0")).get(), bytes_of("?"), {});
   for (const uint64_t refused : {64, 100}) {
     listener.admit(soon(), [](const wire::Hello&, PeerFd&) { return false; });
     EXPECT_EQ(listener.refused(), refused);
@@ -92,7 +101,9 @@ TEST_F(MeshHostile, AnotherUserIsRefusedUnread) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     (directory / "s").copy(address.sun_path, sizeof address.sun_path - 1);
-    return ::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 ? "connected" : "refused";
+    return ::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0
+               ? "connected"
+               : "refused";
   });
   ASSERT_EQ(stranger.result(), "connected");
   uint64_t refused = 0;

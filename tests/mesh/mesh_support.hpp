@@ -36,7 +36,8 @@ inline constexpr Topic kTopic{MessageKind::control, 7, 1, 2};
 
 // Of the ranks that meet in this directory, for which they may be threads, processes or both.
 inline std::unique_ptr<Store> open_store(const std::string& path, int rank, int size) {
-  return std::make_unique<DirStore>(DirectoryRendezvousConfig{path, "", "", "dir://" + path, rank, size}, soon());
+  return std::make_unique<DirStore>(
+      DirectoryRendezvousConfig{path, "", "", "dir://" + path, rank, size}, soon());
 }
 inline std::shared_ptr<Mesh> connect(const std::string& path, int rank, int size) {
   return Mesh::connect(*open_store(path, rank, size), rank, size, "test", soon());
@@ -56,7 +57,8 @@ inline Failure await_failure(const Revocation& revocation, uint64_t milliseconds
   return revocation.failure();
 }
 
-inline void say(Mesh& mesh, int peer, const Topic& topic, const std::string& text, std::span<const int> fds = {}) {
+inline void say(Mesh& mesh, int peer, const Topic& topic, const std::string& text,
+    std::span<const int> fds = {}) {
   mesh.send(peer, topic, bytes_of(text), fds, soon());
 }
 inline std::string hear(Mesh& mesh, int peer, const Topic& topic, size_t size) {
@@ -70,6 +72,8 @@ inline void greet(Mesh& mesh, uint64_t tag) {
   for (int peer = 0; peer < mesh.size(); ++peer)
     if (peer != mesh.rank()) say(mesh, peer, topic, words(mesh.rank(), peer));
   for (int peer = 0; peer < mesh.size(); ++peer)
-    if (peer != mesh.rank()) { EXPECT_EQ(hear(mesh, peer, topic, 10), words(peer, mesh.rank())); }
+    if (peer != mesh.rank()) {
+      EXPECT_EQ(hear(mesh, peer, topic, 10), words(peer, mesh.rank()));
+    }
 }
 }  // namespace support

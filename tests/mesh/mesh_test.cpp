@@ -1,5 +1,6 @@
-// Ranks that are processes, and then such that are threads of one: mailboxes, no sockets. Processes are forked while this one has
-// one thread; a mesh is only made in children, or in the parent afterwards.
+// Ranks that are processes, and then such that are threads of one: mailboxes, no
+// sockets. Processes are forked while this one has one thread; a mesh is only made in
+// children, or in the parent afterwards.
 #include "core/base/process.hpp"
 #include "tests/mesh/mesh_support.hpp"
 
@@ -8,7 +9,9 @@ using namespace symm;
 using namespace support;
 
 using MeshProcess = MeshTest;
+
 class MeshProcesses : public MeshTest, public testing::WithParamInterface<bool> {};
+
 INSTANTIATE_TEST_SUITE_P(SocketsInStoresDirectory, MeshProcesses, testing::Bool());
 
 TEST_P(MeshProcesses, AllTalkToAllAndLeaveNoFile) {
@@ -20,11 +23,14 @@ TEST_P(MeshProcesses, AllTalkToAllAndLeaveNoFile) {
     const auto mesh = Mesh::connect(store, rank, 5, "test", soon());
     greet(*mesh, 1);
     for (int peer = 0; peer < 5; ++peer)
-      EXPECT_TRUE(peer == rank || (!mesh->peer(peer).same_process && mesh->peer(peer).watched)) << peer;
+      EXPECT_TRUE(peer == rank || (!mesh->peer(peer).same_process && mesh->peer(peer).watched))
+          << peer;
     greet(*mesh, 2);
     EXPECT_EQ(mesh->rejected_connections(), 0U);
   });
-  if (!GetParam()) { EXPECT_TRUE(std::filesystem::remove(directory / "symm")) << "where sockets were"; }
+  if (!GetParam()) {
+    EXPECT_TRUE(std::filesystem::remove(directory / "symm")) << "where sockets were";
+  }
   expect_empty(directory.path());
 }
 
@@ -40,7 +46,8 @@ TEST_F(MeshProcess, ThreadsAndProcessesMix) {
       const int rank = 2 * thread + process;
       const auto mesh = connect(directory.path(), rank, 6);
       greet(*mesh, 1);
-      for (int peer = 0; peer < 6; ++peer) EXPECT_EQ(mesh->peer(peer).same_process, peer % 2 == process);
+      for (int peer = 0; peer < 6; ++peer)
+        EXPECT_EQ(mesh->peer(peer).same_process, peer % 2 == process);
       greet(*mesh, 2);
     });
   });
@@ -77,13 +84,14 @@ TEST_F(MeshProcess, AForkedChildDoesNotHideADeath) {
     const size_t before = open_descriptors();
     const pid_t child = fork();
     if (child == 0) {
-      // Closed at the fork: socket, pidfd, epoll, life and its bell. What the child does with the mesh it inherited must not
-      // reach anybody.
+      // Closed at the fork: socket, pidfd, epoll, life and its bell. What the child
+      // does with the mesh it inherited must not reach anybody.
       const bool closed = open_descriptors() + 5 == before;
       const Failure failure = failure_of([&] { say(*mesh, 0, kTopic, "no"); });
       mesh->detach(kTopic.group);
       mesh.reset();
-      if (closed && failure.status == Status::invalid_handle) std::ofstream(directory / "well").put('y');
+      if (closed && failure.status == Status::invalid_handle)
+        std::ofstream(directory / "well").put('y');
       tell();
       sleep(2);  // outlives its parent
       _exit(0);
@@ -91,7 +99,8 @@ TEST_F(MeshProcess, AForkedChildDoesNotHideADeath) {
     pause();
     return std::string();
   });
-  for (auto& rank : ranks) ASSERT_TRUE(rank.told());
+  for (auto& rank : ranks)
+    ASSERT_TRUE(rank.told());
   const int pid = ranks[1].pid();
   ranks[1].kill(SIGKILL);
   const std::string message = ranks[0].result();
@@ -103,8 +112,9 @@ TEST_F(MeshProcess, AForkedChildDoesNotHideADeath) {
 TEST_F(MeshProcess, ASlowRankOfAnotherTimeNamespaceIsNotTakenForDead) {
   const auto body_of = [&](int rank) {
     const auto files = open_store(directory.path(), rank, 2);
-    WatchedStore slow(
-        *files, [rank](const std::string& key, const Bytes&) { usleep(rank == 1 && key == "mesh/address/0" ? 500'000 : 0); });
+    WatchedStore slow(*files, [rank](const std::string& key, const Bytes&) {
+      usleep(rank == 1 && key == "mesh/address/0" ? 500'000 : 0);
+    });
     greet(*Mesh::connect(slow, rank, 2, "test", soon()), 1);
     return std::string("ok");
   };
@@ -113,7 +123,8 @@ TEST_F(MeshProcess, ASlowRankOfAnotherTimeNamespaceIsNotTakenForDead) {
     constexpr int clone_newtime = 0x80;  // Linux 5.6; for children
     std::ofstream offsets(unshare(clone_newtime) == 0 ? "/proc/self/timens_offsets" : "");
     const bool left = (offsets << "boottime 9 0").flush().good();
-    return left ? Process([&] { return body_of(1); }).result() : format("no namespaces: %s", std::strerror(errno));
+    return left ? Process([&] { return body_of(1); }).result()
+                : format("no namespaces: %s", std::strerror(errno));
   });
   const std::string result = ranks[1].result();
   if (result.starts_with("no ")) GTEST_SKIP() << result;
@@ -147,7 +158,8 @@ TEST_F(MeshThreads, AllTalkToAllWithoutDescriptors) {
     EXPECT_EQ(open_descriptors(), before);
     for (const auto& mesh : meshes) {
       EXPECT_EQ(mesh->nonce(), meshes[0]->nonce());
-      for (int peer = 0; peer < size; ++peer) EXPECT_TRUE(mesh->peer(peer).same_process);
+      for (int peer = 0; peer < size; ++peer)
+        EXPECT_TRUE(mesh->peer(peer).same_process);
     }
   }
 }
@@ -159,9 +171,10 @@ void expect_internal_on_all_ranks(const std::string& key) {
     const auto start = std::chrono::steady_clock::now();
     const Failure failure = expect_failure(Status::internal, {"odd"}, [&] {
       const auto files = open_store(directory.path(), rank, 2);
-      WatchedStore store(*files, [&, odd = rank == 0](const std::string& used, const Bytes&) mutable {
-        if (used == key && !std::exchange(odd, true)) throw std::runtime_error("odd");
-      });
+      WatchedStore store(
+          *files, [&, odd = rank == 0](const std::string& used, const Bytes&) mutable {
+            if (used == key && !std::exchange(odd, true)) throw std::runtime_error("odd");
+          });
       Mesh::connect(store, rank, 2, "test", soon());
     });
     EXPECT_EQ(failure.rank, 1);
@@ -169,10 +182,14 @@ void expect_internal_on_all_ranks(const std::string& key) {
   });
 }
 
-TEST_F(MeshThreads, AnUnexpectedExceptionIsInternalOnAllRanks) { expect_internal_on_all_ranks("mesh/identity/1"); }
+TEST_F(MeshThreads, AnUnexpectedExceptionIsInternalOnAllRanks) {
+  expect_internal_on_all_ranks("mesh/identity/1");
+}
 
 // The other is joined when it has voted already.
-TEST_F(MeshThreads, AThreadThatFailedAfterItsIntroductionIsHeard) { expect_internal_on_all_ranks("mesh/identity/0"); }
+TEST_F(MeshThreads, AThreadThatFailedAfterItsIntroductionIsHeard) {
+  expect_internal_on_all_ranks("mesh/identity/0");
+}
 
 TEST_F(MeshThreads, EventsBeforeAttachAreReplayed) {
   as_threads(3, [&](int rank) {
@@ -198,7 +215,8 @@ TEST_F(MeshThreads, WrongSizesAreAFault) {
     const auto revocation = attach_all(*mesh, kTopic.group);
     greet(*mesh, 1);
     say(*mesh, 1 - rank, kTopic, "four");
-    expect_failure(Status::peer_failed, {"broke the protocol"}, [&] { hear(*mesh, 1 - rank, kTopic, 5); });
+    expect_failure(
+        Status::peer_failed, {"broke the protocol"}, [&] { hear(*mesh, 1 - rank, kTopic, 5); });
     EXPECT_TRUE(revocation->revoked());
   });
 }
@@ -210,7 +228,8 @@ TEST_F(MeshThreads, AFloodOfUnreadMessagesFailsItsSenderForAll) {
     meshes[rank] = connect(directory.path(), rank, 3);
     revocations[rank] = attach_all(*meshes[rank], kTopic.group);
   });
-  for (int i = 0; i < 5'000; ++i) say(*meshes[0], 1, kTopic, "flood");
+  for (int i = 0; i < 5'000; ++i)
+    say(*meshes[0], 1, kTopic, "flood");
   for (const auto& revocation : revocations)
     EXPECT_NE(revocation->failure().message.find("more than anybody reads"), std::string::npos);
 }

@@ -1,4 +1,5 @@
 #include "core/mesh/wire.hpp"
+
 #include "tests/support/test.hpp"
 
 namespace {
@@ -17,7 +18,8 @@ std::vector<Buffer> samples() {
   identity.pid = 4711;
   identity.host = "node7";
   identity.address = std::string(253, 'n');  // as long as DNS has them
-  return {encode(header_of(Type::hello), Hello{1, 2, 3, 3, 8}), encode(header_of(Type::leave)), encode(header_of(Type::bye)),
+  return {encode(header_of(Type::hello), Hello{1, 2, 3, 3, 8}), encode(header_of(Type::leave)),
+      encode(header_of(Type::bye)),
       encode(header_of(Type::failure), Failure{Status::aborted, 2, 99, "enough"}),
       encode(header_of(Type::commit_vote), Failure{}), encode(header_of(Type::identity), identity),
       encode(header_of(Type::address), Address{"r1-0a", "/run/x"}), encode(user, body)};
@@ -63,7 +65,8 @@ TEST(Wire, LittleEndianOnEveryMachine) {
 TEST(Wire, EveryOtherLengthIsRefused) {
   for (const Buffer& good : samples()) {
     Packet packet;
-    for (size_t size = 0; size < good.size(); ++size) EXPECT_NE(decode({good.data(), size}, packet), nullptr);
+    for (size_t size = 0; size < good.size(); ++size)
+      EXPECT_NE(decode({good.data(), size}, packet), nullptr);
     Buffer longer = good;
     longer.push_back({});
     EXPECT_NE(decode(longer, packet), nullptr);
@@ -73,7 +76,8 @@ TEST(Wire, EveryOtherLengthIsRefused) {
 TEST(Wire, FixedFieldsMustBeRight) {
   for (const Buffer& good : samples()) {
     Packet packet;
-    for (const size_t at : {0U, 1U, 2U, 3U, 4U, 5U, 7U, 8U, 9U, 10U, 11U, 13U}) {  // magic, version, type, length, nfds
+    // magic, version, type, length, nfds
+    for (const size_t at : {0U, 1U, 2U, 3U, 4U, 5U, 7U, 8U, 9U, 10U, 11U, 13U}) {
       Buffer bad = good;
       bad[at] ^= std::byte{0x80};
       EXPECT_NE(decode(bad, packet), nullptr) << at;

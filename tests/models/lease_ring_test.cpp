@@ -1,7 +1,9 @@
-// The lease ring and the validity board as they are, in every order in which importer and exporter may touch their words. Each is
-// a processor with a buffer of stores, which come to the memory when they like; what is sequentially consistent waits until its
-// buffer is empty. The mutant does not wait.
+// The lease ring and the validity board as they are, in every order in which importer
+// and exporter may touch their words. Each is a processor with a buffer of stores,
+// which come to the memory when they like; what is sequentially consistent waits until
+// its buffer is empty. The mutant does not wait.
 #include <ucontext.h>
+
 #include "core/backend/provider.hpp"
 #include "core/base/process.hpp"
 #include "tests/support/test.hpp"
@@ -11,8 +13,10 @@ struct Store {
   void* at;
   uint64_t value;
   size_t bytes;
+
   void land() const { std::memcpy(at, &value, bytes); }
 };
+
 struct Processor {
   ucontext_t context;
   std::array<char, size_t{1} << 18> stack;
@@ -24,6 +28,7 @@ struct Processor {
     stores.pop_front();
   }
 };
+
 std::array<Processor, 2> processors;
 std::array<std::function<void()>, 2> bodies;
 ucontext_t scheduler;
@@ -34,8 +39,10 @@ void take_turns() {
   if (now != nullptr) swapcontext(&now->context, &scheduler);
 }
 
-template <class T> struct Watched {
+template <class T>
+struct Watched {
   T value;
+
   T load(std::memory_order = std::memory_order_seq_cst) const {
     take_turns();
     uint64_t loaded = value;
@@ -43,12 +50,14 @@ template <class T> struct Watched {
       if (now->stores[i].at == &value) loaded = now->stores[i].value;
     return static_cast<T>(loaded);
   }
+
   void store(T stored, std::memory_order order = std::memory_order_seq_cst) {
     take_turns();
     const Store made{&value, stored, sizeof value};
     if (now == nullptr) return made.land();
     now->stores.push_back(made);
-    while (order == std::memory_order_seq_cst && !is_mutant && !now->stores.empty()) now->land();
+    while (order == std::memory_order_seq_cst && !is_mutant && !now->stores.empty())
+      now->land();
   }
 };
 
@@ -82,7 +91,8 @@ void run(std::vector<std::pair<size_t, size_t>>& path) {
 }
 
 // Whether it holds in every order, and that there are many; `prepare` makes the bodies of one.
-bool always(bool mutant, const std::function<decltype(bodies)()>& prepare, const std::function<bool()>& holds) {
+bool always(bool mutant, const std::function<decltype(bodies)()>& prepare,
+    const std::function<bool()>& holds) {
   is_mutant = mutant;
   std::vector<std::pair<size_t, size_t>> path;
   int orders = 0;
@@ -90,7 +100,8 @@ bool always(bool mutant, const std::function<decltype(bodies)()>& prepare, const
     bodies = prepare();
     run(path);
     if (!holds()) return false;
-    while (!path.empty() && path.back().first + 1 == path.back().second) path.pop_back();
+    while (!path.empty() && path.back().first + 1 == path.back().second)
+      path.pop_back();
     if (!path.empty()) ++path.back().first;
     ++orders;
   } while (!path.empty());
@@ -99,21 +110,26 @@ bool always(bool mutant, const std::function<decltype(bodies)()>& prepare, const
 }  // namespace model
 
 namespace std {
-template <class T> using watched = model::Watched<T>;
+template <class T>
+using watched = model::Watched<T>;
 }
+
 namespace symm::ipc_watched {
 using namespace symm::ipc;
 }
+
 #define atomic watched
 #define ipc ipc_watched
 #include "core/ipc/lease_ring.cpp"
 #include "core/ipc/validity_board.hpp"
 #undef atomic
 
-namespace symm::ipc { namespace {
+namespace symm::ipc {
+namespace {
 using Kind = LeaseRing::Kind;
 
-void expect_always(const std::function<decltype(model::bodies)()>& prepare, const std::function<bool()>& holds) {
+void expect_always(
+    const std::function<decltype(model::bodies)()>& prepare, const std::function<bool()>& holds) {
   EXPECT_TRUE(model::always(false, prepare, holds));
   EXPECT_FALSE(model::always(true, prepare, holds)) << "the model finds nothing";
 }
@@ -123,7 +139,8 @@ struct Ends {
   LeaseRingWriter writer{host::Segment::import(Fd(dup(reader.fd())), sizeof(LeaseRing))};
 };
 
-// A claim on what is withdrawn meanwhile: either its importer sees that, or the exporter sees the claim.
+// A claim on what is withdrawn meanwhile: either its
+// importer sees that, or the exporter sees the claim.
 TEST(LeaseRingModel, ClaimsAndWithdrawalsSeeEachOther) {
   std::unique_ptr<Ends> ends;
   std::unique_ptr<ValidityBoard> board;
@@ -146,7 +163,8 @@ TEST(LeaseRingModel, ClaimsAndWithdrawalsSeeEachOther) {
     for (const uint64_t number : {1U, 2U}) {
       board->publish(0, {0, 0}, number + 1);
       ends->reader.drain([&](const LeaseRing::Event& event) {
-        event.kind == Kind::claim ? static_cast<void>(leases.insert(event.lease)) : static_cast<void>(leases.erase(event.lease));
+        event.kind == Kind::claim ? static_cast<void>(leases.insert(event.lease))
+                                  : static_cast<void>(leases.erase(event.lease));
       });
       is_seen[number] = leases.contains(number);
     }
@@ -158,7 +176,8 @@ TEST(LeaseRingModel, ClaimsAndWithdrawalsSeeEachOther) {
     leases.clear();
     return {import, withdraw};
   };
-  expect_always(prepare, [&] { return (!is_held[1] || is_seen[1]) && (!is_held[2] || is_seen[2]); });
+  expect_always(
+      prepare, [&] { return (!is_held[1] || is_seen[1]) && (!is_held[2] || is_seen[2]); });
 }
 
 // What finds no room while the exporter makes some is written, or asked for.
@@ -168,16 +187,19 @@ TEST(LeaseRingModel, NothingIsLeftBehind) {
   bool is_asked_for = false;
   const auto look = [&] { return ends->reader.drain([&](const LeaseRing::Event&) { ++taken; }); };
   const auto write = [&] {
-    for (int i = 0; i < 2; ++i) ends->writer.write_or_defer({});
+    for (int i = 0; i < 2; ++i)
+      ends->writer.write_or_defer({});
   };
   const auto read = [&] {
-    for (int i = 0; i < 2; ++i) is_asked_for = (look() && ends->reader.is_crowded()) || is_asked_for;
+    for (int i = 0; i < 2; ++i)
+      is_asked_for = (look() && ends->reader.is_crowded()) || is_asked_for;
   };
   const auto prepare = [&]() -> decltype(model::bodies) {
     ends = std::make_unique<Ends>();
     taken = 0;
     is_asked_for = false;
-    while (ends->writer.write({})) {}
+    while (ends->writer.write({})) {
+    }
     return {write, read};
   };
   expect_always(prepare, [&] {
@@ -186,4 +208,5 @@ TEST(LeaseRingModel, NothingIsLeftBehind) {
     return taken == LeaseRing::kEvents + 2;
   });
 }
-}}  // namespace symm::ipc
+}  // namespace
+}  // namespace symm::ipc

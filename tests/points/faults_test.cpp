@@ -1,17 +1,29 @@
-// Faults from outside: in a whole life of three ranks the k-th allocation or call of libc of one fails, once, for every k; or
-// every k-th of one is interrupted, or moves half of what it was to. Nobody crashes or hangs, all whom it concerns learn the
-// same cause within a second, and all go on; nothing is left, in no rank. CI takes a sample of the k;
-// SYMM_TEST_FAULTS=<so many of each kind> takes more, and 0 all.
+// Faults from outside: in a whole life of three ranks the k-th allocation or call of
+// libc of one fails, once, for every k; or every k-th of one is interrupted, or moves
+// half of what it was to. Nobody crashes or hangs, all whom it concerns learn the same
+// cause within a second, and all go on; nothing is left, in no rank. CI takes a sample
+// of the k; SYMM_TEST_FAULTS=<so many of each kind> takes more, and 0 all.
 #include <arpa/inet.h>
+
 #include <new>
+
 #include "tests/fake_cuda/fake_cuda.hpp"
 #include "tests/points/life.hpp"
 #include "tests/points/outside.h"
 
-namespace support { namespace {
-enum Fault { fails = SYMM_FAILS, interrupted = SYMM_INTERRUPTED, shortened = SYMM_SHORTENED, allocation };
+namespace support {
+namespace {
+enum Fault {
+  fails = SYMM_FAILS,
+  interrupted = SYMM_INTERRUPTED,
+  shortened = SYMM_SHORTENED,
+  allocation
+};
+
 constexpr const char* kFaults[] = {"fails", "interrupted", "shortened", "allocation"};
+
 enum Way { host, cuda, tcp, machines };
+
 constexpr const char* kWays[] = {"host", "cuda", "tcp", "machines"};
 
 bool uses_ucx = false;
@@ -32,11 +44,13 @@ struct {
 } faults;
 
 bool strikes(Fault fault, const char* name) {
-  if (!faults.armed.load(std::memory_order_relaxed) || in_test || fault != faults.fault) return false;
+  if (!faults.armed.load(std::memory_order_relaxed) || in_test || fault != faults.fault)
+    return false;
   const int64_t number = ++faults.outside->count;
   const bool once = fault == fails || fault == allocation;
   // In no step with the calls of a loop.
-  const auto drawn = static_cast<int64_t>(static_cast<uint64_t>(number) * 0x9E3779B97F4A7C15U >> 33);
+  const auto drawn =
+      static_cast<int64_t>(static_cast<uint64_t>(number) * 0x9E3779B97F4A7C15U >> 33);
   if (once ? number != faults.number : drawn % faults.number != 0) return false;
   faults.outside->struck = name;
   faults.outside->facts.fired_ms = now_ms();
@@ -57,7 +71,8 @@ std::string meeting_of(Way way, const Bootstrap& directory) {
 }
 
 // What went wrong. `usual` is what a life leaves in which nothing happens.
-std::string live_once(Way way, Fault fault, int victim, int64_t number, const Outside* usual, Outside& outside) {
+std::string live_once(
+    Way way, Fault fault, int victim, int64_t number, const Outside* usual, Outside& outside) {
   const Bootstrap directory;
   const std::string meeting = meeting_of(way, directory);
   Facts& facts = outside.facts;
@@ -79,10 +94,12 @@ std::string live_once(Way way, Fault fault, int victim, int64_t number, const Ou
     const auto is_usual = [&] {
       left = Footprint::now();
       const Footprint& most = usual->left[rank];
-      return left.descriptors <= most.descriptors && left.mappings <= most.mappings && left.threads <= most.threads;
+      return left.descriptors <= most.descriptors && left.mappings <= most.mappings &&
+             left.threads <= most.threads;
     };
     if (usual == nullptr) left = Footprint::settled();
-    EXPECT_TRUE(usual == nullptr || eventually(is_usual, 5'000)) << left << " instead of " << usual->left[rank];
+    EXPECT_TRUE(usual == nullptr || eventually(is_usual, 5'000))
+        << left << " instead of " << usual->left[rank];
   });
   std::ostringstream wrong;
   const bool ended = WIFSIGNALED(ranks[kSize - 1].wait());
@@ -90,13 +107,15 @@ std::string live_once(Way way, Fault fault, int victim, int64_t number, const Ou
   const auto same_cause = [&](int rank, int other) {  // a rank does not always name itself
     const auto &one = facts.learnt[rank], &two = facts.learnt[other];
     const auto blamed = [](int whom, int by) { return whom < 0 ? by : whom; };
-    const bool lost = one.status == SYMM_ERR_PEER_FAILED;  // each other, so that each takes the other for dead
-    return one.status == two.status &&
-           (lost || one.blamed == two.blamed || blamed(one.blamed, rank) == blamed(two.blamed, other));
+    // each other, so that each takes the other for dead
+    const bool lost = one.status == SYMM_ERR_PEER_FAILED;
+    return one.status == two.status && (lost || one.blamed == two.blamed ||
+                                           blamed(one.blamed, rank) == blamed(two.blamed, other));
   };
   int first = -1;
   for (int rank = 0; rank < kSize; ++rank) {
-    if (!(rank == kSize - 1 ? ended : ranks[rank].wait() == 0)) wrong << "\nrank " << rank << " ended: " << ranks[rank].said();
+    if (!(rank == kSize - 1 ? ended : ranks[rank].wait() == 0))
+      wrong << "\nrank " << rank << " ended: " << ranks[rank].said();
     const auto& learnt = facts.learnt[rank];
     if (learnt.ms == 0) continue;
     if (first < 0) first = rank;
@@ -106,15 +125,16 @@ std::string live_once(Way way, Fault fault, int victim, int64_t number, const Ou
     if (!same_cause(rank, first)) wrong << "\nrank " << rank << " learnt something else";
   }
   // Without a directory to meet in nobody comes by the place of the exporter that was killed.
-  for (const std::string& entry : way >= tcp ? std::vector<std::string>() : entries(directory.path()))
+  for (const std::string& entry :
+      way >= tcp ? std::vector<std::string>() : entries(directory.path()))
     wrong << "\nleft: " << entry;
   if (wrong.str().empty()) return "";
   const char* struck = outside.struck;
-  wrong << "\nin " << kWays[way] << ", rank " << victim << ", " << kFaults[fault] << " " << number << ", "
-        << (struck != nullptr ? struck : "nothing");
+  wrong << "\nin " << kWays[way] << ", rank " << victim << ", " << kFaults[fault] << " " << number
+        << ", " << (struck != nullptr ? struck : "nothing");
   for (const auto& learnt : facts.learnt)
-    wrong << "\n  after " << (learnt.ms == 0 ? 0 : learnt.ms - facts.fired_ms) << " ms " << learnt.status << " of "
-          << learnt.blamed << ": " << learnt.message;
+    wrong << "\n  after " << (learnt.ms == 0 ? 0 : learnt.ms - facts.fired_ms) << " ms "
+          << learnt.status << " of " << learnt.blamed << ": " << learnt.message;
   return wrong.str();
 }
 
@@ -130,26 +150,32 @@ TEST_P(Faults, AreSurvivedByAll) {
   ASSERT_EQ(without, "");
   const auto calls = static_cast<double>(usual->count);
   const bool once = fault == fails || fault == allocation;
-  const double lives = asked != nullptr ? std::atoi(asked) : way == cuda && fault == allocation ? 40 : 20;
+  const double lives = asked != nullptr                     ? std::atoi(asked)
+                       : way == cuda && fault == allocation ? 40
+                                                            : 20;
   std::mt19937_64 random(16);  // NOLINT(bugprone-random-generator-seed,cert-msc32-c,cert-msc51-cpp)
   const double step = lives == 0 || !once ? 1 : std::max(1.0, calls / std::abs(lives));
   std::string wrong;
-  for (double at = lives < 0 ? -lives : 1; at <= (once ? calls : 3) && !HasFailure(); at += lives < 0 ? calls : step) {
+  for (double at = lives < 0 ? -lives : 1; at <= (once ? calls : 3) && !HasFailure();
+      at += lives < 0 ? calls : step) {
     const Shared<Outside> outside;
-    const auto number = static_cast<int64_t>(once ? at + (step - 1) * static_cast<double>(random() % 1000) / 1000 : at + 1);
+    const auto number = static_cast<int64_t>(
+        once ? at + (step - 1) * static_cast<double>(random() % 1000) / 1000 : at + 1);
     wrong += live_once(way, fault, victim, number, &*usual, *outside);
   }
   EXPECT_TRUE(wrong.empty()) << wrong;
 }
+
 INSTANTIATE_TEST_SUITE_P(All, Faults,
-    testing::Combine(testing::Values(host, cuda, tcp, machines), testing::Values(fails, interrupted, shortened, allocation),
-        testing::Values(0, 1)),
+    testing::Combine(testing::Values(host, cuda, tcp, machines),
+        testing::Values(fails, interrupted, shortened, allocation), testing::Values(0, 1)),
     [](const auto& one) {
-      return std::string(kWays[std::get<0>(one.param)]) + "_" + kFaults[std::get<1>(one.param)] + "_" +
-             std::to_string(std::get<2>(one.param));
+      return std::string(kWays[std::get<0>(one.param)]) + "_" + kFaults[std::get<1>(one.param)] +
+             "_" + std::to_string(std::get<2>(one.param));
     });
 
-// What could be done before an allocation failed can be done after it: nothing half learnt is kept.
+// What could be done before an allocation failed can
+// be done after it: nothing half learnt is kept.
 TEST(Allocations, ThatFailLeaveNothingBehind) {
   const Shared<Outside> outside;
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
@@ -165,7 +191,9 @@ TEST(Allocations, ThatFailLeaveNothingBehind) {
       faults.armed = true;
       try {
         Group::create(config);
-      } catch (const std::exception&) { EXPECT_NE(outside->struck, nullptr); }
+      } catch (const std::exception&) {
+        EXPECT_NE(outside->struck, nullptr);
+      }
       faults.armed = false;
       Group::create(config);
     });
@@ -177,21 +205,29 @@ void* new_or_null(size_t size) {
   if (!fake_cuda::is_inside() && strikes(allocation, "new")) return nullptr;
   return std::malloc(size == 0 ? 1 : size);
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support
 
-// LeakSanitizer's own thread crashes at the end of a process that has loaded UCX (1.13 and 1.22). What is left is counted all the
-// same.
+// LeakSanitizer's own thread crashes at the end of a process that has loaded UCX (1.13
+// and 1.22). What is left is counted all the same.
 extern "C" [[gnu::visibility("default")]] int __lsan_is_turned_off() {
   return support::uses_ucx ? 1 : 0;
 }  // NOLINT(bugprone-reserved-identifier)
 
-int symm_strikes(int fault, const char* name) { return support::strikes(static_cast<support::Fault>(fault), name) ? 1 : 0; }
+int symm_strikes(int fault, const char* name) {
+  return support::strikes(static_cast<support::Fault>(fault), name) ? 1 : 0;
+}
 
 // Not inlined: GCC would see free() of what it believes another operator new made.
 [[gnu::noinline]] void* operator new(size_t size) {
   if (void* made = support::new_or_null(size)) return made;
   throw std::bad_alloc();
 }
-[[gnu::noinline]] void* operator new(size_t size, const std::nothrow_t&) noexcept { return support::new_or_null(size); }
+
+[[gnu::noinline]] void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return support::new_or_null(size);
+}
+
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+
 [[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }

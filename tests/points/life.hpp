@@ -5,7 +5,9 @@
 
 namespace support {
 inline constexpr int kSize = 3;
-inline int64_t now_ms() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1); }
+inline int64_t now_ms() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
+}
 
 struct Facts {
   std::atomic<int64_t> fired_ms;
@@ -34,12 +36,15 @@ inline thread_local bool in_test = false;  // and not in a call of the library
 
 class Life {
  public:
-  Life(int rank, bool on_cuda, std::string bootstrap) : me_(rank), on_cuda_(on_cuda), bootstrap_(std::move(bootstrap)) {}
+  Life(int rank, bool on_cuda, std::string bootstrap)
+      : me_(rank), on_cuda_(on_cuda), bootstrap_(std::move(bootstrap)) {}
 
   void live() {
     const int gone = plan.action == Action::kill ? 1 : 0;
     const auto make = [&] {
-      while (!attempt([&] { create(plan.again, me_ - (me_ > plan.victim ? gone : 0), kSize - gone); })) {}
+      while (!attempt(
+          [&] { create(plan.again, me_ - (me_ > plan.victim ? gone : 0), kSize - gone); })) {
+      }
     };
     if (!attempt([&] { create("first", me_, kSize); })) make();
     while (!go_through()) {
@@ -48,7 +53,8 @@ class Life {
     }
     // The last one dies, the others shrink, and all is given back.
     ++plan.facts->through;
-    if (me_ == kSize - 1 && eventually([&] { return plan.facts->through >= kSize - gone; })) raise(SIGKILL);
+    if (me_ == kSize - 1 && eventually([&] { return plan.facts->through >= kSize - gone; }))
+      raise(SIGKILL);
     EXPECT_TRUE(eventually([&] { return group_.status().status != SYMM_OK; }));
     ++plan.facts->heard;  // before another dies, whose death could be seen first
     EXPECT_TRUE(eventually([&] { return plan.facts->heard >= group_.size() - 1; }));
@@ -57,6 +63,7 @@ class Life {
     attempt([&] { group_.split(0); });
     EXPECT_TRUE(eventually([] { return plan.facts->buried != 0; }));  // what it held is free
   }
+
  private:
   void create(const char* name, int rank, int size) {
     symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
@@ -70,7 +77,8 @@ class Life {
     group_ = Group::create(config);
   }
   void shrink() {
-    while (!attempt([&] { group_ = group_.shrink(); })) {}
+    while (!attempt([&] { group_ = group_.shrink(); })) {
+    }
   }
   bool has_failed() const { return group_ && group_.status().status != SYMM_OK; }
 
@@ -80,7 +88,9 @@ class Life {
     try {
       in_test = false;
       got = outcome_of(step);
-    } catch (const std::bad_alloc&) { got = {SYMM_ERR_OUT_OF_MEMORY, "in symm.hpp"}; }
+    } catch (const std::bad_alloc&) {
+      got = {SYMM_ERR_OUT_OF_MEMORY, "in symm.hpp"};
+    }
     in_test = true;
     if (got.status == SYMM_OK) return true;
     if (has_failed() && got.message.find("point:") == std::string::npos)
@@ -126,7 +136,8 @@ class Life {
     for (const auto& step : steps) {
       while (!attempt(step)) {
         // What comes of a death may come before it is told.
-        if (eventually([&] { return has_failed(); }, plan.action == Action::kill ? 2'000 : 0)) return false;
+        if (eventually([&] { return has_failed(); }, plan.action == Action::kill ? 2'000 : 0))
+          return false;
       }
     }
     return true;

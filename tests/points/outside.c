@@ -1,7 +1,9 @@
-// Calls of libc that the library makes pass through here, in a program into which both are linked, and may fail, be interrupted,
-// or move less than was asked for. Those of shared libraries do not, as nothing here is visible to them. Arguments are words, so
+// Calls of libc that the library makes pass through here, in a program into which both
+// are linked, and may fail, be interrupted, or move less than was asked for. Those of
+// shared libraries do not, as nothing here is visible to them. Arguments are words, so
 // that each function is called as if it had seven.
 #include "tests/points/outside.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/futex.h>
@@ -13,6 +15,7 @@
 #include <sys/syscall.h>
 
 typedef long Function(long, long, long, long, long, long, long);
+
 static Function* next_one(const char* name) {
   Function* next = NULL;
   *(void**)&next = dlsym(RTLD_NEXT, name);
@@ -43,10 +46,11 @@ static int is_stream(long fd) {
 #define FAILS(name, error) CALL(name, MEETS(SYMM_FAILS, #name, error, -1))
 #define FAIL(error, a, b, c) FAILS(a, error) FAILS(b, error) FAILS(c, error)
 #define FAILS_WITH(name, answer, error) CALL(name, MEETS(SYMM_FAILS, #name, error, answer))
-#define WAITS(name, error) CALL(name, MEETS(SYMM_INTERRUPTED, #name, EINTR, -1); MEETS(SYMM_FAILS, #name, error, -1))
+#define WAITS(name, error) \
+  CALL(name, MEETS(SYMM_INTERRUPTED, #name, EINTR, -1); MEETS(SYMM_FAILS, #name, error, -1))
 #define MOVES(name, error)                                                                   \
   CALL(name, MEETS(SYMM_INTERRUPTED, #name, EINTR, -1); MEETS(SYMM_FAILS, #name, error, -1); \
-       if (c > 1 && is_stream(a) && symm_strikes(SYMM_SHORTENED, #name)) c = (c + 1) / 2)
+      if (c > 1 && is_stream(a) && symm_strikes(SYMM_SHORTENED, #name)) c = (c + 1) / 2)
 
 FAILS(access, EACCES)
 FAIL(ENOSPC, bind, ftruncate, linkat)
@@ -75,7 +79,9 @@ MOVES(recv, ENOMEM)
 MOVES(send, ENOBUFS)
 MOVES(write, ENOSPC)
 CALL(epoll_ctl, if (b == EPOLL_CTL_ADD) MEETS(SYMM_FAILS, "epoll_ctl", ENOSPC, -1))
-CALL(posix_fallocate, MEETS(SYMM_INTERRUPTED, "posix_fallocate", 0, EINTR); MEETS(SYMM_FAILS, "posix_fallocate", 0, ENOSPC))
+CALL(posix_fallocate, MEETS(SYMM_INTERRUPTED, "posix_fallocate", 0, EINTR);
+    MEETS(SYMM_FAILS, "posix_fallocate", 0, ENOSPC))
 CALL(syscall, if (a == SYS_pidfd_open) MEETS(SYMM_FAILS, "pidfd_open", EMFILE, -1);
-     if (a == SYS_set_robust_list || a == SYS_membarrier) MEETS(SYMM_FAILS, "syscall", ENOSYS, -1);
-     if (a == SYS_futex_waitv || (a == SYS_futex && c == FUTEX_WAIT)) MEETS(SYMM_INTERRUPTED, "futex", EINTR, -1))
+    if (a == SYS_set_robust_list || a == SYS_membarrier) MEETS(SYMM_FAILS, "syscall", ENOSYS, -1);
+    if (a == SYS_futex_waitv || (a == SYS_futex && c == FUTEX_WAIT))
+        MEETS(SYMM_INTERRUPTED, "futex", EINTR, -1))

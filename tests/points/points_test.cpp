@@ -1,9 +1,11 @@
-// Every point of the library (core/base/error.hpp), once in a whole life of three ranks, on the host and on the fake driver: a
-// rank fails there, is killed, stopped or delayed. Nobody crashes or hangs, all learn the same cause at once, and go on; nothing
-// is left.
+// Every point of the library (core/base/error.hpp), once in a whole
+// life of three ranks, on the host and on the fake driver: a rank
+// fails there, is killed, stopped or delayed. Nobody crashes or hangs,
+// all learn the same cause at once, and go on; nothing is left.
 #include "tests/points/life.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 enum class Hurt {  // whose call fails when the victim does at a point
   all,             // everybody's, for the same reason
   left,            // the same, of those that the last one leaves behind
@@ -14,21 +16,26 @@ enum class Hurt {  // whose call fails when the victim does at a point
   never,           // nothing can fail there
   absent           // not on this back end
 };
+
 struct Row {
   Hurt on_host, on_cuda;
   int victim;
   const char* points;
 };
+
 constexpr Row kTable[] = {
     {Hurt::all, Hurt::all, 1,
-        "store.set store.linked store.get wireup.introduce wireup.listen wireup.dial wireup.admit wireup.join wireup.voted "
-        "monitor.watch mesh.send group.attached exchange.prepare exchange.voted exchange.commit rendezvous.commit part.form"},
+        "store.set store.linked store.get wireup.introduce wireup.listen wireup.dial wireup.admit "
+        "wireup.join wireup.voted "
+        "monitor.watch mesh.send group.attached exchange.prepare exchange.voted exchange.commit "
+        "rendezvous.commit part.form"},
     {Hurt::left, Hurt::left, 1, "agreement.tell"},
     {Hurt::all, Hurt::all, 0, "directory.seal"},
     {Hurt::lost, Hurt::lost, 1, "directory.sealed socket.read ipc.serve"},
     {Hurt::none, Hurt::none, 1, "life.hold"},
     {Hurt::all, Hurt::own, 1, "segment.create segment.seal segment.import"},
-    {Hurt::own, Hurt::own, 1, "ipc.export ipc.dial ipc.welcome ipc.requested ipc.claimed ipc.withdraw"},
+    {Hurt::own, Hurt::own, 1,
+        "ipc.export ipc.dial ipc.welcome ipc.requested ipc.claimed ipc.withdraw"},
     {Hurt::peer, Hurt::peer, 1, "ipc.admit"},
     {Hurt::never, Hurt::never, 1, "split.voted shrink.agreed"},
     {Hurt::never, Hurt::absent, 1, "call.enter call.entered"},
@@ -37,7 +44,9 @@ constexpr Row kTable[] = {
 
 int met(const char* name) {
   const char* planned = plan.point.load();
-  if (planned == nullptr || std::strcmp(name, planned) != 0 || !plan.point.compare_exchange_strong(planned, nullptr)) return 0;
+  if (planned == nullptr || std::strcmp(name, planned) != 0 ||
+      !plan.point.compare_exchange_strong(planned, nullptr))
+    return 0;
   plan.facts->fired_ms = now_ms();
   if (plan.action == Action::fail) return EIO;
   if (plan.action == Action::delay) usleep(50'000);
@@ -50,7 +59,8 @@ void walk(const Row& row, const std::string& point, Action action, bool on_cuda)
   const bool fails = action == Action::fail;
   if (hurt == Hurt::absent || (hurt == Hurt::never && fails)) return;
   const char* const how[] = {"fails", "is killed", "is stopped", "is delayed"};
-  SCOPED_TRACE((on_cuda ? "cuda, rank " : "host, rank ") + std::to_string(row.victim) + " " + how[static_cast<int>(action)]);
+  SCOPED_TRACE((on_cuda ? "cuda, rank " : "host, rank ") + std::to_string(row.victim) + " " +
+               how[static_cast<int>(action)]);
   const Bootstrap meeting;
   const Shared<Facts> facts;
   Processes ranks(kSize, [&](int rank) {
@@ -68,7 +78,8 @@ void walk(const Row& row, const std::string& point, Action action, bool on_cuda)
   }
   std::vector<int> dead{kSize - 1};
   if (action == Action::kill) dead.push_back(row.victim);
-  for (const int rank : dead) EXPECT_TRUE(WIFSIGNALED(ranks[rank].wait())) << rank << ": " << ranks[rank].said();
+  for (const int rank : dead)
+    EXPECT_TRUE(WIFSIGNALED(ranks[rank].wait())) << rank << ": " << ranks[rank].said();
   facts->buried = 1;
   ranks.expect_success(dead);
   expect_empty(meeting.path());
@@ -80,7 +91,8 @@ void walk(const Row& row, const std::string& point, Action action, bool on_cuda)
     EXPECT_TRUE(!is_hurt || learnt.ms - facts->fired_ms < 1'000);
     if (fails && hurt != Hurt::lost) {
       EXPECT_EQ(is_hurt, hurt == Hurt::all || (hurt == Hurt::left && rank + 1 < kSize) ||
-                             (hurt == Hurt::own && rank == row.victim) || (hurt == Hurt::peer && rank + 1 == row.victim));
+                             (hurt == Hurt::own && rank == row.victim) ||
+                             (hurt == Hurt::peer && rank + 1 == row.victim));
       EXPECT_TRUE(!is_hurt || std::strstr(learnt.message, point.c_str()) != nullptr);
       EXPECT_TRUE(!is_hurt || learnt.blamed == row.victim || hurt != Hurt::all) << learnt.blamed;
     } else if (action == Action::kill && is_hurt) {
@@ -96,9 +108,11 @@ class Points : public testing::TestWithParam<std::string> {};
 TEST_P(Points, LeadToWhatTheTableSays) {
   setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1);
   for (const Row& row : kTable) {
-    if ((' ' + std::string(row.points) + ' ').find(' ' + GetParam() + ' ') == std::string::npos) continue;
+    if ((' ' + std::string(row.points) + ' ').find(' ' + GetParam() + ' ') == std::string::npos)
+      continue;
     for (const bool on_cuda : {false, true}) {
-      for (const Action action : {Action::fail, Action::kill, on_cuda ? Action::delay : Action::stop})
+      for (const Action action :
+          {Action::fail, Action::kill, on_cuda ? Action::delay : Action::stop})
         walk(row, "point:" + GetParam(), action, on_cuda);
     }
   }
@@ -106,15 +120,19 @@ TEST_P(Points, LeadToWhatTheTableSays) {
 
 std::vector<std::string> all_points() {
   std::stringstream all;
-  for (const Row& row : kTable) all << row.points << ' ';
+  for (const Row& row : kTable)
+    all << row.points << ' ';
   return {std::istream_iterator<std::string>(all), {}};
 }
+
 INSTANTIATE_TEST_SUITE_P(All, Points, testing::ValuesIn(all_points()), [](const auto& of) {
   std::string name = of.param;
   std::replace(name.begin(), name.end(), '.', '_');
   return name;
 });
-}}  // namespace support
+}  // namespace
+}  // namespace support
 
 extern "C" int symm_at_point(const char* name);
+
 int symm_at_point(const char* name) { return support::met(name); }

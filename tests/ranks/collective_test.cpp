@@ -1,55 +1,64 @@
-// The collectives through the whole library. tests/kernels compares the arithmetic with a reference exhaustively; here it is
-// about what lies around it: symmetric and private operands in any mixture, offsets, in place, forced algorithms, plans,
-// disagreement.
+// The collectives through the whole library. tests/kernels compares the arithmetic with
+// a reference exhaustively; here it is about what lies around it: symmetric and private
+// operands in any mixture, offsets, in place, forced algorithms, plans, disagreement.
 #include "tests/ranks/machines.hpp"
 #include "tools/bench/pattern.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 // Sums whose bits show an order other than that of ranks.
 symm::tool::Pattern pattern_of(int ranks) { return {SYMM_DTYPE_F32, SYMM_OP_SUM, ranks}; }
 
 // One call, which must give the bits of the reference.
-void compare(const Group& group, const symm::tool::Pattern& pattern, const symm::tool::Operands& its, symm_algorithm_t algorithm,
-    size_t shift) {
+void compare(const Group& group, const symm::tool::Pattern& pattern,
+    const symm::tool::Operands& its, symm_algorithm_t algorithm, size_t shift) {
   its.write_inputs(pattern, shift);
   const symm_collective_call_t call = its.record();
   check(run(group.get(), &call, forced(algorithm)));
   ASSERT_EQ(its.count_wrong(pattern, shift), 0U)
-      << its.traits->name << " on rank " << its.rank << " of " << its.ranks << ", root " << its.root << ", dtype " << its.dtype
-      << ", op " << its.op << ", count " << its.count << ", algorithm " << algorithm << (its.in_place ? ", in place" : "");
+      << its.traits->name << " on rank " << its.rank << " of " << its.ranks << ", root " << its.root
+      << ", dtype " << its.dtype << ", op " << its.op << ", count " << its.count << ", algorithm "
+      << algorithm << (its.in_place ? ", in place" : "");
 }
 
-symm::tool::Operands operands(
-    const Group& group, const char* name, size_t count, bool in_place, float* first, float* second, int root = 0) {
-  return {symm::tool::find_operation(name), group.rank(), group.size(), SYMM_DTYPE_F32, SYMM_OP_SUM, root, count, in_place,
-      reinterpret_cast<std::byte*>(first), reinterpret_cast<std::byte*>(second)};
+symm::tool::Operands operands(const Group& group, const char* name, size_t count, bool in_place,
+    float* first, float* second, int root = 0) {
+  return {symm::tool::find_operation(name), group.rank(), group.size(), SYMM_DTYPE_F32, SYMM_OP_SUM,
+      root, count, in_place, reinterpret_cast<std::byte*>(first),
+      reinterpret_cast<std::byte*>(second)};
 }
 
-// All collectives, with this rank's operands in symmetric or private memory, both at odd offsets.
-void run_all(const Group& group, const symm::tool::Pattern& pattern, const Block& block, size_t count, bool in_place,
-    bool private_first, bool private_second, symm_algorithm_t algorithm) {
+// All collectives, with this rank's operands in
+// symmetric or private memory, both at odd offsets.
+void run_all(const Group& group, const symm::tool::Pattern& pattern, const Block& block,
+    size_t count, bool in_place, bool private_first, bool private_second,
+    symm_algorithm_t algorithm) {
   const int rank = group.rank(), size = group.size();
   const size_t all = count * static_cast<size_t>(size);
   std::vector<float> own_first(all + 3), own_second(all + 3);
   float* const first = private_first ? own_first.data() + 3 : block.at<float>(rank) + count % 3;
   float* const second = private_second ? own_second.data() + 3 : block.at<float>(rank) + all + 5;
   size_t shift = 0;
-  for (const char* name : {"allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "alltoall"}) {
+  for (const char* name :
+      {"allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "alltoall"}) {
     const int roots = symm::tool::find_operation(name)->rooted ? size : 1;
     for (int root = 0; root < roots; root += 1 + size / 8)  // with other operands each time
-      compare(group, pattern, operands(group, name, count, in_place, first, second, root), algorithm, shift += 37);
+      compare(group, pattern, operands(group, name, count, in_place, first, second, root),
+          algorithm, shift += 37);
   }
 }
 
-void run_many(const Group& group, const symm::tool::Pattern& pattern, const std::vector<size_t>& counts,
-    symm_algorithm_t algorithm, const std::vector<int>& mixtures = {0, 1, 2, 3}) {
+void run_many(const Group& group, const symm::tool::Pattern& pattern,
+    const std::vector<size_t>& counts, symm_algorithm_t algorithm,
+    const std::vector<int>& mixtures = {0, 1, 2, 3}) {
   const size_t most = counts.back() * static_cast<size_t>(group.size()) + 8;
   const Block block = allocate(group, 2 * most * sizeof(float));
   for (const size_t count : counts) {
     for (const bool in_place : {false, true}) {
       for (const int mixture : mixtures) {
         const bool alone = mixture == 3 && group.rank() == group.size() - 1;  // one rank only
-        run_all(group, pattern, block, count, in_place, mixture == 1 || alone, mixture == 2 || alone, algorithm);
+        run_all(group, pattern, block, count, in_place, mixture == 1 || alone,
+            mixture == 2 || alone, algorithm);
         if (testing::Test::HasFailure()) return;
       }
     }
@@ -60,8 +69,9 @@ const std::vector<size_t> kCounts = {0, 1, 13, 14, 15, 1000, 5000, 33333};
 
 TEST(Collective, AllOfThemWithAnyMixtureOfOperands) {
   for (const int size : {1, 2, 3, 5})
-    as_threads(
-        size, [pattern = pattern_of(size)](int, const Group& group) { run_many(group, pattern, kCounts, SYMM_ALGORITHM_AUTO); });
+    as_threads(size, [pattern = pattern_of(size)](int, const Group& group) {
+      run_many(group, pattern, kCounts, SYMM_ALGORITHM_AUTO);
+    });
 }
 
 TEST(Collective, BetweenProcesses) {
@@ -74,10 +84,11 @@ TEST(Collective, BetweenProcesses) {
 // Of every type and operation, of more than goes at once, by every algorithm that there is.
 void run_all_types(const Group& group) {
   const std::pair<const char*, std::vector<symm_algorithm_t>> ways[] = {
-      {"allreduce", {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED, SYMM_ALGORITHM_CHAIN,
-                        SYMM_ALGORITHM_BRUCK, SYMM_ALGORITHM_HIERARCHICAL}},
-      {"reduce", {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_CHAIN}}, {"reduce_scatter", {SYMM_ALGORITHM_AUTO}},
-      {"allgather", {SYMM_ALGORITHM_AUTO}}, {"broadcast", {SYMM_ALGORITHM_AUTO}}, {"alltoall", {SYMM_ALGORITHM_AUTO}}};
+      {"allreduce", {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED,
+                        SYMM_ALGORITHM_CHAIN, SYMM_ALGORITHM_BRUCK, SYMM_ALGORITHM_HIERARCHICAL}},
+      {"reduce", {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_CHAIN}},
+      {"reduce_scatter", {SYMM_ALGORITHM_AUTO}}, {"allgather", {SYMM_ALGORITHM_AUTO}},
+      {"broadcast", {SYMM_ALGORITHM_AUTO}}, {"alltoall", {SYMM_ALGORITHM_AUTO}}};
   const auto machine = [&](int rank) { return group.peer_info(rank).machine_index; };
   const bool in_line = group.info().machines == 4 || (machine(1) == 0 && machine(2) == 1);
   std::vector<std::byte> first(2'500'000), second(first.size());
@@ -86,16 +97,18 @@ void run_all_types(const Group& group) {
     const size_t element = symm::tool::size_of(dtype);
     for (const auto& [operation, op] : symm::tool::ops()) {
       if (dtype == SYMM_DTYPE_BOOL && op == SYMM_OP_AVG) continue;
-      const bool any_order = symm::reference::format_of(dtype).bias == 0 || op == SYMM_OP_MAX || op == SYMM_OP_MIN;
+      const bool any_order =
+          symm::reference::format_of(dtype).bias == 0 || op == SYMM_OP_MAX || op == SYMM_OP_MIN;
       const symm::tool::Pattern pattern(dtype, op, group.size());
       for (const size_t bytes : {0, 8, 64, 16'384, 16'448, 140'000, 600'000}) {
         if (bytes > 200'000 && element != 4) continue;
-        symm::tool::Operands its{
-            nullptr, group.rank(), group.size(), dtype, op, 0, bytes / element, false, first.data(), second.data()};
+        symm::tool::Operands its{nullptr, group.rank(), group.size(), dtype, op, 0, bytes / element,
+            false, first.data(), second.data()};
         for (const auto& [name, algorithms] : ways) {
           its.traits = symm::tool::find_operation(name);
           for (const symm_algorithm_t algorithm : algorithms) {
-            const bool orderly = algorithm != SYMM_ALGORITHM_HIERARCHICAL && algorithm != SYMM_ALGORITHM_CHAIN;
+            const bool orderly =
+                algorithm != SYMM_ALGORITHM_HIERARCHICAL && algorithm != SYMM_ALGORITHM_CHAIN;
             if ((!its.traits->reduces && op != SYMM_OP_SUM) || (!in_line && !orderly)) continue;
             if (!any_order && algorithm == SYMM_ALGORITHM_HIERARCHICAL) continue;
             its.root = static_cast<int>(shift) % group.size();
@@ -106,8 +119,10 @@ void run_all_types(const Group& group) {
         const std::vector<size_t> equal(static_cast<size_t>(group.size()), its.count);
         its.traits = symm::tool::find_operation("reduce_scatter");
         its.write_inputs(pattern, shift += 37);
-        check(symm_reduce_scatterv(group.get(), its.send(), equal.data(), nullptr, its.recv(), dtype, op, nullptr, nullptr));
-        ASSERT_EQ(its.count_wrong(pattern, shift), 0U) << "reduce_scatterv, dtype " << dtype << ", op " << op;
+        check(symm_reduce_scatterv(group.get(), its.send(), equal.data(), nullptr, its.recv(),
+            dtype, op, nullptr, nullptr));
+        ASSERT_EQ(its.count_wrong(pattern, shift), 0U)
+            << "reduce_scatterv, dtype " << dtype << ", op " << op;
       }
     }
   }
@@ -130,24 +145,28 @@ TEST(Collective, EveryAlgorithmGivesTheSameBits) {
     run_many(group, pattern, {0, 1, 3}, SYMM_ALGORITHM_LL);
     run_many(group, pattern, kCounts, SYMM_ALGORITHM_ONE_SHOT);
     run_many(group, pattern, kCounts, SYMM_ALGORITHM_TWO_SHOT_STAGED);
-    run_many(group, pattern, kCounts, SYMM_ALGORITHM_AUTO, {0});  // two-shot, but what is small or all-to-all in place
+    // two-shot, but what is small or all-to-all in place
+    run_many(group, pattern, kCounts, SYMM_ALGORITHM_AUTO, {0});
   });
 }
 
 TEST(Collective, SeveralThreadsOfARankTakeTurns) {
   as_threads(2, [](int, const Group& group) {
-    // Every thread makes the same call, so whichever thread's turn it is on either rank, the calls match.
+    // Every thread makes the same call, so whichever
+    // thread's turn it is on either rank, the calls match.
     as_threads(4, [&](int) {
       for (int i = 0; i < 500; ++i) {
         int32_t one = 1;
-        check(symm_allreduce(group.get(), &one, &one, 1, SYMM_DTYPE_I32, SYMM_OP_SUM, nullptr, nullptr));
+        check(symm_allreduce(
+            group.get(), &one, &one, 1, SYMM_DTYPE_I32, SYMM_OP_SUM, nullptr, nullptr));
         EXPECT_EQ(one, 2);
       }
     });
   });
 }
 
-// What was found out about the operands of one call is remembered for the next; each of these would then be wrong.
+// What was found out about the operands of one call is
+// remembered for the next; each of these would then be wrong.
 TEST(Collective, OperandsThatChangeBetweenCallsLikeEachOther) {
   constexpr size_t kCount = 3000;
   as_threads(3, [pattern = pattern_of(3)](int rank, const Group& group) {
@@ -155,14 +174,18 @@ TEST(Collective, OperandsThatChangeBetweenCallsLikeEachOther) {
     std::vector<float> priv(kCount);
     size_t shift = 0;
     const auto in_place = [&](const char* name, float* operand, int root = 0) {
-      compare(group, pattern, operands(group, name, kCount, true, operand, nullptr, root), SYMM_ALGORITHM_AUTO, shift += 37);
+      compare(group, pattern, operands(group, name, kCount, true, operand, nullptr, root),
+          SYMM_ALGORITHM_AUTO, shift += 37);
     };
     float* same = block.at<float>(rank);
-    for (int i = 0; i < 3; ++i) in_place("allreduce", same);
+    for (int i = 0; i < 3; ++i)
+      in_place("allreduce", same);
     // Only rank 1 moves: to another place, to private memory, and back.
-    for (float* operand : {same + kCount, priv.data(), same}) in_place("allreduce", rank == 1 ? operand : same);
+    for (float* operand : {same + kCount, priv.data(), same})
+      in_place("allreduce", rank == 1 ? operand : same);
     // The same operands in another collective, and with another root.
-    for (const int root : {0, 2, 0}) in_place("broadcast", same, root);
+    for (const int root : {0, 2, 0})
+      in_place("broadcast", same, root);
     in_place("allreduce", same);
     // The same addresses, but of a memory that met anew, and then of no memory at all.
     Memory again = group.rendezvous(block.buffer);
@@ -179,10 +202,11 @@ TEST(Plan, KnowsTheRoot) {
   as_threads(2, [](int rank, const Group& group) {
     std::vector<float> own(64);
     symm_plan_info_t plan;
-    const auto call =
-        call_of(SYMM_COLLECTIVE_BROADCAST, rank == 1 ? own.data() : nullptr, own.data(), 64, SYMM_DTYPE_F32, SYMM_OP_SUM, 1);
+    const auto call = call_of(SYMM_COLLECTIVE_BROADCAST, rank == 1 ? own.data() : nullptr,
+        own.data(), 64, SYMM_DTYPE_F32, SYMM_OP_SUM, 1);
     check(plan_of(group.get(), call, nullptr, plan));
     group.barrier();
   });
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

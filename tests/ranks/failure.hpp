@@ -1,8 +1,10 @@
-// For the tests of failures: every call that can wait for another rank, as a table, and what must be true when such a call fails.
+// For the tests of failures: every call that can wait for another rank, as a table, and
+// what must be true when such a call fails.
 #pragma once
 
 #include <regex>
 #include <span>
+
 #include "tests/support/group.hpp"
 #include "tools/bench/pattern.hpp"
 
@@ -24,8 +26,8 @@ struct Facts {
   std::atomic<int64_t> moment_ns;
 };
 
-// Wait until as many ranks are here. Without it a rank that dies next could still be met by those in the last call before, which
-// may fail then as well.
+// Wait until as many ranks are here. Without it a rank that dies next could still be
+// met by those in the last call before, which may fail then as well.
 inline void all_there(Facts& facts, int ranks) {
   const int turn = facts.turn;
   if (++facts.arrived == ranks) {
@@ -33,10 +35,12 @@ inline void all_there(Facts& facts, int ranks) {
     ++facts.turn;
     return;
   }
-  while (facts.turn == turn) std::this_thread::yield();
+  while (facts.turn == turn)
+    std::this_thread::yield();
 }
 
-// End this process so, some time after the call returns: a deadly call of another thread finds this one anywhere.
+// End this process so, some time after the call returns: a
+// deadly call of another thread finds this one anywhere.
 inline void die_soon(std::chrono::microseconds delay) {
   std::thread([delay] {
     std::this_thread::sleep_for(delay);
@@ -52,10 +56,13 @@ inline void expect_named(symm_status_t got, symm_status_t expected, int culprit,
   EXPECT_EQ(last_failure().pid, pid) << message;
 }
 // And the group says so too.
-inline void expect_blame(const Group& group, symm_status_t got, symm_status_t expected, int culprit, int64_t pid) {
+inline void expect_blame(
+    const Group& group, symm_status_t got, symm_status_t expected, int culprit, int64_t pid) {
   expect_named(got, expected, culprit, pid);
-  // A call on a part of the group, or on what was to become one, may fail before the group itself has heard.
-  EXPECT_TRUE(eventually([&] { return group.status().status != SYMM_OK; })) << "the group was not revoked";
+  // A call on a part of the group, or on what was to become
+  // one, may fail before the group itself has heard.
+  EXPECT_TRUE(eventually([&] { return group.status().status != SYMM_OK; }))
+      << "the group was not revoked";
   const symm_group_status_t status = group.status();
   EXPECT_EQ(status.status, expected) << status.message;
   EXPECT_EQ(status.failed_rank, culprit) << status.message;
@@ -67,7 +74,8 @@ inline void expect_blame(const Group& group, symm_status_t got, symm_status_t ex
 
 // A rank with everything that a call may need. All have theirs when the constructor returns.
 struct Member {
-  Member(const Config& config, int own_rank, int ranks, Facts& of_all) : rank(own_rank), size(ranks), facts(of_all) {
+  Member(const Config& config, int own_rank, int ranks, Facts& of_all)
+      : rank(own_rank), size(ranks), facts(of_all) {
     facts.pids[rank] = getpid();
     group = create(config, rank, size);
     block = allocate(group, kBlock);
@@ -86,7 +94,8 @@ struct Member {
   int size;
   Facts& facts;
   Group group;
-  Block block;  // symmetric, of kBlock bytes: send operand in the first half, receive operand in the second
+  // symmetric, of kBlock bytes: send operand in the first half, receive operand in the second
+  Block block;
   std::vector<float> send, recv;
 
   float* symmetric_send() const { return block.at<float>(rank); }
@@ -94,13 +103,15 @@ struct Member {
   static constexpr size_t kBlock = size_t{1} << 20;
 };
 
-// What ranks do to themselves. Who stops goes on when all others have got their error, for which they have kShortTimeoutMs.
+// What ranks do to themselves. Who stops goes on when all others have got their error,
+// for which they have kShortTimeoutMs.
 struct Fates {
   std::vector<int> die = {};
   std::optional<int> stops = {};
 };
 inline constexpr uint64_t kShortTimeoutMs = 1000;
-// `body` of ranks 0 .. size - 1 in processes of their own, of which all that live must end well and leave nothing where they met.
+// `body` of ranks 0 .. size - 1 in processes of their own, of which all that live must
+// end well and leave nothing where they met.
 using RankBody = std::function<void(int rank, const Config& config, Facts& facts)>;
 using MemberBody = std::function<void(Member& member)>;
 inline void as_ranks(int size, const RankBody& body, const Fates& fates = {}) {
@@ -128,16 +139,18 @@ inline void as_members(int size, const MemberBody& body, const Fates& fates = {}
 }
 
 // Of the member's operands, symmetric or private ones; `count` as in the C call.
-inline void collective(
-    Member& m, symm_collective_t what, symm_algorithm_values algorithm, size_t count, bool symmetric, int root = 0) {
-  const auto call = call_of(what, symmetric ? m.symmetric_send() : m.send.data(), symmetric ? m.symmetric_recv() : m.recv.data(),
-      count, SYMM_DTYPE_F32, SYMM_OP_SUM, root);
+inline void collective(Member& m, symm_collective_t what, symm_algorithm_values algorithm,
+    size_t count, bool symmetric, int root = 0) {
+  const auto call = call_of(what, symmetric ? m.symmetric_send() : m.send.data(),
+      symmetric ? m.symmetric_recv() : m.recv.data(), count, SYMM_DTYPE_F32, SYMM_OP_SUM, root);
   check(run(m.group.get(), call, forced(algorithm)));
 }
 
 inline void signal_everybody(Member& m) {
-  for (int peer = 0; peer < m.size; ++peer) m.block.memory.signal(peer, 3);
-  for (int peer = 0; peer < m.size; ++peer) m.block.memory.wait_signal(peer, 3);
+  for (int peer = 0; peer < m.size; ++peer)
+    m.block.memory.signal(peer, 3);
+  for (int peer = 0; peer < m.size; ++peer)
+    m.block.memory.wait_signal(peer, 3);
 }
 
 inline void barriers_of_first_and_last(Member& m) {
@@ -149,7 +162,8 @@ inline void barriers_of_first_and_last(Member& m) {
 // Blocks of all lengths, through scratch.
 inline void alltoallv(Member& m) {
   std::vector<size_t> counts;
-  for (int r = 0; r < m.size; ++r) counts.push_back(kStaged / 4 * static_cast<size_t>(m.rank + r) / static_cast<size_t>(m.size));
+  for (int r = 0; r < m.size; ++r)
+    counts.push_back(kStaged / 4 * static_cast<size_t>(m.rank + r) / static_cast<size_t>(m.size));
   const symm::Span<float> recv(m.recv);
   m.group.alltoallv(m.send, {counts}, recv, {counts});
 }
@@ -157,13 +171,15 @@ inline void alltoallv(Member& m) {
 // Where they lie.
 inline void reduce_scatterv(Member& m) {
   std::vector<size_t> counts;
-  for (int r = 0; r < m.size; ++r) counts.push_back(kZeroCopy / 2 * static_cast<size_t>(r % 3));
+  for (int r = 0; r < m.size; ++r)
+    counts.push_back(kZeroCopy / 2 * static_cast<size_t>(r % 3));
   const size_t mine = counts[static_cast<size_t>(m.rank)];
   const symm::Span<const float> send(m.symmetric_send(), kZeroCopy * static_cast<size_t>(m.size));
   m.group.reduce_scatterv(send, {counts}, symm::Span<float>(m.symmetric_recv(), mine), SYMM_OP_SUM);
 }
 
-// One kind of call, which throws if it fails. In a round every rank calls it once, and no rank waits for a later round.
+// One kind of call, which throws if it fails. In a round every
+// rank calls it once, and no rank waits for a later round.
 struct Operation {
   std::string name;
   std::function<void(Member&)> call;
@@ -179,12 +195,15 @@ inline std::vector<Operation> make_operations() {
       {"reduce_scatterv_two_shot", reduce_scatterv},
   };
   for (const auto& [name, what, reduces, rooted, divided] : kCollectives) {
-    const auto add = [&, what = what, prefix = std::string(name)](
-                         const char* way, symm_algorithm_values algorithm, size_t count, bool symmetric) {
-      all.push_back({prefix + way, [=](Member& m) { collective(m, what, algorithm, count, symmetric); }});
+    const auto add = [&, what = what, prefix = std::string(name)](const char* way,
+                         symm_algorithm_values algorithm, size_t count, bool symmetric) {
+      all.push_back(
+          {prefix + way, [=](Member& m) { collective(m, what, algorithm, count, symmetric); }});
     };
-    all.push_back({std::string(name) + "_ll", [what = what](Member& m) {  // which carries less the more ranks there are
-                     collective(m, what, m.size > 8 ? SYMM_ALGORITHM_AUTO : SYMM_ALGORITHM_LL, 1, false);
+    // which carries less the more ranks there are
+    all.push_back({std::string(name) + "_ll", [what = what](Member& m) {
+                     collective(
+                         m, what, m.size > 8 ? SYMM_ALGORITHM_AUTO : SYMM_ALGORITHM_LL, 1, false);
                    }});
     add("_one_shot", SYMM_ALGORITHM_ONE_SHOT, kShort, false);
     add("_two_shot", SYMM_ALGORITHM_TWO_SHOT, kZeroCopy, true);
@@ -196,8 +215,12 @@ inline const std::vector<Operation>& operations() {
   static const std::vector<Operation> all = make_operations();
   return all;
 }
-inline std::ostream& operator<<(std::ostream& out, const Operation& operation) { return out << operation.name; }
-inline std::string name_of(const testing::TestParamInfo<Operation>& info) { return info.param.name; }
+inline std::ostream& operator<<(std::ostream& out, const Operation& operation) {
+  return out << operation.name;
+}
+inline std::string name_of(const testing::TestParamInfo<Operation>& info) {
+  return info.param.name;
+}
 
 // Call until it fails, and return how.
 inline symm_status_t until_failure(const std::function<void()>& call) {
@@ -211,21 +234,27 @@ inline symm_status_t until_failure(Member& member, const Operation& operation) {
 // What each rank says of the failure of its group; 0: nothing yet.
 using Verdicts = std::array<std::atomic<int>, kMost>;
 // Once the news has gone round all `ranks` that hear it say the same, which is returned.
-inline symm_group_status_t agreed_status(const Group& group, int rank, const std::vector<int>& ranks, Verdicts& verdicts) {
+inline symm_group_status_t agreed_status(
+    const Group& group, int rank, const std::vector<int>& ranks, Verdicts& verdicts) {
   symm_group_status_t now{};
-  const auto of = [&](int of_rank) -> std::atomic<int>& { return verdicts[static_cast<size_t>(of_rank)]; };
+  const auto of = [&](int of_rank) -> std::atomic<int>& {
+    return verdicts[static_cast<size_t>(of_rank)];
+  };
   const auto all_say_it = [&] {
     now = group.status();
     of(rank) = now.status == SYMM_OK ? 0 : 100 * -now.status + now.failed_rank + 1;
-    return of(rank) != 0 && std::all_of(ranks.begin(), ranks.end(), [&](int peer) { return of(peer) == of(rank); });
+    return of(rank) != 0 &&
+           std::all_of(ranks.begin(), ranks.end(), [&](int peer) { return of(peer) == of(rank); });
   };
-  if (!eventually(all_say_it, 10'000)) throw std::runtime_error("no verdict of all: " + std::string(now.message));
+  if (!eventually(all_say_it, 10'000))
+    throw std::runtime_error("no verdict of all: " + std::string(now.message));
   return now;
 }
 
 // "rank 3", "ranks 1, 3"
 inline bool names_rank(const std::string& message, int rank) {
-  return std::regex_search(message, std::regex("\\branks? (\\d+, )*" + std::to_string(rank) + "\\b"));
+  return std::regex_search(
+      message, std::regex("\\branks? (\\d+, )*" + std::to_string(rank) + "\\b"));
 }
 
 // Form a group and all-reduce on it, checking the sum. What survivors do after a failure.
@@ -238,13 +267,15 @@ inline void expect_working(const Config& config, int rank, int size, int rounds 
     std::iota(send, send + recv.size(), static_cast<float>(rank + round));
     check(allreduce(group, send, recv.data(), recv.size()));
     for (int i = 0; i < 4096; ++i)
-      ASSERT_EQ(recv[static_cast<size_t>(i)], static_cast<float>(size * (i + round) + size * (size - 1) / 2))
+      ASSERT_EQ(recv[static_cast<size_t>(i)],
+          static_cast<float>(size * (i + round) + size * (size - 1) / 2))
           << i << " in round " << round << " on rank " << rank;
   }
   group.finalize(0);
 }
 // What was made has been given back, by this process.
 inline void expect_footprint(const Footprint& before) {
-  EXPECT_TRUE(eventually([&] { return Footprint::now() == before; })) << "before: " << before << "; after: " << Footprint::now();
+  EXPECT_TRUE(eventually([&] { return Footprint::now() == before; }))
+      << "before: " << before << "; after: " << Footprint::now();
 }
 }  // namespace support

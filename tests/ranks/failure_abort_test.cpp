@@ -1,7 +1,8 @@
 // symm_group_abort() ends every wait of every rank, and says why.
 #include "tests/ranks/failure.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 constexpr char kReason[] = "the solver diverged";
 
 void expect_aborted(const Group& group, symm_status_t status, int by) {
@@ -15,15 +16,17 @@ void expect_aborted(const Group& group, symm_status_t status, int by) {
 
 class Abort : public testing::TestWithParam<Operation> {};
 
-// Rank 2 does not come, so ranks 0 and 1 wait. Rank 0 is released by another thread of its own, rank 1 by another rank, and rank
-// 2 finds out when it comes after all.
+// Rank 2 does not come, so ranks 0 and 1 wait. Rank 0 is released by another thread of
+// its own, rank 1 by another rank, and rank 2 finds out when it comes after all.
 TEST_P(Abort, ReleasesEveryWait) {
   as_members(kRanks, [&](Member& member) {
     std::jthread watchdog;
     if (member.rank == 0)
       watchdog = std::jthread([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        for (int i = 0; i < 2; ++i) EXPECT_EQ(symm_group_abort(member.group.get(), kReason), SYMM_OK) << "once more does no harm";
+        for (int i = 0; i < 2; ++i)
+          EXPECT_EQ(symm_group_abort(member.group.get(), kReason), SYMM_OK)
+              << "once more does no harm";
       });
     if (member.rank == 2) {
       EXPECT_TRUE(eventually([&] { return member.facts.failed == 2; }));
@@ -43,7 +46,8 @@ TEST(AbortAlone, OfTheWholeEndsAPartThatIsBeingFormed) {
     if (rank == 2) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       whole.abort(kReason);
-      EXPECT_TRUE(eventually([&] { return told == 2; }, 10'000)) << "who waits for this rank was not told";
+      EXPECT_TRUE(eventually([&] { return told == 2; }, 10'000))
+          << "who waits for this rank was not told";
     } else {
       const auto form = [&] { whole.create_from_ranks(std::vector<int32_t>{0, 1, 2}); };
       EXPECT_EQ(expect_failure(SYMM_ERR_ABORTED, {}, form).rank, 2);
@@ -55,7 +59,8 @@ TEST(AbortAlone, OfTheWholeEndsAPartThatIsBeingFormed) {
 TEST(AbortAlone, WithoutAReason) {
   as_threads(1, [](int, const Group& group) {
     group.abort();
-    expect_failed(symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr), SYMM_ERR_ABORTED, {"rank 0"});
+    expect_failed(
+        symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr), SYMM_ERR_ABORTED, {"rank 0"});
     symm_buffer_t* none = nullptr;
     EXPECT_EQ(symm_buffer_adopt(group.get(), &none, 64, nullptr, &none), SYMM_ERR_ABORTED);
   });
@@ -73,8 +78,10 @@ TEST(AbortAlone, ByAllAtOnce) {
     EXPECT_TRUE(eventually([&] {
       const std::lock_guard lock(mutex);
       reasons[rank] = group.status().message;
-      return std::all_of(reasons, reasons + 4, [&](const std::string& reason) { return reason == reasons[0]; });
+      return std::all_of(
+          reasons, reasons + 4, [&](const std::string& reason) { return reason == reasons[0]; });
     })) << reasons[rank];
   });
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

@@ -1,13 +1,16 @@
-// Creation is all or nothing, whoever is missing, dies or is stopped on the way, and leaves nothing behind. A rendezvous that
-// cannot succeed on one rank fails alike on all, costs nothing, and leaves the group as useful as before.
+// Creation is all or nothing, whoever is missing, dies or is stopped on the way, and
+// leaves nothing behind. A rendezvous that cannot succeed on one rank fails alike on
+// all, costs nothing, and leaves the group as useful as before.
 #include "tests/ranks/failure.hpp"
 #include "tests/support/file_store.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 constexpr uint64_t kCreationMs = 1000;
 
-// `fatal_call` of the victim's calls of the store is its last, or that in which it is stopped. Returns whether it made that many.
-// A rank that is awaited may lack a processor, beside other tests: then once more, with time enough.
+// `fatal_call` of the victim's calls of the store is its last, or that in which it is
+// stopped. Returns whether it made that many. A rank that is awaited may lack a
+// processor, beside other tests: then once more, with time enough.
 bool try_fatal_call(int victim, int fatal_call, int signal, uint64_t creation_ms = kCreationMs) {
   const Bootstrap runtime;  // where sockets go
   const TemporaryDirectory met;
@@ -19,9 +22,12 @@ bool try_fatal_call(int victim, int fatal_call, int signal, uint64_t creation_ms
     store.signal = signal;
     const symm_store_t callbacks = store.callbacks();
     Group group;
-    Outcome end = outcome_of([&] { group = create({.create_timeout_ms = creation_ms, .store = &callbacks}, rank, kRanks); });
+    Outcome end = outcome_of([&] {
+      group = create({.create_timeout_ms = creation_ms, .store = &callbacks}, rank, kRanks);
+    });
     if (rank == victim) {
-      EXPECT_TRUE(end.status != SYMM_OK || store.calls <= fatal_call) << "went on after the others had given up";
+      EXPECT_TRUE(end.status != SYMM_OK || store.calls <= fatal_call)
+          << "went on after the others had given up";
       if (end.status == SYMM_OK) group.barrier();
       return;
     }
@@ -29,7 +35,9 @@ bool try_fatal_call(int victim, int fatal_call, int signal, uint64_t creation_ms
     if (end.status == SYMM_ERR_TIMEOUT && end.rank != victim && creation_ms == kCreationMs) {
       facts->go = 1;
     } else if (end.status != SYMM_OK) {
-      EXPECT_TRUE(end.status == SYMM_ERR_TIMEOUT || (signal == SIGKILL && end.status == SYMM_ERR_PEER_FAILED)) << end.message;
+      EXPECT_TRUE(end.status == SYMM_ERR_TIMEOUT ||
+                  (signal == SIGKILL && end.status == SYMM_ERR_PEER_FAILED))
+          << end.message;
       EXPECT_TRUE(names_rank(end.message, victim)) << end.message;
       EXPECT_EQ(end.rank, victim) << end.message;
     }
@@ -59,9 +67,11 @@ void expect_all_or_nothing_at_each_call(int signal) {
 }
 
 TEST(Creation, ARankDiesInAnyCallOfTheStore) { expect_all_or_nothing_at_each_call(SIGKILL); }
+
 TEST(Creation, ARankIsStoppedInAnyCallOfTheStore) { expect_all_or_nothing_at_each_call(SIGSTOP); }
 
-// Whatever it needs the last one for, what it ran out of is the cause on all ranks, and nobody has died.
+// Whatever it needs the last one for, what it ran out
+// of is the cause on all ranks, and nobody has died.
 TEST(Creation, ARankHasFewDescriptors) {
   SYMM_NOT_UNDER_ASAN("the sanitizer itself fails without descriptors");
   int failures = 0;
@@ -76,14 +86,18 @@ TEST(Creation, ARankHasFewDescriptors) {
       return std::to_string(got.status) + " " + std::to_string(got.rank) + " " + got.message;
     });
     std::vector<std::string> said;
-    for (auto& rank : ranks) said.push_back(rank.result());
+    for (auto& rank : ranks)
+      said.push_back(rank.result());
     // Could not even enter, or gave up before the last one came: it is missed at the deadline.
-    if (std::any_of(said.begin() + 1, said.end(), [](const std::string& one) { return one.starts_with("-6 0 "); })) {
-      EXPECT_TRUE(said[0].starts_with("-10 ") && said[0].find("(errno 24)") != std::string::npos) << "with " << left << said[0];
+    if (std::any_of(said.begin() + 1, said.end(),
+            [](const std::string& one) { return one.starts_with("-6 0 "); })) {
+      EXPECT_TRUE(said[0].starts_with("-10 ") && said[0].find("(errno 24)") != std::string::npos)
+          << "with " << left << said[0];
       left = std::min(left, 1);  // and with none
       continue;
     }
-    for (const std::string& one : said) EXPECT_EQ(one, said[0]) << "with " << left;
+    for (const std::string& one : said)
+      EXPECT_EQ(one, said[0]) << "with " << left;
     failures += said[0] != "0 -1 ";
     EXPECT_TRUE(said[0] == "0 -1 " || said[0].rfind("-10 0 ", 0) == 0) << said[0];
   }
@@ -100,10 +114,11 @@ uint64_t address_space() {
   return pages * 4096;
 }
 
-// Rank 1 makes its rendezvous at step `step` after lower(limit, step). Every step fails alike everywhere, with one of `allowed`,
-// until one succeeds.
-void expect_equal_failures(decltype(RLIMIT_NOFILE) resource, const std::function<void(const Limit& limit, int step)>& lower,
-    symm_status_t expected, int most) {
+// Rank 1 makes its rendezvous at step `step` after lower(limit, step). Every step fails
+// alike everywhere, with one of `allowed`, until one succeeds.
+void expect_equal_failures(decltype(RLIMIT_NOFILE) resource,
+    const std::function<void(const Limit& limit, int step)>& lower, symm_status_t expected,
+    int most) {
   as_processes(kRanks, [&](int rank, const Group& group) {
     {
       const Buffer buffer = group.allocate(kBytes);
@@ -117,7 +132,8 @@ void expect_equal_failures(decltype(RLIMIT_NOFILE) resource, const std::function
       group.barrier();
       const Footprint before = Footprint::settled();
       {
-        const Buffer buffer = group.allocate(kBytes);  // another: what was rendezvoused is remembered
+        // another: what was rendezvoused is remembered
+        const Buffer buffer = group.allocate(kBytes);
         std::optional<Limit> limit(resource);
         if (rank == 1) lower(*limit, step);
         symm_memory_t* made = nullptr;  // an exception might need what the limit denies
@@ -152,28 +168,36 @@ void expect_equal_failures(decltype(RLIMIT_NOFILE) resource, const std::function
 
 TEST(Rendezvous, OneRankRunsOutOfDescriptors) {
   SYMM_NOT_UNDER_ASAN(
-      "UndefinedBehaviorSanitizer opens a pipe to look at an object's type, and takes a failure for a bad object");
+      "UndefinedBehaviorSanitizer opens a pipe to look at an object's type, and takes a failure "
+      "for a bad object");
   expect_equal_failures(
       RLIMIT_NOFILE, [](const Limit&, int step) { leave_descriptors(step); }, SYMM_ERR_SYSTEM, 16);
 }
 
 TEST(Rendezvous, OneRankMayNotMakeFilesOfThisSize) {
   expect_equal_failures(
-      RLIMIT_FSIZE, [](const Limit& limit, int step) { limit.lower(step == 0 ? 0 : size_t{1} << 30); }, SYMM_ERR_OUT_OF_MEMORY,
-      2);
+      RLIMIT_FSIZE,
+      [](const Limit& limit, int step) { limit.lower(step == 0 ? 0 : size_t{1} << 30); },
+      SYMM_ERR_OUT_OF_MEMORY, 2);
 }
 
 TEST(Rendezvous, OneRankRunsOutOfAddressSpace) {
   SYMM_NOT_UNDER_ASAN("AddressSanitizer needs the address space");
   expect_equal_failures(
-      RLIMIT_AS, [](const Limit& limit, int step) { limit.lower(address_space() + static_cast<uint64_t>(step) * kBytes / 2); },
+      RLIMIT_AS,
+      [](const Limit& limit, int step) {
+        limit.lower(address_space() + static_cast<uint64_t>(step) * kBytes / 2);
+      },
       SYMM_ERR_OUT_OF_MEMORY, 300);
 }
 
-// Threads of a rank may meet at once with tags of their own, in any order, but ranks that wait past each other are told.
+// Threads of a rank may meet at once with tags of their own, in any order, but ranks
+// that wait past each other are told.
 TEST(Rendezvous, TagsDiffer) {
   as_threads(3, [](int rank, const Group& group) {
-    const auto meet = [&](uint64_t tag) { return outcome_of([&] { group.rendezvous(group.allocate(64), tag); }); };
+    const auto meet = [&](uint64_t tag) {
+      return outcome_of([&] { group.rendezvous(group.allocate(64), tag); });
+    };
     std::thread other([&] { EXPECT_EQ(meet(rank == 0 ? 1 : 2).message, ""); });
     if (rank == 0) usleep(700'000);
     EXPECT_EQ(meet(rank == 0 ? 2 : 1).message, "");
@@ -186,4 +210,5 @@ TEST(Rendezvous, TagsDiffer) {
     EXPECT_EQ(group.status().status, SYMM_ERR_MISMATCH);
   });
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

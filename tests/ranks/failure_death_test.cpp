@@ -1,11 +1,15 @@
-// A rank dies: during each call, in each manner, alone or not. Every other rank is told which, long before its deadline.
+// A rank dies: during each call, in each manner, alone or not.
+// Every other rank is told which, long before its deadline.
 #include "tests/ranks/failure.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 // `perish` runs on the victim when all have made a few rounds of the operation.
-void expect_death_to_be_noticed(const Operation& operation, int size, int victim, const std::function<void(Member&)>& perish) {
+void expect_death_to_be_noticed(
+    const Operation& operation, int size, int victim, const std::function<void(Member&)>& perish) {
   const auto body = [&](Member& member) {
-    for (int round = 0; round < 3; ++round) operation.call(member);
+    for (int round = 0; round < 3; ++round)
+      operation.call(member);
     all_there(member.facts, size);
     if (member.rank == victim) perish(member);
     const int64_t start = now_ns();
@@ -51,21 +55,29 @@ TEST(Manner, OfEveryKind) {
         signal(SIGABRT, SIG_DFL);
         abort();
       },
-      [] {  // it becomes another program, which lives and has its sockets: only the word that it held can tell
-        for (int fd = 3; fd < 256; ++fd) fcntl(fd, F_SETFD, 0);
+      // it becomes another program, which lives and has
+      // its sockets: only the word that it held can tell
+      [] {
+        for (int fd = 3; fd < 256; ++fd)
+          fcntl(fd, F_SETFD, 0);
         execlp("sleep", "sleep", "60", nullptr);
       },
   };
-  for (const auto& die : manners) expect_death_to_be_noticed(operations().front(), 2, 1, [&](Member&) { die(); });
+  for (const auto& die : manners)
+    expect_death_to_be_noticed(operations().front(), 2, 1, [&](Member&) { die(); });
 }
 
-// A forked child of the dead rank inherits its descriptors. It must not keep the others waiting, whether it was made by fork(),
-// which the library hears of, or by a bare system call, which it does not.
+// A forked child of the dead rank inherits its descriptors. It must
+// not keep the others waiting, whether it was made by fork(), which
+// the library hears of, or by a bare system call, which it does not.
 TEST(Manner, AChildLivesOn) {
   for (const bool heard_of : {true, false}) {
     const Shared<pid_t> child;
     expect_death_to_be_noticed(operations().front(), 2, 1, [&](Member&) {
-      const auto made = heard_of ? fork() : static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+      const auto made =
+          heard_of
+              ? fork()
+              : static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
       if (made == 0) sleep_for_ever();
       *child = made;
       raise(SIGKILL);
@@ -88,9 +100,11 @@ TEST(Several, EveryGroupNamesTheDeadByItsOwnNumbers) {
     };
     expect_dead(reversed, 0);
     expect_dead(member.group, 3);
-    if (member.rank == 1) expect_dead(half, 1);
+    if (member.rank == 1)
+      expect_dead(half, 1);
     else
-      for (int i = 0; i < 100; ++i) half.barrier();  // the dead rank was none of it
+      for (int i = 0; i < 100; ++i)
+        half.barrier();  // the dead rank was none of it
   };
   as_members(4, body, {.die = {3}});
 }
@@ -123,7 +137,8 @@ TEST(Several, DeathOfTheParent) {
   EXPECT_TRUE(eventually([&] { return std::filesystem::is_empty(meeting.path()); }));
 }
 
-// Of ranks 1 and 2 `dying` die, the others abort. Once the news has gone round, all that live report the same failure.
+// Of ranks 1 and 2 `dying` die, the others abort. Once the news has gone round, all
+// that live report the same failure.
 void fail_twice(const std::set<int>& dying, const int (&delays_us)[2]) {
   constexpr int kSize = 5;
   std::vector<int> living;
@@ -158,6 +173,8 @@ TEST(Several, AllThatLiveComeToReportTheSame) {
   std::mt19937 random(815);  // NOLINT(bugprone-random-generator-seed,cert-msc32-c,cert-msc51-cpp)
   const std::set<int> dying[] = {{1, 2}, {2}, {}};
   for (int trial = 0; trial < trials && !HasFailure(); ++trial)
-    fail_twice(dying[trial % 3], {static_cast<int>(random() % 300), static_cast<int>(random() % 300)});
+    fail_twice(
+        dying[trial % 3], {static_cast<int>(random() % 300), static_cast<int>(random() % 300)});
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

@@ -1,10 +1,14 @@
-// Leaving: handles in any order, before and after a failure, at the end of a process with or without them, and while others still
-// wait.
+// Leaving: handles in any order, before and after a failure, at the end of a process
+// with or without them, and while others still wait.
 #include "tests/ranks/failure.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 Footprint footprint_after_first_use(const Config& config, int rank, int size) {
-  { expect_working(config, rank, size); }  // the monitor thread and what the C++ library keeps are there from now on
+  // the monitor thread and what the C++ library keeps are there from now on
+  {
+    expect_working(config, rank, size);
+  }
   return Footprint::settled();
 }
 
@@ -27,9 +31,12 @@ TEST(Release, InAnyOrder) {
         if (step == 2) block.buffer.reset();
         if (step == 3) block.memory.reset();
         if (part) part.barrier();
-        // As long as one of buffer and memory lives, so does the block; that of the other rank while the memory does.
+        // As long as one of buffer and memory lives, so does the block; that of the
+        // other rank while the memory does.
         if (block.buffer || block.memory) *own += 2;
-        if (block.memory) { EXPECT_EQ(*others % 2, 1 - rank) << "whatever its owner has released"; }
+        if (block.memory) {
+          EXPECT_EQ(*others % 2, 1 - rank) << "whatever its owner has released";
+        }
       }
     } while (std::next_permutation(order.begin(), order.end()));
     expect_footprint(before);
@@ -74,7 +81,8 @@ TEST(Release, WhileAnotherRankWaits) {
   });
 }
 
-// A rank ends so. Those that do not need it go on: a barrier, in which one waits already, and signals without it, and its block.
+// A rank ends so. Those that do not need it go on: a barrier, in which one waits
+// already, and signals without it, and its block.
 void expect_no_harm(const std::function<void()>& end) {
   as_members(3, [&](Member& member) {
     const int rank = member.rank;
@@ -90,7 +98,8 @@ void expect_no_harm(const std::function<void()>& end) {
     }
     EXPECT_EQ(*member.block.at<int>(2), 42);
     EXPECT_EQ(member.group.status().status, SYMM_OK) << member.group.status().message;
-    expect_failed(symm_wait_signal(member.block.memory.get(), 2, 0, nullptr, nullptr), SYMM_ERR_PEER_FAILED, {"has left"});
+    expect_failed(symm_wait_signal(member.block.memory.get(), 2, 0, nullptr, nullptr),
+        SYMM_ERR_PEER_FAILED, {"has left"});
     EXPECT_EQ(member.group.status().status, SYMM_OK) << member.group.status().message;
   });
 }
@@ -114,7 +123,8 @@ TEST(Exit, WhileThreadsAreInsideTheLibrary) {
       std::thread([&group] {
         float one = 1;
         float sum = 0;
-        while (allreduce(group, &one, &sum, 1) == SYMM_OK) continue;
+        while (allreduce(group, &one, &sum, 1) == SYMM_OK)
+          continue;
       }).detach();
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     std::exit(0);
@@ -124,7 +134,8 @@ TEST(Exit, WhileThreadsAreInsideTheLibrary) {
 TEST(Finalize, TimesOutAndEndsTheGroupAllTheSame) {
   as_members(2, [](Member& member) {
     if (member.rank == 0) {
-      member.expect_blame(symm_group_finalize(member.group.get(), support::within(100)), SYMM_ERR_TIMEOUT, 1);
+      member.expect_blame(
+          symm_group_finalize(member.group.get(), support::within(100)), SYMM_ERR_TIMEOUT, 1);
       member.facts.go = 1;
     } else {
       EXPECT_TRUE(eventually([&] { return member.facts.go == 1; }));
@@ -132,4 +143,5 @@ TEST(Finalize, TimesOutAndEndsTheGroupAllTheSame) {
     }
   });
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

@@ -1,8 +1,9 @@
-// Ranks that call different things are told so. Without SYMM_GROUP_CHECK those find out that wait for each other anyway; with it,
-// all.
+// Ranks that call different things are told so. Without SYMM_GROUP_CHECK those find out
+// that wait for each other anyway; with it, all.
 #include "tests/ranks/failure.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 struct Arguments {
   symm_collective_call_t call;
   symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
@@ -24,35 +25,46 @@ struct Difference {
   std::vector<std::string> said;  // what the message must contain
 };
 
-std::ostream& operator<<(std::ostream& out, const Difference& difference) { return out << difference.name; }
+std::ostream& operator<<(std::ostream& out, const Difference& difference) {
+  return out << difference.name;
+}
 
 std::vector<Difference> differences() {
   std::vector<Difference> all;
   for (const auto& [literal, what, reduces, rooted, divided] : kCollectives) {
     const std::string name = literal;
     Arguments common{call_of(what, nullptr, nullptr, 4, SYMM_DTYPE_F32).value};
-    const auto add = [&](const std::string& kind, const std::function<void(Arguments&)>& change, std::vector<std::string> said) {
+    const auto add = [&](const std::string& kind, const std::function<void(Arguments&)>& change,
+                         std::vector<std::string> said) {
       Arguments odd = common;
       change(odd);
       all.push_back({name + "_" + kind, common, odd, std::move(said)});
     };
     const bool all_to_all = what == SYMM_COLLECTIVE_ALLTOALL;
     add("count", [](Arguments& a) { a.call.count = 3; }, {"count 4", "count 3"});
-    add("much_larger_count", [](Arguments& a) { a.call.count = 20'000; }, {"count 4", "count 20000"});
+    add("much_larger_count", [](Arguments& a) { a.call.count = 20'000; },
+        {"count 4", "count 20000"});
     add("dtype", [](Arguments& a) { a.call.dtype = SYMM_DTYPE_I32; }, {"f32", "i32"});
     if (reduces) add("op", [](Arguments& a) { a.call.op = SYMM_OP_MAX; }, {"sum", "max"});
-    if (reduces) add("scale", [](Arguments& a) { a.scale(2); }, {"makes " + name + "(f32, sum, count 4", "scaled before by 2"});
+    if (reduces)
+      add("scale", [](Arguments& a) { a.scale(2); },
+          {"makes " + name + "(f32, sum, count 4", "scaled before by 2"});
     if (reduces) {
       common.scale(0.5);
-      add("factor", [](Arguments& a) { a.scale(2); }, {"scaled before by 0.5", "scaled before by 2"});
+      add("factor", [](Arguments& a) { a.scale(2); },
+          {"scaled before by 0.5", "scaled before by 2"});
       common = {call_of(what, nullptr, nullptr, 4, SYMM_DTYPE_BF16).value};
-      add("result", [](Arguments& a) { a.options.result_dtype = SYMM_DTYPE_F32; }, {"bf16, sum, result f32, count 4"});
+      add("result", [](Arguments& a) { a.options.result_dtype = SYMM_DTYPE_F32; },
+          {"bf16, sum, result f32, count 4"});
       common = {call_of(what, nullptr, nullptr, 4, SYMM_DTYPE_F32).value};
     }
     if (rooted) add("root", [](Arguments& a) { a.call.root = 1; }, {"root 0", "root 1"});
-    add("algorithm", [](Arguments& a) { a.options.algorithm = SYMM_ALGORITHM_TWO_SHOT_STAGED; }, {"two_shot_staged"});
+    add("algorithm", [](Arguments& a) { a.options.algorithm = SYMM_ALGORITHM_TWO_SHOT_STAGED; },
+        {"two_shot_staged"});
     add("collective",
-        [=](Arguments& a) { a.call.collective = all_to_all ? SYMM_COLLECTIVE_ALLREDUCE : SYMM_COLLECTIVE_ALLTOALL; },
+        [=](Arguments& a) {
+          a.call.collective = all_to_all ? SYMM_COLLECTIVE_ALLREDUCE : SYMM_COLLECTIVE_ALLTOALL;
+        },
         {name, all_to_all ? "allreduce" : "alltoall"});
   }
   return all;
@@ -60,12 +72,14 @@ std::vector<Difference> differences() {
 
 class Mismatch : public testing::TestWithParam<Difference> {};
 
-// In checked mode every rank reports it at the first call, whoever the odd one is, and all say the same.
+// In checked mode every rank reports it at the first
+// call, whoever the odd one is, and all say the same.
 TEST_P(Mismatch, IsReportedByEveryRankWhenChecked) {
   for (const int odd : {0, 2}) {
     std::string said[3];
     const auto body = [&](int rank, const Group& group) {
-      expect_failed(call(group, rank == odd ? GetParam().odd : GetParam().common), SYMM_ERR_MISMATCH, GetParam().said);
+      expect_failed(call(group, rank == odd ? GetParam().odd : GetParam().common),
+          SYMM_ERR_MISMATCH, GetParam().said);
       said[rank] = symm_last_error();
       EXPECT_EQ(last_failure().rank, odd) << said[rank];
       EXPECT_EQ(group.status().status, SYMM_ERR_MISMATCH);
@@ -83,29 +97,36 @@ TEST(CheckedMismatch, IsThatOfTheOddOneThoughAnotherIsLate) {
       3,
       [&](int rank, const Group& group) {
         if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(400));
-        expect_failed(call(group, rank == 0 ? difference.odd : difference.common), SYMM_ERR_MISMATCH, {});
+        expect_failed(
+            call(group, rank == 0 ? difference.odd : difference.common), SYMM_ERR_MISMATCH, {});
         EXPECT_EQ(last_failure().rank, 0) << symm_last_error();
       },
       SYMM_GROUP_CHECK);
 }
 
-// Unchecked it is found by ranks that wait for each other, and then told to all; nobody hangs or crashes.
+// Unchecked it is found by ranks that wait for each
+// other, and then told to all; nobody hangs or crashes.
 TEST_P(Mismatch, IsFoundByWhoWaitsWhenNotChecked) {
-  if (GetParam().name == "broadcast_root") GTEST_SKIP() << "two roots wait for nobody, and each other rank for one of them only";
+  if (GetParam().name == "broadcast_root")
+    GTEST_SKIP() << "two roots wait for nobody, and each other rank for one of them only";
   as_threads(3, [&](int rank, const Group& group) {
     symm_status_t status = SYMM_OK;
-    for (int i = 0; i < 3 && status == SYMM_OK; ++i) status = call(group, rank == 1 ? GetParam().odd : GetParam().common);
-    while (status == SYMM_OK) status = symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr);
+    for (int i = 0; i < 3 && status == SYMM_OK; ++i)
+      status = call(group, rank == 1 ? GetParam().odd : GetParam().common);
+    while (status == SYMM_OK)
+      status = symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr);
     const std::string message = symm_last_error();
     expect_failed(status, SYMM_ERR_MISMATCH, GetParam().said);
-    EXPECT_TRUE(names_rank(message, 1) && (names_rank(message, 0) || names_rank(message, 2))) << message;
+    EXPECT_TRUE(names_rank(message, 1) && (names_rank(message, 0) || names_rank(message, 2)))
+        << message;
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Each, Mismatch, testing::ValuesIn(differences()), [](const auto& difference) { return difference.param.name; });
+INSTANTIATE_TEST_SUITE_P(Each, Mismatch, testing::ValuesIn(differences()),
+    [](const auto& difference) { return difference.param.name; });
 
-// Ranks 0 and 1 both find it, and rank 2 finds that they do: the vote blames whom rank 0 found, not rank 0.
+// Ranks 0 and 1 both find it, and rank 2 finds that they
+// do: the vote blames whom rank 0 found, not rank 0.
 TEST(MismatchOfGroups, PlanTablesDiffer) {
   as_ranks(3, [](int rank, const Config& config, Facts& facts) {
     facts.pids[rank] = getpid();
@@ -115,4 +136,5 @@ TEST(MismatchOfGroups, PlanTablesDiffer) {
     EXPECT_EQ(outcome.pid, facts.pids[2]) << outcome.message;
   });
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

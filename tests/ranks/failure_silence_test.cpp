@@ -1,15 +1,18 @@
-// A rank is stopped: the others time out at their deadline and name it. When it goes on, it learns that it is no longer part of
-// anything; it must neither succeed with what it finds nor harm what they do since.
+// A rank is stopped: the others time out at their deadline and name it. When it goes
+// on, it learns that it is no longer part of anything; it must neither succeed with
+// what it finds nor harm what they do since.
 #include "tests/ranks/failure.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 class Silence : public testing::TestWithParam<Operation> {};
 
 TEST_P(Silence, TimesOutForAllAndIsNoticedByTheLateRank) {
   constexpr int kVictim = kRanks - 1;
   const auto body = [](Member& member) {
     Facts& facts = member.facts;
-    for (int round = 0; round < 3; ++round) GetParam().call(member);
+    for (int round = 0; round < 3; ++round)
+      GetParam().call(member);
     if (member.rank == kVictim) {
       facts.moment_ns = now_ns();
       raise(SIGSTOP);
@@ -34,8 +37,9 @@ TEST_P(Silence, TimesOutForAllAndIsNoticedByTheLateRank) {
 
 INSTANTIATE_TEST_SUITE_P(Each, Silence, testing::ValuesIn(operations()), name_of);
 
-// The root of a broadcast waits for the stopped rank, and another rank for the root. Both must name the rank that is to blame,
-// although the deadline of the rank that only waits for the root passes first.
+// The root of a broadcast waits for the stopped rank, and another rank
+// for the root. Both must name the rank that is to blame, although the
+// deadline of the rank that only waits for the root passes first.
 TEST(SilenceOfAThird, IsNotBlamedOnWhoWaitsForItToo) {
   constexpr int kVictim = 2;
   const auto body = [](Member& member) {
@@ -45,7 +49,8 @@ TEST(SilenceOfAThird, IsNotBlamedOnWhoWaitsForItToo) {
     }
     if (member.rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
     const auto call = [&] {
-      collective(member, SYMM_COLLECTIVE_BROADCAST, SYMM_ALGORITHM_TWO_SHOT_STAGED, member.send.size(), false);
+      collective(member, SYMM_COLLECTIVE_BROADCAST, SYMM_ALGORITHM_TWO_SHOT_STAGED,
+          member.send.size(), false);
     };
     member.expect_blame(outcome_of(call).status, SYMM_ERR_TIMEOUT, kVictim);
     ++member.facts.failed;
@@ -82,7 +87,8 @@ TEST(SilenceOfAWriter, KeepsItsMemoryFromNewGroupsUntilItIsDead) {
   as_ranks(kRanks, body, {.die = {kVictim}});
 }
 
-// Those that go on together are out of the calls of before, also where a later group has some of them only.
+// Those that go on together are out of the calls of
+// before, also where a later group has some of them only.
 TEST(SilenceOfAWriter, IsNotThatOfSurvivors) {
   constexpr int kVictim = 3;
   as_members(4,
@@ -99,16 +105,18 @@ TEST(SilenceOfAWriter, IsNotThatOfSurvivors) {
 
 // ---- it goes on after the others have given it up
 
-// Rank 1 is stopped before a call of it and rank 0, in which rank 0 gives up; `after` is what rank 0 does then, before rank 1
-// goes on.
+// Rank 1 is stopped before a call of it and rank 0, in which rank 0 gives up; `after`
+// is what rank 0 does then, before rank 1 goes on.
 void expect_late_call_to_fail(
-    int size, const std::function<symm_status_t(Member&)>& call, const std::function<void(Member&)>& after = [](Member&) {}) {
+    int size, const std::function<symm_status_t(Member&)>& call,
+    const std::function<void(Member&)>& after = [](Member&) {}) {
   const auto body = [&](Member& member) {
     if (member.rank < 2) {
       check(call(member));
       if (member.rank == 1) raise(SIGSTOP);
       const symm_status_t status = call(member);
-      EXPECT_NE(status, SYMM_OK) << "the other rank had given up; the result is " << member.symmetric_recv()[0];
+      EXPECT_NE(status, SYMM_OK) << "the other rank had given up; the result is "
+                                 << member.symmetric_recv()[0];
       if (member.rank == 0) {
         EXPECT_EQ(status, SYMM_ERR_TIMEOUT) << symm_last_error();
         after(member);
@@ -123,22 +131,29 @@ void expect_late_call_to_fail(
 
 // When a call has failed, its operands are the caller's again, and are overwritten.
 TEST(Late, NoStaleResult) {
-  for (const auto& [algorithm, count] : {std::pair(SYMM_ALGORITHM_LL, size_t{2}), {SYMM_ALGORITHM_ONE_SHOT, 512},
-           {SYMM_ALGORITHM_TWO_SHOT, 4096}, {SYMM_ALGORITHM_TWO_SHOT_STAGED, 4096}}) {
+  for (const auto& [algorithm, count] :
+      {std::pair(SYMM_ALGORITHM_LL, size_t{2}), {SYMM_ALGORITHM_ONE_SHOT, 512},
+          {SYMM_ALGORITHM_TWO_SHOT, 4096}, {SYMM_ALGORITHM_TWO_SHOT_STAGED, 4096}}) {
     SCOPED_TRACE(algorithm);
-    const auto call = [&](Member& m) { return allreduce(m.group, m.symmetric_send(), m.symmetric_recv(), count, algorithm); };
-    expect_late_call_to_fail(2, call, [&](Member& m) { std::fill_n(m.symmetric_send(), count, 77.0F); });
+    const auto call = [&](Member& m) {
+      return allreduce(m.group, m.symmetric_send(), m.symmetric_recv(), count, algorithm);
+    };
+    expect_late_call_to_fail(
+        2, call, [&](Member& m) { std::fill_n(m.symmetric_send(), count, 77.0F); });
   }
 }
 
 TEST(Late, NoBarrierPassedAlone) {
-  expect_late_call_to_fail(2, [](Member& m) { return symm_barrier(m.group.get(), nullptr, 0, 0, nullptr, nullptr); });
+  expect_late_call_to_fail(
+      2, [](Member& m) { return symm_barrier(m.group.get(), nullptr, 0, 0, nullptr, nullptr); });
   // Of three ranks two are a subset.
   const int32_t some[] = {0, 1};
-  expect_late_call_to_fail(3, [&](Member& m) { return symm_barrier(m.group.get(), some, 2, 0, nullptr, nullptr); });
+  expect_late_call_to_fail(
+      3, [&](Member& m) { return symm_barrier(m.group.get(), some, 2, 0, nullptr, nullptr); });
 }
 
-// What the late rank does with all its might: write wherever it had mapped something, signal, call.
+// What the late rank does with all its might: write
+// wherever it had mapped something, signal, call.
 void rage(Member& member) {
   for (uint8_t value = 1; member.facts.go == 0; ++value) {
     for (int peer = 0; peer < member.size; ++peer) {
@@ -166,12 +181,15 @@ void expect_zombie_to_do_no_harm(const std::string& second_name) {
     ++facts.failed;
     EXPECT_TRUE(eventually([&] { return facts.ready == 1; }));
     const Config second{config.bootstrap, second_name};
-    for (int i = 0; i < 3; ++i) expect_working(second, rank, 2, 100);
+    for (int i = 0; i < 3; ++i)
+      expect_working(second, rank, 2, 100);
     if (++facts.failed == 4) facts.go = 1;
   };
   as_ranks(kRanks, body, {.stops = kVictim});
 }
 
 TEST(Zombie, CannotHarmANewGroupOfTheSameName) { expect_zombie_to_do_no_harm(""); }
+
 TEST(Zombie, CannotHarmANewGroupOfAnotherName) { expect_zombie_to_do_no_harm("second"); }
-}}  // namespace support
+}  // namespace
+}  // namespace support

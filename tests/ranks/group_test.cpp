@@ -1,6 +1,7 @@
 #include "tests/support/group.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 TEST(Group, IsOnOneMachineHere) {
   as_processes(2, [](int rank, const Group& group) {
     const symm_group_info_t info = group.info();
@@ -29,7 +30,8 @@ TEST(Group, ChannelsAndScratchAsConfigured) {
       EXPECT_EQ(info.channels, 256);
       EXPECT_EQ(info.scratch_bytes, 98'304U) << "two halves of whole pages";
       of->barrier({}, 255);
-      EXPECT_EQ(symm_barrier(of->get(), nullptr, 0, 256, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+      EXPECT_EQ(
+          symm_barrier(of->get(), nullptr, 0, 256, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT);
       // Through scratch of each size.
       for (const size_t count : {size_t{1}, size_t{3000}, size_t{300'000}}) {
         std::vector<float> values(count, static_cast<float>(rank + 1));
@@ -53,13 +55,15 @@ TEST(Group, RanksThatAreConfiguredDifferently) {
     const char* said;
   } const rows[] = {{{0, 32}, {0, 0}, "config.channels: rank 0 has 64, rank 1 has 32"},
       {{0, 0}, {0, 1 << 20}, "config.scratch_bytes: rank 0 has 0, rank 1 has 1048576"}};
+
   for (const auto& row : rows) {
     const Bootstrap meeting;
     as_threads(2, [&](int rank) {
       Config config = meeting.threads();
       config.channels = row.channels[rank];
       config.scratch_bytes = row.scratch_bytes[rank];
-      EXPECT_EQ(expect_failure(SYMM_ERR_MISMATCH, {row.said}, [&] { create(config, rank, 2); }).rank, 1);
+      EXPECT_EQ(
+          expect_failure(SYMM_ERR_MISMATCH, {row.said}, [&] { create(config, rank, 2); }).rank, 1);
     });
   }
 }
@@ -71,14 +75,17 @@ class PlanFile : public testing::Test {
     unsetenv("SYMM_PLAN_FILE");
     unsetenv("SYMM_HOST_TUNE");
   }
+
   void write(const std::string& text) const {
     std::ofstream(path_) << text;
     setenv("SYMM_PLAN_FILE", path_.c_str(), 1);
   }
+
   static symm_algorithm_t planned(const Group& group, size_t bytes) {
     const std::vector<std::byte> data(bytes);
     symm_plan_info_t plan;
-    const auto call = call_of(SYMM_COLLECTIVE_ALLREDUCE, data.data(), data.data(), bytes, SYMM_DTYPE_U8);
+    const auto call =
+        call_of(SYMM_COLLECTIVE_ALLREDUCE, data.data(), data.data(), bytes, SYMM_DTYPE_U8);
     check(plan_of(group.get(), call, nullptr, plan));
     return plan.algorithm;
   }
@@ -107,11 +114,14 @@ TEST_F(PlanFile, AGroupFollowsIt) {
 TEST_F(PlanFile, ResultsAreRightWhateverItSays) {
   write("[host 2]\nll = 0\none_shot = 200K\nstep = 64\n");
   as_threads(2, [](int rank, const Group& group) {
-    // A step is 64 bytes, in each of which ranks wait for each other: no more than a sanitizer on a busy machine can do.
+    // A step is 64 bytes, in each of which ranks wait for each other: no more than a
+    // sanitizer on a busy machine can do.
     for (const size_t count : {1UL, 14UL, 1000UL, 50'000UL, 80'000UL}) {
       std::vector<float> data(count), right(count);
-      for (size_t i = 0; i < count; ++i) data[i] = static_cast<float>(i % 1000) + static_cast<float>(rank);
-      for (size_t i = 0; i < count; ++i) right[i] = static_cast<float>(2 * (i % 1000) + 1);
+      for (size_t i = 0; i < count; ++i)
+        data[i] = static_cast<float>(i % 1000) + static_cast<float>(rank);
+      for (size_t i = 0; i < count; ++i)
+        right[i] = static_cast<float>(2 * (i % 1000) + 1);
       group.allreduce(data, data, SYMM_OP_SUM);
       EXPECT_TRUE(data == right) << count;
     }
@@ -133,21 +143,29 @@ TEST_F(PlanFile, IsReadWhenTheGroupIsMade) {
 TEST_F(PlanFile, ABadOneIsAnErrorOfEveryRank) {
   write("[host 2]\none_shot = 1000\nquick = 1\n");
   ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+
   const struct {
     const char* variable;
     std::string value;
     symm_status_t status;
     std::string said;
-  } rows[] = {{"SYMM_PLAN_FILE", folder_ / "none", SYMM_ERR_SYSTEM, "(errno 2): SYMM_PLAN_FILE " + folder_ / "none"},
-      {"SYMM_PLAN_FILE", path_, SYMM_ERR_INVALID_ARGUMENT, "SYMM_PLAN_FILE " + path_ + ":3: 'quick' is not a key of host"},
+  } rows[] = {{"SYMM_PLAN_FILE", folder_ / "none", SYMM_ERR_SYSTEM,
+                  "(errno 2): SYMM_PLAN_FILE " + folder_ / "none"},
+      {"SYMM_PLAN_FILE", path_, SYMM_ERR_INVALID_ARGUMENT,
+          "SYMM_PLAN_FILE " + path_ + ":3: 'quick' is not a key of host"},
       {"SYMM_PLAN_FILE", folder_.path(), SYMM_ERR_INVALID_ARGUMENT, "is not an ordinary file"},
       {"SYMM_PLAN_FILE", folder_ / "pipe", SYMM_ERR_INVALID_ARGUMENT, "is not an ordinary file"},
-      {"SYMM_HOST_TUNE", "one_shot=lots", SYMM_ERR_INVALID_ARGUMENT, "SYMM_HOST_TUNE: one_shot: 'lots' is not a number"}};
+      {"SYMM_HOST_TUNE", "one_shot=lots", SYMM_ERR_INVALID_ARGUMENT,
+          "SYMM_HOST_TUNE: one_shot: 'lots' is not a number"}};
+
   for (const auto& row : rows) {
     setenv(row.variable, row.value.c_str(), 1);
     const Bootstrap meeting;
-    as_threads(2, [&](int rank) { expect_failure(row.status, {row.said}, [&] { create(meeting.threads(), rank, 2); }); });
+    as_threads(2, [&](int rank) {
+      expect_failure(row.status, {row.said}, [&] { create(meeting.threads(), rank, 2); });
+    });
     unsetenv(row.variable);
   }
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

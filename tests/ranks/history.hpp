@@ -1,4 +1,5 @@
-// What the ranks of a chaos run did, and whether it can have been right: each writes down its own calls, in memory that outlives
+// What the ranks of a chaos run did, and whether it can have been
+// right: each writes down its own calls, in memory that outlives
 // it, and check_history() looks at all of them afterwards.
 #pragma once
 
@@ -19,10 +20,12 @@ struct Event {
   uint64_t arguments = 0;              // hash of what all ranks pass alike
   int64_t begun_ns = 0, ended_ns = 0;  // ended 0: it never returned
   int32_t status = 0, blamed = -1;
-  uint64_t oldest = 0, newest = 0;  // of the stamps that all of what was received bears; newest 0: nothing was
+  // of the stamps that all of what was received bears; newest 0: nothing was
+  uint64_t oldest = 0, newest = 0;
 };
 
-// What all that is sent in a call consists of; sums of eight are exact in f32, in epochs 1 to 511.
+// What all that is sent in a call consists of; sums
+// of eight are exact in f32, in epochs 1 to 511.
 inline uint64_t stamp_of(int32_t epoch, int64_t number) {
   return (static_cast<uint64_t>(epoch) << 12) + static_cast<uint64_t>(number) % 4096;
 }
@@ -45,11 +48,14 @@ class History {
     event.ended_ns = now_ns();
   }
   std::vector<Event> events() const {
-    const uint64_t end = begun_, kept = std::min(end, kRoom - 1);  // it may have died while it wrote over the oldest
+    // it may have died while it wrote over the oldest
+    const uint64_t end = begun_, kept = std::min(end, kRoom - 1);
     std::vector<Event> events;
-    for (uint64_t i = end - kept; i < end; ++i) events.push_back(last_[i % kRoom]);
+    for (uint64_t i = end - kept; i < end; ++i)
+      events.push_back(last_[i % kRoom]);
     return events;
   }
+
  private:
   static constexpr uint64_t kRoom = 2048;
   std::atomic<uint64_t> begun_;
@@ -62,11 +68,15 @@ class HistoryChecker {
 
   std::vector<std::string> problems(const std::vector<std::vector<Event>>& ranks) {
     for (size_t rank = 0; rank < ranks.size(); ++rank)
-      for (const Event& event : ranks[rank]) sort({rank, event});
-    for (const auto& [where, calls] : calls_) compare(calls);
-    for (const auto& [number, token] : tokens_) linearize(token);
+      for (const Event& event : ranks[rank])
+        sort({rank, event});
+    for (const auto& [where, calls] : calls_)
+      compare(calls);
+    for (const auto& [number, token] : tokens_)
+      linearize(token);
     return std::move(problems_);
   }
+
  private:
   struct Of {
     size_t rank;
@@ -77,7 +87,8 @@ class HistoryChecker {
   static std::string name(size_t rank) { return "rank " + std::to_string(rank); }
   bool is_struck(size_t rank) const { return rank < kMost && (struck_ >> rank & 1) != 0; }
   void complain(const Of& of, const std::string& text) {
-    const std::string where = ", epoch " + std::to_string(of.event.epoch) + ", number " + std::to_string(of.event.number) + ": ";
+    const std::string where = ", epoch " + std::to_string(of.event.epoch) + ", number " +
+                              std::to_string(of.event.number) + ": ";
     problems_.push_back(name(of.rank) + where + text);
   }
 
@@ -85,48 +96,61 @@ class HistoryChecker {
     const auto& [rank, event] = of;
     if (event.kind == Event::call) {
       const auto where = std::pair(event.epoch, rank);
-      if (failed_.count(where) != 0) complain(of, "called, or succeeded, after a failure of its own");
+      if (failed_.count(where) != 0)
+        complain(of, "called, or succeeded, after a failure of its own");
       last_[where] = event.number;
       calls_[{event.epoch, event.number}].push_back(of);
       if (event.ended_ns != 0 && event.status != 0) {
         failed_.insert(where);
         if (!is_struck(rank) && !is_struck(static_cast<size_t>(event.blamed)))
-          complain(of, "fails by status " + std::to_string(event.status) + " and blames rank " + std::to_string(event.blamed));
+          complain(of, "fails by status " + std::to_string(event.status) + " and blames rank " +
+                           std::to_string(event.blamed));
       }
     } else {
       tokens_[event.number].push_back(of);
     }
     const uint64_t stamp = stamp_of(event.epoch, event.number);
-    if (event.ended_ns != 0 && event.status == 0 && event.newest != 0 && (event.oldest != stamp || event.newest != stamp))
-      complain(of, "received stamps " + std::to_string(event.oldest) + " to " + std::to_string(event.newest));
+    if (event.ended_ns != 0 && event.status == 0 && event.newest != 0 &&
+        (event.oldest != stamp || event.newest != stamp))
+      complain(of, "received stamps " + std::to_string(event.oldest) + " to " +
+                       std::to_string(event.newest));
   }
 
   void compare(const List& calls) {
     for (const Of& one : calls) {
       const Event& event = one.event;
-      if (event.arguments != calls[0].event.arguments) complain(one, "other arguments than the others");
+      if (event.arguments != calls[0].event.arguments)
+        complain(one, "other arguments than the others");
       if (event.ended_ns == 0 || event.status != 0 || !event.all_wait_for_all) continue;
-      for (auto last = last_.lower_bound({event.epoch, 0}); last != last_.end() && last->first.first == event.epoch; ++last)
+      for (auto last = last_.lower_bound({event.epoch, 0});
+          last != last_.end() && last->first.first == event.epoch; ++last)
         if (last->second < event.number)
           complain(one, "succeeded without " + name(last->first.second) + ", which never began it");
       for (const Of& other : calls)
-        if (other.event.begun_ns > event.ended_ns) complain(one, "was through before " + name(other.rank) + " had begun");
+        if (other.event.begun_ns > event.ended_ns)
+          complain(one, "was through before " + name(other.rank) + " had begun");
     }
   }
 
-  // Tokens end at some moment of the withdrawal: after every import that succeeded began, and before any that was refused ended.
+  // Tokens end at some moment of the withdrawal: after every import that succeeded
+  // began, and before any that was refused ended.
   void linearize(const List& token) {
-    const auto end = std::find_if(token.begin(), token.end(), [](const Of& of) { return of.event.kind == Event::withdraw; });
+    const auto end = std::find_if(
+        token.begin(), token.end(), [](const Of& of) { return of.event.kind == Event::withdraw; });
     const bool withdrawn = end != token.end() && end->event.ended_ns != 0;
-    int64_t earliest = withdrawn ? end->event.begun_ns : 0, latest = withdrawn ? end->event.ended_ns : INT64_MAX;
+    int64_t earliest = withdrawn ? end->event.begun_ns : 0,
+            latest = withdrawn ? end->event.ended_ns : INT64_MAX;
     for (const Of& of : token) {
       const Event& event = of.event;
       const bool over = event.ended_ns != 0, is_import = event.kind == Event::import && over;
       if (is_import && event.status == 0) earliest = std::max(earliest, event.begun_ns);
       if (is_import && event.status != 0) latest = std::min(latest, event.ended_ns);
-      if (is_import && event.status != 0 && end == token.end()) complain(of, "refused, though nobody withdrew it");
-      const bool held = event.kind == Event::use && !is_struck(of.rank) && withdrawn && end->event.status == 0;
-      if (held && (!over || event.ended_ns > end->event.ended_ns)) complain(of, "still held a lease after the withdrawal");
+      if (is_import && event.status != 0 && end == token.end())
+        complain(of, "refused, though nobody withdrew it");
+      const bool held =
+          event.kind == Event::use && !is_struck(of.rank) && withdrawn && end->event.status == 0;
+      if (held && (!over || event.ended_ns > end->event.ended_ns))
+        complain(of, "still held a lease after the withdrawal");
     }
     if (withdrawn && earliest > latest)
       complain(*end, "no moment of the withdrawal is after all imports and before all refusals");
@@ -141,9 +165,11 @@ class HistoryChecker {
   std::vector<std::string> problems_;
 };
 
-// Everything that cannot be, in words. `struck`: a bit for each rank that was killed, stopped or made to fail; the others blame
+// Everything that cannot be, in words. `struck`: a bit for each
+// rank that was killed, stopped or made to fail; the others blame
 // nobody else. Who takes part in an epoch has begun a call in it.
-inline std::vector<std::string> check_history(const std::vector<std::vector<Event>>& ranks, uint64_t struck) {
+inline std::vector<std::string> check_history(
+    const std::vector<std::vector<Event>>& ranks, uint64_t struck) {
   return HistoryChecker(struck).problems(ranks);
 }
 }  // namespace support

@@ -1,15 +1,18 @@
 #include "tests/ranks/kill_experiment.hpp"
+
 #include "tests/ranks/failure.hpp"
 #include "tests/ranks/history.hpp"
 
 namespace support {
 namespace {
 constexpr int64_t kTimeoutMs = 10'000;
-constexpr uint64_t kMissingTimeoutMs = 1500;  // in the phase in which a rank may die before it has come
-constexpr uint64_t kHangTimeoutMs = 1000;     // of calls, where one rank is to miss it
+// in the phase in which a rank may die before it has come
+constexpr uint64_t kMissingTimeoutMs = 1500;
+constexpr uint64_t kHangTimeoutMs = 1000;  // of calls, where one rank is to miss it
 constexpr int kHangMs = 40'000;
 constexpr int kCalls = 150;  // where nobody fails
-// The epoch of those that go on, whose stamps 64 ranks can sum as floats; that of shrink() is one less.
+// The epoch of those that go on, whose stamps 64 ranks
+// can sum as floats; that of shrink() is one less.
 constexpr int32_t kAgain = 63;
 constexpr int kCallsOfAgain = 10;
 constexpr size_t kTokens = 1500, kPieces = 4, kPieceWords = 512;
@@ -36,13 +39,20 @@ struct Trial {
   Stage& stage;
 
   bool is_struck(int rank) const { return (struck >> rank & 1) != 0; }
+
   // Those that were attacked are gone, or may still write.
   bool goes_on_without() const { return attack == Attack::kill || attack == Attack::hang; }
+
   int survivors() const { return goes_on_without() ? size - std::popcount(struck) : size; }
-  int rank_again(int rank) const { return goes_on_without() ? rank - std::popcount(struck & ((uint64_t{1} << rank) - 1)) : rank; }
+
+  int rank_again(int rank) const {
+    return goes_on_without() ? rank - std::popcount(struck & ((uint64_t{1} << rank) - 1)) : rank;
+  }
 };
 
-void complain(int rank, const std::string& text) { say("rank " + std::to_string(rank) + ": " + text); }
+void complain(int rank, const std::string& text) {
+  say("rank " + std::to_string(rank) + ": " + text);
+}
 
 // A rank's calls of one group, written down.
 struct Recorder {
@@ -51,7 +61,9 @@ struct Recorder {
   int64_t number = 0;
 
   uint64_t stamp() const { return stamp_of(epoch, number); }
-  Outcome record(bool all_wait_for_all, uint64_t arguments, const std::function<void(Event&)>& call) {
+
+  Outcome record(
+      bool all_wait_for_all, uint64_t arguments, const std::function<void(Event&)>& call) {
     Event& mine = history.begin({Event::call, all_wait_for_all, epoch, number++, arguments});
     const Outcome outcome = outcome_of([&] { call(mine); });
     History::end(mine, outcome.status, outcome.rank);
@@ -60,16 +72,19 @@ struct Recorder {
 };
 
 // The stamps of what was received, each as often as `summed`.
-template <class T> void look_at(Event& event, const T* received, size_t count, int summed = 1) {
+template <class T>
+void look_at(Event& event, const T* received, size_t count, int summed = 1) {
   const auto [least, most] = std::minmax_element(received, received + count);
   event.oldest = static_cast<uint64_t>(*least) / static_cast<uint64_t>(summed);
-  event.newest = (static_cast<uint64_t>(*most) + static_cast<uint64_t>(summed) - 1) / static_cast<uint64_t>(summed);
+  event.newest = (static_cast<uint64_t>(*most) + static_cast<uint64_t>(summed) - 1) /
+                 static_cast<uint64_t>(summed);
 }
 
 Outcome random_collective(Recorder& recorder, Member& m, std::mt19937_64& random) {
   const size_t per_rank = m.send.size() / static_cast<size_t>(m.size);
   const auto most = static_cast<double>(per_rank);
-  const auto count = static_cast<size_t>(std::pow(most, std::uniform_real_distribution<>(0, 1)(random)));
+  const auto count =
+      static_cast<size_t>(std::pow(most, std::uniform_real_distribution<>(0, 1)(random)));
   const bool symmetric = random() % 2 == 0;
   const int root = static_cast<int>(random() % static_cast<uint64_t>(m.size));
   const size_t room = Member::kBlock / sizeof(float) / 2 / static_cast<size_t>(m.size);
@@ -78,28 +93,36 @@ Outcome random_collective(Recorder& recorder, Member& m, std::mt19937_64& random
   const bool sends_all = divided && what != SYMM_COLLECTIVE_ALLGATHER;
   const bool receives_all = divided && what != SYMM_COLLECTIVE_REDUCE_SCATTER;
   const auto times = [&](bool all) { return n * static_cast<size_t>(all ? m.size : 1); };
-  std::fill_n(symmetric ? m.symmetric_send() : m.send.data(), times(sends_all), static_cast<float>(recorder.stamp()));
-  const uint64_t arguments = (n * 8 + static_cast<size_t>(what)) * 16 + static_cast<size_t>(root * 2 + symmetric);
+  std::fill_n(symmetric ? m.symmetric_send() : m.send.data(), times(sends_all),
+      static_cast<float>(recorder.stamp()));
+  const uint64_t arguments =
+      (n * 8 + static_cast<size_t>(what)) * 16 + static_cast<size_t>(root * 2 + symmetric);
   return recorder.record(!rooted, arguments, [&](Event& mine) {
     collective(m, what, SYMM_ALGORITHM_AUTO, n, symmetric, root);
     if (what != SYMM_COLLECTIVE_REDUCE || root == m.rank)
-      look_at(mine, symmetric ? m.symmetric_recv() : m.recv.data(), times(receives_all), reduces ? m.size : 1);
+      look_at(mine, symmetric ? m.symmetric_recv() : m.recv.data(), times(receives_all),
+          reduces ? m.size : 1);
   });
 }
 
 Outcome next_call(Phase phase, Recorder& recorder, Member& m, std::mt19937_64& random) {
   const bool any = phase == Phase::everything;
-  if (phase == Phase::collectives || (any && random() % 2 == 0)) return random_collective(recorder, m, random);
+  if (phase == Phase::collectives || (any && random() % 2 == 0))
+    return random_collective(recorder, m, random);
   const auto is_it = [&](const Operation& operation) { return operation.name == name_of(phase); };
-  const auto named = any ? operations().begin() + static_cast<int64_t>(random() % operations().size())
-                         : std::find_if(operations().begin(), operations().end(), is_it);
-  const bool all = named->name == "barrier" || named->name == "rendezvous" || named->name == "split";
-  return recorder.record(all, std::hash<std::string>()(named->name), [&](Event&) { named->call(m); });
+  const auto named =
+      any ? operations().begin() + static_cast<int64_t>(random() % operations().size())
+          : std::find_if(operations().begin(), operations().end(), is_it);
+  const bool all =
+      named->name == "barrier" || named->name == "rendezvous" || named->name == "split";
+  return recorder.record(
+      all, std::hash<std::string>()(named->name), [&](Event&) { named->call(m); });
 }
 
 void ready(const Trial& trial) {
   ++trial.stage.facts.ready;
-  while (trial.stage.facts.ready != trial.size) std::this_thread::yield();
+  while (trial.stage.facts.ready != trial.size)
+    std::this_thread::yield();
 }
 
 // Form groups again and again until it fails.
@@ -107,7 +130,8 @@ Outcome create_until_failure(const Trial& trial, Config config, int rank) {
   config.create_timeout_ms = kMissingTimeoutMs;
   ready(trial);
   Outcome end;
-  for (Recorder recorder{trial.stage.history[rank], 1}; end.status == SYMM_OK; ++recorder.epoch, recorder.number = 0) {
+  for (Recorder recorder{trial.stage.history[rank], 1}; end.status == SYMM_OK;
+      ++recorder.epoch, recorder.number = 0) {
     Group group;
     end = recorder.record(true, 1, [&](Event&) { group = create(config, rank, trial.size); });
     if (end.status == SYMM_OK) end = recorder.record(true, 2, [&](Event&) { group.barrier(); });
@@ -120,7 +144,8 @@ void give_verdict(const Trial& trial, int rank, const Group& group) {
   for (int peer = 0; peer < trial.size; ++peer)
     if (!trial.is_struck(peer) || !trial.goes_on_without()) hear.push_back(peer);
   const symm_group_status_t now = agreed_status(group, rank, hear, trial.stage.verdicts);
-  if (now.failed_rank < 0 || !trial.is_struck(now.failed_rank) || now.failed_pid != trial.stage.facts.pids[now.failed_rank])
+  if (now.failed_rank < 0 || !trial.is_struck(now.failed_rank) ||
+      now.failed_pid != trial.stage.facts.pids[now.failed_rank])
     complain(rank, "symm_group_status() says: " + std::string(now.message));
 }
 
@@ -130,7 +155,8 @@ void shrink(const Trial& trial, int rank, const Member& member) {
   Group rest;
   const Outcome made = recorder.record(true, 3, [&](Event&) { rest = member.group.shrink(); });
   if (made.status != SYMM_OK) return complain(rank, "shrink: " + made.message);
-  if (rest.size() != trial.survivors()) complain(rank, "shrink leaves " + std::to_string(rest.size()) + " ranks");
+  if (rest.size() != trial.survivors())
+    complain(rank, "shrink leaves " + std::to_string(rest.size()) + " ranks");
   recorder.record(true, 4, [&, one = static_cast<float>(recorder.stamp())](Event& mine) {
     float sum = 0;
     check(allreduce(rest, &one, &sum, 1));
@@ -142,7 +168,8 @@ Outcome call_until_failure(const Trial& trial, const Config& config, int rank) {
   std::mt19937_64 random(trial.seed);  // the same calls on all ranks
   Recorder recorder{trial.stage.history[rank], 1};
   std::optional<Member> member;
-  Outcome end = recorder.record(true, 1, [&](Event&) { member.emplace(config, rank, trial.size, trial.stage.facts); });
+  Outcome end = recorder.record(
+      true, 1, [&](Event&) { member.emplace(config, rank, trial.size, trial.stage.facts); });
   if (end.status != SYMM_OK) throw std::runtime_error(end.message);
   ready(trial);
   std::thread aborter;
@@ -173,11 +200,14 @@ void expect_documented_end(const Trial& trial, int rank, const Outcome& end) {
                                  : trial.attack == Attack::hang ? SYMM_ERR_TIMEOUT
                                                                 : SYMM_ERR_PEER_FAILED;
   bool named = false;
-  for (int victim = 0; victim < trial.size; ++victim) named |= trial.is_struck(victim) && names_rank(end.message, victim);
+  for (int victim = 0; victim < trial.size; ++victim)
+    named |= trial.is_struck(victim) && names_rank(end.message, victim);
   if ((end.status != expected && !missed) || !named)
-    complain(rank, std::string(symm_status_string(end.status)) + " is not what was to come: " + end.message);
+    complain(rank,
+        std::string(symm_status_string(end.status)) + " is not what was to come: " + end.message);
   // Whoever was told did not wait for a deadline.
-  if (trial.stage.struck_ns != 0 && trial.stage.failed_ns[rank] - trial.stage.struck_ns > kTimeoutMs * 500'000)
+  if (trial.stage.struck_ns != 0 &&
+      trial.stage.failed_ns[rank] - trial.stage.struck_ns > kTimeoutMs * 500'000)
     complain(rank, "heard of it late: " + end.message);
 }
 
@@ -195,19 +225,22 @@ void live_again(const Trial& trial, Config config, int rank) {
   std::mt19937_64 random(trial.seed + 1);
   Recorder recorder{trial.stage.history[rank], kAgain};
   std::optional<Member> member;
-  Outcome end = recorder.record(
-      true, 5, [&](Event&) { member.emplace(config, trial.rank_again(rank), trial.survivors(), trial.stage.facts_again); });
-  for (int i = 0; i < kCallsOfAgain && end.status == SYMM_OK; ++i) end = random_collective(recorder, *member, random);
+  Outcome end = recorder.record(true, 5, [&](Event&) {
+    member.emplace(config, trial.rank_again(rank), trial.survivors(), trial.stage.facts_again);
+  });
+  for (int i = 0; i < kCallsOfAgain && end.status == SYMM_OK; ++i)
+    end = random_collective(recorder, *member, random);
   if (end.status == SYMM_OK) member->group.finalize(0);
   if (end.status != SYMM_OK) complain(rank, "the group made afterwards failed: " + end.message);
 }
 
 void live(const Trial& trial, const Config& config, int rank) {
-  expect_working(config, rank, trial.size, 1);  // what the first use brings into a process is no leak
+  // what the first use brings into a process is no leak
+  expect_working(config, rank, trial.size, 1);
   trial.stage.facts.pids[rank] = getpid();
   const Footprint before = Footprint::settled();
-  const Outcome end =
-      trial.phase == Phase::create ? create_until_failure(trial, config, rank) : call_until_failure(trial, config, rank);
+  const Outcome end = trial.phase == Phase::create ? create_until_failure(trial, config, rank)
+                                                   : call_until_failure(trial, config, rank);
   if (trial.stage.failed_ns[rank] == 0) trial.stage.failed_ns[rank] = now_ns();
   trial.stage.status[rank] = end.status;
   const bool returns = trial.is_struck(rank) && trial.goes_on_without();
@@ -227,9 +260,11 @@ void own(const Trial& trial) {
   const symm::Span<uint32_t> words = buffer.span<uint32_t>();
   for (int64_t number = 0; number < static_cast<int64_t>(kTokens); ++number) {
     Stage& stage = trial.stage;
-    const symm::Span<uint32_t> piece(words.data() + static_cast<size_t>(number) % kPieces * kPieceWords, kPieceWords);
+    const symm::Span<uint32_t> piece(
+        words.data() + static_cast<size_t>(number) % kPieces * kPieceWords, kPieceWords);
     if (number >= static_cast<int64_t>(kPieces)) {
-      Event& mine = stage.history[0].begin({Event::withdraw, false, 0, number - static_cast<int64_t>(kPieces)});
+      Event& mine = stage.history[0].begin(
+          {Event::withdraw, false, 0, number - static_cast<int64_t>(kPieces)});
       History::end(mine, symm_ipc_withdraw(piece.data(), piece.size_bytes(), kTimeoutMs));
       if (mine.status != SYMM_OK) return complain(0, symm_last_error());
     }
@@ -238,7 +273,9 @@ void own(const Trial& trial) {
     stage.published = static_cast<int>(number) + 1;
     if (random() % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
   }
-  const auto is_over = [&] { return trial.stage.facts.failed >= trial.size - 2 && symm::ipc_stats().leased == 0; };
+  const auto is_over = [&] {
+    return trial.stage.facts.failed >= trial.size - 2 && symm::ipc_stats().leased == 0;
+  };
   if (!eventually(is_over)) complain(0, "leases are left");
 }
 
@@ -269,7 +306,9 @@ void borrow(const Trial& trial, int rank) {
 
 // The attacks that come from outside, once all ranks are at work.
 void strike(const Trial& trial, Processes& processes, std::mt19937_64& random) {
-  const auto pause = [&](uint64_t most_us) { std::this_thread::sleep_for(std::chrono::microseconds(random() % most_us)); };
+  const auto pause = [&](uint64_t most_us) {
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % most_us));
+  };
   const auto all = [&](int signal) {
     for (int rank = 0; rank < trial.size; ++rank)
       if (trial.is_struck(rank)) processes[rank].kill(signal);
@@ -285,7 +324,8 @@ void strike(const Trial& trial, Processes& processes, std::mt19937_64& random) {
     all(SIGCONT);
   } else if (trial.attack == Attack::stop) {
     for (int i = 0; i < 500 && stage.facts.failed == 0; ++i) {
-      const Process& one = processes[static_cast<int>(random() % static_cast<uint64_t>(trial.size))];
+      const Process& one =
+          processes[static_cast<int>(random() % static_cast<uint64_t>(trial.size))];
       one.kill(SIGSTOP);
       pause(random() % 5 == 0 ? 150'000 : 3000);
       one.kill(SIGCONT);
@@ -296,38 +336,49 @@ void strike(const Trial& trial, Processes& processes, std::mt19937_64& random) {
 }  // namespace
 
 const char* name_of(Phase phase) {
-  return std::array{
-      "create", "rendezvous", "split", "barrier", "wait_signal", "collectives", "everything"}[static_cast<size_t>(phase)];
+  return std::array{"create", "rendezvous", "split", "barrier", "wait_signal", "collectives",
+      "everything"}[static_cast<size_t>(phase)];
 }
 
 AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
   std::mt19937_64 random(seed);
   Phase phase = static_cast<Phase>(random() % 7);
   if (attack != Attack::kill && phase == Phase::create) phase = Phase::everything;
-  // A wait for a signal that times out revokes nothing, and ranks of which some are in the next exchange already name each other.
+  // A wait for a signal that times out revokes nothing, and ranks of which some are in
+  // the next exchange already name each other.
   if (attack == Attack::hang && phase != Phase::barrier) phase = Phase::collectives;
   const auto ranks = static_cast<uint64_t>(size);
-  const auto any_but = [&](uint64_t spared) { return uint64_t{1} << (spared + random() % (ranks - spared)); };
+  const auto any_but = [&](uint64_t spared) {
+    return uint64_t{1} << (spared + random() % (ranks - spared));
+  };
   uint64_t struck = attack == Attack::stop ? 0 : any_but(attack == Attack::leases ? 1 : 0);
-  while (attack == Attack::kill && std::popcount(struck) < size - 1 && random() % 2 == 0) struck |= any_but(0);
+  while (attack == Attack::kill && std::popcount(struck) < size - 1 && random() % 2 == 0)
+    struck |= any_but(0);
   const Shared<Stage> stage;
   const Trial trial{attack, random(), size, phase, struck, *stage};
   const bool kills = attack == Attack::kill || attack == Attack::leases;
   AttackReport report{phase, "", {}, {}, {}};
-  for (const char* count : {"kills", "missed", "hangs", "crashes", "wrong", "leaks", "problems"}) report.counts[count] = 0;
+  for (const char* count : {"kills", "missed", "hangs", "crashes", "wrong", "leaks", "problems"})
+    report.counts[count] = 0;
   if (kills) report.counts["kills"] = std::popcount(struck);
-  report.what = std::string(kAttacks[static_cast<size_t>(attack)].first) + " ranks " + std::to_string(struck) + " of " +
-                std::to_string(size) + " during " + name_of(phase) + ", seed " + std::to_string(seed);
+  report.what = std::string(kAttacks[static_cast<size_t>(attack)].first) + " ranks " +
+                std::to_string(struck) + " of " + std::to_string(size) + " during " +
+                name_of(phase) + ", seed " + std::to_string(seed);
   const Bootstrap meeting;
   Config config = meeting.processes();
   config.create_timeout_ms = kTimeoutMs;
   config.timeout_ms = attack == Attack::hang ? kHangTimeoutMs : kTimeoutMs;
   Processes processes(size, [&](int rank) {
     try {
-      if (apart && rank != 0 && unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWNS) != 0) throw std::runtime_error("unshare");
+      if (apart && rank != 0 && unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWNS) != 0)
+        throw std::runtime_error("unshare");
       setenv("SYMM_IPC_DIRECTORY", meeting.path().c_str(), 1);
-      attack != Attack::leases ? live(trial, config, rank) : rank == 0 ? own(trial) : borrow(trial, rank);
-    } catch (const std::exception& error) { complain(rank, std::string("exception: ") + error.what()); }
+      attack != Attack::leases ? live(trial, config, rank)
+      : rank == 0              ? own(trial)
+                               : borrow(trial, rank);
+    } catch (const std::exception& error) {
+      complain(rank, std::string("exception: ") + error.what());
+    }
     stage->done[rank] = 1;
   });
   if (!eventually([&] { return stage->facts.ready == size; }, kHangMs))
@@ -341,30 +392,37 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
       report.problems.push_back("rank " + std::to_string(rank) + " hangs");
     } else if (stage->done[rank] == 0 && !killed) {
       ++report.counts["crashes"];
-      report.problems.push_back("rank " + std::to_string(rank) + " ended early: " + processes[rank].said());
+      report.problems.push_back(
+          "rank " + std::to_string(rank) + " ended early: " + processes[rank].said());
     }
     histories.push_back(stage->history[rank].events());
     if (killed) continue;
-    if (const std::string said = processes[rank].said(); !said.empty()) report.problems.push_back(said);
+    if (const std::string said = processes[rank].said(); !said.empty())
+      report.problems.push_back(said);
     report.counts["leaks"] += stage->leaked[rank];
-    const bool told = stage->struck_ns != 0 && stage->status[rank] != SYMM_OK && !trial.is_struck(rank);
+    const bool told =
+        stage->struck_ns != 0 && stage->status[rank] != SYMM_OK && !trial.is_struck(rank);
     const bool missed = phase == Phase::create && stage->status[rank] == SYMM_ERR_TIMEOUT;
     if (told && missed) ++report.counts["missed"];
-    if (told && !missed) report.latencies_ms.push_back(static_cast<double>(stage->failed_ns[rank] - stage->struck_ns) / 1e6);
+    if (told && !missed)
+      report.latencies_ms.push_back(
+          static_cast<double>(stage->failed_ns[rank] - stage->struck_ns) / 1e6);
   }
   for (const std::string& problem : check_history(histories, struck)) {
     ++report.counts["wrong"];
     report.problems.push_back(problem);
   }
   if (!std::filesystem::is_empty(meeting.path())) {
-    // Killed while it was the last to leave a creation, or owned what it shared. The next removes what it left; of two ranks none
-    // has come since.
+    // Killed while it was the last to leave a creation, or owned what it shared. The
+    // next removes what it left; of two ranks none has come since.
     Processes next(2, [&](int rank) { expect_working(config, rank, 2, 1); });
-    for (int rank = 0; rank < 2; ++rank) next[rank].reap(kHangMs);
+    for (int rank = 0; rank < 2; ++rank)
+      next[rank].reap(kHangMs);
   }
   if (!std::filesystem::is_empty(meeting.path())) {
     ++report.counts["leaks"];
-    report.problems.push_back("left behind: " + std::filesystem::directory_iterator(meeting.path())->path().string());
+    report.problems.push_back(
+        "left behind: " + std::filesystem::directory_iterator(meeting.path())->path().string());
   }
   report.counts["problems"] = static_cast<int>(report.problems.size());
   return report;

@@ -1,5 +1,6 @@
-// Ranks of a working group are attacked at a random moment. What the others see of it, how soon, what is left afterwards, and
-// whether the history of all calls can have been right. The test asks whether it is, bench/soak for an hour.
+// Ranks of a working group are attacked at a random moment. What the others see of it,
+// how soon, what is left afterwards, and whether the history of all calls can have been
+// right. The test asks whether it is, bench/soak for an hour.
 #pragma once
 
 #include "tests/support/test.hpp"
@@ -12,8 +13,9 @@ enum class Attack {
   abort,  // by another thread, in the midst of calls
   leases  // tokens are withdrawn while others import them, of which one is killed
 };
-inline constexpr std::pair<const char*, Attack> kAttacks[] = {
-    {"kill", Attack::kill}, {"stop", Attack::stop}, {"hang", Attack::hang}, {"abort", Attack::abort}, {"leases", Attack::leases}};
+inline constexpr std::pair<const char*, Attack> kAttacks[] = {{"kill", Attack::kill},
+    {"stop", Attack::stop}, {"hang", Attack::hang}, {"abort", Attack::abort},
+    {"leases", Attack::leases}};
 
 // What the ranks are busy with when it happens.
 enum class Phase { create, rendezvous, split, barrier, signals, collectives, everything };
@@ -23,14 +25,17 @@ struct AttackReport {
   Phase phase{};
   std::string what;                  // to do to see it again
   std::vector<double> latencies_ms;  // attack to the error in each survivor that was told of it
-  // kills; missed: survivors for whom the dead rank just did not come, since it was killed before it had joined a creation;
-  // hangs: ranks that were still not done long after every deadline; crashes: that ended otherwise; wrong: what the history
-  // cannot be; leaks: survivors with more descriptors, mappings or threads than before, and files; problems.
+  // kills; missed: survivors for whom the dead rank just did not come,
+  // since it was killed before it had joined a creation; hangs: ranks that
+  // were still not done long after every deadline; crashes: that ended
+  // otherwise; wrong: what the history cannot be; leaks: survivors with
+  // more descriptors, mappings or threads than before, and files; problems.
   std::map<std::string, int> counts;
   std::vector<std::string> problems;  // everything that is not as documented, the above included
 };
 
-// `seed` decides everything but the scheduling: phase, victims, moment, and the calls made. With `apart` every rank but the first
-// is in network, IPC and mount namespaces of its own.
+// `seed` decides everything but the scheduling: phase, victims,
+// moment, and the calls made. With `apart` every rank but the
+// first is in network, IPC and mount namespaces of its own.
 AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart = false);
 }  // namespace support

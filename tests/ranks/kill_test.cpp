@@ -1,8 +1,10 @@
 #include <iostream>
+
 #include "tests/ranks/kill_experiment.hpp"
 #include "tests/support/group.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 constexpr int kSizes[] = {2, 3, 4, 8};
 
 uint64_t first_seed() {
@@ -19,7 +21,8 @@ int attack(Attack attack, int times) {
     const int size = kSizes[static_cast<size_t>(i) % std::size(kSizes)];
     const AttackReport report = attack_one(attack, seed + static_cast<uint64_t>(i), size);
     told += static_cast<int>(report.latencies_ms.size());
-    for (const std::string& problem : report.problems) ADD_FAILURE() << report.what << ": " << problem;
+    for (const std::string& problem : report.problems)
+      ADD_FAILURE() << report.what << ": " << problem;
   }
   return told;
 }
@@ -27,9 +30,11 @@ int attack(Attack attack, int times) {
 TEST(Kill, AHundredAtRandomMoments) {
   constexpr int kKills = 100;
   const size_t shared_before = machine_shared_memory();
-  // Almost every trial has size - 1 survivors; only in the creation phase may some of them see a rank missing rather than dead.
+  // Almost every trial has size - 1 survivors; only in the creation phase may some of
+  // them see a rank missing rather than dead.
   EXPECT_GT(attack(Attack::kill, kKills), kKills);
-  // The machine does other things too, but a hundred forgotten groups would hold more than half a gigabyte.
+  // The machine does other things too, but a hundred
+  // forgotten groups would hold more than half a gigabyte.
   constexpr size_t kSlack = size_t{64} << 20;
   EXPECT_TRUE(eventually([&] { return machine_shared_memory() < shared_before + kSlack; }))
       << machine_shared_memory() << " bytes, before " << shared_before;
@@ -39,4 +44,5 @@ TEST(Kill, AttacksOfOtherKinds) {
   for (const auto& [name, what] : kAttacks)
     if (what != Attack::kill) attack(what, 8);
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

@@ -1,15 +1,19 @@
-// What is made and released again and again leaves descriptors, mappings, threads and shared memory as they were.
+// What is made and released again and again leaves descriptors,
+// mappings, threads and shared memory as they were.
 #include "tests/ranks/failure.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 size_t private_kilobytes() {
   size_t total = 0, resident = 0, shared = 0;  // in pages
   std::ifstream("/proc/self/statm") >> total >> resident >> shared;
   return (resident - shared) * 4;
 }
 
-// Run `cycle` many times on each of two ranks in one group. The first tenth warms up: allocators keep what they had once.
-void expect_cycles_to_leave_nothing(int cycles, const std::function<void(const Group&, int rank, int cycle)>& cycle) {
+// Run `cycle` many times on each of two ranks in one group. The first tenth warms up:
+// allocators keep what they had once.
+void expect_cycles_to_leave_nothing(
+    int cycles, const std::function<void(const Group&, int rank, int cycle)>& cycle) {
   const Bootstrap meeting;
   const Config config = meeting.processes();
   const size_t shm_before = entries("/dev/shm").size();
@@ -17,19 +21,23 @@ void expect_cycles_to_leave_nothing(int cycles, const std::function<void(const G
   Processes processes(2, [&](int rank) {
     const Group group = create(config, rank, 2);
     int i = 0;
-    for (; i < cycles / 10; ++i) cycle(group, rank, i);
+    for (; i < cycles / 10; ++i)
+      cycle(group, rank, i);
     group.barrier();
     const Footprint before = Footprint::settled();
     const size_t private_before = private_kilobytes();
-    for (; i < cycles; ++i) cycle(group, rank, i);
+    for (; i < cycles; ++i)
+      cycle(group, rank, i);
     expect_footprint(before);
     EXPECT_LT(private_kilobytes(), private_before + 2048) << "heap";
     group.barrier();
   });
-  for (int rank = 0; rank < 2; ++rank) processes[rank].wait(300'000);
+  for (int rank = 0; rank < 2; ++rank)
+    processes[rank].wait(300'000);
   processes.expect_success();
   expect_empty(meeting.path());
-  EXPECT_LT(entries("/dev/shm").size(), shm_before + 20) << "other programs put files there too, but not one for each cycle";
+  EXPECT_LT(entries("/dev/shm").size(), shm_before + 20)
+      << "other programs put files there too, but not one for each cycle";
   constexpr size_t kSlack = size_t{64} << 20;  // of other programs
   EXPECT_TRUE(eventually([&] { return machine_shared_memory() < shared_before + kSlack; }));
 }
@@ -53,8 +61,9 @@ TEST(Leak, RendezvousOfOneBufferAgainAndAgain) {
 }
 
 TEST(Leak, TagsThatNeverComeAgain) {
-  expect_cycles_to_leave_nothing(
-      2000, [](const Group& group, int, int cycle) { allocate(group, 64, static_cast<uint64_t>(cycle)); });
+  expect_cycles_to_leave_nothing(2000, [](const Group& group, int, int cycle) {
+    allocate(group, 64, static_cast<uint64_t>(cycle));
+  });
 }
 
 // Each time the other rank imports a block that is given back at once.
@@ -67,7 +76,9 @@ TEST(Leak, FiveThousandTokens) {
       *buffer.span<int>().data() = cycle;
     }
     group.barrier();
-    if (rank == 1) { EXPECT_EQ(*symm::Import(*sent).span<int>().data(), cycle); }
+    if (rank == 1) {
+      EXPECT_EQ(*symm::Import(*sent).span<int>().data(), cycle);
+    }
     group.barrier();
   });
 }
@@ -102,10 +113,13 @@ TEST(Leak, FiveHundredGroupsOfThreads) {
       group.barrier();
     });
   };
-  as_processes(1, [&](int) {  // in a process of its own: the tests that fork must not have a monitor thread
-    for (int i = 0; i < 50; ++i) cycle();
+  // in a process of its own: the tests that fork must not have a monitor thread
+  as_processes(1, [&](int) {
+    for (int i = 0; i < 50; ++i)
+      cycle();
     const Footprint before = Footprint::settled();
-    for (int i = 0; i < 450; ++i) cycle();
+    for (int i = 0; i < 450; ++i)
+      cycle();
     expect_footprint(before);
   });
 }
@@ -125,7 +139,8 @@ void rendezvous_on(const Group& group, int rank, uint64_t tag, int rounds) {
     *own = tag * 1000 + static_cast<uint64_t>(round) * 10 + static_cast<uint64_t>(rank);
     group.barrier({}, static_cast<int>(tag));
     for (int peer = 0; peer < group.size(); ++peer)
-      EXPECT_EQ(*block.at<uint64_t>(peer), tag * 1000 + static_cast<uint64_t>(round) * 10 + static_cast<uint64_t>(peer));
+      EXPECT_EQ(*block.at<uint64_t>(peer),
+          tag * 1000 + static_cast<uint64_t>(round) * 10 + static_cast<uint64_t>(peer));
     group.barrier({}, static_cast<int>(tag));
   }
 }
@@ -134,7 +149,8 @@ TEST(ManyAtOnce, ThreadsOnOneGroup) {
   constexpr int kThreads = 6;
   as_processes(3, [](int rank, const Group& group) {
     const Footprint before = Footprint::settled();
-    as_threads(kThreads, [&](int tag) { rendezvous_on(group, rank, static_cast<uint64_t>(tag), 30); });
+    as_threads(
+        kThreads, [&](int tag) { rendezvous_on(group, rank, static_cast<uint64_t>(tag), 30); });
     group.barrier();
     expect_footprint(before);
   });
@@ -144,7 +160,9 @@ TEST(ManyAtOnce, ThreadsOnGroupsOfTheirOwn) {
   constexpr int kThreads = 4;
   const Bootstrap meeting;
   as_processes(3, [&](int rank) {
-    { create(meeting.processes(), rank, 3); }
+    {
+      create(meeting.processes(), rank, 3);
+    }
     const Footprint before = Footprint::settled();
     as_threads(kThreads, [&](int thread) {
       Config config = meeting.processes();
@@ -165,4 +183,5 @@ TEST(ManyAtOnce, RanksAndTheirThreadsInOneProcess) {
     as_threads(3, [&](int tag) { rendezvous_on(group, rank, static_cast<uint64_t>(tag), 20); });
   });
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

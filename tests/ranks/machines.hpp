@@ -1,11 +1,13 @@
-// Ranks across machines, which SYMM_MACHINE makes of this host, over the engine that is found here.
+// Ranks across machines, which SYMM_MACHINE makes
+// of this host, over the engine that is found here.
 #pragma once
 
 #include "tests/support/group.hpp"
 
 namespace support {
 #ifdef SYMM_UNDER_TSAN
-constexpr int kAlso = 66;  // its status where it reports something: it sees no order that comes by way of another process
+// its status where it reports something: it sees no order that comes by way of another process
+constexpr int kAlso = 66;
 #else
 constexpr int kAlso = 0;
 #endif
@@ -23,16 +25,20 @@ inline std::vector<std::string> on_machines(
       std::string said = body(rank, group);
       if (group.status().status == SYMM_OK) group.finalize();
       return said;
-    } catch (const Error& error) { return std::string("failed: ") + error.what(); }
+    } catch (const Error& error) {
+      return std::string("failed: ") + error.what();
+    }
   });
   std::vector<std::string> said;
-  for (Process& rank : ranks) said.push_back(rank.result(kAlso));
+  for (Process& rank : ranks)
+    said.push_back(rank.result(kAlso));
   return said;
 }
 
 // What `body` expects is so on all of them.
 inline void expect_on_machines(const std::string& layout, const GroupBody& body) {
-  for (const std::string& said : on_machines(layout, [&](int rank, const Group&group) { return body(rank, group), ""; }))
+  for (const std::string& said :
+      on_machines(layout, [&](int rank, const Group& group) { return body(rank, group), ""; }))
     EXPECT_EQ(said, "");
 }
 
@@ -45,9 +51,11 @@ class Span : public testing::Test {
   // Of four ranks: neighbours, on a machine each, on unequal ones, and in no order.
   static void expect_on_all_layouts(const GroupBody& body) {
 #if defined(SYMM_UNDER_ASAN) || defined(SYMM_UNDER_TSAN)  // four times as long
-    for (const char* layout : {"aabb"}) expect_on_machines(layout, body);
+    for (const char* layout : {"aabb"})
+      expect_on_machines(layout, body);
 #else
-    for (const char* layout : {"aabb", "abcd", "aaab", "abab"}) expect_on_machines(layout, body);
+    for (const char* layout : {"aabb", "abcd", "aaab", "abab"})
+      expect_on_machines(layout, body);
 #endif
   }
   void SetUp() override {

@@ -1,8 +1,10 @@
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
+
 #include "tests/support/group.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 TEST(Memory, TablesAndPads) {
   as_threads(3, [](int, const Group& group) {
     const Block block = allocate(group, 12345);
@@ -20,7 +22,8 @@ TEST(Memory, TablesAndPads) {
   });
 }
 
-// Whatever was released in between, the second rendezvous is local on all ranks alike, for as long as somebody can make it.
+// Whatever was released in between, the second rendezvous is local on all ranks alike,
+// for as long as somebody can make it.
 TEST(Memory, ABufferMeetsOnceOnAGroup) {
   as_threads(2, [](int rank, const Group& group) {
     Block block = allocate(group, 64);
@@ -30,7 +33,9 @@ TEST(Memory, ABufferMeetsOnceOnAGroup) {
     if (rank == 0) block.memory.reset();  // as a garbage collector might on one rank
     const Memory again = group.rendezvous(block.buffer, 5);
     EXPECT_EQ(again.info().id, id);
-    if (rank == 1) { EXPECT_EQ(again.get(), block.memory.get()); }
+    if (rank == 1) {
+      EXPECT_EQ(again.get(), block.memory.get());
+    }
     EXPECT_EQ(block.buffer.info().memories, 1);
     group.barrier();
   });
@@ -73,7 +78,8 @@ TEST(Memory, InfoOfABuffer) {
 
 TEST(Memory, AlignedAsAskedFor) {
   as_threads(2, [](int, const Group& group) {
-    for (const uint64_t alignment : {uint64_t{1}, uint64_t{1} << 16, uint64_t{1} << 24, uint64_t{1} << 32}) {
+    for (const uint64_t alignment :
+        {uint64_t{1}, uint64_t{1} << 16, uint64_t{1} << 24, uint64_t{1} << 32}) {
       symm_alloc_options_t options = SYMM_ALLOC_OPTIONS_INIT;
       options.alignment = alignment;
       const Memory memory = group.rendezvous(group.allocate(5000, options));
@@ -86,7 +92,8 @@ TEST(Memory, AlignedAsAskedFor) {
   });
 }
 
-// Where an administrator has set some aside; else the message says that there are none, and nothing is had instead.
+// Where an administrator has set some aside; else the message
+// says that there are none, and nothing is had instead.
 TEST(Memory, OfHugePagesOrNotAtAll) {
   as_processes(2, [](int rank, const Group& group) {
     symm_alloc_options_t options = SYMM_ALLOC_OPTIONS_INIT;
@@ -106,7 +113,9 @@ TEST(Memory, OfHugePagesOrNotAtAll) {
         group.barrier();
         EXPECT_EQ(memory.span<int>()[1200], 8 - rank);
       } else if (has == 0) {
-        EXPECT_TRUE(outcome.status == SYMM_ERR_OUT_OF_MEMORY || outcome.status == SYMM_ERR_UNAVAILABLE) << outcome.message;
+        EXPECT_TRUE(
+            outcome.status == SYMM_ERR_OUT_OF_MEMORY || outcome.status == SYMM_ERR_UNAVAILABLE)
+            << outcome.message;
         EXPECT_NE(outcome.message.find("options.page_bytes"), std::string::npos) << outcome.message;
       }
       group.barrier();
@@ -121,7 +130,9 @@ struct Foreign {
     EXPECT_EQ(ftruncate(fd, bytes), 0);
     EXPECT_EQ(fcntl(fd, F_ADD_SEALS, seals), 0);
   }
+
   ~Foreign() { close(fd); }
+
   Foreign(const Foreign&) = delete;
   Foreign& operator=(const Foreign&) = delete;
   const int fd;
@@ -134,14 +145,19 @@ TEST(Memory, AdoptedByDescriptor) {
     const uint32_t given = 40 + static_cast<uint32_t>(rank);
     const off_t offset = 4000 + 16 * rank;
     EXPECT_EQ(pwrite(foreign.fd, &given, sizeof given, offset), ssize_t{sizeof given});
-    const Buffer buffer = rank == 2 ? group.allocate(5000) : group.adopt_fd(foreign.fd, static_cast<uint64_t>(offset), 5000);
+    const Buffer buffer = rank == 2
+                              ? group.allocate(5000)
+                              : group.adopt_fd(foreign.fd, static_cast<uint64_t>(offset), 5000);
     if (rank == 2) *buffer.span<uint32_t>().data() = given;
-    const Buffer part = rank == 2 ? group.allocate(100) : group.adopt_fd(foreign.fd, static_cast<uint64_t>(offset), 100);
+    const Buffer part = rank == 2 ? group.allocate(100)
+                                  : group.adopt_fd(foreign.fd, static_cast<uint64_t>(offset), 100);
     const Memory of_part = group.rendezvous(part), memory = group.rendezvous(buffer);
-    EXPECT_EQ(group.rendezvous(part).get(), of_part.get()) << "a buffer of its own, though the bytes are another's too";
+    EXPECT_EQ(group.rendezvous(part).get(), of_part.get())
+        << "a buffer of its own, though the bytes are another's too";
     EXPECT_EQ(group.rendezvous(buffer).get(), memory.get());
     group.barrier();
-    for (int peer = 0; peer < 3; ++peer) EXPECT_EQ(memory.span<uint32_t>(peer)[0], 40U + static_cast<uint32_t>(peer));
+    for (int peer = 0; peer < 3; ++peer)
+      EXPECT_EQ(memory.span<uint32_t>(peer)[0], 40U + static_cast<uint32_t>(peer));
     memory.span<uint32_t>((rank + 1) % 3)[1249] = given;
     group.barrier();
     EXPECT_EQ(memory.span<uint32_t>()[1249], 40U + static_cast<uint32_t>((rank + 2) % 3));
@@ -161,16 +177,20 @@ TEST(Memory, WhatCannotBeAdoptedByDescriptor) {
     const Foreign good, can_shrink(F_SEAL_GROW), read_only(F_SEAL_SHRINK | F_SEAL_WRITE);
     const TemporaryDirectory directory;
     const int file = open((directory.path() + "/file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    const int reader = open(("/proc/self/fd/" + std::to_string(good.fd)).c_str(), O_RDONLY | O_CLOEXEC);
+    const int reader =
+        open(("/proc/self/fd/" + std::to_string(good.fd)).c_str(), O_RDONLY | O_CLOEXEC);
     struct {
       int fd;
       uint64_t offset, bytes;
       const char* said;
-    } const rows[] = {{good.fd, 8, 64, "multiple of 16"}, {good.fd, 16, 19'985, "go beyond"}, {good.fd, 1 << 20, 16, "go beyond"},
-        {can_shrink.fd, 0, 64, "F_SEAL_SHRINK"}, {read_only.fd, 0, 64, "be written"}, {reader, 0, 64, "be written"},
-        {file, 0, 64, "no memfd"}, {12'345, 0, 64, "no open descriptor"}, {good.fd, 0, 0, "at least 1 byte"}};
+    } const rows[] = {{good.fd, 8, 64, "multiple of 16"}, {good.fd, 16, 19'985, "go beyond"},
+        {good.fd, 1 << 20, 16, "go beyond"}, {can_shrink.fd, 0, 64, "F_SEAL_SHRINK"},
+        {read_only.fd, 0, 64, "be written"}, {reader, 0, 64, "be written"},
+        {file, 0, 64, "no memfd"}, {12'345, 0, 64, "no open descriptor"},
+        {good.fd, 0, 0, "at least 1 byte"}};
     for (const auto& row : rows)
-      expect_failure(SYMM_ERR_INVALID_ARGUMENT, {row.said}, [&] { group.adopt_fd(row.fd, row.offset, row.bytes); });
+      expect_failure(SYMM_ERR_INVALID_ARGUMENT, {row.said},
+          [&] { group.adopt_fd(row.fd, row.offset, row.bytes); });
     close(file);
     close(reader);
     group.finalize();
@@ -186,7 +206,8 @@ TEST(Memory, OneBufferOnSeveralGroups) {
     const Memory both = pair.rendezvous(whole.buffer);
     const int neighbour = rank % 2 == 0 ? 1 : 0;
     int* through_pair = both.span<int>(neighbour).data();
-    EXPECT_EQ(through_pair, whole.at<int>(rank / 2 * 2 + neighbour)) << "a process maps a block once";
+    EXPECT_EQ(through_pair, whole.at<int>(rank / 2 * 2 + neighbour))
+        << "a process maps a block once";
     through_pair[7] = 70 + rank;
     group.barrier();
     EXPECT_EQ(whole.at<int>(rank)[7], 70 + rank / 2 * 2 + neighbour);
@@ -198,7 +219,8 @@ TEST(Memory, OneBufferOnSeveralGroups) {
 TEST(Memory, OnANodeThatIsNamed) {
   as_threads(2, [](int rank, const Group& group) {
     symm_buffer_t* raw = nullptr;
-    const symm_status_t status = symm_alloc(group.get(), 10'000, support::placed(SYMM_ALLOC_HOST, 0), &raw);
+    const symm_status_t status =
+        symm_alloc(group.get(), 10'000, support::placed(SYMM_ALLOC_HOST, 0), &raw);
     if (status != SYMM_OK) {
       expect_failed(status, SYMM_ERR_UNAVAILABLE, {"mbind"});
       check(symm_alloc(group.get(), 10'000, support::placed(SYMM_ALLOC_HOST), &raw));
@@ -214,16 +236,18 @@ TEST(Memory, OnANodeThatIsNamed) {
 
 // ---- heaps: pieces at the same offsets on all ranks
 
-// As memory of a block they are used without a copy, and passed on by a token; what else can be done with them has the table of
-// behaviours.
+// As memory of a block they are used without a copy, and passed on by a token; what
+// else can be done with them has the table of behaviours.
 TEST(Heap, PiecesAreSymmetricMemory) {
   as_threads(2, [](int rank, const Group& group) {
     symm_heap_options_t wrong = SYMM_HEAP_OPTIONS_INIT;
     if (rank == 1) wrong.alignment = 3;
-    expect_failure(SYMM_ERR_INVALID_ARGUMENT, {"rank 1: options.alignment"}, [&] { group.heap(1 << 20, wrong); });
+    expect_failure(SYMM_ERR_INVALID_ARGUMENT, {"rank 1: options.alignment"},
+        [&] { group.heap(1 << 20, wrong); });
     const symm::Heap heap = group.heap(1 << 20);
     const auto before = heap.allocate<uint32_t>(1000), piece = heap.allocate<uint32_t>(20000, 4096);
-    const auto call = support::call_of(SYMM_COLLECTIVE_ALLREDUCE, piece.data(), piece.data(), 20000, SYMM_DTYPE_U32);
+    const auto call = support::call_of(
+        SYMM_COLLECTIVE_ALLREDUCE, piece.data(), piece.data(), 20000, SYMM_DTYPE_U32);
     symm_plan_info_t plan;
     check(plan_of(group.get(), call, nullptr, plan));
     EXPECT_EQ(plan.algorithm, SYMM_ALGORITHM_TWO_SHOT) << plan.reason;
@@ -262,4 +286,5 @@ TEST(Heap, NoCallAfterTheFirstAsksTheKernel) {
     EXPECT_EQ(info.peak_bytes, 4096 * info.pieces);
   });
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

@@ -2,14 +2,16 @@
 #include "tests/ranks/machines.hpp"
 #include "tests/support/pieces_calls.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 void run_all(const Group& group, const Block& block, unsigned seed, symm_algorithm_t algorithm) {
   std::vector<std::byte> own(PiecesMemory::kBytes);
-  const PiecesMemory memory{block.at<std::byte>(group.rank()), own.data(), std::memcpy, [&](const auto& call) {
-                              const symm_status_t status = call();
-                              group.barrier();
-                              return status;
-                            }};
+  const PiecesMemory memory{
+      block.at<std::byte>(group.rank()), own.data(), std::memcpy, [&](const auto& call) {
+        const symm_status_t status = call();
+        group.barrier();
+        return status;
+      }};
   run_drawn(group, memory, seed, algorithm);
 }
 
@@ -33,7 +35,8 @@ TEST(Pieces, AnyLayoutInAnyMemory) {
 TEST(Pieces, BetweenProcesses) {
   as_processes(4, [](int, const Group& group) {
     const Block block = allocate(group, PiecesMemory::kBytes);
-    for (unsigned seed = 100; seed < 110; ++seed) run_all(group, block, seed, SYMM_ALGORITHM_AUTO);
+    for (unsigned seed = 100; seed < 110; ++seed)
+      run_all(group, block, seed, SYMM_ALGORITHM_AUTO);
     group.barrier();
   });
 }
@@ -42,11 +45,13 @@ TEST_F(Span, HasAllPieces) {
   setenv("SYMM_HOST_TUNE", "gather=64,slices=64K,round=32K", 1);
   expect_on_all_layouts([](int, const Group& group) {
     const Block block = allocate(group, PiecesMemory::kBytes);
-    for (unsigned seed = 200; seed < 210; ++seed) run_all(group, block, seed, SYMM_ALGORITHM_AUTO);
+    for (unsigned seed = 200; seed < 210; ++seed)
+      run_all(group, block, seed, SYMM_ALGORITHM_AUTO);
   });
 }
 
-// One behind the other, without anything between the calls but what they do themselves; who is slow changes.
+// One behind the other, without anything between the
+// calls but what they do themselves; who is slow changes.
 TEST(Pieces, BackToBack) {
   as_processes(3, [](int rank, const Group& group) {
     const Block block = allocate(group, PiecesMemory::kBytes);
@@ -58,13 +63,16 @@ TEST(Pieces, BackToBack) {
         out.push_back(base + static_cast<size_t>(rank) + 2 * r);
         in.push_back(base + r + 2 * static_cast<size_t>(rank));
       }
-      int32_t* send = (call + static_cast<size_t>(rank)) % 3 == 0 ? own.data() : block.at<int32_t>(rank);
-      std::fill_n(send, std::accumulate(out.begin(), out.end(), size_t{0}), rank + static_cast<int32_t>(call));
-      check(symm_alltoallv(
-          group.get(), send, out.data(), nullptr, got.data(), in.data(), nullptr, SYMM_DTYPE_I32, nullptr, nullptr));
+      int32_t* send =
+          (call + static_cast<size_t>(rank)) % 3 == 0 ? own.data() : block.at<int32_t>(rank);
+      std::fill_n(send, std::accumulate(out.begin(), out.end(), size_t{0}),
+          rank + static_cast<int32_t>(call));
+      check(symm_alltoallv(group.get(), send, out.data(), nullptr, got.data(), in.data(), nullptr,
+          SYMM_DTYPE_I32, nullptr, nullptr));
       size_t i = 0;
       for (size_t r = 0; r < 3; ++r)
-        for (const size_t end = i + in[r]; i < end; ++i) ASSERT_EQ(got[i], static_cast<int32_t>(r + call)) << i;
+        for (const size_t end = i + in[r]; i < end; ++i)
+          ASSERT_EQ(got[i], static_cast<int32_t>(r + call)) << i;
     }
   });
 }
@@ -73,12 +81,15 @@ TEST(Pieces, CountsThatDisagreeNameBothRanks) {
   as_threads(2, [](int rank, const Group& group) {
     std::vector<int32_t> data(64);
     const Counts out = {4, 4};
-    const Counts in = {rank == 1 ? size_t{5} : size_t{4}, 4};  // rank 1 expects 5 of rank 0, which sends 4
-    symm_status_t status = symm_alltoallv(
-        group.get(), data.data(), out.data(), nullptr, data.data() + 32, in.data(), nullptr, SYMM_DTYPE_I32, nullptr, nullptr);
+    // rank 1 expects 5 of rank 0, which sends 4
+    const Counts in = {rank == 1 ? size_t{5} : size_t{4}, 4};
+    symm_status_t status = symm_alltoallv(group.get(), data.data(), out.data(), nullptr,
+        data.data() + 32, in.data(), nullptr, SYMM_DTYPE_I32, nullptr, nullptr);
     // Nothing else was wrong, so rank 0 may have been through before rank 1 looked.
-    if (status == SYMM_OK) status = symm_barrier(group.get(), nullptr, 0, 0, within(10'000), nullptr);
-    expect_failed(status, SYMM_ERR_MISMATCH, {"rank 0 sends 4 elements to rank 1, which expects 5"});
+    if (status == SYMM_OK)
+      status = symm_barrier(group.get(), nullptr, 0, 0, within(10'000), nullptr);
+    expect_failed(
+        status, SYMM_ERR_MISMATCH, {"rank 0 sends 4 elements to rank 1, which expects 5"});
   });
 }
 
@@ -86,14 +97,19 @@ TEST(Pieces, AlgorithmsThatCannot) {
   as_threads(2, [](int rank, const Group& group) {
     std::vector<int32_t> data(64);
     symm_group_t* g = group.get();
-    const auto allgatherv = [&](const int32_t* send, const Counts& lengths, symm_algorithm_t algorithm) {
-      return symm_allgatherv(g, send, data.data(), lengths.data(), nullptr, SYMM_DTYPE_I32, forced(algorithm), nullptr);
+    const auto allgatherv = [&](const int32_t* send, const Counts& lengths,
+                                symm_algorithm_t algorithm) {
+      return symm_allgatherv(g, send, data.data(), lengths.data(), nullptr, SYMM_DTYPE_I32,
+          forced(algorithm), nullptr);
     };
-    for (const auto& [algorithm, why] :
-        {std::pair(SYMM_ALGORITHM_TWO_SHOT, "symmetric memory"), {SYMM_ALGORITHM_LL, "ll does not do allgatherv"}})
-      expect_failed(allgatherv(data.data() + 32, {4, 6}, algorithm), SYMM_ERR_INVALID_ARGUMENT, {why});
-    // Nothing was spoilt, nothing to move needs no memory, and a rank with nothing to send may say NULL.
-    check(symm_allgatherv(g, nullptr, nullptr, Counts{0, 0}.data(), nullptr, SYMM_DTYPE_I32, nullptr, nullptr));
+    for (const auto& [algorithm, why] : {std::pair(SYMM_ALGORITHM_TWO_SHOT, "symmetric memory"),
+             {SYMM_ALGORITHM_LL, "ll does not do allgatherv"}})
+      expect_failed(
+          allgatherv(data.data() + 32, {4, 6}, algorithm), SYMM_ERR_INVALID_ARGUMENT, {why});
+    // Nothing was spoilt, nothing to move needs no memory,
+    // and a rank with nothing to send may say NULL.
+    check(symm_allgatherv(
+        g, nullptr, nullptr, Counts{0, 0}.data(), nullptr, SYMM_DTYPE_I32, nullptr, nullptr));
     check(allgatherv(rank == 0 ? nullptr : data.data() + 32, {0, 6}, SYMM_ALGORITHM_AUTO));
   });
 }
@@ -116,4 +132,5 @@ TEST(Pieces, ThePlanSaysHow) {
     group.barrier();
   });
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

@@ -1,9 +1,10 @@
-// Reductions with a factor, and of narrow floats into f32: every algorithm has the bits of a reference that takes one element at
-// a time.
+// Reductions with a factor, and of narrow floats into f32: every algorithm has the bits
+// of a reference that takes one element at a time.
 #include "tests/ranks/machines.hpp"
 #include "tools/bench/reference.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 using namespace symm::reference;
 
 struct Scaled {
@@ -20,12 +21,13 @@ struct Scaled {
 };
 
 std::ostream& operator<<(std::ostream& out, const Scaled& c) {
-  return out << "collective " << c.what << ", dtype " << c.dtype << ", op " << c.op << ", position " << c.position
-             << (c.by_pointer ? " by pointer" : "") << (c.to_f32 ? " to f32" : "") << ", count " << c.count
-             << (c.symmetric ? ", symmetric" : "");
+  return out << "collective " << c.what << ", dtype " << c.dtype << ", op " << c.op << ", position "
+             << c.position << (c.by_pointer ? " by pointer" : "") << (c.to_f32 ? " to f32" : "")
+             << ", count " << c.count << (c.symmetric ? ", symmetric" : "");
 }
 
 constexpr float kFactors[] = {0.3F, -1.7F, 1e-3F, 0.7F};  // by rank, where read by pointer
+
 // Else; of f32 it is rounded, and f64 has larger ones.
 double factor_of(symm_dtype_t dtype) { return dtype == SYMM_DTYPE_F64 ? 1e200 : 0.1; }
 
@@ -48,8 +50,11 @@ uint64_t operand(const Scaled& c, int rank, size_t i) {
 // Element i of what `rank` gets is that of element `i` of all operands.
 uint64_t expected(const Scaled& c, int rank, int size, size_t i) {
   std::vector<uint64_t> operands;
-  for (int r = 0; r < size; ++r) operands.push_back(operand(c, r, i));
-  const auto factor = [&](int r) { return c.by_pointer ? static_cast<double>(kFactors[r]) : factor_of(c.dtype); };
+  for (int r = 0; r < size; ++r)
+    operands.push_back(operand(c, r, i));
+  const auto factor = [&](int r) {
+    return c.by_pointer ? static_cast<double>(kFactors[r]) : factor_of(c.dtype);
+  };
   return reduce_scaled(c.dtype, c.op, operands, c.result(), c.position, factor, rank);
 }
 
@@ -60,20 +65,25 @@ int compare(const Group& group, const Block& block, const Scaled& c) {
   const size_t blocks = c.what == SYMM_COLLECTIVE_REDUCE_SCATTER ? static_cast<size_t>(size) : 1;
   const bool gets = c.what != SYMM_COLLECTIVE_REDUCE || rank == 1 % size;
   const size_t element = size_of(c.result());
-  std::vector<std::byte> private_send(c.count * blocks * size_of(c.dtype)), private_recv(c.count * element);
+  std::vector<std::byte> private_send(c.count * blocks * size_of(c.dtype)),
+      private_recv(c.count * element);
   std::byte* const send = c.symmetric ? block.at<std::byte>(rank) : private_send.data();
-  std::byte* const recv = c.symmetric ? block.at<std::byte>(rank) + (size_t{8} << 20) : private_recv.data();
-  for (size_t i = 0; i < c.count * blocks; ++i) store_bits(c.dtype, operand(c, rank, i), send + i * size_of(c.dtype));
+  std::byte* const recv =
+      c.symmetric ? block.at<std::byte>(rank) + (size_t{8} << 20) : private_recv.data();
+  for (size_t i = 0; i < c.count * blocks; ++i)
+    store_bits(c.dtype, operand(c, rank, i), send + i * size_of(c.dtype));
   std::vector<std::byte> right(c.count * element);
   const size_t first = blocks == 1 ? 0 : static_cast<size_t>(rank) * c.count;
   for (size_t i = 0; i < c.count; ++i)
-    if (i < kPeriod) store_bits(c.result(), expected(c, rank, size, first + i), &right[i * element]);
-    else std::memcpy(&right[i * element], &right[(i - kPeriod) * element], element);
+    if (i < kPeriod)
+      store_bits(c.result(), expected(c, rank, size, first + i), &right[i * element]);
+    else
+      std::memcpy(&right[i * element], &right[(i - kPeriod) * element], element);
 
   int done = 0;
   const float factor = kFactors[rank];
-  for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT,
-           SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED}) {
+  for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_LL,
+           SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED}) {
     auto options = forced(algorithm);
     options.value.scale_position = c.position;
     if (c.position != SYMM_SCALE_NONE && c.by_pointer) options.value.scale_pointer = &factor;
@@ -92,7 +102,8 @@ int compare(const Group& group, const Block& block, const Scaled& c) {
     ++done;
     if (gets) {
       for (size_t i = 0; i < c.count && std::memcmp(recv, right.data(), right.size()) != 0; ++i) {
-        EXPECT_EQ(load_bits(c.result(), recv + i * element), load_bits(c.result(), &right[i * element]))
+        EXPECT_EQ(
+            load_bits(c.result(), recv + i * element), load_bits(c.result(), &right[i * element]))
             << "algorithm " << algorithm << ", element " << i;
         if (testing::Test::HasFailure()) return done;
       }
@@ -105,30 +116,36 @@ void run_scaled(const Group& group) {
   const Block block = allocate(group, size_t{16} << 20);
   int done = 0;
   unsigned turn = 0;
-  for (const symm_collective_t what : {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE})
-    for (const symm_dtype_t dtype :
-        {SYMM_DTYPE_F16, SYMM_DTYPE_BF16, SYMM_DTYPE_F8E4M3, SYMM_DTYPE_F8E5M2, SYMM_DTYPE_F32, SYMM_DTYPE_F64})
+  for (const symm_collective_t what :
+      {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE})
+    for (const symm_dtype_t dtype : {SYMM_DTYPE_F16, SYMM_DTYPE_BF16, SYMM_DTYPE_F8E4M3,
+             SYMM_DTYPE_F8E5M2, SYMM_DTYPE_F32, SYMM_DTYPE_F64})
       for (const symm_scale_t position : {SYMM_SCALE_NONE, SYMM_SCALE_BEFORE, SYMM_SCALE_AFTER})
         for (const bool to_f32 : {false, true})
           for (const size_t count : {0, 1, 7, 13, 1021}) {
             const symm_op_t ops[] = {SYMM_OP_SUM, SYMM_OP_AVG, SYMM_OP_MAX};
             if (to_f32 && size_of(dtype) >= 4) continue;
             ++turn;
-            done += compare(group, block, {what, dtype, ops[turn % 3], position, turn % 2 == 0, to_f32, count, turn % 5 < 3});
+            done += compare(group, block,
+                {what, dtype, ops[turn % 3], position, turn % 2 == 0, to_f32, count, turn % 5 < 3});
           }
   // More than what is wide at a time.
-  for (const symm_collective_t what : {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE})
+  for (const symm_collective_t what :
+      {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE})
     for (const bool to_f32 : {false, true})
-      done += compare(group, block, {what, SYMM_DTYPE_BF16, SYMM_OP_SUM, SYMM_SCALE_BEFORE, false, to_f32, 300'007, false});
+      done += compare(group, block,
+          {what, SYMM_DTYPE_BF16, SYMM_OP_SUM, SYMM_SCALE_BEFORE, false, to_f32, 300'007, false});
   EXPECT_GT(done, 1000);
 }
 
 TEST(ScaledReductions, bits_are_those_of_the_reference) {
-  for (const int size : {1, 3}) as_threads(size, [](int, const Group& group) { run_scaled(group); });
+  for (const int size : {1, 3})
+    as_threads(size, [](int, const Group& group) { run_scaled(group); });
 }
 
 TEST_F(Span, HasTheBitsOfScaledReductions) {
   SYMM_NOT_UNDER_TSAN("half a minute");
   expect_on_all_layouts([](int, const Group& group) { run_scaled(group); });
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

@@ -1,8 +1,11 @@
-// Those that survive a failure agree on who lives and go on, also when more ranks die while they do.
+// Those that survive a failure agree on who lives
+// and go on, also when more ranks die while they do.
 #include <poll.h>
+
 #include "tests/ranks/failure.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 bool readable(int fd) {
   pollfd look{fd, POLLIN, 0};
   return poll(&look, 1, 0) == 1 && look.revents == POLLIN;
@@ -10,7 +13,8 @@ bool readable(int fd) {
 
 std::vector<int32_t> ranks_in(const Group& whole, const Group& part) {
   std::vector<int32_t> ranks;
-  for (int32_t rank = 0; rank < part.size(); ++rank) ranks.push_back(whole.translate_rank(part, rank));
+  for (int32_t rank = 0; rank < part.size(); ++rank)
+    ranks.push_back(whole.translate_rank(part, rank));
   return ranks;
 }
 
@@ -51,7 +55,8 @@ TEST(Shrink, WhoLeftIsLeftOutAndAnAbortedGroupGoesOn) {
   std::atomic<int> created = 0;
   as_threads(4, [&](int rank) {
     Group group = create(meeting.threads(), rank, 4);
-    ++created;  // not a barrier of the group: the abort could end it for a rank that has not left it yet
+    // not a barrier of the group: the abort could end it for a rank that has not left it yet
+    ++created;
     ASSERT_TRUE(eventually([&] { return created == 4; }));
     if (rank == 2) return group.reset();
     if (rank == 0) group.abort("enough");
@@ -91,7 +96,8 @@ struct Got {
   std::atomic<uint64_t> id;
 };
 
-// Two ranks die while the others shrink, at any moment. Whoever lives has the same group, made of all who live and perhaps of
+// Two ranks die while the others shrink, at any moment. Whoever
+// lives has the same group, made of all who live and perhaps of
 // those who died after it was agreed on, or the same failure.
 TEST(Shrink, RanksThatDieMeanwhileAreLeftOutByAllAlike) {
   const char* asked = std::getenv("SYMM_TEST_SHRINKS");
@@ -101,7 +107,8 @@ TEST(Shrink, RanksThatDieMeanwhileAreLeftOutByAllAlike) {
   for (int trial = 0; trial < trials; ++trial) {
     const Shared<std::array<Got, kSize>> got;
     int delays_us[kSize] = {};
-    for (const int rank : {2, 4}) delays_us[rank] = static_cast<int>(random() % 6000);
+    for (const int rank : {2, 4})
+      delays_us[rank] = static_cast<int>(random() % 6000);
     const auto body = [&](int rank, const Config& config, Facts& facts) {
       const Group group = create(config, rank, kSize);
       all_there(facts, kSize);
@@ -166,19 +173,24 @@ TEST(Stats, CountWhatWasDone) {
     const symm_group_stats_t before = group.stats();
     EXPECT_EQ(before.collective_calls[SYMM_COLLECTIVE_ALLREDUCE], 0U);
     float values[4] = {};
-    for (int i = 0; i < 5; ++i) group.allreduce(symm::Span<const float>(values), symm::Span<float>(values), SYMM_OP_SUM);
+    for (int i = 0; i < 5; ++i)
+      group.allreduce(symm::Span<const float>(values), symm::Span<float>(values), SYMM_OP_SUM);
     group.barrier({}, 3);
     group.barrier({}, 4);
     block.memory.signal(1 - rank);
     block.memory.wait_signal(1 - rank);
-    EXPECT_EQ(outcome_of([&] { block.memory.wait_signal(1 - rank, 1, 1); }).status, SYMM_ERR_TIMEOUT);
+    EXPECT_EQ(
+        outcome_of([&] { block.memory.wait_signal(1 - rank, 1, 1); }).status, SYMM_ERR_TIMEOUT);
     const size_t own = static_cast<size_t>(rank) + 1;
     const size_t counts[] = {1, 2};
     const size_t in[] = {own, own};
     float all[4] = {};
-    check(symm_allgatherv(group.get(), values, all, counts, nullptr, SYMM_DTYPE_F32, nullptr, nullptr));
-    check(symm_reduce_scatterv(group.get(), values, counts, nullptr, all, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr));
-    check(symm_alltoallv(group.get(), values, counts, nullptr, all, in, nullptr, SYMM_DTYPE_F32, nullptr, nullptr));
+    check(symm_allgatherv(
+        group.get(), values, all, counts, nullptr, SYMM_DTYPE_F32, nullptr, nullptr));
+    check(symm_reduce_scatterv(
+        group.get(), values, counts, nullptr, all, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr));
+    check(symm_alltoallv(
+        group.get(), values, counts, nullptr, all, in, nullptr, SYMM_DTYPE_F32, nullptr, nullptr));
     const symm_group_stats_t after = group.stats();
     EXPECT_EQ(after.collective_bytes[SYMM_COLLECTIVE_ALLGATHERV], own * sizeof(float));
     EXPECT_EQ(after.collective_bytes[SYMM_COLLECTIVE_REDUCE_SCATTERV], own * sizeof(float));
@@ -196,4 +208,5 @@ TEST(Stats, CountWhatWasDone) {
     group.barrier();
   });
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

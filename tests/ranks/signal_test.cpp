@@ -1,6 +1,7 @@
 #include "tests/support/group.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 void expect_no_signal(const Block& block, int rank) {
   expect_failure(SYMM_ERR_TIMEOUT, {"no signal"}, [&] { block.memory.wait_signal(rank, 0, 5); });
 }
@@ -11,12 +12,14 @@ TEST(Signal, OrdersTheDataBeforeIt) {
     auto* data = block.at<uint64_t>(1);
     for (uint64_t round = 1; round <= 2000; ++round) {
       if (rank == 0) {
-        for (uint64_t i = 0; i < 64; ++i) data[i * 8] = round * 1000 + i;
+        for (uint64_t i = 0; i < 64; ++i)
+          data[i * 8] = round * 1000 + i;
         block.memory.signal(1);
         block.memory.wait_signal(1);
       } else {
         block.memory.wait_signal(0);
-        for (uint64_t i = 0; i < 64; ++i) ASSERT_EQ(data[i * 8], round * 1000 + i);
+        for (uint64_t i = 0; i < 64; ++i)
+          ASSERT_EQ(data[i * 8], round * 1000 + i);
         block.memory.signal(0);
       }
     }
@@ -24,7 +27,8 @@ TEST(Signal, OrdersTheDataBeforeIt) {
 }
 
 TEST(Signal, WakesASleeperWithoutLosingAny) {
-  // More ranks than processors, no sleep without a wake-up: if one were lost, each would cost a slice of 50 ms.
+  // More ranks than processors, no sleep without a wake-up:
+  // if one were lost, each would cost a slice of 50 ms.
   as_processes(6, [](int rank, const Group& group) {
     const Block block = allocate(group, 64);
     for (int round = 0; round < 500; ++round) {
@@ -100,31 +104,39 @@ TEST(Now, BarriersAreLookedFor) {
     const Block block = allocate(group, 64);
     const int32_t pair[] = {0, 1};
     const auto look = [&](bool some) {
-      return symm_barrier(group.get(), some ? pair : nullptr, some ? 2 : 0, 3, support::within(SYMM_TIMEOUT_NOW), nullptr);
+      return symm_barrier(group.get(), some ? pair : nullptr, some ? 2 : 0, 3,
+          support::within(SYMM_TIMEOUT_NOW), nullptr);
     };
     for (const bool some : {false, true}) {
-      for (int i = 0; i < 3 && rank == 0; ++i) expect_failed(look(some), SYMM_ERR_TIMEOUT, {"is not here"});
+      for (int i = 0; i < 3 && rank == 0; ++i)
+        expect_failed(look(some), SYMM_ERR_TIMEOUT, {"is not here"});
       group.barrier();
       if (rank == 0)
-        while (look(some) == SYMM_ERR_TIMEOUT) usleep(1000);
-      else if (!some || rank == 1) group.barrier(some ? symm::Span<const int32_t>(pair) : symm::Span<const int32_t>(), 3);
+        while (look(some) == SYMM_ERR_TIMEOUT)
+          usleep(1000);
+      else if (!some || rank == 1)
+        group.barrier(some ? symm::Span<const int32_t>(pair) : symm::Span<const int32_t>(), 3);
     }
     EXPECT_EQ(group.status().status, SYMM_OK);
     // What needs the others to act cannot be looked at.
     const auto now = forced(SYMM_ALGORITHM_AUTO, SYMM_TIMEOUT_NOW);
     float value = 1;
     EXPECT_EQ(
-        symm_allreduce(group.get(), &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, now, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(symm_group_finalize(group.get(), support::within(SYMM_TIMEOUT_NOW)), SYMM_ERR_INVALID_ARGUMENT);
+        symm_allreduce(group.get(), &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, now, nullptr),
+        SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_group_finalize(group.get(), support::within(SYMM_TIMEOUT_NOW)),
+        SYMM_ERR_INVALID_ARGUMENT);
     symm_rendezvous_options_t meeting = SYMM_RENDEZVOUS_OPTIONS_INIT;
     meeting.timeout_ms = SYMM_TIMEOUT_NOW;
-    EXPECT_EQ(outcome_of([&] { group.rendezvous(group.allocate(64), meeting); }).status, SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(outcome_of([&] { group.rendezvous(group.allocate(64), meeting); }).status,
+        SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_EQ(group.rendezvous(block.buffer, meeting).get(), block.memory.get());
     group.barrier();
   });
 }
 
-// Two sets that share ranks 0 and 1, whose threads come to them in other orders: one of them would end early.
+// Two sets that share ranks 0 and 1, whose threads come
+// to them in other orders: one of them would end early.
 TEST(Barrier, SetsInAnotherOrderAreAMismatch) {
   std::barrier together(4);  // nobody is in the group's creation still
   as_threads(4, [&](int rank, const Group& group) {
@@ -150,9 +162,13 @@ TEST(Stats, WaitsOfAllKindsAreCounted) {
     block.memory.wait_signals(symm::Span(&one, 1), true);
     EXPECT_EQ(group.stats().waits, 4U);
     EXPECT_EQ(group.stats().failures, 0U);
-    EXPECT_NE(outcome_of([&] { block.memory.wait_value32(1, SYMM_COMPARE_EQ, 0); }).status, SYMM_OK);
-    EXPECT_NE(outcome_of([&] { block.memory.wait_value32(0, SYMM_COMPARE_EQ, 1, 1); }).status, SYMM_OK);
-    EXPECT_NE(outcome_of([&] { block.memory.wait_signal_value(0, 0, SYMM_COMPARE_EQ, 1, 1); }).status, SYMM_OK);
+    EXPECT_NE(
+        outcome_of([&] { block.memory.wait_value32(1, SYMM_COMPARE_EQ, 0); }).status, SYMM_OK);
+    EXPECT_NE(
+        outcome_of([&] { block.memory.wait_value32(0, SYMM_COMPARE_EQ, 1, 1); }).status, SYMM_OK);
+    EXPECT_NE(
+        outcome_of([&] { block.memory.wait_signal_value(0, 0, SYMM_COMPARE_EQ, 1, 1); }).status,
+        SYMM_OK);
     EXPECT_EQ(group.stats().waits, 4U);
     EXPECT_EQ(group.stats().failures, 3U);
   });
@@ -163,12 +179,15 @@ TEST(Barrier, OutOfTurnRevokesTheGroup) {
   as_threads(2, [](int rank, const Group& group) {
     group.barrier();
     if (rank == 0) {
-      const std::jthread inside([&] { EXPECT_NE(outcome_of([&] { group.barrier({}, 5, 20'000); }).status, SYMM_OK); });
+      const std::jthread inside(
+          [&] { EXPECT_NE(outcome_of([&] { group.barrier({}, 5, 20'000); }).status, SYMM_OK); });
       usleep(100'000);
-      EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 5, support::within(200), nullptr), SYMM_ERR_TIMEOUT);
+      EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 5, support::within(200), nullptr),
+          SYMM_ERR_TIMEOUT);
       EXPECT_EQ(group.status().status, SYMM_ERR_TIMEOUT) << group.status().message;
     } else {
-      while (group.status().status == SYMM_OK) usleep(1000);
+      while (group.status().status == SYMM_OK)
+        usleep(1000);
       EXPECT_EQ(group.status().status, SYMM_ERR_TIMEOUT);
     }
   });
@@ -176,7 +195,8 @@ TEST(Barrier, OutOfTurnRevokesTheGroup) {
 
 // ---- signals that carry values, and words of blocks
 
-// More ranks than processors: they sleep. Values that differ in their upper halves only wake a sleeper too.
+// More ranks than processors: they sleep. Values that
+// differ in their upper halves only wake a sleeper too.
 TEST(SignalValue, WakesASleeperWithoutLosingAny) {
   as_processes(4, [](int rank, const Group& group) {
     const Block block = allocate(group, 64);
@@ -196,7 +216,8 @@ TEST(Signal, ALongWaitLocksNobodyOut) {
     const Block block = allocate(group, 64);
     if (rank == 0) {
       std::thread other([&] { block.memory.wait_signal(1, 3); });
-      expect_failure(SYMM_ERR_TIMEOUT, {"no signal from rank 1"}, [&] { block.memory.wait_signal(1, 3, 30); });
+      expect_failure(
+          SYMM_ERR_TIMEOUT, {"no signal from rank 1"}, [&] { block.memory.wait_signal(1, 3, 30); });
       group.barrier();
       other.join();
       EXPECT_EQ(block.memory.test_signal(1, 3), 0U);
@@ -207,4 +228,5 @@ TEST(Signal, ALongWaitLocksNobodyOut) {
     group.barrier();
   });
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

@@ -1,7 +1,9 @@
-// Groups across machines. tests/bindings/behaviours has what all calls mean, and the tests of collectives which bits they give.
+// Groups across machines. tests/bindings/behaviours has what all calls mean, and the
+// tests of collectives which bits they give.
 #include "tests/ranks/machines.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 TEST_F(Span, AreToldByInfoAndPointers) {
   expect_on_machines("abba", [](int rank, const Group& group) {
     const symm_group_info_t info = group.info();
@@ -20,7 +22,8 @@ TEST_F(Span, AreToldByInfoAndPointers) {
       EXPECT_EQ(group.peer_info(peer).mapped, mapped ? 1 : 0);
       EXPECT_EQ(table[peer] != nullptr, mapped);
       void* at = nullptr;
-      EXPECT_EQ(symm_memory_pointer(block.memory.get(), peer, &at), mapped ? SYMM_OK : SYMM_ERR_UNAVAILABLE);
+      EXPECT_EQ(symm_memory_pointer(block.memory.get(), peer, &at),
+          mapped ? SYMM_OK : SYMM_ERR_UNAVAILABLE);
     }
   });
 }
@@ -32,8 +35,8 @@ TEST_F(Span, OfDifferentEnginesAreRefused) {
   const auto before = [](int rank) {
     if (rank == 1) setenv("SYMM_UCX", FAKE_UCX, 1);
   };
-  for (const std::string& said : on_machines(
-           "ab", [](int, const Group&) { return "well"; }, before)) {
+  for (const std::string& said :
+      on_machines("ab", [](int, const Group&) { return "well"; }, before)) {
     EXPECT_NE(said.find("engine: rank"), std::string::npos) << said;
     EXPECT_NE(said.find("ucx 1.13.9"), std::string::npos) << said;
   }
@@ -50,11 +53,13 @@ TEST_F(Span, OfOneMachineNeedNothing) {
       return all.str();
     };
     EXPECT_EQ(text("/proc/self/maps").find("libucp"), std::string::npos) << "an engine is loaded";
-    const std::string ports = text("/proc/self/net/tcp") + text("/proc/self/net/tcp6") + text("/proc/self/net/udp");
+    const std::string ports =
+        text("/proc/self/net/tcp") + text("/proc/self/net/tcp6") + text("/proc/self/net/udp");
     for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
       std::error_code gone;
       const std::string what = std::filesystem::read_symlink(entry.path(), gone);
-      EXPECT_TRUE(!what.starts_with("socket:[") || ports.find(" " + what.substr(8, what.size() - 9) + " ") == std::string::npos)
+      EXPECT_TRUE(!what.starts_with("socket:[") ||
+                  ports.find(" " + what.substr(8, what.size() - 9) + " ") == std::string::npos)
           << what;
     }
   });
@@ -71,16 +76,19 @@ TEST_F(Span, KeepNothingOfGroupsWhosePeersDied) {
     config.name = "cycle " + std::to_string(cycle);
     return create(config, rank, 2);
   };
-  Process survivor([&] {  // says something: no leaks are looked for at the exit of a process with UCX
+  // says something: no leaks are looked for at the exit of a process with UCX
+  Process survivor([&] {
     Footprint before;
     for (int cycle = 0; cycle < cycles; ++cycle) {
       if (cycle == 5) before = Footprint::settled();
       const Group group = join(0, cycle);
       expect_failure(SYMM_ERR_PEER_FAILED, {"rank 1"}, [&] {
-        while (true) group.barrier();
+        while (true)
+          group.barrier();
       });
     }
-    EXPECT_TRUE(eventually([&] { return Footprint::now() == before; })) << Footprint::now() << ", before: " << before;
+    EXPECT_TRUE(eventually([&] { return Footprint::now() == before; }))
+        << Footprint::now() << ", before: " << before;
     return "well";
   });
   Process others([&] {
@@ -97,7 +105,8 @@ TEST_F(Span, KeepNothingOfGroupsWhosePeersDied) {
   others.expect_success("");
 }
 
-// The ranks of one machine are a group as any, without an engine, whatever becomes of the others.
+// The ranks of one machine are a group as any,
+// without an engine, whatever becomes of the others.
 TEST_F(Span, HaveLocalGroupsThatOutliveTheRest) {
   const std::vector<std::string> said = on_machines("aba", [](int rank, const Group& group) {
     const Group local = group.local();
@@ -107,7 +116,9 @@ TEST_F(Span, HaveLocalGroupsThatOutliveTheRest) {
       group.barrier();
       if (rank == 1) raise(SIGKILL);  // all have come out of the first
       group.barrier();
-    } catch (const Error& error) { end = error.status() == SYMM_ERR_PEER_FAILED ? "" : error.what(); }
+    } catch (const Error& error) {
+      end = error.status() == SYMM_ERR_PEER_FAILED ? "" : error.what();
+    }
     const symm_group_info_t info = local.info();
     local.barrier();
     return end + std::to_string(info.rank) + " of " + std::to_string(info.size) + info.engine;
@@ -123,13 +134,17 @@ TEST_F(Span, MoveLargeBlocks) {
     const Block block = allocate(group, 3 * kWords * sizeof(uint32_t));
     std::vector<uint32_t> words(kWords), back(kWords);
     for (int round = 0; round < 5; ++round) {
-      for (size_t i = 0; i < kWords; ++i) words[i] = static_cast<uint32_t>(i * 2654435761U) + static_cast<uint32_t>(rank + round);
+      for (size_t i = 0; i < kWords; ++i)
+        words[i] = static_cast<uint32_t>(i * 2654435761U) + static_cast<uint32_t>(rank + round);
       const size_t bytes = kWords * sizeof(uint32_t), own = static_cast<size_t>(rank) * bytes;
-      for (int peer = 0; peer < 3; ++peer) check(symm_put_signal(block.memory.get(), peer, own, words.data(), bytes, 1, nullptr));
-      for (int peer = 0; peer < 3; ++peer) check(symm_wait_signal(block.memory.get(), peer, 1, nullptr, nullptr));
+      for (int peer = 0; peer < 3; ++peer)
+        check(symm_put_signal(block.memory.get(), peer, own, words.data(), bytes, 1, nullptr));
+      for (int peer = 0; peer < 3; ++peer)
+        check(symm_wait_signal(block.memory.get(), peer, 1, nullptr, nullptr));
       for (int peer = 0; peer < 3; ++peer) {
         const uint32_t* from = block.at<uint32_t>(rank) + static_cast<size_t>(peer) * kWords;
-        for (size_t i = 0; i < kWords; i += 997) EXPECT_EQ(from[i], words[i] - static_cast<uint32_t>(rank - peer));
+        for (size_t i = 0; i < kWords; i += 997)
+          EXPECT_EQ(from[i], words[i] - static_cast<uint32_t>(rank - peer));
         check(symm_get(block.memory.get(), peer, own, back.data(), bytes, nullptr));
         EXPECT_EQ(back, words);
       }
@@ -139,7 +154,8 @@ TEST_F(Span, MoveLargeBlocks) {
     group.barrier({}, 2);
     EXPECT_EQ(block.at<uint32_t>(rank)[1], 7U);
     EXPECT_EQ(block.at<uint32_t>(rank)[kWords], 7U);
-    for (uint32_t round = 0; round < 1000; ++round) {  // the barrier comes to rank 2 by way of rank 0
+    // the barrier comes to rank 2 by way of rank 0
+    for (uint32_t round = 0; round < 1000; ++round) {
       group.barrier();
       if (rank == 1) check(symm_put(block.memory.get(), 2, 0, &round, sizeof round, nullptr));
       group.barrier();
@@ -154,43 +170,50 @@ TEST_F(Span, NameWhoCallsOtherwiseAndAnswersNoMore) {
     if (rank == 1) std::thread(stop).detach();
     if (rank == 0) usleep(300'000);
     std::vector<float> data(16);
-    const symm_status_t status = symm_allreduce(
-        group.get(), data.data(), data.data(), data.size() / (rank + 1U), SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr);
+    const symm_status_t status = symm_allreduce(group.get(), data.data(), data.data(),
+        data.size() / (rank + 1U), SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr);
     kill(static_cast<pid_t>(group.peer_info(1).pid), SIGKILL);
     return std::to_string(status) + " " + std::to_string(group.status().failed_rank);
   });
   EXPECT_EQ(said, (std::vector<std::string>{std::to_string(SYMM_ERR_MISMATCH) + " 1", ""}));
 }
 
-// In all-reduces of three machines and in a barrier of many, whatever the rank's part is, and though most ranks wait for others.
+// In all-reduces of three machines and in a barrier of many, whatever the rank's part
+// is, and though most ranks wait for others.
 TEST_F(Span, NameWhoDiesAndWhoStops) {
   for (const int victim : {1, 2, 5}) {
     for (const int signal : {SIGKILL, SIGSTOP}) {
       for (const bool reduces : {true, false}) {
         setenv("SYMM_HOST_TUNE", "tell=0", 1);
-        const std::vector<std::string> said = on_machines("aabbcc", [&](int rank, const Group& group) {
-          std::vector<float> data(100'000);
-          const uint64_t timeout_ms = signal == SIGSTOP ? 1000 : 20'000;
-          symm_status_t status = SYMM_OK;
-          for (int call = 0; status == SYMM_OK && call < 1'000'000; ++call) {
-            if (rank == victim && call == 4 + victim % 2) raise(signal);
-            const auto options = forced(call % 2 == 0 ? SYMM_ALGORITHM_HIERARCHICAL : SYMM_ALGORITHM_CHAIN, timeout_ms);
-            status = reduces ? symm_allreduce(group.get(), data.data(), data.data(), data.size(), SYMM_DTYPE_F32, SYMM_OP_SUM,
-                                   options, nullptr)
-                             : symm_barrier(group.get(), nullptr, 0, 0, within(timeout_ms), nullptr);
-          }
-          kill(static_cast<pid_t>(group.peer_info(victim).pid), SIGKILL);
-          return std::to_string(group.status().failed_rank) + (signal == SIGSTOP || status == SYMM_ERR_PEER_FAILED ? "" : "?");
-        });
+        const std::vector<std::string> said =
+            on_machines("aabbcc", [&](int rank, const Group& group) {
+              std::vector<float> data(100'000);
+              const uint64_t timeout_ms = signal == SIGSTOP ? 1000 : 20'000;
+              symm_status_t status = SYMM_OK;
+              for (int call = 0; status == SYMM_OK && call < 1'000'000; ++call) {
+                if (rank == victim && call == 4 + victim % 2) raise(signal);
+                const auto options = forced(
+                    call % 2 == 0 ? SYMM_ALGORITHM_HIERARCHICAL : SYMM_ALGORITHM_CHAIN, timeout_ms);
+                status =
+                    reduces ? symm_allreduce(group.get(), data.data(), data.data(), data.size(),
+                                  SYMM_DTYPE_F32, SYMM_OP_SUM, options, nullptr)
+                            : symm_barrier(group.get(), nullptr, 0, 0, within(timeout_ms), nullptr);
+              }
+              kill(static_cast<pid_t>(group.peer_info(victim).pid), SIGKILL);
+              return std::to_string(group.status().failed_rank) +
+                     (signal == SIGSTOP || status == SYMM_ERR_PEER_FAILED ? "" : "?");
+            });
         for (int rank = 0; rank < 6; ++rank) {
-          EXPECT_EQ(said[static_cast<size_t>(rank)], rank == victim ? "" : std::to_string(victim)) << rank << reduces << signal;
+          EXPECT_EQ(said[static_cast<size_t>(rank)], rank == victim ? "" : std::to_string(victim))
+              << rank << reduces << signal;
         }
       }
     }
   }
 }
 
-// Rank 3 comes to a barrier with another, which comes to one of all, before it or after, on its machine or not.
+// Rank 3 comes to a barrier with another, which comes to
+// one of all, before it or after, on its machine or not.
 TEST_F(Span, FindBarriersOfDifferentSets) {
   setenv("SYMM_HOST_TUNE", "tell=0", 1);
   for (const int32_t other : {1, 2}) {
@@ -215,28 +238,37 @@ TEST_F(Span, AddFloatsInAnyOrderWhereThatIsAllowed) {
       std::vector<float> data(kCount), in_order(kCount), any(kCount);
       for (size_t i = 0; i < kCount; ++i) {
         const auto number = static_cast<float>((i + 7 * static_cast<size_t>(rank)) % 40);
-        if (dtype == SYMM_DTYPE_F32) data[i] = number / 3;
-        else reinterpret_cast<uint16_t*>(data.data())[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(number) >> 16);
+        if (dtype == SYMM_DTYPE_F32)
+          data[i] = number / 3;
+        else
+          reinterpret_cast<uint16_t*>(data.data())[i] =
+              static_cast<uint16_t>(std::bit_cast<uint32_t>(number) >> 16);
       }
       symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
       const auto add = [&](std::vector<float>& to) {
-        check(symm_allreduce(group.get(), data.data(), to.data(), kCount, dtype, SYMM_OP_SUM, &options, nullptr));
+        check(symm_allreduce(
+            group.get(), data.data(), to.data(), kCount, dtype, SYMM_OP_SUM, &options, nullptr));
       };
       add(any);
       options.algorithm = SYMM_ALGORITHM_TWO_SHOT_STAGED;
       add(in_order);
-      for (size_t i = 0; i < kCount; ++i) EXPECT_NEAR(any[i], in_order[i], dtype == SYMM_DTYPE_F32 ? 1e-4 : 0);
+      for (size_t i = 0; i < kCount; ++i)
+        EXPECT_NEAR(any[i], in_order[i], dtype == SYMM_DTYPE_F32 ? 1e-4 : 0);
       EXPECT_EQ(any == in_order, dtype == SYMM_DTYPE_BF16);
-      hashes += std::to_string(std::hash<std::string_view>()({reinterpret_cast<const char*>(any.data()), kCount * 4})) + " ";
+      hashes += std::to_string(std::hash<std::string_view>()(
+                    {reinterpret_cast<const char*>(any.data()), kCount * 4})) +
+                " ";
     }
     return hashes;
   });
-  for (const std::string& one : said) EXPECT_EQ(one, said[0]);
+  for (const std::string& one : said)
+    EXPECT_EQ(one, said[0]);
   expect_on_machines("aabb", [](int rank, const Group& group) {
     if (rank == 1) setenv("SYMM_ORDER", "ranks", 1);
     const Config config = {.bootstrap = group.info().bootstrap, .name = "b"};
-    expect_failure(
-        SYMM_ERR_MISMATCH, {"config.flags & SYMM_GROUP_ANY_ORDER: rank 0 has 1, rank 1 has 0"}, [&] { create(config, rank, 4); });
+    expect_failure(SYMM_ERR_MISMATCH,
+        {"config.flags & SYMM_GROUP_ANY_ORDER: rank 0 has 1, rank 1 has 0"},
+        [&] { create(config, rank, 4); });
   });
 }
 
@@ -253,22 +285,28 @@ TEST_F(Span, PlanByLayoutAndSize) {
       auto options = scaled(position, position == SYMM_SCALE_NONE ? 0 : 0.5);
       options.value.algorithm = algorithm;
       const symm_status_t status = plan_of(group.get(), call, options, plan);
-      return status != SYMM_OK ? std::string(symm_last_error()) : std::to_string(plan.algorithm) + " " + plan.reason;
+      return status != SYMM_OK ? std::string(symm_last_error())
+                               : std::to_string(plan.algorithm) + " " + plan.reason;
     })[0];
   };
   EXPECT_EQ(planned("aabb", 1000, SYMM_ALGORITHM_AUTO).substr(0, 2), "2 ");
   EXPECT_EQ(planned("aabb", 100'000, SYMM_ALGORITHM_AUTO).substr(0, 2), "3 ");
   EXPECT_EQ(planned("aabb", 1'000'000, SYMM_ALGORITHM_AUTO).substr(0, 2), "9 ");
   EXPECT_EQ(planned("abcd", 1'000'000, SYMM_ALGORITHM_AUTO).substr(0, 2), "3 ");
-  const std::string with_factor = planned("aabb", 1'000'000, SYMM_ALGORITHM_AUTO, SYMM_SCALE_BEFORE);
-  EXPECT_EQ(with_factor.substr(0, 51), "9 f32, 1048576 elements at a time: 2 machines over ") << with_factor;
+  const std::string with_factor =
+      planned("aabb", 1'000'000, SYMM_ALGORITHM_AUTO, SYMM_SCALE_BEFORE);
+  EXPECT_EQ(with_factor.substr(0, 51), "9 f32, 1048576 elements at a time: 2 machines over ")
+      << with_factor;
   EXPECT_NE(planned("abab", 1'000'000, SYMM_ALGORITHM_AUTO).find("consecutive"), std::string::npos);
   for (const std::string layout : {"abab", "aaab"}) {
     const std::string refused = planned(layout, 1000, SYMM_ALGORITHM_CHAIN);
-    EXPECT_NE(refused.find("algorithm chain needs the ranks of each machine to be consecutive"), std::string::npos) << refused;
+    EXPECT_NE(refused.find("algorithm chain needs the ranks of each machine to be consecutive"),
+        std::string::npos)
+        << refused;
   }
   setenv("SYMM_HOST_TUNE", "direct=1", 1);
   EXPECT_NE(planned("aabb", 100'000, SYMM_ALGORITHM_AUTO).find("10 2 machines"), std::string::npos);
   EXPECT_NE(planned("aabb", 1000, SYMM_ALGORITHM_BRUCK).find("forced: "), std::string::npos);
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

@@ -1,6 +1,9 @@
-// The order in which a receiver hears of packets, the end and a death, whatever the kernel tells first.
+// The order in which a receiver hears of packets, the
+// end and a death, whatever the kernel tells first.
 #include "core/socket/connection.hpp"
+
 #include <spawn.h>
+
 #include "core/base/memfd.hpp"
 #include "tests/support/core.hpp"
 
@@ -24,18 +27,22 @@ class Journal {
     const std::lock_guard lock(mutex_);
     words_.push_back(word);
   }
+
   std::vector<std::string> words() const {
     const std::lock_guard lock(mutex_);
     return words_;
   }
+
   bool await(const std::string& word) const {
     return retry_until([&] { return index_of(word) >= 0; }, soon());
   }
+
   int index_of(const std::string& word) const {  // -1: not heard
     const auto all = words();
     const auto found = std::find(all.begin(), all.end(), word);
     return found == all.end() ? -1 : static_cast<int>(found - all.begin());
   }
+
  private:
   mutable std::mutex mutex_;
   std::vector<std::string> words_;
@@ -43,16 +50,21 @@ class Journal {
 
 class Listening final : public Receiver {
  public:
-  explicit Listening(PeerFd socket, PeerProcess peer = {}) : connection(*this, std::move(socket), std::move(peer), kLongest) {}
+  explicit Listening(PeerFd socket, PeerProcess peer = {})
+      : connection(*this, std::move(socket), std::move(peer), kLongest) {}
+
   // In the journal of `another`, with `prefix`.
-  Listening(PeerFd socket, const Listening& another, std::string prefix) : Listening(std::move(socket)) {
+  Listening(PeerFd socket, const Listening& another, std::string prefix)
+      : Listening(std::move(socket)) {
     journal = another.journal;
     prefix_ = std::move(prefix);
   }
+
   void on_turn(Connection& turn, bool dead) noexcept override {
     if (before_turn) before_turn();
     turn.hear(dead);
   }
+
   const char* on_packet(std::span<const std::byte> bytes, fdpass::Received&) override {
     int number = -1;
     if (bytes.size() != sizeof number) return "no number";
@@ -61,10 +73,12 @@ class Listening final : public Receiver {
     if (on_number) on_number(number);
     return nullptr;
   }
+
   void on_end(End end, const std::string& why) override {
     const char* names[] = {"end", "broken: ", "dying", "failed: "};
     journal->write(prefix_ + names[static_cast<int>(end)] + why);
   }
+
   void on_death(const std::string& manner) override {
     manner_ = manner;
     journal->write(prefix_ + "dead");
@@ -81,10 +95,12 @@ class Listening final : public Receiver {
 struct Ends {
   Ends() {
     int both[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, both) != 0) throw system_error(errno, "socketpair");
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, both) != 0)
+      throw system_error(errno, "socketpair");
     mine = PeerFd(Fd(both[0]));
     theirs.reset(both[1]);
   }
+
   PeerFd mine;
   Fd theirs;
 };
@@ -96,7 +112,8 @@ void say(int socket, int from, int to) {
 
 std::vector<std::string> numbers(int count) {
   std::vector<std::string> all;
-  for (int number = 0; number < count; ++number) all.push_back(std::to_string(number));
+  for (int number = 0; number < count; ++number)
+    all.push_back(std::to_string(number));
   return all;
 }
 
@@ -105,14 +122,16 @@ std::vector<std::string> operator+(std::vector<std::string> words, const std::st
   return words;
 }
 
-// A process at the other end, which says `count` numbers and then waits to be killed; `holder` holds a copy of the socket for it.
+// A process at the other end, which says `count` numbers and then waits to be killed;
+// `holder` holds a copy of the socket for it.
 struct Peer : Ends {
   explicit Peer(int count, bool with_holder = false)
       : body([&] {
           mine = {};
           pid_t child = 0;
           if (with_holder && (child = fork()) == 0) support::sleep_for_ever();
-          for (int number = 0; number < count; ++number) fdpass::send(theirs.get(), packet_of(number), {});
+          for (int number = 0; number < count; ++number)
+            fdpass::send(theirs.get(), packet_of(number), {});
           support::say(std::to_string(child));
           support::sleep_for_ever();
         }) {
@@ -123,14 +142,17 @@ struct Peer : Ends {
     process.pid = body.pid();
     process.pidfd = PeerFd(Fd(static_cast<int>(syscall(SYS_pidfd_open, body.pid(), 0))));
   }
+
   ~Peer() {
     if (holder > 0) kill(holder, SIGKILL);
   }
+
   void die() const {
     body.kill(SIGKILL);
     siginfo_t info{};
     waitid(P_PID, static_cast<id_t>(body.pid()), &info, WEXITED | WNOWAIT);
   }
+
   support::Process body;
   pid_t holder = 0;
   PeerProcess process;
@@ -149,14 +171,17 @@ TEST(Connection, PacketsComeInOrderAndTheEndOnceAfterThem) {
 TEST(Connection, TheLastWordsOfTheDeadComeBeforeItsDeath) {
   for (int round = 0; round < 20; ++round) {
     Peer peer(kMany);
-    const auto listening = std::make_shared<Listening>(std::move(peer.mine), std::move(peer.process));
-    // In every second round all of it is there before the first look, so that the death is told while most is still unread.
+    const auto listening =
+        std::make_shared<Listening>(std::move(peer.mine), std::move(peer.process));
+    // In every second round all of it is there before the first look, so that the death
+    // is told while most is still unread.
     if (round % 2 == 0) peer.die();
     listening->connection.start(listening);
     if (round % 2 == 1) peer.die();
     ASSERT_TRUE(listening->journal->await("dead"));
     EXPECT_EQ(listening->journal->words(), numbers(kMany) + "end" + "dead");
-    EXPECT_TRUE(listening->manner_.empty() || listening->manner_ == "killed by signal 9") << listening->manner_;
+    EXPECT_TRUE(listening->manner_.empty() || listening->manner_ == "killed by signal 9")
+        << listening->manner_;
   }
 }
 
@@ -194,8 +219,10 @@ TEST(Connection, WhoTalksMuchLeavesOthersTheirTurns) {
 }
 
 TEST(Connection, NothingIsHeardAfterAPacketThatBreaksTheProtocolOrMakesItsReceiverThrow) {
-  const std::pair<std::vector<std::byte>, std::string> bad[] = {{std::vector<std::byte>(7), "broken: no number"},
-      {std::vector<std::byte>(kLongest + 1), "broken: a packet longer than the longest"}, {packet_of(-2), "failed: no more"}};
+  const std::pair<std::vector<std::byte>, std::string> bad[] = {
+      {std::vector<std::byte>(7), "broken: no number"},
+      {std::vector<std::byte>(kLongest + 1), "broken: a packet longer than the longest"},
+      {packet_of(-2), "failed: no more"}};
   for (const auto& [packet, end] : bad) {
     Ends ends;
     say(ends.theirs.get(), 0, 2);
@@ -208,7 +235,9 @@ TEST(Connection, NothingIsHeardAfterAPacketThatBreaksTheProtocolOrMakesItsReceiv
     listening->connection.start(listening);
     ASSERT_TRUE(listening->journal->await(end));
     // The other side sees it at once, and the receiver hears no second end.
-    EXPECT_TRUE(retry_until([&] { return fdpass::send(ends.theirs.get(), packet_of(9), {}) == fdpass::Sent::closed; }, soon()));
+    EXPECT_TRUE(retry_until(
+        [&] { return fdpass::send(ends.theirs.get(), packet_of(9), {}) == fdpass::Sent::closed; },
+        soon()));
     EXPECT_EQ(listening->journal->words(), (end[0] == 'f' ? numbers(2) + "-2" : numbers(2)) + end);
   }
 }
@@ -218,7 +247,9 @@ TEST(Connection, AProgramThatClosesAllDescriptorsHearsOfIt) {
     Ends ends;
     const auto listening = std::make_shared<Listening>(std::move(ends.mine));
     listening->connection.start(listening);
-    for (int fd = 3; fd < 256; ++fd) syscall(SYS_close, fd);  // without ThreadSanitizer, which takes it for a race
+    // without ThreadSanitizer, which takes it for a race
+    for (int fd = 3; fd < 256; ++fd)
+      syscall(SYS_close, fd);
     EXPECT_TRUE(listening->journal->await("failed: recvmsg: Bad file descriptor (errno 9)"));
     _exit(testing::Test::HasFailure() ? 1 : 0);
   });
@@ -263,10 +294,12 @@ TEST(Connection, AFullQueueIsToldAtTheDeadline) {
   Ends ends;
   Listening listening(std::move(ends.mine));
   fdpass::Sent sent = fdpass::Sent::done;
-  for (int i = 0; i < 100'000 && sent == fdpass::Sent::done; ++i) sent = listening.connection.send_now(packet_of(i));
+  for (int i = 0; i < 100'000 && sent == fdpass::Sent::done; ++i)
+    sent = listening.connection.send_now(packet_of(i));
   EXPECT_EQ(sent, fdpass::Sent::would_block);
   listening.connection.post(packet_of(0));
-  EXPECT_EQ(listening.connection.send(packet_of(0), {}, Deadline::after_ms(20)), fdpass::Sent::would_block);
+  EXPECT_EQ(listening.connection.send(packet_of(0), {}, Deadline::after_ms(20)),
+      fdpass::Sent::would_block);
   ends.theirs.reset();
   EXPECT_EQ(listening.connection.send(packet_of(0), {}, soon()), fdpass::Sent::closed);
 }
@@ -282,13 +315,17 @@ TEST(SendingDescriptors, WaitsUntilThoseInFlightHaveArrived) {
     if (setrlimit(RLIMIT_NOFILE, &tight) != 0) return "no limit";
     const int gift[] = {0, 0, 0, 0};
     fdpass::Sent sent = fdpass::Sent::done;
-    for (int i = 0; i < 100 && sent == fdpass::Sent::done; ++i) sent = fdpass::send(full.mine.get(), packet_of(i), gift);
+    for (int i = 0; i < 100 && sent == fdpass::Sent::done; ++i)
+      sent = fdpass::send(full.mine.get(), packet_of(i), gift);
     if (sent != fdpass::Sent::crowded) return "not crowded";
-    if (listening.connection.send(packet_of(1), gift, Deadline::after_ms(20)) != fdpass::Sent::crowded) return "not refused";
+    if (listening.connection.send(packet_of(1), gift, Deadline::after_ms(20)) !=
+        fdpass::Sent::crowded)
+      return "not refused";
     const std::jthread reader([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       std::array<std::byte, 64> buffer;
-      while (fdpass::receive(full.theirs.get(), buffer).what == fdpass::Received::What::packet) {}
+      while (fdpass::receive(full.theirs.get(), buffer).what == fdpass::Received::What::packet) {
+      }
     });
     sent = listening.connection.send(packet_of(1), gift, support::soon());
     return sent == fdpass::Sent::done ? "sent" : "not sent";
@@ -300,6 +337,7 @@ TEST(SendingDescriptors, WaitsUntilThoseInFlightHaveArrived) {
 
 struct Told final : Watched {
   void ready(int) noexcept override { ++times; }
+
   std::atomic<int> times{0};
 };
 
@@ -321,6 +359,7 @@ struct Holder {
     word = map_life_word(fdpass::receive(ends.mine.get(), packet).fds.at(0), 0);
     EXPECT_TRUE(word && !has_ended(word));
   }
+
   Ends ends;
   LifeWord word;
   support::Process process;
@@ -329,12 +368,15 @@ struct Holder {
 TEST(Life, ThreadsAndChildrenThatEndAreNoDeath) {
   Holder holder([] {
     std::thread([] {}).join();
-    if (const pid_t child = fork(); child == 0) _exit(0);
-    else waitpid(child, nullptr, 0);
+    if (const pid_t child = fork(); child == 0)
+      _exit(0);
+    else
+      waitpid(child, nullptr, 0);
     pid_t child = 0;
     char name[] = "true";
     char* arguments[] = {name, nullptr};
-    if (posix_spawnp(&child, name, nullptr, nullptr, arguments, nullptr) == 0) waitpid(child, nullptr, 0);
+    if (posix_spawnp(&child, name, nullptr, nullptr, arguments, nullptr) == 0)
+      waitpid(child, nullptr, 0);
     support::say("lived");
   });
   const auto told = std::make_shared<Told>();
@@ -357,7 +399,8 @@ TEST(Life, AWordIsMappedOnlyFromWhatIsSealed) {
   ASSERT_EQ(ftruncate(other.get(), 16'384), 0);
   EXPECT_FALSE(map_life_word(other, 0));
   EXPECT_FALSE(map_life_word(Fd(), 0));
-  EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, mine.get(), 0), MAP_FAILED) << "peers may only read";
+  EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, mine.get(), 0), MAP_FAILED)
+      << "peers may only read";
   Life::current().let_go(index);
   uint64_t again = 1;
   ASSERT_TRUE(Life::current().hold(again));

@@ -1,4 +1,5 @@
 #include "core/socket/directory.hpp"
+
 #include "tests/support/core.hpp"
 
 namespace {
@@ -9,7 +10,7 @@ TEST(PrivateDirectory, IsMadeWithModeSevenHundred) {
   const TemporaryDirectory top;
   EXPECT_EQ(failure_of([&] { open_private_directory(top / "new", false); }).status, Status::system);
   const Fd directory = open_private_directory(top / "new", true);
-  struct stat status {};
+  struct stat status{};
   ASSERT_EQ(fstat(directory.get(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777, 0700u);
   EXPECT_NE(fcntl(directory.get(), F_GETFD) & FD_CLOEXEC, 0);
@@ -20,8 +21,9 @@ TEST(PrivateDirectory, OpenToOthersIsRefusedAndLeftAlone) {
   const TemporaryDirectory top;
   for (const mode_t mode : {0755u, 0770u, 0701u, 0720u}) {
     ASSERT_EQ(chmod(top.path().c_str(), mode), 0);
-    expect_failure(Status::unavailable, {top.path(), format("%04o", mode)}, [&] { open_private_directory(top.path(), true); });
-    struct stat status {};
+    expect_failure(Status::unavailable, {top.path(), format("%04o", mode)},
+        [&] { open_private_directory(top.path(), true); });
+    struct stat status{};
     ASSERT_EQ(stat(top.path().c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 07777, mode);
   }
@@ -33,8 +35,10 @@ TEST(PrivateDirectory, LinksAndFilesAreRefused) {
   ASSERT_EQ(mkdir((top / "real").c_str(), 0700), 0);
   ASSERT_EQ(symlink((top / "real").c_str(), (top / "link").c_str()), 0);
   std::ofstream(top / "file") << "x";
-  EXPECT_EQ(failure_of([&] { open_private_directory(top / "link", true); }).status, Status::unavailable);
-  EXPECT_EQ(failure_of([&] { open_private_directory(top / "file", true); }).status, Status::unavailable);
+  EXPECT_EQ(
+      failure_of([&] { open_private_directory(top / "link", true); }).status, Status::unavailable);
+  EXPECT_EQ(
+      failure_of([&] { open_private_directory(top / "file", true); }).status, Status::unavailable);
 }
 
 TEST(PrivateDirectory, OfAnotherUserIsRefused) {
@@ -42,7 +46,8 @@ TEST(PrivateDirectory, OfAnotherUserIsRefused) {
   const TemporaryDirectory top;
   ASSERT_EQ(mkdir((top / "theirs").c_str(), 0700), 0);
   ASSERT_EQ(chown((top / "theirs").c_str(), 12345, 12345), 0);
-  expect_failure(Status::unavailable, {"12345"}, [&] { open_private_directory(top / "theirs", true); });
+  expect_failure(
+      Status::unavailable, {"12345"}, [&] { open_private_directory(top / "theirs", true); });
 }
 
 TEST(DefaultParent, IsInTheRuntimeDirectoryIfThatIsOurs) {
@@ -100,7 +105,8 @@ TEST(Sweep, TakesWhatAKilledProcessLeftAndNothingElse) {
   std::ofstream(top / (like_ours + "0")) << "not a directory";
   mkdir((top / (like_ours + "1")).c_str(), 0700);  // its maker died before it made the lock
   // Of the user's: without a lock, with one of his, or by another name.
-  const std::vector<std::string> of_user{like_ours + "2", like_ours + "3", like_ours + "4-more", "g-results", "unrelated"};
+  const std::vector<std::string> of_user{
+      like_ours + "2", like_ours + "3", like_ours + "4-more", "g-results", "unrelated"};
   for (const std::string& name : of_user) {
     mkdir((top / name).c_str(), 0700);
     std::ofstream(top / name + "/content") << "x";
@@ -121,7 +127,8 @@ TEST(Sweep, TakesWhatAKilledProcessLeftAndNothingElse) {
   left.insert(left.end(), {like_ours + "0", mine->name()});
   std::sort(left.begin(), left.end());
   EXPECT_EQ(entries(top.path()), left);
-  for (const std::string& name : of_user) EXPECT_TRUE(std::filesystem::exists(top / name + "/content"));
+  for (const std::string& name : of_user)
+    EXPECT_TRUE(std::filesystem::exists(top / name + "/content"));
 }
 
 TEST(Sweep, NeverTakesADirectoryThatIsBeingMade) {

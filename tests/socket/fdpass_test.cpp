@@ -1,4 +1,5 @@
 #include "core/socket/fdpass.hpp"
+
 #include "core/base/error.hpp"
 #include "tests/support/footprint.hpp"
 
@@ -15,6 +16,7 @@ struct FdPass : testing::Test {
     b.reset(ends[1]);
     before = support::open_descriptors();
   }
+
   Received receive() { return fdpass::receive(b.get(), buffer); }
 
   Fd a, b;
@@ -26,7 +28,8 @@ struct FdPass : testing::Test {
 void send_raw(int socket, size_t bytes, int fds_per_part, int parts) {
   std::vector<char> data(bytes);
   iovec part{data.data(), data.size()};
-  std::vector<char> control(static_cast<size_t>(parts) * CMSG_SPACE(sizeof(int) * static_cast<size_t>(fds_per_part)));
+  std::vector<char> control(
+      static_cast<size_t>(parts) * CMSG_SPACE(sizeof(int) * static_cast<size_t>(fds_per_part)));
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -47,15 +50,17 @@ TEST_F(FdPass, ManyOrWithTooLongAPacketTheyAreAllClosedAndNothingLeaks) {
     size_t bytes;
     int per_part, parts;
     size_t kept, arrived;
-  } cases[] = {{10, 1, 1, 1, 1}, {10, 3, 1, 3, 3}, {10, 4, 1, 4, 4}, {10, 5, 1, 0, 4}, {10, 6, 1, 0, 4}, {10, 200, 1, 0, 4},
-      {10, 1, 3, 3, 3}, {100, 2, 1, 0, 2}};
+  } cases[] = {{10, 1, 1, 1, 1}, {10, 3, 1, 3, 3}, {10, 4, 1, 4, 4}, {10, 5, 1, 0, 4},
+      {10, 6, 1, 0, 4}, {10, 200, 1, 0, 4}, {10, 1, 3, 3, 3}, {100, 2, 1, 0, 2}};
+
   for (const auto& sent : cases) {
     send_raw(a.get(), sent.bytes, sent.per_part, sent.parts);
     {
       const Received received = receive();
       EXPECT_EQ(received.too_long, sent.bytes == 100);
       EXPECT_EQ(received.fds_cut, sent.per_part > 4);
-      for (const Fd& fd : received.fds) EXPECT_NE(fcntl(fd.get(), F_GETFD) & FD_CLOEXEC, 0);
+      for (const Fd& fd : received.fds)
+        EXPECT_NE(fcntl(fd.get(), F_GETFD) & FD_CLOEXEC, 0);
       EXPECT_EQ(received.fds.size(), sent.kept) << sent.per_part << " x " << sent.parts;
       EXPECT_EQ(received.fds_arrived, sent.arrived) << sent.per_part << " x " << sent.parts;
       EXPECT_EQ(received.too_long ? sent.bytes : received.size, sent.bytes);

@@ -1,5 +1,6 @@
 // Ranks that connect while others do who say nothing.
 #include "core/socket/secure_connection.hpp"
+
 #include "tests/support/core.hpp"
 
 namespace {
@@ -12,7 +13,9 @@ struct Heard final : SecureConnection::Receiver {
     ++count;
     return nullptr;
   }
+
   void on_end(bool, const std::string&) override {}
+
   std::string text;
   std::atomic<size_t> count = 0;
 };
@@ -35,10 +38,12 @@ TEST_F(SecureListeners, TurnAwayWhoIsSilentAndNoRankForGood) {
   ASSERT_TRUE(eventually([&] { return greeted->known(); }));
   const auto late = std::make_shared<SecureConnection>(dial(), true, secret_, 0);
   std::vector<PeerFd> silent;
-  while (silent.size() < 300) silent.push_back(dial());
+  while (silent.size() < 300)
+    silent.push_back(dial());
   ASSERT_TRUE(eventually([&] { return listener->refused() == 302 - 256; }));
   late->start(heard);
-  for (const auto& connection : {greeted, late}) EXPECT_EQ(connection->send(bytes_of("hello"), soon()), fdpass::Sent::done);
+  for (const auto& connection : {greeted, late})
+    EXPECT_EQ(connection->send(bytes_of("hello"), soon()), fdpass::Sent::done);
   EXPECT_TRUE(eventually([&] { return heard->count == 2; }));
   EXPECT_EQ(heard->text, "hellohello");
 }

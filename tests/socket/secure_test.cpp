@@ -25,9 +25,11 @@ TEST_F(SecureEnds, ReadEachOtherAndNobodyElseChangesOrRepeatsAnything) {
       EXPECT_FALSE(to->open(std::span(second).subspan(SecureStream::kLength))) << at;
       second[at] ^= std::byte{1};
     }
-    EXPECT_FALSE(from->open(std::span(second).subspan(SecureStream::kLength)));  // back to who said it
+    // back to who said it
+    EXPECT_FALSE(from->open(std::span(second).subspan(SecureStream::kLength)));
     EXPECT_EQ(text_of(to->open(std::span(second).subspan(SecureStream::kLength)).value()), "two");
-    EXPECT_EQ(to->open(std::span(third).subspan(SecureStream::kLength))->size(), SecureStream::kLongestText);
+    EXPECT_EQ(to->open(std::span(third).subspan(SecureStream::kLength))->size(),
+        SecureStream::kLongestText);
   }
 }
 

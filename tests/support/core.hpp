@@ -12,13 +12,17 @@ inline symm::Bytes bytes_of(const std::string& text) {
   const auto* const first = reinterpret_cast<const std::byte*>(text.data());
   return {first, first + text.size()};
 }
-inline std::string text_of(const symm::Bytes& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+inline std::string text_of(const symm::Bytes& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 // The failure that `body` throws; status ok if it throws none.
 inline symm::Failure failure_of(const std::function<void()>& body) {
   try {
     body();
-  } catch (const symm::Error& error) { return error.failure(); }
+  } catch (const symm::Error& error) {
+    return error.failure();
+  }
   return {};
 }
 
@@ -48,7 +52,8 @@ inline symm::Failure expect_failure(
   const symm::Failure failure = failure_of(body);
   EXPECT_EQ(failure.status, status) << failure.message;
   for (const std::string& word : words)
-    EXPECT_NE(failure.message.find(word), std::string::npos) << "'" << word << "' in: " << failure.message;
+    EXPECT_NE(failure.message.find(word), std::string::npos)
+        << "'" << word << "' in: " << failure.message;
   return failure;
 }
 
@@ -56,6 +61,8 @@ inline symm::Failure expect_failure(
 inline std::string outcome_of(const std::function<std::string()>& body) {
   std::string result;
   const symm::Failure failure = failure_of([&] { result = body(); });
-  return failure.status == symm::Status::ok ? result : std::string(symm::name_of(failure.status)) + ": " + failure.message;
+  return failure.status == symm::Status::ok
+             ? result
+             : std::string(symm::name_of(failure.status)) + ": " + failure.message;
 }
 }  // namespace support

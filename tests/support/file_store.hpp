@@ -1,5 +1,5 @@
-// A store of the caller's own, for ranks that are threads or processes: each key is a file. Counts the calls of a rank, and can
-// be told what to do in one of them.
+// A store of the caller's own, for ranks that are threads or processes: each key is a
+// file. Counts the calls of a rank, and can be told what to do in one of them.
 #pragma once
 
 #include "tests/support/group.hpp"
@@ -22,14 +22,18 @@ struct FileStore {
   static symm_status_t set(void* user, const char* key, const void* value, size_t size, uint64_t) {
     const std::string file = file_of(user, key), part = file + ".part";
     std::ofstream(part).write(static_cast<const char*>(value), static_cast<std::streamsize>(size));
-    return link(part.c_str(), file.c_str()) == 0 ? SYMM_OK : SYMM_ERR_MISMATCH;  // as a whole, and once
+    // as a whole, and once
+    return link(part.c_str(), file.c_str()) == 0 ? SYMM_OK : SYMM_ERR_MISMATCH;
   }
-  static symm_status_t get(void* user, const char* key, void* value, size_t capacity, size_t* out_size, uint64_t timeout_ms) {
+  static symm_status_t get(void* user, const char* key, void* value, size_t capacity,
+      size_t* out_size, uint64_t timeout_ms) {
     const std::string file = file_of(user, key);
     const auto is_there = [&] { return std::filesystem::exists(file); };
-    if (!eventually(is_there, static_cast<int>(std::min<uint64_t>(timeout_ms, 60'000)))) return SYMM_ERR_TIMEOUT;
+    if (!eventually(is_there, static_cast<int>(std::min<uint64_t>(timeout_ms, 60'000))))
+      return SYMM_ERR_TIMEOUT;
     *out_size = std::filesystem::file_size(file);
-    std::ifstream(file).read(static_cast<char*>(value), static_cast<std::streamsize>(std::min(capacity, *out_size)));
+    std::ifstream(file).read(
+        static_cast<char*>(value), static_cast<std::streamsize>(std::min(capacity, *out_size)));
     return SYMM_OK;
   }
 };

@@ -7,32 +7,38 @@ namespace support {
 // What lies in a directory, sorted.
 inline std::vector<std::string> entries(const std::string& directory) {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) names.push_back(entry.path().filename().string());
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
 }
 
 inline size_t open_descriptors() { return entries("/proc/self/fd").size(); }
-// Lets this process open so many more descriptors, whatever holes its starter left between those it has.
+// Lets this process open so many more descriptors,
+// whatever holes its starter left between those it has.
 inline void leave_descriptors(int more) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   // The number that one too many would get: poll() takes no more entries than the limit.
   limit.rlim_cur = 0;
-  while (fcntl(static_cast<int>(limit.rlim_cur), F_GETFD) >= 0 || more-- > 0) ++limit.rlim_cur;
+  while (fcntl(static_cast<int>(limit.rlim_cur), F_GETFD) >= 0 || more-- > 0)
+    ++limit.rlim_cur;
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 // A limit of this process, which is at the end of a scope again what it was.
 class Limit {
  public:
-  explicit Limit(decltype(RLIMIT_NOFILE) resource) : resource_(resource) { getrlimit(resource, &former_); }
+  explicit Limit(decltype(RLIMIT_NOFILE) resource) : resource_(resource) {
+    getrlimit(resource, &former_);
+  }
   ~Limit() { setrlimit(resource_, &former_); }
   Limit(Limit&&) = delete;
   void lower(uint64_t value) const {
     const rlimit lower{value, former_.rlim_max};
     if (setrlimit(resource_, &lower) != 0) throw std::runtime_error("setrlimit");
   }
+
  private:
   const decltype(RLIMIT_NOFILE) resource_;
   rlimit former_{};
@@ -54,7 +60,8 @@ struct Footprint {
   bool operator==(const Footprint&) const = default;
 };
 inline std::ostream& operator<<(std::ostream& out, const Footprint& f) {
-  return out << f.descriptors << " descriptors, " << f.mappings << " mappings, " << f.threads << " threads";
+  return out << f.descriptors << " descriptors, " << f.mappings << " mappings, " << f.threads
+             << " threads";
 }
 
 // Shared memory of the whole machine in bytes (Shmem of /proc/meminfo).
@@ -82,6 +89,7 @@ class TemporaryDirectory {
   TemporaryDirectory(TemporaryDirectory&&) = delete;
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
  private:
   std::string path_;
 };
@@ -94,9 +102,10 @@ inline void expect_empty(const std::string& directory) {
 // What is not ours to change: the environment, and how signals are handled.
 inline std::string variables_and_handlers() {
   std::string all;
-  for (char** entry = environ; *entry != nullptr; ++entry) all += std::string(*entry) + "\n";
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    all += std::string(*entry) + "\n";
   for (int number = 1; number < NSIG; ++number) {
-    struct sigaction action {};
+    struct sigaction action{};
     sigaction(number, nullptr, &action);
     all += std::to_string(reinterpret_cast<uintptr_t>(action.sa_handler)) + " ";
   }

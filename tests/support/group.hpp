@@ -1,10 +1,11 @@
-// Groups of ranks that are threads or processes of a test, for tests that see the library as its users do: through symm.hpp and
-// symm.h. A program that includes headers of core/ cannot include this.
+// Groups of ranks that are threads or processes of a test, for tests
+// that see the library as its users do: through symm.hpp and symm.h.
+// A program that includes headers of core/ cannot include this.
 #pragma once
 
-#include <symm/symm.hpp>
 #include "tests/support/footprint.hpp"
 #include "tests/support/options.hpp"
+#include <symm/symm.hpp>
 
 namespace support {
 using symm::Buffer;
@@ -25,22 +26,28 @@ inline Outcome outcome_of(const std::function<void()>& call) {
   try {
     call();
     return {};
-  } catch (const Error& error) { return {error.status(), error.what(), error.rank(), error.pid()}; }
+  } catch (const Error& error) {
+    return {error.status(), error.what(), error.rank(), error.pid()};
+  }
 }
 
-inline void expect_ended(const Outcome& outcome, symm_status_t status, const std::vector<std::string>& words) {
+inline void expect_ended(
+    const Outcome& outcome, symm_status_t status, const std::vector<std::string>& words) {
   EXPECT_EQ(outcome.status, status) << outcome.message;
   for (const std::string& word : words)
-    EXPECT_NE(outcome.message.find(word), std::string::npos) << "'" << word << "' in: " << outcome.message;
+    EXPECT_NE(outcome.message.find(word), std::string::npos)
+        << "'" << word << "' in: " << outcome.message;
 }
 // `call` fails with `status`, and its message has all of `words`; how it ended.
-inline Outcome expect_failure(symm_status_t status, const std::vector<std::string>& words, const std::function<void()>& call) {
+inline Outcome expect_failure(symm_status_t status, const std::vector<std::string>& words,
+    const std::function<void()>& call) {
   Outcome outcome = outcome_of(call);
   expect_ended(outcome, status, words);
   return outcome;
 }
 // The same of a call of symm.h, the last of this thread.
-inline void expect_failed(symm_status_t got, symm_status_t status, const std::vector<std::string>& words) {
+inline void expect_failed(
+    symm_status_t got, symm_status_t status, const std::vector<std::string>& words) {
   expect_ended({got, symm_last_error()}, status, words);
 }
 
@@ -89,7 +96,10 @@ struct Bootstrap : TemporaryDirectory {
 struct Block {
   Buffer buffer;
   Memory memory;
-  template <class T> T* at(int rank) const { return memory.span<T>(rank).data(); }
+  template <class T>
+  T* at(int rank) const {
+    return memory.span<T>(rank).data();
+  }
 };
 inline Block allocate(const Group& group, size_t bytes, uint64_t tag = 0) {
   Block block{group.allocate(bytes), {}};
@@ -103,16 +113,18 @@ struct Token {
   std::byte bytes[SYMM_IPC_TOKEN_MAX_SIZE] = {};
   operator symm::Span<const std::byte>() const { return {bytes, size}; }
 };
-inline Token make_token(const void* pointer, size_t bytes, uint64_t hold_ms = 0, uint64_t hold_imports = 0) {
+inline Token make_token(
+    const void* pointer, size_t bytes, uint64_t hold_ms = 0, uint64_t hold_imports = 0) {
   const symm_ipc_export_options_t options{sizeof options, hold_ms, hold_imports, nullptr};
-  const symm::Token made = symm::ipc_export(symm::Span(static_cast<const std::byte*>(pointer), bytes), options);
+  const symm::Token made =
+      symm::ipc_export(symm::Span(static_cast<const std::byte*>(pointer), bytes), options);
   Token token{made.size(), {}};
   std::memcpy(token.bytes, made.data(), made.size());
   return token;
 }
 
-// Threads or processes as above, with a group made for them. That of threads is aborted by a rank that throws; processes may
-// leave nothing where they met.
+// Threads or processes as above, with a group made for them. That of threads is aborted
+// by a rank that throws; processes may leave nothing where they met.
 using GroupBody = std::function<void(int rank, const Group& group)>;
 inline void as_threads(int size, const GroupBody& body, uint64_t flags = 0) {
   static std::atomic<int> count{0};
@@ -141,8 +153,9 @@ inline void expect_sum(const Group& group) {
   EXPECT_EQ(value, static_cast<float>(group.size()));
 }
 // The sum over all ranks.
-inline symm_status_t allreduce(
-    const Group& group, const float* send, float* recv, size_t count, symm_algorithm_t algorithm = SYMM_ALGORITHM_AUTO) {
-  return symm_allreduce(group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, forced(algorithm), nullptr);
+inline symm_status_t allreduce(const Group& group, const float* send, float* recv, size_t count,
+    symm_algorithm_t algorithm = SYMM_ALGORITHM_AUTO) {
+  return symm_allreduce(
+      group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, forced(algorithm), nullptr);
 }
 }  // namespace support

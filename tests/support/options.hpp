@@ -3,24 +3,29 @@
 
 #include "tools/bench/call.hpp"
 
-// The structs of arguments that have an initialiser, by the names of function and macro: a list with commas.
-#define SYMM_EACH_INIT(ROW)                                                                                                      \
-  ROW(group_config, GROUP_CONFIG), ROW(group_shrink_options, GROUP_SHRINK_OPTIONS), ROW(alloc_options, ALLOC_OPTIONS),           \
-      ROW(adopt_options, ADOPT_OPTIONS), ROW(rendezvous_options, RENDEZVOUS_OPTIONS), ROW(wait_options, WAIT_OPTIONS),           \
-      ROW(heap_options, HEAP_OPTIONS), ROW(collective_options, COLLECTIVE_OPTIONS), ROW(ipc_export_options, IPC_EXPORT_OPTIONS), \
-      ROW(ipc_import_options, IPC_IMPORT_OPTIONS)
+// The structs of arguments that have an initialiser, by
+// the names of function and macro: a list with commas.
+#define SYMM_EACH_INIT(ROW)                                                         \
+  ROW(group_config, GROUP_CONFIG), ROW(group_shrink_options, GROUP_SHRINK_OPTIONS), \
+      ROW(alloc_options, ALLOC_OPTIONS), ROW(adopt_options, ADOPT_OPTIONS),         \
+      ROW(rendezvous_options, RENDEZVOUS_OPTIONS), ROW(wait_options, WAIT_OPTIONS), \
+      ROW(heap_options, HEAP_OPTIONS), ROW(collective_options, COLLECTIVE_OPTIONS), \
+      ROW(ipc_export_options, IPC_EXPORT_OPTIONS), ROW(ipc_import_options, IPC_IMPORT_OPTIONS)
 
 namespace support {
 // Lives as long as the call that it is an argument of.
-template <class Struct> struct Passed {
+template <class Struct>
+struct Passed {
   Struct value;
   operator const Struct*() const { return &value; }
 };
 
-inline Passed<symm_wait_options_t> within(uint64_t timeout_ms) { return {{sizeof(symm_wait_options_t), timeout_ms, nullptr}}; }
+inline Passed<symm_wait_options_t> within(uint64_t timeout_ms) {
+  return {{sizeof(symm_wait_options_t), timeout_ms, nullptr}};
+}
 
-inline Passed<symm_rmsnorm_t> normed(
-    const void* weight, void* norm_out, double epsilon = 0, symm_dtype_t weight_dtype = 0, symm_quant_scale_t scale_kind = 0) {
+inline Passed<symm_rmsnorm_t> normed(const void* weight, void* norm_out, double epsilon = 0,
+    symm_dtype_t weight_dtype = 0, symm_quant_scale_t scale_kind = 0) {
   Passed<symm_rmsnorm_t> made{SYMM_RMSNORM_INIT};
   made.value.weight = weight;
   made.value.norm_out = norm_out;
@@ -37,15 +42,16 @@ inline Passed<symm_alloc_options_t> placed(uint64_t flags, int32_t node = SYMM_N
   return made;
 }
 
-inline Passed<symm_collective_options_t> forced(symm_algorithm_t algorithm, uint64_t timeout_ms = 0) {
+inline Passed<symm_collective_options_t> forced(
+    symm_algorithm_t algorithm, uint64_t timeout_ms = 0) {
   Passed<symm_collective_options_t> made{SYMM_COLLECTIVE_OPTIONS_INIT};
   made.value.algorithm = algorithm;
   made.value.timeout_ms = timeout_ms;
   return made;
 }
 
-inline Passed<symm_collective_options_t> scaled(
-    symm_scale_t position, double scale, const float* scale_pointer = nullptr, symm_dtype_t result_dtype = 0) {
+inline Passed<symm_collective_options_t> scaled(symm_scale_t position, double scale,
+    const float* scale_pointer = nullptr, symm_dtype_t result_dtype = 0) {
   Passed<symm_collective_options_t> made{SYMM_COLLECTIVE_OPTIONS_INIT};
   made.value.scale_position = position;
   made.value.scale = scale;
@@ -55,26 +61,28 @@ inline Passed<symm_collective_options_t> scaled(
 }
 
 // For a plan, which writes nothing, and for run().
-inline Passed<symm_collective_call_t> call_of(symm_collective_t collective, const void* send, const void* recv, size_t count,
-    symm_dtype_t dtype, symm_op_t op = SYMM_OP_SUM, int32_t root = 0) {
-  return {{sizeof(symm_collective_call_t), collective, send, const_cast<void*>(recv), count, dtype, op, root, nullptr, nullptr,
-      nullptr, nullptr, 0, 0}};
+inline Passed<symm_collective_call_t> call_of(symm_collective_t collective, const void* send,
+    const void* recv, size_t count, symm_dtype_t dtype, symm_op_t op = SYMM_OP_SUM,
+    int32_t root = 0) {
+  return {{sizeof(symm_collective_call_t), collective, send, const_cast<void*>(recv), count, dtype,
+      op, root, nullptr, nullptr, nullptr, nullptr, 0, 0}};
 }
 
 // What it would be; the status is that of the question.
-inline symm_status_t plan_of(
-    symm_group_t* group, const symm_collective_call_t* call, const symm_collective_options_t* options, symm_plan_info_t& out) {
+inline symm_status_t plan_of(symm_group_t* group, const symm_collective_call_t* call,
+    const symm_collective_options_t* options, symm_plan_info_t& out) {
   out = {};
   out.struct_size = sizeof out;
   return symm_collective_plan(group, call, options, &out);
 }
 
-inline symm_status_t run(
-    symm_group_t* group, const symm_collective_call_t* call, const symm_collective_options_t* options, void* stream = nullptr) {
+inline symm_status_t run(symm_group_t* group, const symm_collective_call_t* call,
+    const symm_collective_options_t* options, void* stream = nullptr) {
   return symm::tool::run(group, *call, options, stream);
 }
 
-inline Passed<symm_signal_wait_t> awaited(int32_t rank, int32_t channel, symm_compare_t compare, uint64_t value = 1) {
+inline Passed<symm_signal_wait_t> awaited(
+    int32_t rank, int32_t channel, symm_compare_t compare, uint64_t value = 1) {
   return {{sizeof(symm_signal_wait_t), rank, channel, compare, value}};
 }
 }  // namespace support

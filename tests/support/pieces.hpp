@@ -1,5 +1,6 @@
-// Collectives whose blocks have lengths of their own, drawn at random: where each rank has what it sends and what it expects, and
-// every byte of its operands before and after. For tests of kernels, and in pieces_calls.hpp of the library.
+// Collectives whose blocks have lengths of their own, drawn at random: where each rank
+// has what it sends and what it expects, and every byte of its operands before and
+// after. For tests of kernels, and in pieces_calls.hpp of the library.
 #pragma once
 
 #include "tests/support/test.hpp"
@@ -10,14 +11,15 @@ using Bytes = std::vector<std::byte>;
 inline constexpr std::byte kUntouched{0xEE};
 
 enum class PiecesKind { alltoallv, allgatherv, reduce_scatterv, gather, scatter, rows };
-inline constexpr PiecesKind kPiecesKinds[] = {PiecesKind::alltoallv, PiecesKind::allgatherv, PiecesKind::reduce_scatterv,
-    PiecesKind::gather, PiecesKind::scatter, PiecesKind::rows};
+inline constexpr PiecesKind kPiecesKinds[] = {PiecesKind::alltoallv, PiecesKind::allgatherv,
+    PiecesKind::reduce_scatterv, PiecesKind::gather, PiecesKind::scatter, PiecesKind::rows};
 
 struct Range {
   size_t at = 0, bytes = 0;
 };
 
-// Both operands lie in `before`, from bytes send_at and recv_at on; they are the same where the call is in place.
+// Both operands lie in `before`, from bytes send_at and
+// recv_at on; they are the same where the call is in place.
 struct PiecesOfRank {
   std::vector<Range> send, recv;                  // by the rank that they go to, and come from
   bool send_packed = false, recv_packed = false;  // one behind the other
@@ -28,7 +30,8 @@ struct PiecesOfRank {
   std::array<Counts, 4> lists(size_t element) const {
     std::array<Counts, 4> all;
     for (size_t i = 0; i < all.size(); ++i)
-      for (const Range& piece : i < 2 ? send : recv) all[i].push_back((i % 2 == 0 ? piece.bytes : piece.at) / element);
+      for (const Range& piece : i < 2 ? send : recv)
+        all[i].push_back((i % 2 == 0 ? piece.bytes : piece.at) / element);
     return all;
   }
 };
@@ -57,40 +60,54 @@ inline Elements sums(std::mt19937& random) {
   return {make, reduce};
 }
 
-// So many ranks, elements of so many bytes; in place as far as the call knows that; up to `scale` times 20,000 bytes from each to
-// each; what is there after of all, or of one rank.
+// So many ranks, elements of so many bytes; in place as far as
+// the call knows that; up to `scale` times 20,000 bytes from
+// each to each; what is there after of all, or of one rank.
 class DrawnPieces {
  public:
-  DrawnPieces(PiecesKind what, size_t ranks, size_t element_bytes, bool in_place, std::mt19937& random,
-      const Elements& elements = {}, size_t scale = 1, size_t of_interest = SIZE_MAX)
-      : kind(what), element(element_bytes), is_in_place(in_place), n_(ranks), scale_(scale), random_(random), of(ranks) {
+  DrawnPieces(PiecesKind what, size_t ranks, size_t element_bytes, bool in_place,
+      std::mt19937& random, const Elements& elements = {}, size_t scale = 1,
+      size_t of_interest = SIZE_MAX)
+      : kind(what),
+        element(element_bytes),
+        is_in_place(in_place),
+        n_(ranks),
+        scale_(scale),
+        random_(random),
+        of(ranks) {
     root = random_() % n_;
     const size_t equal = length();
     if (kind == PiecesKind::rows) {
-      const size_t longer = random_() % 2 == 0 ? 1 : 1 + random_() % 20;  // fewer, of as much together
+      // fewer, of as much together
+      const size_t longer = random_() % 2 == 0 ? 1 : 1 + random_() % 20;
       row = (1 + random_() % 700) * longer * element;
       rows = random_() % 40 / longer;
       stride = n_ * row + random_() % 9 * element;
     }
     Counts own;  // where each rank has one length
-    for (size_t r = 0; r < n_; ++r) own.push_back(length());
+    for (size_t r = 0; r < n_; ++r)
+      own.push_back(length());
     std::vector<Counts> bytes(n_, Counts(n_, 0));
     for (size_t from = 0; from < n_; ++from) {
       for (size_t to = 0; to < n_; ++to) {
         size_t& here = bytes[from][to];
-        if (kind == PiecesKind::alltoallv) here = in_place && to < from ? bytes[to][from] : length();
+        if (kind == PiecesKind::alltoallv)
+          here = in_place && to < from ? bytes[to][from] : length();
         if (kind == PiecesKind::allgatherv) here = own[from];
         if (kind == PiecesKind::reduce_scatterv) here = own[to];
         if (kind == PiecesKind::rows) here = rows * row;
-        if (kind == PiecesKind::gather ? to == root : kind == PiecesKind::scatter && from == root) here = equal;
+        if (kind == PiecesKind::gather ? to == root : kind == PiecesKind::scatter && from == root)
+          here = equal;
       }
     }
     for (size_t rank = 0; rank < n_; ++rank) {
       Counts in;
-      for (size_t from = 0; from < n_; ++from) in.push_back(bytes[from][rank]);
+      for (size_t from = 0; from < n_; ++from)
+        in.push_back(bytes[from][rank]);
       place(rank, bytes[rank], in);
     }
-    for (PiecesOfRank& mine : of) fill(mine, elements);
+    for (PiecesOfRank& mine : of)
+      fill(mine, elements);
     for (size_t rank = 0; rank < n_; ++rank)
       if (of_interest == SIZE_MAX || of_interest == rank) expect(rank, elements);
   }
@@ -99,13 +116,18 @@ class DrawnPieces {
   const size_t element;
   const bool is_in_place;
   size_t root = 0, row = 0, rows = 0, stride = 0;
+
  private:
   const size_t n_, scale_;
   std::mt19937& random_;
+
  public:
   std::vector<PiecesOfRank> of;
+
  private:
-  bool sends_one() const { return kind == PiecesKind::allgatherv || kind == PiecesKind::rows || kind == PiecesKind::gather; }
+  bool sends_one() const {
+    return kind == PiecesKind::allgatherv || kind == PiecesKind::rows || kind == PiecesKind::gather;
+  }
   // Of more chunks than there are slots, of one, or nothing.
   size_t length() {
     constexpr size_t kMost[] = {1, 40, 3000, 20'000};
@@ -134,59 +156,75 @@ class DrawnPieces {
     mine.recv_bytes = lay(in, mine.recv_packed, mine.recv);
     mine.send_bytes = lay(out, mine.send_packed, mine.send);
     if (sends_one()) {
-      for (size_t to = 0; to < n_; ++to) mine.send[to].at = 0;
+      for (size_t to = 0; to < n_; ++to)
+        mine.send[to].at = 0;
       mine.send_bytes = *std::max_element(out.begin(), out.end());
     }
     if (kind == PiecesKind::reduce_scatterv) {
-      for (Range& piece : mine.recv) piece.at = 0;
+      for (Range& piece : mine.recv)
+        piece.at = 0;
       mine.recv_bytes = in[rank];
     }
     if (kind == PiecesKind::scatter) mine.recv_bytes = in[root];
     if (kind == PiecesKind::rows) {
-      for (size_t from = 0; from < n_; ++from) mine.recv[from].at = from * row;
+      for (size_t from = 0; from < n_; ++from)
+        mine.recv[from].at = from * row;
       mine.recv_bytes = rows * stride;
     }
     // One behind the other, or the operand that is a part of the other lies there.
     const auto behind = [](size_t bytes) { return (bytes + 31) / 16 * 16; };
-    const bool is_root = kind != PiecesKind::gather && kind != PiecesKind::scatter ? kind != PiecesKind::rows : rank == root;
-    if (!is_in_place || !is_root) mine.recv_at = behind(mine.send_bytes);
+    const bool is_root = kind != PiecesKind::gather && kind != PiecesKind::scatter
+                             ? kind != PiecesKind::rows
+                             : rank == root;
+    if (!is_in_place || !is_root)
+      mine.recv_at = behind(mine.send_bytes);
     else if (kind == PiecesKind::alltoallv)
       mine.send = mine.recv, mine.send_packed = mine.recv_packed, mine.send_bytes = mine.recv_bytes;
-    else if (kind == PiecesKind::allgatherv || kind == PiecesKind::gather) mine.send_at = mine.recv[rank].at;
-    else mine.recv_at = mine.send[rank].at;
-    mine.before.assign(behind(std::max(mine.send_at + mine.send_bytes, mine.recv_at + mine.recv_bytes)) + 16, kUntouched);
+    else if (kind == PiecesKind::allgatherv || kind == PiecesKind::gather)
+      mine.send_at = mine.recv[rank].at;
+    else
+      mine.recv_at = mine.send[rank].at;
+    mine.before.assign(
+        behind(std::max(mine.send_at + mine.send_bytes, mine.recv_at + mine.recv_bytes)) + 16,
+        kUntouched);
   }
 
   void fill(PiecesOfRank& mine, const Elements& elements) {
     static const Bytes noise = [] {
       Bytes made(1 << 19);
       std::mt19937 dice(1);
-      for (std::byte& one : made) one = static_cast<std::byte>(dice() % 237);
+      for (std::byte& one : made)
+        one = static_cast<std::byte>(dice() % 237);
       return made;
     }();
     for (const Range& piece : mine.send) {
       std::byte* const at = mine.before.data() + mine.send_at + piece.at;
       std::copy_n(noise.data() + random_() % (noise.size() / 2), piece.bytes, at);
-      for (size_t i = 0; i < piece.bytes && elements.make; i += element) elements.make(at + i);
+      for (size_t i = 0; i < piece.bytes && elements.make; i += element)
+        elements.make(at + i);
     }
   }
 
   void expect(size_t rank, const Elements& elements) {
     PiecesOfRank& mine = of[rank];
     mine.after = mine.before;
-    const auto sent = [&](size_t r) { return of[r].before.data() + of[r].send_at + of[r].send[rank].at; };
+    const auto sent = [&](size_t r) {
+      return of[r].before.data() + of[r].send_at + of[r].send[rank].at;
+    };
     for (size_t from = 0; from < n_; ++from) {
       std::byte* const piece = mine.after.data() + mine.recv_at + mine.recv[from].at;
       const size_t bytes = mine.recv[from].bytes;
       if (elements.reduce) {
         std::vector<const std::byte*> of_all(n_);
         for (size_t i = 0; i < bytes && from == 0; i += element) {
-          for (size_t r = 0; r < n_; ++r) of_all[r] = sent(r) + i;
+          for (size_t r = 0; r < n_; ++r)
+            of_all[r] = sent(r) + i;
           elements.reduce(of_all, piece + i);
         }
       } else {
         const size_t part = row == 0 ? bytes : row;
-        for (size_t at = 0, to = 0; at < bytes; at += part, to += stride) std::copy_n(sent(from) + at, part, piece + to);
+        for (size_t at = 0, to = 0; at < bytes; at += part, to += stride)
+          std::copy_n(sent(from) + at, part, piece + to);
       }
     }
   }

@@ -1,12 +1,13 @@
-// Drawn collectives in pieces through the library: in symmetric and private memory in any mixture, with counts that are read when
-// they run.
+// Drawn collectives in pieces through the library: in symmetric and private memory in
+// any mixture, with counts that are read when they run.
 #pragma once
 
 #include "tests/support/group.hpp"
 #include "tests/support/pieces.hpp"
 
 namespace support {
-// Where the operands of one rank may lie, kBytes each, and how bytes come there and back. `run` makes a call and waits for it.
+// Where the operands of one rank may lie, kBytes each, and how bytes come there and
+// back. `run` makes a call and waits for it.
 struct PiecesMemory {
   static constexpr size_t kLists = size_t{4} << 20;
   static constexpr size_t kBytes = kLists + 1024;
@@ -17,17 +18,18 @@ struct PiecesMemory {
 };
 
 // The same on all ranks: drawn from one seed.
-inline void run_drawn(
-    const Group& group, const PiecesMemory& memory, unsigned seed, symm_algorithm_t algorithm, PiecesKind kind) {
+inline void run_drawn(const Group& group, const PiecesMemory& memory, unsigned seed,
+    symm_algorithm_t algorithm, PiecesKind kind) {
   std::mt19937 random(seed * 16 + static_cast<unsigned>(kind));
   const auto n = static_cast<size_t>(group.size()), me = static_cast<size_t>(group.rank());
   std::vector<bool> is_private;
-  for (size_t r = 0; r < n; ++r) is_private.push_back(algorithm != SYMM_ALGORITHM_TWO_SHOT && random() % 3 == 0);
+  for (size_t r = 0; r < n; ++r)
+    is_private.push_back(algorithm != SYMM_ALGORITHM_TWO_SHOT && random() % 3 == 0);
   const bool reduces = kind == PiecesKind::reduce_scatterv;
   const bool by_device = random() % 2 == 0;
   const bool in_place = random() % 3 == 0;
-  const DrawnPieces drawn(
-      kind, n, reduces || random() % 2 == 0 ? 4 : 1, in_place, random, reduces ? sums(random) : Elements(), 4, me);
+  const DrawnPieces drawn(kind, n, reduces || random() % 2 == 0 ? 4 : 1, in_place, random,
+      reduces ? sums(random) : Elements(), 4, me);
   const PiecesOfRank& mine = drawn.of[me];
   const symm_dtype_t dtype = drawn.element == 4 ? SYMM_DTYPE_I32 : SYMM_DTYPE_U8;
   ASSERT_LE(mine.before.size(), PiecesMemory::kLists);
@@ -44,40 +46,52 @@ inline void run_drawn(
   const size_t count = lists[kind == PiecesKind::gather ? 0 : 2][drawn.root];
   const auto call = [&] {
     switch (kind) {
-      case PiecesKind::allgatherv: return symm_allgatherv(g, send, recv, lists[2].data(), recv_at, dtype, options, memory.stream);
+      case PiecesKind::allgatherv:
+        return symm_allgatherv(
+            g, send, recv, lists[2].data(), recv_at, dtype, options, memory.stream);
       case PiecesKind::reduce_scatterv:
-        return symm_reduce_scatterv(g, send, lists[0].data(), send_at, recv, dtype, SYMM_OP_SUM, options, memory.stream);
+        return symm_reduce_scatterv(
+            g, send, lists[0].data(), send_at, recv, dtype, SYMM_OP_SUM, options, memory.stream);
       case PiecesKind::gather:
-        return symm_gather(g, send, me == drawn.root ? recv : nullptr, count, dtype, root, options, memory.stream);
+        return symm_gather(
+            g, send, me == drawn.root ? recv : nullptr, count, dtype, root, options, memory.stream);
       case PiecesKind::scatter:
-        return symm_scatter(g, me == drawn.root ? send : nullptr, recv, count, dtype, root, options, memory.stream);
+        return symm_scatter(
+            g, me == drawn.root ? send : nullptr, recv, count, dtype, root, options, memory.stream);
       case PiecesKind::rows:
-        return symm_allgather_rows(
-            g, send, recv, drawn.rows, drawn.row / drawn.element, drawn.stride / drawn.element, dtype, options, memory.stream);
+        return symm_allgather_rows(g, send, recv, drawn.rows, drawn.row / drawn.element,
+            drawn.stride / drawn.element, dtype, options, memory.stream);
       default: break;
     }
     if (in_place || !by_device)
-      return symm_alltoallv(g, send, lists[0].data(), send_at, recv, lists[2].data(), recv_at, dtype, options, memory.stream);
+      return symm_alltoallv(g, send, lists[0].data(), send_at, recv, lists[2].data(), recv_at,
+          dtype, options, memory.stream);
     uint64_t* there[4] = {};
-    for (size_t i = 0; i < 4; ++i) there[i] = reinterpret_cast<uint64_t*>(base + PiecesMemory::kLists) + i * n;
-    return symm_alltoallv_device(g, send, mine.send_bytes / drawn.element, there[0], send_at == nullptr ? nullptr : there[1],
-        recv, mine.recv_bytes / drawn.element, there[2], recv_at == nullptr ? nullptr : there[3], dtype, options, memory.stream);
+    for (size_t i = 0; i < 4; ++i)
+      there[i] = reinterpret_cast<uint64_t*>(base + PiecesMemory::kLists) + i * n;
+    return symm_alltoallv_device(g, send, mine.send_bytes / drawn.element, there[0],
+        send_at == nullptr ? nullptr : there[1], recv, mine.recv_bytes / drawn.element, there[2],
+        recv_at == nullptr ? nullptr : there[3], dtype, options, memory.stream);
   };
   memory.copy(base, mine.before.data(), mine.before.size());
   for (size_t i = 0; i < 4; ++i)
-    memory.copy(base + PiecesMemory::kLists + i * n * sizeof(uint64_t), lists[i].data(), n * sizeof(uint64_t));
+    memory.copy(base + PiecesMemory::kLists + i * n * sizeof(uint64_t), lists[i].data(),
+        n * sizeof(uint64_t));
   check(memory.run(call));
   Bytes got(mine.before.size());
   memory.copy(got.data(), base, got.size());
   const auto [wanted, seen] = std::mismatch(mine.after.begin(), mine.after.end(), got.begin());
   if (wanted == mine.after.end()) return;
-  FAIL() << "kind " << static_cast<int>(kind) << ", seed " << seed << ", algorithm " << algorithm << " on rank " << me << " of "
-         << n << (is_private[me] ? ", private" : "") << (in_place ? ", in place" : "") << ": byte " << wanted - mine.after.begin()
-         << " is " << static_cast<int>(*seen) << ", not " << static_cast<int>(*wanted) << "; send begins at byte " << mine.send_at
-         << ", recv at " << mine.recv_at;
+  FAIL() << "kind " << static_cast<int>(kind) << ", seed " << seed << ", algorithm " << algorithm
+         << " on rank " << me << " of " << n << (is_private[me] ? ", private" : "")
+         << (in_place ? ", in place" : "") << ": byte " << wanted - mine.after.begin() << " is "
+         << static_cast<int>(*seen) << ", not " << static_cast<int>(*wanted)
+         << "; send begins at byte " << mine.send_at << ", recv at " << mine.recv_at;
 }
 
-inline void run_drawn(const Group& group, const PiecesMemory& memory, unsigned seed, symm_algorithm_t algorithm) {
-  for (const PiecesKind kind : kPiecesKinds) run_drawn(group, memory, seed, algorithm, kind);
+inline void run_drawn(
+    const Group& group, const PiecesMemory& memory, unsigned seed, symm_algorithm_t algorithm) {
+  for (const PiecesKind kind : kPiecesKinds)
+    run_drawn(group, memory, seed, algorithm, kind);
 }
 }  // namespace support

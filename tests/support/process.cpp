@@ -1,9 +1,11 @@
 #include "tests/support/process.hpp"
+
 #include <poll.h>
 #include <sys/prctl.h>
 
 // Writes down what ran, in the build of ./dev coverage.
-extern "C" [[gnu::weak]] void __gcov_exit();  // NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
+extern "C" [[gnu::weak]] void
+__gcov_exit();  // NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
 
 namespace support {
 namespace {
@@ -31,10 +33,13 @@ void as_threads(int count, const std::function<void(int)>& body) {
     threads.emplace_back([&body, &error = errors[static_cast<size_t>(i)], i] {
       try {
         body(i);
-      } catch (...) { error = std::current_exception(); }
+      } catch (...) {
+        error = std::current_exception();
+      }
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  for (std::thread& thread : threads)
+    thread.join();
   for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
 }
@@ -69,7 +74,9 @@ Process::Process(const std::function<std::string()>& body, bool exits) {
 }
 
 Process::Process(Process&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), pipe_(std::exchange(other.pipe_, -1)), status_(other.status_),
+    : pid_(std::exchange(other.pid_, -1)),
+      pipe_(std::exchange(other.pipe_, -1)),
+      status_(other.status_),
       said_(std::move(other.said_)) {}
 
 Process::~Process() {
@@ -108,7 +115,8 @@ bool Process::told() {
 bool Process::reap(int milliseconds) {
   if (status_ != -1) return true;
   int ended = 0;
-  const auto has_ended = [&] { return said(), waitpid(pid_, &ended, WNOHANG) == pid_; };  // a full pipe would hold it up
+  // a full pipe would hold it up
+  const auto has_ended = [&] { return said(), waitpid(pid_, &ended, WNOHANG) == pid_; };
   const bool in_time = eventually(has_ended, milliseconds);
   if (!in_time) {
     ::kill(pid_, SIGKILL);
@@ -120,13 +128,15 @@ bool Process::reap(int milliseconds) {
 
 int Process::wait(int milliseconds) {
   if (!reap(milliseconds))
-    ADD_FAILURE() << "process " << pid_ << " did not end within " << milliseconds << " ms; it said: " << said();
+    ADD_FAILURE() << "process " << pid_ << " did not end within " << milliseconds
+                  << " ms; it said: " << said();
   return status_;
 }
 
 void Process::expect_success(const std::string& name) {
   const int status = wait();
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << name << " ended with wait status " << status << ": " << said();
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+      << name << " ended with wait status " << status << ": " << said();
 }
 
 std::string Process::result(int also) {
@@ -143,15 +153,18 @@ void Processes::expect_success(const std::vector<int>& except) {
 }
 
 void say(const std::string& line) { write_to_parent(line + "\n"); }
+
 void tell() { say(""); }
 
 void sleep_for_ever() {
-  for (;;) pause();
+  for (;;)
+    pause();
 }
 
 void run_again(const std::vector<std::string>& arguments) {
   std::vector<char*> words{const_cast<char*>("/proc/self/exe")};
-  for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
+  for (const std::string& argument : arguments)
+    words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);
   execv(words[0], words.data());
   _exit(127);
@@ -159,8 +172,10 @@ void run_again(const std::vector<std::string>& arguments) {
 
 void* map_shared(size_t bytes, const std::string& path) {
   const int fd = path.empty() ? -1 : open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (!path.empty() && (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0)) throw std::runtime_error("cannot make " + path);
-  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
+  if (!path.empty() && (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0))
+    throw std::runtime_error("cannot make " + path);
+  void* const memory = mmap(
+      nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
   if (fd >= 0) close(fd);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   return memory;

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -39,4 +40,5 @@
 #include <string>
 #include <thread>
 #include <vector>
+
 #include "tests/support/sanitizers.hpp"

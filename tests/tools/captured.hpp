@@ -11,11 +11,16 @@ inline Words operator+(Words front, const Words& back) {
   front.insert(front.end(), back.begin(), back.end());
   return front;
 }
-inline Captured capture(const Words& command) { return capture(command, std::chrono::seconds(120)); }
+inline Captured capture(const Words& command) {
+  return capture(command, std::chrono::seconds(120));
+}
 
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 inline void expect_said(const std::string& text, const Words& parts) {
-  for (const std::string& part : parts) EXPECT_TRUE(contains(text, part)) << part << " is missing in\n" << text;
+  for (const std::string& part : parts)
+    EXPECT_TRUE(contains(text, part)) << part << " is missing in\n" << text;
 }
 // Of a command that ended well.
 inline std::string out_of(const Captured& result) {

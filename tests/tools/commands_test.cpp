@@ -1,22 +1,29 @@
 // symm info, doctor, bench and the demo, as their users see them.
 #include <nlohmann/json.hpp>
+
 #include "tests/support/footprint.hpp"
 #include "tests/tools/captured.hpp"
 #include "tools/host/host.hpp"
 
-namespace symm::tool { namespace {
+namespace symm::tool {
+namespace {
 using nlohmann::json;
 
 Captured on_ranks(int ranks, const Words& command) {
-  return capture(Words{SYMM_TOOL, "run", "-n", std::to_string(ranks), "--no-prefix", "--timeout", "100", "--"} + command);
+  return capture(Words{SYMM_TOOL, "run", "-n", std::to_string(ranks), "--no-prefix", "--timeout",
+                     "100", "--"} +
+                 command);
 }
 
-Captured bench(int ranks, const Words& arguments) { return on_ranks(ranks, Words{SYMM_TOOL, "bench"} + arguments); }
+Captured bench(int ranks, const Words& arguments) {
+  return on_ranks(ranks, Words{SYMM_TOOL, "bench"} + arguments);
+}
 
 TEST(Info, JsonSaysWhatIsHere) {
   const json info = json::parse(out_of(capture({SYMM_TOOL, "info", "--json"})));
   EXPECT_EQ(info["library"]["version"], info["library"]["header_version"]);
-  EXPECT_EQ(capture({SYMM_TOOL, "--version"}).out, "symm " + info["library"]["version"].get<std::string>() + "\n");
+  EXPECT_EQ(capture({SYMM_TOOL, "--version"}).out,
+      "symm " + info["library"]["version"].get<std::string>() + "\n");
   EXPECT_TRUE(info["library"]["build"].contains("compiler"));
   ASSERT_EQ(info["back_ends"].size(), 2U);
   EXPECT_EQ(info["back_ends"][0]["name"], "host");
@@ -31,7 +38,8 @@ TEST(Info, JsonSaysWhatIsHere) {
 
 TEST(Info, TextHasAPicture) {
   expect_said(out_of(capture({SYMM_TOOL, "info"})),
-      {"Back ends", "host", "cuda", "Devices", "Host", "└─", "core", "processors", "Kernel: Linux", "futex_waitv", "Limits"});
+      {"Back ends", "host", "cuda", "Devices", "Host", "└─", "core", "processors", "Kernel: Linux",
+          "futex_waitv", "Limits"});
 }
 
 TEST(Info, EnvironmentHasValuesAndDefaults) {
@@ -42,16 +50,16 @@ TEST(Info, EnvironmentHasValuesAndDefaults) {
 TEST(Manual, HasAllCommandsAndIsWhatManReads) {
   expect_said(out_of(capture({SYMM_TOOL, "--man"})),
       {".TH SYMM 1", "\n.SS run\n", "\n.SS top\n", "\\-\\-baseline TEXT", "(default: f32)"});
-  const Captured read =
-      capture({"sh", "-c", "command -v groff >/dev/null || exit 0; \"$0\" --man | groff -man -ww -z", SYMM_TOOL});
+  const Captured read = capture({"sh", "-c",
+      "command -v groff >/dev/null || exit 0; \"$0\" --man | groff -man -ww -z", SYMM_TOOL});
   EXPECT_EQ(read.status, 0);
   EXPECT_EQ(read.err, "");
 }
 
 TEST(Help, HasExamplesAndNoneOfTheParsersWords) {
   expect_said(out_of(capture({SYMM_TOOL, "run", "--help"})),
-      {"Usage: symm run [OPTIONS] -n RANKS [--] PROGRAM [ARGUMENTS]", "--np,--nproc-per-node TEXT", "--grace FLOAT=2 ",
-          "symm run -n 1 ./a : -n 3 python b.py"});
+      {"Usage: symm run [OPTIONS] -n RANKS [--] PROGRAM [ARGUMENTS]", "--np,--nproc-per-node TEXT",
+          "--grace FLOAT=2 ", "symm run -n 1 ./a : -n 3 python b.py"});
   const std::string bench = out_of(capture({SYMM_TOOL, "bench", "--help"}));
   expect_said(bench, {"--type TEXT=f32  ", "Examples:"});
   EXPECT_EQ(bench.find("Excludes"), std::string::npos);
@@ -59,8 +67,9 @@ TEST(Help, HasExamplesAndNoneOfTheParsersWords) {
 
 TEST(BashCompletion, KnowsCommandsAndTheirOptions) {
   const auto completed = [](const std::string& words) {
-    const std::string script = "source <(\"$0\" --bash-completion); COMP_WORDS=(" + words +
-                               "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _symm; echo \"${COMPREPLY[@]}\"";
+    const std::string script =
+        "source <(\"$0\" --bash-completion); COMP_WORDS=(" + words +
+        "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _symm; echo \"${COMPREPLY[@]}\"";
     return capture({"bash", "-c", script, SYMM_TOOL}).out;
   };
   EXPECT_EQ(completed("symm ru"), "run\n");
@@ -69,10 +78,14 @@ TEST(BashCompletion, KnowsCommandsAndTheirOptions) {
 }
 
 TEST(FishCompletion, KnowsCommandsAndTheirOptions) {
-  expect_said(out_of(capture({SYMM_TOOL, "--fish-completion"})), {"-n __fish_use_subcommand -a top -d '", " -l trace -r -d '"});
+  expect_said(out_of(capture({SYMM_TOOL, "--fish-completion"})),
+      {"-n __fish_use_subcommand -a top -d '", " -l trace -r -d '"});
   if (capture({"sh", "-c", "command -v fish"}).status != 0) GTEST_SKIP() << "no fish here";
   const auto completed = [](const std::string& words) {
-    return capture({"fish", "-c", std::string(SYMM_TOOL) + " --fish-completion | source; complete -C '" + words + "'"}).out;
+    return capture(
+        {"fish", "-c",
+            std::string(SYMM_TOOL) + " --fish-completion | source; complete -C '" + words + "'"})
+        .out;
   };
   EXPECT_TRUE(completed("symm ru").starts_with("run\t"));
   EXPECT_TRUE(completed("symm bench --gra").starts_with("--graph\t"));
@@ -84,37 +97,45 @@ TEST(DoctorCommand, JsonAgreesWithItsStatus) {
   const json report = json::parse(result.out);
   EXPECT_EQ(report["healthy"].get<bool>(), result.status == 0);
   std::set<std::string> checks;
-  for (const json& check : report["checks"]) checks.insert(check["check"].get<std::string>());
+  for (const json& check : report["checks"])
+    checks.insert(check["check"].get<std::string>());
   EXPECT_EQ(checks.size(), report["checks"].size());
-  for (const char* check : {"shared memory", "open files", "runtime directory", "namespaces", "CUDA driver", "self test"})
+  for (const char* check : {"shared memory", "open files", "runtime directory", "namespaces",
+           "CUDA driver", "self test"})
     EXPECT_TRUE(checks.count(check)) << check;
-  for (const json& check : report["checks"]) EXPECT_TRUE(check["check"] != "self test" || check["verdict"] == "OK") << check;
+  for (const json& check : report["checks"])
+    EXPECT_TRUE(check["check"] != "self test" || check["verdict"] == "OK") << check;
 }
 
 TEST(DoctorCommand, FailsWhereSymmCannotWork) {
   // Ten descriptors are too few for a group.
-  const Captured result = capture({"sh", "-c", std::string("ulimit -n 16; exec ") + SYMM_TOOL + " doctor"});
+  const Captured result =
+      capture({"sh", "-c", std::string("ulimit -n 16; exec ") + SYMM_TOOL + " doctor"});
   EXPECT_EQ(result.status, 1);
   expect_said(result.out, {"FAIL  open files", "symm does not work here"});
 }
 
 TEST(BenchP2p, MeasuresAndChecksEachPair) {
-  const json report = json::parse(out_of(bench(3, {"p2p", "-b", "8", "-e", "100K", "-n", "3", "--json"})));
+  const json report =
+      json::parse(out_of(bench(3, {"p2p", "-b", "8", "-e", "100K", "-n", "3", "--json"})));
   EXPECT_EQ(report["wrong"], 0);
   EXPECT_EQ(report["GB/s"]["bytes"], 102400);
   for (const char* const what : {"us", "GB/s"})
     for (size_t at = 0; at < 9; ++at)
-      EXPECT_EQ(report[what]["from_to"][at / 3][at % 3].get<double>() > 0, at / 3 != at % 3) << what << ' ' << at;
+      EXPECT_EQ(report[what]["from_to"][at / 3][at % 3].get<double>() > 0, at / 3 != at % 3)
+          << what << ' ' << at;
   expect_said(bench(2, {"p2p", "--csv"}).err, {"--csv: is of collectives, not of p2p"});
-  expect_said(bench(2, {"sendrecv", "-e", "4K"}).out, {"us a put, 8 bytes", "GB/s, 4096 bytes", "\n     1 "});
+  expect_said(bench(2, {"sendrecv", "-e", "4K"}).out,
+      {"us a put, 8 bytes", "GB/s, 4096 bytes", "\n     1 "});
 }
 
 class Collectives : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(Collectives, EveryResultIsChecked) {
   const auto [collective, memory] = GetParam();
-  const json report = json::parse(
-      out_of(bench(3, {collective, memory, "-b", "4", "-e", "100K", "-f", "23", "-n", "5", "-w", "1", "-r", "1", "--json"})));
+  const json report =
+      json::parse(out_of(bench(3, {collective, memory, "-b", "4", "-e", "100K", "-f", "23", "-n",
+                                      "5", "-w", "1", "-r", "1", "--json"})));
   EXPECT_EQ(report["ranks"], 3);
   EXPECT_EQ(report["wrong"], 0);
   const bool barrier = std::string(collective) == "barrier";
@@ -126,28 +147,32 @@ TEST_P(Collectives, EveryResultIsChecked) {
     EXPECT_LE(one["time_us"]["p50"], one["time_us"]["p99"]);
     if (barrier) continue;
     EXPECT_EQ(one["wrong"], 0);
-    EXPECT_NEAR(one["algbw"].get<double>(), one["size"].get<double>() / one["time_us"]["p50"].get<double>() / 1000, 1e-9);
+    EXPECT_NEAR(one["algbw"].get<double>(),
+        one["size"].get<double>() / one["time_us"]["p50"].get<double>() / 1000, 1e-9);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Collectives,
-    testing::Combine(testing::Values("allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "alltoall", "barrier"),
+    testing::Combine(testing::Values("allreduce", "reduce_scatter", "allgather", "broadcast",
+                         "reduce", "alltoall", "barrier"),
         testing::Values("--symmetric", "--private")));
 
 TEST(Bench, EveryTypeAndOp) {
-  const json report = json::parse(
-      out_of(bench(2, {"allreduce", "-d", "all", "-o", "all", "-b", "8K", "-e", "8K", "-n", "2", "-w", "0", "--json"})));
+  const json report =
+      json::parse(out_of(bench(2, {"allreduce", "-d", "all", "-o", "all", "-b", "8K", "-e", "8K",
+                                      "-n", "2", "-w", "0", "--json"})));
   EXPECT_EQ(report["results"].size(), (15U * 5U - 1U) * 2U) << "bool has no average";
   EXPECT_EQ(report["wrong"], 0);
 }
 
 TEST(Bench, TableHasTheColumnsOfNcclTests) {
   expect_said(out_of(bench(2, {"all_reduce", "-b", "1K", "-e", "1K", "-n", "3", "-a", "two-shot"})),
-      {"size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "out of place", "in place", "two-shot",
-          "OK"});
+      {"size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "out of place",
+          "in place", "two-shot", "OK"});
   const bool many = usable_processors() > 1;
   EXPECT_EQ(bench(2, {"barrier", "-n", "3"}).out.find("not bound") != std::string::npos, many);
-  EXPECT_EQ(capture({SYMM_TOOL, "run", "-n", "1", "--bind", "core", SYMM_TOOL, "bench", "barrier"}).out.find("not bound"),
+  EXPECT_EQ(capture({SYMM_TOOL, "run", "-n", "1", "--bind", "core", SYMM_TOOL, "bench", "barrier"})
+                .out.find("not bound"),
       std::string::npos);
 }
 
@@ -159,12 +184,15 @@ TEST(Bench, WrongUseIsRefused) {
 }
 
 TEST(Demo, ShowsWhoDidWhat) {
-  const std::string out = out_of(capture({SYMM_TOOL, "run", "-n", "4", "--timeout", "100", "--", SYMM_DEMO}));
+  const std::string out =
+      out_of(capture({SYMM_TOOL, "run", "-n", "4", "--timeout", "100", "--", SYMM_DEMO}));
   for (int rank = 0; rank < 4; ++rank) {
     const std::string own = "[" + std::to_string(rank) + "] rank " + std::to_string(rank);
     const std::string left = std::to_string((rank + 3) % 4);
-    expect_said(out, {own + " of 4", own + " found in its block: \"hello " + std::to_string(rank) + ", this is " + left,
-                         "and found " + std::to_string(1000 + (rank + 1) % 4) + " in its own"});
+    expect_said(
+        out, {own + " of 4",
+                 own + " found in its block: \"hello " + std::to_string(rank) + ", this is " + left,
+                 "and found " + std::to_string(1000 + (rank + 1) % 4) + " in its own"});
   }
   expect_said(out, {"all sums equal the serial ones, bit for bit"});
 }
@@ -173,15 +201,19 @@ TEST(Demo, ShowsWhoDidWhat) {
 class Tune : public testing::Test {
  protected:
   ~Tune() override { unsetenv("SYMM_PLAN_FILE"); }
+
   static Captured tune(int ranks, const Words& arguments) {
     return bench(ranks, Words{"--tune", "--backend", "host"} + arguments);
   }
+
   std::string file() const { return folder_ / "plan.txt"; }
+
   std::string text() const {
     std::stringstream out;
     out << std::ifstream(file()).rdbuf();
     return out.str();
   }
+
   support::TemporaryDirectory folder_;
 };
 
@@ -189,11 +221,14 @@ class Tune : public testing::Test {
 uint64_t value_of(const std::string& text, const std::string& key) {
   const size_t at = text.rfind("\n" + key + " = ");
   EXPECT_NE(at, std::string::npos) << key << " in\n" << text;
-  return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at + key.size() + 4, nullptr, 10);
+  return at == std::string::npos ? 0
+                                 : std::strtoull(text.c_str() + at + key.size() + 4, nullptr, 10);
 }
 
 TEST_F(Tune, WritesATableThatTheLibraryFollows) {
-  expect_said(out_of(tune(2, {"--out", file(), "-b", "8", "-e", "64K", "-f", "8", "-n", "5", "-w", "1"})), {"wrote " + file()});
+  expect_said(
+      out_of(tune(2, {"--out", file(), "-b", "8", "-e", "64K", "-f", "8", "-n", "5", "-w", "1"})),
+      {"wrote " + file()});
   expect_said(text(), {"[host 2]", "# ", " 8 ", " 56 ", " 64 ", " 32768 "});
   const uint64_t ll = value_of(text(), "ll");
   const uint64_t one_shot = value_of(text(), "one_shot");
@@ -201,21 +236,27 @@ TEST_F(Tune, WritesATableThatTheLibraryFollows) {
   EXPECT_LE(ll, one_shot);
 
   setenv("SYMM_PLAN_FILE", file().c_str(), 1);
-  for (const uint64_t bytes : {uint64_t{1}, ll, ll + 1, one_shot, one_shot + 1, uint64_t{4} << 20}) {
+  for (const uint64_t bytes :
+      {uint64_t{1}, ll, ll + 1, one_shot, one_shot + 1, uint64_t{4} << 20}) {
     if (bytes == 0) continue;  // the threshold of what is never used
     const std::string size = std::to_string(bytes);
-    const json report = json::parse(out_of(bench(2, {"allreduce", "-d", "u8", "-b", size, "-e", size, "-n", "1", "--json"})));
+    const json report = json::parse(
+        out_of(bench(2, {"allreduce", "-d", "u8", "-b", size, "-e", size, "-n", "1", "--json"})));
     const char* const expected = bytes <= ll ? "ll" : bytes <= one_shot ? "one-shot" : "two-shot";
-    for (const json& result : report["results"]) EXPECT_EQ(result["algorithm"], expected) << size << " bytes with\n" << text();
+    for (const json& result : report["results"])
+      EXPECT_EQ(result["algorithm"], expected) << size << " bytes with\n" << text();
   }
 }
 
 TEST_F(Tune, StandardOutputIsTheTableAlone) {
   std::ofstream(file()) << out_of(tune(3, {"-e", "4K", "-f", "32", "-n", "3", "-w", "0"}));
   expect_said(text(), {"\n[host 3]\n"});
-  expect_said(on_ranks(2, {"env", "SYMM_RUN_TERMINAL=1", SYMM_TOOL, "bench", "--tune", "-e", "8", "-n", "1"}).err,
+  expect_said(on_ranks(2, {"env", "SYMM_RUN_TERMINAL=1", SYMM_TOOL, "bench", "--tune", "-e", "8",
+                              "-n", "1"})
+                  .err,
       {"tune allreduce, 8 B\r"});
-  const std::string use = "SYMM_PLAN_FILE=" + file() + " exec " + SYMM_TOOL + " bench allreduce -b 2K -e 2K -n 1";
+  const std::string use =
+      "SYMM_PLAN_FILE=" + file() + " exec " + SYMM_TOOL + " bench allreduce -b 2K -e 2K -n 1";
   EXPECT_EQ(on_ranks(3, {"sh", "-c", use}).status, 0);
 }
 
@@ -225,7 +266,10 @@ TEST_F(Tune, WrongUseIsRefused) {
   EXPECT_EQ(capture({SYMM_TOOL, "bench", "allreduce", "--out", file()}).status, 2);
   EXPECT_EQ(capture({SYMM_TOOL, "bench", "--tune", "--backend", "tpu"}).status, 2);
   EXPECT_EQ(capture({SYMM_TOOL, "bench"}).status, 2);
-  expect_end(capture({SYMM_TOOL, "bench", "--tune", "--backend", "host"}), 1, {"--tune needs 2 ranks or more"});
-  expect_end(tune(2, {"-e", "8", "-n", "1", "--out", "/nowhere/plan"}), 1, {"cannot write /nowhere/plan"});
+  expect_end(capture({SYMM_TOOL, "bench", "--tune", "--backend", "host"}), 1,
+      {"--tune needs 2 ranks or more"});
+  expect_end(
+      tune(2, {"-e", "8", "-n", "1", "--out", "/nowhere/plan"}), 1, {"cannot write /nowhere/plan"});
 }
-}}  // namespace symm::tool
+}  // namespace
+}  // namespace symm::tool

@@ -1,11 +1,14 @@
 // Every verdict of the doctor, on machines that this one is not.
 #include <sys/file.h>
+
 #include <nlohmann/json.hpp>
+
 #include "tests/support/test.hpp"
 #include "tools/doctor/finding.hpp"
 #include "tools/run/job.hpp"
 
-namespace symm::tool { namespace {
+namespace symm::tool {
+namespace {
 constexpr uint64_t mib = uint64_t{1} << 20;
 const Feature there{"x", true, ""};
 const Feature absent{"x", false, "x: Function not implemented"};
@@ -16,7 +19,9 @@ void expect(const Finding& finding, Verdict verdict, const std::string& in_remed
   EXPECT_FALSE(finding.check.empty());
   EXPECT_FALSE(finding.detail.empty());
   const bool trouble = verdict == Verdict::warning || verdict == Verdict::failure;
-  if (trouble || verdict == Verdict::ok) { EXPECT_EQ(finding.remedy.empty(), !trouble) << finding.check; }
+  if (trouble || verdict == Verdict::ok) {
+    EXPECT_EQ(finding.remedy.empty(), !trouble) << finding.check;
+  }
 }
 
 TEST(Doctor, Kernel) {
@@ -97,12 +102,15 @@ TEST(Doctor, Namespaces) {
 }
 
 TEST(Doctor, Cuda) {
-  expect(judge_cuda_driver({false, false, 0, 0, "no libcuda.so.1"}, false, "not built"), Verdict::ok);
   expect(
-      judge_cuda_driver({false, true, 0, 0, "cuInit: CUDA_ERROR_NO_DEVICE"}, false, "not built"), Verdict::warning, "nvidia-smi");
+      judge_cuda_driver({false, false, 0, 0, "no libcuda.so.1"}, false, "not built"), Verdict::ok);
+  expect(judge_cuda_driver({false, true, 0, 0, "cuInit: CUDA_ERROR_NO_DEVICE"}, false, "not built"),
+      Verdict::warning, "nvidia-smi");
   expect(judge_cuda_driver({true, true, 2, 12040, ""}, true, ""), Verdict::ok);
-  expect(judge_cuda_driver({true, true, 2, 12040, ""}, false, "not built"), Verdict::note, "built with it");
-  EXPECT_NE(judge_cuda_driver({true, true, 2, 12040, ""}, true, "").detail.find("12.4"), std::string::npos);
+  expect(judge_cuda_driver({true, true, 2, 12040, ""}, false, "not built"), Verdict::note,
+      "built with it");
+  EXPECT_NE(judge_cuda_driver({true, true, 2, 12040, ""}, true, "").detail.find("12.4"),
+      std::string::npos);
 }
 
 TEST(Doctor, Ucx) {
@@ -113,14 +121,17 @@ TEST(Doctor, Ucx) {
 }
 
 TEST(Doctor, ReportSaysWhetherItFails) {
-  const std::vector<Finding> fine{{"a", Verdict::ok, "d", ""}, {"b", Verdict::warning, "d", "do this"}};
+  const std::vector<Finding> fine{
+      {"a", Verdict::ok, "d", ""}, {"b", Verdict::warning, "d", "do this"}};
   EXPECT_FALSE(any_failure(fine));
   EXPECT_TRUE(doctor_json(fine)["healthy"]);
-  EXPECT_NE(doctor_text(fine, false).find("with warnings: 0 failures, 1 warnings"), std::string::npos);
+  EXPECT_NE(
+      doctor_text(fine, false).find("with warnings: 0 failures, 1 warnings"), std::string::npos);
   const std::vector<Finding> broken{{"a", Verdict::failure, "d", "do that"}};
   EXPECT_TRUE(any_failure(broken));
   EXPECT_FALSE(doctor_json(broken)["healthy"]);
   EXPECT_EQ(doctor_json(broken)["checks"][0]["remedy"], "do that");
   EXPECT_NE(doctor_text(broken, false).find("FAIL  a  d\n"), std::string::npos);
 }
-}}  // namespace symm::tool
+}  // namespace
+}  // namespace symm::tool

@@ -1,21 +1,27 @@
 // The program on a fake driver and a fake NVML: what it says of machines that are not here.
 #include <nlohmann/json.hpp>
+
 #include "tests/fake_cuda/machines.hpp"
 #include "tests/support/footprint.hpp"
 #include "tests/tools/captured.hpp"
 #include "tools/text.hpp"
 
-namespace symm::tool { namespace {
+namespace symm::tool {
+namespace {
 using nlohmann::json;
 
 Captured on_fakes(const Words& variables, const Words& command, bool nvml = true) {
-  const std::string libraries = std::string("LD_LIBRARY_PATH=" SYMM_ON_FAKES ":" FAKE_DRIVER) + (nvml ? ":" FAKE_NVML : "");
-  return capture(Words{"env", "-u", "CUDA_VISIBLE_DEVICES", "-u", "SYMM_CUDA_TUNE", libraries} + variables + command);
+  const std::string libraries =
+      std::string("LD_LIBRARY_PATH=" SYMM_ON_FAKES ":" FAKE_DRIVER) + (nvml ? ":" FAKE_NVML : "");
+  return capture(Words{"env", "-u", "CUDA_VISIBLE_DEVICES", "-u", "SYMM_CUDA_TUNE", libraries} +
+                 variables + command);
 }
 
 // What `symm info --json` says of the links between GPUs.
 json links(const Words& variables, bool nvml = true) {
-  const json cuda = json::parse(out_of(on_fakes(variables, {SYMM_TOOL, "info", "--json"}, nvml))).at("back_ends").at(1);
+  const json cuda = json::parse(out_of(on_fakes(variables, {SYMM_TOOL, "info", "--json"}, nvml)))
+                        .at("back_ends")
+                        .at(1);
   EXPECT_TRUE(cuda.at("available")) << cuda;
   return cuda.value("links", json());
 }
@@ -23,7 +29,9 @@ json links(const Words& variables, bool nvml = true) {
 TEST(RunOnFakes, ARankForEachGpu) {
   const Words command{SYMM_TOOL, "run", "-n", "gpu", "--no-prefix", "sh", "-c", "echo $SYMM_SIZE"};
   EXPECT_EQ(on_fakes({"FAKE_CUDA_DEVICES=3"}, command).out, "3\n3\n3\n");
-  expect_end(capture(Words{"env", "LD_LIBRARY_PATH=" SYMM_ON_FAKES, "CUDA_VISIBLE_DEVICES=-1"} + command), 2, {"gpu: "});
+  expect_end(
+      capture(Words{"env", "LD_LIBRARY_PATH=" SYMM_ON_FAKES, "CUDA_VISIBLE_DEVICES=-1"} + command),
+      2, {"gpu: "});
 }
 
 TEST(InfoOnFakes, LinksOfMachines) {
@@ -32,9 +40,11 @@ TEST(InfoOnFakes, LinksOfMachines) {
     std::vector<size_t> visible;  // in this order; none: all
     const char* kind;
   } rows[] = {{"dgx1v", {}, "unknown"}, {"dgx1v", {7, 0, 5, 2, 4, 1, 6, 3}, "unknown"},
-      {"dgx1v", {3, 1, 0, 2}, "fully connected"}, {"dgx1v", {6, 4, 7, 5}, "fully connected"}, {"dgx1v", {0, 1, 4, 5}, "unknown"},
-      {"dgx2", {}, "fully connected"}, {"hgx_h100", {}, "fully connected"}, {"hgx_h100_vm", {}, "fully connected"},
+      {"dgx1v", {3, 1, 0, 2}, "fully connected"}, {"dgx1v", {6, 4, 7, 5}, "fully connected"},
+      {"dgx1v", {0, 1, 4, 5}, "unknown"}, {"dgx2", {}, "fully connected"},
+      {"hgx_h100", {}, "fully connected"}, {"hgx_h100_vm", {}, "fully connected"},
       {"pcie", {}, "unknown"}, {"pcie_bridges", {}, "unknown"}};
+
   for (auto [name, visible, kind] : rows) {
     const fake_machine::Machine& machine = *fake_machine::find(name);
     if (visible.empty()) {
@@ -42,24 +52,28 @@ TEST(InfoOnFakes, LinksOfMachines) {
       std::iota(visible.begin(), visible.end(), size_t{0});
     }
     Words numbers;
-    for (const size_t device : visible) numbers.push_back(std::to_string(device));
-    const json found = links({"FAKE_CUDA_DEVICES=" + std::to_string(machine.gpus), std::string("FAKE_NVML_MACHINE=") + name,
-        "CUDA_VISIBLE_DEVICES=" + join(numbers, ",")});
+    for (const size_t device : visible)
+      numbers.push_back(std::to_string(device));
+    const json found = links({"FAKE_CUDA_DEVICES=" + std::to_string(machine.gpus),
+        std::string("FAKE_NVML_MACHINE=") + name, "CUDA_VISIBLE_DEVICES=" + join(numbers, ",")});
     EXPECT_EQ(found["class"], kind) << found;
     for (size_t a = 0; a < visible.size(); ++a)
       for (size_t b = 0; b < visible.size(); ++b)
-        EXPECT_EQ(found["matrix"][a][b], a == b                  ? 0
-                                         : machine.links.empty() ? machine.switch_links
-                                                                 : machine.links[visible[a]][visible[b]])
+        EXPECT_EQ(found["matrix"][a][b], a == b ? 0
+                                         : machine.links.empty()
+                                             ? machine.switch_links
+                                             : machine.links[visible[a]][visible[b]])
             << name << ' ' << a << ' ' << b << ' ' << found;
   }
   const json cut = links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "FAKE_NVML_CUT=2,6"});
   EXPECT_EQ(cut["matrix"][2], (std::vector<int>{1, 2, 0, 2, 0, 0, 0, 0})) << cut;
   const auto drawn = [](bool nvml) {
-    return on_fakes({"FAKE_CUDA_DEVICES=2", "FAKE_NVML_MACHINE=dgx1v"}, {SYMM_TOOL, "info", "--svg"}, nvml);
+    return on_fakes(
+        {"FAKE_CUDA_DEVICES=2", "FAKE_NVML_MACHINE=dgx1v"}, {SYMM_TOOL, "info", "--svg"}, nvml);
   };
-  expect_said(
-      drawn(true).out, {R"(<path d="M540.0 250.0L100.0 250.0" stroke="#1f4e79" stroke-width="1.2"/>)", ">NUMA node 0</text>"});
+  expect_said(drawn(true).out,
+      {R"(<path d="M540.0 250.0L100.0 250.0" stroke="#1f4e79" stroke-width="1.2"/>)",
+          ">NUMA node 0</text>"});
   expect_end(drawn(false), 1, {"the links between GPUs are known to NVML only"});
 }
 
@@ -71,22 +85,28 @@ TEST(InfoOnFakes, ALibraryOfAnotherBuild) {
 }
 
 TEST(InfoOnFakes, APlanOfTheUsersOwn) {
-  const Words variables{"FAKE_CUDA_DEVICES=1", "SYMM_HOST_TUNE=ll=16", "SYMM_CUDA_TUNE=one_shot=1K"};
+  const Words variables{
+      "FAKE_CUDA_DEVICES=1", "SYMM_HOST_TUNE=ll=16", "SYMM_CUDA_TUNE=one_shot=1K"};
   expect_said(out_of(on_fakes(variables, {SYMM_TOOL, "info", "--plan"})),
-      {R"(<rect x="60" y="60" width="183" height="19" fill="#c0392b"/>)", R"(<rect x="60" y="380" width="45" )"});
+      {R"(<rect x="60" y="60" width="183" height="19" fill="#c0392b"/>)",
+          R"(<rect x="60" y="380" width="45" )"});
 }
 
 TEST(InfoOnFakes, LinksThatNvmlDoesNotTell) {
   const Words blind{"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "FAKE_NVML_BLIND=3"};
+
   const struct {
     Words variables;
     bool nvml;
     const char* why;  // null: fully connected
   } rows[] = {{{"FAKE_CUDA_DEVICES=4"}, false, "NVML"},
       {{"FAKE_CUDA_DEVICES=1"}, false, nullptr},  // which has nobody to be linked with
-      {blind + Words{"CUDA_VISIBLE_DEVICES=1,3"}, true, "NVML does not see device 1 (0000:2d:00.0): Not Found"},
+      {blind + Words{"CUDA_VISIBLE_DEVICES=1,3"}, true,
+          "NVML does not see device 1 (0000:2d:00.0): Not Found"},
       {blind + Words{"CUDA_VISIBLE_DEVICES=1,2"}, true, nullptr},
-      {{"FAKE_CUDA_DEVICES=2", "FAKE_NVML_MACHINE=pcie", "FAKE_NVML_INIT=9"}, true, "nvmlInit: Driver Not Loaded"}};
+      {{"FAKE_CUDA_DEVICES=2", "FAKE_NVML_MACHINE=pcie", "FAKE_NVML_INIT=9"}, true,
+          "nvmlInit: Driver Not Loaded"}};
+
   for (const auto& row : rows) {
     const json found = links(row.variables, row.nvml);
     EXPECT_EQ(found["class"], row.why != nullptr ? "unknown" : "fully connected") << found;
@@ -96,24 +116,29 @@ TEST(InfoOnFakes, LinksThatNvmlDoesNotTell) {
 }
 
 TEST(InfoOnFakes, TextHasTheMatrixOrTheReason) {
-  const Words machine{"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "CUDA_VISIBLE_DEVICES=0,1,4"};
+  const Words machine{
+      "FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "CUDA_VISIBLE_DEVICES=0,1,4"};
   expect_said(out_of(on_fakes(machine, {SYMM_TOOL, "info"})),
-      {"Links between cuda devices: unknown\n     0  1  2\n  0  -  1  2\n  1  1  -  .\n  2  2  .  -\n"});
-  expect_said(
-      out_of(on_fakes({"FAKE_CUDA_DEVICES=2"}, {SYMM_TOOL, "info"}, false)), {"Links between cuda devices: unknown\n  ", "NVML"});
+      {"Links between cuda devices: unknown\n     0  1  2\n  0  -  1  2\n  1  1  -  .\n  2  2  .  "
+       "-\n"});
+  expect_said(out_of(on_fakes({"FAKE_CUDA_DEVICES=2"}, {SYMM_TOOL, "info"}, false)),
+      {"Links between cuda devices: unknown\n  ", "NVML"});
 }
 
-// On two devices. Kernels are only written down here, so that the times mean nothing; but everything around them runs.
+// On two devices. Kernels are only written down here, so that
+// the times mean nothing; but everything around them runs.
 Captured bench_on_fakes(const Words& arguments) {
-  return on_fakes({"FAKE_CUDA_DEVICES=2"},
-      Words{SYMM_TOOL, "run", "-n", "2", "--no-prefix", "--timeout", "90", "--", SYMM_TOOL, "bench", "--backend", "cuda"} +
-          arguments);
+  return on_fakes(
+      {"FAKE_CUDA_DEVICES=2"}, Words{SYMM_TOOL, "run", "-n", "2", "--no-prefix", "--timeout", "90",
+                                   "--", SYMM_TOOL, "bench", "--backend", "cuda"} +
+                                   arguments);
 }
 
 TEST(TuneOnFakes, OfTheCudaBackEnd) {
-  expect_said(out_of(bench_on_fakes({"--tune", "-b", "4K", "-e", "16M", "-f", "16", "-n", "2", "-w", "1"})),
-      {"\n[cuda 2]\n", "\nll = ", "\none_shot = ", "\ntwo_shot = ", "allgather of bf16", "allreduce of bf16", " 2097152 ",
-          " 16777216 "});
+  expect_said(
+      out_of(bench_on_fakes({"--tune", "-b", "4K", "-e", "16M", "-f", "16", "-n", "2", "-w", "1"})),
+      {"\n[cuda 2]\n", "\nll = ", "\none_shot = ", "\ntwo_shot = ", "allgather of bf16",
+          "allreduce of bf16", " 2097152 ", " 16777216 "});
 }
 
 TEST(DoctorOnFakes, TestsGpusToo) {
@@ -121,19 +146,25 @@ TEST(DoctorOnFakes, TestsGpusToo) {
       {"OK  self test", "warn  test of GPUs", "symm run -n 3 -- symm bench allreduce"});
 }
 
-TEST(BenchOnFakes, PutsFromEachToEach) { expect_end(bench_on_fakes({"p2p", "-e", "1M", "-n", "2"}), 0, {}); }
+TEST(BenchOnFakes, PutsFromEachToEach) {
+  expect_end(bench_on_fakes({"p2p", "-e", "1M", "-n", "2"}), 0, {});
+}
 
 TEST(BenchOnFakes, RowsAndGraphs) {
   const auto bench = [](const Words& options) {
     return bench_on_fakes(Words{"allreduce", "-b", "64", "-e", "64", "-n", "3"} + options);
   };
   // A row of 20 takes a millisecond.
-  expect_said(out_of(bench({"-c", "0"})), {"symmetric memory, CUDA, times", " 64 ", "50.00", "not checked"});
-  const json said = json::parse(out_of(bench({"-c", "0", "-G", "100", "--private", "--json", "-d", "bf16"})));
+  expect_said(out_of(bench({"-c", "0"})),
+      {"symmetric memory, CUDA, times", " 64 ", "50.00", "not checked"});
+  const json said =
+      json::parse(out_of(bench({"-c", "0", "-G", "100", "--private", "--json", "-d", "bf16"})));
   EXPECT_EQ(said["backend"], "cuda");
   EXPECT_EQ(said["results"][0]["time_us"]["p50"], 10);
   expect_end(bench({}), 1, {});
   expect_said(bench({}).out, {"FAILED"});
-  expect_end(capture({SYMM_TOOL, "bench", "allreduce", "-G", "10"}), 1, {"--graph", "--backend cuda"});
+  expect_end(
+      capture({SYMM_TOOL, "bench", "allreduce", "-G", "10"}), 1, {"--graph", "--backend cuda"});
 }
-}}  // namespace symm::tool
+}  // namespace
+}  // namespace symm::tool

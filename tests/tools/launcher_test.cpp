@@ -1,22 +1,29 @@
-// symm run, as its users see it. Where a test waits for a process, it polls with a limit and never measures.
+// symm run, as its users see it. Where a test waits for
+// a process, it polls with a limit and never measures.
 #include <linux/sched.h>
+
 #include <nlohmann/json.hpp>
+
 #include "tests/support/group.hpp"
 #include "tests/tools/captured.hpp"
 #include "tools/host/host.hpp"
 #include "tools/run/job.hpp"
 
-namespace symm::tool { namespace {
+namespace symm::tool {
+namespace {
 Captured symm_run(const Words& options, const std::string& script) {
   return capture(Words{SYMM_TOOL, "run"} + options + Words{"--", "sh", "-c", script});
 }
 
-bool eventually(const std::function<bool()>& condition) { return support::eventually(condition, 60'000, 5000); }
+bool eventually(const std::function<bool()>& condition) {
+  return support::eventually(condition, 60'000, 5000);
+}
 
 std::string sorted_lines(const std::string& text) {
   std::multiset<std::string> lines;
   std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.insert(line + "\n");
+  for (std::string line; std::getline(stream, line);)
+    lines.insert(line + "\n");
   return std::accumulate(lines.begin(), lines.end(), std::string());
 }
 
@@ -31,26 +38,30 @@ bool gone(const std::string& pid_file) {
 TEST(Launcher, EachLineCarriesItsRankAndATagOrNothing) {
   const Captured result = symm_run({"-n", "3"}, "echo out; echo err >&2; printf partial");
   EXPECT_EQ(result.status, 0);
-  EXPECT_EQ(sorted_lines(result.out), "[0] out\n[0] partial\n[1] out\n[1] partial\n[2] out\n[2] partial\n");
+  EXPECT_EQ(sorted_lines(result.out),
+      "[0] out\n[0] partial\n[1] out\n[1] partial\n[2] out\n[2] partial\n");
   EXPECT_EQ(sorted_lines(result.err), "[0] err\n[1] err\n[2] err\n");
   EXPECT_EQ(symm_run({"-n", "1", "--tag", "train"}, "echo x").out, "[train 0] x\n");
   EXPECT_EQ(symm_run({"-n", "1", "--no-prefix"}, "echo x").out, "x\n");
 }
 
 TEST(Launcher, RanksKnowWhoTheyAreAndNothingOfAnotherLauncher) {
-  const Captured result = capture(
-      {"env", "OMPI_COMM_WORLD_RANK=7", "RANK=7", "SYMM_RANK=7", "RANKING=kept", SYMM_TOOL, "run", "-n", "2", "--no-prefix", "sh",
-          "-c", "echo $SYMM_RANK/$SYMM_SIZE $SYMM_LOCAL_RANK/$SYMM_LOCAL_SIZE $OMPI_COMM_WORLD_RANK $RANK $RANKING"});
+  const Captured result = capture({"env", "OMPI_COMM_WORLD_RANK=7", "RANK=7", "SYMM_RANK=7",
+      "RANKING=kept", SYMM_TOOL, "run", "-n", "2", "--no-prefix", "sh", "-c",
+      "echo $SYMM_RANK/$SYMM_SIZE $SYMM_LOCAL_RANK/$SYMM_LOCAL_SIZE $OMPI_COMM_WORLD_RANK $RANK "
+      "$RANKING"});
   EXPECT_EQ(sorted_lines(result.out), "0/2 0/2 kept\n1/2 1/2 kept\n");
   const Captured jobs = symm_run({"-n", "2", "--no-prefix"}, "echo $SYMM_JOB $SYMM_BOOTSTRAP");
-  EXPECT_EQ(jobs.out.substr(0, jobs.out.size() / 2), jobs.out.substr(jobs.out.size() / 2)) << "one job, one directory";
+  EXPECT_EQ(jobs.out.substr(0, jobs.out.size() / 2), jobs.out.substr(jobs.out.size() / 2))
+      << "one job, one directory";
 }
 
 TEST(Launcher, SeveralProgramsAreOneJob) {
   const std::string who = "echo $0 $SYMM_RANK/$SYMM_SIZE $SYMM_LOCAL_RANK";
   for (const Words& begin : {Words{"-n", "1"}, {"-np", "1", "--tag", "x", "--"}, {"--np", "1"}}) {
     const Captured result = capture(Words{SYMM_TOOL, "run", "--no-prefix"} + begin +
-                                    Words{"sh", "-c", who, "a", ":", "--nproc-per-node", "2", "--", "sh", "-c", who, "b:", ":"});
+                                    Words{"sh", "-c", who, "a", ":", "--nproc-per-node", "2", "--",
+                                        "sh", "-c", who, "b:", ":"});
     EXPECT_EQ(sorted_lines(result.out), "a 0/3 0\nb: 1/3 1\nb: 2/3 2\n") << result.err;
   }
 }
@@ -69,7 +80,8 @@ TEST(Launcher, LogsOfEachRank) {
 }
 
 TEST(Launcher, DirectoryIsPrivateAndRemoved) {
-  const Captured result = symm_run({"-n", "1", "--no-prefix"}, "d=${SYMM_BOOTSTRAP#dir://}; mkdir -p $d/a/b; stat -c '%a %n' $d");
+  const Captured result = symm_run({"-n", "1", "--no-prefix"},
+      "d=${SYMM_BOOTSTRAP#dir://}; mkdir -p $d/a/b; stat -c '%a %n' $d");
   ASSERT_EQ(result.out.substr(0, 4), "700 ") << result.out << result.err;
   EXPECT_FALSE(std::filesystem::exists(result.out.substr(4, result.out.size() - 5)));
 }
@@ -83,17 +95,22 @@ TEST(Launcher, TheFirstFailureIsNamedAndGivesTheStatus) {
   } rows[] = {{{"-n", "3", "--grace", "0.1"}, "test $SYMM_RANK = 1 && exit 7; exec sleep 100", 7,
                   {"rank 1 (pid ", "exited with status 7", "ranks 0, 2 were killed by SIGTERM"}},
       // Others may end by themselves.
-      {{"-n", "2", "--grace", "30"}, "test $SYMM_RANK = 0 && exit 3; sleep 0.2; echo peer failed >&2; exit 1", 3,
+      {{"-n", "2", "--grace", "30"},
+          "test $SYMM_RANK = 0 && exit 3; sleep 0.2; echo peer failed >&2; exit 1", 3,
           {"[1] peer failed", "then rank 1 exited with status 1"}},
-      {{"-n", "2", "--grace", "0.1"}, "test $SYMM_RANK = 1 && kill -KILL $$; exec sleep 100", 128 + SIGKILL,
-          {"was killed by SIGKILL (Killed)"}},
-      {{"-n", "2", "--grace", "0.1"}, "trap '' TERM; test $SYMM_RANK = 0 && exit 5; while :; do sleep 0.05; done", 5,
+      {{"-n", "2", "--grace", "0.1"}, "test $SYMM_RANK = 1 && kill -KILL $$; exec sleep 100",
+          128 + SIGKILL, {"was killed by SIGKILL (Killed)"}},
+      {{"-n", "2", "--grace", "0.1"},
+          "trap '' TERM; test $SYMM_RANK = 0 && exit 5; while :; do sleep 0.05; done", 5,
           {"rank 1 was killed by SIGKILL"}},
-      {{"-n", "2", "--grace", "0.1", "--timeout", "1e10"}, "test $SYMM_RANK = 0 && exit 5; kill -STOP $$", 5, {}},
+      {{"-n", "2", "--grace", "0.1", "--timeout", "1e10"},
+          "test $SYMM_RANK = 0 && exit 5; kill -STOP $$", 5, {}},
       {{"-n", "2", "--timeout", "0.2", "--grace", "0.1"}, "exec sleep 100", 124, {"time-out"}},
-      {{"--hosts", "a:2,b:1", "--launcher", "sh -c", "--grace", "0.1"}, "[ $SYMM_RANK = 2 ] && exit 3; sleep 60", 3,
-          {"rank 2 (pid ", "host b (pid "}}};
-  for (const auto& row : rows) expect_end(symm_run(row.options, row.script), row.status, row.said);
+      {{"--hosts", "a:2,b:1", "--launcher", "sh -c", "--grace", "0.1"},
+          "[ $SYMM_RANK = 2 ] && exit 3; sleep 60", 3, {"rank 2 (pid ", "host b (pid "}}};
+
+  for (const auto& row : rows)
+    expect_end(symm_run(row.options, row.script), row.status, row.said);
 }
 
 TEST(Launcher, WhatFailedFirstIsNamedThoughAnotherEndsFirst) {
@@ -105,8 +122,9 @@ TEST(Launcher, WhatFailedFirstIsNamedThoughAnotherEndsFirst) {
     return;
   }
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-  expect_end(symm_run({"-n", "2"}, "\"" + self + "\" --gtest_filter=Launcher.WhatFailed*; exit $((3 + SYMM_RANK))"), 3,
-      {"rank 0 (pid ", "what failed first: rank 1 aborted the group: boom\n"});
+  expect_end(symm_run({"-n", "2"},
+                 "\"" + self + "\" --gtest_filter=Launcher.WhatFailed*; exit $((3 + SYMM_RANK))"),
+      3, {"rank 0 (pid ", "what failed first: rank 1 aborted the group: boom\n"});
 }
 
 TEST(Launcher, WhatCannotBeStartedIsSaid) {
@@ -115,27 +133,36 @@ TEST(Launcher, WhatCannotBeStartedIsSaid) {
     int status;
     Words said;
   } rows[] = {{{"dcotor"}, 2, {"'dcotor'", "'doctor'"}},
-      {{"run", "-n", "2", "no-such-program"}, 127, {"cannot run 'no-such-program': No such file or directory"}},
-      {{"run", "-n", "2", "/"}, 126, {"Permission denied"}}, {{"run", "-n", "2"}, 2, {}}, {{"run", "--", "true"}, 2, {}},
-      {{"run", "-n", "0", "true"}, 2, {}}, {{"run", "--tmeout", "3", "-n", "2", "true"}, 2, {"--tmeout"}},
+      {{"run", "-n", "2", "no-such-program"}, 127,
+          {"cannot run 'no-such-program': No such file or directory"}},
+      {{"run", "-n", "2", "/"}, 126, {"Permission denied"}}, {{"run", "-n", "2"}, 2, {}},
+      {{"run", "--", "true"}, 2, {}}, {{"run", "-n", "0", "true"}, 2, {}},
+      {{"run", "--tmeout", "3", "-n", "2", "true"}, 2, {"--tmeout"}},
       {{"run", "-n", "1", "--bind", "socket", "true"}, 2, {}},
       {{"run", "-n", "1", "true", ":", "-n", "0", "true"}, 2, {"1 to 4096"}},
-      {{"run", "-n", "1", "true", ":", "-n", "1", "--"}, 2, {"which program?"}}, {{"run", "-n", "4x", "true"}, 2, {"'4x' ranks"}},
-      {{"run", "true"}, 2, {"how many"}}, {{"run", "-n", "4096", "true", ":", "-n", "1", "true"}, 2, {"4097 ranks"}},
+      {{"run", "-n", "1", "true", ":", "-n", "1", "--"}, 2, {"which program?"}},
+      {{"run", "-n", "4x", "true"}, 2, {"'4x' ranks"}}, {{"run", "true"}, 2, {"how many"}},
+      {{"run", "-n", "4096", "true", ":", "-n", "1", "true"}, 2, {"4097 ranks"}},
       {{"run", "-n", "1", "--hosts", "a:1", "true"}, 2, {"either"}},
       {{"run", "--hosts", "a:1", "true", ":", "-n", "1", "true"}, 2, {"on one machine"}}};
-  for (const auto& row : rows) expect_end(capture(Words{SYMM_TOOL} + row.arguments), row.status, row.said);
+
+  for (const auto& row : rows)
+    expect_end(capture(Words{SYMM_TOOL} + row.arguments), row.status, row.said);
 }
 
 TEST(Launcher, InputGoesToRankZeroOnly) {
-  const Captured result =
-      capture({"sh", "-c", std::string("printf 'a\\nb\\n' | ") + SYMM_TOOL + " run -n 3 -- sh -c 'cat; echo end'"});
+  const Captured result = capture({"sh", "-c",
+      std::string("printf 'a\\nb\\n' | ") + SYMM_TOOL + " run -n 3 -- sh -c 'cat; echo end'"});
   EXPECT_EQ(sorted_lines(result.out), "[0] a\n[0] b\n[0] end\n[1] end\n[2] end\n");
 }
 
 TEST(Launcher, OptionsOfTheProgramAreItsOwn) {
-  EXPECT_EQ(capture({SYMM_TOOL, "run", "-n", "1", "--no-prefix", "printf", "%s|", "-n", "--", "x"}).out, "-n|--|x|\n");
-  EXPECT_EQ(capture({SYMM_TOOL, "run", "-n", "1", "--no-prefix", "--", "echo", "--timeout", "x"}).out, "--timeout x\n");
+  EXPECT_EQ(
+      capture({SYMM_TOOL, "run", "-n", "1", "--no-prefix", "printf", "%s|", "-n", "--", "x"}).out,
+      "-n|--|x|\n");
+  EXPECT_EQ(
+      capture({SYMM_TOOL, "run", "-n", "1", "--no-prefix", "--", "echo", "--timeout", "x"}).out,
+      "--timeout x\n");
 }
 
 TEST(Launcher, RankMayCloseItsOutput) {
@@ -145,7 +172,8 @@ TEST(Launcher, RankMayCloseItsOutput) {
 }
 
 TEST(Launcher, ReaderThatLeavesEndsTheJob) {
-  const Captured result = capture({"sh", "-c", std::string(SYMM_TOOL) + " run -n 2 --no-prefix -- yes | head -n 2"});
+  const Captured result =
+      capture({"sh", "-c", std::string(SYMM_TOOL) + " run -n 2 --no-prefix -- yes | head -n 2"});
   EXPECT_EQ(result.out, "y\ny\n");
 }
 
@@ -166,48 +194,59 @@ TEST(Launcher, ProcessesLeftBehindAreEnded) {
   const JobDirectory scratch;
   const std::string pid_file = scratch.path() + "/pid";
   // A child in a session of its own, which no signal to the rank's group reaches.
-  const Captured result = symm_run(
-      {"-n", "1", "--grace", "0.1"}, "setsid sh -c 'echo $$ > " + pid_file + ".new; mv " + pid_file + ".new " + pid_file +
-                                         "; exec sleep 1000' & while ! test -e " + pid_file + "; do sleep 0.01; done");
+  const Captured result = symm_run({"-n", "1", "--grace", "0.1"},
+      "setsid sh -c 'echo $$ > " + pid_file + ".new; mv " + pid_file + ".new " + pid_file +
+          "; exec sleep 1000' & while ! test -e " + pid_file + "; do sleep 0.01; done");
   expect_end(result, 0, {"left processes behind"});
   EXPECT_TRUE(gone(pid_file));
 }
 
 TEST(Launcher, BindsToCores) {
-  const Captured result = symm_run({"-n", "2", "--no-prefix", "--bind", "core"}, "grep Cpus_allowed_list: /proc/self/status");
+  const Captured result = symm_run(
+      {"-n", "2", "--no-prefix", "--bind", "core"}, "grep Cpus_allowed_list: /proc/self/status");
   ASSERT_EQ(result.status, 0) << result.err;
   const size_t end = result.out.find('\n');
-  const bool same = result.out.substr(0, end) == result.out.substr(end + 1, result.out.size() - end - 2);
+  const bool same =
+      result.out.substr(0, end) == result.out.substr(end + 1, result.out.size() - end - 2);
   EXPECT_EQ(same, usable_cores().size() < 2) << result.out;
   EXPECT_EQ(contains(result.err, "some share one"), same) << result.err;
 }
 
 constexpr const char* say_ready =
-    "echo $$ > $SCRATCH/pid$SYMM_RANK; echo $SYMM_BOOTSTRAP > $SCRATCH/dir; touch $SCRATCH/ready$SYMM_RANK; ";
+    "echo $$ > $SCRATCH/pid$SYMM_RANK; echo $SYMM_BOOTSTRAP > $SCRATCH/dir; touch "
+    "$SCRATCH/ready$SYMM_RANK; ";
 
 // A launcher that runs beside the test, whose ranks say when they are ready.
 class Running : public testing::Test {
  protected:
   void start(const std::string& script, const Words& options = {}) {
     SpawnRequest request;
-    request.command = Words{"sh", "-c", "exec \"$0\" \"$@\" 2>&1", SYMM_TOOL, "run", "-n", "2", "--grace", "0.2", "--no-prefix"} +
+    request.command = Words{"sh", "-c", "exec \"$0\" \"$@\" 2>&1", SYMM_TOOL, "run", "-n", "2",
+                          "--grace", "0.2", "--no-prefix"} +
                       options + Words{"--", "sh", "-c", script};
     setenv("SCRATCH", scratch_.path().c_str(), 1);
     launcher_ = spawn(request);
     ASSERT_TRUE(eventually([&] { return exists("ready0") && exists("ready1"); }));
   }
-  bool exists(const std::string& name) const { return std::filesystem::exists(scratch_.path() + "/" + name); }
+
+  bool exists(const std::string& name) const {
+    return std::filesystem::exists(scratch_.path() + "/" + name);
+  }
+
   int wait() {
     int status = -1;
     const auto ended = [&] { return ::waitpid(launcher_.pid, &status, WNOHANG) != 0; };
     if (!eventually(ended)) ::kill(launcher_.pid, SIGKILL);
     return shell_status(status);
   }
-  // Has a page of each stream for the launcher to write at once, to one pipe with room for one, which nobody reads.
+
+  // Has a page of each stream for the launcher to write at
+  // once, to one pipe with room for one, which nobody reads.
   void fill_the_pipe(const Words& options) {
     start(std::string(say_ready) +
               "while ! test -e $SCRATCH/go; do sleep 0.01; done; "
-              "yes | head -c 8192; yes | head -c 8192 >&2; touch $SCRATCH/wrote$SYMM_RANK; exec sleep 1000",
+              "yes | head -c 8192; yes | head -c 8192 >&2; touch $SCRATCH/wrote$SYMM_RANK; exec "
+              "sleep 1000",
         options);
     ::fcntl(launcher_.out.get(), F_SETPIPE_SZ, 4096);
     ::kill(launcher_.pid, SIGSTOP);
@@ -267,9 +306,11 @@ TEST(Warden, KillsNobodyElse) {
   support::Process launcher([&] {
     Warden warden(directory.path());
     warden.watch(rank.pid());
-    const std::string fd = "/proc/" + std::to_string(living_descendants({}).begin()->first) + "/fd/4";
+    const std::string fd =
+        "/proc/" + std::to_string(living_descendants({}).begin()->first) + "/fd/4";
     std::error_code none;
-    EXPECT_TRUE(eventually([&] { return contains(std::filesystem::read_symlink(fd, none).string(), "pidfd"); }));
+    EXPECT_TRUE(eventually(
+        [&] { return contains(std::filesystem::read_symlink(fd, none).string(), "pidfd"); }));
     support::tell();
     support::sleep_for_ever();
   });
@@ -282,8 +323,10 @@ TEST(Warden, KillsNobodyElse) {
   like.set_tid = reinterpret_cast<uintptr_t>(&number);
   like.set_tid_size = 1;
   number = static_cast<pid_t>(::syscall(SYS_clone3, &like, sizeof like));
-  while (number == 0) ::pause();
-  if (number < 0) GTEST_SKIP() << "nobody can have a number of one's choice: " << std::strerror(errno);
+  while (number == 0)
+    ::pause();
+  if (number < 0)
+    GTEST_SKIP() << "nobody can have a number of one's choice: " << std::strerror(errno);
   ::setpgid(number, number);
   launcher.kill(SIGKILL);
   EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(directory.path()); }));
@@ -294,10 +337,13 @@ TEST(Warden, KillsNobodyElse) {
 }
 
 TEST(Launcher, HostsAreOneJobWhoseSecretIsInNoArgument) {
-  const Captured result = symm_run({"--hosts", "127.0.0.1:2,me@localhost:1", "--launcher", "sh -c", "--port", "29000"},
-      "secret=$(od -An -v -tx1 $SYMM_SECRET_FILE | tr -d ' \\n');"
-      "echo $SYMM_RANK of $SYMM_SIZE, $SYMM_LOCAL_RANK of $SYMM_LOCAL_SIZE, $SYMM_BOOTSTRAP, ${#secret} \"it's\";"
-      "for of in /proc/[0-9]*; do case $(tr '\\0' ' ' 2>&1 <$of/cmdline) in *$secret*) echo $of;; esac; done");
+  const Captured result =
+      symm_run({"--hosts", "127.0.0.1:2,me@localhost:1", "--launcher", "sh -c", "--port", "29000"},
+          "secret=$(od -An -v -tx1 $SYMM_SECRET_FILE | tr -d ' \\n');"
+          "echo $SYMM_RANK of $SYMM_SIZE, $SYMM_LOCAL_RANK of $SYMM_LOCAL_SIZE, $SYMM_BOOTSTRAP, "
+          "${#secret} \"it's\";"
+          "for of in /proc/[0-9]*; do case $(tr '\\0' ' ' 2>&1 <$of/cmdline) in *$secret*) echo "
+          "$of;; esac; done");
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(sorted_lines(result.out),
       "[0] 0 of 3, 0 of 2, tcp://127.0.0.1:29000, 64 it's\n"
@@ -306,9 +352,11 @@ TEST(Launcher, HostsAreOneJobWhoseSecretIsInNoArgument) {
 }
 
 TEST(Launcher, HostsAreAwaitedAndTellOfProgress) {
-  const Captured result = capture({"env", "SYMM_RUN_TERMINAL=1", SYMM_TOOL, "run", "--hosts", "a:1,b:1", "--launcher", "sh -c",
-      "--", "sh", "-c", "printf ${SYMM_RUN_TERMINAL}0%%\\\\r >&2"});
-  const size_t awaited = result.err.find("waiting for a, b\r"), last = result.err.find("waiting for ", awaited + 1);
+  const Captured result =
+      capture({"env", "SYMM_RUN_TERMINAL=1", SYMM_TOOL, "run", "--hosts", "a:1,b:1", "--launcher",
+          "sh -c", "--", "sh", "-c", "printf ${SYMM_RUN_TERMINAL}0%%\\\\r >&2"});
+  const size_t awaited = result.err.find("waiting for a, b\r"),
+               last = result.err.find("waiting for ", awaited + 1);
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_TRUE(awaited == 4 && last < result.err.find("\033[2K\r")) << result.err;
   expect_said(result.err, {"[0] 10%\r", "[1] 10%\r"});
@@ -316,7 +364,8 @@ TEST(Launcher, HostsAreAwaitedAndTellOfProgress) {
 }
 
 TEST(Launcher, APartEndsWithWhoeverStartedIt) {
-  const std::string part = std::string(SYMM_TOOL) + " run --part 0:1:0123456789abcdef:localhost:1 -n 1 -- sleep 60";
+  const std::string part =
+      std::string(SYMM_TOOL) + " run --part 0:1:0123456789abcdef:localhost:1 -n 1 -- sleep 60";
   const Captured result = capture({"sh", "-c", "head -c 32 /dev/zero | tr '\\0' a | " + part});
   EXPECT_TRUE(contains(result.err, "the launcher of the job is gone")) << result.err;
   EXPECT_EQ(result.status, 128 + SIGTERM);
@@ -329,15 +378,18 @@ TEST(Launcher, APartEndsWithWhoeverStartedIt) {
 void be_a_traced_rank() {  // as rank 0 with room for 15 calls, as rank 2 killed
   rlimit limit{};
   getrlimit(RLIMIT_FSIZE, &limit);
-  const rlimit small{std::string(getenv("SYMM_RANK")) == "0" ? 16 * 128 : limit.rlim_cur, limit.rlim_max};
+  const rlimit small{
+      std::string(getenv("SYMM_RANK")) == "0" ? 16 * 128 : limit.rlim_cur, limit.rlim_max};
   setrlimit(RLIMIT_FSIZE, &small);
   EXPECT_THROW(support::create({"nowhere://"}, 0, 0), support::Error);
   setrlimit(RLIMIT_FSIZE, &limit);
   const support::Group group = support::create({.name = "\"traced\""}, 0, 0);
   const support::Block block = support::allocate(group, 64);
   float sum = 1;
-  for (int i = 0; i < 20; ++i) support::check(support::allreduce(group, &sum, &sum, 1, SYMM_ALGORITHM_LL));
-  for (int rank = 0; rank < 2 && group.rank() == 2; ++rank) block.memory.wait_signal(rank, 0);
+  for (int i = 0; i < 20; ++i)
+    support::check(support::allreduce(group, &sum, &sum, 1, SYMM_ALGORITHM_LL));
+  for (int rank = 0; rank < 2 && group.rank() == 2; ++rank)
+    block.memory.wait_signal(rank, 0);
   if (group.rank() == 2) raise(SIGKILL);
   support::check(symm_put_signal(block.memory.get(), 2, 0, &sum, sizeof sum, 0, nullptr));
   EXPECT_NE(symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr), SYMM_OK);
@@ -346,15 +398,19 @@ void be_a_traced_rank() {  // as rank 0 with room for 15 calls, as rank 2 killed
 TEST(Launcher, ATimelineShowsWhatAllRanksDidAlsoWhenOneWasKilled) {
   if (getenv("SYMM_TRACE") != nullptr) return be_a_traced_rank();
   const support::TemporaryDirectory folder;
-  const std::string path = folder.path() + "/t.json", self = std::filesystem::read_symlink("/proc/self/exe");
-  for (const Words& where : {Words{"-n", "3"}, Words{"--hosts", "127.0.0.1:2,localhost:1", "--launcher", "sh -c"}}) {
-    expect_end(capture(Words{"env", "SYMM_RUN_TERMINAL=1", SYMM_TOOL, "run", "--trace", path} + where +
-                       Words{"--", self, "--gtest_filter=Launcher.ATimeline*"}),
-        128 + SIGKILL, {"rank 0: the first ", " calls are left out", "trace: rank 2, process ", " of 3\r"});
+  const std::string path = folder.path() + "/t.json",
+                    self = std::filesystem::read_symlink("/proc/self/exe");
+  for (const Words& where :
+      {Words{"-n", "3"}, Words{"--hosts", "127.0.0.1:2,localhost:1", "--launcher", "sh -c"}}) {
+    expect_end(capture(Words{"env", "SYMM_RUN_TERMINAL=1", SYMM_TOOL, "run", "--trace", path} +
+                       where + Words{"--", self, "--gtest_filter=Launcher.ATimeline*"}),
+        128 + SIGKILL,
+        {"rank 0: the first ", " calls are left out", "trace: rank 2, process ", " of 3\r"});
     const auto trace = nlohmann::json::parse(std::ifstream(path));
-    expect_said(trace.dump(), {R"("name":"rank 0: the first )", R"("name":"rank 2")",
-                                  R"({"algorithm":"ll","bytes":4,"dtype":"f32","group":"\"traced\"","rank":"2 of 3"})",
-                                  R"({"bytes":4,"group":"\"traced\"","peer":2,"rank":"1 of 3"})"});
+    expect_said(trace.dump(),
+        {R"("name":"rank 0: the first )", R"("name":"rank 2")",
+            R"({"algorithm":"ll","bytes":4,"dtype":"f32","group":"\"traced\"","rank":"2 of 3"})",
+            R"({"bytes":4,"group":"\"traced\"","peer":2,"rank":"1 of 3"})"});
     std::map<int, Words> names;
     double begin = 0, end = 0;
     for (const auto& event : trace["traceEvents"]) {
@@ -362,7 +418,8 @@ TEST(Launcher, ATimelineShowsWhatAllRanksDidAlsoWhenOneWasKilled) {
       if (event["ph"] == "M") continue;
       EXPECT_GE(event["ts"], std::exchange(begin, event["ts"].get<double>())) << event;
       const double its_end = begin + event["dur"].get<double>();
-      if (event["pid"] == 0 || event["name"] != "sleep") names[event["pid"]].push_back(event["name"]), end = its_end;
+      if (event["pid"] == 0 || event["name"] != "sleep")
+        names[event["pid"]].push_back(event["name"]), end = its_end;
       EXPECT_LE(its_end, end + 0.01) << event;
       EXPECT_TRUE(event["name"] != "barrier" || event["args"].contains("failed")) << event;
     }
@@ -377,9 +434,11 @@ TEST(Launcher, AProfilerSeesRangesOfCallsAndAlgorithms) {
 #ifdef SYMM_PROFILER
   setenv("NVTX_INJECTION64_PATH", SYMM_PROFILER, 1);
   const Captured result = capture({SYMM_TOOL, "run", "-n", "4", "--", SYMM_DEMO});
-  expect_end(result, 0, {"(rendezvous 0 ", "(allreduce 262148 (two_shot_staged 262148 ", "(barrier 0 "});
+  expect_end(
+      result, 0, {"(rendezvous 0 ", "(allreduce 262148 (two_shot_staged 262148 ", "(barrier 0 "});
 #else
   GTEST_SKIP() << "built without NVTX's headers, which come with CUDA's compiler";
 #endif
 }
-}}  // namespace symm::tool
+}  // namespace
+}  // namespace symm::tool

@@ -4,7 +4,8 @@
 #include "tools/run/processes.hpp"
 #include "tools/run/streams.hpp"
 
-namespace symm::tool { namespace {
+namespace symm::tool {
+namespace {
 TEST(Lines, CarriageReturnsAreProgressOnATerminalOnly) {
   const auto assembled = [](bool terminal, const std::string& text) {
     std::string out;
@@ -35,7 +36,8 @@ TEST(JobDirectory, ItsWardenIsThereFirst) {
   std::string seen;
   const JobDirectory directory([&](const std::string& path) {
     seen = path;
-    EXPECT_FALSE(std::filesystem::exists(path)) << "a launcher that is killed now leaves it for ever";
+    EXPECT_FALSE(std::filesystem::exists(path))
+        << "a launcher that is killed now leaves it for ever";
   });
   EXPECT_EQ(seen, directory.path());
 }
@@ -65,7 +67,9 @@ TEST(Descendants, ChildrenAreSeenUnlessExcepted) {
     ::pause();
     ::_exit(0);
   }
-  const auto seen = [&](const std::set<pid_t>& except) { return living_descendants(except).contains(child); };
+  const auto seen = [&](const std::set<pid_t>& except) {
+    return living_descendants(except).contains(child);
+  };
   EXPECT_TRUE(seen({}));
   EXPECT_FALSE(seen({child}));
   EXPECT_EQ(inherited_children().count(child), 1U);
@@ -75,4 +79,5 @@ TEST(Descendants, ChildrenAreSeenUnlessExcepted) {
   EXPECT_FALSE(seen({})) << "a zombie is not alive";
   ::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED);
 }
-}}  // namespace symm::tool
+}  // namespace
+}  // namespace symm::tool

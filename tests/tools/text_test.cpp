@@ -1,8 +1,10 @@
 #include "tools/text.hpp"
+
 #include "tests/support/test.hpp"
 #include "tools/host/host.hpp"
 
-namespace symm::tool { namespace {
+namespace symm::tool {
+namespace {
 TEST(Text, BytesBothWays) {
   EXPECT_EQ(format_bytes(8), "8 B");
   EXPECT_EQ(format_bytes(4096), "4 KiB");
@@ -41,4 +43,5 @@ TEST(Picture, TreeOfAMachine) {
       "│     └─ cores 0-3\n"
       "└─ package 1\n");
 }
-}}  // namespace symm::tool
+}  // namespace
+}  // namespace symm::tool

@@ -1,9 +1,11 @@
 // symm top, as its users see it.
 #include <nlohmann/json.hpp>
+
 #include "tests/support/process.hpp"
 #include "tests/tools/captured.hpp"
 
-namespace symm::tool { namespace {
+namespace symm::tool {
+namespace {
 using nlohmann::json;
 
 TEST(Top, SaysWhoWaitsForWhomAndWhoIsStoppedOrDead) {
@@ -11,8 +13,9 @@ TEST(Top, SaysWhoWaitsForWhomAndWhoIsStoppedOrDead) {
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 3; ++rank) {
     ranks.emplace_back([&, rank] {
-      capture({"env", "SYMM_RANK=" + std::to_string(rank), "SYMM_SIZE=3", "SYMM_JOB=" + job, SYMM_TOOL, "bench", "allreduce",
-          "-b", "1M", "-e", "1M", "-n", "1000000", "-c", "0", "--out-of-place", "--symmetric"});
+      capture({"env", "SYMM_RANK=" + std::to_string(rank), "SYMM_SIZE=3", "SYMM_JOB=" + job,
+          SYMM_TOOL, "bench", "allreduce", "-b", "1M", "-e", "1M", "-n", "1000000", "-c", "0",
+          "--out-of-place", "--symmetric"});
     });
   }
   json group;
@@ -27,7 +30,9 @@ TEST(Top, SaysWhoWaitsForWhomAndWhoIsStoppedOrDead) {
     return support::eventually(is_so, 60'000);
   };
   const auto rank = [&](size_t i) -> json& { return group["ranks"][i]; };
-  const auto works = [&] { return rank(0).value("gb_per_s", 0.0) > 0 && rank(1)["call"]["bytes"] == 1 << 20; };
+  const auto works = [&] {
+    return rank(0).value("gb_per_s", 0.0) > 0 && rank(1)["call"]["bytes"] == 1 << 20;
+  };
   ASSERT_TRUE(eventually_group(works)) << group;
   EXPECT_EQ(group["backend"], "host");
   EXPECT_EQ(group["name"], "bench");
@@ -41,14 +46,20 @@ TEST(Top, SaysWhoWaitsForWhomAndWhoIsStoppedOrDead) {
   EXPECT_EQ(rank(0)["state"], "waiting");
   EXPECT_EQ(rank(0)["waits"][0]["for"], 1);
   EXPECT_GT(rank(0)["waits"][0]["seconds"], 0);
-  expect_said(capture({SYMM_TOOL, "top", "--job", job}).out, {"job " + job + ", group 'bench' of 3, host", "waited for: rank 1"});
+  expect_said(capture({SYMM_TOOL, "top", "--job", job}).out,
+      {"job " + job + ", group 'bench' of 3, host", "waited for: rank 1"});
 
   kill(third, SIGSTOP);  // so that it, and its page, stay when the first dies
   kill(first, SIGKILL);
-  EXPECT_TRUE(eventually_group([&] { return rank(0)["state"] == "dead" && rank(2)["state"] == "stopped"; })) << group;
+  EXPECT_TRUE(eventually_group([&] {
+    return rank(0)["state"] == "dead" && rank(2)["state"] == "stopped";
+  })) << group;
   kill(second, SIGKILL);
   kill(third, SIGKILL);
-  for (std::thread& one : ranks) one.join();
-  expect_end(capture({SYMM_TOOL, "top", "--job", job}), 1, {"no job or group '" + job + "' of this user"});
+  for (std::thread& one : ranks)
+    one.join();
+  expect_end(
+      capture({SYMM_TOOL, "top", "--job", job}), 1, {"no job or group '" + job + "' of this user"});
 }
-}}  // namespace symm::tool
+}  // namespace
+}  // namespace symm::tool

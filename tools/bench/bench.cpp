@@ -1,11 +1,12 @@
-// The measurement itself. Inputs are written anew before every call, so that they lie in the caches of their own rank only, as
-// they do in a program that has just computed them; only the call is timed; every result is checked. On GPUs calls come in rows
-// or in graphs, whose first and last result is checked, and are timed by the device.
+// The measurement itself. Inputs are written anew before every call, so that they lie
+// in the caches of their own rank only, as they do in a program that has just computed
+// them; only the call is timed; every result is checked. On GPUs calls come in rows or
+// in graphs, whose first and last result is checked, and are timed by the device.
 #include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <memory>
-#include <symm/symm.hpp>
+
 #include "tools/bench/call.hpp"
 #include "tools/bench/device.hpp"
 #include "tools/bench/options.hpp"
@@ -15,6 +16,7 @@
 #include "tools/host/host.hpp"
 #include "tools/svg.hpp"
 #include "tools/text.hpp"
+#include <symm/symm.hpp>
 
 namespace symm::tool {
 namespace {
@@ -26,6 +28,7 @@ class Bench {
  public:
   explicit Bench(const BenchOptions& options);
   int run();
+
  private:
   nlohmann::json measure_p2p();
   void finalize();
@@ -35,6 +38,7 @@ class Bench {
   Result measure_on_gpu(const Call& call, const Pattern& pattern);
   void finish(Result& result, std::vector<double>& times, uint64_t wrong);
   void progress(const std::string& text) const;
+
   Group& control() { return device_ ? control_ : group_; }
 
   BenchOptions options_;
@@ -71,10 +75,11 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
   rank_ = group_.rank();
   ranks_ = group_.size();
   if (options_.root >= ranks_)
-    throw std::runtime_error(
-        "--root is " + std::to_string(options_.root) + ", but there are only " + std::to_string(ranks_) + " ranks");
+    throw std::runtime_error("--root is " + std::to_string(options_.root) +
+                             ", but there are only " + std::to_string(ranks_) + " ranks");
   // At least one element for every rank, whatever was asked for.
-  const size_t largest = std::max<size_t>(options_.end, static_cast<size_t>(ranks_) * sizeof(double));
+  const size_t largest =
+      std::max<size_t>(options_.end, static_cast<size_t>(ranks_) * sizeof(double));
   const size_t half = (largest + kPage - 1) / kPage * kPage;
   if (options_.symmetric) {
     memory_ = group_.rendezvous(group_.allocate(2 * half));
@@ -98,7 +103,9 @@ void Bench::progress(const std::string& text) const {
 }
 
 Result Bench::measure(const Call& call, const Pattern& pattern) {
-  Result result{.measured = true, .iterations = iterations_for(options_, call.bytes()), .algorithm = call.algorithm()};
+  Result result{.measured = true,
+      .iterations = iterations_for(options_, call.bytes()),
+      .algorithm = call.algorithm()};
   std::vector<double> times;
   uint64_t wrong = 0;
   for (int i = -options_.warmup; i < result.iterations; ++i) {
@@ -123,10 +130,12 @@ Result Bench::measure_on_gpu(const Call& call, const Pattern& pattern) {
   Result result{.measured = true, .iterations = iterations, .algorithm = call.algorithm()};
   const int calls = options_.graph > 0 ? options_.graph : calls_in_a_row;
   const auto in_a_row = [&](int count) {
-    for (int i = 0; i < count; ++i) check(call.run(), call.traits->name);
+    for (int i = 0; i < count; ++i)
+      check(call.run(), call.traits->name);
   };
   const auto done = [&] {
-    while (!group_.stream_done(call.stream)) {}
+    while (!group_.stream_done(call.stream)) {
+    }
   };
   uint64_t wrong = 0;
   const auto checked = [&](size_t shift, const auto& issue) {
@@ -147,8 +156,10 @@ Result Bench::measure_on_gpu(const Call& call, const Pattern& pattern) {
   if (options_.check) checked(0, [&] { in_a_row(1); });
   void* const graph = options_.graph > 0 ? device_->capture([&] { in_a_row(calls); }) : nullptr;
   const auto issue = [&] {
-    if (graph != nullptr) device_->call("cuGraphLaunch", graph, call.stream);
-    else in_a_row(calls);
+    if (graph != nullptr)
+      device_->call("cuGraphLaunch", graph, call.stream);
+    else
+      in_a_row(calls);
   };
   std::vector<double> times;
   for (int i = -options_.warmup; i < result.iterations; ++i) {
@@ -157,7 +168,8 @@ Result Bench::measure_on_gpu(const Call& call, const Pattern& pattern) {
     const double us = device_->microseconds(issue, done) / calls;
     if (i >= 0) times.push_back(us);
   }
-  if (options_.check && !call.in_place) checked(37, issue);  // in place, calls change their own inputs
+  // in place, calls change their own inputs
+  if (options_.check && !call.in_place) checked(37, issue);
   if (graph != nullptr) device_->call("cuGraphExecDestroy", graph);
   finish(result, times, wrong);
   return result;
@@ -169,7 +181,8 @@ void Bench::finish(Result& result, std::vector<double>& times, uint64_t wrong) {
   const double median = quantile(times, 0.5);
   std::vector<double> medians(static_cast<size_t>(ranks_));
   control().allgather(Span(&median, 1), medians);
-  result.slowest_rank = static_cast<int>(std::max_element(medians.begin(), medians.end()) - medians.begin());
+  result.slowest_rank =
+      static_cast<int>(std::max_element(medians.begin(), medians.end()) - medians.begin());
   control().allreduce(times, times, SYMM_OP_MAX);
   result.p50_us = quantile(times, 0.5);
   result.min_us = quantile(times, 0);
@@ -181,7 +194,8 @@ Row Bench::measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op) {
   const OperationTraits& traits = *options_.traits;
   Call call(group_, &traits, dtype, op, device_ ? Device::stream() : nullptr);
   call.root = options_.root;
-  call.count = std::max<size_t>(1, bytes / (size_of(dtype) * static_cast<size_t>(traits.divided ? ranks_ : 1)));
+  call.count = std::max<size_t>(
+      1, bytes / (size_of(dtype) * static_cast<size_t>(traits.divided ? ranks_ : 1)));
   call.first = first_;
   call.second = second_;
   call.options.algorithm = options_.algorithm;
@@ -191,14 +205,15 @@ Row Bench::measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op) {
   row.type = name_of(dtypes(), dtype);
   row.op = traits.reduces ? name_of(ops(), op) : "none";
   row.root = traits.rooted ? options_.root : -1;
-  const Pattern pattern(
-      dtype, op, ranks_, call.algorithm() == name_of(algorithms(), symm_algorithm_t{SYMM_ALGORITHM_HIERARCHICAL}));
+  const Pattern pattern(dtype, op, ranks_,
+      call.algorithm() == name_of(algorithms(), symm_algorithm_t{SYMM_ALGORITHM_HIERARCHICAL}));
   for (const bool in_place : {false, true}) {
     if (!(in_place ? options_.in_place : options_.out_of_place)) continue;
-    progress(std::string(traits.name) + " " + row.type + " " + row.op + ", " + format_bytes(row.bytes) +
-             (in_place ? ", in place" : ", out of place"));
+    progress(std::string(traits.name) + " " + row.type + " " + row.op + ", " +
+             format_bytes(row.bytes) + (in_place ? ", in place" : ", out of place"));
     call.in_place = in_place;
-    (in_place ? row.in_place : row.out_of_place) = device_ ? measure_on_gpu(call, pattern) : measure(call, pattern);
+    (in_place ? row.in_place : row.out_of_place) =
+        device_ ? measure_on_gpu(call, pattern) : measure(call, pattern);
   }
   progress("");
   return row;
@@ -209,11 +224,13 @@ double Bench::microseconds_of_put(int from, int to, size_t bytes) {
   constexpr int calls = 20;
   void* const stream = device_ ? Device::stream() : nullptr;
   const auto issue = [&] {
-    for (int i = 0; i < calls && rank_ == from; ++i) memory_.put(to, 0, Span(second_, bytes), stream);
+    for (int i = 0; i < calls && rank_ == from; ++i)
+      memory_.put(to, 0, Span(second_, bytes), stream);
     group_.barrier({}, 0, 0, stream);
   };
   const auto done = [&] {
-    while (device_ && !group_.stream_done(stream)) {}
+    while (device_ && !group_.stream_done(stream)) {
+    }
   };
   std::vector<double> times;
   const int iterations = options_.iterations > 0 ? options_.iterations : 20;
@@ -222,7 +239,9 @@ double Bench::microseconds_of_put(int from, int to, size_t bytes) {
     const auto start = std::chrono::steady_clock::now();
     if (!device_) issue();
     const double us = device_ ? device_->microseconds(issue, done)
-                              : std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+                              : std::chrono::duration<double, std::micro>(
+                                    std::chrono::steady_clock::now() - start)
+                                    .count();
     if (i >= 0) times.push_back(us / calls);
   }
   return rank_ == from ? quantile(times, 0.5) : 0;
@@ -239,7 +258,8 @@ nlohmann::json Bench::measure_p2p() {
     for (int from = 0; from < ranks_; ++from) {
       for (int to = 0; to < ranks_; ++to) {
         if (from == to) continue;
-        progress("p2p " + std::to_string(from) + " to " + std::to_string(to) + ", " + format_bytes(bytes));
+        progress("p2p " + std::to_string(from) + " to " + std::to_string(to) + ", " +
+                 format_bytes(bytes));
         const auto mark = static_cast<std::byte>(1 + from * ranks_ + to);
         std::byte* const here = device_ ? staging_.data() : second_;
         std::fill_n(here, bytes, mark);
@@ -252,7 +272,8 @@ nlohmann::json Bench::measure_p2p() {
         if (rank_ != to || !options_.check) continue;
         if (device_) {
           device_->call("cuMemcpyAsync", here, first_, bytes, stream);
-          while (!group_.stream_done(stream)) {}
+          while (!group_.stream_done(stream)) {
+          }
         }
         const std::byte* const there = device_ ? here : first_;
         wrong += bytes - static_cast<uint64_t>(std::count(there, there + bytes, mark));
@@ -279,7 +300,8 @@ int Bench::run() {
   const bool speaks = rank_ == 0;
   if (options_.p2p) {
     const nlohmann::json report = measure_p2p();
-    if (speaks) std::fputs((options_.json ? report.dump(2) + "\n" : p2p_table(report)).c_str(), stdout);
+    if (speaks)
+      std::fputs((options_.json ? report.dump(2) + "\n" : p2p_table(report)).c_str(), stdout);
     finalize();
     return report["wrong"] == 0 ? 0 : 1;
   }
@@ -299,7 +321,8 @@ int Bench::run() {
   std::vector<Row> rows;
   for (const symm_dtype_t dtype : options_.types) {
     for (const symm_op_t op : options_.ops) {
-      if (dtype == SYMM_DTYPE_BOOL && op == SYMM_OP_AVG && options_.ops.size() > 1) continue;  // there is none
+      // there is none
+      if (dtype == SYMM_DTYPE_BOOL && op == SYMM_OP_AVG && options_.ops.size() > 1) continue;
       for (const uint64_t bytes : sizes(options_)) {
         rows.push_back(measure_row(bytes, dtype, op));
         print(table_row(options_, rows.back(), ranks_));
@@ -308,10 +331,13 @@ int Bench::run() {
     }
   }
   print(table_footer(options_, rows, ranks_));
-  if (speaks && options_.json) std::printf("%s\n", bench_json(options_, rows, ranks_).dump(2).c_str());
-  if (plot.is_open() && !(plot << bench_svg(bench_json(options_, rows, ranks_), options_.baseline)).flush())
+  if (speaks && options_.json)
+    std::printf("%s\n", bench_json(options_, rows, ranks_).dump(2).c_str());
+  if (plot.is_open() &&
+      !(plot << bench_svg(bench_json(options_, rows, ranks_), options_.baseline)).flush())
     throw std::system_error(errno, std::generic_category(), options_.plot);
-  if (speaks && options_.csv) std::fputs(bench_csv(bench_json(options_, rows, ranks_)).c_str(), stdout);
+  if (speaks && options_.csv)
+    std::fputs(bench_csv(bench_json(options_, rows, ranks_)).c_str(), stdout);
   finalize();
   return total_wrong(rows) == 0 ? 0 : 1;
 }

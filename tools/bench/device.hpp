@@ -1,12 +1,14 @@
 #pragma once
 
 #include <dlfcn.h>
+
 #include <cstdint>
 #include <stdexcept>
 #include <string>
 
 namespace symm::tool {
-// A CUDA device as programs use it, by the driver itself, which the group has loaded: the tool is linked with no CUDA library.
+// A CUDA device as programs use it, by the driver itself, which the group has loaded:
+// the tool is linked with no CUDA library.
 class Device {
  public:
   // Its context becomes the thread's, and stays so.
@@ -16,17 +18,24 @@ class Device {
     call("cuDeviceGet", &handle, int{index});
     call("cuDevicePrimaryCtxRetain", &context, handle);
     call("cuCtxSetCurrent", context);
-    for (void*& event : events_) call("cuEventCreate", &event, 0U);
+    for (void*& event : events_)
+      call("cuEventCreate", &event, 0U);
   }
-  static void* stream() { return reinterpret_cast<void*>(uintptr_t{2}); }  // the thread's own: CU_STREAM_PER_THREAD
+  // the thread's own: CU_STREAM_PER_THREAD
+  static void* stream() { return reinterpret_cast<void*>(uintptr_t{2}); }
 
-  template <class... Arguments> void call(const char* name, Arguments... arguments) const {
-    const auto function = driver_ == nullptr ? nullptr : reinterpret_cast<int (*)(Arguments...)>(::dlsym(driver_, name));
+  template <class... Arguments>
+  void call(const char* name, Arguments... arguments) const {
+    const auto function = driver_ == nullptr
+                              ? nullptr
+                              : reinterpret_cast<int (*)(Arguments...)>(::dlsym(driver_, name));
     const int result = function == nullptr ? -1 : function(arguments...);
-    if (result != 0) throw std::runtime_error(std::string(name) + ": CUDA error " + std::to_string(result));
+    if (result != 0)
+      throw std::runtime_error(std::string(name) + ": CUDA error " + std::to_string(result));
   }
   // What `issue` puts on the stream, as a graph that can be launched.
-  template <class Issue> void* capture(const Issue& issue) const {
+  template <class Issue>
+  void* capture(const Issue& issue) const {
     constexpr int of_this_thread = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
     void *graph = nullptr, *ready = nullptr;
     call("cuStreamBeginCapture_v2", stream(), int{of_this_thread});
@@ -37,7 +46,8 @@ class Device {
     return ready;
   }
   // Of what `issue` puts on the stream, when `done` has awaited it.
-  template <class Issue, class Done> double microseconds(const Issue& issue, const Done& done) const {
+  template <class Issue, class Done>
+  double microseconds(const Issue& issue, const Done& done) const {
     float ms = 0;
     call("cuEventRecord", events_[0], stream());
     issue();
@@ -46,6 +56,7 @@ class Device {
     call("cuEventElapsedTime", &ms, events_[0], events_[1]);
     return double{ms} * 1000;
   }
+
  private:
   void* const driver_;
   void* events_[2]{};  // as long as the process

@@ -1,9 +1,11 @@
 #include "tools/bench/options.hpp"
+
 #include <cstdio>
 
 namespace symm::tool {
 namespace {
-template <typename... Values> std::string print(const char* format, Values... values) {
+template <typename... Values>
+std::string print(const char* format, Values... values) {
   char buffer[256];
   std::snprintf(buffer, sizeof buffer, format, values...);
   return buffer;
@@ -14,16 +16,19 @@ bool has_size(const BenchOptions& options) { return options.traits->collective !
 // What tells a result from the others of a run.
 nlohmann::json identity(const BenchOptions& options, const Row& row, const Result& result) {
   if (!has_size(options)) return nlohmann::json::object();
-  return {{"size", row.bytes}, {"type", row.type}, {"redop", row.op}, {"root", row.root}, {"in_place", &result == &row.in_place}};
+  return {{"size", row.bytes}, {"type", row.type}, {"redop", row.op}, {"root", row.root},
+      {"in_place", &result == &row.in_place}};
 }
 
 std::string cells(const BenchOptions& options, const Row& row, const Result& result, int ranks) {
   const double ratio = speedup(options, row, result);
-  const std::string beside = options.baseline.is_null() ? "" : ratio == 0 ? print(" %7s", "-") : print(" %7.2f", ratio);
+  const std::string beside = options.baseline.is_null() ? ""
+                             : ratio == 0               ? print(" %7s", "-")
+                                                        : print(" %7.2f", ratio);
   if (!has_size(options)) return print(" %10.2f", result.p50_us) + beside;
   const double bandwidth = result.algorithm_bandwidth(row.bytes);
-  const std::string times =
-      print(" %10.2f %8.2f %8.2f", result.p50_us, bandwidth, bandwidth * bus_factor(options.traits->collective, ranks));
+  const std::string times = print(" %10.2f %8.2f %8.2f", result.p50_us, bandwidth,
+      bandwidth * bus_factor(options.traits->collective, ranks));
   return times + (options.check ? print(" %7lu", result.wrong) : print(" %7s", "N/A")) + beside;
 }
 
@@ -54,7 +59,8 @@ double bus_factor(symm_collective_t collective, int ranks) {
 
 std::vector<uint64_t> sizes(const BenchOptions& options) {
   std::vector<uint64_t> out;
-  for (auto size = static_cast<double>(options.begin); size <= static_cast<double>(options.end); size *= options.factor) {
+  for (auto size = static_cast<double>(options.begin); size <= static_cast<double>(options.end);
+      size *= options.factor) {
     const auto bytes = static_cast<uint64_t>(size);
     if (out.empty() || bytes > out.back()) out.push_back(bytes);
     if (size == 0) size = 1;
@@ -70,18 +76,21 @@ int iterations_for(const BenchOptions& options, uint64_t bytes) {
 
 std::string table_header(const BenchOptions& options, int ranks, const std::string& bootstrap) {
   const std::string how = options.backend != SYMM_BACKEND_CUDA ? ""
-                          : options.graph == 0                 ? ", CUDA"
-                                                               : print(", CUDA graphs of %d", options.graph);
-  std::string out = print("# symm bench %s: %d ranks by %s, %s memory%s, times of the slowest rank (p50)\n#%s\n",
-      options.traits->name, ranks, bootstrap.c_str(), options.symmetric ? "symmetric" : "private", how.c_str(),
-      options.loose ? " ranks are not bound to cores: symm run --bind core" : "");
+                          : options.graph == 0 ? ", CUDA"
+                                               : print(", CUDA graphs of %d", options.graph);
+  std::string out = print(
+      "# symm bench %s: %d ranks by %s, %s memory%s, times of the slowest rank (p50)\n#%s\n",
+      options.traits->name, ranks, bootstrap.c_str(), options.symmetric ? "symmetric" : "private",
+      how.c_str(), options.loose ? " ranks are not bound to cores: symm run --bind core" : "");
   const char* const beside = options.baseline.is_null() ? "" : "  faster";
-  if (!has_size(options)) return out + print("# %10s %10s%s\n# %10s %10s\n", "ranks", "time", beside, "", "(us)");
+  if (!has_size(options))
+    return out + print("# %10s %10s%s\n# %10s %10s\n", "ranks", "time", beside, "", "(us)");
   std::string names = print("# %10s %12s %7s %6s %5s", "size", "count", "type", "redop", "root");
   std::string units = print("# %10s %12s %7s %6s %5s", "(B)", "(elements)", "", "", "");
   std::string groups(names.size(), ' ');
   groups[0] = '#';
-  for (const auto& [wanted, title] : {std::pair{options.out_of_place, "out of place"}, std::pair{options.in_place, "in place"}}) {
+  for (const auto& [wanted, title] :
+      {std::pair{options.out_of_place, "out of place"}, std::pair{options.in_place, "in place"}}) {
     if (!wanted) continue;
     const auto width = static_cast<int>(std::strlen(beside));
     groups += print(" %*s", 36 + width, title);
@@ -94,7 +103,8 @@ std::string table_header(const BenchOptions& options, int ranks, const std::stri
 std::string table_row(const BenchOptions& options, const Row& row, int ranks) {
   std::string out;
   if (has_size(options)) {
-    out = print("  %10lu %12lu %7s %6s %5d", row.bytes, row.count, row.type.c_str(), row.op.c_str(), row.root);
+    out = print("  %10lu %12lu %7s %6s %5d", row.bytes, row.count, row.type.c_str(), row.op.c_str(),
+        row.root);
   } else {
     out = print("  %10d", ranks);
   }
@@ -102,7 +112,8 @@ std::string table_row(const BenchOptions& options, const Row& row, int ranks) {
   for (const Result* result : {&row.out_of_place, &row.in_place}) {
     if (!result->measured) continue;
     out += cells(options, row, *result, ranks);
-    if (result->algorithm != algorithm) algorithm += (algorithm.empty() ? "" : ", ") + result->algorithm;
+    if (result->algorithm != algorithm)
+      algorithm += (algorithm.empty() ? "" : ", ") + result->algorithm;
   }
   return out + (algorithm.empty() ? "" : "  " + algorithm) + "\n";
 }
@@ -110,14 +121,17 @@ std::string table_row(const BenchOptions& options, const Row& row, int ranks) {
 std::string table_footer(const BenchOptions& options, const std::vector<Row>& rows, int ranks) {
   if (!has_size(options)) return "";
   const uint64_t wrong = total_wrong(rows);
-  std::string out = options.check ? print("# Wrong elements    : %lu %s\n", wrong, wrong == 0 ? "OK" : "FAILED")
-                                  : std::string("# Wrong elements    : not checked\n");
-  return out + print("# Avg bus bandwidth : %.4g GB/s\n", average_bus_bandwidth(options, rows, ranks));
+  std::string out =
+      options.check ? print("# Wrong elements    : %lu %s\n", wrong, wrong == 0 ? "OK" : "FAILED")
+                    : std::string("# Wrong elements    : not checked\n");
+  return out +
+         print("# Avg bus bandwidth : %.4g GB/s\n", average_bus_bandwidth(options, rows, ranks));
 }
 
 uint64_t total_wrong(const std::vector<Row>& rows) {
   uint64_t wrong = 0;
-  for (const Row& row : rows) wrong += row.out_of_place.wrong + row.in_place.wrong;
+  for (const Row& row : rows)
+    wrong += row.out_of_place.wrong + row.in_place.wrong;
   return wrong;
 }
 
@@ -125,8 +139,10 @@ double speedup(const BenchOptions& options, const Row& row, const Result& result
   if (options.baseline.is_null()) return 0;
   const nlohmann::json wanted = identity(options, row, result);
   for (const nlohmann::json& before : options.baseline.at("results")) {
-    const bool same = std::all_of(wanted.items().begin(), wanted.items().end(),
-        [&](const auto& item) { return before.contains(item.key()) && before[item.key()] == item.value(); });
+    const bool same =
+        std::all_of(wanted.items().begin(), wanted.items().end(), [&](const auto& item) {
+          return before.contains(item.key()) && before[item.key()] == item.value();
+        });
     if (same) return before.at("time_us").at("p50").get<double>() / result.p50_us;
   }
   return 0;
@@ -140,7 +156,8 @@ std::string p2p_table(const nlohmann::json& report) {
     size_t from = 0;
     for (const nlohmann::json& row : report[key]["from_to"]) {
       out += print("%6zu", from++);
-      for (const nlohmann::json& cell : row) out += print(" %9.2f", cell.get<double>());
+      for (const nlohmann::json& cell : row)
+        out += print(" %9.2f", cell.get<double>());
       out += "\n";
     }
   }
@@ -158,7 +175,8 @@ std::string bench_csv(const nlohmann::json& report) {
       std::string name = key.substr(1);
       std::replace(name.begin(), name.end(), '/', '_');
       names += (names.empty() ? "" : ",") + name;
-      cells += (cells.empty() ? "" : ",") + (value.is_string() ? value.get<std::string>() : value.dump());
+      cells += (cells.empty() ? "" : ",") +
+               (value.is_string() ? value.get<std::string>() : value.dump());
     }
     lines += cells + "\n";
   }
@@ -168,19 +186,21 @@ std::string bench_csv(const nlohmann::json& report) {
 nlohmann::json bench_json(const BenchOptions& options, const std::vector<Row>& rows, int ranks) {
   nlohmann::json out{{"collective", options.traits->name}, {"ranks", ranks},
       {"backend", options.backend == SYMM_BACKEND_CUDA ? "cuda" : "host"}, {"graph", options.graph},
-      {"memory", options.symmetric ? "symmetric" : "private"}, {"warmup", options.warmup}, {"checked", options.check},
-      {"wrong", total_wrong(rows)}, {"results", nlohmann::json::array()}};
+      {"memory", options.symmetric ? "symmetric" : "private"}, {"warmup", options.warmup},
+      {"checked", options.check}, {"wrong", total_wrong(rows)},
+      {"results", nlohmann::json::array()}};
   for (const Row& row : rows) {
     for (const Result* result : {&row.out_of_place, &row.in_place}) {
       if (!result->measured) continue;
-      nlohmann::json entry{
-          {"time_us", {{"p50", result->p50_us}, {"min", result->min_us}, {"p99", result->p99_us}, {"max", result->max_us}}},
+      nlohmann::json entry{{"time_us", {{"p50", result->p50_us}, {"min", result->min_us},
+                                           {"p99", result->p99_us}, {"max", result->max_us}}},
           {"iterations", result->iterations}, {"slowest_rank", result->slowest_rank}};
       if (has_size(options)) {
         const double bandwidth = result->algorithm_bandwidth(row.bytes);
         entry.update(identity(options, row, *result));
         entry.update({{"count", row.count}, {"algorithm", result->algorithm}, {"algbw", bandwidth},
-            {"busbw", bandwidth * bus_factor(options.traits->collective, ranks)}, {"wrong", result->wrong}});
+            {"busbw", bandwidth * bus_factor(options.traits->collective, ranks)},
+            {"wrong", result->wrong}});
       }
       if (!options.baseline.is_null()) entry["speedup"] = speedup(options, row, *result);
       out["results"].push_back(entry);

@@ -3,14 +3,16 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <symm/symm.hpp>
+
 #include "tools/bench/pattern.hpp"
+#include <symm/symm.hpp>
 
 namespace symm::tool {
 double bus_factor(symm_collective_t collective, int ranks);
 
 struct Call : Operands {
-  Call(const Group& of, const OperationTraits* what, symm_dtype_t type, symm_op_t reduction, void* on_stream)
+  Call(const Group& of, const OperationTraits* what, symm_dtype_t type, symm_op_t reduction,
+      void* on_stream)
       : Operands{what, of.rank(), of.size(), type, reduction}, group(of.get()), stream(on_stream) {}
   symm_group_t* group;
   symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
@@ -57,7 +59,8 @@ int iterations_for(const BenchOptions& options, uint64_t bytes);
 int run_bench(const BenchOptions& options);
 int run_tune(const BenchOptions& options);
 
-// Of one size, type and op, in place or not. A time is that of the slowest rank in one iteration.
+// Of one size, type and op, in place or not. A time
+// is that of the slowest rank in one iteration.
 struct Result {
   bool measured = false;
   double p50_us = 0;
@@ -69,7 +72,10 @@ struct Result {
   uint64_t wrong = 0;  // elements, on all ranks and in all iterations
   std::string algorithm;
 
-  double algorithm_bandwidth(uint64_t bytes) const { return static_cast<double>(bytes) / p50_us / 1000; }  // GB/s
+  // GB/s
+  double algorithm_bandwidth(uint64_t bytes) const {
+    return static_cast<double>(bytes) / p50_us / 1000;
+  }
 };
 
 struct Row {

@@ -9,9 +9,9 @@ uint64_t mix(uint64_t value) {  // the finaliser of SplitMix64
   return value ^ value >> 31;
 }
 
-// Products stay near one; everything else is spread over [-2, 2). Never zero, so that no sign of a zero is in question. With
-// `any_order` nothing is ever rounded, whichever elements are combined first: numbers of 18 bits, and factors that are powers
-// of 2.
+// Products stay near one; everything else is spread over [-2, 2). Never zero, so that
+// no sign of a zero is in question. With `any_order` nothing is ever rounded, whichever
+// elements are combined first: numbers of 18 bits, and factors that are powers of 2.
 double real(uint64_t random, symm_op_t op, bool any_order) {
   if (any_order) {
     const double sign = (random & 1U) != 0 ? -1 : 1;
@@ -23,10 +23,12 @@ double real(uint64_t random, symm_op_t op, bool any_order) {
   return op == SYMM_OP_PROD ? sign * (0.75 + unit / 2) : sign * (2 * unit + 0x1p-6);
 }
 
-// An average is of the sum, and sums wrap: keep them from it, since the average of a wrapped sum is nothing to check for.
+// An average is of the sum, and sums wrap: keep them from it, since the average of a
+// wrapped sum is nothing to check for.
 uint64_t integer(uint64_t random, symm_dtype_t dtype, symm_op_t op, int ranks) {
   if (op != SYMM_OP_AVG) return random;
-  const bool is_signed = dtype == SYMM_DTYPE_I8 || dtype == SYMM_DTYPE_I16 || dtype == SYMM_DTYPE_I32 || dtype == SYMM_DTYPE_I64;
+  const bool is_signed = dtype == SYMM_DTYPE_I8 || dtype == SYMM_DTYPE_I16 ||
+                         dtype == SYMM_DTYPE_I32 || dtype == SYMM_DTYPE_I64;
   const uint64_t largest = (~uint64_t{0} >> (64 - 8 * size_of(dtype))) >> (is_signed ? 1 : 0);
   const uint64_t bound = std::max<uint64_t>(1, largest / static_cast<uint64_t>(ranks));
   const uint64_t value = (random >> 1) % bound;
@@ -40,7 +42,8 @@ uint64_t element(symm_dtype_t dtype, symm_op_t op, int ranks, bool any_order, ui
     case SYMM_DTYPE_F16:
     case SYMM_DTYPE_BF16:
     case SYMM_DTYPE_F8E4M3:
-    case SYMM_DTYPE_F8E5M2: return reference::encode(dtype, static_cast<float>(real(random, op, any_order)));
+    case SYMM_DTYPE_F8E5M2:
+      return reference::encode(dtype, static_cast<float>(real(random, op, any_order)));
     case SYMM_DTYPE_BOOL: return random & 1U;
     default: return integer(random, dtype, op, ranks);
   }
@@ -70,18 +73,19 @@ const std::vector<Named<symm_dtype_t>>& dtypes() {
 }
 
 const std::vector<Named<symm_op_t>>& ops() {
-  static const std::vector<Named<symm_op_t>> list{
-      {"sum", SYMM_OP_SUM}, {"avg", SYMM_OP_AVG}, {"min", SYMM_OP_MIN}, {"max", SYMM_OP_MAX}, {"prod", SYMM_OP_PROD}};
+  static const std::vector<Named<symm_op_t>> list{{"sum", SYMM_OP_SUM}, {"avg", SYMM_OP_AVG},
+      {"min", SYMM_OP_MIN}, {"max", SYMM_OP_MAX}, {"prod", SYMM_OP_PROD}};
   return list;
 }
 
 const std::vector<Named<symm_algorithm_t>>& algorithms() {
-  static const std::vector<Named<symm_algorithm_t>> list{{"auto", SYMM_ALGORITHM_AUTO}, {"ll", SYMM_ALGORITHM_LL},
-      {"one-shot", SYMM_ALGORITHM_ONE_SHOT}, {"two-shot", SYMM_ALGORITHM_TWO_SHOT},
-      {"two-shot-staged", SYMM_ALGORITHM_TWO_SHOT_STAGED}, {"multimem-one-shot", SYMM_ALGORITHM_MULTIMEM_ONE_SHOT},
-      {"multimem-two-shot", SYMM_ALGORITHM_MULTIMEM_TWO_SHOT}, {"marked", SYMM_ALGORITHM_MARKED}, {"chain", SYMM_ALGORITHM_CHAIN},
-      {"bruck", SYMM_ALGORITHM_BRUCK}, {"hierarchical", SYMM_ALGORITHM_HIERARCHICAL},
-      {"copy-engine", SYMM_ALGORITHM_COPY_ENGINE}};
+  static const std::vector<Named<symm_algorithm_t>> list{{"auto", SYMM_ALGORITHM_AUTO},
+      {"ll", SYMM_ALGORITHM_LL}, {"one-shot", SYMM_ALGORITHM_ONE_SHOT},
+      {"two-shot", SYMM_ALGORITHM_TWO_SHOT}, {"two-shot-staged", SYMM_ALGORITHM_TWO_SHOT_STAGED},
+      {"multimem-one-shot", SYMM_ALGORITHM_MULTIMEM_ONE_SHOT},
+      {"multimem-two-shot", SYMM_ALGORITHM_MULTIMEM_TWO_SHOT}, {"marked", SYMM_ALGORITHM_MARKED},
+      {"chain", SYMM_ALGORITHM_CHAIN}, {"bruck", SYMM_ALGORITHM_BRUCK},
+      {"hierarchical", SYMM_ALGORITHM_HIERARCHICAL}, {"copy-engine", SYMM_ALGORITHM_COPY_ENGINE}};
   return list;
 }
 
@@ -90,7 +94,8 @@ Pattern::Pattern(symm_dtype_t dtype, symm_op_t op, int ranks, bool any_order)
   for (int rank = 0; rank < ranks; ++rank) {
     Bytes table(period * element_);
     for (size_t i = 0; i < period; ++i) {
-      const uint64_t bits = element(dtype, op, ranks, any_order, mix(mix(static_cast<uint64_t>(rank)) + i));
+      const uint64_t bits =
+          element(dtype, op, ranks, any_order, mix(mix(static_cast<uint64_t>(rank)) + i));
       reference::store_bits(dtype, bits, &table[i * element_]);
     }
     tables_.push_back(std::move(table));
@@ -112,11 +117,13 @@ void Pattern::write_from(const Bytes& table, std::byte* out, size_t first, size_
   }
 }
 
-size_t Pattern::count_wrong_in(const Bytes& table, const std::byte* seen, size_t first, size_t count, size_t every) const {
+size_t Pattern::count_wrong_in(
+    const Bytes& table, const std::byte* seen, size_t first, size_t count, size_t every) const {
   size_t wrong = 0;
   if (every > 1) {
     for (size_t i = 0; i < count; i += every)
-      if (std::memcmp(seen + i * element_, &table[(first + i) % period * element_], element_) != 0) ++wrong;
+      if (std::memcmp(seen + i * element_, &table[(first + i) % period * element_], element_) != 0)
+        ++wrong;
     return wrong;
   }
   for (size_t at = first % period; count > 0; at = 0) {
@@ -165,8 +172,8 @@ void Operands::write_inputs(const Pattern& pattern, size_t shift) const {
 }
 
 symm_collective_call_t Operands::record() const {
-  return {sizeof(symm_collective_call_t), traits->collective, send(), recv(), count, dtype, op, root, nullptr, nullptr, nullptr,
-      nullptr, 0, 0};
+  return {sizeof(symm_collective_call_t), traits->collective, send(), recv(), count, dtype, op,
+      root, nullptr, nullptr, nullptr, nullptr, 0, 0};
 }
 
 size_t Operands::count_wrong(const Pattern& pattern, size_t shift, size_t every) const {
@@ -174,15 +181,17 @@ size_t Operands::count_wrong(const Pattern& pattern, size_t shift, size_t every)
   size_t wrong = 0;
   switch (traits->collective) {
     case SYMM_COLLECTIVE_ALLREDUCE: return pattern.count_wrong_reduced(recv(), shift, count, every);
-    case SYMM_COLLECTIVE_REDUCE: return rank == root ? pattern.count_wrong_reduced(recv(), shift, count, every) : 0;
-    case SYMM_COLLECTIVE_REDUCE_SCATTER: return pattern.count_wrong_reduced(recv(), shift + own, count, every);
+    case SYMM_COLLECTIVE_REDUCE:
+      return rank == root ? pattern.count_wrong_reduced(recv(), shift, count, every) : 0;
+    case SYMM_COLLECTIVE_REDUCE_SCATTER:
+      return pattern.count_wrong_reduced(recv(), shift + own, count, every);
     case SYMM_COLLECTIVE_BROADCAST: return pattern.count_wrong(recv(), root, shift, count, every);
     case SYMM_COLLECTIVE_ALLGATHER:
     case SYMM_COLLECTIVE_ALLTOALL:
       for (int from = 0; from < ranks; ++from) {
         const std::byte* part = recv() + static_cast<size_t>(from) * count * element();
-        wrong +=
-            pattern.count_wrong(part, from, shift + (traits->collective == SYMM_COLLECTIVE_ALLTOALL ? own : 0), count, every);
+        wrong += pattern.count_wrong(part, from,
+            shift + (traits->collective == SYMM_COLLECTIVE_ALLTOALL ? own : 0), count, every);
       }
       return wrong;
     case kBarrier: break;

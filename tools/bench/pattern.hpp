@@ -1,14 +1,16 @@
 #pragma once
 
-#include <symm/symm.h>
 #include <cstddef>
 #include <string>
 #include <vector>
+
 #include "tools/bench/reference.hpp"
+#include <symm/symm.h>
 
 namespace symm::tool {
 // Names of the constants of symm.h.
-template <typename Value> struct Named {
+template <typename Value>
+struct Named {
   const char* name;
   Value value;
 };
@@ -17,7 +19,8 @@ const std::vector<Named<symm_dtype_t>>& dtypes();
 const std::vector<Named<symm_op_t>>& ops();
 const std::vector<Named<symm_algorithm_t>>& algorithms();
 
-template <typename Value> std::string name_of(const std::vector<Named<Value>>& list, Value value) {
+template <typename Value>
+std::string name_of(const std::vector<Named<Value>>& list, Value value) {
   for (const auto& entry : list)
     if (entry.value == value) return entry.name;
   return "unknown";
@@ -25,13 +28,16 @@ template <typename Value> std::string name_of(const std::vector<Named<Value>>& l
 
 using reference::size_of;
 
-// What the ranks send and what must come out, for any length, from small tables.
-// Element i of rank r's data is table[r][(i + shift) mod period], with another shift in every iteration, so that what an earlier
-// call left behind is never right. The period is prime: data that lands in a wrong slice or chunk shows. It is short enough that
-// writing the inputs costs little and long enough that every lane of every vector sees different values.
+// What the ranks send and what must come out, for any length, from small
+// tables. Element i of rank r's data is table[r][(i + shift) mod period], with
+// another shift in every iteration, so that what an earlier call left behind
+// is never right. The period is prime: data that lands in a wrong slice or
+// chunk shows. It is short enough that writing the inputs costs little and
+// long enough that every lane of every vector sees different values.
 class Pattern {
  public:
-  // any_order: with elements whose reduction has the same bits in any order; without, an order other than that of ranks shows.
+  // any_order: with elements whose reduction has the same bits in any order; without,
+  // an order other than that of ranks shows.
   Pattern(symm_dtype_t dtype, symm_op_t op, int ranks, bool any_order = false);
 
   static constexpr size_t period = 4093;
@@ -41,17 +47,21 @@ class Pattern {
     write_from(tables_[static_cast<size_t>(rank)], out, first, count);
   }
   // Every so many of them are looked at.
-  size_t count_wrong(const std::byte* seen, int rank, size_t first, size_t count, size_t every = 1) const {
+  size_t count_wrong(
+      const std::byte* seen, int rank, size_t first, size_t count, size_t every = 1) const {
     return count_wrong_in(tables_[static_cast<size_t>(rank)], seen, first, count, every);
   }
   // The same with the reduction over all ranks.
-  size_t count_wrong_reduced(const std::byte* seen, size_t first, size_t count, size_t every = 1) const {
+  size_t count_wrong_reduced(
+      const std::byte* seen, size_t first, size_t count, size_t every = 1) const {
     return count_wrong_in(reduced_, seen, first, count, every);
   }
+
  private:
   using Bytes = std::vector<std::byte>;
   void write_from(const Bytes& table, std::byte* out, size_t first, size_t count) const;
-  size_t count_wrong_in(const Bytes& table, const std::byte* seen, size_t first, size_t count, size_t every) const;
+  size_t count_wrong_in(
+      const Bytes& table, const std::byte* seen, size_t first, size_t count, size_t every) const;
 
   size_t element_;
   std::vector<Bytes> tables_;
@@ -60,8 +70,9 @@ class Pattern {
 
 constexpr symm_collective_t kBarrier = -1;  // which symm.h does not count among them
 
-// What distinguishes the operations: how much is sent and received, where the result lies in place, what it must be, and by
-// which factor nccl-tests turns algorithm bandwidth into bus bandwidth.
+// What distinguishes the operations: how much is sent and received,
+// where the result lies in place, what it must be, and by which
+// factor nccl-tests turns algorithm bandwidth into bus bandwidth.
 struct OperationTraits {
   const char* name;
   symm_collective_t collective;
@@ -69,12 +80,16 @@ struct OperationTraits {
   bool rooted;
   bool divided;  // `count` is per rank; the size is of all ranks together
 };
-inline constexpr OperationTraits kOperations[] = {{"allreduce", SYMM_COLLECTIVE_ALLREDUCE, true, false, false},
+inline constexpr OperationTraits kOperations[] = {
+    {"allreduce", SYMM_COLLECTIVE_ALLREDUCE, true, false, false},
     {"reduce_scatter", SYMM_COLLECTIVE_REDUCE_SCATTER, true, false, true},
-    {"allgather", SYMM_COLLECTIVE_ALLGATHER, false, false, true}, {"broadcast", SYMM_COLLECTIVE_BROADCAST, false, true, false},
-    {"reduce", SYMM_COLLECTIVE_REDUCE, true, true, false}, {"alltoall", SYMM_COLLECTIVE_ALLTOALL, false, false, true},
+    {"allgather", SYMM_COLLECTIVE_ALLGATHER, false, false, true},
+    {"broadcast", SYMM_COLLECTIVE_BROADCAST, false, true, false},
+    {"reduce", SYMM_COLLECTIVE_REDUCE, true, true, false},
+    {"alltoall", SYMM_COLLECTIVE_ALLTOALL, false, false, true},
     {"barrier", kBarrier, false, false, false}};
-const OperationTraits* find_operation(const std::string& name);  // also as others spell it: all_reduce; nullptr if unknown
+// also as others spell it: all_reduce; nullptr if unknown
+const OperationTraits* find_operation(const std::string& name);
 
 // What one rank passes to a call, and what must come of it.
 struct Operands {
@@ -90,7 +105,10 @@ struct Operands {
   std::byte* second = nullptr;  // recv, out of place
 
   size_t element() const { return size_of(dtype); }
-  size_t bytes() const { return count * element() * static_cast<size_t>(traits->divided ? ranks : 1); }  // as nccl-tests shows it
+  // as nccl-tests shows it
+  size_t bytes() const {
+    return count * element() * static_cast<size_t>(traits->divided ? ranks : 1);
+  }
   std::byte* send() const;
   std::byte* recv() const;
 

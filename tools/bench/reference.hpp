@@ -1,5 +1,6 @@
-// What results are checked against, by the tool and by tests: elements of a data type as bits, and reductions of one element at a
-// time. Small floats are decoded by formula and encoded by a search for the nearest value. Nothing here is in common with the
+// What results are checked against, by the tool and by tests: elements of a data type
+// as bits, and reductions of one element at a time. Small floats are decoded by formula
+// and encoded by a search for the nearest value. Nothing here is in common with the
 // library, so that a defect of it cannot hide.
 #pragma once
 
@@ -12,32 +13,38 @@
 #include <limits>
 #include <stdexcept>
 #include <vector>
+
 #include "capi/include/symm/symm.h"
 
 namespace symm::reference {
 // A data type or an operation, in the codes of symm.h, which the library's own enums share.
 struct Code {
   int32_t value;
-  template <class Enum> constexpr Code(Enum code) : value(static_cast<int32_t>(code)) {}
+  template <class Enum>
+  constexpr Code(Enum code) : value(static_cast<int32_t>(code)) {}
   constexpr operator int32_t() const { return value; }
 };
 
 inline size_t size_of(Code dtype) { return static_cast<size_t>(dtype & 0xff) / 8; }
 
 // Little endian, as every machine that symm runs on.
-inline void store_bits(Code dtype, uint64_t bits, std::byte* element) { std::memcpy(element, &bits, size_of(dtype)); }
+inline void store_bits(Code dtype, uint64_t bits, std::byte* element) {
+  std::memcpy(element, &bits, size_of(dtype));
+}
 inline uint64_t load_bits(Code dtype, const std::byte* element) {
   uint64_t bits = 0;
   std::memcpy(&bits, element, size_of(dtype));
   return bits;
 }
 
-template <class T> T from_bits(uint64_t bits) {
+template <class T>
+T from_bits(uint64_t bits) {
   T value;
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
-template <class T> uint64_t to_bits(T value) {
+template <class T>
+uint64_t to_bits(T value) {
   uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof value);
   return bits;
@@ -92,12 +99,16 @@ inline float decode(Code dtype, uint64_t code) {
 inline const std::vector<double>& values_of(Code dtype) {
   static const auto make = [](Code of) {
     std::vector<double> values;
-    for (uint64_t code = 0; code < beyond(of); ++code) values.push_back(double{decode(of, code)});
+    for (uint64_t code = 0; code < beyond(of); ++code)
+      values.push_back(double{decode(of, code)});
     return values;
   };
-  static const std::vector<double> f16 = make(SYMM_DTYPE_F16), bf16 = make(SYMM_DTYPE_BF16), e4m3 = make(SYMM_DTYPE_F8E4M3),
-                                   e5m2 = make(SYMM_DTYPE_F8E5M2);
-  return dtype == SYMM_DTYPE_F16 ? f16 : dtype == SYMM_DTYPE_BF16 ? bf16 : dtype == SYMM_DTYPE_F8E4M3 ? e4m3 : e5m2;
+  static const std::vector<double> f16 = make(SYMM_DTYPE_F16), bf16 = make(SYMM_DTYPE_BF16),
+                                   e4m3 = make(SYMM_DTYPE_F8E4M3), e5m2 = make(SYMM_DTYPE_F8E5M2);
+  return dtype == SYMM_DTYPE_F16      ? f16
+         : dtype == SYMM_DTYPE_BF16   ? bf16
+         : dtype == SYMM_DTYPE_F8E4M3 ? e4m3
+                                      : e5m2;
 }
 
 // The code nearest to a value: ties to even; those of 8 bits saturate.
@@ -105,7 +116,8 @@ inline uint64_t encode(Code dtype, float value) {
   const uint64_t sign = std::signbit(value) ? sign_bit(dtype) : 0;
   if (std::isnan(value)) {
     const FloatFormat format = format_of(dtype);
-    return sign | beyond(dtype) | (format.has_infinity ? uint64_t{1} << (format.mantissa_bits - 1) : 0);
+    return sign | beyond(dtype) |
+           (format.has_infinity ? uint64_t{1} << (format.mantissa_bits - 1) : 0);
   }
   const std::vector<double>& values = values_of(dtype);
   const double x = std::fabs(double{value});
@@ -125,18 +137,22 @@ inline uint64_t encode(Code dtype, float value) {
 // Of any data type; throws where the type has no such number.
 inline uint64_t encode_integer(Code dtype, int64_t value) {
   const FloatFormat format = format_of(dtype);
-  if (format.bias == 0) return static_cast<uint64_t>(value) & (UINT64_MAX >> (64 - 8 * size_of(dtype)));
+  if (format.bias == 0)
+    return static_cast<uint64_t>(value) & (UINT64_MAX >> (64 - 8 * size_of(dtype)));
   if (value == 0) return 0;
   const auto magnitude = static_cast<uint64_t>(value < 0 ? -value : value);
   const auto exponent = static_cast<int>(std::bit_width(magnitude)) - 1;
   const uint64_t rest = magnitude ^ (uint64_t{1} << exponent);
   const int shift = format.mantissa_bits - exponent;
-  if (shift < 0 && (rest & ((uint64_t{1} << -shift) - 1)) != 0) throw std::runtime_error("no number of the data type");
+  if (shift < 0 && (rest & ((uint64_t{1} << -shift) - 1)) != 0)
+    throw std::runtime_error("no number of the data type");
   const uint64_t fraction = shift >= 0 ? rest << shift : rest >> -shift;
-  return (value < 0 ? sign_bit(dtype) : 0) | static_cast<uint64_t>(exponent + format.bias) << format.mantissa_bits | fraction;
+  return (value < 0 ? sign_bit(dtype) : 0) |
+         static_cast<uint64_t>(exponent + format.bias) << format.mantissa_bits | fraction;
 }
 
-template <class T, class Read> T reduce_floats(Code op, const std::vector<uint64_t>& operands, const Read& read) {
+template <class T, class Read>
+T reduce_floats(Code op, const std::vector<uint64_t>& operands, const Read& read) {
   T result = read(operands[0]);
   for (size_t i = 1; i < operands.size(); ++i) {
     const T x = read(operands[i]);
@@ -144,8 +160,10 @@ template <class T, class Read> T reduce_floats(Code op, const std::vector<uint64
       case SYMM_OP_PROD: result = result * x; break;
       case SYMM_OP_MIN:
       case SYMM_OP_MAX:
-        if (std::isnan(result) || std::isnan(x)) result = std::numeric_limits<T>::quiet_NaN();
-        else if (op == SYMM_OP_MIN ? x < result : x > result) result = x;
+        if (std::isnan(result) || std::isnan(x))
+          result = std::numeric_limits<T>::quiet_NaN();
+        else if (op == SYMM_OP_MIN ? x < result : x > result)
+          result = x;
         break;
       default: result = result + x;
     }
@@ -154,16 +172,20 @@ template <class T, class Read> T reduce_floats(Code op, const std::vector<uint64
 }
 
 // Wide enough for one step of any of them; every step is cut back to the type.
-template <class T> uint64_t reduce_integers(Code op, const std::vector<uint64_t>& bits) {
+template <class T>
+uint64_t reduce_integers(Code op, const std::vector<uint64_t>& bits) {
   __extension__ using Wide = __int128;
   __extension__ using Unsigned = unsigned __int128;
-  const auto cut = [](Wide value) { return static_cast<T>(static_cast<uint64_t>(static_cast<Unsigned>(value))); };
+  const auto cut = [](Wide value) {
+    return static_cast<T>(static_cast<uint64_t>(static_cast<Unsigned>(value)));
+  };
   T result = from_bits<T>(bits[0]);
   for (size_t i = 1; i < bits.size(); ++i) {
     const T x = from_bits<T>(bits[i]);
     switch (op) {
       case SYMM_OP_PROD:
-        result = cut(static_cast<Wide>(static_cast<Unsigned>(Wide{result}) * static_cast<Unsigned>(Wide{x})));
+        result = cut(static_cast<Wide>(
+            static_cast<Unsigned>(Wide{result}) * static_cast<Unsigned>(Wide{x})));
         break;
       case SYMM_OP_MIN: result = std::min(result, x); break;
       case SYMM_OP_MAX: result = std::max(result, x); break;
@@ -193,20 +215,24 @@ inline uint64_t reduce(Code dtype, Code op, const std::vector<uint64_t>& operand
     case SYMM_DTYPE_U64: return reduce_integers<uint64_t>(op, operands);
     case SYMM_DTYPE_F64: return to_bits(reduce_floats<double>(op, operands, from_bits<double>));
     case SYMM_DTYPE_F32: return to_bits(reduce_floats<float>(op, operands, from_bits<float>));
-    default: return encode(dtype, reduce_floats<float>(op, operands, [&](uint64_t bits) { return decode(dtype, bits); }));
+    default:
+      return encode(dtype,
+          reduce_floats<float>(op, operands, [&](uint64_t bits) { return decode(dtype, bits); }));
   }
 }
 
-// The same of floats by a factor, of each rank's operand before or of `rank`'s result after, into elements of type `result`.
+// The same of floats by a factor, of each rank's operand before or of `rank`'s result
+// after, into elements of type `result`.
 template <class Factor>
-uint64_t reduce_scaled(Code dtype, Code op, const std::vector<uint64_t>& operands, Code result, symm_scale_t position,
-    const Factor& factor, int rank) {
+uint64_t reduce_scaled(Code dtype, Code op, const std::vector<uint64_t>& operands, Code result,
+    symm_scale_t position, const Factor& factor, int rank) {
   const auto in = [&](auto zero) {
     using Wide = decltype(zero);
     std::vector<uint64_t> wide;
     for (const uint64_t bits : operands) {
       Wide x = size_of(dtype) < 4 ? static_cast<Wide>(decode(dtype, bits)) : from_bits<Wide>(bits);
-      if (position == SYMM_SCALE_BEFORE) x *= static_cast<Wide>(factor(static_cast<int>(wide.size())));
+      if (position == SYMM_SCALE_BEFORE)
+        x *= static_cast<Wide>(factor(static_cast<int>(wide.size())));
       wide.push_back(to_bits(x));
     }
     auto value = reduce_floats<Wide>(op, wide, from_bits<Wide>);

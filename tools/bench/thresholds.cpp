@@ -1,6 +1,8 @@
 #include "tools/bench/thresholds.hpp"
+
 #include <cstdio>
 #include <limits>
+
 #include "tools/text.hpp"
 
 namespace symm::tool {
@@ -26,7 +28,8 @@ std::string comment(const std::string& text) {
 std::string figures(const Ladder& ladder) {
   Table table(std::vector<bool>(ladder.candidates.size() + 1, true));
   std::vector<std::string> header{"bytes"};
-  for (const Candidate& candidate : ladder.candidates) header.push_back(candidate.name + " ");
+  for (const Candidate& candidate : ladder.candidates)
+    header.push_back(candidate.name + " ");
   table.add(header);
   for (const Measured& measured : ladder.sizes) {
     std::vector<std::string> cells{std::to_string(measured.bytes)};
@@ -41,9 +44,11 @@ std::string figures(const Ladder& ladder) {
 }
 
 std::string warning(const Ladder& ladder) {
-  const auto unsteady = std::count_if(ladder.sizes.begin(), ladder.sizes.end(), [](const Measured& one) { return !one.steady; });
+  const auto unsteady = std::count_if(
+      ladder.sizes.begin(), ladder.sizes.end(), [](const Measured& one) { return !one.steady; });
   if (unsteady == 0) return "";
-  return "\nNot steady: at " + std::to_string(unsteady) + " of " + std::to_string(ladder.sizes.size()) +
+  return "\nNot steady: at " + std::to_string(unsteady) + " of " +
+         std::to_string(ladder.sizes.size()) +
          " sizes the median was more than twice this. Measure again when nothing else runs.\n";
 }
 }  // namespace
@@ -93,12 +98,14 @@ std::vector<Threshold> thresholds(const Ladder& ladder) {
 
 std::string plan_text(const TuneReport& report) {
   const std::string ranks = std::to_string(report.ranks);
-  std::string out = comment(
-      "Written by symm bench --tune, symm " + report.version + ", " + report.date + ": " + ranks + " ranks, " + report.backend +
-      " back end, " + report.device + ".\n" +
-      "To use it, set SYMM_PLAN_FILE to the path of this file for all ranks. plan_table.txt, beside the documents of symm,\n"
-      "has the other keys and says what they mean. Microseconds; * is the fastest.\n");
-  for (const Ladder& ladder : report.ladders) out += "#\n" + comment(ladder.title + "\n\n" + figures(ladder) + warning(ladder));
+  std::string out =
+      comment("Written by symm bench --tune, symm " + report.version + ", " + report.date + ": " +
+              ranks + " ranks, " + report.backend + " back end, " + report.device + ".\n" +
+              "To use it, set SYMM_PLAN_FILE to the path of this file for all ranks. "
+              "plan_table.txt, beside the documents of symm,\n"
+              "has the other keys and says what they mean. Microseconds; * is the fastest.\n");
+  for (const Ladder& ladder : report.ladders)
+    out += "#\n" + comment(ladder.title + "\n\n" + figures(ladder) + warning(ladder));
   out += "\n[" + report.backend + " " + ranks + "]\n";
   for (const Ladder& ladder : report.ladders) {
     for (const Threshold& threshold : thresholds(ladder)) {

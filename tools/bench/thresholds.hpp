@@ -1,4 +1,5 @@
-// From times to thresholds: at which size one algorithm should give way to the next, and the plan table that says so.
+// From times to thresholds: at which size one algorithm should
+// give way to the next, and the plan table that says so.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +10,8 @@
 #include <vector>
 
 namespace symm::tool {
-// An algorithm, and the key of the plan table that says up to which size it is used; "" for the last one, which takes what is
-// left.
+// An algorithm, and the key of the plan table that says up to which size it is used; ""
+// for the last one, which takes what is left.
 struct Candidate {
   std::string name;
   std::string key;
@@ -22,19 +23,22 @@ struct Measured {
   bool steady = true;      // calls took much the same time
 };
 
-// Candidates in the order in which they are used, from small messages to large ones, and what they took, by ascending size.
+// Candidates in the order in which they are used, from small messages to large ones,
+// and what they took, by ascending size.
 struct Ladder {
   std::string title;
   std::vector<Candidate> candidates;
   std::vector<Measured> sizes;
 };
 
-// The candidate for each size. It never goes back to an earlier one for a larger size, and among all such divisions it is the one
-// that loses least against the fastest at each size, as a factor: single measurements that are off do not decide. Pure. The last
-// candidate must be able to do every size.
+// The candidate for each size. It never goes back to an earlier one for a larger size,
+// and among all such divisions it is the one that loses least against the fastest at
+// each size, as a factor: single measurements that are off do not decide. Pure. The
+// last candidate must be able to do every size.
 std::vector<size_t> divide(const Ladder& ladder);
 
-// The values of a ladder's keys: the largest size at which a candidate, or one before it, is used; 0 if there is none.
+// The values of a ladder's keys: the largest size at which a
+// candidate, or one before it, is used; 0 if there is none.
 struct Threshold {
   std::string key;
   uint64_t bytes = 0;

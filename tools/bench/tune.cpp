@@ -1,16 +1,17 @@
-// symm bench --tune: every algorithm that could do a size takes its turn, in the group in which it runs, and where one should
-// give way to the next becomes a plan table.
+// symm bench --tune: every algorithm that could do a size takes its turn, in the group
+// in which it runs, and where one should give way to the next becomes a plan table.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
-#include <symm/symm.hpp>
+
 #include "tools/bench/device.hpp"
 #include "tools/bench/options.hpp"
 #include "tools/bench/pattern.hpp"
 #include "tools/bench/thresholds.hpp"
 #include "tools/text.hpp"
+#include <symm/symm.hpp>
 
 namespace symm::tool {
 namespace {
@@ -26,28 +27,37 @@ std::vector<Question> questions(const symm_group_info_t& info) {
   constexpr uint64_t mega = uint64_t{1} << 20;
   if (info.machines > 1) {
     return {{"allreduce", SYMM_DTYPE_F32, 16 * mega,
-        {{SYMM_ALGORITHM_ONE_SHOT, "gather"}, {SYMM_ALGORITHM_TWO_SHOT_STAGED, "slices"}, {SYMM_ALGORITHM_CHAIN, ""}}}};
+        {{SYMM_ALGORITHM_ONE_SHOT, "gather"}, {SYMM_ALGORITHM_TWO_SHOT_STAGED, "slices"},
+            {SYMM_ALGORITHM_CHAIN, ""}}}};
   }
   if (info.backend == SYMM_BACKEND_HOST) {
     return {{"allreduce", SYMM_DTYPE_F32, mega,
-        {{SYMM_ALGORITHM_LL, "ll"}, {SYMM_ALGORITHM_ONE_SHOT, "one_shot"}, {SYMM_ALGORITHM_TWO_SHOT, ""}}}};
+        {{SYMM_ALGORITHM_LL, "ll"}, {SYMM_ALGORITHM_ONE_SHOT, "one_shot"},
+            {SYMM_ALGORITHM_TWO_SHOT, ""}}}};
   }
-  const auto between = [](const char* collective, symm_dtype_t dtype, uint64_t end, symm_algorithm_t algorithm, const char* key) {
-    return Question{collective, dtype, end, {{algorithm, key}, {SYMM_ALGORITHM_TWO_SHOT_STAGED, ""}}};
+  const auto between = [](const char* collective, symm_dtype_t dtype, uint64_t end,
+                           symm_algorithm_t algorithm, const char* key) {
+    return Question{
+        collective, dtype, end, {{algorithm, key}, {SYMM_ALGORITHM_TWO_SHOT_STAGED, ""}}};
   };
   return {between("allreduce", SYMM_DTYPE_I32, 2 * mega, SYMM_ALGORITHM_LL, "ll"),
       between("allgather", SYMM_DTYPE_BF16, 16 * mega, SYMM_ALGORITHM_MARKED, "marked"),
       between("reduce_scatter", SYMM_DTYPE_BF16, 16 * mega, SYMM_ALGORITHM_ONE_SHOT, "scatter"),
       {"allreduce", SYMM_DTYPE_BF16, 64 * mega,
-          {{SYMM_ALGORITHM_ONE_SHOT, "one_shot"}, {SYMM_ALGORITHM_TWO_SHOT, "two_shot"}, {SYMM_ALGORITHM_TWO_SHOT_STAGED, ""}}}};
+          {{SYMM_ALGORITHM_ONE_SHOT, "one_shot"}, {SYMM_ALGORITHM_TWO_SHOT, "two_shot"},
+              {SYMM_ALGORITHM_TWO_SHOT_STAGED, ""}}}};
 }
 
 class Tuner {
  public:
   explicit Tuner(const BenchOptions& options);
   int run();
+
  private:
-  uint64_t end_of(const Question& question) const { return options_.end_given ? options_.end : question.end; }
+  uint64_t end_of(const Question& question) const {
+    return options_.end_given ? options_.end : question.end;
+  }
+
   std::vector<uint64_t> sizes_of(const Question& question) const;
   Ladder measure(const Question& question);
   Measured measure_size(const Question& question, uint64_t bytes);
@@ -69,7 +79,8 @@ class Tuner {
 
 Tuner::Tuner(const BenchOptions& options) : options_(options) {
   progress("making the groups");
-  // Room to find out that an algorithm is good for larger messages than now: the scratch of CUDA follows from the thresholds.
+  // Room to find out that an algorithm is good for larger messages than now: the
+  // scratch of CUDA follows from the thresholds.
   ::setenv("SYMM_CUDA_TUNE", "ll=2M,one_shot=16M,scatter=16M,marked=16M,two_shot=64M", 0);
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_HOST;
@@ -79,12 +90,15 @@ Tuner::Tuner(const BenchOptions& options) : options_(options) {
   config.name = "tune";
   group_ = Group::create(config);
   info_ = group_.info();
-  if (info_.size < 2) throw std::runtime_error("--tune needs 2 ranks or more: start it by symm run -n 2, for instance");
+  if (info_.size < 2)
+    throw std::runtime_error(
+        "--tune needs 2 ranks or more: start it by symm run -n 2, for instance");
   questions_ = questions(info_);
   size_t largest = 0;
   for (const Question& question : questions_) {
     const bool gathers = find_operation(question.collective)->divided;
-    largest = std::max<size_t>(largest, end_of(question) * static_cast<uint64_t>(gathers ? info_.size : 1));
+    largest = std::max<size_t>(
+        largest, end_of(question) * static_cast<uint64_t>(gathers ? info_.size : 1));
   }
   memory_ = group_.rendezvous(group_.allocate(std::max<size_t>(largest, 4096)));
   for (Question& question : questions_) {
@@ -97,7 +111,8 @@ Tuner::Tuner(const BenchOptions& options) : options_(options) {
   const Device device(info_.device);
   stream_ = Device::stream();
   memory_.fill32(info_.rank, 0, 0, largest / 4, stream_);
-  while (!group_.stream_done(stream_)) {}
+  while (!group_.stream_done(stream_)) {
+  }
 }
 
 Call Tuner::call_of(const Question& question, size_t candidate, uint64_t bytes) const {
@@ -127,11 +142,12 @@ std::vector<uint64_t> Tuner::sizes_of(const Question& question) const {
   range.begin = std::max(range.begin, element);
   range.end = end_of(question);
   std::vector<uint64_t> all;
-  for (const uint64_t bytes : sizes(range)) all.push_back(bytes / element * element);
+  for (const uint64_t bytes : sizes(range))
+    all.push_back(bytes / element * element);
   const std::vector<uint64_t> asked = all;
   for (size_t k = 0; k < question.candidates.size(); ++k) {
-    const auto refused =
-        std::find_if(asked.begin(), asked.end(), [&](uint64_t bytes) { return !can(call_of(question, k, bytes)); });
+    const auto refused = std::find_if(asked.begin(), asked.end(),
+        [&](uint64_t bytes) { return !can(call_of(question, k, bytes)); });
     if (refused == asked.begin() || refused == asked.end()) continue;
     uint64_t low = *(refused - 1) / element;
     uint64_t high = *refused / element;
@@ -146,22 +162,25 @@ std::vector<uint64_t> Tuner::sizes_of(const Question& question) const {
   return all;
 }
 
-// Microseconds per call. On the host one call, as symm bench measures it; on a GPU, calls in a row that are waited for together.
+// Microseconds per call. On the host one call, as symm bench measures it; on a GPU,
+// calls in a row that are waited for together.
 double Tuner::sample(const Call& call, const Pattern& pattern, size_t shift, uint64_t* wrong) {
   constexpr int calls_in_a_row = 20;
   const int calls = on_host() ? 1 : calls_in_a_row;
   if (on_host()) call.write_inputs(pattern, shift);
   control_.barrier();
   const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < calls; ++i) check(call.run(), call.traits->name);
-  while (!group_.stream_done(stream_)) {}
+  for (int i = 0; i < calls; ++i)
+    check(call.run(), call.traits->name);
+  while (!group_.stream_done(stream_)) {
+  }
   const auto end = std::chrono::steady_clock::now();
   if (on_host()) *wrong += call.count_wrong(pattern, shift);
   return std::chrono::duration<double, std::micro>(end - start).count() / calls;
 }
 
-// The tenth of the calls that were fastest tell what an algorithm takes when nothing is in its way; the others, how busy the
-// machine was.
+// The tenth of the calls that were fastest tell what an algorithm takes when nothing is
+// in its way; the others, how busy the machine was.
 Measured Tuner::measure_size(const Question& question, uint64_t bytes) {
   constexpr int samples_on_gpu = 15;
   const Pattern pattern(question.dtype, SYMM_OP_SUM, info_.size);
@@ -172,14 +191,18 @@ Measured Tuner::measure_size(const Question& question, uint64_t bytes) {
   std::vector<std::vector<double>> times(candidates);
   uint64_t wrong = 0;
   for (int i = -options_.warmup; i < samples; ++i) {
-    for (size_t k = 0; k < candidates; ++k) {  // by turns, so that what else the machine does hits all of them
+    // by turns, so that what else the machine does hits all of them
+    for (size_t k = 0; k < candidates; ++k) {
       const Call call = call_of(question, k, bytes);
       if (!can(call)) continue;
-      const double us = sample(call, pattern, static_cast<size_t>(i + options_.warmup) * 37, &wrong);
+      const double us =
+          sample(call, pattern, static_cast<size_t>(i + options_.warmup) * 37, &wrong);
       if (i >= 0) times[k].push_back(us);
     }
   }
-  if (wrong != 0) throw std::runtime_error(std::to_string(wrong) + " elements are wrong at " + std::to_string(bytes) + " bytes");
+  if (wrong != 0)
+    throw std::runtime_error(
+        std::to_string(wrong) + " elements are wrong at " + std::to_string(bytes) + " bytes");
   Measured out{bytes, {}, true};
   for (std::vector<double>& own : times) {
     if (own.empty()) {
@@ -196,11 +219,14 @@ Measured Tuner::measure_size(const Question& question, uint64_t bytes) {
 Ladder Tuner::measure(const Question& question) {
   Ladder ladder;
   ladder.title = std::string(question.collective) + " of " + name_of(dtypes(), question.dtype) +
-                 ", in place, symmetric memory: the fastest tenth of the calls, each with its slowest rank, by bytes of `count`" +
+                 ", in place, symmetric memory: the fastest tenth of the calls, each with its "
+                 "slowest rank, by bytes of `count`" +
                  (on_host() ? "" : "; calls in a row without a graph");
-  for (const auto& [algorithm, key] : question.candidates) ladder.candidates.push_back({name_of(algorithms(), algorithm), key});
+  for (const auto& [algorithm, key] : question.candidates)
+    ladder.candidates.push_back({name_of(algorithms(), algorithm), key});
   for (const uint64_t bytes : sizes_of(question)) {
-    if (info_.rank == 0) progress("tune " + std::string(question.collective) + ", " + format_bytes(bytes));
+    if (info_.rank == 0)
+      progress("tune " + std::string(question.collective) + ", " + format_bytes(bytes));
     ladder.sizes.push_back(measure_size(question, bytes));
   }
   if (info_.rank == 0) progress("");
@@ -229,13 +255,15 @@ void Tuner::deliver(const std::string& text) const {
   file.close();
   if (!file || std::rename(fresh.c_str(), options_.out.c_str()) != 0)
     throw std::runtime_error("--out: cannot write " + options_.out);
-  std::printf("wrote %s; to use it: SYMM_PLAN_FILE=%s on all ranks\n", options_.out.c_str(), options_.out.c_str());
+  std::printf("wrote %s; to use it: SYMM_PLAN_FILE=%s on all ranks\n", options_.out.c_str(),
+      options_.out.c_str());
 }
 
 int Tuner::run() {
   TuneReport report{version_text(symm_version()), today(), on_host() ? "host" : "cuda",
       device_info(info_.backend, info_.device).name, info_.size, {}};
-  for (const Question& question : questions_) report.ladders.push_back(measure(question));
+  for (const Question& question : questions_)
+    report.ladders.push_back(measure(question));
   deliver(plan_text(report));
   std::fflush(stdout);
   group_.finalize();

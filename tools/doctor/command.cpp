@@ -1,33 +1,39 @@
-#include <symm/symm.h>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+
 #include "tools/commands.hpp"
 #include "tools/doctor/finding.hpp"
 #include "tools/run/job.hpp"
 #include "tools/run/processes.hpp"
 #include "tools/text.hpp"
+#include <symm/symm.h>
 
 namespace symm::tool {
-// Ranks do what every program does: form a group, share memory, signal, all-reduce. symm bench checks every result.
+// Ranks do what every program does: form a group, share
+// memory, signal, all-reduce. symm bench checks every result.
 Finding self_test(const char* check, const char* backend, int ranks, Verdict otherwise) {
   progress(check);
   ::setenv("SYMM_CREATE_TIMEOUT_MS", "20000", 1);
   ::setenv("SYMM_TIMEOUT_MS", "10000", 1);
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
   for (const char* what : {"p2p", "allreduce"}) {
-    const Captured result = capture({self, "run", "-n", std::to_string(ranks), "--timeout", "35", "--grace", "1", "--", self,
-                                        "bench", what, "--backend", backend, "-e", "256K", "-n", "2"},
-        std::chrono::seconds(40));
+    const Captured result =
+        capture({self, "run", "-n", std::to_string(ranks), "--timeout", "35", "--grace", "1", "--",
+                    self, "bench", what, "--backend", backend, "-e", "256K", "-n", "2"},
+            std::chrono::seconds(40));
     if (result.status == 0) continue;
     const std::string first_line = result.err.substr(0, result.err.find('\n'));
-    return {check, otherwise, first_line.empty() ? "ended with status " + std::to_string(result.status) : first_line,
-        std::string("Mend what is reported above first. SYMM_LOG=debug symm run -n ") + std::to_string(ranks) +
-            " -- symm bench " + what + " --backend " + backend + " shows more."};
+    return {check, otherwise,
+        first_line.empty() ? "ended with status " + std::to_string(result.status) : first_line,
+        std::string("Mend what is reported above first. SYMM_LOG=debug symm run -n ") +
+            std::to_string(ranks) + " -- symm bench " + what + " --backend " + backend +
+            " shows more."};
   }
   return {check, Verdict::ok,
-      std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") + " formed a group, shared memory, signalled and all-reduced",
+      std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") +
+          " formed a group, shared memory, signalled and all-reduced",
       ""};
 }
 
@@ -37,7 +43,8 @@ std::vector<Finding> examine() {
   const CudaDriver driver = find_cuda_driver();
   int32_t devices = 0;
   const bool library_can = symm_device_count(SYMM_BACKEND_CUDA, &devices) == SYMM_OK;
-  const std::string library_reason = library_can ? "" : symm_last_error(), parent = library_parent();
+  const std::string library_reason = library_can ? "" : symm_last_error(),
+                    parent = library_parent();
   std::vector<Finding> findings{
       judge_memfd(memfd_with_seals()),
       judge_memory_control_group(memory_control_group()),
@@ -58,22 +65,24 @@ std::vector<Finding> examine() {
   };
   constexpr int32_t most = 8;  // GPUs of a group
   if (library_can && devices > 0)
-    findings.push_back(self_test("test of GPUs", "cuda", std::min(devices, most), Verdict::warning));
+    findings.push_back(
+        self_test("test of GPUs", "cuda", std::min(devices, most), Verdict::warning));
   progress("");
   return findings;
 }
 
 void add_doctor(CLI::App& app, Action& action) {
   auto as_json = std::make_shared<bool>(false);
-  CLI::App* doctor =
-      app.add_subcommand("doctor", "Check what usually breaks, and say what to do about it (status 1 if something fails)");
+  CLI::App* doctor = app.add_subcommand("doctor",
+      "Check what usually breaks, and say what to do about it (status 1 if something fails)");
   doctor->add_flag("--json", *as_json, "Write JSON");
   doctor->callback([&action, as_json] {
     action = [as_json] {
       const std::vector<Finding> findings = examine();
-      const std::string text = *as_json
-                                   ? doctor_json(findings).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
-                                   : doctor_text(findings, wants_colour(STDOUT_FILENO));
+      const std::string text = *as_json ? doctor_json(findings).dump(2, ' ', false,
+                                              nlohmann::json::error_handler_t::replace) +
+                                              "\n"
+                                        : doctor_text(findings, wants_colour(STDOUT_FILENO));
       std::fputs(text.c_str(), stdout);
       return std::fflush(stdout) != 0 || any_failure(findings) ? 1 : 0;
     };

@@ -1,8 +1,10 @@
 #include "tools/doctor/finding.hpp"
+
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -10,13 +12,16 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
+
 #include "tools/environment.hpp"
 #include "tools/run/job.hpp"
 #include "tools/text.hpp"
 
 namespace symm::tool {
 namespace {
-std::string or_unlimited(rlim_t value) { return value == RLIM_INFINITY ? "unlimited" : std::to_string(value); }
+std::string or_unlimited(rlim_t value) {
+  return value == RLIM_INFINITY ? "unlimited" : std::to_string(value);
+}
 
 namespace fs = std::filesystem;
 
@@ -68,7 +73,8 @@ std::string wrap(const std::string& text, const std::string& indent, size_t widt
 }
 
 long count(const std::vector<Finding>& findings, Verdict verdict) {
-  return std::count_if(findings.begin(), findings.end(), [&](const Finding& finding) { return finding.verdict == verdict; });
+  return std::count_if(findings.begin(), findings.end(),
+      [&](const Finding& finding) { return finding.verdict == verdict; });
 }
 }  // namespace
 
@@ -82,16 +88,19 @@ Finding judge_shared_memory_mount(const std::optional<Space>& mount) {
   const std::string detail = format_bytes(mount->free) + " free of " + format_bytes(mount->total);
   if (mount->total >= small) return {check, Verdict::ok, detail, ""};
   return {check, Verdict::note, detail,
-      "symm does not need it (it uses memfd, which this limit does not bind). MPI, NCCL and PyTorch do: start the container with "
+      "symm does not need it (it uses memfd, which this limit does not bind). MPI, NCCL and "
+      "PyTorch do: start the container with "
       "--shm-size=8g or --ipc=host."};
 }
 
 Finding judge_memory_control_group(const std::optional<Space>& group) {
   const std::string check = "memory limit";
   if (!group) return {check, Verdict::ok, "no limit by a control group", ""};
-  const std::string detail = format_bytes(group->free) + " left of " + format_bytes(group->total) + " in the control group";
+  const std::string detail = format_bytes(group->free) + " left of " + format_bytes(group->total) +
+                             " in the control group";
   const std::string remedy =
-      "Shared blocks count against this limit, and beyond it the kernel kills a rank. Raise it (docker --memory, Slurm --mem, "
+      "Shared blocks count against this limit, and beyond it the kernel kills a rank. Raise it "
+      "(docker --memory, Slurm --mem, "
       "systemd MemoryMax).";
   constexpr uint64_t hopeless = uint64_t{32} << 20;
   constexpr uint64_t scarce = uint64_t{512} << 20;
@@ -101,21 +110,27 @@ Finding judge_memory_control_group(const std::optional<Space>& group) {
 }
 
 Finding judge_open_files(const rlimit& limit) {
-  const std::string detail = or_unlimited(limit.rlim_cur) + ", at most " + or_unlimited(limit.rlim_max);
+  const std::string detail =
+      or_unlimited(limit.rlim_cur) + ", at most " + or_unlimited(limit.rlim_max);
   // A rank holds a socket, a pidfd and a segment for each peer.
   if (limit.rlim_cur < 64)
-    return {"open files", Verdict::failure, detail, "Too few for a group of more than a few ranks: ulimit -n 4096"};
-  if (limit.rlim_cur < 1024) return {"open files", Verdict::warning, detail, "Large groups need more: ulimit -n 4096"};
+    return {"open files", Verdict::failure, detail,
+        "Too few for a group of more than a few ranks: ulimit -n 4096"};
+  if (limit.rlim_cur < 1024)
+    return {"open files", Verdict::warning, detail, "Large groups need more: ulimit -n 4096"};
   return {"open files", Verdict::ok, detail, ""};
 }
 
 Finding judge_locked_memory(const rlimit& limit, bool cuda) {
-  const std::string detail = limit.rlim_cur == RLIM_INFINITY ? "unlimited" : format_bytes(limit.rlim_cur);
+  const std::string detail =
+      limit.rlim_cur == RLIM_INFINITY ? "unlimited" : format_bytes(limit.rlim_cur);
   constexpr uint64_t usual = uint64_t{64} << 20;
   if (!cuda || limit.rlim_cur >= usual)
-    return {"locked memory", Verdict::ok, detail + (cuda ? "" : " (the host back end locks none)"), ""};
+    return {
+        "locked memory", Verdict::ok, detail + (cuda ? "" : " (the host back end locks none)"), ""};
   return {"locked memory", Verdict::warning, detail,
-      "Drivers of networks and GPUs lock memory: ulimit -l unlimited, or docker --ulimit memlock=-1"};
+      "Drivers of networks and GPUs lock memory: ulimit -l unlimited, or docker --ulimit "
+      "memlock=-1"};
 }
 
 Finding judge_processors(int usable, const std::optional<double>& quota) {
@@ -128,75 +143,100 @@ Finding judge_processors(int usable, const std::optional<double>& quota) {
   }
   if (quota && *quota + 0.01 < usable) {
     return {check, Verdict::warning, detail,
-        "Ranks that spin use up the quota and are then stopped for the rest of each period. Use no more ranks than the quota "
-        "grants, or raise it (docker --cpus), or allow fewer processors (docker --cpuset-cpus, taskset)."};
+        "Ranks that spin use up the quota and are then stopped for the rest of each period. Use no "
+        "more ranks than the quota "
+        "grants, or raise it (docker --cpus), or allow fewer processors (docker --cpuset-cpus, "
+        "taskset)."};
   }
   if (usable == 1) {
     return {check, Verdict::note, detail,
-        "Several ranks take turns on it: right, but slow. Allow more (taskset, docker --cpuset-cpus)."};
+        "Several ranks take turns on it: right, but slow. Allow more (taskset, docker "
+        "--cpuset-cpus)."};
   }
   return {check, Verdict::ok, detail, ""};
 }
 
 Finding judge_memfd(const Feature& memfd) {
-  if (memfd.available) return {"shared memory", Verdict::ok, "memfd_create, fallocate and seals work", ""};
+  if (memfd.available)
+    return {"shared memory", Verdict::ok, "memfd_create, fallocate and seals work", ""};
   return {"shared memory", Verdict::failure, memfd.reason,
-      "Ranks share memory by memfd_create with seals (Linux 3.17). Allow it in the container's seccomp profile, or raise the "
+      "Ranks share memory by memfd_create with seals (Linux 3.17). Allow it in the container's "
+      "seccomp profile, or raise the "
       "memory limit if the message says that memory is short."};
 }
 
 Finding judge_pidfd(const Feature& pidfd, const Feature& peer_pidfd) {
   if (peer_pidfd.available)
-    return {"death of a peer", Verdict::ok, "SO_PEERPIDFD: seen across pid namespaces, without a race", ""};
+    return {"death of a peer", Verdict::ok,
+        "SO_PEERPIDFD: seen across pid namespaces, without a race", ""};
   if (pidfd.available) {
-    return {"death of a peer", Verdict::note, "pidfd_open works, SO_PEERPIDFD does not (" + peer_pidfd.reason + ")",
-        "Ranks in one pid namespace lose nothing. Between namespaces the death of a rank is then seen by its closed socket, "
+    return {"death of a peer", Verdict::note,
+        "pidfd_open works, SO_PEERPIDFD does not (" + peer_pidfd.reason + ")",
+        "Ranks in one pid namespace lose nothing. Between namespaces the death of a rank is then "
+        "seen by its closed socket, "
         "which a forked child can hold open. Linux 6.5 or newer has SO_PEERPIDFD."};
   }
   return {"death of a peer", Verdict::warning, pidfd.reason,
-      "The death of a rank is seen by its closed socket only, which a forked child can hold open. Use Linux 5.3 or newer, and "
+      "The death of a rank is seen by its closed socket only, which a forked child can hold open. "
+      "Use Linux 5.3 or newer, and "
       "allow pidfd_open in the container's seccomp profile."};
 }
 
 Finding judge_futex_waitv(const Feature& futex_waitv) {
   if (futex_waitv.available) return {"futex_waitv", Verdict::ok, "available", ""};
-  return {"futex_waitv", Verdict::note, futex_waitv.reason, "Some waits look once a millisecond; Linux 5.16 or newer has it."};
+  return {"futex_waitv", Verdict::note, futex_waitv.reason,
+      "Some waits look once a millisecond; Linux 5.16 or newer has it."};
 }
 
 Finding judge_huge_pages(const std::string& setting) {
   const std::string check = "huge pages";
-  if (setting.empty()) return {check, Verdict::note, "the kernel does not say whether shared memory may use huge pages", ""};
-  if (setting != "never" && setting != "deny") return {check, Verdict::ok, "shared memory: " + setting, ""};
+  if (setting.empty())
+    return {check, Verdict::note,
+        "the kernel does not say whether shared memory may use huge pages", ""};
+  if (setting != "never" && setting != "deny")
+    return {check, Verdict::ok, "shared memory: " + setting, ""};
   return {check, Verdict::note, "shared memory: " + setting,
-      "Large transfers gain from huge pages. As root: echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled"};
+      "Large transfers gain from huge pages. As root: echo advise > "
+      "/sys/kernel/mm/transparent_hugepage/shmem_enabled"};
 }
 
-Finding judge_cuda_driver(const CudaDriver& driver, bool library_can, const std::string& library_reason) {
+Finding judge_cuda_driver(
+    const CudaDriver& driver, bool library_can, const std::string& library_reason) {
   const std::string check = "CUDA driver";
-  const std::string devices = std::to_string(driver.devices) + (driver.devices == 1 ? " device" : " devices");
-  if (!driver.present) return {check, Verdict::ok, "none: the host back end is used (" + driver.reason + ")", ""};
+  const std::string devices =
+      std::to_string(driver.devices) + (driver.devices == 1 ? " device" : " devices");
+  if (!driver.present)
+    return {check, Verdict::ok, "none: the host back end is used (" + driver.reason + ")", ""};
   if (!driver.usable) {
     return {check, Verdict::warning, driver.reason,
-        "The driver is installed but does not work, so only the host back end can be used. See nvidia-smi; in a container start "
+        "The driver is installed but does not work, so only the host back end can be used. See "
+        "nvidia-smi; in a container start "
         "with --gpus all, and check CUDA_VISIBLE_DEVICES and the permissions of /dev/nvidia*."};
   }
-  const std::string version = std::to_string(driver.version / 1000) + "." + std::to_string(driver.version % 1000 / 10);
+  const std::string version =
+      std::to_string(driver.version / 1000) + "." + std::to_string(driver.version % 1000 / 10);
   const std::string detail = devices + ", CUDA " + version;
   if (library_can) return {check, Verdict::ok, detail, ""};
   return {check, Verdict::note, detail + ", which is not used: " + library_reason,
-      "Ranks work on host memory. Use a libsymm.so.0 with kernels, and the symm that was built with it."};
+      "Ranks work on host memory. Use a libsymm.so.0 with kernels, and the symm that was built "
+      "with it."};
 }
 
 Finding judge_ucx(const Ucx& ucx) {
   const std::string install =
-      "install libucx0 (Debian), ucx (RPM, conda) or libucx-cu13 (pip), or name its libucp.so.0 in SYMM_UCX.";
-  if (ucx.path.empty()) return {"UCX", Verdict::note, "none: " + ucx.reason, "Groups across machines need it: " + install};
-  const std::string detail =
-      std::to_string(ucx.major) + "." + std::to_string(ucx.minor) + "." + std::to_string(ucx.release) + " (" + ucx.path + ")";
+      "install libucx0 (Debian), ucx (RPM, conda) or libucx-cu13 (pip), or name its libucp.so.0 in "
+      "SYMM_UCX.";
+  if (ucx.path.empty())
+    return {
+        "UCX", Verdict::note, "none: " + ucx.reason, "Groups across machines need it: " + install};
+  const std::string detail = std::to_string(ucx.major) + "." + std::to_string(ucx.minor) + "." +
+                             std::to_string(ucx.release) + " (" + ucx.path + ")";
   if (ucx.major != 1 || ucx.minor < 13)
-    return {"UCX", Verdict::warning, detail, "Groups across machines need 1.13 or newer: " + install};
+    return {
+        "UCX", Verdict::warning, detail, "Groups across machines need 1.13 or newer: " + install};
   if (ucx.minor >= 20) return {"UCX", Verdict::ok, detail, ""};
-  return {"UCX", Verdict::note, detail, "Before 1.20, whoever reaches the port of a rank can end it: trusted networks only."};
+  return {"UCX", Verdict::note, detail,
+      "Before 1.20, whoever reaches the port of a rank can end it: trusted networks only."};
 }
 
 std::string library_parent() {
@@ -208,21 +248,29 @@ std::string library_parent() {
 Finding check_runtime_directory(const std::string& path) {
   const std::string check = "runtime directory";
   const auto fails = [&](const std::string& how, const std::string& remedy) {
-    return Finding{check, Verdict::failure, path + how, remedy + ", or set SYMM_DIR to a directory of mode 0700 of your own."};
+    return Finding{check, Verdict::failure, path + how,
+        remedy + ", or set SYMM_DIR to a directory of mode 0700 of your own."};
   };
-  struct stat info {};
+  struct stat info{};
   if (::lstat(path.c_str(), &info) != 0) {
-    if (errno != ENOENT) return fails(std::string(": ") + std::strerror(errno), "Make it accessible");
+    if (errno != ENOENT)
+      return fails(std::string(": ") + std::strerror(errno), "Make it accessible");
     const std::string parent = fs::path(path).parent_path().string();
-    if (::access(parent.c_str(), W_OK | X_OK) == 0) return {check, Verdict::ok, path + " (not there yet; can be made)", ""};
-    return fails(" cannot be made: " + parent + ": " + std::strerror(errno), "Make " + parent + " writable");
+    if (::access(parent.c_str(), W_OK | X_OK) == 0)
+      return {check, Verdict::ok, path + " (not there yet; can be made)", ""};
+    return fails(
+        " cannot be made: " + parent + ": " + std::strerror(errno), "Make " + parent + " writable");
   }
-  if (!S_ISDIR(info.st_mode)) return fails(S_ISLNK(info.st_mode) ? " is a symbolic link" : " is not a directory", "Remove it");
+  if (!S_ISDIR(info.st_mode))
+    return fails(
+        S_ISLNK(info.st_mode) ? " is a symbolic link" : " is not a directory", "Remove it");
   if (info.st_uid != ::geteuid())
-    return fails(" belongs to user " + std::to_string(info.st_uid) + ", you are " + std::to_string(::geteuid()),
+    return fails(" belongs to user " + std::to_string(info.st_uid) + ", you are " +
+                     std::to_string(::geteuid()),
         "Somebody may be trying to listen in. Have it removed");
   if ((info.st_mode & 077) != 0)
-    return fails(" has mode " + octal(info.st_mode) + " and so is open to others", "chmod 0700 " + path);
+    return fails(
+        " has mode " + octal(info.st_mode) + " and so is open to others", "chmod 0700 " + path);
   return {check, Verdict::ok, path, ""};
 }
 
@@ -232,30 +280,38 @@ Finding judge_socket_path(const std::string& directory, bool proc_mounted) {
   constexpr size_t longest_below = 90;
   const bool fits = directory.size() + longest_below < sizeof(sockaddr_un::sun_path);
   if (fits) return {check, Verdict::ok, directory + " is short enough", ""};
-  if (proc_mounted) return {check, Verdict::ok, "those that exceed the limit of 107 bytes are reached through /proc/self/fd", ""};
-  return {check, Verdict::failure, "below " + directory + " they may exceed the limit of 107 bytes, and /proc is not mounted",
+  if (proc_mounted)
+    return {check, Verdict::ok,
+        "those that exceed the limit of 107 bytes are reached through /proc/self/fd", ""};
+  return {check, Verdict::failure,
+      "below " + directory + " they may exceed the limit of 107 bytes, and /proc is not mounted",
       "Mount /proc, or set XDG_RUNTIME_DIR to a shorter path."};
 }
 
 Finding check_leftovers(const std::string& run_parent, const std::string& library) {
   std::vector<std::string> left = stale_job_directories(run_parent);
-  for (const std::string& path : abandoned_below(library, 1)) left.push_back(path);
-  for (std::string& path : left) path = for_shell(path);
+  for (const std::string& path : abandoned_below(library, 1))
+    left.push_back(path);
+  for (std::string& path : left)
+    path = for_shell(path);
   if (left.empty()) return {"leftovers", Verdict::ok, "no directories of killed jobs", ""};
   return {"leftovers", Verdict::note,
-      std::to_string(left.size()) + (left.size() == 1 ? " directory" : " directories") + " of killed jobs",
+      std::to_string(left.size()) + (left.size() == 1 ? " directory" : " directories") +
+          " of killed jobs",
       "Harmless; to remove: rm -r " + join(left, " ")};
 }
 
 std::vector<std::string> own_namespaces() {
-  // The numbers of a machine's first namespaces are fixed (include/linux/proc_ns.h), but for the network.
+  // The numbers of a machine's first namespaces are fixed
+  // (include/linux/proc_ns.h), but for the network.
   const auto inode = [](const std::string& path) {
-    struct stat info {};
+    struct stat info{};
     return ::stat(path.c_str(), &info) == 0 ? info.st_ino : 0;
   };
   std::vector<std::string> out;
-  for (const auto& [name, first] : {std::pair("pid", 0xEFFFFFFCUL), std::pair("net", inode("/proc/1/ns/net")),
-           std::pair("ipc", 0xEFFFFFFFUL), std::pair("user", 0xEFFFFFFDUL)}) {
+  for (const auto& [name, first] :
+      {std::pair("pid", 0xEFFFFFFCUL), std::pair("net", inode("/proc/1/ns/net")),
+          std::pair("ipc", 0xEFFFFFFFUL), std::pair("user", 0xEFFFFFFDUL)}) {
     const uint64_t own = inode(std::string("/proc/self/ns/") + name);
     if (own != 0 && first != 0 && own != first) out.emplace_back(name);
   }
@@ -264,23 +320,30 @@ std::vector<std::string> own_namespaces() {
 
 Finding judge_namespaces(const std::vector<std::string>& own, bool peer_pidfd) {
   if (own.empty())
-    return {"namespaces", Verdict::ok, "those of the machine; Yama's ptrace_scope does not matter (nothing is traced)", ""};
-  const std::string detail = "own " + join(own, ", ") + (own.size() == 1 ? " namespace" : " namespaces") + " (a container)";
+    return {"namespaces", Verdict::ok,
+        "those of the machine; Yama's ptrace_scope does not matter (nothing is traced)", ""};
+  const std::string detail = "own " + join(own, ", ") +
+                             (own.size() == 1 ? " namespace" : " namespaces") + " (a container)";
   if (own.front() == "pid" && !peer_pidfd) {
     return {"namespaces", Verdict::note, detail,
-        "Ranks in different containers need a shared directory (docker -v) and, on a kernel before 6.5, --pid=host to see each "
+        "Ranks in different containers need a shared directory (docker -v) and, on a kernel before "
+        "6.5, --pid=host to see each "
         "other die at once. Within one container nothing is needed."};
   }
-  return {"namespaces", Verdict::ok, detail + "; ranks in several need a shared directory, but no --ipc=host and no ptrace", ""};
+  return {"namespaces", Verdict::ok,
+      detail + "; ranks in several need a shared directory, but no --ipc=host and no ptrace", ""};
 }
 
-bool any_failure(const std::vector<Finding>& findings) { return count(findings, Verdict::failure) > 0; }
+bool any_failure(const std::vector<Finding>& findings) {
+  return count(findings, Verdict::failure) > 0;
+}
 
 nlohmann::json doctor_json(const std::vector<Finding>& findings) {
   nlohmann::json out{{"healthy", !any_failure(findings)}, {"checks", nlohmann::json::array()}};
   for (const Finding& finding : findings) {
-    nlohmann::json check{
-        {"check", finding.check}, {"verdict", styles[static_cast<size_t>(finding.verdict)].first}, {"detail", finding.detail}};
+    nlohmann::json check{{"check", finding.check},
+        {"verdict", styles[static_cast<size_t>(finding.verdict)].first},
+        {"detail", finding.detail}};
     if (!finding.remedy.empty()) check["remedy"] = finding.remedy;
     out["checks"].push_back(check);
   }
@@ -289,19 +352,23 @@ nlohmann::json doctor_json(const std::vector<Finding>& findings) {
 
 std::string doctor_text(const std::vector<Finding>& findings, bool colour) {
   size_t widest = 0;
-  for (const Finding& finding : findings) widest = std::max(widest, finding.check.size());
+  for (const Finding& finding : findings)
+    widest = std::max(widest, finding.check.size());
   std::string out;
   for (const Finding& finding : findings) {
     const auto& [name, its_colour] = styles[static_cast<size_t>(finding.verdict)];
     const std::string word = std::string(4 - std::string(name).size(), ' ') + name;
-    out += paint(word, its_colour, colour) + "  " + finding.check + std::string(widest - finding.check.size() + 2, ' ') +
-           finding.detail + "\n";
+    out += paint(word, its_colour, colour) + "  " + finding.check +
+           std::string(widest - finding.check.size() + 2, ' ') + finding.detail + "\n";
     if (!finding.remedy.empty()) out += wrap(finding.remedy, std::string(widest + 8, ' '), 92);
   }
-  const long failures = count(findings, Verdict::failure), warnings = count(findings, Verdict::warning);
-  const std::string verdict = failures > 0   ? paint("symm does not work here", Colour::red, colour)
-                              : warnings > 0 ? paint("symm works here, with warnings", Colour::yellow, colour)
-                                             : paint("symm works here", Colour::green, colour);
-  return out + "\n" + verdict + ": " + std::to_string(failures) + " failures, " + std::to_string(warnings) + " warnings.\n";
+  const long failures = count(findings, Verdict::failure),
+             warnings = count(findings, Verdict::warning);
+  const std::string verdict = failures > 0 ? paint("symm does not work here", Colour::red, colour)
+                              : warnings > 0
+                                  ? paint("symm works here, with warnings", Colour::yellow, colour)
+                                  : paint("symm works here", Colour::green, colour);
+  return out + "\n" + verdict + ": " + std::to_string(failures) + " failures, " +
+         std::to_string(warnings) + " warnings.\n";
 }
 }  // namespace symm::tool

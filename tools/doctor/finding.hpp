@@ -1,4 +1,5 @@
-// One check's result. Probing (tools/host) and judging are apart, so that every verdict can be tested on any machine.
+// One check's result. Probing (tools/host) and judging are
+// apart, so that every verdict can be tested on any machine.
 #pragma once
 
 #include "tools/host/host.hpp"
@@ -27,15 +28,18 @@ Finding judge_locked_memory(const rlimit& limit, bool cuda);
 Finding judge_processors(int usable, const std::optional<double>& quota);
 
 // Directories and namespaces.
-std::string library_parent();                              // where libsymm makes its directories if the launcher names none
+// where libsymm makes its directories if the launcher names none
+std::string library_parent();
 Finding check_runtime_directory(const std::string& path);  // which need not exist yet
 Finding judge_socket_path(const std::string& directory, bool proc_mounted);
 Finding check_leftovers(const std::string& run_parent, const std::string& library_parent);
-std::vector<std::string> own_namespaces();  // "pid", "net" ..., that one first: of those that are not the machine's first
+// "pid", "net" ..., that one first: of those that are not the machine's first
+std::vector<std::string> own_namespaces();
 Finding judge_namespaces(const std::vector<std::string>& own, bool peer_pidfd);
 
 // Devices, and everything together.
-Finding judge_cuda_driver(const CudaDriver& driver, bool library_can, const std::string& library_reason);
+Finding judge_cuda_driver(
+    const CudaDriver& driver, bool library_can, const std::string& library_reason);
 Finding judge_ucx(const Ucx& ucx);
 Finding self_test();
 

@@ -1,4 +1,5 @@
 #include "tools/host/host.hpp"
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -6,6 +7,7 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -18,6 +20,7 @@
 #include <span>
 #include <sstream>
 #include <stdexcept>
+
 #include "tools/environment.hpp"
 #include "tools/text.hpp"
 #include "tools/unique_fd.hpp"
@@ -44,12 +47,14 @@ std::optional<std::string> first_line(const fs::path& path) {
 
 std::optional<uint64_t> number(const fs::path& path) {
   const auto line = first_line(path);
-  if (!line || line->empty() || line->find_first_not_of("0123456789") != std::string::npos) return std::nullopt;  // "max"
+  // "max"
+  if (!line || line->empty() || line->find_first_not_of("0123456789") != std::string::npos)
+    return std::nullopt;
   return std::stoull(*line);
 }
 
-// Directories of this process's control group and of those that contain it, as far as they are visible. Version 2: one hierarchy;
-// version 1: one for each controller.
+// Directories of this process's control group and of those that contain it, as far as
+// they are visible. Version 2: one hierarchy; version 1: one for each controller.
 std::vector<fs::path> control_groups(const std::string& controller) {
   std::ifstream file("/proc/self/cgroup");
   fs::path root;
@@ -73,7 +78,8 @@ std::vector<fs::path> control_groups(const std::string& controller) {
   return out;
 }
 
-template <typename Function> Function find(void* library, const char* name) {
+template <typename Function>
+Function find(void* library, const char* name) {
   return reinterpret_cast<Function>(::dlsym(library, name));
 }
 
@@ -94,7 +100,8 @@ json part(const std::string& name, const std::string& detail) {
 
 std::string draw_below(const json& part, const std::string& indent) {
   const std::string detail = part.value("detail", "");
-  std::string out = part.at("name").get<std::string>() + (detail.empty() ? "" : "  " + detail) + "\n";
+  std::string out =
+      part.at("name").get<std::string>() + (detail.empty() ? "" : "  " + detail) + "\n";
   const json parts = part.value("parts", json::array());
   for (size_t i = 0; i < parts.size(); ++i) {
     const bool last = i + 1 == parts.size();
@@ -103,8 +110,10 @@ std::string draw_below(const json& part, const std::string& indent) {
   return out;
 }
 
-// Where a processor stands, outermost first; each by the kernel's name for it, and by how many there are before it.
+// Where a processor stands, outermost first; each by the
+// kernel's name for it, and by how many there are before it.
 enum Level { in_package, in_die, in_node, in_cache, in_core, level_count };
+
 struct Processor {
   int number = 0;
   std::string folder;
@@ -126,7 +135,8 @@ Processor processor(int number) {
   }
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(one.folder, ignored))
-    if (const std::string file = entry.path().filename(); file.starts_with("node")) one.name[in_node] = file.substr(4);
+    if (const std::string file = entry.path().filename(); file.starts_with("node"))
+      one.name[in_node] = file.substr(4);
   one.name[in_package] = line_of(topology + "physical_package_id");
   one.name[in_die] = line_of(topology + "die_cpus_list");
   one.name[in_cache] = one.cache.empty() ? "" : line_of(one.cache + "/shared_cpu_list");
@@ -144,13 +154,15 @@ struct Machine {
 size_t number(std::vector<Processor>& processors, size_t level) {
   std::map<std::string, int> seen;
   for (Processor& one : processors)
-    one.index[level] = seen.try_emplace(one.name[level], static_cast<int>(seen.size())).first->second;
+    one.index[level] =
+        seen.try_emplace(one.name[level], static_cast<int>(seen.size())).first->second;
   return seen.size();
 }
 
 Machine this_machine() {
   cpu_set_t usable;
-  if (sched_getaffinity(0, sizeof usable, &usable) != 0) throw std::runtime_error("cannot find out which processors may be used");
+  if (sched_getaffinity(0, sizeof usable, &usable) != 0)
+    throw std::runtime_error("cannot find out which processors may be used");
   Machine machine;
   for (int number = 0; number < CPU_SETSIZE; ++number)
     if (CPU_ISSET(number, &usable)) machine.processors.push_back(processor(number));
@@ -162,13 +174,17 @@ Machine this_machine() {
       machine.levels.push_back(static_cast<Level>(level));
   }
   // A node may be more than a package or less, and so may a cache be more than a node.
-  std::stable_sort(machine.levels.begin(), machine.levels.end(), [&](Level a, Level b) { return count[a] < count[b]; });
-  std::stable_sort(machine.processors.begin(), machine.processors.end(), [&](const Processor& a, const Processor& b) {
-    for (const Level level : machine.levels)
-      if (a.index[level] != b.index[level]) return a.index[level] < b.index[level];
-    return a.index[in_core] < b.index[in_core];
-  });
-  for (size_t level = 0; level < level_count; ++level) number(machine.processors, level);  // as they stand now
+  std::stable_sort(machine.levels.begin(), machine.levels.end(),
+      [&](Level a, Level b) { return count[a] < count[b]; });
+  std::stable_sort(machine.processors.begin(), machine.processors.end(),
+      [&](const Processor& a, const Processor& b) {
+        for (const Level level : machine.levels)
+          if (a.index[level] != b.index[level]) return a.index[level] < b.index[level];
+        return a.index[in_core] < b.index[in_core];
+      });
+  // as they stand now
+  for (size_t level = 0; level < level_count; ++level)
+    number(machine.processors, level);
   return machine;
 }
 
@@ -176,21 +192,24 @@ using Range = std::span<const Processor>;
 
 // The next processors of the range that share what the first has at this level.
 size_t together(Range range, Level level) {
-  const auto end =
-      std::find_if(range.begin(), range.end(), [&](const Processor& one) { return one.index[level] != range[0].index[level]; });
+  const auto end = std::find_if(range.begin(), range.end(),
+      [&](const Processor& one) { return one.index[level] != range[0].index[level]; });
   return static_cast<size_t>(end - range.begin());
 }
 
 // "0-3,8"
 std::string list(Range range) {
   std::set<int> numbers;
-  for (const Processor& one : range) numbers.insert(one.number);
+  for (const Processor& one : range)
+    numbers.insert(one.number);
   std::string out;
   for (auto it = numbers.begin(); it != numbers.end();) {
     const int first = *it;
     int last = first;
-    while (++it != numbers.end() && *it == last + 1) last = *it;
-    out += (out.empty() ? "" : ",") + std::to_string(first) + (last == first ? "" : "-" + std::to_string(last));
+    while (++it != numbers.end() && *it == last + 1)
+      last = *it;
+    out += (out.empty() ? "" : ",") + std::to_string(first) +
+           (last == first ? "" : "-" + std::to_string(last));
   }
   return out;
 }
@@ -198,11 +217,14 @@ std::string list(Range range) {
 // All cores below one cache are one line: there may be many.
 json cores(Range range) {
   int count = 0;
-  for (Range rest = range; !rest.empty(); rest = rest.subspan(together(rest, in_core))) ++count;
+  for (Range rest = range; !rest.empty(); rest = rest.subspan(together(rest, in_core)))
+    ++count;
   const std::string first = std::to_string(range.front().index[in_core]);
   const size_t threads = range.size() / static_cast<size_t>(count);
-  return part(count == 1 ? "core " + first : "cores " + first + "-" + std::to_string(range.back().index[in_core]),
-      "processors " + list(range) + (threads > 1 ? ", " + std::to_string(threads) + " per core" : ""));
+  return part(count == 1 ? "core " + first
+                         : "cores " + first + "-" + std::to_string(range.back().index[in_core]),
+      "processors " + list(range) +
+          (threads > 1 ? ", " + std::to_string(threads) + " per core" : ""));
 }
 
 // The value of a line "key : value" or "key: value".
@@ -212,7 +234,9 @@ std::string value_of(const std::string& path, const std::string& key) {
     const size_t at = line.find(key), colon = line.find(':');
     if (at != std::string::npos && colon != std::string::npos && at < colon) {
       const size_t value = line.find_first_not_of(" \t", colon + 1);
-      return value == std::string::npos ? "" : line.substr(value, line.find_last_not_of(' ') + 1 - value);
+      return value == std::string::npos
+                 ? ""
+                 : line.substr(value, line.find_last_not_of(' ') + 1 - value);
     }
   }
   return "";
@@ -231,7 +255,8 @@ json describe(const Processor& one, Level level) {
     case in_cache: return part("L3" + number, kilobytes(line_of(one.cache + "/size")));
     default: {
       const std::string& node = one.name[in_node];
-      return part("NUMA node " + node, kilobytes(value_of("/sys/devices/system/node/node" + node + "/meminfo", "MemTotal")));
+      return part("NUMA node " + node,
+          kilobytes(value_of("/sys/devices/system/node/node" + node + "/meminfo", "MemTotal")));
     }
   }
 }
@@ -249,7 +274,8 @@ void add_parts(json& whole, Range range, std::span<const Level> levels) {
 
 std::string kernel_release() {
   utsname name{};
-  return ::uname(&name) == 0 ? std::string(name.sysname) + " " + name.release + " " + name.machine : "unknown";
+  return ::uname(&name) == 0 ? std::string(name.sysname) + " " + name.release + " " + name.machine
+                             : "unknown";
 }
 
 Feature memfd_with_seals() {
@@ -258,7 +284,8 @@ Feature memfd_with_seals() {
   if (!fd) return missing(title, "memfd_create");
   if (::ftruncate(fd.get(), 1 << 20) != 0) return missing(title, "ftruncate");
   if (::fallocate(fd.get(), 0, 0, 1 << 20) != 0) return missing(title, "fallocate");
-  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return missing(title, "fcntl(F_ADD_SEALS)");
+  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return missing(title, "fcntl(F_ADD_SEALS)");
   if (::ftruncate(fd.get(), 0) == 0) return {title, false, "a sealed file could be truncated"};
   void* mapped = ::mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (mapped == MAP_FAILED) return missing(title, "mmap");
@@ -273,23 +300,28 @@ Feature pidfd() {
 
 Feature peer_pidfd() {
   int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return missing("SO_PEERPIDFD", "socketpair");
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return missing("SO_PEERPIDFD", "socketpair");
   const UniqueFd first(ends[0]);
   const UniqueFd second(ends[1]);
   int fd = -1;
   socklen_t size = sizeof fd;
-  if (::getsockopt(first.get(), SOL_SOCKET, so_peerpidfd, &fd, &size) != 0) return missing("SO_PEERPIDFD", "getsockopt");
+  if (::getsockopt(first.get(), SOL_SOCKET, so_peerpidfd, &fd, &size) != 0)
+    return missing("SO_PEERPIDFD", "getsockopt");
   const UniqueFd owner(fd);
   return {"SO_PEERPIDFD", true, ""};
 }
 
 Feature futex_waitv() {
-  // With no word to wait for it fails at once: EINVAL where it exists, ENOSYS where it does not, EPERM where a filter forbids it.
+  // With no word to wait for it fails at once: EINVAL where it exists, ENOSYS where it
+  // does not, EPERM where a filter forbids it.
   ::syscall(nr_futex_waitv, nullptr, 0, 0, nullptr, 0);
   return errno == EINVAL ? Feature{"futex_waitv", true, ""} : missing("futex_waitv", "futex_waitv");
 }
 
-std::vector<Feature> kernel_features() { return {memfd_with_seals(), pidfd(), peer_pidfd(), futex_waitv()}; }
+std::vector<Feature> kernel_features() {
+  return {memfd_with_seals(), pidfd(), peer_pidfd(), futex_waitv()};
+}
 
 rlimit limit_of(decltype(RLIMIT_NOFILE) resource) {
   rlimit limit{RLIM_INFINITY, RLIM_INFINITY};
@@ -298,7 +330,7 @@ rlimit limit_of(decltype(RLIMIT_NOFILE) resource) {
 }
 
 std::optional<Space> shared_memory_mount() {
-  struct statvfs info {};
+  struct statvfs info{};
   if (::statvfs("/dev/shm", &info) != 0) return std::nullopt;
   return Space{info.f_blocks * info.f_frsize, info.f_bavail * info.f_frsize};
 }
@@ -311,7 +343,8 @@ int usable_processors() {
 std::optional<double> processor_quota() {
   std::optional<double> tightest;
   const auto consider = [&](double quota, double period) {
-    if (quota > 0 && period > 0) tightest = std::min(tightest.value_or(quota / period), quota / period);
+    if (quota > 0 && period > 0)
+      tightest = std::min(tightest.value_or(quota / period), quota / period);
   };
   for (const fs::path& group : control_groups("cpu")) {
     if (const auto line = first_line(group / "cpu.max")) {
@@ -332,7 +365,8 @@ std::optional<Space> memory_control_group() {
   const auto consider = [&](const fs::path& group, const char* limit_name, const char* usage_name) {
     const auto limit = number(group / limit_name);
     const auto used = number(group / usage_name);
-    if (!limit || !used || *limit > (uint64_t{1} << 60)) return;  // version 1 writes "no limit" as a huge number
+    // version 1 writes "no limit" as a huge number
+    if (!limit || !used || *limit > (uint64_t{1} << 60)) return;
     const Space space{*limit, *limit > *used ? *limit - *used : 0};
     if (!tightest || space.free < tightest->free) tightest = space;
   };
@@ -344,17 +378,21 @@ std::optional<Space> memory_control_group() {
 }
 
 std::string shmem_huge_pages() {
-  const auto line = first_line("/sys/kernel/mm/transparent_hugepage/shmem_enabled");  // "always within_size [never]"
+  // "always within_size [never]"
+  const auto line = first_line("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
   if (!line) return "";
   const size_t open = line->find('[');
   const size_t close = line->find(']');
-  return open == std::string::npos || close == std::string::npos ? "" : line->substr(open + 1, close - open - 1);
+  return open == std::string::npos || close == std::string::npos
+             ? ""
+             : line->substr(open + 1, close - open - 1);
 }
 
 CudaDriver find_cuda_driver() {
   CudaDriver driver;
   const auto why_not = [&]() -> std::string {
-    void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);  // never closed: the driver does not like it
+    // never closed: the driver does not like it
+    void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return ::dlerror();
     driver.present = true;
     const auto init = find<int (*)(unsigned)>(library, "cuInit");
@@ -364,7 +402,8 @@ CudaDriver find_cuda_driver() {
       return "libcuda.so.1 lacks cuInit, cuDeviceGetCount or cuDriverGetVersion";
     if (const int result = init(0); result != 0) return "cuInit: " + error_name(library, result);
     version(&driver.version);
-    if (const int result = count(&driver.devices); result != 0) return "cuDeviceGetCount: " + error_name(library, result);
+    if (const int result = count(&driver.devices); result != 0)
+      return "cuDeviceGetCount: " + error_name(library, result);
     return driver.devices == 0 ? "the driver sees no device" : "";
   };
   driver.reason = why_not();
@@ -378,8 +417,11 @@ Ucx find_ucx() {
   Dl_info place{};
   std::error_code ignored;
   std::string path = named.empty() ? "libucp.so.0" : named;
-  const auto packages = fs::read_symlink("/proc/self/exe", ignored).parent_path().parent_path().parent_path();
-  if (const auto wheel = packages / "libucx" / "lib" / path; named.empty() && fs::exists(wheel, ignored)) path = wheel.string();
+  const auto packages =
+      fs::read_symlink("/proc/self/exe", ignored).parent_path().parent_path().parent_path();
+  if (const auto wheel = packages / "libucx" / "lib" / path;
+      named.empty() && fs::exists(wheel, ignored))
+    path = wheel.string();
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return ucx.reason = ::dlerror(), ucx;
   const auto version = find<void (*)(unsigned*, unsigned*, unsigned*)>(library, "ucp_get_version");
@@ -394,8 +436,8 @@ std::string draw(const json& root) { return draw_below(root, ""); }
 
 json host_tree() {
   const Machine machine = this_machine();
-  json root = part(
-      "machine", format_bytes(static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE))));
+  json root = part("machine", format_bytes(static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                                           static_cast<uint64_t>(sysconf(_SC_PAGESIZE))));
   add_parts(root, machine.processors, machine.levels);
   return root;
 }
@@ -407,7 +449,8 @@ std::vector<cpu_set_t> usable_cores() {
     const size_t count = together(rest, in_core);
     cpu_set_t& core = all.emplace_back();
     CPU_ZERO(&core);
-    for (const Processor& one : rest.first(count)) CPU_SET(one.number, &core);
+    for (const Processor& one : rest.first(count))
+      CPU_SET(one.number, &core);
     rest = rest.subspan(count);
   }
   return all;

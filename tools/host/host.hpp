@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <sys/resource.h>
+
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -34,9 +35,11 @@ struct Space {
 };
 std::optional<Space> shared_memory_mount();  // /dev/shm
 
-int usable_processors();                      // sched_getaffinity
-std::optional<double> processor_quota();      // processors' worth of time that the control group grants; none: no limit
-std::optional<Space> memory_control_group();  // the tightest limit of this control group and those above it
+int usable_processors();  // sched_getaffinity
+// processors' worth of time that the control group grants; none: no limit
+std::optional<double> processor_quota();
+// the tightest limit of this control group and those above it
+std::optional<Space> memory_control_group();
 
 std::string shmem_huge_pages();  // "always", "never" ...; "" if the kernel does not say
 
@@ -57,11 +60,12 @@ struct Ucx {
 };
 Ucx find_ucx();  // where libsymm looks for it, unless the program has it already
 
-// The machine as a tree of parts, each with its "name" ("L3 0", "cores 0-3"), "detail" ("32 MiB") and "parts", and its picture in
-// text.
+// The machine as a tree of parts, each with its "name" ("L3 0", "cores 0-3"), "detail"
+// ("32 MiB") and "parts", and its picture in text.
 nlohmann::json host_tree();  // of what this process may use; throws std::runtime_error
 std::string draw(const nlohmann::json& root);
 
-// The cores that this process may use, as the sets of their processors, in an order in which neighbours share caches.
+// The cores that this process may use, as the sets of their
+// processors, in an order in which neighbours share caches.
 std::vector<cpu_set_t> usable_cores();  // throws std::runtime_error
 }  // namespace symm::tool

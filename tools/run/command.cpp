@@ -1,16 +1,18 @@
-#include <symm/symm.h>
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+
 #include "tools/commands.hpp"
 #include "tools/run/launcher.hpp"
 #include "tools/text.hpp"
+#include <symm/symm.h>
 
 namespace symm::tool {
 namespace {
 std::chrono::milliseconds from_seconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<long long>(std::ceil(std::min(1e9, seconds) * 1000)));
+  return std::chrono::milliseconds(
+      static_cast<long long>(std::ceil(std::min(1e9, seconds) * 1000)));
 }
 
 int number_of_ranks(const std::string& text) {
@@ -25,17 +27,20 @@ int number_of_ranks(const std::string& text) {
   }
   char* end = nullptr;
   const long ranks = std::strtol(text.c_str(), &end, 10);
-  if (*end != 0 || ranks < 1 || ranks > 4096) throw std::invalid_argument("'" + text + "' ranks: 1 to 4096, or gpu");
+  if (*end != 0 || ranks < 1 || ranks > 4096)
+    throw std::invalid_argument("'" + text + "' ranks: 1 to 4096, or gpu");
   return static_cast<int>(ranks);
 }
 
-// ./a x : -n 3 python b.py - what stands behind a colon and a number of ranks is a program of its own.
+// ./a x : -n 3 python b.py - what stands behind a
+// colon and a number of ranks is a program of its own.
 std::vector<std::pair<int, std::vector<std::string>>> several(
     const CLI::App& run, int ranks, const std::vector<std::string>& words) {
   std::vector<std::pair<int, std::vector<std::string>>> programs{{ranks, {}}};
   for (size_t i = 0; i < words.size(); ++i) {
     const bool counted =
-        i + 2 < words.size() && (words[i + 1] == "-np" || run.get_option_no_throw(words[i + 1]) == run.get_option("-n"));
+        i + 2 < words.size() &&
+        (words[i + 1] == "-np" || run.get_option_no_throw(words[i + 1]) == run.get_option("-n"));
     if (words[i] == ":" && counted) {
       programs.emplace_back(number_of_ranks(words[i + 2]), std::vector<std::string>{});
       i += i + 3 < words.size() && words[i + 3] == "--" ? 3 : 2;
@@ -44,12 +49,14 @@ std::vector<std::pair<int, std::vector<std::string>>> several(
     }
   }
   for (const auto& program : programs)
-    if (program.second.empty()) throw std::invalid_argument("which program? symm run -n 4 -- program arguments");
+    if (program.second.empty())
+      throw std::invalid_argument("which program? symm run -n 4 -- program arguments");
   return programs;
 }
 }  // namespace
 
-void add_run(CLI::App& app, Action& action, bool dashes, const std::vector<std::string>& after_dashes) {
+void add_run(
+    CLI::App& app, Action& action, bool dashes, const std::vector<std::string>& after_dashes) {
   struct Arguments {
     RunOptions options;
     double timeout = 0;
@@ -59,44 +66,54 @@ void add_run(CLI::App& app, Action& action, bool dashes, const std::vector<std::
     std::string hosts;
     std::string part;
   };
+
   auto arguments = std::make_shared<Arguments>();
   CLI::App* run = app.add_subcommand("run", "Start a program as the ranks of one group");
   run->footer(
-      "Examples:\n  symm run -n 4 -- ./program\n  symm run -n 1 ./a : -n 3 python b.py\n  symm run --hosts a:4,b:4 ./program");
+      "Examples:\n  symm run -n 4 -- ./program\n  symm run -n 1 ./a : -n 3 python b.py\n  symm run "
+      "--hosts a:4,b:4 ./program");
   run->prefix_command();
-  run->add_option(
-      "-n,--ranks,--np,--nproc-per-node", arguments->ranks, "Number of ranks, required without --hosts; gpu: one for each GPU");
+  run->add_option("-n,--ranks,--np,--nproc-per-node", arguments->ranks,
+      "Number of ranks, required without --hosts; gpu: one for each GPU");
   run->add_option("--hosts", arguments->hosts, "Machines, each with its number of ranks: a:4,b:4");
-  run->add_option(
-         "--launcher", arguments->options.launcher, "How a machine, %h, is given a line for a shell; its input is passed on")
+  run->add_option("--launcher", arguments->options.launcher,
+         "How a machine, %h, is given a line for a shell; its input is passed on")
       ->capture_default_str();
-  run->add_option("--port", arguments->options.port, "Where rank 0 listens, with --hosts; otherwise any")
+  run->add_option(
+         "--port", arguments->options.port, "Where rank 0 listens, with --hosts; otherwise any")
       ->check(CLI::Range(1, 65535));
   run->add_option("--part", arguments->part)->group("");
   run->add_flag("--terminal", arguments->options.terminal)->group("");
-  run->add_option("--timeout", arguments->timeout, "End the job after so many seconds (status 124)")->check(CLI::PositiveNumber);
+  run->add_option("--timeout", arguments->timeout, "End the job after so many seconds (status 124)")
+      ->check(CLI::PositiveNumber);
   run->add_option("--grace", arguments->grace,
-         "Seconds that the other ranks have to end by themselves after a failure, and again after SIGTERM before SIGKILL")
+         "Seconds that the other ranks have to end by themselves after a failure, and again after "
+         "SIGTERM before SIGKILL")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
   run->add_option("--log-dir", arguments->options.log_directory,
       "Write what each rank writes to rank.N.out and rank.N.err there, too; the folder is made");
-  run->add_option("--trace", arguments->options.trace, "Write a timeline of all ranks' calls there, which ui.perfetto.dev opens");
+  run->add_option("--trace", arguments->options.trace,
+      "Write a timeline of all ranks' calls there, which ui.perfetto.dev opens");
   run->add_flag("--no-prefix", arguments->no_prefix, "Do not write [rank] before each line");
-  run->add_option("--tag", arguments->options.tag, "Write [TAG rank] before each line instead of [rank]");
-  run->add_option("--bind", arguments->options.bind, "Bind each rank to a core of its own: none, core")
+  run->add_option(
+      "--tag", arguments->options.tag, "Write [TAG rank] before each line instead of [rank]");
+  run->add_option(
+         "--bind", arguments->options.bind, "Bind each rank to a core of its own: none, core")
       ->check(CLI::IsMember({"none", "core"}).description(""));
   run->callback([=, &action, &after_dashes] {
     std::vector<std::string> words = run->remaining();
     if (!words.empty() && !words.front().empty() && words.front().front() == '-') {
       throw CLI::ValidationError("run", "unknown option " + words.front());
     }
-    if (!words.empty() && dashes) words.emplace_back("--");  // they stood behind the program, so they are its own
+    // they stood behind the program, so they are its own
+    if (!words.empty() && dashes) words.emplace_back("--");
     words.insert(words.end(), after_dashes.begin(), after_dashes.end());
     RunOptions& options = arguments->options;
     try {
       if (arguments->hosts.empty() == arguments->ranks.empty())
-        throw std::invalid_argument("how many ranks? symm run -n 4 -- program arguments (either -n or --hosts)");
+        throw std::invalid_argument(
+            "how many ranks? symm run -n 4 -- program arguments (either -n or --hosts)");
       if (!arguments->ranks.empty()) options.ranks = number_of_ranks(arguments->ranks);
       if (!arguments->hosts.empty()) options.hosts = parse_hosts(arguments->hosts);
       if (!arguments->hosts.empty()) options.ranks = static_cast<int>(options.hosts.size());
@@ -105,21 +122,28 @@ void add_run(CLI::App& app, Action& action, bool dashes, const std::vector<std::
       if (!arguments->hosts.empty() && options.programs.size() > 1)
         throw std::invalid_argument("several programs go on one machine, not with --hosts");
       options.ranks = 0;
-      for (const auto& program : options.programs) options.ranks += program.first;
-      if (options.ranks > 4096) throw std::invalid_argument(std::to_string(options.ranks) + " ranks: 1 to 4096");
-      if (!options.log_directory.empty()) std::filesystem::create_directories(options.log_directory);
+      for (const auto& program : options.programs)
+        options.ranks += program.first;
+      if (options.ranks > 4096)
+        throw std::invalid_argument(std::to_string(options.ranks) + " ranks: 1 to 4096");
+      if (!options.log_directory.empty())
+        std::filesystem::create_directories(options.log_directory);
     } catch (const std::filesystem::filesystem_error& error) {
       throw CLI::ValidationError("--log-dir", error.what());
-    } catch (const std::invalid_argument& error) { throw CLI::ValidationError("run", error.what()); }
+    } catch (const std::invalid_argument& error) {
+      throw CLI::ValidationError("run", error.what());
+    }
     action = [arguments] {
       RunOptions job = arguments->options;
       job.prefix = !arguments->no_prefix;
       job.grace = from_seconds(arguments->grace);
       if (arguments->timeout > 0) job.timeout = from_seconds(arguments->timeout);
       if (!job.hosts.empty()) {  // each part does what is asked for but the time-out
-        std::vector<std::string> parts{"--grace", std::to_string(arguments->grace), "--bind", std::exchange(job.bind, "none")};
+        std::vector<std::string> parts{
+            "--grace", std::to_string(arguments->grace), "--bind", std::exchange(job.bind, "none")};
         if (arguments->no_prefix) parts.emplace_back("--no-prefix");
-        if (!job.log_directory.empty()) parts.insert(parts.end(), {"--log-dir", std::exchange(job.log_directory, "")});
+        if (!job.log_directory.empty())
+          parts.insert(parts.end(), {"--log-dir", std::exchange(job.log_directory, "")});
         if (!job.tag.empty()) parts.insert(parts.end(), {"--tag", job.tag});
         parts.emplace_back("--");
         auto& command = job.programs.front().second;

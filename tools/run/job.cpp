@@ -1,8 +1,10 @@
 #include "tools/run/job.hpp"
+
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -13,15 +15,19 @@
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
+
 #include "tools/environment.hpp"
 
 namespace symm::tool {
 namespace {
-constexpr std::array<std::string_view, 20> foreign_names = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
-    "PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "SLURM_PROCID", "SLURM_NTASKS",
-    "SLURM_NPROCS", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", "SYMM_RUN_TERMINAL", "SYMM_TRACE", "SYMM_FIRST_FAILURE"};
-constexpr std::array<std::string_view, 9> foreign_prefixes = {"OMPI_COMM_WORLD_", "PMIX_", "SYMM_RANK", "SYMM_SIZE",
-    "SYMM_LOCAL_", "SYMM_JOB", "SYMM_BOOTSTRAP", "TORCHELASTIC_", "SLURM_STEP_TASKS_PER_NODE"};
+constexpr std::array<std::string_view, 20> foreign_names = {"RANK", "WORLD_SIZE", "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE", "GROUP_RANK", "PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID",
+    "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_NPROCS",
+    "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", "SYMM_RUN_TERMINAL", "SYMM_TRACE",
+    "SYMM_FIRST_FAILURE"};
+constexpr std::array<std::string_view, 9> foreign_prefixes = {"OMPI_COMM_WORLD_", "PMIX_",
+    "SYMM_RANK", "SYMM_SIZE", "SYMM_LOCAL_", "SYMM_JOB", "SYMM_BOOTSTRAP", "TORCHELASTIC_",
+    "SLURM_STEP_TASKS_PER_NODE"};
 
 bool foreign(std::string_view entry) {
   const std::string_view name = entry.substr(0, entry.find('='));
@@ -37,8 +43,9 @@ UniqueFd open_directory(const std::string& path) {
 }
 
 bool is_private_directory(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() && (info.st_mode & 022) == 0;
+  struct stat info{};
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() &&
+         (info.st_mode & 022) == 0;
 }
 
 constexpr size_t kSecretBytes = 32;
@@ -53,7 +60,8 @@ int number_in(std::string_view text) {
 
 std::string for_shell(const std::string& text) {
   std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  for (const char c : text)
+    out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
 }
 
@@ -69,7 +77,8 @@ std::string random_job_id() {
 std::vector<std::string> rank_environment(const Job& job, int rank) {
   std::vector<std::string> out;
   for (char** entry = environ; *entry != nullptr; ++entry)
-    if (!foreign(*entry) && (job.place.empty() || !std::string_view(*entry).starts_with("SYMM_SECRET_FILE=")))
+    if (!foreign(*entry) &&
+        (job.place.empty() || !std::string_view(*entry).starts_with("SYMM_SECRET_FILE=")))
       out.emplace_back(*entry);
   out.push_back("SYMM_RANK=" + std::to_string(job.first + rank));
   out.push_back("SYMM_SIZE=" + std::to_string(job.size > 0 ? job.size : job.ranks));
@@ -77,7 +86,8 @@ std::vector<std::string> rank_environment(const Job& job, int rank) {
   out.push_back("SYMM_LOCAL_SIZE=" + std::to_string(job.ranks));
   out.push_back("SYMM_JOB=" + job.id);
   out.push_back("SYMM_FIRST_FAILURE=" + job.directory + "/first-failure");
-  out.push_back(job.place.empty() ? "SYMM_BOOTSTRAP=dir://" + job.directory : "SYMM_BOOTSTRAP=tcp://" + job.place);
+  out.push_back(job.place.empty() ? "SYMM_BOOTSTRAP=dir://" + job.directory
+                                  : "SYMM_BOOTSTRAP=tcp://" + job.place);
   if (!job.place.empty()) out.push_back("SYMM_SECRET_FILE=" + job.directory + "/secret");
   if (!job.trace.empty()) out.push_back("SYMM_TRACE=" + job.trace);
   if (job.terminal) out.emplace_back("SYMM_RUN_TERMINAL=1");
@@ -92,13 +102,16 @@ std::string runtime_parent() {
 }
 
 JobDirectory::JobDirectory(const std::function<void(const std::string& path)>& before) {
-  // Of a launcher that was killed and whose warden was, too. One that was made just now is not locked yet.
+  // Of a launcher that was killed and whose warden was,
+  // too. One that was made just now is not locked yet.
   constexpr time_t kSettledSeconds = 60;
-  for (const std::string& left : stale_job_directories(runtime_parent(), kSettledSeconds)) remove_tree(left);
+  for (const std::string& left : stale_job_directories(runtime_parent(), kSettledSeconds))
+    remove_tree(left);
   path_ = runtime_parent() + "/" + prefix + random_job_id();
   if (before) before(path_);
   if (::mkdir(path_.c_str(), 0700) != 0)
-    throw std::system_error(errno, std::generic_category(), "cannot make the private directory " + path_);
+    throw std::system_error(
+        errno, std::generic_category(), "cannot make the private directory " + path_);
   lock_ = open_directory(path_);
   if (!lock_ || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
@@ -116,7 +129,7 @@ std::vector<std::string> stale_job_directories(const std::string& parent, time_t
     const std::string name = entry.path().filename().string();
     if (name.rfind(prefix, 0) != 0) continue;
     const UniqueFd directory = open_directory(entry.path().string());
-    struct stat info {};
+    struct stat info{};
     if (!directory || ::fstat(directory.get(), &info) != 0 || info.st_uid != ::geteuid()) continue;
     if (::time(nullptr) - info.st_mtime < seconds) continue;
     if (::flock(directory.get(), LOCK_EX | LOCK_NB) == 0) stale.push_back(entry.path().string());
@@ -135,7 +148,8 @@ Hosts parse_hosts(std::string_view text) {
   std::istringstream words{std::string(text)};
   for (std::string word; std::getline(words, word, ',');) {
     const size_t colon = word.rfind(':');
-    const int ranks = colon == std::string::npos ? -1 : number_in(std::string_view(word).substr(colon + 1));
+    const int ranks =
+        colon == std::string::npos ? -1 : number_in(std::string_view(word).substr(colon + 1));
     if (colon == 0 || ranks < 1 || ranks > 4096 || word.front() == '-')
       throw std::invalid_argument("'" + word + "' is no host with its ranks, as in node7:4");
     hosts.emplace_back(word.substr(0, colon), ranks);
@@ -145,26 +159,30 @@ Hosts parse_hosts(std::string_view text) {
 }
 
 std::string write_part(const JobPart& part) {
-  return std::to_string(part.first) + ":" + std::to_string(part.size) + ":" + part.id + ":" + part.place;
+  return std::to_string(part.first) + ":" + std::to_string(part.size) + ":" + part.id + ":" +
+         part.place;
 }
 
 JobPart parse_part(const std::string& text) {
   JobPart part;
   std::istringstream words(text);
   std::string first, size;
-  std::getline(words, first, ':') && std::getline(words, size, ':') && std::getline(words, part.id, ':') &&
-      std::getline(words, part.place);
+  std::getline(words, first, ':') && std::getline(words, size, ':') &&
+      std::getline(words, part.id, ':') && std::getline(words, part.place);
   part.first = number_in(first);
   part.size = number_in(size);
-  if (part.first < 0 || part.size <= part.first || part.place.empty()) throw std::invalid_argument("no part of a job: " + text);
+  if (part.first < 0 || part.size <= part.first || part.place.empty())
+    throw std::invalid_argument("no part of a job: " + text);
   return part;
 }
 
-std::vector<std::string> command_on(const std::string& host, const std::string& launcher, const std::string& line) {
+std::vector<std::string> command_on(
+    const std::string& host, const std::string& launcher, const std::string& line) {
   std::vector<std::string> command;
   std::istringstream words(launcher);
   for (std::string word; words >> word;) {
-    for (size_t at = 0; (at = word.find("%h", at)) != std::string::npos; at += host.size()) word.replace(at, 2, host);
+    for (size_t at = 0; (at = word.find("%h", at)) != std::string::npos; at += host.size())
+      word.replace(at, 2, host);
     command.push_back(word);
   }
   command.push_back(line);
@@ -174,7 +192,8 @@ std::vector<std::string> command_on(const std::string& host, const std::string& 
 std::string line_for_shell(const std::vector<std::string>& arguments) {
   std::string line = "cd " + for_shell(std::filesystem::current_path()) + " && exec";
   line += " " + for_shell(std::filesystem::read_symlink("/proc/self/exe"));
-  for (const std::string& argument : arguments) line += " " + for_shell(argument);
+  for (const std::string& argument : arguments)
+    line += " " + for_shell(argument);
   return line;
 }
 
@@ -182,10 +201,12 @@ void keep_secret(const std::string& path) {
   std::string bytes(kSecretBytes, '\0');
   for (char& byte : bytes) {
     if (::read(STDIN_FILENO, &byte, 1) != 1)
-      throw std::runtime_error("no secret came on standard input: this is what symm run --hosts starts, not people");
+      throw std::runtime_error(
+          "no secret came on standard input: this is what symm run --hosts starts, not people");
   }
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file || ::write(file.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
+  if (!file ||
+      ::write(file.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
     throw std::system_error(errno, std::generic_category(), path);
 }
 

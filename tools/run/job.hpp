@@ -1,4 +1,5 @@
-// A job: what its ranks find in their environment, the private directory in which they meet, and its parts on several machines.
+// A job: what its ranks find in their environment, the private directory in which they
+// meet, and its parts on several machines.
 #pragma once
 
 #include <ctime>
@@ -6,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {
@@ -20,54 +22,64 @@ struct Job : JobPart {
   std::string directory{};  // private to the job
   int ranks = 0;            // here
   std::string trace{};      // where they note their calls; "": nowhere
-  bool terminal = false;    // messages reach a terminal: progress lines are welcome although the rank writes to a pipe
+  // messages reach a terminal: progress lines are welcome although the rank writes to a pipe
+  bool terminal = false;
 };
 
 std::string random_job_id();
 
-// This process's environment, without what other launchers say about ranks (the job is ours, and sources that disagree are
+// This process's environment, without what other launchers say
+// about ranks (the job is ours, and sources that disagree are
 // refused by the library), and with SYMM_RANK and its kin.
 std::vector<std::string> rank_environment(const Job& job, int rank);
 
 // $XDG_RUNTIME_DIR if it is a private directory of this user, else $TMPDIR, else /tmp.
 std::string runtime_parent();
 
-// Mode 0700, removed with the object. A lock is held on it for as long as its owner lives, so that `symm doctor` can tell what
-// a killed job left behind from what is in use.
+// Mode 0700, removed with the object. A lock is held on it
+// for as long as its owner lives, so that `symm doctor` can
+// tell what a killed job left behind from what is in use.
 class JobDirectory {
  public:
-  // Removes those that are stale; `before` is called before it is made. Throws std::system_error.
+  // Removes those that are stale; `before` is called
+  // before it is made. Throws std::system_error.
   explicit JobDirectory(const std::function<void(const std::string& path)>& before = {});
   ~JobDirectory();
   JobDirectory(JobDirectory&&) = delete;
 
   const std::string& path() const { return path_; }
+
  private:
   std::string path_;
   UniqueFd lock_;
 };
 
-// Directories of this user's jobs whose owner is dead, below `parent`, that have been so for `seconds`.
+// Directories of this user's jobs whose owner is dead,
+// below `parent`, that have been so for `seconds`.
 std::vector<std::string> stale_job_directories(const std::string& parent, time_t seconds = 0);
 
 // Remove a directory and what is in it, following no link. True when it is gone.
 bool remove_tree(const std::string& path) noexcept;
 
-// A job on several machines: this launcher starts a part of itself on each, by ssh or its like, which starts the ranks there.
+// A job on several machines: this launcher starts a part of itself on each, by ssh or
+// its like, which starts the ranks there.
 using Hosts = std::vector<std::pair<std::string, int>>;  // and how many ranks each has
 Hosts parse_hosts(std::string_view text);                // "a:4,b:4". Throws std::invalid_argument
 
-// In one argument, "first rank:ranks of all:job:host:port"; the secret is at the beginning of standard input: arguments are for
-// everybody to read. The end of that input is the end of whoever started it.
+// In one argument, "first rank:ranks of all:job:host:port"; the secret is at the
+// beginning of standard input: arguments are for everybody to read. The end of that
+// input is the end of whoever started it.
 std::string write_part(const JobPart& part);
 JobPart parse_part(const std::string& text);  // throws std::invalid_argument
 
 std::string for_shell(const std::string& text);  // so that a shell takes it as one word
 // `launcher` in words, "%h" being the host, and `line` for a shell there.
-std::vector<std::string> command_on(const std::string& host, const std::string& launcher, const std::string& line);
+std::vector<std::string> command_on(
+    const std::string& host, const std::string& launcher, const std::string& line);
 // This program with these options, in the directory where it is now, for a shell.
 std::string line_for_shell(const std::vector<std::string>& arguments);
 
-void keep_secret(const std::string& path);  // reads it from standard input. Throws std::runtime_error
-Pipe pipe_with(const std::string& text);    // which can be read from it
+// reads it from standard input. Throws std::runtime_error
+void keep_secret(const std::string& path);
+Pipe pipe_with(const std::string& text);  // which can be read from it
 }  // namespace symm::tool

@@ -1,27 +1,32 @@
 #include "tools/run/launcher.hpp"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
+
 #include "tools/environment.hpp"
 #include "tools/host/host.hpp"
 #include "tools/text.hpp"
 
 namespace symm::tool {
 namespace {
-// 0, 1 and 2 must be taken before a pipe is made, or a rank's pipe might become our standard output.
+// 0, 1 and 2 must be taken before a pipe is made, or
+// a rank's pipe might become our standard output.
 void open_missing_standard_streams() {
   for (int fd = 0; fd < 3; ++fd)
     if (::fcntl(fd, F_GETFD) < 0) [[maybe_unused]]
       const int opened = ::open("/dev/null", O_RDWR);
 }
 
-// After SIGKILL only a process inside an uninterruptible system call is still there; it cannot be helped and must not hold us.
+// After SIGKILL only a process inside an uninterruptible system call is still there; it
+// cannot be helped and must not hold us.
 constexpr std::chrono::seconds patience_after_kill{5};
 
 std::string seconds(std::chrono::milliseconds duration) {
@@ -33,18 +38,24 @@ std::string seconds(std::chrono::milliseconds duration) {
 }  // namespace
 
 Launcher::Launcher(const RunOptions& options)
-    : options_((open_missing_standard_streams(), options)), out_(STDOUT_FILENO), err_(STDERR_FILENO),
-      directory_([this](const std::string& path) { warden_.emplace(path); }), not_ours_(inherited_children()) {
+    : options_((open_missing_standard_streams(), options)),
+      out_(STDOUT_FILENO),
+      err_(STDERR_FILENO),
+      directory_([this](const std::string& path) { warden_.emplace(path); }),
+      not_ours_(inherited_children()) {
   static_cast<JobPart&>(job_) = options_.part.value_or(JobPart{.id = random_job_id()});
   job_.directory = directory_.path();
   job_.ranks = options_.ranks;
-  job_.terminal = ::isatty(STDERR_FILENO) != 0 || options_.terminal || *environment("SYMM_RUN_TERMINAL") != '\0';
+  job_.terminal = ::isatty(STDERR_FILENO) != 0 || options_.terminal ||
+                  *environment("SYMM_RUN_TERMINAL") != '\0';
   job_.trace = options_.trace;
   if (!options_.trace.empty() && !options_.part) {
-    job_.trace =
-        options_.hosts.empty() ? job_.directory + "/trace" : std::filesystem::absolute(options_.trace).string() + ".notes";
+    job_.trace = options_.hosts.empty()
+                     ? job_.directory + "/trace"
+                     : std::filesystem::absolute(options_.trace).string() + ".notes";
     std::filesystem::create_directory(job_.trace);
-    if (!std::ofstream(options_.trace)) throw std::system_error(errno, std::generic_category(), options_.trace);
+    if (!std::ofstream(options_.trace))
+      throw std::system_error(errno, std::generic_category(), options_.trace);
   }
   if (options_.part) keep_secret(job_.directory + "/secret");
   // One of those that the kernel does not give to others, if nobody says which.
@@ -58,7 +69,8 @@ int Launcher::run() {
   if (options_.timeout) job_end_ = Clock::now() + *options_.timeout;
   if (options_.part) err_.queue() += '\0';
   start_ranks();
-  while (turn()) {}
+  while (turn()) {
+  }
   if (!options_.trace.empty() && !options_.part) write_timeline();
   summarise();
   return forced_status_ ? *forced_status_ : outcome_.status();
@@ -71,16 +83,18 @@ std::string Launcher::name_of(int rank) const {
 
 std::string Launcher::prefix(int rank, bool colour) const {
   if (!options_.prefix) return {};
-  static constexpr Colour colours[] = {Colour::cyan, Colour::green, Colour::yellow, Colour::magenta, Colour::blue, Colour::red};
+  static constexpr Colour colours[] = {
+      Colour::cyan, Colour::green, Colour::yellow, Colour::magenta, Colour::blue, Colour::red};
   const std::string tag = options_.tag.empty() ? "" : options_.tag + " ";
-  return paint("[" + tag + std::to_string(job_.first + rank) + "]", colours[static_cast<size_t>(rank) % std::size(colours)],
-             colour) +
+  return paint("[" + tag + std::to_string(job_.first + rank) + "]",
+             colours[static_cast<size_t>(rank) % std::size(colours)], colour) +
          " ";
 }
 
 const std::vector<std::string>& Launcher::command_of(int rank) const {
   auto program = options_.programs.begin();
-  for (; rank >= program->first; ++program) rank -= program->first;
+  for (; rank >= program->first; ++program)
+    rank -= program->first;
   return program->second;
 }
 
@@ -89,12 +103,13 @@ void Launcher::start_ranks() {
   if (options_.bind == "core") {
     cores = usable_cores();
     if (cores.size() < static_cast<size_t>(options_.ranks)) {
-      say("warning: " + std::to_string(options_.ranks) + " ranks bound to " + std::to_string(cores.size()) +
-          " cores: some share one and will wait for each other");
+      say("warning: " + std::to_string(options_.ranks) + " ranks bound to " +
+          std::to_string(cores.size()) + " cores: some share one and will wait for each other");
     }
   }
   try {
-    for (int rank = 0; rank < options_.ranks; ++rank) start_rank(rank, cores);
+    for (int rank = 0; rank < options_.ranks; ++rank)
+      start_rank(rank, cores);
   } catch (const ExecError& error) {
     say(error.what());
     forced_status_ = error.status;
@@ -116,13 +131,15 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
   if (!options_.hosts.empty()) {
     const auto& [host, ranks] = options_.hosts[static_cast<size_t>(rank)];
     JobPart part{job_.id, 0, 0,
-        options_.hosts[0].first.substr(options_.hosts[0].first.find('@') + 1) + ":" + std::to_string(options_.port)};
+        options_.hosts[0].first.substr(options_.hosts[0].first.find('@') + 1) + ":" +
+            std::to_string(options_.port)};
     for (int i = 0; i < options_.ranks; ++i) {
       const int here = options_.hosts[static_cast<size_t>(i)].second;
       part.size += here;
       if (i < rank) part.first += here;
     }
-    std::vector<std::string> arguments{"run", "--part", write_part(part), "-n", std::to_string(ranks)};
+    std::vector<std::string> arguments{
+        "run", "--part", write_part(part), "-n", std::to_string(ranks)};
     if (!job_.trace.empty()) arguments.insert(arguments.end(), {"--trace", job_.trace});
     if (job_.terminal) arguments.emplace_back("--terminal");
     awaited_.insert(rank);
@@ -135,21 +152,26 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
   } else if (rank == 0 && !options_.part) {
     request.standard_input = input_.for_rank_0();
   }
-  // By the rank itself: were this process killed first, nobody would know of what the rank starts.
-  request.announce = [this](pid_t self, bool runs) { runs ? warden_->watch(self) : warden_->forget(self); };
+  // By the rank itself: were this process killed
+  // first, nobody would know of what the rank starts.
+  request.announce = [this](pid_t self, bool runs) {
+    runs ? warden_->watch(self) : warden_->forget(self);
+  };
   Spawned process = spawn(request);
   const auto stream = [&](UniqueFd& fd, const char* name, Output& to) {
     const bool terminal = &to == &err_ ? job_.terminal : ::isatty(to.fd()) != 0;
-    LineAssembler lines(prefix(rank, wants_colour(to.fd())), terminal && (options_.prefix || !options_.hosts.empty()));
+    LineAssembler lines(prefix(rank, wants_colour(to.fd())),
+        terminal && (options_.prefix || !options_.hosts.empty()));
     return Stream{std::move(fd), std::move(lines), log_of(rank, name), to};
   };
-  ranks_.push_back(std::make_unique<Rank>(
-      Rank{rank, process.pid, true, {stream(process.out, "out", out_), stream(process.err, "err", err_)}}));
+  ranks_.push_back(std::make_unique<Rank>(Rank{rank, process.pid, true,
+      {stream(process.out, "out", out_), stream(process.err, "err", err_)}}));
 }
 
 UniqueFd Launcher::log_of(int rank, const char* stream) const {
   if (options_.log_directory.empty()) return {};
-  const std::string path = options_.log_directory + "/rank." + std::to_string(job_.first + rank) + "." + stream;
+  const std::string path =
+      options_.log_directory + "/rank." + std::to_string(job_.first + rank) + "." + stream;
   UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (!file) throw std::system_error(errno, std::generic_category(), path);
   return file;
@@ -158,7 +180,8 @@ UniqueFd Launcher::log_of(int rank, const char* stream) const {
 int Launcher::poll_timeout() const {
   Clock::time_point end = nobody_left() ? Clock::time_point::max() : stage_end_;
   if (stage_ == Stage::running) end = std::min(end, job_end_);
-  // Grandchildren end without telling us; and in the background of a terminal we look whether we are in front again.
+  // Grandchildren end without telling us; and in the background
+  // of a terminal we look whether we are in front again.
   const bool look_again = !any_alive() && processes_left_;
   const int longest = look_again ? 20 : 500;
   const auto left = std::chrono::floor<std::chrono::milliseconds>(end - Clock::now()).count();
@@ -201,15 +224,18 @@ bool Launcher::turn() {
   for (size_t i = 0; i < streams.size(); ++i) {
     const auto& [rank, stream] = streams[i];
     if (polled[first_stream + i].revents != 0) read_stream(rank, *stream);
-    // Nobody reads our output any more (`symm run ... | head`). Let the ranks feel it as they would without us: by SIGPIPE.
+    // Nobody reads our output any more (`symm run ... | head`). Let the ranks feel it
+    // as they would without us: by SIGPIPE.
     if (stream->to.broken()) stream->fd.reset();
   }
-  for (const int signal : signals_.take()) on_signal(signal);
+  for (const int signal : signals_.take())
+    on_signal(signal);
   reap();
   if (!any_alive()) look_for_orphans();
   if (nobody_left()) drain();
   on_time();
-  return stage_ != Stage::leaving && (!nobody_left() || streams_open() || out_.pending() || err_.pending());
+  return stage_ != Stage::leaving &&
+         (!nobody_left() || streams_open() || out_.pending() || err_.pending());
 }
 
 void Launcher::read_stream(int rank, Stream& stream) {
@@ -217,11 +243,13 @@ void Launcher::read_stream(int rank, Stream& stream) {
   const ssize_t size = ::read(stream.fd.get(), buffer, sizeof buffer);
   if (size > 0) {
     if (stream.log && ::write(stream.log.get(), buffer, static_cast<size_t>(size)) != size) {
-      say("the log of rank " + std::to_string(job_.first + rank) + " ends here: " + std::generic_category().message(errno));
+      say("the log of rank " + std::to_string(job_.first + rank) +
+          " ends here: " + std::generic_category().message(errno));
       stream.log.reset();
     }
     const std::string_view all(buffer, static_cast<size_t>(size));
-    const size_t zero = &stream.to == &err_ && awaited_.contains(rank) ? all.find('\0') : std::string_view::npos;
+    const size_t zero =
+        &stream.to == &err_ && awaited_.contains(rank) ? all.find('\0') : std::string_view::npos;
     stream.lines.feed(all.substr(0, zero), stream.to.queue());
     if (awaited_.empty()) return;
     if (zero != std::string_view::npos) {
@@ -231,7 +259,8 @@ void Launcher::read_stream(int rank, Stream& stream) {
     show_who_is_awaited();
     return;
   }
-  // A descriptor handed to a process elsewhere may keep the pipe open when all of the job has gone; then what is there is all.
+  // A descriptor handed to a process elsewhere may keep the pipe open when all of the
+  // job has gone; then what is there is all.
   if (size < 0 && (errno == EINTR || (errno == EAGAIN && !nobody_left()))) return;
   stream.lines.finish(stream.to.queue());
   stream.fd.reset();
@@ -240,18 +269,21 @@ void Launcher::read_stream(int rank, Stream& stream) {
 void Launcher::show_who_is_awaited() {
   if (options_.hosts.empty() || !job_.terminal || stage_ != Stage::running) return;
   std::vector<std::string> names;
-  for (const int host : awaited_) names.push_back(options_.hosts[static_cast<size_t>(host)].first);
+  for (const int host : awaited_)
+    names.push_back(options_.hosts[static_cast<size_t>(host)].first);
   err_.queue() += "\033[2K" + (names.empty() ? "" : "waiting for " + join(names, ", ")) + "\r";
 }
 
 void Launcher::drain() {
   for (const auto& rank : ranks_)
     for (Stream& stream : rank->streams)
-      while (stream.fd && !stream.to.full()) read_stream(rank->rank, stream);
+      while (stream.fd && !stream.to.full())
+        read_stream(rank->rank, stream);
 }
 
 bool Launcher::streams_open() const {
-  return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank->streams[0].fd || rank->streams[1].fd; });
+  return std::any_of(ranks_.begin(), ranks_.end(),
+      [](const auto& rank) { return rank->streams[0].fd || rank->streams[1].fd; });
 }
 
 void Launcher::say(std::string_view text) {
@@ -273,12 +305,14 @@ void Launcher::signal_all(int signal) const {
   for (const auto& rank : ranks_)
     if (rank->alive) ::kill(-rank->pid, signal);
   if (any_alive()) return;
-  for (const auto& [orphan, process] : living_descendants(not_ours_)) ::kill(orphan, signal);
+  for (const auto& [orphan, process] : living_descendants(not_ours_))
+    ::kill(orphan, signal);
 }
 
 void Launcher::enter(Stage stage, int signal) {
   stage_ = stage;
-  stage_end_ = Clock::now() + (stage == Stage::killing ? Clock::duration(patience_after_kill) : Clock::duration(options_.grace));
+  stage_end_ = Clock::now() + (stage == Stage::killing ? Clock::duration(patience_after_kill)
+                                                       : Clock::duration(options_.grace));
   if (stage == Stage::terminating || stage == Stage::killing) {
     told_to_end_ = true;
     signal_all(stage == Stage::terminating ? signal : SIGKILL);
@@ -306,7 +340,8 @@ void Launcher::on_signal(int signal) {
     enter(Stage::killing);
     return;
   }
-  say("passing " + signal_name(signal) + " to the ranks; they have " + seconds(options_.grace) + " to end");
+  say("passing " + signal_name(signal) + " to the ranks; they have " + seconds(options_.grace) +
+      " to end");
   signalled_ = true;
   enter(Stage::terminating, signal);
 }
@@ -320,7 +355,8 @@ void Launcher::on_time() {
   }
   if (now < stage_end_) return;
   if (nobody_left()) {
-    if (forced_status_ || signalled_) stage_ = Stage::leaving;  // what nobody has read in this time nobody will
+    // what nobody has read in this time nobody will
+    if (forced_status_ || signalled_) stage_ = Stage::leaving;
     return;
   }
   if (stage_ == Stage::waiting && any_alive()) {
@@ -336,21 +372,24 @@ void Launcher::on_time() {
 }
 
 void Launcher::reap() {
-  // All that have ended, first looked at together: of two ranks that ended at almost the same time, the one that was killed is
-  // the likelier cause.
+  // All that have ended, first looked at together: of two ranks that ended at almost
+  // the same time, the one that was killed is the likelier cause.
   std::vector<std::pair<Rank*, int>> ended;
   siginfo_t info{};
   while (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
     const pid_t pid = info.si_pid;
-    const auto found = std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& rank) { return rank->pid == pid; });
+    const auto found = std::find_if(
+        ranks_.begin(), ranks_.end(), [&](const auto& rank) { return rank->pid == pid; });
     if (found != ranks_.end()) warden_->forget(pid);
     int status = 0;
     ::waitpid(pid, &status, 0);
     if (found != ranks_.end()) ended.emplace_back(found->get(), status);
     info = {};
   }
-  std::stable_partition(ended.begin(), ended.end(), [](const auto& end) { return WIFSIGNALED(end.second); });
-  for (const auto& end : ended) end.first->alive = false;
+  std::stable_partition(
+      ended.begin(), ended.end(), [](const auto& end) { return WIFSIGNALED(end.second); });
+  for (const auto& end : ended)
+    end.first->alive = false;
   for (const auto& [rank, status] : ended) {
     if (rank->rank == 0) input_.close();
     if (!outcome_.record(job_.first + rank->rank, status, told_to_end_)) continue;
@@ -370,7 +409,8 @@ void Launcher::look_for_orphans() {
   if (orphans.empty() || orphans_reported_) return;
   orphans_reported_ = true;
   std::vector<std::string> names;
-  for (const auto& [pid, orphan] : orphans) names.push_back(orphan.name + " (pid " + std::to_string(pid) + ")");
+  for (const auto& [pid, orphan] : orphans)
+    names.push_back(orphan.name + " (pid " + std::to_string(pid) + ")");
   say("the ranks left processes behind: " + join(names, ", ") + "; ending them");
   if (stage_ == Stage::killing) {
     signal_all(SIGKILL);
@@ -380,7 +420,9 @@ void Launcher::look_for_orphans() {
 }
 
 void Launcher::summarise() {
-  for (const std::string& line : options_.hosts.empty() ? outcome_.later() : std::vector<std::string>()) say("then " + line);
+  for (const std::string& line :
+      options_.hosts.empty() ? outcome_.later() : std::vector<std::string>())
+    say("then " + line);
   const auto end = Clock::now() + options_.grace;
   while (err_.pending() && Clock::now() < end) {
     pollfd writable{err_.fd(), POLLOUT, 0};

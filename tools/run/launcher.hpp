@@ -1,4 +1,5 @@
-// symm run: starts the ranks of a job, stands between them and the terminal, and sees to it that all of them end.
+// symm run: starts the ranks of a job, stands between them
+// and the terminal, and sees to it that all of them end.
 #pragma once
 
 #include <chrono>
@@ -8,19 +9,25 @@
 #include <set>
 #include <string>
 #include <vector>
+
 #include "tools/run/job.hpp"
 #include "tools/run/processes.hpp"
 #include "tools/run/streams.hpp"
 
 namespace symm::tool {
-// How a job ended: which rank failed first, what became of the others, and the exit status that says so.
+// How a job ended: which rank failed first, what became
+// of the others, and the exit status that says so.
 class Outcome {
  public:
-  // A rank ended. `expected`: it was told to end, so how it did so is no news. Returns true if this is the first failure.
+  // A rank ended. `expected`: it was told to end, so how it did so is no news. Returns
+  // true if this is the first failure.
   bool record(int rank, int wait_status, bool expected);
 
-  int status() const;                      // 0, or the first failure's; a rank that was told to end counts if no other failed
-  std::vector<std::string> later() const;  // "rank 1 exited with status 1", for failures after the first
+  // 0, or the first failure's; a rank that was told to end counts if no other failed
+  int status() const;
+  // "rank 1 exited with status 1", for failures after the first
+  std::vector<std::string> later() const;
+
  private:
   std::optional<int> first_failure_;
   std::optional<int> first_ended_;  // non-zero end of a rank that was told to end
@@ -33,15 +40,17 @@ struct RunOptions {
   std::chrono::milliseconds grace{2000};             // before each harder way of ending a rank
   bool prefix = true;
   std::string tag;
-  std::string bind = "none";                                       // or "core"
-  std::vector<std::pair<int, std::vector<std::string>>> programs;  // each with its ranks, one behind the other
+  std::string bind = "none";  // or "core"
+  // each with its ranks, one behind the other
+  std::vector<std::pair<int, std::vector<std::string>>> programs;
   std::string log_directory;
   Hosts hosts;  // then `ranks` is their number, and the program for a shell on each
   std::string launcher = "ssh %h";
   int port = 0;
   std::optional<JobPart> part;  // of a job that another launcher has started
   bool terminal = false;        // which has one
-  std::string trace;            // file for the timeline, of a part where its ranks note their calls; "": none
+  // file for the timeline, of a part where its ranks note their calls; "": none
+  std::string trace;
 };
 
 class Launcher {
@@ -105,7 +114,8 @@ class Launcher {
   const std::string secret_ = random_job_id() + random_job_id();
   std::vector<UniqueFd> lifelines_;  // to the hosts
   std::set<int> awaited_;            // those whose part has not said that it is there, by a zero
-  std::optional<Warden> warden_;     // is there before the directory, which it removes if we are killed
+  // is there before the directory, which it removes if we are killed
+  std::optional<Warden> warden_;
   JobDirectory directory_;
   std::set<pid_t> not_ours_;  // the warden, and children that we were born with
   Job job_;

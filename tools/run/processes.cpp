@@ -1,9 +1,11 @@
 #include "tools/run/processes.hpp"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -13,6 +15,7 @@
 #include <fstream>
 #include <sstream>
 #include <system_error>
+
 #include "tools/run/job.hpp"
 #include "tools/text.hpp"
 
@@ -20,17 +23,20 @@ namespace symm::tool {
 namespace {
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
   std::vector<char*> out;
-  for (const std::string& text : strings) out.push_back(const_cast<char*>(text.c_str()));
+  for (const std::string& text : strings)
+    out.push_back(const_cast<char*>(text.c_str()));
   out.push_back(nullptr);
   return out;
 }
 
 // In the child. Reports the error of exec through `report` and never returns.
-[[noreturn]] void become(const SpawnRequest& request, pid_t launcher, int out, int err, int report) {
+[[noreturn]] void become(
+    const SpawnRequest& request, pid_t launcher, int out, int err, int report) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != launcher) ::_exit(128 + SIGKILL);  // it died before the line above
-  const int input = request.standard_input >= 0 ? request.standard_input : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const int input = request.standard_input >= 0 ? request.standard_input
+                                                : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   ::dup2(input, STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
@@ -43,7 +49,8 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   const auto arguments = pointers(request.command);
   const auto environment = pointers(request.environment);
   if (request.announce) request.announce(::getpid(), true);
-  ::execvpe(arguments[0], arguments.data(), request.environment.empty() ? environ : environment.data());
+  ::execvpe(
+      arguments[0], arguments.data(), request.environment.empty() ? environ : environment.data());
   const int error = errno;
   if (request.announce) request.announce(::getpid(), false);
   [[maybe_unused]] const ssize_t sent = ::write(report, &error, sizeof error);
@@ -55,7 +62,8 @@ void raise_exec_error(const std::string& program, int error) {
   std::string message = "cannot run '" + program + "': " + std::strerror(error);
   if (missing && program.find('/') == std::string::npos)
     message += " (not in PATH; a program in this directory is written ./" + program + ")";
-  if (error == ENOEXEC) message += " (neither a binary for this machine nor a script with a #! line)";
+  if (error == ENOEXEC)
+    message += " (neither a binary for this machine nor a script with a #! line)";
   throw ExecError(message, missing ? 127 : 126);
 }
 
@@ -70,38 +78,48 @@ Processes read_processes() {
 }
 
 bool ignored(int signal) {
-  struct sigaction action {};
+  struct sigaction action{};
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
 enum Message : int { watch_group, forget_group, leave };
+
 using Frame = std::array<int, 2>;  // a write of this size to a pipe is never divided
 
 constexpr long nr_pidfd_send_signal = 424;  // Linux 5.1
 constexpr long nr_of_pidfd_open = 434;      // Linux 5.3
 
-// When the launcher is gone, the number may become somebody else's: then no process of the group is left.
+// When the launcher is gone, the number may become
+// somebody else's: then no process of the group is left.
 struct Group {
-  explicit Group(pid_t leader) : id(leader), fd(static_cast<int>(::syscall(nr_of_pidfd_open, leader, 0))) {}
+  explicit Group(pid_t leader)
+      : id(leader), fd(static_cast<int>(::syscall(nr_of_pidfd_open, leader, 0))) {}
+
   void kill() const {
-    const bool reaped = fd && ::syscall(nr_pidfd_send_signal, fd.get(), 0, nullptr, 0) != 0 && errno == ESRCH;
+    const bool reaped =
+        fd && ::syscall(nr_pidfd_send_signal, fd.get(), 0, nullptr, 0) != 0 && errno == ESRCH;
     if (!reaped || ::kill(id, 0) != 0) ::kill(-id, SIGKILL);
   }
+
   pid_t id;
   UniqueFd fd;
 };
 
-// Another session: what the terminal sends to the launcher does not reach it. Nothing but the pipe stays open.
+// Another session: what the terminal sends to the launcher
+// does not reach it. Nothing but the pipe stays open.
 void detach(int pipe) {
   ::setsid();
   ::prctl(PR_SET_NAME, "symm-warden");
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::signal(signal, SIG_IGN);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT})
+    ::signal(signal, SIG_IGN);
   const int null = ::open("/dev/null", O_RDWR);
-  for (int fd = 0; fd < 3; ++fd) ::dup2(null, fd);
+  for (int fd = 0; fd < 3; ++fd)
+    ::dup2(null, fd);
   ::dup2(pipe, 3);
   constexpr long close_range = 436;  // Linux 5.9
   if (::syscall(close_range, 4, ~0U, 0) != 0)
-    for (long fd = ::sysconf(_SC_OPEN_MAX); fd >= 4; --fd) ::close(static_cast<int>(fd));
+    for (long fd = ::sysconf(_SC_OPEN_MAX); fd >= 4; --fd)
+      ::close(static_cast<int>(fd));
 }
 
 [[noreturn]] void watch_over(int pipe, const std::string& directory) {
@@ -115,10 +133,12 @@ void detach(int pipe) {
     if (frame[0] == leave) ::_exit(0);
     if (frame[0] == watch_group) groups.emplace_back(frame[1]);
     if (frame[0] == forget_group)
-      groups.erase(
-          std::remove_if(groups.begin(), groups.end(), [&](const Group& one) { return one.id == frame[1]; }), groups.end());
+      groups.erase(std::remove_if(groups.begin(), groups.end(),
+                       [&](const Group& one) { return one.id == frame[1]; }),
+          groups.end());
   }
-  for (const Group& group : groups) group.kill();
+  for (const Group& group : groups)
+    group.kill();
   remove_tree(directory);
   ::_exit(0);
 }
@@ -133,7 +153,8 @@ bool read_into(const UniqueFd& fd, std::string& text) {
 
 int wait_for(pid_t pid) {
   int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
   return status;
 }
 }  // namespace
@@ -145,24 +166,30 @@ Spawned spawn(const SpawnRequest& request) {
   const pid_t launcher = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
-  if (pid == 0) become(request, launcher, out.write_end.get(), err.write_end.get(), report.write_end.get());
+  if (pid == 0)
+    become(request, launcher, out.write_end.get(), err.write_end.get(), report.write_end.get());
   ::setpgid(pid, pid);  // in both, so that a signal sent from now on finds the group
   report.write_end.reset();
   int error = 0;
   ssize_t size = 0;
-  while ((size = ::read(report.read_end.get(), &error, sizeof error)) < 0 && errno == EINTR) {}
+  while ((size = ::read(report.read_end.get(), &error, sizeof error)) < 0 && errno == EINTR) {
+  }
   if (size == static_cast<ssize_t>(sizeof error)) {
     wait_for(pid);
     raise_exec_error(request.command[0], error);
   }
-  for (const UniqueFd* fd : {&out.read_end, &err.read_end}) ::fcntl(fd->get(), F_SETFL, O_NONBLOCK);
+  for (const UniqueFd* fd : {&out.read_end, &err.read_end})
+    ::fcntl(fd->get(), F_SETFL, O_NONBLOCK);
   return {pid, std::move(out.read_end), std::move(err.read_end)};
 }
 
-int shell_status(int wait_status) { return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status); }
+int shell_status(int wait_status) {
+  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
 
 std::string describe_end(int wait_status) {
-  if (!WIFSIGNALED(wait_status)) return "exited with status " + std::to_string(WEXITSTATUS(wait_status));
+  if (!WIFSIGNALED(wait_status))
+    return "exited with status " + std::to_string(WEXITSTATUS(wait_status));
   std::string text = "was killed by " + signal_name(WTERMSIG(wait_status));
   if (WCOREDUMP(wait_status)) text += ", core dumped";
   return text;
@@ -186,10 +213,13 @@ Processes living_descendants(const std::set<pid_t>& except) {
   const pid_t self = ::getpid();
   Processes out;
   for (const auto& [pid, process] : processes) {
-    if (pid == self || except.count(pid) != 0 || process.state == 'Z' || process.state == 'X') continue;
+    if (pid == self || except.count(pid) != 0 || process.state == 'Z' || process.state == 'X')
+      continue;
     pid_t ancestor = process.parent;
-    // Bounded: the table was not read at one instant, so parents may seem to go round in a circle.
-    for (size_t steps = 0; ancestor != self && except.count(ancestor) == 0 && steps < processes.size(); ++steps) {
+    // Bounded: the table was not read at one instant,
+    // so parents may seem to go round in a circle.
+    for (size_t steps = 0;
+        ancestor != self && except.count(ancestor) == 0 && steps < processes.size(); ++steps) {
       const auto found = processes.find(ancestor);
       if (found == processes.end()) break;
       ancestor = found->second.parent;
@@ -209,13 +239,17 @@ std::set<pid_t> inherited_children() {
 SignalQueue::SignalQueue() {
   sigset_t wanted;
   sigemptyset(&wanted);
-  // A parent may have left SIGCHLD ignored; then the kernel would reap our ranks and we could not tell how they ended.
+  // A parent may have left SIGCHLD ignored; then the kernel
+  // would reap our ranks and we could not tell how they ended.
   ::signal(SIGCHLD, SIG_DFL);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD})
-    if (!ignored(signal)) sigaddset(&wanted, signal);  // what nohup and the like had ignored stays so, here and in the ranks
+  for (const int signal :
+      {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD})
+    // what nohup and the like had ignored stays so, here and in the ranks
+    if (!ignored(signal)) sigaddset(&wanted, signal);
   ::sigprocmask(SIG_BLOCK, &wanted, &former_);
   ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGTTIN, SIG_IGN);  // a read from the terminal while in the background fails instead of stopping us
+  // a read from the terminal while in the background fails instead of stopping us
+  ::signal(SIGTTIN, SIG_IGN);
   fd_ = UniqueFd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd_) throw std::system_error(errno, std::generic_category(), "signalfd");
 }
@@ -230,7 +264,9 @@ std::vector<int> SignalQueue::take() const {
   return out;
 }
 
-bool asks_to_end(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT; }
+bool asks_to_end(int signal) {
+  return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
+}
 
 Warden::Warden(const std::string& directory) {
   Pipe pipe = make_pipe();
@@ -245,16 +281,19 @@ Warden::Warden(const std::string& directory) {
 
 Warden::~Warden() {
   tell(leave, 0);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {}
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
 }
 
 void Warden::tell(int what, pid_t process_group) const {
   const Frame frame{what, process_group};
-  // A warden that somebody killed is a loss of the second safety net only; the launcher ends its ranks itself.
+  // A warden that somebody killed is a loss of the second
+  // safety net only; the launcher ends its ranks itself.
   [[maybe_unused]] const ssize_t sent = ::write(pipe_.get(), &frame, sizeof frame);
 }
 
 void Warden::watch(pid_t process_group) { tell(watch_group, process_group); }
+
 void Warden::forget(pid_t process_group) { tell(forget_group, process_group); }
 
 Captured capture(const std::vector<std::string>& command, std::chrono::milliseconds limit) {
@@ -264,7 +303,9 @@ Captured capture(const std::vector<std::string>& command, std::chrono::milliseco
   Captured out;
   const auto end = std::chrono::steady_clock::now() + limit;
   while (process.out || process.err) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now())
+            .count();
     pollfd streams[2] = {{process.out.get(), POLLIN, 0}, {process.err.get(), POLLIN, 0}};
     if (::poll(streams, 2, static_cast<int>(std::max<long long>(left, 0))) == 0) {
       ::kill(-process.pid, SIGKILL);

@@ -1,8 +1,10 @@
-// Processes and signals: a rank as a process, who is there below this one, and who ends them if this one is killed.
+// Processes and signals: a rank as a process, who is there
+// below this one, and who ends them if this one is killed.
 #pragma once
 
 #include <sched.h>
 #include <sys/types.h>
+
 #include <chrono>
 #include <csignal>
 #include <functional>
@@ -12,12 +14,15 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {
-// The program could not be started; status as shells have it: 127 not found, 126 found but not to be run.
+// The program could not be started; status as shells
+// have it: 127 not found, 126 found but not to be run.
 struct ExecError : std::runtime_error {
-  ExecError(const std::string& message, int shell_status) : std::runtime_error(message), status(shell_status) {}
+  ExecError(const std::string& message, int shell_status)
+      : std::runtime_error(message), status(shell_status) {}
   int status;
 };
 
@@ -25,8 +30,10 @@ struct SpawnRequest {
   std::vector<std::string> command;
   std::vector<std::string> environment;  // empty: that of this process
   std::optional<cpu_set_t> processors;
-  int standard_input = -1;                              // descriptor to become the rank's, -1: /dev/null
-  std::function<void(pid_t self, bool runs)> announce;  // in the rank: before the program runs; false if it could not
+  // descriptor to become the rank's, -1: /dev/null
+  int standard_input = -1;
+  // in the rank: before the program runs; false if it could not
+  std::function<void(pid_t self, bool runs)> announce;
 };
 
 struct Spawned {
@@ -35,13 +42,14 @@ struct Spawned {
   UniqueFd err;
 };
 
-// The rank leads a process group of its own and is killed when this process dies. Signals are blocked in the launcher, so the
-// mask and the dispositions are set back.
+// The rank leads a process group of its own and is killed when this process dies.
+// Signals are blocked in the launcher, so the mask and the dispositions are set back.
 Spawned spawn(const SpawnRequest& request);  // throws ExecError, std::system_error
 
 // From a wait status.
-int shell_status(int wait_status);          // 0..255, 128 + signal if killed
-std::string describe_end(int wait_status);  // "exited with status 3", "was killed by SIGSEGV (Segmentation fault), core dumped"
+int shell_status(int wait_status);  // 0..255, 128 + signal if killed
+// "exited with status 3", "was killed by SIGSEGV (Segmentation fault), core dumped"
+std::string describe_end(int wait_status);
 
 struct Process {
   pid_t parent = 0;
@@ -51,12 +59,13 @@ struct Process {
 std::optional<Process> find_process(int64_t pid);  // none of that number: nothing
 using Processes = std::map<pid_t, Process>;
 
-// Living descendants of this process, zombies left out. Complete if this process is a subreaper: then none can get away by
-// losing its parent. `except` and what descends from them is left out.
+// Living descendants of this process, zombies left out. Complete
+// if this process is a subreaper: then none can get away by losing
+// its parent. `except` and what descends from them is left out.
 Processes living_descendants(const std::set<pid_t>& except);
 
-// Children that this process had before it did anything: a shell that replaces itself by us (`exec`, or the last command of
-// a script) leaves us its own.
+// Children that this process had before it did anything: a shell that replaces itself
+// by us (`exec`, or the last command of a script) leaves us its own.
 std::set<pid_t> inherited_children();
 
 // Signals as something to read, so that one loop sees everything in order.
@@ -75,16 +84,20 @@ class SignalQueue {
 
 bool asks_to_end(int signal);  // SIGINT, SIGTERM, SIGHUP, SIGQUIT
 
-// A small process that outlives a launcher that is killed, and then ends its ranks and removes its directory.
-// Ranks also die with the launcher by PR_SET_PDEATHSIG, but that reaches neither their children nor the directory.
+// A small process that outlives a launcher that is killed, and then ends its ranks and
+// removes its directory. Ranks also die with the launcher by PR_SET_PDEATHSIG, but that
+// reaches neither their children nor the directory.
 class Warden {
  public:
   explicit Warden(const std::string& directory);  // throws std::system_error
-  ~Warden();                                      // all is well: the warden leaves without doing anything
+  // all is well: the warden leaves without doing anything
+  ~Warden();
   Warden(Warden&&) = delete;
 
   void watch(pid_t process_group);
-  void forget(pid_t process_group);  // before its leader is reaped, so that the number cannot have passed to somebody else
+  // before its leader is reaped, so that the number cannot have passed to somebody else
+  void forget(pid_t process_group);
+
  private:
   void tell(int what, pid_t process_group) const;
 

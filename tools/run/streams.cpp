@@ -1,8 +1,10 @@
 #include "tools/run/streams.hpp"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -27,9 +29,12 @@ void LineAssembler::feed(std::string_view bytes, std::string& out) {
       return;
     }
     partial_ += bytes.substr(0, end);
-    const bool windows = terminal_ && bytes[end] == '\r' && end + 1 < bytes.size() && bytes[end + 1] == '\n';
-    if (bytes[end] == '\n' || windows) emit(partial_, '\n', out);
-    else if (!partial_.empty()) emit(partial_, '\r', out);
+    const bool windows =
+        terminal_ && bytes[end] == '\r' && end + 1 < bytes.size() && bytes[end + 1] == '\n';
+    if (bytes[end] == '\n' || windows)
+      emit(partial_, '\n', out);
+    else if (!partial_.empty())
+      emit(partial_, '\r', out);
     partial_.clear();
     bytes.remove_prefix(end + (windows ? 2 : 1));
   }
@@ -41,15 +46,15 @@ void LineAssembler::finish(std::string& out) {
 }
 
 namespace {
-// Never waits for a reader: standard output and error may be one pipe, of which the other has just taken the last page, and so
-// may those of processes elsewhere.
+// Never waits for a reader: standard output and error may be one pipe, of which the
+// other has just taken the last page, and so may those of processes elsewhere.
 ssize_t write_now(int fd, const char* bytes, size_t size) {
   pollfd writable{fd, POLLOUT, 0};
   if (::poll(&writable, 1, 0) == 0) return errno = EAGAIN, -1;
   const iovec part{const_cast<char*>(bytes), size};
   const ssize_t written = ::pwritev2(fd, &part, 1, -1, RWF_NOWAIT);
   if (written >= 0 || errno == EINTR || errno == EPIPE) return written;
-  struct stat status {};
+  struct stat status{};
   if (errno == EAGAIN && !(::fstat(fd, &status) == 0 && S_ISREG(status.st_mode))) return -1;
   return ::write(fd, bytes, size);  // older kernels, and what is never full
 }
@@ -82,7 +87,8 @@ void StandardInput::read_some() {
   const ssize_t size = ::read(STDIN_FILENO, buffer, sizeof buffer);
   if (size > 0) queue_.assign(buffer, static_cast<size_t>(size));
   if (size == 0) ended_ = true;
-  if (size < 0 && errno != EINTR && errno != EAGAIN && errno != EIO) ended_ = true;  // EIO: moved to the background meanwhile
+  // EIO: moved to the background meanwhile
+  if (size < 0 && errno != EINTR && errno != EAGAIN && errno != EIO) ended_ = true;
   if (ended_) close();
 }
 

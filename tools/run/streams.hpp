@@ -1,25 +1,31 @@
-// What the ranks write, on its way to a descriptor that is not ours to make non-blocking (others share it), and what they read.
+// What the ranks write, on its way to a descriptor that is not ours to make
+// non-blocking (others share it), and what they read.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
+
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {
-// What one rank writes, cut into lines that belong to it. Only whole lines leave, so that ranks never mix within a line. A last
-// line without its newline gets one when the rank closes the stream.
+// What one rank writes, cut into lines that belong to it. Only whole
+// lines leave, so that ranks never mix within a line. A last line
+// without its newline gets one when the rank closes the stream.
 class LineAssembler {
  public:
-  // On a terminal, text that ends with a carriage return (a progress line) is shown in passing and overwritten by what comes
-  // next.
-  LineAssembler(std::string prefix, bool terminal) : prefix_(std::move(prefix)), terminal_(terminal) {}
+  // On a terminal, text that ends with a carriage return (a progress line) is shown in
+  // passing and overwritten by what comes next.
+  LineAssembler(std::string prefix, bool terminal)
+      : prefix_(std::move(prefix)), terminal_(terminal) {}
 
   void feed(std::string_view bytes, std::string& out);
   void finish(std::string& out);
 
-  // A rank that writes on and on without a newline must not fill the memory; it gets its line broken here.
+  // A rank that writes on and on without a newline must
+  // not fill the memory; it gets its line broken here.
   static constexpr size_t longest_line = size_t{1} << 20;
+
  private:
   void emit(std::string_view line, char end, std::string& out) const;
 
@@ -34,11 +40,13 @@ class Output {
 
   int fd() const { return fd_; }
   bool pending() const { return !queue_.empty(); }
-  bool full() const { return queue_.size() >= limit; }  // stop reading from the ranks, so that they wait for the reader too
-  bool broken() const { return broken_; }               // the reader has gone
+  // stop reading from the ranks, so that they wait for the reader too
+  bool full() const { return queue_.size() >= limit; }
+  bool broken() const { return broken_; }  // the reader has gone
   std::string& queue() { return queue_; }
   // As much as goes without blocking.
   void write_some();
+
  private:
   static constexpr size_t limit = size_t{256} << 10;
   static constexpr size_t write_size = 4096;  // PIPE_BUF: a writable pipe takes that much
@@ -48,7 +56,8 @@ class Output {
   std::string queue_;
 };
 
-// Standard input goes to rank 0. A file or pipe is handed over as it is. A terminal is not readable for rank 0, which is in a
+// Standard input goes to rank 0. A file or pipe is handed over as
+// it is. A terminal is not readable for rank 0, which is in a
 // background process group, so its lines are copied through a pipe.
 class StandardInput {
  public:
@@ -57,12 +66,14 @@ class StandardInput {
   int for_rank_0() const { return pipe_.read_end ? pipe_.read_end.get() : 0; }
   void rank_0_started() { pipe_.read_end.reset(); }
 
-  // What to poll; -1: nothing. We read only while in the foreground of the terminal and while rank 0 keeps up.
+  // What to poll; -1: nothing. We read only while in the
+  // foreground of the terminal and while rank 0 keeps up.
   int readable_fd() const;
   int writable_fd() const { return queue_.empty() ? -1 : pipe_.write_end.get(); }
   void read_some();
   void write_some();
   void close() { pipe_.write_end.reset(); }
+
  private:
   Pipe pipe_;
   std::string queue_;

@@ -1,9 +1,9 @@
-// symm top: looks at the pages that ranks show (symm/page.h). The report is JSON, and the text is made of that.
+// symm top: looks at the pages that ranks show (symm/page.h).
+// The report is JSON, and the text is made of that.
 #include <fcntl.h>
-#include <symm/page.h>
-#include <symm/symm.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -12,9 +12,12 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <tuple>
+
 #include "tools/commands.hpp"
 #include "tools/run/processes.hpp"
 #include "tools/text.hpp"
+#include <symm/page.h>
+#include <symm/symm.h>
 
 namespace symm::tool {
 namespace {
@@ -28,28 +31,37 @@ struct Look {
   uint64_t when_ns = 0;
   std::vector<uint64_t> words{};  // none: it was no page, or of another version
   uint64_t calls = 0, bytes = 0;
+
   const symm_page_t& page() const { return *reinterpret_cast<const symm_page_t*>(words.data()); }
-  double ms_since(uint64_t ns) const { return std::round(static_cast<double>(when_ns - std::min(when_ns, ns)) / 1e6); }
+
+  double ms_since(uint64_t ns) const {
+    return std::round(static_cast<double>(when_ns - std::min(when_ns, ns)) / 1e6);
+  }
 };
+
 using Looks = std::map<std::tuple<uint64_t, uint64_t, int>, Look>;  // by root, group and rank
 
 // The rank writes meanwhile.
 uint64_t load(const uint64_t& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
 
-// Twice its time, the second after the rest. Who goes to sleep and wakes up all the time is seen in the next look.
+// Twice its time, the second after the rest. Who goes to
+// sleep and wakes up all the time is seen in the next look.
 void copy_wait(uint64_t* to, const uint64_t* from) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     const uint64_t since = load(from[0]);
-    for (size_t i = sizeof(symm_page_wait_t) / sizeof *to; i-- > 0;) to[i] = load(from[i]);
+    for (size_t i = sizeof(symm_page_wait_t) / sizeof *to; i-- > 0;)
+      to[i] = load(from[i]);
     if (to[0] == since) return;
   }
   to[0] = 0;
 }
 
 Look read_page(const std::string& path, pid_t pid) {
-  Look look{pid, static_cast<uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count())};
+  Look look{pid,
+      static_cast<uint64_t>(
+          std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count())};
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat status {};
+  struct stat status{};
   if (!fd || ::fstat(fd.get(), &status) != 0 || status.st_uid != ::geteuid()) return look;
   const auto bytes = static_cast<size_t>(status.st_size);
   const int seals = ::fcntl(fd.get(), F_GET_SEALS);
@@ -59,14 +71,18 @@ Look read_page(const std::string& path, pid_t pid) {
   const auto* const words = static_cast<const uint64_t*>(mapped);
   if (load(words[0]) == SYMM_PAGE_MAGIC) {
     look.words.resize(bytes / sizeof *words);
-    for (size_t i = 0; i < look.words.size(); ++i) look.words[i] = load(words[i]);
-    constexpr size_t kFirst = offsetof(symm_page_t, sleeping), kEnd = offsetof(symm_page_t, collective_names);
+    for (size_t i = 0; i < look.words.size(); ++i)
+      look.words[i] = load(words[i]);
+    constexpr size_t kFirst = offsetof(symm_page_t, sleeping),
+                     kEnd = offsetof(symm_page_t, collective_names);
     for (size_t at = kFirst; at < kEnd; at += sizeof(symm_page_wait_t))
       copy_wait(&look.words[at / sizeof *words], &words[at / sizeof *words]);
     const symm_page_t& page = look.page();
-    for (const auto& its : page.counts.collectives) look.calls += its.calls, look.bytes += its.bytes;
+    for (const auto& its : page.counts.collectives)
+      look.calls += its.calls, look.bytes += its.bytes;
     const size_t room = (bytes - offsetof(symm_page_t, pids)) / sizeof page.pids[0];
-    if (page.rank < 0 || page.rank >= page.size || static_cast<size_t>(page.size) > room) look.words.clear();
+    if (page.rank < 0 || page.rank >= page.size || static_cast<size_t>(page.size) > room)
+      look.words.clear();
   }
   ::munmap(mapped, bytes);
   return look;
@@ -78,7 +94,8 @@ Looks look_at_ranks() {
   for (const auto& process : fs::directory_iterator("/proc", ignored)) {
     const std::string name = process.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    for (fs::directory_iterator at(process.path() / "fd", ignored), end; !ignored && at != end; at.increment(ignored)) {
+    for (fs::directory_iterator at(process.path() / "fd", ignored), end; !ignored && at != end;
+        at.increment(ignored)) {
       std::error_code closed;
       if (fs::read_symlink(at->path(), closed) != SYMM_PAGE_LINK || closed) continue;
       Look look = read_page(at->path(), static_cast<pid_t>(std::stol(name)));
@@ -98,7 +115,8 @@ std::string hex(uint64_t number) {
   return text;
 }
 
-template <size_t N> std::string printable(const char (&field)[N]) {
+template <size_t N>
+std::string printable(const char (&field)[N]) {
   std::string text(field, std::find(field, field + N, '\0'));
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
@@ -108,7 +126,9 @@ template <size_t N> std::string printable(const char (&field)[N]) {
 std::string state_of(int64_t pid, const char* otherwise) {
   const auto process = find_process(pid);
   const char state = process ? process->state : 'X';
-  return state == 'Z' || state == 'X' ? "dead" : state == 'T' || state == 't' ? "stopped" : otherwise;
+  return state == 'Z' || state == 'X'   ? "dead"
+         : state == 'T' || state == 't' ? "stopped"
+                                        : otherwise;
 }
 
 json rank_report(const Look& look, const Looks& all_before) {
@@ -117,19 +137,23 @@ json rank_report(const Look& look, const Looks& all_before) {
       {"failures", page.counts.failures}, {"waits", json::array()}};
   for (const symm_page_wait_t& wait : page.sleeping) {
     if (wait.since_ns == 0) continue;
-    rank["waits"].push_back({{"for", wait.peer}, {"in", printable(wait.what)}, {"seconds", look.ms_since(wait.since_ns) / 1e3}});
+    rank["waits"].push_back({{"for", wait.peer}, {"in", printable(wait.what)},
+        {"seconds", look.ms_since(wait.since_ns) / 1e3}});
   }
   rank["state"] = state_of(look.pid, rank["waits"].empty() ? "running" : "waiting");
   const uint64_t call = page.counts.call, collective = call & 0xFF, algorithm = call >> 8 & 0xFF;
-  if (collective != 0 && collective <= SYMM_PAGE_KINDS && algorithm != 0 && algorithm <= SYMM_PAGE_KINDS) {
-    rank["call"] = {{"name", printable(page.collective_names[collective - 1])}, {"bytes", call >> 16},
-        {"algorithm", printable(page.algorithm_names[algorithm - 1])}};
+  if (collective != 0 && collective <= SYMM_PAGE_KINDS && algorithm != 0 &&
+      algorithm <= SYMM_PAGE_KINDS) {
+    rank["call"] = {{"name", printable(page.collective_names[collective - 1])},
+        {"bytes", call >> 16}, {"algorithm", printable(page.algorithm_names[algorithm - 1])}};
   }
   const auto before = all_before.find({page.root, page.group, page.rank});
   if (before == all_before.end()) return rank;
   const double ms = std::max(look.ms_since(before->second.when_ns), 1.0);
-  rank["calls_per_s"] = std::lround(static_cast<double>(look.calls - before->second.calls) / ms * 1e3);
-  rank["gb_per_s"] = std::round(static_cast<double>(look.bytes - before->second.bytes) / ms / 1e3) / 1e3;
+  rank["calls_per_s"] =
+      std::lround(static_cast<double>(look.calls - before->second.calls) / ms * 1e3);
+  rank["gb_per_s"] =
+      std::round(static_cast<double>(look.bytes - before->second.bytes) / ms / 1e3) / 1e3;
   return rank;
 }
 
@@ -141,7 +165,8 @@ json waited_for(const json& ranks) {
     if (waiting["state"] != "waiting") continue;
     for (const json& wait : waiting["waits"]) {
       const auto peer = wait["for"].get<size_t>();  // -1 is none of them
-      if (wait["seconds"] < kLong || peer >= ranks.size() || ranks[peer]["state"] == "waiting") continue;
+      if (wait["seconds"] < kLong || peer >= ranks.size() || ranks[peer]["state"] == "waiting")
+        continue;
       if (std::find(found.begin(), found.end(), peer) == found.end()) found.push_back(peer);
     }
   }
@@ -153,21 +178,26 @@ json group_report(const Look& any, const Looks& now, const Looks& before) {
   const bool sees_pids = page.pids[page.rank] == any.pid;  // as the ranks do
   const char* const backend = page.backend == SYMM_BACKEND_CUDA ? "cuda" : "host";
   json ranks = json::array();
-  json group{{"job", page.job[0] != 0 ? printable(page.job) : hex(page.root)}, {"group", hex(page.group)},
-      {"name", printable(page.name)}, {"size", page.size}, {"seconds", any.ms_since(page.made_ns) / 1e3},
+  json group{{"job", page.job[0] != 0 ? printable(page.job) : hex(page.root)},
+      {"group", hex(page.group)}, {"name", printable(page.name)}, {"size", page.size},
+      {"seconds", any.ms_since(page.made_ns) / 1e3},
       {"backend", page.backend < 0 ? "being made" : backend}};
   for (int rank = 0; rank < page.size; ++rank) {
     const int64_t pid = page.pids[rank];
     const auto found = now.find({page.root, page.group, rank});
     if (found == now.end()) {
-      const std::string state = pid == 0 ? "elsewhere" : sees_pids ? state_of(pid, "left") : "not to be seen";
+      const std::string state = pid == 0    ? "elsewhere"
+                                : sees_pids ? state_of(pid, "left")
+                                            : "not to be seen";
       ranks.push_back({{"rank", rank}, {"pid", pid}, {"waits", json::array()}, {"state", state}});
       continue;
     }
     ranks.push_back(rank_report(found->second, before));
     const uint64_t failure = found->second.page().failure;
     const char* status = symm_status_string(static_cast<symm_status_t>(failure >> 32));
-    if (failure != 0) group["failure"] = {{"status", status}, {"rank", static_cast<int64_t>(failure & UINT32_MAX) - 1}};
+    if (failure != 0)
+      group["failure"] = {
+          {"status", status}, {"rank", static_cast<int64_t>(failure & UINT32_MAX) - 1}};
   }
   group["waited_for"] = waited_for(ranks);
   group["ranks"] = std::move(ranks);
@@ -180,42 +210,55 @@ json report_of(const std::string& job, const Looks& before, const Looks& now) {
   for (const auto& [key, look] : now) {
     if (look.page().group == std::exchange(last, look.page().group)) continue;
     json group = group_report(look, now, before);
-    if (job.empty() || group["job"] == job || group["name"] == job) groups.push_back(std::move(group));
+    if (job.empty() || group["job"] == job || group["name"] == job)
+      groups.push_back(std::move(group));
   }
   return groups;
 }
 
 // ---- text
 
-std::string text_of(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string text_of(const json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
 
 std::vector<std::string> row_of(const json& rank) {
   const auto cell = [&](const char* key) { return rank.contains(key) ? text_of(rank[key]) : ""; };
   std::vector<std::string> call, waits;
   if (rank.contains("call"))
-    call = {text_of(rank["call"]["name"]), format_bytes(rank["call"]["bytes"]), text_of(rank["call"]["algorithm"])};
+    call = {text_of(rank["call"]["name"]), format_bytes(rank["call"]["bytes"]),
+        text_of(rank["call"]["algorithm"])};
   for (const json& wait : rank["waits"]) {
     const std::string peer = wait["for"] < 0 ? "any of several" : "rank " + text_of(wait["for"]);
     waits.push_back(text_of(wait["in"]) + ": " + peer + ", " + text_of(wait["seconds"]) + " s");
   }
-  return {cell("rank"), cell("pid"), cell("state"), join(call, " "), cell("calls"), cell("calls_per_s"), cell("gb_per_s"),
-      join(waits, "; ")};
+  return {cell("rank"), cell("pid"), cell("state"), join(call, " "), cell("calls"),
+      cell("calls_per_s"), cell("gb_per_s"), join(waits, "; ")};
 }
 
 std::string group_text(const json& group, bool colour) {
-  const std::string name = group["name"] == "" ? text_of(group["group"]) : "'" + text_of(group["name"]) + "'";
-  std::string text = paint("job " + text_of(group["job"]), Colour::bold, colour) + ", group " + name + " of " +
-                     text_of(group["size"]) + ", " + text_of(group["backend"]) + ", " + text_of(group["seconds"]) + " s\n";
+  const std::string name =
+      group["name"] == "" ? text_of(group["group"]) : "'" + text_of(group["name"]) + "'";
+  std::string text = paint("job " + text_of(group["job"]), Colour::bold, colour) + ", group " +
+                     name + " of " + text_of(group["size"]) + ", " + text_of(group["backend"]) +
+                     ", " + text_of(group["seconds"]) + " s\n";
   Table table({true, true, false, false, true, true, true, false});
   table.add({"rank", "pid", "state", "call", "calls", "calls/s", "GB/s", "waits"});
-  for (const json& rank : group["ranks"]) table.add(row_of(rank));
+  for (const json& rank : group["ranks"])
+    table.add(row_of(rank));
   text += table.text();
-  const auto say = [&](const std::string& what, Colour in) { text += "  " + paint(what, in, colour) + "\n"; };
+  const auto say = [&](const std::string& what, Colour in) {
+    text += "  " + paint(what, in, colour) + "\n";
+  };
   if (group.contains("failure"))
-    say("failed: " + text_of(group["failure"]["status"]) + ", rank " + text_of(group["failure"]["rank"]), Colour::red);
+    say("failed: " + text_of(group["failure"]["status"]) + ", rank " +
+            text_of(group["failure"]["rank"]),
+        Colour::red);
   for (const json& rank : group["waited_for"]) {
     const json& its = group["ranks"][rank.get<size_t>()];
-    say("waited for: rank " + text_of(rank) + " (pid " + text_of(its["pid"]) + "), " + text_of(its["state"]), Colour::yellow);
+    say("waited for: rank " + text_of(rank) + " (pid " + text_of(its["pid"]) + "), " +
+            text_of(its["state"]),
+        Colour::yellow);
   }
   return text;
 }
@@ -228,13 +271,17 @@ int top(const std::string& job, bool as_json) {
     Looks now = look_at_ranks();
     const json groups = report_of(job, before, now);
     if (groups.empty() && !job.empty()) {
-      std::fprintf(stderr, "symm top: no job or group '%s' of this user here; without --job all are shown\n", job.c_str());
+      std::fprintf(stderr,
+          "symm top: no job or group '%s' of this user here; without --job all are shown\n",
+          job.c_str());
       return 1;
     }
     std::string text = again ? "\033[H\033[J" : "";
-    for (const json& group : groups) text += group_text(group, wants_colour(STDOUT_FILENO));
+    for (const json& group : groups)
+      text += group_text(group, wants_colour(STDOUT_FILENO));
     if (groups.empty()) text += "no rank of this user has a group here\n";
-    if (as_json) text = json{{"groups", groups}}.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+    if (as_json)
+      text = json{{"groups", groups}}.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
     if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) return 1;
     if (!again) return 0;
     before = std::move(now);
@@ -245,9 +292,11 @@ int top(const std::string& job, bool as_json) {
 void add_top(CLI::App& app, Action& action) {
   auto job = std::make_shared<std::string>();
   auto as_json = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand("top", "Show what the ranks of this user's jobs do, and who waits for whom");
+  CLI::App* command = app.add_subcommand(
+      "top", "Show what the ranks of this user's jobs do, and who waits for whom");
   command->add_option("--job", *job, "Only the job or the group of this name");
   command->add_flag("--json", *as_json, "Write JSON, once");
-  command->callback([&action, job, as_json] { action = [job, as_json] { return top(*job, *as_json); }; });
+  command->callback(
+      [&action, job, as_json] { action = [job, as_json] { return top(*job, *as_json); }; });
 }
 }  // namespace symm::tool

@@ -1,5 +1,6 @@
 #include <stdint.h>
 #include <stdlib.h>
+
 #include "native.h"
 
 /* As NumPy's array interface protocol, version 3, lays it out. */
@@ -35,9 +36,11 @@ PyObject* array_struct_read(PyObject* capsule) {
     PyErr_SetString(PyExc_BufferError, "this is no capsule of the array interface protocol");
     return NULL;
   }
-  for (i = 0; i < array->ndim; ++i) count *= array->shape[i];
-  return Py_BuildValue("NLiOOO", PyLong_FromVoidPtr(array->data), count, dtype_of(array->kind, array->itemsize),
-      array->flags & CONTIGUOUS ? Py_True : Py_False, array->flags & WRITABLE ? Py_True : Py_False,
+  for (i = 0; i < array->ndim; ++i)
+    count *= array->shape[i];
+  return Py_BuildValue("NLiOOO", PyLong_FromVoidPtr(array->data), count,
+      dtype_of(array->kind, array->itemsize), array->flags & CONTIGUOUS ? Py_True : Py_False,
+      array->flags & WRITABLE ? Py_True : Py_False,
       (array->flags & ALIGNED) && (array->flags & NATIVE_ORDER) ? Py_True : Py_False);
 }
 
@@ -104,7 +107,8 @@ static PyObject* describe(const tensor_t* tensor, int writable) {
     count *= tensor->shape[i];
   }
   if (shape != NULL) {
-    result = Py_BuildValue("NLiiiOOO", PyLong_FromVoidPtr((char*)tensor->data + tensor->byte_offset), (long long)count,
+    result = Py_BuildValue("NLiiiOOO",
+        PyLong_FromVoidPtr((char*)tensor->data + tensor->byte_offset), (long long)count,
         (int)tensor->code << 8 | tensor->bits, (int)tensor->device_type, (int)tensor->device_id,
         is_contiguous(tensor) ? Py_True : Py_False, writable ? Py_True : Py_False, shape);
     Py_DECREF(shape);
@@ -116,7 +120,8 @@ PyObject* dlpack_read(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, versioned_name)) {
     const versioned_t* whole = (const versioned_t*)PyCapsule_GetPointer(capsule, versioned_name);
     if (whole->major != MAJOR) {
-      PyErr_Format(PyExc_BufferError, "DLPack version %u.%u is not known", whole->major, whole->minor);
+      PyErr_Format(
+          PyExc_BufferError, "DLPack version %u.%u is not known", whole->major, whole->minor);
       return NULL;
     }
     return describe(&whole->tensor, (whole->flags & READ_ONLY) == 0);
@@ -133,6 +138,7 @@ typedef struct {
     managed_t plain;
     versioned_t versioned;
   } head;
+
   PyObject* owner;
   int64_t extents[]; /* shape, then strides */
 } export_t;
@@ -148,6 +154,7 @@ static void let_go(export_t* made) {
 }
 
 static void delete_plain(managed_t* managed) { let_go((export_t*)managed->context); }
+
 static void delete_versioned(versioned_t* managed) { let_go((export_t*)managed->context); }
 
 /* Only a capsule that nobody consumed still has its name. */
@@ -178,8 +185,8 @@ static int fill(tensor_t* tensor, int64_t* extents, PyObject* shape, Py_ssize_t 
   return 1;
 }
 
-PyObject* dlpack_make(
-    PyObject* owner, PyObject* address, int dtype, PyObject* shape, int device_type, int device_id, int versioned) {
+PyObject* dlpack_make(PyObject* owner, PyObject* address, int dtype, PyObject* shape,
+    int device_type, int device_id, int versioned) {
   const Py_ssize_t ndim = PyTuple_Size(shape);
   PyObject* capsule;
   export_t* made;

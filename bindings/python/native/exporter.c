@@ -1,5 +1,6 @@
 #include <stdlib.h>
 #include <string.h>
+
 #include "native.h"
 
 /* CPython accepts the buffer slots in PyType_FromSpec() since 3.9 and promises Py_buffer as part of the stable ABI since 3.11,
@@ -17,7 +18,14 @@ typedef struct {
   Py_ssize_t* suboffsets;
   void* internal;
 } view_t;
-enum { SLOT_GET = 1, SLOT_RELEASE = 2, WITH_FORMAT = 0x0004, WITH_SHAPE = 0x0008, WITH_STRIDES = 0x0010 | WITH_SHAPE };
+
+enum {
+  SLOT_GET = 1,
+  SLOT_RELEASE = 2,
+  WITH_FORMAT = 0x0004,
+  WITH_SHAPE = 0x0008,
+  WITH_STRIDES = 0x0010 | WITH_SHAPE
+};
 
 /* What a view points to besides the memory itself. */
 typedef struct {
@@ -25,11 +33,14 @@ typedef struct {
   Py_ssize_t extents[]; /* shape, then strides */
 } shape_t;
 
-static int fill(view_t* view, PyObject* address, Py_ssize_t item_size, const char* format, PyObject* shape, int flags) {
+static int fill(view_t* view, PyObject* address, Py_ssize_t item_size, const char* format,
+    PyObject* shape, int flags) {
   const Py_ssize_t ndim = PyTuple_Size(shape);
   Py_ssize_t length = item_size;
   Py_ssize_t i;
-  shape_t* held = ndim < 0 ? NULL : (shape_t*)calloc(1, sizeof *held + 2 * (size_t)ndim * sizeof *held->extents);
+  shape_t* held =
+      ndim < 0 ? NULL
+               : (shape_t*)calloc(1, sizeof *held + 2 * (size_t)ndim * sizeof *held->extents);
   if (held == NULL) {
     if (!PyErr_Occurred()) PyErr_NoMemory();
     return -1;
@@ -80,7 +91,8 @@ static void release_buffer(PyObject* self, view_t* view) {
 
 PyObject* make_exporter_type(void) {
   static const char name[] = "symm._raw.Exporter";
-  PyType_Slot slots[] = {{SLOT_GET, (void*)(uintptr_t)get_buffer}, {SLOT_RELEASE, (void*)(uintptr_t)release_buffer}, {0, NULL}};
+  PyType_Slot slots[] = {{SLOT_GET, (void*)(uintptr_t)get_buffer},
+      {SLOT_RELEASE, (void*)(uintptr_t)release_buffer}, {0, NULL}};
   PyType_Spec spec = {name, sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
   return PyType_FromSpec(&spec);
 }

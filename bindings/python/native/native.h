@@ -17,8 +17,8 @@ PyObject* array_struct_read(PyObject* capsule);
  * contiguous, writable, shape), dtype as in symm.h. The memory lives as long as the capsule. */
 PyObject* dlpack_read(PyObject* capsule);
 /* A capsule of contiguous memory that keeps `owner` alive until its consumer lets go. */
-PyObject* dlpack_make(
-    PyObject* owner, PyObject* address, int dtype, PyObject* shape, int device_type, int device_id, int versioned);
+PyObject* dlpack_make(PyObject* owner, PyObject* address, int dtype, PyObject* shape,
+    int device_type, int device_id, int versioned);
 
 /* The buffer protocol for classes written in Python: a base class whose instances export what their method _buffer() returns:
  * (address, item size, format, shape), contiguous and writable. An exception of _buffer() becomes the exporter's; the instance

@@ -22,12 +22,14 @@ static symm_status_t status_of_exception(symm_py_store* store) {
   return SYMM_ERR_SYSTEM;
 }
 
-static symm_status_t set(void* user, const char* key, const void* value, size_t size, uint64_t timeout_ms) {
+static symm_status_t set(
+    void* user, const char* key, const void* value, size_t size, uint64_t timeout_ms) {
   symm_py_store* store = (symm_py_store*)user;
   const PyGILState_STATE lock = PyGILState_Ensure();
   PyObject* bytes = PyBytes_FromStringAndSize((const char*)value, (Py_ssize_t)size);
-  PyObject* result =
-      bytes == NULL ? NULL : PyObject_CallMethod(store->store, "set", "sOd", key, bytes, (double)timeout_ms / 1000);
+  PyObject* result = bytes == NULL ? NULL
+                                   : PyObject_CallMethod(store->store, "set", "sOd", key, bytes,
+                                         (double)timeout_ms / 1000);
   const symm_status_t status = result == NULL ? status_of_exception(store) : SYMM_OK;
   Py_XDECREF(result);
   Py_XDECREF(bytes);
@@ -45,12 +47,14 @@ static symm_status_t copy_bytes(PyObject* bytes, void* value, size_t capacity, s
   return SYMM_OK;
 }
 
-static symm_status_t get(void* user, const char* key, void* value, size_t capacity, size_t* out_size, uint64_t timeout_ms) {
+static symm_status_t get(void* user, const char* key, void* value, size_t capacity,
+    size_t* out_size, uint64_t timeout_ms) {
   symm_py_store* store = (symm_py_store*)user;
   const PyGILState_STATE lock = PyGILState_Ensure();
   PyObject* found = PyObject_CallMethod(store->store, "get", "sd", key, (double)timeout_ms / 1000);
   PyObject* bytes = found == NULL ? NULL : PyBytes_FromObject(found);
-  symm_status_t status = bytes == NULL ? SYMM_ERR_SYSTEM : copy_bytes(bytes, value, capacity, out_size);
+  symm_status_t status =
+      bytes == NULL ? SYMM_ERR_SYSTEM : copy_bytes(bytes, value, capacity, out_size);
   if (PyErr_Occurred()) status = status_of_exception(store);
   Py_XDECREF(bytes);
   Py_XDECREF(found);

@@ -1,4 +1,5 @@
 #include "support.h"
+
 #include "native.h"
 
 static PyObject* error_factory = NULL;
@@ -13,10 +14,12 @@ PyObject* set_error_factory(PyObject* factory) {
 static void raise_of(const symm_failure_t* failure, PyObject* cause) {
   PyObject* exception;
   if (error_factory == NULL) {
-    PyErr_Format(PyExc_RuntimeError, "%s: %s", symm_status_string(failure->status), failure->message);
+    PyErr_Format(
+        PyExc_RuntimeError, "%s: %s", symm_status_string(failure->status), failure->message);
     return;
   }
-  exception = PyObject_CallFunction(error_factory, "N", PyBytes_FromStringAndSize((const char*)failure, sizeof *failure));
+  exception = PyObject_CallFunction(
+      error_factory, "N", PyBytes_FromStringAndSize((const char*)failure, sizeof *failure));
   if (exception == NULL) return;
   if (cause != NULL) PyException_SetCause(exception, Py_NewRef(cause));
   PyErr_SetObject((PyObject*)Py_TYPE(exception), exception);
@@ -71,11 +74,12 @@ int symm_py_number(PyObject* from, const char* name, int64_t least, uint64_t mos
   if (number == NULL) return 0;
   value = PyLong_AsLongLongAndOverflow(number, &overflow);
   *to = overflow > 0 ? PyLong_AsUnsignedLongLong(number) : (uint64_t)value;
-  fits = overflow == 0 ? value >= least && (value < 0 || *to <= most) : overflow > 0 && !PyErr_Occurred() && *to <= most;
+  fits = overflow == 0 ? value >= least && (value < 0 || *to <= most)
+                       : overflow > 0 && !PyErr_Occurred() && *to <= most;
   PyErr_Clear();
   Py_DECREF(number);
-  return fits ||
-         refuse(PyUnicode_FromFormat("%s: %R is not in %lld .. %llu", name, from, (long long)least, (unsigned long long)most));
+  return fits || refuse(PyUnicode_FromFormat("%s: %R is not in %lld .. %llu", name, from,
+                     (long long)least, (unsigned long long)most));
 }
 
 int symm_py_address(PyObject* from, const char* name, void** to) {
@@ -128,7 +132,8 @@ int symm_py_fields(PyObject* from, const char* names, ...) {
     length = strcspn(names, ":");
     memcpy(name, names, length);
     if (i == PyTuple_Size(from)) PyErr_Format(PyExc_TypeError, "%s is missing", name);
-    is_read = i < PyTuple_Size(from) && field(PyTuple_GetItem(from, i), name, names[length + 1], va_arg(to, void*));
+    is_read = i < PyTuple_Size(from) &&
+              field(PyTuple_GetItem(from, i), name, names[length + 1], va_arg(to, void*));
     names += length + 2;
     ++i;
   }
@@ -138,7 +143,8 @@ int symm_py_fields(PyObject* from, const char* names, ...) {
 }
 
 /* A sequence as an array of `count`, each item read by field() or, without a kind, as a tuple of a wait for a signal. */
-static int array_of(PyObject* from, const char* name, char kind, size_t size, void* to, size_t* count) {
+static int array_of(
+    PyObject* from, const char* name, char kind, size_t size, void* to, size_t* count) {
   Py_ssize_t i;
   char* items;
   const Py_ssize_t length = PySequence_Size(from);
@@ -154,8 +160,8 @@ static int array_of(PyObject* from, const char* name, char kind, size_t size, vo
       is_read = is_read && field(item, name, kind, wait);
     } else {
       wait->struct_size = size;
-      is_read = is_read && symm_py_fields(item, "rank:i channel:i compare:i value:u", &wait->rank, &wait->channel, &wait->compare,
-                               &wait->value);
+      is_read = is_read && symm_py_fields(item, "rank:i channel:i compare:i value:u", &wait->rank,
+                               &wait->channel, &wait->compare, &wait->value);
     }
     Py_XDECREF(item);
     if (!is_read) return 0;

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+
 #include <symm/symm.h>
 
 /* Raise the exception for symm_last_failure(); `cause` may be NULL. */
@@ -21,7 +22,7 @@ int symm_py_address(PyObject* from, const char* name, void** to); /* NULL for No
 int symm_py_fields(PyObject* from, const char* names, ...);
 int symm_py_integers(PyObject* from, int32_t** to, size_t* count);         /* free(*to) */
 int symm_py_waits(PyObject* from, symm_signal_wait_t** to, size_t* count); /* free(*to) */
-int symm_py_sizes(PyObject* from, size_t** to);                            /* NULL for None; free(*to) */
+int symm_py_sizes(PyObject* from, size_t** to); /* NULL for None; free(*to) */
 PyObject* symm_py_list(const int32_t* from, size_t count);
 
 /* A store written in Python: an object with set(key, value, seconds) and get(key, seconds) -> bytes: symm/stores.py. */
@@ -30,8 +31,7 @@ typedef struct {
   PyObject* store;
   PyObject* exception; /* the last that it raised, time-outs excepted; owned */
 } symm_py_store;
-#define SYMM_PY_STORE_INIT \
-  { {sizeof(symm_store_t), NULL, NULL, NULL}, NULL, NULL }
+#define SYMM_PY_STORE_INIT {{sizeof(symm_store_t), NULL, NULL, NULL}, NULL, NULL}
 /* In `config`, as read from a tuple, the object or None stands where its callbacks will. */
 void symm_py_store_begin(symm_group_config_t* config, symm_py_store* store);
 void symm_py_store_done(symm_py_store* store);

@@ -38,8 +38,9 @@
 #define SYMM_DEVICE_CUH
 
 #ifndef __CUDACC_RTC__
-#include <symm/symm.h>
 #include <cstddef>
+
+#include <symm/symm.h>
 #endif
 
 #ifdef __CUDACC__
@@ -68,7 +69,8 @@ struct Memory {
   unsigned long long *const *pads;
   unsigned long long *taken;     /**< of this rank: signals taken, [channel][source] */
   unsigned long long timeout_ns; /**< of each wait; ~0ull: none */
-  const unsigned *stop; /**< a word that ends all waits when it becomes other than 0 (pinned host memory, say); NULL: none */
+  const unsigned *
+      stop; /**< a word that ends all waits when it becomes other than 0 (pinned host memory, say); NULL: none */
 };
 static_assert(sizeof(Memory) == 64, "passed between languages");
 
@@ -89,7 +91,8 @@ static_assert(sizeof(Memory) == sizeof(symm_memory_view_t) && kLayout == SYMM_ME
  *  @param stop        device address of the word that ends all waits, or NULL.
  *  @param[out] out    written only on success.
  *  @return what symm_memory_device_view() returns; UNSUPPORTED, without a message, if the library has another layout. */
-inline symm_status_t describe(symm_memory_t *memory, uint64_t timeout_ms, const unsigned *stop, Memory *out) {
+inline symm_status_t describe(symm_memory_t *memory, uint64_t timeout_ms, const unsigned *stop,
+                              Memory *out) {
   symm_memory_view_t view = {};
   view.struct_size = sizeof view;
   const symm_status_t status = symm_memory_device_view(memory, timeout_ms, stop, &view);
@@ -175,11 +178,15 @@ SYMM_DEVICE unsigned add_on_device(unsigned *to) {
 }
 SYMM_DEVICE unsigned long long add_on_device(unsigned long long *to, unsigned long long value) {
   unsigned long long before;
-  asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;" : "=l"(before) : "l"(to), "l"(value) : "memory");
+  asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;"
+               : "=l"(before)
+               : "l"(to), "l"(value)
+               : "memory");
   return before;
 }
 /** Make a word of this device `wanted` if it is `expected`; what it was. [thread] */
-SYMM_DEVICE unsigned long long exchange_on_device(unsigned long long *word, unsigned long long expected,
+SYMM_DEVICE unsigned long long exchange_on_device(unsigned long long *word,
+                                                  unsigned long long expected,
                                                   unsigned long long wanted) {
   unsigned long long before;
   asm volatile("atom.relaxed.gpu.global.cas.b64 %0, [%1], %2, %3;"
@@ -201,15 +208,25 @@ SYMM_DEVICE unsigned long long nanoseconds() {
 SYMM_DEVICE void let_others_run() {}
 #else
 // On the host each access brings the order that a fence brings on a device.
-template <class Word> Word load_relaxed(const Word *from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
-inline void store_relaxed(unsigned *to, unsigned value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
-inline void add_release(unsigned long long *to, unsigned long long value) { __atomic_fetch_add(to, value, __ATOMIC_RELEASE); }
-inline void store_release(unsigned long long *to, unsigned long long value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
+template <class Word>
+Word load_relaxed(const Word *from) {
+  return __atomic_load_n(from, __ATOMIC_ACQUIRE);
+}
+inline void store_relaxed(unsigned *to, unsigned value) {
+  __atomic_store_n(to, value, __ATOMIC_RELEASE);
+}
+inline void add_release(unsigned long long *to, unsigned long long value) {
+  __atomic_fetch_add(to, value, __ATOMIC_RELEASE);
+}
+inline void store_release(unsigned long long *to, unsigned long long value) {
+  __atomic_store_n(to, value, __ATOMIC_RELEASE);
+}
 inline unsigned add_on_device(unsigned *to) { return __atomic_fetch_add(to, 1U, __ATOMIC_ACQ_REL); }
 inline unsigned long long add_on_device(unsigned long long *to, unsigned long long value) {
   return __atomic_fetch_add(to, value, __ATOMIC_ACQ_REL);
 }
-inline unsigned long long exchange_on_device(unsigned long long *word, unsigned long long expected, unsigned long long wanted) {
+inline unsigned long long exchange_on_device(unsigned long long *word, unsigned long long expected,
+                                             unsigned long long wanted) {
   __atomic_compare_exchange_n(word, &expected, wanted, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
   return expected;
 }
@@ -218,13 +235,16 @@ inline void fence_device() {}
 inline unsigned long long nanoseconds() {
   timespec now = {};
   clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<unsigned long long>(now.tv_sec) * 1000000000ULL + static_cast<unsigned long long>(now.tv_nsec);
+  return static_cast<unsigned long long>(now.tv_sec) * 1000000000ULL +
+         static_cast<unsigned long long>(now.tv_nsec);
 }
-inline void let_others_run() { sched_yield(); }  // threads that stand for ranks are more than processors
+// threads that stand for ranks are more than processors
+inline void let_others_run() { sched_yield(); }
 #endif
 
 /** Rank `rank`'s block, `offset` bytes from its start. Load from it and store to it like any other memory. [thread] */
-template <class T> SYMM_DEVICE T *pointer(const Memory &memory, int rank, unsigned long long offset = 0) {
+template <class T>
+SYMM_DEVICE T *pointer(const Memory &memory, int rank, unsigned long long offset = 0) {
   return reinterpret_cast<T *>(static_cast<char *>(memory.blocks[rank]) + offset);
 }
 
@@ -250,7 +270,9 @@ SYMM_DEVICE Trouble look_around(const Memory &memory, Patience &patience) {
 
 /** Wait until is_there() says so. Without order: fence_system() after it. [thread]
  *  @param peer  for whom it waits, for the Outcome. */
-template <class IsThere> SYMM_DEVICE Outcome await(const Memory &memory, int peer, Patience &patience, const IsThere &is_there) {
+template <class IsThere>
+SYMM_DEVICE Outcome await(const Memory &memory, int peer, Patience &patience,
+                          const IsThere &is_there) {
   if (memory.layout != kLayout) return {peer << 8 | static_cast<int>(Trouble::layout)};
   while (!is_there()) {
     const Trouble trouble = look_around(memory, patience);
@@ -262,7 +284,8 @@ template <class IsThere> SYMM_DEVICE Outcome await(const Memory &memory, int pee
 /* ---- signals --------------------------------------------------------------------------------------- */
 
 /** The word of signals from `source` to `owner`: only `source` writes it. [thread] */
-SYMM_DEVICE unsigned long long *signal_word(const Memory &memory, int owner, int channel, int source) {
+SYMM_DEVICE unsigned long long *signal_word(const Memory &memory, int owner, int channel,
+                                            int source) {
   return memory.pads[owner] + channel * memory.size + source;
 }
 /** Where this rank counts the signals from `source` that it has taken, or that a wait is about to. [thread] */
@@ -272,20 +295,27 @@ SYMM_DEVICE unsigned long long *taken_word(const Memory &memory, int channel, in
 
 /** symm_signal_value() from a kernel: add to the word that `rank` sees of this rank, or set it, after everything that this
  * thread, and those it met at a __syncthreads(), wrote. Never waits. [thread] */
-SYMM_DEVICE void signal_value(const Memory &memory, int rank, int channel, SignalOp op, unsigned long long value) {
+SYMM_DEVICE void signal_value(const Memory &memory, int rank, int channel, SignalOp op,
+                              unsigned long long value) {
   if (memory.layout != kLayout) return;
   unsigned long long *const word = signal_word(memory, rank, channel, memory.rank);
-  if (op == SignalOp::add) add_release(word, value);
-  else store_release(word, value);
+  if (op == SignalOp::add)
+    add_release(word, value);
+  else
+    store_release(word, value);
 }
 /** symm_signal() from a kernel: one signal to `rank`. [thread] */
-SYMM_DEVICE void signal(const Memory &memory, int rank, int channel) { signal_value(memory, rank, channel, SignalOp::add, 1); }
+SYMM_DEVICE void signal(const Memory &memory, int rank, int channel) {
+  signal_value(memory, rank, channel, SignalOp::add, 1);
+}
 
 /** symm_wait_signal_value() from a kernel: wait until the word from `rank` compares so, and take nothing. [thread] */
-SYMM_DEVICE Outcome wait_signal_value(const Memory &memory, int rank, int channel, Compare compare, unsigned long long value) {
+SYMM_DEVICE Outcome wait_signal_value(const Memory &memory, int rank, int channel, Compare compare,
+                                      unsigned long long value) {
   Patience patience;
   const unsigned long long *const word = signal_word(memory, memory.rank, channel, rank);
-  const Outcome outcome = await(memory, rank, patience, [&] { return holds(load_relaxed(word), compare, value); });
+  const Outcome outcome =
+      await(memory, rank, patience, [&] { return holds(load_relaxed(word), compare, value); });
   fence_system();
   return outcome;
 }
@@ -301,22 +331,26 @@ struct SignalWait {
 /** symm_wait_signals() from a kernel: wait until each of `count` signals, 1 or more, has been as awaited, at whatever moment, or
  * with `any` until one of them is. Takes nothing. [thread]
  *  @param index  with `any` receives the first that was as awaited; may be null. */
-SYMM_DEVICE Outcome wait_signals(const Memory &memory, const SignalWait *waits, int count, bool any, int *index = nullptr) {
+SYMM_DEVICE Outcome wait_signals(const Memory &memory, const SignalWait *waits, int count, bool any,
+                                 int *index = nullptr) {
   Patience patience;
   Outcome outcome = {0};
   int at = 0;
   const auto is_there = [&] {
     const SignalWait &wait = waits[at];
-    return holds(load_relaxed(signal_word(memory, memory.rank, wait.channel, wait.rank)), wait.compare, wait.value);
+    return holds(load_relaxed(signal_word(memory, memory.rank, wait.channel, wait.rank)),
+                 wait.compare, wait.value);
   };
   const auto one_is_there = [&] {
     for (at = 0; at < count; ++at)
       if (is_there()) return true;
     return false;
   };
-  if (any) outcome = await(memory, waits[0].rank, patience, one_is_there);
+  if (any)
+    outcome = await(memory, waits[0].rank, patience, one_is_there);
   else
-    for (; at < count && outcome; ++at) outcome = await(memory, waits[at].rank, patience, is_there);
+    for (; at < count && outcome; ++at)
+      outcome = await(memory, waits[at].rank, patience, is_there);
   fence_system();
   if (any && outcome && index != nullptr) *index = at;
   return outcome;
@@ -325,13 +359,16 @@ SYMM_DEVICE Outcome wait_signals(const Memory &memory, const SignalWait *waits, 
 /** Wait until `ahead` signals from `rank` are there beyond those taken, and take none: any number of threads and blocks may wait
  * for the same signal. Nobody may take it before the last of them has seen it; take it after the kernel (symm_wait_signal()), or
  * by its last block (take_signals()). [thread] */
-SYMM_DEVICE Outcome await_signal(const Memory &memory, int rank, int channel, unsigned long long ahead = 1) {
+SYMM_DEVICE Outcome await_signal(const Memory &memory, int rank, int channel,
+                                 unsigned long long ahead = 1) {
   if (memory.layout != kLayout) return {rank << 8 | static_cast<int>(Trouble::layout)};
-  return wait_signal_value(memory, rank, channel, Compare::ge, load_relaxed(taken_word(memory, channel, rank)) + ahead);
+  return wait_signal_value(memory, rank, channel, Compare::ge,
+                           load_relaxed(taken_word(memory, channel, rank)) + ahead);
 }
 
 /** Count `count` signals from `rank` as taken, without waiting. [thread] */
-SYMM_DEVICE void take_signals(const Memory &memory, int rank, int channel, unsigned long long count = 1) {
+SYMM_DEVICE void take_signals(const Memory &memory, int rank, int channel,
+                              unsigned long long count = 1) {
   if (memory.layout == kLayout) add_on_device(taken_word(memory, channel, rank), count);
 }
 
@@ -342,7 +379,8 @@ SYMM_DEVICE Outcome wait_signal(const Memory &memory, int rank, int channel) {
   unsigned long long *const taken = taken_word(memory, channel, rank);
   const Outcome outcome = await(memory, rank, patience, [&] {
     const unsigned long long before = load_relaxed(taken);
-    return static_cast<long long>(load_relaxed(word) - before) > 0 && exchange_on_device(taken, before, before + 1) == before;
+    return static_cast<long long>(load_relaxed(word) - before) > 0 &&
+           exchange_on_device(taken, before, before + 1) == before;
   });
   fence_system();
   return outcome;
@@ -351,7 +389,8 @@ SYMM_DEVICE Outcome wait_signal(const Memory &memory, int rank, int channel) {
 /** symm_test_signal_value() and symm_test_signal() from a kernel: the word from `rank`, and how many signals of it are not taken.
  * What was written before them is visible. Never waits. [thread] */
 SYMM_DEVICE unsigned long long test_signal_value(const Memory &memory, int rank, int channel) {
-  const unsigned long long word = memory.layout == kLayout ? load_relaxed(signal_word(memory, memory.rank, channel, rank)) : 0;
+  const unsigned long long word =
+      memory.layout == kLayout ? load_relaxed(signal_word(memory, memory.rank, channel, rank)) : 0;
   fence_system();
   return word;
 }
@@ -359,7 +398,8 @@ SYMM_DEVICE unsigned long long test_signal(const Memory &memory, int rank, int c
   if (memory.layout != kLayout) return 0;
   const unsigned long long taken = load_relaxed(taken_word(memory, channel, rank));
   const unsigned long long word = test_signal_value(memory, rank, channel);
-  return static_cast<long long>(word - taken) > 0 ? word - taken : 0;  // those who wait have taken what is to come
+  // those who wait have taken what is to come
+  return static_cast<long long>(word - taken) > 0 ? word - taken : 0;
 }
 
 /* ---- barriers -------------------------------------------------------------------------------------- */
@@ -376,8 +416,9 @@ struct Grid {
   unsigned reserved;
 };
 
-// A block is: thread() of threads(), blocks() of them in the grid, sync(), and two ways to agree: any(), and agree(), which gives
-// all of its threads the same failed Outcome if one of them has a failed one.
+// A block is: thread() of threads(), blocks() of them in the grid,
+// sync(), and two ways to agree: any(), and agree(), which gives all of
+// its threads the same failed Outcome if one of them has a failed one.
 struct OneThread {
   SYMM_DEVICE unsigned thread() const { return 0; }
   SYMM_DEVICE unsigned threads() const { return 1; }
@@ -385,13 +426,17 @@ struct OneThread {
   SYMM_DEVICE Outcome agree(Outcome mine) const { return mine; }
 };
 
-// The signals of a barrier are those of signal() on its channel: each rank sends one to every other and claims one from every
-// other.
-template <class Block> SYMM_DEVICE Outcome barrier_of(const Memory &memory, int channel, unsigned ranks, const Block &block) {
+// The signals of a barrier are those of signal() on its channel: each rank sends one to
+// every other and claims one from every other.
+template <class Block>
+SYMM_DEVICE Outcome barrier_of(const Memory &memory, int channel, unsigned ranks,
+                               const Block &block) {
   block.sync();
   const int first = static_cast<int>(block.thread());
   const int step = static_cast<int>(block.threads());
-  const auto takes_part = [&](int peer) { return peer != memory.rank && (ranks >> peer & 1U) != 0; };
+  const auto takes_part = [&](int peer) {
+    return peer != memory.rank && (ranks >> peer & 1U) != 0;
+  };
   for (int peer = first; peer < memory.size; peer += step)
     if (takes_part(peer)) signal(memory, peer, channel);
   Patience patience;
@@ -399,17 +444,21 @@ template <class Block> SYMM_DEVICE Outcome barrier_of(const Memory &memory, int 
   for (int peer = first; peer < memory.size; peer += step) {
     if (!takes_part(peer)) continue;
     const unsigned long long *const word = signal_word(memory, memory.rank, channel, peer);
-    const unsigned long long target = memory.layout == kLayout ? add_on_device(taken_word(memory, channel, peer), 1) + 1 : 0;
-    const Outcome outcome = await(memory, peer, patience, [&] { return load_relaxed(word) >= target; });
+    const unsigned long long target =
+        memory.layout == kLayout ? add_on_device(taken_word(memory, channel, peer), 1) + 1 : 0;
+    const Outcome outcome =
+        await(memory, peer, patience, [&] { return load_relaxed(word) >= target; });
     if (mine) mine = outcome;
   }
   fence_system();
   return block.agree(mine);
 }
 
-// The last block of the grid to arrive goes to the barrier of the ranks; the others wait for it.
+// The last block of the grid to arrive goes to the
+// barrier of the ranks; the others wait for it.
 template <class Block>
-SYMM_DEVICE Outcome barrier_of_grid(const Memory &memory, int channel, Grid *grid, unsigned ranks, const Block &block) {
+SYMM_DEVICE Outcome barrier_of_grid(const Memory &memory, int channel, Grid *grid, unsigned ranks,
+                                    const Block &block) {
   block.sync();
   const bool leader = block.thread() == 0;
   unsigned round = 0;
@@ -432,7 +481,8 @@ SYMM_DEVICE Outcome barrier_of_grid(const Memory &memory, int channel, Grid *gri
     }
   } else if (leader) {
     Patience patience;
-    outcome = await(memory, memory.rank, patience, [&] { return load_relaxed(&grid->round) != round; });
+    outcome =
+        await(memory, memory.rank, patience, [&] { return load_relaxed(&grid->round) != round; });
     if (!outcome) store_relaxed(&grid->code, static_cast<unsigned>(outcome.code));
     fence_system();
     outcome.code = static_cast<int>(load_relaxed(&grid->code));
@@ -450,7 +500,9 @@ SYMM_DEVICE Outcome barrier_thread(const Memory &memory, int channel, unsigned r
 #ifdef __CUDACC__
 // The block that a kernel is in.
 struct ThisBlock {
-  SYMM_DEVICE unsigned thread() const { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
+  SYMM_DEVICE unsigned thread() const {
+    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  }
   SYMM_DEVICE unsigned threads() const { return blockDim.x * blockDim.y * blockDim.z; }
   SYMM_DEVICE unsigned blocks() const { return gridDim.x * gridDim.y * gridDim.z; }
   SYMM_DEVICE void sync() const { __syncthreads(); }
@@ -475,7 +527,8 @@ SYMM_DEVICE Outcome barrier_block(const Memory &memory, int channel, unsigned ra
 
 /** The same for grids: all blocks of all ranks' grids, which may differ in size. [grid] If it fails for one block, others may
  * have been told so or not; all leave. */
-SYMM_DEVICE Outcome barrier_grid(const Memory &memory, int channel, Grid *grid, unsigned ranks = kEverybody) {
+SYMM_DEVICE Outcome barrier_grid(const Memory &memory, int channel, Grid *grid,
+                                 unsigned ranks = kEverybody) {
   return barrier_of_grid(memory, channel, grid, ranks, ThisBlock());
 }
 
@@ -485,7 +538,8 @@ SYMM_DEVICE void signal_block(const Memory &memory, int rank, int channel) {
   if (ThisBlock().thread() == 0) signal(memory, rank, channel);
 }
 /** await_signal() for all threads of this block. [block] */
-SYMM_DEVICE Outcome await_signal_block(const Memory &memory, int rank, int channel, unsigned long long ahead = 1) {
+SYMM_DEVICE Outcome await_signal_block(const Memory &memory, int rank, int channel,
+                                       unsigned long long ahead = 1) {
   Outcome outcome = {0};
   if (ThisBlock().thread() == 0) outcome = await_signal(memory, rank, channel, ahead);
   return ThisBlock().agree(outcome);

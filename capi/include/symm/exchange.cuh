@@ -63,18 +63,23 @@ static_assert(sizeof(Exchange) == 200, "passed between languages");
 
 namespace exchange {
 
-// A block: cells [turn of the pack & 1][source][pack], then each pack's number of turns. Two halves are enough: who pushes turn
-// k + 2 has taken turn k + 1 of every rank, and each had emptied its cell of turn k before it pushed that. In a cell lies the
-// complement of a pack, and zero while it is empty, so that fresh memory is empty.
+// A block: cells [turn of the pack & 1][source][pack], then each pack's number of
+// turns. Two halves are enough: who pushes turn k + 2 has taken turn k + 1 of every
+// rank, and each had emptied its cell of turn k before it pushed that. In a cell lies
+// the complement of a pack, and zero while it is empty, so that fresh memory is empty.
 SYMM_HOST_DEVICE constexpr unsigned long long scratch_bytes(int ranks, unsigned long long packs) {
   return packs * (2ULL * static_cast<unsigned>(ranks) * sizeof(Pack) + sizeof(unsigned));
 }
-SYMM_DEVICE Pack *cell(const Exchange &exchange, int owner, unsigned turn, int source, unsigned long long q) {
+SYMM_DEVICE Pack *cell(const Exchange &exchange, int owner, unsigned turn, int source,
+                       unsigned long long q) {
   const int row = static_cast<int>(turn & 1U) * exchange.memory.size + source;
-  return reinterpret_cast<Pack *>(exchange.scratch[owner]) + static_cast<unsigned>(row) * exchange.packs + q;
+  return reinterpret_cast<Pack *>(exchange.scratch[owner]) +
+         static_cast<unsigned>(row) * exchange.packs + q;
 }
 SYMM_DEVICE unsigned *turn_word(const Exchange &exchange, unsigned long long q) {
-  return reinterpret_cast<unsigned *>(cell(exchange, exchange.memory.rank, 0, 2 * exchange.memory.size, 0)) + q;
+  return reinterpret_cast<unsigned *>(
+             cell(exchange, exchange.memory.rank, 0, 2 * exchange.memory.size, 0)) +
+         q;
 }
 
 #ifdef __CUDACC__
@@ -87,7 +92,8 @@ SYMM_DEVICE Pack load_relaxed(const Pack *from) {
   return v;
 }
 SYMM_DEVICE void store_relaxed(Pack *to, Pack v) {
-  asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+  asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y),
+               "r"(v.z), "r"(v.w)
                : "memory");
 }
 SYMM_DEVICE float to_float(unsigned bits) { return __uint_as_float(bits); }
@@ -101,18 +107,21 @@ SYMM_DEVICE float add(float a, float b) {
 #else
 inline Pack load_relaxed(const Pack *from) {
   using device::load_relaxed;
-  return {load_relaxed(&from->x), load_relaxed(&from->y), load_relaxed(&from->z), load_relaxed(&from->w)};
+  return {load_relaxed(&from->x), load_relaxed(&from->y), load_relaxed(&from->z),
+          load_relaxed(&from->w)};
 }
 inline void store_relaxed(Pack *to, Pack v) {
   using device::store_relaxed;
-  store_relaxed(&to->x, v.x), store_relaxed(&to->y, v.y), store_relaxed(&to->z, v.z), store_relaxed(&to->w, v.w);
+  store_relaxed(&to->x, v.x), store_relaxed(&to->y, v.y), store_relaxed(&to->z, v.z),
+      store_relaxed(&to->w, v.w);
 }
 inline float to_float(unsigned bits) { return __builtin_bit_cast(float, bits); }
 inline unsigned to_bits(float value) { return __builtin_bit_cast(unsigned, value); }
 inline float add(float a, float b) { return a + b; }
 #endif
 
-// Types: kCount elements to a pack; an element of those in a word, and the word that begins with two.
+// Types: kCount elements to a pack; an element of
+// those in a word, and the word that begins with two.
 struct f32 {
   static constexpr int kCount = 4;
   static SYMM_DEVICE float wide(unsigned word) { return to_float(word); }
@@ -142,19 +151,25 @@ struct f16 {
   }
 #else
   static unsigned half(unsigned bits) {
-    return (bits & 0x7FFFFFFFU) > 0x7F800000U ? 0x7FFFU : (bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16;
+    return (bits & 0x7FFFFFFFU) > 0x7F800000U ? 0x7FFFU
+                                              : (bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16;
   }
-  static unsigned word(float first, float second) { return half(to_bits(first)) | half(to_bits(second)) << 16; }
+  static unsigned word(float first, float second) {
+    return half(to_bits(first)) | half(to_bits(second)) << 16;
+  }
 #endif
 };
 
 /** The elements of a pack as f32, and back: rounded once, to nearest even. [thread] */
-template <class Type> SYMM_DEVICE void widen(Pack pack, float (&wide)[Type::kCount]) {
+template <class Type>
+SYMM_DEVICE void widen(Pack pack, float (&wide)[Type::kCount]) {
   constexpr int kPerWord = Type::kCount / 4;
   const unsigned words[4] = {pack.x, pack.y, pack.z, pack.w};
-  for (int i = 0; i < Type::kCount; ++i) wide[i] = Type::wide(words[i / kPerWord] >> i % kPerWord * 16);
+  for (int i = 0; i < Type::kCount; ++i)
+    wide[i] = Type::wide(words[i / kPerWord] >> i % kPerWord * 16);
 }
-template <class Type> SYMM_DEVICE Pack round(const float (&wide)[Type::kCount]) {
+template <class Type>
+SYMM_DEVICE Pack round(const float (&wide)[Type::kCount]) {
   constexpr int n = Type::kCount / 4;
   const auto word = [&](int i) { return Type::word(wide[i * n], wide[i * n + n - 1]); };
   return {word(0), word(1), word(2), word(3)};
@@ -162,7 +177,9 @@ template <class Type> SYMM_DEVICE Pack round(const float (&wide)[Type::kCount]) 
 
 // A word of all ones would look empty.
 SYMM_DEVICE unsigned sendable(unsigned word) { return word == ~0U ? 0x7FFF7FFFU : word; }
-SYMM_DEVICE Pack sendable(Pack v) { return {sendable(v.x), sendable(v.y), sendable(v.z), sendable(v.w)}; }
+SYMM_DEVICE Pack sendable(Pack v) {
+  return {sendable(v.x), sendable(v.y), sendable(v.z), sendable(v.w)};
+}
 SYMM_DEVICE Pack complement(Pack v) { return {~v.x, ~v.y, ~v.z, ~v.w}; }
 // Nothing promises that 16 bytes arrive together.
 SYMM_DEVICE bool is_there(Pack v) { return v.x != 0 && v.y != 0 && v.z != 0 && v.w != 0; }
@@ -172,13 +189,17 @@ SYMM_DEVICE void push(const Exchange &exchange, unsigned long long q, Pack mine)
   const Memory &memory = exchange.memory;
   const unsigned turn = device::load_relaxed(turn_word(exchange, q));
   const Pack sent = complement(sendable(mine));
-  for (int peer = memory.rank + 1; peer < memory.size; ++peer) store_relaxed(cell(exchange, peer, turn, memory.rank, q), sent);
-  for (int peer = 0; peer < memory.rank; ++peer) store_relaxed(cell(exchange, peer, turn, memory.rank, q), sent);
+  for (int peer = memory.rank + 1; peer < memory.size; ++peer)
+    store_relaxed(cell(exchange, peer, turn, memory.rank, q), sent);
+  for (int peer = 0; peer < memory.rank; ++peer)
+    store_relaxed(cell(exchange, peer, turn, memory.rank, q), sent);
 }
 
 /** Wait for everybody's pack `q` and call each(rank, pack) for ranks 0, 1, 2, ..., with `mine` for this one, which was pushed.
  * [thread] Of a wait that fails, each() may have been called for some ranks. */
-template <class Each> SYMM_DEVICE Outcome take(const Exchange &exchange, unsigned long long q, Pack mine, const Each &each) {
+template <class Each>
+SYMM_DEVICE Outcome take(const Exchange &exchange, unsigned long long q, Pack mine,
+                         const Each &each) {
   constexpr int kAtOnce = 8;  // are asked for together, and stay in registers
   const Memory &memory = exchange.memory;
   const unsigned turn = device::load_relaxed(turn_word(exchange, q));
@@ -198,7 +219,8 @@ template <class Each> SYMM_DEVICE Outcome take(const Exchange &exchange, unsigne
     });
     if (!outcome) return {missing << 8 | (outcome.code & 0xFF)};
     for (int i = 0; i < kAtOnce; ++i)
-      if (first + i < memory.size) each(first + i, comes(i) ? complement(packs[i]) : sendable(mine));
+      if (first + i < memory.size)
+        each(first + i, comes(i) ? complement(packs[i]) : sendable(mine));
     for (int i = 0; i < kAtOnce; ++i)
       if (comes(i)) store_relaxed(from(i), Pack{0, 0, 0, 0});
   }
@@ -208,16 +230,19 @@ template <class Each> SYMM_DEVICE Outcome take(const Exchange &exchange, unsigne
 
 /** The sum of everybody's pack `q`, in f32 and not rounded: for what comes behind it. [thread] */
 template <class Type>
-SYMM_DEVICE Outcome take_sum(const Exchange &exchange, unsigned long long q, Pack mine, float (&sum)[Type::kCount]) {
+SYMM_DEVICE Outcome take_sum(const Exchange &exchange, unsigned long long q, Pack mine,
+                             float (&sum)[Type::kCount]) {
   return take(exchange, q, mine, [&](int rank, Pack pack) {
     float wide[Type::kCount];
     widen<Type>(pack, wide);
-    for (int i = 0; i < Type::kCount; ++i) sum[i] = rank == 0 ? wide[i] : add(sum[i], wide[i]);
+    for (int i = 0; i < Type::kCount; ++i)
+      sum[i] = rank == 0 ? wide[i] : add(sum[i], wide[i]);
   });
 }
 
 /** push() and take_sum(): `pack` becomes the sum, rounded, if the wait did not fail. For a thread that has one pack. [thread] */
-template <class Type> SYMM_DEVICE Outcome all_reduce_sum(const Exchange &exchange, unsigned long long q, Pack &pack) {
+template <class Type>
+SYMM_DEVICE Outcome all_reduce_sum(const Exchange &exchange, unsigned long long q, Pack &pack) {
   float sum[Type::kCount];
   push(exchange, q, pack);
   const Outcome outcome = take_sum<Type>(exchange, q, pack, sum);
@@ -229,7 +254,8 @@ template <class Type> SYMM_DEVICE Outcome all_reduce_sum(const Exchange &exchang
 }  // namespace symm::device
 
 #ifndef __CUDACC_RTC__
-namespace symm { inline namespace v0 {
+namespace symm {
+inline namespace v0 {
 
 /** The scratch of an exchange. All kernels that were given it must have ended, on all ranks, before its end. */
 class Exchange {
@@ -237,23 +263,29 @@ class Exchange {
   /** For messages of up to `bytes` bytes. Throws symm::Error. [collective] [blocking] */
   Exchange(const Group &group, size_t bytes)
       : packs_((bytes + sizeof(symm::device::Pack) - 1) / sizeof(symm::device::Pack)),
-        memory_(group.rendezvous(group.allocate(symm::device::exchange::scratch_bytes(group.size(), packs_)))) {}
+        memory_(group.rendezvous(
+            group.allocate(symm::device::exchange::scratch_bytes(group.size(), packs_)))) {}
   /** To be passed to kernels, which wait as symm::device::describe() says. Throws symm::Error, with UNAVAILABLE for a group of
    * several machines and UNSUPPORTED for the host back end. [local] */
   symm::device::Exchange device(uint64_t timeout_ms = 0, const unsigned *stop = nullptr) const {
     symm::device::Exchange made = {};
-    check(symm::device::describe(memory_.get(), timeout_ms, stop, &made.memory), "symm_memory_device_view");
-    detail::require(made.memory.size <= made.kMaxRanks, "symm::Exchange", "it has more than 16 ranks");
+    check(symm::device::describe(memory_.get(), timeout_ms, stop, &made.memory),
+          "symm_memory_device_view");
+    detail::require(made.memory.size <= made.kMaxRanks, "symm::Exchange",
+                    "it has more than 16 ranks");
     made.packs = packs_;
-    for (int rank = 0; rank < made.memory.size; ++rank) made.scratch[rank] = memory_.span<char>(rank).data();
+    for (int rank = 0; rank < made.memory.size; ++rank)
+      made.scratch[rank] = memory_.span<char>(rank).data();
     return made;
   }
+
  private:
   size_t packs_;
   Memory memory_;
 };
 
-}}  // namespace symm::v0
+}  // namespace v0
+}  // namespace symm
 #endif
 
 #endif /* SYMM_EXCHANGE_CUH */

@@ -50,11 +50,14 @@ SYMM_MULTIMEM_LOAD(load_min_bf16, "min.v4.bf16x2")
 SYMM_MULTIMEM_LOAD(load_max_bf16, "max.v4.bf16x2")
 #undef SYMM_MULTIMEM_LOAD
 
-#define SYMM_MULTIMEM_LOAD(name, type, constraint, operation)                                                               \
-  __device__ __forceinline__ type name(const type *at) {                                                                    \
-    type v;                                                                                                                 \
-    asm volatile("multimem.ld_reduce.relaxed.sys.global." operation " %0, [%1];" : "=" constraint(v) : "l"(at) : "memory"); \
-    return v;                                                                                                               \
+#define SYMM_MULTIMEM_LOAD(name, type, constraint, operation)                    \
+  __device__ __forceinline__ type name(const type *at) {                         \
+    type v;                                                                      \
+    asm volatile("multimem.ld_reduce.relaxed.sys.global." operation " %0, [%1];" \
+                 : "=" constraint(v)                                             \
+                 : "l"(at)                                                       \
+                 : "memory");                                                    \
+    return v;                                                                    \
   }
 /** The sum, least, greatest, and bits over all ranks of one integer. */
 SYMM_MULTIMEM_LOAD(load_add, unsigned, "r", "add.u32")
@@ -69,11 +72,11 @@ SYMM_MULTIMEM_LOAD(load_min, unsigned long long, "l", "min.u64")
 SYMM_MULTIMEM_LOAD(load_max, unsigned long long, "l", "max.u64")
 #undef SYMM_MULTIMEM_LOAD
 
-#define SYMM_MULTIMEM_TO(name, type, constraint, operation)                                                                     \
-  __device__ __forceinline__ void name(type *to, type v) {                                                                      \
-    asm volatile("multimem." operation " [%0], {%1, %2, %3, %4};" ::"l"(to), constraint(v.x), constraint(v.y), constraint(v.z), \
-                 constraint(v.w)                                                                                                \
-                 : "memory");                                                                                                   \
+#define SYMM_MULTIMEM_TO(name, type, constraint, operation)                                   \
+  __device__ __forceinline__ void name(type *to, type v) {                                    \
+    asm volatile("multimem." operation " [%0], {%1, %2, %3, %4};" ::"l"(to), constraint(v.x), \
+                 constraint(v.y), constraint(v.z), constraint(v.w)                            \
+                 : "memory");                                                                 \
   }
 #define SYMM_MULTIMEM_WORD_TO(name, operation)                                         \
   __device__ __forceinline__ void name(unsigned *to, unsigned v) {                     \

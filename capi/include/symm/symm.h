@@ -95,19 +95,21 @@ typedef int32_t symm_status_t;
 enum symm_status_values {
   SYMM_OK = 0,
   SYMM_ERR_INVALID_ARGUMENT = -1, /**< an argument is out of range; the message names it */
-  SYMM_ERR_INVALID_HANDLE = -2,   /**< NULL, released, of another type, inherited through fork(), or of a finalized group; a token
+  SYMM_ERR_INVALID_HANDLE =
+      -2, /**< NULL, released, of another type, inherited through fork(), or of a finalized group; a token
                                        whose memory was released or withdrawn */
-  SYMM_ERR_OUT_OF_MEMORY = -3,    /**< host or device memory, or a limit on it */
-  SYMM_ERR_UNAVAILABLE = -4,      /**< no such device, driver, launcher or feature on this machine */
-  SYMM_ERR_UNSUPPORTED = -5,      /**< this library does not do that: it is too old, or the back end cannot */
-  SYMM_ERR_TIMEOUT = -6,          /**< a deadline passed; the message names who was awaited */
-  SYMM_ERR_ABORTED = -7,          /**< symm_group_abort() was called, here or on another rank */
-  SYMM_ERR_PEER_FAILED = -8,      /**< a rank died or left; the message gives its rank and pid */
-  SYMM_ERR_MISMATCH = -9,         /**< ranks disagree (size, operation, data type, count ...) */
-  SYMM_ERR_SYSTEM = -10,          /**< a system call failed; the message names it and its errno */
-  SYMM_ERR_CUDA = -11,            /**< a CUDA driver call failed; the message names it and its result */
-  SYMM_ERR_INTERNAL = -13,        /**< a defect of this library */
-  SYMM_ERR_NOT_FOUND = -14        /**< a look-up found nothing */
+  SYMM_ERR_OUT_OF_MEMORY = -3, /**< host or device memory, or a limit on it */
+  SYMM_ERR_UNAVAILABLE = -4,   /**< no such device, driver, launcher or feature on this machine */
+  SYMM_ERR_UNSUPPORTED =
+      -5, /**< this library does not do that: it is too old, or the back end cannot */
+  SYMM_ERR_TIMEOUT = -6,     /**< a deadline passed; the message names who was awaited */
+  SYMM_ERR_ABORTED = -7,     /**< symm_group_abort() was called, here or on another rank */
+  SYMM_ERR_PEER_FAILED = -8, /**< a rank died or left; the message gives its rank and pid */
+  SYMM_ERR_MISMATCH = -9,    /**< ranks disagree (size, operation, data type, count ...) */
+  SYMM_ERR_SYSTEM = -10,     /**< a system call failed; the message names it and its errno */
+  SYMM_ERR_CUDA = -11,       /**< a CUDA driver call failed; the message names it and its result */
+  SYMM_ERR_INTERNAL = -13,   /**< a defect of this library */
+  SYMM_ERR_NOT_FOUND = -14   /**< a look-up found nothing */
 };
 
 /** Data type. The value is (DLPack type code) << 8 | bits, one lane. */
@@ -125,9 +127,10 @@ enum symm_dtype_values {
   SYMM_DTYPE_F32 = 0x0220,
   SYMM_DTYPE_F64 = 0x0240,
   SYMM_DTYPE_BF16 = 0x0410,
-  SYMM_DTYPE_BOOL = 0x0608,   /**< a byte: 0 is false, all else true; results are 0 or 1 */
-  SYMM_DTYPE_F8E4M3 = 0x0A08, /**< finite-only variant (DLPack float8_e4m3fn); results saturate at +-448 */
-  SYMM_DTYPE_F8E5M2 = 0x0C08  /**< results saturate at +-57344 */
+  SYMM_DTYPE_BOOL = 0x0608, /**< a byte: 0 is false, all else true; results are 0 or 1 */
+  SYMM_DTYPE_F8E4M3 =
+      0x0A08, /**< finite-only variant (DLPack float8_e4m3fn); results saturate at +-448 */
+  SYMM_DTYPE_F8E5M2 = 0x0C08 /**< results saturate at +-57344 */
 };
 
 /** Reduction. Ranks are combined in the order 0, 1, ..., size-1 on every rank and in every algorithm, so the result
@@ -136,7 +139,13 @@ enum symm_dtype_values {
  *  (integers: truncated towards zero). Of BOOL, SUM and MAX are "or", MIN and PROD are "and", and there is no AVG
  *  (INVALID_ARGUMENT). The payload of a NaN result is unspecified. */
 typedef int32_t symm_op_t;
-enum symm_op_values { SYMM_OP_SUM = 0, SYMM_OP_AVG = 1, SYMM_OP_MIN = 2, SYMM_OP_MAX = 3, SYMM_OP_PROD = 4 };
+enum symm_op_values {
+  SYMM_OP_SUM = 0,
+  SYMM_OP_AVG = 1,
+  SYMM_OP_MIN = 2,
+  SYMM_OP_MAX = 3,
+  SYMM_OP_PROD = 4
+};
 
 /** Where a factor is multiplied in; see symm_collective_options_t. Since 0.2. */
 typedef int32_t symm_scale_t;
@@ -185,17 +194,25 @@ enum symm_quant_scale_values {
 typedef int32_t symm_algorithm_t;
 enum symm_algorithm_values {
   SYMM_ALGORITHM_AUTO = 0,
-  SYMM_ALGORITHM_LL = 1,                /**< flag in data: the message rides in the line that signals it */
-  SYMM_ALGORITHM_ONE_SHOT = 2,          /**< every rank publishes its input, every rank combines all */
-  SYMM_ALGORITHM_TWO_SHOT = 3,          /**< each rank combines its slice and stores it to all; on the host without a copy */
-  SYMM_ALGORITHM_TWO_SHOT_STAGED = 4,   /**< the same in chunks through library memory; any buffer */
-  SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = 6, /**< every rank loads the sum from send's multicast address; not in place */
-  SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = 7, /**< each rank loads the sum of its slice and stores it to all, by multicast */
-  SYMM_ALGORITHM_MARKED = 8,            /**< CUDA: as LL, with a mark of 4 bytes for every 64; for what moves unchanged */
-  SYMM_ALGORITHM_CHAIN = 9,  /**< several machines: sums that are not rounded yet go from each to the next, results come back */
-  SYMM_ALGORITHM_BRUCK = 10, /**< several machines: as TWO_SHOT, in as many rounds as the logarithm of the ranks */
-  SYMM_ALGORITHM_HIERARCHICAL = 11, /**< several machines: each combines its ranks, then ranks what machines have; GPUs: NCCL */
-  SYMM_ALGORITHM_COPY_ENGINE = 12   /**< CUDA: copy engines store what moves unchanged into recv, without kernels */
+  SYMM_ALGORITHM_LL = 1,       /**< flag in data: the message rides in the line that signals it */
+  SYMM_ALGORITHM_ONE_SHOT = 2, /**< every rank publishes its input, every rank combines all */
+  SYMM_ALGORITHM_TWO_SHOT =
+      3, /**< each rank combines its slice and stores it to all; on the host without a copy */
+  SYMM_ALGORITHM_TWO_SHOT_STAGED = 4, /**< the same in chunks through library memory; any buffer */
+  SYMM_ALGORITHM_MULTIMEM_ONE_SHOT =
+      6, /**< every rank loads the sum from send's multicast address; not in place */
+  SYMM_ALGORITHM_MULTIMEM_TWO_SHOT =
+      7, /**< each rank loads the sum of its slice and stores it to all, by multicast */
+  SYMM_ALGORITHM_MARKED =
+      8, /**< CUDA: as LL, with a mark of 4 bytes for every 64; for what moves unchanged */
+  SYMM_ALGORITHM_CHAIN =
+      9, /**< several machines: sums that are not rounded yet go from each to the next, results come back */
+  SYMM_ALGORITHM_BRUCK =
+      10, /**< several machines: as TWO_SHOT, in as many rounds as the logarithm of the ranks */
+  SYMM_ALGORITHM_HIERARCHICAL =
+      11, /**< several machines: each combines its ranks, then ranks what machines have; GPUs: NCCL */
+  SYMM_ALGORITHM_COPY_ENGINE =
+      12 /**< CUDA: copy engines store what moves unchanged into recv, without kernels */
 };
 
 /** What symm_signal_value() does to a word. */
@@ -219,7 +236,12 @@ enum symm_topology_class_values { SYMM_TOPOLOGY_UNKNOWN = 0, SYMM_TOPOLOGY_FULLY
 
 /** Severity of a log message. */
 typedef int32_t symm_log_level_t;
-enum symm_log_level_values { SYMM_LOG_ERROR = 1, SYMM_LOG_WARNING = 2, SYMM_LOG_INFO = 3, SYMM_LOG_DEBUG = 4 };
+enum symm_log_level_values {
+  SYMM_LOG_ERROR = 1,
+  SYMM_LOG_WARNING = 2,
+  SYMM_LOG_INFO = 3,
+  SYMM_LOG_DEBUG = 4
+};
 
 enum symm_misc_values {
   SYMM_DEVICE_AUTO = -1, /**< the local rank's share: device (local rank modulo device count) */
@@ -229,8 +251,10 @@ enum symm_misc_values {
 /** Bits of symm_group_config_t.flags. */
 enum symm_group_flag_values {
   SYMM_GROUP_OVERLAPPING_DEVICES = 1, /**< several ranks may use one CUDA device */
-  SYMM_GROUP_CHECK = 2,               /**< compare the arguments of every collective on all ranks; as SYMM_CHECK=1 */
-  SYMM_GROUP_MULTICAST = 4,           /**< multicast addresses for the group's memories, where they can be had; as
+  SYMM_GROUP_CHECK =
+      2, /**< compare the arguments of every collective on all ranks; as SYMM_CHECK=1 */
+  SYMM_GROUP_MULTICAST =
+      4, /**< multicast addresses for the group's memories, where they can be had; as
                                            SYMM_MULTICAST=1. All ranks must ask; see symm_memory_multicast_pointer() */
   /** Groups made of this one by symm_group_split() and symm_group_create_from_ranks(), and of those, work in its scratch and
    *  keep it; each has a part of its own still, which symm_group_info() shows. All ranks must ask. UNSUPPORTED on the host, where
@@ -262,9 +286,10 @@ enum symm_group_flag_values {
 
 typedef struct symm_group symm_group_t;   /**< ranks that share memory */
 typedef struct symm_buffer symm_buffer_t; /**< one rank's allocation */
-typedef struct symm_memory symm_memory_t; /**< a buffer after rendezvous: every rank's block mapped here */
-typedef struct symm_heap symm_heap_t;     /**< a memory that is handed out in pieces */
-typedef struct symm_ipc symm_ipc_t;       /**< memory of another process, imported by a token */
+typedef struct symm_memory
+    symm_memory_t; /**< a buffer after rendezvous: every rank's block mapped here */
+typedef struct symm_heap symm_heap_t; /**< a memory that is handed out in pieces */
+typedef struct symm_ipc symm_ipc_t;   /**< memory of another process, imported by a token */
 
 /* ---- library --------------------------------------------------------------------------------------- */
 
@@ -287,11 +312,14 @@ SYMM_API const char *symm_last_error(void);
 typedef struct {
   size_t struct_size;
   symm_status_t status; /**< SYMM_OK before the first failure */
-  int32_t rank;         /**< the rank to blame, as numbered in the group of the call; -1: nobody in particular */
-  int64_t pid;          /**< its process, as its own machine numbers it; 0: not known */
-  int32_t os_error;     /**< errno of the system call that failed, on the rank to blame; 0: it was none */
-  int32_t cuda_result;  /**< CUresult of the driver call that failed, on the rank to blame; 0: it was none */
-  char message[1024];   /**< as symm_last_error() */
+  int32_t
+      rank; /**< the rank to blame, as numbered in the group of the call; -1: nobody in particular */
+  int64_t pid; /**< its process, as its own machine numbers it; 0: not known */
+  int32_t
+      os_error; /**< errno of the system call that failed, on the rank to blame; 0: it was none */
+  int32_t
+      cuda_result; /**< CUresult of the driver call that failed, on the rank to blame; 0: it was none */
+  char message[1024]; /**< as symm_last_error() */
 } symm_failure_t;
 
 /** What the last failing call on this thread failed of, and who is to blame. [local] A failure of this call itself becomes the
@@ -306,8 +334,7 @@ typedef struct {
   symm_failure_t *failure; /**< NULL, or receives the failure of this call */
 } symm_wait_options_t;
 
-#define SYMM_WAIT_OPTIONS_INIT \
-  { sizeof(symm_wait_options_t), 0, NULL }
+#define SYMM_WAIT_OPTIONS_INIT {sizeof(symm_wait_options_t), 0, NULL}
 
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
 SYMM_API symm_status_t symm_wait_options_init(symm_wait_options_t *options, size_t struct_size);
@@ -321,7 +348,8 @@ typedef void (*symm_log_callback_t)(void *user, symm_log_level_t level, const ch
  *  forked child has no listeners. Since 0.2.
  *  @param[out] out_id  for symm_log_remove_listener().
  *  @return INVALID_ARGUMENT (callback), UNSUPPORTED for an unknown level. */
-SYMM_API symm_status_t symm_log_add_listener(symm_log_callback_t callback, void *user, symm_log_level_t level, uint64_t *out_id);
+SYMM_API symm_status_t symm_log_add_listener(symm_log_callback_t callback, void *user,
+                                             symm_log_level_t level, uint64_t *out_id);
 
 /** The same, to a descriptor: for languages whose code must not run on threads of the library. [local] Each message is a line,
  *  "error: ...", "warning: ...", "info: ..." or "debug: ...", of at most 543 bytes, written at once. A pipe or socket that is
@@ -354,23 +382,27 @@ typedef struct {
   int32_t device;
   uint64_t memory_bytes; /**< total memory */
   int32_t compute_units; /**< processors this process may use, or multiprocessors */
-  int32_t multicast;     /**< 1 if multicast addresses can be had by asking for them (SYMM_GROUP_MULTICAST) */
-  int32_t fabric;        /**< 1 if memory can be had by fabric handles, which was tried, and so can be shared across machines */
-  int32_t dmabuf;        /**< 1 if memory can be exported as DMA-BUF */
-  char name[128];        /**< product name */
-  char uuid[64];         /**< GPU UUID; for the host, the boot id */
+  int32_t
+      multicast; /**< 1 if multicast addresses can be had by asking for them (SYMM_GROUP_MULTICAST) */
+  int32_t
+      fabric; /**< 1 if memory can be had by fabric handles, which was tried, and so can be shared across machines */
+  int32_t dmabuf;             /**< 1 if memory can be exported as DMA-BUF */
+  char name[128];             /**< product name */
+  char uuid[64];              /**< GPU UUID; for the host, the boot id */
   char multicast_reason[128]; /**< why multicast is 0, else "" */
   char fabric_reason[128];    /**< why fabric is 0, else "" */
   char dmabuf_reason[128];    /**< why dmabuf is 0, else "" */
   int32_t host_memory;        /**< 1 if SYMM_ALLOC_HOST can be had */
-  int32_t numa_node;          /**< of the host, nearest to the device; -1 if unknown, and for the host itself */
+  int32_t
+      numa_node; /**< of the host, nearest to the device; -1 if unknown, and for the host itself */
   /** why host_memory is 0, else "" */
   char host_memory_reason[128];
 } symm_device_info_t;
 
 /** Describe device `device` of `backend`. [local] Since 0.1.
  *  @return UNAVAILABLE when the back end cannot be used, INVALID_ARGUMENT for a device out of range. */
-SYMM_API symm_status_t symm_device_info(symm_backend_t backend, int32_t device, symm_device_info_t *out);
+SYMM_API symm_status_t symm_device_info(symm_backend_t backend, int32_t device,
+                                        symm_device_info_t *out);
 
 /** Links between the devices of a back end. [local] Since 0.1.
  *  @param[out] out_class  class of the whole.
@@ -378,8 +410,8 @@ SYMM_API symm_status_t symm_device_info(symm_backend_t backend, int32_t device, 
  *                         NULL with capacity 0 asks for the class only.
  *  @param capacity        elements that out_links holds; at least device_count * device_count.
  *  @return UNAVAILABLE, INVALID_ARGUMENT. */
-SYMM_API symm_status_t symm_topology(symm_backend_t backend, symm_topology_class_t *out_class, int32_t *out_links,
-                                     size_t capacity);
+SYMM_API symm_status_t symm_topology(symm_backend_t backend, symm_topology_class_t *out_class,
+                                     int32_t *out_links, size_t capacity);
 
 /* ---- group ----------------------------------------------------------------------------------------- */
 
@@ -391,10 +423,12 @@ typedef struct {
   size_t struct_size;
   void *user; /**< passed to every function */
   /** Store `size` bytes under `key`. */
-  symm_status_t (*set)(void *user, const char *key, const void *value, size_t size, uint64_t timeout_ms);
+  symm_status_t (*set)(void *user, const char *key, const void *value, size_t size,
+                       uint64_t timeout_ms);
   /** Wait until `key` is there, at most timeout_ms (then SYMM_ERR_TIMEOUT), and copy its value to `value`. If it is longer
    *  than `capacity`, return SYMM_ERR_INVALID_ARGUMENT. `*out_size` receives its length. */
-  symm_status_t (*get)(void *user, const char *key, void *value, size_t capacity, size_t *out_size, uint64_t timeout_ms);
+  symm_status_t (*get)(void *user, const char *key, void *value, size_t capacity, size_t *out_size,
+                       uint64_t timeout_ms);
 } symm_store_t;
 
 /** How to make a group. Start from SYMM_GROUP_CONFIG_INIT or symm_group_config_init(). */
@@ -415,19 +449,36 @@ typedef struct {
    *    "thread://name"  ranks are threads of this process; `name` is any string. */
   /* clang-format on */
   const char *bootstrap;
-  const symm_store_t *store;  /**< if not NULL, used instead of `bootstrap`; needs size > 0 */
-  uint64_t create_timeout_ms; /**< for create, split and rendezvous; 0: $SYMM_CREATE_TIMEOUT_MS, else 300,000 */
-  uint64_t timeout_ms;        /**< for every other wait; 0: $SYMM_TIMEOUT_MS, else 60,000 */
-  const char *name;           /**< tells apart concurrent groups with the same bootstrap; shown in messages; NULL: "" */
-  uint64_t scratch_bytes;     /**< at most for the group's scratch, on each rank, and for that of each group made of this one; the
+  const symm_store_t *store; /**< if not NULL, used instead of `bootstrap`; needs size > 0 */
+  uint64_t
+      create_timeout_ms; /**< for create, split and rendezvous; 0: $SYMM_CREATE_TIMEOUT_MS, else 300,000 */
+  uint64_t timeout_ms; /**< for every other wait; 0: $SYMM_TIMEOUT_MS, else 60,000 */
+  const char *
+      name; /**< tells apart concurrent groups with the same bootstrap; shown in messages; NULL: "" */
+  uint64_t
+      scratch_bytes; /**< at most for the group's scratch, on each rank, and for that of each group made of this one; the
                                  same     on all ranks; 0: what is fastest. With less, large messages take longer */
-  int32_t channels;           /**< barrier channels, and signal channels of a memory that asks for no other number; the same on
+  int32_t
+      channels; /**< barrier channels, and signal channels of a memory that asks for no other number; the same on
                                    all ranks; 0: 64 */
-  symm_failure_t *failure;    /**< NULL, or receives the failure of symm_group_create() */
+  symm_failure_t *failure; /**< NULL, or receives the failure of symm_group_create() */
 } symm_group_config_t;
 
-#define SYMM_GROUP_CONFIG_INIT \
-  { sizeof(symm_group_config_t), 0, 0, SYMM_BACKEND_AUTO, SYMM_DEVICE_AUTO, 0, NULL, NULL, 0, 0, NULL, 0, 0, NULL }
+#define SYMM_GROUP_CONFIG_INIT  \
+  {sizeof(symm_group_config_t), \
+   0,                           \
+   0,                           \
+   SYMM_BACKEND_AUTO,           \
+   SYMM_DEVICE_AUTO,            \
+   0,                           \
+   NULL,                        \
+   NULL,                        \
+   0,                           \
+   0,                           \
+   NULL,                        \
+   0,                           \
+   0,                           \
+   NULL}
 
 /** Set the first `struct_size` bytes of `config` to the defaults. [local] Since 0.1.
  *  @return INVALID_ARGUMENT if config is NULL or struct_size is smaller than that of 0.1. */
@@ -445,7 +496,8 @@ SYMM_API symm_status_t symm_group_create(const symm_group_config_t *config, symm
  *  ordered by key, then by rank. Groups may overlap with others made earlier; their signals never meet. Since 0.1.
  *  @param color  >= 0, or negative to be in no new group: then *out is set to NULL.
  *  @return as symm_group_create(). */
-SYMM_API symm_status_t symm_group_split(symm_group_t *group, int32_t color, int32_t key, symm_group_t **out);
+SYMM_API symm_status_t symm_group_split(symm_group_t *group, int32_t color, int32_t key,
+                                        symm_group_t **out);
 
 /** Form a group of some ranks of another. [collective over `ranks`] [blocking, create_timeout_ms] The others take no part. Since
  * 0.2.
@@ -453,7 +505,8 @@ SYMM_API symm_status_t symm_group_split(symm_group_t *group, int32_t color, int3
  * rank i.
  *  @param count  > 0.
  *  @return as symm_group_create(); MISMATCH if the order differs. */
-SYMM_API symm_status_t symm_group_create_from_ranks(symm_group_t *group, const int32_t *ranks, size_t count, symm_group_t **out);
+SYMM_API symm_status_t symm_group_create_from_ranks(symm_group_t *group, const int32_t *ranks,
+                                                    size_t count, symm_group_t **out);
 
 /** Form a group of this rank's machine, in the order of its ranks: those whose memory is mapped here (machine of
  *  symm_group_info()). [collective over the ranks of a machine] [blocking, create_timeout_ms] It needs no engine, and what fails
@@ -469,11 +522,11 @@ typedef struct {
   symm_failure_t *failure; /**< NULL, or receives the failure of this call */
 } symm_group_shrink_options_t;
 
-#define SYMM_GROUP_SHRINK_OPTIONS_INIT \
-  { sizeof(symm_group_shrink_options_t), 0, NULL, NULL }
+#define SYMM_GROUP_SHRINK_OPTIONS_INIT {sizeof(symm_group_shrink_options_t), 0, NULL, NULL}
 
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
-SYMM_API symm_status_t symm_group_shrink_options_init(symm_group_shrink_options_t *options, size_t struct_size);
+SYMM_API symm_status_t symm_group_shrink_options_init(symm_group_shrink_options_t *options,
+                                                      size_t struct_size);
 
 /** Form a group of those ranks of `group` that are alive and have not released it, in their old order. [collective over these]
  *  [blocking, options.timeout_ms] Also and above all after a failure: `group` may be revoked, and stays as it is. Ranks that die
@@ -481,13 +534,16 @@ SYMM_API symm_status_t symm_group_shrink_options_init(symm_group_shrink_options_
  *  Since 0.2.
  *  @return TIMEOUT (a rank lives and did not come; when it has been killed, or has released the group, the call can be made
  * again), PEER_FAILED (others take this rank for dead), otherwise as symm_group_create(). */
-SYMM_API symm_status_t symm_group_shrink(symm_group_t *group, const symm_group_shrink_options_t *options, symm_group_t **out);
+SYMM_API symm_status_t symm_group_shrink(symm_group_t *group,
+                                         const symm_group_shrink_options_t *options,
+                                         symm_group_t **out);
 
 /** Which rank of `group` is rank `rank` of `other`. [local] For groups made of one another, by split, shrink and the like,
  * always; for others as long as a process is one rank of each. Since 0.2.
  *  @param rank  of `other`.
  *  @return NOT_FOUND if it is not in `group`. */
-SYMM_API symm_status_t symm_group_translate_rank(symm_group_t *group, symm_group_t *other, int32_t rank, int32_t *out_rank);
+SYMM_API symm_status_t symm_group_translate_rank(symm_group_t *group, symm_group_t *other,
+                                                 int32_t rank, int32_t *out_rank);
 
 /** This process's rank in the group. [local] Since 0.1. */
 SYMM_API symm_status_t symm_group_rank(symm_group_t *group, int32_t *out_rank);
@@ -502,27 +558,31 @@ typedef struct {
   int32_t size;
   symm_backend_t backend;
   int32_t device;
-  uint64_t id;                   /**< the same on all ranks, different for every group */
-  int32_t channels;              /**< barrier channels, and signal channels of a memory by default: 0 .. channels-1 */
-  int32_t unwatched_peers;       /**< peers whose death is noticed by their closed socket only, for want of a pidfd */
-  uint64_t rejected_connections; /**< connection attempts refused during creation: wrong user or wrong group */
-  char bootstrap[64];            /**< what the ranks were found by, for instance "env:// (Open MPI)" */
+  uint64_t id; /**< the same on all ranks, different for every group */
+  int32_t
+      channels; /**< barrier channels, and signal channels of a memory by default: 0 .. channels-1 */
+  int32_t
+      unwatched_peers; /**< peers whose death is noticed by their closed socket only, for want of a pidfd */
+  uint64_t
+      rejected_connections; /**< connection attempts refused during creation: wrong user or wrong group */
+  char bootstrap[64];       /**< what the ranks were found by, for instance "env:// (Open MPI)" */
   char name[64];
   int32_t multicast;          /**< 1 if its memories are given multicast addresses */
   char multicast_reason[192]; /**< why multicast is 0, else ""; the same on all ranks */
   /* since 0.2 */
-  uint64_t scratch_bytes;        /**< that the group takes on this rank, of memory of its own */
-  int32_t max_ranks;             /**< of a group of this back end */
-  int32_t max_memories;          /**< of a group; 0: no limit */
-  int32_t max_channels;          /**< of a group or memory */
-  int32_t max_handles;           /**< of each kind, in a process */
-  int32_t max_name;              /**< bytes of a name that are kept */
-  uint64_t shared_scratch_bytes; /**< and of the group's that it was made of: SYMM_GROUP_SHARED_SCRATCH; else 0 */
-  int32_t machines;              /**< that its ranks are on; those of one map each other's memory */
-  int32_t machine;               /**< this rank's, counted in the order of their lowest ranks */
-  int32_t local_rank;            /**< among the ranks of this machine, which keep their order */
-  int32_t local_size;            /**< how many those are */
-  char engine[64];               /**< what carries bytes between machines, as "ucx 1.22.0"; "" on one */
+  uint64_t scratch_bytes; /**< that the group takes on this rank, of memory of its own */
+  int32_t max_ranks;      /**< of a group of this back end */
+  int32_t max_memories;   /**< of a group; 0: no limit */
+  int32_t max_channels;   /**< of a group or memory */
+  int32_t max_handles;    /**< of each kind, in a process */
+  int32_t max_name;       /**< bytes of a name that are kept */
+  uint64_t
+      shared_scratch_bytes; /**< and of the group's that it was made of: SYMM_GROUP_SHARED_SCRATCH; else 0 */
+  int32_t machines;   /**< that its ranks are on; those of one map each other's memory */
+  int32_t machine;    /**< this rank's, counted in the order of their lowest ranks */
+  int32_t local_rank; /**< among the ranks of this machine, which keep their order */
+  int32_t local_size; /**< how many those are */
+  char engine[64];    /**< what carries bytes between machines, as "ucx 1.22.0"; "" on one */
 } symm_group_info_t;
 
 /** Describe a group. [local] Since 0.1. */
@@ -545,7 +605,8 @@ SYMM_API symm_status_t symm_group_status(symm_group_t *group, symm_group_status_
  * only.
  *  @param capacity        ranks that out_ranks holds.
  *  @param[out] out_count  how many there are. */
-SYMM_API symm_status_t symm_group_failed_ranks(symm_group_t *group, int32_t *out_ranks, size_t capacity, size_t *out_count);
+SYMM_API symm_status_t symm_group_failed_ranks(symm_group_t *group, int32_t *out_ranks,
+                                               size_t capacity, size_t *out_count);
 
 /** A descriptor for event loops, which becomes readable, and stays so, when the group is revoked: then ask symm_group_status().
  *  [local] The group's, valid as long as the group; not to be read, written or closed, and not there in a forked child. What
@@ -565,7 +626,8 @@ typedef struct {
   char machine[64];      /**< $SYMM_MACHINE there, or the boot id of its kernel */
   char uuid[64];         /**< of its GPU; for the host back end, the boot id */
   int32_t machine_index; /**< as symm_group_info_t.machine */
-  int32_t mapped;        /**< 1: its memory is mapped here; 0: it is reached by symm_put(), symm_get() and the like only */
+  int32_t
+      mapped; /**< 1: its memory is mapped here; 0: it is reached by symm_put(), symm_get() and the like only */
 } symm_peer_info_t;
 
 /** Describe rank `rank` of a group, this one or another. [local] Since 0.2.
@@ -579,14 +641,16 @@ typedef struct {
   /** By symm_collective_t: count times the size of an element, of each call. Of those with counts for each rank, this rank's own
    *  block, or all that it sends to others and itself; with counts in device memory nothing. */
   uint64_t collective_bytes[32];
-  uint64_t algorithm_calls[32]; /**< by symm_algorithm_t; calls that needed none, as those of one rank, are under AUTO */
+  uint64_t algorithm_calls
+      [32]; /**< by symm_algorithm_t; calls that needed none, as those of one rank, are under AUTO */
   uint64_t barriers;
   uint64_t signals_sent;
   uint64_t signals_taken;
   uint64_t failures; /**< collectives, barriers and waits that failed */
   uint64_t sleeps;   /**< waits on the host that did not end while they spun */
   uint64_t slept_ns; /**< how long those took, in sum */
-  uint64_t waits;    /**< symm_wait_signal_value(), symm_wait_signals(), symm_wait_value32() and symm_wait_value64() */
+  uint64_t
+      waits; /**< symm_wait_signal_value(), symm_wait_signals(), symm_wait_value32() and symm_wait_value64() */
 } symm_group_stats_t;
 
 /** Ask what was done on a group. [local] Never waits. Since 0.2. */
@@ -617,17 +681,20 @@ enum symm_alloc_flag_values {
 /** How to allocate; NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  uint64_t flags;      /**< enum symm_alloc_flag_values */
-  int32_t numa_node;   /**< of SYMM_ALLOC_HOST; SYMM_NODE_NEAREST: to the device, with the host back end to the calling thread */
-  uint64_t alignment;  /**< of the address of this rank's block here, a power of two; 0: as symm_buffer_pointer() says */
-  uint64_t page_bytes; /**< least size of its pages, a power of two; 0: the system's, of which the kernel may join some. On the
+  uint64_t flags; /**< enum symm_alloc_flag_values */
+  int32_t
+      numa_node; /**< of SYMM_ALLOC_HOST; SYMM_NODE_NEAREST: to the device, with the host back end to the calling thread */
+  uint64_t
+      alignment; /**< of the address of this rank's block here, a power of two; 0: as symm_buffer_pointer() says */
+  uint64_t
+      page_bytes; /**< least size of its pages, a power of two; 0: the system's, of which the kernel may join some. On the
                           host larger ones are huge pages (2 MiB and 1 GiB on x86-64), which an administrator has set aside */
-  const char *name;    /**< shown in messages, cut to 63 bytes; NULL: "" */
+  const char *name;        /**< shown in messages, cut to 63 bytes; NULL: "" */
   symm_failure_t *failure; /**< NULL, or receives the failure of this call */
 } symm_alloc_options_t;
 
 #define SYMM_ALLOC_OPTIONS_INIT \
-  { sizeof(symm_alloc_options_t), 0, SYMM_NODE_NEAREST, 0, 0, NULL, NULL }
+  {sizeof(symm_alloc_options_t), 0, SYMM_NODE_NEAREST, 0, 0, NULL, NULL}
 
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
 SYMM_API symm_status_t symm_alloc_options_init(symm_alloc_options_t *options, size_t struct_size);
@@ -642,19 +709,19 @@ SYMM_API symm_status_t symm_alloc_options_init(symm_alloc_options_t *options, si
  *  @return OUT_OF_MEMORY (the limit that was hit is named; no room for the alignment; too few huge pages are free),
  *          INVALID_ARGUMENT (size, no such node, no power of two), UNSUPPORTED (a flag that this library does not know),
  *          UNAVAILABLE (SYMM_ALLOC_HOST, its node, pages of this size; the message says why), CUDA. */
-SYMM_API symm_status_t symm_alloc(symm_group_t *group, size_t size, const symm_alloc_options_t *options, symm_buffer_t **out);
+SYMM_API symm_status_t symm_alloc(symm_group_t *group, size_t size,
+                                  const symm_alloc_options_t *options, symm_buffer_t **out);
 
 /** How to adopt; NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  int32_t fd;              /**< a memfd, with the host back end, where `pointer` is NULL; -1: none */
-  uint64_t offset;         /**< of the piece in it, a multiple of 16 */
-  const char *name;        /**< shown in messages, cut to 63 bytes; NULL: "" */
+  int32_t fd;       /**< a memfd, with the host back end, where `pointer` is NULL; -1: none */
+  uint64_t offset;  /**< of the piece in it, a multiple of 16 */
+  const char *name; /**< shown in messages, cut to 63 bytes; NULL: "" */
   symm_failure_t *failure; /**< NULL, or receives the failure of this call */
 } symm_adopt_options_t;
 
-#define SYMM_ADOPT_OPTIONS_INIT \
-  { sizeof(symm_adopt_options_t), -1, 0, NULL, NULL }
+#define SYMM_ADOPT_OPTIONS_INIT {sizeof(symm_adopt_options_t), -1, 0, NULL, NULL}
 
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
 SYMM_API symm_status_t symm_adopt_options_init(symm_adopt_options_t *options, size_t struct_size);
@@ -696,7 +763,8 @@ typedef struct {
   int32_t numa_node;     /**< that was asked for, else SYMM_NODE_NEAREST */
   int32_t memories;      /**< that it has become and that live */
   void *pointer;         /**< as symm_buffer_pointer() */
-  uint64_t page_bytes;   /**< size of the pages that its memory is made of; 0: adopted from a device, not known */
+  uint64_t
+      page_bytes; /**< size of the pages that its memory is made of; 0: adopted from a device, not known */
   char name[64];
 } symm_buffer_info_t;
 
@@ -708,7 +776,8 @@ SYMM_API symm_status_t symm_buffer_info(symm_buffer_t *buffer, symm_buffer_info_
  *  @param[out] out         one reference, for symm_buffer_release(); may be NULL.
  *  @param[out] out_offset  bytes from the start of the block; may be NULL.
  *  @return NOT_FOUND. */
-SYMM_API symm_status_t symm_buffer_find(const void *address, symm_buffer_t **out, size_t *out_offset);
+SYMM_API symm_status_t symm_buffer_find(const void *address, symm_buffer_t **out,
+                                        size_t *out_offset);
 
 /** Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to map. [local] symm_device_info()
  *  says whether that can be had. What such a device writes is ordered with kernels by its own means, not by symm.
@@ -717,7 +786,8 @@ SYMM_API symm_status_t symm_buffer_find(const void *address, symm_buffer_t **out
  *  @param[out] out_fd  a descriptor of this piece, which starts at offset 0 of it and is closed on exec. The caller's, to close;
  *                      use it no longer than the buffer or a memory of it lives.
  *  @return INVALID_ARGUMENT (offset, size), UNAVAILABLE (the message says why; always on the host back end), CUDA. Since 0.1. */
-SYMM_API symm_status_t symm_buffer_export_dmabuf(symm_buffer_t *buffer, size_t offset, size_t size, int32_t *out_fd);
+SYMM_API symm_status_t symm_buffer_export_dmabuf(symm_buffer_t *buffer, size_t offset, size_t size,
+                                                 int32_t *out_fd);
 
 /** Address of the block; aligned to at least 4096 bytes and as asked for, an adopted one to 16. [local] Valid while the buffer or
  * a memory of it lives. Since 0.1. */
@@ -732,17 +802,19 @@ SYMM_API void symm_buffer_release(symm_buffer_t *buffer);
 /** How to meet; NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  uint64_t tag;            /**< calls with equal tags meet, in the order in which they are made; 0 is as good as any */
-  uint64_t timeout_ms;     /**< 0: the group's create_timeout_ms */
-  int32_t channels;        /**< signal channels of the memory, the same on all ranks; 0: as many as the group has */
+  uint64_t
+      tag; /**< calls with equal tags meet, in the order in which they are made; 0 is as good as any */
+  uint64_t timeout_ms; /**< 0: the group's create_timeout_ms */
+  int32_t
+      channels; /**< signal channels of the memory, the same on all ranks; 0: as many as the group has */
   symm_failure_t *failure; /**< NULL, or receives the failure of this call */
 } symm_rendezvous_options_t;
 
-#define SYMM_RENDEZVOUS_OPTIONS_INIT \
-  { sizeof(symm_rendezvous_options_t), 0, 0, 0, NULL }
+#define SYMM_RENDEZVOUS_OPTIONS_INIT {sizeof(symm_rendezvous_options_t), 0, 0, 0, NULL}
 
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
-SYMM_API symm_status_t symm_rendezvous_options_init(symm_rendezvous_options_t *options, size_t struct_size);
+SYMM_API symm_status_t symm_rendezvous_options_init(symm_rendezvous_options_t *options,
+                                                    size_t struct_size);
 
 /** Exchange blocks: after it, every rank's block is mapped here. [collective] [blocking, options.timeout_ms] All or nothing.
  *  Several may run at once from several threads: on distinct groups freely, on one group with distinct tags. Ranks of which each
@@ -755,12 +827,14 @@ SYMM_API symm_status_t symm_rendezvous_options_init(symm_rendezvous_options_t *o
  *  @return MISMATCH (sizes, channels or tags differ), UNSUPPORTED (more channels than there are), TIMEOUT, PEER_FAILED, ABORTED,
  *          SYSTEM, OUT_OF_MEMORY, UNAVAILABLE (a process may still write to the buffer; the message names it, and the group stays
  *          usable). */
-SYMM_API symm_status_t symm_rendezvous(symm_group_t *group, symm_buffer_t *buffer, const symm_rendezvous_options_t *options,
+SYMM_API symm_status_t symm_rendezvous(symm_group_t *group, symm_buffer_t *buffer,
+                                       const symm_rendezvous_options_t *options,
                                        symm_memory_t **out);
 
 /** The memory that a buffer has become on a group. [local] Since 0.2.
  *  @return NOT_FOUND before symm_rendezvous(). */
-SYMM_API symm_status_t symm_buffer_memory(symm_buffer_t *buffer, symm_group_t *group, symm_memory_t **out);
+SYMM_API symm_status_t symm_buffer_memory(symm_buffer_t *buffer, symm_group_t *group,
+                                          symm_memory_t **out);
 
 /** What is known of a memory. Filled by symm_memory_info(). */
 typedef struct {
@@ -801,7 +875,8 @@ SYMM_API symm_status_t symm_memory_signal_pad_table(symm_memory_t *memory, void 
  *  addresses. symm_memory_device_view() fills it. */
 typedef struct {
   size_t struct_size;
-  uint32_t layout; /**< SYMM_MEMORY_VIEW_LAYOUT of the library; a kernel that knows another must not use the pads */
+  uint32_t
+      layout; /**< SYMM_MEMORY_VIEW_LAYOUT of the library; a kernel that knows another must not use the pads */
   int32_t rank;
   int32_t size;          /**< ranks */
   int32_t channels;      /**< signal channels */
@@ -816,8 +891,8 @@ typedef struct {
  *  @param timeout_ms    of each wait in a kernel; 0: the group's, SYMM_TIMEOUT_INFINITE: none.
  *  @param stop          device address of an uint32_t that ends all waits (pinned host memory, say), or NULL.
  *  @return UNSUPPORTED with the host back end, which has no kernels. Since 0.2. */
-SYMM_API symm_status_t symm_memory_device_view(symm_memory_t *memory, uint64_t timeout_ms, const void *stop,
-                                               symm_memory_view_t *out);
+SYMM_API symm_status_t symm_memory_device_view(symm_memory_t *memory, uint64_t timeout_ms,
+                                               const void *stop, symm_memory_view_t *out);
 
 /** Multicast address of the memory: what is stored there reaches all ranks' blocks, and a reducing load combines them, by the
  *  multimem instructions of the device (compute capability 9.0); any other access is undefined. [local] Valid while the memory
@@ -834,8 +909,8 @@ SYMM_API symm_status_t symm_memory_multicast_pointer(symm_memory_t *memory, void
  *  @param[out] out_rank    whose block it is; may be NULL.
  *  @param[out] out_offset  bytes from the start of the block; may be NULL.
  *  @return NOT_FOUND if no memory of the group maps the address. */
-SYMM_API symm_status_t symm_memory_find(symm_group_t *group, const void *address, symm_memory_t **out, int32_t *out_rank,
-                                        size_t *out_offset);
+SYMM_API symm_status_t symm_memory_find(symm_group_t *group, const void *address,
+                                        symm_memory_t **out, int32_t *out_rank, size_t *out_offset);
 
 /** Add a reference. [local] Since 0.1. */
 SYMM_API symm_status_t symm_memory_retain(symm_memory_t *memory);
@@ -869,7 +944,8 @@ SYMM_API symm_status_t symm_stream_query(symm_group_t *group, void *stream, int3
  *  options.timeout_ms] Since 0.2.
  *  @return TIMEOUT: the stream is not there yet, the group stays usable; what revoked the group; INVALID_ARGUMENT (the stream is
  *          being captured); CUDA. */
-SYMM_API symm_status_t symm_group_synchronize(symm_group_t *group, void *stream, const symm_wait_options_t *options);
+SYMM_API symm_status_t symm_group_synchronize(symm_group_t *group, void *stream,
+                                              const symm_wait_options_t *options);
 
 /** Say that what was issued on `stream` so far uses the buffer: call it behind the last work there. [local] [stream] Nothing on
  * the host. As record_stream() of PyTorch, it is about the release: that never waits, and the memory is given back later, when
@@ -911,7 +987,7 @@ typedef struct {
 } symm_heap_options_t;
 
 #define SYMM_HEAP_OPTIONS_INIT \
-  { sizeof(symm_heap_options_t), 0, SYMM_NODE_NEAREST, 0, 0, NULL, 0, NULL }
+  {sizeof(symm_heap_options_t), 0, SYMM_NODE_NEAREST, 0, 0, NULL, 0, NULL}
 
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
 SYMM_API symm_status_t symm_heap_options_init(symm_heap_options_t *options, size_t struct_size);
@@ -921,7 +997,8 @@ SYMM_API symm_status_t symm_heap_options_init(symm_heap_options_t *options, size
  *  @param bytes    > 0, the same on all ranks; rounded up to a multiple of 256.
  *  @return INVALID_ARGUMENT, UNSUPPORTED (a flag, or 1 TiB and more), OUT_OF_MEMORY, MISMATCH (sizes differ), TIMEOUT,
  *          PEER_FAILED, ABORTED, SYSTEM, CUDA. */
-SYMM_API symm_status_t symm_heap_create(symm_group_t *group, size_t bytes, const symm_heap_options_t *options, symm_heap_t **out);
+SYMM_API symm_status_t symm_heap_create(symm_group_t *group, size_t bytes,
+                                        const symm_heap_options_t *options, symm_heap_t **out);
 
 /** Take a piece of this rank's block. [local] From any thread; also during stream capture. Since 0.2.
  *  @param size             bytes, > 0; what is taken is a multiple of 256.
@@ -930,7 +1007,8 @@ SYMM_API symm_status_t symm_heap_create(symm_group_t *group, size_t bytes, const
  *  @param[out] out_offset  bytes from the start of the block; may be NULL.
  *  @return OUT_OF_MEMORY (the message has what was asked for, what is free, and the largest free piece; nothing has changed),
  *          INVALID_ARGUMENT, and whatever the group was revoked with. */
-SYMM_API symm_status_t symm_heap_alloc(symm_heap_t *heap, size_t size, size_t alignment, void **out_pointer, size_t *out_offset);
+SYMM_API symm_status_t symm_heap_alloc(symm_heap_t *heap, size_t size, size_t alignment,
+                                       void **out_pointer, size_t *out_offset);
 
 /** Give a piece back. [local] Never waits, from any thread, also after the group has failed; see "Freeing". Since 0.2.
  *  @param pointer  as symm_heap_alloc() gave it; NULL does nothing.
@@ -941,7 +1019,8 @@ SYMM_API symm_status_t symm_heap_free(symm_heap_t *heap, void *pointer);
  *  @param[out] out_pointer start of the piece.
  *  @param[out] out_size    bytes asked for; may be NULL.
  *  @return NOT_FOUND if no piece that is in use contains it. */
-SYMM_API symm_status_t symm_heap_find(symm_heap_t *heap, const void *address, void **out_pointer, size_t *out_size);
+SYMM_API symm_status_t symm_heap_find(symm_heap_t *heap, const void *address, void **out_pointer,
+                                      size_t *out_size);
 
 /** The memory that the pieces lie in. [local] Since 0.2.
  *  @param[out] out  one reference, for symm_memory_release(); it keeps the pieces mapped, also when the heap is gone. */
@@ -994,29 +1073,32 @@ SYMM_API void symm_heap_release(symm_heap_t *heap);
  *  @param channel  0 .. channels-1.
  *  @return TIMEOUT (names the first missing rank; the group is revoked), MISMATCH (likewise), PEER_FAILED, ABORTED,
  *          INVALID_ARGUMENT. */
-SYMM_API symm_status_t symm_barrier(symm_group_t *group, const int32_t *ranks, size_t count, int32_t channel,
-                                    const symm_wait_options_t *options, void *stream);
+SYMM_API symm_status_t symm_barrier(symm_group_t *group, const int32_t *ranks, size_t count,
+                                    int32_t channel, const symm_wait_options_t *options,
+                                    void *stream);
 
 /** Add one to the signals that this rank has sent to `rank` on `channel`. [local] [stream] Never waits; any number may be
  *  outstanding. What this rank wrote before is visible to whoever waited for the signal. Since 0.2. */
-SYMM_API symm_status_t symm_signal(symm_memory_t *memory, int32_t rank, int32_t channel, void *stream);
+SYMM_API symm_status_t symm_signal(symm_memory_t *memory, int32_t rank, int32_t channel,
+                                   void *stream);
 
 /** The same with a value: add it to the word, or set the word to it. [local] [stream] Never waits. Since 0.2.
  *  @return INVALID_ARGUMENT (rank, channel), UNSUPPORTED (op). */
-SYMM_API symm_status_t symm_signal_value(symm_memory_t *memory, int32_t rank, int32_t channel, symm_signal_op_t op,
-                                         uint64_t value, void *stream);
+SYMM_API symm_status_t symm_signal_value(symm_memory_t *memory, int32_t rank, int32_t channel,
+                                         symm_signal_op_t op, uint64_t value, void *stream);
 
 /** Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream] Since 0.2.
  *  @return TIMEOUT (blames `rank`), PEER_FAILED, ABORTED. */
-SYMM_API symm_status_t symm_wait_signal(symm_memory_t *memory, int32_t rank, int32_t channel, const symm_wait_options_t *options,
-                                        void *stream);
+SYMM_API symm_status_t symm_wait_signal(symm_memory_t *memory, int32_t rank, int32_t channel,
+                                        const symm_wait_options_t *options, void *stream);
 
 /** Wait until the word from `rank` on `channel` compares so with `value`. [local] [stream] Takes nothing. Since 0.2.
  *  @param[out] out_seen  the word when it did; may be NULL, and must be with the CUDA back end, where the call does not wait.
  *  @return TIMEOUT (blames `rank`), PEER_FAILED, ABORTED, UNSUPPORTED (compare). */
-SYMM_API symm_status_t symm_wait_signal_value(symm_memory_t *memory, int32_t rank, int32_t channel, symm_compare_t compare,
-                                              uint64_t value, const symm_wait_options_t *options, uint64_t *out_seen,
-                                              void *stream);
+SYMM_API symm_status_t symm_wait_signal_value(symm_memory_t *memory, int32_t rank, int32_t channel,
+                                              symm_compare_t compare, uint64_t value,
+                                              const symm_wait_options_t *options,
+                                              uint64_t *out_seen, void *stream);
 
 /** One of the signals that symm_wait_signals() waits for, as the arguments of symm_wait_signal_value(). */
 typedef struct {
@@ -1033,15 +1115,19 @@ typedef struct {
  *  @param any             0: until each has been as awaited, at whatever moment; 1: until one of them is.
  *  @param[out] out_index  with `any` the first that was as awaited, else 0; may be NULL, and must be with the CUDA back end.
  *  @return TIMEOUT, PEER_FAILED (with `any`: all of their ranks are gone), ABORTED, INVALID_ARGUMENT, UNSUPPORTED (compare). */
-SYMM_API symm_status_t symm_wait_signals(symm_memory_t *memory, const symm_signal_wait_t *waits, size_t count, int32_t any,
-                                         const symm_wait_options_t *options, size_t *out_index, void *stream);
+SYMM_API symm_status_t symm_wait_signals(symm_memory_t *memory, const symm_signal_wait_t *waits,
+                                         size_t count, int32_t any,
+                                         const symm_wait_options_t *options, size_t *out_index,
+                                         void *stream);
 
 /** How many signals from `rank` on `channel` are there and not taken. [local] Never waits for a rank or a stream. What was
  * written before them is visible, with CUDA to what is issued from now on. Not to be captured. Since 0.2. */
-SYMM_API symm_status_t symm_test_signal(symm_memory_t *memory, int32_t rank, int32_t channel, uint64_t *out_pending);
+SYMM_API symm_status_t symm_test_signal(symm_memory_t *memory, int32_t rank, int32_t channel,
+                                        uint64_t *out_pending);
 
 /** The word from `rank` on `channel`, likewise. [local] Since 0.2. */
-SYMM_API symm_status_t symm_test_signal_value(symm_memory_t *memory, int32_t rank, int32_t channel, uint64_t *out_value);
+SYMM_API symm_status_t symm_test_signal_value(symm_memory_t *memory, int32_t rank, int32_t channel,
+                                              uint64_t *out_value);
 
 /* ---- data ------------------------------------------------------------------------------------------ */
 
@@ -1049,32 +1135,38 @@ SYMM_API symm_status_t symm_test_signal_value(symm_memory_t *memory, int32_t ran
  *  the group's device reaches (with CUDA pageable memory of the host only where the driver copies it) and may be symmetric, but
  *  must not overlap the destination, which is not checked. Visible to that rank after a signal or barrier. What a rank on
  *  another machine has released is not written any more. Since 0.1. */
-SYMM_API symm_status_t symm_put(symm_memory_t *memory, int32_t rank, size_t offset, const void *source, size_t size,
-                                void *stream);
+SYMM_API symm_status_t symm_put(symm_memory_t *memory, int32_t rank, size_t offset,
+                                const void *source, size_t size, void *stream);
 /** Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local] [stream] Since 0.1.
  *  @return UNAVAILABLE if that rank is on another machine and has released the memory. */
-SYMM_API symm_status_t symm_get(symm_memory_t *memory, int32_t rank, size_t offset, void *destination, size_t size, void *stream);
+SYMM_API symm_status_t symm_get(symm_memory_t *memory, int32_t rank, size_t offset,
+                                void *destination, size_t size, void *stream);
 /** symm_put(), then symm_signal() on `channel`, in one call. [local] [stream] Since 0.2. */
-SYMM_API symm_status_t symm_put_signal(symm_memory_t *memory, int32_t rank, size_t offset, const void *source, size_t size,
-                                       int32_t channel, void *stream);
+SYMM_API symm_status_t symm_put_signal(symm_memory_t *memory, int32_t rank, size_t offset,
+                                       const void *source, size_t size, int32_t channel,
+                                       void *stream);
 /** Store `count` copies of a 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block. [local] [stream] Since 0.1. */
-SYMM_API symm_status_t symm_fill32(symm_memory_t *memory, int32_t rank, size_t offset, uint32_t value, size_t count,
-                                   void *stream);
+SYMM_API symm_status_t symm_fill32(symm_memory_t *memory, int32_t rank, size_t offset,
+                                   uint32_t value, size_t count, void *stream);
 /** Store one 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block, after everything that this rank wrote before
  *  (release order). [local] [stream] Since 0.1. */
-SYMM_API symm_status_t symm_write_value32(symm_memory_t *memory, int32_t rank, size_t offset, uint32_t value, void *stream);
+SYMM_API symm_status_t symm_write_value32(symm_memory_t *memory, int32_t rank, size_t offset,
+                                          uint32_t value, void *stream);
 
 /** Store one 64-bit value at `offset` (a multiple of 8), likewise. [local] [stream] Since 0.2. */
-SYMM_API symm_status_t symm_write_value64(symm_memory_t *memory, int32_t rank, size_t offset, uint64_t value, void *stream);
+SYMM_API symm_status_t symm_write_value64(symm_memory_t *memory, int32_t rank, size_t offset,
+                                          uint64_t value, void *stream);
 /** Wait until the word at `offset` (a multiple of 4) in this rank's own block compares so with `value`, whoever writes it, by
  *  whatever means. [local] [stream] What was written before it in release order is visible after. With the host back end a word
  * that is not written by symm_write_value32() or symm_write_value64() is looked at every millisecond once the wait sleeps. Since
  * 0.2.
  *  @return TIMEOUT, ABORTED, INVALID_ARGUMENT, UNSUPPORTED (compare). */
-SYMM_API symm_status_t symm_wait_value32(symm_memory_t *memory, size_t offset, symm_compare_t compare, uint32_t value,
+SYMM_API symm_status_t symm_wait_value32(symm_memory_t *memory, size_t offset,
+                                         symm_compare_t compare, uint32_t value,
                                          const symm_wait_options_t *options, void *stream);
 /** The same for a word of 64 bits (`offset` is a multiple of 8). [local] [stream] Since 0.2. */
-SYMM_API symm_status_t symm_wait_value64(symm_memory_t *memory, size_t offset, symm_compare_t compare, uint64_t value,
+SYMM_API symm_status_t symm_wait_value64(symm_memory_t *memory, size_t offset,
+                                         symm_compare_t compare, uint64_t value,
                                          const symm_wait_options_t *options, void *stream);
 
 /* ---- collectives ----------------------------------------------------------------------------------- */
@@ -1111,43 +1203,50 @@ typedef struct {
   symm_scale_t scale_position; /**< whether, and where, there is a factor */
   symm_dtype_t result_dtype;   /**< of recv; 0: dtype */
   double scale;                /**< the factor, finite */
-  const void *scale_pointer;   /**< the factor as one aligned f32 in memory that the device (host back end: the host) reads when
+  const void *
+      scale_pointer; /**< the factor as one aligned f32 in memory that the device (host back end: the host) reads when
                                 *   the call runs; so a captured call takes a new one at each replay */
 } symm_collective_options_t;
 
 #define SYMM_COLLECTIVE_OPTIONS_INIT \
-  { sizeof(symm_collective_options_t), SYMM_ALGORITHM_AUTO, 0, NULL, SYMM_SCALE_NONE, 0, 0, NULL }
+  {sizeof(symm_collective_options_t), SYMM_ALGORITHM_AUTO, 0, NULL, SYMM_SCALE_NONE, 0, 0, NULL}
 
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1. */
-SYMM_API symm_status_t symm_collective_options_init(symm_collective_options_t *options, size_t struct_size);
+SYMM_API symm_status_t symm_collective_options_init(symm_collective_options_t *options,
+                                                    size_t struct_size);
 
 /** recv[i] = op over ranks r of send_r[i], i < count, on every rank. In place: send == recv. Since 0.1. */
-SYMM_API symm_status_t symm_allreduce(symm_group_t *group, const void *send, void *recv, size_t count, symm_dtype_t dtype,
-                                      symm_op_t op, const symm_collective_options_t *options, void *stream);
+SYMM_API symm_status_t symm_allreduce(symm_group_t *group, const void *send, void *recv,
+                                      size_t count, symm_dtype_t dtype, symm_op_t op,
+                                      const symm_collective_options_t *options, void *stream);
 
 /** recv[i] = op over ranks r of send_r[rank * recv_count + i], i < recv_count; send has size * recv_count elements.
  *  In place: recv == send + rank * recv_count elements. Since 0.1. */
-SYMM_API symm_status_t symm_reduce_scatter(symm_group_t *group, const void *send, void *recv, size_t recv_count,
-                                           symm_dtype_t dtype, symm_op_t op, const symm_collective_options_t *options,
-                                           void *stream);
+SYMM_API symm_status_t symm_reduce_scatter(symm_group_t *group, const void *send, void *recv,
+                                           size_t recv_count, symm_dtype_t dtype, symm_op_t op,
+                                           const symm_collective_options_t *options, void *stream);
 
 /** recv[r * send_count + i] = send_r[i], i < send_count; recv has size * send_count elements.
  *  In place: send == recv + rank * send_count elements. Since 0.1. */
-SYMM_API symm_status_t symm_allgather(symm_group_t *group, const void *send, void *recv, size_t send_count, symm_dtype_t dtype,
+SYMM_API symm_status_t symm_allgather(symm_group_t *group, const void *send, void *recv,
+                                      size_t send_count, symm_dtype_t dtype,
                                       const symm_collective_options_t *options, void *stream);
 
 /** recv[i] = send_root[i], i < count; send is read on the root only. In place: send == recv. Since 0.1. */
-SYMM_API symm_status_t symm_broadcast(symm_group_t *group, const void *send, void *recv, size_t count, symm_dtype_t dtype,
-                                      int32_t root, const symm_collective_options_t *options, void *stream);
+SYMM_API symm_status_t symm_broadcast(symm_group_t *group, const void *send, void *recv,
+                                      size_t count, symm_dtype_t dtype, int32_t root,
+                                      const symm_collective_options_t *options, void *stream);
 
 /** recv[i] = op over ranks r of send_r[i] on the root; recv is written on the root only. In place: send == recv.
  *  Since 0.1. */
-SYMM_API symm_status_t symm_reduce(symm_group_t *group, const void *send, void *recv, size_t count, symm_dtype_t dtype,
-                                   symm_op_t op, int32_t root, const symm_collective_options_t *options, void *stream);
+SYMM_API symm_status_t symm_reduce(symm_group_t *group, const void *send, void *recv, size_t count,
+                                   symm_dtype_t dtype, symm_op_t op, int32_t root,
+                                   const symm_collective_options_t *options, void *stream);
 
 /** recv[r * count + i] = send_r[rank * count + i], i < count; both have size * count elements. In place: send == recv.
  *  Since 0.1. */
-SYMM_API symm_status_t symm_alltoall(symm_group_t *group, const void *send, void *recv, size_t count, symm_dtype_t dtype,
+SYMM_API symm_status_t symm_alltoall(symm_group_t *group, const void *send, void *recv,
+                                     size_t count, symm_dtype_t dtype,
                                      const symm_collective_options_t *options, void *stream);
 
 /* Collectives with counts: each rank has a block of its own length. `*_counts` has `size` numbers of elements, by rank, of which
@@ -1161,20 +1260,24 @@ SYMM_API symm_status_t symm_alltoall(symm_group_t *group, const void *send, void
 
 /** recv[recv_displacements[r] + i] = send_r[i], i < recv_counts[r]; send has recv_counts[rank] elements. The counts are the same
  *  on all ranks, the displacements need not be. In place: send == recv + recv_displacements[rank]. Since 0.2. */
-SYMM_API symm_status_t symm_allgatherv(symm_group_t *group, const void *send, void *recv, const size_t *recv_counts,
-                                       const size_t *recv_displacements, symm_dtype_t dtype,
-                                       const symm_collective_options_t *options, void *stream);
+SYMM_API symm_status_t symm_allgatherv(symm_group_t *group, const void *send, void *recv,
+                                       const size_t *recv_counts, const size_t *recv_displacements,
+                                       symm_dtype_t dtype, const symm_collective_options_t *options,
+                                       void *stream);
 
 /** recv[i] = op over ranks r of send_r[send_displacements_r[rank] + i], i < send_counts[rank]. The counts are the same on all
  *  ranks, the displacements need not be. In place: recv == send + send_displacements[rank]. Since 0.2. */
-SYMM_API symm_status_t symm_reduce_scatterv(symm_group_t *group, const void *send, const size_t *send_counts,
-                                            const size_t *send_displacements, void *recv, symm_dtype_t dtype, symm_op_t op,
+SYMM_API symm_status_t symm_reduce_scatterv(symm_group_t *group, const void *send,
+                                            const size_t *send_counts,
+                                            const size_t *send_displacements, void *recv,
+                                            symm_dtype_t dtype, symm_op_t op,
                                             const symm_collective_options_t *options, void *stream);
 
 /** recv[recv_displacements[r] + i] = send_r[send_displacements_r[rank] + i], i < recv_counts[r], which is send_counts_r[rank].
  *  In place: send == recv, with equal counts and displacements of both. Since 0.2. */
-SYMM_API symm_status_t symm_alltoallv(symm_group_t *group, const void *send, const size_t *send_counts,
-                                      const size_t *send_displacements, void *recv, const size_t *recv_counts,
+SYMM_API symm_status_t symm_alltoallv(symm_group_t *group, const void *send,
+                                      const size_t *send_counts, const size_t *send_displacements,
+                                      void *recv, const size_t *recv_counts,
                                       const size_t *recv_displacements, symm_dtype_t dtype,
                                       const symm_collective_options_t *options, void *stream);
 
@@ -1185,30 +1288,35 @@ SYMM_API symm_status_t symm_alltoallv(symm_group_t *group, const void *send, con
  *  @param send_capacity  elements that send has room for, whatever the counts say; recv_capacity likewise.
  *  @return as symm_alltoallv(). A block that does not lie within its capacity is INVALID_ARGUMENT and names the count, and
  * nothing is stored; with CUDA the group fails with it when the call runs. */
-SYMM_API symm_status_t symm_alltoallv_device(symm_group_t *group, const void *send, size_t send_capacity,
-                                             const uint64_t *send_counts, const uint64_t *send_displacements, void *recv,
+SYMM_API symm_status_t symm_alltoallv_device(symm_group_t *group, const void *send,
+                                             size_t send_capacity, const uint64_t *send_counts,
+                                             const uint64_t *send_displacements, void *recv,
                                              size_t recv_capacity, const uint64_t *recv_counts,
                                              const uint64_t *recv_displacements, symm_dtype_t dtype,
-                                             const symm_collective_options_t *options, void *stream);
+                                             const symm_collective_options_t *options,
+                                             void *stream);
 
 /** recv[r * count + i] = send_r[i], i < count, on the root; recv is written on the root only. In place, on the root:
  *  send == recv + root * count elements. Since 0.2. */
-SYMM_API symm_status_t symm_gather(symm_group_t *group, const void *send, void *recv, size_t count, symm_dtype_t dtype,
-                                   int32_t root, const symm_collective_options_t *options, void *stream);
+SYMM_API symm_status_t symm_gather(symm_group_t *group, const void *send, void *recv, size_t count,
+                                   symm_dtype_t dtype, int32_t root,
+                                   const symm_collective_options_t *options, void *stream);
 
 /** recv[i] = send_root[rank * count + i], i < count; send is read on the root only. In place, on the root:
  *  recv == send + root * count elements. Since 0.2. */
-SYMM_API symm_status_t symm_scatter(symm_group_t *group, const void *send, void *recv, size_t count, symm_dtype_t dtype,
-                                    int32_t root, const symm_collective_options_t *options, void *stream);
+SYMM_API symm_status_t symm_scatter(symm_group_t *group, const void *send, void *recv, size_t count,
+                                    symm_dtype_t dtype, int32_t root,
+                                    const symm_collective_options_t *options, void *stream);
 
 /** All-gather along the last dimension: recv[row * recv_stride + r * row_count + i] = send_r[row * row_count + i], row < rows,
  *  i < row_count. Since 0.2.
  *  @param rows         of send, which has rows * row_count elements.
  *  @param recv_stride  elements from one row of recv to the next, >= size * row_count; what lies between is left alone. It need
  *                      not be the same on all ranks. */
-SYMM_API symm_status_t symm_allgather_rows(symm_group_t *group, const void *send, void *recv, size_t rows, size_t row_count,
-                                           size_t recv_stride, symm_dtype_t dtype, const symm_collective_options_t *options,
-                                           void *stream);
+SYMM_API symm_status_t symm_allgather_rows(symm_group_t *group, const void *send, void *recv,
+                                           size_t rows, size_t row_count, size_t recv_stride,
+                                           symm_dtype_t dtype,
+                                           const symm_collective_options_t *options, void *stream);
 
 /** What symm_allreduce_rmsnorm() adds to the sum, how it normalises, and where results go. Matrices are [tokens][hidden], rows
  * one behind the other; weight, matrices and send begin at multiples of 16 bytes. NULL: there is none, or it is not wanted. */
@@ -1227,8 +1335,9 @@ typedef struct {
   void *scale_out;      /**< of f32. TOKEN: [tokens]; GROUP: [tokens][hidden / 128] */
 } symm_rmsnorm_t;
 
-#define SYMM_RMSNORM_INIT \
-  { sizeof(symm_rmsnorm_t), NULL, NULL, NULL, NULL, 0, 1e-6, 0, SYMM_QUANT_SCALE_TENSOR, NULL, NULL, NULL }
+#define SYMM_RMSNORM_INIT                                       \
+  {sizeof(symm_rmsnorm_t),  NULL, NULL, NULL, NULL, 0, 1e-6, 0, \
+   SYMM_QUANT_SCALE_TENSOR, NULL, NULL, NULL}
 
 /** All-reduce, residual and RMSNorm in one: what a transformer does behind each row-parallel product. With s the sum over ranks
  * of send, combined as by symm_allreduce() and rounded to dtype, and all else in f32, each operation rounded once, none fused: h
@@ -1242,9 +1351,11 @@ typedef struct {
  * multiple of 8 (GROUP: of 128), at most 32 KB of dtype. options have no factor and no result_dtype; with CUDA ONE_SHOT is one
  * kernel, others are the all-reduce and a kernel behind it. Since 0.2.
  *  @param tokens  rows, 0 also with NULL pointers; must agree on all ranks, as hidden and dtype must. */
-SYMM_API symm_status_t symm_allreduce_rmsnorm(symm_group_t *group, const void *send, size_t tokens, size_t hidden,
-                                              symm_dtype_t dtype, const symm_rmsnorm_t *norm,
-                                              const symm_collective_options_t *options, void *stream);
+SYMM_API symm_status_t symm_allreduce_rmsnorm(symm_group_t *group, const void *send, size_t tokens,
+                                              size_t hidden, symm_dtype_t dtype,
+                                              const symm_rmsnorm_t *norm,
+                                              const symm_collective_options_t *options,
+                                              void *stream);
 
 /** Set the first `struct_size` bytes of `norm` to the defaults. [local] Since 0.2. */
 SYMM_API symm_status_t symm_rmsnorm_init(symm_rmsnorm_t *norm, size_t struct_size);
@@ -1273,21 +1384,33 @@ typedef struct {
   const size_t *send_displacements;
   const size_t *recv_counts;
   const size_t *recv_displacements;
-  size_t rows; /**< whose `count` is row_count; of an all-reduce with RMSNorm tokens, and `count` is hidden */
+  size_t
+      rows; /**< whose `count` is row_count; of an all-reduce with RMSNorm tokens, and `count` is hidden */
   size_t recv_stride;
 } symm_collective_call_t;
 
-#define SYMM_COLLECTIVE_CALL_INIT                                                                                               \
-  {                                                                                                                             \
-    sizeof(symm_collective_call_t), SYMM_COLLECTIVE_ALLREDUCE, NULL, NULL, 0, SYMM_DTYPE_F32, SYMM_OP_SUM, 0, NULL, NULL, NULL, \
-        NULL, 0, 0                                                                                                              \
-  }
+#define SYMM_COLLECTIVE_CALL_INIT  \
+  {sizeof(symm_collective_call_t), \
+   SYMM_COLLECTIVE_ALLREDUCE,      \
+   NULL,                           \
+   NULL,                           \
+   0,                              \
+   SYMM_DTYPE_F32,                 \
+   SYMM_OP_SUM,                    \
+   0,                              \
+   NULL,                           \
+   NULL,                           \
+   NULL,                           \
+   NULL,                           \
+   0,                              \
+   0}
 
 /** Which algorithm a collective would use if every rank passed memory like this rank's. [local] Since 0.2.
  *  @param call     its arguments, as the collective takes them on this rank.
  *  @return INVALID_ARGUMENT, UNSUPPORTED, as the collective would answer. */
 SYMM_API symm_status_t symm_collective_plan(symm_group_t *group, const symm_collective_call_t *call,
-                                            const symm_collective_options_t *options, symm_plan_info_t *out);
+                                            const symm_collective_options_t *options,
+                                            symm_plan_info_t *out);
 
 /* ---- ipc ------------------------------------------------------------------------------------------- */
 
@@ -1315,17 +1438,19 @@ SYMM_API symm_status_t symm_collective_plan(symm_group_t *group, const symm_coll
 /** How to export; NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  uint64_t hold_ms;        /**< keep the memory for this token, though its buffer is released, for as long from now; 0:
+  uint64_t
+      hold_ms; /**< keep the memory for this token, though its buffer is released, for as long from now; 0:
                                 $SYMM_IPC_HOLD_MS, else do not */
-  uint64_t hold_imports;   /**< or until so many imports of this token were made; 0: only hold_ms ends it */
+  uint64_t
+      hold_imports; /**< or until so many imports of this token were made; 0: only hold_ms ends it */
   symm_failure_t *failure; /**< NULL, or receives the failure of this call */
 } symm_ipc_export_options_t;
 
-#define SYMM_IPC_EXPORT_OPTIONS_INIT \
-  { sizeof(symm_ipc_export_options_t), 0, 0, NULL }
+#define SYMM_IPC_EXPORT_OPTIONS_INIT {sizeof(symm_ipc_export_options_t), 0, 0, NULL}
 
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1. */
-SYMM_API symm_status_t symm_ipc_export_options_init(symm_ipc_export_options_t *options, size_t struct_size);
+SYMM_API symm_status_t symm_ipc_export_options_init(symm_ipc_export_options_t *options,
+                                                    size_t struct_size);
 
 /** Make a token for `size` bytes at `pointer`. [local] [stream] Costs no system call after the first for a buffer.
  *  @param pointer    anywhere inside a buffer of symm_alloc() or an import of symm_ipc_import(); with CUDA also inside any
@@ -1340,23 +1465,27 @@ SYMM_API symm_status_t symm_ipc_export_options_init(symm_ipc_export_options_t *o
  *  @return INVALID_ARGUMENT (not memory that can be exported, range, capacity), UNSUPPORTED (hold_ms for imported memory, which
  *          only its owner can hold), OUT_OF_MEMORY, SYSTEM, UNAVAILABLE (the directory is not private; a rank
  *          of a group that failed may still write there), PEER_FAILED, CUDA. Since 0.1. */
-SYMM_API symm_status_t symm_ipc_export(const void *pointer, size_t size, const symm_ipc_export_options_t *options,
-                                       void *out_token, size_t capacity, size_t *out_size, void *stream);
+SYMM_API symm_status_t symm_ipc_export(const void *pointer, size_t size,
+                                       const symm_ipc_export_options_t *options, void *out_token,
+                                       size_t capacity, size_t *out_size, void *stream);
 
 /** How to import; NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  uint64_t timeout_ms;     /**< for the exporter's answer; 0: $SYMM_TIMEOUT_MS, else 60,000 */
-  const char *directory;   /**< where $SYMM_IPC_DIRECTORY of the exporter is seen here; NULL: under the same path */
-  int32_t device;          /**< CUDA ordinal for which to map; SYMM_DEVICE_AUTO: the GPU that has the memory */
+  uint64_t timeout_ms; /**< for the exporter's answer; 0: $SYMM_TIMEOUT_MS, else 60,000 */
+  const char *
+      directory; /**< where $SYMM_IPC_DIRECTORY of the exporter is seen here; NULL: under the same path */
+  int32_t
+      device; /**< CUDA ordinal for which to map; SYMM_DEVICE_AUTO: the GPU that has the memory */
   symm_failure_t *failure; /**< NULL, or receives the failure of this call */
 } symm_ipc_import_options_t;
 
 #define SYMM_IPC_IMPORT_OPTIONS_INIT \
-  { sizeof(symm_ipc_import_options_t), 0, NULL, SYMM_DEVICE_AUTO, NULL }
+  {sizeof(symm_ipc_import_options_t), 0, NULL, SYMM_DEVICE_AUTO, NULL}
 
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1. */
-SYMM_API symm_status_t symm_ipc_import_options_init(symm_ipc_import_options_t *options, size_t struct_size);
+SYMM_API symm_status_t symm_ipc_import_options_init(symm_ipc_import_options_t *options,
+                                                    size_t struct_size);
 
 /** Map the memory that a token names. [local] [blocking, options.timeout_ms] [stream] Imports of one buffer in one process share
  *  one mapping; after the first, importing another piece of it is local.
@@ -1365,8 +1494,9 @@ SYMM_API symm_status_t symm_ipc_import_options_init(symm_ipc_import_options_t *o
  *          UNAVAILABLE (made on another machine or by another user; its GPU or directory is not visible here),
  *          INVALID_HANDLE (the memory was released or withdrawn), PEER_FAILED (the exporter is gone), TIMEOUT (it does not
  *          answer), OUT_OF_MEMORY, SYSTEM, CUDA. Since 0.1. */
-SYMM_API symm_status_t symm_ipc_import(const void *token, size_t token_size, const symm_ipc_import_options_t *options,
-                                       symm_ipc_t **out, void *stream);
+SYMM_API symm_status_t symm_ipc_import(const void *token, size_t token_size,
+                                       const symm_ipc_import_options_t *options, symm_ipc_t **out,
+                                       void *stream);
 
 /** Address of the imported piece; NULL of 0 bytes. [local] Valid until the last symm_ipc_release(), even after the exporter died.
  *  Since 0.1. */
@@ -1384,7 +1514,8 @@ typedef struct {
   uint64_t block_bytes;   /**< of that block */
   int64_t exporter_pid;   /**< as the exporter itself knows it */
   int32_t exporter_alive; /**< 0 once its death or departure was noticed */
-  int32_t host_memory;    /**< 1 if the host may touch it: of the host back end, or of SYMM_ALLOC_HOST */
+  int32_t
+      host_memory; /**< 1 if the host may touch it: of the host back end, or of SYMM_ALLOC_HOST */
 } symm_ipc_info_t;
 
 /** Describe an import. [local] Since 0.1. */
@@ -1452,28 +1583,31 @@ SYMM_API symm_status_t symm_ipc_collect(symm_ipc_report_t *out);
 /** The state of sharing in this process. Filled by symm_ipc_stats(). */
 typedef struct {
   size_t struct_size;
-  uint64_t tokens;                  /**< made so far */
-  uint64_t exported_blocks;         /**< that can be imported now */
-  uint64_t exported_bytes;          /**< of these */
-  uint64_t grants;                  /**< leases given so far */
-  uint64_t leased;                  /**< leases that others, and this process, hold on memory of this process */
-  uint64_t leased_blocks;           /**< on which there are leases */
-  uint64_t limbo_blocks;            /**< released, but still held */
-  uint64_t limbo_bytes;             /**< of these */
-  uint64_t quarantined_blocks;      /**< on which a holder that is gone may still write; never to be used again */
-  uint64_t quarantined_bytes;       /**< of these */
-  uint64_t written_off;             /**< leases of dead holders so far */
-  uint64_t refused;                 /**< imports refused so far: forged, stale */
-  uint64_t rejected_connections;    /**< of other users, or that broke the protocol */
-  uint64_t consumers;               /**< processes connected to this one */
-  uint64_t imported;                /**< imports from other processes that are not released; those of its own count as `leased` */
-  uint64_t imported_blocks;         /**< mapped here for them, or kept for the next */
-  uint64_t imported_bytes;          /**< of these */
-  uint64_t exporters;               /**< processes to which this one is connected */
-  uint64_t collections;             /**< run so far */
-  uint64_t oldest_lease_ms;         /**< age of the oldest lease, 0 if there is none */
-  int64_t oldest_lease_pid;         /**< its holder, 0 if the pid is not visible here */
-  uint64_t oldest_lease_start_time; /**< of the holder, in clock ticks since boot (/proc/<pid>/stat, field 22), 0 if unknown */
+  uint64_t tokens;          /**< made so far */
+  uint64_t exported_blocks; /**< that can be imported now */
+  uint64_t exported_bytes;  /**< of these */
+  uint64_t grants;          /**< leases given so far */
+  uint64_t leased; /**< leases that others, and this process, hold on memory of this process */
+  uint64_t leased_blocks; /**< on which there are leases */
+  uint64_t limbo_blocks;  /**< released, but still held */
+  uint64_t limbo_bytes;   /**< of these */
+  uint64_t
+      quarantined_blocks; /**< on which a holder that is gone may still write; never to be used again */
+  uint64_t quarantined_bytes;    /**< of these */
+  uint64_t written_off;          /**< leases of dead holders so far */
+  uint64_t refused;              /**< imports refused so far: forged, stale */
+  uint64_t rejected_connections; /**< of other users, or that broke the protocol */
+  uint64_t consumers;            /**< processes connected to this one */
+  uint64_t
+      imported; /**< imports from other processes that are not released; those of its own count as `leased` */
+  uint64_t imported_blocks; /**< mapped here for them, or kept for the next */
+  uint64_t imported_bytes;  /**< of these */
+  uint64_t exporters;       /**< processes to which this one is connected */
+  uint64_t collections;     /**< run so far */
+  uint64_t oldest_lease_ms; /**< age of the oldest lease, 0 if there is none */
+  int64_t oldest_lease_pid; /**< its holder, 0 if the pid is not visible here */
+  uint64_t
+      oldest_lease_start_time; /**< of the holder, in clock ticks since boot (/proc/<pid>/stat, field 22), 0 if unknown */
 } symm_ipc_stats_t;
 
 /** Ask for the state of sharing. [local] Since 0.1. */

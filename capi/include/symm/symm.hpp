@@ -19,7 +19,6 @@
 #ifndef SYMM_SYMM_HPP
 #define SYMM_SYMM_HPP
 
-#include <symm/symm.h>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -31,9 +30,13 @@
 #include <utility>
 #include <vector>
 
-namespace symm { inline namespace v0 {
+#include <symm/symm.h>
 
-// ---- errors -----------------------------------------------------------------------------------------
+namespace symm {
+inline namespace v0 {
+
+// ---- errors
+// -----------------------------------------------------------------------------------------
 
 // What a call failed of. what() is "<call>: <name of the status>: <message>".
 class Error : public std::runtime_error {
@@ -52,10 +55,15 @@ class Error : public std::runtime_error {
   // errno of the system call and CUresult of the driver call that failed; 0: it was none.
   int32_t os_error() const noexcept { return os_error_; }
   int32_t cuda_result() const noexcept { return cuda_result_; }
+
  private:
   Error(symm_status_t status, const char *call, const symm_failure_t &failure)
-      : std::runtime_error(text(status, call, failure.message)), status_(status), rank_(failure.rank), pid_(failure.pid),
-        os_error_(failure.os_error), cuda_result_(failure.cuda_result) {}
+      : std::runtime_error(text(status, call, failure.message)),
+        status_(status),
+        rank_(failure.rank),
+        pid_(failure.pid),
+        os_error_(failure.os_error),
+        cuda_result_(failure.cuda_result) {}
   static symm_failure_t last_failure() noexcept {
     symm_failure_t failure{};
     failure.struct_size = sizeof failure;
@@ -74,7 +82,8 @@ class Error : public std::runtime_error {
   int32_t cuda_result_ = 0;
 };
 
-// Throw Error unless `status`, which the C function `call` has returned on this thread, is SYMM_OK. For C calls of one's own.
+// Throw Error unless `status`, which the C function `call` has returned on this thread,
+// is SYMM_OK. For C calls of one's own.
 inline void check(symm_status_t status, const char *call) {
   if (status != SYMM_OK) throw Error(status, call);
 }
@@ -87,7 +96,9 @@ class LogListener {
     check(symm_log_add_listener(callback, user, level, &id_), "symm_log_add_listener");
   }
   // To a descriptor, a line each. symm_log_to_fd().
-  LogListener(int32_t fd, symm_log_level_values level) { check(symm_log_to_fd(fd, level, &id_), "symm_log_to_fd"); }
+  LogListener(int32_t fd, symm_log_level_values level) {
+    check(symm_log_to_fd(fd, level, &id_), "symm_log_to_fd");
+  }
   LogListener(LogListener &&other) noexcept : id_(std::exchange(other.id_, 0)) {}
   LogListener &operator=(LogListener &&other) noexcept {
     std::swap(id_, other.id_);
@@ -96,23 +107,29 @@ class LogListener {
   ~LogListener() {
     if (id_ != 0) symm_log_remove_listener(id_);
   }
+
  private:
   uint64_t id_ = 0;
 };
 
-// ---- data -------------------------------------------------------------------------------------------
+// ---- data
+// -------------------------------------------------------------------------------------------
 
 // Contiguous elements of somebody else's, as std::span, which C++17 does not have.
-template <class T> class Span {
-  template <class Container> using Data = std::remove_pointer_t<decltype(std::data(std::declval<Container &>()))>;
+template <class T>
+class Span {
   template <class Container>
-  using IfContiguous =
-      std::enable_if_t<!std::is_same_v<std::decay_t<Container>, Span> && std::is_convertible_v<Data<Container> (*)[], T (*)[]>>;
+  using Data = std::remove_pointer_t<decltype(std::data(std::declval<Container &>()))>;
+  template <class Container>
+  using IfContiguous = std::enable_if_t<!std::is_same_v<std::decay_t<Container>, Span> &&
+                                        std::is_convertible_v<Data<Container> (*)[], T (*)[]>>;
+
  public:
   constexpr Span() noexcept = default;
   constexpr Span(T *data, size_t size) noexcept : data_(data), size_(size) {}
   template <class Container, class = IfContiguous<Container>>
-  constexpr Span(Container &&container) : data_(std::data(container)), size_(std::size(container)) {}
+  constexpr Span(Container &&container)
+      : data_(std::data(container)), size_(std::size(container)) {}
 
   constexpr T *data() const noexcept { return data_; }
   constexpr size_t size() const noexcept { return size_; }
@@ -123,33 +140,48 @@ template <class T> class Span {
   constexpr T &operator[](size_t index) const { return data_[index]; }
   // `count` elements from `offset` on, which must lie within.
   constexpr Span subspan(size_t offset, size_t count) const { return {data_ + offset, count}; }
+
  private:
   T *data_ = nullptr;
   size_t size_ = 0;
 };
-template <class Container> Span(Container &&) -> Span<std::remove_pointer_t<decltype(std::data(std::declval<Container &>()))>>;
+template <class Container>
+Span(Container &&) -> Span<std::remove_pointer_t<decltype(std::data(std::declval<Container &>()))>>;
 
-// The data type of T, as Dtype<T>::value: bool, integers, std::byte (as U8), float and double. For a type of 16 or 8 bit
-// floating point numbers write, for instance,
-//   template <> struct symm::Dtype<__half> { static constexpr symm_dtype_values value = SYMM_DTYPE_F16; };
-template <class T> struct Dtype {
-  static_assert(std::is_integral_v<T> || std::is_same_v<T, std::byte>, "symm has no data type for T; specialise symm::Dtype");
+// The data type of T, as Dtype<T>::value: bool, integers, std::byte (as U8), float and
+// double. For a type of 16 or 8 bit floating point numbers write, for instance,
+//   template <> struct symm::Dtype<__half> { static
+//   constexpr symm_dtype_values value = SYMM_DTYPE_F16; };
+template <class T>
+struct Dtype {
+  static_assert(std::is_integral_v<T> || std::is_same_v<T, std::byte>,
+                "symm has no data type for T; specialise symm::Dtype");
   // DLPack's codes: 0 signed, 1 unsigned.
-  static constexpr symm_dtype_values value = static_cast<symm_dtype_values>((std::is_signed_v<T> ? 0 : 0x100) | 8 * sizeof(T));
+  static constexpr symm_dtype_values value =
+      static_cast<symm_dtype_values>((std::is_signed_v<T> ? 0 : 0x100) | 8 * sizeof(T));
 };
-template <> struct Dtype<bool> {
+template <>
+struct Dtype<bool> {
   static_assert(sizeof(bool) == 1);
   static constexpr symm_dtype_values value = SYMM_DTYPE_BOOL;
 };
-template <> struct Dtype<float> { static constexpr symm_dtype_values value = SYMM_DTYPE_F32; };
-template <> struct Dtype<double> { static constexpr symm_dtype_values value = SYMM_DTYPE_F64; };
+template <>
+struct Dtype<float> {
+  static constexpr symm_dtype_values value = SYMM_DTYPE_F32;
+};
+template <>
+struct Dtype<double> {
+  static constexpr symm_dtype_values value = SYMM_DTYPE_F64;
+};
 
 // Options of one collective call; the defaults are the group's.
 struct Options {
-  symm_algorithm_values algorithm = SYMM_ALGORITHM_AUTO;  // force one; must be the same on all ranks
+  // force one; must be the same on all ranks
+  symm_algorithm_values algorithm = SYMM_ALGORITHM_AUTO;
   uint64_t timeout_ms = 0;
   void *stream = nullptr;
-  symm_scale_values scale_position = SYMM_SCALE_NONE;  // of reductions of floats: scale, or the f32 at scale_pointer, is a factor
+  // of reductions of floats: scale, or the f32 at scale_pointer, is a factor
+  symm_scale_values scale_position = SYMM_SCALE_NONE;
   double scale = 0;
   const void *scale_pointer = nullptr;
 };
@@ -165,10 +197,13 @@ inline void release(symm_buffer_t *buffer) noexcept { symm_buffer_release(buffer
 inline void release(symm_memory_t *memory) noexcept { symm_memory_release(memory); }
 inline void release(symm_heap_t *heap) noexcept { symm_heap_release(heap); }
 
-// What `function`, which `call` names, leaves where its last argument points to; a struct says its size.
+// What `function`, which `call` names, leaves where
+// its last argument points to; a struct says its size.
 template <class... Parameters, class... Arguments>
-auto given(const char *call, symm_status_t (*function)(Parameters...), const Arguments &...arguments) {
-  std::remove_pointer_t<std::tuple_element_t<sizeof...(Parameters) - 1, std::tuple<Parameters...>>> out{};
+auto given(const char *call, symm_status_t (*function)(Parameters...),
+           const Arguments &...arguments) {
+  std::remove_pointer_t<std::tuple_element_t<sizeof...(Parameters) - 1, std::tuple<Parameters...>>>
+      out{};
   if constexpr (std::is_class_v<decltype(out)>) out.struct_size = sizeof out;
   check(function(arguments..., &out), call);
   return out;
@@ -180,7 +215,9 @@ inline bool found(symm_status_t status, const char *call) {
   return status == SYMM_OK;
 }
 
-inline symm_wait_options_t within(uint64_t timeout_ms) { return {sizeof(symm_wait_options_t), timeout_ms, nullptr}; }
+inline symm_wait_options_t within(uint64_t timeout_ms) {
+  return {sizeof(symm_wait_options_t), timeout_ms, nullptr};
+}
 
 inline symm_collective_options_t in_c(const Options &options, symm_dtype_t result = 0) {
   return {sizeof(symm_collective_options_t),
@@ -194,7 +231,8 @@ inline symm_collective_options_t in_c(const Options &options, symm_dtype_t resul
 }
 
 // The elements of `send` and `recv`, which must be of one type.
-template <class Send, class Recv> struct Operands {
+template <class Send, class Recv>
+struct Operands {
   using Element = std::remove_pointer_t<decltype(std::data(std::declval<Recv &>()))>;
   static_assert(!std::is_const_v<Element>, "recv is written and cannot be const");
   static constexpr symm_dtype_values dtype = Dtype<std::remove_cv_t<Element>>::value;
@@ -202,11 +240,15 @@ template <class Send, class Recv> struct Operands {
   Span<Element> recv;
 };
 
-// Those of a reduction: recv may be float where send is of a narrower floating point type, and has the sum unrounded.
-template <class Send, class Recv> struct Reduced {
-  using From = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(std::declval<const Send &>()))>>;
+// Those of a reduction: recv may be float where send is of a
+// narrower floating point type, and has the sum unrounded.
+template <class Send, class Recv>
+struct Reduced {
+  using From =
+      std::remove_cv_t<std::remove_pointer_t<decltype(std::data(std::declval<const Send &>()))>>;
   using To = typename Operands<Send, Recv>::Element;
-  static_assert(std::is_same_v<From, std::remove_cv_t<To>> || std::is_same_v<float, To>, "recv has send's type, or float");
+  static_assert(std::is_same_v<From, std::remove_cv_t<To>> || std::is_same_v<float, To>,
+                "recv has send's type, or float");
   static constexpr symm_dtype_values dtype = Dtype<From>::value;
   static constexpr symm_dtype_values result = Dtype<std::remove_cv_t<To>>::value;
   Span<const From> send;
@@ -216,24 +258,30 @@ template <class Send, class Recv> struct Reduced {
 inline void require(bool right, const char *call, const std::string &what) {
   if (!right) throw Error(SYMM_ERR_INVALID_ARGUMENT, call, what);
 }
-inline void require_elements(const char *call, const char *argument, size_t elements, size_t expected) {
+inline void require_elements(const char *call, const char *argument, size_t elements,
+                             size_t expected) {
   if (elements == expected) return;
-  require(false, call, std::string(argument) + ": " + std::to_string(elements) + " elements, not " + std::to_string(expected));
+  require(false, call,
+          std::string(argument) + ": " + std::to_string(elements) + " elements, not " +
+              std::to_string(expected));
 }
 
 }  // namespace detail
 
-// ---- handles ----------------------------------------------------------------------------------------
+// ---- handles
+// ----------------------------------------------------------------------------------------
 
 // One reference to a reference-counted object of the library. [local]
-template <class C> class Handle {
+template <class C>
+class Handle {
  public:
   Handle() noexcept = default;
   // Takes over the caller's reference.
   explicit Handle(C *owned) noexcept : handle_(owned) {}
   Handle(const Handle &other) : handle_(other.handle_) {
     if (handle_ == nullptr) return;
-    if (const symm_status_t status = detail::retain(handle_); status != SYMM_OK) throw Error(status, "retain");
+    if (const symm_status_t status = detail::retain(handle_); status != SYMM_OK)
+      throw Error(status, "retain");
   }
   Handle(Handle &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Handle &operator=(Handle other) noexcept {
@@ -249,6 +297,7 @@ template <class C> class Handle {
   // Drop the reference now.
   void reset() noexcept { *this = Handle(); }
   explicit operator bool() const noexcept { return handle_ != nullptr; }
+
  private:
   C *handle_ = nullptr;
 };
@@ -261,18 +310,28 @@ class Buffer : public Handle<symm_buffer_t> {
  public:
   using Handle::Handle;
 
-  // The block, valid while the buffer or a memory of it lives. symm_buffer_pointer(), symm_buffer_size(). [local]
-  template <class T = std::byte> Span<T> span() const {
+  // The block, valid while the buffer or a memory of it
+  // lives. symm_buffer_pointer(), symm_buffer_size(). [local]
+  template <class T = std::byte>
+  Span<T> span() const {
     void *const pointer = detail::given("symm_buffer_pointer", symm_buffer_pointer, get());
-    return {static_cast<T *>(pointer), detail::given("symm_buffer_size", symm_buffer_size, get()) / sizeof(T)};
+    return {static_cast<T *>(pointer),
+            detail::given("symm_buffer_size", symm_buffer_size, get()) / sizeof(T)};
   }
-  symm_buffer_info_t info() const { return detail::given("symm_buffer_info", symm_buffer_info, get()); }
-  // A descriptor of `size` bytes from `offset` on; the caller's, to close. symm_buffer_export_dmabuf(). [local]
+  symm_buffer_info_t info() const {
+    return detail::given("symm_buffer_info", symm_buffer_info, get());
+  }
+  // A descriptor of `size` bytes from `offset` on; the caller's, to close.
+  // symm_buffer_export_dmabuf(). [local]
   int32_t export_dmabuf(size_t offset, size_t size) const {
-    return detail::given("symm_buffer_export_dmabuf", symm_buffer_export_dmabuf, get(), offset, size);
+    return detail::given("symm_buffer_export_dmabuf", symm_buffer_export_dmabuf, get(), offset,
+                         size);
   }
-  // What was issued on `stream` so far uses the block. symm_buffer_record_use(). [local] [stream]
-  void record_use(void *stream) const { check(symm_buffer_record_use(get(), stream), "symm_buffer_record_use"); }
+  // What was issued on `stream` so far uses the
+  // block. symm_buffer_record_use(). [local] [stream]
+  void record_use(void *stream) const {
+    check(symm_buffer_record_use(get(), stream), "symm_buffer_record_use");
+  }
 };
 
 // Where an address lies: `offset` bytes from the start of `buffer`.
@@ -285,7 +344,8 @@ struct BufferPlace {
 inline std::optional<BufferPlace> find_buffer(const void *address) {
   symm_buffer_t *found = nullptr;
   BufferPlace place;
-  if (!detail::found(symm_buffer_find(address, &found, &place.offset), "symm_buffer_find")) return {};
+  if (!detail::found(symm_buffer_find(address, &found, &place.offset), "symm_buffer_find"))
+    return {};
   place.buffer = Buffer(found);
   return place;
 }
@@ -295,46 +355,68 @@ class Memory : public Handle<symm_memory_t> {
  public:
   using Handle::Handle;
 
-  symm_memory_info_t info() const { return detail::given("symm_memory_info", symm_memory_info, get()); }
-  // Rank `rank`'s block as it is mapped here, even after that rank died. symm_memory_pointer(). [local]
-  template <class T = std::byte> Span<T> span(int32_t rank) const {
+  symm_memory_info_t info() const {
+    return detail::given("symm_memory_info", symm_memory_info, get());
+  }
+  // Rank `rank`'s block as it is mapped here, even after
+  // that rank died. symm_memory_pointer(). [local]
+  template <class T = std::byte>
+  Span<T> span(int32_t rank) const {
     void *const pointer = detail::given("symm_memory_pointer", symm_memory_pointer, get(), rank);
     return {static_cast<T *>(pointer), static_cast<size_t>(info().bytes) / sizeof(T)};
   }
   // This rank's own block. [local]
-  template <class T = std::byte> Span<T> span() const { return span<T>(info().rank); }
+  template <class T = std::byte>
+  Span<T> span() const {
+    return span<T>(info().rank);
+  }
   // Rank `rank`'s signal pad, uint64_t[channel][source rank]. symm_memory_signal_pad(). [local]
   Span<uint64_t> signal_pad(int32_t rank) const {
     void *const pad = detail::given("symm_memory_signal_pad", symm_memory_signal_pad, get(), rank);
-    return {static_cast<uint64_t *>(pad), static_cast<size_t>(info().signal_pad_bytes) / sizeof(uint64_t)};
+    return {static_cast<uint64_t *>(pad),
+            static_cast<size_t>(info().signal_pad_bytes) / sizeof(uint64_t)};
   }
   // For kernels of one's own; see device.cuh. symm_memory_device_view(). [local]
   symm_memory_view_t device_view(uint64_t timeout_ms = 0, const void *stop = nullptr) const {
-    return detail::given("symm_memory_device_view", symm_memory_device_view, get(), timeout_ms, stop);
+    return detail::given("symm_memory_device_view", symm_memory_device_view, get(), timeout_ms,
+                         stop);
   }
   // Where there is one, else SYMM_ERR_UNAVAILABLE. symm_memory_multicast_pointer(). [local]
-  void *multicast_pointer() const { return detail::given("symm_memory_multicast_pointer", symm_memory_multicast_pointer, get()); }
+  void *multicast_pointer() const {
+    return detail::given("symm_memory_multicast_pointer", symm_memory_multicast_pointer, get());
+  }
 
-  // Copy the elements of `source` to byte `offset` of rank `rank`'s block. symm_put(). [local] [stream]
-  template <class Source> void put(int32_t rank, size_t offset, const Source &source, void *stream = nullptr) const {
+  // Copy the elements of `source` to byte `offset` of
+  // rank `rank`'s block. symm_put(). [local] [stream]
+  template <class Source>
+  void put(int32_t rank, size_t offset, const Source &source, void *stream = nullptr) const {
     const Span from(source);
     check(symm_put(get(), rank, offset, from.data(), from.size_bytes(), stream), "symm_put");
   }
-  // Fill `destination` from byte `offset` of rank `rank`'s block on. symm_get(). [local] [stream]
-  template <class Destination> void get(int32_t rank, size_t offset, Destination &&destination, void *stream = nullptr) const {
+  // Fill `destination` from byte `offset` of rank
+  // `rank`'s block on. symm_get(). [local] [stream]
+  template <class Destination>
+  void get(int32_t rank, size_t offset, Destination &&destination, void *stream = nullptr) const {
     const Span to(destination);
     check(symm_get(get(), rank, offset, to.data(), to.size_bytes(), stream), "symm_get");
   }
   // put(), then signal() on `channel`. symm_put_signal(). [local] [stream]
   template <class Source>
-  void put_signal(int32_t rank, size_t offset, const Source &source, int32_t channel = 0, void *stream = nullptr) const {
+  void put_signal(int32_t rank, size_t offset, const Source &source, int32_t channel = 0,
+                  void *stream = nullptr) const {
     const Span from(source);
-    check(symm_put_signal(get(), rank, offset, from.data(), from.size_bytes(), channel, stream), "symm_put_signal");
+    check(symm_put_signal(get(), rank, offset, from.data(), from.size_bytes(), channel, stream),
+          "symm_put_signal");
   }
-  // What was issued on `stream` so far uses the blocks. symm_memory_record_use(). [local] [stream]
-  void record_use(void *stream) const { check(symm_memory_record_use(get(), stream), "symm_memory_record_use"); }
-  // Store `count` times `value` from byte `offset` of rank `rank`'s block on. symm_fill32(). [local] [stream]
-  void fill32(int32_t rank, size_t offset, uint32_t value, size_t count, void *stream = nullptr) const {
+  // What was issued on `stream` so far uses the
+  // blocks. symm_memory_record_use(). [local] [stream]
+  void record_use(void *stream) const {
+    check(symm_memory_record_use(get(), stream), "symm_memory_record_use");
+  }
+  // Store `count` times `value` from byte `offset` of rank
+  // `rank`'s block on. symm_fill32(). [local] [stream]
+  void fill32(int32_t rank, size_t offset, uint32_t value, size_t count,
+              void *stream = nullptr) const {
     check(symm_fill32(get(), rank, offset, value, count, stream), "symm_fill32");
   }
   // Store `value` after all that this rank wrote before. symm_write_value32(). [local] [stream]
@@ -346,15 +428,15 @@ class Memory : public Handle<symm_memory_t> {
   void write_value64(int32_t rank, size_t offset, uint64_t value, void *stream = nullptr) const {
     check(symm_write_value64(get(), rank, offset, value, stream), "symm_write_value64");
   }
-  // Wait until the word at byte `offset` of this rank's own block compares so, whoever writes it. symm_wait_value32(). [local]
-  // [stream]
-  void wait_value32(size_t offset, symm_compare_values compare, uint32_t value, uint64_t timeout_ms = 0,
-                    void *stream = nullptr) const {
+  // Wait until the word at byte `offset` of this rank's own block compares so, whoever
+  // writes it. symm_wait_value32(). [local] [stream]
+  void wait_value32(size_t offset, symm_compare_values compare, uint32_t value,
+                    uint64_t timeout_ms = 0, void *stream = nullptr) const {
     const auto options = detail::within(timeout_ms);
     check(symm_wait_value32(get(), offset, compare, value, &options, stream), "symm_wait_value32");
   }
-  void wait_value64(size_t offset, symm_compare_values compare, uint64_t value, uint64_t timeout_ms = 0,
-                    void *stream = nullptr) const {
+  void wait_value64(size_t offset, symm_compare_values compare, uint64_t value,
+                    uint64_t timeout_ms = 0, void *stream = nullptr) const {
     const auto options = detail::within(timeout_ms);
     check(symm_wait_value64(get(), offset, compare, value, &options, stream), "symm_wait_value64");
   }
@@ -363,31 +445,40 @@ class Memory : public Handle<symm_memory_t> {
   void signal(int32_t rank, int32_t channel = 0, void *stream = nullptr) const {
     check(symm_signal(get(), rank, channel, stream), "symm_signal");
   }
-  // Take one signal of rank `rank`, waiting for it if need be; SYMM_ERR_TIMEOUT blames that rank. symm_wait_signal(). [local]
-  // [stream]
-  void wait_signal(int32_t rank, int32_t channel = 0, uint64_t timeout_ms = 0, void *stream = nullptr) const {
+  // Take one signal of rank `rank`, waiting for it if need be; SYMM_ERR_TIMEOUT blames
+  // that rank. symm_wait_signal(). [local] [stream]
+  void wait_signal(int32_t rank, int32_t channel = 0, uint64_t timeout_ms = 0,
+                   void *stream = nullptr) const {
     const auto options = detail::within(timeout_ms);
     check(symm_wait_signal(get(), rank, channel, &options, stream), "symm_wait_signal");
   }
-  // Add `value` to the word that rank `rank` sees of this rank, or set it. symm_signal_value(). [local] [stream]
-  void signal_value(int32_t rank, int32_t channel, symm_signal_op_values op, uint64_t value, void *stream = nullptr) const {
+  // Add `value` to the word that rank `rank` sees of this rank, or set it.
+  // symm_signal_value(). [local] [stream]
+  void signal_value(int32_t rank, int32_t channel, symm_signal_op_values op, uint64_t value,
+                    void *stream = nullptr) const {
     check(symm_signal_value(get(), rank, channel, op, value, stream), "symm_signal_value");
   }
-  // Wait until the word from rank `rank` compares so; *out_seen becomes what it was then, with the host back end.
-  // symm_wait_signal_value(). [local] [stream]
-  void wait_signal_value(int32_t rank, int32_t channel, symm_compare_values compare, uint64_t value, uint64_t timeout_ms = 0,
-                         void *stream = nullptr, uint64_t *out_seen = nullptr) const {
+  // Wait until the word from rank `rank` compares so; *out_seen becomes what it was
+  // then, with the host back end. symm_wait_signal_value(). [local] [stream]
+  void wait_signal_value(int32_t rank, int32_t channel, symm_compare_values compare, uint64_t value,
+                         uint64_t timeout_ms = 0, void *stream = nullptr,
+                         uint64_t *out_seen = nullptr) const {
     const auto options = detail::within(timeout_ms);
-    check(symm_wait_signal_value(get(), rank, channel, compare, value, &options, out_seen, stream), "symm_wait_signal_value");
+    check(symm_wait_signal_value(get(), rank, channel, compare, value, &options, out_seen, stream),
+          "symm_wait_signal_value");
   }
-  // Wait until each of `waits` has been as awaited, or with `any` until one is: *out_index becomes the first that is, with the
+  // Wait until each of `waits` has been as awaited, or with `any`
+  // until one is: *out_index becomes the first that is, with the
   // host back end. symm_wait_signals(). [local] [stream]
-  void wait_signals(Span<const symm_signal_wait_t> waits, bool any, uint64_t timeout_ms = 0, void *stream = nullptr,
-                    size_t *out_index = nullptr) const {
+  void wait_signals(Span<const symm_signal_wait_t> waits, bool any, uint64_t timeout_ms = 0,
+                    void *stream = nullptr, size_t *out_index = nullptr) const {
     const auto options = detail::within(timeout_ms);
-    check(symm_wait_signals(get(), waits.data(), waits.size(), any ? 1 : 0, &options, out_index, stream), "symm_wait_signals");
+    check(symm_wait_signals(get(), waits.data(), waits.size(), any ? 1 : 0, &options, out_index,
+                            stream),
+          "symm_wait_signals");
   }
-  // Signals of rank `rank` that are there and not taken; never waits. symm_test_signal(). [local]
+  // Signals of rank `rank` that are there and not
+  // taken; never waits. symm_test_signal(). [local]
   uint64_t test_signal(int32_t rank, int32_t channel = 0) const {
     return detail::given("symm_test_signal", symm_test_signal, get(), rank, channel);
   }
@@ -406,19 +497,24 @@ struct Place {
   size_t offset = 0;
 };
 
-template <class T> class Piece;
+template <class T>
+class Piece;
 
-// One memory that is handed out in pieces, at the same offsets on all ranks that make the same calls.
+// One memory that is handed out in pieces, at the
+// same offsets on all ranks that make the same calls.
 class Heap : public Handle<symm_heap_t> {
  public:
   using Handle::Handle;
 
   // A piece of `count` elements of this rank's block; not zeroed. symm_heap_alloc(). [local]
-  template <class T = std::byte> Piece<T> allocate(size_t count, size_t alignment = 0) const {
-    detail::require(count <= SIZE_MAX / sizeof(T), "symm_heap_alloc", "count: " + std::to_string(count) + " is too large");
+  template <class T = std::byte>
+  Piece<T> allocate(size_t count, size_t alignment = 0) const {
+    detail::require(count <= SIZE_MAX / sizeof(T), "symm_heap_alloc",
+                    "count: " + std::to_string(count) + " is too large");
     void *pointer = nullptr;
     size_t offset = 0;
-    check(symm_heap_alloc(get(), count * sizeof(T), alignment, &pointer, &offset), "symm_heap_alloc");
+    check(symm_heap_alloc(get(), count * sizeof(T), alignment, &pointer, &offset),
+          "symm_heap_alloc");
     return Piece<T>(*this, {static_cast<T *>(pointer), count}, offset);
   }
   // The piece that contains `address`; empty if there is none. symm_heap_find(). [local]
@@ -430,18 +526,25 @@ class Heap : public Handle<symm_heap_t> {
     return {static_cast<std::byte *>(pointer), size};
   }
   // What the pieces lie in. symm_heap_memory(). [local]
-  Memory memory() const { return Memory(detail::given("symm_heap_memory", symm_heap_memory, get())); }
+  Memory memory() const {
+    return Memory(detail::given("symm_heap_memory", symm_heap_memory, get()));
+  }
   symm_heap_info_t info() const { return detail::given("symm_heap_info", symm_heap_info, get()); }
 };
 
-// A piece of a heap, which goes back when this goes: on all ranks in the same order, and when nobody uses it any more.
-template <class T> class Piece {
+// A piece of a heap, which goes back when this goes: on all
+// ranks in the same order, and when nobody uses it any more.
+template <class T>
+class Piece {
  public:
   Piece() noexcept = default;
   // Takes over the piece.
-  Piece(Heap heap, Span<T> span, size_t offset) noexcept : heap_(std::move(heap)), span_(span), offset_(offset) {}
+  Piece(Heap heap, Span<T> span, size_t offset) noexcept
+      : heap_(std::move(heap)), span_(span), offset_(offset) {}
   Piece(Piece &&other) noexcept
-      : heap_(std::move(other.heap_)), span_(std::exchange(other.span_, {})), offset_(std::exchange(other.offset_, 0)) {}
+      : heap_(std::move(other.heap_)),
+        span_(std::exchange(other.span_, {})),
+        offset_(std::exchange(other.offset_, 0)) {}
   Piece &operator=(Piece &&other) noexcept {
     Piece taken(std::move(other));
     std::swap(heap_, taken.heap_);
@@ -457,18 +560,23 @@ template <class T> class Piece {
   size_t size() const noexcept { return span_.size(); }
   Span<T> span() const noexcept { return span_; }
   // The piece at the same offset of rank `rank`'s block. [local]
-  Span<T> span(int32_t rank) const { return {reinterpret_cast<T *>(heap_.memory().span(rank).data() + offset_), span_.size()}; }
-  // Bytes from the start of the block, the same on all ranks: where put() and get() of the memory find it.
+  Span<T> span(int32_t rank) const {
+    return {reinterpret_cast<T *>(heap_.memory().span(rank).data() + offset_), span_.size()};
+  }
+  // Bytes from the start of the block, the same on all
+  // ranks: where put() and get() of the memory find it.
   size_t offset() const noexcept { return offset_; }
   // Give it back now. symm_heap_free(). [local]
   void reset() noexcept { *this = Piece(); }
+
  private:
   Heap heap_;
   Span<T> span_;
   size_t offset_ = 0;
 };
 
-// How the blocks of an operand lie, by rank, in elements; without displacements one behind the other.
+// How the blocks of an operand lie, by rank, in
+// elements; without displacements one behind the other.
 struct Blocks {
   Span<const size_t> counts;
   Span<const size_t> displacements = {};
@@ -482,14 +590,18 @@ struct Blocks {
     }
     return end;
   }
-  const size_t *at() const noexcept { return displacements.empty() ? nullptr : displacements.data(); }
+  const size_t *at() const noexcept {
+    return displacements.empty() ? nullptr : displacements.data();
+  }
 };
 
 // The same in memory of the device, for Group::alltoallv_device().
 struct DeviceBlocks {
   Span<const uint64_t> counts;
   Span<const uint64_t> displacements = {};
-  const uint64_t *at() const noexcept { return displacements.empty() ? nullptr : displacements.data(); }
+  const uint64_t *at() const noexcept {
+    return displacements.empty() ? nullptr : displacements.data();
+  }
 };
 
 // Ranks that share memory.
@@ -502,91 +614,127 @@ class Group : public Handle<symm_group_t> {
     check(symm_group_rank(owned, &rank_), "symm_group_rank");
     check(symm_group_size(owned, &size_), "symm_group_size");
   }
-  // Form a group; without `config`, rank and size come from the launcher. symm_group_create(). [collective] [blocking]
+  // Form a group; without `config`, rank and size come from the launcher.
+  // symm_group_create(). [collective] [blocking]
   static Group create(const symm_group_config_t &config = SYMM_GROUP_CONFIG_INIT) {
     return Group(detail::given("symm_group_create", symm_group_create, &config));
   }
-  // Those that pass the same color, ordered by key; empty where color < 0. symm_group_split(). [collective] [blocking]
+  // Those that pass the same color, ordered by key; empty where color < 0.
+  // symm_group_split(). [collective] [blocking]
   Group split(int32_t color, int32_t key = 0) const {
     return Group(detail::given("symm_group_split", symm_group_split, get(), color, key));
   }
 
-  // Of the ranks named, in their order. symm_group_create_from_ranks(). [collective over `ranks`] [blocking]
+  // Of the ranks named, in their order. symm_group_create_from_ranks().
+  // [collective over `ranks`] [blocking]
   Group create_from_ranks(Span<const int32_t> ranks) const {
-    return Group(detail::given("symm_group_create_from_ranks", symm_group_create_from_ranks, get(), ranks.data(), ranks.size()));
+    return Group(detail::given("symm_group_create_from_ranks", symm_group_create_from_ranks, get(),
+                               ranks.data(), ranks.size()));
   }
-  // Of this rank's machine. symm_group_local(). [collective over the ranks of a machine] [blocking]
+  // Of this rank's machine. symm_group_local().
+  // [collective over the ranks of a machine] [blocking]
   Group local() const { return Group(detail::given("symm_group_local", symm_group_local, get())); }
-  // Of those that live, also when this group is revoked. symm_group_shrink(). [collective over these] [blocking]
+  // Of those that live, also when this group is revoked. symm_group_shrink().
+  // [collective over these] [blocking]
   Group shrink(const symm_group_shrink_options_t &options = SYMM_GROUP_SHRINK_OPTIONS_INIT) const {
     return Group(detail::given("symm_group_shrink", symm_group_shrink, get(), &options));
   }
 
   int32_t rank() const noexcept { return rank_; }
   int32_t size() const noexcept { return size_; }
-  // Which rank of this group is rank `rank` of `other`; -1: none. symm_group_translate_rank(). [local]
+  // Which rank of this group is rank `rank` of `other`; -1: none.
+  // symm_group_translate_rank(). [local]
   int32_t translate_rank(const Group &other, int32_t rank) const {
     int32_t found = -1;
     const symm_status_t status = symm_group_translate_rank(get(), other.get(), rank, &found);
     if (status != SYMM_ERR_NOT_FOUND) check(status, "symm_group_translate_rank");
     return found;
   }
-  symm_group_info_t info() const { return detail::given("symm_group_info", symm_group_info, get()); }
-  // Whether the group was revoked, and why; does not throw for that. symm_group_status(). [local]
-  symm_group_status_t status() const { return detail::given("symm_group_status", symm_group_status, get()); }
+  symm_group_info_t info() const {
+    return detail::given("symm_group_info", symm_group_info, get());
+  }
+  // Whether the group was revoked, and why; does not
+  // throw for that. symm_group_status(). [local]
+  symm_group_status_t status() const {
+    return detail::given("symm_group_status", symm_group_status, get());
+  }
   // The ranks known to be dead or gone, ascending. symm_group_failed_ranks(). [local]
   std::vector<int32_t> failed_ranks() const {
     std::vector<int32_t> ranks(static_cast<size_t>(size_));
     size_t count = 0;
-    check(symm_group_failed_ranks(get(), ranks.data(), ranks.size(), &count), "symm_group_failed_ranks");
+    check(symm_group_failed_ranks(get(), ranks.data(), ranks.size(), &count),
+          "symm_group_failed_ranks");
     ranks.resize(count);
     return ranks;
   }
   // Readable once the group is revoked; the group's own. symm_group_failure_fd(). [local]
-  int32_t failure_fd() const { return detail::given("symm_group_failure_fd", symm_group_failure_fd, get()); }
-  symm_peer_info_t peer_info(int32_t rank) const { return detail::given("symm_peer_info", symm_peer_info, get(), rank); }
-  symm_group_stats_t stats() const { return detail::given("symm_group_stats", symm_group_stats, get()); }
+  int32_t failure_fd() const {
+    return detail::given("symm_group_failure_fd", symm_group_failure_fd, get());
+  }
+  symm_peer_info_t peer_info(int32_t rank) const {
+    return detail::given("symm_peer_info", symm_peer_info, get(), rank);
+  }
+  symm_group_stats_t stats() const {
+    return detail::given("symm_group_stats", symm_group_stats, get());
+  }
   // Revoke the group on all ranks; never waits, any thread. symm_group_abort(). [local]
-  void abort(const char *reason = nullptr) const { check(symm_group_abort(get(), reason), "symm_group_abort"); }
+  void abort(const char *reason = nullptr) const {
+    check(symm_group_abort(get(), reason), "symm_group_abort");
+  }
   // End the group politely. symm_group_finalize(). [collective] [blocking]
   void finalize(uint64_t timeout_ms = 0) const {
     const auto options = detail::within(timeout_ms);
     check(symm_group_finalize(get(), &options), "symm_group_finalize");
   }
-  // What is issued on `stream` next runs after what was issued on `after`, which may be all_streams. symm_stream_wait().
-  // [local] [stream]
-  void stream_wait(void *stream, void *after) const { check(symm_stream_wait(get(), stream, after), "symm_stream_wait"); }
+  // What is issued on `stream` next runs after what was issued on `after`, which may be
+  // all_streams. symm_stream_wait(). [local] [stream]
+  void stream_wait(void *stream, void *after) const {
+    check(symm_stream_wait(get(), stream, after), "symm_stream_wait");
+  }
   // Is all that was issued on `stream` over? symm_stream_query(). [local]
-  bool stream_done(void *stream) const { return detail::given("symm_stream_query", symm_stream_query, get(), stream) != 0; }
+  bool stream_done(void *stream) const {
+    return detail::given("symm_stream_query", symm_stream_query, get(), stream) != 0;
+  }
   // Wait for `stream`; throws what went wrong. symm_group_synchronize(). [local] [blocking]
   void synchronize(void *stream = nullptr, uint64_t timeout_ms = 0) const {
     const auto options = detail::within(timeout_ms);
     check(symm_group_synchronize(get(), stream, &options), "symm_group_synchronize");
   }
-  // Wait for `ranks`, this one among them; empty: the whole group. symm_barrier(). [collective over the set] [stream]
-  void barrier(Span<const int32_t> ranks = {}, int32_t channel = 0, uint64_t timeout_ms = 0, void *stream = nullptr) const {
+  // Wait for `ranks`, this one among them; empty: the whole group. symm_barrier().
+  // [collective over the set] [stream]
+  void barrier(Span<const int32_t> ranks = {}, int32_t channel = 0, uint64_t timeout_ms = 0,
+               void *stream = nullptr) const {
     const int32_t *named = ranks.empty() ? nullptr : ranks.data();
     const auto options = detail::within(timeout_ms);
     check(symm_barrier(get(), named, ranks.size(), channel, &options, stream), "symm_barrier");
   }
 
   // A zeroed block of `bytes` bytes. symm_alloc(). [local] [blocking]
-  Buffer allocate(size_t bytes, const symm_alloc_options_t &options = SYMM_ALLOC_OPTIONS_INIT) const {
+  Buffer allocate(size_t bytes,
+                  const symm_alloc_options_t &options = SYMM_ALLOC_OPTIONS_INIT) const {
     return Buffer(detail::given("symm_alloc", symm_alloc, get(), bytes, &options));
   }
-  // A buffer of device memory that another library has allocated. symm_buffer_adopt(). [local] [blocking]
-  template <class Piece> Buffer adopt(Piece &&piece, const symm_adopt_options_t &options = SYMM_ADOPT_OPTIONS_INIT) const {
+  // A buffer of device memory that another library has
+  // allocated. symm_buffer_adopt(). [local] [blocking]
+  template <class Piece>
+  Buffer adopt(Piece &&piece, const symm_adopt_options_t &options = SYMM_ADOPT_OPTIONS_INIT) const {
     const Span span(piece);
-    return Buffer(detail::given("symm_buffer_adopt", symm_buffer_adopt, get(), span.data(), span.size_bytes(), &options));
+    return Buffer(detail::given("symm_buffer_adopt", symm_buffer_adopt, get(), span.data(),
+                                span.size_bytes(), &options));
   }
-  // A buffer of a piece of a memfd, whose descriptor stays the caller's. symm_buffer_adopt(). [local] [blocking]
-  Buffer adopt_fd(int32_t fd, uint64_t offset, size_t bytes, symm_adopt_options_t options = SYMM_ADOPT_OPTIONS_INIT) const {
+  // A buffer of a piece of a memfd, whose descriptor stays the caller's.
+  // symm_buffer_adopt(). [local] [blocking]
+  Buffer adopt_fd(int32_t fd, uint64_t offset, size_t bytes,
+                  symm_adopt_options_t options = SYMM_ADOPT_OPTIONS_INIT) const {
     options.fd = fd;
     options.offset = offset;
-    return Buffer(detail::given("symm_buffer_adopt", symm_buffer_adopt, get(), nullptr, bytes, &options));
+    return Buffer(
+        detail::given("symm_buffer_adopt", symm_buffer_adopt, get(), nullptr, bytes, &options));
   }
-  // Exchange blocks of one size; calls with equal tags meet. symm_rendezvous(). [collective] [blocking]
-  Memory rendezvous(const Buffer &buffer, const symm_rendezvous_options_t &options = SYMM_RENDEZVOUS_OPTIONS_INIT) const {
+  // Exchange blocks of one size; calls with equal tags
+  // meet. symm_rendezvous(). [collective] [blocking]
+  Memory rendezvous(const Buffer &buffer,
+                    const symm_rendezvous_options_t &options = SYMM_RENDEZVOUS_OPTIONS_INIT) const {
     return Memory(detail::given("symm_rendezvous", symm_rendezvous, get(), buffer.get(), &options));
   }
   Memory rendezvous(const Buffer &buffer, uint64_t tag) const {
@@ -598,7 +746,8 @@ class Group : public Handle<symm_group_t> {
   Heap heap(size_t bytes, const symm_heap_options_t &options = SYMM_HEAP_OPTIONS_INIT) const {
     return Heap(detail::given("symm_heap_create", symm_heap_create, get(), bytes, &options));
   }
-  // The memory that `buffer` has become on this group; empty before a rendezvous. symm_buffer_memory(). [local]
+  // The memory that `buffer` has become on this group; empty
+  // before a rendezvous. symm_buffer_memory(). [local]
   Memory memory_of(const Buffer &buffer) const {
     symm_memory_t *found = nullptr;
     detail::found(symm_buffer_memory(buffer.get(), get(), &found), "symm_buffer_memory");
@@ -608,35 +757,46 @@ class Group : public Handle<symm_group_t> {
   std::optional<Place> find(const void *address) const {
     symm_memory_t *found = nullptr;
     Place place;
-    if (!detail::found(symm_memory_find(get(), address, &found, &place.rank, &place.offset), "symm_memory_find")) return {};
+    if (!detail::found(symm_memory_find(get(), address, &found, &place.rank, &place.offset),
+                       "symm_memory_find"))
+      return {};
     place.memory = Memory(found);
     return place;
   }
 
-  // Collectives. [collective] [stream] Types and counts are those of the operands; in place, the same elements are passed as send
-  // and recv where symm.h allows it. Operands that do not fit each other are SYMM_ERR_INVALID_ARGUMENT before anything is done.
+  // Collectives. [collective] [stream] Types and counts are those
+  // of the operands; in place, the same elements are passed as send
+  // and recv where symm.h allows it. Operands that do not fit each
+  // other are SYMM_ERR_INVALID_ARGUMENT before anything is done.
 
   // recv[i] = op of all ranks' send[i]. symm_allreduce().
   template <class Send, class Recv>
-  void allreduce(const Send &send, Recv &&recv, symm_op_values op, const Options &options = {}) const {
+  void allreduce(const Send &send, Recv &&recv, symm_op_values op,
+                 const Options &options = {}) const {
     const detail::Reduced<Send, Recv> data{send, recv};
     detail::require_elements("symm_allreduce", "send", data.send.size(), data.recv.size());
-    run("symm_allreduce", symm_allreduce, options, data.result, data.send.data(), data.recv.data(), data.recv.size(), data.dtype,
-        op);
+    run("symm_allreduce", symm_allreduce, options, data.result, data.send.data(), data.recv.data(),
+        data.recv.size(), data.dtype, op);
   }
-  // recv = this rank's part of the op of all ranks' send, which has size() times as many elements. symm_reduce_scatter().
+  // recv = this rank's part of the op of all ranks' send, which has size() times as
+  // many elements. symm_reduce_scatter().
   template <class Send, class Recv>
-  void reduce_scatter(const Send &send, Recv &&recv, symm_op_values op, const Options &options = {}) const {
+  void reduce_scatter(const Send &send, Recv &&recv, symm_op_values op,
+                      const Options &options = {}) const {
     const detail::Reduced<Send, Recv> data{send, recv};
-    detail::require_elements("symm_reduce_scatter", "send", data.send.size(), data.recv.size() * ranks());
-    run("symm_reduce_scatter", symm_reduce_scatter, options, data.result, data.send.data(), data.recv.data(), data.recv.size(),
-        data.dtype, op);
+    detail::require_elements("symm_reduce_scatter", "send", data.send.size(),
+                             data.recv.size() * ranks());
+    run("symm_reduce_scatter", symm_reduce_scatter, options, data.result, data.send.data(),
+        data.recv.data(), data.recv.size(), data.dtype, op);
   }
   // recv = all ranks' send, one after the other. symm_allgather().
-  template <class Send, class Recv> void allgather(const Send &send, Recv &&recv, const Options &options = {}) const {
+  template <class Send, class Recv>
+  void allgather(const Send &send, Recv &&recv, const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
-    detail::require_elements("symm_allgather", "recv", data.recv.size(), data.send.size() * ranks());
-    run("symm_allgather", symm_allgather, options, 0, data.send.data(), data.recv.data(), data.send.size(), data.dtype);
+    detail::require_elements("symm_allgather", "recv", data.recv.size(),
+                             data.send.size() * ranks());
+    run("symm_allgather", symm_allgather, options, 0, data.send.data(), data.recv.data(),
+        data.send.size(), data.dtype);
   }
   // recv = the root's send; elsewhere send may be empty. symm_broadcast().
   template <class Send, class Recv>
@@ -644,32 +804,41 @@ class Group : public Handle<symm_group_t> {
     const detail::Operands<Send, Recv> data{send, recv};
     if (rank_ == root || !data.send.empty())
       detail::require_elements("symm_broadcast", "send", data.send.size(), data.recv.size());
-    run("symm_broadcast", symm_broadcast, options, 0, data.send.data(), data.recv.data(), data.recv.size(), data.dtype, root);
+    run("symm_broadcast", symm_broadcast, options, 0, data.send.data(), data.recv.data(),
+        data.recv.size(), data.dtype, root);
   }
   // On the root recv[i] = op of all ranks' send[i]; elsewhere recv may be empty. symm_reduce().
   template <class Send, class Recv>
-  void reduce(const Send &send, Recv &&recv, symm_op_values op, int32_t root, const Options &options = {}) const {
+  void reduce(const Send &send, Recv &&recv, symm_op_values op, int32_t root,
+              const Options &options = {}) const {
     const detail::Reduced<Send, Recv> data{send, recv};
-    if (rank_ == root || !data.recv.empty()) detail::require_elements("symm_reduce", "recv", data.recv.size(), data.send.size());
-    run("symm_reduce", symm_reduce, options, data.result, data.send.data(), data.recv.data(), data.send.size(), data.dtype, op,
-        root);
+    if (rank_ == root || !data.recv.empty())
+      detail::require_elements("symm_reduce", "recv", data.recv.size(), data.send.size());
+    run("symm_reduce", symm_reduce, options, data.result, data.send.data(), data.recv.data(),
+        data.send.size(), data.dtype, op, root);
   }
-  // Part r of recv = this rank's part of rank r's send; both have size() parts. symm_alltoall().
-  template <class Send, class Recv> void alltoall(const Send &send, Recv &&recv, const Options &options = {}) const {
+  // Part r of recv = this rank's part of rank r's
+  // send; both have size() parts. symm_alltoall().
+  template <class Send, class Recv>
+  void alltoall(const Send &send, Recv &&recv, const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
     const size_t count = data.recv.size() / ranks();
     detail::require_elements("symm_alltoall", "send", data.send.size(), data.recv.size());
     detail::require_elements("symm_alltoall", "recv", data.recv.size(), count * ranks());
-    run("symm_alltoall", symm_alltoall, options, 0, data.send.data(), data.recv.data(), count, data.dtype);
+    run("symm_alltoall", symm_alltoall, options, 0, data.send.data(), data.recv.data(), count,
+        data.dtype);
   }
-  // recv's blocks = all ranks' send, of which this rank's has as many elements as its block. symm_allgatherv().
+  // recv's blocks = all ranks' send, of which this rank's
+  // has as many elements as its block. symm_allgatherv().
   template <class Send, class Recv>
-  void allgatherv(const Send &send, Recv &&recv, const Blocks &of_recv, const Options &options = {}) const {
+  void allgatherv(const Send &send, Recv &&recv, const Blocks &of_recv,
+                  const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
     require_blocks("symm_allgatherv", "recv", of_recv, data.recv.size());
-    detail::require_elements("symm_allgatherv", "send", data.send.size(), of_recv.counts.data()[rank_]);
-    run("symm_allgatherv", symm_allgatherv, options, 0, data.send.data(), data.recv.data(), of_recv.counts.data(), of_recv.at(),
-        data.dtype);
+    detail::require_elements("symm_allgatherv", "send", data.send.size(),
+                             of_recv.counts.data()[rank_]);
+    run("symm_allgatherv", symm_allgatherv, options, 0, data.send.data(), data.recv.data(),
+        of_recv.counts.data(), of_recv.at(), data.dtype);
   }
   // recv = the op of all ranks' blocks for this rank. symm_reduce_scatterv().
   template <class Send, class Recv>
@@ -677,73 +846,93 @@ class Group : public Handle<symm_group_t> {
                        const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
     require_blocks("symm_reduce_scatterv", "send", of_send, data.send.size());
-    detail::require_elements("symm_reduce_scatterv", "recv", data.recv.size(), of_send.counts.data()[rank_]);
-    run("symm_reduce_scatterv", symm_reduce_scatterv, options, 0, data.send.data(), of_send.counts.data(), of_send.at(),
-        data.recv.data(), data.dtype, op);
+    detail::require_elements("symm_reduce_scatterv", "recv", data.recv.size(),
+                             of_send.counts.data()[rank_]);
+    run("symm_reduce_scatterv", symm_reduce_scatterv, options, 0, data.send.data(),
+        of_send.counts.data(), of_send.at(), data.recv.data(), data.dtype, op);
   }
   // Block r of recv = rank r's block for this rank. symm_alltoallv().
   template <class Send, class Recv>
-  void alltoallv(const Send &send, const Blocks &of_send, Recv &&recv, const Blocks &of_recv, const Options &options = {}) const {
+  void alltoallv(const Send &send, const Blocks &of_send, Recv &&recv, const Blocks &of_recv,
+                 const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
     require_blocks("symm_alltoallv", "send", of_send, data.send.size());
     require_blocks("symm_alltoallv", "recv", of_recv, data.recv.size());
-    run("symm_alltoallv", symm_alltoallv, options, 0, data.send.data(), of_send.counts.data(), of_send.at(), data.recv.data(),
-        of_recv.counts.data(), of_recv.at(), data.dtype);
+    run("symm_alltoallv", symm_alltoallv, options, 0, data.send.data(), of_send.counts.data(),
+        of_send.at(), data.recv.data(), of_recv.counts.data(), of_recv.at(), data.dtype);
   }
-  // The same with counts that are read when it runs, of blocks that lie within send and recv then. symm_alltoallv_device().
+  // The same with counts that are read when it runs, of blocks that lie within send and
+  // recv then. symm_alltoallv_device().
   template <class Send, class Recv>
-  void alltoallv_device(const Send &send, const DeviceBlocks &of_send, Recv &&recv, const DeviceBlocks &of_recv,
-                        const Options &options = {}) const {
+  void alltoallv_device(const Send &send, const DeviceBlocks &of_send, Recv &&recv,
+                        const DeviceBlocks &of_recv, const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
     require_numbers("symm_alltoallv_device", "send", of_send);
     require_numbers("symm_alltoallv_device", "recv", of_recv);
-    run("symm_alltoallv_device", symm_alltoallv_device, options, 0, data.send.data(), data.send.size(), of_send.counts.data(),
-        of_send.at(), data.recv.data(), data.recv.size(), of_recv.counts.data(), of_recv.at(), data.dtype);
+    run("symm_alltoallv_device", symm_alltoallv_device, options, 0, data.send.data(),
+        data.send.size(), of_send.counts.data(), of_send.at(), data.recv.data(), data.recv.size(),
+        of_recv.counts.data(), of_recv.at(), data.dtype);
   }
   // On the root part r of recv = rank r's send; elsewhere recv may be empty. symm_gather().
-  template <class Send, class Recv> void gather(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
+  template <class Send, class Recv>
+  void gather(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
-    if (rank_ == root) detail::require_elements("symm_gather", "recv", data.recv.size(), data.send.size() * ranks());
-    run("symm_gather", symm_gather, options, 0, data.send.data(), data.recv.data(), data.send.size(), data.dtype, root);
+    if (rank_ == root)
+      detail::require_elements("symm_gather", "recv", data.recv.size(), data.send.size() * ranks());
+    run("symm_gather", symm_gather, options, 0, data.send.data(), data.recv.data(),
+        data.send.size(), data.dtype, root);
   }
   // recv = this rank's part of the root's send; elsewhere send may be empty. symm_scatter().
-  template <class Send, class Recv> void scatter(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
-    const detail::Operands<Send, Recv> data{send, recv};
-    if (rank_ == root) detail::require_elements("symm_scatter", "send", data.send.size(), data.recv.size() * ranks());
-    run("symm_scatter", symm_scatter, options, 0, data.send.data(), data.recv.data(), data.recv.size(), data.dtype, root);
-  }
-  // Row by row, recv = all ranks' rows of send, one behind the other; from one row of recv to the next are `recv_stride`
-  // elements. symm_allgather_rows().
   template <class Send, class Recv>
-  void allgather_rows(const Send &send, Recv &&recv, size_t rows, size_t recv_stride, const Options &options = {}) const {
+  void scatter(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
+    const detail::Operands<Send, Recv> data{send, recv};
+    if (rank_ == root)
+      detail::require_elements("symm_scatter", "send", data.send.size(),
+                               data.recv.size() * ranks());
+    run("symm_scatter", symm_scatter, options, 0, data.send.data(), data.recv.data(),
+        data.recv.size(), data.dtype, root);
+  }
+  // Row by row, recv = all ranks' rows of send, one behind the other; from one row of
+  // recv to the next are `recv_stride` elements. symm_allgather_rows().
+  template <class Send, class Recv>
+  void allgather_rows(const Send &send, Recv &&recv, size_t rows, size_t recv_stride,
+                      const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
     const size_t row = rows == 0 ? 0 : data.send.size() / rows;
     detail::require_elements("symm_allgather_rows", "send", data.send.size(), row * rows);
     const size_t needed = row == 0 ? 0 : (rows - 1) * recv_stride + row * ranks();
-    if (data.recv.size() < needed) detail::require_elements("symm_allgather_rows", "recv", data.recv.size(), needed);
-    run("symm_allgather_rows", symm_allgather_rows, options, 0, data.send.data(), data.recv.data(), rows, row, recv_stride,
-        data.dtype);
+    if (data.recv.size() < needed)
+      detail::require_elements("symm_allgather_rows", "recv", data.recv.size(), needed);
+    run("symm_allgather_rows", symm_allgather_rows, options, 0, data.send.data(), data.recv.data(),
+        rows, row, recv_stride, data.dtype);
   }
-  // The sum of all ranks' send, rows of `hidden` elements, with a residual and RMSNorm, as `norm` says, whose operands are as
-  // long as symm.h has it. symm_allreduce_rmsnorm().
+  // The sum of all ranks' send, rows of `hidden` elements, with
+  // a residual and RMSNorm, as `norm` says, whose operands are
+  // as long as symm.h has it. symm_allreduce_rmsnorm().
   template <class Send>
-  void allreduce_rmsnorm(const Send &send, size_t hidden, const symm_rmsnorm_t &norm, const Options &options = {}) const {
+  void allreduce_rmsnorm(const Send &send, size_t hidden, const symm_rmsnorm_t &norm,
+                         const Options &options = {}) const {
     using Element = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(send))>>;
     const Span<const Element> data(send);
     const size_t tokens = hidden == 0 ? 0 : data.size() / hidden;
     detail::require_elements("symm_allreduce_rmsnorm", "send", data.size(), tokens * hidden);
-    run("symm_allreduce_rmsnorm", symm_allreduce_rmsnorm, options, 0, data.data(), tokens, hidden, Dtype<Element>::value, &norm);
+    run("symm_allreduce_rmsnorm", symm_allreduce_rmsnorm, options, 0, data.data(), tokens, hidden,
+        Dtype<Element>::value, &norm);
   }
-  // The algorithm that a collective would use, and why; `count` as in the C call. symm_collective_plan(). [local]
+  // The algorithm that a collective would use, and why;
+  // `count` as in the C call. symm_collective_plan(). [local]
   template <class Send, class Recv>
-  symm_plan_info_t plan(symm_collective_values collective, const Send &send, Recv &&recv, size_t count,
-                        symm_op_values op = SYMM_OP_SUM, const Options &options = {}, int32_t root = 0) const {
+  symm_plan_info_t plan(symm_collective_values collective, const Send &send, Recv &&recv,
+                        size_t count, symm_op_values op = SYMM_OP_SUM, const Options &options = {},
+                        int32_t root = 0) const {
     const detail::Operands<Send, Recv> data{send, recv};
     const auto c = detail::in_c(options);
-    const symm_collective_call_t call{sizeof call, collective, data.send.data(), data.recv.data(), count,   data.dtype, op,
-                                      root,        nullptr,    nullptr,          nullptr,          nullptr, 0,          0};
+    const symm_collective_call_t call{
+        sizeof call, collective, data.send.data(), data.recv.data(), count,   data.dtype, op,
+        root,        nullptr,    nullptr,          nullptr,          nullptr, 0,          0};
     return detail::given("symm_collective_plan", symm_collective_plan, get(), &call, &c);
   }
+
  private:
   template <class Function, class... Arguments>
   void run(const char *call, Function function, const Options &options, symm_dtype_t result,
@@ -751,13 +940,16 @@ class Group : public Handle<symm_group_t> {
     const auto c = detail::in_c(options, result);
     check(function(get(), arguments..., &c, options.stream), call);
   }
-  template <class Any> void require_numbers(const char *call, const char *operand, const Any &blocks) const {
+  template <class Any>
+  void require_numbers(const char *call, const char *operand, const Any &blocks) const {
     const std::string name(operand);
     detail::require_elements(call, (name + "_counts").c_str(), blocks.counts.size(), ranks());
     if (!blocks.displacements.empty())
-      detail::require_elements(call, (name + "_displacements").c_str(), blocks.displacements.size(), ranks());
+      detail::require_elements(call, (name + "_displacements").c_str(), blocks.displacements.size(),
+                               ranks());
   }
-  void require_blocks(const char *call, const char *operand, const Blocks &blocks, size_t elements) const {
+  void require_blocks(const char *call, const char *operand, const Blocks &blocks,
+                      size_t elements) const {
     require_numbers(call, operand, blocks);
     if (blocks.end() > elements) detail::require_elements(call, operand, elements, blocks.end());
   }
@@ -770,7 +962,8 @@ class Group : public Handle<symm_group_t> {
   int32_t size_ = 0;
 };
 
-// ---- devices ----------------------------------------------------------------------------------------
+// ---- devices
+// ----------------------------------------------------------------------------------------
 
 // Number of devices of a back end. symm_device_count(). [local]
 inline int32_t device_count(symm_backend_values backend) {
@@ -780,77 +973,104 @@ inline symm_device_info_t device_info(symm_backend_t backend, int32_t device) {
   return detail::given("symm_device_info", symm_device_info, backend, device);
 }
 
-// ---- ipc --------------------------------------------------------------------------------------------
+// ---- ipc
+// --------------------------------------------------------------------------------------------
 
 // Plain bytes that name a piece of memory, for any process of this user on this machine.
 using Token = std::vector<std::byte>;
 
 // A token for `piece`, which lies in a buffer or an import. symm_ipc_export(). [local] [stream]
 template <class Piece>
-Token ipc_export(const Piece &piece, const symm_ipc_export_options_t &options = SYMM_IPC_EXPORT_OPTIONS_INIT,
+Token ipc_export(const Piece &piece,
+                 const symm_ipc_export_options_t &options = SYMM_IPC_EXPORT_OPTIONS_INIT,
                  void *stream = nullptr) {
   const Span span(piece);
   Token token(SYMM_IPC_TOKEN_MAX_SIZE);
   size_t size = 0;
-  check(symm_ipc_export(span.data(), span.size_bytes(), &options, token.data(), token.size(), &size, stream), "symm_ipc_export");
+  check(symm_ipc_export(span.data(), span.size_bytes(), &options, token.data(), token.size(), &size,
+                        stream),
+        "symm_ipc_export");
   token.resize(size);
   return token;
 }
 
-// Memory of another process: a lease on the piece that a token names. It moves, and is copied by share() only.
+// Memory of another process: a lease on the piece that a
+// token names. It moves, and is copied by share() only.
 class Import {
  public:
   Import() noexcept = default;
   // Takes over the caller's import, and ends it on `stream`.
-  explicit Import(symm_ipc_t *owned, void *stream = nullptr) noexcept : ipc_(owned), stream_(stream) {}
+  explicit Import(symm_ipc_t *owned, void *stream = nullptr) noexcept
+      : ipc_(owned), stream_(stream) {}
   // The destructor ends the lease on `stream`. symm_ipc_import(). [local] [blocking] [stream]
-  explicit Import(Span<const std::byte> token, const symm_ipc_import_options_t &options = SYMM_IPC_IMPORT_OPTIONS_INIT,
+  explicit Import(Span<const std::byte> token,
+                  const symm_ipc_import_options_t &options = SYMM_IPC_IMPORT_OPTIONS_INIT,
                   void *stream = nullptr)
       : stream_(stream) {
     check(symm_ipc_import(token.data(), token.size(), &options, &ipc_, stream), "symm_ipc_import");
   }
-  Import(Import &&other) noexcept : ipc_(std::exchange(other.ipc_, nullptr)), stream_(other.stream_) {}
-  Import &operator=(Import other) noexcept { return std::swap(ipc_, other.ipc_), std::swap(stream_, other.stream_), *this; }
+  Import(Import &&other) noexcept
+      : ipc_(std::exchange(other.ipc_, nullptr)), stream_(other.stream_) {}
+  Import &operator=(Import other) noexcept {
+    return std::swap(ipc_, other.ipc_), std::swap(stream_, other.stream_), *this;
+  }
   ~Import() { reset(); }
 
   symm_ipc_t *get() const noexcept { return ipc_; }
-  // One more reference, which is let go on `stream`: the lease ends with the last. symm_ipc_retain(). [local]
+  // One more reference, which is let go on `stream`: the
+  // lease ends with the last. symm_ipc_retain(). [local]
   Import share(void *stream = nullptr) const {
     check(symm_ipc_retain(ipc_), "symm_ipc_retain");
     return Import(ipc_, stream);
   }
-  // What is issued on `stream` next runs after what the exporter had issued. symm_ipc_stream_wait(). [local] [stream]
-  void stream_wait(void *stream) const { check(symm_ipc_stream_wait(ipc_, stream), "symm_ipc_stream_wait"); }
-  // The lease does not end before what was issued on `stream` is over. symm_ipc_record_use(). [local] [stream]
-  void record_use(void *stream) const { check(symm_ipc_record_use(ipc_, stream), "symm_ipc_record_use"); }
+  // What is issued on `stream` next runs after what the exporter had issued.
+  // symm_ipc_stream_wait(). [local] [stream]
+  void stream_wait(void *stream) const {
+    check(symm_ipc_stream_wait(ipc_, stream), "symm_ipc_stream_wait");
+  }
+  // The lease does not end before what was issued on `stream` is over.
+  // symm_ipc_record_use(). [local] [stream]
+  void record_use(void *stream) const {
+    check(symm_ipc_record_use(ipc_, stream), "symm_ipc_record_use");
+  }
   // Let go now. symm_ipc_release(). [local] [stream]
   void reset() noexcept { symm_ipc_release(std::exchange(ipc_, nullptr), stream_); }
   explicit operator bool() const noexcept { return ipc_ != nullptr; }
   // The piece, even after the exporter died. symm_ipc_pointer(), symm_ipc_size(). [local]
-  template <class T = std::byte> Span<T> span() const {
+  template <class T = std::byte>
+  Span<T> span() const {
     void *const pointer = detail::given("symm_ipc_pointer", symm_ipc_pointer, ipc_);
-    return {static_cast<T *>(pointer), detail::given("symm_ipc_size", symm_ipc_size, ipc_) / sizeof(T)};
+    return {static_cast<T *>(pointer),
+            detail::given("symm_ipc_size", symm_ipc_size, ipc_) / sizeof(T)};
   }
   symm_ipc_info_t info() const { return detail::given("symm_ipc_info", symm_ipc_info, ipc_); }
+
  private:
   symm_ipc_t *ipc_ = nullptr;
   void *stream_ = nullptr;
 };
 
-// End the tokens of `piece`, and wait until nobody holds a lease on it. symm_ipc_withdraw(). [local] [blocking]
-template <class Piece> void ipc_withdraw(const Piece &piece, uint64_t timeout_ms = 0) {
+// End the tokens of `piece`, and wait until nobody holds a lease on it.
+// symm_ipc_withdraw(). [local] [blocking]
+template <class Piece>
+void ipc_withdraw(const Piece &piece, uint64_t timeout_ms = 0) {
   const Span span(piece);
   check(symm_ipc_withdraw(span.data(), span.size_bytes(), timeout_ms), "symm_ipc_withdraw");
 }
 // Who holds leases on `piece`. symm_ipc_holders(). [local]
-template <class Piece> symm_ipc_holders_t ipc_holders(const Piece &piece) {
+template <class Piece>
+symm_ipc_holders_t ipc_holders(const Piece &piece) {
   const Span span(piece);
   return detail::given("symm_ipc_holders", symm_ipc_holders, span.data(), span.size_bytes());
 }
-// Free what is provably free; never waits. What all collections have done. symm_ipc_collect(). [local]
-inline symm_ipc_report_t ipc_collect() { return detail::given("symm_ipc_collect", symm_ipc_collect); }
+// Free what is provably free; never waits. What all
+// collections have done. symm_ipc_collect(). [local]
+inline symm_ipc_report_t ipc_collect() {
+  return detail::given("symm_ipc_collect", symm_ipc_collect);
+}
 inline symm_ipc_stats_t ipc_stats() { return detail::given("symm_ipc_stats", symm_ipc_stats); }
 
-}}  // namespace symm::v0
+}  // namespace v0
+}  // namespace symm
 
 #endif  // SYMM_SYMM_HPP

@@ -1,5 +1,6 @@
-// The caller may have set another rounding, flush-to-zero or traps (fast-math programs, machine-learning frameworks). For the
-// time of a reduction the IEEE defaults hold, or ranks that differ in this would differ in their results.
+// The caller may have set another rounding, flush-to-zero or traps (fast-math programs,
+// machine-learning frameworks). For the time of a reduction the IEEE defaults hold, or
+// ranks that differ in this would differ in their results.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +16,17 @@ class FloatEnvironment {
   explicit FloatEnvironment(bool wanted) noexcept {
     if (!wanted) return;
     saved_ = _mm_getcsr();
-    changed_ = (saved_ & kControl) != kDefault;  // writing the register is slow, and hardly ever needed
+    // writing the register is slow, and hardly ever needed
+    changed_ = (saved_ & kControl) != kDefault;
     if (changed_) _mm_setcsr(kDefault);
   }
   ~FloatEnvironment() {
     if (changed_) _mm_setcsr(saved_);
   }
+
  private:
-  static constexpr uint32_t kControl = 0xFFC0;  // rounding, masks, flush to zero, denormals are zero
+  // rounding, masks, flush to zero, denormals are zero
+  static constexpr uint32_t kControl = 0xFFC0;
   static constexpr uint32_t kDefault = 0x1F80;
   uint32_t saved_ = 0;
   bool changed_ = false;
@@ -36,6 +40,7 @@ class FloatEnvironment {
   ~FloatEnvironment() {
     if (changed_) asm volatile("msr fpcr, %0" : : "r"(saved_));
   }
+
  private:
   uint64_t saved_ = 0;
   bool changed_ = false;

@@ -1,4 +1,5 @@
-// Data types as vectors: how elements are loaded into accumulators and rounded back. Included once per instruction set.
+// Data types as vectors: how elements are loaded into accumulators and rounded back.
+// Included once per instruction set.
 #if defined(SYMM_FORMATS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef SYMM_FORMATS_INL
 #undef SYMM_FORMATS_INL
@@ -7,6 +8,7 @@
 #endif
 
 #include <hwy/highway.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,7 +18,8 @@ namespace symm::host::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // Unaligned access. With one lane Highway's own would dereference a misaligned pointer.
-template <class D> HWY_INLINE hn::Vec<D> load(D d, const std::byte* from) {
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const std::byte* from) {
   using T = hn::TFromD<D>;
 #if HWY_TARGET == HWY_SCALAR
   T lane;
@@ -27,7 +30,8 @@ template <class D> HWY_INLINE hn::Vec<D> load(D d, const std::byte* from) {
 #endif
 }
 
-template <class D> HWY_INLINE void store(D d, hn::Vec<D> v, std::byte* to) {
+template <class D>
+HWY_INLINE void store(D d, hn::Vec<D> v, std::byte* to) {
   using T = hn::TFromD<D>;
 #if HWY_TARGET == HWY_SCALAR
   (void)d;
@@ -38,20 +42,26 @@ template <class D> HWY_INLINE void store(D d, hn::Vec<D> v, std::byte* to) {
 #endif
 }
 
-// The first `count` elements of a vector and zeros, touching no others, without a way through memory. Narrower elements have no
-// such instruction before AVX-512.
+// The first `count` elements of a vector and zeros, touching no others, without a way
+// through memory. Narrower elements have no such instruction before AVX-512.
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-template <class Format> inline constexpr bool kLoadsParts = sizeof(typename Format::Wide) == Format::kBytes&& Format::kBytes >= 4;
-template <class D> HWY_INLINE hn::Vec<D> load_part(D d, const std::byte* from, size_t count) {
+template <class Format>
+inline constexpr bool kLoadsParts =
+    sizeof(typename Format::Wide) == Format::kBytes && Format::kBytes >= 4;
+template <class D>
+HWY_INLINE hn::Vec<D> load_part(D d, const std::byte* from, size_t count) {
   return hn::MaskedLoad(hn::FirstN(d, count), d, reinterpret_cast<const hn::TFromD<D>*>(from));
 }
 #else
-template <class Format> inline constexpr bool kLoadsParts = false;
-template <class D> hn::Vec<D> load_part(D d, const std::byte* from, size_t count);
+template <class Format>
+inline constexpr bool kLoadsParts = false;
+template <class D>
+hn::Vec<D> load_part(D d, const std::byte* from, size_t count);
 #endif
 
 // Stored as it is combined.
-template <class T> struct Whole {
+template <class T>
+struct Whole {
   using Wide = T;
   using D = hn::ScalableTag<T>;
   using V = hn::Vec<D>;
@@ -62,7 +72,9 @@ template <class T> struct Whole {
 
 // A byte, of which all but 0 is true. As 0 and 1 the larger is "or", the smaller "and".
 struct Bool : Whole<uint8_t> {
-  static HWY_INLINE V read(const std::byte* from) { return hn::Min(load(D(), from), hn::Set(D(), 1)); }
+  static HWY_INLINE V read(const std::byte* from) {
+    return hn::Min(load(D(), from), hn::Set(D(), 1));
+  }
 };
 
 using DF = hn::ScalableTag<float>;
@@ -70,15 +82,21 @@ using DU = hn::ScalableTag<uint32_t>;
 using VF = hn::Vec<DF>;
 using VU = hn::Vec<DU>;
 
-// Combined in f32. Code converts between f32 and the bits of the small type, one of them per 32-bit lane.
-template <class Bits, class Code> struct Small {
+// Combined in f32. Code converts between f32 and the
+// bits of the small type, one of them per 32-bit lane.
+template <class Bits, class Code>
+struct Small {
   using Wide = float;
   using D = DF;
   using V = VF;
   static constexpr size_t kBytes = sizeof(Bits);
   using Lanes = hn::Rebind<Bits, DU>;
-  static HWY_INLINE V read(const std::byte* from) { return Code::decode(hn::PromoteTo(DU(), load(Lanes(), from))); }
-  static HWY_INLINE void write(V v, std::byte* to) { store(Lanes(), hn::TruncateTo(Lanes(), Code::encode(v)), to); }
+  static HWY_INLINE V read(const std::byte* from) {
+    return Code::decode(hn::PromoteTo(DU(), load(Lanes(), from)));
+  }
+  static HWY_INLINE void write(V v, std::byte* to) {
+    store(Lanes(), hn::TruncateTo(Lanes(), Code::encode(v)), to);
+  }
 };
 
 struct CodeBf16 {
@@ -93,9 +111,11 @@ struct CodeBf16 {
   }
 };
 
-// An IEEE-like type of 1 + kWidth - 1 - kMantissa + kMantissa bits. kTop is the largest result: infinity or, where results
-// saturate, the largest finite value. kSpecial is the first code that is infinity or NaN.
-template <int kWidth, int kMantissa, int kBias, uint32_t kTop, uint32_t kSpecial, uint32_t kNan> struct CodeIeee {
+// An IEEE-like type of 1 + kWidth - 1 - kMantissa + kMantissa bits. kTop is the largest
+// result: infinity or, where results saturate, the largest finite value. kSpecial is
+// the first code that is infinity or NaN.
+template <int kWidth, int kMantissa, int kBias, uint32_t kTop, uint32_t kSpecial, uint32_t kNan>
+struct CodeIeee {
   static constexpr int kShift = 23 - kMantissa;
   static constexpr uint32_t kSign = 1U << (kWidth - 1);
 
@@ -103,14 +123,16 @@ template <int kWidth, int kMantissa, int kBias, uint32_t kTop, uint32_t kSpecial
     const DU d;
     const VU magnitude = hn::And(code, hn::Set(d, kSign - 1));
     const VU sign = hn::ShiftLeft<32 - kWidth>(hn::And(code, hn::Set(d, kSign)));
-    // Placed at f32's exponent and scaled by 2^(127 - bias), which is exact and right for subnormal numbers too.
+    // Placed at f32's exponent and scaled by 2^(127 - bias),
+    // which is exact and right for subnormal numbers too.
     const VF scale = hn::BitCast(DF(), hn::Set(d, static_cast<uint32_t>(127 + 127 - kBias) << 23));
     const VU placed = hn::ShiftLeft<kShift>(magnitude);
     const VU number = hn::BitCast(d, hn::Mul(hn::BitCast(DF(), placed), scale));
     const auto is_special = hn::Gt(hn::BitCast(hn::ScalableTag<int32_t>(), magnitude),
         hn::Set(hn::ScalableTag<int32_t>(), static_cast<int32_t>(kSpecial) - 1));
     const VU special = hn::Or(placed, hn::Set(d, 0x7F800000U));
-    return hn::BitCast(DF(), hn::Or(sign, hn::IfThenElse(hn::RebindMask(d, is_special), special, number)));
+    return hn::BitCast(
+        DF(), hn::Or(sign, hn::IfThenElse(hn::RebindMask(d, is_special), special, number)));
   }
 
   static HWY_INLINE VU encode(VF v) {
@@ -121,10 +143,13 @@ template <int kWidth, int kMantissa, int kBias, uint32_t kTop, uint32_t kSpecial
     const VU sign = hn::And(hn::ShiftRight<32 - kWidth>(bits), hn::Set(d, kSign));
     const VU odd = hn::And(hn::ShiftRight<kShift>(magnitude), hn::Set(d, 1));
     const VU rounded = hn::Add(magnitude, hn::Add(odd, hn::Set(d, (1U << (kShift - 1)) - 1)));
-    const VU normal = hn::Sub(hn::ShiftRight<kShift>(rounded), hn::Set(d, static_cast<uint32_t>(127 - kBias) << kMantissa));
-    // Below the smallest normal number: adding a number whose last bit has the weight of our last bit makes the adder round.
+    const VU normal = hn::Sub(hn::ShiftRight<kShift>(rounded),
+        hn::Set(d, static_cast<uint32_t>(127 - kBias) << kMantissa));
+    // Below the smallest normal number: adding a number whose last bit has the weight
+    // of our last bit makes the adder round.
     const VU magic = hn::Set(d, static_cast<uint32_t>(127 + 24 - kBias - kMantissa) << 23);
-    const VU tiny = hn::Sub(hn::BitCast(d, hn::Add(hn::BitCast(DF(), magnitude), hn::BitCast(DF(), magic))), magic);
+    const VU tiny = hn::Sub(
+        hn::BitCast(d, hn::Add(hn::BitCast(DF(), magnitude), hn::BitCast(DF(), magic))), magic);
     const auto is_tiny = hn::Lt(hn::BitCast(di, magnitude), hn::Set(di, (128 - kBias) << 23));
     VU code = hn::IfThenElse(hn::RebindMask(d, is_tiny), tiny, normal);
     code = hn::Min(code, hn::Set(d, kTop));
@@ -146,8 +171,12 @@ struct F16 {
   static constexpr size_t kBytes = 2;
   using Bits = hn::Rebind<uint16_t, DF>;
   using Halfs = hn::Rebind<hwy::float16_t, DF>;
-  static HWY_INLINE V read(const std::byte* from) { return hn::PromoteTo(DF(), hn::BitCast(Halfs(), load(Bits(), from))); }
-  static HWY_INLINE void write(V v, std::byte* to) { store(Bits(), hn::BitCast(Bits(), hn::DemoteTo(Halfs(), v)), to); }
+  static HWY_INLINE V read(const std::byte* from) {
+    return hn::PromoteTo(DF(), hn::BitCast(Halfs(), load(Bits(), from)));
+  }
+  static HWY_INLINE void write(V v, std::byte* to) {
+    store(Bits(), hn::BitCast(Bits(), hn::DemoteTo(Halfs(), v)), to);
+  }
 };
 #else
 using F16 = Small<uint16_t, CodeIeee<16, 10, 15, 0x7C00, 0x7C00, 0x7E00>>;

@@ -7,26 +7,34 @@
 #endif
 
 #include <type_traits>
+
 #include "kernels/host/arithmetic/formats-inl.hpp"
 #include "kernels/host/arithmetic/table.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace symm::host::HWY_NAMESPACE {
 // For what no instruction does: through memory, lane by lane.
-template <class D, class Function> HWY_INLINE hn::Vec<D> lanewise(D d, hn::Vec<D> a, hn::Vec<D> b, Function function) {
+template <class D, class Function>
+HWY_INLINE hn::Vec<D> lanewise(D d, hn::Vec<D> a, hn::Vec<D> b, Function function) {
   using T = hn::TFromD<D>;
   HWY_ALIGN T x[HWY_MAX_BYTES / sizeof(T)];
   HWY_ALIGN T y[HWY_MAX_BYTES / sizeof(T)];
   hn::Store(a, d, x);
   hn::Store(b, d, y);
-  for (size_t i = 0; i < hn::Lanes(d); ++i) x[i] = function(x[i], y[i]);
+  for (size_t i = 0; i < hn::Lanes(d); ++i)
+    x[i] = function(x[i], y[i]);
   return hn::Load(d, x);
 }
 
-template <class T> struct Times {  // at 64 bits: narrower types would be promoted to int, whose overflow is undefined
-  HWY_INLINE T operator()(T a, T b) const { return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
+// at 64 bits: narrower types would be promoted to int, whose overflow is undefined
+template <class T>
+struct Times {
+  HWY_INLINE T operator()(T a, T b) const {
+    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  }
 };
-template <class T> struct Over {
+template <class T>
+struct Over {
   int64_t divisor;
   HWY_INLINE T operator()(T a, T) const {
     if constexpr (std::is_signed_v<T>) return static_cast<T>(static_cast<int64_t>(a) / divisor);
@@ -35,7 +43,8 @@ template <class T> struct Over {
 };
 
 struct Sum {
-  template <class D> static HWY_INLINE hn::Vec<D> combine(D d, hn::Vec<D> a, hn::Vec<D> x) {
+  template <class D>
+  static HWY_INLINE hn::Vec<D> combine(D d, hn::Vec<D> a, hn::Vec<D> x) {
     if constexpr (std::is_integral_v<hn::TFromD<D>>) {
       const hn::RebindToUnsigned<D> du;  // wraps
       return hn::BitCast(d, hn::Add(hn::BitCast(du, a), hn::BitCast(du, x)));
@@ -46,7 +55,8 @@ struct Sum {
 };
 
 struct Product {
-  template <class D> static HWY_INLINE hn::Vec<D> combine(D d, hn::Vec<D> a, hn::Vec<D> x) {
+  template <class D>
+  static HWY_INLINE hn::Vec<D> combine(D d, hn::Vec<D> a, hn::Vec<D> x) {
     using T = hn::TFromD<D>;
     if constexpr (std::is_floating_point_v<T>) {
       return hn::Mul(a, x);
@@ -59,9 +69,12 @@ struct Product {
   }
 };
 
-// `x` replaces the accumulator only if it is strictly better, or NaN: the first of equals stays, and so does NaN.
-template <bool kLess> struct Best {
-  template <class D> static HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> x) {
+// `x` replaces the accumulator only if it is strictly better,
+// or NaN: the first of equals stays, and so does NaN.
+template <bool kLess>
+struct Best {
+  template <class D>
+  static HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> x) {
     auto better = kLess ? hn::Lt(x, a) : hn::Lt(a, x);
     if constexpr (std::is_floating_point_v<hn::TFromD<D>>) better = hn::Or(better, hn::IsNaN(x));
     return hn::IfThenElse(better, x, a);
@@ -70,7 +83,8 @@ template <bool kLess> struct Best {
 using Min = Best<true>;
 using Max = Best<false>;
 
-template <class Format, class Operation> class Reducer {
+template <class Format, class Operation>
+class Reducer {
   using D = typename Format::D;
   using V = typename Format::V;
   using Wide = typename Format::Wide;
@@ -78,7 +92,9 @@ template <class Format, class Operation> class Reducer {
   const Reduction& r_;
   const int64_t divisor_;
 
-  HWY_INLINE const std::byte* source(int i, size_t at) const { return r_.sources[i] + r_.source_offset + at * Format::kBytes; }
+  HWY_INLINE const std::byte* source(int i, size_t at) const {
+    return r_.sources[i] + r_.source_offset + at * Format::kBytes;
+  }
   HWY_INLINE std::byte* destination(int i, size_t at) const {
     return r_.destinations[i] + r_.destination_offset + at * Format::kBytes;
   }
@@ -86,41 +102,52 @@ template <class Format, class Operation> class Reducer {
   HWY_INLINE V finish(V v) const {
     if constexpr (std::is_same_v<Operation, Sum>) {
       if (divisor_ == 0) return v;
-      if constexpr (std::is_floating_point_v<Wide>) return hn::Div(v, hn::Set(D(), static_cast<Wide>(divisor_)));
-      else return lanewise(D(), v, v, Over<Wide>{divisor_});
+      if constexpr (std::is_floating_point_v<Wide>)
+        return hn::Div(v, hn::Set(D(), static_cast<Wide>(divisor_)));
+      else
+        return lanewise(D(), v, v, Over<Wide>{divisor_});
     }
     return v;
   }
 
-  // kSources 0: as many as there are. All loads of a block come before its first store, so a destination may be a source.
-  template <int kVectors, int kSources> HWY_INLINE void block(size_t at) const {
+  // kSources 0: as many as there are. All loads of a block come
+  // before its first store, so a destination may be a source.
+  template <int kVectors, int kSources>
+  HWY_INLINE void block(size_t at) const {
     const size_t lanes = hn::Lanes(D());
     const int sources = kSources ? kSources : r_.source_count;
     V a[kVectors];
     int next = 0;
     if (r_.partial_in) {
-      for (size_t k = 0; k < kVectors; ++k) a[k] = load(D(), r_.partial_in + (at + k * lanes) * sizeof(Wide));
+      for (size_t k = 0; k < kVectors; ++k)
+        a[k] = load(D(), r_.partial_in + (at + k * lanes) * sizeof(Wide));
     } else {
       const std::byte* from = source(0, at);
-      for (size_t k = 0; k < kVectors; ++k) a[k] = Format::read(from + k * lanes * Format::kBytes);
+      for (size_t k = 0; k < kVectors; ++k)
+        a[k] = Format::read(from + k * lanes * Format::kBytes);
       next = 1;
     }
     for (; next < sources; ++next) {
       const std::byte* from = source(next, at);
-      for (size_t k = 0; k < kVectors; ++k) a[k] = Operation::combine(D(), a[k], Format::read(from + k * lanes * Format::kBytes));
+      for (size_t k = 0; k < kVectors; ++k)
+        a[k] = Operation::combine(D(), a[k], Format::read(from + k * lanes * Format::kBytes));
     }
     if (r_.partial_out) {
-      for (size_t k = 0; k < kVectors; ++k) store(D(), a[k], r_.partial_out + (at + k * lanes) * sizeof(Wide));
+      for (size_t k = 0; k < kVectors; ++k)
+        store(D(), a[k], r_.partial_out + (at + k * lanes) * sizeof(Wide));
       return;
     }
-    for (size_t k = 0; k < kVectors; ++k) a[k] = finish(a[k]);
+    for (size_t k = 0; k < kVectors; ++k)
+      a[k] = finish(a[k]);
     for (int i = 0; i < r_.destination_count; ++i) {
       std::byte* to = destination(i, at);
-      for (size_t k = 0; k < kVectors; ++k) Format::write(a[k], to + k * lanes * Format::kBytes);
+      for (size_t k = 0; k < kVectors; ++k)
+        Format::write(a[k], to + k * lanes * Format::kBytes);
     }
   }
 
-  // Less than a vector, without a call: for a few words that would cost more than the arithmetic.
+  // Less than a vector, without a call: for a few
+  // words that would cost more than the arithmetic.
   static HWY_INLINE void copy_few(std::byte* to, const std::byte* from, size_t bytes) {
     if constexpr (HWY_MAX_BYTES > 32)
       if (bytes >= 32) return copy_ends<32>(to, from, bytes);
@@ -133,7 +160,8 @@ template <class Format, class Operation> class Reducer {
     if (bytes == 1) *to = *from;
   }
   // Two pieces that meet or overlap; both are loaded before one is stored.
-  template <size_t kPiece> static HWY_INLINE void copy_ends(std::byte* to, const std::byte* from, size_t bytes) {
+  template <size_t kPiece>
+  static HWY_INLINE void copy_ends(std::byte* to, const std::byte* from, size_t bytes) {
     std::byte first[kPiece], last[kPiece];
     std::memcpy(first, from, kPiece);
     std::memcpy(last, from + bytes - kPiece, kPiece);
@@ -161,37 +189,46 @@ template <class Format, class Operation> class Reducer {
       a = read_part(source(0, at), count);
       next = 1;
     }
-    for (; next < r_.source_count; ++next) a = Operation::combine(D(), a, read_part(source(next, at), count));
+    for (; next < r_.source_count; ++next)
+      a = Operation::combine(D(), a, read_part(source(next, at), count));
     if (r_.partial_out) {
       store(D(), a, buffer);
       copy_few(r_.partial_out + at * sizeof(Wide), buffer, count * sizeof(Wide));
       return;
     }
     Format::write(finish(a), buffer);
-    for (int i = 0; i < r_.destination_count; ++i) copy_few(destination(i, at), buffer, count * Format::kBytes);
+    for (int i = 0; i < r_.destination_count; ++i)
+      copy_few(destination(i, at), buffer, count * Format::kBytes);
   }
 
-  template <int kSources> HWY_INLINE void loop() const {
+  template <int kSources>
+  HWY_INLINE void loop() const {
     constexpr int kVectors = 4;
     const size_t lanes = hn::Lanes(D());
     size_t at = 0;
-    for (; at + kVectors * lanes <= r_.count; at += kVectors * lanes) block<kVectors, kSources>(at);
-    for (; at + lanes <= r_.count; at += lanes) block<1, kSources>(at);
+    for (; at + kVectors * lanes <= r_.count; at += kVectors * lanes)
+      block<kVectors, kSources>(at);
+    for (; at + lanes <= r_.count; at += lanes)
+      block<1, kSources>(at);
     if (at < r_.count) rest(at, r_.count - at);
   }
+
  public:
   explicit Reducer(const Reduction& r) : r_(r), divisor_(r.op == Op::avg ? r.ranks : 0) {}
 
   static void run(const Reduction& r) {
     const Reducer self(r);
-    // Two ranks adding is what there is most of; for everything else one loop is as good, and quicker to compile.
+    // Two ranks adding is what there is most of; for everything
+    // else one loop is as good, and quicker to compile.
     if (std::is_same_v<Operation, Sum> && r.source_count == 2 && !r.partial_in && !r.partial_out)
       self.template loop<std::is_same_v<Operation, Sum> ? 2 : 0>();
-    else self.template loop<0>();
+    else
+      self.template loop<0>();
   }
 };
 
-template <class Format> Kernel find_operation(Op op) {
+template <class Format>
+Kernel find_operation(Op op) {
   switch (op) {
     case Op::sum:
     case Op::avg: return &Reducer<Format, Sum>::run;

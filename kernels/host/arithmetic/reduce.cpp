@@ -1,5 +1,7 @@
 #include "kernels/host/arithmetic/reduce.hpp"
+
 #include <cstring>
+
 #include "kernels/host/arithmetic/float_environment.hpp"
 #include "kernels/host/arithmetic/table.hpp"
 #include "kernels/host/slices.hpp"
@@ -11,9 +13,12 @@
 namespace symm::host {
 namespace {
 constexpr size_t kStreamAtLeast = 1024;  // below, the fence costs more than the cache pollution
-constexpr size_t kBlock = 4096;          // results of one block wait in L1 until they are streamed out
+// results of one block wait in L1 until they are streamed out
+constexpr size_t kBlock = 4096;
 
-Kernel find(DType dtype, Op op) noexcept { return kernel_table()[static_cast<size_t>(current_simd())](dtype, op); }
+Kernel find(DType dtype, Op op) noexcept {
+  return kernel_table()[static_cast<size_t>(current_simd())](dtype, op);
+}
 
 void fence() noexcept {
 #if defined(__x86_64__)
@@ -21,19 +26,26 @@ void fence() noexcept {
 #endif
 }
 
-// Whole lines, past the cache. Stores of 64 bytes were no faster than those of 32, which were, than those of 16.
+// Whole lines, past the cache. Stores of 64 bytes were no
+// faster than those of 32, which were, than those of 16.
 #if defined(__x86_64__)
-[[gnu::target("avx2")]] void stream_wide(std::byte* to, const std::byte* from, size_t bytes) noexcept {
+[[gnu::target("avx2")]] void stream_wide(
+    std::byte* to, const std::byte* from, size_t bytes) noexcept {
   for (size_t at = 0; at < bytes; at += sizeof(__m256i))
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + at), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at)));
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + at),
+        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at)));
 }
+
 void stream_lines(std::byte* to, const std::byte* from, size_t bytes) noexcept {
   if (current_simd() >= Simd::avx2) return stream_wide(to, from, bytes);
   for (size_t at = 0; at < bytes; at += sizeof(__m128i))
-    _mm_stream_si128(reinterpret_cast<__m128i*>(to + at), _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at)));
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + at),
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at)));
 }
 #else
-void stream_lines(std::byte* to, const std::byte* from, size_t bytes) noexcept { std::memcpy(to, from, bytes); }
+void stream_lines(std::byte* to, const std::byte* from, size_t bytes) noexcept {
+  std::memcpy(to, from, bytes);
+}
 #endif
 
 void stream_unfenced(std::byte* to, const std::byte* from, size_t bytes) noexcept {
@@ -59,15 +71,18 @@ void reduce_and_stream(const Reduction& whole, Kernel kernel) noexcept {
     if (whole.partial_in) part.partial_in = whole.partial_in + at * size_of_partial(whole.dtype);
     kernel(part);
     for (int i = 0; i < whole.destination_count; ++i)
-      stream_unfenced(whole.destinations[i] + whole.destination_offset + at * element, block, part.count * element);
+      stream_unfenced(whole.destinations[i] + whole.destination_offset + at * element, block,
+          part.count * element);
   }
   fence();
 }
 
-// A few words take longer to find their kernel than to add, and this is what every solver's dot product asks for.
+// A few words take longer to find their kernel than to add,
+// and this is what every solver's dot product asks for.
 constexpr size_t kFewBytes = 64;
 
-template <class T> void add_few(const Reduction& r) noexcept {
+template <class T>
+void add_few(const Reduction& r) noexcept {
   T sums[kFewBytes / sizeof(T)];
   std::memcpy(sums, r.sources[0] + r.source_offset, r.count * sizeof(T));
   for (int i = 1; i < r.source_count; ++i) {
@@ -78,7 +93,8 @@ template <class T> void add_few(const Reduction& r) noexcept {
       sums[at] += x;  // integers are unsigned here: they wrap
     }
   }
-  for (int i = 0; i < r.destination_count; ++i) std::memcpy(r.destinations[i] + r.destination_offset, sums, r.count * sizeof(T));
+  for (int i = 0; i < r.destination_count; ++i)
+    std::memcpy(r.destinations[i] + r.destination_offset, sums, r.count * sizeof(T));
 }
 
 // Null if the kernels are to do it.
@@ -95,13 +111,16 @@ Kernel find_for_few(const Reduction& r) noexcept {
   }
 }
 
-template <class T> void multiply(DType dtype, const std::byte* from, std::byte* to, size_t count, double factor) noexcept {
+template <class T>
+void multiply(
+    DType dtype, const std::byte* from, std::byte* to, size_t count, double factor) noexcept {
   constexpr size_t kAtOnce = 256;
   T factors[kAtOnce];
   std::fill_n(factors, std::min(count, kAtOnce), static_cast<T>(factor));
   Reduction product{.dtype = dtype, .op = Op::prod, .source_count = 2, .destination_count = 1};
   for (size_t at = 0; at < count; at += kAtOnce) {
-    const std::byte* const sources[] = {from + at * sizeof(T), reinterpret_cast<const std::byte*>(factors)};
+    const std::byte* const sources[] = {
+        from + at * sizeof(T), reinterpret_cast<const std::byte*>(factors)};
     std::byte* const into = to + at * sizeof(T);
     product.sources = sources;
     product.destinations = &into;
@@ -118,9 +137,11 @@ void reduce(const Reduction& reduction) noexcept {
   const FloatEnvironment plain(is_float(reduction.dtype));
   if (const Kernel few = find_for_few(reduction)) return few(reduction);
   const Kernel kernel = find(reduction.dtype, reduction.op);
-  if (reduction.nontemporal && !reduction.partial_out && reduction.count * size_of(reduction.dtype) >= kStreamAtLeast)
+  if (reduction.nontemporal && !reduction.partial_out &&
+      reduction.count * size_of(reduction.dtype) >= kStreamAtLeast)
     reduce_and_stream(reduction, kernel);
-  else kernel(reduction);
+  else
+    kernel(reduction);
 }
 
 void convert(const Conversion& c, double factor) noexcept {
@@ -129,7 +150,8 @@ void convert(const Conversion& c, double factor) noexcept {
   const DType wide_dtype = narrows ? c.from_dtype : c.to_dtype;
   const std::byte* from = c.from;
   std::byte* to = c.to;
-  for (size_t block = 0; block < c.blocks; ++block, from += c.stride, to += c.count * size_of(c.to_dtype)) {
+  for (size_t block = 0; block < c.blocks;
+      ++block, from += c.stride, to += c.count * size_of(c.to_dtype)) {
     std::byte* const wide = narrows ? const_cast<std::byte*>(from) : to;
     const std::byte* source = from;
     Reduction one;  // of one operand, begun or ended
@@ -142,9 +164,12 @@ void convert(const Conversion& c, double factor) noexcept {
       reduce(one);
       source = wide;
     }
-    if (c.scaled && wide_dtype == DType::f64) multiply<double>(wide_dtype, source, wide, c.count, factor);
-    else if (c.scaled) multiply<float>(wide_dtype, source, wide, c.count, factor);
-    else if (source != wide) std::memcpy(wide, source, c.count * size_of(wide_dtype));
+    if (c.scaled && wide_dtype == DType::f64)
+      multiply<double>(wide_dtype, source, wide, c.count, factor);
+    else if (c.scaled)
+      multiply<float>(wide_dtype, source, wide, c.count, factor);
+    else if (source != wide)
+      std::memcpy(wide, source, c.count * size_of(wide_dtype));
     if (narrows) {
       one.dtype = c.to_dtype;
       one.partial_in = wide;

@@ -1,10 +1,13 @@
-// The arithmetic of all collectives: combine the operands of several ranks, in rank order, in one pass over memory.
+// The arithmetic of all collectives: combine the operands
+// of several ranks, in rank order, in one pass over memory.
 //
-// Small floats (f16, bf16, f8) are combined in f32 and rounded once, to nearest even; f8 saturates at its largest finite value.
-// Bytes of a bool other than 0 are true, results 0 or 1: sum and max are "or", min and prod "and". Integers wrap, and their
-// average truncates towards zero. Min and max give NaN if any operand is NaN, and the first of equals (so of -0.0 and +0.0). The
-// bits do not depend on the instruction set, on alignment, on how many elements are combined at a time, or on the caller's
-// floating-point environment.
+// Small floats (f16, bf16, f8) are combined in f32 and rounded once, to nearest
+// even; f8 saturates at its largest finite value. Bytes of a bool other than 0
+// are true, results 0 or 1: sum and max are "or", min and prod "and". Integers
+// wrap, and their average truncates towards zero. Min and max give NaN if any
+// operand is NaN, and the first of equals (so of -0.0 and +0.0). The bits do
+// not depend on the instruction set, on alignment, on how many elements are
+// combined at a time, or on the caller's floating-point environment.
 #pragma once
 
 #include "kernels/scaled_call.hpp"
@@ -16,21 +19,24 @@ struct Reduction {
   size_t count = 0;
   const std::byte* const* sources = nullptr;
   int source_count = 0;
-  size_t source_offset = 0;                  // bytes, added to every source
-  std::byte* const* destinations = nullptr;  // each may be equal to one source, but not overlap it otherwise
+  size_t source_offset = 0;  // bytes, added to every source
+  // each may be equal to one source, but not overlap it otherwise
+  std::byte* const* destinations = nullptr;
   int destination_count = 0;
   size_t destination_offset = 0;  // bytes, added to every destination
   int ranks = 1;                  // what an average divides by
   bool nontemporal = false;       // write past the cache
-  // Accumulators of size_of_partial(dtype) bytes each, for a reduction that one rank begins and another ends. With partial_in the
-  // sources are combined into it; with partial_out the result goes there, unrounded, and there are no destinations.
+  // Accumulators of size_of_partial(dtype) bytes each, for a reduction that one rank
+  // begins and another ends. With partial_in the sources are combined into it; with
+  // partial_out the result goes there, unrounded, and there are no destinations.
   const std::byte* partial_in = nullptr;
   std::byte* partial_out = nullptr;
 };
 
-// Of that many bytes of each of the operands of `sources`; the caller says where the result goes.
-inline Reduction reduction_of(
-    const CallSignature& call, const std::byte* const* sources, int source_count, int ranks, size_t bytes) noexcept {
+// Of that many bytes of each of the operands of
+// `sources`; the caller says where the result goes.
+inline Reduction reduction_of(const CallSignature& call, const std::byte* const* sources,
+    int source_count, int ranks, size_t bytes) noexcept {
   Reduction reduction;
   reduction.dtype = call.dtype;
   reduction.op = call.op;
@@ -45,9 +51,11 @@ size_t size_of_partial(DType dtype) noexcept;
 
 void reduce(const Reduction& reduction) noexcept;
 
-// By turns with plain calls; scaled by `factor` where it says so. What is narrowed is scaled in `from`, which is scratch.
+// By turns with plain calls; scaled by `factor` where it says so. What is narrowed is
+// scaled in `from`, which is scratch.
 void convert(const Conversion& conversion, double factor) noexcept;
 
-// Copy; `to` may be equal to `from`. Non-temporal stores are used if asked for and the size allows.
+// Copy; `to` may be equal to `from`. Non-temporal
+// stores are used if asked for and the size allows.
 void copy(std::byte* to, const std::byte* from, size_t bytes, bool nontemporal) noexcept;
 }  // namespace symm::host

@@ -3,9 +3,11 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host/arithmetic/reduce_kernels.cpp"
 #include <hwy/foreach_target.h>
+
 #include "kernels/host/arithmetic/kernel-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
+
 namespace symm::host::HWY_NAMESPACE {
 Kernel find_kernel(DType dtype, Op op) {
   switch (dtype) {
@@ -17,7 +19,8 @@ Kernel find_kernel(DType dtype, Op op) {
     case DType::u32: return find_operation<Whole<uint32_t>>(op);
     case DType::i64: return find_operation<Whole<int64_t>>(op);
     case DType::u64: return find_operation<Whole<uint64_t>>(op);
-    case DType::boolean: return op == Op::min || op == Op::prod ? &Reducer<Bool, Min>::run : &Reducer<Bool, Max>::run;
+    case DType::boolean:
+      return op == Op::min || op == Op::prod ? &Reducer<Bool, Min>::run : &Reducer<Bool, Max>::run;
     case DType::f32: return find_operation<Whole<float>>(op);
     case DType::f64: return find_operation<Whole<double>>(op);
     case DType::f16: return find_operation<F16>(op);
@@ -30,6 +33,7 @@ Kernel find_kernel(DType dtype, Op op) {
 
 // NOLINTNEXTLINE(google-readability-namespace-comments)
 }  // namespace symm::host::HWY_NAMESPACE
+
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE

@@ -1,5 +1,7 @@
 #include "kernels/host/arithmetic/simd.hpp"
+
 #include <atomic>
+
 #include "kernels/host/arithmetic/table.hpp"
 
 #if defined(__x86_64__)
@@ -14,16 +16,18 @@ bool has_f16c() noexcept {  // not every compiler's __builtin_cpu_supports() kno
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & (1U << 29)) != 0;
 }
 
-// What Highway lets the compiler use for each of its targets, and that the system saves the registers.
+// What Highway lets the compiler use for each of its
+// targets, and that the system saves the registers.
 bool processor_has(Simd simd) noexcept {
   __builtin_cpu_init();
-  const bool sse4 = __builtin_cpu_supports("sse4.1") && __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("ssse3") &&
-                    __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("aes");
-  const bool avx2 = sse4 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-                    __builtin_cpu_supports("fma") && has_f16c();
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512cd");
+  const bool sse4 = __builtin_cpu_supports("sse4.1") && __builtin_cpu_supports("sse4.2") &&
+                    __builtin_cpu_supports("ssse3") && __builtin_cpu_supports("pclmul") &&
+                    __builtin_cpu_supports("aes");
+  const bool avx2 = sse4 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+                    __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma") && has_f16c();
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
+                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd");
   switch (simd) {
     case Simd::scalar: return true;
     case Simd::sse4: return sse4;
@@ -61,7 +65,9 @@ const char* name_of(Simd simd) noexcept {
   return "?";
 }
 
-bool is_supported(Simd simd) noexcept { return kernel_table()[static_cast<size_t>(simd)] && processor_has(simd); }
+bool is_supported(Simd simd) noexcept {
+  return kernel_table()[static_cast<size_t>(simd)] && processor_has(simd);
+}
 
 Simd current_simd() noexcept { return static_cast<Simd>(chosen().load(std::memory_order_relaxed)); }
 

@@ -1,4 +1,5 @@
-// Which instruction set the arithmetic uses. Results have the same bits on all of them; tests force each in turn.
+// Which instruction set the arithmetic uses. Results have
+// the same bits on all of them; tests force each in turn.
 #pragma once
 
 namespace symm::host {
@@ -13,6 +14,7 @@ bool is_supported(Simd simd) noexcept;
 // The one in use: the best supported, unless use_simd() chose another.
 Simd current_simd() noexcept;
 
-// Use `simd` from now on, in the whole process; false if it is not supported, and then nothing changes.
+// Use `simd` from now on, in the whole process; false
+// if it is not supported, and then nothing changes.
 bool use_simd(Simd simd) noexcept;
 }  // namespace symm::host

@@ -1,7 +1,9 @@
-// The kernels that were compiled, by instruction set. Highway's own dispatch needs its shared library; this needs nothing.
+// The kernels that were compiled, by instruction set. Highway's own dispatch needs its
+// shared library; this needs nothing.
 #pragma once
 
 #include <array>
+
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/arithmetic/simd.hpp"
 

@@ -1,18 +1,24 @@
-// Again and again: what is made and given back leaves descriptors, mappings, threads and shared memory as they were.
+// Again and again: what is made and given back leaves
+// descriptors, mappings, threads and shared memory as they were.
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace support { namespace {
-// A way for tokens from one process to another, as a user's pipe would be: each at once, for it is no longer than PIPE_BUF.
+namespace support {
+namespace {
+// A way for tokens from one process to another, as a user's pipe would be: each at
+// once, for it is no longer than PIPE_BUF.
 struct Pipe {
   Pipe() { EXPECT_EQ(pipe(ends), 0); }
+
   void send(const Token& token) const {
     if (write(ends[1], &token, sizeof token) != sizeof token) throw std::runtime_error("write");
   }
+
   Token receive() const {
     Token token;
     if (read(ends[0], &token, sizeof token) != sizeof token) throw std::runtime_error("read");
     return token;
   }
+
   int ends[2];  // until the test's process ends
 };
 
@@ -28,7 +34,8 @@ TEST(Cycles, AHundredThousandPiecesThroughThreeProcesses) {
   Processes processes(3, [&](int rank) {
     if (rank == 0) {
       const Owned owned(kPiece * kSlots);
-      for (size_t i = 0; i < kSlots; ++i) *owned.at<int>(kPiece * i) = static_cast<int>(i);
+      for (size_t i = 0; i < kSlots; ++i)
+        *owned.at<int>(kPiece * i) = static_cast<int>(i);
       Footprint before{};
       for (int i = 0; i < kPieces; ++i) {
         if (i == kPieces / 10) before = Footprint::settled();
@@ -49,7 +56,8 @@ TEST(Cycles, AHundredThousandPiecesThroughThreeProcesses) {
       Import piece = import(from.receive());
       ASSERT_EQ(*piece.at<int>(), i % static_cast<int>(kSlots));
       if (rank == 1) second.send(make_token(piece.at<int>(), kPiece));
-      held[static_cast<size_t>(i) % held.size()] = std::move(piece);  // the second's own must last until the third has it
+      // the second's own must last until the third has it
+      held[static_cast<size_t>(i) % held.size()] = std::move(piece);
     }
     if (rank == 2) ++facts->done;
     wait_for(facts->done, 1);
@@ -59,7 +67,9 @@ TEST(Cycles, AHundredThousandPiecesThroughThreeProcesses) {
     if (rank == 1) ++facts->done;
     wait_for(facts->step, 1);
   });
-  for (int rank = 0; rank < 3; ++rank) processes[rank].wait(120'000);
+  for (int rank = 0; rank < 3; ++rank)
+    processes[rank].wait(120'000);
   processes.expect_success();
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

@@ -1,10 +1,12 @@
 // Whoever dies, whenever: nothing leaks, nothing underflows, and what others read stays.
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 class Death : public Sharing {
  protected:
-  // A consumer imports so often, releases all but `leases` and is killed; the exporter must then hold nothing of it.
+  // A consumer imports so often, releases all but `leases`
+  // and is killed; the exporter must then hold nothing of it.
   void expect_written_off(size_t imports, uint64_t leases) {
     exporter([&] {
       Owned owned = offer(1 << 16);
@@ -13,14 +15,16 @@ class Death : public Sharing {
       owned.buffer.reset();
       EXPECT_EQ(ipc_stats().limbo_blocks, leases != 0 ? 1U : 0U);
       go_on();
-      expect_eventually("its leases are written off", [] { return ipc_stats().leased == 0 && ipc_stats().consumers == 0; });
+      expect_eventually("its leases are written off",
+          [] { return ipc_stats().leased == 0 && ipc_stats().consumers == 0; });
       EXPECT_EQ(ipc_stats().written_off, leases);
       EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
       EXPECT_EQ(ipc_collect().blocks_freed, 1U);
     });
     Process& victim = importer([&] {
       std::vector<Import> held;
-      for (size_t i = 0; i < imports; ++i) held.push_back(import(facts->token));
+      for (size_t i = 0; i < imports; ++i)
+        held.push_back(import(facts->token));
       held.resize(leases);
       go_on();
       sleep_for_ever();
@@ -32,7 +36,9 @@ class Death : public Sharing {
 };
 
 TEST_F(Death, BeforeImporting) { expect_written_off(0, 0); }
+
 TEST_F(Death, WhileHolding) { expect_written_off(3, 3); }
+
 TEST_F(Death, AfterReleasingSome) { expect_written_off(2, 1); }
 
 // Nothing is mapped there any more, and the process lives.
@@ -62,7 +68,8 @@ TEST_F(Death, TheExportersDataStays) {
   Processes processes(4, [&](int rank) {
     if (rank == 0) {
       const Owned owned(kInts * 4);
-      for (size_t i = 0; i < kInts; ++i) owned.at<int>()[i] = static_cast<int>(i);
+      for (size_t i = 0; i < kInts; ++i)
+        owned.at<int>()[i] = static_cast<int>(i);
       facts->token = make_token(owned.data, kInts * 4);
       facts->step = 1;
       sleep_for_ever();
@@ -80,14 +87,16 @@ TEST_F(Death, TheExportersDataStays) {
     ++facts->done;
     wait_for(facts->step, 2);
     expect_eventually("its death is noticed", [&] { return mine.info().exporter_alive == 0; });
-    for (size_t i = 0; i < kInts; ++i) ASSERT_EQ(mine.at<int>()[i], static_cast<int>(i));
+    for (size_t i = 0; i < kInts; ++i)
+      ASSERT_EQ(mine.at<int>()[i], static_cast<int>(i));
     const Outcome again = outcome_of_import(facts->token);
     EXPECT_EQ(again.status, SYMM_ERR_PEER_FAILED) << again.message;
     ++facts->done;
     if (rank != 1) return;
     wait_for(facts->done, 4);  // until both have looked
     mine.at<int>()[100] = 777;
-    facts->tokens[1] = make_token(mine.at<int>() + 100, 4);  // the owner is dead: this process serves it
+    // the owner is dead: this process serves it
+    facts->tokens[1] = make_token(mine.at<int>() + 100, 4);
     EXPECT_EQ(ipc_stats().exported_blocks, 1U);
     facts->step = 3;
     wait_for(facts->done, 5);
@@ -100,4 +109,5 @@ TEST_F(Death, TheExportersDataStays) {
   facts->step = 2;
   processes.expect_success({0});
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

@@ -1,27 +1,34 @@
-// Where an exporter or an importer has something against it: a logger that waits, a crowd at its door, no descriptors, an exit, a
-// system call or an allocation that fails.
+// Where an exporter or an importer has something against it:
+// a logger that waits, a crowd at its door, no descriptors,
+// an exit, a system call or an allocation that fails.
 #include <sys/un.h>
+
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 std::atomic<int> sendmsg_errno{0};   // of the next call
 std::atomic<long> mallocs_left{-1};  // until one fails; negative: none does
-}}                                   // namespace support
+}  // namespace
+}  // namespace support
 
 // The library's calls come here, too.
-extern "C" [[gnu::visibility("default")]] ssize_t sendmsg(int fd, const msghdr* message, int flags) {
+extern "C" [[gnu::visibility("default")]] ssize_t sendmsg(
+    int fd, const msghdr* message, int flags) {
   if (const int error = support::sendmsg_errno.exchange(0)) return errno = error, -1;
   return syscall(SYS_sendmsg, fd, message, flags);
 }
 #if !defined(__SANITIZE_ADDRESS__)
 extern "C" void* __libc_malloc(size_t);
+
 extern "C" [[gnu::visibility("default")]] void* malloc(size_t bytes) {
   if (support::mallocs_left >= 0 && support::mallocs_left.fetch_sub(1) == 0) return nullptr;
   return __libc_malloc(bytes);
 }
 #endif
 
-namespace support { namespace {
+namespace support {
+namespace {
 class Edges : public Sharing {
  protected:
   std::string socket_path() const {
@@ -100,15 +107,18 @@ TEST_F(Edges, ACrowdThatSaysNothingIsBounded) {
     if (geteuid() == 0) setrlimit(RLIMIT_NOFILE, &enough);
     std::vector<int> crowd;
     const std::string path = socket_path();
-    for (size_t i = 0; i < kCrowd; ++i) crowd.push_back(knock(path));
+    for (size_t i = 0; i < kCrowd; ++i)
+      crowd.push_back(knock(path));
     EXPECT_EQ(outcome_of_import(facts->token).message, "");
     pass();
-    for (const int fd : crowd) close(fd);
+    for (const int fd : crowd)
+      close(fd);
     ipc_collect();
   });
 }
 
-// Another thread of the exporter takes each descriptor that becomes free, also the one that is kept to refuse somebody with.
+// Another thread of the exporter takes each descriptor that becomes free, also the one
+// that is kept to refuse somebody with.
 TEST_F(Edges, ADoorThatHadToBeShutOpensByItself) {
   static std::atomic<bool> greedy{true};
   exporter([&] {
@@ -129,12 +139,14 @@ TEST_F(Edges, ADoorThatHadToBeShutOpensByItself) {
     pass();
     greedy = false;
     thief.join();
-    for (const int fd : taken) close(fd);
+    for (const int fd : taken)
+      close(fd);
     setrlimit(RLIMIT_NOFILE, &usual);
     pass();
   });
   importer([&] {
-    for (int i = 0; i < 60; ++i) outcome_of_import(facts->token, 20);
+    for (int i = 0; i < 60; ++i)
+      outcome_of_import(facts->token, 20);
     pass();
     EXPECT_EQ(outcome_of_import(facts->token).message, "");
   });
@@ -148,7 +160,8 @@ TEST_F(Edges, TheExporterEndsWhileThreadsExportAndImportersConnect) {
       for (int thread = 0; thread < 2; ++thread)
         std::thread([data = owned.data] {
           std::byte token[SYMM_IPC_TOKEN_MAX_SIZE];
-          for (size_t size = 0;;) symm_ipc_export(data, 64, nullptr, token, sizeof token, &size, nullptr);
+          for (size_t size = 0;;)
+            symm_ipc_export(data, 64, nullptr, token, sizeof token, &size, nullptr);
         }).detach();
       tell();
       wait_for(facts->step, trial + 1);
@@ -159,7 +172,8 @@ TEST_F(Edges, TheExporterEndsWhileThreadsExportAndImportersConnect) {
     const std::string path = socket_path();
     facts->step = trial + 1;
     Process crowd([&] {
-      for (;;) close(knock(path));
+      for (;;)
+        close(knock(path));
     });
     owner.expect_success("the exporter");
   }
@@ -177,7 +191,8 @@ TEST_F(Edges, AHoldEndsInTime) {
   });
 }
 
-// What the kernel says when it is short of memory, and of a user who has too many descriptors in flight.
+// What the kernel says when it is short of memory, and
+// of a user who has too many descriptors in flight.
 TEST_F(Edges, SendingFailsForAMoment) {
   exporter([&] {
     const Owned owned = offer(4096);
@@ -233,10 +248,13 @@ TEST_F(Edges, AnyAllocationMayFail) {
           symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
           options.timeout_ms = 5'000;
           symm_status_t status = group != nullptr ? SYMM_OK : symm_group_create(&config, &group);
-          if (status == SYMM_OK && buffer == nullptr) status = symm_alloc(group, 4096, nullptr, &buffer);
+          if (status == SYMM_OK && buffer == nullptr)
+            status = symm_alloc(group, 4096, nullptr, &buffer);
           if (status == SYMM_OK) status = symm_buffer_pointer(buffer, &pointer);
-          if (status == SYMM_OK) status = symm_ipc_export(pointer, 64, nullptr, made, sizeof made, &size, nullptr);
-          if (status == SYMM_OK) status = symm_ipc_import(token.bytes, token.size, &options, &held, nullptr);
+          if (status == SYMM_OK)
+            status = symm_ipc_export(pointer, 64, nullptr, made, sizeof made, &size, nullptr);
+          if (status == SYMM_OK)
+            status = symm_ipc_import(token.bytes, token.size, &options, &held, nullptr);
           if (status == SYMM_OK) symm_ipc_release(std::exchange(held, nullptr), nullptr);
           if (status == SYMM_OK) status = symm_ipc_collect(nullptr);
           return status;
@@ -245,7 +263,8 @@ TEST_F(Edges, AnyAllocationMayFail) {
         const bool was_reached = mallocs_left < 0;
         mallocs_left = -1;
         const symm_status_t then = all();
-        return std::string(was_reached ? "reached " : "not reached ") + std::to_string(first) + " " + std::to_string(then);
+        return std::string(was_reached ? "reached " : "not reached ") + std::to_string(first) +
+               " " + std::to_string(then);
       });
       const std::string result = one.result();
       EXPECT_TRUE(result.ends_with(" 0")) << k << ": " << result;
@@ -256,7 +275,8 @@ TEST_F(Edges, AnyAllocationMayFail) {
   });
 }
 
-// ---- a process that runs out of descriptors in the middle of an import, on either side, gets an error and keeps nothing
+// ---- a process that runs out of descriptors in the middle of an import, on either
+// side, gets an error and keeps nothing
 
 using Descriptors = Sharing;
 
@@ -267,7 +287,8 @@ TEST_F(Descriptors, TheImporterHasNone) {
     facts->tokens[0] = make_token(owned.data, 64);
     facts->tokens[1] = make_token(other.data, 64);
     pass();
-    expect_eventually("no lease is left of the failed ones", [] { return ipc_stats().leased == 2; });
+    expect_eventually(
+        "no lease is left of the failed ones", [] { return ipc_stats().leased == 2; });
     pass();
   });
   importer([&] {
@@ -280,14 +301,17 @@ TEST_F(Descriptors, TheImporterHasNone) {
           leave_descriptors(room);
           const Outcome outcome = outcome_of_import(token);
           if (outcome.status == SYMM_OK) break;
-          EXPECT_NE(outcome.message.find("Too many open files"), std::string::npos) << room << ": " << outcome.message;
+          EXPECT_NE(outcome.message.find("Too many open files"), std::string::npos)
+              << room << ": " << outcome.message;
           EXPECT_EQ(outcome.status, SYMM_ERR_SYSTEM) << room << ": " << outcome.message;
           ++failures;
         }
         if (room > 20) throw std::runtime_error("no number of descriptors is enough");
         const Footprint after = Footprint::settled();
         // The first failures start the service, which stays.
-        if (room > 3) { EXPECT_LE(after.descriptors, before.descriptors) << room; }
+        if (room > 3) {
+          EXPECT_LE(after.descriptors, before.descriptors) << room;
+        }
       }
     };
     until_it_works(facts->tokens[0]);
@@ -323,4 +347,5 @@ TEST_F(Descriptors, TheExporterHasNone) {
     EXPECT_EQ(outcome_of_import(facts->token).message, "");
   });
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

@@ -1,14 +1,17 @@
 // Each thing that can be wrong with a token says so by itself.
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 using Errors = Sharing;
 
 // FNV-1a, as in core/base/hash.hpp: the tests see the library from outside.
 void seal(Token& token) {
   uint64_t value = 0xCBF29CE484222325U;
-  for (size_t i = 0; i < token.size - 8; ++i) value = (value ^ std::to_integer<uint64_t>(token.bytes[i])) * 0x100000001B3U;
-  for (size_t i = 0; i < 8; ++i) token.bytes[token.size - 8 + i] = static_cast<std::byte>(value >> (8 * i));
+  for (size_t i = 0; i < token.size - 8; ++i)
+    value = (value ^ std::to_integer<uint64_t>(token.bytes[i])) * 0x100000001B3U;
+  for (size_t i = 0; i < 8; ++i)
+    token.bytes[token.size - 8 + i] = static_cast<std::byte>(value >> (8 * i));
 }
 
 Token changed(Token token, size_t offset, std::byte bits = std::byte{1}) {
@@ -17,7 +20,8 @@ Token changed(Token token, size_t offset, std::byte bits = std::byte{1}) {
   return token;
 }
 
-Outcome expect_error(const Token& token, symm_status_t status, const char* words, const char* what) {
+Outcome expect_error(
+    const Token& token, symm_status_t status, const char* words, const char* what) {
   SCOPED_TRACE(what);
   return expect_failure(status, {words}, [&] { import(token); });
 }
@@ -37,7 +41,8 @@ TEST_F(Errors, EachHasItsOwnMessage) {
   });
   importer([&] {
     const Token good = facts->token;
-    for (const bool connected : {false, true}) {  // and mapped: then a lease is taken without asking
+    // and mapped: then a lease is taken without asking
+    for (const bool connected : {false, true}) {
       SCOPED_TRACE(connected ? "with the memory mapped" : "at first");
       Token wrong = good;
       wrong.size = 10;
@@ -48,22 +53,28 @@ TEST_F(Errors, EachHasItsOwnMessage) {
       wrong.bytes[90] ^= std::byte{4};
       expect_error(wrong, SYMM_ERR_INVALID_ARGUMENT, "checksum", "damaged");
       expect_error(changed(good, 0), SYMM_ERR_INVALID_ARGUMENT, "no token", "something else");
-      expect_error(changed(good, 4, std::byte{8}), SYMM_ERR_UNSUPPORTED, "newer version", "of a newer library");
-      expect_error(changed(good, 16), SYMM_ERR_UNAVAILABLE, "another machine", "of another machine");
+      expect_error(changed(good, 4, std::byte{8}), SYMM_ERR_UNSUPPORTED, "newer version",
+          "of a newer library");
+      expect_error(
+          changed(good, 16), SYMM_ERR_UNAVAILABLE, "another machine", "of another machine");
       expect_error(changed(good, 64), SYMM_ERR_INVALID_ARGUMENT, "forged", "another secret");
       expect_error(changed(good, 80 + 7), SYMM_ERR_INVALID_ARGUMENT, "forged", "another block");
-      expect_error(changed(good, 88 + 6), SYMM_ERR_INVALID_ARGUMENT, "forged", "a number of the future");
+      expect_error(
+          changed(good, 88 + 6), SYMM_ERR_INVALID_ARGUMENT, "forged", "a number of the future");
       expect_error(changed(good, 104 + 2), SYMM_ERR_INVALID_ARGUMENT, "forged", "a larger piece");
       expect_error(changed(good, 48), SYMM_ERR_PEER_FAILED, "is gone", "another exporter");
-      const Outcome stale = expect_error(facts->tokens[1], SYMM_ERR_INVALID_HANDLE, "released", "stale");
-      EXPECT_EQ(std::pair(stale.rank, stale.pid), std::pair(-1, int64_t{owner.pid()})) << "a process, of no group";
+      const Outcome stale =
+          expect_error(facts->tokens[1], SYMM_ERR_INVALID_HANDLE, "released", "stale");
+      EXPECT_EQ(std::pair(stale.rank, stale.pid), std::pair(-1, int64_t{owner.pid()}))
+          << "a process, of no group";
       expect_error(facts->tokens[2], SYMM_ERR_INVALID_HANDLE, "withdrawn", "withdrawn");
       EXPECT_EQ(outcome_of_import(good).status, SYMM_OK);
     }
   });
 }
 
-// Whatever is changed, with a right checksum: memory is had only by the secret that was given for it.
+// Whatever is changed, with a right checksum: memory
+// is had only by the secret that was given for it.
 TEST_F(Errors, RandomForgeries) {
   exporter([&] {
     const Owned owned(1 << 16);
@@ -90,7 +101,9 @@ TEST_F(Errors, RandomForgeries) {
       EXPECT_NE(outcome.status, SYMM_ERR_INTERNAL) << outcome.message;
       refused += outcome.status != SYMM_OK ? 1 : 0;
       if (outcome.status == SYMM_OK) {
-        EXPECT_EQ(std::memcmp(good.bytes + kExporter, forged.bytes + kExporter, kAfterBlock - kExporter), 0);
+        EXPECT_EQ(
+            std::memcmp(good.bytes + kExporter, forged.bytes + kExporter, kAfterBlock - kExporter),
+            0);
       }
       EXPECT_EQ(outcome_of_import(good).message, "");
     }
@@ -137,7 +150,8 @@ TEST_F(Errors, AStoppedExporterIsATimeOut) {
   wait_for(facts->step, 1);
   owner.kill(SIGSTOP);
   importer([&] {
-    expect_failure(SYMM_ERR_TIMEOUT, {"pid " + std::to_string(owner.pid())}, [&] { import(facts->token, 50); });
+    expect_failure(SYMM_ERR_TIMEOUT, {"pid " + std::to_string(owner.pid())},
+        [&] { import(facts->token, 50); });
     owner.kill(SIGCONT);
     const Import late = import(facts->token);
     pass();
@@ -170,4 +184,5 @@ TEST_F(Errors, AnotherUser) {
     expect_error(facts->token, SYMM_ERR_UNAVAILABLE, "another user", "of another user");
   });
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

@@ -1,7 +1,9 @@
-// A child of an exporter, or of an importer, has nothing of its parent's and harms nothing of it.
+// A child of an exporter, or of an importer, has
+// nothing of its parent's and harms nothing of it.
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 using Fork = Sharing;
 
 // Runs in a child, which ends without leaving the library.
@@ -80,4 +82,5 @@ TEST_F(Fork, AChildDoesNotHideItsParentsDeath) {
     EXPECT_EQ(outcome_of_import(facts->token).status, SYMM_ERR_PEER_FAILED);
   });
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

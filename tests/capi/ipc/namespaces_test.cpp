@@ -1,19 +1,25 @@
 // Containers that share nothing but the directory.
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 // Into new PID, network and IPC namespaces; why not. A PID namespace is for children.
 std::string why_not_into_namespaces() {
-  const int flags = CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | (geteuid() != 0 ? CLONE_NEWUSER : 0);
-  return unshare(flags) == 0 ? "" : std::string("no namespaces can be made here: ") + std::strerror(errno);
+  const int flags =
+      CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | (geteuid() != 0 ? CLONE_NEWUSER : 0);
+  return unshare(flags) == 0
+             ? ""
+             : std::string("no namespaces can be made here: ") + std::strerror(errno);
 }
 
 void in_new_namespaces(const std::function<void()>& body) {
-  if (const std::string why = why_not_into_namespaces(); !why.empty()) throw std::runtime_error(why);
+  if (const std::string why = why_not_into_namespaces(); !why.empty())
+    throw std::runtime_error(why);
   Process(body).expect_success("who is in namespaces");
 }
 
-// With a user namespace, the ids of who is outside are not visible inside, and are refused: only root can make the others alone.
+// With a user namespace, the ids of who is outside are not visible inside, and are
+// refused: only root can make the others alone.
 std::string why_not_as_ourselves() {
   if (geteuid() != 0) return "only root can make PID namespaces that keep the user";
   return Process(why_not_into_namespaces).result();
@@ -23,7 +29,9 @@ class Namespaces : public Sharing {
  protected:
   void share(bool exporter_inside, bool importer_inside, bool kill_importer) {
     if (const std::string reason = why_not_as_ourselves(); !reason.empty()) GTEST_SKIP() << reason;
-    const auto run = [](bool inside, const std::function<void()>& body) { inside ? in_new_namespaces(body) : body(); };
+    const auto run = [](bool inside, const std::function<void()>& body) {
+      inside ? in_new_namespaces(body) : body();
+    };
     exporter([&] {
       run(exporter_inside, [&] {
         const Owned owned = offer(1 << 16);
@@ -48,7 +56,11 @@ class Namespaces : public Sharing {
 };
 
 TEST_F(Namespaces, TheExporterIsInside) { share(true, false, false); }
+
 TEST_F(Namespaces, TheImporterIsInside) { share(false, true, false); }
+
 TEST_F(Namespaces, BothInDifferentOnes) { share(true, true, false); }
+
 TEST_F(Namespaces, TheImporterDiesInside) { share(false, true, true); }
-}}  // namespace support
+}  // namespace
+}  // namespace support

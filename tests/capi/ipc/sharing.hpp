@@ -2,6 +2,7 @@
 #pragma once
 
 #include <list>
+
 #include "tests/support/group.hpp"
 
 namespace support {
@@ -17,21 +18,26 @@ struct Owned {
     static std::mutex mutex;
     {
       const std::lock_guard lock(mutex);
-      if (std::exchange(made_by, getpid()) != getpid()) group = create({"thread://sharing", ""}, 0, 1);
+      if (std::exchange(made_by, getpid()) != getpid())
+        group = create({"thread://sharing", ""}, 0, 1);
     }
     buffer = group.allocate(bytes);
     data = buffer.span().data();
   }
   Buffer buffer;
   std::byte* data = nullptr;
-  template <class T> T* at(size_t offset = 0) const { return reinterpret_cast<T*>(data + offset); }
+  template <class T>
+  T* at(size_t offset = 0) const {
+    return reinterpret_cast<T*>(data + offset);
+  }
 };
 
 // Where the sockets of a test are. At its end nothing may be left there.
 struct Directory : TemporaryDirectory {
   Directory() { setenv("SYMM_IPC_DIRECTORY", path().c_str(), 1); }
   ~Directory() {
-    // A killed exporter leaves a directory behind, which the next one removes when no child of the killed one is there any more.
+    // A killed exporter leaves a directory behind, which the next one removes when no
+    // child of the killed one is there any more.
     (void)eventually([&] {
       Process([] { make_token(Owned(64).data, 64); }).wait();
       return std::filesystem::is_empty(path());
@@ -43,10 +49,14 @@ struct Directory : TemporaryDirectory {
 
 struct Import : symm::Import {
   using symm::Import::Import;
-  template <class T> T* at() const { return span<T>().data(); }
+  template <class T>
+  T* at() const {
+    return span<T>().data();
+  }
 };
 inline Import import(const Token& token, uint64_t timeout_ms = 20'000) {
-  return Import(token, {sizeof(symm_ipc_import_options_t), timeout_ms, nullptr, SYMM_DEVICE_AUTO, nullptr});
+  return Import(
+      token, {sizeof(symm_ipc_import_options_t), timeout_ms, nullptr, SYMM_DEVICE_AUTO, nullptr});
 }
 inline Outcome outcome_of_import(const Token& token, uint64_t timeout_ms = 20'000) {
   return outcome_of([&] { import(token, timeout_ms); });
@@ -61,12 +71,16 @@ struct Facts {
 };
 // Fails the test, by an exception, if that takes too long.
 inline void wait_for(const std::atomic<int>& value, int at_least) {
-  if (!eventually([&] { return value >= at_least; })) throw std::runtime_error("nobody came to step " + std::to_string(at_least));
+  if (!eventually([&] { return value >= at_least; }))
+    throw std::runtime_error("nobody came to step " + std::to_string(at_least));
 }
-inline void expect_eventually(const char* what, const std::function<bool()>& so) { EXPECT_TRUE(eventually(so)) << what; }
+inline void expect_eventually(const char* what, const std::function<bool()>& so) {
+  EXPECT_TRUE(eventually(so)) << what;
+}
 
-// A test of processes that share, most often of an exporter and an importer, which take turns: the importer begins when the
-// exporter first goes on, and goes on itself when it ends.
+// A test of processes that share, most often of an exporter
+// and an importer, which take turns: the importer begins when
+// the exporter first goes on, and goes on itself when it ends.
 class Sharing : public testing::Test {
  protected:
   Process& exporter(const std::function<void()>& body) {
@@ -88,13 +102,15 @@ class Sharing : public testing::Test {
     go_on();
     await();
   }
-  // Wait for the end of one that may end in any manner; wait for all others, which must end well, as at the end of the test.
+  // Wait for the end of one that may end in any manner; wait for all others, which must
+  // end well, as at the end of the test.
   void gone(Process& process) {
     process.reap(20'000);
     processes_.remove_if([&](const Process& one) { return &one == &process; });
   }
   void join() {
-    for (Process& process : processes_) process.expect_success("an exporter or importer");
+    for (Process& process : processes_)
+      process.expect_success("an exporter or importer");
     processes_.clear();
   }
   // A buffer, with the first 64 bytes of it as the token of the test.
@@ -106,9 +122,12 @@ class Sharing : public testing::Test {
 
   const Directory directory;
   Shared<Facts> facts;
+
  private:
   void TearDown() override { join(); }
-  void await() const { exporting_ ? wait_for(facts->done, turn_) : wait_for(facts->step, turn_ + 1); }
+  void await() const {
+    exporting_ ? wait_for(facts->done, turn_) : wait_for(facts->step, turn_ + 1);
+  }
 
   bool exporting_ = false;
   int turn_ = 0;

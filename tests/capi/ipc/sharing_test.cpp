@@ -1,7 +1,8 @@
 // Memory goes from process to process, as often and in whatever order they like.
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 TEST_F(Sharing, BothSidesSeeOneMemory) {
   exporter([&] {
     const Owned owned(1'000'000);
@@ -104,7 +105,8 @@ TEST_F(Sharing, ManyProcessesImportOneToken) {
       EXPECT_EQ(symm::ipc_holders(symm::Span(owned.data + 4, 4)).leases, 0U);
       const symm_ipc_stats_t now = ipc_stats();
       bool one_of_them = false;
-      for (int i = 0; i < kImporters; ++i) one_of_them = one_of_them || facts->tokens[i].size == static_cast<size_t>(holders.pid);
+      for (int i = 0; i < kImporters; ++i)
+        one_of_them = one_of_them || facts->tokens[i].size == static_cast<size_t>(holders.pid);
       EXPECT_NE(now.oldest_lease_pid, 0);
       EXPECT_TRUE(one_of_them);
       EXPECT_GT(now.oldest_lease_start_time, 0U);
@@ -141,9 +143,11 @@ TEST_F(Sharing, ReexportNamesTheOwner) {
         const Import piece = import(facts->tokens[0]);
         facts->tokens[1] = make_token(piece.at<std::byte>() + 64, 4);
         for (const size_t size : {size_t{65}, SIZE_MAX})
-          EXPECT_THROW(make_token(piece.at<std::byte>() + 64, size), Error) << "more than was imported";
+          EXPECT_THROW(make_token(piece.at<std::byte>() + 64, size), Error)
+              << "more than was imported";
         EXPECT_THROW(symm::ipc_holders(piece.span()), Error) << "the owner knows";
-        EXPECT_EQ(outcome_of([&] { make_token(piece.at<std::byte>(), 4, 100); }).status, SYMM_ERR_UNSUPPORTED)
+        EXPECT_EQ(outcome_of([&] { make_token(piece.at<std::byte>(), 4, 100); }).status,
+            SYMM_ERR_UNSUPPORTED)
             << "not to be held";
         EXPECT_THROW(make_token(piece.at<std::byte>() - 64, 4), Error) << "not what was imported";
       }
@@ -177,7 +181,8 @@ TEST_F(Sharing, AHeldTokenOutlivesTheBuffer) {
     EXPECT_EQ(ipc_stats().exported_blocks, 1U);
     usleep(2000);  // more than the third token's millisecond
     pass();
-    expect_eventually("two imports were made and released", [] { return ipc_collect().blocks_in_limbo == 0; });
+    expect_eventually(
+        "two imports were made and released", [] { return ipc_collect().blocks_in_limbo == 0; });
     EXPECT_EQ(ipc_stats().exported_blocks, 0U);
   });
   importer([&] {
@@ -188,11 +193,13 @@ TEST_F(Sharing, AHeldTokenOutlivesTheBuffer) {
     const Import second = import(facts->tokens[0]);
     EXPECT_EQ(*second.at<int>(), 1234);
     EXPECT_EQ(outcome_of_import(facts->tokens[0]).status, SYMM_ERR_INVALID_HANDLE);
-    EXPECT_EQ(outcome_of_import(facts->tokens[3]).message, "") << "held by the default of the process";
+    EXPECT_EQ(outcome_of_import(facts->tokens[3]).message, "")
+        << "held by the default of the process";
   });
 }
 
-// An empty array in a list must break neither who sends it nor who gets it, also when the sender is gone.
+// An empty array in a list must break neither who sends
+// it nor who gets it, also when the sender is gone.
 TEST_F(Sharing, ATokenOfNothingNeedsNobody) {
   gone(exporter([&] {
     const Owned owned(4096);
@@ -225,7 +232,8 @@ TEST_F(Sharing, ReleasedMemoryGoesBackToTheSystem) {
     EXPECT_EQ(ipc_stats().imported, 0U);
     EXPECT_EQ(ipc_stats().imported_blocks, 1U) << "kept for the next";
     go_on();
-    expect_eventually("the exporter's word arrives", [] { return ipc_stats().imported_blocks == 0; });
+    expect_eventually(
+        "the exporter's word arrives", [] { return ipc_stats().imported_blocks == 0; });
   });
 }
 
@@ -265,7 +273,9 @@ TEST_F(Sharing, ManyBlocksInLimboAreWarnedOf) {
     EXPECT_EQ(warning, "");
     owned.clear();
     EXPECT_NE(warning.find("64 released buffers"), std::string::npos) << warning;
-    EXPECT_NE(warning.find("pid " + std::to_string(facts->tokens[0].size) + " (64)"), std::string::npos) << warning;
+    EXPECT_NE(
+        warning.find("pid " + std::to_string(facts->tokens[0].size) + " (64)"), std::string::npos)
+        << warning;
     EXPECT_EQ(ipc_stats().limbo_blocks, static_cast<uint64_t>(kBlocks));
     EXPECT_EQ(ipc_stats().limbo_bytes, size_t{kBlocks} * 4096);
     go_on();
@@ -273,7 +283,8 @@ TEST_F(Sharing, ManyBlocksInLimboAreWarnedOf) {
   });
   importer([&] {
     std::vector<Import> imports;
-    for (const Token& token : facts->tokens) imports.push_back(import(token));
+    for (const Token& token : facts->tokens)
+      imports.push_back(import(token));
     facts->tokens[0].size = static_cast<size_t>(getpid());
     pass();
   });
@@ -288,13 +299,15 @@ TEST_F(Withdraw, EndsTheTokensOfAPieceOnly) {
     const Owned owned(4096);
     check(symm_ipc_withdraw(owned.data, 4096, 1));  // of which no token was made
     EXPECT_EQ(ipc_stats().tokens, 0U);
-    for (size_t i = 0; i < 4; ++i) facts->tokens[i] = make_token(owned.data + 1024 * i, 1024);
+    for (size_t i = 0; i < 4; ++i)
+      facts->tokens[i] = make_token(owned.data + 1024 * i, 1024);
     pass();
     check(symm_ipc_withdraw(owned.data + 1000, 100, 20'000));  // of the first and the second
     facts->tokens[4] = make_token(owned.data, 2048);
     pass();
     const std::string holder = "pid " + std::to_string(facts->tokens[0].size);
-    expect_failed(symm_ipc_withdraw(owned.data, 4096, SYMM_TIMEOUT_NOW), SYMM_ERR_TIMEOUT, {"after 0 ms", holder});
+    expect_failed(symm_ipc_withdraw(owned.data, 4096, SYMM_TIMEOUT_NOW), SYMM_ERR_TIMEOUT,
+        {"after 0 ms", holder});
     go_on();
     check(symm_ipc_withdraw(owned.data, 4096, 20'000));
     pass();
@@ -315,7 +328,8 @@ TEST_F(Withdraw, EndsTheTokensOfAPieceOnly) {
   });
 }
 
-// A release never waits, so more of them than the ring holds must be told later, though their process does nothing more.
+// A release never waits, so more of them than the ring holds
+// must be told later, though their process does nothing more.
 TEST_F(Withdraw, HearsOfReleasesThatFoundNoRoom) {
   constexpr size_t kLeases = 2000;
   const Process& owner = exporter([&] {
@@ -323,8 +337,10 @@ TEST_F(Withdraw, HearsOfReleasesThatFoundNoRoom) {
     for (const bool by_asking : {false, true}) {
       facts->token = make_token(owned.data, 64);
       pass();  // stopped in between
-      if (by_asking) expect_eventually("all leases are over", [] { return ipc_stats().leased == 0; });
-      else check(symm_ipc_withdraw(owned.data, 4096, 20'000));
+      if (by_asking)
+        expect_eventually("all leases are over", [] { return ipc_stats().leased == 0; });
+      else
+        check(symm_ipc_withdraw(owned.data, 4096, 20'000));
       EXPECT_EQ(ipc_stats().leased, 0U);
     }
     go_on();
@@ -332,7 +348,8 @@ TEST_F(Withdraw, HearsOfReleasesThatFoundNoRoom) {
   importer([&] {
     for (int round = 0; round < 2; ++round) {
       std::vector<Import> held(kLeases);
-      for (Import& one : held) one = import(facts->token);
+      for (Import& one : held)
+        one = import(facts->token);
       owner.kill(SIGSTOP);
       usleep(5000);  // until all of its threads have stopped
       held.clear();
@@ -341,4 +358,5 @@ TEST_F(Withdraw, HearsOfReleasesThatFoundNoRoom) {
     }
   });
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

@@ -1,7 +1,8 @@
 // Threads of one process export, import, withdraw and release at once.
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace support { namespace {
+namespace support {
+namespace {
 TEST(Threads, OfTheExportingProcess) {
   const Bootstrap meeting;  // no Directory: it forks, and this process has threads
   setenv("SYMM_IPC_DIRECTORY", meeting.path().c_str(), 1);
@@ -17,7 +18,9 @@ TEST(Threads, OfTheExportingProcess) {
       const Import b = import(whole);
       const Import c = import(shared);
       EXPECT_EQ(a.at<std::byte>(), mine);
-      if (i % 100 == 0) { EXPECT_EQ(symm_ipc_withdraw(mine, 4096, 1), SYMM_ERR_TIMEOUT); }
+      if (i % 100 == 0) {
+        EXPECT_EQ(symm_ipc_withdraw(mine, 4096, 1), SYMM_ERR_TIMEOUT);
+      }
       a.reset();
       EXPECT_EQ(symm_ipc_withdraw(mine, 4096, 20'000), SYMM_OK) << symm_last_error();
       EXPECT_THROW(import(piece), Error);
@@ -28,4 +31,5 @@ TEST(Threads, OfTheExportingProcess) {
   EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
   EXPECT_EQ(ipc_stats().grants, 4U * 300 * 3);
 }
-}}  // namespace support
+}  // namespace
+}  // namespace support

@@ -1,24 +1,27 @@
-// One rank of a group on GPUs whose other ranks may be written in other languages: this is the C++ one, beside rank.py, rank.jl
-// and the Rust crate's example gpu_rank. Each writes its part, puts some of it into its neighbour's block and signals it,
-// all-reduces, compares every bit with a computation on the host, and hands its block to the next rank by a token. `run` starts
-// all four.
+// One rank of a group on GPUs whose other ranks may be written in other languages: this
+// is the C++ one, beside rank.py, rank.jl and the Rust crate's example gpu_rank. Each
+// writes its part, puts some of it into its neighbour's block and signals it,
+// all-reduces, compares every bit with a computation on the host, and hands its block
+// to the next rank by a token. `run` starts all four.
 #include "tests/gpu/world.hpp"
 
 namespace {
 using gpu::expect;
 
-constexpr size_t kBlock = 1 << 20;      // bytes
-constexpr size_t kHalf = kBlock / 2;    // where the neighbour's floats arrive
-constexpr size_t kMailbox = 768 << 10;  // where its token arrives: its length in 4 bytes, then its bytes
-constexpr size_t kPut = 4096;           // elements
-constexpr size_t kReduced = 65536;      // elements
-constexpr int32_t kData = 1;            // channels
+constexpr size_t kBlock = 1 << 20;    // bytes
+constexpr size_t kHalf = kBlock / 2;  // where the neighbour's floats arrive
+// where its token arrives: its length in 4 bytes, then its bytes
+constexpr size_t kMailbox = 768 << 10;
+constexpr size_t kPut = 4096;       // elements
+constexpr size_t kReduced = 65536;  // elements
+constexpr int32_t kData = 1;        // channels
 constexpr int32_t kToken = 2;
 
 // What a rank writes.
 std::vector<float> values(int32_t rank, size_t count) {
   std::vector<float> made(count);
-  for (size_t i = 0; i < count; ++i) made[i] = 0.3F * static_cast<float>(static_cast<size_t>(rank + 1) * (i % 1024));
+  for (size_t i = 0; i < count; ++i)
+    made[i] = 0.3F * static_cast<float>(static_cast<size_t>(rank + 1) * (i % 1024));
   return made;
 }
 
@@ -27,7 +30,8 @@ std::vector<float> sum(int32_t size, size_t count) {
   std::vector<float> total = values(0, count);
   for (int32_t rank = 1; rank < size; ++rank) {
     const std::vector<float> part = values(rank, count);
-    for (size_t i = 0; i < count; ++i) total[i] += part[i];
+    for (size_t i = 0; i < count; ++i)
+      total[i] += part[i];
   }
   return total;
 }
@@ -50,11 +54,14 @@ uint32_t pass_on_by_token(const gpu::Rank& rank, const symm::Memory& memory, int
 
   memory.wait_signal(rank.last(), kToken, 0, rank.stream);
   const uint32_t came = rank.download<uint32_t>(&block[kMailbox], 1)[0];
-  if (came == 0 || came > SYMM_IPC_TOKEN_MAX_SIZE) gpu::give_up("wrong result: the length of the token");
+  if (came == 0 || came > SYMM_IPC_TOKEN_MAX_SIZE)
+    gpu::give_up("wrong result: the length of the token");
   symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
   options.device = device;  // otherwise it is mapped for the GPU that has the memory
-  const symm::Import import(rank.download<std::byte>(&block[kMailbox + sizeof came], came), options, rank.stream);
-  expect(same_bits(rank.download<float>(import.span().data(), 16), values(rank.last(), 16)), "the imported block");
+  const symm::Import import(
+      rank.download<std::byte>(&block[kMailbox + sizeof came], came), options, rank.stream);
+  expect(same_bits(rank.download<float>(import.span().data(), 16), values(rank.last(), 16)),
+      "the imported block");
   return came;
 }
 
@@ -74,21 +81,25 @@ void run() {
 
   memory.put_signal(rank.next(), kHalf, mine.subspan(0, kPut), kData, rank.stream);
   memory.wait_signal(rank.last(), kData, 0, rank.stream);
-  expect(same_bits(rank.download<float>(&mine[kHalf / sizeof(float)], kPut), values(rank.last(), kPut)),
+  expect(same_bits(
+             rank.download<float>(&mine[kHalf / sizeof(float)], kPut), values(rank.last(), kPut)),
       "the left neighbour's floats");
 
   const symm::Span reduced(reinterpret_cast<float*>(rank.ordinary), kReduced);
   symm::Options options;
   options.stream = rank.stream;
   rank.whole.allreduce(mine.subspan(0, kReduced), reduced, SYMM_OP_SUM, options);
-  expect(same_bits(rank.download<float>(reduced.data(), kReduced), sum(rank.size, kReduced)), "the all-reduce");
+  expect(same_bits(rank.download<float>(reduced.data(), kReduced), sum(rank.size, kReduced)),
+      "the all-reduce");
 
   const uint32_t token = pass_on_by_token(rank, memory, device);
   rank.whole.finalize();
   std::printf(
-      "rank %d (C++) on GPU %d: put %zu B to rank %d; all-reduce %zu B; all bits right; imported rank %d's block by token "
+      "rank %d (C++) on GPU %d: put %zu B to rank %d; all-reduce %zu B; all bits right; imported "
+      "rank %d's block by token "
       "(%u bytes)\n",
-      rank.rank, device, kPut * sizeof(float), rank.next(), kReduced * sizeof(float), rank.last(), token);
+      rank.rank, device, kPut * sizeof(float), rank.next(), kReduced * sizeof(float), rank.last(),
+      token);
 }
 }  // namespace
 

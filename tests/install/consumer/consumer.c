@@ -1,5 +1,6 @@
 /* Somebody else's program, built against the installed files only. Also compiled as C++. */
 #include <stdio.h>
+
 #include <symm/symm.h>
 
 int main(void) {

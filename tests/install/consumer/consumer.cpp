@@ -12,6 +12,8 @@ int main() {
     group.allreduce(symm::Span(&value, 1), symm::Span(&value, 1), SYMM_OP_SUM);
     group.finalize();
     printf("consumer by symm.hpp: %d rank(s), sum %g\n", group.size(), value);
-  } catch (const symm::Error& error) { return fprintf(stderr, "%s\n", error.what()), 1; }
+  } catch (const symm::Error& error) {
+    return fprintf(stderr, "%s\n", error.what()), 1;
+  }
   return main_in_c();
 }

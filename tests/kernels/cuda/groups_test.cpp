@@ -1,14 +1,17 @@
-// Several groups at once on devices that have room for few blocks: whatever collectives they are in, and in whatever order each
-// device gets them, all end, if each kernel keeps to its part of the device. And one group where its kernels get less than that.
+// Several groups at once on devices that have room for few blocks: whatever collectives
+// they are in, and in whatever order each device gets them, all end, if each kernel
+// keeps to its part of the device. And one group where its kernels get less than that.
 #include "kernels/cuda/plan.hpp"
 #include "tests/kernels/cuda/world.hpp"
 #include "tests/support/test.hpp"
 
-extern "C" symm::cuda::model::KernelOf<symm::cuda::CollectiveArgs> symm_ll_reduce_2, symm_ll_move_2, symm_one_shot_any_2,
-    symm_one_shot_ahead_any, symm_two_shot_any_2, symm_pipeline_any_2, symm_pipeline_move;
+extern "C" symm::cuda::model::KernelOf<symm::cuda::CollectiveArgs> symm_ll_reduce_2, symm_ll_move_2,
+    symm_one_shot_any_2, symm_one_shot_ahead_any, symm_two_shot_any_2, symm_pipeline_any_2,
+    symm_pipeline_move;
 extern "C" void symm_pieces_move(symm::cuda::PiecesArgs args);
 
-namespace symm::cuda::model { namespace {
+namespace symm::cuda::model {
+namespace {
 constexpr int kRanks = 2;
 constexpr size_t kCount = 160;  // f32 of each rank: more tiles than there are slots of both stages
 constexpr uint64_t kTile = 16;
@@ -19,6 +22,7 @@ struct Form {
   Collective collective;
   bool steps;  // blocks are in step with one of each rank
 };
+
 void gather_pieces(CollectiveArgs call) {
   PiecesArgs args{};
   args.call = call;
@@ -29,8 +33,10 @@ void gather_pieces(CollectiveArgs call) {
   }
   symm_pieces_move(args);
 }
+
 constexpr Form kForms[] = {
-    {"ll", symm_ll_reduce_2, Collective::allreduce, false}, {"ll moving", symm_ll_move_2, Collective::allgather, false},
+    {"ll", symm_ll_reduce_2, Collective::allreduce, false},
+    {"ll moving", symm_ll_move_2, Collective::allgather, false},
     {"one shot", symm_one_shot_any_2, Collective::allreduce, false},
     {"one shot ahead", symm_one_shot_ahead_any, Collective::allreduce, false},
     {"two shots", symm_two_shot_any_2, Collective::allreduce, false},
@@ -50,14 +56,17 @@ class Calls {
     auto& call = *calls_.emplace_back(std::make_unique<Call>());
     call.form = &form;
     for (size_t rank = 0; rank < kRanks; ++rank) {
-      for (size_t i = 0; i < kCount; ++i) call.send[rank].push_back(static_cast<float>(1000 * calls_.size() + 100 * rank + i));
-      call.recv[rank].assign(kCount * (form.collective == Collective::allgather ? kRanks : 1), -1.0F);
+      for (size_t i = 0; i < kCount; ++i)
+        call.send[rank].push_back(static_cast<float>(1000 * calls_.size() + 100 * rank + i));
+      call.recv[rank].assign(
+          kCount * (form.collective == Collective::allgather ? kRanks : 1), -1.0F);
     }
     for (int rank = 0; rank < kRanks; ++rank) {
       if (rank == absent) continue;
       const auto r = static_cast<size_t>(rank);
       const auto number = static_cast<size_t>(group * kRanks + rank);
-      CollectiveArgs args = args_of(ranks_, number, form.collective, call.send[r], call.recv[r], kCount);
+      CollectiveArgs args =
+          args_of(ranks_, number, form.collective, call.send[r], call.recv[r], kCount);
       args.tile = form.steps ? kTile : args.unit;
       const uint64_t parts = (form.collective == Collective::allreduce ? kRanks : 1) * blocks_;
       args.tiles = form.steps ? args.unit / (parts * kTile) + 1 : 1;
@@ -67,7 +76,10 @@ class Calls {
     }
   }
 
-  WaitError trouble(int group, int rank) const { return WaitError{ranks_.record(group * kRanks + rank).trouble}; }
+  WaitError trouble(int group, int rank) const {
+    return WaitError{ranks_.record(group * kRanks + rank).trouble};
+  }
+
   // "": all ended, and all is right.
   std::string run() {
     if (!ranks_.run()) return "nothing goes on";
@@ -76,19 +88,23 @@ class Calls {
     for (const auto& call : calls_) {
       for (size_t rank = 0; rank < kRanks; ++rank) {
         for (size_t i = 0; i < call->recv[rank].size(); ++i) {
-          const float expected = call->form->collective == Collective::allgather ? call->send[i / kCount][i % kCount]
-                                                                                 : call->send[0][i] + call->send[1][i];
-          if (call->recv[rank][i] != expected) return std::string("wrong result of ") + call->form->name;
+          const float expected = call->form->collective == Collective::allgather
+                                     ? call->send[i / kCount][i % kCount]
+                                     : call->send[0][i] + call->send[1][i];
+          if (call->recv[rank][i] != expected)
+            return std::string("wrong result of ") + call->form->name;
         }
       }
     }
     return "";
   }
+
  private:
   struct Call {
     const Form* form;
     std::array<std::vector<float>, kRanks> send, recv;
   };
+
   Ranks ranks_;
   unsigned blocks_;
   int groups_;
@@ -98,7 +114,13 @@ class Calls {
 
 Ranks::Options options_of(int groups, unsigned room, unsigned seed) {
   // Of threads the pipeline has one for each rank to wait for.
-  return {.ranks = kRanks, .groups = groups, .room = room, .seed = seed, .threads = kRanks, .slot = 2048, .work_groups = 8};
+  return {.ranks = kRanks,
+      .groups = groups,
+      .room = room,
+      .seed = seed,
+      .threads = kRanks,
+      .slot = 2048,
+      .work_groups = 8};
 }
 
 // Three calls of each group: a mixture that the seed draws.
@@ -106,48 +128,56 @@ std::string outcome(int groups, unsigned room, unsigned blocks, unsigned seed) {
   Calls calls(options_of(groups, room, seed), blocks);
   std::mt19937 random(seed);
   for (int call = 0; call < 3; ++call)
-    for (int group = 0; group < groups; ++group) calls.launch(group, kForms[random() % std::size(kForms)]);
+    for (int group = 0; group < groups; ++group)
+      calls.launch(group, kForms[random() % std::size(kForms)]);
   return calls.run();
 }
 
-// All but the last have room for all of their blocks, and that one for one. Of three groups of two
-// ranks, as these are, one may be kept out.
+// All but the last have room for all of their blocks, and that one for one. Of three
+// groups of two ranks, as these are, one may be kept out.
 TEST(SeveralGroups, AllEndWhereEachKeepsToItsPart) {
   for (const int groups : {2, 3}) {
     for (const unsigned blocks : {3U, 6U, 9U})
       for (unsigned seed = 0; seed < 20; ++seed)
-        ASSERT_EQ(outcome(groups, blocks + 1, blocks, seed), "") << groups << " groups, " << blocks << " blocks, seed " << seed;
+        ASSERT_EQ(outcome(groups, blocks + 1, blocks, seed), "")
+            << groups << " groups, " << blocks << " blocks, seed " << seed;
   }
 }
 
 // Without that the model must notice it.
 TEST(SeveralGroups, TheModelSeesThemInEachOthersWay) {
   unsigned seed = 0;
-  while (seed < 100 && outcome(2, 6, 6, seed) != "nothing goes on") ++seed;
+  while (seed < 100 && outcome(2, 6, 6, seed) != "nothing goes on")
+    ++seed;
   EXPECT_LT(seed, 100U);
-  for (seed = 0; seed < 100 && outcome(4, 9, 6, seed) != "nothing goes on"; ++seed) {}
+  for (seed = 0; seed < 100 && outcome(4, 9, 6, seed) != "nothing goes on"; ++seed) {
+  }
   EXPECT_LT(seed, 100U) << "four groups of two ranks, of which two are kept out";
 }
 
-// Three groups in the stages of one, whose kernels come in one order, or each group's as they please.
+// Three groups in the stages of one, whose kernels
+// come in one order, or each group's as they please.
 std::string outcome_of_shared_stages(bool in_turn, unsigned seed) {
   Ranks::Options options = options_of(3, 1000, seed);
   options.share_stages = true;
   Calls calls(options, 6, in_turn);
   std::mt19937 random(seed);
-  for (int call = 0; call < 8; ++call) calls.launch(static_cast<int>(random() % 3), kForms[random() % std::size(kForms)]);
+  for (int call = 0; call < 8; ++call)
+    calls.launch(static_cast<int>(random() % 3), kForms[random() % std::size(kForms)]);
   return calls.run();
 }
 
 TEST(SeveralGroups, ShareStagesWhereTheyTakeTurns) {
-  for (unsigned seed = 0; seed < 60; ++seed) ASSERT_EQ(outcome_of_shared_stages(true, seed), "") << "seed " << seed;
+  for (unsigned seed = 0; seed < 60; ++seed)
+    ASSERT_EQ(outcome_of_shared_stages(true, seed), "") << "seed " << seed;
   unsigned seed = 0;
-  while (seed < 60 && outcome_of_shared_stages(false, seed) != "wrong result of pipeline") ++seed;
+  while (seed < 60 && outcome_of_shared_stages(false, seed) != "wrong result of pipeline")
+    ++seed;
   EXPECT_LT(seed, 60U) << "the model notices where they do not";
 }
 
-// Rank 1 does not come, so rank 0 gives up the first call, and at once the second; no kernel goes into the stages any more, of
-// whatever group.
+// Rank 1 does not come, so rank 0 gives up the first call, and at once the second; no
+// kernel goes into the stages any more, of whatever group.
 TEST(SeveralGroups, LeaveStagesThatAreSpoilt) {
   for (const Form& form : kForms) {
     for (const int group : {0, 1}) {
@@ -170,26 +200,30 @@ TEST(OneGroup, EndsWhereNotAllOfItsBlocksHaveRoom) {
   for (const Form& form : kForms) {
     for (unsigned seed = 0; seed < 12; ++seed) {
       Calls calls(options_of(1, 1, seed), 6);
-      for (int call = 0; call < 2; ++call) calls.launch(0, form);
+      for (int call = 0; call < 2; ++call)
+        calls.launch(0, form);
       ASSERT_EQ(calls.run(), "") << form.name << ", seed " << seed;
     }
   }
 }
 
-// The two promises on which it rests that a half of LL's slots may be used again. Without either the model must notice.
+// The two promises on which it rests that a half of LL's slots may be used again.
+// Without either the model must notice.
 TEST(OneGroup, TheModelSeesAHalfThatIsUsedTooEarly) {
   const auto is_noticed = [](bool has_one_half) {
     for (unsigned seed = 0; seed < 200; ++seed) {
       Ranks::Options options = options_of(1, 1000, seed);
       (has_one_half ? options.has_one_half : options.ends_early) = true;
       Calls calls(options, 1);
-      for (int call = 0; call < 5; ++call) calls.launch(0, kForms[0]);
+      for (int call = 0; call < 5; ++call)
+        calls.launch(0, kForms[0]);
       if (!calls.run().empty()) return true;
     }
     return false;
   };
   EXPECT_TRUE(is_noticed(true)) << "the same half in every call";
-  EXPECT_TRUE(is_noticed(false)) << "a kernel that starts before what the last one stored is in view";
+  EXPECT_TRUE(is_noticed(false))
+      << "a kernel that starts before what the last one stored is in view";
 }
 
 TEST(Plans, OfThreeGroupsFitOntoADevice) {
@@ -201,16 +235,20 @@ TEST(Plans, OfThreeGroupsFitOntoADevice) {
         const int blocks = max_blocks_of(multiprocessors, 4, on_one, tuning);
         EXPECT_GE(blocks, 1);
         if (multiprocessors >= 16) {
-          EXPECT_LE(blocks * std::max(1, on_one * groups - 1) + 3, 2 * multiprocessors) << "no work group of the last has room";
+          EXPECT_LE(blocks * std::max(1, on_one * groups - 1) + 3, 2 * multiprocessors)
+              << "no work group of the last has room";
         }
         const int of_two = max_blocks_of(multiprocessors, 2, on_one, tuning);
-        EXPECT_EQ(of_two, on_one == 2 ? blocks : max_blocks_of(multiprocessors, 4, 1, {.groups = std::max(1, groups - 1)}));
+        EXPECT_EQ(of_two, on_one == 2 ? blocks
+                                      : max_blocks_of(multiprocessors, 4, 1,
+                                            {.groups = std::max(1, groups - 1)}));
         tuning.multiprocessors = 16;
-        EXPECT_EQ(
-            max_blocks_of(multiprocessors, 4, on_one, tuning), max_blocks_of(std::min(multiprocessors, 16), 4, on_one, tuning));
+        EXPECT_EQ(max_blocks_of(multiprocessors, 4, on_one, tuning),
+            max_blocks_of(std::min(multiprocessors, 16), 4, on_one, tuning));
         tuning.multiprocessors = 4096;
       }
     }
   }
 }
-}}  // namespace symm::cuda::model
+}  // namespace
+}  // namespace symm::cuda::model

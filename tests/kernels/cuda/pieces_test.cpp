@@ -1,15 +1,19 @@
-// The kernels of collectives in pieces as they are: whatever the lengths, places and kinds of memory, and in every order of steps
-// that is drawn, all that belongs somewhere is there and nothing else is touched. And those that widen and narrow what is scaled.
+// The kernels of collectives in pieces as they are: whatever the
+// lengths, places and kinds of memory, and in every order of steps
+// that is drawn, all that belongs somewhere is there and nothing
+// else is touched. And those that widen and narrow what is scaled.
 #include "tests/support/pieces.hpp"
+
 #include "tests/kernels/cuda/world.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/support/test.hpp"
 
-extern "C" symm::cuda::model::KernelOf<symm::cuda::PiecesArgs> symm_pieces_move, symm_pieces_reduce_any, symm_pieces_reduce_bf16,
-    symm_pieces_reduce_f32;
+extern "C" symm::cuda::model::KernelOf<symm::cuda::PiecesArgs> symm_pieces_move,
+    symm_pieces_reduce_any, symm_pieces_reduce_bf16, symm_pieces_reduce_f32;
 extern "C" void symm_convert(symm::cuda::ConvertArgs args);
 
-namespace symm::cuda::model { namespace {
+namespace symm::cuda::model {
+namespace {
 using support::Bytes;
 using support::DrawnPieces;
 using support::PiecesKind;
@@ -17,8 +21,9 @@ constexpr uint64_t kTile = 512;
 
 uint64_t address_of(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
-// Of rank 0's piece for rank 1: so many bytes more than that one expects; of all: where counts are, the room of send, who does
-// not come, and the size of the memory that peers know.
+// Of rank 0's piece for rank 1: so many bytes more than that
+// one expects; of all: where counts are, the room of send, who
+// does not come, and the size of the memory that peers know.
 struct Wrong {
   uint64_t more = 0;
   bool by_device = false;
@@ -31,12 +36,16 @@ struct Wrong {
 class Calls {
  public:
   explicit Calls(const Ranks::Options& options)
-      : ranks_(options), n_(static_cast<size_t>(options.ranks)), blocks_(options.blocks), random_(options.seed) {}
+      : ranks_(options),
+        n_(static_cast<size_t>(options.ranks)),
+        blocks_(options.blocks),
+        random_(options.seed) {}
+
   Ranks& ranks() { return ranks_; }
 
   void launch_any() {
-    constexpr PiecesKind kMoves[] = {
-        PiecesKind::alltoallv, PiecesKind::allgatherv, PiecesKind::gather, PiecesKind::scatter, PiecesKind::rows};
+    constexpr PiecesKind kMoves[] = {PiecesKind::alltoallv, PiecesKind::allgatherv,
+        PiecesKind::gather, PiecesKind::scatter, PiecesKind::rows};
     switch (random_() % 9) {
       case 0: return reduce(DType::f64, symm_pieces_reduce_any);
       case 1: return reduce(DType::bf16, symm_pieces_reduce_bf16);
@@ -56,7 +65,8 @@ class Calls {
       args.row_stride = call.drawn.stride;
       lists(call, rank, args, wrong, by_device);
       const bool is_symmetric = !(exchanges && call.drawn.is_in_place) && random_() % 2 == 0;
-      if (static_cast<int>(rank) != wrong.absent) launch(call, rank, args, symm_pieces_move, is_symmetric, wrong.memory);
+      if (static_cast<int>(rank) != wrong.absent)
+        launch(call, rank, args, symm_pieces_move, is_symmetric, wrong.memory);
     }
   }
 
@@ -69,7 +79,8 @@ class Calls {
     };
     elements.reduce = [&](const std::vector<const std::byte*>& of_all, std::byte* result) {
       std::vector<uint64_t> bits;
-      for (const std::byte* element : of_all) bits.push_back(reference::load_bits(dtype, element));
+      for (const std::byte* element : of_all)
+        bits.push_back(reference::load_bits(dtype, element));
       reference::store_bits(dtype, reference::reduce(dtype, op, bits), result);
     };
     Call& call = begin(PiecesKind::reduce_scatterv, size_of(dtype), random_() % 3 == 0, elements);
@@ -92,25 +103,30 @@ class Calls {
         const support::PiecesOfRank& mine = calls_[call]->drawn.of[rank];
         const Bytes& got = calls_[call]->images[rank];
         if (got != mine.after) {
-          const auto at = std::mismatch(got.begin(), got.end(), mine.after.begin()).first - got.begin();
-          return "call " + std::to_string(call) + ", rank " + std::to_string(rank) + " is wrong at byte " + std::to_string(at) +
-                 " of " + std::to_string(got.size());
+          const auto at =
+              std::mismatch(got.begin(), got.end(), mine.after.begin()).first - got.begin();
+          return "call " + std::to_string(call) + ", rank " + std::to_string(rank) +
+                 " is wrong at byte " + std::to_string(at) + " of " + std::to_string(got.size());
         }
       }
     }
     return "";
   }
+
  private:
   struct Call {
     DrawnPieces drawn;
     std::vector<Bytes> images;
-    std::vector<std::array<support::Counts, 4>> numbers;  // counts and displacements of send and recv, on the device
+    // counts and displacements of send and recv, on the device
+    std::vector<std::array<support::Counts, 4>> numbers;
   };
 
-  Call& begin(PiecesKind kind, size_t element, bool in_place, const support::Elements& elements = {}) {
+  Call& begin(
+      PiecesKind kind, size_t element, bool in_place, const support::Elements& elements = {}) {
     DrawnPieces drawn(kind, n_, element, in_place, random_, elements);
     Call& call = *calls_.emplace_back(std::make_unique<Call>(Call{std::move(drawn), {}, {}}));
-    for (const auto& mine : call.drawn.of) call.images.push_back(mine.before);
+    for (const auto& mine : call.drawn.of)
+      call.images.push_back(mine.before);
     call.numbers.resize(n_);
     return call;
   }
@@ -121,17 +137,21 @@ class Calls {
     if (rank == 0 && n_ > 1) all[0][1] += wrong.more;
     for (const size_t which : {0, 1}) {
       const support::Counts &counts = all[2 * which], &displacements = all[2 * which + 1];
-      const uint64_t room = which == 0 ? std::min<uint64_t>(wrong.capacity, mine.send_bytes + 8) : mine.recv_bytes;
-      if (by_device) args.counts[which] = {address_of(counts.data()), address_of(displacements.data()), room};
-      for (size_t r = 0; r < n_ && !by_device; ++r) (which == 0 ? args.send : args.recv)[r] = {displacements[r], counts[r]};
+      const uint64_t room =
+          which == 0 ? std::min<uint64_t>(wrong.capacity, mine.send_bytes + 8) : mine.recv_bytes;
+      if (by_device)
+        args.counts[which] = {address_of(counts.data()), address_of(displacements.data()), room};
+      for (size_t r = 0; r < n_ && !by_device; ++r)
+        (which == 0 ? args.send : args.recv)[r] = {displacements[r], counts[r]};
     }
   }
 
   // In the memory of this call, of which `bytes` are known, or in private memory.
-  void launch(
-      Call& call, size_t rank, PiecesArgs args, void (*kernel)(PiecesArgs), bool is_symmetric, uint64_t bytes = UINT64_MAX) {
-    constexpr Collective kCollectives[] = {Collective::alltoallv, Collective::allgatherv, Collective::reduce_scatterv,
-        Collective::gather, Collective::scatter, Collective::allgather_rows};
+  void launch(Call& call, size_t rank, PiecesArgs args, void (*kernel)(PiecesArgs),
+      bool is_symmetric, uint64_t bytes = UINT64_MAX) {
+    constexpr Collective kCollectives[] = {Collective::alltoallv, Collective::allgatherv,
+        Collective::reduce_scatterv, Collective::gather, Collective::scatter,
+        Collective::allgather_rows};
     const support::PiecesOfRank& mine = call.drawn.of[rank];
     args.call.comm = ranks_.comm(static_cast<int>(rank));
     args.call.comm.memories = address_of(memories_.data());
@@ -147,7 +167,8 @@ class Calls {
       args.call.recv_offset = mine.recv_at;
       MemoryEntry& entry = memories_[calls_.size()];
       entry = {calls_.size(), bytes, {}};
-      for (size_t r = 0; r < n_; ++r) entry.block[r] = address_of(call.images[r].data());
+      for (size_t r = 0; r < n_; ++r)
+        entry.block[r] = address_of(call.images[r].data());
     }
     ranks_.launch(
         static_cast<int>(rank), [args, kernel](const CollectiveArgs&) { kernel(args); }, args.call,
@@ -176,7 +197,8 @@ TEST(Pieces, BelongWhereTheyAre) {
     for (unsigned seed = 0; seed < 24; ++seed) {
       Calls calls(options_of(ranks, seed));
       if (seed % 3 == 0) calls.ranks().hold(static_cast<int>(seed) % ranks, seed * 7, 40'000);
-      for (int call = 0; call < 5; ++call) calls.launch_any();
+      for (int call = 0; call < 5; ++call)
+        calls.launch_any();
       ASSERT_EQ(calls.run(), "") << ranks << " ranks, seed " << seed;
     }
   }
@@ -189,6 +211,7 @@ TEST(Pieces, ThatDoNotFitAreToldOf) {
     WaitError trouble;
     int peer;  // -1: whichever
   };
+
   const Case cases[] = {
       {{.more = 3}, WaitError::other_length, 1},
       {{.more = 3, .by_device = true}, WaitError::other_length, 1},
@@ -208,7 +231,9 @@ TEST(Pieces, ThatDoNotFitAreToldOf) {
       if (record.state == 0 || record.trouble != static_cast<uint32_t>(one.trouble))
         continue;  // what was drawn fits, or not there
       ++told;
-      if (one.peer >= 0) { EXPECT_EQ(record.peer, one.peer); }
+      if (one.peer >= 0) {
+        EXPECT_EQ(record.peer, one.peer);
+      }
     }
     EXPECT_EQ(told, 3) << static_cast<uint32_t>(one.trouble);
   }
@@ -222,7 +247,8 @@ uint64_t bits_of(DType dtype, float value) {
 
 TEST(Convert, WidensAndNarrowsWhatIsScaled) {
   std::mt19937 random(1);
-  for (const DType narrow : {DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::f32, DType::f64, DType::boolean}) {
+  for (const DType narrow : {DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::f32,
+           DType::f64, DType::boolean}) {
     for (const bool narrows : {false, true}) {
       for (const uint64_t count : {uint64_t{1}, uint64_t{37}, uint64_t{500}}) {
         const DType wide = narrow == DType::f64 || narrow == DType::boolean ? narrow : DType::f32;
@@ -242,18 +268,20 @@ TEST(Convert, WidensAndNarrowsWhatIsScaled) {
             const uint64_t bits = bits_of(from, drawn);
             const float read = is_small_float(from) ? reference::decode(from, bits) : drawn;
             reference::store_bits(from, bits, element);
-            reference::store_bits(to, bits_of(to, read * factor), &expected[(b * count + i) * size_of(to)]);
+            reference::store_bits(
+                to, bits_of(to, read * factor), &expected[(b * count + i) * size_of(to)]);
           }
         }
         const ConvertArgs args{address_of(in.data()), address_of(out.data()), count, blocks, stride,
-            by_pointer ? address_of(&factor) : 0, by_pointer ? 99 : factor, static_cast<int32_t>(from), static_cast<int32_t>(to)};
+            by_pointer ? address_of(&factor) : 0, by_pointer ? 99 : factor,
+            static_cast<int32_t>(from), static_cast<int32_t>(to)};
         Ranks ranks({.ranks = 1, .threads = 3});
-        ranks.launch(
-            0, [args](const CollectiveArgs&) { symm_convert(args); }, {}, 2);
+        ranks.launch(0, [args](const CollectiveArgs&) { symm_convert(args); }, {}, 2);
         ASSERT_TRUE(ranks.run());
         EXPECT_EQ(out, expected) << name_of(from) << " to " << name_of(to) << ", " << count;
       }
     }
   }
 }
-}}  // namespace symm::cuda::model
+}  // namespace
+}  // namespace symm::cuda::model

@@ -2,9 +2,11 @@
 #include "tests/kernels/cuda/world.hpp"
 #include "tests/support/test.hpp"
 
-extern "C" symm::cuda::model::KernelOf<symm::cuda::CollectiveArgs> symm_pipeline_any_2, symm_pipeline_any_4, symm_pipeline_move;
+extern "C" symm::cuda::model::KernelOf<symm::cuda::CollectiveArgs> symm_pipeline_any_2,
+    symm_pipeline_any_4, symm_pipeline_move;
 
-namespace symm::cuda::model { namespace {
+namespace symm::cuda::model {
+namespace {
 constexpr uint64_t kTile = 16;
 
 // One call, of floats, in private memory; `change` has the last word on a rank's arguments.
@@ -20,27 +22,35 @@ class Call {
       recv_.emplace_back(count * static_cast<size_t>(ranks), -1.0F);
     }
   }
+
   Ranks& ranks() { return ranks_; }
+
   const std::vector<float>& send(int rank) const { return send_[static_cast<size_t>(rank)]; }
+
   const std::vector<float>& recv(int rank) const { return recv_[static_cast<size_t>(rank)]; }
+
   // All operands are memories 1 and 2 of the group.
   void share() {
     const auto entry = [](uint64_t id, const std::vector<std::vector<float>>& operands) {
       MemoryEntry made{id, operands[0].size() * sizeof(float), {}};
-      for (size_t rank = 0; rank < operands.size(); ++rank) made.block[rank] = reinterpret_cast<uintptr_t>(operands[rank].data());
+      for (size_t rank = 0; rank < operands.size(); ++rank)
+        made.block[rank] = reinterpret_cast<uintptr_t>(operands[rank].data());
       return made;
     };
     table_ = {entry(1, send_), entry(2, recv_)};
   }
 
-  bool run(unsigned blocks = 1, const std::function<void(int rank, CollectiveArgs&)>& change = nullptr) {
+  bool run(
+      unsigned blocks = 1, const std::function<void(int rank, CollectiveArgs&)>& change = nullptr) {
     const bool moves = !traits(collective_).has_op;
     for (int rank = 0; rank < static_cast<int>(send_.size()); ++rank) {
       const auto r = static_cast<size_t>(rank);
       CollectiveArgs args = args_of(ranks_, r, collective_, send_[r], recv_[r], count_);
       args.tile = kTile;
       args.spares_root = collective_ == Collective::broadcast ? 1 : 0;
-      const size_t owners = traits(collective_).cut_into_slices ? send_.size() - static_cast<size_t>(args.spares_root) : 1;
+      const size_t owners = traits(collective_).cut_into_slices
+                                ? send_.size() - static_cast<size_t>(args.spares_root)
+                                : 1;
       const uint64_t parts = blocks * owners;
       args.tiles = (args.unit + parts * kTile - 1) / (parts * kTile);
       args.copies_out = is_delivered_to(collective_, rank, args.root) ? 1 : 0;
@@ -55,6 +65,7 @@ class Call {
     }
     return ranks_.run();
   }
+
  private:
   static Ranks::Options options_of(int ranks, uint64_t timeout_ns, unsigned seed) {
     return {.ranks = ranks,
@@ -64,6 +75,7 @@ class Call {
         .work_groups = 2,
         .timeout_ns = timeout_ns};
   }
+
   Ranks ranks_;
   Collective collective_;
   size_t count_;
@@ -83,10 +95,14 @@ TEST(PipelineKernels, TwoRootsAreAMismatch) {
       }));
       for (int rank = 0; rank < 2; ++rank) {
         const ErrorRecord& record = call.ranks().record(rank);
-        EXPECT_EQ(record.trouble, static_cast<uint32_t>(agree ? WaitError::none : WaitError::mismatch)) << "rank " << rank;
+        EXPECT_EQ(
+            record.trouble, static_cast<uint32_t>(agree ? WaitError::none : WaitError::mismatch))
+            << "rank " << rank;
         if (agree) {
           EXPECT_EQ(call.recv(rank)[63], 3.0F);
-        } else EXPECT_EQ(record.peer_detail, static_cast<uint64_t>(roots[static_cast<size_t>(record.peer)]));
+        } else
+          EXPECT_EQ(
+              record.peer_detail, static_cast<uint64_t>(roots[static_cast<size_t>(record.peer)]));
       }
     }
   }
@@ -98,53 +114,65 @@ TEST(PipelineKernels, NothingIsStoredBeyondAMemory) {
   for (const uint64_t offset : {uint64_t{65}, uint64_t{64} + kAll, ~uint64_t{0}}) {
     std::vector<float> block(64, -1.0F);
     MemoryEntry table[3] = {};
-    table[2] = {7, 64 + kAll, {reinterpret_cast<uintptr_t>(block.data()), reinterpret_cast<uintptr_t>(block.data())}};
+    table[2] = {7, 64 + kAll,
+        {reinterpret_cast<uintptr_t>(block.data()), reinterpret_cast<uintptr_t>(block.data())}};
     Call call(2, 300'000, 1, Collective::allgather, kCount);
     ASSERT_TRUE(call.run(1, [&](int rank, CollectiveArgs& args) {
       args.comm.memories = reinterpret_cast<uintptr_t>(table);
       args.comm.memory_count = 3;
       if (rank == 1) args.recv_memory = 7, args.recv_offset = offset;
     }));
-    EXPECT_EQ(call.ranks().record(0).trouble, static_cast<uint32_t>(WaitError::unknown_memory)) << offset;
+    EXPECT_EQ(call.ranks().record(0).trouble, static_cast<uint32_t>(WaitError::unknown_memory))
+        << offset;
     EXPECT_EQ(block, std::vector<float>(64, -1.0F)) << offset;
   }
 }
 
-// Results go straight to recvs that are memory of the group: where all are, the second stage, here none, is not used, nor is the
-// first by what moves. Operands end within a piece or before the last, and there are more pieces than slots; calls follow each
-// other, in place if they can.
+// Results go straight to recvs that are memory of the group: where all
+// are, the second stage, here none, is not used, nor is the first by what
+// moves. Operands end within a piece or before the last, and there are
+// more pieces than slots; calls follow each other, in place if they can.
 TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
   struct Case {
     Collective collective;
     bool otherwise = false;  // a broadcast that is not passed on, a reduce whose root owns nothing
   };
-  for (const Case& what : {Case{Collective::allreduce}, Case{Collective::reduce_scatter}, Case{Collective::reduce},
-           Case{Collective::reduce, true}, Case{Collective::allgather}, Case{Collective::alltoall}, Case{Collective::broadcast},
-           Case{Collective::broadcast, true}}) {
+
+  for (const Case& what :
+      {Case{Collective::allreduce}, Case{Collective::reduce_scatter}, Case{Collective::reduce},
+          Case{Collective::reduce, true}, Case{Collective::allgather}, Case{Collective::alltoall},
+          Case{Collective::broadcast}, Case{Collective::broadcast, true}}) {
     const bool moves = !traits(what.collective).has_op;
     for (const int ranks : {2, 3, 4}) {
       for (unsigned seed = 0; seed < 24; ++seed) {  // each length and kind twice
         const size_t count = std::array{1, 9, 64, 190}[seed % 4];
         const int root = 1;
         const unsigned privates = seed / 4 % 3;  // none, one, or all of them
-        const auto is_private = [&](int rank) { return privates == 2 || (privates == 1 && rank == 1); };
+        const auto is_private = [&](int rank) {
+          return privates == 2 || (privates == 1 && rank == 1);
+        };
         const bool is_exchange = what.collective == Collective::alltoall;
-        const bool may_be_in_place =
-            what.collective == Collective::allreduce || what.collective == Collective::broadcast || is_exchange;
+        const bool may_be_in_place = what.collective == Collective::allreduce ||
+                                     what.collective == Collective::broadcast || is_exchange;
         Call call(ranks, 300'000, seed, what.collective, count);
         call.share();
         for (int round = 0; round < 3; ++round) {
           const bool in_place = may_be_in_place && round == 1;
           ASSERT_TRUE(call.run(2, [&](int rank, CollectiveArgs& args) {
             args.root = root;
-            const bool is_direct = what.collective == Collective::broadcast && (what.otherwise || ranks == 2);
+            const bool is_direct =
+                what.collective == Collective::broadcast && (what.otherwise || ranks == 2);
             args.direct = is_direct ? 1 : 0;
-            args.spares_root = (args.spares_root != 0 && !is_direct) || (!moves && what.otherwise) ? 1 : 0;
-            if (is_direct) args.tiles = args.unit / (2 * kTile) + 1;
-            else if (what.otherwise) args.tiles = args.unit / (2 * (static_cast<uint64_t>(ranks) - 1) * kTile) + 1;
+            args.spares_root =
+                (args.spares_root != 0 && !is_direct) || (!moves && what.otherwise) ? 1 : 0;
+            if (is_direct)
+              args.tiles = args.unit / (2 * kTile) + 1;
+            else if (what.otherwise)
+              args.tiles = args.unit / (2 * (static_cast<uint64_t>(ranks) - 1) * kTile) + 1;
             if (in_place) args.recv = args.send;
             args.recv_memory = is_private(rank) || (in_place && is_exchange) ? 0 : in_place ? 1 : 2;
-            args.copies_out = is_delivered_to(what.collective, rank, root) && is_private(rank) ? 1 : 0;
+            args.copies_out =
+                is_delivered_to(what.collective, rank, root) && is_private(rank) ? 1 : 0;
             if (what.collective == Collective::reduce && rank != root) args.recv = 0;
             if (privates == 0) args.comm.stage[1] = 0;  // a fault where it is used
             if (privates == 0 && moves && args.recv_memory != 0) args.comm.stage[0] = 0;
@@ -155,13 +183,18 @@ TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
             const auto& found = in_place ? call.send(rank) : call.recv(rank);
             const auto sum = static_cast<float>(ranks * (ranks + 1) / 2);
             // What was combined in place is what is combined next.
-            const float all = round == 2 && what.collective == Collective::allreduce ? sum * static_cast<float>(ranks) : sum;
+            const float all = round == 2 && what.collective == Collective::allreduce
+                                  ? sum * static_cast<float>(ranks)
+                                  : sum;
             for (size_t i = 0; i < operand_bytes(what.collective, count, ranks).recv; ++i) {
               const auto source = static_cast<float>(i / count), me = static_cast<float>(rank);
               const float exchanged = round == 2 ? me + 1 + 10 * source : source + 1 + 10 * me;
-              const float from = is_exchange ? exchanged : traits(what.collective).recv_per_rank ? source + 1 : root + 1.0F;
-              ASSERT_EQ(found[i], moves ? from : all) << name_of(what.collective) << " of " << ranks << ", " << count << ", seed "
-                                                      << seed << ", " << round << " " << i;
+              const float from = is_exchange                             ? exchanged
+                                 : traits(what.collective).recv_per_rank ? source + 1
+                                                                         : root + 1.0F;
+              ASSERT_EQ(found[i], moves ? from : all)
+                  << name_of(what.collective) << " of " << ranks << ", " << count << ", seed "
+                  << seed << ", " << round << " " << i;
             }
           }
         }
@@ -174,9 +207,11 @@ TEST(PipelineKernels, TellOfAnotherCallAndOfWhoDoesNotCome) {
   for (const bool comes : {false, true}) {
     Call call(2, 100'000, 1, Collective::allreduce, 64);
     if (!comes) call.ranks().hold(1, 0, 400'000);
-    ASSERT_TRUE(
-        call.run(1, [&](int rank, CollectiveArgs& args) { args.count = static_cast<uint64_t>(64 + (comes ? rank : 0)); }));
-    EXPECT_EQ(call.ranks().record(0).trouble, static_cast<uint32_t>(comes ? WaitError::mismatch : WaitError::timeout));
+    ASSERT_TRUE(call.run(1, [&](int rank, CollectiveArgs& args) {
+      args.count = static_cast<uint64_t>(64 + (comes ? rank : 0));
+    }));
+    EXPECT_EQ(call.ranks().record(0).trouble,
+        static_cast<uint32_t>(comes ? WaitError::mismatch : WaitError::timeout));
   }
 }
 
@@ -191,4 +226,5 @@ TEST(PipelineKernels, ALongCallIsNoLongWait) {
     EXPECT_EQ(call.recv(rank)[11'999], 3.0F);
   }
 }
-}}  // namespace symm::cuda::model
+}  // namespace
+}  // namespace symm::cuda::model

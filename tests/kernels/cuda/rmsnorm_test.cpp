@@ -1,16 +1,20 @@
-// All-reduce with RMSNorm in one kernel, as it is: several calls of any shape, whoever is held up where, have the bits of the
-// definition on all ranks, and so has RMSNorm alone.
+// All-reduce with RMSNorm in one kernel, as it is: several
+// calls of any shape, whoever is held up where, have the bits
+// of the definition on all ranks, and so has RMSNorm alone.
 #include "tests/kernels/cuda/world.hpp"
 #include "tests/kernels/rmsnorm_case.hpp"
 
-extern "C" symm::cuda::model::KernelOf<symm::cuda::RmsNormArgs> symm_rmsnorm_bf16_1, symm_rmsnorm_bf16_2, symm_rmsnorm_bf16_3,
-    symm_rmsnorm_f32_1, symm_rmsnorm_f32_2, symm_rmsnorm_f32_3;
+extern "C" symm::cuda::model::KernelOf<symm::cuda::RmsNormArgs> symm_rmsnorm_bf16_1,
+    symm_rmsnorm_bf16_2, symm_rmsnorm_bf16_3, symm_rmsnorm_f32_1, symm_rmsnorm_f32_2,
+    symm_rmsnorm_f32_3;
 
-namespace symm::cuda::model { namespace {
+namespace symm::cuda::model {
+namespace {
 using testing::NormCase;
 using testing::NormData;
 using NormKernel = void (*)(RmsNormArgs);
-constexpr NormKernel kKernels[2][3] = {{symm_rmsnorm_bf16_1, symm_rmsnorm_bf16_2, symm_rmsnorm_bf16_3},
+constexpr NormKernel kKernels[2][3] = {
+    {symm_rmsnorm_bf16_1, symm_rmsnorm_bf16_2, symm_rmsnorm_bf16_3},
     {symm_rmsnorm_f32_1, symm_rmsnorm_f32_2, symm_rmsnorm_f32_3}};
 
 struct Results {
@@ -18,7 +22,10 @@ struct Results {
   std::vector<float> scales;
 };
 
-template <class T> uint64_t address(std::vector<T>& of) { return reinterpret_cast<uintptr_t>(of.data()); }
+template <class T>
+uint64_t address(std::vector<T>& of) {
+  return reinterpret_cast<uintptr_t>(of.data());
+}
 
 // In place, as inference has it: sums where the residual was.
 RmsNormArgs arguments(NormData& data, int rank, Results& results) {
@@ -47,15 +54,21 @@ TEST(RmsNormKernels, HaveTheBitsOfTheDefinition) {
     std::mt19937 random(seed);
     const int n = 1 + static_cast<int>(seed % 3);
     const bool is_f32 = seed % 2 == 1;
-    const size_t hidden = seed % 4 == 0 && seed % 3 == 1 ? 512 : 256;  // of bf16 in two warps, or in one
+    // of bf16 in two warps, or in one
+    const size_t hidden = seed % 4 == 0 && seed % 3 == 1 ? 512 : 256;
     const unsigned threads = hidden == 512 && !is_f32 ? 64 : 32;
-    Ranks ranks({.ranks = n, .seed = seed, .blocks = 1 + seed / 3 % 2, .threads = threads, .slot = 4096, .work_groups = 1});
+    Ranks ranks({.ranks = n,
+        .seed = seed,
+        .blocks = 1 + seed / 3 % 2,
+        .threads = threads,
+        .slot = 4096,
+        .work_groups = 1});
     std::vector<NormData> calls;
     std::vector<std::vector<Results>> results(3);
     for (unsigned call = 0; call < 3; ++call) {
-      calls.emplace_back(
-          NormCase{is_f32 ? DType::f32 : DType::bf16, kWeights[random() % 3], hidden, 2 + random() % 3,
-              static_cast<QuantScale>(random() % 3), random() % 2 == 0, 1e-5F, static_cast<float>(random() % 2), n},
+      calls.emplace_back(NormCase{is_f32 ? DType::f32 : DType::bf16, kWeights[random() % 3], hidden,
+                             2 + random() % 3, static_cast<QuantScale>(random() % 3),
+                             random() % 2 == 0, 1e-5F, static_cast<float>(random() % 2), n},
           seed * 3 + call);
       results[call].resize(static_cast<size_t>(n));
     }
@@ -64,11 +77,11 @@ TEST(RmsNormKernels, HaveTheBitsOfTheDefinition) {
         RmsNormArgs args = arguments(calls[call], rank, results[call][static_cast<size_t>(rank)]);
         args.call.comm = ranks.comm(rank);
         const NormKernel kernel = kKernels[is_f32 ? 1 : 0][n - 1];
-        ranks.launch(
-            rank, [=](const CollectiveArgs&) { kernel(args); }, args.call);
+        ranks.launch(rank, [=](const CollectiveArgs&) { kernel(args); }, args.call);
       }
     }
-    ranks.hold(static_cast<int>(random() % static_cast<unsigned>(n)), static_cast<long>(random() % 500), 3000);
+    ranks.hold(static_cast<int>(random() % static_cast<unsigned>(n)),
+        static_cast<long>(random() % 500), 3000);
     ASSERT_TRUE(ranks.run()) << "nothing goes on, seed " << seed;
     for (unsigned call = 0; call < 3; ++call)
       for (const Results& got : results[call])
@@ -76,4 +89,5 @@ TEST(RmsNormKernels, HaveTheBitsOfTheDefinition) {
             << "seed " << seed << ", call " << call << ", " << n << " ranks";
   }
 }
-}}  // namespace symm::cuda::model
+}  // namespace
+}  // namespace symm::cuda::model

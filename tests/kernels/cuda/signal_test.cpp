@@ -1,6 +1,7 @@
-// The kernels of barriers and signals as they are, on several streams of each rank: every one counts once, none ends early, none
-// is forgotten.
+// The kernels of barriers and signals as they are, on several streams of each rank:
+// every one counts once, none ends early, none is forgotten.
 #include <gtest/gtest.h>
+
 #include "tests/kernels/cuda/model/kernels/cuda/memory.cuh"
 #include "tests/kernels/cuda/world.hpp"
 
@@ -10,13 +11,17 @@ extern "C" void symm_write_word(symm::cuda::WriteArgs args);
 extern "C" void symm_wait_word(symm::cuda::WaitWordArgs args);
 extern "C" void symm_wait_words(symm::cuda::WaitWordsArgs args);
 
-namespace symm::cuda::model { namespace {
+namespace symm::cuda::model {
+namespace {
 constexpr uint32_t kChannel = 3;
 
-// A thread of a barrier's kernel deals with one peer. For each pair: barriers begun, and ended, by the former for the latter.
+// A thread of a barrier's kernel deals with one peer. For each pair: barriers begun,
+// and ended, by the former for the latter.
 class Barriers {
  public:
-  explicit Barriers(const Ranks::Options& options) : ranks_(options), begun_(16 * 16), ended_(16 * 16) {}
+  explicit Barriers(const Ranks::Options& options)
+      : ranks_(options), begun_(16 * 16), ended_(16 * 16) {}
+
   Ranks& ranks() { return ranks_; }
 
   void launch(int rank, unsigned stream, int size) {
@@ -32,7 +37,9 @@ class Barriers {
         },
         {});
   }
+
   bool ended_too_early() const { return too_early_; }
+
  private:
   Ranks ranks_;
   std::vector<int> begun_, ended_;
@@ -51,7 +58,8 @@ TEST(BarrierKernel, CountsOnAnyNumberOfStreams) {
         .threads = static_cast<unsigned>(size)});
     for (int round = 0; round < kRounds; ++round) {
       for (int rank = 0; rank < size; ++rank)
-        for (unsigned stream = 0; stream < streams; ++stream) barriers.launch(rank, stream, size);
+        for (unsigned stream = 0; stream < streams; ++stream)
+          barriers.launch(rank, stream, size);
     }
     ASSERT_TRUE(barriers.ranks().run()) << "nothing goes on, seed " << seed;
     EXPECT_FALSE(barriers.ended_too_early()) << "seed " << seed;
@@ -71,39 +79,44 @@ TEST(BarrierKernel, CountsOnAnyNumberOfStreams) {
 struct Words {
   uint64_t signals = 0, taken = 0, other = 0;
 };
+
 uint64_t address(const uint64_t& word) { return reinterpret_cast<uintptr_t>(&word); }
 
 class Signals {
  public:
-  explicit Signals(unsigned seed, unsigned streams, unsigned threads = 1, uint64_t timeout_ns = UINT64_MAX)
+  explicit Signals(
+      unsigned seed, unsigned streams, unsigned threads = 1, uint64_t timeout_ns = UINT64_MAX)
       : ranks_({.ranks = 2,
             .groups = static_cast<int>(streams),
             .are_streams = true,
             .seed = seed,
             .threads = threads,
             .timeout_ns = timeout_ns}) {}
+
   Ranks& ranks() { return ranks_; }
 
   void write(uint64_t& word, uint64_t value, WriteKind kind, unsigned stream = 0) {
-    launch(
-        0, [args = WriteArgs{address(word), value, kind}] { symm_write_word(args); }, stream);
+    launch(0, [args = WriteArgs{address(word), value, kind}] { symm_write_word(args); }, stream);
   }
-  void take(
-      unsigned stream, std::function<void()> then = [] {}) {
-    WaitWordArgs args{comm(), address(words.taken), {address(words.signals), 0, 0, kChannel, Compare::ge, 8}};
-    launch(
-        1, [args, then] { return symm_wait_word(args), then(); }, stream);
+
+  void take(unsigned stream, std::function<void()> then = [] {}) {
+    WaitWordArgs args{
+        comm(), address(words.taken), {address(words.signals), 0, 0, kChannel, Compare::ge, 8}};
+    launch(1, [args, then] { return symm_wait_word(args), then(); }, stream);
   }
+
   void wait(uint64_t& word, Compare compare, uint64_t value, uint32_t bytes = 8) {
     WaitWordArgs args{comm(), 0, {address(word), value, 0, kChannel, compare, bytes}};
     launch(1, [args] { symm_wait_word(args); });
   }
+
   void wait_both(bool any) {
     WaitWordsArgs args{comm(), 2, any ? 1U : 0U, {}};
     args.wait[0] = {address(words.signals), 5, 0, kChannel, Compare::ge, 8};
     args.wait[1] = {address(words.other), 7, 0, kChannel, Compare::eq, 8};
     launch(1, [args] { symm_wait_words(args); });
   }
+
   DeviceComm comm() const {
     DeviceComm comm = ranks_.comm(1);
     comm.operation = static_cast<uint32_t>(Operation::wait_signal);
@@ -111,9 +124,11 @@ class Signals {
   }
 
   Words words;
+
  private:
   void launch(int rank, const std::function<void()>& kernel, unsigned stream = 0) {
-    ranks_.launch(static_cast<int>(stream) * 2 + rank, [kernel](const CollectiveArgs&) { kernel(); }, {});
+    ranks_.launch(
+        static_cast<int>(stream) * 2 + rank, [kernel](const CollectiveArgs&) { kernel(); }, {});
   }
 
   Ranks ranks_;
@@ -143,7 +158,8 @@ TEST(SignalKernels, OneSignalIsForOneOfTwo) {
   Signals signals(1, 2, 1, 100'000);
   signals.write(signals.words.signals, 1, WriteKind::add);
   int ended = 0;
-  for (unsigned stream = 0; stream < 2; ++stream) signals.take(stream, [&] { ended += signals.ranks().record(1).state == 0; });
+  for (unsigned stream = 0; stream < 2; ++stream)
+    signals.take(stream, [&] { ended += signals.ranks().record(1).state == 0; });
   EXPECT_TRUE(signals.ranks().run());
   EXPECT_EQ(ended, 1);
   const ErrorRecord& record = signals.ranks().record(1);
@@ -202,14 +218,16 @@ TEST(SignalKernels, WhoHasLeftIsNamed) {
 
 TEST(SignalKernels, ChecksTellWhoDiffers) {
   constexpr int kRanks = 3, kCalls = 4;
-  for (uint64_t CheckArgs::*const differs : {static_cast<uint64_t CheckArgs::*>(nullptr), &CheckArgs::detail, &CheckArgs::count,
-           &CheckArgs::memory, &CheckArgs::offset}) {
+  for (uint64_t CheckArgs::* const differs : {static_cast<uint64_t CheckArgs::*>(nullptr),
+           &CheckArgs::detail, &CheckArgs::count, &CheckArgs::memory, &CheckArgs::offset}) {
     for (unsigned seed = 0; seed < 20; ++seed) {
       Ranks ranks({.ranks = kRanks, .seed = seed, .threads = kRanks});
       for (uint64_t call = 0; call < kCalls; ++call) {
         for (int rank = 0; rank < kRanks; ++rank) {
-          CheckArgs args{ranks.comm(rank), uint64_t{5} << 40 | call, 6, uint64_t{7} << 50, uint64_t{8} << 33};
-          if (differs != nullptr && rank == 1 && call == kCalls - 1) args.*differs += seed % 2 == 0 ? 1 : uint64_t{1} << 32;
+          CheckArgs args{
+              ranks.comm(rank), uint64_t{5} << 40 | call, 6, uint64_t{7} << 50, uint64_t{8} << 33};
+          if (differs != nullptr && rank == 1 && call == kCalls - 1)
+            args.*differs += seed % 2 == 0 ? 1 : uint64_t{1} << 32;
           ranks.launch(rank, [args](const CollectiveArgs&) { symm_check(args); }, {});
         }
       }
@@ -225,4 +243,5 @@ TEST(SignalKernels, ChecksTellWhoDiffers) {
     }
   }
 }
-}}  // namespace symm::cuda::model
+}  // namespace
+}  // namespace symm::cuda::model

@@ -1,4 +1,5 @@
 #include "tests/kernels/cuda/world.hpp"
+
 #include "tests/kernels/cuda/model/kernels/cuda/memory.cuh"
 
 namespace symm::cuda::model {
@@ -21,24 +22,38 @@ struct Ranks::Thread {
 };
 
 uint32_t load(const uint32_t* from) { return current->load(from); }
+
 Pair load_pair(const uint32_t* from) {
   const uint32_t first = current->load(from);
   return {first, current->load(from + 1, false)};
 }
+
 void store(uint32_t* to, uint32_t value) { current->store(to, value); }
+
 void store_pair(uint32_t* to, Pair values) { current->store(to, values.first, &values.second); }
+
 void add(uint32_t* to, uint32_t value) { current->add(to, 1, value); }
+
 void add(uint64_t* to, uint64_t value) { current->add(to, 2, value); }
+
 uint32_t claim(uint32_t* word) { return static_cast<uint32_t>(current->claim(word, 1)); }
+
 uint64_t claim(uint64_t* word) { return current->claim(word, 2); }
+
 void fence() { current->fence(); }
+
 bool meet(bool yes) { return current->meet(yes); }
+
 float exchange(float mine, unsigned with) { return current->exchange(mine, with); }
+
 uint64_t now() { return current->now(); }
+
 void* shared(size_t bytes) { return current->shared(bytes); }
 
 Ranks::Ranks(const Options& options)
-    : options_(options), half_bytes_(static_cast<uint64_t>(options.ranks) * options.slot), random_(options.seed),
+    : options_(options),
+      half_bytes_(static_cast<uint64_t>(options.ranks) * options.slot),
+      random_(options.seed),
       members_(static_cast<size_t>(options.ranks * options.groups)),
       devices_(static_cast<size_t>(options.ranks), {options.room, {}}) {
   const auto n = static_cast<uint64_t>(options.ranks);
@@ -56,7 +71,8 @@ Ranks::Ranks(const Options& options)
     comm.rank = static_cast<int32_t>(member.device);
     comm.size = options.ranks;
     comm.timeout_ns = options.timeout_ns;
-    comm.record = reinterpret_cast<uintptr_t>(&members_[options.are_streams ? member.device : at].record);
+    comm.record =
+        reinterpret_cast<uintptr_t>(&members_[options.are_streams ? member.device : at].record);
     comm.ll = ll;
     comm.one_shot = comm.two_shot = pushed;
     comm.stage[0] = staged;
@@ -67,9 +83,10 @@ Ranks::Ranks(const Options& options)
   for (size_t at = 0; at < members_.size(); ++at) {
     for (size_t peer = 0; peer < devices_.size(); ++peer) {
       const size_t group = options.are_streams ? 0 : at - members_[at].device;
-      members_[at].comm.control[peer] = reinterpret_cast<uintptr_t>(members_[group + peer].control.data());
-      members_[at].comm.stages[peer] =
-          reinterpret_cast<uintptr_t>(members_[options.share_stages ? peer : group + peer].control.data());
+      members_[at].comm.control[peer] =
+          reinterpret_cast<uintptr_t>(members_[group + peer].control.data());
+      members_[at].comm.stages[peer] = reinterpret_cast<uintptr_t>(
+          members_[options.share_stages ? peer : group + peer].control.data());
     }
   }
   current = this;
@@ -101,8 +118,10 @@ uint32_t* Ranks::place(const uint32_t* word) const {
   auto* at = const_cast<uint32_t*>(word);
   if (!options_.has_one_half) return at;
   for (const Member& member : members_) {
-    const uint32_t* second = member.control.data() + (member.comm.ll + half_bytes_) / sizeof(uint32_t);
-    if (at >= second && at < member.control.data() + member.control.size()) return at - half_bytes_ / sizeof(uint32_t);
+    const uint32_t* second =
+        member.control.data() + (member.comm.ll + half_bytes_) / sizeof(uint32_t);
+    if (at >= second && at < member.control.data() + member.control.size())
+      return at - half_bytes_ / sizeof(uint32_t);
   }
   return at;
 }
@@ -112,13 +131,14 @@ uint32_t Ranks::load(const uint32_t* from, bool may_yield) {
   if (may_yield && random_() % 8 == 0) yield();
   const uint32_t* at = place(from);
   const auto& pending = member_->pending;
-  const auto own = std::find_if(
-      pending.rbegin(), pending.rend(), [&](const Pending& p) { return p.by == thread_ && at >= p.to && at < p.to + p.words; });
+  const auto own = std::find_if(pending.rbegin(), pending.rend(),
+      [&](const Pending& p) { return p.by == thread_ && at >= p.to && at < p.to + p.words; });
   return own != pending.rend() ? own->value[at - own->to] : *at;
 }
 
 void Ranks::store(uint32_t* to, uint32_t first, const uint32_t* second) {
-  member_->pending.push_back({place(to), {first, second != nullptr ? *second : 0}, second != nullptr ? 2U : 1U, thread_});
+  member_->pending.push_back(
+      {place(to), {first, second != nullptr ? *second : 0}, second != nullptr ? 2U : 1U, thread_});
   ++member_->stored;
   if (is_held(*member_) || random_() % 8 == 0) yield();
 }
@@ -152,8 +172,8 @@ void Ranks::fence() {
 void Ranks::deliver(Member& member, size_t index) {
   auto& pending = member.pending;
   const Pending chosen = pending[index];
-  const auto first =
-      std::find_if(pending.begin(), pending.end(), [&](const Pending& p) { return p.to == chosen.to && p.by == chosen.by; });
+  const auto first = std::find_if(pending.begin(), pending.end(),
+      [&](const Pending& p) { return p.to == chosen.to && p.by == chosen.by; });
   uint64_t before = 0;
   uint64_t value = 0;
   std::memcpy(&value, first->value, sizeof value);
@@ -165,7 +185,8 @@ void Ranks::deliver(Member& member, size_t index) {
 }
 
 void Ranks::deliver_all(Member& member) {
-  while (!member.pending.empty()) deliver(member, random_() % member.pending.size());
+  while (!member.pending.empty())
+    deliver(member, random_() % member.pending.size());
 }
 
 // ---- threads
@@ -178,7 +199,8 @@ void* Ranks::shared(size_t bytes) {
   return memory.data();
 }
 
-// Nobody comes to the next meeting but one while another has still to hear what was said at this one.
+// Nobody comes to the next meeting but one while
+// another has still to hear what was said at this one.
 bool Ranks::meet(bool yes) {
   const unsigned target = ++thread_->meetings;
   thread_->says[target % 2] = yes;
@@ -187,9 +209,11 @@ bool Ranks::meet(bool yes) {
   const auto is_late = [&](const std::unique_ptr<Thread>& other) {
     return other->block.x == block && !other->ended && other->meetings < target;
   };
-  while (std::any_of(all.begin(), all.end(), is_late)) yield();
+  while (std::any_of(all.begin(), all.end(), is_late))
+    yield();
   return std::all_of(all.begin(), all.end(), [&](const std::unique_ptr<Thread>& other) {
-    return other->block.x != block || other->meetings < target || other->says[target % 2];  // < : had ended before
+    // < : had ended before
+    return other->block.x != block || other->meetings < target || other->says[target % 2];
   });
 }
 
@@ -198,9 +222,10 @@ float Ranks::exchange(float mine, unsigned with) {
   last_change_ = steps_;
   meet(true);
   const auto& all = member_->running;
-  const auto neighbour = std::find_if(all.begin(), all.end(), [&](const std::unique_ptr<Thread>& other) {
-    return other->block.x == thread_->block.x && other->thread.x == (thread_->thread.x ^ with);
-  });
+  const auto neighbour =
+      std::find_if(all.begin(), all.end(), [&](const std::unique_ptr<Thread>& other) {
+        return other->block.x == thread_->block.x && other->thread.x == (thread_->thread.x ^ with);
+      });
   const float theirs = (*neighbour)->number;
   meet(true);  // before it has another one
   return theirs;
@@ -226,14 +251,16 @@ void Ranks::let_in(Device& device) {
   while (device.free > 0 && !device.launched.empty()) {
     Member& member = *device.launched.front();
     const Launch& launch = member.queue[member.next];
-    for (unsigned t = 0; t < options_.threads; ++t) let_in(member, launch, t);
+    for (unsigned t = 0; t < options_.threads; ++t)
+      let_in(member, launch, t);
     --device.free;
     if (++member.next_block == launch.blocks) device.launched.erase(device.launched.begin());
     last_change_ = steps_;
   }
 }
 
-// By itself: getcontext() returns twice as far as a compiler knows, and takes a loop's counter with it.
+// By itself: getcontext() returns twice as far as a
+// compiler knows, and takes a loop's counter with it.
 void Ranks::let_in(Member& member, const Launch& launch, unsigned index) {
   auto thread = std::make_unique<Thread>();
   thread->block.x = member.next_block;
@@ -248,7 +275,9 @@ void Ranks::let_in(Member& member, const Launch& launch, unsigned index) {
 }
 
 void Ranks::leave(Member& member, unsigned block) {
-  const auto is_there = [&](const std::unique_ptr<Thread>& one) { return one->block.x == block && !one->ended; };
+  const auto is_there = [&](const std::unique_ptr<Thread>& one) {
+    return one->block.x == block && !one->ended;
+  };
   if (std::any_of(member.running.begin(), member.running.end(), is_there)) return;
   ++devices_[member.device].free;
   let_in(devices_[member.device]);
@@ -256,7 +285,8 @@ void Ranks::leave(Member& member, unsigned block) {
 
 void Ranks::finish(Member& member) {
   if (!options_.ends_early) deliver_all(member);
-  for (Pending& p : member.pending) p.by = nullptr;
+  for (Pending& p : member.pending)
+    p.by = nullptr;
   member.running.clear();
   member.shared.clear();
   member.next_block = 0;
@@ -268,14 +298,16 @@ void Ranks::finish(Member& member) {
 bool Ranks::step(Member& member) {
   ++steps_;
   const auto& launched = devices_[member.device].launched;
-  const bool is_under_way = member.next_block != 0 || std::find(launched.begin(), launched.end(), &member) != launched.end();
+  const bool is_under_way = member.next_block != 0 ||
+                            std::find(launched.begin(), launched.end(), &member) != launched.end();
   if (!is_under_way) {
     if (member.next < member.queue.size()) return start(member), true;
     deliver_all(member);
     member.ended = true;
     return false;
   }
-  if (!member.pending.empty() && random_() % 2 == 0) deliver(member, random_() % member.pending.size());
+  if (!member.pending.empty() && random_() % 2 == 0)
+    deliver(member, random_() % member.pending.size());
   if (is_held(member) || member.running.empty()) return true;
   Thread& chosen = *member.running[random_() % member.running.size()];
   if (!chosen.ended) {
@@ -292,7 +324,8 @@ bool Ranks::step(Member& member) {
     }
   }
   if (member.next_block == member.queue[member.next].blocks &&
-      std::all_of(member.running.begin(), member.running.end(), [](const auto& one) { return one->ended; }))
+      std::all_of(
+          member.running.begin(), member.running.end(), [](const auto& one) { return one->ended; }))
     finish(member);
   return true;
 }
@@ -300,7 +333,8 @@ bool Ranks::step(Member& member) {
 bool Ranks::run() {
   while (true) {
     unsigned total = 0;
-    for (const Member& member : members_) total += member.ended ? 0 : member.speed;
+    for (const Member& member : members_)
+      total += member.ended ? 0 : member.speed;
     if (total == 0) return true;
     unsigned ticket = static_cast<unsigned>(random_()) % total;
     for (Member& member : members_) {

@@ -1,19 +1,25 @@
-// Ranks that run kernels on the host, one step at a time in an order drawn at random, with memory as weak as that of GPUs: what a
-// thread stores comes into view of others later, in pieces of 8 bytes and in any order, but for stores to one address, which keep
-// the order of their thread. What a kernel has stored is in view when it has ended; only then does its rank start the next one.
-// Threads are contexts of one thread of the host, so a seed tells everything.
-//   A rank may be in several groups at once, with a kernel of each under way. Then it has a number in each: ranks of the first
-// come first, then those of the second, of which number n has the device of number n - ranks. Blocks come onto a device in the
-// order of the launches and of their numbers, when there is room, and keep their place until they end.
+// Ranks that run kernels on the host, one step at a time in an order drawn at random,
+// with memory as weak as that of GPUs: what a thread stores comes into view of others
+// later, in pieces of 8 bytes and in any order, but for stores to one address, which
+// keep the order of their thread. What a kernel has stored is in view when it has
+// ended; only then does its rank start the next one. Threads are contexts of one thread
+// of the host, so a seed tells everything.
+//   A rank may be in several groups at once, with a kernel of each under way. Then it
+//   has a number in each: ranks of the first
+// come first, then those of the second, of which number n has the device of number n -
+// ranks. Blocks come onto a device in the order of the launches and of their numbers,
+// when there is room, and keep their place until they end.
 #pragma once
 
 #include <ucontext.h>
+
 #include "kernels/collective.hpp"
 #include "kernels/cuda/args.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm::cuda::model {
-template <class Args> using KernelOf = void(Args);  // extern "C" KernelOf<...> declares several
+template <class Args>
+using KernelOf = void(Args);  // extern "C" KernelOf<...> declares several
 
 class Ranks {
  public:
@@ -25,7 +31,8 @@ class Ranks {
     unsigned room = 1000;       // of a device, for blocks
     unsigned seed = 1;
     unsigned blocks = 1, threads = 1;
-    uint64_t slot = 1024;              // bytes of a slot of LL, and of each of the others that there are
+    // bytes of a slot of LL, and of each of the others that there are
+    uint64_t slot = 1024;
     int work_groups = 0;               // of the pipeline
     uint64_t timeout_ns = UINT64_MAX;  // a step is a nanosecond
     // What must not be, to see that it would be noticed.
@@ -41,8 +48,10 @@ class Ranks {
   const DeviceComm& comm(int rank) const { return members_[static_cast<size_t>(rank)].comm; }
   ControlWords& words(int rank);
   const ErrorRecord& record(int rank) const { return members_[static_cast<size_t>(rank)].record; }
-  void launch(int rank, Kernel kernel, const CollectiveArgs& args, unsigned blocks = 0);  // 0: as options say
-  // When it has stored `stores` times, a rank does nothing more until all together have taken `steps` steps.
+  // 0: as options say
+  void launch(int rank, Kernel kernel, const CollectiveArgs& args, unsigned blocks = 0);
+  // When it has stored `stores` times, a rank does nothing
+  // more until all together have taken `steps` steps.
   void hold(int rank, long stores, long steps);
   // Until all kernels have ended. False: nothing goes on any more.
   bool run();
@@ -57,6 +66,7 @@ class Ranks {
   float exchange(float mine, unsigned with);
   void* shared(size_t bytes);
   uint64_t now() const { return static_cast<uint64_t>(steps_); }
+
  private:
   struct Thread;
   struct Pending {
@@ -78,10 +88,12 @@ class Ranks {
     std::vector<Launch> queue;
     size_t next = 0;  // in the queue
     size_t device = 0;
-    unsigned next_block = 0;                       // of the kernel that is under way: to come onto the device
-    std::vector<std::unique_ptr<Thread>> running;  // of it
+    // of the kernel that is under way: to come onto the device
+    unsigned next_block = 0;
+    std::vector<std::unique_ptr<Thread>> running;                         // of it
     std::map<std::pair<unsigned, size_t>, std::vector<uint64_t>> shared;  // by block and size
-    std::vector<Pending> pending;                                         // what its threads have stored
+    // what its threads have stored
+    std::vector<Pending> pending;
     unsigned speed = 1;
     long stored = 0;
     long held_after = -1, held_until = 0;
@@ -115,13 +127,15 @@ class Ranks {
   Member* member_ = nullptr;
   Thread* thread_ = nullptr;
   long steps_ = 0;
-  long last_change_ = 0;  // the step in which memory, or a thread's number, last changed or a thread ended
+  // the step in which memory, or a thread's number, last changed or a thread ended
+  long last_change_ = 0;
 };
 
-// A rank's arguments of a call on private memory, of which kernels that move do not ask the type.
+// A rank's arguments of a call on private memory,
+// of which kernels that move do not ask the type.
 template <class T>
-CollectiveArgs args_of(const Ranks& ranks, size_t rank, Collective collective, const std::vector<T>& send,
-    const std::vector<T>& recv, size_t count) {
+CollectiveArgs args_of(const Ranks& ranks, size_t rank, Collective collective,
+    const std::vector<T>& send, const std::vector<T>& recv, size_t count) {
   CollectiveArgs args{};
   args.comm = ranks.comm(static_cast<int>(rank));
   args.unit = count * sizeof(T);

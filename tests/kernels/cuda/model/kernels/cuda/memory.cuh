@@ -1,11 +1,13 @@
-// Stands in for the kernels' memory.cuh when they are compiled for the host: the same words, in which every access to memory that
-// ranks share goes to the model (world.hpp) and may be the moment at which another thread goes on.
+// Stands in for the kernels' memory.cuh when they are compiled for the host: the same
+// words, in which every access to memory that ranks share goes to the model (world.hpp)
+// and may be the moment at which another thread goes on.
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
+
 #include "kernels/cuda/args.hpp"
 
 #define __device__
@@ -14,7 +16,8 @@
 #define __noinline__ __attribute__((noinline, unused))
 #define __grid_constant__
 #define __launch_bounds__(...)
-#define SYMM_SHARED(Type, name) Type& name = *static_cast<Type*>(symm::cuda::model::shared(sizeof(Type)))
+#define SYMM_SHARED(Type, name) \
+  Type& name = *static_cast<Type*>(symm::cuda::model::shared(sizeof(Type)))
 
 struct uint4 {
   uint32_t x, y, z, w;
@@ -41,10 +44,12 @@ void add(uint64_t* to, uint64_t value);
 uint32_t claim(uint32_t* word);
 uint64_t claim(uint64_t* word);
 void fence();
-bool meet(bool yes);                        // of a block's threads: do all say so?
-float exchange(float mine, unsigned with);  // a number of this thread for that of a neighbour, whose number differs in these bits
+bool meet(bool yes);  // of a block's threads: do all say so?
+// a number of this thread for that of a neighbour, whose number differs in these bits
+float exchange(float mine, unsigned with);
 uint64_t now();
-void* shared(size_t bytes);  // of the block that is running; there is one thing of a size in a kernel
+// of the block that is running; there is one thing of a size in a kernel
+void* shared(size_t bytes);
 }  // namespace symm::cuda::model
 
 #define blockIdx (symm::cuda::model::block_index)
@@ -59,10 +64,19 @@ inline int __any_sync(unsigned, bool mine) { return symm::cuda::model::meet(!min
 inline float __shfl_xor_sync(unsigned, float mine, int with) {
   return symm::cuda::model::exchange(mine, static_cast<unsigned>(with));
 }
-template <class Pack> Pack __ldcs(const Pack* from) { return *from; }
-template <class Pack> void __stcs(Pack* to, Pack v) { *to = v; }
-inline int __ffs(int word) { return word == 0 ? 0 : std::countr_zero(static_cast<unsigned>(word)) + 1; }
-inline uint32_t atomicCAS(uint32_t* word, uint32_t expected, uint32_t wanted) {  // nobody goes on in between
+template <class Pack>
+Pack __ldcs(const Pack* from) {
+  return *from;
+}
+template <class Pack>
+void __stcs(Pack* to, Pack v) {
+  *to = v;
+}
+inline int __ffs(int word) {
+  return word == 0 ? 0 : std::countr_zero(static_cast<unsigned>(word)) + 1;
+}
+// nobody goes on in between
+inline uint32_t atomicCAS(uint32_t* word, uint32_t expected, uint32_t wanted) {
   const uint32_t seen = *word;
   if (seen == expected) *word = wanted;
   return seen;
@@ -80,7 +94,8 @@ inline void store_relaxed(uint64_t* to, uint64_t v) {
 }
 // Torn into its four words, in any order.
 inline uint4 load_relaxed(const uint4* from) {
-  return {model::load(&from->x), model::load(&from->y), model::load(&from->z), model::load(&from->w)};
+  return {
+      model::load(&from->x), model::load(&from->y), model::load(&from->z), model::load(&from->w)};
 }
 inline void store_relaxed(uint4* to, uint4 v) {
   model::store(&to->x, v.x);
@@ -98,16 +113,19 @@ inline void store_pairs(uint4* to, uint4 v) {
   model::store_pair(&to->z, {v.z, v.w});
 }
 inline void fence_system() { model::fence(); }
-template <class Word> void store_release(Word* to, Word v) {
+template <class Word>
+void store_release(Word* to, Word v) {
   model::fence();
   store_relaxed(to, v);
 }
-template <class Word> void add_release(Word* to, Word v) {
+template <class Word>
+void add_release(Word* to, Word v) {
   model::fence();
   model::add(to, v);
 }
 using model::claim;
-template <class Word> Word load_acquire(const Word* from) {
+template <class Word>
+Word load_acquire(const Word* from) {
   const Word seen = load_relaxed(from);
   model::fence();
   return seen;
@@ -116,18 +134,29 @@ inline uint64_t nanoseconds() { return model::now(); }
 inline void begin() {}  // a kernel of the model starts when the one ahead has ended
 inline void let_next_launch() {}
 
-template <class Size> Size packs_of(Size bytes) { return (bytes + kPack - 1) / kPack; }
+template <class Size>
+Size packs_of(Size bytes) {
+  return (bytes + kPack - 1) / kPack;
+}
 inline void prefetch(const void*) {}
-inline bool is_aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % kPack == 0; }
-inline uint64_t bytes_of_pack(uint64_t bytes, uint64_t q) { return std::min<uint64_t>(kPack, bytes - q * kPack); }
-template <class Size> uint4 load_pack(const char* message, Size bytes, Size q) {
+inline bool is_aligned(const void* address) {
+  return reinterpret_cast<uintptr_t>(address) % kPack == 0;
+}
+inline uint64_t bytes_of_pack(uint64_t bytes, uint64_t q) {
+  return std::min<uint64_t>(kPack, bytes - q * kPack);
+}
+template <class Size>
+uint4 load_pack(const char* message, Size bytes, Size q) {
   uint4 v{};
   std::memcpy(&v, message + q * kPack, bytes_of_pack(bytes, q));
   return v;
 }
-template <class Size> void store_pack(char* message, Size bytes, Size q, uint4 v) {
+template <class Size>
+void store_pack(char* message, Size bytes, Size q, uint4 v) {
   std::memcpy(message + q * kPack, &v, bytes_of_pack(bytes, q));
 }
 
-inline ControlWords& words_of(const DeviceComm& comm, int rank) { return *reinterpret_cast<ControlWords*>(comm.control[rank]); }
+inline ControlWords& words_of(const DeviceComm& comm, int rank) {
+  return *reinterpret_cast<ControlWords*>(comm.control[rank]);
+}
 }  // namespace symm::cuda
