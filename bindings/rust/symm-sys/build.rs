@@ -1,4 +1,5 @@
-//! With feature `link`: tells the linker where libsymm is, which `vendored` has built. Otherwise there is nothing to do.
+//! With feature `link`: tells the linker where libsymm is, which
+//! `vendored` has built. Otherwise there is nothing to do.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -21,7 +22,9 @@ fn main() {
         }
         Err(why) => {
             eprintln!("libsymm-sys, feature `link`: {why}");
-            eprintln!("Set SYMM_LIB_DIR to the directory of libsymm.so, or PKG_CONFIG_PATH to that of symm.pc.");
+            eprintln!(
+                "Set SYMM_LIB_DIR to the directory of libsymm.so, or PKG_CONFIG_PATH to that of symm.pc."
+            );
             std::process::exit(1);
         }
     }
@@ -30,18 +33,34 @@ fn main() {
 /// From the sources that are packed with the crate, or the repository around it.
 #[cfg(feature = "vendored")]
 fn build() {
-    let here = std::path::PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let here =
+        std::path::PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let packed = here.join("vendor");
-    let source = if packed.exists() { packed } else { here.join("../../..") };
+    let source = if packed.exists() {
+        packed
+    } else {
+        here.join("../../..")
+    };
     for folder in ["capi", "cmake", "core", "kernels"] {
         println!("cargo:rerun-if-changed={}", source.join(folder).display());
     }
     let mut config = cmake::Config::new(&source);
-    config.profile("Release").define("SYMM_UNITY", "all").define("CMAKE_INSTALL_LIBDIR", "lib");
-    for (part, wanted) in [("STATIC", "ON"), ("TESTS", "OFF"), ("TOOL", "OFF"), ("BENCH", "OFF")] {
+    config
+        .profile("Release")
+        .define("SYMM_UNITY", "all")
+        .define("CMAKE_INSTALL_LIBDIR", "lib");
+    for (part, wanted) in [
+        ("STATIC", "ON"),
+        ("TESTS", "OFF"),
+        ("TOOL", "OFF"),
+        ("BENCH", "OFF"),
+    ] {
         config.define(format!("SYMM_{part}"), wanted);
     }
-    println!("cargo:rustc-link-search=native={}", config.build().join("lib").display());
+    println!(
+        "cargo:rustc-link-search=native={}",
+        config.build().join("lib").display()
+    );
     println!("cargo:rustc-link-lib=static=symm");
     println!("cargo:rustc-link-lib=stdc++");
 }
@@ -61,5 +80,9 @@ fn directories() -> Result<Vec<String>, String> {
         return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
     }
     let flags = String::from_utf8_lossy(&output.stdout);
-    Ok(flags.split_whitespace().filter_map(|flag| flag.strip_prefix("-L")).map(str::to_owned).collect())
+    Ok(flags
+        .split_whitespace()
+        .filter_map(|flag| flag.strip_prefix("-L"))
+        .map(str::to_owned)
+        .collect())
 }

@@ -1,11 +1,15 @@
-//! `bindings/rust/dev generate` writes the raw Rust layer from `symm.h`: bindgen reads the header, and what it says is sorted
+//! `bindings/rust/dev generate` writes the raw Rust layer from
+//! `symm.h`: bindgen reads the header, and what it says is sorted
 //! into lists, which the macros of `symm-sys/src/header.rs` expand.
 
 use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
 use std::error::Error;
 use syn::{ForeignItem, Item, ItemConst, ItemType, Type, parse_quote};
 
-const HEADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../capi/include/symm/symm.h");
+const HEADER: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../../capi/include/symm/symm.h"
+);
 const OUTPUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../symm-sys/src/generated.rs");
 
 const HEAD: &str = "// Types, constants and functions of `symm.h`, which says of the functions what is here in a sentence, for the macros of header.rs.
@@ -38,7 +42,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 #[test]
 fn the_committed_file_is_what_the_header_says() {
     let committed = std::fs::read_to_string(OUTPUT).expect(OUTPUT);
-    assert!(committed == generate().expect(HEADER), "run `bindings/rust/dev generate` and commit {OUTPUT}");
+    assert!(
+        committed == generate().expect(HEADER),
+        "run `bindings/rust/dev generate` and commit {OUTPUT}"
+    );
 }
 
 fn generate() -> Result<String, Box<dyn Error>> {
@@ -60,26 +67,40 @@ fn generate() -> Result<String, Box<dyn Error>> {
     constants.extend(syn::parse_file(OF_UINT64_MAX)?.items);
     for item in syn::parse_file(&bindings.to_string())?.items {
         match item {
-            // `symm_x_values` is the enum, and `symm_x_t` the integer in structs and parameters.
+            // `symm_x_values` is the enum, and `symm_x_t`
+            // the integer in structs and parameters.
             Item::Type(alias) if alias.ident.to_string().ends_with("_values") => {}
-            Item::Type(alias) if name(&alias.ty) == "i32" => enums.push(Enum { alias, constants: Vec::new() }),
+            Item::Type(alias) if name(&alias.ty) == "i32" => enums.push(Enum {
+                alias,
+                constants: Vec::new(),
+            }),
             Item::Type(_) => types.push(item),
             Item::Const(mut constant) => match name(&constant.ty).strip_suffix("_values") {
                 None => constants.push(Item::Const(constant)),
-                Some(stem) => match enums.iter_mut().find(|one| one.alias.ident == format!("{stem}_t")) {
+                Some(stem) => match enums
+                    .iter_mut()
+                    .find(|one| one.alias.ident == format!("{stem}_t"))
+                {
                     Some(one) => one.constants.push(constant),
                     None => {
                         *constant.ty = match stem {
                             "symm_misc" => parse_quote!(i32),
                             stem if stem.ends_with("_flag") => parse_quote!(u64),
-                            _ => return Err(syn::Error::new_spanned(&constant.ident, "of no integer type").into()),
+                            _ => {
+                                return Err(syn::Error::new_spanned(
+                                    &constant.ident,
+                                    "of no integer type",
+                                )
+                                .into());
+                            }
                         };
                         constants.push(Item::Const(constant));
                     }
                 },
             },
             Item::Struct(mut one) => {
-                // Its fields are the header's to document, but where the safe layer hands it out as it is.
+                // Its fields are the header's to document, but
+                // where the safe layer hands it out as it is.
                 if !is_plain(&one.ident.to_string()) {
                     one.fields.iter_mut().for_each(|field| field.attrs.clear());
                 }
@@ -90,12 +111,24 @@ fn generate() -> Result<String, Box<dyn Error>> {
                     functions += &one_line(function);
                 }
             }
-            other => return Err(syn::Error::new_spanned(other, "neither a type, a constant nor a function").into()),
+            other => {
+                return Err(syn::Error::new_spanned(
+                    other,
+                    "neither a type, a constant nor a function",
+                )
+                .into());
+            }
         }
     }
     // What all structs have is said by the macro.
-    let structs = print(structs).replace("#[repr(C)]\n", "").replace("#[derive(Debug, Copy, Clone)]\n", "");
-    let plain = |text: &str| text.replace("::core::ffi::", "").replace("::core::option::", "").replace("usize]", "]");
+    let structs = print(structs)
+        .replace("#[repr(C)]\n", "")
+        .replace("#[derive(Debug, Copy, Clone)]\n", "");
+    let plain = |text: &str| {
+        text.replace("::core::ffi::", "")
+            .replace("::core::option::", "")
+            .replace("usize]", "]")
+    };
     let list = |name, text: String| format!("\n{name}! {{\n{}}}\n", pack(&plain(&text)));
     let text = [
         HEAD.to_owned(),
@@ -111,7 +144,11 @@ fn generate() -> Result<String, Box<dyn Error>> {
 /// The name of a plain type.
 fn name(ty: &Type) -> String {
     match ty {
-        Type::Path(path) => path.path.get_ident().map(ToString::to_string).unwrap_or_default(),
+        Type::Path(path) => path
+            .path
+            .get_ident()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
         _ => String::new(),
     }
 }
@@ -126,20 +163,34 @@ impl Enum {
     /// `symm_op_t` and `SYMM_OP_SUM` are `Op` and `Sum` in Rust.
     fn print(self) -> String {
         let c_name = self.alias.ident.to_string();
-        let stem = c_name.trim_start_matches("symm_").trim_end_matches("_t").to_owned();
+        let stem = c_name
+            .trim_start_matches("symm_")
+            .trim_end_matches("_t")
+            .to_owned();
         let prefix = stem.split('_').next().unwrap_or_default().to_uppercase() + "_";
-        let head = print(vec![Item::Type(self.alias)])
-            .replace(&format!("pub type {c_name}"), &format!("pub enum {}: {c_name}", camel(&stem)));
+        let head = print(vec![Item::Type(self.alias)]).replace(
+            &format!("pub type {c_name}"),
+            &format!("pub enum {}: {c_name}", camel(&stem)),
+        );
         let mut out = head.replace("= i32;", "{");
         for constant in self.constants {
             let c_name = constant.ident.to_string();
             let word = c_name.trim_start_matches("SYMM_");
-            let word = word.strip_prefix(&prefix).or(word.strip_prefix("ERR_")).unwrap_or(word);
+            let word = word
+                .strip_prefix(&prefix)
+                .or(word.strip_prefix("ERR_"))
+                .unwrap_or(word);
             // `Unknown` is a value of a newer library.
-            let word = if word == "UNKNOWN" { "Other".to_owned() } else { camel(word) };
+            let word = if word == "UNKNOWN" {
+                "Other".to_owned()
+            } else {
+                camel(word)
+            };
             let text = print(vec![Item::Const(constant)]);
             let start = text.find("pub const").unwrap_or_default();
-            let value = text[start..].split_once("= ").map_or("", |(_, value)| value.trim_end().trim_end_matches(';'));
+            let value = text[start..]
+                .split_once("= ")
+                .map_or("", |(_, value)| value.trim_end().trim_end_matches(';'));
             out += &format!("{}{word} = {c_name} = {value},\n", &text[..start]);
         }
         out + "}\n"
@@ -147,23 +198,42 @@ impl Enum {
 }
 
 fn camel(words: &str) -> String {
-    words.split('_').map(|word| word[..1].to_uppercase() + &word[1..].to_lowercase()).collect()
+    words
+        .split('_')
+        .map(|word| word[..1].to_uppercase() + &word[1..].to_lowercase())
+        .collect()
 }
 
 fn print(items: Vec<Item>) -> String {
-    prettyplease::unparse(&syn::File { shebang: None, attrs: Vec::new(), items })
+    prettyplease::unparse(&syn::File {
+        shebang: None,
+        attrs: Vec::new(),
+        items,
+    })
 }
 
-/// As much in a line as it takes: an item begins a line, its documentation stands alone, and its end ends one; what is no more than a line
-/// has its documentation there.
+/// As much in a line as it takes: an item begins a line,
+/// its documentation stands alone, and its end ends one;
+/// what is no more than a line has its documentation there.
 fn pack(text: &str) -> String {
     let (mut out, mut room) = (String::new(), 0);
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
+    let mut lines = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .peekable();
     while let Some(line) = lines.next() {
-        let of_a_line = |next: &&str| !next.ends_with('{') && !next.starts_with("#[") && !next.starts_with("pub type");
-        let both = line.strip_prefix("/// ").and_then(|doc| Some(format!("#[doc = {doc:?}] {}", lines.next_if(of_a_line)?)));
+        let of_a_line = |next: &&str| {
+            !next.ends_with('{') && !next.starts_with("#[") && !next.starts_with("pub type")
+        };
+        let both = line
+            .strip_prefix("/// ")
+            .and_then(|doc| Some(format!("#[doc = {doc:?}] {}", lines.next_if(of_a_line)?)));
         let line = both.as_deref().unwrap_or(line);
-        let (alone, begins) = (line.starts_with("///"), line.ends_with('{') && !out.is_empty());
+        let (alone, begins) = (
+            line.starts_with("///"),
+            line.ends_with('{') && !out.is_empty(),
+        );
         if alone || begins || line.len() >= room {
             out += if out.is_empty() { "" } else { "\n" };
             room = WIDTH;
@@ -171,9 +241,17 @@ fn pack(text: &str) -> String {
             out.push(' ');
         }
         out += line;
-        room = if alone || line == "}" { 0 } else { room.saturating_sub(line.len() + 1) };
+        room = if alone || line == "}" {
+            0
+        } else {
+            room.saturating_sub(line.len() + 1)
+        };
     }
-    (out + "\n").replace("( ", "(").replace(", )", ")").replace("< unsafe", "<unsafe").replace(", >", ">")
+    (out + "\n")
+        .replace("( ", "(")
+        .replace(", )", ")")
+        .replace("< unsafe", "<unsafe")
+        .replace(", >", ">")
 }
 
 /// The first sentence of the function's documentation, then its declaration.
@@ -183,15 +261,26 @@ fn one_line(function: ForeignItem) -> String {
     );
     block.items.push(function);
     let text = print(vec![Item::ForeignMod(block)]);
-    let lines = text.lines().map(str::trim).filter(|line| !matches!(*line, "unsafe extern \"C\" {" | "}"));
+    let lines = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !matches!(*line, "unsafe extern \"C\" {" | "}"));
     let (docs, declaration): (Vec<_>, Vec<_>) = lines.partition(|line| line.starts_with("///"));
-    format!("{}\n{}\n", first_sentence(&docs.concat()), declaration.join(" "))
+    format!(
+        "{}\n{}\n",
+        first_sentence(&docs.concat()),
+        declaration.join(" ")
+    )
 }
 
-/// And what follows of \[local\], \[collective\], \[blocking\]: the rest is the header's and the safe layer's to say.
+/// And what follows of \[local\], \[collective\], \[blocking\]: the rest is the
+/// header's and the safe layer's to say.
 fn first_sentence(text: &str) -> &str {
     let mut end = text.find(". ").map_or(text.len(), |dot| dot + 1);
-    while let Some(tag) = text[end..].strip_prefix(" \\[").and_then(|rest| rest.find(']')) {
+    while let Some(tag) = text[end..]
+        .strip_prefix(" \\[")
+        .and_then(|rest| rest.find(']'))
+    {
         end += " \\[".len() + tag + 1;
     }
     &text[..end]
@@ -205,12 +294,21 @@ impl ParseCallbacks for ToMarkdown {
     /// Square brackets would be links, angle brackets tags, and an indented line would be code.
     fn process_comment(&self, comment: &str) -> Option<String> {
         let words: Vec<_> = comment.trim_start_matches('<').split_whitespace().collect();
-        let text = words.join(" ").replace('[', "\\[").replace(']', "\\]").replace('<', "\\<").replace('*', "\\*");
+        let text = words
+            .join(" ")
+            .replace('[', "\\[")
+            .replace(']', "\\]")
+            .replace('<', "\\<")
+            .replace('*', "\\*");
         Some(format!(" {text}"))
     }
 
     fn add_derives(&self, info: &DeriveInfo<'_>) -> Vec<String> {
-        if is_plain(info.name) { ["Default", "PartialEq", "Eq"].map(str::to_owned).to_vec() } else { Vec::new() }
+        if is_plain(info.name) {
+            ["Default", "PartialEq", "Eq"].map(str::to_owned).to_vec()
+        } else {
+            Vec::new()
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the lists of `generated.rs` become.
 
-/// Each integer type with an enum of values becomes the type, its constants, and an enum of Rust.
+/// Each integer type with an enum of values becomes
+/// the type, its constants, and an enum of Rust.
 macro_rules! enums {
     ($($(#[$meta:meta])* pub enum $name:ident: $type:ident {
         $($(#[$doc:meta])* $variant:ident = $constant:ident = $value:literal,)*
@@ -91,10 +92,12 @@ macro_rules! structs {
     };
 }
 
-/// Functions become the methods of `Api`, a table of addresses that the loader or the linker has found.
+/// Functions become the methods of `Api`, a table of
+/// addresses that the loader or the linker has found.
 macro_rules! functions {
     ($($(#[$doc:meta])* pub fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
-        /// The functions of one loaded library. A function that the library does not have is an error when it is called.
+        /// The functions of one loaded library. A function that the library does not
+        /// have is an error when it is called.
         pub struct Api { $($name: Option<unsafe extern "C" fn($($type),*) $(-> $result)?>,)* }
 
         impl Api {
@@ -107,12 +110,13 @@ macro_rules! functions {
                 Self::NAMES.iter().copied().zip(there).filter_map(|(name, there)| (!there).then_some(name))
             }
 
-            /// # Safety
-            /// `find` returns the address of the C function of that name and `symm.h`'s type, or `None`.
+            /// # Safety `find` returns the address of the C function
+            /// of that name and `symm.h`'s type, or `None`.
             pub(crate) unsafe fn resolve(find: impl Fn(&'static str) -> Option<*const core::ffi::c_void>) -> Self {
                 type Address = *const core::ffi::c_void;
                 Self {
-                    // SAFETY: by the contract of this function, the addresses are of functions of these types.
+                    // SAFETY: by the contract of this function, the
+                    // addresses are of functions of these types.
                     $($name: find(stringify!($name)).map(|address| unsafe {
                         core::mem::transmute::<Address, unsafe extern "C" fn($($type),*) $(-> $result)?>(address)
                     }),)*
@@ -128,8 +132,8 @@ macro_rules! functions {
             $(
                 $(#[$doc])*
                 ///
-                /// # Safety
-                /// As the C function: pointers are valid for what it does with them, handles are its own.
+                /// # Safety As the C function: pointers are valid
+                /// for what it does with them, handles are its own.
                 #[inline]
                 pub unsafe fn $name(&self, $($argument: $type),*) -> Result<($($result)?), MissingSymbol> {
                     match self.$name {
@@ -160,12 +164,17 @@ mod tests {
     use crate::generated;
     use std::collections::BTreeSet;
 
-    /// tests/abi/layout.txt, which a program of C has printed, but for functions. Fields get the name of their struct.
+    /// tests/abi/layout.txt, which a program of C has printed, but for functions.
+    /// Fields get the name of their struct.
     fn golden(text: &str) -> BTreeSet<String> {
         let mut of = "";
-        let relevant = text.lines().filter(|line| !line.is_empty() && !line.starts_with("enum ") && !line.contains('('));
+        let relevant = text
+            .lines()
+            .filter(|line| !line.is_empty() && !line.starts_with("enum ") && !line.contains('('));
         let full = relevant.map(|line| {
-            of = line.strip_prefix("struct ").map_or(of, |rest| rest.split(' ').next().unwrap_or(rest));
+            of = line
+                .strip_prefix("struct ")
+                .map_or(of, |rest| rest.split(' ').next().unwrap_or(rest));
             match line.strip_prefix("  ") {
                 Some(field) if line.contains(" offset ") => format!("{of}.{field}"),
                 _ => line.to_owned(),
@@ -177,7 +186,10 @@ mod tests {
     #[test]
     fn a_value_of_a_newer_library_stays_a_value() {
         assert_eq!(generated::Status::from_raw(-6), generated::Status::Timeout);
-        assert_eq!(generated::Status::from_raw(-99), generated::Status::Unknown(-99));
+        assert_eq!(
+            generated::Status::from_raw(-99),
+            generated::Status::Unknown(-99)
+        );
         assert_eq!(generated::Status::Unknown(-99).as_raw(), -99);
     }
 
@@ -187,17 +199,33 @@ mod tests {
         let Ok(text) = std::fs::read_to_string(path) else {
             return eprintln!("skipped: {path} is in the repository only");
         };
-        let constants = generated::constants().into_iter().filter(|(name, _)| !name.starts_with("SYMM_VERSION"));
+        let constants = generated::constants()
+            .into_iter()
+            .filter(|(name, _)| !name.starts_with("SYMM_VERSION"));
         let golden = golden(&text.replace("; ", "\n  "));
-        // A macro of C has no type, so it is written down in another way than a value of an enum.
+        // A macro of C has no type, so it is written
+        // down in another way than a value of an enum.
         let constants = constants.map(|(name, value)| {
             let as_macro = format!("macro {name} {value:#x}");
-            if golden.contains(&as_macro) { as_macro } else { format!("  {name} {value}") }
+            if golden.contains(&as_macro) {
+                as_macro
+            } else {
+                format!("  {name} {value}")
+            }
         });
         let lists = [generated::lines_of_enums(), generated::lines_of_structs()];
-        let here: BTreeSet<String> =
-            lists.concat().into_iter().chain(constants).filter(|line| !line.contains("._unused ")).collect();
+        let here: BTreeSet<String> = lists
+            .concat()
+            .into_iter()
+            .chain(constants)
+            .filter(|line| !line.contains("._unused "))
+            .collect();
         let (missing, more) = (golden.difference(&here), here.difference(&golden));
-        assert!(here == golden, "only in C: {:#?}\nonly here: {:#?}", missing.collect::<Vec<_>>(), more.collect::<Vec<_>>());
+        assert!(
+            here == golden,
+            "only in C: {:#?}\nonly here: {:#?}",
+            missing.collect::<Vec<_>>(),
+            more.collect::<Vec<_>>()
+        );
     }
 }

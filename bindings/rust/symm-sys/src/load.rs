@@ -6,8 +6,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The library of this process, loaded on the first call. What it answered then, it answers always.
-/// Errors: [`LoadError`], when there is no usable library. See the [crate's page](crate#how-the-library-is-found) for where it is sought.
+/// The library of this process, loaded on the first call. What it answered then, it
+/// answers always. Errors: [`LoadError`], when there is no usable library. See the
+/// [crate's page](crate#how-the-library-is-found) for where it is sought.
 #[inline]
 pub fn api() -> Result<&'static Api, &'static LoadError> {
     static API: OnceLock<Result<Api, LoadError>> = OnceLock::new();
@@ -26,52 +27,72 @@ fn find() -> Result<Api, LoadError> {
         return unsafe { Api::open(Path::new(&path)) };
     }
     let beside = beside_executable().into_iter().find(|path| path.is_file());
-    // SAFETY: a library of this name beside the program, or where the system keeps its libraries, is trusted like
-    // those that the program was linked with.
+    // SAFETY: a library of this name beside the program, or where the system keeps its
+    // libraries, is trusted like those that the program was linked with.
     unsafe { Api::open(&beside.unwrap_or_else(|| PathBuf::from("libsymm.so.0"))) }
 }
 
 #[cfg(not(feature = "link"))]
 fn beside_executable() -> Vec<PathBuf> {
-    let Ok(executable) = std::env::current_exe() else { return Vec::new() };
-    let Some(here) = executable.parent() else { return Vec::new() };
+    let Ok(executable) = std::env::current_exe() else {
+        return Vec::new();
+    };
+    let Some(here) = executable.parent() else {
+        return Vec::new();
+    };
     let directories = [here.to_owned(), here.join("../lib")].into_iter();
-    directories.flat_map(|directory| ["libsymm.so.0", "libsymm.so"].map(|name| directory.join(name))).collect()
+    directories
+        .flat_map(|directory| ["libsymm.so.0", "libsymm.so"].map(|name| directory.join(name)))
+        .collect()
 }
 
 impl Api {
-    /// Loads one particular library, beside whatever [`api()`] uses. It is never unloaded.
-    /// Errors: [`LoadError`], if the loader refuses it, or it is not a libsymm of the major version of these bindings.
+    /// Loads one particular library, beside whatever [`api()`] uses. It is never
+    /// unloaded. Errors: [`LoadError`], if the loader refuses it, or it is not a
+    /// libsymm of the major version of these bindings.
     ///
-    /// # Safety
-    /// Loading a library runs its initialisers, and functions that have the names of `symm.h` must have its signatures.
+    /// # Safety Loading a library runs its initialisers, and functions that have the
+    /// names of `symm.h` must have its signatures.
     pub unsafe fn open(path: &Path) -> Result<Self, LoadError> {
         // SAFETY: the caller vouches for the library's initialisers.
         let library =
-            unsafe { libloading::Library::new(path) }.map_err(|cause| LoadError::Open { path: path.to_owned(), cause })?;
+            unsafe { libloading::Library::new(path) }.map_err(|cause| LoadError::Open {
+                path: path.to_owned(),
+                cause,
+            })?;
         let find = |name: &str| {
             // SAFETY: the address is not used as anything but an address here.
             let symbol = unsafe { library.get::<*const core::ffi::c_void>(name.as_bytes()) };
             symbol.ok().map(|symbol| *symbol)
         };
-        // SAFETY: the caller vouches for the signatures; the library stays loaded, since it is forgotten below.
+        // SAFETY: the caller vouches for the signatures; the
+        // library stays loaded, since it is forgotten below.
         let api = unsafe { Self::resolve(find) };
         std::mem::forget(library);
         check(api, path)
     }
 }
 
-/// The same major version. An older minor version is welcome: what it lacks is an error when it is called.
+/// The same major version. An older minor version is
+/// welcome: what it lacks is an error when it is called.
 fn check(api: Api, path: &Path) -> Result<Api, LoadError> {
     // SAFETY: symm_version() has no preconditions.
     let found = match unsafe { api.symm_version() } {
         Ok(found) => found,
-        Err(missing) => return Err(LoadError::NotSymm { path: PathBuf::from(path), missing }),
+        Err(missing) => {
+            return Err(LoadError::NotSymm {
+                path: PathBuf::from(path),
+                missing,
+            });
+        }
     };
     if found >> 16 == SYMM_VERSION_MAJOR {
         return Ok(api);
     }
-    Err(LoadError::Version { path: path.to_owned(), found })
+    Err(LoadError::Version {
+        path: path.to_owned(),
+        found,
+    })
 }
 
 /// The loaded library has no such function: it is older than these bindings.
@@ -87,7 +108,8 @@ pub struct MissingSymbol {
 pub enum LoadError {
     /// The loader refused the file, or found none.
     Open {
-        /// What was tried last: the value of `SYMM_LIB`, a file beside the executable, or a bare name.
+        /// What was tried last: the value of `SYMM_LIB`,
+        /// a file beside the executable, or a bare name.
         path: PathBuf,
         /// What the loader said.
         cause: libloading::Error,
@@ -110,7 +132,12 @@ pub enum LoadError {
 
 /// `major.minor.patch` of an encoded version.
 fn dotted(version: u32) -> String {
-    format!("{}.{}.{}", version >> 16, (version >> 8) & 0xff, version & 0xff)
+    format!(
+        "{}.{}.{}",
+        version >> 16,
+        (version >> 8) & 0xff,
+        version & 0xff
+    )
 }
 
 impl fmt::Display for Status {
@@ -139,23 +166,41 @@ impl fmt::Display for Status {
 impl fmt::Display for MissingSymbol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, own) = (self.name, dotted(crate::SYMM_VERSION));
-        write!(f, "the loaded libsymm has no function {name}: it is older than these bindings ({own})")
+        write!(
+            f,
+            "the loaded libsymm has no function {name}: it is older than these bindings ({own})"
+        )
     }
 }
 
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let own = dotted(crate::SYMM_VERSION);
-        let (Self::Open { path, .. } | Self::NotSymm { path, .. } | Self::Version { path, .. }) = self;
+        let (Self::Open { path, .. } | Self::NotSymm { path, .. } | Self::Version { path, .. }) =
+            self;
         let path = path.display();
         match self {
             Self::Open { cause, .. } => {
-                let reason = cause.source().map_or_else(|| cause.to_string(), ToString::to_string); // the loader's words
-                write!(f, "cannot load libsymm from {path}: {reason} (SYMM_LIB names the file to load)")
+                // the loader's words
+                let reason = cause
+                    .source()
+                    .map_or_else(|| cause.to_string(), ToString::to_string);
+                write!(
+                    f,
+                    "cannot load libsymm from {path}: {reason} (SYMM_LIB names the file to load)"
+                )
             }
-            Self::NotSymm { missing, .. } => write!(f, "{path} is not libsymm: it has no function {}", missing.name),
+            Self::NotSymm { missing, .. } => write!(
+                f,
+                "{path} is not libsymm: it has no function {}",
+                missing.name
+            ),
             Self::Version { found, .. } => {
-                write!(f, "{path} is libsymm {}, which these bindings ({own}) do not fit", dotted(*found))
+                write!(
+                    f,
+                    "{path} is libsymm {}, which these bindings ({own}) do not fit",
+                    dotted(*found)
+                )
             }
         }
     }

@@ -17,22 +17,47 @@ fn the_library_has_every_function() {
 }
 
 fn open(path: &Path) -> Result<Api, LoadError> {
-    // SAFETY: the libraries of these tests have no initialisers, or ran them before (libc), and the signatures of symm.h.
+    // SAFETY: the libraries of these tests have no initialisers, or ran them before
+    // (libc), and the signatures of symm.h.
     unsafe { Api::open(path) }
 }
 
 #[test]
 fn another_library_is_refused() {
-    let error = open(Path::new("libc.so.6")).err().expect("it has no symm_version()");
-    assert!(matches!(error, LoadError::NotSymm { missing: MissingSymbol { name: "symm_version" }, .. }), "{error:?}");
+    let error = open(Path::new("libc.so.6"))
+        .err()
+        .expect("it has no symm_version()");
+    assert!(
+        matches!(
+            error,
+            LoadError::NotSymm {
+                missing: MissingSymbol {
+                    name: "symm_version"
+                },
+                ..
+            }
+        ),
+        "{error:?}"
+    );
     assert!(error.to_string().contains("is not libsymm"), "{error}");
 }
 
 #[test]
 fn another_major_version_is_refused() {
     let scratch = Scratch::new("major");
-    let error = open(&scratch.versioned("libsymm.so.9", 9 << 16 | 2 << 8 | 1)).err().expect("it is version 9");
-    assert!(matches!(error, LoadError::Version { found: 0x0009_0201, .. }), "{error:?}");
+    let error = open(&scratch.versioned("libsymm.so.9", 9 << 16 | 2 << 8 | 1))
+        .err()
+        .expect("it is version 9");
+    assert!(
+        matches!(
+            error,
+            LoadError::Version {
+                found: 0x0009_0201,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
     assert!(error.to_string().contains("is libsymm 9.2.1"), "{error}");
 }
 
@@ -43,15 +68,21 @@ fn a_missing_function_is_an_error_when_it_is_called() {
     // SAFETY: neither function has preconditions.
     unsafe {
         assert_eq!(api.symm_version(), Ok(SYMM_VERSION));
-        let missing = api.symm_build_info().expect_err("the library has no such function");
+        let missing = api
+            .symm_build_info()
+            .expect_err("the library has no such function");
         assert_eq!(missing.name, "symm_build_info");
-        assert!(missing.to_string().contains("no function symm_build_info"), "{missing}");
+        assert!(
+            missing.to_string().contains("no function symm_build_info"),
+            "{missing}"
+        );
         // A release has nothing to say, but must not end the process either.
         assert!(api.symm_group_release(std::ptr::null_mut()).is_err());
     }
 }
 
-/// Where the library is sought. Each case is a process of its own, since a process searches once.
+/// Where the library is sought. Each case is a
+/// process of its own, since a process searches once.
 #[cfg(not(feature = "link"))]
 mod search {
     use super::*;
@@ -80,7 +111,8 @@ mod search {
         std::env::current_exe().expect("the path of this test")
     }
 
-    /// By another process: a file that this one writes goes into whatever is started beside it, and cannot be started meanwhile.
+    /// By another process: a file that this one writes goes into whatever is started
+    /// beside it, and cannot be started meanwhile.
     fn copy_of_this(to: &Path) {
         let done = Command::new("cp").arg(this()).arg(to).status().expect("cp");
         assert!(done.success(), "no copy of this program");
@@ -89,7 +121,11 @@ mod search {
     #[test]
     fn symm_lib_is_the_only_place_when_it_is_set() {
         let answer = asked(&this(), Some(Path::new("/nowhere/libsymm.so")));
-        assert!(answer.contains("cannot load libsymm from /nowhere/libsymm.so") && answer.contains("No such file"), "{answer}");
+        assert!(
+            answer.contains("cannot load libsymm from /nowhere/libsymm.so")
+                && answer.contains("No such file"),
+            "{answer}"
+        );
         let scratch = Scratch::new("set");
         let library = scratch.versioned("any.so", SYMM_VERSION);
         let answer = asked(&this(), Some(&library));
@@ -104,10 +140,16 @@ mod search {
         copy_of_this(&executable);
         scratch.versioned("lib/libsymm.so.0", 7 << 16);
         let answer = asked(&executable, None);
-        assert!(answer.contains("lib/libsymm.so.0 is libsymm 7.0.0"), "{answer}");
+        assert!(
+            answer.contains("lib/libsymm.so.0 is libsymm 7.0.0"),
+            "{answer}"
+        );
         scratch.versioned("bin/libsymm.so", 8 << 16);
         let answer = asked(&executable, Some(Path::new("")));
-        assert!(answer.contains("bin/libsymm.so is libsymm 8.0.0"), "{answer}");
+        assert!(
+            answer.contains("bin/libsymm.so is libsymm 8.0.0"),
+            "{answer}"
+        );
     }
 
     #[test]
@@ -116,7 +158,10 @@ mod search {
         let executable = scratch.0.join("program");
         copy_of_this(&executable);
         let answer = asked(&executable, None);
-        assert!(answer.contains("loaded") || answer.contains("cannot load libsymm from libsymm.so.0"), "{answer}");
+        assert!(
+            answer.contains("loaded") || answer.contains("cannot load libsymm from libsymm.so.0"),
+            "{answer}"
+        );
     }
 }
 
@@ -136,12 +181,22 @@ impl Scratch {
     /// A shared library with nothing but `symm_version()`.
     fn versioned(&self, name: &str, version: u32) -> PathBuf {
         let (file, library) = (self.0.join("source.rs"), self.0.join(name));
-        std::fs::create_dir_all(library.parent().expect("a name below the directory")).expect("a directory");
-        let source = format!("#[unsafe(no_mangle)] pub extern \"C\" fn symm_version() -> u32 {{ {version} }}");
+        std::fs::create_dir_all(library.parent().expect("a name below the directory"))
+            .expect("a directory");
+        let source = format!(
+            "#[unsafe(no_mangle)] pub extern \"C\" fn symm_version() -> u32 {{ {version} }}"
+        );
         std::fs::write(&file, source).expect("the source");
         let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
         let mut command = Command::new(rustc);
-        command.args(["--edition=2024", "--crate-type=cdylib", "--crate-name=tiny", "-o"]).args([&library, &file]);
+        command
+            .args([
+                "--edition=2024",
+                "--crate-type=cdylib",
+                "--crate-name=tiny",
+                "-o",
+            ])
+            .args([&library, &file]);
         assert!(command.status().expect("rustc").success());
         library
     }

@@ -1,6 +1,8 @@
-//! A linear layer, then another, divided among ranks as large models are: the first by columns (each rank computes its share of the hidden
-//! values, and needs nobody), the second by rows (each rank computes a part of every output, and the all-reduce adds them up).
-//! Start it by `symm run -n 4 -- tensor_parallel`. The result is compared with the unsplit product.
+//! A linear layer, then another, divided among ranks as large models are:
+//! the first by columns (each rank computes its share of the hidden values,
+//! and needs nobody), the second by rows (each rank computes a part of
+//! every output, and the all-reduce adds them up). Start it by `symm run -n
+//! 4 -- tensor_parallel`. The result is compared with the unsplit product.
 
 use std::error::Error;
 use symm::{Backend, GroupConfig, Op};
@@ -10,7 +12,8 @@ const INPUT: usize = 64;
 const HIDDEN: usize = 192;
 const OUTPUT: usize = 64;
 
-/// Weights in small steps, so that all sums are exact in f32 whatever their order, and equal to the unsplit ones to the bit.
+/// Weights in small steps, so that all sums are exact in f32 whatever their order, and
+/// equal to the unsplit ones to the bit.
 fn weight(layer: usize, row: usize, column: usize) -> f32 {
     ((row * 31 + column * 17 + layer * 7) % 13) as f32 / 4.0 - 1.5
 }
@@ -47,23 +50,36 @@ fn main() -> Result<(), Box<dyn Error>> {
     let first = rank * share;
 
     // The parts of this rank: columns of the first layer, the same rows of the second.
-    let x: Vec<f32> = (0..BATCH * INPUT).map(|i| input(i / INPUT, i % INPUT)).collect();
-    let hidden = relu(product(&x, INPUT, share, |row, column| weight(0, row, first + column)));
-    let partial = product(&hidden, share, OUTPUT, |row, column| weight(1, first + row, column));
+    let x: Vec<f32> = (0..BATCH * INPUT)
+        .map(|i| input(i / INPUT, i % INPUT))
+        .collect();
+    let hidden = relu(product(&x, INPUT, share, |row, column| {
+        weight(0, row, first + column)
+    }));
+    let partial = product(&hidden, share, OUTPUT, |row, column| {
+        weight(1, first + row, column)
+    });
 
-    // The only communication: partial outputs go to symmetric memory, where the all-reduce works without a copy.
+    // The only communication: partial outputs go to symmetric
+    // memory, where the all-reduce works without a copy.
     let memory = group.memory::<f32>(BATCH * OUTPUT)?;
     memory.put(rank, 0, &partial)?;
     group.allreduce_in_place(&mut memory.span(..)?, Op::Sum)?;
     let mut y = vec![0.0; BATCH * OUTPUT];
     memory.get(rank, 0, &mut y)?;
 
-    let unsplit = relu(product(&x, INPUT, HIDDEN, |row, column| weight(0, row, column)));
-    let unsplit = product(&unsplit, HIDDEN, OUTPUT, |row, column| weight(1, row, column));
+    let unsplit = relu(product(&x, INPUT, HIDDEN, |row, column| {
+        weight(0, row, column)
+    }));
+    let unsplit = product(&unsplit, HIDDEN, OUTPUT, |row, column| {
+        weight(1, row, column)
+    });
     if let Some(i) = (0..y.len()).find(|i| y[*i].to_bits() != unsplit[*i].to_bits()) {
         return Err(format!("output {i} is {}, not {}", y[i], unsplit[i]).into());
     }
-    println!("rank {rank} of {size}: {share} of {HIDDEN} hidden values, output to the bit as the unsplit product");
+    println!(
+        "rank {rank} of {size}: {share} of {HIDDEN} hidden values, output to the bit as the unsplit product"
+    );
     group.finalize()?;
     Ok(())
 }

@@ -9,10 +9,11 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use symm_sys::{self as sys, symm_buffer};
 
-/// One rank's block, before others can see it: made by [`Group::alloc`], shared by [`Group::rendezvous`].
+/// One rank's block, before others can see it: made by
+/// [`Group::alloc`], shared by [`Group::rendezvous`].
 ///
-/// Nobody else has it mapped, so its elements can be borrowed like those of a `Vec`. The rendezvous takes the buffer, and with it
-/// that possibility:
+/// Nobody else has it mapped, so its elements can be borrowed like those of a `Vec`.
+/// The rendezvous takes the buffer, and with it that possibility:
 ///
 /// ```compile_fail,E0382
 /// # let group = symm::Group::from_env()?;
@@ -46,23 +47,33 @@ unsafe impl<T: Element> Send for Buffer<T> {}
 unsafe impl<T: Element> Sync for Buffer<T> {}
 
 impl Group {
-    /// Allocates this rank's block of `len` elements, zeroed, on the group's device. A local call.
-    /// Errors: `OutOfMemory` (the limit that was hit is named), `InvalidArgument` for no elements.
+    /// Allocates this rank's block of `len` elements, zeroed, on the group's device. A
+    /// local call. Errors: `OutOfMemory` (the limit that was hit is named),
+    /// `InvalidArgument` for no elements.
     pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         self.alloc_with(len, &AllocConfig::new())
     }
 
-    /// Allocates this rank's block in memory of the host, also where the group works on devices: pinned, and reached by the
-    /// devices of all ranks and the host alike. On NUMA node `node`, or else on the one nearest to the device (in a host group,
-    /// to the calling thread). A local call.
-    /// Errors: as [`Group::alloc`], and `Unavailable` with the reason where that cannot be had; `InvalidArgument` for a node
-    /// that there is not.
+    /// Allocates this rank's block in memory of the host, also where the group
+    /// works on devices: pinned, and reached by the devices of all ranks and
+    /// the host alike. On NUMA node `node`, or else on the one nearest to the
+    /// device (in a host group, to the calling thread). A local call. Errors:
+    /// as [`Group::alloc`], and `Unavailable` with the reason where that
+    /// cannot be had; `InvalidArgument` for a node that there is not.
     pub fn alloc_on_host<T: Element>(&self, len: usize, node: Option<u16>) -> Result<Buffer<T>> {
-        self.alloc_with(len, &AllocConfig { host: true, node, ..AllocConfig::new() })
+        self.alloc_with(
+            len,
+            &AllocConfig {
+                host: true,
+                node,
+                ..AllocConfig::new()
+            },
+        )
     }
 
-    /// As [`alloc`](Self::alloc), of another kind. A local call.
-    /// Errors: as [`Group::alloc_on_host`]; `InvalidArgument` for what is no power of two, `Unavailable` for pages that there are not.
+    /// As [`alloc`](Self::alloc), of another kind. A local call. Errors: as
+    /// [`Group::alloc_on_host`]; `InvalidArgument` for what is no power of two,
+    /// `Unavailable` for pages that there are not.
     pub fn alloc_with<T: Element>(&self, len: usize, config: &AllocConfig) -> Result<Buffer<T>> {
         let (bytes, name) = (bytes::<T>(len)?, to_c("name", &config.name)?);
         let options = sized!(symm_alloc_options_t: flags = config.flags(), numa_node = config.numa_node(),
@@ -70,37 +81,58 @@ impl Group {
         self.own_buffer(len, on!(self.symm_alloc(bytes, &options) => Handle)?)
     }
 
-    /// A buffer of device memory that another library has made by `cuMemCreate`, on the group's device and for a POSIX file
-    /// descriptor. It keeps the physical memory, so the owner may free its own at any time, and is never touched. A local call.
+    /// A buffer of device memory that another library has made by `cuMemCreate`, on the
+    /// group's device and for a POSIX file descriptor. It keeps the physical memory, so
+    /// the owner may free its own at any time, and is never touched. A local call.
     ///
-    /// `pointer` is anywhere inside a mapped allocation, a multiple of 16; [`Buffer::as_ptr`] is a new address of the same bytes.
-    /// Errors: `InvalidArgument` says what is wrong with the memory (made by `cudaMalloc`, say); `Unsupported` in a host group.
+    /// `pointer` is anywhere inside a mapped allocation, a multiple
+    /// of 16; [`Buffer::as_ptr`] is a new address of the same bytes.
+    /// Errors: `InvalidArgument` says what is wrong with the memory
+    /// (made by `cudaMalloc`, say); `Unsupported` in a host group.
     ///
-    /// # Safety
-    /// Whoever owns the memory must not take it for exclusively its own any more: work on streams, and other ranks after a
-    /// rendezvous, write there.
+    /// # Safety Whoever owns the memory must not take it for exclusively its own any
+    /// more: work on streams, and other ranks after a rendezvous, write there.
     pub unsafe fn adopt<T: Element>(&self, pointer: *const T, len: usize) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
         // The library asks the driver about the pointer and does not follow it.
-        self.own_buffer(len, on!(self.symm_buffer_adopt(pointer.cast(), bytes, ptr::null()) => Handle)?)
+        self.own_buffer(
+            len,
+            on!(self.symm_buffer_adopt(pointer.cast(), bytes, ptr::null()) => Handle)?,
+        )
     }
 
-    /// A buffer of a piece of a memfd that begins at byte `offset`, in a host group: open for reading and writing, and sealed
-    /// against shrinking (`F_SEAL_SHRINK`). The descriptor stays its owner's. A local call.
-    /// Errors: `InvalidArgument` says what is wrong with the descriptor; `Unsupported` in a CUDA group.
+    /// A buffer of a piece of a memfd that begins at byte `offset`, in a host group:
+    /// open for reading and writing, and sealed against shrinking (`F_SEAL_SHRINK`).
+    /// The descriptor stays its owner's. A local call. Errors: `InvalidArgument` says
+    /// what is wrong with the descriptor; `Unsupported` in a CUDA group.
     ///
     /// # Safety
     /// As for [`adopt`](Self::adopt).
-    pub unsafe fn adopt_fd<T: Element>(&self, fd: BorrowedFd<'_>, offset: u64, len: usize) -> Result<Buffer<T>> {
+    pub unsafe fn adopt_fd<T: Element>(
+        &self,
+        fd: BorrowedFd<'_>,
+        offset: u64,
+        len: usize,
+    ) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
         let options = sized!(symm_adopt_options_t: fd = fd.as_raw_fd(), offset = offset);
-        self.own_buffer(len, on!(self.symm_buffer_adopt(ptr::null(), bytes, &options) => Handle)?)
+        self.own_buffer(
+            len,
+            on!(self.symm_buffer_adopt(ptr::null(), bytes, &options) => Handle)?,
+        )
     }
 
     fn own_buffer<T: Element>(&self, len: usize, handle: Handle<symm_buffer>) -> Result<Buffer<T>> {
         let pointer = on!(handle.symm_buffer_pointer() -> ptr::null_mut())?;
-        let pointer = NonNull::new(pointer.cast()).ok_or_else(|| Error::from_parts(Status::Internal, "the block is at NULL"))?;
-        Ok(Buffer { handle, pointer, len, group: self.shared.clone(), stream: self.stream.clone() })
+        let pointer = NonNull::new(pointer.cast())
+            .ok_or_else(|| Error::from_parts(Status::Internal, "the block is at NULL"))?;
+        Ok(Buffer {
+            handle,
+            pointer,
+            len,
+            group: self.shared.clone(),
+            stream: self.stream.clone(),
+        })
     }
 }
 
@@ -113,7 +145,8 @@ builder! {
         host(host: bool): bool = host;
         /// The NUMA node of that. Otherwise the nearest.
         node(node: u16): Option<u16> = Some(node);
-        /// Alignment of its address, a power of two; of a heap so the most that a piece can have. Otherwise 4096.
+        /// Alignment of its address, a power of two; of a heap
+        /// so the most that a piece can have. Otherwise 4096.
         alignment(bytes: usize): usize = bytes;
         /// Least size of its pages, a power of two: huge pages, say. Otherwise the system's.
         page_bytes(bytes: usize): usize = bytes;
@@ -148,16 +181,22 @@ known! {
     }
 }
 
-/// Describes the buffer of this process that an address lies in, and how many bytes from its start. A local call.
+/// Describes the buffer of this process that an address lies
+/// in, and how many bytes from its start. A local call.
 pub fn find_buffer<T>(address: *const T) -> Result<Option<(BufferInfo, usize)>> {
     let (mut out, mut offset) = (ptr::null_mut(), 0);
     // SAFETY: the address is only looked up.
-    if !looked_up(call(|api| unsafe { api.symm_buffer_find(address.cast(), &mut out, &mut offset) }))? {
+    if !looked_up(call(|api| unsafe {
+        api.symm_buffer_find(address.cast(), &mut out, &mut offset)
+    }))? {
         return Ok(None);
     }
     // SAFETY: a successful call gives one reference.
     let handle: Handle<symm_buffer> = unsafe { Handle::new(out) }?;
-    Ok(Some((on!(handle.symm_buffer_info() => BufferInfo)?, offset)))
+    Ok(Some((
+        on!(handle.symm_buffer_info() => BufferInfo)?,
+        offset,
+    )))
 }
 
 impl<T: Element> Buffer<T> {
@@ -169,7 +208,8 @@ impl<T: Element> Buffer<T> {
     /// The elements.
     pub fn as_slice(&self) -> Result<&[T]> {
         on_host(self.group.backend)?;
-        // SAFETY: the block has `len` initialised, aligned elements, lives as long as the buffer, and is mapped nowhere else.
+        // SAFETY: the block has `len` initialised, aligned elements, lives as long as
+        // the buffer, and is mapped nowhere else.
         Ok(unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len) })
     }
 
@@ -180,33 +220,44 @@ impl<T: Element> Buffer<T> {
         Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) })
     }
 
-    /// The address of the block, aligned to at least 4096 bytes. Of device memory in a CUDA group.
+    /// The address of the block, aligned to at least
+    /// 4096 bytes. Of device memory in a CUDA group.
     pub fn as_ptr(&self) -> *mut T {
         self.pointer.as_ptr()
     }
 
-    /// A descriptor of `bytes` bytes at byte `offset` as DMA-BUF, for a device of another kind to map. The address there must be
-    /// a multiple of the page size; the size is rounded up to whole pages. Use it no longer than the buffer or a memory of it
-    /// lives.
-    /// Errors: `Unavailable` with the reason, as in [`DeviceInfo::dmabuf`](crate::DeviceInfo::dmabuf); `InvalidArgument`.
+    /// A descriptor of `bytes` bytes at byte `offset` as DMA-BUF, for a device of
+    /// another kind to map. The address there must be a multiple of the page size; the
+    /// size is rounded up to whole pages. Use it no longer than the buffer or a memory
+    /// of it lives. Errors: `Unavailable` with the reason, as in
+    /// [`DeviceInfo::dmabuf`](crate::DeviceInfo::dmabuf); `InvalidArgument`.
     pub fn export_dmabuf(&self, offset: usize, bytes: usize) -> Result<OwnedFd> {
         let fd = on!(self.symm_buffer_export_dmabuf(offset, bytes) -> -1)?;
         // SAFETY: a successful call gives the descriptor to its caller.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
-    /// Says that what was issued on this handle's stream so far uses the memory. Needed by nobody: memory is never given back under
-    /// a kernel. Without it that is when all that the device had to do at the drop is over; where uses were recorded, when those and
-    /// this crate's own calls are, so then all must have been recorded, each behind its last work.
+    /// Says that what was issued on this handle's stream so far uses the
+    /// memory. Needed by nobody: memory is never given back under a kernel.
+    /// Without it that is when all that the device had to do at the drop is
+    /// over; where uses were recorded, when those and this crate's own calls
+    /// are, so then all must have been recorded, each behind its last work.
     pub fn record_use(&self) -> Result<()> {
         on!(self.symm_buffer_record_use(self.stream.as_raw()))
     }
 
-    /// The same block as elements of another type; a rest that is no whole element is out of reach.
+    /// The same block as elements of another type; a
+    /// rest that is no whole element is out of reach.
     #[must_use]
     pub fn cast<U: Element>(self) -> Buffer<U> {
         let len = self.len * size_of::<T>() / size_of::<U>();
-        Buffer { handle: self.handle, pointer: self.pointer.cast(), len, group: self.group, stream: self.stream }
+        Buffer {
+            handle: self.handle,
+            pointer: self.pointer.cast(),
+            len,
+            group: self.group,
+            stream: self.stream,
+        }
     }
 
     /// The handle, for calls of [`symm_sys`]. It is valid while this value lives.
@@ -217,7 +268,8 @@ impl<T: Element> Buffer<T> {
 
 /// Bytes of `len` elements.
 pub(crate) fn bytes<T: Element>(len: usize) -> Result<usize> {
-    len.checked_mul(size_of::<T>()).ok_or_else(|| Error::argument(format!("{len} elements are more than can be addressed")))
+    len.checked_mul(size_of::<T>())
+        .ok_or_else(|| Error::argument(format!("{len} elements are more than can be addressed")))
 }
 
 /// Only memory of the host can be borrowed.
@@ -226,7 +278,9 @@ pub(crate) fn on_host(backend: Backend) -> Result<()> {
         Backend::Host => Ok(()),
         other => Err(Error::from_parts(
             Status::Unsupported,
-            format!("the block is in {other:?} memory, which the host cannot reach; use get() and put()"),
+            format!(
+                "the block is in {other:?} memory, which the host cannot reach; use get() and put()"
+            ),
         )),
     }
 }

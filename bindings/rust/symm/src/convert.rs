@@ -45,11 +45,16 @@ impl<const N: usize> FromC<[c_char; N]> for String {
 
 impl<const N: usize> FromC<(i32, [c_char; N])> for Feature {
     fn from_c((there, reason): (i32, [c_char; N])) -> Self {
-        if there != 0 { Ok(()) } else { Err(from_array(&reason)) }
+        if there != 0 {
+            Ok(())
+        } else {
+            Err(from_array(&reason))
+        }
     }
 }
 
-/// A rank, channel or root as C has it. What does not fit is out of range for the library too, which says so.
+/// A rank, channel or root as C has it. What does not fit
+/// is out of range for the library too, which says so.
 #[inline]
 pub(crate) fn index(value: usize) -> i32 {
     i32::try_from(value).unwrap_or(i32::MAX)
@@ -69,14 +74,15 @@ pub(crate) fn given<T>(start: T, function: impl FnOnce(&Api, &mut T) -> Called) 
 
 /// A struct that `function` fills.
 ///
-/// # Safety
-/// `T` is a struct of `symm.h` without references that begins with `struct_size`, and `function` fills no other.
+/// # Safety `T` is a struct of `symm.h` without references that begins with
+/// `struct_size`, and `function` fills no other.
 pub(crate) unsafe fn filled<T>(function: impl FnOnce(&Api, *mut T) -> Called) -> Result<T> {
     let mut out = MaybeUninit::<T>::zeroed();
     // SAFETY: the struct begins with its size.
     unsafe { out.as_mut_ptr().cast::<usize>().write(size_of::<T>()) };
     call(|api| function(api, out.as_mut_ptr()))?;
-    // SAFETY: all zeros is a value of a struct of integers, characters and raw pointers, and so is what the library wrote.
+    // SAFETY: all zeros is a value of a struct of integers, characters and raw
+    // pointers, and so is what the library wrote.
     Ok(unsafe { out.assume_init() })
 }
 
@@ -104,9 +110,10 @@ objects!(symm_group: symm_group_release, symm_buffer: symm_buffer_release,
 /// An owned reference.
 pub(crate) struct Handle<T: Object>(NonNull<T>);
 
-// SAFETY: symm.h: all functions may be called from any thread, release included, and on distinct or equal handles at once;
-// what must be in order is put in order inside the library. The only rule is not to release the last reference during a
-// call, and a call borrows its handle.
+// SAFETY: symm.h: all functions may be called from any thread, release
+// included, and on distinct or equal handles at once; what must be in
+// order is put in order inside the library. The only rule is not to
+// release the last reference during a call, and a call borrows its handle.
 unsafe impl<T: Object> Send for Handle<T> {}
 // SAFETY: as above.
 unsafe impl<T: Object> Sync for Handle<T> {}
@@ -115,7 +122,9 @@ impl<T: Object> Handle<T> {
     /// # Safety
     /// `object` is NULL or a reference that the caller owns and gives up.
     pub(crate) unsafe fn new(object: *mut T) -> Result<Self> {
-        NonNull::new(object).map(Self).ok_or_else(|| Error::from_parts(Status::Internal, "the library gave NULL for a handle"))
+        NonNull::new(object).map(Self).ok_or_else(|| {
+            Error::from_parts(Status::Internal, "the library gave NULL for a handle")
+        })
     }
 
     #[inline]
@@ -127,8 +136,9 @@ impl<T: Object> Handle<T> {
 impl<T: Object> Drop for Handle<T> {
     fn drop(&mut self) {
         if let Ok(api) = symm_sys::api() {
-            // SAFETY: this is the reference that was given up in new(). Without a release function the reference leaks, which
-            // is all that can be done: Drop does not fail.
+            // SAFETY: this is the reference that was given up in
+            // new(). Without a release function the reference leaks,
+            // which is all that can be done: Drop does not fail.
             let _ = unsafe { (T::RELEASE)(api, self.0.as_ptr()) };
         }
     }

@@ -1,4 +1,5 @@
-//! Device memory of [cudarc](https://docs.rs/cudarc) as operands. Both crates use the device's primary context.
+//! Device memory of [cudarc](https://docs.rs/cudarc) as
+//! operands. Both crates use the device's primary context.
 //!
 //! ```no_run
 //! use cudarc::driver::CudaContext;
@@ -14,12 +15,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`Read`] or [`Write`] makes its stream wait for what cudarc knows to be pending on the slice, and tells cudarc of the call when it
-//! is dropped, so that slices are not freed or used elsewhere too early. It works on that stream only: a call on another is refused.
+//! A [`Read`] or [`Write`] makes its stream wait for what cudarc knows
+//! to be pending on the slice, and tells cudarc of the call when it is
+//! dropped, so that slices are not freed or used elsewhere too early.
+//! It works on that stream only: a call on another is refused.
 
 use crate::operand::{Operand, Place, Source};
 use crate::{Element, Stream};
-use ::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, SyncOnDrop};
+use ::cudarc::driver::{
+    CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, SyncOnDrop,
+};
 use std::sync::Arc;
 
 impl From<&Arc<CudaStream>> for Stream {
@@ -32,7 +37,8 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// cudarc's own slices, readable. Sealed: anybody may implement cudarc's traits, and say anything about an address.
+/// cudarc's own slices, readable. Sealed: anybody may implement
+/// cudarc's traits, and say anything about an address.
 pub trait Readable<T>: DevicePtr<T> + sealed::Sealed {}
 /// cudarc's own slices, writable.
 pub trait Writable<T>: DevicePtrMut<T> + Readable<T> {}
@@ -59,14 +65,23 @@ pub struct Write<'a, T: Element>(Read<'a, T>);
 pub fn read<'a, T: Element>(slice: &'a impl Readable<T>, stream: &'a CudaStream) -> Read<'a, T> {
     let len = slice.len();
     let (address, guard) = slice.device_ptr(stream);
-    Read { operand: operand(address, len, stream), _tells_cudarc: guard }
+    Read {
+        operand: operand(address, len, stream),
+        _tells_cudarc: guard,
+    }
 }
 
 /// To be written by calls on `stream`.
-pub fn write<'a, T: Element>(slice: &'a mut impl Writable<T>, stream: &'a CudaStream) -> Write<'a, T> {
+pub fn write<'a, T: Element>(
+    slice: &'a mut impl Writable<T>,
+    stream: &'a CudaStream,
+) -> Write<'a, T> {
     let len = slice.len();
     let (address, guard) = slice.device_ptr_mut(stream);
-    Write(Read { operand: operand(address, len, stream), _tells_cudarc: guard })
+    Write(Read {
+        operand: operand(address, len, stream),
+        _tells_cudarc: guard,
+    })
 }
 
 fn operand<T: Element>(address: u64, len: usize, stream: &CudaStream) -> Operand<T> {
@@ -74,7 +89,8 @@ fn operand<T: Element>(address: u64, len: usize, stream: &CudaStream) -> Operand
     Operand::new(address as usize as *mut T, len, Place::Device).only_on(stream.cu_stream().cast())
 }
 
-// SAFETY: the slice is borrowed, and cudarc orders its further uses, and its release, after the calls on this stream.
+// SAFETY: the slice is borrowed, and cudarc orders its further
+// uses, and its release, after the calls on this stream.
 unsafe impl<T: Element> Source for Read<'_, T> {
     type Element = T;
     fn operand(&self) -> Operand<T> {

@@ -23,18 +23,26 @@ impl fmt::Display for Version {
     }
 }
 
-/// Version of the loaded library.
-/// Errors: `Unavailable` if there is no library; the message says where it was sought. See [`symm_sys`] for the places.
+/// Version of the loaded library. Errors: `Unavailable` if there is no library; the
+/// message says where it was sought. See [`symm_sys`] for the places.
 pub fn version() -> Result<Version> {
     // SAFETY: the function has no preconditions.
     let encoded = unsafe { symm_sys::api()?.symm_version() }?;
-    Ok(Version { major: encoded >> 16, minor: encoded >> 8 & 0xff, patch: encoded & 0xff })
+    Ok(Version {
+        major: encoded >> 16,
+        minor: encoded >> 8 & 0xff,
+        patch: encoded & 0xff,
+    })
 }
 
 /// A JSON object: version, git revision, compiler, back ends, CUDA architectures, SIMD targets.
 pub fn build_info() -> Result<&'static str> {
     // SAFETY: the function has no preconditions, and its string is static and never NULL.
-    Ok(unsafe { CStr::from_ptr(symm_sys::api()?.symm_build_info()?) }.to_str().unwrap_or_default())
+    Ok(
+        unsafe { CStr::from_ptr(symm_sys::api()?.symm_build_info()?) }
+            .to_str()
+            .unwrap_or_default(),
+    )
 }
 
 known! {
@@ -60,14 +68,18 @@ known! {
 /// Errors: `Unavailable` when the back end cannot be used here; the message says why.
 pub fn device_count(backend: Backend) -> Result<usize> {
     // SAFETY: the function has no preconditions.
-    given(0, |api, out| unsafe { api.symm_device_count(backend.as_raw(), out) }).map(count)
+    given(0, |api, out| unsafe {
+        api.symm_device_count(backend.as_raw(), out)
+    })
+    .map(count)
 }
 
-/// Describes a device.
-/// Errors: `Unavailable` when the back end cannot be used, `InvalidArgument` for a device out of range.
+/// Describes a device. Errors: `Unavailable` when the back end cannot be used,
+/// `InvalidArgument` for a device out of range.
 pub fn device_info(backend: Backend, device: usize) -> Result<DeviceInfo> {
     // SAFETY: a struct of symm.h, and the function that fills it.
-    unsafe { filled(|api, out| api.symm_device_info(backend.as_raw(), index(device), out)) }.map(DeviceInfo::from)
+    unsafe { filled(|api, out| api.symm_device_info(backend.as_raw(), index(device), out)) }
+        .map(DeviceInfo::from)
 }
 
 /// Links between the devices of a back end.
@@ -76,7 +88,8 @@ pub fn device_info(backend: Backend, device: usize) -> Result<DeviceInfo> {
 pub struct Topology {
     /// Class of the whole.
     pub class: TopologyClass,
-    /// `links[a][b]`: the number of direct links between devices a and b; 0 for a device and itself.
+    /// `links[a][b]`: the number of direct links between
+    /// devices a and b; 0 for a device and itself.
     pub links: Vec<Vec<usize>>,
 }
 
@@ -85,12 +98,20 @@ pub struct Topology {
 pub fn topology(backend: Backend) -> Result<Topology> {
     let devices = device_count(backend)?;
     if devices == 0 {
-        return Err(Error::from_parts(Status::Unavailable, "the back end has no devices"));
+        return Err(Error::from_parts(
+            Status::Unavailable,
+            "the back end has no devices",
+        ));
     }
     let (mut class, mut links) = (0, vec![0; devices * devices]);
     let to = links.as_mut_ptr();
     // SAFETY: `to` holds as many numbers as is said.
     call(|api| unsafe { api.symm_topology(backend.as_raw(), &mut class, to, links.len()) })?;
-    let rows = links.chunks(devices).map(|row| row.iter().map(|links| count(*links)).collect());
-    Ok(Topology { class: TopologyClass::from_raw(class), links: rows.collect() })
+    let rows = links
+        .chunks(devices)
+        .map(|row| row.iter().map(|links| count(*links)).collect());
+    Ok(Topology {
+        class: TopologyClass::from_raw(class),
+        links: rows.collect(),
+    })
 }

@@ -9,12 +9,14 @@ mod sealed {
 
 /// A type of which symmetric memory can consist and on which collectives work.
 ///
-/// Every bit pattern of an element is a value, so whatever another rank writes is at worst a wrong number. Sealed: the types
-/// are those of the library.
+/// Every bit pattern of an element is a value, so whatever another rank writes is at
+/// worst a wrong number. Sealed: the types are those of the library.
 ///
 /// # Safety
 /// `DTYPE` describes the type, and every bit pattern is a value of it.
-pub unsafe trait Element: sealed::Sealed + Copy + Default + Send + Sync + std::fmt::Debug + 'static {
+pub unsafe trait Element:
+    sealed::Sealed + Copy + Default + Send + Sync + std::fmt::Debug + 'static
+{
     /// The `SYMM_DTYPE_*` of the type.
     const DTYPE: i32;
 
@@ -33,14 +35,15 @@ pub unsafe trait Element: sealed::Sealed + Copy + Default + Send + Sync + std::f
     unsafe fn store(to: *mut Self, value: Self, order: Ordering);
 }
 
-/// An element of 32 bits, for [`Memory::fill`](crate::Memory::fill) and [`Memory::write_value`](crate::Memory::write_value).
+/// An element of 32 bits, for [`Memory::fill`](crate::Memory::fill) and
+/// [`Memory::write_value`](crate::Memory::write_value).
 pub trait Word: Element {
     /// The bits.
     fn bits(self) -> u32;
 }
 
-/// A byte that says yes or no: 0 is false and all else true, because another rank may write any byte. Results of collectives
-/// are 0 or 1.
+/// A byte that says yes or no: 0 is false and all else true, because another rank may
+/// write any byte. Results of collectives are 0 or 1.
 #[derive(Clone, Copy, Default)]
 #[repr(transparent)]
 pub struct Bool(u8);
@@ -85,7 +88,8 @@ macro_rules! fp8 {
                 Self(bits)
             }
 
-            /// The bits. Two numbers are `==` when these are equal, so zeros of both signs differ and a NaN equals itself.
+            /// The bits. Two numbers are `==` when these are equal, so zeros of both
+            /// signs differ and a NaN equals itself.
             pub const fn to_bits(self) -> u8 {
                 self.0
             }
@@ -108,7 +112,8 @@ macro_rules! fp8 {
 }
 
 fp8! {
-    /// 1 sign, 4 exponent and 3 mantissa bits, no infinity (`float8_e4m3fn`). Results of reductions saturate at 448.
+    /// 1 sign, 4 exponent and 3 mantissa bits, no infinity
+    /// (`float8_e4m3fn`). Results of reductions saturate at 448.
     F8E4M3, exponent 4, mantissa 3, bias 7, finite true
 }
 fp8! {
@@ -116,8 +121,9 @@ fp8! {
     F8E5M2, exponent 5, mantissa 2, bias 15, finite false
 }
 
-/// An element of which reductions make elements of `To`: its own type, or for floats narrower than `f32` also `f32`, in which the
-/// result is left as it was combined, unrounded.
+/// An element of which reductions make elements of `To`: its
+/// own type, or for floats narrower than `f32` also `f32`, in
+/// which the result is left as it was combined, unrounded.
 pub trait Reduces<To: Element>: Element {}
 
 impl<T: Element> Reduces<T> for T {}
@@ -131,13 +137,15 @@ impl Reduces<f32> for half::bf16 {}
 macro_rules! element {
     ($type:ty, $dtype:ident, $atomic:ty, $to:expr, $from:expr) => {
         impl sealed::Sealed for $type {}
-        // SAFETY: the library's type of this name has this layout, and all of its bit patterns are values.
+        // SAFETY: the library's type of this name has this
+        // layout, and all of its bit patterns are values.
         unsafe impl Element for $type {
             const DTYPE: i32 = sys::$dtype;
 
             #[inline]
             unsafe fn load(from: *const Self, order: Ordering) -> Self {
-                // SAFETY: valid and aligned by contract; the atomic type has the size and alignment of the element.
+                // SAFETY: valid and aligned by contract; the atomic type has the size
+                // and alignment of the element.
                 let bits = unsafe { <$atomic>::from_ptr(from.cast_mut().cast()) }.load(order);
                 ($from)(bits)
             }
@@ -148,27 +156,102 @@ macro_rules! element {
                 unsafe { <$atomic>::from_ptr(to.cast()) }.store(($to)(value), order);
             }
         }
-        const _: () = assert!(size_of::<$type>() == size_of::<$atomic>() && align_of::<$type>() == align_of::<$atomic>());
+        const _: () = assert!(
+            size_of::<$type>() == size_of::<$atomic>()
+                && align_of::<$type>() == align_of::<$atomic>()
+        );
     };
 }
 
-element!(i8, SYMM_DTYPE_I8, AtomicU8, |value: i8| value as u8, |bits: u8| bits as i8);
-element!(i16, SYMM_DTYPE_I16, AtomicU16, |value: i16| value as u16, |bits: u16| bits as i16);
-element!(u16, SYMM_DTYPE_U16, AtomicU16, std::convert::identity, std::convert::identity);
+element!(
+    i8,
+    SYMM_DTYPE_I8,
+    AtomicU8,
+    |value: i8| value as u8,
+    |bits: u8| bits as i8
+);
+element!(
+    i16,
+    SYMM_DTYPE_I16,
+    AtomicU16,
+    |value: i16| value as u16,
+    |bits: u16| bits as i16
+);
+element!(
+    u16,
+    SYMM_DTYPE_U16,
+    AtomicU16,
+    std::convert::identity,
+    std::convert::identity
+);
 element!(Bool, SYMM_DTYPE_BOOL, AtomicU8, |value: Bool| value.0, Bool);
-element!(i32, SYMM_DTYPE_I32, AtomicU32, |value: i32| value as u32, |bits: u32| bits as i32);
-element!(i64, SYMM_DTYPE_I64, AtomicU64, |value: i64| value as u64, |bits: u64| bits as i64);
-element!(u8, SYMM_DTYPE_U8, AtomicU8, std::convert::identity, std::convert::identity);
-element!(u32, SYMM_DTYPE_U32, AtomicU32, std::convert::identity, std::convert::identity);
-element!(u64, SYMM_DTYPE_U64, AtomicU64, std::convert::identity, std::convert::identity);
+element!(
+    i32,
+    SYMM_DTYPE_I32,
+    AtomicU32,
+    |value: i32| value as u32,
+    |bits: u32| bits as i32
+);
+element!(
+    i64,
+    SYMM_DTYPE_I64,
+    AtomicU64,
+    |value: i64| value as u64,
+    |bits: u64| bits as i64
+);
+element!(
+    u8,
+    SYMM_DTYPE_U8,
+    AtomicU8,
+    std::convert::identity,
+    std::convert::identity
+);
+element!(
+    u32,
+    SYMM_DTYPE_U32,
+    AtomicU32,
+    std::convert::identity,
+    std::convert::identity
+);
+element!(
+    u64,
+    SYMM_DTYPE_U64,
+    AtomicU64,
+    std::convert::identity,
+    std::convert::identity
+);
 element!(f32, SYMM_DTYPE_F32, AtomicU32, f32::to_bits, f32::from_bits);
 element!(f64, SYMM_DTYPE_F64, AtomicU64, f64::to_bits, f64::from_bits);
-element!(F8E4M3, SYMM_DTYPE_F8E4M3, AtomicU8, F8E4M3::to_bits, F8E4M3::from_bits);
-element!(F8E5M2, SYMM_DTYPE_F8E5M2, AtomicU8, F8E5M2::to_bits, F8E5M2::from_bits);
+element!(
+    F8E4M3,
+    SYMM_DTYPE_F8E4M3,
+    AtomicU8,
+    F8E4M3::to_bits,
+    F8E4M3::from_bits
+);
+element!(
+    F8E5M2,
+    SYMM_DTYPE_F8E5M2,
+    AtomicU8,
+    F8E5M2::to_bits,
+    F8E5M2::from_bits
+);
 #[cfg(feature = "half")]
-element!(half::f16, SYMM_DTYPE_F16, AtomicU16, half::f16::to_bits, half::f16::from_bits);
+element!(
+    half::f16,
+    SYMM_DTYPE_F16,
+    AtomicU16,
+    half::f16::to_bits,
+    half::f16::from_bits
+);
 #[cfg(feature = "half")]
-element!(half::bf16, SYMM_DTYPE_BF16, AtomicU16, half::bf16::to_bits, half::bf16::from_bits);
+element!(
+    half::bf16,
+    SYMM_DTYPE_BF16,
+    AtomicU16,
+    half::bf16::to_bits,
+    half::bf16::from_bits
+);
 
 macro_rules! words {
     ($($type:ty),*) => {

@@ -15,10 +15,11 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub struct Error {
     /// The kind of failure.
     pub status: Status,
-    /// One line that names the argument, rank, process or system call. Read in the same call, on the same thread.
+    /// One line that names the argument, rank, process or
+    /// system call. Read in the same call, on the same thread.
     pub message: String,
-    /// The rank that caused the failure, in the group of the call, where that is known: the one that died, aborted, disagreed
-    /// or did not come in time.
+    /// The rank that caused the failure, in the group of the call, where that is known:
+    /// the one that died, aborted, disagreed or did not come in time.
     pub rank: Option<usize>,
     /// Its process id, as its own machine numbers it, where that is known.
     pub pid: Option<i64>,
@@ -31,7 +32,14 @@ pub struct Error {
 impl Error {
     /// An error of a program's own layer over the raw calls.
     pub fn from_parts(status: Status, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), rank: None, pid: None, os_error: None, cuda_result: None }
+        Self {
+            status,
+            message: message.into(),
+            rank: None,
+            pid: None,
+            os_error: None,
+            cuda_result: None,
+        }
     }
 
     pub(crate) fn argument(message: impl Into<String>) -> Self {
@@ -106,6 +114,10 @@ pub(crate) fn call(function: impl FnOnce(&Api) -> Called) -> Result<()> {
 
 /// The text in a fixed array of a struct.
 pub(crate) fn from_array(array: &[c_char]) -> String {
-    let bytes: Vec<u8> = array.iter().map(|c| u8::from_ne_bytes(c.to_ne_bytes())).take_while(|byte| *byte != 0).collect();
+    let bytes: Vec<u8> = array
+        .iter()
+        .map(|c| u8::from_ne_bytes(c.to_ne_bytes()))
+        .take_while(|byte| *byte != 0)
+        .collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }

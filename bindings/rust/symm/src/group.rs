@@ -12,7 +12,8 @@ use std::sync::{Arc, Weak};
 use symm_sys::{self as sys, symm_group};
 
 builder! {
-    /// How to make a group. What is not said is left to the environment and the library's defaults.
+    /// How to make a group. What is not said is left
+    /// to the environment and the library's defaults.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -23,35 +24,45 @@ builder! {
     pub struct GroupConfig {
         /// This rank and the number of ranks. Otherwise both come from the bootstrap.
         ranks(rank: usize, size: usize): Option<(usize, usize)> = Some((rank, size));
-        /// The back end; the same on all ranks. Otherwise CUDA where a [`device`](Self::device) is named, else `$SYMM_BACKEND`, else the
-        /// host.
+        /// The back end; the same on all ranks. Otherwise CUDA where a
+        /// [`device`](Self::device) is named, else `$SYMM_BACKEND`, else the host.
         backend(backend: Backend): Option<Backend> = Some(backend);
         /// The CUDA device. Otherwise the local rank's share.
         device(device: usize): Option<usize> = Some(device);
-        /// Where the ranks meet: `env://` (the launcher says), `dir:///path` (a directory of mode 0700) or `thread://name` (ranks
-        /// are threads of this process). Otherwise `$SYMM_BOOTSTRAP`, else `env://`.
+        /// Where the ranks meet: `env://` (the launcher says), `dir:///path` (a
+        /// directory of mode 0700) or `thread://name` (ranks are threads of this
+        /// process). Otherwise `$SYMM_BOOTSTRAP`, else `env://`.
         bootstrap(place: impl Into<String>): Option<String> = Some(place.into());
-        /// A store of your own by which the ranks find each other. Needs [`ranks`](Self::ranks).
+        /// A store of your own by which the ranks find
+        /// each other. Needs [`ranks`](Self::ranks).
         store(store: impl Store + 'static): Option<Box<dyn Store>> = Some(Box::new(store));
-        /// Deadline of create, split and rendezvous. Otherwise `$SYMM_CREATE_TIMEOUT_MS`, else 300 seconds.
+        /// Deadline of create, split and rendezvous. Otherwise
+        /// `$SYMM_CREATE_TIMEOUT_MS`, else 300 seconds.
         create_timeout(timeout: impl Into<Timeout>): Timeout = timeout.into();
         /// Deadline of every other wait. Otherwise `$SYMM_TIMEOUT_MS`, else 60 seconds.
         timeout(timeout: impl Into<Timeout>): Timeout = timeout.into();
         /// Tells apart concurrent groups with the same bootstrap, and is shown in messages.
         name(name: impl Into<String>): Option<String> = Some(name.into());
-        /// Barrier channels, and signal channels of memories that ask for no other number; the same on all ranks. Otherwise 64.
+        /// Barrier channels, and signal channels of memories that ask for no other
+        /// number; the same on all ranks. Otherwise 64.
         channels(number: usize): usize = number;
-        /// The most that the scratch of this group, and of each made of it, may take on each rank. Otherwise what is fastest.
+        /// The most that the scratch of this group, and of each made of it, may take on
+        /// each rank. Otherwise what is fastest.
         scratch_bytes(bytes: u64): u64 = bytes;
-        /// Whether the group's memories are given multicast addresses, where they can be had. All ranks must ask.
+        /// Whether the group's memories are given multicast
+        /// addresses, where they can be had. All ranks must ask.
         multicast(wanted: bool): bool = wanted;
-        /// Whether groups made of this one, but by [`shrink`](crate::Group::shrink), work in its scratch: CUDA only. Collectives of all of
-        /// them have one order, also in graphs, and a failure of one is a failure of all; `symm.h` says it exactly.
+        /// Whether groups made of this one, but by
+        /// [`shrink`](crate::Group::shrink), work in its scratch: CUDA only.
+        /// Collectives of all of them have one order, also in graphs, and a
+        /// failure of one is a failure of all; `symm.h` says it exactly.
         shared_scratch(wanted: bool): bool = wanted;
-        /// Whether all-reduces between machines may combine floats in an order of their own, which takes less time. All ranks must ask.
+        /// Whether all-reduces between machines may combine floats in an order of their
+        /// own, which takes less time. All ranks must ask.
         any_order(allowed: bool): bool = allowed;
-        /// A promise that the recvs of all ranks are private or lie alike in each all-reduce, all-gather, all-to-all and broadcast, in
-        /// place on all or none. Large ones then go by copy engines with CUDA. All ranks must ask.
+        /// A promise that the recvs of all ranks are private or lie alike in each
+        /// all-reduce, all-gather, all-to-all and broadcast, in place on all or none.
+        /// Large ones then go by copy engines with CUDA. All ranks must ask.
         same_offsets(promised: bool): bool = promised;
         /// Whether several ranks may use one CUDA device.
         overlapping_devices(allowed: bool): bool = allowed;
@@ -61,12 +72,15 @@ builder! {
 }
 
 impl GroupConfig {
-    /// Forms the group. All ranks of it do this, and all succeed or all fail.
-    /// Errors: `InvalidArgument`, `Unavailable` (library, back end, launcher), `Timeout` (names the missing ranks),
-    /// `PeerFailed`, `Mismatch`, `System`, `OutOfMemory`.
+    /// Forms the group. All ranks of it do this, and all succeed or all fail. Errors:
+    /// `InvalidArgument`, `Unavailable` (library, back end, launcher), `Timeout` (names
+    /// the missing ranks), `PeerFailed`, `Mismatch`, `System`, `OutOfMemory`.
     pub fn create(self) -> Result<Group> {
         let (rank, size) = self.ranks.unwrap_or_default();
-        let bootstrap = self.bootstrap.map(|text| to_c("bootstrap", &text)).transpose()?;
+        let bootstrap = self
+            .bootstrap
+            .map(|text| to_c("bootstrap", &text))
+            .transpose()?;
         let name = self.name.map(|text| to_c("name", &text)).transpose()?;
         let store = self.store.map(Adapter::new);
         let table = store.as_ref().map(Adapter::table);
@@ -76,7 +90,8 @@ impl GroupConfig {
             + u64::from(self.same_offsets) * sys::SYMM_GROUP_SAME_OFFSETS
             + u64::from(self.overlapping_devices) * sys::SYMM_GROUP_OVERLAPPING_DEVICES
             + u64::from(self.check) * sys::SYMM_GROUP_CHECK;
-        let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
+        let pointer =
+            |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
         let config = sized!(symm_group_config_t: rank = number("rank", rank)?, size = number("size", size)?,
             backend = self.backend.unwrap_or(if self.device.is_some() { Backend::Cuda } else { Backend::Auto }).as_raw(),
             device = self.device.map_or(Ok(sys::SYMM_DEVICE_AUTO), |device| number("device", device))?,
@@ -88,10 +103,16 @@ impl GroupConfig {
             return Err(Error::argument("size is 0: a group has at least one rank"));
         }
         let mut out = ptr::null_mut();
-        // SAFETY: the struct says its size, its strings and its store live until the end of this function.
+        // SAFETY: the struct says its size, its strings and
+        // its store live until the end of this function.
         let made = call(|api| unsafe { api.symm_group_create(&config, &mut out) });
         made.map_err(|mut error| {
-            error.message.push_str(&store.as_ref().and_then(Adapter::complaint).unwrap_or_default());
+            error.message.push_str(
+                &store
+                    .as_ref()
+                    .and_then(Adapter::complaint)
+                    .unwrap_or_default(),
+            );
             error
         })?;
         // SAFETY: a successful create gives one reference.
@@ -100,7 +121,8 @@ impl GroupConfig {
 }
 
 impl Group {
-    /// Forms the group of which the environment speaks: the launcher's job, or a group of one. As `GroupConfig::new().create()`.
+    /// Forms the group of which the environment speaks: the launcher's job, or a group
+    /// of one. As `GroupConfig::new().create()`.
     pub fn from_env() -> Result<Self> {
         GroupConfig::new().create()
     }
@@ -112,12 +134,13 @@ pub(crate) fn number(what: &str, value: usize) -> Result<i32> {
 
 /// Ranks that share memory.
 ///
-/// A clone is another handle to the same group. The group is released when the last of its handles, buffers and memories is
-/// dropped; peers that still wait for this rank then get [`Status::PeerFailed`](crate::Status::PeerFailed). To part politely, [`finalize`](Self::finalize)
-/// first.
+/// A clone is another handle to the same group. The group is released when the last of
+/// its handles, buffers and memories is dropped; peers that still wait for this rank
+/// then get [`Status::PeerFailed`](crate::Status::PeerFailed). To part politely,
+/// [`finalize`](Self::finalize) first.
 ///
-/// Collective calls must be made in the same order on all ranks. Calls from several threads of one rank are put one after the
-/// other by the library.
+/// Collective calls must be made in the same order on all ranks. Calls from several
+/// threads of one rank are put one after the other by the library.
 #[derive(Clone)]
 pub struct Group {
     pub(crate) shared: Arc<Shared>,
@@ -134,7 +157,12 @@ pub(crate) const NO_FACTOR: Factor = (Scale::None, 0.0, 0);
 impl Group {
     pub(crate) fn from_handle(handle: Handle<symm_group>) -> Result<Self> {
         let info = on!(handle.symm_group_info() => GroupInfo)?;
-        let shared = Shared { handle, rank: info.rank, size: info.size, backend: info.backend };
+        let shared = Shared {
+            handle,
+            rank: info.rank,
+            size: info.size,
+            backend: info.backend,
+        };
         Ok(Self {
             shared: Arc::new(shared),
             stream: Stream::none(),
@@ -169,47 +197,68 @@ impl Group {
         on!(self.symm_group_status() => GroupStatus)
     }
 
-    /// The same group; calls by this handle, and buffers and memories made by it, are ordered on `stream`.
+    /// The same group; calls by this handle, and buffers
+    /// and memories made by it, are ordered on `stream`.
     #[must_use]
     pub fn with_stream(&self, stream: Stream) -> Self {
-        Self { stream, ..self.clone() }
+        Self {
+            stream,
+            ..self.clone()
+        }
     }
 
-    /// The same group; collectives by this handle use `algorithm`, which must be the same on all ranks.
+    /// The same group; collectives by this handle use
+    /// `algorithm`, which must be the same on all ranks.
     #[must_use]
     pub fn with_algorithm(&self, algorithm: Algorithm) -> Self {
-        Self { algorithm, ..self.clone() }
+        Self {
+            algorithm,
+            ..self.clone()
+        }
     }
 
-    /// The same group; reductions of floats by this handle multiply by `factor`, before they combine or after. It must be the same on
-    /// all ranks. Other collectives by this handle are `InvalidArgument`.
+    /// The same group; reductions of floats by this handle multiply by `factor`, before
+    /// they combine or after. It must be the same on all ranks. Other collectives by
+    /// this handle are `InvalidArgument`.
     #[must_use]
     pub fn with_scale(&self, position: Scale, factor: f64) -> Self {
-        Self { factor: (position, factor, 0), ..self.clone() }
+        Self {
+            factor: (position, factor, 0),
+            ..self.clone()
+        }
     }
 
-    /// As [`with_scale`](Self::with_scale), by a factor that is read when a call runs, and may differ from rank to rank: a captured
-    /// call takes a new one at each replay.
+    /// As [`with_scale`](Self::with_scale), by a factor that
+    /// is read when a call runs, and may differ from rank to
+    /// rank: a captured call takes a new one at each replay.
     ///
-    /// # Safety
-    /// `factor` is valid for reads, by the device with the CUDA back end, while calls by this handle run.
+    /// # Safety `factor` is valid for reads, by the device
+    /// with the CUDA back end, while calls by this handle run.
     #[must_use]
     pub unsafe fn with_scale_at(&self, position: Scale, factor: *const f32) -> Self {
-        Self { factor: (position, 0.0, factor as usize), ..self.clone() }
+        Self {
+            factor: (position, 0.0, factor as usize),
+            ..self.clone()
+        }
     }
 
     /// The same group; barriers and collectives by this handle have this deadline.
     #[must_use]
     pub fn with_timeout(&self, timeout: impl Into<Timeout>) -> Self {
-        Self { timeout: timeout.into(), ..self.clone() }
+        Self {
+            timeout: timeout.into(),
+            ..self.clone()
+        }
     }
 
-    /// Divides the group. Ranks that pass the same color form a new group, ordered by key, then by rank. `None` takes part in
-    /// the division and is in no new group. All ranks of the group call it.
+    /// Divides the group. Ranks that pass the same color form a new
+    /// group, ordered by key, then by rank. `None` takes part in the
+    /// division and is in no new group. All ranks of the group call it.
     pub fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Self>> {
         let color = match color {
             None => -1,
-            Some(color) => i32::try_from(color).map_err(|_| Error::argument(format!("color {color} is over 2^31 - 1")))?,
+            Some(color) => i32::try_from(color)
+                .map_err(|_| Error::argument(format!("color {color} is over 2^31 - 1")))?,
         };
         let out = on!(self.symm_group_split(color, key) -> ptr::null_mut())?;
         if out.is_null() {
@@ -223,7 +272,9 @@ impl Group {
     /// Errors: as [`GroupConfig::create`]; `Mismatch` if the order differs.
     pub fn create_from_ranks(&self, ranks: &[usize]) -> Result<Self> {
         let ranks: Vec<i32> = ranks.iter().map(|rank| index(*rank)).collect();
-        Self::from_handle(on!(self.symm_group_create_from_ranks(ranks.as_ptr(), ranks.len()) => Handle)?)
+        Self::from_handle(
+            on!(self.symm_group_create_from_ranks(ranks.as_ptr(), ranks.len()) => Handle)?,
+        )
     }
 
     /// A group of the ranks of this rank's machine; only they call it.
@@ -231,9 +282,11 @@ impl Group {
         Self::from_handle(on!(self.symm_group_local() => Handle)?)
     }
 
-    /// A group of the ranks that live and have not released this one, in their old order, also after a failure: this group may be
-    /// revoked, and stays as it is. All that live call it, and get the same group or the same failure; who dies meanwhile is left out.
-    /// Errors: `Timeout` (a rank lives and did not come; once it is gone the call can be made again), otherwise as [`GroupConfig::create`].
+    /// A group of the ranks that live and have not released this one, in their old
+    /// order, also after a failure: this group may be revoked, and stays as it is. All
+    /// that live call it, and get the same group or the same failure; who dies
+    /// meanwhile is left out. Errors: `Timeout` (a rank lives and did not come; once it
+    /// is gone the call can be made again), otherwise as [`GroupConfig::create`].
     pub fn shrink(&self, name: Option<&str>, timeout: impl Into<Timeout>) -> Result<Self> {
         let name = name.map(|text| to_c("name", text)).transpose()?;
         let options = sized!(symm_group_shrink_options_t: timeout_ms = timeout.into().as_millis(),
@@ -244,11 +297,16 @@ impl Group {
     /// Which rank of this group is rank `rank` of `other`.
     pub fn translate_rank(&self, other: &Self, rank: usize) -> Result<Option<usize>> {
         let mut here = 0;
-        let found = looked_up(on!(self.symm_group_translate_rank(other.as_raw(), index(rank), &mut here)))?;
+        let found = looked_up(on!(self.symm_group_translate_rank(
+            other.as_raw(),
+            index(rank),
+            &mut here
+        )))?;
         Ok(found.then(|| count(here)))
     }
 
-    /// The ranks that this rank knows to be dead, or to have released the group, ascending. Never waits.
+    /// The ranks that this rank knows to be dead, or to
+    /// have released the group, ascending. Never waits.
     pub fn failed_ranks(&self) -> Result<Vec<usize>> {
         let mut ranks = vec![0; self.size()];
         let failed = on!(self.symm_group_failed_ranks(ranks.as_mut_ptr(), ranks.len()) -> 0)?;
@@ -279,36 +337,51 @@ impl Group {
         self.barrier_among(&[], 0)
     }
 
-    /// Waits until the given ranks are here, this one among them; none are all. Barriers on different channels, and of different
-    /// sets, are independent.
+    /// Waits until the given ranks are here, this one among them; none are all.
+    /// Barriers on different channels, and of different sets, are independent.
     pub fn barrier_among(&self, ranks: &[usize], channel: usize) -> Result<()> {
         let ranks: Vec<i32> = ranks.iter().map(|rank| index(*rank)).collect();
-        let pointer = if ranks.is_empty() { ptr::null() } else { ranks.as_ptr() };
+        let pointer = if ranks.is_empty() {
+            ptr::null()
+        } else {
+            ranks.as_ptr()
+        };
         let (channel, options) = (index(channel), self.timeout.options());
-        on!(self.symm_barrier(pointer, ranks.len(), channel, &options, self.stream.as_raw()))
+        on!(self.symm_barrier(
+            pointer,
+            ranks.len(),
+            channel,
+            &options,
+            self.stream.as_raw()
+        ))
     }
 
-    /// Waits until all that was issued on this handle's stream is over, and says what went wrong there.
-    /// Errors: `Timeout`: the stream is not there yet, and the group stays usable; what revoked the group; `InvalidArgument`
-    /// for a stream under capture.
+    /// Waits until all that was issued on this handle's stream is over,
+    /// and says what went wrong there. Errors: `Timeout`: the stream is
+    /// not there yet, and the group stays usable; what revoked the
+    /// group; `InvalidArgument` for a stream under capture.
     pub fn synchronize(&self) -> Result<()> {
         on!(self.symm_group_synchronize(self.stream.as_raw(), &self.timeout.options()))
     }
 
-    /// Whether all that was issued on this handle's stream is over; always on the host. Never waits.
-    /// Errors: `InvalidArgument` for a stream under capture, which stays as it is.
+    /// Whether all that was issued on this handle's stream is over;
+    /// always on the host. Never waits. Errors: `InvalidArgument`
+    /// for a stream under capture, which stays as it is.
     pub fn is_done(&self) -> Result<bool> {
         on!(self.symm_stream_query(self.stream.as_raw()) -> 0).map(|done| done != 0)
     }
 
-    /// What is issued on this handle's stream next runs after what was issued on another; none: on all on which calls on this group
-    /// were issued. Does nothing on the host.
+    /// What is issued on this handle's stream next runs after
+    /// what was issued on another; none: on all on which calls
+    /// on this group were issued. Does nothing on the host.
     pub fn wait_for(&self, other: Option<&Stream>) -> Result<()> {
         let after = other.map_or_else(Stream::all, Stream::as_raw);
         on!(self.symm_stream_wait(self.stream.as_raw(), after))
     }
 
-    /// Revokes the group on all ranks: pending and later calls return [`Status::Aborted`](crate::Status::Aborted). Never waits; any thread; idempotent.
+    /// Revokes the group on all ranks: pending and later calls
+    /// return [`Status::Aborted`](crate::Status::Aborted).
+    /// Never waits; any thread; idempotent.
     pub fn abort(&self, reason: &str) -> Result<()> {
         self.shared.abort(reason)
     }
@@ -318,14 +391,15 @@ impl Group {
         AbortHandle(Arc::downgrade(&self.shared))
     }
 
-    /// Politely ends the group: waits until all ranks are here, so that none sees another leave early. Afterwards only queries
-    /// are of use. All ranks call it.
+    /// Politely ends the group: waits until all ranks are here, so that none sees
+    /// another leave early. Afterwards only queries are of use. All ranks call it.
     /// Errors: `Timeout`, `PeerFailed`, `Aborted`; the group is ended all the same.
     pub fn finalize(&self) -> Result<()> {
         on!(self.symm_group_finalize(&self.timeout.options()))
     }
 
-    /// The handle, for calls of [`symm_sys`]. It is valid while this value, or another handle to the group, lives.
+    /// The handle, for calls of [`symm_sys`]. It is valid while
+    /// this value, or another handle to the group, lives.
     #[inline]
     pub fn as_raw(&self) -> *mut symm_group {
         self.shared.handle.as_raw()
@@ -334,7 +408,13 @@ impl Group {
 
 impl fmt::Debug for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Group(rank {} of {}, {:?})", self.rank(), self.size(), self.backend())
+        write!(
+            f,
+            "Group(rank {} of {}, {:?})",
+            self.rank(),
+            self.size(),
+            self.backend()
+        )
     }
 }
 
@@ -353,17 +433,21 @@ impl Shared {
     }
 }
 
-/// Aborts a group from any thread, while another is in a call on it. Does not keep the group alive.
+/// Aborts a group from any thread, while another is
+/// in a call on it. Does not keep the group alive.
 #[derive(Clone)]
 pub struct AbortHandle(Weak<Shared>);
 
 impl AbortHandle {
-    /// As [`Group::abort`](crate::Group::abort).
-    /// Errors: `InvalidHandle` if the group is no more; `InvalidArgument` for a reason with a NUL character.
+    /// As [`Group::abort`](crate::Group::abort). Errors: `InvalidHandle` if the group
+    /// is no more; `InvalidArgument` for a reason with a NUL character.
     pub fn abort(&self, reason: &str) -> Result<()> {
         match self.0.upgrade() {
             Some(shared) => shared.abort(reason),
-            None => Err(Error::from_parts(Status::InvalidHandle, "the group was released, so there is nothing to abort")),
+            None => Err(Error::from_parts(
+                Status::InvalidHandle,
+                "the group was released, so there is nothing to abort",
+            )),
         }
     }
 }
@@ -421,7 +505,8 @@ known! {
         pub mapped: bool = "Whether its memory is mapped here.";
     }
 
-    /// What this rank has done on a group so far, calls that succeeded unless it says otherwise.
+    /// What this rank has done on a group so far,
+    /// calls that succeeded unless it says otherwise.
     #[derive(PartialEq, Eq)]
     pub struct GroupStats of symm_group_stats_t {
         pub collective_calls: [u64; 32] = "By the number of the [`Collective`](crate::Collective).";

@@ -25,11 +25,14 @@ known! {
     }
 }
 
-/// Symmetric memory that is handed out in pieces without a word to the other ranks: made by [`Group::heap`].
+/// Symmetric memory that is handed out in pieces without
+/// a word to the other ranks: made by [`Group::heap`].
 ///
-/// Ranks that make the same calls in the same order get the same offsets, and a [`Piece`] goes back where it is dropped; so drop
-/// them in the same order on all ranks. Threads of a rank must take turns in an order that all ranks share. Where a group
-/// [checks](crate::GroupConfig::check), ranks that went apart get `Mismatch` in the next collective.
+/// Ranks that make the same calls in the same order get the same offsets,
+/// and a [`Piece`] goes back where it is dropped; so drop them in the same
+/// order on all ranks. Threads of a rank must take turns in an order that
+/// all ranks share. Where a group [checks](crate::GroupConfig::check),
+/// ranks that went apart get `Mismatch` in the next collective.
 ///
 /// A clone is another handle to the same heap.
 #[derive(Clone)]
@@ -43,48 +46,68 @@ struct Inner {
 }
 
 impl Group {
-    /// A heap of `bytes` on every rank, rounded up to a multiple of 256. All ranks call it, with the same number, and all succeed or
-    /// all fail.
-    /// Errors: those of [`Group::alloc`] and [`Group::rendezvous`], on whichever rank.
+    /// A heap of `bytes` on every rank, rounded up to a multiple of 256. All ranks call
+    /// it, with the same number, and all succeed or all fail. Errors: those of
+    /// [`Group::alloc`] and [`Group::rendezvous`], on whichever rank.
     pub fn heap(&self, bytes: usize) -> Result<Heap> {
         self.heap_with(bytes, &AllocConfig::new(), Timeout::default())
     }
 
-    /// As [`heap`](Self::heap), of another kind, with a deadline that is otherwise that of creating the group.
-    /// Errors: as [`heap`](Self::heap), and `InvalidArgument` for an alignment or a node that there is not.
-    pub fn heap_with(&self, bytes: usize, config: &AllocConfig, timeout: impl Into<Timeout>) -> Result<Heap> {
+    /// As [`heap`](Self::heap), of another kind, with a deadline that is otherwise that
+    /// of creating the group. Errors: as [`heap`](Self::heap), and `InvalidArgument`
+    /// for an alignment or a node that there is not.
+    pub fn heap_with(
+        &self,
+        bytes: usize,
+        config: &AllocConfig,
+        timeout: impl Into<Timeout>,
+    ) -> Result<Heap> {
         let name: CString = to_c("name", &config.name)?;
         let options = sized!(symm_heap_options_t: flags = config.flags(), numa_node = config.numa_node(),
             alignment = config.alignment as u64, page_bytes = config.page_bytes as u64, name = name.as_ptr(),
             timeout_ms = timeout.into().as_millis());
         let handle: Handle<symm_heap> = on!(self.symm_heap_create(bytes, &options) => Handle)?;
         let memory = Memory::adopt(on!(handle.symm_heap_memory() => Handle)?, None, self)?;
-        Ok(Heap { inner: Arc::new(Inner { handle, memory }) })
+        Ok(Heap {
+            inner: Arc::new(Inner { handle, memory }),
+        })
     }
 }
 
 impl Heap {
-    /// A piece of `len` elements of this rank's block, which hold whatever was there before. A local call.
-    /// Errors: `OutOfMemory` says what was asked for, what is free, and the largest free piece; `InvalidArgument` for no elements.
+    /// A piece of `len` elements of this rank's block, which hold whatever was there
+    /// before. A local call. Errors: `OutOfMemory` says what was asked for, what is
+    /// free, and the largest free piece; `InvalidArgument` for no elements.
     pub fn alloc<T: Element>(&self, len: usize) -> Result<Piece<T>> {
         self.alloc_aligned(len, 0)
     }
 
-    /// As [`alloc`](Self::alloc), at a multiple of `alignment` bytes: a power of two, at most that of the heap; 0 is 256, and less is not
-    /// had.
-    /// Errors: as [`alloc`](Self::alloc), and `InvalidArgument` for an alignment.
+    /// As [`alloc`](Self::alloc), at a multiple of `alignment` bytes: a power of two,
+    /// at most that of the heap; 0 is 256, and less is not had. Errors: as
+    /// [`alloc`](Self::alloc), and `InvalidArgument` for an alignment.
     pub fn alloc_aligned<T: Element>(&self, len: usize, alignment: usize) -> Result<Piece<T>> {
         let size = bytes::<T>(len)?;
         let (mut pointer, mut offset) = (ptr::null_mut(), 0);
         on!(self.symm_heap_alloc(size, alignment, &mut pointer, &mut offset))?;
-        let pointer = NonNull::new(pointer.cast()).ok_or_else(|| Error::from_parts(Status::Internal, "the piece is at NULL"))?;
-        Ok(Piece { heap: self.clone(), pointer, len, offset })
+        let pointer = NonNull::new(pointer.cast())
+            .ok_or_else(|| Error::from_parts(Status::Internal, "the piece is at NULL"))?;
+        Ok(Piece {
+            heap: self.clone(),
+            pointer,
+            len,
+            offset,
+        })
     }
 
-    /// Offset and length in bytes of the piece that contains an address of this rank's block, if there is one.
+    /// Offset and length in bytes of the piece that contains
+    /// an address of this rank's block, if there is one.
     pub fn find<T>(&self, address: *const T) -> Result<Option<(usize, usize)>> {
         let (mut pointer, mut size) = (ptr::null_mut(), 0);
-        let found = looked_up(on!(self.symm_heap_find(address.cast(), &mut pointer, &mut size)))?;
+        let found = looked_up(on!(self.symm_heap_find(
+            address.cast(),
+            &mut pointer,
+            &mut size
+        )))?;
         Ok(found.then(|| (pointer as usize - self.inner.memory.own() as usize, size)))
     }
 
@@ -105,8 +128,9 @@ impl Heap {
     }
 }
 
-/// A piece of a [`Heap`], which goes back when it is dropped: on all ranks in the same order, and when no rank uses it any more (a
-/// barrier says so). On a device, what was issued with it must be ahead of what uses the next piece, as it is on one stream.
+/// A piece of a [`Heap`], which goes back when it is dropped: on all ranks in the same
+/// order, and when no rank uses it any more (a barrier says so). On a device, what was
+/// issued with it must be ahead of what uses the next piece, as it is on one stream.
 ///
 /// Who may touch what is as in [`Memory`]. It keeps the heap alive.
 pub struct Piece<T: Element> {
@@ -137,8 +161,14 @@ impl<T: Element> Piece<T> {
     pub fn view(&self, rank: usize) -> Result<View<'_, T>> {
         let memory = &self.heap.inner.memory;
         on_host(memory.backend())?;
-        // SAFETY: the block is mapped while the heap lives, and the piece lies within, at a multiple of 256.
-        Ok(unsafe { View::new(memory.pointer(rank)?.wrapping_add(self.offset).cast(), self.len) })
+        // SAFETY: the block is mapped while the heap lives,
+        // and the piece lies within, at a multiple of 256.
+        Ok(unsafe {
+            View::new(
+                memory.pointer(rank)?.wrapping_add(self.offset).cast(),
+                self.len,
+            )
+        })
     }
 
     /// Copies `source` to where the piece begins in a rank's block, as [`Memory::put`].
@@ -157,11 +187,18 @@ impl<T: Element> Piece<T> {
         if len <= self.len {
             return Ok(());
         }
-        Err(Error::argument(format!("{len} elements are more than the {} of the piece", self.len)))
+        Err(Error::argument(format!(
+            "{len} elements are more than the {} of the piece",
+            self.len
+        )))
     }
 
     fn parts(&self) -> (*mut T, usize, Backend) {
-        (self.pointer.as_ptr(), self.len, self.heap.inner.memory.backend())
+        (
+            self.pointer.as_ptr(),
+            self.len,
+            self.heap.inner.memory.backend(),
+        )
     }
 }
 
@@ -174,14 +211,22 @@ slices!(
 
 impl<T: Element> Drop for Piece<T> {
     fn drop(&mut self) {
-        // SAFETY: the handle is alive, and the piece is this value's own. It cannot fail: the piece is in use.
-        let _ = call(|api| unsafe { api.symm_heap_free(self.heap.as_raw(), self.pointer.as_ptr().cast()) });
+        // SAFETY: the handle is alive, and the piece is this
+        // value's own. It cannot fail: the piece is in use.
+        let _ = call(|api| unsafe {
+            api.symm_heap_free(self.heap.as_raw(), self.pointer.as_ptr().cast())
+        });
     }
 }
 
 impl std::fmt::Debug for Heap {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Heap({} bytes on each of {} ranks)", self.inner.memory.len(), self.inner.memory.size())
+        write!(
+            f,
+            "Heap({} bytes on each of {} ranks)",
+            self.inner.memory.len(),
+            self.inner.memory.size()
+        )
     }
 }
 

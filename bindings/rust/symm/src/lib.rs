@@ -15,12 +15,15 @@
 //!
 //! # Failure
 //!
-//! When a rank dies, hangs, aborts or calls something different from the others, the group is *revoked*: pending and later calls
-//! fail with the same status on all ranks, and [`Group::status`] says why. In a forked child every call on what its parent made is
-//! `InvalidHandle`.
+//! When a rank dies, hangs, aborts or calls something different from the
+//! others, the group is *revoked*: pending and later calls fail with the
+//! same status on all ranks, and [`Group::status`] says why. In a forked
+//! child every call on what its parent made is `InvalidHandle`.
 //!
-//! A call that says nothing of errors fails as the one that it is said to be like, or as any: `InvalidArgument` for a rank, channel, length or
-//! text that cannot be (one with a NUL character), `Unsupported` for a slice or view of memory of a device, `Unavailable` without a library,
+//! A call that says nothing of errors fails as the one that it is said to
+//! be like, or as any: `InvalidArgument` for a rank, channel, length or
+//! text that cannot be (one with a NUL character), `Unsupported` for a
+//! slice or view of memory of a device, `Unavailable` without a library,
 //! `Cuda` with what the driver said, and whatever revoked the group.
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
@@ -50,7 +53,9 @@ pub use allocator::HeapAllocator;
 pub use buffer::{AllocConfig, Buffer, BufferInfo, find_buffer};
 pub use collective::{Blocks, Plan, RmsNorm};
 pub use convert::Feature;
-pub use device::{DeviceInfo, Topology, Version, build_info, device_count, device_info, topology, version};
+pub use device::{
+    DeviceInfo, Topology, Version, build_info, device_count, device_info, topology, version,
+};
 pub use element::{Bool, Element, F8E4M3, F8E5M2, Reduces, Word};
 pub use error::{Error, Result};
 pub use group::{AbortHandle, Group, GroupConfig, GroupInfo, GroupStats, GroupStatus, PeerInfo};
@@ -65,4 +70,6 @@ pub use stream::{Stream, Timeout};
 
 #[doc(no_inline)]
 pub use symm_sys;
-pub use symm_sys::{Algorithm, Backend, Collective, Compare, LogLevel, Op, Scale, SignalOp, Status, TopologyClass};
+pub use symm_sys::{
+    Algorithm, Backend, Collective, Compare, LogLevel, Op, Scale, SignalOp, Status, TopologyClass,
+};

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 type Callback = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
 
-/// Hears messages of the library until it is dropped. After that, its callback is not running, but for a callback that drops its
-/// own listener, and will not run again.
+/// Hears messages of the library until it is dropped. After that, its callback is not
+/// running, but for a callback that drops its own listener, and will not run again.
 #[must_use = "messages end when it is dropped"]
 pub struct LogListener {
     id: u64,
@@ -19,25 +19,38 @@ pub struct LogListener {
     callback: Option<Arc<Callback>>,
 }
 
-/// Sends log messages up to `level` (errors are the lowest) to `callback`, for the whole process, beside all other listeners.
+/// Sends log messages up to `level` (errors are the lowest) to `callback`, for the
+/// whole process, beside all other listeners.
 ///
-/// It may be called from the library's own threads, from several at once, and must not call into the library. A panic in it ends
-/// there. The library prints nothing, unless the environment variable `SYMM_LOG` names a level.
-/// Errors: `Unavailable` if there is no library, `Unsupported` for an unknown level.
-pub fn log_to(level: LogLevel, callback: impl Fn(LogLevel, &str) + Send + Sync + 'static) -> Result<LogListener> {
+/// It may be called from the library's own threads, from several at once, and must not
+/// call into the library. A panic in it ends there. The library prints nothing, unless
+/// the environment variable `SYMM_LOG` names a level. Errors: `Unavailable` if there is
+/// no library, `Unsupported` for an unknown level.
+pub fn log_to(
+    level: LogLevel,
+    callback: impl Fn(LogLevel, &str) + Send + Sync + 'static,
+) -> Result<LogListener> {
     let callback: Arc<Callback> = Arc::new(Box::new(callback));
     let user = Arc::as_ptr(&callback).cast_mut().cast();
-    // SAFETY: `user` is a callback of the type that forward() expects, and lives until drop() has ended the listener.
-    let id = given(0, |api, out| unsafe { api.symm_log_add_listener(Some(forward), user, level.as_raw(), out) })?;
-    Ok(LogListener { id, callback: Some(callback) })
+    // SAFETY: `user` is a callback of the type that forward()
+    // expects, and lives until drop() has ended the listener.
+    let id = given(0, |api, out| unsafe {
+        api.symm_log_add_listener(Some(forward), user, level.as_raw(), out)
+    })?;
+    Ok(LogListener {
+        id,
+        callback: Some(callback),
+    })
 }
 
-/// The same, a line each (`warning: ...`), to a descriptor, which is duplicated. One that is full, because nobody reads it, loses
-/// lines and holds up nobody.
-/// Errors: as [`log_to`], and `System`.
+/// The same, a line each (`warning: ...`), to a descriptor, which
+/// is duplicated. One that is full, because nobody reads it, loses
+/// lines and holds up nobody. Errors: as [`log_to`], and `System`.
 pub fn log_to_fd(level: LogLevel, fd: impl AsFd) -> Result<LogListener> {
     // SAFETY: the descriptor is open during the call.
-    let id = given(0, |api, out| unsafe { api.symm_log_to_fd(fd.as_fd().as_raw_fd(), level.as_raw(), out) })?;
+    let id = given(0, |api, out| unsafe {
+        api.symm_log_to_fd(fd.as_fd().as_raw_fd(), level.as_raw(), out)
+    })?;
     Ok(LogListener { id, callback: None })
 }
 
@@ -65,11 +78,14 @@ impl Drop for LogListener {
 /// Called by the library with a living [`Callback`] in an [`Arc`], and a C string.
 unsafe extern "C" fn forward(user: *mut c_void, level: i32, message: *const c_char) {
     let callback = user.cast_const().cast::<Callback>();
-    // SAFETY: by contract. The callback may drop its own listener, and lives until it has returned all the same.
+    // SAFETY: by contract. The callback may drop its own
+    // listener, and lives until it has returned all the same.
     let (callback, message) = unsafe {
         Arc::increment_strong_count(callback);
         (Arc::from_raw(callback), CStr::from_ptr(message))
     };
     // A panic must not unwind into C, and there is nobody to tell.
-    let _ = catch_unwind(AssertUnwindSafe(|| callback(LogLevel::from_raw(level), &message.to_string_lossy())));
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        callback(LogLevel::from_raw(level), &message.to_string_lossy())
+    }));
 }

@@ -19,8 +19,8 @@ macro_rules! elements_at {
     };
 }
 
-/// A [`Source`](crate::Source) that is a [`Target`](crate::Target) as well, at the operand that a function of it gives. Why that is valid is
-/// said where this is used.
+/// A [`Source`](crate::Source) that is a [`Target`](crate::Target) as well, at the
+/// operand that a function of it gives. Why that is valid is said where this is used.
 macro_rules! operand {
     ($type:ty, $at:expr) => {
         // SAFETY: as said there.
@@ -42,8 +42,9 @@ macro_rules! operand {
     };
 }
 
-/// The number, the operand and the slices of elements that others may touch, at `parts()`: address, length and back end. What is said of
-/// each: the operand, and what the caller of `local()` and of `local_mut()` promises.
+/// The number, the operand and the slices of elements that others may touch, at
+/// `parts()`: address, length and back end. What is said of each: the operand, and what
+/// the caller of `local()` and of `local_mut()` promises.
 macro_rules! slices {
     ($name:ident, $span:literal, $read:literal, $written:literal) => {
         impl<T: $crate::Element> $name<T> {
@@ -59,7 +60,10 @@ macro_rules! slices {
 
             #[doc = $span]
             /// Errors: `InvalidArgument` if the range is not within the elements.
-            pub fn span(&self, range: impl std::ops::RangeBounds<usize>) -> $crate::Result<$crate::Span<'_, T>> {
+            pub fn span(
+                &self,
+                range: impl std::ops::RangeBounds<usize>,
+            ) -> $crate::Result<$crate::Span<'_, T>> {
                 let (pointer, len, backend) = self.parts();
                 $crate::Span::within(pointer, len, backend, range)
             }
@@ -71,7 +75,8 @@ macro_rules! slices {
             pub unsafe fn local(&self) -> $crate::Result<&[T]> {
                 let (pointer, len, backend) = self.parts();
                 $crate::buffer::on_host(backend)?;
-                // SAFETY: mapped as long as this value lives, initialised and aligned; that it does not change is the caller's promise.
+                // SAFETY: mapped as long as this value lives, initialised and aligned;
+                // that it does not change is the caller's promise.
                 Ok(unsafe { std::slice::from_raw_parts(pointer, len) })
             }
 
@@ -101,7 +106,8 @@ macro_rules! described {
     };
 }
 
-/// A builder, whose fields have defaults: what each setter takes, and what the field of its name is and becomes.
+/// A builder, whose fields have defaults: what each setter
+/// takes, and what the field of its name is and becomes.
 macro_rules! builder {
     ($(#[$meta:meta])* pub struct $builder:ident {
         $($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*): $field:ty = $value:expr;)*
@@ -129,7 +135,8 @@ macro_rules! builder {
     };
 }
 
-/// A struct of what is known of something, made of the struct of C that the library fills: each field of the one of its name; a
+/// A struct of what is known of something, made of the struct of C
+/// that the library fills: each field of the one of its name; a
 /// [`Feature`](crate::Feature) also of the reason why it is not there.
 macro_rules! known {
     ($($(#[$meta:meta])* pub struct $name:ident of $c:ident {
@@ -152,10 +159,12 @@ macro_rules! known {
     (@made of $value:expr, $reason:expr) => { $crate::convert::FromC::from_c(($value, $reason)) };
 }
 
-/// A struct of C that begins with its size, and is all zeros but for what is said: the defaults.
+/// A struct of C that begins with its size, and is
+/// all zeros but for what is said: the defaults.
 macro_rules! sized {
     ($name:ident: $($field:ident = $value:expr),*) => {{
-        // SAFETY: all zeros is a value of a struct of numbers, raw pointers and optional functions.
+        // SAFETY: all zeros is a value of a struct of
+        // numbers, raw pointers and optional functions.
         let mut made: symm_sys::$name = unsafe { std::mem::zeroed() };
         made.struct_size = size_of::<symm_sys::$name>();
         $(made.$field = $value;)*
@@ -163,9 +172,11 @@ macro_rules! sized {
     }};
 }
 
-/// `on!(self.symm_x(...))`: a call of `symm_x(handle, ...)`, whose other arguments are numbers, streams and operands that live,
-/// references, lists with their lengths, and addresses to be looked up. With `-> start` it gives what the call writes where `start`
-/// stands; with `=> Handle` the reference, with `=> Type` that, made of the struct that it fills.
+/// `on!(self.symm_x(...))`: a call of `symm_x(handle, ...)`, whose other
+/// arguments are numbers, streams and operands that live, references, lists
+/// with their lengths, and addresses to be looked up. With `-> start` it
+/// gives what the call writes where `start` stands; with `=> Handle` the
+/// reference, with `=> Type` that, made of the struct that it fills.
 macro_rules! on {
     ($of:ident.$function:ident($($argument:expr),*)) => {
         // SAFETY: the handle is alive, and so is what is referred to.

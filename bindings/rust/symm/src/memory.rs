@@ -1,4 +1,5 @@
-//! A buffer after rendezvous, and how it gets there; moving elements between blocks, one by one or many, and signals between ranks.
+//! A buffer after rendezvous, and how it gets there; moving elements between blocks,
+//! one by one or many, and signals between ranks.
 
 use crate::buffer::{Buffer, bytes, on_host};
 use crate::convert::{Feature, FromC, Handle, count, index};
@@ -19,22 +20,26 @@ use symm_sys::{self as sys, symm_buffer, symm_memory, symm_memory_info_t, symm_m
 ///
 /// # Who may touch what
 ///
-/// Any rank may write to any block at any time: that is what symmetric memory is for. So there is no safe `&[T]` to a block. There
-/// are, from the safest to the fastest:
+/// Any rank may write to any block at any time: that is what symmetric memory is for.
+/// So there is no safe `&[T]` to a block. There are, from the safest to the fastest:
 ///
-/// * [`put`](Self::put), [`get`](Self::get) and the collectives copy between blocks and memory of your own. They are done by the
-///   library, outside of what the compiler reasons about; if ranks race, elements are old, new or mixed, and every
-///   bit pattern is a value.
+/// * [`put`](Self::put), [`get`](Self::get) and the collectives copy
+///   between blocks and memory of your own. They are done by the
+///   library, outside of what the compiler reasons about; if ranks race,
+///   elements are old, new or mixed, and every bit pattern is a value.
 /// * [`view`](Self::view) loads and stores single elements of any rank's block atomically.
-/// * [`local`](Self::local) and [`local_mut`](Self::local_mut) borrow this rank's own block as a slice. They are `unsafe`: you
-///   promise that no rank writes to it, or touches it at all, during the borrow, which you know if barriers or signals say so.
+/// * [`local`](Self::local) and [`local_mut`](Self::local_mut)
+///   borrow this rank's own block as a slice. They are `unsafe`: you
+///   promise that no rank writes to it, or touches it at all, during
+///   the borrow, which you know if barriers or signals say so.
 ///
-/// What one rank wrote is visible to another after a barrier, or after a signal that was sent after the write.
+/// What one rank wrote is visible to another after a
+/// barrier, or after a signal that was sent after the write.
 ///
 /// # Life
 ///
-/// A memory keeps its group and its own block alive, and the mappings of the others, even after their ranks died. What
-/// is borrowed from it cannot outlive it:
+/// A memory keeps its group and its own block alive, and the mappings of the others,
+/// even after their ranks died. What is borrowed from it cannot outlive it:
 ///
 /// ```compile_fail,E0505
 /// # let group = symm::Group::from_env()?;
@@ -61,7 +66,8 @@ pub struct Memory<T: Element> {
     _type: PhantomData<fn() -> T>,
 }
 
-/// What the handles to a memory have in common. The order of the fields is that of their release.
+/// What the handles to a memory have in common. The
+/// order of the fields is that of their release.
 pub(crate) struct Inner {
     handle: Handle<symm_memory>,
     /// To meet on another group. A memory that was found by an address has none.
@@ -71,7 +77,8 @@ pub(crate) struct Inner {
     own: *mut c_void,
 }
 
-// SAFETY: the handles are Send and Sync; `own` is an address, and what is done with it is decided by Span, View and local().
+// SAFETY: the handles are Send and Sync; `own` is an address, and what is done with it
+// is decided by Span, View and local().
 unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
@@ -80,13 +87,22 @@ impl<T: Element> Memory<T> {
     /// The same memory; calls by this handle are ordered on `stream`.
     #[must_use]
     pub fn with_stream(&self, stream: Stream) -> Self {
-        Self { inner: self.inner.clone(), stream, _type: PhantomData }
+        Self {
+            inner: self.inner.clone(),
+            stream,
+            _type: PhantomData,
+        }
     }
 
-    /// The same memory as elements of another type; a rest of a block that is no whole element is out of reach.
+    /// The same memory as elements of another type; a rest
+    /// of a block that is no whole element is out of reach.
     #[must_use]
     pub fn cast<U: Element>(&self) -> Memory<U> {
-        Memory { inner: self.inner.clone(), stream: self.stream.clone(), _type: PhantomData }
+        Memory {
+            inner: self.inner.clone(),
+            stream: self.stream.clone(),
+            _type: PhantomData,
+        }
     }
 
     /// This rank, in the memory's group.
@@ -109,13 +125,14 @@ impl<T: Element> Memory<T> {
         count(self.inner.info.channels)
     }
 
-    /// The address at which a rank's block is mapped here, for code of your own. Of device memory in a CUDA group.
+    /// The address at which a rank's block is mapped here, for
+    /// code of your own. Of device memory in a CUDA group.
     pub fn pointer(&self, rank: usize) -> Result<*mut T> {
         on!(self.symm_memory_pointer(index(rank)) -> ptr::null_mut()).map(|pointer| pointer.cast())
     }
 
-    /// The address by which the multimem instructions of the device reach all ranks' blocks at once.
-    /// Errors: `Unavailable` if there is none; the message says why.
+    /// The address by which the multimem instructions of the device reach all ranks'
+    /// blocks at once. Errors: `Unavailable` if there is none; the message says why.
     pub fn multicast_pointer(&self) -> Result<*mut T> {
         on!(self.symm_memory_multicast_pointer() -> ptr::null_mut()).map(|pointer| pointer.cast())
     }
@@ -132,7 +149,8 @@ impl<T: Element> Memory<T> {
         Ok(unsafe { View::new(self.pointer(rank)?, self.len()) })
     }
 
-    /// The handle, for calls of [`symm_sys`]. It is valid while this value, or another handle to the memory, lives.
+    /// The handle, for calls of [`symm_sys`]. It is valid while
+    /// this value, or another handle to the memory, lives.
     #[inline]
     pub fn as_raw(&self) -> *mut symm_memory {
         self.inner.handle.as_raw()
@@ -171,52 +189,82 @@ impl<T: Element> Clone for Memory<T> {
 impl<T: Element> fmt::Debug for Memory<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = std::any::type_name::<T>();
-        write!(f, "Memory<{name}>({} elements, rank {} of {})", self.len(), self.rank(), self.size())
+        write!(
+            f,
+            "Memory<{name}>({} elements, rank {} of {})",
+            self.len(),
+            self.rank(),
+            self.size()
+        )
     }
 }
 
 impl Group {
-    /// Shares a block: afterwards every rank's is mapped here. All ranks call it, with buffers of the same size, and all succeed
-    /// or all fail.
+    /// Shares a block: afterwards every rank's is mapped here. All ranks call it, with
+    /// buffers of the same size, and all succeed or all fail.
     ///
-    /// The buffer is taken even if the call fails, since then it cannot always be known that no peer has mapped it.
-    /// Errors: `Mismatch` (sizes differ), `Timeout`, `PeerFailed`, `Aborted`, `System`, `OutOfMemory`.
+    /// The buffer is taken even if the call fails, since then it cannot always be known
+    /// that no peer has mapped it. Errors: `Mismatch` (sizes differ), `Timeout`,
+    /// `PeerFailed`, `Aborted`, `System`, `OutOfMemory`.
     pub fn rendezvous<T: Element>(&self, buffer: Buffer<T>) -> Result<Memory<T>> {
         self.rendezvous_tagged(buffer, 0)
     }
 
-    /// As [`rendezvous`](Self::rendezvous); calls with equal tags meet, so that several threads of a rank can share blocks of one
-    /// group at once.
+    /// As [`rendezvous`](Self::rendezvous); calls with equal tags meet, so that several
+    /// threads of a rank can share blocks of one group at once.
     pub fn rendezvous_tagged<T: Element>(&self, buffer: Buffer<T>, tag: u64) -> Result<Memory<T>> {
         self.rendezvous_with(buffer, tag, 0)
     }
 
-    /// As [`rendezvous_tagged`](Self::rendezvous_tagged), with so many signal channels, the same on all ranks; 0 for as many as the
-    /// group has.
-    /// Errors: as [`rendezvous`](Self::rendezvous); `Unsupported` for more channels than there can be.
-    pub fn rendezvous_with<T: Element>(&self, buffer: Buffer<T>, tag: u64, channels: usize) -> Result<Memory<T>> {
+    /// As [`rendezvous_tagged`](Self::rendezvous_tagged), with so
+    /// many signal channels, the same on all ranks; 0 for as many as
+    /// the group has. Errors: as [`rendezvous`](Self::rendezvous);
+    /// `Unsupported` for more channels than there can be.
+    pub fn rendezvous_with<T: Element>(
+        &self,
+        buffer: Buffer<T>,
+        tag: u64,
+        channels: usize,
+    ) -> Result<Memory<T>> {
         let handle = self.meet(&buffer.handle, tag, channels)?;
         Memory::adopt(handle, Some(buffer.handle), self)
     }
 
-    /// A block of `len` elements on every rank: [`alloc`](Self::alloc) and [`rendezvous`](Self::rendezvous).
+    /// A block of `len` elements on every rank: [`alloc`](Self::alloc) and
+    /// [`rendezvous`](Self::rendezvous).
     pub fn memory<T: Element>(&self, len: usize) -> Result<Memory<T>> {
         self.rendezvous(self.alloc(len)?)
     }
 
-    /// Finds the memory of this group that maps an address, which may lie anywhere inside any rank's block.
+    /// Finds the memory of this group that maps an address,
+    /// which may lie anywhere inside any rank's block.
     pub fn find<T: Element>(&self, address: *const T) -> Result<Option<Found>> {
         let (mut out, mut rank, mut offset) = (ptr::null_mut(), 0, 0);
-        if !looked_up(on!(self.symm_memory_find(address.cast(), &mut out, &mut rank, &mut offset)))? {
+        if !looked_up(on!(self.symm_memory_find(
+            address.cast(),
+            &mut out,
+            &mut rank,
+            &mut offset
+        )))? {
             return Ok(None);
         }
         // SAFETY: a successful call gives one reference.
         let memory = Memory::adopt(unsafe { Handle::new(out) }?, None, self)?;
-        Ok(Some(Found { memory, rank: count(rank), offset }))
+        Ok(Some(Found {
+            memory,
+            rank: count(rank),
+            offset,
+        }))
     }
 
-    fn meet(&self, buffer: &Handle<symm_buffer>, tag: u64, channels: usize) -> Result<Handle<symm_memory>> {
-        let options = sized!(symm_rendezvous_options_t: tag = tag, channels = number("channels", channels)?);
+    fn meet(
+        &self,
+        buffer: &Handle<symm_buffer>,
+        tag: u64,
+        channels: usize,
+    ) -> Result<Handle<symm_memory>> {
+        let options =
+            sized!(symm_rendezvous_options_t: tag = tag, channels = number("channels", channels)?);
         on!(self.symm_rendezvous(buffer.as_raw(), &options) => Handle)
     }
 }
@@ -234,37 +282,71 @@ pub struct Found {
 }
 
 impl<T: Element> Memory<T> {
-    pub(crate) fn adopt(handle: Handle<symm_memory>, buffer: Option<Handle<symm_buffer>>, group: &Group) -> Result<Self> {
+    pub(crate) fn adopt(
+        handle: Handle<symm_memory>,
+        buffer: Option<Handle<symm_buffer>>,
+        group: &Group,
+    ) -> Result<Self> {
         let info = on!(handle.symm_memory_info() => symm_memory_info_t)?;
         let own = on!(handle.symm_memory_pointer(info.rank) -> ptr::null_mut())?;
-        let inner = Inner { handle, buffer, group: group.shared.clone(), info, own };
-        Ok(Self { inner: Arc::new(inner), stream: group.stream.clone(), _type: PhantomData })
+        let inner = Inner {
+            handle,
+            buffer,
+            group: group.shared.clone(),
+            info,
+            own,
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+            stream: group.stream.clone(),
+            _type: PhantomData,
+        })
     }
 
-    /// The same block, shared with the ranks of another group of the same device. All ranks of that group call it. The second time it
-    /// is a local call, which gives the same memory.
-    /// Errors: as [`Group::rendezvous`]; `Unsupported` for a memory that was [found](Group::find).
+    /// The same block, shared with the ranks of another group of the same
+    /// device. All ranks of that group call it. The second time it is a local
+    /// call, which gives the same memory. Errors: as [`Group::rendezvous`];
+    /// `Unsupported` for a memory that was [found](Group::find).
     pub fn rendezvous_on(&self, group: &Group, tag: u64) -> Result<Self> {
         let Some(buffer) = &self.inner.buffer else {
-            return Err(Error::from_parts(Status::Unsupported, "a memory that was found by an address has no buffer to share"));
+            return Err(Error::from_parts(
+                Status::Unsupported,
+                "a memory that was found by an address has no buffer to share",
+            ));
         };
         let handle = group.meet(buffer, tag, 0)?;
         on!(buffer.symm_buffer_retain())?;
         // SAFETY: the reference was added above.
-        Self::adopt(handle, Some(unsafe { Handle::new(buffer.as_raw()) }?), group)
+        Self::adopt(
+            handle,
+            Some(unsafe { Handle::new(buffer.as_raw()) }?),
+            group,
+        )
     }
 }
 
 /// Offsets and counts are in elements.
 impl<T: Element> Memory<T> {
-    /// Copies `source` to element `offset` of a rank's block. Visible to that rank after a signal or barrier. A local call.
-    pub fn put<S: Source<Element = T> + ?Sized>(&self, rank: usize, offset: usize, source: &S) -> Result<()> {
+    /// Copies `source` to element `offset` of a rank's block. Visible to that rank
+    /// after a signal or barrier. A local call.
+    pub fn put<S: Source<Element = T> + ?Sized>(
+        &self,
+        rank: usize,
+        offset: usize,
+        source: &S,
+    ) -> Result<()> {
         let (offset, from, size) = self.copied(offset, source.operand())?;
         on!(self.symm_put(index(rank), offset, from, size, self.stream.as_raw()))
     }
 
-    /// Copies from element `offset` of a rank's block to `target`, as many elements as it has. A local call.
-    pub fn get<D: Target<Element = T> + ?Sized>(&self, rank: usize, offset: usize, target: &mut D) -> Result<()> {
+    /// Copies from element `offset` of a rank's block to
+    /// `target`, as many elements as it has. A local call.
+    pub fn get<D: Target<Element = T> + ?Sized>(
+        &self,
+        rank: usize,
+        offset: usize,
+        target: &mut D,
+    ) -> Result<()> {
         let (offset, to, size) = self.copied(offset, target.operand_mut())?;
         on!(self.symm_get(index(rank), offset, to, size, self.stream.as_raw()))
     }
@@ -275,30 +357,56 @@ impl<T: Element> Memory<T> {
     }
 
     /// [`put`](Self::put), then [`signal`](Self::signal), in one call.
-    pub fn put_signal<S>(&self, rank: usize, offset: usize, source: &S, channel: usize) -> Result<()>
+    pub fn put_signal<S>(
+        &self,
+        rank: usize,
+        offset: usize,
+        source: &S,
+        channel: usize,
+    ) -> Result<()>
     where
         S: Source<Element = T> + ?Sized,
     {
         let (offset, from, size) = self.copied(offset, source.operand())?;
-        on!(self.symm_put_signal(index(rank), offset, from, size, index(channel), self.stream.as_raw()))
+        on!(self.symm_put_signal(
+            index(rank),
+            offset,
+            from,
+            size,
+            index(channel),
+            self.stream.as_raw()
+        ))
     }
 
-    /// What a copy needs: where it begins in the block, the operand's address, and the size, in bytes.
+    /// What a copy needs: where it begins in the block,
+    /// the operand's address, and the size, in bytes.
     fn copied(&self, offset: usize, operand: Operand<T>) -> Result<(usize, *mut c_void, usize)> {
         let operand = operand.on(&self.inner.group, &self.stream)?;
-        Ok((bytes::<T>(offset)?, operand.pointer(), bytes::<T>(operand.len())?))
+        Ok((
+            bytes::<T>(offset)?,
+            operand.pointer(),
+            bytes::<T>(operand.len())?,
+        ))
     }
 }
 
 /// Elements of 32 bits.
 impl<T: Word> Memory<T> {
-    /// Stores `count` copies of a value from element `offset` of a rank's block on. A local call.
+    /// Stores `count` copies of a value from element
+    /// `offset` of a rank's block on. A local call.
     pub fn fill(&self, rank: usize, offset: usize, value: T, count: usize) -> Result<()> {
         let offset = bytes::<T>(offset)?;
-        on!(self.symm_fill32(index(rank), offset, value.bits(), count, self.stream.as_raw()))
+        on!(self.symm_fill32(
+            index(rank),
+            offset,
+            value.bits(),
+            count,
+            self.stream.as_raw()
+        ))
     }
 
-    /// Stores one value at element `offset` of a rank's block, after everything that this rank wrote before. A local call.
+    /// Stores one value at element `offset` of a rank's block, after everything that
+    /// this rank wrote before. A local call.
     pub fn write_value(&self, rank: usize, offset: usize, value: T) -> Result<()> {
         let offset = bytes::<T>(offset)?;
         on!(self.symm_write_value32(index(rank), offset, value.bits(), self.stream.as_raw()))
@@ -307,10 +415,17 @@ impl<T: Word> Memory<T> {
 
 /// Words that one rank writes and another waits for.
 impl Memory<u32> {
-    /// Waits until element `offset` of this rank's own block compares so with `value`, whoever writes it. What was written before it in
-    /// release order is visible after.
-    /// Errors: `Timeout`: on the host the group stays usable; on a CUDA stream the deadline revokes it. `Aborted`, `InvalidArgument`.
-    pub fn wait_value(&self, offset: usize, compare: Compare, value: u32, timeout: impl Into<Timeout>) -> Result<()> {
+    /// Waits until element `offset` of this rank's own block compares so with `value`,
+    /// whoever writes it. What was written before it in release order is visible after.
+    /// Errors: `Timeout`: on the host the group stays usable; on a CUDA stream the
+    /// deadline revokes it. `Aborted`, `InvalidArgument`.
+    pub fn wait_value(
+        &self,
+        offset: usize,
+        compare: Compare,
+        value: u32,
+        timeout: impl Into<Timeout>,
+    ) -> Result<()> {
         let (offset, options) = (bytes::<u32>(offset)?, timeout.into().options());
         let (compare, stream) = (compare.as_raw(), self.stream.as_raw());
         on!(self.symm_wait_value32(offset, compare, value, &options, stream))
@@ -319,21 +434,30 @@ impl Memory<u32> {
 
 /// Words that one rank writes and another waits for.
 impl Memory<u64> {
-    /// Stores one value at element `offset` of a rank's block, after everything that this rank wrote before. A local call.
+    /// Stores one value at element `offset` of a rank's block, after everything that
+    /// this rank wrote before. A local call.
     pub fn write_value(&self, rank: usize, offset: usize, value: u64) -> Result<()> {
         let (offset, stream) = (bytes::<u64>(offset)?, self.stream.as_raw());
         on!(self.symm_write_value64(index(rank), offset, value, stream))
     }
 
-    /// Waits until element `offset` of this rank's own block compares so with `value`, as [`Memory::<u32>::wait_value`] does.
-    pub fn wait_value(&self, offset: usize, compare: Compare, value: u64, timeout: impl Into<Timeout>) -> Result<()> {
+    /// Waits until element `offset` of this rank's own block compares so with `value`,
+    /// as [`Memory::<u32>::wait_value`] does.
+    pub fn wait_value(
+        &self,
+        offset: usize,
+        compare: Compare,
+        value: u64,
+        timeout: impl Into<Timeout>,
+    ) -> Result<()> {
         let (offset, options) = (bytes::<u64>(offset)?, timeout.into().options());
         let (compare, stream) = (compare.as_raw(), self.stream.as_raw());
         on!(self.symm_wait_value64(offset, compare, value, &options, stream))
     }
 }
 
-/// One of the signals that [`Memory::wait_any_signal`] and its kin wait for: until its word compares so with `value`.
+/// One of the signals that [`Memory::wait_any_signal`] and
+/// its kin wait for: until its word compares so with `value`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignalWait {
     /// Whose signal.
@@ -347,34 +471,59 @@ pub struct SignalWait {
 }
 
 impl<T: Element> Memory<T> {
-    /// Adds one to the signals that this rank has sent to `rank` on `channel`. Never waits; any number may be outstanding. What this
+    /// Adds one to the signals that this rank has sent to `rank` on
+    /// `channel`. Never waits; any number may be outstanding. What this
     /// rank wrote before is visible to whoever waited for the signal.
     pub fn signal(&self, rank: usize, channel: usize) -> Result<()> {
         on!(self.symm_signal(index(rank), index(channel), self.stream.as_raw()))
     }
 
-    /// Takes one signal from `rank` on `channel`, waiting for it if need be.
-    /// Errors: `Timeout`: on the host nothing was taken and the group stays usable; on a CUDA stream the deadline revokes the
-    /// group. `PeerFailed`, `Aborted`, `InvalidArgument`.
+    /// Takes one signal from `rank` on `channel`, waiting for it if
+    /// need be. Errors: `Timeout`: on the host nothing was taken and
+    /// the group stays usable; on a CUDA stream the deadline revokes
+    /// the group. `PeerFailed`, `Aborted`, `InvalidArgument`.
     pub fn wait_signal(&self, rank: usize, channel: usize) -> Result<()> {
         self.wait_signal_for(rank, channel, Timeout::Group)
     }
 
     /// As [`wait_signal`](Self::wait_signal), with a deadline of its own.
-    pub fn wait_signal_for(&self, rank: usize, channel: usize, timeout: impl Into<Timeout>) -> Result<()> {
-        on!(self.symm_wait_signal(index(rank), index(channel), &timeout.into().options(), self.stream.as_raw()))
+    pub fn wait_signal_for(
+        &self,
+        rank: usize,
+        channel: usize,
+        timeout: impl Into<Timeout>,
+    ) -> Result<()> {
+        on!(self.symm_wait_signal(
+            index(rank),
+            index(channel),
+            &timeout.into().options(),
+            self.stream.as_raw()
+        ))
     }
 
-    /// Adds a value to the word of 64 bits that `rank` sees of this rank on `channel`, or sets it. Never waits.
-    pub fn signal_value(&self, rank: usize, channel: usize, op: SignalOp, value: u64) -> Result<()> {
+    /// Adds a value to the word of 64 bits that `rank` sees
+    /// of this rank on `channel`, or sets it. Never waits.
+    pub fn signal_value(
+        &self,
+        rank: usize,
+        channel: usize,
+        op: SignalOp,
+        value: u64,
+    ) -> Result<()> {
         let (op, stream) = (op.as_raw(), self.stream.as_raw());
         on!(self.symm_signal_value(index(rank), index(channel), op, value, stream))
     }
 
-    /// Waits until the word from `rank` on `channel` compares so with `value`, and takes nothing. On the host it returns the word as it
-    /// was then; on a CUDA stream it returns `None`, before.
+    /// Waits until the word from `rank` on `channel` compares so with
+    /// `value`, and takes nothing. On the host it returns the word as
+    /// it was then; on a CUDA stream it returns `None`, before.
     pub fn wait_signal_value(
-        &self, rank: usize, channel: usize, compare: Compare, value: u64, timeout: impl Into<Timeout>,
+        &self,
+        rank: usize,
+        channel: usize,
+        compare: Compare,
+        value: u64,
+        timeout: impl Into<Timeout>,
     ) -> Result<Option<u64>> {
         let (options, stream) = (timeout.into().options(), self.stream.as_raw());
         let (rank, channel, compare) = (index(rank), index(channel), compare.as_raw());
@@ -384,19 +533,34 @@ impl<T: Element> Memory<T> {
         Ok(seen)
     }
 
-    /// Waits until each of `waits` has been as awaited, at whatever moment, and takes nothing.
-    /// Errors: as [`wait_signal`](Self::wait_signal); `InvalidArgument` for none, or more than 64.
-    pub fn wait_all_signals(&self, waits: &[SignalWait], timeout: impl Into<Timeout>) -> Result<()> {
+    /// Waits until each of `waits` has been as awaited, at whatever moment,
+    /// and takes nothing. Errors: as [`wait_signal`](Self::wait_signal);
+    /// `InvalidArgument` for none, or more than 64.
+    pub fn wait_all_signals(
+        &self,
+        waits: &[SignalWait],
+        timeout: impl Into<Timeout>,
+    ) -> Result<()> {
         self.wait_signals(waits, false, timeout.into()).map(|_| ())
     }
 
-    /// Waits until one of `waits` is as awaited, and takes nothing. On the host it returns the index of the first that is; on a CUDA
-    /// stream it returns `None`, before.
-    pub fn wait_any_signal(&self, waits: &[SignalWait], timeout: impl Into<Timeout>) -> Result<Option<usize>> {
+    /// Waits until one of `waits` is as awaited, and takes
+    /// nothing. On the host it returns the index of the first
+    /// that is; on a CUDA stream it returns `None`, before.
+    pub fn wait_any_signal(
+        &self,
+        waits: &[SignalWait],
+        timeout: impl Into<Timeout>,
+    ) -> Result<Option<usize>> {
         self.wait_signals(waits, true, timeout.into())
     }
 
-    fn wait_signals(&self, waits: &[SignalWait], any: bool, timeout: Timeout) -> Result<Option<usize>> {
+    fn wait_signals(
+        &self,
+        waits: &[SignalWait],
+        any: bool,
+        timeout: Timeout,
+    ) -> Result<Option<usize>> {
         let (options, stream) = (timeout.options(), self.stream.as_raw());
         let to_c = |wait: &SignalWait| {
             sized!(symm_signal_wait_t: rank = index(wait.rank), channel = index(wait.channel), compare = wait.compare.as_raw(),
@@ -420,10 +584,14 @@ impl<T: Element> Memory<T> {
         on!(self.symm_test_signal_value(index(rank), index(channel)) -> 0)
     }
 
-    /// The memory as kernels of your own see it: `symm::device::Memory` of `device.cuh`. `stop` is the device address of a word that ends
-    /// all waits when it becomes other than 0, or null.
-    /// Errors: `Unsupported` on the host.
-    pub fn device_view(&self, timeout: impl Into<Timeout>, stop: *const u32) -> Result<symm_memory_view_t> {
+    /// The memory as kernels of your own see it: `symm::device::Memory` of
+    /// `device.cuh`. `stop` is the device address of a word that ends all waits when it
+    /// becomes other than 0, or null. Errors: `Unsupported` on the host.
+    pub fn device_view(
+        &self,
+        timeout: impl Into<Timeout>,
+        stop: *const u32,
+    ) -> Result<symm_memory_view_t> {
         let (timeout, stop) = (timeout.into().as_millis(), stop.cast::<c_void>());
         on!(self.symm_memory_device_view(timeout, stop) => symm_memory_view_t)
     }
@@ -432,22 +600,27 @@ impl<T: Element> Memory<T> {
         self.inner.group.backend == sys::Backend::Host
     }
 
-    /// Address of a rank's signal pad, `u64 pad[channel][source rank]`, for code of your own. Use a channel either by the calls above
-    /// or by such code.
+    /// Address of a rank's signal pad, `u64 pad[channel][source rank]`, for code of
+    /// your own. Use a channel either by the calls above or by such code.
     pub fn signal_pad(&self, rank: usize) -> Result<*mut u64> {
         on!(self.symm_memory_signal_pad(index(rank)) -> ptr::null_mut()).map(|pad| pad.cast())
     }
 }
 
 /// A block that others may write, element by element: [`Memory::view`](Memory::view),
-/// [`Shared::view`](crate::ipc::Shared::view), [`Import::view`](crate::ipc::Import::view). Every load and store is atomic, because others may do the same at any time: what is read
-/// is what somebody wrote, never a mixture. The order in which stores become visible elsewhere is given by barriers and signals, or
-/// by [`store_release`](Self::store_release) and [`load_acquire`](Self::load_acquire).
+/// [`Shared::view`](crate::ipc::Shared::view),
+/// [`Import::view`](crate::ipc::Import::view). Every load and store is atomic, because
+/// others may do the same at any time: what is read is what somebody wrote, never a
+/// mixture. The order in which stores become visible elsewhere is given by barriers and
+/// signals, or by [`store_release`](Self::store_release) and
+/// [`load_acquire`](Self::load_acquire).
 ///
-/// Two honest words. What the library copies by `put`, `get` or a collective is not atomic as a whole; it moves whole aligned words
-/// on the processors that are supported, so an element is old or new here, too. And Rust's memory model says nothing of atomics of
-/// different sizes that race on the same bytes, as two views of different [casts](Memory::cast) could: on these processors, each
-/// reads and writes its bytes whole.
+/// Two honest words. What the library copies by `put`, `get` or a
+/// collective is not atomic as a whole; it moves whole aligned words on the
+/// processors that are supported, so an element is old or new here, too.
+/// And Rust's memory model says nothing of atomics of different sizes that
+/// race on the same bytes, as two views of different [casts](Memory::cast)
+/// could: on these processors, each reads and writes its bytes whole.
 ///
 /// An index out of range panics, as a slice does.
 pub struct View<'a, T: Element> {
@@ -462,16 +635,21 @@ unsafe impl<T: Element> Send for View<'_, T> {}
 unsafe impl<T: Element> Sync for View<'_, T> {}
 
 impl<T: Element> View<'_, T> {
-    /// # Safety
-    /// `pointer` is aligned and valid for `len` elements, to be read and written, as long as the view lives.
+    /// # Safety `pointer` is aligned and valid for `len` elements, to be read and
+    /// written, as long as the view lives.
     pub(crate) unsafe fn new(pointer: *mut T, len: usize) -> Self {
-        Self { pointer, len, _block: PhantomData }
+        Self {
+            pointer,
+            len,
+            _block: PhantomData,
+        }
     }
 
     /// One element.
     #[inline]
     pub fn load(&self, at: usize) -> T {
-        // SAFETY: at() is within the block, which is mapped while the memory lives, and aligned.
+        // SAFETY: at() is within the block, which is
+        // mapped while the memory lives, and aligned.
         unsafe { T::load(self.at(at), Ordering::Relaxed) }
     }
 
@@ -482,7 +660,8 @@ impl<T: Element> View<'_, T> {
         unsafe { T::store(self.at(at), value, Ordering::Relaxed) }
     }
 
-    /// One element; whatever its writer stored before its [`store_release`](Self::store_release) is seen by later loads.
+    /// One element; whatever its writer stored before its
+    /// [`store_release`](Self::store_release) is seen by later loads.
     #[inline]
     pub fn load_acquire(&self, at: usize) -> T {
         // SAFETY: as in load().
@@ -508,7 +687,12 @@ impl<T: Element> View<'_, T> {
 
     /// Stores all of `from`, beginning at element `at`.
     pub fn write(&self, at: usize, from: &[T]) {
-        assert!(from.len() <= self.len.saturating_sub(at), "{} elements at {at} in a block of {}", from.len(), self.len);
+        assert!(
+            from.len() <= self.len.saturating_sub(at),
+            "{} elements at {at} in a block of {}",
+            from.len(),
+            self.len
+        );
         for (i, value) in from.iter().enumerate() {
             self.store(at + i, *value);
         }

@@ -20,7 +20,11 @@ pub enum Place {
 
 impl Place {
     pub(crate) fn of(backend: Backend) -> Self {
-        if backend == Backend::Cuda { Self::Device } else { Self::Host }
+        if backend == Backend::Cuda {
+            Self::Device
+        } else {
+            Self::Host
+        }
     }
 }
 
@@ -36,23 +40,34 @@ pub struct Operand<T> {
 impl<T: Element> Operand<T> {
     /// An operand of `len` elements at `pointer`.
     pub const fn new(pointer: *mut T, len: usize, place: Place) -> Self {
-        Self { pointer, len, place, stream: None }
+        Self {
+            pointer,
+            len,
+            place,
+            stream: None,
+        }
     }
 
     /// The same, valid for work on this `CUstream` only: a call on another stream is refused.
     #[must_use]
     pub const fn only_on(self, stream: *mut c_void) -> Self {
-        Self { stream: Some(stream), ..self }
+        Self {
+            stream: Some(stream),
+            ..self
+        }
     }
 
-    /// Refuses what the group cannot reach. The library could not tell a host address from a device address that is wrong.
+    /// Refuses what the group cannot reach. The library could not tell a host address
+    /// from a device address that is wrong.
     #[inline]
     pub(crate) fn on(self, group: &Shared, stream: &Stream) -> Result<Self> {
         if self.place != Place::of(group.backend) {
             return Err(misplaced(self.place, group.backend));
         }
         match self.stream {
-            Some(own) if own != stream.as_raw() => Err(Error::argument("the operand belongs to another stream than the call")),
+            Some(own) if own != stream.as_raw() => Err(Error::argument(
+                "the operand belongs to another stream than the call",
+            )),
             _ => Ok(self),
         }
     }
@@ -70,21 +85,27 @@ impl<T: Element> Operand<T> {
     /// The part that begins at element `at`.
     #[inline]
     pub(crate) fn from(self, at: usize) -> Self {
-        Self { pointer: self.pointer.wrapping_add(at), len: self.len.saturating_sub(at), ..self }
+        Self {
+            pointer: self.pointer.wrapping_add(at),
+            len: self.len.saturating_sub(at),
+            ..self
+        }
     }
 }
 
 #[cold]
 fn misplaced(place: Place, backend: Backend) -> Error {
-    Error::from_parts(Status::InvalidArgument, format!("an operand in {place:?} memory cannot be used by a {backend:?} group"))
+    Error::from_parts(
+        Status::InvalidArgument,
+        format!("an operand in {place:?} memory cannot be used by a {backend:?} group"),
+    )
 }
 
-/// What a call can read: slices, arrays, vectors, [`Buffer`]s, [`Span`]s, [`Raw`] pointers; with feature `cudarc` also
-/// device slices.
+/// What a call can read: slices, arrays, vectors, [`Buffer`]s, [`Span`]s, [`Raw`]
+/// pointers; with feature `cudarc` also device slices.
 ///
-/// # Safety
-/// The operand is valid for reads of its length until the value is dropped, and on a device until the work of calls that were made
-/// while it lived has ended.
+/// # Safety The operand is valid for reads of its length until the value is dropped,
+/// and on a device until the work of calls that were made while it lived has ended.
 pub unsafe trait Source {
     /// What it consists of.
     type Element: Element;
@@ -105,7 +126,8 @@ pub unsafe trait Target: Source {
 pub trait TargetOf<S: Source + ?Sized>: Target<Element = S::Element> {}
 impl<S: Source + ?Sized, T: Target<Element = S::Element> + ?Sized> TargetOf<S> for T {}
 
-// SAFETY: a slice is valid for reads of its length while it is borrowed, and host calls are done when they return.
+// SAFETY: a slice is valid for reads of its length while it
+// is borrowed, and host calls are done when they return.
 unsafe impl<T: Element> Source for [T] {
     type Element = T;
     #[inline]
@@ -145,10 +167,16 @@ like_a_slice!([] Vec<T>);
 like_a_slice!([] Box<[T]>);
 like_a_slice!([const N: usize] [T; N]);
 
-// A buffer owns its block. On a device, the library gives it back only when the work that it issued has ended.
-operand!(Buffer<T>, |buffer| Operand::new(buffer.as_ptr(), buffer.len(), Place::of(buffer.group.backend)));
+// A buffer owns its block. On a device, the library gives
+// it back only when the work that it issued has ended.
+operand!(Buffer<T>, |buffer| Operand::new(
+    buffer.as_ptr(),
+    buffer.len(),
+    Place::of(buffer.group.backend)
+));
 
-/// An operand by its address: device memory of another library, or host memory that no slice describes.
+/// An operand by its address: device memory of another
+/// library, or host memory that no slice describes.
 #[derive(Debug, Clone, Copy)]
 pub struct Raw<'a, T: Element> {
     operand: Operand<T>,
@@ -158,28 +186,37 @@ pub struct Raw<'a, T: Element> {
 impl<'a, T: Element> Raw<'a, T> {
     /// `len` elements at `pointer`.
     ///
-    /// # Safety
-    /// During `'a` the memory is valid for what the calls that it is passed to do: reads of a source, reads and writes of a target.
-    /// Nobody borrows from it what is written. On a device, `'a` ends after the work of these calls has ended.
+    /// # Safety During `'a` the memory is valid for what the calls that it is passed to
+    /// do: reads of a source, reads and writes of a target. Nobody borrows from it what
+    /// is written. On a device, `'a` ends after the work of these calls has ended.
     pub const unsafe fn new(pointer: *mut T, len: usize, place: Place) -> Self {
-        Self { operand: Operand::new(pointer, len, place), _owner: PhantomData }
+        Self {
+            operand: Operand::new(pointer, len, place),
+            _owner: PhantomData,
+        }
     }
 
     /// No elements, at NULL: what a rank passes that has nothing to send or receive.
     pub const fn empty(place: Place) -> Self {
-        Self { operand: Operand::new(ptr::null_mut(), 0, place), _owner: PhantomData }
+        Self {
+            operand: Operand::new(ptr::null_mut(), 0, place),
+            _owner: PhantomData,
+        }
     }
 }
 
 // As promised to Raw::new().
 operand!(Raw<'_, T>, |raw| raw.operand);
 
-/// Elements of this rank's own block ([`Memory::span`](crate::Memory::span)), or of memory that is shared by a token
-/// ([`Shared::span`](crate::ipc::Shared::span), [`Import::span`](crate::ipc::Import::span)), to be passed to collectives, `put` and
-/// `get`, or to be [exported](Self::export). Collectives use spans of a memory of their group without a copy.
+/// Elements of this rank's own block ([`Memory::span`](crate::Memory::span)), or of
+/// memory that is shared by a token ([`Shared::span`](crate::ipc::Shared::span),
+/// [`Import::span`](crate::ipc::Import::span)), to be passed to collectives, `put`
+/// and `get`, or to be [exported](Self::export). Collectives use spans of a memory
+/// of their group without a copy.
 ///
-/// It is an address and a length, not a borrow of the elements, so spans may overlap. What a collective does with
-/// operands that overlap is said by the collective: an error, unless it is the in-place form.
+/// It is an address and a length, not a borrow of the elements, so spans may overlap.
+/// What a collective does with operands that overlap is said by the collective: an
+/// error, unless it is the in-place form.
 #[derive(Clone, Copy)]
 pub struct Span<'a, T: Element> {
     pointer: *mut T,
@@ -188,15 +225,20 @@ pub struct Span<'a, T: Element> {
     _block: PhantomData<&'a ()>,
 }
 
-// SAFETY: nothing is read or written through a span here; it is an address for the library, whose calls may be made from any
-// thread.
+// SAFETY: nothing is read or written through a span here; it is an address for the
+// library, whose calls may be made from any thread.
 unsafe impl<T: Element> Send for Span<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: Element> Sync for Span<'_, T> {}
 
 impl<T: Element> Span<'_, T> {
     /// The part `range` of a block, which lives as long as the span.
-    pub(crate) fn within(pointer: *mut T, len: usize, backend: Backend, range: impl RangeBounds<usize>) -> Result<Self> {
+    pub(crate) fn within(
+        pointer: *mut T,
+        len: usize,
+        backend: Backend,
+        range: impl RangeBounds<usize>,
+    ) -> Result<Self> {
         let start = match range.start_bound() {
             Bound::Included(start) => *start,
             Bound::Excluded(start) => start.saturating_add(1),
@@ -208,10 +250,17 @@ impl<T: Element> Span<'_, T> {
             Bound::Unbounded => len,
         };
         if start > end || end > len {
-            return Err(Error::argument(format!("range {start}..{end} is not within the block of {len} elements")));
+            return Err(Error::argument(format!(
+                "range {start}..{end} is not within the block of {len} elements"
+            )));
         }
         let place = Place::of(backend);
-        Ok(Self { pointer: pointer.wrapping_add(start), len: end - start, place, _block: PhantomData })
+        Ok(Self {
+            pointer: pointer.wrapping_add(start),
+            len: end - start,
+            place,
+            _block: PhantomData,
+        })
     }
 
     /// Address of the first element.
@@ -220,7 +269,12 @@ impl<T: Element> Span<'_, T> {
     }
 }
 
-// The elements lie in a block that lives as long as the span's borrow of the memory, and whose contents nobody borrows in safe code.
-operand!(Span<'_, T>, |span| Operand::new(span.pointer, span.len, span.place));
+// The elements lie in a block that lives as long as the span's borrow of the memory,
+// and whose contents nobody borrows in safe code.
+operand!(Span<'_, T>, |span| Operand::new(
+    span.pointer,
+    span.len,
+    span.place
+));
 
 elements_at!(Span<'_>);

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use symm_sys as sys;
 
-/// A CUDA stream. Calls on a CUDA group return when their work is on the stream; calls on a host group are done when they
-/// return and take no stream.
+/// A CUDA stream. Calls on a CUDA group return when their work is on the stream; calls
+/// on a host group are done when they return and take no stream.
 #[derive(Clone)]
 pub struct Stream {
     raw: *mut c_void,
@@ -24,21 +24,27 @@ unsafe impl Sync for Stream {}
 impl Stream {
     /// No stream: what host groups take. On CUDA, the legacy default stream.
     pub const fn none() -> Self {
-        Self { raw: std::ptr::null_mut(), _owner: None }
+        Self {
+            raw: std::ptr::null_mut(),
+            _owner: None,
+        }
     }
 
     /// A `CUstream` (or `cudaStream_t`).
     ///
-    /// # Safety
-    /// The stream belongs to the primary context of the group's device, and lives as long as this value, its clones and the
-    /// groups and memories that they are given to.
+    /// # Safety The stream belongs to the primary context of the
+    /// group's device, and lives as long as this value, its
+    /// clones and the groups and memories that they are given to.
     pub const unsafe fn from_raw(raw: *mut c_void) -> Self {
         Self { raw, _owner: None }
     }
 
     #[cfg(feature = "cudarc")]
     pub(crate) fn owned(raw: *mut c_void, owner: Arc<dyn Any + Send + Sync>) -> Self {
-        Self { raw, _owner: Some(owner) }
+        Self {
+            raw,
+            _owner: Some(owner),
+        }
     }
 
     /// What stands for all streams, where the library says so.
@@ -73,8 +79,9 @@ pub enum Timeout {
     Group,
     /// This long, rounded up to milliseconds; zero is one millisecond.
     After(Duration),
-    /// Only look: what is not there now is [`Status::Timeout`](crate::Status::Timeout), and nothing was taken. On the host, for what
-    /// needs no other rank to act; `InvalidArgument` elsewhere.
+    /// Only look: what is not there now is
+    /// [`Status::Timeout`](crate::Status::Timeout), and nothing was taken. On the
+    /// host, for what needs no other rank to act; `InvalidArgument` elsewhere.
     Now,
     /// None: wait for ever, or until the group fails.
     Never,
@@ -88,7 +95,9 @@ impl Timeout {
             Self::Now => sys::SYMM_TIMEOUT_NOW,
             Self::After(time) => {
                 let millis = time.as_nanos().div_ceil(1_000_000).max(1);
-                u64::try_from(millis).unwrap_or(u64::MAX).min(sys::SYMM_TIMEOUT_NOW - 1)
+                u64::try_from(millis)
+                    .unwrap_or(u64::MAX)
+                    .min(sys::SYMM_TIMEOUT_NOW - 1)
             }
         }
     }

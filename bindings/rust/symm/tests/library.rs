@@ -13,20 +13,36 @@ use symm::{Backend, LogLevel, Status, TopologyClass};
 fn the_library_knows_itself() {
     let version = symm::version().expect("there is a library");
     assert_eq!(version.major, symm::symm_sys::SYMM_VERSION_MAJOR);
-    assert!(symm::build_info().expect("there is a library").contains(&version.to_string()));
+    assert!(
+        symm::build_info()
+            .expect("there is a library")
+            .contains(&version.to_string())
+    );
 }
 
 #[test]
 fn the_host_is_a_device() {
     assert_eq!(symm::device_count(Backend::Host).expect("a host"), 1);
     let info = symm::device_info(Backend::Host, 0).expect("a host");
-    assert!(info.backend == Backend::Host && info.memory_bytes > 0 && info.compute_units > 0, "{info:?}");
+    assert!(
+        info.backend == Backend::Host && info.memory_bytes > 0 && info.compute_units > 0,
+        "{info:?}"
+    );
     assert!(info.multicast.is_err_and(|reason| !reason.is_empty()));
     let topology = symm::topology(Backend::Host).expect("a host");
-    assert!(matches!(topology.class, TopologyClass::FullyConnected | TopologyClass::Other), "{topology:?}");
+    assert!(
+        matches!(
+            topology.class,
+            TopologyClass::FullyConnected | TopologyClass::Other
+        ),
+        "{topology:?}"
+    );
     assert_eq!(topology.links, [[0]]);
     if let Err(error) = symm::device_count(Backend::Cuda) {
-        assert!(error.status == Status::Unavailable && !error.message.is_empty(), "{error}");
+        assert!(
+            error.status == Status::Unavailable && !error.message.is_empty(),
+            "{error}"
+        );
     }
 }
 
@@ -40,23 +56,41 @@ fn messages_of_the_log() {
     .expect("a listener");
     let (mut lines, end) = UnixStream::pair().expect("two ends");
     let to_pipe = symm::log_to_fd(LogLevel::Warning, end).expect("a listener");
-    ranks::threads(2, |group| group.abort("the log is to hear of it").expect("abort"));
+    ranks::threads(2, |group| {
+        group.abort("the log is to hear of it").expect("abort")
+    });
     drop((listener, to_pipe));
     let mut text = String::new();
-    lines.read_to_string(&mut text).expect("its end, since nobody has the other");
-    assert!(text.starts_with("warning: ") && text.contains("the log is to hear of it"), "{text}");
+    lines
+        .read_to_string(&mut text)
+        .expect("its end, since nobody has the other");
+    assert!(
+        text.starts_with("warning: ") && text.contains("the log is to hear of it"),
+        "{text}"
+    );
     let heard = SAID.lock().unwrap().len();
-    assert!(SAID.lock().unwrap().iter().any(|(_, message)| message.contains("the log is to hear of it")));
-    ranks::threads(2, |group| group.abort("the log is not to hear of it").expect("abort"));
+    assert!(
+        SAID.lock()
+            .unwrap()
+            .iter()
+            .any(|(_, message)| message.contains("the log is to hear of it"))
+    );
+    ranks::threads(2, |group| {
+        group.abort("the log is not to hear of it").expect("abort")
+    });
     assert_eq!(SAID.lock().unwrap().len(), heard);
-    let error = symm::log_to(LogLevel::Unknown(77), |_, _| ()).err().expect("there is no such level");
+    let error = symm::log_to(LogLevel::Unknown(77), |_, _| ())
+        .err()
+        .expect("there is no such level");
     assert_eq!(error.status, Status::Unsupported, "{error}");
 }
 
 /// What this program prints when it is started with another library.
 fn asked(library: &Path) -> String {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.args(["--exact", "answer", "--ignored", "--nocapture"]).env("SYMM_LIB", library);
+    command
+        .args(["--exact", "answer", "--ignored", "--nocapture"])
+        .env("SYMM_LIB", library);
     String::from_utf8(command.output().expect("it starts").stdout).expect("UTF-8")
 }
 
@@ -73,21 +107,40 @@ fn answer() {
 #[test]
 fn without_the_library_calls_say_so() {
     let said = asked(Path::new("/nowhere/libsymm.so"));
-    assert_eq!(said.matches("(unavailable: cannot load libsymm").count(), 3, "{said}");
+    assert_eq!(
+        said.matches("(unavailable: cannot load libsymm").count(),
+        3,
+        "{said}"
+    );
     assert_eq!(said.matches("/nowhere/libsymm.so").count(), 3 * 2, "{said}");
 }
 
 #[cfg(not(feature = "link"))]
 #[test]
 fn an_older_library_says_what_it_lacks() {
-    let [source, library] = ["old.rs", "libsymm.so.0"].map(|name| Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
-    std::fs::write(&source, "#[unsafe(no_mangle)] pub extern \"C\" fn symm_version() -> u32 { 0 }").expect("a file");
+    let [source, library] =
+        ["old.rs", "libsymm.so.0"].map(|name| Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
+    std::fs::write(
+        &source,
+        "#[unsafe(no_mangle)] pub extern \"C\" fn symm_version() -> u32 { 0 }",
+    )
+    .expect("a file");
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
-    let built = Command::new(rustc).args(["--edition=2024", "--crate-type=cdylib", "-o"]).args([&library, &source]).status();
+    let built = Command::new(rustc)
+        .args(["--edition=2024", "--crate-type=cdylib", "-o"])
+        .args([&library, &source])
+        .status();
     assert!(built.expect("rustc").success());
     let said = asked(&library);
-    assert!(said.contains("Ok(Version { major: 0, minor: 0, patch: 0 })"), "{said}");
-    assert!(said.contains("no function symm_group_create") && said.contains("no function symm_log_add_listener"), "{said}");
+    assert!(
+        said.contains("Ok(Version { major: 0, minor: 0, patch: 0 })"),
+        "{said}"
+    );
+    assert!(
+        said.contains("no function symm_group_create")
+            && said.contains("no function symm_log_add_listener"),
+        "{said}"
+    );
 }
 
 /// Log messages as tracing events.
@@ -134,10 +187,17 @@ mod events {
     fn messages_become_events() {
         tracing::subscriber::set_global_default(Ear).expect("there is no other");
         let listener = symm::log_to_tracing(LogLevel::Debug).expect("a listener");
-        ranks::threads(2, |group| group.abort("tracing is to hear of it").expect("abort"));
+        ranks::threads(2, |group| {
+            group.abort("tracing is to hear of it").expect("abort")
+        });
         drop(listener);
         let heard = HEARD.lock().unwrap();
-        let found = heard.iter().find(|(_, message)| message.contains("tracing is to hear of it"));
-        assert!(found.is_some_and(|(level, _)| *level <= Level::DEBUG), "{heard:?}");
+        let found = heard
+            .iter()
+            .find(|(_, message)| message.contains("tracing is to hear of it"));
+        assert!(
+            found.is_some_and(|(level, _)| *level <= Level::DEBUG),
+            "{heard:?}"
+        );
     }
 }

@@ -17,43 +17,74 @@ type Pair<T, U> = (Operand<T>, Operand<U>);
 
 /// # Collectives
 ///
-/// All ranks make the same calls in the same order, with the same type, op, root and lengths. Operands may be any memory of the kind
-/// that the group works on; [`Span`](crate::Span)s of a memory of this group are used without a copy. Some ranks may pass spans and
-/// others not, at different offsets. A reduction of narrow floats into `f32` is not rounded ([`Reduces`]).
+/// All ranks make the same calls in the same order, with the same type, op, root and
+/// lengths. Operands may be any memory of the kind that the group works on;
+/// [`Span`](crate::Span)s of a memory of this group are used without a copy. Some ranks
+/// may pass spans and others not, at different offsets. A reduction of narrow floats
+/// into `f32` is not rounded ([`Reduces`]).
 ///
-/// # Errors of all collectives
-/// All return `InvalidArgument` (lengths that do not fit, root, overlap, an algorithm that cannot do it), after which nothing has
-/// happened, or `Timeout`, `PeerFailed`, `Aborted`, `Mismatch`, after which the group is revoked and what was to be written is undefined.
+/// # Errors of all collectives All return `InvalidArgument` (lengths that do not fit,
+/// root, overlap, an algorithm that cannot do it), after which nothing has happened, or
+/// `Timeout`, `PeerFailed`, `Aborted`, `Mismatch`, after which the group is revoked and
+/// what was to be written is undefined.
 impl Group {
     /// `recv[i] = op over all ranks of send[i]`, on every rank.
     #[inline]
-    pub fn allreduce<S: Source + ?Sized, R: Target + ?Sized>(&self, send: &S, recv: &mut R, op: Op) -> Result<()>
+    pub fn allreduce<S: Source + ?Sized, R: Target + ?Sized>(
+        &self,
+        send: &S,
+        recv: &mut R,
+        op: Op,
+    ) -> Result<()>
     where
         S::Element: Reduces<R::Element>,
     {
         self.apart(Collective::Allreduce, send, recv, op, 0)
     }
 
-    /// `recv[i] = op over all ranks of send[rank * recv.len() + i]`; `send` is [`size`](Self::size) times as long as `recv`.
-    pub fn reduce_scatter<S: Source + ?Sized, R: Target + ?Sized>(&self, send: &S, recv: &mut R, op: Op) -> Result<()>
+    /// `recv[i] = op over all ranks of send[rank * recv.len() + i]`; `send` is
+    /// [`size`](Self::size) times as long as `recv`.
+    pub fn reduce_scatter<S: Source + ?Sized, R: Target + ?Sized>(
+        &self,
+        send: &S,
+        recv: &mut R,
+        op: Op,
+    ) -> Result<()>
     where
         S::Element: Reduces<R::Element>,
     {
         self.apart(Collective::ReduceScatter, send, recv, op, 0)
     }
 
-    /// `recv[r * send.len() + i] = send[i] of rank r`; `recv` is [`size`](Self::size) times as long as `send`.
-    pub fn allgather<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(&self, send: &S, recv: &mut R) -> Result<()> {
+    /// `recv[r * send.len() + i] = send[i] of rank r`; `recv`
+    /// is [`size`](Self::size) times as long as `send`.
+    pub fn allgather<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
+        &self,
+        send: &S,
+        recv: &mut R,
+    ) -> Result<()> {
         self.apart(Collective::Allgather, send, recv, Op::Sum, 0)
     }
 
     /// `recv[i] = send[i] of the root`; other ranks' `send` is not read and may be empty.
-    pub fn broadcast<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(&self, send: &S, recv: &mut R, root: usize) -> Result<()> {
+    pub fn broadcast<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
+        &self,
+        send: &S,
+        recv: &mut R,
+        root: usize,
+    ) -> Result<()> {
         self.apart(Collective::Broadcast, send, recv, Op::Sum, root)
     }
 
-    /// `recv[i] = op over all ranks of send[i]`, on the root; other ranks' `recv` is not written and may be empty.
-    pub fn reduce<S: Source + ?Sized, R: Target + ?Sized>(&self, send: &S, recv: &mut R, op: Op, root: usize) -> Result<()>
+    /// `recv[i] = op over all ranks of send[i]`, on the root;
+    /// other ranks' `recv` is not written and may be empty.
+    pub fn reduce<S: Source + ?Sized, R: Target + ?Sized>(
+        &self,
+        send: &S,
+        recv: &mut R,
+        op: Op,
+        root: usize,
+    ) -> Result<()>
     where
         S::Element: Reduces<R::Element>,
     {
@@ -61,13 +92,25 @@ impl Group {
     }
 
     /// `recv[r * n + i] = send[rank * n + i] of rank r`, where both have `size * n` elements.
-    pub fn alltoall<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(&self, send: &S, recv: &mut R) -> Result<()> {
+    pub fn alltoall<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
+        &self,
+        send: &S,
+        recv: &mut R,
+    ) -> Result<()> {
         self.apart(Collective::Alltoall, send, recv, Op::Sum, 0)
     }
 
-    /// On two operands, which have the lengths that go together; what is not read or written on this rank may be empty.
+    /// On two operands, which have the lengths that go together; what is not read or
+    /// written on this rank may be empty.
     #[inline]
-    fn apart<S, R>(&self, what: Collective, send: &S, recv: &mut R, op: Op, root: usize) -> Result<()>
+    fn apart<S, R>(
+        &self,
+        what: Collective,
+        send: &S,
+        recv: &mut R,
+        op: Op,
+        root: usize,
+    ) -> Result<()>
     where
         S: Source + ?Sized,
         R: Target + ?Sized,
@@ -78,8 +121,12 @@ impl Group {
             Collective::Gather | Collective::Scatter if !at_root => {}
             Collective::Broadcast if !at_root && sent == 0 => {}
             Collective::Reduce if !at_root && received == 0 => {}
-            Collective::ReduceScatter | Collective::Scatter => self.all_parts("send", sent, "recv", received)?,
-            Collective::Allgather | Collective::Gather => self.all_parts("recv", received, "send", sent)?,
+            Collective::ReduceScatter | Collective::Scatter => {
+                self.all_parts("send", sent, "recv", received)?
+            }
+            Collective::Allgather | Collective::Gather => {
+                self.all_parts("recv", received, "send", sent)?
+            }
             _ => same(sent, received)?,
         }
         let count = match what {
@@ -87,14 +134,22 @@ impl Group {
             Collective::Alltoall => self.part(received)?,
             _ => received,
         };
-        // SAFETY: the operands have as many elements as the collective reads and writes on this rank.
+        // SAFETY: the operands have as many elements as
+        // the collective reads and writes on this rank.
         unsafe { self.run(what, send, recv, count, op, root) }
     }
 
     /// Both operands, if the group can reach them.
     #[inline]
-    fn both<S: Source + ?Sized, R: Target + ?Sized>(&self, send: &S, recv: &mut R) -> Result<Pair<S::Element, R::Element>> {
-        Ok((send.operand().on(&self.shared, &self.stream)?, recv.operand_mut().on(&self.shared, &self.stream)?))
+    fn both<S: Source + ?Sized, R: Target + ?Sized>(
+        &self,
+        send: &S,
+        recv: &mut R,
+    ) -> Result<Pair<S::Element, R::Element>> {
+        Ok((
+            send.operand().on(&self.shared, &self.stream)?,
+            recv.operand_mut().on(&self.shared, &self.stream)?,
+        ))
     }
 
     /// A collective of C; `op` and `root` are of no account where it has none.
@@ -103,20 +158,45 @@ impl Group {
     /// The operands have the elements that the collective reads and writes for `count`.
     #[inline]
     unsafe fn run<T: Element, U: Element>(
-        &self, what: Collective, send: Operand<T>, recv: Operand<U>, count: usize, op: Op, root: usize,
+        &self,
+        what: Collective,
+        send: Operand<T>,
+        recv: Operand<U>,
+        count: usize,
+        op: Op,
+        root: usize,
     ) -> Result<()> {
-        let (group, send, recv, stream) = (self.as_raw(), send.pointer(), recv.pointer(), self.stream.as_raw());
+        let (group, send, recv, stream) = (
+            self.as_raw(),
+            send.pointer(),
+            recv.pointer(),
+            self.stream.as_raw(),
+        );
         let (dtype, op, root) = (T::DTYPE, op.as_raw(), index(root));
         // SAFETY: the handle is alive, and the caller vouches for the operands.
         let one = |api: &Api, o| unsafe {
             match what {
-                Collective::Allreduce => api.symm_allreduce(group, send, recv, count, dtype, op, o, stream),
-                Collective::ReduceScatter => api.symm_reduce_scatter(group, send, recv, count, dtype, op, o, stream),
-                Collective::Allgather => api.symm_allgather(group, send, recv, count, dtype, o, stream),
-                Collective::Broadcast => api.symm_broadcast(group, send, recv, count, dtype, root, o, stream),
-                Collective::Reduce => api.symm_reduce(group, send, recv, count, dtype, op, root, o, stream),
-                Collective::Gather => api.symm_gather(group, send, recv, count, dtype, root, o, stream),
-                Collective::Scatter => api.symm_scatter(group, send, recv, count, dtype, root, o, stream),
+                Collective::Allreduce => {
+                    api.symm_allreduce(group, send, recv, count, dtype, op, o, stream)
+                }
+                Collective::ReduceScatter => {
+                    api.symm_reduce_scatter(group, send, recv, count, dtype, op, o, stream)
+                }
+                Collective::Allgather => {
+                    api.symm_allgather(group, send, recv, count, dtype, o, stream)
+                }
+                Collective::Broadcast => {
+                    api.symm_broadcast(group, send, recv, count, dtype, root, o, stream)
+                }
+                Collective::Reduce => {
+                    api.symm_reduce(group, send, recv, count, dtype, op, root, o, stream)
+                }
+                Collective::Gather => {
+                    api.symm_gather(group, send, recv, count, dtype, root, o, stream)
+                }
+                Collective::Scatter => {
+                    api.symm_scatter(group, send, recv, count, dtype, root, o, stream)
+                }
                 _ => api.symm_alltoall(group, send, recv, count, dtype, o, stream),
             }
         };
@@ -126,13 +206,21 @@ impl Group {
 
     /// A call with the options of this handle.
     #[inline]
-    fn issue(&self, result: i32, one: impl FnOnce(&Api, *const sys::symm_collective_options_t) -> Called) -> Result<()> {
+    fn issue(
+        &self,
+        result: i32,
+        one: impl FnOnce(&Api, *const sys::symm_collective_options_t) -> Called,
+    ) -> Result<()> {
         call(|api| self.options(result, |options| one(api, options)))
     }
 
     /// Passes the options of this handle, NULL if they are the defaults.
     #[inline]
-    fn options<X>(&self, result: i32, function: impl FnOnce(*const sys::symm_collective_options_t) -> X) -> X {
+    fn options<X>(
+        &self,
+        result: i32,
+        function: impl FnOnce(*const sys::symm_collective_options_t) -> X,
+    ) -> X {
         let plain = result == 0 && self.factor == NO_FACTOR;
         if plain && self.algorithm == Algorithm::Auto && self.timeout == Timeout::Group {
             return function(ptr::null());
@@ -146,7 +234,10 @@ impl Group {
     /// Length of one rank's part of an operand that has one for each.
     fn part(&self, whole: usize) -> Result<usize> {
         if whole % self.size() != 0 {
-            return Err(Error::argument(format!("{whole} elements cannot be divided among {} ranks", self.size())));
+            return Err(Error::argument(format!(
+                "{whole} elements cannot be divided among {} ranks",
+                self.size()
+            )));
         }
         Ok(whole / self.size())
     }
@@ -154,7 +245,9 @@ impl Group {
     fn all_parts(&self, long: &str, whole: usize, short: &str, part: usize) -> Result<()> {
         if part.checked_mul(self.size()) != Some(whole) {
             let size = self.size();
-            return Err(Error::argument(format!("{long} has {whole} elements, not {size} (ranks) times the {part} of {short}")));
+            return Err(Error::argument(format!(
+                "{long} has {whole} elements, not {size} (ranks) times the {part} of {short}"
+            )));
         }
         Ok(())
     }
@@ -165,7 +258,9 @@ fn same(send: usize, recv: usize) -> Result<()> {
     if send == recv {
         return Ok(());
     }
-    Err(Error::argument(format!("send has {send} elements and recv {recv}")))
+    Err(Error::argument(format!(
+        "send has {send} elements and recv {recv}"
+    )))
 }
 
 /// # Collectives in place
@@ -178,14 +273,15 @@ impl Group {
         self.in_place(Collective::Allreduce, data, op, 0)
     }
 
-    /// Reduces `data`, of which this rank receives its part: `data[rank * n + i]`, where `data` has `size * n` elements. The rest of
-    /// `data` is undefined afterwards.
+    /// Reduces `data`, of which this rank receives its part:
+    /// `data[rank * n + i]`, where `data` has `size * n`
+    /// elements. The rest of `data` is undefined afterwards.
     pub fn reduce_scatter_in_place<D: Target + ?Sized>(&self, data: &mut D, op: Op) -> Result<()> {
         self.in_place(Collective::ReduceScatter, data, op, 0)
     }
 
-    /// Gathers everybody's part into `data`, which has `size * n` elements. This rank's own part is there before the call, at
-    /// `data[rank * n + i]`.
+    /// Gathers everybody's part into `data`, which has `size * n` elements. This rank's
+    /// own part is there before the call, at `data[rank * n + i]`.
     pub fn allgather_in_place<D: Target + ?Sized>(&self, data: &mut D) -> Result<()> {
         self.in_place(Collective::Allgather, data, Op::Sum, 0)
     }
@@ -196,7 +292,12 @@ impl Group {
     }
 
     /// `data[i] = op over all ranks of data[i]`, on the root; other ranks' `data` is only read.
-    pub fn reduce_in_place<D: Target + ?Sized>(&self, data: &mut D, op: Op, root: usize) -> Result<()> {
+    pub fn reduce_in_place<D: Target + ?Sized>(
+        &self,
+        data: &mut D,
+        op: Op,
+        root: usize,
+    ) -> Result<()> {
         self.in_place(Collective::Reduce, data, op, root)
     }
 
@@ -205,30 +306,47 @@ impl Group {
         self.in_place(Collective::Alltoall, data, Op::Sum, 0)
     }
 
-    /// Gathers everybody's part on the root, in `data` of `size * n` elements, of which its own part is there before the call. Elsewhere
-    /// `data` is the part: n elements, which are only read.
+    /// Gathers everybody's part on the root, in `data` of `size * n`
+    /// elements, of which its own part is there before the call.
+    /// Elsewhere `data` is the part: n elements, which are only read.
     pub fn gather_in_place<D: Target + ?Sized>(&self, data: &mut D, root: usize) -> Result<()> {
         self.in_place(Collective::Gather, data, Op::Sum, root)
     }
 
-    /// The other way: the root keeps its own part of `data`, of `size * n` elements, and sends the others. Elsewhere `data` receives n.
+    /// The other way: the root keeps its own part of `data`, of `size * n` elements,
+    /// and sends the others. Elsewhere `data` receives n.
     pub fn scatter_in_place<D: Target + ?Sized>(&self, data: &mut D, root: usize) -> Result<()> {
         self.in_place(Collective::Scatter, data, Op::Sum, root)
     }
 
     #[inline]
-    fn in_place<D: Target + ?Sized>(&self, what: Collective, data: &mut D, op: Op, root: usize) -> Result<()> {
+    fn in_place<D: Target + ?Sized>(
+        &self,
+        what: Collective,
+        data: &mut D,
+        op: Op,
+        root: usize,
+    ) -> Result<()> {
         let whole = data.operand_mut().on(&self.shared, &self.stream)?;
         let divided = match what {
             Collective::Allreduce | Collective::Broadcast | Collective::Reduce => false,
             Collective::Gather | Collective::Scatter => self.rank() == root,
             _ => true,
         };
-        let count = if divided { self.part(whole.len())? } else { whole.len() };
-        let own = if divided && what != Collective::Alltoall { whole.from(self.rank() * count) } else { whole };
+        let count = if divided {
+            self.part(whole.len())?
+        } else {
+            whole.len()
+        };
+        let own = if divided && what != Collective::Alltoall {
+            whole.from(self.rank() * count)
+        } else {
+            whole
+        };
         let gathers = matches!(what, Collective::Allgather | Collective::Gather);
         let (send, recv) = if gathers { (own, whole) } else { (whole, own) };
-        // SAFETY: the operand has `size * count` elements where it is divided, and `count` elsewhere.
+        // SAFETY: the operand has `size * count` elements
+        // where it is divided, and `count` elsewhere.
         unsafe { self.run(what, send, recv, count, op, root) }
     }
 }
@@ -236,7 +354,8 @@ impl Group {
 type In<'a, T> = Option<&'a dyn Source<Element = T>>;
 type Out<'a, T> = Option<&'a mut dyn Target<Element = T>>;
 
-/// What [`Group::allreduce_rmsnorm`] adds to the sum, how it normalises, and where results go. The arithmetic is that of `symm.h`.
+/// What [`Group::allreduce_rmsnorm`] adds to the sum, how it normalises, and where
+/// results go. The arithmetic is that of `symm.h`.
 pub struct RmsNorm<'a, T: Element, W: Element> {
     weight: &'a dyn Source<Element = W>,
     /// Added to the sum; of the length of `send`, as all matrices.
@@ -262,14 +381,27 @@ pub struct RmsNorm<'a, T: Element, W: Element> {
 impl<'a, T: Element, W: Element> RmsNorm<'a, T, W> {
     /// With weights as long as a row, and nothing else.
     pub fn new(weight: &'a dyn Source<Element = W>) -> Self {
-        let (residual_in, residual_out, residual, norm_out, quant_out, scale_in, scale_out) = Default::default();
+        let (residual_in, residual_out, residual, norm_out, quant_out, scale_in, scale_out) =
+            Default::default();
         let (epsilon, weight_offset) = (1e-6, 0.0);
-        Self { weight, residual_in, residual_out, residual, norm_out, quant_out, scale_in, scale_out, epsilon, weight_offset }
+        Self {
+            weight,
+            residual_in,
+            residual_out,
+            residual,
+            norm_out,
+            quant_out,
+            scale_in,
+            scale_out,
+            epsilon,
+            weight_offset,
+        }
     }
 }
 
 impl Group {
-    /// The sum of all ranks' `send`, rows as long as the weight, with a residual and RMSNorm, in one kernel.
+    /// The sum of all ranks' `send`, rows as long as the
+    /// weight, with a residual and RMSNorm, in one kernel.
     pub fn allreduce_rmsnorm<S, W>(&self, send: &S, norm: RmsNorm<'_, S::Element, W>) -> Result<()>
     where
         S: Source + ?Sized,
@@ -280,11 +412,18 @@ impl Group {
         let (all, hidden) = (send.len(), weight.len());
         let rows = all.checked_div(hidden).unwrap_or(0);
         if rows * hidden != all || hidden == 0 {
-            return Err(Error::argument(format!("send has {all} elements, which are not rows of {hidden}")));
+            return Err(Error::argument(format!(
+                "send has {all} elements, which are not rows of {hidden}"
+            )));
         }
         let both = self.of_norm("residual", norm.residual.map(|to| to.operand_mut()), all)?;
-        let residual_in = self.of_norm("residual_in", norm.residual_in.map(Source::operand), all)?;
-        let residual_out = self.of_norm("residual_out", norm.residual_out.map(|to| to.operand_mut()), all)?;
+        let residual_in =
+            self.of_norm("residual_in", norm.residual_in.map(Source::operand), all)?;
+        let residual_out = self.of_norm(
+            "residual_out",
+            norm.residual_out.map(|to| to.operand_mut()),
+            all,
+        )?;
         let scales = norm.scale_out.map(|to| to.operand_mut());
         let by_group = scales.is_some_and(|scales| scales.len() != rows);
         let norm = sys::symm_rmsnorm_t {
@@ -303,7 +442,11 @@ impl Group {
             },
             quant_out: self.of_norm("quant_out", norm.quant_out.map(|to| to.operand_mut()), all)?,
             scale_in: self.of_norm("scale_in", norm.scale_in.map(Source::operand), 1)?,
-            scale_out: self.of_norm("scale_out", scales, if by_group { all / 128 } else { rows })?,
+            scale_out: self.of_norm(
+                "scale_out",
+                scales,
+                if by_group { all / 128 } else { rows },
+            )?,
         };
         let (group, stream, dtype) = (self.as_raw(), self.stream.as_raw(), S::Element::DTYPE);
         // SAFETY: operands are as long as the call takes them to be.
@@ -312,13 +455,23 @@ impl Group {
         })
     }
 
-    fn of_norm<T: Element>(&self, name: &str, operand: Option<Operand<T>>, needed: usize) -> Result<*mut c_void> {
-        let Some(operand) = operand else { return Ok(ptr::null_mut()) };
+    fn of_norm<T: Element>(
+        &self,
+        name: &str,
+        operand: Option<Operand<T>>,
+        needed: usize,
+    ) -> Result<*mut c_void> {
+        let Some(operand) = operand else {
+            return Ok(ptr::null_mut());
+        };
         let operand = operand.on(&self.shared, &self.stream)?;
         if operand.len() == needed {
             return Ok(operand.pointer());
         }
-        Err(Error::argument(format!("{name} has {} elements, not {needed}", operand.len())))
+        Err(Error::argument(format!(
+            "{name} has {} elements, not {needed}",
+            operand.len()
+        )))
     }
 }
 
@@ -337,11 +490,20 @@ known! {
 type Asked = (sys::symm_collective_call_t, i32);
 
 impl Group {
-    /// Which algorithm a collective would use if every rank passed memory like this rank's. `count` is that of the C call: elements
-    /// of `recv` for reduce-scatter, of `send` for all-gather, of one rank's part for all-to-all; `op` and `root` are ignored where
-    /// it has none. A local call.
-    /// Errors: `InvalidArgument`, as the collective would answer.
-    pub fn plan<S, R>(&self, collective: Collective, send: &S, recv: &R, count: usize, op: Op, root: usize) -> Result<Plan>
+    /// Which algorithm a collective would use if every rank passed memory
+    /// like this rank's. `count` is that of the C call: elements of `recv`
+    /// for reduce-scatter, of `send` for all-gather, of one rank's part for
+    /// all-to-all; `op` and `root` are ignored where it has none. A local
+    /// call. Errors: `InvalidArgument`, as the collective would answer.
+    pub fn plan<S, R>(
+        &self,
+        collective: Collective,
+        send: &S,
+        recv: &R,
+        count: usize,
+        op: Op,
+        root: usize,
+    ) -> Result<Plan>
     where
         S: Source + ?Sized,
         R: Source + ?Sized,
@@ -351,9 +513,16 @@ impl Group {
         self.ask(&asked, result)
     }
 
-    /// The same for collectives with counts, whose blocks are those of the call; [`Blocks::packed`]`(&[])` where it has none.
+    /// The same for collectives with counts, whose blocks are those of the call;
+    /// [`Blocks::packed`]`(&[])` where it has none.
     pub fn plan_blocks<S: Source + ?Sized, R: Source + ?Sized>(
-        &self, collective: Collective, send: &S, of_send: Blocks<'_>, recv: &R, of_recv: Blocks<'_>, op: Op,
+        &self,
+        collective: Collective,
+        send: &S,
+        of_send: Blocks<'_>,
+        recv: &R,
+        of_recv: Blocks<'_>,
+        op: Op,
     ) -> Result<Plan> {
         let (mut asked, result) = self.asked(collective, send, recv, (0, op, 0))?;
         (asked.send_counts, asked.send_displacements) = of_send.for_plan("send", self)?;
@@ -362,23 +531,40 @@ impl Group {
     }
 
     /// The same for [`allgather_rows`](Self::allgather_rows).
-    pub fn plan_rows<S, R>(&self, send: &S, recv: &R, rows: usize, recv_stride: usize) -> Result<Plan>
+    pub fn plan_rows<S, R>(
+        &self,
+        send: &S,
+        recv: &R,
+        rows: usize,
+        recv_stride: usize,
+    ) -> Result<Plan>
     where
         S: Source + ?Sized,
         R: Source<Element = S::Element> + ?Sized,
     {
         let count = send.operand().len().checked_div(rows).unwrap_or(0);
-        let (mut asked, result) = self.asked(Collective::AllgatherRows, send, recv, (count, Op::Sum, 0))?;
+        let (mut asked, result) =
+            self.asked(Collective::AllgatherRows, send, recv, (count, Op::Sum, 0))?;
         (asked.rows, asked.recv_stride) = (rows, recv_stride);
         self.ask(&asked, result)
     }
 
-    fn asked<S, R>(&self, what: Collective, send: &S, recv: &R, (count, op, root): (usize, Op, usize)) -> Result<Asked>
+    fn asked<S, R>(
+        &self,
+        what: Collective,
+        send: &S,
+        recv: &R,
+        (count, op, root): (usize, Op, usize),
+    ) -> Result<Asked>
     where
         S: Source + ?Sized,
         R: Source + ?Sized,
     {
-        let result = if S::Element::DTYPE == R::Element::DTYPE { 0 } else { R::Element::DTYPE };
+        let result = if S::Element::DTYPE == R::Element::DTYPE {
+            0
+        } else {
+            R::Element::DTYPE
+        };
         let asked = sized!(symm_collective_call_t: collective = what.as_raw(),
             send = send.operand().on(&self.shared, &self.stream)?.pointer(),
             recv = recv.operand().on(&self.shared, &self.stream)?.pointer(), count = count, dtype = S::Element::DTYPE,
@@ -387,8 +573,15 @@ impl Group {
     }
 
     fn ask(&self, asked: &sys::symm_collective_call_t, result: i32) -> Result<Plan> {
-        // SAFETY: the handle is alive, the addresses are only looked at; a struct of symm.h, and the function that fills it.
-        let plan = unsafe { filled(|api, out| self.options(result, |o| api.symm_collective_plan(self.as_raw(), asked, o, out))) };
+        // SAFETY: the handle is alive, the addresses are only looked at; a struct of
+        // symm.h, and the function that fills it.
+        let plan = unsafe {
+            filled(|api, out| {
+                self.options(result, |o| {
+                    api.symm_collective_plan(self.as_raw(), asked, o, out)
+                })
+            })
+        };
         plan.map(Plan::from)
     }
 }

@@ -5,12 +5,31 @@ use std::process::Command;
 /// What the ranks of an example say, which cargo builds along with the tests.
 fn run(name: &str, size: usize) -> String {
     let this = std::env::current_exe().expect("this program");
-    let example = this.parent().and_then(|deps| deps.parent()).expect("target/<profile>").join("examples").join(name);
+    let example = this
+        .parent()
+        .and_then(|deps| deps.parent())
+        .expect("target/<profile>")
+        .join("examples")
+        .join(name);
     let mut command = Command::new(std::env::var_os("SYMM_TOOL").unwrap_or_else(|| "symm".into()));
-    command.args(["run", "-n", &size.to_string(), "--timeout", "120", "--no-prefix", "--"]).arg(example);
+    command
+        .args([
+            "run",
+            "-n",
+            &size.to_string(),
+            "--timeout",
+            "120",
+            "--no-prefix",
+            "--",
+        ])
+        .arg(example);
     let output = command.output().expect("symm run, by $SYMM_TOOL");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     said
 }
 
@@ -18,7 +37,12 @@ fn run(name: &str, size: usize) -> String {
 fn first() {
     let said = run("first", 4);
     for rank in 0..4 {
-        assert!(said.contains(&format!("rank {rank}: [6.0, 6.0, 6.0, 6.0, 6.0, 6.0, 6.0, 6.0]\n")), "{said}");
+        assert!(
+            said.contains(&format!(
+                "rank {rank}: [6.0, 6.0, 6.0, 6.0, 6.0, 6.0, 6.0, 6.0]\n"
+            )),
+            "{said}"
+        );
     }
 }
 
@@ -26,7 +50,10 @@ fn first() {
 fn the_readme_shows_the_first_example() {
     let readme = include_str!("../../README.md");
     let program = include_str!("../../examples/first.rs");
-    assert!(readme.contains(&format!("```rust\n{program}```")), "README.md and examples/first.rs differ");
+    assert!(
+        readme.contains(&format!("```rust\n{program}```")),
+        "README.md and examples/first.rs differ"
+    );
     assert!(program.lines().count() <= 15);
 }
 

@@ -9,7 +9,11 @@ use symm::{Backend, Group, GroupConfig};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn config(rank: usize, size: usize) -> GroupConfig {
-    GroupConfig::new().ranks(rank, size).backend(Backend::Host).create_timeout(PATIENCE).timeout(PATIENCE)
+    GroupConfig::new()
+        .ranks(rank, size)
+        .backend(Backend::Host)
+        .create_timeout(PATIENCE)
+        .timeout(PATIENCE)
 }
 
 /// Where no other test's ranks meet.
@@ -20,7 +24,10 @@ fn place() -> String {
 
 /// A group of one.
 pub fn alone() -> Group {
-    config(0, 1).bootstrap(place()).create().expect("a group of one")
+    config(0, 1)
+        .bootstrap(place())
+        .create()
+        .expect("a group of one")
 }
 
 /// Runs `body` as `size` ranks that are threads. A panic of one is a panic of the test.
@@ -29,7 +36,14 @@ pub fn threads(size: usize, body: impl Fn(Group) + Sync) {
     std::thread::scope(|scope| {
         let (place, body) = (&place, &body);
         for rank in 0..size {
-            scope.spawn(move || body(config(rank, size).bootstrap(place.as_str()).create().expect("a group")));
+            scope.spawn(move || {
+                body(
+                    config(rank, size)
+                        .bootstrap(place.as_str())
+                        .create()
+                        .expect("a group"),
+                )
+            });
         }
     });
 }
@@ -37,5 +51,8 @@ pub fn threads(size: usize, body: impl Fn(Group) + Sync) {
 /// It failed so, and said these words.
 pub fn refused<T: std::fmt::Debug>(result: symm::Result<T>, status: symm::Status, words: &str) {
     let error = result.expect_err("it is refused");
-    assert!(error.status == status && error.message.contains(words), "{error}");
+    assert!(
+        error.status == status && error.message.contains(words),
+        "{error}"
+    );
 }
