@@ -1,4 +1,5 @@
 """What measurements have in common."""
+
 import re
 
 UNITS = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"), (1, "B"))
@@ -9,12 +10,16 @@ def size_label(size):
 
 
 def reason(said):
-    """The first error in what a failed program said, a rank's before torch.distributed.run's; or its end."""
+    """The first error in what a failed program said, a rank's before
+    torch.distributed.run's; or its end.
+    """
     return (re.findall(r"\w+(?:Error|Exception): .+", said) or [said[-2000:]])[0]
 
 
 def turned(items, round_):
-    """All of them, beginning with another one in each round: nobody always runs after the same neighbour."""
+    """All of them, beginning with another one in each
+    round: nobody always runs after the same neighbour.
+    """
     items = list(items)
     first = round_ % len(items) if items else 0
     return items[first:] + items[:first]
@@ -24,4 +29,6 @@ def table(head, rows, right=False):
     """In Markdown; `right`: all columns but the first are numbers."""
     lines = [head, *rows]
     cells = ["| " + " | ".join(map(str, row)) + " |" for row in lines]
-    return "\n".join([cells[0], "|---" + ("|---:" if right else "|---") * (len(head) - 1) + "|", *cells[1:]])
+    return "\n".join(
+        [cells[0], "|---" + ("|---:" if right else "|---") * (len(head) - 1) + "|", *cells[1:]]
+    )

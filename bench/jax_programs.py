@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""symm.jax beside JAX's own psum (gloo on the CPU, NCCL on GPUs): all-reduces of f32 under jit, one table.
+"""symm.jax beside JAX's own psum (gloo on the CPU, NCCL
+on GPUs): all-reduces of f32 under jit, one table.
 
     symm run -n 2 python3 bench/jax_programs.py [--device cuda] 2>/dev/null
 
-The package symm must be importable. A program has 16 all-reduces, each of what the one before gave plus the rank's own, as the
-psum of what is alike everywhere needs no message. Programs take turns in every round; from the call until its result is there
-the slowest rank counts, of rounds the median. An all-reduce is a 16th of it.
+The package symm must be importable. A program has 16 all-reduces, each of what the one
+before gave plus the rank's own, as the psum of what is alike everywhere needs no
+message. Programs take turns in every round; from the call until its result is there the
+slowest rank counts, of rounds the median. An all-reduce is a 16th of it.
 """
+
 import argparse
 import time
 from datetime import date
@@ -38,13 +41,22 @@ def compare(group, largest):
     psum = chain(lambda x: jax.lax.psum(x, "ranks"), group.size)
     programs = {
         "symm": jax.jit(chain(lambda x: symm.jax.all_reduce(x, group), group.size)),
-        "psum": jax.jit(jax.shard_map(psum, mesh=devices.mesh, in_specs=devices.spec, out_specs=devices.spec)),
+        "psum": jax.jit(
+            jax.shard_map(psum, mesh=devices.mesh, in_specs=devices.spec, out_specs=devices.spec)
+        ),
     }
     slowest = jax.jit(lambda x: symm.jax.all_reduce(x, group, op="max"))
     size = 1 << 10
     while size <= largest:
-        own = jax.device_put(np.full((1, size // 4), group.rank + 1, np.float32), jax.local_devices()[0])
-        given = {"symm": own, "psum": jax.make_array_from_single_device_arrays((group.size, size // 4), devices, [own])}
+        own = jax.device_put(
+            np.full((1, size // 4), group.rank + 1, np.float32), jax.local_devices()[0]
+        )
+        given = {
+            "symm": own,
+            "psum": jax.make_array_from_single_device_arrays(
+                (group.size, size // 4), devices, [own]
+            ),
+        }
         took, results = {name: [] for name in programs}, {}
         for round_ in range(ROUNDS + WARM):
             for name in turned(programs, round_):
@@ -59,19 +71,30 @@ def compare(group, largest):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--coordinator", default="127.0.0.1:29411", help="where JAX's ranks meet: a free port")
+    parser.add_argument(
+        "--coordinator", default="127.0.0.1:29411", help="where JAX's ranks meet: a free port"
+    )
     parser.add_argument("--largest", type=int, default=64 << 20, help="bytes")
     options = parser.parse_args()
     jax.config.update("jax_platforms", options.device)
     with symm.Group.from_env(backend="cuda" if options.device == "cuda" else "host") as group:
         own = [group.device] if options.device == "cuda" else None
-        jax.distributed.initialize(options.coordinator, group.size, group.rank, own, cluster_detection_method="deactivate")
+        jax.distributed.initialize(
+            options.coordinator, group.size, group.rank, own, cluster_detection_method="deactivate"
+        )
         rows = list(compare(group, options.largest))
         if group.rank == 0:
-            print(f"{group.size} ranks, {jax.local_devices()[0].device_kind}, JAX {jax.__version__}, f32, {date.today()}; us\n")
-            cells = [[size_label(size), f"{ours:.1f}", f"{theirs:.1f}", f"{theirs / ours:.2f}"] for size, ours, theirs in rows]
+            print(
+                f"{group.size} ranks, {jax.local_devices()[0].device_kind}, JAX {jax.__version__}, f32, {date.today()}; us\n"
+            )
+            cells = [
+                [size_label(size), f"{ours:.1f}", f"{theirs:.1f}", f"{theirs / ours:.2f}"]
+                for size, ours, theirs in rows
+            ]
             print(table(["size", "symm.jax", "psum", "psum / symm.jax"], cells, right=True))
 
 

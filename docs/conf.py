@@ -1,4 +1,7 @@
-"""The site: all Markdown of the tree as pages, and references out of the headers and sources. tests/docs/site.py builds it."""
+"""The site: all Markdown of the tree as pages, and references out of the headers and
+sources. tests/docs/site.py builds it.
+"""
+
 import importlib.util
 import re
 import shutil
@@ -15,11 +18,19 @@ extensions = ["myst_parser", "breathe", "sphinx.ext.autodoc", "sphinx.ext.napole
 include_patterns = ["*.md", "docs/**", "packaging/README.md", "bindings/rust/symm*/README.md"]
 exclude_patterns = [".*", "build", "dist", "bindings/julia", "bindings/python", "tests"]
 root_doc, myst_heading_anchors, highlight_language = "docs/index", 3, "none"
-breathe_projects, breathe_default_project, breathe_domain_by_extension = {"symm": str(made / "xml")}, "symm", {"h": "c"}
+breathe_projects, breathe_default_project, breathe_domain_by_extension = (
+    {"symm": str(made / "xml")},
+    "symm",
+    {"h": "c"},
+)
 autodoc_member_order, autodoc_typehints_format, default_role = "bysource", "short", "py:obj"
 autodoc_class_signature, napoleon_use_ivar = "separated", True
-# What is of standard libraries, of CUDA and of other packages has no page here; of equal names the first is as good.
-nitpick_ignore_regex, suppress_warnings = [("(c|cpp):identifier", ".*"), ("py:.*", ".*")], ["ref.python"]
+# What is of standard libraries, of CUDA and of other packages
+# has no page here; of equal names the first is as good.
+nitpick_ignore_regex, suppress_warnings = (
+    [("(c|cpp):identifier", ".*"), ("py:.*", ".*")],
+    ["ref.python"],
+)
 doxygen = """QUIET=YES WARN_IF_INCOMPLETE_DOC=NO WARN_AS_ERROR=FAIL_ON_WARNINGS GENERATE_HTML=NO GENERATE_LATEX=NO
     GENERATE_XML=YES XML_PROGRAMLISTING=NO EXTENSION_MAPPING=cuh=C++ EXTRACT_ALL=YES FILE_PATTERNS=*.h FILE_PATTERNS+=*.hpp
     FILE_PATTERNS+=*.cuh MACRO_EXPANSION=YES EXPAND_ONLY_PREDEF=YES EXCLUDE_SYMBOLS=symm::detail EXCLUDE_SYMBOLS+=SYMM_MULTIMEM_*
@@ -29,12 +40,24 @@ doxygen = """QUIET=YES WARN_IF_INCOMPLETE_DOC=NO WARN_AS_ERROR=FAIL_ON_WARNINGS 
 
 
 def page_of(name):
-    """The page of a header. It is written as Doxygen shall read it: with its sections as groups, its plain comments for users."""
+    """The page of a header. It is written as Doxygen shall read it: with its sections as
+    groups, its plain comments for users.
+    """
     text = (headers / name).read_text()
     page = f"\n## {name}\n\n"
-    for word, said in re.findall(r"(?m)^(?: \*|//)   (\w[\w ]*?)  +(\S.*(?:\n(?: \*|//) {7,}\S.*)*)", text.split("\n#ifndef")[0]):
-        page += f"**{word}.** " + re.sub(r"([*<])", r"\\\1", re.sub(r"\s*\n(?: \*|//) *", " ", said)) + "\n\n"
-    text = re.sub(r"(?<![/\w])\w+\.(?:h|hpp|cuh)\b", r"%\g<0>", re.sub(r"<(pid|uid)>", r"\\<\1\\>", text))  # no links to files
+    for word, said in re.findall(
+        r"(?m)^(?: \*|//)   (\w[\w ]*?)  +(\S.*(?:\n(?: \*|//) {7,}\S.*)*)",
+        text.split("\n#ifndef")[0],
+    ):
+        page += (
+            f"**{word}.** "
+            + re.sub(r"([*<])", r"\\\1", re.sub(r"\s*\n(?: \*|//) *", " ", said))
+            + "\n\n"
+        )
+    # no links to files
+    text = re.sub(
+        r"(?<![/\w])\w+\.(?:h|hpp|cuh)\b", r"%\g<0>", re.sub(r"<(pid|uid)>", r"\\<\1\\>", text)
+    )
     text = re.sub(r"^SYMM_MULTIMEM_\w+\(.*\)$", r"\g<0>;", text, flags=re.M)
     text = text.replace(" inline namespace v0 {", "").replace("}}  // namespace", "}  // namespace")
     section = r"^(?://|/\*) ---- (.+?) -+(?: \*/)?$"
@@ -43,41 +66,78 @@ def page_of(name):
     text, *sections = re.split(section, text, flags=re.M)
     for number, (title, body) in enumerate(zip(sections[::2], sections[1::2])):
         group = f"{name.replace('.', '_')}_{number}"
-        body, rest = re.fullmatch(r"(.*?)(^(?:\}  // )?namespace .*|\Z)", body, flags=re.M | re.S).groups()
+        body, rest = re.fullmatch(
+            r"(.*?)(^(?:\}  // )?namespace .*|\Z)", body, flags=re.M | re.S
+        ).groups()
         text += f"/** @defgroup {group} {title}\n * @{{ */\n{body}\n/** @}} */\n{rest}"
         page += f"### {title.capitalize()}\n\n```{{doxygengroup}} {group}\n:content-only:\n:members:\n:undoc-members:\n```\n\n"
-    (made / name).write_text(text if name == "symm.h" else re.sub(r"^( *)// ", r"\1/// ", text, flags=re.M))
+    (made / name).write_text(
+        text if name == "symm.h" else re.sub(r"^( *)// ", r"\1/// ", text, flags=re.M)
+    )
     return page
 
 
 def docstrings_of_julia():
     """Those that begin with a call. They are Markdown."""
-    text = "\n".join(file.read_text() for file in sorted((root / "bindings/julia/LibSymm.jl/src").glob("*.jl")))
+    text = "\n".join(
+        file.read_text() for file in sorted((root / "bindings/julia/LibSymm.jl/src").glob("*.jl"))
+    )
     found = re.findall(r'^"""\n((?:    [^\n]+\n)+)\n(.*?)^"""$', text, flags=re.M | re.S)
-    entries = "".join(f"```julia\n{re.sub('^    ', '', calls, flags=re.M)}```\n\n{said}\n" for calls, said in found)
+    entries = "".join(
+        f"```julia\n{re.sub('^    ', '', calls, flags=re.M)}```\n\n{said}\n"
+        for calls, said in found
+    )
     return re.sub(r"\[(`[^`]+`)\]\(@ref\)", r"\1", entries).replace("\\$", "$")
 
 
 def import_python():
     """The package as it is in the sources, without its extension, which only a build makes."""
-    generate = [sys.executable, "-B", "bindings/generator/generate.py", "python", headers / "symm.h", made]
+    generate = [
+        sys.executable,
+        "-B",
+        "bindings/generator/generate.py",
+        "python",
+        headers / "symm.h",
+        made,
+    ]
     subprocess.run(generate, cwd=root, check=True)
     raw = sys.modules["symm._raw"] = type(sys)("symm._raw")
-    raw.symm_version, raw.SYMM_VERSION, raw.__getattr__ = lambda: 0, 0, lambda name: lambda *arguments: object
+    raw.symm_version, raw.SYMM_VERSION, raw.__getattr__ = (
+        lambda: 0,
+        0,
+        lambda name: lambda *arguments: object,
+    )
     folders = [str(root / "bindings/python/src/symm"), str(made)]
-    spec = importlib.util.spec_from_file_location("symm", f"{folders[0]}/__init__.py", submodule_search_locations=folders)
+    spec = importlib.util.spec_from_file_location(
+        "symm", f"{folders[0]}/__init__.py", submodule_search_locations=folders
+    )
     module = sys.modules["symm"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 
 
 def complete(app, name, source):
-    """Pages go on with what is read elsewhere, links of the first one make the tables of contents, and a folder is no page."""
+    """Pages go on with what is read elsewhere, links of the first one make the tables of
+    contents, and a folder is no page.
+    """
     if name == "docs/index":
-        for title, links in re.findall(r"^\*\*(.+?)\*\*(.+?)(?=\n\n|\Z)", source[0], flags=re.M | re.S):
+        for title, links in re.findall(
+            r"^\*\*(.+?)\*\*(.+?)(?=\n\n|\Z)", source[0], flags=re.M | re.S
+        ):
             entries = re.findall(r"(?<!!)\[([^]]+)\]\(([^)#]+)\)", links.replace("\n", " "))
-            lines = (f"{link}/*" if link == "decisions" else f"{text[0].upper()}{text[1:]} <{link}>" for text, link in entries)
-            source[0] += f"\n\n```{{toctree}}\n:caption: {title.strip('.:')}\n:hidden:\n:glob:\n" + "\n".join(lines) + "\n```\n"
-    text = re.sub(r"\]\((docs/)?decisions\)", r"](\1decisions/0001-libc-only.md)", re.sub(r"```rust,\w+", "```rust", source[0]))
+            lines = (
+                f"{link}/*" if link == "decisions" else f"{text[0].upper()}{text[1:]} <{link}>"
+                for text, link in entries
+            )
+            source[0] += (
+                f"\n\n```{{toctree}}\n:caption: {title.strip('.:')}\n:hidden:\n:glob:\n"
+                + "\n".join(lines)
+                + "\n```\n"
+            )
+    text = re.sub(
+        r"\]\((docs/)?decisions\)",
+        r"](\1decisions/0001-libc-only.md)",
+        re.sub(r"```rust,\w+", "```rust", source[0]),
+    )
     source[0] = text + added.get(name, "")
 
 
@@ -85,10 +145,14 @@ def finish(app, exception):
     """Debian's theme loads its script as no module, and so without the other that it imports."""
     script = Path(app.outdir) / "_static/scripts/furo.js"
     if (text := script.read_text()).startswith("import "):
-        script.write_text(script.with_name("gumshoe-patched.js").read_text() + text.split("\n", 1)[1])
+        script.write_text(
+            script.with_name("gumshoe-patched.js").read_text() + text.split("\n", 1)[1]
+        )
     if rust.is_dir():
         shutil.copytree(rust, Path(app.outdir) / "rust", dirs_exist_ok=True)
-    (Path(app.outdir) / "index.html").write_text('<meta http-equiv="refresh" content="0; url=docs/index.html">\n')
+    (Path(app.outdir) / "index.html").write_text(
+        '<meta http-equiv="refresh" content="0; url=docs/index.html">\n'
+    )
 
 
 def setup(app):
@@ -98,12 +162,19 @@ def setup(app):
 
 
 made.mkdir(parents=True, exist_ok=True)
-added = {"docs/reference/c": page_of("symm.h"), "docs/julia": "\n## Every call\n\n" + docstrings_of_julia(),
-         "docs/reference/cpp": "".join(map(page_of, ("symm.hpp", "device.cuh", "exchange.cuh", "multimem.cuh"))),
-         "docs/reference/python": "\n```{eval-rst}\n.. automodule:: symm\n   :members:\n   :undoc-members:\n"
-                                  "   :imported-members:\n   :exclude-members: __new__, LAYOUT\n```\n",
-         "docs/rust": "\n## Every item\n\n" + ('<a href="../rust/symm/index.html">Here</a>' if rust.is_dir() else "`cargo doc`"),
-         "docs/tool": "\n```{literalinclude} ../core/backend/plan_table.txt\n:language: ini\n```\n"}
+added = {
+    "docs/reference/c": page_of("symm.h"),
+    "docs/julia": "\n## Every call\n\n" + docstrings_of_julia(),
+    "docs/reference/cpp": "".join(
+        map(page_of, ("symm.hpp", "device.cuh", "exchange.cuh", "multimem.cuh"))
+    ),
+    "docs/reference/python": "\n```{eval-rst}\n.. automodule:: symm\n   :members:\n   :undoc-members:\n"
+    "   :imported-members:\n   :exclude-members: __new__, LAYOUT\n```\n",
+    "docs/rust": "\n## Every item\n\n"
+    + ('<a href="../rust/symm/index.html">Here</a>' if rust.is_dir() else "`cargo doc`"),
+    "docs/tool": "\n```{literalinclude} ../core/backend/plan_table.txt\n:language: ini\n```\n",
+}
 subprocess.run(["doxygen", "-"], cwd=made, input="\n".join(doxygen.split()), text=True, check=True)
 for file in (made / "xml").glob("*.xml"):
-    file.write_text(re.sub("<includes .*</includes>", "", file.read_text()))  # as few links to files
+    # as few links to files
+    file.write_text(re.sub("<includes .*</includes>", "", file.read_text()))

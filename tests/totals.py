@@ -1,10 +1,15 @@
 """Adds up the JUnit files that ctest wrote. totals.py [--other-failures N] <folder>
 
-Says which tests were skipped and why, which passed only when they ran again alone, which failed and the end of what each of those
-printed, and closes with `N passed, N failed, N skipped`. What failed comes last: of a long log people are shown the end. Exit
-status 1 if one failed or none ran. A failure that has no test, such as a build that broke, is counted by --other-failures.
+Says which tests were skipped and why, which passed only when they ran again alone,
+which failed and the end of what each of those printed, and closes with `N passed, N
+failed, N skipped`. What failed comes last: of a long log people are shown the end. Exit
+status 1 if one failed or none ran. A failure that has no test, such as a build that
+broke, is counted by --other-failures.
 
-`<run>.again.xml` beside `<run>.xml` holds the second run of the tests that failed in the first; its results count."""
+`<run>.again.xml` beside `<run>.xml` holds the second run
+of the tests that failed in the first; its results count.
+"""
+
 import argparse
 import collections
 import re
@@ -42,7 +47,11 @@ def result(case):
 
 
 def cases(file):
-    return {case.get("name"): case for case in xml.parse(file).getroot().iter("testcase")} if file.exists() else {}
+    return (
+        {case.get("name"): case for case in xml.parse(file).getroot().iter("testcase")}
+        if file.exists()
+        else {}
+    )
 
 
 def short(name):
@@ -82,7 +91,8 @@ for title, tests in (("UNSTEADY, passed alone", unsteady), ("FAILED  ", failed))
         print_end_of(case)
 for run, name, _ in failed:  # once more together, after all the output
     print(f"FAILED   {run}: {name}")
-# A test that failed already made its run fail; only a run with no failed test of its own adds to the number.
+# A test that failed already made its run fail; only a
+# run with no failed test of its own adds to the number.
 failures = len(failed) + max(0, options.other_failures - len({run for run, _, _ in failed}))
 print(f"{passed} passed, {failures} failed, {sum(map(len, skipped.values()))} skipped")
 sys.exit(failures > 0 or passed == 0)

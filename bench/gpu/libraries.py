@@ -1,4 +1,5 @@
 """libnccl.so by ctypes: another copy than PyTorch's, or with windows."""
+
 import contextlib
 import ctypes
 import os
@@ -37,8 +38,10 @@ def loaded():
 
 
 class Nccl:
-    """A communicator of all ranks, and `size` bytes that are registered with it as a window. `spec`: [PATH][,NAME=VALUE]...; what is
-    set is read by this copy alone, since each reads its environment when it is first used."""
+    """A communicator of all ranks, and `size` bytes that are registered with it as a
+    window. `spec`: [PATH][,NAME=VALUE]...; what is set is read by this copy alone,
+    since each reads its environment when it is first used.
+    """
 
     def __init__(self, spec, size, rank, world, clock, stream):
         path, *settings = spec.split(",")
@@ -60,13 +63,32 @@ class Nccl:
         identity = UniqueId()
         if rank == 0:
             self.check(self.library.ncclGetUniqueId(ctypes.byref(identity)))
-        ctypes.memmove(ctypes.byref(identity), clock.decided(bytes(identity)), ctypes.sizeof(identity))
-        self.communicator, self.pointer, window = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-        self.check(self.library.ncclCommInitRank(ctypes.byref(self.communicator), world, identity, rank))
+        ctypes.memmove(
+            ctypes.byref(identity), clock.decided(bytes(identity)), ctypes.sizeof(identity)
+        )
+        self.communicator, self.pointer, window = (
+            ctypes.c_void_p(),
+            ctypes.c_void_p(),
+            ctypes.c_void_p(),
+        )
+        self.check(
+            self.library.ncclCommInitRank(ctypes.byref(self.communicator), world, identity, rank)
+        )
         self.check(self.library.ncclMemAlloc(ctypes.byref(self.pointer), ctypes.c_size_t(size)))
-        self.check(self.library.ncclCommWindowRegister(self.communicator, self.pointer, ctypes.c_size_t(size), ctypes.byref(window), SYMMETRIC))
+        self.check(
+            self.library.ncclCommWindowRegister(
+                self.communicator,
+                self.pointer,
+                ctypes.c_size_t(size),
+                ctypes.byref(window),
+                SYMMETRIC,
+            )
+        )
         part = 4096 // world
-        self.collective("allgather", self.pointer.value + 8192, self.pointer.value, part, "f32", 0)()  # reads its settings
+        # reads its settings
+        self.collective(
+            "allgather", self.pointer.value + 8192, self.pointer.value, part, "f32", 0
+        )()
 
     def check(self, result):
         if result:
@@ -74,10 +96,21 @@ class Nccl:
 
     def collective(self, collective, send, recv, count, dtype, root):
         """A function without arguments that issues one call."""
-        functions = {"allreduce": "ncclAllReduce", "allgather": "ncclAllGather", "reduce_scatter": "ncclReduceScatter",
-                     "broadcast": "ncclBroadcast", "reduce": "ncclReduce", "alltoall": "ncclAlltoAll"}
+        functions = {
+            "allreduce": "ncclAllReduce",
+            "allgather": "ncclAllGather",
+            "reduce_scatter": "ncclReduceScatter",
+            "broadcast": "ncclBroadcast",
+            "reduce": "ncclReduce",
+            "alltoall": "ncclAlltoAll",
+        }
         function = getattr(self.library, functions[collective])
-        what = [ctypes.c_void_p(send), ctypes.c_void_p(recv), ctypes.c_size_t(count), ctypes.c_int32(DTYPES[dtype])]
+        what = [
+            ctypes.c_void_p(send),
+            ctypes.c_void_p(recv),
+            ctypes.c_size_t(count),
+            ctypes.c_int32(DTYPES[dtype]),
+        ]
         if collective in ("allreduce", "reduce_scatter", "reduce"):
             what.append(ctypes.c_int32(SUM))
         if collective in ("broadcast", "reduce"):

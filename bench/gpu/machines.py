@@ -1,5 +1,8 @@
-"""All-reduces of f32 by GPUs of one host as machines of a rank each: symm over NCCL beside NCCL, by sockets over loopback. Medians
-of 9 turns, NCCL's time over symm's. SYMM_LIB=<libsymm.so> python3 bench/gpu/machines.py [eager|graph]"""
+"""All-reduces of f32 by GPUs of one host as machines of a rank each: symm over NCCL beside
+NCCL, by sockets over loopback. Medians of 9 turns, NCCL's time over symm's.
+SYMM_LIB=<libsymm.so> python3 bench/gpu/machines.py [eager|graph]
+"""
+
 import os
 import statistics
 import sys
@@ -30,21 +33,39 @@ def microseconds(way):
 
 
 def rank_of(rank, size, folder, mode):
-    sockets = {f"NCCL_{other}_DISABLE": "1" for other in ("P2P", "SHM", "IB")} | {"NCCL_SOCKET_IFNAME": "lo", "NCCL_NVLS_ENABLE": "0"}
-    os.environ.update(sockets, CUDA_VISIBLE_DEVICES=str(rank), NCCL_HOSTID=f"m{rank}", SYMM_MACHINE=f"m{rank}")
+    sockets = {f"NCCL_{other}_DISABLE": "1" for other in ("P2P", "SHM", "IB")} | {
+        "NCCL_SOCKET_IFNAME": "lo",
+        "NCCL_NVLS_ENABLE": "0",
+    }
+    os.environ.update(
+        sockets, CUDA_VISIBLE_DEVICES=str(rank), NCCL_HOSTID=f"m{rank}", SYMM_MACHINE=f"m{rank}"
+    )
     import symm
-    dist.init_process_group("nccl", init_method=f"file://{folder}.torch", rank=rank, world_size=size)
-    made = [symm.Group.join(rank, size, "dir://" + folder, name=name, any_order=name == "any order", backend="cuda")
-            for name in ("rank order", "any order")]
+
+    dist.init_process_group(
+        "nccl", init_method=f"file://{folder}.torch", rank=rank, world_size=size
+    )
+    made = [
+        symm.Group.join(
+            rank, size, "dir://" + folder, name=name, any_order=name == "any order", backend="cuda"
+        )
+        for name in ("rank order", "any order")
+    ]
     for kilobytes in (1, 16, 64, 256, 1024, 4096, 16384, 65536):
         data = torch.zeros(kilobytes * 256, device="cuda")
-        ways = [lambda data=data: dist.all_reduce(data), *(lambda of=of, data=data: of.allreduce(data, data) for of in made)]
+        ways = [
+            lambda data=data: dist.all_reduce(data),
+            *(lambda of=of, data=data: of.allreduce(data, data) for of in made),
+        ]
         if mode == "graph":
             ways = [in_graph(way) for way in ways]
         turns = [[microseconds(way) for way in ways] for _ in range(11)][2:]
         nccl, *ours = map(statistics.median, zip(*turns))
         if rank == 0:
-            print(f"{kilobytes:>6} KB  NCCL {nccl:9.1f} us  symm, in rank order and any:", *(f"{us:9.1f} ({nccl / us:.2f})" for us in ours))
+            print(
+                f"{kilobytes:>6} KB  NCCL {nccl:9.1f} us  symm, in rank order and any:",
+                *(f"{us:9.1f} ({nccl / us:.2f})" for us in ours),
+            )
     for group in made:
         group.finalize()
     dist.destroy_process_group()

@@ -1,6 +1,9 @@
-"""How a time is taken. Ways take turns, each turn begins with the ranks lined up, and what is kept are the times of every turn.
+"""How a time is taken. Ways take turns, each turn begins with the ranks lined up, and what
+is kept are the times of every turn.
 
-A graph of several calls is replayed; two events around it tell what the device took."""
+A graph of several calls is replayed; two events around it tell what the device took.
+"""
+
 import statistics
 
 import torch
@@ -8,11 +11,16 @@ import torch.distributed as dist
 
 
 class Clock:
-    """Everything runs on the stream that is current when this is made; a graph cannot be captured on the default one."""
+    """Everything runs on the stream that is current when this
+    is made; a graph cannot be captured on the default one.
+    """
 
     def __init__(self, gloo):
         self.gloo, self.world = gloo, dist.get_world_size()
-        self.begin, self.end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        self.begin, self.end = (
+            torch.cuda.Event(enable_timing=True),
+            torch.cuda.Event(enable_timing=True),
+        )
 
     def everyone(self, mine):
         """What every rank passes, in their order."""
@@ -55,7 +63,8 @@ class Clock:
         way.call()
         self.line_up()
         graph = torch.cuda.CUDAGraph()
-        # Not torch.cuda.graph(), which collects garbage and empties the cache of memory each time.
+        # Not torch.cuda.graph(), which collects garbage
+        # and empties the cache of memory each time.
         graph.capture_begin(capture_error_mode="thread_local")
         try:
             for _ in range(calls):
@@ -65,7 +74,9 @@ class Clock:
         return graph
 
     def measure(self, ways, calls, repeats):
-        """A part of a row of results: medians of the turns on the slowest rank, and the times themselves by way and rank."""
+        """A part of a row of results: medians of the turns on the slowest rank, and the
+        times themselves by way and rank.
+        """
         graphs = {way.name: self.capture(way, calls) for way in ways}
         times = {way.name: [] for way in ways}
         for name in turns([way.name for way in ways], repeats):
@@ -80,8 +91,12 @@ class Clock:
         self.line_up()
         everyone = self.everyone(times)
         row = {"calls": calls, "repeats": repeats}
-        row["times"] = {name: [[round(value, 4) for value in rank[name]] for rank in everyone] for name in times}
-        row["us"] = {name: max(map(statistics.median, ranks)) for name, ranks in row["times"].items()}
+        row["times"] = {
+            name: [[round(value, 4) for value in rank[name]] for rank in everyone] for name in times
+        }
+        row["us"] = {
+            name: max(map(statistics.median, ranks)) for name, ranks in row["times"].items()
+        }
         return row
 
 

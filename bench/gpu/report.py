@@ -1,5 +1,8 @@
-"""What is made of measured times: the file of a run, and tables in Markdown. report.py [--best] <results.json> prints those of a run
-again, with --best the best way of each library; report.py --svg <results.json> draws the all-reduces."""
+"""What is made of measured times: the file of a run, and tables in Markdown. report.py
+[--best] <results.json> prints those of a run again, with --best the best way of each
+library; report.py --svg <results.json> draws the all-reduces.
+"""
+
 import json
 import math
 import os
@@ -13,14 +16,33 @@ from sizes import bus_factor
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from common import size_label
 
-TITLES = {"symm": "symm", "nccl": "NCCL", "nccl window": "NCCL, registered window", "torch one-shot": "PyTorch one-shot",
-          "torch two-shot": "PyTorch two-shot", "torch": "PyTorch", "flashinfer one-shot": "FlashInfer one-shot",
-          "flashinfer two-shot": "FlashInfer two-shot", "flashinfer": "FlashInfer", "vllm": "vLLM"}
-COLLECTIVES = {"allreduce": "All-reduce", "allgather": "All-gather", "reduce_scatter": "Reduce-scatter", "broadcast": "Broadcast",
-               "alltoall": "All-to-all", "reduce": "Reduce", "rmsnorm": "All-reduce with RMSNorm", "barrier": "Barrier"}
+TITLES = {
+    "symm": "symm",
+    "nccl": "NCCL",
+    "nccl window": "NCCL, registered window",
+    "torch one-shot": "PyTorch one-shot",
+    "torch two-shot": "PyTorch two-shot",
+    "torch": "PyTorch",
+    "flashinfer one-shot": "FlashInfer one-shot",
+    "flashinfer two-shot": "FlashInfer two-shot",
+    "flashinfer": "FlashInfer",
+    "vllm": "vLLM",
+}
+COLLECTIVES = {
+    "allreduce": "All-reduce",
+    "allgather": "All-gather",
+    "reduce_scatter": "Reduce-scatter",
+    "broadcast": "Broadcast",
+    "alltoall": "All-to-all",
+    "reduce": "Reduce",
+    "rmsnorm": "All-reduce with RMSNorm",
+    "barrier": "Barrier",
+}
 FORMAT = 2
-METHOD = ("Ways take turns in one process a rank. A graph of `calls` calls is replayed between two events, after one more that lines the "
-          "ranks up. A time is the median of the turns on the slowest rank, of one call, in microseconds. Results are checked.")
+METHOD = (
+    "Ways take turns in one process a rank. A graph of `calls` calls is replayed between two events, after one more that lines the "
+    "ranks up. A time is the median of the turns on the slowest rank, of one call, in microseconds. Results are checked."
+)
 PREFIXES = ("NCCL_", "SYMM_", "TORCH_SYMM", "TORCH_NCCL", "NVSHMEM_", "CUDA_")
 
 
@@ -52,7 +74,11 @@ def ratio(row):
 def bus(row, world):
     """GB/s on the bus, of symm."""
     time = row["us"].get("symm")
-    return bus_factor(row["collective"], world) * row["bytes"] / time / 1e3 if time and row["bytes"] else None
+    return (
+        bus_factor(row["collective"], world) * row["bytes"] / time / 1e3
+        if time and row["bytes"]
+        else None
+    )
 
 
 def cells(values):
@@ -69,26 +95,44 @@ def title(row, world):
 
 
 def header(names):
-    heads = ["bytes", *(TITLES.get(name, name) for name in names), "best peer / symm", "symm, GB/s on the bus"]
+    heads = [
+        "bytes",
+        *(TITLES.get(name, name) for name in names),
+        "best peer / symm",
+        "symm, GB/s on the bus",
+    ]
     return cells(heads) + "\n" + "|---" * len(heads) + "|"
 
 
 def line(row, names, world):
-    return cells([str(row["bytes"]), *(number(row["us"].get(name)) for name in names), number(ratio(row)), number(bus(row, world), 1)])
+    return cells(
+        [
+            str(row["bytes"]),
+            *(number(row["us"].get(name)) for name in names),
+            number(ratio(row)),
+            number(bus(row, world), 1),
+        ]
+    )
 
 
 def markdown(found, best=False):
     """`best`: of each library."""
     world = found["world"]
-    versions = ", ".join(f"{name} {value}" for name, value in found["versions"].items() if name != "symm")
-    text = [f"{found['date']}, {world} x {found['device']['name']}, driver {found['driver']}, {versions}. {found['method']}"]
+    versions = ", ".join(
+        f"{name} {value}" for name, value in found["versions"].items() if name != "symm"
+    )
+    text = [
+        f"{found['date']}, {world} x {found['device']['name']}, driver {found['driver']}, {versions}. {found['method']}"
+    ]
     grouped = {}
     for row in found["rows"]:
         grouped.setdefault((row["collective"], row["dtype"]), []).append(row)
     for rows in grouped.values():
         rows = [by_library(row) for row in rows] if best else rows
         names = columns(rows)
-        text += ["", title(rows[0], world), "", header(names)] + [line(row, names, world) for row in rows]
+        text += ["", title(rows[0], world), "", header(names)] + [
+            line(row, names, world) for row in rows
+        ]
     text += [f"\nWithout {name}: {reason}" for name, reason in found["unavailable"].items()]
     text += ["\nFAILED: " + error for error in found["errors"]]
     if not found["complete"]:
@@ -98,8 +142,15 @@ def markdown(found, best=False):
 
 def picture(found):
     """An SVG: microseconds of all-reduces by bytes, both in powers, each library at its best."""
-    rows = [by_library(row) for row in found["rows"] if (row["collective"], row["dtype"]) == ("allreduce", "bf16")]
-    curves = {TITLES[name]: {row["bytes"]: row["us"][name] for row in rows if name in row["us"]} for name in columns(rows)}
+    rows = [
+        by_library(row)
+        for row in found["rows"]
+        if (row["collective"], row["dtype"]) == ("allreduce", "bf16")
+    ]
+    curves = {
+        TITLES[name]: {row["bytes"]: row["us"][name] for row in rows if name in row["us"]}
+        for name in columns(rows)
+    }
     places = sorted({size for points in curves.values() for size in points})
     times = [time for points in curves.values() for time in points.values()]
 
@@ -110,21 +161,51 @@ def picture(found):
         return round(360 - 320 * math.log(time / min(times)) / math.log(max(times) / min(times)))
 
     title = f"All-reduce, bf16, {found['world']} x {found['device']['name']}, {found['date']}: microseconds by bytes"
-    ticks = [tick for tick in (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000) if min(times) <= tick <= max(times)]
-    text = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 400" font-family="sans-serif" font-size="12">'
-            f'<rect width="100%" height="100%" fill="white"/><text x="50" y="20">{title}</text>',
-            "".join(f'<path d="M50 {y(tick)}h560" stroke="#ddd"/><text x="44" y="{y(tick) + 4}" text-anchor="end">{tick}</text>' for tick in ticks),
-            "".join(f'<text x="{x(size)}" y="385" text-anchor="middle">{size_label(size)}</text>' for size in places[::2])]
-    for place, ((name, points), colour) in enumerate(zip(curves.items(), ("#c0392b", "#1f4e79", "#2e7d32", "#8e44ad", "#e67e22"))):
+    ticks = [
+        tick
+        for tick in (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
+        if min(times) <= tick <= max(times)
+    ]
+    text = [
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 400" font-family="sans-serif" font-size="12">'
+        f'<rect width="100%" height="100%" fill="white"/><text x="50" y="20">{title}</text>',
+        "".join(
+            f'<path d="M50 {y(tick)}h560" stroke="#ddd"/><text x="44" y="{y(tick) + 4}" text-anchor="end">{tick}</text>'
+            for tick in ticks
+        ),
+        "".join(
+            f'<text x="{x(size)}" y="385" text-anchor="middle">{size_label(size)}</text>'
+            for size in places[::2]
+        ),
+    ]
+    for place, ((name, points), colour) in enumerate(
+        zip(curves.items(), ("#c0392b", "#1f4e79", "#2e7d32", "#8e44ad", "#e67e22"))
+    ):
         line = " ".join(f"{x(size)},{y(value)}" for size, value in points.items())
-        text.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>'
-                    f'<text x="60" y="{50 + 18 * place}" fill="{colour}">{name}</text>')
+        text.append(
+            f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>'
+            f'<text x="60" y="{50 + 18 * place}" fill="{colour}">{name}</text>'
+        )
     return "\n".join([*text, "</svg>\n"])
 
 
 def new_run(world, date, settings):
-    return {"format": FORMAT, "date": date, "world": world, "device": {}, "driver": "", "versions": {}, "environment": {},
-            "settings": settings, "method": METHOD, "unavailable": {}, "errors": [], "complete": False, "seconds": 0, "rows": []}
+    return {
+        "format": FORMAT,
+        "date": date,
+        "world": world,
+        "device": {},
+        "driver": "",
+        "versions": {},
+        "environment": {},
+        "settings": settings,
+        "method": METHOD,
+        "unavailable": {},
+        "errors": [],
+        "complete": False,
+        "seconds": 0,
+        "rows": [],
+    }
 
 
 def file_of(folder, found):
@@ -152,8 +233,13 @@ def read(name):
 
 def driver():
     try:
-        done = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True,
-                              timeout=30, check=True)
+        done = subprocess.run(
+            ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        )
         return done.stdout.split("\n")[0].strip()
     except (OSError, subprocess.SubprocessError) as error:
         return f"unknown ({error})"
@@ -165,14 +251,30 @@ def describe(found):
     import torch
 
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    found["device"] = {"name": properties.name, "multiprocessors": properties.multi_processor_count, "memory": properties.total_memory,
-                       "count": torch.cuda.device_count()}
+    found["device"] = {
+        "name": properties.name,
+        "multiprocessors": properties.multi_processor_count,
+        "memory": properties.total_memory,
+        "count": torch.cuda.device_count(),
+    }
     found["driver"] = driver()
-    found["versions"] = {"CUDA": torch.version.cuda, "NCCL": ".".join(str(part) for part in torch.cuda.nccl.version()),
-                         "PyTorch": torch.__version__, "Python": platform.python_version(), "symm": symm.build_info()}
-    found["environment"] = {name: value for name, value in sorted(os.environ.items()) if name.startswith(PREFIXES)}
+    found["versions"] = {
+        "CUDA": torch.version.cuda,
+        "NCCL": ".".join(str(part) for part in torch.cuda.nccl.version()),
+        "PyTorch": torch.__version__,
+        "Python": platform.python_version(),
+        "symm": symm.build_info(),
+    }
+    found["environment"] = {
+        name: value for name, value in sorted(os.environ.items()) if name.startswith(PREFIXES)
+    }
 
 
 if __name__ == "__main__":
     results = read(sys.argv[-1])
-    print(picture(results) if "--svg" in sys.argv[1:-1] else markdown(results, "--best" in sys.argv[1:-1]), end="")
+    print(
+        picture(results)
+        if "--svg" in sys.argv[1:-1]
+        else markdown(results, "--best" in sys.argv[1:-1]),
+        end="",
+    )

@@ -1,12 +1,16 @@
-"""symm beside NCCL, NCCL on a registered window, PyTorch's symmetric memory and the kernels of FlashInfer and vLLM, in one run and by
+"""symm beside NCCL, NCCL on a registered window, PyTorch's symmetric
+memory and the kernels of FlashInfer and vLLM, in one run and by
 turns, in graphs. Prints tables; writes NAME.json and NAME.md.
 
     bench/gpu/peer_kernels <unpacked wheel of flashinfer> build/libpeers.so
-    torchrun --standalone --nproc-per-node 4 bench/gpu/run.py --library build/gpu/lib/libsymm.so --out build/figures \\
+    torchrun --standalone --nproc-per-node 4 bench/gpu/run.py --library
+    build/gpu/lib/libsymm.so --out build/figures \\
         --kernels build/libpeers.so --nccl ,NCCL_SYM_CTAS=32 --nccl <another libnccl.so>
 
-The package symm must be importable. NVLink multicast is off for all of them unless the environment says otherwise.
+The package symm must be importable. NVLink multicast is
+off for all of them unless the environment says otherwise.
 """
+
 import gc
 import os
 import sys
@@ -16,7 +20,11 @@ import report
 import sizes
 
 STARTED = time.monotonic()
-for variable, value in (("NCCL_NVLS_ENABLE", "0"), ("NVSHMEM_DISABLE_NVLS", "1"), ("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")):
+for variable, value in (
+    ("NCCL_NVLS_ENABLE", "0"),
+    ("NVSHMEM_DISABLE_NVLS", "1"),
+    ("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"),
+):
     os.environ.setdefault(variable, value)
 
 
@@ -73,9 +81,17 @@ class Run:
         section = None
         for collective, dtype, size in sizes.plan(self.options, self.world):
             names = self.ways.columns(collective)
-            right = self.checked(self.ways.of(collective, size, dtype), f"{collective} {dtype} {size}")
-            row = {"collective": collective, "dtype": dtype, "bytes": size,
-                   **self.clock.measure(right, sizes.calls_of(size), sizes.repeats_of(size, self.options.repeats))}
+            right = self.checked(
+                self.ways.of(collective, size, dtype), f"{collective} {dtype} {size}"
+            )
+            row = {
+                "collective": collective,
+                "dtype": dtype,
+                "bytes": size,
+                **self.clock.measure(
+                    right, sizes.calls_of(size), sizes.repeats_of(size, self.options.repeats)
+                ),
+            }
             if section != (collective, dtype):
                 section = collective, dtype
                 self.show(f"\n{report.title(row, self.world)}\n\n{report.header(names)}")
@@ -88,9 +104,13 @@ class Run:
         self.found["complete"] = True
         self.keep()
         if self.rank == 0:
-            with open(os.path.join(self.options.out, self.options.name + ".md"), "w", encoding="utf-8") as file:
+            with open(
+                os.path.join(self.options.out, self.options.name + ".md"), "w", encoding="utf-8"
+            ) as file:
                 file.write(report.markdown(self.found))
-        self.show(f"\n{self.world} ranks, {len(self.found['rows'])} rows, {self.found['seconds']} s: {len(self.found['errors'])} errors")
+        self.show(
+            f"\n{self.world} ranks, {len(self.found['rows'])} rows, {self.found['seconds']} s: {len(self.found['errors'])} errors"
+        )
         self.clock.line_up()
         return 1 if self.found["errors"] else 0
 

@@ -1,4 +1,5 @@
 """The ways of doing a collective: symm's and its peers', each on the memory that suits it best."""
+
 import torch
 import torch.distributed as dist
 import torch.distributed._symmetric_memory as torch_symm
@@ -16,7 +17,12 @@ class Raw:
     """Device memory of another library, for torch."""
 
     def __init__(self, pointer, size):
-        self.__cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (pointer, False), "version": 3}
+        self.__cuda_array_interface__ = {
+            "shape": (size,),
+            "typestr": "|u1",
+            "data": (pointer, False),
+            "version": 3,
+        }
 
 
 class Pattern:
@@ -31,16 +37,16 @@ class Pattern:
         self.wanted = torch.empty_like(self.values)
 
     def write(self, tensor, first=0):
-        torch.add(self.values[first:first + tensor.numel()], self.rank, out=tensor)
+        torch.add(self.values[first : first + tensor.numel()], self.rank, out=tensor)
 
     def is_sum(self, tensor, first=0):
-        wanted = self.wanted[:tensor.numel()]
-        torch.mul(self.values[first:first + tensor.numel()], self.world, out=wanted)
+        wanted = self.wanted[: tensor.numel()]
+        torch.mul(self.values[first : first + tensor.numel()], self.world, out=wanted)
         return torch.equal(tensor, wanted.add_(self.world * (self.world - 1) // 2))
 
     def is_from(self, tensor, rank, first=0):
-        wanted = self.wanted[:tensor.numel()]
-        torch.add(self.values[first:first + tensor.numel()], rank, out=wanted)
+        wanted = self.wanted[: tensor.numel()]
+        torch.add(self.values[first : first + tensor.numel()], rank, out=wanted)
         return torch.equal(tensor, wanted)
 
 
@@ -48,7 +54,14 @@ class Way:
     """`call` issues one call; `write` and `right` give it input and look at its result."""
 
     def __init__(self, name, call, collective, pattern, send, recv):
-        self.name, self.call, self.collective, self.pattern, self.send, self.recv = name, call, collective, pattern, send, recv
+        self.name, self.call, self.collective, self.pattern, self.send, self.recv = (
+            name,
+            call,
+            collective,
+            pattern,
+            send,
+            recv,
+        )
 
     def write(self):
         if self.collective != "barrier":
@@ -79,7 +92,9 @@ class Way:
 
 
 class Norm(Way):
-    """An all-reduce with residual and RMSNorm: tokens of 16 KB, or one. Its `call` takes what lies beside the operand here."""
+    """An all-reduce with residual and RMSNorm: tokens of 16 KB, or one. Its `call` takes
+    what lies beside the operand here.
+    """
 
     def __init__(self, name, pattern, send, recv):
         super().__init__(name, None, "rmsnorm", pattern, send, recv)
@@ -94,9 +109,13 @@ class Norm(Way):
 
     def right(self):
         rank_sum = self.pattern.world * (self.pattern.world - 1) // 2
-        h = (self.pattern.values[:self.send.numel()] * self.pattern.world + rank_sum + 3).view(self.tokens, self.hidden)
+        h = (self.pattern.values[: self.send.numel()] * self.pattern.world + rank_sum + 3).view(
+            self.tokens, self.hidden
+        )
         wide = h.float()
-        wanted = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-5) * self.weight.float()
+        wanted = (
+            wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-5) * self.weight.float()
+        )
         close = torch.allclose(self.recv.view_as(wanted).float(), wanted, rtol=2e-2, atol=1e-2)
         return close and torch.equal(self.residual.view_as(h), h)
 
@@ -105,12 +124,21 @@ class Norm(Way):
 
 
 class SymmPeer:
-    """symm itself, by its Python package, whose cost is not in a graph; with the tuning of its name (SYMM_CUDA_TUNE)."""
+    """symm itself, by its Python package, whose cost is not in
+    a graph; with the tuning of its name (SYMM_CUDA_TUNE).
+    """
 
     def __init__(self, ways, name, tune, size):
         self.ways, self.name = ways, name
         with variables({"SYMM_CUDA_TUNE": tune} if tune else {}):
-            self.group = symm.Group.from_torch(backend="cuda", device=ways.device, same_offsets=True, create_timeout=60, timeout=10, name=f"bench{len(ways.peers)}")
+            self.group = symm.Group.from_torch(
+                backend="cuda",
+                device=ways.device,
+                same_offsets=True,
+                create_timeout=60,
+                timeout=10,
+                name=f"bench{len(ways.peers)}",
+            )
         self.block = self.group.empty(size, "u8").torch()
 
     def columns(self, collective):
@@ -125,9 +153,18 @@ class SymmPeer:
             norm = Norm(name, pattern, send, torch.empty_like(send))
             # The sum of send and residual takes the residual's place.
             norm.call = lambda: self.group.allreduce_rmsnorm(
-                send, norm.weight, norm.recv, residual_in=norm.residual, residual_out=norm.residual, epsilon=1e-5)
+                send,
+                norm.weight,
+                norm.recv,
+                residual_in=norm.residual,
+                residual_out=norm.residual,
+                epsilon=1e-5,
+            )
             return norm
-        call, root = getattr(self.group, collective), {"root": sizes.ROOT % self.ways.world} if collective in ("broadcast", "reduce") else {}
+        call, root = (
+            getattr(self.group, collective),
+            {"root": sizes.ROOT % self.ways.world} if collective in ("broadcast", "reduce") else {},
+        )
         return Way(name, lambda: call(send, recv, **root), collective, pattern, send, recv)
 
 
@@ -138,8 +175,12 @@ class NcclPeer:
         self.ways = ways
         size = ways.block_size
         self.library = Nccl(spec, size, ways.rank, ways.world, ways.clock, ways.stream)
-        self.blocks = {self.library.name: ways.plain,
-                       self.library.name + " window": torch.as_tensor(Raw(self.library.pointer.value, size), device="cuda")}
+        self.blocks = {
+            self.library.name: ways.plain,
+            self.library.name + " window": torch.as_tensor(
+                Raw(self.library.pointer.value, size), device="cuda"
+            ),
+        }
 
     def columns(self, collective):
         return [] if collective in ("barrier", "rmsnorm") else list(self.blocks)
@@ -147,8 +188,14 @@ class NcclPeer:
     def way(self, name, collective, size, dtype):
         send, recv = self.ways.operands(self.blocks[name], collective, size, dtype)
         # As all libraries count elements.
-        count = send.numel() // self.ways.world if collective == "alltoall" else min(send.numel(), recv.numel())
-        call = self.library.collective(collective, send.data_ptr(), recv.data_ptr(), count, dtype, sizes.ROOT % self.ways.world)
+        count = (
+            send.numel() // self.ways.world
+            if collective == "alltoall"
+            else min(send.numel(), recv.numel())
+        )
+        call = self.library.collective(
+            collective, send.data_ptr(), recv.data_ptr(), count, dtype, sizes.ROOT % self.ways.world
+        )
         return Way(name, call, collective, self.ways.pattern_of(dtype), send, recv)
 
 
@@ -163,7 +210,9 @@ class TorchPeer:
         self.out = ordinary(min(size, sizes.ONE_SHOT_LARGEST))
 
     def columns(self, collective):
-        return {"allreduce": ["torch one-shot", "torch two-shot"], "barrier": ["torch"]}.get(collective, [])
+        return {"allreduce": ["torch one-shot", "torch two-shot"], "barrier": ["torch"]}.get(
+            collective, []
+        )
 
     def way(self, name, collective, size, dtype):
         if collective == "barrier":
@@ -173,11 +222,20 @@ class TorchPeer:
         send = self.symmetric[:size].view(DTYPES[dtype])
         if name == "torch two-shot":
             operation = torch.ops.symm_mem.two_shot_all_reduce_
-            return Way(name, lambda: operation(send, "sum", group), collective, pattern, send, send) if size >= sizes.TWO_SHOT_SMALLEST else None
+            return (
+                Way(name, lambda: operation(send, "sum", group), collective, pattern, send, send)
+                if size >= sizes.TWO_SHOT_SMALLEST
+                else None
+            )
         if size > sizes.ONE_SHOT_LARGEST:
             return None
-        one_shot, recv = torch.ops.symm_mem.one_shot_all_reduce_out, self.out[:size].view(DTYPES[dtype])
-        return Way(name, lambda: one_shot(send, "sum", group, recv), collective, pattern, send, recv)
+        one_shot, recv = (
+            torch.ops.symm_mem.one_shot_all_reduce_out,
+            self.out[:size].view(DTYPES[dtype]),
+        )
+        return Way(
+            name, lambda: one_shot(send, "sum", group, recv), collective, pattern, send, recv
+        )
 
 
 class KernelPeer:
@@ -185,22 +243,34 @@ class KernelPeer:
 
     def __init__(self, ways):
         self.ways = ways
-        self.kernels = Kernels(ways.options.kernels, ways.rank, ways.world, ways.stream, ways.options.dtypes)
+        self.kernels = Kernels(
+            ways.options.kernels, ways.rank, ways.world, ways.stream, ways.options.dtypes
+        )
 
     def columns(self, collective):
         flashinfer = ["flashinfer one-shot", "flashinfer two-shot"]
         return {"allreduce": [*flashinfer, "vllm"], "rmsnorm": flashinfer}.get(collective, [])
 
     def way(self, name, collective, size, dtype):
-        smallest, largest = {"flashinfer one-shot": (0, sizes.ONE_SHOT_LARGEST),
-                             "flashinfer two-shot": (256 * sizes.KIB, sizes.PEER_LARGEST)}.get(name, (0, sizes.PEER_LARGEST))
+        smallest, largest = {
+            "flashinfer one-shot": (0, sizes.ONE_SHOT_LARGEST),
+            "flashinfer two-shot": (256 * sizes.KIB, sizes.PEER_LARGEST),
+        }.get(name, (0, sizes.PEER_LARGEST))
         if not smallest <= size <= largest:
             return None
-        send, recv = (block[:size].view(DTYPES[dtype]) for block in (self.kernels.send, self.kernels.out))
+        send, recv = (
+            block[:size].view(DTYPES[dtype]) for block in (self.kernels.send, self.kernels.out)
+        )
         if collective == "rmsnorm":
             norm = Norm(name, self.ways.pattern_of(dtype), send, recv)
-            norm.call = self.kernels.flashinfer(send.numel(), dtype, name == "flashinfer one-shot", norm.hidden,
-                                                residual=norm.residual, weight=norm.weight)
+            norm.call = self.kernels.flashinfer(
+                send.numel(),
+                dtype,
+                name == "flashinfer one-shot",
+                norm.hidden,
+                residual=norm.residual,
+                weight=norm.weight,
+            )
             return norm
         if name == "vllm":
             call = self.kernels.vllm(send.numel(), dtype)
@@ -217,12 +287,27 @@ class Ways:
     """Groups and memory of all libraries, made once."""
 
     def __init__(self, options, device, rank, world, clock, say):
-        self.options, self.device, self.rank, self.world, self.clock, self.say = options, device, rank, world, clock, say
+        self.options, self.device, self.rank, self.world, self.clock, self.say = (
+            options,
+            device,
+            rank,
+            world,
+            clock,
+            say,
+        )
         self.stream = torch.cuda.current_stream().cuda_stream
         self.unavailable, self.peers = {}, []
         self.pattern = None, None
-        others = [name for name in options.collectives if name not in ("allreduce", "rmsnorm", "barrier")]
-        beside = 0 if not others else options.largest if "alltoall" in others else sizes.share_of(options.largest, world)
+        others = [
+            name for name in options.collectives if name not in ("allreduce", "rmsnorm", "barrier")
+        ]
+        beside = (
+            0
+            if not others
+            else options.largest
+            if "alltoall" in others
+            else sizes.share_of(options.largest, world)
+        )
         self.block_size = options.largest + max(beside, 16384)
         for tune in ["", *options.tune]:
             self.peers.append(SymmPeer(self, f"symm {tune}".strip(), tune, self.block_size))
@@ -240,7 +325,9 @@ class Ways:
             found, reason = make(), None
         except (AttributeError, OSError, RuntimeError, TypeError, ValueError) as error:
             found, reason = None, f"{type(error).__name__}: {error}"
-        reasons = [f"rank {rank}: {said}" for rank, said in enumerate(self.clock.everyone(reason)) if said]
+        reasons = [
+            f"rank {rank}: {said}" for rank, said in enumerate(self.clock.everyone(reason)) if said
+        ]
         if not reasons:
             self.peers.append(found)
             return
@@ -250,22 +337,31 @@ class Ways:
     def pattern_of(self, dtype):
         if self.pattern[0] != dtype:
             self.pattern = None, None  # one of them at a time
-            self.pattern = dtype, Pattern(DTYPES[dtype], self.options.largest, self.rank, self.world)
+            self.pattern = (
+                dtype,
+                Pattern(DTYPES[dtype], self.options.largest, self.rank, self.world),
+            )
         return self.pattern[1]
 
     def columns(self, collective):
         return [name for peer in self.peers for name in peer.columns(collective)]
 
     def operands(self, block, collective, size, dtype):
-        """send and recv in a block: the whole lies first, what else there is after it. Sums and broadcasts are in place."""
+        """send and recv in a block: the whole lies first, what else there is after it.
+        Sums and broadcasts are in place.
+        """
         whole = block[:size].view(DTYPES[dtype])
         if collective in ("allreduce", "broadcast", "reduce", "rmsnorm"):
             return whole, whole
         beside = size if collective == "alltoall" else size // self.world
-        part = block[self.options.largest:self.options.largest + beside].view(DTYPES[dtype])
+        part = block[self.options.largest : self.options.largest + beside].view(DTYPES[dtype])
         return (part, whole) if collective == "allgather" else (whole, part)
 
     def of(self, collective, size, dtype):
         """The ways that there are for this size."""
-        made = [peer.way(name, collective, size, dtype) for peer in self.peers for name in peer.columns(collective)]
+        made = [
+            peer.way(name, collective, size, dtype)
+            for peer in self.peers
+            for name in peer.columns(collective)
+        ]
         return [way for way in made if way]

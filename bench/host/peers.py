@@ -1,4 +1,7 @@
-"""What symm is compared with: finds, installs and compiles each peer, and knows how it is launched."""
+"""What symm is compared with: finds, installs and
+compiles each peer, and knows how it is launched.
+"""
+
 import os
 import shutil
 import subprocess
@@ -7,8 +10,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SOURCES = [ROOT / "bench/host/main.cpp", ROOT / "bench/host/peer_mpi.cpp", ROOT / "tools/bench/pattern.cpp"]
-FLAGS = ["-std=gnu++20", "-O3", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}", f"-I{ROOT / 'capi/include'}"]
+SOURCES = [
+    ROOT / "bench/host/main.cpp",
+    ROOT / "bench/host/peer_mpi.cpp",
+    ROOT / "tools/bench/pattern.cpp",
+]
+FLAGS = [
+    "-std=gnu++20",
+    "-O3",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    f"-I{ROOT}",
+    f"-I{ROOT / 'capi/include'}",
+]
 
 
 class Unavailable(Exception):
@@ -25,8 +40,14 @@ class Peer:
 
 
 def run(command, **options):
-    done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, **options)
+    done = subprocess.run(
+        [str(word) for word in command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        **options,
+    )
     if done.returncode != 0:
         raise Unavailable(f"{Path(command[0]).name} failed: {' '.join(done.stdout.split())[-300:]}")
     return done.stdout
@@ -53,15 +74,34 @@ def wheel(name, build):
     try:
         if not python.exists():
             run([sys.executable, "-m", "venv", venv])
-        run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade", name], timeout=600)
-        version = run([python, "-c", f"import importlib.metadata as m; print(m.version('{name}'))"]).strip()
+        run(
+            [
+                python,
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--upgrade",
+                name,
+            ],
+            timeout=600,
+        )
+        version = run(
+            [python, "-c", f"import importlib.metadata as m; print(m.version('{name}'))"]
+        ).strip()
     except subprocess.TimeoutExpired as error:
         raise Unavailable(f"pip took more than {error.timeout:.0f} s") from error
     return venv, version
 
 
 def linked(venv):
-    return [f"-L{venv / 'lib'}", "-lmpi", f"-Wl,-rpath,{venv / 'lib'}", "-Wl,--allow-shlib-undefined"]
+    return [
+        f"-L{venv / 'lib'}",
+        "-lmpi",
+        f"-Wl,-rpath,{venv / 'lib'}",
+        "-Wl,--allow-shlib-undefined",
+    ]
 
 
 OPEN_MPI = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", "{n}"]
@@ -74,14 +114,18 @@ def open_mpi_debian(build):
     launcher = find("mpirun.openmpi")
     program = compile_mpi("open-mpi", [find("mpicc.openmpi")], build)
     version = run([launcher, "--version"]).split("\n")[0].split()[-1]
-    return [Peer(f"Open MPI {version}", program, "mpi", [launcher, *OPEN_MPI]),
-            Peer(f"Open MPI {version} coll/sm", program, "mpi", [launcher, *OPEN_MPI, *COLL_SM])]
+    return [
+        Peer(f"Open MPI {version}", program, "mpi", [launcher, *OPEN_MPI]),
+        Peer(f"Open MPI {version} coll/sm", program, "mpi", [launcher, *OPEN_MPI, *COLL_SM]),
+    ]
 
 
 def mpich_debian(build):
     launcher = find("mpiexec.mpich", "mpiexec.hydra")
     program = compile_mpi("mpich", [find("mpicc.mpich")], build)
-    version = next(line.split()[-1] for line in run([find("mpichversion")]).split("\n") if "Version" in line)
+    version = next(
+        line.split()[-1] for line in run([find("mpichversion")]).split("\n") if "Version" in line
+    )
     return [Peer(f"MPICH {version}", program, "mpi", [launcher, "-n", "{n}"])]
 
 
@@ -90,24 +134,38 @@ def open_mpi_wheel(build):
     environment = {"OPAL_PREFIX": str(venv)}
     launcher = [venv / "bin" / "mpirun", *OPEN_MPI]
     program = compile_mpi("open-mpi-wheel", ["cc", f"-I{venv / 'include'}"], build, linked(venv))
-    return [Peer(f"Open MPI {version}", program, "mpi", launcher, environment),
-            Peer(f"Open MPI {version} coll/sm", program, "mpi", [*launcher, *COLL_SM], environment)]
+    return [
+        Peer(f"Open MPI {version}", program, "mpi", launcher, environment),
+        Peer(f"Open MPI {version} coll/sm", program, "mpi", [*launcher, *COLL_SM], environment),
+    ]
 
 
 def mpich_wheel(build):
     venv, version = wheel("mpich", build)
     launcher = [venv / "bin" / "mpiexec", "-n", "{n}"]
     program = compile_mpi("mpich-wheel", ["cc", f"-I{venv / 'include'}"], build, linked(venv))
-    return [Peer(f"MPICH {version}", program, "mpi", launcher),
-            Peer(f"MPICH {version} release_gather", program, "mpi", launcher, MPICH_SHARED)]
+    return [
+        Peer(f"MPICH {version}", program, "mpi", launcher),
+        Peer(f"MPICH {version} release_gather", program, "mpi", launcher, MPICH_SHARED),
+    ]
 
 
 def intel_mpi_wheel(build):
     """The package has no header; its library has MPICH's ABI, and so MPICH's header does."""
     venv, version = wheel("impi-rt", build)
     headers, _ = wheel("mpich", build)
-    program = compile_mpi("intel-mpi-wheel", ["cc", f"-I{headers / 'include'}"], build, linked(venv))
-    return [Peer(f"Intel MPI {version}", program, "other", [venv / "bin" / "mpiexec", "-n", "{n}"], {"I_MPI_ROOT": str(venv), "I_MPI_PIN": "0"})]
+    program = compile_mpi(
+        "intel-mpi-wheel", ["cc", f"-I{headers / 'include'}"], build, linked(venv)
+    )
+    return [
+        Peer(
+            f"Intel MPI {version}",
+            program,
+            "other",
+            [venv / "bin" / "mpiexec", "-n", "{n}"],
+            {"I_MPI_ROOT": str(venv), "I_MPI_PIN": "0"},
+        )
+    ]
 
 
 def symm(cmake_build):
@@ -121,10 +179,17 @@ def find_all(cmake_build, build):
     """(peers with symm first, {what is missing: why})."""
     build.mkdir(parents=True, exist_ok=True)
     peers, skipped = [symm(cmake_build)], {}
-    for title, prepare in (("Open MPI of the distribution", open_mpi_debian), ("MPICH of the distribution", mpich_debian),
-                           ("Open MPI wheel", open_mpi_wheel), ("MPICH wheel", mpich_wheel), ("Intel MPI wheel", intel_mpi_wheel)):
+    for title, prepare in (
+        ("Open MPI of the distribution", open_mpi_debian),
+        ("MPICH of the distribution", mpich_debian),
+        ("Open MPI wheel", open_mpi_wheel),
+        ("MPICH wheel", mpich_wheel),
+        ("Intel MPI wheel", intel_mpi_wheel),
+    ):
         try:
             peers += prepare(build)
         except (Unavailable, OSError) as error:
-            skipped[title] = str(error).replace(str(build), "").replace(os.path.expanduser("~"), "~")
+            skipped[title] = (
+                str(error).replace(str(build), "").replace(os.path.expanduser("~"), "~")
+            )
     return peers, skipped

@@ -1,4 +1,7 @@
-"""Tables from results, as docs/performance.md has them, and what was measured on, in words that name no machine in particular."""
+"""Tables from results, as docs/performance.md has them, and what
+was measured on, in words that name no machine in particular.
+"""
+
 import os
 import platform
 import re
@@ -22,7 +25,11 @@ def processor():
     cpuinfo = text_of("/proc/cpuinfo")
     name = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.M)
     flags = re.search(r"^flags\s*:\s*(.+)$", cpuinfo, re.M)
-    sets = [label for flag, label in (("avx512f", "AVX-512"), ("avx2", "AVX2"), ("asimd", "NEON")) if flags and flag in flags[1].split()]
+    sets = [
+        label
+        for flag, label in (("avx512f", "AVX-512"), ("avx2", "AVX2"), ("asimd", "NEON"))
+        if flags and flag in flags[1].split()
+    ]
     virtual = " (virtual machine)" if flags and "hypervisor" in flags[1].split() else ""
     return f"{os.cpu_count()} x {name[1] if name else platform.machine()}{', ' + sets[0] if sets else ''}{virtual}"
 
@@ -37,12 +44,19 @@ def caches():
 
 def machine(build):
     about = "".join(map(text_of, sorted(build.glob("CMakeFiles/*/CMakeCXXCompiler.cmake"))))
-    compiler = [re.findall(rf'set\(CMAKE_CXX_COMPILER_{what} "([^"]+)"\)', about)[-1] for what in ("ID", "VERSION")]
+    compiler = [
+        re.findall(rf'set\(CMAKE_CXX_COMPILER_{what} "([^"]+)"\)', about)[-1]
+        for what in ("ID", "VERSION")
+    ]
     pages = re.search(r"\[(\w+)\]", text_of("/sys/kernel/mm/transparent_hugepage/enabled"))
     shared = re.search(r"\[(\w+)\]", text_of("/sys/kernel/mm/transparent_hugepage/shmem_enabled"))
-    return {"processor": processor(), "caches": caches(), "kernel": platform.release().split("-")[0],
-            "compiler": " ".join(compiler),
-            "huge pages": f"{pages[1] if pages else 'unknown'}, shared memory {shared[1] if shared else 'unknown'}"}
+    return {
+        "processor": processor(),
+        "caches": caches(),
+        "kernel": platform.release().split("-")[0],
+        "compiler": " ".join(compiler),
+        "huge pages": f"{pages[1] if pages else 'unknown'}, shared memory {shared[1] if shared else 'unknown'}",
+    }
 
 
 def us(value):
@@ -58,7 +72,9 @@ def ratio(best, mine):
 class Results:
     def __init__(self, results, kind):
         self.cases = {name: cases for name, cases in results[kind].items() if cases}
-        self.families = {peer["name"]: peer["family"] for peer in results["peers"] if peer["name"] in self.cases}
+        self.families = {
+            peer["name"]: peer["family"] for peer in results["peers"] if peer["name"] in self.cases
+        }
         self.mpi = [name for name, family in self.families.items() if family == "mpi"]
         self.others = [name for name, family in self.families.items() if family == "other"]
 
@@ -67,7 +83,10 @@ class Results:
         return case[field] if case else None
 
     def best(self, operation, place, size, field="p50", names=None):
-        values = [(self.of(name, operation, "private", place, size, field), name) for name in (self.mpi if names is None else names)]
+        values = [
+            (self.of(name, operation, "private", place, size, field), name)
+            for name in (self.mpi if names is None else names)
+        ]
         return min((pair for pair in values if pair[0] is not None), default=(None, "-"))
 
     def sizes(self, operation):
@@ -78,32 +97,69 @@ class Results:
 
 
 def compared(table, operation, place, size):
-    """symm on both kinds of memory beside the best MPI and the first of the others, as columns() says."""
-    symmetric, private = (table.of("symm", operation, memory, place, size) for memory in ("symmetric", "private"))
+    """symm on both kinds of memory beside the best MPI
+    and the first of the others, as columns() says.
+    """
+    symmetric, private = (
+        table.of("symm", operation, memory, place, size) for memory in ("symmetric", "private")
+    )
     best, name = table.best(operation, place, size)
     other, _ = table.best(operation, place, size, names=table.others)
-    return [us(symmetric), us(private), us(best), name, ratio(best, symmetric), ratio(best, private), us(other), ratio(other, symmetric)]
+    return [
+        us(symmetric),
+        us(private),
+        us(best),
+        name,
+        ratio(best, symmetric),
+        ratio(best, private),
+        us(other),
+        ratio(other, symmetric),
+    ]
 
 
 def columns(table):
     others = table.others[0] if table.others else "others"
-    return ["symm, symmetric", "symm, private", "best MPI", "which", "ratio symmetric", "ratio private", others, "ratio symmetric"]
+    return [
+        "symm, symmetric",
+        "symm, private",
+        "best MPI",
+        "which",
+        "ratio symmetric",
+        "ratio private",
+        others,
+        "ratio symmetric",
+    ]
 
 
 def by_library(table, fields):
     """A row a library, of all-reduce out of place: these fields in the cell of each size."""
     sizes = table.sizes("allreduce")
-    ways = [(f"symm, {memory}", "symm", memory) for memory in ("symmetric", "private")] + [(name, name, "private") for name in table.mpi + table.others]
-    rows = [[title] + [" / ".join(us(table.of(name, "allreduce", memory, "out", size, field)) for field in fields) for size in sizes]
-            for title, name, memory in ways]
+    ways = [(f"symm, {memory}", "symm", memory) for memory in ("symmetric", "private")] + [
+        (name, name, "private") for name in table.mpi + table.others
+    ]
+    rows = [
+        [title]
+        + [
+            " / ".join(
+                us(table.of(name, "allreduce", memory, "out", size, field)) for field in fields
+            )
+            for size in sizes
+        ]
+        for title, name, memory in ways
+    ]
     return ["library", *map(size_label, sizes)], rows
 
 
 def other_operations(table):
     rows = []
     for operation in ("barrier", "ping", "allgather", "reduce_scatter", "broadcast", "alltoall"):
-        title = "put with signal, round trip" if operation == "ping" else operation.replace("_", "-")
-        rows += [[title, size_label(size) if size else "", *compared(table, operation, "out", size)[:-1]] for size in table.sizes(operation)]
+        title = (
+            "put with signal, round trip" if operation == "ping" else operation.replace("_", "-")
+        )
+        rows += [
+            [title, size_label(size) if size else "", *compared(table, operation, "out", size)[:-1]]
+            for size in table.sizes(operation)
+        ]
     return ["operation", "size", *columns(table)[:-1]], rows
 
 
@@ -112,38 +168,104 @@ def sections(results):
     # What most launches met comes first.
     tables = ((name, Results(results, name)) for name in DISTANCES)
     name, table = max(tables, key=lambda pair: pair[1].launches())
-    yield (f"All-reduce, f32 sum, 2 ranks, out of place, processors {name}",
-           "Microseconds, median. A ratio is the best MPI's time over symm's.", ["size", *columns(table)],
-           [[size_label(size), *compared(table, "allreduce", "out", size)] for size in table.sizes("allreduce")])
-    yield "Every library, out of place", "Microseconds: median / 99th percentile.", *by_library(table, ("p50", "p99"))
-    yield "Other operations, 2 ranks", "Microseconds, median; sizes are those of the larger operand.", *other_operations(table)
-    yield "4 ranks on 2 processors, all-reduce", "Microseconds: median / 99th percentile / most.", *by_library(crowd, ("p50", "p99", "max"))
+    yield (
+        f"All-reduce, f32 sum, 2 ranks, out of place, processors {name}",
+        "Microseconds, median. A ratio is the best MPI's time over symm's.",
+        ["size", *columns(table)],
+        [
+            [size_label(size), *compared(table, "allreduce", "out", size)]
+            for size in table.sizes("allreduce")
+        ],
+    )
+    yield (
+        "Every library, out of place",
+        "Microseconds: median / 99th percentile.",
+        *by_library(table, ("p50", "p99")),
+    )
+    yield (
+        "Other operations, 2 ranks",
+        "Microseconds, median; sizes are those of the larger operand.",
+        *other_operations(table),
+    )
+    yield (
+        "4 ranks on 2 processors, all-reduce",
+        "Microseconds: median / 99th percentile / most.",
+        *by_library(crowd, ("p50", "p99", "max")),
+    )
     time = table.of("symm", "allreduce", "symmetric", "out", 64 << 20)
     if time is not None:
-        # So much must move, whatever the algorithm: every operand is read, every result written.
+        # So much must move, whatever the algorithm:
+        # every operand is read, every result written.
         rate = 2 * 2 * (64 << 20) / time * 1e-3
         rows = [["all-reduce of 64 MB, symmetric, out of place", f"{rate:.1f}", ""]]
-        rows += [[f"copy of 64 MB by each of 2 threads, {stores} stores", f"{copied:.1f}", f"{100 * rate / copied:.0f} %"]
-                 for stores in ("past the cache", "ordinary") for copied in [results["copy"][stores]]]
-        yield ("Memory bandwidth", "Gigabytes per second that must be read and written: 2 x ranks x size for both.",
-               ["what", "GB/s", "all-reduce reaches"], rows)
+        rows += [
+            [
+                f"copy of 64 MB by each of 2 threads, {stores} stores",
+                f"{copied:.1f}",
+                f"{100 * rate / copied:.0f} %",
+            ]
+            for stores in ("past the cache", "ordinary")
+            for copied in [results["copy"][stores]]
+        ]
+        yield (
+            "Memory bandwidth",
+            "Gigabytes per second that must be read and written: 2 x ranks x size for both.",
+            ["what", "GB/s", "all-reduce reaches"],
+            rows,
+        )
     kill = results["kill"]
     if "all" in kill:
-        rows = [[name, f"{row['kills']:,}", f"{row['p50_ms']:.2f}", f"{row['p99_ms']:.2f}", f"{row['max_ms']:.2f}", str(row["hangs"])]
-                for name, row in [*((f"calls, {name}", row) for name, row in kill["by_size"].items()), ("calls, all", kill["calls"]),
-                                  *((f"during {name}", row) for name, row in kill["by_phase"].items() if name == "create"), ("all", kill["all"])]]
-        yield "From SIGKILL to the others' error", "Milliseconds.", ["when", "kills", "p50", "p99", "max", "hangs"], rows
+        rows = [
+            [
+                name,
+                f"{row['kills']:,}",
+                f"{row['p50_ms']:.2f}",
+                f"{row['p99_ms']:.2f}",
+                f"{row['max_ms']:.2f}",
+                str(row["hangs"]),
+            ]
+            for name, row in [
+                *((f"calls, {name}", row) for name, row in kill["by_size"].items()),
+                ("calls, all", kill["calls"]),
+                *(
+                    (f"during {name}", row)
+                    for name, row in kill["by_phase"].items()
+                    if name == "create"
+                ),
+                ("all", kill["all"]),
+            ]
+        ]
+        yield (
+            "From SIGKILL to the others' error",
+            "Milliseconds.",
+            ["when", "kills", "p50", "p99", "max", "hangs"],
+            rows,
+        )
 
 
 def head_lines(results):
     on = results["machine"]
     mine = {name: results[name].get("symm", {}) for name in DISTANCES}
-    clock = next((value["p50"] for cases in mine.values() for case, value in cases.items() if case[0] == "nothing"), None)
-    trips = [f"{name} {us(min(case['round_trip'] for case in cases.values()))}" for name, cases in mine.items() if cases]
+    clock = next(
+        (
+            value["p50"]
+            for cases in mine.values()
+            for case, value in cases.items()
+            if case[0] == "nothing"
+        ),
+        None,
+    )
+    trips = [
+        f"{name} {us(min(case['round_trip'] for case in cases.values()))}"
+        for name, cases in mine.items()
+        if cases
+    ]
     yield f"{results['date']}. {on['processor']}; {on['caches']}; Linux {on['kernel']}; {on['compiler']}."
     yield f"Huge pages: {on['huge pages']}."
-    yield (f"Reading the clock is {us(clock)} us of every time. Round trip of a cache line between the two processors, in us: "
-           f"{', '.join(trips)}; {results['moved']} measurements left out because they moved.{' Quick run.' if results['quick'] else ''}")
+    yield (
+        f"Reading the clock is {us(clock)} us of every time. Round trip of a cache line between the two processors, in us: "
+        f"{', '.join(trips)}; {results['moved']} measurements left out because they moved.{' Quick run.' if results['quick'] else ''}"
+    )
     for title, reason in results["skipped"].items():
         yield f"Skipped: {title}: {reason}"
     if "skipped" in results["kill"]:
@@ -151,7 +273,12 @@ def head_lines(results):
 
 
 def markdown(results):
-    out = ["  \n".join(textwrap.fill(line, 100, break_long_words=False, break_on_hyphens=False) for line in head_lines(results))]
+    out = [
+        "  \n".join(
+            textwrap.fill(line, 100, break_long_words=False, break_on_hyphens=False)
+            for line in head_lines(results)
+        )
+    ]
     for title, note, head, rows in sections(results):
         out += ["", f"### {title}", ""]
         if note:

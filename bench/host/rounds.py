@@ -1,4 +1,7 @@
-"""Launches every peer once per round, in turn, so that what the machine does meanwhile meets all of them alike."""
+"""Launches every peer once per round, in turn, so that
+what the machine does meanwhile meets all of them alike.
+"""
+
 import contextlib
 import json
 import os
@@ -22,11 +25,31 @@ class Failed(Exception):
 def launch(peer, ranks, pinned, cases, processors):
     """The lines that rank 0 prints, decoded."""
     words = [",".join(str(word) for word in case) for case in cases]
-    with tempfile.NamedTemporaryFile(dir=ARENAS, prefix="symm-bench-") as arena, tempfile.TemporaryFile("w+") as log:
-        environment = {**os.environ, **peer.environment, "BENCH_ARENA": arena.name, "BENCH_PIN": "1" if pinned else "0"}
-        command = [*(str(word).format(n=ranks, arena=arena.name) for word in peer.launcher), str(peer.program), *words]
-        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True,
-                                   start_new_session=True, preexec_fn=lambda: os.sched_setaffinity(0, processors))
+    with (
+        tempfile.NamedTemporaryFile(dir=ARENAS, prefix="symm-bench-") as arena,
+        tempfile.TemporaryFile("w+") as log,
+    ):
+        environment = {
+            **os.environ,
+            **peer.environment,
+            "BENCH_ARENA": arena.name,
+            "BENCH_PIN": "1" if pinned else "0",
+        }
+        command = [
+            *(str(word).format(n=ranks, arena=arena.name) for word in peer.launcher),
+            str(peer.program),
+            *words,
+        ]
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            start_new_session=True,
+            preexec_fn=lambda: os.sched_setaffinity(0, processors),
+        )
         try:
             output, _ = process.communicate(timeout=LAUNCH_TIMEOUT_S)
         except subprocess.TimeoutExpired as error:
@@ -64,7 +87,8 @@ def alternate(peers, rounds, ranks, pinned, cases_of, processors, say):
     return samples, failed
 
 
-# Round trip of a cache line, in microseconds: below the first, two processors share a core; below the second, a last-level cache.
+# Round trip of a cache line, in microseconds: below the first, two processors share a
+# core; below the second, a last-level cache.
 DISTANCES = {"siblings": 0.05, "near": 0.2, "far": float("inf")}
 
 
@@ -73,9 +97,12 @@ def distance_of(round_trip):
 
 
 def by_distance(samples):
-    """The same, by how far the two processors were from each other: {"siblings", "near", "far": ...}, and how many were left out
-    because they moved meanwhile. A virtual machine may find its processors on one core now and on two dies a minute later, where a line
-    takes ten times as long; only what was measured at one distance can be compared."""
+    """The same, by how far the two processors were from each other:
+    {"siblings", "near", "far": ...}, and how many were left out because
+    they moved meanwhile. A virtual machine may find its processors on one
+    core now and on two dies a minute later, where a line takes ten times
+    as long; only what was measured at one distance can be compared.
+    """
     sorted_samples = {distance: {name: {} for name in samples} for distance in DISTANCES}
     moved = 0
     for name, cases in samples.items():
@@ -90,20 +117,40 @@ def by_distance(samples):
 
 
 def summarise(samples):
-    """{peer name: {case: {"p50", "p99": medians over launches, "min", "max", "spread": of the p50, "wrong"}}}"""
-    return {name: {case: summary(results) for case, results in cases.items()} for name, cases in samples.items()}
+    """{peer name: {case: {"p50", "p99": medians over launches,
+    "min", "max", "spread": of the p50, "wrong"}}}
+    """
+    return {
+        name: {case: summary(results) for case, results in cases.items()}
+        for name, cases in samples.items()
+    }
 
 
 def summary(results):
     p50 = [result["p50"] for result in results]
-    return {"p50": statistics.median(p50), "p99": statistics.median(result["p99"] for result in results),
-            "min": min(result["min"] for result in results), "max": max(result["max"] for result in results),
-            "spread": [min(p50), max(p50)], "rounds": len(results), "iterations": results[0]["iterations"],
-            "round_trip": statistics.median(statistics.mean(result["round_trips"]) for result in results),
-            "wrong": sum(result["wrong"] for result in results)}
+    return {
+        "p50": statistics.median(p50),
+        "p99": statistics.median(result["p99"] for result in results),
+        "min": min(result["min"] for result in results),
+        "max": max(result["max"] for result in results),
+        "spread": [min(p50), max(p50)],
+        "rounds": len(results),
+        "iterations": results[0]["iterations"],
+        "round_trip": statistics.median(
+            statistics.mean(result["round_trips"]) for result in results
+        ),
+        "wrong": sum(result["wrong"] for result in results),
+    }
 
 
 def copy_bandwidth(program: Path):
     """{stores: GB/s that two threads read and write}"""
-    output = subprocess.run([program, "--benchmark_filter=^copy/", "--benchmark_format=json"], check=True, capture_output=True, text=True).stdout
-    return {line["label"]: line["bytes_per_second"] * 1e-9 for line in json.loads(output)["benchmarks"]}
+    output = subprocess.run(
+        [program, "--benchmark_filter=^copy/", "--benchmark_format=json"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    return {
+        line["label"]: line["bytes_per_second"] * 1e-9 for line in json.loads(output)["benchmarks"]
+    }

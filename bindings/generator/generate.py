@@ -1,5 +1,8 @@
-"""generate.py write|compare: what is made of symm.h and committed; `compare` fails where a committed file differs.
-generate.py python|fortran <symm.h> <folder>: what a build makes of it, Python's package or every one with an installation."""
+"""generate.py write|compare: what is made of symm.h and committed; `compare` fails where a
+committed file differs. generate.py python|fortran <symm.h> <folder>: what a build makes
+of it, Python's package or every one with an installation.
+"""
+
 import difflib
 import sys
 from pathlib import Path
@@ -11,17 +14,39 @@ import python
 
 
 def layout(found):
-    """tests/abi/layout.txt: what a compiled caller relies on, as text: sizes, offsets, values, prototypes. Every language is compared with it.
-    Whoever reads it puts a line break and two spaces where "; " stands."""
-    lines = [f"typedef {name} size {type_.bytes} signed {int(type_.signed)}" for name, (type_, _) in found.integers.items()]
-    lines += [header.packed([f"enum {enum.name}", *(f"{c.name} {c.value}" for c in enum.constants)], rest="  ") for enum in found.enums]
+    """tests/abi/layout.txt: what a compiled caller relies on, as text: sizes, offsets,
+    values, prototypes. Every language is compared with it. Whoever reads it puts a line
+    break and two spaces where "; " stands.
+    """
+    lines = [
+        f"typedef {name} size {type_.bytes} signed {int(type_.signed)}"
+        for name, (type_, _) in found.integers.items()
+    ]
+    lines += [
+        header.packed(
+            [f"enum {enum.name}", *(f"{c.name} {c.value}" for c in enum.constants)], rest="  "
+        )
+        for enum in found.enums
+    ]
     # The version says which header it is, and is no promise.
-    lines += [f"macro {m.name} 0x{m.value:x}" for m in found.macros if not m.name.startswith("SYMM_VERSION")]
+    lines += [
+        f"macro {m.name} 0x{m.value:x}"
+        for m in found.macros
+        if not m.name.startswith("SYMM_VERSION")
+    ]
     for struct in found.structs:
         fields = [f"{f.name} offset {f.offset} size {f.bytes}" for f in struct.fields]
-        lines.append(header.packed([f"struct {struct.name} size {struct.bytes} align {struct.alignment}", *fields], rest="  "))
+        lines.append(
+            header.packed(
+                [f"struct {struct.name} size {struct.bytes} align {struct.alignment}", *fields],
+                rest="  ",
+            )
+        )
     lines += [f"handle {name}" for name in found.handles]
-    lines += [*(form for form, _ in found.callbacks.values()), *(function.prototype for function in found.functions)]
+    lines += [
+        *(form for form, _ in found.callbacks.values()),
+        *(function.prototype for function in found.functions),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -31,8 +56,14 @@ TARGETS = {
     "tests/abi/layout.txt": layout,
     "bindings/julia/LibSymm.jl/src/generated.jl": julia.render,
 }
-MADE = {"python": {"_generated.py": python.classes, "_raw.pyi": python.stub, "generated.i": python.interface},
-        "fortran": {"symm.f90": fortran.render}}
+MADE = {
+    "python": {
+        "_generated.py": python.classes,
+        "_raw.pyi": python.stub,
+        "generated.i": python.interface,
+    },
+    "fortran": {"symm.f90": fortran.render},
+}
 
 
 def write(path, folder, targets):
@@ -46,7 +77,9 @@ def compare(root):
     found = header.read(root / HEADER)
     for name, render in TARGETS.items():
         committed = (root / name).read_text(encoding="utf-8").splitlines(keepends=True)
-        yield from difflib.unified_diff(committed, render(found).splitlines(keepends=True), name, "from symm.h")
+        yield from difflib.unified_diff(
+            committed, render(found).splitlines(keepends=True), name, "from symm.h"
+        )
 
 
 if __name__ == "__main__":

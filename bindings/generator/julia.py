@@ -1,4 +1,7 @@
-"""Julia's ccall layer as text: constants, struct mirrors, and one function for each function of the header."""
+"""Julia's ccall layer as text: constants, struct mirrors,
+and one function for each function of the header.
+"""
+
 import re
 
 from header import packed
@@ -16,17 +19,30 @@ def render(header):
     parts.append(packed([constant(m.name, integer(m), m.value) for m in header.macros]))
     enums = {enum.name: enum for enum in header.enums}
     for name, (type_, comment) in header.integers.items():
-        values = enums.pop(name.removesuffix("_t") + "_values")  # the header has one beside each integer type
+        # the header has one beside each integer type
+        values = enums.pop(name.removesuffix("_t") + "_values")
         if name == "symm_status_t":  # users see it; all others are symbols to them
             members = packed([f"{c.name} = {c.value}" for c in values.constants], "    ", "    ")
-            parts.append(documented(comment) + f"@enum {name}::{integer(type_)} begin\n{members}\nend")
+            parts.append(
+                documented(comment) + f"@enum {name}::{integer(type_)} begin\n{members}\nend"
+            )
             continue
-        parts.append(documented(comment) + f"const {name} = {integer(type_)}\n" + constants(values, name))
+        parts.append(
+            documented(comment) + f"const {name} = {integer(type_)}\n" + constants(values, name)
+        )
     for enum in enums.values():
         lead = f"# {one_line(enum.comment)}\n" if enum.comment else ""
         parts.append(lead + constants(enum, "Int32"))
-    parts.append("\n".join(documented(comment) + f"mutable struct {name} end" for name, comment in header.handles.items()))
-    parts += [documented(comment) + f"const {name} = Ptr{{Cvoid}}" for name, (_, comment) in header.callbacks.items()]
+    parts.append(
+        "\n".join(
+            documented(comment) + f"mutable struct {name} end"
+            for name, comment in header.handles.items()
+        )
+    )
+    parts += [
+        documented(comment) + f"const {name} = Ptr{{Cvoid}}"
+        for name, (_, comment) in header.callbacks.items()
+    ]
     parts += [mirror(struct) for struct in header.structs]
     parts.append("const STRUCTS = (" + ", ".join(known) + ")")
     parts.append("\n".join(wrapper(function, known) for function in header.functions))
@@ -65,7 +81,9 @@ def julia_type(type_):
 
 
 def mirror(struct):
-    fields = packed([f"{field.name}::{julia_type(field.type)}" for field in struct.fields], "    ", "    ")
+    fields = packed(
+        [f"{field.name}::{julia_type(field.type)}" for field in struct.fields], "    ", "    "
+    )
     return documented(struct.comment) + f"struct {struct.name}\n{fields} end"
 
 
@@ -75,14 +93,18 @@ def calls_back(type_, known):
         return True
     if type_.kind == "pointer":
         return calls_back(type_.of, known)
-    return type_.kind == "struct" and any(calls_back(field.type, known) for field in known[type_.name].fields)
+    return type_.kind == "struct" and any(
+        calls_back(field.type, known) for field in known[type_.name].fields
+    )
 
 
 def waits(function):
     """What is [blocking], or ordered on a stream and so blocking with the host back end."""
     if "never waits" in one_line(function.comment).lower():
         return False
-    return "[blocking" in function.comment or any(name == "stream" for name, _ in function.parameters)
+    return "[blocking" in function.comment or any(
+        name == "stream" for name, _ in function.parameters
+    )
 
 
 def wrapper(function, known):
@@ -92,7 +114,8 @@ def wrapper(function, known):
     how = "@waiting" if waits(function) and not back else "@call"
     text = f"{documented(first_sentence(function.comment))}{how} {signature}"
     if waits(function) and back:
-        # Julia code must not run in a region that is safe for the collector, where the waiting calls are.
+        # Julia code must not run in a region that is safe
+        # for the collector, where the waiting calls are.
         comment = f"`{function.name}()` for arguments that hold no function of the caller's: other threads may collect garbage meanwhile."
         text += f"\n{documented(comment)}@waiting {function.name}_without_callbacks {signature}"
     return text
@@ -103,7 +126,9 @@ def one_line(comment):
 
 
 def first_sentence(comment):
-    """And what follows of [local], [collective], [blocking]: the rest is the header's and the safe layer's to say."""
+    """And what follows of [local], [collective], [blocking]:
+    the rest is the header's and the safe layer's to say.
+    """
     return re.match(r".*?\.(?=\s|$)(\s\[[^]]*\])*", one_line(comment))[0]
 
 

@@ -1,4 +1,5 @@
 """Mistakes that are planted in copies of the files must be found. Run by unittest."""
+
 import shutil
 import tempfile
 import unittest
@@ -10,15 +11,26 @@ import header
 LAYOUT = "tests/abi/layout.txt"
 JULIA = "bindings/julia/LibSymm.jl/src/generated.jl"
 
-# File, what is right in it, what is planted, and lines in which it then differs. A committed file is compared as text, so one mistake
-# in each stands for all.
+# File, what is right in it, what is planted, and lines in which it then differs. A
+# committed file is compared as text, so one mistake in each stands for all.
 PLANTED = [
     (JULIA, "recv::Ptr{Cvoid}, count::Csize_t", "recv::Ptr{Cvoid}, count::Cint", "count::Csize_t"),
     (LAYOUT, " slices offset 12 size 4", " slices offset 16 size 4", " slices offset 12 size 4"),
-    (generate.HEADER, "symm_group_retain(symm_group_t *group)", "symm_group_retain(symm_group_t *group, int32_t times)",
-     f"--- {LAYOUT}", f"--- {JULIA}", "symm_group_t *group, int32_t times)"),
-    (generate.HEADER, "symm_version(void)", "symm_release_number(void)", "-uint32_t symm_version(void)",
-     "@call symm_release_number()::UInt32"),
+    (
+        generate.HEADER,
+        "symm_group_retain(symm_group_t *group)",
+        "symm_group_retain(symm_group_t *group, int32_t times)",
+        f"--- {LAYOUT}",
+        f"--- {JULIA}",
+        "symm_group_t *group, int32_t times)",
+    ),
+    (
+        generate.HEADER,
+        "symm_version(void)",
+        "symm_release_number(void)",
+        "-uint32_t symm_version(void)",
+        "@call symm_release_number()::UInt32",
+    ),
 ]
 
 

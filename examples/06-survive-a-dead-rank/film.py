@@ -6,27 +6,57 @@ import subprocess
 import sys
 import tempfile
 
-COLOURS = {"group_create": "#8794a8", "allreduce": "#2e7d32", "barrier": "#c0392b", "group_shrink": "#1f4e79"}
+COLOURS = {
+    "group_create": "#8794a8",
+    "allreduce": "#2e7d32",
+    "barrier": "#c0392b",
+    "group_shrink": "#1f4e79",
+}
 with tempfile.NamedTemporaryFile() as trace:
-    command = [f"{sys.argv[1]}/symm", "run", "--grace", "60", "--trace", trace.name, "-n", "4", f"{sys.argv[1]}/symm_survive"]
+    command = [
+        f"{sys.argv[1]}/symm",
+        "run",
+        "--grace",
+        "60",
+        "--trace",
+        trace.name,
+        "-n",
+        "4",
+        f"{sys.argv[1]}/symm_survive",
+    ]
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    calls = [call for call in json.load(trace)["traceEvents"] if call["name"] in COLOURS and "dur" in call]
+    calls = [
+        call
+        for call in json.load(trace)["traceEvents"]
+        if call["name"] in COLOURS and "dur" in call
+    ]
 lost = dict(re.findall(r"rank (\d) lost rank (\d)", run.stdout))  # as survivors say
 dead = int(min(lost.values()))
-death = max(call["ts"] + call["dur"] for call in calls if call["pid"] == dead)  # what follows is raise()
+# what follows is raise()
+death = max(call["ts"] + call["dur"] for call in calls if call["pid"] == dead)
 last = max(call["ts"] + call["dur"] - death for call in calls)
-text = [f'<text x="64" y="{52 + 40 * rank}" text-anchor="end">rank {rank}</text>' for rank in range(4)]
+text = [
+    f'<text x="64" y="{52 + 40 * rank}" text-anchor="end">rank {rank}</text>' for rank in range(4)
+]
 text[dead] += f'<text x="154" y="{52 + 40 * dead}" fill="#c0392b">killed</text>'
 for call in calls:
     begin, end = call["ts"] - death, call["ts"] + call["dur"] - death
     left, right = (max(70, round(150 + 480 * at / last)) for at in (begin, end))
     rank, y, name = call["pid"], 40 + 40 * call["pid"], call["name"]
-    text[rank] += f'<rect x="{left}" y="{y}" width="{right - left}" height="16" fill="{COLOURS[name]}"/>'
-    text[rank] += f'<text x="{left + 4}" y="{y + 12}" fill="white">{name.replace("group_", "")}</text>' * (right - left > 60)
+    text[rank] += (
+        f'<rect x="{left}" y="{y}" width="{right - left}" height="16" fill="{COLOURS[name]}"/>'
+    )
+    text[rank] += (
+        f'<text x="{left + 4}" y="{y + 12}" fill="white">{name.replace("group_", "")}</text>'
+        * (right - left > 60)
+    )
     if "failed" in call["args"]:
-        text[rank] += f'<text x="{right}" y="{y + 29}" fill="#c0392b">{end / 1e3:.2f} ms: lost rank {lost[str(rank)]}</text>'
+        text[rank] += (
+            f'<text x="{right}" y="{y + 29}" fill="#c0392b">{end / 1e3:.2f} ms: lost rank {lost[str(rank)]}</text>'
+        )
 axis = "".join(
-    f'<text x="{150 + 480e3 * ms / last:.0f}" y="215" text-anchor="middle">{ms}</text>' for ms in range(int(last / 1e3) + 1)
+    f'<text x="{150 + 480e3 * ms / last:.0f}" y="215" text-anchor="middle">{ms}</text>'
+    for ms in range(int(last / 1e3) + 1)
 )
 print(
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 230" font-family="sans-serif" font-size="12">'

@@ -1,10 +1,12 @@
 """Train a transformer's block on several machines.
 
-Inside a machine each rank has a part of every layer (tensor-parallel); each machine learns from a part of every batch
-(data-parallel). Then it is compared with the same training in one process, and bit by bit among the ranks.
+Inside a machine each rank has a part of every layer (tensor-parallel); each machine
+learns from a part of every batch (data-parallel). Then it is compared with the same
+training in one process, and bit by bit among the ranks.
 
-Started by torchrun; docs/tutorial/07-several-machines.md shows it with two machines pretended on one. On GPUs where PyTorch sees
-some, else on host memory, or as SYMM_BACKEND says.
+Started by torchrun; docs/tutorial/07-several-machines.md shows
+it with two machines pretended on one. On GPUs where PyTorch
+sees some, else on host memory, or as SYMM_BACKEND says.
 """
 
 import functools
@@ -40,17 +42,27 @@ def batches(device):
 
 
 def loss_of(p, rows, over_parts):
-    """Summed over all words; `over_parts` adds what the ranks of a machine have of a layer's result."""
+    """Summed over all words; `over_parts` adds what
+    the ranks of a machine have of a layer's result.
+    """
     x = p["words"][rows[:, :-1]] + p["places"]
     q, k, v = torch.einsum("nhdw,blw->nbhld", p["heads"], normal(x))
-    x = x + over_parts(torch.einsum("whd,bhld->blw", p["join"], F.scaled_dot_product_attention(q, k, v, is_causal=True)))
+    x = x + over_parts(
+        torch.einsum(
+            "whd,bhld->blw", p["join"], F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        )
+    )
     x = x + over_parts(F.gelu(normal(x) @ p["up"].T) @ p["down"].T)
-    return F.cross_entropy((normal(x) @ p["words"].T).flatten(0, 1), rows[:, 1:].flatten(), reduction="sum")
+    return F.cross_entropy(
+        (normal(x) @ p["words"].T).flatten(0, 1), rows[:, 1:].flatten(), reduction="sum"
+    )
 
 
 def part_of(parameters, part, parts):
     cuts = {name: dimension for name, (_, dimension) in PARAMETERS.items() if dimension is not None}
-    return parameters | {name: parameters[name].chunk(parts, cut)[part].contiguous() for name, cut in cuts.items()}
+    return parameters | {
+        name: parameters[name].chunk(parts, cut)[part].contiguous() for name, cut in cuts.items()
+    }
 
 
 def added(group, values):
@@ -61,19 +73,34 @@ def added(group, values):
 
 
 def train(device, group=None, machine=None, machines=None):
-    """The loss of each step, and the parameters: of one process alone, or of a rank of these groups."""
+    """The loss of each step, and the parameters: of
+    one process alone, or of a rank of these groups.
+    """
     part, parts = (machine.rank, machine.size) if machine else (0, 1)
     share, shares = (machines.rank, machines.size) if machines else (0, 1)
     seeded = torch.Generator().manual_seed(0)
-    whole = {name: torch.randn(shape, generator=seeded) / WIDTH**0.5 for name, (shape, _) in PARAMETERS.items()}
-    parameters = {name: values.to(device).requires_grad_() for name, values in part_of(whole, part, parts).items()}
+    whole = {
+        name: torch.randn(shape, generator=seeded) / WIDTH**0.5
+        for name, (shape, _) in PARAMETERS.items()
+    }
+    parameters = {
+        name: values.to(device).requires_grad_()
+        for name, values in part_of(whole, part, parts).items()
+    }
     optimizer = torch.optim.SGD(parameters.values(), 0.3, momentum=0.9)
-    # Gradients of what all ranks have lie in one tensor, those of parts in another: a step adds up each by one call.
+    # Gradients of what all ranks have lie in one tensor, those
+    # of parts in another: a step adds up each by one call.
     gradients = []
     for is_part in (False, True):
-        mine = [values for name, values in parameters.items() if (PARAMETERS[name][1] is not None) == is_part]
+        mine = [
+            values
+            for name, values in parameters.items()
+            if (PARAMETERS[name][1] is not None) == is_part
+        ]
         gradients.append(torch.zeros(sum(values.numel() for values in mine), device=device))
-        for values, gradient in zip(mine, gradients[-1].split([values.numel() for values in mine]), strict=True):
+        for values, gradient in zip(
+            mine, gradients[-1].split([values.numel() for values in mine]), strict=True
+        ):
             values.grad = gradient.view_as(values)
 
     def over_parts(values):
@@ -83,7 +110,8 @@ def train(device, group=None, machine=None, machines=None):
     for rows in batches(device):
         for flat in gradients:
             flat.zero_()
-        # The ranks' losses add up to that of the batch, and symm's gradients are those of the sum.
+        # The ranks' losses add up to that of the batch,
+        # and symm's gradients are those of the sum.
         loss = loss_of(parameters, rows.chunk(shares)[share], over_parts) / (parts * BATCH * LENGTH)
         loss.backward()
         added(group, gradients[0])
@@ -109,8 +137,15 @@ def main():
         gpus = torch.cuda.device_count()
         device = torch.device("cuda", int(os.environ["RANK"]) % gpus)
         torch.cuda.set_device(device)
-        where = {"device": device.index, "overlapping_devices": gpus < int(os.environ["WORLD_SIZE"])}
-    with symm.Group.from_env(backend=kind, **where) as group, group.local() as machine, group.split(machine.rank) as machines:
+        where = {
+            "device": device.index,
+            "overlapping_devices": gpus < int(os.environ["WORLD_SIZE"]),
+        }
+    with (
+        symm.Group.from_env(backend=kind, **where) as group,
+        group.local() as machine,
+        group.split(machine.rank) as machines,
+    ):
         symm.torch.use(machine, "machine")
         losses, parameters = train(device, group, machine, machines)
         symm.torch.forget("machine")

@@ -1,4 +1,5 @@
 """bench/gpu without a GPU: what is asked for, and what is made of the times."""
+
 import contextlib
 import io
 import subprocess
@@ -18,16 +19,41 @@ def asked(*more, world=4):
 
 
 def row_of(size, us):
-    return {"collective": "allreduce", "dtype": "bf16", "bytes": size, "calls": 2, "repeats": 3, "us": us,
-            "times": {name: [[time] * 3] * 4 for name, time in us.items()}}
+    return {
+        "collective": "allreduce",
+        "dtype": "bf16",
+        "bytes": size,
+        "calls": 2,
+        "repeats": 3,
+        "us": us,
+        "times": {name: [[time] * 3] * 4 for name, time in us.items()},
+    }
 
 
 def a_run(world=4):
     found = report.new_run(world, "2026-01-02", vars(asked("--tune", "stripes=8", world=world)))
-    found.update(driver="1.2", device={"name": "a GPU", "multiprocessors": 132}, complete=True,
-                 versions={"CUDA": "13.0", "NCCL": "2.28", "PyTorch": "2.11.0+x", "symm": "{}"})
-    found["rows"] = [row_of(256, {"symm": 3.0, "symm stripes=8": 2.9, "nccl": 21.0, "nccl window": 14.0, "torch one-shot": 6.6}),
-                     row_of(1 << 30, {"symm": 4000.0, "symm stripes=8": 5000.0, "nccl": 4200.0, "nccl window": 6000.0})]
+    found.update(
+        driver="1.2",
+        device={"name": "a GPU", "multiprocessors": 132},
+        complete=True,
+        versions={"CUDA": "13.0", "NCCL": "2.28", "PyTorch": "2.11.0+x", "symm": "{}"},
+    )
+    found["rows"] = [
+        row_of(
+            256,
+            {
+                "symm": 3.0,
+                "symm stripes=8": 2.9,
+                "nccl": 21.0,
+                "nccl window": 14.0,
+                "torch one-shot": 6.6,
+            },
+        ),
+        row_of(
+            1 << 30,
+            {"symm": 4000.0, "symm stripes=8": 5000.0, "nccl": 4200.0, "nccl window": 6000.0},
+        ),
+    ]
     return found
 
 
@@ -48,7 +74,12 @@ class Asked(unittest.TestCase):
         self.assertIn("unrecognized", self.refused("--small", "1024"))
 
     def test_program_ends_so_without_torch(self):
-        run = subprocess.run([sys.executable, FOLDER / "run.py", "--out", "x"], capture_output=True, text=True, check=False)
+        run = subprocess.run(
+            [sys.executable, FOLDER / "run.py", "--out", "x"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.assertEqual(run.returncode, 2)
         self.assertIn("--library", run.stderr)
 
@@ -60,14 +91,28 @@ class Sizes(unittest.TestCase):
             sizes.sizes(16, 64, 1)
 
     def test_bus(self):
-        self.assertEqual([sizes.bus_factor(name, 4) for name in ("allreduce", "allgather", "reduce_scatter", "alltoall", "broadcast", "reduce")],
-                         [1.5, 0.75, 0.75, 0.75, 1, 1])
+        self.assertEqual(
+            [
+                sizes.bus_factor(name, 4)
+                for name in (
+                    "allreduce",
+                    "allgather",
+                    "reduce_scatter",
+                    "alltoall",
+                    "broadcast",
+                    "reduce",
+                )
+            ],
+            [1.5, 0.75, 0.75, 0.75, 1, 1],
+        )
 
 
 class Reported(unittest.TestCase):
     def test_reason_is_what_a_rank_said(self):
         said = "Traceback\n[rank3]: AssertionError: not close\nelastic.ChildFailedError: \n====\n"
-        self.assertEqual([common.reason(said), common.reason("killed")], ["AssertionError: not close", "killed"])
+        self.assertEqual(
+            [common.reason(said), common.reason("killed")], ["AssertionError: not close", "killed"]
+        )
 
     def test_ratio_is_to_the_best_peer_and_not_to_other_tunings(self):
         run = a_run()
@@ -78,32 +123,52 @@ class Reported(unittest.TestCase):
         self.assertIsNone(report.ratio(row_of(256, {})))
 
     def test_columns_are_what_any_row_has(self):
-        self.assertEqual(report.columns(a_run()["rows"]), ["symm", "symm stripes=8", "nccl", "nccl window", "torch one-shot"])
-        self.assertEqual(report.columns([row_of(1, {"nccl": 1}), row_of(2, {"nccl": 1, "vllm": 2})]), ["nccl", "vllm"])
+        self.assertEqual(
+            report.columns(a_run()["rows"]),
+            ["symm", "symm stripes=8", "nccl", "nccl window", "torch one-shot"],
+        )
+        self.assertEqual(
+            report.columns([row_of(1, {"nccl": 1}), row_of(2, {"nccl": 1, "vllm": 2})]),
+            ["nccl", "vllm"],
+        )
 
     def test_best_of_each_library(self):
         row = row_of(1, {"symm": 3, "symm a=1": 1, "nccl": 9, "nccl 2.3 X=1 window": 7, "torch": 8})
         self.assertEqual(report.by_library(row)["us"], {"symm": 3, "nccl": 7, "torch": 8})
-        self.assertIn("| bytes | symm | NCCL | PyTorch | best peer / symm |", report.markdown(a_run(), True))
+        self.assertIn(
+            "| bytes | symm | NCCL | PyTorch | best peer / symm |", report.markdown(a_run(), True)
+        )
 
     def test_picture(self):
-        self.assertIn('<polyline points="50,360 610,42" fill="none" stroke="#c0392b" stroke-width="2"/><text x="60" y="50" ',
-                      report.picture(a_run()))
+        self.assertIn(
+            '<polyline points="50,360 610,42" fill="none" stroke="#c0392b" stroke-width="2"/><text x="60" y="50" ',
+            report.picture(a_run()),
+        )
 
     def test_markdown(self):
         lines = report.markdown(a_run()).splitlines()
         self.assertIn("4 x a GPU, driver 1.2, CUDA 13.0, NCCL 2.28", lines[0])
         self.assertIn("| 256 | 3.00 | 2.90 | 21.00 | 14.00 | 6.60 | 2.20 | 0.1 |", lines)
-        self.assertIn("| 1073741824 | 4000.00 | 5000.00 | 4200.00 | 6000.00 | - | 1.05 | 402.7 |", lines)
+        self.assertIn(
+            "| 1073741824 | 4000.00 | 5000.00 | 4200.00 | 6000.00 | - | 1.05 | 402.7 |", lines
+        )
         tables = [line.count("|") for line in lines if line.startswith("|")]
         self.assertEqual(tables, [9] * 4)
         self.assertNotIn("stopped", lines[-1])
 
     def test_what_failed_is_said(self):
         run = a_run()
-        run.update(complete=False, errors=["allreduce: nccl: wrong result"], unavailable={"nccl window": "old"})
+        run.update(
+            complete=False,
+            errors=["allreduce: nccl: wrong result"],
+            unavailable={"nccl window": "old"},
+        )
         text = report.markdown(run)
-        for said in ("Without nccl window: old", "FAILED: allreduce: nccl: wrong result", "stopped before its end"):
+        for said in (
+            "Without nccl window: old",
+            "FAILED: allreduce: nccl: wrong result",
+            "stopped before its end",
+        ):
             self.assertIn(said, text)
 
 

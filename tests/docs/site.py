@@ -1,4 +1,7 @@
-"""Builds the site into build/docs/html and looks at it as its readers do. 77, with a reason, where a tool is missing."""
+"""Builds the site into build/docs/html and looks at it as its
+readers do. 77, with a reason, where a tool is missing.
+"""
+
 import html
 import re
 import shutil
@@ -18,17 +21,33 @@ def run(*command):
 
 
 def browse(*arguments):
-    return run("chromium-headless-shell", "--no-sandbox", "--enable-logging=stderr", "--virtual-time-budget=10000", *arguments)
+    return run(
+        "chromium-headless-shell",
+        "--no-sandbox",
+        "--enable-logging=stderr",
+        "--virtual-time-budget=10000",
+        *arguments,
+    )
 
 
 def lost():
     """Links to what is not there."""
-    pages = {path: path.read_text() for path in site.rglob("*.html") if site / "rust" not in path.parents}
-    places = {path: {"", *map(html.unescape, re.findall(r'\b(?:id|name)="([^"]+)"', text))} for path, text in pages.items()}
+    pages = {
+        path: path.read_text() for path in site.rglob("*.html") if site / "rust" not in path.parents
+    }
+    places = {
+        path: {"", *map(html.unescape, re.findall(r'\b(?:id|name)="([^"]+)"', text))}
+        for path, text in pages.items()
+    }
     for path, text in pages.items():
-        for link in map(urlsplit, map(html.unescape, re.findall(r'\b(?:href|src)="([^"]+)"', text))):
+        for link in map(
+            urlsplit, map(html.unescape, re.findall(r'\b(?:href|src)="([^"]+)"', text))
+        ):
             target = (path.parent / unquote(link.path)).resolve() if link.path else path
-            if not link.scheme and not (target.exists() and (target not in places or unquote(link.fragment) in places[target])):
+            if not link.scheme and not (
+                target.exists()
+                and (target not in places or unquote(link.fragment) in places[target])
+            ):
                 yield f"{path.relative_to(site)}: {link.geturl()} leads nowhere"
 
 
@@ -36,25 +55,65 @@ def unseen():
     """What a reader does not find."""
     for page in ("docs/index", "docs/reference/c"):
         picture = site.parent / f"{Path(page).name}.png"
-        said = browse("--window-size=1300,1000", f"--screenshot={picture}", f"file://{site}/{page}.html").stderr
+        said = browse(
+            "--window-size=1300,1000", f"--screenshot={picture}", f"file://{site}/{page}.html"
+        ).stderr
         if "CONSOLE" in said or picture.stat().st_size < 30_000:  # of an empty page: 5,000
             yield f"{picture}: empty, or with errors: {said}"
-    if "reference/c.html#c.symm_rendezvous" not in browse("--dump-dom", f"file://{site}/search.html?q=symm_rendezvous").stdout:
+    if (
+        "reference/c.html#c.symm_rendezvous"
+        not in browse("--dump-dom", f"file://{site}/search.html?q=symm_rendezvous").stdout
+    ):
         yield "the search does not find symm_rendezvous()"
-    calls, statuses = ((site / f"docs/reference/{page}.html").read_text() for page in ("c", "statuses"))
-    yield from (f"{name} is not on the page of C" for name in functions() if f'id="c.{name}"' not in calls)
-    yield from (f"{name} has no remedy" for name in set(re.findall(r"SYMM_ERR_[A-Z_]+", calls)) if name not in statuses)
+    calls, statuses = (
+        (site / f"docs/reference/{page}.html").read_text() for page in ("c", "statuses")
+    )
+    yield from (
+        f"{name} is not on the page of C" for name in functions() if f'id="c.{name}"' not in calls
+    )
+    yield from (
+        f"{name} has no remedy"
+        for name in set(re.findall(r"SYMM_ERR_[A-Z_]+", calls))
+        if name not in statuses
+    )
 
 
-missing = [tool for tool in ("sphinx-build", "doxygen", "codespell", "chromium-headless-shell") if not shutil.which(tool)]
+missing = [
+    tool
+    for tool in ("sphinx-build", "doxygen", "codespell", "chromium-headless-shell")
+    if not shutil.which(tool)
+]
 if not missing:
     shutil.rmtree(site, ignore_errors=True)
-    built = run("sphinx-build", "-q", "-E", "-n", "-W", "--keep-going", "-c", "docs", "-d", "build/docs/trees", ".", site)
-    missing = re.findall("Could not import extension.*|no theme named.*|no libclang.*", built.stdout + built.stderr)
+    built = run(
+        "sphinx-build",
+        "-q",
+        "-E",
+        "-n",
+        "-W",
+        "--keep-going",
+        "-c",
+        "docs",
+        "-d",
+        "build/docs/trees",
+        ".",
+        site,
+    )
+    missing = re.findall(
+        "Could not import extension.*|no theme named.*|no libclang.*", built.stdout + built.stderr
+    )
 if missing:
     print(f"SKIPPED: without {', '.join(missing)}; ./dev docs installs what apt has")
     sys.exit(77)
-spelled = run("codespell", "-Lcrate,keep-alives", *root.glob("*.md"), "docs", "packaging", "capi/include", "bindings/python/src")
+spelled = run(
+    "codespell",
+    "-Lcrate,keep-alives",
+    *root.glob("*.md"),
+    "docs",
+    "packaging",
+    "capi/include",
+    "bindings/python/src",
+)
 offences = [built.stderr, spelled.stdout, *([] if built.returncode else [*lost(), *unseen()])]
 print("\n".join(filter(None, offences)) or f"the site begins at {site}/index.html")
 sys.exit(any(offences))

@@ -1,4 +1,5 @@
 """Rules find what they are for: offences are planted in a tree of their own."""
+
 import subprocess
 import sys
 import tempfile
@@ -8,33 +9,95 @@ from pathlib import Path
 RULES = Path(__file__).with_name("rules.py")
 PROMISE = "| it works | `tests/it_test.cpp {}` |\n"
 IT = {"tests/it_test.cpp": "TEST(It, Works) {\n"}
-TABLE = {"docs/environment.md": "| `SYMM_LOG` | | Level. |\n", "core/base/log.cpp": 'environment("SYMM_LOG");\n',
-         "core/base/environment.cpp": "std::getenv(name);\n", "tools/run.cpp": "for (char** e = environ; *e; ++e) {}\n"}
+TABLE = {
+    "docs/environment.md": "| `SYMM_LOG` | | Level. |\n",
+    "core/base/log.cpp": 'environment("SYMM_LOG");\n',
+    "core/base/environment.cpp": "std::getenv(name);\n",
+    "tools/run.cpp": "for (char** e = environ; *e; ++e) {}\n",
+}
 
 # What is tried, the rule, the files, and the offences.
 CASES = [
-    ("down and sideways within a room is fine", "layers", {
-        "core/mesh/wire.cpp": '#include "core/mesh/wire.hpp"\n#include "core/socket/fdpass.hpp"\n#include <vector>\n',
-        "core/backends.cpp": '#include "core/cuda/backend.hpp"\n',
-        "tools/info.cpp": '#include <symm/symm.h>\n'}, []),
-    ("up is an offence with its place", "layers", {"core/base/log.hpp": '#pragma once\n#include "core/group/group.hpp"\n'},
-     ["core/base/log.hpp:2: core/base lies below core/group"]),
-    ("kernels know nobody", "layers", {"kernels/cuda/ll.cuh": '#include "core/base/error.hpp"\n'},
-     ["kernels/cuda/ll.cuh:1: kernels lies below core/base"]),
-    ("strangers", "layers", {"core/cuda/plan.cpp": '#include "core/host/control.hpp"\n', "tools/main.cpp": '#include "core/base/log.hpp"\n'},
-     ["core/cuda/plan.cpp:1: core/cuda and core/host do not know each other", "tools/main.cpp:1: tools and core/base do not know each other"]),
-    ("a file outside every room", "layers", {"core/stray.cpp": ""}, ["core/stray.cpp:1: lies in no room of tests/lint/rules.py"]),
-    ("the product knows nothing of tests", "layers", {"core/base/wait.cpp": '#include "tests/support/group.hpp"\n'},
-     ["core/base/wait.cpp:1: core/base knows nothing of tests"]),
-    ("a promise has a test", "promises", {"docs/promises.md": PROMISE.format("It.Works"), **IT}, []),
-    ("that is there", "promises", {"docs/promises.md": PROMISE.format("It.Flies") + "| it flies | |\n", **IT},
-     ["docs/promises.md:1: there is no tests/it_test.cpp It Flies", "docs/promises.md:2: no test"]),
+    (
+        "down and sideways within a room is fine",
+        "layers",
+        {
+            "core/mesh/wire.cpp": '#include "core/mesh/wire.hpp"\n#include "core/socket/fdpass.hpp"\n#include <vector>\n',
+            "core/backends.cpp": '#include "core/cuda/backend.hpp"\n',
+            "tools/info.cpp": "#include <symm/symm.h>\n",
+        },
+        [],
+    ),
+    (
+        "up is an offence with its place",
+        "layers",
+        {"core/base/log.hpp": '#pragma once\n#include "core/group/group.hpp"\n'},
+        ["core/base/log.hpp:2: core/base lies below core/group"],
+    ),
+    (
+        "kernels know nobody",
+        "layers",
+        {"kernels/cuda/ll.cuh": '#include "core/base/error.hpp"\n'},
+        ["kernels/cuda/ll.cuh:1: kernels lies below core/base"],
+    ),
+    (
+        "strangers",
+        "layers",
+        {
+            "core/cuda/plan.cpp": '#include "core/host/control.hpp"\n',
+            "tools/main.cpp": '#include "core/base/log.hpp"\n',
+        },
+        [
+            "core/cuda/plan.cpp:1: core/cuda and core/host do not know each other",
+            "tools/main.cpp:1: tools and core/base do not know each other",
+        ],
+    ),
+    (
+        "a file outside every room",
+        "layers",
+        {"core/stray.cpp": ""},
+        ["core/stray.cpp:1: lies in no room of tests/lint/rules.py"],
+    ),
+    (
+        "the product knows nothing of tests",
+        "layers",
+        {"core/base/wait.cpp": '#include "tests/support/group.hpp"\n'},
+        ["core/base/wait.cpp:1: core/base knows nothing of tests"],
+    ),
+    (
+        "a promise has a test",
+        "promises",
+        {"docs/promises.md": PROMISE.format("It.Works"), **IT},
+        [],
+    ),
+    (
+        "that is there",
+        "promises",
+        {"docs/promises.md": PROMISE.format("It.Flies") + "| it flies | |\n", **IT},
+        [
+            "docs/promises.md:1: there is no tests/it_test.cpp It Flies",
+            "docs/promises.md:2: no test",
+        ],
+    ),
     ("the environment is read in one place", "environment", TABLE, []),
-    ("and nowhere else", "environment", TABLE | {"core/host/a.cpp": '// getenv()\nstd::getenv("SYMM_LOG");\n'},
-     ["core/host/a.cpp:2: std::getenv(          );"]),
-    ("by the names of its table", "environment", TABLE | {"tools/run.cpp": 'environment("SYMM_LGO");\n'},
-     ["tools/run.cpp:1: SYMM_LGO is not in docs/environment.md"]),
-    ("each of which is read", "environment", TABLE | {"core/base/log.cpp": ""}, ["docs/environment.md:1: nobody reads SYMM_LOG"]),
+    (
+        "and nowhere else",
+        "environment",
+        TABLE | {"core/host/a.cpp": '// getenv()\nstd::getenv("SYMM_LOG");\n'},
+        ["core/host/a.cpp:2: std::getenv(          );"],
+    ),
+    (
+        "by the names of its table",
+        "environment",
+        TABLE | {"tools/run.cpp": 'environment("SYMM_LGO");\n'},
+        ["tools/run.cpp:1: SYMM_LGO is not in docs/environment.md"],
+    ),
+    (
+        "each of which is read",
+        "environment",
+        TABLE | {"core/base/log.cpp": ""},
+        ["docs/environment.md:1: nobody reads SYMM_LOG"],
+    ),
 ]
 
 
@@ -47,9 +110,15 @@ class Rules(unittest.TestCase):
                     path = Path(root, name)
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.write_text(text)
-                done = subprocess.run([sys.executable, RULES, root, rule], capture_output=True, text=True)
+                done = subprocess.run(
+                    [sys.executable, RULES, root, rule], capture_output=True, text=True
+                )
                 said = offences or [f"{rule}: nothing to complain about"]
-                self.assertEqual((done.stdout.splitlines(), done.returncode), (said, int(bool(offences))), done.stderr)
+                self.assertEqual(
+                    (done.stdout.splitlines(), done.returncode),
+                    (said, int(bool(offences))),
+                    done.stderr,
+                )
 
 
 if __name__ == "__main__":

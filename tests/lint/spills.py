@@ -1,15 +1,21 @@
-"""No kernel spills registers: spills.py FOLDER reads what ptxas said of each (FOLDER/*.ptxas) for the architecture that is tuned."""
+"""No kernel spills registers: spills.py FOLDER reads what ptxas said of each
+(FOLDER/*.ptxas) for the architecture that is tuned.
+"""
+
 import re
 import sys
 from pathlib import Path
 
 ARCHITECTURE = "sm_90"
-# Two blocks of 512 threads have to fit. What these spill are addresses, and operands of packs that are not whole.
+# Two blocks of 512 threads have to fit. What these spill
+# are addresses, and operands of packs that are not whole.
 ALLOWED = {r"symm_pipeline_\w+_2": 34, r"symm_pipeline_\w+_[678]": 82}
 
 
 def spills(text):
-    """{kernel: bytes that it, or a function that is not inlined, stores at most} of the architecture."""
+    """{kernel: bytes that it, or a function that is not
+    inlined, stores at most} of the architecture.
+    """
     found, kernel = {}, None
     for line in text.splitlines():
         if match := re.search(r"Compiling entry function '(\w+)' for '(\w+)'", line):
@@ -23,9 +29,20 @@ def main():
     kernels = {}
     for report in sorted(Path(sys.argv[1]).glob("*.ptxas")):
         kernels |= spills(report.read_text())
-    allowed = {kernel: max([most for name, most in ALLOWED.items() if re.fullmatch(name, kernel)], default=0) for kernel in kernels}
-    bad = [f"{kernel} spills {bytes_} bytes" for kernel, bytes_ in kernels.items() if bytes_ > allowed[kernel]]
-    print("\n".join([*bad, f"{len(kernels)} kernels for {ARCHITECTURE}, {len(bad)} spill registers"]))
+    allowed = {
+        kernel: max(
+            [most for name, most in ALLOWED.items() if re.fullmatch(name, kernel)], default=0
+        )
+        for kernel in kernels
+    }
+    bad = [
+        f"{kernel} spills {bytes_} bytes"
+        for kernel, bytes_ in kernels.items()
+        if bytes_ > allowed[kernel]
+    ]
+    print(
+        "\n".join([*bad, f"{len(kernels)} kernels for {ARCHITECTURE}, {len(bad)} spill registers"])
+    )
     return 1 if bad or not kernels else 0
 
 

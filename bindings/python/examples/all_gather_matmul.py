@@ -1,9 +1,12 @@
-"""Triton: an all-gather fused into the product that needs it. Each rank has some rows of X; all compute Y = X W, tile by tile.
+"""Triton: an all-gather fused into the product that needs it. Each rank has some rows of
+X; all compute Y = X W, tile by tile.
 
-    torchrun --standalone --nproc-per-node 2 all_gather_matmul.py [rows of a rank, columns of X, columns of W]
+    torchrun --standalone --nproc-per-node 2 all_gather_matmul.py
+    [rows of a rank, columns of X, columns of W]
 
-The first programs of the grid push this rank's tiles of X to the others, each with a signal; the rest multiply, beginning with
-the rows that are here. Compared with an all-gather and a product that is PyTorch's, for results and time. Needs NVIDIA GPUs.
+The first programs of the grid push this rank's tiles of X to the others, each with a
+signal; the rest multiply, beginning with the rows that are here. Compared with an
+all-gather and a product that is PyTorch's, for results and time. Needs NVIDIA GPUs.
 """
 
 import os
@@ -24,10 +27,16 @@ def gather_matmul(
     view, w, y, trouble, step, rows, k_size: tl.constexpr, columns: tl.constexpr,
     tile_rows: tl.constexpr, tile_columns: tl.constexpr, depth: tl.constexpr, pushers: tl.constexpr,
 ):  # fmt: skip
-    """`view`: of memory that holds X [ranks * rows, k_size], this rank's rows in place; `step` grows by one each time."""
+    """`view`: of memory that holds X [ranks * rows, k_size],
+    this rank's rows in place; `step` grows by one each time.
+    """
     me, ranks, tiles = st.rank(view), st.size(view), rows // tile_rows
     x = st.pointer(view, me, w.dtype.element_ty)
-    of_row, of_column, of_depth = tl.arange(0, tile_rows), tl.arange(0, tile_columns), tl.arange(0, depth)
+    of_row, of_column, of_depth = (
+        tl.arange(0, tile_rows),
+        tl.arange(0, tile_columns),
+        tl.arange(0, depth),
+    )
     program = tl.program_id(0)
     if program < pushers:
         for tile in range(program, tiles, pushers):
@@ -38,7 +47,10 @@ def gather_matmul(
                 st.signal(view, (me + hop) % ranks, tile, step, "set")
     else:
         across = columns // tile_columns
-        row_tile, column = (program - pushers) // across, (program - pushers) % across * tile_columns
+        row_tile, column = (
+            (program - pushers) // across,
+            (program - pushers) % across * tile_columns,
+        )
         owner, tile = (me + row_tile // tiles) % ranks, row_tile % tiles
         if owner != me:
             code = st.wait_signal_value(view, owner, tile, step)
@@ -50,7 +62,10 @@ def gather_matmul(
         sums = tl.zeros((tile_rows, tile_columns), tl.float32)
         for k in range(0, k_size, depth):
             sums = tl.dot(tl.load(left + k), tl.load(right + k * columns), sums)
-        tl.store(y + (first + of_row)[:, None] * columns + (column + of_column)[None, :], sums.to(y.dtype.element_ty))
+        tl.store(
+            y + (first + of_row)[:, None] * columns + (column + of_column)[None, :],
+            sums.to(y.dtype.element_ty),
+        )
 
 
 def microseconds(call, rounds=50):
@@ -67,14 +82,24 @@ def microseconds(call, rounds=50):
 
 def run(group, rows, k_size, columns):
     """One product, compared and timed, on the group's device, which is PyTorch's current one."""
-    if rows % TILE_ROWS != 0 or rows > 64 * TILE_ROWS or k_size % DEPTH != 0 or columns % TILE_COLUMNS != 0:
-        raise SystemExit(f"rows: 1 to 64 times {TILE_ROWS}; columns of X: a multiple of {DEPTH}; of W: of {TILE_COLUMNS}")
-    shared = group.empty((group.size * rows, k_size), "bf16")  # a signal channel for each tile of rows: 64
+    if (
+        rows % TILE_ROWS != 0
+        or rows > 64 * TILE_ROWS
+        or k_size % DEPTH != 0
+        or columns % TILE_COLUMNS != 0
+    ):
+        raise SystemExit(
+            f"rows: 1 to 64 times {TILE_ROWS}; columns of X: a multiple of {DEPTH}; of W: of {TILE_COLUMNS}"
+        )
+    # a signal channel for each tile of rows: 64
+    shared = group.empty((group.size * rows, k_size), "bf16")
     x = shared.torch()
     mine = x[group.rank * rows : (group.rank + 1) * rows]
     generator = torch.Generator("cuda").manual_seed(group.rank)
     mine.normal_(generator=generator)
-    w = torch.randn(k_size, columns, generator=generator.manual_seed(99), device="cuda", dtype=torch.bfloat16)
+    w = torch.randn(
+        k_size, columns, generator=generator.manual_seed(99), device="cuda", dtype=torch.bfloat16
+    )
     y = torch.empty(len(x), columns, device="cuda", dtype=torch.bfloat16)
     trouble = torch.zeros(1, dtype=torch.int32, device="cuda")
     view = st.view(shared.memory)
@@ -86,7 +111,20 @@ def run(group, rows, k_size, columns):
         step += 1
         group.barrier()  # nobody reads what is about to be overwritten
         gather_matmul[grid](
-            view, w, y, trouble, step, rows, k_size, columns, TILE_ROWS, TILE_COLUMNS, DEPTH, PUSHERS, num_warps=8, num_stages=3
+            view,
+            w,
+            y,
+            trouble,
+            step,
+            rows,
+            k_size,
+            columns,
+            TILE_ROWS,
+            TILE_COLUMNS,
+            DEPTH,
+            PUSHERS,
+            num_warps=8,
+            num_stages=3,
         )
 
     everything = torch.empty_like(x)
@@ -104,7 +142,9 @@ def run(group, rows, k_size, columns):
     torch.testing.assert_close(y, plain_y, rtol=2e-2, atol=2e-2 * k_size**0.5)
     times = microseconds(fused), microseconds(plain)
     if group.rank == 0:
-        print(f"Y = X W is right on {group.size} ranks; fused {times[0]:.0f} us, all-gather and matmul {times[1]:.0f} us")
+        print(
+            f"Y = X W is right on {group.size} ranks; fused {times[0]:.0f} us, all-gather and matmul {times[1]:.0f} us"
+        )
     group.barrier()
     torch.cuda.synchronize()
 

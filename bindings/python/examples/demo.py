@@ -1,8 +1,11 @@
-"""One rank of a group whose other ranks may be in other languages; `symm run -n 4 -- python demo.py` starts four of these.
+"""One rank of a group whose other ranks may be in other languages; `symm run -n 4 --
+python demo.py` starts four of these.
 
-They share one heap, of which each takes the same pieces. Each rank fills its own, puts a part of it into its neighbour's inbox
-with a signal, all-reduces, compares with a computation of its own bit by bit, and hands its piece to the neighbour by a token,
-which is of use on its machine only. With an argument, the sum goes into a file of that directory.
+They share one heap, of which each takes the same pieces. Each rank fills
+its own, puts a part of it into its neighbour's inbox with a signal,
+all-reduces, compares with a computation of its own bit by bit, and hands
+its piece to the neighbour by a token, which is of use on its machine
+only. With an argument, the sum goes into a file of that directory.
 """
 
 import sys

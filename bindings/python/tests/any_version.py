@@ -1,4 +1,6 @@
-"""What must work on every version of Python with nothing installed but the wheel: any_version.py, with it on the path."""
+"""What must work on every version of Python with nothing installed but the wheel:
+any_version.py, with it on the path.
+"""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor

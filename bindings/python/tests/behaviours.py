@@ -1,4 +1,6 @@
-"""Runs tests/bindings/behaviours/table.txt as one of three ranks: behaviours.py <table>. Its README says how a line is read."""
+"""Runs tests/bindings/behaviours/table.txt as one of three ranks:
+behaviours.py <table>. Its README says how a line is read.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,13 @@ from symm.dtypes import DType, dtype_of
 
 RANKS = 3
 BYTES = 262144  # of the memory and the array with which a scenario begins
-COMBINE = {"SUM": sum, "AVG": lambda values: int(sum(values) / RANKS), "MIN": min, "MAX": max, "PROD": math.prod}
+COMBINE = {
+    "SUM": sum,
+    "AVG": lambda values: int(sum(values) / RANKS),
+    "MIN": min,
+    "MAX": max,
+    "PROD": math.prod,
+}
 
 
 def encode(dtype: DType, values: list[int]) -> np.ndarray:
@@ -40,7 +48,9 @@ class Line:
 
 
 def create(name: str, timeout: float | None, **flags: bool) -> symm.Group:
-    return symm.Group.from_env(backend="host", name=name, timeout=60, create_timeout=timeout, **flags)
+    return symm.Group.from_env(
+        backend="host", name=name, timeout=60, create_timeout=timeout, **flags
+    )
 
 
 class Runner:
@@ -84,13 +94,22 @@ class Runner:
         return [int(one) for one in self.text(key, "").split(":") if one]
 
     def timeout(self) -> float | None:
-        return 0 if self.text("timeout_ms", "") == "now" else self.integer("timeout_ms", 0) / 1000 or None
+        return (
+            0
+            if self.text("timeout_ms", "") == "now"
+            else self.integer("timeout_ms", 0) / 1000 or None
+        )
 
     def begin(self, scenario: str) -> None:
         self.things = {}
         group = create(scenario, 60)
         buffer = group.alloc(BYTES)
-        self.things = {"group": group, "b": buffer, "m": group.rendezvous(buffer), "p": bytearray(BYTES)}
+        self.things = {
+            "group": group,
+            "b": buffer,
+            "m": group.rendezvous(buffer),
+            "p": bytearray(BYTES),
+        }
 
     def run(self, line: Line) -> None:
         self.line = line
@@ -112,7 +131,9 @@ class Runner:
         return thing.memory if isinstance(thing, symm.Heap) else thing
 
     def far(self) -> bool:
-        """On another machine: its memory is not mapped here, and a copy stands for it. Only in the group of the scenario."""
+        """On another machine: its memory is not mapped here, and a copy stands for it.
+        Only in the group of the scenario.
+        """
         return not self.things["group"].peer_info(self.integer("rank", self.rank)).mapped
 
     def operand(self, key: str, count: int, dtype: DType) -> object:
@@ -168,7 +189,9 @@ class Runner:
     def do_expect_piece(self) -> None:
         heap = self.thing("heap")
         address, nbytes = heap.find(self.address()) or (heap.memory.pointer(), 0)
-        self.expect_fields(SimpleNamespace(offset=address - heap.memory.pointer(), bytes=nbytes), "offset", "bytes")
+        self.expect_fields(
+            SimpleNamespace(offset=address - heap.memory.pointer(), bytes=nbytes), "offset", "bytes"
+        )
 
     def do_find(self) -> None:
         if self.far():
@@ -202,8 +225,12 @@ class Runner:
         ranks, times = range(RANKS) if op else [rank], self.integer("times", 1)
         operands = ([self.formula(r, i + shift) for r in ranks] for i in range(len(words)))
         values = [COMBINE[op or "SUM"](of_all) * times for of_all in operands]
-        for i, (seen, right) in enumerate(zip(words.tolist(), encode(dtype, values).tolist(), strict=True)):
-            assert seen == right, f"element {i} has the bits {seen:#x}, not {right:#x}, those of {values[i]}"
+        for i, (seen, right) in enumerate(
+            zip(words.tolist(), encode(dtype, values).tolist(), strict=True)
+        ):
+            assert seen == right, (
+                f"element {i} has the bits {seen:#x}, not {right:#x}, those of {values[i]}"
+            )
 
     def expect_count(self, seen: int | None) -> None:
         if self.has("expected"):
@@ -211,12 +238,16 @@ class Runner:
 
     def do_wait_signal_value(self) -> None:
         rank, value, channel = self.integers("rank", "value", "channel")
-        seen = self.memory().wait_signal_value(rank, self.compare(), value, channel, timeout=self.timeout())
+        seen = self.memory().wait_signal_value(
+            rank, self.compare(), value, channel, timeout=self.timeout()
+        )
         self.expect_count(seen)
 
     def do_wait_signals(self) -> None:
         channel, value = self.integers("channel", "value")
-        waits = [symm.SignalWait(rank, channel, self.compare(), value) for rank in self.numbers("among")]
+        waits = [
+            symm.SignalWait(rank, channel, self.compare(), value) for rank in self.numbers("among")
+        ]
         if self.integer("any"):
             self.expect_count(self.memory().wait_any_signal(waits, timeout=self.timeout()))
         else:
@@ -237,10 +268,17 @@ class Runner:
             counts, at = self.numbers(f"{key}_counts"), self.numbers(f"{key}_displacements")
             other = self.numbers("recv_counts" if key == "send" else "send_counts")
             places = at or [sum(counts[:r]) for r in range(RANKS)]
-            ends = [p + n for p, n in zip(places, counts, strict=True) if n] if counts else [other[group.rank]]
+            ends = (
+                [p + n for p, n in zip(places, counts, strict=True) if n]
+                if counts
+                else [other[group.rank]]
+            )
             return self.operand(key, max(ends, default=0), dtype), counts, at or None
 
-        (send, send_counts, send_at), (recv, recv_counts, recv_at) = operand("send"), operand("recv")
+        (send, send_counts, send_at), (recv, recv_counts, recv_at) = (
+            operand("send"),
+            operand("recv"),
+        )
         if self.line.verb == "allgatherv":
             group.allgatherv(send, recv, recv_counts, recv_at)
         elif self.line.verb == "reduce_scatterv":
@@ -248,8 +286,14 @@ class Runner:
         elif self.line.verb == "alltoallv":
             group.alltoallv(send, send_counts, recv, recv_counts, send_at, recv_at)
         else:
-            send, recv = (self.operand(key, self.integer(f"{key}_capacity"), dtype) for key in ("send", "recv"))
-            lists = (array("q", one) if one else None for one in (send_counts, recv_counts, send_at, recv_at))
+            send, recv = (
+                self.operand(key, self.integer(f"{key}_capacity"), dtype)
+                for key in ("send", "recv")
+            )
+            lists = (
+                array("q", one) if one else None
+                for one in (send_counts, recv_counts, send_at, recv_at)
+            )
             send_numbers, recv_numbers, *places = lists
             group.alltoallv_device(send, send_numbers, recv, recv_numbers, *places)
 
@@ -257,16 +301,35 @@ class Runner:
 
     def do_allgather_rows(self) -> None:
         dtype, rows, count, stride = self.dtype(), *self.integers("rows", "count", "recv_stride")
-        send, recv = self.operand("send", rows * count, dtype), self.operand("recv", rows * stride, dtype)
+        send, recv = (
+            self.operand("send", rows * count, dtype),
+            self.operand("recv", rows * stride, dtype),
+        )
         self.group().allgather_rows(send, recv, rows, stride)
 
     def do_allreduce_rmsnorm(self) -> None:
         dtype, tokens, hidden = self.dtype(), self.integer("tokens"), self.integer("hidden")
         of_group = self.text("quant_scale", "TENSOR") == "GROUP"
-        kinds = {"weight": (hidden, dtype), "quant_out": (tokens * hidden, symm.f8e4m3), "scale_in": (1, symm.f32)}
+        kinds = {
+            "weight": (hidden, dtype),
+            "quant_out": (tokens * hidden, symm.f8e4m3),
+            "scale_in": (1, symm.f32),
+        }
         kinds["scale_out"] = tokens * hidden // 128 if of_group else tokens, symm.f32
-        names = ("weight", "residual_in", "residual_out", "norm_out", "quant_out", "scale_in", "scale_out")
-        operands = {name: self.operand(name, *kinds.get(name, (tokens * hidden, dtype))) for name in names if self.has(name)}
+        names = (
+            "weight",
+            "residual_in",
+            "residual_out",
+            "norm_out",
+            "quant_out",
+            "scale_in",
+            "scale_out",
+        )
+        operands = {
+            name: self.operand(name, *kinds.get(name, (tokens * hidden, dtype)))
+            for name in names
+            if self.has(name)
+        }
         offset = self.integer("weight_offset", 0)
         send = self.operand("send", tokens * hidden, dtype)
         self.group().allreduce_rmsnorm(send, epsilon=0, weight_offset=offset, **operands)
@@ -274,19 +337,29 @@ class Runner:
     def do_collective(self) -> None:
         count = self.integer("count")
         group, dtype = self.group(), self.dtype()
-        factor = {"reduce_scatter": (group.size, 1), "allgather": (1, group.size), "alltoall": (group.size, group.size)}
+        factor = {
+            "reduce_scatter": (group.size, 1),
+            "allgather": (1, group.size),
+            "alltoall": (group.size, group.size),
+        }
         factor |= {"gather": factor["allgather"], "scatter": factor["reduce_scatter"]}
         of_send, of_recv = factor.get(self.line.verb, (1, 1))
         send = self.operand("send", of_send * count, dtype)
-        recv = self.operand("recv", of_recv * count, self.dtype("result") if self.has("result") else dtype)
+        recv = self.operand(
+            "recv", of_recv * count, self.dtype("result") if self.has("result") else dtype
+        )
         options = {key: self.text(key) for key in ("op", "algorithm") if self.has(key)}
         if self.has("root"):
             options["root"] = self.integer("root")
         if self.has("position"):
             options["scale_position"] = self.text("position")
             at = self.has("scale_at")
-            options["scale"] = self.operand("scale_at", 1, symm.f32) if at else self.integer("scale")
-        if self.integer("in_place", 0) and (self.line.verb not in ("gather", "scatter") or options["root"] == group.rank):
+            options["scale"] = (
+                self.operand("scale_at", 1, symm.f32) if at else self.integer("scale")
+            )
+        if self.integer("in_place", 0) and (
+            self.line.verb not in ("gather", "scatter") or options["root"] == group.rank
+        ):
             send, recv = (None, recv) if self.line.verb in ("allgather", "gather") else (send, None)
         if self.has("f"):
             self.do_write("send")
@@ -294,7 +367,9 @@ class Runner:
         if self.has("f"):
             self.do_expect("recv")
 
-    do_allreduce = do_reduce_scatter = do_allgather = do_broadcast = do_reduce = do_alltoall = do_collective
+    do_allreduce = do_reduce_scatter = do_allgather = do_broadcast = do_reduce = do_alltoall = (
+        do_collective
+    )
     do_gather = do_scatter = do_collective
 
 
@@ -306,7 +381,9 @@ def expect(found: object, expected: object) -> None:
 VERBS = {
     "expect_group": lambda r: r.expect_fields(r.group().info(), "rank", "size", "channels"),
     "create": lambda r: create(
-        r.text("as"), r.timeout(), **{flag: r.integer(flag, 0) != 0 for flag in ("shared_scratch", "check")}
+        r.text("as"),
+        r.timeout(),
+        **{flag: r.integer(flag, 0) != 0 for flag in ("shared_scratch", "check")},
     ),
     "local": lambda r: r.group().local(),
     "create_from_ranks": lambda r: r.group().create_from_ranks(r.numbers("ranks")),
@@ -319,36 +396,56 @@ VERBS = {
     "expect_stream_done": lambda r: expect(r.group().stream_done(), True),
     "record_use": lambda r: r.thing("name").record_use(0),
     "die": lambda r: os.kill(os.getpid(), signal.SIGKILL),
-    "barrier": lambda r: r.group().barrier(r.numbers("among") or None, channel=r.integer("channel", 0), timeout=r.timeout()),
+    "barrier": lambda r: r.group().barrier(
+        r.numbers("among") or None, channel=r.integer("channel", 0), timeout=r.timeout()
+    ),
     "alloc": lambda r: r.group().alloc(r.integer("bytes"), alignment=r.integer("alignment", 0)),
     "heap": lambda r: r.group().heap(r.integer("bytes")),
     "take": lambda r: r.expect_fields(
-        r.thing("heap").empty(r.integer("bytes"), "u8", alignment=r.integer("alignment", 0)), "offset"
+        r.thing("heap").empty(r.integer("bytes"), "u8", alignment=r.integer("alignment", 0)),
+        "offset",
     ),
     "give": lambda r: r.thing("heap").free(SimpleNamespace(pointer=r.address(), nbytes=1)),
     "expect_heap": lambda r: r.expect_fields(
-        r.thing("heap").info(), "used_bytes", "free_bytes", "largest_free", "pieces", "fragmentation"
+        r.thing("heap").info(),
+        "used_bytes",
+        "free_bytes",
+        "largest_free",
+        "pieces",
+        "fragmentation",
     ),
     "release": lambda r: r.thing("name").close(),
     "export": lambda r: r.piece().export_token(hold=r.integer("hold_ms", 0) / 1000 or None),
     "import": lambda r: symm.import_token(r.thing("token")),
-    "expect_import": lambda r: r.expect_fields(r.thing("import").info(), "bytes", "offset", "host_memory"),
-    "expect_holders": lambda r: r.expect_fields(r.piece().holders(), "leases", "processes", "quarantined"),
+    "expect_import": lambda r: r.expect_fields(
+        r.thing("import").info(), "bytes", "offset", "host_memory"
+    ),
+    "expect_holders": lambda r: r.expect_fields(
+        r.piece().holders(), "leases", "processes", "quarantined"
+    ),
     "withdraw": lambda r: r.piece().withdraw(r.timeout()),
-    "expect_memory": lambda r: r.expect_fields(r.memory().info(), "rank", "size", "bytes", "channels"),
+    "expect_memory": lambda r: r.expect_fields(
+        r.memory().info(), "rank", "size", "bytes", "channels"
+    ),
     "put": lambda r: r.memory().put(*r.integers("rank", "offset"), r.piece("source")),
-    "put_signal": lambda r: r.memory().put(*r.integers("rank", "offset"), r.piece("source"), signal=r.integer("channel", 0)),
+    "put_signal": lambda r: r.memory().put(
+        *r.integers("rank", "offset"), r.piece("source"), signal=r.integer("channel", 0)
+    ),
     "get": lambda r: r.memory().get(*r.integers("rank", "offset"), r.piece("destination")),
     "fill32": lambda r: r.memory().fill32(*r.integers("rank", "offset", "value", "count")),
     "write_value32": lambda r: r.memory().write_value32(*r.integers("rank", "offset", "value")),
     "write_value64": lambda r: r.memory().write_value64(*r.integers("rank", "offset", "value")),
     "signal": lambda r: r.memory().signal(r.integer("rank"), r.integer("channel", 0)),
-    "wait_signal": lambda r: r.memory().wait_signal(r.integer("rank"), r.integer("channel", 0), timeout=r.timeout()),
+    "wait_signal": lambda r: r.memory().wait_signal(
+        r.integer("rank"), r.integer("channel", 0), timeout=r.timeout()
+    ),
     "signal_value": lambda r: r.memory().signal_value(
         *r.integers("rank", "value", "channel"), op=symm.SignalOp[r.text("signal")]
     ),
     "test_signal": lambda r: r.expect_count(r.memory().test_signal(*r.integers("rank", "channel"))),
-    "test_signal_value": lambda r: r.expect_count(r.memory().test_signal_value(*r.integers("rank", "channel"))),
+    "test_signal_value": lambda r: r.expect_count(
+        r.memory().test_signal_value(*r.integers("rank", "channel"))
+    ),
 }
 
 
@@ -363,7 +460,9 @@ def run_line(runner: Runner, line: Line) -> None:
             assert words in str(error), f"{words!r} is not in {str(error)!r}"
         if line.blamed:
             blamed = -1 if error.rank is None else error.rank
-            assert blamed == runner.parse(line.blamed), f"the rank to blame is {error.rank}: {error}"
+            assert blamed == runner.parse(line.blamed), (
+                f"the rank to blame is {error.rank}: {error}"
+            )
     else:
         assert not line.status, "it succeeded"
 

@@ -24,7 +24,9 @@ def numpy_type(dtype):
 
 
 def on_threads(size, body):
-    """The results of body(0), ..., body(size - 1) on threads; the first exception of one is raised."""
+    """The results of body(0), ..., body(size - 1) on
+    threads; the first exception of one is raised.
+    """
     workers = ThreadPoolExecutor(size)
     ranks = [workers.submit(body, rank) for rank in range(size)]
     first = wait(ranks, PATIENCE, FIRST_EXCEPTION).done
@@ -81,13 +83,21 @@ def launch(tmp_path):
                 "SYMM_JOB": directory.name,
             }
             programs.append(
-                subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                subprocess.Popen(
+                    command,
+                    env=environment,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                )
             )
         try:
             outputs = [program.communicate(timeout=patience)[0] for program in programs]
         finally:
             for program in programs:
                 program.kill()
-        return [(program.returncode, output) for program, output in zip(programs, outputs, strict=True)]
+        return [
+            (program.returncode, output) for program, output in zip(programs, outputs, strict=True)
+        ]
 
     return run

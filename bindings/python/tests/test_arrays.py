@@ -1,4 +1,6 @@
-"""Symmetric arrays as NumPy and others see them, fills, what puts and gets refuse, and who keeps whose memory alive."""
+"""Symmetric arrays as NumPy and others see them, fills, what
+puts and gets refuse, and who keeps whose memory alive.
+"""
 
 import ctypes
 import gc
@@ -90,7 +92,12 @@ def test_without_ml_dtypes_numpy_is_told_what_is_missing(alone, monkeypatch):
 def test_array_interface(alone):
     array = alone.empty((2, 3), "f64")
     interface = array.__array_interface__
-    assert interface == {"shape": (2, 3), "typestr": "<f8", "data": (array.pointer, False), "version": 3}
+    assert interface == {
+        "shape": (2, 3),
+        "typestr": "<f8",
+        "data": (array.pointer, False),
+        "version": 3,
+    }
     assert not hasattr(array, "__cuda_array_interface__"), "this is host memory"
 
 
@@ -191,7 +198,17 @@ def test_no_multicast_on_the_host(alone):
 
 @pytest.mark.parametrize(
     ("dtype", "value"),
-    [("f32", 1.5), ("i32", -7), ("u32", 2**31), ("f16", 0.25), ("i8", -3), ("u8", 200), ("bf16", 3.0), ("f64", 0), ("f8e4m3", 0)],
+    [
+        ("f32", 1.5),
+        ("i32", -7),
+        ("u32", 2**31),
+        ("f16", 0.25),
+        ("i8", -3),
+        ("u8", 200),
+        ("bf16", 3.0),
+        ("f64", 0),
+        ("f8e4m3", 0),
+    ],
 )
 def test_fill(alone, dtype, value):
     array = alone.empty(16, dtype)
@@ -223,7 +240,10 @@ def test_bf16_is_rounded_to_nearest_even():
         expected = np.array(value).astype(np.float32).astype(ml_dtypes.bfloat16).tobytes()
         assert symm.array.element_bytes(value, symm.bf16) == expected, value
     assert np.isnan(
-        np.frombuffer(symm.array.element_bytes(math.nan, symm.bf16), "<u2").view("V2").view(ml_dtypes.bfloat16).astype(float)
+        np.frombuffer(symm.array.element_bytes(math.nan, symm.bf16), "<u2")
+        .view("V2")
+        .view(ml_dtypes.bfloat16)
+        .astype(float)
     )
 
 
@@ -246,7 +266,11 @@ def test_jax(alone, dtype):
     jnp = pytest.importorskip("jax.numpy")
     array = alone.empty((8, 16), dtype)
     seen = jnp.from_dlpack(array)
-    assert (seen.unsafe_buffer_pointer(), seen.shape, seen.dtype) == (array.pointer, (8, 16), array.dtype.long_name)
+    assert (seen.unsafe_buffer_pointer(), seen.shape, seen.dtype) == (
+        array.pointer,
+        (8, 16),
+        array.dtype.long_name,
+    )
     given = jnp.ones((8, 16), array.dtype.long_name)
     alone.allreduce(given, array)
     assert (array.numpy().astype(np.float32) == 1).all()
@@ -357,7 +381,9 @@ print("end")
 
 
 def test_the_interpreter_ends_cleanly():
-    done = subprocess.run([sys.executable, "-X", "dev", "-c", SHUTDOWN], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", SHUTDOWN], capture_output=True, text=True, timeout=60
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
 
 

@@ -1,4 +1,6 @@
-"""The table of behaviours, which has every type and call, also in place; and the collectives with operands of all kinds."""
+"""The table of behaviours, which has every type and call, also in place; and the
+collectives with operands of all kinds.
+"""
 
 import array as arrays
 import signal
@@ -36,7 +38,9 @@ def test_a_wrong_table_fails(launch, tmp_path):
 
 
 class Foreign:
-    """Speaks DLPack and nothing else, like an array of another package; an old one does not know max_version."""
+    """Speaks DLPack and nothing else, like an array of
+    another package; an old one does not know max_version.
+    """
 
     def __init__(self, inner, old=False):
         self.inner, self.old = inner, old
@@ -117,7 +121,10 @@ def test_what_cannot_be_an_operand(alone):
     out = np.zeros(8, np.float32)
     alone.allreduce(locked, out)
     assert out.sum() == 8
-    alone.allreduce_rmsnorm(good, good, quant_out=alone.empty(8, "f8e4m3"), scale_in=alone.empty(()))  # of no axes
+    # of no axes
+    alone.allreduce_rmsnorm(
+        good, good, quant_out=alone.empty(8, "f8e4m3"), scale_in=alone.empty(())
+    )
     text = np.zeros(3, np.uint8)
     alone.allreduce(b"abc", text)
     assert text.tobytes() == b"abc"
@@ -130,7 +137,9 @@ def test_an_operand_on_another_device_is_refused(alone):
 
         def __dlpack__(self, **_):
             array = self.inner
-            return symm._raw.dlpack_make(array, array.ctypes.data, symm.f32.value, array.shape, 2, 0, 1)
+            return symm._raw.dlpack_make(
+                array, array.ctypes.data, symm.f32.value, array.shape, 2, 0, 1
+            )
 
     with pytest.raises(symm.InvalidArgumentError, match="lies on a device"):
         alone.allreduce(OnGpu(np.ones(4, np.float32)), np.ones(4, np.float32))
@@ -143,8 +152,14 @@ def test_sizes_that_do_not_divide(threads):
                 call(np.ones(3, np.float32))
         with pytest.raises(symm.InvalidArgumentError, match="recv: has 5 elements; 6 are needed"):
             group.allgather(np.ones(3, np.float32), np.ones(5, np.float32))
-        short, counts, blocks = np.ones(200), np.array([200, 200], np.uint8), np.full(400, group.rank)
-        with pytest.raises(symm.InvalidArgumentError, match="recv: has 200 elements; 400 are needed"):
+        short, counts, blocks = (
+            np.ones(200),
+            np.array([200, 200], np.uint8),
+            np.full(400, group.rank),
+        )
+        with pytest.raises(
+            symm.InvalidArgumentError, match="recv: has 200 elements; 400 are needed"
+        ):
             group.allgatherv(short, short.copy(), counts)
         with pytest.raises(symm.InvalidArgumentError, match="; 4294901762 symm"):
             group.allgather_rows(np.ones(2**16), short, np.int32(2**16), np.int32(2**16))
@@ -166,19 +181,26 @@ def test_options_and_plans(threads):
             plan = group.plan("allreduce", a, algorithm=algorithm)
             assert plan.algorithm == symm.enums.member(symm.Algorithm, algorithm)
             assert plan.reason
-        for collective in [one for one in symm.Collective if not one.name.endswith("V")]:  # which have counts
+        # which have counts
+        for collective in [one for one in symm.Collective if not one.name.endswith("V")]:
             assert isinstance(group.plan(collective, a, algorithm=None).algorithm, symm.Algorithm)
         b = np.empty(1000, np.float32)
-        assert group.plan("allgatherv", b[:300], a, recv_counts=[300, 300], recv_displacements=[0, 500]).algorithm.name
+        assert group.plan(
+            "allgatherv", b[:300], a, recv_counts=[300, 300], recv_displacements=[0, 500]
+        ).algorithm.name
         assert group.plan("reduce_scatterv", a, b[:300], "max", send_counts=[300, 300]).reason
-        assert group.plan("alltoallv", a, b, send_counts=[1, 2], recv_counts=[1, 2]).chunk_bytes == 0
+        assert (
+            group.plan("alltoallv", a, b, send_counts=[1, 2], recv_counts=[1, 2]).chunk_bytes == 0
+        )
         assert group.plan("allgather_rows", b[:30], a, rows=3, recv_stride=100).reason
         assert group.plan("allreduce", a, scale=0.5).reason.startswith("f32: ")
         with pytest.raises(symm.InvalidArgumentError, match="recv_counts"):
             group.plan("allgatherv", b, a)
         with pytest.raises(symm.InvalidArgumentError, match="algorithm"):
             group.allreduce(a, algorithm="ll")
-        with pytest.raises(symm.InvalidArgumentError, match="unknown op 'mean'; expected one of sum, avg"):
+        with pytest.raises(
+            symm.InvalidArgumentError, match="unknown op 'mean'; expected one of sum, avg"
+        ):
             group.allreduce(a, op="mean")
         group.allreduce(np.empty(0, np.float32))
 

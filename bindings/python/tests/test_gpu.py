@@ -1,8 +1,10 @@
-"""On GPUs: PyTorch, JAX and CuPy see the memory, operands of theirs on their streams, CUDA graphs captured by PyTorch.
+"""On GPUs: PyTorch, JAX and CuPy see the memory, operands of
+theirs on their streams, CUDA graphs captured by PyTorch.
 
     SYMM_LIB=<libsymm.so with the CUDA back end> python -m pytest tests/test_gpu.py
 
-Every test starts two ranks as programs, `test_gpu.py <case>` each: on two GPUs if there are two, else both on one.
+Every test starts two ranks as programs, `test_gpu.py <case>`
+each: on two GPUs if there are two, else both on one.
 """
 
 from __future__ import annotations
@@ -33,7 +35,11 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(why_not()), reason=why_no
 def placement() -> dict:
     """Where this rank works."""
     one = symm.device_count("cuda") < SIZE
-    return {"backend": "cuda", "device": 0 if one else int(os.environ["SYMM_RANK"]), "overlapping_devices": one}
+    return {
+        "backend": "cuda",
+        "device": 0 if one else int(os.environ["SYMM_RANK"]),
+        "overlapping_devices": one,
+    }
 
 
 # ---- what the ranks do: a case for each function whose name begins so
@@ -50,10 +56,23 @@ def torch_on(group):
 
 def rank_torch_views(group):
     torch, device = torch_on(group)
-    for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2, torch.int64, torch.uint8):
+    for dtype in (
+        torch.float32,
+        torch.bfloat16,
+        torch.float16,
+        torch.float8_e4m3fn,
+        torch.float8_e5m2,
+        torch.int64,
+        torch.uint8,
+    ):
         array = group.empty((4, 8), dtype)
         tensor = array.torch()
-        assert (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.device) == (array.pointer, dtype, (4, 8), device)
+        assert (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.device) == (
+            array.pointer,
+            dtype,
+            (4, 8),
+            device,
+        )
         tensor.copy_(torch.full((4, 8), group.rank + 1.0, device=device).to(dtype))
         torch.cuda.synchronize()
         group.barrier()
@@ -98,7 +117,10 @@ def rank_torch_pool(group):
     pool = heap.torch_pool()
     for _ in range(3):
         with torch.cuda.use_mem_pool(pool):
-            tensors = [torch.full((count,), group.rank + 1.0, device=device) for count in (1 << 20, 100, 5 << 20)]
+            tensors = [
+                torch.full((count,), group.rank + 1.0, device=device)
+                for count in (1 << 20, 100, 5 << 20)
+            ]
         offsets = [tensor.data_ptr() - heap.memory.pointer() for tensor in tensors]
         assert all(heap.find(tensor.data_ptr()) for tensor in tensors)
         for tensor, offset in zip(tensors, offsets, strict=True):
@@ -146,7 +168,8 @@ def rank_torch_graph(group):
     with torch.cuda.graph(graph):
         step += 1
         view.copy_(step.expand(4096) * (group.rank + 1))
-        # All on the stream that is captured, because it is current; and what is let go of meanwhile does no harm.
+        # All on the stream that is captured, because it is
+        # current; and what is let go of meanwhile does no harm.
         group.allreduce(block, out)
         group.barrier()
         block[:64].put(out[:64], 1 - group.rank, signal=5)
@@ -268,7 +291,11 @@ def rank_triton(group):
     import symm.triton as st
 
     memory, peer = group.empty(64 * 1024).memory, 1 - group.rank
-    view, trouble, got = st.view(memory), torch.zeros(8, dtype=torch.int32, device=device), torch.zeros(1024, device=device)
+    view, trouble, got = (
+        st.view(memory),
+        torch.zeros(8, dtype=torch.int32, device=device),
+        torch.zeros(1024, device=device),
+    )
     stream, start = torch.cuda.Stream(device), torch.zeros(1, dtype=torch.int64, device=device)
     with torch.cuda.stream(stream):
         kernels.hand_on[(1,)](view, start, got, trouble)  # compiled here, not within the capture
@@ -288,14 +315,22 @@ def rank_triton(group):
     kernels.send[(1,)](view, 6)
     memory.wait_signal(peer, 6)
     torch.cuda.synchronize()
-    assert (trouble.tolist(), memory.test_signal(peer, 5), memory.test_signal(peer, 6)) == ([0] * 8, 0, 0)
+    assert (trouble.tolist(), memory.test_signal(peer, 5), memory.test_signal(peer, 6)) == (
+        [0] * 8,
+        0,
+        0,
+    )
 
     sums = torch.zeros(4, device=device)
     for _ in range(50):
-        kernels.meet[(4,)](view, sums, trouble)  # each program meets its like, on a channel of its own
+        # each program meets its like, on a channel of its own
+        kernels.meet[(4,)](view, sums, trouble)
     kernels.compare[(1,)](view, trouble)
     torch.cuda.synchronize()
-    assert (trouble.tolist(), sums.tolist()) == ([0] * 8, [50.0 * (10 * peer + at) for at in range(4)])
+    assert (trouble.tolist(), sums.tolist()) == (
+        [0] * 8,
+        [50.0 * (10 * peer + at) for at in range(4)],
+    )
 
     kernels.take[(1,)](st.view(memory, timeout=0.05), 7, trouble)
     torch.cuda.synchronize()
@@ -340,7 +375,13 @@ def rank_dead_peer(group):
 # ---- starting them
 
 CASES = [name.removeprefix("rank_") for name in list(globals()) if name.startswith("rank_")]
-NEEDS = {"jax": "jax", "cupy": "cupy", "cupy_pool": "cupy", "triton": "triton", "triton_example": "triton"}
+NEEDS = {
+    "jax": "jax",
+    "cupy": "cupy",
+    "cupy_pool": "cupy",
+    "triton": "triton",
+    "triton_example": "triton",
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -357,7 +398,8 @@ def test_on_gpus(name, launch_ranks):
 @pytest.fixture
 def launch_ranks(launch, monkeypatch, tmp_path):
     monkeypatch.setenv("SYMM_TEST_STORE", str(tmp_path / "store"))
-    # Two ranks on one GPU: neither framework may take all of its memory, and waiting kernels need a queue each.
+    # Two ranks on one GPU: neither framework may take all
+    # of its memory, and waiting kernels need a queue each.
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     return lambda name: launch(SIZE, sys.executable, str(Path(__file__)), name, patience=240)

@@ -1,4 +1,6 @@
-"""Groups: how they are formed, what they refuse, and that nothing hangs and the exception names the rank."""
+"""Groups: how they are formed, what they refuse, and
+that nothing hangs and the exception names the rank.
+"""
 
 import copy
 import fcntl
@@ -43,7 +45,13 @@ def test_a_closed_group_refuses(alone):
     group.close()
     assert group.closed
     assert "closed" in repr(group)
-    for call in (group.info, group.status, group.barrier, lambda: group.alloc(64), lambda: group.split(0)):
+    for call in (
+        group.info,
+        group.status,
+        group.barrier,
+        lambda: group.alloc(64),
+        lambda: group.split(0),
+    ):
         with pytest.raises(symm.InvalidHandleError, match="group: it was closed"):
             call()
     alone.barrier()
@@ -124,7 +132,9 @@ def test_from_store():
     assert answers == [(0, 3), (1, 3), (2, 3)]
 
 
-@pytest.mark.parametrize(("get", "cause"), [(lambda key, _: {}[key], KeyError), (lambda *_: None, TypeError)])
+@pytest.mark.parametrize(
+    ("get", "cause"), [(lambda key, _: {}[key], KeyError), (lambda *_: None, TypeError)]
+)
 def test_an_exception_of_a_store_is_the_cause(get, cause):
     store = DictStore()
     store.get = get
@@ -161,12 +171,16 @@ class LikeTorch(DictStore):
 def test_from_torch_twice_on_one_store():
     store = LikeTorch()
     for _ in range(2):  # a key is set once, so the second creation must use others
-        answers = on_threads(2, lambda rank: met(symm.Group.from_torch(store, rank, 2, name="of torch", **OPTIONS)))
+        answers = on_threads(
+            2, lambda rank: met(symm.Group.from_torch(store, rank, 2, name="of torch", **OPTIONS))
+        )
         assert answers == [(0, 2), (1, 2)]
     assert {key.split("/")[0] for key in store.values} == {"symm"}
 
 
-@pytest.mark.parametrize(("create", "store"), [(symm.Group.from_store, DictStore), (symm.Group.from_torch, LikeTorch)])
+@pytest.mark.parametrize(
+    ("create", "store"), [(symm.Group.from_store, DictStore), (symm.Group.from_torch, LikeTorch)]
+)
 def test_a_store_that_never_answers_is_a_timeout(create, store):
     with pytest.raises(symm.DeadlineError, match="rank 1"):
         create(store(), 0, 2, backend="host", create_timeout=0.3)
@@ -181,13 +195,17 @@ def like_mpi(rank, size, shared, barrier):
         barrier.wait(20)
         return shared[0]
 
-    return SimpleNamespace(Get_rank=lambda: rank, Get_size=lambda: size, bcast=bcast, Barrier=lambda: barrier.wait(20))
+    return SimpleNamespace(
+        Get_rank=lambda: rank, Get_size=lambda: size, bcast=bcast, Barrier=lambda: barrier.wait(20)
+    )
 
 
 def test_from_mpi(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     shared, barrier = [], threading.Barrier(2)
-    answers = on_threads(2, lambda rank: met(symm.Group.from_mpi(like_mpi(rank, 2, shared, barrier), **OPTIONS)))
+    answers = on_threads(
+        2, lambda rank: met(symm.Group.from_mpi(like_mpi(rank, 2, shared, barrier), **OPTIONS))
+    )
     assert answers == [(0, 2), (1, 2)]
     assert list(tmp_path.iterdir()) == [], "the directory is gone"
 
@@ -205,8 +223,14 @@ with symm.Group.from_mpi(backend="host", create_timeout=20) as group:
 def test_mpi4py():
     pytest.importorskip("mpi4py")
     mpirun = shutil.which("mpirun") or pytest.skip("no mpirun")
-    version = subprocess.run([mpirun, "--version"], capture_output=True, text=True, check=False).stdout
-    options = ["--allow-run-as-root", "--oversubscribe"] if "Open MPI" in version or "OpenRTE" in version else []
+    version = subprocess.run(
+        [mpirun, "--version"], capture_output=True, text=True, check=False
+    ).stdout
+    options = (
+        ["--allow-run-as-root", "--oversubscribe"]
+        if "Open MPI" in version or "OpenRTE" in version
+        else []
+    )
     command = [mpirun, *options, "-n", "2", sys.executable, "-c", MPI_PROGRAM]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

@@ -41,8 +41,14 @@ def test_the_functions_of_a_pool(alone):
     with pytest.raises(RuntimeError, match="8 pools"):
         raw.pool_open(heap._handle, alone._handle)
     alloc, free = library.symm_pool_alloc_3, library.symm_pool_free_3
-    alloc.restype, alloc.argtypes = ctypes.c_void_p, [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
-    free.restype, free.argtypes = None, [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+    alloc.restype, alloc.argtypes = (
+        ctypes.c_void_p,
+        [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p],
+    )
+    free.restype, free.argtypes = (
+        None,
+        [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p],
+    )
     first, second = alloc(1000, 0, None), alloc(4096, 0, None)
     assert (second - first, second % 512) == (1024, 0)
     assert heap.find(second + 4095) == (second, 4096)

@@ -32,13 +32,31 @@ def test_within_one_process(alone):
         seen[1].numpy()[0] = -1
         assert array.numpy()[2, 0] == -1
         info = seen.info()
-        assert (info.bytes, info.offset, info.block_bytes, info.backend) == (64, 32, 128, symm.Backend.HOST)
+        assert (info.bytes, info.offset, info.block_bytes, info.backend) == (
+            64,
+            32,
+            128,
+            symm.Backend.HOST,
+        )
         assert info.exporter_pid == os.getpid()
         assert info.exporter_alive
         assert leased() == 1
     assert leased() == 0
-    uses = (seen.info, lambda: alone.allreduce(seen), lambda: memoryview(seen), seen.__dlpack__, lambda: array.put(seen, 0))
-    for use in (*uses, seen.export_token, seen.withdraw, seen.holders, lambda: seen[:0], lambda: seen.reshape(0)):
+    uses = (
+        seen.info,
+        lambda: alone.allreduce(seen),
+        lambda: memoryview(seen),
+        seen.__dlpack__,
+        lambda: array.put(seen, 0),
+    )
+    for use in (
+        *uses,
+        seen.export_token,
+        seen.withdraw,
+        seen.holders,
+        lambda: seen[:0],
+        lambda: seen.reshape(0),
+    ):
         with pytest.raises((symm.InvalidHandleError, symm.InvalidArgumentError)):
             use()
     for use in uses:

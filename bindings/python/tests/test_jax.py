@@ -20,14 +20,23 @@ COLLECTIVES = {
     "sum": (lambda x, g: g.all_reduce(x), lambda a: [a.sum(0)] * len(a)),
     "avg": (lambda x, g: g.all_reduce(x, op="avg"), lambda a: [a.sum(0) / len(a)] * len(a)),
     "all_gather": (lambda x, g: g.all_gather(x), lambda a: [a.reshape(-1, a.shape[2])] * len(a)),
-    "reduce_scatter": (lambda x, g: g.reduce_scatter(x), lambda a: a.sum(0).reshape(len(a), -1, a.shape[2])),
-    "scatter avg": (lambda x, g: g.reduce_scatter(x, op="avg"), lambda a: a.sum(0).reshape(len(a), -1, a.shape[2]) / len(a)),
+    "reduce_scatter": (
+        lambda x, g: g.reduce_scatter(x),
+        lambda a: a.sum(0).reshape(len(a), -1, a.shape[2]),
+    ),
+    "scatter avg": (
+        lambda x, g: g.reduce_scatter(x, op="avg"),
+        lambda a: a.sum(0).reshape(len(a), -1, a.shape[2]) / len(a),
+    ),
     "all_to_all": (
         lambda x, g: g.all_to_all(x),
         lambda a: a.reshape(len(a), len(a), -1, a.shape[2]).swapaxes(0, 1).reshape(a.shape),
     ),
     "broadcast": (lambda x, g: g.broadcast(x, root=1), lambda a: [a[1]] * len(a)),
-    "reduce": (lambda x, g: g.reduce(x, root=1), lambda a: [a.sum(0) * (rank == 1) for rank in range(len(a))]),
+    "reduce": (
+        lambda x, g: g.reduce(x, root=1),
+        lambda a: [a.sum(0) * (rank == 1) for rank in range(len(a))],
+    ),
 }
 
 
@@ -48,7 +57,10 @@ def check(group):
     all_x = (np.arange(group.size**2 * 2 * 4, dtype=np.float32) % 11).reshape(group.size, -1, 4) * 6
     x = jnp.asarray(all_x[rank])
     for name, (apply, expect) in COLLECTIVES.items():
-        weights = [np.float32(1 + index + np.arange(one.size).reshape(one.shape) % 3) for index, one in enumerate(expect(all_x))]
+        weights = [
+            np.float32(1 + index + np.arange(one.size).reshape(one.shape) % 3)
+            for index, one in enumerate(expect(all_x))
+        ]
 
         def losses(a, expect=expect, weights=weights):
             return sum((one * weight).sum() for one, weight in zip(expect(a), weights, strict=True))
@@ -57,20 +69,34 @@ def check(group):
             return (apply(x, on) * weight).sum()
 
         for transform in (lambda f: f, jax.jit):
-            assert (transform(lambda x, apply=apply: apply(x, on))(x) == expect(all_x)[rank]).all(), name
-        assert jnp.allclose(jax.jit(jax.grad(loss))(x), jax.jit(jax.grad(losses))(all_x)[rank], rtol=1e-6), name
-        batched = jax.vmap(lambda x, apply=apply: apply(x, on), in_axes=1, out_axes=1)(np.stack([x, 2 * x], 1))
+            assert (
+                transform(lambda x, apply=apply: apply(x, on))(x) == expect(all_x)[rank]
+            ).all(), name
+        assert jnp.allclose(
+            jax.jit(jax.grad(loss))(x), jax.jit(jax.grad(losses))(all_x)[rank], rtol=1e-6
+        ), name
+        batched = jax.vmap(lambda x, apply=apply: apply(x, on), in_axes=1, out_axes=1)(
+            np.stack([x, 2 * x], 1)
+        )
         assert (batched[:, 1] == 2 * expect(all_x)[rank]).all(), name
 
-    # Nothing but the order of the program connects them: another on some rank would be a mismatch.
-    many = jax.jit(lambda x: [on.all_reduce(x[: 1 + 5 * i % 7]) for i in range(24)] + [on.all_gather(x)])
+    # Nothing but the order of the program connects
+    # them: another on some rank would be a mismatch.
+    many = jax.jit(
+        lambda x: [on.all_reduce(x[: 1 + 5 * i % 7]) for i in range(24)] + [on.all_gather(x)]
+    )
     for _ in range(20):
         assert all((one == all_x.sum(0)[: len(one)]).all() for one in many(x)[:-1])
-    looped = jax.jit(lambda x: jax.lax.scan(lambda c, _: (on.all_reduce(c), None), x, None, length=3)[0])
+    looped = jax.jit(
+        lambda x: jax.lax.scan(lambda c, _: (on.all_reduce(c), None), x, None, length=3)[0]
+    )
     assert (looped(x) == all_x.sum(0) * group.size**2).all()
     for name in ("bfloat16", "int8", "uint32", "bool", "float8_e4m3fn"):
         narrow = jnp.full((3, 5), rank, name)
-        assert (on.all_gather(narrow) == jnp.concatenate([jnp.full((3, 5), r, name) for r in range(group.size)])).all(), name
+        assert (
+            on.all_gather(narrow)
+            == jnp.concatenate([jnp.full((3, 5), r, name) for r in range(group.size)])
+        ).all(), name
 
     spec = jax.sharding.PartitionSpec("a")
     for devices in (list(x.devices()), jax.devices()):
@@ -83,13 +109,18 @@ def check(group):
                 summed(jax.device_put(x, jax.sharding.NamedSharding(mesh, spec)))
     with pytest.raises(NotImplementedError, match="max has no gradient"):
         jax.grad(lambda x: on.all_reduce(x, op="max").sum())(x)
-    for wrong, message in ((x * 1j, "complex64"), (x[1:], "cannot be divided"), (x[0, 0], "no dimension")):
+    for wrong, message in (
+        (x * 1j, "complex64"),
+        (x[1:], "cannot be divided"),
+        (x[0, 0], "no dimension"),
+    ):
         with pytest.raises(symm.InvalidArgumentError, match=message):
             on.reduce_scatter(wrong)
 
 
 def test_on_the_host(launch, monkeypatch):
-    importlib.util.find_spec("jax") or pytest.skip("no JAX here")  # not imported where other tests fork
+    # not imported where other tests fork
+    importlib.util.find_spec("jax") or pytest.skip("no JAX here")
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
     for status, output in launch(SIZE, sys.executable, str(Path(__file__)), patience=300):

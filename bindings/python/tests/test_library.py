@@ -36,7 +36,13 @@ def test_devices():
 def run_python(program, **environment):
     """A process of its own, with nothing but this said of the library."""
     clean = {key: value for key, value in os.environ.items() if key != "SYMM_LIB"}
-    return subprocess.run([sys.executable, "-c", program], env=clean | environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env=clean | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_the_library_beside_the_package_is_used_unless_told_otherwise(tmp_path):
@@ -82,8 +88,15 @@ def test_log_messages_reach_logging(caplog, address):
         symm.Group.join(0, 1, address, backend="host", name="log test").close()
         assert eventually(lambda: caplog.records)
         assert {record.name for record in caplog.records} == {"symm.test"}
-        assert {record.levelno for record in caplog.records} <= {logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR}
-    assert eventually(lambda: not any(thread.name == "symm-log" for thread in threading.enumerate()))
+        assert {record.levelno for record in caplog.records} <= {
+            logging.DEBUG,
+            logging.INFO,
+            logging.WARNING,
+            logging.ERROR,
+        }
+    assert eventually(
+        lambda: not any(thread.name == "symm-log" for thread in threading.enumerate())
+    )
     count = len(caplog.records)
     symm.Group.join(0, 1, address, backend="host").close()
     assert len(caplog.records) == count

@@ -12,14 +12,20 @@ from symm._generated import Failure
 
 LAYOUT = REPOSITORY / "tests" / "abi" / "layout.txt"
 STUB = Path(symm.__file__).with_name("_raw.pyi")
-# Filled in C, where the structs are, see native/structs.i; and no Python runs on threads of the library.
+# Filled in C, where the structs are, see native/structs.i;
+# and no Python runs on threads of the library.
 NOT_NEEDED = re.compile(r"symm_\w+_init$|symm_log_add_listener$")
 TEXT = LAYOUT.read_text().replace("; ", "\n  ") if LAYOUT.exists() else ""
-golden = pytest.mark.skipif(not LAYOUT.exists(), reason="the golden layout is in the repository only")
+golden = pytest.mark.skipif(
+    not LAYOUT.exists(), reason="the golden layout is in the repository only"
+)
 
 
 def constants():
-    return {name: int(value) for name, value in re.findall(r"^  (SYMM_\w+) (-?\d+)$", TEXT, re.MULTILINE)}
+    return {
+        name: int(value)
+        for name, value in re.findall(r"^  (SYMM_\w+) (-?\d+)$", TEXT, re.MULTILINE)
+    }
 
 
 def test_stub_and_extension_have_the_same_names():
@@ -38,8 +44,16 @@ def test_every_function_and_constant_of_the_header_is_there():
 
 @golden
 def test_there_is_every_element_type():
-    dtypes = {name.removeprefix("SYMM_DTYPE_").lower() for name in constants() if name.startswith("SYMM_DTYPE_")}
-    assert dtypes == {dtype.name for dtype in symm.dtypes.ALL if raw.symm_dtype_size(dtype.value) == dtype.itemsize}
+    dtypes = {
+        name.removeprefix("SYMM_DTYPE_").lower()
+        for name in constants()
+        if name.startswith("SYMM_DTYPE_")
+    }
+    assert dtypes == {
+        dtype.name
+        for dtype in symm.dtypes.ALL
+        if raw.symm_dtype_size(dtype.value) == dtype.itemsize
+    }
 
 
 def test_arguments_of_a_wrong_kind_are_errors():
@@ -75,7 +89,14 @@ def test_every_status_has_its_exception():
 
 
 def test_what_only_a_newer_library_knows_is_no_error():
-    for kind in (symm.Status, symm.Op, symm.Backend, symm.Algorithm, symm.Collective, symm.TopologyClass):
+    for kind in (
+        symm.Status,
+        symm.Op,
+        symm.Backend,
+        symm.Algorithm,
+        symm.Collective,
+        symm.TopologyClass,
+    ):
         newer = kind(99)
         assert newer == 99
         assert isinstance(newer, kind)

@@ -12,10 +12,17 @@ TUTORIAL = REPOSITORY / "docs" / "python.md"
 
 
 def programs(path):
-    return re.findall(r"^```python\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL) if path.exists() else []
+    return (
+        re.findall(r"^```python\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
+        if path.exists()
+        else []
+    )
 
 
-SAID = {README: "rank {0} of 3: the sum is 6\n", REPOSITORY / "README.md": "rank {0}: my neighbour wrote {1}, all together 3\n"}
+SAID = {
+    README: "rank {0} of 3: the sum is 6\n",
+    REPOSITORY / "README.md": "rank {0}: my neighbour wrote {1}, all together 3\n",
+}
 
 
 @pytest.mark.parametrize("page", [page for page in SAID if page.exists()])

@@ -1,4 +1,6 @@
-"""What is different with CUDA, as far as it can be seen without a GPU. tests/test_gpu.py is about the rest."""
+"""What is different with CUDA, as far as it can be seen
+without a GPU. tests/test_gpu.py is about the rest.
+"""
 
 import math
 import sys
@@ -13,7 +15,9 @@ from symm._view import View
 
 
 class OnGpu(View):
-    """An array on CUDA device 3 that remembers which streams were made to wait for what was issued on it."""
+    """An array on CUDA device 3 that remembers which
+    streams were made to wait for what was issued on it.
+    """
 
     def __init__(self, shape=(2, 3), dtype=symm.f32):
         super().__init__(0x7F0000000000, shape, dtype, (2, 3))
@@ -26,11 +30,22 @@ class OnGpu(View):
         return OnGpu(shape, dtype)
 
 
-@pytest.mark.parametrize(("consumer", "expected"), [(None, [1]), (1, [1]), (2, [2]), (77, [77]), (-1, [])])
+@pytest.mark.parametrize(
+    ("consumer", "expected"), [(None, [1]), (1, [1]), (2, [2]), (77, [77]), (-1, [])]
+)
 def test_dlpack_orders_the_consumer_after_our_calls(consumer, expected):
     array = OnGpu()
     capsule = array.__dlpack__(stream=consumer, max_version=(1, 0))
-    assert symm._raw.dlpack_read(capsule) == (array.pointer, 6, symm.f32.value, 2, 3, True, True, (2, 3))
+    assert symm._raw.dlpack_read(capsule) == (
+        array.pointer,
+        6,
+        symm.f32.value,
+        2,
+        3,
+        True,
+        True,
+        (2, 3),
+    )
     assert array.waiting == expected
 
 
@@ -51,8 +66,18 @@ def test_arrays_order_and_release_by_the_library(alone, monkeypatch):
     array = alone.empty(4, "f32")
     memory, group = array.memory._handle, array._mapping.group
     calls = []
-    for name in ("stream_wait", "stream_query", "memory_record_use", "memory_release", "group_release"):
-        monkeypatch.setattr(symm._raw, f"symm_{name}", lambda *arguments, name=name: calls.append((name, *arguments)))
+    for name in (
+        "stream_wait",
+        "stream_query",
+        "memory_record_use",
+        "memory_release",
+        "group_release",
+    ):
+        monkeypatch.setattr(
+            symm._raw,
+            f"symm_{name}",
+            lambda *arguments, name=name: calls.append((name, *arguments)),
+        )
     monkeypatch.setattr("symm.memory.current_on", lambda device: 70 + device)
     array._order(5)
     array.record_use(6)
@@ -112,9 +137,16 @@ def test_streams_of_all_kinds():
 
 
 def framework(stream):
-    """PyTorch and CuPy, as far as they are used: the current stream of a device is `stream(device)`."""
-    of_torch = {"is_initialized": lambda: True, "current_stream": lambda device: SimpleNamespace(cuda_stream=stream(device))}
-    return SimpleNamespace(cuda=SimpleNamespace(**of_torch, get_current_stream=lambda: SimpleNamespace(ptr=stream(0))))
+    """PyTorch and CuPy, as far as they are used: the
+    current stream of a device is `stream(device)`.
+    """
+    of_torch = {
+        "is_initialized": lambda: True,
+        "current_stream": lambda device: SimpleNamespace(cuda_stream=stream(device)),
+    }
+    return SimpleNamespace(
+        cuda=SimpleNamespace(**of_torch, get_current_stream=lambda: SimpleNamespace(ptr=stream(0)))
+    )
 
 
 def test_the_current_stream_is_that_of_the_framework(monkeypatch):
@@ -145,4 +177,10 @@ def test_the_current_stream_of_a_thread(monkeypatch):
 
 
 def test_seconds_to_milliseconds():
-    assert [_streams.milliseconds(value) for value in (None, 0, 0.0001, 1.5, math.inf)] == [0, 2**64 - 2, 1, 1500, 2**64 - 1]
+    assert [_streams.milliseconds(value) for value in (None, 0, 0.0001, 1.5, math.inf)] == [
+        0,
+        2**64 - 2,
+        1,
+        1500,
+        2**64 - 1,
+    ]

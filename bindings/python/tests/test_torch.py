@@ -1,4 +1,5 @@
-"""symm.torch: operators, the back end of torch.distributed, and what is built on it. On the CPU, and on GPUs if there are two.
+"""symm.torch: operators, the back end of torch.distributed, and what is built on it. On
+the CPU, and on GPUs if there are two.
 
 Every chapter runs on two ranks as programs, `test_torch.py <chapter> <device>`.
 """
@@ -30,15 +31,27 @@ OPERATORS = {
     "avg": (lambda ops, x: ops.all_reduce(x, "avg"), lambda all_x: [all_x.mean(0)] * SIZE),
     "max": (lambda ops, x: ops.all_reduce(x, "max"), lambda all_x: [all_x.amax(0)] * SIZE),
     "all_gather": (lambda ops, x: ops.all_gather(x), lambda all_x: [all_x.flatten(0, 1)] * SIZE),
-    "reduce_scatter": (lambda ops, x: ops.reduce_scatter(x), lambda all_x: all_x.sum(0).chunk(SIZE)),
-    "reduce_scatter avg": (lambda ops, x: ops.reduce_scatter(x, "avg"), lambda all_x: all_x.mean(0).chunk(SIZE)),
-    "all_to_all": (lambda ops, x: ops.all_to_all(x), lambda all_x: [a.flatten(0, 1) for a in all_x.chunk(SIZE, 1)]),
+    "reduce_scatter": (
+        lambda ops, x: ops.reduce_scatter(x),
+        lambda all_x: all_x.sum(0).chunk(SIZE),
+    ),
+    "reduce_scatter avg": (
+        lambda ops, x: ops.reduce_scatter(x, "avg"),
+        lambda all_x: all_x.mean(0).chunk(SIZE),
+    ),
+    "all_to_all": (
+        lambda ops, x: ops.all_to_all(x),
+        lambda all_x: [a.flatten(0, 1) for a in all_x.chunk(SIZE, 1)],
+    ),
     "all_to_all rows": (
         lambda ops, x: ops.all_to_all(x, "", [1, 3], [3, 3] if RANK else [1, 1]),
         lambda all_x: [all_x[:, :1].flatten(0, 1), all_x[:, 1:].flatten(0, 1)],
     ),
     "broadcast": (lambda ops, x: ops.broadcast(x, 1), lambda all_x: [all_x[1]] * SIZE),
-    "reduce": (lambda ops, x: ops.reduce(x, "avg", 1), lambda all_x: [all_x[0].detach() * 0, all_x.mean(0)]),
+    "reduce": (
+        lambda ops, x: ops.reduce(x, "avg", 1),
+        lambda all_x: [all_x[0].detach() * 0, all_x.mean(0)],
+    ),
 }
 
 
@@ -52,7 +65,8 @@ def operators(rank, device):
     with pytest.raises(symm.InvalidArgumentError, match=r"symm\.torch\.use"):
         ops.all_reduce(torch.ones(1, device=device))
     use(group)
-    compiler = "aot_eager_decomp_partition" if device.type == "cpu" else "inductor"  # both leave out what nobody reads
+    # both leave out what nobody reads
+    compiler = "aot_eager_decomp_partition" if device.type == "cpu" else "inductor"
     for name, (apply, expect) in OPERATORS.items():
         torch.manual_seed(1)
         all_x = torch.randn(SIZE, 4, 5, dtype=torch.float64, device=device, requires_grad=True)
@@ -117,7 +131,10 @@ def begin(rank):
     __import__("symm.torch")  # registers the back end
 
     dist.init_process_group(
-        "cpu:symm,cuda:symm", init_method=f"file://{os.environ['SYMM_TEST_STORE']}", rank=rank, world_size=SIZE
+        "cpu:symm,cuda:symm",
+        init_method=f"file://{os.environ['SYMM_TEST_STORE']}",
+        rank=rank,
+        world_size=SIZE,
     )
     return dist
 
@@ -135,7 +152,15 @@ def collectives(rank, device):
         assert tensor.flatten().tolist() == list(values), tensor
 
     reduce_op = dist.ReduceOp
-    types = (torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.uint8, torch.int16)
+    types = (
+        torch.float32,
+        torch.bfloat16,
+        torch.float16,
+        torch.float64,
+        torch.int64,
+        torch.uint8,
+        torch.int16,
+    )
     for dtype in types:
         for op, expected in (
             (reduce_op.SUM, 5),
@@ -172,10 +197,26 @@ def collectives(rank, device):
         (lambda x: dist.all_gather(x, full(rank)), [full(9), full(9)], [0] * 6 + [1] * 6),
         (lambda x: dist.all_gather(x, full(rank, rank + 1)), [full(9, 1), full(9, 2)], [0, 1, 1]),
         (lambda x: dist.all_gather_into_tensor(x, full(rank, 2)), full(9, 4), [0, 0, 1, 1]),
-        (lambda x: dist.all_gather_into_tensor(x, x.chunk(2)[rank], async_op=True).wait(), full(rank + 5, 4), [5, 5, 6, 6]),
-        (lambda x: dist.reduce_scatter(x, [full(1, 2), full(2, 2)]), full(0, 2), [2 * rank + 2] * 2),
-        (lambda x: dist.reduce_scatter_tensor(x, row, reduce_op.AVG), full(0, 2), [2 * rank, 2 * rank + 1]),
-        (lambda x: dist.all_to_all_single(x, row + 10 * rank), full(9, 4), [2 * rank + i for i in (0, 1, 10, 11)]),
+        (
+            lambda x: dist.all_gather_into_tensor(x, x.chunk(2)[rank], async_op=True).wait(),
+            full(rank + 5, 4),
+            [5, 5, 6, 6],
+        ),
+        (
+            lambda x: dist.reduce_scatter(x, [full(1, 2), full(2, 2)]),
+            full(0, 2),
+            [2 * rank + 2] * 2,
+        ),
+        (
+            lambda x: dist.reduce_scatter_tensor(x, row, reduce_op.AVG),
+            full(0, 2),
+            [2 * rank, 2 * rank + 1],
+        ),
+        (
+            lambda x: dist.all_to_all_single(x, row + 10 * rank),
+            full(9, 4),
+            [2 * rank + i for i in (0, 1, 10, 11)],
+        ),
         (
             lambda x: dist.all_to_all_single(x, full(rank, 3, 2), [rank + 1] * 2, [1, 2]),
             full(9, 2 * (rank + 1), 2),
@@ -186,7 +227,11 @@ def collectives(rank, device):
             [full(9, rank + 1), full(9, rank + 1)],
             [0] * (rank + 1) + [1] * (rank + 1),
         ),
-        (lambda x: dist.scatter(x, [full(3), full(4)] if rank else None, 1), full(9), [3 + rank] * 6),
+        (
+            lambda x: dist.scatter(x, [full(3), full(4)] if rank else None, 1),
+            full(9),
+            [3 + rank] * 6,
+        ),
     ):
         call(tensor)
         all_equal(torch.cat(tensor) if isinstance(tensor, list) else tensor, *expected)
@@ -226,7 +271,9 @@ def collectives(rank, device):
     dist.broadcast_object_list(objects, 1)
     assert objects == ["from 1"]
     with pytest.raises(symm.UnsupportedError, match="cuda:gloo"):
-        dist.all_reduce(full(1).cpu().to("meta"), group=dist.new_group(backend="cpu:symm,cuda:gloo"))
+        dist.all_reduce(
+            full(1).cpu().to("meta"), group=dist.new_group(backend="cpu:symm,cuda:gloo")
+        )
     alone = [dist.new_group([one]) for one in range(SIZE)][rank]
     both = dist.new_group([0, 1], pg_options={"scratch_bytes": 1 << 20})
     tensor = full(rank + 1)
@@ -245,7 +292,9 @@ def collectives(rank, device):
             dist.recv(tensor, 1, tag=tag)
         all_equal(tensor, *[tag + 1 - rank] * 6)
     sent, received = full(rank, 1 << 18), full(9, 1 << 18)
-    for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, sent, other), dist.P2POp(dist.irecv, received, other)]):
+    for work in dist.batch_isend_irecv(
+        [dist.P2POp(dist.isend, sent, other), dist.P2POp(dist.irecv, received, other)]
+    ):
         work.wait()
     assert (received == other).all()
     with pytest.raises(symm.UnsupportedError, match="layout"):
@@ -253,10 +302,13 @@ def collectives(rank, device):
     with pytest.raises(symm.UnsupportedError, match="any"):
         dist.recv(tensor)
 
-    all_equal(torch.ops.symm.all_reduce(full(rank + 1.0)), *[3] * 6)  # operators know process groups too
+    # operators know process groups too
+    all_equal(torch.ops.symm.all_reduce(full(rank + 1.0)), *[3] * 6)
     from torch.distributed import _functional_collectives as functional
 
-    compiled = torch.compile(lambda x: functional.all_reduce(x, "sum", both) * 2, fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(
+        lambda x: functional.all_reduce(x, "sum", both) * 2, fullgraph=True, backend="aot_eager"
+    )
     all_equal(compiled(full(rank + 1.0)), *[6] * 6)
     pending = dist.irecv(tensor, other, tag=7)  # which nobody sends
     with pytest.raises(TimeoutError):
@@ -273,14 +325,20 @@ def training(rank, device):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor import DTensor, Shard, distribute_tensor
-    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    from torch.distributed.tensor.parallel import (
+        ColwiseParallel,
+        RowwiseParallel,
+        parallelize_module,
+    )
 
     dist = begin(rank)
     batches = torch.randn(3, 8, 16, device=device, generator=torch.Generator(device).manual_seed(3))
 
     def model(device):
         torch.manual_seed(0)
-        return torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8)).to(device)
+        return torch.nn.Sequential(
+            torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8)
+        ).to(device)
 
     def train(net, mine):
         optimizer = torch.optim.SGD(net.parameters(), 0.1)
@@ -303,9 +361,19 @@ def training(rank, device):
     for layer in (sharded[0], sharded[2], sharded):
         fully_shard(layer, mesh=mesh)
     same(train(sharded, True))
-    same(train(parallelize_module(model(device), mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()}), False))
+    same(
+        train(
+            parallelize_module(
+                model(device), mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()}
+            ),
+            False,
+        )
+    )
     whole = torch.arange(12.0, device=device).reshape(3, 4)
-    assert torch.equal(distribute_tensor(whole, mesh, [Shard(0)]).redistribute(mesh, [Shard(1)]).full_tensor(), whole)
+    assert torch.equal(
+        distribute_tensor(whole, mesh, [Shard(0)]).redistribute(mesh, [Shard(1)]).full_tensor(),
+        whole,
+    )
     dist.barrier()
     dist.destroy_process_group()
 
@@ -318,7 +386,9 @@ def test_torch(name, kind, launch, monkeypatch, tmp_path):
         pytest.skip(f"PyTorch sees {torch.cuda.device_count()} GPUs, not {SIZE}")
     monkeypatch.setenv("SYMM_TEST_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    for status, output in launch(SIZE, sys.executable, str(Path(__file__)), name, kind, patience=300):
+    for status, output in launch(
+        SIZE, sys.executable, str(Path(__file__)), name, kind, patience=300
+    ):
         assert status == 0, output
 
 
@@ -329,18 +399,40 @@ def free_port():
 
 @pytest.mark.parametrize("kind", ["host", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_two_machines(kind, tmp_path):
-    """The program of the tutorial's part 7, on machines that are pretended; with one GPU all ranks are on it."""
+    """The program of the tutorial's part 7, on machines
+    that are pretended; with one GPU all ranks are on it.
+    """
     torch = pytest.importorskip("torch")
     ranks = 2 if kind == "host" else min(2, torch.cuda.device_count())
     if ranks == 0 or (kind == "host" and not find_library("ucp")):
         pytest.skip("PyTorch sees no GPU" if ranks == 0 else "no libucp.so.0")
-    own = {"SYMM_BACKEND": kind, "SYMM_SECRET_FILE": str(tmp_path / "secret"), "SYMM_PORT": free_port(), "OMP_NUM_THREADS": "1"}
-    nccl = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"}
-    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", f"--nproc-per-node={ranks}"]
+    own = {
+        "SYMM_BACKEND": kind,
+        "SYMM_SECRET_FILE": str(tmp_path / "secret"),
+        "SYMM_PORT": free_port(),
+        "OMP_NUM_THREADS": "1",
+    }
+    nccl = {
+        "NCCL_SOCKET_IFNAME": "lo",
+        "NCCL_P2P_DISABLE": "1",
+        "NCCL_SHM_DISABLE": "1",
+        "NCCL_IB_DISABLE": "1",
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nnodes=2",
+        f"--nproc-per-node={ranks}",
+    ]
     command += ["--master-addr=127.0.0.1", f"--master-port={free_port()}"]
     machines = [
         subprocess.Popen(
-            [*command, f"--node-rank={machine}", str(REPOSITORY / "examples" / "07-several-machines" / "train.py")],
+            [
+                *command,
+                f"--node-rank={machine}",
+                str(REPOSITORY / "examples" / "07-several-machines" / "train.py"),
+            ],
             env=os.environ | own | nccl | {"SYMM_MACHINE": machine, "NCCL_HOSTID": machine},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -1,7 +1,9 @@
-"""One rank of a group on GPUs whose other ranks may be in other languages; PyTorch is what looks at the memory.
+"""One rank of a group on GPUs whose other ranks may be in
+other languages; PyTorch is what looks at the memory.
 
-Each rank fills the first half of its block, puts a part of it into its neighbour's with a signal, all-reduces, compares with a
-computation on the host bit by bit, and hands its block to the neighbour by a token. `run` starts it.
+Each rank fills the first half of its block, puts a part of it into its neighbour's with
+a signal, all-reduces, compares with a computation on the host bit by bit, and hands its
+block to the neighbour by a token. `run` starts it.
 """
 
 import torch
@@ -30,8 +32,12 @@ def same_bits(seen: torch.Tensor, expected: torch.Tensor) -> bool:
     return torch.equal(seen.cpu().view(torch.int32), expected.view(torch.int32))
 
 
-def pass_on_by_token(block: symm.SymmArray, right: int, left: int, stream: torch.cuda.Stream) -> int:
-    """Give this rank's block to the next and read the one that came. Returns the length of that token."""
+def pass_on_by_token(
+    block: symm.SymmArray, right: int, left: int, stream: torch.cuda.Stream
+) -> int:
+    """Give this rank's block to the next and read the
+    one that came. Returns the length of that token.
+    """
     token = block.export_token(stream=stream)
     letter = torch.tensor(list(len(token).to_bytes(4, "little") + token), dtype=torch.uint8)
     block.memory.put(right, MAILBOX, letter.to(stream.device), signal=TOKEN, stream=stream)
@@ -40,7 +46,9 @@ def pass_on_by_token(block: symm.SymmArray, right: int, left: int, stream: torch
     mail = bytes(block[MAILBOX:].torch().cpu().tolist())
     size = int.from_bytes(mail[:4], "little")
     # Without a device it is mapped for the GPU that has the memory.
-    with symm.import_token(mail[4 : 4 + size], 16, "f32", device=stream.device.index, stream=stream) as theirs:
+    with symm.import_token(
+        mail[4 : 4 + size], 16, "f32", device=stream.device.index, stream=stream
+    ) as theirs:
         require(same_bits(theirs.torch(), pattern(left, 16)), "the imported block")
     return size
 

@@ -1,7 +1,8 @@
 """symm: symmetric memory for any language.
 
-Ranks form a `Group`, allocate a block of the same size each, and from then on every rank can load from and store to every other
-rank's block. Collectives run on that memory. ::
+Ranks form a `Group`, allocate a block of the same size
+each, and from then on every rank can load from and store to
+every other rank's block. Collectives run on that memory. ::
 
     import symm
 
@@ -10,9 +11,10 @@ rank's block. Collectives run on that memory. ::
         a.numpy()[:] = group.rank
         group.allreduce(a)
 
-In the docstrings, [local] calls involve this rank only, [collective] ones must be made by every rank; [blocking] ones return
-when the work is done, [stream] ones are ordered on a CUDA stream, and blocking on the host. Time-outs are in seconds, sizes in
-bytes where the name says so, else in elements.
+In the docstrings, [local] calls involve this rank only, [collective] ones must be made
+by every rank; [blocking] ones return when the work is done, [stream] ones are ordered
+on a CUDA stream, and blocking on the host. Time-outs are in seconds, sizes in bytes
+where the name says so, else in elements.
 """
 
 from types import ModuleType as _Module
@@ -94,8 +96,15 @@ from symm.ipc import (
     ipc_stats as ipc_stats,
 )
 from symm.logs import log_to as log_to
-from symm.memory import Buffer as Buffer, Memory as Memory, SignalWait as SignalWait, find_buffer as find_buffer
+from symm.memory import (
+    Buffer as Buffer,
+    Memory as Memory,
+    SignalWait as SignalWait,
+    find_buffer as find_buffer,
+)
 
 __version__ = "0.2.0"
 # What is imported above, without the modules that it comes from.
-__all__ = sorted(name for name, value in globals().items() if name[0] != "_" and not isinstance(value, _Module))
+__all__ = sorted(
+    name for name, value in globals().items() if name[0] != "_" and not isinstance(value, _Module)
+)

@@ -1,4 +1,6 @@
-"""The tool: ``symm``, or ``python -m symm``. ``--prefix`` says where headers, library and CMake files lie."""
+"""The tool: ``symm``, or ``python -m symm``. ``--prefix``
+says where headers, library and CMake files lie.
+"""
 
 import os
 import sys

@@ -1,7 +1,8 @@
 """Loads libsymm and the extension over it, and owns the handles that it gives.
 
-The library is the one in lib/ beside this file, unless SYMM_LIB names another: the extension asks for libsymm.so.0, and the
-dynamic linker answers with a library of that SONAME that is loaded already.
+The library is the one in lib/ beside this file, unless SYMM_LIB
+names another: the extension asks for libsymm.so.0, and the dynamic
+linker answers with a library of that SONAME that is loaded already.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def version() -> str:
 # The ABI only ever grows within a major version (and its soname).
 _loaded = raw.symm_version()
 if _loaded >> 16 != BUILT_FOR >> 16 or _loaded >> 8 < BUILT_FOR >> 8:
-    raise ImportError(f"libsymm is version {_text(_loaded)}, this package was built for {_text(BUILT_FOR)}")
+    raise ImportError(
+        f"libsymm is version {_text(_loaded)}, this package was built for {_text(BUILT_FOR)}"
+    )
 
 
 class Closing:
@@ -56,7 +59,8 @@ class Closing:
 
 
 class Owned:
-    """Owns one reference to a handle. Releasing is local, never waits and never fails, so a finalizer may do it.
+    """Owns one reference to a handle. Releasing is local,
+    never waits and never fails, so a finalizer may do it.
 
     A closed object keeps working as far as it can: calls on it raise `InvalidHandleError`.
     """
@@ -69,9 +73,11 @@ class Owned:
         self._release = release
 
     def close(self) -> None:
-        """Let go of it now instead of when Python does. [local] Never waits. More than once is allowed.
+        """Let go of it now instead of when Python does.
+        [local] Never waits. More than once is allowed.
 
-        Do not close an object while another thread is inside a call on it; ``Group.abort()`` ends such a call.
+        Do not close an object while another thread is inside a call on it;
+        ``Group.abort()`` ends such a call.
         """
         # One step, so that of two threads only one releases.
         handle = self.__dict__.pop("_handle", 0)

@@ -14,7 +14,9 @@ NOW = 2**64 - 2
 
 
 def milliseconds(seconds: float | None) -> int:
-    """A time-out for the library: None is the default, ``math.inf`` for ever, 0 looks once, else at least 1 ms."""
+    """A time-out for the library: None is the default,
+    ``math.inf`` for ever, 0 looks once, else at least 1 ms.
+    """
     if seconds is None:
         return 0
     if not seconds >= 0:
@@ -32,7 +34,9 @@ def within(seconds: float | None) -> tuple[int] | None:
 
 
 def handle_of(stream: Any) -> int:
-    """The CUstream of a stream: an integer, or a stream object of PyTorch, CuPy or anything with ``__cuda_stream__()``."""
+    """The CUstream of a stream: an integer, or a stream object of PyTorch, CuPy or
+    anything with ``__cuda_stream__()``.
+    """
     if isinstance(stream, int):
         return stream
     for attribute in ("cuda_stream", "ptr"):
@@ -42,7 +46,9 @@ def handle_of(stream: Any) -> int:
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
         return int(protocol()[1])
-    raise TypeError(f"stream: {stream!r} is neither an integer nor a stream of PyTorch or CuPy, nor has it __cuda_stream__()")
+    raise TypeError(
+        f"stream: {stream!r} is neither an integer nor a stream of PyTorch or CuPy, nor has it __cuda_stream__()"
+    )
 
 
 def current_of(array: Any) -> int | None:
@@ -60,7 +66,8 @@ def current_of(array: Any) -> int | None:
 def current_on(device: int) -> int | None:
     """The stream on which this thread's framework works now; None if there is none.
 
-    Of PyTorch and CuPy, if both are used, the one that has been told to work on another than its default stream.
+    Of PyTorch and CuPy, if both are used, the one that has
+    been told to work on another than its default stream.
     """
     found = None
     torch = sys.modules.get("torch")

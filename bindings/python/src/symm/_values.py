@@ -16,7 +16,9 @@ E = TypeVar("E", bound=IntEnum)
 
 
 class OpenEnum(IntEnum):
-    """Values of ``symm.h``. A number that only a newer library knows is no error, but a value called ``UNKNOWN_<number>``."""
+    """Values of ``symm.h``. A number that only a newer library knows is no error, but a
+    value called ``UNKNOWN_<number>``.
+    """
 
     @classmethod
     def _missing_(cls, value: object) -> OpenEnum | None:
@@ -29,7 +31,9 @@ class OpenEnum(IntEnum):
 
 @dataclass(frozen=True)
 class Filled:
-    """A struct that the library filled. Its fields are those of ``symm.h`` after struct_size, LAYOUT their types for struct."""
+    """A struct that the library filled. Its fields are those of ``symm.h`` after
+    struct_size, LAYOUT their types for struct.
+    """
 
     LAYOUT: ClassVar[str]
 
@@ -38,7 +42,12 @@ class Filled:
         """The struct whose bytes the extension returned."""
         values = iter(struct.unpack_from(cls.LAYOUT, data))
         letters = cls.LAYOUT.split()[1:]
-        return cls(*(_field(field.type, letter, values) for field, letter in zip(fields(cls), letters, strict=True)))
+        return cls(
+            *(
+                _field(field.type, letter, values)
+                for field, letter in zip(fields(cls), letters, strict=True)
+            )
+        )
 
 
 def _field(kind: Any, letter: str, values: Iterator[Any]) -> Any:
@@ -50,7 +59,9 @@ def _field(kind: Any, letter: str, values: Iterator[Any]) -> Any:
 
 
 def member(kind: type[E], value: E | str | int) -> E:
-    """The constant that `value` is or names, ``"sum"`` and ``"SUM"`` alike; InvalidArgumentError if there is none."""
+    """The constant that `value` is or names, ``"sum"`` and ``"SUM"`` alike;
+    InvalidArgumentError if there is none.
+    """
     if isinstance(value, kind):
         return value
     if isinstance(value, str):
@@ -60,5 +71,7 @@ def member(kind: type[E], value: E | str | int) -> E:
             from symm.errors import InvalidArgumentError  # which needs the enums
 
             names = ", ".join(name.lower() for name in kind.__members__)
-            raise InvalidArgumentError(f"unknown {kind.__name__.lower()} {value!r}; expected one of {names}") from None
+            raise InvalidArgumentError(
+                f"unknown {kind.__name__.lower()} {value!r}; expected one of {names}"
+            ) from None
     return kind(value)

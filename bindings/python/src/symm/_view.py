@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 else:
     _Exporter = raw.make_exporter_type()
 
-CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # DLPack's device types, as far as symm's memory may lie on them
+# DLPack's device types, as far as symm's memory may lie on them
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 _LEGACY_STREAM = 1  # in DLPack's and the driver's numbering
 
 
@@ -39,9 +40,10 @@ def extents_of(shape: int | tuple[int, ...]) -> tuple[int, ...]:
 class View(_Exporter):
     """A contiguous array in memory of symm's.
 
-    NumPy (``numpy.asarray(a)``), PyTorch (``torch.from_dlpack(a)``), JAX and CuPy see the same memory, without a copy: by
-    DLPack, by the buffer protocol and ``__array_interface__`` (host), by ``__cuda_array_interface__`` (CUDA). The memory lives
-    as long as any of these views.
+    NumPy (``numpy.asarray(a)``), PyTorch (``torch.from_dlpack(a)``), JAX and CuPy see
+    the same memory, without a copy: by DLPack, by the buffer protocol and
+    ``__array_interface__`` (host), by ``__cuda_array_interface__`` (CUDA). The memory
+    lives as long as any of these views.
 
     Attributes:
         shape: extents, C order.
@@ -53,7 +55,9 @@ class View(_Exporter):
         device_key: DLPack's (device type, device id).
     """
 
-    def __init__(self, pointer: int, shape: tuple[int, ...], dtype: DType, device_key: tuple[int, int]) -> None:
+    def __init__(
+        self, pointer: int, shape: tuple[int, ...], dtype: DType, device_key: tuple[int, int]
+    ) -> None:
         self.pointer = pointer
         self.shape = shape
         self.dtype = dtype
@@ -67,7 +71,9 @@ class View(_Exporter):
         raise NotImplementedError
 
     def _order(self, stream: int) -> None:
-        """Let `stream` wait for what this package has issued on the memory, whichever stream it was on."""
+        """Let `stream` wait for what this package has
+        issued on the memory, whichever stream it was on.
+        """
         raise NotImplementedError
 
     def _require_open(self) -> None:
@@ -84,11 +90,15 @@ class View(_Exporter):
         return self._derive(0, shape, self.dtype)
 
     def view(self, dtype: DTypeLike) -> Self:
-        """The same bytes as elements of another type; the last extent changes with their size. [local]"""
+        """The same bytes as elements of another type; the
+        last extent changes with their size. [local]
+        """
         other = dtype_of(dtype)
         row = (self.shape[-1] if self.shape else 1) * self.dtype.itemsize
         if row % other.itemsize:
-            raise InvalidArgumentError(f"dtype: rows of {row} bytes do not hold whole elements of {other!r}")
+            raise InvalidArgumentError(
+                f"dtype: rows of {row} bytes do not hold whole elements of {other!r}"
+            )
         if not self.shape and other.itemsize == self.dtype.itemsize:
             return self._derive(0, (), other)
         return self._derive(0, (*self.shape[:-1], row // other.itemsize), other)
@@ -104,7 +114,9 @@ class View(_Exporter):
                 raise IndexError("a part of an array must be contiguous")
             return self._derive(start * row, (max(0, stop - start), *self.shape[1:]), self.dtype)
         if isinstance(key, tuple):
-            raise TypeError("an array of symm's has parts along its first axis only; index a view of it: a.numpy()[...]")
+            raise TypeError(
+                "an array of symm's has parts along its first axis only; index a view of it: a.numpy()[...]"
+            )
         index = range(self.shape[0])[key]
         return self._derive(index * row, self.shape[1:], self.dtype)
 
@@ -132,11 +144,15 @@ class View(_Exporter):
 
     # ---- for other processes
 
-    def export_token(self, *, hold: float | None = None, hold_imports: int = 0, stream: Any = None) -> bytes:
-        """Plain bytes by which any process of this user on this machine can map this array's bytes. [local] [stream]
+    def export_token(
+        self, *, hold: float | None = None, hold_imports: int = 0, stream: Any = None
+    ) -> bytes:
+        """Plain bytes by which any process of this user on this
+        machine can map this array's bytes. [local] [stream]
 
         Args:
-            hold: seconds for which the memory is kept for this token though everything here is gone; None: $SYMM_IPC_HOLD_MS,
+            hold: seconds for which the memory is kept for this token though everything
+            here is gone; None: $SYMM_IPC_HOLD_MS,
                 else it is not.
             hold_imports: or until the token was imported so often; 0: only `hold` ends it.
             stream: what was issued on it before is there after the import.
@@ -148,10 +164,13 @@ class View(_Exporter):
         """
         self._require_open()
         options = None if hold is None and not hold_imports else (milliseconds(hold), hold_imports)
-        return raw.symm_ipc_export(self.pointer, self.nbytes, options, 0 if stream is None else handle_of(stream))
+        return raw.symm_ipc_export(
+            self.pointer, self.nbytes, options, 0 if stream is None else handle_of(stream)
+        )
 
     def withdraw(self, timeout: float | None = None) -> None:
-        """End the tokens of any part of this array and wait until nobody holds a lease on it. [local] [blocking]
+        """End the tokens of any part of this array and wait
+        until nobody holds a lease on it. [local] [blocking]
 
         Then it may be written anew and exported again.
 
@@ -166,7 +185,9 @@ class View(_Exporter):
         raw.symm_ipc_withdraw(self.pointer, self.nbytes, milliseconds(timeout))
 
     def holders(self) -> IpcHolders:
-        """Who holds leases on any part of this array, without ending its tokens. [local] Never waits; looks at all leases."""
+        """Who holds leases on any part of this array, without ending its tokens. [local]
+        Never waits; looks at all leases.
+        """
         self._require_open()
         return IpcHolders.read(raw.symm_ipc_holders(self.pointer, self.nbytes))
 
@@ -197,14 +218,21 @@ class View(_Exporter):
             raise AttributeError(f"this array is not on a device of type {device_type}")
         if self.dtype.typestr is None:
             raise AttributeError(f"there is no type string for {self.dtype!r}; DLPack has it")
-        return {"shape": self.shape, "typestr": self.dtype.typestr, "data": (self.pointer, False), "version": 3}
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.typestr,
+            "data": (self.pointer, False),
+            "version": 3,
+        }
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         # NumPy comes here for the types that it does not have itself.
         import numpy as np
 
         if self.device_key[0] != CPU:
-            raise TypeError("this array is in device memory: take a.torch(), cupy.asarray(a), or a group of backend='host'")
+            raise TypeError(
+                "this array is in device memory: take a.torch(), cupy.asarray(a), or a group of backend='host'"
+            )
         found = np.asarray(self.view("u8"))
         if self.dtype.format:
             kind: Any = self.dtype.long_name
@@ -212,7 +240,9 @@ class View(_Exporter):
             try:
                 import ml_dtypes
             except ImportError:
-                raise TypeError(f"NumPy needs the package ml_dtypes for {self.dtype!r}; view('u8') shows the bytes") from None
+                raise TypeError(
+                    f"NumPy needs the package ml_dtypes for {self.dtype!r}; view('u8') shows the bytes"
+                ) from None
             kind = getattr(ml_dtypes, self.dtype.long_name)
         found = found.view(kind).reshape(self.shape)
         if dtype is not None and found.dtype != dtype:
@@ -234,13 +264,16 @@ class View(_Exporter):
     ) -> object:
         """A DLPack capsule. [local]
 
-        With CUDA, `stream` (None or 1: the legacy default stream, 2: the per-thread one, -1: do nothing) is made to wait for all
-        that this package has issued on the group, from any thread; what other packages write through views of their own is theirs
-        to order.
+        With CUDA, `stream` (None or 1: the legacy default stream, 2: the
+        per-thread one, -1: do nothing) is made to wait for all that this
+        package has issued on the group, from any thread; what other
+        packages write through views of their own is theirs to order.
         """
         self._require_open()
         if dl_device is not None and tuple(dl_device) != self.device_key:
-            raise BufferError(f"the array is on device {self.device_key}, not on {tuple(dl_device)}")
+            raise BufferError(
+                f"the array is on device {self.device_key}, not on {tuple(dl_device)}"
+            )
         if copy:
             raise BufferError("this memory is exported without a copy only")
         if self.device_key[0] == CUDA:
@@ -249,7 +282,9 @@ class View(_Exporter):
         elif stream not in (None, -1):
             raise BufferError("stream: must be None for host memory")
         versioned = max_version is not None and max_version[0] >= 1
-        return raw.dlpack_make(self, self.pointer, self.dtype.value, self.shape, *self.device_key, int(versioned))
+        return raw.dlpack_make(
+            self, self.pointer, self.dtype.value, self.shape, *self.device_key, int(versioned)
+        )
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The same memory as a NumPy array, with ml_dtypes for bf16 and fp8. [local] Host only."""
@@ -265,8 +300,13 @@ class View(_Exporter):
             return cast("torch.Tensor", torch.from_dlpack(self))
         # Not every version of PyTorch takes fp8 by DLPack.
         return cast(
-            "torch.Tensor", torch.from_dlpack(self.view("u8")).view(getattr(torch, self.dtype.long_name)).reshape(self.shape)
+            "torch.Tensor",
+            torch.from_dlpack(self.view("u8"))
+            .view(getattr(torch, self.dtype.long_name))
+            .reshape(self.shape),
         )
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("an array of symm's cannot be copied by copy() and deepcopy(), or pickled; copy one of its views")
+        raise TypeError(
+            "an array of symm's cannot be copied by copy() and deepcopy(), or pickled; copy one of its views"
+        )

@@ -36,25 +36,36 @@ def element_bytes(value: float, dtype: DType) -> bytes:
 
 
 class SymmArray(View):
-    """A contiguous piece of one rank's block. Made by ``Group.empty()``, ``Group.from_buffer()`` and ``Memory.array()``.
+    """A contiguous piece of one rank's block. Made by ``Group.empty()``,
+    ``Group.from_buffer()`` and ``Memory.array()``.
 
     See `View` for how NumPy, PyTorch, JAX and CuPy see it, and for its other attributes.
 
     Attributes:
-        memory: of which it is a part.
-        group: the group of that.
-        rank: whose block this is; writing to another rank's is allowed, ordered by signals and barriers.
+        memory: of which it is a part. group: the group of that. rank: whose block this
+        is; writing to another rank's is allowed, ordered by signals and barriers.
         offset: bytes from the start of the block.
     """
 
     def __init__(
-        self, memory: Memory, mapping: Mapping, block: int, rank: int, offset: int, shape: tuple[int, ...], dtype: DType
+        self,
+        memory: Memory,
+        mapping: Mapping,
+        block: int,
+        rank: int,
+        offset: int,
+        shape: tuple[int, ...],
+        dtype: DType,
     ) -> None:
         super().__init__(block + offset, shape, dtype, memory.group.device_key)
         if offset % dtype.itemsize:
-            raise InvalidArgumentError(f"offset: {offset} is not a multiple of the {dtype.itemsize} bytes of an element")
+            raise InvalidArgumentError(
+                f"offset: {offset} is not a multiple of the {dtype.itemsize} bytes of an element"
+            )
         if offset < 0 or offset + self.nbytes > memory.nbytes:
-            raise InvalidArgumentError(f"shape: {self.nbytes} bytes at {offset} go beyond the block of {memory.nbytes} bytes")
+            raise InvalidArgumentError(
+                f"shape: {self.nbytes} bytes at {offset} go beyond the block of {memory.nbytes} bytes"
+            )
         self.memory = memory
         self.group: Group = memory.group
         self.rank = rank
@@ -63,7 +74,9 @@ class SymmArray(View):
         self._mapping = mapping
 
     def _derive(self, offset: int, shape: tuple[int, ...], dtype: DType) -> SymmArray:
-        return SymmArray(self.memory, self._mapping, self._block, self.rank, self.offset + offset, shape, dtype)
+        return SymmArray(
+            self.memory, self._mapping, self._block, self.rank, self.offset + offset, shape, dtype
+        )
 
     def _order(self, stream: int) -> None:
         raw.symm_stream_wait(self._mapping.group, stream, ALL_STREAMS)
@@ -79,22 +92,28 @@ class SymmArray(View):
     # ---- data and signals, to the same place in another rank's block
 
     def put(self, source: Any, rank: int, *, signal: int | None = None, stream: Any = None) -> None:
-        """Copy all of `source` to where this array begins, in `rank`'s block. [local] [stream] See ``Memory.put()``.
+        """Copy all of `source` to where this array begins, in
+        `rank`'s block. [local] [stream] See ``Memory.put()``.
 
         Raises:
-            InvalidArgumentError: `source` has more bytes than this array, and what ``Memory.put()`` says.
+            InvalidArgumentError: `source` has more bytes
+            than this array, and what ``Memory.put()`` says.
         """
         self.memory.put(rank, self.offset, source, signal=signal, stream=stream, _room=self.nbytes)
 
     def get(self, rank: int, destination: Any, *, stream: Any = None) -> None:
-        """Fill all of `destination` from where this array begins, in `rank`'s block. [local] [stream] See ``Memory.get()``."""
+        """Fill all of `destination` from where this array begins, in `rank`'s block.
+        [local] [stream] See ``Memory.get()``.
+        """
         self.memory.get(rank, self.offset, destination, stream=stream, _room=self.nbytes)
 
     def signal(self, rank: int, channel: int = 0, *, stream: Any = None) -> None:
         """As ``Memory.signal()``; channels belong to the memory, not to the array."""
         self.memory.signal(rank, channel, stream=stream)
 
-    def wait_signal(self, rank: int, channel: int = 0, *, timeout: float | None = None, stream: Any = None) -> None:
+    def wait_signal(
+        self, rank: int, channel: int = 0, *, timeout: float | None = None, stream: Any = None
+    ) -> None:
         """As ``Memory.wait_signal()``."""
         self.memory.wait_signal(rank, channel, timeout=timeout, stream=stream)
 
@@ -102,8 +121,9 @@ class SymmArray(View):
         """Set every element to `value`. [local] [stream]
 
         Raises:
-            InvalidArgumentError: the array does not consist of whole 32-bit words, or has no such elements.
-            UnsupportedError: the value is no repeated 32-bit word: some of the 8-byte types, and fp8 other than 0.
+            InvalidArgumentError: the array does not consist of whole 32-bit words, or
+            has no such elements. UnsupportedError: the value is no repeated 32-bit
+            word: some of the 8-byte types, and fp8 other than 0.
         """
         element = element_bytes(value, self.dtype)
         word = (element * 4)[:4]
@@ -111,7 +131,9 @@ class SymmArray(View):
             if self.nbytes % 4:
                 raise InvalidArgumentError(f"{self.nbytes} bytes are not whole 32-bit words")
             raise UnsupportedError(f"{value} of {self.dtype!r} is no repeated 32-bit word")
-        self.memory.fill32(self.rank, self.offset, int.from_bytes(word, "little"), self.nbytes // 4, stream=stream)
+        self.memory.fill32(
+            self.rank, self.offset, int.from_bytes(word, "little"), self.nbytes // 4, stream=stream
+        )
 
     def __repr__(self) -> str:
         return f"<symm.SymmArray {self.shape} of {self.dtype.name} in the block of rank {self.rank} of {self.memory.size}>"

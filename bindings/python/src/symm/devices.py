@@ -1,6 +1,7 @@
 """What is known of the library and of the devices of this machine. All calls are local.
 
-Those that are given a back end raise `UnavailableError` where it cannot be used here; the message says why.
+Those that are given a back end raise `UnavailableError`
+where it cannot be used here; the message says why.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Element types.
 
-A `DType` may be named by its own name (``"f32"``), by the name that NumPy, PyTorch and JAX use (``"float32"``, ``np.float32``,
-``torch.float32``), or be given as such. None of these packages is needed, and none is imported here.
+A `DType` may be named by its own name (``"f32"``), by the name that NumPy, PyTorch and
+JAX use (``"float32"``, ``np.float32``, ``torch.float32``), or be given as such. None of
+these packages is needed, and none is imported here.
 """
 
 from __future__ import annotations
@@ -65,9 +66,14 @@ DTypeLike: TypeAlias = Any
 """A `DType`, a name, or a type object of NumPy, ml_dtypes, PyTorch or JAX."""
 
 by_value: dict[int, DType] = {dtype.value: dtype for dtype in ALL}
-_by_name: dict[str, DType] = {name: dtype for dtype in ALL for name in (dtype.name, dtype.long_name)} | {"bool_": bool_}
+_by_name: dict[str, DType] = {
+    name: dtype for dtype in ALL for name in (dtype.name, dtype.long_name)
+} | {"bool_": bool_}
 # Formats of the buffer protocol; l and L are 8 bytes on every platform of symm's.
-_by_format: dict[str, DType] = {dtype.format: dtype for dtype in ALL if dtype.format} | {"l": i64, "L": u64}
+_by_format: dict[str, DType] = {dtype.format: dtype for dtype in ALL if dtype.format} | {
+    "l": i64,
+    "L": u64,
+}
 
 
 def dtype_of(given: DTypeLike) -> DType:
@@ -77,11 +83,14 @@ def dtype_of(given: DTypeLike) -> DType:
     if isinstance(given, str):
         found = _by_name.get(given)
     else:
-        # numpy.dtype has .name, type objects of NumPy and ml_dtypes have __name__, those of PyTorch are printed as torch.float32.
+        # numpy.dtype has .name, type objects of NumPy and ml_dtypes have __name__,
+        # those of PyTorch are printed as torch.float32.
         name = getattr(given, "name", None) or getattr(given, "__name__", None) or str(given)
         found = _by_name.get(str(name).rpartition(".")[2])
     if found is None:
-        raise InvalidArgumentError(f"unknown dtype {given!r}; expected one of {', '.join(dtype.name for dtype in ALL)}")
+        raise InvalidArgumentError(
+            f"unknown dtype {given!r}; expected one of {', '.join(dtype.name for dtype in ALL)}"
+        )
     return found
 
 

@@ -1,6 +1,7 @@
 """One exception class for each status, with the library's message.
 
-Where Python has an exception for the same thing, the class is one of those too: ``except TimeoutError`` catches a deadline.
+Where Python has an exception for the same thing, the class is one of those too:
+``except TimeoutError`` catches a deadline.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ class SymmError(Exception):
     """A call failed.
 
     Attributes:
-        status: why.
-        rank: the rank to blame, as numbered in the group of the call; None: nobody in particular.
-        pid: its process, as its own machine numbers it; None: not known.
-        os_error: errno of the system call that failed, on the rank to blame; None: it was none.
-        cuda_result: CUresult of the driver call that failed, on the rank to blame; None: it was none.
+        status: why. rank: the rank to blame, as numbered in the group of the call;
+        None: nobody in particular. pid: its process, as its own machine numbers it;
+        None: not known. os_error: errno of the system call that failed, on the rank to
+        blame; None: it was none. cuda_result: CUresult of the driver call that failed,
+        on the rank to blame; None: it was none.
     """
 
     status: Status = Status.INTERNAL
@@ -89,7 +90,8 @@ _classes = {kind.status: kind for kind in SymmError.__subclasses__()}
 def error_of(failure: Failure) -> SymmError:
     """The exception for a failure; a plain `SymmError` for a status of a newer library."""
     name = raw.symm_status_string(failure.status)
-    message = failure.message.removeprefix("config.").removeprefix("options.")  # structs of C, of which nobody has heard here
+    # structs of C, of which nobody has heard here
+    message = failure.message.removeprefix("config.").removeprefix("options.")
     if failure.status == Status.INVALID_HANDLE:
         message = message.replace(": is NULL", ": it was closed")
     if failure.status in _classes:

@@ -1,11 +1,15 @@
-"""Collectives in JAX's programs, on the host and on CUDA: ``symm.jax.all_reduce(x, group)`` under jit, grad, vmap and shard_map.
+"""Collectives in JAX's programs, on the host and on CUDA: ``symm.jax.all_reduce(x,
+group)`` under jit, grad, vmap and shard_map.
 
-Common to all: [collective] [stream; blocking on the host]. `x` is an array, or a tracer, of this process's device, of any type
-that symm knows, and all ranks give the same shape and type; what is gathered, scattered or exchanged is the first dimension.
-`group` is constant in a traced program, in which its process has one device: a mesh of more is refused. Calls come in the order
-of the program on every rank, also where XLA sees nothing between them, as those of ``io_callback(ordered=True)``.
+Common to all: [collective] [stream; blocking on the host]. `x` is an array, or a
+tracer, of this process's device, of any type that symm knows, and all ranks give the
+same shape and type; what is gathered, scattered or exchanged is the first dimension.
+`group` is constant in a traced program, in which its process has one device: a mesh of
+more is refused. Calls come in the order of the program on every rank, also where XLA
+sees nothing between them, as those of ``io_callback(ordered=True)``.
 
-A gradient is that of the sum of all ranks' losses; ``min``, ``max`` and ``prod`` have none. Errors of a call that runs are
+A gradient is that of the sum of all ranks' losses; ``min``,
+``max`` and ``prod`` have none. Errors of a call that runs are
 ``jax.errors.JaxRuntimeError`` with the library's message.
 """
 
@@ -68,7 +72,9 @@ def _lower(ctx: Any, x: Any, *, group: Group, collective: Collective, op: Op, ro
     (given,), (made,) = ctx.avals_in, ctx.avals_out
     if group._on_host != (list(ctx.module_context.platforms) == ["cpu"]):
         kind = "host" if group._on_host else "CUDA"
-        raise InvalidArgumentError(f"x: is for {', '.join(ctx.module_context.platforms)}, the group is one of {kind}")
+        raise InvalidArgumentError(
+            f"x: is for {', '.join(ctx.module_context.platforms)}, the group is one of {kind}"
+        )
     count = given.size // (group.size if collective in _DIVIDES else 1)
     fields = [group._handle, collective, count, dtype_of(given.dtype).value, op, root]
     token = ctx.tokens_in.get(_order)
@@ -109,7 +115,9 @@ def _tangent(primals: Any, tangents: Any, **how: Any) -> Any:
 ad.primitive_jvps[_call] = _tangent
 
 
-def _transposed(given: Any, x: Any, *, group: Group, collective: Collective, op: Op, root: int) -> Any:
+def _transposed(
+    given: Any, x: Any, *, group: Group, collective: Collective, op: Op, root: int
+) -> Any:
     if type(given) is ad.Zero:
         return [ad.Zero(x.aval)]
     share = given / group.size if op == Op.AVG else given
@@ -127,7 +135,9 @@ def _transposed(given: Any, x: Any, *, group: Group, collective: Collective, op:
 ad.primitive_transposes[_call] = _transposed
 
 
-def _bind(x: Any, group: Group, collective: Collective, op: Op | str = Op.SUM, root: int = 0) -> jax.Array:
+def _bind(
+    x: Any, group: Group, collective: Collective, op: Op | str = Op.SUM, root: int = 0
+) -> jax.Array:
     x = jax.numpy.asarray(x)
     try:
         dtype_of(x.dtype)

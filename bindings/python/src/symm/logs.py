@@ -1,6 +1,7 @@
 """The library's log messages, into the standard package logging.
 
-The library writes them to a pipe, from which a daemon thread of Python's reads: no Python code runs on threads of the library.
+The library writes them to a pipe, from which a daemon thread of Python's reads: no
+Python code runs on threads of the library.
 """
 
 from __future__ import annotations
@@ -38,11 +39,15 @@ def log_to(logger: logging.Logger | str | None = "symm", level: int = logging.WA
             raw.symm_log_remove_listener(_listener)
             _listener = None
         if logger is not None:
-            _listener = _start(logging.getLogger(logger) if isinstance(logger, str) else logger, level)
+            _listener = _start(
+                logging.getLogger(logger) if isinstance(logger, str) else logger, level
+            )
 
 
 def _start(logger: logging.Logger, level: int) -> int:
-    finest = max((number for name, number in _levels.values() if name >= level), default=raw.SYMM_LOG_ERROR)
+    finest = max(
+        (number for name, number in _levels.values() if name >= level), default=raw.SYMM_LOG_ERROR
+    )
     read_end, write_end = os.pipe()
     threading.Thread(target=_read, args=(read_end, logger), name="symm-log", daemon=True).start()
     try:

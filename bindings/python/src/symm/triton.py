@@ -1,23 +1,25 @@
-"""Peers' blocks, signals and barriers in kernels of Triton, as ``symm/device.cuh`` has them for CUDA C++. ::
+"""Peers' blocks, signals and barriers in kernels of
+Triton, as ``symm/device.cuh`` has them for CUDA C++. ::
 
     import symm.triton as st
 
     @triton.jit
     def hand_on(view, trouble):
-        next, last = (st.rank(view) + 1) % st.size(view), (st.rank(view) + st.size(view) - 1) % st.size(view)
-        st.put(view, next, tl.arange(0, 1024), tl.full((1024,), 1.0, tl.float32))
-        st.signal(view, next, 0)
-        code = st.wait_signal(view, last, 0)
-        if code != 0:  # a deadline passed: the data is not there
+        next, last = (st.rank(view) + 1) % st.size(view), (st.rank(view) + st.size(view)
+        - 1) % st.size(view) st.put(view, next, tl.arange(0, 1024), tl.full((1024,),
+        1.0, tl.float32)) st.signal(view, next, 0) code = st.wait_signal(view, last, 0)
+        if code != 0: # a deadline passed: the data is not there
             tl.store(trouble, code)
 
     hand_on[(1,)](st.view(memory), trouble)
 
-All functions but `view` are for kernels, and for a whole program: what it stored before a signal is visible to the program that
-awaited the signal. Signals, their channels and their order are those of host calls and of ``device.cuh``, in any mixture.
+All functions but `view` are for kernels, and for a whole program: what it stored before
+a signal is visible to the program that awaited the signal. Signals, their channels and
+their order are those of host calls and of ``device.cuh``, in any mixture.
 
-Waits never last for ever. They return 0, or ``awaited rank << 8 | trouble``, trouble 1: the deadline passed, 2: the stop word was
-set. All threads of a program wait, so kernels that specialise warps cannot; peers must be resident, or come to be, meanwhile.
+Waits never last for ever. They return 0, or ``awaited rank << 8 | trouble``, trouble 1:
+the deadline passed, 2: the stop word was set. All threads of a program wait, so kernels
+that specialise warps cannot; peers must be resident, or come to be, meanwhile.
 """
 
 import struct
@@ -33,7 +35,8 @@ _ADD, _GE = tl.constexpr("add"), tl.constexpr("ge")
 
 
 def view(memory: Memory, *, timeout: float | None = None, stop: int | None = None) -> torch.Tensor:
-    """What kernels are given of a memory: 8 words on its device. [local] Copied there; valid while the memory lives.
+    """What kernels are given of a memory: 8 words on its device.
+    [local] Copied there; valid while the memory lives.
 
     Args:
         memory: of a group on CUDA.
@@ -45,7 +48,9 @@ def view(memory: Memory, *, timeout: float | None = None, stop: int | None = Non
     """
     words = struct.unpack("<8q", memory.device_view(timeout=timeout, stop=stop))
     if words[1] & 0xFFFFFFFF != 1:
-        raise UnsupportedError(f"memory: its layout is {words[1] & 0xFFFFFFFF}, and symm.triton knows 1")
+        raise UnsupportedError(
+            f"memory: its layout is {words[1] & 0xFFFFFFFF}, and symm.triton knows 1"
+        )
     return torch.tensor(words, dtype=torch.int64, device=torch.device("cuda", memory.group.device))
 
 
@@ -70,7 +75,9 @@ def pointer(view, peer, dtype: tl.constexpr):
 
 @triton.jit
 def put(view, peer, offsets, value, mask=None):
-    """Store `value` at elements `offsets` of `peer`'s block. Visible there after a signal or barrier."""
+    """Store `value` at elements `offsets` of `peer`'s
+    block. Visible there after a signal or barrier.
+    """
     tl.store(pointer(view, peer, value.dtype) + offsets, value, mask)
 
 
@@ -87,7 +94,9 @@ def _taken_word(view, channel, source):
 
 @triton.jit
 def signal(view, peer, channel, value=1, op: tl.constexpr = _ADD):
-    """Add to the word that `peer` sees of this rank, or set it (`op` "set"), after all that this program stored. Never waits."""
+    """Add to the word that `peer` sees of this rank, or set it (`op` "set"), after all
+    that this program stored. Never waits.
+    """
     word = _signal_word(view, peer, channel, rank(view))
     tl.debug_barrier()
     if op == "set":
@@ -97,7 +106,8 @@ def signal(view, peer, channel, value=1, op: tl.constexpr = _ADD):
         tl.atomic_add(word, value, sem="release", scope="sys")
 
 
-# Atomics of one element are done by one thread and told to all, so that all leave a loop together; plain loads are not.
+# Atomics of one element are done by one thread and told to all, so that all leave a
+# loop together; plain loads are not.
 @triton.jit
 def _holds(word, value, compare: tl.constexpr):
     now = word.to(tl.uint64)
@@ -122,7 +132,12 @@ def _holds(word, value, compare: tl.constexpr):
 def _nanoseconds():
     of_threads = tl.zeros((tl.extra.cuda.num_threads(),), tl.int64)
     clock: tl.constexpr = "mov.u64 $0, %globaltimer; // $1"
-    return tl.max(tl.inline_asm_elementwise(clock, "=l,l", [of_threads], dtype=tl.int64, is_pure=False, pack=1), 0)
+    return tl.max(
+        tl.inline_asm_elementwise(
+            clock, "=l,l", [of_threads], dtype=tl.int64, is_pure=False, pack=1
+        ),
+        0,
+    )
 
 
 @triton.jit
@@ -131,12 +146,16 @@ def _trouble(view, waited):
     stop = tl.load(view + 7)
     if stop != 0:
         of_threads = tl.zeros((tl.extra.cuda.num_threads(),), tl.int32)
-        if tl.max(tl.load(stop.to(tl.pointer_type(tl.int32)) + of_threads, volatile=True) != 0, 0) != 0:
+        if (
+            tl.max(tl.load(stop.to(tl.pointer_type(tl.int32)) + of_threads, volatile=True) != 0, 0)
+            != 0
+        ):
             code = tl.full((), 2, tl.int32)
     return code
 
 
-# With "take", `value` is how many were taken when last seen: too few makes the exchange fail, which says how many there are.
+# With "take", `value` is how many were taken when last seen: too few makes the exchange
+# fail, which says how many there are.
 @triton.jit
 def _await(view, peer, word, value, compare: tl.constexpr, taken):
     since = tl.full((), 0, tl.int64)
@@ -163,14 +182,20 @@ def _await(view, peer, word, value, compare: tl.constexpr, taken):
 
 @triton.jit
 def wait_signal(view, peer, channel):
-    """Wait for one signal from `peer` and take it: no other wait gets it. If it fails, nothing was taken."""
+    """Wait for one signal from `peer` and take it: no
+    other wait gets it. If it fails, nothing was taken.
+    """
     word = _signal_word(view, rank(view), channel, peer)
-    return _await(view, peer, word, tl.full((), 0, tl.int64), "take", _taken_word(view, channel, peer))
+    return _await(
+        view, peer, word, tl.full((), 0, tl.int64), "take", _taken_word(view, channel, peer)
+    )
 
 
 @triton.jit
 def wait_signal_value(view, peer, channel, value, compare: tl.constexpr = _GE):
-    """Wait until the word from `peer` is "eq", "ne", "lt", "le", "gt" or "ge" to `value`, unsigned. Takes nothing."""
+    """Wait until the word from `peer` is "eq", "ne", "lt",
+    "le", "gt" or "ge" to `value`, unsigned. Takes nothing.
+    """
     word = _signal_word(view, rank(view), channel, peer)
     return _await(view, peer, word, tl.full((), 0, tl.int64) + value, compare, word)
 
@@ -179,7 +204,8 @@ def wait_signal_value(view, peer, channel, value, compare: tl.constexpr = _GE):
 def barrier(view, channel):
     """Wait until one program of every rank is here; what they stored before is visible after.
 
-    For several programs at a time, give each a channel of its own. After a failure do not use the channel again.
+    For several programs at a time, give each a channel of
+    its own. After a failure do not use the channel again.
     """
     me = rank(view)
     for peer in range(size(view)):

@@ -20,7 +20,13 @@ class Symm(CMakePackage, CudaPackage):
 
     def cmake_args(self):
         cuda = "on" if self.spec.satisfies("+cuda") else "off"
-        args = {"SYMM_TESTS": False, "SYMM_BENCH": False, "SYMM_SODIUM": False, "SYMM_UNITY": "all", "SYMM_CUDA": cuda}
+        args = {
+            "SYMM_TESTS": False,
+            "SYMM_BENCH": False,
+            "SYMM_SODIUM": False,
+            "SYMM_UNITY": "all",
+            "SYMM_CUDA": cuda,
+        }
         if cuda == "on" and not self.spec.satisfies("cuda_arch=none"):
             args["SYMM_CUDA_ARCHITECTURES"] = self.spec.variants["cuda_arch"].value
         return [self.define(*one) for one in args.items()]

@@ -1,8 +1,11 @@
-"""Operators of PyTorch's library, which torch.compile, autograd and CUDA graphs understand: ``torch.ops.symm.all_reduce(x)``.
+"""Operators of PyTorch's library, which torch.compile, autograd and CUDA graphs
+understand: ``torch.ops.symm.all_reduce(x)``.
 
-Common to all: [collective] [stream; blocking on the host]. `x` is any tensor; one in symmetric memory is used without a copy. The
-call is on the current stream of its device, and on the group that `use()` has given for that kind of device under the name
-`group`; else `group` is the name of a process group of ``torch.distributed`` whose back end is symm. Errors are symm's.
+Common to all: [collective] [stream; blocking on the host]. `x` is any tensor;
+one in symmetric memory is used without a copy. The call is on the current
+stream of its device, and on the group that `use()` has given for that kind of
+device under the name `group`; else `group` is the name of a process group of
+``torch.distributed`` whose back end is symm. Errors are symm's.
 
 A gradient is that of the sum of all ranks' losses. `all_reduce_` and `barrier` have none.
 """
@@ -30,7 +33,9 @@ _groups: dict[tuple[str, str], Group] = {}
 
 
 def use(group: Group, name: str = "") -> str:
-    """From now on the operators mean `group` by `name`, on tensors of its kind of device; it lives until `forget()`. [local]"""
+    """From now on the operators mean `group` by `name`, on tensors of its kind of device;
+    it lives until `forget()`. [local]
+    """
     _groups[name, "cpu" if group._on_host else "cuda"] = group
     return name
 
@@ -42,7 +47,9 @@ def forget(name: str = "") -> None:
 
 
 def group_of(name: str, device: torch.device) -> Group:
-    """The group that operators on tensors of `device` mean by `name`. [local], but the first time for a process group."""
+    """The group that operators on tensors of `device` mean by
+    `name`. [local], but the first time for a process group.
+    """
     found = _groups.get((name, device.type))
     if found is not None:
         return found
@@ -70,7 +77,9 @@ ops: Any = torch.ops.symm
 def operator(
     schema: str, *, result: Callable[..., Any] = lambda *_: None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Define one: `result` makes its result for the kernel to fill, and is what tracers see of it; None where there is none."""
+    """Define one: `result` makes its result for the kernel to fill, and is what tracers
+    see of it; None where there is none.
+    """
 
     def define(body: Body) -> Body:
         name = library.define(schema)
@@ -109,7 +118,9 @@ def _scattered(x: torch.Tensor, op: str = "sum", group: str = "") -> torch.Tenso
     return x.new_empty((first_dimension(x.shape, size) // size, *x.shape[1:]))
 
 
-def _exchanged(x: torch.Tensor, group: str = "", send_rows: Rows = None, recv_rows: Rows = None) -> torch.Tensor:
+def _exchanged(
+    x: torch.Tensor, group: str = "", send_rows: Rows = None, recv_rows: Rows = None
+) -> torch.Tensor:
     group_of(group, x.device)
     rows = first_dimension(x.shape)
     if (send_rows is None) != (recv_rows is None):
@@ -136,9 +147,20 @@ def reduce_scatter(x: torch.Tensor, out: torch.Tensor, op: str = "sum", group: s
     group_of(group, x.device).reduce_scatter(x, out, op)
 
 
-@operator('all_to_all(Tensor x, str group="", SymInt[]? send_rows=None, SymInt[]? recv_rows=None) -> Tensor', result=_exchanged)
-def all_to_all(x: torch.Tensor, out: torch.Tensor, group: str = "", send_rows: Rows = None, recv_rows: Rows = None) -> None:
-    """Part r of the result is rank r's part for this rank, along the first dimension; without numbers of rows all are equal."""
+@operator(
+    'all_to_all(Tensor x, str group="", SymInt[]? send_rows=None, SymInt[]? recv_rows=None) -> Tensor',
+    result=_exchanged,
+)
+def all_to_all(
+    x: torch.Tensor,
+    out: torch.Tensor,
+    group: str = "",
+    send_rows: Rows = None,
+    recv_rows: Rows = None,
+) -> None:
+    """Part r of the result is rank r's part for this rank, along the first dimension;
+    without numbers of rows all are equal.
+    """
     found = group_of(group, x.device)
     if send_rows is None or recv_rows is None:
         found.alltoall(x, out)
@@ -154,7 +176,9 @@ def broadcast(x: torch.Tensor, out: torch.Tensor, root: int = 0, group: str = ""
 
 
 @operator('reduce(Tensor x, str op="sum", int root=0, str group="") -> Tensor', result=_alike)
-def reduce(x: torch.Tensor, out: torch.Tensor, op: str = "sum", root: int = 0, group: str = "") -> None:
+def reduce(
+    x: torch.Tensor, out: torch.Tensor, op: str = "sum", root: int = 0, group: str = ""
+) -> None:
     """Op over all ranks of `x` on the root, zeros elsewhere."""
     found = group_of(group, x.device)
     found.reduce(x, out, op, root)
@@ -164,12 +188,15 @@ def reduce(x: torch.Tensor, out: torch.Tensor, op: str = "sum", root: int = 0, g
 
 @operator('barrier(Tensor(a!) x, str group="") -> ()')
 def barrier(x: torch.Tensor, out: torch.Tensor, group: str = "") -> None:  # noqa: ARG001
-    """A barrier between what was done with `x` before and what is done with it after: so tracers keep its place. `x` stays."""
+    """A barrier between what was done with `x` before and what is done with it after: so
+    tracers keep its place. `x` stays.
+    """
     found = group_of(group, x.device)
     found.barrier(stream=None if found._on_host else torch.cuda.current_stream(x.device))
 
 
-# ---- their gradients: of the context, the result's gradient, and the operator's arguments behind `x`
+# ---- their gradients: of the context, the result's
+# gradient, and the operator's arguments behind `x`
 
 
 def _of_all_reduce(context: Any, given: torch.Tensor, op: str, group: str) -> torch.Tensor:
@@ -179,7 +206,8 @@ def _of_all_reduce(context: Any, given: torch.Tensor, op: str, group: str) -> to
     if kind == Op.PROD:
         raise NotImplementedError("symm::all_reduce has no gradient for 'prod'")
     x, output = context.saved_tensors
-    chosen = (x == output).to(given.dtype)  # ranks that have the extreme share the gradient, as in torch.amax()
+    # ranks that have the extreme share the gradient, as in torch.amax()
+    chosen = (x == output).to(given.dtype)
     return ops.all_reduce(given, "sum", group) * chosen / ops.all_reduce(chosen, "sum", group)
 
 
@@ -192,7 +220,8 @@ def _share(name: str, given: torch.Tensor, op: str, group: str) -> torch.Tensor:
 
 
 def _differentiate(name: str, backward: Callable[..., torch.Tensor]) -> None:
-    def setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:  # called by these names
+    # called by these names
+    def setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
         ctx.arguments = inputs[1:]
         if member(Op, inputs[1] if name == "all_reduce" else "sum") in (Op.MIN, Op.MAX):
             ctx.save_for_backward(inputs[0], output)
@@ -204,9 +233,18 @@ def _differentiate(name: str, backward: Callable[..., torch.Tensor]) -> None:
 
 
 _differentiate("all_reduce", _of_all_reduce)
-_differentiate("reduce_scatter", lambda _, dy, op, group: ops.all_gather(_share("reduce_scatter", dy, op, group), group))
+_differentiate(
+    "reduce_scatter",
+    lambda _, dy, op, group: ops.all_gather(_share("reduce_scatter", dy, op, group), group),
+)
 _differentiate("all_gather", lambda _, dy, group: ops.reduce_scatter(dy, "sum", group))
-_differentiate("all_to_all", lambda _, dy, group, send_rows, recv_rows: ops.all_to_all(dy, group, recv_rows, send_rows))
+_differentiate(
+    "all_to_all",
+    lambda _, dy, group, send_rows, recv_rows: ops.all_to_all(dy, group, recv_rows, send_rows),
+)
 # Read by all ranks, or a compiler leaves the call out on those that do not.
 _differentiate("broadcast", lambda _, dy, root, group: ops.reduce(dy, "sum", root, group))
-_differentiate("reduce", lambda _, dy, op, root, group: ops.broadcast(_share("reduce", dy, op, group), root, group))
+_differentiate(
+    "reduce",
+    lambda _, dy, op, root, group: ops.broadcast(_share("reduce", dy, op, group), root, group),
+)
