@@ -1,4 +1,5 @@
-# Writes generated/build_info.hpp: what symm_build_info() says. The git revision is looked up in every build, the rest here.
+# Writes generated/build_info.hpp: what symm_build_info() says. The git revision is
+# looked up in every build, the rest here.
 
 function(symm_json_array out)
   list(TRANSFORM ARGN APPEND "\"")

@@ -1,7 +1,9 @@
-# SYMM_CUDA=auto builds the CUDA kernels where there is an nvcc that can, off never does, on insists. Without kernels the library is complete
-# but for its CUDA back end, which answers SYMM_ERR_UNAVAILABLE with the reason. The host side of the back end needs no toolkit and is
-# always built. `./dev setup` fetches an nvcc into .deps/cuda where there is none on PATH (kernels/cuda/dev); SYMM_CUDA=off in its environment
-# keeps it from that, and -DSYMM_CUDA=off keeps CMake from using one.
+# SYMM_CUDA=auto builds the CUDA kernels where there is an nvcc that can, off never
+# does, on insists. Without kernels the library is complete but for its CUDA back end,
+# which answers SYMM_ERR_UNAVAILABLE with the reason. The host side of the back end
+# needs no toolkit and is always built. `./dev setup` fetches an nvcc into .deps/cuda
+# where there is none on PATH (kernels/cuda/dev); SYMM_CUDA=off in its environment keeps
+# it from that, and -DSYMM_CUDA=off keeps CMake from using one.
 set(SYMM_CUDA_ARCHITECTURES "80;90;100" CACHE STRING "Compute capabilities to compile kernels for; the last one also as PTX")
 set(SYMM_NVCC_CCBIN ${CMAKE_CXX_COMPILER} CACHE FILEPATH "The compiler that nvcc preprocesses with")
 set(SYMM_NVCC_FLAGS "" CACHE STRING "More options for nvcc, as a list")

@@ -27,7 +27,8 @@ find_program(SYMM_CCACHE ccache)
 mark_as_advanced(SYMM_CCACHE)
 foreach(language IN ITEMS C CXX)
   if(PROJECT_IS_TOP_LEVEL AND SYMM_CCACHE AND NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
-    # Objects are shared between checkouts (base directory, no directory hashed) and with precompiled headers (sloppiness).
+    # Objects are shared between checkouts (base directory, no directory hashed) and
+    # with precompiled headers (sloppiness).
     set(CMAKE_${language}_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
         CCACHE_SLOPPINESS=pch_defines,time_macros ${SYMM_CCACHE})
   endif()

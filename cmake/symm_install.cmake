@@ -1,5 +1,6 @@
-# What `cmake --install` installs: headers, library, tool, find_package(symm), symm.pc, documents. Nothing in it names the
-# prefix, so the tree can be moved. cpack makes archives and packages of it.
+# What `cmake --install` installs: headers, library, tool,
+# find_package(symm), symm.pc, documents. Nothing in it names the prefix,
+# so the tree can be moved. cpack makes archives and packages of it.
 include(CMakePackageConfigHelpers)
 
 set_target_properties(symm PROPERTIES INSTALL_RPATH "") # it needs libc only
@@ -9,7 +10,8 @@ install(TARGETS symm symm_headers EXPORT symm-targets
 install(DIRECTORY capi/include/symm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp"
         PATTERN "*.cuh")
 
-# The Fortran module, as source since no compiler reads another's modules; where there is what reads the header.
+# The Fortran module, as source since no compiler reads
+# another's modules; where there is what reads the header.
 find_package(Python3 QUIET COMPONENTS Interpreter)
 set(sources capi/include/symm/symm.h bindings/generator/generate.py bindings/generator/header.py bindings/generator/fortran.py)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${sources})

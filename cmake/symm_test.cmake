@@ -1,10 +1,13 @@
-# symm_gtest(name SOURCES a.cpp ... [LIBRARIES ...] [LABELS ...] [PROCESSORS n] [TIMEOUT seconds] [SERIAL] [COMPUTES]
+# symm_gtest(name SOURCES a.cpp ... [LIBRARIES ...] [LABELS
+# ...] [PROCESSORS n] [TIMEOUT seconds] [SERIAL] [COMPUTES]
 #            [SANITIZED filter] [NEWER_UCX filter])
 #
-# A GoogleTest program, each of whose cases is a test of its own. What takes several processors at once (ranks that spin for
-# each other) says so by PROCESSORS; what is upset by any neighbour, by SERIAL; what computes more than it calls, and is to be
-# optimised also where tests are not, by COMPUTES. SANITIZED is a gtest filter: the cases that also run under sanitizers, where
-# they take many times as long; all, if it is not given. Those of NEWER_UCX also run with the one that ./dev setup has fetched,
+# A GoogleTest program, each of whose cases is a test of its own. What takes several
+# processors at once (ranks that spin for each other) says so by PROCESSORS; what is
+# upset by any neighbour, by SERIAL; what computes more than it calls, and is to be
+# optimised also where tests are not, by COMPUTES. SANITIZED is a gtest filter: the
+# cases that also run under sanitizers, where they take many times as long; all, if it
+# is not given. Those of NEWER_UCX also run with the one that ./dev setup has fetched,
 # beside the system's. The room is a label by itself. Labels that ./dev knows:
 #   slow     not run under sanitizers
 #   no_asan  not run under AddressSanitizer
@@ -40,7 +43,8 @@ function(symm_gtest name)
   endif()
   get_filename_component(room ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   list(PREPEND arg_LABELS ${room})
-  # gtest_discover_tests cannot pass on a list; ctest -L and -LE search by regular expression, so one joined label does as well.
+  # gtest_discover_tests cannot pass on a list; ctest -L and -LE search by regular
+  # expression, so one joined label does as well.
   list(JOIN arg_LABELS "," labels)
   set(filter)
   if(SYMM_SANITIZE AND arg_SANITIZED)

@@ -1,8 +1,10 @@
-# Headers that symm is compiled with, none of which its users need: from third_party/ in a source package (packaging/third_party puts them
-# there), else from this machine, else fetched, each of one commit. THIRD-PARTY.md lists them.
+# Headers that symm is compiled with, none of which its users need: from third_party/ in
+# a source package (packaging/third_party puts them there), else from this machine, else
+# fetched, each of one commit. THIRD-PARTY.md lists them.
 include(FetchContent)
 
-# symm_third_party(target header repository commit folder): `folder` has the headers in what is fetched.
+# symm_third_party(target header repository commit
+# folder): `folder` has the headers in what is fetched.
 function(symm_third_party target header repository commit folder)
   if(TARGET ${target})
     return()

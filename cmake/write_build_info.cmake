@@ -1,4 +1,5 @@
-# cmake -DSOURCE=dir -DIN=template -DOUT=header -P: fills in the git revision. The header is touched only when it changes.
+# cmake -DSOURCE=dir -DIN=template -DOUT=header -P: fills in the git revision. The
+# header is touched only when it changes.
 set(symm_git_revision unknown)
 if(EXISTS ${SOURCE}/.git)
   execute_process(COMMAND git rev-parse --short=12 HEAD WORKING_DIRECTORY ${SOURCE}

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Four ranks in four languages, one group, one symmetric heap: languages.sh <build directory> [<directory for the sums>]
-# SYMM_RUN: how `symm run` starts four ranks, instead of -n 4.
-# A language that is not to be had here is replaced by C++, and the reason is printed.
+# Four ranks in four languages, one group, one symmetric heap:
+# languages.sh <build directory> [<directory for the sums>] SYMM_RUN:
+# how `symm run` starts four ranks, instead of -n 4. A language that
+# is not to be had here is replaced by C++, and the reason is printed.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$(realpath "${1:?usage: languages.sh <build directory>}")

@@ -1,4 +1,5 @@
-# libsymm_jll, by BinaryBuilder: what `./dev release` compiled, since BinaryBuilder's own libc and CMake are older than symm asks for.
+# libsymm_jll, by BinaryBuilder: what `./dev release` compiled, since BinaryBuilder's
+# own libc and CMake are older than symm asks for.
 using BinaryBuilder
 
 script = raw"""

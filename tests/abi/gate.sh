@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# gate.sh <gate> <libsymm.so> <repository root> [C compiler]
-# Compares the built library with what is promised: layout.txt, which bindings/generator writes for a change of the ABI that is meant (the
+# gate.sh <gate> <libsymm.so> <repository root> [C compiler] Compares
+# the built library with what is promised: layout.txt, which
+# bindings/generator writes for a change of the ABI that is meant (the
 # difference then shows in the same commit as the change), and symm.map.
 set -euo pipefail
 gate=$1 library=$2 root=$3 compiler=${4:-cc}
@@ -25,7 +26,8 @@ case $gate in
     [[ $soname == libsymm.so.0 ]] || { echo "SONAME is '$soname'" && exit 1; }
     ;;
   flags)
-    # NODELETE: the library is never unmapped under a running monitor thread. NOW: a missing symbol shows when loading.
+    # NODELETE: the library is never unmapped under a running monitor thread. NOW: a
+    # missing symbol shows when loading.
     readelf -d "$library" | grep -E 'FLAGS'
     readelf -d "$library" | grep -E '\(FLAGS_1\).*NODELETE' >/dev/null || { echo "no NODELETE" && exit 1; }
     readelf -d "$library" | grep -E '\(FLAGS_1\).*NOW' >/dev/null || { echo "no NOW" && exit 1; }

@@ -1,6 +1,8 @@
 #!/bin/sh
-# Ranks of a real launcher find each other: launcher_test.sh openmpi|hydra|pmix|hydra2|torchrun2 path/to/exchange [sanitizer]
-# Exits with 77 and a reason if it is not installed. From the third on half of the ranks are on each of two pretended machines.
+# Ranks of a real launcher find each other: launcher_test.sh
+# openmpi|hydra|pmix|hydra2|torchrun2 path/to/exchange [sanitizer]
+# Exits with 77 and a reason if it is not installed. From the third
+# on half of the ranks are on each of two pretended machines.
 set -eu
 launcher=$1 exchange=$2 sanitizer=${3-}
 
@@ -18,7 +20,8 @@ machines=$(cd "$(dirname "$0")/../machines" && pwd)/machines
 job=symmp$$
 first=10.77.0.10 second=10.77.0.11
 export SYMM_PMIX="" SYMM_SECRET_FILE="$runtime/secret"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # which Open MPI wants to be told twice
+# which Open MPI wants to be told twice
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 need() { command -v "$1" >/dev/null || skip "$1 is not installed"; }
 two_machines() {
@@ -92,7 +95,8 @@ expect_ranks 8 "$exchange" env:// 1
 # Two jobs at once keep apart, where their user gives them no port.
 if [ "${launcher%2}" = "$launcher" ]; then
   (expect_ranks 3 "$exchange" env:// 20) & other=$!
-  [ "$launcher" != openmpi ] || export TMPDIR="$runtime" # one of two fails where both make its directory at once
+  # one of two fails where both make its directory at once
+  [ "$launcher" != openmpi ] || export TMPDIR="$runtime"
   $start 3 "$exchange" env:// 20 >"$runtime/second" 2>&1 || { cat "$runtime/second"; exit 1; }
   wait "$other"
 fi

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# expect_output.sh <text> <command ...>: the command succeeds and says the text. (ctest's PASS_REGULAR_EXPRESSION ignores the exit status.)
+# expect_output.sh <text> <command ...>: the command succeeds and says the text.
+# (ctest's PASS_REGULAR_EXPRESSION ignores the exit status.)
 set -euo pipefail
 text=$1
 shift

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Build a fuzzer with clang and libFuzzer, and run it: run_fuzz.sh <source root> <build directory> <seconds> <name> <sources ...>.
-# It is tests/fuzz/<name>_fuzz.cpp, and its seeds are in tests/fuzz/corpus/<name>. Exit status 77 (skipped) where clang or libFuzzer
-# is missing.
+# Build a fuzzer with clang and libFuzzer, and run it: run_fuzz.sh <source
+# root> <build directory> <seconds> <name> <sources ...>. It is
+# tests/fuzz/<name>_fuzz.cpp, and its seeds are in tests/fuzz/corpus/<name>.
+# Exit status 77 (skipped) where clang or libFuzzer is missing.
 set -eu
 root=$1 build=$2 seconds=$3 name=$4
 shift 4

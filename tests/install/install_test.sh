@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# install_test.sh <build folder> <C compiler> <C++ compiler> <version>
-# Installs, moves what was installed, and then is somebody else who uses it: by find_package, by pkg-config, by the tool.
+# install_test.sh <build folder> <C compiler> <C++ compiler>
+# <version> Installs, moves what was installed, and then is somebody
+# else who uses it: by find_package, by pkg-config, by the tool.
 set -euo pipefail
 build=$1 cc=$2 cxx=$3 version=$4
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# languages.sh <build directory>: four languages in one group on two pretended machines get the sums that they get on one.
+# languages.sh <build directory>: four languages in one group
+# on two pretended machines get the sums that they get on one.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$(realpath "$1")

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Has spin look at every state of a model: without a mutant nothing may be wrong, in each of so many mutants something must.
+# Has spin look at every state of a model: without a mutant nothing may be wrong, in
+# each of so many mutants something must.
 #   spin.sh model.pml mutants [argument for spin]
 which spin >/dev/null || { echo 'SKIPPED: spin is not installed'; exit 77; }
 directory=$(mktemp -d) && trap 'rm -rf "$directory"' EXIT && cd "$directory" || exit 1

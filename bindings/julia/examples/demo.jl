@@ -1,6 +1,9 @@
-# One rank of a group whose other ranks may be written in other languages. They share one heap, of which each takes the same pieces. Each writes
-# its own, puts some of it into its neighbour's inbox and signals it, all-reduces, checks every bit, and hands its piece to the next rank by a token, which is
-# of use on its machine only. With an argument, the sum goes into a file of that directory. Started by: symm run -n 4 -- julia demo.jl
+# One rank of a group whose other ranks may be written in other languages.
+# They share one heap, of which each takes the same pieces. Each writes its
+# own, puts some of it into its neighbour's inbox and signals it,
+# all-reduces, checks every bit, and hands its piece to the next rank by a
+# token, which is of use on its machine only. With an argument, the sum goes
+# into a file of that directory. Started by: symm run -n 4 -- julia demo.jl
 using LibSymm
 
 const HEAP = 1024 * 1024     # bytes

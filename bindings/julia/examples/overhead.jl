@@ -1,4 +1,5 @@
-# What a call costs over C's: an all-reduce of 8 bytes in a group of one, by this package and by the bare function, by turns.
+# What a call costs over C's: an all-reduce of 8 bytes in a group of one, by this
+# package and by the bare function, by turns.
 using LibSymm
 
 const CALLS = 20_000

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# languages.sh <build directory> aab|abc|machines: the table, by a rank each of three languages, on pretended machines of these
-# letters, or two that have networks, mounts and pids of their own. The languages' own tests, which come before and run the table on
-# one machine, build what it starts; a language that is not there is replaced by C++.
+# languages.sh <build directory> aab|abc|machines: the table, by a rank each of three
+# languages, on pretended machines of these letters, or two that have networks, mounts
+# and pids of their own. The languages' own tests, which come before and run the table
+# on one machine, build what it starts; a language that is not there is replaced by C++.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../../.." && pwd)

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# run_table.sh <symm> <runner> <table>: three ranks of the runner, or four. The last scenario kills rank 2, and only that may go wrong.
-# LAYOUT=aab: the ranks are on machines of these names, and may be four. HOW: how `symm run` starts them, instead of -n 3.
+# run_table.sh <symm> <runner> <table>: three ranks of the runner,
+# or four. The last scenario kills rank 2, and only that may go
+# wrong. LAYOUT=aab: the ranks are on machines of these names, and
+# may be four. HOW: how `symm run` starts them, instead of -n 3.
 set -euo pipefail
 symm=$1
 shift
@@ -11,7 +13,8 @@ if [[ -n $LAYOUT ]]; then
 fi
 survivors=(0 1)
 if ((${#LAYOUT} == 4)); then
-  # Rank 3 does what the others do who are there when one fails. Blocks of their own lengths, and what follows, are of 3.
+  # Rank 3 does what the others do who are there when one fails. Blocks of their own
+  # lengths, and what follows, are of 3.
   four=$(mktemp)
   trap 'rm -f "$four"' EXIT
   sed '/^#/!s/; /\n/g' "${!#}" | sed -E -e '/^scenario blocks_of_their_own_lengths/,/^scenario bad_arguments/{/^scenario bad_arguments/!d}' -e 's/size=3/size=4/' \

@@ -1,4 +1,5 @@
-# The CUDA driver, as far as programs that only have device pointers and a stream need it. DRIVER is nothing where there is none.
+# The CUDA driver, as far as programs that only have device pointers and a stream need
+# it. DRIVER is nothing where there is none.
 using Libdl
 
 const DRIVER = Libdl.dlopen("libcuda.so.1"; throw_error=false)

@@ -1,5 +1,7 @@
-# One rank of a group on GPUs whose other ranks may be written in other languages, with raw device pointers and a stream of the driver's. Each
-# writes its part, puts some of it into its neighbour's block and signals it, all-reduces, compares every bit with a computation on the host, and
+# One rank of a group on GPUs whose other ranks may be written in other
+# languages, with raw device pointers and a stream of the driver's. Each
+# writes its part, puts some of it into its neighbour's block and signals
+# it, all-reduces, compares every bit with a computation on the host, and
 # hands its block to the next rank by a token. `run` starts it.
 using LibSymm
 include("driver.jl")
@@ -34,7 +36,8 @@ function pass_on_by_token(memory, stream, right, left, device)
     wait_signal(memory, left; channel=2, stream=stream)
     size = ltoh(from_device(UInt32, pointer(memory) + TOKEN, 1, stream)[1])
     came = from_device(UInt8, pointer(memory) + TOKEN + 4, Int(size), stream)
-    block = import_token(came; device=device, stream=stream)  # without a device: mapped for the GPU that has the memory
+    # without a device: mapped for the GPU that has the memory
+    block = import_token(came; device=device, stream=stream)
     check(same_bits(from_device(Float32, pointer(block), 16, stream), values(left, 16)), "the imported block")
     close(block; stream=stream)
     return size

@@ -14,7 +14,8 @@ LibSymm.Span{T}(p::CuPtr, length::Integer) where {T} = Span{T}(address(p), lengt
 LibSymm.stream_handle(stream::CuStream) = Ptr{Cvoid}(stream.handle)
 LibSymm.part(A::CuArray, first, count) = view(vec(A), (first + 1):(first + count))
 
-# A call on a CUDA group that names no stream is ordered with everything else that the current task does.
+# A call on a CUDA group that names no stream is ordered
+# with everything else that the current task does.
 task_stream() = LibSymm.stream_handle(CUDA.stream())
 
 """

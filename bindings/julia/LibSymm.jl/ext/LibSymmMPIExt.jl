@@ -15,7 +15,8 @@ function LibSymm.Group(comm::MPI.Comm; options...)
     folder = MPI.bcast(rank == 0 ? mktempdir(; prefix="symm-mpi-") : nothing, comm; root=0)
     try
         group = LibSymm.Group(rank, MPI.Comm_size(comm), "dir://" * folder; options...)
-        MPI.Barrier(comm)  # not where it failed: all ranks fail alike, but perhaps not in time to meet again
+        # not where it failed: all ranks fail alike, but perhaps not in time to meet again
+        MPI.Barrier(comm)
         return group
     finally
         rank == 0 && rm(folder; recursive=true, force=true)

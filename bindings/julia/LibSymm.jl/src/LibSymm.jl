@@ -12,7 +12,8 @@ module LibSymm
 import FileWatching
 import Libdl
 
-# Not exported: put!, get!, split and broadcast!, which mean something else in Base; what other packages export (gather!, scatter!: NNlib;
+# Not exported: put!, get!, split and broadcast!, which mean something
+# else in Base; what other packages export (gather!, scatter!: NNlib;
 # BFloat16: BFloat16s; devices: CUDA); and what is rarely needed.
 export Group, Buffer, SymmMemory, SymmArray, Heap, SymmError, Store, Span, Float8E4M3, Float8E5M2
 export status, abort, shrink, create_from_ranks, local_group, translate_rank, failed_ranks, failure_fd, peer_info

@@ -1,7 +1,10 @@
-# Destination first, as everywhere in Julia. The group may be left out where an array is in symmetric memory. Every collective takes
-# `algorithm` (a Symbol, for instance :one_shot; the same on all ranks), `timeout` (seconds) and `stream`. Reductions of floats also take
-# `scale`, a factor (a number, the same on all ranks, or an array of one Float32, which is read when the call runs), and `scale_position`,
-# :before (of every operand) or :after (of the result); and a destination of Float32 where the source is narrower has the result unrounded.
+# Destination first, as everywhere in Julia. The group may be left out where an array is
+# in symmetric memory. Every collective takes `algorithm` (a Symbol, for instance
+# :one_shot; the same on all ranks), `timeout` (seconds) and `stream`. Reductions of
+# floats also take `scale`, a factor (a number, the same on all ranks, or an array of
+# one Float32, which is read when the call runs), and `scale_position`, :before (of
+# every operand) or :after (of the result); and a destination of Float32 where the
+# source is narrower has the result unrounded.
 
 @inline options(::Nothing, ::Nothing, result=0, ::Nothing=nothing, position=nothing) = result == 0 ? C_NULL : scaled(nothing, nothing, result)
 options(algorithm, timeout, result=0, scale=nothing, position=:before) = scaled(algorithm, timeout, result, scale, position)
@@ -30,7 +33,8 @@ end
 @noinline differ_in_type(A, B) = throw(ArgumentError("elements of $(eltype(A)) and $(eltype(B)) do not go together"))
 @inline same_type(A, B) = eltype(A) === eltype(B) || differ_in_type(A, B)
 
-# That `to` is so many parts of the length of which `from` is so many. What a rank does not use may be nothing.
+# That `to` is so many parts of the length of which `from`
+# is so many. What a rank does not use may be nothing.
 @inline function fit(to, to_parts, from, from_parts, types=same_type)
     (to === nothing || from === nothing) && return
     types(to, from)
@@ -140,7 +144,8 @@ function require_blocks(what, elements, counts, displacements, group)
     length(counts) == group.size || differ("$(length(counts)) counts of $what for $(group.size) ranks")
     displacements === nothing || length(displacements) == group.size || differ("$(length(displacements)) displacements of $what for $(group.size) ranks")
     places = displacements === nothing ? cumsum(counts) .- counts : displacements
-    needed = reduce(max, (Int128(at) + n for (at, n) in zip(places, counts) if n > 0); init=0)  # small integers overflow
+    # small integers overflow
+    needed = reduce(max, (Int128(at) + n for (at, n) in zip(places, counts) if n > 0); init=0)
     needed <= elements || differ("$what has $elements elements; its blocks need $needed")
     return Int(places[group.rank + 1])
 end

@@ -1,4 +1,5 @@
-# Into and out of other ranks' blocks. On an array, `at` is the index from which elements are meant; on a memory, `offset` counts bytes.
+# Into and out of other ranks' blocks. On an array, `at` is the index from which
+# elements are meant; on a memory, `offset` counts bytes.
 
 """
     LibSymm.put!(A, rank, source; at=1, stream=nothing)

@@ -25,10 +25,11 @@ const STATUS_NAMES = Dict(
 """Name of a status without its prefix. It needs no library, since failing to load one has a status, too."""
 status_name(status) = get(STATUS_NAMES, status, "unknown status $(Int(status))")
 
-# The failure is that of the last failing call on this thread of the system, so it must be read before anything else can run here. A task
-# is switched, or moved to another thread, only where it waits or yields, and between the call and this function there is no such
-# place. Finalizers may run, when something is allocated; those of this package only release, and a release neither fails nor touches the
-# failure.
+# The failure is that of the last failing call on this thread of the system, so it must
+# be read before anything else can run here. A task is switched, or moved to another
+# thread, only where it waits or yields, and between the call and this function there is
+# no such place. Finalizers may run, when something is allocated; those of this package
+# only release, and a release neither fails nor touches the failure.
 @inline check(status::symm_status_t) = status == SYMM_OK ? nothing : fail()
 @noinline fail() = throw(last_failure())
 

@@ -1,5 +1,6 @@
-# Narrow floats that Julia lacks, as storage: they convert from and to Float32, and have no arithmetic. A package that has it can name its
-# own types to symm, see `LibSymm.dtype`.
+# Narrow floats that Julia lacks, as storage: they convert
+# from and to Float32, and have no arithmetic. A package that
+# has it can name its own types to symm, see `LibSymm.dtype`.
 
 """Storage for bfloat16: the upper half of a Float32."""
 primitive type BFloat16 <: AbstractFloat 16 end

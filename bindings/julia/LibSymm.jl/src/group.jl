@@ -73,7 +73,8 @@ create(config) = Group(given(Ptr{symm_group_t}, symm_group_create_without_callba
 function create(config, call::StoreCall)
     out = Ref{Ptr{symm_group_t}}(C_NULL)
     task = current_task()
-    # A store that waits may move this task to another thread; the library and its error belong to the one that called.
+    # A store that waits may move this task to another thread;
+    # the library and its error belong to the one that called.
     sticky, task.sticky = task.sticky, true
     status = symm_group_create(config, out)
     problem = status == SYMM_OK ? nothing : last_failure()

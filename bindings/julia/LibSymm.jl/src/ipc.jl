@@ -65,7 +65,8 @@ struct ImportedArray{T,N} <: MappedArray{T,N}
             info(made).backend == SYMM_BACKEND_HOST || throw(ArgumentError("a token for device memory: use pointer(import_token(token))"))
             dims = dims_of(made)
             data = wrap_block(T, pointer(made), made.bytes, dims, 0)
-            # The lease ends with what borrows the memory, not with `made`, which may be collected first.
+            # The lease ends with what borrows the memory,
+            # not with `made`, which may be collected first.
             return new{T,length(dims)}(finalizer(_ -> release(made), data), made)
         catch
             release(made)

@@ -1,4 +1,5 @@
-# Finding libsymm, when the first function is called: so the package loads and precompiles without it. And what is known of it and its devices.
+# Finding libsymm, when the first function is called: so the package loads and
+# precompiles without it. And what is known of it and its devices.
 
 """Addresses of the functions, in the order of FUNCTIONS; NULL until first used. Two threads that find one at once write the same."""
 const ADDRESSES = fill(C_NULL, length(FUNCTIONS))
@@ -25,7 +26,8 @@ function candidates()
     return [filter(isfile, built); "libsymm.so.0"]
 end
 
-# What `LocalPreferences.toml` of the active project, or one that it stands on, says of this package; Julia 1.6 and later.
+# What `LocalPreferences.toml` of the active project, or one
+# that it stands on, says of this package; Julia 1.6 and later.
 function preference(key)
     isdefined(Base, :get_preferences) || return ""
     return get(Base.get_preferences(Base.PkgId(@__MODULE__).uuid), key, "")
@@ -37,7 +39,8 @@ function open_library()
     for path in candidates()
         handle = C_NULL
         try
-            # RTLD_LOCAL: nothing that the process loads later can bind to the library's symbols.
+            # RTLD_LOCAL: nothing that the process loads
+            # later can bind to the library's symbols.
             handle = Libdl.dlopen(path, Libdl.RTLD_LAZY | Libdl.RTLD_LOCAL)
         catch why
             reason = sprint(showerror, why)
@@ -59,8 +62,8 @@ end
 
 dotted(version) = join((version >> 16, (version >> 8) & 0xff, version & 0xff), '.')
 
-# Slow, once for each function and process. An older library of the same major version may lack a function; that is an error of
-# its call.
+# Slow, once for each function and process. An older library of the same major version
+# may lack a function; that is an error of its call.
 @noinline function find_function(index)
     name = FUNCTIONS[index]
     entry = Libdl.dlsym(open_library(), name; throw_error=false)
@@ -93,7 +96,8 @@ function topology(backend::Symbol=:auto)
     count = given(Int32, symm_device_count, code)
     class, links = Ref{symm_topology_class_t}(0), zeros(Int32, count, count)
     check(symm_topology(code, class, links, length(links)))
-    return (class=name_of(TOPOLOGIES, class[]), links=permutedims(links))  # the library's matrix has its rows together
+    # the library's matrix has its rows together
+    return (class=name_of(TOPOLOGIES, class[]), links=permutedims(links))
 end
 
 "`LibSymm.version()`: version of the loaded library."

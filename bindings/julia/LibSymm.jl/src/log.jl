@@ -1,6 +1,8 @@
-# The library logs from any thread, its monitor thread among them, where Julia code must not run: before Julia 1.9 it cannot, and after
-# it would make the monitor wait for Julia's garbage collector. So the library writes lines to a pipe, and a task of Julia's reads them
-# and calls the user's function. A full pipe loses messages, and never holds up the library.
+# The library logs from any thread, its monitor thread among them, where
+# Julia code must not run: before Julia 1.9 it cannot, and after it would
+# make the monitor wait for Julia's garbage collector. So the library writes
+# lines to a pipe, and a task of Julia's reads them and calls the user's
+# function. A full pipe loses messages, and never holds up the library.
 
 mutable struct LogPipe
     callback::Any
@@ -32,7 +34,8 @@ end
 function on_log(::Nothing)
     channel = LOG_PIPE[]
     channel === nothing && return nothing
-    check(symm_log_remove_listener(channel.listener))  # after it, nobody writes, and read_log comes to the end
+    # after it, nobody writes, and read_log comes to the end
+    check(symm_log_remove_listener(channel.listener))
     flush_log()
     LOG_PIPE[] = nothing
     return nothing

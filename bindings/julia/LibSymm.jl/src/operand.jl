@@ -58,6 +58,7 @@ stream_handle(stream::UInt) = Ptr{Cvoid}(stream)
 # Set by the package extension: the current task's stream.
 const TASK_STREAM = Ref{Function}(() -> C_NULL)
 
-# The host has no streams; a call on a CUDA group that names none is on the current task's, or without CUDA.jl on the default one.
+# The host has no streams; a call on a CUDA group that names none is on the current
+# task's, or without CUDA.jl on the default one.
 @inline stream_for(stream, group) = stream_handle(stream)
 @inline stream_for(::Nothing, group) = group.backend === :cuda ? (TASK_STREAM[]()::Ptr{Cvoid}) : C_NULL

@@ -13,7 +13,8 @@ struct Store
     get::Any
 end
 
-# What one creation needs of its store. Exceptions must not cross the library, so the first is kept and thrown when the creation returns.
+# What one creation needs of its store. Exceptions must not cross the library, so the
+# first is kept and thrown when the creation returns.
 mutable struct StoreCall
     store::Store
     failure::Any

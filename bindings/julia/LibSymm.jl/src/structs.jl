@@ -1,4 +1,5 @@
-# The header's structs, which say their own size in their first field, its constants by name, and its handles.
+# The header's structs, which say their own size in their
+# first field, its constants by name, and its handles.
 
 """A reference to a `T` that is zero but for its size."""
 function sized(::Type{T}) where {T}
@@ -48,7 +49,8 @@ end
 function fields(ref::Ref{T}) where {T}
     chosen = 2:fieldcount(T)  # the first is the size
     GC.@preserve ref begin
-        # Read where they lie, since the compiler takes many seconds over tuples of hundreds of characters.
+        # Read where they lie, since the compiler takes many
+        # seconds over tuples of hundreds of characters.
         address = Ptr{Cvoid}(Base.unsafe_convert(Ptr{T}, ref))
         values = [plain(fieldtype(T, n), address + fieldoffset(T, n)) for n in chosen]
         return NamedTuple{Tuple(fieldname(T, n) for n in chosen)}(Tuple(values))

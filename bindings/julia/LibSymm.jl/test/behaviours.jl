@@ -62,7 +62,8 @@ end
 memory_of(x) = x
 memory_of(x::Heap) = x.memory
 
-# On another machine: its memory is not mapped here, and a copy stands for it. Only in the group of the scenario.
+# On another machine: its memory is not mapped here, and a
+# copy stands for it. Only in the group of the scenario.
 far(r) = has(r, "rank") && LibSymm.peer_info(r.things["group"], number(r, "rank")).mapped == 0
 use_all(r) = union!(r.line.used, keys(r.line.keys))
 
@@ -84,7 +85,8 @@ rank(r) = number(r, "rank")
 offset(r) = number(r, "offset")
 channel(r) = number(r, "channel", 0)
 
-# ---- elements, bit by bit ----------------------------------------------------------------------------------
+# ---- elements, bit by bit
+# ----------------------------------------------------------------------------------
 
 const TYPES = Dict(
     LibSymm.dtype(T) => T for
@@ -116,7 +118,8 @@ function write_elements(r, key="at")
 end
 
 function expect_elements(r, key="at")
-    far(r) && status(group(r)).status != LibSymm.SYMM_OK && return use_all(r)  # what a dead machine had is gone
+    # what a dead machine had is gone
+    far(r) && status(group(r)).status != LibSymm.SYMM_OK && return use_all(r)
     T, f = TYPES[constant("DTYPE", word(r, has(r, "result") ? "result" : "dtype"))], formula(r)
     at, shift, from = Ptr{storage(T)}(address(r, key)), number(r, "shift", 0), number(r, "from", r.rank)
     op = word(r, "op", nothing)
@@ -129,7 +132,8 @@ function expect_elements(r, key="at")
     end
 end
 
-# ---- verbs ---------------------------------------------------------------------------------------------------
+# ---- verbs
+# ---------------------------------------------------------------------------------------------------
 
 same(what, seen, expected) = seen == expected || error("$what is $seen, not $expected")
 same_fields(r, info, names) = foreach(name -> same(name, getfield(info, Symbol(name)), number(r, name, getfield(info, Symbol(name)))), names)
@@ -317,7 +321,8 @@ function moving(r, call; to=1, from=1)
     return call(alone ? (to > 1 ? receive : send,) : (receive, send); options(r)...)
 end
 
-# ---- the table -----------------------------------------------------------------------------------------------
+# ---- the table
+# -----------------------------------------------------------------------------------------------
 
 function run_line(r)
     try

@@ -1,4 +1,5 @@
-# The package's extensions, with stand-ins for CUDA.jl and MPI.jl: see standin. Julia before 1.9 loads no extensions, so one is included here.
+# The package's extensions, with stand-ins for CUDA.jl and MPI.jl: see standin. Julia
+# before 1.9 loads no extensions, so one is included here.
 
 pushfirst!(LOAD_PATH, joinpath(@__DIR__, "standin"))
 import CUDA

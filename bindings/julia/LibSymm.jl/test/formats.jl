@@ -29,7 +29,8 @@ using LibSymm: BFloat16
     @test_throws ArgumentError LibSymm.reduction(-)
 end
 
-# How Julia lays out the mirrors of the header's structs, compared with what a C compiler has said.
+# How Julia lays out the mirrors of the header's
+# structs, compared with what a C compiler has said.
 
 @testset "layout of structs" begin
     number(value) = value isa Enum ? Int(value) : value

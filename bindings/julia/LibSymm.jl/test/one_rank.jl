@@ -3,7 +3,8 @@
     @test (group.rank, group.size, group.backend) == (0, 1, :host)
     @test LibSymm.info(group).name == "alone" && LibSymm.info(group).channels > 0
     @test string(status(group).status) == "SYMM_OK"
-    @test LibSymm.status_name(reinterpret(LibSymm.symm_status_t, Int32(-99))) == "unknown status -99"  # of a newer library
+    # of a newer library
+    @test LibSymm.status_name(reinterpret(LibSymm.symm_status_t, Int32(-99))) == "unknown status -99"
     @test status(group) == (status=LibSymm.SYMM_OK, failed_rank=-1, failed_pid=0, message="")
     @test sprint(show, group) == "Group(rank 0 of 1, host)"
     barrier(group)

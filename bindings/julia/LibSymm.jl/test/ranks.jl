@@ -1,4 +1,5 @@
-# One of three ranks: first what is Julia's own, then the table of behaviours that all languages run, which ends with the death of rank 2.
+# One of three ranks: first what is Julia's own, then the table of behaviours that all
+# languages run, which ends with the death of rank 2.
 using LibSymm
 using Test
 

@@ -1,4 +1,5 @@
-# Needs SYMM_LIB (or a built tree) and, for several ranks, SYMM_TOOL, the launcher `symm`. Two threads, or the test of threads is skipped:
+# Needs SYMM_LIB (or a built tree) and, for several ranks, SYMM_TOOL, the launcher
+# `symm`. Two threads, or the test of threads is skipped:
 #   SYMM_LIB=... SYMM_TOOL=... julia -t 2 --project=. test/runtests.jl
 using LibSymm
 using Test

@@ -1,5 +1,5 @@
-# Ranks that are threads of this process. One waits in the library while the other makes garbage: if waiting held up the collector, the
-# other would stop in it and never come.
+# Ranks that are threads of this process. One waits in the library while the other makes
+# garbage: if waiting held up the collector, the other would stop in it and never come.
 
 @testset "ranks as threads" begin
     if Threads.nthreads() < 2
