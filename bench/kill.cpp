@@ -2,8 +2,16 @@
 // of random calls, and every survivor measures from just before kill() to its error.
 // The experiment itself is that of tests/ranks/kill_test.cpp.
 #include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <iostream>
+#include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/ranks/failure.hpp"
 #include "tests/ranks/kill_experiment.hpp"
@@ -16,8 +24,9 @@ struct Row {
 
   void add(const support::AttackReport& report) {
     ++counts["trials"];
-    for (const auto& [what, count] : report.counts)
+    for (const auto& [what, count] : report.counts) {
       counts[what] += count;
+    }
     latencies_ms.insert(latencies_ms.end(), report.latencies_ms.begin(), report.latencies_ms.end());
   }
 
@@ -25,8 +34,9 @@ struct Row {
     nlohmann::json row(counts);
     row["survivors_told"] = latencies_ms.size();
     for (const auto& [name, part] :
-        {std::pair("p50_ms", 0.5), std::pair("p99_ms", 0.99), std::pair("max_ms", 1.0)})
+        {std::pair("p50_ms", 0.5), std::pair("p99_ms", 0.99), std::pair("max_ms", 1.0)}) {
       row[name] = latencies_ms.empty() ? 0 : symm::tool::quantile(latencies_ms, part);
+    }
     return row;
   }
 };
@@ -36,7 +46,8 @@ int main(int argc, char** argv) {
   CLI::App app{
       "Attack ranks at random moments; print as JSON how soon the others get their error, and what "
       "hung or leaked"};
-  int trials = 1000, seconds = 0;
+  int trials = 1000;
+  int seconds = 0;
   support::Attack attack = support::Attack::kill;
   bool apart = false;
   std::vector<int> sizes{2, 4, 8};
@@ -59,8 +70,10 @@ int main(int argc, char** argv) {
 
   // Creation notices a death by other means, and gives a dead
   // rank a second to come back: it is not among "calls".
-  std::map<std::string, Row> by_size, by_phase;
-  Row all, calls;
+  std::map<std::string, Row> by_size;
+  std::map<std::string, Row> by_phase;
+  Row all;
+  Row calls;
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   for (int i = 0; i < trials && (seconds == 0 || std::chrono::steady_clock::now() < until); ++i) {
     const int size = sizes[static_cast<size_t>(i) % sizes.size()];
@@ -72,14 +85,17 @@ int main(int argc, char** argv) {
       by_size[std::to_string(size) + " ranks"].add(report);
       calls.add(report);
     }
-    for (const std::string& problem : report.problems)
+    for (const std::string& problem : report.problems) {
       std::cerr << report.what << ": " << problem << '\n';
+    }
   }
   nlohmann::json result{{"seed", seed}, {"all", all.json()}, {"calls", calls.json()}};
-  for (const auto& [name, row] : by_size)
+  for (const auto& [name, row] : by_size) {
     result["by_size"][name] = row.json();
-  for (const auto& [name, row] : by_phase)
+  }
+  for (const auto& [name, row] : by_phase) {
     result["by_phase"][name] = row.json();
+  }
   std::cout << result.dump(2) << '\n';
   return all.counts["problems"] == 0 ? 0 : 1;
 }

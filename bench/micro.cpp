@@ -2,10 +2,13 @@
 // what a call costs when there is nobody to wait for.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <memory>
 
 #include "kernels/host/arithmetic/reduce.hpp"
+#include "kernels/types.hpp"
 #include <symm/symm.h>
 
 namespace {
@@ -29,7 +32,8 @@ Block make_block(size_t bytes) {
 // stores are a reduction's, since memcpy() chooses by itself.
 void copy(benchmark::State& state, const char* stores, bool nontemporal) {
   const auto bytes = static_cast<size_t>(state.range(0));
-  const Block from = make_block(bytes), to = make_block(bytes);
+  const Block from = make_block(bytes);
+  const Block to = make_block(bytes);
   const std::byte* source = from.get();
   std::byte* destination = to.get();
   Reduction one;
@@ -40,10 +44,11 @@ void copy(benchmark::State& state, const char* stores, bool nontemporal) {
   one.destinations = &destination;
   one.destination_count = 1;
   for (auto _ : state) {
-    if (nontemporal)
+    if (nontemporal) {
       symm::host::copy(destination, source, bytes, true);
-    else
+    } else {
       symm::host::reduce(one);
+    }
   }
   state.SetBytesProcessed(2 * state.iterations() * state.range(0));
   state.SetLabel(stores);
@@ -60,8 +65,9 @@ void one_rank(benchmark::State& state) {
   const float send[2] = {1, 2};
   float recv[2];
   for (auto _ : state) {
-    if (status == SYMM_OK)
+    if (status == SYMM_OK) {
       status = symm_allreduce(group, send, recv, 2, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr);
+    }
     benchmark::DoNotOptimize(recv);
   }
   if (status != SYMM_OK) state.SkipWithError(symm_last_error());

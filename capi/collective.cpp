@@ -1,7 +1,19 @@
 #include "core/group/collective.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "capi/guard.hpp"
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"
+#include "core/backend/backend.hpp"
+#include "core/base/little_endian.hpp"
+#include "core/group/group.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/rmsnorm.hpp"
+#include "kernels/types.hpp"
+#include "symm/symm.h"
 
 using namespace symm;
 using namespace symm::capi;

@@ -1,5 +1,14 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "capi/guard.hpp"
 #include "capi/structs.hpp"
+#include "core/backend/backend.hpp"
+#include "core/backend/topology.hpp"
 #include "core/backends.hpp"
+#include "core/base/error.hpp"
+#include "symm/symm.h"
 
 using namespace symm;
 using namespace symm::capi;
@@ -24,12 +33,14 @@ symm_status_t symm_topology(
   return guard([&] {
     require(out_class, "out_class");
     const Links links = symm::links(static_cast<BackendKind>(backend));
-    if (out_links == nullptr && capacity != 0)
+    if (out_links == nullptr && capacity != 0) {
       throw Error(Status::invalid_argument, "out_links: is NULL, but capacity is not 0");
-    if (out_links != nullptr && capacity < links.count.size())
+    }
+    if (out_links != nullptr && capacity < links.count.size()) {
       throw Error(
           Status::invalid_argument, format("capacity: %zu is less than the %zu links of %d devices",
                                         capacity, links.count.size(), links.devices));
+    }
     if (out_links != nullptr) std::copy(links.count.begin(), links.count.end(), out_links);
     *out_class = static_cast<int32_t>(classify(links));
   });

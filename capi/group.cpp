@@ -1,6 +1,23 @@
+#include "core/group/group.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "capi/guard.hpp"
+#include "capi/handle.hpp"
 #include "capi/objects.hpp"
 #include "capi/placement.hpp"
+#include "capi/structs.hpp"
 #include "capi/waits.hpp"
+#include "core/backend/backend.hpp"
+#include "core/backend/stats.hpp"
+#include "core/base/error.hpp"
+#include "core/base/little_endian.hpp"
+#include "core/bootstrap/store.hpp"
+#include "symm/symm.h"
 
 using namespace symm;
 using namespace symm::capi;
@@ -25,12 +42,14 @@ StoreCallbacks callbacks_of(const symm_store_t& given) {
 
 GroupConfig config_of(const symm_group_config_t& given, StoreCallbacks& callbacks) {
   require_known_bits(given.flags, kKnownFlags, "config.flags");
-  if (given.backend < SYMM_BACKEND_AUTO || given.backend > SYMM_BACKEND_CUDA)
+  if (given.backend < SYMM_BACKEND_AUTO || given.backend > SYMM_BACKEND_CUDA) {
     throw not_known("config.backend", given.backend);
+  }
   require_waiting(given.create_timeout_ms, "config.create_timeout_ms");
   require_waiting(given.timeout_ms, "config.timeout_ms");
-  if (given.device < SYMM_DEVICE_AUTO)
+  if (given.device < SYMM_DEVICE_AUTO) {
     throw Error(Status::invalid_argument, format("config.device: %d is negative", given.device));
+  }
   GroupConfig asked;
   if (given.store != nullptr) {
     callbacks = callbacks_of(*given.store);
@@ -166,8 +185,9 @@ symm_status_t symm_group_status(symm_group_t* group, symm_group_status_t* out) {
 symm_status_t symm_group_failed_ranks(
     symm_group_t* group, int32_t* out_ranks, size_t capacity, size_t* out_count) {
   return produce(out_count, "out_count", [&] {
-    if (out_ranks == nullptr && capacity != 0)
+    if (out_ranks == nullptr && capacity != 0) {
       throw Error(Status::invalid_argument, "out_ranks: is NULL, but capacity is not 0");
+    }
     const std::vector<int> ranks = group_of(group)->gone_ranks();
     std::copy_n(ranks.begin(), std::min(capacity, ranks.size()), out_ranks);
     return ranks.size();
@@ -209,8 +229,9 @@ symm_status_t symm_group_stats(symm_group_t* group, symm_group_stats_t* out) {
       filled.collective_bytes[i] = stats.shown.collectives[i].bytes.value();
       filled.algorithm_calls[i] = stats.shown.algorithms[i].value();
     }
-    for (const Counter& barriers : stats.barriers)
+    for (const Counter& barriers : stats.barriers) {
       filled.barriers += barriers.value();
+    }
     filled.signals_sent = stats.shown.signals_sent.value();
     filled.signals_taken = stats.shown.signals_taken.value();
     filled.failures = stats.shown.failures.value();

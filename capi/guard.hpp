@@ -31,9 +31,10 @@ template <class Options, class Function>
 symm_status_t quick(const Options* options, Function&& function) noexcept {
   symm_failure_t* const sink = sink_of(options);
   try {
-    if (sink != nullptr)
+    if (sink != nullptr) {
       require_sink(*sink,
           std::is_same_v<Options, symm_group_config_t> ? "config.failure" : "options.failure");
+    }
     if constexpr (std::is_same_v<decltype(function()), bool>) {
       if (!function()) return fail({Status::not_found, -1, 0, "not found"}, sink);
     } else {

@@ -57,10 +57,12 @@ class Arena {
       const auto its = arena_.of_object_.find(object.get());
       if (its != arena_.of_object_.end()) {
         uint32_t references = its->second->references.load(std::memory_order_relaxed);
-        while (references != 0)
+        while (references != 0) {
           if (its->second->references.compare_exchange_weak(
-                  references, references + 1, std::memory_order_relaxed))
+                  references, references + 1, std::memory_order_relaxed)) {
             return its->second;
+          }
+        }
         arena_.of_object_.erase(its);
       }
       Entry* const entry = known_.mapped();
@@ -81,8 +83,9 @@ class Arena {
     const std::shared_ptr<Object> object = std::move(entry->object);
     const std::lock_guard lock(mutex_);
     if (const auto its = of_object_.find(object.get());
-        its != of_object_.end() && its->second == entry)
+        its != of_object_.end() && its->second == entry) {
       of_object_.erase(its);
+    }
     entry->next_free = free_;
     free_ = entry;
   }
@@ -91,8 +94,9 @@ class Arena {
   Entry* find(const void* handle) const noexcept {
     const auto offset = reinterpret_cast<uintptr_t>(handle) - reinterpret_cast<uintptr_t>(slots_);
     if (offset >= used_.load(std::memory_order_acquire) * sizeof(Entry) ||
-        offset % sizeof(Entry) != 0)
+        offset % sizeof(Entry) != 0) {
       return nullptr;
+    }
     Entry* entry = slots_ + offset / sizeof(Entry);
     return entry->references.load(std::memory_order_acquire) != 0 ? entry : nullptr;
   }
@@ -110,8 +114,9 @@ class Arena {
   Entry* unused() {
     if (free_ != nullptr) return std::exchange(free_, free_->next_free);
     const size_t used = used_.load(std::memory_order_relaxed);
-    if (used == kSlots)
+    if (used == kSlots) {
       throw Error(Status::out_of_memory, format("all %zu handles of one kind are in use", kSlots));
+    }
     Entry* const entry = new (slots_ + used) Entry;
     used_.store(used + 1, std::memory_order_release);
     return entry;

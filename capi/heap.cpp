@@ -1,5 +1,14 @@
+#include "core/group/heap.hpp"
+
+#include <cstddef>
+
+#include "capi/guard.hpp"
+#include "capi/handle.hpp"
 #include "capi/objects.hpp"
 #include "capi/placement.hpp"
+#include "capi/structs.hpp"
+#include "core/base/error.hpp"
+#include "symm/symm.h"
 
 using namespace symm;
 using namespace symm::capi;
@@ -38,8 +47,9 @@ symm_status_t symm_heap_find(
   return quick([&] {
     require(out_pointer, "out_pointer");
     const Heap::Piece piece = heap_of(heap)->find(address);
-    if (piece.pointer == nullptr)
+    if (piece.pointer == nullptr) {
       throw Error(Status::not_found, "address: no piece in use contains it");
+    }
     *out_pointer = piece.pointer;
     if (out_size != nullptr) *out_size = piece.bytes;
   });

@@ -1,7 +1,20 @@
 #include "core/ipc/ipc.hpp"
 
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "capi/guard.hpp"
+#include "capi/handle.hpp"
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"
+#include "core/base/error.hpp"
+#include "core/group/memory.hpp"
+#include "core/ipc/held_lease.hpp"
+#include "core/ipc/importer.hpp"
+#include "core/ipc/token.hpp"
+#include "symm/symm.h"
 
 using namespace symm;
 using namespace symm::capi;
@@ -23,13 +36,15 @@ symm_status_t symm_ipc_export(const void* pointer, size_t size,
     if (out_token == nullptr) throw Error(Status::invalid_argument, "out_token: is NULL");
     const symm_ipc_export_options_t given = read_options(options);
     constexpr uint64_t kPatienceMs = 1'000;
-    if (const auto buffer = Buffer::find(pointer).buffer)
+    if (const auto buffer = Buffer::find(pointer).buffer) {
       buffer->require_no_stragglers(kPatienceMs);
+    }
     const std::vector<std::byte> token =
         ipc::export_memory(pointer, size, {given.hold_ms, given.hold_imports}, stream);
-    if (token.size() > capacity)
+    if (token.size() > capacity) {
       throw Error(Status::invalid_argument,
           format("capacity: %zu is less than the %zu bytes of the token", capacity, token.size()));
+    }
     std::memcpy(out_token, token.data(), token.size());
     return token.size();
   });
@@ -40,8 +55,9 @@ symm_status_t symm_ipc_import(const void* token, size_t token_size,
   return produce(options, out, "out", [&] {
     if (token == nullptr) throw Error(Status::invalid_argument, "token: is NULL");
     const symm_ipc_import_options_t given = read_options(options);
-    if (given.device < SYMM_DEVICE_AUTO)
+    if (given.device < SYMM_DEVICE_AUTO) {
       throw Error(Status::invalid_argument, format("options.device: %d is negative", given.device));
+    }
     ipc::ImportOptions asked;
     asked.timeout_ms = given.timeout_ms;
     asked.directory = given.directory == nullptr ? "" : given.directory;
@@ -94,9 +110,10 @@ symm_status_t symm_ipc_holders(const void* pointer, size_t size, symm_ipc_holder
 
 symm_status_t symm_ipc_collect(symm_ipc_report_t* out) {
   return guard([&] {
-    if (out != nullptr)
+    if (out != nullptr) {
       require_struct_size(
           out->struct_size, SYMM_FIRST_SIZE(symm_ipc_report_t, bytes_in_limbo), "out");
+    }
     const symm_ipc_report_t report = ipc::collect();
     if (out != nullptr) write_struct(report, out);
   });

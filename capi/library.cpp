@@ -1,7 +1,18 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+
 #include "build_info.hpp"
+#include "capi/guard.hpp"
 #include "capi/structs.hpp"
+#include "core/base/error.hpp"
+#include "core/base/little_endian.hpp"
 #include "core/base/log.hpp"
 #include "core/group/collective.hpp"
+#include "kernels/compare.hpp"
+#include "kernels/types.hpp"
+#include "symm/symm.h"
 
 // The numbers of symm.h and of core and kernels are the same.
 #define SYMM_SAME(c_name, cpp_value) \
@@ -81,8 +92,9 @@ symm_status_t symm_last_failure(symm_failure_t* out) {
 
 namespace {
 log::Level known(symm_log_level_t level) {
-  if (level < SYMM_LOG_ERROR || level > SYMM_LOG_DEBUG)
+  if (level < SYMM_LOG_ERROR || level > SYMM_LOG_DEBUG) {
     throw Error(Status::unsupported, format("level: %d is not known", level));
+  }
   return static_cast<log::Level>(level);
 }
 }  // namespace

@@ -1,6 +1,27 @@
+#include "core/group/memory.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "capi/guard.hpp"
+#include "capi/handle.hpp"
 #include "capi/objects.hpp"
 #include "capi/placement.hpp"
+#include "capi/structs.hpp"
 #include "capi/waits.hpp"
+#include "core/backend/address_map.hpp"
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
+#include "core/base/little_endian.hpp"
+#include "core/base/wait.hpp"
+#include "core/group/group.hpp"
+#include "kernels/compare.hpp"
+#include "symm/symm.h"
 
 using namespace symm;
 using namespace symm::capi;
@@ -27,12 +48,15 @@ symm_status_t symm_buffer_adopt(symm_group_t* group, const void* pointer, size_t
     Group& of = *group_of(group);
     const symm_adopt_options_t given = read_options(options);
     const std::string name = name_of(given.name);
-    if (given.fd < 0 && given.offset == 0)
+    if (given.fd < 0 && given.offset == 0) {
       return make_handle<symm_buffer_t>([&] { return Buffer::adopt(of, pointer, size, name); });
-    if (given.fd < 0)
+    }
+    if (given.fd < 0) {
       throw Error(Status::invalid_argument, "options.offset: goes with options.fd only");
-    if (pointer != nullptr)
+    }
+    if (pointer != nullptr) {
       throw Error(Status::invalid_argument, "pointer: is not NULL, though options.fd is given");
+    }
     return make_handle<symm_buffer_t>(
         [&] { return Buffer::adopt(of, given.fd, given.offset, size, name); });
   });
@@ -202,10 +226,12 @@ symm_status_t symm_barrier(symm_group_t* group, const int32_t* ranks, size_t cou
     const symm_wait_options_t* options, void* stream) {
   return quick(options, [&] {
     Group& of = *group_of(group);
-    if (ranks == nullptr && count != 0)
+    if (ranks == nullptr && count != 0) {
       throw Error(Status::invalid_argument, "ranks: is NULL, but count is not 0");
-    if (ranks != nullptr && count == 0)
+    }
+    if (ranks != nullptr && count == 0) {
       throw Error(Status::invalid_argument, "count: is 0, but ranks is not NULL");
+    }
     of.barrier({ranks, count}, channel, timeout_of(options), stream);
   });
 }
@@ -243,22 +269,25 @@ symm_status_t symm_wait_signals(symm_memory_t* memory, const symm_signal_wait_t*
   return quick(options, [&] {
     Memory& of = *memory_of(memory);
     const size_t step = require(waits, "waits").struct_size;
-    if (count == 0 || count > Memory::kMostWaits)
+    if (count == 0 || count > Memory::kMostWaits) {
       throw Error(Status::invalid_argument,
           symm::format("count: %zu is not in 1 .. %zu", count, Memory::kMostWaits));
+    }
     std::vector<symm::SignalWait> all;
     for (size_t i = 0; i < count; ++i) {
       const auto& at = *reinterpret_cast<const symm_signal_wait_t*>(
           reinterpret_cast<const char*>(waits) + i * step);
-      if (at.struct_size != step)
+      if (at.struct_size != step) {
         throw Error(Status::invalid_argument, "waits: they differ in struct_size");
+      }
       const auto wait =
           symm::capi::read_struct(&at, {}, SYMM_FIRST_SIZE(symm_signal_wait_t, value), "waits");
       all.push_back(
           {wait.rank, wait.channel, static_cast<symm::Compare>(wait.compare), wait.value});
     }
-    if (any != 0 && any != 1)
+    if (any != 0 && any != 1) {
       throw Error(Status::invalid_argument, symm::format("any: %d is neither 0 nor 1", any));
+    }
     of.wait_signals(all, any != 0, timeout_of(options), out_index, stream);
   });
 }

@@ -13,12 +13,14 @@ namespace symm::capi {
   (offsetof(type, last_field) + sizeof(type::last_field))  // NOLINT(bugprone-sizeof-expression)
 
 inline void require_struct_size(size_t size, size_t first, const char* argument) {
-  if (size > kMostStruct)
+  if (size > kMostStruct) {
     throw Error(
         Status::invalid_argument, format("%s: struct_size is %zu: it was not set", argument, size));
-  if (size < first)
+  }
+  if (size < first) {
     throw Error(Status::invalid_argument,
         format("%s: struct_size is %zu, at least %zu is needed", argument, size, first));
+  }
 }
 
 // Copy a caller's struct, if there is one, over `defaults`.
@@ -48,8 +50,9 @@ void write_struct(const T& from, T* to) {
   T copy = from;
   copy.struct_size = size;
   std::memcpy(to, &copy, std::min(size, sizeof(T)));
-  if (size > sizeof(T))
+  if (size > sizeof(T)) {
     std::memset(reinterpret_cast<unsigned char*>(to) + sizeof(T), 0, size - sizeof(T));
+  }
 }
 
 // What a struct of options is where nobody sets anything, its size in its first

@@ -1,11 +1,23 @@
 // Which back ends there are on this machine.
 #include "core/backends.hpp"
 
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/backend/backend.hpp"
 #include "core/backend/hardware.hpp"
+#include "core/backend/provider.hpp"
+#include "core/backend/topology.hpp"
 #include "core/base/environment.hpp"
+#include "core/base/error.hpp"
+#include "core/base/little_endian.hpp"
 #include "core/base/process.hpp"
+#include "core/base/wait.hpp"
 #include "core/cuda/backend.hpp"
 #include "core/host/backend.hpp"
+#include "symm/symm.h"
 
 namespace symm {
 namespace {
@@ -23,8 +35,9 @@ BackendKind resolve(BackendKind kind) {
           format("SYMM_BACKEND: %s is neither host nor cuda", asked.data()));
     }
     case BackendKind::cuda:
-      if (const std::string reason = cuda::unavailable_reason(); !reason.empty())
+      if (const std::string reason = cuda::unavailable_reason(); !reason.empty()) {
         throw Error(Status::unavailable, "CUDA back end: " + reason);
+      }
       return kind;
   }
   throw not_known("backend", static_cast<int>(kind));
@@ -43,8 +56,9 @@ symm_device_info_t device_info(BackendKind kind, int device) {
   if (resolved == BackendKind::cuda) return cuda::device_info(device);
   symm_device_info_t info{};
   info.backend = SYMM_BACKEND_HOST;
-  if (device != 0)
+  if (device != 0) {
     throw Error(Status::invalid_argument, format("device: %d is not in 0 .. 0", device));
+  }
   info.memory_bytes = host::memory_bytes();
   info.compute_units = static_cast<int32_t>(usable_processors().count());
   write_text(info.name, host::processor_name());

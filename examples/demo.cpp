@@ -3,10 +3,13 @@
 #include <unistd.h>
 
 #include <bit>
+#include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <stdexcept>
 #include <string>
 
+#include "symm/symm.h"
 #include <symm/symm.hpp>
 
 namespace {
@@ -66,13 +69,15 @@ void add_up(const symm::Group& group, const symm::Memory& memory) {
   };
   for (const symm_algorithm_values algorithm :
       {SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED}) {
-    for (size_t i = 0; i < kCount; ++i)
+    for (size_t i = 0; i < kCount; ++i) {
       sum[i] = value(group.rank(), i);
+    }
     group.allreduce(sum, sum, SYMM_OP_SUM, {.algorithm = algorithm});
     for (size_t i = 0; i < kCount; ++i) {
       float expected = value(0, i);
-      for (int rank = 1; rank < group.size(); ++rank)
+      for (int rank = 1; rank < group.size(); ++rank) {
         expected += value(rank, i);
+      }
       expect(std::bit_cast<uint32_t>(sum[i]) == std::bit_cast<uint32_t>(expected),
           "the sum differs from the serial one");
     }

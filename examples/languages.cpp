@@ -6,14 +6,19 @@
 // use on its machine only. With an argument, the sum goes into a file of that
 // directory, named by the rank. languages.sh starts all four.
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <fstream>
+#include <ios>
+#include <ratio>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "symm/symm.h"
 #include <symm/symm.hpp>
 
 namespace {
@@ -34,8 +39,9 @@ float value(int32_t rank, size_t i) {
 }
 
 bool came_from(int32_t rank, symm::Span<const float> data) {
-  for (size_t i = 0; i < data.size(); ++i)
+  for (size_t i = 0; i < data.size(); ++i) {
     if (data[i] != value(rank, i)) return false;
+  }
   return true;
 }
 
@@ -51,8 +57,9 @@ double microseconds(const Call& call) {
 bool is_sum(const std::vector<float>& sum, int32_t size) {
   for (size_t i = 0; i < sum.size(); ++i) {
     float expected = 0;
-    for (int32_t rank = 0; rank < size; ++rank)
+    for (int32_t rank = 0; rank < size; ++rank) {
       expected += value(rank, i);
+    }
     if (std::memcmp(&sum[i], &expected, sizeof expected) != 0) return false;
   }
   return true;
@@ -90,8 +97,9 @@ void run(const char* directory) {
   const auto inbox = heap.allocate<float>(kPut);
   const auto mail = heap.allocate(kMail);
   const symm::Span<float> mine = own.span();
-  for (size_t i = 0; i < kMine; ++i)
+  for (size_t i = 0; i < kMine; ++i) {
     mine[i] = value(rank, i);
+  }
   group.barrier();
 
   const size_t arrives = inbox.offset();
@@ -105,10 +113,11 @@ void run(const char* directory) {
       microseconds([&] { group.allreduce(mine.subspan(0, kReduced), sum, SYMM_OP_SUM); });
   expect(is_sum(sum, size), "the all-reduce");
 
-  if (directory != nullptr)
+  if (directory != nullptr) {
     std::ofstream(directory + ("/" + std::to_string(rank)), std::ios::binary)
         .write(reinterpret_cast<const char*>(sum.data()),
             static_cast<std::streamsize>(sum.size() * sizeof sum[0]));
+  }
 
   const uint32_t token =
       pass_on_by_token(memory, mine, mail, right, left, group.peer_info(left).mapped != 0);

@@ -1,7 +1,14 @@
 #include "kernels/collective_call.hpp"
 
 #include <bit>
+#include <cstdint>
 #include <cstdio>
+#include <string>
+
+#include "kernels/collective.hpp"
+#include "kernels/pieces.hpp"
+#include "kernels/text.hpp"
+#include "kernels/types.hpp"
 
 namespace symm {
 namespace {
@@ -58,9 +65,10 @@ std::string CallSignature::text() const {
   if (traits(collective).has_op && !has_norm) all += symm::text(", ", name_of(op));
   if (scaling.position != ScalePosition::none) {
     char factor[40] = "a pointer";
-    if (scaling.kind != Factor::pointer)
+    if (scaling.kind != Factor::pointer) {
       std::snprintf(factor, sizeof factor, scaling.kind == Factor::value ? "%.17g" : "factor #%.0f",
           scaling.factor);
+    }
     all += symm::text(", scaled ", name_of(scaling.position), " by ", factor);
   }
   if (scaling.result != scaling.dtype) all += symm::text(", result ", name_of(scaling.result));
@@ -79,8 +87,9 @@ size_t CollectiveCall::bytes_of_pieces() const noexcept {
   if (collective == Collective::reduce_scatterv) return pieces->recv_bytes;
   if (collective != Collective::alltoallv) return unit();
   size_t all = 0;
-  for (const Piece& piece : pieces->send)
+  for (const Piece& piece : pieces->send) {
     all += piece.bytes;
+  }
   return all;
 }
 }  // namespace symm

@@ -106,8 +106,9 @@ class RowsOfNorm {
     do {
       const CollectiveCall plain = plain_call(first);
       reduce(plain);
-      if (plain.count != 0)
+      if (plain.count != 0) {
         normalise(call_.norm->from_row(first, call_.dtype), scratch_, plain.count / hidden_);
+      }
       first += most_;
     } while (first * hidden_ < call_.count);
   }

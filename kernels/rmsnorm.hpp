@@ -39,8 +39,9 @@ struct RmsNorm {
   RmsNorm from_row(size_t first, DType dtype) const noexcept {
     RmsNorm rest = *this;
     const size_t elements = first * hidden;
-    for (std::byte** matrix : {&rest.residual_out, &rest.norm_out})
+    for (std::byte** matrix : {&rest.residual_out, &rest.norm_out}) {
       if (*matrix != nullptr) *matrix += elements * size_of(dtype);
+    }
     if (residual_in != nullptr) rest.residual_in += elements * size_of(dtype);
     if (quant_out != nullptr) rest.quant_out += elements;
     if (scale_out != nullptr) rest.scale_out += first * scales();

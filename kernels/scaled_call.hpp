@@ -78,9 +78,10 @@ class ScaledCall {
             wide(), plain.count, blocks_, call_.count * element, before});
       }
       run(plain);
-      if (gets_result_ && (in_scratch_ || after))
+      if (gets_result_ && (in_scratch_ || after)) {
         convert(Conversion{wide_recv, recv + at * size_of(scaling.result), wide(), scaling.result,
             plain.count, 1, 0, after});
+      }
       at += plain.count;
     } while (at < call_.count);
   }

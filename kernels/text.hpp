@@ -9,10 +9,11 @@ template <class... Parts>
 std::string text(const Parts&... parts) {
   std::string all;
   const auto add = [&](const auto& part) {
-    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>)
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>) {
       all += std::to_string(part);
-    else
+    } else {
       all += part;
+    }
   };
   (add(parts), ...);
   return all;

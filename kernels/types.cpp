@@ -1,5 +1,7 @@
 #include "kernels/types.hpp"
 
+#include <cstdint>
+
 namespace symm {
 const char* name_of(DType dtype) noexcept {
   if (dtype == DType::boolean) return "bool";  // which is a keyword here

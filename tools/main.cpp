@@ -1,7 +1,13 @@
 // The command line program `symm`: run, info, doctor, bench, top.
+#include <CLI/Error.hpp>
+#include <CLI/FormatterFwd.hpp>
+#include <CLI/Option.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "tools/commands.hpp"
 #include "tools/text.hpp"
@@ -20,7 +26,8 @@ class Help : public CLI::Formatter {
   }
 
   std::string make_option_opts(const CLI::Option* option) const override {
-    const std::string type = option->get_type_name(), usual = option->get_default_str();
+    const std::string type = option->get_type_name();
+    const std::string usual = option->get_default_str();
     if (option->get_type_size() == 0) return "";
     return " " + type.substr(0, type.find(':')) + (usual.empty() ? "" : "=" + usual);
   }
@@ -59,8 +66,9 @@ int main(int argc, char** argv) {
   // neither options nor their values belong to the program.
   for (size_t i = 1;
       !words.empty() && words[0] == "run" && i < words.size() && words[i].starts_with('-');
-      i += words[i] == "--no-prefix" || words[i].find('=') != std::string::npos ? 1 : 2)
+      i += words[i] == "--no-prefix" || words[i].find('=') != std::string::npos ? 1 : 2) {
     if (words[i] == "-np") words[i] = "-n";
+  }
   const auto commands = app.get_subcommands({});
   const auto far = [&](const CLI::App* command) {
     return words.empty() ? 0 : distance(words[0], command->get_name());

@@ -1,4 +1,8 @@
 // What shells and man know of the tool, made from its own arguments.
+#include <CLI/Option.hpp>
+#include <string_view>
+#include <vector>
+
 #include "tools/commands.hpp"
 #include "tools/text.hpp"
 #include <symm/symm.h>
@@ -12,8 +16,9 @@ std::vector<const CLI::Option*> options_of(const CLI::App& command) {
 
 std::string escaped(const std::string& text, std::string_view special) {
   std::string out;
-  for (const char c : text)
+  for (const char c : text) {
     out += special.find(c) != special.npos ? std::string("\\") + c : std::string(1, c);
+  }
   return out;
 }
 
@@ -43,22 +48,26 @@ std::string manual(const CLI::App& app) {
   std::string out = ".TH SYMM 1 \"\" \"symm " + version_text(symm_version()) +
                     "\" \"symm\"\n.SH NAME\nsymm \\- " + roff(app.get_description()) +
                     "\n.SH SYNOPSIS\n.B symm\n.I command\n[options]\n.SH COMMANDS\n";
-  for (const CLI::App* command : app.get_subcommands({}))
+  for (const CLI::App* command : app.get_subcommands({})) {
     out += ".SS " + roff(command->get_name()) + "\n" + roff(command->get_description()) + "\n" +
            text_of_options(*command);
+  }
   return out + ".SH OPTIONS\n" + text_of_options(app);
 }
 
 // What follows "--" is a command, which bash completes as it does others. In words that
 // zsh knows, too, after bashcompinit.
 std::string bash_completion(const CLI::App& app) {
-  std::string names, cases;
+  std::string names;
+  std::string cases;
   for (const CLI::App* command : app.get_subcommands({})) {
     names += " " + command->get_name();
     cases += "    " + command->get_name() + ") words=\"";
-    for (const CLI::Option* option : options_of(*command))
-      for (const std::string& name : option->get_lnames())
+    for (const CLI::Option* option : options_of(*command)) {
+      for (const std::string& name : option->get_lnames()) {
         cases += " --" + name;
+      }
+    }
     cases += "\" ;;\n";
   }
   return "_symm() {\n  local word=${COMP_WORDS[COMP_CWORD]} words=\n  case ${COMP_WORDS[1]} in\n" +
@@ -75,11 +84,13 @@ std::string fish_completion(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands({})) {
     out += "complete -c symm -f -n __fish_use_subcommand -a " + command->get_name() +
            said(command->get_description());
-    for (const CLI::Option* option : options_of(*command))
-      for (const std::string& name : option->get_lnames())
+    for (const CLI::Option* option : options_of(*command)) {
+      for (const std::string& name : option->get_lnames()) {
         out += "complete -c symm -n '__fish_seen_subcommand_from " + command->get_name() +
                "; and not contains -- -- (commandline -opc)' -l " + name +
                (option->get_expected_max() > 0 ? " -r" : "") + said(option->get_description());
+      }
+    }
   }
   return out;
 }

@@ -3,10 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdarg>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
 #include <map>
 #include <numbers>
 #include <stdexcept>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "tools/text.hpp"
 
@@ -38,8 +43,9 @@ class Svg {
 
   void label(double x, double y, const std::string& text, const char* anchor, const char* colour) {
     add(R"(<text x="%.1f" y="%.1f" text-anchor="%s" fill="%s">)", x, y, anchor, colour);
-    for (const char letter : text)
+    for (const char letter : text) {
       text_ += letter == '<' ? "&lt;" : letter == '&' ? "&amp;" : std::string(1, letter);
+    }
     text_ += "</text>";
   }
 
@@ -47,8 +53,9 @@ class Svg {
   void line(const Points& points, const X& x, const Y& y, const char* colour, const char* dashes) {
     add(R"(<polyline fill="none" stroke="%s" stroke-width="2" stroke-dasharray="%s" points=")",
         colour, dashes);
-    for (const auto& [at, value] : points)
+    for (const auto& [at, value] : points) {
       add("%.1f,%.1f ", x(at), y(value));
+    }
     text_ += "\"/>";
   }
 
@@ -71,13 +78,19 @@ std::map<std::string, Points> curves_of(const json& report) {
 }  // namespace
 
 std::string bench_svg(const json& report, const json& baseline) {
-  constexpr double kLeft = 60, kTop = 40, kWidth = 560, kHeight = 320;
+  constexpr double kLeft = 60;
+  constexpr double kTop = 40;
+  constexpr double kWidth = 560;
+  constexpr double kHeight = 320;
   Svg svg(640, 400,
       "symm " + report.value("collective", "") + ", " + std::to_string(report.value("ranks", 0)) +
           " ranks, " + report.value("backend", "") + ": microseconds by bytes");
-  const auto curves = curves_of(report),
-             before = baseline.is_null() ? std::map<std::string, Points>() : curves_of(baseline);
-  double first = INFINITY, last = 0, low = INFINITY, high = 0;
+  const auto curves = curves_of(report);
+  const auto before = baseline.is_null() ? std::map<std::string, Points>() : curves_of(baseline);
+  double first = INFINITY;
+  double last = 0;
+  double low = INFINITY;
+  double high = 0;
   for (const auto* all : {&curves, &before}) {
     for (const auto& [name, points] : *all) {
       for (const auto& [bytes, us] : points) {
@@ -102,15 +115,17 @@ std::string bench_svg(const json& report, const json& baseline) {
     }
   }
   for (double bytes = first; bytes <= last;
-      bytes *= std::max(2.0, std::exp2(std::ceil(std::log2(last / first) / 8))))
+      bytes *= std::max(2.0, std::exp2(std::ceil(std::log2(last / first) / 8)))) {
     svg.label(x(bytes), kTop + kHeight + 20, format_bytes(static_cast<uint64_t>(bytes)), "middle",
         "black");
+  }
   size_t number = 0;
   for (const auto& [name, points] : curves) {
     const char* const colour = kColours[number % std::size(kColours)];
     svg.line(points, x, y, colour, "none");
-    if (const auto old = before.find(name); old != before.end())
+    if (const auto old = before.find(name); old != before.end()) {
       svg.line(old->second, x, y, colour, "6 4");
+    }
     svg.label(kLeft + 12, kTop + 18 + 18 * static_cast<double>(number++), name, "start", colour);
   }
   return svg.end();
@@ -163,28 +178,32 @@ std::string plan_svg(const json& maps) {
       svg.label(52, y += 20, ranks, "end", "black");
       for (size_t first = 0, end = 0; first < row.size(); first = end) {
         const std::string algorithm = row[first][1];
-        while (end < row.size() && row[end][1] == algorithm)
+        while (end < row.size() && row[end][1] == algorithm) {
           ++end;
+        }
         const char* const colour =
             colours.try_emplace(algorithm, kColours[colours.size() % std::size(kColours)])
                 .first->second;
-        const double x = 60 + 23 * static_cast<double>(first),
-                     width = 23 * static_cast<double>(end - first);
+        const double x = 60 + 23 * static_cast<double>(first);
+        const double width = 23 * static_cast<double>(end - first);
         svg.add(R"(<rect x="%g" y="%g" width="%g" height="19" fill="%s"/>)", x, y - 14, width - 1,
             colour);
-        if (width > 8 * static_cast<double>(algorithm.size()))
+        if (width > 8 * static_cast<double>(algorithm.size())) {
           svg.label(x + width / 2, y, algorithm, "middle", "white");
+        }
       }
     }
-    for (size_t i = 0; i < rows.front().size(); i += 4)
+    for (size_t i = 0; i < rows.front().size(); i += 4) {
       svg.label(72 + 23 * static_cast<double>(i), y + 20,
           format_bytes(rows.front()[i][0].get<uint64_t>()), "middle", "black");
+    }
     y += 60;
     svg.add("\n");
   }
   double x = 60;
-  for (const auto& [algorithm, colour] : colours)
+  for (const auto& [algorithm, colour] : colours) {
     svg.label(std::exchange(x, x + 120), y - 10, algorithm, "start", colour);
+  }
   return svg.end();
 }
 }  // namespace symm::tool

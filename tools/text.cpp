@@ -1,15 +1,24 @@
 #include "tools/text.hpp"
 
+#include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <exception>
+#include <iterator>
 #include <numeric>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "tools/environment.hpp"
 
@@ -52,12 +61,14 @@ uint64_t parse_bytes(const std::string& text) {
     const size_t power =
         letters.find(static_cast<char>(std::toupper(static_cast<unsigned char>(suffix[0]))));
     const std::string rest = suffix.substr(1);
-    if (power == std::string_view::npos || !(rest.empty() || rest == "B" || rest == "iB"))
+    if (power == std::string_view::npos || !(rest.empty() || rest == "B" || rest == "iB")) {
       throw std::invalid_argument(problem);
+    }
     value *= std::pow(1024.0, static_cast<double>(power + 1));
   }
-  if (!(value >= 0) || value > 0x1p53 || value != std::floor(value))
+  if (!(value >= 0) || value > 0x1p53 || value != std::floor(value)) {
     throw std::invalid_argument(problem);
+  }
   return static_cast<uint64_t>(value);
 }
 
@@ -93,8 +104,9 @@ std::string format_ranks(const std::vector<int>& ranks) {
   std::vector<std::string> spans;
   for (size_t first = 0; first < ranks.size();) {
     size_t last = first;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1)
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) {
       ++last;
+    }
     std::string span = std::to_string(ranks[first]);
     if (last > first) span += (last == first + 1 ? ", " : "-") + std::to_string(ranks[last]);
     spans.push_back(span);
@@ -118,8 +130,9 @@ std::string signal_name(int signal) {
       SYMM_SIGNAL(SIGXCPU), SYMM_SIGNAL(SIGXFSZ), SYMM_SIGNAL(SIGPROF), SYMM_SIGNAL(SIGIO),
       SYMM_SIGNAL(SIGVTALRM), SYMM_SIGNAL(SIGPWR), SYMM_SIGNAL(SIGSYS), SYMM_SIGNAL(SIGWINCH)};
 #undef SYMM_SIGNAL
-  for (const auto& [number, name] : names)
+  for (const auto& [number, name] : names) {
     if (number == signal) return std::string(name) + " (" + strsignal(signal) + ")";
+  }
   return "signal " + std::to_string(signal);
 }
 
@@ -142,9 +155,11 @@ void progress(const std::string& text) {
 
 std::string Table::text(std::string_view indent) const {
   std::vector<size_t> widths(right_.size(), 0);
-  for (const auto& row : rows_)
-    for (size_t i = 0; i < row.size(); ++i)
+  for (const auto& row : rows_) {
+    for (size_t i = 0; i < row.size(); ++i) {
       widths[i] = std::max(widths[i], width(row[i]));
+    }
+  }
   std::string out;
   for (const auto& row : rows_) {
     std::string line(indent);

@@ -41,8 +41,9 @@ struct Pipe {
 
 inline Pipe make_pipe() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
     throw std::system_error(errno, std::generic_category(), "pipe2");
+  }
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 }  // namespace symm::tool

@@ -67,12 +67,13 @@ int reduce(vllm::RankData* operands, const vllm::RankSignals& signals, int rank,
   const int blocks = std::min(vllm::kMaxBlocks, (packs + kThreads - 1) / kThreads);
   const size_t bytes = size_t(count) * sizeof(T);
   const bool at_once = kRanks == 2 || bytes < (kRanks <= 4 ? 512u : 256u) * 1024;
-  if (at_once)
+  if (at_once) {
     vllm::cross_device_reduce_1stage<T, kRanks><<<blocks, kThreads, 0, stream>>>(
         operands, signals, signals.signals[rank], out, rank, packs);
-  else
+  } else {
     vllm::cross_device_reduce_2stage<T, kRanks><<<blocks, kThreads, 0, stream>>>(
         operands, signals, signals.signals[rank], out, rank, packs);
+  }
   return cudaGetLastError();
 }
 
@@ -103,8 +104,9 @@ size_t peer_vllm_signal_bytes() { return sizeof(vllm::Signal); }
 int peer_vllm(int ranks, int rank, void* operands, void* const* signals, void* out, int count,
     int is_f32, cudaStream_t stream) {
   vllm::RankSignals all{};
-  for (int i = 0; i < ranks; ++i)
+  for (int i = 0; i < ranks; ++i) {
     all.signals[i] = static_cast<vllm::Signal*>(signals[i]);
+  }
   auto* data = static_cast<vllm::RankData*>(operands);
   return is_f32 ? reduce_for<float>(ranks, data, all, rank, out, count, stream)
                 : reduce_for<nv_bfloat16>(ranks, data, all, rank, out, count, stream);

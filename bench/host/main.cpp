@@ -16,13 +16,20 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <numeric>
+#include <ratio>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "bench/host/peer.hpp"
+#include "symm/symm.h"
 #include "tools/bench/pattern.hpp"
 
 #if defined(__x86_64__)
@@ -91,8 +98,9 @@ uint64_t start_together() {
   static uint64_t round = 0;
   ++round;
   if (self.rank == 0) {
-    for (int r = 1; r < self.size; ++r)
+    for (int r = 1; r < self.size; ++r) {
       await(arena->ready[r].word, round);
+    }
     arena->start = ticks_now() + static_cast<uint64_t>(ticks_per_us / 2);
     arena->started.store(round, std::memory_order_release);
   } else {
@@ -100,8 +108,9 @@ uint64_t start_together() {
     await(arena->started, round);
   }
   uint64_t now = ticks_now();
-  while (now < arena->start)
+  while (now < arena->start) {
     now = ticks_now();
+  }
   return now;
 }
 
@@ -109,7 +118,8 @@ uint64_t start_together() {
 // back: how close their processors are. On a virtual machine this
 // changes from one moment to the next. Called by both; 0 elsewhere.
 double round_trip() {
-  constexpr int kBatches = 20, kTrips = 100;
+  constexpr int kBatches = 20;
+  constexpr int kTrips = 100;
   if (!together || self.rank > 1) return 0;
   uint64_t trip = arena->pong.word;
   double best = 0;
@@ -157,8 +167,9 @@ void calibrate() {
   const uint64_t ticks = ticks_now();
   const auto begin = std::chrono::steady_clock::now();
   Us us{};
-  while (us.count() < 50'000)
+  while (us.count() < 50'000) {
     us = std::chrono::steady_clock::now() - begin;
+  }
   ticks_per_us = static_cast<double>(ticks_now() - ticks) / us.count();
 }
 
@@ -177,12 +188,15 @@ struct Case {
 };
 
 Case parse(const std::string& text) {
-  char operation[32], memory[32], place[32];
+  char operation[32];
+  char memory[32];
+  char place[32];
   size_t bytes = 0;
   Case one;
   if (std::sscanf(text.c_str(), "%31[^,],%31[^,],%31[^,],%zu,%u", operation, memory, place, &bytes,
-          &one.iterations) != 5)
+          &one.iterations) != 5) {
     refuse("not a case", text);
+  }
   if (one.iterations == 0 || one.iterations > kMostIterations) refuse("iterations", text);
   one.symmetric = std::string(memory) == "symmetric";
   one.place = place;
@@ -244,13 +258,15 @@ void report(const Case& one, double before, double after) {
   for (int r = 0; r < self.size; ++r) {
     wrong += arena->wrong[r];
     // Who answers a ping waits for it first: only the sender's time is the round trip.
-    for (uint32_t i = 0; i < n && (r == 0 || !one.is(kPing)); ++i)
+    for (uint32_t i = 0; i < n && (r == 0 || !one.is(kPing)); ++i) {
       slowest[i] = std::max(slowest[i], arena->ticks[r][i]);
+    }
   }
   std::sort(slowest.begin(), slowest.end());
   // The clock of some processors goes in steps of 10 ns, so
   // the median is smoothed: the mean of the middle fifth.
-  const uint32_t from = n * 2 / 5, to = n * 3 / 5 + 1;
+  const uint32_t from = n * 2 / 5;
+  const uint32_t to = n * 3 / 5 + 1;
   const double middle =
       std::accumulate(slowest.begin() + from, slowest.begin() + to, 0.0) / (to - from);
   const auto us = [](auto ticks) { return static_cast<double>(ticks) / ticks_per_us; };
@@ -266,12 +282,13 @@ void report(const Case& one, double before, double after) {
 }
 
 void measure(Case& one, const Pattern& pattern) {
-  constexpr size_t kCheckAllBytes = 1 << 20, kStride = 1021;
+  constexpr size_t kCheckAllBytes = 1 << 20;
+  constexpr size_t kStride = 1021;
   symm::tool::Operands& its = one.operands;
   // What arrives by a put must be symmetric where there
   // is such memory, and what is sent need not be.
-  const Block first(its.bytes(), one.symmetric),
-      second(its.bytes(), one.symmetric || one.is(kPing));
+  const Block first(its.bytes(), one.symmetric);
+  const Block second(its.bytes(), one.symmetric || one.is(kPing));
   if (one.symmetric && !first.is_symmetric()) refuse("symmetric", "the peer has no such memory");
   its.first = first.data();
   its.second = second.data();
@@ -285,10 +302,11 @@ void measure(Case& one, const Pattern& pattern) {
     // another one each time, and few, so that the tables stay out of the way
     const size_t shift = i % 3 * 37;
     const size_t every = its.bytes() <= kCheckAllBytes || i == 0 ? 1 : kStride;
-    if (one.is(kPing))
+    if (one.is(kPing)) {
       pattern.write(its.first, self.rank, shift, its.count);
-    else
+    } else {
       its.write_inputs(pattern, shift);
+    }
     const uint64_t begin = together ? start_together() : ticks_now();
     run(one, call);
     const uint64_t end = ticks_now();

@@ -1,7 +1,10 @@
 // symm itself.
+#include <cstddef>
 #include <map>
+#include <utility>
 
 #include "bench/host/peer.hpp"
+#include "symm/symm.h"
 #include "tools/bench/call.hpp"
 #include <symm/symm.hpp>
 

@@ -1,5 +1,14 @@
 #include "core/backend/address_map.hpp"
 
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+
+#include "core/backend/backend.hpp"
+
 namespace symm {
 namespace {
 uintptr_t number(const void* address) { return reinterpret_cast<uintptr_t>(address); }
@@ -8,11 +17,14 @@ uintptr_t number(const void* address) { return reinterpret_cast<uintptr_t>(addre
 void AddressMap::insert(
     const std::shared_ptr<const MemoryView>& view, const std::weak_ptr<Memory>& memory) {
   const std::unique_lock lock(mutex_);
-  for (size_t rank = 0; rank < view->blocks.size(); ++rank)
-    if (view->blocks[rank] != nullptr)
+  for (size_t rank = 0; rank < view->blocks.size(); ++rank) {
+    if (view->blocks[rank] != nullptr) {
       intervals_[number(view->blocks[rank])].push_back({view, memory, static_cast<int>(rank)});
-  if (view->adopted != nullptr)
+    }
+  }
+  if (view->adopted != nullptr) {
     adopted_.push_back({number(view->adopted->owners_address()), {view, memory, rank_}});
+  }
   views_[view->id] = view;
   changed();
 }

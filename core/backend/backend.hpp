@@ -67,8 +67,9 @@ class Block {
   // device. False in a capture, whose replays are uses that nobody sees. Where nothing
   // outlives a call there is nothing to do.
   virtual bool record_use(void* stream) {
-    if (stream != nullptr)
+    if (stream != nullptr) {
       throw Error(Status::invalid_argument, "stream: must be NULL for memory of the host");
+    }
     return true;
   }
   // What record_use() said for this block. From then on its release waits for uses that
@@ -213,8 +214,9 @@ struct Machines {
   }
   int most_together() const noexcept {
     int most = 0;
-    for (size_t rank = 0; rank < of.size(); ++rank)
+    for (size_t rank = 0; rank < of.size(); ++rank) {
       most = std::max(most, local_size(static_cast<int>(rank)));
+    }
     return most;
   }
   bool together(int a, int b) const noexcept { return of[at(a)] == of[at(b)]; }
@@ -222,8 +224,9 @@ struct Machines {
   bool in_line() const noexcept {
     const size_t each = of.size() / static_cast<size_t>(count);
     bool is = of.size() == each * static_cast<size_t>(count);
-    for (size_t rank = 0; is && rank < of.size(); ++rank)
+    for (size_t rank = 0; is && rank < of.size(); ++rank) {
       is = of[rank] == static_cast<int>(rank / each);
+    }
     return is;
   }
 

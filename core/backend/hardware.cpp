@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <string>
 
 namespace symm::host {
 namespace {
@@ -78,9 +80,10 @@ size_t available_in_control_groups(const std::string& mount, const std::string& 
     if (path == std::string::npos) continue;
     const std::string controllers = "," + line.substr(names, path - names) + ",";
     const bool first = controllers.find(",memory,") != std::string::npos;
-    if (first || controllers == ",,")
+    if (first || controllers == ",,") {
       available =
           std::min(available, available_in(mount, line.substr(path + 1), first ? kFirst : kSecond));
+    }
   }
   return available;
 }
@@ -106,8 +109,9 @@ std::string processor_name() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
     const size_t colon = line.find(": ");
-    if (line.rfind("model name", 0) == 0 && colon != std::string::npos)
+    if (line.rfind("model name", 0) == 0 && colon != std::string::npos) {
       return line.substr(colon + 2);
+    }
   }
   return "processor";
 }

@@ -8,8 +8,10 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <string>
 
 #include "core/base/error.hpp"
 
@@ -36,10 +38,11 @@ size_t available_on_node(int node) {
 }  // namespace
 
 void bind_to_node(int fd, size_t bytes, int node) {
-  if (node >= kMaxNodes)
+  if (node >= kMaxNodes) {
     throw Error(Status::invalid_argument,
         format("options.numa_node: NUMA node %d is beyond %d, the last that can be", node,
             kMaxNodes - 1));
+  }
   // A node that runs out makes the kernel kill somebody,
   // as bound memory cannot come from elsewhere.
   if (const size_t available = available_on_node(node); bytes > available) {
@@ -49,8 +52,9 @@ void bind_to_node(int fd, size_t bytes, int node) {
   }
   // The policy of a shared mapping is that of the file, so it stays when the mapping goes.
   void* whole = mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, fd, 0);
-  if (whole == MAP_FAILED)
+  if (whole == MAP_FAILED) {
     throw system_error(errno, "mmap", format("mapping %zu bytes of shared memory", bytes));
+  }
   std::array<unsigned long, kMaxNodes / kBitsPerWord> nodes{};
   nodes[static_cast<size_t>(node / kBitsPerWord)] = 1UL << (node % kBitsPerWord);
   const long result = syscall(SYS_mbind, whole, bytes, MPOL_BIND, nodes.data(), kMaxNodes + 1, 0U);

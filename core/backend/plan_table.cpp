@@ -2,12 +2,27 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
 
+#include "core/backend/backend.hpp"
 #include "core/base/environment.hpp"
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/log.hpp"
+#include "core/bootstrap/store.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/host/execution.hpp"
 #include "plan_table_text.hpp"
@@ -135,8 +150,9 @@ std::string read_file(const std::string& path, const std::string& name) {
   struct stat status{};
   if (fstat(fd.get(), &status) != 0) throw system_error(errno, "fstat", name);
   if (!S_ISREG(status.st_mode)) refuse(name, "is not an ordinary file");
-  if (static_cast<size_t>(status.st_size) > kLargestFile)
+  if (static_cast<size_t>(status.st_size) > kLargestFile) {
     refuse(name, "is larger than a plan table can be");
+  }
   std::string text(static_cast<size_t>(status.st_size), '\0');
   const ssize_t got = read_whole(fd.get(), text.data(), text.size());
   if (got < 0) throw system_error(errno, "read", name);
@@ -152,8 +168,9 @@ std::span<const PlanKey> plan_keys(BackendKind backend) {
 
 uint64_t PlanValues::of(BackendKind backend, std::string_view key) const {
   const size_t index = find_key(backend, key);
-  if (index == plan_keys(backend).size())
+  if (index == plan_keys(backend).size()) {
     throw Error(Status::internal, in_quotes(key) + " is not a key of the plan table");
+  }
   return value[index];
 }
 
@@ -175,8 +192,9 @@ PlanTable PlanTable::built_in() {
 
 PlanTable PlanTable::from_environment(BackendKind backend) {
   PlanTable table = built_in();
-  if (const std::string path = environment("SYMM_PLAN_FILE"); !path.empty())
+  if (const std::string path = environment("SYMM_PLAN_FILE"); !path.empty()) {
     table.add_file(path, "SYMM_PLAN_FILE " + path);
+  }
   table.add_values(backend, environment(variable_of(backend)), variable_of(backend).name());
   return table;
 }
@@ -190,12 +208,13 @@ PlanTable::Section PlanTable::section_of(std::string_view title, const std::stri
   const std::string whole = in_quotes("[" + std::string(title) + "]");
   std::string_view rest = trim(title);
   const std::string_view backend = take(rest, ' ');
-  if (backend == "host")
+  if (backend == "host") {
     section.backend = BackendKind::host;
-  else if (backend == "cuda")
+  } else if (backend == "cuda") {
     section.backend = BackendKind::cuda;
-  else
+  } else {
     refuse(where, whole + " is of no back end; there are host and cuda");
+  }
   rest = trim(rest);
   if (!rest.empty() && rest.front() >= '0' && rest.front() <= '9') {
     std::string_view ranks = take(rest, ' ');
@@ -207,8 +226,9 @@ PlanTable::Section PlanTable::section_of(std::string_view title, const std::stri
                             (single || open_ended || read_number(ranks, &last));
     if (single) last = first;
     constexpr uint64_t most = 1 << 20;
-    if (!understood || first < 1 || first > most || last > most || (!open_ended && last < first))
+    if (!understood || first < 1 || first > most || last > most || (!open_ended && last < first)) {
       refuse(where, whole + ": ranks are written 2, 3-4 or 9-");
+    }
     section.first = static_cast<int>(first);
     section.last = static_cast<int>(last);
     rest = trim(rest);
@@ -217,42 +237,50 @@ PlanTable::Section PlanTable::section_of(std::string_view title, const std::stri
     section.machine = trim(rest.substr(3));
     rest = {};
   }
-  if (!rest.empty())
+  if (!rest.empty()) {
     refuse(where,
         whole + ": '" + std::string(rest) + "' is neither a number of ranks nor 'on <device>'");
+  }
   return section;
 }
 
 void PlanTable::add_entry(Section& section, std::string_view assignment, const std::string& where) {
   const size_t equals = assignment.find('=');
   const std::string_view name = trim(assignment.substr(0, equals));
-  if (equals == std::string_view::npos)
+  if (equals == std::string_view::npos) {
     refuse(where, in_quotes(assignment) + " is not key = number");
+  }
   const size_t key = find_key(section.backend, name);
   const auto keys = plan_keys(section.backend);
   if (key == keys.size()) {
     std::string known;
-    for (const PlanKey& one : keys)
+    for (const PlanKey& one : keys) {
       known += std::string(known.empty() ? "" : ", ") + one.name;
+    }
     refuse(where,
         in_quotes(name) + " is not a key of " + name_of(section.backend) + "; known are " + known);
   }
-  for (const Entry& entry : section.entries)
-    if (entry.key == key)
+  for (const Entry& entry : section.entries) {
+    if (entry.key == key) {
       refuse(where, std::string(name) + ": has a value already, " + entry.where);
+    }
+  }
   const std::string_view written = trim(assignment.substr(equals + 1));
   std::string_view amount = written;
   Entry entry{key, 0, false, where};
   if (const size_t slash = written.find('/'); slash != std::string_view::npos) {
-    if (trim(written.substr(slash + 1)) != "ranks")
+    if (trim(written.substr(slash + 1)) != "ranks") {
       refuse(where, std::string(name) + ": only '/ ranks' may follow a number");
+    }
     amount = trim(written.substr(0, slash));
     entry.divided = true;
   }
-  if (!read_amount(amount, &entry.value))
+  if (!read_amount(amount, &entry.value)) {
     refuse(where, std::string(name) + ": " + in_quotes(amount) + " is not a number");
-  if (!entry.divided && !is_allowed(keys[key], entry.value))
+  }
+  if (!entry.divided && !is_allowed(keys[key], entry.value)) {
     refuse(where, std::string(name) + ": " + std::string(written) + " " + allowed(keys[key]));
+  }
   section.entries.push_back(std::move(entry));
 }
 
@@ -279,8 +307,9 @@ void PlanTable::add_values(BackendKind backend, std::string_view text, const std
   Section section;
   section.backend = backend;
   section.origin = PlanOrigin::variable;
-  while (!text.empty())
+  while (!text.empty()) {
     add_entry(section, trim(take(text, ',')), name);
+  }
   sections_.push_back(std::move(section));
 }
 
@@ -289,8 +318,9 @@ PlanValues PlanTable::values(
   PlanValues values;
   for (const Section& section : sections_) {
     if (section.backend != backend || size < section.first ||
-        (section.last != 0 && size > section.last))
+        (section.last != 0 && size > section.last)) {
       continue;
+    }
     if (!section.machine.empty() && !machine().starts_with(section.machine)) continue;
     for (const Entry& entry : section.entries) {
       const PlanKey& key = plan_keys(backend)[entry.key];
@@ -304,10 +334,12 @@ PlanValues PlanTable::values(
       values.origin[entry.key] = section.origin;
     }
   }
-  for (size_t key = 0; key < plan_keys(backend).size(); ++key)
-    if (values.origin[key] != PlanOrigin::built_in)
+  for (size_t key = 0; key < plan_keys(backend).size(); ++key) {
+    if (values.origin[key] != PlanOrigin::built_in) {
       log::write(log::Level::info, "%s plan for %d ranks: %s", name_of(backend), size,
           describe(backend, values, key).c_str());
+    }
+  }
   return values;
 }
 }  // namespace symm

@@ -2,14 +2,27 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <bit>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
 
+#include "core/backend/backend.hpp"
 #include "core/backend/hardware.hpp"
 #include "core/backend/numa.hpp"
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/memfd.hpp"
 #include "core/base/per_process.hpp"
 
@@ -45,9 +58,10 @@ struct stat status_of(int fd) {
 }
 
 size_t round_up(size_t bytes, size_t unit) {
-  if (bytes > SIZE_MAX - unit)
+  if (bytes > SIZE_MAX - unit) {
     throw Error(
         Status::out_of_memory, format("%zu bytes are more than the address space holds", bytes));
+  }
   return (bytes + unit - 1) / unit * unit;
 }
 
@@ -73,14 +87,16 @@ std::byte* map_shared(int fd, const Piece& piece, size_t page, size_t alignment)
   const size_t bytes = piece.mapped;
   alignment = std::max({alignment, page, bytes >= kHugePage ? kHugePage : 1});
   const size_t slack = alignment > page_size() ? alignment : 0;
-  if (bytes > SIZE_MAX - slack)
+  if (bytes > SIZE_MAX - slack) {
     throw Error(Status::out_of_memory,
         format("options.alignment: there are no %zu bytes at a multiple of %zu", bytes, alignment));
+  }
   void* reserved =
       mmap(nullptr, bytes + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (reserved == MAP_FAILED)
+  if (reserved == MAP_FAILED) {
     throw system_error(errno, "mmap",
         format("reserving %zu bytes, for a multiple of %zu", bytes + slack, alignment));
+  }
   auto* start = static_cast<std::byte*>(reserved);
   std::byte* aligned = start;
   if (slack != 0) {
@@ -117,9 +133,10 @@ void require_file_size(size_t bytes) {
 // A memfd has no limit of its own: asked for too much, the
 // kernel would take page after page until it kills somebody.
 void require_available(size_t bytes) {
-  if (const size_t available = available_memory_bytes(); bytes > available)
+  if (const size_t available = available_memory_bytes(); bytes > available) {
     throw Error(Status::out_of_memory,
         format("%zu bytes were asked for, %zu of shared memory are available", bytes, available));
+  }
 }
 
 Fd make_file_of_huge_pages(const char* name, size_t page) {
@@ -160,12 +177,13 @@ void allocate_pages(int fd, size_t start, size_t bytes, int mode) {
   size_t most = size_t{64} << 20;
   for (size_t done = 0; done < bytes;) {
     const size_t piece = std::min(bytes - done, most);
-    if (fallocate(fd, mode, static_cast<off_t>(start + done), static_cast<off_t>(piece)) == 0)
+    if (fallocate(fd, mode, static_cast<off_t>(start + done), static_cast<off_t>(piece)) == 0) {
       done += piece;
-    else if (errno == EINTR)
+    } else if (errno == EINTR) {
       most = std::max(piece / 2, page_size());
-    else
+    } else {
       throw system_error(errno, "fallocate", format("%zu bytes of shared memory", bytes));
+    }
   }
 }
 
@@ -190,8 +208,9 @@ std::shared_ptr<Segment> Segment::create(
   if (!fd) throw system_error(errno, "memfd_create", name);
   SYMM_POINT("segment.create");
   require_file_size(mapped);
-  if (ftruncate(fd.get(), static_cast<off_t>(mapped)) != 0)
+  if (ftruncate(fd.get(), static_cast<off_t>(mapped)) != 0) {
     throw system_error(errno, "ftruncate", format("%zu bytes", mapped));
+  }
   if (placement.node != Placement::kNearest) bind_to_node(fd.get(), mapped, placement.node);
   try {
     allocate_pages(fd.get(), 0, mapped, 0);
@@ -202,8 +221,9 @@ std::shared_ptr<Segment> Segment::create(
                                    mapped / pages.bytes, pages.bytes, error.what()));
   }
   SYMM_POINT("segment.seal");
-  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0)
+  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
     throw system_error(errno, "fcntl(F_ADD_SEALS)", name);
+  }
   const Piece piece = piece_of(status_of(fd.get()), pages, 0, bytes);
   auto segment = known_as(map_anew(fd.get(), piece, pages, placement.alignment), piece);
   segment->keep(std::move(fd));
@@ -217,16 +237,19 @@ std::shared_ptr<Segment> Segment::adopt(int fd, uint64_t offset, size_t bytes) {
   const int flags = fcntl(fd, F_GETFL);
   if (flags < 0) refuse("is no open descriptor");
   const int seals = fcntl(fd, F_GET_SEALS);
-  if (seals < 0)
+  if (seals < 0) {
     refuse("is no memfd, and what cannot be sealed against shrinking cannot be shared");
+  }
   if ((seals & F_SEAL_SHRINK) == 0) refuse("is not sealed against shrinking (F_SEAL_SHRINK)");
-  if ((flags & O_ACCMODE) != O_RDWR || (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != 0)
+  if ((flags & O_ACCMODE) != O_RDWR || (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != 0) {
     refuse("cannot be written");
+  }
   const struct stat status = status_of(fd);
   const Pages pages = pages_of(fd, status);
-  if (offset % ShareableMemory::kAdoptedAlignment != 0)
+  if (offset % ShareableMemory::kAdoptedAlignment != 0) {
     throw Error(Status::invalid_argument, format("options.offset: %lu is no multiple of %zu",
                                               offset, ShareableMemory::kAdoptedAlignment));
+  }
   if (offset > pages.all_bytes || bytes > pages.all_bytes - offset) {
     throw Error(Status::invalid_argument,
         format("options.offset, size: %zu bytes at %lu go beyond the %zu of the descriptor", bytes,
@@ -258,8 +281,9 @@ std::shared_ptr<Segment> Segment::import(Fd fd, const BlockExtent& extent, Descr
     throw Error(Status::peer_failed,
         format("a peer sent a descriptor that is no segment of %lu bytes", extent.mapped));
   }
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
     throw Error(Status::peer_failed, "a peer sent a segment that could still shrink");
+  }
   const Piece piece = piece_of(status, pages, extent.offset, extent.bytes);
   SYMM_POINT("segment.import");
   auto segment = find_or_map(fd.get(), piece, pages);
@@ -269,8 +293,9 @@ std::shared_ptr<Segment> Segment::import(Fd fd, const BlockExtent& extent, Descr
 
 void Segment::keep(Fd fd) noexcept {
   int none = -1;
-  if (fd_.compare_exchange_strong(none, fd.get()))
+  if (fd_.compare_exchange_strong(none, fd.get())) {
     fd.release();  // NOLINT(bugprone-unused-return-value): the segment's now
+  }
 }
 
 Segment::~Segment() {

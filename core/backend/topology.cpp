@@ -6,9 +6,11 @@ TopologyClass classify(const Links& links) {
     return links.between(a, b) > 0 && links.between(b, a) > 0;
   };
   bool all = links.devices > 0;
-  for (int a = 0; a < links.devices; ++a)
-    for (int b = 0; b < a; ++b)
+  for (int a = 0; a < links.devices; ++a) {
+    for (int b = 0; b < a; ++b) {
       all = all && linked(a, b);
+    }
+  }
   return all ? TopologyClass::fully_connected : TopologyClass::unknown;
 }
 }  // namespace symm

@@ -31,8 +31,9 @@ class Variable {
 
  private:
   static consteval const EnvironmentRow* find(std::string_view name) {
-    for (const EnvironmentRow& row : kEnvironment)
+    for (const EnvironmentRow& row : kEnvironment) {
       if (row.fallback != nullptr && row.name == name) return &row;
+    }
     throw "not in docs/environment.md";
   }
   const EnvironmentRow* row_;

@@ -1,6 +1,12 @@
 #include "core/base/errands.hpp"
 
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <mutex>
+
 #include "core/base/per_process.hpp"
+#include "core/base/process.hpp"
 #include "core/base/reserve.hpp"
 
 namespace symm {

@@ -1,10 +1,18 @@
 #include "core/base/error.hpp"
 
+#include <string.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <exception>
+#include <new>
+#include <utility>
 
+#include "core/base/little_endian.hpp"
 #include "core/base/reserve.hpp"
 
 namespace symm {
@@ -85,16 +93,18 @@ void encode(Writer& out, const Failure& failure, size_t most_text) {
 
 const char* decode(Reader in, Failure& failure, size_t most_text) {
   constexpr int32_t kLowestStatus = -64;  // room for the statuses of newer libraries
-  if (in.left() < kFailureHeader || in.left() > kFailureHeader + most_text)
+  if (in.left() < kFailureHeader || in.left() > kFailureHeader + most_text) {
     return "failure of wrong length";
+  }
   in.numbers(failure.status, failure.rank, failure.pid, failure.os_error, failure.cuda_result);
   const auto status = static_cast<int32_t>(failure.status);
   failure.message = in.text(in.left());
   if (status > 0 || status < kLowestStatus) return "failure with an impossible status";
   if (failure.rank < -1) return "failure with an impossible rank";
   if (failure.pid < 0) return "failure with an impossible pid";
-  if (failure.os_error < 0 || failure.cuda_result < 0)
+  if (failure.os_error < 0 || failure.cuda_result < 0) {
     return "failure with an impossible error number";
+  }
   return is_clean(failure.message) ? nullptr : "failure with control characters";
 }
 }  // namespace symm

@@ -8,8 +8,9 @@ namespace symm {
 template <class Bytes>
 constexpr uint64_t fnv1a(const Bytes& bytes) noexcept {
   uint64_t hash = 0xCBF29CE484222325U;
-  for (const auto byte : bytes)
+  for (const auto byte : bytes) {
     hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001B3U;
+  }
   return hash;
 }
 

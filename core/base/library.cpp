@@ -1,8 +1,11 @@
 #include "core/base/library.hpp"
 
+#include <dlfcn.h>
 #include <link.h>
 
 #include <filesystem>
+#include <string>
+#include <system_error>
 
 namespace symm {
 namespace {

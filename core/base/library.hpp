@@ -30,10 +30,11 @@ const Library& only_library() {
     uint32_t forks = process::fork_generation();
   };
   static const auto* const loaded = new Loaded;
-  if (loaded->forks != process::fork_generation())
+  if (loaded->forks != process::fork_generation()) {
     throw Error(Status::unavailable,
         loaded->name +
             " was loaded before this process was forked, and does not work in the child");
+  }
   return *loaded;
 }
 }  // namespace symm

@@ -16,8 +16,9 @@ class Reader {
   template <class T>
   T number() {
     T value = 0;
-    for (size_t i = 0; i < sizeof(T); ++i)
+    for (size_t i = 0; i < sizeof(T); ++i) {
       value = static_cast<T>(value | static_cast<T>(std::to_integer<T>(bytes_[i]) << (8 * i)));
+    }
     bytes_ = bytes_.subspan(sizeof(T));
     return value;
   }
@@ -52,16 +53,18 @@ class Writer {
  public:
   template <class T>
   void number(T value) {
-    for (size_t i = 0; i < sizeof(T); ++i)
+    for (size_t i = 0; i < sizeof(T); ++i) {
       bytes_.push_back(static_cast<std::byte>(value >> (8 * i) & 0xFFU));
+    }
   }
   template <class... T>
   void numbers(T... fields) {
     (number(static_cast<std::make_unsigned_t<T>>(fields)), ...);
   }
   void text(const std::string& value) {
-    for (const char c : value)
+    for (const char c : value) {
       bytes_.push_back(static_cast<std::byte>(c));
+    }
   }
   void bytes(std::span<const std::byte> value) {
     bytes_.insert(bytes_.end(), value.begin(), value.end());
@@ -74,8 +77,9 @@ class Writer {
 inline size_t length_within(size_t most, const std::string& text) {
   size_t length = std::min(text.size(), most);
   while (length > 0 && length < text.size() &&
-         (static_cast<unsigned char>(text[length]) & 0xC0U) == 0x80U)
+         (static_cast<unsigned char>(text[length]) & 0xC0U) == 0x80U) {
     --length;
+  }
   return length;
 }
 

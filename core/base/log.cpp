@@ -1,17 +1,34 @@
 #include "core/base/log.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdarg>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <exception>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/base/environment.hpp"
 #include "core/base/errands.hpp"
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
+#include "core/base/peer_fd.hpp"
 #include "core/base/per_process.hpp"
+#include "core/base/process.hpp"
 #include "core/base/wait.hpp"
 
 namespace symm::log {
@@ -60,8 +77,9 @@ std::atomic<int>& threshold() {
 
 void replace(Listeners& all, std::shared_ptr<const Listeners::List> list) {
   int finest = level_of_environment();
-  for (const auto& listener : *list)
+  for (const auto& listener : *list) {
     finest = std::max(finest, static_cast<int>(listener->level));
+  }
   threshold() = finest;
   all.list = std::move(list);
 }
@@ -103,10 +121,11 @@ void deliver(Listener& to, Level level, const char* message) {
   const Listener* outer = std::exchange(inside, &to);
   to.running.fetch_add(1);
   if (!to.removed.load()) {
-    if (to.callback != nullptr)
+    if (to.callback != nullptr) {
       to.callback(to.user, static_cast<int32_t>(level), message);
-    else
+    } else {
       write_line(to.fd.get(), name_of(level), message);
+    }
   }
   to.running.fetch_sub(1);
   wake_all(to.running);
@@ -116,10 +135,12 @@ void deliver(Listener& to, Level level, const char* message) {
 void deliver(Level level, const char* message) noexcept {
   try {
     const auto all = everybody();  // kept: who ends the last listener of a list ends the list
-    for (const auto& listener : *all)
+    for (const auto& listener : *all) {
       deliver(*listener, level, message);
-    if (static_cast<int>(level) <= level_of_environment())
+    }
+    if (static_cast<int>(level) <= level_of_environment()) {
       write_line(STDERR_FILENO, "symm", message);
+    }
   } catch (const std::exception&) {
     // Out of memory: the message is lost.
   }
@@ -134,8 +155,9 @@ struct Courier {
   void take(Level level, std::string message) {
     std::function<void()> errand = [this, level, message = std::move(message)] {
       deliver(level, message.c_str());
-      if (const uint64_t count = lost.exchange(0); count != 0)
+      if (const uint64_t count = lost.exchange(0); count != 0) {
         write(Level::warning, "%lu messages were lost", count);
+      }
     };
     if (!errands.run(errand, kMostQueued)) ++lost;
   }
@@ -157,8 +179,9 @@ uint64_t add_listener(Callback callback, void* user, Level level) {
 uint64_t add_descriptor(int fd, Level level) {
   const auto listener = std::make_shared<Listener>();
   Fd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  if (!copy && errno == EBADF)
+  if (!copy && errno == EBADF) {
     throw Error(Status::invalid_argument, format("fd: %d is not open", fd));
+  }
   if (!copy) throw system_error(errno, "fcntl(F_DUPFD_CLOEXEC)", "fd");
   listener->fd = PeerFd(std::move(copy));
   listener->level = level;
@@ -183,8 +206,9 @@ void remove_listener(uint64_t id) {
   const Deadline deadline = Deadline::after_ms(kPatienceMs);
   const uint32_t own = inside == gone.get() ? 1 : 0;
   for (uint32_t running = gone->running.load(); running > own; running = gone->running.load()) {
-    if (deadline.expired())
+    if (deadline.expired()) {
       throw Error(Status::timeout, "the listener did not return from its last message");
+    }
     sleep_while(gone->running, running, nullptr, 0, deadline);
   }
 }

@@ -1,5 +1,7 @@
 #include "core/base/nvtx.hpp"
 
+#include <cstdint>
+
 #include "core/base/environment.hpp"
 
 #if __has_include(<nvtx3/nvToolsExt.h>)

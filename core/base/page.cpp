@@ -1,22 +1,37 @@
 #include "core/base/page.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <bit>
+#include <cerrno>
 #include <chrono>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/log.hpp"
 #include "core/base/memfd.hpp"
 #include "core/base/nvtx.hpp"
+#include "core/base/peer_fd.hpp"
 #include "core/base/per_process.hpp"
 #include "kernels/types.hpp"
+#include "symm/page.h"
 
 namespace symm {
 uint64_t now_ns() noexcept {
@@ -29,13 +44,16 @@ namespace {
 // In full before it is mapped, so that memory that lacks
 // is an error here. Nobody else can map it to write.
 void* map_for_all_to_read(const PeerFd& fd, size_t bytes) noexcept {
-  if (!fd || bytes > file_size_limit() || fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes)) != 0)
+  if (!fd || bytes > file_size_limit() ||
+      fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes)) != 0) {
     return MAP_FAILED;
+  }
   void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
   if (at == MAP_FAILED ||
-      (fchmod(fd.get(), S_IRUSR) == 0 && fcntl(fd.get(), F_ADD_SEALS, kSeals) == 0))
+      (fchmod(fd.get(), S_IRUSR) == 0 && fcntl(fd.get(), F_ADD_SEALS, kSeals) == 0)) {
     return at;
+  }
   munmap(at, bytes);
   return MAP_FAILED;
 }
@@ -46,10 +64,12 @@ struct TraceFile {
   TraceFile() {
     const std::string path = format("%s/%d.%lu", environment("SYMM_TRACE"), getpid(), now_ns());
     const Fd fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    constexpr uint64_t kMostBytes = uint64_t{64} << 20, kCall = sizeof(symm_trace_call_t);
+    constexpr uint64_t kMostBytes = uint64_t{64} << 20;
+    constexpr uint64_t kCall = sizeof(symm_trace_call_t);
     uint64_t places = std::min(kMostBytes, file_size_limit()) / kCall;
-    while (places > 1 && posix_fallocate(fd.get(), 0, static_cast<off_t>(places * kCall)) != 0)
+    while (places > 1 && posix_fallocate(fd.get(), 0, static_cast<off_t>(places * kCall)) != 0) {
       places /= 2;
+    }
     void* const at = mmap(nullptr, places * kCall, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
     if (at == MAP_FAILED || places < 2) throw system_error(errno, "mmap", path);
     head = static_cast<symm_trace_t*>(at);
@@ -114,8 +134,9 @@ Page::Sleep::Sleep(const Page* page, int peer, std::string_view what, uint64_t s
   set(wait.peer, static_cast<int64_t>(peer));
   std::array<uint64_t, sizeof wait.what / sizeof(uint64_t)> words{};
   std::memcpy(words.data(), what.data(), std::min(what.size(), sizeof wait.what - 1));
-  for (size_t i = 0; i < words.size(); ++i)
+  for (size_t i = 0; i < words.size(); ++i) {
     set(reinterpret_cast<uint64_t*>(wait.what)[i], words[i]);
+  }
   set(wait.since_ns, since_ns);
 }
 
@@ -153,16 +174,19 @@ void Trace::begin(const Page* page, const char* name, int peer, uint64_t bytes, 
 
 void Trace::note(uint64_t bytes, int algorithm) noexcept {
   if (current == nullptr) return;
-  if (current->call_ != nullptr)
+  if (current->call_ != nullptr) {
     current->call_->bytes = bytes, current->call_->algorithm = algorithm;
-  if (current->ranges_ == 1)
+  }
+  if (current->ranges_ == 1) {
     nvtx::push(name_of(static_cast<Algorithm>(algorithm)), bytes), current->ranges_ = 2;
+  }
 }
 
 void Trace::end() noexcept {
   if (current == this) current = nullptr;
-  for (; ranges_ > 0; --ranges_)
+  for (; ranges_ > 0; --ranges_) {
     nvtx::pop();
+  }
   if (call_ == nullptr || call_->mark != mark_) return;  // others have come round to its place
   call_->failed = std::uncaught_exceptions() > call_->failed ? 1 : 0;
   call_->end_ns = now_ns();

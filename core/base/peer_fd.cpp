@@ -1,8 +1,15 @@
 #include "core/base/peer_fd.hpp"
 
+#include <unistd.h>
+
+#include <array>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
 
 #include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/process.hpp"
 
 namespace symm {
@@ -31,10 +38,11 @@ uint32_t enter(int fd) {
     Slots* block = table[b].load();
     if (block == nullptr) {
       auto* fresh = new Slots{};
-      if (table[b].compare_exchange_strong(block, fresh))
+      if (table[b].compare_exchange_strong(block, fresh)) {
         block = fresh;
-      else
+      } else {
         delete fresh;
+      }
     }
     uint32_t slot = 0;
     if (enter_in(*block, fd, b * static_cast<uint32_t>(kBlockSize), slot)) return slot;

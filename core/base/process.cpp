@@ -1,13 +1,26 @@
 #include "core/base/process.hpp"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/random.h>
+#include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
@@ -34,8 +47,9 @@ constinit std::mutex against_fork;
 void child() {
   against_fork.unlock();
   generation.fetch_add(1, std::memory_order_relaxed);
-  for (auto& slot : handlers)
+  for (auto& slot : handlers) {
     if (auto* handler = slot.load(std::memory_order_relaxed)) handler();
+  }
 }
 
 // Registered before main() of the program, or when the library
@@ -56,8 +70,9 @@ const std::string& boot_id() {
     // lacks. Where there is no such file there never is.
     if (got < 0 && errno != ENOENT && errno != EACCES) throw system_error(errno, "read", "boot_id");
     auto* id = new std::string(text, got > 0 ? static_cast<size_t>(got) : 0);
-    while (!id->empty() && id->back() == '\n')
+    while (!id->empty() && id->back() == '\n') {
       id->pop_back();
+    }
     return id;
   }();
   return *value;
@@ -101,14 +116,16 @@ std::optional<Stat> stat_of(int64_t pid) {
   if (after_name == nullptr ||
       std::sscanf(after_name + 1,
           " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %lu",
-          &found.state, &found.start) != 2)
+          &found.state, &found.start) != 2) {
     return std::nullopt;
+  }
   return found;
 }
 
 bool is_gone(int64_t pid, uint64_t start) {
-  if (const auto stat = stat_of(pid))
+  if (const auto stat = stat_of(pid)) {
     return stat->start != start || stat->state == 'Z' || stat->state == 'X';
+  }
   // else it cannot be looked at just now
   return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
 }
@@ -131,8 +148,9 @@ void start_thread(const char* name, std::function<void()> work) {
   sigfillset(&all);
   // What a thread brings on itself finds the program's
   // handler for crashes; blocked, it would find none.
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS})
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) {
     sigdelset(&all, signal);
+  }
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);

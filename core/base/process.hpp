@@ -57,13 +57,15 @@ class Uncancelled {
 class SignalsKept {
  public:
   SignalsKept() {
-    for (size_t number = 1; number < NSIG; ++number)
+    for (size_t number = 1; number < NSIG; ++number) {
       sigaction(static_cast<int>(number), nullptr, &actions_[number]);
+    }
     sigaltstack(nullptr, &stack_);
   }
   ~SignalsKept() {
-    for (size_t number = 1; number < NSIG; ++number)
+    for (size_t number = 1; number < NSIG; ++number) {
       sigaction(static_cast<int>(number), &actions_[number], nullptr);
+    }
     sigaltstack(&stack_, nullptr);
   }
   SignalsKept(SignalsKept&&) = delete;

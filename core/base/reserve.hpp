@@ -11,8 +11,9 @@ namespace symm {
 class Reserve {
  public:
   static void keep() noexcept {
-    if (kept.load(std::memory_order_relaxed) == nullptr)
+    if (kept.load(std::memory_order_relaxed) == nullptr) {
       std::free(kept.exchange(std::malloc(kBytes)));
+    }
   }
   static void give_back() noexcept { std::free(kept.exchange(nullptr)); }
 

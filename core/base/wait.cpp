@@ -2,20 +2,33 @@
 
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <poll.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <climits>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
+#include <span>
 #include <thread>
 #include <tuple>
+#include <utility>
 
 #include "core/base/environment.hpp"
+#include "core/base/error.hpp"
+#include "core/base/page.hpp"
 
 namespace symm {
 namespace {
@@ -108,8 +121,9 @@ void Revocation::announce() noexcept {
   events_.fetch_add(1, std::memory_order_seq_cst);
   wake_all(events_);
   const std::lock_guard lock(listeners_->mutex);
-  for (const auto& [id, function] : listeners_->functions)
+  for (const auto& [id, function] : listeners_->functions) {
     function();
+  }
 }
 
 std::shared_ptr<void> Revocation::listen(std::function<void()> event) {
@@ -138,9 +152,10 @@ Revocation::Effect Revocation::revoke(Failure failure, int peer, bool seen) {
                                    std::tie(failure_.when_ns, failure_.rank);
       if (effect.counts) {
         failure_ = std::move(failure);
-        if (page_)
+        if (page_) {
           Page::set((*page_)->failure, static_cast<uint64_t>(failure_.status) << 32 |
                                            static_cast<uint32_t>(failure_.rank + 1));
+        }
         told_by_ = seen ? -1 : peer;
         told_ = !seen;
       }
@@ -178,8 +193,9 @@ Processors usable_processors() {
   const bool known = sched_getaffinity(0, sizeof mask, &mask) == 0;
   const size_t count =
       known ? CPU_SETSIZE : std::clamp<size_t>(std::thread::hardware_concurrency(), 1, CPU_SETSIZE);
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; ++i) {
     processors[i] = !known || CPU_ISSET(i, &mask);
+  }
   return processors;
 }
 
@@ -268,9 +284,10 @@ template <class There, class InVain>
   // next goes uncounted and looks every millisecond.
   uint8_t sleeping = waiter.load(std::memory_order_relaxed);
   bool registered = false;
-  while (!registered && sleeping < UINT8_MAX)
+  while (!registered && sleeping < UINT8_MAX) {
     registered = waiter.compare_exchange_weak(
         sleeping, static_cast<uint8_t>(sleeping + 1), std::memory_order_seq_cst);
+  }
   // Should the kernel not do it now after all, the
   // writer may miss us: we look every millisecond.
   const bool seen_by_writers = fencing == Fencing::symmetric ||
@@ -284,8 +301,9 @@ template <class There, class InVain>
   for (;;) {
     watched[words.size()] = {
         &revocation.events(), revocation.events().load(std::memory_order_seq_cst)};
-    for (size_t i = 0; i < words.size(); ++i)
+    for (size_t i = 0; i < words.size(); ++i) {
       watched[i] = {words[i], words[i]->load(std::memory_order_seq_cst)};
+    }
     const bool revoked = revocation.revoked();
     const bool gone = in_vain();
     // Events first, what is awaited last: a peer's last
@@ -358,8 +376,9 @@ bool poll_until(std::span<pollfd> fds, Deadline deadline) {
   for (;;) {
     const int ready = poll(fds.data(), static_cast<nfds_t>(fds.size()), deadline.remaining_ms());
     if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM)
+    if (ready < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM) {
       throw system_error(errno, "poll");
+    }
     if (ready < 0 && errno == ENOMEM) nap(std::min(deadline.remaining_ns(), kMillisecond));
     if (deadline.expired()) return false;
   }

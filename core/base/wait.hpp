@@ -244,8 +244,9 @@ inline void fence() noexcept {
 
 void wake_all(const Word& word) noexcept;
 inline void wake_waiters(const Word& word, std::span<const Waiter> waiters) noexcept {
-  for (const Waiter& waiter : waiters)
+  for (const Waiter& waiter : waiters) {
     if (waiter.load(std::memory_order_seq_cst) != 0) return wake_all(word);
+  }
 }
 
 // Writer's half: store, then wake whoever sleeps. `waiters`

@@ -1,13 +1,24 @@
 #include "core/bootstrap/bootstrap.hpp"
 
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
 #include "core/base/environment.hpp"
+#include "core/base/error.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/log.hpp"
 #include "core/base/process.hpp"
+#include "core/base/wait.hpp"
 #include "core/bootstrap/dir_store.hpp"
+#include "core/bootstrap/directory_rendezvous.hpp"
 #include "core/bootstrap/launch.hpp"
 #include "core/bootstrap/pmix.hpp"
+#include "core/bootstrap/store.hpp"
 #include "core/bootstrap/tcp_store.hpp"
+#include "core/socket/directory.hpp"
 
 namespace symm {
 namespace {
@@ -17,22 +28,26 @@ constexpr std::string_view kTcp = "tcp://";
 constexpr std::string_view kThread = "thread://";
 
 void check_ranks(const BootstrapConfig& config) {
-  if (config.size < 0)
+  if (config.size < 0) {
     throw Error(Status::invalid_argument, format("config.size: %d is negative", config.size));
-  if (config.size > 0 && (config.rank < 0 || config.rank >= config.size))
+  }
+  if (config.size > 0 && (config.rank < 0 || config.rank >= config.size)) {
     throw Error(Status::invalid_argument,
         format("config.rank: %d is not in 0 .. %d", config.rank, config.size - 1));
-  if (config.callbacks != nullptr && config.size == 0)
+  }
+  if (config.callbacks != nullptr && config.size == 0) {
     throw Error(Status::invalid_argument, "config.size: must be set with config.store");
+  }
 }
 
 // Rank and size as configured, else as the launcher says.
 void take_ranks(const BootstrapConfig& config, const Launch& launch, BootstrapResult& result) {
   result.rank = config.size > 0 ? config.rank : launch.rank;
   result.size = config.size > 0 ? config.size : launch.size;
-  if (result.size > kMostRanks)
+  if (result.size > kMostRanks) {
     throw Error(Status::invalid_argument,
         format("%d ranks: at most %d are possible", result.size, kMostRanks));
+  }
 }
 
 // A PMIx server is asked where nothing else tells how many ranks there are, or, of
@@ -97,8 +112,9 @@ std::string job_of(const Launch& launch) {
 // another number of ranks than the group has is not what started the group: where the
 // numbers come from the configuration, each rank may have a launcher of its own.
 std::string job_of_group(const Launch& launch, int size) {
-  if (const std::string_view named = environment("SYMM_JOB"); !named.empty())
+  if (const std::string_view named = environment("SYMM_JOB"); !named.empty()) {
     return std::string(named);
+  }
   if (launch.source == "SYMM_*" || launch.size != size) return "";
   try {
     return job_of(launch);
@@ -127,9 +143,10 @@ void bootstrap_by_environment(
     return;
   }
   if (!launch.directory.empty()) {
-    if (launch.directory[0] != '/')
+    if (launch.directory[0] != '/') {
       throw Error(Status::invalid_argument,
           "SYMM_DIR is '" + launch.directory + "'; it must be an absolute path");
+    }
     result.store = open_directory(
         launch.directory, false, config.name, job_of_group(launch, result.size), result, deadline);
     return;
@@ -156,8 +173,9 @@ void bootstrap_by_environment(
   sweep(parent, Sweep::with_jobs);
   constexpr size_t kLongestName = 200;
   const std::string directory = kJobPrefix + escape_key(job);
-  if (directory.size() > kLongestName)
+  if (directory.size() > kLongestName) {
     throw Error(Status::invalid_argument, "the name of the job is too long: " + job);
+  }
   result.store = open_directory(parent + "/" + directory, true, config.name, job, result, deadline);
 }
 
@@ -173,9 +191,10 @@ void bootstrap_by_tcp(const BootstrapConfig& config, BootstrapResult& result, De
 void bootstrap_in_directory(
     const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
   const std::string path = config.url.substr(kDir.size());
-  if (path.empty() || path[0] != '/')
+  if (path.empty() || path[0] != '/') {
     throw Error(Status::invalid_argument,
         "bootstrap is '" + config.url + "'; dir:// needs an absolute path, as in dir:///path");
+  }
   take_ranks_without_default(config, result, deadline);
   result.store = result.size == 1 ? open_alone()
                                   : open_directory(path, false, config.name,

@@ -1,4 +1,13 @@
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/base/error.hpp"
+#include "core/base/wait.hpp"
 #include "core/bootstrap/dir_store.hpp"
+#include "core/bootstrap/store.hpp"
 
 namespace symm {
 namespace {

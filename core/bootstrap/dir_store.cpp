@@ -2,18 +2,26 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <string>
 
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/process.hpp"
+#include "core/base/wait.hpp"
+#include "core/bootstrap/store.hpp"
 
 namespace symm {
 namespace {
 std::string file_name(const std::string& key) {
   std::string name = "key." + escape_key(key);
   constexpr size_t kLongestName = 255;
-  if (name.size() > kLongestName)
+  if (name.size() > kLongestName) {
     throw Error(Status::invalid_argument, "the key is too long for a file name: " + key);
+  }
   return name;
 }
 
@@ -23,8 +31,9 @@ Bytes read_all(int file, const std::string& name) {
   Bytes value(static_cast<size_t>(status.st_size));
   const ssize_t got = read_whole(file, value.data(), value.size());
   if (got < 0) throw system_error(errno, "read", name);
-  if (static_cast<size_t>(got) != value.size())
+  if (static_cast<size_t>(got) != value.size()) {
     throw Error(Status::system, name + " was cut short while it was read");
+  }
   return value;
 }
 }  // namespace
@@ -57,9 +66,10 @@ void DirStore::set(const std::string& key, const Bytes& value, Deadline) {
   SYMM_POINT("store.linked");
   unlinkat(rendezvous_.fd(), temporary.c_str(), 0);
   if (!written) throw system_error(error, "write", path + temporary);
-  if (error == EEXIST)
+  if (error == EEXIST) {
     throw Error(Status::mismatch,
         "the key \"" + key + "\" was set twice in " + rendezvous_.config().description);
+  }
   if (error != 0) throw system_error(error, "link", path + name);
 }
 
@@ -70,8 +80,9 @@ Bytes DirStore::get(const std::string& key, Deadline deadline) {
   const auto look = [&] {
     const auto open_key = [&] {
       file.reset(openat(rendezvous_.fd(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-      if (!file && errno != ENOENT)
+      if (!file && errno != ENOENT) {
         throw system_error(errno, "open", rendezvous_.path() + "/" + name);
+      }
       return static_cast<bool>(file);
     };
     if (open_key()) return true;
@@ -83,9 +94,10 @@ Bytes DirStore::get(const std::string& key, Deadline deadline) {
     }
     return false;
   };
-  if (!retry_until(look, deadline))
+  if (!retry_until(look, deadline)) {
     throw Error(Status::timeout, "the key \"" + key + "\" did not appear in " +
                                      rendezvous_.config().description + " before the deadline");
+  }
   return read_all(file.get(), rendezvous_.path() + "/" + name);
 }
 }  // namespace symm

@@ -1,13 +1,28 @@
 #include "core/bootstrap/directory_rendezvous.hpp"
 
 #include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <new>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/hash.hpp"
+#include "core/base/little_endian.hpp"
 #include "core/base/process.hpp"
+#include "core/base/wait.hpp"
+#include "core/bootstrap/rank_lock.hpp"
 #include "core/bootstrap/store.hpp"
+#include "core/socket/directory.hpp"
 
 namespace symm {
 namespace {
@@ -95,9 +110,10 @@ void DirectoryRendezvous::lead(Deadline deadline) {
               " and had no descriptors or no room to take part"},
       kSpareFailure);
   rank_lock_ = RankLock::take(fd(), 0, config_.size);
-  if (!rank_lock_)
+  if (!rank_lock_) {
     throw Error(
         Status::internal, "rank 0 is taken in the directory that it has just made: " + path());
+  }
   GracePeriod grace_period;
   try {
     replace_older();
@@ -123,15 +139,17 @@ void DirectoryRendezvous::await_departure_of_rival(Deadline deadline) const {
     return !rival || rival->leader.state != RankLockState::held;
   };
   if (!retry_until(alone, Deadline::after_ms(kGraceMs)) || deadline.expired()) {
-    if (rival && rival->leader.state == RankLockState::held)
+    if (rival && rival->leader.state == RankLockState::held) {
       throw Error(taken(0, rival->leader.pid));
+    }
   }
 }
 
 bool DirectoryRendezvous::all_have_come(GracePeriod& grace_period) const {
   const auto newest = newest_attempt();
-  if (newest && newest->name > place_->name() && newest->leader.state == RankLockState::held)
+  if (newest && newest->name > place_->name() && newest->leader.state == RankLockState::held) {
     throw Error(taken(0, newest->leader.pid));
+  }
   throw_if_declared();
   bool all = true;
   bool mourning = false;
@@ -233,11 +251,13 @@ std::vector<DirectoryRendezvous::Attempt> DirectoryRendezvous::open_attempts() c
   for (const std::string& name : names) {
     const Fd directory(
         openat(base.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!directory || exists(directory.get(), kSealed) || exists(directory.get(), kFailedFile))
+    if (!directory || exists(directory.get(), kSealed) || exists(directory.get(), kFailedFile)) {
       continue;
+    }
     const RankLockInfo leader = look_at_rank_lock(directory.get(), 0);
-    if (leader.state == RankLockState::held || leader.state == RankLockState::stopped)
+    if (leader.state == RankLockState::held || leader.state == RankLockState::stopped) {
       open.push_back({name, leader});
+    }
   }
   return open;
 }
@@ -274,12 +294,14 @@ Failure DirectoryRendezvous::missing() const {
   const std::string place = config_.description +
                             (config_.name.empty() ? "" : " (group \"" + config_.name + "\")") +
                             (config_.job.empty() ? "" : " (job \"" + config_.job + "\")");
-  if (!place_)
+  if (!place_) {
     return {Status::timeout, 0, 0,
         format("rank 0 did not come to %s before the deadline", place.c_str())};
+  }
   std::vector<bool> came(static_cast<size_t>(config_.size));
-  for (int rank = 0; rank < config_.size; ++rank)
+  for (int rank = 0; rank < config_.size; ++rank) {
     came[static_cast<size_t>(rank)] = rank == config_.rank || was_locked(fd(), rank);
+  }
   if (std::find(came.begin(), came.end(), false) != came.end()) return missing_ranks(came, place);
   return {Status::timeout, -1, 0,
       format("the ranks came to %s, but not all at once before the deadline", place.c_str())};
@@ -311,8 +333,9 @@ void DirectoryRendezvous::throw_if_declared() const {
   const ssize_t size = read_whole(file.get(), text, sizeof text);
   if (size < 0) throw system_error(errno, "read", path() + "/" + kFailedFile);
   Failure failure;
-  if (decode(Reader({text, static_cast<size_t>(size)}), failure, kMaxDeclared) != nullptr)
+  if (decode(Reader({text, static_cast<size_t>(size)}), failure, kMaxDeclared) != nullptr) {
     throw Error(Status::mismatch, "another rank failed and left an unreadable reason in " + path());
+  }
   throw Error(std::move(failure));
 }
 }  // namespace symm

@@ -2,9 +2,17 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
@@ -73,18 +81,21 @@ class Parser {
 
 std::optional<Source> from_symm(const Parser& parser) {
   if (!parser.has("SYMM_RANK") && !parser.has("SYMM_SIZE")) return std::nullopt;
-  for (const Variable name : {Variable("SYMM_RANK"), Variable("SYMM_SIZE")})
-    if (!parser.has(name))
+  for (const Variable name : {Variable("SYMM_RANK"), Variable("SYMM_SIZE")}) {
+    if (!parser.has(name)) {
       throw Error(Status::invalid_argument,
           format("%s is missing: SYMM_RANK and SYMM_SIZE go together", name.name()));
+    }
+  }
   Source found = parser.source("SYMM_*", "SYMM_RANK", "SYMM_SIZE");
   found.launch.job = "symm-" + parser.text("SYMM_JOB");
   return found;
 }
 
 std::optional<Source> from_open_mpi(const Parser& parser) {
-  if (!parser.has("OMPI_COMM_WORLD_RANK") || !parser.has("OMPI_COMM_WORLD_SIZE"))
+  if (!parser.has("OMPI_COMM_WORLD_RANK") || !parser.has("OMPI_COMM_WORLD_SIZE")) {
     return std::nullopt;
+  }
   Source found = parser.source("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
   found.launch.local_size = parser.local_size("OMPI_COMM_WORLD_LOCAL_SIZE");
   const std::string job = parser.has("PMIX_NAMESPACE") ? parser.text("PMIX_NAMESPACE")
@@ -97,21 +108,24 @@ std::optional<Source> from_pmi(const Parser& parser) {
   if (!parser.has("PMI_RANK") || !parser.has("PMI_SIZE")) return std::nullopt;
   Source found = parser.source("PMI", "PMI_RANK", "PMI_SIZE");
   found.launch.local_size = parser.local_size("MPI_LOCALNRANKS");
-  if (parser.has("PMI_FD"))
+  if (parser.has("PMI_FD")) {
     found.launch.pmi_fd = static_cast<int>(parser.number("PMI_FD", 0, 1 << 30));
+  }
   return found;
 }
 
 std::optional<Source> from_torchrun(const Parser& parser) {
-  if (!parser.has("RANK") || !parser.has("WORLD_SIZE"))
+  if (!parser.has("RANK") || !parser.has("WORLD_SIZE")) {
     return std::nullopt;  // either alone is too common a name to mean anything
+  }
   Source found = parser.source("torchrun", "RANK", "WORLD_SIZE");
   found.launch.local_size = parser.local_size("LOCAL_WORLD_SIZE");
   found.launch.job = "torchrun";
   // A restart is a new job: workers of the former attempt may still be about.
   for (const Variable name : {Variable("TORCHELASTIC_RUN_ID"), Variable("MASTER_ADDR"),
-           Variable("MASTER_PORT"), Variable("TORCHELASTIC_RESTART_COUNT")})
+           Variable("MASTER_PORT"), Variable("TORCHELASTIC_RESTART_COUNT")}) {
     found.launch.job += "-" + parser.text(name);
+  }
   return found;
 }
 
@@ -126,8 +140,9 @@ std::optional<Source> from_slurm(const Parser& parser) {
   Source found = parser.source("Slurm", "SLURM_PROCID", tasks);
   found.launch.job = "slurm-" + parser.text("SLURM_JOB_ID") + "." + parser.text(step);
   const Variable nodes = parser.either("SLURM_STEP_NUM_NODES", "SLURM_NNODES");
-  if (parser.has(nodes))  // 0: some of them, how many is not told
+  if (parser.has(nodes)) {  // 0: some of them, how many is not told
     found.launch.local_size = parser.number(nodes, 1, 1 << 20) == 1 ? found.launch.size : 0;
+  }
   return found;
 }
 
@@ -168,10 +183,11 @@ void look_for_several_machines(const Parser& parser, Launch& launch, bool by_slu
     launch.place = parser.text("MASTER_ADDR") + ":" + std::to_string(port);
   } else if (by_slurm && parser.has("SLURM_STEP_NODELIST")) {
     const Variable step = parser.either("SLURM_STEP_ID", "SLURM_STEPID");
-    if (!chosen)
+    if (!chosen) {
       port = 20'000 +
              (parser.number("SLURM_JOB_ID", 0, UINT32_MAX) + parser.number(step, 0, UINT32_MAX)) %
                  10'000;
+    }
     launch.place = first_host("SLURM_STEP_NODELIST", parser.text("SLURM_STEP_NODELIST")) + ":" +
                    std::to_string(port);
   }
@@ -193,29 +209,34 @@ void compare(const Source& used, const Source& other) {
 
 Environment current_environment() {
   Environment all;
-  for (const EnvironmentRow& row : kEnvironment)
+  for (const EnvironmentRow& row : kEnvironment) {
     if (row.fallback != nullptr) all.emplace(row.name, environment(Variable(row)));
+  }
   return all;
 }
 
 Launch parse_environment(const Environment& environment) {
   const Parser parser(environment);
   std::vector<Source> sources;
-  for (const auto parse : {from_symm, from_open_mpi, from_pmi, from_torchrun, from_slurm})
+  for (const auto parse : {from_symm, from_open_mpi, from_pmi, from_torchrun, from_slurm}) {
     if (auto found = parse(parser)) sources.push_back(std::move(*found));
+  }
   bool several = false;
-  for (const Source& source : sources)
+  for (const Source& source : sources) {
     several = several || source.launch.size > 1;
-  if (several)
+  }
+  if (several) {
     std::erase_if(sources, [](const Source& source) {
       return source.launch.size == 1 && source.launch.source != "SYMM_*";
     });
+  }
   Launch launch;
   launch.source = "single process";
   const bool pmix = parser.has("PMIX_NAMESPACE") && parser.has("PMIX_RANK");
   if (!sources.empty()) {
-    for (const Source& other : sources)
+    for (const Source& other : sources) {
       compare(sources.front(), other);
+    }
     launch = sources.front().launch;
   } else if (pmix) {
     launch.source = "PMIx";

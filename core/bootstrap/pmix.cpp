@@ -1,11 +1,21 @@
 #include "core/bootstrap/pmix.hpp"
 
+#include <dlfcn.h>
+
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
 
 #include "core/base/environment.hpp"
+#include "core/base/error.hpp"
 #include "core/base/library.hpp"
 #include "core/base/per_process.hpp"
+#include "core/base/process.hpp"
+#include "core/base/wait.hpp"
 #include "core/bootstrap/pmix_api.hpp"
 #include "core/socket/secure_connection.hpp"
 
@@ -32,8 +42,9 @@ struct Library {
     if (version == nullptr) unavailable("libpmix.so.2 has no PMIx_Get_version");
     const std::string where = version();
     const size_t digit = where.find_first_of("0123456789");
-    if (digit == std::string::npos || std::atoi(where.c_str() + digit) < 3)
+    if (digit == std::string::npos || std::atoi(where.c_str() + digit) < 3) {
       unavailable("libpmix.so.2 is older than version 3: " + where);
+    }
     SYMM_PMIX_CALLS(SYMM_LIBRARY_FIND)
   }
 
@@ -69,19 +80,21 @@ PmixJob talk(int rank, uint16_t port) {
   Process self;
   library.require(library.PMIx_Init(&self, nullptr, 0), "PMIx_Init");
   std::unique_ptr<Farewell> now;
-  if (by_another)
+  if (by_another) {
     now.reset(new Farewell{library.PMIx_Finalize});
-  else
+  } else {
     static const Farewell as_process_exits{library.PMIx_Finalize};
+  }
   Process all = self;
   all.rank = kAllRanks;
   PmixJob job;
   job.size = static_cast<int>(library.get(all, "pmix.job.size", kNumber)->number);
   job.local_size = static_cast<int>(library.get(all, "pmix.local.size", kNumber)->number);
-  if (static_cast<int64_t>(self.rank) != rank)
+  if (static_cast<int64_t>(self.rank) != rank) {
     throw Error(Status::mismatch,
         format("this process is rank %d, but rank %u for PMIx: set MASTER_ADDR and SYMM_PORT", rank,
             self.rank));
+  }
   if (job.local_size != job.size) {
     if (rank == 0) {
       const std::string place =
@@ -122,12 +135,14 @@ PmixJob pmix_job(int rank, uint16_t port, Deadline deadline) {
     });
     here.started = true;
   }
-  if (here.ended.load() == 0 && here.generation != process::fork_generation())
+  if (here.ended.load() == 0 && here.generation != process::fork_generation()) {
     throw Error(Status::unavailable,
         "PMIx was asked before this process was forked, and does not answer in the child");
-  if (!await_change(here.ended, deadline, [] { return here.ended.load() != 0; }))
+  }
+  if (!await_change(here.ended, deadline, [] { return here.ended.load() != 0; })) {
     throw Error(Status::timeout,
         "PMIx did not say where rank 0 is before the deadline: have all ranks of the job come?");
+  }
   if (here.failure) throw Error(*here.failure);
   return here.job;
 }

@@ -1,13 +1,21 @@
 #include "core/bootstrap/rank_lock.hpp"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/process.hpp"
 #include "core/socket/directory.hpp"
 
@@ -27,8 +35,9 @@ RankLockInfo read_rank_lock(int file) {
   text[size] = '\0';
   int64_t pid = 0;
   uint64_t locked_start = 0;
-  if (std::sscanf(text, "pid %ld start %lu size %d", &pid, &locked_start, &info.size) != 3)
+  if (std::sscanf(text, "pid %ld start %lu size %d", &pid, &locked_start, &info.size) != 3) {
     return info;
+  }
   info.pid = pid;
   // In another pid namespace the number means another process; its start time tells.
   const auto owner = process::stat_of(pid);
@@ -88,8 +97,9 @@ std::optional<RankLock> RankLock::take(int directory, int rank, int size) {
   const std::string name = name_of_rank_lock(rank);
   const RankLockState state = look_at_rank_lock(directory, rank).state;
   if (state == RankLockState::held || state == RankLockState::stopped ||
-      state == RankLockState::left)
+      state == RankLockState::left) {
     return std::nullopt;
+  }
   const std::string temporary = format("new.%016lx", process::random64());
   Fd file(openat(
       directory, temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));

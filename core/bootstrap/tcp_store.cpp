@@ -1,11 +1,35 @@
 #include "core/bootstrap/tcp_store.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
+#include "core/base/little_endian.hpp"
+#include "core/base/per_process.hpp"
 #include "core/base/reserve.hpp"
+#include "core/base/wait.hpp"
+#include "core/bootstrap/store.hpp"
+#include "core/socket/secure.hpp"
 #include "core/socket/secure_connection.hpp"
 
 namespace symm {
@@ -101,8 +125,9 @@ struct Guest final : SecureConnection::Receiver, std::enable_shared_from_this<Gu
 };
 
 void Meeting::tell(std::span<const std::byte> bytes) const {
-  for (const Guest* guest : guests)
+  for (const Guest* guest : guests) {
     if (guest != nullptr) guest->connection->post(bytes);
+  }
 }
 
 void Meeting::fail(Failure why) {
@@ -113,9 +138,10 @@ void Meeting::fail(Failure why) {
 
 Failure Hub::missing(const Meeting& meeting) const {
   Failure failure = missing_ranks(meeting.came, description);
-  if (const uint64_t strangers = listener->refused(); strangers != 0)
+  if (const uint64_t strangers = listener->refused(); strangers != 0) {
     failure.message +=
         format(" (%lu strangers were turned away: has a machine another secret?)", strangers);
+  }
   return failure;
 }
 
@@ -127,14 +153,16 @@ std::shared_ptr<Guest> Hub::admit(
   Reader in(first.subspan(1));
   in.numbers(guest->rank, guest->size, guest->creation, guest->pid);
   guest->host = in.text(std::min<size_t>(in.left(), 64));
-  if (guest->rank >= guest->size || guest->size > kMostRanks || !is_clean(guest->host))
+  if (guest->rank >= guest->size || guest->size > kMostRanks || !is_clean(guest->host)) {
     return nullptr;
+  }
   guest->hub = weak_from_this();
   guest->connection = connection;
   auto& here = open[guest->creation];
-  if (!here)
+  if (!here) {
     here = std::make_shared<Meeting>(
         Meeting{std::vector<Guest*>(guest->size), std::vector<bool>(guest->size), {}, {}, false});
+  }
   const auto meeting = guest->meeting = here;
   guests.push_back(guest);  // the last that may fail for want of memory
   const int rank = static_cast<int>(guest->rank);
@@ -155,8 +183,9 @@ std::shared_ptr<Guest> Hub::admit(
   if (meeting->complete) meeting->tell(frame(What::done));
   if (meeting->complete || meeting->failure) open.erase(guest->creation);
   if (!meeting->complete) return guest;
-  for (Guest* one : meeting->guests)
+  for (Guest* one : meeting->guests) {
     one->stays = shared_from_this();
+  }
   return guest;
 }
 
@@ -189,8 +218,9 @@ const char* Guest::on_frame(std::span<const std::byte> bytes) {
     meeting->fail(at->missing(*meeting));
     return at->open.erase(creation), nullptr;
   }
-  if (Failure why; what == What::failed && meeting->complete && decode(in, why) == nullptr)
+  if (Failure why; what == What::failed && meeting->complete && decode(in, why) == nullptr) {
     return meeting->fail(why), nullptr;
+  }
   const auto key = key_in(in);
   if (what != What::value || !key || !meeting->complete) return "a request that it may not make";
   if (meeting->keys.insert(*key).second) return meeting->tell(bytes), nullptr;
@@ -286,9 +316,10 @@ class TcpStore final : public Store {
     join.text(host_name());
     int refusals = 0;
     for (unsigned attempt = 0; !come_in(attempt, frame(What::join, join), deadline); ++attempt) {
-      if (deadline.expired())
+      if (deadline.expired()) {
         throw Error({Status::timeout, 0, 0,
             "rank 0 did not come to " + description + " before the deadline: " + why_});
+      }
       refusals = refusal_ ? refusals + 1 : 0;
       if (refusals == kMostRefusals) throw Error(*refusal_);
       const Word never{0};
@@ -315,14 +346,16 @@ class TcpStore final : public Store {
           format("a key and its value have %zu bytes: a store by TCP takes %zu", body.bytes_.size(),
               kLargest));
     }
-    if (heard_->await(Deadline::after_ms(0), [&] { return has(key); }))
+    if (heard_->await(Deadline::after_ms(0), [&] { return has(key); })) {
       throw Error(Status::mismatch, "the key \"" + key + "\" was set twice in " + description_);
+    }
     connection_->send(frame(What::value, body), deadline);
     // A rank that fails says so at its deadline, and shall be heard.
     const auto came_back = [&] { return has(key) || heard_->left; };
     if (heard_->await(deadline, came_back) ||
-        heard_->await(Deadline::after_ms(kLastWordsMs), came_back))
+        heard_->await(Deadline::after_ms(kLastWordsMs), came_back)) {
       return;
+    }
     throw Error({Status::timeout, 0, 0,
         "rank 0 did not take the key \"" + key + "\" of " + description_ + " in time"});
   }
@@ -421,8 +454,9 @@ TcpPlace parse_tcp_place(const std::string& text) {
     const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, place.port);
     if (error != std::errc{} || stop != end) place.port = 0;
     place.host = text.substr(0, colon);
-    if (place.host.size() > 2 && place.host.front() == '[')
+    if (place.host.size() > 2 && place.host.front() == '[') {
       place.host = place.host.substr(1, place.host.size() - 2);
+    }
   }
   if (place.port != 0 && !place.host.empty()) return place;
   throw Error(Status::invalid_argument,

@@ -1,6 +1,19 @@
-#include <map>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.hpp"
 #include "core/base/per_process.hpp"
+#include "core/base/wait.hpp"
 #include "core/bootstrap/store.hpp"
 
 namespace symm {
@@ -39,8 +52,9 @@ class ThreadStore final : public Store {
 
   void set(const std::string& key, const Bytes& value, Deadline) override {
     const std::lock_guard lock(registry().mutex);
-    if (!room_->values.emplace(key, value).second)
+    if (!room_->values.emplace(key, value).second) {
       throw Error(Status::mismatch, "the key \"" + key + "\" was set twice in " + description_);
+    }
   }
 
   Bytes get(const std::string& key, Deadline deadline) override {
@@ -52,15 +66,17 @@ class ThreadStore final : public Store {
         value = found->second;
         return true;
       }
-      if (room_->failed_rank >= 0)
+      if (room_->failed_rank >= 0) {
         throw Error(Failure{Status::peer_failed, room_->failed_rank, getpid(),
             format("rank %d of %s gave up while the group was being formed", room_->failed_rank,
                 description_.c_str())});
+      }
       return false;
     };
-    if (!retry_until(look, deadline))
+    if (!retry_until(look, deadline)) {
       throw Error(Status::timeout,
           "the key \"" + key + "\" did not appear in " + description_ + " before the deadline");
+    }
     return value;
   }
 

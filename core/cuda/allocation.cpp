@@ -2,14 +2,27 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <numeric>
+#include <optional>
+#include <string>
 #include <unordered_map>
+#include <utility>
 
+#include "core/backend/backend.hpp"
 #include "core/base/environment.hpp"
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/log.hpp"
 #include "core/base/per_process.hpp"
+#include "core/cuda/device.hpp"
+#include "core/cuda/driver.hpp"
 #include "core/cuda/external_allocation.hpp"
 
 namespace symm::cuda {
@@ -79,13 +92,15 @@ std::string learn_fabric(const Device& device, const std::string& reason) {
 
 std::string Allocation::fabric_reason(const Device& device) {
   if (std::strcmp(environment("SYMM_FABRIC"), "0") == 0) return "SYMM_FABRIC=0";
-  if (device.attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED) == 0)
+  if (device.attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED) == 0) {
     return "the device has no fabric handles (CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED)";
+  }
   {
     FabricKnowledge& known = fabric_knowledge();
     const std::lock_guard lock(known.mutex);
-    if (const auto found = known.reason.find(device.ordinal()); found != known.reason.end())
+    if (const auto found = known.reason.find(device.ordinal()); found != known.reason.end()) {
       return found->second;
+    }
   }
   bool is_final = false;
   std::string reason = try_fabric(device, is_final);
@@ -120,8 +135,9 @@ std::shared_ptr<Allocation> Allocation::create(
   const Driver& driver = device->driver();
   CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, device->handle()};
   if (placement.on_host) {
-    if (const std::string reason = host_memory_reason(*device); !reason.empty())
+    if (const std::string reason = host_memory_reason(*device); !reason.empty()) {
       throw Error(Status::unavailable, "options.flags: no memory of the host: " + reason);
+    }
     // A machine without NUMA has node 0.
     const int node =
         placement.node == Placement::kNearest ? std::max(node_of(*device), 0) : placement.node;
@@ -147,8 +163,9 @@ std::shared_ptr<Allocation> Allocation::create(
   made->page_bytes_ = unit;
   // granularities are powers of two
   if (unit != 0 && !made->on_host_) unit = std::lcm(unit, placement.unit);
-  if (unit == 0 || bytes > SIZE_MAX - unit)
+  if (unit == 0 || bytes > SIZE_MAX - unit) {
     throw Error(Status::out_of_memory, format("%zu bytes are more than a device holds", bytes));
+  }
   made->mapped_ = (bytes + unit - 1) / unit * unit;
   driver.require(driver.cuMemCreate(&made->handle_, made->mapped_, &prop, 0), "cuMemCreate",
       [&] { return format("%zu bytes on %s", made->mapped_, place.c_str()); });
@@ -173,8 +190,9 @@ std::shared_ptr<Allocation> Allocation::import(
     const CUresult result =
         driver.cuMemImportFromShareableHandle(&made->handle_, &handle, CU_MEM_HANDLE_TYPE_FABRIC);
     made->has_handle_ = result == CUDA_SUCCESS;
-    if (!made->has_handle_)
+    if (!made->has_handle_) {
       learn_fabric(*device, failed(driver, "cuMemImportFromShareableHandle", result));
+    }
   }
   if (made->has_handle_) {
     // should it be handed on: the driver may export no other of what came by a fabric handle
@@ -216,23 +234,26 @@ bool Allocation::still_at_owner() const noexcept {
   const Driver& driver = device_->driver();
   CUmemGenericAllocationHandle handle = 0;
   if (driver.cuMemRetainAllocationHandle(&handle, const_cast<std::byte*>(owners_address_)) !=
-      CUDA_SUCCESS)
+      CUDA_SUCCESS) {
     return false;
+  }
   driver.cuMemRelease(handle);
   return handle == handle_;
 }
 
 std::string Allocation::host_memory_reason(const Device& device) {
-  if (device.attribute(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0)
+  if (device.attribute(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0) {
     return "";
+  }
   return "the driver offers none that can be shared "
          "(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)";
 }
 
 std::string Allocation::dmabuf_reason(const Device& device) {
   if (const std::string missing = device.driver().without("cuMemGetHandleForAddressRange");
-      !missing.empty())
+      !missing.empty()) {
     return missing;
+  }
   return device.attribute(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) == 0
              ? "the device has no DMA-BUF export"
              : "";
@@ -243,8 +264,9 @@ int Allocation::node_of(const Device& device) {
 }
 
 Fd Allocation::export_dmabuf(size_t offset, size_t bytes) const {
-  if (const std::string reason = dmabuf_reason(*device_); !reason.empty())
+  if (const std::string reason = dmabuf_reason(*device_); !reason.empty()) {
     throw Error(Status::unavailable, "buffer: cannot be exported as DMA-BUF: " + reason);
+  }
   const Driver& driver = device_->driver();
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   int raw = -1;
@@ -310,9 +332,10 @@ std::shared_ptr<Block> DeviceMemory::adopt(const void* pointer, size_t bytes) {
     throw Error(Status::invalid_argument,
         format("pointer: lies on device %d, the group works on device %d", on, device_->ordinal()));
   }
-  if (bytes != kWhole && reinterpret_cast<uintptr_t>(pointer) % kAdoptedAlignment != 0)
+  if (bytes != kWhole && reinterpret_cast<uintptr_t>(pointer) % kAdoptedAlignment != 0) {
     throw Error(Status::invalid_argument,
         format("pointer: %p is no multiple of %zu", pointer, kAdoptedAlignment));
+  }
   return Allocation::adopt(device_, *foreign, bytes);
 }
 

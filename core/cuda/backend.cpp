@@ -1,11 +1,32 @@
 #include "core/cuda/backend.hpp"
 
+#include <atomic>
+#include <cstdint>
 #include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "core/backend/backend.hpp"
+#include "core/backend/provider.hpp"
+#include "core/backend/segment.hpp"
+#include "core/backend/topology.hpp"
+#include "core/base/environment.hpp"
+#include "core/base/error.hpp"
+#include "core/base/little_endian.hpp"
 #include "core/cuda/allocation.hpp"
+#include "core/cuda/device.hpp"
+#include "core/cuda/driver.hpp"
+#include "core/cuda/external_allocation.hpp"
+#include "core/cuda/kernels.hpp"
+#include "core/cuda/multicast.hpp"
 #include "core/cuda/nvml.hpp"
 #include "core/cuda/stream_words.hpp"
 #include "core/cuda/transport.hpp"
+#include "symm/symm.h"
 
 namespace symm::cuda {
 namespace {
@@ -154,8 +175,9 @@ class CudaProvider final : public ipc::Provider {
       throw Error(Status::invalid_argument,
           format("options.device: %d is not in 0 .. %zu", asked, visible.size() - 1));
     }
-    for (size_t i = 0; i < visible.size(); ++i)
+    for (size_t i = 0; i < visible.size(); ++i) {
       if (visible[i] == gpu) return static_cast<int>(i);
+    }
     throw Error(Status::unavailable,
         format("token: the GPU that has this memory, %s, is not visible to this process; "
                "options.device can name another from which to reach it",

@@ -1,8 +1,30 @@
 #include "core/cuda/control.hpp"
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <utility>
 
+#include "core/backend/backend.hpp"
+#include "core/backend/plan_table.hpp"
 #include "core/base/errands.hpp"
+#include "core/base/error.hpp"
+#include "core/cuda/allocation.hpp"
+#include "core/cuda/device.hpp"
+#include "core/cuda/driver.hpp"
+#include "kernels/compare.hpp"
+#include "kernels/cuda/args.hpp"
+#include "kernels/cuda/plan.hpp"
+#include "kernels/pieces.hpp"
+#include "kernels/text.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::cuda {
 namespace {
@@ -192,9 +214,10 @@ void ErrorMailbox::store(CUdeviceptr control, CUdeviceptr stages, bool abort) no
   // where there is no context any more, there is no kernel either
   const ContextGuard current(*device_, std::nothrow);
   // Before a kernel leaves, so that the next one finds it.
-  if (abort)
+  if (abort) {
     driver.cuMemcpyAsync(
         stages + offsetof(ControlWords, spoilt), address_ + kWords, sizeof(uint32_t), stream_);
+  }
   driver.cuMemcpyAsync(
       control + offsetof(ControlWords, abort), address_ + kWords, 2 * sizeof(uint32_t), stream_);
 }
@@ -203,9 +226,10 @@ void MemoryTable::add(const MemoryEntry& entry) {
   const std::lock_guard lock(mutex_);
   const auto free = std::find_if(
       entries_.begin(), entries_.end(), [](const MemoryEntry& known) { return known.id == 0; });
-  if (free == entries_.end())
+  if (free == entries_.end()) {
     throw Error(Status::out_of_memory,
         format("a group on the CUDA back end has at most %d memories", kMaxMemories));
+  }
   write(static_cast<size_t>(free - entries_.begin()), entry);
 }
 

@@ -1,6 +1,23 @@
 #include "core/cuda/device.hpp"
 
+#include <atomic>
+#include <cstddef>
 #include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/per_process.hpp"
+#include "core/base/process.hpp"
+#include "core/base/reserve.hpp"
+#include "core/cuda/driver.hpp"
+#include "core/cuda/stream_uses.hpp"
 
 namespace symm::cuda {
 namespace {
@@ -19,9 +36,10 @@ std::shared_ptr<Device> Device::open(int ordinal) {
   const Driver& driver = cuda::driver();
   int devices = 0;
   driver.require(driver.cuDeviceGetCount(&devices), "cuDeviceGetCount");
-  if (ordinal < 0 || ordinal >= devices)
+  if (ordinal < 0 || ordinal >= devices) {
     throw Error(
         Status::invalid_argument, format("device: %d is not in 0 .. %d", ordinal, devices - 1));
+  }
   // When its last user goes, what was put off may still have to wait: then the object lingers.
   std::shared_ptr<Device> device(new Device(driver), [](Device* last) {
     if (last->settle()) {
@@ -71,8 +89,9 @@ Device::~Device() {
 
 // The mutex is held.
 void Device::prepare_recorded() {
-  if (gate_ == nullptr)
+  if (gate_ == nullptr) {
     driver_.require(driver_.cuStreamCreate(&gate_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  }
   if (!recorded_.event) recorded_.event = uses_->make_event();
 }
 
@@ -146,8 +165,9 @@ bool Device::begin_to_finish(Releases& releases) noexcept {
 }
 
 bool Device::is_over(Releases& releases) noexcept {
-  if (!releases.finishing)
+  if (!releases.finishing) {
     return driver_.cuEventQuery(releases.event.get()) != CUDA_ERROR_NOT_READY;
+  }
   const int end = releases.finishing->load(std::memory_order_acquire);
   if (end == under_way) return false;
   releases.finishing.reset();
@@ -169,8 +189,9 @@ bool Device::settle(Releases& releases) noexcept {
       if (!releases.has_begun || !is_over(releases)) return false;
       work.swap(releases.waiting);
     }
-    for (const auto& one : work)
+    for (const auto& one : work) {
       one();
+    }
   }
 }
 
@@ -193,12 +214,14 @@ void Device::reclaim() noexcept {
   try {
     {
       const std::lock_guard lock(all->mutex);
-      for (const auto& one : all->open)
+      for (const auto& one : all->open) {
         if (auto device = one.lock()) open.push_back(std::move(device));
+      }
       lingering.swap(all->lingering);
     }
-    for (const auto& device : open)
+    for (const auto& device : open) {
       device->settle();
+    }
     std::erase_if(lingering, [](Device* device) {
       const bool over = device->settle();
       if (over) delete device;
@@ -233,15 +256,17 @@ ContextGuard::ContextGuard(const Device& device, Capture capture) : device_(devi
     driver.require(driver.cuCtxPushCurrent(device.context()), "cuCtxPushCurrent");
     pushed_ = true;
   }
-  if (capture == Capture::relaxed)
+  if (capture == Capture::relaxed) {
     relaxed_ = driver.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS;
+  }
 }
 
 ContextGuard::ContextGuard(const Device& device, std::nothrow_t) noexcept : device_(device) {
   const Driver& driver = device.driver();
   CUcontext current = nullptr;
-  if (driver.cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != device.context())
+  if (driver.cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != device.context()) {
     pushed_ = driver.cuCtxPushCurrent(device.context()) == CUDA_SUCCESS;
+  }
   relaxed_ = driver.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS;
 }
 

@@ -5,6 +5,10 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <string>
+#include <string_view>
+
+#include "core/base/error.hpp"
 
 namespace symm::cuda {
 namespace {
@@ -48,16 +52,19 @@ Loaded load_driver() {
         "the CUDA driver has no " #name " of CUDA " + version_text(since) + ", which symm needs"};
   SYMM_DRIVER_CALLS(SYMM_DRIVER_REQUIRE)
 #undef SYMM_DRIVER_REQUIRE
-  if (const CUresult result = driver.cuInit(0); result != CUDA_SUCCESS)
+  if (const CUresult result = driver.cuInit(0); result != CUDA_SUCCESS) {
     return {{}, "cuInit: " + driver.text(result)};
+  }
   int devices = 0;
   if (const CUresult result = driver.cuDeviceGetCount(&devices);
-      result != CUDA_SUCCESS || devices == 0)
+      result != CUDA_SUCCESS || devices == 0) {
     return {{}, result != CUDA_SUCCESS ? "cuDeviceGetCount: " + driver.text(result)
                                        : "the CUDA driver sees no device"};
+  }
   int version = 0;
-  if (driver.cuDriverGetVersion(&version) == CUDA_SUCCESS && version < 12000)
+  if (driver.cuDriverGetVersion(&version) == CUDA_SUCCESS && version < 12000) {
     loaded.reason = "the CUDA driver is of version " + version_text(version) + "; symm needs 12.0";
+  }
   return loaded;
 }
 }  // namespace
@@ -65,8 +72,9 @@ Loaded load_driver() {
 std::string Driver::text(CUresult result) const {
   const char* name = nullptr;
   const char* explanation = nullptr;
-  if (cuGetErrorName(result, &name) != CUDA_SUCCESS || name == nullptr)
+  if (cuGetErrorName(result, &name) != CUDA_SUCCESS || name == nullptr) {
     return format("CUDA error %d", result);
+  }
   if (cuGetErrorString(result, &explanation) != CUDA_SUCCESS || explanation == nullptr) return name;
   return format("%s (%s)", name, explanation);
 }
@@ -98,8 +106,9 @@ const Driver& driver() {
   if (loaded == nullptr) {
     const std::lock_guard lock(making);
     loaded = known.load(std::memory_order_relaxed);
-    if (loaded == nullptr)
+    if (loaded == nullptr) {
       known.store(loaded = new Loaded(load_driver()), std::memory_order_release);
+    }
   }
   if (!loaded->reason.empty()) throw Error(Status::unavailable, loaded->reason);
   return loaded->driver;

@@ -1,6 +1,16 @@
 #include "core/cuda/kernels.hpp"
 
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
 #include "core/base/per_process.hpp"
+#include "core/cuda/driver.hpp"
+#include "kernels/cuda/args.hpp"
+#include "kernels/cuda/images.hpp"
 
 namespace symm::cuda {
 namespace {
@@ -27,8 +37,9 @@ CUkernel find_kernel(const Driver& driver, const std::string& name) {
   const std::lock_guard lock(known.mutex);
   // Those that are eager all at once, so that no later call, while others' kernels wait
   // or a stream is captured, has anything to load.
-  for (size_t i = 0; i < symm_images()->all.size(); ++i)
+  for (size_t i = 0; i < symm_images()->all.size(); ++i) {
     if (symm_images()->all[i].eager) known.load(driver, i);
+  }
   for (const bool eager : {true, false}) {
     for (size_t i = 0; i < symm_images()->all.size(); ++i) {
       if (symm_images()->all[i].eager != eager) continue;
@@ -94,8 +105,9 @@ void Kernels::make_ready() {
 
 CUfunction Kernels::find(const std::string& name) const {
   const auto found = functions_.find(name);
-  if (found == functions_.end())
+  if (found == functions_.end()) {
     throw Error(Status::internal, "kernel " + name + " was not loaded");
+  }
   return found->second;
 }
 
@@ -130,8 +142,9 @@ void Kernels::run(CUfunction function, const Launch& launch, void** parameters) 
   if (launch.cluster > 1) {
     CUlaunchAttribute& clusters = attributes[count++];
     clusters.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    for (unsigned& blocks : clusters.value.cluster)
+    for (unsigned& blocks : clusters.value.cluster) {
       blocks = 1;
+    }
     clusters.value.cluster[0] = launch.cluster;
   }
   const CUlaunchConfig config{

@@ -46,7 +46,8 @@ class Kernels {
   // One that has a thread for each pack of so many bytes, and waits for nobody.
   template <class Args>
   void launch_over(size_t bytes, CUfunction function, CUstream stream, Args& args) const {
-    constexpr size_t kThreads = 256, kMost = 1024;
+    constexpr size_t kThreads = 256;
+    constexpr size_t kMost = 1024;
     launch(function,
         {static_cast<unsigned>(std::min((bytes / kPack + kThreads) / kThreads, kMost)), kThreads,
             stream},

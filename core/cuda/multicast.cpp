@@ -2,8 +2,29 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <iterator>
+#include <memory>
+#include <new>
+#include <span>
+#include <system_error>
+#include <utility>
+#include <vector>
 
+#include "core/backend/backend.hpp"
+#include "core/base/environment.hpp"
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
+#include "core/cuda/allocation.hpp"
+#include "core/cuda/device.hpp"
+#include "core/cuda/driver.hpp"
+#include "core/cuda/kernels.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/cuda/args.hpp"
 #include "kernels/cuda/plan.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::cuda {
 namespace {
@@ -219,23 +240,30 @@ std::string why_no_multicast(const MulticastFacts& facts) {
 
 std::string why_no_multicast(std::span<const MulticastFacts> ranks) {
   const auto asks = [](const MulticastFacts& facts) { return facts.asked != 0; };
-  if (std::none_of(ranks.begin(), ranks.end(), asks))
+  if (std::none_of(ranks.begin(), ranks.end(), asks)) {
     return "nobody asked for it (SYMM_GROUP_MULTICAST or SYMM_MULTICAST=1)";
-  for (size_t rank = 0; rank < ranks.size(); ++rank)
-    if (const std::string reason = forbidden_by(ranks[rank]); !reason.empty())
-      return on(rank, reason);
-  if (ranks.size() == 1) return "the group has one rank";
-  for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    if (!asks(ranks[rank]))
-      return on(rank, "did not ask for it (SYMM_GROUP_MULTICAST or SYMM_MULTICAST=1)");
-    if (const std::string reason = why_no_multicast(ranks[rank]); !reason.empty())
-      return on(rank, reason);
   }
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    for (size_t other = rank + 1; other < ranks.size(); ++other)
-      if (ranks[rank].device == ranks[other].device)
+    if (const std::string reason = forbidden_by(ranks[rank]); !reason.empty()) {
+      return on(rank, reason);
+    }
+  }
+  if (ranks.size() == 1) return "the group has one rank";
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (!asks(ranks[rank])) {
+      return on(rank, "did not ask for it (SYMM_GROUP_MULTICAST or SYMM_MULTICAST=1)");
+    }
+    if (const std::string reason = why_no_multicast(ranks[rank]); !reason.empty()) {
+      return on(rank, reason);
+    }
+  }
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    for (size_t other = rank + 1; other < ranks.size(); ++other) {
+      if (ranks[rank].device == ranks[other].device) {
         return format(
             "ranks %zu and %zu share device %s", rank, other, text_of(ranks[rank].device).c_str());
+      }
+    }
   }
   return "";
 }
@@ -249,8 +277,9 @@ void MulticastMemories::choose(Kernels& kernels) {
   try {
     unit_ = Multicast::granularity(*device_, context_.size);
     const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-    for (const std::string& name : kernel_names(context_.size, true))
+    for (const std::string& name : kernel_names(context_.size, true)) {
       kernels.load(name);
+    }
     kernels.make_ready();
   } catch (const Error& error) {
     trouble_ = error.what();
@@ -266,17 +295,20 @@ void MulticastMemories::add(
   };
   const Allocation& mine = allocation(static_cast<size_t>(context_.rank));
   size_t bytes = mine.mapped();
-  for (size_t rank = 0; rank < blocks.size(); ++rank)
+  for (size_t rank = 0; rank < blocks.size(); ++rank) {
     bytes = std::min(bytes, allocation(rank).mapped());
+  }
   std::string trouble = trouble_;
   const BlockExtent extent = mine.extent();
   if (trouble.empty() && extent.on_host != 0) trouble = "its block is memory of the host";
-  if (trouble.empty() && extent.offset != 0)
+  if (trouble.empty() && extent.offset != 0) {
     trouble = "its block begins inside an adopted allocation";
-  if (trouble.empty() && mine.mapped() % unit_ != 0)
+  }
+  if (trouble.empty() && mine.mapped() % unit_ != 0) {
     trouble = format(
         "its block of %zu bytes is no multiple of %zu; allocate it on a group with multicast",
         mine.mapped(), unit_);
+  }
   const auto made = make_multicast(device_, context_.rank, context_.size, mine, bytes, trouble,
       out_of_band, &memory.why_no_multicast);
   if (!made) return;

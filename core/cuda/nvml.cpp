@@ -1,7 +1,15 @@
 #include "core/cuda/nvml.hpp"
 
+#include <algorithm>
 #include <cctype>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "core/backend/topology.hpp"
+#include "core/base/error.hpp"
 #include "core/base/library.hpp"
 
 namespace symm::cuda {
@@ -40,8 +48,9 @@ struct Nvml {
     void* const found = find_library("libnvidia-ml.so.1", "", nullptr, why);
     if (found == nullptr) unavailable("the links between GPUs are known to NVML only: " + why);
     SYMM_NVML_CALLS(SYMM_LIBRARY_FIND)
-    if (const nvmlReturn result = nvmlInit_v2(); result != 0)
+    if (const nvmlReturn result = nvmlInit_v2(); result != 0) {
       unavailable("nvmlInit: " + text(result));
+    }
   }
 
   std::string text(nvmlReturn result) const {
@@ -75,8 +84,9 @@ LinkFacts links_of(const Nvml& nvml, nvmlDevice device, const std::string& bus) 
 
 // "00000000:1B:00.0" and "0000:1b:00.0" are one device.
 std::string normal(std::string text) {
-  for (char& c : text)
+  for (char& c : text) {
     c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
   const size_t colon = text.find(':');
   if (colon == std::string::npos) return text;
   const size_t start = std::min(text.find_first_not_of('0'), colon);

@@ -1,5 +1,15 @@
 #include "core/cuda/stream_order.hpp"
 
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "core/cuda/device.hpp"
+#include "core/cuda/driver.hpp"
+#include "core/cuda/stream_uses.hpp"
+
 namespace symm::cuda {
 StreamOrder::StreamOrder(std::shared_ptr<Device> device, const StreamOrder* with)
     : device_(std::move(device)), last_(with != nullptr ? with->last_ : std::make_shared<Last>()) {}
@@ -24,18 +34,20 @@ void StreamOrder::wait(const Place& place, const Event& event) {
 
 StreamOrder::Place StreamOrder::before(CUstream stream) {
   const Place place = place_of(stream);
-  if (const Call& last = last_->of(place); last.event && last.stream != place.id)
+  if (const Call& last = last_->of(place); last.event && last.stream != place.id) {
     wait(place, last.event);
+  }
   return place;
 }
 
 void StreamOrder::after(const Place& place) {
   Call& last = last_->of(place);
   const Event used = record(place);
-  if (place.capture == 0)
+  if (place.capture == 0) {
     last.event = used;
-  else
+  } else {
     record_captured(place, last.event);
+  }
   last.stream = place.id;
 }
 
@@ -57,8 +69,9 @@ Event StreamOrder::record(const Place& place) {
   Event& known = streams_[place.id];
   if (known == event) return event;
   known = event;
-  if (streams_.size() > StreamUses::kMany)
+  if (streams_.size() > StreamUses::kMany) {
     std::erase_if(streams_, [&](const auto& one) { return device_->uses().is_over(one.second); });
+  }
   return event;
 }
 
@@ -67,15 +80,18 @@ void StreamOrder::record_use(CUstream stream) { record(place_of(stream)); }
 void StreamOrder::gather(CUstream stream) {
   const Place place = place_of(stream);
   const std::lock_guard lock(mutex_);
-  for (const auto& [of, event] : place.capture != 0 ? captured_[place.capture] : streams_)
-    if (event && of != place.id && (place.capture != 0 || !device_->uses().is_over(event)))
+  for (const auto& [of, event] : place.capture != 0 ? captured_[place.capture] : streams_) {
+    if (event && of != place.id && (place.capture != 0 || !device_->uses().is_over(event))) {
       wait(place, event);
+    }
+  }
 }
 
 SideStreams::~SideStreams() {
   const ContextGuard current(*device_, std::nothrow);
-  for (const Side& side : sides_)
+  for (const Side& side : sides_) {
     device_->driver().cuStreamDestroy(side.stream);
+  }
   sides_.clear();
 }
 

@@ -1,5 +1,12 @@
 #include "core/cuda/stream_uses.hpp"
 
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "core/base/error.hpp"
+#include "core/cuda/driver.hpp"
+
 namespace symm::cuda {
 Event StreamUses::make_event() const {
   CUevent made = nullptr;
@@ -18,8 +25,9 @@ unsigned long long StreamUses::capture_of(CUstream stream) {
   unsigned long long capture = 0;
   driver_.require(driver_.cuStreamGetCaptureInfo(stream, &status, &capture),
       "cuStreamGetCaptureInfo", "stream");
-  if (status == 2)
+  if (status == 2) {
     throw Error(Status::invalid_argument, "stream: its capture has been invalidated");
+  }
   // without a lock: has_ended() asks the driver
   if (status == 0 && driver_.cuEventElapsedTime != nullptr) return 0;
   const std::thread::id caller = std::this_thread::get_id();
@@ -59,9 +67,10 @@ Event StreamUses::record(CUstream stream, StreamId id) {
   Event& event = events_[id];
   if (!event) {
     event = make_event();
-    if (events_.size() > kMany)
+    if (events_.size() > kMany) {
       std::erase_if(
           events_, [&](const auto& one) { return one.first != id && is_over(one.second); });
+    }
   }
   driver_.require(driver_.cuEventRecord(event.get(), stream), "cuEventRecord", "stream");
   return event;
@@ -69,9 +78,11 @@ Event StreamUses::record(CUstream stream, StreamId id) {
 
 void StreamUses::gather(CUstream stream) {
   const std::lock_guard lock(mutex_);
-  for (const auto& [id, event] : events_)
-    if (!is_over(event))
+  for (const auto& [id, event] : events_) {
+    if (!is_over(event)) {
       driver_.require(driver_.cuStreamWaitEvent(stream, event.get(), 0), "cuStreamWaitEvent");
+    }
+  }
 }
 
 bool StreamUses::may_be_captured() {

@@ -1,6 +1,18 @@
 #include "core/cuda/stream_words.hpp"
 
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+
+#include "core/backend/provider.hpp"
+#include "core/backend/segment.hpp"
 #include "core/cuda/backend.hpp"
+#include "core/cuda/device.hpp"
+#include "core/cuda/driver.hpp"
+#include "core/cuda/stream_uses.hpp"
 
 namespace symm::cuda {
 std::shared_ptr<Device> ipc_device(int ordinal) {

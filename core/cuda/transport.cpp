@@ -1,5 +1,39 @@
 #include "core/cuda/transport.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/backend/plan_table.hpp"
+#include "core/backend/stats.hpp"
+#include "core/base/environment.hpp"
+#include "core/base/error.hpp"
+#include "core/base/timed_mutex.hpp"
+#include "core/base/wait.hpp"
+#include "core/cuda/allocation.hpp"
+#include "core/cuda/control.hpp"
+#include "core/cuda/device.hpp"
+#include "core/cuda/driver.hpp"
+#include "core/cuda/multicast.hpp"
+#include "core/cuda/stream_uses.hpp"
+#include "core/mesh/mesh.hpp"
+#include "kernels/collective.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/compare.hpp"
+#include "kernels/cuda/args.hpp"
+#include "kernels/cuda/plan.hpp"
+#include "kernels/pieces.hpp"
+#include "kernels/rmsnorm.hpp"
+#include "kernels/scaled_call.hpp"
+#include "kernels/types.hpp"
+
 namespace symm::cuda {
 namespace {
 struct TransportShare {
@@ -40,8 +74,9 @@ std::string rmsnorm_kernel(DType dtype) { return format("symm_rmsnorm_%s_1", nam
 }  // namespace
 
 CUstream stream_of(void* stream) {
-  if (stream == kAllStreams)
+  if (stream == kAllStreams) {
     throw Error(Status::invalid_argument, "stream: SYMM_ALL_STREAMS is no stream to issue work on");
+  }
   return static_cast<CUstream>(stream);
 }
 
@@ -66,9 +101,10 @@ CudaTransport::CudaTransport(
       kernels_(*device_),
       order_(device_, lender_ != nullptr ? &lender_->order_ : nullptr),
       sides_(device_) {
-  if (context_.size > kMaxRanks)
+  if (context_.size > kMaxRanks) {
     throw Error(Status::unsupported,
         format("the CUDA back end has at most %d ranks a group, not %d", kMaxRanks, context_.size));
+  }
   if (const uint64_t least = cuda::scratch_bytes(layout_);
       context_.scratch_bytes != 0 && least > context_.scratch_bytes) {
     throw Error(Status::invalid_argument,
@@ -85,16 +121,20 @@ CudaTransport::CudaTransport(
 
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   for (const char* name : {"symm_barrier", "symm_write_word", "symm_wait_word", "symm_wait_words",
-           "symm_check", "symm_convert"})
+           "symm_check", "symm_convert"}) {
     kernels_.load(name);
-  for (const char* name : {"symm_combine", "symm_compare", "symm_stage"})
+  }
+  for (const char* name : {"symm_combine", "symm_compare", "symm_stage"}) {
     if (context_.machines.count > 1) kernels_.load(name);
+  }
   copies_in_bulk_ = kernels_.has_room_for_bulk();
   kernels_.load("symm_pipeline_move", copies_in_bulk_ ? kBulkShared : 0);
-  for (const std::string& name : kernel_names(context_.size, false))
+  for (const std::string& name : kernel_names(context_.size, false)) {
     kernels_.load(name);
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+  }
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     kernels_.load(rmsnorm_kernel(dtype));
+  }
   kernels_.make_ready();
   facts_.has_clusters = kernels_.is_for_9();
   facts_.same_offsets = context_.same_offsets;
@@ -120,8 +160,9 @@ CudaTransport::~CudaTransport() { listener_.reset(); }
 
 Tuning CudaTransport::choose_tuning() const {
   Tuning tuning = tuning_of(values_);
-  if (context_.scratch_bytes != 0)
+  if (context_.scratch_bytes != 0) {
     tuning = within_scratch(context_.size, tuning, context_.scratch_bytes);
+  }
   return lender_ == nullptr
              ? tuning
              : within_stages(context_.size, tuning, lender_->layout_, lender_->tuning_);
@@ -140,8 +181,9 @@ void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
   const auto body = first_of<TransportShare>(message);
   if (const std::string differs =
           plan_difference(BackendKind::cuda, context_.rank, values_, peer, body.values);
-      !differs.empty())
+      !differs.empty()) {
     throw Error({Status::mismatch, peer, 0, differs});
+  }
   const auto& mine = controls_[static_cast<size_t>(context_.rank)];
   if (body.bytes != mine->size() || body.mapped < body.bytes) {
     throw Error({Status::mismatch, peer, 0,
@@ -149,9 +191,10 @@ void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
                "the library?",
             peer, body.bytes, mine->size())});
   }
-  if (maps(peer))
+  if (maps(peer)) {
     controls_[static_cast<size_t>(peer)] =
         Allocation::import(device_, std::move(message.fds.at(0)), {body.bytes, body.mapped});
+  }
   uuids_[static_cast<size_t>(peer)] = body.uuid;
   multicast_.facts(peer) = body.multicast;
   facts_.max_blocks = std::min(facts_.max_blocks, body.multiprocessors);
@@ -197,11 +240,13 @@ std::span<std::byte> CudaTransport::stages_of(int rank) const noexcept {
 
 void CudaTransport::tell_kernels() noexcept {
   uint32_t departed = 0;
-  for (int rank = 0; rank < context_.size; ++rank)
+  for (int rank = 0; rank < context_.size; ++rank) {
     if (rank != context_.rank && context_.revocation->departed(rank)) departed |= 1U << rank;
+  }
   const bool revoked = context_.revocation->revoked();
-  if (revoked || departed != 0)
+  if (revoked || departed != 0) {
     mailbox_->tell(controls_[static_cast<size_t>(context_.rank)], stages_, revoked, departed);
+  }
 }
 
 void CudaTransport::check_device_errors() {
@@ -229,8 +274,9 @@ void CudaTransport::barrier(
 void CudaTransport::launch_barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms,
     void* stream, uint32_t operation) {
   BarrierArgs args{comm(timeout_ms, operation), 0, static_cast<uint32_t>(channel)};
-  for (const int32_t rank : ranks)
+  for (const int32_t rank : ranks) {
     args.ranks |= 1U << rank;
+  }
   if (ranks.empty()) args.ranks = (1U << context_.size) - 1U;
   kernels_.launch(kernels_.find("symm_barrier"), {1, 32, stream_of(stream)}, args);
 }
@@ -296,18 +342,22 @@ SignalState CudaTransport::look_at_signal(const MemoryView& memory, int rank, in
 void CudaTransport::wait_signals(const MemoryView& memory, std::span<const SignalWait> waits,
     bool any, uint64_t timeout_ms, size_t* out_index, uint64_t* out_seen, void* stream) {
   for (const auto& [is_given, name] :
-      {std::pair(out_index != nullptr, "out_index"), std::pair(out_seen != nullptr, "out_seen")})
-    if (is_given)
+      {std::pair(out_index != nullptr, "out_index"), std::pair(out_seen != nullptr, "out_seen")}) {
+    if (is_given) {
       throw Error(Status::invalid_argument,
           format("%s: must be NULL with the CUDA back end, which waits later", name));
-  for (const SignalWait& wait : waits)
+    }
+  }
+  for (const SignalWait& wait : waits) {
     require_reach(wait.rank, "wait_signals");
+  }
   const auto word_of = [&](const SignalWait& wait) -> WordWait {
     return {signal_word(memory, context_.rank, wait.channel, wait.rank), wait.value, wait.rank,
         static_cast<uint32_t>(wait.channel), wait.compare, sizeof(uint64_t)};
   };
-  if (waits.size() == 1)
+  if (waits.size() == 1) {
     return wait_word(timeout_ms, Operation::wait_signal, 0, word_of(waits[0]), stream);
+  }
   const ContextGuard current(*device_);
   WaitWordsArgs args{};
   args.comm = comm(timeout_ms, static_cast<uint32_t>(Operation::wait_signal));
@@ -363,9 +413,10 @@ void CudaTransport::stream_wait(void* stream, void* after) {
 
 bool CudaTransport::stream_done(void* stream) {
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-  if (device_->uses().capture_of(stream_of(stream)) != 0)
+  if (device_->uses().capture_of(stream_of(stream)) != 0) {
     throw Error(Status::invalid_argument,
         "stream: is being captured, so nothing of what was issued on it has begun");
+  }
   const CUresult result = device_->driver().cuStreamQuery(stream_of(stream));
   if (result != CUDA_ERROR_NOT_READY) device_->driver().require(result, "cuStreamQuery", "stream");
   return result == CUDA_SUCCESS;
@@ -380,8 +431,9 @@ void CudaTransport::memory_added(const std::shared_ptr<const MemoryView>& view) 
   MemoryEntry added{};
   added.id = memory.id;
   added.bytes = memory.bytes;
-  for (size_t rank = 0; rank < memory.blocks.size(); ++rank)
+  for (size_t rank = 0; rank < memory.blocks.size(); ++rank) {
     added.block[rank] = address_of(memory.blocks[rank]);
+  }
   memories_->add(added);
 
   void* tables[2][kMaxRanks] = {};
@@ -412,17 +464,19 @@ DeviceTransport::Tables CudaTransport::device_tables(const MemoryView& memory) c
 // Nothing here waits for a rank or allocates device memory.
 PlanInput CudaTransport::plan_input(const CollectiveCall& call) const {
   PlanInput input{call, facts_, {}};
-  if (is_multimem(call.algorithm))
+  if (is_multimem(call.algorithm)) {
     input.why_not = multicast_.why_no_multimem(call);
-  else if (may_go_by_engine(input, tuning_))
+  } else if (may_go_by_engine(input, tuning_)) {
     input.why_not = why_no_engine(call);
+  }
   return input;
 }
 
 std::string CudaTransport::why_no_engine(const CollectiveCall& call) const {
   size_t offset = 0;
-  if (!memory_of_recv(call, &offset))
+  if (!memory_of_recv(call, &offset)) {
     return "recv is not in this rank's block of a memory of the group";
+  }
   return holds_send(call) ? "not in place: recv holds what is still to be sent" : "";
 }
 
@@ -433,8 +487,9 @@ std::shared_ptr<const MemoryView> CudaTransport::memory_of_recv(
 }
 
 Plan CudaTransport::possible_plan(const PlanInput& input) const {
-  if (const std::string reason = refuse(input, tuning_); !reason.empty())
+  if (const std::string reason = refuse(input, tuning_); !reason.empty()) {
     throw Error(Status::invalid_argument, "options.algorithm: " + reason);
+  }
   return cuda::plan(input, tuning_);
 }
 
@@ -451,17 +506,19 @@ void CudaTransport::collective(const CollectiveCall& call) {
     issue(plain, its, possible_plan(its));
   };
   stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), chosen.algorithm));
-  if (call.scaling || input.collective != call.collective)
+  if (call.scaling || input.collective != call.collective) {
     issue_parts(call, issue_plain);
-  else
+  } else {
     issue(call, input, chosen);
+  }
   stats_.add_collective(call, chosen.algorithm, true);
   order_.after(place);
 }
 
 void CudaTransport::issue(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
-  if (chosen.form != nullptr && chosen.algorithm == Algorithm::copy_engine)
+  if (chosen.form != nullptr && chosen.algorithm == Algorithm::copy_engine) {
     return copy_by_engine(call);
+  }
   if (context_.check && context_.size > 1) launch_check(call);
   launch_collective(call, input, chosen);
 }
@@ -547,9 +604,10 @@ CollectiveCall CudaTransport::planned_call(const CollectiveCall& call) const {
 
 void CudaTransport::issue_parts(
     const CollectiveCall& call, const std::function<void(const CollectiveCall&)>& issue_plain) {
-  if (call.scaling)
+  if (call.scaling) {
     return scaled(call).run(
         [&](const Conversion& conversion) { launch_conversion(call, conversion); }, issue_plain);
+  }
   rows_of(call).run(issue_plain, [&](const RmsNorm& norm, const std::byte* sums, size_t rows) {
     CollectiveCall summed = call;
     summed.send = sums;
@@ -588,10 +646,11 @@ void CudaTransport::launch_conversion(const CollectiveCall& call, const Conversi
   if (c.count == 0) return;
   ConvertArgs args{address_of(c.from), address_of(c.to), c.count, c.blocks, c.stride, 0, 1,
       static_cast<int32_t>(c.from_dtype), static_cast<int32_t>(c.to_dtype)};
-  if (c.scaled && call.scaling.kind == Factor::pointer)
+  if (c.scaled && call.scaling.kind == Factor::pointer) {
     args.pointer = address_of(call.scale_pointer);
-  else if (c.scaled)
+  } else if (c.scaled) {
     args.factor = call.scaling.factor;
+  }
   const size_t bytes = c.count * c.blocks * std::min(size_of(c.from_dtype), size_of(c.to_dtype));
   kernels_.launch_over(bytes, kernels_.find("symm_convert"), stream_of(call.stream), args);
 }
@@ -624,9 +683,10 @@ void CudaTransport::launch_collective(
   if (chosen.in_pieces) return launch_pieces(call, input, chosen);
   if (call.pieces != nullptr) return;
   if (call.collective == Collective::allreduce_rmsnorm) {
-    if (chosen.form != nullptr)
+    if (chosen.form != nullptr) {
       launch_rmsnorm(kernel_of(input, chosen), {chosen.cluster, chosen.blocks, chosen.threads},
           call, *call.norm);
+    }
     return;
   }
   const uint64_t unit = call.unit();
@@ -710,8 +770,9 @@ PiecesArgs CudaTransport::pieces_of(const CollectiveCall& call) const {
     args.counts[0] = counts(pieces.device_send, pieces.send_bytes);
     args.counts[1] = counts(pieces.device_recv, pieces.recv_bytes);
   } else {
-    for (int p = 0; p < context_.size; ++p)
+    for (int p = 0; p < context_.size; ++p) {
       args.send[p] = args.recv[p] = {static_cast<uint64_t>(p) * call.unit(), call.unit()};
+    }
   }
   return args;
 }

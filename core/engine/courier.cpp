@@ -1,14 +1,33 @@
 #include "core/engine/courier.hpp"
 
+#include <poll.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
+#include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/base/per_process.hpp"
+#include "core/base/process.hpp"
 #include "core/base/reserve.hpp"
+#include "core/base/wait.hpp"
+#include "core/bootstrap/store.hpp"
+#include "core/engine/link.hpp"
 
 namespace symm::engine {
 constexpr uint64_t kRestMs = 1;          // and less where who polled goes to sleep
@@ -100,8 +119,9 @@ class Office final : public Courier, public Sink {
   }
 
   Link& there() const {
-    if (link == nullptr)
+    if (link == nullptr) {
       throw Error(Status::unavailable, own_name + " was given up in this process");
+    }
     return *link;
   }
 
@@ -109,8 +129,9 @@ class Office final : public Courier, public Sink {
     if (link == nullptr) return false;
     bool any = link->progress();
     any |= send_answers();
-    for (const auto& [line, how] : std::exchange(doomed, {}))
+    for (const auto& [line, how] : std::exchange(doomed, {})) {
       break_off(line, how);
+    }
     return any;
   }
 
@@ -127,8 +148,9 @@ class Office final : public Courier, public Sink {
     parcel.peer = &peer;
     const Transfer state = link->send(parcel);
     if (state == Transfer::under_way &&
-        with_reserve([&] { return under_way.insert(&parcel).second; }))
+        with_reserve([&] { return under_way.insert(&parcel).second; })) {
       ++peer.sending;
+    }
     return state;
   }
 
@@ -167,27 +189,33 @@ class Office final : public Courier, public Sink {
     if (!ends) ends = {Deadline::after_ms(kOwnEndMs), Deadline::after_ms(kSharedEndMs)};
     if (retry_until(ended, (*ends)[shared ? 1 : 0])) return;
     break_off(peer.line, format("another group had to end what it did for rank %d", peer.rank));
-    if (!retry_until(ended, Deadline::after_ms(kEndMs)))
+    if (!retry_until(ended, Deadline::after_ms(kEndMs))) {
       give_up(format("it did not end what it did for rank %d", peer.rank));
+    }
   }
 
   void break_off(int number, const std::string& how) noexcept {
     auto line = lines.extract(number);
     if (line.empty()) return;
-    for (Peer* peer : line.mapped().users)
+    for (Peer* peer : line.mapped().users) {
       lose(*peer, how);
+    }
     if (link != nullptr) link->close(number);
   }
 
   void give_up(const std::string& how) noexcept {
     link.reset();
-    while (!lines.empty())
+    while (!lines.empty()) {
       break_off(lines.begin()->first, how);
-    for (const auto& [key, group] : groups)
-      for (Peer& peer : group->peers)
+    }
+    for (const auto& [key, group] : groups) {
+      for (Peer& peer : group->peers) {
         peer.receiving = 0;
-    for (Parcel* parcel : std::exchange(under_way, {}))
+      }
+    }
+    for (Parcel* parcel : std::exchange(under_way, {})) {
       sent(*parcel, Transfer::broken);
+    }
   }
 
   void lose(Peer& peer, const std::string& how) noexcept {
@@ -202,13 +230,15 @@ class Office final : public Courier, public Sink {
   }
 
   void polls(Polling what) noexcept {
-    if (what == Polling::ends)
+    if (what == Polling::ends) {
       --pollers;
-    else
+    } else {
       polled = what == Polling::begins;
+    }
     if (what == Polling::begins) ++pollers;
-    if (what == Polling::sleeps && pollers == 0 && resting.exchange(false))
+    if (what == Polling::sleeps && pollers == 0 && resting.exchange(false)) {
       eventfd_write(waker.get(), 1);
+    }
   }
 
   Peer* peer_of(const Head& head) noexcept {
@@ -222,8 +252,9 @@ class Office final : public Courier, public Sink {
     Peer* const peer = peer_of(head);
     if (peer == nullptr || peer->gone) return nullptr;
     std::byte* const at = peer->group->receiver.place(peer->rank, head);
-    if (at == nullptr)
+    if (at == nullptr) {
       lose(*peer, "it has broken the protocol: a message of its has no place here");
+    }
     if (at != nullptr) ++peer->receiving;
     return at;
   }
@@ -238,8 +269,9 @@ class Office final : public Courier, public Sink {
       ++peer->next_in;
       return peer->group->receiver.arrived(peer->rank, head);
     }
-    if (head.sequence < peer->next_in || peer->early.size() == kMostEarly || !with_reserve(keep))
+    if (head.sequence < peer->next_in || peer->early.size() == kMostEarly || !with_reserve(keep)) {
       return lose(*peer, "it has broken the protocol: a message of its is out of order");
+    }
     for (auto next = peer->early.begin(); next != peer->early.end() && next->first == peer->next_in;
         ++peer->next_in) {
       peer->group->receiver.arrived(peer->rank, next->second);
@@ -314,26 +346,31 @@ class OfficePost final : public Post {
         revocation_(std::move(revocation)),
         group_{number, static_cast<uint16_t>(rank), receiver, {}} {
     group_.peers = std::vector<Peer>(static_cast<size_t>(size));
-    for (int peer = 0; peer < size; ++peer)
+    for (int peer = 0; peer < size; ++peer) {
       peer_of(peer).group = &group_, peer_of(peer).rank = static_cast<uint16_t>(peer);
+    }
     const auto lock = office.hold();
     office.there();
-    if (!office.groups.emplace(std::pair(number, group_.rank), &group_).second)
+    if (!office.groups.emplace(std::pair(number, group_.rank), &group_).second) {
       throw Error(Status::internal, format("rank %d has a post of this group already", rank));
+    }
   }
 
   ~OfficePost() override {
     const auto lock = office_.hold();
     office_.send_answers();
-    for (Peer& peer : group_.peers)
+    for (Peer& peer : group_.peers) {
       peer.gone = true;
+    }
     for (Peer& peer : group_.peers) {
       if (peer.receiving != 0) office_.end(peer);
-      if (const auto line = office_.lines.find(peer.line); line != office_.lines.end())
+      if (const auto line = office_.lines.find(peer.line); line != office_.lines.end()) {
         std::erase(line->second.users, &peer);
+      }
     }
-    for (Parcel* parcel : office_.under_way)
+    for (Parcel* parcel : office_.under_way) {
       if (parcel->peer != nullptr && parcel->peer->group == &group_) parcel->peer = nullptr;
+    }
     office_.groups.erase({group_.number, group_.rank});
     office_.wake();
   }
@@ -343,15 +380,18 @@ class OfficePost final : public Post {
     Peer& peer = peer_of(rank);
     Link& link = office_.there();
     if (peer.gone || peer.line >= 0) return;
-    for (auto& [number, line] : office_.lines)
-      if (std::equal(address.begin(), address.end(), line.address.begin(), line.address.end()))
+    for (auto& [number, line] : office_.lines) {
+      if (std::equal(address.begin(), address.end(), line.address.begin(), line.address.end())) {
         peer.line = number;
+      }
+    }
     if (peer.line < 0) peer.line = link.connect(address);
     Line& line = office_.lines[peer.line];
     line.address.assign(address.begin(), address.end());
     line.users.push_back(&peer);
-    for (auto& parcel : std::exchange(peer.unconnected, {}))
+    for (auto& parcel : std::exchange(peer.unconnected, {})) {
       office_.answers.emplace_back(&peer, std::move(parcel));
+    }
     office_.send_answers();
     office_.wake();
   }
@@ -364,8 +404,9 @@ class OfficePost final : public Post {
     parcel.payload = payload;
     {
       const auto lock = office_.hold();
-      if (peer.line < 0 && !peer.gone)
+      if (peer.line < 0 && !peer.gone) {
         throw Error(Status::internal, format("rank %d was not connected", rank));
+      }
       parcel.state = office_.send(peer, parcel);
     }
     if (parcel.state == Transfer::under_way) {
@@ -377,12 +418,14 @@ class OfficePost final : public Post {
       if (end != WaitEnd::reached) {
         const auto lock = office_.hold();
         office_.end(peer);
-        if (peer.how.empty())
+        if (peer.how.empty()) {
           peer.how =
               format("rank %d has not taken a message of %zu bytes in time", rank, payload.size());
+        }
       }
-      if (end == WaitEnd::timed_out && parcel.state != Transfer::whole)
+      if (end == WaitEnd::timed_out && parcel.state != Transfer::whole) {
         throw Error({Status::timeout, rank, 0, peer.how, 0, 0});
+      }
     }
     if (parcel.state == Transfer::whole) return;
     wait([] { return false; }, std::min(deadline.get().remaining_ns(), nanoseconds_of(kReasonMs)));

@@ -27,8 +27,9 @@ inline void encode(const Head& head, HeadBytes& bytes) noexcept {
   size_t at = 0;
   const auto put = [&](auto... fields) {
     const auto one = [&](auto field) {
-      for (size_t i = 0; i < sizeof field; ++i)
+      for (size_t i = 0; i < sizeof field; ++i) {
         bytes[at++] = static_cast<std::byte>(field >> (8 * i));
+      }
     };
     (one(fields), ...);
   };

@@ -1,12 +1,30 @@
 #include "core/engine/nccl.hpp"
 
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdint>
 #include <cstring>
+#include <exception>
+#include <functional>
+#include <iterator>
 #include <list>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/base/environment.hpp"
+#include "core/base/error.hpp"
 #include "core/base/library.hpp"
 #include "core/base/log.hpp"
+#include "core/base/process.hpp"
 #include "core/base/reserve.hpp"
+#include "core/base/timed_mutex.hpp"
+#include "core/base/wait.hpp"
 #include "core/engine/nccl_api.hpp"
 
 namespace symm::engine {
@@ -41,8 +59,9 @@ struct Library {
     int version = 0;
     ncclGetVersion = reinterpret_cast<decltype(ncclGetVersion)>(dlsym(found, "ncclGetVersion"));
     if (ncclGetVersion == nullptr || dladdr(reinterpret_cast<void*>(ncclGetVersion), &place) == 0 ||
-        ncclGetVersion(&version) != kSuccess)
+        ncclGetVersion(&version) != kSuccess) {
       unavailable("libnccl.so.2 does not tell its version");
+    }
     name = format("nccl %d.%d.%d", version / 10'000, version / 100 % 100, version % 100);
     const std::string where = name + " (" + place.dli_fname + ")";
     if (version < kLeast || version >= 30'000) unavailable(where + " is none that symm can use");
@@ -149,15 +168,17 @@ void StreamEngine::State::look() {
   // Two that ask at a time would both complete what is in progress, one of them when it
   // is gone; who has the communicator asks.
   if (busy.try_take()) {
-    if (const Result asked = nccl.ncclCommGetAsyncError(comm, &error); asked != kSuccess)
+    if (const Result asked = nccl.ncclCommGetAsyncError(comm, &error); asked != kSuccess) {
       error = asked;
+    }
     busy.give();
   }
   if (error != kSuccess && error != kInProgress) {
     if (!explained()) tell(failure_of(error, "ncclCommGetAsyncError"));
     return;
   }
-  std::list<Flight> under_way, over;  // which go without the lock
+  std::list<Flight> under_way;
+  std::list<Flight> over;  // which go without the lock
   {
     const std::lock_guard lock(mutex);
     under_way.swap(flights);
@@ -180,13 +201,15 @@ void StreamEngine::State::keep() noexcept {
     return !closing || !flights.empty();
   };
   while (is_under_way() && !revocation->revoked() && !trouble) {
-    const uint32_t seen = woken.load(), events = revocation->events().load();
+    const uint32_t seen = woken.load();
+    const uint32_t events = revocation->events().load();
     try {
       look();
     } catch (const std::bad_alloc&) {
     }  // at the next look
-    if (!closing || !trouble)
+    if (!closing || !trouble) {
       sleep_while(woken, seen, &revocation->events(), events, Deadline::after_ms(kLookMs));
+    }
   }
   // A call that is being made sees that it is over, too; one that is stuck in NCCL is cut off.
   const bool alone = busy.take(Deadline::after_ms(kReasonMs));
@@ -204,8 +227,9 @@ bool StreamEngine::State::finish() const {
   Result now = nccl.ncclCommFinalize(comm);
   retry_until(
       [&] {
-        if (now == kInProgress && nccl.ncclCommGetAsyncError(comm, &now) != kSuccess)
+        if (now == kInProgress && nccl.ncclCommGetAsyncError(comm, &now) != kSuccess) {
           now = kSystemError;
+        }
         return now != kInProgress || revocation->revoked();
       },
       Deadline::after_ms(kPatienceMs));
@@ -226,10 +250,11 @@ void StreamEngine::State::give_back(bool in_order) noexcept {
     over = retry_until([&] { return done->load(); }, Deadline::after_ms(kPatienceMs));
   } catch (const std::exception&) {
   }  // no thread, no memory: the same
-  if (!over)
+  if (!over) {
     log::write(log::Level::warning,
         "%s: %s has not returned within %lu ms: its communicator is left to it", nccl.name.c_str(),
         what, kPatienceMs);
+  }
 }
 
 StreamEngine::StreamEngine(const Owner& owner) : state_(std::make_shared<State>(owner)) {}
@@ -287,8 +312,9 @@ void StreamEngine::settle(int result, const char* call, uint64_t timeout_ms) {
   Waiter waiter{0};
   LazyDeadline deadline(timeout_ms);
   const auto is_settled = [&] {
-    if (result == kInProgress && s.nccl.ncclCommGetAsyncError(s.comm, &result) != kSuccess)
+    if (result == kInProgress && s.nccl.ncclCommGetAsyncError(s.comm, &result) != kSuccess) {
       result = kSystemError;
+    }
     return result != kInProgress;
   };
   const auto never = [] { return false; };

@@ -1,9 +1,18 @@
+#include <dlfcn.h>
+
+#include <cstddef>
 #include <cstring>
 #include <deque>
+#include <memory>
+#include <span>
+#include <string>
 #include <unordered_set>
+#include <utility>
 
 #include "core/base/environment.hpp"
+#include "core/base/error.hpp"
 #include "core/base/library.hpp"
+#include "core/base/process.hpp"
 #include "core/engine/link.hpp"
 #include "core/engine/ucx_api.hpp"
 
@@ -29,11 +38,14 @@ struct Library {
     std::string why;
     void* const found = find_library("libucp.so.0", environment("SYMM_UCX"), "libucx/lib", why);
     if (found == nullptr) unavailable("no engine: " + why);
-    unsigned major = 0, release = 0;
+    unsigned major = 0;
+    unsigned release = 0;
     Dl_info place{};
     ucp_get_version = reinterpret_cast<decltype(ucp_get_version)>(dlsym(found, "ucp_get_version"));
-    if (ucp_get_version == nullptr || dladdr(reinterpret_cast<void*>(ucp_get_version), &place) == 0)
+    if (ucp_get_version == nullptr ||
+        dladdr(reinterpret_cast<void*>(ucp_get_version), &place) == 0) {
       unavailable("libucp.so.0 has no ucp_get_version");
+    }
     ucp_get_version(&major, &minor, &release);
     name = format("ucx %u.%u.%u", major, minor, release);
     where = name + " (" + place.dli_fname + ")";
@@ -52,11 +64,13 @@ class UcxLink final : public Link {
     ucx_.ucp_config_modify(config, "LOG_LEVEL", "fatal");
     // Before 1.16, by its own measure, TCP asks for the
     // memory of messages that it could have sent meanwhile.
-    if (ucx_.minor < 16 && *environment("UCX_RNDV_THRESH") == '\0')
+    if (ucx_.minor < 16 && *environment("UCX_RNDV_THRESH") == '\0') {
       ucx_.ucp_config_modify(config, "RNDV_THRESH", "256k");
+    }
     // TCP sends as much at once: 64k, its own choice, are a large packet and a tiny one.
-    for (const char* key : {"TCP_RX_SEG_SIZE", "RX_SEG_SIZE"})  // the latter of UCX 1.13
+    for (const char* key : {"TCP_RX_SEG_SIZE", "RX_SEG_SIZE"}) {  // the latter of UCX 1.13
       ucx_.ucp_config_modify(config, key, environment("UCX_TCP_RX_SEG_SIZE"));
+    }
     require(ucx_.ucp_config_modify(config, "TLS", environment("SYMM_UCX_TLS")), "SYMM_UCX_TLS");
     const Params params;
     Context context = nullptr;
@@ -80,11 +94,13 @@ class UcxLink final : public Link {
   }
 
   ~UcxLink() override {
-    for (Line& line : lines_)
+    for (Line& line : lines_) {
       close(line.number);
+    }
     worker_.reset();
-    for (Landing* landing : landings_)
+    for (Landing* landing : landings_) {
       delete landing;
+    }
   }
 
   const std::string& name() const override { return ucx_.name; }
@@ -99,8 +115,9 @@ class UcxLink final : public Link {
     params.address = address.data();
     params.on_error = [](void* of, Endpoint, Code code) {
       const Line& broken = *static_cast<Line*>(of);
-      if (broken.endpoint != nullptr)
+      if (broken.endpoint != nullptr) {
         broken.link.sink_.lost(broken.number, broken.link.ucx_.ucs_status_string(code));
+      }
     };
     params.argument = &line;
     require(ucx_.ucp_ep_create(worker_.get(), &params, &line.endpoint), "ucp_ep_create");
@@ -186,9 +203,10 @@ class UcxLink final : public Link {
   }
 
   void require(Code code, const char* call) const {
-    if (code != kOk)
+    if (code != kOk) {
       throw Error(
           Status::unavailable, ucx_.name + ": " + call + ": " + ucx_.ucs_status_string(code));
+    }
   }
 
   Sink& sink_;

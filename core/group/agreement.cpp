@@ -1,5 +1,22 @@
 #include "core/group/agreement.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <new>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/little_endian.hpp"
+#include "core/base/page.hpp"
+#include "core/base/wait.hpp"
+#include "core/bootstrap/store.hpp"
+#include "core/group/group.hpp"
+#include "core/mesh/mesh.hpp"
+
 namespace symm {
 namespace {
 constexpr uint64_t kGraceMs = 1'000;   // for the others to hear of who is late
@@ -18,8 +35,9 @@ Bytes encode(const View& view, bool decided) {
   out.number(static_cast<uint32_t>(view.by));
   for (size_t rank = 0; rank < view.gone.size(); rank += 4) {
     unsigned bits = 0;
-    for (size_t i = 0; i < std::min<size_t>(4, view.gone.size() - rank); ++i)
+    for (size_t i = 0; i < std::min<size_t>(4, view.gone.size() - rank); ++i) {
       bits |= (view.gone[rank + i] ? 1U : 0U) << 2 * i | (view.late[rank + i] ? 2U : 0U) << 2 * i;
+    }
     out.number(static_cast<uint8_t>(bits));
   }
   encode(out, view.failure);
@@ -41,18 +59,21 @@ View decode(int rank, const Bytes& body, int ranks, bool& decided) {
     }
   }
   auto failure = in.rest();
-  while (failure.size() > kFailureHeader && failure.back() == std::byte{})
+  while (failure.size() > kFailureHeader && failure.back() == std::byte{}) {
     failure = failure.first(failure.size() - 1);
+  }
   const char* fault = decode(Reader(failure), view.failure);
-  if (fault != nullptr || view.by < -1 || view.by >= ranks)
+  if (fault != nullptr || view.by < -1 || view.by >= ranks) {
     throw Error(
         {Status::peer_failed, rank, 0, format("rank %d sent something else than a view", rank)});
+  }
   return view;
 }
 
 void merge(std::vector<bool>& into, const std::vector<bool>& from) {
-  for (size_t i = 0; i < into.size(); ++i)
+  for (size_t i = 0; i < into.size(); ++i) {
     into[i] = into[i] || from[i];
+  }
 }
 
 void merge(View& into, const View& from) {
@@ -83,8 +104,9 @@ class Agreement {
 
   View run() {
     tell(false);
-    while (!decided_ && !given_up_ && !all_agree())
+    while (!decided_ && !given_up_ && !all_agree()) {
       look();
+    }
     try {
       if (!given_up_) tell(true);
     } catch (const std::bad_alloc&) {
@@ -104,8 +126,9 @@ class Agreement {
   bool am(size_t rank) const { return static_cast<int>(rank) == group_.rank(); }
 
   bool all_agree() const {
-    for (size_t rank = 0; rank < size_; ++rank)
+    for (size_t rank = 0; rank < size_; ++rank) {
       if (!am(rank) && left_in(rank) && !(told_[rank] && *told_[rank] == mine_)) return false;
+    }
     return true;
   }
 
@@ -114,16 +137,18 @@ class Agreement {
     SYMM_POINT("agreement.tell");
     for (size_t rank = 0; rank < size_; ++rank) {
       // Also to those that are late: should they come, they learn it.
-      if (!am(rank) && !mine_.gone[rank])
+      if (!am(rank) && !mine_.gone[rank]) {
         group_.send_if_there(static_cast<int>(rank), topic_, body, deadline_);
+      }
     }
   }
 
   void look() {
     const View before = mine_;
     std::vector<int> awaited;
-    for (size_t rank = 0; rank < size_; ++rank)
+    for (size_t rank = 0; rank < size_; ++rank) {
       if (!am(rank) && left_in(rank)) awaited.push_back(static_cast<int>(rank));
+    }
     const Page::Sleep shown(group_.revocation().page().get(), -1, "shrink", now_ns());
     if (auto news = group_.receive_any(awaited, topic_, size_of_view(group_.size()), deadline_)) {
       hear(static_cast<size_t>(news->peer), news->message);
@@ -173,9 +198,10 @@ class Agreement {
 }  // namespace
 
 View agree(Group& group, const Topic& topic, const Failure& mine, Deadline deadline) {
-  if (group.size() > kMostRanksHere)
+  if (group.size() > kMostRanksHere) {
     throw Error(Status::unsupported,
         format("a group of %d ranks: at most %d can agree", group.size(), kMostRanksHere));
+  }
   try {
     return Agreement(group, topic, mine, deadline).run();
   } catch (const std::exception&) {

@@ -1,5 +1,24 @@
 #include "core/group/collective.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
+#include "core/base/page.hpp"
+#include "core/group/group.hpp"
+#include "kernels/collective.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/pieces.hpp"
+#include "kernels/rmsnorm.hpp"
+#include "kernels/text.hpp"
+#include "kernels/types.hpp"
+
 namespace symm {
 namespace {
 struct Operand {
@@ -16,11 +35,13 @@ bool overlap(const Operand& a, const Operand& b) {
 
 void require_operand(const Operand& operand) {
   if (operand.bytes == 0) return;
-  if (operand.begin == nullptr)
+  if (operand.begin == nullptr) {
     throw Error(Status::invalid_argument, format("%s: is NULL", operand.name));
-  if (operand.bytes > UINTPTR_MAX - reinterpret_cast<uintptr_t>(operand.begin))
+  }
+  if (operand.bytes > UINTPTR_MAX - reinterpret_cast<uintptr_t>(operand.begin)) {
     throw Error(Status::invalid_argument,
         format("%s: %zu bytes reach beyond the address space", operand.name, operand.bytes));
+  }
 }
 
 // As the parameter is called in symm.h.
@@ -35,16 +56,19 @@ void check_scaling(const CollectiveCall& call) {
   const auto refuse = [](Status status, const std::string& why) {
     throw Error(status, "options." + why);
   };
-  if (!is_valid(scaling.position))
+  if (!is_valid(scaling.position)) {
     refuse(Status::unsupported,
         format("scale_position: %d is not known", static_cast<int>(scaling.position)));
-  if (!is_valid(scaling.result))
+  }
+  if (!is_valid(scaling.result)) {
     refuse(Status::unsupported,
         format("result_dtype: 0x%x is not known", static_cast<unsigned>(scaling.result)));
+  }
   if (const CollectiveTraits its = traits(call.collective);
-      !its.has_op || its.in_pieces || call.collective == Collective::allreduce_rmsnorm)
+      !its.has_op || its.in_pieces || call.collective == Collective::allreduce_rmsnorm) {
     refuse(Status::invalid_argument,
         format("scale_position, result_dtype: %s has neither", name_of(call.collective)));
+  }
   if (scaling.result != call.dtype &&
       !(scaling.result == DType::f32 && is_small_float(call.dtype))) {
     refuse(Status::invalid_argument,
@@ -52,21 +76,25 @@ void check_scaling(const CollectiveCall& call) {
             name_of(scaling.result), name_of(call.dtype)));
   }
   if (scaling.position == ScalePosition::none) {
-    if (scaling.factor != 0 || call.scale_pointer != nullptr)
+    if (scaling.factor != 0 || call.scale_pointer != nullptr) {
       refuse(Status::invalid_argument, "scale_position: NONE, but there is a factor");
+    }
     return;
   }
-  if (!is_float(call.dtype))
+  if (!is_float(call.dtype)) {
     refuse(Status::invalid_argument, format("scale_position: %s is no float", name_of(call.dtype)));
-  if ((scaling.factor != 0) == (call.scale_pointer != nullptr))
+  }
+  if ((scaling.factor != 0) == (call.scale_pointer != nullptr)) {
     refuse(Status::invalid_argument,
         "scale, scale_pointer: one of them, and not both, must be other than 0");
+  }
   const bool is_finite = call.dtype == DType::f64
                              ? std::isfinite(scaling.factor)
                              : std::isfinite(static_cast<float>(scaling.factor));
-  if (!is_finite)
+  if (!is_finite) {
     refuse(Status::invalid_argument, format("scale: %g is no finite %s", scaling.factor,
                                          call.dtype == DType::f64 ? "f64" : "f32"));
+  }
 }
 
 void check(const Group& group, const CollectiveCall& call, const CollectiveTraits& its) {
@@ -74,10 +102,12 @@ void check(const Group& group, const CollectiveCall& call, const CollectiveTrait
   require_waiting(call.timeout_ms, "options.timeout_ms");
   if (!is_valid(call.dtype)) throw unknown_dtype(static_cast<int>(call.dtype));
   if (its.has_op && !is_valid(call.op)) throw not_known("op", static_cast<int>(call.op));
-  if (its.has_op && call.op == Op::avg && call.dtype == DType::boolean)
+  if (its.has_op && call.op == Op::avg && call.dtype == DType::boolean) {
     throw Error(Status::invalid_argument, "op: there is no average of bool");
-  if (!is_valid(call.algorithm))
+  }
+  if (!is_valid(call.algorithm)) {
     throw not_known("options.algorithm", static_cast<int>(call.algorithm));
+  }
   if (its.has_root()) group.require_rank("root", call.root);
   if (call.scaling) check_scaling(call);
 }
@@ -86,8 +116,9 @@ void check(const Group& group, const CollectiveCall& call, const CollectiveTrait
 const CollectiveTraits& known_traits(Collective collective) {
   static constexpr auto kAll = [] {
     std::array<CollectiveTraits, kCollectives> all{};
-    for (size_t i = 0; i < kCollectives; ++i)
+    for (size_t i = 0; i < kCollectives; ++i) {
       all[i] = traits(static_cast<Collective>(i));
+    }
     return all;
   }();
   if (!is_valid(collective)) throw not_known("collective", static_cast<int>(collective));
@@ -115,8 +146,9 @@ void check_blocks(const Group& group, const CollectiveCall& call, const Collecti
   size_t out_unit = 0;
   size_t all = 0;
   if (__builtin_mul_overflow(call.count, wide, &out_unit) ||
-      __builtin_mul_overflow(out_unit, static_cast<size_t>(group.size()), &all))
+      __builtin_mul_overflow(out_unit, static_cast<size_t>(group.size()), &all)) {
     too_many(name_of_count(call.collective), call.count);
+  }
   const size_t unit = widens ? call.count * element : out_unit;
   const size_t in_bytes = its.send_per_rank ? unit * static_cast<size_t>(group.size()) : unit;
   const size_t out_bytes = its.recv_per_rank ? all : out_unit;
@@ -147,16 +179,18 @@ void check_norm(const CollectiveCall& call, const RmsNorm& norm) {
   const auto require = [](bool is_so, const std::string& argument, const std::string& why) {
     if (!is_so) throw Error(Status::invalid_argument, argument + ": " + why);
   };
-  if (!is_valid(norm.weight_dtype))
+  if (!is_valid(norm.weight_dtype)) {
     throw not_known("norm.weight_dtype", static_cast<int>(norm.weight_dtype));
+  }
   require(is_norm_type(norm.weight_dtype), "norm.weight_dtype",
       text(name_of(norm.weight_dtype), " is not f32, f16 or bf16"));
   require(std::isfinite(norm.epsilon) && norm.epsilon >= 0, "norm.epsilon",
       format("%g is not finite, or negative", norm.epsilon));
   require(std::isfinite(norm.weight_offset), "norm.weight_offset",
       format("%g is not finite", norm.weight_offset));
-  if (!is_valid(norm.scale_kind))
+  if (!is_valid(norm.scale_kind)) {
     throw not_known("norm.scale_kind", static_cast<int>(norm.scale_kind));
+  }
   const bool quantises = norm.quant_out != nullptr;
   const bool is_given = norm.scale_kind == QuantScale::tensor;
   require(quantises || norm.norm_out != nullptr || norm.residual_out != nullptr, "norm",
@@ -189,8 +223,9 @@ void check_norm(const CollectiveCall& call, const RmsNorm& norm) {
     require(reinterpret_cast<uintptr_t>(one.begin) % one.alignment == 0, one.name,
         format("%p is not a multiple of %zu", static_cast<const void*>(one.begin), one.alignment));
     for (const NormOperand& other : all) {
-      if (&other == &one || other.begin == nullptr || !one.is_written || !overlap(one, other))
+      if (&other == &one || other.begin == nullptr || !one.is_written || !overlap(one, other)) {
         continue;
+      }
       const bool in_place =
           one.has_rows && other.has_rows && !other.is_written && one.begin == other.begin;
       require(in_place, one.name, text("overlaps ", other.name));
@@ -228,13 +263,17 @@ size_t lay(std::vector<Piece>& pieces, const std::string& operand, const size_t*
   for (size_t rank = 0; rank < pieces.size(); ++rank) {
     Piece& piece = pieces[rank];
     piece.at = next;
-    if (__builtin_mul_overflow(counts[rank], element, &piece.bytes))
+    if (__builtin_mul_overflow(counts[rank], element, &piece.bytes)) {
       too_many(of_rank(operand + "_counts", rank), counts[rank]);
+    }
     if (piece.bytes == 0) continue;
-    if (displacements != nullptr && __builtin_mul_overflow(displacements[rank], element, &piece.at))
+    if (displacements != nullptr &&
+        __builtin_mul_overflow(displacements[rank], element, &piece.at)) {
       too_many(of_rank(operand + "_displacements", rank), displacements[rank]);
-    if (__builtin_add_overflow(piece.at, piece.bytes, &next))
+    }
+    if (__builtin_add_overflow(piece.at, piece.bytes, &next)) {
       too_many(of_rank(operand + "_counts", rank), counts[rank]);
+    }
     end = std::max(end, next);
   }
   return end;
@@ -242,8 +281,9 @@ size_t lay(std::vector<Piece>& pieces, const std::string& operand, const size_t*
 
 void require_distinct(const std::vector<Piece>& pieces, const char* displacements) {
   std::vector<size_t> order;
-  for (size_t rank = 0; rank < pieces.size(); ++rank)
+  for (size_t rank = 0; rank < pieces.size(); ++rank) {
     if (pieces[rank].bytes != 0) order.push_back(rank);
+  }
   std::sort(
       order.begin(), order.end(), [&](size_t a, size_t b) { return pieces[a].at < pieces[b].at; });
   for (size_t i = 1; i < order.size(); ++i) {
@@ -260,11 +300,13 @@ void require_distinct(const std::vector<Piece>& pieces, const char* displacement
 Pieces pieces_on_device(const CollectiveCall& call, const PieceCounts& counts) {
   Pieces pieces;
   const auto bytes = [&](const char* name, const size_t* numbers, size_t capacity) {
-    if (numbers == nullptr)
+    if (numbers == nullptr) {
       throw Error(Status::invalid_argument, format("%s_counts: is NULL", name));
+    }
     size_t room = 0;
-    if (__builtin_mul_overflow(capacity, size_of(call.dtype), &room))
+    if (__builtin_mul_overflow(capacity, size_of(call.dtype), &room)) {
       too_many(std::string(name) + "_capacity", capacity);
+    }
     return room;
   };
   pieces.device_send = {counts.send_counts, counts.send_displacements};
@@ -282,8 +324,9 @@ void require_within(
   for (size_t rank = 0; rank < pieces.size(); ++rank) {
     const size_t at = pieces[rank].at / element;
     const size_t count = pieces[rank].bytes / element;
-    if (count != 0 && at + count > capacity)
+    if (count != 0 && at + count > capacity) {
       throw Error(Status::invalid_argument, beyond_capacity(operand, rank, count, at, capacity));
+    }
   }
 }
 
@@ -303,15 +346,17 @@ Pieces pieces_of(const Group& group, const CollectiveCall& call, const PieceCoun
   };
   // Equal pieces for all, or for and from the root only.
   const auto equal = [&](std::vector<Piece>& all, size_t bytes, size_t step) {
-    for (size_t r = 0; r < size; ++r)
+    for (size_t r = 0; r < size; ++r) {
       all[r] = {r * step, bytes};
+    }
     return bytes == 0 ? 0 : (size - 1) * step + bytes;
   };
   size_t unit = 0;
   size_t whole = 0;
   if (__builtin_mul_overflow(call.count, element, &unit) ||
-      __builtin_mul_overflow(unit, size, &whole))
+      __builtin_mul_overflow(unit, size, &whole)) {
     too_many(name_of_count(call.collective), call.count);
+  }
   switch (call.collective) {
     case Collective::alltoallv:
       pieces.send_bytes = send();
@@ -349,8 +394,9 @@ Pieces pieces_of(const Group& group, const CollectiveCall& call, const PieceCoun
       }
       if (counts.rows > 1 &&
           (__builtin_mul_overflow(counts.recv_stride, element, &stride) ||
-              __builtin_mul_overflow(stride, counts.rows - 1, &end) || end > SIZE_MAX - whole))
+              __builtin_mul_overflow(stride, counts.rows - 1, &end) || end > SIZE_MAX - whole)) {
         too_many("recv_stride", counts.recv_stride);
+      }
       pieces.send_bytes = equal(pieces.send, piece, 0);
       equal(pieces.recv, piece, unit);
       pieces.recv_bytes = piece == 0 ? 0 : end + whole;
@@ -377,8 +423,9 @@ Pieces pieces_of(const Group& group, const CollectiveCall& call, const PieceCoun
   const Operand in{"send", static_cast<const std::byte*>(call.send), pieces.send_bytes};
   const Operand out{"recv", static_cast<const std::byte*>(call.recv), pieces.recv_bytes};
   require_apart(in, out, in_place, call.collective);
-  if (in_place && overlap(in, out) && counts.send_displacements != nullptr)
+  if (in_place && overlap(in, out) && counts.send_displacements != nullptr) {
     require_distinct(pieces.send, "send_displacements");
+  }
   return pieces;
 }
 
@@ -414,9 +461,10 @@ Error unknown_dtype(int value) {
 
 void run_collective(Group& group, const CollectiveCall& call, const PieceCounts& counts) {
   Trace traced;
-  if (Trace::on())
+  if (Trace::on()) {
     traced.begin(
         group.page(), name_of(call.collective), -1, call.unit(), static_cast<int>(call.dtype));
+  }
   group.transport().stats().counted([&] {
     with_checked(group, call, counts, [&](const CollectiveCall& checked) {
       group.in_turn([&] { group.transport().collective(checked); });

@@ -1,6 +1,23 @@
 #include "core/group/exchange.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/little_endian.hpp"
+#include "core/base/page.hpp"
 #include "core/base/reserve.hpp"
+#include "core/base/wait.hpp"
+#include "core/bootstrap/store.hpp"
+#include "core/group/group.hpp"
+#include "core/mesh/mesh.hpp"
 
 namespace symm {
 namespace {
@@ -10,8 +27,9 @@ constexpr size_t kVoteSize = sizeof Vote::value + kFailureHeader + kMaxFailureTe
 
 Bytes encode(const Vote& vote) {
   Writer out;
-  for (const uint64_t value : vote.value)
+  for (const uint64_t value : vote.value) {
     out.number(value);
+  }
   encode(out, vote.failure);
   out.bytes_.resize(kVoteSize);
   return std::move(out.bytes_);
@@ -20,21 +38,25 @@ Bytes encode(const Vote& vote) {
 Vote decode(int rank, const Bytes& body) {
   Reader in(body);
   Vote vote;
-  for (uint64_t& value : vote.value)
+  for (uint64_t& value : vote.value) {
     value = in.number<uint64_t>();
+  }
   auto failure = in.rest();
-  while (failure.size() > kFailureHeader && failure.back() == std::byte{})
+  while (failure.size() > kFailureHeader && failure.back() == std::byte{}) {
     failure = failure.first(failure.size() - 1);
-  if (const char* fault = decode(Reader(failure), vote.failure))
+  }
+  if (const char* fault = decode(Reader(failure), vote.failure)) {
     throw Error({Status::mismatch, rank, 0,
         format("rank %d sent something else than a vote: %s", rank, fault)});
+  }
   return vote;
 }
 
 std::string list(const Group& group, const std::vector<int>& ranks) {
   std::string text;
-  for (const int rank : ranks)
+  for (const int rank : ranks) {
     text += format("%srank %d (pid %ld)", text.empty() ? "" : ", ", rank, group.identity(rank).pid);
+  }
   return text;
 }
 
@@ -47,7 +69,8 @@ std::string list(const Group& group, const std::vector<int>& ranks) {
   Failure failure{Status::timeout, first, group.identity(first).pid,
       list(group, missing) + " did not come before the deadline"};
   const Failure cause = group.revocation().failure();
-  const bool is_first = cause.status == Status::ok, is_late = cause.status == Status::timeout;
+  const bool is_first = cause.status == Status::ok;
+  const bool is_late = cause.status == Status::timeout;
   const bool blames_this = is_late && cause.rank == group.rank();
   if (is_first) failure.when_ns = began_ns;
   // clocks of machines differ
@@ -77,8 +100,9 @@ Message receive_vote(Group& group, int peer, const Topic& topic, Deadline deadli
       return group.receive(
           peer, topic, kVoteSize, 0, std::min(deadline, Deadline::after_ms(kLookMs)));
     } catch (const Error& error) {
-      if (error.status() != Status::timeout || deadline.expired() || group.revocation().revoked())
+      if (error.status() != Status::timeout || deadline.expired() || group.revocation().revoked()) {
         throw;
+      }
     }
     const std::optional<Topic> other = group.other_vote(peer, topic);
     looks = other && other == seen ? looks + 1 : 0;
@@ -103,8 +127,9 @@ std::vector<Vote> commit_vote(
   votes[static_cast<size_t>(group.rank())] = mine;
   std::vector<int> missing;
   // From here on a rank that has no memory would be the only one that fails.
-  for (int peer = 0; peer < group.size(); ++peer)
+  for (int peer = 0; peer < group.size(); ++peer) {
     if (peer != group.rank()) with_reserve([&] { group.send(peer, topic, body, {}, deadline); });
+  }
   for (int peer = 0; peer < group.size(); ++peer) {
     if (peer == group.rank()) continue;
     try {
@@ -165,8 +190,9 @@ void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, c
     return std::span<const int>(offer.message.fds)
         .first(group.maps(peer) ? offer.message.fds.size() : 0);
   };
-  for (int peer = 0; peer < group.size(); ++peer)
+  for (int peer = 0; peer < group.size(); ++peer) {
     if (peer != group.rank()) group.send(peer, topic, offer.message.body, fds_for(peer), deadline);
+  }
   for (int peer = 0; peer < group.size(); ++peer) {
     if (peer == group.rank()) continue;
     Message message;
@@ -177,10 +203,11 @@ void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, c
           group.receive(peer, topic, offer.message.body.size(), fds_for(peer).size(), deadline);
     } catch (...) {
       const Failure failure = current_failure();
-      if (failure.status == Status::timeout)
+      if (failure.status == Status::timeout) {
         missing.push_back(peer);
-      else if (vote.failure.status == Status::ok)
+      } else if (vote.failure.status == Status::ok) {
         vote.failure = failure;
+      }
       continue;
     }
     attempt([&] {

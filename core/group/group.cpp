@@ -2,18 +2,46 @@
 
 #include <fcntl.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <iterator>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "core/backend/backend.hpp"
 #include "core/backends.hpp"
 #include "core/base/environment.hpp"
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/hash.hpp"
+#include "core/base/little_endian.hpp"
 #include "core/base/log.hpp"
+#include "core/base/page.hpp"
+#include "core/base/peer_fd.hpp"
 #include "core/base/process.hpp"
 #include "core/base/reserve.hpp"
+#include "core/base/wait.hpp"
+#include "core/bootstrap/bootstrap.hpp"
 #include "core/group/agreement.hpp"
 #include "core/group/exchange.hpp"
 #include "core/group/memory.hpp"
+#include "core/group/stragglers.hpp"
+#include "core/mesh/mesh.hpp"
 #include "core/span/transport.hpp"
 
 namespace symm {
@@ -63,8 +91,9 @@ Group::Group(
   rank_ = static_cast<int>(
       std::find(members_.begin(), members_.end(), mesh_->rank()) - members_.begin());
   std::vector<int64_t> pids(members_.size());
-  for (int rank = 0; rank < size_; ++rank)
+  for (int rank = 0; rank < size_; ++rank) {
     pids[static_cast<size_t>(rank)] = identity(rank).host.empty() ? identity(rank).pid : 0;
+  }
   revocation_ = std::make_shared<Revocation>(
       size_, std::make_shared<Page>(mesh_->nonce(), id_, rank_, name, pids));
   past_ = Stragglers::of(*this);
@@ -78,16 +107,18 @@ Group::~Group() {
 std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
   const Trace traced(nullptr, "group_create");
   GroupConfig config = asked;
-  if (config.create_timeout_ms == 0)
+  if (config.create_timeout_ms == 0) {
     config.create_timeout_ms = milliseconds("SYMM_CREATE_TIMEOUT_MS");
+  }
   if (config.timeout_ms == 0) config.timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
   if (config.channels == 0) config.channels = kDefaultChannels;
   require_channels(config.channels, "config.channels");
   if (std::strcmp(environment("SYMM_CHECK"), "0") != 0) config.check = true;
-  if (const std::string_view order = environment("SYMM_ORDER"); order == "any")
+  if (const std::string_view order = environment("SYMM_ORDER"); order == "any") {
     config.any_order = true;
-  else if (order != "ranks")
+  } else if (order != "ranks") {
     throw Error(Status::invalid_argument, "SYMM_ORDER: is neither 'ranks' nor 'any'");
+  }
   if (config.bootstrap.empty()) config.bootstrap = environment("SYMM_BOOTSTRAP");
   const Deadline deadline = Deadline::after_ms(config.create_timeout_ms);
   const BootstrapResult result = symm::bootstrap(
@@ -101,8 +132,9 @@ std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
     result.store->tell(current_failure());
     throw;
   }
-  for (int rank = 0; rank < result.size; ++rank)
+  for (int rank = 0; rank < result.size; ++rank) {
     members[static_cast<size_t>(rank)] = rank;
+  }
   const uint64_t id = mesh->nonce();
   return form(mesh, std::move(members), id, config, nullptr, result.description, deadline);
 }
@@ -143,8 +175,9 @@ std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vecto
 // lowest rank that they can come from stands for all of one.
 uint64_t Group::machine_key() const {
   int first = 0;
-  while (!mesh_->carries_descriptors(members_[static_cast<size_t>(first)]))
+  while (!mesh_->carries_descriptors(members_[static_cast<size_t>(first)])) {
     ++first;
+  }
   return mix(
       fnv1a(std::string_view(environment("SYMM_MACHINE"))), static_cast<uint64_t>(first) + 1);
 }
@@ -173,11 +206,13 @@ void Group::connect_transport(Deadline deadline) {
     context.until = deadline;
     if (lender_) {
       context.lender = lender_->transport_.get();
-      for (int rank = 0; rank < size_; ++rank)
+      for (int rank = 0; rank < size_; ++rank) {
         context.lender_ranks.push_back(lender_->rank_of(*this, rank));
+      }
     }
-    for (int peer = 0; peer < size_; ++peer)
+    for (int peer = 0; peer < size_; ++peer) {
       context.pids.push_back(identity(peer).pid);
+    }
     context.revocation = revocation_;
     context.fail = [this](const Failure& failure) { fail(failure); };
     context.directory = &addresses_;
@@ -198,14 +233,17 @@ void Group::connect_transport(Deadline deadline) {
     for (size_t peer = 0; peer < votes.size(); ++peer) {
       const int rank = static_cast<int>(peer);
       size_t first = 0;
-      while (votes[first].value[1] != votes[peer].value[1])
+      while (votes[first].value[1] != votes[peer].value[1]) {
         ++first;
+      }
       machines_.of[peer] = first == peer ? machines_.count++ : machines_.of[first];
-      if (votes[peer].value[0] != votes[0].value[0])
+      if (votes[peer].value[0] != votes[0].value[0]) {
         throw Error({Status::mismatch, rank, 0,
             format("config.backend: rank %d has another back end than rank 0", rank)});
-      if (votes[peer].value[2] != votes[0].value[2])
+      }
+      if (votes[peer].value[2] != votes[0].value[2]) {
         throw Error({Status::mismatch, rank, 0, "ranks: not all name them in the same order"});
+      }
       for (const auto& [name, value] : {std::pair("channels", 3), std::pair("scratch_bytes", 4),
                std::pair("flags & SYMM_GROUP_SHARED_SCRATCH", 5),
                std::pair("flags & SYMM_GROUP_ANY_ORDER", 6),
@@ -255,8 +293,9 @@ std::shared_ptr<Group> Group::form_part(uint64_t id, Deadline deadline, const Ch
     Part part = choose();
     SYMM_POINT("part.form");
     members = std::move(part.ranks);
-    for (int& rank : members)
+    for (int& rank : members) {
       rank = members_[static_cast<size_t>(rank)];
+    }
     config = config_;
     config.name = std::move(part.name);
   } catch (...) {
@@ -313,8 +352,9 @@ std::shared_ptr<Group> Group::create_from_ranks(std::span<const int32_t> ranks) 
   require_usable();
   require_ranks(ranks);
   uint64_t set = 0;  // the same in any order, so that those meet who name another one
-  for (const int32_t rank : ranks)
+  for (const int32_t rank : ranks) {
     set += mix(kFromRanks, static_cast<uint64_t>(rank));
+  }
   uint64_t sequence = 0;
   try {
     const std::lock_guard lock(sequence_mutex_);
@@ -332,8 +372,9 @@ std::shared_ptr<Group> Group::create_from_ranks(std::span<const int32_t> ranks) 
 
 std::shared_ptr<Group> Group::local() {
   std::vector<int32_t> ranks;
-  for (int rank = 0; rank < size_; ++rank)
+  for (int rank = 0; rank < size_; ++rank) {
     if (maps(rank)) ranks.push_back(rank);
+  }
   return create_from_ranks(ranks);
 }
 
@@ -341,8 +382,9 @@ std::shared_ptr<Group> Group::local() {
 // have one and nobody has died meanwhile.
 std::shared_ptr<Group> Group::shrink(uint64_t timeout_ms, const char* name) {
   const Trace traced(page(), "group_shrink");
-  if (finalized_.load(std::memory_order_relaxed))
+  if (finalized_.load(std::memory_order_relaxed)) {
     throw Error(Status::invalid_handle, "group: it was finalized");
+  }
   const Deadline deadline =
       Deadline::after_ms(timeout_ms != 0 ? timeout_ms : config_.create_timeout_ms);
   const uint64_t call = shrinks_++;
@@ -373,8 +415,9 @@ std::shared_ptr<Group> Group::shrink(uint64_t timeout_ms, const char* name) {
     const bool nobody_died = after.gone == view.gone;
     if (after.by < 0 && nobody_died) return made;
     made.reset();
-    if (after.by >= 0 && (nobody_died || after.failure.status != Status::peer_failed))
+    if (after.by >= 0 && (nobody_died || after.failure.status != Status::peer_failed)) {
       throw Error(after.failure);
+    }
     view = std::move(after);
   }
 }
@@ -403,8 +446,9 @@ std::vector<Straggler> Group::stragglers() const {
   if (revocation_->revoked() && transport_) transport_->let_go();
   for (int rank = 0; rank < size_ && revocation_->revoked(); ++rank) {
     if (!maps(rank)) continue;  // what it sends is not taken any more
-    if (auto link = mesh_->link_if_in(members_[static_cast<size_t>(rank)], id_))
+    if (auto link = mesh_->link_if_in(members_[static_cast<size_t>(rank)], id_)) {
       found.push_back({rank, identity(rank), std::move(link)});
+    }
   }
   return found;
 }
@@ -447,11 +491,13 @@ int Group::failure_fd() {
 }
 
 int require_channels(int channels, const char* argument) {
-  if (channels < 0)
+  if (channels < 0) {
     throw Error(Status::invalid_argument, format("%s: %d is negative", argument, channels));
-  if (channels > kMostChannels)
+  }
+  if (channels > kMostChannels) {
     throw Error(Status::unsupported,
         format("%s: %d, and there are at most %d", argument, channels, kMostChannels));
+  }
   return channels;
 }
 
@@ -471,8 +517,9 @@ uint64_t Group::timeout_or_look(uint64_t timeout_ms) const {
 
 void Group::keep(std::list<std::shared_ptr<Memory>> one) noexcept {
   const std::lock_guard lock(kept_mutex_);
-  if (std::find(kept_.begin(), kept_.end(), one.front()) == kept_.end())
+  if (std::find(kept_.begin(), kept_.end(), one.front()) == kept_.end()) {
     kept_.splice(kept_.end(), one);
+  }
 }
 
 void Group::forget(const Memory& memory) noexcept {
@@ -494,30 +541,35 @@ void Group::forget_memories() noexcept {
 void Group::require_usable() const {
   transport_->device().check_device_errors();
   revocation_->throw_if_revoked();
-  if (finalized_.load(std::memory_order_relaxed))
+  if (finalized_.load(std::memory_order_relaxed)) {
     throw Error(Status::invalid_handle, "group: it was finalized");
+  }
 }
 
 void Group::require_rank(const char* argument, int rank) const {
-  if (rank < 0 || rank >= size_)
+  if (rank < 0 || rank >= size_) {
     throw Error(
         Status::invalid_argument, format("%s: %d is not in 0 .. %d", argument, rank, size_ - 1));
+  }
 }
 
 void Group::require_ranks(std::span<const int32_t> ranks) const {
-  if (ranks.size() > static_cast<size_t>(size_))  // before any is read
+  if (ranks.size() > static_cast<size_t>(size_)) {  // before any is read
     throw Error(
         Status::invalid_argument, format("ranks: %zu, and the group has %d", ranks.size(), size_));
+  }
   // No set of those seen is made: who fails here for want
   // of memory would leave the others to their deadline.
   for (size_t i = 0; i < ranks.size(); ++i) {
     require_rank("ranks", ranks[i]);
     const auto before = ranks.first(i);
-    if (std::find(before.begin(), before.end(), ranks[i]) != before.end())
+    if (std::find(before.begin(), before.end(), ranks[i]) != before.end()) {
       throw Error(Status::invalid_argument, format("ranks: %d is named twice", ranks[i]));
+    }
   }
-  if (std::find(ranks.begin(), ranks.end(), rank_) == ranks.end())
+  if (std::find(ranks.begin(), ranks.end(), rank_) == ranks.end()) {
     throw Error(Status::invalid_argument, format("ranks: this rank, %d, is not among them", rank_));
+  }
 }
 
 void Group::require_channel(int channel, int channels) {
@@ -558,9 +610,10 @@ void Group::give_up(const std::exception& error, const char* what) {
   Failure failure = blamed(current_failure());
   failure.message = what + failure.message;
   fail(failure);
-  if (const auto* unclear = dynamic_cast<const Unclear*>(&error))
+  if (const auto* unclear = dynamic_cast<const Unclear*>(&error)) {
     retry_until([&] { return revocation_->failure().rank != unclear->named; },
         Deadline::after_ms(kAnswerMs));
+  }
   throw Error(revocation_->failure());
 }
 
@@ -623,12 +676,14 @@ void Group::send_if_there(
 std::optional<Mesh::News> Group::receive_any(
     std::span<const int> peers, const Topic& topic, size_t body_size, Deadline deadline) {
   std::vector<int> members;
-  for (const int peer : peers)
+  for (const int peer : peers) {
     members.push_back(members_[static_cast<size_t>(peer)]);
+  }
   auto news = mesh_->receive_any(members, topic, body_size, deadline);
-  if (news)
+  if (news) {
     news->peer = peers[static_cast<size_t>(
         std::find(members.begin(), members.end(), news->peer) - members.begin())];
+  }
   return news;
 }
 

@@ -1,8 +1,21 @@
 #include "core/group/heap.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <utility>
 
+#include "core/base/error.hpp"
 #include "core/base/hash.hpp"
+#include "core/base/little_endian.hpp"
+#include "core/group/group.hpp"
+#include "core/group/memory.hpp"
+#include "core/group/suballocator.hpp"
+#include "symm/symm.h"
 
 namespace symm {
 namespace {
@@ -12,9 +25,10 @@ constexpr uint64_t kTag = 0x7061'6568;  // no rendezvous of the user's is met by
 std::shared_ptr<Heap> Heap::create(
     const std::shared_ptr<Group>& group, size_t bytes, Options options) {
   if (bytes == 0) throw Error(Status::invalid_argument, "bytes: must be at least 1");
-  if (bytes > Suballocator::kMostBytes)
+  if (bytes > Suballocator::kMostBytes) {
     throw Error(Status::unsupported,
         format("bytes: %zu is more than a heap can have, %zu", bytes, Suballocator::kMostBytes));
+  }
   bytes = (bytes + Suballocator::kUnit - 1) / Suballocator::kUnit * Suballocator::kUnit;
   if (options.placement.alignment == 0) options.placement.alignment = kPage;
   std::shared_ptr<Heap> heap;

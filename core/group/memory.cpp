@@ -1,9 +1,34 @@
 #include "core/group/memory.hpp"
 
-#include <bit>
+#include <unistd.h>
 
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <shared_mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
+#include "core/base/page.hpp"
+#include "core/base/per_process.hpp"
+#include "core/base/wait.hpp"
+#include "core/group/group.hpp"
+#include "core/group/stragglers.hpp"
 #include "core/ipc/ipc.hpp"
 #include "core/mesh/peer_link.hpp"
+#include "kernels/compare.hpp"
+#include "symm/symm.h"
 
 namespace symm {
 namespace {
@@ -18,17 +43,19 @@ std::shared_ptr<Block> allocate_block(
     const symm_ipc_report_t before = ipc::report();
     const symm_ipc_report_t after = ipc::collect();
     if (after.blocks_freed == before.blocks_freed &&
-        after.mappings_dropped == before.mappings_dropped)
+        after.mappings_dropped == before.mappings_dropped) {
       throw;
+    }
   }
   return memory.allocate(bytes, placement);
 }
 
 // Of a constant that a newer library may know, and a negative one that none will.
 void require_known(bool is_known, int value, const char* argument) {
-  if (!is_known)
+  if (!is_known) {
     throw Error(value < 0 ? Status::invalid_argument : Status::unsupported,
         format("%s: %d is not known", argument, value));
+  }
 }
 
 void require_known(Compare compare) {
@@ -42,8 +69,9 @@ class Buffers {
     const std::unique_lock lock(mutex_);
     const std::byte* const at_owner = buffer->block()->owners_address();
     by_start_.emplace(number(buffer->data()), Entry{buffer, buffer.get(), buffer->bytes(), false});
-    if (at_owner != nullptr)
+    if (at_owner != nullptr) {
       by_start_.emplace(number(at_owner), Entry{buffer, buffer.get(), buffer->bytes(), true});
+    }
   }
 
   void erase(const Buffer& buffer) noexcept {
@@ -51,8 +79,9 @@ class Buffers {
     for (const std::byte* at :
         {static_cast<const std::byte*>(buffer.data()), buffer.block()->owners_address()}) {
       auto [entry, end] = by_start_.equal_range(number(at));
-      while (entry != end)
+      while (entry != end) {
         entry = entry->second.raw == &buffer ? by_start_.erase(entry) : std::next(entry);
+      }
     }
   }
 
@@ -65,8 +94,9 @@ class Buffers {
       const auto& [start, entry] = *--at;
       const size_t offset = number(address) - start;
       std::shared_ptr<Buffer> buffer = offset < entry.bytes ? entry.buffer.lock() : nullptr;
-      if (buffer && (!entry.at_owner || buffer->block()->still_at_owner()))
+      if (buffer && (!entry.at_owner || buffer->block()->still_at_owner())) {
         return {std::move(buffer), offset};
+      }
       if (!entry.at_owner) return {};
       if (buffer) others.push_back(std::move(buffer));
     }
@@ -99,11 +129,13 @@ std::shared_ptr<Buffer> Buffer::allocate(
         format("options.numa_node: %d %s", placement.node,
             placement.node < 0 ? "is negative" : "goes with SYMM_ALLOC_HOST only"));
   }
-  for (const auto& [field, value] :
-      {std::pair("alignment", placement.alignment), std::pair("page_bytes", placement.page_bytes)})
-    if (value != 0 && !std::has_single_bit(value))
+  for (const auto& [field, value] : {std::pair("alignment", placement.alignment),
+           std::pair("page_bytes", placement.page_bytes)}) {
+    if (value != 0 && !std::has_single_bit(value)) {
       throw Error(
           Status::invalid_argument, format("options.%s: %zu is no power of two", field, value));
+    }
+  }
   placement.unit = group.transport().device().block_unit();
   Backend& backend = group.backend();
   auto buffer = std::make_shared<Buffer>(allocate_block(backend.memory(), bytes, placement), bytes,
@@ -170,8 +202,9 @@ void Buffer::require_no_stragglers(uint64_t patience_ms) const {
   std::vector<Straggler> left;
   const auto none = [&] {
     left.clear();
-    for (size_t i = 0; i < pasts.size() && left.empty(); ++i)
+    for (size_t i = 0; i < pasts.size() && left.empty(); ++i) {
       left = pasts[i]->all();
+    }
     return left.empty();
   };
   // A death is told before it is certain, by as long as
@@ -194,15 +227,17 @@ void Buffer::require_no_stragglers(uint64_t patience_ms) const {
 std::vector<std::shared_ptr<Memory>> Buffer::memories() const {
   std::vector<std::shared_ptr<Memory>> living;
   const std::lock_guard lock(memories_mutex_);
-  for (const std::weak_ptr<Memory>& memory : memories_)
+  for (const std::weak_ptr<Memory>& memory : memories_) {
     if (auto held = memory.lock()) living.push_back(std::move(held));
+  }
   return living;
 }
 
 void Buffer::forget_memories() noexcept {
   try {
-    for (const auto& memory : memories())
+    for (const auto& memory : memories()) {
       memory->group().forget(*memory);
+    }
   } catch (const std::bad_alloc&) {  // they stay for as long as their groups
   }
 }
@@ -253,8 +288,9 @@ void* const* Memory::pad_table() const noexcept {
 }
 
 std::byte* Memory::taken_on_device() const {
-  if (tables_.taken == nullptr)
+  if (tables_.taken == nullptr) {
     throw Error(Status::unsupported, "memory: the host back end has no kernels");
+  }
   return tables_.taken;
 }
 
@@ -271,9 +307,10 @@ std::byte* Memory::pointer(int rank) const { return mapped(view_->blocks, rank);
 std::byte* Memory::pad(int rank) const { return mapped(view_->pads, rank); }
 
 std::byte* Memory::multicast() const {
-  if (view_->multicast == nullptr)
+  if (view_->multicast == nullptr) {
     throw Error(
         Status::unavailable, "memory: it has no multicast address: " + view_->why_no_multicast);
+  }
   return view_->multicast;
 }
 
@@ -390,8 +427,9 @@ void Memory::get(int rank, size_t offset, void* destination, size_t bytes, void*
 
 void Memory::fill32(int rank, size_t offset, uint32_t value, size_t count, void* stream) {
   const Trace traced(group_->page(), "fill32", rank, count * 4);
-  if (offset % sizeof value != 0)
+  if (offset % sizeof value != 0) {
     throw Error(Status::invalid_argument, format("offset: %zu is not a multiple of 4", offset));
+  }
   if (offset <= view_->bytes && count > (view_->bytes - offset) / sizeof value) {
     throw Error(Status::invalid_argument,
         format("offset, count: %zu words at byte %zu go beyond the block of %zu bytes", count,
@@ -403,16 +441,18 @@ void Memory::fill32(int rank, size_t offset, uint32_t value, size_t count, void*
 
 // Of a block, to be accessed as a whole.
 void Memory::require_word(int rank, size_t offset, size_t bytes) const {
-  if (offset % bytes != 0)
+  if (offset % bytes != 0) {
     throw Error(
         Status::invalid_argument, format("offset: %zu is not a multiple of %zu", offset, bytes));
+  }
   require_range(rank, offset, bytes);
 }
 
 void Memory::record_use(void* stream) {
   const bool recorded = buffer_->block()->record_use(stream);
   buffer_->block()->note_use(recorded);
-  for (const auto& block : view_->owned)
+  for (const auto& block : view_->owned) {
     block->note_use(recorded);
+  }
 }
 }  // namespace symm

@@ -1,9 +1,27 @@
 // Rendezvous, top to bottom: prepare a signal pad, agree on the size, exchange the
 // descriptors of block and pad, map them, agree that all could. Nothing is visible
 // before the last step, and a failure on one rank is the same failure on all.
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/hash.hpp"
+#include "core/base/page.hpp"
+#include "core/base/wait.hpp"
 #include "core/group/exchange.hpp"
+#include "core/group/group.hpp"
 #include "core/group/memory.hpp"
+#include "core/mesh/mesh.hpp"
 
 namespace symm {
 namespace {
@@ -30,8 +48,9 @@ struct Extents {
 // Of a peer, whose words are checked.
 std::shared_ptr<Block> import(
     ShareableMemory& memory, Fd fd, const BlockExtent& extent, uint64_t bytes) {
-  if (extent.bytes != bytes || !extent.is_possible())
+  if (extent.bytes != bytes || !extent.is_possible()) {
     throw Error(Status::peer_failed, "a peer sent a block of another size than it announced");
+  }
   return memory.import(std::move(fd), extent);
 }
 
@@ -57,8 +76,9 @@ class GroupOutOfBand final : public OutOfBand {
   Fd hand_out(int fd) override {
     const Topic topic = next();
     if (group_.rank() != 0) return std::move(group_.receive(0, topic, 0, 1, deadline_).fds.at(0));
-    for (int peer = 1; peer < group_.size(); ++peer)
+    for (int peer = 1; peer < group_.size(); ++peer) {
       group_.send(peer, topic, {}, {&fd, 1}, deadline_);
+    }
     return {};
   }
 
@@ -82,7 +102,8 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
   const auto me = static_cast<size_t>(group->rank());
   const size_t pad_bytes = backend.pad_bytes(group->size(), channels);
   std::shared_ptr<Buffer> buffer;
-  std::vector<std::shared_ptr<Block>> blocks(size), pads(size);
+  std::vector<std::shared_ptr<Block>> blocks(size);
+  std::vector<std::shared_ptr<Block>> pads(size);
   const auto view = std::make_shared<MemoryView>();
   std::shared_ptr<Memory> memory;
 
@@ -139,8 +160,9 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
 std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group,
     const std::shared_ptr<Buffer>& buffer, uint64_t tag, uint64_t timeout_ms, int channels) {
   group->require_usable();
-  if (buffer->kind() != group->backend().kind() || buffer->device() != group->backend().device())
+  if (buffer->kind() != group->backend().kind() || buffer->device() != group->backend().device()) {
     throw Error(Status::invalid_argument, "buffer: lies on another device than the group's");
+  }
   if (std::shared_ptr<Memory> met = buffer->memory_on(*group)) return met;
   // a process that became another program is never certain to be dead
   constexpr uint64_t kMostMs = 30'000;

@@ -1,5 +1,17 @@
 #include "core/group/stragglers.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/base/per_process.hpp"
 #include "core/group/group.hpp"
 #include "core/mesh/peer_link.hpp"
 
@@ -28,15 +40,17 @@ void Stragglers::met(const Group& group) noexcept {
     {
       Everybody& everybody = PerProcess<Everybody>::current();
       const std::lock_guard lock(everybody.mutex);
-      for (const auto& of_group : everybody.of_groups)
+      for (const auto& of_group : everybody.of_groups) {
         if (auto other = of_group.lock()) others.push_back(std::move(other));
+      }
     }
     for (const auto& other : others) {
       const std::lock_guard lock(other->mutex_);
       for (int rank = 0; rank < group.size(); ++rank) {
         const auto& revoked = group.facts(rank).revoked;
-        if (std::find(std::begin(revoked), std::end(revoked), other->id_) != std::end(revoked))
+        if (std::find(std::begin(revoked), std::end(revoked), other->id_) != std::end(revoked)) {
           other->met_.push_back(group.identity(rank).process);
+        }
       }
     }
   } catch (const std::bad_alloc&) {
@@ -55,10 +69,11 @@ void Stragglers::name_revoked(std::span<uint64_t> ids) noexcept {
       if (!one) continue;
       const std::lock_guard held(one->mutex_);
       if (one->group_ == nullptr || one->group_->revocation().revoked() != is_revoked) continue;
-      if (is_revoked)
+      if (is_revoked) {
         ids[count++] = one->id_;
-      else
+      } else {
         std::replace(ids.begin(), ids.end(), one->id_, uint64_t{0});
+      }
     }
   }
 }

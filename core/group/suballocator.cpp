@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
+#include <cstdint>
 
 namespace symm {
 namespace {
@@ -17,11 +19,13 @@ Suballocator::Suballocator(size_t bytes)
     if (bits <= 64) break;
   }
   // The pages that the first pieces need, so that no call waits for the kernel to find them.
-  constexpr size_t kPage = 4096, kAtOnce = size_t{4} << 20;
+  constexpr size_t kPage = 4096;
+  constexpr size_t kAtOnce = size_t{4} << 20;
   const size_t table = size_t{units_} * sizeof(Entry);
-  for (size_t at = 0; at < std::min(table, kAtOnce); at += kPage)
+  for (size_t at = 0; at < std::min(table, kAtOnce); at += kPage) {
     *reinterpret_cast<volatile std::byte*>(reinterpret_cast<std::byte*>(entries_.get()) + at) =
         std::byte{};
+  }
   first_.fill(kEnd);
   start(0, units_, 0);
   link(0);
@@ -50,8 +54,9 @@ uint32_t Suballocator::find_free(uint32_t units, uint32_t alignment) const noexc
   }
   // One of its own class, or one that happens to start well.
   for (unsigned c = class_of(units); c < kClasses; ++c) {
-    for (uint32_t at = first_[c]; at != kEnd; at = entries_[at].next)
+    for (uint32_t at = first_[c]; at != kEnd; at = entries_[at].next) {
       if (uint64_t{round_up(at, alignment)} + units <= uint64_t{at} + entries_[at].units) return at;
+    }
   }
   return kEnd;
 }
@@ -65,7 +70,8 @@ size_t Suballocator::take(size_t bytes, size_t alignment) {
   unlink(found);
   const uint32_t all = entries_[found].units;
   const uint32_t gap = round_up(found, aligned) - found;
-  const uint32_t at = found + gap, rest = all - gap - units;
+  const uint32_t at = found + gap;
+  const uint32_t rest = all - gap - units;
   if (gap != 0) {
     start(found, gap, entries_[found].before);
     link(found);
@@ -85,7 +91,8 @@ size_t Suballocator::take(size_t bytes, size_t alignment) {
 
 void Suballocator::give(const Piece& used) {
   auto at = static_cast<uint32_t>(used.offset / kUnit);
-  uint32_t units = entries_[at].units, before = entries_[at].before;
+  uint32_t units = entries_[at].units;
+  uint32_t before = entries_[at].before;
   --pieces_;
   used_ -= units;
   if (const uint32_t after = at + units; after < units_ && entries_[after].next != kUsed) {
@@ -113,9 +120,11 @@ Suballocator::Piece Suballocator::at(size_t offset) const {
 
 size_t Suballocator::largest_free() const noexcept {
   uint32_t largest = 0;
-  for (unsigned c = kClasses; largest == 0 && c-- > 0;)
-    for (uint32_t at = first_[c]; at != kEnd; at = entries_[at].next)
+  for (unsigned c = kClasses; largest == 0 && c-- > 0;) {
+    for (uint32_t at = first_[c]; at != kEnd; at = entries_[at].next) {
       largest = std::max(largest, entries_[at].units);
+    }
+  }
   return size_t{largest} * kUnit;
 }
 
@@ -143,7 +152,8 @@ void Suballocator::forget(uint32_t at) {
 
 // The nearest start at or before a unit. There is one at 0 always.
 uint32_t Suballocator::start_before(uint32_t at) const noexcept {
-  size_t bit = at, level = 0;
+  size_t bit = at;
+  size_t level = 0;
   uint64_t found = starts_[0][bit / 64] & (~uint64_t{0} >> (63 - bit % 64));
   while (found == 0) {
     bit /= 64;
@@ -173,10 +183,11 @@ void Suballocator::unlink(uint32_t at) {
   const unsigned c = class_of(entries_[at].units);
   const auto [units, before, next, previous] = entries_[at];
   if (next != kEnd) entries_[next].previous = previous;
-  if (previous != kEnd)
+  if (previous != kEnd) {
     entries_[previous].next = next;
-  else if ((first_[c] = next) == kEnd)
+  } else if ((first_[c] = next) == kEnd) {
     filled_[c / 64] &= ~(uint64_t{1} << c % 64);
+  }
   --free_pieces_;
 }
 }  // namespace symm

@@ -1,6 +1,21 @@
 #include "core/host/backend.hpp"
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "core/backend/backend.hpp"
 #include "core/backend/hardware.hpp"
+#include "core/backend/plan_table.hpp"
+#include "core/backend/provider.hpp"
+#include "core/backend/segment.hpp"
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
+#include "core/host/control.hpp"
 #include "core/host/transport.hpp"
 
 namespace symm::host {
@@ -70,8 +85,9 @@ class HostProvider final : public ipc::Provider {
   std::shared_ptr<ShareableMemory> memory(int) const override { return memory_; }
 
   void check_stream(void* stream, int) const override {
-    if (stream != nullptr)
+    if (stream != nullptr) {
       throw Error(Status::invalid_argument, "stream: must be NULL for memory of the host");
+    }
   }
 
   void finish(void*, int) const override {}

@@ -1,6 +1,17 @@
 #include "core/host/call_sync.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+
+#include "core/base/error.hpp"
+#include "core/base/wait.hpp"
+#include "core/host/control.hpp"
+#include "core/host/controls.hpp"
+#include "kernels/host/execution.hpp"
+#include "kernels/host/slices.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::host {
 CallSync::CallSync(
@@ -68,8 +79,9 @@ void CallSync::prefetch_next_for_write(size_t bytes) const noexcept {
   // As many lines as a processor has under way at a time.
   constexpr size_t kMost = 32 * kLine;
   const std::byte* scratch = controls_.mine().scratch(op_ + 1);
-  for (size_t at = 0; at < std::min(bytes, kMost); at += kLine)
+  for (size_t at = 0; at < std::min(bytes, kMost); at += kLine) {
     prefetch_for_write(scratch + at);
+  }
 }
 
 void CallSync::arrive() {

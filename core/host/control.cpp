@@ -1,5 +1,17 @@
 #include "core/host/control.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "core/backend/segment.hpp"
+#include "core/base/error.hpp"
+#include "core/base/wait.hpp"
+#include "kernels/host/plan.hpp"
+#include "kernels/host/slices.hpp"
+
 namespace symm::host {
 namespace {
 constexpr size_t kPage = 4096;

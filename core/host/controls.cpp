@@ -1,5 +1,25 @@
 #include "core/host/controls.hpp"
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/backend/plan_table.hpp"
+#include "core/backend/segment.hpp"
+#include "core/base/error.hpp"
+#include "core/base/wait.hpp"
+#include "core/host/control.hpp"
+#include "core/mesh/mesh.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/text.hpp"
+#include "kernels/types.hpp"
+
 namespace symm::host {
 namespace {
 struct TransportShare {
@@ -50,15 +70,17 @@ void Controls::connect(int peer, Message message) {
   }
   if (const std::string differs =
           plan_difference(BackendKind::host, context_.rank, values_, peer, body.values);
-      !differs.empty())
+      !differs.empty()) {
     throw Error({Status::mismatch, peer, 0, differs});
+  }
   Control control(Segment::import(std::move(message.fds.at(0)), expected), context_.size,
       context_.channels, half_);
   const ControlHeader& header = control.header();
   if (header.magic != kControlMagic || header.layout != kControlLayout ||
-      header.group != context_.group || header.rank != peer)
+      header.group != context_.group || header.rank != peer) {
     throw Error({Status::peer_failed, peer, 0,
         format("the control segment of rank %d is not of this group or version", peer)});
+  }
   connected_.push_back({&control.gave_up(), peer});
   controls_[static_cast<size_t>(peer)] = std::move(control);
   processors_ |= body.processors;
@@ -139,15 +161,18 @@ void Controls::fail_mismatch(uint32_t call, const std::function<bool(int)>& ente
     const std::function<CallSignature(int)>& said, Deadline deadline) {
   const uint64_t soon_ms = context_.check ? 2'000 : 200;  // who checks waits for all in any case
   const auto all_entered = [&] {
-    for (int rank = 0; rank < context_.size; ++rank)
-      if (!entered(rank) && !context_.revocation->departed(rank))
+    for (int rank = 0; rank < context_.size; ++rank) {
+      if (!entered(rank) && !context_.revocation->departed(rank)) {
         return context_.revocation->revoked();
+      }
+    }
     return true;
   };
   retry_until(all_entered, std::min(deadline, Deadline::after_ms(soon_ms)));
   std::vector<int> ranks;
-  for (int rank = 0; rank < context_.size; ++rank)
+  for (int rank = 0; rank < context_.size; ++rank) {
     if (entered(rank)) ranks.push_back(rank);
+  }
   const auto like = [&](int rank) {
     return std::count_if(ranks.begin(), ranks.end(),
         [&](int other) { return said(other).hash() == said(rank).hash(); });
@@ -170,8 +195,9 @@ void Controls::fail_piece(const CallSignature& call, int peer, size_t sent, size
 
 WaitEnd Controls::await_condition(
     const Condition& condition, Waiter& waiter, LazyDeadline& deadline) const {
-  if (far_ == nullptr)
+  if (far_ == nullptr) {
     return wait_condition(condition, waiter, *context_.revocation, spin_, deadline);
+  }
   const auto holds = [&] { return condition.holds() || (far_->progress() && condition.holds()); };
   bool polling = true;
   const auto in_vain = [&] {  // asked before it sleeps

@@ -47,9 +47,10 @@ class Controls {
   // Until `peer` has stored `target` in a word of its
   // own segment, of those for which it wakes all ranks.
   void await(Word& word, uint32_t target, int peer, LazyDeadline& deadline, const char* what) {
-    if (!reached(word, target))
+    if (!reached(word, target)) {
       await(word, target, (*this)[peer].waiters()[static_cast<size_t>(context_.rank)], peer,
           deadline, what);
+    }
   }
   // Whom `rank`, whose segment is mapped, waits for in vain; -1: nobody.
   int waits_for(int rank) const noexcept;

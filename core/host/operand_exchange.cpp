@@ -1,6 +1,17 @@
 #include "core/host/operand_exchange.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <memory>
+#include <utility>
+
+#include "core/backend/backend.hpp"
+#include "kernels/collective.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/host/execution.hpp"
+#include "kernels/host/plan.hpp"
 
 namespace symm::host {
 namespace {
@@ -49,8 +60,9 @@ bool OperandExchange::symmetric_here(const CollectiveCall& call) const {
   const OperandBytes bytes = bytes_of(call, size_);
   const Touched touches(call);
   if (touches.send_of(rank_) && bytes.send != 0 &&
-      !locate(directory_, call.send, bytes.send).memory)
+      !locate(directory_, call.send, bytes.send).memory) {
     return false;
+  }
   if (touches.recv_of(rank_) && !locate(directory_, call.recv, bytes.recv).memory) return false;
   return !touches.remote.out_of_place || call.send != call.recv;
 }
@@ -115,11 +127,13 @@ int OperandExchange::resolve(const CollectiveCall& call, const Key& key) {
     // Pieces are checked by who reads them, against the room that there is.
     const bool in_pieces = call.pieces != nullptr;
     if (!address(theirs.send_memory, theirs.send_offset, in_pieces ? 0 : key.send_bytes, peer, send,
-            &peer_room_[index]))
+            &peer_room_[index])) {
       return peer;
+    }
     if (!in_pieces &&
-        !address(theirs.recv_memory, theirs.recv_offset, key.recv_bytes, peer, peer_recv_[index]))
+        !address(theirs.recv_memory, theirs.recv_offset, key.recv_bytes, peer, peer_recv_[index])) {
       return peer;
+    }
     peer_send_[index] = in_pieces && !is_readable(call, theirs) ? nullptr : send;
     if (touches.send_of(peer) && send == nullptr) all_symmetric_ = false;
     if (touches.recv_of(peer) && peer_recv_[index] == nullptr) all_symmetric_ = false;

@@ -1,11 +1,38 @@
 #include "core/host/transport.hpp"
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <functional>
+#include <iterator>
+#include <memory>
 #include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
 
+#include "core/backend/backend.hpp"
 #include "core/backend/hardware.hpp"
+#include "core/backend/plan_table.hpp"
+#include "core/backend/stats.hpp"
+#include "core/base/error.hpp"
 #include "core/base/hash.hpp"
+#include "core/base/timed_mutex.hpp"
+#include "core/base/wait.hpp"
+#include "core/host/call_sync.hpp"
+#include "core/host/control.hpp"
+#include "core/host/controls.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/compare.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
+#include "kernels/host/execution.hpp"
+#include "kernels/host/plan.hpp"
+#include "kernels/rmsnorm.hpp"
+#include "kernels/scaled_call.hpp"
+#include "kernels/text.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::host {
 namespace {
@@ -19,22 +46,25 @@ Tuning tuning_of(const PlanValues& values) {
 // The same for all orders of a set.
 uint32_t set_of(std::span<const int32_t> ranks) {
   uint64_t sum = 0;
-  for (const int32_t rank : ranks)
+  for (const int32_t rank : ranks) {
     sum += mix(static_cast<uint64_t>(rank), 1);
+  }
   return static_cast<uint32_t>(sum >> 32);
 }
 }  // namespace
 
 void HostTransport::require_no_stream(void* stream) {
-  if (stream != nullptr)
+  if (stream != nullptr) {
     throw Error(Status::invalid_argument, "stream: must be NULL with the host back end");
+  }
 }
 
 void HostTransport::stream_wait(void* stream, void* after) {
   require_no_stream(stream);
-  if (after != nullptr && after != kAllStreams)
+  if (after != nullptr && after != kAllStreams) {
     throw Error(Status::invalid_argument,
         "after_stream: must be NULL or SYMM_ALL_STREAMS with the host back end");
+  }
 }
 
 bool HostTransport::stream_done(void* stream) {
@@ -66,17 +96,20 @@ void HostTransport::barrier(
   if (ranks.empty()) ranks = everybody_;
   const bool all =
       everybody_.empty() && (ranks.empty() || ranks.size() == static_cast<size_t>(context_.size));
-  if (const int peer = timeout_ms == Deadline::kNow ? missing(ranks, channel, all) : -1; peer >= 0)
+  if (const int peer = timeout_ms == Deadline::kNow ? missing(ranks, channel, all) : -1;
+      peer >= 0) {
     throw Error(context_.blame(
         peer, Status::timeout, text("barrier: ", context_.name_of(peer), " is not here")));
+  }
   // All are here; but between machines that is told by way of others.
   LazyDeadline deadline(timeout_ms == Deadline::kNow && controls_.far() != nullptr
                             ? context_.timeout_ms
                             : timeout_ms);
-  if (all)
+  if (all) {
     barrier_of_all(channel, deadline);
-  else
+  } else {
     meet(channel, set_of(ranks), ranks, ranks, deadline);
+  }
   controls_.require_nobody_gave_up(deadline, "barrier");
   stats_.barriers[static_cast<size_t>(channel)].add(1);
 }
@@ -106,8 +139,9 @@ void HostTransport::barrier_of_all(int channel, LazyDeadline& deadline) {
 }
 
 void HostTransport::await_everybody(int channel, uint32_t count, LazyDeadline& deadline) {
-  for (int peer = 0; peer < context_.size; ++peer)
+  for (int peer = 0; peer < context_.size; ++peer) {
     controls_.await(controls_[peer].barrier(channel, count), count, peer, deadline, "barrier");
+  }
 }
 
 void HostTransport::note_arrival(
@@ -131,12 +165,14 @@ void HostTransport::meet(int channel, uint32_t set, std::span<const int32_t> to,
     Word& word = controls_.mine().pair(channel, peer);
     const uint32_t target = ++state.taken[static_cast<size_t>(peer)];
     if (!reached(word, target)) {
-      if (set != 0 && controls_.far() != nullptr && everybody_.empty())
+      if (set != 0 && controls_.far() != nullptr && everybody_.empty()) {
         require_no_barrier_of_all(channel, peer, word, target, deadline);
+      }
       controls_.await(word, target, controls_.mine().pair_waiter()[0], peer, deadline, "barrier");
     }
-    if (controls_.mine().pair_set(channel, peer, target).load(std::memory_order_relaxed) != set)
+    if (controls_.mine().pair_set(channel, peer, target).load(std::memory_order_relaxed) != set) {
       fail_sets(channel, peer);
+    }
   }
 }
 
@@ -152,8 +188,9 @@ void HostTransport::require_no_barrier_of_all(
   const WaitEnd end = controls_.await_condition(
       {is_there, has_left, words, true, peer, "barrier"}, controls_.mine().pair_waiter()[0], soon);
   const uint32_t next = barriers_[static_cast<size_t>(channel)].count + 1;
-  if (end == WaitEnd::timed_out && has_come(peer, channel, next) && !is_there())
+  if (end == WaitEnd::timed_out && has_come(peer, channel, next) && !is_there()) {
     fail_sets(channel, peer);
+  }
 }
 
 void HostTransport::fail_sets(int channel, int peer) {
@@ -185,18 +222,21 @@ std::atomic<uint64_t>& taken_of(const MemoryView& memory, int channel, int sourc
 
 std::vector<const Word*> bells_of(const Pad& pad, std::span<const int> ranks) {
   std::vector<const Word*> bells;
-  for (const int rank : ranks)
-    if (std::find(bells.begin(), bells.end(), &pad.bell(rank)) == bells.end())
+  for (const int rank : ranks) {
+    if (std::find(bells.begin(), bells.end(), &pad.bell(rank)) == bells.end()) {
       bells.push_back(&pad.bell(rank));
+    }
+  }
   return bells;
 }
 
 void store(void* word, uint64_t value, size_t bytes) {
-  if (bytes == sizeof(uint32_t))
+  if (bytes == sizeof(uint32_t)) {
     static_cast<std::atomic<uint32_t>*>(word)->store(
         static_cast<uint32_t>(value), std::memory_order_seq_cst);
-  else
+  } else {
     static_cast<std::atomic<uint64_t>*>(word)->store(value, std::memory_order_seq_cst);
+  }
 }
 
 uint64_t load(const void* word, size_t bytes) {
@@ -218,10 +258,11 @@ void HostTransport::note_signal(
     const MemoryView& memory, int owner, int channel, int source, SignalOp op, uint64_t value) {
   const Pad pad = pad_of(memory, owner);
   Pad::SignalWord& word = pad.word(channel, source);
-  if (op == SignalOp::add)
+  if (op == SignalOp::add) {
     word.fetch_add(value, std::memory_order_seq_cst);
-  else
+  } else {
     word.store(value, std::memory_order_seq_cst);
+  }
   ring(pad.bell(source), pad.waiter());
 }
 
@@ -272,8 +313,9 @@ void HostTransport::take_signal(
   // An answer that is on its way is awaited before all else is made ready: a round trip
   // takes 0.44 us so, and 0.51 otherwise.
   if (Question(takes).look(
-          timeout_ms == Deadline::kNow ? 1 : std::clamp(controls_.spin().spins, 1U, 64U)))
+          timeout_ms == Deadline::kNow ? 1 : std::clamp(controls_.spin().spins, 1U, 64U))) {
     return;
+  }
   LazyDeadline deadline(timeout_ms);
   const auto has_left = [&] { return controls_.has_left(rank); };
   const Word* const bells[] = {&pad.bell(rank)};
@@ -309,8 +351,9 @@ void HostTransport::wait_signals(const MemoryView& memory, std::span<const Signa
   const auto await_one = [&](std::span<const SignalWait> some) {
     if (holds_one(some)) return;
     std::vector<int> ranks;
-    for (const SignalWait& wait : some)
+    for (const SignalWait& wait : some) {
       ranks.push_back(wait.rank);
+    }
     const auto is_there = [&] { return holds_one(some); };
     const auto have_left = [&] {
       return std::all_of(
@@ -319,15 +362,17 @@ void HostTransport::wait_signals(const MemoryView& memory, std::span<const Signa
     const int peer = ranks.size() == 1 ? ranks[0] : -1;
     await(memory, {is_there, have_left, bells_of(pad, ranks), true, peer, "wait_signals"}, ranks,
         deadline, [&]() -> std::string {
-          if (some.size() > 1)
+          if (some.size() > 1) {
             return format("wait_signals: none of %zu signals was as awaited", some.size());
+          }
           return format(
               "wait_signal_value: the signal of rank %d on channel %d was %lu, not %s %lu,",
               some[0].rank, some[0].channel, seen, sign_of(some[0].compare), some[0].value);
         });
   };
-  for (size_t i = 0; i < (any ? 1 : waits.size()); ++i)
+  for (size_t i = 0; i < (any ? 1 : waits.size()); ++i) {
     await_one(any ? waits : waits.subspan(i, 1));
+  }
   if (out_index != nullptr) *out_index = any ? index : 0;
   if (out_seen != nullptr) *out_seen = seen;
 }
@@ -364,8 +409,9 @@ void HostTransport::fill32(void* to, uint32_t value, size_t count, void* stream)
 }
 
 void HostTransport::require_possible(const CollectiveCall& call) const {
-  if (const std::string reason = why_impossible(call); !reason.empty())
+  if (const std::string reason = why_impossible(call); !reason.empty()) {
     throw Error(Status::invalid_argument, "options.algorithm: " + reason);
+  }
 }
 
 std::string HostTransport::why_impossible(const CollectiveCall& call) const {
@@ -419,8 +465,9 @@ Algorithm HostTransport::plain_collective(const CollectiveCall& call) {
   if (const CallSignature& known = prepared.input; !(known == call)) prepare(call);
   stats_.begin(prepared.shown);
   CallSync sync(controls_, calls_, prepared, call.timeout_ms);
-  for (int peer = 0; peer < context_.size; ++peer)
+  for (int peer = 0; peer < context_.size; ++peer) {
     scratch_[static_cast<size_t>(peer)] = controls_[peer].scratch(sync.op());
+  }
   const OperandExchange::Hold hold(operands_);
   const auto execution = [&](const Plan& by) {
     return Execution{call, by, context_.rank, context_.size, operands_.peer_send(),
@@ -456,8 +503,9 @@ PlanReport HostTransport::plan_plain(const CollectiveCall& call) const {
 
 PlanReport HostTransport::plan(const CollectiveCall& call) {
   std::byte elsewhere{};  // as scratch is: not symmetric
-  if (call.collective == Collective::allreduce_rmsnorm)
+  if (call.collective == Collective::allreduce_rmsnorm) {
     return plan_plain(RowsOfNorm(call, &elsewhere, wide_bytes()).plain_call());
+  }
   if (!call.scaling) return plan_plain(call);
   const ScaledCall scaled(call, context_.rank, context_.size, &elsewhere, wide_bytes());
   PlanReport report = plan_plain(scaled.plain_call());

@@ -1,5 +1,22 @@
 #include "core/ipc/export.hpp"
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/backend/provider.hpp"
+#include "core/base/error.hpp"
+#include "core/ipc/lease.hpp"
+#include "core/ipc/token.hpp"
+#include "core/ipc/validity_board.hpp"
+#include "symm/symm.h"
+
 namespace symm::ipc {
 namespace {
 constexpr Regions kWhole{0, kRegions - 1};
@@ -22,8 +39,9 @@ void Withdrawn::add(uint64_t offset, uint64_t bytes, uint64_t before) {
 bool Withdrawn::covers(const Lease& lease, uint64_t number) const {
   auto at = ranges_.upper_bound(lease.offset);
   if (at != ranges_.begin()) --at;
-  for (; at != ranges_.end() && at->first < lease.offset + lease.bytes; ++at)
+  for (; at != ranges_.end() && at->first < lease.offset + lease.bytes; ++at) {
     if (at->second.end > lease.offset && number < at->second.before) return true;
+  }
   return false;
 }
 
@@ -75,8 +93,9 @@ uint64_t Exports::next_number() noexcept {
 
 uint64_t Exports::number(Export& of, uint64_t hold_ms, uint64_t hold_imports) {
   if (hold_ms == 0) return last_number_;
-  while (!of.holds.empty() && of.holds.begin()->second.until.expired())
+  while (!of.holds.empty() && of.holds.begin()->second.until.expired()) {
     of.holds.erase(of.holds.begin());
+  }
   const uint64_t number = next_number();
   next_number();  // no other token has the number of a held one
   of.holds.emplace(number, Export::Hold{Deadline::after_ms(hold_ms), hold_imports});
@@ -99,27 +118,34 @@ Token Exports::make_token(
 }
 
 Export& Exports::require_valid(const Token& token) {
-  if (token.exporter != exporter_)
+  if (token.exporter != exporter_) {
     throw Error(Status::invalid_argument, "token: it is of another exporter");
+  }
   Export* of = find(token.block);
   const char* over = "token: the memory was released by its owner";
   if (of == nullptr) {
-    if (token.block == 0 || token.block > last_id_)
+    if (token.block == 0 || token.block > last_id_) {
       throw Error(Status::invalid_argument, "token: it is forged: no such block");
+    }
     throw Error(Status::invalid_handle, over);
   }
-  if (!same_secret(of->secret, token.secret))
+  if (!same_secret(of->secret, token.secret)) {
     throw Error(Status::invalid_argument, "token: it is forged: its secret is wrong");
-  if (token.number > last_number_)
+  }
+  if (token.number > last_number_) {
     throw Error(Status::invalid_argument, "token: it is forged: its number is of the future");
-  if (token.offset + token.bytes > of->bytes)
+  }
+  if (token.offset + token.bytes > of->bytes) {
     throw Error(Status::invalid_argument, "token: it is forged: no such piece");
+  }
   const auto hold = of->holds.find(token.number);
-  if (of->released && (hold == of->holds.end() || hold->second.until.expired()))
+  if (of->released && (hold == of->holds.end() || hold->second.until.expired())) {
     throw Error(Status::invalid_handle, over);
+  }
   if (token.number < of->valid_from ||
-      of->withdrawn.covers({token.block, token.offset, token.bytes}, token.number))
+      of->withdrawn.covers({token.block, token.offset, token.bytes}, token.number)) {
     throw Error(Status::invalid_handle, "token: the memory was withdrawn by its owner");
+  }
   return *of;
 }
 
@@ -128,8 +154,9 @@ void Exports::leased(const Lease& lease, uint64_t number) {
   if (of == nullptr) return;
   ++of->leases;
   const auto hold = of->holds.find(number);
-  if (hold != of->holds.end() && hold->second.imports != 0 && --hold->second.imports == 0)
+  if (hold != of->holds.end() && hold->second.imports != 0 && --hold->second.imports == 0) {
     of->holds.erase(hold);
+  }
 }
 
 void Exports::ended(const Lease& lease) noexcept {
@@ -167,8 +194,9 @@ Exports::Freed Exports::settle(
     Export& of = exports_.at(at->first);
     std::erase_if(of.holds, [](const auto& hold) { return hold.second.until.expired(); });
     if (!of.holds.empty()) {
-      for (const auto& [number, hold] : of.holds)
+      for (const auto& [number, hold] : of.holds) {
         freed.next = std::min(freed.next, hold.until);
+      }
       ++at;
       continue;
     }
@@ -203,7 +231,8 @@ void Exports::add_to(symm_ipc_stats_t& stats) const noexcept {
 
 void Exports::add_to(symm_ipc_report_t& report) const {
   report.blocks_in_limbo += unsettled_.size();
-  for (const auto& [id, told] : unsettled_)
+  for (const auto& [id, told] : unsettled_) {
     report.bytes_in_limbo += exports_.at(id).bytes;
+  }
 }
 }  // namespace symm::ipc

@@ -1,14 +1,41 @@
 #include "core/ipc/exporter.hpp"
 
+#include <unistd.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/backend/provider.hpp"
+#include "core/backend/segment.hpp"
 #include "core/base/errands.hpp"
+#include "core/base/error.hpp"
+#include "core/base/log.hpp"
+#include "core/base/peer_fd.hpp"
+#include "core/base/process.hpp"
 #include "core/base/reserve.hpp"
+#include "core/base/wait.hpp"
+#include "core/ipc/export.hpp"
+#include "core/ipc/exporter_listener.hpp"
+#include "core/ipc/lease.hpp"
+#include "core/ipc/mapping.hpp"
+#include "core/ipc/token.hpp"
+#include "core/ipc/validity_board.hpp"
+#include "symm/symm.h"
 
 namespace symm::ipc {
 Exporter::DeferredWork::~DeferredWork() {
   lock.unlock();
   if (on_monitor && !garbage.empty()) do_elsewhere([mine = std::move(garbage)] {});
-  for (const auto& [level, text] : notes)
+  for (const auto& [level, text] : notes) {
     log::write(level, "%s", text.c_str());
+  }
 }
 
 // All or nothing: what fails here is tried anew by the next export.
@@ -53,8 +80,9 @@ void Exporter::let_in() noexcept {
     const std::string why = listener_->accept(
         [this](PeerFd socket) { importers_->admit(std::move(socket), board_->fd()); },
         [this] { return importers_->drop_a_silent_one(); }, rejected);
-    if (!why.empty())
+    if (!why.empty()) {
       statistics_.notes.emplace_back(log::Level::warning, "an importer cannot be let in: " + why);
+    }
   });
 }
 
@@ -150,8 +178,9 @@ LeasedMapping Exporter::claim(const Token& token, void* stream) {
 
 void Exporter::wait_for_export(const Token& token, void* stream, int device) {
   StreamWords* const words = known_words();
-  if (words != nullptr && token.position.word != kNoWord)
+  if (words != nullptr && token.position.word != kNoWord) {
     words->wait(stream, device, token.position);
+  }
 }
 
 StreamWords* Exporter::known_words() {
@@ -167,8 +196,9 @@ Position Exporter::mark(void* stream, int device) {
 void Exporter::release(uint64_t lease, Position position) noexcept {
   try {
     DeferredWork after(mutex_);
-    if (own_leases_.release(*exports_, lease, position, words()) == Leases::End::now)
+    if (own_leases_.release(*exports_, lease, position, words()) == Leases::End::now) {
       ++statistics_.done.leases_ended;
+    }
     settle(after);
     announce();
   } catch (const std::exception& error) {
@@ -205,8 +235,9 @@ void Exporter::settle(DeferredWork& after) {
 }
 
 void Exporter::tend(DeferredWork& after) {
-  if (own_leases_.on_streams())
+  if (own_leases_.on_streams()) {
     statistics_.done.leases_ended += own_leases_.drain(*exports_, words());
+  }
   importers_->drain();
   settle(after);
 }
@@ -219,12 +250,14 @@ std::string Exporter::holders_in_limbo() {
       const Export* of = exports_->find(lease.block);
       if (of != nullptr && of->released) ++leases;
     }
-    if (leases != 0 && text.size() < 300)
+    if (leases != 0 && text.size() < 300) {
       text += format("%s%s (%zu)", text.empty() ? "" : ", ", name.c_str(), leases);
+    }
   };
   add("this process", own_leases_);
-  for (const auto& [serial, importer] : importers_->all())
+  for (const auto& [serial, importer] : importers_->all()) {
     add(importer->name(), importer->leases());
+  }
   return text.empty() ? "nobody, but tokens that keep them have not run out" : text;
 }
 
@@ -232,11 +265,14 @@ std::string Exporter::holders_in_limbo() {
 
 std::vector<Exporter::Awaited> Exporter::leases_on(const Lease& piece) const {
   std::vector<Awaited> found;
-  for (const uint64_t lease : own_leases_.overlapping(piece))
+  for (const uint64_t lease : own_leases_.overlapping(piece)) {
     found.push_back({0, lease});
-  for (const auto& [serial, importer] : importers_->all())
-    for (const uint64_t lease : importer->leases().overlapping(piece))
+  }
+  for (const auto& [serial, importer] : importers_->all()) {
+    for (const uint64_t lease : importer->leases().overlapping(piece)) {
       found.push_back({serial, lease});
+    }
+  }
   return found;
 }
 

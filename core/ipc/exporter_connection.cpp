@@ -1,10 +1,40 @@
 #include "core/ipc/exporter_connection.hpp"
 
-#include <cerrno>
+#include <poll.h>
 
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/backend/provider.hpp"
+#include "core/backend/segment.hpp"
 #include "core/base/errands.hpp"
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/log.hpp"
+#include "core/base/peer_fd.hpp"
+#include "core/base/process.hpp"
 #include "core/base/reserve.hpp"
+#include "core/base/wait.hpp"
+#include "core/ipc/lease_ring.hpp"
+#include "core/ipc/mapping.hpp"
+#include "core/ipc/protocol.hpp"
+#include "core/ipc/token.hpp"
+#include "core/ipc/validity_board.hpp"
+#include "core/socket/fdpass.hpp"
+#include "core/socket/socket.hpp"
+#include "symm/symm.h"
 
 namespace symm::ipc {
 namespace {
@@ -20,15 +50,18 @@ PeerFd dial_exporter(const Token& token, const std::string& directory, Deadline 
   const std::string name = hexadecimal(token.exporter);
   try {
     // Nothing is there to be waited for while the exporter's queue is full.
-    if (!retry_until([&] { return static_cast<bool>(socket = dial(directory, name)); }, deadline))
+    if (!retry_until([&] { return static_cast<bool>(socket = dial(directory, name)); }, deadline)) {
       throw error_of(token.pid, Status::timeout, "lets nobody in");
+    }
   } catch (const Error& error) {
-    if (error.status() == Status::peer_failed)
+    if (error.status() == Status::peer_failed) {
       throw error_of(token.pid, Status::peer_failed, "is gone");
+    }
     const int code = error.failure().os_error;
-    if (code == EACCES)
+    if (code == EACCES) {
       throw error_of(token.pid, Status::unavailable,
           format("belongs to another user: %s may not be entered", directory.c_str()));
+    }
     if (code == ENOENT) {
       throw error_of(token.pid, Status::peer_failed,
           format(
@@ -42,13 +75,15 @@ PeerFd dial_exporter(const Token& token, const std::string& directory, Deadline 
 // The lease ring and the validity board.
 std::vector<Fd> receive_welcome(const PeerFd& socket, int64_t pid, Deadline deadline) {
   pollfd readable{socket.get(), POLLIN, 0};
-  if (!poll_until({&readable, 1}, deadline))
+  if (!poll_until({&readable, 1}, deadline)) {
     throw error_of(pid, Status::timeout, "does not answer");
+  }
   std::array<std::byte, kMaxPacket> buffer;
   fdpass::Received received = fdpass::receive(socket.get(), buffer);
-  if (received.what != fdpass::Received::What::packet)
+  if (received.what != fdpass::Received::What::packet) {
     throw error_of(pid, Status::peer_failed,
         "closed the connection; it may be ending, or have no descriptor left");
+  }
   Packet packet;
   const char* fault = received.too_long ? "a packet longer than the longest"
                                         : decode({buffer.data(), received.size}, packet);
@@ -59,11 +94,13 @@ std::vector<Fd> receive_welcome(const PeerFd& socket, int64_t pid, Deadline dead
     failure.message = exporter_name(pid) + " cannot let this process in: " + failure.message;
     throw Error(std::move(failure));
   }
-  if (packet.type != PacketType::welcome)
+  if (packet.type != PacketType::welcome) {
     throw error_of(pid, Status::peer_failed, "did not begin with a welcome");
-  if (received.fds.size() != packet.descriptors)
+  }
+  if (received.fds.size() != packet.descriptors) {
     throw Error(
         Status::system, "a descriptor could not be received: Too many open files (EMFILE)?");
+  }
   return std::move(received.fds);
 }
 }  // namespace
@@ -121,8 +158,9 @@ LeasedMapping ExporterConnection::claim(const Token& token, int device) {
   if (!alive() || !mapping || !mapping->block || mapping->retired) return {};
   if (token.slot == kNoSlot || token.slot != mapping->origin.slot ||
       !same_secret(token.secret, mapping->origin.secret) ||
-      token.offset + token.bytes > mapping->block->size() || !ring_.flush())
+      token.offset + token.bytes > mapping->block->size() || !ring_.flush()) {
     return {};
+  }
   LeaseRing::Event event{.kind = LeaseRing::Kind::claim,
       .lease = last_lease_ + 1,
       .block = token.block,
@@ -160,11 +198,12 @@ bool ExporterConnection::release(
   mappings_.remove_piece(*leased.mapping, token);
   --leased.mapping->users;
   try {
-    if (alive())
+    if (alive()) {
       write_or_defer({.kind = LeaseRing::Kind::release,
           .word = position.word,
           .value = position.value,
           .lease = leased.lease});
+    }
     mappings_.forget(*leased.mapping, garbage);
   } catch (const std::bad_alloc&) {
     // The lease ends with this process.
@@ -194,8 +233,9 @@ LeasedMapping ExporterConnection::request(
       lost("is gone");  // whoever tries again connects anew
       throw error_of(pid_, Status::peer_failed, "is gone");
     }
-    if (sent != fdpass::Sent::done)
+    if (sent != fdpass::Sent::done) {
       throw error_of(pid_, Status::timeout, "does not read what it is sent");
+    }
     may_be_granted = true;
     SYMM_POINT("ipc.requested");
     if (!await_change(reply->done, deadline,
@@ -210,13 +250,15 @@ LeasedMapping ExporterConnection::request(
       may_be_granted = false;
       throw Error(answer.failure);
     }
-    if (token.bytes > answer.extent.bytes || token.offset > answer.extent.bytes - token.bytes)
+    if (token.bytes > answer.extent.bytes || token.offset > answer.extent.bytes - token.bytes) {
       throw error_of(pid_, Status::peer_failed, "granted a piece beyond the end of its block");
+    }
     std::shared_ptr<Block> block;
     if (request.wants_memory) {
-      if (!reply->fd)
+      if (!reply->fd) {
         throw Error(Status::system,
             "the memory's descriptor could not be received: Too many open files (EMFILE)?");
+      }
       block = provider.memory(device)->import(std::move(reply->fd), answer.extent);
     }
     const std::lock_guard lock(mutex_);
@@ -231,8 +273,9 @@ LeasedMapping ExporterConnection::request(
     const std::lock_guard lock(mutex_);
     awaited_.reset();
     --asked.mapping->users;
-    if (may_be_granted && alive())
+    if (may_be_granted && alive()) {
       write_or_defer({.kind = LeaseRing::Kind::cancel, .lease = asked.lease});
+    }
     mappings_.forget(*asked.mapping, garbage);
     throw;
   }
@@ -255,8 +298,9 @@ void ExporterConnection::answer(Packet& packet, std::vector<Fd>& fds) {
     const bool all = with_reserve([&] { return ring_.flush(); });
     return nudge(!all || ring_.exporter_waits());
   }
-  if (packet.type == PacketType::retired)
+  if (packet.type == PacketType::retired) {
     return with_reserve([&] { mappings_.retire(packet.block, garbage); });
+  }
   if (!awaited_ || awaited_->lease != packet.lease) return;  // whoever asked has given up
   awaited_->packet = std::move(packet);
   if (!fds.empty()) awaited_->fd = std::move(fds.front());
@@ -264,9 +308,10 @@ void ExporterConnection::answer(Packet& packet, std::vector<Fd>& fds) {
 }
 
 void ExporterConnection::on_end(End end, const std::string& why) {
-  if (end == End::broken)
+  if (end == End::broken) {
     log::write(
         log::Level::warning, "%s broke the protocol: %s", exporter_name(pid_).c_str(), why.c_str());
+  }
   lost(end == End::closed
            ? "is gone"
            : (end == End::broken ? "broke the protocol: " : "can no longer be heard: ") + why);
@@ -320,8 +365,9 @@ Position ExporterConnection::mark(const Provider& provider, void* stream, int de
 
 void ExporterConnection::pass_all_positions() noexcept {
   is_gone_.store(true, std::memory_order_release);
-  for (auto& word : board_.words)
+  for (auto& word : board_.words) {
     word.store(kPassed, std::memory_order_release);
+  }
 }
 
 // ---- what is there

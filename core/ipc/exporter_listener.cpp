@@ -2,10 +2,23 @@
 
 #include <fcntl.h>
 #include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
+#include <ctime>
+#include <functional>
+#include <string>
+#include <utility>
 
+#include "core/backend/provider.hpp"
 #include "core/base/environment.hpp"
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
+#include "core/base/peer_fd.hpp"
+#include "core/ipc/token.hpp"
+#include "core/socket/directory.hpp"
+#include "core/socket/monitor.hpp"
 
 namespace symm::ipc {
 namespace {
@@ -15,9 +28,10 @@ constexpr uint64_t kDeafForMs = 100;  // when there was no descriptor even to re
 std::string directory_for_sockets() {
   const std::string chosen = environment("SYMM_IPC_DIRECTORY");
   if (chosen.empty()) return default_parent();
-  if (chosen[0] != '/')
+  if (chosen[0] != '/') {
     throw Error(Status::invalid_argument,
         "SYMM_IPC_DIRECTORY is '" + chosen + "'; it must be an absolute path");
+  }
   return chosen;
 }
 
@@ -54,8 +68,9 @@ void ExporterListener::start() {
     }
     known_ = Deadline::after_ms(kLookMs);
   }
-  if (watching_timer_ == 0)
+  if (watching_timer_ == 0) {
     watching_timer_ = Monitor::current().watch(timer_.get(), weak_from_this());
+  }
   if (watching_ == 0) watching_ = Monitor::current().watch(listener_->get(), weak_from_this());
 }
 

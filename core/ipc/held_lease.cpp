@@ -1,7 +1,15 @@
 #include "core/ipc/held_lease.hpp"
 
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+
+#include "core/backend/backend.hpp"
+#include "core/backend/provider.hpp"
 #include "core/backends.hpp"
+#include "core/base/log.hpp"
 #include "core/base/reserve.hpp"
+#include "symm/symm.h"
 
 namespace symm::ipc {
 HeldLease::~HeldLease() {
@@ -32,10 +40,11 @@ symm_ipc_info_t HeldLease::info() const noexcept {
 void HeldLease::let_wait(void* stream) const {
   const Provider& memory = ipc_provider(kind());
   memory.check_stream(stream, leased_.mapping->device);
-  if (connection_)
+  if (connection_) {
     connection_->wait_for_exporter(token_, memory, stream, leased_.mapping->device);
-  else
+  } else {
     exporter_.wait_for_export(token_, stream, leased_.mapping->device);
+  }
 }
 
 void HeldLease::record_use(void* stream) {

@@ -1,6 +1,23 @@
 #include "core/ipc/importer.hpp"
 
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/backend/provider.hpp"
 #include "core/backends.hpp"
+#include "core/base/error.hpp"
+#include "core/base/timed_mutex.hpp"
+#include "core/base/wait.hpp"
+#include "core/ipc/exporter_connection.hpp"
+#include "core/ipc/held_lease.hpp"
+#include "core/ipc/mapping.hpp"
+#include "core/ipc/protocol.hpp"
+#include "core/ipc/token.hpp"
+#include "symm/symm.h"
 
 namespace symm::ipc {
 namespace {
@@ -99,8 +116,9 @@ std::vector<std::shared_ptr<ExporterConnection>> Importer::connections() {
     const std::lock_guard held(peer->mutex);
     if (peer->connection) found.push_back(peer->connection);
   }
-  for (const auto& orphan : orphans_)
+  for (const auto& orphan : orphans_) {
     if (auto connection = orphan.lock()) found.push_back(std::move(connection));
+  }
   return found;
 }
 
@@ -117,8 +135,9 @@ std::shared_ptr<Mapping> Importer::containing(
 
 uint64_t Importer::collect() {
   uint64_t dropped = 0;
-  for (const auto& connection : connections())
+  for (const auto& connection : connections()) {
     dropped += connection->drop_unused();
+  }
   std::vector<std::shared_ptr<ExporterConnection>> closed;  // outside of the locks
   const std::lock_guard lock(mutex_);
   std::erase_if(orphans_, [](const auto& orphan) { return orphan.expired(); });
@@ -139,7 +158,8 @@ uint64_t Importer::collect() {
 }
 
 void Importer::add_to(symm_ipc_stats_t& stats) {
-  for (const auto& connection : connections())
+  for (const auto& connection : connections()) {
     connection->add_to(stats);
+  }
 }
 }  // namespace symm::ipc

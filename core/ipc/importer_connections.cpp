@@ -1,7 +1,28 @@
 #include "core/ipc/importer_connections.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
+#include "core/base/log.hpp"
+#include "core/base/peer_fd.hpp"
+#include "core/base/process.hpp"
 #include "core/base/reserve.hpp"
+#include "core/ipc/export.hpp"
 #include "core/ipc/exporter.hpp"
+#include "core/ipc/lease_ring.hpp"
+#include "core/ipc/protocol.hpp"
+#include "core/ipc/token.hpp"
+#include "core/socket/fdpass.hpp"
+#include "core/socket/life.hpp"
+#include "core/socket/socket.hpp"
 
 namespace symm::ipc {
 namespace {
@@ -77,8 +98,9 @@ void ImporterConnection::serve(const Packet& request) {
   SYMM_POINT("ipc.serve");
   drain();
   if (cancelled_.erase(request.lease) != 0) return;
-  if (leases_.has(request.lease))
+  if (leases_.has(request.lease)) {
     throw Error(Status::peer_failed, "it asked for a lease that it has");
+  }
   const Token& token = request.token;
   Packet reply{.type = PacketType::grant, .lease = request.lease};
   int fd = -1;
@@ -112,8 +134,9 @@ void ImporterConnection::serve(const Packet& request) {
     reply.failure = crowded();
     sent = send(reply, {});
   }
-  if (sent != fdpass::Sent::done)
+  if (sent != fdpass::Sent::done) {
     throw Error(Status::peer_failed, "it does not read what it is sent");
+  }
 }
 
 // ---- what it writes
@@ -125,27 +148,32 @@ void ImporterConnection::apply(const LeaseRing::Event& event) {
       const Export* of = exports_.find(event.block);
       if (of == nullptr) return;  // it has seen that too, and gives the claim up
       // Whose token it has not shown, it does not know either.
-      if (!of->released && !mapped_.contains(event.block))
+      if (!of->released && !mapped_.contains(event.block)) {
         throw Error(Status::peer_failed, "it claimed what it does not map");
-      if (leases_.all().size() >= kMostLeases)
+      }
+      if (leases_.all().size() >= kMostLeases) {
         throw Error(Status::peer_failed, "it claimed more than anybody can use");
+      }
       if (event.bytes == 0 || event.offset > of->bytes || event.bytes > of->bytes - event.offset ||
-          leases_.has(event.lease))
+          leases_.has(event.lease)) {
         throw Error(Status::peer_failed, "it claimed what there is not");
+      }
       leases_.grant(exports_, event.lease, {event.block, event.offset, event.bytes}, event.number);
       ++statistics_.total.grants;
       return;
     }
     case Kind::release:
       if (leases_.release(exports_, event.lease, {event.word, event.value}, ring_.words()) ==
-          Leases::End::now)
+          Leases::End::now) {
         ++statistics_.done.leases_ended;
+      }
       return;
     case Kind::cancel:
-      if (leases_.release(exports_, event.lease, {}, ring_.words()) == Leases::End::now)
+      if (leases_.release(exports_, event.lease, {}, ring_.words()) == Leases::End::now) {
         --statistics_.total.grants;
-      else if (cancelled_.insert(event.lease).second && cancelled_.size() > kMaxCancelled)
+      } else if (cancelled_.insert(event.lease).second && cancelled_.size() > kMaxCancelled) {
         throw Error(Status::peer_failed, "it cancelled what it never asked for");
+      }
       return;
   }
   throw Error(Status::peer_failed, "it wrote an unknown event");
@@ -154,9 +182,10 @@ void ImporterConnection::apply(const LeaseRing::Event& event) {
 void ImporterConnection::drain() {
   if (!is_trusted_) return;
   if (ring_.drain([this](const LeaseRing::Event& event) { with_reserve([&] { apply(event); }); }) &&
-      connection_.open() && ring_.is_crowded())
+      connection_.open() && ring_.is_crowded()) {
     // a queue without room for it holds an earlier one
     connection_.post(encode({.type = PacketType::nudge}));
+  }
   if (leases_.on_streams()) statistics_.done.leases_ended += leases_.drain(exports_, ring_.words());
 }
 
@@ -170,8 +199,9 @@ void ImporterConnection::tell_retired() noexcept {
   if (!connection_.open()) untold_.clear();
   try {
     while (!untold_.empty()) {
-      if (send({.type = PacketType::retired, .block = untold_.back()}, {}) != fdpass::Sent::done)
+      if (send({.type = PacketType::retired, .block = untold_.back()}, {}) != fdpass::Sent::done) {
         return;
+      }
       untold_.pop_back();
     }
   } catch (const std::exception&) {
@@ -233,8 +263,9 @@ void ImporterConnections::take_turn(uint64_t serial, bool dead) {
 }
 
 void ImporterConnections::drain() {
-  for (auto at = all_.begin(); at != all_.end();)
+  for (auto at = all_.begin(); at != all_.end();) {
     drain(at++);
+  }
 }
 
 void ImporterConnections::drain(BySerial::iterator at) {
@@ -290,16 +321,18 @@ void ImporterConnections::write_off(BySerial::iterator at, bool surely) {
 
 void ImporterConnections::retire(const std::vector<uint64_t>& blocks) noexcept {
   for (const auto& [serial, importer] : all_) {
-    for (const uint64_t block : blocks)
+    for (const uint64_t block : blocks) {
       importer->retire(block);
+    }
     importer->tell_retired();
   }
 }
 
 void ImporterConnections::want_to_hear(bool each_release) noexcept {
   want_to_hear_ = each_release;
-  for (const auto& [serial, importer] : all_)
+  for (const auto& [serial, importer] : all_) {
     importer->want_to_hear(each_release);
+  }
 }
 
 bool ImporterConnections::on_streams() const noexcept {

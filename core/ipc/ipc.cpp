@@ -1,7 +1,29 @@
 #include "core/ipc/ipc.hpp"
 
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/backend/provider.hpp"
 #include "core/backends.hpp"
 #include "core/base/environment.hpp"
+#include "core/base/error.hpp"
+#include "core/base/per_process.hpp"
+#include "core/ipc/exporter.hpp"
+#include "core/ipc/held_lease.hpp"
+#include "core/ipc/importer.hpp"
+#include "core/ipc/token.hpp"
+#include "symm/symm.h"
 
 namespace symm::ipc {
 namespace {
@@ -106,9 +128,10 @@ Place require_place(const void* pointer, uint64_t bytes) {
 // Of memory of which this process makes the tokens.
 Exporter::Source own_source(const void* pointer, uint64_t bytes) {
   Place place = require_place(pointer, bytes);
-  if (place.token)
+  if (place.token) {
     throw Error(Status::invalid_argument,
         "pointer: only the process that owns this memory can withdraw it, or see who holds it");
+  }
   return std::move(place.source);
 }
 
@@ -152,19 +175,23 @@ void buffer_gone(const Block& block) noexcept {
 std::vector<std::byte> export_memory(
     const void* pointer, uint64_t bytes, ExportOptions options, void* stream) {
   const bool is_hold_asked_for = options.hold_ms != 0;
-  if (!is_hold_asked_for && *environment("SYMM_IPC_HOLD_MS") != '\0')
+  if (!is_hold_asked_for && *environment("SYMM_IPC_HOLD_MS") != '\0') {
     options.hold_ms = milliseconds("SYMM_IPC_HOLD_MS");
-  if (options.hold_imports != 0 && options.hold_ms == 0)
+  }
+  if (options.hold_imports != 0 && options.hold_ms == 0) {
     throw Error(
         Status::invalid_argument, "options.hold_imports: is set, but hold_ms, its limit, is 0");
+  }
   if (bytes == 0) return encode(token_of_nothing(pointer));
   const auto [source, token] = require_place(pointer, bytes);
   source.provider->check_stream(stream, source.device);
-  if (!token)
+  if (!token) {
     return encode(Services::current().exporter.make_token(source, bytes, options, stream));
-  if (is_hold_asked_for)
+  }
+  if (is_hold_asked_for) {
     throw Error(Status::unsupported,
         "options.hold_ms: the memory is another process's, which alone can hold it");
+  }
   // The token names the owner, whose stream knows nothing of ours.
   source.provider->finish(stream, source.device);
   return encode(*token);
@@ -183,8 +210,9 @@ void withdraw(const void* pointer, uint64_t bytes, uint64_t timeout_ms) {
   if (bytes == 0) return;
   const Exporter::Source source = own_source(pointer, bytes);
   if (timeout_ms == 0) timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
-  if (Service* service = Services::existing())
+  if (Service* service = Services::existing()) {
     service->exporter.withdraw(source.block->data(), source.offset, bytes, timeout_ms);
+  }
 }
 
 symm_ipc_holders_t holders(const void* pointer, uint64_t bytes) {

@@ -1,7 +1,14 @@
 #include "core/ipc/lease.hpp"
 
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/backend/provider.hpp"
 #include "core/backends.hpp"
 #include "core/ipc/export.hpp"
+#include "core/ipc/validity_board.hpp"
 
 namespace symm::ipc {
 void Leases::grant(Exports& exports, uint64_t number, const Lease& lease, uint64_t token) {
@@ -38,8 +45,9 @@ uint64_t Leases::write_off(Exports& exports, bool surely) {
   const uint64_t count = leases_.size();
   for (const auto& [number, lease] : leases_) {
     const Export* of = exports.find(lease.block);
-    if (!surely || (of != nullptr && ipc_provider(of->kind).outlives_its_writer()))
+    if (!surely || (of != nullptr && ipc_provider(of->kind).outlives_its_writer())) {
       exports.quarantine(lease);
+    }
     exports.ended(lease);
   }
   leases_.clear();
@@ -49,8 +57,9 @@ uint64_t Leases::write_off(Exports& exports, bool surely) {
 
 std::vector<uint64_t> Leases::overlapping(const Lease& lease) const {
   std::vector<uint64_t> found;
-  for (const auto& [number, other] : leases_)
+  for (const auto& [number, other] : leases_) {
     if (other.overlaps(lease)) found.push_back(number);
+  }
   return found;
 }
 }  // namespace symm::ipc

@@ -1,6 +1,12 @@
 #include "core/ipc/lease_ring.hpp"
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <functional>
+
+#include "core/base/error.hpp"
 
 namespace symm::ipc {
 bool LeaseRingWriter::write(const LeaseRing::Event& event) noexcept {
@@ -16,8 +22,9 @@ bool LeaseRingWriter::write(const LeaseRing::Event& event) noexcept {
 bool LeaseRingWriter::flush() {
   for (;;) {
     size_t told = 0;
-    while (told < deferred_.size() && write(deferred_[told]))
+    while (told < deferred_.size() && write(deferred_[told])) {
       ++told;
+    }
     deferred_.erase(deferred_.begin(), deferred_.begin() + static_cast<std::ptrdiff_t>(told));
     const bool crowded = !deferred_.empty();
     if (crowded == crowded_) return !crowded;
@@ -35,8 +42,9 @@ void LeaseRingWriter::write_or_defer(const LeaseRing::Event& event) {
 bool LeaseRingWriter::nudge_is_due(bool now) noexcept {
   constexpr uint64_t kMany = LeaseRing::kEvents / 2;
   if (!now && (written_ - ring().taken.load(std::memory_order_acquire) < kMany ||
-                  written_ - nudged_at_ < kMany / 2))
+                  written_ - nudged_at_ < kMany / 2)) {
     return false;
+  }
   nudged_at_ = written_;
   return true;
 }
@@ -44,8 +52,9 @@ bool LeaseRingWriter::nudge_is_due(bool now) noexcept {
 bool LeaseRingReader::drain(const std::function<void(const LeaseRing::Event&)>& take) {
   const uint64_t written = ring().written.load(std::memory_order_seq_cst);
   if (written == taken_) return false;
-  if (written - taken_ > LeaseRing::kEvents)
+  if (written - taken_ > LeaseRing::kEvents) {
     throw Error(Status::peer_failed, "it wrote more events than its ring holds");
+  }
   while (taken_ != written) {
     LeaseRing::Event event;  // a copy, which it cannot change while we look
     std::memcpy(&event, &ring().ring[taken_ % LeaseRing::kEvents], sizeof event);

@@ -1,6 +1,12 @@
 #include "core/ipc/mapping.hpp"
 
 #include <climits>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "core/ipc/token.hpp"
+#include "symm/symm.h"
 
 namespace symm::ipc {
 std::shared_ptr<Mapping> Mappings::find(const Token& token, int device) const {
@@ -27,8 +33,9 @@ void Mappings::add_piece(Mapping& mapping, const Token& token) {
 
 void Mappings::remove_piece(Mapping& mapping, const Token& token) noexcept {
   auto [piece, end] = mapping.pieces.equal_range(token.offset);
-  while (piece != end && piece->second.number != token.number)
+  while (piece != end && piece->second.number != token.number) {
     ++piece;
+  }
   if (piece != end) mapping.pieces.erase(piece);
   --imports_;
 }
@@ -75,8 +82,9 @@ std::shared_ptr<Mapping> Mappings::containing(
     const uint64_t offset = address - start;
     for (auto piece = mapping->pieces.upper_bound(offset); piece != mapping->pieces.begin();) {
       --piece;
-      if (bytes > piece->second.bytes || offset + bytes > piece->first + piece->second.bytes)
+      if (bytes > piece->second.bytes || offset + bytes > piece->first + piece->second.bytes) {
         continue;
+      }
       token = mapping->origin;
       token.number = piece->second.number;
       token.offset = offset;

@@ -1,6 +1,18 @@
 #include "core/ipc/protocol.hpp"
 
+#include <unistd.h>
+
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
+#include "core/base/little_endian.hpp"
+#include "core/ipc/token.hpp"
 
 namespace symm::ipc {
 namespace {
@@ -30,8 +42,9 @@ const char* decode_body(Reader in, Packet& packet) {
       return fault.status == Status::ok ? nullptr : fault.why;
     }
     case PacketType::grant:
-      if (in.left() != 3 * sizeof(uint64_t) + sizeof(FabricHandle))
+      if (in.left() != 3 * sizeof(uint64_t) + sizeof(FabricHandle)) {
         return "a grant of wrong length";
+      }
       in.numbers(packet.extent.bytes, packet.extent.mapped, packet.extent.on_host);
       packet.extent.fabric = in.bytes<FabricHandle>();
       return packet.extent.is_possible() ? nullptr : "a grant of an impossible block";
@@ -82,22 +95,25 @@ std::vector<std::byte> encode(const Packet& packet) {
 }
 
 const char* decode(std::span<const std::byte> bytes, Packet& packet) {
-  if (bytes.size() < kPacketHeader || bytes.size() > kMaxPacket)
+  if (bytes.size() < kPacketHeader || bytes.size() > kMaxPacket) {
     return "a packet of impossible length";
+  }
   Reader in(bytes);
   if (in.number<uint32_t>() != kPacketMagic) return "something that is no packet";
   if (in.number<uint16_t>() != kPacketVersion) return "a packet of another version of symm";
   const auto type = in.number<uint16_t>();
   if (type < static_cast<uint16_t>(PacketType::welcome) ||
-      type > static_cast<uint16_t>(PacketType::life))
+      type > static_cast<uint16_t>(PacketType::life)) {
     return "an unknown packet";
+  }
   packet.type = static_cast<PacketType>(type);
   if (in.number<uint32_t>() != bytes.size()) return "a packet of another length than it says";
   packet.descriptors = in.number<uint32_t>();
   packet.lease = in.number<uint64_t>();
   const Descriptors allowed = descriptors_of(packet.type);
-  if (packet.descriptors < allowed.least || packet.descriptors > allowed.most)
+  if (packet.descriptors < allowed.least || packet.descriptors > allowed.most) {
     return "a wrong number of descriptors";
+  }
   const bool leased = packet.type == PacketType::request || packet.type == PacketType::grant ||
                       packet.type == PacketType::refusal;
   if (leased != (packet.lease != 0)) return "a lease where none belongs, or none where one does";

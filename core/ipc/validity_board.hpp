@@ -33,8 +33,9 @@ struct alignas(4096) ValidityBoard {
 
   void publish(uint32_t slot, Regions regions, uint64_t from) noexcept {
     if (slot == kNoSlot) return;
-    for (uint64_t i = regions.first; i <= regions.last; ++i)
+    for (uint64_t i = regions.first; i <= regions.last; ++i) {
       valid_from[slot][i].store(from, std::memory_order_seq_cst);
+    }
   }
   // Of a token that has a slot.
   bool is_valid(const Token& token, uint64_t block_bytes) const noexcept {

@@ -1,6 +1,16 @@
 #include "core/mesh/groups.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/wait.hpp"
 
 namespace symm {
 namespace {
@@ -32,11 +42,12 @@ Notices Groups::attach(
     bool left = peers_.left(member);
     for (const Early& news : early(member)) {
       if (news.group != group) continue;
-      if (news.failure)
+      if (news.failure) {
         notices.push_back({group, member, attached.revocation,
             of_member(*news.failure, as_rank, member), as_rank});
-      else
+      } else {
         left = true;
+      }
     }
     if (left) {
       attached.left[i] = true;
@@ -46,10 +57,12 @@ Notices Groups::attach(
           {group, member, attached.revocation, peers_.failure(member, as_rank), as_rank, true});
     }
   }
-  if (!groups_.emplace(group, std::move(attached)).second)
+  if (!groups_.emplace(group, std::move(attached)).second) {
     throw Error(Status::internal, "group attached twice");
-  for (auto& news : early_)
+  }
+  for (auto& news : early_) {
     std::erase_if(news, [=](const Early& one) { return one.group == group; });
+  }
   return notices;
 }
 
@@ -68,8 +81,9 @@ bool Groups::detached(uint64_t group) const {
 
 std::vector<uint64_t> Groups::attached() const {
   std::vector<uint64_t> ids;
-  for (const auto& [id, group] : groups_)
+  for (const auto& [id, group] : groups_) {
     ids.push_back(id);
+  }
   return ids;
 }
 

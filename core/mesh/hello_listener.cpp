@@ -1,5 +1,18 @@
 #include "core/mesh/hello_listener.hpp"
 
+#include <poll.h>
+
+#include <array>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/peer_fd.hpp"
+#include "core/base/wait.hpp"
+#include "core/mesh/wire.hpp"
+#include "core/socket/fdpass.hpp"
+
 namespace symm {
 namespace {
 constexpr size_t kMaxPending = 256;  // connections that have not said hello
@@ -8,13 +21,15 @@ constexpr int kMostAccepted = 64;    // in one look, so that it ends while other
 
 void HelloListener::admit(Deadline deadline, const Admit& admit) {
   std::vector<pollfd> fds{{listener_.get(), POLLIN, 0}};
-  for (const PeerFd& socket : pending_)
+  for (const PeerFd& socket : pending_) {
     fds.push_back({socket.get(), POLLIN, 0});
+  }
   poll_until(fds, deadline);
   accept_some(admit);
   hear(admit);
-  for (; pending_.size() > kMaxPending; ++refused_)
+  for (; pending_.size() > kMaxPending; ++refused_) {
     pending_.pop_front();
+  }
 }
 
 size_t HelloListener::hear(const Admit& admit) {

@@ -1,10 +1,26 @@
 #include "core/mesh/mesh.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
 
+#include "core/base/error.hpp"
+#include "core/base/process.hpp"
+#include "core/base/reserve.hpp"
+#include "core/base/wait.hpp"
+#include "core/mesh/groups.hpp"
 #include "core/mesh/mesh_process.hpp"
 #include "core/mesh/peer_events.hpp"
+#include "core/mesh/wire.hpp"
 #include "core/socket/directory.hpp"
+#include "core/socket/fdpass.hpp"
 
 namespace symm {
 namespace {
@@ -21,10 +37,12 @@ Mesh::Mesh(int rank, int size)
 Mesh::~Mesh() {
   if (in_child()) return;
   say_bye();
-  for (size_t peer = 0; peer < static_cast<size_t>(size_); ++peer)
-    if (const auto link =
-            events_->look([=](Known& known) { return std::exchange(known.links[peer], nullptr); }))
+  for (size_t peer = 0; peer < static_cast<size_t>(size_); ++peer) {
+    if (const auto link = events_->look(
+            [=](Known& known) { return std::exchange(known.links[peer], nullptr); })) {
       link->stop();
+    }
+  }
   if (cookie_ != 0) MeshProcess::current().leave(cookie_);
   // What ranks that were killed held when the others met there, they may have held still.
   if (!met_in_.empty()) sweep(met_in_);
@@ -35,21 +53,24 @@ const PeerIdentity& Mesh::peer(int rank) const { return events_->identity(rank);
 bool Mesh::in_child() const noexcept { return generation_ != process::fork_generation(); }
 
 void Mesh::require_process() const {
-  if (in_child())
+  if (in_child()) {
     throw Error(Status::invalid_handle, "group: it belongs to the parent of this process");
+  }
 }
 
 void Mesh::require_peer(int peer) const {
-  if (peer < 0 || peer >= size_ || peer == rank_)
+  if (peer < 0 || peer >= size_ || peer == rank_) {
     throw Error(Status::invalid_argument, format("rank %d is no peer of rank %d", peer, rank_));
+  }
 }
 
 void Mesh::send(int peer, const Topic& topic, std::span<const std::byte> body,
     std::span<const int> fds, Deadline deadline) {
   require_process();
   require_peer(peer);
-  if (body.size() > kMaxBody || fds.size() > kMaxFds)
+  if (body.size() > kMaxBody || fds.size() > kMaxFds) {
     throw Error(Status::internal, "message too long");
+  }
   std::shared_ptr<PeerLink> link;
   std::optional<Failure> failure;
   events_->look([&](Known& known) {
@@ -85,8 +106,9 @@ Message Mesh::receive(int peer, const Topic& topic, size_t body_size, size_t fd_
   // A message that came in time is delivered, whatever became of its sender since.
   const bool ended = events_->await(revocation, deadline, [&](Known& known) {
     arrival = known.inbox.take(peer, topic);
-    if (!arrival && (revocation == nullptr || !revocation->revoked()))
+    if (!arrival && (revocation == nullptr || !revocation->revoked())) {
       failure = known.groups.failure(peer, topic.group);
+    }
     return arrival || failure;
   });
   if (failure) throw Error(std::move(*failure));
@@ -97,8 +119,9 @@ Message Mesh::receive(int peer, const Topic& topic, size_t body_size, size_t fd_
 std::optional<Mesh::News> Mesh::receive_any(
     std::span<const int> peers, const Topic& topic, size_t body_size, Deadline deadline) {
   require_process();
-  for (const int peer : peers)
+  for (const int peer : peers) {
     require_peer(peer);
+  }
   std::optional<Arrival> arrival;
   News news;
   const bool ended = events_->await(nullptr, deadline, [&](Known& known) {
@@ -177,8 +200,9 @@ void Mesh::detach(uint64_t group) noexcept {
         return known.groups.detach(group);
       });
     });
-    for (const int member : others)
+    for (const int member : others) {
       post(member, wire::Type::leave, group, nullptr);
+    }
   } catch (const std::bad_alloc&) {
     return;  // the others hear of it when this mesh goes
   }
@@ -188,8 +212,9 @@ void Mesh::broadcast_failure(uint64_t group, const Failure& failure) noexcept {
   if (in_child()) return;
   try {
     const auto concerned = [&](Known& known) { return known.groups.concerned(group); };
-    for (const int member : with_reserve([&] { return events_->look(concerned); }))
+    for (const int member : with_reserve([&] { return events_->look(concerned); })) {
       post(member, wire::Type::failure, group, &failure);
+    }
   } catch (const std::bad_alloc&) {
     return;  // their deadlines remain
   }
@@ -201,8 +226,9 @@ void Mesh::pass_on_failure(uint64_t group) noexcept {
   const std::shared_ptr<Revocation> revocation =
       events_->look([&](Known& known) { return known.groups.revocation(group); });
   try {
-    if (revocation && revocation->revoked())
+    if (revocation && revocation->revoked()) {
       broadcast_failure(group, with_reserve([&] { return revocation->failure(); }));
+    }
   } catch (const std::bad_alloc&) {
     return;
   }
@@ -218,12 +244,14 @@ void Mesh::say_bye() noexcept {
   if (said_bye_.exchange(true)) return;
   try {
     const auto attached = [](Known& known) { return known.groups.attached(); };
-    for (const uint64_t group : with_reserve([&] { return events_->look(attached); }))
+    for (const uint64_t group : with_reserve([&] { return events_->look(attached); })) {
       pass_on_failure(group);
+    }
   } catch (const std::bad_alloc&) {
     // Without the reasons, then.
   }
-  for (int peer = 0; peer < size_; ++peer)
+  for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_) post(peer, wire::Type::bye, 0, nullptr);
+  }
 }
 }  // namespace symm

@@ -1,5 +1,16 @@
 #include "core/mesh/mesh_process.hpp"
 
+#include <unistd.h>
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "core/base/per_process.hpp"
+#include "core/base/process.hpp"
 #include "core/mesh/peer_events.hpp"
 
 namespace symm {
@@ -28,8 +39,9 @@ std::shared_ptr<PeerEvents> MeshProcess::find(uint64_t cookie) {
 std::vector<std::shared_ptr<Mesh>> MeshProcess::all() {
   const std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<Mesh>> meshes;
-  for (const auto& [cookie, entry] : meshes_)
+  for (const auto& [cookie, entry] : meshes_) {
     if (auto alive = entry.mesh.lock()) meshes.push_back(std::move(alive));
+  }
   return meshes;
 }
 
@@ -41,8 +53,9 @@ std::vector<std::shared_ptr<Mesh>> MeshProcess::all() {
   MeshProcess* process = PerProcess<MeshProcess>::existing();
   if (process == nullptr || process->pid_ != getpid()) return;
   try {
-    for (const auto& mesh : process->all())
+    for (const auto& mesh : process->all()) {
       mesh->say_bye();
+    }
   } catch (const std::exception&) {
     return;  // out of memory: the peers see the connections close instead
   }

@@ -1,6 +1,16 @@
 #include "core/mesh/peer_events.hpp"
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
 #include "core/base/log.hpp"
+#include "core/base/reserve.hpp"
+#include "core/base/wait.hpp"
+#include "core/mesh/groups.hpp"
+#include "core/mesh/mesh.hpp"
+#include "core/mesh/wire.hpp"
 
 namespace symm {
 void PeerEvents::tell(Notices notices) {
@@ -20,10 +30,13 @@ void PeerEvents::tell(Notices notices) {
     if (notice.told) continue;
     with_reserve([&] {
       const Failure cause = notice.revocation->failure();
-      for (const int member : look([&](Known& known) { return known.groups.others(notice.group); }))
+      for (const int member :
+          look([&](Known& known) { return known.groups.others(notice.group); })) {
         if (const auto link =
-                look([&](Known& known) { return known.links[static_cast<size_t>(member)]; }))
+                look([&](Known& known) { return known.links[static_cast<size_t>(member)]; })) {
           link->post(wire::Type::failure, notice.group, &cause);
+        }
+      }
     });
   }
 }
@@ -31,8 +44,9 @@ void PeerEvents::tell(Notices notices) {
 void PeerEvents::on_message(int peer, const Topic& topic, Arrival arrival) {
   bool kept = true;
   change([&](Known& known) -> Notices {
-    if (!known.peers.failed(peer) && !known.groups.detached(topic.group))
+    if (!known.peers.failed(peer) && !known.groups.detached(topic.group)) {
       kept = known.inbox.put(peer, topic, std::move(arrival));
+    }
     return {};
   });
   if (!kept) on_lost(peer, "broke the protocol: it sent more than anybody reads");
@@ -111,8 +125,9 @@ void Inbox::drop_group(uint64_t group) {
     std::erase_if(from.unread, [&](const auto& unread) {
       if (unread.first.group != group) return false;
       from.messages -= unread.second.size();
-      for (const Arrival& arrival : unread.second)
+      for (const Arrival& arrival : unread.second) {
         from.fds -= arrival.message.fds.size();
+      }
       return true;
     });
   }

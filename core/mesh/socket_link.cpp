@@ -1,8 +1,29 @@
 // To a rank in another process: a connection, and the packets of wire.hpp on it. On
 // this machine it is a socket that carries descriptors, to another machine TCP.
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/log.hpp"
+#include "core/base/peer_fd.hpp"
+#include "core/base/reserve.hpp"
+#include "core/base/wait.hpp"
+#include "core/mesh/groups.hpp"
+#include "core/mesh/mesh.hpp"
 #include "core/mesh/peer_events.hpp"
+#include "core/mesh/peer_link.hpp"
+#include "core/mesh/wire.hpp"
 #include "core/socket/connection.hpp"
+#include "core/socket/fdpass.hpp"
+#include "core/socket/life.hpp"
+#include "core/socket/secure_connection.hpp"
+#include "core/socket/socket.hpp"
 
 namespace symm {
 namespace {
@@ -47,10 +68,12 @@ class PacketLink : public PeerLink {
     if (const char* fault = with_reserve([&] { return wire::decode(bytes, packet); })) return fault;
     const wire::Header& header = packet.header;
     if (header.source != peer_) return "a packet in another rank's name";
-    if (received.fds_cut && received.fds_arrived >= header.nfds)
+    if (received.fds_cut && received.fds_arrived >= header.nfds) {
       return "more descriptors than allowed";
-    if (!received.fds_cut && received.fds.size() != header.nfds)
+    }
+    if (!received.fds_cut && received.fds.size() != header.nfds) {
       return "another number of descriptors than announced";
+    }
     const std::shared_ptr<PeerEvents> events = events_.lock();
     if (!events) return nullptr;  // about to be forgotten
     switch (header.type) {
@@ -83,8 +106,9 @@ class PacketLink : public PeerLink {
 
   void lost(const std::string& how) {  // by what is being handled here, if anything is
     const Failure here = std::current_exception() ? current_failure() : Failure{};
-    if (const auto events = events_.lock())
+    if (const auto events = events_.lock()) {
       events->on_lost(peer_, how, here.status == Status::ok ? nullptr : &here);
+    }
   }
 
   const uint16_t rank_;

@@ -2,8 +2,22 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <utility>
 
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
+#include "core/base/reserve.hpp"
+#include "core/base/wait.hpp"
+#include "core/mesh/mesh.hpp"
 #include "core/mesh/peer_events.hpp"
+#include "core/mesh/peer_link.hpp"
+#include "core/mesh/wire.hpp"
+#include "core/socket/fdpass.hpp"
 
 namespace symm {
 namespace {

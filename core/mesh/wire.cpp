@@ -1,5 +1,16 @@
 #include "core/mesh/wire.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "core/base/error.hpp"
+#include "core/base/little_endian.hpp"
+#include "core/bootstrap/store.hpp"
+
 namespace symm::wire {
 namespace {
 constexpr size_t kHelloSize = 32;
@@ -14,8 +25,9 @@ bool is_name(const std::string& text) {
 const char* decode_hello(Reader in, const Header& header, Hello& out) {
   if (in.left() != kHelloSize) return "hello of wrong length";
   in.numbers(out.nonce, out.name_hash, out.cookie, out.rank, out.size);
-  if (out.size < 1 || out.size > kMostRanks || out.rank >= out.size || out.rank != header.source)
+  if (out.size < 1 || out.size > kMostRanks || out.rank >= out.size || out.rank != header.source) {
     return "hello with an impossible rank";
+  }
   return nullptr;
 }
 
@@ -31,8 +43,9 @@ const char* decode_identity(Reader in, Identity& out) {
   in.numbers(out.cookie, out.nonce, out.name_hash, out.pid, out.start_time, out.pid_namespace,
       out.machine, out.size);
   const size_t host = in.number<uint16_t>();
-  if (host > kMaxName || host > in.left() || in.left() - host > kMaxPath)
+  if (host > kMaxName || host > in.left() || in.left() - host > kMaxPath) {
     return "identity of wrong length";
+  }
   out.host = in.text(host);
   out.address = in.text(in.left());
   if (!is_clean(out.host) || !is_clean(out.address)) return "identity with an impossible name";
@@ -46,22 +59,25 @@ const char* decode_address(Reader in, Address& out) {
   const size_t name = in.number<uint16_t>();
   const size_t directory = in.number<uint16_t>();
   in.numbers(out.port);
-  if (name > kMaxName || directory > kMaxPath || in.left() != name + directory)
+  if (name > kMaxName || directory > kMaxPath || in.left() != name + directory) {
     return "address of wrong length";
+  }
   out.name = in.text(name);
   out.directory = in.text(directory);
   // A name with a slash or a dot could lead out of the directory.
   if (!is_name(out.name)) return "address with an impossible name";
-  if (!out.directory.empty() && (out.directory.front() != '/' || !is_clean(out.directory)))
+  if (!out.directory.empty() && (out.directory.front() != '/' || !is_clean(out.directory))) {
     return "address with an impossible directory";
+  }
   return nullptr;
 }
 
 const char* decode_body(Packet& packet) {
   const Header& header = packet.header;
   if (header.type >= Type::first_user && header.type <= Type::last_user) return nullptr;
-  if (header.nfds != (header.type == Type::life ? 1 : 0))
+  if (header.nfds != (header.type == Type::life ? 1 : 0)) {
     return "descriptors where none belong, or none where one does";
+  }
   const Reader in(packet.body);
   switch (header.type) {
     case Type::hello: return decode_hello(in, header, packet.hello);
@@ -103,8 +119,9 @@ Buffer encode(Header header, std::span<const std::byte> body) {
   out.bytes(body);
   // What we would refuse, we do not send: a fault is found where it is made.
   Packet check;
-  if (const char* why = decode(out.bytes_, check))
+  if (const char* why = decode(out.bytes_, check)) {
     throw Error(Status::invalid_argument, format("packet not sent: %s", why));
+  }
   return std::move(out.bytes_);
 }
 

@@ -1,13 +1,38 @@
 #include "core/mesh/wireup.hpp"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "core/base/environment.hpp"
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/hash.hpp"
+#include "core/base/process.hpp"
+#include "core/base/reserve.hpp"
+#include "core/base/wait.hpp"
+#include "core/bootstrap/store.hpp"
+#include "core/mesh/groups.hpp"
+#include "core/mesh/mesh.hpp"
 #include "core/mesh/mesh_process.hpp"
+#include "core/mesh/peer_link.hpp"
+#include "core/mesh/wire.hpp"
+#include "core/socket/directory.hpp"
+#include "core/socket/fdpass.hpp"
+#include "core/socket/secure.hpp"
+#include "core/socket/secure_connection.hpp"
+#include "core/socket/socket.hpp"
 
 namespace symm {
 namespace {
@@ -18,8 +43,9 @@ using Known = PeerEvents::Known;
 uint64_t machine_of(const Store& store) {
   struct stat place{};
   const bool known = store.directory().empty() && stat("/tmp", &place) == 0;
-  if (!known && store.directory().empty() && errno != ENOENT && errno != EACCES)
+  if (!known && store.directory().empty() && errno != ENOENT && errno != EACCES) {
     throw system_error(errno, "stat", "/tmp");
+  }
   return mix(fnv1a(process::boot_id()), known ? mix(place.st_dev, place.st_ino) : 0);
 }
 }  // namespace
@@ -47,8 +73,9 @@ std::shared_ptr<Mesh> Wireup::run() {
   }
   // The others take a rank for dead that turned them away.
   const bool said_dead = mine.status == Status::peer_failed && mine.rank == rank_;
-  if (said_dead && listener_ && listener_->trouble().status != Status::ok)
+  if (said_dead && listener_ && listener_->trouble().status != Status::ok) {
     mine = listener_->trouble();
+  }
   if (mine.status != Status::ok) mine = blamed(std::move(mine), rank_, getpid());
   if (listener_) {
     listener_->close_pending();
@@ -79,20 +106,23 @@ bool Wireup::joined(int rank) const {
 
 void Wireup::look_for_failures() {
   const std::optional<Failure> bad = events_.look([](Known& known) -> std::optional<Failure> {
-    for (const auto& vote : known.votes)
+    for (const auto& vote : known.votes) {
       if (vote && vote->status != Status::ok) return vote;
+    }
     return std::nullopt;
   });
   if (bad) throw Error(*bad);
   for (int rank = 0; rank < size_; ++rank) {
     const wire::Identity& theirs = identity(rank);
     if (rank == rank_ || theirs.size == 0 || joined(rank)) continue;
-    if (auto failure = records_.failure_of(rank, Deadline::after_ms(1)))
+    if (auto failure = records_.failure_of(rank, Deadline::after_ms(1))) {
       throw Error(std::move(*failure));
+    }
     // A rank that introduced itself and died since: nothing but its process could tell us.
     if (!near(rank) || theirs.start_time == 0 || theirs.pid_namespace == 0 ||
-        theirs.pid_namespace != pid_namespace())
+        theirs.pid_namespace != pid_namespace()) {
       continue;
+    }
     if (!process::is_gone(theirs.pid, theirs.start_time)) continue;
     throw Error({Status::peer_failed, rank, theirs.pid,
         name_of_peer(rank, theirs.pid) + " died while the group was being formed"});
@@ -105,8 +135,9 @@ wire::Identity Wireup::describe_self() const {
   wire::Identity self;
   self.process = MeshProcess::current().token();
   self.cookie = mesh_->cookie_;
-  while (self.nonce == 0)
+  while (self.nonce == 0) {
     self.nonce = process::random64();
+  }
   self.name_hash = name_hash_;
   self.pid = getpid();
   self.start_time = process::start_time_of(self.pid);
@@ -125,9 +156,10 @@ void Wireup::check(int rank, const wire::Identity& theirs) const {
         format("rank %d has a group of %u ranks, rank %d one of %d", rank, theirs.size, rank_,
             size_)});
   }
-  if (theirs.name_hash != name_hash_)
+  if (theirs.name_hash != name_hash_) {
     throw Error({Status::mismatch, rank, theirs.pid,
         format("ranks %d and %d use different names for the group", rank, rank_)});
+  }
 }
 
 void Wireup::introduce() {
@@ -139,8 +171,9 @@ void Wireup::introduce() {
     if (rank == rank_) continue;
     const wire::Packet packet =
         records_.fetch(Kind::identity, rank, [this] { look_for_failures(); });
-    if (packet.header.type != wire::Type::identity)
+    if (packet.header.type != wire::Type::identity) {
       throw Error({Status::mismatch, rank, 0, format("rank %d did not introduce itself", rank)});
+    }
     check(rank, packet.identity);
     identities_[static_cast<size_t>(rank)] = packet.identity;
   }
@@ -155,8 +188,9 @@ void Wireup::enter_directory() {
   directory_ = store_.directory();
   if (!directory_.empty()) return;
   int first = 0;
-  while (!near(first))
+  while (!near(first)) {
     ++first;
+  }
   if (rank_ == first) {
     made_ = SharedDirectory::make(default_parent(), "g");
     directory_ = made_->path();
@@ -165,9 +199,10 @@ void Wireup::enter_directory() {
   directory_ =
       records_.fetch(Kind::address, first, [this] { look_for_failures(); }).address.directory;
   const size_t slash = directory_.rfind('/');
-  if (slash == std::string::npos)
+  if (slash == std::string::npos) {
     throw Error(
         {Status::mismatch, first, 0, format("rank %d published no directory for sockets", first)});
+  }
   made_ = SharedDirectory::enter(directory_.substr(0, slash), directory_.substr(slash + 1));
   if (!made_) {
     throw Error(Status::unavailable, format("%s, the directory that rank %d made for sockets, is "
@@ -179,7 +214,8 @@ void Wireup::enter_directory() {
 void Wireup::open() {
   bool alone = true;     // all ranks are threads of one process
   bool by_file = false;  // some of this machine are not
-  bool awaited = false, awaited_from_afar = false;
+  bool awaited = false;
+  bool awaited_from_afar = false;
   for (int rank = 0; rank < size_; ++rank) {
     if (identity(rank).process != identity(0).process) alone = false;
     by_file = by_file || (near(rank) && !same_process(rank));
@@ -206,22 +242,25 @@ void Wireup::open() {
 void Wireup::join() {
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
-    if (same_process(rank))
+    if (same_process(rank)) {
       join_thread(rank);
-    else if (rank < rank_)
+    } else if (rank < rank_) {
       join_by_dialling(rank);
+    }
   }
   join_by_accepting();
   SYMM_POINT("wireup.join");
   // Only now: descriptors on their way to ranks that are not
   // accepting yet could use up what the kernel allows a user.
-  for (const auto& link : events_.look([](Known& known) { return known.links; }))
+  for (const auto& link : events_.look([](Known& known) { return known.links; })) {
     if (link) link->share_life(deadline_);
+  }
 }
 
 Error Wireup::died(int rank, const std::string& how) {
-  if (auto failure = records_.failure_of(rank, Deadline::after_ms(WireupRecords::kSliceMs)))
+  if (auto failure = records_.failure_of(rank, Deadline::after_ms(WireupRecords::kSliceMs))) {
     return Error(std::move(*failure));
+  }
   return Error(
       {Status::peer_failed, rank, identity(rank).pid, how + " while the group was being formed"});
 }
@@ -249,8 +288,9 @@ void Wireup::join_by_dialling(int rank) {
   const wire::Packet record = records_.fetch(Kind::address, rank, [this] { look_for_failures(); });
   const bool by_name = near(rank) && !record.address.name.empty();
   if (record.header.type != wire::Type::address ||
-      (!by_name && (near(rank) || record.address.port == 0)))
+      (!by_name && (near(rank) || record.address.port == 0))) {
     throw Error({Status::mismatch, rank, pid, format("rank %d published no socket", rank)});
+  }
   if (!near(rank)) return join_machine(rank, record.address.port);
   PeerFd socket;
   PeerProcess process;
@@ -307,8 +347,9 @@ void Wireup::listen_to_machines() {
     wire::Packet packet;
     const auto events = weak.lock();
     if (!events || wire::decode(first, packet) != nullptr ||
-        packet.header.type != wire::Type::hello)
+        packet.header.type != wire::Type::hello) {
       return nullptr;
+    }
     const wire::Hello& hello = packet.hello;
     const int rank = static_cast<int>(hello.rank);
     if (hello.size != static_cast<uint32_t>(size) || rank <= this_rank) return nullptr;
@@ -338,8 +379,9 @@ bool Wireup::admit(const wire::Hello& hello, PeerFd& socket) {
   const int rank = static_cast<int>(hello.rank);
   if (hello.nonce != mesh_->nonce_ || hello.name_hash != name_hash_ ||
       hello.size != static_cast<uint32_t>(size_) || rank <= rank_ || same_process(rank) ||
-      !near(rank) || joined(rank) || hello.cookie != identity(rank).cookie)
+      !near(rank) || joined(rank) || hello.cookie != identity(rank).cookie) {
     return false;
+  }
   SYMM_POINT("wireup.admit");
   PeerProcess process = identify(socket.get());
   join_process(rank, std::move(socket), std::move(process));
@@ -350,16 +392,18 @@ void Wireup::join_by_accepting() {
   Deadline next_look = Deadline::after_ms(WireupRecords::kSliceMs);
   for (;;) {
     std::vector<int> missing;
-    for (int rank = rank_ + 1; rank < size_; ++rank)
+    for (int rank = rank_ + 1; rank < size_; ++rank) {
       if (!same_process(rank) && !joined(rank)) missing.push_back(rank);
+    }
     if (missing.empty()) return;
     if (deadline_.expired()) records_.throw_missing(std::move(missing));
     const Deadline until = std::min(next_look, deadline_);
-    if (std::any_of(missing.begin(), missing.end(), [this](int rank) { return near(rank); }))
+    if (std::any_of(missing.begin(), missing.end(), [this](int rank) { return near(rank); })) {
       listener_->admit(
           until, [this](const wire::Hello& hello, PeerFd& socket) { return admit(hello, socket); });
-    else
+    } else {
       events_.await(nullptr, until, [&](Known& known) { return known.joined(missing.front()); });
+    }
     if (!next_look.expired()) continue;
     look_for_failures();
     next_look = Deadline::after_ms(WireupRecords::kSliceMs);
@@ -414,8 +458,9 @@ Failure vote_of(
                 voted_or_gone);
     if (vote) return *vote;
     try {
-      if (auto failure = records.failure_of(rank, Deadline::after_ms(WireupRecords::kLookMs)))
+      if (auto failure = records.failure_of(rank, Deadline::after_ms(WireupRecords::kLookMs))) {
         return *failure;
+      }
     } catch (const Error&) {
       // A rank that died while it voted was heard by some, who went on and left. The
       // store tells of those that left; the death is the cause.
@@ -427,9 +472,10 @@ Failure vote_of(
   if (!joined) return {};
   const int64_t pid = events.identity(rank).pid;
   const std::string name = name_of_peer(rank, pid, events.identity(rank).host);
-  if (!is_gone())
+  if (!is_gone()) {
     return {Status::timeout, rank, pid,
         name + format(" did not finish connecting within %lu ms", records.allowed_ms())};
+  }
   const std::string how = events.look([&](Known& known) {
     return known.peers.failed(rank) ? known.peers.failure(rank, rank).message : "";
   });
@@ -446,8 +492,9 @@ Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int si
     return with_reserve([&] { return events.look([](Known& known) { return known.links; }); });
   };
   if (!well) records.publish_failure(mine);
-  for (const auto& link : links())
+  for (const auto& link : links()) {
     if (link) link->post(wire::Type::commit_vote, 0, &mine);
+  }
   SYMM_POINT("wireup.voted");
   Failure worst = mine;
   Deadline patience = std::max(deadline, Deadline::after_ms(2 * WireupRecords::kLookMs));
@@ -471,15 +518,17 @@ Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int si
   records.publish_failure(worst);
   Failure told = worst;
   told.when_ns = 1;  // before anything that may have happened in the group
-  for (const auto& link : links())
+  for (const auto& link : links()) {
     if (link) link->post(wire::Type::failure, group, &told);
+  }
   if (worst.status != Status::peer_failed) return worst;
   // One that turned this rank away for want of descriptors
   // learns by that that it cannot do without, and says so.
   try {
     if (const auto said =
-            records.failure_of(worst.rank, Deadline::after_ms(5 * WireupRecords::kSliceMs)))
+            records.failure_of(worst.rank, Deadline::after_ms(5 * WireupRecords::kSliceMs))) {
       return worse(*said, worst);
+    }
   } catch (const Error&) {  // it is dead
   }
   return worst;

@@ -1,8 +1,19 @@
 #include "core/mesh/wireup_records.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "core/base/error.hpp"
 #include "core/base/reserve.hpp"
+#include "core/base/wait.hpp"
+#include "core/bootstrap/store.hpp"
+#include "core/mesh/wire.hpp"
 
 namespace symm {
 namespace {
@@ -78,8 +89,9 @@ std::optional<Failure> WireupRecords::failure_of(int rank, Deadline deadline) {
   try {
     const Bytes value = read(Kind::commit_vote, rank, deadline);
     wire::Packet packet;
-    if (wire::decode(value, packet) == nullptr && packet.header.type == wire::Type::failure)
+    if (wire::decode(value, packet) == nullptr && packet.header.type == wire::Type::failure) {
       return failure_in(packet, rank);
+    }
   } catch (const Error& error) {
     if (error.status() != Status::timeout && !for_want_of_descriptors(error)) throw;
   }
@@ -88,8 +100,9 @@ std::optional<Failure> WireupRecords::failure_of(int rank, Deadline deadline) {
 
 void WireupRecords::throw_missing(std::vector<int> missing) const {
   std::string list;
-  for (const int rank : missing)
+  for (const int rank : missing) {
     list += (list.empty() ? "" : ", ") + std::to_string(rank);
+  }
   throw Error({Status::timeout, missing.front(), 0,
       format("%s %s did not come within %lu ms", missing.size() == 1 ? "rank" : "ranks",
           list.c_str(), allowed_ms_)});
@@ -106,9 +119,10 @@ std::optional<wire::Packet> WireupRecords::packet(Kind kind, int rank, Deadline 
   wire::Packet packet;
   const char* fault = wire::decode(value, packet);
   if (fault == nullptr && packet.header.source != rank) fault = "another rank's record";
-  if (fault != nullptr)
+  if (fault != nullptr) {
     throw Error({Status::mismatch, rank, 0,
         format("rank %d published something else than a record: %s", rank, fault)});
+  }
   packet.body = {};  // lies in `value`
   return packet;
 }
@@ -123,9 +137,11 @@ wire::Packet WireupRecords::fetch(Kind kind, int rank, const std::function<void(
     }
     if (deadline_.expired()) {
       std::vector<int> missing{rank};
-      for (int other = rank + 1; other < size_; ++other)
-        if (other != rank_ && !packet(kind, other, Deadline::after_ms(kLookMs)))
+      for (int other = rank + 1; other < size_; ++other) {
+        if (other != rank_ && !packet(kind, other, Deadline::after_ms(kLookMs))) {
           missing.push_back(other);
+        }
+      }
       throw_missing(std::move(missing));
     }
     look();

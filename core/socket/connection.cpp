@@ -1,10 +1,26 @@
 #include "core/socket/connection.hpp"
 
+#include <poll.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <climits>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <utility>
 
+#include "core/base/error.hpp"
+#include "core/base/peer_fd.hpp"
+#include "core/base/process.hpp"
 #include "core/base/reserve.hpp"
+#include "core/base/wait.hpp"
+#include "core/socket/fdpass.hpp"
+#include "core/socket/life.hpp"
+#include "core/socket/monitor.hpp"
+#include "core/socket/socket.hpp"
 
 namespace symm {
 void Receiver::on_turn(Connection& connection, bool dead) noexcept { connection.hear(dead); }

@@ -4,12 +4,22 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/process.hpp"
 
 namespace symm {
@@ -25,8 +35,9 @@ bool is_of_ours(std::string_view name) noexcept {
   name.remove_prefix(1);
   int parts = 0;
   for (; name.size() >= 17 && name.front() == '-'; ++parts) {
-    if (name.substr(1, 16).find_first_not_of("0123456789abcdef") != std::string_view::npos)
+    if (name.substr(1, 16).find_first_not_of("0123456789abcdef") != std::string_view::npos) {
       return false;
+    }
     name.remove_prefix(17);
   }
   return name.empty() && (parts == 2 || parts == 3);
@@ -76,8 +87,9 @@ void sweep_one(int parent, const char* name) noexcept {
     return;
   }
   if (!is_lock_of_ours(lock.get())) return;
-  if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0 && still_linked(lock.get()))
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0 && still_linked(lock.get())) {
     remove_held(parent, name, directory.get());
+  }
 }
 
 void sweep_in(int parent, Sweep what) noexcept {
@@ -108,19 +120,22 @@ Fd open_private_directory(const std::string& path, bool create) {
   int error = ENOENT;
   // Another process may remove the directory, empty, between the two calls.
   for (int attempt = 0; !directory && error == ENOENT && attempt < (create ? 100 : 1); ++attempt) {
-    if (create && mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    if (create && mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
       throw system_error(errno, "mkdir", path);
+    }
     directory.reset(open(path.c_str(), kOpenDirectory));
     error = errno;
   }
   if (!directory) {
-    if (error == ELOOP || error == ENOTDIR)
+    if (error == ELOOP || error == ENOTDIR) {
       throw Error(Status::unavailable,
           format("%s is not a directory, or is a symbolic link: it is not used", path.c_str()));
+    }
     // In /tmp, another user may have made the one that this user's would be.
     struct stat theirs{};
-    if (error != EACCES || stat(path.c_str(), &theirs) != 0 || theirs.st_uid == geteuid())
+    if (error != EACCES || stat(path.c_str(), &theirs) != 0 || theirs.st_uid == geteuid()) {
       throw system_error(error, "open", path);
+    }
     throw not_of_this_user(path, theirs.st_uid);
   }
   struct stat status{};
@@ -138,8 +153,9 @@ std::string default_parent() {
   const char* runtime = environment("XDG_RUNTIME_DIR");
   struct stat status{};
   if (runtime[0] == '/' && stat(runtime, &status) == 0 && S_ISDIR(status.st_mode) &&
-      status.st_uid == geteuid() && (status.st_mode & 022) == 0)
+      status.st_uid == geteuid() && (status.st_mode & 022) == 0) {
     return std::string(runtime) + "/symm";
+  }
   return "/tmp/symm-" + std::to_string(geteuid());
 }
 
@@ -190,9 +206,10 @@ std::unique_ptr<SharedDirectory> SharedDirectory::make(
       fail("flock");
     }
     if (!write_whole(lock.get(), kLockText.data(), kLockText.size())) fail("write");
-    if (still_linked(lock.get()))
+    if (still_linked(lock.get())) {
       return std::make_unique<SharedDirectory>(
           parent, std::move(name), std::move(directory), std::move(lock));
+    }
   }
   throw Error(Status::system, "cannot make a directory in " + parent +
                                   ": something removes each one as soon as it is made");
@@ -222,8 +239,9 @@ SharedDirectory::~SharedDirectory() {
   // that leave at once at least one succeeds.
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) {
     const Fd above(open(parent_.c_str(), kOpenDirectory));
-    if (above && still_linked(lock_.get()))
+    if (above && still_linked(lock_.get())) {
       remove_held(above.get(), name_.c_str(), directory_.get());
+    }
   }
   flock(lock_.get(), LOCK_UN);  // also if a forked child has a copy of the descriptor
 }
@@ -231,7 +249,8 @@ SharedDirectory::~SharedDirectory() {
 void sweep(const std::string& parent, Sweep what) noexcept {
   const Fd directory(open(parent.c_str(), kOpenDirectory));
   struct stat status{};
-  if (directory && fstat(directory.get(), &status) == 0 && status.st_uid == geteuid())
+  if (directory && fstat(directory.get(), &status) == 0 && status.st_uid == geteuid()) {
     sweep_in(directory.get(), what);
+  }
 }
 }  // namespace symm

@@ -2,10 +2,16 @@
 
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 
 namespace symm::fdpass {
 namespace {
@@ -30,8 +36,9 @@ void take_fds(msghdr& message, std::vector<Fd>& fds) {
 }  // namespace
 
 Sent send(int socket, std::span<const std::byte> packet, std::span<const int> fds) {
-  if (fds.size() > kMaxFds)
+  if (fds.size() > kMaxFds) {
     throw Error(Status::invalid_argument, "too many descriptors for one message");
+  }
   iovec part{const_cast<std::byte*>(packet.data()), packet.size()};
   msghdr message{};
   message.msg_iov = &part;
@@ -51,8 +58,9 @@ Sent send(int socket, std::span<const std::byte> packet, std::span<const int> fd
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return Sent::would_block;
     if (errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM) return Sent::crowded;
-    if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN || errno == ECONNREFUSED)
+    if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN || errno == ECONNREFUSED) {
       return Sent::closed;
+    }
     throw system_error(errno, "sendmsg");
   }
 }

@@ -2,10 +2,28 @@
 
 #include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/memfd.hpp"
+#include "core/base/process.hpp"
+#include "core/base/wait.hpp"
+#include "core/socket/monitor.hpp"
 
 namespace symm {
 namespace {
@@ -26,8 +44,9 @@ LifeWord map_life_word(const Fd& fd, uint64_t index) noexcept {
   struct stat status{};
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   if (index >= Life::kWords || seals < 0 || (seals & F_SEAL_SHRINK) == 0 ||
-      fstat(fd.get(), &status) != 0 || status.st_size != static_cast<off_t>(Life::kBytes))
+      fstat(fd.get(), &status) != 0 || status.st_size != static_cast<off_t>(Life::kBytes)) {
     return nullptr;
+  }
   void* const start = mmap(nullptr, Life::kBytes, PROT_READ, MAP_SHARED, fd.get(), 0);
   if (start == MAP_FAILED) return nullptr;
   try {
@@ -43,14 +62,17 @@ bool has_ended(const LifeWord& word) noexcept { return word && is_marked(*word);
 Life::Life() : fd_(make_memfd("symm-life")), bell_(Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
   if (!fd_ || !bell_) throw system_error(errno, fd_ ? "eventfd" : "memfd_create");
   if (kBytes > file_size_limit()) throw system_error(EFBIG, "posix_fallocate");
-  if (const int error = posix_fallocate(fd_.get(), 0, kBytes); error != 0)
+  if (const int error = posix_fallocate(fd_.get(), 0, kBytes); error != 0) {
     throw system_error(error, "posix_fallocate");
+  }
   void* const start = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
   if (start == MAP_FAILED) throw system_error(errno, "mmap");
   slots_ = static_cast<Slot*>(start);
   const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
-  if (fcntl(fd_.get(), F_ADD_SEALS, seals | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0)  // Linux < 5.1
+  if (fcntl(fd_.get(), F_ADD_SEALS, seals | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) !=
+      0) {  // Linux < 5.1
     fcntl(fd_.get(), F_ADD_SEALS, seals | F_SEAL_SEAL);
+  }
   list_.list.next = &list_.list;
   list_.futex_offset = reinterpret_cast<char*>(slots_) - reinterpret_cast<char*>(links_.data());
   try {
@@ -85,8 +107,9 @@ void Life::run() noexcept {
     const uint64_t one = 1;
     if (news && ::write(bell_.get(), &one, sizeof one) == sizeof one) continue;
     // A word that is unmapped meanwhile was forgotten, which is a change.
-    if (!sleep_on_any({seen.data(), count}, kLookMs))
+    if (!sleep_on_any({seen.data(), count}, kLookMs)) {
       sleep_while(changes_, seen[0].value, nullptr, 0, Deadline::never());
+    }
   }
 }
 

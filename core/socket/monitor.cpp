@@ -2,10 +2,19 @@
 
 #include <sys/epoll.h>
 
+#include <array>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
 
 #include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/log.hpp"
+#include "core/base/per_process.hpp"
+#include "core/base/process.hpp"
 
 namespace symm {
 Monitor& Monitor::current() { return PerProcess<Monitor>::current(); }
@@ -59,15 +68,17 @@ void Monitor::run() noexcept {
     const int count =
         epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), kLookMs);
     if (count < 0 && errno != EINTR) break;
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; ++i) {
       call(events[static_cast<size_t>(i)].data.u64);
+    }
   }
   log::write(log::Level::error,
       "monitor: epoll_wait: errno %d; has the program closed descriptors that it did not open?",
       errno);
   // They find their own closed, too.
-  for (uint64_t number = 1; number <= last_; ++number)
+  for (uint64_t number = 1; number <= last_; ++number) {
     call(number);
+  }
 }
 
 void Monitor::call(uint64_t number) {

@@ -2,8 +2,18 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstddef>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
 
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
@@ -55,8 +65,9 @@ void append(Bytes& to, Text bytes) { to.insert(to.end(), bytes.begin(), bytes.en
 // Made under a name of its own, so that it appears
 // complete; who comes second takes what the first has made.
 void make_secret(const std::string& path) {
-  for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1))
+  for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1)) {
     mkdir(path.substr(0, at).c_str(), 0700);
+  }
   const std::string fresh = format("%s.%016lx", path.c_str(), process::random64());
   const Fd file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) throw system_error(errno, "open", fresh);
@@ -98,8 +109,9 @@ struct SecureStream::State {
     const bool good =
         crypto_scalarmult(raw(shared.data()), mine.data(), raw(their_key.data())) == 0;
     const auto both = hash(secret, 'h', said);
-    for (int way = 0; way < 2; ++way)
+    for (int way = 0; way < 2; ++way) {
       keys[way] = hash(secret, static_cast<char>('0' + way), shared, both);
+    }
     sodium_memzero(shared.data(), shared.size());
     return good;
   }
@@ -123,8 +135,9 @@ std::optional<Bytes> SecureStream::answer(Text theirs) {
   const Text said = theirs.first(kGreeting - kMac);
   const auto seal = hash(state_->secret, 'c', said);
   if (sodium_memcmp(seal.data(), theirs.data() + said.size(), kMac) != 0 ||
-      !std::equal(std::begin(kMagic), std::end(kMagic), raw(said.data())))
+      !std::equal(std::begin(kMagic), std::end(kMagic), raw(said.data()))) {
     return std::nullopt;
+  }
   state_->accepts = true;
   append(state_->said, theirs);
   Bytes reply = state_->introduce();
@@ -145,9 +158,10 @@ Bytes SecureStream::seal(Text text) {
   Bytes sealed;
   sealed.reserve(kHeader + kLength + text.size() + kSeal);  // nothing is counted that is not sent
   sealed.resize(state_->began ? 0 : kHeader);
-  if (!state_->began)
+  if (!state_->began) {
     crypto_secretstream_xchacha20poly1305_init_push(
         &state_->out, raw(sealed.data()), raw(state_->keys[state_->accepts].data()));
+  }
   state_->began = true;
   const size_t length = text.size() + kSeal;
   const size_t at = sealed.size() + kLength;
@@ -169,8 +183,9 @@ std::optional<Bytes> SecureStream::open(Text sealed) {
   Bytes text(sealed.size() - kSeal);
   unsigned char tag = 0;
   if (crypto_secretstream_xchacha20poly1305_pull(&state_->in, raw(text.data()), nullptr, &tag,
-          raw(sealed.data()), sealed.size(), nullptr, 0) != 0)
+          raw(sealed.data()), sealed.size(), nullptr, 0) != 0) {
     return std::nullopt;
+  }
   return text;
 }
 
@@ -178,9 +193,10 @@ Secret read_secret() {
   static const bool ready = sodium_init() >= 0;
   if (!ready) throw Error(Status::unavailable, "libsodium does not start on this machine");
   const std::string path = secret_file();
-  if (path[0] != '/')
+  if (path[0] != '/') {
     throw Error(Status::invalid_argument,
         "SYMM_SECRET_FILE is '" + path + "'; it must be an absolute path");
+  }
   Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file && errno == ENOENT) {
     make_secret(path);
@@ -198,8 +214,9 @@ Secret read_secret() {
             path.c_str(), status.st_uid, status.st_mode & 07777, status.st_size, geteuid()));
   }
   Secret secret;
-  if (read_whole(file.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
+  if (read_whole(file.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size())) {
     throw system_error(errno, "read", path);
+  }
   return secret;
 }
 

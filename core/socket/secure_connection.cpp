@@ -5,14 +5,37 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
+#include <sys/types.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <climits>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <ctime>
+#include <exception>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
 
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
+#include "core/base/peer_fd.hpp"
+#include "core/base/process.hpp"
 #include "core/base/reserve.hpp"
+#include "core/base/wait.hpp"
+#include "core/socket/fdpass.hpp"
+#include "core/socket/secure.hpp"
 
 namespace symm {
 namespace {
@@ -34,16 +57,18 @@ Addresses addresses_of(const std::string& host, uint16_t port) {
   addrinfo* found = nullptr;
   const int error = getaddrinfo(
       host.empty() ? nullptr : host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (error != 0)
+  if (error != 0) {
     throw Error(Status::unavailable,
         format("no address of '%s' is known: %s", host.c_str(), gai_strerror(error)));
+  }
   return {found, freeaddrinfo};
 }
 
 bool is_loopback(const sockaddr* address) {
-  if (address->sa_family == AF_INET)
+  if (address->sa_family == AF_INET) {
     return ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24 ==
            IN_LOOPBACKNET;
+  }
   return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
@@ -89,8 +114,9 @@ std::string outside_address() {
   };
   try {
     const Addresses named = addresses_of(host_name(), 0);
-    for (const addrinfo* at = named.get(); at != nullptr; at = at->ai_next)
+    for (const addrinfo* at = named.get(); at != nullptr; at = at->ai_next) {
       if (is_far(at->ai_addr)) return in_numbers(at->ai_addr);
+    }
   } catch (const Error&) {
   }  // a name of its own
   ifaddrs* found = nullptr;
@@ -99,8 +125,9 @@ std::string outside_address() {
   for (const int family : {AF_INET, AF_INET6}) {
     for (const ifaddrs* at = interfaces.get(); at != nullptr; at = at->ifa_next) {
       if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != family ||
-          (at->ifa_flags & IFF_UP) == 0)
+          (at->ifa_flags & IFF_UP) == 0) {
         continue;
+      }
       if (is_far(at->ifa_addr)) return in_numbers(at->ifa_addr);
     }
   }
@@ -127,13 +154,15 @@ uint16_t hold_free_port() {
 PeerFd dial_tcp(const std::string& host, uint16_t port, unsigned attempt) {
   const Addresses all = addresses_of(host, port);
   const addrinfo* chosen = all.get();
-  for (; attempt > 0; --attempt)
+  for (; attempt > 0; --attempt) {
     chosen = chosen->ai_next != nullptr ? chosen->ai_next : all.get();
+  }
   PeerFd socket = tcp_socket(chosen->ai_family);
   if (!socket) throw system_error(errno, "socket", host);
-  if (connect(socket.get(), chosen->ai_addr, chosen->ai_addrlen) != 0 && errno != EINPROGRESS)
+  if (connect(socket.get(), chosen->ai_addr, chosen->ai_addrlen) != 0 && errno != EINPROGRESS) {
     throw Error(Status::unavailable,
         format("%s cannot be reached at port %u: %s", host.c_str(), port, strerror(errno)));
+  }
   return socket;
 }
 
@@ -194,8 +223,9 @@ void SecureConnection::dial_again() {
     socket_ = tcp_socket(peer_.ss_family);
     if (!socket_ ||
         (connect(socket_.get(), reinterpret_cast<sockaddr*>(&peer_), sizeof peer_) != 0 &&
-            errno != EINPROGRESS))
+            errno != EINPROGRESS)) {
       error = errno;
+    }
     out_.clear();
     in_.clear();
     error_ = 0;
@@ -220,10 +250,12 @@ void SecureConnection::stop() noexcept {
 }
 
 void SecureConnection::end(int error) {
-  if (stage_ == Stage::connecting && redials_ == 0)
+  if (stage_ == Stage::connecting && redials_ == 0) {
     return end("cannot be reached at " + host_ + ": " + strerror(error != 0 ? error : ETIMEDOUT));
-  if (error != ETIMEDOUT && error != EHOSTUNREACH && error != ENETUNREACH)
+  }
+  if (error != ETIMEDOUT && error != EHOSTUNREACH && error != ENETUNREACH) {
     return end("died: its connection closed", true);
+  }
   end(format("is cut off: %s has not answered %s for %.1f s", host_.c_str(), host_name().c_str(),
       static_cast<double>(silence_ms_) / 1e3));
 }
@@ -298,8 +330,9 @@ bool SecureConnection::answered(uint64_t ticks) {
   socklen_t size = sizeof info;
   getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &size);
   const uint64_t waited_ms = silence_ms_ - std::min(silence_ms_, due_.remaining_ns() / 1'000'000);
-  if (ticks > 4 || info.tcpi_unacked == 0 || info.tcpi_last_ack_recv < waited_ms)
+  if (ticks > 4 || info.tcpi_unacked == 0 || info.tcpi_last_ack_recv < waited_ms) {
     due_ = Deadline::after_ms(silence_ms_);
+  }
   return !due_.expired();
 }
 
@@ -323,8 +356,9 @@ void SecureConnection::ready(int fd) noexcept {
         socklen_t peer_size = sizeof peer_;
         getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
         if (error == 0 &&
-            getpeername(socket_.get(), reinterpret_cast<sockaddr*>(&peer_), &peer_size) != 0)
+            getpeername(socket_.get(), reinterpret_cast<sockaddr*>(&peer_), &peer_size) != 0) {
           return;
+        }
         if (error != 0) {
           error_ = error;
         } else {
@@ -360,8 +394,9 @@ bool SecureConnection::meet(std::span<const std::byte> theirs) {
   if (dialled_) {
     if (!stream_.finish(theirs)) return false;
     known_ = true;
-    for (const auto& frame : early_)
+    for (const auto& frame : early_) {
       enqueue_sealed(frame);
+    }
     early_.clear();
   } else {
     const auto answer = stream_.answer(theirs);
@@ -468,8 +503,9 @@ SecureListener::SecureListener(
       set(socket_.get(), SOL_SOCKET, SO_REUSEADDR, 1);
       if (family == AF_INET6) set(socket_.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
       if (bind(socket_.get(), at->ai_addr, at->ai_addrlen) == 0 &&
-          listen(socket_.get(), kMostQueued) == 0)
+          listen(socket_.get(), kMostQueued) == 0) {
         continue;
+      }
       error = errno;
       socket_.reset();
     }
@@ -504,7 +540,8 @@ void SecureListener::ready(int) noexcept {
       const int error = fd ? 0 : errno;
       const bool starved = error == EMFILE || error == ENFILE;
       if (error == EAGAIN || error == EWOULDBLOCK) return;
-      std::shared_ptr<Stranger> oldest, stranger;  // who goes without the lock, and who comes
+      std::shared_ptr<Stranger> oldest;
+      std::shared_ptr<Stranger> stranger;  // who goes without the lock, and who comes
       std::shared_ptr<SecureConnection> connection;
       if (fd) {
         connection =
@@ -518,9 +555,10 @@ void SecureListener::ready(int) noexcept {
       const bool all = starved || strangers_.size() > kMostStrangers;
       const auto end = stranger ? std::prev(strangers_.end()) : strangers_.end();
       auto going = end;
-      if (all || strangers_.size() > kMostSilent)
+      if (all || strangers_.size() > kMostSilent) {
         going =
             std::find_if(strangers_.begin(), end, [](const auto& one) { return one->silent(); });
+      }
       if (all && going == end) going = strangers_.begin();
       if (going != end) {
         oldest = *going;

@@ -1,18 +1,28 @@
 #include "core/socket/socket.hpp"
 
+#include <fcntl.h>
 #include <linux/ioctl.h>
+#include <poll.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/types.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <string>
+#include <utility>
 
 #include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/hash.hpp"
+#include "core/base/peer_fd.hpp"
 #include "core/base/process.hpp"
 #include "core/base/wait.hpp"
 #include "core/socket/directory.hpp"
@@ -37,10 +47,12 @@ sockaddr_un address_of(const std::string& directory, int directory_fd, const std
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::string path = directory + "/" + name;
-  if (path.size() >= sizeof address.sun_path)
+  if (path.size() >= sizeof address.sun_path) {
     path = format("/proc/self/fd/%d/%s", directory_fd, name.c_str());
-  if (path.size() >= sizeof address.sun_path)
+  }
+  if (path.size() >= sizeof address.sun_path) {
     throw Error(Status::system, "socket name too long: " + name);
+  }
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   return address;
 }
@@ -52,8 +64,9 @@ Listener::Listener(const std::string& directory, std::string name)
       name_(std::move(name)),
       generation_(process::fork_generation()) {
   const sockaddr_un address = address_of(directory, directory_.get(), name_);
-  if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+  if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     throw system_error(errno, "bind", directory + "/" + name_);
+  }
   if (listen(socket_.get(), kBacklog) != 0) {
     const int error = errno;
     unlinkat(directory_.get(), name_.c_str(), 0);
@@ -80,8 +93,9 @@ PeerFd Listener::accept(uint64_t& refused) {
     ucred credentials{};
     socklen_t size = sizeof credentials;
     if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 &&
-        credentials.uid == geteuid())
+        credentials.uid == geteuid()) {
       return PeerFd(std::move(fd));
+    }
     ++refused;
   }
 }
@@ -93,12 +107,14 @@ PeerFd dial(const std::string& directory, const std::string& name) {
   while (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     if (errno == EINTR) continue;
     if (errno == EAGAIN) return {};
-    if (errno == ECONNREFUSED || errno == ENOENT)
+    if (errno == ECONNREFUSED || errno == ENOENT) {
       throw Error(Status::peer_failed, "nobody listens on its socket any more");
+    }
     throw system_error(errno, "connect", directory + "/" + name);
   }
-  if (identify(fd.get()).uid != geteuid())
+  if (identify(fd.get()).uid != geteuid()) {
     throw Error(Status::unavailable, "its socket belongs to another user");
+  }
   return fd;
 }
 
@@ -137,19 +153,21 @@ Fd open_pid(int64_t pid) {
 PeerProcess identify(int socket) {
   ucred credentials{};
   socklen_t size = sizeof credentials;
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0)
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
     throw system_error(errno, "getsockopt(SO_PEERCRED)");
+  }
   PeerProcess peer;
   peer.uid = credentials.uid;
   peer.pid = credentials.pid;
   int fd = -1;
   size = sizeof fd;
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0)
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0) {
     peer.pidfd = PeerFd(Fd(fd));
-  else if (errno == EMFILE || errno == ENFILE)
+  } else if (errno == EMFILE || errno == ENFILE) {
     throw system_error(errno, "getsockopt(SO_PEERPIDFD)");
-  else if (errno == ENOPROTOOPT && peer.pid > 0)
+  } else if (errno == ENOPROTOOPT && peer.pid > 0) {
     peer.pidfd = PeerFd(open_pid(peer.pid));
+  }
   return peer;
 }
 
@@ -165,8 +183,9 @@ std::string manner_of_death(int pidfd) {
   info.mask = kPidfdInfoExit;
   if (ioctl(pidfd, kPidfdGetInfo, &info) != 0 || (info.mask & kPidfdInfoExit) == 0) return {};
   if (WIFSIGNALED(info.exit_code)) return format("killed by signal %d", WTERMSIG(info.exit_code));
-  if (WIFEXITED(info.exit_code))
+  if (WIFEXITED(info.exit_code)) {
     return format("exited with status %d", WEXITSTATUS(info.exit_code));
+  }
   return {};
 }
 }  // namespace symm

@@ -36,12 +36,24 @@
 // of machines, round, and send it to their neighbours. So all get the
 // same result, but not that of the order of ranks. Who has ended a chunk
 // has heard, by way of others, that all have begun it: two places do.
+#include <algorithm>
 #include <bit>
+#include <cstddef>
+#include <memory>
 #include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "core/base/wait.hpp"
+#include "core/engine/link.hpp"
+#include "core/span/messages.hpp"
 #include "core/span/transport.hpp"
+#include "kernels/collective_call.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/pointers.hpp"
+#include "kernels/host/slices.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::span {
 namespace {
@@ -57,8 +69,9 @@ constexpr const char* kNeedsScratch = "needs more scratch";
 // Of `count`, each but this rank's own.
 template <class Each>
 void others(int count, int own, const Each& each) {
-  for (int one = 0; one < count; ++one)
+  for (int one = 0; one < count; ++one) {
     if (one != own) each(one);
+  }
 }
 }  // namespace
 
@@ -84,8 +97,9 @@ size_t SpanTransport::chain_chunk(const CallSignature& call) const {
   const size_t slice = host::slice(call.unit(), 0, local_size_).size();
   const size_t ways = 2 * static_cast<size_t>(context_.machines.count) - 3;
   size_t best = kLeast;
-  while (best < kMost && best * best < slice / ways * kOnTheWay)
+  while (best < kMost && best * best < slice / ways * kOnTheWay) {
     best *= 2;
+  }
   return std::min({best, chain_room(call.dtype), host::round_up(slice, host::kLine)});
 }
 
@@ -172,10 +186,11 @@ void SpanTransport::allreduce_chain(const CollectiveCall& call, LazyDeadline& de
     reduction.destinations = targets;
     reduction.destination_count = gets_result ? 2 : 1;
     host::reduce(reduction);
-    if (behind >= 0)
+    if (behind >= 0) {
       pass_to(behind, sums_at(step), mine.size() * wider(call.dtype));
-    else
+    } else {
       hand_back(step);
+    }
   }
 }
 
@@ -240,8 +255,9 @@ void SpanTransport::allreduce_hierarchical(const CollectiveCall& call, LazyDeadl
     const std::span sum(scratch + sum_at(machine), mine.size() * wider(call.dtype));
     others(machines, machine, [&](int other) { pass_step(call, of(other), sum_at(machine), sum); });
     others(machines, machine, [&](int other) { await(call, of(other), deadline); });
-    for (int one = 0; one < machines; ++one)
+    for (int one = 0; one < machines; ++one) {
       sources[one] = scratch + sum_at(one);
+    }
     if (is_small_float(call.dtype)) reduction.dtype = DType::f32;
     reduction.source_count = machines;
     reduction.partial_out = scratch + sum_at(machines);
@@ -280,7 +296,8 @@ void SpanTransport::allreduce_bruck(const CollectiveCall& call, LazyDeadline& de
   const size_t longest = host::slice(call.unit(), 0, size).size();
   const auto* const send = static_cast<const std::byte*>(call.send);
   auto* const recv = static_cast<std::byte*>(call.recv);
-  std::vector<const std::byte*> at(static_cast<size_t>(size)), sources(static_cast<size_t>(size));
+  std::vector<const std::byte*> at(static_cast<size_t>(size));
+  std::vector<const std::byte*> sources(static_cast<size_t>(size));
   const auto packed = std::make_unique_for_overwrite<std::byte[]>(message);
   std::vector<int> moved;
   for (size_t index = 0; index == 0 || index * most < longest; ++index) {
@@ -299,27 +316,32 @@ void SpanTransport::allreduce_bruck(const CollectiveCall& call, LazyDeadline& de
           (exchange_ & 1U) *
               (message * static_cast<size_t>(std::bit_width(static_cast<unsigned>(size - 1)))) +
           static_cast<size_t>(round) * message;
-      for (size_t i = 0; i < moved.size(); ++i)
+      for (size_t i = 0; i < moved.size(); ++i) {
         host::copy(packed.get() + i * stride, piece(moved[i]), part(whose(moved[i])).size(), false);
+      }
       pass(call, wrap(to), head, {packed.get(), moved.size() * stride}, &deadline);
       await(call, wrap(from), deadline);
-      for (size_t i = 0; i < moved.size(); ++i)
+      for (size_t i = 0; i < moved.size(); ++i) {
         piece(into(moved[i])) = controls_.mine().scratch(calls_) + head.offset + i * stride;
+      }
     };
 
     ++exchange_;
-    for (int i = 0; i < size; ++i)
+    for (int i = 0; i < size; ++i) {
       piece(i) = send + part(me + i).begin;
+    }
     for (int round = 0, way = 1; way < size; ++round, way *= 2) {
       moved.clear();
-      for (int i = 0; i < size; ++i)
+      for (int i = 0; i < size; ++i) {
         if ((i & way) != 0) moved.push_back(i);
+      }
       trade(
           me + way, me - way, round, [&](int i) { return me + i / way * way; },
           [](int i) { return i; });
     }
-    for (int i = 0; i < size; ++i)
+    for (int i = 0; i < size; ++i) {
       sources[static_cast<size_t>(wrap(me - i))] = piece(i);
+    }
     std::byte* const to = recv + part(me).begin;
     combine(call, sources.data(), to, part(me).size());
 
@@ -330,9 +352,10 @@ void SpanTransport::allreduce_bruck(const CollectiveCall& call, LazyDeadline& de
       std::iota(moved.begin(), moved.end(), 0);
       trade(
           me - way, me + way, round, [&](int i) { return me + i; }, [&](int i) { return way + i; });
-      for (const int i : moved)
+      for (const int i : moved) {
         host::copy(
             recv + part(me + way + i).begin, piece(way + i), part(me + way + i).size(), false);
+      }
     }
   }
 }

@@ -15,10 +15,36 @@
 //   3. So when a message of call k+1 is sent, its half, that of call k-1, is free everywhere.
 // Within a call, slots have two places, which alternate
 // from round to round, and the same holds of rounds.
+#include "kernels/collective.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
 #include "core/base/reserve.hpp"
+#include "core/base/wait.hpp"
+#include "core/engine/link.hpp"
+#include "core/host/control.hpp"
+#include "core/host/transport.hpp"
+#include "core/span/messages.hpp"
 #include "core/span/transport.hpp"
+#include "kernels/collective_call.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
+#include "kernels/host/plan.hpp"
 #include "kernels/host/pointers.hpp"
+#include "kernels/host/slices.hpp"
+#include "kernels/pieces.hpp"
+#include "kernels/text.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::span {
 // What call a rank makes: in its own scratch, and in
@@ -96,8 +122,9 @@ SpanTransport::Slot& SpanTransport::slot_of(
 std::byte* SpanTransport::place_of(
     const host::Control& owner, int source, const engine::Head& head) const noexcept {
   const auto call = static_cast<uint32_t>(head.call);
-  if (head.kind == kRound)
+  if (head.kind == kRound) {
     return head.bytes > room() ? nullptr : slot_of(owner, call, head.channel, source).data();
+  }
   const size_t half = controls_.scratch_half();
   const bool fits =
       head.offset >= step_area() && head.offset <= half && head.bytes <= half - head.offset;
@@ -108,8 +135,9 @@ std::byte* SpanTransport::place_of(
 void SpanTransport::note(
     const host::Control& owner, int source, const engine::Head& head) const noexcept {
   const auto call = static_cast<uint32_t>(head.call);
-  if (Said& said = said_of(owner, call, source); said.call != head.call)
+  if (Said& said = said_of(owner, call, source); said.call != head.call) {
     said = {head.call, head.value, head.memory};
+  }
   if (head.kind == kRound) {
     Slot& slot = slot_of(owner, call, head.channel, source);
     slot.longest = head.memory, slot.piece = head.offset, slot.bytes = head.bytes;
@@ -144,9 +172,10 @@ void SpanTransport::pass(const CollectiveCall& call, int peer, engine::Head head
   head.bytes = payload.size();
   if (head.kind == kStep) head.memory = call.count;
   if (maps(peer)) {
-    if (!payload.empty())
+    if (!payload.empty()) {
       host::copy(
           place_of(controls_[peer], context_.rank, head), payload.data(), payload.size(), false);
+    }
     return note(controls_[peer], context_.rank, head);
   }
   if (deadline == nullptr) return post_->dispatch(peer, head, payload, controls_.mine().segment());
@@ -158,11 +187,14 @@ void SpanTransport::await(const CollectiveCall& call, int peer, LazyDeadline& de
   const host::Control& mine = controls_.mine();
   Word& word = mine.pair(rounds_channel(), peer);
   const uint32_t target = ++taken_[static_cast<size_t>(peer)];
-  if (!reached(word, target))
+  if (!reached(word, target)) {
     controls_.await(word, target, mine.pair_waiter()[0], peer, deadline, name_of(call.collective));
+  }
   const Said& said = said_of(mine, calls_, peer);
-  if (said.signature != call.packed() || (said.count != call.count && !has_counts(call.collective)))
+  if (said.signature != call.packed() ||
+      (said.count != call.count && !has_counts(call.collective))) {
     fail_mismatch(peer, deadline);
+  }
 }
 
 // The others are asked what they make; `peer` has said so, and may be unable to answer.
@@ -225,23 +257,27 @@ void SpanTransport::run(const CollectiveCall& call, const Leg& leg, LazyDeadline
   host::Sources sources(context_.size);
   for (size_t index = 0; index == 0 || index * room() < longest; ++index) {
     send_round(call, leg, index, deadline);
-    for (int peer = 0; peer < context_.size; ++peer)
+    for (int peer = 0; peer < context_.size; ++peer) {
       if (peer != context_.rank) await(call, peer, deadline);
+    }
     for (size_t peer = 0; peer < size; ++peer) {
       const host::Range part = host::part_of({0, leg.recv[peer].bytes}, index, room());
       sources.data()[peer] = leg.from + mine.at + part.begin;
       if (peer == me) continue;
       Slot& slot = slot_of(controls_.mine(), calls_, round_, static_cast<int>(peer));
-      if (slot.piece != leg.recv[peer].bytes || slot.bytes != part.size())
+      if (slot.piece != leg.recv[peer].bytes || slot.bytes != part.size()) {
         controls_.fail_piece(call, static_cast<int>(peer), slot.piece, leg.recv[peer].bytes);
+      }
       if (has_counts(call.collective)) longest = std::max<size_t>(longest, slot.longest);
       sources.data()[peer] = slot.data();
-      if (!leg.reduces && part.size() != 0)
+      if (!leg.reduces && part.size() != 0) {
         leg.keep(static_cast<int>(peer), part.begin, slot.data(), part.size());
+      }
     }
     const host::Range part = host::part_of({0, leg.recv[me].bytes}, index, room());
-    if (leg.reduces)
+    if (leg.reduces) {
       combine(call, sources.data(), leg.to + leg.recv[me].at + part.begin, part.size());
+    }
   }
 }
 
@@ -263,14 +299,15 @@ Algorithm SpanTransport::plain_collective(const CollectiveCall& call) {
   const Algorithm algorithm = algorithm_of(call);
   stats_.begin(GroupStats::call_shown(call.collective, call.bytes(), algorithm));
   try {
-    if (algorithm == Algorithm::chain && call.count != 0)
+    if (algorithm == Algorithm::chain && call.count != 0) {
       allreduce_chain(call, deadline);
-    else if (algorithm == Algorithm::hierarchical && call.count != 0)
+    } else if (algorithm == Algorithm::hierarchical && call.count != 0) {
       allreduce_hierarchical(call, deadline);
-    else if (algorithm == Algorithm::bruck)
+    } else if (algorithm == Algorithm::bruck) {
       allreduce_bruck(call, deadline);
-    else
+    } else {
       exchange(call, is_in_slices(algorithm) && call.collective == Collective::allreduce, deadline);
+    }
   } catch (const std::bad_alloc&) {  // the others know that it has entered
     context_.fail(with_reserve([&] {
       return context_.blame(context_.rank, Status::out_of_memory,
@@ -295,10 +332,12 @@ void SpanTransport::exchange(const CollectiveCall& call, bool slices, LazyDeadli
   }
   for (int peer = 0; peer < size && call.pieces == nullptr; ++peer) {
     const auto p = static_cast<size_t>(peer);
-    if ((!its.from_root || rank == call.root) && (!its.to_root || peer == call.root))
+    if ((!its.from_root || rank == call.root) && (!its.to_root || peer == call.root)) {
       leg.send[p] = {its.send_per_rank ? p * unit : 0, unit};
-    if ((!its.to_root || rank == call.root) && (!its.from_root || peer == call.root))
+    }
+    if ((!its.to_root || rank == call.root) && (!its.from_root || peer == call.root)) {
       leg.recv[p] = {its.recv_per_rank ? p * unit : 0, unit};
+    }
     if (!slices) continue;
     const host::Range theirs = host::slice(unit, peer, size);
     const host::Range mine = host::slice(unit, rank, size);
@@ -306,9 +345,10 @@ void SpanTransport::exchange(const CollectiveCall& call, bool slices, LazyDeadli
     leg.recv[p] = {mine.begin, mine.size()};
   }
   leg.longest = slices ? host::slice(unit, 0, size).size() : unit;
-  for (int peer = 0; peer < size && has_counts(call.collective); ++peer)
+  for (int peer = 0; peer < size && has_counts(call.collective); ++peer) {
     leg.longest =
         std::max(leg.longest, peer == rank ? 0 : leg.send[static_cast<size_t>(peer)].bytes);
+  }
   run(call, leg, deadline);
   if (!slices) return;
   std::swap(leg.send, leg.recv);
@@ -328,11 +368,13 @@ Algorithm SpanTransport::algorithm_of(const CallSignature& call) const {
       context_.any_order || !is_float(call.dtype) || call.op == Op::min || call.op == Op::max;
   const bool is_large = local_size_ > 1 && call.unit() > between_.slices;
   if (is_large && (to_all || call.collective == Collective::reduce) &&
-      why_no_chain(call.dtype).empty())
+      why_no_chain(call.dtype).empty()) {
     return Algorithm::chain;
+  }
   if (!to_all || call.unit() <= between_.gather) return Algorithm::one_shot;
-  if (in_any_order && local_size_ > 1 && !is_large && why_not_hierarchical(call.dtype).empty())
+  if (in_any_order && local_size_ > 1 && !is_large && why_not_hierarchical(call.dtype).empty()) {
     return Algorithm::hierarchical;
+  }
   return context_.machines.count > between_.direct && bruck_block() != 0 ? Algorithm::bruck
                                                                          : Algorithm::two_shot;
 }
@@ -352,8 +394,9 @@ std::string SpanTransport::why_impossible(const CollectiveCall& call) const {
                       : bruck_block() == 0                        ? "needs more scratch"
                                                                   : "";
     if (call.collective != Collective::allreduce &&
-        !(is_chain && call.collective == Collective::reduce))
+        !(is_chain && call.collective == Collective::reduce)) {
       why = text("does allreduce, not ", name_of(call.collective));
+    }
     return why.empty() ? "" : text("algorithm ", name_of(call.algorithm), " ", why);
   }
   return host::refuse({call, facts_}, true);

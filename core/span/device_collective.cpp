@@ -12,7 +12,26 @@
 // these. All that is staged lies in this rank's own scratch, which one call uses at a
 // time (StreamOrder); NCCL's calls of one call follow each other on one stream, so a
 // slot is written when what was read from it before has gone.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
+#include "core/cuda/driver.hpp"
+#include "core/cuda/transport.hpp"
 #include "core/span/device_transport.hpp"
+#include "core/span/messages.hpp"
+#include "kernels/collective.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/cuda/args.hpp"
+#include "kernels/pieces.hpp"
+#include "kernels/text.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::span {
 namespace {
@@ -24,8 +43,9 @@ std::optional<int> type_of(DType dtype) {
   constexpr std::pair<DType, int> kTypes[] = {{DType::i8, 0}, {DType::u8, 1}, {DType::i32, 2},
       {DType::u32, 3}, {DType::i64, 4}, {DType::u64, 5}, {DType::f16, 6}, {DType::f32, 7},
       {DType::f64, 8}, {DType::bf16, 9}};
-  for (const auto& [ours, theirs] : kTypes)
+  for (const auto& [ours, theirs] : kTypes) {
     if (ours == dtype) return theirs;
+  }
   return {};
 }
 
@@ -55,8 +75,9 @@ bool is_reduced_for_all(const CollectiveCall& call) {
 
 std::vector<Piece> equal_pieces(size_t ranks, size_t bytes) {
   std::vector<Piece> pieces(ranks);
-  for (size_t rank = 0; rank < ranks; ++rank)
+  for (size_t rank = 0; rank < ranks; ++rank) {
     pieces[rank] = {rank * bytes, bytes};
+  }
   return pieces;
 }
 
@@ -71,8 +92,9 @@ Algorithm DeviceSpanTransport::algorithm_of(const CollectiveCall& call) const {
   if (call.algorithm != Algorithm::automatic) return call.algorithm;
   if (!traits(call.collective).has_op) return Algorithm::one_shot;
   const bool any_order = context().any_order || !order_matters(call);
-  if (is_reduced_for_all(call) && any_order && (nccl_may_add(call) || goes_by_machines(call)))
+  if (is_reduced_for_all(call) && any_order && (nccl_may_add(call) || goes_by_machines(call))) {
     return Algorithm::hierarchical;
+  }
   // Of two ranks each sends the other as much as in two shots.
   const bool is_little = size_ == 2 || call.unit() <= 2 * tuning().hop / (size_ - 2);
   if (traits(call.collective).cut_into_slices && is_little) return Algorithm::one_shot;
@@ -93,8 +115,9 @@ bool DeviceSpanTransport::goes_by_machines(const CollectiveCall& call) const {
 }
 
 std::string DeviceSpanTransport::why_no_chain(const CollectiveCall& call) const {
-  if (call.collective != Collective::allreduce || !is_float(call.dtype) || !order_matters(call))
+  if (call.collective != Collective::allreduce || !is_float(call.dtype) || !order_matters(call)) {
     return "between GPUs does sums, means and products of floats by all-reduce";
+  }
   return in_line_ && local_.size() > 1
              ? ""
              : "needs machines of equally many ranks, two or more, that are consecutive";
@@ -104,13 +127,16 @@ std::string DeviceSpanTransport::why_no_chain(const CollectiveCall& call) const 
 // or sums of a slice, and results, which between two machines go the other way, in as
 // many chunks as take the least time (bench/scale).
 bool DeviceSpanTransport::chain_is_shorter(const CollectiveCall& call) const {
-  const auto bytes = static_cast<double>(call.unit()), machines = static_cast<double>(rail_.size());
-  const auto each = static_cast<double>(local_.size()), hop = static_cast<double>(tuning().hop);
+  const auto bytes = static_cast<double>(call.unit());
+  const auto machines = static_cast<double>(rail_.size());
+  const auto each = static_cast<double>(local_.size());
+  const auto hop = static_cast<double>(tuning().hop);
   const double slices = bytes * (machines - 1) / machines * (each + 1) / each;
   const double sums =
       bytes / each * static_cast<double>(wider(call.dtype) + (machines > 2 ? 1 : 0));
   // As sqrt(slices) > sqrt(sums) + sqrt(begins).
-  const double begins = (2 * machines - 3) * hop, more = slices - sums - begins;
+  const double begins = (2 * machines - 3) * hop;
+  const double more = slices - sums - begins;
   return more > 0 && more * more > 4 * sums * begins;
 }
 
@@ -123,16 +149,18 @@ void DeviceSpanTransport::require_possible(const CollectiveCall& call) const {
   switch (call.algorithm) {
     case Algorithm::automatic: return;
     case Algorithm::one_shot:
-      if (its.has_op && !its.cut_into_slices)
+      if (its.has_op && !its.cut_into_slices) {
         refuse("between machines does all-reduce, reduce and what only moves");
+      }
       return;
     case Algorithm::two_shot:
       if (!its.has_op) refuse("is of reductions");
       return;
     case Algorithm::hierarchical:
       if (!is_reduced_for_all(call)) refuse("between GPUs does all-reduce and reduce-scatter");
-      if (!goes_by_machines(call) && !nccl_adds(call))
+      if (!goes_by_machines(call) && !nccl_adds(call)) {
         refuse("here is what NCCL adds: no 8-bit floats, i16, u16, bool or means of integers");
+      }
       return;
     case Algorithm::chain:
       if (const std::string why = why_no_chain(call); !why.empty()) refuse(why.c_str());
@@ -171,17 +199,18 @@ PlanReport DeviceSpanTransport::plan(const CollectiveCall& call) {
                     (report.algorithm != Algorithm::hierarchical || by_machines);
   report.chunk_bytes = adds && share > slot_bytes_ ? slot_bytes_ : 0;
   const char* how = "NCCL moves what each rank needs";
-  if (by_machines)
+  if (by_machines) {
     how = "each machine combines its ranks' operands, and sends what it has once";
-  else if (report.algorithm == Algorithm::hierarchical)
+  } else if (report.algorithm == Algorithm::hierarchical) {
     how = is_float(plain.dtype) ? "NCCL adds, in an order of its own"
                                 : "NCCL adds; of integers the order does not matter";
-  else if (report.algorithm == Algorithm::chain)
+  } else if (report.algorithm == Algorithm::chain) {
     how = "sums that are not rounded go from machine to machine in rank order, and results back";
-  else if (adds && report.algorithm == Algorithm::one_shot)
+  } else if (adds && report.algorithm == Algorithm::one_shot) {
     how = "all operands go to all ranks, which combine them in rank order";
-  else if (adds)
+  } else if (adds) {
     how = "each rank combines a slice of all operands in rank order, and sends the result";
+  }
   report.reason = text(call.scaling ? scaled(call).why() : std::string(),
       call.algorithm != Algorithm::automatic ? "forced: " : "", context().machines.count,
       " machines over ", engine_.name(), ": ", how);
@@ -215,23 +244,27 @@ void DeviceSpanTransport::issue(const CollectiveCall& call) {
   }
   if (call.count == 0) return;
   if (algorithm == Algorithm::hierarchical && !goes_by_machines(call)) {
-    const int type = *type_of(call.dtype), op = op_of(call.op);
+    const int type = *type_of(call.dtype);
+    const int op = op_of(call.op);
     return engine_.together(call.timeout_ms, [&] {
-      if (call.collective == Collective::allreduce)
+      if (call.collective == Collective::allreduce) {
         engine_.allreduce(call.send, call.recv, call.count, type, op, call.stream);
-      else
+      } else {
         engine_.reduce_scatter(call.send, call.recv, call.count, type, op, call.stream);
+      }
     });
   }
   switch (call.collective) {
     case Collective::allreduce:
     case Collective::reduce: return reduce(call, algorithm);
     case Collective::reduce_scatter:
-      if (algorithm != Algorithm::hierarchical)
+      if (algorithm != Algorithm::hierarchical) {
         return reduce_scatter(call, equal_pieces(size_, unit));
-      for (size_t at = 0; at < unit; at += slot_bytes_)
+      }
+      for (size_t at = 0; at < unit; at += slot_bytes_) {
         reduce_by_machines(call, at, std::min(slot_bytes_, unit - at), unit,
             static_cast<std::byte*>(call.recv) + at);
+      }
       return;
     case Collective::allgather:
       return engine_.together(
@@ -263,7 +296,8 @@ void DeviceSpanTransport::combine(const CollectiveCall& call,
 
 // To all ranks or to the root.
 void DeviceSpanTransport::reduce(const CollectiveCall& call, Algorithm algorithm) {
-  const size_t bytes = call.unit(), row = size_ * cuda::kPack;
+  const size_t bytes = call.unit();
+  const size_t row = size_ * cuda::kPack;
   const bool is_mine = call.collective == Collective::allreduce || call.root == context().rank;
   const auto* send = static_cast<const std::byte*>(call.send);
   auto* recv = static_cast<std::byte*>(call.recv);
@@ -272,11 +306,11 @@ void DeviceSpanTransport::reduce(const CollectiveCall& call, Algorithm algorithm
     // that have a slice of their own
     const size_t ranks = algorithm == Algorithm::chain ? local_.size() : size_;
     const size_t slice = std::min(slot_bytes_, (whole - at) / ranks);
-    if (algorithm == Algorithm::two_shot)
+    if (algorithm == Algorithm::two_shot) {
       reduce_slices(call, at, slice);
-    else if (algorithm == Algorithm::chain)
+    } else if (algorithm == Algorithm::chain) {
       reduce_in_chain(call, at, slice);
-    else {
+    } else {
       std::byte* const result = recv + at + me_ * slice;
       reduce_by_machines(call, at, slice, slice, result);
       engine_.together(
@@ -290,8 +324,9 @@ void DeviceSpanTransport::reduce(const CollectiveCall& call, Algorithm algorithm
         call.timeout_ms, [&] { engine_.allgather(send + at, slot(0), part, call.stream); });
     if (!is_mine) continue;
     std::vector<const std::byte*> operands;
-    for (size_t rank = 0; rank < size_; ++rank)
+    for (size_t rank = 0; rank < size_; ++rank) {
       operands.push_back(slot(0) + rank * part);
+    }
     combine(call, operands, recv + at, part);
   }
 }
@@ -302,8 +337,9 @@ void DeviceSpanTransport::reduce_slices(const CollectiveCall& call, size_t at, s
   const auto* send = static_cast<const std::byte*>(call.send) + at;
   auto* recv = static_cast<std::byte*>(call.recv) + at;  // where there is one
   std::vector<const std::byte*> operands;
-  for (size_t rank = 0; rank < size_; ++rank)
+  for (size_t rank = 0; rank < size_; ++rank) {
     operands.push_back(rank == me_ ? send + me_ * slice : slot(rank));
+  }
   const auto sent = [&](size_t rank) { return std::span(send + rank * slice, slice); };
   trade(call.timeout_ms, call.stream, everybody_, sent,
       [&](size_t rank) { return std::span(slot(rank), slice); });
@@ -312,9 +348,11 @@ void DeviceSpanTransport::reduce_slices(const CollectiveCall& call, size_t at, s
   engine_.together(call.timeout_ms, [&] {
     if (to_all) return engine_.allgather(result, recv, slice, call.stream);
     if (!is_root) return engine_.send(result, slice, call.root, call.stream);
-    for (size_t rank = 0; rank < size_; ++rank)
-      if (rank != me_)
+    for (size_t rank = 0; rank < size_; ++rank) {
+      if (rank != me_) {
         engine_.recv(recv + rank * slice, slice, static_cast<int>(rank), call.stream);
+      }
+    }
   });
 }
 
@@ -324,9 +362,10 @@ void DeviceSpanTransport::publish(
     const CollectiveCall& call, size_t at, size_t part, size_t parts, size_t stride) {
   const auto* from = static_cast<const std::byte*>(call.send) + at;
   const bool is_one = stride == part && part == whole_packs(part);
-  for (size_t i = 0; i < (is_one ? 1 : parts); ++i)
+  for (size_t i = 0; i < (is_one ? 1 : parts); ++i) {
     copy(stages().data() + i * whole_packs(part), from + i * stride, is_one ? parts * part : part,
         call.stream);
+  }
   launch_barrier(local_, kLocalChannel, call.timeout_ms, call.stream);
 }
 
@@ -338,9 +377,10 @@ void DeviceSpanTransport::reduce_by_machines(
   std::vector<const std::byte*> sums;
   for (size_t machine = 0; machine < machines; ++machine) {
     std::vector<const std::byte*> operands;
-    for (const int32_t rank : local_)
+    for (const int32_t rank : local_) {
       operands.push_back(
           stages_of(rank).data() + static_cast<size_t>(rail_[machine]) * whole_packs(part));
+    }
     combine(call, operands, slot(size_ + machine), part, {call.op == Op::avg ? Op::sum : call.op});
   }
   launch_barrier(local_, kLocalChannel, call.timeout_ms, call.stream);  // all have read them
@@ -348,8 +388,9 @@ void DeviceSpanTransport::reduce_by_machines(
   const auto got = [&](size_t machine) {
     return std::span(slot(size_ + machines + machine), part);
   };
-  for (size_t machine = 0; machine < machines; ++machine)
+  for (size_t machine = 0; machine < machines; ++machine) {
     sums.push_back((machine == machine_ ? sent(machine) : got(machine)).data());
+  }
   trade(call.timeout_ms, call.stream, rail_, sent, got);
   combine(call, sums, result, part);
 }
@@ -360,16 +401,19 @@ void DeviceSpanTransport::reduce_by_machines(
 // at time k + m, and its results are there at time k + 2 last - m. Who has
 // all results of its machine knows that the others have read its operand.
 void DeviceSpanTransport::reduce_in_chain(const CollectiveCall& call, size_t at, size_t slice) {
-  const size_t last = rail_.size() - 1, wide = wider(call.dtype), ranks = local_.size();
+  const size_t last = rail_.size() - 1;
+  const size_t wide = wider(call.dtype);
+  const size_t ranks = local_.size();
   publish(call, at, slice, ranks, slice);
   const auto place = static_cast<size_t>(context().machines.local_rank(context().rank));
-  std::byte *const to = static_cast<std::byte*>(call.recv) + at, *const results =
-                                                                     to + place * slice;
+  std::byte* const to = static_cast<std::byte*>(call.recv) + at;
+  std::byte* const results = to + place * slice;
   // More chunks fill the chain sooner, and cost more beginnings:
   // the root of the bytes on the way, in hops, is best.
   size_t wanted = 1;
-  while ((wanted + 1) * (wanted + 1) * tuning().hop <= (2 * last - 1) * slice * wide)
+  while ((wanted + 1) * (wanted + 1) * tuning().hop <= (2 * last - 1) * slice * wide) {
     ++wanted;
+  }
   // 2 and more slots for sums that come, and for those that go
   const size_t room = (size_ - ranks) * slot_bytes_ / 2 / wide;
   const size_t chunk = std::min(whole_packs(slice / wanted + 1), room / cuda::kPack * cuda::kPack);
@@ -377,7 +421,8 @@ void DeviceSpanTransport::reduce_in_chain(const CollectiveCall& call, size_t at,
   const auto of = [&](size_t k) {
     return k < chunks ? Piece{k * chunk, std::min(chunk, slice - k * chunk)} : Piece{};
   };
-  std::byte *const before = slot(ranks), *const sums = before + chunk * wide;
+  std::byte* const before = slot(ranks);
+  std::byte* const sums = before + chunk * wide;
   for (size_t time = 0; time < chunks + 2 * last; ++time) {
     const Piece mine = of(time - machine_);  // before time 0 it is none either
     engine_.together(call.timeout_ms, [&] {
@@ -387,16 +432,18 @@ void DeviceSpanTransport::reduce_in_chain(const CollectiveCall& call, size_t at,
         if (got.bytes != 0) engine_.recv(into, got.bytes, rail_[machine], call.stream);
       };
       const auto widened = [&](const Piece& piece) { return Piece{0, piece.bytes * wide}; };
-      const Piece got = of(time - (2 * last - machine_)),
-                  sent = of(time - (2 * last - machine_) - 1);
+      const Piece got = of(time - (2 * last - machine_));
+      const Piece sent = of(time - (2 * last - machine_) - 1);
       if (machine_ != 0) pass(machine_ - 1, sent, results + sent.at, widened(mine), before);
-      if (machine_ != last)
+      if (machine_ != last) {
         pass(machine_ + 1, widened(of(time - machine_ - 1)), sums, got, results + got.at);
+      }
     });
     if (mine.bytes == 0) continue;
     std::vector<const std::byte*> operands;
-    for (const int32_t rank : local_)
+    for (const int32_t rank : local_) {
       operands.push_back(stages_of(rank).data() + place * slice + mine.at);
+    }
     combine(call, operands, machine_ == last ? results + mine.at : sums, mine.bytes,
         {call.op, machine_ == 0 ? nullptr : before, machine_ != last});
   }
@@ -408,14 +455,16 @@ void DeviceSpanTransport::reduce_in_chain(const CollectiveCall& call, size_t at,
 void DeviceSpanTransport::reduce_scatter(
     const CollectiveCall& call, std::span<const Piece> pieces) {
   size_t most = 0;
-  for (const Piece& piece : pieces)
+  for (const Piece& piece : pieces) {
     most = std::max(most, piece.bytes);
+  }
   const auto* send = static_cast<const std::byte*>(call.send);
   for (size_t at = 0; at < most; at += slot_bytes_) {
     const size_t mine = left_of(pieces[me_], at, slot_bytes_);
     std::vector<const std::byte*> operands;
-    for (size_t rank = 0; rank < size_; ++rank)
+    for (size_t rank = 0; rank < size_; ++rank) {
       operands.push_back(rank == me_ ? send + pieces[me_].at + at : slot(rank));
+    }
     const auto sent = [&](size_t rank) {
       return std::span(send + pieces[rank].at + at, left_of(pieces[rank], at, slot_bytes_));
     };
@@ -439,12 +488,15 @@ void DeviceSpanTransport::move(
   for (size_t rank = 0; rank < size_; ++rank) {
     if (rank != me_) most = std::max({most, send[rank].bytes, recv[rank].bytes});
   }
-  if (!in_place && recv[me_].bytes != 0)
+  if (!in_place && recv[me_].bytes != 0) {
     copy(to + recv[me_].at, from + send[me_].at, recv[me_].bytes, call.stream);
+  }
   for (size_t at = 0; at < most; at += std::min(chunk, most - at)) {
-    for (size_t rank = 0; in_place && rank < size_; ++rank)
-      if (rank != me_)
+    for (size_t rank = 0; in_place && rank < size_; ++rank) {
+      if (rank != me_) {
         copy(slot(rank), from + send[rank].at + at, left_of(send[rank], at, chunk), call.stream);
+      }
+    }
     const auto sent = [&](size_t rank) {
       return std::span(
           in_place ? slot(rank) : from + send[rank].at + at, left_of(send[rank], at, chunk));
@@ -465,15 +517,17 @@ void DeviceSpanTransport::stage(cuda::StageArgs& args, bool takes, void* stream)
 // As many rows at a time as a slot holds, or a part of one.
 void DeviceSpanTransport::gather_rows(const CollectiveCall& call) {
   const Pieces& pieces = *call.pieces;
-  const size_t row = pieces.row_bytes, whole = pieces.send[me_].bytes;
+  const size_t row = pieces.row_bytes;
+  const size_t whole = pieces.send[me_].bytes;
   cuda::StageArgs args{pieces_of(call), cuda::address_of(slot(0)), 0, 0, 0};
   for (size_t at = 0; at < whole; at += args.slot) {
     args.slot = row <= slot_bytes_ ? std::min(slot_bytes_ / row * row, whole - at)
                                    : std::min(slot_bytes_, row - at % row);
     args.pieces.row_bytes = std::min<size_t>(row, args.slot);
-    for (size_t rank = 0; rank < size_; ++rank)
+    for (size_t rank = 0; rank < size_; ++rank) {
       args.pieces.recv[rank] = {
           pieces.recv[rank].at + at / row * pieces.row_stride + at % row, args.slot};
+    }
     const std::byte* const from = static_cast<const std::byte*>(call.send) + at;
     engine_.together(
         call.timeout_ms, [&] { engine_.allgather(from, slot(0), args.slot, call.stream); });
@@ -488,7 +542,8 @@ void DeviceSpanTransport::exchange_by_capacity(const CollectiveCall& call) {
   compare(call, capacity / size_of(call.dtype));
   cuda::StageArgs args{pieces_of(call), cuda::address_of(slot(0)),
       slot_bytes_ / 2 / cuda::kPack * cuda::kPack, 0, 0};
-  std::byte *const sent = slot(0), *const got = sent + size_ * args.slot;
+  std::byte* const sent = slot(0);
+  std::byte* const got = sent + size_ * args.slot;
   for (size_t chunk = 0; args.at == 0 || args.at < capacity; args.at += chunk) {
     args.slots = cuda::address_of(sent);
     stage(args, false, call.stream);

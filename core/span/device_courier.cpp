@@ -1,7 +1,34 @@
 #include "core/span/device_courier.hpp"
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
 #include "core/base/log.hpp"
+#include "core/base/process.hpp"
+#include "core/base/reserve.hpp"
+#include "core/base/wait.hpp"
+#include "core/cuda/device.hpp"
+#include "core/cuda/driver.hpp"
+#include "core/cuda/transport.hpp"
+#include "core/engine/courier.hpp"
+#include "core/engine/link.hpp"
 #include "core/span/device_transport.hpp"
+#include "core/span/messages.hpp"
+#include "kernels/compare.hpp"
+#include "kernels/cuda/args.hpp"
+#include "kernels/text.hpp"
 
 namespace symm::span {
 using engine::Head;
@@ -50,8 +77,9 @@ std::shared_ptr<DeviceCourier> DeviceCourier::open(
       driver.cuMemHostGetDevicePointer(&made->address_, host, 0), "cuMemHostGetDevicePointer");
   driver.require(
       driver.cuStreamCreate(&made->stream_, cuda::CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-  for (uint32_t i = 0; i < kSlots; ++i)
+  for (uint32_t i = 0; i < kSlots; ++i) {
     made->free_slots_.push_back(i);
+  }
   made->post_ =
       engine::open_post(context.group, context.rank, context.size, *made, context.revocation);
   return made;
@@ -94,8 +122,9 @@ void DeviceCourier::close() noexcept {
 }
 
 void DeviceCourier::let_go() noexcept {
-  for (int rank = 0; rank < context_.size && post_; ++rank)
+  for (int rank = 0; rank < context_.size && post_; ++rank) {
     if (!context_.machines.together(rank, context_.rank)) post_->cut(rank);
+  }
   retry_until([&] { return ended_.load(); }, Deadline::after_ms(kPatienceMs));
 }
 
@@ -109,16 +138,18 @@ void DeviceCourier::memory_removed(const MemoryView& memory) noexcept {
 
 void DeviceCourier::require(int rank, const char* what) const {
   const std::string& why = why_not_[static_cast<size_t>(rank)];
-  if (!why.empty())
+  if (!why.empty()) {
     throw Error(Status::unsupported,
         format("%s: rank %d is on another machine, and %s", what, rank, why.c_str()));
+  }
 }
 
 void DeviceCourier::issue(const char* what, int rank, const Head& head, const void* at,
     size_t bytes, const Stream& stream) {
-  if (device_->uses().capture_of(stream.stream) != 0)
+  if (device_->uses().capture_of(stream.stream) != 0) {
     throw Error(Status::unsupported,
         format("%s: rank %d is on another machine, where no captured graph reaches", what, rank));
+  }
   Jobs made(1, {what, rank, head, static_cast<const std::byte*>(at), bytes});
   Job& job = made.front();
   const auto has_slot = [&] {
@@ -129,11 +160,13 @@ void DeviceCourier::issue(const char* what, int rank, const Head& head, const vo
     job.number = ++numbers_;
     return free_slots_.pop_back(), true;
   };
-  if (!retry_until(has_slot, deadline(0)))
+  if (!retry_until(has_slot, deadline(0))) {
     throw Error(Status::timeout,
         format("%s: %u calls were issued before that have not begun", what, kSlots));
+  }
   const uint64_t number = job.number;
-  const cuda::CUdeviceptr go = address_ + job.slot * sizeof(Slot), done = go + offsetof(Slot, done);
+  const cuda::CUdeviceptr go = address_ + job.slot * sizeof(Slot);
+  const cuda::CUdeviceptr done = go + offsetof(Slot, done);
   try {
     stream.write(go, number);
   } catch (...) {
@@ -152,8 +185,9 @@ void DeviceCourier::issue(const char* what, int rank, const Head& head, const vo
 }
 
 void DeviceCourier::settle(const Stream& stream) {
-  if (settled_ != issued_ && device_->uses().capture_of(stream.stream) == 0)
+  if (settled_ != issued_ && device_->uses().capture_of(stream.stream) == 0) {
     issue("barrier", -1, {.kind = kAsk}, nullptr, 0, stream);
+  }
 }
 
 // ---- what comes
@@ -203,7 +237,8 @@ bool DeviceCourier::receive() {
 }
 
 void DeviceCourier::take(int from, const Head& head, const std::byte* payload) {
-  const auto source = static_cast<size_t>(from), me = static_cast<size_t>(context_.rank);
+  const auto source = static_cast<size_t>(from);
+  const auto me = static_cast<size_t>(context_.rank);
   const auto store = [&](const std::byte* to, uint64_t word) {
     driver_.require(driver_.cuStreamWriteValue64(stream_, cuda::address_of(to), word, 0),
         "cuStreamWriteValue64");
@@ -256,8 +291,9 @@ void DeviceCourier::take(int from, const Head& head, const std::byte* payload) {
                head.offset <= one.head.value && head.bytes <= one.head.value - head.offset;
       });
       if (job == waiting_.end()) return;
-      if (head.value == 0)
+      if (head.value == 0) {
         throw Error(Status::unavailable, format("get: rank %d has released the memory", from));
+      }
       if (payload != nullptr) land(job->at + head.offset, payload, head.bytes);
       drain();
       job->bytes -= std::min(job->bytes, head.bytes);
@@ -288,10 +324,11 @@ void DeviceCourier::drain() {
   LazyDeadline until(context_.timeout_ms);
   const WaitEnd how = wait_condition(
       {is_done, never, {}, false}, waiter, revocation(), {.spins = 100, .yields = kLooks}, until);
-  if (how == WaitEnd::timed_out)
+  if (how == WaitEnd::timed_out) {
     throw Error(Status::timeout,
         "the device has not copied in time what goes between machines: do "
         "CUDA_DEVICE_MAX_CONNECTIONS streams wait?");
+  }
   if (how == WaitEnd::revoked) {
     end();  // it may be behind a stream that waits
     retry_until(is_done, Deadline::after_ms(kPatienceMs));
@@ -320,15 +357,17 @@ bool DeviceCourier::work() {
         view ? view->blocks[static_cast<size_t>(context_.rank)] + head.offset : nullptr;
     head.value = view ? 1 : 0;
     head.offset = 0;  // of the answer
-    if (view)
+    if (view) {
       move(job, from);
-    else
+    } else {
       send(job, head);
+    }
   } else if (head.kind == kAsk || head.kind == kFetch) {
-    if (head.kind == kFetch)
+    if (head.kind == kFetch) {
       head.call = ++fetches_;
-    else
+    } else {
       head.value = done_;
+    }
     for (size_t rank = 0; rank < ranks() && head.kind == kAsk; ++rank) {
       if (!sent_[rank]) continue;
       sent_[rank] = false;
@@ -342,10 +381,11 @@ bool DeviceCourier::work() {
     if (head.kind == kFetch) send(job, head);
     return true;
   } else {
-    if (head.kind == kPut)
+    if (head.kind == kPut) {
       move(job, job.at);
-    else
+    } else {
       send(job, head);
+    }
     sent_[static_cast<size_t>(job.rank)] = true;
     ++done_;
   }
@@ -361,8 +401,9 @@ void DeviceCourier::look() {
     bool is_over = asks;
     for (int rank = 0; rank < context_.size; ++rank) {
       const auto at = static_cast<size_t>(rank);
-      if (asks ? told_[at] >= job->answers[at] || revocation().departed(rank) : rank != job->rank)
+      if (asks ? told_[at] >= job->answers[at] || revocation().departed(rank) : rank != job->rank) {
         continue;
+      }
       require_there(*job, rank);
       is_over = false;
     }
@@ -403,10 +444,12 @@ void DeviceCourier::move(Job& job, const std::byte* from) {
     drain();
     if (at + kMessage < job.bytes) stage(at + kMessage);
     while (ahead + part(at) > kUnderWay && !revocation().departed(job.rank)) {
-      const uint32_t seen = woken_.load(), events = revocation().events().load();
+      const uint32_t seen = woken_.load();
+      const uint32_t events = revocation().events().load();
       require_there(job, job.rank);
-      if (!receive())
+      if (!receive()) {
         sleep_while(woken_, seen, &revocation().events(), events, Deadline::after_ms(20));
+      }
     }
     head.offset = job.head.offset + at;
     if (send(job, head, {message(at / kMessage % 2), part(at)})) ahead += part(at);
@@ -443,18 +486,21 @@ void DeviceCourier::end() noexcept {
     waiting_.splice(waiting_.end(), jobs_);
     waiting_.splice(waiting_.end(), doing_);
   }
-  while (!waiting_.empty())
+  while (!waiting_.empty()) {
     finish(waiting_, waiting_.begin());
+  }
 }
 
 void DeviceCourier::rest(uint32_t seen, uint32_t events) {
   if (++idle_ < kLooks) return cpu_relax();
   std::unique_lock lock(mutex_);
-  const bool polls = !jobs_.empty(), awaits = !waiting_.empty();
+  const bool polls = !jobs_.empty();
+  const bool awaits = !waiting_.empty();
   lock.unlock();
-  if (!polls)
+  if (!polls) {
     return sleep_while(
         woken_, seen, &revocation().events(), events, Deadline::after_ms(awaits ? 20 : 1'000));
+  }
   const auto something = [&] {  // streams do not ring
     const std::lock_guard held(mutex_);
     return woken_.load() != seen || std::any_of(jobs_.begin(), jobs_.end(),
@@ -478,15 +524,17 @@ void DeviceCourier::run() noexcept {
     end();
   };
   while (!is_over()) {
-    const uint32_t seen = woken_.load(), events = revocation().events().load();
+    const uint32_t seen = woken_.load();
+    const uint32_t events = revocation().events().load();
     try {
       bool any = receive();
       any |= work();
       look();
-      if (any)
+      if (any) {
         idle_ = 0;
-      else
+      } else {
         rest(seen, events);
+      }
     } catch (const Error& error) {
       fail(error.failure());
     } catch (const std::bad_alloc&) {

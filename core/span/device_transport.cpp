@@ -1,5 +1,31 @@
 #include "core/span/device_transport.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <new>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/backend/plan_table.hpp"
+#include "core/base/error.hpp"
+#include "core/base/little_endian.hpp"
+#include "core/base/timed_mutex.hpp"
+#include "core/base/wait.hpp"
+#include "core/cuda/device.hpp"
+#include "core/cuda/driver.hpp"
+#include "core/cuda/stream_uses.hpp"
+#include "core/cuda/transport.hpp"
+#include "core/engine/nccl.hpp"
+#include "core/mesh/mesh.hpp"
+#include "core/span/device_courier.hpp"
+#include "core/span/messages.hpp"
+#include "kernels/cuda/args.hpp"
+
 namespace symm::span {
 namespace {
 // Behind what the CUDA back end shares.
@@ -46,8 +72,9 @@ DeviceSpanTransport::DeviceSpanTransport(
   for (int rank = 0; rank < this->context().size; ++rank) {
     everybody_.push_back(rank);
     if (maps(rank)) local_.push_back(rank);
-    if (machines.local_rank(rank) == machines.local_rank(this->context().rank))
+    if (machines.local_rank(rank) == machines.local_rank(this->context().rank)) {
       rail_.push_back(rank);
+    }
   }
 }
 
@@ -90,10 +117,12 @@ void DeviceSpanTransport::trade(uint64_t timeout_ms, void* stream, std::span<con
   engine_.together(timeout_ms, [&] {
     for (size_t i = 0; i < ranks.size(); ++i) {
       if (ranks[i] == context().rank) continue;
-      if (const auto goes = sent(i); !goes.empty())
+      if (const auto goes = sent(i); !goes.empty()) {
         engine_.send(goes.data(), goes.size(), ranks[i], stream);
-      if (const auto comes = got(i); !comes.empty())
+      }
+      if (const auto comes = got(i); !comes.empty()) {
         engine_.recv(comes.data(), comes.size(), ranks[i], stream);
+      }
     }
   });
 }
@@ -128,8 +157,9 @@ void DeviceSpanTransport::in_order(const char* what, uint64_t timeout_ms, void* 
 void DeviceSpanTransport::barrier(
     std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
   if (!ranks.empty() &&
-      std::all_of(ranks.begin(), ranks.end(), [&](int32_t rank) { return maps(rank); }))
+      std::all_of(ranks.begin(), ranks.end(), [&](int32_t rank) { return maps(rank); })) {
     return CudaTransport::barrier(ranks, channel, timeout_ms, stream);
+  }
   settle(stream);
   const std::vector<int32_t> all =
       ranks.empty() ? everybody_ : std::vector<int32_t>(ranks.begin(), ranks.end());

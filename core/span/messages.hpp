@@ -46,9 +46,10 @@ struct EngineShare {
     EngineShare mine;
     const std::string engine = engine::engine_name();
     const Bytes at = engine::engine_address();
-    if (at.size() > kMostAddress)
+    if (at.size() > kMostAddress) {
       throw Error(Status::unsupported, format("%s: its address has %zu bytes, and %zu fit",
                                            engine.c_str(), at.size(), kMostAddress));
+    }
     write_text(mine.name, engine);
     mine.address_bytes = static_cast<uint32_t>(at.size());
     std::copy(at.begin(), at.end(), mine.address);
@@ -102,8 +103,9 @@ class FarReaching : public Local {
   using Local::Local;
   void send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value,
       void* stream) override {
-    if (is_mapped(memory, rank))
+    if (is_mapped(memory, rank)) {
       return Local::send_signal(memory, rank, channel, op, value, stream);
+    }
     to_far("signal", memory, rank,
         {.kind = kSignal,
             .channel = static_cast<uint16_t>(channel),
@@ -113,8 +115,9 @@ class FarReaching : public Local {
   }
   void write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes,
       void* stream) override {
-    if (is_mapped(memory, rank))
+    if (is_mapped(memory, rank)) {
       return Local::write_value(memory, rank, offset, value, bytes, stream);
+    }
     const auto size = static_cast<uint16_t>(bytes);
     to_far("write_value", memory, rank,
         {.kind = kValue, .channel = size, .offset = offset, .value = value}, {}, stream);
@@ -128,9 +131,10 @@ class FarReaching : public Local {
   void fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count,
       void* stream) override {
     if (is_mapped(memory, rank)) return Local::fill(memory, rank, offset, value, count, stream);
-    if (count != 0)
+    if (count != 0) {
       to_far("fill32", memory, rank,
           {.kind = kFill, .offset = offset, .value = value, .call = count}, {}, stream);
+    }
   }
 
  private:

@@ -1,11 +1,36 @@
 #include "core/span/transport.hpp"
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <span>
 #include <tuple>
+#include <utility>
+#include <vector>
 
+#include "core/backend/backend.hpp"
 #include "core/backend/hardware.hpp"
+#include "core/backend/plan_table.hpp"
+#include "core/base/error.hpp"
 #include "core/base/reserve.hpp"
+#include "core/base/wait.hpp"
+#include "core/bootstrap/store.hpp"
 #include "core/cuda/backend.hpp"
+#include "core/engine/courier.hpp"
+#include "core/engine/link.hpp"
+#include "core/host/control.hpp"
+#include "core/host/transport.hpp"
+#include "core/mesh/mesh.hpp"
 #include "core/span/device_transport.hpp"
+#include "core/span/messages.hpp"
+#include "kernels/compare.hpp"
+#include "kernels/text.hpp"
 
 namespace symm::span {
 namespace {
@@ -56,8 +81,9 @@ SpanTransport::SpanTransport(TransportContext context, const PlanValues& values)
       post_(engine::open_post(
           context_.group, context_.rank, context_.size, *this, context_.revocation)) {
   in_line_ = context_.machines.in_line();
-  for (int rank = 0; rank < context_.size; ++rank)
+  for (int rank = 0; rank < context_.size; ++rank) {
     if (context_.machines.local_rank(rank) == 0) firsts_.push_back(rank);
+  }
   if (context_.size > between_.tell) everybody_.clear();
   mine_ = EngineShare::of_process();
   engine_ = mine_.name;
@@ -80,16 +106,18 @@ void SpanTransport::connect(int peer, Message message, const PeerIdentity& ident
   }
   if (maps(peer)) return HostTransport::connect(peer, std::move(message), identity);
   const Bytes mine = HostTransport::share().body;
-  if (std::memcmp(mine.data(), message.body.data(), sizeof(uint64_t)) != 0)
+  if (std::memcmp(mine.data(), message.body.data(), sizeof(uint64_t)) != 0) {
     throw Error({Status::mismatch, peer, 0,
         format("rank %d has a control segment of another size: different versions of the library?",
             peer)});
+  }
   post_->connect(peer, theirs.where());
 }
 
 void SpanTransport::let_go() noexcept {
-  for (int rank = 0; rank < context_.size; ++rank)
+  for (int rank = 0; rank < context_.size; ++rank) {
     if (!maps(rank)) post_->cut(rank);
+  }
 }
 
 // ---- to ranks of other machines
@@ -114,8 +142,9 @@ void SpanTransport::send(int rank, const Head& head, std::span<const std::byte> 
     LazyDeadline& deadline, const char* what) {
   try {
     if (span::send(*post_, context_, rank, head, payload, deadline, what) && head.kind >= kSignal &&
-        head.kind <= kPut)
+        head.kind <= kPut) {
       told_[static_cast<size_t>(rank)].sent.fetch_add(1, std::memory_order_acq_rel);
+    }
   } catch (const Error& error) {
     context_.revocation->throw_if_revoked();
     controls_.fail(error.failure());
@@ -138,8 +167,9 @@ void SpanTransport::to_far(const char* what, const MemoryView& memory, int rank,
     const std::vector<uint32_t> words(
         std::min(head.call, kMessage / sizeof(uint32_t)), static_cast<uint32_t>(head.value));
     const auto bytes = std::as_bytes(std::span(words));
-    for (size_t at = 0, all = head.call * sizeof(uint32_t); at < all; at += bytes.size())
+    for (size_t at = 0, all = head.call * sizeof(uint32_t); at < all; at += bytes.size()) {
       put(memory, rank, head.offset + at, bytes.data(), std::min(bytes.size(), all - at), stream);
+    }
     return;
   }
   do {
@@ -178,8 +208,9 @@ void SpanTransport::get(
       throw;
     }
     forget();
-    if (!fetch.found)
+    if (!fetch.found) {
       throw Error(Status::unavailable, format("rank: %d has released the memory", rank));
+    }
   }
 }
 
@@ -222,15 +253,17 @@ void SpanTransport::arrived(int from, const Head& head) noexcept {
           static_cast<uint32_t>(head.call));
     case kSignal: {
       const auto view = memories_.find(head.memory, 0, 0, &refused);
-      if (!view || head.channel >= view->channels || !is_valid(static_cast<SignalOp>(head.call)))
+      if (!view || head.channel >= view->channels || !is_valid(static_cast<SignalOp>(head.call))) {
         return;
+      }
       return note_signal(
           *view, context_.rank, head.channel, from, static_cast<SignalOp>(head.call), head.value);
     }
     case kValue: {
       const auto view = memories_.find(head.memory, head.offset, head.channel, &refused);
-      if (!view || (head.channel != 4 && head.channel != 8) || head.offset % head.channel != 0)
+      if (!view || (head.channel != 4 && head.channel != 8) || head.offset % head.channel != 0) {
         return;
+      }
       return note_value(*view, context_.rank, from, head.offset, head.value, head.channel);
     }
     case kPut: landing_.erase({from, head.sequence}); return;
@@ -305,8 +338,9 @@ void SpanTransport::settle_puts(int channel, LazyDeadline& deadline) {
   for (int rank = 0; rank < context_.size; ++rank) {
     Told& told = told_[static_cast<size_t>(rank)];
     const uint32_t sent = told.sent.load(std::memory_order_acquire);
-    if (told.settled.load(std::memory_order_acquire) != sent)
+    if (told.settled.load(std::memory_order_acquire) != sent) {
       asked.emplace_back(rank, ask(rank), sent);
+    }
     if (untaken_set(channel, rank) != 0) fail_sets(channel, rank);
   }
   for (const auto& [rank, answer, sent] : asked) {
@@ -328,10 +362,12 @@ void SpanTransport::await_everybody(int channel, uint32_t count, LazyDeadline& d
   const int32_t first = firsts_[static_cast<size_t>(mine)];
   if (first != context_.rank) return meet(channel, kAll, {}, {&first, 1}, deadline);
   std::vector<int32_t> others;
-  for (int rank = first + 1; rank < context_.size; ++rank)
+  for (int rank = first + 1; rank < context_.size; ++rank) {
     if (maps(rank)) others.push_back(rank);
-  for (const int rank : others)
+  }
+  for (const int rank : others) {
     controls_.await(controls_[rank].barrier(channel, count), count, rank, deadline, "barrier");
+  }
   for (int way = 1; way < machines; way *= 2) {
     const auto at = [&](int machine) { return &firsts_[static_cast<size_t>(machine % machines)]; };
     meet(channel, kAll, {at(mine + way), 1}, {at(mine + machines - way), 1}, deadline);

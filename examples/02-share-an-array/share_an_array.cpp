@@ -10,13 +10,15 @@ int main() try {
   const symm::Buffer buffer = group.allocate(kCount * sizeof(float));
   const symm::Memory memory = group.rendezvous(buffer);
 
-  for (float& element : memory.span<float>())
+  for (float& element : memory.span<float>()) {
     element = static_cast<float>(group.rank());
+  }
   group.barrier();  // all have written
 
   float sum = 0;
-  for (int rank = 0; rank < group.size(); ++rank)
+  for (int rank = 0; rank < group.size(); ++rank) {
     sum += memory.span<float>(rank)[kCount - 1];
+  }
   std::printf("rank %d: the last elements add up to %g\n", group.rank(), static_cast<double>(sum));
 
   group.finalize();  // all have read

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "symm/symm.h"
 #include <symm/symm.hpp>
 
 int main() try {
@@ -11,8 +12,9 @@ int main() try {
   const symm::Memory memory = group.rendezvous(group.allocate(kCount * sizeof(float)));
   const symm::Span<float> gradient = memory.span<float>();
 
-  for (float& element : gradient)
+  for (float& element : gradient) {
     element = static_cast<float>(group.rank() + 1);
+  }
   group.allreduce(gradient, gradient, SYMM_OP_AVG);  // in place, without a copy
 
   const std::vector<double> mine = {1.0, 2.0, 3.0};

@@ -19,14 +19,17 @@ __host__ __device__ float gelu(float x) { return 0.5F * x * (1 + erff(x * 0.7071
 __global__ void all_reduce_gelu(const __grid_constant__ symm::device::Exchange given, uint4* data,
     unsigned packs, int* report) {
   const unsigned first = blockIdx.x * blockDim.x + threadIdx.x, stride = gridDim.x * blockDim.x;
-  for (unsigned q = first; q < packs; q += stride)
+  for (unsigned q = first; q < packs; q += stride) {
     exchange::push(given, q, data[q]);
+  }
   for (unsigned q = first; q < packs; q += stride) {
     float sum[Type::kCount];
-    if (const auto outcome = exchange::take_sum<Type>(given, q, data[q], sum); !outcome)
+    if (const auto outcome = exchange::take_sum<Type>(given, q, data[q], sum); !outcome) {
       return void(*report = outcome.code);
-    for (float& x : sum)
+    }
+    for (float& x : sum) {
       x = gelu(x);
+    }
     data[q] = exchange::round<Type>(sum);
   }
 }
@@ -37,16 +40,18 @@ float input(int rank, size_t i) {
 
 int main() try {
   int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
     return std::puts("skipped: no GPU"), 77;
+  }
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_CUDA;
   config.flags = SYMM_GROUP_OVERLAPPING_DEVICES;  // to try it on one GPU
   const symm::Group group = symm::Group::create(config);
   constexpr unsigned kElements = 32768, kPacks = kElements / Type::kCount;
   std::vector<__nv_bfloat16> data(kElements);
-  for (size_t i = 0; i < kElements; ++i)
+  for (size_t i = 0; i < kElements; ++i) {
     data[i] = __float2bfloat16(input(group.rank(), i));
+  }
 
   cudaSetDevice(group.info().device);
   const symm::Exchange scratch(group, sizeof(uint4) * kPacks);
@@ -58,15 +63,18 @@ int main() try {
   cudaMemcpy(message, data.data(), sizeof(uint4) * kPacks, cudaMemcpyHostToDevice);
   all_reduce_gelu<<<32, 128>>>(scratch.device(20000), message, kPacks, report);
   cudaMemcpy(data.data(), message, sizeof(uint4) * kPacks, cudaMemcpyDeviceToHost);
-  if (const cudaError_t error = cudaGetLastError())
+  if (const cudaError_t error = cudaGetLastError()) {
     throw std::runtime_error(cudaGetErrorString(error));
-  if (*report != 0)
+  }
+  if (*report != 0) {
     throw std::runtime_error(
         "rank " + std::to_string(symm::device::Outcome{*report}.peer()) + " did not come");
+  }
   for (size_t i = 0; i < kElements; ++i) {
     float sum = 0;
-    for (int r = 0; r < group.size(); ++r)
+    for (int r = 0; r < group.size(); ++r) {
       sum += input(r, i);
+    }
     wrong += std::abs(__bfloat162float(data[i]) - gelu(sum)) <= 0.01F * std::abs(gelu(sum)) + 1e-6F
                  ? 0
                  : 1;

@@ -41,8 +41,9 @@ __global__ void __launch_bounds__(kThreads)
       peer += static_cast<int>(gridDim.x)) {
     if (peer == me) continue;
     float* const theirs = symm::device::pointer<float>(memory, peer, 0);
-    for (int i = static_cast<int>(threadIdx.x); i < kPart; i += kThreads)
+    for (int i = static_cast<int>(threadIdx.x); i < kPart; i += kThreads) {
       theirs[me * kPart + i] = x[me * kPart + i];
+    }
     symm::device::signal_block(memory, peer, kChannel);
   }
 
@@ -57,8 +58,9 @@ __global__ void __launch_bounds__(kThreads)
         return;
       }
     }
-    for (int i = source * kPart; i < (source + 1) * kPart; ++i)
+    for (int i = source * kPart; i < (source + 1) * kPart; ++i) {
       sum += matrix(me * kPart + row, i) * x[i];
+    }
   }
   y[row] = sum;
 
@@ -67,13 +69,15 @@ __global__ void __launch_bounds__(kThreads)
   auto* const done =
       symm::device::pointer<unsigned>(memory, me, memory.size * kPart * sizeof(float));
   if (threadIdx.x != 0 || atomicInc(done, gridDim.x - 1) != gridDim.x - 1) return;
-  for (int source = 0; source < memory.size; ++source)
+  for (int source = 0; source < memory.size; ++source) {
     if (source != me) symm::device::take_signals(memory, source, kChannel);
+  }
 }
 
 void check(cudaError_t result, const char* what) {
-  if (result != cudaSuccess)
+  if (result != cudaSuccess) {
     throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(result));
+  }
 }
 
 #define TRY(call) check(call, #call)
@@ -106,8 +110,9 @@ void finish(const symm::Group& group, cudaStream_t stream, volatile Words* words
 
 int main() try {
   int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
     return std::puts("skipped: no GPU"), 77;
+  }
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_CUDA;
   config.flags = SYMM_GROUP_OVERLAPPING_DEVICES;  // to try it on one GPU, where it is slow
@@ -126,8 +131,9 @@ int main() try {
   symm::check(symm::device::describe(memory.get(), 20000, &words->stop, &view), "describe");
 
   std::vector<float> x(static_cast<size_t>(elements));
-  for (int i = 0; i < elements; ++i)
+  for (int i = 0; i < elements; ++i) {
     x[static_cast<size_t>(i)] = vector(i);
+  }
   TRY(cudaMemcpyAsync(memory.span<float>().data() + first, &x[static_cast<size_t>(first)],
       kPart * sizeof(float), cudaMemcpyHostToDevice, stream));
   gather_and_multiply<<<kBlocks, kThreads, 0, stream>>>(view, words->y, &words->report);
@@ -136,8 +142,9 @@ int main() try {
   int wrong = 0;
   for (int row = 0; row < kPart; ++row) {
     float sum = 0;
-    for (int i = 0; i < elements; ++i)
+    for (int i = 0; i < elements; ++i) {
       sum += matrix(first + row, i) * x[static_cast<size_t>(i)];
+    }
     if (words->y[row] != sum) ++wrong;
   }
   std::printf("rank %d of %d: %d columns, %d elements wrong\n", group.rank(), group.size(),

@@ -1,7 +1,10 @@
 // A rank is killed, and the others go on without it: docs/tutorial/06-survive-a-dead-rank.md
+#include <signal.h>
+
 #include <csignal>
 #include <cstdio>
 
+#include "symm/symm.h"
 #include <symm/symm.hpp>
 
 void work(const symm::Group& group) {
@@ -16,8 +19,9 @@ int main() try {
   try {
     work(group);
     if (group.rank() == 1) std::raise(SIGKILL);
-    for (;;)
+    for (;;) {
       group.barrier();
+    }
   } catch (const symm::Error& error) {
     if (error.status() != SYMM_ERR_PEER_FAILED) throw;
     std::printf("rank %d lost rank %d\n", group.rank(), error.rank());

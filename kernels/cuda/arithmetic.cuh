@@ -145,24 +145,28 @@ __device__ __forceinline__ uint4 combine(const uint4* operands, int ranks, bool 
   Elements<Type> in;
   in.pack = operands[0];
 #pragma unroll
-  for (int i = 0; i < kCount; ++i)
+  for (int i = 0; i < kCount; ++i) {
     sum[i] = Type::read(in.at[i]);
+  }
 #pragma unroll(kRanks == 0 ? 1 : kRanks)
   for (int r = 1; r < (kRanks == 0 ? ranks : kRanks); ++r) {
     in.pack = operands[r];
 #pragma unroll
-    for (int i = 0; i < kCount; ++i)
+    for (int i = 0; i < kCount; ++i) {
       sum[i] = Operation::combine(sum[i], Type::read(in.at[i]));
+    }
   }
   if (average) {
 #pragma unroll(kRanks == 0 ? 1 : kCount)
-    for (int i = 0; i < kCount; ++i)
+    for (int i = 0; i < kCount; ++i) {
       sum[i] = over(sum[i], ranks);
+    }
   }
   Elements<Type> out;
 #pragma unroll
-  for (int i = 0; i < kCount; ++i)
+  for (int i = 0; i < kCount; ++i) {
     out.at[i] = Type::write(sum[i]);
+  }
   return out.pack;
 }
 
@@ -177,8 +181,9 @@ __device__ __forceinline__ uint4 combine_loaded(const Load& load, int ranks, boo
   for (int first = 0; first < ranks; first += kAtOnce) {
     Elements<Type> in[kAtOnce];
 #pragma unroll
-    for (int r = 0; r < kAtOnce; ++r)
+    for (int r = 0; r < kAtOnce; ++r) {
       if (first + r < ranks) in[r].pack = load(first + r);
+    }
 #pragma unroll
     for (int r = 0; r < kAtOnce; ++r) {
       if (first + r >= ranks) continue;
@@ -191,8 +196,9 @@ __device__ __forceinline__ uint4 combine_loaded(const Load& load, int ranks, boo
   }
   Elements<Type> out;
 #pragma unroll
-  for (int i = 0; i < kCount; ++i)
+  for (int i = 0; i < kCount; ++i) {
     out.at[i] = Type::write(average ? over(sum[i], ranks) : sum[i]);
+  }
   return out.pack;
 }
 
@@ -266,8 +272,9 @@ struct Any {
       const Load& load, int ranks, const CollectiveArgs& args) {
     uint4 operands[kMaxRanks];
 #pragma unroll 1
-    for (int r = 0; r < ranks; ++r)
+    for (int r = 0; r < ranks; ++r) {
       operands[r] = load(r);
+    }
     return combine_any(operands, ranks, static_cast<DType>(args.dtype), static_cast<Op>(args.op));
   }
 };

@@ -21,8 +21,9 @@ const Images* symm_images() {
       const auto info =
           reinterpret_cast<decltype(&symm_build_info)>(dlsym(library, "symm_build_info"));
       const auto theirs = reinterpret_cast<decltype(&symm_images)>(dlsym(library, "symm_images"));
-      if (info != nullptr && theirs != nullptr && std::strcmp(info(), symm_build_info()) == 0)
+      if (info != nullptr && theirs != nullptr && std::strcmp(info(), symm_build_info()) == 0) {
         return *theirs();
+      }
       link_map* place = nullptr;
       dlinfo(library, RTLD_DI_LINKMAP, &place);
       why_none =

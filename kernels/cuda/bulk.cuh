@@ -52,8 +52,9 @@ static __device__ __noinline__ void copy_in_bulk(
   const auto shared = [](const void* p) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(p));
   };
-  for (uint64_t& loaded : bulk.loaded)
+  for (uint64_t& loaded : bulk.loaded) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared(&loaded)) : "memory");
+  }
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   const int others = all.ranks - 1;
   const int parts = all.is_one ? 1 : others;
@@ -78,18 +79,20 @@ static __device__ __noinline__ void copy_in_bulk(
     }
     if (ahead < kBulkAhead) continue;
     uint32_t is_loaded = 0;
-    while (is_loaded == 0)
+    while (is_loaded == 0) {
       asm volatile(
           "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, "
           "0, p; }"
           : "=r"(is_loaded)
           : "r"(shared(&bulk.loaded[out.stage])), "r"(out.phase)
           : "memory");
-    for (int d = all.is_one ? others : 1; d > 0; --d)
+    }
+    for (int d = all.is_one ? others : 1; d > 0; --d) {
       asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(
                        all.to[d + out.part] + out.at),
           "r"(shared(bulk.stage[out.stage])), "r"(out.bytes(bytes))
           : "memory");
+    }
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
     out.advance(parts, stride);
   }

@@ -12,8 +12,9 @@ constexpr uint64_t kFailed = ~uint64_t{0};  // the length of pieces whose counts
 
 template <class Pack>
 __device__ __forceinline__ void for_packs(uint64_t packs, const Pack& pack) {
-  for (uint64_t q = blockIdx.x * blockDim.x + threadIdx.x; q < packs; q += gridDim.x * blockDim.x)
+  for (uint64_t q = blockIdx.x * blockDim.x + threadIdx.x; q < packs; q += gridDim.x * blockDim.x) {
     pack(q);
+  }
 }
 
 __device__ __forceinline__ uint4 operand(const CollectiveArgs& call, int rank, uint64_t q) {
@@ -45,24 +46,28 @@ __device__ void part(const CombineArgs& args) {
     if (args.before == 0) {
       in.pack = operand(args.call, 0, q);
 #pragma unroll
-      for (int i = 0; i < kCount; ++i)
+      for (int i = 0; i < kCount; ++i) {
         sums.at[i] = Type::read(in.at[i]);
+      }
     } else {
 #pragma unroll
-      for (int i = 0; i < kWider; ++i)
+      for (int i = 0; i < kWider; ++i) {
         sums.pack[i] = reinterpret_cast<const uint4*>(args.before)[q * kWider + i];
+      }
     }
 #pragma unroll 1
     for (int rank = args.before == 0 ? 1 : 0; rank < args.operands; ++rank) {
       in.pack = operand(args.call, rank, q);
 #pragma unroll
-      for (int i = 0; i < kCount; ++i)
+      for (int i = 0; i < kCount; ++i) {
         sums.at[i] = Operation::combine(sums.at[i], Type::read(in.at[i]));
+      }
     }
     if (args.unrounded != 0) {
 #pragma unroll
-      for (int i = 0; i < kWider; ++i)
+      for (int i = 0; i < kWider; ++i) {
         reinterpret_cast<uint4*>(args.call.recv)[q * kWider + i] = sums.pack[i];
+      }
       return;
     }
 #pragma unroll
@@ -76,10 +81,11 @@ __device__ void part(const CombineArgs& args) {
 
 template <class Type>
 __device__ __forceinline__ void part(const CombineArgs& args) {
-  if (static_cast<Op>(args.call.op) == Op::prod)
+  if (static_cast<Op>(args.call.op) == Op::prod) {
     part<Type, Product>(args);
-  else
+  } else {
     part<Type, Sum>(args);
+  }
 }
 }  // namespace
 
@@ -133,10 +139,12 @@ extern "C" __global__ void __launch_bounds__(256)
   PiecesArgs::Range piece;
   bool ok = true;
   // before anything is stored
-  for (int p = 0; p < all.call.comm.size; ++p)
+  for (int p = 0; p < all.call.comm.size; ++p) {
     ok = ok && find(p, piece);
-  for (int p = 0; tells && !ok && p < all.call.comm.size; ++p)
+  }
+  for (int p = 0; tells && !ok && p < all.call.comm.size; ++p) {
     length_in(p) = kFailed;
+  }
   for (int p = 0; ok && p < all.call.comm.size; ++p) {
     find(p, piece);
     const uint64_t left = piece.bytes > args.at ? piece.bytes - args.at : 0,
@@ -146,10 +154,11 @@ extern "C" __global__ void __launch_bounds__(256)
         reinterpret_cast<char*>(takes ? all.call.recv : all.call.send) + piece.at + args.at;
     char* slot = slot_of(p) + head;
     for_packs(rows.all, [&](uint64_t q) {
-      if (takes)
+      if (takes) {
         rows.store(operand, all.row_stride, q, rows.load(slot, q));
-      else
+      } else {
         rows.store(slot, rows.bytes, q, rows.load(operand, q));
+      }
     });
     if (tells) length_in(p) = piece.bytes;
   }
@@ -167,8 +176,9 @@ extern "C" __global__ void __launch_bounds__(32)
   }
   for (int rank = 0; rank < args.comm.size; ++rank) {
     const uint64_t detail = said[2 * rank], count = said[2 * rank + 1];
-    if (detail != args.detail || count != args.count)
+    if (detail != args.detail || count != args.count) {
       return report(
           args.comm, WaitError::mismatch, rank, 0, 0, 0, detail, count, args.detail, args.count);
+    }
   }
 }

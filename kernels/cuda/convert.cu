@@ -34,9 +34,10 @@ __device__ __forceinline__ void run(const ConvertArgs& args) {
       in[p].pack = at * kPack < from_bytes ? load_pack(from, from_bytes, at) : uint4{};
     }
 #pragma unroll
-    for (int e = 0; e < kCount; ++e)
+    for (int e = 0; e < kCount; ++e) {
       out[e / kTo].at[e % kTo] =
           To::write(Product::combine(From::read(in[e / kFrom].at[e % kFrom]), factor));
+    }
 #pragma unroll
     for (int p = 0; p < kCount / kTo; ++p) {
       const uint64_t at = q * (kCount / kTo) + static_cast<uint64_t>(p);
@@ -47,10 +48,11 @@ __device__ __forceinline__ void run(const ConvertArgs& args) {
 
 template <class Narrow>
 __device__ __forceinline__ void either_way(const ConvertArgs& args, bool narrows) {
-  if (narrows)
+  if (narrows) {
     run<Whole<float>, Narrow>(args);
-  else
+  } else {
     run<Narrow, Whole<float>>(args);
+  }
 }
 }  // namespace
 

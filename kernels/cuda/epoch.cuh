@@ -23,7 +23,8 @@ __device__ __forceinline__ void end_epoch(
   __syncthreads();  // all threads have read it
   ControlWords& mine = words_of(comm, comm.rank);
   for (uint32_t b = blockIdx.x + threadIdx.x * gridDim.x; b < kMaxBlocks;
-      b += gridDim.x * blockDim.x)
+      b += gridDim.x * blockDim.x) {
     mine.epoch[b] = epoch + steps;
+  }
 }
 }  // namespace symm::cuda

@@ -54,8 +54,9 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   uint4 v[kRanks];
   const auto load = [&](int first_rank, uint32_t q) {
 #pragma unroll
-    for (int r = 0; r < kRanks; ++r)
+    for (int r = 0; r < kRanks; ++r) {
       if (r / kAtOnce == first_rank / kAtOnce && (to >> r & 1U) != 0) v[r] = *pack_of(r, q);
+    }
   };
   uint32_t q = first;
   const bool sends = works && q < packs && to != 0;
@@ -76,12 +77,15 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
       load(0, q);
     }
   } else if (sends) {
-    for (; q < packs; q += stride)
+    for (; q < packs; q += stride) {
 #pragma unroll 1
-      for (int r = 0; r < n; ++r)
-        if ((to >> r & 1U) != 0)
+      for (int r = 0; r < n; ++r) {
+        if ((to >> r & 1U) != 0) {
           send_pack(comm.control[r] + my_slot, q,
               load_pack(send + static_cast<uint64_t>(r) * part, unit, q), flag);
+        }
+      }
+    }
   }
 
   const uint64_t mine = comm.control[me] + slots;
@@ -90,8 +94,9 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
         has_own ? load_pack(send + static_cast<uint64_t>(me) * part, unit, q) : uint4{};
     if (!receive<kRanks>(comm, v, from, mine, q, epoch)) break;
 #pragma unroll
-    for (int r = 0; r < kRanks; ++r)
+    for (int r = 0; r < kRanks; ++r) {
       if (r == me) v[r] = own;
+    }
     if constexpr (kReduces) {
       store_pack(recv, unit, q,
           combine_any(v, n, static_cast<DType>(args.dtype), static_cast<Op>(args.op)));
@@ -100,14 +105,18 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
       const uint32_t block = rooted ? 0 : unit;
       if (whole) {
 #pragma unroll
-        for (int r = 0; r < kRanks; ++r)
-          if ((got >> r & 1U) != 0)
+        for (int r = 0; r < kRanks; ++r) {
+          if ((got >> r & 1U) != 0) {
             *(reinterpret_cast<uint4*>(recv + static_cast<uint64_t>(r) * block) + q) = v[r];
+          }
+        }
       } else {
 #pragma unroll
-        for (int r = 0; r < kRanks; ++r)
-          if ((got >> r & 1U) != 0)
+        for (int r = 0; r < kRanks; ++r) {
+          if ((got >> r & 1U) != 0) {
             store_pack(recv + static_cast<uint64_t>(r) * block, unit, q, v[r]);
+          }
+        }
       }
     }
   }
@@ -117,8 +126,9 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
     send_pack(comm.control[p] + my_slot, q_token, token_of(args), flag);
     uint4 theirs[1];
     if (receive<1>(
-            comm, theirs, 1, mine + static_cast<uint64_t>(p) * comm.ll_slot, q_token, epoch, p))
+            comm, theirs, 1, mine + static_cast<uint64_t>(p) * comm.ll_slot, q_token, epoch, p)) {
       check_token(comm, p, theirs[0], token_of(args));
+    }
   }
   if (rooted) __syncthreads();  // before the first thread says that all ranks have come
   end_epoch(comm, epoch);

@@ -68,10 +68,11 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRank
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         if ((sources >> (first + i) & 1U) == 0) continue;
-        if (is_there(a[i], flag) && is_there(b[i], flag))
+        if (is_there(a[i], flag) && is_there(b[i], flag)) {
           v[first + i] = {a[i].x, a[i].z, b[i].x, b[i].z};
-        else
+        } else {
           missing |= 1U << (first + i);
+        }
       }
       if (missing == 0) break;
       if ((++spin.looks & 1023U) != 0) continue;

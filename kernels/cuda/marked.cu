@@ -49,8 +49,9 @@ __device__ __forceinline__ void load(
     Share& share, const char* part, uint32_t bytes, uint32_t tile) {
   if (is_whole(part, bytes, tile)) {
 #pragma unroll
-    for (uint32_t i = 0; i < kPacks; ++i)
+    for (uint32_t i = 0; i < kPacks; ++i) {
       share.pack[i] = reinterpret_cast<const uint4*>(part)[pack_of(tile, i)];
+    }
   } else {
 #pragma unroll
     for (uint32_t i = 0; i < kPacks; ++i) {
@@ -64,8 +65,9 @@ __device__ __forceinline__ void store(
     char* part, uint32_t bytes, uint32_t tile, const Share& share) {
   if (is_whole(part, bytes, tile)) {
 #pragma unroll
-    for (uint32_t i = 0; i < kPacks; ++i)
+    for (uint32_t i = 0; i < kPacks; ++i) {
       reinterpret_cast<uint4*>(part)[pack_of(tile, i)] = share.pack[i];
+    }
   } else {
 #pragma unroll
     for (uint32_t i = 0; i < kPacks; ++i) {
@@ -107,11 +109,13 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, Share& share, ch
     const uint32_t mark = load_relaxed(mark_cell(slot, tile));
     bool all = mark != kFree;
 #pragma unroll
-    for (uint32_t i = 0; i < kPacks; ++i)
+    for (uint32_t i = 0; i < kPacks; ++i) {
       if (pack_of(tile, i) < packs) share.pack[i] = load_relaxed(cell(slot, tile, i));
+    }
 #pragma unroll
-    for (uint32_t i = 0; i < kPacks; ++i)
+    for (uint32_t i = 0; i < kPacks; ++i) {
       all = all && (pack_of(tile, i) >= packs || is_there(share.pack[i]));
+    }
     if (all) {
       if (mark == 0) break;
 #pragma unroll
@@ -127,8 +131,9 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, Share& share, ch
     if (!keep_waiting(comm, spin, source, blockIdx.x, epoch, 0)) return false;
   }
 #pragma unroll
-  for (uint32_t i = 0; i < kPacks; ++i)
+  for (uint32_t i = 0; i < kPacks; ++i) {
     if (pack_of(tile, i) < packs) free_cell(cell(slot, tile, i));
+  }
   store_relaxed(mark_cell(slot, tile), kFree);
   return true;
 }
@@ -275,10 +280,13 @@ extern "C" __global__ void __launch_bounds__(512, 2)
     const uint32_t tile = turn * owners + owner;
     const int source = owner == mine ? root : rank_of(owner);
     Share share;
-    if (!receive(comm, share, slots.of(me, source) - back(turn, tile), packs, tile, source, epoch))
+    if (!receive(
+            comm, share, slots.of(me, source) - back(turn, tile), packs, tile, source, epoch)) {
       break;
-    for (uint32_t d = 1; owner == mine && d < owners; ++d)
+    }
+    for (uint32_t d = 1; owner == mine && d < owners; ++d) {
       send(slots.of(rank_of(another(d)), me) - back(turn, tile), packs, tile, share);
+    }
     store(recv_to, unit, tile, share);
   }
   __syncthreads();  // the root hears from others by tokens only

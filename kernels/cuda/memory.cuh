@@ -118,16 +118,19 @@ __device__ __forceinline__ uint64_t nanoseconds() {
 static __device__ __noinline__ uint4 load_bytes(const char* from, uint32_t bytes) {
   uint32_t word[4] = {0, 0, 0, 0};
 #pragma unroll
-  for (uint32_t i = 0; i < kPack; ++i)
-    if (i < bytes)
+  for (uint32_t i = 0; i < kPack; ++i) {
+    if (i < bytes) {
       word[i / 4] |= static_cast<uint32_t>(static_cast<unsigned char>(from[i])) << (i % 4 * 8);
+    }
+  }
   return {word[0], word[1], word[2], word[3]};
 }
 static __device__ __noinline__ void store_bytes(char* to, uint32_t bytes, uint4 v) {
   const uint32_t word[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
-  for (uint32_t i = 0; i < kPack; ++i)
+  for (uint32_t i = 0; i < kPack; ++i) {
     if (i < bytes) to[i] = static_cast<char>(word[i / 4] >> (i % 4 * 8));
+  }
 }
 
 __device__ __forceinline__ void prefetch(const void* from) {
@@ -151,10 +154,11 @@ template <class Size>
 __device__ __forceinline__ void store_pack(char* message, Size bytes, Size q, uint4 v) {
   char* to = message + q * kPack;
   const Size left = bytes - q * kPack;
-  if (is_aligned(to) && left >= kPack)
+  if (is_aligned(to) && left >= kPack) {
     *reinterpret_cast<uint4*>(to) = v;
-  else
+  } else {
     store_bytes(to, left < kPack ? static_cast<uint32_t>(left) : kPack, v);
+  }
 }
 
 template <class Size>

@@ -85,9 +85,10 @@ __device__ __noinline__ void store_end_to_all(const CollectiveArgs& args, uint64
   const auto* table = reinterpret_cast<const MemoryEntry*>(args.comm.memories);
   for (int i = 0; i < args.comm.memory_count; ++i) {
     if (table[i].id != args.recv_memory) continue;
-    for (int p = 0; p < args.comm.size; ++p)
+    for (int p = 0; p < args.comm.size; ++p) {
       store_bytes(reinterpret_cast<char*>(table[i].block[p] + args.recv_offset + at),
           static_cast<uint32_t>(args.unit - at), v);
+    }
     return;
   }
   report(args.comm, WaitError::unknown_memory, args.comm.rank, blockIdx.x, 0, 0);
@@ -101,13 +102,16 @@ __device__ __forceinline__ void one_shot(const CollectiveArgs& args) {
   for (uint64_t q = blockIdx.x * blockDim.x + threadIdx.x; q < packs; q += kAtOnce * stride) {
     uint4 v[kAtOnce];
 #pragma unroll
-    for (uint32_t u = 0; u < kAtOnce; ++u)
-      if (q + u * stride < packs)
+    for (uint32_t u = 0; u < kAtOnce; ++u) {
+      if (q + u * stride < packs) {
         v[u] = load_sum(
             reinterpret_cast<const uint4*>(args.send_multicast + (q + u * stride) * kPack));
+      }
+    }
 #pragma unroll
-    for (uint32_t u = 0; u < kAtOnce; ++u)
+    for (uint32_t u = 0; u < kAtOnce; ++u) {
       if (q + u * stride < packs) store_pack(recv, args.unit, q + u * stride, v[u]);
+    }
   }
 }
 
@@ -124,18 +128,21 @@ __device__ __forceinline__ void two_shot(const CollectiveArgs& args) {
   for (uint64_t q = begin + blockIdx.x * blockDim.x + threadIdx.x; q < end; q += kAtOnce * stride) {
     uint4 v[kAtOnce];
 #pragma unroll
-    for (uint32_t u = 0; u < kAtOnce; ++u)
-      if (q + u * stride < end)
+    for (uint32_t u = 0; u < kAtOnce; ++u) {
+      if (q + u * stride < end) {
         v[u] = load_sum(
             reinterpret_cast<const uint4*>(args.send_multicast + (q + u * stride) * kPack));
+      }
+    }
 #pragma unroll
     for (uint32_t u = 0; u < kAtOnce; ++u) {
       const uint64_t at = q + u * stride;
       if (at >= end) continue;
-      if (at < whole)
+      if (at < whole) {
         multimem::store(reinterpret_cast<uint4*>(args.recv_multicast + at * kPack), v[u]);
-      else
+      } else {
         store_end_to_all(args, at * kPack, v[u]);
+      }
     }
   }
 }
@@ -147,10 +154,11 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   uint32_t& met = words_of(args.comm, args.comm.rank).multimem_met[blockIdx.x];
   const uint32_t before = load_relaxed(&met);
   if (meet(args, before + 1, true)) {
-    if constexpr (kTwoShots)
+    if constexpr (kTwoShots) {
       two_shot<load_sum>(args);
-    else
+    } else {
       one_shot<load_sum>(args);
+    }
     meet(args, before + 2, false);
   }
   if (threadIdx.x == 0) met = before + 2;  // all threads have read it: they have met since

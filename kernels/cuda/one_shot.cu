@@ -34,8 +34,9 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   uint4 v[kRanks];
   const auto load = [&](uint32_t q) {
 #pragma unroll
-    for (int d = 0; d < kRanks; ++d)
+    for (int d = 0; d < kRanks; ++d) {
       if (part_each ? d < n : d == 0) v[d] = reinterpret_cast<const uint4*>(part_of(peer(d)))[q];
+    }
   };
   const uint32_t epoch = current_epoch(comm);
   if (whole && first < packs) load(first);
@@ -50,16 +51,20 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
     if (q != first) load(q);
     v[0] = sendable(v[0]);
 #pragma unroll
-    for (int d = 1; d < kRanks; ++d)
+    for (int d = 1; d < kRanks; ++d) {
       if (!part_each && d < n) store_relaxed(my_cells(peer(d)) + q, v[0]);
+    }
 #pragma unroll
-    for (int d = 1; d < kRanks; ++d)
+    for (int d = 1; d < kRanks; ++d) {
       if (part_each && d < n) store_relaxed(my_cells(peer(d)) + q, sendable(v[d]));
+    }
   }
-  for (uint32_t q = first; !whole && q < packs; q += stride)
+  for (uint32_t q = first; !whole && q < packs; q += stride) {
 #pragma unroll(kAtOnce ? 1 : 4)
-    for (int d = 1; d < n; ++d)
+    for (int d = 1; d < n; ++d) {
       store_relaxed(my_cells(peer(d)) + q, sendable(load_pack(part_of(peer(d)), unit, q)));
+    }
+  }
 
   auto* slots = reinterpret_cast<char*>(comm.control[me] + half);
   const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
@@ -68,8 +73,9 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
     const uint4 mine = sendable(load_pack(part_of(me), unit, q));
     if (!receive<kRanks>(comm, v, others, slots, slot, q, epoch)) break;
 #pragma unroll
-    for (int r = 0; r < kRanks; ++r)
+    for (int r = 0; r < kRanks; ++r) {
       if (r == me) v[r] = mine;
+    }
     store_pack(recv, unit, q, Arithmetic::run(v, n, args));
     free_cells<kRanks>(me, others, slots, slot, q);
   }

@@ -48,8 +48,9 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
     ok = receive<2>(comm, v, 1U << peer, slots, slot, q, epoch);
     if (!ok) break;
 #pragma unroll
-    for (int r = 0; r < 2; ++r)
+    for (int r = 0; r < 2; ++r) {
       if (r == me) v[r] = mine;
+    }
     store_pack(reinterpret_cast<char*>(args.recv), unit, q, Arithmetic::run(v, 2, args));
     free_cells<2>(me, 1U << peer, slots, slot, q);
   }

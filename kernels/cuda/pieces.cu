@@ -101,9 +101,10 @@ __device__ bool lay_out(const Block& s) {
   if (p < s.n) {
     s.layout.send[p] = s.all.send[p];
     s.layout.recv[p] = s.all.recv[p];
-    if (s.all.counts[0].counts != 0)
+    if (s.all.counts[0].counts != 0) {
       ok = read_counts(s.all, p, 0, s.layout.send[p], s.index) &&
            read_counts(s.all, p, 1, s.layout.recv[p], s.index);
+    }
   }
   return __syncthreads_and(ok) != 0;
 }
@@ -175,8 +176,9 @@ __device__ bool read_posts(const Block& s, uint32_t call) {
     for (int r = 0; r < s.n && id != 0; ++r) {
       if (layout.memory[r] != id) continue;
       const uint64_t bytes = layout.send[r].bytes;
-      if (fits(Rows(s.all, bytes), bytes, layout.stride[r], layout.offset[r], table[i].bytes))
+      if (fits(Rows(s.all, bytes), bytes, layout.stride[r], layout.offset[r], table[i].bytes)) {
         layout.to[r] = reinterpret_cast<char*>(table[i].block[r] + layout.offset[r]);
+      }
     }
   }
   __syncthreads();
@@ -198,11 +200,13 @@ __device__ __forceinline__ void each_pack(const Packs& packs, Load&& load, Store
   for (uint64_t q = packs.begin + thread; q < packs.end; q += kAtOnce * threads) {
     uint4 v[kAtOnce];
 #pragma unroll
-    for (uint32_t i = 0; i < kAtOnce; ++i)
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
       if (q + i * threads < packs.end) v[i] = load(q + i * threads);
+    }
 #pragma unroll
-    for (uint32_t i = 0; i < kAtOnce; ++i)
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
       if (q + i * threads < packs.end) store(q + i * threads, v[i]);
+    }
   }
 }
 
@@ -214,8 +218,9 @@ __device__ void store_where_it_belongs(const Block& s, const PiecesArgs::Range& 
   // By turns of blocks, not a part each: what is under way at a time lies close together.
   const uint64_t first = uint64_t{block} * blockDim.x + threadIdx.x;
   const uint64_t stride = uint64_t{blocks} * blockDim.x;
-  if (s.all.row_bytes == 0)
+  if (s.all.row_bytes == 0) {
     return push(from, piece.bytes, first, stride, 1, [&](int) { return to; });
+  }
   const Rows rows(s.all, piece.bytes);
   each_pack(
       {0, rows.all}, [&](uint64_t q) { return rows.load(from, q); },

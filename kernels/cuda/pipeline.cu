@@ -36,10 +36,11 @@ __device__ __forceinline__ void combine_packs(const WorkGroup& s, const Operands
       for (int d = 0; d < s.n; ++d) {
         char* const to = at.to[d];
         if (to == nullptr) continue;
-        if constexpr (kWhole)
+        if constexpr (kWhole) {
           reinterpret_cast<uint4*>(to)[here] = result;
-        else
+        } else {
           store_pack(to, bytes, here, result);
+        }
       }
     }
   }
@@ -51,8 +52,9 @@ __device__ __forceinline__ void combine(const WorkGroup& s, const Operands& at, 
   const char* send = reinterpret_cast<const char*>(s.args.send) + s.in_send(s.me) + its.at;
   const char* slots = s.slot_of_piece(s.me, 0, i, s.me == 0 ? 1 : 0);
   bool aligned = is_aligned(send);
-  for (int d = 0; d < s.n; ++d)
+  for (int d = 0; d < s.n; ++d) {
     aligned = aligned && is_aligned(at.to[d]);
+  }
   const uint32_t whole = aligned ? its.bytes / kPack : 0;
   combine_packs<Arithmetic, kRanks, true>(s, at, send, slots, its.bytes, 0, whole);
   combine_packs<Arithmetic, kRanks, false>(

@@ -178,9 +178,10 @@ __device__ __forceinline__ bool read_entries(const WorkGroup& s, Operands& at, u
   if (p < s.n) {
     Told& told = at.told[p];
     ok = told.detail == a.detail && told.count == a.count;
-    if (!ok)
+    if (!ok) {
       report(s.comm, WaitError::mismatch, p, s.index, 0, 0, told.detail, told.count, a.detail,
           a.count);
+    }
     if (!s.collects(p)) told.recv_memory = 0;
     const bool is_known = told.recv_memory != 0 && told.recv_memory == a.recv_memory;
     at.recv[p] = is_known ? find_in(a.recv_block[p], a.recv_bytes, told.recv_offset) : nullptr;
@@ -193,9 +194,11 @@ __device__ __forceinline__ bool read_entries(const WorkGroup& s, Operands& at, u
   for (int i = static_cast<int>(threadIdx.x); i < s.comm.memory_count;
       i += static_cast<int>(blockDim.x)) {
     const MemoryEntry& memory = table[i];
-    for (int r = 0; r < s.n && memory.id != 0; ++r)
-      if (at.told[r].recv_memory == memory.id)
+    for (int r = 0; r < s.n && memory.id != 0; ++r) {
+      if (at.told[r].recv_memory == memory.id) {
         at.recv[r] = find_in(memory.block[r], memory.bytes, at.told[r].recv_offset);
+      }
+    }
   }
   __syncthreads();
   if (p < s.n && at.told[p].recv_memory != 0 && at.recv[p] == nullptr) {
@@ -214,28 +217,33 @@ template <class To>
 __device__ __forceinline__ void push(
     const char* from, uint64_t bytes, uint64_t first, uint64_t stride, int n, To&& to) {
   bool aligned = is_aligned(from);
-  for (int d = 0; d < n; ++d)
+  for (int d = 0; d < n; ++d) {
     aligned = aligned && is_aligned(to(d));
+  }
   const uint64_t whole = aligned ? bytes / kPack : 0;
   const uint64_t packs = packs_of(bytes);
   for (uint64_t q = first; q < whole; q += kAtOnce * stride) {
     uint4 v[kAtOnce];
 #pragma unroll
-    for (uint32_t i = 0; i < kAtOnce; ++i)
-      if (q + i * stride < whole)
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
+      if (q + i * stride < whole) {
         v[i] = __ldcs(reinterpret_cast<const uint4*>(from) + q + i * stride);
+      }
+    }
     for (int d = 0; d < n; ++d) {
       auto* there = reinterpret_cast<uint4*>(to(d));
       if (there == nullptr) continue;
 #pragma unroll
-      for (uint32_t i = 0; i < kAtOnce; ++i)
+      for (uint32_t i = 0; i < kAtOnce; ++i) {
         if (q + i * stride < whole) __stcs(there + q + i * stride, v[i]);
+      }
     }
   }
   for (uint64_t q = whole + first; q < packs; q += stride) {
     const uint4 v = load_pack(from, bytes, q);
-    for (int d = 0; d < n; ++d)
+    for (int d = 0; d < n; ++d) {
       if (to(d) != nullptr) store_pack(to(d), bytes, q, v);
+    }
   }
 }
 __device__ __forceinline__ void push_part(const char* from, char* to, uint32_t bytes) {
@@ -266,8 +274,9 @@ __device__ __forceinline__ void run(const WorkGroup& s, AtOnce&& at_once, Push&&
   const uint32_t call = s.mine.pipeline_calls[s.index] + 1;
   const uint32_t base = s.mine.pipeline_steps[s.index];
   tell_entries(s, call);
-  if (__syncthreads_and(may_use_stages(s.comm, s.index)) == 0 || !read_entries(s, operands, call))
+  if (__syncthreads_and(may_use_stages(s.comm, s.index)) == 0 || !read_entries(s, operands, call)) {
     return;
+  }
   const auto pieces = static_cast<uint32_t>(s.args.tiles);
   uint32_t steps = 1;
   if (at_once(operands)) {
@@ -291,9 +300,10 @@ __device__ __forceinline__ void run(const WorkGroup& s, AtOnce&& at_once, Push&&
       if (i <= pieces) announce_steps(s, base + i + 1);
       for (int owner = 0; copies_out && i > 1 && owner < s.n; ++owner) {
         const WorkGroup::Piece its = s.piece(owner, i - 2);
-        if (owner != s.me)
+        if (owner != s.me) {
           push_part(
               s.slot_of_piece(s.me, 1, i - 2, owner), recv + s.in_recv(owner) + its.at, its.bytes);
+        }
       }
     }
     steps = pieces + 1;

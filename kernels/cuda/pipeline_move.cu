@@ -19,8 +19,9 @@ __device__ __noinline__ void store_parts(const CollectiveArgs& args, const Parts
   extern __shared__ Bulk bulk[];
   const auto movers = static_cast<uint32_t>(args.movers);
   bool in_bulk = movers != 0 && bytes % kPack == 0;
-  for (int i = 0; i < n; ++i)
+  for (int i = 0; i < n; ++i) {
     in_bulk = in_bulk && is_aligned(all.from[i]) && is_aligned(all.to[i]);
+  }
   if (in_bulk) {
     if (thread == 0 && blockIdx.x < movers) copy_in_bulk(bulk[0], all, bytes, blockIdx.x, movers);
     if (thread < kWarp || all.to[0] == nullptr) return;
@@ -49,8 +50,9 @@ __device__ __forceinline__ bool send_at_once(const WorkGroup& s, const Operands&
   const CollectiveArgs& args = s.args;
   const bool is_broadcast = s.collective == Collective::broadcast;
   bool can = !is_broadcast || args.direct != 0;
-  for (int p = 0; p < s.n; ++p)
+  for (int p = 0; p < s.n; ++p) {
     can = can && (at.recv[p] != nullptr || !s.collects(p));
+  }
   if (!can || (is_broadcast && s.me != args.root)) return can;
   SYMM_SHARED(Parts, all);
   if (const int d = static_cast<int>(threadIdx.x); d < s.n) {

@@ -2,9 +2,18 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <set>
+#include <string>
+#include <vector>
 
+#include "kernels/collective.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/cuda/args.hpp"
+#include "kernels/rmsnorm.hpp"
 #include "kernels/text.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::cuda {
 // One way to do a collective. Adding one is a row here and a .cu file beside it.
@@ -175,8 +184,8 @@ uint64_t ll_move_most(const PlanInput& input, const Tuning& tuning) {
 // Of a threshold below which all is sent at once: the share of the blocks that have
 // room, but no less than they send in one go.
 uint64_t share_of(uint64_t bytes, const PlanInput& input, const Tuning& tuning) {
-  const auto most = static_cast<uint64_t>(tuning.work_groups),
-             blocks = static_cast<uint64_t>(input.max_blocks);
+  const auto most = static_cast<uint64_t>(tuning.work_groups);
+  const auto blocks = static_cast<uint64_t>(input.max_blocks);
   const uint64_t share = std::max(bytes / most * blocks, blocks * 512 * kPack);
   return input.algorithm == Algorithm::automatic ? std::min(bytes, share) : bytes;
 }
@@ -535,10 +544,12 @@ constexpr KernelForm kForms[] = {
 // clang-format on
 
 const KernelForm* choose(const PlanInput& input, const Tuning& tuning) {
-  for (const KernelForm& form : kForms)
+  for (const KernelForm& form : kForms) {
     if (form.preferred != nullptr && form.preferred(input) && form.does(input, nullptr) &&
-        input.unit() <= most_of(form, input, tuning))
+        input.unit() <= most_of(form, input, tuning)) {
       return &form;
+    }
+  }
   return nullptr;
 }
 
@@ -564,8 +575,9 @@ std::string name_of_kernel(const KernelForm& form, const CallSignature& call, in
   if (form.kernel.per_arithmetic) name += text("_", kNames[static_cast<size_t>(arithmetic)]);
   // Compiled for every number of ranks that machines have, or for up to a power of two.
   const bool exact = form.kernel.per_arithmetic && arithmetic > Arithmetic::any;
-  if (form.kernel.per_ranks)
+  if (form.kernel.per_ranks) {
     name += text("_", exact ? size : static_cast<int>(std::bit_ceil(static_cast<unsigned>(size))));
+  }
   return name;
 }
 }  // namespace
@@ -618,8 +630,9 @@ Layout layout_of(int size, const Tuning& tuning, const Layout* lender) {
     layout.lent = lender->lent != 0 ? lender->lent : lender->bytes - lender->stage[0];
     at = lender->stage[0];
   }
-  for (uint64_t& stage : layout.stage)
+  for (uint64_t& stage : layout.stage) {
     stage = take(stage_bytes(size, tuning));
+  }
   layout.wide = lender != nullptr ? lender->wide : take(tuning.wide);
   if (lender == nullptr) layout.bytes = at;
   return layout;
@@ -627,8 +640,9 @@ Layout layout_of(int size, const Tuning& tuning, const Layout* lender) {
 
 Tuning within_stages(int size, Tuning tuning, const Layout& lender, const Tuning& of_lender) {
   const auto fits = [&] { return 2 * stage_bytes(size, tuning) <= lender.wide - lender.stage[0]; };
-  while (!fits() && tuning.tile > of_lender.tile)
+  while (!fits() && tuning.tile > of_lender.tile) {
     tuning.tile = std::max(of_lender.tile, tuning.tile / 2);
+  }
   if (!fits()) tuning.work_groups = std::min(tuning.work_groups, of_lender.work_groups);
   tuning.wide = of_lender.wide;
   return tuning;
@@ -654,10 +668,12 @@ Tuning within_scratch(int size, Tuning tuning, uint64_t most) {
     };
 
     const auto* most_of_all = parts;
-    for (const auto& part : parts)
+    for (const auto& part : parts) {
       if (*part.from > part.least &&
-          (*most_of_all->from <= most_of_all->least || part.bytes > most_of_all->bytes))
+          (*most_of_all->from <= most_of_all->least || part.bytes > most_of_all->bytes)) {
         most_of_all = &part;
+      }
+    }
     if (*most_of_all->from <= most_of_all->least) break;
     *most_of_all->from /= 2;
     tuning.work_groups = static_cast<int>(groups);
@@ -690,15 +706,17 @@ Plan plan(const PlanInput& input, const Tuning& tuning) {
 std::string refuse(const PlanInput& input, const Tuning& tuning) {
   if (input.algorithm == Algorithm::automatic) return "";
   const KernelForm* form = find(input.algorithm, input, tuning);
-  if (form == nullptr && is_valid(input.algorithm))
+  if (form == nullptr && is_valid(input.algorithm)) {
     return text("algorithm ", name_of(input.algorithm), " is of groups on several machines");
+  }
   if (form == nullptr) return text("unknown algorithm ", static_cast<int>(input.algorithm));
   if ((input.size == 1 || input.count == 0) && !traits(input.collective).in_pieces) return "";
   const std::string name = text("algorithm ", name_of(input.algorithm));
   std::string why;
   if (!form->does(input, &why)) return text(name, " ", why);
-  if (const uint64_t most = most_of(*form, input, tuning); input.unit() > most)
+  if (const uint64_t most = most_of(*form, input, tuning); input.unit() > most) {
     return text(name, " carries at most ", most, " bytes, not ", input.unit());
+  }
   if (!input.why_not.empty()) return text(name, ": ", input.why_not);
   return "";
 }
@@ -745,10 +763,12 @@ std::vector<std::string> kernel_names(int size, bool multicast) {
         input.collective = collective;
         input.op = op;
         input.dtype = dtype;
-        for (const KernelForm& form : kForms)
+        for (const KernelForm& form : kForms) {
           if (form.kernel.name != nullptr && form.kernel.multicast == multicast &&
-              form.does(input, nullptr))
+              form.does(input, nullptr)) {
             names.insert(name_of_kernel(form, input, size));
+          }
+        }
       }
     }
   }

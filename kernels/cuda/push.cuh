@@ -32,17 +32,21 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRank
   SpinState spin;
   while (true) {
 #pragma unroll
-    for (int r = 0; r < kRanks; ++r)
-      if ((sources >> r & 1U) != 0)
+    for (int r = 0; r < kRanks; ++r) {
+      if ((sources >> r & 1U) != 0) {
         v[r] = load_relaxed(
             reinterpret_cast<const uint4*>(slots + slot_among<kRanks>(comm.rank, r) * slot) + q);
+      }
+    }
     uint32_t missing = 0;
 #pragma unroll
-    for (int r = 0; r < kRanks; ++r)
+    for (int r = 0; r < kRanks; ++r) {
       if ((sources >> r & 1U) != 0 && !is_there(v[r])) missing |= 1U << r;
+    }
     if (missing == 0) break;
-    if (!keep_waiting(comm, spin, __ffs(static_cast<int>(missing)) - 1, blockIdx.x, epoch, 0))
+    if (!keep_waiting(comm, spin, __ffs(static_cast<int>(missing)) - 1, blockIdx.x, epoch, 0)) {
       return false;
+    }
   }
   return true;
 }
@@ -52,9 +56,11 @@ template <int kRanks>
 __device__ __forceinline__ void free_cells(
     int me, uint32_t sources, char* slots, uint64_t slot, uint64_t q) {
 #pragma unroll
-  for (int r = 0; r < kRanks; ++r)
-    if ((sources >> r & 1U) != 0)
+  for (int r = 0; r < kRanks; ++r) {
+    if ((sources >> r & 1U) != 0) {
       free_cell(reinterpret_cast<uint4*>(slots + slot_among<kRanks>(me, r) * slot) + q);
+    }
+  }
 }
 
 // A token from this thread to that of every other rank, or of ranks `from`, `from` +
@@ -68,14 +74,16 @@ static __device__ __noinline__ bool exchange_token(const CollectiveArgs& args, u
                comm.control[owner] + slots + slot_among<kMaxRanks>(owner, source) * slot) +
            q;
   };
-  for (int p = from; p < comm.size; p += step)
+  for (int p = from; p < comm.size; p += step) {
     if (p != comm.rank) store_relaxed(cell(p, comm.rank), token);
+  }
   for (int p = from; p < comm.size; p += step) {
     if (p == comm.rank) continue;
     SpinState spin;
     uint4 theirs;
-    while (!is_there(theirs = load_relaxed(cell(comm.rank, p))))
+    while (!is_there(theirs = load_relaxed(cell(comm.rank, p)))) {
       if (!keep_waiting(comm, spin, p, blockIdx.x, epoch, 0)) return false;
+    }
     free_cell(cell(comm.rank, p));
     if (!check_token(comm, p, theirs, token)) return false;
   }

@@ -26,8 +26,9 @@ struct Most {
 template <class Operation>
 __device__ __forceinline__ float of_neighbours(float v, uint32_t width) {
 #pragma unroll
-  for (uint32_t step = 1; step < kWarp; step *= 2)
+  for (uint32_t step = 1; step < kWarp; step *= 2) {
     if (step < width) v = Operation::of(v, __shfl_xor_sync(0xFFFFFFFFU, v, static_cast<int>(step)));
+  }
   return v;
 }
 
@@ -81,11 +82,13 @@ __device__ __forceinline__ void read_weights(
   } in;
 
 #pragma unroll
-  for (uint32_t w = 0; w < kBytes / sizeof(uint2); ++w)
+  for (uint32_t w = 0; w < kBytes / sizeof(uint2); ++w) {
     in.words[w] = *(reinterpret_cast<const uint2*>(from + uint64_t{q} * kBytes) + w);
+  }
 #pragma unroll
-  for (int e = 0; e < kCount; ++e)
+  for (int e = 0; e < kCount; ++e) {
     to[e] = __fadd_rn(Weight::read(in.at[e]), offset);
+  }
 }
 
 template <int kCount>
@@ -170,19 +173,22 @@ __device__ __forceinline__ void run(const RmsNormArgs& args) {
       if (args.residual_in != 0) residual.pack = *at(args.residual_in, row, q);
       const uint4 mine = *at(args.call.send, row, q);
       uint4 v[kRanks];
-      if constexpr (kRanks > 1)
+      if constexpr (kRanks > 1) {
         ok = ok && receive<kRanks>(comm, v, others, slots, slot, row * packs + q, epoch);
+      }
 #pragma unroll
-      for (int r = 0; r < kRanks; ++r)
+      for (int r = 0; r < kRanks; ++r) {
         // the same NaN here as on the other ranks
         if (r == me || kRanks == 1) v[r] = sendable(mine);
+      }
       kept[i].pack = combine<Type, Sum, kRanks>(v, kRanks, false);
       if constexpr (kRanks > 1) free_cells<kRanks>(me, others, slots, slot, row * packs + q);
 #pragma unroll
       for (int e = 0; e < kCount; ++e) {
-        if (args.residual_in != 0)
+        if (args.residual_in != 0) {
           kept[i].at[e] =
               Type::write(__fadd_rn(Type::read(kept[i].at[e]), Type::read(residual.at[e])));
+        }
         const float x = Type::read(kept[i].at[e]);
         squares = __fadd_rn(squares, __fmul_rn(x, x));
       }
@@ -213,8 +219,9 @@ __device__ __forceinline__ void run(const RmsNormArgs& args) {
     float most_of_row = 0;
     if (kind == QuantScale::token) {
 #pragma unroll
-      for (const float one : most)
+      for (const float one : most) {
         most_of_row = Most::of(most_of_row, one);
+      }
       most_of_row = of_row<Most>(most_of_row, by_warp.most, block, blocks);
     }
     auto* scales = reinterpret_cast<float*>(args.scale_out);
@@ -227,8 +234,9 @@ __device__ __forceinline__ void run(const RmsNormArgs& args) {
       scale = kind == QuantScale::tensor ? *reinterpret_cast<const float*>(args.scale_in)
                                          : fmaxf(__fdiv_rn(scale, kMostF8), kLeastScale);
       if (unit * kUnit >= packs) continue;
-      if (kind == QuantScale::group && unit % kNeighbours == 0)
+      if (kind == QuantScale::group && unit % kNeighbours == 0) {
         scales[uint64_t{row} * (hidden / kNormGroup) + unit / kNeighbours] = scale;
+      }
       if (kind == QuantScale::token && unit == 0) scales[row] = scale;
 
       union {
@@ -237,9 +245,10 @@ __device__ __forceinline__ void run(const RmsNormArgs& args) {
       } out;
 
 #pragma unroll
-      for (uint32_t e = 0; e < kNormUnit; ++e)
+      for (uint32_t e = 0; e < kNormUnit; ++e) {
         out.code[e] = F8e4m3::write(
             __fdiv_rn(Type::read(kept[u * kUnit + e / kCount].at[e % kCount]), scale));
+      }
       *(reinterpret_cast<uint2*>(args.quant_out) + uint64_t{row} * (hidden / kNormUnit) + unit) =
           out.words;
     }

@@ -71,8 +71,9 @@ __device__ uint32_t bit_of(const WordWait& wait) { return wait.peer < 0 ? 0 : 1U
 __device__ bool await_word(
     const DeviceComm& comm, SpinState& spin, const WordWait& wait, uint64_t value) {
   uint64_t seen;
-  while (!holds(seen = load_word(wait), wait.compare, value))
+  while (!holds(seen = load_word(wait), wait.compare, value)) {
     if (!keep_waiting_for(comm, spin, wait, bit_of(wait), value, seen)) return false;
+  }
   return true;
 }
 }  // namespace
@@ -96,12 +97,14 @@ extern "C" __global__ void __launch_bounds__(32)
   if (args.count == 0) return;
   SpinState spin;
   if (args.any == 0) {
-    for (uint32_t i = threadIdx.x; i < args.count; i += 32)
+    for (uint32_t i = threadIdx.x; i < args.count; i += 32) {
       if (!await_word(args.comm, spin, args.wait[i], args.wait[i].value)) break;
+    }
   } else {
     uint32_t peers = 0;
-    for (uint32_t i = 0; i < args.count; ++i)
+    for (uint32_t i = 0; i < args.count; ++i) {
       peers |= bit_of(args.wait[i]);
+    }
     for (bool go_on = true; go_on;) {
       bool is_here = false;
       uint64_t seen = 0;
@@ -111,8 +114,9 @@ extern "C" __global__ void __launch_bounds__(32)
         is_here = is_here || holds(word, args.wait[i].compare, args.wait[i].value);
       }
       // All lanes count alike, and the first speaks for all.
-      if (threadIdx.x == 0 && !is_here)
+      if (threadIdx.x == 0 && !is_here) {
         go_on = keep_waiting_for(args.comm, spin, args.wait[0], peers, args.wait[0].value, seen);
+      }
       go_on = __any_sync(~0U, is_here || !go_on) == 0;
     }
   }
@@ -134,9 +138,10 @@ extern "C" __global__ void __launch_bounds__(32)
   if (peer < comm.size && peer != comm.rank) {
     const uint64_t said[4] = {args.detail, args.count, args.memory, args.offset};
     uint64_t* out = words_of(comm, peer).from_peers.check[call & 1U][comm.rank].word;
-    for (int i = 0; i < 8; ++i)
+    for (int i = 0; i < 8; ++i) {
       store_relaxed(out + i,
           static_cast<uint64_t>(call) << 32 | static_cast<uint32_t>(said[i / 2] >> i % 2 * 32));
+    }
     const uint64_t* in = mine.from_peers.check[call & 1U][peer].word;
     uint64_t heard[4];
     SpinState spin;
@@ -144,21 +149,25 @@ extern "C" __global__ void __launch_bounds__(32)
     while (ok && !all) {
       uint64_t cell[8];
 #pragma unroll
-      for (int i = 0; i < 8; ++i)
+      for (int i = 0; i < 8; ++i) {
         cell[i] = load_relaxed(in + i);
+      }
       all = true;
 #pragma unroll
-      for (int i = 0; i < 8; ++i)
+      for (int i = 0; i < 8; ++i) {
         all = all && static_cast<uint32_t>(cell[i] >> 32) == call;
+      }
 #pragma unroll
-      for (int i = 0; i < 4; ++i)
+      for (int i = 0; i < 4; ++i) {
         heard[i] = static_cast<uint32_t>(cell[2 * i]) | cell[2 * i + 1] << 32;
+      }
       ok = all || keep_waiting(comm, spin, peer, 0, call, static_cast<uint32_t>(cell[0] >> 32));
     }
-    if (ok && (heard[0] != said[0] || heard[1] != said[1]))
+    if (ok && (heard[0] != said[0] || heard[1] != said[1])) {
       report(comm, WaitError::mismatch, peer, 0, 0, 0, heard[0], heard[1], said[0], said[1]);
-    else if (ok && (heard[2] != said[2] || heard[3] != said[3]))
+    } else if (ok && (heard[2] != said[2] || heard[3] != said[3])) {
       report(comm, WaitError::other_place, peer, 0, 0, 0);
+    }
   }
   __syncwarp();
   if (threadIdx.x == 0) mine.check_epoch = call;

@@ -43,14 +43,16 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
     for (int d = 1; d < kRanks; ++d) {
       if (d >= n) continue;
       const int p = me + d < n ? me + d : me + d - n;
-      if (in_message(p, q) < packs)
+      if (in_message(p, q) < packs) {
         store_relaxed(
             reinterpret_cast<uint4*>(comm.control[p] + first + my_slot(p)) + q, sendable(v[d]));
+      }
     }
   }
 
-  if (start >= per_slice && start < heard && !exchange_token(args, first, slot, start, epoch))
+  if (start >= per_slice && start < heard && !exchange_token(args, first, slot, start, epoch)) {
     return false;
+  }
   const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
   auto* operands = reinterpret_cast<char*>(comm.control[me] + first);
   for (uint32_t q = start; q < per_slice && in_message(me, q) < packs; q += stride) {
@@ -58,8 +60,9 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
     uint4 v[kRanks];
     if (!receive<kRanks>(comm, v, others, operands, slot, q, epoch)) return false;
 #pragma unroll
-    for (int r = 0; r < kRanks; ++r)
+    for (int r = 0; r < kRanks; ++r) {
       if (r == me) v[r] = mine;
+    }
     const uint4 result = sendable(Arithmetic::run(v, n, args));
 #pragma unroll
     for (int d = 1; d < kRanks; ++d) {
@@ -74,13 +77,15 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
   auto* results = reinterpret_cast<char*>(comm.control[me] + second);
   for (uint32_t q = start; q < per_slice; q += stride) {
     uint32_t owners = 0;
-    for (int r = 0; r < n; ++r)
+    for (int r = 0; r < n; ++r) {
       if (r != me && in_message(r, q) < packs) owners |= 1U << r;
+    }
     uint4 v[kRanks];
     if (!receive<kRanks>(comm, v, owners, results, slot, q, epoch)) return false;
 #pragma unroll
-    for (int r = 0; r < kRanks; ++r)
+    for (int r = 0; r < kRanks; ++r) {
       if ((owners >> r & 1U) != 0) store_pack(recv, bytes, in_message(r, q), v[r]);
+    }
     free_cells<kRanks>(me, owners, results, slot, q);
   }
   return true;
@@ -113,8 +118,9 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
     if (step != 0) fence_system();
     if (!run_chunk<Arithmetic, kRanks>(args, reinterpret_cast<const char*>(args.send) + at,
             reinterpret_cast<char*>(args.recv) + at, bytes, first, first + stage, epoch + step,
-            step == 0 ? 0 : static_cast<uint32_t>(args.tile / kPack / n)))
+            step == 0 ? 0 : static_cast<uint32_t>(args.tile / kPack / n))) {
       break;
+    }
   }
   end_epoch(comm, epoch, static_cast<uint32_t>(args.tiles));
 }

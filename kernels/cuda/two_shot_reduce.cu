@@ -80,9 +80,10 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
 #pragma unroll
     for (int d = 1; d < kRanks; ++d) {
       const int p = me + d < n ? me + d : me + d - n;
-      if (d < n && p != root)
+      if (d < n && p != root) {
         v[d] = in_message(p, ahead.q) < packs ? load_pack(send, unit, in_message(p, ahead.q))
                                               : uint4{};
+      }
     }
 #pragma unroll
     for (int d = 1; d < kRanks; ++d) {
@@ -108,14 +109,17 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
     if (!ok) break;
     if (owns) {
 #pragma unroll
-      for (int r = 0; r < kRanks; ++r)
+      for (int r = 0; r < kRanks; ++r) {
         if (r == me) v[r] = mine;
+      }
       store_relaxed(my_cell(root, here), sendable(Arithmetic::run(v, n, args)));
     } else {
 #pragma unroll
-      for (int r = 0; r < kRanks; ++r)
-        if ((others >> r & 1U) != 0 && in_message(r, here.q) < packs)
+      for (int r = 0; r < kRanks; ++r) {
+        if ((others >> r & 1U) != 0 && in_message(r, here.q) < packs) {
           store_pack(reinterpret_cast<char*>(args.recv), unit, in_message(r, here.q), v[r]);
+        }
+      }
     }
     free_cells<kRanks>(me, others, slots, slot, here.cell);
   }

@@ -56,8 +56,10 @@ static __device__ __noinline__ bool check_token(
   const auto word = [](uint32_t low, uint32_t high) {
     return static_cast<uint64_t>(high) << 32 | low;
   };
-  const uint64_t detail = word(theirs.x, theirs.y), count = word(theirs.z, theirs.w);
-  const uint64_t my_detail = word(mine.x, mine.y), my_count = word(mine.z, mine.w);
+  const uint64_t detail = word(theirs.x, theirs.y);
+  const uint64_t count = word(theirs.z, theirs.w);
+  const uint64_t my_detail = word(mine.x, mine.y);
+  const uint64_t my_count = word(mine.z, mine.w);
   if (detail == my_detail && count == my_count) return true;
   report(comm, WaitError::mismatch, peer, blockIdx.x, 0, 0, detail, count, my_detail, my_count);
   return false;
@@ -111,8 +113,9 @@ __device__ __forceinline__ bool await_count(
     const DeviceComm& comm, const uint32_t* word, uint32_t target, int peer, uint32_t channel) {
   SpinState spin;
   uint32_t seen;
-  while (static_cast<int32_t>((seen = load_acquire(word)) - target) < 0)
+  while (static_cast<int32_t>((seen = load_acquire(word)) - target) < 0) {
     if (!keep_waiting(comm, spin, peer, channel, target, seen)) return false;
+  }
   return true;
 }
 }  // namespace symm::cuda

@@ -1,6 +1,13 @@
 // All-reduce; reduce, which is the same with one taker; and reduce-scatter, in which
 // each takes its block. In the order of message size; two_shot_staged.cpp has the last.
+#include <cstddef>
+
+#include "kernels/host/arithmetic/reduce.hpp"
+#include "kernels/host/execution.hpp"
+#include "kernels/host/operands.hpp"
+#include "kernels/host/pointers.hpp"
 #include "kernels/host/publish.hpp"
+#include "kernels/host/slices.hpp"
 
 namespace symm::host {
 namespace {
@@ -18,8 +25,9 @@ void ll(const Execution& x, size_t operand_bytes, size_t at, bool wanted) {
   x.sync.enter(x.send(), operand_bytes);
   if (!wanted) return;
   Sources sources(x.size);
-  for (int peer = 0; peer < x.size; ++peer)
+  for (int peer = 0; peer < x.size; ++peer) {
     sources[peer] = entered_operand(x, peer) + at;
+  }
   reduce_into(x, sources.data(), x.recv(), bytes_of(x));
 }
 
@@ -28,8 +36,9 @@ void ll(const Execution& x, size_t operand_bytes, size_t at, bool wanted) {
 // size times the arithmetic. Its own it reads where it is: `mine`.
 auto combine_published(const Execution& x, Sources& sources, const std::byte* mine) {
   return [&x, &sources, mine](Range chunk, size_t at) {
-    for (int peer = 0; peer < x.size; ++peer)
+    for (int peer = 0; peer < x.size; ++peer) {
       sources[peer] = scratch_of(x, peer) + at;
+    }
     sources[x.rank] = mine + chunk.begin;
     reduce_into(x, sources.data(), x.recv() + chunk.begin, chunk.size());
   };

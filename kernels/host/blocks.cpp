@@ -1,6 +1,14 @@
 // All-gather and all-to-all: blocks go from each rank
 // to each, the same to all or one for each of them.
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/collective.hpp"
+#include "kernels/host/arithmetic/reduce.hpp"
+#include "kernels/host/execution.hpp"
+#include "kernels/host/operands.hpp"
 #include "kernels/host/publish.hpp"
+#include "kernels/host/slices.hpp"
 
 namespace symm::host {
 namespace {
@@ -11,11 +19,13 @@ size_t block_for_me(const Execution& x) noexcept {
 }  // namespace
 
 void blocks_ll(const Execution& x) {
-  const size_t block = bytes_of(x), mine = block_for_me(x);
+  const size_t block = bytes_of(x);
+  const size_t mine = block_for_me(x);
   x.sync.enter(x.send(), operand_bytes(x.call.collective, block, x.size).send);
-  for (int peer = 0; peer < x.size; ++peer)
+  for (int peer = 0; peer < x.size; ++peer) {
     copy(x.recv() + block * static_cast<size_t>(peer), entered_operand(x, peer) + mine, block,
         false);
+  }
 }
 
 // In place, a chunk of recv is written after it went out as send.
@@ -23,13 +33,15 @@ void blocks_staged(const Execution& x) {
   const auto take = [&](Range chunk, size_t at) {
     std::byte* to = x.recv() + chunk.begin;
     const std::byte* const mine = x.send() + block_for_me(x) + chunk.begin;
-    for (int peer = 0; peer < x.size; ++peer, to += bytes_of(x))
+    for (int peer = 0; peer < x.size; ++peer, to += bytes_of(x)) {
       copy_planned(x, to, peer == x.rank ? mine : scratch_of(x, peer) + at, chunk.size());
+    }
   };
-  if (traits(x.call.collective).send_per_rank)
+  if (traits(x.call.collective).send_per_rank) {
     publish_blocks(x, take);
-  else
+  } else {
     publish_operand(x, Part{}, take);
+  }
 }
 
 // Each rank reads from the others, rather than writing to them: the
@@ -38,7 +50,8 @@ void blocks_staged(const Execution& x) {
 // the block that others read in an all-gather; an all-to-all is out of
 // place on all ranks, for my recv must not be what others still read.
 void blocks_zero_copy(const Execution& x) {
-  const size_t block = bytes_of(x), mine = block_for_me(x);
+  const size_t block = bytes_of(x);
+  const size_t mine = block_for_me(x);
   for (int step = 0; step < x.size; ++step) {
     const auto peer = static_cast<size_t>((int64_t{x.rank} + step) % x.size);
     const std::byte* operand = peer == static_cast<size_t>(x.rank) ? x.send() : x.peer_send[peer];

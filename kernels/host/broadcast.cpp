@@ -1,6 +1,12 @@
 // Data flows one way: the root waits for the others only before it overwrites what they
 // may still read, and they for the root only.
+#include <cstddef>
+
+#include "kernels/host/arithmetic/reduce.hpp"
+#include "kernels/host/execution.hpp"
+#include "kernels/host/operands.hpp"
 #include "kernels/host/publish.hpp"
+#include "kernels/host/slices.hpp"
 
 namespace symm::host {
 void broadcast_ll(const Execution& x) {

@@ -49,12 +49,14 @@ class Sync {
   [[noreturn]] virtual void disagree(int peer, size_t sent, size_t expected) = 0;
 
   void await_all_entries(int size) {
-    for (int peer = 0; peer < size; ++peer)
+    for (int peer = 0; peer < size; ++peer) {
       await_entry(peer);
+    }
   }
   void await_all(int size) {
-    for (int peer = 0; peer < size; ++peer)
+    for (int peer = 0; peer < size; ++peer) {
       await(peer);
+    }
   }
 };
 

@@ -4,7 +4,19 @@
 // sender's operand, if that is symmetric memory, else from the sender's scratch, chunk
 // by chunk, in as many rounds as the longest piece of all ranks needs. So ranks with
 // symmetric and with private memory mix as they like.
+#include "kernels/pieces.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/collective.hpp"
+#include "kernels/host/arithmetic/reduce.hpp"
+#include "kernels/host/execution.hpp"
+#include "kernels/host/operands.hpp"
 #include "kernels/host/publish.hpp"
+#include "kernels/host/slices.hpp"
 
 namespace symm::host {
 namespace {
@@ -61,8 +73,9 @@ struct Origins {
       const Piece said = table_of(x, peer)[x.rank];
       const bool readable = x.plan.zero_copy && x.peer_send[p] != nullptr;
       if (said.bytes != mine.recv[p].bytes ||
-          (readable && (said.at > x.peer_room[p] || said.bytes > x.peer_room[p] - said.at)))
+          (readable && (said.at > x.peer_room[p] || said.bytes > x.peer_room[p] - said.at))) {
         x.sync.disagree(peer, said.bytes, mine.recv[p].bytes);
+      }
       // Mine at once: I know where it lies.
       direct[peer] = peer == x.rank ? x.send() + said.at
                      : readable     ? x.peer_send[p] + said.at
@@ -113,15 +126,17 @@ void exchange_pieces(const Execution& x) {
     for (int peer = 0; peer < x.size; ++peer) {
       if (sources.direct[peer] != nullptr) continue;
       const Range chunk = part_of(x, expected[static_cast<size_t>(peer)].bytes, round);
-      if (chunk.size() != 0)
+      if (chunk.size() != 0) {
         keep_part(x, peer, chunk.begin, slot(x, peer, round, x.rank), chunk.size());
+      }
     }
   });
   for (int step = 0; step < x.size; ++step) {
     const auto peer = static_cast<int>((int64_t{x.rank} + step) % x.size);
     const size_t bytes = expected[static_cast<size_t>(peer)].bytes;
-    if (sources.direct[peer] != nullptr && bytes != 0)
+    if (sources.direct[peer] != nullptr && bytes != 0) {
       keep_part(x, peer, 0, sources.direct[peer], bytes);
+    }
   }
   if (sources.any_direct) leave_together(x);
 }
@@ -133,14 +148,16 @@ void reduce_pieces(const Execution& x) {
   Sources from(x.size);
   const auto reduce_range = [&](Range range, size_t round) {
     if (range.size() == 0) return;
-    for (int peer = 0; peer < x.size; ++peer)
+    for (int peer = 0; peer < x.size; ++peer) {
       from[peer] = sources.direct[peer] != nullptr ? sources.direct[peer] + range.begin
                                                    : slot(x, peer, round, x.rank);
+    }
     reduce_into(x, from.data(), x.recv() + range.begin, range.size());
   };
   bool any_staged = false;
-  for (int peer = 0; peer < x.size; ++peer)
+  for (int peer = 0; peer < x.size; ++peer) {
     any_staged = any_staged || sources.direct[peer] == nullptr;
+  }
   in_rounds(x, sources, [&](size_t round) {
     if (any_staged) reduce_range(part_of(x, bytes, round), round);
   });

@@ -1,7 +1,17 @@
 #include "kernels/host/plan.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "kernels/collective.hpp"
+#include "kernels/host/execution.hpp"
 #include "kernels/host/operands.hpp"
 #include "kernels/host/slices.hpp"
+#include "kernels/pieces.hpp"
+#include "kernels/text.hpp"
+#include "kernels/types.hpp"
 
 namespace symm::host {
 // The algorithms, in the .cpp files beside this one.
@@ -153,9 +163,10 @@ std::string why_entry(const PlanInput& input, const Plan&) {
 }
 
 std::string why_one_step(const PlanInput& input, const Plan& chosen) {
-  if (input.algorithm == chosen.algorithm)
+  if (input.algorithm == chosen.algorithm) {
     return text("every rank publishes ", published_bytes(input),
         " bytes and takes what it needs in one step");
+  }
   return text("up to ", input.tuning.one_shot_max, " bytes of each of ", input.size,
       " ranks, one step is cheaper than sharing the work");
 }
@@ -193,17 +204,20 @@ constexpr AlgorithmForm kForms[] = {
 // clang-format on
 
 const AlgorithmForm* find(Algorithm algorithm) noexcept {
-  for (const AlgorithmForm& form : kForms)
+  for (const AlgorithmForm& form : kForms) {
     if (form.algorithm == algorithm) return &form;
+  }
   return nullptr;
 }
 
 // What fits is known from `preferred` alone here, so nobody is asked to refuse.
 const AlgorithmForm* choose(const PlanInput& input) noexcept {
-  for (const AlgorithmForm& form : kForms)
+  for (const AlgorithmForm& form : kForms) {
     if (form.preferred != nullptr && form.does(input.collective) != nullptr &&
-        form.preferred(input))
+        form.preferred(input)) {
       return &form;
+    }
+  }
   return nullptr;
 }
 
@@ -221,8 +235,9 @@ Plan plan_of(const AlgorithmForm* form, const PlanInput& input) {
 
 Plan plan(const PlanInput& input) {
   const bool forced = input.algorithm != Algorithm::automatic;
-  if (traits(input.collective).in_pieces || (input.size != 1 && input.count != 0))
+  if (traits(input.collective).in_pieces || (input.size != 1 && input.count != 0)) {
     return plan_of(forced ? find(input.algorithm) : choose(input), input);
+  }
   Plan copy = plan_of(nullptr, input);
   copy.algorithm = forced ? input.algorithm : Algorithm::one_shot;
   return copy;
@@ -249,8 +264,9 @@ std::string refuse(const PlanInput& input, bool symmetric) {
   const AlgorithmForm* form = find(input.algorithm);
   if (form == nullptr) return text("unknown algorithm ", static_cast<int32_t>(input.algorithm));
   const bool in_pieces = traits(input.collective).in_pieces;
-  if (in_pieces && form->does(input.collective) == nullptr)
+  if (in_pieces && form->does(input.collective) == nullptr) {
     return text("algorithm ", name_of(input.algorithm), " does not do ", name_of(input.collective));
+  }
   if ((input.size == 1 || (input.count == 0 && !in_pieces)) && !form->strict) return "";
   const std::string why = form->refuse(input, symmetric);
   return why.empty() ? "" : text("algorithm ", name_of(input.algorithm), " ", why);

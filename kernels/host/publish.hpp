@@ -38,10 +38,11 @@ void publish(
     // Who only publishes need not wait for the readers of
     // the last slots: the next call has other scratch.
     if (part.takes || round + 2 < rounds) {
-      if (part.peer == kEveryRank)
+      if (part.peer == kEveryRank) {
         steps.await_all();
-      else
+      } else {
         steps.await(part.peer);
+      }
     }
     if (part.takes) take(round);
     if (round + 1 < rounds) steps.announce();
@@ -81,8 +82,9 @@ void publish_blocks(const Execution& x, Take take) {
       [&](size_t round) {
         std::byte* to = scratch_of(x, x.rank) + slot_of(round, slot_bytes);
         const std::byte* from = x.send() + chunks[round].begin;
-        for (int peer = 0; peer < x.size; ++peer, to += piece, from += block)
+        for (int peer = 0; peer < x.size; ++peer, to += piece, from += block) {
           if (peer != x.rank) copy(to, from, chunks[round].size(), false);
+        }
       },
       [&](size_t round) {
         take(chunks[round], slot_of(round, slot_bytes) + piece * static_cast<size_t>(x.rank));

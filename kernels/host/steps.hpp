@@ -22,14 +22,16 @@ class Steps {
   }
   // Until `peer` has announced as often as I.
   void await(int peer) {
-    if (arrived_)
+    if (arrived_) {
       sync_.await(peer);
-    else
+    } else {
       sync_.await_entry(peer);
+    }
   }
   void await_all() {
-    for (int peer = 0; peer < size_; ++peer)
+    for (int peer = 0; peer < size_; ++peer) {
       await(peer);
+    }
   }
 
  private:

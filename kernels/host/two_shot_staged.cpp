@@ -8,7 +8,14 @@
 // in(t + 1) overwrites in(t - 2), which its readers left before announcement t - 1,
 // seen here before. reduce(t) overwrites the result t - 2, which its readers left
 // before announcement t. So three slots in and two slots out.
+#include <cstddef>
+
+#include "kernels/host/arithmetic/reduce.hpp"
+#include "kernels/host/execution.hpp"
+#include "kernels/host/operands.hpp"
 #include "kernels/host/publish.hpp"
+#include "kernels/host/slices.hpp"
+#include "kernels/host/steps.hpp"
 
 namespace symm::host {
 namespace {
@@ -62,8 +69,9 @@ class Staged {
   void reduce_mine(size_t t) {
     const Range chunk = chunks_[t];
     const Range mine = slice_of(t, x_.rank);
-    for (int peer = 0; peer < x_.size; ++peer)
+    for (int peer = 0; peer < x_.size; ++peer) {
       sources_[peer] = scratch_of(x_, peer) + in(t);
+    }
     sources_[x_.rank] = x_.send() + chunk.begin;
     std::byte* destinations[2] = {scratch_of(x_, x_.rank) + result(t), nullptr};
     if (wanted_) destinations[1] = x_.recv() + chunk.begin + mine.begin;

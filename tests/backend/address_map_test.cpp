@@ -1,3 +1,11 @@
+#include "core/backend/address_map.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/backend/backend.hpp"
 #include "core/group/memory.hpp"
 #include "tests/support/test.hpp"
 
@@ -9,8 +17,9 @@ std::shared_ptr<MemoryView> view(uint64_t id, size_t bytes, std::vector<uintptr_
   auto made = std::make_shared<MemoryView>();
   made->id = id;
   made->bytes = bytes;
-  for (const uintptr_t block : blocks)
+  for (const uintptr_t block : blocks) {
     made->blocks.push_back(address(block));
+  }
   return made;
 }
 

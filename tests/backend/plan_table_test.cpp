@@ -2,6 +2,13 @@
 // environment make of it, and what is said of a bad one.
 #include "core/backend/plan_table.hpp"
 
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <string>
+
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
 #include "tests/support/core.hpp"
 
 namespace symm {
@@ -97,9 +104,10 @@ TEST(PlanTable, WhatIsWrongIsSaidWithLineAndKey) {
       {"[cuda 16 on something else]\nstripes = 1000", "test:2: stripes: 1000 must be 1 .. 128"},
   };
 
-  for (const auto& one : cases)
+  for (const auto& one : cases) {
     expect_failure(
         Status::invalid_argument, {one.expected}, [&] { with(one.text, BackendKind::host, 2); });
+  }
 }
 
 TEST(PlanTable, SingleValues) {
@@ -112,14 +120,16 @@ TEST(PlanTable, SingleValues) {
   const PlanValues values = table.values(BackendKind::cuda, 8, no_machine);
   const uint64_t expected[] = {
       512, 1024, 6144, 3072, 9999, 131072, 5120, 7168, 8192, 9216, 3, 64, 8, 7, 1024, 4096};
-  for (size_t key = 0; key < std::size(expected); ++key)
+  for (size_t key = 0; key < std::size(expected); ++key) {
     EXPECT_EQ(values.value[key], expected[key]);
+  }
   EXPECT_EQ(values.origin[3], PlanOrigin::variable);
   EXPECT_EQ(table.values(BackendKind::host, 8, no_machine).origin[0], PlanOrigin::built_in);
   for (const char* text : {"one_shot", "one_shot=", "one_shot=x", "stripes=0", "stripes=1000",
-           "tile=17", "fast=1", "threads=33", "width=2048", "chunk=1", "ll=1,,tile=16"})
+           "tile=17", "fast=1", "threads=33", "width=2048", "chunk=1", "ll=1,,tile=16"}) {
     expect_failure(Status::invalid_argument, {"VARIABLE: "},
         [&] { table.add_values(BackendKind::cuda, text, "VARIABLE"); });
+  }
 }
 
 TEST(PlanTable, ADifferenceNamesBothSides) {

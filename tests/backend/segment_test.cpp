@@ -1,9 +1,24 @@
 #include "core/backend/segment.hpp"
 
+#include <fcntl.h>
 #include <linux/mempolicy.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
 
 #include "core/backend/hardware.hpp"
 #include "core/backend/topology.hpp"
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "tests/support/core.hpp"
 
 static size_t interrupted_above = SIZE_MAX;
@@ -12,8 +27,9 @@ static int interruptions = 0;
 // As under a timer, on a kernel that undoes what an
 // interrupted call has allocated: a call for more never ends.
 extern "C" int fallocate(int fd, int mode, off_t offset, off_t bytes) {
-  if (static_cast<size_t>(bytes) > interrupted_above && ++interruptions < 100)
+  if (static_cast<size_t>(bytes) > interrupted_above && ++interruptions < 100) {
     return errno = EINTR, -1;
+  }
   return static_cast<int>(syscall(SYS_fallocate, fd, mode, offset, bytes));
 }
 
@@ -93,9 +109,10 @@ TEST(Segment, TooMuchIsAnErrorThatNamesTheLimit) {
   // A terabyte more than there is: without the check
   // the kernel would fill the machine's memory first.
   for (const size_t bytes :
-      {available_memory_bytes() + (size_t{1} << 40), size_t{1} << 60, SIZE_MAX})
+      {available_memory_bytes() + (size_t{1} << 40), size_t{1} << 60, SIZE_MAX}) {
     support::expect_failure(
         Status::out_of_memory, {}, [&] { Segment::create(bytes, "symm-test"); });
+  }
 }
 
 // ---- on a NUMA node that is named. Where the machine or a sandbox does not allow to

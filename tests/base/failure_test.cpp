@@ -1,4 +1,10 @@
+#include <cstddef>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
 #include "core/base/error.hpp"
+#include "core/base/little_endian.hpp"
 #include "tests/support/test.hpp"
 
 namespace {
@@ -47,8 +53,9 @@ TEST(FailureCodec, TextIsCutBetweenCharactersAndCleaned) {
 TEST(FailureCodec, WhatIsImpossibleIsRefused) {
   const auto good = encoded({Status::aborted, 2, 99, "enough"});
   Failure found;
-  for (size_t size = 0; size < kFailureHeader; ++size)
+  for (size_t size = 0; size < kFailureHeader; ++size) {
     EXPECT_NE(decode(Reader({good.data(), size}), found), nullptr);
+  }
   // status, rank, pid, os_error, cuda_result, text
   for (const size_t at : {3U, 7U, 15U, 19U, 23U, 24U}) {
     auto bad = good;

@@ -1,6 +1,25 @@
 #include "core/base/page.hpp"
 
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <tuple>
+#include <vector>
+
 #include "core/base/fd.hpp"
+#include "symm/page.h"
 #include "tests/support/footprint.hpp"
 
 namespace symm {
@@ -15,8 +34,9 @@ std::string path_of_page() {
     if (std::filesystem::read_symlink(entry.path(), closed) != SYMM_PAGE_LINK) continue;
     const Fd fd(open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
     symm_page_t page{};
-    if (fd && read_whole(fd.get(), &page, sizeof page) > 0 && page.group == kGroup)
+    if (fd && read_whole(fd.get(), &page, sizeof page) > 0 && page.group == kGroup) {
       return entry.path();
+    }
   }
   return "";
 }
@@ -53,14 +73,17 @@ TEST(Page, ASleepIsSeenWholeAndThoseWithoutRoomAreNot) {
   for (int i = 1; i <= SYMM_PAGE_WAITS + 2; ++i) {
     sleepers.emplace_back([&, i] {
       const std::string what(40, static_cast<char>('A' + i));
-      while (seen < 1'000)
+      while (seen < 1'000) {
         const Page::Sleep asleep(&page, i, what, now_ns());
+      }
     });
   }
   symm_page_wait_t& wait = page->sleeping[0];
   auto* const words = reinterpret_cast<uint64_t*>(wait.what);
   while (seen < 1'000) {
-    const uint64_t since = load(wait.since_ns), first = load(words[0]), last = load(words[2]);
+    const uint64_t since = load(wait.since_ns);
+    const uint64_t first = load(words[0]);
+    const uint64_t last = load(words[2]);
     const int64_t peer = load(wait.peer);
     if (since == 0 || load(wait.since_ns) != since) continue;
     ++seen;
@@ -68,8 +91,9 @@ TEST(Page, ASleepIsSeenWholeAndThoseWithoutRoomAreNot) {
     EXPECT_EQ(first, letters);
     EXPECT_EQ(last, letters & UINT64_MAX >> 8) << "cut";
   }
-  for (std::thread& sleeper : sleepers)
+  for (std::thread& sleeper : sleepers) {
     sleeper.join();
+  }
   EXPECT_TRUE(std::ranges::all_of(
       page->sleeping, [](const symm_page_wait_t& one) { return one.since_ns == 0; }));
 }

@@ -1,5 +1,11 @@
 #include "core/base/process.hpp"
 
+#include <signal.h>
+#include <stdlib.h>
+
+#include <atomic>
+#include <csignal>
+
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "tests/support/test.hpp"

@@ -1,5 +1,20 @@
 #include "core/base/wait.hpp"
 
+#include <sched.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <deque>
+#include <iterator>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm {
@@ -87,8 +102,9 @@ void ping_pong(Fencing fencing) {
 TEST(WaitWord, NoWakeUpIsLost) { ping_pong(Fencing::symmetric); }
 
 TEST(WaitWord, NoWakeUpIsLostWithAsymmetricFences) {
-  if (!register_for_asymmetric_fences())
+  if (!register_for_asymmetric_fences()) {
     GTEST_SKIP() << "no membarrier here, or ThreadSanitizer, which cannot see it";
+  }
   ping_pong(Fencing::asymmetric);
 }
 
@@ -192,8 +208,9 @@ bool all_come_to_say_the_same(
     std::vector<std::string> heard(kLiving);
     if (aborts) queues[0][0].push_back({{Status::aborted, 0, 0, "", 0, 0, 15}, -1, false});
     for (int rank = 0; rank < kLiving; ++rank) {
-      if ((told_by_the_dead >> rank & 1) != 0)
+      if ((told_by_the_dead >> rank & 1) != 0) {
         queues[3][rank].push_back({at(Status::timeout, 2, 3), 3, false});
+      }
       queues[3][rank].push_back({at(Status::peer_failed, 3, rank), 3, true});
     }
     for (const auto& [from, to] : order) {
@@ -204,8 +221,9 @@ bool all_come_to_say_the_same(
       const Revocation::Effect effect = ranks[to].revoke(news.failure, news.from, news.seen);
       const bool tells =
           news.from < 0 ? effect.counts || effect.tell : effect.tell && tells_all_it_should;
-      for (int other = 0; other < kLiving && tells; ++other)
+      for (int other = 0; other < kLiving && tells; ++other) {
         if (other != to) queues[to][other].push_back({ranks[to].failure(), to, false});
+      }
     }
     if (!known.insert(heard).second) return true;
     bool at_rest = true;

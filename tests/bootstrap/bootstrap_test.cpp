@@ -1,6 +1,19 @@
 #include "core/bootstrap/bootstrap.hpp"
 
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/wait.hpp"
 #include "core/bootstrap/launch.hpp"
+#include "core/bootstrap/store.hpp"
 #include "tests/support/core.hpp"
 
 namespace {
@@ -17,8 +30,9 @@ void expect_no_meeting(
 Process with_environment(const Variables& variables, const std::function<std::string()>& body) {
   return Process([&] {
     clearenv();
-    for (const auto& [name, value] : variables)
+    for (const auto& [name, value] : variables) {
       setenv(name.c_str(), value.c_str(), 1);
+    }
     return outcome_of(body);
   });
 }
@@ -27,8 +41,9 @@ std::string exchange(const BootstrapConfig& config) {
   const BootstrapResult meeting = bootstrap(config, soon());
   meeting.store->set(std::to_string(meeting.rank), bytes_of(std::to_string(meeting.rank)), soon());
   std::string seen;
-  for (int rank = 0; rank < meeting.size; ++rank)
+  for (int rank = 0; rank < meeting.size; ++rank) {
     seen += text_of(meeting.store->get(std::to_string(rank), soon()));
+  }
   return meeting.description + " " + std::to_string(meeting.rank) + "/" +
          std::to_string(meeting.size) + " saw " + seen;
 }
@@ -91,15 +106,17 @@ class MeetByVariables : public ::testing::Test {
           with_environment(variables, [&] { return exchange({url, nullptr, 0, 0, "name"}); }));
     }
     std::string results;
-    for (Process& process : processes)
+    for (Process& process : processes) {
       results += process.result() + "\n";
+    }
     return results;
   }
 
   static std::string expected(const std::string& description) {
     std::string all;
-    for (const char* rank : {"0", "1", "2"})
+    for (const char* rank : {"0", "1", "2"}) {
       all += description + " " + rank + "/3 saw 012\n";
+    }
     return all;
   }
 
@@ -147,8 +164,9 @@ TEST_F(MeetByVariables, InADirectoryWhereAnotherJobMeetsToo) {
         return text_of(meeting.store->get(std::to_string(1 - meeting.rank), soon()));
       }));
     }
-    for (int i = 0; i < 6; ++i)
+    for (int i = 0; i < 6; ++i) {
       EXPECT_EQ(processes[static_cast<size_t>(i)].result(), std::to_string(i / 2)) << i;
+    }
   }
 }
 

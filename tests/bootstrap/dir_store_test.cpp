@@ -1,6 +1,26 @@
 // How ranks assemble in a directory, whatever others do or did in it, and what they keep there.
 #include "core/bootstrap/dir_store.hpp"
 
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/wait.hpp"
+#include "core/bootstrap/directory_rendezvous.hpp"
 #include "core/bootstrap/rank_lock.hpp"
 #include "core/socket/directory.hpp"
 #include "tests/support/core.hpp"
@@ -29,8 +49,9 @@ class DirStoreTest : public ::testing::Test {
       const auto store = open(rank, size);
       store->set("pid." + std::to_string(rank), bytes_of(std::to_string(getpid())), soon());
       std::string all;
-      for (int peer = 0; peer < size; ++peer)
+      for (int peer = 0; peer < size; ++peer) {
         all += (peer == 0 ? "" : " ") + text_of(store->get("pid." + std::to_string(peer), soon()));
+      }
       return all;
     });
   }
@@ -46,8 +67,9 @@ class DirStoreTest : public ::testing::Test {
   bool came(int rank) const {
     return retry_until(
         [&] {
-          for (const auto& entry : std::filesystem::recursive_directory_iterator(top_.path()))
+          for (const auto& entry : std::filesystem::recursive_directory_iterator(top_.path())) {
             if (entry.path().filename() == "rank." + std::to_string(rank)) return true;
+          }
           return false;
         },
         soon());
@@ -60,10 +82,12 @@ class DirStoreTest : public ::testing::Test {
 // Ranks 0 and on, each of which has read what all have set.
 void expect_to_have_met(const std::vector<Process*>& ranks) {
   std::string pids;
-  for (const Process* rank : ranks)
+  for (const Process* rank : ranks) {
     pids += (pids.empty() ? "" : " ") + std::to_string(rank->pid());
-  for (Process* rank : ranks)
+  }
+  for (Process* rank : ranks) {
     EXPECT_EQ(rank->result(), pids);
+  }
 }
 
 void expect_to_name(Process& survivor, int rank, int pid) {
@@ -99,11 +123,13 @@ TEST_F(DirStoreTest, OneOfManyRankZerosWins) {
     failures[static_cast<size_t>(thread)] = failure_of([&] { open(0, 2, 3'000); });
   });
   int timed_out = 0;
-  for (const Failure& failure : failures)
-    if (failure.status == Status::timeout)
+  for (const Failure& failure : failures) {
+    if (failure.status == Status::timeout) {
       ++timed_out;
-    else
+    } else {
       EXPECT_EQ(failure.status, Status::mismatch) << failure.message;
+    }
+  }
   EXPECT_EQ(timed_out, 1);
 }
 
@@ -158,8 +184,9 @@ TEST_F(DirStoreTest, AStoppedJobDoesNotHoldUpANewOne) {
 TEST_F(DirStoreTest, ARankThatDiesBeforeTheGroupIsCompleteIsNamed) {
   for (const int victim : {0, 1}) {
     std::vector<Process> ranks;
-    for (const int rank : {0, 1})
+    for (const int rank : {0, 1}) {
       ranks.push_back(waiting_process(rank, 3));
+    }
     Process two = waiting_process(2, 4);  // never gets in: another size
     two.kill(SIGKILL);
     ASSERT_TRUE(came(1));
@@ -269,8 +296,9 @@ TEST_F(ClaimTest, OfADeadOwnerGoesToOneOfManyWhoWantIt) {
       rank_locks[static_cast<size_t>(thread)] = take(1);
     });
     int owners = 0;
-    for (const auto& rank_lock : rank_locks)
+    for (const auto& rank_lock : rank_locks) {
       owners += rank_lock ? 1 : 0;
+    }
     ASSERT_EQ(owners, 1);
   }
 }

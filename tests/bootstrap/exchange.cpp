@@ -6,6 +6,12 @@
 //   exchange [url [rounds [libmpi.so]]]
 #include <dlfcn.h>
 
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "core/base/error.hpp"
+#include "core/base/wait.hpp"
 #include "core/bootstrap/bootstrap.hpp"
 #include "tests/support/core.hpp"
 
@@ -22,9 +28,11 @@ symm::BootstrapResult exchange(const std::string& url, int rounds) {
       return bytes_of("round " + std::to_string(round) + " rank " + std::to_string(rank));
     };
     meeting.store->set("address." + std::to_string(meeting.rank), value(meeting.rank), deadline);
-    for (int rank = 0; rank < meeting.size; ++rank)
-      if (meeting.store->get("address." + std::to_string(rank), deadline) != value(rank))
+    for (int rank = 0; rank < meeting.size; ++rank) {
+      if (meeting.store->get("address." + std::to_string(rank), deadline) != value(rank)) {
         throw symm::Error(symm::Status::internal, "wrong value from rank " + std::to_string(rank));
+      }
+    }
   }
   return meeting;
 }
@@ -42,13 +50,16 @@ int main(int argc, char** argv) {
   try {
     const std::string before = support::variables_and_handlers();
     symm::BootstrapResult meeting = exchange(url, rounds);
-    if (support::variables_and_handlers() != before)
+    if (support::variables_and_handlers() != before) {
       throw symm::Error(symm::Status::internal, "other variables or handlers of signals");
+    }
     if (argc > 3) {
       void* const mpi = dlopen(argv[3], RTLD_NOW | RTLD_GLOBAL);
       if (mpi == nullptr) throw symm::Error(symm::Status::unavailable, dlerror());
-      if (reinterpret_cast<int (*)(int*, char***)>(symbol(mpi, "MPI_Init"))(nullptr, nullptr) != 0)
+      if (reinterpret_cast<int (*)(int*, char***)>(symbol(mpi, "MPI_Init"))(nullptr, nullptr) !=
+          0) {
         return 1;
+      }
       meeting = {};
       meeting = exchange(url, rounds);
       if (reinterpret_cast<int (*)()>(symbol(mpi, "MPI_Finalize"))() != 0) return 1;

@@ -1,5 +1,10 @@
 #include "core/bootstrap/launch.hpp"
 
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.hpp"
 #include "tests/support/core.hpp"
 
 namespace {
@@ -7,8 +12,9 @@ using namespace symm;
 using namespace support;
 
 Environment both(Environment left, const Environment& right) {
-  for (const auto& [name, value] : right)
+  for (const auto& [name, value] : right) {
     left[name] = value;
+  }
   return left;
 }
 
@@ -184,12 +190,14 @@ TEST(Environment, ASlurmStepMeetsAtItsFirstMachine) {
   const std::pair<const char*, const char*> lists[] = {{"a", "a"}, {"node7,b", "node7"},
       {"node[003-005,7],gpu1", "node003"}, {"n[7,1-2]", "n7"}, {"n[9]", "n9"},
       {"r[0-1]n[12-13]-ib.x_y,z", "r0n12-ib.x_y"}};
-  for (const auto& [list, host] : lists)
+  for (const auto& [list, host] : lists) {
     EXPECT_EQ(parse_environment(on(list)).place, host + std::string(":20080")) << list;
+  }
   for (const char* bad :
-      {",a", "n[", "n[]", "n[1", "n[a-b]", "n[-1]", "n]1", "a b", "n[[1]]", "a:1"})
+      {",a", "n[", "n[]", "n[1", "n[a-b]", "n[-1]", "n]1", "a b", "n[[1]]", "a:1"}) {
     expect_refusal(on(bad), Status::invalid_argument,
         {"SLURM_STEP_NODELIST is '" + std::string(bad) + "'", "list of hosts"});
+  }
   EXPECT_EQ(parse_environment(both(on("a,b"), {{"SYMM_PORT", "7"}})).place, "a:7");
   EXPECT_EQ(parse_environment(both(on("a,b"), {{"MASTER_ADDR", "c"}, {"MASTER_PORT", "7"}})).place,
       "c:8");

@@ -1,6 +1,21 @@
 // What ranks may expect of every store of the library's own, be it of threads, in a
 // directory or at rank 0, and of a caller's.
+#include <stdlib.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/wait.hpp"
 #include "core/bootstrap/dir_store.hpp"
+#include "core/bootstrap/directory_rendezvous.hpp"
+#include "core/bootstrap/store.hpp"
 #include "core/bootstrap/tcp_store.hpp"
 #include "core/socket/secure_connection.hpp"
 #include "tests/support/core.hpp"
@@ -19,8 +34,9 @@ class Stores : public testing::TestWithParam<Kind> {
     const Deadline deadline = Deadline::after_ms(milliseconds);
     const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
     if (GetParam() == Kind::thread) return open_thread_store(name, rank, size, deadline);
-    if (GetParam() == Kind::tcp)
+    if (GetParam() == Kind::tcp) {
       return open_tcp_store({"localhost", port_}, 1, rank, size, "tcp://localhost", deadline);
+    }
     return std::make_shared<DirStore>(
         DirectoryRendezvousConfig{base_, "", "", "dir://" + base_, rank, size, false}, deadline);
   }
@@ -52,8 +68,9 @@ TEST_P(Stores, EveryRankReadsWhatEveryRankSetRoundAfterRound) {
       };
       store->set(std::to_string(rank), value(rank), soon());
       // One rank a round waits for nobody, and may be in the next while others are in this.
-      for (int peer = 0; peer < (round % 4 == rank ? 0 : 4); ++peer)
+      for (int peer = 0; peer < (round % 4 == rank ? 0 : 4); ++peer) {
         ASSERT_EQ(store->get(std::to_string(peer), soon()), value(peer));
+      }
     }
   });
 }
@@ -170,8 +187,9 @@ TEST(CallbackStore, PassesBytesAndDeadlinesOn) {
 
 TEST(CallbackStore, EachNameHasItsOwnKeys) {
   UserStore user;
-  for (const char* name : {"", "a", "a/b"})
+  for (const char* name : {"", "a", "a/b"}) {
     open_callback_store(user.callbacks(), name)->set("key", {}, soon());
+  }
   EXPECT_EQ(user.values.size(), 3u);
 }
 

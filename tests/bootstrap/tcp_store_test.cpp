@@ -2,8 +2,27 @@
 #include "core/bootstrap/tcp_store.hpp"
 
 #include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <ios>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
+#include "core/base/wait.hpp"
 #include "core/bootstrap/bootstrap.hpp"
+#include "core/bootstrap/store.hpp"
+#include "core/socket/secure.hpp"
 #include "core/socket/secure_connection.hpp"
 #include "tests/support/core.hpp"
 
@@ -23,15 +42,18 @@ class TcpStores : public WithSecret {
   std::string say(const std::string& text) const {
     Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in to{AF_INET, htons(port_), {htonl(INADDR_LOOPBACK)}, {}};
-    if (!eventually(
-            [&] { return ::connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) == 0; }))
+    if (!eventually([&] {
+          return ::connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) == 0;
+        })) {
       return "nobody is there";
+    }
     if (!text.empty()) (void)!::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL);
     if (text.empty()) return idle_.emplace_back(std::move(fd)), "";
     std::string heard;
     char buffer[4096];
-    for (ssize_t size = 0; (size = ::recv(fd.get(), buffer, sizeof buffer, 0)) > 0;)
+    for (ssize_t size = 0; (size = ::recv(fd.get(), buffer, sizeof buffer, 0)) > 0;) {
       heard.append(buffer, static_cast<size_t>(size));
+    }
     return heard;
   }
 
@@ -46,8 +68,9 @@ TEST_F(TcpStores, StrangersAreTurnedAwayUnheardAndKeepNobody) {
                 "of things\r\n\r\n"),
       "");
   std::string noise(5'000, '\0');
-  for (size_t i = 0; i < noise.size(); ++i)
+  for (size_t i = 0; i < noise.size(); ++i) {
     noise[i] = static_cast<char>(i * 7919 >> 3);
+  }
   EXPECT_EQ(say(noise), "");
   SecureStream stream(secret_);
   EXPECT_EQ(say(text_of(stream.greet()) + std::string(5'000, '\1')).size(),
@@ -56,8 +79,9 @@ TEST_F(TcpStores, StrangersAreTurnedAwayUnheardAndKeepNobody) {
   other[31] ^= 1;
   EXPECT_EQ(say(text_of(SecureStream(other).greet())), "");
   leave_descriptors(2'500);
-  for (int i = 0; i < 1'000; ++i)
+  for (int i = 0; i < 1'000; ++i) {
     say("");
+  }
   auto second = open(1, 2);
   leader.join();
   second->set("key", bytes_of("value"), soon());
@@ -105,9 +129,10 @@ TEST_F(TcpStores, ARankZeroThatDoesNotComeIsNamedAndPlacesAreChecked) {
                 .rank,
       0);
   for (const char* bad :
-      {"tcp://", "tcp://a", "tcp://a:0", "tcp://:7", "tcp://a:70000", "tcp://a:7x"})
+      {"tcp://", "tcp://a", "tcp://a:0", "tcp://:7", "tcp://a:70000", "tcp://a:7x"}) {
     expect_failure(
         Status::invalid_argument, {bad}, [&] { bootstrap({bad, nullptr, 0, 2, ""}, soon()); });
+  }
   EXPECT_EQ(parse_tcp_place("[::1]:7").host, "::1");
 }
 }  // namespace

@@ -1,3 +1,7 @@
+#include <cstddef>
+#include <cstdint>
+
+#include "symm/symm.h"
 #include "tests/capi/refusal.hpp"
 
 // One row: the function with arguments that are right.

@@ -2,6 +2,13 @@
 // it: nothing stays locked, and the process goes on.
 #include <pthread.h>
 
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "symm/symm.h"
 #include "tests/support/group.hpp"
 
 namespace support {
@@ -40,8 +47,9 @@ TEST(Cancelled, AThreadEndsWhenItsCallHasReturned) {
     float value = 1;
     std::string said =
         status_when_cancelled([&] { return outcome_of([&] { create(alone, 0, 2); }).status; });
-    if (rank == 0)
+    if (rank == 0) {
       said += status_when_cancelled([&] { return allreduce(group, &value, &value, 1); });
+    }
     return said + (eventually([&] { return group.status().status == SYMM_ERR_TIMEOUT; })
                           ? ""
                           : ", nobody told the other");

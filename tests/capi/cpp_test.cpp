@@ -1,5 +1,15 @@
 // symm.hpp: each thing works, and fails as documented. Ranks are threads. Compiled as
 // C++17, the oldest that the header allows.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "symm/symm.h"
 #include "tests/support/test.hpp"
 #include <symm/symm.hpp>
 
@@ -38,8 +48,9 @@ void together(int size, const std::function<void(const symm::Group&)>& body) {
       }
     });
   }
-  for (std::thread& rank : ranks)
+  for (std::thread& rank : ranks) {
     rank.join();
+  }
 }
 
 // The Error that `call` throws.
@@ -84,7 +95,8 @@ TEST(Cpp, other_types_are_reduced_in_place) {
 
 TEST(Cpp, options_force_an_algorithm_and_a_plan_names_it) {
   together(2, [](const symm::Group& group) {
-    std::vector<double> values(1000, 1), sums(1000);
+    std::vector<double> values(1000, 1);
+    std::vector<double> sums(1000);
     symm::Options options;
     options.algorithm = SYMM_ALGORITHM_ONE_SHOT;
     const symm_plan_info_t plan =
@@ -96,7 +108,8 @@ TEST(Cpp, options_force_an_algorithm_and_a_plan_names_it) {
 
 TEST(Cpp, operands_that_do_not_fit_are_refused_before_anything_is_done) {
   const symm::Group group = join(0, 1);
-  std::vector<int32_t> three(3), four(4);
+  std::vector<int32_t> three(3);
+  std::vector<int32_t> four(4);
   const auto refused = [](const symm::Error& error, const char* words) {
     EXPECT_EQ(error.status(), SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_EQ(error.rank(), -1);

@@ -1,5 +1,14 @@
 // A forked child holds handles that belong to its
 // parent. It is refused, and its parent does not notice.
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <thread>
+
+#include "symm/symm.h"
+#include "symm/symm.hpp"
 #include "tests/support/group.hpp"
 
 namespace support {
@@ -38,8 +47,9 @@ TEST(Fork, the_child_can_make_a_group_of_its_own) {
   const Group group = single_rank_group();
   std::atomic<bool> over{false};
   std::thread busy([&] {
-    while (!over)
+    while (!over) {
       group.allocate(size_t{64} << 20);
+    }
   });
   for (int i = 0; i < 30; ++i) {
     std::this_thread::sleep_for(std::chrono::microseconds(3000 + i * 37));

@@ -3,6 +3,17 @@
 // threads at once. No call crashes, hangs or answers what it should not; no refusal
 // writes an output; and a new group can be made at any time. SYMM_TEST_FUZZ_SECONDS
 // makes it longer, with seeds of its own.
+#include <stdlib.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <string>
+
+#include "symm/symm.h"
 #include "tests/capi/refusal.hpp"
 #include "tests/support/group.hpp"
 
@@ -27,9 +38,11 @@ class Handles {
   explicit Handles(bool alone) : alone_(alone) {}
 
   ~Handles() {
-    for (size_t kind = 0; kind < std::size(kHandles); ++kind)
-      for (void* handle : owned_[kind])
+    for (size_t kind = 0; kind < std::size(kHandles); ++kind) {
+      for (void* handle : owned_[kind]) {
         release(kind, handle);
+      }
+    }
   }
 
   void lend(size_t kind, void* handle) { lent_[kind] = handle; }
@@ -71,8 +84,9 @@ size_t kind_of(const std::string& type) {
 const std::vector<const Parameter*>& parameters_of(const std::string& function) {
   static const auto all = [] {
     std::map<std::string, std::vector<const Parameter*>> made;
-    for (const Parameter& one : kParameters)
+    for (const Parameter& one : kParameters) {
       made[one.function].push_back(&one);
+    }
     return made;
   }();
   return all.at(function);
@@ -84,8 +98,9 @@ class Caller {
   // given, the calls are such that wait for nobody.
   Caller(World& world, bool alone, const Caller* other, uint64_t seed)
       : world_(world), own_(alone), other_(other), random_(seed) {
-    for (size_t kind = 0; kind < std::size(kHandles); ++kind)
+    for (size_t kind = 0; kind < std::size(kHandles); ++kind) {
       own_.lend(kind, other != nullptr ? other->first_[kind] : first_[kind]);
+    }
   }
 
   ~Caller() { use(first_); }
@@ -119,16 +134,19 @@ class Caller {
   // False if nothing else is known to be safe there: a
   // program that says how much memory it has is believed.
   bool value_for(const Parameter& parameter, uint64_t& bits) {
-    const std::string type = parameter.type, name = parameter.name;
+    const std::string type = parameter.type;
+    const std::string name = parameter.name;
     static const std::string kOfMemory =
         " count capacity rows row_count tokens hidden recv_stride send_count recv_count "
         "send_capacity "
         "recv_capacity token_size bytes size struct_size fd ";
     std::vector<const Refusal*> wrong;
-    for (const Refusal& row : refusals())
+    for (const Refusal& row : refusals()) {
       if (applies(row, parameter)) wrong.push_back(&row);
-    if (!wrong.empty() && random_() % 3 == 0)
+    }
+    if (!wrong.empty() && random_() % 3 == 0) {
       return bits = wrong[random_() % wrong.size()]->value(world_), true;
+    }
     if (kind_of(type) < std::size(kHandles)) {
       bits = world_.bits(any(random_() % std::size(kHandles)));
       return bits += random_() % 4 == 0 ? 8 : 0, true;
@@ -161,8 +179,9 @@ class Caller {
   void keep(
       const std::string& function, const std::vector<const Parameter*>& parameters, bool made) {
     const size_t first = kind_of(parameters[0]->type);
-    if (function.find("_retain") != std::string::npos)
+    if (function.find("_retain") != std::string::npos) {
       own_.own(first, made ? world_.handles()[first] : nullptr);
+    }
     if (made && function.rfind("symm_log_", 0) == 0) symm_log_remove_listener(world_.first_word(0));
     for (const Parameter* one : parameters) {
       const std::string type = one->type;
@@ -183,17 +202,18 @@ class Caller {
 // apart; unless the rank is alone in its process, a thread beside makes its own.
 void live(const std::string& bootstrap, int rank, int size, bool alone, uint64_t seed,
     std::atomic<int>& ready) {
-  World world(bootstrap.c_str(), rank, size),
-      beside(("thread://beside " + bootstrap + std::to_string(rank)).c_str());
+  World world(bootstrap.c_str(), rank, size);
+  World beside(("thread://beside " + bootstrap + std::to_string(rank)).c_str());
   ++ready;  // before anybody may abort the group
   EXPECT_TRUE(support::eventually([&] { return ready == size; }));
   // calls may wait for ranks that do others
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  Caller caller(world, alone, nullptr, seed),
-      other(beside, false, &caller, seed * 31 + static_cast<uint64_t>(rank));
+  Caller caller(world, alone, nullptr, seed);
+  Caller other(beside, false, &caller, seed * 31 + static_cast<uint64_t>(rank));
   support::as_threads(alone ? 1 : 2, [&](int thread) {
-    for (int i = 0; i < kCallsOfAWorld && std::chrono::steady_clock::now() < until; ++i)
+    for (int i = 0; i < kCallsOfAWorld && std::chrono::steady_clock::now() < until; ++i) {
       (thread == 0 ? caller : other).call_one();
+    }
   });
 }
 

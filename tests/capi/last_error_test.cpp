@@ -1,5 +1,16 @@
 // The error model: messages belong to a thread,
 // success leaves them alone, every status has a name.
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "symm/symm.h"
+#include "symm/symm.hpp"
 #include "tests/support/group.hpp"
 
 namespace {
@@ -46,8 +57,9 @@ TEST(LastError, success_leaves_it_alone) {
 
 TEST(LastError, is_one_line_and_cut_not_overrun) {
   std::string url = "pigeon://\nsecond line ";
-  for (int i = 0; i < 2500; ++i)
+  for (int i = 0; i < 2500; ++i) {
     url += "\u00e9";
+  }
   support::expect_failure(SYMM_ERR_INVALID_ARGUMENT, {}, [&] { support::create({url}, 0, 1); });
   const std::string message = symm_last_error();
   EXPECT_NE(message.find("pigeon"), std::string::npos);
@@ -108,8 +120,9 @@ TEST(StatusString, every_status_has_a_name_of_its_own) {
     EXPECT_STRNE(name, "unknown status") << status;
     EXPECT_TRUE(names.insert(name).second) << status << " shares the name " << name;
   }
-  for (const symm_status_t unknown : {1, kNone, SYMM_ERR_NOT_FOUND - 1, INT32_MIN, INT32_MAX})
+  for (const symm_status_t unknown : {1, kNone, SYMM_ERR_NOT_FOUND - 1, INT32_MIN, INT32_MAX}) {
     EXPECT_STREQ(symm_status_string(unknown), "unknown status") << unknown;
+  }
 }
 
 TEST(Backend, automatic_is_the_host_unless_the_environment_asks) {

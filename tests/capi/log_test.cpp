@@ -1,5 +1,20 @@
 // Log messages go to any number of functions and descriptors,
 // and none of them holds up the library or another.
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "symm/symm.h"
+#include "symm/symm.hpp"
 #include "tests/support/group.hpp"
 
 namespace {
@@ -38,7 +53,8 @@ struct Pipe {
 };
 
 TEST(Log, each_listener_hears_its_levels_until_it_ends) {
-  Heard all, warnings;
+  Heard all;
+  Heard warnings;
   const symm::LogListener of_warnings(Heard::listen, &warnings, SYMM_LOG_WARNING);
   {
     const symm::LogListener of_all(Heard::listen, &all, SYMM_LOG_DEBUG);
@@ -66,9 +82,10 @@ TEST(Log, a_descriptor_takes_whole_lines_with_their_level) {
   const std::string text = pipe.read_all();
   EXPECT_NE(text.find("100% %s logged"), std::string::npos) << text;
   EXPECT_EQ(text.back(), '\n');
-  for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1)
+  for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
     EXPECT_TRUE(text.compare(at, 6, "info: ") == 0 || text.compare(at, 9, "warning: ") == 0)
         << text.substr(at);
+  }
   ASSERT_EQ(symm_log_remove_listener(id), SYMM_OK);
   char byte = 0;
   EXPECT_EQ(read(pipe.ends[0], &byte, 1), 0) << "nobody has the other end any more";
@@ -79,14 +96,16 @@ TEST(Log, a_descriptor_takes_whole_lines_with_their_level) {
 // descriptor would block, and where the reader is gone.
 TEST(Log, a_reader_that_does_not_read_holds_nobody_up) {
   for (const bool blocking : {true, false}) {
-    Pipe full, broken;
+    Pipe full;
+    Pipe broken;
     fcntl(full.ends[1], F_SETPIPE_SZ, 8192);
     if (blocking) fcntl(full.ends[1], F_SETFL, fcntl(full.ends[1], F_GETFL) & ~O_NONBLOCK);
     close(std::exchange(broken.ends[0], -1));
-    const symm::LogListener to_full(full.ends[1], SYMM_LOG_DEBUG),
-        to_broken(broken.ends[1], SYMM_LOG_DEBUG);
-    for (int i = 0; i < 200; ++i)
+    const symm::LogListener to_full(full.ends[1], SYMM_LOG_DEBUG);
+    const symm::LogListener to_broken(broken.ends[1], SYMM_LOG_DEBUG);
+    for (int i = 0; i < 200; ++i) {
       make_group("flood");
+    }
     EXPECT_GT(full.read_all().size(), 3000U);
     broken.ends[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
   }
@@ -112,7 +131,8 @@ TEST(Log, an_abort_does_not_wait_for_the_reader_of_standard_error) {
 
 TEST(Log, a_listener_may_end_itself_and_who_ends_it_waits_until_it_has_returned) {
   static std::atomic<uint64_t> id;
-  static std::atomic<int> calls, inside;
+  static std::atomic<int> calls;
+  static std::atomic<int> inside;
   calls = inside = 0;
   const auto once = [](void*, symm_log_level_t, const char*) {
     ++calls;

@@ -57,8 +57,9 @@ class World {
   template <class T>
   uint64_t bits(const T& value) {
     if constexpr (std::is_null_pointer_v<T>) return 0;
-    if constexpr (std::is_pointer_v<std::decay_t<const T&>>)
+    if constexpr (std::is_pointer_v<std::decay_t<const T&>>) {
       return reinterpret_cast<uintptr_t>(+value);
+    }
     if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) return static_cast<uint64_t>(value);
   }
   template <class T>

@@ -3,6 +3,13 @@
 // checked against the header itself.
 #include "tests/capi/refusal.hpp"
 
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <string>
+
+#include "symm/symm.h"
 #include "tests/support/group.hpp"
 
 namespace symm_test {
@@ -18,15 +25,17 @@ World::World(const char* bootstrap, int rank, int size)
           SYMM_OK ||
       symm_ipc_import(token.data(), token_size, nullptr, &ipc, nullptr) != SYMM_OK ||
       symm_heap_create(group, kBytes, nullptr, &heap) != SYMM_OK ||
-      symm_heap_alloc(heap, kBytes - 8, 0, &piece, nullptr) != SYMM_OK)
+      symm_heap_alloc(heap, kBytes - 8, 0, &piece, nullptr) != SYMM_OK) {
     ADD_FAILURE() << symm_last_error();
+  }
   block = static_cast<std::byte*>(pointer);
 }
 
 World::~World() {
   const OneOfEach all = handles();
-  for (size_t kind = all.size(); kind-- > 0;)
+  for (size_t kind = all.size(); kind-- > 0;) {
     release(kind, all[kind]);
+  }
 }
 
 void release(size_t kind, void* handle) {
@@ -83,8 +92,9 @@ void for_each_parameter(
     const std::function<void(const Call& call, size_t index, const Parameter& parameter)>& body) {
   for (const Call& call : calls()) {
     size_t index = 0;
-    for (const Parameter& parameter : kParameters)
+    for (const Parameter& parameter : kParameters) {
       if (parameter.function == std::string(call.function)) body(call, index++, parameter);
+    }
   }
 }
 
@@ -93,8 +103,9 @@ void for_each_struct(
     const std::function<void(const Call& call, size_t index, const Struct& one)>& body) {
   for_each_parameter([&](const Call& call, size_t index, const Parameter& parameter) {
     SCOPED_TRACE(std::string(call.function) + ", " + parameter.name);
-    for (const Struct& one : structs())
+    for (const Struct& one : structs()) {
       if (one.type == std::string(parameter.type)) body(call, index, one);
+    }
   });
 }
 
@@ -227,21 +238,24 @@ TEST(Refusal, wrong_arguments) {
     }
     for (const Refusal& row : refusals()) {
       if (!applies(row, parameter) ||
-          (row.functions.empty() && row.how == std::string("NULL") && is_exempt(parameter)))
+          (row.functions.empty() && row.how == std::string("NULL") && is_exempt(parameter))) {
         continue;
+      }
       check(call.function, row.named != nullptr ? row.named : parameter.name, row.how, row.status,
           [&] { return call.call(world, index, row.value(world)); });
     }
   });
-  for (const WrongCall& row : wrong_calls())
+  for (const WrongCall& row : wrong_calls()) {
     check(row.function, row.named, row.how, row.status, [&] { return row.call(world); });
+  }
 }
 
 TEST(Refusal, wrong_handles) {
   World world;
   alignas(64) static std::byte garbage[4096];
   std::fill(std::begin(garbage), std::end(garbage), std::byte{0xA5});
-  const OneOfEach right = world.handles(), released = World().handles();
+  const OneOfEach right = world.handles();
+  const OneOfEach released = World().handles();
 
   struct Wrong {
     std::string what;
@@ -270,8 +284,9 @@ TEST(Refusal, wrong_handles) {
   });
   // a garbage collector may be wrong once and must not pay with its life
   for (const Wrong& wrong : wrongs) {
-    for (size_t kind = 0; kind < std::size(kHandles); ++kind)
+    for (size_t kind = 0; kind < std::size(kHandles); ++kind) {
       if (wrong.except != kHandles[kind]) release(kind, wrong.handle);
+    }
   }
   int32_t size = 0;
   EXPECT_EQ(symm_group_size(world.group, &size), SYMM_OK)
@@ -281,8 +296,9 @@ TEST(Refusal, wrong_handles) {
 // A back end that cannot be used is no wrong argument.
 TEST(Refusal, unavailable_back_end) {
   int32_t count = 0;
-  if (symm_device_count(SYMM_BACKEND_CUDA, &count) == SYMM_OK)
+  if (symm_device_count(SYMM_BACKEND_CUDA, &count) == SYMM_OK) {
     GTEST_SKIP() << "this machine has " << count << " CUDA devices";
+  }
   World world;
   forget_last_error();
   expect_refusal(symm_device_count(SYMM_BACKEND_CUDA, world.out<int32_t>()), SYMM_ERR_UNAVAILABLE,
@@ -336,10 +352,12 @@ TEST(Refusal, no_row_is_stale) {
           << of << ": " << what;
     }
   };
-  for (const Refusal& row : refusals())
+  for (const Refusal& row : refusals()) {
     expect_all(row, row.how);
-  for (const Exemption& row : exemptions())
+  }
+  for (const Exemption& row : exemptions()) {
     expect_all(row, row.reason);
+  }
 }
 }  // namespace
 }  // namespace symm_test

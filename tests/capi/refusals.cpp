@@ -1,3 +1,8 @@
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "symm/symm.h"
 #include "tests/capi/refusal.hpp"
 
 // One row: SYMM_REFUSE(symm_alloc, size, "0", INVALID_ARGUMENT, 0)
@@ -53,7 +58,8 @@ Struct struct_of(const char* type, T known) {
   };
 
   static T cut = known;
-  static Newer used{known, 1}, unused{known, 0};
+  static Newer used{known, 1};
+  static Newer unused{known, 0};
   cut.struct_size = sizeof(size_t);
   used.known.struct_size = unused.known.struct_size = sizeof(Newer);
   static symm_failure_t failure{sizeof failure, 0, 0, 0, 0, 0, ""};
@@ -280,7 +286,8 @@ const std::vector<Refusal>& refusals() {
 }
 
 const std::vector<Struct>& structs() {
-  alignas(64) static float weight[64], norm_out[64];
+  alignas(64) static float weight[64];
+  alignas(64) static float norm_out[64];
   static const std::vector<Struct> rows = {
       SYMM_EACH_INIT(SYMM_INITIALISED),
       SYMM_STRUCT(symm_signal_wait_t, {sizeof(symm_signal_wait_t), 0, 0, SYMM_COMPARE_EQ, 0}),

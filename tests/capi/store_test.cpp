@@ -1,5 +1,10 @@
 // A store of the caller's, as an MPI or torch program would supply one: two ranks,
 // which are threads here, meet through it.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "symm/symm.h"
 #include "tests/support/file_store.hpp"
 
 namespace {

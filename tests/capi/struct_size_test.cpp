@@ -1,5 +1,11 @@
 // Structs of older and newer headers, where they are
 // not arguments: for those see Call.longer_structs.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "symm/symm.h"
+#include "symm/symm.hpp"
 #include "tests/support/group.hpp"
 
 namespace {

@@ -1,8 +1,29 @@
 // The control path of the CUDA back end on the fake driver: what
 // is made is given back, and when any one driver call fails on
 // one rank, all ranks say the same and nothing is left.
+#include <atomic>
+#include <barrier>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
+#include "core/cuda/driver.hpp"
+#include "core/group/collective.hpp"
+#include "core/group/group.hpp"
+#include "core/group/memory.hpp"
+#include "kernels/collective_call.hpp"
 #include "kernels/cuda/args.hpp"
+#include "kernels/types.hpp"
 #include "tests/cuda/group.hpp"
+#include "tests/fake_cuda/fake_cuda.hpp"
 
 namespace symm {
 namespace {
@@ -17,14 +38,16 @@ TEST_F(CudaControlPath, GroupsMemoriesAndCollectivesGiveEverythingBack) {
     const auto memory = Memory::rendezvous(group, buffer, 0);
     *reinterpret_cast<int*>(memory->pointer(rank)) = 100 + rank;
     group->barrier({}, 0, 0, nullptr);
-    for (int peer = 0; peer < 3; ++peer)
+    for (int peer = 0; peer < 3; ++peer) {
       EXPECT_EQ(memory->pointer_table()[peer], memory->pointer(peer));
+    }
     run_collective(
         *group, call_of(Collective::allreduce, memory->pointer(rank), 1000, DType::bf16));
   });
   std::map<std::string, int> launched;  // nothing to make kernels ready
-  for (const auto& launch : fake_cuda::launches())
+  for (const auto& launch : fake_cuda::launches()) {
     ++launched[launch.kernel];
+  }
   EXPECT_EQ(
       launched, (std::map<std::string, int>{{"symm_barrier", 3}, {"symm_one_shot_bf16_3", 3}}));
 }
@@ -82,7 +105,8 @@ TEST_F(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
       return std::pair(launches.at(0).kernel, launches.at(0).memory != 0);
     };
     using Seen = std::pair<std::string, bool>;
-    const Seen moved("symm_pieces_move", true), staged("symm_pieces_move", false);
+    const Seen moved("symm_pieces_move", true);
+    const Seen staged("symm_pieces_move", false);
     const PieceCounts both{&four, nullptr, &four, nullptr};
     // not for the host
     PieceCounts on_device{
@@ -157,10 +181,11 @@ TEST_F(CudaControlPath, CopiesInBulkWhereFewBlocksHaveRoom) {
         call.algorithm = Algorithm::two_shot_staged;
         run_collective(*group, call);
       }
-      for (const auto& launch : fake_cuda::launches())
+      for (const auto& launch : fake_cuda::launches()) {
         EXPECT_EQ(launch.shared,
             in_bulk && launch.kernel == "symm_pipeline_move" ? cuda::kBulkShared : 0U)
             << launch.kernel;
+      }
     });
   }
   attributes.clear();
@@ -168,7 +193,8 @@ TEST_F(CudaControlPath, CopiesInBulkWhereFewBlocksHaveRoom) {
 
 // What a rank keeps is copied by a kernel, which is not carried out here.
 TEST_F(CudaControlPath, EnginesCopyBetweenTwoMeetings) {
-  constexpr size_t kUnit = 1024, kBytes = 1 << 20;
+  constexpr size_t kUnit = 1024;
+  constexpr size_t kBytes = 1 << 20;
   constexpr int kSize = 3;
   std::barrier together(kSize);
   using Kernels = std::map<std::string, int>;
@@ -192,32 +218,37 @@ TEST_F(CudaControlPath, EnginesCopyBetweenTwoMeetings) {
       run_collective(*group, call);
       together.arrive_and_wait();
       Kernels kernels = expected;
-      if (rank == 0)
-        for (const auto& launch : fake_cuda::launches())
+      if (rank == 0) {
+        for (const auto& launch : fake_cuda::launches()) {
           --kernels[launch.kernel];
-      for (const auto& [kernel, missing] : kernels)
+        }
+      }
+      for (const auto& [kernel, missing] : kernels) {
         EXPECT_EQ(missing, rank == 0 ? 0 : expected.at(kernel)) << kernel;
+      }
       together.arrive_and_wait();
     };
     for (const Collective collective :
         {Collective::allgather, Collective::alltoall, Collective::broadcast}) {
-      const bool exchanges = collective == Collective::alltoall,
-                 is_broadcast = collective == Collective::broadcast;
+      const bool exchanges = collective == Collective::alltoall;
+      const bool is_broadcast = collective == Collective::broadcast;
       const auto written_by = [&](int writer, size_t i) {
         return static_cast<std::byte>(
             (17 * static_cast<size_t>(writer) + 3 * i + static_cast<size_t>(collective)) % 251);
       };
-      for (size_t i = 0; i < kSize * kUnit; ++i)
+      for (size_t i = 0; i < kSize * kUnit; ++i) {
         block[kBytes / 2 + i] = written_by(rank, i);
+      }
       const CollectiveCall call = engines(collective, block + kBytes / 2, kUnit, &together);
       expect_launches({{"symm_barrier", kSize}, {"symm_check", kSize},
                           {"symm_convert", is_broadcast ? 1 : kSize}},
           call);
       for (int source = 0; source < (is_broadcast ? 1 : kSize); ++source) {
         const int writer = is_broadcast ? 1 : source;
-        for (size_t i = 0; i < kUnit && writer != rank; ++i)
+        for (size_t i = 0; i < kUnit && writer != rank; ++i) {
           ASSERT_EQ(recv[static_cast<size_t>(source) * kUnit + i],
               written_by(writer, exchanges ? own + i : i));
+        }
       }
     }
     const Kernels meetings{{"symm_barrier", kSize}, {"symm_check", kSize}};
@@ -240,12 +271,15 @@ TEST_F(CudaControlPath, EnginesCopyBetweenTwoMeetings) {
     expect_refused("recv is not in this rank's block", outside);
     // In captures that alternate, on streams of this rank's own, and outside of them.
     void* const streams[] = {block, block + 1};
-    for (void* const one : streams)
+    for (void* const one : streams) {
       fake_cuda::begin_capture(one);
-    for (void* const one : {streams[0], streams[1], static_cast<void*>(&together), streams[0]})
+    }
+    for (void* const one : {streams[0], streams[1], static_cast<void*>(&together), streams[0]}) {
       run_collective(*group, engines(Collective::allgather, block + kBytes / 2, kUnit, one));
-    for (void* const one : streams)
+    }
+    for (void* const one : streams) {
       fake_cuda::end_capture(one);
+    }
     together.arrive_and_wait();
   });
   EXPECT_EQ(fake_cuda::violations(), std::vector<std::string>());
@@ -275,8 +309,9 @@ TEST_F(CudaControlPath, APartWorksInTheScratchOfTheWhole) {
       EXPECT_EQ(bytes(*pair).second, bytes(*part).second);
       const auto all = launch_of(*whole);
       const auto reversed = launch_of(*part);
-      for (int r = 0; r < 3; ++r)
+      for (int r = 0; r < 3; ++r) {
         EXPECT_EQ(reversed.stages[r], all.stages[2 - r]);
+      }
       whole.reset();
       part.reset();
       const auto two = launch_of(*pair);
@@ -317,11 +352,12 @@ TEST_F(CudaControlPath, RanksOnOneDeviceNeedTheFlag) {
       GroupConfig config = config_of(rank, 2, name);
       config.device = 1;
       config.overlapping_devices = allowed;
-      if (allowed)
+      if (allowed) {
         Group::create(config);
-      else
+      } else {
         support::expect_failure(Status::invalid_argument, {"SYMM_GROUP_OVERLAPPING_DEVICES"},
             [&] { Group::create(config); });
+      }
     });
     EXPECT_EQ(left_in_the_end(), kNothing);
   }

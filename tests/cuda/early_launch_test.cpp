@@ -1,7 +1,22 @@
 // Which kernels may begin while the one before them on the
 // stream ends, on the fake driver: small ones, where device
 // and driver can do that and no two ranks share a device.
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/cuda/driver.hpp"
+#include "core/group/collective.hpp"
+#include "core/group/group.hpp"
+#include "core/group/memory.hpp"
+#include "kernels/types.hpp"
 #include "tests/cuda/group.hpp"
+#include "tests/fake_cuda/fake_cuda.hpp"
 
 namespace symm::cuda {
 namespace {
@@ -34,8 +49,9 @@ Launches launches_on(
 }
 
 void expect_early(bool early, const Launches& launches) {
-  for (const auto& launch : launches)
+  for (const auto& launch : launches) {
     EXPECT_EQ(launch.early, early) << launch.kernel;
+  }
 }
 
 class EarlyLaunch : public testing::Test {

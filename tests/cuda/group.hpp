@@ -119,7 +119,8 @@ inline void any_call_may_fail(
     Outcome outcomes[2];
     support::as_threads(
         2, [&](int rank) { outcomes[rank] = attempt(rank, name, rank == culprit ? n : 0); });
-    const Outcome &failing = outcomes[culprit], &other = outcomes[1 - culprit];
+    const Outcome& failing = outcomes[culprit];
+    const Outcome& other = outcomes[1 - culprit];
     SCOPED_TRACE("call " + std::to_string(n) + ", " + failing.failed + ": " + other.message +
                  " / " + failing.message);
     EXPECT_EQ(left_in_the_end(), kNothing);
@@ -149,8 +150,9 @@ inline void any_call_may_fail(
       EXPECT_NE(other.message.find(blamed), std::string::npos);
     }
   }
-  for (const std::string& call : expected)
+  for (const std::string& call : expected) {
     EXPECT_TRUE(met(call)) << call << " was not made to fail";
+  }
   // The mesh closes its sockets on the monitor's thread.
   EXPECT_TRUE(support::eventually([&] { return support::open_descriptors() <= descriptors; }))
       << descriptors << " were open";

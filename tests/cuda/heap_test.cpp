@@ -1,7 +1,22 @@
 // Pieces of device memory, on the fake driver.
 #include "core/group/heap.hpp"
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/group/collective.hpp"
+#include "core/group/group.hpp"
+#include "core/group/memory.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/compare.hpp"
+#include "kernels/types.hpp"
 #include "tests/cuda/group.hpp"
+#include "tests/fake_cuda/fake_cuda.hpp"
 
 namespace symm {
 namespace {
@@ -9,7 +24,8 @@ TEST(CudaHeap, PiecesAreDeviceMemory) {
   as_groups(2, [](int rank, const auto& group) {
     const auto heap = Heap::create(
         group, 1 << 20, {.placement = {.alignment = 1 << 16}, .name = "pieces", .timeout_ms = 0});
-    const Heap::Piece first = heap->take(100, 0), second = heap->take(8192, 1 << 16);
+    const Heap::Piece first = heap->take(100, 0);
+    const Heap::Piece second = heap->take(8192, 1 << 16);
     EXPECT_EQ(first.offset, 0U);
     EXPECT_EQ(second.offset, 1U << 16);
     EXPECT_EQ(group->addresses().find(second.pointer + 8191).offset, second.offset + 8191);
@@ -44,7 +60,8 @@ TEST(CudaHeap, WhereRanksCheckEachOtherTheyCompareHeapCalls) {
       run_collective(*group, call);
     };
     ask();
-    const Heap::Piece first = heap->take(4096, 0), second = heap->take(4096, 0);
+    const Heap::Piece first = heap->take(4096, 0);
+    const Heap::Piece second = heap->take(4096, 0);
     ask();
     heap->give((rank == 0 ? first : second).pointer);
     heap->give((rank == 0 ? second : first).pointer);
@@ -56,11 +73,14 @@ TEST(CudaHeap, WhereRanksCheckEachOtherTheyCompareHeapCalls) {
   EXPECT_EQ(said[0][1], said[1][1]);
   EXPECT_NE(said[0][0], said[0][1]);
   EXPECT_NE(said[0][2], said[1][2]) << "the same pieces, given back in another order";
-  std::multiset<uint64_t> compared, expected;
-  for (const fake_cuda::Launch& launch : fake_cuda::launches())
+  std::multiset<uint64_t> compared;
+  std::multiset<uint64_t> expected;
+  for (const fake_cuda::Launch& launch : fake_cuda::launches()) {
     if (launch.kernel == "symm_check" && launch.detail != 0) compared.insert(launch.detail);
-  for (const auto& rank : said)
+  }
+  for (const auto& rank : said) {
     expected.insert(rank.begin(), rank.end());
+  }
   EXPECT_EQ(compared, expected) << "what the kernel compares";
   EXPECT_NE(CallSignature::unpacked(said[1][2], 64)
                 .text()

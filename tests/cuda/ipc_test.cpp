@@ -2,8 +2,34 @@
 // of visible devices, in the order of streams, and with everything given back.
 #include "core/ipc/ipc.hpp"
 
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
+#include "core/cuda/driver.hpp"
+#include "core/group/group.hpp"
+#include "core/group/memory.hpp"
+#include "core/ipc/held_lease.hpp"
+#include "core/ipc/token.hpp"
+#include "symm/symm.h"
 #include "tests/cuda/group.hpp"
 #include "tests/cuda/somebody.hpp"
+#include "tests/fake_cuda/fake_cuda.hpp"
 
 namespace symm::ipc {
 namespace {
@@ -44,13 +70,15 @@ class CudaIpc : public testing::Test {
   }
 
   void await(int step) const {
-    if (!eventually([&] { return facts->step[step] >= 1; }))
+    if (!eventually([&] { return facts->step[step] >= 1; })) {
       throw std::runtime_error("nobody came to step " + std::to_string(step));
+    }
   }
 
   void both(const std::function<void()>& exporting, const std::function<void()>& importing) const {
-    for (auto& step : facts->step)
+    for (auto& step : facts->step) {
       step = 0;
+    }
     Process exporter(exporting);
     Process importer(importing);
     importer.expect_success("importer");
@@ -139,8 +167,9 @@ TEST_F(CudaIpc, TheImportersStreamWaitsForTheProducers) {
     fake_cuda::enqueue(stream, [&] { return facts->step[5] == 1; });
     reach(0);
     await(2);
-    while (!fake_cuda::idle(stream) && facts->step[3] == 0)
+    while (!fake_cuda::idle(stream) && facts->step[3] == 0) {
       usleep(1000);
+    }
     await(3);
     reach(5);
     ASSERT_TRUE(eventually([&] { return fake_cuda::idle(stream); }));
@@ -317,8 +346,9 @@ TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
   const auto exporting = [&] {
     SomebodysMemory foreign;
     foreign.words()[256] = 5;
-    for (int i = 0; i < 2; ++i)
+    for (int i = 0; i < 2; ++i) {
       put_token(foreign.words() + 256, 4);
+    }
     ASSERT_TRUE(stats().exported_blocks == 1);
     reach(0);
     await(1);
@@ -411,8 +441,9 @@ TEST_F(CudaIpc, CyclesGiveEverythingBack) {
   const auto nothing_added = [&](int i) {
     if (i == 2) before = support::settled(fake_cuda::live);
     // What is given back last is in the monitor's hands.
-    if (i > 2 && !eventually([&] { return fake_cuda::live() == before; }))
+    if (i > 2 && !eventually([&] { return fake_cuda::live() == before; })) {
       throw std::runtime_error("something was added in cycle " + std::to_string(i));
+    }
   };
   const auto exporting = [&] {
     const cuda::CUstream stream = make_stream();
@@ -475,16 +506,18 @@ TEST_F(CudaIpc, AnyDriverCallMayFail) {
     std::map<std::string, long> before;
     const auto nothing_mapped = [&](const std::string& failed) {
       collect();  // nor anybody connected
-      if (!failed.empty() && fake_cuda::live() != before)
+      if (!failed.empty() && fake_cuda::live() != before) {
         throw std::runtime_error("something is left after " + failed);
+      }
       before = fake_cuda::live();
     };
     nothing_mapped("");
     const auto calls = each_call_fails([&] { taken(stream); }, nothing_mapped);
     for (const char* call :
         {"cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"}) {
-      if (!calls.contains(call))
+      if (!calls.contains(call)) {
         throw std::runtime_error(std::string(call) + " was not made to fail");
+      }
     }
     reach(1);
   };

@@ -1,9 +1,35 @@
 // Blocks that are not device memory of symm_alloc(): adopted from another library, on a
 // NUMA node of the host; and their export as DMA-BUF. On the fake driver.
+#include "core/group/memory.hpp"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <barrier>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
 #include "core/backends.hpp"
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/log.hpp"
+#include "core/cuda/driver.hpp"
+#include "core/group/group.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/compare.hpp"
+#include "kernels/types.hpp"
+#include "symm/symm.h"
 #include "tests/cuda/group.hpp"
 #include "tests/cuda/somebody.hpp"
+#include "tests/fake_cuda/fake_cuda.hpp"
 
 namespace symm {
 namespace {
@@ -25,8 +51,8 @@ using CudaDmabuf = OnFakeDriver;
 // First, because a process asks the driver for its
 // calls once, and the devices for what they have.
 TEST(CudaWithout, WhatIsLackingIsSaid) {
-  const std::string dmabuf = "buffer: cannot be exported as DMA-BUF: ",
-                    host = "options.flags: no memory of the host: ";
+  const std::string dmabuf = "buffer: cannot be exported as DMA-BUF: ";
+  const std::string host = "options.flags: no memory of the host: ";
 
   const struct {
     void (*lack)(fake_cuda::Settings& settings);
@@ -48,10 +74,11 @@ TEST(CudaWithout, WhatIsLackingIsSaid) {
       const auto group = group_of(0, 1, unique());
       const auto buffer = Buffer::allocate(*group, 4096);
       const Failure failure = failure_of([&] {
-        if (row.of == host)
+        if (row.of == host) {
           Buffer::allocate(*group, 64, kOnHost);
-        else
+        } else {
           buffer->export_dmabuf(0, 4096);
+        }
       });
       const symm_device_info_t info = device_info(BackendKind::cuda, 0);
       return failure.message + name_of(failure.status) +
@@ -102,8 +129,9 @@ TEST(CudaFabric, IsUsedWhereItCanBeHadAndDescriptorsElse) {
       });
       const symm_device_info_t info = device_info(BackendKind::cuda, 0);
       if (sum != 41 || logged != row.logged || (info.fabric != 0) != (*row.reason == 0) ||
-          left_in_the_end() != kNothing)
+          left_in_the_end() != kNothing) {
         return "not as it should";
+      }
       if (std::strstr(info.fabric_reason, row.reason) == nullptr) return info.fabric_reason;
       return "imports " + std::to_string(fake_cuda::fabric_imports());
     });
@@ -220,7 +248,9 @@ TEST_F(CudaAdopt, CollectivesNeedNoCopyAtTheOwnersAddress) {
 TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
   const auto group = group_of(0, 1, unique(), 0);
   const auto before = fake_cuda::live();
-  SomebodysMemory good(0), other(1), of_host(-1);
+  SomebodysMemory good(0);
+  SomebodysMemory other(1);
+  SomebodysMemory of_host(-1);
   SomebodysMemory closed(0, SomebodysMemory::kUnit, 1, 0);
   SomebodysMemory grown(0, 2 * SomebodysMemory::kUnit, 2);
   void* const ordinary = fake_cuda::ordinary_memory(4096);
@@ -262,8 +292,9 @@ TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
   EXPECT_EQ(failure_of([&] { Buffer::adopt(*group, good.words(), good.size); }).status, Status::ok);
   fake_cuda::settings().ranges_are_reservations = false;
   fake_cuda::free_ordinary(ordinary);
-  for (SomebodysMemory* one : {&good, &other, &closed, &of_host, &grown})
+  for (SomebodysMemory* one : {&good, &other, &closed, &of_host, &grown}) {
     one->free();
+  }
   EXPECT_EQ(fake_cuda::live(), before);
 }
 
@@ -321,10 +352,11 @@ TEST_F(CudaHostMemory, IsForAllDevicesAndTheHost) {
     EXPECT_EQ(fake_cuda::location(buffer->data()), std::pair(CU_MEM_LOCATION_TYPE_HOST_NUMA, node));
     const auto memory = Memory::rendezvous(group, buffer, 0);
     using Access = std::vector<std::pair<int, int>>;
-    for (int peer = 0; peer < 4; ++peer)
+    for (int peer = 0; peer < 4; ++peer) {
       EXPECT_EQ(fake_cuda::access(memory->pointer(peer)),
           (Access{{CU_MEM_LOCATION_TYPE_DEVICE, rank}, {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}}))
           << peer;
+    }
     EXPECT_EQ(fake_cuda::access(memory->pad(rank)), (Access{{CU_MEM_LOCATION_TYPE_DEVICE, rank}}))
         << "pads stay on the device";
     auto* word = reinterpret_cast<uint32_t*>(memory->pointer((rank + 1) % 4));
@@ -374,9 +406,10 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
       {*buffer, 1, 1, "page size"}, {*adopted, 0, 4096, "page size"},
       {*adopted, 3072, 4929, "go beyond"}};
 
-  for (const auto& row : rows)
+  for (const auto& row : rows) {
     expect_failure(
         Status::invalid_argument, {row.said}, [&] { row.of.export_dmabuf(row.offset, row.bytes); });
+  }
   // A driver that has the call, but not for this memory.
   const auto of_host = Buffer::allocate(*group, 4096, kOnHost);
   const size_t with_host = support::open_descriptors();  // memory of the fake driver is a file

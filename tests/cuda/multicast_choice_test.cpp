@@ -1,3 +1,8 @@
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
 #include "core/cuda/multicast.hpp"
 #include "tests/support/test.hpp"
 
@@ -68,18 +73,23 @@ TEST(MulticastChoice, ValuesOfTheVariables) {
   const auto forbids = [](const char* name, const char* value) {
     return read(true, {{name, value}}).forbidden != 0;
   };
-  for (const char* no : {"0", "2", "yes", "off", "x"})
+  for (const char* no : {"0", "2", "yes", "off", "x"}) {
     EXPECT_TRUE(forbids("SYMM_MULTICAST", no)) << no;
+  }
   EXPECT_FALSE(forbids("SYMM_MULTICAST", "1"));
-  for (const char* no : {"0", "00", "-1", "no", "1x", " "})
+  for (const char* no : {"0", "00", "-1", "no", "1x", " "}) {
     EXPECT_TRUE(forbids("NCCL_NVLS_ENABLE", no)) << no;
-  for (const char* yes : {"1", "2"})
+  }
+  for (const char* yes : {"1", "2"}) {
     EXPECT_FALSE(forbids("NCCL_NVLS_ENABLE", yes)) << yes;
+  }
   for (const char* name : {"NVSHMEM_DISABLE_NVLS", "TORCH_SYMM_MEM_DISABLE_MULTICAST"}) {
-    for (const char* no : {"1", "true", "on", "yes", "2", "?"})
+    for (const char* no : {"1", "true", "on", "yes", "2", "?"}) {
       EXPECT_TRUE(forbids(name, no)) << name << no;
-    for (const char* yes : {"0", "false", "off", "no"})
+    }
+    for (const char* yes : {"0", "false", "off", "no"}) {
       EXPECT_FALSE(forbids(name, yes)) << name << yes;
+    }
   }
 }
 

@@ -1,7 +1,25 @@
 // Multicast on the fake driver, with a process for each rank: off unless asked for, in
 // the right order when it is, and for a reason that all ranks know where it cannot be
 // had. control_path_test.cpp has it with calls that fail.
+#include <stdlib.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
+#include "core/cuda/driver.hpp"
+#include "core/group/collective.hpp"
+#include "core/group/group.hpp"
+#include "core/group/memory.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/types.hpp"
+#include "tests/cuda/group.hpp"
 #include "tests/cuda/processes.hpp"
+#include "tests/fake_cuda/fake_cuda.hpp"
 
 namespace symm {
 namespace {
@@ -9,8 +27,9 @@ namespace {
 // them does is asked of multicast_choice_test.cpp.
 const bool nothing_forbids = [] {
   for (const char* name : {"SYMM_MULTICAST", "NCCL_NVLS_ENABLE", "NVSHMEM_DISABLE_NVLS",
-           "TORCH_SYMM_MEM_DISABLE_MULTICAST"})
+           "TORCH_SYMM_MEM_DISABLE_MULTICAST"}) {
     unsetenv(name);
+  }
   return true;
 }();
 
@@ -34,8 +53,9 @@ TEST(CudaMulticast, IsMadeWhereAllAskForIt) {
     const auto memory = Memory::rendezvous(group, buffer, 0);
     EXPECT_NE(memory->multicast(), nullptr);
     EXPECT_EQ(memory->view().why_no_multicast, "");
-    for (int rank = 0; rank < group->size(); ++rank)
+    for (int rank = 0; rank < group->size(); ++rank) {
       EXPECT_NE(memory->multicast(), memory->pointer(rank));
+    }
     EXPECT_EQ(bindings(), 1);
     // Another of the same group, and one on a part of it, while the first lives.
     const auto second = Memory::rendezvous(group, Buffer::allocate(*group, 5'000'000), 7);

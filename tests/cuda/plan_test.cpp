@@ -1,4 +1,16 @@
+#include "kernels/cuda/plan.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "core/backend/backend.hpp"
 #include "core/cuda/control.hpp"
+#include "kernels/collective.hpp"
+#include "kernels/cuda/args.hpp"
+#include "kernels/types.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm::cuda {
@@ -285,14 +297,16 @@ TEST(CudaPlans, NamesOfKernels) {
   EXPECT_EQ(kernel_of(input(ll, 5, bf16)), "symm_ll_reduce_8");
   EXPECT_EQ(kernel_of(input(two_shot_staged, 2, bf16)), "symm_pipeline_bf16_2");
   EXPECT_EQ(kernel_of(input(one_shot, 2, bf16)), "symm_one_shot_bf16_2");
-  for (const Algorithm algorithm : {one_shot, automatic})
+  for (const Algorithm algorithm : {one_shot, automatic}) {
     EXPECT_EQ(kernel_of(input(algorithm, 2, bf16, Op::avg, 8 * kMany)), "symm_one_shot_ahead_bf16");
+  }
   // in four launches
   const PlanInput reduce = input(automatic, 2, bf16, Op::avg, 32 * kMany, Collective::reduce);
   EXPECT_EQ(kernel_of(reduce), "symm_one_shot_ahead_bf16");
   EXPECT_EQ(plan(reduce, default_tuning(2)).part, reduce.unit() / 4);
-  for (int size = 2; size <= kMaxRanks; ++size)
+  for (int size = 2; size <= kMaxRanks; ++size) {
     EXPECT_LE(scratch_bytes(layout_of(size, default_tuning(size))), 80'000'000U) << size;
+  }
   const std::string refused =
       refuse(input(one_shot, 2, bf16, Op::avg, 32 * kMany), default_tuning(2));
   EXPECT_NE(refused.find("carries at most 16777216 bytes"), std::string::npos);
@@ -303,17 +317,19 @@ TEST(CudaPlans, NamesOfKernels) {
       "symm_pipeline_move");
   for (const auto& [megabytes, kernel] :
       {std::pair<size_t, std::string>{1, "symm_ll_reduce_4"}, {16, "symm_two_shot_reduce_bf16_3"},
-          {64, "symm_two_shot_reduce_bf16_3"}, {65, "symm_pipeline_bf16_3"}})
+          {64, "symm_two_shot_reduce_bf16_3"}, {65, "symm_pipeline_bf16_3"}}) {
     EXPECT_EQ(
         kernel_of(input(automatic, 3, bf16, Op::sum, megabytes * kMany / 8, Collective::reduce)),
         kernel)
         << megabytes;
+  }
   for (const auto& [kilobytes, kernel] :
       {std::pair<size_t, std::string>{256, "symm_marked"}, {257, "symm_marked_passed_on"},
-          {32 << 10, "symm_marked_passed_on"}, {33 << 10, "symm_pipeline_move"}})
+          {32 << 10, "symm_marked_passed_on"}, {33 << 10, "symm_pipeline_move"}}) {
     EXPECT_EQ(
         kernel_of(input(automatic, 4, u8, Op::sum, kilobytes << 10, Collective::broadcast)), kernel)
         << kilobytes;
+  }
 }
 }  // namespace
 }  // namespace symm::cuda

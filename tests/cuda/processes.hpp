@@ -10,10 +10,11 @@ struct Body : std::function<std::string(const std::shared_ptr<Group>& group)> {
   template <class Does>
   Body(Does does)  // NOLINT(google-explicit-constructor): of any function
       : function([does](const std::shared_ptr<Group>& group) -> std::string {
-          if constexpr (std::is_void_v<decltype(does(group))>)
+          if constexpr (std::is_void_v<decltype(does(group))>) {
             return does(group), "";
-          else
+          } else {
             return does(group);
+          }
         }) {}
 };
 struct Setting {
@@ -56,18 +57,22 @@ inline std::vector<std::string> on_machines(
   const support::TemporaryDirectory where;
   std::vector<std::string> said;
   const auto ranks = start(layout, body, with, where.path());
-  for (support::Process& rank : *ranks)
+  for (support::Process& rank : *ranks) {
     said.push_back(rank.result());
+  }
   return said;
 }
 inline void expect_well(const std::vector<std::string>& said) {
-  for (size_t rank = 0; rank < said.size(); ++rank)
+  for (size_t rank = 0; rank < said.size(); ++rank) {
     EXPECT_EQ(said[rank], "") << "rank " << rank;
+  }
 }
 inline void expect_all(
     const std::vector<std::string>& said, const std::vector<std::string>& words) {
-  for (const std::string& one : said)
-    for (const std::string& word : words)
+  for (const std::string& one : said) {
+    for (const std::string& word : words) {
       EXPECT_NE(one.find(word), std::string::npos) << word << " in: " << one;
+    }
+  }
 }
 }  // namespace symm

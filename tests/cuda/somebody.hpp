@@ -42,8 +42,9 @@ class SomebodysMemory {
   }
   void unmap() {
     if (!is_mapped_) return;
-    for (CUdeviceptr at = address_; at < address_ + size; at += piece_)
+    for (CUdeviceptr at = address_; at < address_ + size; at += piece_) {
       call("cuMemUnmap", at, piece_);
+    }
     is_mapped_ = false;
   }
   void free() {

@@ -1,7 +1,26 @@
 // Puts, gets, fills, values and signals between GPUs of
 // machines that SYMM_MACHINE makes of this host: over a driver
 // and a NCCL that are fakes, and the UCX that is found here.
+#include <signal.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
+#include "core/group/group.hpp"
+#include "core/group/memory.hpp"
+#include "kernels/compare.hpp"
 #include "tests/cuda/processes.hpp"
+#include "tests/fake_cuda/fake_cuda.hpp"
 
 namespace symm {
 namespace {
@@ -48,7 +67,8 @@ TEST_F(CudaOneSided, CallsMeanWhatTheyMeanOnOneMachine) {
   const Body body = [](const std::shared_ptr<Group>& group) {
     const Place here{group};
     constexpr size_t kWords = (size_t{18} << 20) / 4;
-    std::vector<uint32_t> mine(kWords), got(kWords);
+    std::vector<uint32_t> mine(kWords);
+    std::vector<uint32_t> got(kWords);
     for (uint32_t round = 1; round <= 3; ++round) {
       const auto from = [&](int rank) { return round * 100 + static_cast<uint32_t>(rank); };
       mine.assign(kWords, from(here.me));
@@ -79,8 +99,9 @@ TEST_F(CudaOneSided, CallsMeanWhatTheyMeanOnOneMachine) {
       here.synchronize();
     }
   };
-  for (const char* layout : {"ab", "aab"})
+  for (const char* layout : {"ab", "aab"}) {
     expect_well(on_machines(layout, body));
+  }
 }
 
 // What a stream has not come to keeps nobody else waiting.
@@ -90,8 +111,9 @@ TEST_F(CudaOneSided, OrderIsThatOfStreams) {
     const uint32_t value = 5;
     // which the other writes in the end
     here.memory->wait_value(8, 8, Compare::eq, 1, 20'000, stream_of_number(1));
-    for (uint32_t i = 1; i <= 500; ++i)
+    for (uint32_t i = 1; i <= 500; ++i) {
       here.memory->write_value(here.next, 16, i, 4, stream_of_number(1));
+    }
     here.memory->put(here.next, 24, &value, 4, nullptr);
     here.memory->send_signal(here.next, 0, SignalOp::add, 1, nullptr);
     here.memory->wait_signal(here.last, 0, 20'000, nullptr);
@@ -140,8 +162,9 @@ TEST_F(CudaOneSided, ARankThatDiesOrStopsIsNamed) {
     if (here.me == 1) support::sleep_for_ever();
     const std::vector<std::byte> data(kBlock);
     const std::string said = support::outcome_of([&]() -> std::string {
-      for (;; group->synchronize(nullptr, 60'000))
+      for (;; group->synchronize(nullptr, 60'000)) {
         here.memory->put(1, 0, data.data(), data.size(), nullptr);
+      }
     });
     EXPECT_TRUE(support::eventually([] { return fake_cuda::idle(nullptr); }));  // streams go on
     return said;
@@ -150,8 +173,9 @@ TEST_F(CudaOneSided, ARankThatDiesOrStopsIsNamed) {
       {std::pair(SIGKILL, "peer failed: "), std::pair(SIGSTOP, "timed out: put: ")}) {
     const support::TemporaryDirectory where;
     const auto ranks = start("ab", body, kFails, where.path());
-    for (support::Process& rank : *ranks)
+    for (support::Process& rank : *ranks) {
       ASSERT_TRUE(rank.told()) << rank.said();
+    }
     (*ranks)[1].kill(signal);
     expect_all({(*ranks)[0].result()}, {words, "rank 1"});
   }
@@ -182,8 +206,9 @@ TEST_F(CudaOneSided, NothingIsWrittenOutsideOfABlock) {
     here.expect(0, 0, kBlock / 4);
     here.memory->send_signal(0, 0, SignalOp::set, 1, nullptr);
     return support::outcome_of([&]() -> std::string {
-      for (;; here.synchronize())
+      for (;; here.synchronize()) {
         here.memory->get(0, 0, &word, 8, nullptr);
+      }
     });
   };
   expect_all(on_machines("ab", body, kFails), {"protocol"});
@@ -217,8 +242,8 @@ TEST(CudaOneSidedWithout, AnEngineCallsSayWhatIsMissing) {
     const auto has_none = [without](int rank) { return rank == 1 || without == 2; };
     const Body body = [&](const std::shared_ptr<Group>& group) {
       const Place here{group};
-      const std::vector<std::string> none{"no engine", "/nowhere/libucp.so.0", "SYMM_UCX"},
-          other{"rank 1", "it has no UCX"};
+      const std::vector<std::string> none{"no engine", "/nowhere/libucp.so.0", "SYMM_UCX"};
+      const std::vector<std::string> other{"rank 1", "it has no UCX"};
       uint64_t word = 0;
       const std::function<void()> calls[] = {
           [&] { here.memory->put(here.next, 0, &word, 8, nullptr); },
@@ -226,8 +251,9 @@ TEST(CudaOneSidedWithout, AnEngineCallsSayWhatIsMissing) {
           [&] { here.memory->fill32(here.next, 0, 1, 1, nullptr); },
           [&] { here.memory->send_signal(here.next, 0, SignalOp::add, 1, nullptr); },
           [&] { here.memory->wait_signal(here.next, 0, 20'000, nullptr); }};
-      for (const auto& call : calls)
+      for (const auto& call : calls) {
         support::expect_failure(Status::unsupported, has_none(here.me) ? none : other, call);
+      }
       here.memory->put(here.me, 0, &word, 8, nullptr);
       here.barrier();
       here.synchronize();

@@ -2,11 +2,39 @@
 // this host, over a NCCL and a driver that are fakes; symm's
 // kernels are carried out as they are. Every collective is compared
 // with the scalar reference, as that of one machine is elsewhere.
+#include <signal.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
 #include "core/base/log.hpp"
+#include "core/group/collective.hpp"
+#include "core/group/group.hpp"
+#include "kernels/collective.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/cuda/args.hpp"
+#include "kernels/types.hpp"
+#include "symm/symm.h"
+#include "tests/cuda/group.hpp"
 #include "tests/cuda/processes.hpp"
+#include "tests/fake_cuda/fake_cuda.hpp"
 #include "tests/kernels/cuda/model/kernels/cuda/memory.cuh"
+#include "tests/kernels/reference.hpp"
 #include "tests/kernels/values.hpp"
 #include "tests/support/pieces.hpp"
+#include "tools/bench/reference.hpp"
 
 extern "C" void symm_combine(symm::cuda::CombineArgs args);
 extern "C" void symm_compare(symm::cuda::ComparisonArgs args);
@@ -92,8 +120,9 @@ Bytes operand_of(const Case& c, size_t rank, size_t n) {
 // What rank `me` must get; the root is 1.
 Bytes expected_of(const Case& c, size_t me, size_t n) {
   std::vector<Bytes> send;
-  for (size_t rank = 0; rank < n; ++rank)
+  for (size_t rank = 0; rank < n; ++rank) {
     send.push_back(operand_of(c, rank, n));
+  }
   const DType result = c.scaled ? DType::f32 : c.dtype;
   const auto combine = [&](const std::vector<uint64_t>& bits) {
     const auto factor = [](int) { return 0.5; };
@@ -113,7 +142,8 @@ void finish(Group& group, CollectiveCall call, const PieceCounts& counts = {}) {
 }
 
 void compare(Group& group, const Case& c) {
-  const auto n = static_cast<size_t>(group.size()), me = static_cast<size_t>(group.rank());
+  const auto n = static_cast<size_t>(group.size());
+  const auto me = static_cast<size_t>(group.rank());
   Bytes send = operand_of(c, me, n);
   const Bytes expected = expected_of(c, me, n);
   const DType result = c.scaled ? DType::f32 : c.dtype;
@@ -144,7 +174,8 @@ void compare(Group& group, support::PiecesKind kind, unsigned seed) {
       Collective::allgather_rows};
   std::mt19937 random(seed);
   const bool reduces = kind == PiecesKind::reduce_scatterv;
-  const auto n = static_cast<size_t>(group.size()), me = static_cast<size_t>(group.rank());
+  const auto n = static_cast<size_t>(group.size());
+  const auto me = static_cast<size_t>(group.rank());
   const support::DrawnPieces drawn(kind, n, sizeof(int32_t), seed % 3 == 2, random,
       reduces ? support::sums(random) : support::Elements(), 1, me);
   const support::PiecesOfRank& mine = drawn.of[me];
@@ -156,20 +187,22 @@ void compare(Group& group, support::PiecesKind kind, unsigned seed) {
   if (traits(call.collective).has_root()) call.root = static_cast<int>(drawn.root);
   PieceCounts counts;
   Bytes sent = memory;
-  if (kind == PiecesKind::gather)
+  if (kind == PiecesKind::gather) {
     call.count = lists[0][drawn.root];
-  else if (kind == PiecesKind::scatter)
+  } else if (kind == PiecesKind::scatter) {
     call.count = lists[2][drawn.root];
-  else if (kind == PiecesKind::rows) {
+  } else if (kind == PiecesKind::rows) {
     call.count = drawn.row / drawn.element;
     counts = {.rows = drawn.rows, .recv_stride = drawn.stride / drawn.element};
   } else {
-    if (kind != PiecesKind::allgatherv)
+    if (kind != PiecesKind::allgatherv) {
       counts.send_counts = lists[0].data(), counts.send_displacements = lists[1].data();
+    }
     if (!reduces) counts.recv_counts = lists[2].data(), counts.recv_displacements = lists[3].data();
     if (kind == PiecesKind::alltoallv && seed % 3 == 1) {
-      for (const support::PiecesOfRank& one : drawn.of)
+      for (const support::PiecesOfRank& one : drawn.of) {
         sent.resize(std::max(sent.size(), one.before.size()));
+      }
       call.send = sent.data();
       counts.capacities = Capacities{sent.size() / drawn.element, mine.recv_bytes / drawn.element};
     }
@@ -186,21 +219,25 @@ TEST_P(CudaSpan, SumsAreThoseOfOneMachine) {
       for (const Op op : reference::kOps) {
         if (dtype == DType::boolean && op == Op::avg) continue;
         for (const size_t count : {size_t{1}, size_t{333}}) {
-          for (const Algorithm algorithm : {Algorithm::one_shot, Algorithm::two_shot})
-            for (const Collective collective : {Collective::allreduce, Collective::reduce})
+          for (const Algorithm algorithm : {Algorithm::one_shot, Algorithm::two_shot}) {
+            for (const Collective collective : {Collective::allreduce, Collective::reduce}) {
               compare(*group, {collective, dtype, op, count, algorithm});
+            }
+          }
           compare(*group, {Collective::reduce_scatter, dtype, op, count, Algorithm::two_shot});
         }
         compare(*group, {Collective::allreduce, dtype, op, 50, Algorithm::automatic, true});
       }
     }
     // More than the scratch holds.
-    for (const Algorithm algorithm : {Algorithm::one_shot, Algorithm::two_shot})
+    for (const Algorithm algorithm : {Algorithm::one_shot, Algorithm::two_shot}) {
       compare(*group, {Collective::allreduce, DType::bf16, Op::sum, 70'001, algorithm, true});
+    }
     compare(*group, {Collective::reduce, DType::f32, Op::sum, 70'001});
     compare(*group, {Collective::reduce_scatter, DType::f16, Op::avg, 20'001});
-    for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter})
+    for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter}) {
       compare(*group, {collective, DType::bf16, Op::sum, 301, Algorithm::automatic, false, true});
+    }
   }));
 }
 
@@ -212,13 +249,15 @@ TEST(CudaSpanMachines, CombineTheirOwnRanksOperands) {
           for (const DType dtype : reference::kDTypes) {
             for (const Op op : reference::kOps) {
               const bool is_sum = is_float(dtype) && op != Op::min && op != Op::max;
-              if (is_sum)
+              if (is_sum) {
                 compare(*group,
                     {Collective::allreduce, dtype, op, count, Algorithm::chain, count == 96});
+              }
               if (is_sum || op == Op::avg) continue;
               for (const Collective collective :
-                  {Collective::allreduce, Collective::reduce_scatter})
+                  {Collective::allreduce, Collective::reduce_scatter}) {
                 compare(*group, {collective, dtype, op, count, Algorithm::hierarchical});
+              }
             }
           }
         }
@@ -265,15 +304,21 @@ TEST(CudaSpanMachines, AddOneByOneWhereTheyAreAskedTo) {
 TEST_P(CudaSpan, MovesAreThoseOfOneMachine) {
   expect_well(on_machines(GetParam(), [](const std::shared_ptr<Group>& group) {
     for (const Collective collective :
-        {Collective::allgather, Collective::broadcast, Collective::alltoall})
-      for (const size_t count : {size_t{0}, size_t{1}, size_t{777}, size_t{30'001}})
-        for (const bool in_place : {false, true})
-          if (!in_place || collective != Collective::allgather)
+        {Collective::allgather, Collective::broadcast, Collective::alltoall}) {
+      for (const size_t count : {size_t{0}, size_t{1}, size_t{777}, size_t{30'001}}) {
+        for (const bool in_place : {false, true}) {
+          if (!in_place || collective != Collective::allgather) {
             compare(
                 *group, {collective, DType::i32, Op::sum, count, Algorithm::automatic, in_place});
-    for (unsigned seed = 0; seed < 12; ++seed)
-      for (const support::PiecesKind kind : support::kPiecesKinds)
+          }
+        }
+      }
+    }
+    for (unsigned seed = 0; seed < 12; ++seed) {
+      for (const support::PiecesKind kind : support::kPiecesKinds) {
         compare(*group, kind, seed);
+      }
+    }
   }));
 }
 
@@ -322,11 +367,14 @@ TEST(CudaSpanGroup, NcclAddsWhereAnyOrderWillDo) {
           CollectiveCall call = call_of(Collective::allreduce, &data, 1, DType::f32);
           finish(*group, call);
           EXPECT_EQ(data, any ? 1.0F + 0x1p-23F : 1.0F);
-          for (const DType dtype : {DType::i8, DType::u32, DType::i64})
-            for (const Op op : {Op::sum, Op::min, Op::max, Op::prod})
+          for (const DType dtype : {DType::i8, DType::u32, DType::i64}) {
+            for (const Op op : {Op::sum, Op::min, Op::max, Op::prod}) {
               for (const Collective collective :
-                  {Collective::allreduce, Collective::reduce_scatter})
+                  {Collective::allreduce, Collective::reduce_scatter}) {
                 compare(*group, {collective, dtype, op, 99});
+              }
+            }
+          }
         },
         {.change = [any](GroupConfig& config) { config.any_order = any; }}));
   }
@@ -377,8 +425,9 @@ TEST(CudaSpanGroup, AProcessThatEndsWaitsForNccl) {
     setenv("FAKE_NCCL", "slow", 1), setenv("SYMM_UCX", "/nowhere", 1);
   };
   const auto ranks = start("ab", body, {.before = without_ucx, .exits = true}, where.path());
-  for (support::Process& rank : *ranks)
+  for (support::Process& rank : *ranks) {
     EXPECT_EQ(rank.wait(60'000), 0);
+  }
 }
 
 // ---- failures
@@ -430,8 +479,10 @@ std::string failure_of(Group& group) {
 TEST(CudaSpanFailure, OfCountsOnTheDeviceNamesThem) {
   const auto exchange = [](size_t sends, size_t expects, size_t capacity) {
     return [=](const std::shared_ptr<Group>& group) {
-      static int32_t send[8], recv[8];
-      static size_t gives[2], takes[2];
+      static int32_t send[8];
+      static int32_t recv[8];
+      static size_t gives[2];
+      static size_t takes[2];
       const bool odd = group->rank() == 1;
       gives[0] = gives[1] = takes[0] = takes[1] = 2;
       if (odd) gives[0] = sends, takes[0] = expects;
@@ -479,11 +530,13 @@ TEST(CudaSpanFailure, AKilledRankIsNamedAndNcclLetsGo) {
   };
   const support::TemporaryDirectory where;
   const auto ranks = start("aabb", body, {}, where.path());
-  for (support::Process& rank : *ranks)
+  for (support::Process& rank : *ranks) {
     ASSERT_TRUE(rank.told()) << rank.said();
+  }
   (*ranks)[2].kill(SIGKILL);
-  for (const int rank : {0, 1, 3})
+  for (const int rank : {0, 1, 3}) {
     expect_all({(*ranks)[rank].result()}, {"peer failed: ", "rank 2"});
+  }
 }
 
 TEST(CudaSpanFailure, ARankThatDoesNotComeIsWaitedForUntilTheDeadline) {
@@ -519,8 +572,10 @@ TEST(CudaSpanFailure, AnAbortThatDoesNotReturnIsGivenUp) {
   static std::atomic<bool> given_up;
   given_up = false;
   const auto listen = [](void*, int32_t, const char* message) {
-    if (std::string_view(message).find("ncclCommAbort has not returned") != std::string_view::npos)
+    if (std::string_view(message).find("ncclCommAbort has not returned") !=
+        std::string_view::npos) {
       given_up = true;
+    }
   };
   const auto stuck = [&](int) {
     setenv("FAKE_NCCL", "lame stuck", 1);

@@ -1,7 +1,24 @@
 // Streams of the caller's on the fake driver: memory is not unmapped while anybody may
 // use it, captures are not disturbed, and streams are known by identity, not by handle.
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
 #include "core/backends.hpp"
+#include "core/base/error.hpp"
+#include "core/cuda/device.hpp"
+#include "core/cuda/driver.hpp"
+#include "core/group/collective.hpp"
+#include "core/group/group.hpp"
+#include "core/group/memory.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/types.hpp"
 #include "tests/cuda/group.hpp"
+#include "tests/fake_cuda/fake_cuda.hpp"
 
 namespace symm {
 namespace {
@@ -70,8 +87,9 @@ class CudaStreams : public testing::Test {
 // First, because a process asks the driver for its calls once.
 TEST(CudaOldDriver, AThreadWaitsForTheDeviceInstead) {
   support::Process process([]() -> std::string {
-    for (const char* call : {"cuCtxRecordEvent", "cuEventElapsedTime"})
+    for (const char* call : {"cuCtxRecordEvent", "cuEventElapsedTime"}) {
       fake_cuda::settings().hidden.insert(call);
+    }
     OneRank one;
     Kernel kernel(handle(77));
     one.release();
@@ -88,8 +106,9 @@ TEST(CudaOldDriver, AThreadWaitsForTheDeviceInstead) {
     if (!two.is_mapped()) return "was unmapped in a capture";
     fake_cuda::end_capture(handle(79));
     two.group->barrier({}, 0, 0, nullptr);
-    if (!support::eventually([&] { return !two.is_mapped(); }))
+    if (!support::eventually([&] { return !two.is_mapped(); })) {
       return "is still mapped after the capture";
+    }
     return fake_cuda::violations().empty() ? "" : fake_cuda::violations()[0];
   });
   EXPECT_EQ(process.result(), "");
@@ -120,10 +139,11 @@ TEST_F(CudaStreams, WhereUsesAreRecordedOnlyTheseCount) {
     OneRank one;
     Kernel others(handle(70));
     Kernel mine(handle(71));
-    if (by_memory)
+    if (by_memory) {
       one.memory->record_use(handle(71));
-    else
+    } else {
       one.buffer->record_use(handle(71));
+    }
     expect_kept_by(mine, one);  // the block; the pads are the memory's
   }
 }
@@ -204,8 +224,9 @@ TEST_F(CudaStreams, CapturesThatAlternateEachKeepTheirOrder) {
     transport.stream_wait(handle(first + 1), handle(first));
   }
   fake_cuda::waits();
-  for (const uintptr_t stream : {70, 80, 71, 81, 70})
+  for (const uintptr_t stream : {70, 80, 71, 81, 70}) {
     run_collective(*one.group, sum_of(one, handle(stream)));
+  }
   EXPECT_EQ(fake_cuda::waits(),
       (Waits{{handle(71), handle(70)}, {handle(81), handle(80)}, {handle(70), handle(71)}}));
   one.group->barrier({}, 0, 0, handle(71));
@@ -213,8 +234,9 @@ TEST_F(CudaStreams, CapturesThatAlternateEachKeepTheirOrder) {
   fake_cuda::waits();
   transport.stream_wait(handle(70), kAllStreams);
   EXPECT_EQ(fake_cuda::waits(), (Waits{{handle(70), handle(71)}}));
-  for (const uintptr_t first : {70, 80})
+  for (const uintptr_t first : {70, 80}) {
     fake_cuda::end_capture(handle(first));
+  }
   one.group->barrier({}, 0, 0, nullptr);
 }
 
@@ -250,8 +272,9 @@ TEST_F(CudaStreams, AHandleThatIsGivenAgainIsAnotherStream) {
 TEST_F(CudaStreams, ManyStreamsAreForgotten) {
   OneRank one;
   const long events = fake_cuda::live()["event"];
-  for (uintptr_t i = 0; i < 500; ++i)
+  for (uintptr_t i = 0; i < 500; ++i) {
     one.memory->fill32(0, 0, 1, 1, handle(1000 + i));
+  }
   EXPECT_LT(fake_cuda::live()["event"], events + 80);
 }
 

@@ -1,7 +1,15 @@
 // The logic of symm/device.cuh with ranks and blocks as threads of the host: counting,
 // order, who waits for whom, deadlines, the stop word. The instructions of a GPU are
 // not in it; every_call.cu compiles them.
+#include <algorithm>
+#include <atomic>
+#include <barrier>
 #include <climits>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <iterator>
+#include <vector>
 
 #include "tests/support/process.hpp"
 #include <symm/device.cuh>
@@ -90,8 +98,9 @@ TEST(Device, signals_are_counted) {
   World world(2);
   const Memory a = world.memory(0);
   const Memory b = world.memory(1);
-  for (int i = 0; i < 3; ++i)
+  for (int i = 0; i < 3; ++i) {
     signal(a, 1, 2);
+  }
   EXPECT_EQ(test_signal(b, 0, 2), 3U);
   EXPECT_TRUE(await_signal(b, 0, 2, 3));
   EXPECT_EQ(test_signal(b, 0, 2), 3U) << "awaiting took one";
@@ -167,11 +176,13 @@ TEST(Device, no_signal_is_taken_twice) {
   std::atomic<int> failed{0};
   support::as_threads(4, [&](int thread) {
     for (int i = 0; i < kEach; ++i) {
-      if (thread == 0)
-        for (int n = 0; n < 3; ++n)
+      if (thread == 0) {
+        for (int n = 0; n < 3; ++n) {
           signal(world.memory(0), 1, 0);
-      else if (!wait_signal(world.memory(1), 0, 0))
+        }
+      } else if (!wait_signal(world.memory(1), 0, 0)) {
         ++failed;
+      }
     }
   });
   EXPECT_EQ(failed, 0);
@@ -184,8 +195,9 @@ TEST(Device, barriers_at_the_same_time_count_once_each) {
   constexpr int kRounds = 1000;
   World world(2);
   support::as_threads(4, [&](int thread) {
-    for (int i = 0; i < kRounds; ++i)
+    for (int i = 0; i < kRounds; ++i) {
       ASSERT_TRUE(barrier_thread(world.memory(thread % 2), 1));
+    }
   });
   for (const int rank : {0, 1}) {
     EXPECT_EQ(world.put(rank, 1, 1 - rank), 2U * kRounds);
@@ -273,8 +285,9 @@ TEST(Device, barriers_of_threads_keep_step) {
   constexpr int kRanks = 4;
   World world(kRanks);
   expect_to_keep_step(kRanks, 500, [&](int rank) { return barrier_thread(world.memory(rank), 3); });
-  for (int rank = 0; rank < kRanks; ++rank)
+  for (int rank = 0; rank < kRanks; ++rank) {
     EXPECT_EQ(world.taken(rank, 3, (rank + 1) % kRanks), 500U);
+  }
 }
 
 TEST(Device, barriers_of_some_ranks_leave_the_others_alone) {
@@ -283,9 +296,11 @@ TEST(Device, barriers_of_some_ranks_leave_the_others_alone) {
       [&](int i) { EXPECT_TRUE(barrier_thread(world.memory(2 * i + 1), 0, 1U << 1 | 1U << 3)); });
   EXPECT_EQ(world.put(1, 0, 3), 1U);
   EXPECT_EQ(world.put(3, 0, 1), 1U);
-  for (int other : {0, 2})
-    for (int source = 0; source < 4; ++source)
+  for (int other : {0, 2}) {
+    for (int source = 0; source < 4; ++source) {
       EXPECT_EQ(world.put(other, 0, source), 0U);
+    }
+  }
 }
 
 TEST(Device, a_barrier_says_who_is_missing) {
@@ -303,8 +318,9 @@ TEST(Device, barriers_of_blocks_keep_step) {
   for (const int threads : {1, 2, 5}) {
     World world(kRanks);
     std::deque<HostBlock::Shared> shared;
-    for (int rank = 0; rank < kRanks; ++rank)
+    for (int rank = 0; rank < kRanks; ++rank) {
       shared.emplace_back(threads);
+    }
     support::as_threads(kRanks * threads, [&](int i) {
       const int rank = i / threads;
       const int thread = i % threads;
@@ -340,8 +356,9 @@ TEST(Device, barriers_of_grids_keep_step) {
   World world(2);
   Grid grids[2] = {};
   std::deque<HostBlock::Shared> shared;
-  for (int i = 0; i < blocks[0] + blocks[1]; ++i)
+  for (int i = 0; i < blocks[0] + blocks[1]; ++i) {
     shared.emplace_back(kThreads);
+  }
   expect_to_keep_step(8, 20, [&](int i) {
     const int number = i / kThreads;
     const int rank = number < blocks[0] ? 0 : 1;

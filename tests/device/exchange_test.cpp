@@ -1,5 +1,13 @@
 // The logic of symm/exchange.cuh with ranks as threads of the host: turns, order, who
 // waits for whom, what is sent for what.
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "symm/device.cuh"
+#include "symm/symm.h"
 #include "tests/support/process.hpp"
 #include "tools/bench/reference.hpp"
 #include <symm/exchange.cuh>
@@ -10,14 +18,16 @@ using namespace symm::device;
 // What each of `size` ranks is given.
 struct Given {
   explicit Given(int size, unsigned long long timeout_ns = 20'000'000'000ULL) {
-    for (int rank = 0; rank < size; ++rank)
+    for (int rank = 0; rank < size; ++rank) {
       blocks.emplace_back(exchange::scratch_bytes(size, 40) / sizeof(Pack));
+    }
     for (int rank = 0; rank < size; ++rank) {
       ranks.push_back(
           {{sizeof(Memory), kLayout, rank, size, 0, nullptr, nullptr, nullptr, timeout_ns, &stop},
               40, {}});
-      for (size_t r = 0; r < blocks.size(); ++r)
+      for (size_t r = 0; r < blocks.size(); ++r) {
         ranks.back().scratch[r] = reinterpret_cast<char*>(blocks[r].data());
+      }
     }
   }
 
@@ -30,11 +40,12 @@ struct Given {
 std::vector<Pack> message(int rank, unsigned turn) {
   std::mt19937 random(static_cast<unsigned>(rank) * 31 + turn);
   std::vector<Pack> packs(turn % 3 == 1 ? 5 : 40);
-  for (Pack& pack : packs)
+  for (Pack& pack : packs) {
     for (unsigned* word : {&pack.x, &pack.y, &pack.z, &pack.w}) {
       const auto any = static_cast<unsigned>(random());
       *word = any % 9 == 0 ? ~0U : any % 9 == 1 ? any : any & 0xBFFFBFFFU;
     }
+  }
   return packs;
 }
 
@@ -51,8 +62,9 @@ void sums_are_the_references(symm_dtype_t dtype, int size) {
     const Exchange& mine = given.ranks[static_cast<size_t>(rank)];
     for (unsigned turn = 0; turn < 6; ++turn) {
       std::vector<Pack> packs = message(rank, turn);
-      for (size_t q = 0; q < packs.size() && turn != 4; ++q)
+      for (size_t q = 0; q < packs.size() && turn != 4; ++q) {
         exchange::push(mine, q, packs[q]);
+      }
       for (size_t q = packs.size(); q-- > 0;) {
         float sum[Type::kCount];
         ASSERT_TRUE(turn == 4 ? exchange::all_reduce_sum<Type>(mine, q, packs[q])
@@ -60,14 +72,16 @@ void sums_are_the_references(symm_dtype_t dtype, int size) {
         if (turn != 4) packs[q] = exchange::round<Type>(sum);
       }
       std::vector<std::vector<Pack>> all;
-      for (int r = 0; r < size; ++r)
+      for (int r = 0; r < size; ++r) {
         all.push_back(message(r, turn));
+      }
       for (size_t i = 0; i < packs.size() * Type::kCount; ++i) {
         std::vector<uint64_t> operands;
-        for (const auto& of_rank : all)
+        for (const auto& of_rank : all) {
           operands.push_back(element(of_rank, i));
-        const uint64_t got = element(packs, i),
-                       right = symm::reference::reduce(dtype, SYMM_OP_SUM, operands);
+        }
+        const uint64_t got = element(packs, i);
+        const uint64_t right = symm::reference::reduce(dtype, SYMM_OP_SUM, operands);
         const auto is_nan = [&](uint64_t bits) {
           return std::isnan(symm::reference::decode(dtype, bits));
         };

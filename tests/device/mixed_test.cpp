@@ -100,8 +100,9 @@ TEST(DeviceMixed, values_and_tests_of_kernels_and_host_go_together) {
     // wait has taken the next, which is not there.
     void* other = nullptr;
     ASSERT_EQ(cuStreamCreate(&other, 1), 0);
-    for (void* stream : {rank.stream, other, rank.stream})
+    for (void* stream : {rank.stream, other, rank.stream}) {
       rank.memory.wait_signal(peer, 1, 0, stream);
+    }
     EXPECT_TRUE(fake_cuda::idle(other));
     EXPECT_FALSE(fake_cuda::idle(rank.stream));
     EXPECT_EQ(pending(), 0U);

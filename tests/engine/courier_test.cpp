@@ -1,9 +1,27 @@
 // Messages over a link that does to them all that an engine may.
 #include <sys/eventfd.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
 #include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
+#include "core/base/error.hpp"
 #include "core/base/fd.hpp"
+#include "core/base/wait.hpp"
+#include "core/engine/link.hpp"
 #include "tests/engine/engine_support.hpp"
 
 namespace {
@@ -56,15 +74,18 @@ class LoopLink final : public Link {
   bool progress() noexcept override {
     if (net_.stalled) return false;
     const std::lock_guard lock(net_.mutex);
-    for (auto& [parcel, ended] : std::exchange(sent_, {}))
+    for (auto& [parcel, ended] : std::exchange(sent_, {})) {
       sink_.sent(*parcel, ended);
+    }
     for (const size_t other : std::exchange(broken_, {})) {
-      for (size_t line = 0; line < lines_.size(); ++line)
+      for (size_t line = 0; line < lines_.size(); ++line) {
         if (lines_[line] == other) sink_.lost(static_cast<int>(line), "it broke");
+      }
     }
     const bool any = !inbox_.empty();
-    for (auto message = inbox_.begin(); message != inbox_.end();)
+    for (auto message = inbox_.begin(); message != inbox_.end();) {
       message = net_.one_in(3) && step(*message) ? inbox_.erase(message) : std::next(message);
+    }
     return any;
   }
 
@@ -153,8 +174,9 @@ struct Three {
       ends.emplace_back(std::make_unique<End>(*served.back(), seed, rank, kRanks));
     }
     for (auto& end : ends) {
-      for (int to = 0; to < kRanks; ++to)
+      for (int to = 0; to < kRanks; ++to) {
         end->post->connect(to, served[static_cast<size_t>(to)]->courier->address());
+      }
     }
   }
 
@@ -174,20 +196,23 @@ TEST(Courier, WhatOvertakesIsHeldBackAndAllArrivesWhole) {
       for (size_t i = 0; i < kMessages; ++i) {
         for (int to = 0; to < kRanks; ++to) {
           const auto payload = std::make_shared<std::vector<std::byte>>((i * 997 + seed) % kBytes);
-          for (size_t at = 0; at < payload->size(); ++at)
+          for (size_t at = 0; at < payload->size(); ++at) {
             (*payload)[at] = byte_of(i, at);
+          }
           const size_t place = (static_cast<size_t>(rank) * kMessages + i) * kBytes;
           const Head head{.kind = 1, .memory = i, .offset = place};
-          if (i % 2 == 0)
+          if (i % 2 == 0) {
             end.send(to, head, *payload);
-          else
+          } else {
             end.post->dispatch(to, head, *payload, payload);
-          if (i % 3 == 0)
+          }
+          if (i % 3 == 0) {
             end.send(to,
                 {.kind = 2,
                     .offset = place,
                     .value = (1U << 19) + (static_cast<size_t>(to) * kMessages + i) * kBytes / 2,
                     .call = kBytes / 2});
+          }
         }
       }
       EXPECT_TRUE(end.await(kRanks * kMessages * 5 / 3)) << seed;
@@ -197,8 +222,9 @@ TEST(Courier, WhatOvertakesIsHeldBackAndAllArrivesWhole) {
       uint64_t next[kRanks] = {};
       for (const Head& head : end->heads) {
         EXPECT_EQ(head.sequence, next[head.source]++) << seed;
-        for (size_t at = 0; head.kind == 1 && at < head.bytes; ++at)
+        for (size_t at = 0; head.kind == 1 && at < head.bytes; ++at) {
           ASSERT_EQ(end->memory[head.offset + at], byte_of(head.memory, at));
+        }
       }
     }
   }
@@ -249,12 +275,15 @@ TEST(Courier, NothingIsTouchedAfterACutAndNobodyHangsWhenLinesBreak) {
       try {
         for (size_t i = 0; i < 40; ++i) {
           if (rank == 0 && i == seed) end.post->cut(1);
-          if (rank == 0 && i == seed)
+          if (rank == 0 && i == seed) {
             std::fill_n(end.memory.begin() + kBytes, kBytes, std::byte{1});
-          if (rank == 2 && i == 2 * seed)
+          }
+          if (rank == 2 && i == 2 * seed) {
             dynamic_cast<LoopLink*>(three.net.links[2])->break_with(1);
-          for (int to = 0; to < kRanks; ++to)
+          }
+          for (int to = 0; to < kRanks; ++to) {
             end.send(to, {.kind = 1, .offset = static_cast<uint64_t>(rank) * kBytes}, payload);
+          }
         }
       } catch (const symm::Error& error) {
         EXPECT_EQ(error.status(), symm::Status::peer_failed) << error.what();

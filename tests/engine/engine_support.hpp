@@ -33,9 +33,10 @@ struct End final : Receiver {
                : memory.data() + head.offset;
   }
   void arrived(int from, const Head& head) noexcept override {
-    if (head.kind == 2)
+    if (head.kind == 2) {
       post->answer(from, {.kind = 3, .offset = head.value},
           std::span(memory).subspan(head.offset, head.call), {});
+    }
     const std::lock_guard lock(mutex);
     heads.push_back(head);
   }

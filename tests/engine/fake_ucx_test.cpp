@@ -1,4 +1,15 @@
 // What UCX may do that the real one does not do when it is asked to: tests/fake_ucx.
+#include <stdlib.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/engine/courier.hpp"
+#include "core/engine/link.hpp"
 #include "tests/engine/engine_support.hpp"
 
 namespace {
@@ -36,9 +47,10 @@ TEST(FakeUcx, OneThatCannotBeUsedIsNamedWithWhatToInstall) {
       {FAKE_UCX_WITHOUT_ARM, "", {"ucx 1.13.9", FAKE_UCX_WITHOUT_ARM, "has no ucp_worker_arm"}},
       {FAKE_UCX, "refuses", {"SYMM_UCX_TLS"}}};
 
-  for (const auto& one : cases)
+  for (const auto& one : cases) {
     with_fake(one.library, one.script,
         [&] { expect_failure(Status::unavailable, one.words, [] { engine_name(); }); });
+  }
 }
 
 TEST(FakeUcx, WhatTheUserAsksOfItIsNotChanged) {

@@ -1,4 +1,24 @@
 // Over the UCX of this machine, if it has one, on loopback.
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/bootstrap/store.hpp"
+#include "core/engine/link.hpp"
 #include "tests/engine/engine_support.hpp"
 
 namespace {
@@ -37,17 +57,21 @@ struct Ucx : testing::Test {
   void start() {
     peer.emplace([this] {
       if (!open(1)) sleep_for_ever();
-      End eight(*served[1], 8, 1, 2), seven(*served[1], 7, 1, 2);
+      End eight(*served[1], 8, 1, 2);
+      End seven(*served[1], 7, 1, 2);
       const auto address = board->exchange(1, *served[1]);
-      for (End* end : {&eight, &seven})
+      for (End* end : {&eight, &seven}) {
         end->post->connect(0, address), end->send(0, {.kind = 1});
+      }
       const std::vector<std::byte> payload(kLarge, std::byte{7});
-      for (seven.await(1); true;)
+      for (seven.await(1); true;) {
         seven.send(0, {.kind = 1}, payload);
+      }
     });
     if (!open(0)) GTEST_SKIP() << without;
-    for (const uint64_t group : {7, 8})
+    for (const uint64_t group : {7, 8}) {
       ends.emplace_back(std::make_unique<End>(*served[0], group, 0, 2, kLarge));
+    }
     const auto address = board->exchange(0, *served[0]);
     for (auto& end : ends) {
       end->post->connect(1, address);
@@ -68,14 +92,16 @@ struct Ucx : testing::Test {
 TEST_F(Ucx, MessagesAndAnswersOfAllSizesArriveWholeAndInOrder) {
   if (!open(0) || !open(1)) GTEST_SKIP() << without;
   constexpr size_t kMost = 5U << 20;
-  End one(*served[0], 7, 0, 2, 2 * kMost), two(*served[1], 7, 1, 2, kMost);
+  End one(*served[0], 7, 0, 2, 2 * kMost);
+  End two(*served[1], 7, 1, 2, kMost);
   one.post->connect(1, served[1]->courier->address());
   size_t rounds = 0;
   for (const size_t bytes :
       {size_t{1}, size_t{100}, size_t{4096}, size_t{70'000}, size_t{1} << 20, kMost}) {
     std::vector<std::byte> payload(bytes);
-    for (size_t i = 0; i < bytes; ++i)
+    for (size_t i = 0; i < bytes; ++i) {
       payload[i] = static_cast<std::byte>(i * 131 + i / 4096 + bytes);
+    }
     one.send(1, {.kind = 1}, payload);
     one.send(1, {.kind = 2, .value = kMost, .call = bytes});
     ASSERT_TRUE(two.await(2 * ++rounds)) << bytes;
@@ -84,8 +110,9 @@ TEST_F(Ucx, MessagesAndAnswersOfAllSizesArriveWholeAndInOrder) {
     ASSERT_TRUE(one.await(rounds)) << bytes;
     EXPECT_TRUE(std::equal(payload.begin(), payload.end(), one.memory.begin() + kMost)) << bytes;
   }
-  for (size_t i = 0; i < two.heads.size(); ++i)
+  for (size_t i = 0; i < two.heads.size(); ++i) {
     EXPECT_EQ(two.heads[i].sequence, i);
+  }
   EXPECT_TRUE(one.losses.empty() && two.losses.empty());
 }
 
@@ -96,7 +123,8 @@ TEST_F(Ucx, LeavesSignalsEnvironmentAndOutputAlone) {
     FILE* const written = tmpfile();
     dup2(fileno(written), 1), dup2(fileno(written), 2);
     if (!open(0) || !open(1)) return without;
-    End one(*served[0], 7, 0, 2), two(*served[1], 7, 1, 2);
+    End one(*served[0], 7, 0, 2);
+    End two(*served[1], 7, 1, 2);
     one.post->connect(1, served[1]->courier->address());
     one.send(1, {.kind = 1}, one.memory);
     if (!two.await(1)) return "nothing came";
@@ -116,8 +144,9 @@ TEST_F(Ucx, WhatWasSentBeforeAPostIsClosedArrives) {
     {
       End one(*served[0], group, 0, 2);
       one.post->connect(1, served[1]->courier->address());
-      for (int i = 0; i < 20; ++i)
+      for (int i = 0; i < 20; ++i) {
         one.send(1, {.kind = 1}, one.memory);
+      }
     }
     ASSERT_TRUE(two.await(20)) << group;
   }

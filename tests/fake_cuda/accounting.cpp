@@ -1,4 +1,13 @@
 // What exists, what was done in the wrong order, and calls that fail by order.
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/cuda/driver.hpp"
+#include "tests/fake_cuda/fake_cuda.hpp"
 #include "tests/fake_cuda/state.hpp"
 
 namespace fake_cuda {
@@ -38,8 +47,9 @@ std::map<std::string, long> live() {
       {"mapping", count(s.mappings)}, {"stream", count(s.streams)}, {"event", count(s.events)},
       {"graph", count(s.graphs)}, {"host", count(s.host) + count(s.registered)},
       {"context", s.contexts}, {"pushed", static_cast<long>(contexts_pushed())}};
-  for (const auto& [handle, object] : s.memories)
+  for (const auto& [handle, object] : s.memories) {
     if (!object.bound.empty()) all["binding"] += count(object.bound);
+  }
   return all;
 }
 

@@ -1,8 +1,12 @@
 // Devices, contexts, and where the driver is asked for its calls.
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <sstream>
+#include <string>
+#include <vector>
 
+#include "core/cuda/driver.hpp"
 #include "tests/fake_cuda/machines.hpp"
 #include "tests/fake_cuda/state.hpp"
 
@@ -21,14 +25,16 @@ const std::vector<int>& visible() {
   static const std::vector<int> numbers = [] {
     std::vector<int> list;
     const char* count = std::getenv("FAKE_CUDA_DEVICES");
-    for (int i = 0; count != nullptr && i < std::atoi(count); ++i)
+    for (int i = 0; count != nullptr && i < std::atoi(count); ++i) {
       list.push_back(i);
+    }
     const char* names = std::getenv("CUDA_VISIBLE_DEVICES");
     if (list.empty() || names == nullptr) return list;
     list.clear();
     std::istringstream words(names);
-    for (std::string word; std::getline(words, word, ',');)
+    for (std::string word; std::getline(words, word, ',');) {
       list.push_back(std::atoi(word.c_str()));
+    }
     return list;
   }();
   return numbers;

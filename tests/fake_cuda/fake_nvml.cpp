@@ -4,6 +4,8 @@
 // two are down. FAKE_NVML_INIT: what nvmlInit returns.
 #include <cstdlib>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "tests/fake_cuda/machines.hpp"
 
@@ -32,8 +34,9 @@ const fake_machine::Machine& machine() {
 // "00000000:1B:00.0", the form of NVML.
 std::string long_bus(int gpu) {
   std::string text = "0000" + fake_machine::bus_of(gpu);
-  for (char& c : text)
+  for (char& c : text) {
     c = static_cast<char>(c >= 'a' && c <= 'f' ? c - 'a' + 'A' : c);
+  }
   return text;
 }
 
@@ -45,10 +48,12 @@ std::vector<Device>& devices() {
   static std::vector<Device> all = [] {
     std::vector<Device> made(static_cast<size_t>(machine().gpus),
         Device(static_cast<size_t>(machine().switch_links), -1));
-    for (size_t a = 0; a < machine().links.size(); ++a)
-      for (size_t b = 0; b < made.size(); ++b)
+    for (size_t a = 0; a < machine().links.size(); ++a) {
+      for (size_t b = 0; b < made.size(); ++b) {
         made[a].insert(
             made[a].end(), static_cast<size_t>(machine().links[a][b]), static_cast<int>(b));
+      }
+    }
     return made;
   }();
   return all;
@@ -80,8 +85,8 @@ API nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** device) {
 API nvmlDeviceGetNvLinkState(void* device, unsigned link, int* active) {
   const int* const end = far_end(device, link);
   if (end == nullptr) return kInvalid;
-  const std::string a = std::to_string(static_cast<Device*>(device) - devices().data()),
-                    b = std::to_string(*end);
+  const std::string a = std::to_string(static_cast<Device*>(device) - devices().data());
+  const std::string b = std::to_string(*end);
   const std::string cut = variable("FAKE_NVML_CUT");
   return *active = cut != a + "," + b && cut != b + "," + a ? 1 : 0, kSuccess;
 }

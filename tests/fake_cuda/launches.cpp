@@ -1,5 +1,20 @@
 // Kernels and their launches.
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/cuda/driver.hpp"
+#include "kernels/compare.hpp"
 #include "kernels/cuda/args.hpp"
+#include "tests/fake_cuda/fake_cuda.hpp"
 #include "tests/fake_cuda/state.hpp"
 
 namespace fake_cuda {
@@ -15,8 +30,9 @@ Work write_word(const void* arguments) {
   return [args = *static_cast<const WriteArgs*>(arguments)] {
     if (args.word == 0) return true;  // to make it ready
     if (args.kind == WriteKind::add) return word_at<uint64_t>(args.word) += args.value, true;
-    if (args.kind == WriteKind::store32)
+    if (args.kind == WriteKind::store32) {
       return word_at<uint32_t>(args.word) = static_cast<uint32_t>(args.value), true;
+    }
     return word_at<uint64_t>(args.word) = args.value, true;
   };
 }
@@ -110,8 +126,9 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
     if (found == state().kernels.end()) return CUDA_ERROR_INVALID_VALUE;
     name = found->second;
     constexpr unsigned kAnyKernel = 48 << 10;
-    if (config->sharedMemBytes > std::max(kAnyKernel, state().shared[function]))
+    if (config->sharedMemBytes > std::max(kAnyKernel, state().shared[function])) {
       return CUDA_ERROR_INVALID_VALUE;
+    }
     Launch launch{name, config->gridDimX, config->blockDimX, config->hStream, is_early(*config),
         config->sharedMemBytes};
     if (name == "symm_check") launch.detail = static_cast<const CheckArgs*>(parameters[0])->detail;

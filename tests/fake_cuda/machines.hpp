@@ -33,8 +33,9 @@ inline const std::vector<Machine>& machines() {
 }
 
 inline const Machine* find(const std::string& name) {
-  for (const Machine& machine : machines())
+  for (const Machine& machine : machines()) {
     if (machine.name == name) return &machine;
+  }
   return nullptr;
 }
 

@@ -3,7 +3,14 @@
 #include <sys/mman.h>
 
 #include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
 
+#include "core/cuda/driver.hpp"
 #include "tests/fake_cuda/state.hpp"
 
 namespace fake_cuda {
@@ -40,8 +47,9 @@ std::vector<std::pair<int, int>> access(const void* address) {
   std::vector<std::pair<int, int>> all;
   const auto at = mapping_at(reinterpret_cast<CUdeviceptr>(address));
   if (at == state().mappings.end()) return all;
-  for (const CUmemLocation& location : state().access[at->first])
+  for (const CUmemLocation& location : state().access[at->first]) {
     all.emplace_back(location.type, location.id);
+  }
   return all;
 }
 
@@ -57,8 +65,9 @@ API cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) 
   ENTER();
   if (auto of = state().ordinary.upper_bound(address); of != state().ordinary.begin()) {
     --of;
-    if (address - of->first < of->second)
+    if (address - of->first < of->second) {
       return *base = of->first, *bytes = of->second, CUDA_SUCCESS;
+    }
   }
   const auto at = mapping_at(address);
   if (at == state().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
@@ -97,13 +106,16 @@ API cuMemMap(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHa
   ENTER();
   const auto found = state().memories.find(handle);
   if (found == state().memories.end() || reservation_of(address, bytes) == 0 ||
-      is_mapped(address, bytes) || bytes % kGranularity != 0 || bytes > found->second.bytes)
+      is_mapped(address, bytes) || bytes % kGranularity != 0 || bytes > found->second.bytes) {
     return CUDA_ERROR_INVALID_VALUE;
+  }
   if (const Team* const team = found->second.team) {
-    if (state().reservations[address] != bytes || bytes != team->size)
+    if (state().reservations[address] != bytes || bytes != team->size) {
       return CUDA_ERROR_INVALID_VALUE;
-    if (std::popcount(team->bound.load()) != static_cast<int>(team->devices))
+    }
+    if (std::popcount(team->bound.load()) != static_cast<int>(team->devices)) {
       return violation("a multicast object is mapped before all have bound memory");
+    }
   } else if (mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED,
                  found->second.fd, 0) == MAP_FAILED) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -134,19 +146,22 @@ API cuMemUnmap(CUdeviceptr address, size_t bytes) {
 API cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* desc, size_t count) {
   ENTER();
   const auto at = state().mappings.find(address);
-  if (at == state().mappings.end() || at->second.bytes != bytes || count == 0)
+  if (at == state().mappings.end() || at->second.bytes != bytes || count == 0) {
     return CUDA_ERROR_INVALID_VALUE;
+  }
   const bool on_host =
       state().memories[at->second.handle].prop.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
   bool readable = !on_host;
   for (size_t i = 0; i < count; ++i) {
     const CUmemLocation& to = desc[i].location;
     if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE ||
-        (to.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && !on_host))
+        (to.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && !on_host)) {
       return CUDA_ERROR_INVALID_VALUE;
+    }
     if (to.type != CU_MEM_LOCATION_TYPE_HOST_NUMA &&
-        (to.type != CU_MEM_LOCATION_TYPE_DEVICE || to.id < 0 || to.id >= state().devices.count))
+        (to.type != CU_MEM_LOCATION_TYPE_DEVICE || to.id < 0 || to.id >= state().devices.count)) {
       return CUDA_ERROR_INVALID_VALUE;
+    }
     readable = readable || to.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
     state().access[address].push_back(to);
   }
@@ -163,13 +178,16 @@ API cuMemGetHandleForAddressRange(
   ENTER();
   const auto at = mapping_at(address);
   if (at == state().mappings.end() || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags != 0 ||
-      bytes == 0)
+      bytes == 0) {
     return CUDA_ERROR_INVALID_VALUE;
+  }
   if (address % kPage != 0 || bytes % kPage != 0 ||
-      bytes > at->second.bytes - (address - at->first))
+      bytes > at->second.bytes - (address - at->first)) {
     return CUDA_ERROR_INVALID_VALUE;
-  if (state().memories[at->second.handle].prop.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+  }
+  if (state().memories[at->second.handle].prop.location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
     return CUDA_ERROR_NOT_SUPPORTED;
+  }
   *static_cast<int*>(out) = fcntl(state().memories[at->second.handle].fd, F_DUPFD, 0);
   return *static_cast<int*>(out) < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }

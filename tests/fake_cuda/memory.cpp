@@ -5,8 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
+#include <mutex>
+#include <string>
 
+#include "core/cuda/driver.hpp"
 #include "tests/fake_cuda/state.hpp"
 
 namespace fake_cuda {
@@ -20,8 +24,9 @@ std::string label_of(const CUmemAllocationProp& prop) {
 CUmemLocation location_of(int fd) {
   char name[256] = {};
   CUmemLocation location{};
-  if (readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name - 1) <= 0)
+  if (readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name - 1) <= 0) {
     return {};
+  }
   return std::sscanf(name, "/memfd:fake_cuda.%d.%d", &location.type, &location.id) == 2
              ? location
              : CUmemLocation{};
@@ -66,12 +71,14 @@ API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemA
   const int places = on_host ? kNodes : state().devices.count;
   if (bytes % kGranularity != 0 ||
       (!on_host && prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) ||
-      prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+      prop->type != CU_MEM_ALLOCATION_TYPE_PINNED) {
     return CUDA_ERROR_INVALID_VALUE;
+  }
   if (prop->location.id < 0 || prop->location.id >= places) return CUDA_ERROR_INVALID_VALUE;
   if (on_host && prop->allocFlags.gpuDirectRDMACapable != 0) return CUDA_ERROR_INVALID_VALUE;
-  if ((prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC) != 0 && !state().fabric_create)
+  if ((prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC) != 0 && !state().fabric_create) {
     return kNotPermitted;
+  }
   const int fd = memfd_create(label_of(*prop).c_str(), MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::lock_guard lock(state().mutex);
@@ -85,15 +92,17 @@ API cuMemRelease(CUmemGenericAllocationHandle handle) {
   const auto found = state().memories.find(handle);
   if (found == state().memories.end()) return CUDA_ERROR_INVALID_VALUE;
   State::Memory& memory = found->second;
-  if (memory.references == 0)
+  if (memory.references == 0) {
     return memory.team == nullptr ? CUDA_ERROR_INVALID_VALUE
                                   : violation("a multicast object is released twice");
+  }
   if (memory.created) memory.team->creator_has_gone = 1;
   if (!memory.bound.empty()) violation("a multicast object is released before it is unbound");
   const bool is_last = --memory.references == 0;
   if (is_last && is_bound(handle)) violation("memory is released before it is unbound");
-  if (is_last && memory.team != nullptr && memory.mappings != 0)
+  if (is_last && memory.team != nullptr && memory.mappings != 0) {
     violation("a multicast object is released while it is mapped");
+  }
   return forget_unused(handle), CUDA_SUCCESS;
 }
 
@@ -116,11 +125,13 @@ API cuMemExportToShareableHandle(
     void* out, CUmemGenericAllocationHandle handle, int type, unsigned long long) {
   ENTER();
   const auto found = state().memories.find(handle);
-  if (found == state().memories.end() || (found->second.prop.requestedHandleTypes & type) == 0)
+  if (found == state().memories.end() || (found->second.prop.requestedHandleTypes & type) == 0) {
     return CUDA_ERROR_INVALID_VALUE;
-  if (type == CU_MEM_HANDLE_TYPE_FABRIC)
+  }
+  if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
     return *static_cast<Fabric*>(out) = {Fabric::kMagic, getpid(), found->second.fd, {}},
            CUDA_SUCCESS;
+  }
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
   *static_cast<int*>(out) = fcntl(found->second.fd, F_DUPFD_CLOEXEC, 0);
   return *static_cast<int*>(out) < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;

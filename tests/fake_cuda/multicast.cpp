@@ -3,7 +3,11 @@
 #include <unistd.h>
 
 #include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
 
+#include "core/cuda/driver.hpp"
 #include "tests/fake_cuda/state.hpp"
 
 namespace fake_cuda {
@@ -36,15 +40,17 @@ CUresult import_object(unsigned long long handle, int fd) {
   if (team == nullptr || team->magic != Team::kMagic) return CUDA_ERROR_INVALID_VALUE;
   // The real driver then makes a fresh one, in which
   // the importer waits for the others for ever.
-  if (team->creator_has_gone != 0)
+  if (team->creator_has_gone != 0) {
     return violation("a multicast object is imported that its creator has let go of");
+  }
   return keep(handle, fd, team, false);
 }
 
 bool is_bound(unsigned long long memory) {
   for (const auto& [handle, object] : state().memories) {
-    for (const auto& [device, part] : object.bound)
+    for (const auto& [device, part] : object.bound) {
       if (part.second == memory) return true;
+    }
   }
   return false;
 }
@@ -61,8 +67,9 @@ long multicast_calls() {
 
 API cuMulticastGetGranularity(size_t* unit, const CUmulticastObjectProp* prop, int which) {
   MULTICAST_CALL();
-  if (prop->numDevices < 2 || prop->handleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+  if (prop->numDevices < 2 || prop->handleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
     return CUDA_ERROR_INVALID_VALUE;
+  }
   return *unit = which == CU_MULTICAST_GRANULARITY_MINIMUM ? kMulticastGranularity
                                                            : 256 * kMulticastGranularity,
          CUDA_SUCCESS;
@@ -71,8 +78,9 @@ API cuMulticastGetGranularity(size_t* unit, const CUmulticastObjectProp* prop, i
 API cuMulticastCreate(CUmemGenericAllocationHandle* handle, const CUmulticastObjectProp* prop) {
   MULTICAST_CALL();
   if (prop->numDevices < 2 || prop->handleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
-      prop->size == 0 || prop->size % kMulticastGranularity != 0)
+      prop->size == 0 || prop->size % kMulticastGranularity != 0) {
     return CUDA_ERROR_INVALID_VALUE;
+  }
   const int fd = memfd_create("fake_multicast", MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, sizeof(Team)) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   Team* team = map_team(fd);
@@ -91,8 +99,9 @@ API cuMulticastAddDevice(CUmemGenericAllocationHandle handle, CUdevice device) {
   if (object->created) return violation("the creator joins by the handle that it created");
   const uint32_t bit = 1U << number_of(device);
   if ((team.added.fetch_or(bit) & bit) != 0) return violation("a device joins twice");
-  if (std::popcount(team.added.load()) > static_cast<int>(team.devices))
+  if (std::popcount(team.added.load()) > static_cast<int>(team.devices)) {
     return violation("too many devices join");
+  }
   return CUDA_SUCCESS;
 }
 
@@ -101,15 +110,18 @@ API cuMulticastBindMem(CUmemGenericAllocationHandle handle, size_t offset,
   MULTICAST_CALL();
   State::Memory* const object = object_of(handle);
   const auto part = state().memories.find(memory);
-  if (object == nullptr || part == state().memories.end() || flags != 0)
+  if (object == nullptr || part == state().memories.end() || flags != 0) {
     return CUDA_ERROR_INVALID_VALUE;
+  }
   Team& team = *object->team;
   // The real one waits for them, here or for ever.
-  if (std::popcount(team.added.load()) != static_cast<int>(team.devices))
+  if (std::popcount(team.added.load()) != static_cast<int>(team.devices)) {
     return violation("memory is bound before all devices have joined");
+  }
   if (offset != 0 || from != 0 || bytes != team.size || bytes > part->second.bytes ||
-      bytes % kMulticastGranularity != 0)
+      bytes % kMulticastGranularity != 0) {
     return CUDA_ERROR_INVALID_VALUE;
+  }
   const CUdevice device = part->second.prop.location.id;
   const uint32_t bit = 1U << number_of(device);
   if ((team.added & bit) == 0) return violation("memory is bound of a device that has not joined");
@@ -123,16 +135,20 @@ API cuMulticastUnbind(
   const std::lock_guard lock(state().mutex);
   ++state().multicast_calls;
   State::Memory* const object = object_of(handle);
-  if (object == nullptr || object->references == 0)
+  if (object == nullptr || object->references == 0) {
     return violation("memory is unbound after the multicast object was released");
+  }
   const auto part = object->bound.find(device);
-  if (part == object->bound.end() || offset != 0 || bytes != part->second.first)
+  if (part == object->bound.end() || offset != 0 || bytes != part->second.first) {
     return violation("what is unbound is not what was bound");
-  if (object->mappings != 0)
+  }
+  if (object->mappings != 0) {
     return violation("memory is unbound before the multicast object is unmapped");
+  }
   const auto memory = state().memories.find(part->second.second);
-  if (memory == state().memories.end() || memory->second.references == 0)
+  if (memory == state().memories.end() || memory->second.references == 0) {
     return violation("memory is unbound after its release");
+  }
   object->team->bound.fetch_and(~(1U << number_of(device)));
   return object->bound.erase(part), CUDA_SUCCESS;
 }

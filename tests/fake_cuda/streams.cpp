@@ -1,8 +1,20 @@
 // Streams, events, and what is done in the order of a stream but by a kernel.
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
+#include "core/cuda/driver.hpp"
 #include "tests/fake_cuda/state.hpp"
 
 namespace fake_cuda {
@@ -25,9 +37,11 @@ unsigned long long identity_of(void* stream) {
 void progress() {
   for (bool moved = true; moved;) {
     moved = false;
-    for (auto& [stream, queue] : state().queues)
-      for (; !queue.empty() && queue.front()(); moved = true)
+    for (auto& [stream, queue] : state().queues) {
+      for (; !queue.empty() && queue.front()(); moved = true) {
         queue.pop_front();
+      }
+    }
   }
   std::erase_if(state().queues, [](const auto& one) { return one.second.empty(); });
 }
@@ -40,10 +54,12 @@ State::Capture* capture_of(void* stream) {
 // The capture under way in which the event was recorded last.
 State::Capture* capture_with(void* event) {
   const auto found = state().recorded.find(event);
-  for (auto& [stream, capture] : state().captures)
+  for (auto& [stream, capture] : state().captures) {
     if (found != state().recorded.end() && capture.number == found->second.capture &&
-        !capture.invalid)
+        !capture.invalid) {
       return &capture;
+    }
+  }
   return nullptr;
 }
 
@@ -55,8 +71,9 @@ CUresult invalidate(State::Capture& capture, const char* by) {
 
 CUresult invalidate_all(const char* by) {
   CUresult result = CUDA_SUCCESS;
-  for (auto& [stream, capture] : state().captures)
+  for (auto& [stream, capture] : state().captures) {
     result = invalidate(capture, by);
+  }
   return result;
 }
 
@@ -94,8 +111,9 @@ CUresult run(void* stream, std::function<bool()> work) {
 }
 
 void wait_while_held() {
-  while (state().held)
+  while (state().held) {
     usleep(100);
+  }
 }
 
 void enqueue(void* stream, std::function<bool()> work) { run(stream, std::move(work)); }
@@ -169,11 +187,12 @@ API cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream strea
   MAY_FAIL();
   wait_while_held();
   return run(stream, [=] {
-    auto *const target = reinterpret_cast<unsigned*>(to), *const source =
-                                                              reinterpret_cast<unsigned*>(from);
+    auto* const target = reinterpret_cast<unsigned*>(to);
+    auto* const source = reinterpret_cast<unsigned*>(from);
     if (bytes > 8 || (to | from | bytes) % 4 != 0) return std::memmove(target, source, bytes), true;
-    for (size_t i = 0; i < bytes / 4; ++i)  // words that somebody polls are copied whole
+    for (size_t i = 0; i < bytes / 4; ++i) {  // words that somebody polls are copied whole
       std::atomic_ref(target[i]).store(std::atomic_ref(source[i]).load());
+    }
     return true;
   });
 }
@@ -254,8 +273,9 @@ API cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
     left = found->second.left;
     State::Capture* const capture = capture_of(stream);
     const unsigned long long other = found->second.capture;
-    if (capture != nullptr && capture->number != other)
+    if (capture != nullptr && capture->number != other) {
       return invalidate(*capture, "an event from outside of it");
+    }
     if (*left != 0 || other != 0) state().waits.emplace_back(stream, found->second.stream);
     // joins it
     if (other != 0) return state().captures[identity_of(stream)].number = other, CUDA_SUCCESS;
@@ -267,8 +287,9 @@ API cuStreamGetCaptureInfo(CUstream stream, int* status, unsigned long long* id)
   ENTER();
   *status = 0;
   *id = 0;
-  if (const State::Capture* capture = capture_of(stream))
+  if (const State::Capture* capture = capture_of(stream)) {
     return *status = capture->invalid ? 2 : 1, *id = capture->number, CUDA_SUCCESS;
+  }
   const bool blocked =
       identity_of(stream) == 1 && std::any_of(state().captures.begin(), state().captures.end(),
                                       [](const auto& one) { return one.second.blocking; });
@@ -286,9 +307,10 @@ API cuEventCreate(CUevent* event, unsigned) {
 
 API cuEventRecord(CUevent event, CUstream stream) {
   ENTER();
-  if (const State::Capture* capture = capture_of(stream))
+  if (const State::Capture* capture = capture_of(stream)) {
     return state().recorded[event] = {std::make_shared<int>(0), stream, capture->number},
            CUDA_SUCCESS;
+  }
   return record(event, stream), CUDA_SUCCESS;
 }
 

@@ -5,21 +5,27 @@
 // has been issued; "stuck", an abort does not return; "lame", what was issued does not
 // go; "slow", an end takes 0.3 s. Each call is in progress for three looks.
 #include <sys/socket.h>
+#include <sys/types.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "capi/include/symm/symm.h"
 #include "core/engine/nccl_api.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
 #include "tools/bench/reference.hpp"
@@ -107,8 +113,9 @@ bool advance(ncclComm& comm, Call& call) {
         socklen_t length = 0;
         const sockaddr_un to = address_of(comm, one.peer, &length);
         if (sendto(comm.socket, packet, sizeof comm.rank + moved, MSG_DONTWAIT,
-                reinterpret_cast<const sockaddr*>(&to), length) < 0)
+                reinterpret_cast<const sockaddr*>(&to), length) < 0) {
           break;
+        }
       } else {
         auto& from = comm.inbox[static_cast<size_t>(one.peer)];
         moved = std::min(moved, from.size());
@@ -122,8 +129,9 @@ bool advance(ncclComm& comm, Call& call) {
     if (one.left != 0) waits.insert({one.is_send, one.peer});
   }
   if (!waits.empty()) return false;
-  for (const auto& last : call.in_the_end)
+  for (const auto& last : call.in_the_end) {
     last();
+  }
   return true;
 }
 
@@ -200,8 +208,9 @@ Result ncclGetUniqueId(Id* id) {
 
 Result ncclCommInitRankConfig(Comm* comm, int size, Id id, int rank, Config* config) {
   if (config->size != 48 || config->magic != 0xcafebeef || config->version > 22703 ||
-      config->blocking != 0)
+      config->blocking != 0) {
     return 4;
+  }
   static const Runtime runtime;
   Comm const made = *comm = new ncclComm;
   made->rank = rank;
@@ -217,8 +226,9 @@ Result ncclCommInitRankConfig(Comm* comm, int size, Id id, int rank, Config* con
 }
 
 Result ncclCommGetAsyncError(Comm comm, Result* error) {
-  if (comm->asked.exchange(true))
+  if (comm->asked.exchange(true)) {
     std::fputs("two threads ask one communicator\n", stderr), std::abort();
+  }
   usleep(20);
   *error = comm->error;
   if (*error == kSuccess && (told("absent") || comm->looks > 0)) {
@@ -232,8 +242,9 @@ Result ncclCommFinalize(Comm comm) { return comm->looks = 3, kInProgress; }
 
 Result ncclCommAbort(Comm comm) {  // what was issued on streams still asks for it
   ++ends;
-  while (told("stuck"))
+  while (told("stuck")) {
     sleep(1);
+  }
   if (told("slow")) usleep(300'000);
   close(comm->socket);
   comm->gone = true;
@@ -274,8 +285,9 @@ Result ncclAllGather(const void* from, void* to, size_t count, int, Comm comm, v
   return add(comm, stream, [=](Call& call) {
     for (int rank = 0; rank < comm->size; ++rank) {
       std::byte* const part = writable(to) + static_cast<size_t>(rank) * count;
-      if (rank == comm->rank && part != from)
+      if (rank == comm->rank && part != from) {
         call.in_the_end.emplace_back([=] { std::memcpy(part, from, count); });
+      }
       if (rank == comm->rank) continue;
       call.operations.push_back({true, writable(from), count, rank});
       call.operations.push_back({false, part, count, rank});
@@ -287,8 +299,9 @@ Result ncclBroadcast(
     const void* from, void* to, size_t count, int, int root, Comm comm, void* stream) {
   return add(comm, stream, [=](Call& call) {
     if (root != comm->rank) return call.operations.push_back({false, writable(to), count, root});
-    for (int rank = 0; rank < comm->size; ++rank)
+    for (int rank = 0; rank < comm->size; ++rank) {
       if (rank != root) call.operations.push_back({true, writable(from), count, rank});
+    }
     call.in_the_end.emplace_back([=] { std::memmove(to, from, count); });
   });
 }

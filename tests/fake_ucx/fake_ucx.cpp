@@ -3,14 +3,17 @@
 // not end, not even when its endpoint is closed; "breaks", endpoints
 // break after the first message, whose error is told "twice", or "late",
 // when they are closed. What an option was set to, $FAKE_<OPTION> says.
+#include <stdlib.h>
 #include <sys/eventfd.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/engine/ucx_api.hpp"

@@ -24,8 +24,9 @@ std::vector<std::byte> sealed(std::span<const std::byte> bytes) {
   std::vector<std::byte> whole(bytes.begin(), bytes.end());
   if (whole.size() < symm::ipc::kTokenFixed + 8) return whole;
   const auto put = [&](size_t at, uint64_t value, size_t size) {
-    for (size_t i = 0; i < size; ++i)
+    for (size_t i = 0; i < size; ++i) {
       whole[at + i] = static_cast<std::byte>(value >> (8 * i));
+    }
   };
   put(8, whole.size(), 4);
   put(132, whole.size() - symm::ipc::kTokenFixed - 8, 4);

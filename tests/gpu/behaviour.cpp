@@ -17,16 +17,18 @@ float sum(int size, size_t i, int round) {
 
 void upload(const Rank& rank, float* to, size_t count, int round, cudaStream_t stream) {
   std::vector<float> host(count);
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; ++i) {
     host[i] = operand(rank.rank, i, round);
+  }
   rank.upload(to, host.data(), count * sizeof(float), stream);
 }
 
 bool right(const Rank& rank, const float* from, size_t count, int round, cudaStream_t stream) {
   std::vector<float> host(count);
   rank.download(host.data(), from, count * sizeof(float), stream);
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; ++i) {
     if (host[i] != sum(rank.size, i, round)) return false;
+  }
   return true;
 }
 
@@ -47,8 +49,9 @@ void graphs(Rank& rank, std::barrier<>& together) {
   auto* other = reinterpret_cast<float*>(rank.ordinary);
   const auto calls = [&](size_t first, size_t second) {
     return [&, first, second] {
-      for (const size_t count : {first, second})
+      for (const size_t count : {first, second}) {
         symm(allreduce(rank, block, other, count, rank.stream), "all-reduce in capture");
+      }
       rank.whole.barrier({}, 3, 0, rank.stream);
     };
   };
@@ -57,8 +60,9 @@ void graphs(Rank& rank, std::barrier<>& together) {
   for (int round = 0; round < 12; ++round) {
     upload(rank, block, kLarge, round, rank.stream);
     graphs[round % 2].replay();
-    if (round % 3 == 0)
+    if (round % 3 == 0) {
       symm(allreduce(rank, block, other, kMiddle, rank.stream), "eager all-reduce");
+    }
     const size_t check = round % 2 == 0 ? kMiddle : kLarge;
     expect(right(rank, other, check, round, rank.stream), who(rank, "graph replay"));
   }
@@ -82,14 +86,16 @@ void engines(Rank& rank, std::barrier<>& together) {
   for (int round = 0; round < 6; ++round) {
     const cudaStream_t stream = round % 4 == 2 ? rank.second : rank.stream;
     upload(rank, send, unit, round, stream);
-    if (round % 2 == 0)
+    if (round % 2 == 0) {
       gather(stream);
-    else
+    } else {
       graph.replay();
+    }
     rank.download(host.data(), recv, host.size() * sizeof(float), stream);
     bool ok = true;
-    for (size_t i = 0; i < host.size(); ++i)
+    for (size_t i = 0; i < host.size(); ++i) {
       ok = ok && host[i] == operand(static_cast<int>(i / unit), i % unit, round);
+    }
     expect(ok, who(rank, "all-gather by engines"));
     rank.settle(together);
   }
@@ -106,8 +112,9 @@ void signals(Rank& rank, std::barrier<>& together) {
           next, 4096 * i, 1000 * static_cast<uint32_t>(rank.rank) + i, 64, rank.stream);
       rank.memory.signal(next, 5, rank.stream);
     }
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3; ++i) {
       rank.memory.wait_signal(last, 5, 0, rank.stream);
+    }
     rank.whole.barrier({}, 0, 0, rank.stream);
   };
   const auto check = [&](const char* what) {
@@ -116,9 +123,10 @@ void signals(Rank& rank, std::barrier<>& together) {
     rank.whole.barrier({}, 1, 0, rank.stream);
     rank.wait();
     bool ok = true;
-    for (uint32_t i = 0; i < 3; ++i)
+    for (uint32_t i = 0; i < 3; ++i) {
       ok = ok && got[1024 * i] == 1000 * static_cast<uint32_t>(last) + i &&
            got[1024 * i + 63] == got[1024 * i];
+    }
     expect(ok, who(rank, what));
   };
   round();
@@ -226,8 +234,9 @@ void values(Rank& rank, std::barrier<>& together) {
 void groups(Rank& rank, std::barrier<>& together, bool shared) {
   Rank part{.rank = rank.rank, .size = std::max(2, rank.size - 1), .pinned = rank.pinned};
   std::vector<int32_t> backwards;
-  for (int r = part.size; r-- > 0;)
+  for (int r = part.size; r-- > 0;) {
     backwards.push_back(r);
+  }
   if (rank.rank < part.size) part.whole = rank.whole.create_from_ranks(backwards);
   together.arrive_and_wait();  // as what has the driver load kernels must not meet one that waits
   part.group = part.whole.get();
@@ -241,8 +250,9 @@ void groups(Rank& rank, std::barrier<>& together, bool shared) {
       const float* send = operands[round % 2];
       float* recv = operands[1 - round % 2];
       symm(allreduce(rank, send, recv, count, streams[0]), "all-reduce of all");
-      if (part.group != nullptr)
+      if (part.group != nullptr) {
         symm(allreduce(part, send, recv + kSecond, count, streams[1]), "all-reduce of a part");
+      }
       std::swap(streams[0], streams[1]);
     }
     symm(symm_stream_wait(rank.group, rank.stream, rank.second), "symm_stream_wait");
@@ -254,16 +264,18 @@ void groups(Rank& rank, std::barrier<>& together, bool shared) {
     rank.settle(together);
     for (int round = 0; round < 12; ++round) {
       upload(rank, operands[round % 2], kLarge, round, rank.stream);
-      if (round % 4 == 0)
+      if (round % 4 == 0) {
         graph.replay();
-      else
+      } else {
         calls(round);
+      }
       const float* recv = operands[1 - round % 2];
       expect(right(rank, recv, kLarge, round, rank.stream),
           who(rank, "all-reduce beside that of a part"));
-      if (part.group != nullptr)
+      if (part.group != nullptr) {
         expect(right(part, recv + kSecond, kLarge, round, rank.stream),
             who(rank, "all-reduce of a part"));
+      }
     }
     rank.settle(together);
   }
@@ -311,12 +323,14 @@ void abort_word(Rank& rank, std::barrier<>& together) {
   auto* block = reinterpret_cast<float*>(rank.block);
   auto* other = reinterpret_cast<float*>(rank.ordinary);
   const Graph graph(rank, [&] {
-    for (const size_t count : {kSmall, kMiddle, kLarge})
+    for (const size_t count : {kSmall, kMiddle, kLarge}) {
       symm(allreduce(rank, block, other, count, rank.stream), "all-reduce in capture");
+    }
   });
   rank.settle(together);
-  if (rank.rank != 0)
+  if (rank.rank != 0) {
     symm(allreduce(rank, block, other, kMiddle, rank.stream), "an all-reduce that will be aborted");
+  }
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   together.arrive_and_wait();
   if (rank.rank == 0) symm(symm_group_abort(rank.group, "a test"), "symm_group_abort");
@@ -343,13 +357,14 @@ void abort_word(Rank& rank, std::barrier<>& together) {
 void mismatch(Rank& rank, std::barrier<>&, bool of_places) {
   auto* block = reinterpret_cast<float*>(rank.block);
   const size_t one = rank.rank == 0 ? 0 : 1;
-  if (of_places)
+  if (of_places) {
     symm(symm_allgather(rank.group, rank.ordinary, block + one, 64, SYMM_DTYPE_F32,
              support::forced(SYMM_ALGORITHM_COPY_ENGINE), rank.stream),
         "an all-gather into different places");
-  else
+  } else {
     symm(allreduce(rank, block, reinterpret_cast<float*>(rank.ordinary), 64 + one, rank.stream),
         "a mismatched all-reduce");
+  }
   rank.wait();
   symm_group_status_t status = rank.whole.status();
   for (int i = 0; i < 100 && status.status == SYMM_OK; ++i) {
@@ -396,16 +411,18 @@ TEST_F(Behaviour, Groups) { run(groups_beside); }
 TEST_F(Behaviour, GroupsInOneScratch) { run(groups_in_one_scratch, SYMM_GROUP_SHARED_SCRATCH); }
 
 TEST_F(Behaviour, Silence) {
-  for (const size_t count : {kSmall, kMiddle, kLarge})
+  for (const size_t count : {kSmall, kMiddle, kLarge}) {
     run([&](Rank& rank, std::barrier<>& together) { silence(rank, together, count); });
+  }
 }
 
 TEST_F(Behaviour, AbortWord) { run(abort_word); }
 
 TEST_F(Behaviour, Mismatch) {
-  for (const bool of_places : {false, true})
+  for (const bool of_places : {false, true}) {
     run([&](Rank& rank, std::barrier<>& together) { mismatch(rank, together, of_places); },
         SYMM_GROUP_CHECK);
+  }
 }
 
 TEST_F(Behaviour, GraphsAfterFailures) { run(graphs); }

@@ -67,8 +67,9 @@ Expected expected_of(const Case& c, int n) {
                            : symm::reference::reduce(c.dtype, c.op, bits);
     };
     const auto reduced = [&](size_t at) {
-      if (!alike || all.empty())
+      if (!alike || all.empty()) {
         all = symm::reference::combined(c.dtype, e.send, at, c.count, c.result(), combine);
+      }
       return all;
     };
     e.recv.push_back(symm::reference::result_of(static_cast<symm::Collective>(c.collective), e.send,
@@ -115,8 +116,9 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
   // other rank an address that is no multiple of 16.
   size_t offset =
       algorithm == SYMM_ALGORITHM_COPY_ENGINE ? 8 : static_cast<size_t>(rank.rank) * 256;
-  if (place == Place::ordinary_odd)
+  if (place == Place::ordinary_odd) {
     offset += symm::size_of(c.dtype) * static_cast<size_t>(1 + rank.rank % 2);
+  }
   char* in = base + offset;
   const size_t recv_bytes = c.count * symm::size_of(c.result()) *
                             (c.its().recv_per_rank ? static_cast<size_t>(rank.size) : 1);
@@ -155,10 +157,12 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
   if (health.status != SYMM_OK) gpu::give_up(what + ": " + health.message);
   const size_t elements = want.size() / symm::size_of(c.result());
   std::string wrong = std::memcmp(got.data(), want.data(), want.size()) == 0 ? "" : "bytes";
-  if (c.its().has_op)
+  if (c.its().has_op) {
     wrong = symm::reference::difference(c.result(), got.data(), want.data(), elements);
-  for (size_t i = want.size(); i < got.size() && !want.empty(); ++i)
+  }
+  for (size_t i = want.size(); i < got.size() && !want.empty(); ++i) {
     if (got[i] != std::byte{0xA5}) wrong = "written beyond the end";
+  }
   gpu::expect(wrong.empty(), what + ": " + wrong);
 }
 
@@ -172,22 +176,25 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
     for (const DType dtype : {DType::bf16, DType::i32}) {
       add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 1027);
       add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 30011);
-      for (const auto c : kOthers)
+      for (const auto c : kOthers) {
         add(c, dtype, Op::sum, 1027);
+      }
     }
     return list;
   }
   for (const DType dtype : symm::reference::kDTypes) {
     for (const Op op : symm::reference::kOps) {
       if (dtype == DType::boolean && op == Op::avg) continue;  // is refused
-      for (const size_t count : {size_t{1}, size_t{37}, size_t{4099}})
+      for (const size_t count : {size_t{1}, size_t{37}, size_t{4099}}) {
         add(SYMM_COLLECTIVE_ALLREDUCE, dtype, op, count);
+      }
     }
   }
   for (const DType dtype : {DType::bf16, DType::f32, DType::u8, DType::f64}) {
     for (const size_t count : {size_t{1}, size_t{1023}, size_t{20011}, size_t{65536}}) {
-      for (const auto c : kOthers)
+      for (const auto c : kOthers) {
         add(c, dtype, c == SYMM_COLLECTIVE_REDUCE ? Op::max : Op::sum, count);
+      }
     }
   }
   int turn = 0;
@@ -199,9 +206,10 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
         for (const symm_scale_t position : {SYMM_SCALE_NONE, SYMM_SCALE_BEFORE, SYMM_SCALE_AFTER}) {
           const bool narrow = symm::size_of(dtype) < 4;
           ++turn;
-          if (position != SYMM_SCALE_NONE)
+          if (position != SYMM_SCALE_NONE) {
             list.push_back({c, dtype, turn % 3 == 0 ? Op::avg : Op::sum, count, root, position,
                 turn % 2 == 0, false});
+          }
           if (narrow) {
             const bool by_pointer = position != SYMM_SCALE_NONE && turn % 2 == 1;
             list.push_back({c, dtype, turn % 3 == 1 ? Op::avg : Op::sum, count, root, position,
@@ -222,12 +230,15 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
   add(SYMM_COLLECTIVE_ALLREDUCE, DType::f32, Op::sum, 5000011);
   add(SYMM_COLLECTIVE_REDUCE, DType::bf16, Op::sum, 9000011);  // of 2 ranks in two launches, ...
   // ... of more
-  for (const auto c : {SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_BROADCAST})
+  for (const auto c : {SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_BROADCAST}) {
     add(c, DType::bf16, Op::sum, 7000011);
+  }
   for (const size_t count : {size_t{300007}, size_t{1} << 18}) {
-    for (const auto c : kOthers)
-      for (const DType dtype : {DType::bf16, DType::f32})
+    for (const auto c : kOthers) {
+      for (const DType dtype : {DType::bf16, DType::f32}) {
         add(c, dtype, Op::sum, count);
+      }
+    }
   }
   return list;
 }
@@ -242,8 +253,9 @@ TEST(Collectives, HaveTheBitsOfTheReference) {
   std::atomic<size_t> next{0};
   support::as_threads(
       static_cast<int>(std::max(1U, std::thread::hardware_concurrency())), [&](int) {
-        for (size_t i; (i = next++) < list.size();)
+        for (size_t i; (i = next++) < list.size();) {
           expected[i] = expected_of(list[i], n);
+        }
       });
   gpu::run_ranks(n, [&](gpu::Rank& rank, std::barrier<>& together) {
     for (size_t i = 0; i < list.size(); ++i) {
@@ -251,8 +263,9 @@ TEST(Collectives, HaveTheBitsOfTheReference) {
         if (small && place != Place::symmetric && place != Place::ordinary_odd) continue;
         for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_LL,
                  SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED,
-                 SYMM_ALGORITHM_MARKED, SYMM_ALGORITHM_COPY_ENGINE})
+                 SYMM_ALGORITHM_MARKED, SYMM_ALGORITHM_COPY_ENGINE}) {
           check(rank, together, list[i], expected[i], place, algorithm);
+        }
       }
     }
   });

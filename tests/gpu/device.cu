@@ -35,13 +35,15 @@ __global__ void pass_on(const Memory memory, int channel, Words* words) {
   const int last = (memory.rank + memory.size - 1) % memory.size;
   auto* const theirs = symm::device::pointer<unsigned>(memory, next);
   const auto* const mine = symm::device::pointer<unsigned>(memory, memory.rank);
-  for (unsigned i = threadIdx.x; i < 4096; i += blockDim.x)
+  for (unsigned i = threadIdx.x; i < 4096; i += blockDim.x) {
     theirs[i] = static_cast<unsigned>(memory.rank) * 10000 + i;
+  }
   symm::device::signal_block(memory, next, channel);
   const Outcome outcome = symm::device::wait_signal_block(memory, last, channel);
   if (has_failed(outcome, words)) return;
-  for (unsigned i = threadIdx.x; i < 4096; i += blockDim.x)
+  for (unsigned i = threadIdx.x; i < 4096; i += blockDim.x) {
     if (mine[i] != static_cast<unsigned>(last) * 10000 + i) atomicAdd_system(&words->wrong, 1U);
+  }
 }
 
 // Each block of each rank meets the same block of the others, round after round.
@@ -54,8 +56,9 @@ __global__ void blocks_meet(const Memory memory, int first_channel, Words* words
     Outcome outcome = symm::device::barrier_block(memory, channel);
     const unsigned other = (threadIdx.x + 33) % blockDim.x;
     if (outcome &&
-        symm::device::pointer<unsigned>(memory, memory.rank, at)[other] != round * 1000 + other)
+        symm::device::pointer<unsigned>(memory, memory.rank, at)[other] != round * 1000 + other) {
       atomicAdd_system(&words->wrong, 1U);
+    }
     if (outcome) outcome = symm::device::barrier_block(memory, channel);
     if (has_failed(outcome, words)) return;
   }
@@ -69,8 +72,9 @@ __global__ void grids_meet(const Memory memory, int channel, Words* words) {
   for (unsigned round = 1; round <= kRounds; ++round) {
     if (threadIdx.x == 0) symm::device::pointer<unsigned>(memory, next)[blockIdx.x] = round;
     Outcome outcome = symm::device::barrier_grid(memory, channel, grid);
-    if (outcome && symm::device::pointer<unsigned>(memory, memory.rank)[other] != round)
+    if (outcome && symm::device::pointer<unsigned>(memory, memory.rank)[other] != round) {
       atomicAdd_system(&words->wrong, 1U);
+    }
     if (outcome) outcome = symm::device::barrier_grid(memory, channel, grid);
     if (has_failed(outcome, words)) return;
   }
@@ -94,11 +98,13 @@ void signals(Rank& rank, std::barrier<>& together, Words* words) {
   rank.settle(together);
   const Graph graph(rank, round);
   rank.settle(together);
-  for (int i = 0; i < kRounds; ++i)
-    if (i % 2 == 0)
+  for (int i = 0; i < kRounds; ++i) {
+    if (i % 2 == 0) {
       round();
-    else
+    } else {
       graph.replay();
+    }
+  }
   rank.wait();
   expect(words->code == 0 && words->wrong == 0, who(rank, "signals of kernels and host"));
   rank.settle(together);
@@ -154,8 +160,9 @@ TEST(DeviceHeader, MeetsTheHostsCalls) {
     cudaFuncAttributes attributes;
     for (const void* kernel :
         {reinterpret_cast<const void*>(pass_on), reinterpret_cast<const void*>(blocks_meet),
-            reinterpret_cast<const void*>(grids_meet), reinterpret_cast<const void*>(wait_only)})
+            reinterpret_cast<const void*>(grids_meet), reinterpret_cast<const void*>(wait_only)}) {
       cuda(cudaFuncGetAttributes(&attributes, kernel), "load a kernel");
+    }
     rank.settle(together);
     signals(rank, together, words);
     barriers(rank, together, words);

@@ -18,8 +18,9 @@ template <class Type>
 __global__ void all_reduce(const __grid_constant__ Exchange given, const uint4* in, uint4* out,
     unsigned packs, int parts, int* code) {
   const unsigned first = blockIdx.x * blockDim.x + threadIdx.x, stride = gridDim.x * blockDim.x;
-  for (unsigned q = first; q < packs && (parts & kPush) != 0; q += stride)
+  for (unsigned q = first; q < packs && (parts & kPush) != 0; q += stride) {
     exchange::push(given, q, in[q]);
+  }
   for (unsigned q = first; q < packs && (parts & kTake) != 0; q += stride) {
     float sum[Type::kCount];
     const Outcome outcome = exchange::take_sum<Type>(given, q, in[q], sum);
@@ -40,8 +41,9 @@ void compare(
     const std::string what = std::string(name) + ", " + std::to_string(bytes) + " bytes";
     std::mt19937 random(packs + static_cast<unsigned>(rank.rank));
     std::vector<unsigned> words(packs * 4), right(words.size());
-    for (unsigned& word : words)  // any bits at all, most of them below 2, and reserved words
+    for (unsigned& word : words) {  // any bits at all, most of them below 2, and reserved words
       word = random() % 4 != 0 ? random() & 0xBFFFBFFFU : random() % 4 != 0 ? random() : ~0U;
+    }
     rank.upload(in, words.data(), bytes, rank.stream);
     const auto launch = [&](int parts) {
       all_reduce<Type><<<16, 256, 0, rank.stream>>>(given, in, out, packs, parts, code);
@@ -58,8 +60,9 @@ void compare(
       const Graph graph(rank, body);
       rank.settle(together);
       const auto start = std::chrono::steady_clock::now();
-      for (int i = 0; i < times; ++i)
+      for (int i = 0; i < times; ++i) {
         graph.replay();
+      }
       rank.wait();
       const std::chrono::duration<double, std::micro> took =
           std::chrono::steady_clock::now() - start;
@@ -70,8 +73,9 @@ void compare(
     };
     const auto ten = [](const auto& call) {
       return [&] {
-        for (int i = 0; i < 10; ++i)
+        for (int i = 0; i < 10; ++i) {
           call();
+        }
       };
     };
     replay(5, ten(library));
@@ -85,8 +89,9 @@ void compare(
     expect(*code == 0 && words == right, who(rank, what + ", in a graph"));
     const double ours = replay(50, ten([&] { launch(kPush | kTake); })) / 10;
     expect(*code == 0 && words == right, who(rank, what + ", again and again"));
-    if (rank.rank == 0)
+    if (rank.rank == 0) {
       std::printf("%s: %.2f us, symm_allreduce() %.2f us\n", what.c_str(), ours, theirs);
+    }
   }
   if (rank.rank == 0) {  // nobody else comes
     all_reduce<Type>
@@ -108,8 +113,9 @@ TEST(ExchangeHeader, SumsAreThoseOfTheLibrary) {
     *code = 0;
     cudaFuncAttributes attributes;  // loaded now, as in device.cu
     for (const auto kernel :
-        {all_reduce<exchange::bf16>, all_reduce<exchange::f16>, all_reduce<exchange::f32>})
+        {all_reduce<exchange::bf16>, all_reduce<exchange::f16>, all_reduce<exchange::f32>}) {
       cuda(cudaFuncGetAttributes(&attributes, kernel), "load a kernel");
+    }
     rank.settle(together);
     compare<exchange::bf16>(rank, together, SYMM_DTYPE_BF16, "bf16", code);
     compare<exchange::f16>(rank, together, SYMM_DTYPE_F16, "f16", code);

@@ -24,8 +24,9 @@ std::string title;
 void reach(int step) { facts->step[step] = 1; }
 
 void wait_for(int step) {
-  if (!eventually([&] { return facts->step[step] != 0; }))
+  if (!eventually([&] { return facts->step[step] != 0; })) {
     give_up(title + ": nobody came to step " + std::to_string(step));
+  }
 }
 
 void check(bool ok, const std::string& what) {
@@ -141,8 +142,9 @@ void importer_killed(bool exporter, cudaStream_t stream, int device) {
     wait_for(0);
     const symm::Import import = import_it(stream, device);
     // in the middle of its work
-    for (int i = 0; i < 200; ++i)
+    for (int i = 0; i < 200; ++i) {
       fill(import.span().data(), 9, kBytes, stream);
+    }
     raise(SIGKILL);
   }
 }
@@ -165,8 +167,9 @@ void connection_lost(bool exporter, cudaStream_t stream, int device) {
   for (int fd = 0; fd < 1024; ++fd) {
     int type = 0;
     socklen_t size = sizeof type;
-    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET)
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET) {
       shutdown(fd, SHUT_RDWR);
+    }
   }
   check(eventually([&] { return import.info().exporter_alive == 0; }),
       "it hears nothing of the exporter any more");
@@ -219,11 +222,13 @@ void cycles(bool exporter, cudaStream_t stream, int device) {
       fill(owned.data, static_cast<unsigned char>(i % 100), kBytes, stream);
       export_it(owned.data, kBytes, stream);
       facts->step[0] = i;
-      if (!eventually([&] { return facts->step[1] == i; }))
+      if (!eventually([&] { return facts->step[1] == i; })) {
         give_up(title + ": the importer does not come");
+      }
     } else {
-      if (!eventually([&] { return facts->step[0] == i; }))
+      if (!eventually([&] { return facts->step[0] == i; })) {
         give_up(title + ": the exporter does not come");
+      }
       symm::Import import = import_it(stream, device);
       const int value = first_of(import.span().data(), stream);
       if (value != i % 100 * 0x01010101) give_up(title + ": wrong data");
@@ -328,8 +333,9 @@ class Ipc : public testing::TestWithParam<std::tuple<size_t, size_t>> {};
 
 TEST_P(Ipc, BetweenTwoProcesses) {
   const auto [view, test] = GetParam();
-  if (kViews[view].gpus > machine().devices)
+  if (kViews[view].gpus > machine().devices) {
     GTEST_SKIP() << kViews[view].name << " needs " << kViews[view].gpus << " GPUs";
+  }
   SCOPED_TRACE(std::string(kViews[view].name) + ", " + kTests[test].name);
   const support::TemporaryDirectory directory;
   const auto prepare = [&](int i) {

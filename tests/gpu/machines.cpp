@@ -65,9 +65,11 @@ struct Both {
         if (dtype == symm::DType::boolean && op == symm::Op::avg) continue;
         for (const symm_collective_t collective :
             {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE,
-                SYMM_COLLECTIVE_ALLGATHER, SYMM_COLLECTIVE_BROADCAST, SYMM_COLLECTIVE_ALLTOALL})
-          for (const size_t count : {size_t{1}, size_t{333}, size_t{100'001}})
+                SYMM_COLLECTIVE_ALLGATHER, SYMM_COLLECTIVE_BROADCAST, SYMM_COLLECTIVE_ALLTOALL}) {
+          for (const size_t count : {size_t{1}, size_t{333}, size_t{100'001}}) {
             compare(collective, dtype, op, count);
+          }
+        }
       }
     }
     compare(
@@ -103,8 +105,9 @@ struct Both {
       });
       for (const size_t each : {size_t{0}, size_t{7}, kMost / 3}) {
         std::vector<uint64_t> now(2 * n);  // rank r sends (r + p) % 4 times so many to rank p
-        for (size_t p = 0; p < n; ++p)
+        for (size_t p = 0; p < n; ++p) {
           now[p] = now[n + p] = (me + p) % 4 * each;
+        }
         cuda(cudaMemcpyAsync(counts, now.data(), now.size() * sizeof(uint64_t),
                  cudaMemcpyHostToDevice, device.stream),
             "counts");
@@ -120,16 +123,20 @@ struct Both {
   void by_machines() const {
     for (const size_t count : {size_t{333}, size_t{100'001}, size_t{4} << 20}) {
       for (const symm::DType dtype :
-          {symm::DType::f8e4m3, symm::DType::bf16, symm::DType::f32, symm::DType::f64})
-        for (const symm::Op op : {symm::Op::sum, symm::Op::avg})
-          if (count * symm::size_of(dtype) <= Device::kBytes)
+          {symm::DType::f8e4m3, symm::DType::bf16, symm::DType::f32, symm::DType::f64}) {
+        for (const symm::Op op : {symm::Op::sum, symm::Op::avg}) {
+          if (count * symm::size_of(dtype) <= Device::kBytes) {
             compare(SYMM_COLLECTIVE_ALLREDUCE, dtype, op, count, SYMM_ALGORITHM_CHAIN);
+          }
+        }
+      }
       for (const symm::DType dtype : {symm::DType::i16, symm::DType::bf16, symm::DType::f32}) {
         compare(
             SYMM_COLLECTIVE_ALLREDUCE, dtype, symm::Op::max, count, SYMM_ALGORITHM_HIERARCHICAL);
-        if (count < 1'000'000)
+        if (count < 1'000'000) {
           compare(SYMM_COLLECTIVE_REDUCE_SCATTER, dtype, symm::Op::min, count,
               SYMM_ALGORITHM_HIERARCHICAL);
+        }
       }
       compare(SYMM_COLLECTIVE_ALLREDUCE, symm::DType::bf16, symm::Op::sum, count);
       compare(SYMM_COLLECTIVE_ALLGATHER, symm::DType::i32, symm::Op::sum,
@@ -152,8 +159,9 @@ void replay(const symm::Group& span, const Device& device) {
     span.barrier({}, 0, 0, device.stream);
   });
   float expected = 1;
-  for (int i = 0; i < 5; ++i, expected *= static_cast<float>(span.size()))
+  for (int i = 0; i < 5; ++i, expected *= static_cast<float>(span.size())) {
     graph.replay();
+  }
   expect(
       device.download<float>(device.send, ones.size()) == std::vector<float>(ones.size(), expected),
       "sums of a graph's replays");
@@ -198,8 +206,9 @@ void one_sided(const symm::Group& span, const Device& device) {
     const auto words = device.download<uint32_t>(block, 3);
     const auto number = static_cast<uint32_t>(round);
     expect(words == std::vector{0U, number << 8, number}, "words");
-    for (int i = 0; i < 100; ++i)
+    for (int i = 0; i < 100; ++i) {
       memory.signal(next, 2, device.stream), memory.wait_signal(last, 2, 0, device.stream);
+    }
     cuda(cudaStreamSynchronize(device.stream), "synchronise");
   }
   span.barrier({}, 0, 0, device.stream);
@@ -220,18 +229,20 @@ int role_main(int rank, int size, const std::string& how, const std::string& boo
     const symm::Group one = gpu::form(rank, size, 0, bootstrap, 60'000, flags, "one");
     expect(one.info().machines == 1, "one machine");
     const Both both{span, one, device};
-    if (how == "bits")
+    if (how == "bits") {
       both.everything();
-    else
+    } else {
       both.by_machines();
+    }
     both.in_pieces();
     replay(span, device);
     one_sided(span, device);
     span.finalize();
     return gpu::role_result();
   }
-  for (int i = 0; i < 3; ++i)
+  for (int i = 0; i < 3; ++i) {
     gpu::symm(sum(span, device, 1000), "all-reduce");
+  }
   cuda(cudaStreamSynchronize(device.stream), "synchronise");
   if (rank == size - 1) {
     std::fflush(stdout);
@@ -252,10 +263,12 @@ int role_main(int rank, int size, const std::string& how, const std::string& boo
                                                : SYMM_ERR_ABORTED;
   expect(health.status == wanted,
       how + ": " + symm_status_string(health.status) + ": " + health.message);
-  if (how == "kill")
+  if (how == "kill") {
     expect(health.failed_rank == size - 1, "names the rank: " + std::string(health.message));
-  if (rank == 0)
+  }
+  if (rank == 0) {
     std::printf("%s: evident after %.2f ms: %s\n", how.c_str(), seconds() * 1e3, health.message);
+  }
   span.reset();
   const std::vector<float> data(1000, 3.0F);
   device.upload(device.send, data);
@@ -268,8 +281,9 @@ class Machines : public testing::TestWithParam<const char*> {};
 
 TEST_P(Machines, AreCarriedByNccl) {
   const int devices = gpu::machine().ranks;
-  if (devices > gpu::machine().devices || devices < 2 || devices % 2 != 0)
+  if (devices > gpu::machine().devices || devices < 2 || devices % 2 != 0) {
     GTEST_SKIP() << devices << " ranks of a GPU each on " << gpu::machine().devices << " GPUs";
+  }
   const char* const named = getenv("SYMM_NCCL");
   void* const library = dlopen(named != nullptr ? named : "libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) GTEST_SKIP() << dlerror();
@@ -286,8 +300,9 @@ TEST_P(Machines, AreCarriedByNccl) {
             std::pair("NCCL_P2P_DISABLE", std::string("1")),
             std::pair("NCCL_SHM_DISABLE", std::string("1")),
             std::pair("NCCL_IB_DISABLE", std::string("1")),
-            std::pair("NCCL_NVLS_ENABLE", std::string("0"))})
+            std::pair("NCCL_NVLS_ENABLE", std::string("0"))}) {
       setenv(name, value.c_str(), 1);
+    }
     return std::vector<std::string>{
         std::to_string(rank), std::to_string(size), how, "dir://" + directory.path()};
   };

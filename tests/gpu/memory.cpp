@@ -19,8 +19,9 @@ symm_device_info_t info_of(const Rank& rank) {
 // No sum is exact, so that another order would show.
 std::vector<float> values_of(int rank, size_t count) {
   std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; ++i) {
     values[i] = 1.0F / static_cast<float>(3 + (i * 7 + static_cast<size_t>(rank) * 11) % 1021);
+  }
   return values;
 }
 
@@ -143,8 +144,9 @@ void dmabuf(Rank& rank, std::barrier<>&) {
     expect(status == SYMM_OK, who(rank, with_error("export as DMA-BUF")));
     char name[256] = {};
     if (status == SYMM_OK &&
-        readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name - 1) > 0)
+        readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name - 1) > 0) {
       expect(std::strstr(name, "dmabuf") != nullptr, who(rank, std::string("it is one: ") + name));
+    }
     expect((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0, who(rank, "closed on exec"));
     close(fd);
   }
@@ -158,9 +160,10 @@ void host_memory(Rank& rank, std::barrier<>& together) {
   const symm_status_t status =
       symm_alloc(rank.group, kBytes, support::placed(SYMM_ALLOC_HOST), &made);
   ::symm::Buffer buffer(made);
-  if (rank.rank == 0)
+  if (rank.rank == 0) {
     std::printf("host memory: %s, NUMA node %d\n", status == SYMM_OK ? "yes" : symm_last_error(),
         info.numa_node);
+  }
   if (info.host_memory == 0) {
     expect(status == SYMM_ERR_UNAVAILABLE &&
                std::strstr(symm_last_error(), info.host_memory_reason) != nullptr,

@@ -49,9 +49,10 @@ void same_bits(Rank& rank, std::barrier<>& together) {
       for (const size_t count : {size_t{37}, size_t{40'003}}) {
         const size_t bytes = count * static_cast<size_t>(dtype & 0xFF) / 8;
         std::vector<unsigned char> data(n * bytes);
-        for (size_t i = 0; i < data.size(); ++i)
+        for (size_t i = 0; i < data.size(); ++i) {
           data[i] = static_cast<unsigned char>(
               (i + 7 * i / 256) * 31 + 5 * static_cast<size_t>(rank.rank));
+        }
         copy(rank, rank.block, data.data(), data.size());
         char* results[] = {rank.ordinary, rank.ordinary + (16 << 20)};
         const std::vector<size_t> counts(n, count);
@@ -105,8 +106,9 @@ void counts_on_device(Rank& rank, std::barrier<>& together, bool is_private) {
   counts.set(rank, 0);
   const Graph graph(rank, [&] { symm(counts.exchange(rank, out), "alltoallv_device in capture"); });
   std::vector<int> data(kRoom);
-  for (size_t i = 0; i < data.size(); ++i)
+  for (size_t i = 0; i < data.size(); ++i) {
     data[i] = rank.rank * 1'000'000 + static_cast<int>(i);
+  }
   copy(rank, rank.block, data.data(), data.size() * sizeof(int));
   rank.settle(together);
   for (int round = 0; round < 10; ++round) {
@@ -119,10 +121,12 @@ void counts_on_device(Rank& rank, std::barrier<>& together, bool is_private) {
     size_t at = 0;
     for (int r = 0; r < rank.size; ++r) {
       uint64_t from = 0;
-      for (int p = 0; p < rank.rank; ++p)
+      for (int p = 0; p < rank.rank; ++p) {
         from += length(r, p, round);
-      for (uint64_t i = 0; i < length(r, rank.rank, round); ++i)
+      }
+      for (uint64_t i = 0; i < length(r, rank.rank, round); ++i) {
         want[at++] = r * 1'000'000 + static_cast<int>(from + i);
+      }
     }
     expect(got == want, who(rank, "counts in device memory, round " + std::to_string(round)));
   }
@@ -198,9 +202,10 @@ TEST(Pieces, AnyLayoutInAnyMemory) { run_ranks(machine().ranks, any_layout); }
 TEST(Pieces, HaveTheBitsOfReduceScatter) { run_ranks(machine().ranks, same_bits); }
 
 TEST(Pieces, OfCountsThatChangeFromReplayToReplay) {
-  for (const bool is_private : {false, true})
+  for (const bool is_private : {false, true}) {
     run_ranks(machine().ranks,
         [&](Rank& rank, auto& together) { counts_on_device(rank, together, is_private); });
+  }
 }
 
 TEST(Pieces, ThatDoNotFitAreAnErrorOfTheGroup) {

@@ -32,8 +32,9 @@ int rank_main(int rank, int size, int how, size_t count, const std::string& dire
   const std::string who = std::string(how == SIGKILL ? "killed" : "stopped") + ", " +
                           std::to_string(count) + " elements, rank " + std::to_string(rank) +
                           " of " + std::to_string(size) + ": ";
-  for (int i = 0; i < 3; ++i)
+  for (int i = 0; i < 3; ++i) {
     expect(sums(group, data, count, stream), who + "sum between processes");
+  }
   if (rank == size - 1) {
     std::fflush(stdout);
     raise(how);
@@ -54,8 +55,9 @@ int rank_main(int rank, int size, int how, size_t count, const std::string& dire
       who + "status " + symm_status_string(health.status) + ": " + health.message);
   expect(health.failed_rank == size - 1, who + "names the rank: " + health.message);
   expect(took < 10, who + "in time");
-  if (rank == 0)
+  if (rank == 0) {
     std::printf("%sevident after %.2f ms: %s\n", who.c_str(), took * 1e3, health.message);
+  }
   memory.reset();
   group.reset();
   if (size > 2) {
@@ -93,11 +95,13 @@ int held_up_main(int rank, int size, const std::string& directory) {
   cuda(cudaLaunchHostFunc(stream, hold, nullptr), "cudaLaunchHostFunc");
   std::atomic<int> added{0};
   std::thread filler([&] {
-    for (; added < 1'000'000 && !over; ++added)
+    for (; added < 1'000'000 && !over; ++added) {
       cuda(cudaMemsetAsync(word, 0, 4, stream), "cudaMemsetAsync");
+    }
   });
-  for (int before = -1; before != added; usleep(100'000))
+  for (int before = -1; before != added; usleep(100'000)) {
     before = added;
+  }
   expect(added < 1'000'000 && !over, "the driver is held up");
   const auto know = [&] {
     return whole.status().status == SYMM_ERR_PEER_FAILED &&
@@ -112,8 +116,9 @@ int held_up_main(int rank, int size, const std::string& directory) {
 
 void run_processes(std::vector<std::string> arguments, int signal) {
   const int size = gpu::machine().ranks;
-  if (size > gpu::machine().devices || size < 2)
+  if (size > gpu::machine().devices || size < 2) {
     GTEST_SKIP() << size << " ranks of a GPU each on " << gpu::machine().devices << " GPUs";
+  }
   const support::TemporaryDirectory directory;
   arguments.push_back(directory.path());
   const auto prepare = [&](int rank) {

@@ -35,10 +35,11 @@ symm_status_t call(
   norm.residual_out = at.residual;
   norm.weight_offset = c.weight_offset;
   norm.quant_out = at.quant_out;
-  if (c.kind == QuantScale::tensor)
+  if (c.kind == QuantScale::tensor) {
     norm.scale_in = at.scales;
-  else
+  } else {
     norm.scale_out = at.scales;
+  }
   return symm_allreduce_rmsnorm(rank.group, at.send, c.tokens, c.hidden,
       static_cast<symm_dtype_t>(c.dtype), &norm, support::forced(algorithm), rank.stream);
 }
@@ -50,12 +51,14 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const NormData& data
       at.send, data.send[static_cast<size_t>(rank.rank)].data(), data.norm_out.size(), rank.stream);
   rank.upload(at.residual, data.residual.data(), data.residual.size(), rank.stream);
   rank.upload(at.weight, data.weight.data(), data.weight.size(), rank.stream);
-  if (data.its.kind == QuantScale::tensor)
+  if (data.its.kind == QuantScale::tensor) {
     rank.upload(at.scales, data.scales.data(), sizeof(float), rank.stream);
+  }
   rank.settle(together);
   const auto run = [&] {
-    if (call(rank, data.its, at, algorithm) != SYMM_OK)
+    if (call(rank, data.its, at, algorithm) != SYMM_OK) {
       gpu::give_up(what + ": " + symm_last_error());
+    }
   };
   if (in_graph) {
     const gpu::Graph graph(rank, run);
@@ -96,8 +99,9 @@ TEST(RmsNorm, HasTheBitsOfItsDefinition) {
   std::atomic<size_t> next{0};
   support::as_threads(
       static_cast<int>(std::max(1U, std::thread::hardware_concurrency())), [&](int) {
-        for (size_t i; (i = next++) < cases.size();)
+        for (size_t i; (i = next++) < cases.size();) {
           data[i] = std::make_unique<NormData>(cases[i], static_cast<unsigned>(i));
+        }
       });
   gpu::run_ranks(n, [&](gpu::Rank& rank, std::barrier<>& together) {
     for (size_t i = 0; i < data.size(); ++i) {

@@ -16,8 +16,9 @@ __global__ void read_for(
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
   unsigned total = 0;
   do {
-    for (size_t i = threadIdx.x; i < words; i += blockDim.x * 97UL)
+    for (size_t i = threadIdx.x; i < words; i += blockDim.x * 97UL) {
       total += from[i];
+    }
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
   } while (now - start < ns);
   atomicAdd(sum, total);
@@ -39,16 +40,18 @@ void outlives_kernels(Rank& rank, std::barrier<>& together, bool recorded) {
     ::symm::Memory memory = rank.whole.rendezvous(buffer);
     rank.settle(together);
     read(rank, buffer.span().data(), 40 * kMs, rank.second);
-    for (int peer = 0; peer < rank.size; ++peer)
+    for (int peer = 0; peer < rank.size; ++peer) {
       read(rank, memory.span<char>(peer).data(), 10 * kMs, rank.second);
+    }
     if (recorded) memory.record_use(rank.second);
     const auto start = std::chrono::steady_clock::now();
     memory.reset();
     buffer.reset();
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::steady_clock::now() - start);
-    if (rank.rank == 0 && round == 0)
+    if (rank.rank == 0 && round == 0) {
       std::printf("release took %lld ms\n", static_cast<long long>(took.count()));
+    }
     const cudaError_t result = cudaStreamSynchronize(rank.second);
     expect(result == cudaSuccess,
         who(rank, std::string("memory outlives its kernels: ") + cudaGetErrorString(result)));
@@ -77,10 +80,11 @@ void threads_own_streams(Rank& rank, std::barrier<>& together) {
     cuda(cudaSetDevice(device), "cudaSetDevice");
     for (int call = 0; call < 40; ++call) {
       // Issued one after the other, with nothing else between the streams.
-      if (call % 2 == thread)
+      if (call % 2 == thread) {
         symm(symm_allreduce(rank.group, mine, rank.ordinary, kCount, SYMM_DTYPE_F32, SYMM_OP_SUM,
                  nullptr, cudaStreamPerThread),
             "all-reduce on a thread's own stream");
+      }
       turn.arrive_and_wait();
     }
     cuda(cudaStreamSynchronize(cudaStreamPerThread), "synchronize");
@@ -113,21 +117,24 @@ void groups_at_once(Rank& rank, std::barrier<>& together) {
     float* const send = operands[g];
     float* const recv = send + kCounts[3];
     const size_t count = kCounts[(static_cast<size_t>(call) + g) % std::size(kCounts)];
-    if (call % 5 == 4)
+    if (call % 5 == 4) {
       symm(symm_barrier(groups[g].get(), nullptr, 0, call % 8, nullptr, streams[g]), "barrier");
-    else
+    } else {
       symm(symm_allreduce(groups[g].get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr,
                streams[g]),
           "all-reduce");
+    }
   };
   for (size_t g = 0; g < kGroups; ++g) {
     const std::vector<float> host(kCounts[3], value(rank.rank, static_cast<int>(g)));
     rank.upload(operands[g], host.data(), host.size() * 4, streams[g]);
   }
   together.arrive_and_wait();
-  for (int call = 0; call < kCalls; ++call)
-    for (int g = 0; g < kGroups; ++g)
+  for (int call = 0; call < kCalls; ++call) {
+    for (int g = 0; g < kGroups; ++g) {
       issue(static_cast<size_t>((g + rank.rank) % kGroups), call);
+    }
+  }
   for (size_t g = 0; g < kGroups; ++g) {
     const symm_status_t status = symm_group_synchronize(groups[g].get(), streams[g], nullptr);
     expect(status == SYMM_OK, who(rank, "group " + std::to_string(g) + " of three: " +
@@ -184,8 +191,9 @@ void captures(Rank& rank, std::barrier<>& together) {
       rank.whole.barrier({}, 1, 0, rank.stream);
     });
     rank.settle(together);
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3; ++i) {
       graph.replay();
+    }
     rank.whole.synchronize(rank.stream);
     rank.settle(together);
   }
@@ -226,8 +234,9 @@ void captures_by_turns(Rank& rank, std::barrier<>& together) {
     cuda(cudaGraphDestroy(graphs[g]), "destroy");
   }
   rank.settle(together);
-  for (cudaGraphExec_t exec : execs)
+  for (cudaGraphExec_t exec : execs) {
     cuda(cudaGraphLaunch(exec, rank.stream), "replay");
+  }
   rank.whole.synchronize(rank.stream);
   cuda(cudaMemcpy(sums.data(), data, sums.size() * sizeof(float), cudaMemcpyDeviceToHost),
       "download");
@@ -257,9 +266,10 @@ class Streams : public testing::Test {
 };
 
 TEST_F(Streams, MemoryOutlivesKernels) {
-  for (const bool recorded : {false, true})
+  for (const bool recorded : {false, true}) {
     run([recorded](
             Rank& rank, std::barrier<>& together) { outlives_kernels(rank, together, recorded); });
+  }
 }
 
 TEST_F(Streams, EachThreadHasItsOwn) { run(threads_own_streams); }

@@ -58,8 +58,9 @@ inline void cuda(cudaError_t result, const char* what) {
   if (result != cudaSuccess) give_up(std::string(what) + ": " + cudaGetErrorString(result));
 }
 inline void symm(symm_status_t status, const char* what) {
-  if (status != SYMM_OK)
+  if (status != SYMM_OK) {
     give_up(std::string(what) + ": " + symm_status_string(status) + ": " + symm_last_error());
+  }
 }
 
 // What throws ends the process.

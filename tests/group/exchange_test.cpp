@@ -2,10 +2,32 @@
 // waits for the deadline to learn it.
 #include "core/group/exchange.hpp"
 
-#include <latch>
+#include <sched.h>
+#include <unistd.h>
 
+#include <barrier>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <new>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "core/backend/backend.hpp"
+#include "core/base/error.hpp"
+#include "core/base/wait.hpp"
+#include "core/group/group.hpp"
 #include "core/group/heap.hpp"
+#include "core/group/memory.hpp"
 #include "core/host/transport.hpp"
+#include "core/mesh/mesh.hpp"
 #include "tests/support/core.hpp"
 
 namespace {
@@ -159,8 +181,9 @@ TEST(Exchange, WhoIsLateIsNamedAlsoByThoseThatHaveItsVote) {
       if (rank == 2) {
         if (round == 1) {
           commit_vote(*group, vote(0), {}, soon());
-          for (const int peer : {0, 1})
+          for (const int peer : {0, 1}) {
             group->send(peer, {MessageKind::segment, group->id(), 99, 0}, {}, {}, soon());
+          }
         }
         constexpr size_t kVoteSize = sizeof Vote::value + kFailureHeader + kMaxFailureText;
         const Message yes = group->receive(0, vote(round), kVoteSize, 0, soon());
@@ -169,8 +192,9 @@ TEST(Exchange, WhoIsLateIsNamedAlsoByThoseThatHaveItsVote) {
         const Phases phases{[] { return Offer{}; }, [](auto) {}, [](int, const Message&) {}, [] {}};
         const auto meet = [&] {
           const Deadline deadline = Deadline::after_ms(rank == 0 ? 200 : 20'000);
-          for (const uint64_t sequence : {0U, 1U})
+          for (const uint64_t sequence : {0U, 1U}) {
             exchange(*group, MessageKind::segment, 99, sequence, phases, deadline);
+          }
         };
         const Failure failure = failure_of([&] {
           try {
@@ -203,8 +227,9 @@ TEST(Stragglers, AreOutOfWhatTheyKnewToBeOver) {
     const Failure failure{Status::peer_failed, 0, 0, "a test"};
     if (rank == 0) first->revocation().revoke(failure);  // rank 1 sees the same later
     const auto second = make("second");
-    if (rank == 0)
+    if (rank == 0) {
       expect_failure(Status::unavailable, {"rank 1"}, [&] { buffer->require_no_stragglers(0); });
+    }
     if (rank == 1) first->revocation().revoke(failure);
     const auto third = make("third");
     if (rank == 0) buffer->require_no_stragglers(0);
@@ -240,9 +265,10 @@ void run_out_of_memory(const Body& body) {
       }
     });
     if (all_succeeded) return;
-    if (groups[0] && failures[0].status == Status::ok)
+    if (groups[0] && failures[0].status == Status::ok) {
       // it had finished when rank 1 failed
       failures[0] = groups[0]->revocation().failure();
+    }
     // done without
     if (failures[0].status == Status::ok && failures[1].status == Status::ok) continue;
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10)) << allocations;
@@ -266,10 +292,11 @@ TEST(OutOfMemory, InARendezvousIsTheSameOnAll) {
       auto group = create(rank, 2);
       const auto buffer = Buffer::allocate(*group, 4096);
       run_short(0);
-      if (of_heap)
+      if (of_heap) {
         Heap::create(group, 4096, {});
-      else
+      } else {
         Memory::rendezvous(group, buffer, 0);
+      }
       return group;
     });
   }

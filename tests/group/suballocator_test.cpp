@@ -2,6 +2,12 @@
 // are one, whatever fits is given, and the same calls have the same answers.
 #include "core/group/suballocator.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <map>
+#include <random>
+
 #include "tests/support/test.hpp"
 
 namespace symm {
@@ -35,7 +41,9 @@ struct Reference {
 };
 
 void expect_as(const Suballocator& pieces, const Reference& reference) {
-  size_t gaps = 0, largest = 0, free = 0;
+  size_t gaps = 0;
+  size_t largest = 0;
+  size_t free = 0;
   reference.gaps([&](size_t from, size_t to) {
     ++gaps;
     free += to - from;
@@ -52,7 +60,8 @@ TEST(Suballocator, IsAsItsReference) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
     Reference reference{Suballocator::kUnit * (1 + random() % 9000), {}};
-    Suballocator one(reference.bytes), other(reference.bytes);
+    Suballocator one(reference.bytes);
+    Suballocator other(reference.bytes);
     for (int call = 0; call < 1500; ++call) {
       if (reference.used.empty() || random() % 100 < 55) {
         const size_t size = 1 + random() % (random() % 4 == 0 ? 300'000 : 6000);

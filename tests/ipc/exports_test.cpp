@@ -1,9 +1,33 @@
 // The exporter's book, which tokens are void after which
 // withdrawals, and an importer that does not keep to the rules.
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/backend/segment.hpp"
 #include "core/backends.hpp"
+#include "core/base/peer_fd.hpp"
+#include "core/base/wait.hpp"
 #include "core/ipc/export.hpp"
 #include "core/ipc/exporter.hpp"
 #include "core/ipc/exporter_connection.hpp"
+#include "core/ipc/lease.hpp"
+#include "core/ipc/lease_ring.hpp"
+#include "core/ipc/protocol.hpp"
+#include "core/ipc/token.hpp"
+#include "core/ipc/validity_board.hpp"
+#include "core/socket/connection.hpp"
+#include "core/socket/fdpass.hpp"
+#include "core/socket/socket.hpp"
+#include "symm/symm.h"
 #include "tests/support/core.hpp"
 
 namespace symm::ipc {
@@ -18,15 +42,17 @@ TEST(Withdrawn, AgreesWithAMapOfBytes) {
       const uint64_t offset = random() % kBytes;
       const uint64_t bytes = 1 + random() % (kBytes - offset);
       withdrawn.add(offset, bytes, number);
-      for (uint64_t i = 0; i < bytes; ++i)
+      for (uint64_t i = 0; i < bytes; ++i) {
         before[offset + i] = number;
+      }
       for (int look = 0; look < 50; ++look) {
         const uint64_t at = random() % kBytes;
         const uint64_t size = 1 + random() % (kBytes - at);
         const uint64_t token = random() % 22;
         bool is_void = false;
-        for (uint64_t i = 0; i < size; ++i)
+        for (uint64_t i = 0; i < size; ++i) {
           is_void = is_void || token < before[at + i];
+        }
         ASSERT_EQ(withdrawn.covers({1, at, size}, token), is_void)
             << at << "+" << size << " of number " << token;
       }
@@ -73,8 +99,9 @@ TEST(Exports, MoreBlocksThanSlots) {
 TEST(Exports, HoldsThatHaveRunOutAreForgotten) {
   Book book;
   Export& block = book.add(4096);
-  for (int i = 0; i < 5; ++i)
+  for (int i = 0; i < 5; ++i) {
     book.exports.number(block, 1, 0);
+  }
   retry_until([] { return false; }, Deadline::after_ms(3));
   book.exports.number(block, 60'000, 0);
   EXPECT_EQ(block.holds.size(), 1U);

@@ -1,6 +1,12 @@
 // What exporter and importer say to each other, and the tokens that others pass on.
 #include "core/ipc/protocol.hpp"
 
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/backend/provider.hpp"
+#include "core/base/error.hpp"
 #include "core/ipc/token.hpp"
 #include "tests/support/test.hpp"
 
@@ -10,8 +16,9 @@ Packet some_packet(PacketType type) {
   Packet packet;
   packet.type = type;
   packet.descriptors = type == PacketType::welcome ? 2 : type == PacketType::life ? 1 : 0;
-  if (type == PacketType::request || type == PacketType::grant || type == PacketType::refusal)
+  if (type == PacketType::request || type == PacketType::grant || type == PacketType::refusal) {
     packet.lease = 5;
+  }
   packet.wants_memory = true;
   packet.token.backend = 1;
   packet.token.block = 1;
@@ -34,8 +41,9 @@ TEST(IpcProtocol, RoundTripsAndRefusesAnyOtherLength) {
     ASSERT_EQ(fault, nullptr) << static_cast<int>(type) << ": " << fault;
     EXPECT_EQ(back.type, type);
     EXPECT_EQ(encode(back), bytes);
-    for (size_t size = 0; size < bytes.size(); ++size)
+    for (size_t size = 0; size < bytes.size(); ++size) {
       EXPECT_NE(decode({bytes.data(), size}, back), nullptr) << size;
+    }
     bytes.push_back(std::byte{0});
     EXPECT_NE(decode(bytes, back), nullptr);
   }
@@ -103,8 +111,9 @@ TEST(IpcToken, EveryBitCounts) {
 TEST(IpcToken, EveryLengthButItsOwnIsRefused) {
   std::vector<std::byte> bytes = encode(some_token());
   Token token;
-  for (size_t size = 0; size < bytes.size(); ++size)
+  for (size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_EQ(decode({bytes.data(), size}, token).status, Status::invalid_argument) << size;
+  }
   bytes.push_back(std::byte{0});
   EXPECT_EQ(decode(bytes, token).status, Status::invalid_argument);
 }

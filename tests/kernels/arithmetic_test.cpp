@@ -1,9 +1,25 @@
 // The arithmetic on every instruction set that this processor has; small floats by
 // every code, and at every place where rounding changes its mind.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <ios>
+#include <limits>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/arithmetic/simd.hpp"
+#include "kernels/types.hpp"
+#include "tests/kernels/reference.hpp"
 #include "tests/kernels/values.hpp"
 #include "tests/support/test.hpp"
+#include "tools/bench/reference.hpp"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -55,14 +71,16 @@ struct Inputs {
   Inputs(DType type, Op operation, unsigned seed, size_t sources, size_t elements)
       : dtype(type), op(operation), count(elements) {
     Values values(dtype, op, seed);
-    for (size_t s = 0; s < sources; ++s)
+    for (size_t s = 0; s < sources; ++s) {
       data.push_back(values.make(count));
+    }
   }
 
   std::vector<const std::byte*> pointers() const {
     std::vector<const std::byte*> from;
-    for (const auto& input : data)
+    for (const auto& input : data) {
       from.push_back(input.data());
+    }
     return from;
   }
 
@@ -98,11 +116,13 @@ void compare(DType dtype, Op op, size_t sources, size_t count, unsigned turn) {
   std::vector<std::vector<std::byte>> results(
       destinations, std::vector<std::byte>(bytes + 128, kGuard));
   std::vector<std::byte*> to;
-  for (size_t d = 0; d < destinations; ++d)
+  for (size_t d = 0; d < destinations; ++d) {
     to.push_back(results[d].data() + 64 - (turn + d) % 9);
-  if (turn % 4 == 0)
+  }
+  if (turn % 4 == 0) {
     to.back() = memory[turn % sources].data() +
                 (from[turn % sources] - memory[turn % sources].data()) + offset;
+  }
 
   Reduction r = reduction(dtype, op, count, from, to.data());
   r.source_offset = offset;
@@ -114,35 +134,40 @@ void compare(DType dtype, Op op, size_t sources, size_t count, unsigned turn) {
         << name_of(dtype) << ' ' << name_of(op) << " of " << sources << " x " << count;
     const size_t begin = 64 - (turn + d) % 9;
     if (to[d] != results[d].data() + begin) continue;
-    for (size_t i = 0; i < results[d].size(); ++i)
+    for (size_t i = 0; i < results[d].size(); ++i) {
       if (i < begin || i >= begin + bytes) {
         ASSERT_EQ(results[d][i], kGuard) << "wrote beside a destination";
       }
+    }
   }
 }
 
 TEST_P(Arithmetic, EveryTypeOperationAndCount) {
   unsigned turn = 0;
-  for (const DType dtype : reference::kDTypes)
-    for (const Op op : reference::kOps)
-      for (const size_t sources : {1U, 2U, 3U, 4U, 8U, 11U})
+  for (const DType dtype : reference::kDTypes) {
+    for (const Op op : reference::kOps) {
+      for (const size_t sources : {1U, 2U, 3U, 4U, 8U, 11U}) {
         for (const size_t count :
             {1U, 2U, 3U, 5U, 8U, 15U, 16U, 17U, 31U, 33U, 63U, 64U, 65U, 127U, 257U, 5003U}) {
           if (count > 1000 && sources > 3) continue;  // the reference takes its time
           compare(dtype, op, sources, count, turn++);
           if (HasFatalFailure()) return;
         }
+      }
+    }
+  }
 }
 
 // One rank begins, others go on, the last rounds: as between machines.
 TEST_P(Arithmetic, ChainOfPartialResults) {
-  for (const DType dtype : reference::kDTypes)
-    for (const Op op : reference::kOps)
+  for (const DType dtype : reference::kDTypes) {
+    for (const Op op : reference::kOps) {
       for (const size_t count : {1U, 9U, 64U, 77U}) {
         const Inputs inputs(dtype, op, static_cast<unsigned>(count), 7, count);
         const auto from = inputs.pointers();
-        std::vector<std::byte> first(count * size_of_partial(dtype)), second(first.size()),
-            result(count * size_of(dtype));
+        std::vector<std::byte> first(count * size_of_partial(dtype));
+        std::vector<std::byte> second(first.size());
+        std::vector<std::byte> result(count * size_of(dtype));
         std::byte* to = result.data();
         Reduction r = reduction(dtype, op, count, from, nullptr);
         r.source_count = 3;
@@ -162,6 +187,8 @@ TEST_P(Arithmetic, ChainOfPartialResults) {
         ASSERT_EQ(reference::difference(dtype, to, inputs.expected().data(), count), "")
             << name_of(dtype) << ' ' << name_of(op);
       }
+    }
+  }
 }
 
 // A number of ranks that the type itself cannot hold.
@@ -181,9 +208,13 @@ TEST_P(Arithmetic, AverageOverManyRanks) {
 #if defined(__x86_64__)
 TEST_P(Arithmetic, CallersFloatingPointEnvironmentDoesNotMatter) {
   const unsigned before = _mm_getcsr();
-  const float tiny = 1e-40F, odd = 1.0F, little = 1e-10F;
-  const float a[] = {tiny, odd}, b[] = {tiny, little};
-  float with[2] = {}, without[2] = {};
+  const float tiny = 1e-40F;
+  const float odd = 1.0F;
+  const float little = 1e-10F;
+  const float a[] = {tiny, odd};
+  const float b[] = {tiny, little};
+  float with[2] = {};
+  float without[2] = {};
   const std::vector<const std::byte*> from{
       reinterpret_cast<const std::byte*>(a), reinterpret_cast<const std::byte*>(b)};
   std::byte* to = reinterpret_cast<std::byte*>(without);
@@ -202,21 +233,26 @@ TEST_P(Arithmetic, CallersFloatingPointEnvironmentDoesNotMatter) {
 #endif
 
 TEST_P(Arithmetic, CopiesAnySizeAndAlignment) {
-  std::vector<std::byte> from(9000), to(9200);
-  for (size_t i = 0; i < from.size(); ++i)
+  std::vector<std::byte> from(9000);
+  std::vector<std::byte> to(9200);
+  for (size_t i = 0; i < from.size(); ++i) {
     from[i] = static_cast<std::byte>(i * 131 + i / 256);
-  for (const bool nontemporal : {false, true})
-    for (const size_t bytes : {0U, 1U, 63U, 64U, 65U, 1023U, 1024U, 1025U, 4096U, 8191U})
+  }
+  for (const bool nontemporal : {false, true}) {
+    for (const size_t bytes : {0U, 1U, 63U, 64U, 65U, 1023U, 1024U, 1025U, 4096U, 8191U}) {
       for (const size_t shift : {0U, 1U, 31U, 64U}) {
         std::fill(to.begin(), to.end(), std::byte{0});
         copy(to.data() + shift, from.data() + shift / 2, bytes, nontemporal);
         ASSERT_EQ(std::memcmp(to.data() + shift, from.data() + shift / 2, bytes), 0)
             << bytes << " bytes, shift " << shift;
-        for (size_t i = 0; i < to.size(); ++i)
+        for (size_t i = 0; i < to.size(); ++i) {
           if (i < shift || i >= shift + bytes) {
             ASSERT_EQ(to[i], std::byte{0}) << bytes << " bytes, shift " << shift;
           }
+        }
       }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Simd, Arithmetic, ::testing::ValuesIn(kSimds),
@@ -237,8 +273,9 @@ class Conversions : public SimdTest, public ::testing::WithParamInterface<std::t
     r.partial_in = reinterpret_cast<const std::byte*>(values.data());
     reduce(r);
     std::vector<uint64_t> codes;
-    for (size_t i = 0; i < values.size(); ++i)
+    for (size_t i = 0; i < values.size(); ++i) {
       codes.push_back(reference::load_bits(dtype(), &out[i * size_of(dtype())]));
+    }
     return codes;
   }
 
@@ -254,8 +291,9 @@ class Conversions : public SimdTest, public ::testing::WithParamInterface<std::t
 
 TEST_P(Conversions, EveryCodeHasItsExactValue) {
   std::vector<std::byte> in(codes() * size_of(dtype()));
-  for (size_t code = 0; code < codes(); ++code)
+  for (size_t code = 0; code < codes(); ++code) {
     reference::store_bits(dtype(), code, &in[code * size_of(dtype())]);
+  }
   std::vector<float> values(codes());
   const std::vector<const std::byte*> from{in.data()};
   Reduction r = reduction(dtype(), Op::sum, codes(), from, nullptr);
@@ -289,16 +327,18 @@ TEST_P(Conversions, RoundsToNearestEven) {
     }
   }
   const size_t positive = values.size();
-  for (size_t i = 0; i < positive; ++i)
+  for (size_t i = 0; i < positive; ++i) {
     values.push_back(-values[i]);
+  }
   expect_rounded(values);
 }
 
 // A stride through all floats, odd so that no bit stays the same.
 TEST_P(Conversions, RoundsAnyFloat) {
   std::vector<float> values;
-  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 65537 / 4 * 3 + 2)
+  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 65537 / 4 * 3 + 2) {
     values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  }
   expect_rounded(values);
 }
 

@@ -1,4 +1,12 @@
 // Every collective, algorithm, type and operation against the reference, in many shapes.
+#include <algorithm>
+#include <cstddef>
+#include <tuple>
+#include <vector>
+
+#include "kernels/collective.hpp"
+#include "kernels/host/plan.hpp"
+#include "kernels/types.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/world.hpp"
 #include "tests/support/test.hpp"
@@ -30,10 +38,10 @@ TEST_P(Collectives, AllTypesAndOperations) {
   const auto [collective, size] = GetParam();
   std::vector<Case> cases;
   unsigned turn = 0;
-  for (const DType dtype : reference::kDTypes)
+  for (const DType dtype : reference::kDTypes) {
     for (const Op op : reference::kOps) {
       if (!traits(collective).has_op && op != Op::sum) continue;
-      for (const Algorithm algorithm : kAlgorithms)
+      for (const Algorithm algorithm : kAlgorithms) {
         for (const size_t count : {1U, 7U, 65U, 333U}) {
           if (size > 8 && count > 65) continue;
           Case c{.collective = collective, .dtype = dtype, .op = op, .count = count};
@@ -45,7 +53,9 @@ TEST_P(Collectives, AllTypesAndOperations) {
           ++turn;
           cases.push_back(c);
         }
+      }
     }
+  }
   run_possible(world_of(size), cases);
 }
 
@@ -64,16 +74,18 @@ TEST_P(Collectives, AwkwardCountsPlacesAndAlignments) {
     for (const size_t divisor : divisors) {
       const size_t chunk = world.scratch_bytes / divisor / 64 * 64 / size_of(dtype);
       if (chunk == 0) continue;  // a single rank's scratch is not used
-      for (const size_t chunks : {1U, 2U, 3U, 4U})
-        for (const size_t nearby : {chunk * chunks - 1, chunk * chunks, chunk * chunks + 1})
+      for (const size_t chunks : {1U, 2U, 3U, 4U}) {
+        for (const size_t nearby : {chunk * chunks - 1, chunk * chunks, chunk * chunks + 1}) {
           counts.push_back(nearby);
+        }
+      }
     }
     counts.push_back(
         world.scratch_bytes / size_of(dtype) / (in_blocks ? static_cast<size_t>(size) : 1));
     std::sort(counts.begin(), counts.end());
     counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
-    for (const size_t count : counts)
-      for (const Algorithm algorithm : kAlgorithms)
+    for (const size_t count : counts) {
+      for (const Algorithm algorithm : kAlgorithms) {
         for (const Case::Place place : {Case::Place::out, Case::Place::in, Case::Place::mixed}) {
           if (size > 8 && (turn++ % 9 != 0 || count > 600)) continue;
           Case c{.collective = collective, .dtype = dtype, .count = count, .place = place};
@@ -83,6 +95,8 @@ TEST_P(Collectives, AwkwardCountsPlacesAndAlignments) {
           ++turn;
           cases.push_back(c);
         }
+      }
+    }
   }
   run_possible(world, cases);
 }
@@ -93,8 +107,8 @@ TEST_P(Collectives, LargerThanTheCacheBlocks) {
   World world = world_of(size);
   world.scratch_bytes = 256 * 1024;
   std::vector<Case> cases;
-  for (const Algorithm algorithm : kAlgorithms)
-    for (const bool symmetric : {false, true})
+  for (const Algorithm algorithm : kAlgorithms) {
+    for (const bool symmetric : {false, true}) {
       for (const size_t llc : {size_t{0}, size_t{1024}}) {
         // More than scratch, of which a reduce-scatter or an all-to-all needs a share per rank.
         const size_t count =
@@ -107,6 +121,8 @@ TEST_P(Collectives, LargerThanTheCacheBlocks) {
             .misalignment = 4,
             .llc_bytes = llc});
       }
+    }
+  }
   run_possible(world, cases);
 }
 

@@ -1,4 +1,11 @@
+#include "kernels/host/plan.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "kernels/collective.hpp"
 #include "kernels/host/slices.hpp"
+#include "kernels/types.hpp"
 #include "tests/kernels/world.hpp"
 #include "tests/support/test.hpp"
 
@@ -84,12 +91,12 @@ TEST(Settle, PrivateMemoryIsStaged) {
 }
 
 TEST(Plan, ChunksFitIntoScratch) {
-  for (const int size : {2, 3, 8, 64, 1000})
+  for (const int size : {2, 3, 8, 64, 1000}) {
     for (const size_t scratch :
-        {minimum_scratch(size), minimum_scratch(size) + 72, size_t{1} << 20, size_t{64} << 20})
+        {minimum_scratch(size), minimum_scratch(size) + 72, size_t{1} << 20, size_t{64} << 20}) {
       for (const auto collective :
           {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
-              Collective::broadcast, Collective::reduce, Collective::alltoall})
+              Collective::broadcast, Collective::reduce, Collective::alltoall}) {
         for (const auto algorithm : {Algorithm::one_shot, Algorithm::two_shot_staged}) {
           PlanInput input = allreduce(1 << 24, size);
           input.collective = collective;
@@ -106,6 +113,9 @@ TEST(Plan, ChunksFitIntoScratch) {
           EXPECT_EQ(chosen.chunk_bytes % 64, 0U);
           EXPECT_LE(3 * chosen.chunk_bytes * pieces, scratch);
         }
+      }
+    }
+  }
 }
 
 TEST(Refuse, SaysWhatIsInTheWay) {
@@ -132,10 +142,10 @@ TEST(Refuse, SaysWhatIsInTheWay) {
 }
 
 TEST(Explain, IsShortAndNamesTheReason) {
-  for (const size_t count : {0UL, 1UL, 100UL, 1UL << 20, 1UL << 40})
-    for (const int size : {1, 2, 8})
+  for (const size_t count : {0UL, 1UL, 100UL, 1UL << 20, 1UL << 40}) {
+    for (const int size : {1, 2, 8}) {
       for (const auto forced : {Algorithm::automatic, Algorithm::one_shot, Algorithm::two_shot,
-               Algorithm::two_shot_staged})
+               Algorithm::two_shot_staged}) {
         for (const bool symmetric : {false, true}) {
           PlanInput input = allreduce(count, size);
           input.algorithm = forced;
@@ -143,6 +153,9 @@ TEST(Explain, IsShortAndNamesTheReason) {
           EXPECT_FALSE(why.empty());
           EXPECT_LT(why.size(), 192U) << why;
         }
+      }
+    }
+  }
   const PlanInput input = allreduce(1 << 20);
   EXPECT_NE(explain(input, settle(input, plan(input), false)).find("private"), std::string::npos);
   EXPECT_NE(explain(input, plan(input)).find("symmetric"), std::string::npos);
@@ -157,9 +170,11 @@ TEST(RemoteOperands, AllToAllInPlaceCannotBeZeroCopy) {
 }
 
 TEST(Slices, CoverEverythingOnceAndCutAtLines) {
-  for (const int parts : {1, 2, 3, 4, 7, 8, 64, 1000})
+  for (const int parts : {1, 2, 3, 4, 7, 8, 64, 1000}) {
     for (const size_t bytes : {0U, 1U, 63U, 64U, 65U, 511U, 512U, 513U, 4096U, 100003U}) {
-      size_t end = 0, largest = 0, smallest = bytes + 1;
+      size_t end = 0;
+      size_t largest = 0;
+      size_t smallest = bytes + 1;
       for (int i = 0; i < parts; ++i) {
         const Range part = slice(bytes, i, parts);
         EXPECT_EQ(part.begin, end);
@@ -176,6 +191,7 @@ TEST(Slices, CoverEverythingOnceAndCutAtLines) {
       EXPECT_EQ(slice(bytes, 0, parts).size(), largest)
           << "scratch for results is as large as the first";
     }
+  }
 }
 }  // namespace
 }  // namespace symm::host

@@ -1,6 +1,13 @@
 // Ranks are delayed at random between any two steps, and calls of all
 // kinds follow one another with no barrier between: what one rank
 // overwrites while another still needs it shows as a wrong result.
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "kernels/host/plan.hpp"
+#include "kernels/types.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/world.hpp"
 #include "tests/support/test.hpp"
@@ -31,8 +38,9 @@ TEST_P(Protocol, DelayedRanksAndMixedCalls) {
     const World world{GetParam(), host::minimum_scratch(GetParam()), true, seed};
     std::minstd_rand random(seed * 977 + static_cast<unsigned>(world.size));
     std::vector<Case> cases;
-    for (int i = 0; i < 150; ++i)
+    for (int i = 0; i < 150; ++i) {
       cases.push_back(any_case(random, world.size));
+    }
     world.run(cases);
   }
 }
@@ -41,7 +49,7 @@ TEST_P(Protocol, DelayedRanksAndMixedCalls) {
 // for the previous call keeps ranks from running away.
 TEST_P(Protocol, OneDirectionOnly) {
   for (const Algorithm algorithm :
-      {Algorithm::ll, Algorithm::one_shot, Algorithm::two_shot_staged, Algorithm::automatic})
+      {Algorithm::ll, Algorithm::one_shot, Algorithm::two_shot_staged, Algorithm::automatic}) {
     for (const bool rotating : {false, true}) {
       const World world{
           .size = GetParam(), .scratch_bytes = host::minimum_scratch(GetParam()), .delays = true};
@@ -55,6 +63,7 @@ TEST_P(Protocol, OneDirectionOnly) {
       }
       world.run(cases);
     }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

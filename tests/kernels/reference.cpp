@@ -1,6 +1,18 @@
 #include "tests/kernels/reference.hpp"
 
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <ios>
 #include <sstream>
+#include <string>
+#include <vector>
+
+#include "kernels/collective.hpp"
+#include "kernels/types.hpp"
+#include "tools/bench/reference.hpp"
 
 namespace symm::reference {
 bool is_nan(DType dtype, uint64_t bits) {
@@ -33,8 +45,9 @@ Bytes combined(DType dtype, const std::vector<Bytes>& send, size_t at, size_t co
   Bytes all(count * size_of(result));
   std::vector<uint64_t> column(send.size());
   for (size_t i = 0; i < count; ++i) {
-    for (size_t rank = 0; rank < send.size(); ++rank)
+    for (size_t rank = 0; rank < send.size(); ++rank) {
       column[rank] = load_bits(dtype, send[rank].data() + at + i * size_of(dtype));
+    }
     store_bits(result, combine(column), &all[i * size_of(result)]);
   }
   return all;

@@ -27,13 +27,15 @@ class NormData {
   std::vector<float> scales;  // of TENSOR one, the caller's
 
   NormData(const NormCase& c, unsigned seed) : its(c), random_(seed) {
-    for (int rank = 0; rank < c.ranks; ++rank)
+    for (int rank = 0; rank < c.ranks; ++rank) {
       send.push_back(matrix(c.dtype, c.tokens));
+    }
     residual = matrix(c.dtype, c.tokens);
     weight = matrix(c.weight_dtype, 1);
     if (c.kind == QuantScale::tensor) scales = {0.37F};
-    for (size_t row = 0; row < c.tokens; ++row)
+    for (size_t row = 0; row < c.tokens; ++row) {
       normalise(row);
+    }
   }
 
   // "" or what differs from the results; of f8 and of dtype NaN are all alike.
@@ -86,11 +88,14 @@ class NormData {
     const auto at = [&](const Bytes& from, size_t i) {
       return reference::load_bits(its.dtype, &from[i * size_of(its.dtype)]);
     };
-    std::vector<float> x, y, chains(1024);
+    std::vector<float> x;
+    std::vector<float> y;
+    std::vector<float> chains(1024);
     for (size_t i = 0; i < its.hidden; ++i) {
       std::vector<uint64_t> column;
-      for (const Bytes& operand : send)
+      for (const Bytes& operand : send) {
         column.push_back(at(operand, first + i));
+      }
       uint64_t h = column.size() == 1 ? column[0] : reference::reduce(its.dtype, Op::sum, column);
       if (its.has_residual) h = reference::reduce(its.dtype, Op::sum, {h, at(residual, first + i)});
       append(residual_out, its.dtype, h);
@@ -99,8 +104,9 @@ class NormData {
     }
     while (chains.size() > 1) {
       std::vector<float> pairs;
-      for (size_t k = 0; k < chains.size(); k += 2)
+      for (size_t k = 0; k < chains.size(); k += 2) {
         pairs.push_back(chains[k] + chains[k + 1]);
+      }
       chains = pairs;
     }
     const float inverse =
@@ -116,8 +122,9 @@ class NormData {
     for (size_t i = 0; i < its.hidden; ++i) {
       if (its.kind != QuantScale::tensor && i % length == 0) {
         float most = 0;
-        for (size_t k = i; k < i + length; ++k)
+        for (size_t k = i; k < i + length; ++k) {
           most = std::fmax(most, std::fabs(y[k]));
+        }
         scales.push_back(std::fmax(most / 448.0F, 1.0F / (448.0F * 512.0F)));
       }
       append(quant_out, DType::f8e4m3, reference::encode(DType::f8e4m3, y[i] / scales.back()));

@@ -1,5 +1,13 @@
 // RMSNorm of rows on the host: every type, kind of
 // scale and place of results, against the definition.
+#include "kernels/rmsnorm.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "kernels/types.hpp"
+#include "tests/kernels/reference.hpp"
 #include "tests/kernels/rmsnorm_case.hpp"
 #include "tests/support/test.hpp"
 
@@ -24,8 +32,8 @@ TEST(RmsNorm, HasTheBitsOfItsDefinition) {
               seed % 2 == 0 ? 0.0F : 1.0F};
           const NormData data(c, ++seed);
           const bool in_place = seed % 2 == 0;
-          NormData::Bytes residuals = in_place ? data.residual : data.residual_out,
-                          norms = data.send[0];
+          NormData::Bytes residuals = in_place ? data.residual : data.residual_out;
+          NormData::Bytes norms = data.send[0];
           NormData::Bytes quants(data.quant_out.size());
           std::vector<float> scales =
               kind == QuantScale::tensor ? data.scales : std::vector<float>(data.scales.size());
@@ -38,10 +46,11 @@ TEST(RmsNorm, HasTheBitsOfItsDefinition) {
               .scale_kind = kind,
               .quant_out = quants.data(),
               .hidden = hidden};
-          if (kind == QuantScale::tensor)
+          if (kind == QuantScale::tensor) {
             norm.scale_in = scales.data();
-          else
+          } else {
             norm.scale_out = scales.data();
+          }
           if (c.has_residual) norm.residual_in = in_place ? residuals.data() : data.residual.data();
           rmsnorm(norm, norms.data(), c.tokens, dtype, *scratch);
           ASSERT_EQ(data.difference(residuals, norms, quants, scales), "")

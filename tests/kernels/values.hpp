@@ -12,8 +12,9 @@ class Values {
 
   std::vector<std::byte> make(size_t count) {
     std::vector<std::byte> data(count * size_of(dtype_));
-    for (size_t i = 0; i < count; ++i)
+    for (size_t i = 0; i < count; ++i) {
       reference::store_bits(dtype_, one(), &data[i * size_of(dtype_)]);
+    }
     return data;
   }
 

@@ -1,7 +1,28 @@
 #include "tests/kernels/world.hpp"
 
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <span>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels/collective.hpp"
+#include "kernels/collective_call.hpp"
+#include "kernels/host/execution.hpp"
+#include "kernels/host/plan.hpp"
+#include "kernels/types.hpp"
+#include "tests/kernels/reference.hpp"
 #include "tests/kernels/values.hpp"
 #include "tests/support/process.hpp"
+#include "tools/bench/reference.hpp"
 
 namespace symm::testing {
 namespace {
@@ -19,8 +40,9 @@ class ThreadSync final : public host::Sync {
   // The executor's part, before each call.
   void begin() {
     delay();
-    for (RankWords& peer : words_)
+    for (RankWords& peer : words_) {
       wait([&] { return peer.entered.load(std::memory_order_acquire) >= call_; });
+    }
     ++call_;
     arrivals_ = 0;
     entries_ = 0;
@@ -67,21 +89,24 @@ class ThreadSync final : public host::Sync {
  private:
   template <class Ready>
   void wait(Ready ready) {
-    for (int spins = 0; !ready(); ++spins)
+    for (int spins = 0; !ready(); ++spins) {
       // a busy machine
-      if (spins > 300)
+      if (spins > 300) {
         std::this_thread::sleep_for(std::chrono::microseconds(20));
-      else if (spins > 50)
+      } else if (spins > 50) {
         std::this_thread::yield();
+      }
+    }
   }
 
   void delay() {
     if (!delays_) return;
     const auto dice = random_() % 64;
-    if (dice == 0)
+    if (dice == 0) {
       std::this_thread::sleep_for(std::chrono::microseconds(random_() % 300));
-    else if (dice < 8)
+    } else if (dice < 8) {
       std::this_thread::yield();
+    }
   }
 
   std::vector<RankWords>& words_;
@@ -120,8 +145,9 @@ class Operands {
       memory_.emplace_back(
           2 * (kGuard + 8 * n + 64) + (send_count + recv_count) * element_ + 256, kFill);
     }
-    for (size_t rank = 0; rank < n; ++rank)
+    for (size_t rank = 0; rank < n; ++rank) {
       place(rank, send_count * element_, recv_count * element_);
+    }
     expect();
   }
 
@@ -138,7 +164,8 @@ class Operands {
   void check(int rank_number) const {
     const auto rank = static_cast<size_t>(rank_number);
     // What was written, and then that everything else is as it was.
-    const Bytes &result = results_[rank], &memory = memory_[rank];
+    const Bytes& result = results_[rank];
+    const Bytes& memory = memory_[rank];
     Bytes expected = before_[rank];
     if (!result.empty()) {
       ASSERT_EQ(
@@ -158,9 +185,11 @@ class Operands {
   }
 
   void check_scribbles() const {
-    for (int rank = 0; rank < size_; ++rank)
-      for (const std::byte byte : memory_of(rank))
+    for (int rank = 0; rank < size_; ++rank) {
+      for (const std::byte byte : memory_of(rank)) {
         ASSERT_EQ(byte, std::byte{0x5A}) << describe(case_, size_) << " wrote after its end";
+      }
+    }
   }
 
  private:
@@ -210,13 +239,15 @@ class Operands {
     };
     std::map<size_t, Bytes> made;  // by where they begin
     const auto reduced = [&](size_t at) {
-      if (!made.contains(at))
+      if (!made.contains(at)) {
         made[at] = reference::combined(case_.dtype, inputs_, at, case_.count, case_.dtype, combine);
+      }
       return made[at];
     };
-    for (int rank = 0; rank < size_; ++rank)
+    for (int rank = 0; rank < size_; ++rank) {
       results_.push_back(reference::result_of(
           case_.collective, inputs_, case_.count * element_, rank, case_.root, reduced));
+    }
   }
 
   using Bytes = reference::Bytes;
@@ -261,15 +292,17 @@ void World::run(std::span<const Case> cases) const {
   std::vector<std::vector<std::byte>> scratch_memory(
       n, std::vector<std::byte>(2 * scratch_bytes + 64));
   std::vector<std::byte*> scratch[2];
-  for (int half = 0; half < 2; ++half)
+  for (int half = 0; half < 2; ++half) {
     for (auto& memory : scratch_memory) {
       const auto address = reinterpret_cast<uintptr_t>(memory.data());
       scratch[half].push_back(
           memory.data() + (64 - address % 64) % 64 + static_cast<size_t>(half) * scratch_bytes);
     }
+  }
   std::vector<std::unique_ptr<Operands>> operands;
-  for (size_t i = 0; i < cases.size(); ++i)
+  for (size_t i = 0; i < cases.size(); ++i) {
     operands.push_back(std::make_unique<Operands>(cases[i], size, seed + static_cast<unsigned>(i)));
+  }
   std::vector<std::vector<uint64_t>> arrivals(n, std::vector<uint64_t>(cases.size()));
 
   const auto rank_main = [&](int rank) {
@@ -300,11 +333,14 @@ void World::run(std::span<const Case> cases) const {
     }
   };
   support::as_threads(size, rank_main);
-  for (size_t i = 0; i < cases.size(); ++i)
-    for (size_t rank = 1; rank < n; ++rank)
+  for (size_t i = 0; i < cases.size(); ++i) {
+    for (size_t rank = 1; rank < n; ++rank) {
       EXPECT_EQ(arrivals[rank][i], arrivals[0][i])
           << describe(cases[i], size) << ": arrivals of rank " << rank << " and rank 0";
-  for (const auto& o : operands)
+    }
+  }
+  for (const auto& o : operands) {
     o->check_scribbles();
+  }
 }
 }  // namespace symm::testing

@@ -3,6 +3,29 @@
 // others got their error; one that hangs fails.
 #include "tests/support/group.hpp"
 
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <ios>
+#include <optional>
+#include <random>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "symm/symm.h"
+#include "symm/symm.hpp"
 #include "tests/machines/two_machines.hpp"
 
 namespace support {
@@ -35,8 +58,9 @@ std::string work_until_failure(int rank, unsigned stay_us) {
       std::ostringstream said;
       said << std::fixed << now_ms() << ' ' << error.rank() << ' ';
       eventually([&] { return group.failed_ranks().size() > 1; }, 1'000);
-      for (const int32_t failed : group.failed_ranks())
+      for (const int32_t failed : group.failed_ranks()) {
         said << failed << ',';
+      }
       said << ' ' << (error.status() == SYMM_ERR_PEER_FAILED ? "" : "not peer failed: ")
            << error.what();
       usleep(stay_us);  // nobody shall hear of a departure first
@@ -70,8 +94,9 @@ class MachinesGroup : public TwoMachines {
       ASSERT_TRUE(rank.hear("\n"));
       const std::string said = rank.said();
       if (said.find("no engine") != std::string::npos ||
-          said.find("libsodium") != std::string::npos)
+          said.find("libsodium") != std::string::npos) {
         GTEST_SKIP() << said;
+      }
       ASSERT_EQ(said[0], '\n') << said;
     }
   }
@@ -95,17 +120,20 @@ class MachinesGroup : public TwoMachines {
         if (killed.contains(rank)) continue;
         const std::string said = ranks[static_cast<size_t>(rank)].result();
         const char* how = "";
-        if (cuts)
+        if (cuts) {
           how = rank < 2 ? "on m1) is cut off: m1 (10.77.0.11) has not answered m0 for 1.0 s"
                          : "on m0) is cut off: m0 (10.77.0.10) has not answered m1 for 1.0 s";
+        }
         const std::set<int> lost = !cuts ? killed : rank < 2 ? std::set{2, 3} : std::set{0, 1};
         std::istringstream words(said);
         double at = 0;
         int blamed = -1;
-        std::string failed, expected;
+        std::string failed;
+        std::string expected;
         words >> at >> blamed >> failed;
-        for (const int one : lost)
+        for (const int one : lost) {
           expected += std::to_string(one) + ",";
+        }
         EXPECT_TRUE(lost.contains(blamed) && failed == expected &&
                     said.find("not peer failed") == std::string::npos &&
                     said.find(how) != std::string::npos)

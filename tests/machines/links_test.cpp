@@ -1,5 +1,21 @@
 // The mesh between two machines.
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/peer_fd.hpp"
 #include "core/bootstrap/bootstrap.hpp"
+#include "core/bootstrap/store.hpp"
+#include "core/mesh/mesh.hpp"
+#include "core/mesh/wire.hpp"
 #include "core/socket/secure_connection.hpp"
 #include "tests/machines/two_machines.hpp"
 #include "tests/mesh/mesh_support.hpp"
@@ -28,8 +44,9 @@ class Machines : public TwoMachines {
 TEST_F(Machines, AllTalkToAllAndKnowWhoIsElsewhere) {
   as_processes(4, [&](int rank) {
     const auto mesh = join(rank);
-    for (uint64_t tag = 1; tag < 50; ++tag)
+    for (uint64_t tag = 1; tag < 50; ++tag) {
       greet(*mesh, tag);
+    }
     for (int peer = 0; peer < 4; ++peer) {
       const bool here = peer / 2 == rank / 2;
       EXPECT_EQ(mesh->carries_descriptors(peer), here);
@@ -48,11 +65,13 @@ TEST_F(Machines, AThousandSilentConnectionsKeepNobodyOutAndAreCounted) {
     const auto mesh = join(rank, [&](const std::string& key, const Bytes& value) {
       wire::Packet packet;
       if (rank != 2 || key != "mesh/address/0" || wire::decode(value, packet) != nullptr) return;
-      while (silent.size() < 1'000)
+      while (silent.size() < 1'000) {
         silent.push_back(dial_tcp("10.77.0.10", packet.address.port));
+      }
     });
-    for (uint64_t tag = 1; tag < 50; ++tag)
+    for (uint64_t tag = 1; tag < 50; ++tag) {
       greet(*mesh, tag);
+    }
     if (rank == 0) {
       EXPECT_GT(mesh->rejected_connections(), 500U);
     }
@@ -69,11 +88,13 @@ TEST_F(Machines, AStoppedProcessIsNotDead) {
     greet(*mesh, 2);
     return revocation->failure().message;
   });
-  for (auto& rank : ranks)
+  for (auto& rank : ranks) {
     EXPECT_TRUE(rank.told());
+  }
   usleep(2'500'000);  // longer than SYMM_PEER_TIMEOUT_MS
   ranks[3].kill(SIGCONT);
-  for (auto& rank : ranks)
+  for (auto& rank : ranks) {
     EXPECT_EQ(rank.result(), "");
+  }
 }
 }  // namespace

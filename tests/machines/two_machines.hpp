@@ -15,8 +15,9 @@ class TwoMachines : public testing::Test {
             "; mkdir $at; cd $at; mkdir m0 m1 m2; echo 127.0.1.1 m0.rack m0 >m0/hosts; "
             "printf '%s m0.rack\\n' 10.77.0.11 10.77.0.10 | tee m1/hosts >m2/hosts; echo fe80::5 "
             "m1 >>m1/hosts; " MACHINES " up @ 3");
-    if (!why.empty() && std::string(getenv("CI") != nullptr ? getenv("CI") : "").empty())
+    if (!why.empty() && std::string(getenv("CI") != nullptr ? getenv("CI") : "").empty()) {
       GTEST_SKIP() << "no network namespaces: " << why;
+    }
     ASSERT_EQ(why, "");
     setenv("SYMM_SECRET_FILE", (shared_ + "/secret").c_str(), 1);
     setenv("SYMM_PEER_TIMEOUT_MS", "1000", 1);
@@ -24,14 +25,16 @@ class TwoMachines : public testing::Test {
   ~TwoMachines() override { run(MACHINES " down @; rm -rf " + shared_); }
   // What the shell says if it fails, "" if not.
   std::string run(std::string script) const {
-    for (size_t at = 0; (at = script.find('@', at)) != std::string::npos;)
+    for (size_t at = 0; (at = script.find('@', at)) != std::string::npos;) {
       script.replace(at, 1, name_);
+    }
     const std::unique_ptr<FILE, int (*)(FILE*)> pipe(
         popen(script.c_str(), "r"), [](FILE*) { return 0; });
     std::string said;
     char buffer[256];
-    while (fgets(buffer, sizeof buffer, pipe.get()) != nullptr)
+    while (fgets(buffer, sizeof buffer, pipe.get()) != nullptr) {
       said += buffer;
+    }
     return pclose(pipe.get()) == 0 ? "" : said + ".";
   }
   // This process becomes rank 0 or 1, on m0, or 2 or 3, on m1, and so on; those of a
@@ -46,14 +49,16 @@ class TwoMachines : public testing::Test {
         mount("/tmp/hosts", "/etc/hosts", nullptr, MS_BIND, nullptr) != 0 ||
         mount("sysfs", "/sys", "sysfs", 0, nullptr) != 0 ||  // where UCX looks for interfaces
         mount("proc", "/proc", "proc", 0, nullptr) != 0 ||
-        sethostname(machine.c_str(), machine.size()) != 0)
+        sethostname(machine.c_str(), machine.size()) != 0) {
       throw std::system_error(errno, std::generic_category(), "unshare");
+    }
     close(network);
     const std::map<const char*, std::string> variables{{"RANK", std::to_string(rank)},
         {"WORLD_SIZE", std::to_string(size)}, {"LOCAL_WORLD_SIZE", "2"},
         {"MASTER_ADDR", "10.77.0.10"}, {"MASTER_PORT", "29500"}};
-    for (const auto& [name, value] : variables)
+    for (const auto& [name, value] : variables) {
       setenv(name, value.c_str(), 1);
+    }
     unsetenv("XDG_RUNTIME_DIR");
   }
 

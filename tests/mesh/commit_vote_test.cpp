@@ -1,5 +1,21 @@
 // What a rank concludes from the votes of the others, and from their silence.
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "core/base/error.hpp"
+#include "core/base/wait.hpp"
+#include "core/bootstrap/store.hpp"
+#include "core/mesh/mesh.hpp"
+#include "core/mesh/peer_link.hpp"
+#include "core/mesh/wire.hpp"
 #include "core/mesh/wireup.hpp"
+#include "core/mesh/wireup_records.hpp"
+#include "core/socket/fdpass.hpp"
 #include "tests/support/test.hpp"
 
 namespace symm {

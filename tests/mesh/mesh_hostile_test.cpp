@@ -1,8 +1,27 @@
 // Strangers on the socket of a rank: other users, noise, floods, wrong nonces. They are
 // counted and cannot change the outcome.
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
+#include "core/base/peer_fd.hpp"
+#include "core/bootstrap/store.hpp"
 #include "core/mesh/hello_listener.hpp"
+#include "core/mesh/mesh.hpp"
+#include "core/mesh/wire.hpp"
+#include "core/socket/fdpass.hpp"
 #include "core/socket/socket.hpp"
 #include "tests/mesh/mesh_support.hpp"
 
@@ -31,8 +50,9 @@ std::vector<PeerFd> disturb(Store& store) {
       continue;
     }
     std::vector<std::byte> packet;
-    if (i % 4 == 1)
+    if (i % 4 == 1) {
       packet.assign(static_cast<size_t>(1 + i), std::byte{static_cast<unsigned char>(i * 37)});
+    }
     if (i % 4 == 2) packet.assign(60'000, std::byte{1});
     if (i % 4 == 3) {
       wire::Hello hello;
@@ -44,8 +64,9 @@ std::vector<PeerFd> disturb(Store& store) {
       packet = wire::encode({.type = wire::Type::hello, .source = 1}, hello);
     }
     const int gift[] = {0, 0, 0, 0};
-    if (!packet.empty())
+    if (!packet.empty()) {
       fdpass::send(fd.get(), packet, i % 2 == 1 ? std::span(gift) : std::span<const int>());
+    }
     open.push_back(std::move(fd));
   }
   return open;
@@ -82,8 +103,9 @@ TEST_F(MeshHostile, NoiseDuringConnectIsCountedAndHarmless) {
 TEST_F(MeshHostile, ALookEndsWhileOthersStillCome) {
   HelloListener listener(directory.path(), "r0");
   std::vector<PeerFd> crowd;
-  for (int i = 0; i < 100; ++i)
+  for (int i = 0; i < 100; ++i) {
     fdpass::send(crowd.emplace_back(dial(directory.path(), "r0")).get(), bytes_of("?"), {});
+  }
   for (const uint64_t refused : {64, 100}) {
     listener.admit(soon(), [](const wire::Hello&, PeerFd&) { return false; });
     EXPECT_EQ(listener.refused(), refused);

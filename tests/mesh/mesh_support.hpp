@@ -69,11 +69,13 @@ inline std::string hear(Mesh& mesh, int peer, const Topic& topic, size_t size) {
 inline void greet(Mesh& mesh, uint64_t tag) {
   const Topic topic{MessageKind::control, 7, tag, 0};
   const auto words = [](int from, int to) { return format("%03d to %03d", from, to); };
-  for (int peer = 0; peer < mesh.size(); ++peer)
+  for (int peer = 0; peer < mesh.size(); ++peer) {
     if (peer != mesh.rank()) say(mesh, peer, topic, words(mesh.rank(), peer));
-  for (int peer = 0; peer < mesh.size(); ++peer)
+  }
+  for (int peer = 0; peer < mesh.size(); ++peer) {
     if (peer != mesh.rank()) {
       EXPECT_EQ(hear(mesh, peer, topic, 10), words(peer, mesh.rank()));
     }
+  }
 }
 }  // namespace support

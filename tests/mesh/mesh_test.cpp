@@ -1,7 +1,28 @@
 // Ranks that are processes, and then such that are threads of one: mailboxes, no
 // sockets. Processes are forked while this one has one thread; a mesh is only made in
 // children, or in the parent afterwards.
+#include "core/mesh/mesh.hpp"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.hpp"
 #include "core/base/process.hpp"
+#include "core/base/wait.hpp"
+#include "core/bootstrap/store.hpp"
 #include "tests/mesh/mesh_support.hpp"
 
 namespace {
@@ -22,9 +43,10 @@ TEST_P(MeshProcesses, AllTalkToAllAndLeaveNoFile) {
     store.has_directory = GetParam();
     const auto mesh = Mesh::connect(store, rank, 5, "test", soon());
     greet(*mesh, 1);
-    for (int peer = 0; peer < 5; ++peer)
+    for (int peer = 0; peer < 5; ++peer) {
       EXPECT_TRUE(peer == rank || (!mesh->peer(peer).same_process && mesh->peer(peer).watched))
           << peer;
+    }
     greet(*mesh, 2);
     EXPECT_EQ(mesh->rejected_connections(), 0U);
   });
@@ -46,8 +68,9 @@ TEST_F(MeshProcess, ThreadsAndProcessesMix) {
       const int rank = 2 * thread + process;
       const auto mesh = connect(directory.path(), rank, 6);
       greet(*mesh, 1);
-      for (int peer = 0; peer < 6; ++peer)
+      for (int peer = 0; peer < 6; ++peer) {
         EXPECT_EQ(mesh->peer(peer).same_process, peer % 2 == process);
+      }
       greet(*mesh, 2);
     });
   });
@@ -90,8 +113,9 @@ TEST_F(MeshProcess, AForkedChildDoesNotHideADeath) {
       const Failure failure = failure_of([&] { say(*mesh, 0, kTopic, "no"); });
       mesh->detach(kTopic.group);
       mesh.reset();
-      if (closed && failure.status == Status::invalid_handle)
+      if (closed && failure.status == Status::invalid_handle) {
         std::ofstream(directory / "well").put('y');
+      }
       tell();
       sleep(2);  // outlives its parent
       _exit(0);
@@ -99,8 +123,9 @@ TEST_F(MeshProcess, AForkedChildDoesNotHideADeath) {
     pause();
     return std::string();
   });
-  for (auto& rank : ranks)
+  for (auto& rank : ranks) {
     ASSERT_TRUE(rank.told());
+  }
   const int pid = ranks[1].pid();
   ranks[1].kill(SIGKILL);
   const std::string message = ranks[0].result();
@@ -158,8 +183,9 @@ TEST_F(MeshThreads, AllTalkToAllWithoutDescriptors) {
     EXPECT_EQ(open_descriptors(), before);
     for (const auto& mesh : meshes) {
       EXPECT_EQ(mesh->nonce(), meshes[0]->nonce());
-      for (int peer = 0; peer < size; ++peer)
+      for (int peer = 0; peer < size; ++peer) {
         EXPECT_TRUE(mesh->peer(peer).same_process);
+      }
     }
   }
 }
@@ -228,9 +254,11 @@ TEST_F(MeshThreads, AFloodOfUnreadMessagesFailsItsSenderForAll) {
     meshes[rank] = connect(directory.path(), rank, 3);
     revocations[rank] = attach_all(*meshes[rank], kTopic.group);
   });
-  for (int i = 0; i < 5'000; ++i)
+  for (int i = 0; i < 5'000; ++i) {
     say(*meshes[0], 1, kTopic, "flood");
-  for (const auto& revocation : revocations)
+  }
+  for (const auto& revocation : revocations) {
     EXPECT_NE(revocation->failure().message.find("more than anybody reads"), std::string::npos);
+  }
 }
 }  // namespace

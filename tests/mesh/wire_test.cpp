@@ -1,5 +1,9 @@
 #include "core/mesh/wire.hpp"
 
+#include <cstddef>
+#include <vector>
+
+#include "core/base/error.hpp"
 #include "tests/support/test.hpp"
 
 namespace {
@@ -65,8 +69,9 @@ TEST(Wire, LittleEndianOnEveryMachine) {
 TEST(Wire, EveryOtherLengthIsRefused) {
   for (const Buffer& good : samples()) {
     Packet packet;
-    for (size_t size = 0; size < good.size(); ++size)
+    for (size_t size = 0; size < good.size(); ++size) {
       EXPECT_NE(decode({good.data(), size}, packet), nullptr);
+    }
     Buffer longer = good;
     longer.push_back({});
     EXPECT_NE(decode(longer, packet), nullptr);
@@ -86,8 +91,9 @@ TEST(Wire, FixedFieldsMustBeRight) {
 }
 
 TEST(Wire, NamesCannotLeaveTheDirectory) {
-  for (const char* name : {"../x", "/x", "a/b", ".", "A"})
+  for (const char* name : {"../x", "/x", "a/b", ".", "A"}) {
     EXPECT_THROW(encode(header_of(Type::address), Address{name, ""}), Error) << name;
+  }
   EXPECT_THROW(encode(header_of(Type::address), Address{"a", "relative"}), Error);
 }
 }  // namespace

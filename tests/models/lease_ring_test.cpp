@@ -2,10 +2,28 @@
 // and exporter may touch their words. Each is a processor with a buffer of stores,
 // which come to the memory when they like; what is sequentially consistent waits until
 // its buffer is empty. The mutant does not wait.
+#include "core/ipc/lease_ring.hpp"
+
 #include <ucontext.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "core/backend/provider.hpp"
+#include "core/backend/segment.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/process.hpp"
+#include "core/ipc/token.hpp"
 #include "tests/support/test.hpp"
 
 namespace model {
@@ -46,8 +64,9 @@ struct Watched {
   T load(std::memory_order = std::memory_order_seq_cst) const {
     take_turns();
     uint64_t loaded = value;
-    for (size_t i = 0; now != nullptr && i < now->stores.size(); ++i)
+    for (size_t i = 0; now != nullptr && i < now->stores.size(); ++i) {
       if (now->stores[i].at == &value) loaded = now->stores[i].value;
+    }
     return static_cast<T>(loaded);
   }
 
@@ -56,8 +75,9 @@ struct Watched {
     const Store made{&value, stored, sizeof value};
     if (now == nullptr) return made.land();
     now->stores.push_back(made);
-    while (order == std::memory_order_seq_cst && !is_mutant && !now->stores.empty())
+    while (order == std::memory_order_seq_cst && !is_mutant && !now->stores.empty()) {
       now->land();
+    }
   }
 };
 
@@ -100,8 +120,9 @@ bool always(bool mutant, const std::function<decltype(bodies)()>& prepare,
     bodies = prepare();
     run(path);
     if (!holds()) return false;
-    while (!path.empty() && path.back().first + 1 == path.back().second)
+    while (!path.empty() && path.back().first + 1 == path.back().second) {
       path.pop_back();
+    }
     if (!path.empty()) ++path.back().first;
     ++orders;
   } while (!path.empty());
@@ -145,7 +166,8 @@ TEST(LeaseRingModel, ClaimsAndWithdrawalsSeeEachOther) {
   std::unique_ptr<Ends> ends;
   std::unique_ptr<ValidityBoard> board;
   std::set<uint64_t> leases;
-  bool is_held[3] = {}, is_seen[3] = {};
+  bool is_held[3] = {};
+  bool is_seen[3] = {};
   const auto import = [&] {
     for (const uint64_t number : {1U, 2U}) {
       Token token;
@@ -187,12 +209,14 @@ TEST(LeaseRingModel, NothingIsLeftBehind) {
   bool is_asked_for = false;
   const auto look = [&] { return ends->reader.drain([&](const LeaseRing::Event&) { ++taken; }); };
   const auto write = [&] {
-    for (int i = 0; i < 2; ++i)
+    for (int i = 0; i < 2; ++i) {
       ends->writer.write_or_defer({});
+    }
   };
   const auto read = [&] {
-    for (int i = 0; i < 2; ++i)
+    for (int i = 0; i < 2; ++i) {
       is_asked_for = (look() && ends->reader.is_crowded()) || is_asked_for;
+    }
   };
   const auto prepare = [&]() -> decltype(model::bodies) {
     ends = std::make_unique<Ends>();

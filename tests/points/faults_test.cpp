@@ -4,9 +4,25 @@
 // cause within a second, and all go on; nothing is left, in no rank. CI takes a sample
 // of the k; SYMM_TEST_FAULTS=<so many of each kind> takes more, and 0 all.
 #include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
 #include <new>
+#include <random>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <vector>
 
+#include "symm/symm.h"
 #include "tests/fake_cuda/fake_cuda.hpp"
 #include "tests/points/life.hpp"
 #include "tests/points/outside.h"
@@ -44,8 +60,9 @@ struct {
 } faults;
 
 bool strikes(Fault fault, const char* name) {
-  if (!faults.armed.load(std::memory_order_relaxed) || in_test || fault != faults.fault)
+  if (!faults.armed.load(std::memory_order_relaxed) || in_test || fault != faults.fault) {
     return false;
+  }
   const int64_t number = ++faults.outside->count;
   const bool once = fault == fails || fault == allocation;
   // In no step with the calls of a loop.
@@ -105,7 +122,8 @@ std::string live_once(
   const bool ended = WIFSIGNALED(ranks[kSize - 1].wait());
   facts.buried = 1;
   const auto same_cause = [&](int rank, int other) {  // a rank does not always name itself
-    const auto &one = facts.learnt[rank], &two = facts.learnt[other];
+    const auto& one = facts.learnt[rank];
+    const auto& two = facts.learnt[other];
     const auto blamed = [](int whom, int by) { return whom < 0 ? by : whom; };
     // each other, so that each takes the other for dead
     const bool lost = one.status == SYMM_ERR_PEER_FAILED;
@@ -114,8 +132,9 @@ std::string live_once(
   };
   int first = -1;
   for (int rank = 0; rank < kSize; ++rank) {
-    if (!(rank == kSize - 1 ? ended : ranks[rank].wait() == 0))
+    if (!(rank == kSize - 1 ? ended : ranks[rank].wait() == 0)) {
       wrong << "\nrank " << rank << " ended: " << ranks[rank].said();
+    }
     const auto& learnt = facts.learnt[rank];
     if (learnt.ms == 0) continue;
     if (first < 0) first = rank;
@@ -126,15 +145,17 @@ std::string live_once(
   }
   // Without a directory to meet in nobody comes by the place of the exporter that was killed.
   for (const std::string& entry :
-      way >= tcp ? std::vector<std::string>() : entries(directory.path()))
+      way >= tcp ? std::vector<std::string>() : entries(directory.path())) {
     wrong << "\nleft: " << entry;
+  }
   if (wrong.str().empty()) return "";
   const char* struck = outside.struck;
   wrong << "\nin " << kWays[way] << ", rank " << victim << ", " << kFaults[fault] << " " << number
         << ", " << (struck != nullptr ? struck : "nothing");
-  for (const auto& learnt : facts.learnt)
+  for (const auto& learnt : facts.learnt) {
     wrong << "\n  after " << (learnt.ms == 0 ? 0 : learnt.ms - facts.fired_ms) << " ms "
           << learnt.status << " of " << learnt.blamed << ": " << learnt.message;
+  }
   return wrong.str();
 }
 

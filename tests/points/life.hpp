@@ -53,8 +53,9 @@ class Life {
     }
     // The last one dies, the others shrink, and all is given back.
     ++plan.facts->through;
-    if (me_ == kSize - 1 && eventually([&] { return plan.facts->through >= kSize - gone; }))
+    if (me_ == kSize - 1 && eventually([&] { return plan.facts->through >= kSize - gone; })) {
       raise(SIGKILL);
+    }
     EXPECT_TRUE(eventually([&] { return group_.status().status != SYMM_OK; }));
     ++plan.facts->heard;  // before another dies, whose death could be seen first
     EXPECT_TRUE(eventually([&] { return plan.facts->heard >= group_.size() - 1; }));
@@ -93,8 +94,9 @@ class Life {
     }
     in_test = true;
     if (got.status == SYMM_OK) return true;
-    if (has_failed() && got.message.find("point:") == std::string::npos)
+    if (has_failed() && got.message.find("point:") == std::string::npos) {
       got = {group_.status().status, group_.status().message, group_.status().failed_rank, 0};
+    }
     auto& learnt = plan.facts->learnt[me_];
     if (++learnt.failures > 6) throw std::runtime_error("it does not end: " + got.message);
     if (learnt.failures > 1) return false;
@@ -110,7 +112,8 @@ class Life {
     Buffer buffer;
     Memory memory;
     std::vector<float> many(60'000, 1.0F);
-    const symm::Span<float> all(many), few(many.data(), 4);
+    const symm::Span<float> all(many);
+    const symm::Span<float> few(many.data(), 4);
     const int size = group_.size();
     const int next = (group_.rank() + 1) % size;
     const auto meet = [&] { group_.split(0); };
@@ -136,8 +139,9 @@ class Life {
     for (const auto& step : steps) {
       while (!attempt(step)) {
         // What comes of a death may come before it is told.
-        if (eventually([&] { return has_failed(); }, plan.action == Action::kill ? 2'000 : 0))
+        if (eventually([&] { return has_failed(); }, plan.action == Action::kill ? 2'000 : 0)) {
           return false;
+        }
       }
     }
     return true;

@@ -2,6 +2,20 @@
 // life of three ranks, on the host and on the fake driver: a rank
 // fails there, is killed, stopped or delayed. Nobody crashes or hangs,
 // all learn the same cause at once, and go on; nothing is left.
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "symm/symm.h"
 #include "tests/points/life.hpp"
 
 namespace support {
@@ -45,8 +59,9 @@ constexpr Row kTable[] = {
 int met(const char* name) {
   const char* planned = plan.point.load();
   if (planned == nullptr || std::strcmp(name, planned) != 0 ||
-      !plan.point.compare_exchange_strong(planned, nullptr))
+      !plan.point.compare_exchange_strong(planned, nullptr)) {
     return 0;
+  }
   plan.facts->fired_ms = now_ms();
   if (plan.action == Action::fail) return EIO;
   if (plan.action == Action::delay) usleep(50'000);
@@ -78,8 +93,9 @@ void walk(const Row& row, const std::string& point, Action action, bool on_cuda)
   }
   std::vector<int> dead{kSize - 1};
   if (action == Action::kill) dead.push_back(row.victim);
-  for (const int rank : dead)
+  for (const int rank : dead) {
     EXPECT_TRUE(WIFSIGNALED(ranks[rank].wait())) << rank << ": " << ranks[rank].said();
+  }
   facts->buried = 1;
   ranks.expect_success(dead);
   expect_empty(meeting.path());
@@ -108,20 +124,23 @@ class Points : public testing::TestWithParam<std::string> {};
 TEST_P(Points, LeadToWhatTheTableSays) {
   setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1);
   for (const Row& row : kTable) {
-    if ((' ' + std::string(row.points) + ' ').find(' ' + GetParam() + ' ') == std::string::npos)
+    if ((' ' + std::string(row.points) + ' ').find(' ' + GetParam() + ' ') == std::string::npos) {
       continue;
+    }
     for (const bool on_cuda : {false, true}) {
       for (const Action action :
-          {Action::fail, Action::kill, on_cuda ? Action::delay : Action::stop})
+          {Action::fail, Action::kill, on_cuda ? Action::delay : Action::stop}) {
         walk(row, "point:" + GetParam(), action, on_cuda);
+      }
     }
   }
 }
 
 std::vector<std::string> all_points() {
   std::stringstream all;
-  for (const Row& row : kTable)
+  for (const Row& row : kTable) {
     all << row.points << ' ';
+  }
   return {std::istream_iterator<std::string>(all), {}};
 }
 

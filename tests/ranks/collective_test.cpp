@@ -1,8 +1,18 @@
 // The collectives through the whole library. tests/kernels compares the arithmetic with
 // a reference exhaustively; here it is about what lies around it: symmetric and private
 // operands in any mixture, offsets, in place, forced algorithms, plans, disagreement.
+#include <stdlib.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "symm/symm.h"
 #include "tests/ranks/machines.hpp"
 #include "tools/bench/pattern.hpp"
+#include "tools/bench/reference.hpp"
 
 namespace support {
 namespace {
@@ -33,18 +43,21 @@ symm::tool::Operands operands(const Group& group, const char* name, size_t count
 void run_all(const Group& group, const symm::tool::Pattern& pattern, const Block& block,
     size_t count, bool in_place, bool private_first, bool private_second,
     symm_algorithm_t algorithm) {
-  const int rank = group.rank(), size = group.size();
+  const int rank = group.rank();
+  const int size = group.size();
   const size_t all = count * static_cast<size_t>(size);
-  std::vector<float> own_first(all + 3), own_second(all + 3);
+  std::vector<float> own_first(all + 3);
+  std::vector<float> own_second(all + 3);
   float* const first = private_first ? own_first.data() + 3 : block.at<float>(rank) + count % 3;
   float* const second = private_second ? own_second.data() + 3 : block.at<float>(rank) + all + 5;
   size_t shift = 0;
   for (const char* name :
       {"allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "alltoall"}) {
     const int roots = symm::tool::find_operation(name)->rooted ? size : 1;
-    for (int root = 0; root < roots; root += 1 + size / 8)  // with other operands each time
+    for (int root = 0; root < roots; root += 1 + size / 8) {  // with other operands each time
       compare(group, pattern, operands(group, name, count, in_place, first, second, root),
           algorithm, shift += 37);
+    }
   }
 }
 
@@ -68,10 +81,11 @@ void run_many(const Group& group, const symm::tool::Pattern& pattern,
 const std::vector<size_t> kCounts = {0, 1, 13, 14, 15, 1000, 5000, 33333};
 
 TEST(Collective, AllOfThemWithAnyMixtureOfOperands) {
-  for (const int size : {1, 2, 3, 5})
+  for (const int size : {1, 2, 3, 5}) {
     as_threads(size, [pattern = pattern_of(size)](int, const Group& group) {
       run_many(group, pattern, kCounts, SYMM_ALGORITHM_AUTO);
     });
+  }
 }
 
 TEST(Collective, BetweenProcesses) {
@@ -91,7 +105,8 @@ void run_all_types(const Group& group) {
       {"broadcast", {SYMM_ALGORITHM_AUTO}}, {"alltoall", {SYMM_ALGORITHM_AUTO}}};
   const auto machine = [&](int rank) { return group.peer_info(rank).machine_index; };
   const bool in_line = group.info().machines == 4 || (machine(1) == 0 && machine(2) == 1);
-  std::vector<std::byte> first(2'500'000), second(first.size());
+  std::vector<std::byte> first(2'500'000);
+  std::vector<std::byte> second(first.size());
   size_t shift = 0;
   for (const auto& [type, dtype] : symm::tool::dtypes()) {
     const size_t element = symm::tool::size_of(dtype);
@@ -178,14 +193,17 @@ TEST(Collective, OperandsThatChangeBetweenCallsLikeEachOther) {
           SYMM_ALGORITHM_AUTO, shift += 37);
     };
     float* same = block.at<float>(rank);
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3; ++i) {
       in_place("allreduce", same);
+    }
     // Only rank 1 moves: to another place, to private memory, and back.
-    for (float* operand : {same + kCount, priv.data(), same})
+    for (float* operand : {same + kCount, priv.data(), same}) {
       in_place("allreduce", rank == 1 ? operand : same);
+    }
     // The same operands in another collective, and with another root.
-    for (const int root : {0, 2, 0})
+    for (const int root : {0, 2, 0}) {
       in_place("broadcast", same, root);
+    }
     in_place("allreduce", same);
     // The same addresses, but of a memory that met anew, and then of no memory at all.
     Memory again = group.rendezvous(block.buffer);

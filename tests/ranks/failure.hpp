@@ -35,8 +35,9 @@ inline void all_there(Facts& facts, int ranks) {
     ++facts.turn;
     return;
   }
-  while (facts.turn == turn)
+  while (facts.turn == turn) {
     std::this_thread::yield();
+  }
 }
 
 // End this process so, some time after the call returns: a
@@ -147,10 +148,12 @@ inline void collective(Member& m, symm_collective_t what, symm_algorithm_values 
 }
 
 inline void signal_everybody(Member& m) {
-  for (int peer = 0; peer < m.size; ++peer)
+  for (int peer = 0; peer < m.size; ++peer) {
     m.block.memory.signal(peer, 3);
-  for (int peer = 0; peer < m.size; ++peer)
+  }
+  for (int peer = 0; peer < m.size; ++peer) {
     m.block.memory.wait_signal(peer, 3);
+  }
 }
 
 inline void barriers_of_first_and_last(Member& m) {
@@ -162,8 +165,9 @@ inline void barriers_of_first_and_last(Member& m) {
 // Blocks of all lengths, through scratch.
 inline void alltoallv(Member& m) {
   std::vector<size_t> counts;
-  for (int r = 0; r < m.size; ++r)
+  for (int r = 0; r < m.size; ++r) {
     counts.push_back(kStaged / 4 * static_cast<size_t>(m.rank + r) / static_cast<size_t>(m.size));
+  }
   const symm::Span<float> recv(m.recv);
   m.group.alltoallv(m.send, {counts}, recv, {counts});
 }
@@ -171,8 +175,9 @@ inline void alltoallv(Member& m) {
 // Where they lie.
 inline void reduce_scatterv(Member& m) {
   std::vector<size_t> counts;
-  for (int r = 0; r < m.size; ++r)
+  for (int r = 0; r < m.size; ++r) {
     counts.push_back(kZeroCopy / 2 * static_cast<size_t>(r % 3));
+  }
   const size_t mine = counts[static_cast<size_t>(m.rank)];
   const symm::Span<const float> send(m.symmetric_send(), kZeroCopy * static_cast<size_t>(m.size));
   m.group.reduce_scatterv(send, {counts}, symm::Span<float>(m.symmetric_recv(), mine), SYMM_OP_SUM);
@@ -224,8 +229,9 @@ inline std::string name_of(const testing::TestParamInfo<Operation>& info) {
 
 // Call until it fails, and return how.
 inline symm_status_t until_failure(const std::function<void()>& call) {
-  for (;;)
+  for (;;) {
     if (const Outcome outcome = outcome_of(call); outcome.status != SYMM_OK) return outcome.status;
+  }
 }
 inline symm_status_t until_failure(Member& member, const Operation& operation) {
   return until_failure([&] { operation.call(member); });
@@ -246,8 +252,9 @@ inline symm_group_status_t agreed_status(
     return of(rank) != 0 &&
            std::all_of(ranks.begin(), ranks.end(), [&](int peer) { return of(peer) == of(rank); });
   };
-  if (!eventually(all_say_it, 10'000))
+  if (!eventually(all_say_it, 10'000)) {
     throw std::runtime_error("no verdict of all: " + std::string(now.message));
+  }
   return now;
 }
 
@@ -266,10 +273,11 @@ inline void expect_working(const Config& config, int rank, int size, int rounds 
   for (int round = 0; round < rounds; ++round) {
     std::iota(send, send + recv.size(), static_cast<float>(rank + round));
     check(allreduce(group, send, recv.data(), recv.size()));
-    for (int i = 0; i < 4096; ++i)
+    for (int i = 0; i < 4096; ++i) {
       ASSERT_EQ(recv[static_cast<size_t>(i)],
           static_cast<float>(size * (i + round) + size * (size - 1) / 2))
           << i << " in round " << round << " on rank " << rank;
+    }
   }
   group.finalize(0);
 }

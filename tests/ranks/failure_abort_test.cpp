@@ -1,4 +1,15 @@
 // symm_group_abort() ends every wait of every rank, and says why.
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "symm/symm.h"
 #include "tests/ranks/failure.hpp"
 
 namespace support {
@@ -21,13 +32,15 @@ class Abort : public testing::TestWithParam<Operation> {};
 TEST_P(Abort, ReleasesEveryWait) {
   as_members(kRanks, [&](Member& member) {
     std::jthread watchdog;
-    if (member.rank == 0)
+    if (member.rank == 0) {
       watchdog = std::jthread([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        for (int i = 0; i < 2; ++i)
+        for (int i = 0; i < 2; ++i) {
           EXPECT_EQ(symm_group_abort(member.group.get(), kReason), SYMM_OK)
               << "once more does no harm";
+        }
       });
+    }
     if (member.rank == 2) {
       EXPECT_TRUE(eventually([&] { return member.facts.failed == 2; }));
     }

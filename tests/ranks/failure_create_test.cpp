@@ -1,6 +1,21 @@
 // Creation is all or nothing, whoever is missing, dies or is stopped on the way, and
 // leaves nothing behind. A rendezvous that cannot succeed on one rank fails alike on
 // all, costs nothing, and leaves the group as useful as before.
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "symm/symm.h"
 #include "tests/ranks/failure.hpp"
 #include "tests/support/file_store.hpp"
 
@@ -86,8 +101,9 @@ TEST(Creation, ARankHasFewDescriptors) {
       return std::to_string(got.status) + " " + std::to_string(got.rank) + " " + got.message;
     });
     std::vector<std::string> said;
-    for (auto& rank : ranks)
+    for (auto& rank : ranks) {
       said.push_back(rank.result());
+    }
     // Could not even enter, or gave up before the last one came: it is missed at the deadline.
     if (std::any_of(said.begin() + 1, said.end(),
             [](const std::string& one) { return one.starts_with("-6 0 "); })) {
@@ -96,8 +112,9 @@ TEST(Creation, ARankHasFewDescriptors) {
       left = std::min(left, 1);  // and with none
       continue;
     }
-    for (const std::string& one : said)
+    for (const std::string& one : said) {
       EXPECT_EQ(one, said[0]) << "with " << left;
+    }
     failures += said[0] != "0 -1 ";
     EXPECT_TRUE(said[0] == "0 -1 " || said[0].rfind("-10 0 ", 0) == 0) << said[0];
   }

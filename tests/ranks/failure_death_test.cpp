@@ -1,5 +1,25 @@
 // A rank dies: during each call, in each manner, alone or not.
 // Every other rank is told which, long before its deadline.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "symm/symm.h"
 #include "tests/ranks/failure.hpp"
 
 namespace support {
@@ -8,8 +28,9 @@ namespace {
 void expect_death_to_be_noticed(
     const Operation& operation, int size, int victim, const std::function<void(Member&)>& perish) {
   const auto body = [&](Member& member) {
-    for (int round = 0; round < 3; ++round)
+    for (int round = 0; round < 3; ++round) {
       operation.call(member);
+    }
     all_there(member.facts, size);
     if (member.rank == victim) perish(member);
     const int64_t start = now_ns();
@@ -58,13 +79,15 @@ TEST(Manner, OfEveryKind) {
       // it becomes another program, which lives and has
       // its sockets: only the word that it held can tell
       [] {
-        for (int fd = 3; fd < 256; ++fd)
+        for (int fd = 3; fd < 256; ++fd) {
           fcntl(fd, F_SETFD, 0);
+        }
         execlp("sleep", "sleep", "60", nullptr);
       },
   };
-  for (const auto& die : manners)
+  for (const auto& die : manners) {
     expect_death_to_be_noticed(operations().front(), 2, 1, [&](Member&) { die(); });
+  }
 }
 
 // A forked child of the dead rank inherits its descriptors. It must
@@ -100,11 +123,13 @@ TEST(Several, EveryGroupNamesTheDeadByItsOwnNumbers) {
     };
     expect_dead(reversed, 0);
     expect_dead(member.group, 3);
-    if (member.rank == 1)
+    if (member.rank == 1) {
       expect_dead(half, 1);
-    else
-      for (int i = 0; i < 100; ++i)
+    } else {
+      for (int i = 0; i < 100; ++i) {
         half.barrier();  // the dead rank was none of it
+      }
+    }
   };
   as_members(4, body, {.die = {3}});
 }
@@ -142,8 +167,9 @@ TEST(Several, DeathOfTheParent) {
 void fail_twice(const std::set<int>& dying, const int (&delays_us)[2]) {
   constexpr int kSize = 5;
   std::vector<int> living;
-  for (int rank = 0; rank < kSize; ++rank)
+  for (int rank = 0; rank < kSize; ++rank) {
     if (!dying.contains(rank)) living.push_back(rank);
+  }
   const Shared<Verdicts> verdicts;
   const auto body = [&](int rank, const Config& config, Facts& facts) {
     const Group group = create(config, rank, kSize);
@@ -172,9 +198,10 @@ TEST(Several, AllThatLiveComeToReportTheSame) {
   const int trials = asked != nullptr ? std::atoi(asked) : kTrials;
   std::mt19937 random(815);  // NOLINT(bugprone-random-generator-seed,cert-msc32-c,cert-msc51-cpp)
   const std::set<int> dying[] = {{1, 2}, {2}, {}};
-  for (int trial = 0; trial < trials && !HasFailure(); ++trial)
+  for (int trial = 0; trial < trials && !HasFailure(); ++trial) {
     fail_twice(
         dying[trial % 3], {static_cast<int>(random() % 300), static_cast<int>(random() % 300)});
+  }
 }
 }  // namespace
 }  // namespace support

@@ -1,5 +1,17 @@
 // Leaving: handles in any order, before and after a failure, at the end of a process
 // with or without them, and while others still wait.
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <thread>
+
+#include "symm/symm.h"
 #include "tests/ranks/failure.hpp"
 
 namespace support {
@@ -20,7 +32,8 @@ TEST(Release, InAnyOrder) {
       Group group = create(config, rank, 2);
       Group part = group.split(0).split(0);  // which outlives its parents
       Block block = allocate(part, 10'000);
-      int *const own = block.at<int>(rank), *const others = block.at<int>(1 - rank);
+      int* const own = block.at<int>(rank);
+      int* const others = block.at<int>(1 - rank);
       *own = rank;
       part.barrier();
       EXPECT_EQ(*others, 1 - rank);
@@ -119,13 +132,15 @@ TEST(Exit, FromAnotherThreadThanTheFirst) {
 
 TEST(Exit, WhileThreadsAreInsideTheLibrary) {
   as_processes(1, [](int, const Group& group) {
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3; ++i) {
       std::thread([&group] {
         float one = 1;
         float sum = 0;
-        while (allreduce(group, &one, &sum, 1) == SYMM_OK)
+        while (allreduce(group, &one, &sum, 1) == SYMM_OK) {
           continue;
+        }
       }).detach();
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     std::exit(0);
   });

@@ -1,5 +1,17 @@
 // Ranks that call different things are told so. Without SYMM_GROUP_CHECK those find out
 // that wait for each other anyway; with it, all.
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "symm/symm.h"
 #include "tests/ranks/failure.hpp"
 
 namespace support {
@@ -12,7 +24,8 @@ struct Arguments {
 };
 
 symm_status_t call(const Group& group, Arguments a) {
-  static thread_local std::vector<double> send(1 << 17), recv(1 << 17);
+  static thread_local std::vector<double> send(1 << 17);
+  static thread_local std::vector<double> recv(1 << 17);
   a.call.send = send.data();
   a.call.recv = recv.data();
   return run(group.get(), &a.call, &a.options);
@@ -46,9 +59,10 @@ std::vector<Difference> differences() {
         {"count 4", "count 20000"});
     add("dtype", [](Arguments& a) { a.call.dtype = SYMM_DTYPE_I32; }, {"f32", "i32"});
     if (reduces) add("op", [](Arguments& a) { a.call.op = SYMM_OP_MAX; }, {"sum", "max"});
-    if (reduces)
+    if (reduces) {
       add("scale", [](Arguments& a) { a.scale(2); },
           {"makes " + name + "(f32, sum, count 4", "scaled before by 2"});
+    }
     if (reduces) {
       common.scale(0.5);
       add("factor", [](Arguments& a) { a.scale(2); },
@@ -107,14 +121,17 @@ TEST(CheckedMismatch, IsThatOfTheOddOneThoughAnotherIsLate) {
 // Unchecked it is found by ranks that wait for each
 // other, and then told to all; nobody hangs or crashes.
 TEST_P(Mismatch, IsFoundByWhoWaitsWhenNotChecked) {
-  if (GetParam().name == "broadcast_root")
+  if (GetParam().name == "broadcast_root") {
     GTEST_SKIP() << "two roots wait for nobody, and each other rank for one of them only";
+  }
   as_threads(3, [&](int rank, const Group& group) {
     symm_status_t status = SYMM_OK;
-    for (int i = 0; i < 3 && status == SYMM_OK; ++i)
+    for (int i = 0; i < 3 && status == SYMM_OK; ++i) {
       status = call(group, rank == 1 ? GetParam().odd : GetParam().common);
-    while (status == SYMM_OK)
+    }
+    while (status == SYMM_OK) {
       status = symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr);
+    }
     const std::string message = symm_last_error();
     expect_failed(status, SYMM_ERR_MISMATCH, GetParam().said);
     EXPECT_TRUE(names_rank(message, 1) && (names_rank(message, 0) || names_rank(message, 2)))

@@ -1,6 +1,21 @@
 // A rank is stopped: the others time out at their deadline and name it. When it goes
 // on, it learns that it is no longer part of anything; it must neither succeed with
 // what it finds nor harm what they do since.
+#include <signal.h>
+#include <sys/types.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "symm/symm.h"
+#include "symm/symm.hpp"
 #include "tests/ranks/failure.hpp"
 
 namespace support {
@@ -11,8 +26,9 @@ TEST_P(Silence, TimesOutForAllAndIsNoticedByTheLateRank) {
   constexpr int kVictim = kRanks - 1;
   const auto body = [](Member& member) {
     Facts& facts = member.facts;
-    for (int round = 0; round < 3; ++round)
+    for (int round = 0; round < 3; ++round) {
       GetParam().call(member);
+    }
     if (member.rank == kVictim) {
       facts.moment_ns = now_ns();
       raise(SIGSTOP);
@@ -181,8 +197,9 @@ void expect_zombie_to_do_no_harm(const std::string& second_name) {
     ++facts.failed;
     EXPECT_TRUE(eventually([&] { return facts.ready == 1; }));
     const Config second{config.bootstrap, second_name};
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3; ++i) {
       expect_working(second, rank, 2, 100);
+    }
     if (++facts.failed == 4) facts.go = 1;
   };
   as_ranks(kRanks, body, {.stops = kVictim});

@@ -1,5 +1,16 @@
 #include "tests/support/group.hpp"
 
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <vector>
+
+#include "symm/symm.h"
+
 namespace support {
 namespace {
 TEST(Group, IsOnOneMachineHere) {
@@ -117,11 +128,14 @@ TEST_F(PlanFile, ResultsAreRightWhateverItSays) {
     // A step is 64 bytes, in each of which ranks wait for each other: no more than a
     // sanitizer on a busy machine can do.
     for (const size_t count : {1UL, 14UL, 1000UL, 50'000UL, 80'000UL}) {
-      std::vector<float> data(count), right(count);
-      for (size_t i = 0; i < count; ++i)
+      std::vector<float> data(count);
+      std::vector<float> right(count);
+      for (size_t i = 0; i < count; ++i) {
         data[i] = static_cast<float>(i % 1000) + static_cast<float>(rank);
-      for (size_t i = 0; i < count; ++i)
+      }
+      for (size_t i = 0; i < count; ++i) {
         right[i] = static_cast<float>(2 * (i % 1000) + 1);
+      }
       group.allreduce(data, data, SYMM_OP_SUM);
       EXPECT_TRUE(data == right) << count;
     }

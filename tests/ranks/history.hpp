@@ -49,10 +49,12 @@ class History {
   }
   std::vector<Event> events() const {
     // it may have died while it wrote over the oldest
-    const uint64_t end = begun_, kept = std::min(end, kRoom - 1);
+    const uint64_t end = begun_;
+    const uint64_t kept = std::min(end, kRoom - 1);
     std::vector<Event> events;
-    for (uint64_t i = end - kept; i < end; ++i)
+    for (uint64_t i = end - kept; i < end; ++i) {
       events.push_back(last_[i % kRoom]);
+    }
     return events;
   }
 
@@ -67,13 +69,17 @@ class HistoryChecker {
   explicit HistoryChecker(uint64_t struck) : struck_(struck) {}
 
   std::vector<std::string> problems(const std::vector<std::vector<Event>>& ranks) {
-    for (size_t rank = 0; rank < ranks.size(); ++rank)
-      for (const Event& event : ranks[rank])
+    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+      for (const Event& event : ranks[rank]) {
         sort({rank, event});
-    for (const auto& [where, calls] : calls_)
+      }
+    }
+    for (const auto& [where, calls] : calls_) {
       compare(calls);
-    for (const auto& [number, token] : tokens_)
+    }
+    for (const auto& [number, token] : tokens_) {
       linearize(token);
+    }
     return std::move(problems_);
   }
 
@@ -96,39 +102,47 @@ class HistoryChecker {
     const auto& [rank, event] = of;
     if (event.kind == Event::call) {
       const auto where = std::pair(event.epoch, rank);
-      if (failed_.count(where) != 0)
+      if (failed_.count(where) != 0) {
         complain(of, "called, or succeeded, after a failure of its own");
+      }
       last_[where] = event.number;
       calls_[{event.epoch, event.number}].push_back(of);
       if (event.ended_ns != 0 && event.status != 0) {
         failed_.insert(where);
-        if (!is_struck(rank) && !is_struck(static_cast<size_t>(event.blamed)))
+        if (!is_struck(rank) && !is_struck(static_cast<size_t>(event.blamed))) {
           complain(of, "fails by status " + std::to_string(event.status) + " and blames rank " +
                            std::to_string(event.blamed));
+        }
       }
     } else {
       tokens_[event.number].push_back(of);
     }
     const uint64_t stamp = stamp_of(event.epoch, event.number);
     if (event.ended_ns != 0 && event.status == 0 && event.newest != 0 &&
-        (event.oldest != stamp || event.newest != stamp))
+        (event.oldest != stamp || event.newest != stamp)) {
       complain(of, "received stamps " + std::to_string(event.oldest) + " to " +
                        std::to_string(event.newest));
+    }
   }
 
   void compare(const List& calls) {
     for (const Of& one : calls) {
       const Event& event = one.event;
-      if (event.arguments != calls[0].event.arguments)
+      if (event.arguments != calls[0].event.arguments) {
         complain(one, "other arguments than the others");
+      }
       if (event.ended_ns == 0 || event.status != 0 || !event.all_wait_for_all) continue;
       for (auto last = last_.lower_bound({event.epoch, 0});
-          last != last_.end() && last->first.first == event.epoch; ++last)
-        if (last->second < event.number)
+          last != last_.end() && last->first.first == event.epoch; ++last) {
+        if (last->second < event.number) {
           complain(one, "succeeded without " + name(last->first.second) + ", which never began it");
-      for (const Of& other : calls)
-        if (other.event.begun_ns > event.ended_ns)
+        }
+      }
+      for (const Of& other : calls) {
+        if (other.event.begun_ns > event.ended_ns) {
           complain(one, "was through before " + name(other.rank) + " had begun");
+        }
+      }
     }
   }
 
@@ -138,22 +152,26 @@ class HistoryChecker {
     const auto end = std::find_if(
         token.begin(), token.end(), [](const Of& of) { return of.event.kind == Event::withdraw; });
     const bool withdrawn = end != token.end() && end->event.ended_ns != 0;
-    int64_t earliest = withdrawn ? end->event.begun_ns : 0,
-            latest = withdrawn ? end->event.ended_ns : INT64_MAX;
+    int64_t earliest = withdrawn ? end->event.begun_ns : 0;
+    int64_t latest = withdrawn ? end->event.ended_ns : INT64_MAX;
     for (const Of& of : token) {
       const Event& event = of.event;
-      const bool over = event.ended_ns != 0, is_import = event.kind == Event::import && over;
+      const bool over = event.ended_ns != 0;
+      const bool is_import = event.kind == Event::import && over;
       if (is_import && event.status == 0) earliest = std::max(earliest, event.begun_ns);
       if (is_import && event.status != 0) latest = std::min(latest, event.ended_ns);
-      if (is_import && event.status != 0 && end == token.end())
+      if (is_import && event.status != 0 && end == token.end()) {
         complain(of, "refused, though nobody withdrew it");
+      }
       const bool held =
           event.kind == Event::use && !is_struck(of.rank) && withdrawn && end->event.status == 0;
-      if (held && (!over || event.ended_ns > end->event.ended_ns))
+      if (held && (!over || event.ended_ns > end->event.ended_ns)) {
         complain(of, "still held a lease after the withdrawal");
+      }
     }
-    if (withdrawn && earliest > latest)
+    if (withdrawn && earliest > latest) {
       complain(*end, "no moment of the withdrawal is after all imports and before all refusals");
+    }
   }
 
   static constexpr size_t kMost = 64;

@@ -2,6 +2,11 @@
 // change: the checker must refuse it, and for that reason.
 #include "tests/ranks/history.hpp"
 
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "symm/symm.h"
 #include "tests/support/group.hpp"
 
 namespace support {
@@ -20,9 +25,11 @@ Event event(Event::Kind kind, int32_t epoch, int64_t number, int64_t begun, int6
 // and 1 of rank 0, which the others import.
 Ranks right() {
   Ranks ranks(3);
-  for (int32_t rank = 0; rank < 3; ++rank)
-    for (int64_t call = 0; call < 2; ++call)
+  for (int32_t rank = 0; rank < 3; ++rank) {
+    for (int64_t call = 0; call < 2; ++call) {
       ranks[rank].push_back(event(Event::call, 1, call, 10 * call + rank, 10 * call + 5));
+    }
+  }
   for (int32_t rank = 0; rank < 2; ++rank) {
     ranks[rank].push_back(event(Event::call, 1, 2, 20, 25, SYMM_ERR_PEER_FAILED, 2));
     ranks[rank].push_back(event(Event::call, 2, 0, 40, 45));
@@ -85,8 +92,9 @@ TEST(History, EveryWrongOneIsRefused) {
     Ranks ranks = right();
     one.change(ranks);
     std::string all;
-    for (const std::string& problem : check_history(ranks, kStruck))
+    for (const std::string& problem : check_history(ranks, kStruck)) {
       all += problem + "; ";
+    }
     EXPECT_NE(all.find(one.complaint), std::string::npos) << one.name << ": " << all;
   }
 }

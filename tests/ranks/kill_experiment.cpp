@@ -1,5 +1,31 @@
 #include "tests/ranks/kill_experiment.hpp"
 
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <random>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "symm/symm.h"
+#include "symm/symm.hpp"
 #include "tests/ranks/failure.hpp"
 #include "tests/ranks/history.hpp"
 
@@ -99,16 +125,18 @@ Outcome random_collective(Recorder& recorder, Member& m, std::mt19937_64& random
       (n * 8 + static_cast<size_t>(what)) * 16 + static_cast<size_t>(root * 2 + symmetric);
   return recorder.record(!rooted, arguments, [&](Event& mine) {
     collective(m, what, SYMM_ALGORITHM_AUTO, n, symmetric, root);
-    if (what != SYMM_COLLECTIVE_REDUCE || root == m.rank)
+    if (what != SYMM_COLLECTIVE_REDUCE || root == m.rank) {
       look_at(mine, symmetric ? m.symmetric_recv() : m.recv.data(), times(receives_all),
           reduces ? m.size : 1);
+    }
   });
 }
 
 Outcome next_call(Phase phase, Recorder& recorder, Member& m, std::mt19937_64& random) {
   const bool any = phase == Phase::everything;
-  if (phase == Phase::collectives || (any && random() % 2 == 0))
+  if (phase == Phase::collectives || (any && random() % 2 == 0)) {
     return random_collective(recorder, m, random);
+  }
   const auto is_it = [&](const Operation& operation) { return operation.name == name_of(phase); };
   const auto named =
       any ? operations().begin() + static_cast<int64_t>(random() % operations().size())
@@ -121,8 +149,9 @@ Outcome next_call(Phase phase, Recorder& recorder, Member& m, std::mt19937_64& r
 
 void ready(const Trial& trial) {
   ++trial.stage.facts.ready;
-  while (trial.stage.facts.ready != trial.size)
+  while (trial.stage.facts.ready != trial.size) {
     std::this_thread::yield();
+  }
 }
 
 // Form groups again and again until it fails.
@@ -141,12 +170,14 @@ Outcome create_until_failure(const Trial& trial, Config config, int rank) {
 
 void give_verdict(const Trial& trial, int rank, const Group& group) {
   std::vector<int> hear;
-  for (int peer = 0; peer < trial.size; ++peer)
+  for (int peer = 0; peer < trial.size; ++peer) {
     if (!trial.is_struck(peer) || !trial.goes_on_without()) hear.push_back(peer);
+  }
   const symm_group_status_t now = agreed_status(group, rank, hear, trial.stage.verdicts);
   if (now.failed_rank < 0 || !trial.is_struck(now.failed_rank) ||
-      now.failed_pid != trial.stage.facts.pids[now.failed_rank])
+      now.failed_pid != trial.stage.facts.pids[now.failed_rank]) {
     complain(rank, "symm_group_status() says: " + std::string(now.message));
+  }
 }
 
 // What the documents tell those that live to do.
@@ -155,8 +186,9 @@ void shrink(const Trial& trial, int rank, const Member& member) {
   Group rest;
   const Outcome made = recorder.record(true, 3, [&](Event&) { rest = member.group.shrink(); });
   if (made.status != SYMM_OK) return complain(rank, "shrink: " + made.message);
-  if (rest.size() != trial.survivors())
+  if (rest.size() != trial.survivors()) {
     complain(rank, "shrink leaves " + std::to_string(rest.size()) + " ranks");
+  }
   recorder.record(true, 4, [&, one = static_cast<float>(recorder.stamp())](Event& mine) {
     float sum = 0;
     check(allreduce(rest, &one, &sum, 1));
@@ -182,8 +214,9 @@ Outcome call_until_failure(const Trial& trial, const Config& config, int rank) {
   } else {
     random.discard(1);
   }
-  for (int i = 0; end.status == SYMM_OK && (trial.attack != Attack::stop || i < kCalls); ++i)
+  for (int i = 0; end.status == SYMM_OK && (trial.attack != Attack::stop || i < kCalls); ++i) {
     end = next_call(trial.phase, recorder, *member, random);
+  }
   trial.stage.failed_ns[rank] = now_ns();
   if (aborter.joinable()) aborter.join();
   ++trial.stage.facts.failed;
@@ -200,15 +233,18 @@ void expect_documented_end(const Trial& trial, int rank, const Outcome& end) {
                                  : trial.attack == Attack::hang ? SYMM_ERR_TIMEOUT
                                                                 : SYMM_ERR_PEER_FAILED;
   bool named = false;
-  for (int victim = 0; victim < trial.size; ++victim)
+  for (int victim = 0; victim < trial.size; ++victim) {
     named |= trial.is_struck(victim) && names_rank(end.message, victim);
-  if ((end.status != expected && !missed) || !named)
+  }
+  if ((end.status != expected && !missed) || !named) {
     complain(rank,
         std::string(symm_status_string(end.status)) + " is not what was to come: " + end.message);
+  }
   // Whoever was told did not wait for a deadline.
   if (trial.stage.struck_ns != 0 &&
-      trial.stage.failed_ns[rank] - trial.stage.struck_ns > kTimeoutMs * 500'000)
+      trial.stage.failed_ns[rank] - trial.stage.struck_ns > kTimeoutMs * 500'000) {
     complain(rank, "heard of it late: " + end.message);
+  }
 }
 
 void compare_footprint(const Trial& trial, int rank, const Footprint& before, const char* when) {
@@ -228,8 +264,9 @@ void live_again(const Trial& trial, Config config, int rank) {
   Outcome end = recorder.record(true, 5, [&](Event&) {
     member.emplace(config, trial.rank_again(rank), trial.survivors(), trial.stage.facts_again);
   });
-  for (int i = 0; i < kCallsOfAgain && end.status == SYMM_OK; ++i)
+  for (int i = 0; i < kCallsOfAgain && end.status == SYMM_OK; ++i) {
     end = random_collective(recorder, *member, random);
+  }
   if (end.status == SYMM_OK) member->group.finalize(0);
   if (end.status != SYMM_OK) complain(rank, "the group made afterwards failed: " + end.message);
 }
@@ -310,8 +347,9 @@ void strike(const Trial& trial, Processes& processes, std::mt19937_64& random) {
     std::this_thread::sleep_for(std::chrono::microseconds(random() % most_us));
   };
   const auto all = [&](int signal) {
-    for (int rank = 0; rank < trial.size; ++rank)
+    for (int rank = 0; rank < trial.size; ++rank) {
       if (trial.is_struck(rank)) processes[rank].kill(signal);
+    }
   };
   Stage& stage = trial.stage;
   pause(10'000);
@@ -352,14 +390,16 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
     return uint64_t{1} << (spared + random() % (ranks - spared));
   };
   uint64_t struck = attack == Attack::stop ? 0 : any_but(attack == Attack::leases ? 1 : 0);
-  while (attack == Attack::kill && std::popcount(struck) < size - 1 && random() % 2 == 0)
+  while (attack == Attack::kill && std::popcount(struck) < size - 1 && random() % 2 == 0) {
     struck |= any_but(0);
+  }
   const Shared<Stage> stage;
   const Trial trial{attack, random(), size, phase, struck, *stage};
   const bool kills = attack == Attack::kill || attack == Attack::leases;
   AttackReport report{phase, "", {}, {}, {}};
-  for (const char* count : {"kills", "missed", "hangs", "crashes", "wrong", "leaks", "problems"})
+  for (const char* count : {"kills", "missed", "hangs", "crashes", "wrong", "leaks", "problems"}) {
     report.counts[count] = 0;
+  }
   if (kills) report.counts["kills"] = std::popcount(struck);
   report.what = std::string(kAttacks[static_cast<size_t>(attack)].first) + " ranks " +
                 std::to_string(struck) + " of " + std::to_string(size) + " during " +
@@ -370,8 +410,9 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
   config.timeout_ms = attack == Attack::hang ? kHangTimeoutMs : kTimeoutMs;
   Processes processes(size, [&](int rank) {
     try {
-      if (apart && rank != 0 && unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWNS) != 0)
+      if (apart && rank != 0 && unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWNS) != 0) {
         throw std::runtime_error("unshare");
+      }
       setenv("SYMM_IPC_DIRECTORY", meeting.path().c_str(), 1);
       attack != Attack::leases ? live(trial, config, rank)
       : rank == 0              ? own(trial)
@@ -381,8 +422,9 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
     }
     stage->done[rank] = 1;
   });
-  if (!eventually([&] { return stage->facts.ready == size; }, kHangMs))
+  if (!eventually([&] { return stage->facts.ready == size; }, kHangMs)) {
     report.problems.emplace_back("the ranks did not get to work");
+  }
   strike(trial, processes, random);
   std::vector<std::vector<Event>> histories;
   for (int rank = 0; rank < size; ++rank) {
@@ -397,16 +439,18 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
     }
     histories.push_back(stage->history[rank].events());
     if (killed) continue;
-    if (const std::string said = processes[rank].said(); !said.empty())
+    if (const std::string said = processes[rank].said(); !said.empty()) {
       report.problems.push_back(said);
+    }
     report.counts["leaks"] += stage->leaked[rank];
     const bool told =
         stage->struck_ns != 0 && stage->status[rank] != SYMM_OK && !trial.is_struck(rank);
     const bool missed = phase == Phase::create && stage->status[rank] == SYMM_ERR_TIMEOUT;
     if (told && missed) ++report.counts["missed"];
-    if (told && !missed)
+    if (told && !missed) {
       report.latencies_ms.push_back(
           static_cast<double>(stage->failed_ns[rank] - stage->struck_ns) / 1e6);
+    }
   }
   for (const std::string& problem : check_history(histories, struck)) {
     ++report.counts["wrong"];
@@ -416,8 +460,9 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
     // Killed while it was the last to leave a creation, or owned what it shared. The
     // next removes what it left; of two ranks none has come since.
     Processes next(2, [&](int rank) { expect_working(config, rank, 2, 1); });
-    for (int rank = 0; rank < 2; ++rank)
+    for (int rank = 0; rank < 2; ++rank) {
       next[rank].reap(kHangMs);
+    }
   }
   if (!std::filesystem::is_empty(meeting.path())) {
     ++report.counts["leaks"];

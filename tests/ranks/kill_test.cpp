@@ -1,4 +1,9 @@
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <iostream>
+#include <iterator>
+#include <string>
 
 #include "tests/ranks/kill_experiment.hpp"
 #include "tests/support/group.hpp"
@@ -21,8 +26,9 @@ int attack(Attack attack, int times) {
     const int size = kSizes[static_cast<size_t>(i) % std::size(kSizes)];
     const AttackReport report = attack_one(attack, seed + static_cast<uint64_t>(i), size);
     told += static_cast<int>(report.latencies_ms.size());
-    for (const std::string& problem : report.problems)
+    for (const std::string& problem : report.problems) {
       ADD_FAILURE() << report.what << ": " << problem;
+    }
   }
   return told;
 }
@@ -41,8 +47,9 @@ TEST(Kill, AHundredAtRandomMoments) {
 }
 
 TEST(Kill, AttacksOfOtherKinds) {
-  for (const auto& [name, what] : kAttacks)
+  for (const auto& [name, what] : kAttacks) {
     if (what != Attack::kill) attack(what, 8);
+  }
 }
 }  // namespace
 }  // namespace support

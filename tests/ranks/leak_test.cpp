@@ -1,11 +1,21 @@
 // What is made and released again and again leaves descriptors,
 // mappings, threads and shared memory as they were.
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "symm/symm.h"
 #include "tests/ranks/failure.hpp"
 
 namespace support {
 namespace {
 size_t private_kilobytes() {
-  size_t total = 0, resident = 0, shared = 0;  // in pages
+  size_t total = 0;
+  size_t resident = 0;
+  size_t shared = 0;  // in pages
   std::ifstream("/proc/self/statm") >> total >> resident >> shared;
   return (resident - shared) * 4;
 }
@@ -21,19 +31,22 @@ void expect_cycles_to_leave_nothing(
   Processes processes(2, [&](int rank) {
     const Group group = create(config, rank, 2);
     int i = 0;
-    for (; i < cycles / 10; ++i)
+    for (; i < cycles / 10; ++i) {
       cycle(group, rank, i);
+    }
     group.barrier();
     const Footprint before = Footprint::settled();
     const size_t private_before = private_kilobytes();
-    for (; i < cycles; ++i)
+    for (; i < cycles; ++i) {
       cycle(group, rank, i);
+    }
     expect_footprint(before);
     EXPECT_LT(private_kilobytes(), private_before + 2048) << "heap";
     group.barrier();
   });
-  for (int rank = 0; rank < 2; ++rank)
+  for (int rank = 0; rank < 2; ++rank) {
     processes[rank].wait(300'000);
+  }
   processes.expect_success();
   expect_empty(meeting.path());
   EXPECT_LT(entries("/dev/shm").size(), shm_before + 20)
@@ -115,11 +128,13 @@ TEST(Leak, FiveHundredGroupsOfThreads) {
   };
   // in a process of its own: the tests that fork must not have a monitor thread
   as_processes(1, [&](int) {
-    for (int i = 0; i < 50; ++i)
+    for (int i = 0; i < 50; ++i) {
       cycle();
+    }
     const Footprint before = Footprint::settled();
-    for (int i = 0; i < 450; ++i)
+    for (int i = 0; i < 450; ++i) {
       cycle();
+    }
     expect_footprint(before);
   });
 }
@@ -138,9 +153,10 @@ void rendezvous_on(const Group& group, int rank, uint64_t tag, int rounds) {
     uint64_t* own = block.at<uint64_t>(rank);
     *own = tag * 1000 + static_cast<uint64_t>(round) * 10 + static_cast<uint64_t>(rank);
     group.barrier({}, static_cast<int>(tag));
-    for (int peer = 0; peer < group.size(); ++peer)
+    for (int peer = 0; peer < group.size(); ++peer) {
       EXPECT_EQ(*block.at<uint64_t>(peer),
           tag * 1000 + static_cast<uint64_t>(round) * 10 + static_cast<uint64_t>(peer));
+    }
     group.barrier({}, static_cast<int>(tag));
   }
 }

@@ -30,16 +30,18 @@ inline std::vector<std::string> on_machines(
     }
   });
   std::vector<std::string> said;
-  for (Process& rank : ranks)
+  for (Process& rank : ranks) {
     said.push_back(rank.result(kAlso));
+  }
   return said;
 }
 
 // What `body` expects is so on all of them.
 inline void expect_on_machines(const std::string& layout, const GroupBody& body) {
   for (const std::string& said :
-      on_machines(layout, [&](int rank, const Group& group) { return body(rank, group), ""; }))
+      on_machines(layout, [&](int rank, const Group& group) { return body(rank, group), ""; })) {
     EXPECT_EQ(said, "");
+  }
 }
 
 class Span : public testing::Test {
@@ -51,11 +53,13 @@ class Span : public testing::Test {
   // Of four ranks: neighbours, on a machine each, on unequal ones, and in no order.
   static void expect_on_all_layouts(const GroupBody& body) {
 #if defined(SYMM_UNDER_ASAN) || defined(SYMM_UNDER_TSAN)  // four times as long
-    for (const char* layout : {"aabb"})
+    for (const char* layout : {"aabb"}) {
       expect_on_machines(layout, body);
+    }
 #else
-    for (const char* layout : {"aabb", "abcd", "aaab", "abab"})
+    for (const char* layout : {"aabb", "abcd", "aaab", "abab"}) {
       expect_on_machines(layout, body);
+    }
 #endif
   }
   void SetUp() override {

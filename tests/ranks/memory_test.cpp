@@ -1,6 +1,17 @@
+#include <fcntl.h>
 #include <linux/seccomp.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "symm/symm.h"
+#include "symm/symm.hpp"
 #include "tests/support/group.hpp"
 
 namespace support {
@@ -103,7 +114,8 @@ TEST(Memory, OfHugePagesOrNotAtAll) {
       options.page_bytes = page;
       Buffer buffer;
       const Outcome outcome = outcome_of([&] { buffer = group.allocate(5000, options); });
-      int32_t has = buffer ? 1 : 0, all = 0;
+      int32_t has = buffer ? 1 : 0;
+      int32_t all = 0;
       group.allreduce(symm::Span(&has, 1), symm::Span(&all, 1), SYMM_OP_MIN);
       if (all != 0) {
         const Memory memory = group.rendezvous(buffer);
@@ -151,13 +163,15 @@ TEST(Memory, AdoptedByDescriptor) {
     if (rank == 2) *buffer.span<uint32_t>().data() = given;
     const Buffer part = rank == 2 ? group.allocate(100)
                                   : group.adopt_fd(foreign.fd, static_cast<uint64_t>(offset), 100);
-    const Memory of_part = group.rendezvous(part), memory = group.rendezvous(buffer);
+    const Memory of_part = group.rendezvous(part);
+    const Memory memory = group.rendezvous(buffer);
     EXPECT_EQ(group.rendezvous(part).get(), of_part.get())
         << "a buffer of its own, though the bytes are another's too";
     EXPECT_EQ(group.rendezvous(buffer).get(), memory.get());
     group.barrier();
-    for (int peer = 0; peer < 3; ++peer)
+    for (int peer = 0; peer < 3; ++peer) {
       EXPECT_EQ(memory.span<uint32_t>(peer)[0], 40U + static_cast<uint32_t>(peer));
+    }
     memory.span<uint32_t>((rank + 1) % 3)[1249] = given;
     group.barrier();
     EXPECT_EQ(memory.span<uint32_t>()[1249], 40U + static_cast<uint32_t>((rank + 2) % 3));
@@ -174,7 +188,9 @@ TEST(Memory, AdoptedByDescriptor) {
 
 TEST(Memory, WhatCannotBeAdoptedByDescriptor) {
   as_threads(1, [](int, const Group& group) {
-    const Foreign good, can_shrink(F_SEAL_GROW), read_only(F_SEAL_SHRINK | F_SEAL_WRITE);
+    const Foreign good;
+    const Foreign can_shrink(F_SEAL_GROW);
+    const Foreign read_only(F_SEAL_SHRINK | F_SEAL_WRITE);
     const TemporaryDirectory directory;
     const int file = open((directory.path() + "/file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     const int reader =
@@ -188,9 +204,10 @@ TEST(Memory, WhatCannotBeAdoptedByDescriptor) {
         {read_only.fd, 0, 64, "be written"}, {reader, 0, 64, "be written"},
         {file, 0, 64, "no memfd"}, {12'345, 0, 64, "no open descriptor"},
         {good.fd, 0, 0, "at least 1 byte"}};
-    for (const auto& row : rows)
+    for (const auto& row : rows) {
       expect_failure(SYMM_ERR_INVALID_ARGUMENT, {row.said},
           [&] { group.adopt_fd(row.fd, row.offset, row.bytes); });
+    }
     close(file);
     close(reader);
     group.finalize();
@@ -245,7 +262,8 @@ TEST(Heap, PiecesAreSymmetricMemory) {
     expect_failure(SYMM_ERR_INVALID_ARGUMENT, {"rank 1: options.alignment"},
         [&] { group.heap(1 << 20, wrong); });
     const symm::Heap heap = group.heap(1 << 20);
-    const auto before = heap.allocate<uint32_t>(1000), piece = heap.allocate<uint32_t>(20000, 4096);
+    const auto before = heap.allocate<uint32_t>(1000);
+    const auto piece = heap.allocate<uint32_t>(20000, 4096);
     const auto call = support::call_of(
         SYMM_COLLECTIVE_ALLREDUCE, piece.data(), piece.data(), 20000, SYMM_DTYPE_U32);
     symm_plan_info_t plan;

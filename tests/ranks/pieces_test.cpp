@@ -1,4 +1,15 @@
 // The collectives whose blocks have lengths of their own, through the whole library.
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "symm/symm.h"
 #include "tests/ranks/machines.hpp"
 #include "tests/support/pieces_calls.hpp"
 
@@ -24,10 +35,12 @@ TEST(Pieces, AnyLayoutInAnyMemory) {
   for (const int size : {1, 2, 3, 5}) {
     as_threads(size, [](int, const Group& group) {
       const Block block = allocate(group, PiecesMemory::kBytes);
-      for (unsigned seed = 0; seed < kDrawn && !testing::Test::HasFailure(); ++seed)
+      for (unsigned seed = 0; seed < kDrawn && !testing::Test::HasFailure(); ++seed) {
         run_all(group, block, seed, SYMM_ALGORITHM_AUTO);
-      for (unsigned seed = 0; seed < 4 && !testing::Test::HasFailure(); ++seed)
+      }
+      for (unsigned seed = 0; seed < 4 && !testing::Test::HasFailure(); ++seed) {
         run_all(group, block, seed, SYMM_ALGORITHM_TWO_SHOT_STAGED);
+      }
     });
   }
 }
@@ -35,8 +48,9 @@ TEST(Pieces, AnyLayoutInAnyMemory) {
 TEST(Pieces, BetweenProcesses) {
   as_processes(4, [](int, const Group& group) {
     const Block block = allocate(group, PiecesMemory::kBytes);
-    for (unsigned seed = 100; seed < 110; ++seed)
+    for (unsigned seed = 100; seed < 110; ++seed) {
       run_all(group, block, seed, SYMM_ALGORITHM_AUTO);
+    }
     group.barrier();
   });
 }
@@ -45,8 +59,9 @@ TEST_F(Span, HasAllPieces) {
   setenv("SYMM_HOST_TUNE", "gather=64,slices=64K,round=32K", 1);
   expect_on_all_layouts([](int, const Group& group) {
     const Block block = allocate(group, PiecesMemory::kBytes);
-    for (unsigned seed = 200; seed < 210; ++seed)
+    for (unsigned seed = 200; seed < 210; ++seed) {
       run_all(group, block, seed, SYMM_ALGORITHM_AUTO);
+    }
   });
 }
 
@@ -55,10 +70,12 @@ TEST_F(Span, HasAllPieces) {
 TEST(Pieces, BackToBack) {
   as_processes(3, [](int rank, const Group& group) {
     const Block block = allocate(group, PiecesMemory::kBytes);
-    std::vector<int32_t> own(60'000), got(60'000);
+    std::vector<int32_t> own(60'000);
+    std::vector<int32_t> got(60'000);
     for (size_t call = 0; call < 600; ++call) {
       const size_t base = call % 5 == 0 ? 9000 : call % 7;
-      Counts out, in;
+      Counts out;
+      Counts in;
       for (size_t r = 0; r < 3; ++r) {
         out.push_back(base + static_cast<size_t>(rank) + 2 * r);
         in.push_back(base + r + 2 * static_cast<size_t>(rank));
@@ -70,9 +87,11 @@ TEST(Pieces, BackToBack) {
       check(symm_alltoallv(group.get(), send, out.data(), nullptr, got.data(), in.data(), nullptr,
           SYMM_DTYPE_I32, nullptr, nullptr));
       size_t i = 0;
-      for (size_t r = 0; r < 3; ++r)
-        for (const size_t end = i + in[r]; i < end; ++i)
+      for (size_t r = 0; r < 3; ++r) {
+        for (const size_t end = i + in[r]; i < end; ++i) {
           ASSERT_EQ(got[i], static_cast<int32_t>(r + call)) << i;
+        }
+      }
     }
   });
 }
@@ -86,8 +105,9 @@ TEST(Pieces, CountsThatDisagreeNameBothRanks) {
     symm_status_t status = symm_alltoallv(group.get(), data.data(), out.data(), nullptr,
         data.data() + 32, in.data(), nullptr, SYMM_DTYPE_I32, nullptr, nullptr);
     // Nothing else was wrong, so rank 0 may have been through before rank 1 looked.
-    if (status == SYMM_OK)
+    if (status == SYMM_OK) {
       status = symm_barrier(group.get(), nullptr, 0, 0, within(10'000), nullptr);
+    }
     expect_failed(
         status, SYMM_ERR_MISMATCH, {"rank 0 sends 4 elements to rank 1, which expects 5"});
   });
@@ -103,9 +123,10 @@ TEST(Pieces, AlgorithmsThatCannot) {
           forced(algorithm), nullptr);
     };
     for (const auto& [algorithm, why] : {std::pair(SYMM_ALGORITHM_TWO_SHOT, "symmetric memory"),
-             {SYMM_ALGORITHM_LL, "ll does not do allgatherv"}})
+             {SYMM_ALGORITHM_LL, "ll does not do allgatherv"}}) {
       expect_failed(
           allgatherv(data.data() + 32, {4, 6}, algorithm), SYMM_ERR_INVALID_ARGUMENT, {why});
+    }
     // Nothing was spoilt, nothing to move needs no memory,
     // and a rank with nothing to send may say NULL.
     check(symm_allgatherv(

@@ -1,5 +1,15 @@
 // Reductions with a factor, and of narrow floats into f32: every algorithm has the bits
 // of a reference that takes one element at a time.
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <ostream>
+#include <utility>
+#include <vector>
+
+#include "symm/symm.h"
 #include "tests/ranks/machines.hpp"
 #include "tools/bench/reference.hpp"
 
@@ -50,8 +60,9 @@ uint64_t operand(const Scaled& c, int rank, size_t i) {
 // Element i of what `rank` gets is that of element `i` of all operands.
 uint64_t expected(const Scaled& c, int rank, int size, size_t i) {
   std::vector<uint64_t> operands;
-  for (int r = 0; r < size; ++r)
+  for (int r = 0; r < size; ++r) {
     operands.push_back(operand(c, r, i));
+  }
   const auto factor = [&](int r) {
     return c.by_pointer ? static_cast<double>(kFactors[r]) : factor_of(c.dtype);
   };
@@ -61,24 +72,28 @@ uint64_t expected(const Scaled& c, int rank, int size, size_t i) {
 // By every algorithm that takes it; how many those were.
 int compare(const Group& group, const Block& block, const Scaled& c) {
   SCOPED_TRACE(testing::Message() << c << ", rank " << group.rank());
-  const int rank = group.rank(), size = group.size();
+  const int rank = group.rank();
+  const int size = group.size();
   const size_t blocks = c.what == SYMM_COLLECTIVE_REDUCE_SCATTER ? static_cast<size_t>(size) : 1;
   const bool gets = c.what != SYMM_COLLECTIVE_REDUCE || rank == 1 % size;
   const size_t element = size_of(c.result());
-  std::vector<std::byte> private_send(c.count * blocks * size_of(c.dtype)),
-      private_recv(c.count * element);
+  std::vector<std::byte> private_send(c.count * blocks * size_of(c.dtype));
+  std::vector<std::byte> private_recv(c.count * element);
   std::byte* const send = c.symmetric ? block.at<std::byte>(rank) : private_send.data();
   std::byte* const recv =
       c.symmetric ? block.at<std::byte>(rank) + (size_t{8} << 20) : private_recv.data();
-  for (size_t i = 0; i < c.count * blocks; ++i)
+  for (size_t i = 0; i < c.count * blocks; ++i) {
     store_bits(c.dtype, operand(c, rank, i), send + i * size_of(c.dtype));
+  }
   std::vector<std::byte> right(c.count * element);
   const size_t first = blocks == 1 ? 0 : static_cast<size_t>(rank) * c.count;
-  for (size_t i = 0; i < c.count; ++i)
-    if (i < kPeriod)
+  for (size_t i = 0; i < c.count; ++i) {
+    if (i < kPeriod) {
       store_bits(c.result(), expected(c, rank, size, first + i), &right[i * element]);
-    else
+    } else {
       std::memcpy(&right[i * element], &right[(i - kPeriod) * element], element);
+    }
+  }
 
   int done = 0;
   const float factor = kFactors[rank];
@@ -117,11 +132,11 @@ void run_scaled(const Group& group) {
   int done = 0;
   unsigned turn = 0;
   for (const symm_collective_t what :
-      {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE})
+      {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE}) {
     for (const symm_dtype_t dtype : {SYMM_DTYPE_F16, SYMM_DTYPE_BF16, SYMM_DTYPE_F8E4M3,
-             SYMM_DTYPE_F8E5M2, SYMM_DTYPE_F32, SYMM_DTYPE_F64})
-      for (const symm_scale_t position : {SYMM_SCALE_NONE, SYMM_SCALE_BEFORE, SYMM_SCALE_AFTER})
-        for (const bool to_f32 : {false, true})
+             SYMM_DTYPE_F8E5M2, SYMM_DTYPE_F32, SYMM_DTYPE_F64}) {
+      for (const symm_scale_t position : {SYMM_SCALE_NONE, SYMM_SCALE_BEFORE, SYMM_SCALE_AFTER}) {
+        for (const bool to_f32 : {false, true}) {
           for (const size_t count : {0, 1, 7, 13, 1021}) {
             const symm_op_t ops[] = {SYMM_OP_SUM, SYMM_OP_AVG, SYMM_OP_MAX};
             if (to_f32 && size_of(dtype) >= 4) continue;
@@ -129,18 +144,25 @@ void run_scaled(const Group& group) {
             done += compare(group, block,
                 {what, dtype, ops[turn % 3], position, turn % 2 == 0, to_f32, count, turn % 5 < 3});
           }
+        }
+      }
+    }
+  }
   // More than what is wide at a time.
   for (const symm_collective_t what :
-      {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE})
-    for (const bool to_f32 : {false, true})
+      {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE}) {
+    for (const bool to_f32 : {false, true}) {
       done += compare(group, block,
           {what, SYMM_DTYPE_BF16, SYMM_OP_SUM, SYMM_SCALE_BEFORE, false, to_f32, 300'007, false});
+    }
+  }
   EXPECT_GT(done, 1000);
 }
 
 TEST(ScaledReductions, bits_are_those_of_the_reference) {
-  for (const int size : {1, 3})
+  for (const int size : {1, 3}) {
     as_threads(size, [](int, const Group& group) { run_scaled(group); });
+  }
 }
 
 TEST_F(Span, HasTheBitsOfScaledReductions) {

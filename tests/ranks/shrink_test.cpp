@@ -1,7 +1,22 @@
 // Those that survive a failure agree on who lives
 // and go on, also when more ranks die while they do.
 #include <poll.h>
+#include <signal.h>
+#include <sys/types.h>
+#include <unistd.h>
 
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <vector>
+
+#include "symm/symm.h"
+#include "symm/symm.hpp"
 #include "tests/ranks/failure.hpp"
 
 namespace support {
@@ -13,8 +28,9 @@ bool readable(int fd) {
 
 std::vector<int32_t> ranks_in(const Group& whole, const Group& part) {
   std::vector<int32_t> ranks;
-  for (int32_t rank = 0; rank < part.size(); ++rank)
+  for (int32_t rank = 0; rank < part.size(); ++rank) {
     ranks.push_back(whole.translate_rank(part, rank));
+  }
   return ranks;
 }
 
@@ -107,8 +123,9 @@ TEST(Shrink, RanksThatDieMeanwhileAreLeftOutByAllAlike) {
   for (int trial = 0; trial < trials; ++trial) {
     const Shared<std::array<Got, kSize>> got;
     int delays_us[kSize] = {};
-    for (const int rank : {2, 4})
+    for (const int rank : {2, 4}) {
       delays_us[rank] = static_cast<int>(random() % 6000);
+    }
     const auto body = [&](int rank, const Config& config, Facts& facts) {
       const Group group = create(config, rank, kSize);
       all_there(facts, kSize);
@@ -173,8 +190,9 @@ TEST(Stats, CountWhatWasDone) {
     const symm_group_stats_t before = group.stats();
     EXPECT_EQ(before.collective_calls[SYMM_COLLECTIVE_ALLREDUCE], 0U);
     float values[4] = {};
-    for (int i = 0; i < 5; ++i)
+    for (int i = 0; i < 5; ++i) {
       group.allreduce(symm::Span<const float>(values), symm::Span<float>(values), SYMM_OP_SUM);
+    }
     group.barrier({}, 3);
     group.barrier({}, 4);
     block.memory.signal(1 - rank);

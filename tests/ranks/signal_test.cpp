@@ -1,3 +1,12 @@
+#include <unistd.h>
+
+#include <atomic>
+#include <barrier>
+#include <cstdint>
+#include <thread>
+
+#include "symm/symm.h"
+#include "symm/symm.hpp"
 #include "tests/support/group.hpp"
 
 namespace support {
@@ -12,14 +21,16 @@ TEST(Signal, OrdersTheDataBeforeIt) {
     auto* data = block.at<uint64_t>(1);
     for (uint64_t round = 1; round <= 2000; ++round) {
       if (rank == 0) {
-        for (uint64_t i = 0; i < 64; ++i)
+        for (uint64_t i = 0; i < 64; ++i) {
           data[i * 8] = round * 1000 + i;
+        }
         block.memory.signal(1);
         block.memory.wait_signal(1);
       } else {
         block.memory.wait_signal(0);
-        for (uint64_t i = 0; i < 64; ++i)
+        for (uint64_t i = 0; i < 64; ++i) {
           ASSERT_EQ(data[i * 8], round * 1000 + i);
+        }
         block.memory.signal(0);
       }
     }
@@ -68,8 +79,9 @@ TEST(Barrier, SeparatesPhases) {
 
 TEST(Barrier, OfSubsetsIndependentlyOfTheWhole) {
   as_threads(5, [](int rank, const Group& group) {
-    const int32_t low[] = {2, 0, 1}, turned[] = {0, 1, 2};  // the same set
-    const int32_t high[] = {2, 4, 3};                       // overlaps in rank 2
+    const int32_t low[] = {2, 0, 1};
+    const int32_t turned[] = {0, 1, 2};  // the same set
+    const int32_t high[] = {2, 4, 3};    // overlaps in rank 2
     for (int round = 0; round < 200; ++round) {
       if (rank <= 2) group.barrier(rank == 1 ? turned : low);
       if (rank >= 2) group.barrier(high);
@@ -108,14 +120,17 @@ TEST(Now, BarriersAreLookedFor) {
           support::within(SYMM_TIMEOUT_NOW), nullptr);
     };
     for (const bool some : {false, true}) {
-      for (int i = 0; i < 3 && rank == 0; ++i)
+      for (int i = 0; i < 3 && rank == 0; ++i) {
         expect_failed(look(some), SYMM_ERR_TIMEOUT, {"is not here"});
+      }
       group.barrier();
-      if (rank == 0)
-        while (look(some) == SYMM_ERR_TIMEOUT)
+      if (rank == 0) {
+        while (look(some) == SYMM_ERR_TIMEOUT) {
           usleep(1000);
-      else if (!some || rank == 1)
+        }
+      } else if (!some || rank == 1) {
         group.barrier(some ? symm::Span<const int32_t>(pair) : symm::Span<const int32_t>(), 3);
+      }
     }
     EXPECT_EQ(group.status().status, SYMM_OK);
     // What needs the others to act cannot be looked at.
@@ -141,7 +156,8 @@ TEST(Barrier, SetsInAnotherOrderAreAMismatch) {
   std::barrier together(4);  // nobody is in the group's creation still
   as_threads(4, [&](int rank, const Group& group) {
     together.arrive_and_wait();
-    const int32_t a[] = {0, 1, 2}, b[] = {1, 3, 0};
+    const int32_t a[] = {0, 1, 2};
+    const int32_t b[] = {1, 3, 0};
     const bool first_a = rank == 0 || rank == 2;
     const auto refused = [&](bool of_a) {
       const auto barrier = [&] { group.barrier(of_a ? symm::Span(a) : symm::Span(b), 5); };
@@ -186,8 +202,9 @@ TEST(Barrier, OutOfTurnRevokesTheGroup) {
           SYMM_ERR_TIMEOUT);
       EXPECT_EQ(group.status().status, SYMM_ERR_TIMEOUT) << group.status().message;
     } else {
-      while (group.status().status == SYMM_OK)
+      while (group.status().status == SYMM_OK) {
         usleep(1000);
+      }
       EXPECT_EQ(group.status().status, SYMM_ERR_TIMEOUT);
     }
   });

@@ -1,5 +1,24 @@
 // Groups across machines. tests/bindings/behaviours has what all calls mean, and the
 // tests of collectives which bits they give.
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <bit>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "symm/symm.h"
 #include "tests/ranks/machines.hpp"
 
 namespace support {
@@ -7,7 +26,8 @@ namespace {
 TEST_F(Span, AreToldByInfoAndPointers) {
   expect_on_machines("abba", [](int rank, const Group& group) {
     const symm_group_info_t info = group.info();
-    const int here[] = {0, 1, 1, 0}, local[] = {0, 0, 1, 1};
+    const int here[] = {0, 1, 1, 0};
+    const int local[] = {0, 0, 1, 1};
     EXPECT_EQ(info.machines, 2);
     EXPECT_EQ(info.machine, here[rank]);
     EXPECT_EQ(info.local_rank, local[rank]);
@@ -83,8 +103,9 @@ TEST_F(Span, KeepNothingOfGroupsWhosePeersDied) {
       if (cycle == 5) before = Footprint::settled();
       const Group group = join(0, cycle);
       expect_failure(SYMM_ERR_PEER_FAILED, {"rank 1"}, [&] {
-        while (true)
+        while (true) {
           group.barrier();
+        }
       });
     }
     EXPECT_TRUE(eventually([&] { return Footprint::now() == before; }))
@@ -132,19 +153,25 @@ TEST_F(Span, MoveLargeBlocks) {
   setenv("SYMM_HOST_TUNE", "tell=0", 1);  // nobody hears of a barrier from those who put
   expect_on_machines("aba", [](int rank, const Group& group) {
     const Block block = allocate(group, 3 * kWords * sizeof(uint32_t));
-    std::vector<uint32_t> words(kWords), back(kWords);
+    std::vector<uint32_t> words(kWords);
+    std::vector<uint32_t> back(kWords);
     for (int round = 0; round < 5; ++round) {
-      for (size_t i = 0; i < kWords; ++i)
+      for (size_t i = 0; i < kWords; ++i) {
         words[i] = static_cast<uint32_t>(i * 2654435761U) + static_cast<uint32_t>(rank + round);
-      const size_t bytes = kWords * sizeof(uint32_t), own = static_cast<size_t>(rank) * bytes;
-      for (int peer = 0; peer < 3; ++peer)
+      }
+      const size_t bytes = kWords * sizeof(uint32_t);
+      const size_t own = static_cast<size_t>(rank) * bytes;
+      for (int peer = 0; peer < 3; ++peer) {
         check(symm_put_signal(block.memory.get(), peer, own, words.data(), bytes, 1, nullptr));
-      for (int peer = 0; peer < 3; ++peer)
+      }
+      for (int peer = 0; peer < 3; ++peer) {
         check(symm_wait_signal(block.memory.get(), peer, 1, nullptr, nullptr));
+      }
       for (int peer = 0; peer < 3; ++peer) {
         const uint32_t* from = block.at<uint32_t>(rank) + static_cast<size_t>(peer) * kWords;
-        for (size_t i = 0; i < kWords; i += 997)
+        for (size_t i = 0; i < kWords; i += 997) {
           EXPECT_EQ(from[i], words[i] - static_cast<uint32_t>(rank - peer));
+        }
         check(symm_get(block.memory.get(), peer, own, back.data(), bytes, nullptr));
         EXPECT_EQ(back, words);
       }
@@ -235,14 +262,17 @@ TEST_F(Span, AddFloatsInAnyOrderWhereThatIsAllowed) {
     constexpr size_t kCount = 200'000;
     std::string hashes;
     for (const symm_dtype_t dtype : {SYMM_DTYPE_F32, SYMM_DTYPE_BF16}) {
-      std::vector<float> data(kCount), in_order(kCount), any(kCount);
+      std::vector<float> data(kCount);
+      std::vector<float> in_order(kCount);
+      std::vector<float> any(kCount);
       for (size_t i = 0; i < kCount; ++i) {
         const auto number = static_cast<float>((i + 7 * static_cast<size_t>(rank)) % 40);
-        if (dtype == SYMM_DTYPE_F32)
+        if (dtype == SYMM_DTYPE_F32) {
           data[i] = number / 3;
-        else
+        } else {
           reinterpret_cast<uint16_t*>(data.data())[i] =
               static_cast<uint16_t>(std::bit_cast<uint32_t>(number) >> 16);
+        }
       }
       symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
       const auto add = [&](std::vector<float>& to) {
@@ -252,8 +282,9 @@ TEST_F(Span, AddFloatsInAnyOrderWhereThatIsAllowed) {
       add(any);
       options.algorithm = SYMM_ALGORITHM_TWO_SHOT_STAGED;
       add(in_order);
-      for (size_t i = 0; i < kCount; ++i)
+      for (size_t i = 0; i < kCount; ++i) {
         EXPECT_NEAR(any[i], in_order[i], dtype == SYMM_DTYPE_F32 ? 1e-4 : 0);
+      }
       EXPECT_EQ(any == in_order, dtype == SYMM_DTYPE_BF16);
       hashes += std::to_string(std::hash<std::string_view>()(
                     {reinterpret_cast<const char*>(any.data()), kCount * 4})) +
@@ -261,8 +292,9 @@ TEST_F(Span, AddFloatsInAnyOrderWhereThatIsAllowed) {
     }
     return hashes;
   });
-  for (const std::string& one : said)
+  for (const std::string& one : said) {
     EXPECT_EQ(one, said[0]);
+  }
   expect_on_machines("aabb", [](int rank, const Group& group) {
     if (rank == 1) setenv("SYMM_ORDER", "ranks", 1);
     const Config config = {.bootstrap = group.info().bootstrap, .name = "b"};

@@ -2,9 +2,44 @@
 // end and a death, whatever the kernel tells first.
 #include "core/socket/connection.hpp"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "core/base/memfd.hpp"
+#include "core/base/peer_fd.hpp"
+#include "core/base/wait.hpp"
+#include "core/socket/fdpass.hpp"
+#include "core/socket/life.hpp"
+#include "core/socket/monitor.hpp"
+#include "core/socket/socket.hpp"
 #include "tests/support/core.hpp"
 
 namespace {
@@ -95,8 +130,9 @@ class Listening final : public Receiver {
 struct Ends {
   Ends() {
     int both[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, both) != 0)
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, both) != 0) {
       throw system_error(errno, "socketpair");
+    }
     mine = PeerFd(Fd(both[0]));
     theirs.reset(both[1]);
   }
@@ -106,14 +142,16 @@ struct Ends {
 };
 
 void say(int socket, int from, int to) {
-  for (int number = from; number < to; ++number)
+  for (int number = from; number < to; ++number) {
     ASSERT_EQ(fdpass::send(socket, packet_of(number), {}), fdpass::Sent::done) << number;
+  }
 }
 
 std::vector<std::string> numbers(int count) {
   std::vector<std::string> all;
-  for (int number = 0; number < count; ++number)
+  for (int number = 0; number < count; ++number) {
     all.push_back(std::to_string(number));
+  }
   return all;
 }
 
@@ -130,8 +168,9 @@ struct Peer : Ends {
           mine = {};
           pid_t child = 0;
           if (with_holder && (child = fork()) == 0) support::sleep_for_ever();
-          for (int number = 0; number < count; ++number)
+          for (int number = 0; number < count; ++number) {
             fdpass::send(theirs.get(), packet_of(number), {});
+          }
           support::say(std::to_string(child));
           support::sleep_for_ever();
         }) {
@@ -248,8 +287,9 @@ TEST(Connection, AProgramThatClosesAllDescriptorsHearsOfIt) {
     const auto listening = std::make_shared<Listening>(std::move(ends.mine));
     listening->connection.start(listening);
     // without ThreadSanitizer, which takes it for a race
-    for (int fd = 3; fd < 256; ++fd)
+    for (int fd = 3; fd < 256; ++fd) {
       syscall(SYS_close, fd);
+    }
     EXPECT_TRUE(listening->journal->await("failed: recvmsg: Bad file descriptor (errno 9)"));
     _exit(testing::Test::HasFailure() ? 1 : 0);
   });
@@ -294,8 +334,9 @@ TEST(Connection, AFullQueueIsToldAtTheDeadline) {
   Ends ends;
   Listening listening(std::move(ends.mine));
   fdpass::Sent sent = fdpass::Sent::done;
-  for (int i = 0; i < 100'000 && sent == fdpass::Sent::done; ++i)
+  for (int i = 0; i < 100'000 && sent == fdpass::Sent::done; ++i) {
     sent = listening.connection.send_now(packet_of(i));
+  }
   EXPECT_EQ(sent, fdpass::Sent::would_block);
   listening.connection.post(packet_of(0));
   EXPECT_EQ(listening.connection.send(packet_of(0), {}, Deadline::after_ms(20)),
@@ -315,12 +356,14 @@ TEST(SendingDescriptors, WaitsUntilThoseInFlightHaveArrived) {
     if (setrlimit(RLIMIT_NOFILE, &tight) != 0) return "no limit";
     const int gift[] = {0, 0, 0, 0};
     fdpass::Sent sent = fdpass::Sent::done;
-    for (int i = 0; i < 100 && sent == fdpass::Sent::done; ++i)
+    for (int i = 0; i < 100 && sent == fdpass::Sent::done; ++i) {
       sent = fdpass::send(full.mine.get(), packet_of(i), gift);
+    }
     if (sent != fdpass::Sent::crowded) return "not crowded";
     if (listening.connection.send(packet_of(1), gift, Deadline::after_ms(20)) !=
-        fdpass::Sent::crowded)
+        fdpass::Sent::crowded) {
       return "not refused";
+    }
     const std::jthread reader([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       std::array<std::byte, 64> buffer;
@@ -368,15 +411,17 @@ struct Holder {
 TEST(Life, ThreadsAndChildrenThatEndAreNoDeath) {
   Holder holder([] {
     std::thread([] {}).join();
-    if (const pid_t child = fork(); child == 0)
+    if (const pid_t child = fork(); child == 0) {
       _exit(0);
-    else
+    } else {
       waitpid(child, nullptr, 0);
+    }
     pid_t child = 0;
     char name[] = "true";
     char* arguments[] = {name, nullptr};
-    if (posix_spawnp(&child, name, nullptr, nullptr, arguments, nullptr) == 0)
+    if (posix_spawnp(&child, name, nullptr, nullptr, arguments, nullptr) == 0) {
       waitpid(child, nullptr, 0);
+    }
     support::say("lived");
   });
   const auto told = std::make_shared<Told>();

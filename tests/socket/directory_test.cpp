@@ -1,5 +1,21 @@
 #include "core/socket/directory.hpp"
 
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
 #include "tests/support/core.hpp"
 
 namespace {
@@ -127,8 +143,9 @@ TEST(Sweep, TakesWhatAKilledProcessLeftAndNothingElse) {
   left.insert(left.end(), {like_ours + "0", mine->name()});
   std::sort(left.begin(), left.end());
   EXPECT_EQ(entries(top.path()), left);
-  for (const std::string& name : of_user)
+  for (const std::string& name : of_user) {
     EXPECT_TRUE(std::filesystem::exists(top / name + "/content"));
+  }
 }
 
 TEST(Sweep, NeverTakesADirectoryThatIsBeingMade) {

@@ -1,5 +1,14 @@
 #include "core/socket/fdpass.hpp"
 
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
 #include "core/base/error.hpp"
 #include "tests/support/footprint.hpp"
 
@@ -10,8 +19,9 @@ using fdpass::Received;
 struct FdPass : testing::Test {
   FdPass() {
     int ends[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
       throw Error(Status::system, "socketpair");
+    }
     a.reset(ends[0]);
     b.reset(ends[1]);
     before = support::open_descriptors();
@@ -59,8 +69,9 @@ TEST_F(FdPass, ManyOrWithTooLongAPacketTheyAreAllClosedAndNothingLeaks) {
       const Received received = receive();
       EXPECT_EQ(received.too_long, sent.bytes == 100);
       EXPECT_EQ(received.fds_cut, sent.per_part > 4);
-      for (const Fd& fd : received.fds)
+      for (const Fd& fd : received.fds) {
         EXPECT_NE(fcntl(fd.get(), F_GETFD) & FD_CLOEXEC, 0);
+      }
       EXPECT_EQ(received.fds.size(), sent.kept) << sent.per_part << " x " << sent.parts;
       EXPECT_EQ(received.fds_arrived, sent.arrived) << sent.per_part << " x " << sent.parts;
       EXPECT_EQ(received.too_long ? sent.bytes : received.size, sent.bytes);

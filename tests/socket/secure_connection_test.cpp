@@ -1,6 +1,14 @@
 // Ranks that connect while others do who say nothing.
 #include "core/socket/secure_connection.hpp"
 
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/base/peer_fd.hpp"
+#include "core/socket/fdpass.hpp"
 #include "tests/support/core.hpp"
 
 namespace {
@@ -38,12 +46,14 @@ TEST_F(SecureListeners, TurnAwayWhoIsSilentAndNoRankForGood) {
   ASSERT_TRUE(eventually([&] { return greeted->known(); }));
   const auto late = std::make_shared<SecureConnection>(dial(), true, secret_, 0);
   std::vector<PeerFd> silent;
-  while (silent.size() < 300)
+  while (silent.size() < 300) {
     silent.push_back(dial());
+  }
   ASSERT_TRUE(eventually([&] { return listener->refused() == 302 - 256; }));
   late->start(heard);
-  for (const auto& connection : {greeted, late})
+  for (const auto& connection : {greeted, late}) {
     EXPECT_EQ(connection->send(bytes_of("hello"), soon()), fdpass::Sent::done);
+  }
   EXPECT_TRUE(eventually([&] { return heard->count == 2; }));
   EXPECT_EQ(heard->text, "hellohello");
 }

@@ -1,4 +1,10 @@
 // Two ends of an encrypted stream, and whoever is between them.
+#include "core/socket/secure.hpp"
+
+#include <cstddef>
+#include <utility>
+
+#include "core/bootstrap/store.hpp"
 #include "tests/support/core.hpp"
 
 namespace {
@@ -8,7 +14,8 @@ using namespace support;
 using SecureEnds = WithSecret;
 
 TEST_F(SecureEnds, ReadEachOtherAndNobodyElseChangesOrRepeatsAnything) {
-  SecureStream dials(secret_), accepts(secret_);
+  SecureStream dials(secret_);
+  SecureStream accepts(secret_);
   const auto answer = accepts.answer(dials.greet());
   ASSERT_TRUE(answer && dials.finish(*answer));
   for (const auto& [from, to] : {std::pair(&dials, &accepts), std::pair(&accepts, &dials)}) {

@@ -51,9 +51,10 @@ inline symm::Failure expect_failure(
     symm::Status status, const std::vector<std::string>& words, const std::function<void()>& body) {
   const symm::Failure failure = failure_of(body);
   EXPECT_EQ(failure.status, status) << failure.message;
-  for (const std::string& word : words)
+  for (const std::string& word : words) {
     EXPECT_NE(failure.message.find(word), std::string::npos)
         << "'" << word << "' in: " << failure.message;
+  }
   return failure;
 }
 

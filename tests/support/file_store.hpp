@@ -20,7 +20,8 @@ struct FileStore {
     return self.directory / key;
   }
   static symm_status_t set(void* user, const char* key, const void* value, size_t size, uint64_t) {
-    const std::string file = file_of(user, key), part = file + ".part";
+    const std::string file = file_of(user, key);
+    const std::string part = file + ".part";
     std::ofstream(part).write(static_cast<const char*>(value), static_cast<std::streamsize>(size));
     // as a whole, and once
     return link(part.c_str(), file.c_str()) == 0 ? SYMM_OK : SYMM_ERR_MISMATCH;
@@ -29,8 +30,9 @@ struct FileStore {
       size_t* out_size, uint64_t timeout_ms) {
     const std::string file = file_of(user, key);
     const auto is_there = [&] { return std::filesystem::exists(file); };
-    if (!eventually(is_there, static_cast<int>(std::min<uint64_t>(timeout_ms, 60'000))))
+    if (!eventually(is_there, static_cast<int>(std::min<uint64_t>(timeout_ms, 60'000)))) {
       return SYMM_ERR_TIMEOUT;
+    }
     *out_size = std::filesystem::file_size(file);
     std::ifstream(file).read(
         static_cast<char*>(value), static_cast<std::streamsize>(std::min(capacity, *out_size)));

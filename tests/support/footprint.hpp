@@ -7,8 +7,9 @@ namespace support {
 // What lies in a directory, sorted.
 inline std::vector<std::string> entries(const std::string& directory) {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(directory))
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     names.push_back(entry.path().filename().string());
+  }
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -21,8 +22,9 @@ inline void leave_descriptors(int more) {
   getrlimit(RLIMIT_NOFILE, &limit);
   // The number that one too many would get: poll() takes no more entries than the limit.
   limit.rlim_cur = 0;
-  while (fcntl(static_cast<int>(limit.rlim_cur), F_GETFD) >= 0 || more-- > 0)
+  while (fcntl(static_cast<int>(limit.rlim_cur), F_GETFD) >= 0 || more-- > 0) {
     ++limit.rlim_cur;
+  }
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
@@ -52,8 +54,9 @@ struct Footprint {
   static Footprint now() {
     Footprint footprint{open_descriptors(), 0, entries("/proc/self/task").size()};
     std::ifstream maps("/proc/self/maps");
-    for (std::string line; std::getline(maps, line);)
+    for (std::string line; std::getline(maps, line);) {
       if (line.find("memfd:symm") != std::string::npos) ++footprint.mappings;
+    }
     return footprint;
   }
   static Footprint settled() { return support::settled(now); }
@@ -96,14 +99,16 @@ class TemporaryDirectory {
 
 // Nothing is left of what ranks put there.
 inline void expect_empty(const std::string& directory) {
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
     ADD_FAILURE() << "left behind: " << entry.path();
+  }
 }
 // What is not ours to change: the environment, and how signals are handled.
 inline std::string variables_and_handlers() {
   std::string all;
-  for (char** entry = environ; *entry != nullptr; ++entry)
+  for (char** entry = environ; *entry != nullptr; ++entry) {
     all += std::string(*entry) + "\n";
+  }
   for (int number = 1; number < NSIG; ++number) {
     struct sigaction action{};
     sigaction(number, nullptr, &action);

@@ -34,9 +34,10 @@ inline Outcome outcome_of(const std::function<void()>& call) {
 inline void expect_ended(
     const Outcome& outcome, symm_status_t status, const std::vector<std::string>& words) {
   EXPECT_EQ(outcome.status, status) << outcome.message;
-  for (const std::string& word : words)
+  for (const std::string& word : words) {
     EXPECT_NE(outcome.message.find(word), std::string::npos)
         << "'" << word << "' in: " << outcome.message;
+  }
 }
 // `call` fails with `status`, and its message has all of `words`; how it ended.
 inline Outcome expect_failure(symm_status_t status, const std::vector<std::string>& words,

@@ -29,9 +29,11 @@ struct PiecesOfRank {
   // Counts and displacements of send and recv, in elements of so many bytes.
   std::array<Counts, 4> lists(size_t element) const {
     std::array<Counts, 4> all;
-    for (size_t i = 0; i < all.size(); ++i)
-      for (const Range& piece : i < 2 ? send : recv)
+    for (size_t i = 0; i < all.size(); ++i) {
+      for (const Range& piece : i < 2 ? send : recv) {
         all[i].push_back((i % 2 == 0 ? piece.bytes : piece.at) / element);
+      }
+    }
     return all;
   }
 };
@@ -85,31 +87,37 @@ class DrawnPieces {
       stride = n_ * row + random_() % 9 * element;
     }
     Counts own;  // where each rank has one length
-    for (size_t r = 0; r < n_; ++r)
+    for (size_t r = 0; r < n_; ++r) {
       own.push_back(length());
+    }
     std::vector<Counts> bytes(n_, Counts(n_, 0));
     for (size_t from = 0; from < n_; ++from) {
       for (size_t to = 0; to < n_; ++to) {
         size_t& here = bytes[from][to];
-        if (kind == PiecesKind::alltoallv)
+        if (kind == PiecesKind::alltoallv) {
           here = in_place && to < from ? bytes[to][from] : length();
+        }
         if (kind == PiecesKind::allgatherv) here = own[from];
         if (kind == PiecesKind::reduce_scatterv) here = own[to];
         if (kind == PiecesKind::rows) here = rows * row;
-        if (kind == PiecesKind::gather ? to == root : kind == PiecesKind::scatter && from == root)
+        if (kind == PiecesKind::gather ? to == root : kind == PiecesKind::scatter && from == root) {
           here = equal;
+        }
       }
     }
     for (size_t rank = 0; rank < n_; ++rank) {
       Counts in;
-      for (size_t from = 0; from < n_; ++from)
+      for (size_t from = 0; from < n_; ++from) {
         in.push_back(bytes[from][rank]);
+      }
       place(rank, bytes[rank], in);
     }
-    for (PiecesOfRank& mine : of)
+    for (PiecesOfRank& mine : of) {
       fill(mine, elements);
-    for (size_t rank = 0; rank < n_; ++rank)
+    }
+    for (size_t rank = 0; rank < n_; ++rank) {
       if (of_interest == SIZE_MAX || of_interest == rank) expect(rank, elements);
+    }
   }
 
   const PiecesKind kind;
@@ -156,19 +164,22 @@ class DrawnPieces {
     mine.recv_bytes = lay(in, mine.recv_packed, mine.recv);
     mine.send_bytes = lay(out, mine.send_packed, mine.send);
     if (sends_one()) {
-      for (size_t to = 0; to < n_; ++to)
+      for (size_t to = 0; to < n_; ++to) {
         mine.send[to].at = 0;
+      }
       mine.send_bytes = *std::max_element(out.begin(), out.end());
     }
     if (kind == PiecesKind::reduce_scatterv) {
-      for (Range& piece : mine.recv)
+      for (Range& piece : mine.recv) {
         piece.at = 0;
+      }
       mine.recv_bytes = in[rank];
     }
     if (kind == PiecesKind::scatter) mine.recv_bytes = in[root];
     if (kind == PiecesKind::rows) {
-      for (size_t from = 0; from < n_; ++from)
+      for (size_t from = 0; from < n_; ++from) {
         mine.recv[from].at = from * row;
+      }
       mine.recv_bytes = rows * stride;
     }
     // One behind the other, or the operand that is a part of the other lies there.
@@ -176,14 +187,15 @@ class DrawnPieces {
     const bool is_root = kind != PiecesKind::gather && kind != PiecesKind::scatter
                              ? kind != PiecesKind::rows
                              : rank == root;
-    if (!is_in_place || !is_root)
+    if (!is_in_place || !is_root) {
       mine.recv_at = behind(mine.send_bytes);
-    else if (kind == PiecesKind::alltoallv)
+    } else if (kind == PiecesKind::alltoallv) {
       mine.send = mine.recv, mine.send_packed = mine.recv_packed, mine.send_bytes = mine.recv_bytes;
-    else if (kind == PiecesKind::allgatherv || kind == PiecesKind::gather)
+    } else if (kind == PiecesKind::allgatherv || kind == PiecesKind::gather) {
       mine.send_at = mine.recv[rank].at;
-    else
+    } else {
       mine.recv_at = mine.send[rank].at;
+    }
     mine.before.assign(
         behind(std::max(mine.send_at + mine.send_bytes, mine.recv_at + mine.recv_bytes)) + 16,
         kUntouched);
@@ -193,15 +205,17 @@ class DrawnPieces {
     static const Bytes noise = [] {
       Bytes made(1 << 19);
       std::mt19937 dice(1);
-      for (std::byte& one : made)
+      for (std::byte& one : made) {
         one = static_cast<std::byte>(dice() % 237);
+      }
       return made;
     }();
     for (const Range& piece : mine.send) {
       std::byte* const at = mine.before.data() + mine.send_at + piece.at;
       std::copy_n(noise.data() + random_() % (noise.size() / 2), piece.bytes, at);
-      for (size_t i = 0; i < piece.bytes && elements.make; i += element)
+      for (size_t i = 0; i < piece.bytes && elements.make; i += element) {
         elements.make(at + i);
+      }
     }
   }
 
@@ -217,14 +231,16 @@ class DrawnPieces {
       if (elements.reduce) {
         std::vector<const std::byte*> of_all(n_);
         for (size_t i = 0; i < bytes && from == 0; i += element) {
-          for (size_t r = 0; r < n_; ++r)
+          for (size_t r = 0; r < n_; ++r) {
             of_all[r] = sent(r) + i;
+          }
           elements.reduce(of_all, piece + i);
         }
       } else {
         const size_t part = row == 0 ? bytes : row;
-        for (size_t at = 0, to = 0; at < bytes; at += part, to += stride)
+        for (size_t at = 0, to = 0; at < bytes; at += part, to += stride) {
           std::copy_n(sent(from) + at, part, piece + to);
+        }
       }
     }
   }

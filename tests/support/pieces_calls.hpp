@@ -21,10 +21,12 @@ struct PiecesMemory {
 inline void run_drawn(const Group& group, const PiecesMemory& memory, unsigned seed,
     symm_algorithm_t algorithm, PiecesKind kind) {
   std::mt19937 random(seed * 16 + static_cast<unsigned>(kind));
-  const auto n = static_cast<size_t>(group.size()), me = static_cast<size_t>(group.rank());
+  const auto n = static_cast<size_t>(group.size());
+  const auto me = static_cast<size_t>(group.rank());
   std::vector<bool> is_private;
-  for (size_t r = 0; r < n; ++r)
+  for (size_t r = 0; r < n; ++r) {
     is_private.push_back(algorithm != SYMM_ALGORITHM_TWO_SHOT && random() % 3 == 0);
+  }
   const bool reduces = kind == PiecesKind::reduce_scatterv;
   const bool by_device = random() % 2 == 0;
   const bool in_place = random() % 3 == 0;
@@ -63,20 +65,23 @@ inline void run_drawn(const Group& group, const PiecesMemory& memory, unsigned s
             drawn.stride / drawn.element, dtype, options, memory.stream);
       default: break;
     }
-    if (in_place || !by_device)
+    if (in_place || !by_device) {
       return symm_alltoallv(g, send, lists[0].data(), send_at, recv, lists[2].data(), recv_at,
           dtype, options, memory.stream);
+    }
     uint64_t* there[4] = {};
-    for (size_t i = 0; i < 4; ++i)
+    for (size_t i = 0; i < 4; ++i) {
       there[i] = reinterpret_cast<uint64_t*>(base + PiecesMemory::kLists) + i * n;
+    }
     return symm_alltoallv_device(g, send, mine.send_bytes / drawn.element, there[0],
         send_at == nullptr ? nullptr : there[1], recv, mine.recv_bytes / drawn.element, there[2],
         recv_at == nullptr ? nullptr : there[3], dtype, options, memory.stream);
   };
   memory.copy(base, mine.before.data(), mine.before.size());
-  for (size_t i = 0; i < 4; ++i)
+  for (size_t i = 0; i < 4; ++i) {
     memory.copy(base + PiecesMemory::kLists + i * n * sizeof(uint64_t), lists[i].data(),
         n * sizeof(uint64_t));
+  }
   check(memory.run(call));
   Bytes got(mine.before.size());
   memory.copy(got.data(), base, got.size());
@@ -91,7 +96,8 @@ inline void run_drawn(const Group& group, const PiecesMemory& memory, unsigned s
 
 inline void run_drawn(
     const Group& group, const PiecesMemory& memory, unsigned seed, symm_algorithm_t algorithm) {
-  for (const PiecesKind kind : kPiecesKinds)
+  for (const PiecesKind kind : kPiecesKinds) {
     run_drawn(group, memory, seed, algorithm, kind);
+  }
 }
 }  // namespace support

@@ -1,7 +1,27 @@
 #include "tests/support/process.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 // Writes down what ran, in the build of ./dev coverage.
 extern "C" [[gnu::weak]] void
@@ -38,10 +58,12 @@ void as_threads(int count, const std::function<void(int)>& body) {
       }
     });
   }
-  for (std::thread& thread : threads)
+  for (std::thread& thread : threads) {
     thread.join();
-  for (const std::exception_ptr& error : errors)
+  }
+  for (const std::exception_ptr& error : errors) {
     if (error) std::rethrow_exception(error);
+  }
 }
 
 Process::Process(const std::function<std::string()>& body, bool exits) {
@@ -127,9 +149,10 @@ bool Process::reap(int milliseconds) {
 }
 
 int Process::wait(int milliseconds) {
-  if (!reap(milliseconds))
+  if (!reap(milliseconds)) {
     ADD_FAILURE() << "process " << pid_ << " did not end within " << milliseconds
                   << " ms; it said: " << said();
+  }
   return status_;
 }
 
@@ -147,9 +170,11 @@ std::string Process::result(int also) {
 }
 
 void Processes::expect_success(const std::vector<int>& except) {
-  for (int rank = 0; rank < static_cast<int>(list_.size()); ++rank)
-    if (std::find(except.begin(), except.end(), rank) == except.end())
+  for (int rank = 0; rank < static_cast<int>(list_.size()); ++rank) {
+    if (std::find(except.begin(), except.end(), rank) == except.end()) {
       (*this)[rank].expect_success("rank " + std::to_string(rank));
+    }
+  }
 }
 
 void say(const std::string& line) { write_to_parent(line + "\n"); }
@@ -157,14 +182,16 @@ void say(const std::string& line) { write_to_parent(line + "\n"); }
 void tell() { say(""); }
 
 void sleep_for_ever() {
-  for (;;)
+  for (;;) {
     pause();
+  }
 }
 
 void run_again(const std::vector<std::string>& arguments) {
   std::vector<char*> words{const_cast<char*>("/proc/self/exe")};
-  for (const std::string& argument : arguments)
+  for (const std::string& argument : arguments) {
     words.push_back(const_cast<char*>(argument.c_str()));
+  }
   words.push_back(nullptr);
   execv(words[0], words.data());
   _exit(127);
@@ -172,8 +199,9 @@ void run_again(const std::vector<std::string>& arguments) {
 
 void* map_shared(size_t bytes, const std::string& path) {
   const int fd = path.empty() ? -1 : open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (!path.empty() && (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0))
+  if (!path.empty() && (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0)) {
     throw std::runtime_error("cannot make " + path);
+  }
   void* const memory = mmap(
       nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
   if (fd >= 0) close(fd);

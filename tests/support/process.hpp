@@ -90,8 +90,9 @@ class Processes {
   template <std::invocable<int> Body>
   Processes(int size, const Body& body) {
     list_.reserve(static_cast<size_t>(size));
-    for (int rank = 0; rank < size; ++rank)
+    for (int rank = 0; rank < size; ++rank) {
       list_.emplace_back([&] { return body(rank); });
+    }
   }
   Process& operator[](int rank) { return list_[static_cast<size_t>(rank)]; }
   auto begin() { return list_.begin(); }

@@ -1,5 +1,13 @@
 // The arithmetic against which results are checked must itself be right; and a check
 // that cannot fail is none: wrong results are counted.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "symm/symm.h"
 #include "tests/tools/captured.hpp"
 #include "tools/bench/options.hpp"
 #include "tools/bench/pattern.hpp"
@@ -10,8 +18,8 @@
 namespace symm::reference {
 namespace {
 TEST(SmallFloat, KnownNumbers) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity(),
-                  kLargest = std::numeric_limits<float>::max();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kLargest = std::numeric_limits<float>::max();
 
   const struct {
     symm_dtype_t dtype;
@@ -25,16 +33,18 @@ TEST(SmallFloat, KnownNumbers) {
       {SYMM_DTYPE_F8E4M3, 1e9F, 0x7E}, {SYMM_DTYPE_F8E4M3, kInfinity, 0x7E},
       {SYMM_DTYPE_F8E5M2, -1e9F, 0xFB}, {SYMM_DTYPE_F8E5M2, kInfinity, 0x7B}};
 
-  for (const auto& row : rows)
+  for (const auto& row : rows) {
     EXPECT_EQ(encode(row.dtype, row.value), row.code) << row.dtype << ", " << row.value;
+  }
   EXPECT_EQ(decode(SYMM_DTYPE_F8E5M2, 0x7B), 57344.0F);
 }
 
 template <typename T>
 T reduced(symm_dtype_t dtype, symm_op_t op, const std::vector<T>& values) {
   std::vector<uint64_t> operands;
-  for (const T value : values)
+  for (const T value : values) {
     operands.push_back(to_bits(value));
+  }
   return from_bits<T>(reference::reduce(dtype, op, operands));
 }
 
@@ -85,13 +95,15 @@ TEST(Pattern, ReductionsMatchElementByElement) {
       const Pattern pattern(dtype, op, 4);
       constexpr size_t count = 5000;
       std::vector<std::vector<std::byte>> inputs;
-      for (int rank = 0; rank < 4; ++rank)
+      for (int rank = 0; rank < 4; ++rank) {
         inputs.push_back(data(pattern, dtype, rank, 9, count));
+      }
       std::vector<std::byte> out(count * element);
       for (size_t i = 0; i < count; ++i) {
         std::vector<uint64_t> one;
-        for (const auto& input : inputs)
+        for (const auto& input : inputs) {
           one.push_back(reference::load_bits(dtype, &input[i * element]));
+        }
         reference::store_bits(dtype, reference::reduce(dtype, op, one), &out[i * element]);
       }
       EXPECT_EQ(pattern.count_wrong_reduced(out.data(), 9, count), 0U) << type << ' ' << name;
@@ -107,17 +119,19 @@ TEST(Pattern, HasElementsForAnyOrder) {
   for (const symm_op_t op : {SYMM_OP_SUM, SYMM_OP_PROD, SYMM_OP_AVG}) {
     const auto wrong = [op](bool any_order) {
       const Pattern pattern(SYMM_DTYPE_F32, op, 4, any_order);
-      std::vector<float> of[4], out;
+      std::vector<float> of[4];
+      std::vector<float> out;
       for (int rank = 0; rank < 4; ++rank) {
         of[rank].resize(Pattern::period);
         pattern.write(reinterpret_cast<std::byte*>(of[rank].data()), rank, 0, Pattern::period);
       }
       for (size_t i = 0; i < Pattern::period; ++i) {
-        if (op == SYMM_OP_PROD)
+        if (op == SYMM_OP_PROD) {
           out.push_back((of[0][i] * of[1][i]) * (of[2][i] * of[3][i]));
-        else
+        } else {
           out.push_back(
               ((of[0][i] + of[1][i]) + (of[2][i] + of[3][i])) / (op == SYMM_OP_AVG ? 4 : 1));
+        }
       }
       return pattern.count_wrong_reduced(
           reinterpret_cast<std::byte*>(out.data()), 0, Pattern::period);
@@ -217,8 +231,9 @@ TEST(Thresholds, DivideTheSizes) {
     const Ladder of = ladder(row.sizes);
     EXPECT_EQ(divide(of), row.candidates);
     std::vector<uint64_t> bytes;
-    for (const Threshold& threshold : thresholds(of))
+    for (const Threshold& threshold : thresholds(of)) {
       bytes.push_back(threshold.bytes);
+    }
     EXPECT_EQ(bytes, row.bytes);
   }
 }
@@ -239,8 +254,9 @@ TEST(Thresholds, TextIsATableWithFigures) {
                 "symm 0.1.0, 2026-01-02: 3 ranks, host back end, A Processor", "1.00*", "9.1"});
   // All but the section are comments.
   size_t lines = 0;
-  for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1)
+  for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
     lines += text[at] == '#' || text[at] == '\n' ? 0 : 1;
+  }
   EXPECT_EQ(lines, 3U) << text;
   EXPECT_EQ(text.find("Not steady"), std::string::npos);
   report.ladders[0].sizes[1].steady = false;

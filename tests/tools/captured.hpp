@@ -19,8 +19,9 @@ inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 inline void expect_said(const std::string& text, const Words& parts) {
-  for (const std::string& part : parts)
+  for (const std::string& part : parts) {
     EXPECT_TRUE(contains(text, part)) << part << " is missing in\n" << text;
+  }
 }
 // Of a command that ended well.
 inline std::string out_of(const Captured& result) {

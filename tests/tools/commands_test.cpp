@@ -1,9 +1,20 @@
 // symm info, doctor, bench and the demo, as their users see them.
+#include <stdlib.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+#include <tuple>
 
 #include "tests/support/footprint.hpp"
 #include "tests/tools/captured.hpp"
 #include "tools/host/host.hpp"
+#include "tools/run/processes.hpp"
 
 namespace symm::tool {
 namespace {
@@ -29,8 +40,9 @@ TEST(Info, JsonSaysWhatIsHere) {
   EXPECT_EQ(info["back_ends"][0]["name"], "host");
   EXPECT_TRUE(info["back_ends"][0]["available"]);
   EXPECT_GT(info["back_ends"][0]["devices"][0]["memory_bytes"], 0);
-  for (const json& back_end : info["back_ends"])
+  for (const json& back_end : info["back_ends"]) {
     EXPECT_NE(back_end["available"].get<bool>(), back_end.contains("reason")) << back_end;
+  }
   EXPECT_FALSE(info["host"]["parts"].empty());
   EXPECT_TRUE(info["kernel"]["features"]["memfd with seals"]["available"]);
   EXPECT_GT(info["limits"]["processors"], 0);
@@ -97,14 +109,17 @@ TEST(DoctorCommand, JsonAgreesWithItsStatus) {
   const json report = json::parse(result.out);
   EXPECT_EQ(report["healthy"].get<bool>(), result.status == 0);
   std::set<std::string> checks;
-  for (const json& check : report["checks"])
+  for (const json& check : report["checks"]) {
     checks.insert(check["check"].get<std::string>());
+  }
   EXPECT_EQ(checks.size(), report["checks"].size());
   for (const char* check : {"shared memory", "open files", "runtime directory", "namespaces",
-           "CUDA driver", "self test"})
+           "CUDA driver", "self test"}) {
     EXPECT_TRUE(checks.count(check)) << check;
-  for (const json& check : report["checks"])
+  }
+  for (const json& check : report["checks"]) {
     EXPECT_TRUE(check["check"] != "self test" || check["verdict"] == "OK") << check;
+  }
 }
 
 TEST(DoctorCommand, FailsWhereSymmCannotWork) {
@@ -120,10 +135,12 @@ TEST(BenchP2p, MeasuresAndChecksEachPair) {
       json::parse(out_of(bench(3, {"p2p", "-b", "8", "-e", "100K", "-n", "3", "--json"})));
   EXPECT_EQ(report["wrong"], 0);
   EXPECT_EQ(report["GB/s"]["bytes"], 102400);
-  for (const char* const what : {"us", "GB/s"})
-    for (size_t at = 0; at < 9; ++at)
+  for (const char* const what : {"us", "GB/s"}) {
+    for (size_t at = 0; at < 9; ++at) {
       EXPECT_EQ(report[what]["from_to"][at / 3][at % 3].get<double>() > 0, at / 3 != at % 3)
           << what << ' ' << at;
+    }
+  }
   expect_said(bench(2, {"p2p", "--csv"}).err, {"--csv: is of collectives, not of p2p"});
   expect_said(bench(2, {"sendrecv", "-e", "4K"}).out,
       {"us a put, 8 bytes", "GB/s, 4096 bytes", "\n     1 "});
@@ -243,8 +260,9 @@ TEST_F(Tune, WritesATableThatTheLibraryFollows) {
     const json report = json::parse(
         out_of(bench(2, {"allreduce", "-d", "u8", "-b", size, "-e", size, "-n", "1", "--json"})));
     const char* const expected = bytes <= ll ? "ll" : bytes <= one_shot ? "one-shot" : "two-shot";
-    for (const json& result : report["results"])
+    for (const json& result : report["results"]) {
       EXPECT_EQ(result["algorithm"], expected) << size << " bytes with\n" << text();
+    }
   }
 }
 

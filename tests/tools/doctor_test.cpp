@@ -1,10 +1,21 @@
 // Every verdict of the doctor, on machines that this one is not.
+#include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "tests/support/test.hpp"
 #include "tools/doctor/finding.hpp"
+#include "tools/host/host.hpp"
 #include "tools/run/job.hpp"
 
 namespace symm::tool {

@@ -1,9 +1,15 @@
 // The program on a fake driver and a fake NVML: what it says of machines that are not here.
+#include <cstddef>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <vector>
 
 #include "tests/fake_cuda/machines.hpp"
 #include "tests/support/footprint.hpp"
 #include "tests/tools/captured.hpp"
+#include "tools/run/processes.hpp"
 #include "tools/text.hpp"
 
 namespace symm::tool {
@@ -52,18 +58,21 @@ TEST(InfoOnFakes, LinksOfMachines) {
       std::iota(visible.begin(), visible.end(), size_t{0});
     }
     Words numbers;
-    for (const size_t device : visible)
+    for (const size_t device : visible) {
       numbers.push_back(std::to_string(device));
+    }
     const json found = links({"FAKE_CUDA_DEVICES=" + std::to_string(machine.gpus),
         std::string("FAKE_NVML_MACHINE=") + name, "CUDA_VISIBLE_DEVICES=" + join(numbers, ",")});
     EXPECT_EQ(found["class"], kind) << found;
-    for (size_t a = 0; a < visible.size(); ++a)
-      for (size_t b = 0; b < visible.size(); ++b)
+    for (size_t a = 0; a < visible.size(); ++a) {
+      for (size_t b = 0; b < visible.size(); ++b) {
         EXPECT_EQ(found["matrix"][a][b], a == b ? 0
                                          : machine.links.empty()
                                              ? machine.switch_links
                                              : machine.links[visible[a]][visible[b]])
             << name << ' ' << a << ' ' << b << ' ' << found;
+      }
+    }
   }
   const json cut = links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "FAKE_NVML_CUT=2,6"});
   EXPECT_EQ(cut["matrix"][2], (std::vector<int>{1, 2, 0, 2, 0, 0, 0, 0})) << cut;

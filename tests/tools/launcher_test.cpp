@@ -1,13 +1,40 @@
 // symm run, as its users see it. Where a test waits for
 // a process, it polls with a limit and never measures.
+#include <fcntl.h>
 #include <linux/sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+#include <sstream>
+#include <string>
+#include <system_error>
+#include <utility>
 
+#include "symm/symm.h"
 #include "tests/support/group.hpp"
 #include "tests/tools/captured.hpp"
 #include "tools/host/host.hpp"
 #include "tools/run/job.hpp"
+#include "tools/run/processes.hpp"
 
 namespace symm::tool {
 namespace {
@@ -22,8 +49,9 @@ bool eventually(const std::function<bool()>& condition) {
 std::string sorted_lines(const std::string& text) {
   std::multiset<std::string> lines;
   std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);)
+  for (std::string line; std::getline(stream, line);) {
     lines.insert(line + "\n");
+  }
   return std::accumulate(lines.begin(), lines.end(), std::string());
 }
 
@@ -71,11 +99,12 @@ TEST(Launcher, LogsOfEachRank) {
   const std::string logs = directory.path() + "/a/b";
   const Captured result = symm_run({"-n", "2", "--log-dir", logs}, "echo out; printf 'r\rerr' >&2");
   EXPECT_EQ(sorted_lines(result.out), "[0] out\n[1] out\n");
-  for (const char* rank : {"/rank.0", "/rank.1"})
+  for (const char* rank : {"/rank.0", "/rank.1"}) {
     for (const auto& [stream, text] : {std::pair{".out", "out\n"}, {".err", "r\rerr"}}) {
       std::ifstream file(logs + rank + stream);
       EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), text);
     }
+  }
   expect_end(symm_run({"-n", "1", "--log-dir", "/proc/nowhere"}, "true"), 2, {"--log-dir"});
 }
 
@@ -109,8 +138,9 @@ TEST(Launcher, TheFirstFailureIsNamedAndGivesTheStatus) {
       {{"--hosts", "a:2,b:1", "--launcher", "sh -c", "--grace", "0.1"},
           "[ $SYMM_RANK = 2 ] && exit 3; sleep 60", 3, {"rank 2 (pid ", "host b (pid "}}};
 
-  for (const auto& row : rows)
+  for (const auto& row : rows) {
     expect_end(symm_run(row.options, row.script), row.status, row.said);
+  }
 }
 
 TEST(Launcher, WhatFailedFirstIsNamedThoughAnotherEndsFirst) {
@@ -146,8 +176,9 @@ TEST(Launcher, WhatCannotBeStartedIsSaid) {
       {{"run", "-n", "1", "--hosts", "a:1", "true"}, 2, {"either"}},
       {{"run", "--hosts", "a:1", "true", ":", "-n", "1", "true"}, 2, {"on one machine"}}};
 
-  for (const auto& row : rows)
+  for (const auto& row : rows) {
     expect_end(capture(Words{SYMM_TOOL} + row.arguments), row.status, row.said);
+  }
 }
 
 TEST(Launcher, InputGoesToRankZeroOnly) {
@@ -283,8 +314,9 @@ TEST_F(Running, KilledLauncherLeavesNothing) {
   ASSERT_TRUE(std::filesystem::exists(directory));
   ::kill(launcher_.pid, SIGKILL);
   EXPECT_EQ(wait(), 128 + SIGKILL);
-  for (const char* name : {"pid0", "pid1", "child0", "child1"})
+  for (const char* name : {"pid0", "pid1", "child0", "child1"}) {
     EXPECT_TRUE(eventually([&] { return gone(scratch_.path() + "/" + name); })) << name;
+  }
   EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(directory); }));
 }
 
@@ -323,10 +355,12 @@ TEST(Warden, KillsNobodyElse) {
   like.set_tid = reinterpret_cast<uintptr_t>(&number);
   like.set_tid_size = 1;
   number = static_cast<pid_t>(::syscall(SYS_clone3, &like, sizeof like));
-  while (number == 0)
+  while (number == 0) {
     ::pause();
-  if (number < 0)
+  }
+  if (number < 0) {
     GTEST_SKIP() << "nobody can have a number of one's choice: " << std::strerror(errno);
+  }
   ::setpgid(number, number);
   launcher.kill(SIGKILL);
   EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(directory.path()); }));
@@ -355,8 +389,8 @@ TEST(Launcher, HostsAreAwaitedAndTellOfProgress) {
   const Captured result =
       capture({"env", "SYMM_RUN_TERMINAL=1", SYMM_TOOL, "run", "--hosts", "a:1,b:1", "--launcher",
           "sh -c", "--", "sh", "-c", "printf ${SYMM_RUN_TERMINAL}0%%\\\\r >&2"});
-  const size_t awaited = result.err.find("waiting for a, b\r"),
-               last = result.err.find("waiting for ", awaited + 1);
+  const size_t awaited = result.err.find("waiting for a, b\r");
+  const size_t last = result.err.find("waiting for ", awaited + 1);
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_TRUE(awaited == 4 && last < result.err.find("\033[2K\r")) << result.err;
   expect_said(result.err, {"[0] 10%\r", "[1] 10%\r"});
@@ -386,10 +420,12 @@ void be_a_traced_rank() {  // as rank 0 with room for 15 calls, as rank 2 killed
   const support::Group group = support::create({.name = "\"traced\""}, 0, 0);
   const support::Block block = support::allocate(group, 64);
   float sum = 1;
-  for (int i = 0; i < 20; ++i)
+  for (int i = 0; i < 20; ++i) {
     support::check(support::allreduce(group, &sum, &sum, 1, SYMM_ALGORITHM_LL));
-  for (int rank = 0; rank < 2 && group.rank() == 2; ++rank)
+  }
+  for (int rank = 0; rank < 2 && group.rank() == 2; ++rank) {
     block.memory.wait_signal(rank, 0);
+  }
   if (group.rank() == 2) raise(SIGKILL);
   support::check(symm_put_signal(block.memory.get(), 2, 0, &sum, sizeof sum, 0, nullptr));
   EXPECT_NE(symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr), SYMM_OK);
@@ -398,8 +434,8 @@ void be_a_traced_rank() {  // as rank 0 with room for 15 calls, as rank 2 killed
 TEST(Launcher, ATimelineShowsWhatAllRanksDidAlsoWhenOneWasKilled) {
   if (getenv("SYMM_TRACE") != nullptr) return be_a_traced_rank();
   const support::TemporaryDirectory folder;
-  const std::string path = folder.path() + "/t.json",
-                    self = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string path = folder.path() + "/t.json";
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
   for (const Words& where :
       {Words{"-n", "3"}, Words{"--hosts", "127.0.0.1:2,localhost:1", "--launcher", "sh -c"}}) {
     expect_end(capture(Words{"env", "SYMM_RUN_TERMINAL=1", SYMM_TOOL, "run", "--trace", path} +
@@ -412,14 +448,16 @@ TEST(Launcher, ATimelineShowsWhatAllRanksDidAlsoWhenOneWasKilled) {
             R"({"algorithm":"ll","bytes":4,"dtype":"f32","group":"\"traced\"","rank":"2 of 3"})",
             R"({"bytes":4,"group":"\"traced\"","peer":2,"rank":"1 of 3"})"});
     std::map<int, Words> names;
-    double begin = 0, end = 0;
+    double begin = 0;
+    double end = 0;
     for (const auto& event : trace["traceEvents"]) {
       if (event["ph"] == "M") begin = 0;  // of a process
       if (event["ph"] == "M") continue;
       EXPECT_GE(event["ts"], std::exchange(begin, event["ts"].get<double>())) << event;
       const double its_end = begin + event["dur"].get<double>();
-      if (event["pid"] == 0 || event["name"] != "sleep")
+      if (event["pid"] == 0 || event["name"] != "sleep") {
         names[event["pid"]].push_back(event["name"]), end = its_end;
+      }
       EXPECT_LE(its_end, end + 0.01) << event;
       EXPECT_TRUE(event["name"] != "barrier" || event["args"].contains("failed")) << event;
     }

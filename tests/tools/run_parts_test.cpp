@@ -1,3 +1,16 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <set>
+
 #include "tests/support/test.hpp"
 #include "tools/run/job.hpp"
 #include "tools/run/launcher.hpp"

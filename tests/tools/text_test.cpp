@@ -1,5 +1,9 @@
 #include "tools/text.hpp"
 
+#include <csignal>
+#include <cstdint>
+#include <stdexcept>
+
 #include "tests/support/test.hpp"
 #include "tools/host/host.hpp"
 
@@ -13,8 +17,9 @@ TEST(Text, BytesBothWays) {
   EXPECT_EQ(parse_bytes("4k"), 4096U);
   EXPECT_EQ(parse_bytes("4KiB"), 4096U);
   EXPECT_EQ(parse_bytes("1.5M"), uint64_t{3} << 19);
-  for (const char* wrong : {"", "K", "4X", "-1", "4KB1", "0.3", "1e30", "nan"})
+  for (const char* wrong : {"", "K", "4X", "-1", "4KB1", "0.3", "1e30", "nan"}) {
     EXPECT_THROW(parse_bytes(wrong), std::invalid_argument) << wrong;
+  }
 }
 
 TEST(Text, RanksAndSignals) {

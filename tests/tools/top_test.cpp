@@ -1,8 +1,18 @@
 // symm top, as its users see it.
+#include <signal.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/support/process.hpp"
 #include "tests/tools/captured.hpp"
+#include "tools/run/processes.hpp"
 
 namespace symm::tool {
 namespace {
@@ -38,7 +48,9 @@ TEST(Top, SaysWhoWaitsForWhomAndWhoIsStoppedOrDead) {
   EXPECT_EQ(group["name"], "bench");
   EXPECT_GT(rank(2)["calls"], 10);
   EXPECT_FALSE(group.contains("failure"));
-  const pid_t first = rank(0)["pid"], second = rank(1)["pid"], third = rank(2)["pid"];
+  const pid_t first = rank(0)["pid"];
+  const pid_t second = rank(1)["pid"];
+  const pid_t third = rank(2)["pid"];
 
   kill(second, SIGSTOP);
   EXPECT_TRUE(eventually_group([&] { return group["waited_for"] == json::array({1}); })) << group;
@@ -56,8 +68,9 @@ TEST(Top, SaysWhoWaitsForWhomAndWhoIsStoppedOrDead) {
   })) << group;
   kill(second, SIGKILL);
   kill(third, SIGKILL);
-  for (std::thread& one : ranks)
+  for (std::thread& one : ranks) {
     one.join();
+  }
   expect_end(
       capture({SYMM_TOOL, "top", "--job", job}), 1, {"no job or group '" + job + "' of this user"});
 }

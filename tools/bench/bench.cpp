@@ -2,11 +2,23 @@
 // in the caches of their own rank only, as they do in a program that has just computed
 // them; only the call is timed; every result is checked. On GPUs calls come in rows or
 // in graphs, whose first and last result is checked, and are timed by the device.
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <optional>
+#include <ratio>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <vector>
 
+#include "symm/symm.h"
 #include "tools/bench/call.hpp"
 #include "tools/bench/device.hpp"
 #include "tools/bench/options.hpp"
@@ -74,9 +86,10 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
   }
   rank_ = group_.rank();
   ranks_ = group_.size();
-  if (options_.root >= ranks_)
+  if (options_.root >= ranks_) {
     throw std::runtime_error("--root is " + std::to_string(options_.root) +
                              ", but there are only " + std::to_string(ranks_) + " ranks");
+  }
   // At least one element for every rank, whatever was asked for.
   const size_t largest =
       std::max<size_t>(options_.end, static_cast<size_t>(ranks_) * sizeof(double));
@@ -125,13 +138,15 @@ Result Bench::measure(const Call& call, const Pattern& pattern) {
 
 // Of a row or a graph two are issued, and the second is timed: when it begins, no rank is late.
 Result Bench::measure_on_gpu(const Call& call, const Pattern& pattern) {
-  constexpr int calls_in_a_row = 20, samples = 20;
+  constexpr int calls_in_a_row = 20;
+  constexpr int samples = 20;
   const int iterations = options_.iterations > 0 ? options_.iterations : samples;
   Result result{.measured = true, .iterations = iterations, .algorithm = call.algorithm()};
   const int calls = options_.graph > 0 ? options_.graph : calls_in_a_row;
   const auto in_a_row = [&](int count) {
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; ++i) {
       check(call.run(), call.traits->name);
+    }
   };
   const auto done = [&] {
     while (!group_.stream_done(call.stream)) {
@@ -156,10 +171,11 @@ Result Bench::measure_on_gpu(const Call& call, const Pattern& pattern) {
   if (options_.check) checked(0, [&] { in_a_row(1); });
   void* const graph = options_.graph > 0 ? device_->capture([&] { in_a_row(calls); }) : nullptr;
   const auto issue = [&] {
-    if (graph != nullptr)
+    if (graph != nullptr) {
       device_->call("cuGraphLaunch", graph, call.stream);
-    else
+    } else {
       in_a_row(calls);
+    }
   };
   std::vector<double> times;
   for (int i = -options_.warmup; i < result.iterations; ++i) {
@@ -224,8 +240,9 @@ double Bench::microseconds_of_put(int from, int to, size_t bytes) {
   constexpr int calls = 20;
   void* const stream = device_ ? Device::stream() : nullptr;
   const auto issue = [&] {
-    for (int i = 0; i < calls && rank_ == from; ++i)
+    for (int i = 0; i < calls && rank_ == from; ++i) {
       memory_.put(to, 0, Span(second_, bytes), stream);
+    }
     group_.barrier({}, 0, 0, stream);
   };
   const auto done = [&] {
@@ -254,7 +271,8 @@ nlohmann::json Bench::measure_p2p() {
   uint64_t wrong = 0;
   for (const bool large : {false, true}) {
     const size_t bytes = std::max<size_t>(1, large ? options_.end : options_.begin);
-    std::vector<double> times(ranks), all(ranks * ranks);
+    std::vector<double> times(ranks);
+    std::vector<double> all(ranks * ranks);
     for (int from = 0; from < ranks_; ++from) {
       for (int to = 0; to < ranks_; ++to) {
         if (from == to) continue;
@@ -300,8 +318,9 @@ int Bench::run() {
   const bool speaks = rank_ == 0;
   if (options_.p2p) {
     const nlohmann::json report = measure_p2p();
-    if (speaks)
+    if (speaks) {
       std::fputs((options_.json ? report.dump(2) + "\n" : p2p_table(report)).c_str(), stdout);
+    }
     finalize();
     return report["wrong"] == 0 ? 0 : 1;
   }
@@ -331,13 +350,16 @@ int Bench::run() {
     }
   }
   print(table_footer(options_, rows, ranks_));
-  if (speaks && options_.json)
+  if (speaks && options_.json) {
     std::printf("%s\n", bench_json(options_, rows, ranks_).dump(2).c_str());
+  }
   if (plot.is_open() &&
-      !(plot << bench_svg(bench_json(options_, rows, ranks_), options_.baseline)).flush())
+      !(plot << bench_svg(bench_json(options_, rows, ranks_), options_.baseline)).flush()) {
     throw std::system_error(errno, std::generic_category(), options_.plot);
-  if (speaks && options_.csv)
+  }
+  if (speaks && options_.csv) {
     std::fputs(bench_csv(bench_json(options_, rows, ranks_)).c_str(), stdout);
+  }
   finalize();
   return total_wrong(rows) == 0 ? 0 : 1;
 }

@@ -1,6 +1,12 @@
+#include <cstdint>
 #include <fstream>
 #include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "symm/symm.h"
 #include "tools/bench/options.hpp"
 #include "tools/bench/pattern.hpp"
 #include "tools/commands.hpp"
@@ -24,9 +30,10 @@ std::vector<Value> pick(const char* option, const std::vector<Named<Value>>& lis
     known.emplace_back(entry.name);
   }
   if (allow_all) known.emplace_back("all");
-  if (out.empty())
+  if (out.empty()) {
     throw CLI::ValidationError(
         option, "'" + name + "' is not known; known are " + join(known, ", "));
+  }
   return out;
 }
 
@@ -39,8 +46,9 @@ const std::vector<Named<symm_backend_t>>& backends() {
 nlohmann::json read_baseline(const std::string& file) {
   std::ifstream in(file);
   const nlohmann::json report = nlohmann::json::parse(in, nullptr, false);
-  if (!report.is_object() || !report.contains("results"))
+  if (!report.is_object() || !report.contains("results")) {
     throw CLI::ValidationError("--baseline", file + " is no file that --json wrote");
+  }
   return report;
 }
 
@@ -49,17 +57,19 @@ void finish(BenchOptions& options, const std::string& collective) {
   options.traits = find_operation(collective);
   options.p2p = collective == "p2p";
   if (options.tune) {
-    if (!collective.empty())
+    if (!collective.empty()) {
       throw CLI::ValidationError(
           "--tune", "measures what the plan needs, so it takes no collective");
+    }
   } else if (options.traits == nullptr && !options.p2p) {
     throw CLI::ValidationError(
         "collective", "'" + collective + "' is not known; known are " + kCollectives);
   }
   if (const auto& before = options.baseline;
-      !before.is_null() && find_operation(before.value("collective", "")) != options.traits)
+      !before.is_null() && find_operation(before.value("collective", "")) != options.traits) {
     throw CLI::ValidationError(
         "--baseline", "is of " + before.value("collective", "another command"));
+  }
   if (options.begin > options.end) throw CLI::ValidationError("--end", "is less than --begin");
   if (!options.in_place && !options.out_of_place) options.in_place = options.out_of_place = true;
 }
@@ -146,15 +156,19 @@ void add_bench(CLI::App& app, Action& action) {
       ->check(CLI::Range(0, 10'000));
   const std::vector<std::string> of_collectives{"--type", "--op", "--algorithm", "--root",
       "--private", "--in-place", "--out-of-place", "--csv", "--baseline", "--plot", "--graph"};
-  for (const std::string& name : of_collectives)
+  for (const std::string& name : of_collectives) {
     tune->excludes(bench->get_option(name));
-  for (const char* name : {"--check", "--json"})
+  }
+  for (const char* name : {"--check", "--json"}) {
     tune->excludes(bench->get_option(name));
+  }
   bench->callback([&action, all, end, bench, of_collectives] {
     if (all->second == "sendrecv") all->second = "p2p";  // as nccl-tests call it
-    for (const std::string& name : of_collectives)
-      if (all->second == "p2p" && bench->get_option(name)->count() > 0)
+    for (const std::string& name : of_collectives) {
+      if (all->second == "p2p" && bench->get_option(name)->count() > 0) {
         throw CLI::ValidationError(name, "is of collectives, not of p2p");
+      }
+    }
     all->first.end_given = end->count() > 0;
     finish(all->first, all->second);
     action = [all] { return all->first.tune ? run_tune(all->first) : run_bench(all->first); };

@@ -18,8 +18,9 @@ class Device {
     call("cuDeviceGet", &handle, int{index});
     call("cuDevicePrimaryCtxRetain", &context, handle);
     call("cuCtxSetCurrent", context);
-    for (void*& event : events_)
+    for (void*& event : events_) {
       call("cuEventCreate", &event, 0U);
+    }
   }
   // the thread's own: CU_STREAM_PER_THREAD
   static void* stream() { return reinterpret_cast<void*>(uintptr_t{2}); }
@@ -30,14 +31,16 @@ class Device {
                               ? nullptr
                               : reinterpret_cast<int (*)(Arguments...)>(::dlsym(driver_, name));
     const int result = function == nullptr ? -1 : function(arguments...);
-    if (result != 0)
+    if (result != 0) {
       throw std::runtime_error(std::string(name) + ": CUDA error " + std::to_string(result));
+    }
   }
   // What `issue` puts on the stream, as a graph that can be launched.
   template <class Issue>
   void* capture(const Issue& issue) const {
     constexpr int of_this_thread = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-    void *graph = nullptr, *ready = nullptr;
+    void* graph = nullptr;
+    void* ready = nullptr;
     call("cuStreamBeginCapture_v2", stream(), int{of_this_thread});
     issue();
     call("cuStreamEndCapture", stream(), &graph);

@@ -1,6 +1,15 @@
 #include "tools/bench/options.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "symm/symm.h"
+#include "tools/bench/pattern.hpp"
 
 namespace symm::tool {
 namespace {
@@ -83,8 +92,9 @@ std::string table_header(const BenchOptions& options, int ranks, const std::stri
       options.traits->name, ranks, bootstrap.c_str(), options.symmetric ? "symmetric" : "private",
       how.c_str(), options.loose ? " ranks are not bound to cores: symm run --bind core" : "");
   const char* const beside = options.baseline.is_null() ? "" : "  faster";
-  if (!has_size(options))
+  if (!has_size(options)) {
     return out + print("# %10s %10s%s\n# %10s %10s\n", "ranks", "time", beside, "", "(us)");
+  }
   std::string names = print("# %10s %12s %7s %6s %5s", "size", "count", "type", "redop", "root");
   std::string units = print("# %10s %12s %7s %6s %5s", "(B)", "(elements)", "", "", "");
   std::string groups(names.size(), ' ');
@@ -112,8 +122,9 @@ std::string table_row(const BenchOptions& options, const Row& row, int ranks) {
   for (const Result* result : {&row.out_of_place, &row.in_place}) {
     if (!result->measured) continue;
     out += cells(options, row, *result, ranks);
-    if (result->algorithm != algorithm)
+    if (result->algorithm != algorithm) {
       algorithm += (algorithm.empty() ? "" : ", ") + result->algorithm;
+    }
   }
   return out + (algorithm.empty() ? "" : "  " + algorithm) + "\n";
 }
@@ -130,8 +141,9 @@ std::string table_footer(const BenchOptions& options, const std::vector<Row>& ro
 
 uint64_t total_wrong(const std::vector<Row>& rows) {
   uint64_t wrong = 0;
-  for (const Row& row : rows)
+  for (const Row& row : rows) {
     wrong += row.out_of_place.wrong + row.in_place.wrong;
+  }
   return wrong;
 }
 
@@ -156,8 +168,9 @@ std::string p2p_table(const nlohmann::json& report) {
     size_t from = 0;
     for (const nlohmann::json& row : report[key]["from_to"]) {
       out += print("%6zu", from++);
-      for (const nlohmann::json& cell : row)
+      for (const nlohmann::json& cell : row) {
         out += print(" %9.2f", cell.get<double>());
+      }
       out += "\n";
     }
   }
@@ -166,7 +179,8 @@ std::string p2p_table(const nlohmann::json& report) {
 }
 
 std::string bench_csv(const nlohmann::json& report) {
-  std::string names, lines;
+  std::string names;
+  std::string lines;
   for (const nlohmann::json& result : report["results"]) {
     std::string cells;
     names.clear();

@@ -1,5 +1,17 @@
 #include "tools/bench/pattern.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "symm/symm.h"
+#include "tools/bench/reference.hpp"
+
 namespace symm::tool {
 namespace {
 uint64_t mix(uint64_t value) {  // the finaliser of SplitMix64
@@ -102,8 +114,9 @@ Pattern::Pattern(symm_dtype_t dtype, symm_op_t op, int ranks, bool any_order)
   }
   std::vector<uint64_t> operands(tables_.size());
   for (size_t i = 0; i < period; ++i) {
-    for (size_t rank = 0; rank < tables_.size(); ++rank)
+    for (size_t rank = 0; rank < tables_.size(); ++rank) {
       operands[rank] = reference::load_bits(dtype, &tables_[rank][i * element_]);
+    }
     reference::store_bits(dtype, reference::reduce(dtype, op, operands), &reduced_[i * element_]);
   }
 }
@@ -121,16 +134,20 @@ size_t Pattern::count_wrong_in(
     const Bytes& table, const std::byte* seen, size_t first, size_t count, size_t every) const {
   size_t wrong = 0;
   if (every > 1) {
-    for (size_t i = 0; i < count; i += every)
-      if (std::memcmp(seen + i * element_, &table[(first + i) % period * element_], element_) != 0)
+    for (size_t i = 0; i < count; i += every) {
+      if (std::memcmp(seen + i * element_, &table[(first + i) % period * element_], element_) !=
+          0) {
         ++wrong;
+      }
+    }
     return wrong;
   }
   for (size_t at = first % period; count > 0; at = 0) {
     const size_t run = std::min(count, period - at);
     if (std::memcmp(seen, &table[at * element_], run * element_) != 0) {
-      for (size_t i = 0; i < run; ++i)
+      for (size_t i = 0; i < run; ++i) {
         if (std::memcmp(seen + i * element_, &table[(at + i) * element_], element_) != 0) ++wrong;
+      }
     }
     seen += run * element_;
     count -= run;
@@ -140,8 +157,9 @@ size_t Pattern::count_wrong_in(
 
 const OperationTraits* find_operation(const std::string& name) {
   const auto letters = [](std::string text) { return std::erase(text, '_'), text; };
-  for (const OperationTraits& traits : kOperations)
+  for (const OperationTraits& traits : kOperations) {
     if (letters(name) == letters(traits.name)) return &traits;
+  }
   return nullptr;
 }
 

@@ -21,8 +21,9 @@ const std::vector<Named<symm_algorithm_t>>& algorithms();
 
 template <typename Value>
 std::string name_of(const std::vector<Named<Value>>& list, Value value) {
-  for (const auto& entry : list)
+  for (const auto& entry : list) {
     if (entry.value == value) return entry.name;
+  }
   return "unknown";
 }
 

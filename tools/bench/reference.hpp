@@ -99,12 +99,15 @@ inline float decode(Code dtype, uint64_t code) {
 inline const std::vector<double>& values_of(Code dtype) {
   static const auto make = [](Code of) {
     std::vector<double> values;
-    for (uint64_t code = 0; code < beyond(of); ++code)
+    for (uint64_t code = 0; code < beyond(of); ++code) {
       values.push_back(double{decode(of, code)});
+    }
     return values;
   };
-  static const std::vector<double> f16 = make(SYMM_DTYPE_F16), bf16 = make(SYMM_DTYPE_BF16),
-                                   e4m3 = make(SYMM_DTYPE_F8E4M3), e5m2 = make(SYMM_DTYPE_F8E5M2);
+  static const std::vector<double> f16 = make(SYMM_DTYPE_F16);
+  static const std::vector<double> bf16 = make(SYMM_DTYPE_BF16);
+  static const std::vector<double> e4m3 = make(SYMM_DTYPE_F8E4M3);
+  static const std::vector<double> e5m2 = make(SYMM_DTYPE_F8E5M2);
   return dtype == SYMM_DTYPE_F16      ? f16
          : dtype == SYMM_DTYPE_BF16   ? bf16
          : dtype == SYMM_DTYPE_F8E4M3 ? e4m3
@@ -137,15 +140,17 @@ inline uint64_t encode(Code dtype, float value) {
 // Of any data type; throws where the type has no such number.
 inline uint64_t encode_integer(Code dtype, int64_t value) {
   const FloatFormat format = format_of(dtype);
-  if (format.bias == 0)
+  if (format.bias == 0) {
     return static_cast<uint64_t>(value) & (UINT64_MAX >> (64 - 8 * size_of(dtype)));
+  }
   if (value == 0) return 0;
   const auto magnitude = static_cast<uint64_t>(value < 0 ? -value : value);
   const auto exponent = static_cast<int>(std::bit_width(magnitude)) - 1;
   const uint64_t rest = magnitude ^ (uint64_t{1} << exponent);
   const int shift = format.mantissa_bits - exponent;
-  if (shift < 0 && (rest & ((uint64_t{1} << -shift) - 1)) != 0)
+  if (shift < 0 && (rest & ((uint64_t{1} << -shift) - 1)) != 0) {
     throw std::runtime_error("no number of the data type");
+  }
   const uint64_t fraction = shift >= 0 ? rest << shift : rest >> -shift;
   return (value < 0 ? sign_bit(dtype) : 0) |
          static_cast<uint64_t>(exponent + format.bias) << format.mantissa_bits | fraction;
@@ -160,10 +165,11 @@ T reduce_floats(Code op, const std::vector<uint64_t>& operands, const Read& read
       case SYMM_OP_PROD: result = result * x; break;
       case SYMM_OP_MIN:
       case SYMM_OP_MAX:
-        if (std::isnan(result) || std::isnan(x))
+        if (std::isnan(result) || std::isnan(x)) {
           result = std::numeric_limits<T>::quiet_NaN();
-        else if (op == SYMM_OP_MIN ? x < result : x > result)
+        } else if (op == SYMM_OP_MIN ? x < result : x > result) {
           result = x;
+        }
         break;
       default: result = result + x;
     }
@@ -231,8 +237,9 @@ uint64_t reduce_scaled(Code dtype, Code op, const std::vector<uint64_t>& operand
     std::vector<uint64_t> wide;
     for (const uint64_t bits : operands) {
       Wide x = size_of(dtype) < 4 ? static_cast<Wide>(decode(dtype, bits)) : from_bits<Wide>(bits);
-      if (position == SYMM_SCALE_BEFORE)
+      if (position == SYMM_SCALE_BEFORE) {
         x *= static_cast<Wide>(factor(static_cast<int>(wide.size())));
+      }
       wide.push_back(to_bits(x));
     }
     auto value = reduce_floats<Wide>(op, wide, from_bits<Wide>);

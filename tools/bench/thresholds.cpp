@@ -1,7 +1,12 @@
 #include "tools/bench/thresholds.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tools/text.hpp"
 
@@ -9,8 +14,9 @@ namespace symm::tool {
 namespace {
 double fastest(const Measured& measured) {
   double best = std::numeric_limits<double>::infinity();
-  for (const double us : measured.us)
+  for (const double us : measured.us) {
     if (us > 0) best = std::min(best, us);
+  }
   return best;
 }
 
@@ -28,8 +34,9 @@ std::string comment(const std::string& text) {
 std::string figures(const Ladder& ladder) {
   Table table(std::vector<bool>(ladder.candidates.size() + 1, true));
   std::vector<std::string> header{"bytes"};
-  for (const Candidate& candidate : ladder.candidates)
+  for (const Candidate& candidate : ladder.candidates) {
     header.push_back(candidate.name + " ");
+  }
   table.add(header);
   for (const Measured& measured : ladder.sizes) {
     std::vector<std::string> cells{std::to_string(measured.bytes)};
@@ -104,8 +111,9 @@ std::string plan_text(const TuneReport& report) {
               "To use it, set SYMM_PLAN_FILE to the path of this file for all ranks. "
               "plan_table.txt, beside the documents of symm,\n"
               "has the other keys and says what they mean. Microseconds; * is the fastest.\n");
-  for (const Ladder& ladder : report.ladders)
+  for (const Ladder& ladder : report.ladders) {
     out += "#\n" + comment(ladder.title + "\n\n" + figures(ladder) + warning(ladder));
+  }
   out += "\n[" + report.backend + " " + ranks + "]\n";
   for (const Ladder& ladder : report.ladders) {
     for (const Threshold& threshold : thresholds(ladder)) {

@@ -1,11 +1,21 @@
 // symm bench --tune: every algorithm that could do a size takes its turn, in the group
 // in which it runs, and where one should give way to the next becomes a plan table.
+#include <stdlib.h>
+
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <ratio>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "symm/symm.h"
 #include "tools/bench/device.hpp"
 #include "tools/bench/options.hpp"
 #include "tools/bench/pattern.hpp"
@@ -90,9 +100,10 @@ Tuner::Tuner(const BenchOptions& options) : options_(options) {
   config.name = "tune";
   group_ = Group::create(config);
   info_ = group_.info();
-  if (info_.size < 2)
+  if (info_.size < 2) {
     throw std::runtime_error(
         "--tune needs 2 ranks or more: start it by symm run -n 2, for instance");
+  }
   questions_ = questions(info_);
   size_t largest = 0;
   for (const Question& question : questions_) {
@@ -142,8 +153,9 @@ std::vector<uint64_t> Tuner::sizes_of(const Question& question) const {
   range.begin = std::max(range.begin, element);
   range.end = end_of(question);
   std::vector<uint64_t> all;
-  for (const uint64_t bytes : sizes(range))
+  for (const uint64_t bytes : sizes(range)) {
     all.push_back(bytes / element * element);
+  }
   const std::vector<uint64_t> asked = all;
   for (size_t k = 0; k < question.candidates.size(); ++k) {
     const auto refused = std::find_if(asked.begin(), asked.end(),
@@ -170,8 +182,9 @@ double Tuner::sample(const Call& call, const Pattern& pattern, size_t shift, uin
   if (on_host()) call.write_inputs(pattern, shift);
   control_.barrier();
   const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < calls; ++i)
+  for (int i = 0; i < calls; ++i) {
     check(call.run(), call.traits->name);
+  }
   while (!group_.stream_done(stream_)) {
   }
   const auto end = std::chrono::steady_clock::now();
@@ -200,9 +213,10 @@ Measured Tuner::measure_size(const Question& question, uint64_t bytes) {
       if (i >= 0) times[k].push_back(us);
     }
   }
-  if (wrong != 0)
+  if (wrong != 0) {
     throw std::runtime_error(
         std::to_string(wrong) + " elements are wrong at " + std::to_string(bytes) + " bytes");
+  }
   Measured out{bytes, {}, true};
   for (std::vector<double>& own : times) {
     if (own.empty()) {
@@ -222,11 +236,13 @@ Ladder Tuner::measure(const Question& question) {
                  ", in place, symmetric memory: the fastest tenth of the calls, each with its "
                  "slowest rank, by bytes of `count`" +
                  (on_host() ? "" : "; calls in a row without a graph");
-  for (const auto& [algorithm, key] : question.candidates)
+  for (const auto& [algorithm, key] : question.candidates) {
     ladder.candidates.push_back({name_of(algorithms(), algorithm), key});
+  }
   for (const uint64_t bytes : sizes_of(question)) {
-    if (info_.rank == 0)
+    if (info_.rank == 0) {
       progress("tune " + std::string(question.collective) + ", " + format_bytes(bytes));
+    }
     ladder.sizes.push_back(measure_size(question, bytes));
   }
   if (info_.rank == 0) progress("");
@@ -253,8 +269,9 @@ void Tuner::deliver(const std::string& text) const {
   std::ofstream file(fresh);
   file << text;
   file.close();
-  if (!file || std::rename(fresh.c_str(), options_.out.c_str()) != 0)
+  if (!file || std::rename(fresh.c_str(), options_.out.c_str()) != 0) {
     throw std::runtime_error("--out: cannot write " + options_.out);
+  }
   std::printf("wrote %s; to use it: SYMM_PLAN_FILE=%s on all ranks\n", options_.out.c_str(),
       options_.out.c_str());
 }
@@ -262,8 +279,9 @@ void Tuner::deliver(const std::string& text) const {
 int Tuner::run() {
   TuneReport report{version_text(symm_version()), today(), on_host() ? "host" : "cuda",
       device_info(info_.backend, info_.device).name, info_.size, {}};
-  for (const Question& question : questions_)
+  for (const Question& question : questions_) {
     report.ladders.push_back(measure(question));
+  }
   deliver(plan_text(report));
   std::fflush(stdout);
   group_.finalize();

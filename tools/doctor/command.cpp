@@ -1,10 +1,20 @@
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "tools/commands.hpp"
 #include "tools/doctor/finding.hpp"
+#include "tools/host/host.hpp"
 #include "tools/run/job.hpp"
 #include "tools/run/processes.hpp"
 #include "tools/text.hpp"
@@ -43,8 +53,8 @@ std::vector<Finding> examine() {
   const CudaDriver driver = find_cuda_driver();
   int32_t devices = 0;
   const bool library_can = symm_device_count(SYMM_BACKEND_CUDA, &devices) == SYMM_OK;
-  const std::string library_reason = library_can ? "" : symm_last_error(),
-                    parent = library_parent();
+  const std::string library_reason = library_can ? "" : symm_last_error();
+  const std::string parent = library_parent();
   std::vector<Finding> findings{
       judge_memfd(memfd_with_seals()),
       judge_memory_control_group(memory_control_group()),
@@ -64,9 +74,10 @@ std::vector<Finding> examine() {
       self_test("self test", "host", 2, Verdict::failure),
   };
   constexpr int32_t most = 8;  // GPUs of a group
-  if (library_can && devices > 0)
+  if (library_can && devices > 0) {
     findings.push_back(
         self_test("test of GPUs", "cuda", std::min(devices, most), Verdict::warning));
+  }
   progress("");
   return findings;
 }

@@ -2,20 +2,29 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "tools/environment.hpp"
+#include "tools/host/host.hpp"
 #include "tools/run/job.hpp"
 #include "tools/text.hpp"
+#include "tools/unique_fd.hpp"
 
 namespace symm::tool {
 namespace {
@@ -113,11 +122,13 @@ Finding judge_open_files(const rlimit& limit) {
   const std::string detail =
       or_unlimited(limit.rlim_cur) + ", at most " + or_unlimited(limit.rlim_max);
   // A rank holds a socket, a pidfd and a segment for each peer.
-  if (limit.rlim_cur < 64)
+  if (limit.rlim_cur < 64) {
     return {"open files", Verdict::failure, detail,
         "Too few for a group of more than a few ranks: ulimit -n 4096"};
-  if (limit.rlim_cur < 1024)
+  }
+  if (limit.rlim_cur < 1024) {
     return {"open files", Verdict::warning, detail, "Large groups need more: ulimit -n 4096"};
+  }
   return {"open files", Verdict::ok, detail, ""};
 }
 
@@ -125,9 +136,10 @@ Finding judge_locked_memory(const rlimit& limit, bool cuda) {
   const std::string detail =
       limit.rlim_cur == RLIM_INFINITY ? "unlimited" : format_bytes(limit.rlim_cur);
   constexpr uint64_t usual = uint64_t{64} << 20;
-  if (!cuda || limit.rlim_cur >= usual)
+  if (!cuda || limit.rlim_cur >= usual) {
     return {
         "locked memory", Verdict::ok, detail + (cuda ? "" : " (the host back end locks none)"), ""};
+  }
   return {"locked memory", Verdict::warning, detail,
       "Drivers of networks and GPUs lock memory: ulimit -l unlimited, or docker --ulimit "
       "memlock=-1"};
@@ -157,8 +169,9 @@ Finding judge_processors(int usable, const std::optional<double>& quota) {
 }
 
 Finding judge_memfd(const Feature& memfd) {
-  if (memfd.available)
+  if (memfd.available) {
     return {"shared memory", Verdict::ok, "memfd_create, fallocate and seals work", ""};
+  }
   return {"shared memory", Verdict::failure, memfd.reason,
       "Ranks share memory by memfd_create with seals (Linux 3.17). Allow it in the container's "
       "seccomp profile, or raise the "
@@ -166,9 +179,10 @@ Finding judge_memfd(const Feature& memfd) {
 }
 
 Finding judge_pidfd(const Feature& pidfd, const Feature& peer_pidfd) {
-  if (peer_pidfd.available)
+  if (peer_pidfd.available) {
     return {"death of a peer", Verdict::ok,
         "SO_PEERPIDFD: seen across pid namespaces, without a race", ""};
+  }
   if (pidfd.available) {
     return {"death of a peer", Verdict::note,
         "pidfd_open works, SO_PEERPIDFD does not (" + peer_pidfd.reason + ")",
@@ -190,11 +204,13 @@ Finding judge_futex_waitv(const Feature& futex_waitv) {
 
 Finding judge_huge_pages(const std::string& setting) {
   const std::string check = "huge pages";
-  if (setting.empty())
+  if (setting.empty()) {
     return {check, Verdict::note,
         "the kernel does not say whether shared memory may use huge pages", ""};
-  if (setting != "never" && setting != "deny")
+  }
+  if (setting != "never" && setting != "deny") {
     return {check, Verdict::ok, "shared memory: " + setting, ""};
+  }
   return {check, Verdict::note, "shared memory: " + setting,
       "Large transfers gain from huge pages. As root: echo advise > "
       "/sys/kernel/mm/transparent_hugepage/shmem_enabled"};
@@ -205,8 +221,9 @@ Finding judge_cuda_driver(
   const std::string check = "CUDA driver";
   const std::string devices =
       std::to_string(driver.devices) + (driver.devices == 1 ? " device" : " devices");
-  if (!driver.present)
+  if (!driver.present) {
     return {check, Verdict::ok, "none: the host back end is used (" + driver.reason + ")", ""};
+  }
   if (!driver.usable) {
     return {check, Verdict::warning, driver.reason,
         "The driver is installed but does not work, so only the host back end can be used. See "
@@ -226,14 +243,16 @@ Finding judge_ucx(const Ucx& ucx) {
   const std::string install =
       "install libucx0 (Debian), ucx (RPM, conda) or libucx-cu13 (pip), or name its libucp.so.0 in "
       "SYMM_UCX.";
-  if (ucx.path.empty())
+  if (ucx.path.empty()) {
     return {
         "UCX", Verdict::note, "none: " + ucx.reason, "Groups across machines need it: " + install};
+  }
   const std::string detail = std::to_string(ucx.major) + "." + std::to_string(ucx.minor) + "." +
                              std::to_string(ucx.release) + " (" + ucx.path + ")";
-  if (ucx.major != 1 || ucx.minor < 13)
+  if (ucx.major != 1 || ucx.minor < 13) {
     return {
         "UCX", Verdict::warning, detail, "Groups across machines need 1.13 or newer: " + install};
+  }
   if (ucx.minor >= 20) return {"UCX", Verdict::ok, detail, ""};
   return {"UCX", Verdict::note, detail,
       "Before 1.20, whoever reaches the port of a rank can end it: trusted networks only."};
@@ -253,24 +272,29 @@ Finding check_runtime_directory(const std::string& path) {
   };
   struct stat info{};
   if (::lstat(path.c_str(), &info) != 0) {
-    if (errno != ENOENT)
+    if (errno != ENOENT) {
       return fails(std::string(": ") + std::strerror(errno), "Make it accessible");
+    }
     const std::string parent = fs::path(path).parent_path().string();
-    if (::access(parent.c_str(), W_OK | X_OK) == 0)
+    if (::access(parent.c_str(), W_OK | X_OK) == 0) {
       return {check, Verdict::ok, path + " (not there yet; can be made)", ""};
+    }
     return fails(
         " cannot be made: " + parent + ": " + std::strerror(errno), "Make " + parent + " writable");
   }
-  if (!S_ISDIR(info.st_mode))
+  if (!S_ISDIR(info.st_mode)) {
     return fails(
         S_ISLNK(info.st_mode) ? " is a symbolic link" : " is not a directory", "Remove it");
-  if (info.st_uid != ::geteuid())
+  }
+  if (info.st_uid != ::geteuid()) {
     return fails(" belongs to user " + std::to_string(info.st_uid) + ", you are " +
                      std::to_string(::geteuid()),
         "Somebody may be trying to listen in. Have it removed");
-  if ((info.st_mode & 077) != 0)
+  }
+  if ((info.st_mode & 077) != 0) {
     return fails(
         " has mode " + octal(info.st_mode) + " and so is open to others", "chmod 0700 " + path);
+  }
   return {check, Verdict::ok, path, ""};
 }
 
@@ -280,9 +304,10 @@ Finding judge_socket_path(const std::string& directory, bool proc_mounted) {
   constexpr size_t longest_below = 90;
   const bool fits = directory.size() + longest_below < sizeof(sockaddr_un::sun_path);
   if (fits) return {check, Verdict::ok, directory + " is short enough", ""};
-  if (proc_mounted)
+  if (proc_mounted) {
     return {check, Verdict::ok,
         "those that exceed the limit of 107 bytes are reached through /proc/self/fd", ""};
+  }
   return {check, Verdict::failure,
       "below " + directory + " they may exceed the limit of 107 bytes, and /proc is not mounted",
       "Mount /proc, or set XDG_RUNTIME_DIR to a shorter path."};
@@ -290,10 +315,12 @@ Finding judge_socket_path(const std::string& directory, bool proc_mounted) {
 
 Finding check_leftovers(const std::string& run_parent, const std::string& library) {
   std::vector<std::string> left = stale_job_directories(run_parent);
-  for (const std::string& path : abandoned_below(library, 1))
+  for (const std::string& path : abandoned_below(library, 1)) {
     left.push_back(path);
-  for (std::string& path : left)
+  }
+  for (std::string& path : left) {
     path = for_shell(path);
+  }
   if (left.empty()) return {"leftovers", Verdict::ok, "no directories of killed jobs", ""};
   return {"leftovers", Verdict::note,
       std::to_string(left.size()) + (left.size() == 1 ? " directory" : " directories") +
@@ -319,9 +346,10 @@ std::vector<std::string> own_namespaces() {
 }
 
 Finding judge_namespaces(const std::vector<std::string>& own, bool peer_pidfd) {
-  if (own.empty())
+  if (own.empty()) {
     return {"namespaces", Verdict::ok,
         "those of the machine; Yama's ptrace_scope does not matter (nothing is traced)", ""};
+  }
   const std::string detail = "own " + join(own, ", ") +
                              (own.size() == 1 ? " namespace" : " namespaces") + " (a container)";
   if (own.front() == "pid" && !peer_pidfd) {
@@ -352,8 +380,9 @@ nlohmann::json doctor_json(const std::vector<Finding>& findings) {
 
 std::string doctor_text(const std::vector<Finding>& findings, bool colour) {
   size_t widest = 0;
-  for (const Finding& finding : findings)
+  for (const Finding& finding : findings) {
     widest = std::max(widest, finding.check.size());
+  }
   std::string out;
   for (const Finding& finding : findings) {
     const auto& [name, its_colour] = styles[static_cast<size_t>(finding.verdict)];
@@ -362,8 +391,8 @@ std::string doctor_text(const std::vector<Finding>& findings, bool colour) {
            std::string(widest - finding.check.size() + 2, ' ') + finding.detail + "\n";
     if (!finding.remedy.empty()) out += wrap(finding.remedy, std::string(widest + 8, ' '), 92);
   }
-  const long failures = count(findings, Verdict::failure),
-             warnings = count(findings, Verdict::warning);
+  const long failures = count(findings, Verdict::failure);
+  const long warnings = count(findings, Verdict::warning);
   const std::string verdict = failures > 0 ? paint("symm does not work here", Colour::red, colour)
                               : warnings > 0
                                   ? paint("symm works here, with warnings", Colour::yellow, colour)

@@ -2,24 +2,34 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <span>
 #include <sstream>
 #include <stdexcept>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include "tools/environment.hpp"
 #include "tools/text.hpp"
@@ -48,8 +58,9 @@ std::optional<std::string> first_line(const fs::path& path) {
 std::optional<uint64_t> number(const fs::path& path) {
   const auto line = first_line(path);
   // "max"
-  if (!line || line->empty() || line->find_first_not_of("0123456789") != std::string::npos)
+  if (!line || line->empty() || line->find_first_not_of("0123456789") != std::string::npos) {
     return std::nullopt;
+  }
   return std::stoull(*line);
 }
 
@@ -134,9 +145,11 @@ Processor processor(int number) {
     if (level == "3") one.cache = cache;
   }
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(one.folder, ignored))
-    if (const std::string file = entry.path().filename(); file.starts_with("node"))
+  for (const auto& entry : fs::directory_iterator(one.folder, ignored)) {
+    if (const std::string file = entry.path().filename(); file.starts_with("node")) {
       one.name[in_node] = file.substr(4);
+    }
+  }
   one.name[in_package] = line_of(topology + "physical_package_id");
   one.name[in_die] = line_of(topology + "die_cpus_list");
   one.name[in_cache] = one.cache.empty() ? "" : line_of(one.cache + "/shared_cpu_list");
@@ -153,38 +166,44 @@ struct Machine {
 // Numbers what is at this level in the order of the processors; how many there are.
 size_t number(std::vector<Processor>& processors, size_t level) {
   std::map<std::string, int> seen;
-  for (Processor& one : processors)
+  for (Processor& one : processors) {
     one.index[level] =
         seen.try_emplace(one.name[level], static_cast<int>(seen.size())).first->second;
+  }
   return seen.size();
 }
 
 Machine this_machine() {
   cpu_set_t usable;
-  if (sched_getaffinity(0, sizeof usable, &usable) != 0)
+  if (sched_getaffinity(0, sizeof usable, &usable) != 0) {
     throw std::runtime_error("cannot find out which processors may be used");
+  }
   Machine machine;
-  for (int number = 0; number < CPU_SETSIZE; ++number)
+  for (int number = 0; number < CPU_SETSIZE; ++number) {
     if (CPU_ISSET(number, &usable)) machine.processors.push_back(processor(number));
+  }
   std::array<size_t, level_count> count{};
   for (size_t level = 0; level < level_count; ++level) {
     count[level] = number(machine.processors, level);
     const bool known = !machine.processors.front().name[level].empty();
-    if (level != in_core && known && (level != in_die || count[in_die] > count[in_package]))
+    if (level != in_core && known && (level != in_die || count[in_die] > count[in_package])) {
       machine.levels.push_back(static_cast<Level>(level));
+    }
   }
   // A node may be more than a package or less, and so may a cache be more than a node.
   std::stable_sort(machine.levels.begin(), machine.levels.end(),
       [&](Level a, Level b) { return count[a] < count[b]; });
   std::stable_sort(machine.processors.begin(), machine.processors.end(),
       [&](const Processor& a, const Processor& b) {
-        for (const Level level : machine.levels)
+        for (const Level level : machine.levels) {
           if (a.index[level] != b.index[level]) return a.index[level] < b.index[level];
+        }
         return a.index[in_core] < b.index[in_core];
       });
   // as they stand now
-  for (size_t level = 0; level < level_count; ++level)
+  for (size_t level = 0; level < level_count; ++level) {
     number(machine.processors, level);
+  }
   return machine;
 }
 
@@ -200,14 +219,16 @@ size_t together(Range range, Level level) {
 // "0-3,8"
 std::string list(Range range) {
   std::set<int> numbers;
-  for (const Processor& one : range)
+  for (const Processor& one : range) {
     numbers.insert(one.number);
+  }
   std::string out;
   for (auto it = numbers.begin(); it != numbers.end();) {
     const int first = *it;
     int last = first;
-    while (++it != numbers.end() && *it == last + 1)
+    while (++it != numbers.end() && *it == last + 1) {
       last = *it;
+    }
     out += (out.empty() ? "" : ",") + std::to_string(first) +
            (last == first ? "" : "-" + std::to_string(last));
   }
@@ -217,8 +238,9 @@ std::string list(Range range) {
 // All cores below one cache are one line: there may be many.
 json cores(Range range) {
   int count = 0;
-  for (Range rest = range; !rest.empty(); rest = rest.subspan(together(rest, in_core)))
+  for (Range rest = range; !rest.empty(); rest = rest.subspan(together(rest, in_core))) {
     ++count;
+  }
   const std::string first = std::to_string(range.front().index[in_core]);
   const size_t threads = range.size() / static_cast<size_t>(count);
   return part(count == 1 ? "core " + first
@@ -231,7 +253,8 @@ json cores(Range range) {
 std::string value_of(const std::string& path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
-    const size_t at = line.find(key), colon = line.find(':');
+    const size_t at = line.find(key);
+    const size_t colon = line.find(':');
     if (at != std::string::npos && colon != std::string::npos && at < colon) {
       const size_t value = line.find_first_not_of(" \t", colon + 1);
       return value == std::string::npos
@@ -284,8 +307,9 @@ Feature memfd_with_seals() {
   if (!fd) return missing(title, "memfd_create");
   if (::ftruncate(fd.get(), 1 << 20) != 0) return missing(title, "ftruncate");
   if (::fallocate(fd.get(), 0, 0, 1 << 20) != 0) return missing(title, "fallocate");
-  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return missing(title, "fcntl(F_ADD_SEALS)");
+  }
   if (::ftruncate(fd.get(), 0) == 0) return {title, false, "a sealed file could be truncated"};
   void* mapped = ::mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (mapped == MAP_FAILED) return missing(title, "mmap");
@@ -300,14 +324,16 @@ Feature pidfd() {
 
 Feature peer_pidfd() {
   int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return missing("SO_PEERPIDFD", "socketpair");
+  }
   const UniqueFd first(ends[0]);
   const UniqueFd second(ends[1]);
   int fd = -1;
   socklen_t size = sizeof fd;
-  if (::getsockopt(first.get(), SOL_SOCKET, so_peerpidfd, &fd, &size) != 0)
+  if (::getsockopt(first.get(), SOL_SOCKET, so_peerpidfd, &fd, &size) != 0) {
     return missing("SO_PEERPIDFD", "getsockopt");
+  }
   const UniqueFd owner(fd);
   return {"SO_PEERPIDFD", true, ""};
 }
@@ -343,8 +369,9 @@ int usable_processors() {
 std::optional<double> processor_quota() {
   std::optional<double> tightest;
   const auto consider = [&](double quota, double period) {
-    if (quota > 0 && period > 0)
+    if (quota > 0 && period > 0) {
       tightest = std::min(tightest.value_or(quota / period), quota / period);
+    }
   };
   for (const fs::path& group : control_groups("cpu")) {
     if (const auto line = first_line(group / "cpu.max")) {
@@ -398,12 +425,14 @@ CudaDriver find_cuda_driver() {
     const auto init = find<int (*)(unsigned)>(library, "cuInit");
     const auto count = find<int (*)(int*)>(library, "cuDeviceGetCount");
     const auto version = find<int (*)(int*)>(library, "cuDriverGetVersion");
-    if (init == nullptr || count == nullptr || version == nullptr)
+    if (init == nullptr || count == nullptr || version == nullptr) {
       return "libcuda.so.1 lacks cuInit, cuDeviceGetCount or cuDriverGetVersion";
+    }
     if (const int result = init(0); result != 0) return "cuInit: " + error_name(library, result);
     version(&driver.version);
-    if (const int result = count(&driver.devices); result != 0)
+    if (const int result = count(&driver.devices); result != 0) {
       return "cuDeviceGetCount: " + error_name(library, result);
+    }
     return driver.devices == 0 ? "the driver sees no device" : "";
   };
   driver.reason = why_not();
@@ -420,8 +449,9 @@ Ucx find_ucx() {
   const auto packages =
       fs::read_symlink("/proc/self/exe", ignored).parent_path().parent_path().parent_path();
   if (const auto wheel = packages / "libucx" / "lib" / path;
-      named.empty() && fs::exists(wheel, ignored))
+      named.empty() && fs::exists(wheel, ignored)) {
     path = wheel.string();
+  }
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return ucx.reason = ::dlerror(), ucx;
   const auto version = find<void (*)(unsigned*, unsigned*, unsigned*)>(library, "ucp_get_version");
@@ -449,8 +479,9 @@ std::vector<cpu_set_t> usable_cores() {
     const size_t count = together(rest, in_core);
     cpu_set_t& core = all.emplace_back();
     CPU_ZERO(&core);
-    for (const Processor& one : rest.first(count))
+    for (const Processor& one : rest.first(count)) {
       CPU_SET(one.number, &core);
+    }
     rest = rest.subspan(count);
   }
   return all;

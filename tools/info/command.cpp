@@ -1,11 +1,18 @@
 // symm info: what it knows, as JSON, and text made from the same. Links that cannot be
 // known have a reason in place of a matrix.
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <future>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tools/bench/options.hpp"
+#include "tools/bench/pattern.hpp"
 #include "tools/commands.hpp"
 #include "tools/environment.hpp"
 #include "tools/host/host.hpp"
@@ -39,11 +46,13 @@ json links_report(symm_backend_t backend, int32_t devices) {
   const auto n = static_cast<size_t>(devices);
   std::vector<int32_t> links(n * n);
   symm_topology_class_t kind = SYMM_TOPOLOGY_UNKNOWN;
-  if (symm_topology(backend, &kind, links.data(), links.size()) != SYMM_OK)
+  if (symm_topology(backend, &kind, links.data(), links.size()) != SYMM_OK) {
     return {{"class", "unknown"}, {"reason", symm_last_error()}};
+  }
   json rows = json::array();
-  for (const int32_t* row = links.data(); row != links.data() + n * n; row += n)
+  for (const int32_t* row = links.data(); row != links.data() + n * n; row += n) {
     rows.push_back(std::vector<int32_t>(row, row + n));
+  }
   const char* name = kind == SYMM_TOPOLOGY_FULLY_CONNECTED ? "fully connected" : "unknown";
   return {{"class", name}, {"matrix", rows}};
 }
@@ -59,8 +68,9 @@ json back_end_report(const char* name, symm_backend_t backend) {
     return out;
   }
   out["devices"] = json::array();
-  for (int32_t device = 0; device < count; ++device)
+  for (int32_t device = 0; device < count; ++device) {
     out["devices"].push_back(device_report(backend, device));
+  }
   out["links"] = links_report(backend, count);
   return out;
 }
@@ -83,15 +93,17 @@ json plan_report() {
         Call call(group, find_operation("allreduce"), SYMM_DTYPE_BF16, SYMM_OP_SUM, nullptr);
         call.first = call.second = memory.span().data();
         json row;
-        for (const uint64_t bytes : sizes(range))
+        for (const uint64_t bytes : sizes(range)) {
           call.count = bytes / 2, row.push_back({bytes, call.algorithm()});
+        }
         group.finalize();
         return row;
       };
       std::vector<std::future<json>> others;
       progress(std::string("plan ") + name + ", " + std::to_string(ranks) + " ranks");
-      for (int rank = 1; rank < ranks; ++rank)
+      for (int rank = 1; rank < ranks; ++rank) {
         others.push_back(std::async(std::launch::async, ask, rank));
+      }
       maps[name][std::to_string(ranks)] = ask(0);
     }
   }
@@ -109,17 +121,20 @@ json limits_report() {
   out["locked_memory_bytes"] = both(limit_of(RLIMIT_MEMLOCK));
   out["processors"] = usable_processors();
   if (const auto quota = processor_quota()) out["processor_quota"] = *quota;
-  if (const auto space = shared_memory_mount())
+  if (const auto space = shared_memory_mount()) {
     out["dev_shm_bytes"] = {{"total", space->total}, {"free", space->free}};
-  if (const auto group = memory_control_group())
+  }
+  if (const auto group = memory_control_group()) {
     out["memory_control_group_bytes"] = {{"limit", group->total}, {"free", group->free}};
+  }
   return out;
 }
 
 std::string words(const json& list) {
   std::vector<std::string> parts;
-  for (const json& item : list)
+  for (const json& item : list) {
     parts.push_back(item.get<std::string>());
+  }
   return parts.empty() ? "none" : join(parts, ", ");
 }
 
@@ -145,8 +160,9 @@ void add_devices(const json& back_end, Table& table) {
     table.add({"", format_bytes(device.at("memory_bytes").get<uint64_t>()) + ", " +
                        std::to_string(device.at("compute_units").get<int>()) + " compute units, " +
                        device.at("uuid").get<std::string>()});
-    for (const char* name : {"multicast", "fabric", "dmabuf"})
+    for (const char* name : {"multicast", "fabric", "dmabuf"}) {
       table.add({"", std::string(name) + " " + yes_or_why_not(device.at(name))});
+    }
     const int node = device.at("numa_node").get<int>();
     table.add({"", "host memory " + yes_or_why_not(device.at("host_memory")) +
                        (node < 0 ? "" : ", NUMA node " + std::to_string(node) + " is nearest")});
@@ -183,8 +199,9 @@ std::string limits_text(const json& limits) {
 std::string link_matrix(const std::vector<std::vector<int>>& links) {
   Table table(std::vector<bool>(links.size() + 1, true));
   std::vector<std::string> header{""};
-  for (size_t i = 0; i < links.size(); ++i)
+  for (size_t i = 0; i < links.size(); ++i) {
     header.push_back(std::to_string(i));
+  }
   table.add(header);
   for (size_t row = 0; row < links.size(); ++row) {
     std::vector<std::string> cells{std::to_string(row)};
@@ -250,16 +267,18 @@ std::string info_text(const json& report, bool colour) {
     const json& links = back_end.at("links");
     out += heading("Links between " + back_end.at("name").get<std::string>() +
                    " devices: " + links.at("class").get<std::string>());
-    if (links.contains("matrix"))
+    if (links.contains("matrix")) {
       out += link_matrix(links.at("matrix").get<std::vector<std::vector<int>>>());
-    else
+    } else {
       out += "  " + links.at("reason").get<std::string>() + "\n";
+    }
   }
   out += heading("Host") + draw(report.at("host"));
   out += heading("Kernel: " + report.at("kernel").at("release").get<std::string>());
   Table features({false, false});
-  for (const auto& [name, feature] : report.at("kernel").at("features").items())
+  for (const auto& [name, feature] : report.at("kernel").at("features").items()) {
     features.add({name, yes_or_why_not(feature)});
+  }
   return out + features.text() + heading("Limits") + limits_text(report.at("limits"));
 }
 

@@ -1,9 +1,17 @@
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tools/commands.hpp"
+#include "tools/run/job.hpp"
 #include "tools/run/launcher.hpp"
 #include "tools/text.hpp"
 #include <symm/symm.h>
@@ -19,16 +27,18 @@ int number_of_ranks(const std::string& text) {
   int32_t devices = 0;
   if (text == "gpu") {
     progress("looking for GPUs");
-    if (symm_device_count(SYMM_BACKEND_CUDA, &devices) != SYMM_OK)
+    if (symm_device_count(SYMM_BACKEND_CUDA, &devices) != SYMM_OK) {
       throw std::invalid_argument(std::string("gpu: ") + symm_last_error());
+    }
     progress("");
     if (devices == 0) throw std::invalid_argument("gpu: there is none");
     return devices;
   }
   char* end = nullptr;
   const long ranks = std::strtol(text.c_str(), &end, 10);
-  if (*end != 0 || ranks < 1 || ranks > 4096)
+  if (*end != 0 || ranks < 1 || ranks > 4096) {
     throw std::invalid_argument("'" + text + "' ranks: 1 to 4096, or gpu");
+  }
   return static_cast<int>(ranks);
 }
 
@@ -48,9 +58,11 @@ std::vector<std::pair<int, std::vector<std::string>>> several(
       programs.back().second.push_back(words[i]);
     }
   }
-  for (const auto& program : programs)
-    if (program.second.empty())
+  for (const auto& program : programs) {
+    if (program.second.empty()) {
       throw std::invalid_argument("which program? symm run -n 4 -- program arguments");
+    }
+  }
   return programs;
 }
 }  // namespace
@@ -111,23 +123,28 @@ void add_run(
     words.insert(words.end(), after_dashes.begin(), after_dashes.end());
     RunOptions& options = arguments->options;
     try {
-      if (arguments->hosts.empty() == arguments->ranks.empty())
+      if (arguments->hosts.empty() == arguments->ranks.empty()) {
         throw std::invalid_argument(
             "how many ranks? symm run -n 4 -- program arguments (either -n or --hosts)");
+      }
       if (!arguments->ranks.empty()) options.ranks = number_of_ranks(arguments->ranks);
       if (!arguments->hosts.empty()) options.hosts = parse_hosts(arguments->hosts);
       if (!arguments->hosts.empty()) options.ranks = static_cast<int>(options.hosts.size());
       if (!arguments->part.empty()) options.part = parse_part(arguments->part);
       options.programs = several(*run, options.ranks, words);
-      if (!arguments->hosts.empty() && options.programs.size() > 1)
+      if (!arguments->hosts.empty() && options.programs.size() > 1) {
         throw std::invalid_argument("several programs go on one machine, not with --hosts");
+      }
       options.ranks = 0;
-      for (const auto& program : options.programs)
+      for (const auto& program : options.programs) {
         options.ranks += program.first;
-      if (options.ranks > 4096)
+      }
+      if (options.ranks > 4096) {
         throw std::invalid_argument(std::to_string(options.ranks) + " ranks: 1 to 4096");
-      if (!options.log_directory.empty())
+      }
+      if (!options.log_directory.empty()) {
         std::filesystem::create_directories(options.log_directory);
+      }
     } catch (const std::filesystem::filesystem_error& error) {
       throw CLI::ValidationError("--log-dir", error.what());
     } catch (const std::invalid_argument& error) {
@@ -142,8 +159,9 @@ void add_run(
         std::vector<std::string> parts{
             "--grace", std::to_string(arguments->grace), "--bind", std::exchange(job.bind, "none")};
         if (arguments->no_prefix) parts.emplace_back("--no-prefix");
-        if (!job.log_directory.empty())
+        if (!job.log_directory.empty()) {
           parts.insert(parts.end(), {"--log-dir", std::exchange(job.log_directory, "")});
+        }
         if (!job.tag.empty()) parts.insert(parts.end(), {"--tag", job.tag});
         parts.emplace_back("--");
         auto& command = job.programs.front().second;

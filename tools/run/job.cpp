@@ -4,6 +4,8 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,12 +13,18 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
+#include <functional>
 #include <sstream>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "tools/environment.hpp"
+#include "tools/unique_fd.hpp"
 
 namespace symm::tool {
 namespace {
@@ -60,15 +68,17 @@ int number_in(std::string_view text) {
 
 std::string for_shell(const std::string& text) {
   std::string out = "'";
-  for (const char c : text)
+  for (const char c : text) {
     out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
   return out + "'";
 }
 
 std::string random_job_id() {
   uint64_t value = 0;
-  if (::getrandom(&value, sizeof value, 0) != static_cast<ssize_t>(sizeof value))
+  if (::getrandom(&value, sizeof value, 0) != static_cast<ssize_t>(sizeof value)) {
     throw std::system_error(errno, std::generic_category(), "getrandom");
+  }
   char text[17];
   std::snprintf(text, sizeof text, "%016lx", value);
   return text;
@@ -76,10 +86,12 @@ std::string random_job_id() {
 
 std::vector<std::string> rank_environment(const Job& job, int rank) {
   std::vector<std::string> out;
-  for (char** entry = environ; *entry != nullptr; ++entry)
+  for (char** entry = environ; *entry != nullptr; ++entry) {
     if (!foreign(*entry) &&
-        (job.place.empty() || !std::string_view(*entry).starts_with("SYMM_SECRET_FILE=")))
+        (job.place.empty() || !std::string_view(*entry).starts_with("SYMM_SECRET_FILE="))) {
       out.emplace_back(*entry);
+    }
+  }
   out.push_back("SYMM_RANK=" + std::to_string(job.first + rank));
   out.push_back("SYMM_SIZE=" + std::to_string(job.size > 0 ? job.size : job.ranks));
   out.push_back("SYMM_LOCAL_RANK=" + std::to_string(rank));
@@ -105,13 +117,15 @@ JobDirectory::JobDirectory(const std::function<void(const std::string& path)>& b
   // Of a launcher that was killed and whose warden was,
   // too. One that was made just now is not locked yet.
   constexpr time_t kSettledSeconds = 60;
-  for (const std::string& left : stale_job_directories(runtime_parent(), kSettledSeconds))
+  for (const std::string& left : stale_job_directories(runtime_parent(), kSettledSeconds)) {
     remove_tree(left);
+  }
   path_ = runtime_parent() + "/" + prefix + random_job_id();
   if (before) before(path_);
-  if (::mkdir(path_.c_str(), 0700) != 0)
+  if (::mkdir(path_.c_str(), 0700) != 0) {
     throw std::system_error(
         errno, std::generic_category(), "cannot make the private directory " + path_);
+  }
   lock_ = open_directory(path_);
   if (!lock_ || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
@@ -150,8 +164,9 @@ Hosts parse_hosts(std::string_view text) {
     const size_t colon = word.rfind(':');
     const int ranks =
         colon == std::string::npos ? -1 : number_in(std::string_view(word).substr(colon + 1));
-    if (colon == 0 || ranks < 1 || ranks > 4096 || word.front() == '-')
+    if (colon == 0 || ranks < 1 || ranks > 4096 || word.front() == '-') {
       throw std::invalid_argument("'" + word + "' is no host with its ranks, as in node7:4");
+    }
     hosts.emplace_back(word.substr(0, colon), ranks);
   }
   if (hosts.empty()) throw std::invalid_argument("no hosts");
@@ -166,13 +181,15 @@ std::string write_part(const JobPart& part) {
 JobPart parse_part(const std::string& text) {
   JobPart part;
   std::istringstream words(text);
-  std::string first, size;
+  std::string first;
+  std::string size;
   std::getline(words, first, ':') && std::getline(words, size, ':') &&
       std::getline(words, part.id, ':') && std::getline(words, part.place);
   part.first = number_in(first);
   part.size = number_in(size);
-  if (part.first < 0 || part.size <= part.first || part.place.empty())
+  if (part.first < 0 || part.size <= part.first || part.place.empty()) {
     throw std::invalid_argument("no part of a job: " + text);
+  }
   return part;
 }
 
@@ -181,8 +198,9 @@ std::vector<std::string> command_on(
   std::vector<std::string> command;
   std::istringstream words(launcher);
   for (std::string word; words >> word;) {
-    for (size_t at = 0; (at = word.find("%h", at)) != std::string::npos; at += host.size())
+    for (size_t at = 0; (at = word.find("%h", at)) != std::string::npos; at += host.size()) {
       word.replace(at, 2, host);
+    }
     command.push_back(word);
   }
   command.push_back(line);
@@ -192,28 +210,33 @@ std::vector<std::string> command_on(
 std::string line_for_shell(const std::vector<std::string>& arguments) {
   std::string line = "cd " + for_shell(std::filesystem::current_path()) + " && exec";
   line += " " + for_shell(std::filesystem::read_symlink("/proc/self/exe"));
-  for (const std::string& argument : arguments)
+  for (const std::string& argument : arguments) {
     line += " " + for_shell(argument);
+  }
   return line;
 }
 
 void keep_secret(const std::string& path) {
   std::string bytes(kSecretBytes, '\0');
   for (char& byte : bytes) {
-    if (::read(STDIN_FILENO, &byte, 1) != 1)
+    if (::read(STDIN_FILENO, &byte, 1) != 1) {
       throw std::runtime_error(
           "no secret came on standard input: this is what symm run --hosts starts, not people");
+    }
   }
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file ||
-      ::write(file.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
+      ::write(file.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {
     throw std::system_error(errno, std::generic_category(), path);
+  }
 }
 
 Pipe pipe_with(const std::string& text) {
   Pipe pipe = make_pipe();
-  if (::write(pipe.write_end.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+  if (::write(pipe.write_end.get(), text.data(), text.size()) !=
+      static_cast<ssize_t>(text.size())) {
     throw std::system_error(errno, std::generic_category(), "write");
+  }
   return pipe;
 }
 }  // namespace symm::tool

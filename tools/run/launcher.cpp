@@ -2,27 +2,47 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/types.h>
 #include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "tools/environment.hpp"
 #include "tools/host/host.hpp"
+#include "tools/run/job.hpp"
+#include "tools/run/processes.hpp"
+#include "tools/run/streams.hpp"
 #include "tools/text.hpp"
+#include "tools/unique_fd.hpp"
 
 namespace symm::tool {
 namespace {
 // 0, 1 and 2 must be taken before a pipe is made, or
 // a rank's pipe might become our standard output.
 void open_missing_standard_streams() {
-  for (int fd = 0; fd < 3; ++fd)
-    if (::fcntl(fd, F_GETFD) < 0) [[maybe_unused]]
+  for (int fd = 0; fd < 3; ++fd) {
+    if (::fcntl(fd, F_GETFD) < 0) {
+      [[maybe_unused]]
       const int opened = ::open("/dev/null", O_RDWR);
+    }
+  }
 }
 
 // After SIGKILL only a process inside an uninterruptible system call is still there; it
@@ -54,13 +74,15 @@ Launcher::Launcher(const RunOptions& options)
                      ? job_.directory + "/trace"
                      : std::filesystem::absolute(options_.trace).string() + ".notes";
     std::filesystem::create_directory(job_.trace);
-    if (!std::ofstream(options_.trace))
+    if (!std::ofstream(options_.trace)) {
       throw std::system_error(errno, std::generic_category(), options_.trace);
+    }
   }
   if (options_.part) keep_secret(job_.directory + "/secret");
   // One of those that the kernel does not give to others, if nobody says which.
-  if (!options_.hosts.empty() && options_.port == 0)
+  if (!options_.hosts.empty() && options_.port == 0) {
     options_.port = 20'000 + static_cast<int>(std::stoul(job_.id.substr(8), nullptr, 16) % 10'000);
+  }
   // From here on nothing below us can get away by losing its parent.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
@@ -93,8 +115,9 @@ std::string Launcher::prefix(int rank, bool colour) const {
 
 const std::vector<std::string>& Launcher::command_of(int rank) const {
   auto program = options_.programs.begin();
-  for (; rank >= program->first; ++program)
+  for (; rank >= program->first; ++program) {
     rank -= program->first;
+  }
   return program->second;
 }
 
@@ -108,8 +131,9 @@ void Launcher::start_ranks() {
     }
   }
   try {
-    for (int rank = 0; rank < options_.ranks; ++rank)
+    for (int rank = 0; rank < options_.ranks; ++rank) {
       start_rank(rank, cores);
+    }
   } catch (const ExecError& error) {
     say(error.what());
     forced_status_ = error.status;
@@ -228,8 +252,9 @@ bool Launcher::turn() {
     // as they would without us: by SIGPIPE.
     if (stream->to.broken()) stream->fd.reset();
   }
-  for (const int signal : signals_.take())
+  for (const int signal : signals_.take()) {
     on_signal(signal);
+  }
   reap();
   if (!any_alive()) look_for_orphans();
   if (nobody_left()) drain();
@@ -269,16 +294,20 @@ void Launcher::read_stream(int rank, Stream& stream) {
 void Launcher::show_who_is_awaited() {
   if (options_.hosts.empty() || !job_.terminal || stage_ != Stage::running) return;
   std::vector<std::string> names;
-  for (const int host : awaited_)
+  for (const int host : awaited_) {
     names.push_back(options_.hosts[static_cast<size_t>(host)].first);
+  }
   err_.queue() += "\033[2K" + (names.empty() ? "" : "waiting for " + join(names, ", ")) + "\r";
 }
 
 void Launcher::drain() {
-  for (const auto& rank : ranks_)
-    for (Stream& stream : rank->streams)
-      while (stream.fd && !stream.to.full())
+  for (const auto& rank : ranks_) {
+    for (Stream& stream : rank->streams) {
+      while (stream.fd && !stream.to.full()) {
         read_stream(rank->rank, stream);
+      }
+    }
+  }
 }
 
 bool Launcher::streams_open() const {
@@ -302,11 +331,13 @@ bool Launcher::any_alive() const {
 }
 
 void Launcher::signal_all(int signal) const {
-  for (const auto& rank : ranks_)
+  for (const auto& rank : ranks_) {
     if (rank->alive) ::kill(-rank->pid, signal);
+  }
   if (any_alive()) return;
-  for (const auto& [orphan, process] : living_descendants(not_ours_))
+  for (const auto& [orphan, process] : living_descendants(not_ours_)) {
     ::kill(orphan, signal);
+  }
 }
 
 void Launcher::enter(Stage stage, int signal) {
@@ -388,8 +419,9 @@ void Launcher::reap() {
   }
   std::stable_partition(
       ended.begin(), ended.end(), [](const auto& end) { return WIFSIGNALED(end.second); });
-  for (const auto& end : ended)
+  for (const auto& end : ended) {
     end.first->alive = false;
+  }
   for (const auto& [rank, status] : ended) {
     if (rank->rank == 0) input_.close();
     if (!outcome_.record(job_.first + rank->rank, status, told_to_end_)) continue;
@@ -409,8 +441,9 @@ void Launcher::look_for_orphans() {
   if (orphans.empty() || orphans_reported_) return;
   orphans_reported_ = true;
   std::vector<std::string> names;
-  for (const auto& [pid, orphan] : orphans)
+  for (const auto& [pid, orphan] : orphans) {
     names.push_back(orphan.name + " (pid " + std::to_string(pid) + ")");
+  }
   say("the ranks left processes behind: " + join(names, ", ") + "; ending them");
   if (stage_ == Stage::killing) {
     signal_all(SIGKILL);
@@ -421,8 +454,9 @@ void Launcher::look_for_orphans() {
 
 void Launcher::summarise() {
   for (const std::string& line :
-      options_.hosts.empty() ? outcome_.later() : std::vector<std::string>())
+      options_.hosts.empty() ? outcome_.later() : std::vector<std::string>()) {
     say("then " + line);
+  }
   const auto end = Clock::now() + options_.grace;
   while (err_.pending() && Clock::now() < end) {
     pollfd writable{err_.fd(), POLLOUT, 0};

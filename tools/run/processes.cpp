@@ -2,29 +2,44 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/types.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <set>
 #include <sstream>
+#include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "tools/run/job.hpp"
 #include "tools/text.hpp"
+#include "tools/unique_fd.hpp"
 
 namespace symm::tool {
 namespace {
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
   std::vector<char*> out;
-  for (const std::string& text : strings)
+  for (const std::string& text : strings) {
     out.push_back(const_cast<char*>(text.c_str()));
+  }
   out.push_back(nullptr);
   return out;
 }
@@ -60,10 +75,12 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
 void raise_exec_error(const std::string& program, int error) {
   const bool missing = error == ENOENT || error == ENOTDIR;
   std::string message = "cannot run '" + program + "': " + std::strerror(error);
-  if (missing && program.find('/') == std::string::npos)
+  if (missing && program.find('/') == std::string::npos) {
     message += " (not in PATH; a program in this directory is written ./" + program + ")";
-  if (error == ENOEXEC)
+  }
+  if (error == ENOEXEC) {
     message += " (neither a binary for this machine nor a script with a #! line)";
+  }
   throw ExecError(message, missing ? 127 : 126);
 }
 
@@ -110,16 +127,20 @@ struct Group {
 void detach(int pipe) {
   ::setsid();
   ::prctl(PR_SET_NAME, "symm-warden");
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT})
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
     ::signal(signal, SIG_IGN);
+  }
   const int null = ::open("/dev/null", O_RDWR);
-  for (int fd = 0; fd < 3; ++fd)
+  for (int fd = 0; fd < 3; ++fd) {
     ::dup2(null, fd);
+  }
   ::dup2(pipe, 3);
   constexpr long close_range = 436;  // Linux 5.9
-  if (::syscall(close_range, 4, ~0U, 0) != 0)
-    for (long fd = ::sysconf(_SC_OPEN_MAX); fd >= 4; --fd)
+  if (::syscall(close_range, 4, ~0U, 0) != 0) {
+    for (long fd = ::sysconf(_SC_OPEN_MAX); fd >= 4; --fd) {
       ::close(static_cast<int>(fd));
+    }
+  }
 }
 
 [[noreturn]] void watch_over(int pipe, const std::string& directory) {
@@ -132,13 +153,15 @@ void detach(int pipe) {
     if (size != static_cast<ssize_t>(sizeof frame)) break;
     if (frame[0] == leave) ::_exit(0);
     if (frame[0] == watch_group) groups.emplace_back(frame[1]);
-    if (frame[0] == forget_group)
+    if (frame[0] == forget_group) {
       groups.erase(std::remove_if(groups.begin(), groups.end(),
                        [&](const Group& one) { return one.id == frame[1]; }),
           groups.end());
+    }
   }
-  for (const Group& group : groups)
+  for (const Group& group : groups) {
     group.kill();
+  }
   remove_tree(directory);
   ::_exit(0);
 }
@@ -166,8 +189,9 @@ Spawned spawn(const SpawnRequest& request) {
   const pid_t launcher = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
-  if (pid == 0)
+  if (pid == 0) {
     become(request, launcher, out.write_end.get(), err.write_end.get(), report.write_end.get());
+  }
   ::setpgid(pid, pid);  // in both, so that a signal sent from now on finds the group
   report.write_end.reset();
   int error = 0;
@@ -178,8 +202,9 @@ Spawned spawn(const SpawnRequest& request) {
     wait_for(pid);
     raise_exec_error(request.command[0], error);
   }
-  for (const UniqueFd* fd : {&out.read_end, &err.read_end})
+  for (const UniqueFd* fd : {&out.read_end, &err.read_end}) {
     ::fcntl(fd->get(), F_SETFL, O_NONBLOCK);
+  }
   return {pid, std::move(out.read_end), std::move(err.read_end)};
 }
 
@@ -188,8 +213,9 @@ int shell_status(int wait_status) {
 }
 
 std::string describe_end(int wait_status) {
-  if (!WIFSIGNALED(wait_status))
+  if (!WIFSIGNALED(wait_status)) {
     return "exited with status " + std::to_string(WEXITSTATUS(wait_status));
+  }
   std::string text = "was killed by " + signal_name(WTERMSIG(wait_status));
   if (WCOREDUMP(wait_status)) text += ", core dumped";
   return text;
@@ -213,8 +239,9 @@ Processes living_descendants(const std::set<pid_t>& except) {
   const pid_t self = ::getpid();
   Processes out;
   for (const auto& [pid, process] : processes) {
-    if (pid == self || except.count(pid) != 0 || process.state == 'Z' || process.state == 'X')
+    if (pid == self || except.count(pid) != 0 || process.state == 'Z' || process.state == 'X') {
       continue;
+    }
     pid_t ancestor = process.parent;
     // Bounded: the table was not read at one instant,
     // so parents may seem to go round in a circle.
@@ -231,8 +258,9 @@ Processes living_descendants(const std::set<pid_t>& except) {
 
 std::set<pid_t> inherited_children() {
   std::set<pid_t> out;
-  for (const auto& [pid, process] : read_processes())
+  for (const auto& [pid, process] : read_processes()) {
     if (process.parent == ::getpid()) out.insert(pid);
+  }
   return out;
 }
 
@@ -243,9 +271,10 @@ SignalQueue::SignalQueue() {
   // would reap our ranks and we could not tell how they ended.
   ::signal(SIGCHLD, SIG_DFL);
   for (const int signal :
-      {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD})
+      {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD}) {
     // what nohup and the like had ignored stays so, here and in the ranks
     if (!ignored(signal)) sigaddset(&wanted, signal);
+  }
   ::sigprocmask(SIG_BLOCK, &wanted, &former_);
   ::signal(SIGPIPE, SIG_IGN);
   // a read from the terminal while in the background fails instead of stopping us
@@ -259,8 +288,9 @@ SignalQueue::~SignalQueue() { ::sigprocmask(SIG_SETMASK, &former_, nullptr); }
 std::vector<int> SignalQueue::take() const {
   std::vector<int> out;
   signalfd_siginfo info{};
-  while (::read(fd_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info))
+  while (::read(fd_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     out.push_back(static_cast<int>(info.ssi_signo));
+  }
   return out;
 }
 

@@ -3,10 +3,17 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "tools/unique_fd.hpp"
 
 namespace symm::tool {
 void LineAssembler::emit(std::string_view line, char end, std::string& out) const {
@@ -31,10 +38,11 @@ void LineAssembler::feed(std::string_view bytes, std::string& out) {
     partial_ += bytes.substr(0, end);
     const bool windows =
         terminal_ && bytes[end] == '\r' && end + 1 < bytes.size() && bytes[end + 1] == '\n';
-    if (bytes[end] == '\n' || windows)
+    if (bytes[end] == '\n' || windows) {
       emit(partial_, '\n', out);
-    else if (!partial_.empty())
+    } else if (!partial_.empty()) {
       emit(partial_, '\r', out);
+    }
     partial_.clear();
     bytes.remove_prefix(end + (windows ? 2 : 1));
   }

@@ -3,19 +3,29 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "tools/commands.hpp"
 #include "tools/run/processes.hpp"
 #include "tools/text.hpp"
+#include "tools/unique_fd.hpp"
 #include <symm/page.h>
 #include <symm/symm.h>
 
@@ -49,8 +59,9 @@ uint64_t load(const uint64_t& word) { return __atomic_load_n(&word, __ATOMIC_ACQ
 void copy_wait(uint64_t* to, const uint64_t* from) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     const uint64_t since = load(from[0]);
-    for (size_t i = sizeof(symm_page_wait_t) / sizeof *to; i-- > 0;)
+    for (size_t i = sizeof(symm_page_wait_t) / sizeof *to; i-- > 0;) {
       to[i] = load(from[i]);
+    }
     if (to[0] == since) return;
   }
   to[0] = 0;
@@ -71,18 +82,22 @@ Look read_page(const std::string& path, pid_t pid) {
   const auto* const words = static_cast<const uint64_t*>(mapped);
   if (load(words[0]) == SYMM_PAGE_MAGIC) {
     look.words.resize(bytes / sizeof *words);
-    for (size_t i = 0; i < look.words.size(); ++i)
+    for (size_t i = 0; i < look.words.size(); ++i) {
       look.words[i] = load(words[i]);
-    constexpr size_t kFirst = offsetof(symm_page_t, sleeping),
-                     kEnd = offsetof(symm_page_t, collective_names);
-    for (size_t at = kFirst; at < kEnd; at += sizeof(symm_page_wait_t))
+    }
+    constexpr size_t kFirst = offsetof(symm_page_t, sleeping);
+    constexpr size_t kEnd = offsetof(symm_page_t, collective_names);
+    for (size_t at = kFirst; at < kEnd; at += sizeof(symm_page_wait_t)) {
       copy_wait(&look.words[at / sizeof *words], &words[at / sizeof *words]);
+    }
     const symm_page_t& page = look.page();
-    for (const auto& its : page.counts.collectives)
+    for (const auto& its : page.counts.collectives) {
       look.calls += its.calls, look.bytes += its.bytes;
+    }
     const size_t room = (bytes - offsetof(symm_page_t, pids)) / sizeof page.pids[0];
-    if (page.rank < 0 || page.rank >= page.size || static_cast<size_t>(page.size) > room)
+    if (page.rank < 0 || page.rank >= page.size || static_cast<size_t>(page.size) > room) {
       look.words.clear();
+    }
   }
   ::munmap(mapped, bytes);
   return look;
@@ -141,7 +156,9 @@ json rank_report(const Look& look, const Looks& all_before) {
         {"seconds", look.ms_since(wait.since_ns) / 1e3}});
   }
   rank["state"] = state_of(look.pid, rank["waits"].empty() ? "running" : "waiting");
-  const uint64_t call = page.counts.call, collective = call & 0xFF, algorithm = call >> 8 & 0xFF;
+  const uint64_t call = page.counts.call;
+  const uint64_t collective = call & 0xFF;
+  const uint64_t algorithm = call >> 8 & 0xFF;
   if (collective != 0 && collective <= SYMM_PAGE_KINDS && algorithm != 0 &&
       algorithm <= SYMM_PAGE_KINDS) {
     rank["call"] = {{"name", printable(page.collective_names[collective - 1])},
@@ -165,8 +182,9 @@ json waited_for(const json& ranks) {
     if (waiting["state"] != "waiting") continue;
     for (const json& wait : waiting["waits"]) {
       const auto peer = wait["for"].get<size_t>();  // -1 is none of them
-      if (wait["seconds"] < kLong || peer >= ranks.size() || ranks[peer]["state"] == "waiting")
+      if (wait["seconds"] < kLong || peer >= ranks.size() || ranks[peer]["state"] == "waiting") {
         continue;
+      }
       if (std::find(found.begin(), found.end(), peer) == found.end()) found.push_back(peer);
     }
   }
@@ -195,9 +213,10 @@ json group_report(const Look& any, const Looks& now, const Looks& before) {
     ranks.push_back(rank_report(found->second, before));
     const uint64_t failure = found->second.page().failure;
     const char* status = symm_status_string(static_cast<symm_status_t>(failure >> 32));
-    if (failure != 0)
+    if (failure != 0) {
       group["failure"] = {
           {"status", status}, {"rank", static_cast<int64_t>(failure & UINT32_MAX) - 1}};
+    }
   }
   group["waited_for"] = waited_for(ranks);
   group["ranks"] = std::move(ranks);
@@ -210,8 +229,9 @@ json report_of(const std::string& job, const Looks& before, const Looks& now) {
   for (const auto& [key, look] : now) {
     if (look.page().group == std::exchange(last, look.page().group)) continue;
     json group = group_report(look, now, before);
-    if (job.empty() || group["job"] == job || group["name"] == job)
+    if (job.empty() || group["job"] == job || group["name"] == job) {
       groups.push_back(std::move(group));
+    }
   }
   return groups;
 }
@@ -224,10 +244,12 @@ std::string text_of(const json& value) {
 
 std::vector<std::string> row_of(const json& rank) {
   const auto cell = [&](const char* key) { return rank.contains(key) ? text_of(rank[key]) : ""; };
-  std::vector<std::string> call, waits;
-  if (rank.contains("call"))
+  std::vector<std::string> call;
+  std::vector<std::string> waits;
+  if (rank.contains("call")) {
     call = {text_of(rank["call"]["name"]), format_bytes(rank["call"]["bytes"]),
         text_of(rank["call"]["algorithm"])};
+  }
   for (const json& wait : rank["waits"]) {
     const std::string peer = wait["for"] < 0 ? "any of several" : "rank " + text_of(wait["for"]);
     waits.push_back(text_of(wait["in"]) + ": " + peer + ", " + text_of(wait["seconds"]) + " s");
@@ -244,16 +266,18 @@ std::string group_text(const json& group, bool colour) {
                      ", " + text_of(group["seconds"]) + " s\n";
   Table table({true, true, false, false, true, true, true, false});
   table.add({"rank", "pid", "state", "call", "calls", "calls/s", "GB/s", "waits"});
-  for (const json& rank : group["ranks"])
+  for (const json& rank : group["ranks"]) {
     table.add(row_of(rank));
+  }
   text += table.text();
   const auto say = [&](const std::string& what, Colour in) {
     text += "  " + paint(what, in, colour) + "\n";
   };
-  if (group.contains("failure"))
+  if (group.contains("failure")) {
     say("failed: " + text_of(group["failure"]["status"]) + ", rank " +
             text_of(group["failure"]["rank"]),
         Colour::red);
+  }
   for (const json& rank : group["waited_for"]) {
     const json& its = group["ranks"][rank.get<size_t>()];
     say("waited for: rank " + text_of(rank) + " (pid " + text_of(its["pid"]) + "), " +
@@ -277,11 +301,13 @@ int top(const std::string& job, bool as_json) {
       return 1;
     }
     std::string text = again ? "\033[H\033[J" : "";
-    for (const json& group : groups)
+    for (const json& group : groups) {
       text += group_text(group, wants_colour(STDOUT_FILENO));
+    }
     if (groups.empty()) text += "no rank of this user has a group here\n";
-    if (as_json)
+    if (as_json) {
       text = json{{"groups", groups}}.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+    }
     if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) return 1;
     if (!again) return 0;
     before = std::move(now);

@@ -36,8 +36,9 @@ PyObject* array_struct_read(PyObject* capsule) {
     PyErr_SetString(PyExc_BufferError, "this is no capsule of the array interface protocol");
     return NULL;
   }
-  for (i = 0; i < array->ndim; ++i)
+  for (i = 0; i < array->ndim; ++i) {
     count *= array->shape[i];
+  }
   return Py_BuildValue("NLiOOO", PyLong_FromVoidPtr(array->data), count,
       dtype_of(array->kind, array->itemsize), array->flags & CONTIGUOUS ? Py_True : Py_False,
       array->flags & WRITABLE ? Py_True : Py_False,
@@ -82,8 +83,9 @@ static int is_contiguous(const tensor_t* tensor) {
   int64_t expected = 1;
   int32_t i;
   if (tensor->strides == NULL) return 1;
-  for (i = 0; i < tensor->ndim; ++i)
+  for (i = 0; i < tensor->ndim; ++i) {
     if (tensor->shape[i] == 0) return 1;
+  }
   for (i = tensor->ndim - 1; i >= 0; --i) {
     if (tensor->shape[i] != 1 && tensor->strides[i] != expected) return 0;
     expected *= tensor->shape[i];
@@ -126,8 +128,9 @@ PyObject* dlpack_read(PyObject* capsule) {
     }
     return describe(&whole->tensor, (whole->flags & READ_ONLY) == 0);
   }
-  if (PyCapsule_IsValid(capsule, plain_name))
+  if (PyCapsule_IsValid(capsule, plain_name)) {
     return describe(&((const managed_t*)PyCapsule_GetPointer(capsule, plain_name))->tensor, 1);
+  }
   PyErr_SetString(PyExc_BufferError, "this is no unused DLPack capsule");
   return NULL;
 }

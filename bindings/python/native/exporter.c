@@ -77,8 +77,9 @@ static int get_buffer(PyObject* self, view_t* view, int flags) {
   memset(view, 0, sizeof *view);
   described = PyObject_CallMethod(self, "_buffer", NULL);
   if (described == NULL) return -1;
-  if (PyArg_ParseTuple(described, "OnsO", &address, &item_size, &format, &shape))
+  if (PyArg_ParseTuple(described, "OnsO", &address, &item_size, &format, &shape)) {
     result = fill(view, address, item_size, format, shape, flags);
+  }
   Py_DECREF(described);
   if (result == 0) view->obj = Py_NewRef(self);
   return result;

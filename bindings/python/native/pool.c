@@ -16,8 +16,9 @@ static struct pool {
 } pools[POOLS];
 
 static void let_go(struct pool* pool) {
-  if (pool->open || pool->heap == NULL || __atomic_load_n(&pool->taken, __ATOMIC_ACQUIRE) != 0)
+  if (pool->open || pool->heap == NULL || __atomic_load_n(&pool->taken, __ATOMIC_ACQUIRE) != 0) {
     return;
+  }
   symm_heap_release(pool->heap);
   symm_group_release(pool->group);
   pool->heap = NULL;
@@ -25,13 +26,16 @@ static void let_go(struct pool* pool) {
 
 PyObject* pool_open(void* heap, void* group) {
   int i;
-  for (i = 0; i < POOLS; ++i)
+  for (i = 0; i < POOLS; ++i) {
     let_go(&pools[i]);
-  for (i = 0; i < POOLS && pools[i].heap != NULL; ++i)
+  }
+  for (i = 0; i < POOLS && pools[i].heap != NULL; ++i) {
     continue;
-  if (i == POOLS)
+  }
+  if (i == POOLS) {
     return PyErr_Format(PyExc_RuntimeError,
         "%d pools are open, or tensors of theirs alive: no more can be had", POOLS);
+  }
   if (symm_heap_retain((symm_heap_t*)heap) != SYMM_OK) return symm_py_raise(NULL), NULL;
   if (symm_group_retain((symm_group_t*)group) != SYMM_OK) {
     symm_heap_release((symm_heap_t*)heap);
@@ -51,8 +55,9 @@ void pool_close(int number) {
 
 static void* take(struct pool* pool, Py_ssize_t size) {
   void* piece = NULL;
-  if (size <= 0 || symm_heap_alloc(pool->heap, (size_t)size, ALIGNMENT, &piece, NULL) != SYMM_OK)
+  if (size <= 0 || symm_heap_alloc(pool->heap, (size_t)size, ALIGNMENT, &piece, NULL) != SYMM_OK) {
     return NULL;
+  }
   __atomic_add_fetch(&pool->taken, 1, __ATOMIC_RELAXED);
   return piece;
 }
@@ -62,8 +67,9 @@ static void* take(struct pool* pool, Py_ssize_t size) {
 static void give(struct pool* pool, void* piece, void* stream) {
   if (piece == NULL) return;
   symm_group_synchronize(pool->group, stream, NULL);
-  if (symm_heap_free(pool->heap, piece) == SYMM_OK)
+  if (symm_heap_free(pool->heap, piece) == SYMM_OK) {
     __atomic_sub_fetch(&pool->taken, 1, __ATOMIC_RELEASE);
+  }
 }
 
 #define PAIR(number)                                                                     \

@@ -79,8 +79,9 @@ static void* handle(frame_t* frame, int on_device) {
                ? (const array_t*)frame->attributes.items[0]
                : NULL;
   if (fields == NULL || fields->dtype != S64 || fields->size != FIELDS ||
-      frame->arguments.size < 1 || frame->results.size < 1)
+      frame->arguments.size < 1 || frame->results.size < 1) {
     return failed(frame, 13, "symm: not a call by symm.jax of this version");
+  }
   if (on_device) {
     void* const error = frame->api->stream_get(&stream);
     if (error != NULL) return error;

@@ -299,10 +299,11 @@ SYMM_DEVICE void signal_value(const Memory &memory, int rank, int channel, Signa
                               unsigned long long value) {
   if (memory.layout != kLayout) return;
   unsigned long long *const word = signal_word(memory, rank, channel, memory.rank);
-  if (op == SignalOp::add)
+  if (op == SignalOp::add) {
     add_release(word, value);
-  else
+  } else {
     store_release(word, value);
+  }
 }
 /** symm_signal() from a kernel: one signal to `rank`. [thread] */
 SYMM_DEVICE void signal(const Memory &memory, int rank, int channel) {
@@ -342,15 +343,18 @@ SYMM_DEVICE Outcome wait_signals(const Memory &memory, const SignalWait *waits, 
                  wait.compare, wait.value);
   };
   const auto one_is_there = [&] {
-    for (at = 0; at < count; ++at)
+    for (at = 0; at < count; ++at) {
       if (is_there()) return true;
+    }
     return false;
   };
-  if (any)
+  if (any) {
     outcome = await(memory, waits[0].rank, patience, one_is_there);
-  else
-    for (; at < count && outcome; ++at)
+  } else {
+    for (; at < count && outcome; ++at) {
       outcome = await(memory, waits[at].rank, patience, is_there);
+    }
+  }
   fence_system();
   if (any && outcome && index != nullptr) *index = at;
   return outcome;
@@ -437,8 +441,9 @@ SYMM_DEVICE Outcome barrier_of(const Memory &memory, int channel, unsigned ranks
   const auto takes_part = [&](int peer) {
     return peer != memory.rank && (ranks >> peer & 1U) != 0;
   };
-  for (int peer = first; peer < memory.size; peer += step)
+  for (int peer = first; peer < memory.size; peer += step) {
     if (takes_part(peer)) signal(memory, peer, channel);
+  }
   Patience patience;
   Outcome mine = {0};
   for (int peer = first; peer < memory.size; peer += step) {

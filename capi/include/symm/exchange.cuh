@@ -165,8 +165,9 @@ template <class Type>
 SYMM_DEVICE void widen(Pack pack, float (&wide)[Type::kCount]) {
   constexpr int kPerWord = Type::kCount / 4;
   const unsigned words[4] = {pack.x, pack.y, pack.z, pack.w};
-  for (int i = 0; i < Type::kCount; ++i)
+  for (int i = 0; i < Type::kCount; ++i) {
     wide[i] = Type::wide(words[i / kPerWord] >> i % kPerWord * 16);
+  }
 }
 template <class Type>
 SYMM_DEVICE Pack round(const float (&wide)[Type::kCount]) {
@@ -189,10 +190,12 @@ SYMM_DEVICE void push(const Exchange &exchange, unsigned long long q, Pack mine)
   const Memory &memory = exchange.memory;
   const unsigned turn = device::load_relaxed(turn_word(exchange, q));
   const Pack sent = complement(sendable(mine));
-  for (int peer = memory.rank + 1; peer < memory.size; ++peer)
+  for (int peer = memory.rank + 1; peer < memory.size; ++peer) {
     store_relaxed(cell(exchange, peer, turn, memory.rank, q), sent);
-  for (int peer = 0; peer < memory.rank; ++peer)
+  }
+  for (int peer = 0; peer < memory.rank; ++peer) {
     store_relaxed(cell(exchange, peer, turn, memory.rank, q), sent);
+  }
 }
 
 /** Wait for everybody's pack `q` and call each(rank, pack) for ranks 0, 1, 2, ..., with `mine` for this one, which was pushed.
@@ -211,18 +214,23 @@ SYMM_DEVICE Outcome take(const Exchange &exchange, unsigned long long q, Pack mi
     const auto comes = [&](int i) { return first + i < memory.size && first + i != memory.rank; };
     const Outcome outcome = await(memory, memory.rank, patience, [&] {
       missing = -1;
-      for (int i = 0; i < kAtOnce; ++i)
+      for (int i = 0; i < kAtOnce; ++i) {
         if (comes(i)) packs[i] = load_relaxed(from(i));
-      for (int i = 0; i < kAtOnce; ++i)
+      }
+      for (int i = 0; i < kAtOnce; ++i) {
         if (comes(i) && !is_there(packs[i])) missing = first + i;
+      }
       return missing < 0;
     });
     if (!outcome) return {missing << 8 | (outcome.code & 0xFF)};
-    for (int i = 0; i < kAtOnce; ++i)
-      if (first + i < memory.size)
+    for (int i = 0; i < kAtOnce; ++i) {
+      if (first + i < memory.size) {
         each(first + i, comes(i) ? complement(packs[i]) : sendable(mine));
-    for (int i = 0; i < kAtOnce; ++i)
+      }
+    }
+    for (int i = 0; i < kAtOnce; ++i) {
       if (comes(i)) store_relaxed(from(i), Pack{0, 0, 0, 0});
+    }
   }
   device::store_relaxed(turn_word(exchange, q), turn + 1);
   return {0};
@@ -235,8 +243,9 @@ SYMM_DEVICE Outcome take_sum(const Exchange &exchange, unsigned long long q, Pac
   return take(exchange, q, mine, [&](int rank, Pack pack) {
     float wide[Type::kCount];
     widen<Type>(pack, wide);
-    for (int i = 0; i < Type::kCount; ++i)
+    for (int i = 0; i < Type::kCount; ++i) {
       sum[i] = rank == 0 ? wide[i] : add(sum[i], wide[i]);
+    }
   });
 }
 
@@ -274,8 +283,9 @@ class Exchange {
     detail::require(made.memory.size <= made.kMaxRanks, "symm::Exchange",
                     "it has more than 16 ranks");
     made.packs = packs_;
-    for (int rank = 0; rank < made.memory.size; ++rank)
+    for (int rank = 0; rank < made.memory.size; ++rank) {
       made.scratch[rank] = memory_.span<char>(rank).data();
+    }
     return made;
   }
 

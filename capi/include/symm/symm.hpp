@@ -280,8 +280,9 @@ class Handle {
   explicit Handle(C *owned) noexcept : handle_(owned) {}
   Handle(const Handle &other) : handle_(other.handle_) {
     if (handle_ == nullptr) return;
-    if (const symm_status_t status = detail::retain(handle_); status != SYMM_OK)
+    if (const symm_status_t status = detail::retain(handle_); status != SYMM_OK) {
       throw Error(status, "retain");
+    }
   }
   Handle(Handle &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Handle &operator=(Handle other) noexcept {
@@ -344,8 +345,9 @@ struct BufferPlace {
 inline std::optional<BufferPlace> find_buffer(const void *address) {
   symm_buffer_t *found = nullptr;
   BufferPlace place;
-  if (!detail::found(symm_buffer_find(address, &found, &place.offset), "symm_buffer_find"))
+  if (!detail::found(symm_buffer_find(address, &found, &place.offset), "symm_buffer_find")) {
     return {};
+  }
   place.buffer = Buffer(found);
   return place;
 }
@@ -582,7 +584,8 @@ struct Blocks {
   Span<const size_t> displacements = {};
   // Elements to the end of the last of them.
   size_t end() const {
-    size_t end = 0, next = 0;
+    size_t end = 0;
+    size_t next = 0;
     for (size_t r = 0; r < counts.size(); ++r) {
       if (counts.data()[r] == 0) continue;
       next = (displacements.empty() ? next : displacements.data()[r]) + counts.data()[r];
@@ -758,8 +761,9 @@ class Group : public Handle<symm_group_t> {
     symm_memory_t *found = nullptr;
     Place place;
     if (!detail::found(symm_memory_find(get(), address, &found, &place.rank, &place.offset),
-                       "symm_memory_find"))
+                       "symm_memory_find")) {
       return {};
+    }
     place.memory = Memory(found);
     return place;
   }
@@ -802,8 +806,9 @@ class Group : public Handle<symm_group_t> {
   template <class Send, class Recv>
   void broadcast(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
-    if (rank_ == root || !data.send.empty())
+    if (rank_ == root || !data.send.empty()) {
       detail::require_elements("symm_broadcast", "send", data.send.size(), data.recv.size());
+    }
     run("symm_broadcast", symm_broadcast, options, 0, data.send.data(), data.recv.data(),
         data.recv.size(), data.dtype, root);
   }
@@ -812,8 +817,9 @@ class Group : public Handle<symm_group_t> {
   void reduce(const Send &send, Recv &&recv, symm_op_values op, int32_t root,
               const Options &options = {}) const {
     const detail::Reduced<Send, Recv> data{send, recv};
-    if (rank_ == root || !data.recv.empty())
+    if (rank_ == root || !data.recv.empty()) {
       detail::require_elements("symm_reduce", "recv", data.recv.size(), data.send.size());
+    }
     run("symm_reduce", symm_reduce, options, data.result, data.send.data(), data.recv.data(),
         data.send.size(), data.dtype, op, root);
   }
@@ -877,8 +883,9 @@ class Group : public Handle<symm_group_t> {
   template <class Send, class Recv>
   void gather(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
-    if (rank_ == root)
+    if (rank_ == root) {
       detail::require_elements("symm_gather", "recv", data.recv.size(), data.send.size() * ranks());
+    }
     run("symm_gather", symm_gather, options, 0, data.send.data(), data.recv.data(),
         data.send.size(), data.dtype, root);
   }
@@ -886,9 +893,10 @@ class Group : public Handle<symm_group_t> {
   template <class Send, class Recv>
   void scatter(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
-    if (rank_ == root)
+    if (rank_ == root) {
       detail::require_elements("symm_scatter", "send", data.send.size(),
                                data.recv.size() * ranks());
+    }
     run("symm_scatter", symm_scatter, options, 0, data.send.data(), data.recv.data(),
         data.recv.size(), data.dtype, root);
   }
@@ -901,8 +909,9 @@ class Group : public Handle<symm_group_t> {
     const size_t row = rows == 0 ? 0 : data.send.size() / rows;
     detail::require_elements("symm_allgather_rows", "send", data.send.size(), row * rows);
     const size_t needed = row == 0 ? 0 : (rows - 1) * recv_stride + row * ranks();
-    if (data.recv.size() < needed)
+    if (data.recv.size() < needed) {
       detail::require_elements("symm_allgather_rows", "recv", data.recv.size(), needed);
+    }
     run("symm_allgather_rows", symm_allgather_rows, options, 0, data.send.data(), data.recv.data(),
         rows, row, recv_stride, data.dtype);
   }
@@ -944,9 +953,10 @@ class Group : public Handle<symm_group_t> {
   void require_numbers(const char *call, const char *operand, const Any &blocks) const {
     const std::string name(operand);
     detail::require_elements(call, (name + "_counts").c_str(), blocks.counts.size(), ranks());
-    if (!blocks.displacements.empty())
+    if (!blocks.displacements.empty()) {
       detail::require_elements(call, (name + "_displacements").c_str(), blocks.displacements.size(),
                                ranks());
+    }
   }
   void require_blocks(const char *call, const char *operand, const Blocks &blocks,
                       size_t elements) const {

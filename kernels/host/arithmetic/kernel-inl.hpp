@@ -21,8 +21,9 @@ HWY_INLINE hn::Vec<D> lanewise(D d, hn::Vec<D> a, hn::Vec<D> b, Function functio
   HWY_ALIGN T y[HWY_MAX_BYTES / sizeof(T)];
   hn::Store(a, d, x);
   hn::Store(b, d, y);
-  for (size_t i = 0; i < hn::Lanes(d); ++i)
+  for (size_t i = 0; i < hn::Lanes(d); ++i) {
     x[i] = function(x[i], y[i]);
+  }
   return hn::Load(d, x);
 }
 
@@ -102,10 +103,11 @@ class Reducer {
   HWY_INLINE V finish(V v) const {
     if constexpr (std::is_same_v<Operation, Sum>) {
       if (divisor_ == 0) return v;
-      if constexpr (std::is_floating_point_v<Wide>)
+      if constexpr (std::is_floating_point_v<Wide>) {
         return hn::Div(v, hn::Set(D(), static_cast<Wide>(divisor_)));
-      else
+      } else {
         return lanewise(D(), v, v, Over<Wide>{divisor_});
+      }
     }
     return v;
   }
@@ -119,42 +121,51 @@ class Reducer {
     V a[kVectors];
     int next = 0;
     if (r_.partial_in) {
-      for (size_t k = 0; k < kVectors; ++k)
+      for (size_t k = 0; k < kVectors; ++k) {
         a[k] = load(D(), r_.partial_in + (at + k * lanes) * sizeof(Wide));
+      }
     } else {
       const std::byte* from = source(0, at);
-      for (size_t k = 0; k < kVectors; ++k)
+      for (size_t k = 0; k < kVectors; ++k) {
         a[k] = Format::read(from + k * lanes * Format::kBytes);
+      }
       next = 1;
     }
     for (; next < sources; ++next) {
       const std::byte* from = source(next, at);
-      for (size_t k = 0; k < kVectors; ++k)
+      for (size_t k = 0; k < kVectors; ++k) {
         a[k] = Operation::combine(D(), a[k], Format::read(from + k * lanes * Format::kBytes));
+      }
     }
     if (r_.partial_out) {
-      for (size_t k = 0; k < kVectors; ++k)
+      for (size_t k = 0; k < kVectors; ++k) {
         store(D(), a[k], r_.partial_out + (at + k * lanes) * sizeof(Wide));
+      }
       return;
     }
-    for (size_t k = 0; k < kVectors; ++k)
+    for (size_t k = 0; k < kVectors; ++k) {
       a[k] = finish(a[k]);
+    }
     for (int i = 0; i < r_.destination_count; ++i) {
       std::byte* to = destination(i, at);
-      for (size_t k = 0; k < kVectors; ++k)
+      for (size_t k = 0; k < kVectors; ++k) {
         Format::write(a[k], to + k * lanes * Format::kBytes);
+      }
     }
   }
 
   // Less than a vector, without a call: for a few
   // words that would cost more than the arithmetic.
   static HWY_INLINE void copy_few(std::byte* to, const std::byte* from, size_t bytes) {
-    if constexpr (HWY_MAX_BYTES > 32)
+    if constexpr (HWY_MAX_BYTES > 32) {
       if (bytes >= 32) return copy_ends<32>(to, from, bytes);
-    if constexpr (HWY_MAX_BYTES > 16)
+    }
+    if constexpr (HWY_MAX_BYTES > 16) {
       if (bytes >= 16) return copy_ends<16>(to, from, bytes);
-    if constexpr (HWY_MAX_BYTES > 8)
+    }
+    if constexpr (HWY_MAX_BYTES > 8) {
       if (bytes >= 8) return copy_ends<8>(to, from, bytes);
+    }
     if (bytes >= 4) return copy_ends<4>(to, from, bytes);
     if (bytes >= 2) return copy_ends<2>(to, from, bytes);
     if (bytes == 1) *to = *from;
@@ -162,7 +173,8 @@ class Reducer {
   // Two pieces that meet or overlap; both are loaded before one is stored.
   template <size_t kPiece>
   static HWY_INLINE void copy_ends(std::byte* to, const std::byte* from, size_t bytes) {
-    std::byte first[kPiece], last[kPiece];
+    std::byte first[kPiece];
+    std::byte last[kPiece];
     std::memcpy(first, from, kPiece);
     std::memcpy(last, from + bytes - kPiece, kPiece);
     std::memcpy(to, first, kPiece);
@@ -189,16 +201,18 @@ class Reducer {
       a = read_part(source(0, at), count);
       next = 1;
     }
-    for (; next < r_.source_count; ++next)
+    for (; next < r_.source_count; ++next) {
       a = Operation::combine(D(), a, read_part(source(next, at), count));
+    }
     if (r_.partial_out) {
       store(D(), a, buffer);
       copy_few(r_.partial_out + at * sizeof(Wide), buffer, count * sizeof(Wide));
       return;
     }
     Format::write(finish(a), buffer);
-    for (int i = 0; i < r_.destination_count; ++i)
+    for (int i = 0; i < r_.destination_count; ++i) {
       copy_few(destination(i, at), buffer, count * Format::kBytes);
+    }
   }
 
   template <int kSources>
@@ -206,10 +220,12 @@ class Reducer {
     constexpr int kVectors = 4;
     const size_t lanes = hn::Lanes(D());
     size_t at = 0;
-    for (; at + kVectors * lanes <= r_.count; at += kVectors * lanes)
+    for (; at + kVectors * lanes <= r_.count; at += kVectors * lanes) {
       block<kVectors, kSources>(at);
-    for (; at + lanes <= r_.count; at += lanes)
+    }
+    for (; at + lanes <= r_.count; at += lanes) {
       block<1, kSources>(at);
+    }
     if (at < r_.count) rest(at, r_.count - at);
   }
 
@@ -220,10 +236,11 @@ class Reducer {
     const Reducer self(r);
     // Two ranks adding is what there is most of; for everything
     // else one loop is as good, and quicker to compile.
-    if (std::is_same_v<Operation, Sum> && r.source_count == 2 && !r.partial_in && !r.partial_out)
+    if (std::is_same_v<Operation, Sum> && r.source_count == 2 && !r.partial_in && !r.partial_out) {
       self.template loop<std::is_same_v<Operation, Sum> ? 2 : 0>();
-    else
+    } else {
       self.template loop<0>();
+    }
   }
 };
 

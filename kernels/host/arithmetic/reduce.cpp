@@ -1,10 +1,16 @@
 #include "kernels/host/arithmetic/reduce.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 #include "kernels/host/arithmetic/float_environment.hpp"
+#include "kernels/host/arithmetic/simd.hpp"
 #include "kernels/host/arithmetic/table.hpp"
 #include "kernels/host/slices.hpp"
+#include "kernels/scaled_call.hpp"
+#include "kernels/types.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -31,16 +37,18 @@ void fence() noexcept {
 #if defined(__x86_64__)
 [[gnu::target("avx2")]] void stream_wide(
     std::byte* to, const std::byte* from, size_t bytes) noexcept {
-  for (size_t at = 0; at < bytes; at += sizeof(__m256i))
+  for (size_t at = 0; at < bytes; at += sizeof(__m256i)) {
     _mm256_stream_si256(reinterpret_cast<__m256i*>(to + at),
         _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at)));
+  }
 }
 
 void stream_lines(std::byte* to, const std::byte* from, size_t bytes) noexcept {
   if (current_simd() >= Simd::avx2) return stream_wide(to, from, bytes);
-  for (size_t at = 0; at < bytes; at += sizeof(__m128i))
+  for (size_t at = 0; at < bytes; at += sizeof(__m128i)) {
     _mm_stream_si128(reinterpret_cast<__m128i*>(to + at),
         _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at)));
+  }
 }
 #else
 void stream_lines(std::byte* to, const std::byte* from, size_t bytes) noexcept {
@@ -70,9 +78,10 @@ void reduce_and_stream(const Reduction& whole, Kernel kernel) noexcept {
     part.source_offset = whole.source_offset + at * element;
     if (whole.partial_in) part.partial_in = whole.partial_in + at * size_of_partial(whole.dtype);
     kernel(part);
-    for (int i = 0; i < whole.destination_count; ++i)
+    for (int i = 0; i < whole.destination_count; ++i) {
       stream_unfenced(whole.destinations[i] + whole.destination_offset + at * element, block,
           part.count * element);
+    }
   }
   fence();
 }
@@ -93,8 +102,9 @@ void add_few(const Reduction& r) noexcept {
       sums[at] += x;  // integers are unsigned here: they wrap
     }
   }
-  for (int i = 0; i < r.destination_count; ++i)
+  for (int i = 0; i < r.destination_count; ++i) {
     std::memcpy(r.destinations[i] + r.destination_offset, sums, r.count * sizeof(T));
+  }
 }
 
 // Null if the kernels are to do it.
@@ -138,10 +148,11 @@ void reduce(const Reduction& reduction) noexcept {
   if (const Kernel few = find_for_few(reduction)) return few(reduction);
   const Kernel kernel = find(reduction.dtype, reduction.op);
   if (reduction.nontemporal && !reduction.partial_out &&
-      reduction.count * size_of(reduction.dtype) >= kStreamAtLeast)
+      reduction.count * size_of(reduction.dtype) >= kStreamAtLeast) {
     reduce_and_stream(reduction, kernel);
-  else
+  } else {
     kernel(reduction);
+  }
 }
 
 void convert(const Conversion& c, double factor) noexcept {
@@ -164,12 +175,13 @@ void convert(const Conversion& c, double factor) noexcept {
       reduce(one);
       source = wide;
     }
-    if (c.scaled && wide_dtype == DType::f64)
+    if (c.scaled && wide_dtype == DType::f64) {
       multiply<double>(wide_dtype, source, wide, c.count, factor);
-    else if (c.scaled)
+    } else if (c.scaled) {
       multiply<float>(wide_dtype, source, wide, c.count, factor);
-    else if (source != wide)
+    } else if (source != wide) {
       std::memcpy(wide, source, c.count * size_of(wide_dtype));
+    }
     if (narrows) {
       one.dtype = c.to_dtype;
       one.partial_in = wide;

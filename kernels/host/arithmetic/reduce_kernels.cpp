@@ -1,4 +1,10 @@
+#include <cstddef>
+#include <cstdint>
+
 #include "kernels/host/arithmetic/highway.hpp"
+#include "kernels/host/arithmetic/simd.hpp"
+#include "kernels/host/arithmetic/table.hpp"
+#include "kernels/types.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host/arithmetic/reduce_kernels.cpp"

@@ -1,6 +1,7 @@
 #include "kernels/host/arithmetic/simd.hpp"
 
 #include <atomic>
+#include <cstddef>
 
 #include "kernels/host/arithmetic/table.hpp"
 
@@ -12,7 +13,10 @@ namespace symm::host {
 namespace {
 #if defined(__x86_64__)
 bool has_f16c() noexcept {  // not every compiler's __builtin_cpu_supports() knows the name
-  unsigned a = 0, b = 0, c = 0, d = 0;
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & (1U << 29)) != 0;
 }
 
@@ -43,8 +47,9 @@ bool processor_has(Simd) noexcept { return true; }
 #endif
 
 int best() noexcept {
-  for (const Simd simd : {Simd::avx512, Simd::avx2, Simd::sse4, Simd::neon})
+  for (const Simd simd : {Simd::avx512, Simd::avx2, Simd::sse4, Simd::neon}) {
     if (is_supported(simd)) return static_cast<int>(simd);
+  }
   return static_cast<int>(Simd::scalar);
 }
 

@@ -12,8 +12,9 @@ inline std::vector<std::string> split(const std::string& text, const std::string
   std::vector<std::string> parts;
   size_t begin = 0;
   for (size_t end; (end = text.find(separator, begin)) != std::string::npos;
-      begin = end + separator.size())
+      begin = end + separator.size()) {
     parts.push_back(text.substr(begin, end - begin));
+  }
   parts.push_back(text.substr(begin));
   return parts;
 }
@@ -101,8 +102,9 @@ class Line {
   std::vector<Number> numbers(const std::string& key) const {
     std::vector<Number> out;
     if (!has(key)) return out;
-    for (const std::string& part : split(text(key), ":"))
+    for (const std::string& part : split(text(key), ":")) {
       out.push_back(static_cast<Number>(std::stoll(part)));
+    }
     return out;
   }
   int64_t formula(int64_t rank, int64_t i) const {
@@ -110,12 +112,14 @@ class Line {
   }
   // A key that nobody asked for is a mistake in the table or in the runner.
   void require_all_used() const {
-    for (const auto& [key, value] : values_)
+    for (const auto& [key, value] : values_) {
       if (!used_.contains(key)) throw std::runtime_error(verb + " has no key " + key);
+    }
   }
   void use_all() const {  // where there is nothing to do
-    for (const auto& [key, value] : values_)
+    for (const auto& [key, value] : values_) {
       used_.insert(key);
+    }
   }
 
  private:

@@ -1,9 +1,27 @@
 // Runs table.txt as one of three ranks, through symm.hpp, and
 // where its types make a wrong call impossible through symm.h:
 // the runner that those of the other languages are compared with.
-#include <iostream>
-#include <variant>
+#include <signal.h>
 
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <initializer_list>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "symm/symm.h"
+#include "symm/symm.hpp"
 #include "tests/bindings/behaviours/line.hpp"
 #include "tests/support/group.hpp"
 #include "tools/bench/reference.hpp"
@@ -45,8 +63,9 @@ struct Field {
 };
 
 void require_fields(const Line& line, std::initializer_list<Field> fields) {
-  for (const Field& field : fields)
+  for (const Field& field : fields) {
     require(field.value, line.integer(field.name, field.value), field.name);
+  }
 }
 
 // Arrays and tokens are bytes alike. What was released is an empty handle, which can be
@@ -77,47 +96,50 @@ class Runner {
     } else if (verb == "expect_group") {
       const symm_group_info_t info = group(line).info();
       require_fields(line, {{"rank", info.rank}, {"size", info.size}, {"channels", info.channels}});
-    } else if (verb == "expect_status")
+    } else if (verb == "expect_status") {
       expect_status(line);
-    else if (verb == "create") {
+    } else if (verb == "create") {
       const uint64_t shared =
           line.integer("shared_scratch", 0) != 0 ? SYMM_GROUP_SHARED_SCRATCH : 0;
       const uint64_t check = line.integer("check", 0) != 0 ? SYMM_GROUP_CHECK : 0;
       create(line.text("as"), line.text("as"), line.size("timeout_ms"), shared | check);
     } else if (verb == "split") {
       symm::Group part = group(line).split(line.integer32("color"), line.integer32("key"));
-      if (!part != (line.integer("color") < 0))
+      if (!part != (line.integer("color") < 0)) {
         throw std::runtime_error("a group although color < 0, or none");
+      }
       const std::string name = line.text("as");
       if (part) things_[name] = std::move(part);
-    } else if (verb == "create_from_ranks")
+    } else if (verb == "create_from_ranks") {
       things_[line.text("as")] = group(line).create_from_ranks(line.numbers("ranks"));
-    else if (verb == "local")
+    } else if (verb == "local") {
       things_[line.text("as")] = group(line).local();
-    else if (verb == "shrink")
+    } else if (verb == "shrink") {
       things_[line.text("as")] = group(line).shrink();
-    else if (verb == "expect_failed") {
-      if (group(line).failed_ranks() != line.numbers("ranks"))
+    } else if (verb == "expect_failed") {
+      if (group(line).failed_ranks() != line.numbers("ranks")) {
         throw std::runtime_error("other ranks have failed");
-    } else if (verb == "finalize")
+      }
+    } else if (verb == "finalize") {
       group(line).finalize();
-    else if (verb == "abort")
+    } else if (verb == "abort") {
       group(line).abort(line.text("reason").c_str());
-    else if (verb == "synchronize")
+    } else if (verb == "synchronize") {
       group(line).synchronize(nullptr, timeout(line));
-    else if (verb == "stream_wait")
+    } else if (verb == "stream_wait") {
       group(line).stream_wait(nullptr, symm::all_streams);
-    else if (verb == "expect_stream_done")
+    } else if (verb == "expect_stream_done") {
       require(group(line).stream_done(nullptr) ? 1 : 0, 1, "done");
-    else if (verb == "record_use") {
+    } else if (verb == "record_use") {
       const std::string name = line.text("name");
-      if (const auto* buffer = std::get_if<symm::Buffer>(&things_.at(name)))
+      if (const auto* buffer = std::get_if<symm::Buffer>(&things_.at(name))) {
         buffer->record_use(nullptr);
-      else
+      } else {
         memory(name).record_use(nullptr);
-    } else if (verb == "die")
+      }
+    } else if (verb == "die") {
       raise(SIGKILL);
-    else if (verb == "alloc") {
+    } else if (verb == "alloc") {
       symm_alloc_options_t options = SYMM_ALLOC_OPTIONS_INIT;
       options.alignment = line.size("alignment", 0);
       things_[line.text("as")] = group(line).allocate(line.size("bytes"), options);
@@ -126,21 +148,22 @@ class Runner {
       options.tag = line.size("tag", 0);
       options.channels = line.integer32("channels", 0);
       symm::Memory made = group(line).rendezvous(the<symm::Buffer>(line.text("buffer")), options);
-      if (line.has("memory"))
+      if (line.has("memory")) {
         require(made.get() == memory(line).get() ? 1 : 0, 1, "whether it is the same memory");
+      }
       things_[line.text("as")] = std::move(made);
-    } else if (verb == "heap")
+    } else if (verb == "heap") {
       things_[line.text("as")] = group(line).heap(line.size("bytes"));
-    else if (verb == "take") {
+    } else if (verb == "take") {
       void* piece = nullptr;
       size_t offset = 0;
       symm::check(symm_heap_alloc(heap(line).get(), line.size("bytes"), line.size("alignment", 0),
                       &piece, &offset),
           "symm_heap_alloc");
       require(offset, line.integer("offset"), "offset");
-    } else if (verb == "give")
+    } else if (verb == "give") {
       symm::check(symm_heap_free(heap(line).get(), address(line, "at")), "symm_heap_free");
-    else if (verb == "expect_piece") {
+    } else if (verb == "expect_piece") {
       const symm::Span<std::byte> found = heap(line).find(address(line, "at"));
       require(found.size(), line.integer("bytes"), "bytes");
       const int64_t offset = found.empty() ? 0 : found.data() - heap(line).memory().span().data();
@@ -150,26 +173,26 @@ class Runner {
       require_fields(line, {{"used_bytes", info.used_bytes}, {"free_bytes", info.free_bytes},
                                {"pieces", info.pieces}, {"largest_free", info.largest_free},
                                {"fragmentation", info.fragmentation}});
-    } else if (verb == "release")
+    } else if (verb == "release") {
       std::visit([](auto& thing) { thing = std::decay_t<decltype(thing)>(); },
           things_.at(line.text("name")));
-    else if (verb == "expect_memory") {
+    } else if (verb == "expect_memory") {
       const symm_memory_info_t info = memory(line).info();
       require_fields(line, {{"rank", info.rank}, {"size", info.size}, {"bytes", info.bytes},
                                {"channels", info.channels}});
-    } else if (verb == "find")
+    } else if (verb == "find") {
       find(line);
-    else if (verb == "write")
+    } else if (verb == "write") {
       write(line, "at");
-    else if (verb == "expect")
+    } else if (verb == "expect") {
       expect(line, "at");
-    else if (verb == "export") {
+    } else if (verb == "export") {
       symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
       options.hold_ms = line.size("hold_ms", 0);
       things_[line.text("as")] = symm::ipc_export(bytes(line, "at"), options);
-    } else if (verb == "import")
+    } else if (verb == "import") {
       things_[line.text("as")] = symm::Import(the<symm::Token>(line.text("token")));
-    else if (verb == "expect_import") {
+    } else if (verb == "expect_import") {
       const symm_ipc_info_t info = the<symm::Import>(line.text("import")).info();
       require_fields(line,
           {{"bytes", info.bytes}, {"offset", info.offset}, {"host_memory", info.host_memory}});
@@ -177,52 +200,54 @@ class Runner {
       const symm_ipc_holders_t held = symm::ipc_holders(bytes(line, "at"));
       require_fields(line, {{"leases", held.leases}, {"processes", held.processes},
                                {"quarantined", held.quarantined}});
-    } else if (verb == "withdraw")
+    } else if (verb == "withdraw") {
       symm::ipc_withdraw(bytes(line, "at"), timeout(line));
-    else if (verb == "barrier")
+    } else if (verb == "barrier") {
       group(line).barrier(line.numbers("among"), channel(line), timeout(line));
-    else if (verb == "put")
+    } else if (verb == "put") {
       memory(line).put(rank(line), offset(line), bytes(line, "source"));
-    else if (verb == "put_signal")
+    } else if (verb == "put_signal") {
       memory(line).put_signal(rank(line), offset(line), bytes(line, "source"), channel(line));
-    else if (verb == "get")
+    } else if (verb == "get") {
       memory(line).get(rank(line), offset(line), bytes(line, "destination"));
-    else if (verb == "fill32")
+    } else if (verb == "fill32") {
       memory(line).fill32(rank(line), offset(line), word(line), line.size("count"));
-    else if (verb == "write_value32")
+    } else if (verb == "write_value32") {
       memory(line).write_value32(rank(line), offset(line), word(line));
-    else if (verb == "signal")
+    } else if (verb == "signal") {
       memory(line).signal(rank(line), channel(line));
-    else if (verb == "signal_value")
+    } else if (verb == "signal_value") {
       memory(line).signal_value(rank(line), channel(line),
           static_cast<symm_signal_op_values>(line.constant("signal")), long_word(line));
-    else if (verb == "wait_signal_value") {
+    } else if (verb == "wait_signal_value") {
       uint64_t seen = 0;
       memory(line).wait_signal_value(
           rank(line), channel(line), compare(line), long_word(line), timeout(line), nullptr, &seen);
       expect_count(line, seen);
     } else if (verb == "wait_signals") {
       std::vector<symm_signal_wait_t> waits;
-      for (const int32_t from : line.numbers("among"))
+      for (const int32_t from : line.numbers("among")) {
         waits.push_back(
             {sizeof(symm_signal_wait_t), from, channel(line), compare(line), long_word(line)});
+      }
       size_t index = 0;
       memory(line).wait_signals(waits, line.integer("any") != 0, timeout(line), nullptr, &index);
       expect_count(line, index);
-    } else if (verb == "test_signal")
+    } else if (verb == "test_signal") {
       expect_count(line, memory(line).test_signal(rank(line), channel(line)));
-    else if (verb == "test_signal_value")
+    } else if (verb == "test_signal_value") {
       expect_count(line, memory(line).test_signal_value(rank(line), channel(line)));
-    else if (verb == "write_value64")
+    } else if (verb == "write_value64") {
       memory(line).write_value64(rank(line), offset(line), long_word(line));
-    else if (verb == "wait_value32")
+    } else if (verb == "wait_value32") {
       memory(line).wait_value32(offset(line), compare(line), word(line), timeout(line));
-    else if (verb == "wait_value64")
+    } else if (verb == "wait_value64") {
       memory(line).wait_value64(offset(line), compare(line), long_word(line), timeout(line));
-    else if (verb == "wait_signal")
+    } else if (verb == "wait_signal") {
       memory(line).wait_signal(rank(line), channel(line), timeout(line));
-    else
+    } else {
       throw std::runtime_error("unknown verb " + verb);
+    }
   }
 
  private:
@@ -246,8 +271,9 @@ class Runner {
 
   std::byte* address(const Line& line, const std::string& key) {
     const auto [name, offset] = line.address(key);
-    if (auto* array = std::get_if<std::vector<std::byte>>(&things_.at(name)))
+    if (auto* array = std::get_if<std::vector<std::byte>>(&things_.at(name))) {
       return array->data() + offset;
+    }
     const symm::Memory block = memory(name);
     const int32_t own = block.info().rank;
     const int32_t rank = key == "at" ? line.integer32("rank", own) : own;
@@ -331,9 +357,10 @@ class Runner {
     std::byte* const begin = address(line, where);
     std::byte* to = begin;
     for (int64_t i = 0, count = line.integer("count"); i < count;
-        ++i, to += symm::reference::size_of(dtype))
+        ++i, to += symm::reference::size_of(dtype)) {
       symm::reference::store_bits(
           dtype, symm::reference::encode_integer(dtype, line.formula(rank_, i)), to);
+    }
     if (!is_far(line)) return;
     const auto [name, offset] = line.address("at");
     symm::check(symm_put(memory(name).get(), rank(line), offset, begin,
@@ -346,16 +373,18 @@ class Runner {
     if (is_far(line) && group(line).status().status != SYMM_OK) return line.use_all();
     const auto dtype = constant("DTYPE", line.text("result", line.text("dtype")));
     const std::byte* at = address(line, where);
-    const int64_t count = line.integer("count"), shift = line.integer("shift", 0),
-                  times = line.integer("times", 1);
+    const int64_t count = line.integer("count");
+    const int64_t shift = line.integer("shift", 0);
+    const int64_t times = line.integer("times", 1);
     const int64_t from = line.integer("from", rank_);
     const auto op = line.has("op") ? std::optional(line.constant("op")) : std::nullopt;
     std::vector<uint64_t> of_ranks(static_cast<size_t>(kRanks));
     for (int64_t i = 0; i < count; ++i, at += symm::reference::size_of(dtype)) {
       int64_t value = line.formula(from, i + shift);
       if (op) {
-        for (int r = 0; r < kRanks; ++r)
+        for (int r = 0; r < kRanks; ++r) {
           of_ranks[static_cast<size_t>(r)] = static_cast<uint64_t>(line.formula(r, i + shift));
+        }
         value = static_cast<int64_t>(symm::reference::reduce(SYMM_DTYPE_I64, *op, of_ranks));
       }
       value *= times;
@@ -407,29 +436,34 @@ class Runner {
     }
     auto* recv = reinterpret_cast<T*>(address(line, "recv"));
     if (verb == "allgather_rows") {
-      const size_t rows = line.size("rows"), row = line.size("count"),
-                   stride = line.size("recv_stride");
+      const size_t rows = line.size("rows");
+      const size_t row = line.size("count");
+      const size_t stride = line.size("recv_stride");
       return ranks.allgather_rows(
           symm::Span(send, rows * row), symm::Span(recv, rows * stride), rows, stride);
     }
     if (verb == "allgatherv" || verb == "alltoallv" || verb == "alltoallv_device" ||
         verb == "reduce_scatterv") {
-      const auto send_counts = line.numbers<size_t>("send_counts"),
-                 send_at = line.numbers<size_t>("send_displacements");
-      const auto recv_counts = line.numbers<size_t>("recv_counts"),
-                 recv_at = line.numbers<size_t>("recv_displacements");
-      const symm::Blocks of_send{send_counts, send_at}, of_recv{recv_counts, recv_at};
+      const auto send_counts = line.numbers<size_t>("send_counts");
+      const auto send_at = line.numbers<size_t>("send_displacements");
+      const auto recv_counts = line.numbers<size_t>("recv_counts");
+      const auto recv_at = line.numbers<size_t>("recv_displacements");
+      const symm::Blocks of_send{send_counts, send_at};
+      const symm::Blocks of_recv{recv_counts, recv_at};
       const auto me = static_cast<size_t>(ranks.rank());
-      if (verb == "allgatherv")
+      if (verb == "allgatherv") {
         return ranks.allgatherv(
             symm::Span(send, recv_counts.at(me)), symm::Span(recv, of_recv.end()), of_recv);
-      if (verb == "alltoallv")
+      }
+      if (verb == "alltoallv") {
         return ranks.alltoallv(
             symm::Span(send, of_send.end()), of_send, symm::Span(recv, of_recv.end()), of_recv);
-      if (verb == "alltoallv_device")
+      }
+      if (verb == "alltoallv_device") {
         return ranks.alltoallv_device(symm::Span(send, line.size("send_capacity")),
             {send_counts, send_at}, symm::Span(recv, line.size("recv_capacity")),
             {recv_counts, recv_at});
+      }
       return ranks.reduce_scatterv(symm::Span(send, of_send.end()), of_send,
           symm::Span(recv, send_counts.at(me)), static_cast<symm_op_values>(line.constant("op")));
     }
@@ -443,17 +477,20 @@ class Runner {
     options.scale_position = static_cast<symm_scale_values>(line.constant("position", "NONE"));
     options.scale = static_cast<double>(line.integer("scale", 0));
     if (line.has("scale_at")) options.scale_pointer = address(line, "scale_at");
-    const symm::Span from(send, count), from_all(send, all);
+    const symm::Span from(send, count);
+    const symm::Span from_all(send, all);
     const auto reduce = [&](const auto& into) {
       if (verb == "allreduce") return ranks.allreduce(from, into, op, options);
       if (verb == "reduce_scatter") return ranks.reduce_scatter(from_all, into, op, options);
       ranks.reduce(from, into, op, root, options);
     };
     if constexpr (std::is_class_v<T>) {  // Narrow
-      if (line.text("result", "") == "F32")
+      if (line.text("result", "") == "F32") {
         return reduce(symm::Span(reinterpret_cast<float*>(recv), count));
+      }
     }
-    const symm::Span to(recv, count), to_all(recv, all);
+    const symm::Span to(recv, count);
+    const symm::Span to_all(recv, all);
     if (verb == "allreduce" || verb == "reduce_scatter" || verb == "reduce") return reduce(to);
     if (verb == "allgather") return ranks.allgather(from, to_all, options);
     if (verb == "broadcast") return ranks.broadcast(from, to, root, options);
@@ -477,9 +514,11 @@ void run_line(Runner& runner, const Line& line) {
     const std::string message = symm_last_error();  // what() has the call's name before it
     require(error.status(), constant("STATUS", line.failure), "status (" + message + ")");
     if (line.blamed) require(error.rank(), *line.blamed, "the rank to blame (" + message + ")");
-    for (const std::string& words : line.words)
-      if (message.find(words) == std::string::npos)
+    for (const std::string& words : line.words) {
+      if (message.find(words) == std::string::npos) {
         throw std::runtime_error("'" + words + "' is not in '" + message + "'");
+      }
+    }
     return;
   }
   if (!line.failure.empty()) throw std::runtime_error("it succeeded");

@@ -1,5 +1,13 @@
 // Again and again: what is made and given back leaves
 // descriptors, mappings, threads and shared memory as they were.
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support {
@@ -34,8 +42,9 @@ TEST(Cycles, AHundredThousandPiecesThroughThreeProcesses) {
   Processes processes(3, [&](int rank) {
     if (rank == 0) {
       const Owned owned(kPiece * kSlots);
-      for (size_t i = 0; i < kSlots; ++i)
+      for (size_t i = 0; i < kSlots; ++i) {
         *owned.at<int>(kPiece * i) = static_cast<int>(i);
+      }
       Footprint before{};
       for (int i = 0; i < kPieces; ++i) {
         if (i == kPieces / 10) before = Footprint::settled();
@@ -67,8 +76,9 @@ TEST(Cycles, AHundredThousandPiecesThroughThreeProcesses) {
     if (rank == 1) ++facts->done;
     wait_for(facts->step, 1);
   });
-  for (int rank = 0; rank < 3; ++rank)
+  for (int rank = 0; rank < 3; ++rank) {
     processes[rank].wait(120'000);
+  }
   processes.expect_success();
 }
 }  // namespace

@@ -1,4 +1,12 @@
 // Whoever dies, whenever: nothing leaks, nothing underflows, and what others read stays.
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "symm/symm.h"
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support {
@@ -23,8 +31,9 @@ class Death : public Sharing {
     });
     Process& victim = importer([&] {
       std::vector<Import> held;
-      for (size_t i = 0; i < imports; ++i)
+      for (size_t i = 0; i < imports; ++i) {
         held.push_back(import(facts->token));
+      }
       held.resize(leases);
       go_on();
       sleep_for_ever();
@@ -68,8 +77,9 @@ TEST_F(Death, TheExportersDataStays) {
   Processes processes(4, [&](int rank) {
     if (rank == 0) {
       const Owned owned(kInts * 4);
-      for (size_t i = 0; i < kInts; ++i)
+      for (size_t i = 0; i < kInts; ++i) {
         owned.at<int>()[i] = static_cast<int>(i);
+      }
       facts->token = make_token(owned.data, kInts * 4);
       facts->step = 1;
       sleep_for_ever();
@@ -87,8 +97,9 @@ TEST_F(Death, TheExportersDataStays) {
     ++facts->done;
     wait_for(facts->step, 2);
     expect_eventually("its death is noticed", [&] { return mine.info().exporter_alive == 0; });
-    for (size_t i = 0; i < kInts; ++i)
+    for (size_t i = 0; i < kInts; ++i) {
       ASSERT_EQ(mine.at<int>()[i], static_cast<int>(i));
+    }
     const Outcome again = outcome_of_import(facts->token);
     EXPECT_EQ(again.status, SYMM_ERR_PEER_FAILED) << again.message;
     ++facts->done;

@@ -1,8 +1,29 @@
 // Where an exporter or an importer has something against it:
 // a logger that waits, a crowd at its door, no descriptors,
 // an exit, a system call or an allocation that fails.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
 #include <sys/un.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "symm/symm.h"
+#include "symm/symm.hpp"
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support {
@@ -32,8 +53,9 @@ namespace {
 class Edges : public Sharing {
  protected:
   std::string socket_path() const {
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory.path()))
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory.path())) {
       if (entry.is_socket()) return entry.path();
+    }
     return "";
   }
 };
@@ -107,12 +129,14 @@ TEST_F(Edges, ACrowdThatSaysNothingIsBounded) {
     if (geteuid() == 0) setrlimit(RLIMIT_NOFILE, &enough);
     std::vector<int> crowd;
     const std::string path = socket_path();
-    for (size_t i = 0; i < kCrowd; ++i)
+    for (size_t i = 0; i < kCrowd; ++i) {
       crowd.push_back(knock(path));
+    }
     EXPECT_EQ(outcome_of_import(facts->token).message, "");
     pass();
-    for (const int fd : crowd)
+    for (const int fd : crowd) {
       close(fd);
+    }
     ipc_collect();
   });
 }
@@ -139,14 +163,16 @@ TEST_F(Edges, ADoorThatHadToBeShutOpensByItself) {
     pass();
     greedy = false;
     thief.join();
-    for (const int fd : taken)
+    for (const int fd : taken) {
       close(fd);
+    }
     setrlimit(RLIMIT_NOFILE, &usual);
     pass();
   });
   importer([&] {
-    for (int i = 0; i < 60; ++i)
+    for (int i = 0; i < 60; ++i) {
       outcome_of_import(facts->token, 20);
+    }
     pass();
     EXPECT_EQ(outcome_of_import(facts->token).message, "");
   });
@@ -157,12 +183,14 @@ TEST_F(Edges, TheExporterEndsWhileThreadsExportAndImportersConnect) {
   for (int trial = 0; trial < kTrials; ++trial) {
     Process owner([&] {
       const Owned owned = offer(4096);
-      for (int thread = 0; thread < 2; ++thread)
+      for (int thread = 0; thread < 2; ++thread) {
         std::thread([data = owned.data] {
           std::byte token[SYMM_IPC_TOKEN_MAX_SIZE];
-          for (size_t size = 0;;)
+          for (size_t size = 0;;) {
             symm_ipc_export(data, 64, nullptr, token, sizeof token, &size, nullptr);
+          }
         }).detach();
+      }
       tell();
       wait_for(facts->step, trial + 1);
       usleep(static_cast<useconds_t>(1000 + trial * 37));
@@ -172,8 +200,9 @@ TEST_F(Edges, TheExporterEndsWhileThreadsExportAndImportersConnect) {
     const std::string path = socket_path();
     facts->step = trial + 1;
     Process crowd([&] {
-      for (;;)
+      for (;;) {
         close(knock(path));
+      }
     });
     owner.expect_success("the exporter");
   }
@@ -248,13 +277,16 @@ TEST_F(Edges, AnyAllocationMayFail) {
           symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
           options.timeout_ms = 5'000;
           symm_status_t status = group != nullptr ? SYMM_OK : symm_group_create(&config, &group);
-          if (status == SYMM_OK && buffer == nullptr)
+          if (status == SYMM_OK && buffer == nullptr) {
             status = symm_alloc(group, 4096, nullptr, &buffer);
+          }
           if (status == SYMM_OK) status = symm_buffer_pointer(buffer, &pointer);
-          if (status == SYMM_OK)
+          if (status == SYMM_OK) {
             status = symm_ipc_export(pointer, 64, nullptr, made, sizeof made, &size, nullptr);
-          if (status == SYMM_OK)
+          }
+          if (status == SYMM_OK) {
             status = symm_ipc_import(token.bytes, token.size, &options, &held, nullptr);
+          }
           if (status == SYMM_OK) symm_ipc_release(std::exchange(held, nullptr), nullptr);
           if (status == SYMM_OK) status = symm_ipc_collect(nullptr);
           return status;

@@ -1,4 +1,20 @@
 // Each thing that can be wrong with a token says so by itself.
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "symm/symm.h"
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support {
@@ -8,10 +24,12 @@ using Errors = Sharing;
 // FNV-1a, as in core/base/hash.hpp: the tests see the library from outside.
 void seal(Token& token) {
   uint64_t value = 0xCBF29CE484222325U;
-  for (size_t i = 0; i < token.size - 8; ++i)
+  for (size_t i = 0; i < token.size - 8; ++i) {
     value = (value ^ std::to_integer<uint64_t>(token.bytes[i])) * 0x100000001B3U;
-  for (size_t i = 0; i < 8; ++i)
+  }
+  for (size_t i = 0; i < 8; ++i) {
     token.bytes[token.size - 8 + i] = static_cast<std::byte>(value >> (8 * i));
+  }
 }
 
 Token changed(Token token, size_t offset, std::byte bits = std::byte{1}) {

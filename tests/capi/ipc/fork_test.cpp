@@ -1,5 +1,10 @@
 // A child of an exporter, or of an importer, has
 // nothing of its parent's and harms nothing of it.
+#include <unistd.h>
+
+#include <functional>
+
+#include "symm/symm.h"
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support {

@@ -1,4 +1,13 @@
 // Containers that share nothing but the directory.
+#include <sched.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <stdexcept>
+#include <string>
+
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support {
@@ -13,8 +22,9 @@ std::string why_not_into_namespaces() {
 }
 
 void in_new_namespaces(const std::function<void()>& body) {
-  if (const std::string why = why_not_into_namespaces(); !why.empty())
+  if (const std::string why = why_not_into_namespaces(); !why.empty()) {
     throw std::runtime_error(why);
+  }
   Process(body).expect_success("who is in namespaces");
 }
 

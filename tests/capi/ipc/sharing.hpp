@@ -18,8 +18,9 @@ struct Owned {
     static std::mutex mutex;
     {
       const std::lock_guard lock(mutex);
-      if (std::exchange(made_by, getpid()) != getpid())
+      if (std::exchange(made_by, getpid()) != getpid()) {
         group = create({"thread://sharing", ""}, 0, 1);
+      }
     }
     buffer = group.allocate(bytes);
     data = buffer.span().data();
@@ -71,8 +72,9 @@ struct Facts {
 };
 // Fails the test, by an exception, if that takes too long.
 inline void wait_for(const std::atomic<int>& value, int at_least) {
-  if (!eventually([&] { return value >= at_least; }))
+  if (!eventually([&] { return value >= at_least; })) {
     throw std::runtime_error("nobody came to step " + std::to_string(at_least));
+  }
 }
 inline void expect_eventually(const char* what, const std::function<bool()>& so) {
   EXPECT_TRUE(eventually(so)) << what;
@@ -109,8 +111,9 @@ class Sharing : public testing::Test {
     processes_.remove_if([&](const Process& one) { return &one == &process; });
   }
   void join() {
-    for (Process& process : processes_)
+    for (Process& process : processes_) {
       process.expect_success("an exporter or importer");
+    }
     processes_.clear();
   }
   // A buffer, with the first 64 bytes of it as the token of the test.

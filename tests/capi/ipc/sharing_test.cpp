@@ -1,6 +1,19 @@
 // Memory goes from process to process, as often and in whatever order they like.
 #include "tests/capi/ipc/sharing.hpp"
 
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "symm/symm.h"
+#include "symm/symm.hpp"
+
 namespace support {
 namespace {
 TEST_F(Sharing, BothSidesSeeOneMemory) {
@@ -105,8 +118,9 @@ TEST_F(Sharing, ManyProcessesImportOneToken) {
       EXPECT_EQ(symm::ipc_holders(symm::Span(owned.data + 4, 4)).leases, 0U);
       const symm_ipc_stats_t now = ipc_stats();
       bool one_of_them = false;
-      for (int i = 0; i < kImporters; ++i)
+      for (int i = 0; i < kImporters; ++i) {
         one_of_them = one_of_them || facts->tokens[i].size == static_cast<size_t>(holders.pid);
+      }
       EXPECT_NE(now.oldest_lease_pid, 0);
       EXPECT_TRUE(one_of_them);
       EXPECT_GT(now.oldest_lease_start_time, 0U);
@@ -142,9 +156,10 @@ TEST_F(Sharing, ReexportNamesTheOwner) {
       {
         const Import piece = import(facts->tokens[0]);
         facts->tokens[1] = make_token(piece.at<std::byte>() + 64, 4);
-        for (const size_t size : {size_t{65}, SIZE_MAX})
+        for (const size_t size : {size_t{65}, SIZE_MAX}) {
           EXPECT_THROW(make_token(piece.at<std::byte>() + 64, size), Error)
               << "more than was imported";
+        }
         EXPECT_THROW(symm::ipc_holders(piece.span()), Error) << "the owner knows";
         EXPECT_EQ(outcome_of([&] { make_token(piece.at<std::byte>(), 4, 100); }).status,
             SYMM_ERR_UNSUPPORTED)
@@ -283,8 +298,9 @@ TEST_F(Sharing, ManyBlocksInLimboAreWarnedOf) {
   });
   importer([&] {
     std::vector<Import> imports;
-    for (const Token& token : facts->tokens)
+    for (const Token& token : facts->tokens) {
       imports.push_back(import(token));
+    }
     facts->tokens[0].size = static_cast<size_t>(getpid());
     pass();
   });
@@ -299,8 +315,9 @@ TEST_F(Withdraw, EndsTheTokensOfAPieceOnly) {
     const Owned owned(4096);
     check(symm_ipc_withdraw(owned.data, 4096, 1));  // of which no token was made
     EXPECT_EQ(ipc_stats().tokens, 0U);
-    for (size_t i = 0; i < 4; ++i)
+    for (size_t i = 0; i < 4; ++i) {
       facts->tokens[i] = make_token(owned.data + 1024 * i, 1024);
+    }
     pass();
     check(symm_ipc_withdraw(owned.data + 1000, 100, 20'000));  // of the first and the second
     facts->tokens[4] = make_token(owned.data, 2048);
@@ -337,10 +354,11 @@ TEST_F(Withdraw, HearsOfReleasesThatFoundNoRoom) {
     for (const bool by_asking : {false, true}) {
       facts->token = make_token(owned.data, 64);
       pass();  // stopped in between
-      if (by_asking)
+      if (by_asking) {
         expect_eventually("all leases are over", [] { return ipc_stats().leased == 0; });
-      else
+      } else {
         check(symm_ipc_withdraw(owned.data, 4096, 20'000));
+      }
       EXPECT_EQ(ipc_stats().leased, 0U);
     }
     go_on();
@@ -348,8 +366,9 @@ TEST_F(Withdraw, HearsOfReleasesThatFoundNoRoom) {
   importer([&] {
     for (int round = 0; round < 2; ++round) {
       std::vector<Import> held(kLeases);
-      for (Import& one : held)
+      for (Import& one : held) {
         one = import(facts->token);
+      }
       owner.kill(SIGSTOP);
       usleep(5000);  // until all of its threads have stopped
       held.clear();

@@ -1,4 +1,9 @@
 // Threads of one process export, import, withdraw and release at once.
+#include <stdlib.h>
+
+#include <cstddef>
+
+#include "symm/symm.h"
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support {

@@ -20,8 +20,9 @@ constexpr int32_t kToken = 2;
 // What a rank writes.
 std::vector<float> values(int32_t rank, size_t count) {
   std::vector<float> made(count);
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; ++i) {
     made[i] = 0.3F * static_cast<float>(static_cast<size_t>(rank + 1) * (i % 1024));
+  }
   return made;
 }
 
@@ -30,8 +31,9 @@ std::vector<float> sum(int32_t size, size_t count) {
   std::vector<float> total = values(0, count);
   for (int32_t rank = 1; rank < size; ++rank) {
     const std::vector<float> part = values(rank, count);
-    for (size_t i = 0; i < count; ++i)
+    for (size_t i = 0; i < count; ++i) {
       total[i] += part[i];
+    }
   }
   return total;
 }
@@ -54,8 +56,9 @@ uint32_t pass_on_by_token(const gpu::Rank& rank, const symm::Memory& memory, int
 
   memory.wait_signal(rank.last(), kToken, 0, rank.stream);
   const uint32_t came = rank.download<uint32_t>(&block[kMailbox], 1)[0];
-  if (came == 0 || came > SYMM_IPC_TOKEN_MAX_SIZE)
+  if (came == 0 || came > SYMM_IPC_TOKEN_MAX_SIZE) {
     gpu::give_up("wrong result: the length of the token");
+  }
   symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
   options.device = device;  // otherwise it is mapped for the GPU that has the memory
   const symm::Import import(

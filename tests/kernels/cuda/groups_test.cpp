@@ -1,7 +1,19 @@
 // Several groups at once on devices that have room for few blocks: whatever collectives
 // they are in, and in whatever order each device gets them, all end, if each kernel
 // keeps to its part of the device. And one group where its kernels get less than that.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/args.hpp"
 #include "kernels/cuda/plan.hpp"
+#include "kernels/types.hpp"
 #include "tests/kernels/cuda/world.hpp"
 #include "tests/support/test.hpp"
 
@@ -56,8 +68,9 @@ class Calls {
     auto& call = *calls_.emplace_back(std::make_unique<Call>());
     call.form = &form;
     for (size_t rank = 0; rank < kRanks; ++rank) {
-      for (size_t i = 0; i < kCount; ++i)
+      for (size_t i = 0; i < kCount; ++i) {
         call.send[rank].push_back(static_cast<float>(1000 * calls_.size() + 100 * rank + i));
+      }
       call.recv[rank].assign(
           kCount * (form.collective == Collective::allgather ? kRanks : 1), -1.0F);
     }
@@ -83,16 +96,18 @@ class Calls {
   // "": all ended, and all is right.
   std::string run() {
     if (!ranks_.run()) return "nothing goes on";
-    for (int at = 0; at < kRanks * groups_; ++at)
+    for (int at = 0; at < kRanks * groups_; ++at) {
       if (ranks_.record(at).state != 0) return "trouble";
+    }
     for (const auto& call : calls_) {
       for (size_t rank = 0; rank < kRanks; ++rank) {
         for (size_t i = 0; i < call->recv[rank].size(); ++i) {
           const float expected = call->form->collective == Collective::allgather
                                      ? call->send[i / kCount][i % kCount]
                                      : call->send[0][i] + call->send[1][i];
-          if (call->recv[rank][i] != expected)
+          if (call->recv[rank][i] != expected) {
             return std::string("wrong result of ") + call->form->name;
+          }
         }
       }
     }
@@ -127,9 +142,11 @@ Ranks::Options options_of(int groups, unsigned room, unsigned seed) {
 std::string outcome(int groups, unsigned room, unsigned blocks, unsigned seed) {
   Calls calls(options_of(groups, room, seed), blocks);
   std::mt19937 random(seed);
-  for (int call = 0; call < 3; ++call)
-    for (int group = 0; group < groups; ++group)
+  for (int call = 0; call < 3; ++call) {
+    for (int group = 0; group < groups; ++group) {
       calls.launch(group, kForms[random() % std::size(kForms)]);
+    }
+  }
   return calls.run();
 }
 
@@ -137,18 +154,21 @@ std::string outcome(int groups, unsigned room, unsigned blocks, unsigned seed) {
 // groups of two ranks, as these are, one may be kept out.
 TEST(SeveralGroups, AllEndWhereEachKeepsToItsPart) {
   for (const int groups : {2, 3}) {
-    for (const unsigned blocks : {3U, 6U, 9U})
-      for (unsigned seed = 0; seed < 20; ++seed)
+    for (const unsigned blocks : {3U, 6U, 9U}) {
+      for (unsigned seed = 0; seed < 20; ++seed) {
         ASSERT_EQ(outcome(groups, blocks + 1, blocks, seed), "")
             << groups << " groups, " << blocks << " blocks, seed " << seed;
+      }
+    }
   }
 }
 
 // Without that the model must notice it.
 TEST(SeveralGroups, TheModelSeesThemInEachOthersWay) {
   unsigned seed = 0;
-  while (seed < 100 && outcome(2, 6, 6, seed) != "nothing goes on")
+  while (seed < 100 && outcome(2, 6, 6, seed) != "nothing goes on") {
     ++seed;
+  }
   EXPECT_LT(seed, 100U);
   for (seed = 0; seed < 100 && outcome(4, 9, 6, seed) != "nothing goes on"; ++seed) {
   }
@@ -162,17 +182,20 @@ std::string outcome_of_shared_stages(bool in_turn, unsigned seed) {
   options.share_stages = true;
   Calls calls(options, 6, in_turn);
   std::mt19937 random(seed);
-  for (int call = 0; call < 8; ++call)
+  for (int call = 0; call < 8; ++call) {
     calls.launch(static_cast<int>(random() % 3), kForms[random() % std::size(kForms)]);
+  }
   return calls.run();
 }
 
 TEST(SeveralGroups, ShareStagesWhereTheyTakeTurns) {
-  for (unsigned seed = 0; seed < 60; ++seed)
+  for (unsigned seed = 0; seed < 60; ++seed) {
     ASSERT_EQ(outcome_of_shared_stages(true, seed), "") << "seed " << seed;
+  }
   unsigned seed = 0;
-  while (seed < 60 && outcome_of_shared_stages(false, seed) != "wrong result of pipeline")
+  while (seed < 60 && outcome_of_shared_stages(false, seed) != "wrong result of pipeline") {
     ++seed;
+  }
   EXPECT_LT(seed, 60U) << "the model notices where they do not";
 }
 
@@ -200,8 +223,9 @@ TEST(OneGroup, EndsWhereNotAllOfItsBlocksHaveRoom) {
   for (const Form& form : kForms) {
     for (unsigned seed = 0; seed < 12; ++seed) {
       Calls calls(options_of(1, 1, seed), 6);
-      for (int call = 0; call < 2; ++call)
+      for (int call = 0; call < 2; ++call) {
         calls.launch(0, form);
+      }
       ASSERT_EQ(calls.run(), "") << form.name << ", seed " << seed;
     }
   }
@@ -215,8 +239,9 @@ TEST(OneGroup, TheModelSeesAHalfThatIsUsedTooEarly) {
       Ranks::Options options = options_of(1, 1000, seed);
       (has_one_half ? options.has_one_half : options.ends_early) = true;
       Calls calls(options, 1);
-      for (int call = 0; call < 5; ++call)
+      for (int call = 0; call < 5; ++call) {
         calls.launch(0, kForms[0]);
+      }
       if (!calls.run().empty()) return true;
     }
     return false;

@@ -4,9 +4,23 @@
 // else is touched. And those that widen and narrow what is scaled.
 #include "tests/support/pieces.hpp"
 
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/args.hpp"
+#include "kernels/types.hpp"
 #include "tests/kernels/cuda/world.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/support/test.hpp"
+#include "tools/bench/reference.hpp"
 
 extern "C" symm::cuda::model::KernelOf<symm::cuda::PiecesArgs> symm_pieces_move,
     symm_pieces_reduce_any, symm_pieces_reduce_bf16, symm_pieces_reduce_f32;
@@ -65,8 +79,9 @@ class Calls {
       args.row_stride = call.drawn.stride;
       lists(call, rank, args, wrong, by_device);
       const bool is_symmetric = !(exchanges && call.drawn.is_in_place) && random_() % 2 == 0;
-      if (static_cast<int>(rank) != wrong.absent)
+      if (static_cast<int>(rank) != wrong.absent) {
         launch(call, rank, args, symm_pieces_move, is_symmetric, wrong.memory);
+      }
     }
   }
 
@@ -79,8 +94,9 @@ class Calls {
     };
     elements.reduce = [&](const std::vector<const std::byte*>& of_all, std::byte* result) {
       std::vector<uint64_t> bits;
-      for (const std::byte* element : of_all)
+      for (const std::byte* element : of_all) {
         bits.push_back(reference::load_bits(dtype, element));
+      }
       reference::store_bits(dtype, reference::reduce(dtype, op, bits), result);
     };
     Call& call = begin(PiecesKind::reduce_scatterv, size_of(dtype), random_() % 3 == 0, elements);
@@ -96,8 +112,9 @@ class Calls {
   // "": all ended, and all is right.
   std::string run() {
     if (!ranks_.run()) return "nothing goes on";
-    for (size_t rank = 0; rank < n_; ++rank)
+    for (size_t rank = 0; rank < n_; ++rank) {
       if (ranks_.record(static_cast<int>(rank)).state != 0) return "trouble";
+    }
     for (size_t call = 0; call < calls_.size(); ++call) {
       for (size_t rank = 0; rank < n_; ++rank) {
         const support::PiecesOfRank& mine = calls_[call]->drawn.of[rank];
@@ -125,8 +142,9 @@ class Calls {
       PiecesKind kind, size_t element, bool in_place, const support::Elements& elements = {}) {
     DrawnPieces drawn(kind, n_, element, in_place, random_, elements);
     Call& call = *calls_.emplace_back(std::make_unique<Call>(Call{std::move(drawn), {}, {}}));
-    for (const auto& mine : call.drawn.of)
+    for (const auto& mine : call.drawn.of) {
       call.images.push_back(mine.before);
+    }
     call.numbers.resize(n_);
     return call;
   }
@@ -136,13 +154,16 @@ class Calls {
     auto& all = call.numbers[rank] = mine.lists(1);
     if (rank == 0 && n_ > 1) all[0][1] += wrong.more;
     for (const size_t which : {0, 1}) {
-      const support::Counts &counts = all[2 * which], &displacements = all[2 * which + 1];
+      const support::Counts& counts = all[2 * which];
+      const support::Counts& displacements = all[2 * which + 1];
       const uint64_t room =
           which == 0 ? std::min<uint64_t>(wrong.capacity, mine.send_bytes + 8) : mine.recv_bytes;
-      if (by_device)
+      if (by_device) {
         args.counts[which] = {address_of(counts.data()), address_of(displacements.data()), room};
-      for (size_t r = 0; r < n_ && !by_device; ++r)
+      }
+      for (size_t r = 0; r < n_ && !by_device; ++r) {
         (which == 0 ? args.send : args.recv)[r] = {displacements[r], counts[r]};
+      }
     }
   }
 
@@ -167,8 +188,9 @@ class Calls {
       args.call.recv_offset = mine.recv_at;
       MemoryEntry& entry = memories_[calls_.size()];
       entry = {calls_.size(), bytes, {}};
-      for (size_t r = 0; r < n_; ++r)
+      for (size_t r = 0; r < n_; ++r) {
         entry.block[r] = address_of(call.images[r].data());
+      }
     }
     ranks_.launch(
         static_cast<int>(rank), [args, kernel](const CollectiveArgs&) { kernel(args); }, args.call,
@@ -197,8 +219,9 @@ TEST(Pieces, BelongWhereTheyAre) {
     for (unsigned seed = 0; seed < 24; ++seed) {
       Calls calls(options_of(ranks, seed));
       if (seed % 3 == 0) calls.ranks().hold(static_cast<int>(seed) % ranks, seed * 7, 40'000);
-      for (int call = 0; call < 5; ++call)
+      for (int call = 0; call < 5; ++call) {
         calls.launch_any();
+      }
       ASSERT_EQ(calls.run(), "") << ranks << " ranks, seed " << seed;
     }
   }
@@ -228,8 +251,9 @@ TEST(Pieces, ThatDoNotFitAreToldOf) {
       calls.move(PiecesKind::alltoallv, one.wrong);
       ASSERT_TRUE(calls.ranks().run());
       const ErrorRecord& record = calls.ranks().record(0);
-      if (record.state == 0 || record.trouble != static_cast<uint32_t>(one.trouble))
+      if (record.state == 0 || record.trouble != static_cast<uint32_t>(one.trouble)) {
         continue;  // what was drawn fits, or not there
+      }
       ++told;
       if (one.peer >= 0) {
         EXPECT_EQ(record.peer, one.peer);

@@ -1,4 +1,13 @@
 // What the pipeline's kernels do where ranks disagree, announce what cannot be, or take long.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "kernels/collective.hpp"
+#include "kernels/cuda/args.hpp"
+#include "kernels/types.hpp"
 #include "tests/kernels/cuda/world.hpp"
 #include "tests/support/test.hpp"
 
@@ -17,8 +26,9 @@ class Call {
     for (int rank = 0; rank < ranks; ++rank) {
       const size_t blocks = traits(collective).send_per_rank ? static_cast<size_t>(ranks) : 1;
       auto& send = send_.emplace_back(count * blocks, static_cast<float>(rank + 1));
-      for (size_t i = 0; i < send.size() && collective == Collective::alltoall; ++i)
+      for (size_t i = 0; i < send.size() && collective == Collective::alltoall; ++i) {
         send[i] += 10.0F * static_cast<float>(i / count);
+      }
       recv_.emplace_back(count * static_cast<size_t>(ranks), -1.0F);
     }
   }
@@ -33,8 +43,9 @@ class Call {
   void share() {
     const auto entry = [](uint64_t id, const std::vector<std::vector<float>>& operands) {
       MemoryEntry made{id, operands[0].size() * sizeof(float), {}};
-      for (size_t rank = 0; rank < operands.size(); ++rank)
+      for (size_t rank = 0; rank < operands.size(); ++rank) {
         made.block[rank] = reinterpret_cast<uintptr_t>(operands[rank].data());
+      }
       return made;
     };
     table_ = {entry(1, send_), entry(2, recv_)};
@@ -100,9 +111,10 @@ TEST(PipelineKernels, TwoRootsAreAMismatch) {
             << "rank " << rank;
         if (agree) {
           EXPECT_EQ(call.recv(rank)[63], 3.0F);
-        } else
+        } else {
           EXPECT_EQ(
               record.peer_detail, static_cast<uint64_t>(roots[static_cast<size_t>(record.peer)]));
+        }
       }
     }
   }
@@ -110,7 +122,8 @@ TEST(PipelineKernels, TwoRootsAreAMismatch) {
 
 // Not only where recv begins has to be in its memory.
 TEST(PipelineKernels, NothingIsStoredBeyondAMemory) {
-  constexpr size_t kCount = 16, kAll = 2 * kCount * sizeof(float);
+  constexpr size_t kCount = 16;
+  constexpr size_t kAll = 2 * kCount * sizeof(float);
   for (const uint64_t offset : {uint64_t{65}, uint64_t{64} + kAll, ~uint64_t{0}}) {
     std::vector<float> block(64, -1.0F);
     MemoryEntry table[3] = {};
@@ -165,10 +178,11 @@ TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
             args.direct = is_direct ? 1 : 0;
             args.spares_root =
                 (args.spares_root != 0 && !is_direct) || (!moves && what.otherwise) ? 1 : 0;
-            if (is_direct)
+            if (is_direct) {
               args.tiles = args.unit / (2 * kTile) + 1;
-            else if (what.otherwise)
+            } else if (what.otherwise) {
               args.tiles = args.unit / (2 * (static_cast<uint64_t>(ranks) - 1) * kTile) + 1;
+            }
             if (in_place) args.recv = args.send;
             args.recv_memory = is_private(rank) || (in_place && is_exchange) ? 0 : in_place ? 1 : 2;
             args.copies_out =
@@ -187,7 +201,8 @@ TEST(PipelineKernels, StoreResultsWhereTheyBelong) {
                                   ? sum * static_cast<float>(ranks)
                                   : sum;
             for (size_t i = 0; i < operand_bytes(what.collective, count, ranks).recv; ++i) {
-              const auto source = static_cast<float>(i / count), me = static_cast<float>(rank);
+              const auto source = static_cast<float>(i / count);
+              const auto me = static_cast<float>(rank);
               const float exchanged = round == 2 ? me + 1 + 10 * source : source + 1 + 10 * me;
               const float from = is_exchange                             ? exchanged
                                  : traits(what.collective).recv_per_rank ? source + 1

@@ -1,6 +1,16 @@
 // The kernels that push as they are, messages of several chunks
 // among them: whatever sizes follow each other, whoever is held
 // up where, all ranks get all sums. Packs are torn into words.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/args.hpp"
+#include "kernels/types.hpp"
 #include "tests/kernels/cuda/world.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/support/test.hpp"
@@ -45,20 +55,23 @@ std::string outcome(const Form& form, unsigned seed) {
   std::mt19937 random(seed);
   const auto n = static_cast<size_t>(form.ranks);
   // A work group, for the scratch.
-  const unsigned blocks = 1 + seed % 2, threads = 1 + seed / 2 % 3;
+  const unsigned blocks = 1 + seed % 2;
+  const unsigned threads = 1 + seed / 2 % 3;
   Ranks ranks({.ranks = form.ranks,
       .seed = seed,
       .blocks = blocks,
       .threads = threads,
       .slot = form.slot,
       .work_groups = 1});
-  std::vector<std::vector<std::vector<float>>> send(kCalls), recv(kCalls);
+  std::vector<std::vector<std::vector<float>>> send(kCalls);
+  std::vector<std::vector<std::vector<float>>> recv(kCalls);
   std::vector<Collective> kinds(kCalls, Collective::allreduce);
   for (size_t call = 0; call < kCalls; ++call) {
     const bool once = form.one_shot != nullptr && random() % 2 == 0;
-    if (once && n == 2)
+    if (once && n == 2) {
       kinds[call] = std::array{
           Collective::allreduce, Collective::reduce, Collective::reduce_scatter}[random() % 3];
+    }
     const bool has_owners = once && form.one_shot == symm_two_shot_reduce_any_4;
     if (has_owners) kinds[call] = Collective::reduce;
     const bool scatters = kinds[call] == Collective::reduce_scatter;
@@ -69,8 +82,9 @@ std::string outcome(const Form& form, unsigned seed) {
     const size_t count = form.whole != 0 ? 4 * form.whole : 1 + random() % most;
     for (size_t rank = 0; rank < n; ++rank) {
       std::vector<float>& operand = send[call].emplace_back(scatters ? n * count : count);
-      for (float& x : operand)
+      for (float& x : operand) {
         x = static_cast<float>(random() % 1000);
+      }
       recv[call].emplace_back(count, -1.0F);
     }
     for (size_t rank = 0; rank < n; ++rank) {
@@ -98,13 +112,15 @@ std::string outcome(const Form& form, unsigned seed) {
     const size_t count = recv[call][0].size();
     for (size_t i = 0; i < send[call][0].size(); ++i) {
       float sum = send[call][0][i];
-      for (size_t r = 1; r < n; ++r)
+      for (size_t r = 1; r < n; ++r) {
         sum += send[call][r][i];
+      }
       for (size_t r = 0; r < n; ++r) {
         if (kinds[call] == Collective::reduce_scatter && i / count != r) continue;
         if (recv[call][r][i % count] !=
-            (kinds[call] == Collective::reduce && r != call % n ? -1.0F : sum))
+            (kinds[call] == Collective::reduce && r != call % n ? -1.0F : sum)) {
           return "wrong sums";
+        }
       }
     }
   }
@@ -112,10 +128,13 @@ std::string outcome(const Form& form, unsigned seed) {
 }
 
 TEST(PushKernels, AllRanksGetAllSums) {
-  for (const Form& form : kForms)
+  for (const Form& form : kForms) {
     // whose calls are long
-    for (unsigned seed = 0; seed < (form.one_shot == symm_two_shot_reduce_any_4 ? 12 : 25); ++seed)
+    for (unsigned seed = 0; seed < (form.one_shot == symm_two_shot_reduce_any_4 ? 12 : 25);
+        ++seed) {
       ASSERT_EQ(outcome(form, seed), "") << form.name << ", seed " << seed;
+    }
+  }
 }
 
 TEST(PushKernels, RanksNoticeThatTheirRootsDiffer) {
@@ -129,8 +148,9 @@ TEST(PushKernels, RanksNoticeThatTheirRootsDiffer) {
     ranks.launch(rank, symm_one_shot_ahead_any, args);
   }
   ASSERT_TRUE(ranks.run());
-  for (int rank = 0; rank < 2; ++rank)
+  for (int rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(static_cast<WaitError>(ranks.record(rank).trouble), WaitError::mismatch);
+  }
 }
 
 // Any words, those of which free cells are made among them, of private memory at any
@@ -148,7 +168,8 @@ TEST(PushKernels, MarksAndFlagsMoveAnyBits) {
         .threads = threads,
         .slot = 4096,
         .work_groups = 1});
-    std::vector<std::vector<reference::Bytes>> send, recv;
+    std::vector<std::vector<reference::Bytes>> send;
+    std::vector<std::vector<reference::Bytes>> recv;
     std::vector<Collective> calls;
     std::vector<size_t> units;
     constexpr size_t kMost = 3 * kMarkedTile;
@@ -165,8 +186,9 @@ TEST(PushKernels, MarksAndFlagsMoveAnyBits) {
       recv.emplace_back();
       for (size_t rank = 0; rank < n; ++rank) {
         auto& operand = send[call].emplace_back(by_rank ? n * unit : unit);
-        for (std::byte& byte : operand)
+        for (std::byte& byte : operand) {
           byte = static_cast<std::byte>(random() % 3 != 0 ? 0xFF : random());
+        }
         const size_t results = calls[call] == Collective::broadcast ? unit : n * unit;
         recv[call].push_back(in_place ? operand : reference::Bytes(results, std::byte{0xA5}));
       }
@@ -201,8 +223,9 @@ TEST(PushKernels, TheModelSeesAThreadThatHearsNothing) {
   Form form = kForms[2];
   form.two_shot = symm_two_shot_without_tokens_4;
   unsigned seed = 0;
-  while (seed < 500 && outcome(form, seed) != "nothing goes on")
+  while (seed < 500 && outcome(form, seed) != "nothing goes on") {
     ++seed;
+  }
   EXPECT_LT(seed, 500U);
 }
 }  // namespace

@@ -1,6 +1,13 @@
 // All-reduce with RMSNorm in one kernel, as it is: several
 // calls of any shape, whoever is held up where, have the bits
 // of the definition on all ranks, and so has RMSNorm alone.
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "kernels/cuda/args.hpp"
+#include "kernels/types.hpp"
 #include "tests/kernels/cuda/world.hpp"
 #include "tests/kernels/rmsnorm_case.hpp"
 
@@ -83,10 +90,12 @@ TEST(RmsNormKernels, HaveTheBitsOfTheDefinition) {
     ranks.hold(static_cast<int>(random() % static_cast<unsigned>(n)),
         static_cast<long>(random() % 500), 3000);
     ASSERT_TRUE(ranks.run()) << "nothing goes on, seed " << seed;
-    for (unsigned call = 0; call < 3; ++call)
-      for (const Results& got : results[call])
+    for (unsigned call = 0; call < 3; ++call) {
+      for (const Results& got : results[call]) {
         ASSERT_EQ(calls[call].difference(got.residuals, got.norms, got.quants, got.scales), "")
             << "seed " << seed << ", call " << call << ", " << n << " ranks";
+      }
+    }
   }
 }
 }  // namespace

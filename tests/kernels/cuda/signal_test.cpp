@@ -2,6 +2,13 @@
 // every one counts once, none ends early, none is forgotten.
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "kernels/compare.hpp"
+#include "kernels/cuda/args.hpp"
 #include "tests/kernels/cuda/model/kernels/cuda/memory.cuh"
 #include "tests/kernels/cuda/world.hpp"
 
@@ -57,9 +64,11 @@ TEST(BarrierKernel, CountsOnAnyNumberOfStreams) {
         .seed = seed,
         .threads = static_cast<unsigned>(size)});
     for (int round = 0; round < kRounds; ++round) {
-      for (int rank = 0; rank < size; ++rank)
-        for (unsigned stream = 0; stream < streams; ++stream)
+      for (int rank = 0; rank < size; ++rank) {
+        for (unsigned stream = 0; stream < streams; ++stream) {
           barriers.launch(rank, stream, size);
+        }
+      }
     }
     ASSERT_TRUE(barriers.ranks().run()) << "nothing goes on, seed " << seed;
     EXPECT_FALSE(barriers.ended_too_early()) << "seed " << seed;
@@ -158,8 +167,9 @@ TEST(SignalKernels, OneSignalIsForOneOfTwo) {
   Signals signals(1, 2, 1, 100'000);
   signals.write(signals.words.signals, 1, WriteKind::add);
   int ended = 0;
-  for (unsigned stream = 0; stream < 2; ++stream)
+  for (unsigned stream = 0; stream < 2; ++stream) {
     signals.take(stream, [&] { ended += signals.ranks().record(1).state == 0; });
+  }
   EXPECT_TRUE(signals.ranks().run());
   EXPECT_EQ(ended, 1);
   const ErrorRecord& record = signals.ranks().record(1);
@@ -217,7 +227,8 @@ TEST(SignalKernels, WhoHasLeftIsNamed) {
 }
 
 TEST(SignalKernels, ChecksTellWhoDiffers) {
-  constexpr int kRanks = 3, kCalls = 4;
+  constexpr int kRanks = 3;
+  constexpr int kCalls = 4;
   for (uint64_t CheckArgs::* const differs : {static_cast<uint64_t CheckArgs::*>(nullptr),
            &CheckArgs::detail, &CheckArgs::count, &CheckArgs::memory, &CheckArgs::offset}) {
     for (unsigned seed = 0; seed < 20; ++seed) {
@@ -226,8 +237,9 @@ TEST(SignalKernels, ChecksTellWhoDiffers) {
         for (int rank = 0; rank < kRanks; ++rank) {
           CheckArgs args{
               ranks.comm(rank), uint64_t{5} << 40 | call, 6, uint64_t{7} << 50, uint64_t{8} << 33};
-          if (differs != nullptr && rank == 1 && call == kCalls - 1)
+          if (differs != nullptr && rank == 1 && call == kCalls - 1) {
             args.*differs += seed % 2 == 0 ? 1 : uint64_t{1} << 32;
+          }
           ranks.launch(rank, [args](const CollectiveArgs&) { symm_check(args); }, {});
         }
       }

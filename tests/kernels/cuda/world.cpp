@@ -1,5 +1,17 @@
 #include "tests/kernels/cuda/world.hpp"
 
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/args.hpp"
 #include "tests/kernels/cuda/model/kernels/cuda/memory.cuh"
 
 namespace symm::cuda::model {
@@ -120,8 +132,9 @@ uint32_t* Ranks::place(const uint32_t* word) const {
   for (const Member& member : members_) {
     const uint32_t* second =
         member.control.data() + (member.comm.ll + half_bytes_) / sizeof(uint32_t);
-    if (at >= second && at < member.control.data() + member.control.size())
+    if (at >= second && at < member.control.data() + member.control.size()) {
       return at - half_bytes_ / sizeof(uint32_t);
+    }
   }
   return at;
 }
@@ -185,8 +198,9 @@ void Ranks::deliver(Member& member, size_t index) {
 }
 
 void Ranks::deliver_all(Member& member) {
-  while (!member.pending.empty())
+  while (!member.pending.empty()) {
     deliver(member, random_() % member.pending.size());
+  }
 }
 
 // ---- threads
@@ -209,8 +223,9 @@ bool Ranks::meet(bool yes) {
   const auto is_late = [&](const std::unique_ptr<Thread>& other) {
     return other->block.x == block && !other->ended && other->meetings < target;
   };
-  while (std::any_of(all.begin(), all.end(), is_late))
+  while (std::any_of(all.begin(), all.end(), is_late)) {
     yield();
+  }
   return std::all_of(all.begin(), all.end(), [&](const std::unique_ptr<Thread>& other) {
     // < : had ended before
     return other->block.x != block || other->meetings < target || other->says[target % 2];
@@ -251,8 +266,9 @@ void Ranks::let_in(Device& device) {
   while (device.free > 0 && !device.launched.empty()) {
     Member& member = *device.launched.front();
     const Launch& launch = member.queue[member.next];
-    for (unsigned t = 0; t < options_.threads; ++t)
+    for (unsigned t = 0; t < options_.threads; ++t) {
       let_in(member, launch, t);
+    }
     --device.free;
     if (++member.next_block == launch.blocks) device.launched.erase(device.launched.begin());
     last_change_ = steps_;
@@ -285,8 +301,9 @@ void Ranks::leave(Member& member, unsigned block) {
 
 void Ranks::finish(Member& member) {
   if (!options_.ends_early) deliver_all(member);
-  for (Pending& p : member.pending)
+  for (Pending& p : member.pending) {
     p.by = nullptr;
+  }
   member.running.clear();
   member.shared.clear();
   member.next_block = 0;
@@ -306,8 +323,9 @@ bool Ranks::step(Member& member) {
     member.ended = true;
     return false;
   }
-  if (!member.pending.empty() && random_() % 2 == 0)
+  if (!member.pending.empty() && random_() % 2 == 0) {
     deliver(member, random_() % member.pending.size());
+  }
   if (is_held(member) || member.running.empty()) return true;
   Thread& chosen = *member.running[random_() % member.running.size()];
   if (!chosen.ended) {
@@ -324,17 +342,19 @@ bool Ranks::step(Member& member) {
     }
   }
   if (member.next_block == member.queue[member.next].blocks &&
-      std::all_of(
-          member.running.begin(), member.running.end(), [](const auto& one) { return one->ended; }))
+      std::all_of(member.running.begin(), member.running.end(),
+          [](const auto& one) { return one->ended; })) {
     finish(member);
+  }
   return true;
 }
 
 bool Ranks::run() {
   while (true) {
     unsigned total = 0;
-    for (const Member& member : members_)
+    for (const Member& member : members_) {
       total += member.ended ? 0 : member.speed;
+    }
     if (total == 0) return true;
     unsigned ticket = static_cast<unsigned>(random_()) % total;
     for (Member& member : members_) {

@@ -12,8 +12,9 @@ namespace symm::cuda {
 inline uint4 combine_any(const uint4* operands, int ranks, DType, Op) {
   const auto sum = [&](auto word) {
     auto total = std::bit_cast<float>(operands[0].*word);
-    for (int r = 1; r < ranks; ++r)
+    for (int r = 1; r < ranks; ++r) {
       total += std::bit_cast<float>(operands[r].*word);
+    }
     return std::bit_cast<uint32_t>(total);
   };
   return {sum(&uint4::x), sum(&uint4::y), sum(&uint4::z), sum(&uint4::w)};
