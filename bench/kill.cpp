@@ -1,17 +1,18 @@
 // How soon the others know: ranks are killed, or attacked otherwise, at random moments
 // of random calls, and every survivor measures from just before kill() to its error.
 // The experiment itself is that of tests/ranks/kill_test.cpp.
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <iostream>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include "tests/ranks/failure.hpp"
 #include "tests/ranks/kill_experiment.hpp"

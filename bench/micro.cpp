@@ -1,11 +1,11 @@
 // The parts by themselves: what the memory gives, and
 // what a call costs when there is nobody to wait for.
-#include <benchmark/benchmark.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
+
+#include <benchmark/benchmark.h>
 
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/types.hpp"

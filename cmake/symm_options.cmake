@@ -18,7 +18,7 @@ if(SYMM_PRECOMPILED_HEADERS AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX
 endif()
 # Every use of a pointer is a quarter of what a file takes to compile; it is checked in
 # the library, not in tests and the tool.
-define_property(TARGET PROPERTY SYMM_TRUSTS_POINTERS INITIALIZE_FROM_VARIABLE SYMM_TRUSTS_POINTERS)
+define_property(TARGET PROPERTY SYMM_UBSAN_SKIP_NULL INITIALIZE_FROM_VARIABLE SYMM_UBSAN_SKIP_NULL)
 if(SYMM_SANITIZE STREQUAL "address")
   set(symm_sanitizer_flags -fsanitize=address,undefined -fno-sanitize-recover=all)
 elseif(SYMM_SANITIZE STREQUAL "thread")
@@ -28,7 +28,7 @@ elseif(SYMM_SANITIZE)
 endif()
 if(SYMM_SANITIZE)
   target_compile_options(symm_options INTERFACE ${symm_sanitizer_flags} -fno-omit-frame-pointer
-    $<$<BOOL:$<TARGET_PROPERTY:SYMM_TRUSTS_POINTERS>>:-fno-sanitize=null,alignment,vptr>)
+    $<$<BOOL:$<TARGET_PROPERTY:SYMM_UBSAN_SKIP_NULL>>:-fno-sanitize=null,alignment,vptr>)
   target_link_options(symm_options INTERFACE ${symm_sanitizer_flags})
 endif()
 

@@ -1,13 +1,12 @@
 // The command line program `symm`: run, info, doctor, bench, top.
-#include <CLI/Error.hpp>
-#include <CLI/FormatterFwd.hpp>
-#include <CLI/Option.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <CLI/CLI.hpp>
 
 #include "tools/commands.hpp"
 #include "tools/text.hpp"

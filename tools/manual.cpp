@@ -1,7 +1,8 @@
 // What shells and man know of the tool, made from its own arguments.
-#include <CLI/Option.hpp>
 #include <string_view>
 #include <vector>
+
+#include <CLI/CLI.hpp>
 
 #include "tools/commands.hpp"
 #include "tools/text.hpp"

@@ -26,8 +26,9 @@ using Points = std::map<double, double>;
 class Svg {
  public:
   Svg(int width, int height, const std::string& title) {
-    //www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">)", width, height);
-    add(R"(<svg xmlns="http:
+    add(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" )"
+        R"(font-family="sans-serif" font-size="12">)",
+        width, height);
     add(R"(<rect width="100%%" height="100%%" fill="white"/>)");
     label(width / 2.0, 22, title, "middle", "black");
   }

@@ -1,8 +1,9 @@
 // Pictures: what symm bench --plot and symm info --svg and --plan write.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include <nlohmann/json.hpp>
 
 namespace symm::tool {
 // Microseconds by bytes, both in powers, of bench_json();

@@ -1,9 +1,9 @@
 // Any MPI.
 #define OMPI_SKIP_MPICXX
 #define MPICH_SKIP_MPICXX
-#include <mpi.h>
-
 #include <cstdio>
+
+#include <mpi.h>
 
 #include "bench/host/peer.hpp"
 

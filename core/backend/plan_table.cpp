@@ -57,7 +57,7 @@ constexpr PlanKey kCudaKeys[] = {
     {"bulk", 0, cuda::kMaxWorkGroups, 1},
     {"threads", 32, 256, 32},
     {"early", 0, kMi, 1},
-    {"stripes", 1, cuda::kMaxWorkGroups, 1},
+    {"work_groups", 1, cuda::kMaxWorkGroups, 1},
     {"width", 128, 1024, 32},
     {"tile", cuda::kPack, kMi, cuda::kPack},
     {"groups", 1, 64, 1},

@@ -247,7 +247,7 @@ std::shared_ptr<Segment> Segment::adopt(int fd, uint64_t offset, size_t bytes) {
   const struct stat status = status_of(fd);
   const Pages pages = pages_of(fd, status);
   if (offset % ShareableMemory::kAdoptedAlignment != 0) {
-    throw Error(Status::invalid_argument, format("options.offset: %lu is no multiple of %zu",
+    throw Error(Status::invalid_argument, format("options.offset: %lu is not a multiple of %zu",
                                               offset, ShareableMemory::kAdoptedAlignment));
   }
   if (offset > pages.all_bytes || bytes > pages.all_bytes - offset) {

@@ -22,8 +22,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/background_tasks.hpp"
 #include "core/base/environment.hpp"
-#include "core/base/errands.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 #include "core/base/peer_fd.hpp"
@@ -147,19 +147,19 @@ void deliver(Level level, const char* message) noexcept {
 }
 
 // What a thread that may not wait wrote, delivered by one that may.
-struct Courier {
+struct LogDelivery {
   static constexpr size_t kMostQueued = 1024;
-  Errands errands{"symm-log"};
+  BackgroundTasks tasks{"symm-log"};
   std::atomic<uint64_t> lost{0};
 
   void take(Level level, std::string message) {
-    std::function<void()> errand = [this, level, message = std::move(message)] {
+    std::function<void()> task = [this, level, message = std::move(message)] {
       deliver(level, message.c_str());
       if (const uint64_t count = lost.exchange(0); count != 0) {
         write(Level::warning, "%lu messages were lost", count);
       }
     };
-    if (!errands.run(errand, kMostQueued)) ++lost;
+    if (!tasks.run(task, kMostQueued)) ++lost;
   }
 };
 
@@ -228,7 +228,7 @@ void write(Level level, const char* pattern, ...) noexcept {
   std::replace(message, message + std::strlen(message), '\n', ' ');
   if (!elsewhere) return deliver(level, message);
   try {
-    PerProcess<Courier>::current().take(level, message);
+    PerProcess<LogDelivery>::current().take(level, message);
   } catch (const std::exception&) {
     // Out of memory: the message is lost.
   }

@@ -253,7 +253,7 @@ class Contention {
 
 thread_local Contention contention;
 
-bool is_there_soon(const Question& there, const Revocation& revocation, SpinPolicy spin,
+bool is_there_soon(const Predicate& there, const Revocation& revocation, SpinPolicy spin,
     const LazyDeadline& deadline) {
   if (deadline.timeout_ms() == Deadline::kNow) return false;
   constexpr uint32_t kInARow = 64;
@@ -275,9 +275,9 @@ bool is_there_soon(const Question& there, const Revocation& revocation, SpinPoli
 }
 
 // Until there(), which changes only after one of `words` has, if the writers are `told`
-// of a waiter; in vain if in_vain().
+// of a waiter; in vain if unreachable().
 template <class There, class InVain>
-[[gnu::noinline]] WaitEnd sleep_until(const There& there, const InVain& in_vain,
+[[gnu::noinline]] WaitEnd sleep_until(const There& there, const InVain& unreachable,
     std::span<const Word* const> words, Waiter& waiter, const Revocation& revocation,
     LazyDeadline& deadline, Fencing fencing, bool told, int peer, const char* what) {
   // A byte counts this rank's sleeping threads. Should there ever be 255 of them, the
@@ -305,7 +305,7 @@ template <class There, class InVain>
       watched[i] = {words[i], words[i]->load(std::memory_order_seq_cst)};
     }
     const bool revoked = revocation.revoked();
-    const bool gone = in_vain();
+    const bool gone = unreachable();
     // Events first, what is awaited last: a peer's last
     // store happened before its departure was announced.
     if (there()) break;
@@ -344,7 +344,7 @@ WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer,
 WaitEnd wait_condition(const Condition& condition, Waiter& waiter, const Revocation& revocation,
     SpinPolicy spin, LazyDeadline& deadline) {
   if (is_there_soon(condition.holds, revocation, spin, deadline)) return WaitEnd::reached;
-  return sleep_until(condition.holds, condition.in_vain, condition.bells, waiter, revocation,
+  return sleep_until(condition.holds, condition.unreachable, condition.bells, waiter, revocation,
       deadline, Fencing::symmetric, condition.all_ring, condition.peer, condition.what);
 }
 

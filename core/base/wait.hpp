@@ -195,10 +195,10 @@ inline void cpu_relax() noexcept {
 // its own, if the waiter byte says that somebody sleeps. The words are stored before
 // the byte is read, and here the byte is stored before the words are read, all in one
 // order (seq_cst), so no bell is missed.
-class Question {  // something to call, which the caller keeps
+class Predicate {  // something to call, which the caller keeps
  public:
   template <class Ask>
-  Question(const Ask& ask) : of_(&ask), look_(in_a_row<Ask>) {}
+  Predicate(const Ask& ask) : of_(&ask), look_(in_a_row<Ask>) {}
   bool operator()() const { return look(1); }
   // So many times in a row, by one call.
   bool look(uint32_t times) const { return look_(of_, times); }
@@ -217,8 +217,8 @@ class Question {  // something to call, which the caller keeps
   bool (*look_)(const void*, uint32_t);
 };
 struct Condition {
-  Question holds;
-  Question in_vain;                    // all who could bring it about have left
+  Predicate holds;
+  Predicate unreachable;               // all who could bring it about have left
   std::span<const Word* const> bells;  // of all of them
   // false: others write who do not ring, so it is looked at every millisecond
   bool all_ring = true;

@@ -65,7 +65,7 @@ Launch launch_of_process(const BootstrapConfig& config, bool for_place, Deadline
   return launch;
 }
 
-void take_ranks_without_default(
+void read_required_ranks(
     const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
   if (config.size > 0) return take_ranks(config, {}, result);
   const Launch launch = launch_of_process(config, false, deadline);
@@ -182,7 +182,7 @@ void bootstrap_by_environment(
 void bootstrap_by_tcp(const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
   const std::string place = config.url.substr(kTcp.size());
   parse_tcp_place(place);
-  take_ranks_without_default(config, result, deadline);
+  read_required_ranks(config, result, deadline);
   const std::string job(environment("SYMM_JOB"));
   result.store =
       result.size == 1 ? open_alone() : open_by_tcp(place, config.name, job, result, deadline);
@@ -195,7 +195,7 @@ void bootstrap_in_directory(
     throw Error(Status::invalid_argument,
         "bootstrap is '" + config.url + "'; dir:// needs an absolute path, as in dir:///path");
   }
-  take_ranks_without_default(config, result, deadline);
+  read_required_ranks(config, result, deadline);
   result.store = result.size == 1 ? open_alone()
                                   : open_directory(path, false, config.name,
                                         job_of_group(result.size), result, deadline);
@@ -217,7 +217,7 @@ BootstrapResult bootstrap(const BootstrapConfig& config, Deadline deadline) {
   } else if (config.url.starts_with(kTcp)) {
     bootstrap_by_tcp(config, result, deadline);
   } else if (config.url.starts_with(kThread)) {
-    take_ranks_without_default(config, result, deadline);
+    read_required_ranks(config, result, deadline);
     const std::string place =
         config.url.substr(kThread.size()) + (config.name.empty() ? "" : "#" + config.name);
     result.store = open_thread_store(place, result.rank, result.size, deadline);

@@ -62,16 +62,16 @@ struct Library {
   }
 };
 
-struct Farewell {
+struct FinalizeAtExit {
   Code (*finalize)(const Info*, size_t);
   uint32_t generation = process::fork_generation();
 
-  ~Farewell() {
+  ~FinalizeAtExit() {
     if (generation == process::fork_generation()) finalize(nullptr, 0);
   }
 };
 
-PmixJob talk(int rank, uint16_t port) {
+PmixJob session(int rank, uint16_t port) {
   const process::SignalsKept signals;
   // some are set for an MPI library, which does that itself
   const VariablesKept variables("PMIX_");
@@ -79,11 +79,11 @@ PmixJob talk(int rank, uint16_t port) {
   const bool by_another = library.PMIx_Initialized() != 0;
   Process self;
   library.require(library.PMIx_Init(&self, nullptr, 0), "PMIx_Init");
-  std::unique_ptr<Farewell> now;
+  std::unique_ptr<FinalizeAtExit> now;
   if (by_another) {
-    now.reset(new Farewell{library.PMIx_Finalize});
+    now.reset(new FinalizeAtExit{library.PMIx_Finalize});
   } else {
-    static const Farewell as_process_exits{library.PMIx_Finalize};
+    static const FinalizeAtExit as_process_exits{library.PMIx_Finalize};
   }
   Process all = self;
   all.rank = kAllRanks;
@@ -113,7 +113,7 @@ PmixJob talk(int rank, uint16_t port) {
   return job;
 }
 
-struct Talk {  // by a thread of its own, since nothing that PMIx does has a deadline
+struct PmixSession {  // by a thread of its own, since nothing that PMIx does has a deadline
   bool started = false;
   uint32_t generation = process::fork_generation();
   Word ended{0};
@@ -123,11 +123,11 @@ struct Talk {  // by a thread of its own, since nothing that PMIx does has a dea
 }  // namespace
 
 PmixJob pmix_job(int rank, uint16_t port, Deadline deadline) {
-  static Talk& here = *new Talk;  // never destroyed: its thread may outlive main()
+  static PmixSession& here = *new PmixSession;  // never destroyed: its thread may outlive main()
   if (const std::lock_guard lock(process::lock_against_fork()); !here.started) {
     process::start_thread("symm-pmix", [rank, port] {
       try {
-        here.job = talk(rank, port);
+        here.job = session(rank, port);
       } catch (...) {
         here.failure = current_failure();
       }

@@ -1,6 +1,6 @@
 // What a PMIx server on this machine (that of Open MPI, PRRTE or Slurm) knows of the
 // job of this process, and tells from rank to rank: where rank 0 is. libpmix.so.2 is
-// loaded for that, stays, and says farewell as the process exits: an MPI library may
+// loaded for that, stays, and says at_exit as the process exits: an MPI library may
 // use it meanwhile, which cannot begin again what has ended, and a launcher ends a job
 // of which a process leaves without a word.
 #pragma once

@@ -38,7 +38,7 @@ constexpr size_t kLargest = 63 * 1024;  // key and value
 constexpr uint64_t kLastWordsMs = 1'000;
 constexpr int kMostRefusals = 10;  // in a row, before they are believed: rank 0 may just be leaving
 
-enum class What : uint8_t {
+enum class RequestKind : uint8_t {
   join,     // u32 rank, u32 size, u64 creation, u64 pid, host
   value,    // u16 length of the key, key, value: set by a rank, and then told to all
   missing,  // who has not come? Of rank 0: nobody waits for them any longer
@@ -47,7 +47,7 @@ enum class What : uint8_t {
   failed    // Failure: of a rank, then told to all
 };
 
-Bytes frame(What what, const Writer& body = {}) {
+Bytes frame(RequestKind what, const Writer& body = {}) {
   return with_reserve([&] {
     Writer out;
     out.number(static_cast<uint8_t>(what));
@@ -60,7 +60,7 @@ Bytes frame(const Failure& failure) {
   return with_reserve([&] {
     Writer body;
     encode(body, failure);
-    return frame(What::failed, body);
+    return frame(RequestKind::failed, body);
   });
 }
 
@@ -72,10 +72,10 @@ std::optional<std::string> key_in(Reader& in) {
 
 // ---- at rank 0, on the monitor thread
 
-struct Guest;
+struct ClientConnection;
 
-struct Meeting {               // the ranks of one creation
-  std::vector<Guest*> guests;  // by rank; null before one came, and when it has left
+struct Meeting {                           // the ranks of one creation
+  std::vector<ClientConnection*> clients;  // by rank; null before one came, and when it has left
   std::vector<bool> came;
   std::set<std::string> keys;
   std::optional<Failure> failure;
@@ -84,23 +84,24 @@ struct Meeting {               // the ranks of one creation
   void fail(Failure why);
 };
 
-// What listens at one place, for all creations that meet there now.
+// RequestKind listens at one place, for all creations that meet there now.
 struct Hub final : std::enable_shared_from_this<Hub> {
   ~Hub() {
     if (listener) listener->stop();
   }
 
-  std::shared_ptr<Guest> admit(
+  std::shared_ptr<ClientConnection> admit(
       const std::shared_ptr<SecureConnection>& connection, std::span<const std::byte> first);
   Failure missing(const Meeting& meeting) const;
   std::shared_ptr<SecureListener> listener;
   std::string description;
-  std::list<std::shared_ptr<Guest>> guests;
-  // one that is complete, or has failed, is known to its guests only
+  std::list<std::shared_ptr<ClientConnection>> clients;
+  // one that is complete, or has failed, is known to its clients only
   std::map<uint64_t, std::shared_ptr<Meeting>> open;
 };
 
-struct Guest final : SecureConnection::Receiver, std::enable_shared_from_this<Guest> {
+struct ClientConnection final : SecureConnection::Receiver,
+                                std::enable_shared_from_this<ClientConnection> {
   const char* on_frame(std::span<const std::byte> bytes) override;
 
   void on_end(bool, const std::string&) override { leave(false); }
@@ -114,7 +115,7 @@ struct Guest final : SecureConnection::Receiver, std::enable_shared_from_this<Gu
   std::string name() const { return format("rank %u (pid %ld on %s)", rank, pid, host.c_str()); }
 
   std::weak_ptr<Hub> hub;
-  // while this guest of a complete meeting is there, whether rank 0 still is or not
+  // while this client of a complete meeting is there, whether rank 0 still is or not
   std::shared_ptr<Hub> stays;
   std::shared_ptr<Meeting> meeting;
   std::shared_ptr<SecureConnection> connection;
@@ -125,8 +126,8 @@ struct Guest final : SecureConnection::Receiver, std::enable_shared_from_this<Gu
 };
 
 void Meeting::tell(std::span<const std::byte> bytes) const {
-  for (const Guest* guest : guests) {
-    if (guest != nullptr) guest->connection->post(bytes);
+  for (const ClientConnection* client : clients) {
+    if (client != nullptr) client->connection->post(bytes);
   }
 }
 
@@ -145,59 +146,59 @@ Failure Hub::missing(const Meeting& meeting) const {
   return failure;
 }
 
-std::shared_ptr<Guest> Hub::admit(
+std::shared_ptr<ClientConnection> Hub::admit(
     const std::shared_ptr<SecureConnection>& connection, std::span<const std::byte> first) {
   constexpr size_t kJoin = 25;
-  if (first.size() < kJoin || first[0] != static_cast<std::byte>(What::join)) return nullptr;
-  auto guest = std::make_shared<Guest>();
+  if (first.size() < kJoin || first[0] != static_cast<std::byte>(RequestKind::join)) return nullptr;
+  auto client = std::make_shared<ClientConnection>();
   Reader in(first.subspan(1));
-  in.numbers(guest->rank, guest->size, guest->creation, guest->pid);
-  guest->host = in.text(std::min<size_t>(in.left(), 64));
-  if (guest->rank >= guest->size || guest->size > kMostRanks || !is_clean(guest->host)) {
+  in.numbers(client->rank, client->size, client->creation, client->pid);
+  client->host = in.text(std::min<size_t>(in.left(), 64));
+  if (client->rank >= client->size || client->size > kMostRanks || !is_clean(client->host)) {
     return nullptr;
   }
-  guest->hub = weak_from_this();
-  guest->connection = connection;
-  auto& here = open[guest->creation];
+  client->hub = weak_from_this();
+  client->connection = connection;
+  auto& here = open[client->creation];
   if (!here) {
-    here = std::make_shared<Meeting>(
-        Meeting{std::vector<Guest*>(guest->size), std::vector<bool>(guest->size), {}, {}, false});
+    here = std::make_shared<Meeting>(Meeting{std::vector<ClientConnection*>(client->size),
+        std::vector<bool>(client->size), {}, {}, false});
   }
-  const auto meeting = guest->meeting = here;
-  guests.push_back(guest);  // the last that may fail for want of memory
-  const int rank = static_cast<int>(guest->rank);
-  if (guest->size != meeting->guests.size()) {
-    guest->refuse({Status::mismatch, rank, guest->pid,
+  const auto meeting = client->meeting = here;
+  clients.push_back(client);  // the last that may fail for want of memory
+  const int rank = static_cast<int>(client->rank);
+  if (client->size != meeting->clients.size()) {
+    client->refuse({Status::mismatch, rank, client->pid,
         format("%s of %s was told that there are %u ranks, others that there are %zu",
-            guest->name().c_str(), description.c_str(), guest->size, meeting->guests.size())});
-  } else if (const Guest* other = meeting->guests[guest->rank]) {
-    guest->refuse({Status::mismatch, rank, guest->pid,
+            client->name().c_str(), description.c_str(), client->size, meeting->clients.size())});
+  } else if (const ClientConnection* other = meeting->clients[client->rank]) {
+    client->refuse({Status::mismatch, rank, client->pid,
         format("rank %d of %s is claimed by two: %s, %s", rank, description.c_str(),
-            other->name().c_str(), guest->name().c_str())});
+            other->name().c_str(), client->name().c_str())});
   } else {
-    meeting->guests[guest->rank] = guest.get();
-    meeting->came[guest->rank] = true;
-    meeting->complete =
-        std::find(meeting->guests.begin(), meeting->guests.end(), nullptr) == meeting->guests.end();
+    meeting->clients[client->rank] = client.get();
+    meeting->came[client->rank] = true;
+    meeting->complete = std::find(meeting->clients.begin(), meeting->clients.end(), nullptr) ==
+                        meeting->clients.end();
   }
-  if (meeting->complete) meeting->tell(frame(What::done));
-  if (meeting->complete || meeting->failure) open.erase(guest->creation);
-  if (!meeting->complete) return guest;
-  for (Guest* one : meeting->guests) {
+  if (meeting->complete) meeting->tell(frame(RequestKind::done));
+  if (meeting->complete || meeting->failure) open.erase(client->creation);
+  if (!meeting->complete) return client;
+  for (ClientConnection* one : meeting->clients) {
     one->stays = shared_from_this();
   }
-  return guest;
+  return client;
 }
 
-void Guest::leave(bool in_good_order) {
+void ClientConnection::leave(bool in_good_order) {
   const auto at = hub.lock();
   if (!at) return;
   const auto self = shared_from_this();
   stays.reset();
-  at->guests.remove(self);
-  if (size != meeting->guests.size() || meeting->guests[rank] != this) return;
-  if (in_good_order && rank == 0) meeting->tell(frame(What::bye));
-  meeting->guests[rank] = nullptr;
+  at->clients.remove(self);
+  if (size != meeting->clients.size() || meeting->clients[rank] != this) return;
+  if (in_good_order && rank == 0) meeting->tell(frame(RequestKind::bye));
+  meeting->clients[rank] = nullptr;
   if (in_good_order) return;
   meeting->fail({Status::peer_failed, static_cast<int>(rank), pid,
       format("%s of %s died or gave up while the group was being formed", name().c_str(),
@@ -205,24 +206,25 @@ void Guest::leave(bool in_good_order) {
   if (!meeting->complete) at->open.erase(creation);
 }
 
-const char* Guest::on_frame(std::span<const std::byte> bytes) {
+const char* ClientConnection::on_frame(std::span<const std::byte> bytes) {
   const auto at = hub.lock();
   if (!at) return nullptr;
   Reader in(bytes);
-  What what{};
+  RequestKind what{};
   in.numbers(what);
-  if (what == What::bye) return leave(true), nullptr;
-  if (what == What::missing) {
+  if (what == RequestKind::bye) return leave(true), nullptr;
+  if (what == RequestKind::missing) {
     if (meeting->complete || meeting->failure) return nullptr;
     if (rank != 0) return connection->post(frame(at->missing(*meeting))), nullptr;
     meeting->fail(at->missing(*meeting));
     return at->open.erase(creation), nullptr;
   }
-  if (Failure why; what == What::failed && meeting->complete && decode(in, why) == nullptr) {
+  if (Failure why; what == RequestKind::failed && meeting->complete && decode(in, why) == nullptr) {
     return meeting->fail(why), nullptr;
   }
   const auto key = key_in(in);
-  if (what != What::value || !key || !meeting->complete) return "a request that it may not make";
+  if (what != RequestKind::value || !key || !meeting->complete)
+    return "a request that it may not make";
   if (meeting->keys.insert(*key).second) return meeting->tell(bytes), nullptr;
   connection->post(frame(Failure{
       Status::mismatch, -1, 0, "the key \"" + *key + "\" was set twice in " + at->description}));
@@ -261,19 +263,19 @@ struct Heard final : SecureConnection::Receiver {
 
   const char* take(std::span<const std::byte> bytes) {
     Reader in(bytes);
-    What what{};
+    RequestKind what{};
     in.numbers(what);
     const std::lock_guard lock(mutex);
-    if (what == What::value) {
+    if (what == RequestKind::value) {
       const auto key = key_in(in);
       if (!key) return "a value without its key";
       values.emplace(*key, Bytes(in.rest().begin(), in.rest().end()));
-    } else if (Failure why; what == What::failed) {
+    } else if (Failure why; what == RequestKind::failed) {
       if (decode(in, why) != nullptr) return "a failure that cannot be read";
       if (!failure) failure = std::move(why);
     }
-    welcome = welcome || what == What::done;
-    left = left || what == What::bye;
+    welcome = welcome || what == RequestKind::done;
+    left = left || what == RequestKind::bye;
     tell_change(changes);
     return nullptr;
   }
@@ -315,7 +317,8 @@ class TcpStore final : public Store {
     join.numbers(rank, size, creation, static_cast<int64_t>(getpid()));
     join.text(host_name());
     int refusals = 0;
-    for (unsigned attempt = 0; !come_in(attempt, frame(What::join, join), deadline); ++attempt) {
+    for (unsigned attempt = 0; !come_in(attempt, frame(RequestKind::join, join), deadline);
+        ++attempt) {
       if (deadline.expired()) {
         throw Error({Status::timeout, 0, 0,
             "rank 0 did not come to " + description + " before the deadline: " + why_});
@@ -330,7 +333,7 @@ class TcpStore final : public Store {
   ~TcpStore() override {
     if (std::uncaught_exceptions() > exceptions_) return;
     try {
-      connection_->post(frame(What::bye));
+      connection_->post(frame(RequestKind::bye));
     } catch (const std::bad_alloc&) {
       return;  // that it is gone is what they hear
     }
@@ -349,7 +352,7 @@ class TcpStore final : public Store {
     if (heard_->await(Deadline::after_ms(0), [&] { return has(key); })) {
       throw Error(Status::mismatch, "the key \"" + key + "\" was set twice in " + description_);
     }
-    connection_->send(frame(What::value, body), deadline);
+    connection_->send(frame(RequestKind::value, body), deadline);
     // A rank that fails says so at its deadline, and shall be heard.
     const auto came_back = [&] { return has(key) || heard_->left; };
     if (heard_->await(deadline, came_back) ||
@@ -418,8 +421,8 @@ class TcpStore final : public Store {
     if (!heard_->await(deadline, decided)) {
       if (connection_->known()) why_ = "it makes another group just now";
       if (why_.empty()) why_ = "no answer from " + place_.host;
-      connection_->post(frame(What::missing));  // rank 0 knows who is
-      if (rank_ != 0) connection_->post(frame(What::bye));
+      connection_->post(frame(RequestKind::missing));  // rank 0 knows who is
+      if (rank_ != 0) connection_->post(frame(RequestKind::bye));
       if (connection_->known()) heard_->await(Deadline::after_ms(kLastWordsMs), decided);
     } else if (!heard_->welcome) {
       why_ = "it " + heard_->end;

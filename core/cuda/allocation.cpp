@@ -334,7 +334,7 @@ std::shared_ptr<Block> DeviceMemory::adopt(const void* pointer, size_t bytes) {
   }
   if (bytes != kWhole && reinterpret_cast<uintptr_t>(pointer) % kAdoptedAlignment != 0) {
     throw Error(Status::invalid_argument,
-        format("pointer: %p is no multiple of %zu", pointer, kAdoptedAlignment));
+        format("pointer: %p is not a multiple of %zu", pointer, kAdoptedAlignment));
   }
   return Allocation::adopt(device_, *foreign, bytes);
 }

@@ -14,7 +14,7 @@
 
 #include "core/backend/backend.hpp"
 #include "core/backend/plan_table.hpp"
-#include "core/base/errands.hpp"
+#include "core/base/background_tasks.hpp"
 #include "core/base/error.hpp"
 #include "core/cuda/allocation.hpp"
 #include "core/cuda/device.hpp"
@@ -49,7 +49,7 @@ Tuning tuning_of(const PlanValues& values) {
   tuning.engine_min = value("copy_engine");
   tuning.movers = static_cast<int>(value("bulk"));
   tuning.early = static_cast<int>(value("early"));
-  tuning.work_groups = static_cast<int>(value("stripes"));
+  tuning.work_groups = static_cast<int>(value("work_groups"));
   tuning.width = static_cast<int>(value("width"));
   tuning.tile = value("tile");
   tuning.multiprocessors = static_cast<int>(value("multiprocessors"));

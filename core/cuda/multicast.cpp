@@ -306,7 +306,7 @@ void MulticastMemories::add(
   }
   if (trouble.empty() && mine.mapped() % unit_ != 0) {
     trouble = format(
-        "its block of %zu bytes is no multiple of %zu; allocate it on a group with multicast",
+        "its block of %zu bytes is not a multiple of %zu; allocate it on a group with multicast",
         mine.mapped(), unit_);
   }
   const auto made = make_multicast(device_, context_.rank, context_.size, mine, bytes, trouble,
@@ -328,7 +328,7 @@ MulticastMemories::Place MulticastMemories::place(
         format("%s has no multicast address: %s", operand, memory->why_no_multicast.c_str());
   } else if (offset % kPack != 0) {
     place.reason = format(
-        "%s lies at byte %zu of its memory, which is no multiple of %u", operand, offset, kPack);
+        "%s lies at byte %zu of its memory, which is not a multiple of %u", operand, offset, kPack);
   } else {
     place.address = reinterpret_cast<uintptr_t>(memory->multicast) + offset;
     place.memory = memory->id;

@@ -1,4 +1,4 @@
-// What carries bytes between processes: one process's end of it. The courier implements
+// What carries bytes between processes: one process's end of it. The message engine implements
 // Sink and calls a Link under its lock.
 #pragma once
 
@@ -11,12 +11,12 @@ namespace symm::engine {
 // What each message begins with, and its one codec.
 struct Head {
   uint16_t kind = 0, channel = 0;   // the group's own, as is what has no comment
-  uint16_t source = 0, target = 0;  // ranks; the courier's
-  uint64_t group = 0;               // the courier's
+  uint16_t source = 0, target = 0;  // ranks; the message engine's
+  uint64_t group = 0;               // the message engine's
   uint64_t memory = 0, offset = 0;
-  uint64_t bytes = 0;  // of the payload; the courier's
+  uint64_t bytes = 0;  // of the payload; the message engine's
   uint64_t value = 0;
-  // how many messages of this group went from source to target before; the courier's
+  // how many messages of this group went from source to target before; the message engine's
   uint64_t sequence = 0;
   uint64_t call = 0;
 };
@@ -52,16 +52,16 @@ enum class Transfer { under_way, whole, broken };
 
 // A message on its way. It lies where it is,
 // untouched, until the sink was told that it was sent.
-struct Parcel {
+struct Envelope {
   class Sink* sink = nullptr;
   int line = -1;  // on which it goes
   Head head;
   HeadBytes bytes;
   std::span<const std::byte> payload;
   std::shared_ptr<const void> keep;
-  bool owned = false;  // by the courier, as is what follows
+  bool owned = false;  // by the message engine, as is what follows
   std::atomic<Transfer> state = Transfer::under_way;
-  struct Peer* peer = nullptr;  // null: its post has gone
+  struct Peer* peer = nullptr;  // null: its endpoint has gone
 };
 
 class Sink {
@@ -70,7 +70,7 @@ class Sink {
   // where it is not null, or there is no payload.
   virtual std::byte* place(const Head& head) noexcept = 0;
   virtual void arrived(const Head& head, Transfer ended) noexcept = 0;
-  virtual void sent(Parcel& parcel, Transfer ended) noexcept = 0;
+  virtual void sent(Envelope& envelope, Transfer ended) noexcept = 0;
   virtual void lost(int line, const std::string& how) noexcept = 0;  // any number of times
  protected:
   ~Sink() = default;
@@ -86,7 +86,7 @@ class Link {
   // number of a new line to the process of this address
   virtual int connect(std::span<const std::byte> address) = 0;
   // under way: sent() will be told. Broken: lost() was
-  virtual Transfer send(Parcel& parcel) noexcept = 0;
+  virtual Transfer send(Envelope& envelope) noexcept = 0;
   virtual bool progress() noexcept = 0;  // false: nothing happened
   // a descriptor that becomes readable when there is something to do, or -1: there is already
   virtual int arm() noexcept = 0;

@@ -75,10 +75,10 @@ std::atomic<int> ending{0};  // communicators whose engine has gone
 // A process that ends waits for those: the destructors of NCCL's CUDA runtime, met by a
 // thread that is in ncclCommDestroy(), crash it. NCCL has them called since it has made
 // a communicator, so this, which is made afterwards, is called first.
-struct Farewell {
+struct DestroyAtExit {
   const uint32_t forks = process::fork_generation();
 
-  ~Farewell() {
+  ~DestroyAtExit() {
     if (forks != process::fork_generation()) return;  // a child has none of the threads
     retry_until([] { return ending == 0; }, Deadline::after_ms(kEndMs));
   }
@@ -300,7 +300,7 @@ void StreamEngine::connect(const Id& id, Deadline deadline) {
     throw;
   }
   s.ready = true;
-  static const Farewell farewell;
+  static const DestroyAtExit at_exit;
 }
 
 void StreamEngine::require(int result, const char* call) const {

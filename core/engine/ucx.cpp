@@ -124,16 +124,16 @@ class UcxLink final : public Link {
     return line.number;
   }
 
-  Transfer send(Parcel& parcel) noexcept override {
-    const Line& line = lines_[static_cast<size_t>(parcel.line)];
+  Transfer send(Envelope& envelope) noexcept override {
+    const Line& line = lines_[static_cast<size_t>(envelope.line)];
     const OnSent sent = [](void* request, Code code, void* of) {
       only_library<Library>().ucp_request_free(request);
-      Parcel& ended = *static_cast<Parcel*>(of);
+      Envelope& ended = *static_cast<Envelope*>(of);
       ended.sink->sent(ended, code == kOk ? Transfer::whole : Transfer::broken);
     };
-    const RequestParams params{.callback = reinterpret_cast<void*>(sent), .argument = &parcel};
-    const Request request = ucx_.ucp_am_send_nbx(line.endpoint, kMessage, parcel.bytes.data(),
-        parcel.bytes.size(), parcel.payload.data(), parcel.payload.size(), &params);
+    const RequestParams params{.callback = reinterpret_cast<void*>(sent), .argument = &envelope};
+    const Request request = ucx_.ucp_am_send_nbx(line.endpoint, kMessage, envelope.bytes.data(),
+        envelope.bytes.size(), envelope.payload.data(), envelope.payload.size(), &params);
     if (request == nullptr) return Transfer::whole;
     if (!is_error(request)) return Transfer::under_way;
     sink_.lost(line.number, ucx_.ucs_status_string(code_of(request)));

@@ -78,7 +78,7 @@ std::string list(const Group& group, const std::vector<int>& ranks) {
   const int named = is_first ? first : cause.rank;
   const bool is_clear = blames_this || (missing.size() == 1 && named == first);
   if (is_clear || !(is_first || is_late)) throw Error(std::move(failure));
-  throw Unclear(std::move(failure), named);
+  throw BlameUnknown(std::move(failure), named);
 }
 
 const char* name_of_wait(const Group& group, const Topic& topic) {

@@ -19,13 +19,13 @@ struct Agreed : Error {
 
 // Ranks did not come of which `named` may live, and wait itself: for one that came to
 // this rank and not to it. Then it says so when it hears that it is blamed.
-struct Unclear : Error {
-  Unclear(Failure failure, int rank) : Error(std::move(failure)), named(rank) {}
+struct BlameUnknown : Error {
+  BlameUnknown(Failure failure, int rank) : Error(std::move(failure)), named(rank) {}
   int named;
 };
 
 // [collective] Throws Agreed if any vote is a failure: that of
-// the lowest failing rank. Throws Error(timeout), or Unclear,
+// the lowest failing rank. Throws Error(timeout), or BlameUnknown,
 // naming all ranks whose vote did not come, Error(peer_failed).
 std::vector<Vote> commit_vote(
     Group& group, const Topic& topic, const Vote& mine, Deadline deadline);

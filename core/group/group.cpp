@@ -42,7 +42,7 @@
 #include "core/group/memory.hpp"
 #include "core/group/stragglers.hpp"
 #include "core/mesh/mesh.hpp"
-#include "core/span/transport.hpp"
+#include "core/multinode/transport.hpp"
 
 namespace symm {
 namespace {
@@ -216,7 +216,7 @@ void Group::connect_transport(Deadline deadline) {
     context.revocation = revocation_;
     context.fail = [this](const Failure& failure) { fail(failure); };
     context.directory = &addresses_;
-    transport_ = machines_.count > 1 ? span::open(*backend_, std::move(context))
+    transport_ = machines_.count > 1 ? multinode::open(*backend_, std::move(context))
                                      : backend_->make_transport(std::move(context));
     facts_[static_cast<size_t>(rank_)] = own_facts(*backend_);
     OutgoingMessage share = transport_->share();
@@ -610,7 +610,7 @@ void Group::give_up(const std::exception& error, const char* what) {
   Failure failure = blamed(current_failure());
   failure.message = what + failure.message;
   fail(failure);
-  if (const auto* unclear = dynamic_cast<const Unclear*>(&error)) {
+  if (const auto* unclear = dynamic_cast<const BlameUnknown*>(&error)) {
     retry_until([&] { return revocation_->failure().rank != unclear->named; },
         Deadline::after_ms(kAnswerMs));
   }

@@ -257,7 +257,7 @@ Fd Buffer::export_dmabuf(size_t offset, size_t bytes) const {
   }
   if (reinterpret_cast<uintptr_t>(data() + offset) % page != 0) {
     throw Error(Status::invalid_argument,
-        format("offset: %p, which is at %zu, is no multiple of the page size, %zu",
+        format("offset: %p, which is at %zu, is not a multiple of the page size, %zu",
             static_cast<const void*>(data() + offset), offset, page));
   }
   return block_->export_dmabuf(offset, (bytes + page - 1) / page * page);

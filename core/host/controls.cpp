@@ -30,15 +30,15 @@ struct TransportShare {
 };
 }  // namespace
 
-Controls::Controls(TransportContext context, const PlanValues& values, Far* far)
+Controls::Controls(TransportContext context, const PlanValues& values, RemoteRanks* remote)
     : context_(std::move(context)),
-      far_(far),
+      remote_(remote),
       values_(values),
       half_(Control::scratch_half(context_.size,
-          far == nullptr ? 0 : context_.machines.most_together(), context_.scratch_bytes)),
+          remote == nullptr ? 0 : context_.machines.most_together(), context_.scratch_bytes)),
       processors_(usable_processors()),
       spin_(SpinPolicy::for_ranks(
-          context_.machines.local_size(context_.rank), processors_, far != nullptr)),
+          context_.machines.local_size(context_.rank), processors_, remote != nullptr)),
       registered_(register_for_asymmetric_fences()),
       fencing_(fencing_of_group()),
       controls_(static_cast<size_t>(context_.size)),
@@ -85,7 +85,7 @@ void Controls::connect(int peer, Message message) {
   controls_[static_cast<size_t>(peer)] = std::move(control);
   processors_ |= body.processors;
   spin_ = SpinPolicy::for_ranks(
-      context_.machines.local_size(context_.rank), processors_, far_ != nullptr);
+      context_.machines.local_size(context_.rank), processors_, remote_ != nullptr);
   registered_ = registered_ && body.registered != 0;
   fencing_ = fencing_of_group();
 }
@@ -95,7 +95,7 @@ void Controls::connect(int peer, Message message) {
 // where the kernel's barrier would cost more than the writer's.
 Fencing Controls::fencing_of_group() const noexcept {
   const bool enough = processors_.count() >= static_cast<size_t>(context_.size);
-  return far_ == nullptr && registered_ && enough ? Fencing::asymmetric : Fencing::symmetric;
+  return remote_ == nullptr && registered_ && enough ? Fencing::asymmetric : Fencing::symmetric;
 }
 
 // This rank leaves the call, and its caller may overwrite the operands. A peer that is
@@ -108,7 +108,7 @@ void Controls::give_up() noexcept {
 // Asked at the end of a call: had a peer given up before, then
 // what was read of its memory may be anything. Its word is only
 // written once, so the line stays in this processor's cache.
-void Controls::require_nobody_gave_up(LazyDeadline& deadline, const char* what) {
+void Controls::throw_if_any_rank_aborted(LazyDeadline& deadline, const char* what) {
   fence();
   for (const Peer& peer : connected_) {
     if (peer.gave_up->load(std::memory_order_relaxed) == 0) continue;
@@ -146,7 +146,7 @@ int Controls::culprit(int peer) const noexcept {
   int suspect = peer;
   for (int hop = 0; hop < context_.size; ++hop) {
     const int next =
-        (*this)[suspect].is_mapped() ? waits_for(suspect) : far_->whom_it_waits_for(suspect);
+        (*this)[suspect].is_mapped() ? waits_for(suspect) : remote_->blocked_on(suspect);
     if (next < 0) return suspect;
     suspect = next;
     if (suspect == context_.rank) return peer;
@@ -195,21 +195,23 @@ void Controls::fail_piece(const CallSignature& call, int peer, size_t sent, size
 
 WaitEnd Controls::await_condition(
     const Condition& condition, Waiter& waiter, LazyDeadline& deadline) const {
-  if (far_ == nullptr) {
+  if (remote_ == nullptr) {
     return wait_condition(condition, waiter, *context_.revocation, spin_, deadline);
   }
-  const auto holds = [&] { return condition.holds() || (far_->progress() && condition.holds()); };
-  bool polling = true;
-  const auto in_vain = [&] {  // asked before it sleeps
-    if (std::exchange(polling, false)) far_->polls(Polling::ends);
-    far_->polls(Polling::sleeps);
-    return condition.in_vain();
+  const auto holds = [&] {
+    return condition.holds() || (remote_->progress() && condition.holds());
   };
-  far_->polls(Polling::begins);
+  bool polling = true;
+  const auto unreachable = [&] {  // asked before it sleeps
+    if (std::exchange(polling, false)) remote_->polls(Polling::ends);
+    remote_->polls(Polling::sleeps);
+    return condition.unreachable();
+  };
+  remote_->polls(Polling::begins);
   const WaitEnd end = wait_condition(
-      {holds, in_vain, condition.bells, condition.all_ring, condition.peer, condition.what}, waiter,
-      *context_.revocation, spin_, deadline);
-  if (polling) far_->polls(Polling::ends);
+      {holds, unreachable, condition.bells, condition.all_ring, condition.peer, condition.what},
+      waiter, *context_.revocation, spin_, deadline);
+  if (polling) remote_->polls(Polling::ends);
   return end;
 }
 
@@ -224,13 +226,14 @@ void Controls::await(Word& word, uint32_t target, Waiter& waiter, int peer, Lazy
   waiting.peer.store(static_cast<uint32_t>(peer) + 1, std::memory_order_release);
   const auto end_of_far_wait = [&] {
     const auto is_there = [&] { return reached(word, target); };
-    const auto has_left = [&] { return far_->has_left(peer); };
+    const auto has_left = [&] { return remote_->has_left(peer); };
     const Word* const words[] = {&word};
     return await_condition({is_there, has_left, words, true, peer, what}, waiter, deadline);
   };
-  const WaitEnd end = far_ != nullptr ? end_of_far_wait()
-                                      : wait_word(word, target, waiter, peer, *context_.revocation,
-                                            spin_, deadline, fencing_, what);
+  const WaitEnd end = remote_ != nullptr
+                          ? end_of_far_wait()
+                          : wait_word(word, target, waiter, peer, *context_.revocation, spin_,
+                                deadline, fencing_, what);
   // After a failure it stays: peers that time out a moment later shall come to the same rank.
   if (end == WaitEnd::reached) waiting.peer.store(0, std::memory_order_relaxed);
   if (end == WaitEnd::timed_out) peer = culprit(peer);

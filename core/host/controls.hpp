@@ -9,20 +9,20 @@
 namespace symm::host {
 // The ranks on other machines, of a group that has such.
 // There every wait asks them for progress while it looks.
-class Far : public DeviceTransport {
+class RemoteRanks : public DeviceTransport {
  public:
   virtual bool progress() noexcept = 0;  // what has come from them is taken in; false: nothing had
   virtual void polls(Polling what) noexcept = 0;
   virtual bool has_left(int rank) noexcept = 0;  // any rank; and what it sent before is here
   // Controls::waits_for() of a rank on another machine; -1 also where it does not say.
-  virtual int whom_it_waits_for(int rank) noexcept = 0;
+  virtual int blocked_on(int rank) noexcept = 0;
 };
 
 class Controls {
  public:
-  // `far`: null on one machine. The segments of ranks
+  // `remote`: null on one machine. The segments of ranks
   // on others stay as they are now, not mapped.
-  Controls(TransportContext context, const PlanValues& values, Far* far);
+  Controls(TransportContext context, const PlanValues& values, RemoteRanks* remote);
 
   OutgoingMessage share() const;
   void connect(int peer, Message message);
@@ -35,9 +35,9 @@ class Controls {
   size_t scratch_half() const noexcept { return half_; }
   Fencing fencing() const noexcept { return fencing_; }
   const SpinPolicy& spin() const noexcept { return spin_; }
-  Far* far() const noexcept { return far_; }
+  RemoteRanks* remote() const noexcept { return remote_; }
   bool has_left(int rank) const noexcept {
-    return far_ != nullptr ? far_->has_left(rank) : context_.revocation->departed(rank);
+    return remote_ != nullptr ? remote_->has_left(rank) : context_.revocation->departed(rank);
   }
   WaitEnd await_condition(const Condition& condition, Waiter& waiter, LazyDeadline& deadline) const;
 
@@ -54,7 +54,7 @@ class Controls {
   }
   // Whom `rank`, whose segment is mapped, waits for in vain; -1: nobody.
   int waits_for(int rank) const noexcept;
-  void require_nobody_gave_up(LazyDeadline& deadline, const char* what);
+  void throw_if_any_rank_aborted(LazyDeadline& deadline, const char* what);
   [[noreturn]] void fail(Failure failure);
   // Ranks make different calls: what each of those that have entered it has `said`.
   [[noreturn]] void fail_mismatch(uint32_t call, const std::function<bool(int)>& entered,
@@ -68,7 +68,7 @@ class Controls {
   int culprit(int peer) const noexcept;
 
   TransportContext context_;
-  Far* far_;
+  RemoteRanks* remote_;
   PlanValues values_;
   size_t half_;            // of the scratch
   Processors processors_;  // that any rank known so far may use

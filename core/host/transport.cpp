@@ -72,9 +72,10 @@ bool HostTransport::stream_done(void* stream) {
   return true;
 }
 
-HostTransport::HostTransport(TransportContext context, const PlanValues& values, Far* far)
-    : Transport(far, **context.revocation->page()),
-      controls_(std::move(context), values, far),
+HostTransport::HostTransport(
+    TransportContext context, const PlanValues& values, RemoteRanks* remote)
+    : Transport(remote, **context.revocation->page()),
+      controls_(std::move(context), values, remote),
       context_(controls_.context()),
       facts_{context_.size, controls_.scratch_half(), last_level_cache_bytes(), tuning_of(values)},
       calls_(context_.size),
@@ -82,7 +83,7 @@ HostTransport::HostTransport(TransportContext context, const PlanValues& values,
       operands_(context_.directory, context_.rank, context_.size),
       barriers_(static_cast<size_t>(context_.channels) + 1) {
   stats_.barriers = std::vector<Counter>(barriers_.size());
-  if (far == nullptr) return;
+  if (remote == nullptr) return;
   everybody_.resize(static_cast<size_t>(context_.size));
   std::iota(everybody_.begin(), everybody_.end(), 0);
 }
@@ -102,7 +103,7 @@ void HostTransport::barrier(
         peer, Status::timeout, text("barrier: ", context_.name_of(peer), " is not here")));
   }
   // All are here; but between machines that is told by way of others.
-  LazyDeadline deadline(timeout_ms == Deadline::kNow && controls_.far() != nullptr
+  LazyDeadline deadline(timeout_ms == Deadline::kNow && controls_.remote() != nullptr
                             ? context_.timeout_ms
                             : timeout_ms);
   if (all) {
@@ -110,13 +111,13 @@ void HostTransport::barrier(
   } else {
     meet(channel, set_of(ranks), ranks, ranks, deadline);
   }
-  controls_.require_nobody_gave_up(deadline, "barrier");
+  controls_.throw_if_any_rank_aborted(deadline, "barrier");
   stats_.barriers[static_cast<size_t>(channel)].add(1);
 }
 
 // The first who is not here; -1: all are.
 int HostTransport::missing(std::span<const int32_t> ranks, int channel, bool all) {
-  if (Far* far = controls_.far(); far != nullptr) far->progress();
+  if (RemoteRanks* remote = controls_.remote(); remote != nullptr) remote->progress();
   const BarrierState& state = barriers_[static_cast<size_t>(channel)];
   for (int i = 0; i < (all ? context_.size : static_cast<int>(ranks.size())); ++i) {
     const int peer = all ? i : ranks[static_cast<size_t>(i)];
@@ -165,7 +166,7 @@ void HostTransport::meet(int channel, uint32_t set, std::span<const int32_t> to,
     Word& word = controls_.mine().pair(channel, peer);
     const uint32_t target = ++state.taken[static_cast<size_t>(peer)];
     if (!reached(word, target)) {
-      if (set != 0 && controls_.far() != nullptr && everybody_.empty()) {
+      if (set != 0 && controls_.remote() != nullptr && everybody_.empty()) {
         require_no_barrier_of_all(channel, peer, word, target, deadline);
       }
       controls_.await(word, target, controls_.mine().pair_waiter()[0], peer, deadline, "barrier");
@@ -312,7 +313,7 @@ void HostTransport::take_signal(
   };
   // An answer that is on its way is awaited before all else is made ready: a round trip
   // takes 0.44 us so, and 0.51 otherwise.
-  if (Question(takes).look(
+  if (Predicate(takes).look(
           timeout_ms == Deadline::kNow ? 1 : std::clamp(controls_.spin().spins, 1U, 64U))) {
     return;
   }
@@ -488,7 +489,7 @@ Algorithm HostTransport::plain_collective(const CollectiveCall& call) {
   }
   run(execution(*plan));
   sync.prefetch_next_for_write(call.unit());
-  controls_.require_nobody_gave_up(sync.deadline(), name_of(call.collective));
+  controls_.throw_if_any_rank_aborted(sync.deadline(), name_of(call.collective));
   return plan->algorithm;
 }
 

@@ -7,10 +7,10 @@
 #include "core/host/operand_exchange.hpp"
 
 namespace symm::host {
-// Of a group on several machines core/span has the rest: `far`, and what is virtual here.
+// Of a group on several machines core/multinode has the rest: `remote`, and what is virtual here.
 class HostTransport : public Transport {
  public:
-  HostTransport(TransportContext context, const PlanValues& values, Far* far = nullptr);
+  HostTransport(TransportContext context, const PlanValues& values, RemoteRanks* remote = nullptr);
 
   OutgoingMessage share() const override { return controls_.share(); }
   void connect(int peer, Message message, const PeerIdentity&) override {

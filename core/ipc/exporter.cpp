@@ -14,7 +14,7 @@
 #include "core/backend/backend.hpp"
 #include "core/backend/provider.hpp"
 #include "core/backend/segment.hpp"
-#include "core/base/errands.hpp"
+#include "core/base/background_tasks.hpp"
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/base/peer_fd.hpp"
@@ -79,7 +79,7 @@ void Exporter::let_in() noexcept {
     uint64_t& rejected = statistics_.total.rejected_connections;
     const std::string why = listener_->accept(
         [this](PeerFd socket) { importers_->admit(std::move(socket), board_->fd()); },
-        [this] { return importers_->drop_a_silent_one(); }, rejected);
+        [this] { return importers_->evict_idle(); }, rejected);
     if (!why.empty()) {
       statistics_.notes.emplace_back(log::Level::warning, "an importer cannot be let in: " + why);
     }

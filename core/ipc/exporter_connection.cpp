@@ -19,7 +19,7 @@
 #include "core/backend/backend.hpp"
 #include "core/backend/provider.hpp"
 #include "core/backend/segment.hpp"
-#include "core/base/errands.hpp"
+#include "core/base/background_tasks.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 #include "core/base/log.hpp"

@@ -13,7 +13,7 @@
 
 namespace symm::ipc {
 HeldLease::~HeldLease() {
-  if (is_of_nothing()) return;
+  if (is_empty()) return;
   if (!connection_) {
     leased_.mapping.reset();
     if (!is_never_over_) exporter_.release(leased_.lease, over_);
@@ -30,7 +30,7 @@ symm_ipc_info_t HeldLease::info() const noexcept {
   info.device = leased_.mapping->device;
   info.bytes = token_.bytes;
   info.offset = token_.offset;
-  info.block_bytes = is_of_nothing() ? 0 : leased_.mapping->block->size();
+  info.block_bytes = is_empty() ? 0 : leased_.mapping->block->size();
   info.exporter_pid = token_.pid;
   info.exporter_alive = !connection_ || connection_->alive() ? 1 : 0;
   info.host_memory = kind() == BackendKind::host || leased_.mapping->on_host ? 1 : 0;
@@ -53,7 +53,7 @@ void HeldLease::record_use(void* stream) {
 }
 
 void HeldLease::note_release(void* stream) noexcept {
-  if (kind() == BackendKind::host || is_of_nothing()) return;
+  if (kind() == BackendKind::host || is_empty()) return;
   try {
     if (stream != kAllStreams) return record_use(stream);
   } catch (const std::exception&) {
@@ -63,7 +63,7 @@ void HeldLease::note_release(void* stream) noexcept {
 }
 
 void HeldLease::release_after(void* stream) noexcept {
-  if (kind() == BackendKind::host || is_of_nothing()) return;
+  if (kind() == BackendKind::host || is_empty()) return;
   const int device = leased_.mapping->device;
   try {
     const Provider& memory = ipc_provider(kind());

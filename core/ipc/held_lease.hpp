@@ -19,7 +19,7 @@ class HeldLease : public std::enable_shared_from_this<HeldLease> {
   HeldLease(HeldLease&&) = delete;
 
   std::byte* data() const noexcept {
-    return is_of_nothing() ? nullptr : leased_.mapping->block->data() + token_.offset;
+    return is_empty() ? nullptr : leased_.mapping->block->data() + token_.offset;
   }
   uint64_t bytes() const noexcept { return token_.bytes; }
   symm_ipc_info_t info() const noexcept;
@@ -37,7 +37,7 @@ class HeldLease : public std::enable_shared_from_this<HeldLease> {
 
  private:
   BackendKind kind() const noexcept { return static_cast<BackendKind>(token_.backend); }
-  bool is_of_nothing() const noexcept { return leased_.lease == 0; }  // nor a block in the mapping
+  bool is_empty() const noexcept { return leased_.lease == 0; }  // nor a block in the mapping
 
   const Token token_;
   Exporter& exporter_;

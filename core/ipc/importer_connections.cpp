@@ -223,19 +223,19 @@ void ImporterConnections::admit(PeerFd socket, int board) {
     importer->start(importer, board);
     importer->want_to_hear(want_to_hear_);
     all_.merge(one);
-    if (silent_.size() > kMostSilent) drop_a_silent_one(kMostSilent);
+    if (silent_.size() > kMostSilent) evict_idle(kMostSilent);
   } catch (const std::exception&) {
     fdpass::send(raw, with_reserve([] { return encode(refusal_of(1)); }), {});
     ++statistics_.total.rejected_connections;
   }
 }
 
-bool ImporterConnections::drop_a_silent_one(size_t unless_at_most) {
+bool ImporterConnections::evict_idle(size_t keep) {
   std::erase_if(silent_, [&](uint64_t serial) {
     const auto at = all_.find(serial);
     return at == all_.end() || at->second->has_spoken();
   });
-  if (silent_.size() <= unless_at_most) return false;
+  if (silent_.size() <= keep) return false;
   const uint64_t serial = silent_.front();
   silent_.pop_front();
   take_turn(serial, false);  // it may have spoken just now
@@ -302,7 +302,7 @@ void ImporterConnections::disconnected(BySerial::iterator at) {
     all_.erase(at);
   } else if (importer.has_no_memory()) {
     write_off(at, true);
-  } else if (!importer.connection().death_will_be_known()) {
+  } else if (!importer.connection().has_death_watch()) {
     write_off(at, false);
   }
 }

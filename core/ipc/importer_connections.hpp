@@ -87,7 +87,7 @@ class ImporterConnections {
   void admit(PeerFd socket, int board);
   // Of those who connected and said nothing, the first
   // one goes. False if there are no more than so many.
-  bool drop_a_silent_one(size_t unless_at_most = 0);
+  bool evict_idle(size_t keep = 0);
   void take_turn(uint64_t serial, bool dead);  // of one that has something to say, or is dead
   void drain();                                // what they wrote in their rings
   void retire(const std::vector<uint64_t>& blocks) noexcept;

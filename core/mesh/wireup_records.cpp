@@ -24,7 +24,7 @@ Failure failure_in(const wire::Packet& packet, int rank) {
 }
 
 // What peers send takes the last descriptor for a moment. Not what another rank has failed for.
-bool for_want_of_descriptors(const Error& error) {
+bool is_out_of_descriptors(const Error& error) {
   if (error.failure().rank >= 0) return false;
   return error.failure().os_error == EMFILE || error.failure().os_error == ENFILE;
 }
@@ -53,7 +53,7 @@ void WireupRecords::publish_failure(const Failure& failure) {
             [&] { store_.set(key(kind, rank_), packet, Deadline::after_ms(kPatienceMs)); });
         return true;
       } catch (const Error& error) {
-        if (!for_want_of_descriptors(error)) throw;
+        if (!is_out_of_descriptors(error)) throw;
         return false;
       }
     };
@@ -93,7 +93,7 @@ std::optional<Failure> WireupRecords::failure_of(int rank, Deadline deadline) {
       return failure_in(packet, rank);
     }
   } catch (const Error& error) {
-    if (error.status() != Status::timeout && !for_want_of_descriptors(error)) throw;
+    if (error.status() != Status::timeout && !is_out_of_descriptors(error)) throw;
   }
   return std::nullopt;
 }

@@ -64,7 +64,7 @@ class Connection final : public Watched {
   bool is_dead() const noexcept;
   // or dead, as its life word says
   bool is_dying() const noexcept { return is_dying_.load(std::memory_order_relaxed); }
-  bool death_will_be_known() const noexcept { return watching_pidfd_ != 0; }
+  bool has_death_watch() const noexcept { return watching_pidfd_ != 0; }
 
   // Any thread may send, while others do. would_block: the peer's
   // queue was full until the deadline; crowded: the kernel was

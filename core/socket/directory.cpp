@@ -30,7 +30,7 @@ constexpr int kOpenDirectory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 constexpr std::string_view kLockText = "symm\n";
 
 // "g" and two or three times "-<16 hexadecimal digits>".
-bool is_of_ours(std::string_view name) noexcept {
+bool is_symm_directory(std::string_view name) noexcept {
   if (name.empty() || name.front() != kSharedPrefix[0]) return false;
   name.remove_prefix(1);
   int parts = 0;
@@ -95,7 +95,7 @@ void sweep_one(int parent, const char* name) noexcept {
 void sweep_in(int parent, Sweep what) noexcept {
   try {
     list_directory(parent, [&](const char* name) {
-      if (is_of_ours(name)) sweep_one(parent, name);
+      if (is_symm_directory(name)) sweep_one(parent, name);
       if (what != Sweep::with_jobs || !std::string_view(name).starts_with(kJobPrefix)) return;
       Fd job(openat(parent, name, kOpenDirectory));
       if (!job) return;

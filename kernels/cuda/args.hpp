@@ -70,12 +70,12 @@ struct ControlWords {
     // its recv lies, the number of the memory, 0 for private memory,
     // and bytes from the start of its block. Each word is beside the
     // number of the call, so that it is whole when that is there.
-    struct Told {
+    struct PeerAnnouncement {
       uint64_t detail, count;
       uint64_t recv_memory, recv_offset;
     };
     struct alignas(16) ToldCells {
-      uint32_t cell[sizeof(Told) / 8][4];
+      uint32_t cell[sizeof(PeerAnnouncement) / 8][4];
     } told[kMaxWorkGroups][kMaxRanks];
     // Kernels of pieces, by block and source.
     struct Pieces {
@@ -86,7 +86,7 @@ struct ControlWords {
       // and of this rank's there that the source is done with
       uint32_t taken[kPiecesBlocks][kMaxRanks];
       struct Entry {
-        uint64_t memory, offset;  // as in Told, where the piece from this rank belongs
+        uint64_t memory, offset;  // as in PeerAnnouncement, where the piece from this rank belongs
         uint64_t bytes;           // of the piece
         uint64_t row_bytes, row_stride;
         uint64_t detail, count;

@@ -14,7 +14,7 @@ namespace symm::cuda {
 // ---- element types: how an accumulator is made of an element and back
 
 template <class T>
-struct Whole {
+struct NativeElement {
   using Element = T;
   using Wide = T;
   static __device__ __forceinline__ T read(T v) { return v; }
@@ -217,21 +217,21 @@ __device__ uint4 combine_any_op(const uint4* operands, int ranks, Op op) {
 static __device__ __noinline__ uint4 combine_any(
     const uint4* operands, int ranks, DType dtype, Op op) {
   switch (dtype) {
-    case DType::i8: return combine_any_op<Whole<int8_t>>(operands, ranks, op);
-    case DType::i16: return combine_any_op<Whole<int16_t>>(operands, ranks, op);
-    case DType::i32: return combine_any_op<Whole<int32_t>>(operands, ranks, op);
-    case DType::i64: return combine_any_op<Whole<int64_t>>(operands, ranks, op);
-    case DType::u8: return combine_any_op<Whole<uint8_t>>(operands, ranks, op);
-    case DType::u16: return combine_any_op<Whole<uint16_t>>(operands, ranks, op);
-    case DType::u32: return combine_any_op<Whole<uint32_t>>(operands, ranks, op);
-    case DType::u64: return combine_any_op<Whole<uint64_t>>(operands, ranks, op);
+    case DType::i8: return combine_any_op<NativeElement<int8_t>>(operands, ranks, op);
+    case DType::i16: return combine_any_op<NativeElement<int16_t>>(operands, ranks, op);
+    case DType::i32: return combine_any_op<NativeElement<int32_t>>(operands, ranks, op);
+    case DType::i64: return combine_any_op<NativeElement<int64_t>>(operands, ranks, op);
+    case DType::u8: return combine_any_op<NativeElement<uint8_t>>(operands, ranks, op);
+    case DType::u16: return combine_any_op<NativeElement<uint16_t>>(operands, ranks, op);
+    case DType::u32: return combine_any_op<NativeElement<uint32_t>>(operands, ranks, op);
+    case DType::u64: return combine_any_op<NativeElement<uint64_t>>(operands, ranks, op);
     case DType::boolean:  // as 0 and 1 the larger is "or", the smaller "and"
       return op == Op::min || op == Op::prod
                  ? combine<Bool, Best<true>, 0>(operands, ranks, false)
                  : combine<Bool, Best<false>, 0>(operands, ranks, false);
     case DType::f16: return combine_any_op<F16>(operands, ranks, op);
-    case DType::f32: return combine_any_op<Whole<float>>(operands, ranks, op);
-    case DType::f64: return combine_any_op<Whole<double>>(operands, ranks, op);
+    case DType::f32: return combine_any_op<NativeElement<float>>(operands, ranks, op);
+    case DType::f64: return combine_any_op<NativeElement<double>>(operands, ranks, op);
     case DType::bf16: return combine_any_op<Bf16>(operands, ranks, op);
     case DType::f8e4m3: return combine_any_op<F8e4m3>(operands, ranks, op);
     case DType::f8e5m2: return combine_any_op<F8e5m2>(operands, ranks, op);
@@ -241,7 +241,7 @@ static __device__ __noinline__ uint4 combine_any(
 
 // What kernels are instantiated with: for a number of ranks, or for up to so many.
 template <class Type>
-struct Hot {  // sum and average
+struct SumOrAverage {  // sum and average
   template <int kRanks>
   static __device__ __forceinline__ int ranks(const DeviceComm&) {
     return kRanks;
@@ -292,18 +292,18 @@ struct Any {
 #define SYMM_FOR_RANKS(KERNEL, name, arithmetic) \
   KERNEL(name, arithmetic, 2)                    \
   SYMM_FOR_MORE_RANKS(KERNEL, name, arithmetic)
-#define SYMM_FOR_EACH(FOR_RANKS, KERNEL)    \
-  FOR_RANKS(KERNEL, bf16, Hot<Bf16>)        \
-  FOR_RANKS(KERNEL, f16, Hot<F16>)          \
-  FOR_RANKS(KERNEL, f32, Hot<Whole<float>>) \
-  KERNEL(any, Any, 4)                       \
-  KERNEL(any, Any, 8)                       \
+#define SYMM_FOR_EACH(FOR_RANKS, KERNEL)                     \
+  FOR_RANKS(KERNEL, bf16, SumOrAverage<Bf16>)                \
+  FOR_RANKS(KERNEL, f16, SumOrAverage<F16>)                  \
+  FOR_RANKS(KERNEL, f32, SumOrAverage<NativeElement<float>>) \
+  KERNEL(any, Any, 4)                                        \
+  KERNEL(any, Any, 8)                                        \
   KERNEL(any, Any, 16)
 #define SYMM_FOR_ARITHMETICS(KERNEL) SYMM_FOR_EACH(SYMM_FOR_RANKS, KERNEL) KERNEL(any, Any, 2)
 #define SYMM_FOR_ARITHMETICS_OF_MORE(KERNEL) SYMM_FOR_EACH(SYMM_FOR_MORE_RANKS, KERNEL)
 // For each arithmetic alone: KERNEL(name, arithmetic).
-#define SYMM_FOR_ARITHMETICS_ONLY(KERNEL) \
-  KERNEL(bf16, Hot<Bf16>)                 \
-  KERNEL(f16, Hot<F16>)                   \
-  KERNEL(f32, Hot<Whole<float>>)          \
+#define SYMM_FOR_ARITHMETICS_ONLY(KERNEL)         \
+  KERNEL(bf16, SumOrAverage<Bf16>)                \
+  KERNEL(f16, SumOrAverage<F16>)                  \
+  KERNEL(f32, SumOrAverage<NativeElement<float>>) \
   KERNEL(any, Any)

@@ -99,8 +99,8 @@ extern "C" __global__ void __launch_bounds__(256)
   if (args.before != 0 || args.unrounded != 0 ||
       (is_average && args.operands != args.call.comm.size)) {
     switch (dtype) {
-      case DType::f32: return part<Whole<float>>(args);
-      case DType::f64: return part<Whole<double>>(args);
+      case DType::f32: return part<NativeElement<float>>(args);
+      case DType::f64: return part<NativeElement<double>>(args);
       case DType::f16: return part<F16>(args);
       case DType::bf16: return part<Bf16>(args);
       case DType::f8e4m3: return part<F8e4m3>(args);
@@ -109,9 +109,9 @@ extern "C" __global__ void __launch_bounds__(256)
     }
   }
   const bool hot = is_sum || is_average;
-  if (hot && dtype == DType::bf16) return whole<Hot<Bf16>>(args);
-  if (hot && dtype == DType::f16) return whole<Hot<F16>>(args);
-  if (hot && dtype == DType::f32) return whole<Hot<Whole<float>>>(args);
+  if (hot && dtype == DType::bf16) return whole<SumOrAverage<Bf16>>(args);
+  if (hot && dtype == DType::f16) return whole<SumOrAverage<F16>>(args);
+  if (hot && dtype == DType::f32) return whole<SumOrAverage<NativeElement<float>>>(args);
   whole<Any>(args);
 }
 

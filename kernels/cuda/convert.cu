@@ -49,9 +49,9 @@ __device__ __forceinline__ void run(const ConvertArgs& args) {
 template <class Narrow>
 __device__ __forceinline__ void either_way(const ConvertArgs& args, bool narrows) {
   if (narrows) {
-    run<Whole<float>, Narrow>(args);
+    run<NativeElement<float>, Narrow>(args);
   } else {
-    run<Narrow, Whole<float>>(args);
+    run<Narrow, NativeElement<float>>(args);
   }
 }
 }  // namespace
@@ -68,8 +68,8 @@ extern "C" __global__ void __launch_bounds__(256)
     case DType::bf16: return either_way<Bf16>(args, narrows);
     case DType::f8e4m3: return either_way<F8e4m3>(args, narrows);
     case DType::f8e5m2: return either_way<F8e5m2>(args, narrows);
-    case DType::f32: return run<Whole<float>, Whole<float>>(args);
-    case DType::f64: return run<Whole<double>, Whole<double>>(args);
+    case DType::f32: return run<NativeElement<float>, NativeElement<float>>(args);
+    case DType::f64: return run<NativeElement<double>, NativeElement<double>>(args);
     case DType::boolean: return run<Bool, Bool>(args);
     case DType::u8:
       return push(reinterpret_cast<const char*>(args.from), args.count,

@@ -23,7 +23,7 @@
 #include "kernels/cuda/wait.cuh"
 
 namespace symm::cuda {
-using Told = ControlWords::FromPeers::Told;
+using PeerAnnouncement = ControlWords::FromPeers::PeerAnnouncement;
 
 struct WorkGroup {
   const CollectiveArgs& args;
@@ -129,11 +129,11 @@ struct WorkGroup {
 // recv of rank p, as mapped here; null: private memory, whose results go to its scratch
 struct Operands {
   char* recv[kMaxRanks];
-  Told told[kMaxRanks];
+  PeerAnnouncement told[kMaxRanks];
   char* to[kMaxRanks];  // where a piece goes; null: it is not wanted there
 };
 
-constexpr uint32_t kTold = sizeof(Told) / 8;
+constexpr uint32_t kTold = sizeof(PeerAnnouncement) / 8;
 
 __device__ __forceinline__ void tell_entries(const WorkGroup& s, uint32_t call) {
   const CollectiveArgs& a = s.args;
@@ -176,7 +176,7 @@ __device__ __forceinline__ bool read_entries(const WorkGroup& s, Operands& at, u
   const int p = static_cast<int>(threadIdx.x);
   bool found = true;
   if (p < s.n) {
-    Told& told = at.told[p];
+    PeerAnnouncement& told = at.told[p];
     ok = told.detail == a.detail && told.count == a.count;
     if (!ok) {
       report(s.comm, WaitError::mismatch, p, s.index, 0, 0, told.detail, told.count, a.detail,

@@ -145,7 +145,7 @@ bool is_passed_on(const PlanInput& input, std::string* why) {
   return moves_blocks(input, why) && input.collective == Collective::broadcast && input.size > 2;
 }
 
-bool adds_in_the_switch(const PlanInput& input, std::string* why) {
+bool does_multimem_sum(const PlanInput& input, std::string* why) {
   const bool does =
       input.collective == Collective::allreduce && input.op == Op::sum &&
       (input.dtype == DType::f32 || input.dtype == DType::f16 || input.dtype == DType::bf16);
@@ -168,16 +168,16 @@ bool is_of_engines(const PlanInput& input) {
   return input.same_offsets && has_links && goes_by_engine(input, nullptr);
 }
 
-bool lies_for_engines(const PlanInput& input) {
+bool can_use_copy_engine(const PlanInput& input) {
   return is_of_engines(input) && input.why_not.empty();
 }
 
 // ---- how much it carries
 
-uint64_t ll_most(const PlanInput&, const Tuning& tuning) { return tuning.ll_max; }
+uint64_t ll_max_bytes(const PlanInput&, const Tuning& tuning) { return tuning.ll_max; }
 
 // Above, marks take less room than flags; a broadcast of two ranks has a link to itself.
-uint64_t ll_move_most(const PlanInput& input, const Tuning& tuning) {
+uint64_t ll_move_max_bytes(const PlanInput& input, const Tuning& tuning) {
   return tuning.ll_max / (traits(input.collective).from_root && input.size == 2 ? 1 : 4);
 }
 
@@ -203,15 +203,15 @@ uint64_t slot_of(int size, const Tuning& tuning) {
   return 2 * chunk_of(size, tuning) / static_cast<uint64_t>(size);
 }
 
-uint64_t one_hop_most(const PlanInput& input, const Tuning& tuning) {
+uint64_t one_hop_max_bytes(const PlanInput& input, const Tuning& tuning) {
   const uint64_t most =
       input.collective == Collective::reduce_scatter ? tuning.scatter_max : tuning.one_shot_max;
   return std::min(share_of(most, input, tuning), slot_of(input.size, tuning));
 }
 
 // Of two ranks above this, packs are sent ahead.
-uint64_t one_shot_most(const PlanInput& input, const Tuning& tuning) {
-  return std::min(one_hop_most(input, tuning), input.size == 2 ? 4 * kKi * kKi : UINT64_MAX);
+uint64_t one_shot_max_bytes(const PlanInput& input, const Tuning& tuning) {
+  return std::min(one_hop_max_bytes(input, tuning), input.size == 2 ? 4 * kKi * kKi : UINT64_MAX);
 }
 
 // What is sent ahead, the last line of its slot being for the token.
@@ -221,7 +221,7 @@ uint64_t ahead_part(const PlanInput& input, const Tuning& tuning) {
 
 // In several launches while the pipeline is slower,
 // which of a reduce leaves half of the links idle.
-uint64_t one_shot_ahead_most(const PlanInput& input, const Tuning& tuning) {
+uint64_t one_shot_ahead_max_bytes(const PlanInput& input, const Tuning& tuning) {
   const uint64_t part = ahead_part(input, tuning);
   const uint64_t most = traits(input.collective).to_root ? 8 * part
                         : input.collective == Collective::reduce_scatter
@@ -231,7 +231,7 @@ uint64_t one_shot_ahead_most(const PlanInput& input, const Tuning& tuning) {
 }
 
 // Otherwise there is a kernel more, and every result is read again.
-uint64_t rmsnorm_most(const PlanInput& input, const Tuning& tuning) {
+uint64_t rmsnorm_max_bytes(const PlanInput& input, const Tuning& tuning) {
   return std::min(
       input.size == 2 ? UINT64_MAX : 3 * tuning.one_shot_max, slot_of(input.size, tuning));
 }
@@ -242,7 +242,7 @@ uint64_t marked_part(const PlanInput& input, const Tuning& tuning) {
 
 // The last pack of a slot is for tokens. Owners that pass a broadcast on take a hop
 // more, and most of it off the root's link.
-uint64_t marked_most(const PlanInput& input, const Tuning& tuning) {
+uint64_t marked_max_bytes(const PlanInput& input, const Tuning& tuning) {
   const bool is_flat = traits(input.collective).from_root && input.size > 2;
   const uint64_t most = is_flat ? tuning.direct_max / (others(input.size) - 1) : tuning.marked_max;
   return std::min(share_of(most, input, tuning), marked_part(input, tuning));
@@ -253,17 +253,17 @@ uint64_t relay_part(const PlanInput& input, const Tuning& tuning) {
   return marked_part(input, tuning) * others(input.size);
 }
 
-uint64_t relay_most(const PlanInput& input, const Tuning& tuning) {
+uint64_t relay_max_bytes(const PlanInput& input, const Tuning& tuning) {
   return std::min(tuning.relay_max, 4 * relay_part(input, tuning));
 }
 
-uint64_t reduce_most(const PlanInput&, const Tuning& tuning) {
+uint64_t reduce_max_bytes(const PlanInput&, const Tuning& tuning) {
   return std::min(tuning.reduce_max, uint64_t{2} << 30);
 }
 
 // Of an all-reduce, which has a beginning and an end more, four times as much for each
 // rank (512 MB of 2 and of 4 ranks).
-uint64_t engine_most(const PlanInput& input, const Tuning& tuning) {
+uint64_t engine_max_bytes(const PlanInput& input, const Tuning& tuning) {
   if (input.algorithm != Algorithm::automatic) return UINT64_MAX;
   const uint64_t least =
       std::max(tuning.engine_min / 2, share_of(tuning.engine_min, input, tuning));
@@ -272,7 +272,7 @@ uint64_t engine_most(const PlanInput& input, const Tuning& tuning) {
   return few || input.unit() < 4 * least * static_cast<uint64_t>(input.size) ? 0 : UINT64_MAX;
 }
 
-uint64_t two_shot_most(const PlanInput& input, const Tuning& tuning) {
+uint64_t two_shot_max_bytes(const PlanInput& input, const Tuning& tuning) {
   return share_of(tuning.two_shot_max, input, tuning);
 }
 
@@ -281,7 +281,7 @@ uint64_t two_shot_most(const PlanInput& input, const Tuning& tuning) {
 bool always(const PlanInput&) { return true; }
 
 // Of shorter reduces the token would take longer than to send flags, too.
-bool is_worth_a_token(const PlanInput& input) {
+bool prefers_ahead(const PlanInput& input) {
   return !traits(input.collective).to_root || input.unit() > 128 * kKi;
 }
 
@@ -509,25 +509,25 @@ std::string why_switch(const PlanInput&, const Plan& chosen) {
 // clang-format off
 constexpr KernelForm kForms[] = {
     {Algorithm::one_shot, {.name = "rmsnorm", .per_arithmetic = true, .per_ranks = true},
-     normalises, rmsnorm_most, always, shape_rmsnorm, "are normalised where they arrive"},
+     normalises, rmsnorm_max_bytes, always, shape_rmsnorm, "are normalised where they arrive"},
     {Algorithm::one_shot, {.name = "one_shot", .per_arithmetic = true, .per_ranks = true},
-     pushes_once, one_shot_most, always, shape_one_shot, "one hop to everybody is fastest"},
+     pushes_once, one_shot_max_bytes, always, shape_one_shot, "one hop to everybody is fastest"},
     {Algorithm::one_shot, {.name = "one_shot_ahead", .per_arithmetic = true},
-     pushes_ahead, one_shot_ahead_most, is_worth_a_token, shape_one_shot_ahead, "one hop to everybody is fastest"},
+     pushes_ahead, one_shot_ahead_max_bytes, prefers_ahead, shape_one_shot_ahead, "one hop to everybody is fastest"},
     {Algorithm::two_shot, {.name = "two_shot", .per_arithmetic = true, .per_ranks = true},
-     pushes_twice<Collective::allreduce>, two_shot_most, always, shape_two_shot, nullptr, why_owners},
+     pushes_twice<Collective::allreduce>, two_shot_max_bytes, always, shape_two_shot, nullptr, why_owners},
     {Algorithm::ll, {.name = "ll_reduce", .per_ranks = true},
-     does_all<true, false>, ll_most, not_pushed, shape_beside_flags, "ride beside their flags"},
+     does_all<true, false>, ll_max_bytes, not_pushed, shape_beside_flags, "ride beside their flags"},
     {Algorithm::ll, {.name = "ll_move", .per_ranks = true},
-     does_all<false, false>, ll_move_most, not_pushed, shape_beside_flags, "ride beside their flags"},
+     does_all<false, false>, ll_move_max_bytes, not_pushed, shape_beside_flags, "ride beside their flags"},
     {Algorithm::two_shot, {.name = "two_shot_reduce", .per_arithmetic = true, .per_ranks = true},
-     pushes_twice<Collective::reduce>, reduce_most, always, shape_two_shot_reduce, nullptr, why_owners},
+     pushes_twice<Collective::reduce>, reduce_max_bytes, always, shape_two_shot_reduce, nullptr, why_owners},
     {Algorithm::marked, {.name = "marked"},
-     moves_blocks, marked_most, always, shape_marked, "are their own flags, with a mark for every 64"},
+     moves_blocks, marked_max_bytes, always, shape_marked, "are their own flags, with a mark for every 64"},
     {Algorithm::marked, {.name = "marked_passed_on"},
-     is_passed_on, relay_most, always, shape_relay, "go to one rank each, who sends them to the others"},
+     is_passed_on, relay_max_bytes, always, shape_relay, "go to one rank each, who sends them to the others"},
     {Algorithm::copy_engine, {},
-     goes_by_engine, engine_most, lies_for_engines, shape_engine, nullptr, why_engine},
+     goes_by_engine, engine_max_bytes, can_use_copy_engine, shape_engine, nullptr, why_engine},
     {Algorithm::two_shot_staged, {.name = "pipeline", .per_arithmetic = true, .per_ranks = true},
      does_all<true, false>, nullptr, always, shape_pipeline, nullptr, why_owners_of_pieces},
     {Algorithm::two_shot_staged, {.name = "pieces_move"},
@@ -537,9 +537,9 @@ constexpr KernelForm kForms[] = {
     {Algorithm::two_shot_staged, {.name = "pieces_reduce", .per_arithmetic = true},
      does_all<true, true>, nullptr, always, shape_pieces, nullptr, why_pieces},
     {Algorithm::multimem_one_shot, {.name = "multimem_one_shot", .per_arithmetic = true, .multicast = true},
-     adds_in_the_switch, nullptr, nullptr, shape_multimem, nullptr, why_switch},
+     does_multimem_sum, nullptr, nullptr, shape_multimem, nullptr, why_switch},
     {Algorithm::multimem_two_shot, {.name = "multimem_two_shot", .per_arithmetic = true, .multicast = true},
-     adds_in_the_switch, nullptr, nullptr, shape_multimem, nullptr, why_switch},
+     does_multimem_sum, nullptr, nullptr, shape_multimem, nullptr, why_switch},
 };
 // clang-format on
 
@@ -650,9 +650,9 @@ Tuning within_stages(int size, Tuning tuning, const Layout& lender, const Tuning
 
 Tuning within_scratch(int size, Tuning tuning, uint64_t most) {
   const auto n = static_cast<uint64_t>(size);
-  const auto stripes = [&] { return static_cast<uint64_t>(tuning.work_groups); };
+  const auto work_groups = [&] { return static_cast<uint64_t>(tuning.work_groups); };
   while (scratch_bytes(layout_of(size, tuning)) > most) {
-    uint64_t groups = stripes();
+    uint64_t groups = work_groups();
 
     // What takes most is halved: bytes it takes, what they come from, and where that ends.
     struct {
@@ -683,7 +683,7 @@ Tuning within_scratch(int size, Tuning tuning, uint64_t most) {
 
 bool may_go_by_engine(const PlanInput& input, const Tuning& tuning) {
   return input.algorithm == Algorithm::copy_engine ||
-         (is_of_engines(input) && engine_most(input, tuning) != 0);
+         (is_of_engines(input) && engine_max_bytes(input, tuning) != 0);
 }
 
 Plan plan(const PlanInput& input, const Tuning& tuning) {

@@ -16,7 +16,7 @@ struct Sum2 {
   static __device__ __forceinline__ float of(float a, float b) { return __fadd_rn(a, b); }
 };
 
-struct Most {
+struct Max {
   // that which is no NaN
   static __device__ __forceinline__ float of(float a, float b) { return fmaxf(a, b); }
 };
@@ -97,7 +97,7 @@ __device__ __forceinline__ void read_weights(
   switch (static_cast<DType>(args.weight_dtype)) {
     case DType::bf16: return read_weights<Bf16>(to, args.weight, q, args.weight_offset);
     case DType::f16: return read_weights<F16>(to, args.weight, q, args.weight_offset);
-    default: return read_weights<Whole<float>>(to, args.weight, q, args.weight_offset);
+    default: return read_weights<NativeElement<float>>(to, args.weight, q, args.weight_offset);
   }
 }
 
@@ -209,7 +209,7 @@ __device__ __forceinline__ void run(const RmsNormArgs& args) {
       for (int e = 0; e < kCount; ++e) {
         kept[i].at[e] =
             Type::write(__fmul_rn(__fmul_rn(Type::read(kept[i].at[e]), inverse), weights[i][e]));
-        most[i / kUnit] = Most::of(most[i / kUnit], fabsf(Type::read(kept[i].at[e])));
+        most[i / kUnit] = Max::of(most[i / kUnit], fabsf(Type::read(kept[i].at[e])));
       }
       if (args.norm_out != 0) *at(args.norm_out, row, pack_of(i)) = kept[i].pack;
     }
@@ -220,9 +220,9 @@ __device__ __forceinline__ void run(const RmsNormArgs& args) {
     if (kind == QuantScale::token) {
 #pragma unroll
       for (const float one : most) {
-        most_of_row = Most::of(most_of_row, one);
+        most_of_row = Max::of(most_of_row, one);
       }
-      most_of_row = of_row<Most>(most_of_row, by_warp.most, block, blocks);
+      most_of_row = of_row<Max>(most_of_row, by_warp.most, block, blocks);
     }
     auto* scales = reinterpret_cast<float*>(args.scale_out);
 #pragma unroll
@@ -230,7 +230,7 @@ __device__ __forceinline__ void run(const RmsNormArgs& args) {
       const uint32_t unit = pack_of(u * kUnit) / kUnit;
       constexpr uint32_t kNeighbours = kNormGroup / kNormUnit;
       float scale = most_of_row;
-      if (kind == QuantScale::group) scale = of_neighbours<Most>(most[u], kNeighbours);
+      if (kind == QuantScale::group) scale = of_neighbours<Max>(most[u], kNeighbours);
       scale = kind == QuantScale::tensor ? *reinterpret_cast<const float*>(args.scale_in)
                                          : fmaxf(__fdiv_rn(scale, kMostF8), kLeastScale);
       if (unit * kUnit >= packs) continue;
@@ -268,4 +268,4 @@ __device__ __forceinline__ void run(const RmsNormArgs& args) {
   SYMM_RMSNORM(name, type, 1) SYMM_FOR_RANKS(SYMM_RMSNORM, name, type)
 SYMM_RMSNORM_OF(bf16, Bf16)
 SYMM_RMSNORM_OF(f16, F16)
-SYMM_RMSNORM_OF(f32, Whole<float>)
+SYMM_RMSNORM_OF(f32, NativeElement<float>)

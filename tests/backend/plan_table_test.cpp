@@ -101,7 +101,7 @@ TEST(PlanTable, WhatIsWrongIsSaidWithLineAndKey) {
       {"[host]\nll = 1\nll = 2", "test:3: ll: has a value already, test:2"},
       {"[host]\nstep = 64 / ranks", "step: 32, of 2 ranks, must be 64"},
       // Not of this machine, and wrong all the same.
-      {"[cuda 16 on something else]\nstripes = 1000", "test:2: stripes: 1000 must be 1 .. 128"},
+      {"[cuda 16 on something else]\nstripes = 1000", "test:2: work_groups: 1000 must be 1 .. 128"},
   };
 
   for (const auto& one : cases) {
@@ -114,7 +114,8 @@ TEST(PlanTable, SingleValues) {
   PlanTable table = PlanTable::built_in();
   table.add_values(BackendKind::cuda,
       "one_shot=1024, "
-      "stripes=7,tile=4K,threads=64,chunk=131072,ll=512,two_shot=9999,early=8,width=1024,flat=5K,"
+      "work_groups=7,tile=4K,threads=64,chunk=131072,ll=512,two_shot=9999,early=8,width=1024,flat="
+      "5K,"
       "marked=3K,scatter=6K,relay=7K,reduce=8K,copy_engine=9K,bulk=3",
       "VARIABLE");
   const PlanValues values = table.values(BackendKind::cuda, 8, no_machine);
@@ -125,8 +126,9 @@ TEST(PlanTable, SingleValues) {
   }
   EXPECT_EQ(values.origin[3], PlanOrigin::variable);
   EXPECT_EQ(table.values(BackendKind::host, 8, no_machine).origin[0], PlanOrigin::built_in);
-  for (const char* text : {"one_shot", "one_shot=", "one_shot=x", "stripes=0", "stripes=1000",
-           "tile=17", "fast=1", "threads=33", "width=2048", "chunk=1", "ll=1,,tile=16"}) {
+  for (const char* text :
+      {"one_shot", "one_shot=", "one_shot=x", "work_groups=0", "work_groups=1000", "tile=17",
+          "fast=1", "threads=33", "width=2048", "chunk=1", "ll=1,,tile=16"}) {
     expect_failure(Status::invalid_argument, {"VARIABLE: "},
         [&] { table.add_values(BackendKind::cuda, text, "VARIABLE"); });
   }

@@ -31,7 +31,7 @@ def row_of(size, us):
 
 
 def a_run(world=4):
-    found = report.new_run(world, "2026-01-02", vars(asked("--tune", "stripes=8", world=world)))
+    found = report.new_run(world, "2026-01-02", vars(asked("--tune", "work_groups=8", world=world)))
     found.update(
         driver="1.2",
         device={"name": "a GPU", "multiprocessors": 132},
@@ -43,7 +43,7 @@ def a_run(world=4):
             256,
             {
                 "symm": 3.0,
-                "symm stripes=8": 2.9,
+                "symm work_groups=8": 2.9,
                 "nccl": 21.0,
                 "nccl window": 14.0,
                 "torch one-shot": 6.6,
@@ -51,7 +51,7 @@ def a_run(world=4):
         ),
         row_of(
             1 << 30,
-            {"symm": 4000.0, "symm stripes=8": 5000.0, "nccl": 4200.0, "nccl window": 6000.0},
+            {"symm": 4000.0, "symm work_groups=8": 5000.0, "nccl": 4200.0, "nccl window": 6000.0},
         ),
     ]
     return found
@@ -125,7 +125,7 @@ class Reported(unittest.TestCase):
     def test_columns_are_what_any_row_has(self):
         self.assertEqual(
             report.columns(a_run()["rows"]),
-            ["symm", "symm stripes=8", "nccl", "nccl window", "torch one-shot"],
+            ["symm", "symm work_groups=8", "nccl", "nccl window", "torch one-shot"],
         )
         self.assertEqual(
             report.columns([row_of(1, {"nccl": 1}), row_of(2, {"nccl": 1, "vllm": 2})]),

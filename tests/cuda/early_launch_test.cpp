@@ -69,7 +69,7 @@ class EarlyLaunch : public testing::Test {
 
   // With scratch of a size that a test can do without.
   static void tune(const std::string& more) {
-    setenv("SYMM_CUDA_TUNE", ("one_shot=4096,ll=1024,tile=1024,stripes=2," + more).c_str(), 1);
+    setenv("SYMM_CUDA_TUNE", ("one_shot=4096,ll=1024,tile=1024,work_groups=2," + more).c_str(), 1);
   }
 
  private:

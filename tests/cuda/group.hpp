@@ -12,8 +12,8 @@
 namespace symm {
 // Scratch of a size that a test can do without.
 inline const bool small_scratch =
-    setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,two_shot=16384,tile=1024,stripes=2",
-        1) == 0;
+    setenv("SYMM_CUDA_TUNE",
+        "chunk=65536,one_shot=4096,ll=1024,two_shot=16384,tile=1024,work_groups=2", 1) == 0;
 
 // A name that no other group has.
 inline std::string unique() {

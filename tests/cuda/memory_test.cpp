@@ -262,7 +262,7 @@ TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
     size_t bytes;
     const char* said;
   } rows[] = {{nullptr, 16, "pointer: is NULL"}, {good.words(), 0, "size: must be at least 1 byte"},
-      {good.words() + 1, 16, "is no multiple of 16"},
+      {good.words() + 1, 16, "is not a multiple of 16"},
       {good.words() + 4, good.size, "go beyond its allocation"},
       {good.words(), SIZE_MAX, "go beyond its allocation"},
       {grown.words(), grown.size, "piece by piece"},

@@ -187,7 +187,7 @@ TEST(CudaMulticast, ABlockThatDoesNotFit) {
     return memory->view().why_no_multicast;
   };
   expect_all(on_machines("aa", body, kAsks),
-      {"rank 1: its block of 2097152 bytes is no multiple of 4194304"});
+      {"rank 1: its block of 2097152 bytes is not a multiple of 4194304"});
 }
 }  // namespace
 }  // namespace symm

@@ -13,7 +13,7 @@ using namespace symm::device;
 
 // Scratch of a size that a test can do without.
 const bool small_scratch =
-    setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1) == 0;
+    setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,work_groups=2", 1) == 0;
 
 struct Rank {
   symm::Group group;

@@ -1,22 +1,22 @@
-// Ends of a courier for tests.
+// Ends of a message engine for tests.
 #pragma once
 
-#include "core/engine/courier.hpp"
+#include "core/engine/message_engine.hpp"
 #include "tests/support/core.hpp"
 
 namespace support {
 using namespace symm::engine;
 
-// A courier with the thread that serves it.
+// A message engine with the thread that serves it.
 struct Served {
   explicit Served(const std::function<std::unique_ptr<Link>(Sink&)>& open)
-      : courier(make_courier(open)) {}
+      : messages(make_message_engine(open)) {}
   ~Served() {
-    courier->stop();
+    messages->stop();
     thread.join();
   }
-  std::unique_ptr<Courier> courier;
-  std::thread thread{[this] { courier->serve(); }};
+  std::unique_ptr<MessageEngine> messages;
+  std::thread thread{[this] { messages->serve(); }};
 };
 
 // A rank of a group: memory that others write to, what arrived, who was lost. Kind 2
@@ -25,7 +25,7 @@ struct End final : Receiver {
   End(Served& at, uint64_t group, int rank, int size, size_t bytes = 1U << 20)
       : memory(bytes),
         revocation(std::make_shared<symm::Revocation>(size)),
-        post(at.courier->open_post(group, rank, size, *this, revocation)) {}
+        endpoint(at.messages->open_endpoint(group, rank, size, *this, revocation)) {}
 
   std::byte* place(int, const Head& head) noexcept override {
     return head.offset > memory.size() || head.bytes > memory.size() - head.offset
@@ -34,7 +34,7 @@ struct End final : Receiver {
   }
   void arrived(int from, const Head& head) noexcept override {
     if (head.kind == 2) {
-      post->answer(from, {.kind = 3, .offset = head.value},
+      endpoint->answer(from, {.kind = 3, .offset = head.value},
           std::span(memory).subspan(head.offset, head.call), {});
     }
     const std::lock_guard lock(mutex);
@@ -47,12 +47,12 @@ struct End final : Receiver {
   void send(int rank, const Head& head, std::span<const std::byte> payload = {},
       uint64_t milliseconds = 20'000) {
     symm::LazyDeadline deadline(milliseconds);
-    post->send(rank, head, payload, deadline);
+    endpoint->send(rank, head, payload, deadline);
   }
   // Until so much has come, of messages or losses.
   bool await(size_t messages, size_t lost_peers = 0) {
     return eventually([&] {
-      post->progress();
+      endpoint->progress();
       const std::lock_guard lock(mutex);
       return heads.size() >= messages && losses.size() >= lost_peers;
     });
@@ -63,6 +63,6 @@ struct End final : Receiver {
   std::vector<Head> heads;
   std::vector<std::string> losses;
   std::shared_ptr<symm::Revocation> revocation;
-  std::unique_ptr<Post> post;
+  std::unique_ptr<Endpoint> endpoint;
 };
 }  // namespace support

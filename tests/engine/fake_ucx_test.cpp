@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/base/error.hpp"
-#include "core/engine/courier.hpp"
 #include "core/engine/link.hpp"
+#include "core/engine/message_engine.hpp"
 #include "tests/engine/engine_support.hpp"
 
 namespace {
@@ -33,8 +33,8 @@ struct Two {  // ranks of a group in one process
   End one{served, 7, 0, 2}, two{served, 7, 1, 2};
 
   Two() {
-    one.post->connect(1, served.courier->address());
-    two.post->connect(0, served.courier->address());
+    one.endpoint->connect(1, served.messages->address());
+    two.endpoint->connect(0, served.messages->address());
   }
 };
 
@@ -74,9 +74,9 @@ TEST(FakeUcx, ALineThatBreaksIsToldOnceHoweverOftenAndLate) {
       EXPECT_TRUE(both.two.await(0, 1));
       expect_failure(Status::peer_failed, {"ucx 1.13.9 lost rank 1: Connection reset"},
           [&] { both.one.send(1, {.kind = 1}); });
-      both.one.post->cut(1);
+      both.one.endpoint->cut(1);
       EXPECT_EQ(both.one.losses.size(), 1U);
-      EXPECT_FALSE(both.served.courier->address().empty());
+      EXPECT_FALSE(both.served.messages->address().empty());
     });
   }
 }
@@ -87,7 +87,7 @@ TEST(FakeUcx, AnEngineThatDoesNotEndWhatIsUnderWayIsGivenUp) {
     expect_failure(Status::timeout, {"rank 1"}, [&] { both.one.send(1, {.kind = 1}, {}, 100); });
     EXPECT_TRUE(both.two.await(0, 1));
     expect_failure(
-        Status::unavailable, {"ucx 1.13.9 was given up"}, [&] { both.served.courier->address(); });
+        Status::unavailable, {"ucx 1.13.9 was given up"}, [&] { both.served.messages->address(); });
   });
 }
 }  // namespace

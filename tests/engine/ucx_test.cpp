@@ -31,7 +31,7 @@ struct Board {  // where two processes leave their addresses
   std::byte address[2][4096];
 
   std::span<const std::byte> exchange(int rank, const Served& mine) {
-    const symm::Bytes own = mine.courier->address();
+    const symm::Bytes own = mine.messages->address();
     std::copy(own.begin(), own.end(), address[rank]);
     bytes[rank] = own.size();
     EXPECT_TRUE(eventually([&] { return bytes[1 - rank] != 0; }));
@@ -61,7 +61,7 @@ struct Ucx : testing::Test {
       End seven(*served[1], 7, 1, 2);
       const auto address = board->exchange(1, *served[1]);
       for (End* end : {&eight, &seven}) {
-        end->post->connect(0, address), end->send(0, {.kind = 1});
+        end->endpoint->connect(0, address), end->send(0, {.kind = 1});
       }
       const std::vector<std::byte> payload(kLarge, std::byte{7});
       for (seven.await(1); true;) {
@@ -74,13 +74,13 @@ struct Ucx : testing::Test {
     }
     const auto address = board->exchange(0, *served[0]);
     for (auto& end : ends) {
-      end->post->connect(1, address);
+      end->endpoint->connect(1, address);
       ASSERT_TRUE(end->await(1));
     }
   }
 
   // The engine still serves others.
-  void expect_alive() { EXPECT_FALSE(served[0]->courier->address().empty()); }
+  void expect_alive() { EXPECT_FALSE(served[0]->messages->address().empty()); }
 
   std::string without;
   std::optional<Served> served[2];
@@ -94,7 +94,7 @@ TEST_F(Ucx, MessagesAndAnswersOfAllSizesArriveWholeAndInOrder) {
   constexpr size_t kMost = 5U << 20;
   End one(*served[0], 7, 0, 2, 2 * kMost);
   End two(*served[1], 7, 1, 2, kMost);
-  one.post->connect(1, served[1]->courier->address());
+  one.endpoint->connect(1, served[1]->messages->address());
   size_t rounds = 0;
   for (const size_t bytes :
       {size_t{1}, size_t{100}, size_t{4096}, size_t{70'000}, size_t{1} << 20, kMost}) {
@@ -106,7 +106,7 @@ TEST_F(Ucx, MessagesAndAnswersOfAllSizesArriveWholeAndInOrder) {
     one.send(1, {.kind = 2, .value = kMost, .call = bytes});
     ASSERT_TRUE(two.await(2 * ++rounds)) << bytes;
     // the first answer waits for that
-    if (rounds == 1) two.post->connect(0, served[0]->courier->address());
+    if (rounds == 1) two.endpoint->connect(0, served[0]->messages->address());
     ASSERT_TRUE(one.await(rounds)) << bytes;
     EXPECT_TRUE(std::equal(payload.begin(), payload.end(), one.memory.begin() + kMost)) << bytes;
   }
@@ -125,10 +125,10 @@ TEST_F(Ucx, LeavesSignalsEnvironmentAndOutputAlone) {
     if (!open(0) || !open(1)) return without;
     End one(*served[0], 7, 0, 2);
     End two(*served[1], 7, 1, 2);
-    one.post->connect(1, served[1]->courier->address());
+    one.endpoint->connect(1, served[1]->messages->address());
     one.send(1, {.kind = 1}, one.memory);
     if (!two.await(1)) return "nothing came";
-    one.post->cut(1);
+    one.endpoint->cut(1);
     if (variables_and_handlers() != before) return "other variables or handlers of signals";
     return "wrote " + std::to_string(lseek(fileno(written), 0, SEEK_END));
   });
@@ -143,7 +143,7 @@ TEST_F(Ucx, WhatWasSentBeforeAPostIsClosedArrives) {
     End two(*served[1], group, 1, 2);
     {
       End one(*served[0], group, 0, 2);
-      one.post->connect(1, served[1]->courier->address());
+      one.endpoint->connect(1, served[1]->messages->address());
       for (int i = 0; i < 20; ++i) {
         one.send(1, {.kind = 1}, one.memory);
       }
@@ -176,7 +176,7 @@ TEST_F(Ucx, AStoppedPeerIsLeftWhileItSendsAMessage) {
   ends[0]->send(1, {.kind = 1});
   ASSERT_TRUE(ends[0]->await(3));
   peer->kill(SIGSTOP);
-  ends[0]->post->cut(1);
+  ends[0]->endpoint->cut(1);
   std::fill(ends[0]->memory.begin(), ends[0]->memory.end(), std::byte{1});
   peer->kill(SIGCONT);
   std::this_thread::sleep_for(std::chrono::milliseconds(200));

@@ -1,4 +1,4 @@
-// Throws bytes at the decoder of what a courier is sent.
+// Throws bytes at the decoder of what a message engine is sent.
 // Whatever it accepts must survive a round trip unchanged.
 #include <cstdlib>
 

@@ -113,7 +113,7 @@ void check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
   char* base =
       place == Place::symmetric || place == Place::symmetric_in_place ? rank.block : rank.ordinary;
   // Ranks pass different offsets where they may, and every
-  // other rank an address that is no multiple of 16.
+  // other rank an address that is not a multiple of 16.
   size_t offset =
       algorithm == SYMM_ALGORITHM_COPY_ENGINE ? 8 : static_cast<size_t>(rank.rank) * 256;
   if (place == Place::ordinary_odd) {

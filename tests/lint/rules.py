@@ -177,7 +177,7 @@ ROOMS = (
     "core/backend",
     "core/host",
     "core/cuda",
-    "core/span",
+    "core/multinode",
     "core/backends",
     "core/ipc",
     "core/group",

@@ -1,4 +1,4 @@
-/* The two ways of a chain of machines (core/span/allreduce.cpp), with a rank each: sums go up, results come down, and wait where
+/* The two ways of a chain of machines (core/multinode/allreduce.cpp), with a rank each: sums go up, results come down, and wait where
  * they came, to be sent on, until they have arrived. A place is written only when it is free. MUTANT 1: a place less; 2: results
  * are taken behind the sums of a step. */
 #define N 3
@@ -13,7 +13,7 @@ byte sums_here[N], results_here[N];
 chan up[N] = [CHUNKS] of { byte };
 chan down[N] = [CHUNKS] of { byte };
 
-proctype Courier(byte k) {
+proctype MessageEngine(byte k) {
   byte c;
 end: do
   :: atomic { up[k] ? c -> FREE(sums, k - 1, c); LEAVE(sums, k, c); sums_here[k]++ }
@@ -47,5 +47,5 @@ proctype Machine(byte k) {
 
 init {
   byte k;
-  atomic { for (k : 0 .. N - 1) { run Machine(k); run Courier(k) } }
+  atomic { for (k : 0 .. N - 1) { run Machine(k); run MessageEngine(k) } }
 }

@@ -162,7 +162,7 @@ std::string live_once(
 class Faults : public testing::TestWithParam<std::tuple<Way, Fault, int>> {};
 
 TEST_P(Faults, AreSurvivedByAll) {
-  setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1);
+  setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,work_groups=2", 1);
   const auto [way, fault, victim] = GetParam();
   const char* asked = std::getenv("SYMM_TEST_FAULTS");
   const Shared<Outside> usual;

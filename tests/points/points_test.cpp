@@ -122,7 +122,7 @@ void walk(const Row& row, const std::string& point, Action action, bool on_cuda)
 class Points : public testing::TestWithParam<std::string> {};
 
 TEST_P(Points, LeadToWhatTheTableSays) {
-  setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1);
+  setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,work_groups=2", 1);
   for (const Row& row : kTable) {
     if ((' ' + std::string(row.points) + ' ').find(' ' + GetParam() + ' ') == std::string::npos) {
       continue;

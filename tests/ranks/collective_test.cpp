@@ -143,7 +143,7 @@ void run_all_types(const Group& group) {
   }
 }
 
-TEST_F(Span, HasTheBitsOfTheReference) {
+TEST_F(Multinode, HasTheBitsOfTheReference) {
   SYMM_NOT_UNDER_TSAN("a minute; Span.MoveLargeBlocks goes the same ways");
   setenv("SYMM_HOST_TUNE", "gather=64,slices=64K,round=32K", 1);
   expect_on_all_layouts([](int, const Group& group) { run_all_types(group); });

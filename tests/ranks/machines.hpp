@@ -44,9 +44,9 @@ inline void expect_on_machines(const std::string& layout, const GroupBody& body)
   }
 }
 
-class Span : public testing::Test {
+class Multinode : public testing::Test {
  protected:
-  ~Span() override {
+  ~Multinode() override {
     unsetenv("SYMM_HOST_TUNE");
     unsetenv("SYMM_ORDER");
   }

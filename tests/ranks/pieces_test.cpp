@@ -55,7 +55,7 @@ TEST(Pieces, BetweenProcesses) {
   });
 }
 
-TEST_F(Span, HasAllPieces) {
+TEST_F(Multinode, HasAllPieces) {
   setenv("SYMM_HOST_TUNE", "gather=64,slices=64K,round=32K", 1);
   expect_on_all_layouts([](int, const Group& group) {
     const Block block = allocate(group, PiecesMemory::kBytes);

@@ -165,7 +165,7 @@ TEST(ScaledReductions, bits_are_those_of_the_reference) {
   }
 }
 
-TEST_F(Span, HasTheBitsOfScaledReductions) {
+TEST_F(Multinode, HasTheBitsOfScaledReductions) {
   SYMM_NOT_UNDER_TSAN("half a minute");
   expect_on_all_layouts([](int, const Group& group) { run_scaled(group); });
 }

@@ -231,7 +231,7 @@ TEST(Connection, ADeathIsHeardThoughTheSocketLivesOn) {
   listening->connection.start(listening);
   ASSERT_TRUE(listening->journal->await("dead"));
   EXPECT_EQ(listening->journal->words(), numbers(kMany) + "dead");
-  EXPECT_FALSE(listening->connection.death_will_be_known());
+  EXPECT_FALSE(listening->connection.has_death_watch());
   kill(peer.holder, SIGKILL);
   ASSERT_TRUE(listening->journal->await("end"));
   EXPECT_EQ(listening->journal->words(), numbers(kMany) + "dead" + "end");

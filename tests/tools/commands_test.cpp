@@ -5,11 +5,12 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <string>
 #include <tuple>
+
+#include <nlohmann/json.hpp>
 
 #include "tests/support/footprint.hpp"
 #include "tests/tools/captured.hpp"

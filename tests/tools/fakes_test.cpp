@@ -1,10 +1,11 @@
 // The program on a fake driver and a fake NVML: what it says of machines that are not here.
 #include <cstddef>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "tests/fake_cuda/machines.hpp"
 #include "tests/support/footprint.hpp"

@@ -21,13 +21,14 @@
 #include <functional>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 #include <sstream>
 #include <string>
 #include <system_error>
 #include <utility>
+
+#include <nlohmann/json.hpp>
 
 #include "symm/symm.h"
 #include "tests/support/group.hpp"

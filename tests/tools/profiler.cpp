@@ -1,7 +1,7 @@
 // A profiler as NVTX loads it, which says what it hears of ranges: "(two_shot 4096 ", ")".
-#include <nvtx3/nvToolsExt.h>
-
 #include <cstdio>
+
+#include <nvtx3/nvToolsExt.h>
 
 namespace {
 int push(nvtxDomainHandle_t, const nvtxEventAttributes_t* range) {

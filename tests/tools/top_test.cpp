@@ -5,10 +5,11 @@
 
 #include <cstddef>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "tests/support/process.hpp"
 #include "tests/tools/captured.hpp"

@@ -1,8 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include <nlohmann/json.hpp>
 
 #include "tools/bench/pattern.hpp"
 #include <symm/symm.hpp>

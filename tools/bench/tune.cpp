@@ -26,14 +26,14 @@
 namespace symm::tool {
 namespace {
 // What is measured for a row of keys of the plan table. The last candidate can do every size.
-struct Question {
+struct TuningCase {
   const char* collective;
   symm_dtype_t dtype;
   uint64_t end;  // if the user does not say
   std::vector<std::pair<symm_algorithm_t, const char*>> candidates;
 };
 
-std::vector<Question> questions(const symm_group_info_t& info) {
+std::vector<TuningCase> tuning_cases(const symm_group_info_t& info) {
   constexpr uint64_t mega = uint64_t{1} << 20;
   if (info.machines > 1) {
     return {{"allreduce", SYMM_DTYPE_F32, 16 * mega,
@@ -47,7 +47,7 @@ std::vector<Question> questions(const symm_group_info_t& info) {
   }
   const auto between = [](const char* collective, symm_dtype_t dtype, uint64_t end,
                            symm_algorithm_t algorithm, const char* key) {
-    return Question{
+    return TuningCase{
         collective, dtype, end, {{algorithm, key}, {SYMM_ALGORITHM_TWO_SHOT_STAGED, ""}}};
   };
   return {between("allreduce", SYMM_DTYPE_I32, 2 * mega, SYMM_ALGORITHM_LL, "ll"),
@@ -64,15 +64,15 @@ class Tuner {
   int run();
 
  private:
-  uint64_t end_of(const Question& question) const {
-    return options_.end_given ? options_.end : question.end;
+  uint64_t end_of(const TuningCase& tuning_case) const {
+    return options_.end_given ? options_.end : tuning_case.end;
   }
 
-  std::vector<uint64_t> sizes_of(const Question& question) const;
-  Ladder measure(const Question& question);
-  Measured measure_size(const Question& question, uint64_t bytes);
+  std::vector<uint64_t> sizes_of(const TuningCase& tuning_case) const;
+  Ladder measure(const TuningCase& tuning_case);
+  Measured measure_size(const TuningCase& tuning_case, uint64_t bytes);
   double sample(const Call& call, const Pattern& pattern, size_t shift, uint64_t* wrong);
-  Call call_of(const Question& question, size_t candidate, uint64_t bytes) const;
+  Call call_of(const TuningCase& tuning_case, size_t candidate, uint64_t bytes) const;
   bool can(const Call& call) const;
   void deliver(const std::string& text) const;
 
@@ -82,7 +82,7 @@ class Tuner {
   Group control_;  // of the host back end: by which times are compared
   Group group_;    // that is measured
   symm_group_info_t info_{};
-  std::vector<Question> questions_;
+  std::vector<TuningCase> cases_;
   void* stream_ = nullptr;
   Memory memory_;
 };
@@ -104,18 +104,18 @@ Tuner::Tuner(const BenchOptions& options) : options_(options) {
     throw std::runtime_error(
         "--tune needs 2 ranks or more: start it by symm run -n 2, for instance");
   }
-  questions_ = questions(info_);
+  cases_ = tuning_cases(info_);
   size_t largest = 0;
-  for (const Question& question : questions_) {
-    const bool gathers = find_operation(question.collective)->divided;
+  for (const TuningCase& tuning_case : cases_) {
+    const bool gathers = find_operation(tuning_case.collective)->divided;
     largest = std::max<size_t>(
-        largest, end_of(question) * static_cast<uint64_t>(gathers ? info_.size : 1));
+        largest, end_of(tuning_case) * static_cast<uint64_t>(gathers ? info_.size : 1));
   }
   memory_ = group_.rendezvous(group_.allocate(std::max<size_t>(largest, 4096)));
-  for (Question& question : questions_) {
-    if (can(call_of(question, question.candidates.size() - 1, 64))) continue;
-    question.candidates.pop_back();
-    question.candidates.back().second = "";
+  for (TuningCase& tuning_case : cases_) {
+    if (can(call_of(tuning_case, tuning_case.candidates.size() - 1, 64))) continue;
+    tuning_case.candidates.pop_back();
+    tuning_case.candidates.back().second = "";
   }
   progress("");
   if (on_host()) return;
@@ -126,16 +126,17 @@ Tuner::Tuner(const BenchOptions& options) : options_(options) {
   }
 }
 
-Call Tuner::call_of(const Question& question, size_t candidate, uint64_t bytes) const {
-  Call call(group_, find_operation(question.collective), question.dtype, SYMM_OP_SUM, stream_);
-  call.count = bytes / size_of(question.dtype);
+Call Tuner::call_of(const TuningCase& tuning_case, size_t candidate, uint64_t bytes) const {
+  Call call(
+      group_, find_operation(tuning_case.collective), tuning_case.dtype, SYMM_OP_SUM, stream_);
+  call.count = bytes / size_of(tuning_case.dtype);
   call.in_place = true;
   call.first = call.second = memory_.span().data();
-  call.options.algorithm = question.candidates[candidate].first;
+  call.options.algorithm = tuning_case.candidates[candidate].first;
   return call;
 }
 
-// A question to the plan, which is answered equally on all ranks.
+// A tuning_case to the plan, which is answered equally on all ranks.
 bool Tuner::can(const Call& call) const {
   try {
     call.algorithm();
@@ -147,25 +148,25 @@ bool Tuner::can(const Call& call) const {
 }
 
 // As asked for, and for each candidate the largest that it can do.
-std::vector<uint64_t> Tuner::sizes_of(const Question& question) const {
-  const uint64_t element = size_of(question.dtype);
+std::vector<uint64_t> Tuner::sizes_of(const TuningCase& tuning_case) const {
+  const uint64_t element = size_of(tuning_case.dtype);
   BenchOptions range = options_;
   range.begin = std::max(range.begin, element);
-  range.end = end_of(question);
+  range.end = end_of(tuning_case);
   std::vector<uint64_t> all;
   for (const uint64_t bytes : sizes(range)) {
     all.push_back(bytes / element * element);
   }
   const std::vector<uint64_t> asked = all;
-  for (size_t k = 0; k < question.candidates.size(); ++k) {
+  for (size_t k = 0; k < tuning_case.candidates.size(); ++k) {
     const auto refused = std::find_if(asked.begin(), asked.end(),
-        [&](uint64_t bytes) { return !can(call_of(question, k, bytes)); });
+        [&](uint64_t bytes) { return !can(call_of(tuning_case, k, bytes)); });
     if (refused == asked.begin() || refused == asked.end()) continue;
     uint64_t low = *(refused - 1) / element;
     uint64_t high = *refused / element;
     while (high - low > 1) {
       const uint64_t middle = (low + high) / 2;
-      (can(call_of(question, k, middle * element)) ? low : high) = middle;
+      (can(call_of(tuning_case, k, middle * element)) ? low : high) = middle;
     }
     all.push_back(low * element);
   }
@@ -194,10 +195,10 @@ double Tuner::sample(const Call& call, const Pattern& pattern, size_t shift, uin
 
 // The tenth of the calls that were fastest tell what an algorithm takes when nothing is
 // in its way; the others, how busy the machine was.
-Measured Tuner::measure_size(const Question& question, uint64_t bytes) {
+Measured Tuner::measure_size(const TuningCase& tuning_case, uint64_t bytes) {
   constexpr int samples_on_gpu = 15;
-  const Pattern pattern(question.dtype, SYMM_OP_SUM, info_.size);
-  const size_t candidates = question.candidates.size();
+  const Pattern pattern(tuning_case.dtype, SYMM_OP_SUM, info_.size);
+  const size_t candidates = tuning_case.candidates.size();
   const int samples = options_.iterations > 0 ? options_.iterations
                       : on_host()             ? iterations_for(options_, bytes)
                                               : samples_on_gpu;
@@ -206,7 +207,7 @@ Measured Tuner::measure_size(const Question& question, uint64_t bytes) {
   for (int i = -options_.warmup; i < samples; ++i) {
     // by turns, so that what else the machine does hits all of them
     for (size_t k = 0; k < candidates; ++k) {
-      const Call call = call_of(question, k, bytes);
+      const Call call = call_of(tuning_case, k, bytes);
       if (!can(call)) continue;
       const double us =
           sample(call, pattern, static_cast<size_t>(i + options_.warmup) * 37, &wrong);
@@ -230,20 +231,21 @@ Measured Tuner::measure_size(const Question& question, uint64_t bytes) {
   return out;
 }
 
-Ladder Tuner::measure(const Question& question) {
+Ladder Tuner::measure(const TuningCase& tuning_case) {
   Ladder ladder;
-  ladder.title = std::string(question.collective) + " of " + name_of(dtypes(), question.dtype) +
+  ladder.title = std::string(tuning_case.collective) + " of " +
+                 name_of(dtypes(), tuning_case.dtype) +
                  ", in place, symmetric memory: the fastest tenth of the calls, each with its "
                  "slowest rank, by bytes of `count`" +
                  (on_host() ? "" : "; calls in a row without a graph");
-  for (const auto& [algorithm, key] : question.candidates) {
+  for (const auto& [algorithm, key] : tuning_case.candidates) {
     ladder.candidates.push_back({name_of(algorithms(), algorithm), key});
   }
-  for (const uint64_t bytes : sizes_of(question)) {
+  for (const uint64_t bytes : sizes_of(tuning_case)) {
     if (info_.rank == 0) {
-      progress("tune " + std::string(question.collective) + ", " + format_bytes(bytes));
+      progress("tune " + std::string(tuning_case.collective) + ", " + format_bytes(bytes));
     }
-    ladder.sizes.push_back(measure_size(question, bytes));
+    ladder.sizes.push_back(measure_size(tuning_case, bytes));
   }
   if (info_.rank == 0) progress("");
   return ladder;
@@ -279,8 +281,8 @@ void Tuner::deliver(const std::string& text) const {
 int Tuner::run() {
   TuneReport report{version_text(symm_version()), today(), on_host() ? "host" : "cuda",
       device_info(info_.backend, info_.device).name, info_.size, {}};
-  for (const Question& question : questions_) {
-    report.ladders.push_back(measure(question));
+  for (const TuningCase& tuning_case : cases_) {
+    report.ladders.push_back(measure(tuning_case));
   }
   deliver(plan_text(report));
   std::fflush(stdout);

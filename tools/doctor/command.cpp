@@ -8,9 +8,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "tools/commands.hpp"
 #include "tools/doctor/finding.hpp"

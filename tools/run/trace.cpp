@@ -5,10 +5,11 @@
 #include <iomanip>
 #include <ios>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include <nlohmann/json.hpp>
 
 #include "symm/symm.h"
 #include "tools/bench/pattern.hpp"

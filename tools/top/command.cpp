@@ -14,13 +14,14 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "tools/commands.hpp"
 #include "tools/run/processes.hpp"

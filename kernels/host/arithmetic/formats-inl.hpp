@@ -7,11 +7,11 @@
 #define SYMM_FORMATS_INL
 #endif
 
-#include <hwy/highway.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+
+#include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace symm::host::HWY_NAMESPACE {
@@ -61,7 +61,7 @@ hn::Vec<D> load_part(D d, const std::byte* from, size_t count);
 
 // Stored as it is combined.
 template <class T>
-struct Whole {
+struct NativeElement {
   using Wide = T;
   using D = hn::ScalableTag<T>;
   using V = hn::Vec<D>;
@@ -71,7 +71,7 @@ struct Whole {
 };
 
 // A byte, of which all but 0 is true. As 0 and 1 the larger is "or", the smaller "and".
-struct Bool : Whole<uint8_t> {
+struct Bool : NativeElement<uint8_t> {
   static HWY_INLINE V read(const std::byte* from) {
     return hn::Min(load(D(), from), hn::Set(D(), 1));
   }

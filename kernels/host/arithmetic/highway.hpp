@@ -3,7 +3,8 @@
 // some systems, and ours may need nothing but libc.
 #pragma once
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(SYMM_FEW_TARGETS)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
+    defined(SYMM_SIMD_BASELINE_ONLY)
 // What a sanitizer finds, it finds at one width; the release tests run them all. Each
 // target costs it a minute of compiling.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3 | HWY_AVX3_DL)

@@ -17,18 +17,18 @@ HWY_BEFORE_NAMESPACE();
 namespace symm::host::HWY_NAMESPACE {
 Kernel find_kernel(DType dtype, Op op) {
   switch (dtype) {
-    case DType::i8: return find_operation<Whole<int8_t>>(op);
-    case DType::u8: return find_operation<Whole<uint8_t>>(op);
-    case DType::i16: return find_operation<Whole<int16_t>>(op);
-    case DType::u16: return find_operation<Whole<uint16_t>>(op);
-    case DType::i32: return find_operation<Whole<int32_t>>(op);
-    case DType::u32: return find_operation<Whole<uint32_t>>(op);
-    case DType::i64: return find_operation<Whole<int64_t>>(op);
-    case DType::u64: return find_operation<Whole<uint64_t>>(op);
+    case DType::i8: return find_operation<NativeElement<int8_t>>(op);
+    case DType::u8: return find_operation<NativeElement<uint8_t>>(op);
+    case DType::i16: return find_operation<NativeElement<int16_t>>(op);
+    case DType::u16: return find_operation<NativeElement<uint16_t>>(op);
+    case DType::i32: return find_operation<NativeElement<int32_t>>(op);
+    case DType::u32: return find_operation<NativeElement<uint32_t>>(op);
+    case DType::i64: return find_operation<NativeElement<int64_t>>(op);
+    case DType::u64: return find_operation<NativeElement<uint64_t>>(op);
     case DType::boolean:
       return op == Op::min || op == Op::prod ? &Reducer<Bool, Min>::run : &Reducer<Bool, Max>::run;
-    case DType::f32: return find_operation<Whole<float>>(op);
-    case DType::f64: return find_operation<Whole<double>>(op);
+    case DType::f32: return find_operation<NativeElement<float>>(op);
+    case DType::f64: return find_operation<NativeElement<double>>(op);
     case DType::f16: return find_operation<F16>(op);
     case DType::bf16: return find_operation<Bf16>(op);
     case DType::f8e4m3: return find_operation<F8e4m3>(op);

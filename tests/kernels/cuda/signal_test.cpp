@@ -1,11 +1,11 @@
 // The kernels of barriers and signals as they are, on several streams of each rank:
 // every one counts once, none ends early, none is forgotten.
-#include <gtest/gtest.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "kernels/compare.hpp"
 #include "kernels/cuda/args.hpp"

@@ -24,8 +24,8 @@
 #include "core/base/error.hpp"
 #include "core/cuda/driver.hpp"
 #include "core/cuda/transport.hpp"
-#include "core/span/device_transport.hpp"
-#include "core/span/messages.hpp"
+#include "core/multinode/device_transport.hpp"
+#include "core/multinode/messages.hpp"
 #include "kernels/collective.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/cuda/args.hpp"
@@ -33,7 +33,7 @@
 #include "kernels/text.hpp"
 #include "kernels/types.hpp"
 
-namespace symm::span {
+namespace symm::multinode {
 namespace {
 // of a machine's ranks; groups have no barriers of their own on it
 constexpr int kLocalChannel = cuda::kBarrierChannels - 1;
@@ -88,7 +88,7 @@ size_t left_of(const Piece& piece, size_t at, size_t most) {
 }
 }  // namespace
 
-Algorithm DeviceSpanTransport::algorithm_of(const CollectiveCall& call) const {
+Algorithm DeviceMultinodeTransport::algorithm_of(const CollectiveCall& call) const {
   if (call.algorithm != Algorithm::automatic) return call.algorithm;
   if (!traits(call.collective).has_op) return Algorithm::one_shot;
   const bool any_order = context().any_order || !order_matters(call);
@@ -103,18 +103,18 @@ Algorithm DeviceSpanTransport::algorithm_of(const CollectiveCall& call) const {
 }
 
 // Of floats it need not take the first of two zeros, or a NaN, for the less.
-bool DeviceSpanTransport::nccl_may_add(const CollectiveCall& call) const {
+bool DeviceMultinodeTransport::nccl_may_add(const CollectiveCall& call) const {
   return nccl_adds(call) && (context().any_order || !is_float(call.dtype));
 }
 
 // What is hierarchical: by kernels of symm on each machine. What NCCL may add it adds
 // sooner, from 1 MB on (bench/scale).
-bool DeviceSpanTransport::goes_by_machines(const CollectiveCall& call) const {
+bool DeviceMultinodeTransport::goes_by_machines(const CollectiveCall& call) const {
   const bool can = in_line_ && local_.size() > 1 && (is_float(call.dtype) || call.op != Op::avg);
   return can && (call.algorithm == Algorithm::hierarchical || !nccl_may_add(call));
 }
 
-std::string DeviceSpanTransport::why_no_chain(const CollectiveCall& call) const {
+std::string DeviceMultinodeTransport::why_no_chain(const CollectiveCall& call) const {
   if (call.collective != Collective::allreduce || !is_float(call.dtype) || !order_matters(call)) {
     return "between GPUs does sums, means and products of floats by all-reduce";
   }
@@ -126,7 +126,7 @@ std::string DeviceSpanTransport::why_no_chain(const CollectiveCall& call) const 
 // By what a network card takes in: slices of all ranks of other machines, and results;
 // or sums of a slice, and results, which between two machines go the other way, in as
 // many chunks as take the least time (bench/scale).
-bool DeviceSpanTransport::chain_is_shorter(const CollectiveCall& call) const {
+bool DeviceMultinodeTransport::chain_is_shorter(const CollectiveCall& call) const {
   const auto bytes = static_cast<double>(call.unit());
   const auto machines = static_cast<double>(rail_.size());
   const auto each = static_cast<double>(local_.size());
@@ -140,7 +140,7 @@ bool DeviceSpanTransport::chain_is_shorter(const CollectiveCall& call) const {
   return more > 0 && more * more > 4 * sums * begins;
 }
 
-void DeviceSpanTransport::require_possible(const CollectiveCall& call) const {
+void DeviceMultinodeTransport::require_possible(const CollectiveCall& call) const {
   const CollectiveTraits its = traits(call.collective);
   const auto refuse = [&](const char* why) {
     throw Error(
@@ -170,12 +170,12 @@ void DeviceSpanTransport::require_possible(const CollectiveCall& call) const {
 }
 
 // The call, or the first plain one that it is made of.
-CollectiveCall DeviceSpanTransport::plain_call(const CollectiveCall& call) const {
+CollectiveCall DeviceMultinodeTransport::plain_call(const CollectiveCall& call) const {
   if (call.scaling) return scaled(call).plain_call();
   return call.norm != nullptr ? rows_of(call).plain_call() : call;
 }
 
-void DeviceSpanTransport::collective(const CollectiveCall& call) {
+void DeviceMultinodeTransport::collective(const CollectiveCall& call) {
   const CollectiveCall plain = plain_call(call);
   require_possible(plain);
   const Algorithm algorithm = algorithm_of(plain);
@@ -187,7 +187,7 @@ void DeviceSpanTransport::collective(const CollectiveCall& call) {
   stats_.add_collective(call, algorithm, true);
 }
 
-PlanReport DeviceSpanTransport::plan(const CollectiveCall& call) {
+PlanReport DeviceMultinodeTransport::plan(const CollectiveCall& call) {
   const CollectiveCall plain = plain_call(call);
   require_possible(plain);
   PlanReport report;
@@ -218,7 +218,7 @@ PlanReport DeviceSpanTransport::plan(const CollectiveCall& call) {
 }
 
 // All ranks know what all others are about to do.
-void DeviceSpanTransport::compare(const CollectiveCall& call, size_t count) {
+void DeviceMultinodeTransport::compare(const CollectiveCall& call, size_t count) {
   constexpr size_t kSaid = 2 * sizeof(uint64_t);
   cuda::ComparisonArgs args{
       arguments_of(call).comm, call.packed(), count, cuda::address_of(slot(0)), 1};
@@ -232,7 +232,7 @@ void DeviceSpanTransport::compare(const CollectiveCall& call, size_t count) {
   launch();
 }
 
-void DeviceSpanTransport::issue(const CollectiveCall& call) {
+void DeviceMultinodeTransport::issue(const CollectiveCall& call) {
   if (context().check) compare(call, call.count);
   const Algorithm algorithm = algorithm_of(call);
   const size_t unit = call.unit();
@@ -282,7 +282,7 @@ void DeviceSpanTransport::issue(const CollectiveCall& call) {
   }
 }
 
-void DeviceSpanTransport::combine(const CollectiveCall& call,
+void DeviceMultinodeTransport::combine(const CollectiveCall& call,
     const std::vector<const std::byte*>& operands, void* to, size_t bytes, const Part& part) {
   cuda::CombineArgs args{arguments_of(call), static_cast<int32_t>(operands.size()),
       part.unrounded ? 1 : 0, cuda::address_of(part.before)};
@@ -295,7 +295,7 @@ void DeviceSpanTransport::combine(const CollectiveCall& call,
 }
 
 // To all ranks or to the root.
-void DeviceSpanTransport::reduce(const CollectiveCall& call, Algorithm algorithm) {
+void DeviceMultinodeTransport::reduce(const CollectiveCall& call, Algorithm algorithm) {
   const size_t bytes = call.unit();
   const size_t row = size_ * cuda::kPack;
   const bool is_mine = call.collective == Collective::allreduce || call.root == context().rank;
@@ -331,7 +331,7 @@ void DeviceSpanTransport::reduce(const CollectiveCall& call, Algorithm algorithm
   }
 }
 
-void DeviceSpanTransport::reduce_slices(const CollectiveCall& call, size_t at, size_t slice) {
+void DeviceMultinodeTransport::reduce_slices(const CollectiveCall& call, size_t at, size_t slice) {
   const bool to_all = call.collective == Collective::allreduce;
   const bool is_root = !to_all && call.root == context().rank;
   const auto* send = static_cast<const std::byte*>(call.send) + at;
@@ -358,7 +358,7 @@ void DeviceSpanTransport::reduce_slices(const CollectiveCall& call, size_t at, s
 
 // So many parts of this rank's operand lie where the others
 // of its machine read them, and theirs where this one does.
-void DeviceSpanTransport::publish(
+void DeviceMultinodeTransport::publish(
     const CollectiveCall& call, size_t at, size_t part, size_t parts, size_t stride) {
   const auto* from = static_cast<const std::byte*>(call.send) + at;
   const bool is_one = stride == part && part == whole_packs(part);
@@ -370,7 +370,7 @@ void DeviceSpanTransport::publish(
 }
 
 // Operands have a part for each rank.
-void DeviceSpanTransport::reduce_by_machines(
+void DeviceMultinodeTransport::reduce_by_machines(
     const CollectiveCall& call, size_t at, size_t part, size_t stride, std::byte* result) {
   const size_t machines = rail_.size();
   publish(call, at, part, size_, stride);
@@ -400,7 +400,8 @@ void DeviceSpanTransport::reduce_by_machines(
 // come back from that and go to the former: chunk k is combined on machine m
 // at time k + m, and its results are there at time k + 2 last - m. Who has
 // all results of its machine knows that the others have read its operand.
-void DeviceSpanTransport::reduce_in_chain(const CollectiveCall& call, size_t at, size_t slice) {
+void DeviceMultinodeTransport::reduce_in_chain(
+    const CollectiveCall& call, size_t at, size_t slice) {
   const size_t last = rail_.size() - 1;
   const size_t wide = wider(call.dtype);
   const size_t ranks = local_.size();
@@ -452,7 +453,7 @@ void DeviceSpanTransport::reduce_in_chain(const CollectiveCall& call, size_t at,
       call.timeout_ms, call.stream, local_, [&](size_t) { return std::span(results, slice); }, got);
 }
 
-void DeviceSpanTransport::reduce_scatter(
+void DeviceMultinodeTransport::reduce_scatter(
     const CollectiveCall& call, std::span<const Piece> pieces) {
   size_t most = 0;
   for (const Piece& piece : pieces) {
@@ -476,7 +477,7 @@ void DeviceSpanTransport::reduce_scatter(
 
 // In place what is to be sent makes room first, as much at a time as fits: two ranks
 // know how long what they exchange is, so they agree on how often they do.
-void DeviceSpanTransport::move(
+void DeviceMultinodeTransport::move(
     const CollectiveCall& call, std::span<const Piece> send, std::span<const Piece> recv) {
   const bool exchanges =
       call.collective == Collective::alltoall || call.collective == Collective::alltoallv;
@@ -508,14 +509,14 @@ void DeviceSpanTransport::move(
   }
 }
 
-void DeviceSpanTransport::stage(cuda::StageArgs& args, bool takes, void* stream) {
+void DeviceMultinodeTransport::stage(cuda::StageArgs& args, bool takes, void* stream) {
   args.takes = takes ? 1 : 0;
   kernels().launch_over(
       args.slot * size_, kernels().find("symm_stage"), cuda::stream_of(stream), args);
 }
 
 // As many rows at a time as a slot holds, or a part of one.
-void DeviceSpanTransport::gather_rows(const CollectiveCall& call) {
+void DeviceMultinodeTransport::gather_rows(const CollectiveCall& call) {
   const Pieces& pieces = *call.pieces;
   const size_t row = pieces.row_bytes;
   const size_t whole = pieces.send[me_].bytes;
@@ -537,7 +538,7 @@ void DeviceSpanTransport::gather_rows(const CollectiveCall& call) {
 
 // Of counts that only the device knows NCCL is told the most that there may be: the
 // capacity of send, which all ranks say alike.
-void DeviceSpanTransport::exchange_by_capacity(const CollectiveCall& call) {
+void DeviceMultinodeTransport::exchange_by_capacity(const CollectiveCall& call) {
   const size_t capacity = call.pieces->send_bytes;
   compare(call, capacity / size_of(call.dtype));
   cuda::StageArgs args{pieces_of(call), cuda::address_of(slot(0)),
@@ -558,4 +559,4 @@ void DeviceSpanTransport::exchange_by_capacity(const CollectiveCall& call) {
     stage(args, true, call.stream);
   }
 }
-}  // namespace symm::span
+}  // namespace symm::multinode

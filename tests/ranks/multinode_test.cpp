@@ -23,7 +23,7 @@
 
 namespace support {
 namespace {
-TEST_F(Span, AreToldByInfoAndPointers) {
+TEST_F(Multinode, AreToldByInfoAndPointers) {
   expect_on_machines("abba", [](int rank, const Group& group) {
     const symm_group_info_t info = group.info();
     const int here[] = {0, 1, 1, 0};
@@ -48,7 +48,7 @@ TEST_F(Span, AreToldByInfoAndPointers) {
   });
 }
 
-TEST_F(Span, OfDifferentEnginesAreRefused) {
+TEST_F(Multinode, OfDifferentEnginesAreRefused) {
   const TemporaryDirectory script;
   std::ofstream(script.path() + "/script");
   setenv("FAKE_UCX", (script.path() + "/script").c_str(), 1);
@@ -63,7 +63,7 @@ TEST_F(Span, OfDifferentEnginesAreRefused) {
 }
 
 // Neither is an engine looked for nor a port opened where all ranks are on one machine.
-TEST_F(Span, OfOneMachineNeedNothing) {
+TEST_F(Multinode, OfOneMachineNeedNothing) {
   expect_on_machines("aa", [](int, const Group& group) {
     group.barrier();
     EXPECT_STREQ(group.info().engine, "");
@@ -86,7 +86,7 @@ TEST_F(Span, OfOneMachineNeedNothing) {
 }
 
 // A rank meets one that dies, again and again. SYMM_TRIALS: how often.
-TEST_F(Span, KeepNothingOfGroupsWhosePeersDied) {
+TEST_F(Multinode, KeepNothingOfGroupsWhosePeersDied) {
   const char* wanted = getenv("SYMM_TRIALS");
   const int cycles = (wanted != nullptr ? atoi(wanted) : 5) + 5;  // of which five warm up
   const Bootstrap meeting;
@@ -128,7 +128,7 @@ TEST_F(Span, KeepNothingOfGroupsWhosePeersDied) {
 
 // The ranks of one machine are a group as any,
 // without an engine, whatever becomes of the others.
-TEST_F(Span, HaveLocalGroupsThatOutliveTheRest) {
+TEST_F(Multinode, HaveLocalGroupsThatOutliveTheRest) {
   const std::vector<std::string> said = on_machines("aba", [](int rank, const Group& group) {
     const Group local = group.local();
     group.barrier();
@@ -148,7 +148,7 @@ TEST_F(Span, HaveLocalGroupsThatOutliveTheRest) {
 }
 
 // Puts of several messages, signals that come behind them, and what is fetched.
-TEST_F(Span, MoveLargeBlocks) {
+TEST_F(Multinode, MoveLargeBlocks) {
   constexpr size_t kWords = 700'001;
   setenv("SYMM_HOST_TUNE", "tell=0", 1);  // nobody hears of a barrier from those who put
   expect_on_machines("aba", [](int rank, const Group& group) {
@@ -191,7 +191,7 @@ TEST_F(Span, MoveLargeBlocks) {
   });
 }
 
-TEST_F(Span, NameWhoCallsOtherwiseAndAnswersNoMore) {
+TEST_F(Multinode, NameWhoCallsOtherwiseAndAnswersNoMore) {
   const std::vector<std::string> said = on_machines("ab", [](int rank, const Group& group) {
     const auto stop = [] { usleep(100'000), kill(getpid(), SIGSTOP); };
     if (rank == 1) std::thread(stop).detach();
@@ -207,7 +207,7 @@ TEST_F(Span, NameWhoCallsOtherwiseAndAnswersNoMore) {
 
 // In all-reduces of three machines and in a barrier of many, whatever the rank's part
 // is, and though most ranks wait for others.
-TEST_F(Span, NameWhoDiesAndWhoStops) {
+TEST_F(Multinode, NameWhoDiesAndWhoStops) {
   for (const int victim : {1, 2, 5}) {
     for (const int signal : {SIGKILL, SIGSTOP}) {
       for (const bool reduces : {true, false}) {
@@ -241,7 +241,7 @@ TEST_F(Span, NameWhoDiesAndWhoStops) {
 
 // Rank 3 comes to a barrier with another, which comes to
 // one of all, before it or after, on its machine or not.
-TEST_F(Span, FindBarriersOfDifferentSets) {
+TEST_F(Multinode, FindBarriersOfDifferentSets) {
   setenv("SYMM_HOST_TUNE", "tell=0", 1);
   for (const int32_t other : {1, 2}) {
     for (const bool first : {true, false}) {
@@ -256,7 +256,7 @@ TEST_F(Span, FindBarriersOfDifferentSets) {
 }
 
 // Sums of few small numbers are exact in any order, and of thirds all ranks get the same still.
-TEST_F(Span, AddFloatsInAnyOrderWhereThatIsAllowed) {
+TEST_F(Multinode, AddFloatsInAnyOrderWhereThatIsAllowed) {
   setenv("SYMM_ORDER", "any", 1);
   const std::vector<std::string> said = on_machines("aabbcc", [](int rank, const Group& group) {
     constexpr size_t kCount = 200'000;
@@ -305,7 +305,7 @@ TEST_F(Span, AddFloatsInAnyOrderWhereThatIsAllowed) {
 }
 
 // What the plan says, and what it refuses.
-TEST_F(Span, PlanByLayoutAndSize) {
+TEST_F(Multinode, PlanByLayoutAndSize) {
   SYMM_NOT_UNDER_TSAN("a plan is made by one thread");
   const auto planned = [](const std::string& layout, size_t count, symm_algorithm_t algorithm,
                            symm_scale_t position = SYMM_SCALE_NONE) {

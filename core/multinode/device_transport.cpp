@@ -1,4 +1,4 @@
-#include "core/span/device_transport.hpp"
+#include "core/multinode/device_transport.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -22,11 +22,11 @@
 #include "core/cuda/transport.hpp"
 #include "core/engine/nccl.hpp"
 #include "core/mesh/mesh.hpp"
-#include "core/span/device_courier.hpp"
-#include "core/span/messages.hpp"
+#include "core/multinode/device_proxy.hpp"
+#include "core/multinode/messages.hpp"
 #include "kernels/cuda/args.hpp"
 
-namespace symm::span {
+namespace symm::multinode {
 namespace {
 // Behind what the CUDA back end shares.
 struct StreamEngineShare {
@@ -57,13 +57,13 @@ struct Flight {
 };
 }  // namespace
 
-DeviceSpanTransport::DeviceSpanTransport(
+DeviceMultinodeTransport::DeviceMultinodeTransport(
     TransportContext context, std::shared_ptr<cuda::Device> device, const PlanValues& values)
-    : FarReaching(std::move(context), std::move(device), values),
+    : WithRemoteRanks(std::move(context), std::move(device), values),
       size_(static_cast<size_t>(this->context().size)),
       me_(static_cast<size_t>(this->context().rank)),
       in_line_(this->context().machines.in_line()),
-      courier_(DeviceCourier::open(this->context(), gpu())),
+      courier_(DeviceProxy::open(this->context(), gpu())),
       engine_({this->context().rank, this->context().size, this->context().pids,
           this->context().revocation, this->context().fail}) {
   if (me_ == 0) id_ = engine_.draw_id();
@@ -80,7 +80,7 @@ DeviceSpanTransport::DeviceSpanTransport(
 
 // ---- creation
 
-OutgoingMessage DeviceSpanTransport::share() const {
+OutgoingMessage DeviceMultinodeTransport::share() const {
   OutgoingMessage share = CudaTransport::share();
   StreamEngineShare mine{{}, id_};
   write_text(mine.name, engine_.name());
@@ -89,7 +89,7 @@ OutgoingMessage DeviceSpanTransport::share() const {
   return share;
 }
 
-void DeviceSpanTransport::connect(int peer, Message message, const PeerIdentity& identity) {
+void DeviceMultinodeTransport::connect(int peer, Message message, const PeerIdentity& identity) {
   courier_->connect(peer, take_last<EngineShare>(message));
   const auto theirs = take_last<StreamEngineShare>(message);
   if (theirs.name != engine_.name()) {
@@ -101,7 +101,7 @@ void DeviceSpanTransport::connect(int peer, Message message, const PeerIdentity&
   CudaTransport::connect(peer, std::move(message), identity);
 }
 
-void DeviceSpanTransport::ready() {
+void DeviceMultinodeTransport::ready() {
   CudaTransport::ready();
   slot_bytes_ = stages().size() / (size_ + 2 * rail_.size()) / cuda::kPack * cuda::kPack;
   const cuda::ContextGuard current(*gpu(), cuda::ContextGuard::Capture::relaxed);
@@ -111,8 +111,8 @@ void DeviceSpanTransport::ready() {
 
 // ---- in the order of streams
 
-void DeviceSpanTransport::trade(uint64_t timeout_ms, void* stream, std::span<const int32_t> ranks,
-    const std::function<std::span<const std::byte>(size_t)>& sent,
+void DeviceMultinodeTransport::trade(uint64_t timeout_ms, void* stream,
+    std::span<const int32_t> ranks, const std::function<std::span<const std::byte>(size_t)>& sent,
     const std::function<std::span<std::byte>(size_t)>& got) {
   engine_.together(timeout_ms, [&] {
     for (size_t i = 0; i < ranks.size(); ++i) {
@@ -127,7 +127,7 @@ void DeviceSpanTransport::trade(uint64_t timeout_ms, void* stream, std::span<con
   });
 }
 
-void DeviceSpanTransport::in_order(const char* what, uint64_t timeout_ms, void* stream,
+void DeviceMultinodeTransport::in_order(const char* what, uint64_t timeout_ms, void* stream,
     std::vector<int32_t> whom, const std::function<void()>& issue) {
   const cuda::CUstream on = cuda::stream_of(stream);
   const cuda::ContextGuard current(*gpu());
@@ -154,7 +154,7 @@ void DeviceSpanTransport::in_order(const char* what, uint64_t timeout_ms, void* 
   engine_.watch(what, timeout_ms, std::move(whom), [flight] { return flight->progress(); });
 }
 
-void DeviceSpanTransport::barrier(
+void DeviceMultinodeTransport::barrier(
     std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
   if (!ranks.empty() &&
       std::all_of(ranks.begin(), ranks.end(), [&](int32_t rank) { return maps(rank); })) {
@@ -169,7 +169,7 @@ void DeviceSpanTransport::barrier(
   stats_.barriers[0].add_shared(1);
 }
 
-void DeviceSpanTransport::finish(int channel, uint64_t timeout_ms) {
+void DeviceMultinodeTransport::finish(int channel, uint64_t timeout_ms) {
   constexpr uint64_t kReasonMs = 2'000;  // for the engine to say why not
   void* const stream = gpu()->stream();
   barrier({}, channel, timeout_ms, stream);
@@ -181,4 +181,4 @@ void DeviceSpanTransport::finish(int channel, uint64_t timeout_ms) {
   context().revocation->throw_if_revoked();
   if (!over) throw Error(Status::timeout, "finalize: not all ranks came before the deadline");
 }
-}  // namespace symm::span
+}  // namespace symm::multinode

@@ -211,9 +211,9 @@ void compare(Group& group, support::PiecesKind kind, unsigned seed) {
   EXPECT_TRUE(memory == mine.after) << name_of(call.collective) << ", seed " << seed;
 }
 
-class CudaSpan : public ::testing::TestWithParam<const char*> {};
+class CudaMultinode : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(CudaSpan, SumsAreThoseOfOneMachine) {
+TEST_P(CudaMultinode, SumsAreThoseOfOneMachine) {
   expect_well(on_machines(GetParam(), [](const std::shared_ptr<Group>& group) {
     for (const DType dtype : reference::kDTypes) {
       for (const Op op : reference::kOps) {
@@ -301,7 +301,7 @@ TEST(CudaSpanMachines, AddOneByOneWhereTheyAreAskedTo) {
               }}));
 }
 
-TEST_P(CudaSpan, MovesAreThoseOfOneMachine) {
+TEST_P(CudaMultinode, MovesAreThoseOfOneMachine) {
   expect_well(on_machines(GetParam(), [](const std::shared_ptr<Group>& group) {
     for (const Collective collective :
         {Collective::allgather, Collective::broadcast, Collective::alltoall}) {
@@ -322,7 +322,7 @@ TEST_P(CudaSpan, MovesAreThoseOfOneMachine) {
   }));
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, CudaSpan, ::testing::Values("ab", "aabb", "abba"),
+INSTANTIATE_TEST_SUITE_P(Layouts, CudaMultinode, ::testing::Values("ab", "aabb", "abba"),
     [](const auto& one) { return std::string(one.param); });
 
 // ---- what a group is and says

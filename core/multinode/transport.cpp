@@ -1,4 +1,4 @@
-#include "core/span/transport.hpp"
+#include "core/multinode/transport.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -22,17 +22,17 @@
 #include "core/base/wait.hpp"
 #include "core/bootstrap/store.hpp"
 #include "core/cuda/backend.hpp"
-#include "core/engine/courier.hpp"
 #include "core/engine/link.hpp"
+#include "core/engine/message_engine.hpp"
 #include "core/host/control.hpp"
 #include "core/host/transport.hpp"
 #include "core/mesh/mesh.hpp"
-#include "core/span/device_transport.hpp"
-#include "core/span/messages.hpp"
+#include "core/multinode/device_transport.hpp"
+#include "core/multinode/messages.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/text.hpp"
 
-namespace symm::span {
+namespace symm::multinode {
 namespace {
 using engine::Head;
 
@@ -51,7 +51,7 @@ Between between_of(const PlanValues& values) {
 }  // namespace
 
 // What a rank waits for: the bytes of a block on another machine.
-struct SpanTransport::Fetch {
+struct MultinodeTransport::Fetch {
   int rank;
   std::byte* to;
   size_t bytes;
@@ -63,22 +63,23 @@ struct SpanTransport::Fetch {
 std::unique_ptr<Transport> open(Backend& backend, TransportContext context) {
   if (backend.kind() == BackendKind::cuda) {
     auto [device, values] = cuda::parts_of(backend, context.size);
-    return std::make_unique<DeviceSpanTransport>(std::move(context), std::move(device), values);
+    return std::make_unique<DeviceMultinodeTransport>(
+        std::move(context), std::move(device), values);
   }
   const PlanTable table = PlanTable::from_environment(BackendKind::host);
   const PlanValues values = table.values(BackendKind::host, context.size, host::processor_name);
-  return std::make_unique<SpanTransport>(std::move(context), values);
+  return std::make_unique<MultinodeTransport>(std::move(context), values);
 }
 
-SpanTransport::SpanTransport(TransportContext context, const PlanValues& values)
-    : FarReaching(with_rounds(std::move(context)), values, this),
+MultinodeTransport::MultinodeTransport(TransportContext context, const PlanValues& values)
+    : WithRemoteRanks(with_rounds(std::move(context)), values, this),
       between_(between_of(values)),
       local_size_(context_.machines.local_size(context_.rank)),
       taken_(static_cast<size_t>(context_.size)),
       losses_(static_cast<size_t>(context_.size)),
       told_(static_cast<size_t>(context_.size)),
       nowhere_(new std::byte[kMessage]),
-      post_(engine::open_post(
+      endpoint_(engine::open_endpoint(
           context_.group, context_.rank, context_.size, *this, context_.revocation)) {
   in_line_ = context_.machines.in_line();
   for (int rank = 0; rank < context_.size; ++rank) {
@@ -91,13 +92,13 @@ SpanTransport::SpanTransport(TransportContext context, const PlanValues& values)
 
 // ---- creation
 
-OutgoingMessage SpanTransport::share() const {
+OutgoingMessage MultinodeTransport::share() const {
   OutgoingMessage share = HostTransport::share();
   append(share, mine_);
   return share;
 }
 
-void SpanTransport::connect(int peer, Message message, const PeerIdentity& identity) {
+void MultinodeTransport::connect(int peer, Message message, const PeerIdentity& identity) {
   const auto theirs = take_last<EngineShare>(message);
   if (theirs.name != engine_ || theirs.address_bytes > kMostAddress) {
     throw Error({Status::mismatch, peer, 0,
@@ -111,23 +112,23 @@ void SpanTransport::connect(int peer, Message message, const PeerIdentity& ident
         format("rank %d has a control segment of another size: different versions of the library?",
             peer)});
   }
-  post_->connect(peer, theirs.where());
+  endpoint_->connect(peer, theirs.where());
 }
 
-void SpanTransport::let_go() noexcept {
+void MultinodeTransport::let_go() noexcept {
   for (int rank = 0; rank < context_.size; ++rank) {
-    if (!maps(rank)) post_->cut(rank);
+    if (!maps(rank)) endpoint_->cut(rank);
   }
 }
 
 // ---- to ranks of other machines
 
-bool send(engine::Post& post, const TransportContext& context, int rank, const Head& head,
+bool send(engine::Endpoint& endpoint, const TransportContext& context, int rank, const Head& head,
     std::span<const std::byte> payload, LazyDeadline& deadline, const char* what) {
   const Revocation& revocation = *context.revocation;
   if (revocation.departed(rank)) return false;  // as into memory that nobody looks at
   try {
-    return post.send(rank, head, payload, deadline), true;
+    return endpoint.send(rank, head, payload, deadline), true;
   } catch (const Error& error) {
     retry_until([&] { return revocation.revoked() || revocation.departed(rank); },
         Deadline::after_ms(kReasonMs));
@@ -138,11 +139,11 @@ bool send(engine::Post& post, const TransportContext& context, int rank, const H
   }
 }
 
-void SpanTransport::send(int rank, const Head& head, std::span<const std::byte> payload,
+void MultinodeTransport::send(int rank, const Head& head, std::span<const std::byte> payload,
     LazyDeadline& deadline, const char* what) {
   try {
-    if (span::send(*post_, context_, rank, head, payload, deadline, what) && head.kind >= kSignal &&
-        head.kind <= kPut) {
+    if (multinode::send(*endpoint_, context_, rank, head, payload, deadline, what) &&
+        head.kind >= kSignal && head.kind <= kPut) {
       told_[static_cast<size_t>(rank)].sent.fetch_add(1, std::memory_order_acq_rel);
     }
   } catch (const Error& error) {
@@ -151,7 +152,7 @@ void SpanTransport::send(int rank, const Head& head, std::span<const std::byte> 
   }
 }
 
-void SpanTransport::arrive(
+void MultinodeTransport::arrive(
     int peer, int channel, uint32_t count, uint32_t set, uint64_t timeout_ms) {
   if (maps(peer)) return HostTransport::arrive(peer, channel, count, set, timeout_ms);
   Head head{
@@ -159,7 +160,7 @@ void SpanTransport::arrive(
   send(peer, head, {}, timeout_ms, "barrier");
 }
 
-void SpanTransport::to_far(const char* what, const MemoryView& memory, int rank, Head head,
+void MultinodeTransport::to_remote(const char* what, const MemoryView& memory, int rank, Head head,
     std::span<const std::byte> payload, void* stream) {
   require_no_stream(stream);
   head.memory = memory.id;
@@ -180,7 +181,7 @@ void SpanTransport::to_far(const char* what, const MemoryView& memory, int rank,
   } while (!payload.empty());
 }
 
-void SpanTransport::get(
+void MultinodeTransport::get(
     const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) {
   if (maps(rank)) return HostTransport::get(memory, rank, offset, to, bytes, stream);
   require_no_stream(stream);
@@ -203,7 +204,7 @@ void SpanTransport::get(
       send(rank, head, {}, context_.timeout_ms, "get");
       controls_.await(fetch.done, 1, fetch.waiter, rank, deadline, "get");
     } catch (...) {
-      post_->cut(rank);
+      endpoint_->cut(rank);
       forget();
       throw;
     }
@@ -216,7 +217,7 @@ void SpanTransport::get(
 
 // ---- from ranks of other machines
 
-std::byte* SpanTransport::place(int from, const Head& head) noexcept {
+std::byte* MultinodeTransport::place(int from, const Head& head) noexcept {
   if (head.kind == kRound || head.kind == kStep) return place_of(controls_.mine(), from, head);
   if (head.kind == kAnswer) {
     const std::lock_guard lock(mutex_);
@@ -240,7 +241,7 @@ std::byte* SpanTransport::place(int from, const Head& head) noexcept {
   return to;
 }
 
-void SpanTransport::arrived(int from, const Head& head) noexcept {
+void MultinodeTransport::arrived(int from, const Head& head) noexcept {
   bool refused = false;
   switch (head.kind) {
     case kRound:
@@ -277,7 +278,7 @@ void SpanTransport::arrived(int from, const Head& head) noexcept {
     }
     case kAsk: return tell(from, head);
     case kTold: {
-      Told& told = told_[static_cast<size_t>(from)];
+      NotifyState& told = told_[static_cast<size_t>(from)];
       const std::lock_guard lock(mutex_);
       told.last = head;
       return publish(told.times, told.times.load(std::memory_order_relaxed) + 1, {&told.waiter, 1});
@@ -286,7 +287,7 @@ void SpanTransport::arrived(int from, const Head& head) noexcept {
   }
 }
 
-void SpanTransport::tell(int to, const Head& question) noexcept {
+void MultinodeTransport::tell(int to, const Head& question) noexcept {
   const host::Control& mine = controls_.mine();
   const auto count = static_cast<uint32_t>(question.value);
   Head head;
@@ -299,21 +300,21 @@ void SpanTransport::tell(int to, const Head& question) noexcept {
     head.call = mine.pair(rounds_channel(), context_.rank).load(std::memory_order_acquire);
     std::tie(head.value, head.memory) = said_by_me(static_cast<uint32_t>(head.call));
   }
-  post_->answer(to, head, {}, nullptr);
+  endpoint_->answer(to, head, {}, nullptr);
 }
 
 // How often it has answered when it has answered this,
 // and all that was sent to it before has arrived.
-uint32_t SpanTransport::ask(int rank, int channel, uint32_t count) noexcept {
-  Told& told = told_[static_cast<size_t>(rank)];
+uint32_t MultinodeTransport::ask(int rank, int channel, uint32_t count) noexcept {
+  NotifyState& told = told_[static_cast<size_t>(rank)];
   Head head{.kind = kAsk, .channel = static_cast<uint16_t>(channel), .value = count};
   const std::lock_guard turn(asking_);
-  post_->dispatch(rank, head, {}, nullptr);
+  endpoint_->dispatch(rank, head, {}, nullptr);
   return ++told.asked;
 }
 
-std::optional<Head> SpanTransport::where_is(int rank, int channel, uint32_t count) noexcept {
-  Told& told = told_[static_cast<size_t>(rank)];
+std::optional<Head> MultinodeTransport::where_is(int rank, int channel, uint32_t count) noexcept {
+  NotifyState& told = told_[static_cast<size_t>(rank)];
   const uint32_t answer = ask(rank, channel, count);
   const bool in_time =
       retry_until([&] { return reached(told.times, answer); }, Deadline::after_ms(kReasonMs));
@@ -321,7 +322,7 @@ std::optional<Head> SpanTransport::where_is(int rank, int channel, uint32_t coun
   return in_time ? std::optional(told.last) : std::nullopt;
 }
 
-int SpanTransport::whom_it_waits_for(int rank) noexcept {
+int MultinodeTransport::blocked_on(int rank) noexcept {
   const std::optional<Head> told = where_is(rank);
   return !told || told->offset > static_cast<uint64_t>(context_.size)
              ? -1
@@ -333,10 +334,10 @@ int SpanTransport::whom_it_waits_for(int rank) noexcept {
 
 constexpr uint32_t kAll = 0;  // no set's hash, or one in 2^32
 
-void SpanTransport::settle_puts(int channel, LazyDeadline& deadline) {
+void MultinodeTransport::settle_puts(int channel, LazyDeadline& deadline) {
   std::vector<std::tuple<int, uint32_t, uint32_t>> asked;
   for (int rank = 0; rank < context_.size; ++rank) {
-    Told& told = told_[static_cast<size_t>(rank)];
+    NotifyState& told = told_[static_cast<size_t>(rank)];
     const uint32_t sent = told.sent.load(std::memory_order_acquire);
     if (told.settled.load(std::memory_order_acquire) != sent) {
       asked.emplace_back(rank, ask(rank), sent);
@@ -344,19 +345,19 @@ void SpanTransport::settle_puts(int channel, LazyDeadline& deadline) {
     if (untaken_set(channel, rank) != 0) fail_sets(channel, rank);
   }
   for (const auto& [rank, answer, sent] : asked) {
-    Told& told = told_[static_cast<size_t>(rank)];
+    NotifyState& told = told_[static_cast<size_t>(rank)];
     controls_.await(told.times, answer, told.waiter, rank, deadline, "barrier");
     told.settled.store(sent, std::memory_order_release);
   }
 }
 
-bool SpanTransport::has_come(int peer, int channel, uint32_t count) {
+bool MultinodeTransport::has_come(int peer, int channel, uint32_t count) {
   if (maps(peer)) return HostTransport::has_come(peer, channel, count);
   const std::optional<Head> told = where_is(peer, channel, count);
   return told && told->channel != 0;
 }
 
-void SpanTransport::await_everybody(int channel, uint32_t count, LazyDeadline& deadline) {
+void MultinodeTransport::await_everybody(int channel, uint32_t count, LazyDeadline& deadline) {
   const int machines = context_.machines.count;
   const int mine = context_.machines.of[static_cast<size_t>(context_.rank)];
   const int32_t first = firsts_[static_cast<size_t>(mine)];
@@ -375,21 +376,21 @@ void SpanTransport::await_everybody(int channel, uint32_t count, LazyDeadline& d
   meet(channel, kAll, others, {}, deadline);
 }
 
-void SpanTransport::answer(int from, const Head& head) noexcept {
+void MultinodeTransport::answer(int from, const Head& head) noexcept {
   bool refused = false;
   const auto view = memories_.find(head.memory, head.offset, head.value, &refused);
   Head reply{.kind = kAnswer, .call = head.call};
-  if (!view) return post_->answer(from, reply, {}, nullptr);
+  if (!view) return endpoint_->answer(from, reply, {}, nullptr);
   reply.value = 1;
   const std::byte* const at = view->blocks[static_cast<size_t>(context_.rank)] + head.offset;
-  post_->answer(from, reply, {at, static_cast<size_t>(head.value)}, view);
+  endpoint_->answer(from, reply, {at, static_cast<size_t>(head.value)}, view);
 }
 
 // ---- who is there
 
-void SpanTransport::lost(int peer, const std::string& how) noexcept {
+void MultinodeTransport::lost(int peer, const std::string& how) noexcept {
   const std::lock_guard lock(mutex_);
-  Loss& loss = losses_[static_cast<size_t>(peer)];
+  PeerLoss& loss = losses_[static_cast<size_t>(peer)];
   with_reserve([&] { loss.how = how; });
   loss.until = Deadline::after_ms(kReasonMs);
 }
@@ -397,14 +398,14 @@ void SpanTransport::lost(int peer, const std::string& how) noexcept {
 // The mesh tells of a departure, and of a death, by another
 // way than what was sent before; where the engine breaks and
 // the mesh says nothing, whoever waits for the rank says so.
-bool SpanTransport::has_left(int rank) noexcept {
+bool MultinodeTransport::has_left(int rank) noexcept {
   constexpr uint64_t kOnTheWayMs = 1'000;
   const bool departed = context_.revocation->departed(rank);
   if (maps(rank)) return departed;
   Failure failure = context_.blame(rank, Status::peer_failed, "");
   {
     const std::lock_guard lock(mutex_);
-    Loss& loss = losses_[static_cast<size_t>(rank)];
+    PeerLoss& loss = losses_[static_cast<size_t>(rank)];
     if (departed && !loss.until) loss.until = Deadline::after_ms(kOnTheWayMs);
     if (departed) return !loss.how.empty() || loss.until->expired();
     if (!loss.until || !loss.until->expired()) return false;
@@ -414,4 +415,4 @@ bool SpanTransport::has_left(int rank) noexcept {
   context_.fail(failure);
   return false;
 }
-}  // namespace symm::span
+}  // namespace symm::multinode

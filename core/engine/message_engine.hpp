@@ -1,7 +1,7 @@
-// Carries messages between processes for the groups that span them: one courier a
+// Carries messages between processes for the groups that span them: one message engine a
 // process, over the link of an engine.
 //
-// Whoever is inside send() or progress() makes progress, else the courier's own thread,
+// Whoever is inside send() or progress() makes progress, else the message engine's own thread,
 // which sleeps on the engine's descriptor.
 //
 // Messages overtake each other in an engine. Payloads go where they belong as they
@@ -13,8 +13,8 @@
 
 namespace symm::engine {
 // A group's. Called on whatever thread makes progress, one
-// call at a time in a process, with the courier's lock held:
-// it must not wait, and of its Post it may call answer() only.
+// call at a time in a process, with the message engine's lock held:
+// it must not wait, and of its Endpoint it may call answer() only.
 class Receiver {
  public:
   // Where the payload goes, after checks; null: refused,
@@ -31,13 +31,13 @@ class Receiver {
   ~Receiver() = default;
 };
 
-// One group's half of the courier. Thread-safe.
-class Post {
+// One group's half of the message engine. Thread-safe.
+class Endpoint {
  public:
   // What was sent still goes to its targets, as long as this
   // process lives and they take it; what comes is dropped.
   // Waits for nothing but the end of what is being received.
-  virtual ~Post() = default;
+  virtual ~Endpoint() = default;
   virtual void connect(int rank, std::span<const std::byte> address) = 0;  // local
   // Returns when `payload` may be written again, which is not when it
   // has arrived. Throws Error: timeout, or why the group was revoked;
@@ -53,16 +53,16 @@ class Post {
       std::shared_ptr<const void> keep) noexcept = 0;
   // what has come is received; false: nothing had. To be polled
   virtual bool progress() noexcept = 0;
-  // of a thread that polls; the courier's own rests meanwhile
+  // of a thread that polls; the message engine's own rests meanwhile
   virtual void polls(Polling) noexcept = 0;
   // nothing to or from it touches memory of this process when this returns
   virtual void cut(int rank) noexcept = 0;
 };
 
-class Courier {
+class MessageEngine {
  public:
-  virtual ~Courier() = default;  // has no posts, and serves nowhere
-  virtual std::unique_ptr<Post> open_post(
+  virtual ~MessageEngine() = default;  // has no endpoints, and serves nowhere
+  virtual std::unique_ptr<Endpoint> open_endpoint(
       uint64_t group, int rank, int size, Receiver&, std::shared_ptr<Revocation>) = 0;
   virtual Bytes address() = 0;
   virtual const std::string& name() const = 0;
@@ -70,13 +70,14 @@ class Courier {
   virtual void serve() noexcept = 0;
   virtual void stop() noexcept = 0;
 };
-std::unique_ptr<Courier> make_courier(const std::function<std::unique_ptr<Link>(Sink&)>& open);
+std::unique_ptr<MessageEngine> make_message_engine(
+    const std::function<std::unique_ptr<Link>(Sink&)>& open);
 
 // Of this process, made on first use. Throws Error(unavailable): which
 // engine was looked for, where, what to install. `group` is a number that
-// no other group has. What comes for a group that has no post here is
-// dropped: a rank opens its post before it tells the others its address.
-std::unique_ptr<Post> open_post(
+// no other group has. What comes for a group that has no endpoint here is
+// dropped: a rank opens its endpoint before it tells the others its address.
+std::unique_ptr<Endpoint> open_endpoint(
     uint64_t group, int rank, int size, Receiver& receiver, std::shared_ptr<Revocation> revocation);
 Bytes engine_address();
 std::string engine_name();  // "ucx 1.13.1"

@@ -1,6 +1,6 @@
 // Puts, gets, fills, values and signals between GPUs of
 // different machines, in the order of streams: through memory
-// of the host, by the courier, which need not know of CUDA.
+// of the host, by the message engine, which need not know of CUDA.
 //
 // A call has its stream write a word when it comes there, and wait for
 // another. A thread of the group's sees the one, does what is asked, and
@@ -14,16 +14,16 @@
 #include <list>
 
 #include "core/cuda/device.hpp"
-#include "core/span/messages.hpp"
+#include "core/multinode/messages.hpp"
 
-namespace symm::span {
-class DeviceCourier final : private engine::Receiver,
-                            public std::enable_shared_from_this<DeviceCourier> {
+namespace symm::multinode {
+class DeviceProxy final : private engine::Receiver,
+                          public std::enable_shared_from_this<DeviceProxy> {
  public:
   // Where there is no engine it is there to say so.
-  static std::shared_ptr<DeviceCourier> open(
+  static std::shared_ptr<DeviceProxy> open(
       const TransportContext& context, const std::shared_ptr<cuda::Device>& device);
-  ~DeviceCourier();
+  ~DeviceProxy();
 
   const EngineShare& share() const noexcept { return share_; }
   void connect(int rank, const EngineShare& theirs);
@@ -75,7 +75,7 @@ class DeviceCourier final : private engine::Receiver,
     std::unique_ptr<std::byte[]> payload;
   };
 
-  DeviceCourier(const TransportContext& context, const std::shared_ptr<cuda::Device>& device);
+  DeviceProxy(const TransportContext& context, const std::shared_ptr<cuda::Device>& device);
   std::byte* place(int from, const engine::Head& head) noexcept override;
   void arrived(int from, const engine::Head& head) noexcept override;
   void lost(int peer, const std::string& how) noexcept override;
@@ -121,7 +121,8 @@ class DeviceCourier final : private engine::Receiver,
   std::atomic<uint64_t> issued_ = 0, settled_ = 0;
   Word woken_{0};
 
-  std::mutex mutex_;  // of what follows; never held while the courier or the driver is called
+  std::mutex
+      mutex_;  // of what follows; never held while the message engine or the driver is called
   std::atomic<bool> over_ = false;
   std::vector<uint32_t> free_slots_;
   uint64_t numbers_ = 0;
@@ -138,6 +139,6 @@ class DeviceCourier final : private engine::Receiver,
   std::vector<bool> sent_;  // what the rank was not asked about
   uint64_t done_ = 0, fetches_ = 0;
   uint32_t idle_ = 0;
-  std::unique_ptr<engine::Post> post_;  // null: there is no engine. First to go
+  std::unique_ptr<engine::Endpoint> endpoint_;  // null: there is no engine. First to go
 };
-}  // namespace symm::span
+}  // namespace symm::multinode

@@ -47,15 +47,15 @@
 
 #include "core/base/wait.hpp"
 #include "core/engine/link.hpp"
-#include "core/span/messages.hpp"
-#include "core/span/transport.hpp"
+#include "core/multinode/messages.hpp"
+#include "core/multinode/transport.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/pointers.hpp"
 #include "kernels/host/slices.hpp"
 #include "kernels/types.hpp"
 
-namespace symm::span {
+namespace symm::multinode {
 namespace {
 // steps for the way to the next machine and back
 constexpr size_t kSlack = 2;
@@ -77,23 +77,23 @@ void others(int count, int own, const Each& each) {
 
 // ---- chain
 
-std::string SpanTransport::why_no_chain(DType dtype) const {
+std::string MultinodeTransport::why_no_chain(DType dtype) const {
   if (!in_line_) return kNeedsLine;
   return chain_room(dtype) == 0 ? kNeedsScratch : "";
 }
 
-size_t SpanTransport::chain_depth(int machine) const {
+size_t MultinodeTransport::chain_depth(int machine) const {
   return 1 + kSlack * static_cast<size_t>(context_.machines.count - 1 - machine);
 }
 
 // The largest chunk that fits.
-size_t SpanTransport::chain_room(DType dtype) const {
+size_t MultinodeTransport::chain_room(DType dtype) const {
   const size_t places = 2 * static_cast<size_t>(local_size_) + chain_depth(0) * (1 + wider(dtype));
   return host::round_down((controls_.scratch_half() - step_area()) / places, host::kLine);
 }
 
 // Small chunks fill the chain sooner, large ones cost fewer messages.
-size_t SpanTransport::chain_chunk(const CallSignature& call) const {
+size_t MultinodeTransport::chain_chunk(const CallSignature& call) const {
   const size_t slice = host::slice(call.unit(), 0, local_size_).size();
   const size_t ways = 2 * static_cast<size_t>(context_.machines.count) - 3;
   size_t best = kLeast;
@@ -103,7 +103,7 @@ size_t SpanTransport::chain_chunk(const CallSignature& call) const {
   return std::min({best, chain_room(call.dtype), host::round_up(slice, host::kLine)});
 }
 
-void SpanTransport::allreduce_chain(const CollectiveCall& call, LazyDeadline& deadline) {
+void MultinodeTransport::allreduce_chain(const CollectiveCall& call, LazyDeadline& deadline) {
   const int machine = context_.machines.of[static_cast<size_t>(context_.rank)];
   const int first = machine * local_size_;  // rank
   const int me = context_.rank - first;
@@ -196,14 +196,14 @@ void SpanTransport::allreduce_chain(const CollectiveCall& call, LazyDeadline& de
 
 // ---- hierarchical
 
-std::string SpanTransport::why_not_hierarchical(DType dtype) const {
+std::string MultinodeTransport::why_not_hierarchical(DType dtype) const {
   if (!in_line_) return kNeedsLine;
   return hierarchical_chunk(dtype, between_.round) == 0 ? kNeedsScratch : "";
 }
 
 // A place holds operands and results of all of a machine,
 // and what each machine has, and the sum of that, unrounded.
-size_t SpanTransport::hierarchical_chunk(DType dtype, size_t bytes) const {
+size_t MultinodeTransport::hierarchical_chunk(DType dtype, size_t bytes) const {
   const size_t parts = 2 * static_cast<size_t>(local_size_) +
                        static_cast<size_t>(context_.machines.count + 1) * wider(dtype);
   const size_t room =
@@ -211,7 +211,8 @@ size_t SpanTransport::hierarchical_chunk(DType dtype, size_t bytes) const {
   return std::min({room, between_.round, host::round_up(bytes, host::kLine)});
 }
 
-void SpanTransport::allreduce_hierarchical(const CollectiveCall& call, LazyDeadline& deadline) {
+void MultinodeTransport::allreduce_hierarchical(
+    const CollectiveCall& call, LazyDeadline& deadline) {
   const int machines = context_.machines.count;
   const int machine = context_.machines.of[static_cast<size_t>(context_.rank)];
   const int first = machine * local_size_;  // rank
@@ -281,13 +282,13 @@ void SpanTransport::allreduce_hierarchical(const CollectiveCall& call, LazyDeadl
 // ---- bruck
 
 // The largest part of a slice whose messages all have a place; 0: there is too little scratch.
-size_t SpanTransport::bruck_block() const {
+size_t MultinodeTransport::bruck_block() const {
   const auto size = static_cast<size_t>(context_.size);
   const size_t places = static_cast<size_t>(std::bit_width(size - 1)) * ((size + 1) / 2);
   return host::round_down((controls_.scratch_half() - step_area()) / 2 / places, host::kLine);
 }
 
-void SpanTransport::allreduce_bruck(const CollectiveCall& call, LazyDeadline& deadline) {
+void MultinodeTransport::allreduce_bruck(const CollectiveCall& call, LazyDeadline& deadline) {
   const int size = context_.size;
   const int me = context_.rank;
   const auto wrap = [&](int rank) { return (rank % size + size) % size; };
@@ -359,4 +360,4 @@ void SpanTransport::allreduce_bruck(const CollectiveCall& call, LazyDeadline& de
     }
   }
 }
-}  // namespace symm::span
+}  // namespace symm::multinode

@@ -6,9 +6,9 @@
 #include <unordered_map>
 
 #include "core/backend/backend.hpp"
-#include "core/engine/courier.hpp"
+#include "core/engine/message_engine.hpp"
 
-namespace symm::span {
+namespace symm::multinode {
 // the first two of a collective: with its place in a round, or with a place of its own
 enum Kind : uint16_t {
   kRound = 1,
@@ -98,7 +98,7 @@ class Memories {
 // A back end's transport, whose calls on a memory reach ranks of other machines, too:
 // what `Local` does for those of this one.
 template <class Local>
-class FarReaching : public Local {
+class WithRemoteRanks : public Local {
  public:
   using Local::Local;
   void send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value,
@@ -106,7 +106,7 @@ class FarReaching : public Local {
     if (is_mapped(memory, rank)) {
       return Local::send_signal(memory, rank, channel, op, value, stream);
     }
-    to_far("signal", memory, rank,
+    to_remote("signal", memory, rank,
         {.kind = kSignal,
             .channel = static_cast<uint16_t>(channel),
             .value = value,
@@ -119,20 +119,20 @@ class FarReaching : public Local {
       return Local::write_value(memory, rank, offset, value, bytes, stream);
     }
     const auto size = static_cast<uint16_t>(bytes);
-    to_far("write_value", memory, rank,
+    to_remote("write_value", memory, rank,
         {.kind = kValue, .channel = size, .offset = offset, .value = value}, {}, stream);
   }
   void put(const MemoryView& memory, int rank, size_t offset, const void* from, size_t bytes,
       void* stream) override {
     if (is_mapped(memory, rank)) return Local::put(memory, rank, offset, from, bytes, stream);
-    to_far("put", memory, rank, {.kind = kPut, .offset = offset},
+    to_remote("put", memory, rank, {.kind = kPut, .offset = offset},
         {static_cast<const std::byte*>(from), bytes}, stream);
   }
   void fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count,
       void* stream) override {
     if (is_mapped(memory, rank)) return Local::fill(memory, rank, offset, value, count, stream);
     if (count != 0) {
-      to_far("fill32", memory, rank,
+      to_remote("fill32", memory, rank,
           {.kind = kFill, .offset = offset, .value = value, .call = count}, {}, stream);
     }
   }
@@ -142,12 +142,13 @@ class FarReaching : public Local {
     return memory.blocks[static_cast<size_t>(rank)] != nullptr;
   }
   // `head` lacks the memory.
-  virtual void to_far(const char* what, const MemoryView& memory, int rank, engine::Head head,
+  virtual void to_remote(const char* what, const MemoryView& memory, int rank, engine::Head head,
       std::span<const std::byte> payload, void* stream) = 0;
 };
 
 // False: the rank has left, and nothing went. Throws Error:
 // why the group was revoked, or a sentence about `what`.
-bool send(engine::Post& post, const TransportContext& context, int rank, const engine::Head& head,
-    std::span<const std::byte> payload, LazyDeadline& deadline, const char* what);
-}  // namespace symm::span
+bool send(engine::Endpoint& endpoint, const TransportContext& context, int rank,
+    const engine::Head& head, std::span<const std::byte> payload, LazyDeadline& deadline,
+    const char* what);
+}  // namespace symm::multinode

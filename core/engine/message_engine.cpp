@@ -1,4 +1,4 @@
-#include "core/engine/courier.hpp"
+#include "core/engine/message_engine.hpp"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -44,7 +44,7 @@ struct Peer {
   int line = -1;
   uint64_t next_out = 0, next_in = 0;
   std::map<uint64_t, Head> early;
-  std::vector<std::unique_ptr<Parcel>> unconnected;  // answers to what came before connect()
+  std::vector<std::unique_ptr<Envelope>> unconnected;  // answers to what came before connect()
   uint32_t sending = 0, receiving = 0;
   bool gone = false;
   std::string how;
@@ -72,9 +72,9 @@ struct Line {
 };
 
 // All but serve(), stop() and progress() is called with the lock held.
-class Office final : public Courier, public Sink {
+class EngineImpl final : public MessageEngine, public Sink {
  public:
-  explicit Office(const std::function<std::unique_ptr<Link>(Sink&)>& open)
+  explicit EngineImpl(const std::function<std::unique_ptr<Link>(Sink&)>& open)
       : waker(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         link(open(*this)),
         own_name(link->name()),
@@ -82,7 +82,7 @@ class Office final : public Courier, public Sink {
     if (!waker) throw system_error(errno, "eventfd");
   }
 
-  std::unique_ptr<Post> open_post(
+  std::unique_ptr<Endpoint> open_endpoint(
       uint64_t group, int rank, int size, Receiver&, std::shared_ptr<Revocation>) override;
 
   const std::string& name() const override { return own_name; }
@@ -135,20 +135,20 @@ class Office final : public Courier, public Sink {
     return any;
   }
 
-  Transfer send(Peer& peer, Parcel& parcel) noexcept {
+  Transfer send(Peer& peer, Envelope& envelope) noexcept {
     if (peer.gone || link == nullptr) return Transfer::broken;
-    parcel.head.source = peer.group->rank;
-    parcel.head.target = peer.rank;
-    parcel.head.group = peer.group->number;
-    parcel.head.bytes = parcel.payload.size();
-    parcel.head.sequence = peer.next_out++;
-    encode(parcel.head, parcel.bytes);
-    parcel.sink = this;
-    parcel.line = peer.line;
-    parcel.peer = &peer;
-    const Transfer state = link->send(parcel);
+    envelope.head.source = peer.group->rank;
+    envelope.head.target = peer.rank;
+    envelope.head.group = peer.group->number;
+    envelope.head.bytes = envelope.payload.size();
+    envelope.head.sequence = peer.next_out++;
+    encode(envelope.head, envelope.bytes);
+    envelope.sink = this;
+    envelope.line = peer.line;
+    envelope.peer = &peer;
+    const Transfer state = link->send(envelope);
     if (state == Transfer::under_way &&
-        with_reserve([&] { return under_way.insert(&parcel).second; })) {
+        with_reserve([&] { return under_way.insert(&envelope).second; })) {
       ++peer.sending;
     }
     return state;
@@ -157,13 +157,14 @@ class Office final : public Courier, public Sink {
   bool send_answers() noexcept {
     if (answers.empty()) return false;
     auto queued = std::exchange(answers, {});
-    for (auto& [peer, parcel] : queued) {
+    for (auto& [peer, envelope] : queued) {
       if (!peer->gone && peer->line < 0) {
-        with_reserve(
-            [&peer = peer, &parcel = parcel] { peer->unconnected.push_back(std::move(parcel)); });
-      } else if (send(*peer, *parcel) == Transfer::under_way) {
-        parcel.release();  // NOLINT(bugprone-unused-return-value): sent() has it
-        wake();            // nobody else may be there to see it off
+        with_reserve([&peer = peer, &envelope = envelope] {
+          peer->unconnected.push_back(std::move(envelope));
+        });
+      } else if (send(*peer, *envelope) == Transfer::under_way) {
+        envelope.release();  // NOLINT(bugprone-unused-return-value): sent() has it
+        wake();              // nobody else may be there to see it off
       }
     }
     return !queued.empty();
@@ -213,8 +214,8 @@ class Office final : public Courier, public Sink {
         peer.receiving = 0;
       }
     }
-    for (Parcel* parcel : std::exchange(under_way, {})) {
-      sent(*parcel, Transfer::broken);
+    for (Envelope* envelope : std::exchange(under_way, {})) {
+      sent(*envelope, Transfer::broken);
     }
   }
 
@@ -279,12 +280,12 @@ class Office final : public Courier, public Sink {
     }
   }
 
-  void sent(Parcel& parcel, Transfer ended) noexcept override {
-    under_way.erase(&parcel);
-    if (parcel.peer != nullptr) --parcel.peer->sending;
-    if (parcel.owned) return std::unique_ptr<Parcel>(&parcel).reset();
-    Group& group = *parcel.peer->group;  // is there as long as somebody is in its send()
-    parcel.state.store(ended, std::memory_order_release);
+  void sent(Envelope& envelope, Transfer ended) noexcept override {
+    under_way.erase(&envelope);
+    if (envelope.peer != nullptr) --envelope.peer->sending;
+    if (envelope.owned) return std::unique_ptr<Envelope>(&envelope).reset();
+    Group& group = *envelope.peer->group;  // is there as long as somebody is in its send()
+    envelope.state.store(ended, std::memory_order_release);
     ring(group.bell, group.waiter);
   }
 
@@ -296,20 +297,20 @@ class Office final : public Courier, public Sink {
   std::atomic<int> pollers = 0;
   std::atomic<uint32_t> wanted = 0;  // threads that are about to take it
   std::atomic<bool> asleep = false, resting = false, stopped = false;
-  std::atomic<bool> polled = false;  // since the courier's own thread asked
+  std::atomic<bool> polled = false;  // since the message engine's own thread asked
   Fd waker;
   std::unique_ptr<Link> link;  // null: it was given up
   const std::string own_name, where;
   std::map<std::pair<uint64_t, uint16_t>, Group*> groups;  // by number and own rank
   std::map<int, Line> lines;
-  std::unordered_set<Parcel*> under_way;
-  std::vector<std::pair<Peer*, std::unique_ptr<Parcel>>> answers;
+  std::unordered_set<Envelope*> under_way;
+  std::vector<std::pair<Peer*, std::unique_ptr<Envelope>>> answers;
   std::vector<std::pair<int, std::string>> doomed;  // lines that were lost, and how
 };
 
 // While others poll, or have just done so, it rests: what comes would wake it to take
 // their processor. It asks without the lock, which they have most of the time.
-void Office::serve() noexcept {
+void EngineImpl::serve() noexcept {
   while (!stopped) {
     int ready = -1;
     resting = true;  // before it asks, as polls() tells before it looks
@@ -338,127 +339,127 @@ void Office::serve() noexcept {
   }
 }
 
-class OfficePost final : public Post {
+class GroupEndpoint final : public Endpoint {
  public:
-  OfficePost(Office& office, uint64_t number, int rank, int size, Receiver& receiver,
+  GroupEndpoint(EngineImpl& engine, uint64_t number, int rank, int size, Receiver& receiver,
       std::shared_ptr<Revocation> revocation)
-      : office_(office),
+      : engine_(engine),
         revocation_(std::move(revocation)),
         group_{number, static_cast<uint16_t>(rank), receiver, {}} {
     group_.peers = std::vector<Peer>(static_cast<size_t>(size));
     for (int peer = 0; peer < size; ++peer) {
       peer_of(peer).group = &group_, peer_of(peer).rank = static_cast<uint16_t>(peer);
     }
-    const auto lock = office.hold();
-    office.there();
-    if (!office.groups.emplace(std::pair(number, group_.rank), &group_).second) {
-      throw Error(Status::internal, format("rank %d has a post of this group already", rank));
+    const auto lock = engine.hold();
+    engine.there();
+    if (!engine.groups.emplace(std::pair(number, group_.rank), &group_).second) {
+      throw Error(Status::internal, format("rank %d has an endpoint of this group already", rank));
     }
   }
 
-  ~OfficePost() override {
-    const auto lock = office_.hold();
-    office_.send_answers();
+  ~GroupEndpoint() override {
+    const auto lock = engine_.hold();
+    engine_.send_answers();
     for (Peer& peer : group_.peers) {
       peer.gone = true;
     }
     for (Peer& peer : group_.peers) {
-      if (peer.receiving != 0) office_.end(peer);
-      if (const auto line = office_.lines.find(peer.line); line != office_.lines.end()) {
+      if (peer.receiving != 0) engine_.end(peer);
+      if (const auto line = engine_.lines.find(peer.line); line != engine_.lines.end()) {
         std::erase(line->second.users, &peer);
       }
     }
-    for (Parcel* parcel : office_.under_way) {
-      if (parcel->peer != nullptr && parcel->peer->group == &group_) parcel->peer = nullptr;
+    for (Envelope* envelope : engine_.under_way) {
+      if (envelope->peer != nullptr && envelope->peer->group == &group_) envelope->peer = nullptr;
     }
-    office_.groups.erase({group_.number, group_.rank});
-    office_.wake();
+    engine_.groups.erase({group_.number, group_.rank});
+    engine_.wake();
   }
 
   void connect(int rank, std::span<const std::byte> address) override {
-    const auto lock = office_.hold();
+    const auto lock = engine_.hold();
     Peer& peer = peer_of(rank);
-    Link& link = office_.there();
+    Link& link = engine_.there();
     if (peer.gone || peer.line >= 0) return;
-    for (auto& [number, line] : office_.lines) {
+    for (auto& [number, line] : engine_.lines) {
       if (std::equal(address.begin(), address.end(), line.address.begin(), line.address.end())) {
         peer.line = number;
       }
     }
     if (peer.line < 0) peer.line = link.connect(address);
-    Line& line = office_.lines[peer.line];
+    Line& line = engine_.lines[peer.line];
     line.address.assign(address.begin(), address.end());
     line.users.push_back(&peer);
-    for (auto& parcel : std::exchange(peer.unconnected, {})) {
-      office_.answers.emplace_back(&peer, std::move(parcel));
+    for (auto& envelope : std::exchange(peer.unconnected, {})) {
+      engine_.answers.emplace_back(&peer, std::move(envelope));
     }
-    office_.send_answers();
-    office_.wake();
+    engine_.send_answers();
+    engine_.wake();
   }
 
   void send(
       int rank, Head head, std::span<const std::byte> payload, LazyDeadline& deadline) override {
     Peer& peer = peer_of(rank);
-    Parcel parcel;  // here, since nobody leaves before it has ended
-    parcel.head = head;
-    parcel.payload = payload;
+    Envelope envelope;  // here, since nobody leaves before it has ended
+    envelope.head = head;
+    envelope.payload = payload;
     {
-      const auto lock = office_.hold();
+      const auto lock = engine_.hold();
       if (peer.line < 0 && !peer.gone) {
         throw Error(Status::internal, format("rank %d was not connected", rank));
       }
-      parcel.state = office_.send(peer, parcel);
+      envelope.state = engine_.send(peer, envelope);
     }
-    if (parcel.state == Transfer::under_way) {
+    if (envelope.state == Transfer::under_way) {
       const auto ended = [&] {
-        return office_.progress(),
-               parcel.state.load(std::memory_order_acquire) != Transfer::under_way;
+        return engine_.progress(),
+               envelope.state.load(std::memory_order_acquire) != Transfer::under_way;
       };
       const WaitEnd end = wait(ended, deadline.get().remaining_ns());
       if (end != WaitEnd::reached) {
-        const auto lock = office_.hold();
-        office_.end(peer);
+        const auto lock = engine_.hold();
+        engine_.end(peer);
         if (peer.how.empty()) {
           peer.how =
               format("rank %d has not taken a message of %zu bytes in time", rank, payload.size());
         }
       }
-      if (end == WaitEnd::timed_out && parcel.state != Transfer::whole) {
+      if (end == WaitEnd::timed_out && envelope.state != Transfer::whole) {
         throw Error({Status::timeout, rank, 0, peer.how, 0, 0});
       }
     }
-    if (parcel.state == Transfer::whole) return;
+    if (envelope.state == Transfer::whole) return;
     wait([] { return false; }, std::min(deadline.get().remaining_ns(), nanoseconds_of(kReasonMs)));
     revocation_->throw_if_revoked();
-    const auto lock = office_.hold();
+    const auto lock = engine_.hold();
     throw Error({Status::peer_failed, rank, 0,
         peer.how.empty() ? format("rank %d was cut off", rank) : peer.how, 0, 0});
   }
 
   void answer(int rank, Head head, std::span<const std::byte> payload,
       std::shared_ptr<const void> keep) noexcept override {
-    auto parcel = with_reserve([] { return std::make_unique<Parcel>(); });
-    parcel->head = head;
-    parcel->payload = payload;
-    parcel->keep = std::move(keep);
-    parcel->owned = true;
-    with_reserve([&] { office_.answers.emplace_back(&peer_of(rank), std::move(parcel)); });
+    auto envelope = with_reserve([] { return std::make_unique<Envelope>(); });
+    envelope->head = head;
+    envelope->payload = payload;
+    envelope->keep = std::move(keep);
+    envelope->owned = true;
+    with_reserve([&] { engine_.answers.emplace_back(&peer_of(rank), std::move(envelope)); });
   }
 
   void dispatch(int rank, Head head, std::span<const std::byte> payload,
       std::shared_ptr<const void> keep) noexcept override {
-    const auto lock = office_.hold();
+    const auto lock = engine_.hold();
     answer(rank, head, payload, std::move(keep));
-    office_.send_answers();
+    engine_.send_answers();
   }
 
-  bool progress() noexcept override { return office_.progress(); }
+  bool progress() noexcept override { return engine_.progress(); }
 
-  void polls(Polling what) noexcept override { office_.polls(what); }
+  void polls(Polling what) noexcept override { engine_.polls(what); }
 
   void cut(int rank) noexcept override {
-    const auto lock = office_.hold();
-    office_.end(peer_of(rank));
+    const auto lock = engine_.hold();
+    engine_.end(peer_of(rank));
   }
 
  private:
@@ -470,27 +471,27 @@ class OfficePost final : public Post {
     LazyDeadline until(ns == Deadline::kInfinite ? ns
                        : ns == 0                 ? Deadline::kNow
                                                  : ns / 1'000'000 + 1);
-    const auto before_sleep = [&] { return office_.polls(Polling::sleeps), false; };
+    const auto before_sleep = [&] { return engine_.polls(Polling::sleeps), false; };
     return wait_condition(
         {ask, before_sleep, bells}, group_.waiter, *revocation_, {50, 200}, until);
   }
 
-  Office& office_;
+  EngineImpl& engine_;
   const std::shared_ptr<Revocation> revocation_;
   Group group_;
 };
 
-std::unique_ptr<Post> Office::open_post(
+std::unique_ptr<Endpoint> EngineImpl::open_endpoint(
     uint64_t group, int rank, int size, Receiver& to, std::shared_ptr<Revocation> revocation) {
-  return std::make_unique<OfficePost>(*this, group, rank, size, to, std::move(revocation));
+  return std::make_unique<GroupEndpoint>(*this, group, rank, size, to, std::move(revocation));
 }
 
 struct OfProcess {
   OfProcess() {
-    process::start_thread("symm-courier", [this] {
+    process::start_thread("symm-engine", [this] {
       log::deliver_elsewhere();
-      log::write(log::Level::info, "engine: %s", office.where.c_str());
-      office.serve();
+      log::write(log::Level::info, "engine: %s", engine.where.c_str());
+      engine.serve();
     });
     static const Leaving before_the_engine;
   }
@@ -499,26 +500,27 @@ struct OfProcess {
   // threads work with, and does not expect to be called any more.
   struct Leaving {
     ~Leaving() {
-      if (auto* const here = PerProcess<OfProcess>::existing()) here->office.leave();
+      if (auto* const here = PerProcess<OfProcess>::existing()) here->engine.leave();
     }
   };
 
-  Office office{open_ucx};
+  EngineImpl engine{open_ucx};
 };
 
-Office& office() { return PerProcess<OfProcess>::current().office; }
+EngineImpl& engine() { return PerProcess<OfProcess>::current().engine; }
 }  // namespace
 
-std::unique_ptr<Courier> make_courier(const std::function<std::unique_ptr<Link>(Sink&)>& open) {
-  return std::make_unique<Office>(open);
+std::unique_ptr<MessageEngine> make_message_engine(
+    const std::function<std::unique_ptr<Link>(Sink&)>& open) {
+  return std::make_unique<EngineImpl>(open);
 }
 
-std::unique_ptr<Post> open_post(uint64_t group, int rank, int size, Receiver& receiver,
+std::unique_ptr<Endpoint> open_endpoint(uint64_t group, int rank, int size, Receiver& receiver,
     std::shared_ptr<Revocation> revocation) {
-  return office().open_post(group, rank, size, receiver, std::move(revocation));
+  return engine().open_endpoint(group, rank, size, receiver, std::move(revocation));
 }
 
-Bytes engine_address() { return office().address(); }
+Bytes engine_address() { return engine().address(); }
 
-std::string engine_name() { return office().name(); }
+std::string engine_name() { return engine().name(); }
 }  // namespace symm::engine

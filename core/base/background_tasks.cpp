@@ -1,4 +1,4 @@
-#include "core/base/errands.hpp"
+#include "core/base/background_tasks.hpp"
 
 #include <cstddef>
 #include <exception>
@@ -10,15 +10,15 @@
 #include "core/base/reserve.hpp"
 
 namespace symm {
-bool Errands::run(std::function<void()>& errand, size_t most) {
+bool BackgroundTasks::run(std::function<void()>& task, size_t most) {
   const std::lock_guard lock(mutex_);
   if (waiting_.size() >= most) return false;
   waiting_.emplace_back();  // may throw, and what follows does not lose it
-  waiting_.back().swap(errand);
+  waiting_.back().swap(task);
   try {
     if (!started_) process::start_thread(thread_, [this] { work(); });
   } catch (...) {
-    errand.swap(waiting_.back());
+    task.swap(waiting_.back());
     waiting_.pop_back();
     throw;
   }
@@ -26,7 +26,7 @@ bool Errands::run(std::function<void()>& errand, size_t most) {
   return true;
 }
 
-void Errands::work() noexcept {
+void BackgroundTasks::work() noexcept {
   for (std::function<void()> next;; next = nullptr) {
     {
       const std::lock_guard lock(mutex_);
@@ -43,5 +43,5 @@ void Errands::work() noexcept {
   }
 }
 
-Errands& errands() { return PerProcess<Errands>::current(); }
+BackgroundTasks& background_tasks() { return PerProcess<BackgroundTasks>::current(); }
 }  // namespace symm

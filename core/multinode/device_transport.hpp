@@ -6,14 +6,14 @@
 
 #include "core/cuda/transport.hpp"
 #include "core/engine/nccl.hpp"
-#include "core/span/device_courier.hpp"
+#include "core/multinode/device_proxy.hpp"
 
-namespace symm::span {
-class DeviceSpanTransport final : public FarReaching<cuda::CudaTransport> {
+namespace symm::multinode {
+class DeviceMultinodeTransport final : public WithRemoteRanks<cuda::CudaTransport> {
  public:
-  DeviceSpanTransport(
+  DeviceMultinodeTransport(
       TransportContext context, std::shared_ptr<cuda::Device> device, const PlanValues& values);
-  ~DeviceSpanTransport() override { courier_->close(); }
+  ~DeviceMultinodeTransport() override { courier_->close(); }
 
   OutgoingMessage share() const override;
   void connect(int peer, Message message, const PeerIdentity& identity) override;
@@ -31,7 +31,7 @@ class DeviceSpanTransport final : public FarReaching<cuda::CudaTransport> {
   void collective(const CollectiveCall& call) override;
   PlanReport plan(const CollectiveCall& call) override;
 
-  // To and from ranks of other machines by the courier.
+  // To and from ranks of other machines by the message engine.
   void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes,
       void* stream) override;
   void memory_added(const std::shared_ptr<const MemoryView>& memory) override;
@@ -39,10 +39,10 @@ class DeviceSpanTransport final : public FarReaching<cuda::CudaTransport> {
 
  private:
   void require_reach(int rank, const char* what) const override;
-  void to_far(const char* what, const MemoryView& memory, int rank, engine::Head head,
+  void to_remote(const char* what, const MemoryView& memory, int rank, engine::Head head,
       std::span<const std::byte> payload, void* stream) override;
   void settle(void* stream);
-  DeviceCourier::Stream with_words(void* stream);
+  DeviceProxy::Stream with_words(void* stream);
 
   void require_possible(const CollectiveCall& call) const;
   void in_order(const char* what, uint64_t timeout_ms, void* stream, std::vector<int32_t> whom,
@@ -96,7 +96,7 @@ class DeviceSpanTransport final : public FarReaching<cuda::CudaTransport> {
   size_t machine_ = 0;
   size_t slot_bytes_ = 0;
   engine::StreamEngine::Id id_{};  // rank 0's
-  const std::shared_ptr<DeviceCourier> courier_;
+  const std::shared_ptr<DeviceProxy> courier_;
   engine::StreamEngine engine_;  // first to go
 };
-}  // namespace symm::span
+}  // namespace symm::multinode

@@ -1,4 +1,4 @@
-#include "core/span/device_courier.hpp"
+#include "core/multinode/device_proxy.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -22,15 +22,15 @@
 #include "core/cuda/device.hpp"
 #include "core/cuda/driver.hpp"
 #include "core/cuda/transport.hpp"
-#include "core/engine/courier.hpp"
 #include "core/engine/link.hpp"
-#include "core/span/device_transport.hpp"
-#include "core/span/messages.hpp"
+#include "core/engine/message_engine.hpp"
+#include "core/multinode/device_transport.hpp"
+#include "core/multinode/messages.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/text.hpp"
 
-namespace symm::span {
+namespace symm::multinode {
 using engine::Head;
 
 namespace {
@@ -44,7 +44,7 @@ constexpr uint64_t kPatienceMs = 5'000;  // with the device
 
 // ---- what there is
 
-DeviceCourier::DeviceCourier(
+DeviceProxy::DeviceProxy(
     const TransportContext& context, const std::shared_ptr<cuda::Device>& device)
     : context_(context),
       device_(device),
@@ -56,9 +56,9 @@ DeviceCourier::DeviceCourier(
       told_(ranks()),
       sent_(ranks()) {}
 
-std::shared_ptr<DeviceCourier> DeviceCourier::open(
+std::shared_ptr<DeviceProxy> DeviceProxy::open(
     const TransportContext& context, const std::shared_ptr<cuda::Device>& device) {
-  std::shared_ptr<DeviceCourier> made(new DeviceCourier(context, device));
+  std::shared_ptr<DeviceProxy> made(new DeviceProxy(context, device));
   try {
     made->share_ = EngineShare::of_process();
   } catch (const Error& error) {
@@ -80,13 +80,13 @@ std::shared_ptr<DeviceCourier> DeviceCourier::open(
   for (uint32_t i = 0; i < kSlots; ++i) {
     made->free_slots_.push_back(i);
   }
-  made->post_ =
-      engine::open_post(context.group, context.rank, context.size, *made, context.revocation);
+  made->endpoint_ =
+      engine::open_endpoint(context.group, context.rank, context.size, *made, context.revocation);
   return made;
 }
 
-DeviceCourier::~DeviceCourier() {
-  post_.reset();
+DeviceProxy::~DeviceProxy() {
+  endpoint_.reset();
   // A stream may still be about to write a word.
   device_->defer([&driver = driver_, pinned = pinned_, stream = stream_] {
     if (stream != nullptr) driver.cuStreamDestroy(stream);
@@ -94,15 +94,15 @@ DeviceCourier::~DeviceCourier() {
   });
 }
 
-void DeviceCourier::connect(int rank, const EngineShare& theirs) {
-  if (!post_ || context_.machines.together(rank, context_.rank)) return;
-  if (std::strcmp(theirs.name, share_.name) == 0) return post_->connect(rank, theirs.where());
+void DeviceProxy::connect(int rank, const EngineShare& theirs) {
+  if (!endpoint_ || context_.machines.together(rank, context_.rank)) return;
+  if (std::strcmp(theirs.name, share_.name) == 0) return endpoint_->connect(rank, theirs.where());
   why_not_[static_cast<size_t>(rank)] = format("it has %s, where rank %d has %s",
       *theirs.name != '\0' ? theirs.name : "no UCX", context_.rank, share_.name);
 }
 
-void DeviceCourier::begin() {
-  if (!post_) return;
+void DeviceProxy::begin() {
+  if (!endpoint_) return;
   ended_ = false;  // before the thread is there, which may end at once
   try {
     process::start_thread("symm-one-sided", [self = shared_from_this()] { self->run(); });
@@ -112,7 +112,7 @@ void DeviceCourier::begin() {
   }
 }
 
-void DeviceCourier::close() noexcept {
+void DeviceProxy::close() noexcept {
   {
     const std::lock_guard lock(calling_);
     context_.fail = nullptr;
@@ -121,14 +121,14 @@ void DeviceCourier::close() noexcept {
   ring();
 }
 
-void DeviceCourier::let_go() noexcept {
-  for (int rank = 0; rank < context_.size && post_; ++rank) {
-    if (!context_.machines.together(rank, context_.rank)) post_->cut(rank);
+void DeviceProxy::let_go() noexcept {
+  for (int rank = 0; rank < context_.size && endpoint_; ++rank) {
+    if (!context_.machines.together(rank, context_.rank)) endpoint_->cut(rank);
   }
   retry_until([&] { return ended_.load(); }, Deadline::after_ms(kPatienceMs));
 }
 
-void DeviceCourier::memory_removed(const MemoryView& memory) noexcept {
+void DeviceProxy::memory_removed(const MemoryView& memory) noexcept {
   memories_.remove(memory.id);
   const std::lock_guard lock(mutex_);
   signals_.erase(signals_.lower_bound({memory.id, 0}), signals_.lower_bound({memory.id + 1, 0}));
@@ -136,7 +136,7 @@ void DeviceCourier::memory_removed(const MemoryView& memory) noexcept {
 
 // ---- calls
 
-void DeviceCourier::require(int rank, const char* what) const {
+void DeviceProxy::require(int rank, const char* what) const {
   const std::string& why = why_not_[static_cast<size_t>(rank)];
   if (!why.empty()) {
     throw Error(Status::unsupported,
@@ -144,8 +144,8 @@ void DeviceCourier::require(int rank, const char* what) const {
   }
 }
 
-void DeviceCourier::issue(const char* what, int rank, const Head& head, const void* at,
-    size_t bytes, const Stream& stream) {
+void DeviceProxy::issue(const char* what, int rank, const Head& head, const void* at, size_t bytes,
+    const Stream& stream) {
   if (device_->uses().capture_of(stream.stream) != 0) {
     throw Error(Status::unsupported,
         format("%s: rank %d is on another machine, where no captured graph reaches", what, rank));
@@ -184,7 +184,7 @@ void DeviceCourier::issue(const char* what, int rank, const Head& head, const vo
   stream.await(done, number);
 }
 
-void DeviceCourier::settle(const Stream& stream) {
+void DeviceProxy::settle(const Stream& stream) {
   if (settled_ != issued_ && device_->uses().capture_of(stream.stream) == 0) {
     issue("barrier", -1, {.kind = kAsk}, nullptr, 0, stream);
   }
@@ -192,7 +192,7 @@ void DeviceCourier::settle(const Stream& stream) {
 
 // ---- what comes
 
-std::byte* DeviceCourier::place(int from, const Head& head) noexcept {
+std::byte* DeviceProxy::place(int from, const Head& head) noexcept {
   bool refused = head.kind != kAnswer;
   if (head.kind == kPut) memories_.find(head.memory, head.offset, head.bytes, &refused);
   if (refused || head.bytes > kMessage) return nullptr;
@@ -208,7 +208,7 @@ std::byte* DeviceCourier::place(int from, const Head& head) noexcept {
   }
 }
 
-void DeviceCourier::arrived(int from, const Head& head) noexcept {
+void DeviceProxy::arrived(int from, const Head& head) noexcept {
   {
     const std::lock_guard lock(mutex_);
     auto payload = landing_.extract({from, head.sequence});
@@ -218,12 +218,12 @@ void DeviceCourier::arrived(int from, const Head& head) noexcept {
   ring();
 }
 
-void DeviceCourier::lost(int peer, const std::string& how) noexcept {
+void DeviceProxy::lost(int peer, const std::string& how) noexcept {
   const std::lock_guard lock(mutex_);
   with_reserve([&] { losses_[static_cast<size_t>(peer)] = how; });
 }
 
-bool DeviceCourier::receive() {
+bool DeviceProxy::receive() {
   std::vector<Arrival> come;
   {
     const std::lock_guard lock(mutex_);
@@ -231,12 +231,12 @@ bool DeviceCourier::receive() {
   }
   for (const auto& [from, head, payload] : come) {
     take(from, head, payload.get());
-    if (payload) post_->dispatch(from, {.kind = kTaken, .value = head.bytes}, {}, nullptr);
+    if (payload) endpoint_->dispatch(from, {.kind = kTaken, .value = head.bytes}, {}, nullptr);
   }
   return !come.empty();
 }
 
-void DeviceCourier::take(int from, const Head& head, const std::byte* payload) {
+void DeviceProxy::take(int from, const Head& head, const std::byte* payload) {
   const auto source = static_cast<size_t>(from);
   const auto me = static_cast<size_t>(context_.rank);
   const auto store = [&](const std::byte* to, uint64_t word) {
@@ -300,21 +300,21 @@ void DeviceCourier::take(int from, const Head& head, const std::byte* payload) {
       return job->bytes == 0 ? finish(waiting_, job) : void();
     }
     case kTaken: under_way_[source] -= std::min(under_way_[source], head.value); return;
-    case kAsk: return post_->dispatch(from, {.kind = kTold, .call = head.call}, {}, nullptr);
+    case kAsk: return endpoint_->dispatch(from, {.kind = kTold, .call = head.call}, {}, nullptr);
     case kTold: told_[source] = head.call; return;
     default: return;
   }
   drain();
 }
 
-void DeviceCourier::copy(const void* to, const void* from, size_t bytes) {
+void DeviceProxy::copy(const void* to, const void* from, size_t bytes) {
   driver_.require(
       driver_.cuMemcpyAsync(cuda::address_of(to), cuda::address_of(from), bytes, stream_),
       "cuMemcpyAsync");
 }
 
 // Until what this thread has the device do is done.
-void DeviceCourier::drain() {
+void DeviceProxy::drain() {
   cuda::CUresult result = cuda::CUDA_SUCCESS;
   const auto is_done = [&] {
     return (result = driver_.cuStreamQuery(stream_)) != cuda::CUDA_ERROR_NOT_READY;
@@ -339,7 +339,7 @@ void DeviceCourier::drain() {
 
 // ---- what goes
 
-bool DeviceCourier::work() {
+bool DeviceProxy::work() {
   {
     const std::lock_guard lock(mutex_);
     const auto ready =
@@ -371,7 +371,8 @@ bool DeviceCourier::work() {
     for (size_t rank = 0; rank < ranks() && head.kind == kAsk; ++rank) {
       if (!sent_[rank]) continue;
       sent_[rank] = false;
-      post_->dispatch(static_cast<int>(rank), {.kind = kAsk, .call = ++asked_[rank]}, {}, nullptr);
+      endpoint_->dispatch(
+          static_cast<int>(rank), {.kind = kAsk, .call = ++asked_[rank]}, {}, nullptr);
     }
     job.answers = asked_;
     {
@@ -394,7 +395,7 @@ bool DeviceCourier::work() {
 }
 
 // At what others are to answer.
-void DeviceCourier::look() {
+void DeviceProxy::look() {
   for (auto next = waiting_.begin(); next != waiting_.end();) {
     const auto job = next++;
     const bool asks = job->head.kind == kAsk;
@@ -413,7 +414,7 @@ void DeviceCourier::look() {
   }
 }
 
-void DeviceCourier::require_there(Job& job, int rank) {
+void DeviceProxy::require_there(Job& job, int rank) {
   const auto at = static_cast<size_t>(rank);
   revocation().throw_if_revoked();
   std::string how = "has left the group";
@@ -429,12 +430,12 @@ void DeviceCourier::require_there(Job& job, int rank) {
           gone ? how : "has not answered before the deadline")));
 }
 
-bool DeviceCourier::send(const Job& job, const Head& head, std::span<const std::byte> payload) {
+bool DeviceProxy::send(const Job& job, const Head& head, std::span<const std::byte> payload) {
   LazyDeadline until(context_.timeout_ms);
-  return span::send(*post_, context_, job.rank, head, payload, until, job.what);
+  return multinode::send(*endpoint_, context_, job.rank, head, payload, until, job.what);
 }
 
-void DeviceCourier::move(Job& job, const std::byte* from) {
+void DeviceProxy::move(Job& job, const std::byte* from) {
   uint64_t& ahead = under_way_[static_cast<size_t>(job.rank)];
   const auto part = [&](size_t at) { return std::min<size_t>(kMessage, job.bytes - at); };
   const auto stage = [&](size_t at) { copy(message(at / kMessage % 2), from + at, part(at)); };
@@ -458,17 +459,17 @@ void DeviceCourier::move(Job& job, const std::byte* from) {
 
 // ---- the thread
 
-Deadline DeviceCourier::deadline(uint64_t more_ms) const {
+Deadline DeviceProxy::deadline(uint64_t more_ms) const {
   const uint64_t timeout = context_.timeout_ms;
   return timeout == Deadline::kInfinite ? Deadline::never() : Deadline::after_ms(timeout + more_ms);
 }
 
-void DeviceCourier::ring() noexcept {
+void DeviceProxy::ring() noexcept {
   woken_.fetch_add(1);
   wake_all(woken_);
 }
 
-void DeviceCourier::finish(Jobs& list, Jobs::iterator job) noexcept {
+void DeviceProxy::finish(Jobs& list, Jobs::iterator job) noexcept {
   Jobs gone;
   const std::lock_guard lock(mutex_);
   if (job->slot != kNone) {
@@ -479,7 +480,7 @@ void DeviceCourier::finish(Jobs& list, Jobs::iterator job) noexcept {
 }
 
 // Nothing goes any more, and no stream waits for it.
-void DeviceCourier::end() noexcept {
+void DeviceProxy::end() noexcept {
   {
     const std::lock_guard lock(mutex_);  // whoever is about to add a job has done so, or sees it
     over_ = true;
@@ -491,7 +492,7 @@ void DeviceCourier::end() noexcept {
   }
 }
 
-void DeviceCourier::rest(uint32_t seen, uint32_t events) {
+void DeviceProxy::rest(uint32_t seen, uint32_t events) {
   if (++idle_ < kLooks) return cpu_relax();
   std::unique_lock lock(mutex_);
   const bool polls = !jobs_.empty();
@@ -509,7 +510,7 @@ void DeviceCourier::rest(uint32_t seen, uint32_t events) {
   retry_until(something, Deadline::after_ms(1));
 }
 
-void DeviceCourier::run() noexcept {
+void DeviceProxy::run() noexcept {
   log::deliver_elsewhere();
   const cuda::ContextGuard current(*device_, std::nothrow);
   const auto is_over = [&] {
@@ -551,36 +552,36 @@ void DeviceCourier::run() noexcept {
 
 // ---- the transport's calls
 
-void DeviceSpanTransport::require_reach(int rank, const char* what) const {
+void DeviceMultinodeTransport::require_reach(int rank, const char* what) const {
   if (!maps(rank)) courier_->require(rank, what);
 }
 
-void DeviceSpanTransport::memory_added(const std::shared_ptr<const MemoryView>& memory) {
+void DeviceMultinodeTransport::memory_added(const std::shared_ptr<const MemoryView>& memory) {
   CudaTransport::memory_added(memory);
   courier_->memory_added(memory);
 }
 
-void DeviceSpanTransport::memory_removed(const MemoryView& memory) noexcept {
+void DeviceMultinodeTransport::memory_removed(const MemoryView& memory) noexcept {
   courier_->memory_removed(memory);
   CudaTransport::memory_removed(memory);
 }
 
 // By kernels, which hold up the copies of other streams
 // only where work of their own waits behind them.
-DeviceCourier::Stream DeviceSpanTransport::with_words(void* stream) {
+DeviceProxy::Stream DeviceMultinodeTransport::with_words(void* stream) {
   return {cuda::stream_of(stream),
       [this, stream](cuda::CUdeviceptr word, uint64_t value) {
         write_word(word, value, cuda::WriteKind::store64, stream);
       },
-      // for which the courier has a deadline
+      // for which the message engine has a deadline
       [this, stream](cuda::CUdeviceptr word, uint64_t value) {
         wait_word(Deadline::kInfinite, cuda::Operation::wait_value, 0,
             {word, value, -1, 0, Compare::ge, sizeof value}, stream);
       }};
 }
 
-void DeviceSpanTransport::to_far(const char* what, const MemoryView& memory, int rank, Head head,
-    std::span<const std::byte> payload, void* stream) {
+void DeviceMultinodeTransport::to_remote(const char* what, const MemoryView& memory, int rank,
+    Head head, std::span<const std::byte> payload, void* stream) {
   courier_->require(rank, what);
   head.memory = memory.id;
   if (head.kind == kValue && head.channel == sizeof(uint32_t)) {
@@ -591,15 +592,15 @@ void DeviceSpanTransport::to_far(const char* what, const MemoryView& memory, int
   courier_->issue(what, rank, head, payload.data(), payload.size(), with_words(stream));
 }
 
-void DeviceSpanTransport::settle(void* stream) {
+void DeviceMultinodeTransport::settle(void* stream) {
   const cuda::ContextGuard current(*gpu());
   courier_->settle(with_words(stream));
 }
 
-void DeviceSpanTransport::get(
+void DeviceMultinodeTransport::get(
     const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) {
   if (maps(rank)) return CudaTransport::get(memory, rank, offset, to, bytes, stream);
   const std::span<const std::byte> room(static_cast<const std::byte*>(to), bytes);
-  to_far("get", memory, rank, {.kind = kFetch, .offset = offset, .value = bytes}, room, stream);
+  to_remote("get", memory, rank, {.kind = kFetch, .offset = offset, .value = bytes}, room, stream);
 }
-}  // namespace symm::span
+}  // namespace symm::multinode

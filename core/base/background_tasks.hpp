@@ -9,12 +9,12 @@
 #include <mutex>
 
 namespace symm {
-class Errands {
+class BackgroundTasks {
  public:
-  explicit Errands(const char* thread = "symm-errands") noexcept : thread_(thread) {}
-  // One after the other. False, and `errand` is as it was, if `most` wait already; so
+  explicit BackgroundTasks(const char* thread = "symm-tasks") noexcept : thread_(thread) {}
+  // One after the other. False, and `task` is as it was, if `most` wait already; so
   // if this throws for want of memory or a thread.
-  bool run(std::function<void()>& errand, size_t most = SIZE_MAX);
+  bool run(std::function<void()>& task, size_t most = SIZE_MAX);
 
  private:
   void work() noexcept;
@@ -25,18 +25,18 @@ class Errands {
   bool started_ = false;
 };
 
-Errands& errands();  // of this process
+BackgroundTasks& background_tasks();  // of this process
 
 // What may wait for a driver or for the kernel, off a
 // thread that must not: here only if nobody else can.
-template <class Errand>
-void do_elsewhere(Errand errand) noexcept {
+template <class Task>
+void do_elsewhere(Task task) noexcept {
   std::function<void()> work;
   try {
-    work = std::move(errand);
-    errands().run(work);
+    work = std::move(task);
+    background_tasks().run(work);
   } catch (const std::exception&) {
-    work ? work() : errand();
+    work ? work() : task();
   }
 }
 

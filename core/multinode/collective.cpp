@@ -35,8 +35,8 @@
 #include "core/engine/link.hpp"
 #include "core/host/control.hpp"
 #include "core/host/transport.hpp"
-#include "core/span/messages.hpp"
-#include "core/span/transport.hpp"
+#include "core/multinode/messages.hpp"
+#include "core/multinode/transport.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/plan.hpp"
@@ -46,16 +46,16 @@
 #include "kernels/text.hpp"
 #include "kernels/types.hpp"
 
-namespace symm::span {
+namespace symm::multinode {
 // What call a rank makes: in its own scratch, and in
 // that of those to whom it has sent something of it.
-struct alignas(host::kLine) SpanTransport::Said {
+struct alignas(host::kLine) MultinodeTransport::Announcement {
   uint64_t call;
   uint64_t signature;  // packed
   uint64_t count;      // unless each rank has its own
 };
 
-struct alignas(host::kLine) SpanTransport::Slot {
+struct alignas(host::kLine) MultinodeTransport::Slot {
   // where each rank has counts of its own, bytes of
   // the longest piece of the rank that sends this
   uint64_t longest;
@@ -66,8 +66,8 @@ struct alignas(host::kLine) SpanTransport::Slot {
 };
 
 // One exchange: pieces of `from` for each rank, and of `to` from each.
-struct SpanTransport::Leg : Rows {
-  Leg(const void* source, void* target, int size)
+struct MultinodeTransport::ChainHop : Rows {
+  ChainHop(const void* source, void* target, int size)
       : from(static_cast<const std::byte*>(source)),
         to(static_cast<std::byte*>(target)),
         send(static_cast<size_t>(size)),
@@ -93,23 +93,23 @@ bool is_in_slices(Algorithm algorithm) {
 }
 }  // namespace
 
-size_t SpanTransport::step_area() const {
-  return static_cast<size_t>(context_.size) * sizeof(Said);
+size_t MultinodeTransport::step_area() const {
+  return static_cast<size_t>(context_.size) * sizeof(Announcement);
 }
 
-size_t SpanTransport::room() const {
+size_t MultinodeTransport::room() const {
   const size_t slots = 2 * static_cast<size_t>(context_.size);
   return std::min(between_.round,
       host::round_down((controls_.scratch_half() - step_area()) / slots, host::kLine) -
           sizeof(Slot));
 }
 
-SpanTransport::Said& SpanTransport::said_of(
+MultinodeTransport::Announcement& MultinodeTransport::announcement_of(
     const host::Control& owner, uint32_t call, int source) const {
-  return reinterpret_cast<Said*>(owner.scratch(call))[source];
+  return reinterpret_cast<Announcement*>(owner.scratch(call))[source];
 }
 
-SpanTransport::Slot& SpanTransport::slot_of(
+MultinodeTransport::Slot& MultinodeTransport::slot_of(
     const host::Control& owner, uint32_t call, uint32_t round, int source) const {
   const size_t index =
       (round & 1U) * static_cast<size_t>(context_.size) + static_cast<size_t>(source);
@@ -119,7 +119,7 @@ SpanTransport::Slot& SpanTransport::slot_of(
 
 // ---- messages
 
-std::byte* SpanTransport::place_of(
+std::byte* MultinodeTransport::place_of(
     const host::Control& owner, int source, const engine::Head& head) const noexcept {
   const auto call = static_cast<uint32_t>(head.call);
   if (head.kind == kRound) {
@@ -132,10 +132,10 @@ std::byte* SpanTransport::place_of(
 }
 
 // `owner` sees that `source` has sent it one more message.
-void SpanTransport::note(
+void MultinodeTransport::note(
     const host::Control& owner, int source, const engine::Head& head) const noexcept {
   const auto call = static_cast<uint32_t>(head.call);
-  if (Said& said = said_of(owner, call, source); said.call != head.call) {
+  if (Announcement& said = announcement_of(owner, call, source); said.call != head.call) {
     said = {head.call, head.value, head.memory};
   }
   if (head.kind == kRound) {
@@ -147,25 +147,25 @@ void SpanTransport::note(
 }
 
 // Others may ask what this rank makes.
-void SpanTransport::enter(const CollectiveCall& call) {
+void MultinodeTransport::enter(const CollectiveCall& call) {
   const std::lock_guard lock(mutex_);
-  said_of(controls_.mine(), ++calls_, context_.rank) = {calls_, call.packed(), call.count};
+  announcement_of(controls_.mine(), ++calls_, context_.rank) = {calls_, call.packed(), call.count};
   controls_.mine().pair(rounds_channel(), context_.rank).store(calls_, std::memory_order_release);
 }
 
-std::pair<uint64_t, uint64_t> SpanTransport::said_by_me(uint32_t call) const {
-  const Said& said = said_of(controls_.mine(), call, context_.rank);
+std::pair<uint64_t, uint64_t> MultinodeTransport::said_by_me(uint32_t call) const {
+  const Announcement& said = announcement_of(controls_.mine(), call, context_.rank);
   return {said.signature, said.count};
 }
 
-void SpanTransport::pass_step(
+void MultinodeTransport::pass_step(
     const CollectiveCall& call, int peer, size_t at, std::span<const std::byte> payload) {
   pass(call, peer, {.kind = kStep, .offset = at}, payload, nullptr);
 }
 
 // With a deadline, `payload` is the caller's; without, it lies in this rank's scratch
 // and stays there until it has arrived.
-void SpanTransport::pass(const CollectiveCall& call, int peer, engine::Head head,
+void MultinodeTransport::pass(const CollectiveCall& call, int peer, engine::Head head,
     std::span<const std::byte> payload, LazyDeadline* deadline) {
   head.value = call.packed();
   head.call = calls_;
@@ -178,19 +178,20 @@ void SpanTransport::pass(const CollectiveCall& call, int peer, engine::Head head
     }
     return note(controls_[peer], context_.rank, head);
   }
-  if (deadline == nullptr) return post_->dispatch(peer, head, payload, controls_.mine().segment());
+  if (deadline == nullptr)
+    return endpoint_->dispatch(peer, head, payload, controls_.mine().segment());
   send(peer, head, payload, *deadline, name_of(call.collective));
 }
 
 // The next message of `peer`.
-void SpanTransport::await(const CollectiveCall& call, int peer, LazyDeadline& deadline) {
+void MultinodeTransport::await(const CollectiveCall& call, int peer, LazyDeadline& deadline) {
   const host::Control& mine = controls_.mine();
   Word& word = mine.pair(rounds_channel(), peer);
   const uint32_t target = ++taken_[static_cast<size_t>(peer)];
   if (!reached(word, target)) {
     controls_.await(word, target, mine.pair_waiter()[0], peer, deadline, name_of(call.collective));
   }
-  const Said& said = said_of(mine, calls_, peer);
+  const Announcement& said = announcement_of(mine, calls_, peer);
   if (said.signature != call.packed() ||
       (said.count != call.count && !has_counts(call.collective))) {
     fail_mismatch(peer, deadline);
@@ -198,8 +199,8 @@ void SpanTransport::await(const CollectiveCall& call, int peer, LazyDeadline& de
 }
 
 // The others are asked what they make; `peer` has said so, and may be unable to answer.
-void SpanTransport::fail_mismatch(int peer, LazyDeadline& deadline) {
-  const Said heard = said_of(controls_.mine(), calls_, peer);
+void MultinodeTransport::fail_mismatch(int peer, LazyDeadline& deadline) {
+  const Announcement heard = announcement_of(controls_.mine(), calls_, peer);
   const auto of = [](uint64_t signature, uint64_t count) {
     const CallSignature said = CallSignature::unpacked(signature, 0);
     return CallSignature::unpacked(signature, has_counts(said.collective) ? 0 : count);
@@ -208,7 +209,7 @@ void SpanTransport::fail_mismatch(int peer, LazyDeadline& deadline) {
   const auto has_entered = [&](int rank) {
     if (rank == peer) return true;
     if (maps(rank)) return reached(controls_[rank].pair(rounds_channel(), rank), calls_);
-    const Told& told = told_[static_cast<size_t>(rank)];
+    const NotifyState& told = told_[static_cast<size_t>(rank)];
     std::optional<uint32_t>& answer = asked[static_cast<size_t>(rank)];
     if (!answer || reached(told.times, *answer)) answer = ask(rank);
     const std::lock_guard lock(mutex_);
@@ -219,7 +220,7 @@ void SpanTransport::fail_mismatch(int peer, LazyDeadline& deadline) {
       [&](int rank) {
         if (rank == peer) return of(heard.signature, heard.count);
         if (maps(rank)) {
-          const Said& said = said_of(controls_[rank], calls_, rank);
+          const Announcement& said = announcement_of(controls_[rank], calls_, rank);
           return of(said.signature, said.count);
         }
         const std::lock_guard lock(mutex_);
@@ -231,57 +232,58 @@ void SpanTransport::fail_mismatch(int peer, LazyDeadline& deadline) {
 
 // ---- a round
 
-void SpanTransport::send_round(
-    const CollectiveCall& call, const Leg& leg, size_t index, LazyDeadline& deadline) {
+void MultinodeTransport::send_round(
+    const CollectiveCall& call, const ChainHop& hop, size_t index, LazyDeadline& deadline) {
   ++round_;
   for (int step = 1; step < context_.size; ++step) {
     const int peer = static_cast<int>((int64_t{context_.rank} + step) % context_.size);
-    const Piece& piece = leg.send[static_cast<size_t>(peer)];
+    const Piece& piece = hop.send[static_cast<size_t>(peer)];
     const host::Range part = host::part_of({0, piece.bytes}, index, room());
     engine::Head head;
     head.kind = kRound;
     head.channel = round_ & 1U;
-    head.memory = has_counts(call.collective) ? leg.longest : call.count;
+    head.memory = has_counts(call.collective) ? hop.longest : call.count;
     head.offset = piece.bytes;
-    const std::byte* const from = part.size() == 0 ? nullptr : leg.from + piece.at + part.begin;
+    const std::byte* const from = part.size() == 0 ? nullptr : hop.from + piece.at + part.begin;
     pass(call, peer, head, {from, part.size()}, &deadline);
   }
 }
 
-void SpanTransport::run(const CollectiveCall& call, const Leg& leg, LazyDeadline& deadline) {
+void MultinodeTransport::run(
+    const CollectiveCall& call, const ChainHop& hop, LazyDeadline& deadline) {
   const auto size = static_cast<size_t>(context_.size);
   const auto me = static_cast<size_t>(context_.rank);
-  const Piece& mine = leg.send[me];
-  if (!leg.reduces && mine.bytes != 0) leg.keep(context_.rank, 0, leg.from + mine.at, mine.bytes);
-  size_t longest = leg.longest;
+  const Piece& mine = hop.send[me];
+  if (!hop.reduces && mine.bytes != 0) hop.keep(context_.rank, 0, hop.from + mine.at, mine.bytes);
+  size_t longest = hop.longest;
   host::Sources sources(context_.size);
   for (size_t index = 0; index == 0 || index * room() < longest; ++index) {
-    send_round(call, leg, index, deadline);
+    send_round(call, hop, index, deadline);
     for (int peer = 0; peer < context_.size; ++peer) {
       if (peer != context_.rank) await(call, peer, deadline);
     }
     for (size_t peer = 0; peer < size; ++peer) {
-      const host::Range part = host::part_of({0, leg.recv[peer].bytes}, index, room());
-      sources.data()[peer] = leg.from + mine.at + part.begin;
+      const host::Range part = host::part_of({0, hop.recv[peer].bytes}, index, room());
+      sources.data()[peer] = hop.from + mine.at + part.begin;
       if (peer == me) continue;
       Slot& slot = slot_of(controls_.mine(), calls_, round_, static_cast<int>(peer));
-      if (slot.piece != leg.recv[peer].bytes || slot.bytes != part.size()) {
-        controls_.fail_piece(call, static_cast<int>(peer), slot.piece, leg.recv[peer].bytes);
+      if (slot.piece != hop.recv[peer].bytes || slot.bytes != part.size()) {
+        controls_.fail_piece(call, static_cast<int>(peer), slot.piece, hop.recv[peer].bytes);
       }
       if (has_counts(call.collective)) longest = std::max<size_t>(longest, slot.longest);
       sources.data()[peer] = slot.data();
-      if (!leg.reduces && part.size() != 0) {
-        leg.keep(static_cast<int>(peer), part.begin, slot.data(), part.size());
+      if (!hop.reduces && part.size() != 0) {
+        hop.keep(static_cast<int>(peer), part.begin, slot.data(), part.size());
       }
     }
-    const host::Range part = host::part_of({0, leg.recv[me].bytes}, index, room());
-    if (leg.reduces) {
-      combine(call, sources.data(), leg.to + leg.recv[me].at + part.begin, part.size());
+    const host::Range part = host::part_of({0, hop.recv[me].bytes}, index, room());
+    if (hop.reduces) {
+      combine(call, sources.data(), hop.to + hop.recv[me].at + part.begin, part.size());
     }
   }
 }
 
-void SpanTransport::combine(const CollectiveCall& call, const std::byte* const* sources,
+void MultinodeTransport::combine(const CollectiveCall& call, const std::byte* const* sources,
     std::byte* to, size_t bytes) const {
   host::Reduction reduction =
       host::reduction_of(call, sources, context_.size, context_.size, bytes);
@@ -292,7 +294,7 @@ void SpanTransport::combine(const CollectiveCall& call, const std::byte* const* 
 
 // ---- a call
 
-Algorithm SpanTransport::plain_collective(const CollectiveCall& call) {
+Algorithm MultinodeTransport::plain_collective(const CollectiveCall& call) {
   context_.revocation->throw_if_revoked();
   enter(call);
   LazyDeadline deadline(call.timeout_ms);
@@ -318,50 +320,50 @@ Algorithm SpanTransport::plain_collective(const CollectiveCall& call) {
   return algorithm;
 }
 
-void SpanTransport::exchange(const CollectiveCall& call, bool slices, LazyDeadline& deadline) {
+void MultinodeTransport::exchange(const CollectiveCall& call, bool slices, LazyDeadline& deadline) {
   const CollectiveTraits its = traits(call.collective);
   const int size = context_.size;
   const int rank = context_.rank;
   const size_t unit = call.unit();
-  Leg leg(call.send, call.recv, size);
-  leg.reduces = its.has_op;
+  ChainHop hop(call.send, call.recv, size);
+  hop.reduces = its.has_op;
   if (call.pieces != nullptr) {
-    leg.send = call.pieces->send;
-    leg.recv = call.pieces->recv;
-    static_cast<Rows&>(leg) = *call.pieces;
+    hop.send = call.pieces->send;
+    hop.recv = call.pieces->recv;
+    static_cast<Rows&>(hop) = *call.pieces;
   }
   for (int peer = 0; peer < size && call.pieces == nullptr; ++peer) {
     const auto p = static_cast<size_t>(peer);
     if ((!its.from_root || rank == call.root) && (!its.to_root || peer == call.root)) {
-      leg.send[p] = {its.send_per_rank ? p * unit : 0, unit};
+      hop.send[p] = {its.send_per_rank ? p * unit : 0, unit};
     }
     if ((!its.to_root || rank == call.root) && (!its.from_root || peer == call.root)) {
-      leg.recv[p] = {its.recv_per_rank ? p * unit : 0, unit};
+      hop.recv[p] = {its.recv_per_rank ? p * unit : 0, unit};
     }
     if (!slices) continue;
     const host::Range theirs = host::slice(unit, peer, size);
     const host::Range mine = host::slice(unit, rank, size);
-    leg.send[p] = {theirs.begin, theirs.size()};
-    leg.recv[p] = {mine.begin, mine.size()};
+    hop.send[p] = {theirs.begin, theirs.size()};
+    hop.recv[p] = {mine.begin, mine.size()};
   }
-  leg.longest = slices ? host::slice(unit, 0, size).size() : unit;
+  hop.longest = slices ? host::slice(unit, 0, size).size() : unit;
   for (int peer = 0; peer < size && has_counts(call.collective); ++peer) {
-    leg.longest =
-        std::max(leg.longest, peer == rank ? 0 : leg.send[static_cast<size_t>(peer)].bytes);
+    hop.longest =
+        std::max(hop.longest, peer == rank ? 0 : hop.send[static_cast<size_t>(peer)].bytes);
   }
-  run(call, leg, deadline);
+  run(call, hop, deadline);
   if (!slices) return;
-  std::swap(leg.send, leg.recv);
-  leg.from = leg.to;
-  leg.reduces = false;
-  run(call, leg, deadline);
+  std::swap(hop.send, hop.recv);
+  hop.from = hop.to;
+  hop.reduces = false;
+  run(call, hop, deadline);
 }
 
 // ---- which way
 
 // Where the operands are so small that one way more
 // costs more than sending all of them to all, they are.
-Algorithm SpanTransport::algorithm_of(const CallSignature& call) const {
+Algorithm MultinodeTransport::algorithm_of(const CallSignature& call) const {
   if (call.algorithm != Algorithm::automatic) return call.algorithm;
   const bool to_all = call.collective == Collective::allreduce;
   const bool in_any_order =
@@ -380,13 +382,13 @@ Algorithm SpanTransport::algorithm_of(const CallSignature& call) const {
 }
 
 // Large scaled calls go by the chain, too, in as few messages as pays.
-size_t SpanTransport::wide_bytes() const {
+size_t MultinodeTransport::wide_bytes() const {
   const bool by_chain = local_size_ > 1 && why_no_chain(DType::f32).empty();
   return std::max(
       HostTransport::wide_bytes(), by_chain ? 4 * std::min(between_.slices, size_t{8} << 20) : 0);
 }
 
-std::string SpanTransport::why_impossible(const CollectiveCall& call) const {
+std::string MultinodeTransport::why_impossible(const CollectiveCall& call) const {
   const bool is_chain = call.algorithm == Algorithm::chain;
   if (is_chain || call.algorithm == Algorithm::bruck || call.algorithm == Algorithm::hierarchical) {
     std::string why = is_chain                                    ? why_no_chain(call.dtype)
@@ -402,7 +404,7 @@ std::string SpanTransport::why_impossible(const CollectiveCall& call) const {
   return host::refuse({call, facts_}, true);
 }
 
-PlanReport SpanTransport::plan_plain(const CollectiveCall& call) const {
+PlanReport MultinodeTransport::plan_plain(const CollectiveCall& call) const {
   if (call.algorithm != Algorithm::automatic) require_possible(call);
   PlanReport report;
   report.algorithm = algorithm_of(call);
@@ -434,4 +436,4 @@ PlanReport SpanTransport::plan_plain(const CollectiveCall& call) const {
       context_.machines.count, " machines over ", engine_, ": ", how);
   return report;
 }
-}  // namespace symm::span
+}  // namespace symm::multinode

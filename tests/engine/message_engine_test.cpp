@@ -61,12 +61,13 @@ class LoopLink final : public Link {
     return static_cast<int>(lines_.size()) - 1;
   }
 
-  Transfer send(Parcel& parcel) noexcept override {
+  Transfer send(Envelope& envelope) noexcept override {
     const std::lock_guard lock(net_.mutex);
-    LoopLink& to = *net_.links[lines_[static_cast<size_t>(parcel.line)]];
-    const bool fetched = !parcel.payload.empty() && net_.one_in(2);
-    to.inbox_.push_back({index_, decode(parcel.bytes).value(), {}, fetched ? &parcel : nullptr});
-    if (!fetched) to.inbox_.back().pushed.assign(parcel.payload.begin(), parcel.payload.end());
+    LoopLink& to = *net_.links[lines_[static_cast<size_t>(envelope.line)]];
+    const bool fetched = !envelope.payload.empty() && net_.one_in(2);
+    to.inbox_.push_back(
+        {index_, decode(envelope.bytes).value(), {}, fetched ? &envelope : nullptr});
+    if (!fetched) to.inbox_.back().pushed.assign(envelope.payload.begin(), envelope.payload.end());
     eventfd_write(to.event_.get(), 1);
     return fetched ? Transfer::under_way : Transfer::whole;
   }
@@ -74,8 +75,8 @@ class LoopLink final : public Link {
   bool progress() noexcept override {
     if (net_.stalled) return false;
     const std::lock_guard lock(net_.mutex);
-    for (auto& [parcel, ended] : std::exchange(sent_, {})) {
-      sink_.sent(*parcel, ended);
+    for (auto& [envelope, ended] : std::exchange(sent_, {})) {
+      sink_.sent(*envelope, ended);
     }
     for (const size_t other : std::exchange(broken_, {})) {
       for (size_t line = 0; line < lines_.size(); ++line) {
@@ -110,7 +111,7 @@ class LoopLink final : public Link {
     size_t from;
     Head head;
     symm::Bytes pushed;
-    Parcel* fetched;
+    Envelope* fetched;
     std::byte* at = nullptr;
     size_t moved = 0;
     bool broken = false;
@@ -158,7 +159,7 @@ class LoopLink final : public Link {
   symm::Fd event_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::vector<size_t> lines_;
   std::list<Message> inbox_;
-  std::vector<std::pair<Parcel*, Transfer>> sent_;
+  std::vector<std::pair<Envelope*, Transfer>> sent_;
   std::vector<size_t> broken_;
 };
 
@@ -175,7 +176,7 @@ struct Three {
     }
     for (auto& end : ends) {
       for (int to = 0; to < kRanks; ++to) {
-        end->post->connect(to, served[static_cast<size_t>(to)]->courier->address());
+        end->endpoint->connect(to, served[static_cast<size_t>(to)]->messages->address());
       }
     }
   }
@@ -187,7 +188,7 @@ struct Three {
 
 std::byte byte_of(uint64_t value, size_t at) { return static_cast<std::byte>(value * 31 + at); }
 
-TEST(Courier, WhatOvertakesIsHeldBackAndAllArrivesWhole) {
+TEST(MessageEngine, WhatOvertakesIsHeldBackAndAllArrivesWhole) {
   constexpr size_t kMessages = 24;  // to each rank, of which a third asks for an answer
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     Three three(seed);
@@ -204,7 +205,7 @@ TEST(Courier, WhatOvertakesIsHeldBackAndAllArrivesWhole) {
           if (i % 2 == 0) {
             end.send(to, head, *payload);
           } else {
-            end.post->dispatch(to, head, *payload, payload);
+            end.endpoint->dispatch(to, head, *payload, payload);
           }
           if (i % 3 == 0) {
             end.send(to,
@@ -230,34 +231,34 @@ TEST(Courier, WhatOvertakesIsHeldBackAndAllArrivesWhole) {
   }
 }
 
-TEST(Courier, LeavesWhatComesToThoseWhoPollUntilTheySleep) {
+TEST(MessageEngine, LeavesWhatComesToThoseWhoPollUntilTheySleep) {
   Three three(1);
   End& end = *three.ends[1];
   const auto count = [&] {
     const std::lock_guard lock(end.mutex);
     return end.heads.size();
   };
-  end.post->polls(symm::Polling::begins);
-  three.served[1]->courier->address();  // what it began before is over
+  end.endpoint->polls(symm::Polling::begins);
+  three.served[1]->messages->address();  // what it began before is over
   three.ends[0]->send(1, {.kind = 1});
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(count(), 0U);
-  end.post->polls(symm::Polling::ends);
-  end.post->polls(symm::Polling::sleeps);
+  end.endpoint->polls(symm::Polling::ends);
+  end.endpoint->polls(symm::Polling::sleeps);
   EXPECT_TRUE(eventually([&] { return count() == 1; }));
 }
 
-TEST(Courier, ACutLetsWhatIsUnderWayEndIfItTakesNotLong) {
+TEST(MessageEngine, ACutLetsWhatIsUnderWayEndIfItTakesNotLong) {
   int in_time = 0;                                // where nothing else took so long
   for (uint64_t seed = 1; in_time < 6; ++seed) {  // every other message is fetched
     ASSERT_LT(seed, 100U);
     Three three(seed);
     const auto payload = std::make_shared<std::vector<std::byte>>(kBytes);
     three.net.stalled = true;
-    three.ends[1]->post->dispatch(0, {.kind = 1}, *payload, payload);
+    three.ends[1]->endpoint->dispatch(0, {.kind = 1}, *payload, payload);
     std::thread soon([&] { three.net.stalled = usleep(5'000) != 0; });
     const int64_t began = now_ns();
-    three.ends[1]->post->cut(0);
+    three.ends[1]->endpoint->cut(0);
     const bool had_to_end = now_ns() - began >= 20'000'000;
     soon.join();
     if (had_to_end) continue;
@@ -266,7 +267,7 @@ TEST(Courier, ACutLetsWhatIsUnderWayEndIfItTakesNotLong) {
   }
 }
 
-TEST(Courier, NothingIsTouchedAfterACutAndNobodyHangsWhenLinesBreak) {
+TEST(MessageEngine, NothingIsTouchedAfterACutAndNobodyHangsWhenLinesBreak) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     Three three(seed);
     as_threads(kRanks, [&](int rank) {
@@ -274,7 +275,7 @@ TEST(Courier, NothingIsTouchedAfterACutAndNobodyHangsWhenLinesBreak) {
       const std::vector<std::byte> payload(kBytes, std::byte{7});
       try {
         for (size_t i = 0; i < 40; ++i) {
-          if (rank == 0 && i == seed) end.post->cut(1);
+          if (rank == 0 && i == seed) end.endpoint->cut(1);
           if (rank == 0 && i == seed) {
             std::fill_n(end.memory.begin() + kBytes, kBytes, std::byte{1});
           }

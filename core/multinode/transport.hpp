@@ -4,16 +4,16 @@
 // All that a rank waits for lies in memory of its own machine: its pads, and its
 // control segment, of which it uses the words of barriers of pairs and, as landing
 // slots, the scratch. Ranks of its machine write there themselves; for ranks of others
-// the courier does, on whatever thread of this process makes progress. So a wait is the
+// the message engine does, on whatever thread of this process makes progress. So a wait is the
 // host's wait, and nobody sees the difference.
 #pragma once
 
 #include <map>
 
 #include "core/host/transport.hpp"
-#include "core/span/messages.hpp"
+#include "core/multinode/messages.hpp"
 
-namespace symm::span {
+namespace symm::multinode {
 // Throws Error(unavailable) if there is no engine.
 std::unique_ptr<Transport> open(Backend& backend, TransportContext context);
 
@@ -23,11 +23,11 @@ struct Between {
   int direct, tell;
 };
 
-class SpanTransport final : private host::Far,
-                            private engine::Receiver,
-                            public FarReaching<host::HostTransport> {
+class MultinodeTransport final : private host::RemoteRanks,
+                                 private engine::Receiver,
+                                 public WithRemoteRanks<host::HostTransport> {
  public:
-  SpanTransport(TransportContext context, const PlanValues& values);
+  MultinodeTransport(TransportContext context, const PlanValues& values);
 
   OutgoingMessage share() const override;
   void connect(int peer, Message message, const PeerIdentity& identity) override;
@@ -38,11 +38,11 @@ class SpanTransport final : private host::Far,
       void* stream) override;
 
  private:
-  void to_far(const char* what, const MemoryView& memory, int rank, engine::Head head,
+  void to_remote(const char* what, const MemoryView& memory, int rank, engine::Head head,
       std::span<const std::byte> payload, void* stream) override;
-  struct Said;
+  struct Announcement;
   struct Slot;
-  struct Leg;
+  struct ChainHop;
   struct Fetch;
 
   void arrive(int peer, int channel, uint32_t count, uint32_t set, uint64_t timeout_ms) override;
@@ -59,7 +59,7 @@ class SpanTransport final : private host::Far,
   size_t step_area() const;  // of half of the scratch, where what was said ends
   size_t room() const;       // of a slot
   int rounds_channel() const { return context_.channels; }
-  Said& said_of(const host::Control& owner, uint32_t call, int source) const;
+  Announcement& announcement_of(const host::Control& owner, uint32_t call, int source) const;
   Slot& slot_of(const host::Control& owner, uint32_t call, uint32_t round, int source) const;
   // null: refused
   std::byte* place_of(
@@ -73,11 +73,12 @@ class SpanTransport final : private host::Far,
       const CollectiveCall& call, int peer, size_t at, std::span<const std::byte> payload);
   void await(const CollectiveCall& call, int peer, LazyDeadline& deadline);
   [[noreturn]] void fail_mismatch(int peer, LazyDeadline& deadline);
-  void run(const CollectiveCall& call, const Leg& leg, LazyDeadline& deadline);
+  void run(const CollectiveCall& call, const ChainHop& hop, LazyDeadline& deadline);
   // All ranks' operands, in their order.
   void combine(const CollectiveCall& call, const std::byte* const* sources, std::byte* to,
       size_t bytes) const;
-  void send_round(const CollectiveCall& call, const Leg& leg, size_t index, LazyDeadline& deadline);
+  void send_round(
+      const CollectiveCall& call, const ChainHop& hop, size_t index, LazyDeadline& deadline);
   void exchange(const CollectiveCall& call, bool slices, LazyDeadline& deadline);
   size_t chain_depth(int machine) const;
   size_t chain_room(DType dtype) const;
@@ -99,10 +100,10 @@ class SpanTransport final : private host::Far,
   }
   void answer(int from, const engine::Head& head) noexcept;
 
-  bool progress() noexcept override { return post_->progress(); }
-  void polls(Polling what) noexcept override { post_->polls(what); }
+  bool progress() noexcept override { return endpoint_->progress(); }
+  void polls(Polling what) noexcept override { endpoint_->polls(what); }
   bool has_left(int rank) noexcept override;
-  int whom_it_waits_for(int rank) noexcept override;
+  int blocked_on(int rank) noexcept override;
   void memory_added(const std::shared_ptr<const MemoryView>& memory) override {
     memories_.add(memory);
   }
@@ -125,16 +126,16 @@ class SpanTransport final : private host::Far,
   uint32_t exchange_ = 0;        // in rounds of bruck
   std::vector<uint32_t> taken_;  // messages of collectives, by source
   std::mutex asking_;
-  std::mutex mutex_;  // never held while the courier is called
+  std::mutex mutex_;  // never held while the message engine is called
   Memories memories_;
   std::unordered_map<uint64_t, Fetch*> fetches_;
   uint64_t next_fetch_ = 0;
-  struct Loss {
+  struct PeerLoss {
     std::string how;
     std::optional<Deadline> until;  // when the mesh has had its time to say why
   };
-  std::vector<Loss> losses_;  // by rank
-  struct Told {
+  std::vector<PeerLoss> losses_;  // by rank
+  struct NotifyState {
     Word times{0};
     Waiter waiter{0};
     uint32_t asked = 0;
@@ -142,10 +143,10 @@ class SpanTransport final : private host::Far,
     // what barriers of all are to come after, and so much of it has arrived
     std::atomic<uint32_t> sent, settled{};
   };
-  std::vector<Told> told_;  // by rank
-  // under way into a block; the courier's
+  std::vector<NotifyState> told_;  // by rank
+  // under way into a block; the message engine's
   std::map<std::pair<int, uint64_t>, std::shared_ptr<const MemoryView>> landing_;
-  std::unique_ptr<std::byte[]> nowhere_;  // where messages for memory that was released go
-  std::unique_ptr<engine::Post> post_;    // first to go
+  std::unique_ptr<std::byte[]> nowhere_;        // where messages for memory that was released go
+  std::unique_ptr<engine::Endpoint> endpoint_;  // first to go
 };
-}  // namespace symm::span
+}  // namespace symm::multinode
