@@ -2,7 +2,6 @@
 // and exporter may touch their words. Each is a processor with a buffer of stores,
 // which come to the memory when they like; what is sequentially consistent waits until
 // its buffer is empty. The mutant does not wait.
-#include "core/ipc/lease_ring.hpp"
 
 #include <ucontext.h>
 #include <unistd.h>
