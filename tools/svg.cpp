@@ -23,6 +23,7 @@ constexpr const char* kColours[] = {
 
 using Points = std::map<double, double>;
 
+// One element a line, so that a change to a picture is a change to a few lines.
 class Svg {
  public:
   Svg(int width, int height, const std::string& title) {
@@ -34,35 +35,56 @@ class Svg {
   }
 
   [[gnu::format(printf, 2, 3)]] void add(const char* format, ...) {
-    char line[256];
     va_list list;
     va_start(list, format);
-    std::vsnprintf(line, sizeof line, format, list);
+    append(format, list);
     va_end(list);
-    text_ += line;
+    text_ += '\n';
   }
 
   void label(double x, double y, const std::string& text, const char* anchor, const char* colour) {
-    add(R"(<text x="%.1f" y="%.1f" text-anchor="%s" fill="%s">)", x, y, anchor, colour);
+    begin(R"(<text x="%.1f" y="%.1f" text-anchor="%s" fill="%s">)", x, y, anchor, colour);
     for (const char letter : text) {
-      text_ += letter == '<' ? "&lt;" : letter == '&' ? "&amp;" : std::string(1, letter);
+      add_escaped(letter);
     }
-    text_ += "</text>";
+    text_ += "</text>\n";
   }
 
   template <class X, class Y>
   void line(const Points& points, const X& x, const Y& y, const char* colour, const char* dashes) {
-    add(R"(<polyline fill="none" stroke="%s" stroke-width="2" stroke-dasharray="%s" points=")",
+    begin(R"(<polyline fill="none" stroke="%s" stroke-width="2" stroke-dasharray="%s" points=")",
         colour, dashes);
     for (const auto& [at, value] : points) {
-      add("%.1f,%.1f ", x(at), y(value));
+      begin("%.1f,%.1f ", x(at), y(value));
     }
-    text_ += "\"/>";
+    text_ += "\"/>\n";
   }
 
   std::string end() { return text_ + "</svg>\n"; }
 
  private:
+  // Part of an element: the line goes on.
+  [[gnu::format(printf, 2, 3)]] void begin(const char* format, ...) {
+    va_list list;
+    va_start(list, format);
+    append(format, list);
+    va_end(list);
+  }
+
+  [[gnu::format(printf, 2, 0)]] void append(const char* format, va_list list) {
+    char part[256];
+    std::vsnprintf(part, sizeof part, format, list);
+    text_ += part;
+  }
+
+  void add_escaped(char letter) {
+    switch (letter) {
+      case '<': text_ += "&lt;"; break;
+      case '&': text_ += "&amp;"; break;
+      default: text_ += letter;
+    }
+  }
+
   std::string text_;
 };
 
@@ -199,7 +221,6 @@ std::string plan_svg(const json& maps) {
           format_bytes(rows.front()[i][0].get<uint64_t>()), "middle", "black");
     }
     y += 60;
-    svg.add("\n");
   }
   double x = 60;
   for (const auto& [algorithm, colour] : colours) {

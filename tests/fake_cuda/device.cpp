@@ -39,6 +39,12 @@ const std::vector<int>& visible() {
   }();
   return numbers;
 }
+
+// FAKE_CUDA_MULTIPROCESSORS: of each GPU, where a plan for a large one is wanted.
+int multiprocessors() {
+  const char* count = std::getenv("FAKE_CUDA_MULTIPROCESSORS");
+  return count != nullptr ? std::atoi(count) : 16;
+}
 }  // namespace
 
 size_t contexts_pushed() { return context_stack.size(); }
@@ -87,7 +93,8 @@ API cuDeviceGetAttribute(int* value, int which, CUdevice device) {
   const auto set = state().attributes.find(which);
   if (set != state().attributes.end()) return *value = set->second, CUDA_SUCCESS;
   if (which == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID) return *value = device / kNodes, CUDA_SUCCESS;
-  return *value = which == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 16 : 1, CUDA_SUCCESS;
+  *value = which == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? multiprocessors() : 1;
+  return CUDA_SUCCESS;
 }
 
 API cuDeviceGetPCIBusId(char* id, int size, CUdevice device) {

@@ -185,9 +185,11 @@ TEST(BenchResult, IsComparedWithThatOfTheSameCall) {
                 0),
       0U);
   expect_said(csv, {"\n0.256,ll,0.256,256,false,0,sum,-1,1024,0,1.0,"});
-  expect_said(bench_svg(report, options.baseline),
-      {">f32 sum, in place</text>", "stroke-dasharray=\"6 4\" points=\"60.0,67.6 \"/>",
-          ">1 KiB</text>"});
+  const std::string picture = bench_svg(report, options.baseline);
+  EXPECT_EQ(
+      picture.rfind(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 400")", 0), 0U);
+  expect_said(picture, {">f32 sum, in place</text>",
+                           "stroke-dasharray=\"6 4\" points=\"60.0,67.6 \"/>", ">1 KiB</text>"});
   row.bytes = 2048;
   EXPECT_EQ(speedup(options, row, row.in_place), 0) << "the baseline has no such call";
 }

@@ -1,6 +1,8 @@
 // The program on a fake driver and a fake NVML: what it says of machines that are not here.
 #include <cstddef>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -100,6 +102,23 @@ TEST(InfoOnFakes, APlanOfTheUsersOwn) {
   expect_said(out_of(on_fakes(variables, {SYMM_TOOL, "info", "--plan"})),
       {R"(<rect x="60" y="60" width="183" height="19" fill="#c0392b"/>)",
           R"(<rect x="60" y="380" width="45" )"});
+}
+
+// docs/tool.md shows these two pictures. Where one differs, write what its command prints into
+// docs/. A device of 1056 multiprocessors has as much room for eight ranks as eight GPUs.
+TEST(InfoOnFakes, PicturesOfTheDocuments) {
+  const auto said_in = [](const char* picture) {
+    std::ifstream file(SYMM_DOCS + std::string(picture));
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+
+  const Captured links =
+      on_fakes({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v"}, {SYMM_TOOL, "info", "--svg"});
+  EXPECT_EQ(links.out, said_in("/links.svg"));
+
+  const Captured plan = on_fakes(
+      {"FAKE_CUDA_DEVICES=1", "FAKE_CUDA_MULTIPROCESSORS=1056"}, {SYMM_TOOL, "info", "--plan"});
+  EXPECT_EQ(plan.out, said_in("/plan.svg"));
 }
 
 TEST(InfoOnFakes, LinksThatNvmlDoesNotTell) {
