@@ -125,17 +125,19 @@ def complete(app, name, source):
         ):
             entries = re.findall(r"(?<!!)\[([^]]+)\]\(([^)#]+)\)", links.replace("\n", " "))
             lines = (
-                f"{link}/*" if link == "decisions" else f"{text[0].upper()}{text[1:]} <{link}>"
+                f"{text[0].upper()}{text[1:]} <{link}{'/README' * (link == 'decisions')}>"
                 for text, link in entries
             )
             source[0] += (
-                f"\n\n```{{toctree}}\n:caption: {title.strip('.:')}\n:hidden:\n:glob:\n"
+                f"\n\n```{{toctree}}\n:caption: {title.strip('.:')}\n:hidden:\n"
                 + "\n".join(lines)
                 + "\n```\n"
             )
+    if name == "docs/decisions/README":
+        source[0] += "\n```{toctree}\n:hidden:\n:glob:\n0*\n```\n"
     text = re.sub(
         r"\]\((docs/)?decisions\)",
-        r"](\1decisions/0001-libc-only.md)",
+        r"](\1decisions/README.md)",
         re.sub(r"```rust,\w+", "```rust", source[0]),
     )
     source[0] = text + added.get(name, "")
