@@ -332,6 +332,57 @@ def promises():
                 yield f"{page}:{number}: there is no {path} {suite} {case}"
 
 
+def listed_records(index):
+    """The rows of the index: a record's file, and the line, number and status of its row."""
+    rows = {}
+    for line, text in enumerate(lines(index) if (root / index).is_file() else [], 1):
+        if found := re.fullmatch(r"\| \[(\d+)\]\(([^)]+)\) \| ([^|]+) \| \S.* \|", text):
+            rows[found[2]] = (line, int(found[1]), found[3])
+    return rows
+
+
+def records():
+    """Decision records are numbered from 1 without gaps, each has a status with its date, and
+    the index lists each with that status.
+    """
+    folder = "docs/decisions/"
+    index = folder + "README.md"
+    listed = listed_records(index)
+    present = [
+        name.removeprefix(folder)
+        for name in files()
+        if name.startswith(folder) and name.endswith(".md") and name != index
+    ]
+    if not present:
+        yield f"{folder}: no records"
+
+    for number, record in enumerate(present, 1):
+        text = "\n".join(lines(folder + record))
+        if not record.startswith(f"{number:04}-"):
+            yield f"{folder}{record}:1: {number:04} was expected: records are superseded, not deleted"
+            return
+        if not text.startswith(f"# {number}. "):
+            yield f"{folder}{record}:1: the title does not begin with # {number}."
+
+        status = re.search(
+            r"(?m)^\*\*Status\.\*\* (Accepted|Superseded by \[\d+\]\(([\w-]+\.md)\)), "
+            r"\d{4}-\d\d-\d\d\.",
+            text,
+        )
+        if status is None:
+            yield f"{folder}{record}:3: no **Status.** Accepted or Superseded by [..](..), with a date"
+        elif status[2] and status[2] not in present[number:]:
+            yield f"{folder}{record}:3: {status[2]} is no later record"
+        row = listed.pop(record, None)
+        if row is None:
+            yield f"{folder}{record}:1: {index} does not list it"
+        elif status and row[1:] != (number, status[1]):
+            yield f"{index}:{row[0]}: the number or the status is not that of {record}"
+
+    for record, (line, *_) in listed.items():
+        yield f"{index}:{line}: there is no {record}"
+
+
 offences = list(
     {
         f.__name__: f
@@ -347,6 +398,7 @@ offences = list(
             columns,
             places,
             promises,
+            records,
         )
     }[rule]()
 )

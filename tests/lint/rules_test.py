@@ -15,6 +15,14 @@ TABLE = {
     "core/base/environment.cpp": "std::getenv(name);\n",
     "tools/run.cpp": "for (char** e = environ; *e; ++e) {}\n",
 }
+DECISIONS = "docs/decisions/"
+RECORD = "# {}. It is so\n\n**Status.** {}, 2026-11-22.\n\n**Context.** None.\n"
+ACCEPTED = {
+    DECISIONS + "0001-so.md": RECORD.format(1, "Accepted"),
+    DECISIONS + "0002-and-so.md": RECORD.format(2, "Accepted"),
+    DECISIONS + "README.md": "| [1](0001-so.md) | Accepted | it is so |\n"
+    "| [2](0002-and-so.md) | Accepted | and so |\n",
+}
 
 # What is tried, the rule, the files, and the offences.
 CASES = [
@@ -97,6 +105,54 @@ CASES = [
         "environment",
         TABLE | {"core/base/log.cpp": ""},
         ["docs/environment.md:1: nobody reads SYMM_LOG"],
+    ),
+    ("decision records in a row", "records", ACCEPTED, []),
+    (
+        "a superseded record names a later one",
+        "records",
+        ACCEPTED
+        | {
+            DECISIONS + "0001-so.md": RECORD.format(1, "Superseded by [2](0002-and-so.md)"),
+            DECISIONS
+            + "README.md": "| [1](0001-so.md) | Superseded by [2](0002-and-so.md) | so |\n"
+            "| [2](0002-and-so.md) | Accepted | and so |\n",
+        },
+        [],
+    ),
+    (
+        "none of which is deleted",
+        "records",
+        {name: text for name, text in ACCEPTED.items() if "0001" not in name},
+        [DECISIONS + "0002-and-so.md:1: 0001 was expected: records are superseded, not deleted"],
+    ),
+    (
+        "nor the last one",
+        "records",
+        {name: text for name, text in ACCEPTED.items() if "0002" not in name},
+        [DECISIONS + "README.md:2: there is no 0002-and-so.md"],
+    ),
+    ("nor all", "records", {"docs/index.md": ""}, [DECISIONS + ": no records"]),
+    (
+        "with a title and a status of their own",
+        "records",
+        ACCEPTED
+        | {
+            DECISIONS + "0001-so.md": "# 2. It is so\n\n**Context.** None.\n",
+            DECISIONS + "0002-and-so.md": RECORD.format(2, "Superseded by [1](0001-so.md)"),
+        },
+        [
+            DECISIONS + "0001-so.md:1: the title does not begin with # 1.",
+            DECISIONS
+            + "0001-so.md:3: no **Status.** Accepted or Superseded by [..](..), with a date",
+            DECISIONS + "0002-and-so.md:3: 0001-so.md is no later record",
+            DECISIONS + "README.md:2: the number or the status is not that of 0002-and-so.md",
+        ],
+    ),
+    (
+        "each of which the index lists",
+        "records",
+        ACCEPTED | {DECISIONS + "README.md": "| [2](0002-and-so.md) | Accepted | and so |\n"},
+        [DECISIONS + "0001-so.md:1: " + DECISIONS + "README.md does not list it"],
     ),
 ]
 
