@@ -4,7 +4,6 @@ library; report.py --svg <results.json> draws the all-reduces.
 """
 
 import json
-import math
 import os
 import platform
 import subprocess
@@ -14,7 +13,7 @@ from pathlib import Path
 from sizes import bus_factor
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from common import size_label
+import chart
 
 TITLES = {
     "symm": "symm",
@@ -151,42 +150,8 @@ def picture(found):
         TITLES[name]: {row["bytes"]: row["us"][name] for row in rows if name in row["us"]}
         for name in columns(rows)
     }
-    places = sorted({size for points in curves.values() for size in points})
-    times = [time for points in curves.values() for time in points.values()]
-
-    def x(size):
-        return round(50 + 560 * math.log(size / places[0]) / math.log(places[-1] / places[0]))
-
-    def y(time):
-        return round(360 - 320 * math.log(time / min(times)) / math.log(max(times) / min(times)))
-
-    title = f"All-reduce, bf16, {found['world']} x {found['device']['name']}, {found['date']}: microseconds by bytes"
-    ticks = [
-        tick
-        for tick in (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
-        if min(times) <= tick <= max(times)
-    ]
-    text = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 400" font-family="sans-serif" font-size="12">'
-        f'<rect width="100%" height="100%" fill="white"/><text x="50" y="20">{title}</text>',
-        "".join(
-            f'<path d="M50 {y(tick)}h560" stroke="#ddd"/><text x="44" y="{y(tick) + 4}" text-anchor="end">{tick}</text>'
-            for tick in ticks
-        ),
-        "".join(
-            f'<text x="{x(size)}" y="385" text-anchor="middle">{size_label(size)}</text>'
-            for size in places[::2]
-        ),
-    ]
-    for place, ((name, points), colour) in enumerate(
-        zip(curves.items(), ("#c0392b", "#1f4e79", "#2e7d32", "#8e44ad", "#e67e22"))
-    ):
-        line = " ".join(f"{x(size)},{y(value)}" for size, value in points.items())
-        text.append(
-            f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>'
-            f'<text x="60" y="{50 + 18 * place}" fill="{colour}">{name}</text>'
-        )
-    return "\n".join([*text, "</svg>\n"])
+    what = f"{found['world']} x {found['device']['name']}, {found['date']}"
+    return chart.chart(f"All-reduce, bf16, {what}: microseconds by bytes", curves, chart.in_powers)
 
 
 def new_run(world, date, settings):

@@ -141,7 +141,8 @@ class Reported(unittest.TestCase):
 
     def test_picture(self):
         self.assertIn(
-            '<polyline points="50,360 610,42" fill="none" stroke="#c0392b" stroke-width="2"/><text x="60" y="50" ',
+            '<polyline points="50,360 610,42" fill="none" stroke="#c0392b" stroke-width="2"/>\n'
+            '<text x="60" y="50" ',
             report.picture(a_run()),
         )
 
