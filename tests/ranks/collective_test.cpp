@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "symm/symm.h"
-#include "tests/ranks/machines.hpp"
+#include "tests/support/machines.hpp"
 #include "tools/bench/pattern.hpp"
 #include "tools/bench/reference.hpp"
 

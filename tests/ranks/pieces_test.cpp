@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "symm/symm.h"
-#include "tests/ranks/machines.hpp"
+#include "tests/support/machines.hpp"
 #include "tests/support/pieces_calls.hpp"
 
 namespace support {

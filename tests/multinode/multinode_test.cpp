@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "symm/symm.h"
-#include "tests/ranks/machines.hpp"
+#include "tests/support/machines.hpp"
 
 namespace support {
 namespace {
