@@ -15,39 +15,39 @@ import python
 
 def layout(found):
     """tests/abi/layout.txt: what a compiled caller relies on, as text: sizes, offsets,
-    values, prototypes. Every language is compared with it. Whoever reads it puts a line
-    break and two spaces where "; " stands.
+    values, prototypes. Every language is compared with it.
+
+    Each line is one fact, begins with its kind and can be read alone.
     """
-    lines = [
-        f"typedef {name} size {type_.bytes} signed {int(type_.signed)}"
-        for name, (type_, _) in found.integers.items()
-    ]
-    lines += [
-        header.packed(
-            [f"enum {enum.name}", *(f"{c.name} {c.value}" for c in enum.constants)], rest="  "
-        )
-        for enum in found.enums
-    ]
-    # The version says which header it is, and is no promise.
-    lines += [
-        f"macro {m.name} 0x{m.value:x}"
-        for m in found.macros
-        if not m.name.startswith("SYMM_VERSION")
-    ]
+    return "".join(f"{line}\n" for line in layout_lines(found))
+
+
+def layout_lines(found):
+    for name, (type_, _) in found.integers.items():
+        yield f"typedef {name} size {type_.bytes} signed {int(type_.signed)}"
+
+    for enum in found.enums:
+        for constant in enum.constants:
+            yield f"enumerator {enum.name} {constant.name} {constant.value}"
+
+    for macro in found.macros:
+        # The version says which header it is, and is no promise.
+        if not macro.name.startswith("SYMM_VERSION"):
+            yield f"macro {macro.name} 0x{macro.value:x}"
+
     for struct in found.structs:
-        fields = [f"{f.name} offset {f.offset} size {f.bytes}" for f in struct.fields]
-        lines.append(
-            header.packed(
-                [f"struct {struct.name} size {struct.bytes} align {struct.alignment}", *fields],
-                rest="  ",
-            )
-        )
-    lines += [f"handle {name}" for name in found.handles]
-    lines += [
-        *(form for form, _ in found.callbacks.values()),
-        *(function.prototype for function in found.functions),
-    ]
-    return "\n".join(lines) + "\n"
+        yield f"struct {struct.name} size {struct.bytes} align {struct.alignment}"
+        for field in struct.fields:
+            yield f"field {struct.name}.{field.name} offset {field.offset} size {field.bytes}"
+
+    for name in found.handles:
+        yield f"handle {name}"
+
+    for form, _ in found.callbacks.values():
+        yield f"callback {form}"
+
+    for function in found.functions:
+        yield f"function {function.prototype}"
 
 
 ROOT = Path(__file__).resolve().parents[2]

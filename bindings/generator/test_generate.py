@@ -15,7 +15,7 @@ JULIA = "bindings/julia/LibSymm.jl/src/generated.jl"
 # committed file is compared as text, so one mistake in each stands for all.
 PLANTED = [
     (JULIA, "recv::Ptr{Cvoid}, count::Csize_t", "recv::Ptr{Cvoid}, count::Cint", "count::Csize_t"),
-    (LAYOUT, " slices offset 12 size 4", " slices offset 16 size 4", " slices offset 12 size 4"),
+    (LAYOUT, ".slices offset 12 size 4", ".slices offset 16 size 4", ".slices offset 12 size 4"),
     (
         generate.HEADER,
         "symm_group_retain(symm_group_t *group)",
@@ -28,7 +28,7 @@ PLANTED = [
         generate.HEADER,
         "symm_version(void)",
         "symm_release_number(void)",
-        "-uint32_t symm_version(void)",
+        "-function uint32_t symm_version(void)",
         "@call symm_release_number()::UInt32",
     ),
 ]

@@ -35,22 +35,30 @@ end
 @testset "layout of structs" begin
     number(value) = value isa Enum ? Int(value) : value
     golden = normpath(@__DIR__, "..", "..", "..", "..", "tests", "abi", "layout.txt")
-    seen, T = 0, Nothing
-    for line in split(replace(read(golden, String), "; " => "\n  "), '\n')
+    counted = Dict{String,Int}()
+    for line in eachline(golden)
         words = split(line)
-        if !isempty(words) && words[1] == "struct"
-            T = getfield(LibSymm, Symbol(words[2]))
-            seen += 1
-            @test T in LibSymm.STRUCTS && sizeof(T) == parse(Int, words[4])
-            @test unsafe_load(Ptr{Csize_t}(Base.unsafe_convert(Ptr{T}, LibSymm.sized(T)))) == sizeof(T)
-        elseif length(words) == 5 && words[2] == "offset"
-            field = findfirst(==(Symbol(words[1])), fieldnames(T))
-            @test fieldoffset(T, field) == parse(Int, words[3]) && sizeof(fieldtype(T, field)) == parse(Int, words[5])
-        elseif length(words) == 2 && startswith(words[1], "SYMM_")
-            @test number(getfield(LibSymm, Symbol(words[1]))) == parse(Int, words[2])
-        elseif !isempty(words) && words[1] == "typedef" && words[3] == "size"
+        kind = words[1]
+        counted[kind] = get(counted, kind, 0) + 1
+        if kind == "typedef"
             @test sizeof(getfield(LibSymm, Symbol(words[2]))) == parse(Int, words[4])
+        elseif kind == "enumerator"
+            @test number(getfield(LibSymm, Symbol(words[3]))) == parse(Int, words[4])
+        elseif kind == "macro"
+            @test getfield(LibSymm, Symbol(words[2])) == parse(UInt64, words[3])
+        elseif kind == "struct"
+            T = getfield(LibSymm, Symbol(words[2]))
+            @test T in LibSymm.STRUCTS
+            @test sizeof(T) == parse(Int, words[4])
+            pointer = Base.unsafe_convert(Ptr{T}, LibSymm.sized(T))
+            @test unsafe_load(Ptr{Csize_t}(pointer)) == sizeof(T)
+        elseif kind == "field"
+            struct_name, field_name = split(words[2], '.')
+            T = getfield(LibSymm, Symbol(struct_name))
+            field = findfirst(==(Symbol(field_name)), fieldnames(T))
+            @test fieldoffset(T, field) == parse(Int, words[4])
+            @test sizeof(fieldtype(T, field)) == parse(Int, words[6])
         end
     end
-    @test seen == length(LibSymm.STRUCTS)
+    @test counted["struct"] == length(LibSymm.STRUCTS)
 end

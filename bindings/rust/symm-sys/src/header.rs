@@ -1,4 +1,4 @@
-//! What the lists of `generated.rs` become.
+//! The macros that the lists of `generated.rs` are written for.
 
 /// Each integer type with an enum of values becomes
 /// the type, its constants, and an enum of Rust.
@@ -46,10 +46,16 @@ macro_rules! enums {
 
         #[cfg(test)]
         pub fn lines_of_enums() -> Vec<String> {
-            let types = [$((stringify!($type), size_of::<$type>(), $type::MIN < 0)),*];
-            let types = types.map(|(name, size, signed)| format!("typedef {name} size {size} signed {}", signed as u8));
-            let values = [$($((stringify!($constant), $constant)),*),*].map(|(name, value)| format!("  {name} {value}"));
-            types.into_iter().chain(values).collect()
+            let mut lines = Vec::new();
+            $(
+                let (size, signed) = (size_of::<$type>(), u8::from($type::MIN < 0));
+                let name = stringify!($type);
+                lines.push(format!("typedef {name} size {size} signed {signed}"));
+                $(
+                    lines.push(format!("enumerator {} {}", stringify!($constant), $constant));
+                )*
+            )*
+            lines
         }
     };
 }
@@ -68,7 +74,9 @@ macro_rules! constants {
 
 /// Structs as they are.
 macro_rules! structs {
-    ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$doc:meta])* $vis:vis $field:ident: $type:ty,)* })*) => {
+    ($($(#[$meta:meta])* pub struct $name:ident {
+        $($(#[$doc:meta])* $vis:vis $field:ident: $type:ty,)*
+    })*) => {
         $(
             $(#[$meta])*
             #[repr(C)]
@@ -78,16 +86,24 @@ macro_rules! structs {
 
         #[cfg(test)]
         pub fn lines_of_structs() -> Vec<String> {
-            let mut out = Vec::new();
+            let mut lines = Vec::new();
             $(
-                let (name, size, align) = (stringify!($name), size_of::<$name>(), align_of::<$name>());
-                out.push(if size == 0 { format!("handle {name}_t") } else { format!("struct {name} size {size} align {align}") });
+                let name = stringify!($name);
+                let size = size_of::<$name>();
+                let align = align_of::<$name>();
+                lines.push(if size == 0 {
+                    format!("handle {name}_t")
+                } else {
+                    format!("struct {name} size {size} align {align}")
+                });
                 $(
-                    let (offset, size) = (core::mem::offset_of!($name, $field), size_of::<$type>());
-                    out.push(format!("{name}.{} offset {offset} size {size}", stringify!($field)));
+                    let field = stringify!($field);
+                    let offset = core::mem::offset_of!($name, $field);
+                    let size = size_of::<$type>();
+                    lines.push(format!("field {name}.{field} offset {offset} size {size}"));
                 )*
             )*
-            out
+            lines
         }
     };
 }
@@ -95,10 +111,15 @@ macro_rules! structs {
 /// Functions become the methods of `Api`, a table of
 /// addresses that the loader or the linker has found.
 macro_rules! functions {
-    ($($(#[$doc:meta])* pub fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        pub fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?;
+    )*) => {
         /// The functions of one loaded library. A function that the library does not
         /// have is an error when it is called.
-        pub struct Api { $($name: Option<unsafe extern "C" fn($($type),*) $(-> $result)?>,)* }
+        pub struct Api {
+            $($name: Option<unsafe extern "C" fn($($type),*) $(-> $result)?>,)*
+        }
 
         impl Api {
             /// The names of all functions of the header that these bindings were made from.
@@ -107,18 +128,28 @@ macro_rules! functions {
             /// The functions that the loaded library does not have.
             pub fn missing(&self) -> impl Iterator<Item = &'static str> {
                 let there = [$(self.$name.is_some()),*];
-                Self::NAMES.iter().copied().zip(there).filter_map(|(name, there)| (!there).then_some(name))
+                Self::NAMES
+                    .iter()
+                    .copied()
+                    .zip(there)
+                    .filter_map(|(name, there)| (!there).then_some(name))
             }
 
-            /// # Safety `find` returns the address of the C function
-            /// of that name and `symm.h`'s type, or `None`.
-            pub(crate) unsafe fn resolve(find: impl Fn(&'static str) -> Option<*const core::ffi::c_void>) -> Self {
+            /// # Safety
+            /// `find` returns the address of the C function of that name and `symm.h`'s type, or
+            /// `None`.
+            pub(crate) unsafe fn resolve(
+                find: impl Fn(&'static str) -> Option<*const core::ffi::c_void>,
+            ) -> Self {
                 type Address = *const core::ffi::c_void;
                 Self {
                     // SAFETY: by the contract of this function, the
                     // addresses are of functions of these types.
                     $($name: find(stringify!($name)).map(|address| unsafe {
-                        core::mem::transmute::<Address, unsafe extern "C" fn($($type),*) $(-> $result)?>(address)
+                        core::mem::transmute::<
+                            Address,
+                            unsafe extern "C" fn($($type),*) $(-> $result)?,
+                        >(address)
                     }),)*
                 }
             }
@@ -132,10 +163,14 @@ macro_rules! functions {
             $(
                 $(#[$doc])*
                 ///
-                /// # Safety As the C function: pointers are valid
-                /// for what it does with them, handles are its own.
+                /// # Safety
+                /// The contract of the C function: pointers are valid for what it does with them,
+                /// and handles are those of this library.
                 #[inline]
-                pub unsafe fn $name(&self, $($argument: $type),*) -> Result<($($result)?), MissingSymbol> {
+                pub unsafe fn $name(
+                    &self,
+                    $($argument: $type),*
+                ) -> Result<($($result)?), MissingSymbol> {
                     match self.$name {
                         // SAFETY: the caller keeps the contract of the C function.
                         Some(function) => Ok(unsafe { function($($argument),*) }),
@@ -164,23 +199,35 @@ mod tests {
     use crate::generated;
     use std::collections::BTreeSet;
 
-    /// tests/abi/layout.txt, which a program of C has printed, but for functions.
-    /// Fields get the name of their struct.
+    /// The lines of tests/abi/layout.txt, but for functions, in the form of those that the
+    /// macros of this file write: without the name of an enumerator's enum.
     fn golden(text: &str) -> BTreeSet<String> {
-        let mut of = "";
-        let relevant = text
-            .lines()
-            .filter(|line| !line.is_empty() && !line.starts_with("enum ") && !line.contains('('));
-        let full = relevant.map(|line| {
-            of = line
-                .strip_prefix("struct ")
-                .map_or(of, |rest| rest.split(' ').next().unwrap_or(rest));
-            match line.strip_prefix("  ") {
-                Some(field) if line.contains(" offset ") => format!("{of}.{field}"),
-                _ => line.to_owned(),
-            }
-        });
-        full.collect()
+        text.lines()
+            .filter(|line| !line.starts_with("function ") && !line.starts_with("callback "))
+            .map(|line| match line.strip_prefix("enumerator ") {
+                Some(rest) => {
+                    let (_, name_and_value) = rest.split_once(' ').expect(line);
+                    format!("enumerator {name_and_value}")
+                }
+                None => line.to_owned(),
+            })
+            .collect()
+    }
+
+    /// The values that are no values of an integer type: C's macros, and enumerators of flags.
+    fn lines_of_constants(golden: &BTreeSet<String>) -> Vec<String> {
+        generated::constants()
+            .into_iter()
+            .filter(|(name, _)| !name.starts_with("SYMM_VERSION"))
+            .map(|(name, value)| {
+                let as_macro = format!("macro {name} {value:#x}");
+                if golden.contains(&as_macro) {
+                    as_macro
+                } else {
+                    format!("enumerator {name} {value}")
+                }
+            })
+            .collect()
     }
 
     #[test]
@@ -199,28 +246,21 @@ mod tests {
         let Ok(text) = std::fs::read_to_string(path) else {
             return eprintln!("skipped: {path} is in the repository only");
         };
-        let constants = generated::constants()
-            .into_iter()
-            .filter(|(name, _)| !name.starts_with("SYMM_VERSION"));
-        let golden = golden(&text.replace("; ", "\n  "));
-        // A macro of C has no type, so it is written
-        // down in another way than a value of an enum.
-        let constants = constants.map(|(name, value)| {
-            let as_macro = format!("macro {name} {value:#x}");
-            if golden.contains(&as_macro) {
-                as_macro
-            } else {
-                format!("  {name} {value}")
-            }
-        });
-        let lists = [generated::lines_of_enums(), generated::lines_of_structs()];
+        let golden = golden(&text);
+
+        let lists = [
+            generated::lines_of_enums(),
+            generated::lines_of_structs(),
+            lines_of_constants(&golden),
+        ];
         let here: BTreeSet<String> = lists
             .concat()
             .into_iter()
-            .chain(constants)
             .filter(|line| !line.contains("._unused "))
             .collect();
-        let (missing, more) = (golden.difference(&here), here.difference(&golden));
+
+        let missing = golden.difference(&here);
+        let more = here.difference(&golden);
         assert!(
             here == golden,
             "only in C: {:#?}\nonly here: {:#?}",
