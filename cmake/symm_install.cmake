@@ -13,7 +13,7 @@ install(DIRECTORY capi/include/symm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILE
 # The Fortran module, as source since no compiler reads
 # another's modules; where there is what reads the header.
 find_package(Python3 QUIET COMPONENTS Interpreter)
-set(sources capi/include/symm/symm.h bindings/generator/generate.py bindings/generator/header.py bindings/generator/fortran.py)
+set(sources capi/include/symm/symm.h bindings/generator/generate.py bindings/generator/header.py bindings/generator/prose.py bindings/generator/fortran.py)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${sources})
 execute_process(COMMAND "${Python3_EXECUTABLE}" -B bindings/generator/generate.py fortran capi/include/symm/symm.h ${PROJECT_BINARY_DIR}
                 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)

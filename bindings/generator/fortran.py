@@ -5,15 +5,24 @@ and an interface for each function of the header.
 import re
 import textwrap
 
-from julia import first_sentence, one_line
+from prose import filled, first_sentence, one_line
 
-TITLE = """! SPDX-License-Identifier: Apache-2.0
-! Generated from symm.h, which says at length what is here in a sentence. It needs Fortran 2018, and brings iso_c_binding with it.
-! Every name and every meaning is the header's; of a constant and a function that differ in case only, the constant ends in _VALUE.
-!   Handles    are types of their own, and so are structs, whose variables begin with the header's defaults, struct_size among them.
-!   Arguments  that point to constants are optional, and those that the header says may be NULL: left out, they are NULL.
-!   Memory     (void *) is a type(c_ptr): what the library gave, c_loc() of a target, or c_null_ptr.
-!   Text       for a call ends in c_null_char. Of what comes back, and of c_loc() of characters in a struct, symm_text() makes text.
+WIDTH = 96
+TITLE = """\
+! SPDX-License-Identifier: Apache-2.0
+! Generated from symm.h, which says at length what is here in a sentence. It needs Fortran 2018,
+! and brings iso_c_binding with it.
+!
+! Every name and every meaning is the header's; of a constant and a function that differ in case
+! only, the constant ends in _VALUE.
+!   Handles    are types of their own, and so are structs, whose variables begin with the
+!              header's defaults, struct_size among them.
+!   Arguments  that point to constants are optional, and those that the header says may be
+!              NULL: left out, they are NULL.
+!   Memory     (void *) is a type(c_ptr): what the library gave, c_loc() of a target, or
+!              c_null_ptr.
+!   Text       for a call ends in c_null_char. symm_text() makes text of what comes back, and of
+!              c_loc() of characters in a struct.
 !   Unsigned   numbers are the signed ones with the same bits.
 module symm
   use, intrinsic :: iso_c_binding
@@ -36,103 +45,114 @@ end module
 
 
 def render(header):
-    functions = {function.name for function in header.functions}
-    # the header has one beside each integer type
-    typed = {name.removesuffix("_t") + "_values": name for name in header.integers}
-    lines = [
-        f"  integer, parameter :: {name} = c_int{8 * type_.bytes}_t"
-        for name, (type_, _) in header.integers.items()
+    parts = [
+        "\n".join(
+            f"  integer, parameter :: {name} = c_int{8 * type_.bytes}_t"
+            for name, (type_, _) in header.integers.items()
+        ),
+        *constants(header),
+        *(
+            derived(name, comment, ["type(c_ptr) :: address = c_null_ptr"])
+            for name, comment in header.handles.items()
+        ),
+        *(derived(one.name, one.comment, components(one, header)) for one in header.structs),
+        "  interface\n" + "\n\n".join(map(interface, header.functions)) + "\n  end interface",
     ]
-    lines += [constants(f"c_int{8 * m.bytes}_t", [m], functions) for m in header.macros]
-    lines += [
-        constants(typed.get(enum.name, "c_int32_t"), enum.constants, functions)
-        for enum in header.enums
-    ]
-    lines += [
-        derived(name, comment, ["type(c_ptr) :: address = c_null_ptr"])
-        for name, comment in header.handles.items()
-    ]
-    for struct in header.structs:
-        values = [
-            str(struct.bytes),
-            *(header.initialisers.get(struct.name) or ["0"] * (len(struct.fields) - 1)),
-        ]
-        lines.append(derived(struct.name, struct.comment, map(component, struct.fields, values)))
-    lines += ["\n  interface", *map(interface, header.functions), "  end interface"]
-    text = TITLE + "\n".join(lines) + "\n" + TEXT
-    names = re.findall(
-        r"^  (?:type, bind\(C\)|integer, parameter) :: (\w+)|(SYMM_\w+)=|^ +(?:function|subroutine) (\w+)",
-        text,
-        flags=re.M,
-    )
-    names = ["".join(row).lower() for row in names]
-    if wrong := {
-        name for name in names if len(name) > 63 or name.startswith("_") or names.count(name) > 1
-    }:
-        raise SystemExit(f"these are no names in Fortran, or not different ones: {sorted(wrong)}")
+    text = TITLE + "\n\n".join(parts) + "\n" + TEXT
+    check_names(text)
     return text
 
 
-def wrapped(text, indent):
-    return " &\n".join(
-        textwrap.wrap(
-            text,
-            128,
-            initial_indent=indent,
-            subsequent_indent=indent + "  ",
-            break_on_hyphens=False,
-        )
+def check_names(text):
+    """Fortran has no names of more than 63 letters, and does not tell upper from lower case."""
+    found = re.findall(
+        r"^  (?:type, bind\(C\)|integer, parameter) :: (\w+)"
+        r"|^  integer\(\w+\), parameter :: (\w+)"
+        r"|^ +(?:function|subroutine) (\w+)",
+        text,
+        flags=re.M,
     )
+    names = ["".join(row).lower() for row in found]
+    wrong = {
+        name for name in names if len(name) > 63 or name.startswith("_") or names.count(name) > 1
+    }
+    if wrong:
+        raise SystemExit(f"these are no names in Fortran, or not different ones: {sorted(wrong)}")
 
 
 def remark(comment, indent):
-    return (
-        textwrap.fill(comment, 130, initial_indent=f"{indent}! ", subsequent_indent=f"{indent}! ")
-        + "\n"
-        if comment
-        else ""
+    return filled(comment, WIDTH, f"{indent}! ") + "\n" if comment else ""
+
+
+def constants(header):
+    """The macros, and the values of each enum."""
+    functions = {function.name for function in header.functions}
+    # the header has one beside each integer type
+    typed = {name.removesuffix("_t") + "_values": name for name in header.integers}
+
+    yield "\n".join(
+        constant(f"c_int{8 * one.bytes}_t", one, 8 * one.bytes, functions) for one in header.macros
     )
+    for enum in header.enums:
+        kind = typed.get(enum.name, "c_int32_t")
+        yield "\n".join(constant(kind, one, 32, functions) for one in enum.constants)
 
 
-def constants(kind, found, functions):
-    values = []
-    for constant in found:
-        bits = 8 * getattr(constant, "bytes", 4)
-        value = constant.value - (1 << bits if constant.value >> (bits - 1) > 0 else 0)
-        values.append(
-            f"{constant.name}{'_VALUE' if constant.name.lower() in functions else ''}={value}"
-        )
-    return wrapped(f"integer({kind}), parameter :: {', '.join(values)}", "  ")
+def constant(kind, found, bits, functions):
+    """Unsigned numbers become the signed ones with the same bits."""
+    name = found.name + ("_VALUE" if found.name.lower() in functions else "")
+    value = found.value - (1 << bits if found.value >> (bits - 1) > 0 else 0)
+    return f"  integer({kind}), parameter :: {name} = {value}"
 
 
 def of_type(type_):
     if type_.kind == "integer":
-        known = {"char": "character(kind=c_char)", "size_t": "integer(c_size_t)"}
-        return (
-            known.get(type_.name)
-            or f"integer({type_.name if type_.name.startswith('symm_') else f'c_int{8 * type_.bytes}_t'})"
-        )
+        return integer(type_)
+    if type_.kind == "double":
+        return "real(c_double)"
+    if type_.kind == "callback":
+        return "type(c_funptr)"
     if type_.kind == "pointer":
         return f"type({type_.of.name if type_.of.kind == 'handle' else 'c_ptr'})"
-    return {"double": "real(c_double)", "callback": "type(c_funptr)"}.get(
-        type_.kind
-    ) or f"type({type_.name})"
+    return f"type({type_.name})"
+
+
+def integer(type_):
+    if type_.name == "char":
+        return "character(kind=c_char)"
+    if type_.name == "size_t":
+        return "integer(c_size_t)"
+    if type_.name.startswith("symm_"):
+        return f"integer({type_.name})"
+    return f"integer(c_int{8 * type_.bytes}_t)"
+
+
+def components(struct, header):
+    """The fields, each with the value that the header's initialiser gives it."""
+    defaults = header.initialisers.get(struct.name) or ["0"] * (len(struct.fields) - 1)
+    return map(component, struct.fields, [str(struct.bytes), *defaults])
 
 
 def component(field, value):
-    one, count = (
-        (field.type.of, f"({field.type.count})") if field.type.kind == "array" else (field.type, "")
-    )
-    value = {"pointer": "c_null_ptr", "callback": "c_null_funptr"}.get(one.kind) or (
-        "c_null_char" if one.name == "char" else value
-    )
-    return f"{of_type(one)} :: {field.name}{count} = {value}{'_c_double' if one.kind == 'double' and not value.isdigit() else ''}"
+    one, count = field.type, ""
+    if one.kind == "array":
+        one, count = one.of, f"({one.count})"
+
+    if one.kind == "pointer":
+        value = "c_null_ptr"
+    elif one.kind == "callback":
+        value = "c_null_funptr"
+    elif one.name == "char":
+        value = "c_null_char"
+    elif one.kind == "double" and not value.isdigit():
+        value += "_c_double"
+    return f"{of_type(one)} :: {field.name}{count} = {value}"
 
 
 def derived(name, comment, components):
     return "\n".join(
         [
-            f"\n{remark(one_line(comment), '  ')}  type, bind(C) :: {name}",
+            f"{remark(one_line(comment), '  ')}  type, bind(C) :: {name}",
             *(f"    {one}" for one in components),
             "  end type",
         ]
@@ -140,24 +160,29 @@ def derived(name, comment, components):
 
 
 def interface(function):
-    names = [name for name, _ in function.parameters]
-    result = (
-        [f"{of_type(function.result)} :: {function.name}"] if function.result.kind != "void" else []
+    name = function.name
+    names = [parameter for parameter, _ in function.parameters]
+    is_function = function.result.kind != "void"
+    what = "function" if is_function else "subroutine"
+
+    first = textwrap.wrap(
+        f'{what} {name}({", ".join(names)}) bind(C, name="{name}")',
+        WIDTH,
+        initial_indent="    ",
+        subsequent_indent="      ",
+        break_on_hyphens=False,
     )
-    lines = [
-        "import",
-        *(
-            argument(function, *one, following)
-            for one, following in zip(function.parameters, [*names[1:], ""])
-        ),
-        *result,
+    lines = ["import"]
+    lines += [
+        argument(function, *one, following)
+        for one, following in zip(function.parameters, [*names[1:], ""])
     ]
-    what = "function" if result else "subroutine"
-    first = wrapped(
-        f'{what} {function.name}({", ".join(names)}) bind(C, name="{function.name}")', "    "
-    )
+    if is_function:
+        lines.append(f"{of_type(function.result)} :: {name}")
+
     return (
-        "\n      ".join([remark(first_sentence(function.comment), "    ") + first, *lines])
+        remark(first_sentence(function.comment), "    ")
+        + "\n      ".join([" &\n".join(first), *lines])
         + f"\n    end {what}"
     )
 
@@ -166,8 +191,14 @@ def argument(function, name, type_, following):
     of = type_.of
     if type_.kind != "pointer" or of.kind in ("void", "handle"):
         return f"{of_type(type_)}, value :: {name}"
-    null = type_.const or re.search(rf"@param\S*\s+{name}\b[^@]*\bNULL\b", function.comment)
-    many = type_.const and of.kind == "integer" or following in ("count", "capacity")
+
     # What is written is "inout": the library reads struct_size, and writes nothing if it fails.
-    intent = "in" if type_.const else "inout"
-    return f"{of_type(of)}, intent({intent}){', optional' if null else ''} :: {name}{'(*)' if many else ''}"
+    attributes = [of_type(of), f"intent({'in' if type_.const else 'inout'})"]
+    if type_.const or may_be_null(function, name):
+        attributes.append("optional")
+    is_array = (type_.const and of.kind == "integer") or following in ("count", "capacity")
+    return f"{', '.join(attributes)} :: {name}{'(*)' if is_array else ''}"
+
+
+def may_be_null(function, name):
+    return re.search(rf"@param\S*\s+{name}\b[^@]*\bNULL\b", function.comment)

@@ -6,7 +6,6 @@ error, so that nothing is left out of the bindings in silence.
 import re
 import subprocess
 import sys
-import textwrap
 from collections import namedtuple
 from pathlib import Path
 
@@ -240,16 +239,3 @@ def text(cursor):
     return "\n".join(
         re.sub(r"^(/\*\*?<?|\*(?!/)) ?| *\*/$", "", line.strip()) for line in lines
     ).strip()
-
-
-def packed(statements, first="", rest=""):
-    """Semicolons between them, and as many on a line as it takes."""
-    text = textwrap.fill(
-        "; ".join(one.replace(" ", "\0") for one in statements),
-        160,
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return text.replace("\0", " ").replace(";\n", "\n")

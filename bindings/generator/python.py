@@ -7,9 +7,15 @@ import re
 import textwrap
 from struct import calcsize
 
-TITLE = '''"""{} Generated from symm.h by bindings/generator/generate.py."""
+from prose import filled, one_line
+
+TITLE = '''"""{}
+
+Generated from symm.h by bindings/generator/generate.py.
+"""
 '''
-WIDTH = 126
+INDENT = "    "
+WIDTH = 96 - len(INDENT)  # of what stands in a class
 # The names of the package where they are not the header's own.
 NAMES = {
     "symm_plan_info_t": "Plan",
@@ -26,34 +32,38 @@ LEFT_OUT = {
 
 
 def classes(header):
-    parts = [TITLE.format("The constants of the header, and the structs that the library fills.")]
-    parts.append(
-        "from dataclasses import dataclass\nfrom enum import IntFlag\nfrom typing import ClassVar\n\n"
-        "from symm._values import Filled, OpenEnum\n"
-    )
     comments = {enum_of(name): comment for name, (_, comment) in header.integers.items()}
-    for enum in header.enums:
-        if enum.name not in LEFT_OUT:
-            kind = "OpenEnum" if enum.name in comments else "IntFlag"
-            prefix = os.path.commonprefix([c.name for c in enum.constants]).rpartition("_")[0] + "_"
-            lines = [
-                f"{c.name.removeprefix(prefix).removeprefix('ERR_')} = {c.value}{remark(c.comment, '  #')}"
-                for c in enum.constants
-            ]
-            parts.append(class_of(enum.name, kind, comments.get(enum.name, enum.comment), lines))
-    for struct in filled(header):
-        lines = [f'LAYOUT: ClassVar[str] = "{layout(struct)}"']
-        lines += [
-            f"{field.name}: {kind_of(field)}{remark(said(field), '  #:')}"
-            for field in struct.fields[1:]
-        ]
-        parts.append(
-            "@dataclass(frozen=True)\n" + class_of(struct.name, "Filled", struct.comment, lines)
-        )
-    return parts[0] + "\n" + "\n\n".join(parts[1:])
+    parts = [
+        TITLE.format("The constants of the header, and the structs that the library fills.")
+        + "\nfrom dataclasses import dataclass\nfrom enum import IntFlag\nfrom typing import ClassVar\n\n"
+        "from symm._values import Filled, OpenEnum\n"
+    ]
+    parts += [enum_class(enum, comments) for enum in header.enums if enum.name not in LEFT_OUT]
+    parts += [struct_class(struct) for struct in filled_structs(header)]
+    return "\n\n".join(parts)
 
 
-def filled(header):
+def enum_class(enum, comments):
+    kind = "OpenEnum" if enum.name in comments else "IntFlag"
+    prefix = os.path.commonprefix([c.name for c in enum.constants]).rpartition("_")[0] + "_"
+    members = [
+        remarked(f"{c.name.removeprefix(prefix).removeprefix('ERR_')} = {c.value}", "# ", c.comment)
+        for c in enum.constants
+    ]
+    return class_of(enum.name, kind, comments.get(enum.name, enum.comment), members)
+
+
+def struct_class(struct):
+    members = [f"LAYOUT: ClassVar[str] = {quoted(layout(struct))}"]
+    members += [
+        remarked(f"{field.name}: {kind_of(field)}", "#: ", said(field))
+        for field in struct.fields[1:]
+    ]
+    made = class_of(struct.name, "Filled", struct.comment, members)
+    return f"@dataclass(frozen=True)\n{made}"
+
+
+def filled_structs(header):
     return [
         struct for struct in header.structs if re.search(r"Filled by symm_\w+\(\)", struct.comment)
     ]
@@ -68,19 +78,31 @@ def name_of(name):
     return NAMES.get(name) or "".join(part.capitalize() for part in stem.split("_"))
 
 
-def class_of(name, base, comment, lines):
-    comment = re.sub(r"\s*Filled by symm_\w+\(\)\.", "", " ".join(comment.split()))
+def class_of(name, base, comment, members):
+    comment = re.sub(r"\s*Filled by symm_\w+\(\)\.", "", one_line(comment))
     summary, rest = re.fullmatch(r"(.*?[.:])(?: (.*))?", comment).groups()
-    text = '"""' + summary + (f"\n\n{textwrap.fill(rest, WIDTH)}\n" if rest else "") + '"""'
-    return (
-        f"class {name_of(name)}({base}):\n"
-        + textwrap.indent("\n".join([text, "", *lines]), "    ")
-        + "\n"
+    text = '"""' + summary + (f"\n\n{filled(rest, WIDTH)}\n" if rest else "") + '"""'
+    inside = textwrap.indent("\n".join([text, "", *members]), INDENT)
+    return f"class {name_of(name)}({base}):\n{inside}\n"
+
+
+def remarked(line, mark, comment):
+    """A remark behind the line if it fits, and else above it."""
+    behind = f"{line}  {mark}{one_line(comment)}"
+    if not comment:
+        return line
+    return behind if len(behind) <= WIDTH else f"{filled(comment, WIDTH, mark)}\n{line}"
+
+
+def quoted(text):
+    """A string literal, of several lines if it must be."""
+    one = f'"{text}"'
+    if len(one) <= WIDTH - len("LAYOUT: ClassVar[str] = "):
+        return one
+    lines = textwrap.wrap(text, WIDTH - 8)
+    return "\n".join(
+        ["(", *(f'{INDENT}"{line} "' for line in lines[:-1]), f'{INDENT}"{lines[-1]}"', ")"]
     )
-
-
-def remark(comment, lead):
-    return f"{lead} {' '.join(comment.split())}" if comment else ""
 
 
 def is_bool(field):
@@ -91,23 +113,17 @@ def is_bool(field):
 def said(field):
     """The comment, of a bool in Python's words."""
     text = re.sub(r"\bis 0\b", "is False", field.comment)
-    return (
-        re.sub(r"^1 if\b", "whether", re.sub(r"^0 once\b", "False once", text))
-        if is_bool(field)
-        else text
-    )
+    if not is_bool(field):
+        return text
+    return re.sub(r"^1 if\b", "whether", re.sub(r"^0 once\b", "False once", text))
 
 
 def kind_of(field):
     if field.type.kind == "array":
         return "str" if field.type.of.name == "char" else "tuple[int, ...]"
-    return (
-        name_of(field.type.name)
-        if field.type.name.startswith("symm_")
-        else "bool"
-        if is_bool(field)
-        else "int"
-    )
+    if field.type.name.startswith("symm_"):
+        return name_of(field.type.name)
+    return "bool" if is_bool(field) else "int"
 
 
 def layout(struct):
@@ -135,8 +151,7 @@ def letter(type_):
     return letters[type_.bytes, type_.signed]
 
 
-# ---- what native/structs.i and values.i say once, of each
-# ----------------------------------------------------------
+# ---- what native/structs.i and values.i say once, of each ----
 
 # Which values.i has by hand: lists, and what is written only if the caller wants it.
 BY_HAND = {"out_links", "out_ranks", "out_seen", "out_index"}
@@ -150,19 +165,23 @@ TO_PYTHON = {
 def interface(header):
     structs = {struct.name: struct for struct in header.structs}
     lines = {f"HANDLE({name})": None for name in header.handles}  # each once
-    for name, type_ in (
-        parameter for function in header.functions for parameter in function.parameters
-    ):
-        of = type_.of or type_
-        if of.kind == "struct" and name == "out":
-            lines[f"OUT_STRUCT({of.name})"] = None
-        elif of.kind == "struct" and type_.const and name != "waits":
-            lines[taken(structs[of.name], name)] = None
-        elif of.kind == "integer" and name.startswith("out_") and name not in BY_HAND:
-            lines[
-                f"OUT_INTEGER({of.name}, {name}, {TO_PYTHON.get(of.name, 'PyLong_FromLong')})"
-            ] = None
+    for function in header.functions:
+        for name, type_ in function.parameters:
+            if line := typemap(structs, name, type_):
+                lines[line] = None
     return "\n".join(lines) + "\n"
+
+
+def typemap(structs, name, type_):
+    """How a parameter travels, if native/*.i do not say it by hand."""
+    of = type_.of or type_
+    if of.kind == "struct" and name == "out":
+        return f"OUT_STRUCT({of.name})"
+    if of.kind == "struct" and type_.const and name != "waits":
+        return taken(structs[of.name], name)
+    if of.kind == "integer" and name.startswith("out_") and name not in BY_HAND:
+        return f"OUT_INTEGER({of.name}, {name}, {TO_PYTHON.get(of.name, 'PyLong_FromLong')})"
+    return None
 
 
 def taken(struct, name):
@@ -173,8 +192,11 @@ def taken(struct, name):
     how = " ".join(f"{field.name}:{read_as(field.type)}" for field in fields)
     first = "|" if name == "options" else ""
     defaults = struct.name.removesuffix("_t").upper() + "_INIT"
-    places = ", ".join(f"&given.{field.name}" for field in fields)
-    return f'STRUCT({struct.name}, {name}, {defaults}, "{first}{how}", {places})'
+    places = ",\n".join(f"  &given.{field.name}" for field in fields)
+    names = "\n".join(
+        f'  "{line}"' for line in textwrap.wrap(first + how, 90, drop_whitespace=False)
+    )
+    return f"STRUCT({struct.name}, {name}, {defaults},\n{names},\n{places})"
 
 
 def read_as(type_):
@@ -186,8 +208,7 @@ def read_as(type_):
     return "d" if type_.kind == "double" else {4: "i", 8: "u"}[type_.bytes]
 
 
-# ---- the stub of the extension
-# -----------------------------------------------------------------------------
+# ---- the stub of the extension ----
 
 # How native/*.i let parameters travel: parameters of C in a row, what stands for them
 # in Python, and what they add to the result.
@@ -206,7 +227,15 @@ OWN = """
 def set_error_factory(factory: Any) -> None: ...
 def array_struct_read(capsule: object) -> tuple[int, int, int, bool, bool, bool]: ...
 def dlpack_read(capsule: object) -> tuple[int, int, int, int, int, bool, bool, tuple[int, ...]]: ...
-def dlpack_make(owner: object, address: int, dtype: int, shape: tuple[int, ...], device_type: int, device_id: int, versioned: int) -> object: ...
+def dlpack_make(
+    owner: object,
+    address: int,
+    dtype: int,
+    shape: tuple[int, ...],
+    device_type: int,
+    device_id: int,
+    versioned: int,
+) -> object: ...
 def make_exporter_type() -> type: ...
 def pool_open(heap: int, group: int) -> int: ...
 def pool_close(number: int) -> None: ...
@@ -232,7 +261,9 @@ def stub(header):
 
 
 def signature(function):
-    taken, results, rest = [], [], list(function.parameters)
+    taken = []
+    results = []
+    rest = list(function.parameters)
     while rest:
         for row, parameter, result in TRAVEL:
             if " ".join(name for name, _ in rest[: len(row.split())]) == row:
@@ -244,14 +275,16 @@ def signature(function):
         results += [result] if result else []
     if function.result.name != "symm_status_t" and function.result.kind != "void":
         results.append("str" if function.result.kind == "pointer" else "int")
-    answer = (
-        "None"
-        if not results
-        else results[0]
-        if len(results) == 1
-        else f"tuple[{', '.join(results)}]"
-    )
-    return f"def {function.name}({', '.join(taken)}) -> {answer}: ..."
+
+    if len(results) > 1:
+        answer = f"tuple[{', '.join(results)}]"
+    else:
+        answer = results[0] if results else "None"
+    line = f"def {function.name}({', '.join(taken)}) -> {answer}: ..."
+    if len(line) <= 100:
+        return line
+    lines = [f"{INDENT}{parameter}," for parameter in taken]
+    return "\n".join([f"def {function.name}(", *lines, f") -> {answer}: ..."])
 
 
 def travels(name, type_):

@@ -14,7 +14,7 @@ JULIA = "bindings/julia/LibSymm.jl/src/generated.jl"
 # File, what is right in it, what is planted, and lines in which it then differs. A
 # committed file is compared as text, so one mistake in each stands for all.
 PLANTED = [
-    (JULIA, "recv::Ptr{Cvoid}, count::Csize_t", "recv::Ptr{Cvoid}, count::Cint", "count::Csize_t"),
+    (JULIA, "    count::Csize_t,", "    count::Cint,", "-    count::Cint,", "+    count::Csize_t,"),
     (LAYOUT, ".slices offset 12 size 4", ".slices offset 16 size 4", ".slices offset 12 size 4"),
     (
         generate.HEADER,

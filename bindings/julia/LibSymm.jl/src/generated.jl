@@ -1,266 +1,1589 @@
-# Generated from symm.h by bindings/generator. Do not edit: `bindings/generator/generate.py write` writes it, a test compares.
+# Generated from symm.h by bindings/generator. Do not edit: `bindings/generator/generate.py write`
+# writes it, a test compares.
 #
-# Every name and every meaning is the header's, which says at length what is here in a sentence. `@call` and `@waiting` are in call.jl.
-const SYMM_VERSION_MAJOR = Int32(0); const SYMM_VERSION_MINOR = Int32(2); const SYMM_VERSION_PATCH = Int32(0); const SYMM_VERSION = Int32(512)
-const SYMM_TIMEOUT_INFINITE = UInt64(0xffffffffffffffff); const SYMM_TIMEOUT_NOW = UInt64(0xfffffffffffffffe); const SYMM_MEMORY_VIEW_LAYOUT = Int32(1)
-const SYMM_ALL_STREAMS = UInt64(0xffffffffffffffff); const SYMM_IPC_TOKEN_MAX_SIZE = Int32(512)
-"""Result of a call. Values are fixed for ever; new ones may be added.""" @enum symm_status_t::Int32 begin
-    SYMM_OK = 0; SYMM_ERR_INVALID_ARGUMENT = -1; SYMM_ERR_INVALID_HANDLE = -2; SYMM_ERR_OUT_OF_MEMORY = -3; SYMM_ERR_UNAVAILABLE = -4
-    SYMM_ERR_UNSUPPORTED = -5; SYMM_ERR_TIMEOUT = -6; SYMM_ERR_ABORTED = -7; SYMM_ERR_PEER_FAILED = -8; SYMM_ERR_MISMATCH = -9; SYMM_ERR_SYSTEM = -10
-    SYMM_ERR_CUDA = -11; SYMM_ERR_INTERNAL = -13; SYMM_ERR_NOT_FOUND = -14
+# Every name and every meaning is the header's, which says at length what is here in a sentence.
+# `@call` and `@waiting` are in call.jl.
+
+const SYMM_VERSION_MAJOR = Int32(0)
+const SYMM_VERSION_MINOR = Int32(2)
+const SYMM_VERSION_PATCH = Int32(0)
+const SYMM_VERSION = Int32(512)
+const SYMM_TIMEOUT_INFINITE = UInt64(0xffffffffffffffff)
+const SYMM_TIMEOUT_NOW = UInt64(0xfffffffffffffffe)
+const SYMM_MEMORY_VIEW_LAYOUT = Int32(1)
+const SYMM_ALL_STREAMS = UInt64(0xffffffffffffffff)
+const SYMM_IPC_TOKEN_MAX_SIZE = Int32(512)
+
+"""Result of a call. Values are fixed for ever; new ones may be added."""
+@enum symm_status_t::Int32 begin
+    SYMM_OK = 0
+    SYMM_ERR_INVALID_ARGUMENT = -1
+    SYMM_ERR_INVALID_HANDLE = -2
+    SYMM_ERR_OUT_OF_MEMORY = -3
+    SYMM_ERR_UNAVAILABLE = -4
+    SYMM_ERR_UNSUPPORTED = -5
+    SYMM_ERR_TIMEOUT = -6
+    SYMM_ERR_ABORTED = -7
+    SYMM_ERR_PEER_FAILED = -8
+    SYMM_ERR_MISMATCH = -9
+    SYMM_ERR_SYSTEM = -10
+    SYMM_ERR_CUDA = -11
+    SYMM_ERR_INTERNAL = -13
+    SYMM_ERR_NOT_FOUND = -14
 end
-"""Data type. The value is (DLPack type code) << 8 | bits, one lane.""" const symm_dtype_t = Int32
-const SYMM_DTYPE_I8 = symm_dtype_t(8); const SYMM_DTYPE_I16 = symm_dtype_t(16); const SYMM_DTYPE_I32 = symm_dtype_t(32)
-const SYMM_DTYPE_I64 = symm_dtype_t(64); const SYMM_DTYPE_U8 = symm_dtype_t(264); const SYMM_DTYPE_U16 = symm_dtype_t(272)
-const SYMM_DTYPE_U32 = symm_dtype_t(288); const SYMM_DTYPE_U64 = symm_dtype_t(320); const SYMM_DTYPE_F16 = symm_dtype_t(528)
-const SYMM_DTYPE_F32 = symm_dtype_t(544); const SYMM_DTYPE_F64 = symm_dtype_t(576); const SYMM_DTYPE_BF16 = symm_dtype_t(1040)
-const SYMM_DTYPE_BOOL = symm_dtype_t(1544); const SYMM_DTYPE_F8E4M3 = symm_dtype_t(2568); const SYMM_DTYPE_F8E5M2 = symm_dtype_t(3080)
-"""Reduction. Ranks are combined in the order 0, 1, ..., size-1 on every rank and in every algorithm, so the result has the same bits everywhere. F16, BF16 and F8 are combined in f32 and rounded once, to nearest even. Integers wrap. MIN and MAX return NaN if any operand is NaN. AVG is the sum divided by the number of ranks (integers: truncated towards zero). Of BOOL, SUM and MAX are "or", MIN and PROD are "and", and there is no AVG (INVALID_ARGUMENT). The payload of a NaN result is unspecified.""" const symm_op_t = Int32
-const SYMM_OP_SUM = symm_op_t(0); const SYMM_OP_AVG = symm_op_t(1); const SYMM_OP_MIN = symm_op_t(2); const SYMM_OP_MAX = symm_op_t(3)
+
+"""Data type. The value is (DLPack type code) << 8 | bits, one lane."""
+const symm_dtype_t = Int32
+
+const SYMM_DTYPE_I8 = symm_dtype_t(8)
+const SYMM_DTYPE_I16 = symm_dtype_t(16)
+const SYMM_DTYPE_I32 = symm_dtype_t(32)
+const SYMM_DTYPE_I64 = symm_dtype_t(64)
+const SYMM_DTYPE_U8 = symm_dtype_t(264)
+const SYMM_DTYPE_U16 = symm_dtype_t(272)
+const SYMM_DTYPE_U32 = symm_dtype_t(288)
+const SYMM_DTYPE_U64 = symm_dtype_t(320)
+const SYMM_DTYPE_F16 = symm_dtype_t(528)
+const SYMM_DTYPE_F32 = symm_dtype_t(544)
+const SYMM_DTYPE_F64 = symm_dtype_t(576)
+const SYMM_DTYPE_BF16 = symm_dtype_t(1040)
+const SYMM_DTYPE_BOOL = symm_dtype_t(1544)
+const SYMM_DTYPE_F8E4M3 = symm_dtype_t(2568)
+const SYMM_DTYPE_F8E5M2 = symm_dtype_t(3080)
+
+"""
+Reduction. Ranks are combined in the order 0, 1, ..., size-1 on every rank and in every
+algorithm, so the result has the same bits everywhere. F16, BF16 and F8 are combined in f32
+and rounded once, to nearest even. Integers wrap. MIN and MAX return NaN if any operand is
+NaN. AVG is the sum divided by the number of ranks (integers: truncated towards zero). Of
+BOOL, SUM and MAX are "or", MIN and PROD are "and", and there is no AVG (INVALID_ARGUMENT).
+The payload of a NaN result is unspecified.
+"""
+const symm_op_t = Int32
+
+const SYMM_OP_SUM = symm_op_t(0)
+const SYMM_OP_AVG = symm_op_t(1)
+const SYMM_OP_MIN = symm_op_t(2)
+const SYMM_OP_MAX = symm_op_t(3)
 const SYMM_OP_PROD = symm_op_t(4)
-"""Where a factor is multiplied in; see symm_collective_options_t. Since 0.2.""" const symm_scale_t = Int32
-const SYMM_SCALE_NONE = symm_scale_t(0); const SYMM_SCALE_BEFORE = symm_scale_t(1); const SYMM_SCALE_AFTER = symm_scale_t(2)
-"""What memory a group works on.""" const symm_backend_t = Int32
-const SYMM_BACKEND_AUTO = symm_backend_t(0); const SYMM_BACKEND_HOST = symm_backend_t(1); const SYMM_BACKEND_CUDA = symm_backend_t(2)
-"""Collective operations, for symm_collective_plan().""" const symm_collective_t = Int32
-const SYMM_COLLECTIVE_ALLREDUCE = symm_collective_t(0); const SYMM_COLLECTIVE_REDUCE_SCATTER = symm_collective_t(1)
-const SYMM_COLLECTIVE_ALLGATHER = symm_collective_t(2); const SYMM_COLLECTIVE_BROADCAST = symm_collective_t(3)
-const SYMM_COLLECTIVE_REDUCE = symm_collective_t(4); const SYMM_COLLECTIVE_ALLTOALL = symm_collective_t(5)
-const SYMM_COLLECTIVE_ALLGATHERV = symm_collective_t(6); const SYMM_COLLECTIVE_REDUCE_SCATTERV = symm_collective_t(7)
-const SYMM_COLLECTIVE_ALLTOALLV = symm_collective_t(8); const SYMM_COLLECTIVE_GATHER = symm_collective_t(9)
-const SYMM_COLLECTIVE_SCATTER = symm_collective_t(10); const SYMM_COLLECTIVE_ALLGATHER_ROWS = symm_collective_t(11)
+
+"""Where a factor is multiplied in; see symm_collective_options_t. Since 0.2."""
+const symm_scale_t = Int32
+
+const SYMM_SCALE_NONE = symm_scale_t(0)
+const SYMM_SCALE_BEFORE = symm_scale_t(1)
+const SYMM_SCALE_AFTER = symm_scale_t(2)
+
+"""What memory a group works on."""
+const symm_backend_t = Int32
+
+const SYMM_BACKEND_AUTO = symm_backend_t(0)
+const SYMM_BACKEND_HOST = symm_backend_t(1)
+const SYMM_BACKEND_CUDA = symm_backend_t(2)
+
+"""Collective operations, for symm_collective_plan()."""
+const symm_collective_t = Int32
+
+const SYMM_COLLECTIVE_ALLREDUCE = symm_collective_t(0)
+const SYMM_COLLECTIVE_REDUCE_SCATTER = symm_collective_t(1)
+const SYMM_COLLECTIVE_ALLGATHER = symm_collective_t(2)
+const SYMM_COLLECTIVE_BROADCAST = symm_collective_t(3)
+const SYMM_COLLECTIVE_REDUCE = symm_collective_t(4)
+const SYMM_COLLECTIVE_ALLTOALL = symm_collective_t(5)
+const SYMM_COLLECTIVE_ALLGATHERV = symm_collective_t(6)
+const SYMM_COLLECTIVE_REDUCE_SCATTERV = symm_collective_t(7)
+const SYMM_COLLECTIVE_ALLTOALLV = symm_collective_t(8)
+const SYMM_COLLECTIVE_GATHER = symm_collective_t(9)
+const SYMM_COLLECTIVE_SCATTER = symm_collective_t(10)
+const SYMM_COLLECTIVE_ALLGATHER_ROWS = symm_collective_t(11)
 const SYMM_COLLECTIVE_ALLREDUCE_RMSNORM = symm_collective_t(12)
-"""What a scale of symm_rmsnorm_t is for. Since 0.2.""" const symm_quant_scale_t = Int32
-const SYMM_QUANT_SCALE_TENSOR = symm_quant_scale_t(0); const SYMM_QUANT_SCALE_TOKEN = symm_quant_scale_t(1)
+
+"""What a scale of symm_rmsnorm_t is for. Since 0.2."""
+const symm_quant_scale_t = Int32
+
+const SYMM_QUANT_SCALE_TENSOR = symm_quant_scale_t(0)
+const SYMM_QUANT_SCALE_TOKEN = symm_quant_scale_t(1)
 const SYMM_QUANT_SCALE_GROUP = symm_quant_scale_t(2)
-"""Algorithms. All give the same bits, but for the two of multicast (MULTIMEM), in which the switch adds, and HIERARCHICAL, for sums, averages and products of floats: these have orders of their own, and are used only where they are asked for.""" const symm_algorithm_t = Int32
-const SYMM_ALGORITHM_AUTO = symm_algorithm_t(0); const SYMM_ALGORITHM_LL = symm_algorithm_t(1); const SYMM_ALGORITHM_ONE_SHOT = symm_algorithm_t(2)
-const SYMM_ALGORITHM_TWO_SHOT = symm_algorithm_t(3); const SYMM_ALGORITHM_TWO_SHOT_STAGED = symm_algorithm_t(4)
-const SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = symm_algorithm_t(6); const SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = symm_algorithm_t(7)
-const SYMM_ALGORITHM_MARKED = symm_algorithm_t(8); const SYMM_ALGORITHM_CHAIN = symm_algorithm_t(9); const SYMM_ALGORITHM_BRUCK = symm_algorithm_t(10)
-const SYMM_ALGORITHM_HIERARCHICAL = symm_algorithm_t(11); const SYMM_ALGORITHM_COPY_ENGINE = symm_algorithm_t(12)
-"""What symm_signal_value() does to a word.""" const symm_signal_op_t = Int32
-const SYMM_SIGNAL_ADD = symm_signal_op_t(0); const SYMM_SIGNAL_SET = symm_signal_op_t(1)
-"""How a word that is waited for, to the left, compares with a value, to the right; both are unsigned.""" const symm_compare_t = Int32
-const SYMM_COMPARE_EQ = symm_compare_t(0); const SYMM_COMPARE_NE = symm_compare_t(1); const SYMM_COMPARE_LT = symm_compare_t(2)
-const SYMM_COMPARE_LE = symm_compare_t(3); const SYMM_COMPARE_GT = symm_compare_t(4); const SYMM_COMPARE_GE = symm_compare_t(5)
-"""Class of the links between devices.""" const symm_topology_class_t = Int32
-const SYMM_TOPOLOGY_UNKNOWN = symm_topology_class_t(0); const SYMM_TOPOLOGY_FULLY_CONNECTED = symm_topology_class_t(1)
-"""Severity of a log message.""" const symm_log_level_t = Int32
-const SYMM_LOG_ERROR = symm_log_level_t(1); const SYMM_LOG_WARNING = symm_log_level_t(2); const SYMM_LOG_INFO = symm_log_level_t(3)
+
+"""
+Algorithms. All give the same bits, but for the two of multicast (MULTIMEM), in which the
+switch adds, and HIERARCHICAL, for sums, averages and products of floats: these have orders
+of their own, and are used only where they are asked for.
+"""
+const symm_algorithm_t = Int32
+
+const SYMM_ALGORITHM_AUTO = symm_algorithm_t(0)
+const SYMM_ALGORITHM_LL = symm_algorithm_t(1)
+const SYMM_ALGORITHM_ONE_SHOT = symm_algorithm_t(2)
+const SYMM_ALGORITHM_TWO_SHOT = symm_algorithm_t(3)
+const SYMM_ALGORITHM_TWO_SHOT_STAGED = symm_algorithm_t(4)
+const SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = symm_algorithm_t(6)
+const SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = symm_algorithm_t(7)
+const SYMM_ALGORITHM_MARKED = symm_algorithm_t(8)
+const SYMM_ALGORITHM_CHAIN = symm_algorithm_t(9)
+const SYMM_ALGORITHM_BRUCK = symm_algorithm_t(10)
+const SYMM_ALGORITHM_HIERARCHICAL = symm_algorithm_t(11)
+const SYMM_ALGORITHM_COPY_ENGINE = symm_algorithm_t(12)
+
+"""What symm_signal_value() does to a word."""
+const symm_signal_op_t = Int32
+
+const SYMM_SIGNAL_ADD = symm_signal_op_t(0)
+const SYMM_SIGNAL_SET = symm_signal_op_t(1)
+
+"""
+How a word that is waited for, to the left, compares with a value, to the right; both are
+unsigned.
+"""
+const symm_compare_t = Int32
+
+const SYMM_COMPARE_EQ = symm_compare_t(0)
+const SYMM_COMPARE_NE = symm_compare_t(1)
+const SYMM_COMPARE_LT = symm_compare_t(2)
+const SYMM_COMPARE_LE = symm_compare_t(3)
+const SYMM_COMPARE_GT = symm_compare_t(4)
+const SYMM_COMPARE_GE = symm_compare_t(5)
+
+"""Class of the links between devices."""
+const symm_topology_class_t = Int32
+
+const SYMM_TOPOLOGY_UNKNOWN = symm_topology_class_t(0)
+const SYMM_TOPOLOGY_FULLY_CONNECTED = symm_topology_class_t(1)
+
+"""Severity of a log message."""
+const symm_log_level_t = Int32
+
+const SYMM_LOG_ERROR = symm_log_level_t(1)
+const SYMM_LOG_WARNING = symm_log_level_t(2)
+const SYMM_LOG_INFO = symm_log_level_t(3)
 const SYMM_LOG_DEBUG = symm_log_level_t(4)
-const SYMM_DEVICE_AUTO = Int32(-1); const SYMM_NODE_NEAREST = Int32(-1)
+
+const SYMM_DEVICE_AUTO = Int32(-1)
+const SYMM_NODE_NEAREST = Int32(-1)
+
 # Bits of symm_group_config_t.flags.
-const SYMM_GROUP_OVERLAPPING_DEVICES = Int32(1); const SYMM_GROUP_CHECK = Int32(2); const SYMM_GROUP_MULTICAST = Int32(4)
-const SYMM_GROUP_SHARED_SCRATCH = Int32(8); const SYMM_GROUP_ANY_ORDER = Int32(16); const SYMM_GROUP_SAME_OFFSETS = Int32(32)
+const SYMM_GROUP_OVERLAPPING_DEVICES = Int32(1)
+const SYMM_GROUP_CHECK = Int32(2)
+const SYMM_GROUP_MULTICAST = Int32(4)
+const SYMM_GROUP_SHARED_SCRATCH = Int32(8)
+const SYMM_GROUP_ANY_ORDER = Int32(16)
+const SYMM_GROUP_SAME_OFFSETS = Int32(32)
+
 # Bits of symm_alloc_options_t.flags.
 const SYMM_ALLOC_HOST = Int32(1)
+
 # Bits of symm_buffer_info_t.flags.
-const SYMM_BUFFER_HOST = Int32(1); const SYMM_BUFFER_ADOPTED = Int32(2)
+const SYMM_BUFFER_HOST = Int32(1)
+const SYMM_BUFFER_ADOPTED = Int32(2)
+
 mutable struct symm_group_t end
+
 mutable struct symm_buffer_t end
+
 mutable struct symm_memory_t end
+
 mutable struct symm_heap_t end
+
 mutable struct symm_ipc_t end
-"""Receives log messages, possibly from a thread of the library's, and from several threads at once. Must not call into the library, but for symm_log_remove_listener().""" const symm_log_callback_t = Ptr{Cvoid}
-"""A failure, whole. Filled by symm_last_failure() with the last one of the thread; by any call that takes options with the failure of that very call, if options.failure points to one, whose struct_size the caller has set: written on failure only.""" struct symm_failure_t
-    struct_size::Csize_t; status::symm_status_t; rank::Int32; pid::Int64; os_error::Int32; cuda_result::Int32; message::NTuple{1024, UInt8} end
-"""How long a call may wait; NULL means the defaults.""" struct symm_wait_options_t
-    struct_size::Csize_t; timeout_ms::UInt64; failure::Ptr{symm_failure_t} end
-"""What is known of one device. Filled by symm_device_info().""" struct symm_device_info_t
-    struct_size::Csize_t; backend::symm_backend_t; device::Int32; memory_bytes::UInt64; compute_units::Int32; multicast::Int32; fabric::Int32; dmabuf::Int32
-    name::NTuple{128, UInt8}; uuid::NTuple{64, UInt8}; multicast_reason::NTuple{128, UInt8}; fabric_reason::NTuple{128, UInt8}
-    dmabuf_reason::NTuple{128, UInt8}; host_memory::Int32; numa_node::Int32; host_memory_reason::NTuple{128, UInt8} end
-"""Key-value store by which ranks find each other, supplied by the caller. The functions are called only on the thread that is inside symm_group_create(), and must not unwind (no exception, panic or longjmp). They return SYMM_OK or a negative status, which then fails the creation. A key is set once; it begins with symm/ and the name of the group, so a store that serves several creations of one name must keep them apart itself.""" struct symm_store_t
-    struct_size::Csize_t; user::Ptr{Cvoid}; set::Ptr{Cvoid}; get::Ptr{Cvoid} end
-"""How to make a group. Start from SYMM_GROUP_CONFIG_INIT or symm_group_config_init().""" struct symm_group_config_t
-    struct_size::Csize_t; rank::Int32; size::Int32; backend::symm_backend_t; device::Int32; flags::UInt64; bootstrap::Cstring; store::Ptr{symm_store_t}
-    create_timeout_ms::UInt64; timeout_ms::UInt64; name::Cstring; scratch_bytes::UInt64; channels::Int32; failure::Ptr{symm_failure_t} end
-"""How to shrink a group; NULL means the defaults.""" struct symm_group_shrink_options_t
-    struct_size::Csize_t; timeout_ms::UInt64; name::Cstring; failure::Ptr{symm_failure_t} end
-"""What is known of a group. Filled by symm_group_info().""" struct symm_group_info_t
-    struct_size::Csize_t; rank::Int32; size::Int32; backend::symm_backend_t; device::Int32; id::UInt64; channels::Int32; unwatched_peers::Int32
-    rejected_connections::UInt64; bootstrap::NTuple{64, UInt8}; name::NTuple{64, UInt8}; multicast::Int32; multicast_reason::NTuple{192, UInt8}
-    scratch_bytes::UInt64; max_ranks::Int32; max_memories::Int32; max_channels::Int32; max_handles::Int32; max_name::Int32; shared_scratch_bytes::UInt64
-    machines::Int32; machine::Int32; local_rank::Int32; local_size::Int32; engine::NTuple{64, UInt8} end
-"""Health of a group. Filled by symm_group_status().""" struct symm_group_status_t
-    struct_size::Csize_t; status::symm_status_t; failed_rank::Int32; failed_pid::Int64; message::NTuple{256, UInt8} end
-"""What is known of one rank of a group. Filled by symm_peer_info().""" struct symm_peer_info_t
-    struct_size::Csize_t; rank::Int32; backend::symm_backend_t; device::Int32; alive::Int32; pid::Int64; host::NTuple{64, UInt8}; machine::NTuple{64, UInt8}
-    uuid::NTuple{64, UInt8}; machine_index::Int32; mapped::Int32 end
-"""What this rank has done on a group so far, calls that succeeded unless it says otherwise. Filled by symm_group_stats().""" struct symm_group_stats_t
-    struct_size::Csize_t; collective_calls::NTuple{32, UInt64}; collective_bytes::NTuple{32, UInt64}; algorithm_calls::NTuple{32, UInt64}; barriers::UInt64
-    signals_sent::UInt64; signals_taken::UInt64; failures::UInt64; sleeps::UInt64; slept_ns::UInt64; waits::UInt64 end
-"""How to allocate; NULL means the defaults.""" struct symm_alloc_options_t
-    struct_size::Csize_t; flags::UInt64; numa_node::Int32; alignment::UInt64; page_bytes::UInt64; name::Cstring; failure::Ptr{symm_failure_t} end
-"""How to adopt; NULL means the defaults.""" struct symm_adopt_options_t
-    struct_size::Csize_t; fd::Int32; offset::UInt64; name::Cstring; failure::Ptr{symm_failure_t} end
-"""What is known of a buffer. Filled by symm_buffer_info().""" struct symm_buffer_info_t
-    struct_size::Csize_t; backend::symm_backend_t; device::Int32; bytes::UInt64; mapped_bytes::UInt64; flags::UInt64; numa_node::Int32; memories::Int32
-    pointer::Ptr{Cvoid}; page_bytes::UInt64; name::NTuple{64, UInt8} end
-"""How to meet; NULL means the defaults.""" struct symm_rendezvous_options_t
-    struct_size::Csize_t; tag::UInt64; timeout_ms::UInt64; channels::Int32; failure::Ptr{symm_failure_t} end
-"""What is known of a memory. Filled by symm_memory_info().""" struct symm_memory_info_t
-    struct_size::Csize_t; rank::Int32; size::Int32; bytes::UInt64; id::UInt64; channels::Int32; signal_pad_bytes::Int32; multicast::Int32
-    multicast_reason::NTuple{192, UInt8} end
-"""A memory as kernels see it; symm::device::Memory of symm/device.cuh is this struct. All pointers are device addresses. symm_memory_device_view() fills it.""" struct symm_memory_view_t
-    struct_size::Csize_t; layout::UInt32; rank::Int32; size::Int32; channels::Int32; blocks::Ptr{Ptr{Cvoid}}; pads::Ptr{Ptr{UInt64}}; taken::Ptr{UInt64}
-    timeout_ns::UInt64; stop::Ptr{UInt32} end
-"""How to make a heap; NULL means the defaults.""" struct symm_heap_options_t
-    struct_size::Csize_t; flags::UInt64; numa_node::Int32; alignment::UInt64; page_bytes::UInt64; name::Cstring; timeout_ms::UInt64
-    failure::Ptr{symm_failure_t} end
-"""What is known of a heap. Filled by symm_heap_info().""" struct symm_heap_info_t
-    struct_size::Csize_t; bytes::UInt64; used_bytes::UInt64; peak_bytes::UInt64; free_bytes::UInt64; largest_free::UInt64; pieces::UInt64; free_pieces::UInt64
-    calls::UInt64; fragmentation::UInt64; name::NTuple{64, UInt8} end
-"""One of the signals that symm_wait_signals() waits for, as the arguments of symm_wait_signal_value().""" struct symm_signal_wait_t
-    struct_size::Csize_t; rank::Int32; channel::Int32; compare::symm_compare_t; value::UInt64 end
-"""Options of one collective call; NULL means the defaults. symm_allreduce(), symm_reduce_scatter() and symm_reduce() of floats can multiply by a factor, and leave the sum of narrow ones unrounded. Operands are then converted to f32 (F64: f64), multiplied (BEFORE), combined in rank order, divided (AVG), multiplied (AFTER), and rounded once to the type of the result; the factor is rounded to f32 (F64: f64) first. Every algorithm but those of multicast gives the same bits; its limits on bytes count f32 (F64: f64). With a position one of scale and scale_pointer, and not both, is other than 0; without, both are 0. All of it must agree on all ranks, but for what scale_pointer points to: each rank's factor is for its own operand (BEFORE) or result (AFTER). INVALID_ARGUMENT: a factor with integers, another result_dtype than F32 of F16, BF16 and F8, either of them without a reduction. With a result_dtype other than dtype no form is in place.""" struct symm_collective_options_t
-    struct_size::Csize_t; algorithm::symm_algorithm_t; timeout_ms::UInt64; failure::Ptr{symm_failure_t}; scale_position::symm_scale_t
-    result_dtype::symm_dtype_t; scale::Cdouble; scale_pointer::Ptr{Cvoid} end
-"""What symm_allreduce_rmsnorm() adds to the sum, how it normalises, and where results go. Matrices are [tokens][hidden], rows one behind the other; weight, matrices and send begin at multiples of 16 bytes. NULL: there is none, or it is not wanted.""" struct symm_rmsnorm_t
-    struct_size::Csize_t; residual_in::Ptr{Cvoid}; residual_out::Ptr{Cvoid}; norm_out::Ptr{Cvoid}; weight::Ptr{Cvoid}; weight_dtype::symm_dtype_t
-    epsilon::Cdouble; weight_offset::Cdouble; scale_kind::symm_quant_scale_t; quant_out::Ptr{Cvoid}; scale_in::Ptr{Cvoid}; scale_out::Ptr{Cvoid} end
-"""The algorithm chosen for a call, and why. Filled by symm_collective_plan().""" struct symm_plan_info_t
-    struct_size::Csize_t; algorithm::symm_algorithm_t; slices::Int32; chunk_bytes::UInt64; nontemporal::Int32; reason::NTuple{192, UInt8} end
-"""One call of a collective.""" struct symm_collective_call_t
-    struct_size::Csize_t; collective::symm_collective_t; send::Ptr{Cvoid}; recv::Ptr{Cvoid}; count::Csize_t; dtype::symm_dtype_t; op::symm_op_t; root::Int32
-    send_counts::Ptr{Csize_t}; send_displacements::Ptr{Csize_t}; recv_counts::Ptr{Csize_t}; recv_displacements::Ptr{Csize_t}; rows::Csize_t
-    recv_stride::Csize_t end
-"""How to export; NULL means the defaults.""" struct symm_ipc_export_options_t
-    struct_size::Csize_t; hold_ms::UInt64; hold_imports::UInt64; failure::Ptr{symm_failure_t} end
-"""How to import; NULL means the defaults.""" struct symm_ipc_import_options_t
-    struct_size::Csize_t; timeout_ms::UInt64; directory::Cstring; device::Int32; failure::Ptr{symm_failure_t} end
-"""What is known of an import. Filled by symm_ipc_info().""" struct symm_ipc_info_t
-    struct_size::Csize_t; backend::symm_backend_t; device::Int32; bytes::UInt64; offset::UInt64; block_bytes::UInt64; exporter_pid::Int64
-    exporter_alive::Int32; host_memory::Int32 end
-"""Who holds leases on a piece of memory. Filled by symm_ipc_holders().""" struct symm_ipc_holders_t
-    struct_size::Csize_t; leases::UInt64; processes::UInt64; pid::Int64; quarantined::Int32 end
-"""What collections have done since the process began, of symm_ipc_collect() and of the library's own: the difference of two reports is what happened in between. Filled by symm_ipc_collect().""" struct symm_ipc_report_t
-    struct_size::Csize_t; leases_ended::UInt64; leases_written_off::UInt64; blocks_freed::UInt64; bytes_freed::UInt64; mappings_dropped::UInt64
-    blocks_in_limbo::UInt64; bytes_in_limbo::UInt64 end
-"""The state of sharing in this process. Filled by symm_ipc_stats().""" struct symm_ipc_stats_t
-    struct_size::Csize_t; tokens::UInt64; exported_blocks::UInt64; exported_bytes::UInt64; grants::UInt64; leased::UInt64; leased_blocks::UInt64
-    limbo_blocks::UInt64; limbo_bytes::UInt64; quarantined_blocks::UInt64; quarantined_bytes::UInt64; written_off::UInt64; refused::UInt64
-    rejected_connections::UInt64; consumers::UInt64; imported::UInt64; imported_blocks::UInt64; imported_bytes::UInt64; exporters::UInt64; collections::UInt64
-    oldest_lease_ms::UInt64; oldest_lease_pid::Int64; oldest_lease_start_time::UInt64 end
-const STRUCTS = (symm_failure_t, symm_wait_options_t, symm_device_info_t, symm_store_t, symm_group_config_t, symm_group_shrink_options_t, symm_group_info_t, symm_group_status_t, symm_peer_info_t, symm_group_stats_t, symm_alloc_options_t, symm_adopt_options_t, symm_buffer_info_t, symm_rendezvous_options_t, symm_memory_info_t, symm_memory_view_t, symm_heap_options_t, symm_heap_info_t, symm_signal_wait_t, symm_collective_options_t, symm_rmsnorm_t, symm_plan_info_t, symm_collective_call_t, symm_ipc_export_options_t, symm_ipc_import_options_t, symm_ipc_info_t, symm_ipc_holders_t, symm_ipc_report_t, symm_ipc_stats_t)
-"""Version of the loaded library, encoded like SYMM_VERSION. [local]""" @call symm_version()::UInt32
-"""Static JSON object: version, git revision, compiler, back ends, CUDA architectures, SIMD targets. [local]""" @call symm_build_info()::Cstring
-"""Static name of a status, "unknown status" for a value of a newer library. [local]""" @call symm_status_string(status::symm_status_t)::Cstring
-"""Message of the last failing call on this thread: one line of UTF-8, "" before the first failure. [local]""" @call symm_last_error()::Cstring
-"""What the last failing call on this thread failed of, and who is to blame. [local]""" @call symm_last_failure(out::Ptr{symm_failure_t})::symm_status_t
-"""Set the first `struct_size` bytes of `options` to the defaults. [local]""" @call symm_wait_options_init(options::Ptr{symm_wait_options_t}, struct_size::Csize_t)::symm_status_t
-"""Send log messages of at most `level` to `callback`, for the whole process, beside all other listeners. [local]""" @call symm_log_add_listener(callback::Ptr{Cvoid}, user::Ptr{Cvoid}, level::symm_log_level_t, out_id::Ptr{UInt64})::symm_status_t
-"""The same, to a descriptor: for languages whose code must not run on threads of the library. [local]""" @call symm_log_to_fd(fd::Int32, level::symm_log_level_t, out_id::Ptr{UInt64})::symm_status_t
-"""End a listener. [local]""" @call symm_log_remove_listener(id::UInt64)::symm_status_t
-"""Size of one element in bytes. [local]""" @call symm_dtype_size(dtype::symm_dtype_t, out_bytes::Ptr{Csize_t})::symm_status_t
-"""Number of devices of a back end.""" @call symm_device_count(backend::symm_backend_t, out_count::Ptr{Int32})::symm_status_t
-"""Describe device `device` of `backend`. [local]""" @call symm_device_info(backend::symm_backend_t, device::Int32, out::Ptr{symm_device_info_t})::symm_status_t
-"""Links between the devices of a back end. [local]""" @call symm_topology(backend::symm_backend_t, out_class::Ptr{symm_topology_class_t}, out_links::Ptr{Int32}, capacity::Csize_t)::symm_status_t
-"""Set the first `struct_size` bytes of `config` to the defaults. [local]""" @call symm_group_config_init(config::Ptr{symm_group_config_t}, struct_size::Csize_t)::symm_status_t
-"""Form a group. [collective] [blocking, create_timeout_ms]""" @call symm_group_create(config::Ptr{symm_group_config_t}, out::Ptr{Ptr{symm_group_t}})::symm_status_t
-"""`symm_group_create()` for arguments that hold no function of the caller's: other threads may collect garbage meanwhile.""" @waiting symm_group_create_without_callbacks symm_group_create(config::Ptr{symm_group_config_t}, out::Ptr{Ptr{symm_group_t}})::symm_status_t
-"""Divide a group. [collective over `group`] [blocking, create_timeout_ms]""" @waiting symm_group_split(group::Ptr{symm_group_t}, color::Int32, key::Int32, out::Ptr{Ptr{symm_group_t}})::symm_status_t
-"""Form a group of some ranks of another. [collective over `ranks`] [blocking, create_timeout_ms]""" @waiting symm_group_create_from_ranks(group::Ptr{symm_group_t}, ranks::Ptr{Int32}, count::Csize_t, out::Ptr{Ptr{symm_group_t}})::symm_status_t
-"""Form a group of this rank's machine, in the order of its ranks: those whose memory is mapped here (machine of symm_group_info()). [collective over the ranks of a machine] [blocking, create_timeout_ms]""" @waiting symm_group_local(group::Ptr{symm_group_t}, out::Ptr{Ptr{symm_group_t}})::symm_status_t
-"""Set the first `struct_size` bytes of `options` to the defaults. [local]""" @call symm_group_shrink_options_init(options::Ptr{symm_group_shrink_options_t}, struct_size::Csize_t)::symm_status_t
-"""Form a group of those ranks of `group` that are alive and have not released it, in their old order. [collective over these] [blocking, options.timeout_ms]""" @waiting symm_group_shrink(group::Ptr{symm_group_t}, options::Ptr{symm_group_shrink_options_t}, out::Ptr{Ptr{symm_group_t}})::symm_status_t
-"""Which rank of `group` is rank `rank` of `other`. [local]""" @call symm_group_translate_rank(group::Ptr{symm_group_t}, other::Ptr{symm_group_t}, rank::Int32, out_rank::Ptr{Int32})::symm_status_t
-"""This process's rank in the group. [local]""" @call symm_group_rank(group::Ptr{symm_group_t}, out_rank::Ptr{Int32})::symm_status_t
-"""Number of ranks. [local]""" @call symm_group_size(group::Ptr{symm_group_t}, out_size::Ptr{Int32})::symm_status_t
-"""Describe a group. [local]""" @call symm_group_info(group::Ptr{symm_group_t}, out::Ptr{symm_group_info_t})::symm_status_t
-"""Ask whether the group was revoked, and why. [local]""" @call symm_group_status(group::Ptr{symm_group_t}, out::Ptr{symm_group_status_t})::symm_status_t
-"""Which ranks this rank knows to be dead, or to have released the group. [local]""" @call symm_group_failed_ranks(group::Ptr{symm_group_t}, out_ranks::Ptr{Int32}, capacity::Csize_t, out_count::Ptr{Csize_t})::symm_status_t
-"""A descriptor for event loops, which becomes readable, and stays so, when the group is revoked: then ask symm_group_status(). [local]""" @call symm_group_failure_fd(group::Ptr{symm_group_t}, out_fd::Ptr{Int32})::symm_status_t
-"""Describe rank `rank` of a group, this one or another. [local]""" @call symm_peer_info(group::Ptr{symm_group_t}, rank::Int32, out::Ptr{symm_peer_info_t})::symm_status_t
-"""Ask what was done on a group. [local]""" @call symm_group_stats(group::Ptr{symm_group_t}, out::Ptr{symm_group_stats_t})::symm_status_t
-"""Revoke the group on all ranks: pending and later calls return ABORTED. [local]""" @call symm_group_abort(group::Ptr{symm_group_t}, reason::Cstring)::symm_status_t
-"""Politely end a group: wait until all ranks have arrived here, so that none sees another leave early. [collective] [blocking, options.timeout_ms]""" @waiting symm_group_finalize(group::Ptr{symm_group_t}, options::Ptr{symm_wait_options_t})::symm_status_t
-"""Add a reference. [local]""" @call symm_group_retain(group::Ptr{symm_group_t})::symm_status_t
-"""Drop a reference. [local]""" @call symm_group_release(group::Ptr{symm_group_t})::Cvoid
-"""Set the first `struct_size` bytes of `options` to the defaults. [local]""" @call symm_alloc_options_init(options::Ptr{symm_alloc_options_t}, struct_size::Csize_t)::symm_status_t
-"""Allocate this rank's block on the group's device, zeroed. [local] [blocking]""" @waiting symm_alloc(group::Ptr{symm_group_t}, size::Csize_t, options::Ptr{symm_alloc_options_t}, out::Ptr{Ptr{symm_buffer_t}})::symm_status_t
-"""Set the first `struct_size` bytes of `options` to the defaults. [local]""" @call symm_adopt_options_init(options::Ptr{symm_adopt_options_t}, struct_size::Csize_t)::symm_status_t
-"""Make a buffer of memory that another library has allocated, to be rendezvoused like one of symm_alloc(). [local] [blocking]""" @waiting symm_buffer_adopt(group::Ptr{symm_group_t}, pointer::Ptr{Cvoid}, size::Csize_t, options::Ptr{symm_adopt_options_t}, out::Ptr{Ptr{symm_buffer_t}})::symm_status_t
-"""Describe a buffer. [local]""" @call symm_buffer_info(buffer::Ptr{symm_buffer_t}, out::Ptr{symm_buffer_info_t})::symm_status_t
-"""Find the buffer of this process that `address` lies in, anywhere inside; an adopted one also by the addresses of its owner, as long as he has it mapped there. [local]""" @call symm_buffer_find(address::Ptr{Cvoid}, out::Ptr{Ptr{symm_buffer_t}}, out_offset::Ptr{Csize_t})::symm_status_t
-"""Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to map. [local]""" @call symm_buffer_export_dmabuf(buffer::Ptr{symm_buffer_t}, offset::Csize_t, size::Csize_t, out_fd::Ptr{Int32})::symm_status_t
-"""Address of the block; aligned to at least 4096 bytes and as asked for, an adopted one to 16. [local]""" @call symm_buffer_pointer(buffer::Ptr{symm_buffer_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
-"""Bytes asked for. [local]""" @call symm_buffer_size(buffer::Ptr{symm_buffer_t}, out_bytes::Ptr{Csize_t})::symm_status_t
-"""Add a reference. [local]""" @call symm_buffer_retain(buffer::Ptr{symm_buffer_t})::symm_status_t
-"""Drop a reference. [local]""" @call symm_buffer_release(buffer::Ptr{symm_buffer_t})::Cvoid
-"""Set the first `struct_size` bytes of `options` to the defaults. [local]""" @call symm_rendezvous_options_init(options::Ptr{symm_rendezvous_options_t}, struct_size::Csize_t)::symm_status_t
-"""Exchange blocks: after it, every rank's block is mapped here. [collective] [blocking, options.timeout_ms]""" @waiting symm_rendezvous(group::Ptr{symm_group_t}, buffer::Ptr{symm_buffer_t}, options::Ptr{symm_rendezvous_options_t}, out::Ptr{Ptr{symm_memory_t}})::symm_status_t
-"""The memory that a buffer has become on a group. [local]""" @call symm_buffer_memory(buffer::Ptr{symm_buffer_t}, group::Ptr{symm_group_t}, out::Ptr{Ptr{symm_memory_t}})::symm_status_t
-"""Describe a memory. [local]""" @call symm_memory_info(memory::Ptr{symm_memory_t}, out::Ptr{symm_memory_info_t})::symm_status_t
-"""Address at which rank `rank`'s block is mapped here. [local]""" @call symm_memory_pointer(memory::Ptr{symm_memory_t}, rank::Int32, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
-"""Address of rank `rank`'s signal pad: uint64_t pad[channel][source rank], zero at first. [local]""" @call symm_memory_signal_pad(memory::Ptr{symm_memory_t}, rank::Int32, out_pad::Ptr{Ptr{Cvoid}})::symm_status_t
-"""Table of the `size` block addresses, readable by the group's device (and for the host back end, by the host). [local]""" @call symm_memory_pointer_table(memory::Ptr{symm_memory_t}, out_table::Ptr{Ptr{Ptr{Cvoid}}})::symm_status_t
-"""Table of the `size` pad addresses, as symm_memory_pointer_table(). [local]""" @call symm_memory_signal_pad_table(memory::Ptr{symm_memory_t}, out_table::Ptr{Ptr{Ptr{Cvoid}}})::symm_status_t
-"""Describe a memory for kernels of your own, to which the struct is passed by value. [local]""" @call symm_memory_device_view(memory::Ptr{symm_memory_t}, timeout_ms::UInt64, stop::Ptr{Cvoid}, out::Ptr{symm_memory_view_t})::symm_status_t
-"""Multicast address of the memory: what is stored there reaches all ranks' blocks, and a reducing load combines them, by the multimem instructions of the device (compute capability 9.0); any other access is undefined. [local]""" @call symm_memory_multicast_pointer(memory::Ptr{symm_memory_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
-"""Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's block. [local]""" @call symm_memory_find(group::Ptr{symm_group_t}, address::Ptr{Cvoid}, out::Ptr{Ptr{symm_memory_t}}, out_rank::Ptr{Int32}, out_offset::Ptr{Csize_t})::symm_status_t
-"""Add a reference. [local]""" @call symm_memory_retain(memory::Ptr{symm_memory_t})::symm_status_t
-"""Drop a reference. [local]""" @call symm_memory_release(memory::Ptr{symm_memory_t})::Cvoid
-"""What is issued on `stream` next runs after what was issued on `after_stream`. [local] [stream]""" @waiting symm_stream_wait(group::Ptr{symm_group_t}, stream::Ptr{Cvoid}, after_stream::Ptr{Cvoid})::symm_status_t
-"""Ask whether all that was issued on `stream` is over. [local]""" @call symm_stream_query(group::Ptr{symm_group_t}, stream::Ptr{Cvoid}, out_done::Ptr{Int32})::symm_status_t
-"""Wait until all that was issued on `stream` is over, and say what went wrong with the group. [local] [blocking, options.timeout_ms]""" @waiting symm_group_synchronize(group::Ptr{symm_group_t}, stream::Ptr{Cvoid}, options::Ptr{symm_wait_options_t})::symm_status_t
-"""Say that what was issued on `stream` so far uses the buffer: call it behind the last work there. [local] [stream]""" @call symm_buffer_record_use(buffer::Ptr{symm_buffer_t}, stream::Ptr{Cvoid})::symm_status_t
-"""The same, of a memory: of all ranks' blocks and pads that are mapped here. [local] [stream]""" @waiting symm_memory_record_use(memory::Ptr{symm_memory_t}, stream::Ptr{Cvoid})::symm_status_t
-"""Set the first `struct_size` bytes of `options` to the defaults. [local]""" @call symm_heap_options_init(options::Ptr{symm_heap_options_t}, struct_size::Csize_t)::symm_status_t
-"""Make a heap of `bytes` on every rank. [collective] [blocking, options.timeout_ms]""" @waiting symm_heap_create(group::Ptr{symm_group_t}, bytes::Csize_t, options::Ptr{symm_heap_options_t}, out::Ptr{Ptr{symm_heap_t}})::symm_status_t
-"""Take a piece of this rank's block. [local]""" @call symm_heap_alloc(heap::Ptr{symm_heap_t}, size::Csize_t, alignment::Csize_t, out_pointer::Ptr{Ptr{Cvoid}}, out_offset::Ptr{Csize_t})::symm_status_t
-"""Give a piece back. [local]""" @call symm_heap_free(heap::Ptr{symm_heap_t}, pointer::Ptr{Cvoid})::symm_status_t
-"""Find the piece that contains `address`, anywhere between its first and its last byte in this rank's block. [local]""" @call symm_heap_find(heap::Ptr{symm_heap_t}, address::Ptr{Cvoid}, out_pointer::Ptr{Ptr{Cvoid}}, out_size::Ptr{Csize_t})::symm_status_t
-"""The memory that the pieces lie in. [local]""" @call symm_heap_memory(heap::Ptr{symm_heap_t}, out::Ptr{Ptr{symm_memory_t}})::symm_status_t
-"""Describe a heap. [local]""" @call symm_heap_info(heap::Ptr{symm_heap_t}, out::Ptr{symm_heap_info_t})::symm_status_t
-"""Add a reference. [local]""" @call symm_heap_retain(heap::Ptr{symm_heap_t})::symm_status_t
-"""Drop a reference. [local]""" @call symm_heap_release(heap::Ptr{symm_heap_t})::Cvoid
-"""Wait until all ranks of a set are here. [collective over the set] [stream]""" @waiting symm_barrier(group::Ptr{symm_group_t}, ranks::Ptr{Int32}, count::Csize_t, channel::Int32, options::Ptr{symm_wait_options_t}, stream::Ptr{Cvoid})::symm_status_t
-"""Add one to the signals that this rank has sent to `rank` on `channel`. [local] [stream]""" @call symm_signal(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, stream::Ptr{Cvoid})::symm_status_t
-"""The same with a value: add it to the word, or set the word to it. [local] [stream]""" @call symm_signal_value(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, op::symm_signal_op_t, value::UInt64, stream::Ptr{Cvoid})::symm_status_t
-"""Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream]""" @waiting symm_wait_signal(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, options::Ptr{symm_wait_options_t}, stream::Ptr{Cvoid})::symm_status_t
-"""Wait until the word from `rank` on `channel` compares so with `value`. [local] [stream]""" @waiting symm_wait_signal_value(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, compare::symm_compare_t, value::UInt64, options::Ptr{symm_wait_options_t}, out_seen::Ptr{UInt64}, stream::Ptr{Cvoid})::symm_status_t
-"""Wait for several signals. [local] [stream]""" @waiting symm_wait_signals(memory::Ptr{symm_memory_t}, waits::Ptr{symm_signal_wait_t}, count::Csize_t, any::Int32, options::Ptr{symm_wait_options_t}, out_index::Ptr{Csize_t}, stream::Ptr{Cvoid})::symm_status_t
-"""How many signals from `rank` on `channel` are there and not taken. [local]""" @call symm_test_signal(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, out_pending::Ptr{UInt64})::symm_status_t
-"""The word from `rank` on `channel`, likewise. [local]""" @call symm_test_signal_value(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, out_value::Ptr{UInt64})::symm_status_t
-"""Copy `size` bytes to `offset` in rank `rank`'s block. [local] [stream]""" @waiting symm_put(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, source::Ptr{Cvoid}, size::Csize_t, stream::Ptr{Cvoid})::symm_status_t
-"""Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local] [stream]""" @waiting symm_get(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, destination::Ptr{Cvoid}, size::Csize_t, stream::Ptr{Cvoid})::symm_status_t
-"""symm_put(), then symm_signal() on `channel`, in one call. [local] [stream]""" @waiting symm_put_signal(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, source::Ptr{Cvoid}, size::Csize_t, channel::Int32, stream::Ptr{Cvoid})::symm_status_t
-"""Store `count` copies of a 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block. [local] [stream]""" @waiting symm_fill32(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, value::UInt32, count::Csize_t, stream::Ptr{Cvoid})::symm_status_t
-"""Store one 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block, after everything that this rank wrote before (release order). [local] [stream]""" @waiting symm_write_value32(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, value::UInt32, stream::Ptr{Cvoid})::symm_status_t
-"""Store one 64-bit value at `offset` (a multiple of 8), likewise. [local] [stream]""" @waiting symm_write_value64(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, value::UInt64, stream::Ptr{Cvoid})::symm_status_t
-"""Wait until the word at `offset` (a multiple of 4) in this rank's own block compares so with `value`, whoever writes it, by whatever means. [local] [stream]""" @waiting symm_wait_value32(memory::Ptr{symm_memory_t}, offset::Csize_t, compare::symm_compare_t, value::UInt32, options::Ptr{symm_wait_options_t}, stream::Ptr{Cvoid})::symm_status_t
-"""The same for a word of 64 bits (`offset` is a multiple of 8). [local] [stream]""" @waiting symm_wait_value64(memory::Ptr{symm_memory_t}, offset::Csize_t, compare::symm_compare_t, value::UInt64, options::Ptr{symm_wait_options_t}, stream::Ptr{Cvoid})::symm_status_t
-"""Set the first `struct_size` bytes of `options` to the defaults. [local]""" @call symm_collective_options_init(options::Ptr{symm_collective_options_t}, struct_size::Csize_t)::symm_status_t
-"""recv[i] = op over ranks r of send_r[i], i < count, on every rank.""" @waiting symm_allreduce(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
-"""recv[i] = op over ranks r of send_r[rank * recv_count + i], i < recv_count; send has size * recv_count elements.""" @waiting symm_reduce_scatter(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, recv_count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
-"""recv[r * send_count + i] = send_r[i], i < send_count; recv has size * send_count elements.""" @waiting symm_allgather(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, send_count::Csize_t, dtype::symm_dtype_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
-"""recv[i] = send_root[i], i < count; send is read on the root only.""" @waiting symm_broadcast(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, root::Int32, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
-"""recv[i] = op over ranks r of send_r[i] on the root; recv is written on the root only.""" @waiting symm_reduce(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, root::Int32, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
-"""recv[r * count + i] = send_r[rank * count + i], i < count; both have size * count elements.""" @waiting symm_alltoall(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
-"""recv[recv_displacements[r] + i] = send_r[i], i < recv_counts[r]; send has recv_counts[rank] elements.""" @waiting symm_allgatherv(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, recv_counts::Ptr{Csize_t}, recv_displacements::Ptr{Csize_t}, dtype::symm_dtype_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
-"""recv[i] = op over ranks r of send_r[send_displacements_r[rank] + i], i < send_counts[rank].""" @waiting symm_reduce_scatterv(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, send_counts::Ptr{Csize_t}, send_displacements::Ptr{Csize_t}, recv::Ptr{Cvoid}, dtype::symm_dtype_t, op::symm_op_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
-"""recv[recv_displacements[r] + i] = send_r[send_displacements_r[rank] + i], i < recv_counts[r], which is send_counts_r[rank].""" @waiting symm_alltoallv(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, send_counts::Ptr{Csize_t}, send_displacements::Ptr{Csize_t}, recv::Ptr{Cvoid}, recv_counts::Ptr{Csize_t}, recv_displacements::Ptr{Csize_t}, dtype::symm_dtype_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
-"""symm_alltoallv() whose counts and displacements are read when it runs, from memory that the device (host back end: the host) can read: a captured call takes new ones at each replay.""" @waiting symm_alltoallv_device(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, send_capacity::Csize_t, send_counts::Ptr{UInt64}, send_displacements::Ptr{UInt64}, recv::Ptr{Cvoid}, recv_capacity::Csize_t, recv_counts::Ptr{UInt64}, recv_displacements::Ptr{UInt64}, dtype::symm_dtype_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
-"""recv[r * count + i] = send_r[i], i < count, on the root; recv is written on the root only.""" @waiting symm_gather(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, root::Int32, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
-"""recv[i] = send_root[rank * count + i], i < count; send is read on the root only.""" @waiting symm_scatter(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, root::Int32, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
-"""All-gather along the last dimension: recv[row * recv_stride + r * row_count + i] = send_r[row * row_count + i], row < rows, i < row_count.""" @waiting symm_allgather_rows(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, rows::Csize_t, row_count::Csize_t, recv_stride::Csize_t, dtype::symm_dtype_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
-"""All-reduce, residual and RMSNorm in one: what a transformer does behind each row-parallel product.""" @waiting symm_allreduce_rmsnorm(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, tokens::Csize_t, hidden::Csize_t, dtype::symm_dtype_t, norm::Ptr{symm_rmsnorm_t}, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
-"""Set the first `struct_size` bytes of `norm` to the defaults. [local]""" @call symm_rmsnorm_init(norm::Ptr{symm_rmsnorm_t}, struct_size::Csize_t)::symm_status_t
-"""Which algorithm a collective would use if every rank passed memory like this rank's. [local]""" @call symm_collective_plan(group::Ptr{symm_group_t}, call::Ptr{symm_collective_call_t}, options::Ptr{symm_collective_options_t}, out::Ptr{symm_plan_info_t})::symm_status_t
-"""Set the first `struct_size` bytes of `options` to the defaults. [local]""" @call symm_ipc_export_options_init(options::Ptr{symm_ipc_export_options_t}, struct_size::Csize_t)::symm_status_t
-"""Make a token for `size` bytes at `pointer`. [local] [stream]""" @waiting symm_ipc_export(pointer::Ptr{Cvoid}, size::Csize_t, options::Ptr{symm_ipc_export_options_t}, out_token::Ptr{Cvoid}, capacity::Csize_t, out_size::Ptr{Csize_t}, stream::Ptr{Cvoid})::symm_status_t
-"""Set the first `struct_size` bytes of `options` to the defaults. [local]""" @call symm_ipc_import_options_init(options::Ptr{symm_ipc_import_options_t}, struct_size::Csize_t)::symm_status_t
-"""Map the memory that a token names. [local] [blocking, options.timeout_ms] [stream]""" @waiting symm_ipc_import(token::Ptr{Cvoid}, token_size::Csize_t, options::Ptr{symm_ipc_import_options_t}, out::Ptr{Ptr{symm_ipc_t}}, stream::Ptr{Cvoid})::symm_status_t
-"""Address of the imported piece; NULL of 0 bytes. [local]""" @call symm_ipc_pointer(ipc::Ptr{symm_ipc_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
-"""Bytes of the imported piece. [local]""" @call symm_ipc_size(ipc::Ptr{symm_ipc_t}, out_bytes::Ptr{Csize_t})::symm_status_t
-"""Describe an import. [local]""" @call symm_ipc_info(ipc::Ptr{symm_ipc_t}, out::Ptr{symm_ipc_info_t})::symm_status_t
-"""What is issued on `stream` next runs after what the exporter had issued before the export, too. [local] [stream]""" @waiting symm_ipc_stream_wait(ipc::Ptr{symm_ipc_t}, stream::Ptr{Cvoid})::symm_status_t
-"""Say that what was issued on `stream` so far uses the import: its lease does not end before that is over. [local] [stream]""" @waiting symm_ipc_record_use(ipc::Ptr{symm_ipc_t}, stream::Ptr{Cvoid})::symm_status_t
-"""Add a reference. [local]""" @call symm_ipc_retain(ipc::Ptr{symm_ipc_t})::symm_status_t
-"""Drop a reference to an import, which ends with the last. [local] [stream]""" @call symm_ipc_release(ipc::Ptr{symm_ipc_t}, stream::Ptr{Cvoid})::Cvoid
-"""End the tokens made so far for any part of a piece of memory, and wait until nobody holds a lease on any part of it: then it may be written anew and exported again. [local] [blocking]""" @waiting symm_ipc_withdraw(pointer::Ptr{Cvoid}, size::Csize_t, timeout_ms::UInt64)::symm_status_t
-"""Ask who holds a piece of memory, without ending its tokens: those who have one may import it at any time. [local]""" @call symm_ipc_holders(pointer::Ptr{Cvoid}, size::Csize_t, out::Ptr{symm_ipc_holders_t})::symm_status_t
-"""Free what is provably free. [local]""" @call symm_ipc_collect(out::Ptr{symm_ipc_report_t})::symm_status_t
-"""Ask for the state of sharing. [local]""" @call symm_ipc_stats(out::Ptr{symm_ipc_stats_t})::symm_status_t
+
+"""
+Receives log messages, possibly from a thread of the library's, and from several threads at
+once. Must not call into the library, but for symm_log_remove_listener().
+"""
+const symm_log_callback_t = Ptr{Cvoid}
+
+"""
+A failure, whole. Filled by symm_last_failure() with the last one of the thread; by any call
+that takes options with the failure of that very call, if options.failure points to one,
+whose struct_size the caller has set: written on failure only.
+"""
+struct symm_failure_t
+    struct_size::Csize_t
+    status::symm_status_t
+    rank::Int32
+    pid::Int64
+    os_error::Int32
+    cuda_result::Int32
+    message::NTuple{1024,UInt8}
+end
+
+"""How long a call may wait; NULL means the defaults."""
+struct symm_wait_options_t
+    struct_size::Csize_t
+    timeout_ms::UInt64
+    failure::Ptr{symm_failure_t}
+end
+
+"""What is known of one device. Filled by symm_device_info()."""
+struct symm_device_info_t
+    struct_size::Csize_t
+    backend::symm_backend_t
+    device::Int32
+    memory_bytes::UInt64
+    compute_units::Int32
+    multicast::Int32
+    fabric::Int32
+    dmabuf::Int32
+    name::NTuple{128,UInt8}
+    uuid::NTuple{64,UInt8}
+    multicast_reason::NTuple{128,UInt8}
+    fabric_reason::NTuple{128,UInt8}
+    dmabuf_reason::NTuple{128,UInt8}
+    host_memory::Int32
+    numa_node::Int32
+    host_memory_reason::NTuple{128,UInt8}
+end
+
+"""
+Key-value store by which ranks find each other, supplied by the caller. The functions are
+called only on the thread that is inside symm_group_create(), and must not unwind (no
+exception, panic or longjmp). They return SYMM_OK or a negative status, which then fails the
+creation. A key is set once; it begins with symm/ and the name of the group, so a store that
+serves several creations of one name must keep them apart itself.
+"""
+struct symm_store_t
+    struct_size::Csize_t
+    user::Ptr{Cvoid}
+    set::Ptr{Cvoid}
+    get::Ptr{Cvoid}
+end
+
+"""How to make a group. Start from SYMM_GROUP_CONFIG_INIT or symm_group_config_init()."""
+struct symm_group_config_t
+    struct_size::Csize_t
+    rank::Int32
+    size::Int32
+    backend::symm_backend_t
+    device::Int32
+    flags::UInt64
+    bootstrap::Cstring
+    store::Ptr{symm_store_t}
+    create_timeout_ms::UInt64
+    timeout_ms::UInt64
+    name::Cstring
+    scratch_bytes::UInt64
+    channels::Int32
+    failure::Ptr{symm_failure_t}
+end
+
+"""How to shrink a group; NULL means the defaults."""
+struct symm_group_shrink_options_t
+    struct_size::Csize_t
+    timeout_ms::UInt64
+    name::Cstring
+    failure::Ptr{symm_failure_t}
+end
+
+"""What is known of a group. Filled by symm_group_info()."""
+struct symm_group_info_t
+    struct_size::Csize_t
+    rank::Int32
+    size::Int32
+    backend::symm_backend_t
+    device::Int32
+    id::UInt64
+    channels::Int32
+    unwatched_peers::Int32
+    rejected_connections::UInt64
+    bootstrap::NTuple{64,UInt8}
+    name::NTuple{64,UInt8}
+    multicast::Int32
+    multicast_reason::NTuple{192,UInt8}
+    scratch_bytes::UInt64
+    max_ranks::Int32
+    max_memories::Int32
+    max_channels::Int32
+    max_handles::Int32
+    max_name::Int32
+    shared_scratch_bytes::UInt64
+    machines::Int32
+    machine::Int32
+    local_rank::Int32
+    local_size::Int32
+    engine::NTuple{64,UInt8}
+end
+
+"""Health of a group. Filled by symm_group_status()."""
+struct symm_group_status_t
+    struct_size::Csize_t
+    status::symm_status_t
+    failed_rank::Int32
+    failed_pid::Int64
+    message::NTuple{256,UInt8}
+end
+
+"""What is known of one rank of a group. Filled by symm_peer_info()."""
+struct symm_peer_info_t
+    struct_size::Csize_t
+    rank::Int32
+    backend::symm_backend_t
+    device::Int32
+    alive::Int32
+    pid::Int64
+    host::NTuple{64,UInt8}
+    machine::NTuple{64,UInt8}
+    uuid::NTuple{64,UInt8}
+    machine_index::Int32
+    mapped::Int32
+end
+
+"""
+What this rank has done on a group so far, calls that succeeded unless it says otherwise.
+Filled by symm_group_stats().
+"""
+struct symm_group_stats_t
+    struct_size::Csize_t
+    collective_calls::NTuple{32,UInt64}
+    collective_bytes::NTuple{32,UInt64}
+    algorithm_calls::NTuple{32,UInt64}
+    barriers::UInt64
+    signals_sent::UInt64
+    signals_taken::UInt64
+    failures::UInt64
+    sleeps::UInt64
+    slept_ns::UInt64
+    waits::UInt64
+end
+
+"""How to allocate; NULL means the defaults."""
+struct symm_alloc_options_t
+    struct_size::Csize_t
+    flags::UInt64
+    numa_node::Int32
+    alignment::UInt64
+    page_bytes::UInt64
+    name::Cstring
+    failure::Ptr{symm_failure_t}
+end
+
+"""How to adopt; NULL means the defaults."""
+struct symm_adopt_options_t
+    struct_size::Csize_t
+    fd::Int32
+    offset::UInt64
+    name::Cstring
+    failure::Ptr{symm_failure_t}
+end
+
+"""What is known of a buffer. Filled by symm_buffer_info()."""
+struct symm_buffer_info_t
+    struct_size::Csize_t
+    backend::symm_backend_t
+    device::Int32
+    bytes::UInt64
+    mapped_bytes::UInt64
+    flags::UInt64
+    numa_node::Int32
+    memories::Int32
+    pointer::Ptr{Cvoid}
+    page_bytes::UInt64
+    name::NTuple{64,UInt8}
+end
+
+"""How to meet; NULL means the defaults."""
+struct symm_rendezvous_options_t
+    struct_size::Csize_t
+    tag::UInt64
+    timeout_ms::UInt64
+    channels::Int32
+    failure::Ptr{symm_failure_t}
+end
+
+"""What is known of a memory. Filled by symm_memory_info()."""
+struct symm_memory_info_t
+    struct_size::Csize_t
+    rank::Int32
+    size::Int32
+    bytes::UInt64
+    id::UInt64
+    channels::Int32
+    signal_pad_bytes::Int32
+    multicast::Int32
+    multicast_reason::NTuple{192,UInt8}
+end
+
+"""
+A memory as kernels see it; symm::device::Memory of symm/device.cuh is this struct. All
+pointers are device addresses. symm_memory_device_view() fills it.
+"""
+struct symm_memory_view_t
+    struct_size::Csize_t
+    layout::UInt32
+    rank::Int32
+    size::Int32
+    channels::Int32
+    blocks::Ptr{Ptr{Cvoid}}
+    pads::Ptr{Ptr{UInt64}}
+    taken::Ptr{UInt64}
+    timeout_ns::UInt64
+    stop::Ptr{UInt32}
+end
+
+"""How to make a heap; NULL means the defaults."""
+struct symm_heap_options_t
+    struct_size::Csize_t
+    flags::UInt64
+    numa_node::Int32
+    alignment::UInt64
+    page_bytes::UInt64
+    name::Cstring
+    timeout_ms::UInt64
+    failure::Ptr{symm_failure_t}
+end
+
+"""What is known of a heap. Filled by symm_heap_info()."""
+struct symm_heap_info_t
+    struct_size::Csize_t
+    bytes::UInt64
+    used_bytes::UInt64
+    peak_bytes::UInt64
+    free_bytes::UInt64
+    largest_free::UInt64
+    pieces::UInt64
+    free_pieces::UInt64
+    calls::UInt64
+    fragmentation::UInt64
+    name::NTuple{64,UInt8}
+end
+
+"""
+One of the signals that symm_wait_signals() waits for, as the arguments of
+symm_wait_signal_value().
+"""
+struct symm_signal_wait_t
+    struct_size::Csize_t
+    rank::Int32
+    channel::Int32
+    compare::symm_compare_t
+    value::UInt64
+end
+
+"""
+Options of one collective call; NULL means the defaults. symm_allreduce(),
+symm_reduce_scatter() and symm_reduce() of floats can multiply by a factor, and leave the
+sum of narrow ones unrounded. Operands are then converted to f32 (F64: f64), multiplied
+(BEFORE), combined in rank order, divided (AVG), multiplied (AFTER), and rounded once to the
+type of the result; the factor is rounded to f32 (F64: f64) first. Every algorithm but those
+of multicast gives the same bits; its limits on bytes count f32 (F64: f64). With a position
+one of scale and scale_pointer, and not both, is other than 0; without, both are 0. All of
+it must agree on all ranks, but for what scale_pointer points to: each rank's factor is for
+its own operand (BEFORE) or result (AFTER). INVALID_ARGUMENT: a factor with integers,
+another result_dtype than F32 of F16, BF16 and F8, either of them without a reduction. With
+a result_dtype other than dtype no form is in place.
+"""
+struct symm_collective_options_t
+    struct_size::Csize_t
+    algorithm::symm_algorithm_t
+    timeout_ms::UInt64
+    failure::Ptr{symm_failure_t}
+    scale_position::symm_scale_t
+    result_dtype::symm_dtype_t
+    scale::Cdouble
+    scale_pointer::Ptr{Cvoid}
+end
+
+"""
+What symm_allreduce_rmsnorm() adds to the sum, how it normalises, and where results go.
+Matrices are [tokens][hidden], rows one behind the other; weight, matrices and send begin at
+multiples of 16 bytes. NULL: there is none, or it is not wanted.
+"""
+struct symm_rmsnorm_t
+    struct_size::Csize_t
+    residual_in::Ptr{Cvoid}
+    residual_out::Ptr{Cvoid}
+    norm_out::Ptr{Cvoid}
+    weight::Ptr{Cvoid}
+    weight_dtype::symm_dtype_t
+    epsilon::Cdouble
+    weight_offset::Cdouble
+    scale_kind::symm_quant_scale_t
+    quant_out::Ptr{Cvoid}
+    scale_in::Ptr{Cvoid}
+    scale_out::Ptr{Cvoid}
+end
+
+"""The algorithm chosen for a call, and why. Filled by symm_collective_plan()."""
+struct symm_plan_info_t
+    struct_size::Csize_t
+    algorithm::symm_algorithm_t
+    slices::Int32
+    chunk_bytes::UInt64
+    nontemporal::Int32
+    reason::NTuple{192,UInt8}
+end
+
+"""One call of a collective."""
+struct symm_collective_call_t
+    struct_size::Csize_t
+    collective::symm_collective_t
+    send::Ptr{Cvoid}
+    recv::Ptr{Cvoid}
+    count::Csize_t
+    dtype::symm_dtype_t
+    op::symm_op_t
+    root::Int32
+    send_counts::Ptr{Csize_t}
+    send_displacements::Ptr{Csize_t}
+    recv_counts::Ptr{Csize_t}
+    recv_displacements::Ptr{Csize_t}
+    rows::Csize_t
+    recv_stride::Csize_t
+end
+
+"""How to export; NULL means the defaults."""
+struct symm_ipc_export_options_t
+    struct_size::Csize_t
+    hold_ms::UInt64
+    hold_imports::UInt64
+    failure::Ptr{symm_failure_t}
+end
+
+"""How to import; NULL means the defaults."""
+struct symm_ipc_import_options_t
+    struct_size::Csize_t
+    timeout_ms::UInt64
+    directory::Cstring
+    device::Int32
+    failure::Ptr{symm_failure_t}
+end
+
+"""What is known of an import. Filled by symm_ipc_info()."""
+struct symm_ipc_info_t
+    struct_size::Csize_t
+    backend::symm_backend_t
+    device::Int32
+    bytes::UInt64
+    offset::UInt64
+    block_bytes::UInt64
+    exporter_pid::Int64
+    exporter_alive::Int32
+    host_memory::Int32
+end
+
+"""Who holds leases on a piece of memory. Filled by symm_ipc_holders()."""
+struct symm_ipc_holders_t
+    struct_size::Csize_t
+    leases::UInt64
+    processes::UInt64
+    pid::Int64
+    quarantined::Int32
+end
+
+"""
+What collections have done since the process began, of symm_ipc_collect() and of the
+library's own: the difference of two reports is what happened in between. Filled by
+symm_ipc_collect().
+"""
+struct symm_ipc_report_t
+    struct_size::Csize_t
+    leases_ended::UInt64
+    leases_written_off::UInt64
+    blocks_freed::UInt64
+    bytes_freed::UInt64
+    mappings_dropped::UInt64
+    blocks_in_limbo::UInt64
+    bytes_in_limbo::UInt64
+end
+
+"""The state of sharing in this process. Filled by symm_ipc_stats()."""
+struct symm_ipc_stats_t
+    struct_size::Csize_t
+    tokens::UInt64
+    exported_blocks::UInt64
+    exported_bytes::UInt64
+    grants::UInt64
+    leased::UInt64
+    leased_blocks::UInt64
+    limbo_blocks::UInt64
+    limbo_bytes::UInt64
+    quarantined_blocks::UInt64
+    quarantined_bytes::UInt64
+    written_off::UInt64
+    refused::UInt64
+    rejected_connections::UInt64
+    consumers::UInt64
+    imported::UInt64
+    imported_blocks::UInt64
+    imported_bytes::UInt64
+    exporters::UInt64
+    collections::UInt64
+    oldest_lease_ms::UInt64
+    oldest_lease_pid::Int64
+    oldest_lease_start_time::UInt64
+end
+
+const STRUCTS = (
+    symm_failure_t,
+    symm_wait_options_t,
+    symm_device_info_t,
+    symm_store_t,
+    symm_group_config_t,
+    symm_group_shrink_options_t,
+    symm_group_info_t,
+    symm_group_status_t,
+    symm_peer_info_t,
+    symm_group_stats_t,
+    symm_alloc_options_t,
+    symm_adopt_options_t,
+    symm_buffer_info_t,
+    symm_rendezvous_options_t,
+    symm_memory_info_t,
+    symm_memory_view_t,
+    symm_heap_options_t,
+    symm_heap_info_t,
+    symm_signal_wait_t,
+    symm_collective_options_t,
+    symm_rmsnorm_t,
+    symm_plan_info_t,
+    symm_collective_call_t,
+    symm_ipc_export_options_t,
+    symm_ipc_import_options_t,
+    symm_ipc_info_t,
+    symm_ipc_holders_t,
+    symm_ipc_report_t,
+    symm_ipc_stats_t,
+)
+
+"""Version of the loaded library, encoded like SYMM_VERSION. [local]"""
+@call symm_version()::UInt32
+
+"""
+Static JSON object: version, git revision, compiler, back ends, CUDA architectures, SIMD
+targets. [local]
+"""
+@call symm_build_info()::Cstring
+
+"""Static name of a status, "unknown status" for a value of a newer library. [local]"""
+@call symm_status_string(status::symm_status_t)::Cstring
+
+"""
+Message of the last failing call on this thread: one line of UTF-8, "" before the first
+failure. [local]
+"""
+@call symm_last_error()::Cstring
+
+"""What the last failing call on this thread failed of, and who is to blame. [local]"""
+@call symm_last_failure(out::Ptr{symm_failure_t})::symm_status_t
+
+"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+@call symm_wait_options_init(
+    options::Ptr{symm_wait_options_t},
+    struct_size::Csize_t,
+)::symm_status_t
+
+"""
+Send log messages of at most `level` to `callback`, for the whole process, beside all other
+listeners. [local]
+"""
+@call symm_log_add_listener(
+    callback::Ptr{Cvoid},
+    user::Ptr{Cvoid},
+    level::symm_log_level_t,
+    out_id::Ptr{UInt64},
+)::symm_status_t
+
+"""
+The same, to a descriptor: for languages whose code must not run on threads of the library.
+[local]
+"""
+@call symm_log_to_fd(fd::Int32, level::symm_log_level_t, out_id::Ptr{UInt64})::symm_status_t
+
+"""End a listener. [local]"""
+@call symm_log_remove_listener(id::UInt64)::symm_status_t
+
+"""Size of one element in bytes. [local]"""
+@call symm_dtype_size(dtype::symm_dtype_t, out_bytes::Ptr{Csize_t})::symm_status_t
+
+"""Number of devices of a back end."""
+@call symm_device_count(backend::symm_backend_t, out_count::Ptr{Int32})::symm_status_t
+
+"""Describe device `device` of `backend`. [local]"""
+@call symm_device_info(
+    backend::symm_backend_t,
+    device::Int32,
+    out::Ptr{symm_device_info_t},
+)::symm_status_t
+
+"""Links between the devices of a back end. [local]"""
+@call symm_topology(
+    backend::symm_backend_t,
+    out_class::Ptr{symm_topology_class_t},
+    out_links::Ptr{Int32},
+    capacity::Csize_t,
+)::symm_status_t
+
+"""Set the first `struct_size` bytes of `config` to the defaults. [local]"""
+@call symm_group_config_init(
+    config::Ptr{symm_group_config_t},
+    struct_size::Csize_t,
+)::symm_status_t
+
+"""Form a group. [collective] [blocking, create_timeout_ms]"""
+@call symm_group_create(
+    config::Ptr{symm_group_config_t},
+    out::Ptr{Ptr{symm_group_t}},
+)::symm_status_t
+
+"""
+`symm_group_create()` for arguments that hold no function of the caller's: other threads may
+collect garbage meanwhile.
+"""
+@waiting symm_group_create_without_callbacks symm_group_create(
+    config::Ptr{symm_group_config_t},
+    out::Ptr{Ptr{symm_group_t}},
+)::symm_status_t
+
+"""Divide a group. [collective over `group`] [blocking, create_timeout_ms]"""
+@waiting symm_group_split(
+    group::Ptr{symm_group_t},
+    color::Int32,
+    key::Int32,
+    out::Ptr{Ptr{symm_group_t}},
+)::symm_status_t
+
+"""
+Form a group of some ranks of another. [collective over `ranks`] [blocking,
+create_timeout_ms]
+"""
+@waiting symm_group_create_from_ranks(
+    group::Ptr{symm_group_t},
+    ranks::Ptr{Int32},
+    count::Csize_t,
+    out::Ptr{Ptr{symm_group_t}},
+)::symm_status_t
+
+"""
+Form a group of this rank's machine, in the order of its ranks: those whose memory is mapped
+here (machine of symm_group_info()). [collective over the ranks of a machine] [blocking,
+create_timeout_ms]
+"""
+@waiting symm_group_local(
+    group::Ptr{symm_group_t},
+    out::Ptr{Ptr{symm_group_t}},
+)::symm_status_t
+
+"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+@call symm_group_shrink_options_init(
+    options::Ptr{symm_group_shrink_options_t},
+    struct_size::Csize_t,
+)::symm_status_t
+
+"""
+Form a group of those ranks of `group` that are alive and have not released it, in their old
+order. [collective over these] [blocking, options.timeout_ms]
+"""
+@waiting symm_group_shrink(
+    group::Ptr{symm_group_t},
+    options::Ptr{symm_group_shrink_options_t},
+    out::Ptr{Ptr{symm_group_t}},
+)::symm_status_t
+
+"""Which rank of `group` is rank `rank` of `other`. [local]"""
+@call symm_group_translate_rank(
+    group::Ptr{symm_group_t},
+    other::Ptr{symm_group_t},
+    rank::Int32,
+    out_rank::Ptr{Int32},
+)::symm_status_t
+
+"""This process's rank in the group. [local]"""
+@call symm_group_rank(group::Ptr{symm_group_t}, out_rank::Ptr{Int32})::symm_status_t
+
+"""Number of ranks. [local]"""
+@call symm_group_size(group::Ptr{symm_group_t}, out_size::Ptr{Int32})::symm_status_t
+
+"""Describe a group. [local]"""
+@call symm_group_info(group::Ptr{symm_group_t}, out::Ptr{symm_group_info_t})::symm_status_t
+
+"""Ask whether the group was revoked, and why. [local]"""
+@call symm_group_status(
+    group::Ptr{symm_group_t},
+    out::Ptr{symm_group_status_t},
+)::symm_status_t
+
+"""Which ranks this rank knows to be dead, or to have released the group. [local]"""
+@call symm_group_failed_ranks(
+    group::Ptr{symm_group_t},
+    out_ranks::Ptr{Int32},
+    capacity::Csize_t,
+    out_count::Ptr{Csize_t},
+)::symm_status_t
+
+"""
+A descriptor for event loops, which becomes readable, and stays so, when the group is
+revoked: then ask symm_group_status(). [local]
+"""
+@call symm_group_failure_fd(group::Ptr{symm_group_t}, out_fd::Ptr{Int32})::symm_status_t
+
+"""Describe rank `rank` of a group, this one or another. [local]"""
+@call symm_peer_info(
+    group::Ptr{symm_group_t},
+    rank::Int32,
+    out::Ptr{symm_peer_info_t},
+)::symm_status_t
+
+"""Ask what was done on a group. [local]"""
+@call symm_group_stats(
+    group::Ptr{symm_group_t},
+    out::Ptr{symm_group_stats_t},
+)::symm_status_t
+
+"""Revoke the group on all ranks: pending and later calls return ABORTED. [local]"""
+@call symm_group_abort(group::Ptr{symm_group_t}, reason::Cstring)::symm_status_t
+
+"""
+Politely end a group: wait until all ranks have arrived here, so that none sees another
+leave early. [collective] [blocking, options.timeout_ms]
+"""
+@waiting symm_group_finalize(
+    group::Ptr{symm_group_t},
+    options::Ptr{symm_wait_options_t},
+)::symm_status_t
+
+"""Add a reference. [local]"""
+@call symm_group_retain(group::Ptr{symm_group_t})::symm_status_t
+
+"""Drop a reference. [local]"""
+@call symm_group_release(group::Ptr{symm_group_t})::Cvoid
+
+"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+@call symm_alloc_options_init(
+    options::Ptr{symm_alloc_options_t},
+    struct_size::Csize_t,
+)::symm_status_t
+
+"""Allocate this rank's block on the group's device, zeroed. [local] [blocking]"""
+@waiting symm_alloc(
+    group::Ptr{symm_group_t},
+    size::Csize_t,
+    options::Ptr{symm_alloc_options_t},
+    out::Ptr{Ptr{symm_buffer_t}},
+)::symm_status_t
+
+"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+@call symm_adopt_options_init(
+    options::Ptr{symm_adopt_options_t},
+    struct_size::Csize_t,
+)::symm_status_t
+
+"""
+Make a buffer of memory that another library has allocated, to be rendezvoused like one of
+symm_alloc(). [local] [blocking]
+"""
+@waiting symm_buffer_adopt(
+    group::Ptr{symm_group_t},
+    pointer::Ptr{Cvoid},
+    size::Csize_t,
+    options::Ptr{symm_adopt_options_t},
+    out::Ptr{Ptr{symm_buffer_t}},
+)::symm_status_t
+
+"""Describe a buffer. [local]"""
+@call symm_buffer_info(
+    buffer::Ptr{symm_buffer_t},
+    out::Ptr{symm_buffer_info_t},
+)::symm_status_t
+
+"""
+Find the buffer of this process that `address` lies in, anywhere inside; an adopted one also
+by the addresses of its owner, as long as he has it mapped there. [local]
+"""
+@call symm_buffer_find(
+    address::Ptr{Cvoid},
+    out::Ptr{Ptr{symm_buffer_t}},
+    out_offset::Ptr{Csize_t},
+)::symm_status_t
+
+"""
+Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to
+map. [local]
+"""
+@call symm_buffer_export_dmabuf(
+    buffer::Ptr{symm_buffer_t},
+    offset::Csize_t,
+    size::Csize_t,
+    out_fd::Ptr{Int32},
+)::symm_status_t
+
+"""
+Address of the block; aligned to at least 4096 bytes and as asked for, an adopted one to 16.
+[local]
+"""
+@call symm_buffer_pointer(
+    buffer::Ptr{symm_buffer_t},
+    out_pointer::Ptr{Ptr{Cvoid}},
+)::symm_status_t
+
+"""Bytes asked for. [local]"""
+@call symm_buffer_size(buffer::Ptr{symm_buffer_t}, out_bytes::Ptr{Csize_t})::symm_status_t
+
+"""Add a reference. [local]"""
+@call symm_buffer_retain(buffer::Ptr{symm_buffer_t})::symm_status_t
+
+"""Drop a reference. [local]"""
+@call symm_buffer_release(buffer::Ptr{symm_buffer_t})::Cvoid
+
+"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+@call symm_rendezvous_options_init(
+    options::Ptr{symm_rendezvous_options_t},
+    struct_size::Csize_t,
+)::symm_status_t
+
+"""
+Exchange blocks: after it, every rank's block is mapped here. [collective] [blocking,
+options.timeout_ms]
+"""
+@waiting symm_rendezvous(
+    group::Ptr{symm_group_t},
+    buffer::Ptr{symm_buffer_t},
+    options::Ptr{symm_rendezvous_options_t},
+    out::Ptr{Ptr{symm_memory_t}},
+)::symm_status_t
+
+"""The memory that a buffer has become on a group. [local]"""
+@call symm_buffer_memory(
+    buffer::Ptr{symm_buffer_t},
+    group::Ptr{symm_group_t},
+    out::Ptr{Ptr{symm_memory_t}},
+)::symm_status_t
+
+"""Describe a memory. [local]"""
+@call symm_memory_info(
+    memory::Ptr{symm_memory_t},
+    out::Ptr{symm_memory_info_t},
+)::symm_status_t
+
+"""Address at which rank `rank`'s block is mapped here. [local]"""
+@call symm_memory_pointer(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    out_pointer::Ptr{Ptr{Cvoid}},
+)::symm_status_t
+
+"""
+Address of rank `rank`'s signal pad: uint64_t pad[channel][source rank], zero at first.
+[local]
+"""
+@call symm_memory_signal_pad(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    out_pad::Ptr{Ptr{Cvoid}},
+)::symm_status_t
+
+"""
+Table of the `size` block addresses, readable by the group's device (and for the host back
+end, by the host). [local]
+"""
+@call symm_memory_pointer_table(
+    memory::Ptr{symm_memory_t},
+    out_table::Ptr{Ptr{Ptr{Cvoid}}},
+)::symm_status_t
+
+"""Table of the `size` pad addresses, as symm_memory_pointer_table(). [local]"""
+@call symm_memory_signal_pad_table(
+    memory::Ptr{symm_memory_t},
+    out_table::Ptr{Ptr{Ptr{Cvoid}}},
+)::symm_status_t
+
+"""
+Describe a memory for kernels of your own, to which the struct is passed by value. [local]
+"""
+@call symm_memory_device_view(
+    memory::Ptr{symm_memory_t},
+    timeout_ms::UInt64,
+    stop::Ptr{Cvoid},
+    out::Ptr{symm_memory_view_t},
+)::symm_status_t
+
+"""
+Multicast address of the memory: what is stored there reaches all ranks' blocks, and a
+reducing load combines them, by the multimem instructions of the device (compute capability
+9.0); any other access is undefined. [local]
+"""
+@call symm_memory_multicast_pointer(
+    memory::Ptr{symm_memory_t},
+    out_pointer::Ptr{Ptr{Cvoid}},
+)::symm_status_t
+
+"""
+Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's
+block. [local]
+"""
+@call symm_memory_find(
+    group::Ptr{symm_group_t},
+    address::Ptr{Cvoid},
+    out::Ptr{Ptr{symm_memory_t}},
+    out_rank::Ptr{Int32},
+    out_offset::Ptr{Csize_t},
+)::symm_status_t
+
+"""Add a reference. [local]"""
+@call symm_memory_retain(memory::Ptr{symm_memory_t})::symm_status_t
+
+"""Drop a reference. [local]"""
+@call symm_memory_release(memory::Ptr{symm_memory_t})::Cvoid
+
+"""
+What is issued on `stream` next runs after what was issued on `after_stream`. [local]
+[stream]
+"""
+@waiting symm_stream_wait(
+    group::Ptr{symm_group_t},
+    stream::Ptr{Cvoid},
+    after_stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""Ask whether all that was issued on `stream` is over. [local]"""
+@call symm_stream_query(
+    group::Ptr{symm_group_t},
+    stream::Ptr{Cvoid},
+    out_done::Ptr{Int32},
+)::symm_status_t
+
+"""
+Wait until all that was issued on `stream` is over, and say what went wrong with the group.
+[local] [blocking, options.timeout_ms]
+"""
+@waiting symm_group_synchronize(
+    group::Ptr{symm_group_t},
+    stream::Ptr{Cvoid},
+    options::Ptr{symm_wait_options_t},
+)::symm_status_t
+
+"""
+Say that what was issued on `stream` so far uses the buffer: call it behind the last work
+there. [local] [stream]
+"""
+@call symm_buffer_record_use(buffer::Ptr{symm_buffer_t}, stream::Ptr{Cvoid})::symm_status_t
+
+"""
+The same, of a memory: of all ranks' blocks and pads that are mapped here. [local] [stream]
+"""
+@waiting symm_memory_record_use(
+    memory::Ptr{symm_memory_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+@call symm_heap_options_init(
+    options::Ptr{symm_heap_options_t},
+    struct_size::Csize_t,
+)::symm_status_t
+
+"""Make a heap of `bytes` on every rank. [collective] [blocking, options.timeout_ms]"""
+@waiting symm_heap_create(
+    group::Ptr{symm_group_t},
+    bytes::Csize_t,
+    options::Ptr{symm_heap_options_t},
+    out::Ptr{Ptr{symm_heap_t}},
+)::symm_status_t
+
+"""Take a piece of this rank's block. [local]"""
+@call symm_heap_alloc(
+    heap::Ptr{symm_heap_t},
+    size::Csize_t,
+    alignment::Csize_t,
+    out_pointer::Ptr{Ptr{Cvoid}},
+    out_offset::Ptr{Csize_t},
+)::symm_status_t
+
+"""Give a piece back. [local]"""
+@call symm_heap_free(heap::Ptr{symm_heap_t}, pointer::Ptr{Cvoid})::symm_status_t
+
+"""
+Find the piece that contains `address`, anywhere between its first and its last byte in this
+rank's block. [local]
+"""
+@call symm_heap_find(
+    heap::Ptr{symm_heap_t},
+    address::Ptr{Cvoid},
+    out_pointer::Ptr{Ptr{Cvoid}},
+    out_size::Ptr{Csize_t},
+)::symm_status_t
+
+"""The memory that the pieces lie in. [local]"""
+@call symm_heap_memory(heap::Ptr{symm_heap_t}, out::Ptr{Ptr{symm_memory_t}})::symm_status_t
+
+"""Describe a heap. [local]"""
+@call symm_heap_info(heap::Ptr{symm_heap_t}, out::Ptr{symm_heap_info_t})::symm_status_t
+
+"""Add a reference. [local]"""
+@call symm_heap_retain(heap::Ptr{symm_heap_t})::symm_status_t
+
+"""Drop a reference. [local]"""
+@call symm_heap_release(heap::Ptr{symm_heap_t})::Cvoid
+
+"""Wait until all ranks of a set are here. [collective over the set] [stream]"""
+@waiting symm_barrier(
+    group::Ptr{symm_group_t},
+    ranks::Ptr{Int32},
+    count::Csize_t,
+    channel::Int32,
+    options::Ptr{symm_wait_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Add one to the signals that this rank has sent to `rank` on `channel`. [local] [stream]
+"""
+@call symm_signal(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    channel::Int32,
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""The same with a value: add it to the word, or set the word to it. [local] [stream]"""
+@call symm_signal_value(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    channel::Int32,
+    op::symm_signal_op_t,
+    value::UInt64,
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream]"""
+@waiting symm_wait_signal(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    channel::Int32,
+    options::Ptr{symm_wait_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Wait until the word from `rank` on `channel` compares so with `value`. [local] [stream]
+"""
+@waiting symm_wait_signal_value(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    channel::Int32,
+    compare::symm_compare_t,
+    value::UInt64,
+    options::Ptr{symm_wait_options_t},
+    out_seen::Ptr{UInt64},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""Wait for several signals. [local] [stream]"""
+@waiting symm_wait_signals(
+    memory::Ptr{symm_memory_t},
+    waits::Ptr{symm_signal_wait_t},
+    count::Csize_t,
+    any::Int32,
+    options::Ptr{symm_wait_options_t},
+    out_index::Ptr{Csize_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""How many signals from `rank` on `channel` are there and not taken. [local]"""
+@call symm_test_signal(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    channel::Int32,
+    out_pending::Ptr{UInt64},
+)::symm_status_t
+
+"""The word from `rank` on `channel`, likewise. [local]"""
+@call symm_test_signal_value(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    channel::Int32,
+    out_value::Ptr{UInt64},
+)::symm_status_t
+
+"""Copy `size` bytes to `offset` in rank `rank`'s block. [local] [stream]"""
+@waiting symm_put(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    offset::Csize_t,
+    source::Ptr{Cvoid},
+    size::Csize_t,
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local] [stream]
+"""
+@waiting symm_get(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    offset::Csize_t,
+    destination::Ptr{Cvoid},
+    size::Csize_t,
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""symm_put(), then symm_signal() on `channel`, in one call. [local] [stream]"""
+@waiting symm_put_signal(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    offset::Csize_t,
+    source::Ptr{Cvoid},
+    size::Csize_t,
+    channel::Int32,
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Store `count` copies of a 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block.
+[local] [stream]
+"""
+@waiting symm_fill32(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    offset::Csize_t,
+    value::UInt32,
+    count::Csize_t,
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Store one 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block, after
+everything that this rank wrote before (release order). [local] [stream]
+"""
+@waiting symm_write_value32(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    offset::Csize_t,
+    value::UInt32,
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""Store one 64-bit value at `offset` (a multiple of 8), likewise. [local] [stream]"""
+@waiting symm_write_value64(
+    memory::Ptr{symm_memory_t},
+    rank::Int32,
+    offset::Csize_t,
+    value::UInt64,
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+Wait until the word at `offset` (a multiple of 4) in this rank's own block compares so with
+`value`, whoever writes it, by whatever means. [local] [stream]
+"""
+@waiting symm_wait_value32(
+    memory::Ptr{symm_memory_t},
+    offset::Csize_t,
+    compare::symm_compare_t,
+    value::UInt32,
+    options::Ptr{symm_wait_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""The same for a word of 64 bits (`offset` is a multiple of 8). [local] [stream]"""
+@waiting symm_wait_value64(
+    memory::Ptr{symm_memory_t},
+    offset::Csize_t,
+    compare::symm_compare_t,
+    value::UInt64,
+    options::Ptr{symm_wait_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+@call symm_collective_options_init(
+    options::Ptr{symm_collective_options_t},
+    struct_size::Csize_t,
+)::symm_status_t
+
+"""recv[i] = op over ranks r of send_r[i], i < count, on every rank."""
+@waiting symm_allreduce(
+    group::Ptr{symm_group_t},
+    send::Ptr{Cvoid},
+    recv::Ptr{Cvoid},
+    count::Csize_t,
+    dtype::symm_dtype_t,
+    op::symm_op_t,
+    options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+recv[i] = op over ranks r of send_r[rank * recv_count + i], i < recv_count; send has size *
+recv_count elements.
+"""
+@waiting symm_reduce_scatter(
+    group::Ptr{symm_group_t},
+    send::Ptr{Cvoid},
+    recv::Ptr{Cvoid},
+    recv_count::Csize_t,
+    dtype::symm_dtype_t,
+    op::symm_op_t,
+    options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+recv[r * send_count + i] = send_r[i], i < send_count; recv has size * send_count elements.
+"""
+@waiting symm_allgather(
+    group::Ptr{symm_group_t},
+    send::Ptr{Cvoid},
+    recv::Ptr{Cvoid},
+    send_count::Csize_t,
+    dtype::symm_dtype_t,
+    options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""recv[i] = send_root[i], i < count; send is read on the root only."""
+@waiting symm_broadcast(
+    group::Ptr{symm_group_t},
+    send::Ptr{Cvoid},
+    recv::Ptr{Cvoid},
+    count::Csize_t,
+    dtype::symm_dtype_t,
+    root::Int32,
+    options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""recv[i] = op over ranks r of send_r[i] on the root; recv is written on the root only."""
+@waiting symm_reduce(
+    group::Ptr{symm_group_t},
+    send::Ptr{Cvoid},
+    recv::Ptr{Cvoid},
+    count::Csize_t,
+    dtype::symm_dtype_t,
+    op::symm_op_t,
+    root::Int32,
+    options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+recv[r * count + i] = send_r[rank * count + i], i < count; both have size * count elements.
+"""
+@waiting symm_alltoall(
+    group::Ptr{symm_group_t},
+    send::Ptr{Cvoid},
+    recv::Ptr{Cvoid},
+    count::Csize_t,
+    dtype::symm_dtype_t,
+    options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+recv[recv_displacements[r] + i] = send_r[i], i < recv_counts[r]; send has recv_counts[rank]
+elements.
+"""
+@waiting symm_allgatherv(
+    group::Ptr{symm_group_t},
+    send::Ptr{Cvoid},
+    recv::Ptr{Cvoid},
+    recv_counts::Ptr{Csize_t},
+    recv_displacements::Ptr{Csize_t},
+    dtype::symm_dtype_t,
+    options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+recv[i] = op over ranks r of send_r[send_displacements_r[rank] + i], i < send_counts[rank].
+"""
+@waiting symm_reduce_scatterv(
+    group::Ptr{symm_group_t},
+    send::Ptr{Cvoid},
+    send_counts::Ptr{Csize_t},
+    send_displacements::Ptr{Csize_t},
+    recv::Ptr{Cvoid},
+    dtype::symm_dtype_t,
+    op::symm_op_t,
+    options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+recv[recv_displacements[r] + i] = send_r[send_displacements_r[rank] + i], i <
+recv_counts[r], which is send_counts_r[rank].
+"""
+@waiting symm_alltoallv(
+    group::Ptr{symm_group_t},
+    send::Ptr{Cvoid},
+    send_counts::Ptr{Csize_t},
+    send_displacements::Ptr{Csize_t},
+    recv::Ptr{Cvoid},
+    recv_counts::Ptr{Csize_t},
+    recv_displacements::Ptr{Csize_t},
+    dtype::symm_dtype_t,
+    options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+symm_alltoallv() whose counts and displacements are read when it runs, from memory that the
+device (host back end: the host) can read: a captured call takes new ones at each replay.
+"""
+@waiting symm_alltoallv_device(
+    group::Ptr{symm_group_t},
+    send::Ptr{Cvoid},
+    send_capacity::Csize_t,
+    send_counts::Ptr{UInt64},
+    send_displacements::Ptr{UInt64},
+    recv::Ptr{Cvoid},
+    recv_capacity::Csize_t,
+    recv_counts::Ptr{UInt64},
+    recv_displacements::Ptr{UInt64},
+    dtype::symm_dtype_t,
+    options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+recv[r * count + i] = send_r[i], i < count, on the root; recv is written on the root only.
+"""
+@waiting symm_gather(
+    group::Ptr{symm_group_t},
+    send::Ptr{Cvoid},
+    recv::Ptr{Cvoid},
+    count::Csize_t,
+    dtype::symm_dtype_t,
+    root::Int32,
+    options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""recv[i] = send_root[rank * count + i], i < count; send is read on the root only."""
+@waiting symm_scatter(
+    group::Ptr{symm_group_t},
+    send::Ptr{Cvoid},
+    recv::Ptr{Cvoid},
+    count::Csize_t,
+    dtype::symm_dtype_t,
+    root::Int32,
+    options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+All-gather along the last dimension: recv[row * recv_stride + r * row_count + i] =
+send_r[row * row_count + i], row < rows, i < row_count.
+"""
+@waiting symm_allgather_rows(
+    group::Ptr{symm_group_t},
+    send::Ptr{Cvoid},
+    recv::Ptr{Cvoid},
+    rows::Csize_t,
+    row_count::Csize_t,
+    recv_stride::Csize_t,
+    dtype::symm_dtype_t,
+    options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""
+All-reduce, residual and RMSNorm in one: what a transformer does behind each row-parallel
+product.
+"""
+@waiting symm_allreduce_rmsnorm(
+    group::Ptr{symm_group_t},
+    send::Ptr{Cvoid},
+    tokens::Csize_t,
+    hidden::Csize_t,
+    dtype::symm_dtype_t,
+    norm::Ptr{symm_rmsnorm_t},
+    options::Ptr{symm_collective_options_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""Set the first `struct_size` bytes of `norm` to the defaults. [local]"""
+@call symm_rmsnorm_init(norm::Ptr{symm_rmsnorm_t}, struct_size::Csize_t)::symm_status_t
+
+"""
+Which algorithm a collective would use if every rank passed memory like this rank's. [local]
+"""
+@call symm_collective_plan(
+    group::Ptr{symm_group_t},
+    call::Ptr{symm_collective_call_t},
+    options::Ptr{symm_collective_options_t},
+    out::Ptr{symm_plan_info_t},
+)::symm_status_t
+
+"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+@call symm_ipc_export_options_init(
+    options::Ptr{symm_ipc_export_options_t},
+    struct_size::Csize_t,
+)::symm_status_t
+
+"""Make a token for `size` bytes at `pointer`. [local] [stream]"""
+@waiting symm_ipc_export(
+    pointer::Ptr{Cvoid},
+    size::Csize_t,
+    options::Ptr{symm_ipc_export_options_t},
+    out_token::Ptr{Cvoid},
+    capacity::Csize_t,
+    out_size::Ptr{Csize_t},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+@call symm_ipc_import_options_init(
+    options::Ptr{symm_ipc_import_options_t},
+    struct_size::Csize_t,
+)::symm_status_t
+
+"""Map the memory that a token names. [local] [blocking, options.timeout_ms] [stream]"""
+@waiting symm_ipc_import(
+    token::Ptr{Cvoid},
+    token_size::Csize_t,
+    options::Ptr{symm_ipc_import_options_t},
+    out::Ptr{Ptr{symm_ipc_t}},
+    stream::Ptr{Cvoid},
+)::symm_status_t
+
+"""Address of the imported piece; NULL of 0 bytes. [local]"""
+@call symm_ipc_pointer(ipc::Ptr{symm_ipc_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
+
+"""Bytes of the imported piece. [local]"""
+@call symm_ipc_size(ipc::Ptr{symm_ipc_t}, out_bytes::Ptr{Csize_t})::symm_status_t
+
+"""Describe an import. [local]"""
+@call symm_ipc_info(ipc::Ptr{symm_ipc_t}, out::Ptr{symm_ipc_info_t})::symm_status_t
+
+"""
+What is issued on `stream` next runs after what the exporter had issued before the export,
+too. [local] [stream]
+"""
+@waiting symm_ipc_stream_wait(ipc::Ptr{symm_ipc_t}, stream::Ptr{Cvoid})::symm_status_t
+
+"""
+Say that what was issued on `stream` so far uses the import: its lease does not end before
+that is over. [local] [stream]
+"""
+@waiting symm_ipc_record_use(ipc::Ptr{symm_ipc_t}, stream::Ptr{Cvoid})::symm_status_t
+
+"""Add a reference. [local]"""
+@call symm_ipc_retain(ipc::Ptr{symm_ipc_t})::symm_status_t
+
+"""Drop a reference to an import, which ends with the last. [local] [stream]"""
+@call symm_ipc_release(ipc::Ptr{symm_ipc_t}, stream::Ptr{Cvoid})::Cvoid
+
+"""
+End the tokens made so far for any part of a piece of memory, and wait until nobody holds a
+lease on any part of it: then it may be written anew and exported again. [local] [blocking]
+"""
+@waiting symm_ipc_withdraw(
+    pointer::Ptr{Cvoid},
+    size::Csize_t,
+    timeout_ms::UInt64,
+)::symm_status_t
+
+"""
+Ask who holds a piece of memory, without ending its tokens: those who have one may import it
+at any time. [local]
+"""
+@call symm_ipc_holders(
+    pointer::Ptr{Cvoid},
+    size::Csize_t,
+    out::Ptr{symm_ipc_holders_t},
+)::symm_status_t
+
+"""Free what is provably free. [local]"""
+@call symm_ipc_collect(out::Ptr{symm_ipc_report_t})::symm_status_t
+
+"""Ask for the state of sharing. [local]"""
+@call symm_ipc_stats(out::Ptr{symm_ipc_stats_t})::symm_status_t

@@ -12,8 +12,9 @@ const HEADER: &str = concat!(
 );
 const OUTPUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../symm-sys/src/generated.rs");
 
-const HEAD: &str = "// Types, constants and functions of `symm.h`, which says of the functions what is here in a sentence, for the macros of header.rs.
-// Generated from symm.h by bindings/rust/generate. Do not edit.
+const HEAD: &str = "\
+// Types, constants and functions of `symm.h`, which says at length what is here in a sentence, for
+// the macros of header.rs. Generated from symm.h by bindings/rust/generate. Do not edit.
 
 use crate::MissingSymbol;
 use core::ffi::{c_char, c_void};
@@ -30,8 +31,8 @@ pub const SYMM_ALL_STREAMS: u64 = u64::MAX;
 pub const SYMM_TIMEOUT_NOW: u64 = u64::MAX - 1;
 ";
 
-/// Columns of its packed lines.
-const WIDTH: usize = 160;
+/// Columns of the lines of documentation.
+const WIDTH: usize = 96;
 
 fn main() -> Result<(), Box<dyn Error>> {
     std::fs::write(OUTPUT, generate()?)?;
@@ -49,6 +50,18 @@ fn the_committed_file_is_what_the_header_says() {
 }
 
 fn generate() -> Result<String, Box<dyn Error>> {
+    let mut lists = Lists::default();
+    lists
+        .constants
+        .extend(syn::parse_file(OF_UINT64_MAX)?.items);
+    for item in syn::parse_file(&bindings()?)?.items {
+        lists.add(item)?;
+    }
+    Ok(lists.print())
+}
+
+/// What bindgen says of the header, with plain names of C's types.
+fn bindings() -> Result<String, Box<dyn Error>> {
     let bindings = bindgen::Builder::default()
         .header(HEADER)
         .allowlist_item("(symm|SYMM)_.*")
@@ -62,83 +75,132 @@ fn generate() -> Result<String, Box<dyn Error>> {
         .formatter(bindgen::Formatter::None)
         .parse_callbacks(Box::new(ToMarkdown))
         .generate()?;
-    let (mut types, mut constants, mut structs) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut enums, mut functions) = (Vec::<Enum>::new(), String::new());
-    constants.extend(syn::parse_file(OF_UINT64_MAX)?.items);
-    for item in syn::parse_file(&bindings.to_string())?.items {
+    Ok(bindings
+        .to_string()
+        .replace(":: core :: ffi ::", "")
+        .replace(":: core :: option ::", ""))
+}
+
+/// The items of the header, by the macro that they are for.
+#[derive(Default)]
+struct Lists {
+    types: Vec<Item>,
+    enums: Vec<Enum>,
+    constants: Vec<Item>,
+    structs: Vec<Item>,
+    functions: Vec<ForeignItem>,
+}
+
+impl Lists {
+    fn add(&mut self, item: Item) -> syn::Result<()> {
         match item {
             // `symm_x_values` is the enum, and `symm_x_t`
             // the integer in structs and parameters.
             Item::Type(alias) if alias.ident.to_string().ends_with("_values") => {}
-            Item::Type(alias) if name(&alias.ty) == "i32" => enums.push(Enum {
+            Item::Type(alias) if name(&alias.ty) == "i32" => self.enums.push(Enum {
                 alias,
                 constants: Vec::new(),
             }),
-            Item::Type(_) => types.push(item),
-            Item::Const(mut constant) => match name(&constant.ty).strip_suffix("_values") {
-                None => constants.push(Item::Const(constant)),
-                Some(stem) => match enums
-                    .iter_mut()
-                    .find(|one| one.alias.ident == format!("{stem}_t"))
-                {
-                    Some(one) => one.constants.push(constant),
-                    None => {
-                        *constant.ty = match stem {
-                            "symm_misc" => parse_quote!(i32),
-                            stem if stem.ends_with("_flag") => parse_quote!(u64),
-                            _ => {
-                                return Err(syn::Error::new_spanned(
-                                    &constant.ident,
-                                    "of no integer type",
-                                )
-                                .into());
-                            }
-                        };
-                        constants.push(Item::Const(constant));
-                    }
-                },
-            },
+            Item::Type(_) => self.types.push(item),
+            Item::Const(constant) => self.add_constant(constant)?,
             Item::Struct(mut one) => {
                 // Its fields are the header's to document, but
                 // where the safe layer hands it out as it is.
                 if !is_plain(&one.ident.to_string()) {
                     one.fields.iter_mut().for_each(|field| field.attrs.clear());
                 }
-                structs.push(Item::Struct(one));
+                self.structs.push(Item::Struct(one));
             }
-            Item::ForeignMod(block) => {
-                for function in block.items {
-                    functions += &one_line(function);
-                }
-            }
+            Item::ForeignMod(block) => self.functions.extend(block.items),
             other => {
-                return Err(syn::Error::new_spanned(
-                    other,
-                    "neither a type, a constant nor a function",
-                )
-                .into());
+                let why = "neither a type, a constant nor a function";
+                return Err(syn::Error::new_spanned(other, why));
             }
         }
+        Ok(())
     }
-    // What all structs have is said by the macro.
-    let structs = print(structs)
+
+    /// A constant is a value of an integer type, a flag or a macro.
+    fn add_constant(&mut self, mut constant: ItemConst) -> syn::Result<()> {
+        let type_name = name(&constant.ty);
+        let Some(stem) = type_name.strip_suffix("_values") else {
+            self.constants.push(Item::Const(constant));
+            return Ok(());
+        };
+
+        let alias = format!("{stem}_t");
+        if let Some(one) = self.enums.iter_mut().find(|one| one.alias.ident == alias) {
+            one.constants.push(constant);
+            return Ok(());
+        }
+
+        *constant.ty = match stem {
+            "symm_misc" => parse_quote!(i32),
+            stem if stem.ends_with("_flag") => parse_quote!(u64),
+            _ => {
+                return Err(syn::Error::new_spanned(
+                    &constant.ident,
+                    "of no integer type",
+                ));
+            }
+        };
+        self.constants.push(Item::Const(constant));
+        Ok(())
+    }
+
+    fn print(self) -> String {
+        let enums: Vec<_> = self.enums.into_iter().map(Enum::print).collect();
+        let structs: Vec<_> = self.structs.into_iter().map(print_struct).collect();
+        let functions: Vec<_> = self.functions.into_iter().map(print_function).collect();
+        [
+            HEAD.to_owned(),
+            fill_docs(&print(self.types)),
+            list("enums", &enums.join("\n")),
+            list("constants", &print(self.constants)),
+            list("structs", &structs.join("\n")),
+            list("functions", &functions.join("\n")),
+        ]
+        .concat()
+    }
+}
+
+/// A call of the macro.
+fn list(name: &str, items: &str) -> String {
+    let mut indented = String::new();
+    for line in items.lines() {
+        if !line.is_empty() {
+            indented += "    ";
+            indented += line;
+        }
+        indented.push('\n');
+    }
+    format!("\n{name}! {{\n{}}}\n", fill_docs(&indented))
+}
+
+/// What all structs have is said by the macro.
+fn print_struct(item: Item) -> String {
+    print(vec![item])
         .replace("#[repr(C)]\n", "")
-        .replace("#[derive(Debug, Copy, Clone)]\n", "");
-    let plain = |text: &str| {
-        text.replace("::core::ffi::", "")
-            .replace("::core::option::", "")
-            .replace("usize]", "]")
-    };
-    let list = |name, text: String| format!("\n{name}! {{\n{}}}\n", pack(&plain(&text)));
-    let text = [
-        HEAD.to_owned(),
-        pack(&plain(&print(types))),
-        list("enums", enums.into_iter().map(Enum::print).collect()),
-        list("constants", print(constants)),
-        list("structs", structs.replace("Debug, Copy, Clone, ", "")),
-        list("functions", functions),
-    ];
-    Ok(text.concat())
+        .replace("#[derive(Debug, Copy, Clone)]\n", "")
+        .replace("Debug, Copy, Clone, ", "")
+        .replace("usize]", "]")
+}
+
+/// The first sentence of the function's documentation, then its declaration.
+fn print_function(function: ForeignItem) -> String {
+    let mut block: syn::ItemForeignMod = parse_quote!(
+        unsafe extern "C" {}
+    );
+    block.items.push(function);
+    let text = print(vec![Item::ForeignMod(block)]);
+    let lines = text
+        .lines()
+        .filter(|line| !matches!(*line, "unsafe extern \"C\" {" | "}"))
+        .map(|line| line.strip_prefix("    ").unwrap_or(line));
+
+    let (docs, declaration): (Vec<_>, Vec<_>) = lines.partition(|line| line.starts_with("///"));
+    let docs = docs.concat();
+    format!("{}\n{}\n", first_sentence(&docs), declaration.join("\n"))
 }
 
 /// The name of a plain type.
@@ -163,38 +225,45 @@ impl Enum {
     /// `symm_op_t` and `SYMM_OP_SUM` are `Op` and `Sum` in Rust.
     fn print(self) -> String {
         let c_name = self.alias.ident.to_string();
-        let stem = c_name
-            .trim_start_matches("symm_")
-            .trim_end_matches("_t")
-            .to_owned();
+        let stem = c_name.trim_start_matches("symm_").trim_end_matches("_t");
         let prefix = stem.split('_').next().unwrap_or_default().to_uppercase() + "_";
-        let head = print(vec![Item::Type(self.alias)]).replace(
-            &format!("pub type {c_name}"),
-            &format!("pub enum {}: {c_name}", camel(&stem)),
-        );
-        let mut out = head.replace("= i32;", "{");
+
+        let mut out = print(vec![Item::Type(self.alias)])
+            .replace(
+                &format!("pub type {c_name}"),
+                &format!("pub enum {}: {c_name}", camel(stem)),
+            )
+            .replace("= i32;", "{");
         for constant in self.constants {
-            let c_name = constant.ident.to_string();
-            let word = c_name.trim_start_matches("SYMM_");
-            let word = word
-                .strip_prefix(&prefix)
-                .or(word.strip_prefix("ERR_"))
-                .unwrap_or(word);
-            // `Unknown` is a value of a newer library.
-            let word = if word == "UNKNOWN" {
-                "Other".to_owned()
-            } else {
-                camel(word)
-            };
-            let text = print(vec![Item::Const(constant)]);
-            let start = text.find("pub const").unwrap_or_default();
-            let value = text[start..]
-                .split_once("= ")
-                .map_or("", |(_, value)| value.trim_end().trim_end_matches(';'));
-            out += &format!("{}{word} = {c_name} = {value},\n", &text[..start]);
+            for line in variant(&prefix, constant).lines() {
+                out += &format!("    {line}\n");
+            }
         }
         out + "}\n"
     }
+}
+
+/// The documentation of a constant, and its name in Rust, its name in C and its value.
+fn variant(prefix: &str, constant: ItemConst) -> String {
+    let c_name = constant.ident.to_string();
+    let word = c_name.trim_start_matches("SYMM_");
+    let word = word
+        .strip_prefix(prefix)
+        .or(word.strip_prefix("ERR_"))
+        .unwrap_or(word);
+    // `Unknown` is a value of a newer library.
+    let word = if word == "UNKNOWN" {
+        "Other".to_owned()
+    } else {
+        camel(word)
+    };
+
+    let text = print(vec![Item::Const(constant)]);
+    let start = text.find("pub const").unwrap_or_default();
+    let value = text[start..]
+        .split_once("= ")
+        .map_or("", |(_, value)| value.trim_end().trim_end_matches(';'));
+    format!("{}{word} = {c_name} = {value},\n", &text[..start])
 }
 
 fn camel(words: &str) -> String {
@@ -212,69 +281,43 @@ fn print(items: Vec<Item>) -> String {
     })
 }
 
-/// As much in a line as it takes: an item begins a line,
-/// its documentation stands alone, and its end ends one;
-/// what is no more than a line has its documentation there.
-fn pack(text: &str) -> String {
-    let (mut out, mut room) = (String::new(), 0);
-    let mut lines = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .peekable();
-    while let Some(line) = lines.next() {
-        let of_a_line = |next: &&str| {
-            !next.ends_with('{') && !next.starts_with("#[") && !next.starts_with("pub type")
+/// Breaks lines of documentation that are too long, but not where the next line would begin with
+/// what Markdown takes for a list, a heading or a quotation.
+fn fill_docs(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let (indent, doc) = line.split_at(line.len() - line.trim_start().len());
+        let Some(doc) = doc.strip_prefix("/// ") else {
+            out += line;
+            out.push('\n');
+            continue;
         };
-        let both = line
-            .strip_prefix("/// ")
-            .and_then(|doc| Some(format!("#[doc = {doc:?}] {}", lines.next_if(of_a_line)?)));
-        let line = both.as_deref().unwrap_or(line);
-        let (alone, begins) = (
-            line.starts_with("///"),
-            line.ends_with('{') && !out.is_empty(),
-        );
-        if alone || begins || line.len() >= room {
-            out += if out.is_empty() { "" } else { "\n" };
-            room = WIDTH;
-        } else {
-            out.push(' ');
+
+        let lead = format!("{indent}///");
+        let mut filled = lead.clone();
+        for word in doc.split(' ') {
+            if filled.len() + 1 + word.len() > WIDTH && filled != lead && !is_mark(word) {
+                out += &filled;
+                out.push('\n');
+                filled = lead.clone();
+            }
+            filled.push(' ');
+            filled += word;
         }
-        out += line;
-        room = if alone || line == "}" {
-            0
-        } else {
-            room.saturating_sub(line.len() + 1)
-        };
+        out += &filled;
+        out.push('\n');
     }
-    (out + "\n")
-        .replace("( ", "(")
-        .replace(", )", ")")
-        .replace("< unsafe", "<unsafe")
-        .replace(", >", ">")
+    out
 }
 
-/// The first sentence of the function's documentation, then its declaration.
-fn one_line(function: ForeignItem) -> String {
-    let mut block: syn::ItemForeignMod = parse_quote!(
-        unsafe extern "C" {}
-    );
-    block.items.push(function);
-    let text = print(vec![Item::ForeignMod(block)]);
-    let lines = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !matches!(*line, "unsafe extern \"C\" {" | "}"));
-    let (docs, declaration): (Vec<_>, Vec<_>) = lines.partition(|line| line.starts_with("///"));
-    format!(
-        "{}\n{}\n",
-        first_sentence(&docs.concat()),
-        declaration.join(" ")
-    )
+fn is_mark(word: &str) -> bool {
+    let number = word.trim_end_matches(['.', ')']);
+    let numbered = number != word && number.chars().all(|letter| letter.is_ascii_digit());
+    numbered || matches!(word.trim_end_matches('#'), "" | "-" | "+" | "*" | ">")
 }
 
-/// And what follows of \[local\], \[collective\], \[blocking\]: the rest is the
-/// header's and the safe layer's to say.
+/// The first sentence and the tags behind it, such as \[local\], \[collective\], \[blocking\]: the
+/// rest is the header's and the safe layer's to say.
 fn first_sentence(text: &str) -> &str {
     let mut end = text.find(". ").map_or(text.len(), |dot| dot + 1);
     while let Some(tag) = text[end..]

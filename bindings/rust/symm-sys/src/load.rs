@@ -165,7 +165,8 @@ impl fmt::Display for Status {
 
 impl fmt::Display for MissingSymbol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, own) = (self.name, dotted(crate::SYMM_VERSION));
+        let name = self.name;
+        let own = dotted(crate::SYMM_VERSION);
         write!(
             f,
             "the loaded libsymm has no function {name}: it is older than these bindings ({own})"

@@ -180,7 +180,8 @@ impl Scratch {
 
     /// A shared library with nothing but `symm_version()`.
     fn versioned(&self, name: &str, version: u32) -> PathBuf {
-        let (file, library) = (self.0.join("source.rs"), self.0.join(name));
+        let file = self.0.join("source.rs");
+        let library = self.0.join(name);
         std::fs::create_dir_all(library.parent().expect("a name below the directory"))
             .expect("a directory");
         let source = format!(
