@@ -1,15 +1,17 @@
-//! With feature `link`: tells the linker where libsymm is, which
-//! `vendored` has built. Otherwise there is nothing to do.
+//! With feature `link`, tells the linker where libsymm is; with feature `vendored`, builds libsymm
+//! first. Without them there is nothing to do.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     for name in ["SYMM_LIB_DIR", "PKG_CONFIG", "PKG_CONFIG_PATH", "DOCS_RS"] {
         println!("cargo:rerun-if-env-changed={name}");
     }
+
     // docs.rs has no libsymm, and documentation needs no linker.
     if std::env::var_os("CARGO_FEATURE_LINK").is_none() || std::env::var_os("DOCS_RS").is_some() {
         return;
     }
+
     #[cfg(feature = "vendored")]
     build();
     #[cfg(not(feature = "vendored"))]
@@ -23,14 +25,16 @@ fn main() {
         Err(why) => {
             eprintln!("libsymm-sys, feature `link`: {why}");
             eprintln!(
-                "Set SYMM_LIB_DIR to the directory of libsymm.so, or PKG_CONFIG_PATH to that of symm.pc."
+                "Set SYMM_LIB_DIR to the directory of libsymm.so, \
+                 or PKG_CONFIG_PATH to that of symm.pc."
             );
             std::process::exit(1);
         }
     }
 }
 
-/// From the sources that are packed with the crate, or the repository around it.
+/// Builds libsymm from the sources that are packed with the crate, or from the repository around
+/// it.
 #[cfg(feature = "vendored")]
 fn build() {
     let here =
@@ -41,6 +45,7 @@ fn build() {
     } else {
         here.join("../../..")
     };
+
     for folder in ["capi", "cmake", "core", "kernels"] {
         println!("cargo:rerun-if-changed={}", source.join(folder).display());
     }
@@ -57,20 +62,20 @@ fn build() {
     ] {
         config.define(format!("SYMM_{part}"), wanted);
     }
-    println!(
-        "cargo:rustc-link-search=native={}",
-        config.build().join("lib").display()
-    );
+
+    let libraries = config.build().join("lib");
+    println!("cargo:rustc-link-search=native={}", libraries.display());
     println!("cargo:rustc-link-lib=static=symm");
     println!("cargo:rustc-link-lib=stdc++");
 }
 
-/// Where to search, besides the linker's own directories.
+/// The directories in which to look for libsymm, besides the linker's own.
 #[cfg(not(feature = "vendored"))]
 fn directories() -> Result<Vec<String>, String> {
     if let Ok(directory) = std::env::var("SYMM_LIB_DIR") {
         return Ok(vec![directory]);
     }
+
     let program = std::env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".into());
     let output = std::process::Command::new(&program)
         .args(["--libs-only-L", "symm >= 0.2", "symm < 1"])
@@ -79,6 +84,7 @@ fn directories() -> Result<Vec<String>, String> {
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
     }
+
     let flags = String::from_utf8_lossy(&output.stdout);
     Ok(flags
         .split_whitespace()

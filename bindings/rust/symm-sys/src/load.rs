@@ -1,4 +1,4 @@
-//! Finding the library, once, and what can go wrong before it can say so itself.
+//! Finds and loads the library, once, with the errors that can occur before it is loaded.
 
 use crate::{Api, SYMM_VERSION_MAJOR, Status};
 use std::error::Error;
@@ -6,9 +6,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The library of this process, loaded on the first call. What it answered then, it
-/// answers always. Errors: [`LoadError`], when there is no usable library. See the
-/// [crate's page](crate#how-the-library-is-found) for where it is sought.
+/// The library of this process, loaded on the first call. Every later call gives the result of the
+/// first. Errors: [`LoadError`], when there is no usable library. The
+/// [crate's page](crate#how-the-library-is-found) lists the places where the library is looked for.
 #[inline]
 pub fn api() -> Result<&'static Api, &'static LoadError> {
     static API: OnceLock<Result<Api, LoadError>> = OnceLock::new();
@@ -23,12 +23,13 @@ fn find() -> Result<Api, LoadError> {
 #[cfg(not(feature = "link"))]
 fn find() -> Result<Api, LoadError> {
     if let Some(path) = std::env::var_os("SYMM_LIB").filter(|value| !value.is_empty()) {
-        // SAFETY: whoever set SYMM_LIB vouches for that library, as with LD_PRELOAD.
+        // SAFETY: the user who set SYMM_LIB vouches for that library, as with LD_PRELOAD.
         return unsafe { Api::open(Path::new(&path)) };
     }
+
     let beside = beside_executable().into_iter().find(|path| path.is_file());
-    // SAFETY: a library of this name beside the program, or where the system keeps its
-    // libraries, is trusted like those that the program was linked with.
+    // SAFETY: a library of this name beside the program, or among the system's libraries, is
+    // trusted like those that the program was linked with.
     unsafe { Api::open(&beside.unwrap_or_else(|| PathBuf::from("libsymm.so.0"))) }
 }
 
@@ -40,19 +41,20 @@ fn beside_executable() -> Vec<PathBuf> {
     let Some(here) = executable.parent() else {
         return Vec::new();
     };
-    let directories = [here.to_owned(), here.join("../lib")].into_iter();
-    directories
+    [here.to_owned(), here.join("../lib")]
+        .into_iter()
         .flat_map(|directory| ["libsymm.so.0", "libsymm.so"].map(|name| directory.join(name)))
         .collect()
 }
 
 impl Api {
-    /// Loads one particular library, beside whatever [`api()`] uses. It is never
-    /// unloaded. Errors: [`LoadError`], if the loader refuses it, or it is not a
-    /// libsymm of the major version of these bindings.
+    /// Loads one particular library, which [`api()`] does not use. It is never unloaded. Errors:
+    /// [`LoadError`], if the loader refuses it, or it is not a libsymm of the major version of
+    /// these bindings.
     ///
-    /// # Safety Loading a library runs its initialisers, and functions that have the
-    /// names of `symm.h` must have its signatures.
+    /// # Safety
+    /// Loading a library runs its initialisers, and functions with the names of `symm.h` must have
+    /// the signatures of `symm.h`.
     pub unsafe fn open(path: &Path) -> Result<Self, LoadError> {
         // SAFETY: the caller vouches for the library's initialisers.
         let library =
@@ -65,6 +67,7 @@ impl Api {
             let symbol = unsafe { library.get::<*const core::ffi::c_void>(name.as_bytes()) };
             symbol.ok().map(|symbol| *symbol)
         };
+
         // SAFETY: the caller vouches for the signatures; the
         // library stays loaded, since it is forgotten below.
         let api = unsafe { Self::resolve(find) };
@@ -73,8 +76,8 @@ impl Api {
     }
 }
 
-/// The same major version. An older minor version is
-/// welcome: what it lacks is an error when it is called.
+/// Refuses a library of another major version. An older minor version is accepted: a function that
+/// it lacks is an error when the function is called.
 fn check(api: Api, path: &Path) -> Result<Api, LoadError> {
     // SAFETY: symm_version() has no preconditions.
     let found = match unsafe { api.symm_version() } {
@@ -108,10 +111,10 @@ pub struct MissingSymbol {
 pub enum LoadError {
     /// The loader refused the file, or found none.
     Open {
-        /// What was tried last: the value of `SYMM_LIB`,
-        /// a file beside the executable, or a bare name.
+        /// The place that was tried last: the value of `SYMM_LIB`, a file beside the executable,
+        /// or a bare name.
         path: PathBuf,
-        /// What the loader said.
+        /// The loader's error.
         cause: libloading::Error,
     },
     /// The file is a library, but not libsymm.
@@ -180,9 +183,10 @@ impl fmt::Display for LoadError {
         let (Self::Open { path, .. } | Self::NotSymm { path, .. } | Self::Version { path, .. }) =
             self;
         let path = path.display();
+
         match self {
             Self::Open { cause, .. } => {
-                // the loader's words
+                // The text of the loader itself is the source of libloading's error.
                 let reason = cause
                     .source()
                     .map_or_else(|| cause.to_string(), ToString::to_string);

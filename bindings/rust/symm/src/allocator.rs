@@ -1,4 +1,4 @@
-//! A heap as the allocator of containers.
+//! Heaps as allocators of containers.
 
 use crate::buffer::on_host;
 use crate::convert::given;
@@ -7,10 +7,10 @@ use crate::{Heap, Result};
 use allocator_api2::alloc::{AllocError, Allocator, Layout};
 use std::ptr::{self, NonNull};
 
-/// A [`Heap`] as the allocator of the containers of `allocator-api2`
-/// and of those that take its trait (hashbrown, bumpalo): made by
-/// [`Heap::allocator`]. What one holds is a piece, so slices of it
-/// are symmetric operands, and [`Heap::find`] tells its offset.
+/// A [`Heap`] as the allocator of the containers of `allocator-api2` and of those that take its
+/// trait (hashbrown, bumpalo): made by [`Heap::allocator`]. The contents of such a container are a
+/// piece of the heap, so slices of them are symmetric operands, and [`Heap::find`] gives their
+/// offset.
 ///
 /// ```
 /// use allocator_api2::vec::Vec;
@@ -23,26 +23,27 @@ use std::ptr::{self, NonNull};
 /// # Ok::<(), symm::Error>(())
 /// ```
 ///
-/// Growing takes a new piece before it gives the old one back. An [`AllocError`] has no
-/// text; [`Heap::info`] tells what is free.
+/// A container that grows takes a new piece before it gives the old one back. An [`AllocError`] has
+/// no text; [`Heap::info`] gives the bytes that are free.
 #[derive(Clone, Debug)]
 pub struct HeapAllocator(Heap);
 
 impl Heap {
-    /// This heap for containers of the host. The offsets are the same on all ranks as
-    /// long as their containers grow and go alike.
+    /// This heap as an allocator for containers of the host. Offsets are equal on all ranks as long
+    /// as all ranks grow and drop their containers in one order.
     ///
-    /// # Safety Containers lend plain references. So no rank may write to a piece that
-    /// one of them holds while it is borrowed there, or anything that is no value of
-    /// its elements; and none may read one while it is written.
+    /// # Safety
+    /// Containers lend plain references to their contents. So no rank may write to the piece of a
+    /// container while its contents are borrowed, nor write anything that is no value of the
+    /// element type; and no rank may read the piece while it is written.
     pub unsafe fn allocator(&self) -> Result<HeapAllocator> {
         on_host(self.memory::<u8>().backend())?;
         Ok(HeapAllocator(self.clone()))
     }
 }
 
-// SAFETY: a piece is mapped as long as its heap lives, which every clone holds, and
-// nobody else gets it before it is given back.
+// SAFETY: a piece is mapped as long as its heap lives, every clone keeps the heap alive, and nobody
+// else gets the piece before it is given back.
 unsafe impl Allocator for HeapAllocator {
     fn allocate(&self, layout: Layout) -> std::result::Result<NonNull<[u8]>, AllocError> {
         let start = match layout.size() {
@@ -61,8 +62,8 @@ unsafe impl Allocator for HeapAllocator {
         if layout.size() == 0 {
             return;
         }
-        // SAFETY: the handle is alive, and the caller's promise
-        // is that the piece is of this heap. So it cannot fail.
+        // SAFETY: the handle is alive, and the caller promises that the piece is of this heap. So
+        // the call cannot fail.
         let _ = call(|api| unsafe { api.symm_heap_free(self.0.as_raw(), piece.as_ptr().cast()) });
     }
 }

@@ -1,4 +1,4 @@
-//! One rank's allocation.
+//! Buffers: one rank's block before other ranks can see it.
 
 use crate::convert::{Handle, to_c};
 use crate::error::{Error, Result, call, looked_up};
@@ -47,19 +47,17 @@ unsafe impl<T: Element> Send for Buffer<T> {}
 unsafe impl<T: Element> Sync for Buffer<T> {}
 
 impl Group {
-    /// Allocates this rank's block of `len` elements, zeroed, on the group's device. A
-    /// local call. Errors: `OutOfMemory` (the limit that was hit is named),
-    /// `InvalidArgument` for no elements.
+    /// Allocates this rank's block of `len` elements, zeroed, on the group's device. A local call.
+    /// Errors: `OutOfMemory` (the message names the limit), `InvalidArgument` for no elements.
     pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         self.alloc_with(len, &AllocConfig::new())
     }
 
-    /// Allocates this rank's block in memory of the host, also where the group
-    /// works on devices: pinned, and reached by the devices of all ranks and
-    /// the host alike. On NUMA node `node`, or else on the one nearest to the
-    /// device (in a host group, to the calling thread). A local call. Errors:
-    /// as [`Group::alloc`], and `Unavailable` with the reason where that
-    /// cannot be had; `InvalidArgument` for a node that there is not.
+    /// Allocates this rank's block in memory of the host, also where the group works on devices:
+    /// there it is pinned, and the devices of all ranks reach it as the host does. The memory is
+    /// on NUMA node `node`, or else on the node nearest to the device (in a host group, to the
+    /// calling thread). A local call. Errors: as [`Group::alloc`], and `Unavailable` with the
+    /// reason where the machine has no such memory; `InvalidArgument` for an unknown node.
     pub fn alloc_on_host<T: Element>(&self, len: usize, node: Option<u16>) -> Result<Buffer<T>> {
         self.alloc_with(
             len,
@@ -71,27 +69,34 @@ impl Group {
         )
     }
 
-    /// As [`alloc`](Self::alloc), of another kind. A local call. Errors: as
-    /// [`Group::alloc_on_host`]; `InvalidArgument` for what is no power of two,
-    /// `Unavailable` for pages that there are not.
+    /// As [`alloc`](Self::alloc), of memory as `config` says. A local call. Errors: as
+    /// [`Group::alloc_on_host`]; `InvalidArgument` for an alignment or page size that is no power
+    /// of two, `Unavailable` for pages that the machine does not have.
     pub fn alloc_with<T: Element>(&self, len: usize, config: &AllocConfig) -> Result<Buffer<T>> {
-        let (bytes, name) = (bytes::<T>(len)?, to_c("name", &config.name)?);
-        let options = sized!(symm_alloc_options_t: flags = config.flags(), numa_node = config.numa_node(),
-            alignment = config.alignment as u64, page_bytes = config.page_bytes as u64, name = name.as_ptr());
+        let bytes = bytes::<T>(len)?;
+        let name = to_c("name", &config.name)?;
+        let options = sized!(symm_alloc_options_t {
+            flags: config.flags(),
+            numa_node: config.numa_node(),
+            alignment: config.alignment as u64,
+            page_bytes: config.page_bytes as u64,
+            name: name.as_ptr(),
+        });
         self.own_buffer(len, on!(self.symm_alloc(bytes, &options) => Handle)?)
     }
 
-    /// A buffer of device memory that another library has made by `cuMemCreate`, on the
-    /// group's device and for a POSIX file descriptor. It keeps the physical memory, so
-    /// the owner may free its own at any time, and is never touched. A local call.
+    /// A buffer of device memory that another library has made by `cuMemCreate`, on the group's
+    /// device and with handles that are POSIX file descriptors. The buffer keeps the physical
+    /// memory, so its owner may free its own mapping at any time. The owner's mapping is not
+    /// touched. A local call.
     ///
-    /// `pointer` is anywhere inside a mapped allocation, a multiple
-    /// of 16; [`Buffer::as_ptr`] is a new address of the same bytes.
-    /// Errors: `InvalidArgument` says what is wrong with the memory
-    /// (made by `cudaMalloc`, say); `Unsupported` in a host group.
+    /// `pointer` is anywhere inside a mapped allocation, at a multiple of 16; [`Buffer::as_ptr`]
+    /// is a new address of these bytes. Errors: `InvalidArgument` says what is wrong with the
+    /// memory, for instance that `cudaMalloc` made it; `Unsupported` in a host group.
     ///
-    /// # Safety Whoever owns the memory must not take it for exclusively its own any
-    /// more: work on streams, and other ranks after a rendezvous, write there.
+    /// # Safety
+    /// The owner of the memory must not treat it as exclusively its own any more: work on streams,
+    /// and other ranks after a rendezvous, write there.
     pub unsafe fn adopt<T: Element>(&self, pointer: *const T, len: usize) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
         // The library asks the driver about the pointer and does not follow it.
@@ -101,10 +106,10 @@ impl Group {
         )
     }
 
-    /// A buffer of a piece of a memfd that begins at byte `offset`, in a host group:
-    /// open for reading and writing, and sealed against shrinking (`F_SEAL_SHRINK`).
-    /// The descriptor stays its owner's. A local call. Errors: `InvalidArgument` says
-    /// what is wrong with the descriptor; `Unsupported` in a CUDA group.
+    /// A buffer of `len` elements of a memfd from byte `offset` on, in a host group. The memfd is
+    /// open for reading and writing, and sealed against shrinking (`F_SEAL_SHRINK`). The
+    /// descriptor stays its owner's. A local call. Errors: `InvalidArgument` says what is wrong
+    /// with the descriptor; `Unsupported` in a CUDA group.
     ///
     /// # Safety
     /// As for [`adopt`](Self::adopt).
@@ -115,7 +120,10 @@ impl Group {
         len: usize,
     ) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
-        let options = sized!(symm_adopt_options_t: fd = fd.as_raw_fd(), offset = offset);
+        let options = sized!(symm_adopt_options_t {
+            fd: fd.as_raw_fd(),
+            offset: offset,
+        });
         self.own_buffer(
             len,
             on!(self.symm_buffer_adopt(ptr::null(), bytes, &options) => Handle)?,
@@ -141,14 +149,15 @@ builder! {
     #[derive(Debug, Clone)]
     #[must_use = "a configuration does nothing until memory is allocated with it"]
     pub struct AllocConfig {
-        /// Whether it lies in memory of the host; see [`Group::alloc_on_host`].
+        /// Whether the block lies in memory of the host; see [`Group::alloc_on_host`].
         host(host: bool): bool = host;
-        /// The NUMA node of that. Otherwise the nearest.
+        /// The NUMA node of memory of the host. Otherwise the nearest.
         node(node: u16): Option<u16> = Some(node);
-        /// Alignment of its address, a power of two; of a heap
-        /// so the most that a piece can have. Otherwise 4096.
+        /// Alignment of the block's address, a power of two; for a heap this is the largest
+        /// alignment that a piece can have. Otherwise 4096.
         alignment(bytes: usize): usize = bytes;
-        /// Least size of its pages, a power of two: huge pages, say. Otherwise the system's.
+        /// Least size of the block's pages, a power of two, for instance of huge pages. Otherwise
+        /// the system's.
         page_bytes(bytes: usize): usize = bytes;
         /// Shown in messages.
         name(name: impl Into<String>): String = name.into();
@@ -166,46 +175,46 @@ impl AllocConfig {
 }
 
 known! {
-    /// What is known of a buffer.
+    /// Information about a buffer.
     pub struct BufferInfo of symm_buffer_info_t {
         pub backend: Backend = "Host or CUDA.";
         pub device: usize = "The device; 0 on the host.";
-        pub bytes: u64 = "Asked for.";
-        pub mapped_bytes: u64 = "Of address space, and of memory where it was not adopted.";
+        pub bytes: u64 = "Bytes that were asked for.";
+        pub mapped_bytes: u64 =
+            "Bytes of address space, and of memory unless the memory was adopted.";
         pub flags: u64 = "`SYMM_BUFFER_*` of [`symm_sys`].";
         pub numa_node: Option<usize> = "The NUMA node that was asked for.";
-        pub memories: usize = "What it has become, and lives.";
+        pub memories: usize = "Number of memories that were made of it and live.";
         pub page_bytes: u64 =
-            "Size of the pages of its memory; 0 if that is not known, as of adopted memory of a device.";
+            "Size of its pages; 0 if that is not known, as for adopted memory of a device.";
         pub name: String = "Its name.";
     }
 }
 
-/// Describes the buffer of this process that an address lies
-/// in, and how many bytes from its start. A local call.
+/// Describes the buffer of this process that contains an address, and gives the bytes from the
+/// start of the buffer to the address. A local call.
 pub fn find_buffer<T>(address: *const T) -> Result<Option<(BufferInfo, usize)>> {
-    let (mut out, mut offset) = (ptr::null_mut(), 0);
+    let mut out = ptr::null_mut();
+    let mut offset = 0;
     // SAFETY: the address is only looked up.
-    if !looked_up(call(|api| unsafe {
-        api.symm_buffer_find(address.cast(), &mut out, &mut offset)
-    }))? {
+    let found = call(|api| unsafe { api.symm_buffer_find(address.cast(), &mut out, &mut offset) });
+    if !looked_up(found)? {
         return Ok(None);
     }
+
     // SAFETY: a successful call gives one reference.
     let handle: Handle<symm_buffer> = unsafe { Handle::new(out) }?;
-    Ok(Some((
-        on!(handle.symm_buffer_info() => BufferInfo)?,
-        offset,
-    )))
+    let info = on!(handle.symm_buffer_info() => BufferInfo)?;
+    Ok(Some((info, offset)))
 }
 
 impl<T: Element> Buffer<T> {
-    /// What is known of it.
+    /// Describes the buffer.
     pub fn info(&self) -> Result<BufferInfo> {
         on!(self.symm_buffer_info() => BufferInfo)
     }
 
-    /// The elements.
+    /// The elements. Errors: `Unsupported` for memory of a device.
     pub fn as_slice(&self) -> Result<&[T]> {
         on_host(self.group.backend)?;
         // SAFETY: the block has `len` initialised, aligned elements, lives as long as
@@ -213,23 +222,24 @@ impl<T: Element> Buffer<T> {
         Ok(unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len) })
     }
 
-    /// The elements, to be written.
+    /// The elements, to be written. Errors: `Unsupported` for memory of a device.
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
         on_host(self.group.backend)?;
-        // SAFETY: as in as_slice(); the borrow is exclusive.
+        // SAFETY: the block has `len` initialised, aligned elements, lives as long as the buffer,
+        // and is mapped nowhere else; the borrow is exclusive.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) })
     }
 
-    /// The address of the block, aligned to at least
-    /// 4096 bytes. Of device memory in a CUDA group.
+    /// The address of the block, aligned to at least 4096 bytes. An address of device memory in a
+    /// CUDA group.
     pub fn as_ptr(&self) -> *mut T {
         self.pointer.as_ptr()
     }
 
-    /// A descriptor of `bytes` bytes at byte `offset` as DMA-BUF, for a device of
-    /// another kind to map. The address there must be a multiple of the page size; the
-    /// size is rounded up to whole pages. Use it no longer than the buffer or a memory
-    /// of it lives. Errors: `Unavailable` with the reason, as in
+    /// A DMA-BUF descriptor of `bytes` bytes at byte `offset`, for a device of another kind to map.
+    /// The address at that offset must be a multiple of the page size; the size is rounded up to
+    /// whole pages. Use the descriptor no longer than the buffer, or a memory made of it, lives.
+    /// Errors: `Unavailable` with the reason, as in
     /// [`DeviceInfo::dmabuf`](crate::DeviceInfo::dmabuf); `InvalidArgument`.
     pub fn export_dmabuf(&self, offset: usize, bytes: usize) -> Result<OwnedFd> {
         let fd = on!(self.symm_buffer_export_dmabuf(offset, bytes) -> -1)?;
@@ -237,17 +247,18 @@ impl<T: Element> Buffer<T> {
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
-    /// Says that what was issued on this handle's stream so far uses the
-    /// memory. Needed by nobody: memory is never given back under a kernel.
-    /// Without it that is when all that the device had to do at the drop is
-    /// over; where uses were recorded, when those and this crate's own calls
-    /// are, so then all must have been recorded, each behind its last work.
+    /// Records that the work that was issued on this handle's stream so far uses the memory.
+    ///
+    /// The call is optional, because memory is never given back under a kernel. Without records,
+    /// memory is given back when all work that the device had at the drop is done. With records,
+    /// it is given back when the recorded work and this crate's own calls are done; so record
+    /// every use then, each after its last work.
     pub fn record_use(&self) -> Result<()> {
         on!(self.symm_buffer_record_use(self.stream.as_raw()))
     }
 
-    /// The same block as elements of another type; a
-    /// rest that is no whole element is out of reach.
+    /// This buffer as elements of another type. Bytes at the end that make no whole element are out
+    /// of reach.
     #[must_use]
     pub fn cast<U: Element>(self) -> Buffer<U> {
         let len = self.len * size_of::<T>() / size_of::<U>();
@@ -266,13 +277,13 @@ impl<T: Element> Buffer<T> {
     }
 }
 
-/// Bytes of `len` elements.
+/// The size of `len` elements in bytes.
 pub(crate) fn bytes<T: Element>(len: usize) -> Result<usize> {
     len.checked_mul(size_of::<T>())
         .ok_or_else(|| Error::argument(format!("{len} elements are more than can be addressed")))
 }
 
-/// Only memory of the host can be borrowed.
+/// Refuses memory of a device: only memory of the host can be borrowed.
 pub(crate) fn on_host(backend: Backend) -> Result<()> {
     match backend {
         Backend::Host => Ok(()),

@@ -1,4 +1,4 @@
-//! Values and handles to and from C.
+//! Conversion of values and handles to and from C.
 
 use crate::error::{Called, Error, Result, call, from_array};
 use crate::{Algorithm, Backend, Status};
@@ -7,10 +7,10 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use symm_sys::{Api, MissingSymbol, symm_buffer, symm_group, symm_heap, symm_memory};
 
-/// A feature: there, or why not.
+/// A feature: `Ok` where it is there, or the reason why it is not.
 pub type Feature = std::result::Result<(), String>;
 
-/// What stands in a struct of C, in the type that it has here.
+/// A type of this crate that a field of a struct of C, of type `C`, becomes.
 pub(crate) trait FromC<C> {
     fn from_c(value: C) -> Self;
 }
@@ -53,19 +53,19 @@ impl<const N: usize> FromC<(i32, [c_char; N])> for Feature {
     }
 }
 
-/// A rank, channel or root as C has it. What does not fit
-/// is out of range for the library too, which says so.
+/// A rank, channel or root as an integer of C. A number that does not fit becomes the largest
+/// one, which is out of range for the library too, so the library refuses it.
 #[inline]
 pub(crate) fn index(value: usize) -> i32 {
     i32::try_from(value).unwrap_or(i32::MAX)
 }
 
-/// The library never answers with a negative number where one is counted.
+/// A count that the library returned. The library never returns a negative one.
 pub(crate) fn count(value: i32) -> usize {
     usize::try_from(value).unwrap_or(0)
 }
 
-/// What `function` writes where `start` stands.
+/// The value that `function` writes to its second argument, which is `start` before.
 pub(crate) fn given<T>(start: T, function: impl FnOnce(&Api, &mut T) -> Called) -> Result<T> {
     let mut out = start;
     call(|api| function(api, &mut out))?;
@@ -74,13 +74,16 @@ pub(crate) fn given<T>(start: T, function: impl FnOnce(&Api, &mut T) -> Called) 
 
 /// A struct that `function` fills.
 ///
-/// # Safety `T` is a struct of `symm.h` without references that begins with
-/// `struct_size`, and `function` fills no other.
+/// # Safety
+/// `T` is a struct of `symm.h` without references that begins with `struct_size`, and
+/// `function` fills no other.
 pub(crate) unsafe fn filled<T>(function: impl FnOnce(&Api, *mut T) -> Called) -> Result<T> {
     let mut out = MaybeUninit::<T>::zeroed();
     // SAFETY: the struct begins with its size.
     unsafe { out.as_mut_ptr().cast::<usize>().write(size_of::<T>()) };
+
     call(|api| function(api, out.as_mut_ptr()))?;
+
     // SAFETY: all zeros is a value of a struct of integers, characters and raw
     // pointers, and so is what the library wrote.
     Ok(unsafe { out.assume_init() })
@@ -91,31 +94,36 @@ pub(crate) fn to_c(name: &str, text: &str) -> Result<CString> {
     CString::new(text).map_err(|_| Error::argument(format!("{name} contains a NUL character")))
 }
 
-/// What the library counts references of.
+/// The function that releases a reference which its caller owns.
+type Release<T> = unsafe fn(&Api, *mut T) -> std::result::Result<(), MissingSymbol>;
+
+/// An object of the library, whose references the library counts.
 pub(crate) trait Object {
-    /// What is given a reference that the caller owns and gives up.
-    const RELEASE: unsafe fn(&Api, *mut Self) -> std::result::Result<(), MissingSymbol>;
+    const RELEASE: Release<Self>;
 }
 
 macro_rules! objects {
-    ($($name:ident: $release:ident),*) => {
+    ($($name:ident: $release:ident,)*) => {
         $(impl Object for $name {
-            const RELEASE: unsafe fn(&Api, *mut Self) -> std::result::Result<(), MissingSymbol> = Api::$release;
+            const RELEASE: Release<Self> = Api::$release;
         })*
     };
 }
-objects!(symm_group: symm_group_release, symm_buffer: symm_buffer_release,
-    symm_memory: symm_memory_release, symm_heap: symm_heap_release);
+objects! {
+    symm_group: symm_group_release,
+    symm_buffer: symm_buffer_release,
+    symm_memory: symm_memory_release,
+    symm_heap: symm_heap_release,
+}
 
-/// An owned reference.
+/// A reference to an object of the library, released when this value is dropped.
 pub(crate) struct Handle<T: Object>(NonNull<T>);
 
-// SAFETY: symm.h: all functions may be called from any thread, release
-// included, and on distinct or equal handles at once; what must be in
-// order is put in order inside the library. The only rule is not to
-// release the last reference during a call, and a call borrows its handle.
+// SAFETY: symm.h says that all functions, release included, may be called from any thread, and
+// at once on distinct or equal handles; the library serialises what must be in order. The only
+// rule is that the last reference is not released during a call, and a call borrows its handle.
 unsafe impl<T: Object> Send for Handle<T> {}
-// SAFETY: as above.
+// SAFETY: a shared reference allows only calls, which any thread may make, as Send explains.
 unsafe impl<T: Object> Sync for Handle<T> {}
 
 impl<T: Object> Handle<T> {
@@ -136,9 +144,8 @@ impl<T: Object> Handle<T> {
 impl<T: Object> Drop for Handle<T> {
     fn drop(&mut self) {
         if let Ok(api) = symm_sys::api() {
-            // SAFETY: this is the reference that was given up in
-            // new(). Without a release function the reference leaks,
-            // which is all that can be done: Drop does not fail.
+            // SAFETY: this is the reference that was given up in new(). Without a release
+            // function the reference leaks, because Drop cannot fail.
             let _ = unsafe { (T::RELEASE)(api, self.0.as_ptr()) };
         }
     }

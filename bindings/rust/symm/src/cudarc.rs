@@ -1,5 +1,5 @@
-//! Device memory of [cudarc](https://docs.rs/cudarc) as
-//! operands. Both crates use the device's primary context.
+//! Device memory of [cudarc](https://docs.rs/cudarc) as operands. Both crates use the device's
+//! primary context.
 //!
 //! ```no_run
 //! use cudarc::driver::CudaContext;
@@ -15,10 +15,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`Read`] or [`Write`] makes its stream wait for what cudarc knows
-//! to be pending on the slice, and tells cudarc of the call when it is
-//! dropped, so that slices are not freed or used elsewhere too early.
-//! It works on that stream only: a call on another is refused.
+//! A [`Read`] or [`Write`] makes its stream wait for the work that cudarc knows to be pending
+//! on the slice, and tells cudarc of the call when it is dropped, so that slices are not freed
+//! or used elsewhere too early. It is valid for its own stream only: a call on another stream
+//! is refused.
 
 use crate::operand::{Operand, Place, Source};
 use crate::{Element, Stream};
@@ -37,8 +37,8 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// cudarc's own slices, readable. Sealed: anybody may implement
-/// cudarc's traits, and say anything about an address.
+/// cudarc's own slices, readable. The trait is sealed, because anybody may implement cudarc's
+/// traits and give any address.
 pub trait Readable<T>: DevicePtr<T> + sealed::Sealed {}
 /// cudarc's own slices, writable.
 pub trait Writable<T>: DevicePtrMut<T> + Readable<T> {}
@@ -61,7 +61,7 @@ pub struct Read<'a, T: Element> {
 /// A slice that a call writes on one stream.
 pub struct Write<'a, T: Element>(Read<'a, T>);
 
-/// To be read by calls on `stream`.
+/// Makes `slice` an operand that calls on `stream` read.
 pub fn read<'a, T: Element>(slice: &'a impl Readable<T>, stream: &'a CudaStream) -> Read<'a, T> {
     let len = slice.len();
     let (address, guard) = slice.device_ptr(stream);
@@ -71,7 +71,7 @@ pub fn read<'a, T: Element>(slice: &'a impl Readable<T>, stream: &'a CudaStream)
     }
 }
 
-/// To be written by calls on `stream`.
+/// Makes `slice` an operand that calls on `stream` write.
 pub fn write<'a, T: Element>(
     slice: &'a mut impl Writable<T>,
     stream: &'a CudaStream,
@@ -85,12 +85,12 @@ pub fn write<'a, T: Element>(
 }
 
 fn operand<T: Element>(address: u64, len: usize, stream: &CudaStream) -> Operand<T> {
-    // An address of the device: a number to the host.
+    // The address belongs to the device; to the host it is a number.
     Operand::new(address as usize as *mut T, len, Place::Device).only_on(stream.cu_stream().cast())
 }
 
-// SAFETY: the slice is borrowed, and cudarc orders its further
-// uses, and its release, after the calls on this stream.
+// SAFETY: the slice is borrowed, and cudarc orders its further uses, and its release, after the
+// calls on this stream.
 unsafe impl<T: Element> Source for Read<'_, T> {
     type Element = T;
     fn operand(&self) -> Operand<T> {
@@ -98,5 +98,6 @@ unsafe impl<T: Element> Source for Read<'_, T> {
     }
 }
 
-// As above; the slice is borrowed exclusively.
+// The operand is valid because the slice is borrowed exclusively, and cudarc orders its further
+// uses, and its release, after the calls on this stream.
 operand!(Write<'_, T>, |slice| slice.0.operand);

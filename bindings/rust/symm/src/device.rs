@@ -1,4 +1,4 @@
-//! The library, and the devices of this machine.
+//! Version of the library, and the devices of this machine.
 
 use crate::convert::{Feature, count, filled, given, index};
 use crate::error::{Error, Result, call};
@@ -9,11 +9,11 @@ use std::fmt;
 /// Version of a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
-    /// Changes when the interface breaks.
+    /// Changes when the interface changes incompatibly.
     pub major: u32,
     /// Changes when something is added.
     pub minor: u32,
-    /// Changes when something is mended.
+    /// Changes when something is fixed.
     pub patch: u32,
 }
 
@@ -23,8 +23,8 @@ impl fmt::Display for Version {
     }
 }
 
-/// Version of the loaded library. Errors: `Unavailable` if there is no library; the
-/// message says where it was sought. See [`symm_sys`] for the places.
+/// Version of the loaded library. Errors: `Unavailable` if there is no library; the message names
+/// the places where it was looked for, which [`symm_sys`] lists.
 pub fn version() -> Result<Version> {
     // SAFETY: the function has no preconditions.
     let encoded = unsafe { symm_sys::api()?.symm_version() }?;
@@ -38,15 +38,12 @@ pub fn version() -> Result<Version> {
 /// A JSON object: version, git revision, compiler, back ends, CUDA architectures, SIMD targets.
 pub fn build_info() -> Result<&'static str> {
     // SAFETY: the function has no preconditions, and its string is static and never NULL.
-    Ok(
-        unsafe { CStr::from_ptr(symm_sys::api()?.symm_build_info()?) }
-            .to_str()
-            .unwrap_or_default(),
-    )
+    let text = unsafe { CStr::from_ptr(symm_sys::api()?.symm_build_info()?) };
+    Ok(text.to_str().unwrap_or_default())
 }
 
 known! {
-    /// What is known of one device.
+    /// Information about one device.
     pub struct DeviceInfo of symm_device_info_t {
         pub backend: Backend = "Host or CUDA.";
         pub device: usize = "Its number.";
@@ -60,7 +57,8 @@ known! {
         pub host_memory: Feature, or host_memory_reason =
             "Whether [`Group::alloc_on_host`](crate::Group::alloc_on_host) can be had.";
         pub numa_node: Option<usize> =
-            "The NUMA node of the host that is nearest to the device, where that is known; the host itself has none.";
+            "The NUMA node of the host that is nearest to the device, where that is known; `None` for \
+             the host.";
     }
 }
 
@@ -68,16 +66,16 @@ known! {
 /// Errors: `Unavailable` when the back end cannot be used here; the message says why.
 pub fn device_count(backend: Backend) -> Result<usize> {
     // SAFETY: the function has no preconditions.
-    given(0, |api, out| unsafe {
+    let devices = given(0, |api, out| unsafe {
         api.symm_device_count(backend.as_raw(), out)
-    })
-    .map(count)
+    })?;
+    Ok(count(devices))
 }
 
 /// Describes a device. Errors: `Unavailable` when the back end cannot be used,
 /// `InvalidArgument` for a device out of range.
 pub fn device_info(backend: Backend, device: usize) -> Result<DeviceInfo> {
-    // SAFETY: a struct of symm.h, and the function that fills it.
+    // SAFETY: the struct is one of symm.h, and the function is the one that fills it.
     unsafe { filled(|api, out| api.symm_device_info(backend.as_raw(), index(device), out)) }
         .map(DeviceInfo::from)
 }
@@ -86,15 +84,15 @@ pub fn device_info(backend: Backend, device: usize) -> Result<DeviceInfo> {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Topology {
-    /// Class of the whole.
+    /// Class of the topology as a whole.
     pub class: TopologyClass,
-    /// `links[a][b]`: the number of direct links between
-    /// devices a and b; 0 for a device and itself.
+    /// `links[a][b]` is the number of direct links between devices a and b; 0 for a device and
+    /// itself.
     pub links: Vec<Vec<usize>>,
 }
 
-/// How the devices of a back end are linked.
-/// Errors: `Unavailable` when the back end cannot be used.
+/// The links between the devices of a back end. Errors: `Unavailable` when the back end cannot be
+/// used.
 pub fn topology(backend: Backend) -> Result<Topology> {
     let devices = device_count(backend)?;
     if devices == 0 {
@@ -103,10 +101,13 @@ pub fn topology(backend: Backend) -> Result<Topology> {
             "the back end has no devices",
         ));
     }
-    let (mut class, mut links) = (0, vec![0; devices * devices]);
+
+    let mut class = 0;
+    let mut links = vec![0; devices * devices];
     let to = links.as_mut_ptr();
-    // SAFETY: `to` holds as many numbers as is said.
+    // SAFETY: `to` holds `links.len()` numbers.
     call(|api| unsafe { api.symm_topology(backend.as_raw(), &mut class, to, links.len()) })?;
+
     let rows = links
         .chunks(devices)
         .map(|row| row.iter().map(|links| count(*links)).collect());

@@ -1,5 +1,6 @@
-//! What blocks consist of.
+//! Types of the elements of blocks.
 
+use std::convert::identity;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use symm_sys as sys;
 
@@ -7,10 +8,10 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A type of which symmetric memory can consist and on which collectives work.
+/// A type that the elements of symmetric memory and of operands of collectives can have.
 ///
-/// Every bit pattern of an element is a value, so whatever another rank writes is at
-/// worst a wrong number. Sealed: the types are those of the library.
+/// Every bit pattern of an element is a value, so whatever another rank writes is at worst a wrong
+/// number. The trait is sealed: its types are those of the library.
 ///
 /// # Safety
 /// `DTYPE` describes the type, and every bit pattern is a value of it.
@@ -42,8 +43,8 @@ pub trait Word: Element {
     fn bits(self) -> u32;
 }
 
-/// A byte that says yes or no: 0 is false and all else true, because another rank may
-/// write any byte. Results of collectives are 0 or 1.
+/// A boolean in a byte: 0 is false and all else true, because another rank may write any byte.
+/// Results of collectives are 0 or 1.
 #[derive(Clone, Copy, Default)]
 #[repr(transparent)]
 pub struct Bool(u8);
@@ -74,9 +75,15 @@ impl std::fmt::Debug for Bool {
     }
 }
 
-// Floating point in eight bits: storage only, the library does the arithmetic.
+// Floating point in eight bits, for storage only: the library does the arithmetic.
 macro_rules! fp8 {
-    ($(#[$meta:meta])* $name:ident, exponent $exponent:literal, mantissa $mantissa:literal, bias $bias:literal, finite $finite:literal) => {
+    (
+        $(#[$meta:meta])* $name:ident,
+        exponent $exponent:literal,
+        mantissa $mantissa:literal,
+        bias $bias:literal,
+        finite $finite:literal
+    ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
         #[repr(transparent)]
@@ -88,8 +95,8 @@ macro_rules! fp8 {
                 Self(bits)
             }
 
-            /// The bits. Two numbers are `==` when these are equal, so zeros of both
-            /// signs differ and a NaN equals itself.
+            /// The bits. Two numbers are `==` when their bits are equal, so zeros of both signs
+            /// differ and a NaN equals itself.
             pub const fn to_bits(self) -> u8 {
                 self.0
             }
@@ -99,12 +106,21 @@ macro_rules! fp8 {
                 let sign = if self.0 >> 7 == 1 { -1.0 } else { 1.0 };
                 let exponent = i32::from(self.0 >> $mantissa & ((1 << $exponent) - 1));
                 let mantissa = self.0 & ((1 << $mantissa) - 1);
+
                 let top = (1 << $exponent) - 1;
-                if exponent == top && (!$finite || mantissa == (1 << $mantissa) - 1) {
-                    return if !$finite && mantissa == 0 { sign * f32::INFINITY } else { f32::NAN };
+                if exponent == top && !$finite && mantissa == 0 {
+                    return sign * f32::INFINITY;
                 }
+                if exponent == top && (!$finite || mantissa == (1 << $mantissa) - 1) {
+                    return f32::NAN;
+                }
+
                 let fraction = f32::from(mantissa) / f32::from(1u8 << $mantissa);
-                let value = if exponent == 0 { fraction * 2f32.powi(1 - $bias) } else { (1.0 + fraction) * 2f32.powi(exponent - $bias) };
+                let value = if exponent == 0 {
+                    fraction * 2f32.powi(1 - $bias)
+                } else {
+                    (1.0 + fraction) * 2f32.powi(exponent - $bias)
+                };
                 sign * value
             }
         }
@@ -112,8 +128,8 @@ macro_rules! fp8 {
 }
 
 fp8! {
-    /// 1 sign, 4 exponent and 3 mantissa bits, no infinity
-    /// (`float8_e4m3fn`). Results of reductions saturate at 448.
+    /// 1 sign, 4 exponent and 3 mantissa bits, no infinity (`float8_e4m3fn`). Results of
+    /// reductions saturate at 448.
     F8E4M3, exponent 4, mantissa 3, bias 7, finite true
 }
 fp8! {
@@ -121,9 +137,8 @@ fp8! {
     F8E5M2, exponent 5, mantissa 2, bias 15, finite false
 }
 
-/// An element of which reductions make elements of `To`: its
-/// own type, or for floats narrower than `f32` also `f32`, in
-/// which the result is left as it was combined, unrounded.
+/// An element type whose reductions can give elements of type `To`: its own type, or for floats
+/// narrower than `f32` also `f32`, in which results are left unrounded.
 pub trait Reduces<To: Element>: Element {}
 
 impl<T: Element> Reduces<T> for T {}
@@ -134,124 +149,59 @@ impl Reduces<f32> for half::f16 {}
 #[cfg(feature = "half")]
 impl Reduces<f32> for half::bf16 {}
 
-macro_rules! element {
-    ($type:ty, $dtype:ident, $atomic:ty, $to:expr, $from:expr) => {
-        impl sealed::Sealed for $type {}
-        // SAFETY: the library's type of this name has this
-        // layout, and all of its bit patterns are values.
-        unsafe impl Element for $type {
-            const DTYPE: i32 = sys::$dtype;
+/// Implements [`Element`]. Each line is a type, the library's name of it, the atomic type of its
+/// size, and the conversions to and from the integer of that atomic type.
+macro_rules! elements {
+    ($($type:ty, $dtype:ident, $atomic:ty, $to:expr, $from:expr;)*) => {$(
+            impl sealed::Sealed for $type {}
+            // SAFETY: the library's type of this name has this
+            // layout, and all of its bit patterns are values.
+            unsafe impl Element for $type {
+                const DTYPE: i32 = sys::$dtype;
 
-            #[inline]
-            unsafe fn load(from: *const Self, order: Ordering) -> Self {
-                // SAFETY: valid and aligned by contract; the atomic type has the size
-                // and alignment of the element.
-                let bits = unsafe { <$atomic>::from_ptr(from.cast_mut().cast()) }.load(order);
-                ($from)(bits)
-            }
+                #[inline]
+                unsafe fn load(from: *const Self, order: Ordering) -> Self {
+                    // SAFETY: valid and aligned by contract; the atomic type has the size
+                    // and alignment of the element.
+                    let bits = unsafe { <$atomic>::from_ptr(from.cast_mut().cast()) }.load(order);
+                    ($from)(bits)
+                }
 
-            #[inline]
-            unsafe fn store(to: *mut Self, value: Self, order: Ordering) {
-                // SAFETY: as in load().
-                unsafe { <$atomic>::from_ptr(to.cast()) }.store(($to)(value), order);
+                #[inline]
+                unsafe fn store(to: *mut Self, value: Self, order: Ordering) {
+                    // SAFETY: valid and aligned by contract; the atomic type has the size
+                    // and alignment of the element.
+                    unsafe { <$atomic>::from_ptr(to.cast()) }.store(($to)(value), order);
+                }
             }
-        }
-        const _: () = assert!(
-            size_of::<$type>() == size_of::<$atomic>()
-                && align_of::<$type>() == align_of::<$atomic>()
-        );
-    };
+            const _: () = assert!(
+                size_of::<$type>() == size_of::<$atomic>()
+                    && align_of::<$type>() == align_of::<$atomic>()
+            );
+    )*};
 }
 
-element!(
-    i8,
-    SYMM_DTYPE_I8,
-    AtomicU8,
-    |value: i8| value as u8,
-    |bits: u8| bits as i8
-);
-element!(
-    i16,
-    SYMM_DTYPE_I16,
-    AtomicU16,
-    |value: i16| value as u16,
-    |bits: u16| bits as i16
-);
-element!(
-    u16,
-    SYMM_DTYPE_U16,
-    AtomicU16,
-    std::convert::identity,
-    std::convert::identity
-);
-element!(Bool, SYMM_DTYPE_BOOL, AtomicU8, |value: Bool| value.0, Bool);
-element!(
-    i32,
-    SYMM_DTYPE_I32,
-    AtomicU32,
-    |value: i32| value as u32,
-    |bits: u32| bits as i32
-);
-element!(
-    i64,
-    SYMM_DTYPE_I64,
-    AtomicU64,
-    |value: i64| value as u64,
-    |bits: u64| bits as i64
-);
-element!(
-    u8,
-    SYMM_DTYPE_U8,
-    AtomicU8,
-    std::convert::identity,
-    std::convert::identity
-);
-element!(
-    u32,
-    SYMM_DTYPE_U32,
-    AtomicU32,
-    std::convert::identity,
-    std::convert::identity
-);
-element!(
-    u64,
-    SYMM_DTYPE_U64,
-    AtomicU64,
-    std::convert::identity,
-    std::convert::identity
-);
-element!(f32, SYMM_DTYPE_F32, AtomicU32, f32::to_bits, f32::from_bits);
-element!(f64, SYMM_DTYPE_F64, AtomicU64, f64::to_bits, f64::from_bits);
-element!(
-    F8E4M3,
-    SYMM_DTYPE_F8E4M3,
-    AtomicU8,
-    F8E4M3::to_bits,
-    F8E4M3::from_bits
-);
-element!(
-    F8E5M2,
-    SYMM_DTYPE_F8E5M2,
-    AtomicU8,
-    F8E5M2::to_bits,
-    F8E5M2::from_bits
-);
+elements! {
+    i8, SYMM_DTYPE_I8, AtomicU8, |value: i8| value as u8, |bits: u8| bits as i8;
+    i16, SYMM_DTYPE_I16, AtomicU16, |value: i16| value as u16, |bits: u16| bits as i16;
+    i32, SYMM_DTYPE_I32, AtomicU32, |value: i32| value as u32, |bits: u32| bits as i32;
+    i64, SYMM_DTYPE_I64, AtomicU64, |value: i64| value as u64, |bits: u64| bits as i64;
+    u8, SYMM_DTYPE_U8, AtomicU8, identity, identity;
+    u16, SYMM_DTYPE_U16, AtomicU16, identity, identity;
+    u32, SYMM_DTYPE_U32, AtomicU32, identity, identity;
+    u64, SYMM_DTYPE_U64, AtomicU64, identity, identity;
+    Bool, SYMM_DTYPE_BOOL, AtomicU8, |value: Bool| value.0, Bool;
+    f32, SYMM_DTYPE_F32, AtomicU32, f32::to_bits, f32::from_bits;
+    f64, SYMM_DTYPE_F64, AtomicU64, f64::to_bits, f64::from_bits;
+    F8E4M3, SYMM_DTYPE_F8E4M3, AtomicU8, F8E4M3::to_bits, F8E4M3::from_bits;
+    F8E5M2, SYMM_DTYPE_F8E5M2, AtomicU8, F8E5M2::to_bits, F8E5M2::from_bits;
+}
+
 #[cfg(feature = "half")]
-element!(
-    half::f16,
-    SYMM_DTYPE_F16,
-    AtomicU16,
-    half::f16::to_bits,
-    half::f16::from_bits
-);
-#[cfg(feature = "half")]
-element!(
-    half::bf16,
-    SYMM_DTYPE_BF16,
-    AtomicU16,
-    half::bf16::to_bits,
-    half::bf16::from_bits
-);
+elements! {
+    half::f16, SYMM_DTYPE_F16, AtomicU16, half::f16::to_bits, half::f16::from_bits;
+    half::bf16, SYMM_DTYPE_BF16, AtomicU16, half::bf16::to_bits, half::bf16::from_bits;
+}
 
 macro_rules! words {
     ($($type:ty),*) => {

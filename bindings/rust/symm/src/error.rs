@@ -1,7 +1,6 @@
-//! What a failing call says.
+//! Errors of calls, and how the status of a call of the library becomes one.
 
 use crate::Status;
-use crate::convert::FromC;
 use std::ffi::c_char;
 use std::fmt;
 use symm_sys::{Api, LoadError, MissingSymbol, symm_status_t};
@@ -15,13 +14,12 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub struct Error {
     /// The kind of failure.
     pub status: Status,
-    /// One line that names the argument, rank, process or
-    /// system call. Read in the same call, on the same thread.
+    /// One line that names the argument, rank, process or system call.
     pub message: String,
     /// The rank that caused the failure, in the group of the call, where that is known:
     /// the one that died, aborted, disagreed or did not come in time.
     pub rank: Option<usize>,
-    /// Its process id, as its own machine numbers it, where that is known.
+    /// The process id of that rank, as its own machine numbers it, where that is known.
     pub pid: Option<i64>,
     /// `errno` of the system call that failed, on the rank to blame.
     pub os_error: Option<i32>,
@@ -46,17 +44,18 @@ impl Error {
         Self::from_parts(Status::InvalidArgument, message)
     }
 
-    /// What the library says of the call that has just failed on this thread.
+    /// The failure of the last call on this thread, as the library describes it.
     #[cold]
     fn last(api: &Api, status: symm_status_t) -> Self {
-        let mut failure = sized!(symm_failure_t:);
+        let mut failure = sized!(symm_failure_t {});
         // SAFETY: the struct says its size.
         if let Err(missing) = unsafe { api.symm_last_failure(&mut failure) } {
             return missing.into();
         }
+
         Self {
-            rank: FromC::from_c(failure.rank),
-            pid: FromC::from_c(failure.pid),
+            rank: usize::try_from(failure.rank).ok(), // -1 if there is none
+            pid: (failure.pid > 0).then_some(failure.pid),
             os_error: (failure.os_error != 0).then_some(failure.os_error),
             cuda_result: (failure.cuda_result != 0).then_some(failure.cuda_result),
             ..Self::from_parts(Status::from_raw(status), from_array(&failure.message))
@@ -70,7 +69,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// For people too: it is what they see of an error that `main` returns.
+/// The form of `Display`, because this is what people see of an error that `main` returns.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -91,7 +90,7 @@ impl From<MissingSymbol> for Error {
     }
 }
 
-/// What a function of the library gives, where the library has it.
+/// The status that a function of the library returned, or that the library does not have it.
 pub(crate) type Called = std::result::Result<symm_status_t, MissingSymbol>;
 
 /// Whether a look-up has found something.
@@ -102,7 +101,8 @@ pub(crate) fn looked_up(called: Result<()>) -> Result<bool> {
     }
 }
 
-/// One call of the library: its status becomes a `Result`.
+/// Calls the library. A negative status becomes an error, which is read here, on the thread of
+/// the call and before any other call.
 #[inline]
 pub(crate) fn call(function: impl FnOnce(&Api) -> Called) -> Result<()> {
     let api = symm_sys::api()?;

@@ -1,10 +1,10 @@
-//! Ranks that share memory: how to make a group of them, and what is known of it.
+//! Groups of ranks that share memory: how to make one, and information about it.
 
 use crate::convert::{Feature, Handle, count, index, to_c};
 use crate::error::{Error, Result, call, looked_up};
 use crate::store::{Adapter, Store};
 use crate::{Algorithm, Backend, Scale, Status, Stream, Timeout};
-use std::ffi::CString;
+use std::ffi::{CStr, c_char};
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::ptr;
@@ -12,12 +12,15 @@ use std::sync::{Arc, Weak};
 use symm_sys::{self as sys, symm_group};
 
 builder! {
-    /// How to make a group. What is not said is left
-    /// to the environment and the library's defaults.
+    /// How to make a group. Whatever is not set is left to the environment and the library's
+    /// defaults.
     ///
     /// ```no_run
     /// use std::time::Duration;
-    /// let group = symm::GroupConfig::new().name("workers").timeout(Duration::from_secs(5)).create()?;
+    /// let group = symm::GroupConfig::new()
+    ///     .name("workers")
+    ///     .timeout(Duration::from_secs(5))
+    ///     .create()?;
     /// # Ok::<(), symm::Error>(())
     /// ```
     #[must_use = "a configuration does nothing until create() is called"]
@@ -33,24 +36,24 @@ builder! {
         /// directory of mode 0700) or `thread://name` (ranks are threads of this
         /// process). Otherwise `$SYMM_BOOTSTRAP`, else `env://`.
         bootstrap(place: impl Into<String>): Option<String> = Some(place.into());
-        /// A store of your own by which the ranks find
-        /// each other. Needs [`ranks`](Self::ranks).
+        /// A store of your own by which the ranks find each other. Needs
+        /// [`ranks`](Self::ranks).
         store(store: impl Store + 'static): Option<Box<dyn Store>> = Some(Box::new(store));
-        /// Deadline of create, split and rendezvous. Otherwise
-        /// `$SYMM_CREATE_TIMEOUT_MS`, else 300 seconds.
+        /// Deadline of create, split and rendezvous. Otherwise `$SYMM_CREATE_TIMEOUT_MS`, else
+        /// 300 seconds.
         create_timeout(timeout: impl Into<Timeout>): Timeout = timeout.into();
         /// Deadline of every other wait. Otherwise `$SYMM_TIMEOUT_MS`, else 60 seconds.
         timeout(timeout: impl Into<Timeout>): Timeout = timeout.into();
         /// Tells apart concurrent groups with the same bootstrap, and is shown in messages.
         name(name: impl Into<String>): Option<String> = Some(name.into());
-        /// Barrier channels, and signal channels of memories that ask for no other
-        /// number; the same on all ranks. Otherwise 64.
+        /// Barrier channels, and signal channels of memories that ask for no other number; equal
+        /// on all ranks. Otherwise 64.
         channels(number: usize): usize = number;
         /// The most that the scratch of this group, and of each made of it, may take on
         /// each rank. Otherwise what is fastest.
         scratch_bytes(bytes: u64): u64 = bytes;
-        /// Whether the group's memories are given multicast
-        /// addresses, where they can be had. All ranks must ask.
+        /// Whether the group's memories are given multicast addresses, where they can be had. All
+        /// ranks must ask.
         multicast(wanted: bool): bool = wanted;
         /// Whether groups made of this one, but by
         /// [`shrink`](crate::Group::shrink), work in its scratch: CUDA only.
@@ -60,9 +63,10 @@ builder! {
         /// Whether all-reduces between machines may combine floats in an order of their
         /// own, which takes less time. All ranks must ask.
         any_order(allowed: bool): bool = allowed;
-        /// A promise that the recvs of all ranks are private or lie alike in each
-        /// all-reduce, all-gather, all-to-all and broadcast, in place on all or none.
-        /// Large ones then go by copy engines with CUDA. All ranks must ask.
+        /// A promise about each all-reduce, all-gather, all-to-all and broadcast: `recv` is
+        /// private on all ranks, or at one offset of one memory on all ranks, and the call is in
+        /// place on all ranks or on none. Large calls then use copy engines with CUDA. All ranks
+        /// must ask.
         same_offsets(promised: bool): bool = promised;
         /// Whether several ranks may use one CUDA device.
         overlapping_devices(allowed: bool): bool = allowed;
@@ -77,6 +81,11 @@ impl GroupConfig {
     /// the missing ranks), `PeerFailed`, `Mismatch`, `System`, `OutOfMemory`.
     pub fn create(self) -> Result<Group> {
         let (rank, size) = self.ranks.unwrap_or_default();
+        let default_backend = if self.device.is_some() {
+            Backend::Cuda
+        } else {
+            Backend::Auto
+        };
         let bootstrap = self
             .bootstrap
             .map(|text| to_c("bootstrap", &text))
@@ -84,35 +93,40 @@ impl GroupConfig {
         let name = self.name.map(|text| to_c("name", &text)).transpose()?;
         let store = self.store.map(Adapter::new);
         let table = store.as_ref().map(Adapter::table);
+
         let flags = u64::from(self.multicast) * sys::SYMM_GROUP_MULTICAST
             + u64::from(self.shared_scratch) * sys::SYMM_GROUP_SHARED_SCRATCH
             + u64::from(self.any_order) * sys::SYMM_GROUP_ANY_ORDER
             + u64::from(self.same_offsets) * sys::SYMM_GROUP_SAME_OFFSETS
             + u64::from(self.overlapping_devices) * sys::SYMM_GROUP_OVERLAPPING_DEVICES
             + u64::from(self.check) * sys::SYMM_GROUP_CHECK;
-        let pointer =
-            |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
-        let config = sized!(symm_group_config_t: rank = number("rank", rank)?, size = number("size", size)?,
-            backend = self.backend.unwrap_or(if self.device.is_some() { Backend::Cuda } else { Backend::Auto }).as_raw(),
-            device = self.device.map_or(Ok(sys::SYMM_DEVICE_AUTO), |device| number("device", device))?,
-            flags = flags, bootstrap = pointer(&bootstrap),
-            store = table.as_ref().map_or(ptr::null(), ptr::from_ref),
-            create_timeout_ms = self.create_timeout.as_millis(), timeout_ms = self.timeout.as_millis(),
-            name = pointer(&name), scratch_bytes = self.scratch_bytes, channels = number("channels", self.channels)?);
+        let config = sized!(symm_group_config_t {
+            rank: number("rank", rank)?,
+            size: number("size", size)?,
+            backend: self.backend.unwrap_or(default_backend).as_raw(),
+            device: self
+                .device
+                .map_or(Ok(sys::SYMM_DEVICE_AUTO), |device| number("device", device))?,
+            flags: flags,
+            bootstrap: as_pointer(bootstrap.as_deref()),
+            store: table.as_ref().map_or(ptr::null(), ptr::from_ref),
+            create_timeout_ms: self.create_timeout.as_millis(),
+            timeout_ms: self.timeout.as_millis(),
+            name: as_pointer(name.as_deref()),
+            scratch_bytes: self.scratch_bytes,
+            channels: number("channels", self.channels)?,
+        });
         if self.ranks.is_some() && size == 0 {
             return Err(Error::argument("size is 0: a group has at least one rank"));
         }
+
         let mut out = ptr::null_mut();
         // SAFETY: the struct says its size, its strings and
         // its store live until the end of this function.
         let made = call(|api| unsafe { api.symm_group_create(&config, &mut out) });
         made.map_err(|mut error| {
-            error.message.push_str(
-                &store
-                    .as_ref()
-                    .and_then(Adapter::complaint)
-                    .unwrap_or_default(),
-            );
+            let complaint = store.as_ref().and_then(Adapter::complaint);
+            error.message.push_str(&complaint.unwrap_or_default());
             error
         })?;
         // SAFETY: a successful create gives one reference.
@@ -120,9 +134,14 @@ impl GroupConfig {
     }
 }
 
+/// The address of a C string, NULL if there is none.
+pub(crate) fn as_pointer(text: Option<&CStr>) -> *const c_char {
+    text.map_or(ptr::null(), CStr::as_ptr)
+}
+
 impl Group {
-    /// Forms the group of which the environment speaks: the launcher's job, or a group
-    /// of one. As `GroupConfig::new().create()`.
+    /// Forms the group that the environment describes: the launcher's job, or a group of one.
+    /// Short for `GroupConfig::new().create()`.
     pub fn from_env() -> Result<Self> {
         GroupConfig::new().create()
     }
@@ -134,13 +153,13 @@ pub(crate) fn number(what: &str, value: usize) -> Result<i32> {
 
 /// Ranks that share memory.
 ///
-/// A clone is another handle to the same group. The group is released when the last of
-/// its handles, buffers and memories is dropped; peers that still wait for this rank
-/// then get [`Status::PeerFailed`](crate::Status::PeerFailed). To part politely,
-/// [`finalize`](Self::finalize) first.
+/// A clone is another handle to the same group. The group is released when the last of its
+/// handles, buffers and memories is dropped; peers that still wait for this rank then get
+/// [`Status::PeerFailed`](crate::Status::PeerFailed). Call [`finalize`](Self::finalize) first to
+/// leave without that.
 ///
-/// Collective calls must be made in the same order on all ranks. Calls from several
-/// threads of one rank are put one after the other by the library.
+/// All ranks must make their collective calls in one order. Calls from several threads of one
+/// rank are serialised by the library.
 #[derive(Clone)]
 pub struct Group {
     pub(crate) shared: Arc<Shared>,
@@ -150,7 +169,8 @@ pub struct Group {
     pub(crate) factor: Factor,
 }
 
-/// Position, value, and address of an f32.
+/// A factor of reductions: its position, its value, and the address of an f32 that has the value
+/// if that address is not 0.
 pub(crate) type Factor = (Scale, f64, usize);
 pub(crate) const NO_FACTOR: Factor = (Scale::None, 0.0, 0);
 
@@ -182,12 +202,12 @@ impl Group {
         self.shared.size
     }
 
-    /// What memory the group works on: [`Backend::Host`] or [`Backend::Cuda`].
+    /// The kind of memory that the group works on: [`Backend::Host`] or [`Backend::Cuda`].
     pub fn backend(&self) -> Backend {
         self.shared.backend
     }
 
-    /// What is known of the group.
+    /// Describes the group.
     pub fn info(&self) -> Result<GroupInfo> {
         on!(self.symm_group_info() => GroupInfo)
     }
@@ -197,8 +217,8 @@ impl Group {
         on!(self.symm_group_status() => GroupStatus)
     }
 
-    /// The same group; calls by this handle, and buffers
-    /// and memories made by it, are ordered on `stream`.
+    /// A handle to this group whose calls are ordered on `stream`, and so are those on buffers and
+    /// memories that are made by the handle.
     #[must_use]
     pub fn with_stream(&self, stream: Stream) -> Self {
         Self {
@@ -207,8 +227,7 @@ impl Group {
         }
     }
 
-    /// The same group; collectives by this handle use
-    /// `algorithm`, which must be the same on all ranks.
+    /// A handle to this group whose collectives use `algorithm`, which must be equal on all ranks.
     #[must_use]
     pub fn with_algorithm(&self, algorithm: Algorithm) -> Self {
         Self {
@@ -217,9 +236,9 @@ impl Group {
         }
     }
 
-    /// The same group; reductions of floats by this handle multiply by `factor`, before
-    /// they combine or after. It must be the same on all ranks. Other collectives by
-    /// this handle are `InvalidArgument`.
+    /// A handle to this group whose reductions of floats multiply by `factor`, before they combine
+    /// or after. The factor must be equal on all ranks. Other collectives by this handle are
+    /// `InvalidArgument`.
     #[must_use]
     pub fn with_scale(&self, position: Scale, factor: f64) -> Self {
         Self {
@@ -228,12 +247,12 @@ impl Group {
         }
     }
 
-    /// As [`with_scale`](Self::with_scale), by a factor that
-    /// is read when a call runs, and may differ from rank to
-    /// rank: a captured call takes a new one at each replay.
+    /// As [`with_scale`](Self::with_scale), by a factor that is read when a call runs, and may
+    /// differ from rank to rank: a captured call reads the factor again at each replay.
     ///
-    /// # Safety `factor` is valid for reads, by the device
-    /// with the CUDA back end, while calls by this handle run.
+    /// # Safety
+    /// `factor` is valid for reads, by the device with the CUDA back end, while calls by this
+    /// handle run.
     #[must_use]
     pub unsafe fn with_scale_at(&self, position: Scale, factor: *const f32) -> Self {
         Self {
@@ -242,7 +261,7 @@ impl Group {
         }
     }
 
-    /// The same group; barriers and collectives by this handle have this deadline.
+    /// A handle to this group whose barriers and collectives have this deadline.
     #[must_use]
     pub fn with_timeout(&self, timeout: impl Into<Timeout>) -> Self {
         Self {
@@ -251,15 +270,16 @@ impl Group {
         }
     }
 
-    /// Divides the group. Ranks that pass the same color form a new
-    /// group, ordered by key, then by rank. `None` takes part in the
-    /// division and is in no new group. All ranks of the group call it.
+    /// Divides the group. Ranks that pass equal colors form a new group, ordered by key, then by
+    /// rank. A rank that passes `None` takes part in the call and is in no new group. All ranks of
+    /// the group call it.
     pub fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Self>> {
         let color = match color {
             None => -1,
             Some(color) => i32::try_from(color)
                 .map_err(|_| Error::argument(format!("color {color} is over 2^31 - 1")))?,
         };
+
         let out = on!(self.symm_group_split(color, key) -> ptr::null_mut())?;
         if out.is_null() {
             return Ok(None);
@@ -268,8 +288,8 @@ impl Group {
         Self::from_handle(unsafe { Handle::new(out) }?).map(Some)
     }
 
-    /// A group of some ranks of this one, in this order; only they call it, with the same list.
-    /// Errors: as [`GroupConfig::create`]; `Mismatch` if the order differs.
+    /// A group of some ranks of this one, in this order. Only those ranks call it, with equal
+    /// lists. Errors: as [`GroupConfig::create`]; `Mismatch` if the order differs.
     pub fn create_from_ranks(&self, ranks: &[usize]) -> Result<Self> {
         let ranks: Vec<i32> = ranks.iter().map(|rank| index(*rank)).collect();
         Self::from_handle(
@@ -277,24 +297,27 @@ impl Group {
         )
     }
 
-    /// A group of the ranks of this rank's machine; only they call it.
+    /// A group of the ranks of this rank's machine. Only those ranks call it.
     pub fn local(&self) -> Result<Self> {
         Self::from_handle(on!(self.symm_group_local() => Handle)?)
     }
 
-    /// A group of the ranks that live and have not released this one, in their old
-    /// order, also after a failure: this group may be revoked, and stays as it is. All
-    /// that live call it, and get the same group or the same failure; who dies
-    /// meanwhile is left out. Errors: `Timeout` (a rank lives and did not come; once it
-    /// is gone the call can be made again), otherwise as [`GroupConfig::create`].
+    /// A group of the ranks that are alive and have not released this one, in their old order. It
+    /// works after a failure too: this group may be revoked, and stays as it is. All ranks that
+    /// are alive call it, and all get one group or all one failure; a rank that dies meanwhile is
+    /// left out. Errors: `Timeout` (a rank is alive and did not call; once it is gone the call can
+    /// be made again), otherwise as [`GroupConfig::create`].
     pub fn shrink(&self, name: Option<&str>, timeout: impl Into<Timeout>) -> Result<Self> {
         let name = name.map(|text| to_c("name", text)).transpose()?;
-        let options = sized!(symm_group_shrink_options_t: timeout_ms = timeout.into().as_millis(),
-            name = name.as_ref().map_or(ptr::null(), |text| text.as_ptr()));
+        let options = sized!(symm_group_shrink_options_t {
+            timeout_ms: timeout.into().as_millis(),
+            name: as_pointer(name.as_deref()),
+        });
         Self::from_handle(on!(self.symm_group_shrink(&options) => Handle)?)
     }
 
-    /// Which rank of this group is rank `rank` of `other`.
+    /// The rank in this group of the process that is rank `rank` of `other`; `None` if that
+    /// process is not in this group.
     pub fn translate_rank(&self, other: &Self, rank: usize) -> Result<Option<usize>> {
         let mut here = 0;
         let found = looked_up(on!(self.symm_group_translate_rank(
@@ -305,8 +328,8 @@ impl Group {
         Ok(found.then(|| count(here)))
     }
 
-    /// The ranks that this rank knows to be dead, or to
-    /// have released the group, ascending. Never waits.
+    /// The ranks that this rank knows to be dead, or to have released the group, ascending. Never
+    /// waits.
     pub fn failed_ranks(&self) -> Result<Vec<usize>> {
         let mut ranks = vec![0; self.size()];
         let failed = on!(self.symm_group_failed_ranks(ranks.as_mut_ptr(), ranks.len()) -> 0)?;
@@ -317,28 +340,29 @@ impl Group {
     /// Errors: `System`, `InvalidHandle` in a forked child.
     pub fn failure_fd(&self) -> Result<BorrowedFd<'_>> {
         let fd = on!(self.symm_group_failure_fd() -> -1)?;
-        // SAFETY: it is the group's, which this handle keeps.
+        // SAFETY: the descriptor is the group's, and this handle keeps the group alive.
         Ok(unsafe { BorrowedFd::borrow_raw(fd) })
     }
 
-    /// Describes a rank: process, host, device, whether it lives.
+    /// Describes a rank: its process, host and device, and whether it is alive.
     pub fn peer_info(&self, rank: usize) -> Result<PeerInfo> {
         on!(self.symm_peer_info(index(rank)) => PeerInfo)
     }
 
-    /// What this rank has done on the group so far.
+    /// Counts what this rank has done on the group so far.
     pub fn stats(&self) -> Result<GroupStats> {
         on!(self.symm_group_stats() => GroupStats)
     }
 
-    /// Waits until all ranks are here. What they wrote before is visible after.
-    /// Errors: `Timeout` (names the first missing rank), `PeerFailed`, `Aborted`.
+    /// Waits until all ranks are here. Whatever a rank wrote before its barrier is visible to all
+    /// ranks afterwards. Errors: `Timeout` (names the first missing rank), `PeerFailed`,
+    /// `Aborted`.
     pub fn barrier(&self) -> Result<()> {
         self.barrier_among(&[], 0)
     }
 
-    /// Waits until the given ranks are here, this one among them; none are all.
-    /// Barriers on different channels, and of different sets, are independent.
+    /// Waits until the given ranks are here, of which this rank is one. An empty list means all
+    /// ranks. Barriers on different channels, and of different sets, are independent.
     pub fn barrier_among(&self, ranks: &[usize], channel: usize) -> Result<()> {
         let ranks: Vec<i32> = ranks.iter().map(|rank| index(*rank)).collect();
         let pointer = if ranks.is_empty() {
@@ -346,60 +370,59 @@ impl Group {
         } else {
             ranks.as_ptr()
         };
-        let (channel, options) = (index(channel), self.timeout.options());
+
         on!(self.symm_barrier(
             pointer,
             ranks.len(),
-            channel,
-            &options,
+            index(channel),
+            &self.timeout.options(),
             self.stream.as_raw()
         ))
     }
 
-    /// Waits until all that was issued on this handle's stream is over,
-    /// and says what went wrong there. Errors: `Timeout`: the stream is
-    /// not there yet, and the group stays usable; what revoked the
-    /// group; `InvalidArgument` for a stream under capture.
+    /// Waits until all work that was issued on this handle's stream is done. Errors: the status
+    /// with which that work failed or the group was revoked; `Timeout` if the work is not done
+    /// yet, after which the group stays usable; `InvalidArgument` for a stream under capture.
     pub fn synchronize(&self) -> Result<()> {
         on!(self.symm_group_synchronize(self.stream.as_raw(), &self.timeout.options()))
     }
 
-    /// Whether all that was issued on this handle's stream is over;
-    /// always on the host. Never waits. Errors: `InvalidArgument`
-    /// for a stream under capture, which stays as it is.
+    /// Whether all work that was issued on this handle's stream is done; always true on the host.
+    /// Never waits. Errors: `InvalidArgument` for a stream under capture, which goes on.
     pub fn is_done(&self) -> Result<bool> {
         on!(self.symm_stream_query(self.stream.as_raw()) -> 0).map(|done| done != 0)
     }
 
-    /// What is issued on this handle's stream next runs after
-    /// what was issued on another; none: on all on which calls
-    /// on this group were issued. Does nothing on the host.
+    /// Orders work that is issued on this handle's stream from now on after the work that was
+    /// issued on another stream. `None` means all streams on which calls on this group were
+    /// issued. Does nothing on the host.
     pub fn wait_for(&self, other: Option<&Stream>) -> Result<()> {
         let after = other.map_or_else(Stream::all, Stream::as_raw);
         on!(self.symm_stream_wait(self.stream.as_raw(), after))
     }
 
-    /// Revokes the group on all ranks: pending and later calls
-    /// return [`Status::Aborted`](crate::Status::Aborted).
-    /// Never waits; any thread; idempotent.
+    /// Revokes the group on all ranks: pending and later calls return
+    /// [`Status::Aborted`](crate::Status::Aborted). Never waits; may be called from any thread,
+    /// and more than once.
     pub fn abort(&self, reason: &str) -> Result<()> {
         self.shared.abort(reason)
     }
 
-    /// Something by which another thread can abort the group, and which does not keep it alive.
+    /// A handle by which another thread can abort the group, and which does not keep the group
+    /// alive.
     pub fn abort_handle(&self) -> AbortHandle {
         AbortHandle(Arc::downgrade(&self.shared))
     }
 
-    /// Politely ends the group: waits until all ranks are here, so that none sees
-    /// another leave early. Afterwards only queries are of use. All ranks call it.
-    /// Errors: `Timeout`, `PeerFailed`, `Aborted`; the group is ended all the same.
+    /// Ends the group: waits until all ranks are here, so that no rank sees another leave early.
+    /// Afterwards only queries are of use. All ranks call it. Errors: `Timeout`, `PeerFailed`,
+    /// `Aborted`; the group has ended after an error too.
     pub fn finalize(&self) -> Result<()> {
         on!(self.symm_group_finalize(&self.timeout.options()))
     }
 
-    /// The handle, for calls of [`symm_sys`]. It is valid while
-    /// this value, or another handle to the group, lives.
+    /// The handle, for calls of [`symm_sys`]. It is valid while this value, or another handle to
+    /// the group, lives.
     #[inline]
     pub fn as_raw(&self) -> *mut symm_group {
         self.shared.handle.as_raw()
@@ -418,7 +441,7 @@ impl fmt::Debug for Group {
     }
 }
 
-/// One for all handles to a group.
+/// The state that all handles to a group share.
 pub(crate) struct Shared {
     pub(crate) handle: Handle<symm_group>,
     pub(crate) rank: usize,
@@ -428,19 +451,20 @@ pub(crate) struct Shared {
 
 impl Shared {
     fn abort(&self, reason: &str) -> Result<()> {
-        let (handle, reason) = (&self.handle, to_c("reason", reason)?);
+        let handle = &self.handle;
+        let reason = to_c("reason", reason)?;
         on!(handle.symm_group_abort(reason.as_ptr()))
     }
 }
 
-/// Aborts a group from any thread, while another is
-/// in a call on it. Does not keep the group alive.
+/// Aborts a group from any thread, while another thread is in a call on the group. Does not keep
+/// the group alive.
 #[derive(Clone)]
 pub struct AbortHandle(Weak<Shared>);
 
 impl AbortHandle {
-    /// As [`Group::abort`](crate::Group::abort). Errors: `InvalidHandle` if the group
-    /// is no more; `InvalidArgument` for a reason with a NUL character.
+    /// As [`Group::abort`](crate::Group::abort). Errors: `InvalidHandle` if the group was
+    /// released; `InvalidArgument` for a reason with a NUL character.
     pub fn abort(&self, reason: &str) -> Result<()> {
         match self.0.upgrade() {
             Some(shared) => shared.abort(reason),
@@ -453,32 +477,39 @@ impl AbortHandle {
 }
 
 known! {
-    /// What is known of a group.
+    /// Information about a group.
     pub struct GroupInfo of symm_group_info_t {
         pub rank: usize = "This rank.";
         pub size: usize = "Number of ranks.";
         pub backend: Backend = "Host or CUDA.";
         pub device: usize = "The device; 0 on the host.";
-        pub id: u64 = "The same on all ranks, different for every group.";
-        pub channels: usize = "Barrier channels, and signal channels of a memory by default: `0 .. channels`.";
+        pub id: u64 = "Equal on all ranks, different for every group.";
+        pub channels: usize =
+            "Barrier channels, and signal channels of a memory by default: `0 .. channels`.";
         pub unwatched_peers: usize = "Peers whose death is noticed by their closed socket only.";
-        pub rejected_connections: u64 = "Connection attempts refused during creation: wrong user or wrong group.";
-        pub bootstrap: String = "What the ranks were found by, for instance `env:// (Open MPI)`.";
+        pub rejected_connections: u64 =
+            "Connection attempts refused during creation: wrong user or wrong group.";
+        pub bootstrap: String =
+            "How the ranks found each other, for instance `env:// (Open MPI)`.";
         pub name: String = "The name of its configuration.";
         pub multicast: Feature, or multicast_reason =
-            "Whether its memories are given multicast addresses, or why not; the same on all ranks.";
-        pub scratch_bytes: u64 = "What its scratch takes on this rank.";
-        pub max_ranks: usize = "Of a group of this back end.";
-        pub max_memories: usize = "Of a group; 0 for no limit.";
-        pub max_channels: usize = "Of a group or memory.";
-        pub max_handles: usize = "Of each kind, in a process.";
+            "Whether its memories are given multicast addresses, or why not; equal on all ranks.";
+        pub scratch_bytes: u64 = "Bytes that its scratch takes on this rank.";
+        pub max_ranks: usize = "The most ranks that a group of this back end can have.";
+        pub max_memories: usize = "The most memories that a group can have; 0 for no limit.";
+        pub max_channels: usize = "The most channels that a group or memory can have.";
+        pub max_handles: usize = "The most handles of each kind that a process can have.";
         pub max_name: usize = "Bytes of a name that are kept.";
-        pub shared_scratch_bytes: u64 = "And of that of the group that it was made of; 0 if it has all of its own.";
-        pub machines: usize = "That its ranks are on; those of one map each other's memory.";
-        pub machine: usize = "This rank's, counted in the order of their lowest ranks.";
-        pub local_rank: usize = "Among the ranks of this machine.";
-        pub local_size: usize = "How many those are.";
-        pub engine: String = "What carries bytes between machines; empty on one.";
+        pub shared_scratch_bytes: u64 =
+            "Bytes of the scratch that it shares with the group it was made of; 0 if it shares \
+             none.";
+        pub machines: usize =
+            "Number of machines of its ranks; ranks of one machine map each other's memory.";
+        pub machine: usize =
+            "This rank's machine; machines are numbered in the order of their lowest ranks.";
+        pub local_rank: usize = "This rank's number among the ranks of its machine.";
+        pub local_size: usize = "Number of ranks of this rank's machine.";
+        pub engine: String = "The transport between machines; empty on one machine.";
     }
 
     /// Health of a group.
@@ -486,11 +517,11 @@ known! {
     pub struct GroupStatus of symm_group_status_t {
         pub status: Status = "[`Status::Ok`], or why the group was revoked.";
         pub failed_rank: Option<usize> = "The rank that caused it.";
-        pub failed_pid: Option<i64> = "Its process id, where known.";
+        pub failed_pid: Option<i64> = "The process id of that rank, where known.";
         pub message: String = "Empty while the status is [`Status::Ok`].";
     }
 
-    /// What is known of one rank of a group.
+    /// Information about one rank of a group.
     #[derive(PartialEq, Eq)]
     pub struct PeerInfo of symm_peer_info_t {
         pub rank: usize = "The rank.";
@@ -500,26 +531,29 @@ known! {
         pub pid: Option<i64> = "Its process as seen from here.";
         pub host: String = "Its host name.";
         pub machine: String = "`$SYMM_MACHINE` there, or the boot id of its kernel.";
-        pub uuid: String = "Of its GPU; for the host back end, the boot id.";
-        pub machine_index: usize = "As [`GroupInfo::machine`].";
+        pub uuid: String = "The UUID of its GPU; for the host back end, the boot id.";
+        pub machine_index: usize = "Its machine, numbered as [`GroupInfo::machine`].";
         pub mapped: bool = "Whether its memory is mapped here.";
     }
 
-    /// What this rank has done on a group so far,
-    /// calls that succeeded unless it says otherwise.
+    /// Counts of what this rank has done on a group so far. Calls that failed are counted only
+    /// where a field says so.
     #[derive(PartialEq, Eq)]
     pub struct GroupStats of symm_group_stats_t {
-        pub collective_calls: [u64; 32] = "By the number of the [`Collective`](crate::Collective).";
+        pub collective_calls: [u64; 32] =
+            "Calls, by the number of the [`Collective`](crate::Collective).";
         pub collective_bytes: [u64; 32] =
-            "By the number of the collective: count times the size of an element, of each call.";
+            "Count times the size of an element, summed over the calls, by the number of the \
+             collective.";
         pub algorithm_calls: [u64; 32] =
-            "By the number of the [`Algorithm`](crate::Algorithm); calls that needed none are under `Auto`.";
+            "Calls, by the number of the [`Algorithm`](crate::Algorithm); those that needed none \
+             are under `Auto`.";
         pub barriers: u64 = "Barriers.";
         pub signals_sent: u64 = "Signals sent.";
         pub signals_taken: u64 = "Signals taken.";
         pub failures: u64 = "Collectives, barriers and waits that failed.";
         pub sleeps: u64 = "Waits on the host that did not end while they spun.";
-        pub slept_ns: u64 = "How long those took, in sum, in nanoseconds.";
+        pub slept_ns: u64 = "Nanoseconds that those waits took in sum.";
         pub waits: u64 = "Waits for values of signals, and for words.";
     }
 }

@@ -1,8 +1,8 @@
 //! Sharing memory with any process of this user on this machine, outside of any group.
 //!
-//! The owner makes a [`Token`], plain bytes that may travel by any means; whoever
-//! [imports](import) it gets the same physical memory. Memory lives as long as anybody
-//! maps it: releasing a block ends its tokens, but not what was imported before.
+//! The owner makes a [`Token`], plain bytes that may travel by any means. A process that
+//! [imports](import) the token maps the owner's physical memory, which lives as long as anybody
+//! maps it: releasing a block ends its tokens, but not earlier imports.
 //!
 //! ```no_run
 //! # let group = symm::Group::from_env()?;
@@ -17,17 +17,18 @@
 //! # Ok::<(), symm::Error>(())
 //! ```
 //!
-//! What other processes can map cannot be borrowed in safe code, as with
-//! [`Memory`](crate::Memory): [`Buffer::share`](crate::Buffer::share)
-//! gives the buffer up, and [`Shared::withdraw`] gives it back when it
-//! is certain that nobody else holds it.
+//! Memory that other processes can map cannot be borrowed in safe code, as with
+//! [`Memory`](crate::Memory): [`Buffer::share`](crate::Buffer::share) gives the buffer up, and
+//! [`Shared::withdraw`] gives it back when it is certain that nobody else holds it.
 
 use crate::buffer::on_host;
 use crate::convert::{filled, index, to_c};
 use crate::error::{Error, Result, call};
+use crate::group::as_pointer;
 use crate::{Backend, Buffer, Element, Span, Status, Stream, Timeout, View};
+use std::ffi::{CString, c_void};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
 use std::time::Duration;
 use symm_sys::{self as sys, symm_ipc};
@@ -35,31 +36,32 @@ pub use symm_sys::{
     symm_ipc_holders_t as Holders, symm_ipc_report_t as Report, symm_ipc_stats_t as Stats,
 };
 
-/// What an import and a shared block have in common: elements that others may touch.
-/// `parts()` gives address, length and back end.
-macro_rules! elements_in_other_hands {
+/// The methods that an import and a shared block have alike: both have elements that other
+/// processes may touch. `parts()` gives address, length and back end.
+macro_rules! shared_elements {
     ($type:ident, $read:literal, $written:literal) => {
         impl<T: Element> $type<T> {
-            /// The elements, one by one.
+            /// Access to single elements.
             pub fn view(&self) -> Result<View<'_, T>> {
                 let (pointer, len, backend) = self.parts();
                 on_host(backend)?;
-                // SAFETY: the memory is mapped as long as
-                // this value lives, aligned, and as long.
+                // SAFETY: the memory is mapped as long as this value lives, aligned, and has
+                // `len` elements.
                 Ok(unsafe { View::new(pointer, len) })
             }
         }
 
         slices!(
             $type,
-            "A part of them, as an operand or to be [exported](crate::Span::export). On a device, use that of an import on its stream.",
+            "A part of the elements, as an operand or to be [exported](crate::Span::export). On a
+device, use a part of an import on the stream of the import.",
             $read,
             $written
         );
     };
 }
 
-/// Names a piece of memory of a process of this user on this machine.
+/// The name of a piece of memory of a process of this user on this machine.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Token(Vec<u8>);
 
@@ -76,8 +78,8 @@ impl AsRef<[u8]> for Token {
     }
 }
 
-/// From bytes that were a token elsewhere. Whether
-/// they are one is found out when it is imported.
+/// Makes a token from the bytes of a token of another process. The bytes are checked when the token
+/// is imported.
 impl From<Vec<u8>> for Token {
     fn from(bytes: Vec<u8>) -> Self {
         Self(bytes)
@@ -92,12 +94,12 @@ impl From<Token> for Vec<u8> {
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Who has the bytes has the memory, so they do not go to logs.
+        // The bytes give access to the memory, so they do not go to logs.
         write!(f, "Token({} bytes)", self.0.len())
     }
 }
 
-/// A block of this process of which tokens may be made: [`Buffer::share`].
+/// A block of this process that tokens may be made for: made by [`Buffer::share`].
 ///
 /// ```compile_fail,E0505
 /// # let group = symm::Group::from_env()?;
@@ -111,17 +113,19 @@ impl fmt::Debug for Token {
 pub struct Shared<T: Element>(Buffer<T>);
 
 impl<T: Element> Buffer<T> {
-    /// Gives up the certainty that nobody else has the
-    /// block mapped, so that tokens can be made of it.
+    /// Gives up the certainty that nobody else has the block mapped, so that tokens can be made for
+    /// it.
     pub fn share(self) -> Shared<T> {
         Shared(self)
     }
 }
 
-elements_in_other_hands!(
+shared_elements!(
     Shared,
-    "During the borrow nobody writes to them: not a process that imported a piece of the block.",
-    "During the borrow nobody touches them: not a process that imported a piece of the block."
+    "During the borrow nobody writes to the elements, and so no process that imported a piece of the
+block does.",
+    "During the borrow nobody touches the elements, and so no process that imported a piece of the
+block does."
 );
 
 impl<T: Element> Shared<T> {
@@ -129,11 +133,10 @@ impl<T: Element> Shared<T> {
         (self.0.as_ptr(), self.0.len(), self.0.group.backend)
     }
 
-    /// Ends all tokens of the block and waits until nobody holds a lease on
-    /// it: then it is a buffer of one's own again. [`Timeout::Group`] is
-    /// `$SYMM_TIMEOUT_MS`, else 60 seconds. Errors: `Timeout` (names a holder;
-    /// the tokens have ended all the same), `PeerFailed` (a holder is gone,
-    /// but may still write: release the block). The error holds the block.
+    /// Ends all tokens of the block and waits until nobody holds a lease on it; then the block is a
+    /// private buffer again. [`Timeout::Group`] is `$SYMM_TIMEOUT_MS`, else 60 seconds. Errors:
+    /// `Timeout` (the message names a holder; the tokens have ended nevertheless), `PeerFailed` (a
+    /// holder is gone, but may still write: release the block). The error holds the block.
     pub fn withdraw(
         self,
         timeout: impl Into<Timeout>,
@@ -148,10 +151,10 @@ impl<T: Element> Shared<T> {
     }
 }
 
-/// The block could not be had back, and why.
+/// The error of [`Shared::withdraw`], with the block, which stays shared.
 #[derive(Debug)]
 pub struct WithdrawError<T: Element> {
-    /// Why not.
+    /// Why the call failed.
     pub error: Box<Error>,
     /// The block.
     pub shared: Shared<T>,
@@ -177,19 +180,22 @@ builder! {
     /// ```no_run
     /// # use std::time::Duration;
     /// # let shared = symm::Group::from_env()?.alloc::<f32>(1024)?.share();
-    /// // One consumer may still come within five seconds after this process has released the block.
-    /// let token = symm::ipc::ExportOptions::new().hold(Duration::from_secs(5)).hold_imports(1).export(&shared.span(..512)?)?;
+    /// // One consumer may still come within five seconds, though this process releases the block.
+    /// let token = symm::ipc::ExportOptions::new()
+    ///     .hold(Duration::from_secs(5))
+    ///     .hold_imports(1)
+    ///     .export(&shared.span(..512)?)?;
     /// # Ok::<(), symm::Error>(())
     /// ```
     #[derive(Debug, Clone)]
     #[must_use = "options do nothing until export() is called"]
     pub struct ExportOptions {
-        /// Keeps the memory for this token, though its owner releases it, for as long
-        /// from now. Otherwise `$SYMM_IPC_HOLD_MS`, if that is set.
+        /// Keeps the memory for this token for a time from now on, though its owner releases it.
+        /// Otherwise `$SYMM_IPC_HOLD_MS`, if that is set.
         hold(time: Duration): u64 = Timeout::from(time).as_millis();
-        /// Or until so many imports of this token were made.
+        /// Ends the hold early, once this token was imported that many times.
         hold_imports(imports: u64): u64 = imports;
-        /// On CUDA: what was issued on this stream before is there after an import.
+        /// On CUDA: an importer sees the results of work that was issued on this stream before.
         stream(stream: Stream): Stream = stream;
     }
 }
@@ -200,16 +206,16 @@ impl ExportOptions {
     /// only its owner can hold), `OutOfMemory`, `System`, `Unavailable` (the directory
     /// of the sockets is not private), `PeerFailed`, `Cuda`.
     pub fn export<T: Element>(&self, piece: &Span<'_, T>) -> Result<Token> {
-        let options = sized!(symm_ipc_export_options_t: hold_ms = self.hold, hold_imports = self.hold_imports);
+        let options = sized!(symm_ipc_export_options_t {
+            hold_ms: self.hold,
+            hold_imports: self.hold_imports,
+        });
+        let (at, size) = address_and_bytes(piece);
         let mut token = vec![0; sys::SYMM_IPC_TOKEN_MAX_SIZE as usize];
-        let (at, size) = (
-            piece.as_ptr().cast_const().cast(),
-            size_of::<T>() * piece.len(),
-        );
-        let (mut len, stream) = (0, self.stream.as_raw());
-        // SAFETY: the struct says its size, and the token holds
-        // as many bytes as is said. The piece lies in a block
-        // that lives, and that safe code does not borrow.
+        let mut len = 0;
+
+        // SAFETY: the struct says its size, and the token holds `token.len()` bytes. The piece lies
+        // in a block that lives, and that safe code does not borrow.
         call(|api| unsafe {
             api.symm_ipc_export(
                 at,
@@ -218,7 +224,7 @@ impl ExportOptions {
                 token.as_mut_ptr().cast(),
                 token.len(),
                 &mut len,
-                stream,
+                self.stream.as_raw(),
             )
         })?;
         token.truncate(len);
@@ -226,39 +232,37 @@ impl ExportOptions {
     }
 }
 
+/// Address and size in bytes of a piece of memory.
+fn address_and_bytes<T: Element>(piece: &Span<'_, T>) -> (*const c_void, usize) {
+    let address = piece.as_ptr().cast_const().cast();
+    (address, size_of::<T>() * piece.len())
+}
+
 impl<T: Element> Span<'_, T> {
-    /// Makes a token for these elements, by which any
-    /// process of this user maps them. A local call.
+    /// Makes a token for these elements, by which any process of this user maps them. A local call.
     pub fn export(&self) -> Result<Token> {
         ExportOptions::new().export(self)
     }
 }
 
-/// Ends the tokens made so far for any part of a piece of memory, and waits
-/// until nobody holds a lease on any part of it. [`Timeout::Group`] is
-/// `$SYMM_TIMEOUT_MS`, else 60 seconds. To have a whole [`Shared`] block
-/// back, use its own [`withdraw`](Shared::withdraw). Errors: `Timeout`
-/// (names a holder; the tokens have ended all the same), `PeerFailed` (a
-/// holder is gone, but may still write), `InvalidArgument`.
+/// Ends the tokens made so far for any part of a piece of memory, and waits until nobody holds a
+/// lease on any part of it. [`Timeout::Group`] is `$SYMM_TIMEOUT_MS`, else 60 seconds. To get back
+/// a whole [`Shared`] block, use its own [`withdraw`](Shared::withdraw). Errors: `Timeout` (the
+/// message names a holder; the tokens have ended nevertheless), `PeerFailed` (a holder is gone, but
+/// may still write), `InvalidArgument`.
 pub fn withdraw<T: Element>(piece: &Span<'_, T>, timeout: impl Into<Timeout>) -> Result<()> {
-    let (at, size) = (
-        piece.as_ptr().cast_const().cast(),
-        size_of::<T>() * piece.len(),
-    );
+    let (at, size) = address_and_bytes(piece);
     // SAFETY: the address is only looked up.
     call(|api| unsafe { api.symm_ipc_withdraw(at, size, timeout.into().as_millis()) })
 }
 
-/// Who holds leases on any part of a piece of memory, without ending
-/// its tokens. Never waits; looks at all leases. Errors:
-/// `InvalidArgument` for memory of which this process makes no tokens.
+/// The holders of leases on any part of a piece of memory. Its tokens do not end. Never waits;
+/// looks at all leases. Errors: `InvalidArgument` for memory that this process makes no tokens
+/// for.
 pub fn holders<T: Element>(piece: &Span<'_, T>) -> Result<Holders> {
-    let (at, size) = (
-        piece.as_ptr().cast_const().cast(),
-        size_of::<T>() * piece.len(),
-    );
-    // SAFETY: the address is only looked up; a struct
-    // of symm.h, and the function that fills it.
+    let (at, size) = address_and_bytes(piece);
+    // SAFETY: the address is only looked up; the struct is one of symm.h, and the function is the
+    // one that fills it.
     unsafe { filled(|api, out| api.symm_ipc_holders(at, size, out)) }
 }
 
@@ -269,75 +273,66 @@ builder! {
     pub struct ImportOptions {
         /// Deadline of the exporter's answer. Otherwise `$SYMM_TIMEOUT_MS`, else 60 seconds.
         timeout(timeout: impl Into<Timeout>): Timeout = timeout.into();
-        /// Where the exporter's `$SYMM_IPC_DIRECTORY`
-        /// is seen here. Otherwise under the same path.
+        /// The path of the exporter's `$SYMM_IPC_DIRECTORY` in this process. Otherwise the
+        /// exporter's path.
         directory(directory: impl Into<PathBuf>): Option<PathBuf> = Some(directory.into());
         /// The CUDA device for which to map. Otherwise the one that has the memory.
         device(device: usize): Option<usize> = Some(device);
-        /// On CUDA: the stream on which the memory is used. The
-        /// lease ends when what was issued on it is over; where
-        /// none was named, when all that the device had to do is.
+        /// On CUDA: the stream on which the memory is used. The lease ends when the work that was
+        /// issued on this stream is done; without a stream, when all work of the device is done.
         stream(stream: Stream): Stream = stream;
     }
 }
 
 impl ImportOptions {
-    /// Maps the memory that a token names, as elements of a
-    /// type; a rest that is no whole element is out of reach.
+    /// Maps the memory that a token names, as elements of a type. Bytes at the end that make no
+    /// whole element are out of reach.
     ///
-    /// # Errors `InvalidArgument` (not a token, cut short, damaged, forged; or the
-    /// piece does not begin where an element could), `Unsupported` (made by a newer
-    /// library), `Unavailable` (another machine or user; GPU or directory not visible),
-    /// `InvalidHandle` (the memory was released or withdrawn), `PeerFailed` (the
-    /// exporter is gone), `Timeout`, `OutOfMemory`, `System`, `Cuda`.
+    /// # Errors
+    ///
+    /// * `InvalidArgument`: not a token, cut short, damaged or forged; or the piece does not begin
+    ///   where an element could.
+    /// * `Unsupported`: made by a newer library.
+    /// * `Unavailable`: another machine or user; GPU or directory not visible.
+    /// * `InvalidHandle`: the memory was released or withdrawn.
+    /// * `PeerFailed`: the exporter is gone.
+    /// * `Timeout`, `OutOfMemory`, `System`, `Cuda`.
     pub fn import<T: Element>(&self, token: &Token) -> Result<Import<T>> {
-        let text = |path: &PathBuf| {
-            to_c(
-                "directory",
-                path.to_str()
-                    .ok_or_else(|| Error::argument("directory is not UTF-8"))?,
-            )
-        };
-        let directory = self.directory.as_ref().map(text).transpose()?;
-        let options = sized!(symm_ipc_import_options_t: timeout_ms = self.timeout.as_millis(),
-            directory = directory.as_ref().map_or(ptr::null(), |text| text.as_ptr()),
-            device = self.device.map_or(sys::SYMM_DEVICE_AUTO, index));
-        let (bytes, stream, mut out) = (token.as_bytes(), self.stream.as_raw(), ptr::null_mut());
-        // SAFETY: the struct says its size, its string lives until the end of this
-        // function, and the token is as long as is said.
+        let directory = self.directory.as_deref().map(path_to_c).transpose()?;
+        let options = sized!(symm_ipc_import_options_t {
+            timeout_ms: self.timeout.as_millis(),
+            directory: as_pointer(directory.as_deref()),
+            device: self.device.map_or(sys::SYMM_DEVICE_AUTO, index),
+        });
+
+        let bytes = token.as_bytes();
+        let stream = self.stream.as_raw();
+        let mut out = ptr::null_mut();
+        // SAFETY: the struct says its size, its string lives until the end of this function, and
+        // the token has `bytes.len()` bytes.
         call(|api| unsafe {
-            api.symm_ipc_import(
-                bytes.as_ptr().cast(),
-                bytes.len(),
-                &options,
-                &mut out,
-                stream,
-            )
+            let at = bytes.as_ptr().cast();
+            api.symm_ipc_import(at, bytes.len(), &options, &mut out, stream)
         })?;
         let raw = NonNull::new(out).ok_or_else(|| {
             Error::from_parts(Status::Internal, "the library gave NULL for an import")
         })?;
-        let (stream, nothing) = (self.stream.clone(), ptr::dangling_mut::<T>());
+
+        // From here on, dropping the import releases it.
         let mut import = Import {
             raw,
-            stream,
-            pointer: nothing,
+            stream: self.stream.clone(),
+            pointer: ptr::dangling_mut::<T>(),
             len: 0,
             backend: Backend::Auto,
         };
         let info = import.info()?;
         let pointer = on!(import.symm_ipc_pointer() -> ptr::null_mut())?;
-        import.pointer = if pointer.is_null() {
-            nothing
-        } else {
-            pointer.cast()
-        };
+        if !pointer.is_null() {
+            import.pointer = pointer.cast();
+        }
         if !import.pointer.is_aligned() {
-            let (name, offset) = (std::any::type_name::<T>(), info.offset);
-            let text = format!(
-                "the token names memory from byte {offset} of a block on, where no {name} can be"
-            );
-            return Err(Error::argument(text));
+            return Err(misaligned::<T>(info.offset));
         }
         import.len = usize::try_from(info.bytes).unwrap_or(usize::MAX) / size_of::<T>();
         import.backend = info.backend;
@@ -345,15 +340,30 @@ impl ImportOptions {
     }
 }
 
-/// Maps the memory that a token names. As `ImportOptions::new().import(token)`.
+fn path_to_c(path: &Path) -> Result<CString> {
+    let text = path
+        .to_str()
+        .ok_or_else(|| Error::argument("directory is not UTF-8"))?;
+    to_c("directory", text)
+}
+
+fn misaligned<T: Element>(offset: u64) -> Error {
+    let name = std::any::type_name::<T>();
+    Error::argument(format!(
+        "the token names memory from byte {offset} of a block on, where no {name} can be"
+    ))
+}
+
+/// Maps the memory that a token names. Short for `ImportOptions::new().import(token)`.
 pub fn import<T: Element>(token: &Token) -> Result<Import<T>> {
     ImportOptions::new().import(token)
 }
 
-/// Memory of another process, or of this one, mapped by a token. Dropping it ends the
+/// Memory of another process, or of this one, mapped by a token. Dropping the import ends its
 /// lease; the memory stays valid until then, even if the exporter dies.
 pub struct Import<T: Element> {
-    /// The library's handle. Its release is ordered on the stream; without one, on all.
+    /// The library's handle. Its release is ordered on the stream; without a stream, on all
+    /// streams.
     raw: NonNull<symm_ipc>,
     stream: Stream,
     pointer: *mut T,
@@ -361,10 +371,10 @@ pub struct Import<T: Element> {
     backend: Backend,
 }
 
-// SAFETY: symm.h: all functions may be called from any thread; the address is used
-// through View, Span and local() only.
+// SAFETY: symm.h says that all functions may be called from any thread; only View, Span and local()
+// access the memory behind the address.
 unsafe impl<T: Element> Send for Import<T> {}
-// SAFETY: as above.
+// SAFETY: a shared reference allows only calls, which any thread may make, and gives the address.
 unsafe impl<T: Element> Sync for Import<T> {}
 
 impl<T: Element> Drop for Import<T> {
@@ -375,32 +385,34 @@ impl<T: Element> Drop for Import<T> {
             } else {
                 self.stream.as_raw()
             };
-            // SAFETY: this is the one import that the library gave; the stream lives,
-            // since it is held here. Without the function the lease stays, which is all
-            // that can be done: Drop does not fail.
+            // SAFETY: this is the one import that the library gave; the stream lives, because it
+            // is held here. Without the function the lease stays, because Drop cannot fail.
             let _ = unsafe { api.symm_ipc_release(self.raw.as_ptr(), stream) };
         }
     }
 }
 
 known! {
-    /// What is known of an import.
+    /// Information about an import.
     pub struct ImportInfo of symm_ipc_info_t {
         pub backend: Backend = "Host or CUDA.";
-        pub device: usize = "The device for which it is mapped here; 0 on the host.";
+        pub device: usize = "The device for which the memory is mapped here; 0 on the host.";
         pub bytes: u64 = "Bytes of the piece.";
-        pub offset: u64 = "Of the piece in the exporter's block.";
-        pub block_bytes: u64 = "Bytes of that block.";
-        pub exporter_pid: i64 = "The exporter's process id, as it knows itself.";
-        pub exporter_alive: bool = "Whether its death or departure was not noticed yet.";
-        pub host_memory: bool = "Whether the host may touch it, though it may be mapped for a device.";
+        pub offset: u64 = "Offset of the piece in the exporter's block.";
+        pub block_bytes: u64 = "Bytes of the exporter's block.";
+        pub exporter_pid: i64 = "The exporter's process id in its own namespace.";
+        pub exporter_alive: bool = "Whether neither its death nor its departure was noticed.";
+        pub host_memory: bool =
+            "Whether the host may touch the memory, though it may be mapped for a device.";
     }
 }
 
-elements_in_other_hands!(
+shared_elements!(
     Import,
-    "During the borrow nobody writes to them: not the exporter, nor anybody else who has the memory.",
-    "During the borrow nobody touches them: not the exporter, nor anybody else who has the memory."
+    "During the borrow nobody writes to the elements: neither the exporter, nor any other process
+that has the memory.",
+    "During the borrow nobody touches the elements: neither the exporter, nor any other process that
+has the memory."
 );
 
 impl<T: Element> Import<T> {
@@ -408,24 +420,25 @@ impl<T: Element> Import<T> {
         (self.pointer, self.len, self.backend)
     }
 
-    /// What is issued on `stream` next runs after what the exporter had issued before
-    /// the export. Errors: `InvalidArgument` for a stream under capture, `Cuda`.
+    /// Orders work that is issued on `stream` from now on after the work that the exporter had
+    /// issued before the export. Errors: `InvalidArgument` for a stream under capture, `Cuda`.
     pub fn order(&self, stream: &Stream) -> Result<()> {
         on!(self.symm_ipc_stream_wait(stream.as_raw()))
     }
 
-    /// Says that what was issued on `stream` so far uses the
-    /// memory: the lease does not end before that is over.
+    /// Records that the work that was issued on `stream` so far uses the memory: the lease does not
+    /// end before that work is done.
     pub fn record_use(&self, stream: &Stream) -> Result<()> {
         on!(self.symm_ipc_record_use(stream.as_raw()))
     }
 
-    /// What is known of it.
+    /// Describes the import.
     pub fn info(&self) -> Result<ImportInfo> {
         on!(self.symm_ipc_info() => ImportInfo)
     }
 
-    /// Its address. Of device memory if it is [on a device](ImportInfo::backend).
+    /// The address of the first element. An address of device memory if the memory is
+    /// [on a device](ImportInfo::backend).
     pub fn as_ptr(&self) -> *mut T {
         self.pointer
     }
@@ -438,15 +451,15 @@ impl<T: Element> Import<T> {
 
 described!(Import);
 
-/// Frees what is provably free. Never waits. Exports and allocations do as much of it
-/// as they need. Says what all collections of the process have done.
+/// Frees memory that is provably unused. Never waits. Exports and allocations collect as much as
+/// they need. Returns counts of what all collections of the process have done.
 pub fn collect() -> Result<Report> {
-    // SAFETY: a struct of symm.h, and the function that fills it.
+    // SAFETY: the struct is one of symm.h, and the function is the one that fills it.
     unsafe { filled(|api, out| api.symm_ipc_collect(out)) }
 }
 
 /// The state of sharing in this process.
 pub fn stats() -> Result<Stats> {
-    // SAFETY: a struct of symm.h, and the function that fills it.
+    // SAFETY: the struct is one of symm.h, and the function is the one that fills it.
     unsafe { filled(|api, out| api.symm_ipc_stats(out)) }
 }

@@ -1,30 +1,29 @@
 #![doc = include_str!("../README.md")]
 //!
-//! # The words
+//! # Terms
 //!
-//! | word | what it is |
+//! | term | meaning |
 //! |---|---|
 //! | [`Group`] | the ranks that share memory |
 //! | [`Buffer`] | one rank's allocation, before others can see it |
 //! | [`Memory`] | a buffer after [`Group::rendezvous`]: every rank's block mapped here |
-//! | [`Heap`], [`Piece`] | a memory that is handed out in pieces, at the same offsets on all ranks |
+//! | [`Heap`], [`Piece`] | a memory that is handed out in pieces, at equal offsets on all ranks |
 //! | [`Span`] | a part of this rank's own block, as an operand of calls |
 //! | [`View`] | any rank's block, element by element |
 //! | [`ipc::Token`] | plain bytes by which any process of this user maps a piece of memory |
-//! | signal, channel | how ranks tell each other that something is there: [`Memory::signal`], [`Memory::wait_signal`] |
+//! | signal, channel | how ranks notify each other: [`Memory::signal`], [`Memory::wait_signal`] |
 //!
 //! # Failure
 //!
-//! When a rank dies, hangs, aborts or calls something different from the
-//! others, the group is *revoked*: pending and later calls fail with the
-//! same status on all ranks, and [`Group::status`] says why. In a forked
-//! child every call on what its parent made is `InvalidHandle`.
+//! When a rank dies, hangs, aborts or calls something different from the others, the group is
+//! *revoked*: pending and later calls fail with one status on all ranks, and [`Group::status`] says
+//! why. In a forked child every call on an object that its parent made is `InvalidHandle`.
 //!
-//! A call that says nothing of errors fails as the one that it is said to
-//! be like, or as any: `InvalidArgument` for a rank, channel, length or
-//! text that cannot be (one with a NUL character), `Unsupported` for a
-//! slice or view of memory of a device, `Unavailable` without a library,
-//! `Cuda` with what the driver said, and whatever revoked the group.
+//! Every call can fail with these errors, which its documentation does not repeat:
+//! `InvalidArgument` for a rank, channel or length that is out of range, or a text with a NUL
+//! character; `Unsupported` for a slice or view of memory of a device; `Unavailable` without a
+//! library; `Cuda` with the driver's result; and the status with which the group was revoked. A
+//! call that is documented as another one is fails as that one.
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
 #[macro_use]

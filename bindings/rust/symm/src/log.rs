@@ -1,4 +1,4 @@
-//! What the library has to say besides errors.
+//! Log messages of the library.
 
 use crate::LogLevel;
 use crate::convert::given;
@@ -10,22 +10,22 @@ use std::sync::Arc;
 
 type Callback = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
 
-/// Hears messages of the library until it is dropped. After that, its callback is not
-/// running, but for a callback that drops its own listener, and will not run again.
+/// Receives messages of the library until it is dropped. After that, its callback is not running
+/// and will not run again; only a callback that drops its own listener runs to its end.
 #[must_use = "messages end when it is dropped"]
 pub struct LogListener {
     id: u64,
-    /// What the library holds a pointer to; None for a descriptor.
+    /// The callback that the library holds a pointer to; None for a descriptor.
     callback: Option<Arc<Callback>>,
 }
 
-/// Sends log messages up to `level` (errors are the lowest) to `callback`, for the
-/// whole process, beside all other listeners.
+/// Sends log messages up to `level` (errors are the lowest) to `callback`, for the whole process,
+/// beside all other listeners.
 ///
-/// It may be called from the library's own threads, from several at once, and must not
-/// call into the library. A panic in it ends there. The library prints nothing, unless
-/// the environment variable `SYMM_LOG` names a level. Errors: `Unavailable` if there is
-/// no library, `Unsupported` for an unknown level.
+/// The callback may be called from the library's own threads, from several at once, and must not
+/// call into the library. A panic in the callback ends there. The library prints nothing, unless
+/// the environment variable `SYMM_LOG` names a level. Errors: `Unavailable` if there is no
+/// library, `Unsupported` for an unknown level.
 pub fn log_to(
     level: LogLevel,
     callback: impl Fn(LogLevel, &str) + Send + Sync + 'static,
@@ -43,9 +43,9 @@ pub fn log_to(
     })
 }
 
-/// The same, a line each (`warning: ...`), to a descriptor, which
-/// is duplicated. One that is full, because nobody reads it, loses
-/// lines and holds up nobody. Errors: as [`log_to`], and `System`.
+/// Writes log messages up to `level` to a descriptor, which is duplicated, one line for each
+/// message (`warning: ...`). A descriptor that is full, because nobody reads it, loses lines and
+/// delays nobody. Errors: as [`log_to`], and `System`.
 pub fn log_to_fd(level: LogLevel, fd: impl AsFd) -> Result<LogListener> {
     // SAFETY: the descriptor is open during the call.
     let id = given(0, |api, out| unsafe {
@@ -67,9 +67,10 @@ pub fn log_to_tracing(level: LogLevel) -> Result<LogListener> {
 
 impl Drop for LogListener {
     fn drop(&mut self) {
-        // SAFETY: any number may be asked for.
+        // SAFETY: the library accepts any number.
         if call(|api| unsafe { api.symm_log_remove_listener(self.id) }).is_err() {
-            std::mem::forget(self.callback.take()); // it may be running still
+            // The callback may still be running, so it must not be freed.
+            std::mem::forget(self.callback.take());
         }
     }
 }
@@ -78,12 +79,13 @@ impl Drop for LogListener {
 /// Called by the library with a living [`Callback`] in an [`Arc`], and a C string.
 unsafe extern "C" fn forward(user: *mut c_void, level: i32, message: *const c_char) {
     let callback = user.cast_const().cast::<Callback>();
-    // SAFETY: by contract. The callback may drop its own
-    // listener, and lives until it has returned all the same.
+    // SAFETY: by contract. The callback may drop its own listener, so this reference keeps it
+    // alive until it has returned.
     let (callback, message) = unsafe {
         Arc::increment_strong_count(callback);
         (Arc::from_raw(callback), CStr::from_ptr(message))
     };
+
     // A panic must not unwind into C, and there is nobody to tell.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         callback(LogLevel::from_raw(level), &message.to_string_lossy())

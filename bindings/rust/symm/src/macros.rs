@@ -1,6 +1,6 @@
-//! What several types say of themselves in the same words.
+//! Macros for the methods and structs that several types of this crate have alike.
 
-/// Elements at `pointer`, `len` of them.
+/// `len()`, `is_empty()` and `Debug` of a type with fields `pointer` and `len`.
 macro_rules! elements_at {
     ($name:ident $(<$life:lifetime>)?) => {
         impl<T: $crate::Element> $name<$($life,)? T> {
@@ -9,7 +9,7 @@ macro_rules! elements_at {
                 self.len
             }
 
-            /// Whether there are none.
+            /// Whether there are no elements.
             pub fn is_empty(&self) -> bool {
                 self.len == 0
             }
@@ -19,11 +19,11 @@ macro_rules! elements_at {
     };
 }
 
-/// A [`Source`](crate::Source) that is a [`Target`](crate::Target) as well, at the
-/// operand that a function of it gives. Why that is valid is said where this is used.
+/// Implements [`Source`](crate::Source) and [`Target`](crate::Target) by a function that gives
+/// the operand. Each use of this macro says why that operand is valid.
 macro_rules! operand {
     ($type:ty, $at:expr) => {
-        // SAFETY: as said there.
+        // SAFETY: the use of this macro says why the operand is valid.
         unsafe impl<T: $crate::Element> $crate::Source for $type {
             type Element = T;
             #[inline]
@@ -32,7 +32,8 @@ macro_rules! operand {
                 at(self)
             }
         }
-        // SAFETY: as said there; the borrow is exclusive.
+
+        // SAFETY: the operand of Source is valid for writes too, since the borrow is exclusive.
         unsafe impl<T: $crate::Element> $crate::Target for $type {
             #[inline]
             fn operand_mut(&mut self) -> $crate::Operand<T> {
@@ -42,9 +43,10 @@ macro_rules! operand {
     };
 }
 
-/// The number, the operand and the slices of elements that others may touch, at
-/// `parts()`: address, length and back end. What is said of each: the operand, and what
-/// the caller of `local()` and of `local_mut()` promises.
+/// `len()`, `span()`, `local()` and `local_mut()` of a type whose elements other ranks or
+/// processes may touch. The type has a method `parts()`: address, length and back end. The
+/// literals are the documentation of `span()` and the safety contracts of `local()` and
+/// `local_mut()`.
 macro_rules! slices {
     ($name:ident, $span:literal, $read:literal, $written:literal) => {
         impl<T: $crate::Element> $name<T> {
@@ -53,7 +55,7 @@ macro_rules! slices {
                 self.parts().1
             }
 
-            /// Whether there are none.
+            /// Whether there are no elements.
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
             }
@@ -68,7 +70,7 @@ macro_rules! slices {
                 $crate::Span::within(pointer, len, backend, range)
             }
 
-            /// This rank's or process's elements.
+            /// The elements, borrowed for reading. Errors: `Unsupported` for memory of a device.
             ///
             /// # Safety
             #[doc = $read]
@@ -80,14 +82,15 @@ macro_rules! slices {
                 Ok(unsafe { std::slice::from_raw_parts(pointer, len) })
             }
 
-            /// The same, to be written.
+            /// The elements, borrowed for writing. Errors: `Unsupported` for memory of a device.
             ///
             /// # Safety
             #[doc = $written]
             pub unsafe fn local_mut(&mut self) -> $crate::Result<&mut [T]> {
                 let (pointer, len, backend) = self.parts();
                 $crate::buffer::on_host(backend)?;
-                // SAFETY: as in local(); that nobody else touches it is the caller's promise.
+                // SAFETY: mapped as long as this value lives, initialised and aligned;
+                // that nobody else touches it is the caller's promise.
                 Ok(unsafe { std::slice::from_raw_parts_mut(pointer, len) })
             }
         }
@@ -99,15 +102,17 @@ macro_rules! described {
     ($name:ident $(<$life:lifetime>)?) => {
         impl<T: $crate::Element> std::fmt::Debug for $name<$($life,)? T> {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                let (name, ty) = (stringify!($name), std::any::type_name::<T>());
-                write!(f, "{name}<{ty}>({} elements at {:p})", self.len, self.pointer)
+                let name = stringify!($name);
+                let element = std::any::type_name::<T>();
+                let Self { len, pointer, .. } = self;
+                write!(f, "{name}<{element}>({len} elements at {pointer:p})")
             }
         }
     };
 }
 
-/// A builder, whose fields have defaults: what each setter
-/// takes, and what the field of its name is and becomes.
+/// A builder whose fields have defaults. Each line is a setter: its name, which is the field's
+/// as well, its arguments, the type of the field, and the value that the field becomes.
 macro_rules! builder {
     ($(#[$meta:meta])* pub struct $builder:ident {
         $($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*): $field:ty = $value:expr;)*
@@ -119,7 +124,7 @@ macro_rules! builder {
         }
 
         impl $builder {
-            /// Nothing said: what a setter does not change is left to its default.
+            /// All defaults; a setter changes one.
             pub fn new() -> Self {
                 Self::default()
             }
@@ -135,9 +140,9 @@ macro_rules! builder {
     };
 }
 
-/// A struct of what is known of something, made of the struct of C
-/// that the library fills: each field of the one of its name; a
-/// [`Feature`](crate::Feature) also of the reason why it is not there.
+/// A struct of information, made from the struct of C that the library fills. Each field is made
+/// from the field of C with its name; a [`Feature`](crate::Feature) also from the field of C that
+/// holds the reason why the feature is not there.
 macro_rules! known {
     ($($(#[$meta:meta])* pub struct $name:ident of $c:ident {
         $(pub $field:ident: $type:ty $(, or $reason:ident)? = $doc:literal;)*
@@ -146,7 +151,10 @@ macro_rules! known {
         #[derive(Debug, Clone)]
         #[non_exhaustive]
         pub struct $name {
-            $(#[doc = $doc] pub $field: $type,)*
+            $(
+                #[doc = $doc]
+                pub $field: $type,
+            )*
         }
 
         impl From<symm_sys::$c> for $name {
@@ -155,14 +163,18 @@ macro_rules! known {
             }
         }
     )*};
-    (@made of $value:expr) => { $crate::convert::FromC::from_c($value) };
-    (@made of $value:expr, $reason:expr) => { $crate::convert::FromC::from_c(($value, $reason)) };
+    (@made of $value:expr) => {
+        $crate::convert::FromC::from_c($value)
+    };
+    (@made of $value:expr, $reason:expr) => {
+        $crate::convert::FromC::from_c(($value, $reason))
+    };
 }
 
-/// A struct of C that begins with its size, and is
-/// all zeros but for what is said: the defaults.
+/// `sized!(name { field: value, ... })`: a struct of C that begins with its size. Fields that are
+/// not named are zero, which is the default of each.
 macro_rules! sized {
-    ($name:ident: $($field:ident = $value:expr),*) => {{
+    ($name:ident { $($field:ident: $value:expr),* $(,)? }) => {{
         // SAFETY: all zeros is a value of a struct of
         // numbers, raw pointers and optional functions.
         let mut made: symm_sys::$name = unsafe { std::mem::zeroed() };
@@ -172,26 +184,35 @@ macro_rules! sized {
     }};
 }
 
-/// `on!(self.symm_x(...))`: a call of `symm_x(handle, ...)`, whose other
-/// arguments are numbers, streams and operands that live, references, lists
-/// with their lengths, and addresses to be looked up. With `-> start` it
-/// gives what the call writes where `start` stands; with `=> Handle` the
-/// reference, with `=> Type` that, made of the struct that it fills.
+/// `on!(self.symm_x(...))` calls `symm_x(handle, ...)` of the library. The other arguments are
+/// numbers, streams and operands that live, references, lists with their lengths, and addresses
+/// that are only looked up.
+///
+/// * `-> start` gives the value that the call writes, which is `start` before.
+/// * `=> Handle` gives the reference that the call makes.
+/// * `=> Type` gives that type, made from the struct that the call fills.
 macro_rules! on {
     ($of:ident.$function:ident($($argument:expr),*)) => {
-        // SAFETY: the handle is alive, and so is what is referred to.
+        // SAFETY: the handle is alive, and so is what the arguments refer to.
         $crate::error::call(|api| unsafe { api.$function($of.as_raw(), $($argument),*) })
     };
     ($of:ident.$function:ident($($argument:expr),*) -> $start:expr) => {
-        // SAFETY: as above.
-        $crate::convert::given($start, |api, out| unsafe { api.$function($of.as_raw(), $($argument,)* out) })
+        // SAFETY: the handle is alive, and so is what the arguments refer to.
+        $crate::convert::given($start, |api, out| unsafe {
+            api.$function($of.as_raw(), $($argument,)* out)
+        })
     };
     ($of:ident.$function:ident($($argument:expr),*) => Handle) => {
-        // SAFETY: a successful call gives one reference.
-        on!($of.$function($($argument),*) -> std::ptr::null_mut()).and_then(|out| unsafe { $crate::convert::Handle::new(out) })
+        on!($of.$function($($argument),*) -> std::ptr::null_mut())
+            // SAFETY: a successful call gives one reference.
+            .and_then(|out| unsafe { $crate::convert::Handle::new(out) })
     };
     ($of:ident.$function:ident($($argument:expr),*) => $type:ident) => {
-        // SAFETY: as above; a struct of symm.h, and the function that fills it.
-        unsafe { $crate::convert::filled(|api, out| api.$function($of.as_raw(), $($argument,)* out)) }.map($type::from)
+        // SAFETY: the handle is alive, and so is what the arguments refer to; the struct is one
+        // of symm.h, and the function is the one that fills it.
+        unsafe {
+            $crate::convert::filled(|api, out| api.$function($of.as_raw(), $($argument,)* out))
+        }
+        .map($type::from)
     };
 }

@@ -1,4 +1,4 @@
-//! What calls read and write.
+//! Operands: the memory that calls read and write.
 
 use crate::error::{Error, Result};
 use crate::group::Shared;
@@ -28,7 +28,7 @@ impl Place {
     }
 }
 
-/// Address, length and place of an operand: what a [`Source`] or [`Target`] says of itself.
+/// Address, length and place of an operand, given by a [`Source`] or [`Target`].
 #[derive(Debug, Clone, Copy)]
 pub struct Operand<T> {
     pointer: *mut T,
@@ -48,7 +48,7 @@ impl<T: Element> Operand<T> {
         }
     }
 
-    /// The same, valid for work on this `CUstream` only: a call on another stream is refused.
+    /// This operand, valid for work on one `CUstream` only: a call on another stream is refused.
     #[must_use]
     pub const fn only_on(self, stream: *mut c_void) -> Self {
         Self {
@@ -57,8 +57,8 @@ impl<T: Element> Operand<T> {
         }
     }
 
-    /// Refuses what the group cannot reach. The library could not tell a host address
-    /// from a device address that is wrong.
+    /// Refuses an operand that the group cannot reach. The library could not do that: to it a host
+    /// address looks like a device address that is wrong.
     #[inline]
     pub(crate) fn on(self, group: &Shared, stream: &Stream) -> Result<Self> {
         if self.place != Place::of(group.backend) {
@@ -101,28 +101,29 @@ fn misplaced(place: Place, backend: Backend) -> Error {
     )
 }
 
-/// What a call can read: slices, arrays, vectors, [`Buffer`]s, [`Span`]s, [`Raw`]
+/// A value that a call can read: slices, arrays, vectors, [`Buffer`]s, [`Span`]s, [`Raw`]
 /// pointers; with feature `cudarc` also device slices.
 ///
-/// # Safety The operand is valid for reads of its length until the value is dropped,
-/// and on a device until the work of calls that were made while it lived has ended.
+/// # Safety
+/// The operand is valid for reads of its length until the value is dropped, and on a device until
+/// the work of calls that were made while the value lived has ended.
 pub unsafe trait Source {
-    /// What it consists of.
+    /// The type of its elements.
     type Element: Element;
-    /// Where it is.
+    /// Its address, length and place.
     fn operand(&self) -> Operand<Self::Element>;
 }
 
-/// What a call can write: the exclusive form of a [`Source`].
+/// A value that a call can write: the exclusive form of a [`Source`].
 ///
 /// # Safety
-/// As [`Source`], for writes too.
+/// The contract of [`Source`], for writes too.
 pub unsafe trait Target: Source {
-    /// Where it is.
+    /// Its address, length and place.
     fn operand_mut(&mut self) -> Operand<Self::Element>;
 }
 
-/// A [`Target`] of the same elements as `S`.
+/// A [`Target`] with the element type of `S`.
 pub trait TargetOf<S: Source + ?Sized>: Target<Element = S::Element> {}
 impl<S: Source + ?Sized, T: Target<Element = S::Element> + ?Sized> TargetOf<S> for T {}
 
@@ -136,7 +137,8 @@ unsafe impl<T: Element> Source for [T] {
     }
 }
 
-// SAFETY: as above, exclusively.
+// SAFETY: a mutable slice is valid for reads and writes of its length while it is borrowed, and
+// host calls are done when they return.
 unsafe impl<T: Element> Target for [T] {
     #[inline]
     fn operand_mut(&mut self) -> Operand<T> {
@@ -146,7 +148,7 @@ unsafe impl<T: Element> Target for [T] {
 
 macro_rules! like_a_slice {
     ([$($parameters:tt)*] $type:ty) => {
-        // SAFETY: it is a slice with an owner.
+        // SAFETY: the value owns the slice, which is valid as long as the value.
         unsafe impl<T: Element, $($parameters)*> Source for $type {
             type Element = T;
             #[inline]
@@ -154,7 +156,8 @@ macro_rules! like_a_slice {
                 self[..].operand()
             }
         }
-        // SAFETY: as above.
+
+        // SAFETY: the value owns the slice, and the borrow is exclusive.
         unsafe impl<T: Element, $($parameters)*> Target for $type {
             #[inline]
             fn operand_mut(&mut self) -> Operand<T> {
@@ -167,16 +170,16 @@ like_a_slice!([] Vec<T>);
 like_a_slice!([] Box<[T]>);
 like_a_slice!([const N: usize] [T; N]);
 
-// A buffer owns its block. On a device, the library gives
-// it back only when the work that it issued has ended.
+// The operand is valid because a buffer owns its block; on a device, the library frees the block
+// only when the work that it issued has ended.
 operand!(Buffer<T>, |buffer| Operand::new(
     buffer.as_ptr(),
     buffer.len(),
     Place::of(buffer.group.backend)
 ));
 
-/// An operand by its address: device memory of another
-/// library, or host memory that no slice describes.
+/// An operand given by its address: device memory of another library, or host memory that no slice
+/// describes.
 #[derive(Debug, Clone, Copy)]
 pub struct Raw<'a, T: Element> {
     operand: Operand<T>,
@@ -186,9 +189,10 @@ pub struct Raw<'a, T: Element> {
 impl<'a, T: Element> Raw<'a, T> {
     /// `len` elements at `pointer`.
     ///
-    /// # Safety During `'a` the memory is valid for what the calls that it is passed to
-    /// do: reads of a source, reads and writes of a target. Nobody borrows from it what
-    /// is written. On a device, `'a` ends after the work of these calls has ended.
+    /// # Safety
+    /// During `'a` the memory is valid for the accesses of the calls that it is passed to: reads of
+    /// a source, reads and writes of a target. Nobody borrows memory that is written. On a device,
+    /// `'a` ends after the work of these calls has ended.
     pub const unsafe fn new(pointer: *mut T, len: usize, place: Place) -> Self {
         Self {
             operand: Operand::new(pointer, len, place),
@@ -196,7 +200,7 @@ impl<'a, T: Element> Raw<'a, T> {
         }
     }
 
-    /// No elements, at NULL: what a rank passes that has nothing to send or receive.
+    /// No elements, at NULL, for a rank that has nothing to send or receive.
     pub const fn empty(place: Place) -> Self {
         Self {
             operand: Operand::new(ptr::null_mut(), 0, place),
@@ -205,18 +209,16 @@ impl<'a, T: Element> Raw<'a, T> {
     }
 }
 
-// As promised to Raw::new().
+// The operand is valid because the caller of Raw::new() promised it.
 operand!(Raw<'_, T>, |raw| raw.operand);
 
-/// Elements of this rank's own block ([`Memory::span`](crate::Memory::span)), or of
-/// memory that is shared by a token ([`Shared::span`](crate::ipc::Shared::span),
-/// [`Import::span`](crate::ipc::Import::span)), to be passed to collectives, `put`
-/// and `get`, or to be [exported](Self::export). Collectives use spans of a memory
-/// of their group without a copy.
+/// Elements of this rank's own block ([`Memory::span`](crate::Memory::span)), or of memory that is
+/// shared by a token ([`Shared::span`](crate::ipc::Shared::span),
+/// [`Import::span`](crate::ipc::Import::span)), to be passed to collectives, `put` and `get`, or to
+/// be [exported](Self::export). Collectives use spans of a memory of their group without a copy.
 ///
-/// It is an address and a length, not a borrow of the elements, so spans may overlap.
-/// What a collective does with operands that overlap is said by the collective: an
-/// error, unless it is the in-place form.
+/// A span is an address and a length, not a borrow of the elements, so spans may overlap. A
+/// collective whose operands overlap fails, unless it is the in-place form.
 #[derive(Clone, Copy)]
 pub struct Span<'a, T: Element> {
     pointer: *mut T,
@@ -225,10 +227,10 @@ pub struct Span<'a, T: Element> {
     _block: PhantomData<&'a ()>,
 }
 
-// SAFETY: nothing is read or written through a span here; it is an address for the
-// library, whose calls may be made from any thread.
+// SAFETY: nothing is read or written through a span here; it is an address for the library, whose
+// calls may be made from any thread.
 unsafe impl<T: Element> Send for Span<'_, T> {}
-// SAFETY: as above.
+// SAFETY: a shared reference gives the address only, which any thread may pass to the library.
 unsafe impl<T: Element> Sync for Span<'_, T> {}
 
 impl<T: Element> Span<'_, T> {
@@ -249,16 +251,16 @@ impl<T: Element> Span<'_, T> {
             Bound::Excluded(end) => *end,
             Bound::Unbounded => len,
         };
+
         if start > end || end > len {
             return Err(Error::argument(format!(
                 "range {start}..{end} is not within the block of {len} elements"
             )));
         }
-        let place = Place::of(backend);
         Ok(Self {
             pointer: pointer.wrapping_add(start),
             len: end - start,
-            place,
+            place: Place::of(backend),
             _block: PhantomData,
         })
     }
@@ -269,8 +271,8 @@ impl<T: Element> Span<'_, T> {
     }
 }
 
-// The elements lie in a block that lives as long as the span's borrow of the memory,
-// and whose contents nobody borrows in safe code.
+// The operand is valid because the elements lie in a block that lives as long as the span's borrow
+// of the memory, and nobody borrows the contents of that block in safe code.
 operand!(Span<'_, T>, |span| Operand::new(
     span.pointer,
     span.len,

@@ -1,4 +1,4 @@
-//! A store of your own, by which ranks find each other.
+//! Stores by which ranks find each other, implemented by the caller.
 
 use crate::Status;
 use std::cell::RefCell;
@@ -8,24 +8,24 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use symm_sys::{symm_status_t, symm_store_t};
 
-/// Why a store could not do what it was asked.
+/// Why a store failed.
 pub type StoreError = Box<dyn Error + Send + Sync>;
 
-/// Moves bytes by key before memory is shared: a TCP store, an
-/// MPI communicator, a database. Called only on the thread that
-/// is inside [`GroupConfig::create`](crate::GroupConfig::create).
-/// An error, or a panic, fails the creation on all ranks.
+/// A key-value store that ranks use before memory is shared: a TCP store, an MPI communicator, a
+/// database. Called only on the thread that is inside
+/// [`GroupConfig::create`](crate::GroupConfig::create). An error, or a panic, fails the creation
+/// on all ranks.
 pub trait Store {
-    /// Stores `value` under `key`. A key is set once. Errors: whatever went wrong; its
-    /// text becomes part of the message of the failed creation.
+    /// Stores `value` under `key`. A key is set once. The text of an error becomes part of the
+    /// message of the failed creation.
     fn set(&self, key: &str, value: &[u8], timeout: Duration) -> Result<(), StoreError>;
 
-    /// Waits until `key` is there, at most `timeout`. `None`: it did not come in time.
+    /// Waits until `key` is there, at most `timeout`. `None` means that it was not set in time.
     fn get(&self, key: &str, timeout: Duration) -> Result<Option<Vec<u8>>, StoreError>;
 }
 
-/// A store as the library wants it. What the store
-/// complained of is kept, since C carries a status only.
+/// Passes a store to the library. The text of the store's error is kept here, because C returns
+/// only a status.
 pub(crate) struct Adapter {
     store: Box<dyn Store>,
     complaint: RefCell<Option<String>>,
@@ -39,7 +39,7 @@ impl Adapter {
         }
     }
 
-    /// Valid while the adapter lives, and stays where it is.
+    /// The functions for the library, valid while the adapter lives and is not moved.
     pub(crate) fn table(&self) -> symm_store_t {
         symm_store_t {
             struct_size: size_of::<symm_store_t>(),
@@ -49,7 +49,7 @@ impl Adapter {
         }
     }
 
-    /// To be added to the message of a failed creation.
+    /// The store's error, to be added to the message of a failed creation.
     pub(crate) fn complaint(&self) -> Option<String> {
         self.complaint
             .borrow()
@@ -57,7 +57,8 @@ impl Adapter {
             .map(|text| format!(" (the store says: {text})"))
     }
 
-    /// A panic must not unwind into C.
+    /// Runs a call of the store and keeps the text of its error. A panic becomes an error, because
+    /// it must not unwind into C.
     fn guarded(&self, action: impl FnOnce() -> Result<Status, StoreError>) -> symm_status_t {
         let result =
             catch_unwind(AssertUnwindSafe(action)).unwrap_or_else(|_| Err("it panicked".into()));
@@ -78,25 +79,19 @@ unsafe extern "C" fn set(
     size: usize,
     timeout_ms: u64,
 ) -> symm_status_t {
-    // SAFETY: `user` is the adapter, which outlives the
-    // creation; the library passes a C string and `size` bytes.
-    let (adapter, key) = unsafe { (&*user.cast::<Adapter>(), CStr::from_ptr(key)) };
-    // SAFETY: as above.
+    // SAFETY: `user` is the adapter, which outlives the creation.
+    let adapter = unsafe { &*user.cast::<Adapter>() };
+    // SAFETY: the library passes a C string.
+    let key = unsafe { CStr::from_ptr(key) }.to_string_lossy();
     let value = if size == 0 {
         &[]
     } else {
+        // SAFETY: the library passes `size` bytes.
         unsafe { std::slice::from_raw_parts(value.cast(), size) }
     };
-    adapter.guarded(|| {
-        adapter
-            .store
-            .set(
-                &key.to_string_lossy(),
-                value,
-                Duration::from_millis(timeout_ms),
-            )
-            .map(|()| Status::Ok)
-    })
+
+    let timeout = Duration::from_millis(timeout_ms);
+    adapter.guarded(|| adapter.store.set(&key, value, timeout).map(|()| Status::Ok))
 }
 
 /// # Safety
@@ -109,18 +104,20 @@ unsafe extern "C" fn get(
     out_size: *mut usize,
     timeout_ms: u64,
 ) -> symm_status_t {
-    // SAFETY: as in set().
-    let (adapter, key) = unsafe { (&*user.cast::<Adapter>(), CStr::from_ptr(key)) };
+    // SAFETY: `user` is the adapter, which outlives the creation.
+    let adapter = unsafe { &*user.cast::<Adapter>() };
+    // SAFETY: the library passes a C string.
+    let key = unsafe { CStr::from_ptr(key) }.to_string_lossy();
+    let timeout = Duration::from_millis(timeout_ms);
+
     adapter.guarded(|| {
-        let Some(found) = adapter
-            .store
-            .get(&key.to_string_lossy(), Duration::from_millis(timeout_ms))?
-        else {
+        let Some(found) = adapter.store.get(&key, timeout)? else {
             return Ok(Status::Timeout);
         };
         if found.len() > capacity {
             return Ok(Status::InvalidArgument);
         }
+
         // SAFETY: `value` holds `capacity` bytes, which is
         // enough, and `out_size` is the library's variable.
         unsafe {

@@ -1,4 +1,4 @@
-//! What calls on a CUDA group are ordered on, and how long calls may wait.
+//! CUDA streams, on which calls are ordered, and deadlines, which bound how long calls wait.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -18,11 +18,11 @@ pub struct Stream {
 
 // SAFETY: the driver's streams may be used from any thread, and the pointer is only passed on.
 unsafe impl Send for Stream {}
-// SAFETY: as above.
+// SAFETY: a shared reference gives the pointer only, which is only passed on.
 unsafe impl Sync for Stream {}
 
 impl Stream {
-    /// No stream: what host groups take. On CUDA, the legacy default stream.
+    /// No stream, as host groups need it. On CUDA, the legacy default stream.
     pub const fn none() -> Self {
         Self {
             raw: std::ptr::null_mut(),
@@ -32,9 +32,9 @@ impl Stream {
 
     /// A `CUstream` (or `cudaStream_t`).
     ///
-    /// # Safety The stream belongs to the primary context of the
-    /// group's device, and lives as long as this value, its
-    /// clones and the groups and memories that they are given to.
+    /// # Safety
+    /// The stream belongs to the primary context of the group's device, and lives as long as this
+    /// value, its clones and the groups and memories that they are given to.
     pub const unsafe fn from_raw(raw: *mut c_void) -> Self {
         Self { raw, _owner: None }
     }
@@ -47,7 +47,7 @@ impl Stream {
         }
     }
 
-    /// What stands for all streams, where the library says so.
+    /// The value that means all streams, for functions of the library that accept it.
     pub(crate) const fn all() -> *mut c_void {
         std::ptr::without_provenance_mut(usize::MAX)
     }
@@ -79,11 +79,11 @@ pub enum Timeout {
     Group,
     /// This long, rounded up to milliseconds; zero is one millisecond.
     After(Duration),
-    /// Only look: what is not there now is
-    /// [`Status::Timeout`](crate::Status::Timeout), and nothing was taken. On the
-    /// host, for what needs no other rank to act; `InvalidArgument` elsewhere.
+    /// Do not wait: if the condition does not hold now, the call fails with
+    /// [`Status::Timeout`](crate::Status::Timeout) and takes nothing. For calls on the host that
+    /// need no other rank to act; `InvalidArgument` elsewhere.
     Now,
-    /// None: wait for ever, or until the group fails.
+    /// No deadline: wait until the condition holds or the group fails.
     Never,
 }
 
@@ -102,9 +102,11 @@ impl Timeout {
         }
     }
 
-    /// As the options of a call that waits.
+    /// The options of a call that waits with this deadline.
     pub(crate) fn options(self) -> sys::symm_wait_options_t {
-        sized!(symm_wait_options_t: timeout_ms = self.as_millis())
+        sized!(symm_wait_options_t {
+            timeout_ms: self.as_millis()
+        })
     }
 }
 

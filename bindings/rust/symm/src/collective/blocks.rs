@@ -1,11 +1,11 @@
-//! Collectives whose blocks have lengths of their own, and those to and from one rank.
+//! Collectives whose blocks have lengths of their own, gather and scatter, and all-gather by rows.
 
 use crate::error::{Error, Result};
 use crate::operand::{Operand, Source, Target, TargetOf};
 use crate::{Collective, Element, Group, Op};
 use std::ptr;
 
-/// How the blocks of an operand lie, by rank, in elements.
+/// Lengths and places of the blocks of an operand, by rank, in elements.
 #[derive(Debug, Clone, Copy)]
 pub struct Blocks<'a> {
     counts: &'a [usize],
@@ -14,10 +14,11 @@ pub struct Blocks<'a> {
 
 type Placed<'a, T> = (Operand<T>, Blocks<'a>);
 
+/// The blocks of an operand that has no counts.
 const NONE: Blocks<'_> = Blocks::packed(&[]);
 
 impl<'a> Blocks<'a> {
-    /// One behind the other.
+    /// Blocks of these lengths, each of which begins where the one before ends.
     pub const fn packed(counts: &'a [usize]) -> Self {
         Self {
             counts,
@@ -25,7 +26,8 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// Each so many elements from the start of the operand.
+    /// Blocks of these lengths, each of which begins `displacements` elements from the start of the
+    /// operand.
     pub const fn at(counts: &'a [usize], displacements: &'a [usize]) -> Self {
         Self {
             counts,
@@ -33,7 +35,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// Where each begins.
+    /// The element at which each block begins.
     fn places(&self) -> impl Iterator<Item = usize> {
         let mut next = 0_usize;
         let counts = self.counts;
@@ -45,18 +47,18 @@ impl<'a> Blocks<'a> {
         })
     }
 
-    /// Elements to the end of the last of them.
+    /// Elements from the start of the operand to the end of the last block.
     pub fn end(&self) -> usize {
-        let ends = self
-            .places()
+        self.places()
             .zip(self.counts)
-            .filter(|(_, count)| **count != 0);
-        ends.map(|(at, count)| at.saturating_add(*count))
+            .filter(|(_, count)| **count != 0)
+            .map(|(at, count)| at.saturating_add(*count))
             .max()
             .unwrap_or(0)
     }
 
-    /// Where this rank's begins, if they lie within `len` elements.
+    /// The element at which this rank's block begins. Refuses blocks that are not those of the
+    /// group's ranks, or do not lie within `len` elements.
     fn require(&self, name: &str, group: &Group, len: usize) -> Result<usize> {
         let size = group.size();
         if self.counts.len() != size || self.displacements.is_some_and(|all| all.len() != size) {
@@ -73,7 +75,7 @@ impl<'a> Blocks<'a> {
         Ok(self.places().nth(group.rank()).unwrap_or(0))
     }
 
-    /// As a plan takes them, where none is none at all.
+    /// Counts and displacements for a plan; both are NULL if there are no blocks.
     pub(super) fn for_plan(
         &self,
         name: &str,
@@ -85,6 +87,7 @@ impl<'a> Blocks<'a> {
         self.require(name, group, usize::MAX).map(|_| self.raw())
     }
 
+    /// Counts and displacements, which are NULL for packed blocks.
     fn raw(&self) -> (*const usize, *const usize) {
         (
             self.counts.as_ptr(),
@@ -93,7 +96,7 @@ impl<'a> Blocks<'a> {
     }
 }
 
-fn own(name: &str, len: usize, expected: usize) -> Result<()> {
+fn require_length(name: &str, len: usize, expected: usize) -> Result<()> {
     if len == expected {
         return Ok(());
     }
@@ -104,10 +107,10 @@ fn own(name: &str, len: usize, expected: usize) -> Result<()> {
 
 /// # Collectives with counts
 ///
-/// As [the others](Group#collectives); what a rank sends
-/// to another must be as long as the other expects.
+/// The rules are those of [all collectives](Group#collectives). The block that a rank sends to
+/// another rank must be as long as that rank expects.
 impl Group {
-    /// Block r of `recv` = `send` of rank r. The counts are the same on all ranks.
+    /// Block r of `recv` = `send` of rank r. The counts are equal on all ranks.
     pub fn allgatherv<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
         &self,
         send: &S,
@@ -116,7 +119,7 @@ impl Group {
     ) -> Result<()> {
         let (send, recv) = self.both(send, recv)?;
         of_recv.require("recv", self, recv.len())?;
-        own("send", send.len(), of_recv.counts[self.rank()])?;
+        require_length("send", send.len(), of_recv.counts[self.rank()])?;
         self.run_blocks(
             Collective::Allgatherv,
             (send, NONE),
@@ -125,7 +128,8 @@ impl Group {
         )
     }
 
-    /// The same in place: this rank's own block of `data` is there before the call.
+    /// [`allgatherv`](Self::allgatherv) in place: this rank's own block is in `data` before the
+    /// call.
     pub fn allgatherv_in_place<D: Target + ?Sized>(
         &self,
         data: &mut D,
@@ -141,8 +145,8 @@ impl Group {
         )
     }
 
-    /// `recv[i] = op over all ranks of element i of their block for this rank`. The
-    /// counts are the same on all ranks.
+    /// `recv[i] = op over all ranks of element i of their block for this rank`. The counts are
+    /// equal on all ranks.
     pub fn reduce_scatterv<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
         &self,
         send: &S,
@@ -152,7 +156,7 @@ impl Group {
     ) -> Result<()> {
         let (send, recv) = self.both(send, recv)?;
         of_send.require("send", self, send.len())?;
-        own("recv", recv.len(), of_send.counts[self.rank()])?;
+        require_length("recv", recv.len(), of_send.counts[self.rank()])?;
         self.run_blocks(
             Collective::ReduceScatterv,
             (send, of_send),
@@ -161,8 +165,8 @@ impl Group {
         )
     }
 
-    /// The same in place: this rank's own block of `data`
-    /// is replaced, and the rest is undefined afterwards.
+    /// [`reduce_scatterv`](Self::reduce_scatterv) in place: this rank's own block of `data` is
+    /// replaced by the result, and the other blocks are undefined afterwards.
     pub fn reduce_scatterv_in_place<D: Target + ?Sized>(
         &self,
         data: &mut D,
@@ -198,8 +202,8 @@ impl Group {
         )
     }
 
-    /// The same in place: what goes to a rank and what
-    /// comes from it have one length and one place.
+    /// [`alltoallv`](Self::alltoallv) in place: the block that comes from a rank replaces the block
+    /// that went to it, and has its length.
     pub fn alltoallv_in_place<D: Target + ?Sized>(
         &self,
         data: &mut D,
@@ -215,8 +219,8 @@ impl Group {
         )
     }
 
-    /// A collective of C; `op` and the blocks of either
-    /// operand are of no account where it has none.
+    /// Calls the function of C for a collective with counts. A collective without `op`, or without
+    /// counts of one operand, ignores that argument.
     fn run_blocks<T: Element>(
         &self,
         what: Collective,
@@ -224,14 +228,15 @@ impl Group {
         (recv, of_recv): Placed<'_, T>,
         op: Op,
     ) -> Result<()> {
-        let ((counts, at), (recv_counts, recv_at)) = (of_send.raw(), of_recv.raw());
-        let (group, stream, send, recv) = (
-            self.as_raw(),
-            self.stream.as_raw(),
-            send.pointer(),
-            recv.pointer(),
-        );
-        let (dtype, op) = (T::DTYPE, op.as_raw());
+        let (counts, at) = of_send.raw();
+        let (recv_counts, recv_at) = of_recv.raw();
+        let group = self.as_raw();
+        let stream = self.stream.as_raw();
+        let send = send.pointer();
+        let recv = recv.pointer();
+        let dtype = T::DTYPE;
+        let op = op.as_raw();
+
         // SAFETY: the blocks lie within the operands, and have a number for each rank.
         self.issue(0, |api, o| unsafe {
             match what {
@@ -257,11 +262,11 @@ impl Group {
         })
     }
 
-    /// As [`alltoallv`](Self::alltoallv), with counts and displacements that are read
-    /// when it runs: for each rank one number, in memory of the kind that the group
-    /// works on. A captured call takes new ones at each replay. Empty displacements:
-    /// one behind the other. Errors: a block that does not lie within its operand is
-    /// `InvalidArgument`: on the host of the call, on CUDA of the group.
+    /// As [`alltoallv`](Self::alltoallv), with counts and displacements that are read when the call
+    /// runs: for each rank one number, in memory of the kind that the group works on. A captured
+    /// call reads them again at each replay. Empty displacements mean packed blocks. Errors: a
+    /// block that does not lie within its operand is `InvalidArgument`; on the host the call fails
+    /// with it, on CUDA the group.
     pub fn alltoallv_device<S, R, N>(
         &self,
         send: &S,
@@ -275,38 +280,49 @@ impl Group {
         N: Source<Element = u64> + ?Sized,
     {
         let (send, recv) = self.both(send, recv)?;
-        let numbers = |name: &str, list: &N, may_be_empty: bool| {
-            let list = list.operand().on(&self.shared, &self.stream)?;
-            if may_be_empty && list.len() == 0 {
-                return Ok(ptr::null());
-            }
-            own(name, list.len(), self.size())?;
-            Ok::<_, Error>(list.pointer().cast::<u64>().cast_const())
-        };
-        let counts = [
-            numbers("send_counts", of_send.0, false)?,
-            numbers("send_displacements", of_send.1, true)?,
-        ];
-        let recv_counts = [
-            numbers("recv_counts", of_recv.0, false)?,
-            numbers("recv_displacements", of_recv.1, true)?,
-        ];
-        let (group, stream, dtype) = (self.as_raw(), self.stream.as_raw(), S::Element::DTYPE);
+        let counts = self.device_list("send_counts", of_send.0, false)?;
+        let at = self.device_list("send_displacements", of_send.1, true)?;
+        let recv_counts = self.device_list("recv_counts", of_recv.0, false)?;
+        let recv_at = self.device_list("recv_displacements", of_recv.1, true)?;
+
         // SAFETY: the operands have as many elements as
         // is said, and the lists a number for each rank.
         self.issue(0, |api, o| unsafe {
-            let [of_send, at] = counts;
-            let [of_recv, recv_at] = recv_counts;
-            let (room, recv_room) = (send.len(), recv.len());
-            let (send, recv) = (send.pointer(), recv.pointer());
             api.symm_alltoallv_device(
-                group, send, room, of_send, at, recv, recv_room, of_recv, recv_at, dtype, o, stream,
+                self.as_raw(),
+                send.pointer(),
+                send.len(),
+                counts,
+                at,
+                recv.pointer(),
+                recv.len(),
+                recv_counts,
+                recv_at,
+                S::Element::DTYPE,
+                o,
+                self.stream.as_raw(),
             )
         })
     }
 
-    /// `recv[r * send.len() + i] = send[i] of rank r`, on the root; other ranks' `recv`
-    /// is not written and may be empty.
+    /// The address of a list with a number for each rank. An empty list, where it may be one, is
+    /// NULL.
+    fn device_list<N: Source<Element = u64> + ?Sized>(
+        &self,
+        name: &str,
+        list: &N,
+        may_be_empty: bool,
+    ) -> Result<*const u64> {
+        let list = list.operand().on(&self.shared, &self.stream)?;
+        if may_be_empty && list.len() == 0 {
+            return Ok(ptr::null());
+        }
+        require_length(name, list.len(), self.size())?;
+        Ok(list.pointer().cast::<u64>().cast_const())
+    }
+
+    /// `recv[r * send.len() + i] = send[i] of rank r`, on the root; `recv` of other ranks is not
+    /// written and may be empty.
     pub fn gather<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
         &self,
         send: &S,
@@ -316,8 +332,8 @@ impl Group {
         self.apart(Collective::Gather, send, recv, Op::Sum, root)
     }
 
-    /// `recv[i] = send[rank * recv.len() + i] of the root`;
-    /// other ranks' `send` is not read and may be empty.
+    /// `recv[i] = send[rank * recv.len() + i] of the root`; `send` of other ranks is not read and
+    /// may be empty.
     pub fn scatter<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
         &self,
         send: &S,
@@ -327,9 +343,9 @@ impl Group {
         self.apart(Collective::Scatter, send, recv, Op::Sum, root)
     }
 
-    /// All-gather along the last dimension: row by row, `recv` =
-    /// all ranks' rows of `send`, one behind the other. From one
-    /// row of `recv` to the next are `recv_stride` elements.
+    /// All-gather along the last dimension. `send` has `rows` rows of n elements. Each row of
+    /// `recv` is that row of all ranks in their order, `size * n` elements, and begins
+    /// `recv_stride` elements after the row before.
     pub fn allgather_rows<S: Source + ?Sized, R: TargetOf<S> + ?Sized>(
         &self,
         send: &S,
@@ -339,7 +355,7 @@ impl Group {
     ) -> Result<()> {
         let (send, recv) = self.both(send, recv)?;
         let count = send.len().checked_div(rows).unwrap_or(0);
-        own("send", send.len(), count * rows)?;
+        require_length("send", send.len(), count * rows)?;
         let between = recv_stride.saturating_mul(rows.saturating_sub(1));
         let needed = if count == 0 {
             0
@@ -347,22 +363,21 @@ impl Group {
             between.saturating_add(count.saturating_mul(self.size()))
         };
         if recv.len() < needed {
-            own("recv", recv.len(), needed)?;
+            require_length("recv", recv.len(), needed)?;
         }
-        let (group, stream, dtype) = (self.as_raw(), self.stream.as_raw(), S::Element::DTYPE);
+
         // SAFETY: the operands have that many rows.
         self.issue(0, |api, o| unsafe {
-            let (send, recv) = (send.pointer(), recv.pointer());
             api.symm_allgather_rows(
-                group,
-                send,
-                recv,
+                self.as_raw(),
+                send.pointer(),
+                recv.pointer(),
                 rows,
                 count,
                 recv_stride,
-                dtype,
+                S::Element::DTYPE,
                 o,
-                stream,
+                self.stream.as_raw(),
             )
         })
     }
