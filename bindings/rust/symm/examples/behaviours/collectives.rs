@@ -1,0 +1,275 @@
+//! Collectives of the table: one function for each, for elements of any type.
+
+use crate::line::Line;
+use crate::runner::Runner;
+use half::{bf16, f16};
+use symm::{Blocks, Element, F8E4M3, Raw, Reduces, Result, RmsNorm};
+
+pub fn run<T: Element>(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    if line.has("result") {
+        return match T::DTYPE {
+            f16::DTYPE => widened::<f16>(r, line),
+            bf16::DTYPE => widened::<bf16>(r, line),
+            _ => panic!("only a narrow float has another result"),
+        };
+    }
+    match line.verb {
+        "allreduce" => allreduce::<T>(r, line),
+        "reduce_scatter" => reduce_scatter::<T>(r, line),
+        "allgather" => allgather::<T>(r, line),
+        "broadcast" => broadcast::<T>(r, line),
+        "reduce" => reduce::<T>(r, line),
+        "alltoall" => alltoall::<T>(r, line),
+        "gather" => gather::<T>(r, line),
+        "scatter" => scatter::<T>(r, line),
+        "allgatherv" => allgatherv::<T>(r, line),
+        "reduce_scatterv" => reduce_scatterv::<T>(r, line),
+        "alltoallv" => alltoallv::<T>(r, line),
+        "alltoallv_device" => alltoallv_device::<T>(r, line),
+        "allgather_rows" => allgather_rows::<T>(r, line),
+        "allreduce_rmsnorm" => allreduce_rmsnorm::<T>(r, line),
+        verb => panic!("unknown verb {verb}"),
+    }
+}
+
+type Operand<T> = Raw<'static, T>;
+
+/// Both operands. A call in place uses the longer one.
+fn operands<T: Element>(
+    r: &Runner,
+    line: &Line<'_>,
+    of_send: usize,
+    of_recv: usize,
+) -> (Operand<T>, Operand<T>) {
+    let send = r.operand(line, "send", of_send);
+    let recv = r.operand(line, "recv", of_recv);
+    (send, recv)
+}
+
+fn in_place(line: &Line<'_>) -> bool {
+    line.flag("in_place")
+}
+
+/// Elements of the parts of all ranks, each of `count` elements.
+fn all_parts(r: &Runner, line: &Line<'_>, count: usize) -> usize {
+    count.saturating_mul(r.group(line).size())
+}
+
+fn allreduce<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
+    let count = line.get("count");
+    let (mut send, mut recv) = operands::<T>(r, line, count, count);
+    if in_place(line) {
+        r.group(line).allreduce_in_place(&mut send, line.op())
+    } else {
+        r.group(line).allreduce(&send, &mut recv, line.op())
+    }
+}
+
+fn reduce_scatter<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
+    let count = line.get("count");
+    let (mut send, mut recv) = operands::<T>(r, line, all_parts(r, line, count), count);
+    if in_place(line) {
+        r.group(line).reduce_scatter_in_place(&mut send, line.op())
+    } else {
+        r.group(line).reduce_scatter(&send, &mut recv, line.op())
+    }
+}
+
+fn allgather<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
+    let count = line.get("count");
+    let (send, mut recv) = operands::<T>(r, line, count, all_parts(r, line, count));
+    if in_place(line) {
+        r.group(line).allgather_in_place(&mut recv)
+    } else {
+        r.group(line).allgather(&send, &mut recv)
+    }
+}
+
+fn broadcast<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
+    let count = line.get("count");
+    let root = line.get_or("root", 0);
+    let (mut send, mut recv) = operands::<T>(r, line, count, count);
+    if in_place(line) {
+        r.group(line).broadcast_in_place(&mut send, root)
+    } else {
+        r.group(line).broadcast(&send, &mut recv, root)
+    }
+}
+
+fn reduce<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
+    let count = line.get("count");
+    let root = line.get_or("root", 0);
+    let (mut send, mut recv) = operands::<T>(r, line, count, count);
+    if in_place(line) {
+        r.group(line).reduce_in_place(&mut send, line.op(), root)
+    } else {
+        r.group(line).reduce(&send, &mut recv, line.op(), root)
+    }
+}
+
+fn alltoall<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
+    let all = all_parts(r, line, line.get("count"));
+    let (mut send, mut recv) = operands::<T>(r, line, all, all);
+    if in_place(line) {
+        r.group(line).alltoall_in_place(&mut send)
+    } else {
+        r.group(line).alltoall(&send, &mut recv)
+    }
+}
+
+/// Elements of the one operand of gather and scatter in place, which is all parts on the root.
+fn own_parts(r: &Runner, line: &Line<'_>, count: usize, root: usize) -> usize {
+    if r.group(line).rank() == root {
+        all_parts(r, line, count)
+    } else {
+        count
+    }
+}
+
+fn gather<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
+    let count = line.get("count");
+    let root = line.get_or("root", 0);
+    if in_place(line) {
+        let own = own_parts(r, line, count, root);
+        let (_, mut recv) = operands::<T>(r, line, count, own);
+        return r.group(line).gather_in_place(&mut recv, root);
+    }
+    let (send, mut recv) = operands::<T>(r, line, count, all_parts(r, line, count));
+    r.group(line).gather(&send, &mut recv, root)
+}
+
+fn scatter<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
+    let count = line.get("count");
+    let root = line.get_or("root", 0);
+    if in_place(line) {
+        let own = own_parts(r, line, count, root);
+        let (mut send, _) = operands::<T>(r, line, own, count);
+        return r.group(line).scatter_in_place(&mut send, root);
+    }
+    let (send, mut recv) = operands::<T>(r, line, all_parts(r, line, count), count);
+    r.group(line).scatter(&send, &mut recv, root)
+}
+
+/// Counts and displacements of one operand; a collective without them has empty lists.
+struct Lists {
+    counts: Vec<usize>,
+    displacements: Vec<usize>,
+}
+
+impl Lists {
+    fn new(line: &Line<'_>, name: &str) -> Self {
+        Self {
+            counts: line.list(&format!("{name}_counts")),
+            displacements: line.list(&format!("{name}_displacements")),
+        }
+    }
+
+    fn blocks(&self) -> Blocks<'_> {
+        if self.displacements.is_empty() {
+            Blocks::packed(&self.counts)
+        } else {
+            Blocks::at(&self.counts, &self.displacements)
+        }
+    }
+
+    /// Both as the numbers that a call on a device reads.
+    fn numbers(&self) -> (Vec<u64>, Vec<u64>) {
+        let numbers = |list: &[usize]| list.iter().map(|n| *n as u64).collect();
+        (numbers(&self.counts), numbers(&self.displacements))
+    }
+}
+
+fn allgatherv<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
+    let of_recv = Lists::new(line, "recv");
+    let blocks = of_recv.blocks();
+    let (send, mut recv) = operands::<T>(r, line, of_recv.counts[r.rank], blocks.end());
+    r.group(line).allgatherv(&send, &mut recv, blocks)
+}
+
+fn reduce_scatterv<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
+    let of_send = Lists::new(line, "send");
+    let blocks = of_send.blocks();
+    let (send, mut recv) = operands::<T>(r, line, blocks.end(), of_send.counts[r.rank]);
+    r.group(line)
+        .reduce_scatterv(&send, blocks, &mut recv, line.op())
+}
+
+fn alltoallv<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
+    let of_send = Lists::new(line, "send");
+    let of_recv = Lists::new(line, "recv");
+    let (sent, received) = (of_send.blocks(), of_recv.blocks());
+    let (send, mut recv) = operands::<T>(r, line, sent.end(), received.end());
+    r.group(line).alltoallv(&send, sent, &mut recv, received)
+}
+
+fn alltoallv_device<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
+    let of_send = Lists::new(line, "send");
+    let of_recv = Lists::new(line, "recv");
+    let sent = line.get_or("send_capacity", of_send.blocks().end());
+    let received = line.get_or("recv_capacity", of_recv.blocks().end());
+    let (send, mut recv) = operands::<T>(r, line, sent, received);
+
+    let (counts, at) = of_send.numbers();
+    let (recv_counts, recv_at) = of_recv.numbers();
+    r.group(line)
+        .alltoallv_device(&send, (&counts, &at), &mut recv, (&recv_counts, &recv_at))
+}
+
+fn allgather_rows<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
+    let rows: usize = line.get("rows");
+    let stride: usize = line.get("recv_stride");
+    let count: usize = line.get("count");
+    let (send, mut recv) = operands::<T>(r, line, rows * count, rows * stride);
+    r.group(line).allgather_rows(&send, &mut recv, rows, stride)
+}
+
+fn allreduce_rmsnorm<T: Element>(r: &Runner, line: &Line<'_>) -> Result<()> {
+    let tokens: usize = line.get("tokens");
+    let hidden: usize = line.get("hidden");
+    let all = tokens * hidden;
+    let scales = match line.find("quant_scale") {
+        Some("GROUP") => all / 128,
+        _ => tokens,
+    };
+
+    let send = r.operand::<T>(line, "send", all);
+    let weight = r.operand::<T>(line, "weight", hidden);
+    let residual_in = optional::<T>(r, line, "residual_in", all);
+    let mut residual_out = optional::<T>(r, line, "residual_out", all);
+    let mut norm_out = optional::<T>(r, line, "norm_out", all);
+    let mut quant_out = optional::<F8E4M3>(r, line, "quant_out", all);
+    let scale_in = optional::<f32>(r, line, "scale_in", 1);
+    let mut scale_out = optional::<f32>(r, line, "scale_out", scales);
+
+    let mut norm = RmsNorm::new(&weight);
+    norm.epsilon = 0.0;
+    norm.weight_offset = f32::from(line.get_or::<i16>("weight_offset", 0));
+    norm.residual_in = residual_in.as_ref().map(|one| one as _);
+    norm.residual_out = residual_out.as_mut().map(|one| one as _);
+    norm.norm_out = norm_out.as_mut().map(|one| one as _);
+    norm.quant_out = quant_out.as_mut().map(|one| one as _);
+    norm.scale_in = scale_in.as_ref().map(|one| one as _);
+    norm.scale_out = scale_out.as_mut().map(|one| one as _);
+    r.group(line).allreduce_rmsnorm(&send, norm)
+}
+
+/// An operand that a line may leave out.
+fn optional<T: Element>(r: &Runner, line: &Line<'_>, key: &str, len: usize) -> Option<Operand<T>> {
+    line.has(key).then(|| r.operand(line, key, len))
+}
+
+/// A reduction of a narrow float into f32.
+fn widened<T: Reduces<f32>>(r: &Runner, line: &Line<'_>) -> Result<()> {
+    assert_eq!(line.text("result"), "F32");
+    let count = line.get("count");
+    let send = r.operand::<T>(line, "send", count);
+    let mut recv = r.operand::<f32>(line, "recv", count);
+    match line.verb {
+        "allreduce" => r.group(line).allreduce(&send, &mut recv, line.op()),
+        "reduce" => {
+            let root = line.get("root");
+            r.group(line).reduce(&send, &mut recv, line.op(), root)
+        }
+        verb => panic!("{verb} has no other result"),
+    }
+}

@@ -1,0 +1,114 @@
+//! Verbs on buffers and memories.
+
+use crate::line::Line;
+use crate::runner::{Gone, Runner};
+use symm::{AllocConfig, Buffer, Memory, Result};
+
+pub fn alloc(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let config = AllocConfig::new().alignment(line.get_or("alignment", 0));
+    let bytes = line.get("bytes");
+    let buffer = r.group(line).alloc_with::<u8>(bytes, &config)?;
+    r.made(line, buffer)
+}
+
+pub fn rendezvous(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let group = r.group(line);
+    let name = line.text("buffer");
+    let tag = line.get_or("tag", 0);
+    let memory = match r.put(name, Gone).downcast::<Buffer<u8>>() {
+        Ok(buffer) => group.rendezvous_with(*buffer, tag, line.get_or("channels", 0))?,
+        Err(memory) => memory
+            .downcast::<Memory<u8>>()
+            .expect("a buffer")
+            .rendezvous_on(&group, tag)?,
+    };
+
+    if line.has("memory") {
+        assert_eq!(memory.as_raw(), r.block(line).as_raw(), "the memory");
+    }
+    r.put(name, memory.clone()); // which has the buffer
+    r.made(line, memory)
+}
+
+pub fn release(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    r.put(line.text("name"), Gone);
+    Ok(())
+}
+
+pub fn expect_memory(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let memory = r.block(line);
+    line.expect("rank", memory.rank());
+    line.expect("size", memory.size());
+    line.expect("bytes", memory.len());
+    line.expect("channels", memory.channels());
+    Ok(())
+}
+
+pub fn find(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    if r.is_remote(line)? {
+        return line.skip(); // no address is that of a remote block
+    }
+
+    let address = r.address(line, "at").cast_const();
+    let Some(found) = r.group(line).find(address)? else {
+        assert!(!line.has("memory"), "no memory was found");
+        assert!(symm::find_buffer(address)?.is_none(), "a buffer was found");
+        return Ok(());
+    };
+
+    assert_eq!(found.memory.id(), r.block(line).id(), "id");
+    line.expect("rank", found.rank);
+    line.expect("offset", found.offset);
+    Ok(())
+}
+
+pub fn write(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    r.write(line, "at")
+}
+
+pub fn expect(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    r.expect(line, "at")
+}
+
+pub fn put(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let source = r.bytes(line, "source");
+    r.block(line)
+        .put(line.get("rank"), line.get("offset"), &source)
+}
+
+pub fn get(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let mut destination = r.bytes(line, "destination");
+    r.block(line)
+        .get(line.get("rank"), line.get("offset"), &mut destination)
+}
+
+pub fn fill32(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let at = line.at::<u32>();
+    let count = line.get("count");
+    r.words::<u32>(line)
+        .fill(line.get("rank"), at, line.get("value"), count)
+}
+
+pub fn write_value32(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let at = line.at::<u32>();
+    r.words::<u32>(line)
+        .write_value(line.get("rank"), at, line.get("value"))
+}
+
+pub fn write_value64(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let at = line.at::<u64>();
+    r.words::<u64>(line)
+        .write_value(line.get("rank"), at, line.get("value"))
+}
+
+pub fn wait_value32(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let at = line.at::<u32>();
+    r.words::<u32>(line)
+        .wait_value(at, line.compare(), line.get("value"), line.timeout())
+}
+
+pub fn wait_value64(r: &mut Runner, line: &Line<'_>) -> Result<()> {
+    let at = line.at::<u64>();
+    r.words::<u64>(line)
+        .wait_value(at, line.compare(), line.get("value"), line.timeout())
+}

@@ -1,0 +1,34 @@
+//! The verbs of the table but for collectives.
+
+mod groups;
+mod heaps;
+mod memories;
+mod sharing;
+mod signals;
+
+use crate::Verb;
+
+macro_rules! verbs {
+    ($name:expr; $($module:ident: $($verb:ident)*;)*) => {
+        match $name {
+            $($(stringify!($verb) => Some($module::$verb),)*)*
+            _ => None,
+        }
+    };
+}
+
+/// The function of a verb.
+pub fn find(name: &str) -> Option<Verb> {
+    verbs! {
+        name;
+        groups: create split local create_from_ranks shrink finalize abort;
+        groups: expect_group expect_status expect_failed barrier die;
+        groups: synchronize stream_wait expect_stream_done record_use;
+        memories: alloc rendezvous release expect_memory find write expect put get;
+        memories: fill32 write_value32 write_value64 wait_value32 wait_value64;
+        heaps: heap take give expect_piece expect_heap;
+        signals: signal wait_signal test_signal put_signal;
+        signals: signal_value wait_signal_value wait_signals test_signal_value;
+        sharing: export import withdraw expect_import expect_holders;
+    }
+}
