@@ -1,5 +1,5 @@
-//! What a call costs over C's: an all-reduce of 8 bytes in a group of one, by this
-//! crate and by the raw function, by turns. Build it with `--release`.
+//! Measures what a call of this crate costs beyond the call of C: an all-reduce of 8 bytes in a
+//! group of one, by this crate and by the raw function in turn. Build it with `--release`.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -27,14 +27,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         .backend(symm::Backend::Host)
         .bootstrap("thread://overhead");
     let group = config.create()?;
-    let (send, mut recv) = ([1.5f64], [0.0f64]);
-    let (api, handle, dtype, op) = (
-        sys::api()?,
-        group.as_raw(),
-        sys::SYMM_DTYPE_F64,
-        sys::SYMM_OP_SUM,
-    );
-    let (mut safe, mut raw) = (Vec::new(), Vec::new());
+    let send = [1.5f64];
+    let mut recv = [0.0f64];
+    let api = sys::api()?;
+    let handle = group.as_raw();
+    let dtype = sys::SYMM_DTYPE_F64;
+    let op = sys::SYMM_OP_SUM;
+
+    let mut safe = Vec::new();
+    let mut raw = Vec::new();
     for _ in 0..ROUNDS {
         safe.push(nanoseconds(|| {
             group
@@ -42,10 +43,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .expect("a sum of one");
         }));
         raw.push(nanoseconds(|| {
-            let (from, to) = (
-                black_box(&send).as_ptr().cast(),
-                black_box(&mut recv).as_mut_ptr().cast(),
-            );
+            let from = black_box(&send).as_ptr().cast();
+            let to = black_box(&mut recv).as_mut_ptr().cast();
             // SAFETY: the group is alive, and both operands have one f64.
             let status = unsafe {
                 api.symm_allreduce(handle, from, to, 1, dtype, op, ptr::null(), ptr::null_mut())
@@ -53,7 +52,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             assert_eq!(status, Ok(sys::SYMM_OK));
         }));
     }
-    let (safe, raw) = (median(safe), median(raw));
+
+    let safe = median(safe);
+    let raw = median(raw);
     println!(
         "8-byte all-reduce, one rank: symm {safe:.1} ns, raw call {raw:.1} ns, difference {:.1} ns",
         safe - raw

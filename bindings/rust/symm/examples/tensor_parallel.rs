@@ -1,8 +1,8 @@
-//! A linear layer, then another, divided among ranks as large models are:
-//! the first by columns (each rank computes its share of the hidden values,
-//! and needs nobody), the second by rows (each rank computes a part of
-//! every output, and the all-reduce adds them up). Start it by `symm run -n
-//! 4 -- tensor_parallel`. The result is compared with the unsplit product.
+//! Two linear layers, divided among ranks as those of large models are. The first layer is divided
+//! by columns: each rank computes its share of the hidden values, without communication. The second
+//! layer is divided by rows: each rank computes a part of every output, and an all-reduce adds the
+//! parts. Start it by `symm run -n 4 -- tensor_parallel`. The result is compared with the undivided
+//! product.
 
 use std::error::Error;
 use symm::{Backend, GroupConfig, Op};
@@ -12,8 +12,8 @@ const INPUT: usize = 64;
 const HIDDEN: usize = 192;
 const OUTPUT: usize = 64;
 
-/// Weights in small steps, so that all sums are exact in f32 whatever their order, and
-/// equal to the unsplit ones to the bit.
+/// Weights in small steps, so that all sums are exact in f32 in any order, and equal to the sums of
+/// the undivided product bit for bit.
 fn weight(layer: usize, row: usize, column: usize) -> f32 {
     ((row * 31 + column * 17 + layer * 7) % 13) as f32 / 4.0 - 1.5
 }
@@ -42,14 +42,15 @@ fn relu(mut values: Vec<f32>) -> Vec<f32> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let group = GroupConfig::new().backend(Backend::Host).create()?;
-    let (rank, size) = (group.rank(), group.size());
+    let rank = group.rank();
+    let size = group.size();
     if HIDDEN % size != 0 {
         return Err(format!("{HIDDEN} hidden values cannot be divided among {size} ranks").into());
     }
     let share = HIDDEN / size;
     let first = rank * share;
 
-    // The parts of this rank: columns of the first layer, the same rows of the second.
+    // This rank has some columns of the first layer, and the rows of those numbers of the second.
     let x: Vec<f32> = (0..BATCH * INPUT)
         .map(|i| input(i / INPUT, i % INPUT))
         .collect();
@@ -60,8 +61,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         weight(1, first + row, column)
     });
 
-    // The only communication: partial outputs go to symmetric
-    // memory, where the all-reduce works without a copy.
+    // Partial outputs go to symmetric memory, where the all-reduce, which is the only
+    // communication, works without a copy.
     let memory = group.memory::<f32>(BATCH * OUTPUT)?;
     memory.put(rank, 0, &partial)?;
     group.allreduce_in_place(&mut memory.span(..)?, Op::Sum)?;
@@ -77,8 +78,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Some(i) = (0..y.len()).find(|i| y[*i].to_bits() != unsplit[*i].to_bits()) {
         return Err(format!("output {i} is {}, not {}", y[i], unsplit[i]).into());
     }
+
     println!(
-        "rank {rank} of {size}: {share} of {HIDDEN} hidden values, output to the bit as the unsplit product"
+        "rank {rank} of {size}: {share} of {HIDDEN} hidden values, \
+         output to the bit as the unsplit product"
     );
     group.finalize()?;
     Ok(())

@@ -1,55 +1,50 @@
-//! What ranks write into a ring of blocks, and how they tell
-//! whether it came: for examples on the host and on GPUs.
+//! Values that ranks write into a ring of blocks, and the check of what arrives: for examples on the
+//! host and on GPUs.
 #![allow(dead_code)] // each example uses its part
 
-/// Elements of a block: 1 MiB.
+/// Elements of a block, which is 1 MiB.
 pub const BLOCK: usize = 1 << 18;
+/// Elements that are put to a neighbour.
 pub const PUT: usize = 4096;
+/// Elements that are reduced.
 pub const REDUCED: usize = 65536;
-/// Where a token goes, in bytes.
+/// The byte of a block from which a token is put.
 pub const TOKEN_AT: usize = 768 << 10;
-/// Signal channels.
+/// Signal channel of data.
 pub const DATA: usize = 1;
+/// Signal channel of tokens.
 pub const TOKEN: usize = 2;
 
-/// What a rank writes into its own block.
+/// The values that a rank writes into its own block.
 pub fn values(rank: usize, count: usize) -> Vec<f32> {
     (0..count)
         .map(|i| ((rank + 1) * (i % 1024)) as f32 * 0.3)
         .collect()
 }
 
-/// In the order of the ranks, as the library adds.
+/// The sums of the values of all ranks, added in the order of the ranks, as the library adds.
 pub fn sums(ranks: usize, count: usize) -> Vec<f32> {
-    let add = |sum: Vec<f32>, rank| {
-        sum.iter()
-            .zip(values(rank, count))
-            .map(|(a, b)| a + b)
-            .collect()
-    };
-    (1..ranks).fold(values(0, count), add)
+    let mut sums = values(0, count);
+    for rank in 1..ranks {
+        for (sum, value) in sums.iter_mut().zip(values(rank, count)) {
+            *sum += value;
+        }
+    }
+    sums
 }
 
-/// Every bit.
+/// Compares every bit.
 pub fn check(what: &str, seen: &[f32], expected: &[f32]) -> Result<(), String> {
-    if seen.len() != expected.len() {
-        return Err(format!(
-            "{what}: {} elements, not {}",
-            seen.len(),
-            expected.len()
-        ));
+    let (len, needed) = (seen.len(), expected.len());
+    if len != needed {
+        return Err(format!("{what}: {len} elements, not {needed}"));
     }
-    match seen
-        .iter()
-        .zip(expected)
-        .position(|(a, b)| a.to_bits() != b.to_bits())
-    {
-        Some(i) => Err(format!(
-            "{what}: element {i} is {}, not {}",
-            seen[i], expected[i]
-        )),
-        None => Ok(()),
+    for (i, (seen, expected)) in seen.iter().zip(expected).enumerate() {
+        if seen.to_bits() != expected.to_bits() {
+            return Err(format!("{what}: element {i} is {seen}, not {expected}"));
+        }
     }
+    Ok(())
 }
 
 /// A token as it travels: its length in four bytes, then its bytes.
