@@ -1,4 +1,4 @@
-//! Where the library is sought, what it must have, and what is missing as an error value.
+//! Finding the library: the places, the functions that it must have, and the errors.
 
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
@@ -17,8 +17,8 @@ fn the_library_has_every_function() {
 }
 
 fn open(path: &Path) -> Result<Api, LoadError> {
-    // SAFETY: the libraries of these tests have no initialisers, or ran them before
-    // (libc), and the signatures of symm.h.
+    // SAFETY: the libraries of these tests have the signatures of symm.h, and no initialisers, or
+    // initialisers that ran before (libc).
     unsafe { Api::open(path) }
 }
 
@@ -27,18 +27,13 @@ fn another_library_is_refused() {
     let error = open(Path::new("libc.so.6"))
         .err()
         .expect("it has no symm_version()");
-    assert!(
-        matches!(
-            error,
-            LoadError::NotSymm {
-                missing: MissingSymbol {
-                    name: "symm_version"
-                },
-                ..
-            }
-        ),
-        "{error:?}"
-    );
+    let LoadError::NotSymm { missing, .. } = &error else {
+        panic!("{error:?}");
+    };
+    let expected = MissingSymbol {
+        name: "symm_version",
+    };
+    assert_eq!(*missing, expected);
     assert!(error.to_string().contains("is not libsymm"), "{error}");
 }
 
@@ -48,16 +43,10 @@ fn another_major_version_is_refused() {
     let error = open(&scratch.versioned("libsymm.so.9", 9 << 16 | 2 << 8 | 1))
         .err()
         .expect("it is version 9");
-    assert!(
-        matches!(
-            error,
-            LoadError::Version {
-                found: 0x0009_0201,
-                ..
-            }
-        ),
-        "{error:?}"
-    );
+    let LoadError::Version { found, .. } = &error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(*found, 0x0009_0201);
     assert!(error.to_string().contains("is libsymm 9.2.1"), "{error}");
 }
 
@@ -65,9 +54,11 @@ fn another_major_version_is_refused() {
 fn a_missing_function_is_an_error_when_it_is_called() {
     let scratch = Scratch::new("symbol");
     let api = open(&scratch.versioned("libsymm.so.0", SYMM_VERSION)).expect("it is new enough");
-    // SAFETY: neither function has preconditions.
+
+    // SAFETY: none of these functions has preconditions.
     unsafe {
         assert_eq!(api.symm_version(), Ok(SYMM_VERSION));
+
         let missing = api
             .symm_build_info()
             .expect_err("the library has no such function");
@@ -76,18 +67,19 @@ fn a_missing_function_is_an_error_when_it_is_called() {
             missing.to_string().contains("no function symm_build_info"),
             "{missing}"
         );
-        // A release has nothing to say, but must not end the process either.
+
+        // A release returns no status, but a missing one must not end the process.
         assert!(api.symm_group_release(std::ptr::null_mut()).is_err());
     }
 }
 
-/// Where the library is sought. Each case is a
-/// process of its own, since a process searches once.
+/// The places where the library is looked for. Each case is a process of its own, because a process
+/// looks once.
 #[cfg(not(feature = "link"))]
 mod search {
     use super::*;
 
-    /// What `api()` says in a process started as `executable`, with `SYMM_LIB` as given.
+    /// The answer of `api()` in a process started as `executable`, with `SYMM_LIB` as given.
     fn asked(executable: &Path, symm_lib: Option<&Path>) -> String {
         let mut command = Command::new(executable);
         command.args(["--exact", "search::answer", "--nocapture", "--ignored"]);
@@ -97,7 +89,7 @@ mod search {
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 
-    /// Not a test: what the processes above run.
+    /// Not a test, but the program of the processes that asked() starts.
     #[test]
     #[ignore = "started by the tests beside it"]
     fn answer() {
@@ -111,8 +103,9 @@ mod search {
         std::env::current_exe().expect("the path of this test")
     }
 
-    /// By another process: a file that this one writes goes into whatever is started
-    /// beside it, and cannot be started meanwhile.
+    /// Copies by another process: a descriptor that this process opens for writing is inherited by
+    /// every process that is started meanwhile, and a file that is open for writing cannot be
+    /// started.
     fn copy_of_this(to: &Path) {
         let done = Command::new("cp").arg(this()).arg(to).status().expect("cp");
         assert!(done.success(), "no copy of this program");
@@ -126,6 +119,7 @@ mod search {
                 && answer.contains("No such file"),
             "{answer}"
         );
+
         let scratch = Scratch::new("set");
         let library = scratch.versioned("any.so", SYMM_VERSION);
         let answer = asked(&this(), Some(&library));
@@ -138,12 +132,14 @@ mod search {
         let executable = scratch.0.join("bin/program");
         std::fs::create_dir(scratch.0.join("bin")).expect("a directory");
         copy_of_this(&executable);
+
         scratch.versioned("lib/libsymm.so.0", 7 << 16);
         let answer = asked(&executable, None);
         assert!(
             answer.contains("lib/libsymm.so.0 is libsymm 7.0.0"),
             "{answer}"
         );
+
         scratch.versioned("bin/libsymm.so", 8 << 16);
         let answer = asked(&executable, Some(Path::new("")));
         assert!(
@@ -165,9 +161,7 @@ mod search {
     }
 }
 
-// Tiny libraries, built on the spot.
-
-/// A directory with nothing in it yet.
+/// An empty directory, in which tiny libraries are built.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -184,10 +178,12 @@ impl Scratch {
         let library = self.0.join(name);
         std::fs::create_dir_all(library.parent().expect("a name below the directory"))
             .expect("a directory");
+
         let source = format!(
             "#[unsafe(no_mangle)] pub extern \"C\" fn symm_version() -> u32 {{ {version} }}"
         );
         std::fs::write(&file, source).expect("the source");
+
         let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
         let mut command = Command::new(rustc);
         command

@@ -1,4 +1,4 @@
-//! What is said of the library, its devices and its log; and what happens without it.
+//! The library's version, devices and log, and the errors of calls without a library.
 
 mod ranks;
 
@@ -10,82 +10,85 @@ use std::sync::Mutex;
 use symm::{Backend, LogLevel, Status, TopologyClass};
 
 #[test]
-fn the_library_knows_itself() {
+fn the_library_has_a_version() {
     let version = symm::version().expect("there is a library");
     assert_eq!(version.major, symm::symm_sys::SYMM_VERSION_MAJOR);
-    assert!(
-        symm::build_info()
-            .expect("there is a library")
-            .contains(&version.to_string())
-    );
+    let info = symm::build_info().expect("there is a library");
+    assert!(info.contains(&version.to_string()), "{info}");
 }
 
 #[test]
 fn the_host_is_a_device() {
     assert_eq!(symm::device_count(Backend::Host).expect("a host"), 1);
     let info = symm::device_info(Backend::Host, 0).expect("a host");
-    assert!(
-        info.backend == Backend::Host && info.memory_bytes > 0 && info.compute_units > 0,
-        "{info:?}"
-    );
+    assert_eq!(info.backend, Backend::Host);
+    assert!(info.memory_bytes > 0, "{info:?}");
+    assert!(info.compute_units > 0, "{info:?}");
     assert!(info.multicast.is_err_and(|reason| !reason.is_empty()));
+
     let topology = symm::topology(Backend::Host).expect("a host");
-    assert!(
-        matches!(
-            topology.class,
-            TopologyClass::FullyConnected | TopologyClass::Other
-        ),
-        "{topology:?}"
-    );
+    let classes = [TopologyClass::FullyConnected, TopologyClass::Other];
+    assert!(classes.contains(&topology.class), "{topology:?}");
     assert_eq!(topology.links, [[0]]);
-    if let Err(error) = symm::device_count(Backend::Cuda) {
-        assert!(
-            error.status == Status::Unavailable && !error.message.is_empty(),
-            "{error}"
-        );
-    }
 }
 
 #[test]
-fn messages_of_the_log() {
-    static SAID: Mutex<Vec<(LogLevel, String)>> = Mutex::new(Vec::new());
-    let listener = symm::log_to(LogLevel::Debug, |level, message| {
-        SAID.lock().unwrap().push((level, message.to_owned()));
+fn a_back_end_that_is_missing_has_a_reason() {
+    if let Err(error) = symm::device_count(Backend::Cuda) {
+        assert_eq!(error.status, Status::Unavailable, "{error}");
+        assert!(!error.message.is_empty());
+    }
+}
+
+fn abort_as_two_ranks(reason: &str) {
+    ranks::threads(2, |group| group.abort(reason).expect("abort"));
+}
+
+#[test]
+fn listeners_hear_messages_until_they_are_dropped() {
+    static HEARD: Mutex<Vec<(LogLevel, String)>> = Mutex::new(Vec::new());
+    let heard = || HEARD.lock().unwrap().len();
+
+    let callback = symm::log_to(LogLevel::Debug, |level, message| {
+        HEARD.lock().unwrap().push((level, message.to_owned()));
         panic!("a panic in a callback ends there");
-    })
-    .expect("a listener");
-    let (mut lines, end) = UnixStream::pair().expect("two ends");
-    let to_pipe = symm::log_to_fd(LogLevel::Warning, end).expect("a listener");
-    ranks::threads(2, |group| {
-        group.abort("the log is to hear of it").expect("abort")
     });
-    drop((listener, to_pipe));
+    let callback = callback.expect("a listener");
+    let (mut lines, end) = UnixStream::pair().expect("two ends");
+    let descriptor = symm::log_to_fd(LogLevel::Warning, end).expect("a listener");
+
+    abort_as_two_ranks("the log is to hear of it");
+    drop(callback);
+    drop(descriptor);
+
     let mut text = String::new();
     lines
         .read_to_string(&mut text)
         .expect("its end, since nobody has the other");
+    assert!(text.starts_with("warning: "), "{text}");
+    assert!(text.contains("the log is to hear of it"), "{text}");
     assert!(
-        text.starts_with("warning: ") && text.contains("the log is to hear of it"),
-        "{text}"
-    );
-    let heard = SAID.lock().unwrap().len();
-    assert!(
-        SAID.lock()
+        HEARD
+            .lock()
             .unwrap()
             .iter()
             .any(|(_, message)| message.contains("the log is to hear of it"))
     );
-    ranks::threads(2, |group| {
-        group.abort("the log is not to hear of it").expect("abort")
-    });
-    assert_eq!(SAID.lock().unwrap().len(), heard);
+
+    let before = heard();
+    abort_as_two_ranks("the log is not to hear of it");
+    assert_eq!(heard(), before);
+}
+
+#[test]
+fn an_unknown_level_is_refused() {
     let error = symm::log_to(LogLevel::Unknown(77), |_, _| ())
         .err()
         .expect("there is no such level");
     assert_eq!(error.status, Status::Unsupported, "{error}");
 }
 
-/// What this program prints when it is started with another library.
+/// The output of this program when it is started with another library.
 fn asked(library: &Path) -> String {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command
@@ -94,7 +97,7 @@ fn asked(library: &Path) -> String {
     String::from_utf8(command.output().expect("it starts").stdout).expect("UTF-8")
 }
 
-/// Not a test: what the processes of the tests below run.
+/// Not a test, but the program of the processes that asked() starts.
 #[test]
 #[ignore = "started by the tests beside it"]
 fn answer() {
@@ -131,16 +134,15 @@ fn an_older_library_says_what_it_lacks() {
         .args([&library, &source])
         .status();
     assert!(built.expect("rustc").success());
+
     let said = asked(&library);
-    assert!(
-        said.contains("Ok(Version { major: 0, minor: 0, patch: 0 })"),
-        "{said}"
-    );
-    assert!(
-        said.contains("no function symm_group_create")
-            && said.contains("no function symm_log_add_listener"),
-        "{said}"
-    );
+    for line in [
+        "Ok(Version { major: 0, minor: 0, patch: 0 })",
+        "no function symm_group_create",
+        "no function symm_log_add_listener",
+    ] {
+        assert!(said.contains(line), "{said}");
+    }
 }
 
 /// Log messages as tracing events.
@@ -154,22 +156,28 @@ mod events {
 
     static HEARD: Mutex<Vec<(Level, String)>> = Mutex::new(Vec::new());
 
-    /// Keeps events of this crate, and no spans, since it has none.
-    struct Ear;
+    /// Keeps the events of this crate, which has no spans.
+    struct Listener;
 
-    impl Subscriber for Ear {
+    impl Subscriber for Listener {
         fn enabled(&self, metadata: &Metadata<'_>) -> bool {
             metadata.target() == "symm"
         }
+
         fn new_span(&self, _: &Attributes<'_>) -> Id {
             Id::from_u64(1)
         }
+
         fn record(&self, _: &Id, _: &Record<'_>) {}
+
         fn record_follows_from(&self, _: &Id, _: &Id) {}
+
         fn event(&self, event: &Event<'_>) {
             event.record(&mut Message(*event.metadata().level()));
         }
+
         fn enter(&self, _: &Id) {}
+
         fn exit(&self, _: &Id) {}
     }
 
@@ -185,12 +193,11 @@ mod events {
 
     #[test]
     fn messages_become_events() {
-        tracing::subscriber::set_global_default(Ear).expect("there is no other");
+        tracing::subscriber::set_global_default(Listener).expect("there is no other");
         let listener = symm::log_to_tracing(LogLevel::Debug).expect("a listener");
-        ranks::threads(2, |group| {
-            group.abort("tracing is to hear of it").expect("abort")
-        });
+        abort_as_two_ranks("tracing is to hear of it");
         drop(listener);
+
         let heard = HEARD.lock().unwrap();
         let found = heard
             .iter()

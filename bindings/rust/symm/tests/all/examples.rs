@@ -1,8 +1,8 @@
-//! The examples do what they say, as a launcher would start them.
+//! The examples, started by the launcher, print what they should.
 
 use std::process::Command;
 
-/// What the ranks of an example say, which cargo builds along with the tests.
+/// The output of the ranks of an example, which cargo builds along with the tests.
 fn run(name: &str, size: usize) -> String {
     let this = std::env::current_exe().expect("this program");
     let example = this
@@ -11,25 +11,18 @@ fn run(name: &str, size: usize) -> String {
         .expect("target/<profile>")
         .join("examples")
         .join(name);
-    let mut command = Command::new(std::env::var_os("SYMM_TOOL").unwrap_or_else(|| "symm".into()));
-    command
-        .args([
-            "run",
-            "-n",
-            &size.to_string(),
-            "--timeout",
-            "120",
-            "--no-prefix",
-            "--",
-        ])
-        .arg(example);
-    let output = command.output().expect("symm run, by $SYMM_TOOL");
+
+    let tool = std::env::var_os("SYMM_TOOL").unwrap_or_else(|| "symm".into());
+    let output = Command::new(tool)
+        .args(["run", "-n", &size.to_string(), "--timeout", "120"])
+        .args(["--no-prefix", "--"])
+        .arg(example)
+        .output()
+        .expect("symm run, by $SYMM_TOOL");
+
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success(),
-        "{said}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{errors}");
     said
 }
 
@@ -37,12 +30,8 @@ fn run(name: &str, size: usize) -> String {
 fn first() {
     let said = run("first", 4);
     for rank in 0..4 {
-        assert!(
-            said.contains(&format!(
-                "rank {rank}: [6.0, 6.0, 6.0, 6.0, 6.0, 6.0, 6.0, 6.0]\n"
-            )),
-            "{said}"
-        );
+        let line = format!("rank {rank}: [6.0, 6.0, 6.0, 6.0, 6.0, 6.0, 6.0, 6.0]\n");
+        assert!(said.contains(&line), "{said}");
     }
 }
 

@@ -1,5 +1,4 @@
-//! Forming groups, what they say of themselves, and ranks
-//! that fail or leave: errors that say who and why.
+//! Forming groups, stores, and ranks that fail or leave: errors name the rank and the reason.
 
 use crate::ranks::{refused, threads};
 use std::collections::HashMap;
@@ -9,60 +8,42 @@ use std::time::Duration;
 use symm::{Backend, Group, GroupConfig, Op, Status, Store, StoreError, Timeout};
 
 #[test]
-fn what_cannot_be_a_group() {
-    refused(
-        GroupConfig::new().name("a\0b").create(),
-        Status::InvalidArgument,
-        "name",
-    );
-    refused(
-        GroupConfig::new().ranks(0, 0).create(),
-        Status::InvalidArgument,
-        "size",
-    );
-    refused(
-        GroupConfig::new()
-            .ranks(2, 2)
-            .bootstrap("thread://nobody")
-            .create(),
-        Status::InvalidArgument,
-        "rank",
-    );
-    refused(
-        GroupConfig::new()
-            .ranks(0, 1 << 40)
-            .bootstrap("thread://nobody")
-            .create(),
-        Status::InvalidArgument,
-        "",
-    );
+fn a_group_that_cannot_be_is_refused() {
+    let refused = |config: GroupConfig, words| {
+        refused(config.create(), Status::InvalidArgument, words);
+    };
+    let nobody = "thread://nobody";
+    refused(GroupConfig::new().name("a\0b"), "name");
+    refused(GroupConfig::new().ranks(0, 0), "size");
+    refused(GroupConfig::new().ranks(2, 2).bootstrap(nobody), "rank");
+    refused(GroupConfig::new().ranks(0, 1 << 40).bootstrap(nobody), "");
 }
 
 type Values = HashMap<String, Vec<u8>>;
 
-/// What a program might have: bytes by key.
+/// A store in the memory of this process.
 #[derive(Clone, Default)]
-struct Shelf(Arc<(Mutex<Values>, Condvar)>);
+struct InMemory {
+    values: Arc<Mutex<Values>>,
+    changed: Arc<Condvar>,
+}
 
-impl Store for Shelf {
+impl Store for InMemory {
     fn set(&self, key: &str, value: &[u8], _: Duration) -> Result<(), StoreError> {
-        self.0
-            .0
-            .lock()
-            .unwrap()
-            .insert(key.to_owned(), value.to_owned());
-        self.0.1.notify_all();
+        let mut values = self.values.lock().unwrap();
+        values.insert(key.to_owned(), value.to_owned());
+        self.changed.notify_all();
         Ok(())
     }
 
     fn get(&self, key: &str, timeout: Duration) -> Result<Option<Vec<u8>>, StoreError> {
-        let found = self
-            .0
-            .1
-            .wait_timeout_while(self.0.0.lock().unwrap(), timeout, |values| {
-                !values.contains_key(key)
-            });
-        Ok(found.unwrap().0.get(key).cloned())
+        let values = self.values.lock().unwrap();
+        let is_missing = |values: &mut Values| !values.contains_key(key);
+        let (values, _) = self
+            .changed
+            .wait_timeout_while(values, timeout, is_missing)
+            .unwrap();
+        Ok(values.get(key).cloned())
     }
 }
 
@@ -75,38 +56,39 @@ fn with_store(rank: usize, store: impl Store + 'static) -> symm::Result<Group> {
 }
 
 #[test]
-fn a_store_of_ones_own() {
-    let shelf = Shelf::default();
+fn ranks_find_each_other_by_a_store_of_the_caller() {
+    let store = InMemory::default();
     std::thread::scope(|scope| {
         for rank in 0..2 {
-            let shelf = shelf.clone();
+            let store = store.clone();
             scope.spawn(move || {
-                with_store(rank, shelf)
-                    .expect("a group")
-                    .barrier()
-                    .expect("both come")
+                let group = with_store(rank, store).expect("a group");
+                group.barrier().expect("both come");
             });
         }
     });
-    assert!(!shelf.0.0.lock().unwrap().is_empty(), "the store was used");
+    let used = !store.values.lock().unwrap().is_empty();
+    assert!(used, "the store was used");
 }
 
 struct Broken;
 
 impl Store for Broken {
     fn set(&self, _: &str, _: &[u8], _: Duration) -> Result<(), StoreError> {
-        Err("the shelf fell down".into())
+        Err("the store is broken".into())
     }
+
     fn get(&self, _: &str, _: Duration) -> Result<Option<Vec<u8>>, StoreError> {
-        panic!("there is no shelf")
+        panic!("the store is broken")
     }
 }
 
 #[test]
 fn a_store_that_fails_fails_the_creation() {
     let error = with_store(0, Broken).expect_err("nothing can be set");
+    let message = &error.message;
     assert!(
-        error.message.contains("the shelf fell down") || error.message.contains("it panicked"),
+        message.contains("the store is broken") || message.contains("it panicked"),
         "{error}"
     );
 }
@@ -125,85 +107,84 @@ fn everything_may_cross_threads() {
     crosses::<symm::ipc::Shared<f32>>();
 }
 
-/// One that is killed is in the table of behaviours.
-#[test]
-fn a_peer_that_leaves_is_named() {
+/// Groups of three after rank 2 has left: `body` is run by the ranks that are left. A rank that is
+/// killed is in the table of behaviours.
+fn after_one_left(body: impl Fn(&Group, &symm::Error) + Sync) {
     threads(3, |group| {
         let memory = group.memory::<u8>(4096).expect("a block each");
         group.barrier().expect("all come");
         if group.rank() == 2 {
-            // Not before the others have left the barrier, which would fail too.
-            return [0, 1]
-                .iter()
-                .for_each(|rank| memory.wait_signal(*rank, 1).expect("it comes"));
+            // Rank 2 waits until the others have left the barrier, which would fail too.
+            memory.wait_signal(0, 1).expect("it comes");
+            memory.wait_signal(1, 1).expect("it comes");
+            return;
         }
         memory.signal(2, 1).expect("it is there");
+
         let error = group
             .allreduce_in_place(&mut [1.0f32; 100], Op::Sum)
             .expect_err("rank 2 is gone");
-        assert_eq!(
-            (error.status, error.rank),
-            (Status::PeerFailed, Some(2)),
-            "{error}"
-        );
+        body(&group, &error);
+    });
+}
+
+#[test]
+fn a_peer_that_leaves_is_named() {
+    after_one_left(|group, error| {
+        assert_eq!(error.status, Status::PeerFailed, "{error}");
+        assert_eq!(error.rank, Some(2), "{error}");
+
         let status = group.status().expect("it can still be asked");
-        assert_eq!(
-            (status.status, status.failed_rank),
-            (Status::PeerFailed, Some(2))
-        );
-        assert!(
-            status.failed_pid.is_some() && error.pid == status.failed_pid,
-            "{status:?} {error:?}"
-        );
+        assert_eq!(status.status, Status::PeerFailed);
+        assert_eq!(status.failed_rank, Some(2));
+        assert!(status.failed_pid.is_some(), "{status:?}");
+        assert_eq!(error.pid, status.failed_pid);
+
+        let gone = group.peer_info(2).expect("known");
+        assert!(!gone.alive, "{gone:?}");
+        let mine = group.peer_info(group.rank()).expect("known");
+        assert!(mine.alive, "{mine:?}");
+        assert_eq!(mine.pid, Some(std::process::id().into()));
+    });
+}
+
+#[test]
+fn the_ranks_that_are_left_form_a_group() {
+    after_one_left(|group, _| {
         let rest = group
             .shrink(Some("rest"), Timeout::Group)
             .expect("two are left");
-        assert_eq!(
-            (
-                rest.size(),
-                rest.rank(),
-                rest.info().expect("it lives").name.as_str()
-            ),
-            (2, group.rank(), "rest")
-        );
+        assert_eq!(rest.size(), 2);
+        assert_eq!(rest.rank(), group.rank());
+        assert_eq!(rest.info().expect("it is alive").name, "rest");
+
+        let translated = |rank| {
+            rest.translate_rank(group, rank)
+                .expect("a rank of the whole")
+        };
+        assert_eq!(translated(2), None);
+        assert_eq!(translated(1), Some(1));
+
         rest.allreduce_in_place(&mut [1], Op::Sum)
-            .expect("both live");
-        assert_eq!(
-            rest.translate_rank(&group, 2).expect("a rank of the whole"),
-            None
-        );
-        assert_eq!(
-            rest.translate_rank(&group, 1).expect("a rank of the whole"),
-            Some(1)
-        );
-        let (gone, mine) = (
-            group.peer_info(2).expect("known"),
-            group.peer_info(group.rank()).expect("known"),
-        );
-        assert!(
-            !gone.alive && mine.alive && mine.pid == Some(std::process::id().into()),
-            "{gone:?} {mine:?}"
-        );
-        assert!(group.stats().expect("it can still be asked").failures >= 1);
-        assert_eq!(
-            rest.stats().expect("it lives").collective_calls
-                [symm::Collective::Allreduce.as_raw() as usize],
-            1
-        );
-        let mut failed = std::fs::File::from(
-            group
-                .failure_fd()
-                .expect("a descriptor")
-                .try_clone_to_owned()
-                .expect("another"),
-        );
-        assert_eq!(
-            failed
-                .read(&mut [0; 8])
-                .expect("readable, since the group is revoked"),
-            8
-        );
+            .expect("both are alive");
+        let calls = rest.stats().expect("it is alive").collective_calls;
+        assert_eq!(calls[symm::Collective::Allreduce.as_raw() as usize], 1);
         rest.finalize().expect("both come");
+    });
+}
+
+#[test]
+fn a_failure_is_counted_and_makes_the_descriptor_readable() {
+    after_one_left(|group, _| {
+        assert!(group.stats().expect("it can still be asked").failures >= 1);
+
+        let descriptor = group
+            .failure_fd()
+            .expect("a descriptor")
+            .try_clone_to_owned()
+            .expect("another");
+        let read = std::fs::File::from(descriptor).read(&mut [0; 8]);
+        assert_eq!(read.expect("readable, since the group is revoked"), 8);
     });
 }
 
@@ -222,34 +203,28 @@ fn another_thread_ends_a_wait() {
             let error = memory
                 .wait_signal(1 - group.rank(), 0)
                 .expect_err("nobody signals");
-            assert_eq!(
-                (error.status, error.rank),
-                (Status::Aborted, Some(0)),
-                "{error}"
-            );
+            assert_eq!(error.status, Status::Aborted, "{error}");
+            assert_eq!(error.rank, Some(0), "{error}");
             assert!(error.message.contains("had enough"), "{error}");
         });
-        assert_eq!(
-            handle.abort("a\0b").expect_err("a NUL").status,
-            Status::InvalidArgument
-        );
-        drop(memory);
-        drop(group);
-        assert_eq!(
-            handle.abort("too late").expect_err("it is gone").status,
-            Status::InvalidHandle
-        );
     });
 }
 
 #[test]
-fn an_error_is_an_error() {
-    let error: Box<dyn std::error::Error + Send + Sync> = symm::device_info(symm::Backend::Host, 7)
-        .unwrap_err()
-        .into();
-    let text = error.to_string();
-    assert!(
-        text.starts_with("invalid argument: ") && text.contains('7'),
-        "{text}"
-    );
+fn an_abort_may_come_too_late() {
+    threads(2, |group| {
+        let handle = group.abort_handle();
+        refused(handle.abort("a\0b"), Status::InvalidArgument, "reason");
+        drop(group);
+        refused(handle.abort("too late"), Status::InvalidHandle, "released");
+    });
+}
+
+#[test]
+fn an_error_becomes_a_boxed_error() {
+    let error = symm::device_info(Backend::Host, 7).unwrap_err();
+    let boxed: Box<dyn std::error::Error + Send + Sync> = error.into();
+    let text = boxed.to_string();
+    assert!(text.starts_with("invalid argument: "), "{text}");
+    assert!(text.contains('7'), "{text}");
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use symm::{Backend, Group, GroupConfig};
 
-/// Long enough for a busy machine, short enough to see what hangs.
+/// Long enough for a busy machine, short enough to notice a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn config(rank: usize, size: usize) -> GroupConfig {
@@ -16,7 +16,7 @@ fn config(rank: usize, size: usize) -> GroupConfig {
         .timeout(PATIENCE)
 }
 
-/// Where no other test's ranks meet.
+/// A bootstrap of which no other test has ranks.
 fn place() -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     format!("thread://test-{}", NEXT.fetch_add(1, Ordering::Relaxed))
@@ -33,22 +33,19 @@ pub fn alone() -> Group {
 /// Runs `body` as `size` ranks that are threads. A panic of one is a panic of the test.
 pub fn threads(size: usize, body: impl Fn(Group) + Sync) {
     let place = place();
+    let rank_main = |rank| {
+        let config = config(rank, size).bootstrap(place.as_str());
+        body(config.create().expect("a group"));
+    };
     std::thread::scope(|scope| {
-        let (place, body) = (&place, &body);
         for rank in 0..size {
-            scope.spawn(move || {
-                body(
-                    config(rank, size)
-                        .bootstrap(place.as_str())
-                        .create()
-                        .expect("a group"),
-                )
-            });
+            let rank_main = &rank_main;
+            scope.spawn(move || rank_main(rank));
         }
     });
 }
 
-/// It failed so, and said these words.
+/// Requires that a call failed with this status, and that its message contains these words.
 pub fn refused<T: std::fmt::Debug>(result: symm::Result<T>, status: symm::Status, words: &str) {
     let error = result.expect_err("it is refused");
     assert!(
