@@ -2,7 +2,7 @@
 
 use crate::ranks::{alone, refused};
 use std::time::Duration;
-use symm::ipc::{Import, ImportOptions, Token, collect, holders, import, stats};
+use symm::ipc::{ExportOptions, Import, ImportOptions, Token, collect, holders, import, stats};
 use symm::{Op, Status, Stream, Timeout};
 
 #[test]
@@ -148,4 +148,22 @@ fn a_piece_must_begin_where_an_element_can() {
     refused(import::<u64>(&token), Status::InvalidArgument, "byte 3");
     let import = import::<u8>(&token).expect("bytes can be anywhere");
     assert_eq!(import.len(), 17);
+}
+
+#[test]
+fn a_hold_keeps_memory_for_as_many_imports() {
+    let mut buffer = alone().alloc::<u32>(64).expect("a block");
+    buffer.as_mut_slice().expect("on the host")[63] = 7;
+    let shared = buffer.share();
+    let hold = ExportOptions::new()
+        .hold(Duration::from_secs(60))
+        .hold_imports(1);
+    let token = hold
+        .export(&shared.span(..).expect("all"))
+        .expect("a token");
+    drop(shared);
+
+    let held: Import<u32> = import(&token).expect("it is held for one import");
+    assert_eq!(held.view().expect("on the host").load(63), 7);
+    refused(import::<u32>(&token), Status::InvalidHandle, "");
 }
