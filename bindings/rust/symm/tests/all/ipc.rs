@@ -111,9 +111,25 @@ fn a_token_does_not_go_to_logs() {
 }
 
 #[test]
-fn a_token_that_is_none_is_refused() {
-    let token = Token::from(vec![7; 100]);
-    refused(import::<u64>(&token), Status::InvalidArgument, "");
+fn a_token_travels_as_bytes() {
+    let shared = alone().alloc::<u64>(64).expect("a block").share();
+    let token = shared.span(..).expect("all").export().expect("a token");
+    assert_eq!(token.as_ref(), token.as_bytes());
+
+    let bytes = Vec::from(token);
+    let whole: Import<u64> = import(&bytes.clone().into()).expect("it is there");
+    assert_eq!(whole.len(), 64);
+
+    let refused = |bytes: &[u8]| {
+        let token = Token::from(bytes.to_owned());
+        refused(import::<u64>(&token), Status::InvalidArgument, "");
+    };
+    refused(&[]);
+    refused(&[7; 100]);
+    refused(&bytes[..bytes.len() - 1]);
+    let mut forged = bytes;
+    forged[20] ^= 1;
+    assert!(import::<u64>(&forged.into()).is_err());
 }
 
 #[test]
