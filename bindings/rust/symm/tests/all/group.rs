@@ -1,6 +1,6 @@
 //! Forming groups, stores, and ranks that fail or leave: errors name the rank and the reason.
 
-use crate::ranks::{refused, threads};
+use crate::ranks::{alone, refused, threads};
 use std::collections::HashMap;
 use std::io::Read;
 use std::sync::{Arc, Condvar, Mutex};
@@ -17,6 +17,29 @@ fn a_group_that_cannot_be_is_refused() {
     refused(GroupConfig::new().ranks(0, 0), "size");
     refused(GroupConfig::new().ranks(2, 2).bootstrap(nobody), "rank");
     refused(GroupConfig::new().ranks(0, 1 << 40).bootstrap(nobody), "");
+}
+
+#[test]
+fn a_group_of_one_describes_itself() {
+    let group = alone();
+    assert_eq!(group.rank(), 0);
+    assert_eq!(group.size(), 1);
+    assert_eq!(group.backend(), Backend::Host);
+
+    let info = group.info().expect("it is alive");
+    assert_eq!(info.backend, Backend::Host);
+    assert!(info.bootstrap.contains("thread://"), "{info:?}");
+    let status = group.status().expect("it is alive");
+    assert_eq!(status.status, Status::Ok);
+    assert_eq!(status.failed_rank, None);
+    assert_eq!(status.failed_pid, None);
+    assert_eq!(status.message, "");
+
+    let mut data = [3.5f32, -1.0];
+    group
+        .allreduce_in_place(&mut data, Op::Sum)
+        .expect("a sum of one");
+    assert_eq!(data, [3.5, -1.0]);
 }
 
 type Values = HashMap<String, Vec<u8>>;
